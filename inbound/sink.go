@@ -1,0 +1,40 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Sink takes messages into safe keeping. It is called from many sessions at
+// once.
+type Sink interface {
+	// Begin opens a draft: a message that does not exist until it is
+	// committed. It costs next to nothing, so it is done at MAIL.
+	Begin(ctx context.Context) (Draft, error)
+}
+
+// A Draft is a message on its way in. It belongs to one session. Exactly one
+// of Commit and Abort ends it.
+type Draft interface {
+	// ID is the queue ID that the message will have.
+	ID() mail.QueueID
+	// AddRecipient appends a recipient; its Index is set by the draft. Memory
+	// does not grow with their number.
+	AddRecipient(r mail.Recipient) error
+	// Write appends content octets: lines that end in CRLF, without
+	// dot-stuffing. Memory does not grow with their number.
+	io.Writer
+	// Commit makes the message durable. The envelope's ID, Size and
+	// Recipients are set by the draft. When it returns nil the message is
+	// this program's responsibility and a 250 may be sent (RFC 5321 4.2.5).
+	Commit(ctx context.Context, e mail.Envelope) error
+	// Abort forgets the draft.
+	Abort()
+}
+
+// ErrFull is what a Sink's errors wrap when there is no room for the message
+// for now; the client is told 452 4.3.1.
+var ErrFull = errors.New("no room in the spool")

@@ -1,0 +1,147 @@
+package mail
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// An Address is an envelope address without the angle brackets, as it is
+// written on the wire after minimum quoting: local-part "@" domain, or the
+// empty text for the null reverse path (RFC 5321 4.5.5), or "postmaster"
+// without a domain (RFC 5321 4.5.1). Local parts keep their case.
+type Address string
+
+// Domain returns what follows the last "@", or "" if there is none.
+func (a Address) Domain() string {
+	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
+		return string(a)[i+1:]
+	}
+	return ""
+}
+
+// Local returns what precedes the last "@"; all of it if there is none.
+func (a Address) Local() string {
+	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
+		return string(a)[:i]
+	}
+	return string(a)
+}
+
+// Ret says how much of the message a failure report returns (RFC 3461 4.3).
+type Ret uint8
+
+const (
+	RetUnset   Ret = iota // no RET parameter was given
+	RetFull               // RET=FULL
+	RetHeaders            // RET=HDRS
+)
+
+// String returns the parameter's value, "" if none was given.
+func (r Ret) String() string {
+	switch r {
+	case RetFull:
+		return "FULL"
+	case RetHeaders:
+		return "HDRS"
+	}
+	return ""
+}
+
+// Notify is the set of events about which the sender wants a report
+// (RFC 3461 4.1). The zero value means that no NOTIFY parameter was given,
+// which asks for failure reports and allows delay reports.
+type Notify uint8
+
+const (
+	NotifySuccess Notify = 1 << iota
+	NotifyFailure
+	NotifyDelay
+	NotifyNever // alone: no report at all
+)
+
+// Failure tells whether a failure is to be reported.
+func (n Notify) Failure() bool { return n == 0 || n&NotifyFailure != 0 }
+
+// Delay tells whether a delay may be reported.
+func (n Notify) Delay() bool { return n == 0 || n&NotifyDelay != 0 }
+
+// Success tells whether a success is to be reported.
+func (n Notify) Success() bool { return n&NotifySuccess != 0 }
+
+// String returns the parameter's value, as in "FAILURE,DELAY"; "" if none was
+// given.
+func (n Notify) String() string {
+	if n&NotifyNever != 0 {
+		return "NEVER"
+	}
+	var b []byte
+	for i, word := range [...]string{"SUCCESS", "FAILURE", "DELAY"} {
+		if n&(1<<i) == 0 {
+			continue
+		}
+		if len(b) > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, word...)
+	}
+	return string(b)
+}
+
+// BodyType is what MAIL said of the content (RFC 6152).
+type BodyType uint8
+
+const (
+	Body7Bit     BodyType = iota // BODY=7BIT, or no BODY parameter
+	Body8BitMIME                 // BODY=8BITMIME
+)
+
+// String returns the BODY parameter's value.
+func (b BodyType) String() string {
+	if b == Body8BitMIME {
+		return "8BITMIME"
+	}
+	return "7BIT"
+}
+
+// A Client is where a message came from.
+type Client struct {
+	Addr  netip.Addr // invalid for mail that did not come by TCP
+	Helo  string     // what the client called itself in EHLO or HELO
+	Proto string     // the Received field's "with" value: ESMTP, SMTP, UTF8SMTP, LOCAL … (RFC 3848)
+}
+
+// An Envelope is all that is known of a message besides its recipients and
+// its content. It never changes once the message is accepted, except for the
+// three fields at the end, which the spool keeps up.
+type Envelope struct {
+	ID         QueueID
+	Sender     Address // the reverse path; "" is the null sender
+	EnvID      string  // ENVID as received, xtext not decoded (RFC 3461 4.4); "" if none
+	Ret        Ret
+	Body       BodyType
+	SMTPUTF8   bool  // MAIL had SMTPUTF8 (RFC 6531)
+	Size       int64 // octets of content, CRLF line ends counted
+	Recipients uint32
+	Arrived    Instant // when the content was complete
+	Client     Client
+
+	Attempts    uint32  // rounds that ended with something to retry
+	LastAttempt Instant // when the last such round ended; 0 if none
+	Warned      bool    // the delay report was made
+}
+
+// A Recipient is one RCPT of a message.
+type Recipient struct {
+	Index   uint32 // 0 … Envelope.Recipients-1, in the order given
+	Address Address
+	ORcpt   string // ORCPT as received ("rfc822;a+40b"), xtext not decoded; "" if none
+	Notify  Notify
+}
+
+// A RecipientBatch is some unsettled recipients of one message, in the order
+// of their index.
+type RecipientBatch struct {
+	Recipients []Recipient
+	Next       uint32 // the index from which to go on reading
+	More       bool   // there may be unsettled recipients at Next or later
+}

@@ -1,0 +1,59 @@
+package mail
+
+// A Result is what became of one recipient in one attempt.
+type Result uint8
+
+const (
+	Pending   Result = iota // not tried yet
+	Delivered               // the next hop took responsibility
+	Deferred                // to be tried again
+	Failed                  // never to be tried again
+)
+
+// Settled tells whether the recipient needs no further attempt.
+func (r Result) Settled() bool { return r == Delivered || r == Failed }
+
+// String returns the word that logs and commands show.
+func (r Result) String() string {
+	switch r {
+	case Delivered:
+		return "sent"
+	case Deferred:
+		return "deferred"
+	case Failed:
+		return "bounced"
+	}
+	return "pending"
+}
+
+// A ReportKind says which report, if any, is owed to the sender about a
+// recipient (the Action field of RFC 3464 2.3.3).
+type ReportKind uint8
+
+const (
+	ReportNone      ReportKind = iota
+	ReportFailed               // "failed"
+	ReportDelayed              // "delayed"
+	ReportDelivered            // "delivered": a transport of ours made the final delivery
+	ReportRelayed              // "relayed": the next hop does not speak DSN
+)
+
+// String returns the Action field's value.
+func (k ReportKind) String() string {
+	return [...]string{"", "failed", "delayed", "delivered", "relayed"}[k]
+}
+
+// An Outcome is what is known of one recipient after an attempt.
+type Outcome struct {
+	Index  uint32 // the recipient's number within its message
+	Result Result
+	Report ReportKind // owed to the sender and not yet made
+	Reply  Reply      // what decided the result
+	At     Instant
+}
+
+// A RecipientOutcome is a recipient together with its last outcome.
+type RecipientOutcome struct {
+	Recipient Recipient
+	Outcome   Outcome
+}

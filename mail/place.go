@@ -1,0 +1,114 @@
+package mail
+
+// An Area is where a message rests in the spool.
+type Area uint8
+
+const (
+	AreaNone     Area = iota // not in the spool
+	AreaIncoming             // accepted, no round ended yet
+	AreaDeferred             // to be tried again at its due instant
+	AreaHold                 // kept until an operator releases it
+	AreaCorrupt              // unreadable; kept for a person to look at
+)
+
+// String returns the area's name.
+func (a Area) String() string {
+	return [...]string{"none", "incoming", "deferred", "hold", "corrupt"}[a]
+}
+
+// A Place is all that the spool needs in order to move or remove a message
+// without reading it first. The core carries it about and never looks into
+// it, except for Area and Due.
+type Place struct {
+	Area    Area
+	Due     Instant // AreaDeferred: when it is to be tried again
+	Chunks  uint32  // recipient chunks
+	File    bool    // the content is a file of its own
+	Touched bool    // outcomes or a state have been recorded
+}
+
+// A Cursor is a position in an area's index; the zero Cursor is its start.
+// The deferred area is ordered by Due, then ID; the others by ID alone, with
+// Due zero.
+type Cursor struct {
+	Due Instant
+	ID  QueueID
+}
+
+// Before tells whether c comes before d.
+func (c Cursor) Before(d Cursor) bool {
+	return c.Due < d.Due || c.Due == d.Due && c.ID < d.ID
+}
+
+// A Found is the answer to looking for messages in an area.
+type Found struct {
+	Cursors []Cursor // one for each message, in index order
+	Next    Cursor   // look on from here: just after the last one looked at
+	More    bool     // the look ended because enough was found
+	NextDue Instant  // AreaDeferred, More false: due of the first message that is not due yet; Never if none
+}
+
+// An Arrival is a message that has just become durable in AreaIncoming.
+type Arrival struct {
+	Envelope Envelope
+	Place    Place
+	Batch    RecipientBatch // the first recipients, at most ArrivalRecipients
+}
+
+// ArrivalRecipients is how many recipients an Arrival carries at most. Mail
+// with more is read from the spool.
+const ArrivalRecipients = 100
+
+// A ChangeOp says what a Change does.
+type ChangeOp uint8
+
+const (
+	// ChangeRecord stores Outcomes. The message stays where it is.
+	ChangeRecord ChangeOp = iota + 1
+	// ChangeDefer stores Outcomes and moves the message to AreaDeferred, due
+	// at Due; Attempts grows by one and LastAttempt becomes At.
+	ChangeDefer
+	// ChangeRemove forgets the message, whatever its recipients' outcomes.
+	ChangeRemove
+	// ChangeHold stores Outcomes and moves the message to AreaHold with Reason.
+	ChangeHold
+	// ChangeRelease moves a held message to AreaDeferred, due at Due. It does
+	// nothing to a message that is not held.
+	ChangeRelease
+	// ChangeExpire stores Outcomes, then makes Failed of every recipient that
+	// is not settled, with status 5.4.7, keeping the text of its last reply,
+	// and Report set where its NOTIFY asks for it and the sender is not null.
+	ChangeExpire
+	// ChangeWarn stores Outcomes, then sets Report to ReportDelayed for every
+	// recipient that is not settled and whose NOTIFY allows it, and sets Warned.
+	ChangeWarn
+	// ChangeReported clears the Report of the recipients that Outcomes names
+	// (only Index counts).
+	ChangeReported
+	// ChangeCorrupt moves the message to AreaCorrupt with Reason.
+	ChangeCorrupt
+)
+
+// String returns the operation's name.
+func (op ChangeOp) String() string {
+	return [...]string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt"}[op]
+}
+
+// A Change is one durable step in the life of one message. A message that is
+// not in the spool any more makes every change a success that does nothing.
+type Change struct {
+	Op       ChangeOp
+	ID       QueueID
+	Place    Place     // where the message is; the zero Place lets the spool look for itself
+	Outcomes []Outcome // at most one for each recipient
+	Due      Instant
+	At       Instant
+	Reason   string
+}
+
+// A Changed is the answer to a Change.
+type Changed struct {
+	ID      QueueID
+	Place   Place // where the message is now; AreaNone if it is gone
+	Reports bool  // some recipient has a Report that is not ReportNone
+}

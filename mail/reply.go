@@ -1,0 +1,109 @@
+package mail
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Status is an enhanced mail system status code, class.subject.detail
+// (RFC 3463). The zero Status means that none was given.
+type Status struct {
+	Class, Subject, Detail uint16
+}
+
+// String returns the text form, as in "4.4.1"; "" for the zero Status.
+func (s Status) String() string {
+	if s == (Status{}) {
+		return ""
+	}
+	return strconv.Itoa(int(s.Class)) + "." + strconv.Itoa(int(s.Subject)) + "." + strconv.Itoa(int(s.Detail))
+}
+
+// ParseStatus reads a status code off the front of text and returns what
+// follows it and one space. Its class must be 2, 4 or 5, its other numbers at
+// most 999 and without leading zeros (RFC 3463 2).
+func ParseStatus(text string) (s Status, rest string, ok bool) {
+	word, rest, _ := strings.Cut(text, " ")
+	var n [3]uint16
+	parts := strings.SplitN(word, ".", 4)
+	if len(parts) != 3 {
+		return Status{}, text, false
+	}
+	for i, p := range parts {
+		if len(p) == 0 || len(p) > 3 || (len(p) > 1 && p[0] == '0') {
+			return Status{}, text, false
+		}
+		for j := 0; j < len(p); j++ {
+			if p[j] < '0' || p[j] > '9' {
+				return Status{}, text, false
+			}
+			n[i] = n[i]*10 + uint16(p[j]-'0')
+		}
+	}
+	if n[0] != 2 && n[0] != 4 && n[0] != 5 {
+		return Status{}, text, false
+	}
+	return Status{n[0], n[1], n[2]}, rest, true
+}
+
+// A Reply is what somebody said about a command, a recipient or a host: an
+// SMTP server, or this program itself. The zero Reply means that there is
+// none.
+//
+// Text is one line or several separated by "\n"; it holds no other control
+// characters, is valid UTF-8 and is at most ReplyTextMax octets long. Whoever
+// takes text from a remote end cleans it with CleanText first, so that it may
+// be logged and quoted in reports without further care.
+type Reply struct {
+	Code   uint16 // 200…599; for our own verdicts the code that a server would give
+	Status Status
+	Text   string // without code and status
+	By     string // the remote host that said so, as "name[address]"; "" if this program did
+}
+
+// ReplyTextMax is the longest Reply.Text, in octets.
+const ReplyTextMax = 1024
+
+// IsZero tells whether there is no reply.
+func (r Reply) IsZero() bool { return r.Code == 0 }
+
+// Positive tells whether the reply is 2xx or 3xx.
+func (r Reply) Positive() bool { return r.Code >= 200 && r.Code < 400 }
+
+// Temporary tells whether the reply is 4xx.
+func (r Reply) Temporary() bool { return r.Code >= 400 && r.Code < 500 }
+
+// Permanent tells whether the reply is 5xx.
+func (r Reply) Permanent() bool { return r.Code >= 500 }
+
+// String returns code, status and text on one line.
+func (r Reply) String() string {
+	if r.IsZero() {
+		return ""
+	}
+	text := strings.ReplaceAll(r.Text, "\n", " / ")
+	if r.Status == (Status{}) {
+		return fmt.Sprintf("%d %s", r.Code, text)
+	}
+	return fmt.Sprintf("%d %s %s", r.Code, r.Status, text)
+}
+
+// CleanText makes text from a remote end safe to log, store and quote:
+// control characters except "\n" and octets that are not UTF-8 become "?",
+// and at most ReplyTextMax octets are kept, cut at a character.
+func CleanText(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n':
+		case r < 0x20, r >= 0x7f && r < 0xa0, r == 0xfffd, r == 0x2028, r == 0x2029:
+			r = '?'
+		}
+		if b.Len()+len(string(r)) > ReplyTextMax {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
