@@ -25,6 +25,7 @@ type Place struct {
 	Chunks  uint32  // recipient chunks
 	File    bool    // the content is a file of its own
 	Touched bool    // outcomes or a state have been recorded
+	Owes    bool    // a recorded outcome may owe a report that has not been made
 }
 
 // A Cursor is a position in an area's index; the zero Cursor is its start.
