@@ -1,0 +1,111 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Rule says how feedback moves a window; the package comment compares them.
+type Rule uint8
+
+const (
+	RuleSource Rule = iota // as Postfix does
+	RuleReadme             // as SCHEDULER_README says
+)
+
+// String returns the rule's name, as in the configuration.
+func (r Rule) String() string {
+	switch r {
+	case RuleSource:
+		return "source"
+	case RuleReadme:
+		return "readme"
+	}
+	return fmt.Sprintf("rule %d", uint8(r))
+}
+
+// UnmarshalText reads a rule's name.
+func (r *Rule) UnmarshalText(text []byte) error {
+	for _, known := range [...]Rule{RuleSource, RuleReadme} {
+		if string(text) == known.String() {
+			*r = known
+			return nil
+		}
+	}
+	return fmt.Errorf("feedback rule %q: want source or readme", text)
+}
+
+// MarshalText returns the rule's name.
+func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// A Config is what all windows of one transport share. The zero value, with
+// its defaults, is Postfix's, except that it has no limits: Limit 20 and
+// FailedCohortLimit 1 are Postfix's.
+type Config struct {
+	// Initial is how many deliveries a destination of which nothing is known
+	// gets at once; 0 means 5. Lower it where even a handful of connections
+	// from a stranger is unwelcome; higher values make short bursts faster.
+	Initial int
+	// Limit is the most deliveries that a destination ever gets at once; 0
+	// means that there is no limit. Set it to what the receiver's published
+	// rules allow.
+	Limit int
+	// Positive and Negative say how much one success and one failure count.
+	// 1, the default, adapts within a few deliveries and overshoots;
+	// 1/concurrency adapts as slowly as TCP does and hardly ever runs into a
+	// receiver's limit.
+	Positive, Negative Feedback
+	// FailedCohortLimit is after how many failed cohorts a destination is
+	// dead; 0 means never. Raise it for a destination that has to keep one
+	// connection at a time and fails now and then.
+	FailedCohortLimit int
+	// Rule says how feedback moves the window. RuleReadme is there for
+	// comparison with the text and with other implementations of it.
+	Rule Rule
+}
+
+const defaultInitial = 5
+
+// WithDefaults returns c with defaults in place of zero values.
+func (c Config) WithDefaults() Config {
+	if c.Initial == 0 {
+		c.Initial = defaultInitial
+	}
+	return c
+}
+
+// Validate returns everything that is wrong with c, nil if nothing is. Zero
+// values are right.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Initial < 0 {
+		errs = append(errs, fmt.Errorf("initial concurrency %d: want at least 1", c.Initial))
+	}
+	if c.Limit < 0 {
+		errs = append(errs, fmt.Errorf("concurrency limit %d: want at least 1, or 0 for no limit", c.Limit))
+	}
+	if c.FailedCohortLimit < 0 {
+		errs = append(errs, fmt.Errorf("failed cohort limit %d: want at least 1, or 0 for never", c.FailedCohortLimit))
+	}
+	if c.Rule > RuleReadme {
+		errs = append(errs, fmt.Errorf("feedback rule: want source or readme, not %v", c.Rule))
+	}
+	return errors.Join(errs...)
+}
+
+// initial is the size of a window that starts anew.
+func (c *Config) initial() int {
+	n := c.Initial
+	if n == 0 {
+		n = defaultInitial
+	}
+	return c.clamp(n)
+}
+
+// clamp lowers a size to the limit.
+func (c *Config) clamp(size int) int {
+	if c.Limit > 0 && size > c.Limit {
+		return c.Limit
+	}
+	return size
+}

@@ -1,0 +1,225 @@
+package window
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+)
+
+// The scripts are the manual of the window: read them before the code. This
+// file is the manual of their language.
+func TestScripts(t *testing.T) {
+	golden.RunAll(t, "testdata/*.txt", func() golden.Handler {
+		s := &script{}
+		return s.handle
+	})
+}
+
+// A script has one window at a time.
+type script struct {
+	cfg Config
+	w   Window
+	out strings.Builder
+}
+
+func (s *script) handle(tb testing.TB, b *golden.Block) string {
+	s.out.Reset()
+	for _, l := range b.Lines {
+		s.command(tb, l)
+	}
+	return s.out.String()
+}
+
+func (s *script) command(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	switch l.Name {
+	// new [initial=N] [limit=N] [positive=F] [negative=F] [both=F] [cohorts=N]
+	// [rule=R] makes a window.
+	case "new":
+		s.cfg = s.config(tb, l)
+		s.w = New(&s.cfg)
+		s.draw("new")
+	// success [busy=N] [times=N]: so many successes. Without busy the window
+	// is saturated each time.
+	case "success":
+		for range l.Int(tb, "times", 1) {
+			s.success(l.Int(tb, "busy", 0))
+			s.draw("success")
+		}
+	// drain busy=N: so many running deliveries end well, one after the other,
+	// and none takes their place.
+	case "drain":
+		for busy := l.Int(tb, "busy", 0); busy > 0; busy-- {
+			s.success(busy)
+			s.draw(fmt.Sprintf("success of %d", busy))
+		}
+	// fail [times=N]: so many failures.
+	case "fail":
+		for range l.Int(tb, "times", 1) {
+			s.w.Failure(&s.cfg)
+			s.draw("failure")
+		}
+	case "revive": // revive [busy=N]
+		s.w.Revive(&s.cfg, l.Int(tb, "busy", 0))
+		s.draw("revive")
+	case "suspend":
+		s.w.Suspend()
+		s.draw("suspend")
+	case "resume":
+		s.w.Resume()
+		s.draw("resume")
+	// steps of=success|failure events=N, and the options of new: the numbers
+	// of the events at which a new window steps.
+	case "steps":
+		s.steps(tb, l)
+	// deaths windows=N,N… table=F,F…, and the options of new: how many
+	// failures in a row are the end of a window of each size, for each
+	// negative feedback.
+	case "deaths":
+		s.deaths(tb, l)
+	// limiter at=N deliveries=N, and the options of new: see limit.
+	case "limiter":
+		s.limiter(tb, l)
+	// parse TEXT…: each as the configuration and as Postfix reads it.
+	case "parse":
+		for _, text := range l.Words {
+			s.parse(text)
+		}
+	default:
+		tb.Fatalf("%s: no such command: %s", l.Pos, l.Name)
+	}
+}
+
+func (s *script) config(tb testing.TB, l *golden.Line) Config {
+	tb.Helper()
+	read := func(key, standard string) Feedback {
+		f, err := ParseFeedback(l.Str(key, standard))
+		if err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+		return f
+	}
+	both := l.Str("both", "1")
+	cfg := Config{
+		Initial:           l.Int(tb, "initial", 0),
+		Limit:             l.Int(tb, "limit", 0),
+		Positive:          read("positive", both),
+		Negative:          read("negative", both),
+		FailedCohortLimit: l.Int(tb, "cohorts", 0),
+	}
+	if err := cfg.Rule.UnmarshalText([]byte(l.Str("rule", "source"))); err != nil {
+		tb.Fatalf("%s: %v", l.Pos, err)
+	}
+	if err := cfg.Validate(); err != nil {
+		tb.Fatalf("%s: %v", l.Pos, err)
+	}
+	return cfg.WithDefaults()
+}
+
+func (s *script) success(busy int) {
+	if busy == 0 {
+		busy = max(s.w.Size(), 1)
+	}
+	s.w.Success(&s.cfg, busy)
+}
+
+// draw prints one line: what happened, the window as a row of open (o) and
+// the nearest closed places (.), and the three sums.
+func (s *script) draw(what string) {
+	success, failure, cohorts := s.w.Counters()
+	size := s.w.Size()
+	picture := strings.Repeat("o", size) + strings.Repeat(".", max(0, 12-size))
+	fmt.Fprintf(&s.out, "%-13s %-9s %2d %s  success %.6g, failure %.6g, cohorts %.6g\n",
+		what, s.w.State(), size, picture, success, failure, cohorts)
+}
+
+func (s *script) steps(tb testing.TB, l *golden.Line) {
+	cfg := s.config(tb, l)
+	w := New(&cfg)
+	fmt.Fprintf(&s.out, "from %d:", w.Size())
+	for event := 1; event <= l.Int(tb, "events", 20); event++ {
+		before := w.Size()
+		if l.Str("of", "success") == "success" {
+			w.Success(&cfg, before)
+		} else {
+			w.Failure(&cfg)
+		}
+		if by := w.Size() - before; by == 1 || by == -1 {
+			fmt.Fprintf(&s.out, " %d", event)
+		} else if by != 0 {
+			fmt.Fprintf(&s.out, " %d(%+d)", event, by)
+		}
+	}
+	fmt.Fprintf(&s.out, "; then %d\n", w.Size())
+}
+
+func (s *script) deaths(tb testing.TB, l *golden.Line) {
+	columns := strings.Split(l.Str("table", "1"), ",")
+	cfg := s.config(tb, l)
+	s.out.WriteString("window")
+	for _, c := range columns {
+		fmt.Fprintf(&s.out, " %14s", c)
+	}
+	s.out.WriteString("\n")
+	for _, row := range strings.Split(l.Str("windows", "1"), ",") {
+		fmt.Fprintf(&s.out, "%6s", row)
+		for _, c := range columns {
+			var err error
+			if cfg.Negative, err = ParseFeedback(c); err != nil {
+				tb.Fatalf("%s: %v", l.Pos, err)
+			}
+			if cfg.Initial, err = strconv.Atoi(row); err != nil {
+				tb.Fatalf("%s: %v", l.Pos, err)
+			}
+			fmt.Fprintf(&s.out, " %14d", failuresUntilDead(tb, &cfg))
+		}
+		s.out.WriteString("\n")
+	}
+}
+
+func failuresUntilDead(tb testing.TB, cfg *Config) int {
+	w := New(cfg)
+	for n := 1; n < 10_000; n++ {
+		if w.Failure(cfg) {
+			return n
+		}
+	}
+	tb.Fatal("it does not die")
+	return 0
+}
+
+// limiter delivers to a server that takes a number of connections at once and
+// refuses the next with 421, all slots always in use: a delivery fails when
+// the window is wider than the server, and succeeds otherwise.
+func (s *script) limiter(tb testing.TB, l *golden.Line) {
+	cfg := s.config(tb, l)
+	w := New(&cfg)
+	at, total := l.Int(tb, "at", 5), l.Int(tb, "deliveries", 10_000)
+	refused := 0
+	for range total {
+		if w.Size() > at {
+			w.Failure(&cfg)
+			refused++
+		} else {
+			w.Success(&cfg, w.Size())
+		}
+	}
+	fmt.Fprintf(&s.out, "%-20s %5.1f %% deferred\n", cfg.Positive, 100*float64(refused)/float64(total))
+}
+
+func (s *script) parse(text string) {
+	strict := ""
+	if f, err := ParseFeedback(text); err != nil {
+		strict = err.Error()
+	} else {
+		strict = f.String()
+	}
+	f, warning := ParsePostfixFeedback(text)
+	fmt.Fprintf(&s.out, "%q\n  configuration: %s\n  Postfix:       %s\n", text, strict, f)
+	if warning != "" {
+		fmt.Fprintf(&s.out, "                 %s\n", warning)
+	}
+}

@@ -1,0 +1,42 @@
+package window
+
+import "github.com/posthaste-mta/posthaste/internal/assert"
+
+// A State says whether a window lets deliveries through.
+//
+// Postfix keeps it in the window's size, as 0 and negative numbers; here it is
+// a field of its own, so that no arithmetic on sizes has to look out for it.
+type State uint8
+
+const (
+	Ready     State = iota // Size deliveries at once
+	Dead                   // none: too many failed cohorts
+	Suspended              // none: the delay between two deliveries
+)
+
+// String returns the state's name.
+func (s State) String() string {
+	switch s {
+	case Ready:
+		return "ready"
+	case Dead:
+		return "dead"
+	case Suspended:
+		return "suspended"
+	}
+	return "unknown"
+}
+
+// transitions[from][to] tells which changes there are. Only Ready leads
+// anywhere but to Ready: a dead window that is to be suspended is revived
+// first, and a suspended one has no failures, as nothing runs.
+var transitions = [...][3]bool{
+	Ready:     {Dead: true, Suspended: true},
+	Dead:      {Ready: true},
+	Suspended: {Ready: true},
+}
+
+func (w *Window) enter(s State) {
+	assert.That(transitions[w.state][s], "a window that is %v cannot become %v", w.state, s)
+	w.state = s
+}

@@ -1,0 +1,159 @@
+package window
+
+import "github.com/posthaste-mta/posthaste/internal/assert"
+
+// A Window is what one destination has taught us about how many deliveries it
+// takes at once. It is a value, owned by one queue; every method is given the
+// Config of the queue's transport, which may change between calls. Use New:
+// the zero Window is of size 0.
+type Window struct {
+	state State
+	size  int // at least 1; keeps its last value while not Ready
+
+	// success is the positive feedback gathered towards the next step up; it
+	// is below 1, and a little below 0 after a step that was rounded. failure
+	// is what is left until the next step down, in [0, 1]: the first failure
+	// of a cycle finds it at 0 and steps at once ("reverse hysteresis"). A
+	// step in one direction clears the other's sum.
+	success, failure float64
+
+	// failedCohorts counts failures since the last success, each as the part
+	// that it is of a whole cohort.
+	failedCohorts float64
+}
+
+// New returns a window of the initial size, Ready.
+func New(cfg *Config) Window { return Window{size: cfg.initial()} }
+
+// Size returns how many deliveries may run at once: at least 1 if the window is
+// Ready, otherwise 0.
+func (w *Window) Size() int {
+	if w.state != Ready {
+		return 0
+	}
+	return w.size
+}
+
+// State returns the window's state.
+func (w *Window) State() State { return w.state }
+
+// Counters returns the sums of feedback gathered so far, for dumps and traces.
+func (w *Window) Counters() (success, failure, failedCohorts float64) {
+	return w.success, w.failure, w.failedCohorts
+}
+
+// Success tells that a delivery reached the destination, with busy deliveries
+// running, that one included. A dead window is revived by it. In a suspended
+// one it only ends the run of failures; such a success comes from a delivery
+// that had begun before there was a delay.
+func (w *Window) Success(cfg *Config, busy int) {
+	assert.That(busy >= 1, "success with %d deliveries running, the successful one included", busy)
+	w.failedCohorts = 0
+	switch w.state {
+	case Dead:
+		w.restart(cfg, busy)
+	case Ready:
+		// A wide window that is not made use of has proved nothing: without
+		// this margin it could grow while a backlog of slow deliveries drains,
+		// and negative feedback would come too late.
+		if w.size < busy+cfg.initial() {
+			w.grow(cfg)
+		}
+	case Suspended:
+	}
+}
+
+// Failure tells that the destination could not be reached. The window must be
+// Ready. It returns whether the window is now Dead.
+func (w *Window) Failure(cfg *Config) (died bool) {
+	assert.That(w.state == Ready, "failure in a window that is %v", w.state)
+	w.failedCohorts += float64(1 / float64(w.size))
+	if cfg.deadly(w.failedCohorts) {
+		w.enter(Dead)
+		return true
+	}
+	w.shrink(cfg)
+	return false
+}
+
+// Revive ends death by decree: the back-off timer fired, or an operator wants
+// the destination to be tried now. The window must be Dead; busy deliveries
+// are still running.
+func (w *Window) Revive(cfg *Config, busy int) {
+	assert.That(w.state == Dead, "reviving a window that is %v", w.state)
+	w.failedCohorts = 0
+	w.restart(cfg, busy)
+}
+
+// Suspend closes the window for the delay between two deliveries. It must be
+// Ready: a dead one is revived first.
+func (w *Window) Suspend() { w.enter(Suspended) }
+
+// Resume opens a suspended window for one delivery at a time.
+func (w *Window) Resume() {
+	assert.That(w.state == Suspended, "resuming a window that is %v", w.state)
+	w.enter(Ready)
+	w.size = 1
+}
+
+// Reconfigure lowers the window to a limit that was not there before. Without
+// it a window above its limit stays there until failures bring it down.
+func (w *Window) Reconfigure(cfg *Config) { w.size = cfg.clamp(w.size) }
+
+// restart opens a dead window at the concurrency that is there anyway, or as
+// for a new destination.
+func (w *Window) restart(cfg *Config, busy int) {
+	w.enter(Ready)
+	w.size = cfg.initial()
+	if busy > 0 {
+		w.size = cfg.clamp(busy)
+	}
+	w.success, w.failure = 0, 0
+}
+
+// grow takes one success. The feedback is that of the size before, also if the
+// window steps more than once.
+func (w *Window) grow(cfg *Config) {
+	if cfg.Rule == RuleSource && cfg.Limit > 0 && w.size >= cfg.Limit {
+		return // at the limit nothing accumulates
+	}
+	g := cfg.Positive.at(w.size)
+	slack := cfg.slack(g)
+	for w.success += g; w.success+slack >= 1; w.success-- {
+		w.size++
+		w.failure = 0
+	}
+	w.size = cfg.clamp(w.size)
+}
+
+// shrink takes one failure, with the feedback of the size before.
+func (w *Window) shrink(cfg *Config) {
+	g := cfg.Negative.at(w.size)
+	slack := cfg.slack(g)
+	for w.failure -= g; w.failure-slack < 0; w.failure++ {
+		w.size--
+		w.success = 0
+	}
+	w.size = max(w.size, 1)
+}
+
+// slack is how near to a whole step the sum must come: the source rounds to
+// the nearest event, the text waits for the event after.
+func (c *Config) slack(g float64) float64 {
+	if c.Rule == RuleReadme {
+		return 0
+	}
+	return float64(g / 2)
+}
+
+// deadly tells whether so many failed cohorts are the end.
+func (c *Config) deadly(cohorts float64) bool {
+	limit := float64(c.FailedCohortLimit)
+	switch {
+	case c.FailedCohortLimit == 0:
+		return false
+	case c.Rule == RuleReadme:
+		return cohorts > limit
+	}
+	return cohorts >= limit
+}
