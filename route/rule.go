@@ -1,0 +1,184 @@
+package route
+
+import (
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Names of transports with a meaning of their own, as in Postfix.
+const (
+	TransportError   = "error"   // recipients fail with the text as their reply
+	TransportRetry   = "retry"   // recipients are deferred with the text as their reply
+	TransportDiscard = "discard" // recipients count as delivered; nothing is sent
+)
+
+// A Pattern says which recipients a rule is for.
+type Pattern uint8
+
+const (
+	PatternAddress Pattern = iota + 1 // "user@example.com": this address
+	PatternDomain                     // "example.com" or "[192.0.2.1]": addresses of this domain
+	PatternSuffix                     // ".example.com": addresses of any subdomain, not of the domain itself
+	PatternAny                        // "*": every address
+)
+
+// A Rule is one line of the transport table.
+type Rule struct {
+	Pattern Pattern
+	Key     string // the pattern's canonical text, local part folded to lower case
+	// Route is where the rule sends mail. An empty transport stands for the
+	// default transport, an empty nexthop for the recipient's domain, and both
+	// together for where mail would go if there were no rules.
+	Route mail.Route
+}
+
+// ParseRule reads "pattern transport:nexthop", the form of Postfix's
+// transport(5) tables:
+//
+//	user@example.com  slow:                the recipient's domain by transport slow
+//	example.com       smtp:[relay]:587     a relay
+//	.example.com      :[a],[b]             the default transport, two relays in turn
+//	[192.0.2.1]       smtp:                an address literal
+//	old.example       error:5.1.6 moved    refused with this text
+//	down.example      retry:4.4.1 later    deferred with this text
+//	test.example      discard:             accepted and thrown away
+//	example.net       :                    as if there were no rules
+//	*                 smtp:[relay]         everything else
+//
+// Nexthops are those of ParseNexthops, or "unix:" and a path. Errors are
+// *SyntaxError.
+func ParseRule(line string) (Rule, error) {
+	text := strings.TrimSpace(line)
+	pattern, target := text, ""
+	if i := strings.IndexAny(text, " \t"); i >= 0 {
+		pattern, target = text[:i], strings.TrimSpace(text[i:])
+	}
+	if pattern == "" || target == "" {
+		return Rule{}, &SyntaxError{"transport rule", line, "a pattern and a target are needed", `as in "example.com smtp:[relay.example.net]"`}
+	}
+	r, flaw := parsePattern(pattern)
+	if flaw == nil {
+		r.Route, flaw = parseTarget(target)
+	}
+	if flaw != nil {
+		flaw.What, flaw.Text = "transport rule", line
+		return Rule{}, flaw
+	}
+	return r, nil
+}
+
+func parsePattern(text string) (Rule, *SyntaxError) {
+	if text == "*" {
+		return Rule{Pattern: PatternAny, Key: text}, nil
+	}
+	if strings.HasPrefix(text, ".") {
+		name, flaw := parseDomain(text[1:])
+		return Rule{Pattern: PatternSuffix, Key: "." + name}, flaw
+	}
+	if strings.HasPrefix(text, "*.") {
+		return Rule{}, &SyntaxError{Problem: "a pattern has no wildcard inside", Hint: "write " + text[1:] + " for all subdomains"}
+	}
+	at := strings.LastIndexByte(text, '@')
+	if at == 0 {
+		return Rule{}, &SyntaxError{Problem: "the local part is missing", Hint: "write " + text[1:] + " for a whole domain"}
+	}
+	domain, flaw := parseMailDomain(text[at+1:])
+	if flaw != nil {
+		return Rule{}, flaw
+	}
+	if at < 0 {
+		return Rule{Pattern: PatternDomain, Key: domain}, nil
+	}
+	return Rule{Pattern: PatternAddress, Key: lower(text[:at]) + "@" + domain}, nil
+}
+
+// parseMailDomain returns what follows the "@" of an address in canonical form,
+// which for an address literal is the nexthop's.
+func parseMailDomain(text string) (string, *SyntaxError) {
+	if len(text) < 2 || text[0] != '[' {
+		return parseDomain(text)
+	}
+	if text[len(text)-1] == ']' {
+		if a, ok := parseLiteral(text[1 : len(text)-1]); ok {
+			return "[" + a.String() + "]", nil
+		}
+	}
+	return "", &SyntaxError{"domain", text, "it is not an address literal", ""}
+}
+
+// parseTarget reads "transport:nexthop".
+func parseTarget(text string) (mail.Route, *SyntaxError) {
+	transport, nexthop, _ := strings.Cut(text, ":")
+	nexthop = strings.TrimSpace(nexthop)
+	if !isTransportName(transport) {
+		flaw := &SyntaxError{Problem: "the target does not begin with the name of a transport"}
+		if list, err := ParseNexthops(text); err == nil {
+			flaw.Hint = "write :" + FormatNexthops(list) + " for the default transport"
+		}
+		return mail.Route{}, flaw
+	}
+	switch transport {
+	case TransportError:
+		return refusal(transport, nexthop, mail.Reply{Code: 550, Status: mail.Status{Class: 5}, Text: "mail to this address is refused"})
+	case TransportRetry:
+		return refusal(transport, nexthop, mail.Reply{Code: 450, Status: mail.Status{Class: 4}, Text: "mail to this address is deferred"})
+	case TransportDiscard:
+		return mail.Route{Transport: transport, Nexthop: mail.CleanText(nexthop)}, nil
+	}
+	nexthop = strings.TrimPrefix(nexthop, "inet:")
+	if nexthop == "" || strings.HasPrefix(nexthop, "unix:") {
+		return mail.Route{Transport: transport, Nexthop: nexthop}, nil
+	}
+	list, err := ParseNexthops(nexthop)
+	if err != nil {
+		return mail.Route{}, &SyntaxError{Problem: err.Error()}
+	}
+	return mail.Route{Transport: transport, Nexthop: FormatNexthops(list)}, nil
+}
+
+// refusal completes the target of error and retry: their text may begin with a
+// status code, whose class must be that of the default.
+func refusal(transport, text string, r mail.Reply) (mail.Route, *SyntaxError) {
+	if status, rest, ok := mail.ParseStatus(text); ok {
+		if status.Class != r.Status.Class {
+			return mail.Route{}, &SyntaxError{
+				Problem: "status " + status.String() + " does not fit transport " + transport,
+				Hint:    "error: goes with 5.x.x, retry: with 4.x.x",
+			}
+		}
+		r.Status, text = status, rest
+	}
+	if text != "" {
+		r.Text = mail.CleanText(text)
+	}
+	return mail.Route{Transport: transport, Reply: r}, nil
+}
+
+func isTransportName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// lower folds ASCII letters. Other letters of a local part are left alone,
+// since only its owner knows whether their case matters (RFC 6532 3.1).
+func lower(s string) string {
+	for i := 0; i < len(s); i++ {
+		if 'A' <= s[i] && s[i] <= 'Z' {
+			b := []byte(s)
+			for ; i < len(b); i++ {
+				if 'A' <= b[i] && b[i] <= 'Z' {
+					b[i] += 'a' - 'A'
+				}
+			}
+			return string(b)
+		}
+	}
+	return s
+}

@@ -1,0 +1,66 @@
+package route
+
+import (
+	"slices"
+	"strings"
+)
+
+// A site's text is a queue's name, so it must stay of a size that can be read
+// and kept in large numbers.
+const (
+	siteLengthMax = 512
+	siteHostsMax  = 16
+)
+
+// Site returns the nexthop that all domains with the same MX records share, so
+// that they share a queue, its window and its connections too. It is not ok
+// where there is no such nexthop: without MX records, with a null MX, or with
+// more hosts than a name should hold; the domain is the nexthop then.
+//
+// The nexthop names the hosts themselves rather than one domain of the many.
+// A representative domain would be shorter, but if its records changed, the mail
+// of all the others would follow it to hosts that do not know them.
+//
+// What counts is the order of the preferences, not their values: "10 a, 20 b"
+// and "1 a, 2 b" make the same site. Records that can never be used are left
+// out, as in NewPlan.
+func Site(records []MX) (Nexthop, bool) {
+	hosts := usableRecords(records)
+	if len(hosts) == 0 || len(hosts) > siteHostsMax {
+		return Nexthop{}, false
+	}
+	slices.SortFunc(hosts, func(a, b MX) int {
+		if a.Preference != b.Preference {
+			return int(a.Preference) - int(b.Preference)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	var b strings.Builder
+	for i, h := range hosts {
+		switch {
+		case i == 0:
+		case h.Preference != hosts[i-1].Preference:
+			b.WriteByte(';')
+		default:
+			b.WriteByte(',')
+		}
+		b.WriteString(h.Name)
+	}
+	if b.Len() > siteLengthMax {
+		return Nexthop{}, false
+	}
+	return Nexthop{Form: FormSite, Name: b.String()}, true
+}
+
+// Records returns a site's hosts as MX records, the tiers numbered from 1.
+func (n Nexthop) Records() []MX {
+	var all []MX
+	preference := uint16(0)
+	for tier := range n.Tiers() {
+		preference++
+		for _, host := range tier {
+			all = append(all, MX{Preference: preference, Name: host})
+		}
+	}
+	return all
+}

@@ -1,0 +1,277 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// DefaultTransport is the transport of mail for which no rule names another.
+const DefaultTransport = "smtp"
+
+// A Config says how recipients are routed. The zero Config sends all mail to
+// the MX hosts of its domain with transport smtp.
+type Config struct {
+	// Hostname is the domain of addresses that have none. Set it to this
+	// machine's full name; without it such addresses fail.
+	Hostname string
+	// Postmaster is whose route "postmaster" without a domain takes
+	// (RFC 5321 4.5.1). Set it where Hostname does not receive mail.
+	Postmaster mail.Address
+	// DefaultTransport is a transport, or "transport:nexthop", for mail that no
+	// rule matches; "" means smtp. Change it to send by a transport of your own.
+	DefaultTransport string
+	// Relayhost is nexthops, separated by commas or spaces, that take all mail
+	// that no rule sends elsewhere. Set it where a provider's server must be used.
+	Relayhost string
+	// Rules are lines as ParseRule reads them, for recipients that go elsewhere.
+	Rules []string
+}
+
+// WithDefaults fills in what is not set.
+func (c Config) WithDefaults() Config {
+	if c.DefaultTransport == "" {
+		c.DefaultTransport = DefaultTransport
+	}
+	return c
+}
+
+// Validate says all that is wrong with the configuration.
+func (c Config) Validate() error {
+	_, err := NewTable(c)
+	return err
+}
+
+// A Table maps recipients to routes. It never changes, so any number of
+// goroutines may use it.
+type Table struct {
+	addresses map[string]mail.Route
+	domains   map[string]mail.Route
+	suffixes  map[string]mail.Route // keys begin with a dot
+	any       *mail.Route
+	fallback  mail.Route // of mail that no rule matches
+	host      string     // domain of addresses that have none; "" if it is not known
+	master    mail.Route // of postmaster without a domain
+}
+
+// NewTable builds a table. Its error joins all complaints about the
+// configuration.
+func NewTable(c Config) (*Table, error) {
+	c = c.WithDefaults()
+	t := &Table{
+		addresses: make(map[string]mail.Route),
+		domains:   make(map[string]mail.Route),
+		suffixes:  make(map[string]mail.Route),
+	}
+	var errs []error
+	complain := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	complain(t.setFallback(c.DefaultTransport, c.Relayhost))
+	lines := make(map[string]string, len(c.Rules)) // by key
+	for _, line := range c.Rules {
+		r, err := ParseRule(line)
+		if err != nil {
+			complain(err)
+			continue
+		}
+		if first, ok := lines[r.Key]; ok {
+			complain(fmt.Errorf("transport rule %q: there is a rule for the same pattern already: %q", line, first))
+			continue
+		}
+		lines[r.Key] = line
+		t.add(r)
+	}
+	complain(t.setHost(c.Hostname, c.Postmaster))
+	return t, errors.Join(errs...)
+}
+
+func (t *Table) setFallback(transport, relayhost string) error {
+	target, flaw := parseTarget(transport)
+	if flaw != nil || target.Transport == "" {
+		return fmt.Errorf("default transport %q: it must begin with the name of a transport", transport)
+	}
+	t.fallback = target
+	if relayhost == "" || target.Nexthop != "" {
+		return nil
+	}
+	list, err := ParseNexthops(relayhost)
+	if err != nil {
+		return fmt.Errorf("relayhost: %w", err)
+	}
+	t.fallback.Nexthop = FormatNexthops(list)
+	return nil
+}
+
+func (t *Table) setHost(hostname string, postmaster mail.Address) error {
+	var errs []error
+	if hostname != "" {
+		name, flaw := parseDomain(hostname)
+		if flaw != nil {
+			errs = append(errs, fmt.Errorf("hostname: %w", flaw))
+		}
+		t.host = name
+	}
+	switch {
+	case postmaster == "":
+		postmaster = "postmaster"
+	case postmaster.Domain() == "":
+		errs = append(errs, fmt.Errorf("postmaster %q: a domain is missing", postmaster))
+	default:
+		if _, flaw := parseMailDomain(postmaster.Domain()); flaw != nil {
+			errs = append(errs, fmt.Errorf("postmaster: %w", flaw))
+		}
+	}
+	t.master = t.lookup(postmaster)
+	return errors.Join(errs...)
+}
+
+// add enters a rule, with what it leaves to the defaults filled in, except for
+// the recipient's domain as the nexthop.
+func (t *Table) add(r Rule) {
+	route := r.Route
+	switch {
+	case route.Transport == "" && route.Nexthop == "":
+		route = t.fallback
+	case route.Transport == "":
+		route.Transport = t.fallback.Transport
+	}
+	switch r.Pattern {
+	case PatternAddress:
+		t.addresses[r.Key] = route
+	case PatternDomain:
+		t.domains[r.Key] = route
+	case PatternSuffix:
+		t.suffixes[r.Key] = route
+	case PatternAny:
+		t.any = &route
+	}
+}
+
+// Route returns where mail for an address goes. Addresses that cannot be
+// routed have a Reply of status 5.1.3. Mail for our own host name is routed as
+// any other; that it would come back to us is found out when its hosts are
+// looked up (RFC 5321 5.1).
+//
+// It allocates nothing for an address in lower case.
+func (t *Table) Route(a mail.Address) mail.Route {
+	const postmaster = "postmaster"
+	if len(a) == len(postmaster) && strings.EqualFold(string(a), postmaster) {
+		return t.master
+	}
+	return t.lookup(a)
+}
+
+func (t *Table) lookup(a mail.Address) mail.Route {
+	at := strings.LastIndexByte(string(a), '@')
+	local, domain := string(a), t.host
+	if at >= 0 {
+		local = local[:at]
+		var flaw *SyntaxError
+		if domain, flaw = parseMailDomain(string(a[at+1:])); flaw != nil {
+			return unroutable("the address's domain is wrong: " + flaw.Problem)
+		}
+	} else if domain == "" {
+		return unroutable("the address has no domain")
+	}
+	r := t.match(a, local, domain)
+	if r.Nexthop == "" {
+		r.Nexthop = domain
+	}
+	return r
+}
+
+// match returns the route of the most specific rule, as it is in the table.
+func (t *Table) match(a mail.Address, local, domain string) mail.Route {
+	if len(t.addresses) > 0 {
+		if r, ok := t.addresses[addressKey(a, local, domain)]; ok {
+			return r
+		}
+	}
+	if r, ok := t.domains[domain]; ok {
+		return r
+	}
+	if len(t.suffixes) > 0 && domain[0] != '[' {
+		for rest := domain; ; {
+			dot := strings.IndexByte(rest, '.')
+			if dot < 0 {
+				break
+			}
+			if r, ok := t.suffixes[rest[dot:]]; ok {
+				return r
+			}
+			rest = rest[dot+1:]
+		}
+	}
+	if t.any != nil {
+		return *t.any
+	}
+	return t.fallback
+}
+
+// addressKey returns the key of an address's rule. It is most often the address
+// itself.
+func addressKey(a mail.Address, local, domain string) string {
+	folded := lower(local)
+	if folded == local && string(a[min(len(local)+1, len(a)):]) == domain {
+		return string(a)
+	}
+	return folded + "@" + domain
+}
+
+func unroutable(why string) mail.Route {
+	return mail.Route{
+		Transport: TransportError,
+		Reply:     reply(501, mail.Status{Class: 5, Subject: 1, Detail: 3}, why),
+	}
+}
+
+// Transports returns the names of all transports that routes lead to, so that
+// the configuration can be checked for ones that do not exist.
+func (t *Table) Transports() []string {
+	names := make(map[string]bool)
+	for r := range t.routes() {
+		names[r.Transport] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Nexthops returns all nexthops that the operator wrote down. They may be
+// reached wherever they are, and errors in their look-up are taken for mistakes
+// in the configuration.
+func (t *Table) Nexthops() []string {
+	names := make(map[string]bool)
+	for r := range t.routes() {
+		list, err := ParseNexthops(r.Nexthop)
+		if err != nil || r.Transport == TransportDiscard {
+			continue // empty, a path, or the text of a log line
+		}
+		for _, n := range list {
+			names[n.String()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// routes yields every route of the table, in no particular order.
+func (t *Table) routes() iter.Seq[mail.Route] {
+	return func(yield func(mail.Route) bool) {
+		if !yield(t.fallback) || t.any != nil && !yield(*t.any) {
+			return
+		}
+		for _, byKey := range [...]map[string]mail.Route{t.addresses, t.domains, t.suffixes} {
+			for _, r := range byKey { //archtest:anyorder the callers sort what they gather
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
