@@ -1,0 +1,90 @@
+package backoff
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Config is shared by all mail. Its zero value stands for the defaults,
+// which are Postfix's but for the jitter.
+type Config struct {
+	// MinimalBackoffTime is the shortest wait between two attempts; 0 means
+	// 300 s. Lower it where greylisting is common and mail is urgent.
+	MinimalBackoffTime time.Duration
+	// MaximalBackoffTime is the longest wait between two attempts; 0 means
+	// 4000 s. If it is shorter than MinimalBackoffTime, that one counts.
+	// Raise it to spend less on destinations that are away for days.
+	MaximalBackoffTime time.Duration
+	// MaximalQueueLifetime is the age at which mail is given up; 0 means 5
+	// days (RFC 5321 4.5.4.1 advises 4 to 5), negative that there is a single
+	// attempt. Lower it where late mail is worth nothing.
+	MaximalQueueLifetime time.Duration
+	// BounceQueueLifetime is the same for mail from the null sender, whose
+	// failure nobody is told of; 0 means 5 days, negative a single attempt.
+	// It is never more than MaximalQueueLifetime.
+	BounceQueueLifetime time.Duration
+	// DelayWarningTime is the age at which the sender is told, once, that the
+	// mail is still waiting; 0 or negative means never. 4 h is a good choice
+	// where senders are people.
+	DelayWarningTime time.Duration
+	// JitterPercent is how far a wait may differ from the message's age; 0
+	// means 10, negative none. Raise it, up to 100, where outages leave
+	// bursts of retries.
+	JitterPercent int
+}
+
+const (
+	defaultMinimal       = 300 * time.Second
+	defaultMaximal       = 4000 * time.Second
+	defaultLifetime      = 5 * 24 * time.Hour
+	defaultJitterPercent = 10
+)
+
+// WithDefaults returns c with defaults in place of zero values. The functions
+// of this package do not need it.
+func (c Config) WithDefaults() Config {
+	c.MinimalBackoffTime = orDefault(c.MinimalBackoffTime, defaultMinimal)
+	c.MaximalBackoffTime = orDefault(c.MaximalBackoffTime, defaultMaximal)
+	c.MaximalQueueLifetime = orDefault(c.MaximalQueueLifetime, defaultLifetime)
+	c.BounceQueueLifetime = orDefault(c.BounceQueueLifetime, defaultLifetime)
+	c.JitterPercent = orDefault(c.JitterPercent, defaultJitterPercent)
+	return c
+}
+
+// Validate returns everything that is wrong with c, nil if nothing is. Zero
+// values are right.
+func (c Config) Validate() error {
+	var errs []error
+	if c.MinimalBackoffTime < 0 {
+		errs = append(errs, fmt.Errorf("minimal backoff time %v: want more than 0, or mail is tried without a pause", c.MinimalBackoffTime))
+	}
+	if c.MaximalBackoffTime < 0 {
+		errs = append(errs, fmt.Errorf("maximal backoff time %v: want more than 0", c.MaximalBackoffTime))
+	}
+	if c.JitterPercent > 100 {
+		errs = append(errs, fmt.Errorf("jitter %d %%: want at most 100", c.JitterPercent))
+	}
+	return errors.Join(errs...)
+}
+
+// bounds returns the shortest and the longest wait; the shortest wins.
+func (c *Config) bounds() (shortest, longest time.Duration) {
+	shortest = orDefault(c.MinimalBackoffTime, defaultMinimal)
+	return shortest, max(shortest, orDefault(c.MaximalBackoffTime, defaultMaximal))
+}
+
+func (c *Config) lifetime(nullSender bool) time.Duration {
+	life := orDefault(c.MaximalQueueLifetime, defaultLifetime)
+	if nullSender {
+		life = min(life, orDefault(c.BounceQueueLifetime, defaultLifetime))
+	}
+	return life
+}
+
+func orDefault[T time.Duration | int](value, standard T) T {
+	if value == 0 {
+		return standard
+	}
+	return value
+}
