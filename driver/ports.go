@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -25,9 +26,10 @@ type Spool interface {
 }
 
 // A Router tells where recipients go. The answer has one route for each
-// recipient, in the same order. It must not block on anything but ctx.
+// recipient, in the same order. It is asked on the goroutine that owns the
+// core, so it must answer from memory.
 type Router interface {
-	Route(ctx context.Context, recipients []mail.Recipient) []mail.Route
+	Route(recipients []mail.Recipient) []mail.Route
 }
 
 // An Agent attempts deliveries, each in the caller's goroutine. Deliver
@@ -43,3 +45,10 @@ type Agent interface {
 type Reporter interface {
 	Report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error)
 }
+
+// What a Spool's errors wrap where the driver tells them apart; every other
+// error may pass.
+var (
+	ErrGone    = errors.New("the message is not in the spool")
+	ErrCorrupt = errors.New("the message is damaged")
+)

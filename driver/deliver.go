@@ -1,0 +1,94 @@
+package driver
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// deliver attempts an entry on a goroutine of the pool.
+func (d *Driver) deliver(a qmgr.Deliver) {
+	start := time.Now()
+	result := d.ports.Agent(a.Delivery.Transport).Deliver(d.deliverCtx, a.Delivery)
+	d.logOutcomes(&a.Delivery, &result, start)
+	d.inbox.event(qmgr.Delivered{Entry: a.Entry, Result: result})
+}
+
+// logOutcomes writes one line for each recipient. Operators search for exactly
+// these keys. The delays are: before this attempt was started, look-up and
+// connection, transaction.
+func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
+	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	arrived := time.Unix(0, int64(a.Envelope.Arrived))
+	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
+	host := r.Host
+	if host == "" {
+		host = "none"
+	}
+	for i, o := range r.Outcomes {
+		d.log.LogAttrs(context.Background(), slog.LevelInfo, "delivery",
+			slog.String("id", a.Envelope.ID.String()),
+			slog.String("from", string(a.Envelope.Sender)),
+			slog.String("to", string(a.Recipients[i].Address)),
+			slog.String("transport", a.Transport),
+			slog.String("nexthop", a.Nexthop),
+			slog.String("host", host),
+			slog.String("status", o.Result.String()),
+			slog.String("delay", seconds(delays[0]+delays[1]+delays[2])),
+			slog.String("delays", seconds(delays[0])+"/"+seconds(delays[1])+"/"+seconds(delays[2])),
+			slog.Int("attempt", int(a.Envelope.Attempts)+1),
+			slog.String("reply", o.Reply.String()))
+	}
+}
+
+// logNote writes what the core has to say.
+func (d *Driver) logNote(n qmgr.Note) {
+	level, text := slog.LevelInfo, n.Kind.String()
+	switch n.Kind {
+	case qmgr.NoteRemoved, qmgr.NoteDuplicate:
+		level = slog.LevelDebug
+	case qmgr.NoteDead, qmgr.NoteExpired:
+		level = slog.LevelWarn
+	case qmgr.NoteCorrupt:
+		level = slog.LevelError
+	}
+	if !d.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 6)
+	if n.ID != 0 {
+		attrs = append(attrs, slog.String("id", n.ID.String()))
+	}
+	if n.Sender != "" {
+		attrs = append(attrs, slog.String("from", string(n.Sender)))
+	}
+	if n.Transport != "" {
+		attrs = append(attrs, slog.String("transport", n.Transport), slog.String("nexthop", n.Nexthop))
+	}
+	if n.At != 0 {
+		attrs = append(attrs, slog.Time("next", time.Unix(0, int64(n.At))))
+	}
+	if n.Text != "" {
+		attrs = append(attrs, slog.String("reason", n.Text))
+	}
+	d.log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+// seconds prints a duration in seconds with two significant digits below ten
+// seconds and whole seconds above, as Postfix does.
+func seconds(d time.Duration) string {
+	s := d.Seconds()
+	switch {
+	case s >= 10:
+		return strconv.FormatFloat(s, 'f', 0, 64)
+	case s >= 0.01:
+		return strconv.FormatFloat(s, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(s, 'f', 4, 64)
+}

@@ -1,0 +1,263 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// Config is how the production host behaves.
+type Config struct {
+	// Qmgr configures the core.
+	Qmgr qmgr.Config
+	// Seed is the core's; 0 takes one from the clock.
+	Seed uint64
+	// Grace is how long a stop waits for deliveries that are under way before
+	// it cuts them off; default 30 s. Negative: not at all.
+	Grace time.Duration
+	// FlowDelay is how long a message is kept waiting at the door while
+	// delivery has fallen behind (in_flow_delay); default 1 s, negative: not.
+	FlowDelay time.Duration
+	// Readers bounds the reads of the spool that go on at once; default 4.
+	Readers int
+	// Log takes one line for each recipient's outcome and one for each note;
+	// nil discards them.
+	Log *slog.Logger
+}
+
+// WithDefaults returns the configuration with every zero field replaced by its
+// default.
+func (c Config) WithDefaults() Config {
+	c.Qmgr = c.Qmgr.WithDefaults()
+	if c.Seed == 0 {
+		c.Seed = uint64(time.Now().UnixNano())
+	}
+	if c.Grace == 0 {
+		c.Grace = 30 * time.Second
+	}
+	if c.FlowDelay == 0 {
+		c.FlowDelay = time.Second
+	}
+	if c.Readers == 0 {
+		c.Readers = 4
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate tells everything that is wrong with a configuration that has its
+// defaults.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Readers < 1 {
+		errs = append(errs, fmt.Errorf("readers is %d: want at least 1", c.Readers))
+	}
+	return errors.Join(append(errs, c.Qmgr.Validate())...)
+}
+
+// Ports are the parts of the world that the driver reaches.
+type Ports struct {
+	Spool    Spool
+	Router   Router
+	Reporter Reporter
+	// Agent returns the agent of a transport; never nil.
+	Agent func(transport string) Agent
+}
+
+// A Driver is the production host of the core: one goroutine owns the core,
+// bounded pools do what it asks for. Its methods may be called from any
+// goroutine.
+type Driver struct {
+	ports     Ports
+	log       *slog.Logger
+	inbox     *inbox
+	committer *committer
+	reads     chan readTask
+	reports   chan mail.QueueID
+	behind    atomic.Bool
+	flowDelay atomic.Int64
+	grace     time.Duration
+	readers   int
+
+	// Below: the owner's goroutine alone.
+	core       *qmgr.Qmgr
+	clock      clock
+	deliveries *pool[qmgr.Deliver]
+	routes     []qmgr.Route
+	readQueue  []readTask
+	owedQueue  []mail.QueueID
+	underway   int // answers that the core waits for from deliveries, changes and reports
+	deliverCtx context.Context
+}
+
+// New returns a driver that has not started.
+func New(cfg Config, ports Ports) (*Driver, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("driver: %w", err)
+	}
+	core, err := qmgr.New(cfg.Qmgr, cfg.Seed)
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core,
+		grace: cfg.Grace, readers: cfg.Readers,
+		reads: make(chan readTask), reports: make(chan mail.QueueID)}
+	d.flowDelay.Store(int64(cfg.FlowDelay))
+	d.deliveries = newPool(d.deliver)
+	return d, nil
+}
+
+// Run drives the core until ctx ends, then lets what is under way finish within
+// the grace period, and returns when everything known is durable.
+func (d *Driver) Run(ctx context.Context) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	deliver, cutOff := context.WithCancel(work)
+	defer cutOff()
+	d.deliverCtx = deliver
+	var wg sync.WaitGroup
+	wg.Go(func() { d.commit(work) })
+	for range d.readers {
+		wg.Go(func() { d.read(work) })
+	}
+	wg.Go(func() { d.report(work) })
+
+	d.own(ctx.Done())
+	d.log.Info("stopping", "underway", d.underway)
+	d.step(qmgr.Halt{})
+	d.finish(cutOff)
+	stopWork()
+	d.deliveries.stop()
+	wg.Wait()
+	return nil
+}
+
+// own is the owner's loop, until stop is closed.
+func (d *Driver) own(stop <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var spare []item
+	d.step(qmgr.Wake{})
+	for {
+		items := d.inbox.take(spare)
+		spare = items
+		d.stepAll(items)
+		d.handOut()
+		if len(items) > 0 {
+			select {
+			case <-stop:
+				return
+			default:
+				continue
+			}
+		}
+		timer.Reset(d.untilWake())
+		select {
+		case <-d.inbox.wakeup:
+		case <-timer.C:
+			d.step(qmgr.Wake{})
+		case d.readsOut() <- d.nextRead():
+			d.readQueue = d.readQueue[1:]
+		case d.reportsOut() <- d.nextReport():
+			d.owedQueue = d.owedQueue[1:]
+		case <-stop:
+			return
+		}
+	}
+}
+
+// finish takes answers until nothing is under way. When the grace period is
+// over, deliveries are cut off; their recipients are tried again after the
+// next start.
+func (d *Driver) finish(cutOff context.CancelFunc) {
+	grace := time.NewTimer(max(d.grace, 0))
+	defer grace.Stop()
+	for d.underway > 0 {
+		d.handOut()
+		select {
+		case <-d.inbox.wakeup:
+			d.stepAll(d.inbox.take(nil))
+		case d.reportsOut() <- d.nextReport():
+			d.owedQueue = d.owedQueue[1:]
+		case <-grace.C:
+			d.log.Warn("cutting off deliveries", "underway", d.underway)
+			cutOff()
+		}
+	}
+}
+
+func (d *Driver) stepAll(items []item) {
+	for _, it := range items {
+		if it.view != nil {
+			it.view.reply <- d.core.View(it.view.queues)
+			continue
+		}
+		d.settle(it.event)
+		d.step(it.event)
+	}
+}
+
+// settle counts down what is under way.
+func (d *Driver) settle(ev qmgr.Event) {
+	switch ev.(type) {
+	case qmgr.Delivered, qmgr.Changed, qmgr.Reported:
+		d.underway--
+	}
+}
+
+// step gives the core one event and starts what it asks for. Routes are looked
+// up on the spot, since the table is in memory.
+func (d *Driver) step(ev qmgr.Event) {
+	d.turn(ev)
+	for len(d.routes) > 0 {
+		r := d.routes[0]
+		d.routes = d.routes[1:]
+		d.turn(qmgr.Routed{ID: r.ID, Routes: d.ports.Router.Route(r.Recipients)})
+	}
+	d.routes = d.routes[:0]
+	d.behind.Store(d.core.Behind())
+}
+
+func (d *Driver) turn(ev qmgr.Event) {
+	for _, a := range d.core.Step(d.clock.now(), ev) {
+		d.perform(a)
+	}
+}
+
+func (d *Driver) perform(a qmgr.Action) {
+	switch a := a.(type) {
+	case qmgr.Deliver:
+		d.underway++
+		d.deliveries.start(a)
+	case qmgr.Change:
+		d.underway++
+		d.committer.add(a.Change)
+	case qmgr.Report:
+		d.underway++
+		d.owedQueue = append(d.owedQueue, a.ID)
+	case qmgr.Route:
+		d.routes = append(d.routes, a)
+	case qmgr.Fetch, qmgr.Open, qmgr.Read:
+		d.readQueue = append(d.readQueue, readTask{action: a, now: d.clock.last})
+	case qmgr.Note:
+		d.logNote(a)
+	}
+}
+
+func (d *Driver) untilWake() time.Duration {
+	wake, ok := d.core.NextWake()
+	if !ok {
+		return time.Hour
+	}
+	return max(wake.Sub(d.clock.now()), 0)
+}

@@ -1,0 +1,57 @@
+package driver
+
+import (
+	"sync"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// An inbox carries events to the goroutine that owns the core. Whoever has
+// several puts them in together, so that the owner is woken once.
+//
+// It has no bound of its own: everything in it is an answer to something that
+// the core has asked for, a message that is safe on disk, or an order of an
+// operator; the core's limits bound the first, the spool's room the second.
+type inbox struct {
+	mu     sync.Mutex
+	items  []item
+	wakeup chan struct{} // has room for one
+}
+
+// An item is an event, or a request for a view.
+type item struct {
+	event qmgr.Event
+	view  *viewRequest
+}
+
+type viewRequest struct {
+	queues int
+	reply  chan qmgr.View // has room for one
+}
+
+func newInbox() *inbox { return &inbox{wakeup: make(chan struct{}, 1)} }
+
+func (b *inbox) put(items ...item) {
+	if len(items) == 0 {
+		return
+	}
+	b.mu.Lock()
+	b.items = append(b.items, items...)
+	b.mu.Unlock()
+	select {
+	case b.wakeup <- struct{}{}:
+	default: // the owner has been woken and has not looked yet
+	}
+}
+
+func (b *inbox) event(ev qmgr.Event) { b.put(item{event: ev}) }
+
+// take returns what has come, and takes spare for what comes next.
+func (b *inbox) take(spare []item) []item {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	items := b.items
+	clear(spare)
+	b.items = spare[:0]
+	return items
+}

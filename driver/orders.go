@@ -1,0 +1,69 @@
+package driver
+
+import (
+	"context"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// Arrived tells of a message that has become durable.
+func (d *Driver) Arrived(a mail.Arrival) { d.inbox.event(qmgr.Arrived{Arrival: a}) }
+
+// Hold sets messages aside until they are released.
+func (d *Driver) Hold(ids []mail.QueueID, reason string) {
+	d.inbox.event(qmgr.Hold{IDs: ids, Reason: reason})
+}
+
+// Release puts held messages back, due at once.
+func (d *Driver) Release(ids []mail.QueueID) { d.inbox.event(qmgr.Release{IDs: ids}) }
+
+// Drop removes messages without a report.
+func (d *Driver) Drop(ids []mail.QueueID) { d.inbox.event(qmgr.Drop{IDs: ids}) }
+
+// Retry tries messages now.
+func (d *Driver) Retry(ids []mail.QueueID) { d.inbox.event(qmgr.Retry{IDs: ids}) }
+
+// RetryAll tries all deferred mail now.
+func (d *Driver) RetryAll() { d.inbox.event(qmgr.RetryAll{}) }
+
+// Configure replaces the configuration: the core's limits and the flow delay.
+// Grace and Readers keep their values until the next start.
+func (d *Driver) Configure(cfg Config) error {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	d.flowDelay.Store(int64(cfg.FlowDelay))
+	d.inbox.event(qmgr.Configure{Config: cfg.Qmgr})
+	return nil
+}
+
+// View returns a snapshot of the core with at most queues destinations for
+// each transport. It returns ctx's error if the driver does not answer in time,
+// as when it is not running.
+func (d *Driver) View(ctx context.Context, queues int) (qmgr.View, error) {
+	req := &viewRequest{queues: queues, reply: make(chan qmgr.View, 1)}
+	d.inbox.put(item{view: req})
+	select {
+	case v := <-req.reply:
+		return v, nil
+	case <-ctx.Done():
+		return qmgr.View{}, ctx.Err()
+	}
+}
+
+// Wait keeps a message waiting at the door for a while if delivery has fallen
+// behind: new mail waits in the spool because the core is full (in_flow_delay
+// in Postfix). It returns ctx's error if that ends first.
+func (d *Driver) Wait(ctx context.Context) error {
+	delay := time.Duration(d.flowDelay.Load())
+	if delay <= 0 || !d.behind.Load() {
+		return nil
+	}
+	if !sleep(ctx, delay) {
+		return ctx.Err()
+	}
+	return nil
+}

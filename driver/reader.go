@@ -1,0 +1,155 @@
+package driver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A readTask is a Fetch, Open or Read of the core, and when it asked.
+type readTask struct {
+	action qmgr.Action
+	now    mail.Instant
+}
+
+// read answers the core's reads of the spool until ctx ends.
+func (d *Driver) read(ctx context.Context) {
+	for {
+		select {
+		case task := <-d.reads:
+			if ev := d.answer(ctx, task); ev != nil {
+				d.inbox.event(ev)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (d *Driver) answer(ctx context.Context, t readTask) qmgr.Event {
+	switch a := t.action.(type) {
+	case qmgr.Fetch:
+		return d.fetch(ctx, a, t.now)
+	case qmgr.Open:
+		e, place, batch, err := d.ports.Spool.Open(ctx, a.ID, a.Max)
+		if err != nil {
+			return d.broken(a.ID, err)
+		}
+		return qmgr.Opened{Envelope: e, Place: place, Batch: batch}
+	case qmgr.Read:
+		batch, err := d.ports.Spool.Read(ctx, a.ID, a.From, a.Max)
+		if err != nil {
+			return d.broken(a.ID, err)
+		}
+		return qmgr.Recipients{ID: a.ID, Batch: batch}
+	}
+	return nil
+}
+
+// fetch does not give up: without an answer the core would never look again.
+func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr.Event {
+	if a.Scan == qmgr.ScanFlush {
+		now = mail.Never
+	}
+	for {
+		found, err := d.ports.Spool.Fetch(ctx, a.Scan.Area(), a.From, now, a.Max)
+		if err == nil {
+			return qmgr.Found{Scan: a.Scan, Found: found}
+		}
+		d.log.Error("the spool's index could not be read, trying again", "area", a.Scan.Area().String(), "error", err)
+		if !sleep(ctx, retryPause) {
+			return nil
+		}
+	}
+}
+
+// broken tells the core why a message could not be read.
+func (d *Driver) broken(id mail.QueueID, err error) qmgr.Event {
+	b := qmgr.Broken{ID: id, Why: qmgr.TroubleTemporary, Text: err.Error()}
+	switch {
+	case errors.Is(err, ErrGone):
+		b.Why = qmgr.TroubleGone
+	case errors.Is(err, ErrCorrupt):
+		b.Why = qmgr.TroubleCorrupt
+		d.log.Error("damaged message", "id", id.String(), "error", err)
+	default:
+		d.log.Error("message could not be read", "id", id.String(), "error", err)
+	}
+	return b
+}
+
+// report makes the reports that the core asks for until ctx ends.
+func (d *Driver) report(ctx context.Context) {
+	for {
+		select {
+		case id := <-d.reports:
+			d.reportOne(ctx, id)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reportOne does not give up: a report that is owed is never forgotten.
+func (d *Driver) reportOne(ctx context.Context, id mail.QueueID) {
+	for {
+		arrivals, err := d.ports.Reporter.Report(ctx, id)
+		if err == nil {
+			items := []item{{event: qmgr.Reported{ID: id}}}
+			for _, a := range arrivals {
+				items = append(items, item{event: qmgr.Arrived{Arrival: a}})
+			}
+			d.inbox.put(items...)
+			return
+		}
+		d.log.Error("report could not be made, trying again", "id", id.String(), "error", err)
+		if !sleep(ctx, retryPause) {
+			return
+		}
+	}
+}
+
+// handOut gives waiting reads and reports to whoever is free.
+func (d *Driver) handOut() {
+	for {
+		select {
+		case d.readsOut() <- d.nextRead():
+			d.readQueue = d.readQueue[1:]
+		case d.reportsOut() <- d.nextReport():
+			d.owedQueue = d.owedQueue[1:]
+		default:
+			return
+		}
+	}
+}
+
+// readsOut is nil, on which a send never succeeds, while nothing waits.
+func (d *Driver) readsOut() chan<- readTask {
+	if len(d.readQueue) == 0 {
+		return nil
+	}
+	return d.reads
+}
+
+func (d *Driver) nextRead() readTask {
+	if len(d.readQueue) == 0 {
+		return readTask{}
+	}
+	return d.readQueue[0]
+}
+
+func (d *Driver) reportsOut() chan<- mail.QueueID {
+	if len(d.owedQueue) == 0 {
+		return nil
+	}
+	return d.reports
+}
+
+func (d *Driver) nextReport() mail.QueueID {
+	if len(d.owedQueue) == 0 {
+		return 0
+	}
+	return d.owedQueue[0]
+}

@@ -1,0 +1,113 @@
+package qmgr
+
+import "github.com/posthaste-mta/posthaste/mail"
+
+// An Action is something that the host is to do. The set is closed. Each
+// action that names an answer in its comment is answered exactly once, by the
+// event of that name, in any order and at any later time; all of them are
+// independent of each other.
+type Action interface{ action() }
+
+// A Scan is one of the ways through the spool's indexes that the core follows.
+type Scan uint8
+
+const (
+	ScanIncoming Scan = iota // new mail
+	ScanDeferred             // deferred mail that is due
+	ScanFlush                // all deferred mail, because an operator asked for it
+	scans
+)
+
+// String returns the word that traces show.
+func (s Scan) String() string { return [...]string{"incoming", "deferred", "flush"}[s] }
+
+// Area returns the area whose index the scan follows.
+func (s Scan) Area() mail.Area {
+	if s == ScanIncoming {
+		return mail.AreaIncoming
+	}
+	return mail.AreaDeferred
+}
+
+// Fetch asks for messages of a scan, in index order, from a cursor on. In
+// ScanDeferred only those due at the present instant are wanted. Answered by
+// Found.
+type Fetch struct {
+	Scan Scan
+	From mail.Cursor
+	Max  int
+}
+
+// Open asks for a message's envelope and its first unsettled recipients.
+// Answered by Opened or Broken.
+type Open struct {
+	ID  mail.QueueID
+	Max int
+}
+
+// Read asks for further unsettled recipients. Answered by Recipients or Broken.
+type Read struct {
+	ID   mail.QueueID
+	From uint32
+	Max  int
+}
+
+// Route asks where recipients go. Answered by Routed.
+type Route struct {
+	ID         mail.QueueID
+	Recipients []mail.Recipient
+}
+
+// Deliver asks to attempt an entry. Answered by Delivered.
+type Deliver struct {
+	Entry    EntryID
+	Delivery mail.Delivery
+}
+
+// Change asks for a durable step in the life of a message. The core has at
+// most one under way for each message. Answered by Changed.
+type Change struct{ Change mail.Change }
+
+// Report asks to compose and spool the reports that the message's recipients
+// are owed. Answered by Reported.
+type Report struct{ ID mail.QueueID }
+
+// Note is a fact for log, metrics and trace. It has no answer.
+type Note struct {
+	Kind      NoteKind
+	ID        mail.QueueID // 0 unless the note is about a message
+	Transport string
+	Nexthop   string
+	Text      string
+	Sender    mail.Address
+	At        mail.Instant // NoteDeferred: next attempt
+}
+
+// NoteKind says what a Note is about.
+type NoteKind uint8
+
+const (
+	NoteExpired   NoteKind = iota + 1 // the message's unsettled recipients were given up because of its age
+	NoteDeferred                      // the message was put off until At
+	NoteRemoved                       // the message is done
+	NoteHeld                          // the message was set aside
+	NoteDropped                       // the message was removed by an operator
+	NoteCorrupt                       // the message is damaged and was set aside
+	NoteDead                          // the destination is not tried for a while
+	NoteAlive                         // the destination is tried again
+	NoteDuplicate                     // an answer came for something already gone
+)
+
+// String returns the word that logs and traces show.
+func (k NoteKind) String() string {
+	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate"}[k]
+}
+
+func (Fetch) action()   {}
+func (Open) action()    {}
+func (Read) action()    {}
+func (Route) action()   {}
+func (Deliver) action() {}
+func (Change) action()  {}
+func (Report) action()  {}
+func (Note) action()    {}

@@ -1,0 +1,277 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// admission is how messages come into core: by being told of (Arrived) while
+// there is room and nothing older waits, else through three scans of the
+// spool's indexes. The scans take turns, so that neither new mail nor retries
+// starve.
+type admission struct {
+	scans [scans]scan
+	turn  Scan
+	// flushed is when RetryAll was asked for: what has been tried since then is
+	// not tried again by that scan.
+	flushed mail.Instant
+}
+
+// A scan is a way through one index. Messages behind the cursor are in core,
+// or done, or will be told of again.
+type scan struct {
+	from     mail.Cursor
+	fetching bool
+	low      mail.Cursor   // fetching: the first of what has appeared meanwhile
+	missed   bool          // fetching: low is set
+	more     bool          // there may be something at from or behind
+	nextDue  mail.Instant  // ScanDeferred, more false: when there will be
+	found    []mail.Cursor // fetched and not yet opened
+	force    []mail.QueueID
+}
+
+// fetchMax is how many messages a Fetch asks for. It bounds what is read in
+// vain when the active limit is reached in between.
+const fetchMax = 256
+
+func newAdmission() admission {
+	var a admission
+	for s := range a.scans {
+		a.scans[s].nextDue = mail.Never
+	}
+	a.scans[ScanIncoming].more = true
+	a.scans[ScanDeferred].more = true
+	return a
+}
+
+// wake returns when admission has something to do without a further event.
+func (a *admission) wake(room bool) mail.Instant {
+	if !room {
+		return mail.Never // a message that leaves makes room, by an event
+	}
+	return a.scans[ScanDeferred].nextDue
+}
+
+// back makes sure that a scan will come to a cursor.
+func (s *scan) back(c mail.Cursor) {
+	switch {
+	case !s.fetching:
+		if c.Before(s.from) {
+			s.from = c
+		}
+	case !s.missed || c.Before(s.low):
+		s.low, s.missed = c, true
+	}
+}
+
+// advance moves a scan to where a Fetch has come, or back to what has appeared
+// before that place while the Fetch was under way: it may not have been seen.
+func (s *scan) advance(f mail.Found) {
+	s.fetching = false
+	s.from = f.Next
+	s.more = s.more || f.More
+	if s.missed && s.low.Before(s.from) {
+		s.from, s.more = s.low, true
+	}
+	s.missed = false
+}
+
+// appeared tells the deferred scan of a message that was put into its index.
+func (a *admission) appeared(id mail.QueueID, due mail.Instant) {
+	s := &a.scans[ScanDeferred]
+	s.back(mail.Cursor{Due: due, ID: id})
+	s.nextDue = min(s.nextDue, due)
+}
+
+func (q *Qmgr) hasRoom() bool { return len(q.messages) < q.cfg.ActiveLimit }
+
+// Behind tells whether new mail waits in the spool because the core is full:
+// delivery has fallen behind, and intake should be slowed down.
+func (q *Qmgr) Behind() bool { return q.admission.scans[ScanIncoming].more && !q.hasRoom() }
+
+// arrived admits a message at once if nothing older waits; else the scan will
+// find it.
+func (q *Qmgr) arrived(a mail.Arrival) {
+	q.counts.Arrived++
+	id := a.Envelope.ID
+	if q.messages[id] != nil {
+		return // the scan was faster
+	}
+	s := &q.admission.scans[ScanIncoming]
+	if s.more || len(s.found) > 0 || q.halt || !q.hasRoom() {
+		s.more = true
+		s.back(mail.Cursor{ID: id})
+		return
+	}
+	m := q.newMessage(id, originIncoming)
+	q.enter(m, a.Envelope, a.Place, a.Batch)
+}
+
+// admit opens messages while there is room, one scan after the other, and
+// fetches more names when a scan runs out of them.
+func (q *Qmgr) admit() {
+	if q.halt {
+		return
+	}
+	a := &q.admission
+	deferred := &a.scans[ScanDeferred]
+	if deferred.nextDue <= q.now {
+		deferred.more, deferred.nextDue = true, mail.Never
+	}
+	for q.hasRoom() && q.started < q.cfg.ActionsPerStep {
+		if !q.openOne() {
+			break
+		}
+	}
+	if q.hasRoom() && q.started >= q.cfg.ActionsPerStep {
+		q.leftover = true
+	}
+	if !q.hasRoom() {
+		return
+	}
+	for s := range a.scans {
+		q.fetch(Scan(s))
+	}
+}
+
+// openOne opens one message, of the scan whose turn it is if that has one.
+func (q *Qmgr) openOne() bool {
+	a := &q.admission
+	for range scans {
+		s := a.turn
+		a.turn = (a.turn + 1) % scans
+		if id, from, ok := q.take(s); ok {
+			q.started++
+			m := q.newMessage(id, from)
+			m.await(awaitsOpen)
+			q.emit(Open{ID: id, Max: q.firstRead()})
+			return true
+		}
+	}
+	return false
+}
+
+// take returns the next message of a scan that is not in core already.
+func (q *Qmgr) take(s Scan) (mail.QueueID, origin, bool) {
+	sc := &q.admission.scans[s]
+	for len(sc.force) > 0 {
+		id := sc.force[0]
+		sc.force = sc.force[1:]
+		if q.free(id) {
+			return id, originRetry, true
+		}
+	}
+	for len(sc.found) > 0 {
+		id := sc.found[0].ID
+		sc.found = sc.found[1:]
+		if q.free(id) {
+			return id, origin(s), true
+		}
+	}
+	return 0, 0, false
+}
+
+// free tells whether a message is neither in core nor being moved.
+func (q *Qmgr) free(id mail.QueueID) bool {
+	_, moving := q.moving[id]
+	return q.messages[id] == nil && !moving
+}
+
+func (q *Qmgr) fetch(s Scan) {
+	sc := &q.admission.scans[s]
+	if sc.fetching || !sc.more || len(sc.found) > 0 {
+		return
+	}
+	sc.fetching = true
+	sc.more = false
+	q.emit(Fetch{Scan: s, From: sc.from, Max: fetchMax})
+}
+
+func (q *Qmgr) found(ev Found) {
+	s := &q.admission.scans[ev.Scan]
+	if !s.fetching {
+		q.duplicate(0, "found")
+		return
+	}
+	s.advance(ev.Found)
+	s.found = append(s.found[:0], ev.Found.Cursors...)
+	if ev.Scan == ScanDeferred && !ev.Found.More {
+		s.nextDue = min(s.nextDue, ev.Found.NextDue)
+		q.rescueFuture(ev.Found.NextDue)
+	}
+}
+
+// rescueFuture looks at deferred mail whose due time no retry schedule can have
+// given: the clock was ahead when it was deferred. It is tried now.
+func (q *Qmgr) rescueFuture(due mail.Instant) {
+	flush := &q.admission.scans[ScanFlush]
+	if due == mail.Never || due <= q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime)) || flush.more || flush.fetching {
+		return
+	}
+	q.admission.flushed = q.now
+	flush.from, flush.more = mail.Cursor{Due: due}, true
+}
+
+// newMessage puts a message into core.
+func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
+	assert.That(q.messages[id] == nil, "message %v is in core already", id)
+	q.seq++
+	m := &message{id: id, from: from, seq: q.seq, queued: q.now}
+	q.messages[id] = m
+	return m
+}
+
+// opened takes a message that was asked for, unless it is not wanted any more.
+func (q *Qmgr) opened(ev Opened) {
+	m := q.messages[ev.Envelope.ID]
+	if m == nil || !m.answered(awaitsOpen) {
+		q.duplicate(ev.Envelope.ID, "opened")
+		return
+	}
+	if !q.wanted(m, ev) {
+		q.forget(m)
+		return
+	}
+	q.enter(m, ev.Envelope, ev.Place, ev.Batch)
+}
+
+// wanted tells whether an opened message is still what its scan looked for: it
+// may have been moved between Fetch and Open.
+func (q *Qmgr) wanted(m *message, ev Opened) bool {
+	if m.order != orderNone {
+		return true // an operator's order wants it wherever it is
+	}
+	switch m.from {
+	case originIncoming:
+		return ev.Place.Area == mail.AreaIncoming
+	case originDeferred:
+		return ev.Place.Area == mail.AreaDeferred && ev.Place.Due <= q.now
+	case originFlush:
+		return ev.Place.Area == mail.AreaDeferred &&
+			(ev.Envelope.LastAttempt < q.admission.flushed || ev.Envelope.LastAttempt > q.now)
+	}
+	return ev.Place.Area == mail.AreaDeferred || ev.Place.Area == mail.AreaIncoming
+}
+
+// enter starts a message's round.
+func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
+	m.env, m.place, m.stage = e, place, stageRunning
+	m.queued, m.debts = q.now, place.Owes
+	q.takeBatch(m, batch)
+	q.advance(m)
+}
+
+// forget takes a message out of core; it rests in the spool, or is gone.
+func (q *Qmgr) forget(m *message) {
+	assert.That(m.entries == 0 && m.awaits == 0, "message %v leaves with %d entries, awaiting %b", m.id, m.entries, m.awaits)
+	q.recipients -= len(m.unrouted)
+	delete(q.messages, m.id)
+	for _, j := range m.jobs {
+		if j.listed {
+			j.retire()
+		}
+	}
+	if m.again != orderNone {
+		q.orderOne(m.id, m.again, m.reason)
+	}
+}

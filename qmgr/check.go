@@ -1,0 +1,78 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// Check walks the whole structure and panics where an invariant does not hold.
+// Tests and simulations call it after every Step; it takes linear time.
+func (q *Qmgr) Check() {
+	inCore := 0
+	for _, m := range q.messages { //archtest:anyorder a sum and assertions
+		q.checkMessage(m)
+		inCore += m.inCore
+	}
+	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
+	q.ring.Check()
+	q.timers.Check()
+	busy := 0
+	for t := range q.ring.All() {
+		t.check()
+		busy += t.busy
+	}
+	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
+}
+
+func (q *Qmgr) checkMessage(m *message) {
+	entries, recipients := 0, len(m.unrouted)
+	for _, j := range m.jobs {
+		waiting := 0
+		j.peers.Check()
+		for p := range j.peers.All() {
+			assert.That(p.entries > 0, "peer of %v without entries", m.id)
+			assert.That(p.entries >= p.todo.Len(), "peer of %v: %d entries, %d wait", m.id, p.entries, p.todo.Len())
+			assert.That(j.transport.queues[p.queue.nexthop] == p.queue, "queue %s is gone, its peer is not", p.queue.nexthop)
+			entries += p.entries
+			waiting += p.todo.Len()
+			for e := range p.todo.All() {
+				recipients += len(e.recipients)
+			}
+		}
+		assert.That(waiting == j.waiting(), "job of %v: %d entries wait, counted %d", m.id, waiting, j.waiting())
+		assert.That(j.listed || waiting == 0, "job of %v has entries and is not listed", m.id)
+	}
+	assert.That(entries == m.entries, "message %v has %d entries, counted %d", m.id, entries, m.entries)
+	for _, e := range q.busy { //archtest:anyorder a sum
+		if e.message == m {
+			recipients += len(e.recipients)
+		}
+	}
+	assert.That(recipients == m.inCore, "message %v has %d recipients in core, counted %d", m.id, recipients, m.inCore)
+	assert.That(m.entries > 0 || m.awaits != 0 || q.halt, "message %v waits for nothing", m.id)
+}
+
+func (t *transport) check() {
+	t.jobs.Check()
+	t.jobsByTime.Check()
+	assert.That(t.jobs.Len() == t.jobsByTime.Len(), "%s: %d jobs in order, %d by time", t.name, t.jobs.Len(), t.jobsByTime.Len())
+	startable, busy := 0, 0
+	for _, d := range t.queues { //archtest:anyorder sums and assertions
+		d.todo.Check()
+		n := max(min(d.window.Size()-d.busy, d.todo.Len()), 0)
+		assert.That(n == d.startable, "%s:%s: %d startable, counted %d", t.name, d.nexthop, n, d.startable)
+		assert.That(!d.todo.Empty() || d.busy > 0 || d.window.State() != window.Ready, "%s:%s is idle and not freed", t.name, d.nexthop)
+		assert.That(d.window.State() != window.Dead || d.todo.Empty(), "%s:%s is dead and has entries", t.name, d.nexthop)
+		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.name, d.nexthop)
+		startable += n
+		busy += d.busy
+	}
+	assert.That(startable == t.startable, "%s: %d startable, counted %d", t.name, startable, t.startable)
+	assert.That(busy == t.busy, "%s: %d busy, counted %d", t.name, busy, t.busy)
+	for j := range t.jobs.All() {
+		assert.That(j.listed && j.transport == t, "%s lists a job that is not its own", t.name)
+	}
+	if t.startable > 0 {
+		assert.That(t.current != nil, "%s: %d entries could start, but no job is current", t.name, t.startable)
+	}
+}

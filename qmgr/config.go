@@ -1,0 +1,186 @@
+package qmgr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// The transports that the core itself sends recipients to. They are ordinary
+// transports with windows and job lists of their own, as in Postfix, so that
+// even the deferral of a large backlog is scheduled; the host gives each an
+// agent whose outcome is the nexthop's text.
+const (
+	TransportRetry = "retry" // every recipient is deferred
+	TransportError = "error" // every recipient fails
+)
+
+// Config is how the queue manager behaves. The zero value of a field means its
+// default; the parameter names in the comments are Postfix's.
+type Config struct {
+	// ActiveLimit bounds the messages in core (qmgr_message_active_limit);
+	// default 20000, at least 1. Raise it when many destinations are slow at
+	// the same time; each message costs about 1 KB of memory.
+	ActiveLimit int
+	// RecipientLimit bounds the recipients in core, all messages together
+	// (qmgr_message_recipient_limit); default 20000. It is raised to
+	// ActiveLimit if it is smaller. Each recipient costs about 150 octets.
+	RecipientLimit int
+	// RecipientMinimum is how many recipients every message in core may have
+	// there whatever the others have (qmgr_message_recipient_minimum);
+	// default 10, at least 1.
+	RecipientMinimum int
+	// RefillLimit is how many recipients of a message must fit before more of
+	// them are read while it still has some in core
+	// (default_recipient_refill_limit); default 100, at least 1.
+	RefillLimit int
+
+	// Backoff says when a message is tried again, warned about, given up.
+	Backoff backoff.Config
+
+	// DoubleBounce says what happens to a message with the null sender that
+	// cannot be delivered.
+	DoubleBounce DoubleBounce
+
+	// DefaultTransport holds the limits of transports that Transports does not
+	// name.
+	DefaultTransport TransportConfig
+	// Transports holds limits by transport name. A zero field means the
+	// default, not DefaultTransport's value: whoever fills the map merges.
+	Transports map[string]TransportConfig
+
+	// ActionsPerStep bounds what one Step starts on its own account: messages
+	// opened and entries delivered; default 1000. What is left over is done in
+	// the next Step, and NextWake says that it is due now.
+	ActionsPerStep int
+}
+
+// DoubleBounce is a policy for undeliverable mail with the null sender, about
+// which nobody may be told (RFC 5321 4.5.5).
+type DoubleBounce uint8
+
+const (
+	DoubleBounceHold    DoubleBounce = iota // set it aside for the operator to look at
+	DoubleBounceDiscard                     // remove it; the log tells
+	DoubleBounceReport                      // hand it to the reporter, who knows an address to tell
+)
+
+// TransportConfig is the limits of one transport. The zero value of a field
+// means its default.
+type TransportConfig struct {
+	// ProcessLimit bounds the deliveries under way at once over this transport
+	// (default_process_limit); default 100. Raise it when many destinations
+	// are to be served at once; each delivery may cost a connection.
+	ProcessLimit int
+	// RecipientLimit bounds the recipients of one entry, that is of one
+	// transaction (default_destination_recipient_limit); default 50;
+	// -1 means no limit.
+	RecipientLimit int
+	// Window is how the concurrency of one destination adapts.
+	Window window.Config
+	// RateDelay is the pause after each delivery to the same destination
+	// (default_destination_rate_delay); it implies a concurrency of 1.
+	// Default 0: none.
+	RateDelay time.Duration
+}
+
+// Defaults of Config and TransportConfig.
+const (
+	defaultActiveLimit      = 20000
+	defaultRecipientLimit   = 20000
+	defaultRecipientMinimum = 10
+	defaultRefillLimit      = 100
+	defaultProcessLimit     = 100
+	defaultEntryLimit       = 50
+	defaultActionsPerStep   = 1000
+)
+
+// WithDefaults returns the configuration with every zero field replaced by its
+// default.
+func (c Config) WithDefaults() Config {
+	setDefault(&c.ActiveLimit, defaultActiveLimit)
+	setDefault(&c.RecipientLimit, defaultRecipientLimit)
+	setDefault(&c.RecipientMinimum, defaultRecipientMinimum)
+	setDefault(&c.RefillLimit, defaultRefillLimit)
+	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
+	c.RecipientLimit = max(c.RecipientLimit, c.ActiveLimit)
+	c.Backoff = c.Backoff.WithDefaults()
+	c.DefaultTransport = c.DefaultTransport.withDefaults()
+	transports := make(map[string]TransportConfig, len(c.Transports))
+	for name, t := range c.Transports { //archtest:anyorder a copy of a map is the same in any order
+		transports[name] = t.withDefaults()
+	}
+	c.Transports = transports
+	return c
+}
+
+func (t TransportConfig) withDefaults() TransportConfig {
+	setDefault(&t.ProcessLimit, defaultProcessLimit)
+	setDefault(&t.RecipientLimit, defaultEntryLimit)
+	t.Window = t.Window.WithDefaults()
+	if t.RateDelay > 0 {
+		t.Window.Limit, t.Window.Initial = 1, 1
+	}
+	return t
+}
+
+func setDefault(field *int, value int) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Validate tells everything that is wrong with a configuration that has its
+// defaults.
+func (c Config) Validate() error {
+	var errs []error
+	atLeastOne := func(what string, v int) {
+		if v < 1 {
+			errs = append(errs, fmt.Errorf("%s is %d: want at least 1", what, v))
+		}
+	}
+	atLeastOne("qmgr_message_active_limit", c.ActiveLimit)
+	atLeastOne("qmgr_message_recipient_limit", c.RecipientLimit)
+	atLeastOne("qmgr_message_recipient_minimum", c.RecipientMinimum)
+	atLeastOne("default_recipient_refill_limit", c.RefillLimit)
+	atLeastOne("actions per step", c.ActionsPerStep)
+	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
+	names := make([]string, 0, len(c.Transports))
+	for name := range c.Transports { //archtest:anyorder sorted below
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		errs = append(errs, c.Transports[name].validate(name))
+	}
+	return errors.Join(errs...)
+}
+
+func (t TransportConfig) validate(name string) error {
+	var errs []error
+	if t.ProcessLimit < 1 {
+		errs = append(errs, fmt.Errorf("transport %s: process_limit is %d: want at least 1", name, t.ProcessLimit))
+	}
+	if t.RecipientLimit < -1 {
+		errs = append(errs, fmt.Errorf("transport %s: destination_recipient_limit is %d: want at least 1, or -1 for no limit", name, t.RecipientLimit))
+	}
+	if t.RateDelay < 0 {
+		errs = append(errs, fmt.Errorf("transport %s: destination_rate_delay is %v: want 0 or more", name, t.RateDelay))
+	}
+	if err := t.Window.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
+	}
+	return errors.Join(errs...)
+}
+
+// transport returns the limits of a transport.
+func (c *Config) transport(name string) TransportConfig {
+	if t, ok := c.Transports[name]; ok {
+		return t
+	}
+	return c.DefaultTransport
+}

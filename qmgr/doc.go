@@ -1,0 +1,48 @@
+// Package qmgr is the queue manager: it decides which mail is delivered next,
+// to where and how much of it at once, and what becomes of the rest. It is a
+// value that is stepped: events go in, actions come out. It does no I/O, reads
+// no clock, starts no goroutine and takes no lock, so that the daemon, the
+// simulator and a test script can all be its host.
+//
+// # Contract
+//
+// A host that keeps these rules cannot be wrong.
+//
+//  1. now never decreases from one Step to the next. Step panics if it does; a
+//     host guards its clock.
+//  2. Each action that names an answer is answered exactly once, by the event
+//     named, in any order and at any later time.
+//  3. Actions are independent of each other: run them in any order, in
+//     parallel, or lose the process between any two. Where B must wait for the
+//     result of A, the core emits B only after A's answer.
+//  4. Events and actions are values. The core keeps no reference to an event's
+//     slices and lends none in an action. The slice of actions that Step
+//     returns is valid until the next Step.
+//  5. An answer for something already gone is legal; it is ignored and counted.
+//  6. The same configuration, seed and events give the same actions.
+//  7. Step does bounded work: what it starts on its own account is bounded by
+//     Config.ActionsPerStep. What is left over makes NextWake say "now".
+//  8. Step returns no error. What the world may do is an event; what it may not
+//     do is a bug, and panics.
+//
+// A host's loop is: wait for an event, or until NextWake; Step; start every
+// action; repeat. Package driver is the one for production.
+//
+// # Structures
+//
+// The words are Postfix's, and so are the structures. A message has a job in
+// each transport that is to carry some of it; a job has a peer for each
+// destination; a peer has entries, each a batch of recipients for one
+// transaction. A transport has a queue for each destination, which owns the
+// window that limits how many entries may be busy there.
+//
+// # Life of a message
+//
+// Arrived (or Fetch, Found, Open, Opened) brings a message into core, Route and
+// Routed bind its recipients to queues, Deliver and Delivered attempt its
+// entries. Outcomes are made durable by Change and Changed, reports by Report
+// and Reported. When nothing is left to try, the message leaves the core with
+// its last Change: removed, deferred, held or set aside as corrupt. Because of
+// rule 3 a removal is never emitted before every outcome and every report that
+// it depends on is durable, or part of the removal itself.
+package qmgr

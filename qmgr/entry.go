@@ -1,0 +1,80 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// An entry is a batch of recipients of one message that go to one destination
+// in one transaction.
+//
+// While it waits, it is on its peer's and on its queue's todo list. While it
+// is busy, Qmgr.busy knows it by its ID.
+type entry struct {
+	id         EntryID // 0 until it is selected
+	message    *message
+	peer       *peer
+	recipients []mail.Recipient
+	inPeer     ilist.Link[entry]
+	inQueue    ilist.Link[entry]
+}
+
+func (e *entry) queue() *queue { return e.peer.queue }
+
+// newEntry appends an empty entry to a peer.
+func newEntry(p *peer) *entry {
+	e := &entry{message: p.job.message, peer: p}
+	p.todo.PushBack(&e.inPeer, e)
+	p.entries++
+	p.queue.todo.PushBack(&e.inQueue, e)
+	p.queue.changed()
+	p.job.read++
+	e.message.entries++
+	return e
+}
+
+// start takes a waiting entry off the todo lists: it is busy from now on.
+func (e *entry) start(id EntryID) {
+	assert.That(e.id == 0, "entry %d is started twice", e.id)
+	e.id = id
+	e.unqueue()
+	q := e.queue()
+	q.busy++
+	q.changed()
+	q.transport.busy++
+}
+
+// unqueue takes a waiting entry off the todo lists.
+func (e *entry) unqueue() {
+	e.peer.todo.Remove(&e.inPeer)
+	e.queue().todo.Remove(&e.inQueue)
+	e.queue().changed()
+	e.peer.job.selected++
+}
+
+// finish ends an entry, waiting or busy, and frees what nothing else needs:
+// its peer and its queue. Feedback has been given before.
+func (e *entry) finish(q *Qmgr) {
+	p, dest, m := e.peer, e.queue(), e.message
+	wasBusy := e.id != 0
+	if wasBusy {
+		dest.busy--
+		dest.changed()
+		dest.transport.busy--
+	} else {
+		e.unqueue()
+	}
+	m.inCore -= len(e.recipients)
+	q.recipients -= len(e.recipients)
+	if wasBusy {
+		q.restAfterDelivery(dest)
+	}
+	dest.unblock()
+	p.entries--
+	if p.entries == 0 {
+		p.job.dropPeer(p)
+	}
+	m.entries--
+	q.freeIfIdle(dest)
+}

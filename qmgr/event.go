@@ -1,0 +1,128 @@
+package qmgr
+
+import "github.com/posthaste-mta/posthaste/mail"
+
+// An Event is something that has happened outside the core. The set is
+// closed: Step knows every type below. Slices in an event belong to the host
+// again when Step returns.
+type Event interface{ event() }
+
+// EntryID names one attempt to deliver an entry, from Deliver to Delivered.
+// IDs count up from 1 and are never used again within one run.
+type EntryID uint64
+
+// Arrived tells of a message that has just become durable in the incoming
+// area. It is a hint: a message of which the core is not told is found by the
+// next Fetch.
+type Arrived struct{ Arrival mail.Arrival }
+
+// Found answers Fetch.
+type Found struct {
+	Scan  Scan
+	Found mail.Found
+}
+
+// Opened answers Open.
+type Opened struct {
+	Envelope mail.Envelope
+	Place    mail.Place
+	Batch    mail.RecipientBatch
+}
+
+// Broken answers Open or Read when the message could not be read.
+type Broken struct {
+	ID  mail.QueueID
+	Why Trouble
+	// Text says what is wrong, for the log and for the corrupt area.
+	Text string
+}
+
+// Trouble is why a message could not be read.
+type Trouble uint8
+
+const (
+	TroubleGone      Trouble = iota + 1 // it is not in the spool any more
+	TroubleCorrupt                      // it is damaged: it goes to the corrupt area
+	TroubleTemporary                    // an I/O error that may pass: it is deferred
+)
+
+// String returns the word that traces show.
+func (t Trouble) String() string {
+	return [...]string{"", "gone", "corrupt", "temporary"}[t]
+}
+
+// Recipients answers Read.
+type Recipients struct {
+	ID    mail.QueueID
+	Batch mail.RecipientBatch
+}
+
+// Routed answers Route: a route for each recipient, in the same order.
+type Routed struct {
+	ID     mail.QueueID
+	Routes []mail.Route
+}
+
+// Delivered answers Deliver.
+type Delivered struct {
+	Entry  EntryID
+	Result mail.DeliveryResult
+}
+
+// Changed answers Change.
+type Changed struct{ Changed mail.Changed }
+
+// Reported answers Report: the reports are in the spool and the debts are
+// cleared. The host sends an Arrived for each new message as well.
+type Reported struct{ ID mail.QueueID }
+
+// Wake tells that the instant that NextWake named has come. It may be sent at
+// any time.
+type Wake struct{}
+
+// Hold asks to set messages aside until they are released. Deliveries that
+// are under way are not interrupted.
+type Hold struct {
+	IDs    []mail.QueueID
+	Reason string
+}
+
+// Release asks to put held messages back, due at once.
+type Release struct{ IDs []mail.QueueID }
+
+// Drop asks to remove messages without a report. Deliveries that are under way
+// are not interrupted.
+type Drop struct{ IDs []mail.QueueID }
+
+// Retry asks to try messages now, whatever their due time, and to forget that
+// the destinations of these messages are dead.
+type Retry struct{ IDs []mail.QueueID }
+
+// RetryAll asks to try all deferred mail now and to forget all dead
+// destinations. Mail that is deferred again meanwhile is not tried twice.
+type RetryAll struct{}
+
+// Configure replaces the configuration. What is under way goes on; limits that
+// became smaller are reached by not starting anything new.
+type Configure struct{ Config Config }
+
+// Halt asks to start nothing new. Answers are still taken and recorded.
+type Halt struct{}
+
+func (Arrived) event()    {}
+func (Found) event()      {}
+func (Opened) event()     {}
+func (Broken) event()     {}
+func (Recipients) event() {}
+func (Routed) event()     {}
+func (Delivered) event()  {}
+func (Changed) event()    {}
+func (Reported) event()   {}
+func (Wake) event()       {}
+func (Hold) event()       {}
+func (Release) event()    {}
+func (Drop) event()       {}
+func (Retry) event()      {}
+func (RetryAll) event()   {}
+func (Configure) event()  {}
+func (Halt) event()       {}

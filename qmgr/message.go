@@ -1,0 +1,138 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A message is one mail that is in core: some of its recipients are queued for
+// delivery or about to be, or its round is being closed. Messages that rest in
+// the spool have no representation in core at all, which is what makes memory
+// independent of the backlog.
+//
+// Qmgr.messages points to it, as do its jobs and entries.
+type message struct {
+	id    mail.QueueID
+	env   mail.Envelope
+	place mail.Place
+	from  origin
+	stage stage
+	// awaits is the set of answers that are outstanding. While it is not
+	// empty, the message stays in core.
+	awaits answers
+	order  order  // what an operator wants done with it
+	reason string // why, for orderHold and orderCorrupt
+	// again is set when an operator's order came too late for this round: it
+	// is carried out once the message has left the core.
+	again order
+
+	queued mail.Instant // when it was admitted: the key of the job lists
+	// seq breaks ties between messages admitted at the same instant.
+	seq uint64
+
+	unrouted []mail.Recipient // sent with Route, not yet answered
+	next     uint32           // index from which to read on
+	more     bool             // unsettled recipients are left in the spool
+	inCore   int              // recipients in unrouted and in entries
+	entries  int              // entries, todo and busy
+	jobs     []*job           // in order of creation
+
+	outcomes []mail.Outcome // known but not yet durable
+	owed     bool           // outcomes has one that owes a report
+	settled  bool           // outcomes has one that is settled
+	debts    bool           // the spool holds an outcome that owes a report
+	retry    bool           // some recipient is to be tried again
+	failed   bool           // some recipient failed for good
+	left     bool           // an operator's order left recipients untried
+}
+
+// A stage is how far a message has come in core.
+type stage uint8
+
+const (
+	stageOpening stage = iota // Open is outstanding
+	stageRunning              // recipients are queued, being routed or being read
+	stageClosing              // the last change of this round is outstanding
+)
+
+// An origin is how a message came into core. It decides whether it is still
+// wanted when it has been opened.
+type origin uint8
+
+const (
+	originIncoming origin = iota // new mail
+	originDeferred               // deferred mail that was due
+	originFlush                  // found by the scan for RetryAll
+	originRetry                  // named by Retry
+)
+
+// answers is a set of outstanding answers.
+type answers uint8
+
+const (
+	awaitsOpen   answers = 1 << iota // Opened or Broken
+	awaitsRead                       // Recipients or Broken
+	awaitsRoute                      // Routed
+	awaitsChange                     // Changed
+	awaitsReport                     // Reported
+)
+
+// An order is an operator's wish about one message.
+type order uint8
+
+const (
+	orderNone order = iota
+	orderHold
+	orderDrop
+	orderRelease
+	orderRetry
+	orderCorrupt // not an operator's: the message is damaged
+)
+
+func (m *message) await(a answers) {
+	assert.That(m.awaits&a == 0, "message %v already awaits %b", m.id, a)
+	m.awaits |= a
+}
+
+// answered notes that an answer has come and tells whether it was awaited.
+func (m *message) answered(a answers) bool {
+	if m.awaits&a == 0 {
+		return false
+	}
+	m.awaits &^= a
+	return true
+}
+
+// note stores an outcome until it can be made durable, and derives from it
+// what the end of the round needs to know.
+func (m *message) note(o mail.Outcome) {
+	m.outcomes = append(m.outcomes, o)
+	m.owed = m.owed || o.Report != mail.ReportNone
+	m.settled = m.settled || o.Result.Settled()
+	switch o.Result {
+	case mail.Deferred:
+		m.retry = true
+	case mail.Failed:
+		m.failed = true
+	case mail.Delivered:
+	default:
+		assert.Unreachable("outcome of recipient %d of %v is %v", o.Index, m.id, o.Result)
+	}
+}
+
+// takeOutcomes hands the collected outcomes over for a Change.
+func (m *message) takeOutcomes() []mail.Outcome {
+	o := m.outcomes
+	m.outcomes, m.owed, m.settled = nil, false, false
+	return o
+}
+
+// job returns the message's job on a transport, or nil.
+func (m *message) job(t *transport) *job {
+	for _, j := range m.jobs {
+		if j.transport == t {
+			return j
+		}
+	}
+	return nil
+}

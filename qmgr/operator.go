@@ -1,0 +1,127 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// orderAll carries out an operator's order for messages wherever they are.
+func (q *Qmgr) orderAll(ids []mail.QueueID, o order, reason string) {
+	for _, id := range ids {
+		q.orderOne(id, o, reason)
+	}
+}
+
+func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
+	m := q.messages[id]
+	switch {
+	case m == nil:
+		q.orderResting(id, o, reason)
+	case m.stage == stageClosing:
+		// It leaves with what was decided; then the order finds it at rest.
+		m.again, m.reason = o, reason
+	case o == orderHold || o == orderDrop:
+		m.order, m.reason = o, reason
+		q.withdraw(m)
+		q.advance(m)
+	case o == orderRelease:
+		if m.order == orderHold {
+			m.again = orderRelease // it is on its way to the hold area
+		}
+	case o == orderRetry:
+		q.reviveFor(m)
+	}
+}
+
+// orderResting carries out an order for a message that is not in core.
+func (q *Qmgr) orderResting(id mail.QueueID, o order, reason string) {
+	if o == orderRetry {
+		s := &q.admission.scans[ScanFlush]
+		s.force = append(s.force, id)
+		return
+	}
+	if _, busy := q.moving[id]; busy {
+		q.moving[id] = o // at most one change at a time; the last order counts
+		return
+	}
+	q.moving[id] = orderNone
+	q.emit(Change{q.restingChange(id, o, reason)})
+}
+
+func (q *Qmgr) restingChange(id mail.QueueID, o order, reason string) mail.Change {
+	c := mail.Change{ID: id, At: q.now, Reason: reason}
+	switch o {
+	case orderHold:
+		c.Op = mail.ChangeHold
+	case orderDrop:
+		c.Op = mail.ChangeRemove
+		q.emit(Note{Kind: NoteDropped, ID: id, Text: reason})
+	default:
+		c.Op, c.Due = mail.ChangeRelease, q.now
+	}
+	return c
+}
+
+// moved takes the answer to the change of a resting message.
+func (q *Qmgr) moved(c mail.Changed) {
+	next, ok := q.moving[c.ID]
+	if !ok {
+		q.duplicate(c.ID, "changed")
+		return
+	}
+	delete(q.moving, c.ID)
+	if c.Place.Area == mail.AreaDeferred {
+		q.admission.appeared(c.ID, c.Place.Due)
+	}
+	if next != orderNone {
+		q.orderResting(c.ID, next, "")
+	}
+}
+
+// withdraw takes back everything of a message that has not been started. Its
+// recipients stay as they are in the spool.
+func (q *Qmgr) withdraw(m *message) {
+	m.left = m.left || m.more || len(m.unrouted) > 0
+	for _, j := range m.jobs {
+		for p := range j.peers.All() {
+			for e := p.todo.Front(); e != nil; {
+				next := p.todo.Next(&e.inPeer)
+				m.left = true
+				e.finish(q)
+				e = next
+			}
+		}
+		if j.listed {
+			j.retire()
+		}
+	}
+}
+
+// retryAll forgets all dead destinations and starts a scan of everything that
+// is deferred.
+func (q *Qmgr) retryAll() {
+	for t := range q.ring.All() {
+		for _, d := range sortedQueues(t) {
+			if d.window.State() == window.Dead {
+				q.revive(d)
+				q.freeIfIdle(d)
+			}
+		}
+	}
+	s := &q.admission.scans[ScanFlush]
+	q.admission.flushed = q.now
+	s.found = s.found[:0]
+	s.more = true
+	s.back(mail.Cursor{})
+}
+
+// reviveFor forgets that destinations of a message are dead.
+func (q *Qmgr) reviveFor(m *message) {
+	for _, j := range m.jobs {
+		for p := range j.peers.All() {
+			if p.queue.window.State() == window.Dead {
+				q.revive(p.queue)
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// delivered takes the result of an attempt: feedback for the destination first,
+// then what became of the recipients.
+func (q *Qmgr) delivered(ev Delivered) {
+	e := q.busy[ev.Entry]
+	if e == nil {
+		q.duplicate(0, "delivered")
+		return
+	}
+	delete(q.busy, ev.Entry)
+	q.feedback(e.queue(), ev.Result)
+	m := e.message
+	q.noteOutcomes(m, e, ev.Result.Outcomes)
+	e.finish(q)
+	q.advance(m)
+}
+
+// feedback tells a destination's window how an attempt went. A delivery that
+// failed for the recipients only shows that the destination works.
+func (q *Qmgr) feedback(d *queue, r mail.DeliveryResult) {
+	cfg := &d.transport.cfg.Window
+	switch {
+	case r.Crashed:
+		return
+	case r.Site.IsZero():
+		if d.window.State() == window.Dead {
+			q.revive(d)
+			return
+		}
+		d.window.Success(cfg, d.busy)
+		d.changed()
+	case d.window.State() == window.Ready:
+		died := d.window.Failure(cfg)
+		d.changed()
+		if died {
+			q.die(d, r.Site)
+		}
+	}
+}
+
+// die takes a destination out of service until its back-off is over: its
+// waiting entries go to the retry transport, which defers them.
+func (q *Qmgr) die(d *queue, why mail.Reply) {
+	d.reason = why
+	d.reason.Text = "delivery temporarily suspended: " + why.Text
+	q.setTimer(d, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))
+	q.emit(Note{Kind: NoteDead, Transport: d.transport.name, Nexthop: d.nexthop, Text: why.String()})
+	text := replyText(d.reason)
+	for e := d.todo.Front(); e != nil; e = d.todo.Front() {
+		q.moveToRetry(e, text)
+	}
+}
+
+// moveToRetry replaces a waiting entry by one on the retry transport with the
+// same recipients.
+func (q *Qmgr) moveToRetry(e *entry, text string) {
+	m := e.message
+	t := q.transport(TransportRetry)
+	moved := newEntry(q.jobFor(m, t).peer(t.queue(text)))
+	moved.recipients, e.recipients = e.recipients, nil
+	e.finish(q)
+}
+
+func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) {
+	assert.That(len(outcomes) == len(e.recipients), "%d outcomes for %d recipients of %v", len(outcomes), len(e.recipients), m.id)
+	for i, o := range outcomes {
+		r := &e.recipients[i]
+		assert.That(o.Index == r.Index, "outcome of recipient %d of %v, want %d", o.Index, m.id, r.Index)
+		if o.At == 0 {
+			o.At = q.now
+		}
+		if o.Result == mail.Failed {
+			o.Report = q.failureReport(m, r)
+		}
+		q.counts.Outcomes[o.Result]++
+		m.note(o)
+	}
+}
+
+// failureReport tells which report a failure of a recipient owes.
+func (q *Qmgr) failureReport(m *message, r *mail.Recipient) mail.ReportKind {
+	if m.env.Sender == "" {
+		if q.cfg.DoubleBounce == DoubleBounceReport {
+			return mail.ReportFailed
+		}
+		return mail.ReportNone
+	}
+	if r.Notify.Failure() {
+		return mail.ReportFailed
+	}
+	return mail.ReportNone
+}
+
+// duplicate counts an answer for something that is already gone.
+func (q *Qmgr) duplicate(id mail.QueueID, what string) {
+	q.counts.Duplicates++
+	q.emit(Note{Kind: NoteDuplicate, ID: id, Text: what})
+}

@@ -1,0 +1,224 @@
+package qmgr_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/prng"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
+)
+
+// chaos is a run in which everything that may happen does happen, in any
+// order.
+type chaos struct {
+	t     *testing.T
+	w     *qmgrtest.World
+	r     prng.Source
+	cfg   qmgr.Config
+	all   []*qmgrtest.Message
+	ids   []mail.QueueID
+	calm  bool
+	// crashes says that the core may lose its memory. Without crashes it must
+	// not need one to find its mail again.
+	crashes bool
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
+	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0}
+	c.cfg = qmgr.Config{
+		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
+		RefillLimit: 1 + c.r.IntN(10), ActionsPerStep: 1 + c.r.IntN(10),
+		DoubleBounce: qmgr.DoubleBounce(c.r.IntN(3)),
+		Backoff: backoff.Config{MinimalBackoffTime: 10 * time.Second, MaximalBackoffTime: 100 * time.Second,
+			MaximalQueueLifetime: time.Hour, DelayWarningTime: 20 * time.Minute},
+		DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1 + c.r.IntN(6), RecipientLimit: 1 + c.r.IntN(4)},
+	}
+	c.cfg.DefaultTransport.Window.Initial = 1 + c.r.IntN(3)
+	c.cfg.DefaultTransport.Window.Limit = 4
+	if c.r.Permille(200) {
+		c.cfg.DefaultTransport.RateDelay = 3 * time.Second
+	}
+	w, err := qmgrtest.New(c.cfg, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.w = w
+	return c
+}
+
+func (c *chaos) arrive() {
+	n := 1 + c.r.IntN(4)
+	if c.r.Permille(50) {
+		n = 300
+	}
+	rcpts := make([]mail.Recipient, n)
+	for i := range rcpts {
+		domain := fmt.Sprintf("d%d.test", c.r.IntN(4))
+		if c.r.Permille(30) {
+			domain = "nowhere.test"
+		}
+		rcpts[i] = mail.Recipient{Address: mail.Address(fmt.Sprintf("u%d@%s", i, domain)), Notify: mail.Notify(c.r.IntN(8))}
+	}
+	sender := mail.Address("s@x.test")
+	if c.r.Permille(100) {
+		sender = ""
+	}
+	var m *qmgrtest.Message
+	if c.crashes && c.r.Permille(100) {
+		m = c.w.Store(sender, rcpts) // the hint is lost: found at the next start
+	} else {
+		m = c.w.Arrive(sender, rcpts)
+	}
+	c.all = append(c.all, m)
+	c.ids = append(c.ids, m.Envelope.ID)
+}
+
+// answer answers a random outstanding action.
+func (c *chaos) answer() {
+	if len(c.w.Outstanding) == 0 {
+		return
+	}
+	switch a := c.w.Take(c.r.IntN(len(c.w.Outstanding))).(type) {
+	case qmgr.Deliver:
+		how := qmgrtest.Accepted
+		if !c.calm {
+			how = qmgrtest.Ending(c.r.IntN(qmgrtest.Endings))
+		}
+		c.w.Deliver(a, how)
+	default:
+		c.w.Answer(a)
+	}
+}
+
+func (c *chaos) operate() {
+	if len(c.ids) == 0 {
+		return
+	}
+	ids := []mail.QueueID{c.ids[c.r.IntN(len(c.ids))]}
+	switch c.r.IntN(8) {
+	case 0:
+		c.w.Step(qmgr.Hold{IDs: ids, Reason: "test"})
+	case 1, 2:
+		c.w.Step(qmgr.Release{IDs: ids})
+	case 3:
+		if c.r.Permille(300) {
+			for _, m := range c.all {
+				m.Dropped = m.Dropped || m.Envelope.ID == ids[0]
+			}
+			c.w.Step(qmgr.Drop{IDs: ids})
+		}
+	case 4, 5:
+		c.w.Step(qmgr.Retry{IDs: ids})
+	case 6:
+		c.w.Step(qmgr.RetryAll{})
+	case 7:
+		c.cfg.DefaultTransport.Window.Limit = 1 + c.r.IntN(6)
+		c.cfg.ActiveLimit = 1 + c.r.IntN(8)
+		c.w.Step(qmgr.Configure{Config: c.cfg})
+	}
+}
+
+func (c *chaos) tick(d time.Duration) {
+	c.w.Now = c.w.Now.Add(d)
+	c.w.Step(qmgr.Wake{})
+}
+
+func (c *chaos) step() {
+	switch n := c.r.IntN(100); {
+	case n < 15:
+		c.arrive()
+	case n < 80:
+		c.answer()
+	case n < 92:
+		c.tick(c.r.Between(0, 20*time.Second))
+	case n < 99:
+		c.operate()
+	case c.crashes:
+		if err := c.w.Restart(c.cfg, c.r.Uint64()); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// settle lets everything come to rest: no more trouble, time passes, what is
+// held is released.
+func (c *chaos) settle() {
+	c.calm = true
+	if c.crashes {
+		if err := c.w.Restart(c.cfg, 1); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for round := 0; round < 3; round++ {
+		for i := 0; i < 100000; i++ {
+			if len(c.w.Outstanding) > 0 {
+				c.answer()
+				continue
+			}
+			wake, ok := c.w.Core.NextWake()
+			if !ok {
+				break
+			}
+			c.w.Now = max(c.w.Now, wake)
+			c.w.Step(qmgr.Wake{})
+		}
+		c.w.Step(qmgr.Release{IDs: c.ids})
+	}
+}
+
+// TestChaos: whatever happens in whatever order, every recipient is delivered,
+// refused, given up or dropped; nothing is tried again that was settled;
+// nothing is removed before its reports are made; and in the end the core is
+// empty.
+func TestChaos(t *testing.T) {
+	for seed := uint64(1); seed <= 300; seed++ {
+		c := newChaos(t, seed)
+		for range 1500 {
+			c.step()
+			if len(c.w.Violations) > 0 {
+				t.Fatalf("seed %d: %v", seed, c.w.Violations)
+			}
+		}
+		c.settle()
+		if len(c.w.Violations) > 0 {
+			t.Fatalf("seed %d: %v", seed, c.w.Violations)
+		}
+		c.checkEnd(seed)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func (c *chaos) checkEnd(seed uint64) {
+	t := c.t
+	for id, m := range c.w.Messages {
+		if m.Place.Area != mail.AreaHold || m.Envelope.Sender != "" || c.cfg.DoubleBounce != qmgr.DoubleBounceHold {
+			t.Errorf("seed %d: message %v is still in %v: %+v", seed, id, m.Place, m.Results)
+		}
+	}
+	for id, m := range c.w.Gone {
+		owed := 0
+		for i, r := range m.Results {
+			if m.Dropped {
+				continue
+			}
+			if !r.Settled() && m.Accepted[i] == 0 && !m.Refused[i] {
+				t.Errorf("seed %d: message %v is gone, recipient %d is %v", seed, id, i, r)
+			}
+			if m.Owed[i] != mail.ReportNone {
+				owed++
+			}
+		}
+		if owed > 0 {
+			t.Errorf("seed %d: message %v is gone and owes %d reports", seed, id, owed)
+		}
+	}
+	if v := c.w.Core.View(10); v.Messages != 0 || v.Busy != 0 || v.Recipients != 0 {
+		t.Errorf("seed %d: core is not empty: %+v", seed, v)
+	}
+}

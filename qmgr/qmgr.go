@@ -1,0 +1,220 @@
+package qmgr
+
+import (
+	"fmt"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/internal/minheap"
+	"github.com/posthaste-mta/posthaste/internal/prng"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// A Qmgr is the queue manager: it decides what is delivered next and where,
+// and what becomes of it. It belongs to one goroutine. See the package comment
+// for the contract between it and its host.
+type Qmgr struct {
+	cfg  Config
+	now  mail.Instant
+	rng  prng.Source
+	halt bool
+
+	messages   map[mail.QueueID]*message
+	recipients int // in core, all messages
+	seq        uint64
+
+	transports map[string]*transport
+	ring       ilist.List[transport] // the one to serve next in front
+	busy       map[EntryID]*entry
+	lastEntry  EntryID
+
+	admission admission
+	moving    map[mail.QueueID]order // operators' changes of messages that are not in core
+	timers    minheap.Heap[timer, byInstant]
+
+	actions  []Action
+	started  int // of what Config.ActionsPerStep counts
+	leftover bool
+	counts   Counts
+}
+
+// New returns a queue manager that knows nothing yet: its first Step asks the
+// spool what there is. The seed decides the jitter of retries; the same
+// configuration, seed and events give the same actions.
+//
+// cfg is completed WithDefaults and validated.
+func New(cfg Config, seed uint64) (*Qmgr, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("queue manager: %w", err)
+	}
+	return &Qmgr{
+		cfg: cfg, rng: prng.New(seed),
+		messages:   make(map[mail.QueueID]*message),
+		transports: make(map[string]*transport),
+		busy:       make(map[EntryID]*entry),
+		moving:     make(map[mail.QueueID]order),
+		admission:  newAdmission(),
+	}, nil
+}
+
+// Step takes one event and returns what is to be done about it. The slice is
+// valid until the next Step. now must not decrease from one Step to the next.
+func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
+	assert.That(now >= q.now, "time went back from %v to %v", q.now, now)
+	q.now = now
+	clear(q.actions)
+	q.actions, q.started, q.leftover = q.actions[:0], 0, false
+	q.runTimers()
+	q.handle(ev)
+	q.admit()
+	q.schedule()
+	return q.actions
+}
+
+func (q *Qmgr) handle(ev Event) {
+	switch ev := ev.(type) {
+	case Arrived:
+		q.arrived(ev.Arrival)
+	case Found:
+		q.found(ev)
+	case Opened:
+		q.opened(ev)
+	case Broken:
+		q.broken(ev)
+	case Recipients:
+		q.recipientsRead(ev)
+	case Routed:
+		q.routed(ev)
+	case Delivered:
+		q.delivered(ev)
+	case Changed:
+		q.changed(ev.Changed)
+	case Reported:
+		q.reported(ev)
+	case Hold:
+		q.orderAll(ev.IDs, orderHold, ev.Reason)
+	case Release:
+		q.orderAll(ev.IDs, orderRelease, "")
+	case Drop:
+		q.orderAll(ev.IDs, orderDrop, "")
+	case Retry:
+		q.orderAll(ev.IDs, orderRetry, "")
+	case RetryAll:
+		q.retryAll()
+	case Configure:
+		q.configure(ev.Config)
+	case Halt:
+		q.halt = true
+	case Wake:
+	default:
+		assert.Unreachable("unknown event")
+	}
+}
+
+// NextWake returns the instant at which the host must send a Wake, unless it
+// sends another event before. False means that nothing waits for time to pass.
+func (q *Qmgr) NextWake() (mail.Instant, bool) {
+	if q.leftover {
+		return q.now, true
+	}
+	wake := mail.Never
+	if t := q.timers.Min(); t != nil {
+		wake = t.at
+	}
+	if !q.halt {
+		wake = min(wake, q.admission.wake(q.hasRoom()))
+	}
+	return wake, wake != mail.Never
+}
+
+func (q *Qmgr) emit(a Action) { q.actions = append(q.actions, a) }
+
+// mayStart counts something that the core starts on its own account, and tells
+// whether this Step may still do it.
+func (q *Qmgr) mayStart() bool {
+	if q.started >= q.cfg.ActionsPerStep {
+		q.leftover = true
+		return false
+	}
+	q.started++
+	return true
+}
+
+// schedule starts deliveries as long as there is something that may start.
+// Transports take turns.
+func (q *Qmgr) schedule() {
+	for !q.halt {
+		t := q.selectTransport()
+		if t == nil || !q.mayStart() {
+			return
+		}
+		if e := t.selectEntry(); e != nil {
+			q.start(t, e)
+		}
+	}
+}
+
+// selectTransport returns the next transport, in turn, that could start a
+// delivery. The turn goes to the one behind it.
+func (q *Qmgr) selectTransport() *transport {
+	for t := range q.ring.All() {
+		if t.ready() {
+			q.ring.RotateAfter(&t.inRing)
+			return t
+		}
+	}
+	return nil
+}
+
+func (q *Qmgr) start(t *transport, e *entry) {
+	q.lastEntry++
+	e.start(q.lastEntry)
+	t.passed(e.peer.job)
+	q.busy[e.id] = e
+	q.counts.Started++
+	q.emit(Deliver{Entry: e.id, Delivery: mail.Delivery{
+		Transport:  t.name,
+		Nexthop:    e.queue().nexthop,
+		Envelope:   e.message.env,
+		Recipients: append([]mail.Recipient(nil), e.recipients...),
+	}})
+}
+
+// transport returns the transport of a name, and makes it if need be. A new
+// one comes to the front of the turn, as in Postfix.
+func (q *Qmgr) transport(name string) *transport {
+	if t, ok := q.transports[name]; ok {
+		return t
+	}
+	t := newTransport(name, q.cfg.transport(name))
+	q.transports[name] = t
+	q.ring.PushFront(&t.inRing, t)
+	return t
+}
+
+func (q *Qmgr) configure(cfg Config) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return // the host has validated it; a bad one must not end the run
+	}
+	q.cfg = cfg
+	for t := range q.ring.All() {
+		t.cfg = cfg.transport(t.name)
+		for _, d := range t.queues { //archtest:anyorder each queue is brought up to date for itself
+			d.window.Reconfigure(&t.cfg.Window)
+			d.changed()
+		}
+		// Whatever a job is blocked for may have changed.
+		t.blockerTag += 2
+		t.current = t.jobs.Front()
+	}
+}
+
+// freeIfIdle removes a queue that has nothing left to remember.
+func (q *Qmgr) freeIfIdle(d *queue) {
+	if d.todo.Empty() && d.busy == 0 && d.window.State() == window.Ready {
+		delete(d.transport.queues, d.nexthop)
+	}
+}

@@ -1,0 +1,387 @@
+// Package qmgrtest is a host of the core for tests: a model of the spool, the
+// routes and the remote sites, all of it in memory and in virtual time. A test
+// decides in which order outstanding actions are answered and how deliveries
+// end; the model holds data and expects nothing.
+package qmgrtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A World is a core together with what it would find in the world.
+type World struct {
+	Core *qmgr.Qmgr
+	Now  mail.Instant
+	// Outstanding are the actions that have not been answered, oldest first.
+	Outstanding []qmgr.Action
+	// Actions are those of the last Step, notes included.
+	Actions  []qmgr.Action
+	Messages map[mail.QueueID]*Message
+	// Gone are the messages that have left the spool.
+	Gone map[mail.QueueID]*Message
+	// Violations are the rules that the core has broken.
+	Violations []string
+	serial     uint16
+}
+
+// A Message is what the model spool has of one message.
+type Message struct {
+	Envelope   mail.Envelope
+	Recipients []mail.Recipient
+	Results    []mail.Result     // durable
+	Owed       []mail.ReportKind // durable
+	Reported   []mail.ReportKind // reports made
+	Accepted   []int             // how often the remote site took each recipient
+	Refused    []bool            // the remote site refused it for good
+	Dropped    bool
+	Place      mail.Place
+	busy       int
+}
+
+// Unsettled is how many recipients still need an attempt.
+func (m *Message) Unsettled() int {
+	n := 0
+	for _, r := range m.Results {
+		if !r.Settled() {
+			n++
+		}
+	}
+	return n
+}
+
+// New returns a world at the instant 1000 s with an empty spool; the core has
+// taken its first Step.
+func New(cfg qmgr.Config, seed uint64) (*World, error) {
+	core, err := qmgr.New(cfg, seed)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
+		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message)}
+	w.Step(qmgr.Wake{})
+	return w, nil
+}
+
+// Restart throws the core away, as a crash does, and starts another one on the
+// same spool. What was under way counts as never answered.
+func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
+	core, err := qmgr.New(cfg, seed)
+	if err != nil {
+		return err
+	}
+	w.Core, w.Outstanding = core, nil
+	for _, m := range w.Messages {
+		m.busy = 0
+	}
+	w.Step(qmgr.Wake{})
+	return nil
+}
+
+// Step gives the core an event at the present instant.
+func (w *World) Step(ev qmgr.Event) {
+	w.Actions = slices.Clone(w.Core.Step(w.Now, ev))
+	for _, a := range w.Actions {
+		switch a := a.(type) {
+		case qmgr.Note:
+			continue
+		case qmgr.Deliver:
+			w.checkDeliver(a)
+		}
+		w.Outstanding = append(w.Outstanding, a)
+	}
+	w.Core.Check()
+}
+
+func (w *World) violate(format string, args ...any) {
+	w.Violations = append(w.Violations, fmt.Sprintf(format, args...))
+}
+
+func (w *World) checkDeliver(a qmgr.Deliver) {
+	m := w.Messages[a.Delivery.Envelope.ID]
+	if m == nil {
+		w.violate("delivery of %v, which is gone", a.Delivery.Envelope.ID)
+		return
+	}
+	if m.Place.Area == mail.AreaHold {
+		w.violate("delivery of %v, which is held", a.Delivery.Envelope.ID)
+	}
+	for _, r := range a.Delivery.Recipients {
+		if m.Results[r.Index].Settled() {
+			w.violate("recipient %d of %v is tried again although it is settled", r.Index, m.Envelope.ID)
+		}
+	}
+	m.busy++
+}
+
+// Store puts a message into the spool without telling the core.
+func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message {
+	w.serial++
+	id := mail.NewQueueID(w.Now, w.serial)
+	m := &Message{Envelope: mail.Envelope{ID: id, Sender: sender, Arrived: w.Now, Recipients: uint32(len(recipients)), Size: 1000},
+		Recipients: slices.Clone(recipients), Place: mail.Place{Area: mail.AreaIncoming, Chunks: 1},
+		Results: make([]mail.Result, len(recipients)), Owed: make([]mail.ReportKind, len(recipients)),
+		Accepted: make([]int, len(recipients)), Refused: make([]bool, len(recipients))}
+	for i := range m.Recipients {
+		m.Recipients[i].Index = uint32(i)
+	}
+	w.Messages[id] = m
+	return m
+}
+
+// Arrive puts a message into the spool and tells the core.
+func (w *World) Arrive(sender mail.Address, recipients []mail.Recipient) *Message {
+	m := w.Store(sender, recipients)
+	w.Step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.Envelope, Place: m.Place, Batch: m.batch(0, mail.ArrivalRecipients)}})
+	return m
+}
+
+func (m *Message) batch(from uint32, max int) mail.RecipientBatch {
+	b := mail.RecipientBatch{Next: from}
+	for i := from; i < uint32(len(m.Recipients)); i++ {
+		if len(b.Recipients) == max {
+			b.More = true
+			break
+		}
+		b.Next = i + 1
+		if !m.Results[i].Settled() {
+			b.Recipients = append(b.Recipients, m.Recipients[i])
+		}
+	}
+	return b
+}
+
+// Take removes an outstanding action.
+func (w *World) Take(i int) qmgr.Action {
+	a := w.Outstanding[i]
+	w.Outstanding = slices.Delete(w.Outstanding, i, i+1)
+	return a
+}
+
+// Answer answers anything but a Deliver.
+func (w *World) Answer(a qmgr.Action) {
+	switch a := a.(type) {
+	case qmgr.Fetch:
+		w.Step(qmgr.Found{Scan: a.Scan, Found: w.fetch(a)})
+	case qmgr.Open:
+		w.open(a)
+	case qmgr.Read:
+		m := w.Messages[a.ID]
+		if m == nil {
+			w.Step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+			return
+		}
+		w.Step(qmgr.Recipients{ID: a.ID, Batch: m.batch(a.From, a.Max)})
+	case qmgr.Route:
+		w.Step(qmgr.Routed{ID: a.ID, Routes: routes(a.Recipients)})
+	case qmgr.Change:
+		w.Step(qmgr.Changed{Changed: w.apply(a.Change)})
+	case qmgr.Report:
+		w.report(a.ID)
+		w.Step(qmgr.Reported{ID: a.ID})
+	default:
+		panic(fmt.Sprintf("cannot answer %T", a))
+	}
+}
+
+func (w *World) open(a qmgr.Open) {
+	m := w.Messages[a.ID]
+	if m == nil {
+		w.Step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+		return
+	}
+	place := m.Place
+	for _, k := range m.Owed {
+		place.Owes = place.Owes || k != mail.ReportNone
+	}
+	w.Step(qmgr.Opened{Envelope: m.Envelope, Place: place, Batch: m.batch(0, a.Max)})
+}
+
+// routes sends every recipient to its domain by smtp, except that the domain
+// nowhere.test leads nowhere.
+func routes(recipients []mail.Recipient) []mail.Route {
+	out := make([]mail.Route, len(recipients))
+	for i, r := range recipients {
+		out[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain()}
+		if r.Address.Domain() == "nowhere.test" {
+			out[i].Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}
+		}
+	}
+	return out
+}
+
+func (w *World) fetch(a qmgr.Fetch) mail.Found {
+	var cursors []mail.Cursor
+	for id, m := range w.Messages {
+		if m.Place.Area != a.Scan.Area() {
+			continue
+		}
+		c := mail.Cursor{ID: id}
+		if m.Place.Area == mail.AreaDeferred {
+			c.Due = m.Place.Due
+		}
+		if !c.Before(a.From) {
+			cursors = append(cursors, c)
+		}
+	}
+	slices.SortFunc(cursors, func(x, y mail.Cursor) int {
+		if c := cmp.Compare(x.Due, y.Due); c != 0 {
+			return c
+		}
+		return cmp.Compare(x.ID, y.ID)
+	})
+	f := mail.Found{Next: a.From, NextDue: mail.Never}
+	for _, c := range cursors {
+		if a.Scan == qmgr.ScanDeferred && c.Due > w.Now {
+			f.NextDue = c.Due
+			return f
+		}
+		if len(f.Cursors) == a.Max {
+			f.More = true
+			return f
+		}
+		f.Cursors = append(f.Cursors, c)
+		f.Next = mail.Cursor{Due: c.Due, ID: c.ID + 1}
+	}
+	return f
+}
+
+func (w *World) apply(c mail.Change) mail.Changed {
+	m := w.Messages[c.ID]
+	if m == nil {
+		return mail.Changed{ID: c.ID}
+	}
+	if c.Place.Area != mail.AreaNone && (c.Place.Area != m.Place.Area || c.Place.Due != m.Place.Due) {
+		w.violate("change %v of %v names place %v, it is in %v", c.Op, c.ID, c.Place, m.Place)
+	}
+	for _, o := range c.Outcomes {
+		m.Results[o.Index] = o.Result
+		m.Owed[o.Index] = o.Report
+	}
+	w.applyOp(m, c)
+	out := mail.Changed{ID: c.ID, Place: m.Place}
+	for _, k := range m.Owed {
+		out.Reports = out.Reports || k != mail.ReportNone
+	}
+	if m.Place.Area == mail.AreaNone {
+		out.Reports = false
+		delete(w.Messages, c.ID)
+		w.Gone[c.ID] = m
+	}
+	return out
+}
+
+func (w *World) applyOp(m *Message, c mail.Change) {
+	switch c.Op {
+	case mail.ChangeDefer:
+		m.Place = mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
+		m.Envelope.Attempts++
+		m.Envelope.LastAttempt = c.At
+	case mail.ChangeRemove:
+		if m.busy > 0 {
+			w.violate("message %v is removed while %d deliveries are under way", c.ID, m.busy)
+		}
+		m.Place = mail.Place{}
+	case mail.ChangeHold:
+		m.Place = mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true}
+	case mail.ChangeRelease:
+		if m.Place.Area == mail.AreaHold {
+			m.Place = mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
+		}
+	case mail.ChangeExpire:
+		for i, r := range m.Results {
+			if !r.Settled() {
+				m.Results[i] = mail.Failed
+				if m.Envelope.Sender != "" && m.Recipients[i].Notify.Failure() {
+					m.Owed[i] = mail.ReportFailed
+				}
+			}
+		}
+	case mail.ChangeWarn:
+		m.Envelope.Warned = true
+		for i, r := range m.Results {
+			if !r.Settled() && m.Recipients[i].Notify.Delay() {
+				m.Owed[i] = mail.ReportDelayed
+			}
+		}
+	case mail.ChangeCorrupt:
+		m.Place = mail.Place{Area: mail.AreaCorrupt, Chunks: 1, Touched: true}
+	}
+}
+
+func (w *World) report(id mail.QueueID) {
+	m := w.Messages[id]
+	if m == nil {
+		return
+	}
+	for i, k := range m.Owed {
+		if k != mail.ReportNone {
+			m.Reported = append(m.Reported, k)
+			m.Owed[i] = mail.ReportNone
+		}
+	}
+}
+
+// An Ending is how a delivery goes.
+type Ending uint8
+
+const (
+	Accepted Ending = iota // every recipient is taken
+	Rejected               // every recipient is refused for good
+	Later                  // every recipient is to be tried again
+	Mixed                  // some of each
+	SiteDown               // no connection
+	Crashed                // given up for reasons of our own
+	endings
+)
+
+// Endings is the number of endings.
+const Endings = int(endings)
+
+// Deliver ends a delivery. The retry and error transports know only one ending.
+func (w *World) Deliver(a qmgr.Deliver, how Ending) {
+	switch a.Delivery.Transport {
+	case qmgr.TransportRetry:
+		how = Later
+	case qmgr.TransportError:
+		how = Rejected
+	}
+	m := w.Messages[a.Delivery.Envelope.ID]
+	if m != nil {
+		m.busy--
+	}
+	r := mail.DeliveryResult{Crashed: how == Crashed}
+	if how == SiteDown {
+		r.Site = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
+	}
+	for i, rcpt := range a.Delivery.Recipients {
+		o := mail.Outcome{Index: rcpt.Index, Result: result(how, i), Reply: mail.Reply{Code: 250}}
+		if m != nil {
+			switch o.Result {
+			case mail.Delivered:
+				m.Accepted[rcpt.Index]++
+			case mail.Failed:
+				m.Refused[rcpt.Index] = true
+			}
+		}
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	w.Step(qmgr.Delivered{Entry: a.Entry, Result: r})
+}
+
+func result(how Ending, i int) mail.Result {
+	if how == Mixed {
+		how = Ending(i % 3)
+	}
+	switch how {
+	case Accepted:
+		return mail.Delivered
+	case Rejected:
+		return mail.Failed
+	}
+	return mail.Deferred
+}

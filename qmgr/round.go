@@ -1,0 +1,192 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+)
+
+// recordAt is how many outcomes may wait in core although none of them is
+// settled. Settled ones are recorded at once.
+const recordAt = 256
+
+// advance does what is next for a message. It is called after everything that
+// happens to it, and does nothing while the answer that will call it again is
+// outstanding.
+//
+// While recipients are in core, their outcomes are recorded: at most one change
+// is under way for a message, and what comes meanwhile goes with the next one.
+// When the last recipient is done and nothing is left in the spool, the round
+// ends.
+func (q *Qmgr) advance(m *message) {
+	if m.stage != stageRunning {
+		return
+	}
+	q.refill(m)
+	if m.awaits&(awaitsChange|awaitsReport) != 0 {
+		return
+	}
+	running := m.entries > 0 || m.awaits != 0 || m.more && m.order == orderNone
+	switch {
+	case !running:
+		q.endRound(m)
+	case m.settled || len(m.outcomes) >= recordAt:
+		q.change(m, mail.Change{Op: mail.ChangeRecord})
+	}
+}
+
+// endRound closes a message's round, one durable step at a time: first the
+// reports that are owed, then giving up what is too old or telling of the
+// delay, and at last the message leaves the core.
+//
+// The last step carries the outcomes that are not recorded yet, so that a
+// message with one recipient costs one change.
+func (q *Qmgr) endRound(m *message) {
+	switch {
+	case m.order == orderDrop:
+		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
+	case m.order == orderCorrupt:
+		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
+	case m.debts:
+		m.await(awaitsReport)
+		q.emit(Report{ID: m.id})
+	case m.owed:
+		q.change(m, mail.Change{Op: mail.ChangeRecord})
+	case m.order == orderHold && (m.left || m.retry || m.more):
+		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
+	case m.retry && q.isExpired(m):
+		q.expire(m)
+	case m.retry && q.warnDue(m):
+		m.env.Warned = true
+		q.change(m, mail.Change{Op: mail.ChangeWarn})
+	case m.retry:
+		q.deferUntil(m, q.nextAttempt(m))
+	case m.failed && m.env.Sender == "" && q.cfg.DoubleBounce == DoubleBounceHold:
+		const why = "double bounce: a report could not be delivered"
+		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: why}, NoteHeld, why)
+	default:
+		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteRemoved, "")
+	}
+}
+
+func (q *Qmgr) isExpired(m *message) bool {
+	return backoff.Expired(&q.cfg.Backoff, m.env.Arrived, q.now, m.env.Sender == "")
+}
+
+func (q *Qmgr) warnDue(m *message) bool {
+	return m.env.Sender != "" && backoff.WarnDue(&q.cfg.Backoff, m.env.Arrived, q.now, m.env.Warned)
+}
+
+func (q *Qmgr) nextAttempt(m *message) mail.Instant {
+	return backoff.Next(&q.cfg.Backoff, m.env.Arrived, q.now, &q.rng)
+}
+
+// expire gives up all recipients that are not settled.
+func (q *Qmgr) expire(m *message) {
+	m.retry, m.failed = false, true
+	q.counts.Expired++
+	q.emit(Note{Kind: NoteExpired, ID: m.id, Sender: m.env.Sender})
+	q.change(m, mail.Change{Op: mail.ChangeExpire})
+}
+
+func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
+	m.stage = stageClosing
+	q.emit(Note{Kind: NoteDeferred, ID: m.id, At: due, Sender: m.env.Sender})
+	q.change(m, mail.Change{Op: mail.ChangeDefer, Due: due})
+}
+
+// close takes the last step of a round.
+func (q *Qmgr) close(m *message, c mail.Change, note NoteKind, text string) {
+	m.stage = stageClosing
+	q.emit(Note{Kind: note, ID: m.id, Text: text, Sender: m.env.Sender})
+	q.change(m, c)
+}
+
+// change makes a step durable, together with all outcomes that are known.
+func (q *Qmgr) change(m *message, c mail.Change) {
+	c.ID, c.Place, c.At = m.id, m.place, q.now
+	c.Outcomes = m.takeOutcomes()
+	m.await(awaitsChange)
+	q.emit(Change{c})
+}
+
+// changed goes on when a step has become durable.
+func (q *Qmgr) changed(c mail.Changed) {
+	m := q.messages[c.ID]
+	if m == nil {
+		q.moved(c)
+		return
+	}
+	if !m.answered(awaitsChange) {
+		q.duplicate(c.ID, "changed")
+		return
+	}
+	m.place = c.Place
+	m.debts = m.debts || c.Reports
+	if c.Place.Area == mail.AreaNone && m.stage == stageRunning {
+		q.vanished(m)
+		return
+	}
+	if m.stage == stageClosing {
+		q.leave(m)
+		return
+	}
+	q.advance(m)
+}
+
+// leave takes a message out of core whose last step is durable.
+func (q *Qmgr) leave(m *message) {
+	if m.place.Area == mail.AreaDeferred {
+		q.admission.appeared(m.id, m.place.Due)
+	}
+	q.forget(m)
+}
+
+// vanished deals with a message that somebody has taken out of the spool while
+// it was in core: nothing more is started for it.
+func (q *Qmgr) vanished(m *message) {
+	m.order, m.reason, m.more = orderDrop, "it is not in the spool any more", false
+	q.withdraw(m)
+	q.advance(m)
+}
+
+func (q *Qmgr) reported(ev Reported) {
+	m := q.messages[ev.ID]
+	if m == nil || !m.answered(awaitsReport) {
+		q.duplicate(ev.ID, "reported")
+		return
+	}
+	m.debts = false
+	q.counts.Reports++
+	q.advance(m)
+}
+
+// broken deals with a message that cannot be read.
+func (q *Qmgr) broken(ev Broken) {
+	m := q.messages[ev.ID]
+	if m == nil || m.awaits&(awaitsOpen|awaitsRead) == 0 {
+		q.duplicate(ev.ID, "broken")
+		return
+	}
+	opening := m.answered(awaitsOpen)
+	m.answered(awaitsRead)
+	if ev.Why == TroubleGone && opening {
+		q.forget(m)
+		return
+	}
+	m.more = false
+	m.stage = stageRunning
+	switch ev.Why {
+	case TroubleGone:
+		q.vanished(m)
+	case TroubleTemporary:
+		m.retry = true
+		q.advance(m)
+	case TroubleCorrupt:
+		q.withdraw(m)
+		m.order, m.reason = orderCorrupt, ev.Text
+		q.advance(m)
+	default:
+		assert.Unreachable("message %v is broken because of %d", ev.ID, ev.Why)
+	}
+}

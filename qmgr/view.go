@@ -1,0 +1,102 @@
+package qmgr
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// Counts counts what has happened since New. They only grow.
+type Counts struct {
+	Arrived    uint64    // messages of which the host told
+	Started    uint64    // deliveries
+	Outcomes   [4]uint64 // recipients by mail.Result
+	Expired    uint64    // messages given up because of their age
+	Reports    uint64    // rounds of reports made
+	Duplicates uint64    // answers for something already gone
+}
+
+// A View is what the core holds at one moment: a copy, which belongs to the
+// caller.
+type View struct {
+	Messages   int // in core
+	Recipients int // in core
+	Busy       int // deliveries under way
+	Behind     bool
+	Halted     bool
+	Counts     Counts
+	Transports []TransportView // by name
+}
+
+// TransportView is what the core holds of one transport.
+type TransportView struct {
+	Name      string
+	Jobs      int // listed
+	Busy      int
+	Startable int
+	Queues    []QueueView // by nexthop
+}
+
+// QueueView is what the core holds of one destination.
+type QueueView struct {
+	Nexthop string
+	State   window.State
+	Window  int
+	Busy    int
+	Todo    int
+	Reason  mail.Reply   // why it is Dead
+	Until   mail.Instant // Dead, Suspended: when it is tried again
+}
+
+// View returns a snapshot, with at most maxQueues destinations for each
+// transport, those with the most waiting entries; 0 means none. It takes time
+// in proportion to the number of destinations.
+func (q *Qmgr) View(maxQueues int) View {
+	v := View{Messages: len(q.messages), Recipients: q.recipients, Busy: len(q.busy),
+		Behind: q.Behind(), Halted: q.halt, Counts: q.counts}
+	for t := range q.ring.All() {
+		v.Transports = append(v.Transports, t.view(maxQueues))
+	}
+	slices.SortFunc(v.Transports, func(a, b TransportView) int { return cmp.Compare(a.Name, b.Name) })
+	return v
+}
+
+func (t *transport) view(maxQueues int) TransportView {
+	v := TransportView{Name: t.name, Jobs: t.jobs.Len(), Busy: t.busy, Startable: t.startable}
+	if maxQueues == 0 {
+		return v
+	}
+	queues := sortedQueues(t)
+	if len(queues) > maxQueues {
+		slices.SortStableFunc(queues, func(a, b *queue) int { return cmp.Compare(b.todo.Len(), a.todo.Len()) })
+		queues = queues[:maxQueues]
+	}
+	for _, d := range queues {
+		v.Queues = append(v.Queues, d.view())
+	}
+	slices.SortFunc(v.Queues, func(a, b QueueView) int { return cmp.Compare(a.Nexthop, b.Nexthop) })
+	return v
+}
+
+func (d *queue) view() QueueView {
+	v := QueueView{Nexthop: d.nexthop, State: d.window.State(), Window: d.window.Size(), Busy: d.busy,
+		Todo: d.todo.Len(), Reason: d.reason}
+	if d.timer.slot.Heaped() {
+		v.Until = d.timer.at
+	}
+	return v
+}
+
+func sortedQueues(t *transport) []*queue {
+	queues := make([]*queue, 0, len(t.queues))
+	for _, d := range t.queues { //archtest:anyorder sorted below
+		queues = append(queues, d)
+	}
+	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.nexthop, b.nexthop) })
+	return queues
+}
+
+// InCore tells whether a message is in core: being tried, or about to be.
+func (q *Qmgr) InCore(id mail.QueueID) bool { return q.messages[id] != nil }
