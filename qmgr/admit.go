@@ -76,11 +76,20 @@ func (s *scan) advance(f mail.Found) {
 	s.missed = false
 }
 
-// appeared tells the deferred scan of a message that was put into its index.
-func (a *admission) appeared(id mail.QueueID, due mail.Instant) {
-	s := &a.scans[ScanDeferred]
-	s.back(mail.Cursor{Due: due, ID: id})
-	s.nextDue = min(s.nextDue, due)
+// appeared makes sure that the scans come to a message that rests in the spool
+// now: it was put there, or it was passed by because a change of it was under
+// way.
+func (a *admission) appeared(id mail.QueueID, at mail.Place) {
+	switch at.Area {
+	case mail.AreaIncoming:
+		s := &a.scans[ScanIncoming]
+		s.back(mail.Cursor{ID: id})
+		s.more = true
+	case mail.AreaDeferred:
+		s := &a.scans[ScanDeferred]
+		s.back(mail.Cursor{Due: at.Due, ID: id})
+		s.nextDue = min(s.nextDue, at.Due)
+	}
 }
 
 func (q *Qmgr) hasRoom() bool { return len(q.messages) < q.cfg.ActiveLimit }

@@ -70,9 +70,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 		return
 	}
 	delete(q.moving, c.ID)
-	if c.Place.Area == mail.AreaDeferred {
-		q.admission.appeared(c.ID, c.Place.Due)
-	}
+	q.admission.appeared(c.ID, c.Place)
 	if next != orderNone {
 		q.orderResting(c.ID, next, "")
 	}

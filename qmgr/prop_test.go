@@ -166,8 +166,18 @@ func (c *chaos) settle() {
 			c.w.Now = max(c.w.Now, wake)
 			c.w.Step(qmgr.Wake{})
 		}
-		c.w.Step(qmgr.Release{IDs: c.ids})
+		c.w.Step(qmgr.Release{IDs: c.held()})
 	}
+}
+
+func (c *chaos) held() []mail.QueueID {
+	var ids []mail.QueueID
+	for _, id := range c.ids {
+		if m := c.w.Messages[id]; m != nil && m.Place.Area == mail.AreaHold {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // TestChaos: whatever happens in whatever order, every recipient is delivered,

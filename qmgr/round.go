@@ -136,9 +136,7 @@ func (q *Qmgr) changed(c mail.Changed) {
 
 // leave takes a message out of core whose last step is durable.
 func (q *Qmgr) leave(m *message) {
-	if m.place.Area == mail.AreaDeferred {
-		q.admission.appeared(m.id, m.place.Due)
-	}
+	q.admission.appeared(m.id, m.place)
 	q.forget(m)
 }
 

@@ -27,6 +27,8 @@ type World struct {
 	// Violations are the rules that the core has broken.
 	Violations []string
 	serial     uint16
+	// Log, if not nil, is told of every event and action.
+	Log func(line string)
 }
 
 // A Message is what the model spool has of one message.
@@ -84,8 +86,10 @@ func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 
 // Step gives the core an event at the present instant.
 func (w *World) Step(ev qmgr.Event) {
+	w.log("> ", ev)
 	w.Actions = slices.Clone(w.Core.Step(w.Now, ev))
 	for _, a := range w.Actions {
+		w.log("  ", a)
 		switch a := a.(type) {
 		case qmgr.Note:
 			continue
@@ -95,6 +99,12 @@ func (w *World) Step(ev qmgr.Event) {
 		w.Outstanding = append(w.Outstanding, a)
 	}
 	w.Core.Check()
+}
+
+func (w *World) log(mark string, v any) {
+	if w.Log != nil {
+		w.Log(fmt.Sprintf("%v %s%T%+v", w.Now, mark, v, v))
+	}
 }
 
 func (w *World) violate(format string, args ...any) {
