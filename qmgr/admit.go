@@ -238,6 +238,8 @@ func (q *Qmgr) opened(ev Opened) {
 		return
 	}
 	if !q.wanted(m, ev) {
+		// Another scan may have passed it by because it was in core.
+		q.admission.appeared(m.id, ev.Place)
 		q.forget(m)
 		return
 	}

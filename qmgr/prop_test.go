@@ -185,7 +185,7 @@ func (c *chaos) held() []mail.QueueID {
 // nothing is removed before its reports are made; and in the end the core is
 // empty.
 func TestChaos(t *testing.T) {
-	for seed := uint64(1); seed <= 300; seed++ {
+	for seed := uint64(1); seed <= 200; seed++ {
 		c := newChaos(t, seed)
 		for range 1500 {
 			c.step()
