@@ -179,8 +179,11 @@ func answerReply(domain string, answer Answer) mail.Reply {
 	return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 3}, "no answer from the DNS about "+domain)
 }
 
-// LoopStatus is the status of the verdict that mail would come back to us.
-var LoopStatus = mail.Status{Class: 5, Subject: 4, Detail: 6}
+// IsFinal tells whether a verdict forbids to go on to a further nexthop of a
+// list: its domain takes no mail, or we are where the mail should go.
+func IsFinal(r mail.Reply) bool {
+	return r.By == "" && (r.Status == mail.Status{Class: 5, Subject: 1, Detail: 10} || r.Status == mail.Status{Class: 5, Subject: 4, Detail: 6})
+}
 
 // verdict says why a nexthop has no host. That something is unknown for now
 // outweighs all else: it may turn out to be a host.
@@ -189,7 +192,7 @@ func (p Plan) verdict(unknown bool) mail.Reply {
 	case unknown:
 		return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 3}, "no answer from the DNS about the mail hosts of "+p.shown)
 	case p.loop:
-		return reply(554, LoopStatus, "mail for "+p.shown+" loops back to ourselves")
+		return reply(554, mail.Status{Class: 5, Subject: 4, Detail: 6}, "mail for "+p.shown+" loops back to ourselves")
 	}
 	text := "no mail host of " + p.shown + " can be used"
 	if p.unfit != "" {

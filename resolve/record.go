@@ -1,0 +1,222 @@
+package resolve
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/posthaste-mta/posthaste/route"
+)
+
+const (
+	// aliasesMax is how many CNAME records in a row are followed.
+	aliasesMax = 8
+	// recordsMax is how many records of one answer are kept. Far fewer are ever
+	// used; the bound is there because a message may hold thousands.
+	recordsMax = 64
+)
+
+// A record is what is known about a question.
+type record struct {
+	answer route.Answer
+	mx     []route.MX   // best preferences first
+	addrs  []netip.Addr // in the server's order
+	why    string       // Unknown: what went wrong
+	ttl    time.Duration
+
+	goodUntil time.Time // when the answer's own time is over
+	failures  int       // look-ups without an answer since then
+}
+
+// lookup answers a question from memory or from the servers.
+func (r *Resolver) lookup(ctx context.Context, q question) (rec record, until time.Time) {
+	rec, until, err := r.records.wait(ctx, q, r.refresh)
+	if err != nil {
+		return record{answer: route.Unknown, why: "the look-up took too long"}, time.Now().Add(r.cfg.FailureMin)
+	}
+	return rec, until
+}
+
+// refresh asks the servers, and falls back on the old record if they do not
+// answer.
+func (r *Resolver) refresh(ctx context.Context, q question, old record) (record, time.Time) {
+	rec := r.chase(ctx, q)
+	now := time.Now()
+	if rec.answer != route.Unknown {
+		rec.goodUntil = now.Add(r.clamp(rec))
+		return rec, rec.goodUntil
+	}
+	r.counts.failures.Add(1)
+	if r.mayServe(q, old, now) {
+		r.counts.stale.Add(1)
+		rec = old
+	}
+	rec.failures = old.failures + 1
+	return rec, now.Add(r.failureTime(rec.failures))
+}
+
+// mayServe tells whether an old record is better than none. Absence is not
+// believed longer than its time, since mail would be returned for it; that a
+// domain has no MX record is, since it leads to a host.
+func (r *Resolver) mayServe(q question, old record, now time.Time) bool {
+	if r.cfg.NoStale || now.After(old.goodUntil.Add(r.cfg.StaleMax)) {
+		return false
+	}
+	return old.answer == route.Found || old.answer == route.NoData && q.qtype == dns.TypeMX
+}
+
+func (r *Resolver) clamp(rec record) time.Duration {
+	if rec.answer == route.Found {
+		return min(max(rec.ttl, r.cfg.PositiveMin), r.cfg.PositiveMax)
+	}
+	return min(max(rec.ttl, r.cfg.NegativeMin), r.cfg.NegativeMax)
+}
+
+// failureTime returns how long the n-th failure in a row is remembered.
+func (r *Resolver) failureTime(n int) time.Duration {
+	d := r.cfg.FailureMin
+	for ; n > 1 && d < r.cfg.FailureMax; n-- {
+		d *= 2
+	}
+	return min(d, r.cfg.FailureMax)
+}
+
+// chase asks for a name, and for the names it is an alias of, until there are
+// records or there is nothing more to ask for.
+func (r *Resolver) chase(ctx context.Context, q question) record {
+	c := chain{name: q.name, qtype: q.qtype, ttl: r.cfg.PositiveMax}
+	for {
+		m, why := r.query(ctx, question{c.name, q.qtype})
+		if why != nil {
+			return record{answer: route.Unknown, why: why.Error()}
+		}
+		if rec, done := c.follow(m); done {
+			if c.links > 0 && q.qtype != dns.TypeMX {
+				r.cfg.Logger.Debug("host name is an alias", "name", q.name, "of", c.name) // RFC 5321 5.1 allows none here
+			}
+			return rec
+		}
+	}
+}
+
+// A chain is how far the aliases of a name have been followed.
+type chain struct {
+	name  string
+	qtype uint16
+	links int
+	seen  []string
+	ttl   time.Duration // the least so far
+}
+
+// follow goes along the aliases in an answer. It is not done if they lead to a
+// name that the answer says nothing about.
+func (c *chain) follow(m *dns.Msg) (rec record, done bool) {
+	before := c.links
+	for {
+		if rec = c.gather(m); rec.answer == route.Found {
+			return rec, true
+		}
+		target, ok := c.alias(m)
+		if !ok {
+			break
+		}
+		c.seen = append(c.seen, c.name)
+		if c.links++; c.links > aliasesMax || slices.Contains(c.seen, target) {
+			return record{answer: route.Endless}, true
+		}
+		c.name = target
+	}
+	soa, known := negativeTTL(m)
+	switch {
+	case m.Rcode == dns.RcodeNameError:
+		return record{answer: route.NoName, ttl: min(c.ttl, soa)}, true
+	case c.links > before && !known:
+		return record{}, false
+	}
+	return record{answer: route.NoData, ttl: min(c.ttl, soa)}, true
+}
+
+// gather collects the records of the type that the chain's name owns.
+func (c *chain) gather(m *dns.Msg) record {
+	rec := record{ttl: c.ttl}
+	for _, rr := range m.Answer {
+		h := rr.Header()
+		if h.Rrtype != c.qtype || h.Class != dns.ClassINET || !sameName(h.Name, c.name) {
+			continue
+		}
+		switch rr := rr.(type) {
+		case *dns.MX:
+			rec.mx = append(rec.mx, route.MX{Preference: rr.Preference, Name: rr.Mx})
+		case *dns.A:
+			if a, ok := netip.AddrFromSlice(rr.A); ok {
+				rec.addrs = append(rec.addrs, a.Unmap())
+			}
+		case *dns.AAAA:
+			if a, ok := netip.AddrFromSlice(rr.AAAA); ok {
+				rec.addrs = append(rec.addrs, a)
+			}
+		}
+		rec.ttl = min(rec.ttl, seconds(h.Ttl))
+	}
+	if len(rec.mx) > 0 || len(rec.addrs) > 0 {
+		rec.answer = route.Found
+	}
+	rec.trim()
+	return rec
+}
+
+// trim keeps the best MX records, a random choice of them where they are
+// equal, and the first addresses.
+func (rec *record) trim() {
+	if len(rec.mx) > recordsMax {
+		rand.Shuffle(len(rec.mx), func(i, j int) { rec.mx[i], rec.mx[j] = rec.mx[j], rec.mx[i] })
+	}
+	slices.SortStableFunc(rec.mx, func(a, b route.MX) int { return cmp.Compare(a.Preference, b.Preference) })
+	if len(rec.mx) > recordsMax {
+		rec.mx = slices.Clone(rec.mx[:recordsMax])
+	}
+	if len(rec.addrs) > recordsMax {
+		rec.addrs = slices.Clone(rec.addrs[:recordsMax])
+	}
+}
+
+// alias returns what the chain's name is an alias of.
+func (c *chain) alias(m *dns.Msg) (target string, ok bool) {
+	for _, rr := range m.Answer {
+		if cname, is := rr.(*dns.CNAME); is && cname.Hdr.Class == dns.ClassINET && sameName(cname.Hdr.Name, c.name) {
+			c.ttl = min(c.ttl, seconds(cname.Hdr.Ttl))
+			return strings.ToLower(strings.TrimSuffix(cname.Target, ".")), true
+		}
+	}
+	return "", false
+}
+
+// negativeTTL returns how long absence may be believed (RFC 2308 5), and whether
+// the answer says so, which is what tells it from an incomplete one.
+func negativeTTL(m *dns.Msg) (ttl time.Duration, known bool) {
+	for _, rr := range m.Ns {
+		if soa, ok := rr.(*dns.SOA); ok {
+			return seconds(min(soa.Hdr.Ttl, soa.Minttl)), true
+		}
+	}
+	return 0, false
+}
+
+// seconds reads a TTL; one with the highest bit set means zero (RFC 2181 8).
+func seconds(ttl uint32) time.Duration {
+	if ttl >= 1<<31 {
+		return 0
+	}
+	return time.Duration(ttl) * time.Second
+}
+
+// sameName compares a name from a message with one of ours.
+func sameName(fqdn, name string) bool {
+	return len(fqdn) == len(name)+1 && fqdn[len(name)] == '.' && strings.EqualFold(fqdn[:len(name)], name)
+}

@@ -1,0 +1,306 @@
+package resolve
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/route"
+)
+
+// A Resolver finds hosts. Any number of goroutines may use it.
+type Resolver struct {
+	cfg     Config
+	trusted map[string]bool // canonical nexthops
+	system  *file[system]
+	hosts   *file[hostsTable]
+	health  health
+	slots   chan struct{} // one element for each question under way
+	sets    *cache[string, verdict]
+	records *cache[question, record]
+	counts  counters
+
+	cancel context.CancelFunc
+	makers sync.WaitGroup // the flights of both caches
+}
+
+// A verdict is what was found out about a nexthop.
+type verdict struct {
+	set   mail.HostSet
+	reply mail.Reply // zero if set has a host
+}
+
+// New returns a resolver. It asks nobody before it is asked.
+func New(c Config) (*Resolver, error) {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("resolve: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Resolver{
+		cfg:     c,
+		trusted: make(map[string]bool, len(c.Trusted)),
+		system:  newFile(c.ResolvConf, parseSystem(c)),
+		hosts:   newFile(c.HostsFile, parseHosts),
+		health:  health{sick: make(map[netip.AddrPort]time.Time)},
+		slots:   make(chan struct{}, c.Concurrency),
+		cancel:  cancel,
+	}
+	r.sets = newCache[string, verdict](ctx, c.CacheEntries, c.Deadline, &r.makers, &r.counts)
+	r.records = newCache[question, record](ctx, c.CacheEntries, c.Deadline, &r.makers, &r.counts)
+	for _, n := range c.Trusted {
+		r.trusted[n] = true
+	}
+	return r, nil
+}
+
+// Close ends all look-ups and waits for them. Those who wait for one get a
+// temporary failure.
+func (r *Resolver) Close() {
+	r.cancel()
+	r.makers.Wait()
+}
+
+// Flush forgets all answers, for an operator who knows that they have changed.
+func (r *Resolver) Flush() {
+	r.records.clear()
+	r.sets.clear()
+}
+
+// Hosts returns the hosts that serve a nexthop, which is a text as
+// route.ParseNexthops reads it; the hosts of further nexthops in a list come
+// after those of the first. A reply that is not zero says why there are none: a
+// temporary one (4.4.3, or 4.3.5 for a nexthop of the operator's own) if they
+// may turn up, else a permanent one (5.1.2, 5.1.10, 5.4.4, 5.4.6).
+//
+// The host set is shared and must not be changed.
+func (r *Resolver) Hosts(ctx context.Context, nexthop string) (mail.HostSet, mail.Reply) {
+	r.counts.lookups.Add(1)
+	if v, ok := r.sets.get(nexthop, time.Now()); ok {
+		r.counts.hits.Add(1)
+		return v.set, v.reply
+	}
+	v, _, err := r.sets.wait(ctx, nexthop, r.resolve)
+	if err != nil {
+		return mail.HostSet{}, mail.Reply{
+			Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
+			Text: "the look-up of the mail hosts of " + mail.CleanText(nexthop) + " did not end in time",
+		}
+	}
+	return v.set, v.reply
+}
+
+// resolve looks up a list of nexthops.
+func (r *Resolver) resolve(ctx context.Context, text string, _ verdict) (verdict, time.Time) {
+	list, err := route.ParseNexthops(text)
+	if err != nil {
+		return verdict{reply: misconfigured(err.Error())}, time.Now().Add(r.cfg.PositiveMax)
+	}
+	var v verdict
+	until := time.Now().Add(r.cfg.PositiveMax)
+	for _, n := range list {
+		set, reply, end := r.resolveOne(ctx, n)
+		until = earlier(until, end)
+		v.set.Tiers = appendTiers(v.set.Tiers, set.Tiers)
+		if v.reply.IsZero() || reply.Temporary() && v.reply.Permanent() {
+			v.reply = reply
+		}
+		if route.IsFinal(reply) {
+			break
+		}
+	}
+	if len(v.set.Tiers) > 0 {
+		v.reply = mail.Reply{}
+		v.set.Until = mail.Instant(until.UnixNano())
+	}
+	return v, until
+}
+
+// appendTiers appends further tiers, without the addresses that are there
+// already.
+func appendTiers(tiers, more [][]mail.Host) [][]mail.Host {
+	if len(tiers) == 0 {
+		return more
+	}
+	for _, tier := range more {
+		tier = slices.DeleteFunc(slices.Clone(tier), func(h mail.Host) bool {
+			return slices.ContainsFunc(tiers, func(known []mail.Host) bool {
+				return slices.ContainsFunc(known, func(k mail.Host) bool { return k.Addr == h.Addr })
+			})
+		})
+		if len(tier) > 0 {
+			tiers = append(tiers, tier)
+		}
+	}
+	return tiers
+}
+
+// resolveOne looks up one nexthop.
+func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (mail.HostSet, mail.Reply, time.Time) {
+	policy := r.cfg.Policy
+	trusted := r.isTrusted(n)
+	if trusted {
+		policy.Reach = route.ReachAny
+	}
+	var mx record
+	until := time.Now().Add(r.cfg.PositiveMax)
+	if n.Form == route.FormDomain {
+		mx, until = r.lookup(ctx, question{n.Name, dns.TypeMX})
+	}
+	why := mx.why
+	plan, reply := route.NewPlan(n, mx.answer, mx.mx, policy, rand.Shuffle)
+	var set mail.HostSet
+	if reply.IsZero() {
+		answers, reasons, end := r.addresses(ctx, n, plan)
+		until = earlier(until, end)
+		set, reply = plan.Tiers(answers)
+		why = reasons
+	}
+	if reply.Temporary() && why != "" {
+		reply.Text = mail.CleanText(reply.Text + ": " + why)
+	}
+	if trusted && reply.Permanent() {
+		reply = misconfigured("configured nexthop " + n.String() + ": " + reply.Text)
+	}
+	return set, reply, until
+}
+
+// isTrusted tells whether a nexthop comes from the operator. An address literal
+// in a recipient's address gives "[address]", so this form must be listed.
+func (r *Resolver) isTrusted(n route.Nexthop) bool {
+	switch n.Form {
+	case route.FormHost:
+		return true
+	case route.FormAddress:
+		if n.Port != 0 {
+			return true
+		}
+	}
+	return r.trusted[n.String()]
+}
+
+// misconfigured is the reply for mail that waits for the operator to mend the
+// configuration.
+func misconfigured(text string) mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5}, Text: mail.CleanText(text)}
+}
+
+// addresses looks up the plan's hosts, all at once, and tells why some of them
+// have no answer.
+func (r *Resolver) addresses(ctx context.Context, n route.Nexthop, plan route.Plan) (answers []route.HostAnswer, why string, until time.Time) {
+	until = time.Now().Add(r.cfg.PositiveMax)
+	if n.Form == route.FormAddress {
+		return []route.HostAnswer{{Answer: route.Found, Addrs: []netip.Addr{n.Addr}}}, "", until
+	}
+	found := make([]hostRecord, len(plan.Hosts))
+	var all sync.WaitGroup
+	for i, h := range plan.Hosts {
+		all.Go(func() {
+			if n.Form == route.FormHost {
+				found[i] = r.namedHost(ctx, h.Name)
+			} else {
+				found[i] = r.host(ctx, h.Name)
+			}
+		})
+	}
+	all.Wait()
+	answers = make([]route.HostAnswer, len(found))
+	for i, f := range found {
+		answers[i] = f.HostAnswer
+		until = earlier(until, f.until)
+		if why == "" {
+			why = f.why
+		}
+	}
+	return answers, why, until
+}
+
+// A hostRecord is what is known of a host's addresses.
+type hostRecord struct {
+	route.HostAnswer
+	why   string
+	until time.Time
+}
+
+// namedHost looks up a host that the operator named: in the hosts file, then in
+// the DNS with the search list.
+func (r *Resolver) namedHost(ctx context.Context, name string) (h hostRecord) {
+	now := time.Now()
+	if addrs := r.hosts.get(now)[name]; len(addrs) > 0 {
+		return hostRecord{HostAnswer: route.HostAnswer{Answer: route.Found, Addrs: addrs}, until: now.Add(fileCheckInterval)}
+	}
+	worst := route.NoName
+	until := now.Add(r.cfg.PositiveMax)
+	for _, candidate := range r.system.get(now).candidates(name) {
+		h = r.host(ctx, candidate)
+		until = earlier(until, h.until)
+		if h.Answer == route.Found || h.Answer == route.Unknown {
+			break
+		}
+		if h.Answer != route.NoName {
+			worst = h.Answer
+		}
+		h.Answer = worst
+	}
+	h.until = until
+	return h
+}
+
+// host looks up a host's addresses of both families in the DNS.
+func (r *Resolver) host(ctx context.Context, name string) hostRecord {
+	families := r.cfg.Policy.Families
+	switch families {
+	case route.FamiliesIPv4:
+		return single(r.lookup(ctx, question{name, dns.TypeA}))
+	case route.FamiliesIPv6:
+		return single(r.lookup(ctx, question{name, dns.TypeAAAA}))
+	}
+	var six hostRecord
+	var both sync.WaitGroup
+	both.Go(func() { six = single(r.lookup(ctx, question{name, dns.TypeAAAA})) })
+	four := single(r.lookup(ctx, question{name, dns.TypeA}))
+	both.Wait()
+	return join(six, four)
+}
+
+func single(rec record, until time.Time) hostRecord {
+	return hostRecord{route.HostAnswer{Answer: rec.answer, Addrs: rec.addrs}, rec.why, until}
+}
+
+// join merges the answers about two families: addresses by turns, and without
+// any, the answer that leaves most hope.
+func join(a, b hostRecord) hostRecord {
+	h := hostRecord{until: earlier(a.until, b.until), why: a.why}
+	if h.why == "" {
+		h.why = b.why
+	}
+	for i := range max(len(a.Addrs), len(b.Addrs)) {
+		if i < len(a.Addrs) {
+			h.Addrs = append(h.Addrs, a.Addrs[i])
+		}
+		if i < len(b.Addrs) {
+			h.Addrs = append(h.Addrs, b.Addrs[i])
+		}
+	}
+	for _, answer := range [...]route.Answer{route.Found, route.Unknown, route.Endless, route.NoData, route.NoName} {
+		if a.Answer == answer || b.Answer == answer {
+			h.Answer = answer
+			break
+		}
+	}
+	return h
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

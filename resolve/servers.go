@@ -1,0 +1,127 @@
+package resolve
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/posthaste-mta/posthaste/route"
+)
+
+// A system is what a resolv.conf(5) file says, completed from the
+// configuration.
+type system struct {
+	servers  []netip.AddrPort
+	search   []string
+	ndots    int // names with fewer dots are tried with the search list first
+	timeout  time.Duration
+	attempts int
+}
+
+// serversMax is how many servers are asked; it bounds the time of a look-up.
+const serversMax = 8
+
+// parseSystem returns the parser of resolv.conf for a configuration. The
+// configuration has been validated.
+func parseSystem(c Config) func(text string) system {
+	return func(text string) system {
+		s := system{timeout: c.Timeout, attempts: c.Attempts, ndots: 1}
+		for _, word := range c.Servers {
+			if ap, err := parseServer(word); err == nil {
+				s.servers = append(s.servers, ap)
+			}
+		}
+		if conf, err := dns.ClientConfigFromReader(strings.NewReader(text)); err == nil {
+			s.complete(conf)
+		}
+		if len(s.servers) == 0 { // as resolv.conf(5) has it
+			s.servers = []netip.AddrPort{
+				netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), dnsPort),
+				netip.AddrPortFrom(netip.IPv6Loopback(), dnsPort),
+			}
+		}
+		s.servers = s.servers[:min(len(s.servers), serversMax)]
+		setDefault(&s.timeout, 5*time.Second)
+		setDefault(&s.attempts, 2)
+		return s
+	}
+}
+
+// complete takes from resolv.conf what the configuration leaves open.
+func (s *system) complete(conf *dns.ClientConfig) {
+	s.search, s.ndots = conf.Search, conf.Ndots
+	setDefault(&s.timeout, time.Duration(conf.Timeout)*time.Second)
+	setDefault(&s.attempts, conf.Attempts)
+	if len(s.servers) > 0 {
+		return
+	}
+	for _, word := range conf.Servers {
+		if ap, err := parseServer(word); err == nil {
+			s.servers = append(s.servers, ap)
+		}
+	}
+}
+
+// candidates returns the names to ask for in order to find a host that a person
+// wrote down, the search list applied as resolv.conf(5) says.
+func (s system) candidates(host string) []string {
+	names := make([]string, 0, len(s.search)+1)
+	for _, domain := range s.search {
+		if name, err := route.ParseDomain(host + "." + domain); err == nil {
+			names = append(names, name)
+		}
+	}
+	if strings.Count(host, ".") >= s.ndots {
+		return slices.Insert(names, 0, host)
+	}
+	return append(names, host)
+}
+
+// sickFor is how long a silent server is asked after all the others.
+const sickFor = 30 * time.Second
+
+// health remembers which servers were silent, so that a dead one does not cost
+// every question its timeout.
+type health struct {
+	mu   sync.Mutex
+	sick map[netip.AddrPort]time.Time // until when
+}
+
+// order returns the servers, those last that were silent lately, and whether
+// all were.
+func (h *health) order(servers []netip.AddrPort, now time.Time) (order []netip.AddrPort, allSick bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.sick) == 0 {
+		return servers, false
+	}
+	order = make([]netip.AddrPort, 0, len(servers))
+	var late []netip.AddrPort
+	for _, s := range servers {
+		if now.Before(h.sick[s]) {
+			late = append(late, s)
+		} else {
+			order = append(order, s)
+		}
+	}
+	return append(order, late...), len(order) == 0
+}
+
+func (h *health) silent(s netip.AddrPort, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.sick) > serversMax { // resolv.conf keeps changing
+		clear(h.sick)
+	}
+	h.sick[s] = now.Add(sickFor)
+}
+
+func (h *health) answered(s netip.AddrPort) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sick, s)
+}

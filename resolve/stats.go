@@ -1,0 +1,55 @@
+package resolve
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Stats are counts since the resolver was made.
+type Stats struct {
+	Lookups   uint64 // calls of Hosts
+	Hits      uint64 // … answered from memory
+	Questions uint64 // questions put to servers
+	Shared    uint64 // look-ups that joined one under way
+	Messages  uint64 // messages sent to servers
+	TCP       uint64 // … of these by TCP
+	Plain     uint64 // … of these without EDNS because the server refused it or was silent
+	Failures  uint64 // questions without a usable answer
+	Timeouts  uint64 // messages without any answer
+	Refusals  uint64 // answers such as SERVFAIL or REFUSED
+	Forged    uint64 // answers that do not fit their question
+	Stale     uint64 // old records used because there was no answer
+	Evictions uint64 // entries pushed out of memory by newer ones
+
+	Nexthops int // remembered
+	Records  int // remembered
+	UnderWay int // questions at this moment
+	// SilentSince is since when no server has answered anything; zero if the
+	// last question was answered. While it is set, failures say nothing about
+	// the domains that were asked for.
+	SilentSince time.Time
+}
+
+type counter = atomic.Uint64
+
+type counters struct {
+	lookups, hits, questions, shared, messages, tcp, plain counter
+	failures, timeouts, refusals, forged, stale, evictions counter
+	silentSince                                            atomic.Int64 // ns since 1970; 0: not silent
+}
+
+// Stats returns the counts.
+func (r *Resolver) Stats() Stats {
+	c := &r.counts
+	s := Stats{
+		Lookups: c.lookups.Load(), Hits: c.hits.Load(), Questions: c.questions.Load(), Shared: c.shared.Load(),
+		Messages: c.messages.Load(), TCP: c.tcp.Load(), Plain: c.plain.Load(),
+		Failures: c.failures.Load(), Timeouts: c.timeouts.Load(), Refusals: c.refusals.Load(), Forged: c.forged.Load(),
+		Stale: c.stale.Load(), Evictions: c.evictions.Load(),
+		Nexthops: r.sets.len(), Records: r.records.len(), UnderWay: len(r.slots),
+	}
+	if ns := c.silentSince.Load(); ns != 0 {
+		s.SilentSince = time.Unix(0, ns)
+	}
+	return s
+}
