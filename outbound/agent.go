@@ -1,0 +1,100 @@
+package outbound
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// An Agent attempts deliveries; it is the driver's port of the same name.
+type Agent interface {
+	Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult
+}
+
+// Agents hands each delivery to the agent of its transport, by name. It must
+// not be changed while it is in use.
+type Agents map[string]Agent
+
+// Deliver calls the transport's agent. Mail for a transport that does not
+// exist is deferred: the configuration may have been changed while it waited.
+func (a Agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
+	if agent := a[d.Transport]; agent != nil {
+		return agent.Deliver(ctx, d)
+	}
+	return unknownTransport(d)
+}
+
+func unknownTransport(d mail.Delivery) mail.DeliveryResult {
+	r := verdict(d, mail.Deferred, mail.Reply{
+		Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5},
+		Text: mail.CleanText("mail transport " + d.Transport + " is not configured"),
+	})
+	r.Crashed = true
+	return r
+}
+
+// Discard takes all mail and drops it (Postfix's discard(8)). The nexthop is a
+// comment.
+type Discard struct{}
+
+// Deliver delivers to nobody. NOTIFY=SUCCESS is honoured with a report of
+// delivery, since nothing else will ever report.
+func (Discard) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+	text := "mail dropped"
+	if d.Nexthop != "" {
+		text += ": " + d.Nexthop
+	}
+	r := verdict(d, mail.Delivered, mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: mail.CleanText(text)})
+	for i := range r.Outcomes {
+		if d.Recipients[i].Notify.Success() && d.Envelope.Sender != "" {
+			r.Outcomes[i].Report = mail.ReportDelivered
+		}
+	}
+	return r
+}
+
+// Error refuses all mail for good (Postfix's error(8)). The nexthop is the
+// reason; it may begin with an enhanced code of class 5.
+type Error struct{}
+
+// Deliver fails every recipient with the nexthop's text.
+func (Error) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+	return verdict(d, mail.Failed, reason(d.Nexthop, 550, mail.Status{Class: 5}))
+}
+
+// Retry refuses all mail for now (Postfix's retry(8)). The nexthop is the
+// reason; it may begin with an enhanced code of class 4.
+type Retry struct{}
+
+// Deliver defers every recipient with the nexthop's text.
+func (Retry) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+	return verdict(d, mail.Deferred, reason(d.Nexthop, 450, mail.Status{Class: 4}))
+}
+
+// reason makes a reply of a nexthop's text. A status of another class keeps its
+// subject and detail.
+func reason(text string, code uint16, otherwise mail.Status) mail.Reply {
+	status, rest, ok := mail.ParseStatus(strings.TrimSpace(text))
+	if !ok {
+		status, rest = otherwise, strings.TrimSpace(text)
+	}
+	status.Class = otherwise.Class
+	if rest == "" {
+		rest = "mail is not delivered here"
+	}
+	return mail.Reply{Code: code, Status: status, Text: mail.CleanText(rest)}
+}
+
+// verdict gives all recipients the same outcome.
+func verdict(d mail.Delivery, result mail.Result, reply mail.Reply) mail.DeliveryResult {
+	at := now()
+	outcomes := make([]mail.Outcome, len(d.Recipients))
+	for i := range outcomes {
+		outcomes[i] = mail.Outcome{Index: d.Recipients[i].Index, Result: result, Reply: reply, At: at}
+	}
+	return mail.DeliveryResult{Outcomes: outcomes}
+}
+
+func now() mail.Instant { return mail.Instant(time.Now().UnixNano()) }

@@ -1,0 +1,516 @@
+package outbound
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
+)
+
+// recipientState is where a recipient is in an attempt.
+type recipientState uint8
+
+const (
+	toTry   recipientState = iota // at the present host
+	later                         // the present host refused it for now; the next one may not
+	settled                       // its outcome stands
+)
+
+// use is what a connection was good for.
+type use uint8
+
+const (
+	useDone  use = iota // every recipient has an answer from this host
+	useStale            // the connection was gone before anything happened
+	useDown             // the host is to be tried again in lock-step
+	useMore             // the host wants the remaining recipients on another connection
+)
+
+// An attempt is one call of Client.Deliver.
+type attempt struct {
+	client *Client
+	config *TransportConfig
+	d      mail.Delivery
+	result mail.DeliveryResult
+
+	states  []recipientState
+	open    int  // recipients that are not settled
+	halted  bool // no further host is to be tried
+	crashed bool
+	good    bool       // some session ran a transaction to its end
+	site    mail.Reply // how the last host failed, if it was not for the message's sake
+
+	sessions int // with the present nexthop's hosts that came as far as a transaction
+	tried    []netip.AddrPort
+	subset   []mail.Recipient // of a transaction that does not have all recipients
+	places   []int            // their places in the delivery
+
+	fewStates [4]recipientState
+}
+
+func newAttempt(c *Client, config *TransportConfig, d mail.Delivery) *attempt {
+	a := &attempt{client: c, config: config, d: d, open: len(d.Recipients)}
+	a.states = append(a.fewStates[:0], make([]recipientState, len(d.Recipients))...)
+	a.result.Outcomes = make([]mail.Outcome, len(d.Recipients))
+	for i := range d.Recipients {
+		a.result.Outcomes[i].Index = d.Recipients[i].Index
+	}
+	return a
+}
+
+// run tries the nexthop and then the fallback relays.
+func (a *attempt) run(ctx context.Context) {
+	trusted := explicit(a.d, a.d.Nexthop)
+	a.visit(ctx, a.d.Nexthop, trusted, len(a.config.FallbackRelays) == 0)
+	for _, relay := range a.config.FallbackRelays {
+		if a.over() {
+			return
+		}
+		a.visit(ctx, relay, true, false)
+	}
+}
+
+func (a *attempt) over() bool { return a.halted || a.open == 0 }
+
+// visit tries the hosts of one nexthop. sure tells whether the answer that it
+// has no hosts is final.
+func (a *attempt) visit(ctx context.Context, nexthop string, trusted, sure bool) {
+	hop := hopKey{a.d.Transport, nexthop}
+	a.sessions, a.tried = 0, a.tried[:0]
+	a.visitIdle(ctx, hop)
+	if a.over() || !a.moreSessions() {
+		return
+	}
+	began := time.Now()
+	set, reply := a.client.resolver.Hosts(ctx, nexthop)
+	a.result.Connect += time.Since(began)
+	if ctx.Err() != nil {
+		a.halt(interrupted())
+		return
+	}
+	if !reply.IsZero() {
+		a.unresolved(reply, sure)
+		return
+	}
+	list, blocked := a.client.candidates(set, a.config, trusted)
+	switch {
+	case len(list) == 0 && blocked > 0:
+		a.unresolved(mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 4},
+			Text: mail.CleanText("no host of " + nexthop + " has an address that may be connected to")}, sure)
+		return
+	case len(list) == 0:
+		a.unresolved(mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
+			Text: mail.CleanText("no hosts are known for " + nexthop)}, sure)
+		return
+	}
+	a.visitHosts(ctx, hop, a.sift(list))
+}
+
+// sift leaves out the hosts that were already tried over an idle session, puts
+// those that have swallowed this message last, and cuts the rest to the limit.
+func (a *attempt) sift(list []candidate) []candidate {
+	list = slices.DeleteFunc(list, func(h candidate) bool { return slices.Contains(a.tried, h.Addr) })
+	slices.SortStableFunc(list, func(x, y candidate) int { return a.reluctance(x) - a.reluctance(y) })
+	return balance(list, a.config.MXAddressLimit)
+}
+
+func (a *attempt) reluctance(h candidate) int {
+	if a.client.memory.avoid(a.d.Envelope.ID, h.Addr) {
+		return 1
+	}
+	return 0
+}
+
+func (a *attempt) visitHosts(ctx context.Context, hop hopKey, list []candidate) {
+	for _, h := range list {
+		if a.over() || !a.moreSessions() {
+			return
+		}
+		a.nextHost()
+		if a.tryHost(ctx, hop, h) {
+			continue
+		}
+		// The host is this one. Hosts that are no better would send the mail
+		// back to us (RFC 5321 5.1), and so might a fallback relay.
+		if h.tier == 0 {
+			a.refuse(a.site)
+		}
+		a.site = mail.Reply{}
+		a.halted = true
+		return
+	}
+}
+
+func (a *attempt) moreSessions() bool {
+	return a.config.MXSessionLimit < 0 || a.sessions < a.config.MXSessionLimit
+}
+
+// nextHost makes the recipients that the last host refused for now ready for
+// another one.
+func (a *attempt) nextHost() {
+	for i, s := range a.states {
+		if s == later {
+			a.states[i] = toTry
+		}
+	}
+}
+
+// visitIdle uses an idle session for the nexthop, if there is one.
+func (a *attempt) visitIdle(ctx context.Context, hop hopKey) {
+	for !a.over() {
+		k := a.client.idle.takeHop(hop)
+		if k == nil {
+			return
+		}
+		if a.client.memory.avoid(a.d.Envelope.ID, k.host.Addr) {
+			k.goodbye()
+			continue
+		}
+		host := k.host
+		switch a.reuse(ctx, k) {
+		case useStale:
+			continue
+		case useDone:
+			a.tried = append(a.tried, host.Addr)
+			return
+		default:
+			a.tried = append(a.tried, host.Addr)
+			a.tryHost(ctx, hop, candidate{Host: host, tier: 1})
+			return
+		}
+	}
+}
+
+// tryHost tries one host for as long as it makes progress with it. It returns
+// false if the host is this one.
+func (a *attempt) tryHost(ctx context.Context, hop hopKey, h candidate) bool {
+	lockStepped := false
+	for !a.over() {
+		open := a.open
+		var u use
+		if k := a.client.idle.takeAddr(addrKey{hop.transport, h.Addr}); k != nil {
+			u = a.reuse(ctx, k)
+		} else {
+			began := time.Now()
+			k, failure := a.client.dial(ctx, hop, h.Host)
+			a.result.Connect += time.Since(began)
+			if k == nil {
+				return a.unreached(failure)
+			}
+			u = a.carry(ctx, k)
+		}
+		switch {
+		case u == useStale, u == useMore && a.open < open:
+		case u == useDown && !lockStepped:
+			lockStepped = true
+		default:
+			a.giveUpHost()
+			return true
+		}
+	}
+	return true
+}
+
+// reuse is carry for a session that was idle.
+func (a *attempt) reuse(ctx context.Context, k *conn) use {
+	now := time.Now()
+	if !now.Before(k.expires) || !k.alive(now) {
+		if k.session.Over() {
+			a.wentStale(k)
+		}
+		k.goodbye()
+		return useStale
+	}
+	return a.carry(ctx, k)
+}
+
+func (a *attempt) wentStale(k *conn) {
+	a.client.count.stale.Add(1)
+	a.client.memory.wentStale(k.host.Addr, k.carried)
+}
+
+// unreached records that no session could be had with a host. It returns false
+// if the host is this one.
+func (a *attempt) unreached(f client.Failure) bool {
+	switch f.Kind {
+	case client.FailAbandoned:
+		a.halt(interrupted())
+		return true
+	case client.FailLoop:
+		a.site = f.Reply
+		return false
+	}
+	// A refusal at the door is about us or the host's state, not the mail: with
+	// a 5yz, too, others are tried and the mail is kept (smtp_skip_5xx_greeting).
+	a.postpone(soften(f.Reply))
+	a.site = soften(f.Reply)
+	return true
+}
+
+// giveUpHost turns recipients that the host would neither take nor refuse into
+// postponed ones.
+func (a *attempt) giveUpHost() {
+	for i, s := range a.states {
+		if s == toTry && a.result.Outcomes[i].Result == mail.Pending {
+			a.result.Outcomes[i].Result = mail.Deferred
+			a.result.Outcomes[i].Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 5, Detail: 3},
+				Text: "the server did not take all recipients"}
+		}
+	}
+}
+
+// carry runs transactions over a connection for all recipients that are to be
+// tried, and then keeps or closes it.
+func (a *attempt) carry(ctx context.Context, k *conn) use {
+	detach := k.attach(ctx)
+	u := useMore
+	for u == useMore && k.session.Idle() && !a.over() {
+		u = a.transact(ctx, k)
+	}
+	if u != useStale {
+		a.sessions++
+	}
+	if detach() {
+		a.client.keep(k)
+	} else {
+		k.close()
+	}
+	return u
+}
+
+// transact runs one transaction. useMore means that recipients remain.
+func (a *attempt) transact(ctx context.Context, k *conn) use {
+	body, err := a.client.bodies.Body(ctx, a.d.Envelope.ID)
+	if err != nil {
+		a.unreadable(err)
+		return useDone
+	}
+	src := newContent(body, &a.client.pieces)
+	defer src.close()
+	k.tx.Envelope = a.d.Envelope
+	if err := a.adapt(ctx, k); err != nil {
+		a.unreadable(err)
+		return useDone
+	}
+	k.tx.Recipients = a.chosen()
+	mails, reused := k.session.Mails(), k.carried
+	began := time.Now()
+	k.session.Start(&k.tx)
+	t, err := k.run(ctx, src)
+	a.result.Send += time.Since(began)
+	if err != nil {
+		a.unreadable(err)
+	}
+	if k.session.Mails() > mails {
+		k.carried++
+		a.client.count.transactions.Add(1)
+	}
+	a.result.Host, a.result.Reused = k.name, reused
+	return a.conclude(k, t, reused > 0)
+}
+
+// adapt takes back what the sender said the content needs, if the server does
+// not offer it and the content does not need it after all.
+func (a *attempt) adapt(ctx context.Context, k *conn) error {
+	e, caps := &k.tx.Envelope, k.session.Caps()
+	if (e.Body != mail.Body8BitMIME || caps.EightBit) && (!e.SMTPUTF8 || caps.UTF8) {
+		return nil
+	}
+	body, err := a.client.bodies.Body(ctx, e.ID)
+	if err != nil {
+		return err
+	}
+	needs, err := inspect(body, &a.client.pieces)
+	if err != nil {
+		return err
+	}
+	if !needs.eightBit && !caps.EightBit {
+		e.Body = mail.Body7Bit
+	}
+	e.SMTPUTF8 = e.SMTPUTF8 && (needs.utf8 || caps.UTF8)
+	return nil
+}
+
+// chosen returns the recipients that are to be tried, and sets places.
+func (a *attempt) chosen() []mail.Recipient {
+	a.places, a.subset = a.places[:0], a.subset[:0]
+	if !slices.ContainsFunc(a.states, func(s recipientState) bool { return s != toTry }) {
+		return a.d.Recipients
+	}
+	for i, s := range a.states {
+		if s == toTry {
+			a.places = append(a.places, i)
+			a.subset = append(a.subset, a.d.Recipients[i])
+		}
+	}
+	return a.subset
+}
+
+// conclude takes the results of a transaction over.
+func (a *attempt) conclude(k *conn, t *client.Transaction, reused bool) use {
+	failure := k.session.Failure()
+	broken := k.session.Over()
+	again := 0
+	for i := range t.Results {
+		place := i
+		if len(a.places) > 0 {
+			place = a.places[i]
+		}
+		if t.Results[i].Verdict == client.Again {
+			again++
+			continue
+		}
+		a.take(k, place, t.Results[i])
+	}
+	stale := broken && again == len(t.Results) && failure.Kind != client.FailStep
+	switch {
+	case stale:
+		a.wentStale(k)
+		return useStale
+	case broken:
+		a.broke(k, failure)
+	default:
+		a.good, a.site = true, mail.Reply{}
+		if reused {
+			a.client.count.reused.Add(1)
+			a.client.memory.kept(k.host.Addr)
+		}
+		a.client.count.emptyTaken.Add(uint64(k.emptyTaken()))
+	}
+	switch {
+	case again == 0:
+		return useDone
+	case broken && failure.Kind == client.FailStep:
+		return useDown
+	}
+	return useMore
+}
+
+// take records one recipient's result.
+func (a *attempt) take(k *conn, place int, r client.Result) {
+	o := &a.result.Outcomes[place]
+	o.Reply = r.Reply
+	o.Result = mail.Deferred
+	switch r.Verdict {
+	case client.Delivered:
+		o.Result = mail.Delivered
+		rcpt := &a.d.Recipients[place]
+		if rcpt.Notify.Success() && !k.session.Caps().DSN && a.d.Envelope.Sender != "" {
+			o.Report = mail.ReportRelayed
+		}
+		a.settle(place)
+	case client.Failed:
+		o.Result = mail.Failed
+		a.settle(place)
+	case client.Doubtful:
+		// Another host would only make a second copy, if this one has the first.
+		a.client.count.doubtful.Add(1)
+		a.client.memory.doubtful(a.d.Envelope.ID, k.host.Addr)
+		a.settle(place)
+	default:
+		a.states[place] = later
+	}
+}
+
+func (a *attempt) settle(place int) {
+	if a.states[place] != settled {
+		a.states[place] = settled
+		a.open--
+	}
+}
+
+// broke records how a session ended in the middle of a transaction. Postfix
+// counts only what happens to the connection against the site; 421 and a
+// refusal of the content are said about the message.
+func (a *attempt) broke(k *conn, f client.Failure) {
+	a.client.noteFailure(k.host.Addr, f)
+	switch f.Kind {
+	case client.FailAbandoned:
+		a.halt(f.Reply)
+	case client.FailLost, client.FailTimeout:
+		a.client.count.lost.Add(1)
+		a.site = f.Reply
+	case client.FailProtocol, client.FailStep:
+		a.client.count.protocol.Add(1)
+		a.site = soften(f.Reply)
+	default:
+		a.good, a.site = true, mail.Reply{}
+	}
+}
+
+// unresolved records that a nexthop's hosts could not be found.
+func (a *attempt) unresolved(reply mail.Reply, sure bool) {
+	if reply.Permanent() && sure {
+		a.refuse(reply)
+		return
+	}
+	a.postpone(soften(reply))
+	a.site = soften(reply)
+}
+
+// unreadable records that the content could not be had, which says nothing
+// about anybody's servers.
+func (a *attempt) unreadable(err error) {
+	a.client.cfg.Log.Debug("content unreadable", "id", a.d.Envelope.ID, "error", err)
+	a.halt(mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "the message cannot be read from the queue"})
+}
+
+// halt ends the attempt for reasons of our own.
+func (a *attempt) halt(reply mail.Reply) {
+	a.postpone(reply)
+	a.halted, a.crashed = true, true
+}
+
+func interrupted() mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: "delivery interrupted on our side"}
+}
+
+// postpone gives a reply to all recipients that are not settled.
+func (a *attempt) postpone(reply mail.Reply) {
+	for i, s := range a.states {
+		if s != settled {
+			a.states[i] = later
+			a.result.Outcomes[i].Result, a.result.Outcomes[i].Reply = mail.Deferred, reply
+		}
+	}
+}
+
+// refuse fails all recipients that are not settled.
+func (a *attempt) refuse(reply mail.Reply) {
+	for i, s := range a.states {
+		if s != settled {
+			a.result.Outcomes[i].Result, a.result.Outcomes[i].Reply = mail.Failed, reply
+			a.settle(i)
+		}
+	}
+}
+
+// finish completes the result.
+func (a *attempt) finish() mail.DeliveryResult {
+	at := now()
+	deferred := false
+	for i := range a.result.Outcomes {
+		o := &a.result.Outcomes[i]
+		o.At = at
+		deferred = deferred || o.Result == mail.Deferred
+	}
+	a.result.Crashed = a.crashed
+	if deferred && !a.good && !a.crashed {
+		a.result.Site = a.site
+	}
+	return a.result
+}
+
+// soften makes a permanent reply a temporary one.
+func soften(r mail.Reply) mail.Reply {
+	if r.Permanent() {
+		r.Code -= 100
+		if r.Status.Class == 5 {
+			r.Status.Class = 4
+		}
+	}
+	return r
+}

@@ -1,0 +1,179 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Config is what all SMTP transports share.
+type Config struct {
+	// Hello is the name in EHLO: this host's fully-qualified name, which should
+	// resolve to the address that connections come from. Required.
+	Hello string
+	// Self is the name that shows a server to be this host, so that mail loops
+	// (default: Hello). Change it if servers greet with another name of ours.
+	Self string
+	// AllowSelf leaves the check for Self out. Set it where several hosts share
+	// one name, behind a load balancer for instance.
+	AllowSelf bool
+	// Own are addresses on which this program listens. They are never dialled
+	// for a nexthop that came from the DNS.
+	Own []netip.AddrPort
+	// Transports are the SMTP transports by name. Required.
+	Transports map[string]TransportConfig
+	// IdleLimit is how many idle sessions are kept in all (default 1000). Lower
+	// it if file descriptors are scarce. The one idle for longest makes room.
+	IdleLimit int
+	// Seed starts the random order of equal hosts. The default is 0; give each
+	// process its own, so that they do not all favour the same hosts.
+	Seed uint64
+	// Log gets debug records about connections (default: none). Outcomes are
+	// not logged here.
+	Log *slog.Logger
+}
+
+// TransportConfig is what differs between SMTP transports. The names are those
+// of Postfix's smtp_ parameters. For all limits and times 0 means the default,
+// and a negative value means none.
+type TransportConfig struct {
+	ConnectTimeout  time.Duration // TCP connection to one address (default 30 s)
+	HeloTimeout     time.Duration // greeting; reply to EHLO (default 300 s)
+	MailTimeout     time.Duration // reply to MAIL (default 300 s)
+	RcptTimeout     time.Duration // reply to RCPT (default 300 s)
+	DataInitTimeout time.Duration // reply to DATA (default 120 s)
+	DataXferTimeout time.Duration // writing up to 64 KiB of content (default 180 s)
+	DataDoneTimeout time.Duration // reply to the content (default 600 s); shorter ones cause duplicates
+	RsetTimeout     time.Duration // reply to RSET (default 20 s)
+
+	// MXAddressLimit is how many addresses of a nexthop are tried in one
+	// delivery (default 5).
+	MXAddressLimit int
+	// MXSessionLimit is how many sessions of a nexthop may come as far as a
+	// transaction in one delivery (default 2). Raise it if the hosts of a site
+	// refuse recipients for different reasons.
+	MXSessionLimit int
+	// FallbackRelays are nexthops to try after the hosts of the nexthop itself
+	// are exhausted (smtp_fallback_relay).
+	FallbackRelays []string
+	// KeepOrder tries equal hosts in the order of the resolver's answer, not in
+	// random order (smtp_randomize_addresses=no).
+	KeepOrder bool
+	// PermitPrivateHosts allows addresses that are not public. Set it on a
+	// transport for internal mail.
+	PermitPrivateHosts bool
+	// BindAddress is the address that connections come from (default: the
+	// system chooses).
+	BindAddress netip.Addr
+	// LockStep never sends commands in groups, whatever a server offers. Set it
+	// for a server behind a proxy that cannot follow.
+	LockStep bool
+
+	// CacheTimeLimit is how long a session is kept idle for the next delivery
+	// (smtp_connection_cache_time_limit; default 15 s, Postfix has 2 s).
+	// Negative: not at all.
+	CacheTimeLimit time.Duration
+	// ReuseTimeLimit is how old a connection may become, give or take 10 %
+	// (default 300 s). A limit by time favours fast hosts, one by count slow
+	// ones.
+	ReuseTimeLimit time.Duration
+	// ReuseCountLimit is how many messages a connection carries (default: any
+	// number).
+	ReuseCountLimit int
+}
+
+// WithDefaults returns the configuration with all defaults filled in.
+func (c Config) WithDefaults() Config {
+	if c.Self == "" {
+		c.Self = c.Hello
+	}
+	setDefault(&c.IdleLimit, 1000)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	transports := make(map[string]TransportConfig, len(c.Transports))
+	for name, t := range c.Transports {
+		transports[name] = t.WithDefaults()
+	}
+	c.Transports = transports
+	return c
+}
+
+// WithDefaults returns the configuration with all defaults filled in.
+func (t TransportConfig) WithDefaults() TransportConfig {
+	setDefault(&t.ConnectTimeout, 30*time.Second)
+	setDefault(&t.HeloTimeout, 300*time.Second)
+	setDefault(&t.MailTimeout, 300*time.Second)
+	setDefault(&t.RcptTimeout, 300*time.Second)
+	setDefault(&t.DataInitTimeout, 120*time.Second)
+	setDefault(&t.DataXferTimeout, 180*time.Second)
+	setDefault(&t.DataDoneTimeout, 600*time.Second)
+	setDefault(&t.RsetTimeout, 20*time.Second)
+	setDefault(&t.MXAddressLimit, 5)
+	setDefault(&t.MXSessionLimit, 2)
+	setDefault(&t.CacheTimeLimit, 15*time.Second)
+	setDefault(&t.ReuseTimeLimit, 300*time.Second)
+	return t
+}
+
+func setDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// Validate returns all that is wrong, or nil.
+func (c Config) Validate() error {
+	var errs []error
+	if !nameLike(c.Hello) {
+		errs = append(errs, fmt.Errorf("hello: %q is not a host name", c.Hello))
+	}
+	if len(c.Transports) == 0 {
+		errs = append(errs, errors.New("transports: there is none"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
+		if err := c.Transports[name].Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Validate returns all that is wrong, or nil.
+func (t TransportConfig) Validate() error {
+	var errs []error
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"connect_timeout", t.ConnectTimeout}, {"helo_timeout", t.HeloTimeout}, {"mail_timeout", t.MailTimeout},
+		{"rcpt_timeout", t.RcptTimeout}, {"data_init_timeout", t.DataInitTimeout},
+		{"data_xfer_timeout", t.DataXferTimeout}, {"data_done_timeout", t.DataDoneTimeout},
+		{"rset_timeout", t.RsetTimeout},
+	} {
+		if d.value < 0 || d.value > 0 && d.value < time.Second {
+			errs = append(errs, fmt.Errorf("%s: %v is less than a second", d.name, d.value))
+		}
+	}
+	for _, relay := range t.FallbackRelays {
+		if relay == "" {
+			errs = append(errs, errors.New("fallback_relay: an empty nexthop"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// nameLike tells that a text can stand in EHLO.
+func nameLike(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}

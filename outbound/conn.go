@@ -1,0 +1,288 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
+)
+
+// A conn is a connection with its session. It belongs to one delivery or to
+// the idle pool, never to both.
+type conn struct {
+	sock    net.Conn
+	raw     syscall.RawConn // nil if the connection cannot be looked at without waiting
+	session *client.Session
+	config  *TransportConfig
+	tx      client.Transaction
+
+	host    mail.Host
+	hop     hopKey
+	name    string // "name[address]:port"
+	carried int    // transactions that were begun
+	expires time.Time
+
+	in     []byte
+	pieces [][]byte
+	vec    net.Buffers
+	waited client.Wait // the wait that the read deadline is for
+	early  *earlyRead  // reads while content is being written
+
+	idleSince, idleUntil time.Time // of the idle pool, as are the next two
+	older, newer         *conn
+}
+
+// readSize is the size of a connection's read buffer. The replies to one group
+// of commands mostly fit.
+const readSize = 2048
+
+func (c *conn) address() addrKey { return addrKey{c.hop.transport, c.host.Addr} }
+
+// run moves octets until a transaction is done, which it returns, or the
+// session is over or, without content, ready.
+func (c *conn) run(ctx context.Context, body *content) (*client.Transaction, error) {
+	for {
+		if err := c.flush(ctx); err != nil {
+			c.writeFailed(ctx, err)
+		}
+		if t := c.session.Next(); t != nil || c.session.Over() || body == nil && c.session.Ready() {
+			return t, nil
+		}
+		if c.session.Wanting() == nil {
+			c.receive(ctx)
+			continue
+		}
+		if err := c.give(ctx, body); err != nil {
+			c.session.End(client.LossAbandoned)
+			return c.session.Next(), err
+		}
+	}
+}
+
+// give supplies the content: at once if it is small, else piece by piece while
+// listening for a server that does not want to hear the rest. The last piece
+// is left for run to write. An error is the content's.
+func (c *conn) give(ctx context.Context, body *content) error {
+	piece, last, err := body.next()
+	if err != nil {
+		return err
+	}
+	if !last {
+		c.early = readEarly(c.sock, c.in)
+	}
+	for !last {
+		c.session.Supply(piece, false)
+		if err := c.flush(ctx); err != nil {
+			c.writeFailed(ctx, err)
+			return nil
+		}
+		if c.early.came() {
+			c.receive(ctx) // over, unless it was less than a reply
+			if c.session.Over() {
+				return nil
+			}
+			c.early = readEarly(c.sock, c.in)
+		}
+		if piece, last, err = body.next(); err != nil {
+			return err
+		}
+	}
+	if c.early != nil && c.early.disarm() {
+		c.receive(ctx)
+		if c.session.Over() {
+			return nil
+		}
+	}
+	c.session.Supply(piece, true)
+	return nil
+}
+
+// flush writes what the session has to write.
+func (c *conn) flush(ctx context.Context) error {
+	c.pieces = c.session.Out(c.pieces[:0])
+	if len(c.pieces) == 0 {
+		return nil
+	}
+	if err := c.setWriteDeadline(time.Now().Add(c.timeout(c.session.Wait().Kind))); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var err error
+	if len(c.pieces) == 1 {
+		_, err = c.sock.Write(c.pieces[0])
+	} else {
+		c.vec = net.Buffers(c.pieces)
+		_, err = c.vec.WriteTo(c.sock)
+	}
+	clear(c.pieces)
+	if err == nil {
+		c.session.Written()
+	}
+	return err
+}
+
+func (c *conn) setWriteDeadline(t time.Time) error {
+	if c.early != nil {
+		return c.early.setWriteDeadline(t)
+	}
+	return c.sock.SetWriteDeadline(t)
+}
+
+// receive reads once and feeds the session, or tells it that nothing comes.
+func (c *conn) receive(ctx context.Context) {
+	if w := c.session.Wait(); w != c.waited {
+		c.waited = w
+		if err := c.sock.SetReadDeadline(time.Now().Add(c.timeout(w.Kind))); err != nil {
+			c.session.End(client.LossClosed)
+			return
+		}
+	}
+	if ctx.Err() != nil {
+		c.session.End(client.LossAbandoned)
+		return
+	}
+	n, err := c.read()
+	c.session.Feed(c.in[:n])
+	if err != nil {
+		c.session.End(loss(ctx, err))
+	}
+}
+
+// read returns what the early read brought, if there is one, or reads.
+func (c *conn) read() (int, error) {
+	if e := c.early; e != nil {
+		c.early = nil
+		return e.result()
+	}
+	return c.sock.Read(c.in)
+}
+
+// lastWords is how long to wait for what a server said before it broke the
+// connection while we were writing.
+const lastWords = time.Second
+
+// writeFailed ends the session, but not before what the server said was read:
+// the reason for which it broke the connection, most likely.
+func (c *conn) writeFailed(ctx context.Context, err error) {
+	if c.session.Over() {
+		return
+	}
+	c.sock.SetReadDeadline(time.Now().Add(lastWords)) // if that fails, so does the read
+	for total := 0; ctx.Err() == nil && !c.session.Over() && total < pieceSize; {
+		n, readErr := c.read()
+		c.session.Feed(c.in[:n])
+		total += n
+		if readErr != nil {
+			break
+		}
+	}
+	c.session.End(loss(ctx, err))
+}
+
+// loss tells the session's word for an error of the connection.
+func loss(ctx context.Context, err error) client.Loss {
+	switch {
+	case ctx.Err() != nil:
+		return client.LossAbandoned
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return client.LossTimeout
+	}
+	return client.LossClosed
+}
+
+// timeout returns how long a wait may last (RFC 5321 4.5.3.2).
+func (c *conn) timeout(k client.WaitKind) time.Duration {
+	t := c.config
+	switch k {
+	case client.WaitGreeting, client.WaitHello:
+		return t.HeloTimeout
+	case client.WaitMail:
+		return t.MailTimeout
+	case client.WaitRcpt:
+		return t.RcptTimeout
+	case client.WaitDataInit:
+		return t.DataInitTimeout
+	case client.WaitDataBlock:
+		return t.DataXferTimeout
+	case client.WaitFinal:
+		return t.DataDoneTimeout
+	}
+	return t.RsetTimeout
+}
+
+// attach makes the end of a context interrupt the connection. The function it
+// returns undoes that; it tells whether the connection was left alone.
+func (c *conn) attach(ctx context.Context) (detach func() bool) {
+	if ctx.Done() == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, func() { c.sock.SetDeadline(longAgo()) })
+}
+
+// longAgo returns a deadline that has passed.
+func longAgo() time.Time { return time.Unix(1, 0) }
+
+// freshFor is for how long an idle session is taken to be good without looking.
+// If it is not, that shows when the first command gets no reply.
+const freshFor = 500 * time.Millisecond
+
+// alive tells whether an idle session can be used: the server has neither
+// closed the connection nor said anything since.
+func (c *conn) alive(now time.Time) bool {
+	if now.Sub(c.idleSince) < freshFor {
+		return true
+	}
+	n, err := c.peek()
+	c.session.Feed(c.in[:n])
+	if err != nil {
+		c.session.End(client.LossClosed)
+	}
+	return c.session.Idle()
+}
+
+// peek reads what has arrived, without waiting for more. It returns no error
+// if nothing has.
+func (c *conn) peek() (n int, err error) {
+	if c.raw != nil {
+		if err := c.sock.SetReadDeadline(time.Time{}); err != nil {
+			return 0, err
+		}
+		return readNow(c.raw, c.in)
+	}
+	if err := c.sock.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		return 0, err
+	}
+	n, err = c.sock.Read(c.in)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return n, err
+}
+
+// quitTime is how long writing QUIT may take. It goes into an empty buffer.
+const quitTime = time.Second
+
+// goodbye ends an idle session. It does not wait for the reply, which would
+// change nothing (smtp_skip_quit_response).
+func (c *conn) goodbye() {
+	c.session.Quit()
+	if out := c.session.Out(nil); len(out) > 0 && c.sock.SetWriteDeadline(time.Now().Add(quitTime)) == nil {
+		c.sock.Write(out[0])
+	}
+	c.close()
+}
+
+func (c *conn) close() {
+	c.sock.Close()
+	if c.early != nil { // it uses c.in
+		c.early.result()
+		c.early = nil
+	}
+}

@@ -1,0 +1,118 @@
+package outbound
+
+import (
+	"fmt"
+	"io"
+	"sync"
+)
+
+// pieceSize is how much content is handed to the session at a time.
+const pieceSize = 64 << 10
+
+// inlineMax is the largest content that is written without reading at the same
+// time: one piece, which the buffers of a connection take.
+const inlineMax = pieceSize
+
+// pieces are buffers for content that is not in memory.
+type pieces struct{ pool sync.Pool }
+
+func (p *pieces) get() *[]byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, pieceSize)
+	return &b
+}
+
+func (p *pieces) put(b *[]byte) { p.pool.Put(b) }
+
+// A content is a message's content on its way to one server.
+type content struct {
+	body   Body
+	whole  []byte  // nil if it is not in memory
+	buf    *[]byte // for reading, if it is not
+	left   int64   // octets not yet given
+	pieces *pieces
+}
+
+func newContent(body Body, p *pieces) *content {
+	return &content{body: body, whole: body.Bytes(), left: body.Size(), pieces: p}
+}
+
+// next returns the next piece, valid until the next call, and whether it is
+// the last one. The content ends where its size says; a body that ends earlier
+// is damaged.
+func (c *content) next() (piece []byte, last bool, err error) {
+	if c.whole != nil {
+		n := min(len(c.whole), pieceSize)
+		piece, c.whole = c.whole[:n], c.whole[n:]
+		return piece, len(c.whole) == 0, nil
+	}
+	n := int(min(c.left, pieceSize))
+	if n == 0 {
+		return nil, true, nil
+	}
+	if c.buf == nil {
+		c.buf = c.pieces.get()
+	}
+	piece = (*c.buf)[:n]
+	if _, err := io.ReadFull(c.body, piece); err != nil {
+		return nil, false, fmt.Errorf("outbound: read content: %w", err)
+	}
+	c.left -= int64(n)
+	return piece, c.left == 0, nil
+}
+
+func (c *content) close() {
+	if c.buf != nil {
+		c.pieces.put(c.buf)
+		c.buf = nil
+	}
+	c.body.Close() // nothing was written, so its error says nothing that next did not
+}
+
+// A texture is what in a content needs support by the server.
+type texture struct {
+	eightBit bool // some octet is above 127
+	utf8     bool // some octet of the header is
+}
+
+// inspect reads a whole content. It is done only when a server lacks an
+// extension that the sender said the message needs: many clients say so of all
+// their mail.
+func inspect(body Body, p *pieces) (texture, error) {
+	c := newContent(body, p)
+	defer c.close()
+	var t texture
+	h := headerEnd{lineEmpty: true}
+	for {
+		piece, last, err := c.next()
+		if err != nil {
+			return t, err
+		}
+		for _, b := range piece {
+			if b >= 0x80 {
+				t.eightBit = true
+				t.utf8 = t.utf8 || !h.passed
+			}
+			h.take(b)
+		}
+		if last {
+			return t, nil
+		}
+	}
+}
+
+// A headerEnd finds the first empty line.
+type headerEnd struct{ lineEmpty, passed bool }
+
+func (h *headerEnd) take(b byte) {
+	switch b {
+	case '\n':
+		h.passed = h.passed || h.lineEmpty
+		h.lineEmpty = true
+	case '\r':
+	default:
+		h.lineEmpty = false
+	}
+}

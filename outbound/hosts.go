@@ -1,0 +1,122 @@
+package outbound
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A candidate is a host that may be tried, with its place in the order.
+type candidate struct {
+	mail.Host
+	tier int
+}
+
+// order returns the hosts of a set in the order in which they are to be tried:
+// tier by tier, shuffled inside each (RFC 5321 5.1) unless rng is nil, and
+// without those that usable rejects.
+func order(set mail.HostSet, rng *rand.Rand, usable func(netip.AddrPort) bool) (list []candidate, blocked int) {
+	for tier, hosts := range set.Tiers {
+		from := len(list)
+		for _, h := range hosts {
+			if !usable(h.Addr) {
+				blocked++
+				continue
+			}
+			list = append(list, candidate{h, tier})
+		}
+		if part := list[from:]; rng != nil {
+			rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
+		}
+	}
+	return list, blocked
+}
+
+// balance cuts a list to limit addresses such that neither address family uses
+// up the limit alone, as a site whose IPv6 does not work would need. A family
+// with at most half of the limit stays whole; if both have more, each gets
+// half, and an odd one goes to the family of the first address
+// (smtp_balance_inet_protocols).
+func balance(list []candidate, limit int) []candidate {
+	if limit < 0 || len(list) <= limit {
+		return list
+	}
+	six := 0
+	for _, c := range list {
+		if isSix(c) {
+			six++
+		}
+	}
+	four := len(list) - six
+	keepSix, keepFour := limit, limit
+	switch half := limit / 2; {
+	case six == 0 || four == 0:
+	case six <= half:
+		keepSix, keepFour = six, limit-six
+	case four <= half:
+		keepSix, keepFour = limit-four, four
+	default:
+		keepSix, keepFour = half, half
+		if isSix(list[0]) {
+			keepSix = limit - half
+		} else {
+			keepFour = limit - half
+		}
+	}
+	return slices.DeleteFunc(list, func(c candidate) bool {
+		left := &keepFour
+		if isSix(c) {
+			left = &keepSix
+		}
+		*left--
+		return *left < 0
+	})
+}
+
+func isSix(c candidate) bool { return c.Addr.Addr().Unmap().Is6() }
+
+// nat64 is the prefix under which IPv4 addresses appear in IPv6 (RFC 6052 2.1).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// public tells whether an address may be one of a host that the DNS names:
+// not this host, this link, a private network, a group of hosts, or reserved.
+func public(a netip.Addr) bool {
+	a = a.Unmap()
+	if nat64.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	switch {
+	case !a.IsValid(), a.IsUnspecified(), a.IsLoopback(), a.IsMulticast(), a.IsPrivate(),
+		a.IsLinkLocalUnicast():
+		return false
+	case a.Is4():
+		first := a.As4()[0]
+		return first != 0 && first < 240
+	}
+	return true
+}
+
+// bracketed tells whether a nexthop is written in brackets, so that it names a
+// host and not a domain.
+func bracketed(nexthop string) bool { return strings.HasPrefix(nexthop, "[") }
+
+// explicit tells whether it was the administrator who named a nexthop's host.
+// A recipient with an address literal for its domain, user@[192.0.2.1], also
+// leads to a nexthop in brackets, but that was written by the sender.
+func explicit(d mail.Delivery, nexthop string) bool {
+	if !bracketed(nexthop) {
+		return false
+	}
+	literal, _, _ := strings.Cut(nexthop, "]")
+	for i := range d.Recipients {
+		domain, _, _ := strings.Cut(d.Recipients[i].Address.Domain(), "]")
+		if strings.EqualFold(domain, literal) {
+			return false
+		}
+	}
+	return true
+}

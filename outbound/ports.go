@@ -1,0 +1,54 @@
+package outbound
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Resolver tells which hosts serve a nexthop. It is called from many
+// goroutines. A zero Reply means that the hosts are good to try; a 4xx Reply
+// that they cannot be found for now, a 5xx Reply that there are none.
+type Resolver interface {
+	Hosts(ctx context.Context, nexthop string) (mail.HostSet, mail.Reply)
+}
+
+// Bodies gives access to the content of messages. It is called from many
+// goroutines.
+type Bodies interface {
+	Body(ctx context.Context, id mail.QueueID) (Body, error)
+}
+
+// A Body is the content of one message, from its start: lines that end in
+// CRLF, without dot-stuffing. It was verified when it was opened, and is used
+// by one goroutine.
+type Body interface {
+	Size() int64 // octets
+	// Bytes returns the whole content if it is in memory, else nil. It is not
+	// changed by whoever gets it, and is valid until Close.
+	Bytes() []byte
+	io.Reader
+	Close() error
+}
+
+// A Dialer opens a TCP connection, from a given address unless that is
+// invalid. It must not do look-ups: the address dialled is the one that was
+// checked.
+type Dialer interface {
+	Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error)
+}
+
+// netDialer dials with the net package.
+type netDialer struct{}
+
+func (netDialer) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: time.Minute}
+	if from.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	return d.DialContext(ctx, "tcp", to.String())
+}

@@ -1,0 +1,46 @@
+package outbound
+
+import "sync/atomic"
+
+// Stats are counts since the Client was made, for metrics.
+type Stats struct {
+	Deliveries      uint64 // calls of Deliver
+	Transactions    uint64 // that came as far as MAIL
+	Connects        uint64 // connections opened
+	ConnectFailures uint64 // connections that could not be opened
+	HandshakeFails  uint64 // connections on which the session did not begin
+	Reused          uint64 // transactions on a connection that had carried one before
+	Stale           uint64 // idle sessions that turned out to be gone
+	Lost            uint64 // connections lost or timed out during a transaction
+	Protocol        uint64 // connections left because of a violation of the protocol
+	Doubtful        uint64 // recipients whose message may have been taken or not
+	EmptyTaken      uint64 // messages without recipients that a server took
+	Blocked         uint64 // addresses not dialled because they are not public
+	Idle            int    // sessions idle now
+}
+
+// counters are the Stats as they are counted.
+type counters struct {
+	deliveries, transactions, connects, connectFailures, handshakeFails atomic.Uint64
+	reused, stale, lost, protocol, doubtful, emptyTaken, blocked        atomic.Uint64
+}
+
+// Stats returns the present counts. They are read one by one, so that they may
+// not fit together to the last unit.
+func (c *Client) Stats() Stats {
+	return Stats{
+		Deliveries:      c.count.deliveries.Load(),
+		Transactions:    c.count.transactions.Load(),
+		Connects:        c.count.connects.Load(),
+		ConnectFailures: c.count.connectFailures.Load(),
+		HandshakeFails:  c.count.handshakeFails.Load(),
+		Reused:          c.count.reused.Load(),
+		Stale:           c.count.stale.Load(),
+		Lost:            c.count.lost.Load(),
+		Protocol:        c.count.protocol.Load(),
+		Doubtful:        c.count.doubtful.Load(),
+		EmptyTaken:      c.count.emptyTaken.Load(),
+		Blocked:         c.count.blocked.Load(),
+		Idle:            c.idle.len(),
+	}
+}

@@ -1,0 +1,118 @@
+package smtp
+
+import "strings"
+
+// Caps is what a server offers: the keywords of one EHLO reply (RFC 5321
+// 4.1.1.1). The zero value is a server that was greeted with HELO. It holds
+// for the session of that reply only, and only until the next EHLO.
+type Caps struct {
+	Name string // what the server calls itself, as sent; "" if it does not say
+
+	Pipelining bool // RFC 2920
+	EightBit   bool // 8BITMIME, RFC 6152
+	UTF8       bool // SMTPUTF8, RFC 6531
+	DSN        bool // RFC 3461
+	Status     bool // ENHANCEDSTATUSCODES, RFC 2034
+	Chunking   bool // RFC 3030
+	Burl       bool // RFC 4468; no transaction may be pipelined behind a BDAT
+	StartTLS   bool // RFC 3207
+	RequireTLS bool // RFC 8689
+
+	Size    bool   // RFC 1870
+	SizeMax int64  // octets; 0 if the server names no fixed maximum
+	Auth    string // mechanisms separated by spaces, RFC 4954; "" if none
+	Limits  Limits
+}
+
+// Limits are what the server's LIMITS keyword (RFC 9422) allows; 0 where it
+// names no limit.
+type Limits struct {
+	Mails            int // MAIL commands in a session, successful or not
+	Recipients       int // RCPT commands in a transaction, successful or not
+	RecipientDomains int // different domains of recipients in a session
+}
+
+// ParseCaps reads the text of a positive reply to EHLO, as ReplyParser.Text
+// returns it. Keywords that are unknown are ignored, and so are parameters
+// that are malformed.
+func ParseCaps(text string) Caps {
+	var c Caps
+	first, rest, more := strings.Cut(text, "\n")
+	c.Name, _, _ = strings.Cut(first, " ")
+	if !more {
+		return c
+	}
+	for line := range strings.SplitSeq(rest, "\n") {
+		keyword, params, _ := strings.Cut(line, " ")
+		c.set(strings.ToUpper(keyword), strings.TrimSpace(params))
+	}
+	return c
+}
+
+func (c *Caps) set(keyword, params string) {
+	switch keyword {
+	case "PIPELINING":
+		c.Pipelining = true
+	case "8BITMIME":
+		c.EightBit = true
+	case "SMTPUTF8":
+		c.UTF8 = true
+	case "DSN":
+		c.DSN = true
+	case "ENHANCEDSTATUSCODES":
+		c.Status = true
+	case "CHUNKING":
+		c.Chunking = true
+	case "BURL":
+		c.Burl = true
+	case "STARTTLS":
+		c.StartTLS = true
+	case "REQUIRETLS":
+		c.RequireTLS = true
+	case "SIZE":
+		c.Size = true
+		c.SizeMax, _ = decimal(params, 18)
+	case "AUTH":
+		c.Auth = strings.ToUpper(params)
+	case "LIMITS":
+		c.Limits = parseLimits(params)
+	}
+}
+
+// parseLimits reads "NAME=value" words. RFC 9422 3.2 has the three values as
+// one to six digits without a leading zero, so that 0 is malformed, not a
+// limit that lets nothing through.
+func parseLimits(params string) Limits {
+	var l Limits
+	for word := range strings.FieldsSeq(params) {
+		name, value, _ := strings.Cut(word, "=")
+		n, ok := decimal(value, 6)
+		if !ok || n == 0 {
+			continue
+		}
+		switch strings.ToUpper(name) {
+		case "MAILMAX":
+			l.Mails = int(n)
+		case "RCPTMAX":
+			l.Recipients = int(n)
+		case "RCPTDOMAINMAX":
+			l.RecipientDomains = int(n)
+		}
+	}
+	return l
+}
+
+// decimal reads a number of at most so many digits, without sign or leading
+// zero.
+func decimal(s string, digitsMax int) (n int64, ok bool) {
+	if s == "" || len(s) > digitsMax || len(s) > 1 && s[0] == '0' {
+		return 0, false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(s[i]-'0')
+	}
+	return n, true
+}

@@ -1,0 +1,240 @@
+package smtp
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Limits on one reply. RFC 5321 4.5.3.1.5 asks a client to expect lines of up
+// to 512 octets; real servers write longer ones, hostile ones do not stop.
+const (
+	// ReplyLineMax is how much of one line is kept, in octets without the line
+	// end. What follows is read and dropped, but it counts for ReplyMax.
+	ReplyLineMax = 2048
+	// ReplyLinesMax is how many lines a reply may have.
+	ReplyLinesMax = 200
+	// ReplyMax is how long a reply may be, in octets, line ends counted.
+	ReplyMax = 64 << 10
+)
+
+// ErrReplySyntax tells that what a server sent is not a reply.
+var ErrReplySyntax = errors.New("malformed reply")
+
+// ErrReplyTooLong tells that a reply has too many lines or octets.
+var ErrReplyTooLong = errors.New("reply too long")
+
+// replyState is where in a line a ReplyParser is.
+type replyState uint8
+
+const (
+	replyCode      replyState = iota // in the three digits
+	replySeparator                   // just behind them
+	replyText                        // in the text
+	replyReturn                      // behind a CR that directly follows the digits
+	replyDone                        // a whole reply was read
+)
+
+// A ReplyParser assembles replies (RFC 5321 4.2) from octets that arrive in
+// whatever portions; where they are cut never matters. The zero value is
+// ready for use. It belongs to one session and keeps at most ReplyMax octets.
+//
+// A reply is one or more lines of three digits followed by "-" (more lines
+// follow), a space, or nothing at all. The first digit must be 2 to 5, the
+// others may be any digit, since unknown codes are understood by their first
+// digit (RFC 5321 4.2.1). All lines must have the same code. A line that ends
+// in LF alone is taken like one that ends in CRLF.
+type ReplyParser struct {
+	state  replyState
+	column uint8  // digits read of the current line
+	more   bool   // the current line has a "-"
+	code   uint16 // of the first line
+	digits uint16 // of the current line, as far as read
+	lines  int    // lines begun
+	size   int    // octets taken
+	line   int    // where in text the current line begins
+	text   []byte // lines without codes, joined by LF
+}
+
+// Feed takes octets from the front of data, at most up to the end of one
+// reply, and returns how many it took. When done, Code, Text and Reply tell
+// what the reply is until Feed is called again. After an error the parser is
+// of no more use.
+func (p *ReplyParser) Feed(data []byte) (n int, done bool, err error) {
+	if p.state == replyDone {
+		p.reset()
+	}
+	for n < len(data) {
+		var took int
+		if p.state == replyText {
+			took, done = p.takeText(data[n:])
+		} else {
+			took = 1
+			done, err = p.takeOctet(data[n])
+		}
+		n += took
+		p.size += took
+		switch {
+		case err != nil:
+			return n, false, err
+		case p.size > ReplyMax, p.lines > ReplyLinesMax:
+			return n, false, ErrReplyTooLong
+		case done:
+			p.state = replyDone
+			return n, true, nil
+		}
+	}
+	return n, false, nil
+}
+
+// Partial tells whether some octets of a reply were read, but not its end.
+func (p *ReplyParser) Partial() bool { return p.state != replyDone && p.size > 0 }
+
+// Code returns the code of a complete reply, 200 to 599.
+func (p *ReplyParser) Code() uint16 { return p.code }
+
+// Text returns the lines of a complete reply as they were sent, without codes
+// and joined by "\n". It may hold any octet but LF inside a line.
+func (p *ReplyParser) Text() string { return string(p.text) }
+
+// Reply returns a complete reply as the rest of the program knows it: the text
+// cleaned and cut, the enhanced status code (RFC 2034) taken off the front of
+// every line that repeats it. A status whose class contradicts the code is
+// left in the text, for it means nothing. By names the host that said so.
+func (p *ReplyParser) Reply(by string) mail.Reply {
+	text := string(p.text)
+	r := mail.Reply{Code: p.code, By: by}
+	if status, rest, ok := mail.ParseStatus(firstLine(text)); ok && status.Class == p.code/100 {
+		r.Status = status
+		if p.lines == 1 {
+			text = rest
+		} else {
+			text = trimStatus(text, status)
+		}
+	}
+	if !plainText(text) {
+		text = mail.CleanText(text)
+	}
+	r.Text = text
+	return r
+}
+
+func (p *ReplyParser) reset() {
+	text := p.text[:0]
+	if cap(text) > ReplyLineMax {
+		text = nil // an EHLO reply or a flood; an idle session need not keep that
+	}
+	*p = ReplyParser{text: text}
+}
+
+// takeOctet handles an octet outside the text of a line.
+func (p *ReplyParser) takeOctet(c byte) (done bool, err error) {
+	switch p.state {
+	case replyCode:
+		return false, p.takeDigit(c)
+	case replyReturn:
+		if c != '\n' {
+			return false, ErrReplySyntax
+		}
+		return p.endLine(), nil
+	}
+	switch c { // replySeparator
+	case '-', ' ':
+		p.more = c == '-'
+		p.state = replyText
+	case '\r':
+		p.state = replyReturn
+	case '\n':
+		return p.endLine(), nil
+	default:
+		return false, ErrReplySyntax
+	}
+	return false, nil
+}
+
+func (p *ReplyParser) takeDigit(c byte) error {
+	if c < '0' || c > '9' || p.column == 0 && (c < '2' || c > '5') {
+		return ErrReplySyntax
+	}
+	p.digits = p.digits*10 + uint16(c-'0')
+	if p.column++; p.column < 3 {
+		return nil
+	}
+	p.lines++
+	if p.lines == 1 {
+		p.code = p.digits
+	} else {
+		p.text = append(p.text, '\n')
+	}
+	if p.digits != p.code {
+		return ErrReplySyntax
+	}
+	p.line = len(p.text)
+	p.state = replySeparator
+	return nil
+}
+
+// takeText handles octets from within a line's text up to the line's end.
+func (p *ReplyParser) takeText(data []byte) (n int, done bool) {
+	n = len(data)
+	end := bytes.IndexByte(data[:min(n, ReplyMax+1)], '\n')
+	if end >= 0 {
+		n = end + 1
+		data = data[:end]
+	}
+	room := ReplyLineMax + 1 - (len(p.text) - p.line) // one more for the CR
+	p.text = append(p.text, data[:min(len(data), max(room, 0))]...)
+	if end < 0 {
+		return n, false
+	}
+	if k := len(p.text); k > p.line && p.text[k-1] == '\r' {
+		p.text = p.text[:k-1]
+	}
+	p.text = p.text[:min(len(p.text), p.line+ReplyLineMax)]
+	return n, p.endLine()
+}
+
+// endLine tells whether the line that just ended was the last one.
+func (p *ReplyParser) endLine() bool {
+	last := !p.more
+	p.state, p.column, p.digits, p.more = replyCode, 0, 0, false
+	return last
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// trimStatus takes a status code off the front of every line that has it.
+func trimStatus(text string, status mail.Status) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	word := status.String()
+	for line := range strings.SplitSeq(text, "\n") {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		if rest, ok := strings.CutPrefix(line, word); ok && (rest == "" || rest[0] == ' ') {
+			line = strings.TrimPrefix(rest, " ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// plainText tells that cleaning would change nothing. Nearly every reply is
+// plain, and cleaning copies.
+func plainText(text string) bool {
+	if len(text) > mail.ReplyTextMax {
+		return false
+	}
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; (c < 0x20 && c != '\n') || c > 0x7e {
+			return false
+		}
+	}
+	return true
+}

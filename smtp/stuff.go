@@ -1,0 +1,153 @@
+package smtp
+
+import "bytes"
+
+// stuffState is where in a line a Stuffer is.
+type stuffState uint8
+
+const (
+	stuffStart  stuffState = iota // at the start of a line
+	stuffInside                   // inside a line
+	stuffReturn                   // behind a CR that was held back
+)
+
+// A Stuffer turns content into what follows a 354 reply: a line that starts
+// with a dot gets one more (RFC 5321 4.5.2), and the whole ends in exactly one
+// line with a lone dot. It belongs to one session; the zero value is at the
+// start of a message.
+//
+// Content is meant to have CRLF line ends only. Should it have others, none of
+// them goes out, since a server that takes one for a line end could be made to
+// see a second message in the content (RFC 5321 2.3.8, 4.1.1.4): a bare LF
+// becomes CRLF, a bare CR becomes a space.
+type Stuffer struct {
+	state stuffState
+	buf   []byte
+	end   [5]byte
+}
+
+// stuffBufferMax is the largest buffer that is kept for the next message.
+const stuffBufferMax = 128 << 10
+
+// Reset makes the Stuffer ready for the next message.
+func (s *Stuffer) Reset() {
+	s.state = stuffStart
+	if cap(s.buf) > stuffBufferMax {
+		s.buf = nil
+	}
+}
+
+// Encode returns what to send for the next piece of content: a part of piece
+// itself if nothing in it has to change, which is nearly always so, else a
+// buffer of the Stuffer's of at most twice its length. It is valid until the
+// next call, as long as piece is not changed.
+func (s *Stuffer) Encode(piece []byte) []byte {
+	if len(piece) == 0 {
+		return nil
+	}
+	if s.state == stuffReturn || !verbatim(piece, s.state == stuffStart) {
+		return s.rewrite(piece)
+	}
+	switch end := len(piece) - 1; piece[end] {
+	case '\r': // whether it is a bare one shows in the next piece
+		s.state = stuffReturn
+		return piece[:end]
+	case '\n':
+		s.state = stuffStart
+	default:
+		s.state = stuffInside
+	}
+	return piece
+}
+
+// End returns what completes the message: a line with a lone dot, and before
+// it the end of the last line if that is missing.
+func (s *Stuffer) End() []byte {
+	copy(s.end[:], "\r\n.\r\n")
+	if s.state == stuffStart {
+		return s.end[2:]
+	}
+	return s.end[:]
+}
+
+// verbatim tells whether content can go out as it is: every LF follows a CR,
+// there are no other CRs (except that the last octet may be one), and no line
+// begins with a dot.
+func verbatim(piece []byte, atStart bool) bool {
+	if atStart && piece[0] == '.' {
+		return false
+	}
+	returns := 0
+	for rest := piece; ; returns++ {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			break
+		}
+		if i == 0 || rest[i-1] != '\r' {
+			return false
+		}
+		rest = rest[i+1:]
+		if len(rest) > 0 && rest[0] == '.' {
+			return false
+		}
+	}
+	if piece[len(piece)-1] == '\r' {
+		returns++
+	}
+	return bytes.Count(piece, []byte{'\r'}) == returns
+}
+
+// rewrite encodes a piece that has to change.
+func (s *Stuffer) rewrite(piece []byte) []byte {
+	out := s.buf[:0]
+	if s.state == stuffReturn {
+		if piece[0] == '\n' {
+			out = append(out, '\r', '\n')
+			s.state = stuffStart
+			piece = piece[1:]
+		} else {
+			out = append(out, ' ')
+			s.state = stuffInside
+		}
+	}
+	for len(piece) > 0 {
+		line, ended := piece, false
+		if i := bytes.IndexByte(piece, '\n'); i >= 0 {
+			line, ended = piece[:i], true
+			piece = piece[i+1:]
+		} else {
+			piece = nil
+		}
+		out = s.rewriteLine(out, line, ended)
+	}
+	s.buf = out
+	return out
+}
+
+// rewriteLine appends a line or a part of one, given without its LF; ended
+// tells whether the LF was there.
+func (s *Stuffer) rewriteLine(out, line []byte, ended bool) []byte {
+	if s.state == stuffStart && len(line) > 0 && line[0] == '.' {
+		out = append(out, '.')
+	}
+	rest, hasReturn := bytes.CutSuffix(line, []byte{'\r'})
+	from := len(out)
+	out = append(out, rest...)
+	if bytes.IndexByte(rest, '\r') >= 0 {
+		for i := from; i < len(out); i++ {
+			if out[i] == '\r' {
+				out[i] = ' '
+			}
+		}
+	}
+	switch {
+	case ended:
+		s.state = stuffStart
+		return append(out, '\r', '\n')
+	case hasReturn:
+		s.state = stuffReturn
+	default:
+		s.state = stuffInside
+	}
+	return out
+}
