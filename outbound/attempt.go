@@ -26,7 +26,8 @@ const (
 	useDone  use = iota // every recipient has an answer from this host
 	useStale            // the connection was gone before anything happened
 	useDown             // the host is to be tried again in lock-step
-	useMore             // the host wants the remaining recipients on another connection
+	useMore             // the host wants the remaining recipients in another transaction
+	useNone             // nobody was tried: the limits of the session are reached
 )
 
 // An attempt is one call of Client.Deliver.
@@ -42,6 +43,7 @@ type attempt struct {
 	crashed bool
 	good    bool       // some session ran a transaction to its end
 	site    mail.Reply // how the last host failed, if it was not for the message's sake
+	loop    mail.Reply // set when a host turned out to be this one
 
 	sessions int // with the present nexthop's hosts that came as far as a transaction
 	tried    []netip.AddrPort
@@ -80,7 +82,10 @@ func (a *attempt) over() bool { return a.halted || a.open == 0 }
 func (a *attempt) visit(ctx context.Context, nexthop string, trusted, sure bool) {
 	hop := hopKey{a.d.Transport, nexthop}
 	a.sessions, a.tried = 0, a.tried[:0]
-	a.visitIdle(ctx, hop)
+	a.nextHost()
+	if trusted || !bracketed(nexthop) { // or a session of a trusted route would serve one that is not
+		a.visitIdle(ctx, hop)
+	}
 	if a.over() || !a.moreSessions() {
 		return
 	}
@@ -130,15 +135,15 @@ func (a *attempt) visitHosts(ctx context.Context, hop hopKey, list []candidate) 
 			return
 		}
 		a.nextHost()
-		if a.tryHost(ctx, hop, h) {
+		a.tryHost(ctx, hop, h)
+		if a.loop.IsZero() {
 			continue
 		}
-		// The host is this one. Hosts that are no better would send the mail
-		// back to us (RFC 5321 5.1), and so might a fallback relay.
+		// Hosts that are no better would send the mail back to us (RFC 5321
+		// 5.1), and so might a fallback relay.
 		if h.tier == 0 {
-			a.refuse(a.site)
+			a.refuse(a.loop)
 		}
-		a.site = mail.Reply{}
 		a.halted = true
 		return
 	}
@@ -170,7 +175,7 @@ func (a *attempt) visitIdle(ctx context.Context, hop hopKey) {
 			continue
 		}
 		host := k.host
-		switch a.reuse(ctx, k) {
+		switch a.reuse(ctx, hop, k) {
 		case useStale:
 			continue
 		case useDone:
@@ -184,38 +189,48 @@ func (a *attempt) visitIdle(ctx context.Context, hop hopKey) {
 	}
 }
 
-// tryHost tries one host for as long as it makes progress with it. It returns
-// false if the host is this one.
-func (a *attempt) tryHost(ctx context.Context, hop hopKey, h candidate) bool {
+// tryHost tries one host for as long as it makes progress with it.
+func (a *attempt) tryHost(ctx context.Context, hop hopKey, h candidate) {
 	lockStepped := false
 	for !a.over() {
-		open := a.open
+		remaining := a.remaining()
 		var u use
 		if k := a.client.idle.takeAddr(addrKey{hop.transport, h.Addr}); k != nil {
-			u = a.reuse(ctx, k)
+			u = a.reuse(ctx, hop, k)
 		} else {
 			began := time.Now()
 			k, failure := a.client.dial(ctx, hop, h.Host)
 			a.result.Connect += time.Since(began)
 			if k == nil {
-				return a.unreached(failure)
+				a.unreached(failure)
+				return
 			}
 			u = a.carry(ctx, k)
 		}
 		switch {
-		case u == useStale, u == useMore && a.open < open:
+		case u == useStale, u == useMore && a.remaining() < remaining:
 		case u == useDown && !lockStepped:
 			lockStepped = true
 		default:
 			a.giveUpHost()
-			return true
+			return
 		}
 	}
-	return true
+}
+
+// remaining returns how many recipients the present host has not answered.
+func (a *attempt) remaining() (n int) {
+	for _, s := range a.states {
+		if s == toTry {
+			n++
+		}
+	}
+	return n
 }
 
 // reuse is carry for a session that was idle.
-func (a *attempt) reuse(ctx context.Context, k *conn) use {
+func (a *attempt) reuse(ctx context.Context, hop hopKey, k *conn) use {
+	k.hop = hop
 	now := time.Now()
 	if !now.Before(k.expires) || !k.alive(now) {
 		if k.session.Over() {
@@ -224,7 +239,11 @@ func (a *attempt) reuse(ctx context.Context, k *conn) use {
 		k.goodbye()
 		return useStale
 	}
-	return a.carry(ctx, k)
+	u := a.carry(ctx, k)
+	if u == useNone {
+		return useStale
+	}
+	return u
 }
 
 func (a *attempt) wentStale(k *conn) {
@@ -232,22 +251,21 @@ func (a *attempt) wentStale(k *conn) {
 	a.client.memory.wentStale(k.host.Addr, k.carried)
 }
 
-// unreached records that no session could be had with a host. It returns false
-// if the host is this one.
-func (a *attempt) unreached(f client.Failure) bool {
+// unreached records that no session could be had with a host.
+func (a *attempt) unreached(f client.Failure) {
 	switch f.Kind {
 	case client.FailAbandoned:
 		a.halt(interrupted())
-		return true
 	case client.FailLoop:
-		a.site = f.Reply
-		return false
+		a.loop = f.Reply
+		a.postpone(soften(f.Reply))
+	default:
+		// A refusal at the door is about us or the host's state, not the mail:
+		// after a 5yz, too, others are tried and the mail is kept
+		// (smtp_skip_5xx_greeting).
+		a.postpone(soften(f.Reply))
+		a.site = soften(f.Reply)
 	}
-	// A refusal at the door is about us or the host's state, not the mail: with
-	// a 5yz, too, others are tried and the mail is kept (smtp_skip_5xx_greeting).
-	a.postpone(soften(f.Reply))
-	a.site = soften(f.Reply)
-	return true
 }
 
 // giveUpHost turns recipients that the host would neither take nor refuse into
@@ -270,13 +288,16 @@ func (a *attempt) carry(ctx context.Context, k *conn) use {
 	for u == useMore && k.session.Idle() && !a.over() {
 		u = a.transact(ctx, k)
 	}
-	if u != useStale {
+	if u == useDone {
 		a.sessions++
 	}
-	if detach() {
-		a.client.keep(k)
-	} else {
+	switch {
+	case !detach():
 		k.close()
+	case u == useNone:
+		k.goodbye()
+	default:
+		a.client.keep(k)
 	}
 	return u
 }
@@ -301,15 +322,17 @@ func (a *attempt) transact(ctx context.Context, k *conn) use {
 	k.session.Start(&k.tx)
 	t, err := k.run(ctx, src)
 	a.result.Send += time.Since(began)
-	if err != nil {
-		a.unreadable(err)
-	}
 	if k.session.Mails() > mails {
 		k.carried++
 		a.client.count.transactions.Add(1)
 	}
 	a.result.Host, a.result.Reused = k.name, reused
-	return a.conclude(k, t, reused > 0)
+	u := a.conclude(k, t, reused > 0)
+	if err != nil {
+		a.unreadable(err)
+	}
+	k.release()
+	return u
 }
 
 // adapt takes back what the sender said the content needs, if the server does
@@ -365,9 +388,8 @@ func (a *attempt) conclude(k *conn, t *client.Transaction, reused bool) use {
 		}
 		a.take(k, place, t.Results[i])
 	}
-	stale := broken && again == len(t.Results) && failure.Kind != client.FailStep
 	switch {
-	case stale:
+	case broken && again > 0 && t.Stale():
 		a.wentStale(k)
 		return useStale
 	case broken:
@@ -378,11 +400,13 @@ func (a *attempt) conclude(k *conn, t *client.Transaction, reused bool) use {
 			a.client.count.reused.Add(1)
 			a.client.memory.kept(k.host.Addr)
 		}
-		a.client.count.emptyTaken.Add(uint64(k.emptyTaken()))
+		a.client.count.emptyTaken.Add(k.emptyTaken())
 	}
 	switch {
 	case again == 0:
 		return useDone
+	case again == len(t.Results) && !broken:
+		return useNone
 	case broken && failure.Kind == client.FailStep:
 		return useDown
 	}
@@ -495,6 +519,10 @@ func (a *attempt) finish() mail.DeliveryResult {
 	for i := range a.result.Outcomes {
 		o := &a.result.Outcomes[i]
 		o.At = at
+		if o.Result == mail.Pending { // a host set without hosts that were not tried already
+			o.Result, o.Reply = mail.Deferred, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
+				Text: "no host was left to try"}
+		}
 		deferred = deferred || o.Result == mail.Deferred
 	}
 	a.result.Crashed = a.crashed

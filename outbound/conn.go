@@ -25,6 +25,7 @@ type conn struct {
 	hop     hopKey
 	name    string // "name[address]:port"
 	carried int    // transactions that were begun
+	emptied int    // messages without recipients that were counted
 	expires time.Time
 
 	in     []byte
@@ -42,6 +43,20 @@ type conn struct {
 const readSize = 2048
 
 func (c *conn) address() addrKey { return addrKey{c.hop.transport, c.host.Addr} }
+
+// release forgets the message, so that an idle connection does not keep it.
+func (c *conn) release() {
+	c.tx.Envelope, c.tx.Recipients = mail.Envelope{}, nil
+	clear(c.tx.Results)
+}
+
+// emptyTaken returns how many messages without recipients the server took
+// since the last call.
+func (c *conn) emptyTaken() uint64 {
+	n := c.session.Tally().EmptyTaken - c.emptied
+	c.emptied += n
+	return uint64(n)
+}
 
 // run moves octets until a transaction is done, which it returns, or the
 // session is over or, without content, ready.

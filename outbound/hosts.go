@@ -111,12 +111,21 @@ func explicit(d mail.Delivery, nexthop string) bool {
 	if !bracketed(nexthop) {
 		return false
 	}
-	literal, _, _ := strings.Cut(nexthop, "]")
+	hop := literal(nexthop)
 	for i := range d.Recipients {
-		domain, _, _ := strings.Cut(d.Recipients[i].Address.Domain(), "]")
-		if strings.EqualFold(domain, literal) {
+		if domain := d.Recipients[i].Address.Domain(); bracketed(domain) && literal(domain) == hop {
 			return false
 		}
 	}
 	return true
+}
+
+// literal returns what is in brackets, in one spelling for each address.
+func literal(s string) string {
+	s, _, _ = strings.Cut(strings.ToLower(s[1:]), "]")
+	s = strings.TrimPrefix(s, "ipv6:")
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.Unmap().String()
+	}
+	return s
 }

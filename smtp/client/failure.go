@@ -55,7 +55,7 @@ func (s *Session) End(why Loss) {
 		return
 	}
 	stage := s.Wait().Kind
-	f := Failure{Stage: stage, Down: s.level > LockStep && s.slots.len() >= 2 && !s.stale()}
+	f := Failure{Stage: stage, Down: s.level > LockStep && s.slots.len() >= 2 && !(len(s.active) > 0 && s.active[0].Stale())}
 	switch why {
 	case LossTimeout:
 		f.Kind = FailTimeout
@@ -69,12 +69,6 @@ func (s *Session) End(why Loss) {
 		f.Reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2}, "connection lost while waiting for "+stage.String())
 	}
 	s.fail(f)
-}
-
-// stale tells whether nothing was heard since the session was taken up again.
-// A connection that is lost then most likely was lost while it lay idle.
-func (s *Session) stale() bool {
-	return len(s.active) > 0 && s.active[0].reused && !s.active[0].spoken
 }
 
 // own returns a reply of ours about the server.
@@ -131,7 +125,7 @@ func (s *Session) abandon(t *Transaction, f Failure) {
 		verdict = Again
 	case t.mail == mailRefused:
 		verdict, reply = refusal(t.mailReply.Code), t.mailReply
-	case t.reused && !t.spoken && (f.Kind == FailLost || f.Kind == FailTimeout || f.Kind == FailClosed):
+	case t.Stale() && (f.Kind == FailLost || f.Kind == FailTimeout || f.Kind == FailClosed):
 		verdict = Again
 	}
 	t.settle(Accepted, verdict, reply)

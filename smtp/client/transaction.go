@@ -88,6 +88,11 @@ type Transaction struct {
 	mailReply  mail.Reply
 }
 
+// Stale tells, of a transaction that is done, that it was begun on a session
+// which had been idle, and that nothing was heard from the server after that.
+// If the session is over its connection most likely was lost before.
+func (t *Transaction) Stale() bool { return t.reused && !t.spoken }
+
 // begin makes the transaction ready to be written.
 func (t *Transaction) begin() {
 	results := t.Results[:0]
