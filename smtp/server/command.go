@@ -1,0 +1,262 @@
+package server
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// skipMax is how much of an overlong line is read beyond the limit before the
+// client is given up.
+const skipMax = 64 << 10
+
+// tlsHandshake is the first octet of a TLS ClientHello.
+const tlsHandshake = 0x16
+
+func (s *Session) greet(early bool) {
+	s.state = s.lineState()
+	if early && s.peer.RejectEarly {
+		s.refuseAndEnd(reply(554, 5, 0, "Error: you spoke before the greeting"), ReasonEarly)
+		return
+	}
+	if early {
+		s.note("(greeting)")
+	}
+	if !s.peer.Refusal.IsZero() {
+		s.say(s.peer.Refusal)
+		return
+	}
+	s.out = append(s.out, "220 "...)
+	s.out = append(s.out, s.cfg.Hostname...)
+	s.out = append(s.out, ' ')
+	s.out = append(s.out, s.cfg.Banner...)
+	s.out = append(s.out, "\r\n"...)
+}
+
+// readCommand takes one command line.
+func (s *Session) readCommand(in []byte) (n int, w Waiting, more bool) {
+	if len(in) == 0 {
+		if s.tx.state != txNone {
+			return 0, ForTransaction, false
+		}
+		return 0, ForCommand, false
+	}
+	if in[0] == tlsHandshake {
+		// What follows is binary and may hold no LF for a long time.
+		s.refuseAndEnd(reply(521, 5, 2, "This port speaks plain SMTP"), ReasonProtocol)
+		return 0, 0, true
+	}
+	i := bytes.IndexByte(in[:min(len(in), s.cfg.LineLimit)], '\n')
+	switch {
+	case i >= 0:
+		s.obey(in[:i+1], len(in) > i+1)
+		return i + 1, 0, true
+	case len(in) < s.cfg.LineLimit:
+		return 0, ForLine, false
+	}
+	s.command = in[:commandShown]
+	if verb, _ := smtp.ParseCommand(s.command); verb == smtp.VerbBDAT {
+		s.lostCount()
+		return 0, 0, true
+	}
+	s.state, s.skip = atOverlong, skip{}
+	return 0, 0, true
+}
+
+// skip is how far the rest of an overlong line was thrown away.
+type skip struct {
+	octets int
+	cr     bool // the last octet was a CR
+}
+
+func (s *Session) skipLine(in []byte) (n int, more bool) {
+	s.command = []byte("(overlong line)")
+	for n < len(in) {
+		i := bytes.IndexByte(in[n:], '\n')
+		size := i + 1
+		if i < 0 {
+			size = len(in) - n
+		}
+		piece := in[n : n+size]
+		s.skip.octets += size
+		if s.skip.octets > s.cfg.LineLimit+skipMax {
+			s.refuseAndEnd(s.goodbye(5, 2, "Error: line too long"), ReasonProtocol)
+			return n, true
+		}
+		n += size
+		if i > 0 && piece[i-1] == '\r' || i == 0 && s.skip.cr {
+			s.state = s.lineState()
+			s.refuse(reply(500, 5, 2, "Error: line too long"))
+			return n, true
+		}
+		s.skip.cr = piece[size-1] == '\r'
+	}
+	return n, false
+}
+
+// obey does what a line says. Behind tells that more input has come with it.
+func (s *Session) obey(line []byte, behind bool) {
+	s.command = bytes.TrimRight(line, "\r\n")
+	text, framed := s.frame(line)
+	verb, arg := smtp.ParseCommand(text)
+	switch {
+	case !framed && verb == smtp.VerbBDAT:
+		s.lostCount()
+	case !framed && len(text) == len(line)-1:
+		s.refuse(reply(500, 5, 2, "Error: lines end in <CR><LF>"))
+	case !framed:
+		s.refuse(reply(501, 5, 2, "Error: control character in command"))
+	case verb == smtp.VerbQUIT:
+		s.quit()
+	case s.state == atRefused:
+		s.refuse(reply(503, 5, 1, "Error: no service for you, please QUIT"))
+	case behind && s.mustWait(verb) && s.peer.RejectEarly:
+		s.refuseAndEnd(reply(554, 5, 0, "Error: you did not wait for the reply to this command"), ReasonEarly)
+	default:
+		if behind && s.mustWait(verb) {
+			s.note(string(s.command))
+		}
+		s.dispatch(verb, arg)
+	}
+}
+
+// frame takes the line end off. It is not framed if the line end is not CRLF
+// or if there is a CR or NUL elsewhere: somebody may see other lines in it.
+func (s *Session) frame(line []byte) (text []byte, framed bool) {
+	text, framed = bytes.CutSuffix(line, []byte("\r\n"))
+	if !framed {
+		text, framed = line[:len(line)-1], s.peer.Normalize
+	}
+	return text, framed && bytes.IndexByte(text, '\r') < 0 && bytes.IndexByte(text, 0) < 0
+}
+
+// mustWait tells whether a client must wait for the reply to the verb before
+// it sends anything else. After HELO it must always, for it was not told of
+// PIPELINING.
+func (s *Session) mustWait(v smtp.Verb) bool {
+	return v.EndsGroup() || s.hello.name != "" && !s.hello.extended
+}
+
+// note tells the host, once, that the client did not wait.
+func (s *Session) note(command string) {
+	if s.noted {
+		return
+	}
+	s.noted = true
+	s.slots.early.Command = printable(command)
+	s.pending.push(&s.slots.early)
+}
+
+// dispatch calls the function of the verb. STARTTLS and AUTH will have theirs
+// beside their lines in extensions.
+func (s *Session) dispatch(v smtp.Verb, arg []byte) {
+	switch v {
+	case smtp.VerbMAIL:
+		s.mail(arg)
+	case smtp.VerbRCPT:
+		s.rcpt(arg)
+	case smtp.VerbDATA:
+		s.data(arg)
+	case smtp.VerbBDAT:
+		s.bdat(arg)
+	case smtp.VerbEHLO:
+		s.helo(arg, true)
+	case smtp.VerbHELO:
+		s.helo(arg, false)
+	case smtp.VerbRSET:
+		s.rset(arg)
+	case smtp.VerbNOOP:
+		s.ok("2.0.0 Ok")
+		s.countJunk()
+	case smtp.VerbVRFY:
+		s.vrfy(arg)
+	case smtp.VerbHELP:
+		s.say(reply(214, 0, 0, "EHLO HELO MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT"))
+		s.countJunk()
+	case smtp.VerbEXPN, smtp.VerbSTARTTLS, smtp.VerbAUTH, smtp.VerbRare:
+		s.refuse(reply(502, 5, 1, "Error: command not implemented"))
+	case smtp.VerbForeign:
+		s.refuseAndEnd(reply(521, 5, 2, "Error: this is not the protocol you think"), ReasonProtocol)
+	default:
+		s.refuse(reply(500, 5, 2, "Error: command not recognised"))
+	}
+}
+
+// heloMax is the longest name accepted in EHLO: a domain, RFC 5321 4.5.3.1.2.
+const heloMax = smtp.DomainMax
+
+// helo accepts any printable name. Many clients do not know theirs, and
+// service must not depend on it (RFC 5321 4.1.4); where it is shown, it is
+// cleaned. Replies to EHLO have no status code (RFC 2034 4).
+func (s *Session) helo(arg []byte, extended bool) {
+	if len(arg) == 0 || len(arg) > heloMax || !isPrintable(string(arg)) {
+		r := reply(501, 0, 0, "Syntax: EHLO or HELO hostname")
+		r.Status.Class = 0
+		s.refuse(r)
+		return
+	}
+	s.drop()
+	if s.hello.name != string(arg) {
+		s.hello.name = string(arg)
+	}
+	s.hello.extended = extended
+	if extended {
+		s.extensions()
+	} else {
+		s.ok(s.cfg.Hostname)
+	}
+	s.countJunk()
+}
+
+// extensions appends the reply to EHLO.
+func (s *Session) extensions() {
+	s.line250(s.cfg.Hostname)
+	s.line250("PIPELINING")
+	s.out = append(s.out, "250-SIZE"...)
+	if s.cfg.SizeLimit != Unlimited {
+		s.out = append(s.out, ' ')
+		s.out = strconv.AppendInt(s.out, s.cfg.SizeLimit, 10)
+	}
+	s.out = append(s.out, "\r\n"...)
+	s.line250("8BITMIME")
+	s.line250("SMTPUTF8")
+	s.line250("DSN")
+	s.line250("ENHANCEDSTATUSCODES")
+	if s.peer.RecipientLimit != Unlimited {
+		s.out = append(s.out, "250-LIMITS RCPTMAX="...)
+		s.out = strconv.AppendInt(s.out, int64(s.peer.RecipientLimit), 10)
+		s.out = append(s.out, "\r\n"...)
+	}
+	s.ok("CHUNKING")
+}
+
+func (s *Session) line250(text string) {
+	s.out = append(append(append(s.out, "250-"...), text...), "\r\n"...)
+}
+
+func (s *Session) rset(arg []byte) {
+	if len(arg) > 0 {
+		s.refuse(reply(501, 5, 4, "Syntax: RSET"))
+		return
+	}
+	s.drop()
+	s.ok("2.0.0 Ok")
+	s.countJunk()
+}
+
+// vrfy does not tell who exists (RFC 5321 3.5.3, 7.3).
+func (s *Session) vrfy(arg []byte) {
+	if len(arg) == 0 {
+		s.refuse(reply(501, 5, 4, "Syntax: VRFY address"))
+		return
+	}
+	s.say(reply(252, 0, 0, "Send some mail, I will try my best"))
+	s.countJunk()
+}
+
+func (s *Session) quit() {
+	s.say(reply(221, 0, 0, "Bye"))
+	s.drop()
+	s.end(ReasonQuit)
+}

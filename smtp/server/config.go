@@ -1,0 +1,164 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// Unlimited turns off a limit whose zero value stands for a default.
+const Unlimited = -1
+
+// Config is what all sessions of a server have in common. It is not changed
+// while sessions use it. The names in brackets are Postfix's.
+type Config struct {
+	// Hostname is our name, a domain, in the greeting, in replies and in
+	// Received fields (myhostname). There is no default.
+	Hostname string
+	// Banner follows the name in the greeting (smtpd_banner). Default "ESMTP
+	// Posthaste". Change it if clients must not learn the program's name.
+	Banner string
+
+	// SizeLimit is the largest content accepted, in octets, as announced by
+	// SIZE (message_size_limit). Default 10240000; Unlimited.
+	SizeLimit int64
+	// RecipientLimit is how many recipients a message may have
+	// (smtpd_recipient_limit). Default 1000; at least 100 (RFC 5321
+	// 4.5.3.1.8); Unlimited. Peer.RecipientLimit overrides it.
+	RecipientLimit int
+	// RecipientOvershoot is how many recipients beyond the limit are answered
+	// with 452 before the session is ended (smtpd_recipient_overshoot_limit).
+	// Default 1000.
+	RecipientOvershoot int
+	// LineLimit is the longest command line, in octets with its CRLF. Default
+	// 4096, which is room for every extension offered. Raise it only for an
+	// extension with longer lines.
+	LineLimit int
+	// TextLineLimit is the longest line of content, in octets with its CRLF
+	// (line_length_limit, which cuts instead). Default 65536. RFC 5321
+	// 4.5.3.1.6 asks for 1000; longer ones are common and relayed unchanged.
+	TextLineLimit int
+	// HeaderLimit (header_size_limit, which cuts instead) and
+	// HeaderFieldLimit bound the message header. Defaults 1 MiB and 2000.
+	HeaderLimit, HeaderFieldLimit int
+	// HopLimit is how many Received fields a message may have (hopcount_limit).
+	// Default 100 (RFC 5321 6.3). OwnHopLimit is how many of ours. Default 20;
+	// lower it where no message has a reason to come twice.
+	HopLimit, OwnHopLimit int
+
+	// SoftErrorLimit is how many errors a client may make before each further
+	// one is answered ErrorDelay later (smtpd_soft_error_limit,
+	// smtpd_error_sleep_time). Defaults 10 and 1 s.
+	SoftErrorLimit int
+	ErrorDelay     time.Duration
+	// HardErrorLimit is how many errors end the session
+	// (smtpd_hard_error_limit). Default 20. A message accepted sets the count
+	// back. Raise it for clients that send to long lists with dead addresses.
+	HardErrorLimit int
+	// JunkLimit is how many commands that lead to nothing (NOOP, RSET, VRFY …)
+	// a client may give for each message before they count as errors
+	// (smtpd_junk_command_limit). Default 100.
+	JunkLimit int
+
+	// LenientPaths accepts MAIL and RCPT without angle brackets
+	// (strict_rfc821_envelopes = no). For submission by old programs.
+	LenientPaths bool
+	// Underscores accepts "_" in the domains of addresses.
+	Underscores bool
+	// LocalPartLimit is the longest local part, in octets. Default 64
+	// (RFC 5321 4.5.3.1.1). Raise it where list software makes longer senders.
+	LocalPartLimit int
+}
+
+// WithDefaults returns c with its zero values replaced.
+func (c Config) WithDefaults() Config {
+	set := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	if c.Banner == "" {
+		c.Banner = "ESMTP Posthaste"
+	}
+	if c.SizeLimit == 0 {
+		c.SizeLimit = 10240000
+	}
+	set(&c.RecipientLimit, 1000)
+	set(&c.RecipientOvershoot, 1000)
+	set(&c.LineLimit, 4096)
+	set(&c.TextLineLimit, 64<<10)
+	set(&c.HeaderLimit, 1<<20)
+	set(&c.HeaderFieldLimit, 2000)
+	set(&c.HopLimit, 100)
+	set(&c.OwnHopLimit, 20)
+	set(&c.SoftErrorLimit, 10)
+	if c.ErrorDelay == 0 {
+		c.ErrorDelay = time.Second
+	}
+	set(&c.HardErrorLimit, 20)
+	set(&c.JunkLimit, 100)
+	set(&c.LocalPartLimit, smtp.LocalMax)
+	return c
+}
+
+// LineLimitMax is the largest LineLimit: a host's input buffer is larger.
+const LineLimitMax = 12288
+
+// Validate joins all complaints about a Config with its defaults filled in.
+func (c Config) Validate() error {
+	var complaints []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			complaints = append(complaints, fmt.Errorf(format, args...))
+		}
+	}
+	complain(!smtp.ValidDomain(c.Hostname), "hostname %q is not a domain name", c.Hostname)
+	complain(!isPrintable(c.Banner) || len(c.Banner) > 256, "banner %q: want at most 256 printable ASCII characters", c.Banner)
+	complain(c.SizeLimit != Unlimited && c.SizeLimit < 64<<10, "size limit %d is below the 65536 of RFC 5321 4.5.3.1.7", c.SizeLimit)
+	complain(c.RecipientLimit != Unlimited && c.RecipientLimit < 100,
+		"recipient limit %d is below the 100 of RFC 5321 4.5.3.1.8", c.RecipientLimit)
+	complain(c.RecipientOvershoot < 0, "recipient overshoot %d is negative", c.RecipientOvershoot)
+	complain(c.LineLimit < 2048 || c.LineLimit > LineLimitMax, "line limit %d is not within 2048 and %d", c.LineLimit, LineLimitMax)
+	complain(c.TextLineLimit < 1000, "text line limit %d is below the 1000 of RFC 5321 4.5.3.1.6", c.TextLineLimit)
+	complain(c.HeaderLimit < 4096, "header limit %d is below 4096", c.HeaderLimit)
+	complain(c.HeaderFieldLimit < 100, "header field limit %d is below 100", c.HeaderFieldLimit)
+	complain(c.HopLimit < 1, "hop limit %d is not positive", c.HopLimit)
+	complain(c.OwnHopLimit < 1, "own hop limit %d is not positive", c.OwnHopLimit)
+	complain(c.SoftErrorLimit < 1, "soft error limit %d is not positive", c.SoftErrorLimit)
+	complain(c.HardErrorLimit < c.SoftErrorLimit, "hard error limit %d is below the soft error limit %d", c.HardErrorLimit, c.SoftErrorLimit)
+	complain(c.ErrorDelay < 0 || c.ErrorDelay > time.Minute, "error delay %s is not within 0 and 1 minute", c.ErrorDelay)
+	complain(c.JunkLimit < 1, "junk limit %d is not positive", c.JunkLimit)
+	complain(c.LocalPartLimit < smtp.LocalMax, "local part limit %d is below the %d of RFC 5321 4.5.3.1.1", c.LocalPartLimit, smtp.LocalMax)
+	return errors.Join(complaints...)
+}
+
+func isPrintable(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// A Peer is who is at the other end, and what it is allowed.
+type Peer struct {
+	// Addr is its address; invalid if it did not come by TCP.
+	Addr netip.Addr
+	// RecipientLimit overrides the Config's unless it is 0.
+	RecipientLimit int
+	// Normalize makes CRLF of a bare LF in commands and content instead of
+	// refusing it (smtpd_forbid_bare_newline = normalize). The end of content
+	// stays the exact five octets. For trusted, careless programs only.
+	Normalize bool
+	// RejectEarly ends the session when a client does not wait for a reply
+	// that it must wait for. Without it that is only noted.
+	RejectEarly bool
+	// Refusal, if not zero, takes the place of the greeting; all that is
+	// then obeyed is QUIT (RFC 5321 3.1).
+	Refusal mail.Reply
+}

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// FlushSize is how long out may be before Step asks for it to be written.
+const FlushSize = 8 << 10
+
+// A Session is the state of one connection. It is for one goroutine at a
+// time.
+type Session struct {
+	cfg  *Config
+	peer Peer
+
+	state     state
+	await     await
+	hasAnswer bool
+	answer    mail.Reply // to what was awaited, once the host gave it
+	farewell  mail.Reply // the host's, in atInterrupt
+	hello     hello
+	tally     tally
+	tx        transaction
+	body      body
+	skip      skip // in atOverlong
+
+	slots   slots
+	pending pending
+	out     []byte // during Step only
+	command []byte // the command line being obeyed; during Step only
+	noted   bool   // Early was told
+}
+
+// A state is what the session expects in its input.
+type state uint8
+
+const (
+	atGreeting  state = iota // nothing: the greeting is due
+	atCommand                // a command line
+	atRefused                // a command line, all of which but QUIT are refused
+	atOverlong               // the rest of a command line that is too long
+	atContent                // content behind DATA
+	atChunk                  // content behind BDAT
+	atInterrupt              // nothing: the host wants the session to end
+	atEnd                    // nothing more
+)
+
+// An await is the answer that the host owes.
+type await uint8
+
+const (
+	awaitNothing await = iota
+	awaitBegin
+	awaitRecipient
+	awaitContent
+	awaitCommit
+)
+
+// hello is what EHLO or HELO said.
+type hello struct {
+	name     string // "" before either
+	extended bool   // it was EHLO
+}
+
+// New returns a session at its start. The Config has its defaults filled in
+// and is valid.
+func New(cfg *Config, peer Peer) *Session {
+	if peer.RecipientLimit == 0 {
+		peer.RecipientLimit = cfg.RecipientLimit
+	}
+	return &Session{cfg: cfg, peer: peer}
+}
+
+// Step works on in until it needs the host. It took the first n octets, whose
+// places it may have used; it appended replies to out, which begins with what
+// is not written yet of earlier ones.
+func (s *Session) Step(in, out []byte) (n int, replies []byte, request Request) {
+	s.out = out
+	if s.await != awaitNothing {
+		s.resume()
+	}
+	for request = s.next(); request == nil; request = s.next() {
+		if len(s.out) >= FlushSize {
+			request = &s.slots.flush
+			break
+		}
+		taken, waiting, more := s.advance(in[n:])
+		n += taken
+		if !more {
+			s.slots.read.For = waiting
+			request = &s.slots.read
+			break
+		}
+	}
+	replies, s.out, s.command = s.out, nil, nil
+	return n, replies, request
+}
+
+// next returns the next request in line and notes the answer that it needs.
+func (s *Session) next() Request {
+	r := s.pending.pop()
+	switch r.(type) {
+	case *Begin:
+		s.await = awaitBegin
+	case *Recipient:
+		s.await = awaitRecipient
+	case *Content:
+		s.await = awaitContent
+	case *Commit:
+		s.await = awaitCommit
+	}
+	return r
+}
+
+// advance does the next thing that can be done with in. More is false if that
+// needs input first.
+func (s *Session) advance(in []byte) (n int, w Waiting, more bool) {
+	switch s.state {
+	case atGreeting:
+		s.greet(len(in) > 0)
+		return 0, 0, true
+	case atCommand, atRefused:
+		return s.readCommand(in)
+	case atOverlong:
+		n, more = s.skipLine(in)
+		return n, ForLine, more
+	case atContent:
+		n, more = s.readContent(in)
+		return n, ForContent, more
+	case atChunk:
+		n, more = s.readChunk(in)
+		return n, ForContent, more
+	case atInterrupt:
+		if !s.farewell.IsZero() {
+			s.say(s.farewell)
+		}
+		s.drop()
+		s.end(ReasonHost)
+		return 0, 0, true
+	}
+	s.end(ReasonNone)
+	return 0, 0, true
+}
+
+// Begun answers Begin: the draft is open and has this ID. Date is the present
+// in the form of RFC 5322 3.3, for the Received field.
+func (s *Session) Begun(id mail.QueueID, date string) {
+	s.tx.id, s.tx.date = id, date
+	s.Answer(mail.Reply{})
+}
+
+// Answer answers Begin (with a refusal), Recipient, Content or Commit. A zero
+// reply means that it was done. Refusals for reasons of our own have an X.3.Y
+// status; they are not counted against the client.
+func (s *Session) Answer(r mail.Reply) {
+	if s.await == awaitNothing || s.hasAnswer {
+		panic("server: an answer that nothing waits for")
+	}
+	s.answer, s.hasAnswer = r, true
+}
+
+// Interrupt ends the session for the host's reasons: a timeout, a shutdown, a
+// client that is gone. The reply is sent if it is not zero. Step then asks for
+// what is left to do.
+func (s *Session) Interrupt(r mail.Reply) {
+	if s.state != atEnd {
+		s.state, s.farewell = atInterrupt, r
+	}
+}
+
+// resume goes on where the host's answer was needed.
+func (s *Session) resume() {
+	if !s.hasAnswer {
+		panic("server: Step before the answer to the last request")
+	}
+	awaited, answer := s.await, s.answer
+	s.await, s.answer, s.hasAnswer = awaitNothing, mail.Reply{}, false
+	switch awaited {
+	case awaitBegin:
+		s.begun(answer)
+	case awaitRecipient:
+		s.added(answer)
+	case awaitContent:
+		if !answer.IsZero() {
+			s.body.failure = answer
+			s.abortDraft()
+		}
+	case awaitCommit:
+		s.committed(answer)
+	}
+}
+
+// end makes Close the last request.
+func (s *Session) end(why Reason) {
+	s.state = atEnd
+	s.slots.close.Reason = why
+	s.pending.push(&s.slots.close)
+}
+
+// lineState is the state between commands.
+func (s *Session) lineState() state {
+	if !s.peer.Refusal.IsZero() {
+		return atRefused
+	}
+	return atCommand
+}

@@ -1,0 +1,202 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// A transaction is what happens between MAIL and the end of content.
+type transaction struct {
+	state txState
+	draft bool // the host holds a draft for it
+	id    mail.QueueID
+	date  string // when it began, for the Received field
+	mail  smtp.Mail
+
+	given     int    // recipients accepted, repetitions counted
+	distinct  uint32 // recipients in the draft
+	overshoot int    // recipients refused because of the limit
+	first     mail.Recipient
+	seen      map[mail.Recipient]struct{} // from the second distinct recipient on
+}
+
+type txState uint8
+
+const (
+	txNone     txState = iota
+	txEnvelope         // MAIL was accepted
+	txChunks           // content has begun to come by BDAT
+)
+
+// duplicatesMax is how many recipients of a message are remembered in order
+// to drop repetitions (Postfix: duplicate_filter_limit). It bounds memory;
+// repetitions beyond are delivered, which is harmless.
+const duplicatesMax = 1000
+
+func (s *Session) pathRules() smtp.PathRules {
+	return smtp.PathRules{Bare: s.cfg.LenientPaths, Underscore: s.cfg.Underscores, LocalMax: s.cfg.LocalPartLimit}
+}
+
+func (s *Session) mail(arg []byte) {
+	if s.hello.name == "" {
+		s.refuse(reply(503, 5, 1, "Error: send EHLO first"))
+		return
+	}
+	if s.tx.given > 0 {
+		s.refuse(reply(503, 5, 1, "Error: nested MAIL command"))
+		return
+	}
+	// Also if this MAIL is refused: otherwise the recipients that a pipelining
+	// client sends behind it would go to the sender of the one before.
+	s.drop()
+	m, fault := smtp.ParseMail(arg, s.pathRules())
+	if fault != smtp.FaultNone {
+		s.refuse(fault.Reply(smtp.VerbMAIL))
+		return
+	}
+	if s.cfg.SizeLimit != Unlimited && m.Size > s.cfg.SizeLimit {
+		s.refuse(oversize())
+		return
+	}
+	s.tx.mail = m
+	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size}
+	s.pending.push(&s.slots.begin)
+}
+
+func needMail() mail.Reply { return reply(503, 5, 1, "Error: need MAIL command") }
+
+func oversize() mail.Reply { return reply(552, 3, 4, "Message size exceeds fixed limit") }
+
+// begun goes on with MAIL.
+func (s *Session) begun(refusal mail.Reply) {
+	if !refusal.IsZero() {
+		sender := s.tx.mail.Sender
+		s.tx = transaction{}
+		s.refuseCommand("MAIL FROM:<"+string(sender)+">", refusal)
+		return
+	}
+	s.tx.state, s.tx.draft = txEnvelope, true
+	s.ok("2.1.0 Ok")
+}
+
+// client describes the client as the envelope and the Received field do.
+func (s *Session) client() mail.Client {
+	c := mail.Client{Addr: s.peer.Addr, Helo: s.hello.name, Proto: "SMTP"}
+	switch {
+	case s.tx.mail.SMTPUTF8:
+		c.Proto = "UTF8SMTP"
+	case s.hello.extended:
+		c.Proto = "ESMTP"
+	}
+	return c
+}
+
+func (s *Session) rcpt(arg []byte) {
+	switch s.tx.state {
+	case txNone:
+		s.refuse(needMail())
+		return
+	case txChunks:
+		s.refuse(reply(503, 5, 1, "Error: content has begun"))
+		return
+	}
+	r, fault := smtp.ParseRcpt(arg, s.pathRules(), s.tx.mail.SMTPUTF8)
+	if fault != smtp.FaultNone {
+		s.refuse(fault.Reply(smtp.VerbRCPT))
+		return
+	}
+	if s.peer.RecipientLimit != Unlimited && s.tx.given >= s.peer.RecipientLimit {
+		s.tooManyRecipients()
+		return
+	}
+	if s.isDuplicate(r.Recipient) {
+		s.tx.given++
+		s.ok("2.1.5 Ok")
+		return
+	}
+	s.slots.recipient = Recipient{Client: s.client(), Sender: s.tx.mail.Sender, Recipient: r.Recipient}
+	s.pending.push(&s.slots.recipient)
+}
+
+// tooManyRecipients refuses a recipient for now; the client sends it in
+// another transaction (RFC 5321 4.5.3.1.10). That is no error, up to a point.
+func (s *Session) tooManyRecipients() {
+	s.tx.overshoot++
+	r := reply(452, 5, 3, "Error: too many recipients")
+	switch {
+	case s.tx.overshoot > s.cfg.RecipientOvershoot:
+		s.refuseAndEnd(s.goodbye(5, 3, "Error: too many recipients"), ReasonOvershoot)
+	case s.tx.overshoot == 1:
+		s.slots.rejected = Rejected{Command: printable(string(s.command)), Reply: r}
+		s.pending.push(&s.slots.rejected)
+		s.say(r)
+	default:
+		s.say(r)
+	}
+}
+
+// added goes on with RCPT.
+func (s *Session) added(refusal mail.Reply) {
+	r := s.slots.recipient.Recipient
+	if !refusal.IsZero() {
+		s.refuseCommand("RCPT TO:<"+string(r.Address)+">", refusal)
+		return
+	}
+	s.remember(r)
+	s.tx.given++
+	s.tx.distinct++
+	s.ok("2.1.5 Ok")
+}
+
+// isDuplicate tells whether the very same RCPT was accepted before, parameters
+// included: those say what the sender wants to hear of the recipient.
+func (s *Session) isDuplicate(r mail.Recipient) bool {
+	if s.tx.distinct == 0 {
+		return false
+	}
+	if s.tx.seen == nil {
+		return duplicateKey(r) == duplicateKey(s.tx.first)
+	}
+	_, found := s.tx.seen[duplicateKey(r)]
+	return found
+}
+
+func (s *Session) remember(r mail.Recipient) {
+	switch {
+	case s.tx.distinct == 0:
+		s.tx.first = r
+		return
+	case s.tx.seen == nil:
+		s.tx.seen = map[mail.Recipient]struct{}{duplicateKey(s.tx.first): {}}
+	}
+	if len(s.tx.seen) < duplicatesMax {
+		s.tx.seen[duplicateKey(r)] = struct{}{}
+	}
+}
+
+// duplicateKey is the recipient with what does not distinguish it removed:
+// the case of the domain.
+func duplicateKey(r mail.Recipient) mail.Recipient {
+	if domain := r.Address.Domain(); domain != strings.ToLower(domain) {
+		r.Address = mail.Address(r.Address.Local() + "@" + strings.ToLower(domain))
+	}
+	return r
+}
+
+// drop ends the transaction, if there is one, without a message.
+func (s *Session) drop() {
+	s.abortDraft()
+	s.tx = transaction{}
+	s.body = body{trace: s.body.trace}
+}
+
+// abortDraft lets the host forget the draft; the transaction may go on
+// without one, to its refusal.
+func (s *Session) abortDraft() {
+	if s.tx.draft {
+		s.tx.draft = false
+		s.pending.push(&s.slots.abort)
+	}
+}
