@@ -1,0 +1,135 @@
+package dsn
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+const (
+	secondsPerDay = 24 * 60 * 60
+	nanoseconds   = 1_000_000_000
+	monthNames    = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	dayNames      = "ThuFriSatSunMonTueWed" // 1970-01-01 was a Thursday
+)
+
+// FormatDate writes an instant as a header field does (RFC 5322 3.3), in
+// universal time: this package knows no time zones, and a sender elsewhere
+// would gain nothing from ours.
+func FormatDate(i mail.Instant) string {
+	s := i.Seconds()
+	day := floorDiv(s, secondsPerDay)
+	s -= day * secondsPerDay
+	year, month, date := civil(day)
+	w := ((day % 7) + 7) % 7
+	return fmt.Sprintf("%s, %d %s %04d %02d:%02d:%02d +0000",
+		dayNames[3*w:3*w+3], date, monthNames[3*month-3:3*month], year, s/3600, s/60%60, s%60)
+}
+
+// parseDate reads a header field's date, without the day's name and the
+// seconds if they are missing, and with a comment after it. It returns 0 for
+// anything else.
+func parseDate(text string) mail.Instant {
+	if before, after, ok := strings.Cut(text, ","); ok && len(strings.TrimSpace(before)) == 3 {
+		text = after
+	}
+	w := strings.Fields(text)
+	if len(w) < 5 || len(w[1]) != 3 {
+		return 0
+	}
+	date, err1 := strconv.ParseInt(w[0], 10, 8)
+	year, err2 := strconv.ParseInt(w[2], 10, 16)
+	month := strings.Index(strings.ToLower(monthNames), strings.ToLower(w[1]))
+	clock, ok1 := parseClock(w[3])
+	zone, ok2 := parseZone(w[4])
+	switch {
+	case err1 != nil || err2 != nil || !ok1 || !ok2 || month < 0 || month%3 != 0:
+		return 0
+	case date < 1 || date > 31 || year < 1970 || year > 2261:
+		return 0 // an Instant ends in the year 2262
+	}
+	days := daysFromCivil(year, int64(month/3+1), date)
+	return mail.Instant((days*secondsPerDay + clock - zone) * nanoseconds)
+}
+
+// parseClock reads "15:04:05" or "15:04" as seconds; a leap second is taken
+// for the second before it.
+func parseClock(text string) (int64, bool) {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return 0, false
+	}
+	limits := [...]uint64{23, 59, 60}
+	seconds := int64(0)
+	for i, p := range parts {
+		v, err := strconv.ParseUint(p, 10, 8)
+		if err != nil || v > limits[i] {
+			return 0, false
+		}
+		seconds = seconds*60 + int64(min(v, 59))
+	}
+	if len(parts) == 2 {
+		seconds *= 60
+	}
+	return seconds, true
+}
+
+// parseZone reads "+0100" as seconds. Names of zones other than the universal
+// one have no reliable meaning and count as universal time (RFC 5322 4.3).
+func parseZone(text string) (int64, bool) {
+	if len(text) != 5 || text[0] != '+' && text[0] != '-' {
+		return 0, text != ""
+	}
+	v, err := strconv.ParseUint(text[1:], 10, 16)
+	if err != nil || v%100 > 59 {
+		return 0, false
+	}
+	seconds := int64(v/100*3600 + v%100*60)
+	if text[0] == '-' {
+		seconds = -seconds
+	}
+	return seconds, true
+}
+
+// civil returns the Gregorian date of a day counted from 1970-01-01. Years
+// are counted from March, so that the leap day is the last of its year and
+// month lengths follow one formula.
+func civil(day int64) (year, month, date int64) {
+	day += 719468 // days from 0000-03-01
+	era := floorDiv(day, 146097)
+	d := day - era*146097
+	y := (d - d/1460 + d/36524 - d/146096) / 365
+	d -= 365*y + y/4 - y/100
+	m := (5*d + 2) / 153
+	date = d - (153*m+2)/5 + 1
+	year = era*400 + y
+	month = m + 3
+	if month > 12 {
+		month -= 12
+		year++
+	}
+	return year, month, date
+}
+
+// daysFromCivil is the inverse of civil. A date past the end of its month
+// gives a day of the next one.
+func daysFromCivil(year, month, date int64) int64 {
+	if month <= 2 {
+		year--
+		month += 12
+	}
+	era := floorDiv(year, 400)
+	y := year - era*400
+	d := (153*(month-3)+2)/5 + date - 1
+	return era*146097 + 365*y + y/4 - y/100 + d - 719468
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

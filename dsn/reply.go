@@ -1,0 +1,168 @@
+package dsn
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A replyLine is one line of a reply: what every line starts with (code,
+// separator and status) and the text.
+type replyLine struct {
+	prefix, text string
+}
+
+// replyLines takes a reply apart as it is seen on the wire. The reply's code
+// is 0 for words that are no SMTP reply; then there is one line.
+func replyLines(r mail.Reply) []replyLine {
+	if r.Code == 0 {
+		return []replyLine{{"", r.Text}}
+	}
+	texts := strings.Split(r.Text, "\n")
+	lines := make([]replyLine, len(texts))
+	code, status := strconv.Itoa(int(r.Code)), r.Status.String()
+	if status != "" {
+		status += " "
+	}
+	for i, text := range texts {
+		separator := "-"
+		if i == len(texts)-1 {
+			separator = " "
+		}
+		lines[i] = replyLine{code + separator + status, text}
+	}
+	return lines
+}
+
+// String returns the line. A separator with nothing behind it is dropped, so
+// that no line ends in a space.
+func (l replyLine) String() string {
+	if l.text == "" {
+		return strings.TrimRight(l.prefix, " ")
+	}
+	return l.prefix + l.text
+}
+
+// encoded is String for a field.
+func (l replyLine) encoded(utf8OK bool) string {
+	if s := l.String(); plainText(s, utf8OK) {
+		return s
+	}
+	return l.prefix + encodeWords(l.text)
+}
+
+// parseReply puts a reply together from its lines. The status is taken from
+// the first line if its class fits the code, and off every line that repeats
+// it, which is what RFC 2034 4 asks servers to do. Reading what replyLines
+// made of any reply gives a value that stays the same when this is repeated;
+// Clean relies on it.
+func parseReply(lines []replyLine) mail.Reply {
+	var r mail.Reply
+	texts := make([]string, len(lines))
+	for i, l := range lines {
+		line := l.String()
+		code, rest, ok := cutCode(line)
+		if !ok || i > 0 && code != r.Code {
+			rest = line // words that are no SMTP reply
+		}
+		if i == 0 {
+			r.Code = code
+		}
+		s, after, found := mail.ParseStatus(rest)
+		if r.Code != 0 && i == 0 && found && s.Class == r.Code/100 {
+			r.Status = s
+		}
+		if found && s == r.Status {
+			rest = after
+		}
+		texts[i] = rest
+	}
+	r.Text = strings.Join(texts, "\n")
+	return r
+}
+
+// cutCode takes a reply code and its separator off a line.
+func cutCode(line string) (code uint16, rest string, ok bool) {
+	if len(line) < 3 || line[0] < '2' || line[0] > '5' {
+		return 0, line, false
+	}
+	for i := 0; i < 3; i++ {
+		if line[i] < '0' || line[i] > '9' {
+			return 0, line, false
+		}
+		code = code*10 + uint16(line[i]-'0')
+	}
+	switch {
+	case len(line) == 3:
+		return code, "", true
+	case line[3] == ' ' || line[3] == '-':
+		return code, line[4:], true
+	}
+	return 0, line, false
+}
+
+// The types of Diagnostic-Code fields that we write: words of the next hop,
+// and our own (RFC 3464 2.1.2 reserves names that begin with "X-").
+const (
+	diagnosticSMTP = "smtp"
+	diagnosticOurs = "x-posthaste"
+)
+
+// diagnostic writes the Diagnostic-Code field, a reply's line ends as folds.
+func (o *output) diagnostic(r mail.Reply, utf8OK bool) {
+	if r.IsZero() && r.Text == "" {
+		return
+	}
+	kind := diagnosticOurs
+	if r.By != "" {
+		kind = diagnosticSMTP
+	}
+	const name = "Diagnostic-Code: "
+	o.text(name, kind, ";")
+	column := len(name) + len(kind) + 1
+	for i, l := range replyLines(r) {
+		if i > 0 {
+			o.text("\r\n")
+			column = 0
+		}
+		o.text(" ")
+		o.folded(column+1, l.encoded(utf8OK))
+	}
+	o.text("\r\n")
+}
+
+// parseDiagnostic reads the value of a Diagnostic-Code field, its folds kept
+// as line ends: a folded line that goes on with the code of the line before is
+// a line of the reply.
+func parseDiagnostic(value string) mail.Reply {
+	if _, after, ok := strings.Cut(value, ";"); ok {
+		value = after
+	}
+	var lines []replyLine
+	var line strings.Builder
+	for physical := range strings.SplitSeq(value, "\n") {
+		if startsLine(strings.TrimLeft(line.String(), " \t"), strings.TrimLeft(physical, " \t")) {
+			lines = append(lines, replyLine{text: strings.TrimLeft(line.String(), " \t")})
+			line.Reset()
+		}
+		line.WriteString(physical)
+	}
+	r := parseReply(append(lines, replyLine{text: strings.TrimLeft(line.String(), " \t")}))
+	texts := strings.Split(r.Text, "\n")
+	for i, t := range texts {
+		texts[i] = decodeWords(t)
+	}
+	r.Text = strings.Join(texts, "\n")
+	return r
+}
+
+// startsLine tells whether next is the reply line that last promises.
+func startsLine(last, next string) bool {
+	if len(last) < 4 || last[3] != '-' {
+		return false
+	}
+	promised, _, _ := cutCode(last)
+	code, _, ok := cutCode(next)
+	return ok && code == promised
+}

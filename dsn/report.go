@@ -1,0 +1,118 @@
+package dsn
+
+import "github.com/posthaste-mta/posthaste/mail"
+
+// A Report is one delivery status notification about one message.
+type Report struct {
+	MessageID string       // the report's own, without angle brackets; "" writes none
+	Date      mail.Instant // of the report; to the second
+	From      mail.Address // who reports; "" becomes MAILER-DAEMON at Host
+	To        mail.Address // the sender of the message; "" if it cannot be written in a header field
+
+	Host     string       // Reporting-MTA: the name of this host
+	QueueID  mail.QueueID // of the message; 0 writes none
+	EnvID    string       // Original-Envelope-Id, xtext decoded; "" if the sender gave none
+	Received string       // Received-From-MTA, as "name[address]"; "" writes none
+	Arrived  mail.Instant // Arrival-Date; 0 writes none
+
+	Recipients []Recipient
+}
+
+// A Recipient is what a Report says of one recipient.
+type Recipient struct {
+	Original TypedAddress
+	Final    mail.Address    // as in the envelope that was received
+	Kind     mail.ReportKind // the Action field
+	Status   mail.Status     // the verdict; its class fits Kind when we report
+
+	// Reply is what led to the verdict. By names the remote host (Remote-MTA);
+	// when it is empty, this program spoke.
+	Reply mail.Reply
+
+	LastAttempt mail.Instant // 0 writes none
+	RetryUntil  mail.Instant // written for mail.ReportDelayed only; 0 writes none
+}
+
+// RecipientOf tells what a report says of an outcome. until is when this
+// program will give up, 0 if that is not to be said.
+//
+// The verdict's class is that of the report's kind whatever the reply's was:
+// mail that expires fails although the last reply was a temporary one
+// (RFC 3464 2.3.4). A status of another class than the reply's code is our
+// verdict and not the remote host's words, so it is left out of the quotation.
+func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
+	out := ro.Outcome
+	r := Recipient{
+		Original:    ParseORCPT(ro.Recipient.ORcpt),
+		Final:       ro.Recipient.Address,
+		Kind:        out.Report,
+		Status:      verdict(out.Report, out.Reply.Status),
+		Reply:       out.Reply,
+		LastAttempt: out.At,
+	}
+	if r.Reply.Status.Class != r.Reply.Code/100 {
+		r.Reply.Status = mail.Status{}
+	}
+	if r.Kind == mail.ReportDelayed {
+		r.RetryUntil = until
+	}
+	return r
+}
+
+// verdict gives a status the class that its kind of report demands.
+func verdict(kind mail.ReportKind, s mail.Status) mail.Status {
+	s.Class = classOf(kind)
+	return s
+}
+
+// classOf returns the class of the statuses in reports of a kind
+// (RFC 3464 2.3.4, RFC 3463 3.1).
+func classOf(kind mail.ReportKind) uint16 {
+	switch kind {
+	case mail.ReportFailed:
+		return 5
+	case mail.ReportDelayed:
+		return 4
+	}
+	return 2
+}
+
+// Kind returns the gravest kind among the recipients, which is what the
+// subject speaks of: failed, delayed, relayed, delivered, in this order.
+// mail.ReportNone if there are no recipients.
+func (r Report) Kind() mail.ReportKind {
+	kind := mail.ReportNone
+	for i := range r.Recipients {
+		if gravity(r.Recipients[i].Kind) > gravity(kind) {
+			kind = r.Recipients[i].Kind
+		}
+	}
+	return kind
+}
+
+func gravity(k mail.ReportKind) int {
+	switch k {
+	case mail.ReportFailed:
+		return 4
+	case mail.ReportDelayed:
+		return 3
+	case mail.ReportRelayed:
+		return 2
+	case mail.ReportDelivered:
+		return 1
+	}
+	return 0
+}
+
+// Needs tells what the report asks of every server on its way: 8BITMIME when
+// an octet above 127 is written, and SMTPUTF8 when the address it goes to has
+// one, for then no other path exists (RFC 6531 3.2). Toward an ASCII address
+// everything else is encoded, because nothing is known of the path back
+// (RFC 6533 3).
+func Needs(r Report, o Original) (body mail.BodyType, utf8 bool) {
+	utf8 = !ascii(string(cleanHeaderAddress(r.To)))
+	if utf8 || encodingOf(o.Clean(), utf8) == encoding8Bit {
+		body = mail.Body8BitMIME
+	}
+	return body, utf8
+}
