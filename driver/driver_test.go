@@ -1,0 +1,373 @@
+package driver_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A world is what a driver reaches, held in memory: messages by ID, and how
+// deliveries end. It holds data; the tests look at it afterwards.
+type world struct {
+	mu       sync.Mutex
+	messages map[mail.QueueID]*stored
+	errors   map[string]int // how often the operation still fails
+	batches  int
+	reports  []mail.QueueID
+	// deliver says how a delivery ends; nil: everything is taken.
+	deliver func(ctx context.Context, d mail.Delivery) mail.DeliveryResult
+}
+
+type stored struct {
+	envelope mail.Envelope
+	rcpts    []mail.Recipient
+	results  map[uint32]mail.Result
+	owed     bool
+	place    mail.Place
+}
+
+func newWorld() *world {
+	return &world{messages: make(map[mail.QueueID]*stored), errors: make(map[string]int)}
+}
+
+func (w *world) store(id mail.QueueID, to ...mail.Address) mail.Arrival {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := &stored{envelope: mail.Envelope{ID: id, Sender: "s@x.test", Recipients: uint32(len(to)), Arrived: mail.Instant(time.Now().UnixNano())},
+		results: make(map[uint32]mail.Result), place: mail.Place{Area: mail.AreaIncoming}}
+	for i, a := range to {
+		m.rcpts = append(m.rcpts, mail.Recipient{Index: uint32(i), Address: a})
+	}
+	w.messages[id] = m
+	return mail.Arrival{Envelope: m.envelope, Place: m.place, Batch: mail.RecipientBatch{Recipients: m.rcpts}}
+}
+
+func (w *world) fails(op string) error {
+	if w.errors[op] == 0 {
+		return nil
+	}
+	w.errors[op]--
+	return fmt.Errorf("%s: disk trouble", op)
+}
+
+func (w *world) Fetch(_ context.Context, area mail.Area, from mail.Cursor, now mail.Instant, max int) (mail.Found, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := mail.Found{Next: from, NextDue: mail.Never}
+	if err := w.fails("fetch"); err != nil {
+		return f, err
+	}
+	for id, m := range w.messages {
+		c := mail.Cursor{Due: m.place.Due, ID: id}
+		if m.place.Area != area || c.Before(from) {
+			continue
+		}
+		if m.place.Due > now {
+			f.NextDue = min(f.NextDue, m.place.Due)
+			continue
+		}
+		f.Cursors = append(f.Cursors, c)
+	}
+	slices.SortFunc(f.Cursors, func(a, b mail.Cursor) int {
+		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID))
+	})
+	if f.More = len(f.Cursors) > max; f.More {
+		f.Cursors = f.Cursors[:max]
+	}
+	if n := len(f.Cursors); n > 0 {
+		f.Next = mail.Cursor{Due: f.Cursors[n-1].Due, ID: f.Cursors[n-1].ID + 1}
+	}
+	return f, nil
+}
+
+func (w *world) Open(_ context.Context, id mail.QueueID, _ int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fails("open"); err != nil {
+		return mail.Envelope{}, mail.Place{}, mail.RecipientBatch{}, errors.Join(err, driver.ErrCorrupt)
+	}
+	m := w.messages[id]
+	if m == nil {
+		return mail.Envelope{}, mail.Place{}, mail.RecipientBatch{}, driver.ErrGone
+	}
+	var b mail.RecipientBatch
+	for _, r := range m.rcpts {
+		if !m.results[r.Index].Settled() {
+			b.Recipients = append(b.Recipients, r)
+		}
+	}
+	return m.envelope, m.place, b, nil
+}
+
+func (w *world) Read(context.Context, mail.QueueID, uint32, int) (mail.RecipientBatch, error) {
+	return mail.RecipientBatch{}, nil
+}
+
+func (w *world) Apply(_ context.Context, changes []mail.Change) ([]mail.Changed, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fails("apply"); err != nil {
+		return nil, err
+	}
+	w.batches++
+	var out []mail.Changed
+	for _, c := range changes {
+		m := w.messages[c.ID]
+		if m == nil {
+			out = append(out, mail.Changed{ID: c.ID})
+			continue
+		}
+		for _, o := range c.Outcomes {
+			m.results[o.Index] = o.Result
+			m.owed = m.owed || o.Report != mail.ReportNone
+		}
+		switch c.Op {
+		case mail.ChangeRemove:
+			delete(w.messages, c.ID)
+			m.place = mail.Place{}
+		case mail.ChangeDefer:
+			m.place = mail.Place{Area: mail.AreaDeferred, Due: c.Due}
+			m.envelope.Attempts++
+		case mail.ChangeCorrupt:
+			m.place = mail.Place{Area: mail.AreaCorrupt}
+		}
+		out = append(out, mail.Changed{ID: c.ID, Place: m.place, Reports: m.owed})
+	}
+	return out, nil
+}
+
+func (w *world) Route(recipients []mail.Recipient) []mail.Route {
+	routes := make([]mail.Route, len(recipients))
+	for i, r := range recipients {
+		routes[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain()}
+	}
+	return routes
+}
+
+func (w *world) Report(_ context.Context, id mail.QueueID) ([]mail.Arrival, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fails("report"); err != nil {
+		return nil, err
+	}
+	w.messages[id].owed = false
+	w.reports = append(w.reports, id)
+	return nil, nil
+}
+
+func (w *world) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
+	if w.deliver != nil {
+		return w.deliver(ctx, d)
+	}
+	return all(d, mail.Delivered)
+}
+
+func all(d mail.Delivery, result mail.Result) mail.DeliveryResult {
+	var r mail.DeliveryResult
+	for _, rcpt := range d.Recipients {
+		r.Outcomes = append(r.Outcomes, mail.Outcome{Index: rcpt.Index, Result: result, Reply: mail.Reply{Code: 250, Text: "ok"}})
+	}
+	return r
+}
+
+func (w *world) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.messages)
+}
+
+// start runs a driver on the world and returns it with what stops it and waits
+// for it.
+func (w *world) start(t *testing.T, cfg driver.Config) (d *driver.Driver, stop func()) {
+	t.Helper()
+	d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	return d, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What arrives while the daemon runs and what lay in the spool before are both
+// delivered and removed, and each outcome is one line with the fixed keys.
+func TestRelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 50 {
+			w.store(mail.QueueID(i+1), "old@a.test")
+		}
+		var log bytes.Buffer
+		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for i := range 1000 {
+			d.Arrived(w.store(mail.QueueID(1000+i), "u@b.test", "v@c.test"))
+		}
+		synctest.Wait()
+		if n := w.count(); n != 0 {
+			t.Errorf("%d messages are left", n)
+		}
+		v, err := d.View(t.Context(), 10)
+		if err != nil || v.Counts.Outcomes[mail.Delivered] != 2050 || v.Messages != 0 {
+			t.Errorf("view is %+v, %v", v, err)
+		}
+		stop()
+		lines := strings.Count(log.String(), "msg=delivery")
+		if lines != 2050 {
+			t.Errorf("%d lines about deliveries, want 2050", lines)
+		}
+		line := log.String()[strings.Index(log.String(), "msg=delivery"):]
+		line = line[:strings.Index(line, "\n")]
+		for _, key := range []string{"id=", "from=s@x.test", "to=", "transport=smtp", "nexthop=", "host=none", "status=sent", "delay=", "delays=", "attempt=1", "reply="} {
+			if !strings.Contains(line, key) {
+				t.Errorf("no %q in %s", key, line)
+			}
+		}
+	})
+}
+
+// Disk trouble that passes costs time and nothing else.
+func TestTroubleThatPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.errors["fetch"], w.errors["apply"], w.errors["report"] = 3, 3, 2
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Failed) }
+		w.store(1, "u@a.test")
+		_, stop := w.start(t, driver.Config{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.count() != 0 || len(w.reports) != 1 {
+			t.Errorf("%d messages left, reports %v; want none and one", w.count(), w.reports)
+		}
+		stop()
+	})
+}
+
+// A damaged message is set aside and the others go on.
+func TestDamagedMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.store(1, "u@a.test")
+		w.store(2, "u@a.test")
+		w.errors["open"] = 1
+		_, stop := w.start(t, driver.Config{Readers: 1})
+		synctest.Wait()
+		stop()
+		if w.count() != 1 {
+			t.Fatalf("%d messages left, want 1", w.count())
+		}
+		for id, m := range w.messages {
+			if m.place.Area != mail.AreaCorrupt {
+				t.Errorf("message %v is in %v, want corrupt", id, m.place.Area)
+			}
+		}
+	})
+}
+
+// A deferred message is tried again when it is due, and not before.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var tries []time.Time
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			tries = append(tries, time.Now())
+			if len(tries) < 3 {
+				return all(d, mail.Deferred)
+			}
+			return all(d, mail.Delivered)
+		}
+		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{}})
+		start := time.Now()
+		d.Arrived(w.store(mail.NewQueueID(mail.Instant(start.UnixNano()), 1), "u@a.test"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		if len(tries) != 3 || w.count() != 0 {
+			t.Fatalf("%d attempts, %d messages left", len(tries), w.count())
+		}
+		if first := tries[1].Sub(tries[0]); first < 270*time.Second || first > 400*time.Second {
+			t.Errorf("second attempt after %v, want about 300 s", first)
+		}
+	})
+}
+
+// A stop waits for what is under way, but no longer than the grace period;
+// then the delivery is cut off and its mail stays in the spool.
+func TestStop(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		takes time.Duration
+		left  int
+		stop  time.Duration
+	}{
+		{"finishes in time", 5 * time.Second, 0, 5 * time.Second},
+		{"is cut off", time.Hour, 1, 10 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.deliver = func(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
+					select {
+					case <-time.After(tc.takes):
+						return all(d, mail.Delivered)
+					case <-ctx.Done():
+						r := all(d, mail.Deferred)
+						r.Crashed = true
+						return r
+					}
+				}
+				d, stop := w.start(t, driver.Config{Grace: 10 * time.Second})
+				d.Arrived(w.store(1, "u@a.test"))
+				synctest.Wait()
+				before := time.Now()
+				stop()
+				if took := time.Since(before); took != tc.stop {
+					t.Errorf("stop took %v, want %v", took, tc.stop)
+				}
+				if w.count() != tc.left {
+					t.Errorf("%d messages are left, want %d", w.count(), tc.left)
+				}
+			})
+		})
+	}
+}
+
+// While one batch of changes is being synced, the next one gathers: the number
+// of syncs follows the load and not the number of messages.
+func TestChangesGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			time.Sleep(time.Second) // all of them end at the same instant
+			return all(d, mail.Delivered)
+		}
+		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1000}}})
+		for i := range 500 {
+			d.Arrived(w.store(mail.QueueID(1000+i), mail.Address(fmt.Sprintf("u@d%d.test", i))))
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		stop()
+		if w.count() != 0 || w.batches > 100 {
+			t.Errorf("%d messages left after %d batches, want none after far fewer than 500", w.count(), w.batches)
+		}
+	})
+}
