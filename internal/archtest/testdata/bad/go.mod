@@ -1,0 +1,3 @@
+module bad.example/bad
+
+go 1.26

@@ -1,0 +1,5 @@
+// Package nouns has values.
+package nouns
+
+// A Noun is one.
+type Noun int

@@ -1,0 +1,2 @@
+// Package unruled is in no rule, which is bad.
+package unruled

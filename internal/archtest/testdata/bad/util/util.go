@@ -1,0 +1,2 @@
+// Package util is bad.
+package util

@@ -1,0 +1,3 @@
+module good.example/good
+
+go 1.26

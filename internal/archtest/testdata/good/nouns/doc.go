@@ -1,0 +1,2 @@
+// Package nouns has values.
+package nouns
