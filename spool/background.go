@@ -1,0 +1,209 @@
+package spool
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A background is the work that the spool does by itself, in goroutines that
+// end with Close.
+type background struct {
+	ctx   context.Context // ends when Close is called
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+	swept chan struct{}     // closed when what a crash has left is cleared
+	files chan mail.QueueID // contents of removed messages, to be deleted
+}
+
+func (w *background) init() {
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	w.swept = make(chan struct{})
+	w.files = make(chan mail.QueueID, 1024)
+}
+
+// pause waits, unless the spool is being closed.
+func (w *background) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.ctx.Done():
+	}
+}
+
+func (s *Spool) startBackground() {
+	s.work.done.Go(s.deleteFiles)
+	s.work.done.Go(s.maintain)
+}
+
+func (s *Spool) stopBackground() {
+	s.work.stop()
+	close(s.work.files)
+	s.work.done.Wait()
+}
+
+// discard deletes the content file of a message that is gone, soon. Deleting
+// a large file takes a while that no commit should wait for; what is not
+// deleted when the process ends is cleared after the next start.
+func (s *Spool) discard(id mail.QueueID) {
+	select {
+	case s.work.files <- id:
+	default:
+		s.deleteFile(id)
+	}
+}
+
+func (s *Spool) deleteFiles() {
+	for id := range s.work.files {
+		s.deleteFile(id)
+	}
+}
+
+func (s *Spool) deleteFile(id mail.QueueID) {
+	if err := s.bodies.remove(id); err != nil {
+		s.cfg.Logger.Error("content file was not deleted", "id", id.String(), "error", err)
+	}
+}
+
+// maintain clears what a crash has left, then does a round of maintenance
+// every Config.Maintain.
+func (s *Spool) maintain() {
+	if err := s.sweep(s.work.ctx); err != nil && s.work.ctx.Err() == nil {
+		s.raise(Alarm{Kind: AlarmStore, Text: "remains of earlier runs could not be cleared", Err: err})
+	}
+	close(s.work.swept)
+	t := time.NewTicker(s.cfg.Maintain)
+	defer t.Stop()
+	var seen uint64
+	for {
+		commits := s.commits.Load()
+		err := s.round(s.work.ctx, commits-seen < idleCommits)
+		seen = commits
+		if err != nil && s.work.ctx.Err() == nil && s.damped.allow() {
+			s.raise(Alarm{Kind: AlarmStore, Text: "maintenance failed", Err: err})
+		}
+		select {
+		case <-s.work.ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// idleCommits is how many commits in one maintenance period still count as
+// idle. With more than that, compactions give space back by themselves.
+const idleCommits = 100
+
+// Maintain does one round of maintenance now: it restores the ballast, and
+// gives back disk space that deleted contents still occupy. The spool does so
+// by itself from time to time; an operator may wish it sooner.
+func (s *Spool) Maintain(ctx context.Context) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.round(ctx, true)
+}
+
+func (s *Spool) round(ctx context.Context, idle bool) error {
+	err := s.room.restore()
+	if idle {
+		err = errors.Join(err, s.reclaim(ctx))
+	}
+	return err
+}
+
+// What makes a reclaim worth while: so many contents removed since the last
+// one, or so many octets of garbage that are such a share of all contents. The
+// share is above TargetGarbageRatio, at which Pebble is content.
+const (
+	reclaimRemovals = 1000
+	reclaimGarbage  = 1 << 20
+	reclaimPercent  = 35
+)
+
+// reclaim gives back the space of removed contents. Pebble by itself does so
+// only while there is traffic: after most of a backlog was removed nothing
+// happened for as long as the store was idle. Compacting the contents' keys
+// drops the references to their blobs; the rewriting of these starts with the
+// next flush, which takes a write to happen.
+func (s *Spool) reclaim(ctx context.Context) error {
+	blobs := s.db.Metrics().BlobFiles
+	garbage := blobs.ValueSize - min(blobs.ReferencedValueSize, blobs.ValueSize)
+	due := garbage >= reclaimGarbage && garbage >= blobs.ValueSize/100*reclaimPercent
+	if !due && s.removed.Load() < reclaimRemovals {
+		return nil
+	}
+	s.removed.Store(0)
+	from, to := plainKey(keyBody), plainKey(keyBody+1)
+	if err := s.db.Compact(ctx, from.bytes(), to.bytes(), false); err != nil {
+		return fmt.Errorf("spool: reclaim space: %w", err)
+	}
+	return s.nudge()
+}
+
+// nudge makes Pebble look for blobs to rewrite.
+func (s *Spool) nudge() error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := put(b, plainKey(keyFormat), strconv.AppendInt(nil, formatVersion, 10)); err != nil {
+		return err
+	}
+	if err := s.commit(b); err != nil {
+		return err
+	}
+	if err := s.db.Flush(); err != nil {
+		return fmt.Errorf("spool: reclaim space: %w", err)
+	}
+	return nil
+}
+
+// sweep clears what drafts and removals of earlier runs have left when they
+// were cut off: recipients written ahead, and content files without envelope.
+// It looks at queue IDs of earlier runs only, so it cannot hurt a draft.
+func (s *Spool) sweep(ctx context.Context) error {
+	return errors.Join(s.sweepAhead(ctx), s.bodies.sweep(ctx, s.earlier, func(id mail.QueueID) (bool, error) {
+		return s.has(messageKey(keyEnvelope, id))
+	}))
+}
+
+func (s *Spool) sweepAhead(ctx context.Context) error {
+	from, to := plainKey(keyAhead), messageKey(keyAhead, s.earlier)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
+	if err != nil {
+		return fmt.Errorf("spool: sweep: %w", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
+		if len(it.Key()) != 9 {
+			continue
+		}
+		if err := s.dropAhead(mail.QueueID(binary.BigEndian.Uint64(it.Key()[1:]))); err != nil {
+			return err
+		}
+	}
+	return errors.Join(it.Error(), ctx.Err())
+}
+
+// dropAhead forgets the recipients that a draft wrote ahead of its commit.
+func (s *Spool) dropAhead(id mail.QueueID) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	from, to := chunkKey(keyRecipients, id, 0), afterChunks(keyRecipients, id)
+	if err := b.DeleteRange(from.bytes(), to.bytes(), nil); err != nil {
+		return err
+	}
+	if err := drop(b, messageKey(keyAhead, id)); err != nil {
+		return err
+	}
+	return s.commit(b)
+}

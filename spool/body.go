@@ -1,0 +1,221 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A bodyDirs is the place of content files: body/<2 hex digits>/<queue ID>.
+// The 256 directories keep each of them small; the digits are those of the
+// queue ID that change fastest.
+type bodyDirs struct {
+	fs  vfs.FS
+	dir string
+
+	mu   sync.Mutex
+	made bitset // directories known to be there, and durably so
+}
+
+// draftSuffix marks a content file whose message is not committed.
+const draftSuffix = ".t"
+
+func (d *bodyDirs) path(id mail.QueueID) (dir, file string) {
+	return d.subdir(byte(id >> 12)), d.fs.PathJoin(d.subdir(byte(id>>12)), id.String())
+}
+
+func (d *bodyDirs) subdir(n byte) string {
+	const hex = "0123456789abcdef"
+	return d.fs.PathJoin(d.dir, string([]byte{hex[n>>4], hex[n&15]}))
+}
+
+// ensure makes the directory of a content file if it is not there.
+func (d *bodyDirs) ensure(id mail.QueueID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := byte(id >> 12)
+	if d.made.has(uint32(n)) {
+		return nil
+	}
+	if err := d.fs.MkdirAll(d.subdir(n), 0o700); err != nil {
+		return err
+	}
+	if err := syncDir(d.fs, d.dir); err != nil {
+		return err
+	}
+	d.made.add(uint32(n))
+	return nil
+}
+
+func syncDir(fs vfs.FS, name string) error {
+	dir, err := fs.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func (d *bodyDirs) remove(id mail.QueueID) error {
+	_, name := d.path(id)
+	if err := d.fs.Remove(name); err != nil && !oserror.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// sweep removes content files of drafts, and those that have no envelope, as
+// far as their queue ID is below earlier.
+func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error)) error {
+	for n := range 256 {
+		dir := d.subdir(byte(n))
+		names, err := d.fs.List(dir)
+		if oserror.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("spool: sweep: %w", err)
+		}
+		for _, name := range names {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := d.sweepFile(dir, name, earlier, wanted); err != nil {
+				return fmt.Errorf("spool: sweep %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *bodyDirs) sweepFile(dir, name string, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error)) error {
+	text, draft := strings.CutSuffix(name, draftSuffix)
+	id, err := mail.ParseQueueID(text)
+	if err != nil || id >= earlier {
+		return nil // not ours, or still being written
+	}
+	if !draft {
+		if keep, err := wanted(id); keep || err != nil {
+			return err
+		}
+	}
+	if err := d.fs.Remove(d.fs.PathJoin(dir, name)); err != nil && !oserror.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// A bodyFile is a content file being written.
+type bodyFile struct {
+	dirs *bodyDirs
+	id   mail.QueueID
+	file vfs.File
+	sum  uint32
+}
+
+func (d *bodyDirs) create(id mail.QueueID) (*bodyFile, error) {
+	if err := d.ensure(id); err != nil {
+		return nil, err
+	}
+	_, name := d.path(id)
+	f, err := d.fs.Create(name+draftSuffix, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	return &bodyFile{dirs: d, id: id, file: f}, nil
+}
+
+// write appends octets. The slice may be changed by it (vfs.File says so),
+// which is why the sum is taken first.
+func (f *bodyFile) write(p []byte) error {
+	f.sum = crc32.Update(f.sum, castagnoli, p)
+	_, err := f.file.Write(p)
+	return err
+}
+
+// keep gives the file its name and makes it durable, all but the envelope
+// that refers to it.
+func (f *bodyFile) keep() error {
+	if err := errors.Join(f.file.SyncData(), f.file.Close()); err != nil {
+		f.file = nil
+		return err
+	}
+	f.file = nil
+	dir, name := f.dirs.path(f.id)
+	if err := f.dirs.fs.Rename(name+draftSuffix, name); err != nil {
+		return err
+	}
+	return syncDir(f.dirs.fs, dir)
+}
+
+// abandon removes the file, under whichever name it is.
+func (f *bodyFile) abandon() error {
+	var err error
+	if f.file != nil {
+		err = f.file.Close()
+	}
+	_, name := f.dirs.path(f.id)
+	rm := f.dirs.fs.Remove(name + draftSuffix)
+	if oserror.IsNotExist(rm) {
+		rm = f.dirs.remove(f.id)
+	}
+	return errors.Join(err, rm)
+}
+
+// open returns the content of a message after checking all of it.
+func (d *bodyDirs) open(e *envelope) (io.ReadCloser, error) {
+	_, name := d.path(e.ID)
+	f, err := d.fs.Open(name, vfs.SequentialReadsOption)
+	if err != nil {
+		return nil, err
+	}
+	if err := verify(f, e); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &bodyReader{SectionReader: io.NewSectionReader(f, 0, e.Size), file: f}, nil
+}
+
+var verifyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// verify reads a file through once. What is read again soon comes from the
+// page cache; giving out octets before the last has been checked would send
+// damaged mail that cannot be called back.
+func verify(f vfs.File, e *envelope) error {
+	buf := verifyBuffers.Get().(*[32 << 10]byte)
+	defer verifyBuffers.Put(buf)
+	var size int64
+	var sum uint32
+	for {
+		n, err := f.ReadAt(buf[:], size)
+		sum = crc32.Update(sum, castagnoli, buf[:n])
+		size += int64(n)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if size != e.Size {
+		return fmt.Errorf("%w: content file of %d octets, not %d", ErrCorrupt, size, e.Size)
+	}
+	if sum != e.sum {
+		return fmt.Errorf("%w: checksum mismatch in content file of %d octets", ErrCorrupt, size)
+	}
+	return nil
+}
+
+type bodyReader struct {
+	*io.SectionReader
+	file vfs.File
+}
+
+func (r *bodyReader) Close() error { return r.file.Close() }

@@ -1,0 +1,232 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Apply makes changes durable, all in one synced commit, and tells for each
+// where its message is now. On an error nothing is known about them, and they
+// may be applied again. A message that is not in the spool makes its change a
+// success that does nothing.
+//
+// A message that turns out to be damaged is put aside instead of being
+// changed; that is a success too, and shows in Changed.Place.
+//
+// ChangeExpire and ChangeWarn on a very long recipient list are done in
+// several commits, so that memory stays bounded; each leaves the message as
+// good as before, and the rest is done when the change is repeated.
+func (s *Spool) Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return s.apply(ctx, changes)
+}
+
+func (s *Spool) apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
+	e := s.newEdits(changes)
+	defer e.release()
+	answers, err := e.all(ctx, changes)
+	if err != nil {
+		return nil, err
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := e.emit(b); err != nil {
+		return nil, err
+	}
+	if err := s.commit(b); err != nil {
+		return nil, err
+	}
+	e.committed()
+	return answers, nil
+}
+
+// all carries changes out on the copies in memory.
+func (e *edits) all(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
+	answers := make([]mail.Changed, len(changes))
+	for i := range changes {
+		c := &changes[i]
+		err := e.one(ctx, c)
+		if errors.Is(err, ErrCorrupt) {
+			err = e.putAside(ctx, c, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("spool: %s %s: %w", c.Op, c.ID, err)
+		}
+		answers[i] = e.answer(c.ID)
+	}
+	return answers, nil
+}
+
+func (e *edits) answer(id mail.QueueID) mail.Changed {
+	ed := e.byID[id]
+	if ed.phase != editKept {
+		return mail.Changed{ID: id}
+	}
+	return mail.Changed{ID: id, Place: ed.place(), Reports: ed.state.owed > 0}
+}
+
+// one carries out one change.
+func (e *edits) one(ctx context.Context, c *mail.Change) error {
+	if c.Op == mail.ChangeRemove {
+		return e.remove(ctx, c)
+	}
+	ed, err := e.load(c.ID)
+	if err != nil || ed.phase != editKept {
+		return err
+	}
+	if err := e.record(ed, c); err != nil {
+		return err
+	}
+	switch c.Op {
+	case mail.ChangeRecord, mail.ChangeReported:
+	case mail.ChangeDefer:
+		ed.deferUntil(c)
+	case mail.ChangeHold:
+		ed.move(mail.AreaHold, 0, c.Reason)
+	case mail.ChangeRelease:
+		if ed.state.area == mail.AreaHold {
+			ed.move(mail.AreaDeferred, c.Due, "")
+		}
+	case mail.ChangeExpire:
+		return e.walk(ctx, ed, expire(c.At))
+	case mail.ChangeWarn:
+		return e.warn(ctx, ed)
+	case mail.ChangeCorrupt:
+		ed.move(mail.AreaCorrupt, 0, c.Reason)
+	default:
+		return fmt.Errorf("unknown operation %d", c.Op)
+	}
+	return nil
+}
+
+// remove forgets a message. If the caller knows where it is, nothing is read.
+func (e *edits) remove(ctx context.Context, c *mail.Change) error {
+	ed := e.byID[c.ID]
+	if ed == nil && c.Place.Area != mail.AreaNone && !e.s.spoilt.has(c.ID) {
+		e.add(edit{id: c.ID, phase: editGone, home: c.Place})
+		return nil
+	}
+	ed, err := e.load(c.ID)
+	if errors.Is(err, ErrCorrupt) {
+		// Being removed, it need not be read; but where it is must be found.
+		ed, err = e.loadDamaged(ctx, c.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if ed.phase == editKept {
+		ed.phase = editGone
+	}
+	return nil
+}
+
+// deferUntil moves a message to the deferred area. The same change done twice
+// is one attempt, which its instant tells.
+func (ed *edit) deferUntil(c *mail.Change) {
+	st := &ed.state
+	if st.attempts == 0 || st.lastAttempt != c.At {
+		st.attempts++
+		st.lastAttempt = c.At
+		ed.dirty = true
+	}
+	ed.move(mail.AreaDeferred, c.Due, "")
+}
+
+// move changes the area of a message. From the corrupt area there is no way
+// out but removal.
+func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
+	st := &ed.state
+	if st.area == mail.AreaCorrupt {
+		return
+	}
+	if area != mail.AreaDeferred {
+		due = 0
+	}
+	due = max(due, 0)
+	if st.area != area || st.due != due || st.reason != reason {
+		st.area, st.due, st.reason = area, due, reason
+		ed.dirty = true
+	}
+}
+
+// record stores the outcomes of a change, or clears the reports they name.
+func (e *edits) record(ed *edit, c *mail.Change) error {
+	for i := range c.Outcomes {
+		out := c.Outcomes[i]
+		if out.Index >= ed.state.recipients {
+			e.s.cfg.Logger.Error("outcome of a recipient that does not exist",
+				"id", c.ID.String(), "op", c.Op.String(), "recipient", out.Index)
+			continue
+		}
+		p, err := e.part(ed, chunkOf(ed.state.chunks, out.Index))
+		if err != nil {
+			return err
+		}
+		before := p.known.at(out.Index)
+		after := before
+		if c.Op == mail.ChangeReported {
+			after.Report = mail.ReportNone
+		} else {
+			after = supersede(before, out)
+		}
+		ed.update(p, before, after)
+	}
+	return nil
+}
+
+// update replaces what is known of a recipient, if it is something else.
+func (ed *edit) update(p *part, before, after mail.Outcome) {
+	if after == before {
+		return
+	}
+	p.known.set(after)
+	p.dirty = true
+	ed.dirty = true
+	ed.state.count(before, after)
+}
+
+// warn owes a delay report for every recipient that waits and may have one,
+// once in the life of a message.
+func (e *edits) warn(ctx context.Context, ed *edit) error {
+	if ed.state.warned {
+		return nil
+	}
+	if err := e.walk(ctx, ed, owe); err != nil {
+		return err
+	}
+	ed.state.warned = true
+	ed.dirty = true
+	return nil
+}
+
+// owe is the verdict of ChangeWarn on one recipient.
+func owe(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome {
+	if sender != "" && r.Notify.Delay() {
+		known.Report = mail.ReportDelayed
+	}
+	return known
+}
+
+// expire is the verdict of ChangeExpire on one recipient.
+func expire(at mail.Instant) verdict {
+	return func(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome {
+		known.Result = mail.Failed
+		known.At = at
+		known.Report = mail.ReportNone
+		if sender != "" && r.Notify.Failure() {
+			known.Report = mail.ReportFailed
+		}
+		known.Reply.Code = 550
+		known.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7} // RFC 3463 3.5: delivery time expired
+		if known.Reply.Text == "" {
+			known.Reply.Text = "delivery time expired"
+		}
+		return known
+	}
+}

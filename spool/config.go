@@ -1,0 +1,129 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Config says where a spool is and what it may use.
+type Config struct {
+	// Dir is the spool's directory; it is made if it does not exist. It should
+	// be on a local disk. Required.
+	Dir string
+	// FS is the file system that all of the spool is in; nil is the operating
+	// system's. Tests change it.
+	FS vfs.FS
+
+	// InlineMax is the largest content, in octets, that is kept inside the
+	// store; longer content becomes a file. 0 is 65,536, the largest value
+	// allowed is 1 MiB. Raise it where most mail is a little larger and memory
+	// is plentiful: a session holds that much until the message is complete.
+	InlineMax int
+	// MinFree is the free disk space, in octets, below which no mail is taken
+	// in; reports may use half of it. 0 is 256 MiB. Raise it on a disk that is
+	// shared with other writers.
+	MinFree int64
+	// Ballast is the size, in octets, of a file that is deleted when the disk
+	// runs full all the same. 0 is 64 MiB.
+	Ballast int64
+
+	// MemTable is the size, in octets, of a memtable: what is removed again
+	// before so much was written never reaches a table file. 0 is 32 MiB.
+	// Raise it where more mail than that is in flight and memory is plentiful.
+	MemTable int
+	// MemTables is how many memtables there may be before writers must wait
+	// for the disk. 0 is 4; at least 2.
+	MemTables int
+	// Cache is the size, in octets, of the block cache. 0 is 32 MiB.
+	Cache int64
+	// SyncInterval is the least time between two syncs of the log. 0 is none.
+	// 300 to 500 microseconds give a slow disk larger groups to commit.
+	SyncInterval time.Duration
+	// SlowDisk is how long one disk operation may take before an alarm is
+	// raised. 0 is 5 s.
+	SlowDisk time.Duration
+	// Maintain is the time between two rounds of maintenance. 0 is 1 minute.
+	Maintain time.Duration
+
+	// Logger takes what operators should know; nil discards it.
+	Logger *slog.Logger
+	// Now is the clock that queue IDs are made from; nil is the system's. It
+	// may go back: queue IDs do not.
+	Now func() mail.Instant
+	// OnAlarm is told of trouble that somebody should look at. It may be
+	// called from any goroutine, must return at once and must not call the
+	// spool. nil ignores alarms; they are logged in any case.
+	OnAlarm func(Alarm)
+	// Fatal is called when nothing the spool says can be relied on any more,
+	// and must not return. nil ends the process with status 1.
+	Fatal func(error)
+}
+
+// inlineLimit bounds Config.InlineMax: a content is at one time in the
+// session, in the batch and in the memtable.
+const inlineLimit = 1 << 20
+
+// WithDefaults returns the configuration with every zero value replaced by
+// its default.
+func (c Config) WithDefaults() Config {
+	if c.FS == nil {
+		c.FS = vfs.Default
+	}
+	setDefault(&c.InlineMax, 64<<10)
+	setDefault(&c.MinFree, 256<<20)
+	setDefault(&c.Ballast, 64<<20)
+	setDefault(&c.MemTable, 32<<20)
+	setDefault(&c.MemTables, 4)
+	setDefault(&c.Cache, 32<<20)
+	setDefault(&c.SlowDisk, 5*time.Second)
+	setDefault(&c.Maintain, time.Minute)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = func() mail.Instant { return mail.Instant(time.Now().UnixNano()) }
+	}
+	if c.OnAlarm == nil {
+		c.OnAlarm = func(Alarm) {}
+	}
+	if c.Fatal == nil {
+		c.Fatal = func(error) { os.Exit(1) }
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate returns all that is wrong with the configuration, defaults applied.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	var all []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			all = append(all, fmt.Errorf("spool: "+format, args...))
+		}
+	}
+	complain(c.Dir == "", "Dir is not set")
+	complain(c.InlineMax < 0 || c.InlineMax > inlineLimit, "InlineMax is %d, must be in 0…%d", c.InlineMax, inlineLimit)
+	complain(c.MinFree < 0, "MinFree is %d, must not be negative", c.MinFree)
+	complain(c.Ballast < 0, "Ballast is %d, must not be negative", c.Ballast)
+	complain(c.MemTable < 64<<10 || c.MemTable > 1<<30, "MemTable is %d, must be in 64 KiB…1 GiB", c.MemTable)
+	complain(c.MemTables < 2, "MemTables is %d, must be at least 2", c.MemTables)
+	complain(c.Cache < 0, "Cache is %d, must not be negative", c.Cache)
+	complain(c.SyncInterval < 0 || c.SyncInterval > time.Second, "SyncInterval is %v, must be in 0…1s", c.SyncInterval)
+	complain(c.SlowDisk < 0, "SlowDisk is %v, must not be negative", c.SlowDisk)
+	complain(c.Maintain < 0, "Maintain is %v, must not be negative", c.Maintain)
+	return errors.Join(all...)
+}

@@ -1,0 +1,97 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Content is the content of one message: lines that end in CRLF, without
+// dot-stuffing. All of it has been checked, so what it yields is what was
+// taken in. Exactly one of Bytes and File is set.
+type Content struct {
+	Size  int64         // octets
+	Bytes []byte        // all of it, if it is small; it belongs to the caller
+	File  io.ReadCloser // if it is large; to be closed by the caller, see Close
+}
+
+// Reader returns a reader of the content from its start. It may be called
+// once.
+func (c *Content) Reader() io.Reader {
+	if c.File != nil {
+		return c.File
+	}
+	return bytes.NewReader(c.Bytes)
+}
+
+// Close closes the file, if there is one.
+func (c *Content) Close() error {
+	if c.File == nil {
+		return nil
+	}
+	return c.File.Close()
+}
+
+// Content returns the content of a message. It is the only way to it: nothing
+// is handed out before every octet has been checked. The error wraps ErrGone
+// if there is no such message; it wraps ErrCorrupt if the content is damaged,
+// and the message has then been put aside.
+//
+// It stays readable when the message is removed meanwhile.
+func (s *Spool) Content(ctx context.Context, id mail.QueueID) (Content, error) {
+	if err := s.enter(); err != nil {
+		return Content{}, err
+	}
+	defer s.leave()
+	c, err := s.content(id)
+	if err != nil {
+		return Content{}, s.spoil(ctx, id, "read content of", err)
+	}
+	return c, nil
+}
+
+func (s *Spool) content(id mail.QueueID) (Content, error) {
+	// Looking for the usual case first saves reading the envelope.
+	k := messageKey(keyBody, id)
+	var octets []byte
+	ok, err := s.load(k, func(payload []byte) { octets = bytes.Clone(payload) })
+	if err != nil {
+		return Content{}, err
+	}
+	if ok {
+		return Content{Size: int64(len(octets)), Bytes: octets}, nil
+	}
+	e, err := s.readEnvelope(id)
+	switch {
+	case err != nil:
+		return Content{}, err
+	case e == nil:
+		return Content{}, ErrGone
+	case !e.file:
+		return Content{}, s.missing(id, k)
+	}
+	file, err := s.bodies.open(e)
+	if err != nil {
+		return Content{}, s.lostFile(id, err)
+	}
+	return Content{Size: e.Size, File: file}, nil
+}
+
+// lostFile explains why a content file could not be opened: because the
+// message has been removed since its envelope was read, or else damage.
+func (s *Spool) lostFile(id mail.QueueID, cause error) error {
+	ok, err := s.has(messageKey(keyEnvelope, id))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrGone
+	}
+	if isDamage(cause) {
+		return fmt.Errorf("%w: content file: %w", ErrCorrupt, cause)
+	}
+	return fmt.Errorf("content file: %w", cause)
+}

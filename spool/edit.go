@@ -1,0 +1,324 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Edits is one Apply under way: copies of the messages that are being changed,
+// so that several changes to one message see each other and cost one write.
+type edits struct {
+	s     *Spool
+	byID  map[mail.QueueID]*edit
+	order []*edit
+	held  lockSet
+	buf   []byte
+}
+
+// An editPhase says what becomes of a message in an Apply.
+type editPhase uint8
+
+const (
+	editAbsent editPhase = iota // it is not in the spool
+	editKept                    // it is, and stays
+	editGone                    // it was, and is removed
+)
+
+// An edit is the copy of one message.
+type edit struct {
+	id      mail.QueueID
+	phase   editPhase
+	home    mail.Place // what is on disk; unless gone, Touched tells of the s key
+	state   state
+	dirty   bool // state is to be written
+	parts   map[uint32]*part
+	damaged bool  // what home says of chunks and content may be wrong
+	strays  []key // index keys to be dropped besides home's
+	cause   error // why the spool put it aside; nil if it did not
+}
+
+// A part is the outcomes of one chunk.
+type part struct {
+	known outcomes
+	dirty bool
+}
+
+func (ed *edit) place() mail.Place {
+	if !ed.dirty && !ed.home.Touched {
+		return ed.home
+	}
+	return ed.state.place()
+}
+
+var editsPool = sync.Pool{New: func() any { return &edits{byID: make(map[mail.QueueID]*edit)} }}
+
+// newEdits begins an Apply and locks the messages it is about.
+func (s *Spool) newEdits(changes []mail.Change) *edits {
+	e := editsPool.Get().(*edits)
+	e.s = s
+	for i := range changes {
+		e.held.add(changes[i].ID)
+	}
+	s.locks.lock(&e.held)
+	return e
+}
+
+func (e *edits) release() {
+	e.s.locks.unlock(&e.held)
+	clear(e.byID)
+	clear(e.order)
+	*e = edits{byID: e.byID, order: e.order[:0], buf: e.buf[:0]}
+	editsPool.Put(e)
+}
+
+func (e *edits) add(ed edit) *edit {
+	p := &ed
+	e.byID[ed.id] = p
+	e.order = append(e.order, p)
+	return p
+}
+
+// load returns the copy of a message, making it on the first call.
+func (e *edits) load(id mail.QueueID) (*edit, error) {
+	if ed := e.byID[id]; ed != nil {
+		return ed, nil
+	}
+	st, err := e.s.readState(id)
+	if err != nil {
+		return nil, err
+	}
+	if st != nil {
+		return e.add(edit{id: id, phase: editKept, state: *st, home: st.place()}), nil
+	}
+	env, err := e.s.readEnvelope(id)
+	if err != nil {
+		return nil, err
+	}
+	if env == nil {
+		return e.add(edit{id: id}), nil
+	}
+	return e.add(edit{id: id, phase: editKept, state: freshState(env), home: env.place()}), nil
+}
+
+// part returns the outcomes of a chunk, reading them on the first call.
+func (e *edits) part(ed *edit, chunk uint32) (*part, error) {
+	if p := ed.parts[chunk]; p != nil {
+		return p, nil
+	}
+	known, err := e.s.readOutcomes(ed.id, &ed.state, chunk)
+	if err != nil {
+		return nil, err
+	}
+	if ed.parts == nil {
+		ed.parts = make(map[uint32]*part, 1)
+	}
+	p := &part{known: known}
+	ed.parts[chunk] = p
+	return p, nil
+}
+
+// emit adds all that has changed to a batch.
+func (e *edits) emit(b *pebble.Batch) error {
+	for _, ed := range e.order {
+		var err error
+		switch {
+		case ed.phase == editGone:
+			err = ed.emitRemoval(b)
+		case ed.phase == editKept && ed.dirty:
+			err = e.emitState(b, ed)
+		}
+		if err != nil {
+			return fmt.Errorf("spool: batch for %s: %w", ed.id, err)
+		}
+	}
+	return nil
+}
+
+// emitState writes the state and the outcomes that have changed, and moves
+// the index entry.
+func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
+	for chunk, p := range ed.parts {
+		if !p.dirty {
+			continue
+		}
+		p.dirty = false
+		if ed.state.chunks == 0 {
+			ed.state.outcomes = p.known
+			continue
+		}
+		first, end := chunkBounds(chunk, ed.state.recipients)
+		if p.known.settled() == end-first {
+			ed.state.full.add(chunk)
+		}
+		e.buf = appendOutcomes(e.buf[:0], p.known, first)
+		if err := put(b, chunkKey(keyOutcomes, ed.id, chunk), e.buf); err != nil {
+			return err
+		}
+	}
+	e.buf = appendState(e.buf[:0], &ed.state)
+	if err := put(b, messageKey(keyState, ed.id), e.buf); err != nil {
+		return err
+	}
+	if err := ed.emitMove(b); err != nil {
+		return err
+	}
+	ed.home = ed.state.place()
+	ed.dirty = false
+	return nil
+}
+
+func (ed *edit) emitMove(b *pebble.Batch) error {
+	if err := ed.dropStrays(b); err != nil {
+		return err
+	}
+	if ed.home.Area == ed.state.area && ed.home.Due == ed.state.due {
+		return nil
+	}
+	if ed.home.Area != mail.AreaNone {
+		if err := drop(b, indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
+			return err
+		}
+	}
+	return mark(b, indexKey(ed.state.area, mail.Cursor{Due: ed.state.due, ID: ed.id}))
+}
+
+func (ed *edit) dropStrays(b *pebble.Batch) error {
+	for _, k := range ed.strays {
+		if err := drop(b, k); err != nil {
+			return err
+		}
+	}
+	ed.strays = nil
+	return nil
+}
+
+// thorough tells that a removal must not rely on what home says.
+func (ed *edit) thorough() bool { return ed.damaged || ed.home.Area == mail.AreaCorrupt }
+
+func (ed *edit) emitRemoval(b *pebble.Batch) error {
+	if err := ed.dropStrays(b); err != nil {
+		return err
+	}
+	if ed.home.Area != mail.AreaNone {
+		if err := drop(b, indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
+			return err
+		}
+	}
+	if err := drop(b, messageKey(keyEnvelope, ed.id)); err != nil {
+		return err
+	}
+	chunks := ed.home.Chunks
+	if ed.thorough() {
+		chunks = ^uint32(0)
+	}
+	if !ed.home.File || ed.thorough() {
+		if err := drop(b, messageKey(keyBody, ed.id)); err != nil {
+			return err
+		}
+	}
+	if err := dropChunks(b, keyRecipients, ed.id, chunks); err != nil {
+		return err
+	}
+	if !ed.home.Touched && !ed.thorough() {
+		return nil
+	}
+	if err := drop(b, messageKey(keyState, ed.id)); err != nil {
+		return err
+	}
+	return dropChunks(b, keyOutcomes, ed.id, chunks)
+}
+
+// committed does what may only be done when the batch is durable.
+func (e *edits) committed() {
+	for _, ed := range e.order {
+		if ed.phase == editGone {
+			e.s.removed.Add(1)
+			e.s.spoilt.forget(ed.id)
+			if ed.home.File || ed.thorough() {
+				e.s.discard(ed.id)
+			}
+		}
+		if ed.cause != nil {
+			e.s.spoilt.add(ed.id)
+			e.s.raise(Alarm{Kind: AlarmCorrupt, ID: ed.id, Text: "a damaged message was put aside", Err: ed.cause})
+		}
+	}
+}
+
+// A verdict says what becomes of a recipient that is not settled.
+type verdict func(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome
+
+// Of a message with more than walkChunks chunks, walk commits walkStep of them
+// at a time: some 100 KB of outcomes in memory, whatever the list's length.
+const (
+	walkChunks = 64
+	walkStep   = 32
+)
+
+// walk passes the verdict on every recipient that is not settled.
+func (e *edits) walk(ctx context.Context, ed *edit, v verdict) error {
+	env, err := e.s.readEnvelope(ed.id)
+	if err != nil {
+		return err
+	}
+	if env == nil {
+		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
+	}
+	for chunk := range chunkCount(env.chunks) {
+		if ed.state.full.has(chunk) {
+			continue
+		}
+		if err := e.walkChunk(ed, env, chunk, v); err != nil {
+			return err
+		}
+		if env.chunks > walkChunks && len(ed.parts) >= walkStep {
+			if err := e.commitWalk(ctx, ed); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *edits) walkChunk(ed *edit, env *envelope, chunk uint32, v verdict) error {
+	list, err := e.s.readList(env, chunk)
+	if err != nil {
+		return err
+	}
+	p, err := e.part(ed, chunk)
+	if err != nil {
+		return err
+	}
+	first, end := partBounds(env.chunks, chunk, env.Recipients)
+	reader := readRecipients(list, first)
+	for r, ok := reader.read(); ok; r, ok = reader.read() {
+		if known := p.known.at(r.Index); !known.Result.Settled() {
+			ed.update(p, known, v(env.Sender, r, known))
+		}
+	}
+	return reader.check(end)
+}
+
+// commitWalk makes durable what has been done to one message so far.
+func (e *edits) commitWalk(ctx context.Context, ed *edit) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if ed.dirty {
+		b := e.s.db.NewBatch()
+		defer b.Close()
+		if err := e.emitState(b, ed); err != nil {
+			return err
+		}
+		if err := e.s.commit(b); err != nil {
+			return err
+		}
+	}
+	clear(ed.parts)
+	return nil
+}

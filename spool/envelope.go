@@ -1,0 +1,97 @@
+package spool
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// An envelope is the value of an m key: all of a message that never changes
+// and is not its content.
+type envelope struct {
+	mail.Envelope
+	chunks     uint32 // r keys; 0 if recipients holds the list
+	file       bool   // the content is a file
+	sum        uint32 // CRC-32C of the content, if it is a file
+	recipients string // the encoded list, if chunks is 0
+}
+
+// place is where a message is that was never touched.
+func (e *envelope) place() mail.Place {
+	return mail.Place{Area: mail.AreaIncoming, Chunks: e.chunks, File: e.file}
+}
+
+const (
+	flagFile = 1 << iota
+	flag8Bit
+	flagUTF8
+	flagRet // two bits
+)
+
+// appendEnvelope appends everything but the recipient list.
+func appendEnvelope(b []byte, e *envelope) []byte {
+	flags := byte(e.Ret) * flagRet
+	if e.file {
+		flags |= flagFile
+	}
+	if e.Body == mail.Body8BitMIME {
+		flags |= flag8Bit
+	}
+	if e.SMTPUTF8 {
+		flags |= flagUTF8
+	}
+	b = append(b, flags)
+	b = binary.AppendUvarint(b, uint64(e.chunks))
+	b = binary.AppendUvarint(b, uint64(e.Recipients))
+	b = binary.AppendUvarint(b, uint64(e.Size))
+	b = binary.AppendUvarint(b, uint64(e.sum))
+	b = binary.AppendVarint(b, int64(e.Arrived))
+	b = appendText(b, string(e.Sender))
+	b = appendText(b, e.EnvID)
+	addr, _ := e.Client.Addr.AppendBinary(nil) // never fails; empty if invalid
+	b = appendText(b, string(addr))
+	b = appendText(b, e.Client.Helo)
+	return appendText(b, e.Client.Proto)
+}
+
+func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
+	d := decoder{rest: payload}
+	e := &envelope{}
+	e.ID = id
+	flags := d.octet()
+	e.file = flags&flagFile != 0
+	if flags&flag8Bit != 0 {
+		e.Body = mail.Body8BitMIME
+	}
+	e.SMTPUTF8 = flags&flagUTF8 != 0
+	e.Ret = mail.Ret(flags / flagRet & 3)
+	e.chunks = d.uint32()
+	e.Recipients = d.uint32()
+	e.Size = int64(d.uvarint())
+	e.sum = d.uint32()
+	e.Arrived = d.instant()
+	e.Sender = mail.Address(d.text())
+	e.EnvID = d.text()
+	if addr := d.text(); addr != "" {
+		var a netip.Addr
+		if a.UnmarshalBinary([]byte(addr)) != nil {
+			d.bad = true
+		}
+		e.Client.Addr = a
+	}
+	e.Client.Helo = d.text()
+	e.Client.Proto = d.text()
+	e.recipients = d.rest
+	return e, d.check("envelope")
+}
+
+// readEnvelope reads the m key; nil without an error means that there is no
+// such message.
+func (s *Spool) readEnvelope(id mail.QueueID) (*envelope, error) {
+	payload, ok, err := s.loadText(messageKey(keyEnvelope, id))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return decodeEnvelope(id, payload)
+}

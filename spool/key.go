@@ -1,0 +1,104 @@
+package spool
+
+import (
+	"encoding/binary"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// The first octet of a key says what the value is; see the package comment.
+const (
+	keyBody       = 'b'
+	keyCorrupt    = 'c'
+	keyDeferred   = 'd'
+	keyFormat     = 'f'
+	keyHold       = 'h'
+	keyIncoming   = 'i'
+	keyEnvelope   = 'm'
+	keyNextID     = 'n'
+	keyRecipients = 'r'
+	keyState      = 's'
+	keyAhead      = 'w'
+	keyOutcomes   = 'x'
+)
+
+// A key is a key of the store, held by value so that making one allocates
+// nothing.
+type key struct {
+	octets [1 + 8 + 8]byte
+	n      uint8
+}
+
+func (k *key) bytes() []byte { return k.octets[:k.n] }
+
+// plainKey is the key of a value of which there is one.
+func plainKey(kind byte) key { return key{octets: [17]byte{kind}, n: 1} }
+
+// messageKey is the key of a value of which a message has one.
+func messageKey(kind byte, id mail.QueueID) key {
+	k := plainKey(kind)
+	binary.BigEndian.PutUint64(k.octets[1:], uint64(id))
+	k.n = 9
+	return k
+}
+
+// chunkKey is the key of a value of which a message has one for each chunk.
+func chunkKey(kind byte, id mail.QueueID, chunk uint32) key {
+	k := messageKey(kind, id)
+	binary.BigEndian.PutUint32(k.octets[9:], chunk)
+	k.n = 13
+	return k
+}
+
+// afterChunks follows every chunkKey of a message and precedes those of the
+// next one.
+func afterChunks(kind byte, id mail.QueueID) key {
+	k := chunkKey(kind, id, ^uint32(0))
+	k.octets[13] = 0xff
+	k.n = 14
+	return k
+}
+
+// areaKind is the first octet of the index keys of each area.
+func areaKind(area mail.Area) byte {
+	switch area {
+	case mail.AreaIncoming:
+		return keyIncoming
+	case mail.AreaDeferred:
+		return keyDeferred
+	case mail.AreaHold:
+		return keyHold
+	case mail.AreaCorrupt:
+		return keyCorrupt
+	}
+	return 0
+}
+
+// indexKey is the key that says that a message is in an area.
+func indexKey(area mail.Area, at mail.Cursor) key {
+	kind := areaKind(area)
+	if area != mail.AreaDeferred {
+		return messageKey(kind, at.ID)
+	}
+	k := messageKey(kind, mail.QueueID(max(at.Due, 0)))
+	binary.BigEndian.PutUint64(k.octets[9:], uint64(at.ID))
+	k.n = 17
+	return k
+}
+
+// parseIndexKey is the inverse of indexKey; ok is false for any other key.
+func parseIndexKey(area mail.Area, k []byte) (at mail.Cursor, ok bool) {
+	if area != mail.AreaDeferred {
+		if len(k) != 9 {
+			return at, false
+		}
+		return mail.Cursor{ID: mail.QueueID(binary.BigEndian.Uint64(k[1:]))}, true
+	}
+	if len(k) != 17 {
+		return at, false
+	}
+	return mail.Cursor{
+		Due: mail.Instant(binary.BigEndian.Uint64(k[1:])),
+		ID:  mail.QueueID(binary.BigEndian.Uint64(k[9:])),
+	}, true
+}

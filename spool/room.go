@@ -1,0 +1,202 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A roomState says how much disk space is left.
+type roomState uint8
+
+const (
+	roomEnough roomState = iota
+	roomLow              // less than twice Config.MinFree
+	roomNone             // less than Config.MinFree, or a write has failed for want of space
+)
+
+// A room keeps watch over the disk space that is left. Asking the file system
+// costs a system call, so the answer is kept for a second or until roomStale
+// octets have been written, whichever comes first.
+type room struct {
+	s       *Spool
+	ballast string
+
+	asked atomic.Int64 // when the file system was asked last, as time since start
+	free  atomic.Int64 // its answer, less what was written since
+	since atomic.Int64 // octets written since
+	full  atomic.Int64 // when a write last failed for want of space, as time since start; 0 never
+	start time.Time
+
+	mu    sync.Mutex // asking, and moving between states
+	state roomState
+	held  bool // the ballast is in place
+}
+
+const (
+	roomFresh = time.Second
+	roomStale = 16 << 20
+	// roomPause is how long Pebble has to wait between attempts to flush to a
+	// full disk. It would try again at once: 25,000 attempts were seen in 40 s.
+	roomPause = 250 * time.Millisecond
+	// roomSpell is how long after a failed write no mail is taken in,
+	// whatever the file system says: quotas and reserves do not show in it.
+	roomSpell = 5 * time.Second
+)
+
+func (r *room) init(s *Spool) {
+	r.s, r.start, r.ballast = s, time.Now(), s.path("ballast")
+	_, err := s.disk.Stat(r.ballast)
+	r.held = err == nil
+	r.look()
+}
+
+// admit tells whether size more octets may be taken in: nil or ErrFull.
+// Reports may use half of what is kept from other mail, so that the answer to
+// mail already taken in does not get stuck.
+func (r *room) admit(report bool, size int64) error {
+	if time.Since(r.start)-time.Duration(r.asked.Load()) >= roomFresh || r.since.Load() >= roomStale {
+		r.look()
+	}
+	floor := r.s.cfg.MinFree
+	if report {
+		floor /= 2
+	} else if r.failedWithin(roomSpell) {
+		return fmt.Errorf("%w: a write failed for want of disk space", ErrFull)
+	}
+	if free := r.free.Load(); free-size < floor {
+		return fmt.Errorf("%w: %d octets of disk space are left, %d are kept back", ErrFull, free, floor)
+	}
+	return nil
+}
+
+// spend takes note of octets written.
+func (r *room) spend(size int64) {
+	r.since.Add(size)
+	r.free.Add(-size)
+}
+
+func (r *room) failedWithin(spell time.Duration) bool {
+	at := r.full.Load()
+	return at != 0 && time.Since(r.start)-time.Duration(at) < spell
+}
+
+// look asks the file system and raises an alarm if things have changed.
+func (r *room) look() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	usage, err := r.s.disk.GetDiskUsage(r.s.cfg.Dir)
+	free := int64(min(usage.AvailBytes, 1<<62))
+	if err != nil {
+		free = 1 << 62 // a file system that cannot say is taken to have room
+	}
+	r.free.Store(free)
+	r.since.Store(0)
+	r.asked.Store(int64(time.Since(r.start)))
+
+	state := roomEnough
+	switch floor := r.s.cfg.MinFree; {
+	case free < floor || r.failedWithin(roomSpell):
+		state = roomNone
+	case free < 2*floor:
+		state = roomLow
+	}
+	r.enter(state, free)
+}
+
+// enter moves to a state. The mutex is held.
+func (r *room) enter(state roomState, free int64) {
+	if state == r.state {
+		return
+	}
+	r.state = state
+	switch state {
+	case roomEnough:
+		r.s.raise(Alarm{Kind: AlarmRoom, Text: fmt.Sprintf("disk space is sufficient again: %d octets", free)})
+	case roomLow:
+		r.s.raise(Alarm{Kind: AlarmLow, Text: fmt.Sprintf("%d octets of disk space are left; no mail is taken in below %d", free, r.s.cfg.MinFree)})
+	case roomNone:
+		r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("%d octets of disk space are left; no mail is taken in", free)})
+	}
+}
+
+// ranFull is called when a write has failed for want of space; when it
+// returns, the write is repeated once. All other writes wait meanwhile.
+func (r *room) ranFull() {
+	r.full.Store(int64(max(time.Since(r.start), 1)))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.enter(roomNone, 0)
+	if !r.held {
+		return
+	}
+	r.held = false
+	// Past all wrappers: they hold writes back until this returns.
+	if err := r.s.disk.Remove(r.ballast); err != nil {
+		r.s.raise(Alarm{Kind: AlarmFull, Text: "the ballast could not be given up", Err: err})
+		return
+	}
+	r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("the disk is full; a ballast of %d octets was given up", r.s.cfg.Ballast)})
+}
+
+// restore puts the ballast in place if it is not and there is room for it and
+// to spare. It is written, not just reserved, because not all file systems
+// can reserve.
+func (r *room) restore() error {
+	r.look()
+	r.mu.Lock()
+	wanted := !r.held && r.state == roomEnough && r.free.Load() > r.s.cfg.Ballast+2*r.s.cfg.MinFree
+	r.mu.Unlock()
+	if !wanted {
+		return nil
+	}
+	if err := r.writeBallast(); err != nil {
+		err = fmt.Errorf("spool: write the ballast: %w", err)
+		if rm := r.s.disk.Remove(r.ballast); rm != nil && !oserror.IsNotExist(rm) {
+			err = errors.Join(err, rm)
+		}
+		return err
+	}
+	r.mu.Lock()
+	r.held = true
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *room) writeBallast() error {
+	f, err := r.s.disk.Create(r.ballast, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, 256<<10)
+	for left := r.s.cfg.Ballast; left > 0 && err == nil; left -= int64(len(zeros)) {
+		_, err = f.Write(zeros[:min(left, int64(len(zeros)))])
+	}
+	if err == nil {
+		err = f.SyncData()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// A pausingFS keeps Pebble from trying to flush to a full disk without pause.
+// The log is left alone, because writers wait for it.
+type pausingFS struct {
+	vfs.FS
+	room *room
+}
+
+func (p *pausingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if ext := filepath.Ext(name); (ext == ".sst" || ext == ".blob") && p.room.failedWithin(roomPause) {
+		p.room.s.work.pause(roomPause)
+	}
+	return p.FS.Create(name, category)
+}
+
+// Unwrap lets vfs.Root see through.
+func (p *pausingFS) Unwrap() vfs.FS { return p.FS }

@@ -1,0 +1,214 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+var (
+	// ErrFull means that there is no room for a message now; a client is told
+	// 452 4.3.1 (RFC 3463 3.4).
+	ErrFull = errors.New("no room in the spool")
+	// ErrCorrupt means that something once stored cannot be had back.
+	ErrCorrupt = errors.New("damaged in the spool")
+	// ErrGone means that there is no such message.
+	ErrGone = errors.New("no such message in the spool")
+	// ErrInUse means that another process, or this one, has the spool open.
+	ErrInUse = errors.New("spool is in use")
+	// ErrClosed means that Close has been called.
+	ErrClosed = errors.New("spool is closed")
+)
+
+// formatVersion is the number of the layout described in the package comment.
+const formatVersion = 1
+
+// A Spool is a directory full of messages. All its methods may be called from
+// any number of goroutines at once.
+type Spool struct {
+	cfg     Config
+	disk    vfs.FS // as configured
+	fs      vfs.FS // disk, with everything in between that watches it
+	db      *pebble.DB
+	opened  []io.Closer // to be closed after db, last first
+	room    room
+	ids     idSource
+	earlier mail.QueueID // queue IDs below are those of earlier runs
+	locks   messageLocks
+	bodies  bodyDirs
+	work    background
+
+	damped         damper        // alarms that come in floods
+	breaker        damper        // messages put aside by the spool itself
+	spoilt         spoilt        // which those are
+	stalls         atomic.Uint64 // times that writers had to wait
+	commits        atomic.Uint64 // synced batches
+	steps          atomic.Uint64 // index keys that scans stepped over, tombstones counted
+	removed        atomic.Uint64 // messages removed since space was last reclaimed
+	blobRewriteAge time.Duration
+
+	life   sync.RWMutex // held for reading by every call
+	closed bool
+}
+
+// Open opens the spool in cfg.Dir, making it if it is not there, and starts
+// its maintenance. It returns ErrInUse if somebody else has it open.
+//
+// Opening replays what the log holds, at most a few memtables, and so takes
+// the same time however many messages there are.
+func Open(cfg Config) (_ *Spool, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Spool{
+		cfg:            cfg.WithDefaults(),
+		damped:         damper{per: 10, period: time.Minute},
+		breaker:        damper{per: 16, period: time.Minute},
+		blobRewriteAge: 5 * time.Minute,
+	}
+	s.disk = s.cfg.FS
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.release())
+		}
+	}()
+	if err := s.claim(); err != nil {
+		return nil, err
+	}
+	watched, stopWatch := vfs.WithDiskHealthChecks(s.disk, s.cfg.SlowDisk, nil, s.slowDisk)
+	s.opened = append(s.opened, stopWatch)
+	s.work.init()
+	s.room.init(s)
+	s.fs = &pausingFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), room: &s.room}
+	s.bodies = bodyDirs{fs: s.fs, dir: s.path("body")}
+	if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err != nil {
+		return nil, fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err)
+	}
+	if err := s.checkFormat(); err != nil {
+		return nil, err
+	}
+	if err := s.openIDs(); err != nil {
+		return nil, err
+	}
+	s.startBackground()
+	return s, nil
+}
+
+func (s *Spool) path(name string) string { return s.disk.PathJoin(s.cfg.Dir, name) }
+
+// claim makes the directories and takes the lock on them.
+func (s *Spool) claim() error {
+	if err := s.makeDirs(); err != nil {
+		return fmt.Errorf("spool: make %s: %w", s.cfg.Dir, err)
+	}
+	lock, err := s.disk.Lock(s.path("lock"))
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrInUse, s.path("lock"), err)
+	}
+	s.opened = append(s.opened, lock)
+	return nil
+}
+
+// makeDirs makes the directories that are not there, and syncs what is above
+// them: a message may be durable in a directory that a crash takes away.
+func (s *Spool) makeDirs() error {
+	if err := s.disk.MkdirAll(s.cfg.Dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range [...]string{"db", "body"} {
+		if err := s.disk.MkdirAll(s.path(name), 0o700); err != nil {
+			return err
+		}
+	}
+	return errors.Join(syncDir(s.disk, s.disk.PathDir(s.cfg.Dir)), syncDir(s.disk, s.cfg.Dir))
+}
+
+// checkFormat refuses a spool that a later version of this program has
+// written: taken for damage, its messages would all be put aside.
+func (s *Spool) checkFormat() error {
+	k := plainKey(keyFormat)
+	text, ok, err := s.loadText(k)
+	if err != nil && !isDamage(err) {
+		return err
+	}
+	if ok {
+		if version, err := strconv.Atoi(text); err != nil || version != formatVersion {
+			return fmt.Errorf("spool: %s has format %q, this program knows %d", s.cfg.Dir, text, formatVersion)
+		}
+		return nil
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := put(b, k, strconv.AppendInt(nil, formatVersion, 10)); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// Close waits for calls that have begun, then closes the spool. Contents and
+// cursors that were handed out stay valid; drafts can only be aborted.
+func (s *Spool) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.stopBackground()
+	err := s.ids.release()
+	return errors.Join(err, s.release())
+}
+
+// release closes whatever is open, in the reverse order of opening.
+func (s *Spool) release() error {
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+		s.db = nil
+	}
+	for i := len(s.opened) - 1; i >= 0; i-- {
+		errs = append(errs, s.opened[i].Close())
+	}
+	s.opened = nil
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("spool: close: %w", err)
+	}
+	return nil
+}
+
+// enter begins a call; if it returns nil, leave must end it. A call must not
+// enter twice: it would wait for a Close that waits for it.
+func (s *Spool) enter() error {
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *Spool) leave() { s.life.RUnlock() }
+
+// commit makes a batch durable. Pebble writes the batches of all goroutines
+// that are here at the same time with one sync.
+func (s *Spool) commit(b *pebble.Batch) error {
+	if b.Empty() {
+		return nil
+	}
+	size := b.Len()
+	if err := b.Commit(pebble.Sync); err != nil {
+		return fmt.Errorf("spool: commit: %w", err)
+	}
+	s.commits.Add(1)
+	s.room.spend(int64(size))
+	return nil
+}

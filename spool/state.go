@@ -1,0 +1,120 @@
+package spool
+
+import (
+	"encoding/binary"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A state is the value of an s key: all of a message that changes.
+type state struct {
+	area        mail.Area
+	due         mail.Instant // AreaDeferred only
+	attempts    uint32
+	lastAttempt mail.Instant
+	warned      bool
+	reason      string
+
+	// Copies from the envelope, so that most changes need not read it.
+	chunks     uint32
+	recipients uint32
+	file       bool
+
+	settled  uint32   // recipients whose outcome is settled
+	owed     uint32   // recipients about whom a report is owed
+	full     bitset   // chunks all of whose recipients are settled, if chunks > 0
+	outcomes outcomes // if chunks is 0; otherwise they are in x keys
+}
+
+// freshState is the state of a message that was never touched.
+func freshState(e *envelope) state {
+	return state{area: mail.AreaIncoming, chunks: e.chunks, recipients: e.Recipients, file: e.file}
+}
+
+// place is where a message with this state is.
+func (st *state) place() mail.Place {
+	return mail.Place{Area: st.area, Due: st.due, Chunks: st.chunks, File: st.file, Touched: true}
+}
+
+// complete fills the fields of an envelope that the spool keeps up.
+func (st *state) complete(e *mail.Envelope) {
+	e.Attempts, e.LastAttempt, e.Warned = st.attempts, st.lastAttempt, st.warned
+}
+
+// count keeps the counters right when one recipient's outcome changes.
+func (st *state) count(before, after mail.Outcome) {
+	if !before.Result.Settled() && after.Result.Settled() {
+		st.settled++
+	}
+	if before.Report != mail.ReportNone {
+		st.owed--
+	}
+	if after.Report != mail.ReportNone {
+		st.owed++
+	}
+}
+
+const (
+	flagWarned = 1 << iota
+	flagStateFile
+)
+
+func appendState(b []byte, st *state) []byte {
+	var flags byte
+	if st.warned {
+		flags |= flagWarned
+	}
+	if st.file {
+		flags |= flagStateFile
+	}
+	b = append(b, byte(st.area), flags)
+	b = binary.AppendVarint(b, int64(st.due))
+	b = binary.AppendUvarint(b, uint64(st.attempts))
+	b = binary.AppendVarint(b, int64(st.lastAttempt))
+	b = appendText(b, st.reason)
+	b = binary.AppendUvarint(b, uint64(st.chunks))
+	b = binary.AppendUvarint(b, uint64(st.recipients))
+	b = binary.AppendUvarint(b, uint64(st.settled))
+	b = binary.AppendUvarint(b, uint64(st.owed))
+	b = appendText(b, string(st.full))
+	if len(st.outcomes) > 0 {
+		b = appendOutcomes(b, st.outcomes, 0)
+	}
+	return b
+}
+
+func decodeState(payload string) (*state, error) {
+	d := decoder{rest: payload}
+	st := &state{area: mail.Area(d.octet())}
+	flags := d.octet()
+	st.warned = flags&flagWarned != 0
+	st.file = flags&flagStateFile != 0
+	st.due = d.instant()
+	st.attempts = d.uint32()
+	st.lastAttempt = d.instant()
+	st.reason = d.text()
+	st.chunks = d.uint32()
+	st.recipients = d.uint32()
+	st.settled = d.uint32()
+	st.owed = d.uint32()
+	st.full = bitset(d.text())
+	if err := d.check("state"); err != nil {
+		return nil, err
+	}
+	if d.rest == "" {
+		return st, nil
+	}
+	var err error
+	st.outcomes, err = decodeOutcomes(d.rest, 0)
+	return st, err
+}
+
+// readState reads the s key; nil without an error means that there is none,
+// because the message was never touched or because it does not exist.
+func (s *Spool) readState(id mail.QueueID) (*state, error) {
+	payload, ok, err := s.loadText(messageKey(keyState, id))
+	if err != nil || !ok {
+		return nil, err
+	}
+	return decodeState(payload)
+}

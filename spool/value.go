@@ -1,0 +1,156 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"syscall"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// valueVersion is the first octet of every value.
+const valueVersion = 1
+
+// sealSize is how much longer a value is than its payload: the version octet
+// in front and the CRC-32C at the end.
+const sealSize = 1 + 4
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealSum covers the key as well, so that a value that turns up under another
+// message's key is as bad as one that has rotted.
+func sealSum(k, versionAndPayload []byte) uint32 {
+	return crc32.Update(crc32.Update(0, castagnoli, k), castagnoli, versionAndPayload)
+}
+
+// put adds to the batch that a key has the payload made of all parts.
+func put(b *pebble.Batch, k key, parts ...[]byte) error {
+	size := sealSize
+	for _, part := range parts {
+		size += len(part)
+	}
+	op := b.SetDeferred(int(k.n), size)
+	copy(op.Key, k.bytes())
+	op.Value[0] = valueVersion
+	at := 1
+	for _, part := range parts {
+		at += copy(op.Value[at:], part)
+	}
+	binary.BigEndian.PutUint32(op.Value[at:], sealSum(op.Key, op.Value[:at]))
+	return op.Finish()
+}
+
+// mark adds to the batch that a key exists, without a value.
+func mark(b *pebble.Batch, k key) error {
+	op := b.SetDeferred(int(k.n), 0)
+	copy(op.Key, k.bytes())
+	return op.Finish()
+}
+
+// drop adds to the batch that a key is gone. Delete, never SingleDelete: the
+// latter undoes only one put, and an index key may have been put twice.
+func drop(b *pebble.Batch, k key) error {
+	op := b.DeleteDeferred(int(k.n))
+	copy(op.Key, k.bytes())
+	return op.Finish()
+}
+
+// dropChunks adds to the batch that all chunk keys of a kind are gone. A few
+// are deleted one by one, because each range tombstone costs every iterator.
+func dropChunks(b *pebble.Batch, kind byte, id mail.QueueID, chunks uint32) error {
+	const few = 16
+	if chunks > few {
+		from, to := chunkKey(kind, id, 0), afterChunks(kind, id)
+		return b.DeleteRange(from.bytes(), to.bytes(), nil)
+	}
+	for i := range chunks {
+		if err := drop(b, chunkKey(kind, id, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unseal returns the payload inside a value, or why there is none to be had.
+func unseal(k, value []byte) ([]byte, error) {
+	n := len(value) - 4
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("%w: value of %d octets", ErrCorrupt, len(value))
+	case binary.BigEndian.Uint32(value[n:]) != sealSum(k, value[:n]):
+		return nil, fmt.Errorf("%w: checksum mismatch in %d octets", ErrCorrupt, len(value))
+	case value[0] != valueVersion:
+		return nil, fmt.Errorf("spool: value of version %d, this program knows %d", value[0], valueVersion)
+	}
+	return value[1:n], nil
+}
+
+// load hands the payload of a key to take, which must copy what it wants to
+// keep; ok is false if there is no such key.
+//
+// All reads of values go through here. Pebble's Get cannot be believed: when
+// it fails to fetch a value that is kept apart from its key, in a blob file,
+// it returns an empty value and no error, and only the closer knows.
+func (s *Spool) load(k key, take func(payload []byte)) (ok bool, err error) {
+	value, closer, err := s.db.Get(k.bytes())
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, unreadable(k, err)
+	}
+	payload, err := unseal(k.bytes(), value)
+	if err == nil {
+		take(payload)
+	}
+	if closeErr := closer.Close(); closeErr != nil {
+		return false, unreadable(k, closeErr)
+	}
+	if err != nil {
+		return false, unreadable(k, err)
+	}
+	return true, nil
+}
+
+// loadText is load for payloads whose texts are kept: all of them share the
+// one allocation.
+func (s *Spool) loadText(k key) (text string, ok bool, err error) {
+	ok, err = s.load(k, func(payload []byte) { text = string(payload) })
+	return text, ok, err
+}
+
+// has tells whether a key exists.
+func (s *Spool) has(k key) (bool, error) {
+	_, closer, err := s.db.Get(k.bytes())
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, unreadable(k, err)
+	}
+	if err := closer.Close(); err != nil {
+		return false, unreadable(k, err)
+	}
+	return true, nil
+}
+
+// unreadable makes an error of a failed read. What the disk returns wrongly
+// or, being damaged, not at all is ErrCorrupt; other errors may pass.
+func unreadable(k key, err error) error {
+	if isDamage(err) && !errors.Is(err, ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return fmt.Errorf("spool: read key %q: %w", k.bytes(), err)
+}
+
+// isDamage tells whether an error means that data once written cannot be had
+// back. EIO counts: a sector that cannot be read does not heal.
+func isDamage(err error) bool {
+	return errors.Is(err, ErrCorrupt) || pebble.IsCorruptionError(err) ||
+		errors.Is(err, syscall.EIO) || oserror.IsNotExist(err)
+}
