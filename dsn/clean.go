@@ -160,7 +160,7 @@ func cleanEnvID(id string) string {
 // cleanReply returns the reply that its quotation is read back as.
 func cleanReply(r mail.Reply) mail.Reply {
 	r.By = parsePeer(r.By).String()
-	r.Text = mail.CleanText(r.Text)
+	r.Text = cleanText(r.Text)
 	if r.Code < 200 || r.Code > 599 {
 		r.Code = 0
 	}
@@ -193,5 +193,19 @@ func printable(s string) bool { return oneLine(s) == s }
 
 // oneLine is mail.CleanText for text that may not have line ends either.
 func oneLine(s string) string {
-	return strings.ReplaceAll(mail.CleanText(s), "\n", "?")
+	return strings.ReplaceAll(cleanText(s), "\n", "?")
+}
+
+// cleanText is mail.CleanText, which copies, only where there is something to
+// do: nearly every text has been through it.
+func cleanText(s string) string {
+	if len(s) > mail.ReplyTextMax {
+		return mail.CleanText(s)
+	}
+	for i := 0; i < len(s); i++ {
+		if (s[i] < ' ' || s[i] >= 0x7f) && s[i] != '\n' {
+			return mail.CleanText(s)
+		}
+	}
+	return s
 }

@@ -1,7 +1,6 @@
 package dsn
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -24,8 +23,18 @@ func FormatDate(i mail.Instant) string {
 	s -= day * secondsPerDay
 	year, month, date := civil(day)
 	w := ((day % 7) + 7) % 7
-	return fmt.Sprintf("%s, %d %s %04d %02d:%02d:%02d +0000",
-		dayNames[3*w:3*w+3], date, monthNames[3*month-3:3*month], year, s/3600, s/60%60, s%60)
+	b := make([]byte, 0, len("Thu, 31 Dec 1970 00:00:00 +0000"))
+	b = append(append(b, dayNames[3*w:3*w+3]...), ", "...)
+	b = append(strconv.AppendInt(b, date, 10), ' ')
+	b = append(append(b, monthNames[3*month-3:3*month]...), ' ')
+	b = append(strconv.AppendInt(b, year, 10), ' ') // 1677 to 2262: an Instant has no others
+	b = append(twoDigits(b, s/3600), ':')
+	b = append(twoDigits(b, s/60%60), ':')
+	return string(append(twoDigits(b, s%60), " +0000"...))
+}
+
+func twoDigits(b []byte, n int64) []byte {
+	return append(b, byte('0'+n/10), byte('0'+n%10))
 }
 
 // parseDate reads a header field's date, without the day's name and the

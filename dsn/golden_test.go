@@ -92,6 +92,7 @@ func goldens(t *testing.T) []golden {
 	envid.EnvID = DecodeEnvID("QQ+2B314159")
 
 	expired := outcome("bob@example.net", mail.ReportFailed, greylisted)
+	expired.Outcome.Reply.Code = 550
 	expired.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
 
 	many := reportOn()

@@ -19,18 +19,18 @@ func replyLines(r mail.Reply) []replyLine {
 	if r.Code == 0 {
 		return []replyLine{{"", r.Text}}
 	}
-	texts := strings.Split(r.Text, "\n")
-	lines := make([]replyLine, len(texts))
+	lines := make([]replyLine, 0, 1+strings.Count(r.Text, "\n"))
 	code, status := strconv.Itoa(int(r.Code)), r.Status.String()
 	if status != "" {
 		status += " "
 	}
-	for i, text := range texts {
-		separator := "-"
-		if i == len(texts)-1 {
-			separator = " "
+	for rest, more := r.Text, true; more; {
+		var text string
+		separator := " "
+		if text, rest, more = strings.Cut(rest, "\n"); more {
+			separator = "-"
 		}
-		lines[i] = replyLine{code + separator + status, text}
+		lines = append(lines, replyLine{code + separator + status, text})
 	}
 	return lines
 }

@@ -38,8 +38,9 @@ type Recipient struct {
 //
 // The verdict's class is that of the report's kind whatever the reply's was:
 // mail that expires fails although the last reply was a temporary one
-// (RFC 3464 2.3.4). A status of another class than the reply's code is our
-// verdict and not the remote host's words, so it is left out of the quotation.
+// (RFC 3464 2.3.4). What is a verdict of ours is not quoted as the remote
+// host's words: a status of another class than the code, and the code of mail
+// that expired, of whose last reply the spool keeps the text alone.
 func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 	out := ro.Outcome
 	r := Recipient{
@@ -50,7 +51,11 @@ func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 		Reply:       out.Reply,
 		LastAttempt: out.At,
 	}
-	if r.Reply.Status.Class != r.Reply.Code/100 {
+	expired := out.Result == mail.Failed && out.Reply.Status == mail.Status{Class: 5, Subject: 4, Detail: 7}
+	switch {
+	case expired && r.Reply.By != "" && r.Reply.Permanent():
+		r.Reply.Code, r.Reply.Status = 0, mail.Status{}
+	case r.Reply.Status.Class != r.Reply.Code/100:
 		r.Reply.Status = mail.Status{}
 	}
 	if r.Kind == mail.ReportDelayed {

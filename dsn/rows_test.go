@@ -197,6 +197,12 @@ func TestD12Expiry(t *testing.T) {
 	ro := outcome("bob@example.net", mail.ReportFailed, greylisted)
 	ro.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 450 <bob@example.net>")
+
+	ro.Outcome.Reply.Code = 550 // the spool keeps the text alone
+	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; <bob@example.net>")
+
+	ro.Outcome.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}
+	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Diagnostic-Code: x-posthaste; 550 5.4.7 delivery time expired\r\n")
 }
 
 // Every report's status has the class of its action, whatever the last reply
