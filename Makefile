@@ -1,0 +1,86 @@
+# Everything that a contributor runs, one target each. `make` lists them; the
+# reasons are in CONTRIBUTING.md, and .ci/run is what must pass.
+
+GO    ?= go
+T     ?= 20s
+# The pure half: what decides and what is spoken. It has to give the same
+# results on every architecture.
+PURE  := ./internal/... ./mail/... ./qmgr/... ./route/... ./smtp/... ./dsn/... ./trace/...
+
+# A word is a target's help if it stands behind two hashes on the target's line.
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the program, ./posthaste
+	$(GO) build -o posthaste ./cmd/posthaste
+
+.PHONY: check
+check: format vet lint test ## what must pass before a commit: format, vet, lint, test
+
+.PHONY: format
+format: ## complain about files that gofmt would change
+	@files=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$files" ]; then echo "run gofmt -w on:"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## staticcheck, in the version that go.mod pins
+	$(GO) tool staticcheck ./...
+
+.PHONY: test
+test: ## all tests that need nothing but Go (the architecture is one of them)
+	$(GO) test ./...
+
+.PHONY: golden
+golden: ## record all answers of test scripts anew; read the difference
+	UPDATE=1 $(GO) test ./... ; git diff --stat -- '*testdata*'
+
+.PHONY: race
+race: ## all tests twice, shuffled, with the race detector
+	$(GO) test -race -shuffle=on -count=2 ./...
+
+.PHONY: 386
+386: ## the pure half's tests where an int has 32 bits
+	GOARCH=386 CGO_ENABLED=0 $(GO) test $(PURE)
+
+# arm64 fuses floating-point products into sums, which amd64 does not.
+.PHONY: arm64
+arm64: ## the pure half's tests on arm64, or only vet where that cannot run
+	@if [ "$$($(GO) env GOHOSTARCH)" = arm64 ]; then \
+	  $(GO) test $(PURE); \
+	elif command -v qemu-aarch64 >/dev/null; then \
+	  GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64 $(PURE); \
+	else \
+	  echo "no arm64 here: vet only"; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...; \
+	fi
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for T=20s each
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$dir"/*_test.go); do \
+	    echo "== $$dir $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(T) "$$dir" || exit 1; \
+	  done; \
+	done
+
+.PHONY: bench
+bench: ## the benchmarks of all packages
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# These need the whole program, and some of them other programs. Each is a
+# script, test/NAME/run, whose first lines say what it does and needs.
+.PHONY: crash interop backlog demo
+crash: ## kill -9 the program at random moments and count every message
+	test/crash/run
+interop: ## exchange mail with the other mail servers installed here
+	test/interop/run
+backlog: ## memory and restart time with a million deferred messages
+	test/backlog/run
+demo: ## start the program against a good, a slow and a limited receiver
+	test/demo/run
