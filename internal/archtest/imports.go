@@ -52,7 +52,7 @@ func (t *Tree) forbidden(own *rule, path string) string {
 		return ""
 	}
 	if rel, ours := t.ours(path); ours {
-		if own.ours[rel] {
+		if own.ours[rel] || (patterns{own.path}).match(rel) {
 			return ""
 		}
 		return fmt.Sprintf("%s must not import %s: move what is shared to a package below both, "+

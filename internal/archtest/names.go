@@ -109,7 +109,7 @@ func undocumented(f *file, d ast.Decl) (out []Complaint) {
 	}
 	switch d := d.(type) {
 	case *ast.FuncDecl:
-		if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+		if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) && !ofErrors(d) {
 			complain(d.Name)
 		}
 	case *ast.GenDecl:
@@ -129,6 +129,12 @@ func undocumented(f *file, d ast.Decl) (out []Complaint) {
 		}
 	}
 	return out
+}
+
+// ofErrors tells whether a method is one that package errors looks for; these
+// mean the same on every type.
+func ofErrors(d *ast.FuncDecl) bool {
+	return d.Recv != nil && slices.Contains([]string{"Error", "Unwrap", "Is", "As"}, d.Name.Name)
 }
 
 func exportedReceiver(d *ast.FuncDecl) bool {

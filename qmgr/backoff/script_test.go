@@ -110,7 +110,7 @@ func spread(tb testing.TB, out *strings.Builder, cfg *Config, l *golden.Line) {
 	low, high := slices.Min(waits), slices.Max(waits)
 	var counts [parts]int
 	for _, w := range waits {
-		counts[min(parts-1, int(w-low)*parts/max(1, int(high-low)))]++
+		counts[min(parts-1, int64(w-low)*parts/max(1, int64(high-low)))]++
 	}
 	fmt.Fprintf(out, "age %v waits %v to %v, fifths", age, low.Round(time.Second), high.Round(time.Second))
 	for _, c := range counts {
