@@ -9,7 +9,7 @@ import (
 
 // answer gives the reply that was just read to the command it belongs to.
 func (s *Session) answer() {
-	if s.slots.len() == 0 {
+	if !s.slots.answerable() {
 		s.unsolicited()
 		return
 	}
@@ -235,6 +235,8 @@ func (s *Session) onData(t *Transaction) {
 		s.content = t
 		s.stuffer.Reset()
 		s.expect(slot{kind: slotFinal, tx: t}, 0)
+		s.slots.hand() // its reply may come early, and then it counts
+		s.slots.written()
 	case t.accepted > 0:
 		reply := s.reply()
 		if s.lostStep(reply) {

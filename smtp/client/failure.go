@@ -110,7 +110,8 @@ func (s *Session) fail(f Failure) {
 	s.content, s.sending = nil, nil
 	clear(s.active)
 	s.active = s.active[:0]
-	s.out, s.cmd, s.cut = s.out[:0], s.cmd[:0], 0
+	clear(s.out)
+	s.out, s.handed, s.cmd, s.cut = s.out[:0], 0, s.cmd[:0], 0
 }
 
 // abandon gives a verdict to every recipient that has none.

@@ -69,9 +69,10 @@ type Session struct {
 	content *Transaction   // the one whose content is being written
 	done    []*Transaction // finished, not yet taken
 
-	out [][]byte // to be written
-	cmd []byte   // commands; its part from cut on is not in out yet
-	cut int
+	out    [][]byte // to be written; the first handed of them were returned by Out
+	handed int
+	cmd    []byte // commands; its part from cut on is not in out yet
+	cut    int
 
 	opened  bool // an accepted MAIL was not followed by the end of its transaction
 	mails   int  // MAIL commands written
@@ -91,6 +92,8 @@ type Tally struct {
 func New(cfg Config) *Session {
 	s := &Session{cfg: cfg}
 	s.slots.push(slot{kind: slotGreeting})
+	s.slots.hand()
+	s.slots.written()
 	return s
 }
 
@@ -115,17 +118,23 @@ func (s *Session) Feed(data []byte) {
 // valid until Written is called. They may be parts of supplied content.
 func (s *Session) Out(bufs [][]byte) [][]byte {
 	s.seal()
+	s.handed = len(s.out)
+	s.slots.hand()
 	return append(bufs, s.out...)
 }
 
 // Written tells that all that the last Out returned was handed to the
 // connection. If it was not, and never will be, call End instead.
 func (s *Session) Written() {
-	clear(s.out)
-	s.out = s.out[:0]
-	s.cmd, s.cut = s.cmd[:0], 0
+	n := copy(s.out, s.out[s.handed:])
+	clear(s.out[n:])
+	s.out, s.handed = s.out[:n], 0
+	if n == 0 && s.cut == len(s.cmd) {
+		s.cmd, s.cut = s.cmd[:0], 0
+	}
+	s.slots.written()
 	s.serial++
-	if t := s.content; t != nil && t.state == txLast {
+	if t := s.content; t != nil && t.state == txLast && n == 0 {
 		t.state = txFinal
 		s.content = nil
 	}

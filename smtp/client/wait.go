@@ -74,6 +74,12 @@ type slots struct {
 	list []slot
 	head int
 	size int // octets of the commands that are unanswered
+
+	// A reply cannot come before its command was written. The last unsent slots
+	// of the list are of commands that were not; when Out has returned them and
+	// Written is called, only those that came after Out remain.
+	unsent int
+	later  int // pushed since Out was called
 }
 
 func (q *slots) len() int { return len(q.list) - q.head }
@@ -81,7 +87,16 @@ func (q *slots) len() int { return len(q.list) - q.head }
 func (q *slots) push(s slot) {
 	q.list = append(q.list, s)
 	q.size += int(s.size)
+	q.unsent++
+	q.later++
 }
+
+// hand tells that all commands were returned by Out, written that they went out.
+func (q *slots) hand()    { q.later = 0 }
+func (q *slots) written() { q.unsent = q.later }
+
+// answerable tells whether there is a command whose reply may come.
+func (q *slots) answerable() bool { return q.len() > q.unsent }
 
 func (q *slots) first() *slot { return &q.list[q.head] }
 

@@ -1,0 +1,196 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// The scripts in testdata are dialogues. Their commands:
+//
+//	session level=lockstep|group self=NAME    a new connection
+//	server say="250-one|250 two"              lines from the server; raw= is sent as it is
+//	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters
+//	content text="…" [more]                   a piece of content, the last one unless more
+//	close, timeout, abandon                   the end of the connection
+//	quit                                      say goodbye
+//
+// "stuck" before content keeps the session from hearing that it was written.
+//
+// The answer has the octets that the client writes, what it wants, what became
+// of recipients, and what it waits for at the end of the block.
+
+// A dialogue runs one script.
+type dialogue struct {
+	s      *Session
+	octets bool // feed the server's words octet by octet
+	stuck  bool // the connection does not take what is written
+	out    strings.Builder
+}
+
+func TestScripts(t *testing.T) {
+	golden.RunAll(t, "testdata/*.txt", func() golden.Handler { return (&dialogue{}).handle })
+}
+
+// Where the server's words are cut must not matter: all scripts once more,
+// octet by octet.
+func TestScriptsOctetByOctet(t *testing.T) {
+	golden.RunAll(t, "testdata/*.txt", func() golden.Handler { return (&dialogue{octets: true}).handle })
+}
+
+func (d *dialogue) handle(tb testing.TB, b *golden.Block) string {
+	tb.Helper()
+	d.out.Reset()
+	for _, l := range b.Lines {
+		d.command(tb, l)
+		d.observe()
+	}
+	if !d.s.Over() {
+		fmt.Fprintf(&d.out, "wait %v\n", d.s.Wait().Kind)
+	}
+	return d.out.String()
+}
+
+func (d *dialogue) command(tb testing.TB, l *golden.Line) {
+	switch l.Name {
+	case "session":
+		cfg := Config{Hello: "me.example", Peer: "mx[192.0.2.1]", Self: l.Str("self", ""), Level: Group}
+		if l.Str("level", "group") == "lockstep" {
+			cfg.Level = LockStep
+		}
+		d.s, d.stuck = New(cfg), false
+	case "server":
+		text := strings.ReplaceAll(l.Str("say", ""), "|", "\r\n") + "\r\n"
+		d.feed(l.Str("raw", text))
+	case "start":
+		t := transaction(tb, l)
+		if !d.s.Idle() {
+			d.out.WriteString("not idle\n")
+			return
+		}
+		d.s.Start(t)
+	case "content":
+		d.stuck = has(l, "stuck")
+		if d.s.Wanting() == nil {
+			d.out.WriteString("no content wanted\n")
+			return
+		}
+		d.s.Supply([]byte(l.Str("text", "")), !has(l, "more"))
+	case "close":
+		d.s.End(LossClosed)
+	case "timeout":
+		d.s.End(LossTimeout)
+	case "abandon":
+		d.s.End(LossAbandoned)
+	case "quit":
+		d.s.Quit()
+	default:
+		tb.Fatalf("%s: unknown command %s", l.Pos, l.Name)
+	}
+}
+
+func (d *dialogue) feed(text string) {
+	if !d.octets {
+		d.s.Feed([]byte(text))
+		return
+	}
+	for i := range len(text) {
+		d.s.Feed([]byte{text[i]})
+	}
+}
+
+// observe does a host's part after each command, and notes what happens.
+func (d *dialogue) observe() {
+	if d.stuck {
+		return
+	}
+	for {
+		out := d.s.Out(nil)
+		if len(out) == 0 {
+			break
+		}
+		var text string
+		for _, piece := range out {
+			text += string(piece)
+		}
+		for line := range strings.Lines(text) {
+			fmt.Fprintf(&d.out, "> %s\n", showEnd(line))
+		}
+		d.s.Written()
+	}
+	if d.s.Wanting() != nil {
+		d.out.WriteString("wants content\n")
+	}
+	for t := d.s.Next(); t != nil; t = d.s.Next() {
+		for i, r := range t.Results {
+			fmt.Fprintf(&d.out, "%s %v: %v\n", t.Recipients[i].Address, r.Verdict, show(r.Reply))
+		}
+	}
+	if d.s.Over() {
+		f := d.s.Failure()
+		down := ""
+		if f.Down {
+			down = ", step down"
+		}
+		fmt.Fprintf(&d.out, "over: %v while waiting for %v%s: %v\n", f.Kind, f.Stage, down, show(f.Reply))
+	}
+}
+
+// showEnd makes a line end other than CRLF visible.
+func showEnd(line string) string {
+	if text, ok := strings.CutSuffix(line, "\r\n"); ok {
+		return text
+	}
+	return fmt.Sprintf("%q", line)
+}
+
+func show(r mail.Reply) string {
+	by := ""
+	if r.By == "" && !r.IsZero() {
+		by = " (ours)"
+	}
+	return r.String() + by
+}
+
+func transaction(tb testing.TB, l *golden.Line) *Transaction {
+	t := &Transaction{Envelope: mail.Envelope{
+		Sender:   mail.Address(l.Str("from", "a@example.org")),
+		EnvID:    l.Str("envid", ""),
+		Size:     int64(l.Int(tb, "size", 100)),
+		SMTPUTF8: has(l, "utf8"),
+	}}
+	if has(l, "8bit") {
+		t.Envelope.Body = mail.Body8BitMIME
+	}
+	switch l.Str("ret", "") {
+	case "hdrs":
+		t.Envelope.Ret = mail.RetHeaders
+	case "full":
+		t.Envelope.Ret = mail.RetFull
+	}
+	var notify mail.Notify
+	switch l.Str("notify", "") {
+	case "success":
+		notify = mail.NotifySuccess
+	case "never":
+		notify = mail.NotifyNever
+	}
+	for i, to := range strings.Split(l.Str("to", "b@example.net"), ",") {
+		t.Recipients = append(t.Recipients, mail.Recipient{
+			Index: uint32(i), Address: mail.Address(to), Notify: notify, ORcpt: l.Str("orcpt", ""),
+		})
+	}
+	return t
+}
+
+func has(l *golden.Line, word string) bool {
+	for _, w := range l.Words {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}

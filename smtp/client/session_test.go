@@ -1,0 +1,230 @@
+package client
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// take writes all that the session has to write and returns it.
+func take(s *Session) string {
+	var b strings.Builder
+	for _, piece := range s.Out(nil) {
+		b.Write(piece)
+	}
+	s.Written()
+	return b.String()
+}
+
+// ready returns a session that has been greeted.
+func ready(tb testing.TB, level Level, keywords ...string) *Session {
+	tb.Helper()
+	s := New(Config{Hello: "me.example", Peer: "mx[192.0.2.1]", Level: level})
+	s.Feed([]byte("220 mx\r\n"))
+	take(s)
+	s.Feed([]byte("250-mx\r\n" + strings.Join(append(keywords, "250 OK\r\n"), "\r\n")))
+	if !s.Idle() {
+		tb.Fatalf("session is not idle: %+v", s.Failure())
+	}
+	return s
+}
+
+func recipients(n int) []mail.Recipient {
+	list := make([]mail.Recipient, n)
+	for i := range list {
+		list[i] = mail.Recipient{Index: uint32(i), Address: mail.Address(fmt.Sprintf("user%d@example.net", i))}
+	}
+	return list
+}
+
+// B-121: replies that do not end cost neither memory nor the session's mind:
+// a reply of too many lines, a line of 1 GiB, a million keywords.
+func TestB121EndlessReplies(t *testing.T) {
+	for name, flood := range map[string]string{
+		"lines":    "250-x\r\n",
+		"line":     strings.Repeat("x", 4096),
+		"keywords": "250-SIZE 1\r\n",
+	} {
+		s := New(Config{Hello: "me.example", Level: Group})
+		s.Feed([]byte("220 mx\r\n"))
+		take(s)
+		s.Feed([]byte("250-"))
+		fed := 0
+		for ; !s.Over() && fed < 1<<30; fed += len(flood) {
+			s.Feed([]byte(flood))
+		}
+		if s.Failure().Kind != FailProtocol || fed > 4*smtp.ReplyMax {
+			t.Errorf("%s: %v after %d octets", name, s.Failure().Kind, fed)
+		}
+	}
+}
+
+// With a thousand recipients the group is larger than what may be unanswered
+// (RFC 2920 3.1), so it goes out in portions, each of them as replies come in,
+// and memory does not grow with the number of recipients.
+func TestGroupKeepsToTheWindow(t *testing.T) {
+	s := ready(t, Group, "250-PIPELINING")
+	tx := &Transaction{Recipients: recipients(1000)}
+	s.Start(tx)
+	rcpts, unanswered := 0, 0
+	longest := len("RCPT TO:<user999@example.net>\r\n")
+	for round := 0; ; round++ {
+		out := take(s)
+		unanswered += len(out)
+		if unanswered > GroupMax+longest {
+			t.Fatalf("%d octets of commands unanswered", unanswered)
+		}
+		if strings.HasSuffix(out, "DATA\r\n") {
+			break
+		}
+		if out == "" || round > 1000 {
+			t.Fatalf("stuck after %d recipients", rcpts)
+		}
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "RCPT") {
+				rcpts++
+			}
+			s.Feed([]byte("250 ok\r\n"))
+		}
+		unanswered = 0
+	}
+	if cap(s.cmd) > 4*GroupMax || cap(s.slots.list) > GroupMax {
+		t.Errorf("keeps %d octets and %d slots", cap(s.cmd), cap(s.slots.list))
+	}
+}
+
+// The session asks for content only when it can be written, so that a host
+// never has more than one piece in memory.
+func TestContentIsAskedForPieceByPiece(t *testing.T) {
+	s := ready(t, Group, "250-PIPELINING")
+	tx := &Transaction{Recipients: recipients(1)}
+	s.Start(tx)
+	take(s)
+	s.Feed([]byte("250 ok\r\n250 ok\r\n354 go\r\n"))
+	piece := []byte("a line\r\n")
+	for range 3 {
+		if s.Wanting() != tx {
+			t.Fatal("content is not wanted")
+		}
+		s.Supply(piece, false)
+		if s.Wanting() != nil {
+			t.Fatal("more content is wanted before the last piece was written")
+		}
+		if out := s.Out(nil); len(out) != 1 || &out[0][0] != &piece[0] {
+			t.Fatal("the piece was copied")
+		}
+		s.Written()
+	}
+	s.Supply(nil, true)
+	if out := take(s); out != ".\r\n" {
+		t.Errorf("the end is %q", out)
+	}
+	s.Feed([]byte("250 done\r\n"))
+	if s.Next() != tx || tx.Results[0].Verdict != Delivered {
+		t.Errorf("result %+v", tx.Results)
+	}
+}
+
+// B-129: octets that trickle in do not start the wait anew; a whole reply does.
+func TestB129WaitIsForTheWholeReply(t *testing.T) {
+	s := ready(t, Group, "250-PIPELINING")
+	s.Start(&Transaction{Recipients: recipients(1)})
+	take(s)
+	first := s.Wait()
+	for _, c := range []byte("250-slow\r\n250") {
+		s.Feed([]byte{c})
+		if s.Wait() != first {
+			t.Fatal("an octet started the wait anew")
+		}
+	}
+	s.Feed([]byte(" ok\r\n"))
+	if w := s.Wait(); w == first || w.Kind != WaitRcpt {
+		t.Errorf("after the reply: %+v", w)
+	}
+}
+
+// A reply that has come before its command was written belongs to nothing; one
+// that comes after it was written, but before the session took notice of what
+// else is to be written, is in order.
+func TestReplyBeforeItsCommand(t *testing.T) {
+	s := ready(t, Group, "250-PIPELINING")
+	s.Start(&Transaction{Recipients: recipients(1)})
+	s.Feed([]byte("250 ok\r\n"))
+	if s.Failure().Kind != FailProtocol {
+		t.Errorf("early reply: %v", s.Failure().Kind)
+	}
+
+	s = ready(t, LockStep)
+	s.Start(&Transaction{Recipients: recipients(1)})
+	s.Out(nil)
+	s.Written()
+	s.Feed([]byte("250 ok\r\n")) // RCPT is to be written now
+	if out := take(s); !strings.HasPrefix(out, "RCPT") {
+		t.Errorf("wrote %q", out)
+	}
+}
+
+// Every state has a name, or a log line would panic.
+func TestNames(t *testing.T) {
+	for k := FailNone; k <= FailQuit; k++ {
+		_ = k.String()
+	}
+	for k := WaitNothing; k <= WaitQuit; k++ {
+		_ = k.String()
+	}
+	for v := Pending; v <= Doubtful; v++ {
+		_ = v.String()
+	}
+	for k := slotGreeting; k <= slotQuit; k++ {
+		if k.wait() == WaitNothing {
+			t.Errorf("slot %d waits for nothing", k)
+		}
+	}
+}
+
+// What a host does wrong is found at once.
+func TestMisuse(t *testing.T) {
+	panics := func(name string, f func()) {
+		defer func() {
+			if recover() == nil {
+				t.Errorf("%s: no panic", name)
+			}
+		}()
+		f()
+	}
+	panics("start before the greeting", func() { New(Config{}).Start(&Transaction{}) })
+	panics("content out of turn", func() { New(Config{}).Supply(nil, true) })
+}
+
+// A session sends one message after another without allocating more than the
+// text of the final reply needs.
+func BenchmarkSession(b *testing.B) {
+	content := []byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 57))
+	s := ready(b, Group, "250-PIPELINING", "250-SIZE", "250-8BITMIME")
+	tx := &Transaction{Recipients: recipients(1)}
+	tx.Envelope.Sender = "sender@example.org"
+	group := []byte("250 2.1.0 Ok\r\n250 2.1.5 Ok\r\n354 End data with <CR><LF>.<CR><LF>\r\n")
+	final := []byte("250 2.0.0 Ok: queued as 4bCdEfGhIj\r\n")
+	var out [][]byte
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Start(tx)
+		out = s.Out(out[:0])
+		s.Written()
+		s.Feed(group)
+		s.Supply(content, true)
+		out = s.Out(out[:0])
+		s.Written()
+		s.Feed(final)
+		if s.Next() != tx || tx.Results[0].Verdict != Delivered {
+			b.Fatal(tx.Results)
+		}
+	}
+	if slices.ContainsFunc(out, func(p []byte) bool { return len(p) == 0 }) {
+		b.Fatal("an empty piece")
+	}
+}
