@@ -1,11 +1,11 @@
 # Everything that a contributor runs, one target each. `make` lists them; the
 # reasons are in CONTRIBUTING.md, and .ci/run is what must pass.
 
-GO    ?= go
-T     ?= 20s
+GO   ?= go
+T    ?= 20s
 # The pure half: what decides and what is spoken. It has to give the same
 # results on every architecture.
-PURE  := ./internal/... ./mail/... ./qmgr/... ./route/... ./smtp/... ./dsn/... ./trace/...
+PURE  = $(shell $(GO) list ./... | grep -E '/(internal|mail|qmgr|route|smtp|dsn|trace)(/|$$)')
 
 # A word is a target's help if it stands behind two hashes on the target's line.
 .DEFAULT_GOAL := help
