@@ -72,6 +72,10 @@ type Change struct{ Change mail.Change }
 // are owed. Answered by Reported.
 type Report struct{ ID mail.QueueID }
 
+// Selected names the transport that SelectTransport asked for; "" if there is
+// none. It has no answer.
+type Selected struct{ Transport string }
+
 // Note is a fact for log, metrics and trace. It has no answer.
 type Note struct {
 	Kind      NoteKind
@@ -103,11 +107,12 @@ func (k NoteKind) String() string {
 	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate"}[k]
 }
 
-func (Fetch) action()   {}
-func (Open) action()    {}
-func (Read) action()    {}
-func (Route) action()   {}
-func (Deliver) action() {}
-func (Change) action()  {}
-func (Report) action()  {}
-func (Note) action()    {}
+func (Fetch) action()    {}
+func (Open) action()     {}
+func (Read) action()     {}
+func (Route) action()    {}
+func (Deliver) action()  {}
+func (Change) action()   {}
+func (Report) action()   {}
+func (Note) action()     {}
+func (Selected) action() {}

@@ -225,7 +225,7 @@ func (q *Qmgr) rescueFuture(due mail.Instant) {
 func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	assert.That(q.messages[id] == nil, "message %v is in core already", id)
 	q.seq++
-	m := &message{id: id, from: from, seq: q.seq, queued: q.now}
+	m := &message{id: id, from: from, seq: q.seq, queued: q.now, own: q.cfg.RecipientMinimum, limit: q.cfg.RecipientMinimum}
 	q.messages[id] = m
 	return m
 }
@@ -268,6 +268,10 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
 	m.env, m.place, m.stage = e, place, stageRunning
 	m.queued, m.debts = q.now, place.Owes
+	if n := q.firstRead(); len(batch.Recipients) > n {
+		batch.Next, batch.More = batch.Recipients[n].Index, true
+		batch.Recipients = batch.Recipients[:n]
+	}
 	q.takeBatch(m, batch)
 	q.advance(m)
 }
@@ -278,9 +282,7 @@ func (q *Qmgr) forget(m *message) {
 	q.recipients -= len(m.unrouted)
 	delete(q.messages, m.id)
 	for _, j := range m.jobs {
-		if j.listed {
-			j.retire()
-		}
+		j.free()
 	}
 	if m.again != orderNone {
 		q.orderOne(m.id, m.again, m.reason)

@@ -9,25 +9,31 @@ import (
 // Tests and simulations call it after every Step; it takes linear time.
 func (q *Qmgr) Check() {
 	inCore := 0
+	slots := make(map[*transport]int)
 	for _, m := range q.messages { //archtest:anyorder a sum and assertions
-		q.checkMessage(m)
+		q.checkMessage(m, slots)
 		inCore += m.inCore
 	}
 	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
 	q.ring.Check()
 	q.timers.Check()
-	busy := 0
+	busy, queues := 0, 0
 	for t := range q.ring.All() {
 		t.check()
+		assert.That(t.pool.unused+slots[t] == t.cfg.RecipientPool, "%s: %d slots unused and %d held of %d", t.name, t.pool.unused, slots[t], t.cfg.RecipientPool)
+		queues += len(t.queues)
 		busy += t.busy
 	}
+	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
 	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
 }
 
-func (q *Qmgr) checkMessage(m *message) {
-	entries, recipients := 0, len(m.unrouted)
+func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
+	entries, recipients, limit := 0, len(m.unrouted), m.own
 	for _, j := range m.jobs {
 		waiting := 0
+		limit += j.slots.limit
+		slots[j.transport] += j.slots.limit
 		j.peers.Check()
 		for p := range j.peers.All() {
 			assert.That(p.entries > 0, "peer of %v without entries", m.id)
@@ -42,6 +48,7 @@ func (q *Qmgr) checkMessage(m *message) {
 		assert.That(waiting == j.waiting(), "job of %v: %d entries wait, counted %d", m.id, waiting, j.waiting())
 		assert.That(j.listed || waiting == 0, "job of %v has entries and is not listed", m.id)
 	}
+	assert.That(limit == m.limit, "message %v may have %d recipients in core, counted %d", m.id, m.limit, limit)
 	assert.That(entries == m.entries, "message %v has %d entries, counted %d", m.id, entries, m.entries)
 	for _, e := range q.busy { //archtest:anyorder a sum
 		if e.message == m {
@@ -71,6 +78,9 @@ func (t *transport) check() {
 	assert.That(busy == t.busy, "%s: %d busy, counted %d", t.name, busy, t.busy)
 	for j := range t.jobs.All() {
 		assert.That(j.listed && j.transport == t, "%s lists a job that is not its own", t.name)
+		j.stack.children.Check()
+		assert.That(j.stack.parent == nil || j.stack.parent.listed, "%s: a job's parent is not listed", t.name)
+		assert.That(j.stack.level > 0 || j.stack.parent == nil, "%s: a job of level 0 has a parent", t.name)
 	}
 	if t.startable > 0 {
 		assert.That(t.current != nil, "%s: %d entries could start, but no job is current", t.name, t.startable)

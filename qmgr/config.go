@@ -34,10 +34,11 @@ type Config struct {
 	// there whatever the others have (qmgr_message_recipient_minimum);
 	// default 10, at least 1.
 	RecipientMinimum int
-	// RefillLimit is how many recipients of a message must fit before more of
-	// them are read while it still has some in core
-	// (default_recipient_refill_limit); default 100, at least 1.
-	RefillLimit int
+	// WaitForReads makes the selection of an entry wait when it has asked for
+	// recipients of a job, as Postfix does, which reads them then and there. It
+	// is for comparing decisions; otherwise selection goes on with what there
+	// is.
+	WaitForReads bool
 
 	// Backoff says when a message is tried again, warned about, given up.
 	Backoff backoff.Config
@@ -80,6 +81,43 @@ type TransportConfig struct {
 	// transaction (default_destination_recipient_limit); default 50;
 	// -1 means no limit.
 	RecipientLimit int
+	// SlotCost is k: for every k entries that are selected of a message, others
+	// may overtake it by one (default_delivery_slot_cost); default 5. Lower it
+	// to let small mail overtake more, at the price of slowing large mail by up
+	// to 1/(k-1). 1 or a negative value means no preemption.
+	SlotCost int
+	// SlotLoan is how many slots a message is lent that it has not earned yet
+	// (default_delivery_slot_loan); default 3, negative for none. They are
+	// charged all the same.
+	SlotLoan int
+	// SlotDiscount is how many percent of the slots that a message needs it is
+	// lent (default_delivery_slot_discount); default 50, negative for none, at
+	// most 100.
+	SlotDiscount int
+	// MinimumSlots is how many slots a message must be able to earn in all to be
+	// overtaken (default_minimum_delivery_slots); default 3, negative for none.
+	MinimumSlots int
+	// RecipientPool is how many recipients of messages that are not wholly in
+	// core the transport may have there (default_recipient_limit); default
+	// 20000.
+	RecipientPool int
+	// ExtraRecipients is the pool for messages that preempt another before they
+	// are wholly in core (default_extra_recipient_limit); default 1000, negative
+	// for none.
+	ExtraRecipients int
+	// RefillLimit is how many recipients of a message must fit before more of
+	// them are read while it still has some in core
+	// (default_recipient_refill_limit); default 100.
+	RefillLimit int
+	// RefillDelay is after which time fewer are read
+	// (default_recipient_refill_delay); default 5 s.
+	RefillDelay time.Duration
+	// Agents says who decides that a delivery may start.
+	Agents Agents
+	// PerRecipientQueues makes every recipient a destination of its own if
+	// RecipientLimit is 1, as Postfix does: windows, rates and death are then
+	// per recipient.
+	PerRecipientQueues bool
 	// Window is how the concurrency of one destination adapts.
 	Window window.Config
 	// RateDelay is the pause after each delivery to the same destination
@@ -88,12 +126,27 @@ type TransportConfig struct {
 	RateDelay time.Duration
 }
 
+// Agents says who decides that a delivery may start on a transport.
+type Agents uint8
+
+const (
+	AgentsOwn     Agents = iota // the core, as far as ProcessLimit allows
+	AgentsOffered               // the host, by an AgentReady for each
+)
+
 // Defaults of Config and TransportConfig.
 const (
 	defaultActiveLimit      = 20000
 	defaultRecipientLimit   = 20000
 	defaultRecipientMinimum = 10
+	defaultSlotCost         = 5
+	defaultSlotLoan         = 3
+	defaultSlotDiscount     = 50
+	defaultMinimumSlots     = 3
+	defaultRecipientPool    = 20000
+	defaultExtraRecipients  = 1000
 	defaultRefillLimit      = 100
+	defaultRefillDelay      = 5 * time.Second
 	defaultProcessLimit     = 100
 	defaultEntryLimit       = 50
 	defaultActionsPerStep   = 1000
@@ -105,7 +158,6 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.ActiveLimit, defaultActiveLimit)
 	setDefault(&c.RecipientLimit, defaultRecipientLimit)
 	setDefault(&c.RecipientMinimum, defaultRecipientMinimum)
-	setDefault(&c.RefillLimit, defaultRefillLimit)
 	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
 	c.RecipientLimit = max(c.RecipientLimit, c.ActiveLimit)
 	c.Backoff = c.Backoff.WithDefaults()
@@ -121,6 +173,16 @@ func (c Config) WithDefaults() Config {
 func (t TransportConfig) withDefaults() TransportConfig {
 	setDefault(&t.ProcessLimit, defaultProcessLimit)
 	setDefault(&t.RecipientLimit, defaultEntryLimit)
+	setDefault(&t.SlotCost, defaultSlotCost)
+	setDefault(&t.SlotLoan, defaultSlotLoan)
+	setDefault(&t.SlotDiscount, defaultSlotDiscount)
+	setDefault(&t.MinimumSlots, defaultMinimumSlots)
+	setDefault(&t.RecipientPool, defaultRecipientPool)
+	setDefault(&t.ExtraRecipients, defaultExtraRecipients)
+	setDefault(&t.RefillLimit, defaultRefillLimit)
+	setDefault(&t.RefillDelay, defaultRefillDelay)
+	t.SlotLoan, t.SlotDiscount = max(t.SlotLoan, 0), max(t.SlotDiscount, 0)
+	t.MinimumSlots, t.ExtraRecipients = max(t.MinimumSlots, 0), max(t.ExtraRecipients, 0)
 	t.Window = t.Window.WithDefaults()
 	if t.RateDelay > 0 {
 		t.Window.Limit, t.Window.Initial = 1, 1
@@ -128,7 +190,7 @@ func (t TransportConfig) withDefaults() TransportConfig {
 	return t
 }
 
-func setDefault(field *int, value int) {
+func setDefault[T int | time.Duration](field *T, value T) {
 	if *field == 0 {
 		*field = value
 	}
@@ -146,7 +208,6 @@ func (c Config) Validate() error {
 	atLeastOne("qmgr_message_active_limit", c.ActiveLimit)
 	atLeastOne("qmgr_message_recipient_limit", c.RecipientLimit)
 	atLeastOne("qmgr_message_recipient_minimum", c.RecipientMinimum)
-	atLeastOne("default_recipient_refill_limit", c.RefillLimit)
 	atLeastOne("actions per step", c.ActionsPerStep)
 	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
 	names := make([]string, 0, len(c.Transports))
@@ -167,6 +228,15 @@ func (t TransportConfig) validate(name string) error {
 	}
 	if t.RecipientLimit < -1 {
 		errs = append(errs, fmt.Errorf("transport %s: destination_recipient_limit is %d: want at least 1, or -1 for no limit", name, t.RecipientLimit))
+	}
+	if t.RefillLimit < 1 {
+		errs = append(errs, fmt.Errorf("transport %s: recipient_refill_limit is %d: want at least 1", name, t.RefillLimit))
+	}
+	if t.SlotDiscount > 100 {
+		errs = append(errs, fmt.Errorf("transport %s: delivery_slot_discount is %d: want at most 100 percent", name, t.SlotDiscount))
+	}
+	if t.RecipientPool < 0 {
+		errs = append(errs, fmt.Errorf("transport %s: recipient_limit is %d: want 0 or more", name, t.RecipientPool))
 	}
 	if t.RateDelay < 0 {
 		errs = append(errs, fmt.Errorf("transport %s: destination_rate_delay is %v: want 0 or more", name, t.RateDelay))

@@ -4,6 +4,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // An entry is a batch of recipients of one message that go to one destination
@@ -67,10 +68,14 @@ func (e *entry) finish(q *Qmgr) {
 	}
 	m.inCore -= len(e.recipients)
 	q.recipients -= len(e.recipients)
+	p.job.slots.count -= len(e.recipients)
+	p.job.releaseSlots()
 	if wasBusy {
 		q.restAfterDelivery(dest)
 	}
-	dest.unblock()
+	if dest.window.State() != window.Suspended {
+		dest.unblock()
+	}
 	p.entries--
 	if p.entries == 0 {
 		p.job.dropPeer(p)

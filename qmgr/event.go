@@ -102,6 +102,17 @@ type Retry struct{ IDs []mail.QueueID }
 // destinations. Mail that is deferred again meanwhile is not tried twice.
 type RetryAll struct{}
 
+// AgentReady offers an agent of a transport whose agents are AgentsOffered. It
+// is answered by a Deliver, or by nothing if there is nothing to select. While
+// recipients are being read for the selection (Config.WaitForReads), the answer
+// comes after they have.
+type AgentReady struct{ Transport string }
+
+// SelectTransport asks which transport should be given an agent next. Pending
+// holds the offers of agents that are under way, by transport. Answered by
+// Selected.
+type SelectTransport struct{ Pending map[string]int }
+
 // Configure replaces the configuration. What is under way goes on; limits that
 // became smaller are reached by not starting anything new.
 type Configure struct{ Config Config }
@@ -109,20 +120,22 @@ type Configure struct{ Config Config }
 // Halt asks to start nothing new. Answers are still taken and recorded.
 type Halt struct{}
 
-func (Arrived) event()    {}
-func (Found) event()      {}
-func (Opened) event()     {}
-func (Broken) event()     {}
-func (Recipients) event() {}
-func (Routed) event()     {}
-func (Delivered) event()  {}
-func (Changed) event()    {}
-func (Reported) event()   {}
-func (Wake) event()       {}
-func (Hold) event()       {}
-func (Release) event()    {}
-func (Drop) event()       {}
-func (Retry) event()      {}
-func (RetryAll) event()   {}
-func (Configure) event()  {}
-func (Halt) event()       {}
+func (Arrived) event()         {}
+func (Found) event()           {}
+func (Opened) event()          {}
+func (Broken) event()          {}
+func (Recipients) event()      {}
+func (Routed) event()          {}
+func (Delivered) event()       {}
+func (Changed) event()         {}
+func (Reported) event()        {}
+func (Wake) event()            {}
+func (Hold) event()            {}
+func (Release) event()         {}
+func (Drop) event()            {}
+func (Retry) event()           {}
+func (RetryAll) event()        {}
+func (AgentReady) event()      {}
+func (SelectTransport) event() {}
+func (Configure) event()       {}
+func (Halt) event()            {}

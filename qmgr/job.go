@@ -11,7 +11,8 @@ import (
 // A job that has entries to select, or whose message has unread recipients, is
 // listed: it stands on its transport's scheduler list and on the list by time.
 // It is retired from both when nothing is left to select, and listed again if
-// further recipients turn up. It is freed with its message.
+// further recipients turn up; its counters go on where they were. It is freed
+// with its message.
 type job struct {
 	message   *message
 	transport *transport
@@ -20,13 +21,16 @@ type job struct {
 	inTime    ilist.Link[job] // on transport.jobsByTime
 
 	peers  ilist.List[peer] // those with entries left, the next one to serve in front
-	byDest map[*queue]*peer // nil until there are two peers
+	byDest map[*queue]*peer // nil until there are more than a few peers
 	// selected and read count the entries ever selected and ever created; their
 	// difference is the entries that wait.
 	selected, read int
 	// blockerTag equals the transport's while the job is known to be blocked:
 	// none of its peers may be selected.
 	blockerTag uint64
+
+	stack stacking
+	slots recipientSlots
 }
 
 func newJob(m *message, t *transport) *job {
@@ -47,41 +51,76 @@ func (j *job) before(k *job) bool {
 
 // list puts the job on its transport's lists, behind every job whose message
 // was admitted earlier, and makes it current if selection had gone past that
-// place.
+// place. On the scheduler list only jobs without a stack parent show the time;
+// those that have preempted another stand where they were put.
 func (j *job) list() {
 	t := j.transport
 	assert.That(!j.listed, "job of %v is listed twice", j.message.id)
-	passedCurrent := t.current == nil
+	passed := t.current == nil
 	at := t.jobs.Back()
-	for ; at != nil && j.before(at); at = t.jobs.Prev(&at.inOrder) {
-		passedCurrent = passedCurrent || at == t.current
+	for ; at != nil && (at.stack.parent != nil || j.before(at)); at = t.jobs.Prev(&at.inOrder) {
+		passed = passed || at == t.current
 	}
 	if at == nil {
 		t.jobs.PushFront(&j.inOrder, j)
 	} else {
 		t.jobs.InsertAfter(&j.inOrder, j, &at.inOrder)
 	}
-	at = t.jobsByTime.Back()
-	for at != nil && j.before(at) {
-		at = t.jobsByTime.Prev(&at.inTime)
+	j.listed = true
+	if passed {
+		t.current = j
+	}
+	t.pool.enlist(t, j)
+}
+
+// listByTime puts the job on the list by time and tells whether that is before
+// the given job.
+func (j *job) listByTime(other *job) (before bool) {
+	t := j.transport
+	at := t.jobsByTime.Back()
+	for ; at != nil && j.before(at); at = t.jobsByTime.Prev(&at.inTime) {
+		before = before || at == other
 	}
 	if at == nil {
 		t.jobsByTime.PushFront(&j.inTime, j)
 	} else {
 		t.jobsByTime.InsertAfter(&j.inTime, j, &at.inTime)
 	}
-	j.listed = true
-	if passedCurrent {
-		t.current = j
-	}
+	return before
 }
 
-// retire takes the job off the lists.
+// retire takes the job off the lists: off its preemption stack first, then its
+// recipient slots go to those who can use them.
 func (j *job) retire() {
 	t := j.transport
 	assert.That(j.listed, "job of %v is retired twice", j.message.id)
+	if j.stack.level > 0 {
+		j.pop()
+	}
+	t.pool.moveSlots(t, j)
+	j.unlist()
+}
+
+// free ends a job with its message: what it holds goes back.
+func (j *job) free() {
+	if j.stack.level > 0 {
+		j.pop()
+	}
+	j.transport.pool.moveSlots(j.transport, j)
+	assert.That(j.slots.limit == 0, "job of %v ends with %d slots", j.message.id, j.slots.limit)
+	if j.listed {
+		j.unlist()
+	}
+}
+
+func (j *job) unlist() {
+	t := j.transport
+	j.orphanChildren()
 	if t.current == j {
 		t.current = t.jobs.Next(&j.inOrder)
+	}
+	if t.cache.candidate == j || t.cache.current == j {
+		t.cache.reset()
 	}
 	t.jobs.Remove(&j.inOrder)
 	t.jobsByTime.Remove(&j.inTime)

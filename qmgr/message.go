@@ -32,6 +32,10 @@ type message struct {
 
 	unrouted []mail.Recipient // sent with Route, not yet answered
 	next     uint32           // index from which to read on
+	unread   int              // recipients that are left in the spool, at most
+	own      int              // recipients that may be in core whatever the jobs hold
+	limit    int              // recipients that may be in core: own and the jobs' slots
+	refilled mail.Instant     // when recipients were read last
 	more     bool             // unsettled recipients are left in the spool
 	inCore   int              // recipients in unrouted and in entries
 	entries  int              // entries, todo and busy

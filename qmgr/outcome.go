@@ -63,8 +63,11 @@ func (q *Qmgr) die(d *queue, why mail.Reply) {
 func (q *Qmgr) moveToRetry(e *entry, text string) {
 	m := e.message
 	t := q.transport(TransportRetry)
-	moved := newEntry(q.jobFor(m, t).peer(t.queue(text)))
+	j := q.jobFor(m, t)
+	moved := newEntry(j.peer(q.queue(t, text)))
 	moved.recipients, e.recipients = e.recipients, nil
+	e.peer.job.slots.count -= len(moved.recipients)
+	j.slots.count += len(moved.recipients)
 	e.finish(q)
 }
 

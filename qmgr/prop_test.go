@@ -15,13 +15,13 @@ import (
 // chaos is a run in which everything that may happen does happen, in any
 // order.
 type chaos struct {
-	t     *testing.T
-	w     *qmgrtest.World
-	r     prng.Source
-	cfg   qmgr.Config
-	all   []*qmgrtest.Message
-	ids   []mail.QueueID
-	calm  bool
+	t    *testing.T
+	w    *qmgrtest.World
+	r    prng.Source
+	cfg  qmgr.Config
+	all  []*qmgrtest.Message
+	ids  []mail.QueueID
+	calm bool
 	// crashes says that the core may lose its memory. Without crashes it must
 	// not need one to find its mail again.
 	crashes bool
@@ -31,11 +31,12 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
-		RefillLimit: 1 + c.r.IntN(10), ActionsPerStep: 1 + c.r.IntN(10),
-		DoubleBounce: qmgr.DoubleBounce(c.r.IntN(3)),
+		ActionsPerStep: 1 + c.r.IntN(10),
+		DoubleBounce:   qmgr.DoubleBounce(c.r.IntN(3)),
 		Backoff: backoff.Config{MinimalBackoffTime: 10 * time.Second, MaximalBackoffTime: 100 * time.Second,
 			MaximalQueueLifetime: time.Hour, DelayWarningTime: 20 * time.Minute},
-		DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1 + c.r.IntN(6), RecipientLimit: 1 + c.r.IntN(4)},
+		DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1 + c.r.IntN(6), RecipientLimit: 1 + c.r.IntN(4), RefillLimit: 1 + c.r.IntN(10),
+			SlotCost: 1 + c.r.IntN(4), SlotLoan: c.r.IntN(4) - 1, MinimumSlots: c.r.IntN(4) - 1, RecipientPool: 1 + c.r.IntN(50), ExtraRecipients: 1 + c.r.IntN(20)},
 	}
 	c.cfg.DefaultTransport.Window.Initial = 1 + c.r.IntN(3)
 	c.cfg.DefaultTransport.Window.Limit = 4

@@ -22,6 +22,7 @@ type Qmgr struct {
 
 	messages   map[mail.QueueID]*message
 	recipients int // in core, all messages
+	queues     int // destinations, all transports
 	seq        uint64
 
 	transports map[string]*transport
@@ -103,6 +104,10 @@ func (q *Qmgr) handle(ev Event) {
 		q.orderAll(ev.IDs, orderRetry, "")
 	case RetryAll:
 		q.retryAll()
+	case AgentReady:
+		q.agentReady(ev.Transport)
+	case SelectTransport:
+		q.selectTransport(ev.Pending)
 	case Configure:
 		q.configure(ev.Config)
 	case Halt:
@@ -142,46 +147,6 @@ func (q *Qmgr) mayStart() bool {
 	return true
 }
 
-// schedule starts deliveries as long as there is something that may start.
-// Transports take turns.
-func (q *Qmgr) schedule() {
-	for !q.halt {
-		t := q.selectTransport()
-		if t == nil || !q.mayStart() {
-			return
-		}
-		if e := t.selectEntry(); e != nil {
-			q.start(t, e)
-		}
-	}
-}
-
-// selectTransport returns the next transport, in turn, that could start a
-// delivery. The turn goes to the one behind it.
-func (q *Qmgr) selectTransport() *transport {
-	for t := range q.ring.All() {
-		if t.ready() {
-			q.ring.RotateAfter(&t.inRing)
-			return t
-		}
-	}
-	return nil
-}
-
-func (q *Qmgr) start(t *transport, e *entry) {
-	q.lastEntry++
-	e.start(q.lastEntry)
-	t.passed(e.peer.job)
-	q.busy[e.id] = e
-	q.counts.Started++
-	q.emit(Deliver{Entry: e.id, Delivery: mail.Delivery{
-		Transport:  t.name,
-		Nexthop:    e.queue().nexthop,
-		Envelope:   e.message.env,
-		Recipients: append([]mail.Recipient(nil), e.recipients...),
-	}})
-}
-
 // transport returns the transport of a name, and makes it if need be. A new
 // one comes to the front of the turn, as in Postfix.
 func (q *Qmgr) transport(name string) *transport {
@@ -201,7 +166,9 @@ func (q *Qmgr) configure(cfg Config) {
 	}
 	q.cfg = cfg
 	for t := range q.ring.All() {
+		before := t.cfg
 		t.cfg = cfg.transport(t.name)
+		t.pool.unused += t.cfg.RecipientPool - before.RecipientPool
 		for _, d := range t.queues { //archtest:anyorder each queue is brought up to date for itself
 			d.window.Reconfigure(&t.cfg.Window)
 			d.changed()
@@ -214,7 +181,20 @@ func (q *Qmgr) configure(cfg Config) {
 
 // freeIfIdle removes a queue that has nothing left to remember.
 func (q *Qmgr) freeIfIdle(d *queue) {
-	if d.todo.Empty() && d.busy == 0 && d.window.State() == window.Ready {
-		delete(d.transport.queues, d.nexthop)
+	if !d.todo.Empty() || d.busy > 0 {
+		return
 	}
+	switch d.window.State() {
+	case window.Suspended:
+		return
+	case window.Dead:
+		// The list of dead destinations is bounded, too.
+		if q.queues <= 2*q.cfg.RecipientLimit {
+			return
+		}
+		q.stopTimer(d)
+	}
+	delete(d.transport.queues, d.nexthop)
+	d.transport.order.Remove(&d.inOrder)
+	q.queues--
 }

@@ -26,15 +26,19 @@ type queue struct {
 	// kept so that a transport knows in constant time whether to look for
 	// something to select.
 	startable int
-	timer     timer // Dead: end of the back-off; Suspended: end of the rest
+	inOrder   ilist.Link[queue] // on transport.order
+	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
 }
 
 func newQueue(t *transport, nexthop string) *queue {
 	q := &queue{transport: t, nexthop: nexthop, window: window.New(&t.cfg.Window)}
 	q.timer.queue = q
 	t.queues[nexthop] = q
+	t.order.PushBack(&q.inOrder, q)
 	return q
 }
+
+func (q *queue) ready() bool { return q.window.State() == window.Ready }
 
 // hasRoom tells whether the destination may take one more delivery now.
 func (q *queue) hasRoom() bool { return q.window.Size() > q.busy }

@@ -13,8 +13,8 @@ import (
 // A bound recipient is one whose destination is known.
 type bound struct {
 	recipient mail.Recipient
-	transport string
-	nexthop   string
+	route     mail.Route
+	queue     *queue
 }
 
 // takeBatch takes recipients that were read and asks where they go.
@@ -24,7 +24,13 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 		m.left = m.left || b.More || len(b.Recipients) > 0
 		return
 	}
+	m.unread = 0
+	if b.More {
+		m.unread = max(int(m.env.Recipients)-int(b.Next), 0)
+	}
+	m.refilled = q.now
 	if len(b.Recipients) == 0 {
+		q.allRead(m)
 		return
 	}
 	m.unrouted = append([]mail.Recipient(nil), b.Recipients...)
@@ -42,45 +48,76 @@ func (q *Qmgr) routed(ev Routed) {
 		return
 	}
 	assert.That(len(ev.Routes) == len(m.unrouted), "%d routes for %d recipients of %v", len(ev.Routes), len(m.unrouted), m.id)
-	unrouted := m.unrouted
-	m.unrouted = nil
 	if m.order != orderNone {
-		m.inCore -= len(unrouted)
-		q.recipients -= len(unrouted)
-		m.left = true
-		q.advance(m)
+		m.inCore -= len(m.unrouted)
+		q.recipients -= len(m.unrouted)
+		m.unrouted, m.left = nil, true
+	} else {
+		q.assign(m, q.bindAll(m, ev.Routes))
+	}
+	q.allRead(m)
+	q.resume(m)
+	q.advance(m)
+}
+
+// allRead gives the slots back that a message does not need any more when it is
+// wholly in core.
+func (q *Qmgr) allRead(m *message) {
+	if m.more {
 		return
 	}
-	recipients := make([]bound, len(unrouted))
-	for i, r := range unrouted {
-		recipients[i] = q.bind(m, r, ev.Routes[i])
+	for _, j := range m.jobs {
+		j.transport.pool.moveSlots(j.transport, j)
+	}
+}
+
+// bindAll binds the unrouted recipients, in the order of their domains and
+// addresses: that is the order in which new destinations come about, and it is
+// Postfix's. What it returns is in the order in which recipients are assigned.
+func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
+	recipients := make([]bound, len(m.unrouted))
+	for i, r := range m.unrouted {
+		recipients[i] = bound{recipient: r, route: routes[i]}
+	}
+	m.unrouted = nil
+	if len(recipients) > 1 {
+		slices.SortStableFunc(recipients, compareAddress)
+	}
+	for i := range recipients {
+		q.bind(m, &recipients[i])
 	}
 	if len(recipients) > 1 {
 		slices.SortStableFunc(recipients, compareBound)
 	}
-	q.assign(m, recipients)
-	q.advance(m)
+	return recipients
 }
 
-// bind says through which transport and to which nexthop a recipient goes. One
-// that leads nowhere, and one whose destination is dead, goes to a transport
-// whose nexthop is the reply.
-func (q *Qmgr) bind(m *message, r mail.Recipient, to mail.Route) bound {
+// bind says which destination a recipient has. One that leads nowhere, and one
+// whose destination is dead, goes to a transport whose nexthop is the reply.
+func (q *Qmgr) bind(m *message, b *bound) {
+	to := b.route
 	switch {
 	case to.Reply.Permanent():
-		return bound{r, TransportError, replyText(to.Reply)}
+		b.queue = q.queue(q.transport(TransportError), replyText(to.Reply))
+		return
 	case !to.Reply.IsZero():
-		return bound{r, TransportRetry, replyText(to.Reply)}
+		b.queue = q.queue(q.transport(TransportRetry), replyText(to.Reply))
+		return
 	}
-	nexthop := strings.ToLower(to.Nexthop)
 	t := q.transport(to.Transport)
-	if d := t.queues[nexthop]; d != nil && d.window.State() == window.Dead {
-		if m.from != originRetry {
-			return bound{r, TransportRetry, replyText(d.reason)}
-		}
-		q.revive(d) // an operator wants it tried
+	nexthop := strings.ToLower(to.Nexthop)
+	if t.cfg.PerRecipientQueues && t.cfg.RecipientLimit == 1 {
+		nexthop = strings.ToLower(b.recipient.Address.Local() + "@" + to.Nexthop)
 	}
-	return bound{r, t.name, nexthop}
+	b.queue = q.queue(t, nexthop)
+	if b.queue.window.State() != window.Dead {
+		return
+	}
+	if m.from == originRetry {
+		q.revive(b.queue) // an operator wants it tried
+		return
+	}
+	b.queue = q.queue(q.transport(TransportRetry), replyText(b.queue.reason))
 }
 
 // replyText is how a reply is written as the nexthop of TransportRetry and
@@ -93,20 +130,29 @@ func replyText(r mail.Reply) string {
 	return r.Status.String() + " " + r.Text
 }
 
-// compareBound is the order in which recipients are assigned, which is Postfix's:
-// by transport, nexthop, domain, address. Recipients that share a transaction
-// come to stand side by side.
+// compareBound orders by transport, destination, domain, address. Recipients
+// that share a transaction come to stand side by side.
 func compareBound(a, b bound) int {
-	if c := cmp.Compare(a.transport, b.transport); c != 0 {
+	if c := cmp.Compare(a.queue.transport.name, b.queue.transport.name); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.nexthop, b.nexthop); c != 0 {
+	if c := cmp.Compare(a.queue.nexthop, b.queue.nexthop); c != 0 {
 		return c
 	}
-	if c := compareFold(a.recipient.Address.Domain(), b.recipient.Address.Domain()); c != 0 {
+	return compareAddress(a, b)
+}
+
+// compareAddress orders by domain, addresses without one last, then address.
+func compareAddress(a, b bound) int {
+	x, y := a.recipient.Address, b.recipient.Address
+	dx, dy := x.Domain(), y.Domain()
+	if (dx == "") != (dy == "") {
+		return cmp.Compare(len(dy), len(dx))
+	}
+	if c := compareFold(dx, dy); c != 0 {
 		return c
 	}
-	return cmp.Compare(a.recipient.Address, b.recipient.Address)
+	return cmp.Compare(x, y)
 }
 
 // compareFold compares without regard to ASCII case and without allocating.
@@ -129,20 +175,30 @@ func lower(c byte) byte {
 // assign puts recipients, in their order, into entries: the last waiting one
 // of their peer if it has room, else a new one.
 func (q *Qmgr) assign(m *message, recipients []bound) {
-	var t *transport
 	var j *job
+	var p *peer
 	for i := range recipients {
 		b := &recipients[i]
-		if t == nil || t.name != b.transport {
-			t = q.transport(b.transport)
-			j = q.jobFor(m, t)
+		t := b.queue.transport
+		if j == nil || j.transport != t {
+			j, p = q.jobFor(m, t), nil
 		}
-		p := j.peer(t.queue(b.nexthop))
+		if p == nil || p.queue != b.queue {
+			p = j.peer(b.queue)
+		}
 		e := p.todo.Back()
 		if e == nil || t.cfg.RecipientLimit > 0 && len(e.recipients) >= t.cfg.RecipientLimit {
 			e = newEntry(p)
 		}
 		e.recipients = append(e.recipients, b.recipient)
+		j.slots.count++
+	}
+	// The number of unread recipients has changed, and with it what the jobs
+	// of this message count for as candidates.
+	for _, j := range m.jobs {
+		if j.waiting() > 0 && !j.blocked() {
+			j.transport.cache.reset()
+		}
 	}
 }
 
@@ -155,6 +211,7 @@ func (q *Qmgr) jobFor(m *message, t *transport) *job {
 	if !j.listed {
 		j.list()
 	}
+	t.cache.reset()
 	if j.blocked() {
 		j.blockerTag = 0
 		t.current = t.jobs.Front()
@@ -171,18 +228,32 @@ func (q *Qmgr) firstRead() int {
 // the same number).
 const readMax = 5000
 
-// refill asks for more recipients of a message if there are any and enough of
-// them fit; if none is in core, whatever fits.
+// refill asks for more recipients of a message if none is in core, and between
+// two looks of the selection if enough of them fit.
 func (q *Qmgr) refill(m *message) {
-	if !m.more || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orderNone || q.halt {
-		return
+	switch {
+	case m.inCore == 0:
+		q.read(m)
+	case q.cfg.WaitForReads:
+	default:
+		for _, j := range m.jobs {
+			if q.worthReading(j) {
+				q.read(m)
+				return
+			}
+		}
 	}
-	n := min(max(q.cfg.RecipientLimit-q.recipients, q.cfg.RecipientMinimum-m.inCore), readMax)
-	if n < 1 || m.inCore > 0 && n < q.cfg.RefillLimit {
-		return
+}
+
+// read asks for as many recipients as fit, and tells whether it did.
+func (q *Qmgr) read(m *message) bool {
+	n := min(m.limit-m.inCore, readMax)
+	if !m.more || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orderNone || q.halt {
+		return false
 	}
 	m.await(awaitsRead)
 	q.emit(Read{ID: m.id, From: m.next, Max: n})
+	return true
 }
 
 func (q *Qmgr) recipientsRead(ev Recipients) {
@@ -192,5 +263,6 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 		return
 	}
 	q.takeBatch(m, ev.Batch)
+	q.resume(m)
 	q.advance(m)
 }

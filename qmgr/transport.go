@@ -13,6 +13,7 @@ type transport struct {
 	cfg    TransportConfig
 	inRing ilist.Link[transport] // on Qmgr.ring
 	queues map[string]*queue
+	order  ilist.List[queue] // in order of creation
 	// jobs is the order in which entries are selected; jobsByTime the order in
 	// which the messages were admitted.
 	jobs, jobsByTime ilist.List[job]
@@ -23,61 +24,44 @@ type transport struct {
 	blockerTag uint64
 	busy       int // deliveries under way
 	startable  int // sum over the queues
+	cache      candidateCache
+	pool       recipientPool
+	paused     pause
 }
 
+// A pause is where a selection waits for recipients to be read.
+type pause struct {
+	job   *job
+	visit visit
+	offer bool // an agent was offered
+}
+
+// A visit is how far the look at one job has come: recipients may be read
+// before its peers are looked at, and once more if none of them has room.
+type visit uint8
+
+const (
+	visitStart visit = iota
+	visitPeers
+	visitPeersAgain
+)
+
 func newTransport(name string, cfg TransportConfig) *transport {
-	return &transport{name: name, cfg: cfg, queues: make(map[string]*queue), blockerTag: 1}
+	return &transport{name: name, cfg: cfg, queues: make(map[string]*queue), blockerTag: 1,
+		pool: recipientPool{unused: cfg.RecipientPool}}
 }
 
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
-	return t.startable > 0 && t.busy < t.cfg.ProcessLimit && t.current != nil
+	return t.startable > 0 && t.busy < t.cfg.ProcessLimit && t.current != nil &&
+		t.paused.job == nil && t.cfg.Agents == AgentsOwn
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.
-func (t *transport) queue(nexthop string) *queue {
-	if q, ok := t.queues[nexthop]; ok {
-		return q
+func (q *Qmgr) queue(t *transport, nexthop string) *queue {
+	if d, ok := t.queues[nexthop]; ok {
+		return d
 	}
+	q.queues++
 	return newQueue(t, nexthop)
-}
-
-// selectEntry returns the entry to deliver next, still on its todo lists, or
-// nil if none can be started.
-//
-// Jobs are taken in order, starting with the current one. Within a job,
-// destinations take turns. A job none of whose destinations has room is marked
-// as blocked and passed by; one that has nothing to select is retired.
-func (t *transport) selectEntry() *entry {
-	for j := t.current; j != nil; {
-		next := t.jobs.Next(&j.inOrder)
-		switch p := t.visit(j); {
-		case p != nil:
-			t.current = j
-			return p.todo.Front()
-		case j.blocked():
-		case j.waiting() > 0:
-			j.block()
-		default:
-			j.retire()
-		}
-		j = next
-	}
-	t.current = nil
-	return nil
-}
-
-func (t *transport) visit(j *job) *peer {
-	if j.blocked() {
-		return nil
-	}
-	return j.selectPeer()
-}
-
-// passed is called when an entry of j has been started: a job that has nothing
-// left to select leaves the lists.
-func (t *transport) passed(j *job) {
-	if j.waiting() == 0 && !j.message.more {
-		j.retire()
-	}
 }

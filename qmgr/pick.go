@@ -1,0 +1,203 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// selectEntry returns the entry of a transport to deliver next, started, or nil
+// if there is none, or if recipients must be read first: then the transport is
+// paused.
+//
+// Jobs are taken in order, starting with the current one or a job that goes
+// first at its expense. Within a job, destinations take turns. A job none of
+// whose destinations has room is marked as blocked and passed by; one that has
+// nothing to select is retired until it gets more.
+func (q *Qmgr) selectEntry(t *transport) *entry {
+	j, at := t.paused.job, t.paused.visit
+	t.paused.job = nil
+	if j == nil {
+		if t.current == nil {
+			return nil
+		}
+		j = t.preempt(t.current, q.now)
+	}
+	for ; j != nil; at = visitStart {
+		next := t.jobs.Next(&j.inOrder)
+		if !j.blocked() {
+			p, wait := q.visit(j, at)
+			switch {
+			case wait:
+				return nil
+			case p != nil:
+				return q.pick(j, p)
+			case j.waiting() > 0:
+				j.block()
+			default:
+				j.retire()
+			}
+		}
+		j = next
+	}
+	t.current = nil
+	return nil
+}
+
+// visit looks at one job: it asks for more recipients if enough of them fit,
+// and returns a peer that has an entry to start. If no peer has, it asks for as
+// many recipients as fit at all and looks again. wait says that the selection
+// is paused for them.
+func (q *Qmgr) visit(j *job, at visit) (p *peer, wait bool) {
+	m := j.message
+	if at == visitStart {
+		if q.worthReading(j) && q.readFor(j, visitPeers) {
+			return nil, true
+		}
+		at = visitPeers
+	}
+	if p := j.selectPeer(); p != nil || at == visitPeersAgain {
+		return p, false
+	}
+	if m.more && m.entries > 0 && m.limit > m.inCore && q.readFor(j, visitPeersAgain) {
+		return nil, true
+	}
+	if !q.cfg.WaitForReads {
+		return nil, false
+	}
+	return j.selectPeer(), false
+}
+
+// worthReading tells whether so many recipients of the job's message fit that a
+// read is worth while, or whether the last one was long ago.
+func (q *Qmgr) worthReading(j *job) bool {
+	m, cfg := j.message, &j.transport.cfg
+	if !m.more || m.entries == 0 {
+		return false
+	}
+	room := m.limit - m.inCore
+	return room >= cfg.RefillLimit || room > 0 && q.now.Sub(m.refilled) >= cfg.RefillDelay
+}
+
+// readFor asks for recipients while a job is being looked at, and tells whether
+// the selection waits for them.
+func (q *Qmgr) readFor(j *job, then visit) bool {
+	if !q.read(j.message) || !q.cfg.WaitForReads {
+		return false
+	}
+	j.transport.paused.job, j.transport.paused.visit = j, then
+	return true
+}
+
+// resume goes on with selections that wait for recipients of m.
+func (q *Qmgr) resume(m *message) {
+	if !q.cfg.WaitForReads || m.awaits&(awaitsRead|awaitsRoute) != 0 {
+		return
+	}
+	for t := range q.ring.All() {
+		if t.paused.job != nil && t.paused.job.message == m {
+			q.offer(t, t.paused.offer)
+		}
+	}
+}
+
+// offer starts the next delivery of a transport.
+func (q *Qmgr) offer(t *transport, offered bool) {
+	t.paused.offer = offered
+	if e := q.selectEntry(t); e != nil {
+		q.start(t, e)
+	}
+}
+
+// pick starts the next entry of a peer. The job becomes the current one, so that
+// the blocked ones before it need not be passed again.
+func (q *Qmgr) pick(j *job, p *peer) *entry {
+	t, e := j.transport, p.todo.Front()
+	q.lastEntry++
+	e.start(q.lastEntry)
+	j.stack.earned()
+	if t.cache.current != j {
+		t.cache.reset()
+	}
+	t.current = j
+	if j.waiting() == 0 && !j.message.more {
+		j.retire()
+	}
+	return e
+}
+
+// start hands a taken entry to the host.
+func (q *Qmgr) start(t *transport, e *entry) {
+	q.busy[e.id] = e
+	q.counts.Started++
+	q.emit(Deliver{Entry: e.id, Delivery: mail.Delivery{
+		Transport:  t.name,
+		Nexthop:    e.queue().nexthop,
+		Envelope:   e.message.env,
+		Recipients: append([]mail.Recipient(nil), e.recipients...),
+	}})
+}
+
+// schedule starts deliveries as long as there is something that may start.
+// Transports take turns.
+func (q *Qmgr) schedule() {
+	for !q.halt {
+		t := q.nextReady()
+		if t == nil || !q.mayStart() {
+			return
+		}
+		q.offer(t, false)
+	}
+}
+
+// nextReady returns the next transport, in turn, that could start a delivery.
+// The turn goes to the one behind it.
+func (q *Qmgr) nextReady() *transport {
+	for t := range q.ring.All() {
+		if t.ready() {
+			q.ring.RotateAfter(&t.inRing)
+			return t
+		}
+	}
+	return nil
+}
+
+// agentReady gives an offered agent something to do.
+func (q *Qmgr) agentReady(name string) {
+	t := q.transports[name]
+	if t == nil || q.halt {
+		return
+	}
+	assert.That(t.cfg.Agents == AgentsOffered, "an agent of %s is offered, which has its own", name)
+	q.offer(t, true)
+}
+
+// selectTransport says which transport should be given an agent: the first, in
+// turn, that has more entries to start than agents on their way. A destination
+// that has more deliveries under way than its window allows now counts against
+// the others, as in Postfix, so that it may hide their work.
+func (q *Qmgr) selectTransport(pending map[string]int) {
+	for t := range q.ring.All() {
+		if pending[t.name] < maxPending && t.offers(pending[t.name]) {
+			q.ring.RotateAfter(&t.inRing)
+			q.emit(Selected{Transport: t.name})
+			return
+		}
+	}
+	q.emit(Selected{})
+}
+
+// maxPending is how many agents of a transport are on their way at most.
+const maxPending = 2
+
+func (t *transport) offers(pending int) bool {
+	need := pending + 1
+	for d := range t.order.All() {
+		if d.ready() {
+			need -= min(d.window.Size()-d.busy, d.todo.Len())
+		}
+		if need <= 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package qmgr
+
+// Not all recipients of all messages are in core. Each transport has a pool of
+// recipient slots; a job that holds slots allows its message to have as many
+// recipients in core, whichever of its jobs they fall to. Every message has
+// Config.RecipientMinimum of its own on top.
+//
+// Slots are handed out along the list by time: the first job whose message has
+// unread recipients gets all that are free, keeps them until its message is
+// read, and then passes on what it does not need. So the jobs near the head of
+// the list, which are scheduled first, are those whose size is known best. A job
+// that preempts another before its message is read gets half of what is left of
+// an extra pool, so that it need not go in steps of the minimum.
+//
+// Always: the unused slots of the pool and the limits of all jobs add up to
+// RecipientPool; the limit of a message is the minimum and the limits of its
+// jobs. The number of recipients in core is bounded by the larger of
+// RecipientLimit and ActiveLimit × RecipientMinimum + the pools + the extra
+// pools.
+
+// A recipientPool is a transport's part in this.
+type recipientPool struct {
+	unused int  // negative when extra slots are lent
+	unread *job // the first by time that should own the free slots; nil if none
+}
+
+// recipientSlots is a job's part in this.
+type recipientSlots struct {
+	count int // recipients of the job in core
+	limit int // slots held
+}
+
+// enlist puts a job on the list by time and gives it the free slots. If it comes
+// before the job that owned them so far, that one gives up what it does not use.
+func (p *recipientPool) enlist(t *transport, j *job) {
+	old := p.unread
+	if j.listByTime(old) || old == nil {
+		p.unread = j
+		if old != nil {
+			p.moveSlots(t, old)
+		}
+	}
+	if p.unused > 0 {
+		p.give(j)
+	}
+}
+
+// give hands all free slots to a job.
+func (p *recipientPool) give(j *job) {
+	j.slots.limit += p.unused
+	j.message.limit += p.unused
+	p.unused = 0
+}
+
+// moveSlots takes back the slots of a job that neither it nor its message uses,
+// and gives what is free then to the first job whose message has unread
+// recipients.
+func (p *recipientPool) moveSlots(t *transport, j *job) {
+	next := p.unread
+	if next == j {
+		for next = t.jobsByTime.Next(&j.inTime); next != nil && !next.message.more; {
+			next = t.jobsByTime.Next(&next.inTime)
+		}
+		p.unread = next
+	}
+	m := j.message
+	spare := min(j.slots.limit-j.slots.count, m.limit-m.inCore)
+	if spare <= 0 {
+		return
+	}
+	j.slots.limit -= spare
+	m.limit -= spare
+	p.unused += spare
+	if next != nil && p.unused > 0 {
+		p.give(next)
+	}
+}
+
+// grantExtra gives a job that has preempted another half of the extra slots, if
+// its message is not read.
+func (p *recipientPool) grantExtra(t *transport, j *job) {
+	if !j.message.more {
+		return
+	}
+	extra := (t.cfg.ExtraRecipients + p.unused + 1) / 2
+	j.slots.limit += extra
+	j.message.limit += extra
+	p.unused -= extra
+}
+
+// releaseSlots gives back the slots that are not needed after an entry of j has
+// ended.
+func (j *job) releaseSlots() {
+	for _, s := range j.message.jobs {
+		if s != j && s.slots.count < s.slots.limit && (!s.listed || !j.message.more) {
+			s.transport.pool.moveSlots(s.transport, s)
+		}
+	}
+	if !j.message.more {
+		j.transport.pool.moveSlots(j.transport, j)
+	}
+}
