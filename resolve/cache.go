@@ -2,18 +2,20 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
 
-// A cache remembers values for a time of their own, at most max of them; the
-// one least recently used is forgotten first. A value that is wanted but not
-// there is made once, however many want it.
+// A cache remembers values for a time of their own. Their weights together are
+// at most max; the one least recently used is forgotten first. A value that is
+// wanted but not there is made once, however many want it.
 //
 // Values whose time is over stay until they are replaced or pushed out, so that
 // their makers can fall back on them.
 type cache[K comparable, V any] struct {
 	max     int
+	weigh   func(V) int   // at least 1
 	limit   time.Duration // of making a value
 	ctx     context.Context
 	makers  *sync.WaitGroup
@@ -23,13 +25,16 @@ type cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]*entry[K, V]
 	order   entry[K, V] // ring: order.next is the most recently used
+	weight  int         // of all entries
 	flights map[K]*flight[V]
+	closed  bool
 }
 
 type entry[K comparable, V any] struct {
 	key        K
 	value      V
 	until      time.Time
+	weight     int
 	prev, next *entry[K, V]
 }
 
@@ -40,9 +45,9 @@ type flight[V any] struct {
 	until time.Time
 }
 
-func newCache[K comparable, V any](ctx context.Context, max int, limit time.Duration, makers *sync.WaitGroup, s *counters) *cache[K, V] {
+func newCache[K comparable, V any](ctx context.Context, max int, weigh func(V) int, limit time.Duration, makers *sync.WaitGroup, s *counters) *cache[K, V] {
 	c := &cache[K, V]{
-		max: max, limit: limit, ctx: ctx, makers: makers, evicted: &s.evictions, shared: &s.shared,
+		max: max, weigh: weigh, limit: limit, ctx: ctx, makers: makers, evicted: &s.evictions, shared: &s.shared,
 		entries: make(map[K]*entry[K, V]),
 		flights: make(map[K]*flight[V]),
 	}
@@ -50,17 +55,16 @@ func newCache[K comparable, V any](ctx context.Context, max int, limit time.Dura
 	return c
 }
 
-// get returns the value for a key if its time is not over.
-func (c *cache[K, V]) get(key K, now time.Time) (V, bool) {
+// get returns the value for a key, and when its time is over, if it is not.
+func (c *cache[K, V]) get(key K, now time.Time) (value V, until time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entries[key]
 	if e == nil || !now.Before(e.until) {
-		var none V
-		return none, false
+		return value, until, false
 	}
 	c.touch(e)
-	return e.value, true
+	return e.value, e.until, true
 }
 
 // wait returns the value for a key and when its time is over, if need be by calling produce in a goroutine
@@ -75,9 +79,14 @@ func (c *cache[K, V]) wait(ctx context.Context, key K, produce func(ctx context.
 		return e.value, e.until, nil
 	}
 	f := c.flights[key]
-	if f != nil {
+	switch {
+	case f != nil:
 		c.shared.Add(1)
-	} else {
+	case c.closed:
+		c.mu.Unlock()
+		var none V
+		return none, time.Time{}, errClosed
+	default:
 		f = c.start(key, e, produce)
 	}
 	c.mu.Unlock()
@@ -89,6 +98,8 @@ func (c *cache[K, V]) wait(ctx context.Context, key K, produce func(ctx context.
 		return none, time.Time{}, ctx.Err()
 	}
 }
+
+var errClosed = errors.New("resolve: the resolver is closed")
 
 // start launches a flight. The mutex is held.
 func (c *cache[K, V]) start(key K, e *entry[K, V], produce func(ctx context.Context, key K, old V) (V, time.Time)) *flight[V] {
@@ -115,18 +126,20 @@ func (c *cache[K, V]) start(key K, e *entry[K, V], produce func(ctx context.Cont
 func (c *cache[K, V]) put(key K, value V, until time.Time) {
 	e := c.entries[key]
 	if e == nil {
-		if len(c.entries) >= c.max {
-			last := c.order.prev
-			last.unlink()
-			delete(c.entries, last.key)
-			c.evicted.Add(1)
-		}
 		e = &entry[K, V]{key: key}
 		e.prev, e.next = e, e
 		c.entries[key] = e
 	}
-	e.value, e.until = value, until
+	weight := c.weigh(value)
+	c.weight += weight - e.weight
+	e.value, e.until, e.weight = value, until, weight
 	c.touch(e)
+	for last := c.order.prev; c.weight > c.max && last != e; last = c.order.prev {
+		last.unlink()
+		delete(c.entries, last.key)
+		c.weight -= last.weight
+		c.evicted.Add(1)
+	}
 }
 
 // touch makes e the most recently used. The mutex is held.
@@ -143,11 +156,19 @@ func (e *entry[K, V]) unlink() {
 	e.prev.next, e.next.prev = e.next, e.prev
 }
 
+// close lets no further flight start, so that the makers can be waited for.
+func (c *cache[K, V]) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
 // clear forgets everything. Flights under way enter their values all the same.
 func (c *cache[K, V]) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.entries)
+	c.weight = 0
 	c.order.prev, c.order.next = &c.order, &c.order
 }
 

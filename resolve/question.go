@@ -16,6 +16,17 @@ type question struct {
 	qtype uint16
 }
 
+// Why there is no answer. The texts end up in reports to senders, whom our name
+// servers' addresses do not concern; those are in the log.
+var (
+	errBusy   = errors.New("too many other questions are under way")
+	errSilent = errors.New("no name server answers")
+	errMisfit = errors.New("a name server answered another question")
+	errNoTCP  = errors.New("a name server does not answer by TCP")
+	errCut    = errors.New("a name server cut its answer short by TCP too")
+	errLame   = errors.New("a name server does not resolve names for us")
+)
+
 // query gets one usable answer to a question out of the servers, without
 // following aliases. If there is none it says why.
 func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why error) {
@@ -23,7 +34,7 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		return nil, errors.New("too many other questions are under way")
+		return nil, errBusy
 	}
 	r.counts.questions.Add(1)
 	conf := r.system.get(time.Now())
@@ -76,19 +87,19 @@ func (r *Resolver) ask(ctx context.Context, server netip.AddrPort, q question, e
 	if m.Truncated {
 		whole, err := r.send(ctx, "tcp", server, q, edns, timeout)
 		if err != nil {
-			return m, err
+			return m, errNoTCP
 		}
 		m = whole
 	}
 	switch {
 	case m.Truncated:
-		return m, fmt.Errorf("%v cut its answer short by TCP too", server)
+		return m, errCut
 	case m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError:
 		r.counts.refusals.Add(1)
-		return m, fmt.Errorf("%v answered %s", server, rcodeText(m.Rcode))
+		return m, errors.New("a name server answered " + rcodeText(m.Rcode))
 	case isReferral(m):
 		r.counts.refusals.Add(1)
-		return m, fmt.Errorf("%v does not resolve names for us", server)
+		return m, errLame
 	}
 	return m, nil
 }
@@ -115,13 +126,12 @@ func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPo
 		if ctx.Err() == nil && network == "udp" {
 			r.health.silent(server, time.Now())
 		}
-		if limited.Err() != nil {
-			return nil, fmt.Errorf("%v did not answer within %v", server, timeout)
-		}
-		return nil, fmt.Errorf("%v: %w", server, err)
+		r.cfg.Logger.Debug("name server does not answer", "server", server, "by", network, "name", q.name, "error", err)
+		return nil, errSilent
 	case !fits(query, m):
 		r.counts.forged.Add(1)
-		return nil, fmt.Errorf("%v answered something else", server)
+		r.cfg.Logger.Debug("answer does not fit the question", "server", server, "by", network, "name", q.name)
+		return nil, errMisfit
 	}
 	r.health.answered(server)
 	return m, nil

@@ -34,6 +34,17 @@ type record struct {
 	failures  int       // look-ups without an answer since then
 }
 
+// weight is what a record counts for in memory: one, and one more for each KiB,
+// so that zones with many long names push out others instead of adding up.
+func (rec record) weight() int {
+	const each = 32 // octets of a record besides its name
+	size := each * (len(rec.mx) + len(rec.addrs))
+	for _, mx := range rec.mx {
+		size += len(mx.Name)
+	}
+	return 1 + size/1024
+}
+
 // lookup answers a question from memory or from the servers.
 func (r *Resolver) lookup(ctx context.Context, q question) (rec record, until time.Time) {
 	rec, until, err := r.records.wait(ctx, q, r.refresh)

@@ -53,8 +53,8 @@ func New(c Config) (*Resolver, error) {
 		slots:   make(chan struct{}, c.Concurrency),
 		cancel:  cancel,
 	}
-	r.sets = newCache[string, verdict](ctx, c.CacheEntries, c.Deadline, &r.makers, &r.counts)
-	r.records = newCache[question, record](ctx, c.CacheEntries, c.Deadline, &r.makers, &r.counts)
+	r.sets = newCache[string](ctx, c.CacheEntries, func(verdict) int { return 1 }, c.Deadline, &r.makers, &r.counts)
+	r.records = newCache[question](ctx, c.CacheEntries, record.weight, c.Deadline, &r.makers, &r.counts)
 	for _, n := range c.Trusted {
 		r.trusted[n] = true
 	}
@@ -65,6 +65,8 @@ func New(c Config) (*Resolver, error) {
 // temporary failure.
 func (r *Resolver) Close() {
 	r.cancel()
+	r.sets.close()
+	r.records.close()
 	r.makers.Wait()
 }
 
@@ -83,7 +85,7 @@ func (r *Resolver) Flush() {
 // The host set is shared and must not be changed.
 func (r *Resolver) Hosts(ctx context.Context, nexthop string) (mail.HostSet, mail.Reply) {
 	r.counts.lookups.Add(1)
-	if v, ok := r.sets.get(nexthop, time.Now()); ok {
+	if v, _, ok := r.sets.get(nexthop, time.Now()); ok {
 		r.counts.hits.Add(1)
 		return v.set, v.reply
 	}
@@ -202,6 +204,12 @@ func (r *Resolver) addresses(ctx context.Context, n route.Nexthop, plan route.Pl
 	found := make([]hostRecord, len(plan.Hosts))
 	var all sync.WaitGroup
 	for i, h := range plan.Hosts {
+		if n.Form != route.FormHost {
+			var known bool
+			if found[i], known = r.knownHost(h.Name); known {
+				continue
+			}
+		}
 		all.Go(func() {
 			if n.Form == route.FormHost {
 				found[i] = r.namedHost(ctx, h.Name)
@@ -253,21 +261,50 @@ func (r *Resolver) namedHost(ctx context.Context, name string) (h hostRecord) {
 	return h
 }
 
-// host looks up a host's addresses of both families in the DNS.
+// host looks up a host's addresses of the families in use in the DNS.
 func (r *Resolver) host(ctx context.Context, name string) hostRecord {
-	families := r.cfg.Policy.Families
-	switch families {
-	case route.FamiliesIPv4:
-		return single(r.lookup(ctx, question{name, dns.TypeA}))
-	case route.FamiliesIPv6:
-		return single(r.lookup(ctx, question{name, dns.TypeAAAA}))
+	types := r.addressTypes()
+	found := make([]hostRecord, len(types))
+	var all sync.WaitGroup
+	for i, t := range types {
+		all.Go(func() { found[i] = single(r.lookup(ctx, question{name, t})) })
 	}
-	var six hostRecord
-	var both sync.WaitGroup
-	both.Go(func() { six = single(r.lookup(ctx, question{name, dns.TypeAAAA})) })
-	four := single(r.lookup(ctx, question{name, dns.TypeA}))
-	both.Wait()
-	return join(six, four)
+	all.Wait()
+	if len(found) == 1 {
+		return found[0]
+	}
+	return join(found[0], found[1])
+}
+
+// knownHost is host for what is in memory. Most look-ups of a new domain name
+// hosts that others name too, and need no goroutine.
+func (r *Resolver) knownHost(name string) (hostRecord, bool) {
+	var h hostRecord
+	now := time.Now()
+	for i, t := range r.addressTypes() {
+		rec, until, ok := r.records.get(question{name, t}, now)
+		switch {
+		case !ok:
+			return hostRecord{}, false
+		case i == 0:
+			h = single(rec, until)
+		default:
+			h = join(h, single(rec, until))
+		}
+	}
+	return h, true
+}
+
+// addressTypes returns the types of address records in use.
+func (r *Resolver) addressTypes() []uint16 {
+	types := []uint16{dns.TypeAAAA, dns.TypeA}
+	switch r.cfg.Policy.Families {
+	case route.FamiliesIPv4:
+		return types[1:]
+	case route.FamiliesIPv6:
+		return types[:1]
+	}
+	return types
 }
 
 func single(rec record, until time.Time) hostRecord {
