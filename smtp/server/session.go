@@ -204,3 +204,8 @@ func (s *Session) lineState() state {
 	}
 	return atCommand
 }
+
+// RejectsEarly tells whether the session ends when the client does not wait
+// for a reply, the greeting included: if so, a host may pass input to the
+// first Step.
+func (s *Session) RejectsEarly() bool { return s.peer.RejectEarly }

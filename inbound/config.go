@@ -1,0 +1,197 @@
+package inbound
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/smtp/server"
+)
+
+// Unlimited turns off a limit whose zero value stands for a default.
+const Unlimited = server.Unlimited
+
+// Config is that of a Server. The names in brackets are Postfix's.
+type Config struct {
+	// Session is what all sessions have in common: our name, and the limits
+	// on messages, commands and errors.
+	Session server.Config
+	// LocalRecipientLimit is Session.RecipientLimit for unix sockets. Default
+	// Unlimited: local programs cannot well split a message. Memory does not
+	// grow with recipients.
+	LocalRecipientLimit int
+
+	// NormalizeNetworks may end lines by a bare LF, which is repaired instead
+	// of refused (smtpd_forbid_bare_newline = normalize). Default none. For
+	// old devices in our own network.
+	NormalizeNetworks []netip.Prefix
+	// RefuseNetworks are greeted with 554 and get no service. Default none.
+	RefuseNetworks []netip.Prefix
+
+	// ConnectionLimit is how many connections there may be (by intention
+	// default_process_limit). Default 4000. At the limit the oldest that has
+	// not given MAIL yet makes room for a new one.
+	ConnectionLimit int
+	// ClientConnectionLimit is how many there may be from one address
+	// (smtpd_client_connection_count_limit). Default 50; Unlimited.
+	ClientConnectionLimit int
+	// PrefixConnectionLimit is how many from one IPv4 /24 or IPv6 /64. Default
+	// 250; Unlimited.
+	PrefixConnectionLimit int
+	// LimitExceptions are exempt from the last two limits
+	// (smtpd_client_event_limit_exceptions). Default loopback.
+	LimitExceptions []netip.Prefix
+
+	// CommandTimeout is how long a client may be silent between commands
+	// (smtpd_timeout, RFC 5321 4.5.3.2.7). Default 5 minutes.
+	CommandTimeout time.Duration
+	// StressTimeout takes its place when more than four fifths of
+	// ConnectionLimit are in use (smtpd_timeout under stress). Default 10 s.
+	StressTimeout time.Duration
+	// LineTimeout is how long a command may take from its first octet to its
+	// last. Default 60 s.
+	LineTimeout time.Duration
+	// DataRate is how many octets a second must come on average while content
+	// is waited for, over periods of DataRatePeriod of waiting
+	// (smtpd_min_data_rate). Defaults 500 and 60 s. Lower the rate for clients
+	// behind very thin lines.
+	DataRate       int
+	DataRatePeriod time.Duration
+	// TransactionTimeout is how long a client may take from MAIL to the end of
+	// content. Default 2 h.
+	TransactionTimeout time.Duration
+	// WriteTimeout is how long a client may refuse to read replies. Default
+	// 60 s.
+	WriteTimeout time.Duration
+	// GreetPause is how long a client of a listener with EarlyReject must be
+	// silent before it is greeted (postscreen_greet_wait). Default none.
+	GreetPause time.Duration
+	// Grace is how long content in transfer may go on when Serve is to end.
+	// Default 10 s.
+	Grace time.Duration
+
+	// Logger gets a line for every message accepted and everything refused
+	// (info), and for connections (debug). Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// EarlyTalkers says what is done about clients that do not wait for replies
+// where they must.
+type EarlyTalkers uint8
+
+const (
+	EarlyLog    EarlyTalkers = iota // a line in the log: right for submission, where good programs do it
+	EarlyReject                     // 554 and an end: right for port 25, where only bad ones do
+)
+
+// UnmarshalText reads "log" or "reject".
+func (e *EarlyTalkers) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "log":
+		*e = EarlyLog
+	case "reject":
+		*e = EarlyReject
+	default:
+		return fmt.Errorf("early talkers %q: want log or reject", text)
+	}
+	return nil
+}
+
+// MarshalText is the opposite of UnmarshalText.
+func (e EarlyTalkers) MarshalText() ([]byte, error) {
+	if e == EarlyReject {
+		return []byte("reject"), nil
+	}
+	return []byte("log"), nil
+}
+
+// A Listener is where connections come from: TCP, or a unix socket for local
+// submission.
+type Listener struct {
+	net.Listener
+	EarlyTalkers EarlyTalkers
+}
+
+// WithDefaults returns c with its zero values replaced.
+func (c Config) WithDefaults() Config {
+	c.Session = c.Session.WithDefaults()
+	setInt := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	setTime := func(field *time.Duration, value time.Duration) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	setInt(&c.LocalRecipientLimit, Unlimited)
+	setInt(&c.ConnectionLimit, 4000)
+	setInt(&c.ClientConnectionLimit, 50)
+	setInt(&c.PrefixConnectionLimit, 250)
+	if c.LimitExceptions == nil {
+		c.LimitExceptions = loopback()
+	}
+	setTime(&c.CommandTimeout, 5*time.Minute)
+	setTime(&c.StressTimeout, 10*time.Second)
+	setTime(&c.LineTimeout, time.Minute)
+	setInt(&c.DataRate, 500)
+	setTime(&c.DataRatePeriod, time.Minute)
+	setTime(&c.TransactionTimeout, 2*time.Hour)
+	setTime(&c.WriteTimeout, time.Minute)
+	setTime(&c.Grace, 10*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func loopback() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+}
+
+// Validate joins all complaints about a Config with its defaults filled in.
+func (c Config) Validate() error {
+	complaints := []error{c.Session.Validate()}
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			complaints = append(complaints, fmt.Errorf(format, args...))
+		}
+	}
+	limit := func(name string, value int) {
+		complain(value != Unlimited && value < 1, "%s %d is not positive", name, value)
+	}
+	positive := func(name string, value time.Duration) {
+		complain(value <= 0, "%s %s is not positive", name, value)
+	}
+	limit("local recipient limit", c.LocalRecipientLimit)
+	complain(c.ConnectionLimit < 1, "connection limit %d is not positive", c.ConnectionLimit)
+	limit("client connection limit", c.ClientConnectionLimit)
+	limit("prefix connection limit", c.PrefixConnectionLimit)
+	positive("command timeout", c.CommandTimeout)
+	positive("stress timeout", c.StressTimeout)
+	positive("line timeout", c.LineTimeout)
+	complain(c.DataRate < 1, "data rate %d is not positive", c.DataRate)
+	positive("data rate period", c.DataRatePeriod)
+	positive("transaction timeout", c.TransactionTimeout)
+	positive("write timeout", c.WriteTimeout)
+	complain(c.GreetPause < 0, "greet pause %s is negative", c.GreetPause)
+	positive("grace", c.Grace)
+	for _, p := range append(append([]netip.Prefix(nil), c.NormalizeNetworks...), c.RefuseNetworks...) {
+		complain(!p.IsValid(), "a network is not valid: %s", p)
+	}
+	return errors.Join(complaints...)
+}
+
+// contains tells whether one of the networks holds the address.
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range networks {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,313 @@
+package inbound
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/server"
+)
+
+// outputSize holds what a session may have to say before it asks for it to be
+// written, and one long reply.
+const outputSize = server.FlushSize + 2<<10
+
+type outputBuffer [outputSize]byte
+
+// A connection hosts one session. It belongs to its goroutine, except for
+// what is said of the fields below.
+type connection struct {
+	server  *Server
+	conn    net.Conn // any goroutine may set deadlines and close it
+	addr    netip.Addr
+	session *server.Session
+	input   *input
+	output  *outputBuffer // nil while there is nothing to write
+	out     []byte        // replies not yet written
+	draft   Draft         // nil while none is open
+
+	patience patience
+	settled  bool
+	evicted  atomic.Bool   // set by the accepting goroutine
+	fresh    *list.Element // the admission's, under its mutex
+}
+
+// run is the life of the connection.
+func (c *connection) run(ctx context.Context) {
+	defer c.end()
+	defer c.survive()
+	c.debug("connect")
+	if !c.greetPause() {
+		return
+	}
+	for done := false; !done; {
+		if c.output == nil {
+			c.output = c.server.outputs.Get().(*outputBuffer)
+			c.out = c.output[:0]
+		}
+		n, out, request := c.session.Step(c.input.waiting(), c.out)
+		c.input.took(n)
+		c.out = out
+		if n > 0 {
+			c.patience.consumed()
+		}
+		done = c.serve(ctx, request)
+	}
+}
+
+// serve does what the session wants; true means that the connection is over.
+func (c *connection) serve(ctx context.Context, request server.Request) (done bool) {
+	switch r := request.(type) {
+	case *server.Read:
+		c.read(r.For)
+	case *server.Flush:
+		if !c.flush() {
+			c.session.Interrupt(mail.Reply{})
+		}
+	case *server.Pause:
+		c.pause(ctx, r.For)
+	case *server.Begin:
+		c.begin(ctx, r)
+	case *server.Recipient:
+		c.session.Answer(c.addRecipient(ctx, r))
+	case *server.Content:
+		_, err := c.draft.Write(r.Octets)
+		c.session.Answer(c.failure(ctx, "write", err))
+	case *server.Commit:
+		c.session.Answer(c.commit(ctx, r.Envelope))
+	case *server.Abort:
+		c.abort()
+	case *server.Rejected:
+		c.server.counters.rejections.Add(1)
+		c.server.cfg.Logger.Info("rejected", "client", c.client(), "command", r.Command, "reply", r.Reply.String())
+	case *server.Early:
+		c.server.counters.early.Add(1)
+		c.server.cfg.Logger.Info("early talker", "client", c.client(), "command", r.Command)
+	case *server.Close:
+		c.flush()
+		c.debug("disconnect", "reason", r.Reason.String())
+		return true
+	}
+	return false
+}
+
+// begin opens a draft, once the gate lets it.
+func (c *connection) begin(ctx context.Context, r *server.Begin) {
+	if !c.settled {
+		c.settled = true
+		c.server.admission.settle(c)
+	}
+	if c.server.stopping.Load() {
+		c.session.Answer(c.shutdown())
+		c.session.Interrupt(mail.Reply{})
+		return
+	}
+	if c.server.gate != nil {
+		if err := c.server.gate.Wait(ctx); err != nil {
+			c.session.Answer(c.failure(ctx, "wait for the gate", err))
+			return
+		}
+	}
+	draft, err := c.server.sink.Begin(ctx)
+	if err != nil {
+		c.session.Answer(c.failure(ctx, "begin", err))
+		return
+	}
+	now := time.Now()
+	c.draft = draft
+	c.patience.beginTransaction(now)
+	c.session.Begun(draft.ID(), c.server.dateOf(now))
+}
+
+func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail.Reply {
+	if refusal := c.server.policy.Recipient(r.Client, r.Sender, r.Recipient.Address); !refusal.IsZero() {
+		return refusal
+	}
+	return c.failure(ctx, "add recipient", c.draft.AddRecipient(r.Recipient))
+}
+
+func (c *connection) commit(ctx context.Context, e mail.Envelope) mail.Reply {
+	draft := c.draft
+	c.draft = nil
+	c.patience.endTransaction()
+	e.Arrived = mail.Instant(time.Now().UnixNano())
+	if err := draft.Commit(ctx, e); err != nil {
+		return c.failure(ctx, "commit", err)
+	}
+	c.server.counters.messages.Add(1)
+	c.server.counters.recipients.Add(int64(e.Recipients))
+	c.server.counters.octets.Add(e.Size)
+	if c.server.level(slog.LevelInfo) {
+		c.server.cfg.Logger.Info("accepted", "id", e.ID.String(), "from", string(e.Sender), "client", c.client(),
+			"helo", e.Client.Helo, "proto", e.Client.Proto, "size", e.Size, "nrcpt", e.Recipients)
+	}
+	return mail.Reply{}
+}
+
+func (c *connection) abort() {
+	draft := c.draft
+	c.draft = nil
+	c.patience.endTransaction()
+	draft.Abort()
+}
+
+// failure makes the reply for an error of ours; zero for none. What went
+// wrong is for the log, not for the client.
+func (c *connection) failure(ctx context.Context, attempt string, err error) mail.Reply {
+	if err == nil {
+		return mail.Reply{}
+	}
+	if ctx.Err() != nil {
+		return c.shutdown()
+	}
+	c.server.counters.failed.Add(1)
+	c.server.cfg.Logger.Error("cannot take a message", "client", c.client(), "attempt", attempt, "error", err)
+	if errors.Is(err, ErrFull) {
+		return mail.Reply{Code: 452, Status: mail.Status{Class: 4, Subject: 3, Detail: 1}, Text: "Error: insufficient system storage"}
+	}
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "Error: local error in processing"}
+}
+
+// read gets more input, or interrupts the session.
+func (c *connection) read(w server.Waiting) {
+	if !c.flush() {
+		c.session.Interrupt(mail.Reply{})
+		return
+	}
+	for {
+		from := time.Now()
+		c.conn.SetReadDeadline(c.patience.deadline(from, w, c.server.stressed())) //nolint:errcheck // then the read fails too
+		// Looked at after the deadline was set: who wakes us sets the flag
+		// before the deadline, so that one of the two is seen.
+		if goodbye := c.dismissal(w); !goodbye.IsZero() {
+			c.session.Interrupt(goodbye)
+			return
+		}
+		n, err := c.input.fill()
+		now := time.Now()
+		keepsUp := c.patience.received(from, now, w, n)
+		switch {
+		case n > 0 && keepsUp:
+			return
+		case n == 0 && !isTimeout(err):
+			c.session.Interrupt(mail.Reply{}) // the client is gone
+			return
+		case n == 0 && !c.dismissal(w).IsZero():
+		case !keepsUp || !c.patience.lasts(now, w):
+			c.server.counters.timeouts.Add(1)
+			c.session.Interrupt(c.goodbye(4, 2, "Error: timeout exceeded"))
+			return
+		}
+	}
+}
+
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// dismissal tells why the connection must end before its client is done; zero
+// if it need not. Content in transfer is never cut off by it.
+func (c *connection) dismissal(w server.Waiting) mail.Reply {
+	switch {
+	case w == server.ForContent:
+		return mail.Reply{}
+	case c.server.stopping.Load():
+		return c.shutdown()
+	case c.evicted.Load():
+		return c.goodbye(7, 0, "Error: too many connections")
+	}
+	return mail.Reply{}
+}
+
+// wake makes a read that waits look at the flags again.
+func (c *connection) wake() {
+	c.conn.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a closed connection needs no waking
+}
+
+func (c *connection) evict() {
+	c.evicted.Store(true)
+	c.wake()
+}
+
+// flush writes the replies and gives the buffer back.
+func (c *connection) flush() (ok bool) {
+	ok = true
+	if len(c.out) > 0 {
+		c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.WriteTimeout)) //nolint:errcheck // then Write fails too
+		_, err := c.conn.Write(c.out)
+		ok = err == nil
+	}
+	if c.output != nil {
+		c.server.outputs.Put(c.output)
+	}
+	c.output, c.out = nil, nil
+	return ok
+}
+
+// greetPause waits for a client that speaks before it was greeted.
+func (c *connection) greetPause() (alive bool) {
+	if c.server.cfg.GreetPause == 0 || !c.session.RejectsEarly() {
+		return true
+	}
+	c.conn.SetReadDeadline(time.Now().Add(c.server.cfg.GreetPause)) //nolint:errcheck // then the read fails too
+	n, err := c.input.fill()
+	return n > 0 || isTimeout(err)
+}
+
+func (c *connection) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// survive keeps a bug in the handling of one connection from ending the rest.
+func (c *connection) survive() {
+	if bug := recover(); bug != nil {
+		c.server.counters.panicks.Add(1)
+		c.server.cfg.Logger.Error("panic in a connection", "client", c.client(), "panic", bug, "stack", string(debug.Stack()))
+	}
+}
+
+// end leaves nothing behind.
+func (c *connection) end() {
+	c.conn.Close() //nolint:errcheck // all that matters was written before
+	c.server.admission.leave(c)
+	c.server.counters.open.Add(-1)
+	c.input.release()
+	if c.draft != nil {
+		c.abort()
+	}
+}
+
+func (c *connection) shutdown() mail.Reply { return c.goodbye(3, 2, "Service shutting down") }
+
+func (c *connection) goodbye(subject, detail uint16, text string) mail.Reply {
+	return mail.Reply{
+		Code:   421,
+		Status: mail.Status{Class: 4, Subject: subject, Detail: detail},
+		Text:   c.server.cfg.Session.Hostname + " " + text,
+	}
+}
+
+// client is how the log shows the client.
+func (c *connection) client() string {
+	if !c.addr.IsValid() {
+		return "local"
+	}
+	return c.addr.String()
+}
+
+func (c *connection) debug(event string, attributes ...any) {
+	if c.server.level(slog.LevelDebug) {
+		c.server.cfg.Logger.Debug(event, append(attributes, "client", c.client())...)
+	}
+}

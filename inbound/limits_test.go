@@ -1,0 +1,272 @@
+package inbound
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// B-02, S-11: a client that never speaks is told so after five minutes.
+func TestSilentClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		c := ts.dial(t, "127.0.0.1")
+		from := time.Now()
+		c.hear("220")
+		c.hear("421 4.4.2 mx.example ")
+		inTime(t, from, 5*time.Minute)
+		c.hearEnd()
+		ts.end(t)
+		if ts.Counters().Timeouts != 1 {
+			t.Errorf("counters %+v", ts.Counters())
+		}
+	})
+}
+
+// S-12, B-05: when the server is nearly full the same client has ten seconds.
+func TestStress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{ConnectionLimit: 5}, nil, EarlyLog)
+		var last *client
+		for range 5 {
+			last = ts.dial(t, "127.0.0.1")
+			last.hear("220")
+		}
+		synctest.Wait()
+		from := time.Now()
+		last.hear("421 4.4.2")
+		inTime(t, from, 10*time.Second)
+		ts.end(t)
+	})
+}
+
+// B-03: a command of which one octet comes every twenty seconds.
+func TestSlowCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		c := ts.dial(t, "127.0.0.1")
+		c.hello()
+		from := time.Now()
+		var writing sync.WaitGroup
+		defer writing.Wait()
+		writing.Go(func() {
+			for _, octet := range []byte("NOOP and so on and so on") {
+				if _, err := c.Write([]byte{octet}); err != nil {
+					return
+				}
+				time.Sleep(20 * time.Second)
+			}
+		})
+		c.hear("421 4.4.2")
+		inTime(t, from, time.Minute)
+		c.Close()
+		ts.end(t)
+	})
+}
+
+// B-03: content that trickles is cut off after a minute; content that comes at
+// twice the least rate is not, however long it takes.
+func TestSlowContent(t *testing.T) {
+	for _, test := range []struct {
+		octets int // every ten seconds
+		lives  bool
+	}{{100, false}, {10000, true}} {
+		t.Run(fmt.Sprint(test.octets), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ts := start(t, Config{}, nil, EarlyLog)
+				c := ts.dial(t, "127.0.0.1")
+				c.hello()
+				c.envelope()
+				from := time.Now()
+				line := strings.Repeat("x", 98) + "\r\n"
+				var writing sync.WaitGroup
+				defer writing.Wait()
+				writing.Go(func() {
+					for range 20 {
+						if _, err := c.Write([]byte(strings.Repeat(line, test.octets/100))); err != nil {
+							return
+						}
+						time.Sleep(10 * time.Second)
+					}
+					c.Write([]byte(".\r\n")) //nolint:errcheck // the reply shows it
+				})
+				if test.lives {
+					c.hear("250 2.0.0")
+					inTime(t, from, 200*time.Second)
+				} else {
+					c.hear("421 4.4.2")
+					inTime(t, from, time.Minute)
+				}
+				c.Close()
+				ts.end(t)
+			})
+		})
+	}
+}
+
+// A transaction has an end even if content comes fast enough.
+func TestTransactionTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{TransactionTimeout: 10 * time.Minute}, nil, EarlyLog)
+		c := ts.dial(t, "127.0.0.1")
+		c.hello()
+		c.envelope()
+		from := time.Now()
+		var writing sync.WaitGroup
+		defer writing.Wait()
+		writing.Go(func() {
+			for {
+				if _, err := c.Write([]byte(strings.Repeat("text\r\n", 1000))); err != nil {
+					return
+				}
+				time.Sleep(7 * time.Second)
+			}
+		})
+		c.hear("421 4.4.2")
+		inTime(t, from, 10*time.Minute)
+		c.Close()
+		ts.end(t)
+	})
+}
+
+// B-08: a client that does not read its replies.
+func TestClientDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		c := ts.dial(t, "127.0.0.1")
+		c.hello()
+		from := time.Now()
+		c.say("EHLO again")
+		for ts.Counters().Open > 0 {
+			time.Sleep(time.Second)
+		}
+		inTime(t, from, time.Minute)
+		ts.end(t)
+	})
+}
+
+// The tarpit: from the eleventh error on each costs a second, the twentieth
+// the connection (B-42).
+func TestTarpit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		c := ts.dial(t, "127.0.0.1")
+		c.hello()
+		from := time.Now()
+		for i := range 20 {
+			c.say("FOO")
+			c.hear("500")
+			inTime(t, from, time.Duration(min(max(i-9, 0), 9))*time.Second)
+		}
+		c.hear("421 4.7.0")
+		c.hearEnd()
+		ts.end(t)
+	})
+}
+
+// B-04: one address, and one network, may have so many connections and no
+// more; those of our own network are not counted.
+func TestConnectionLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{ClientConnectionLimit: 2, PrefixConnectionLimit: 3}, nil, EarlyLog)
+		var all []*client
+		for _, step := range []struct{ from, reply string }{
+			{"192.0.2.1", "220"}, {"192.0.2.1", "220"}, {"192.0.2.1", "421 4.7.0 mx.example Error: too many connections from"},
+			{"192.0.2.2", "220"}, {"192.0.2.3", "421 4.7.0"}, {"192.0.3.1", "220"},
+			{"2001:db8::1", "220"}, {"2001:db8::2", "220"}, {"2001:db8::3", "220"}, {"2001:db8::4", "421 4.7.0"}, {"2001:db8:0:1::4", "220"},
+			{"127.0.0.1", "220"}, {"127.0.0.1", "220"}, {"127.0.0.1", "220"}, {"", "220"}, {"", "220"}, {"", "220"},
+		} {
+			c := ts.dial(t, step.from)
+			c.hear(step.reply)
+			all = append(all, c)
+		}
+		all[0].Close()
+		synctest.Wait()
+		ts.dial(t, "192.0.2.1").hear("220")
+		if n := ts.Counters(); n.Refused != 3 {
+			t.Errorf("counters %+v", n)
+		}
+		ts.end(t)
+		if a := ts.admission; len(a.all)+len(a.byClient)+len(a.byPrefix)+a.fresh.Len() != 0 {
+			t.Errorf("left behind: %d %v %v %d", len(a.all), a.byClient, a.byPrefix, a.fresh.Len())
+		}
+	})
+}
+
+// B-05: at the limit of all connections the oldest that has not given MAIL
+// makes room; if all have, the new one is turned away.
+func TestEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{ConnectionLimit: 2}, nil, EarlyLog)
+		worker := ts.dial(t, "192.0.2.1")
+		worker.hello()
+		worker.envelope()
+		idler := ts.dial(t, "192.0.2.2")
+		idler.hello()
+		third := ts.dial(t, "192.0.2.3")
+		idler.hear("421 4.7.0")
+		idler.hearEnd()
+		third.hello()
+		third.envelope()
+		ts.dial(t, "192.0.2.4").hear("421 4.7.0")
+		worker.say(".", "QUIT")
+		worker.hear("250 2.0.0")
+		worker.hear("221")
+		third.Close()
+		ts.end(t)
+		if n := ts.Counters(); n.Shed != 1 || n.Refused != 1 {
+			t.Errorf("counters %+v", n)
+		}
+	})
+}
+
+// S-14: networks without service are told so and nothing else; S-09: others
+// may be careless about line ends.
+func TestNetworks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := func(s string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(s)} }
+		ts := start(t, Config{RefuseNetworks: net("203.0.113.0/24"), NormalizeNetworks: net("192.0.2.0/24")}, nil, EarlyLog)
+		bad := ts.dial(t, "203.0.113.9")
+		bad.hear("554 5.7.1 mx.example ")
+		bad.say("EHLO x", "QUIT")
+		bad.hear("503")
+		bad.hear("221")
+		careless := ts.dial(t, "192.0.2.9")
+		careless.hear("220")
+		careless.say("EHLO x\nNOOP")
+		careless.hear("250 ")
+		careless.hear("250 2.0.0")
+		strict := ts.dial(t, "198.51.100.9")
+		strict.hear("220")
+		strict.say("EHLO x\nNOOP")
+		strict.hear("500 5.5.2")
+		strict.hear("250 2.0.0")
+		for _, c := range []*client{careless, strict} {
+			c.Close()
+		}
+		ts.end(t)
+	})
+}
+
+// Local submission has a recipient limit of its own.
+func TestLocalRecipientLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		c := ts.dial(t, "")
+		c.hello()
+		lines := []string{"MAIL FROM:<>"}
+		for i := range 3000 {
+			lines = append(lines, fmt.Sprintf("RCPT TO:<r%d@b.example>", i))
+		}
+		c.say(lines...)
+		for range lines {
+			c.hear("250")
+		}
+		c.Close()
+		ts.end(t)
+	})
+}

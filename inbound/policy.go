@@ -1,0 +1,165 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/idna"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// A Policy says who may send where. It is called from many connections at
+// once, for every recipient, and answers at once: no look-ups.
+type Policy interface {
+	// Recipient returns the refusal of a recipient, or a zero reply.
+	Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply
+}
+
+// A Gate slows intake down when delivery falls behind (Postfix:
+// in_flow_delay).
+type Gate interface {
+	// Wait returns when a message may be begun. It should take seconds at
+	// most: the client waits for its reply to MAIL. An error refuses the
+	// message for now.
+	Wait(ctx context.Context) error
+}
+
+// RelayConfig is that of a RelayPolicy. The names in brackets are Postfix's.
+type RelayConfig struct {
+	// Networks may send anywhere (mynetworks). Default loopback. Clients on
+	// unix sockets always may.
+	Networks []netip.Prefix
+	// RelayDomains are the domains to which everybody may send
+	// (relay_domains). ".example.com" stands for all names below
+	// example.com. Default none.
+	RelayDomains []string
+	// AllowLiterals accepts recipients such as user@[192.0.2.1]
+	// (resolve_numeric_domain, by intention).
+	AllowLiterals bool
+	// AllowUnqualified accepts recipient domains without a dot, for closed
+	// networks that have such names. A domain in RelayDomains needs no dot.
+	AllowUnqualified bool
+	// AllowRouting accepts "%", "!" and a quoted "@" in local parts from
+	// Networks (allow_untrusted_routing, by intention). A next hop that trusts
+	// us could take them for routes. Others than Networks never may.
+	AllowRouting bool
+}
+
+// A RelayPolicy lets some networks send anywhere and all others to some
+// domains only (RFC 5321 7.9). The sender's address and EHLO authorise
+// nothing, for anybody can write them.
+type RelayPolicy struct {
+	cfg     RelayConfig
+	domains map[string]bool // in lower case, as A-labels; with a leading dot for all below
+}
+
+// NewRelayPolicy makes a RelayPolicy; all that is wrong with the config is
+// joined in the error.
+func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
+	if cfg.Networks == nil {
+		cfg.Networks = loopback()
+	}
+	p := &RelayPolicy{cfg: cfg, domains: map[string]bool{}}
+	var complaints []error
+	for _, d := range cfg.RelayDomains {
+		name, below := strings.CutPrefix(d, ".")
+		ascii, err := asciiDomain(name)
+		if err != nil || !smtp.ValidDomain(ascii) {
+			complaints = append(complaints, fmt.Errorf("relay domain %q is not a domain name", d))
+			continue
+		}
+		if below {
+			ascii = "." + ascii
+		}
+		p.domains[ascii] = true
+	}
+	for _, n := range cfg.Networks {
+		if !n.IsValid() {
+			complaints = append(complaints, fmt.Errorf("a network of the relay policy is not valid: %s", n))
+		}
+	}
+	return p, errors.Join(complaints...)
+}
+
+// Recipient implements Policy.
+func (p *RelayPolicy) Recipient(client mail.Client, _, recipient mail.Address) mail.Reply {
+	domain := recipient.Domain()
+	if domain == "" {
+		return mail.Reply{} // postmaster, whom everybody may reach (RFC 5321 4.5.1)
+	}
+	trusted := !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr)
+	if strings.ContainsAny(recipient.Local(), "%!@") && !(trusted && p.cfg.AllowRouting) {
+		return refusal(recipient, 7, 1, "Routed address refused")
+	}
+	if domain[0] == '[' {
+		return p.literal(trusted, recipient)
+	}
+	ascii, err := asciiDomain(domain)
+	if err != nil {
+		return refusal(recipient, 1, 2, "Bad domain name")
+	}
+	switch {
+	case p.relays(ascii):
+		return mail.Reply{}
+	case !trusted:
+		return refusal(recipient, 7, 1, "Relay access denied")
+	case !strings.Contains(ascii, ".") && !p.cfg.AllowUnqualified:
+		return refusal(recipient, 1, 2, "Domain is not fully qualified")
+	}
+	return mail.Reply{}
+}
+
+func (p *RelayPolicy) literal(trusted bool, recipient mail.Address) mail.Reply {
+	switch {
+	case !trusted:
+		return refusal(recipient, 7, 1, "Relay access denied")
+	case !p.cfg.AllowLiterals:
+		return refusal(recipient, 1, 2, "Address literals are not accepted")
+	}
+	return mail.Reply{}
+}
+
+// relays tells whether everybody may send to the domain.
+func (p *RelayPolicy) relays(domain string) bool {
+	if len(p.domains) == 0 {
+		return false
+	}
+	if p.domains[domain] {
+		return true
+	}
+	for i := strings.IndexByte(domain, '.'); i >= 0; {
+		if p.domains[domain[i:]] {
+			return true
+		}
+		next := strings.IndexByte(domain[i+1:], '.')
+		if next < 0 {
+			return false
+		}
+		i += 1 + next
+	}
+	return false
+}
+
+func refusal(recipient mail.Address, subject, detail uint16, text string) mail.Reply {
+	return mail.Reply{
+		Code:   550,
+		Status: mail.Status{Class: 5, Subject: subject, Detail: detail},
+		Text:   "<" + string(recipient) + ">: " + text,
+	}
+}
+
+// asciiDomain returns the domain in lower case, U-labels as A-labels
+// (nontransitional, UTS 46), so that all ways to write a name compare equal.
+func asciiDomain(domain string) (string, error) {
+	for i := 0; i < len(domain); i++ {
+		if domain[i] >= 0x80 {
+			return idna.Lookup.ToASCII(domain)
+		}
+	}
+	return strings.ToLower(domain), nil
+}

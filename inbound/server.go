@@ -1,0 +1,223 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/server"
+)
+
+// A Server accepts connections and takes mail in. Serve is called once; the
+// other methods at any time from anywhere.
+type Server struct {
+	cfg    Config
+	sink   Sink
+	policy Policy
+	gate   Gate // nil: none
+
+	admission *admission
+	counters  counters
+	inputs    sync.Pool // of *inputBuffer
+	outputs   sync.Pool // of *outputBuffer
+	date      atomic.Pointer[dateText]
+	stopping  atomic.Bool
+	running   sync.WaitGroup // connections
+}
+
+// New makes a Server. Zero values of the config are replaced by defaults.
+// The gate may be nil.
+func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("inbound: %w", err)
+	}
+	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg)}
+	s.inputs.New = func() any { return new(inputBuffer) }
+	s.outputs.New = func() any { return new(outputBuffer) }
+	return s, nil
+}
+
+// Serve takes connections from the listeners until ctx ends, then brings
+// content in transfer to its end within Config.Grace, and returns when the
+// last connection is closed. It closes the listeners. The error is that of a
+// listener that failed; all are given up then.
+func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	work, cancelWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelWork()
+
+	var accepting sync.WaitGroup
+	for _, l := range listeners {
+		accepting.Go(func() {
+			if err := s.accept(ctx, work, l); err != nil {
+				stop(fmt.Errorf("inbound: accept on %s: %w", l.Addr(), err))
+			}
+		})
+	}
+	<-ctx.Done()
+	for _, l := range listeners {
+		l.Close() //nolint:errcheck // it may be closed already, and nothing depends on it
+	}
+	accepting.Wait()
+	s.finish(cancelWork)
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// finish ends all connections, those with content in transfer last.
+func (s *Server) finish(cancelWork context.CancelFunc) {
+	s.stopping.Store(true)
+	there := s.admission.close()
+	for _, c := range there {
+		c.wake()
+	}
+	cut := time.AfterFunc(s.cfg.Grace, func() {
+		cancelWork()
+		for _, c := range there {
+			c.conn.Close() //nolint:errcheck // what it says does not matter any more
+		}
+	})
+	s.running.Wait()
+	cut.Stop()
+}
+
+// Pauses after a failed accept, which is mostly for want of descriptors.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
+func (s *Server) accept(ctx, work context.Context, l Listener) error {
+	pause := acceptPauseMin
+	for {
+		conn, err := l.Accept()
+		if err == nil {
+			pause = acceptPauseMin
+			s.welcome(work, l, conn)
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		s.cfg.Logger.Warn("accept failed", "listener", l.Addr(), "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, acceptPauseMax)
+	}
+}
+
+// welcome admits a connection and starts its goroutine, or turns it away.
+func (s *Server) welcome(work context.Context, l Listener, conn net.Conn) {
+	addr, ok := clientAddr(conn)
+	if !ok {
+		s.cfg.Logger.Error("connection of an unknown kind", "remote", conn.RemoteAddr())
+		conn.Close() //nolint:errcheck // never used
+		return
+	}
+	c := &connection{server: s, conn: conn, addr: addr, patience: patience{cfg: &s.cfg}}
+	v, evicted := s.admission.enter(c)
+	if evicted != nil {
+		s.counters.shed.Add(1)
+		evicted.evict()
+	}
+	if v != admitted {
+		s.turnAway(c, v)
+		return
+	}
+	c.session = server.New(&s.cfg.Session, s.peer(l, addr))
+	c.input = newInput(conn, &s.inputs)
+	s.counters.connections.Add(1)
+	s.counters.open.Add(1)
+	s.running.Go(func() { c.run(work) })
+}
+
+// turnAwayTime is how long a refused client may block the accepting goroutine:
+// practically never, for nothing has been sent to it yet.
+const turnAwayTime = 100 * time.Millisecond
+
+func (s *Server) turnAway(c *connection, v verdict) {
+	s.counters.refused.Add(1)
+	s.cfg.Logger.Info("connection refused", "client", c.client(), "reason", v.String())
+	reply := "421 4.7.0 "
+	if v == refusedClosing {
+		reply = "421 4.3.2 "
+	}
+	text := reply + s.cfg.Session.Hostname + " Error: " + v.String() + "\r\n"
+	c.conn.SetWriteDeadline(time.Now().Add(turnAwayTime)) //nolint:errcheck // then Write fails too
+	c.conn.Write([]byte(text))                            //nolint:errcheck // a courtesy
+	c.conn.Close()                                        //nolint:errcheck // never used
+}
+
+// clientAddr returns the address of the client, an invalid one for a unix
+// socket. Only that may stand for a local client, whom a Policy may trust.
+func clientAddr(conn net.Conn) (addr netip.Addr, ok bool) {
+	remote := conn.RemoteAddr()
+	if _, ok := remote.(*net.UnixAddr); ok {
+		return netip.Addr{}, true
+	}
+	ap, err := netip.ParseAddrPort(remote.String())
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return ap.Addr().Unmap().WithZone(""), true
+}
+
+func (s *Server) peer(l Listener, addr netip.Addr) server.Peer {
+	p := server.Peer{
+		Addr:        addr,
+		Normalize:   contains(s.cfg.NormalizeNetworks, addr),
+		RejectEarly: l.EarlyTalkers == EarlyReject,
+	}
+	if !addr.IsValid() {
+		p.RecipientLimit = s.cfg.LocalRecipientLimit
+	}
+	if contains(s.cfg.RefuseNetworks, addr) {
+		p.Refusal = mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: s.cfg.Session.Hostname + " No service"}
+	}
+	return p
+}
+
+// stressed tells whether so many connections are open that clients must be
+// quicker.
+func (s *Server) stressed() bool {
+	return s.counters.open.Load() > int64(s.cfg.ConnectionLimit)*4/5
+}
+
+// A dateText is a second and its text, which thousands of messages share.
+type dateText struct {
+	second int64
+	text   string
+}
+
+// dateOf returns the time as RFC 5322 3.3 writes it.
+func (s *Server) dateOf(now time.Time) string {
+	if d := s.date.Load(); d != nil && d.second == now.Unix() {
+		return d.text
+	}
+	d := &dateText{second: now.Unix(), text: now.Format(time.RFC1123Z)}
+	s.date.Store(d)
+	return d.text
+}
+
+// level tells whether the log wants lines of a level, so that busy places
+// need not compose them in vain.
+func (s *Server) level(l slog.Level) bool {
+	return s.cfg.Logger.Enabled(context.Background(), l)
+}

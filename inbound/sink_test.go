@@ -1,0 +1,99 @@
+package inbound
+
+import (
+	"context"
+	"sync"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A memorySink keeps messages in memory. What it refuses is data.
+type memorySink struct {
+	mu        sync.Mutex
+	serial    uint16
+	messages  []*memoryDraft
+	aborted   int
+	beginErr  error
+	commitErr error
+	writeErr  error
+	hold      chan struct{} // if not nil, commits wait until it is closed
+	panics    bool          // AddRecipient has a bug
+}
+
+type memoryDraft struct {
+	sink       *memorySink
+	id         mail.QueueID
+	recipients []mail.Recipient
+	content    []byte
+	envelope   mail.Envelope
+}
+
+func (s *memorySink) Begin(context.Context) (Draft, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.beginErr != nil {
+		return nil, s.beginErr
+	}
+	s.serial++
+	return &memoryDraft{sink: s, id: mail.NewQueueID(1, s.serial)}, nil
+}
+
+func (s *memorySink) taken() []*memoryDraft {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*memoryDraft(nil), s.messages...)
+}
+
+func (d *memoryDraft) ID() mail.QueueID { return d.id }
+
+func (d *memoryDraft) AddRecipient(r mail.Recipient) error {
+	if d.sink.panics {
+		panic("a bug")
+	}
+	d.recipients = append(d.recipients, r)
+	return nil
+}
+
+func (d *memoryDraft) Write(p []byte) (int, error) {
+	if d.sink.writeErr != nil {
+		return 0, d.sink.writeErr
+	}
+	d.content = append(d.content, p...)
+	return len(p), nil
+}
+
+func (d *memoryDraft) Commit(ctx context.Context, e mail.Envelope) error {
+	if d.sink.hold != nil {
+		select {
+		case <-d.sink.hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	d.sink.mu.Lock()
+	defer d.sink.mu.Unlock()
+	if d.sink.commitErr != nil {
+		return d.sink.commitErr
+	}
+	d.envelope = e
+	d.sink.messages = append(d.sink.messages, d)
+	return nil
+}
+
+func (d *memoryDraft) Abort() {
+	d.sink.mu.Lock()
+	defer d.sink.mu.Unlock()
+	d.sink.aborted++
+}
+
+// A nullSink forgets everything, for benchmarks.
+type nullSink struct{ draft nullDraft }
+
+type nullDraft struct{}
+
+func (s *nullSink) Begin(context.Context) (Draft, error)       { return &s.draft, nil }
+func (*nullDraft) ID() mail.QueueID                            { return 1 << 20 }
+func (*nullDraft) AddRecipient(mail.Recipient) error           { return nil }
+func (*nullDraft) Write(p []byte) (int, error)                 { return len(p), nil }
+func (*nullDraft) Commit(context.Context, mail.Envelope) error { return nil }
+func (*nullDraft) Abort()                                      {}
