@@ -118,7 +118,10 @@ type TransportConfig struct {
 	// RecipientLimit is 1, as Postfix does: windows, rates and death are then
 	// per recipient.
 	PerRecipientQueues bool
-	// Window is how the concurrency of one destination adapts.
+	// Window is how the concurrency of one destination adapts. Its Limit
+	// (default_destination_concurrency_limit) defaults to 20 and its
+	// FailedCohortLimit (default_destination_concurrency_failed_cohort_limit) to
+	// 1; negative means none and never.
 	Window window.Config
 	// RateDelay is the pause after each delivery to the same destination
 	// (default_destination_rate_delay); it implies a concurrency of 1.
@@ -147,6 +150,8 @@ const (
 	defaultExtraRecipients  = 1000
 	defaultRefillLimit      = 100
 	defaultRefillDelay      = 5 * time.Second
+	defaultConcurrencyLimit = 20
+	defaultFailedCohorts    = 1
 	defaultProcessLimit     = 100
 	defaultEntryLimit       = 50
 	defaultActionsPerStep   = 1000
@@ -183,6 +188,9 @@ func (t TransportConfig) withDefaults() TransportConfig {
 	setDefault(&t.RefillDelay, defaultRefillDelay)
 	t.SlotLoan, t.SlotDiscount = max(t.SlotLoan, 0), max(t.SlotDiscount, 0)
 	t.MinimumSlots, t.ExtraRecipients = max(t.MinimumSlots, 0), max(t.ExtraRecipients, 0)
+	setDefault(&t.Window.Limit, defaultConcurrencyLimit)
+	setDefault(&t.Window.FailedCohortLimit, defaultFailedCohorts)
+	t.Window.Limit, t.Window.FailedCohortLimit = max(t.Window.Limit, 0), max(t.Window.FailedCohortLimit, 0)
 	t.Window = t.Window.WithDefaults()
 	if t.RateDelay > 0 {
 		t.Window.Limit, t.Window.Initial = 1, 1

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/report"
+	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/spool"
+)
+
+// The adapters below join packages that do not know each other: each port is
+// declared by the package that needs it, and this program alone sees both ends.
+
+// intake is inbound's sink: the spool, and a word to the driver when a message
+// has become durable.
+type intake struct {
+	spool   *spool.Spool
+	arrived func(mail.Arrival)
+}
+
+func (s intake) Begin(ctx context.Context) (inbound.Draft, error) {
+	d, err := s.spool.Begin(ctx)
+	if err != nil {
+		return nil, intakeError(err)
+	}
+	return intakeDraft{d, s.arrived}, nil
+}
+
+type intakeDraft struct {
+	*spool.Draft
+	arrived func(mail.Arrival)
+}
+
+func (d intakeDraft) AddRecipient(r mail.Recipient) error {
+	return intakeError(d.Draft.AddRecipient(r))
+}
+
+func (d intakeDraft) Write(p []byte) (int, error) {
+	n, err := d.Draft.Write(p)
+	return n, intakeError(err)
+}
+
+func (d intakeDraft) Commit(ctx context.Context, e mail.Envelope) error {
+	if err := d.Draft.Commit(ctx, e); err != nil {
+		return intakeError(err)
+	}
+	d.arrived(d.Draft.Arrival())
+	return nil
+}
+
+func intakeError(err error) error {
+	if errors.Is(err, spool.ErrFull) {
+		return fmt.Errorf("%w: %w", inbound.ErrFull, err)
+	}
+	return err
+}
+
+// store is the driver's spool.
+type store struct{ *spool.Spool }
+
+func (s store) Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
+	e, p, b, err := s.Spool.Open(ctx, id, max)
+	return e, p, b, storeError(err)
+}
+
+func (s store) Read(ctx context.Context, id mail.QueueID, from uint32, max int) (mail.RecipientBatch, error) {
+	b, err := s.Spool.Read(ctx, id, from, max)
+	return b, storeError(err)
+}
+
+func storeError(err error) error {
+	switch {
+	case errors.Is(err, spool.ErrGone):
+		return fmt.Errorf("%w: %w", driver.ErrGone, err)
+	case errors.Is(err, spool.ErrCorrupt):
+		return fmt.Errorf("%w: %w", driver.ErrCorrupt, err)
+	}
+	return err
+}
+
+// bodies gives outbound the content of messages.
+type bodies struct{ spool *spool.Spool }
+
+func (b bodies) Body(ctx context.Context, id mail.QueueID) (outbound.Body, error) {
+	c, err := b.spool.Content(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &body{content: c, Reader: c.Reader()}, nil
+}
+
+type body struct {
+	content spool.Content
+	io.Reader
+}
+
+func (b *body) Size() int64   { return b.content.Size }
+func (b *body) Bytes() []byte { return b.content.Bytes }
+func (b *body) Close() error  { return b.content.Close() }
+
+// reportSpool is the reporter's spool.
+type reportSpool struct{ *spool.Spool }
+
+func (s reportSpool) Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
+	e, p, b, err := s.Spool.Open(ctx, id, max)
+	return e, p, b, reportError(err)
+}
+
+func (s reportSpool) Debts(ctx context.Context, id mail.QueueID, from uint32, max int) ([]mail.RecipientOutcome, bool, error) {
+	list, more, err := s.Spool.Debts(ctx, id, from, max)
+	return list, more, reportError(err)
+}
+
+func (s reportSpool) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error) {
+	c, err := s.Spool.Content(ctx, id)
+	if err != nil {
+		return nil, reportError(err)
+	}
+	if c.File != nil {
+		return c.File, nil
+	}
+	return io.NopCloser(bytes.NewReader(c.Bytes)), nil
+}
+
+func (s reportSpool) Begin(ctx context.Context) (report.Draft, error) {
+	return s.Spool.BeginReport(ctx)
+}
+
+func reportError(err error) error {
+	if errors.Is(err, spool.ErrGone) {
+		return fmt.Errorf("%w: %w", report.ErrGone, err)
+	}
+	return err
+}
+
+// router answers the driver from the routing table, which a reload replaces.
+type router struct {
+	mu    sync.RWMutex
+	table *route.Table
+}
+
+func (r *router) set(t *route.Table) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.table = t
+}
+
+func (r *router) Route(recipients []mail.Recipient) []mail.Route {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	routes := make([]mail.Route, len(recipients))
+	for i := range recipients {
+		routes[i] = r.table.Route(recipients[i].Address)
+	}
+	return routes
+}
