@@ -1,0 +1,212 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/posthaste-mta/posthaste/dsn"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A payment is the making of all reports that one message owes.
+type payment struct {
+	*Reporter
+	env       mail.Envelope
+	failures  group
+	delays    group
+	successes group
+	unsaid    []mail.Outcome // debts about which nothing may be said
+	originals [2]*dsn.Original
+	arrivals  []mail.Arrival
+}
+
+// A group is recipients that share the next report, and the debts that it
+// pays.
+type group struct {
+	recipients []dsn.Recipient
+	paid       []mail.Outcome
+	octets     int // about how much memory their texts take
+}
+
+// groupOctets ends a group before its recipients' texts take more than this,
+// so that memory stays bounded when every reply is as long as may be. 5,000
+// recipients with usual replies come to 1 MiB.
+const groupOctets = 2 << 20
+
+func (p *payment) pay(ctx context.Context) error {
+	if err := p.eachPage(ctx, p.env.ID, p.page); err != nil {
+		return err
+	}
+	for _, g := range [...]*group{&p.failures, &p.delays, &p.successes} {
+		if err := p.flush(ctx, g); err != nil {
+			return err
+		}
+	}
+	return p.forget(ctx)
+}
+
+func (p *payment) page(ctx context.Context, page []mail.RecipientOutcome, _ bool) error {
+	for i := range page {
+		if err := p.add(ctx, page[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add puts a debt into its group.
+func (p *payment) add(ctx context.Context, ro mail.RecipientOutcome) error {
+	paid := mail.Outcome{Index: ro.Recipient.Index}
+	g := p.groupOf(ro)
+	if g == nil {
+		if p.unsaid = append(p.unsaid, paid); len(p.unsaid) >= p.cfg.RecipientsMax {
+			return p.forget(ctx)
+		}
+		return nil
+	}
+	g.recipients = append(g.recipients, dsn.RecipientOf(ro, p.until()))
+	g.paid = append(g.paid, paid)
+	g.octets += len(ro.Outcome.Reply.Text) + len(ro.Outcome.Reply.By) + len(ro.Recipient.Address) + len(ro.Recipient.ORcpt)
+	if len(g.recipients) >= p.cfg.RecipientsMax || g.octets >= groupOctets {
+		return p.flush(ctx, g)
+	}
+	return nil
+}
+
+// groupOf returns the group in which a debt is reported; nil if NOTIFY does not
+// allow to report it (RFC 3461 5.2). The debt should not exist then, but a
+// report that is not wanted is worse than looking twice.
+func (p *payment) groupOf(ro mail.RecipientOutcome) *group {
+	wanted := ro.Recipient.Notify
+	switch kind := ro.Outcome.Report; {
+	case kind == mail.ReportFailed && wanted.Failure():
+		return &p.failures
+	case kind == mail.ReportDelayed && wanted.Delay():
+		return &p.delays
+	case (kind == mail.ReportDelivered || kind == mail.ReportRelayed) && wanted.Success():
+		return &p.successes
+	}
+	return nil
+}
+
+// until is when the message will be given up, 0 if that is not to be said.
+func (p *payment) until() mail.Instant {
+	if p.cfg.Lifetime == 0 {
+		return 0
+	}
+	return p.env.Arrived.Add(p.cfg.Lifetime)
+}
+
+// forget clears the debts about which nothing may be said.
+func (p *payment) forget(ctx context.Context) error {
+	if len(p.unsaid) == 0 {
+		return nil
+	}
+	if _, err := p.spool.Apply(ctx, clearing(p.env.ID, p.unsaid, now())); err != nil {
+		return fmt.Errorf("clear debts: %w", err)
+	}
+	p.unsaid = p.unsaid[:0]
+	return nil
+}
+
+// flush makes a report of a group, and empties it.
+func (p *payment) flush(ctx context.Context, g *group) error {
+	if len(g.recipients) == 0 {
+		return nil
+	}
+	original, err := p.original(ctx, g)
+	if err != nil {
+		return err
+	}
+	at := now()
+	d, err := p.begin(ctx, p.env.Sender, at)
+	if err != nil {
+		return err
+	}
+	report := p.compose(g, d.ID(), at)
+	if err := p.composer.Compose(d, report, original); err != nil {
+		d.Abort()
+		return err
+	}
+	body, utf8 := dsn.Needs(report, original)
+	// An address that no header field can hold still is where the report goes.
+	utf8 = utf8 || !isASCII(p.env.Sender)
+	if err := d.CommitWith(ctx, localEnvelope(at, body, utf8), clearing(p.env.ID, g.paid, at)); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	p.arrivals = append(p.arrivals, d.Arrival())
+	p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "report",
+		slog.String("id", p.env.ID.String()), slog.String("report", d.ID().String()), slog.String("to", string(p.env.Sender)),
+		slog.String("kind", report.Kind().String()), slog.Int("recipients", len(g.recipients)))
+	clear(g.recipients) // lets go of the texts
+	*g = group{recipients: g.recipients[:0], paid: g.paid[:0]}
+	return nil
+}
+
+func (p *payment) compose(g *group, id mail.QueueID, at mail.Instant) dsn.Report {
+	return dsn.Report{
+		MessageID:  id.String() + "@" + p.cfg.Hostname,
+		Date:       at,
+		To:         p.env.Sender,
+		Host:       p.cfg.Hostname,
+		QueueID:    p.env.ID,
+		EnvID:      dsn.DecodeEnvID(p.env.EnvID),
+		Received:   clientName(p.env.Client),
+		Arrived:    p.env.Arrived,
+		Recipients: g.recipients,
+	}
+}
+
+// clientName is the client as reports name hosts; "" for mail that did not
+// come by TCP.
+func clientName(c mail.Client) string {
+	if !c.Addr.IsValid() {
+		return ""
+	}
+	return c.Helo + "[" + c.Addr.Unmap().String() + "]"
+}
+
+// original reads what a report on a group returns. RET=FULL is for failures
+// alone (RFC 3461 4.3). It is read once for all reports of a message.
+func (p *payment) original(ctx context.Context, g *group) (dsn.Original, error) {
+	full := g == &p.failures && p.env.Ret == mail.RetFull && p.env.Size <= int64(p.cfg.ReturnMax)
+	slot := &p.originals[0]
+	if full {
+		slot = &p.originals[1]
+	}
+	if *slot == nil {
+		o, err := p.readOriginal(ctx, full)
+		if err != nil {
+			return dsn.Original{}, err
+		}
+		*slot = &o
+	}
+	return **slot, nil
+}
+
+// readOriginal reads a message for its return. Content that is lost must not
+// keep the sender from hearing what else there is to say.
+func (p *payment) readOriginal(ctx context.Context, full bool) (dsn.Original, error) {
+	content, err := p.spool.Content(ctx, p.env.ID)
+	if errors.Is(err, ErrGone) {
+		p.cfg.Logger.Warn("report without the message's header: the content cannot be read", "id", p.env.ID.String(), "error", err)
+		return dsn.Original{}, nil
+	}
+	if err != nil {
+		return dsn.Original{}, fmt.Errorf("open content: %w", err)
+	}
+	o, err := dsn.ReadOriginal(content, full, p.cfg.ReturnMax)
+	_ = content.Close() // it was only read
+	return o, err
+}
+
+func isASCII(a mail.Address) bool {
+	for i := 0; i < len(a); i++ {
+		if a[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

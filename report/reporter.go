@@ -1,0 +1,118 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/dsn"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Reporter makes reports. It may be used from any number of goroutines, each
+// for other messages.
+type Reporter struct {
+	cfg      Config
+	spool    Spool
+	composer dsn.Composer
+}
+
+// New returns a Reporter. The error is that of Config.Validate.
+func New(cfg Config, spool Spool) (*Reporter, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("report: configuration: %w", err)
+	}
+	return &Reporter{cfg: cfg, spool: spool, composer: dsn.Composer{Contact: cfg.Postmaster, Footer: cfg.Footer}}, nil
+}
+
+// debtsPage is how many debts are read at a time.
+const debtsPage = 1000
+
+// Report composes and spools what is owed about a message and clears the
+// debts; see the package comment. It returns the messages that it made, also
+// when it fails halfway: they are durable, and what they reported will not be
+// reported again. When it fails, nothing is lost and it is to be called again.
+func (r *Reporter) Report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error) {
+	arrivals, err := r.report(ctx, id)
+	switch {
+	case errors.Is(err, ErrGone): // what was dropped meanwhile owes nothing
+		return arrivals, nil
+	case err != nil:
+		return arrivals, fmt.Errorf("report on %s: %w", id, err)
+	}
+	return arrivals, nil
+}
+
+func (r *Reporter) report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error) {
+	env, _, _, err := r.spool.Open(ctx, id, 1)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	if env.Sender == "" {
+		b := &bounce{Reporter: r, env: env}
+		err = r.eachPage(ctx, id, b.page)
+		return b.arrivals, err
+	}
+	p := &payment{Reporter: r, env: env}
+	err = p.pay(ctx)
+	return p.arrivals, err
+}
+
+// A visitor is given a page of debts, and whether it is the last one. A last
+// page may be empty.
+type visitor func(ctx context.Context, page []mail.RecipientOutcome, last bool) error
+
+// eachPage calls visit with all debts of a message, page by page.
+func (r *Reporter) eachPage(ctx context.Context, id mail.QueueID, visit visitor) error {
+	from := uint32(0)
+	for {
+		page, more, err := r.spool.Debts(ctx, id, from, debtsPage)
+		if err != nil {
+			return fmt.Errorf("read what is owed: %w", err)
+		}
+		more = more && len(page) > 0
+		if err := visit(ctx, page, !more); err != nil || !more {
+			return err
+		}
+		from = page[len(page)-1].Recipient.Index + 1
+	}
+}
+
+// begin opens a draft for a message from the null sender to one recipient,
+// with a trace field as local submission writes it (RFC 5321 4.4).
+func (r *Reporter) begin(ctx context.Context, to mail.Address, now mail.Instant) (Draft, error) {
+	d, err := r.spool.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("begin a draft: %w", err)
+	}
+	err = d.AddRecipient(mail.Recipient{Address: to, Notify: mail.NotifyNever})
+	if err == nil {
+		_, err = io.WriteString(d, "Received: by "+r.cfg.Hostname+" (Posthaste) with LOCAL id "+d.ID().String()+
+			";\r\n\t"+dsn.FormatDate(now)+"\r\n")
+	}
+	if err != nil {
+		d.Abort()
+		return nil, fmt.Errorf("begin a draft: %w", err)
+	}
+	return d, nil
+}
+
+// localEnvelope is the envelope of a message that is made here: null sender,
+// and neither RET nor ENVID (RFC 3461 6.1).
+func localEnvelope(now mail.Instant, body mail.BodyType, utf8 bool) mail.Envelope {
+	return mail.Envelope{Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: "LOCAL"}}
+}
+
+// clearing is the change that clears debts. Only the indexes of the outcomes
+// count.
+func clearing(id mail.QueueID, paid []mail.Outcome, now mail.Instant) []mail.Change {
+	if len(paid) == 0 {
+		return nil
+	}
+	return []mail.Change{{Op: mail.ChangeReported, ID: id, Outcomes: paid, At: now}}
+}
+
+func now() mail.Instant { return mail.Instant(time.Now().UnixNano()) }
