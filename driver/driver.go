@@ -198,8 +198,8 @@ func (d *Driver) finish(cutOff context.CancelFunc) {
 
 func (d *Driver) stepAll(items []item) {
 	for _, it := range items {
-		if it.view != nil {
-			it.view.reply <- d.core.View(it.view.queues)
+		if it.question != nil {
+			it.question.ask(d.core)
 			continue
 		}
 		d.settle(it.event)

@@ -3,6 +3,7 @@ package driver
 import (
 	"sync"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
@@ -18,15 +19,35 @@ type inbox struct {
 	wakeup chan struct{} // has room for one
 }
 
-// An item is an event, or a request for a view.
+// An item is an event, or a question about the core.
 type item struct {
-	event qmgr.Event
-	view  *viewRequest
+	event    qmgr.Event
+	question question
 }
 
+// A question is answered by the owner, between two steps.
+type question interface{ ask(core *qmgr.Qmgr) }
+
+// viewRequest asks for a snapshot.
 type viewRequest struct {
 	queues int
 	reply  chan qmgr.View // has room for one
+}
+
+func (r viewRequest) ask(core *qmgr.Qmgr) { r.reply <- core.View(r.queues) }
+
+// inCoreRequest asks which messages are in core.
+type inCoreRequest struct {
+	ids   []mail.QueueID
+	reply chan []bool // has room for one
+}
+
+func (r inCoreRequest) ask(core *qmgr.Qmgr) {
+	in := make([]bool, len(r.ids))
+	for i, id := range r.ids {
+		in[i] = core.InCore(id)
+	}
+	r.reply <- in
 }
 
 func newInbox() *inbox { return &inbox{wakeup: make(chan struct{}, 1)} }

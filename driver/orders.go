@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -44,13 +45,26 @@ func (d *Driver) Configure(cfg Config) error {
 // each transport. It returns ctx's error if the driver does not answer in time,
 // as when it is not running.
 func (d *Driver) View(ctx context.Context, queues int) (qmgr.View, error) {
-	req := &viewRequest{queues: queues, reply: make(chan qmgr.View, 1)}
-	d.inbox.put(item{view: req})
+	req := viewRequest{queues: queues, reply: make(chan qmgr.View, 1)}
+	d.inbox.put(item{question: req})
+	return await(ctx, req.reply)
+}
+
+// InCore tells of each message whether it is in core: being tried, or about to
+// be. Errors are as for View.
+func (d *Driver) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {
+	req := inCoreRequest{ids: slices.Clone(ids), reply: make(chan []bool, 1)}
+	d.inbox.put(item{question: req})
+	return await(ctx, req.reply)
+}
+
+func await[T any](ctx context.Context, reply <-chan T) (T, error) {
 	select {
-	case v := <-req.reply:
+	case v := <-reply:
 		return v, nil
 	case <-ctx.Done():
-		return qmgr.View{}, ctx.Err()
+		var none T
+		return none, ctx.Err()
 	}
 }
 
