@@ -260,6 +260,35 @@ func TestSickServer(t *testing.T) {
 	})
 }
 
+// How often servers are asked, and how long it takes: silence is asked again,
+// an answer of no use is not, and while all are known to be silent, once is
+// enough.
+func TestRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, zone)
+		r := w.resolver(t, Config{Policy: route.Policy{Families: route.FamiliesIPv4}})
+		defer r.Close()
+		ask := func(name string, first, second fault, messages int, took time.Duration, why string) {
+			t.Helper()
+			w.set("192.0.2.53", first)
+			w.set("192.0.2.54", second)
+			w.questions()
+			start := time.Now()
+			set, reply := r.Hosts(t.Context(), name)
+			if n := len(w.questions()); n != messages || time.Since(start) != took || !strings.HasSuffix(reply.Text, why) {
+				t.Errorf("%s: %d messages in %v: %s", name, n, time.Since(start), show(set, reply))
+			}
+		}
+		ask("both-fail.example", servfails, refuses, 2, 0, "a name server answered REFUSED")
+		ask("one-silent.example", silent, servfails, 2, 5*time.Second, "a name server answered SERVFAIL")
+		time.Sleep(sickFor)
+		ask("late.example", servfails, silent, 2, 5*time.Second, "a name server answered SERVFAIL")
+		time.Sleep(sickFor)
+		ask("both-silent.example", silent, silent, 4, 20*time.Second, "no name server answers")
+		ask("still-silent.example", silent, silent, 2, 10*time.Second, "no name server answers")
+	})
+}
+
 // Lifetimes of answers are clamped at both ends, so that neither a zone with
 // TTL 0 makes a question of every message nor one with a huge TTL outlives its
 // own change (row B-158).
@@ -363,6 +392,7 @@ func TestStale(t *testing.T) {
 		fresh := show(r.Hosts(t.Context(), "example.com"))
 		bare := show(r.Hosts(t.Context(), "bare.example"))
 		r.Hosts(t.Context(), "gone.example")
+		r.Hosts(t.Context(), "empty.example")
 		w.set("192.0.2.53", silent)
 		w.set("192.0.2.54", silent)
 		time.Sleep(10 * time.Minute)
@@ -372,8 +402,10 @@ func TestStale(t *testing.T) {
 		if got := show(r.Hosts(t.Context(), "bare.example")); got != bare {
 			t.Errorf("after ten minutes: %s", got)
 		}
-		if _, reply := r.Hosts(t.Context(), "gone.example"); !reply.Temporary() {
-			t.Errorf("mail was returned on the strength of an old answer: %v", reply)
+		for _, absent := range []string{"gone.example", "empty.example"} {
+			if _, reply := r.Hosts(t.Context(), absent); !reply.Temporary() {
+				t.Errorf("mail was returned on the strength of an old answer: %v", reply)
+			}
 		}
 		if s := r.Stats(); s.Stale == 0 || s.SilentSince.IsZero() {
 			t.Errorf("%+v", s)
@@ -637,7 +669,7 @@ func TestResolvConf(t *testing.T) {
 			}
 		}
 		write("nameserver 192.0.2.1\nnameserver 2001:db8::53\nsearch cluster.example other.example\noptions timeout:2 attempts:1 ndots:2\n")
-		w := newWorld(t, zone+"relay.ns.other.example. 60 IN A 10.0.0.1\nbare.example.cluster.example. 60 IN A 10.0.0.2\n")
+		w := newWorld(t, zone+"mail.empty.example.\nrelay.ns.other.example. 60 IN A 10.0.0.1\nbare.example.cluster.example. 60 IN A 10.0.0.2\n")
 		r := w.resolver(t, Config{ResolvConf: path, Servers: []string{}, Policy: route.Policy{Families: route.FamiliesIPv4}})
 		defer r.Close()
 		for in, want := range map[string]string{
@@ -646,6 +678,9 @@ func TestResolvConf(t *testing.T) {
 			"bare.example":                   "0 bare.example=198.51.100.3:25",
 			"[bare.example.cluster.example]": "0 bare.example.cluster.example=10.0.0.2:25",
 			"relay.ns":                       "550 5.1.2 relay.ns does not exist",
+			"[empty.example]":                "451 4.3.5 configured nexthop [empty.example]: empty.example has no address that can be used",
+			"[mail.empty.example]":           "451 4.3.5 configured nexthop [mail.empty.example]: mail.empty.example has no address that can be used",
+			"[gone.empty.example]":           "451 4.3.5 configured nexthop [gone.empty.example]: gone.empty.example does not exist",
 		} {
 			if got := show(r.Hosts(t.Context(), in)); got != want {
 				t.Errorf("%s: %s, want %s", in, got, want)

@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -166,6 +167,29 @@ func TestExchangeRefused(t *testing.T) {
 	start := time.Now()
 	if m, err := exchange(t.Context(), "tcp", server, mxQuery()); err == nil || time.Since(start) > 5*time.Second {
 		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// On a TCP connection there is nobody else, so the first message is the last
+// word, and a server that hangs up has none.
+func TestExchangeTCP(t *testing.T) {
+	server := serve(t, true, func(w dns.ResponseWriter, q *dns.Msg) {
+		if q.Question[0].Qtype == dns.TypeA {
+			w.Close()
+			return
+		}
+		m := new(dns.Msg)
+		m.SetReply(q)
+		m.Id++
+		w.WriteMsg(m)
+	})
+	if m, err := exchange(t.Context(), "tcp", server, mxQuery()); err != nil || fits(mxQuery(), m) {
+		t.Errorf("a wrong answer: %v, %v", m, err)
+	}
+	q := new(dns.Msg)
+	q.SetQuestion("example.com.", dns.TypeA)
+	if m, err := exchange(t.Context(), "tcp", server, q); !errors.Is(err, io.EOF) {
+		t.Errorf("hung up: %v, %v", m, err)
 	}
 }
 

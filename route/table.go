@@ -198,7 +198,7 @@ func (t *Table) match(a mail.Address, local, domain string) mail.Route {
 	if r, ok := t.domains[domain]; ok {
 		return r
 	}
-	if len(t.suffixes) > 0 && domain[0] != '[' {
+	if len(t.suffixes) > 0 {
 		for rest := domain; ; {
 			dot := strings.IndexByte(rest, '.')
 			if dot < 0 {
