@@ -1,0 +1,331 @@
+package admintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A Message is one message of a Queue.
+type Message struct {
+	admin.Message
+	Recipients []mail.RecipientOutcome
+	Content    string
+	InCore     bool
+	Busy       bool // being delivered: orders take effect when Finish is called
+	Damaged    bool // its recipients and its content cannot be read
+}
+
+// A Queue is messages in memory. Its methods may be called from any goroutine.
+type Queue struct {
+	mu       sync.Mutex
+	messages []*Message // by ID
+	ordered  map[mail.QueueID]func(*Message)
+	core     qmgr.View
+	silent   bool
+	retried  []mail.QueueID
+	flushes  int
+	reads    int
+}
+
+var (
+	_ admin.Store   = (*Queue)(nil)
+	_ admin.Control = (*Queue)(nil)
+)
+
+// New returns a queue with some messages.
+func New(messages ...Message) *Queue {
+	q := &Queue{ordered: map[mail.QueueID]func(*Message){}}
+	for _, m := range messages {
+		q.Add(m)
+	}
+	return q
+}
+
+// Add puts a message into the queue. Its size and its number of recipients
+// follow from what it has.
+func (q *Queue) Add(m Message) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if m.Envelope.Size == 0 {
+		m.Envelope.Size = int64(len(m.Content))
+	}
+	m.Envelope.Recipients = uint32(len(m.Recipients))
+	for i := range m.Recipients {
+		r := &m.Recipients[i]
+		r.Recipient.Index, r.Outcome.Index = uint32(i), uint32(i)
+		if r.Outcome.Result.Settled() {
+			m.Settled++
+		}
+	}
+	i, _ := slices.BinarySearchFunc(q.messages, m.Envelope.ID, byID)
+	q.messages = slices.Insert(q.messages, i, &m)
+}
+
+func byID(m *Message, id mail.QueueID) int {
+	switch {
+	case m.Envelope.ID < id:
+		return -1
+	case m.Envelope.ID > id:
+		return 1
+	}
+	return 0
+}
+
+// SetCore sets what View tells of transports and counts.
+func (q *Queue) SetCore(v qmgr.View) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.core = v
+}
+
+// Silence makes the core not answer any more.
+func (q *Queue) Silence() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.silent = true
+}
+
+// Finish ends the deliveries of a busy message, so that an order for it takes
+// effect.
+func (q *Queue) Finish(id mail.QueueID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m := q.find(id)
+	if m == nil {
+		return
+	}
+	m.Busy = false
+	if do := q.ordered[id]; do != nil {
+		do(m)
+	}
+	q.sweep()
+}
+
+// Place returns where a message is; AreaNone if it is gone.
+func (q *Queue) Place(id mail.QueueID) mail.Area {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if m := q.find(id); m != nil {
+		return m.Place.Area
+	}
+	return mail.AreaNone
+}
+
+// Retried returns the messages that were to be tried, and how often all were.
+func (q *Queue) Retried() (ids []mail.QueueID, all int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.retried), q.flushes
+}
+
+// Reads returns how many messages were looked up.
+func (q *Queue) Reads() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.reads
+}
+
+func (q *Queue) find(id mail.QueueID) *Message {
+	if i, ok := slices.BinarySearchFunc(q.messages, id, byID); ok {
+		return q.messages[i]
+	}
+	return nil
+}
+
+// sweep takes out messages that were dropped.
+func (q *Queue) sweep() {
+	q.messages = slices.DeleteFunc(q.messages, func(m *Message) bool { return m.Place.Area == mail.AreaNone })
+}
+
+// Find implements admin.Store.
+func (q *Queue) Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var all []mail.Cursor
+	for _, m := range q.messages {
+		at := mail.Cursor{ID: m.Envelope.ID}
+		if area == mail.AreaDeferred {
+			at.Due = m.Place.Due
+		}
+		if m.Place.Area == area && !at.Before(from) {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all, func(a, b mail.Cursor) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
+	found := mail.Found{Cursors: all, Next: from, NextDue: mail.Never}
+	if len(all) > max {
+		found.Cursors, found.More = all[:max], true
+	}
+	if n := len(found.Cursors); n > 0 {
+		last := found.Cursors[n-1]
+		found.Next = mail.Cursor{Due: last.Due, ID: last.ID + 1}
+	}
+	return found, ctx.Err()
+}
+
+// Show implements admin.Store.
+func (q *Queue) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.reads++
+	if m := q.find(id); m != nil {
+		return m.Message, ctx.Err()
+	}
+	return admin.Message{}, fmt.Errorf("memory: %w", admin.ErrGone)
+}
+
+// Recipients implements admin.Store.
+func (q *Queue) Recipients(ctx context.Context, id mail.QueueID, query admin.RecipientQuery) (admin.RecipientList, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m := q.find(id)
+	switch {
+	case m == nil:
+		return admin.RecipientList{}, fmt.Errorf("memory: %w", admin.ErrGone)
+	case m.Damaged:
+		return admin.RecipientList{}, fmt.Errorf("memory: %w", admin.ErrDamaged)
+	}
+	list := admin.RecipientList{Next: query.From}
+	for i := int(query.From); i < len(m.Recipients); i++ {
+		if len(list.Recipients) >= query.Max {
+			list.More = true
+			break
+		}
+		list.Next = uint32(i) + 1
+		if !query.Waiting || !m.Recipients[i].Outcome.Result.Settled() {
+			list.Recipients = append(list.Recipients, m.Recipients[i])
+		}
+	}
+	return list, ctx.Err()
+}
+
+// Content implements admin.Store.
+func (q *Queue) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m := q.find(id)
+	switch {
+	case m == nil:
+		return nil, fmt.Errorf("memory: %w", admin.ErrGone)
+	case m.Damaged:
+		return nil, fmt.Errorf("memory: %w", admin.ErrDamaged)
+	}
+	return io.NopCloser(strings.NewReader(m.Content)), ctx.Err()
+}
+
+// Counts implements admin.Store.
+func (q *Queue) Counts(ctx context.Context) (admin.Counts, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := admin.Counts{Free: 50 << 30}
+	for _, m := range q.messages {
+		c.Used += m.Envelope.Size
+		switch m.Place.Area {
+		case mail.AreaIncoming:
+			c.Incoming++
+		case mail.AreaDeferred:
+			c.Deferred++
+		case mail.AreaHold:
+			c.Hold++
+		case mail.AreaCorrupt:
+			c.Corrupt++
+		}
+	}
+	return c, ctx.Err()
+}
+
+// order does something to messages, to busy ones when they are finished.
+func (q *Queue) order(ids []mail.QueueID, do func(*Message)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, id := range ids {
+		switch m := q.find(id); {
+		case m == nil:
+		case m.Busy:
+			q.ordered[id] = do
+		default:
+			do(m)
+		}
+	}
+	q.sweep()
+}
+
+// Hold implements admin.Control.
+func (q *Queue) Hold(ids []mail.QueueID, reason string) {
+	q.order(ids, func(m *Message) { m.Place, m.Reason, m.InCore = mail.Place{Area: mail.AreaHold}, reason, false })
+}
+
+// Release implements admin.Control.
+func (q *Queue) Release(ids []mail.QueueID) {
+	q.order(ids, func(m *Message) {
+		if m.Place.Area == mail.AreaHold {
+			m.Place, m.Reason = mail.Place{Area: mail.AreaDeferred, Due: m.Envelope.Arrived}, ""
+		}
+	})
+}
+
+// Drop implements admin.Control.
+func (q *Queue) Drop(ids []mail.QueueID) {
+	q.order(ids, func(m *Message) { m.Place.Area = mail.AreaNone })
+}
+
+// Retry implements admin.Control.
+func (q *Queue) Retry(ids []mail.QueueID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.retried = append(q.retried, ids...)
+}
+
+// RetryAll implements admin.Control.
+func (q *Queue) RetryAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flushes++
+}
+
+var errSilent = errors.New("memory: the core is silent")
+
+// View implements admin.Control.
+func (q *Queue) View(ctx context.Context, queues int) (qmgr.View, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return qmgr.View{}, errSilent
+	}
+	v := q.core
+	v.Transports = slices.Clone(v.Transports)
+	for i := range v.Transports {
+		t := &v.Transports[i]
+		t.Queues = t.Queues[:min(len(t.Queues), queues)]
+	}
+	return v, ctx.Err()
+}
+
+// InCore implements admin.Control.
+func (q *Queue) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return nil, errSilent
+	}
+	held := make([]bool, len(ids))
+	for i, id := range ids {
+		m := q.find(id)
+		held[i] = m != nil && m.InCore
+	}
+	return held, ctx.Err()
+}

@@ -1,0 +1,179 @@
+package admin
+
+import "time"
+
+// The largest pages that a request may ask for.
+const (
+	MessagesMax   = 1000 // messages in one answer, or IDs in one order
+	RecipientsMax = 1000 // recipients of one message in one answer
+)
+
+// A State is where a message is, in one word.
+type State string
+
+// A message that is in core is active, whichever area it rests in.
+const (
+	StateActive   State = "active"
+	StateIncoming State = "incoming"
+	StateDeferred State = "deferred"
+	StateHold     State = "hold"
+	StateCorrupt  State = "corrupt"
+)
+
+// A Wait is what a message waits for.
+type Wait string
+
+const (
+	WaitCore    Wait = "core"    // its turn: it is in core, being tried or about to be
+	WaitRoom    Wait = "room"    // room in core: it is new, or due
+	WaitBackoff Wait = "backoff" // its next attempt, at Due
+	WaitRelease Wait = "release" // an operator's release
+	WaitRepair  Wait = "repair"  // a person to look at it: it is damaged
+)
+
+// A Filter picks messages: those that meet all of its conditions. Conditions
+// on recipients look at recipients that still wait, and one of them must meet
+// all of them.
+type Filter struct {
+	IDs       []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. Given them, nothing else is looked at."`
+	Areas     []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to look in. Without any: all but corrupt."`
+	Sender    string   `json:"sender,omitempty" query:"sender" maxLength:"512" example:"*@example.com" doc:"The envelope sender: an address, in which * stands for any text; @domain; or <> for the null sender. Case does not matter."`
+	Recipient string   `json:"recipient,omitempty" query:"recipient" maxLength:"512" example:"jane@example.net" doc:"A recipient: an address, in which * stands for any text; or @domain. Case does not matter."`
+	Domain    string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a dot in front, its subdomains also."`
+	Error     string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A part of a recipient's last reply, or of the reason for a hold. Case does not matter."`
+	Older     string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this; units s, m, h, d, w."`
+	Younger   string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived less long ago than this; units s, m, h, d, w."`
+}
+
+// A Recipient is one recipient with its last outcome.
+type Recipient struct {
+	Index   uint32     `json:"index" doc:"Its number within the message, from 0."`
+	Address string     `json:"address"`
+	Result  string     `json:"result" enum:"pending,sent,deferred,bounced"`
+	Reply   string     `json:"reply,omitempty" doc:"The last reply: code, status and text."`
+	By      string     `json:"by,omitempty" doc:"The remote host that said so, as name[address]; absent if this program did."`
+	At      *time.Time `json:"at,omitempty" doc:"When it said so."`
+	ORcpt   string     `json:"orcpt,omitempty" doc:"ORCPT as received (RFC 3461)."`
+	Notify  string     `json:"notify,omitempty" doc:"NOTIFY as received (RFC 3461)."`
+}
+
+// A Summary is one line of a list.
+type Summary struct {
+	ID          string      `json:"queue_id"`
+	State       State       `json:"state" enum:"active,incoming,deferred,hold,corrupt" doc:"active: in core; otherwise the area it rests in."`
+	Area        string      `json:"area" enum:"incoming,deferred,hold,corrupt" doc:"Where it rests on disk."`
+	InCore      *bool       `json:"in_core,omitempty" doc:"Whether it is being tried or about to be; absent if the core did not say in time."`
+	Wait        Wait        `json:"wait" enum:"core,room,backoff,release,repair" doc:"What it waits for: its turn in core, room in core, its next attempt, a release, a repair."`
+	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
+	Size        int64       `json:"size" doc:"Octets of content."`
+	Arrived     time.Time   `json:"arrived"`
+	Attempts    uint32      `json:"attempts" doc:"Rounds of attempts that left something to retry."`
+	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
+	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
+	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient."`
+	Total       uint32      `json:"recipients_total"`
+	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`
+	Recipients  []Recipient `json:"recipients,omitempty" doc:"The first waiting recipients, as many as were asked for."`
+}
+
+// A Page is a part of a list.
+type Page struct {
+	Messages []Summary `json:"messages"`
+	Scanned  int       `json:"scanned" doc:"Messages looked at."`
+	Next     string    `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
+}
+
+// A Detail is all about one message but its content.
+type Detail struct {
+	Summary
+	EnvID      string      `json:"env_id,omitempty" doc:"ENVID as received (RFC 3461)."`
+	Ret        string      `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
+	Body       string      `json:"body,omitempty" enum:"7BIT,8BITMIME"`
+	SMTPUTF8   bool        `json:"smtputf8"`
+	Warned     bool        `json:"warned" doc:"Whether the sender was told of the delay."`
+	ClientAddr string      `json:"client_address,omitempty"`
+	ClientHelo string      `json:"client_helo,omitempty"`
+	Protocol   string      `json:"protocol,omitempty"`
+	All        []Recipient `json:"all_recipients" doc:"Recipients, settled ones also, from the index asked for."`
+	Next       *uint32     `json:"next,omitempty" doc:"The index from which to go on; absent at the end."`
+}
+
+// An Order says for which messages an order is, and how.
+type Order struct {
+	Filter  *Filter `json:"filter,omitempty" doc:"Which messages. Either it has conditions or all is true."`
+	All     bool    `json:"all,omitempty" doc:"All messages, or all in the areas that the filter names."`
+	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Why; kept with held messages, and logged."`
+	DryRun  bool    `json:"dry_run,omitempty" doc:"Only count."`
+	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop without IDs: how many messages the caller means to drop at most, as a dry run counted them."`
+	Limit   int     `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"Messages that this request handles at most; 0 is 1000."`
+	Cursor  string  `json:"cursor,omitempty" maxLength:"128" doc:"Where to go on: next of the answer before."`
+}
+
+// Ordered is what one request did.
+type Ordered struct {
+	Matched   int      `json:"matched" doc:"Messages that the order is for."`
+	Done      int      `json:"done" doc:"Messages for which it has taken effect."`
+	Pending   int      `json:"pending" doc:"Messages for which it takes effect when deliveries under way have ended."`
+	Unchanged int      `json:"unchanged" doc:"Messages asked for by ID for which there was nothing to do."`
+	Missing   []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
+	Scanned   int      `json:"scanned" doc:"Messages looked at."`
+	Next      string   `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
+}
+
+// Flushed is the answer to a flush.
+type Flushed struct {
+	Deferred int64 `json:"deferred" doc:"Deferred messages at the time."`
+}
+
+// A Status is the core and the spool at a glance.
+type Status struct {
+	Version    string            `json:"version"`
+	Now        time.Time         `json:"now" doc:"The server's clock."`
+	Core       CoreStatus        `json:"core"`
+	Transports []TransportStatus `json:"transports"`
+	Spool      SpoolStatus       `json:"spool"`
+}
+
+// A CoreStatus is what the core holds and has done since the start.
+type CoreStatus struct {
+	Messages   int    `json:"messages"`
+	Recipients int    `json:"recipients"`
+	Busy       int    `json:"busy" doc:"Deliveries under way."`
+	Behind     bool   `json:"behind" doc:"New mail waits in the spool because the core is full."`
+	Halted     bool   `json:"halted" doc:"Nothing new is started: the program is stopping."`
+	Arrived    uint64 `json:"arrived" doc:"Messages, since the start."`
+	Deliveries uint64 `json:"deliveries" doc:"Attempts started, since the start."`
+	Sent       uint64 `json:"sent" doc:"Recipients, since the start."`
+	Deferred   uint64 `json:"deferred" doc:"Recipients, since the start; one may count more than once."`
+	Bounced    uint64 `json:"bounced" doc:"Recipients, since the start."`
+	Expired    uint64 `json:"expired" doc:"Messages given up because of their age, since the start."`
+}
+
+// A TransportStatus is what the core holds of one transport.
+type TransportStatus struct {
+	Name         string              `json:"name"`
+	Jobs         int                 `json:"jobs" doc:"Messages with something to deliver by it."`
+	Busy         int                 `json:"busy" doc:"Deliveries under way."`
+	Destinations []DestinationStatus `json:"destinations" doc:"Those with the most waiting, by name."`
+}
+
+// A DestinationStatus is one destination's window.
+type DestinationStatus struct {
+	Nexthop string     `json:"nexthop"`
+	State   string     `json:"state" enum:"ready,dead,suspended"`
+	Window  int        `json:"window" doc:"Deliveries that may go on at the same time."`
+	Busy    int        `json:"busy" doc:"Deliveries under way."`
+	Todo    int        `json:"todo" doc:"Deliveries that wait."`
+	Reason  string     `json:"reason,omitempty" doc:"Why it is dead."`
+	Until   *time.Time `json:"until,omitempty" doc:"When it is tried again."`
+}
+
+// A SpoolStatus counts messages by area.
+type SpoolStatus struct {
+	Incoming int64 `json:"incoming"`
+	Deferred int64 `json:"deferred"`
+	Hold     int64 `json:"hold"`
+	Corrupt  int64 `json:"corrupt"`
+	Used     int64 `json:"used" doc:"Octets on disk."`
+	Free     int64 `json:"free" doc:"Octets of disk space left."`
+}

@@ -1,0 +1,315 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/admin"
+)
+
+// A Client talks to one server. Its methods may be called from any goroutine.
+type Client struct {
+	socket string
+	http   http.Client
+}
+
+// New returns a client for the server that listens on a Unix socket. Nothing
+// is dialled before the first request.
+func New(socket string) *Client {
+	var d net.Dialer
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) }
+	return &Client{socket: socket, http: http.Client{Transport: &http.Transport{DialContext: dial}}}
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// An Unreachable is the error of a request that reached no server.
+type Unreachable struct {
+	Socket string
+	Err    error
+}
+
+func (e *Unreachable) Error() string { return fmt.Sprintf("connect to %s: %v", e.Socket, e.Err) }
+
+// Unwrap returns why.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// A Problem is the error of a request that the server refused (RFC 9457).
+type Problem struct {
+	Status int             `json:"status"`
+	Title  string          `json:"title"`
+	Detail string          `json:"detail"`
+	Errors []ProblemDetail `json:"errors"`
+}
+
+// A ProblemDetail says what is wrong with one part of a request.
+type ProblemDetail struct {
+	Location string `json:"location"`
+	Message  string `json:"message"`
+}
+
+func (p *Problem) Error() string {
+	if len(p.Errors) == 0 {
+		return p.Detail
+	}
+	var all []string
+	for _, d := range p.Errors {
+		where := d.Location[strings.LastIndexByte(d.Location, '.')+1:]
+		all = append(all, strings.TrimPrefix(where+": "+d.Message, ": "))
+	}
+	return strings.Join(all, "; ")
+}
+
+// Status returns the core and the spool at a glance, with at most so many
+// destinations of each transport.
+func (c *Client) Status(ctx context.Context, destinations int) (admin.Status, error) {
+	var s admin.Status
+	return s, c.get(ctx, "/v1/status", url.Values{"destinations": {strconv.Itoa(destinations)}}, &s)
+}
+
+// A Query says what a list is to hold.
+type Query struct {
+	admin.Filter
+	Recipients int // waiting recipients told of each message
+	Limit      int // messages in all; 0 is all
+}
+
+// List calls visit with each message that meets a query. An error of visit
+// ends the list and is returned. Memory does not grow with the list.
+func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) error) error {
+	values := filterValues(&q.Filter)
+	values.Set("recipients", strconv.Itoa(q.Recipients))
+	for left := q.Limit; ; {
+		size := admin.MessagesMax
+		if left > 0 {
+			size = min(size, left)
+		}
+		values.Set("limit", strconv.Itoa(size))
+		var page admin.Page
+		if err := c.get(ctx, "/v1/messages", values, &page); err != nil {
+			return err
+		}
+		for i := range page.Messages {
+			if err := visit(&page.Messages[i]); err != nil {
+				return err
+			}
+		}
+		if left > 0 {
+			if left -= len(page.Messages); left <= 0 {
+				return nil
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		values.Set("cursor", page.Next)
+	}
+}
+
+func filterValues(f *admin.Filter) url.Values {
+	v := url.Values{}
+	for name, values := range map[string][]string{"id": f.IDs, "area": f.Areas} {
+		if len(values) > 0 {
+			v[name] = values
+		}
+	}
+	for name, value := range map[string]string{"sender": f.Sender, "recipient": f.Recipient, "domain": f.Domain,
+		"error": f.Error, "older": f.Older, "younger": f.Younger} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return v
+}
+
+// Show returns all about a message, with at most max of its recipients from
+// the one numbered from on.
+func (c *Client) Show(ctx context.Context, id string, from uint32, max int) (admin.Detail, error) {
+	var d admin.Detail
+	values := url.Values{"from": {strconv.FormatUint(uint64(from), 10)}, "limit": {strconv.Itoa(max)}}
+	return d, c.get(ctx, "/v1/messages/"+url.PathEscape(id), values, &d)
+}
+
+// Content writes a message as it is on disk.
+func (c *Client) Content(ctx context.Context, id string, w io.Writer) error {
+	resp, err := c.do(ctx, http.MethodGet, "/v1/messages/"+url.PathEscape(id)+"/content", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		return fmt.Errorf("read content of %s: %w", id, err)
+	}
+	return nil
+}
+
+// A Verb is an order for messages.
+type Verb string
+
+// The verbs of the API.
+const (
+	Hold    Verb = "hold"
+	Release Verb = "release"
+	Drop    Verb = "drop"
+	Retry   Verb = "retry"
+)
+
+// Order gives an order to all the messages that it is for, page after page.
+// After each page it calls progress, which may be nil, with what was done so
+// far. On an error, what was done before is returned.
+func (c *Client) Order(ctx context.Context, v Verb, o admin.Order, progress func(*admin.Ordered)) (admin.Ordered, error) {
+	var total sum
+	if o.Filter == nil || len(o.Filter.IDs) == 0 {
+		err := c.orderPages(ctx, v, o, &total, progress)
+		return total.Ordered, err
+	}
+	filter := *o.Filter
+	o.Filter = &filter
+	for ids := range slices.Chunk(filter.IDs, admin.MessagesMax) {
+		filter.IDs = ids
+		if err := c.orderPages(ctx, v, o, &total, progress); err != nil {
+			return total.Ordered, err
+		}
+	}
+	return total.Ordered, nil
+}
+
+// orderPages gives an order page after page.
+func (c *Client) orderPages(ctx context.Context, v Verb, o admin.Order, total *sum, progress func(*admin.Ordered)) error {
+	for {
+		var page admin.Ordered
+		if err := c.post(ctx, "/v1/messages/"+string(v), &o, &page); err != nil {
+			return err
+		}
+		total.add(&page)
+		if progress != nil {
+			progress(&total.Ordered)
+		}
+		if page.Next == "" {
+			return nil
+		}
+		o.Cursor = page.Next
+		if o.Confirm > 0 {
+			if o.Confirm -= page.Matched; o.Confirm <= 0 {
+				return nil
+			}
+		}
+	}
+}
+
+// Flush tries all deferred mail now.
+func (c *Client) Flush(ctx context.Context) (admin.Flushed, error) {
+	var f admin.Flushed
+	return f, c.post(ctx, "/v1/flush", nil, &f)
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
+	return c.call(ctx, http.MethodGet, path, query, nil, answer)
+}
+
+func (c *Client) post(ctx context.Context, path string, body, answer any) error {
+	var octets []byte
+	if body != nil {
+		var err error
+		if octets, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("encode the request: %w", err)
+		}
+	}
+	return c.call(ctx, http.MethodPost, path, nil, octets, answer)
+}
+
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, body []byte, answer any) error {
+	resp, err := c.do(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// busyMax is how often a request that was refused with 429 is repeated.
+const busyMax = 30
+
+// do returns the answer to a request if it is a good one.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	for busy := 0; ; busy++ {
+		resp, err := c.once(ctx, method, path, query, body)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode < 300 {
+			return resp, nil
+		}
+		problem := readProblem(resp)
+		if problem.Status != http.StatusTooManyRequests || busy == busyMax {
+			return nil, problem
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (c *Client) once(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	u := url.URL{Scheme: "http", Host: "posthaste", Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err == nil {
+		return resp, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return nil, &Unreachable{c.socket, op.Err}
+	}
+	return nil, fmt.Errorf("%s %s on %s: %w", method, path, c.socket, errors.Unwrap(err))
+}
+
+// readProblem reads the answer to a request that was refused.
+func readProblem(resp *http.Response) *Problem {
+	defer resp.Body.Close()
+	p := &Problem{}
+	octets, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil || json.Unmarshal(octets, p) != nil || p.Detail == "" {
+		p.Title, p.Detail = http.StatusText(resp.StatusCode), "the server answered "+resp.Status
+	}
+	p.Status = resp.StatusCode
+	return p
+}
+
+// A sum adds up what pages did.
+type sum struct{ admin.Ordered }
+
+func (s *sum) add(page *admin.Ordered) {
+	s.Matched += page.Matched
+	s.Done += page.Done
+	s.Pending += page.Pending
+	s.Unchanged += page.Unchanged
+	s.Scanned += page.Scanned
+	s.Missing = append(s.Missing, page.Missing...)
+}

@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config says what requests may cost.
+type Config struct {
+	// Version is the program's version as the API shows it; "" is "unknown".
+	Version string
+	// Logger takes one line for each order and for each failure that is not
+	// the client's fault; nil discards them.
+	Logger *slog.Logger
+
+	// ScanMessages is how many messages one request looks at, at most. 0 is
+	// 10,000. Lower it if requests are to return sooner.
+	ScanMessages int
+	// ScanRecipients is how many recipients one request looks at, at most.
+	// 0 is 100,000.
+	ScanRecipients int
+	// ScanTime is after how long a request ends with what it has found. 0 is
+	// 500 ms.
+	ScanTime time.Duration
+	// Scans is how many requests may go through the spool at the same time;
+	// one more is refused with 429. 0 is 4. Raise it where many dashboards
+	// are open and the disk is fast.
+	Scans int
+	// Settle is how long an order's request waits for the order to take
+	// effect. 0 is 2 s; negative: it does not wait.
+	Settle time.Duration
+	// Grace is how long a stop waits for requests that are under way. 0 is
+	// 5 s; negative: not at all.
+	Grace time.Duration
+}
+
+// WithDefaults returns the configuration with every zero value replaced by
+// its default.
+func (c Config) WithDefaults() Config {
+	if c.Version == "" {
+		c.Version = "unknown"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	setDefault(&c.ScanMessages, 10_000)
+	setDefault(&c.ScanRecipients, 100_000)
+	setDefault(&c.ScanTime, 500*time.Millisecond)
+	setDefault(&c.Scans, 4)
+	setDefault(&c.Settle, 2*time.Second)
+	setDefault(&c.Grace, 5*time.Second)
+	return c
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Validate returns all that is wrong with the configuration, defaults applied.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	var all []error
+	atLeastOne := func(name string, n int64) {
+		if n < 1 {
+			all = append(all, fmt.Errorf("admin: %s is %d, must be at least 1", name, n))
+		}
+	}
+	atLeastOne("ScanMessages", int64(c.ScanMessages))
+	atLeastOne("ScanRecipients", int64(c.ScanRecipients))
+	atLeastOne("ScanTime", int64(c.ScanTime))
+	atLeastOne("Scans", int64(c.Scans))
+	return errors.Join(all...)
+}

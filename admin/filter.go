@@ -1,0 +1,231 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A selector is a Filter that was read and found good.
+type selector struct {
+	ids       []mail.QueueID
+	areas     []mail.Area
+	sender    pattern
+	recipient pattern
+	domain    string // lower case; with a dot in front, subdomains also
+	text      string // lower case; part of a reply or a reason
+	before    mail.Instant
+	after     mail.Instant
+}
+
+// listed are the areas that are looked at if none is named. Damaged messages
+// are left out: nobody who drops or retries everything means them.
+func listed() []mail.Area { return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaHold} }
+
+// A fieldError says which field of a request is bad, and why.
+type fieldError struct {
+	field, value string
+	err          error
+}
+
+func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
+func (e *fieldError) Unwrap() error { return e.err }
+
+// parse reads a filter, at an instant from which ages count. The error joins
+// fieldErrors.
+func (f *Filter) parse(now mail.Instant) (selector, error) {
+	s := selector{areas: listed(), before: mail.Never,
+		sender: newPattern(f.Sender), recipient: newPattern(f.Recipient),
+		domain: strings.ToLower(f.Domain), text: strings.ToLower(f.Error)}
+	var errs []error
+	complain := func(field, value string, err error) {
+		if err != nil {
+			errs = append(errs, &fieldError{field, value, err})
+		}
+	}
+	for _, text := range f.IDs {
+		id, err := mail.ParseQueueID(text)
+		complain("ids", text, err)
+		s.ids = append(s.ids, id)
+	}
+	if len(f.Areas) > 0 {
+		s.areas = s.areas[:0]
+		for _, name := range f.Areas {
+			area, err := parseArea(name)
+			complain("areas", name, err)
+			s.areas = append(s.areas, area)
+		}
+	}
+	if f.Older != "" {
+		age, err := ParseAge(f.Older)
+		complain("older", f.Older, err)
+		s.before = now.Add(-age)
+	}
+	if f.Younger != "" {
+		age, err := ParseAge(f.Younger)
+		complain("younger", f.Younger, err)
+		s.after = now.Add(-age)
+	}
+	return s, errors.Join(errs...)
+}
+
+// conditional tells whether the filter has conditions besides areas.
+func (f *Filter) conditional() bool {
+	return f != nil && (len(f.IDs) > 0 || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" ||
+		f.Older != "" || f.Younger != "")
+}
+
+func parseArea(name string) (mail.Area, error) {
+	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
+		if area.String() == name {
+			return area, nil
+		}
+	}
+	return mail.AreaNone, errors.New("want incoming, deferred, hold or corrupt")
+}
+
+// envelope tells whether a message meets the conditions that its envelope and
+// its place decide.
+func (s *selector) envelope(m *Message) bool {
+	e := &m.Envelope
+	return e.Arrived < s.before && (s.after == 0 || e.Arrived > s.after) && s.sender.match(string(e.Sender))
+}
+
+// wantsRecipients tells whether recipients have to be looked at, given that
+// the envelope is right.
+func (s *selector) wantsRecipients(m *Message) bool {
+	if s.text != "" && m.Reason != "" && strings.Contains(strings.ToLower(m.Reason), s.text) {
+		return s.recipient.kind != matchAny || s.domain != ""
+	}
+	return s.recipient.kind != matchAny || s.domain != "" || s.text != ""
+}
+
+// match tells whether a recipient meets the conditions on recipients.
+func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
+	if !s.recipient.match(string(r.Recipient.Address)) || !matchDomain(s.domain, r.Recipient.Address.Domain()) {
+		return false
+	}
+	return s.text == "" || strings.Contains(strings.ToLower(r.Outcome.Reply.String()), s.text) ||
+		strings.Contains(strings.ToLower(m.Reason), s.text)
+}
+
+// matchDomain tells whether a domain is the wanted one, or, if that begins
+// with a dot, below it or the same.
+func matchDomain(want, domain string) bool {
+	if want == "" {
+		return true
+	}
+	domain = strings.ToLower(domain)
+	if want[0] == '.' {
+		return domain == want[1:] || strings.HasSuffix(domain, want)
+	}
+	return domain == want
+}
+
+// A matchKind says how a pattern matches.
+type matchKind uint8
+
+const (
+	matchAny      matchKind = iota
+	matchNull               // the null sender
+	matchDomainOf           // all of a domain
+	matchGlob               // literal text between stars
+)
+
+// A pattern matches addresses without regard to case. Stars are its only
+// special characters: matching takes time in proportion to the address times
+// the number of stars at worst, unlike backtracking regular expressions.
+type pattern struct {
+	kind  matchKind
+	parts []string // matchGlob: the text between the stars
+	text  string   // matchDomainOf: the domain
+}
+
+func newPattern(text string) pattern {
+	text = strings.ToLower(text)
+	switch {
+	case text == "":
+		return pattern{}
+	case text == "<>":
+		return pattern{kind: matchNull}
+	case text[0] == '@' && !strings.Contains(text, "*"):
+		return pattern{kind: matchDomainOf, text: text[1:]}
+	}
+	return pattern{kind: matchGlob, parts: strings.Split(text, "*")}
+}
+
+func (p *pattern) match(address string) bool {
+	switch p.kind {
+	case matchAny:
+		return true
+	case matchNull:
+		return address == ""
+	case matchDomainOf:
+		return strings.EqualFold(mail.Address(address).Domain(), p.text)
+	}
+	address = strings.ToLower(address)
+	first, last := p.parts[0], p.parts[len(p.parts)-1]
+	if len(p.parts) == 1 {
+		return address == first
+	}
+	rest, ok := strings.CutPrefix(address, first)
+	if !ok || !strings.HasSuffix(rest, last) {
+		return false
+	}
+	rest = rest[:len(rest)-len(last)]
+	for _, part := range p.parts[1 : len(p.parts)-1] {
+		if _, rest, ok = strings.Cut(rest, part); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// ParseAge reads a time such as "90s", "2h", "1.5d" or "1h30m": numbers with
+// the units s, m, h, d (24 h) and w (7 d). A number alone is seconds.
+func ParseAge(text string) (time.Duration, error) {
+	bad := fmt.Errorf("%q is not a time such as 30s, 20m, 4h, 5d or 1h30m", text)
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second, nil
+	}
+	var sum float64
+	rest := text
+	for rest != "" {
+		i := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
+		if i <= 0 {
+			return 0, bad
+		}
+		n, err := strconv.ParseFloat(rest[:i], 64)
+		unit, ok := unitOf(rest[i])
+		if err != nil || !ok {
+			return 0, bad
+		}
+		sum += n * float64(unit)
+		rest = rest[i+1:]
+	}
+	if text == "" || sum >= math.MaxInt64 {
+		return 0, bad
+	}
+	return time.Duration(sum), nil
+}
+
+func unitOf(letter byte) (time.Duration, bool) {
+	switch letter {
+	case 's':
+		return time.Second, true
+	case 'm':
+		return time.Minute, true
+	case 'h':
+		return time.Hour, true
+	case 'd':
+		return 24 * time.Hour, true
+	case 'w':
+		return 7 * 24 * time.Hour, true
+	}
+	return 0, false
+}

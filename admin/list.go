@@ -1,0 +1,177 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// coreTimeout is how long an answer waits for the core to say which messages
+// it holds. Without that it says less, but it comes.
+const coreTimeout = 250 * time.Millisecond
+
+type listInput struct {
+	Filter
+	Recipients int    `query:"recipients" minimum:"0" maximum:"1000" default:"1" doc:"Waiting recipients to tell of each message."`
+	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Messages in the answer, at most."`
+	Cursor     string `query:"cursor" maxLength:"128" doc:"Where to go on: next of the answer before."`
+}
+
+type listOutput struct{ Body Page }
+
+func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	sel, from, err := parseQuery(&in.Filter, in.Cursor, "query")
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.admit()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	c := s.newScan(sel)
+	found, next, err := c.run(ctx, from, in.Limit)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	page := Page{Scanned: c.scanned, Next: next.String(), Messages: make([]Summary, 0, len(found))}
+	cores := s.inCore(ctx, found)
+	now := instant(time.Now())
+	for i := range found {
+		sum, err := s.summary(ctx, &found[i], in.Recipients)
+		if errors.Is(err, ErrGone) {
+			continue
+		}
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		sum.locate(&found[i], cores[i], now)
+		page.Messages = append(page.Messages, sum)
+	}
+	return &listOutput{page}, nil
+}
+
+// summary tells of a message all but what the core knows, with at most so many
+// waiting recipients.
+func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summary, error) {
+	e := &m.Envelope
+	sum := Summary{
+		ID: e.ID.String(), Area: m.Place.Area.String(), Sender: string(e.Sender), Size: e.Size,
+		Arrived: wall(e.Arrived), Attempts: e.Attempts, LastAttempt: wallOrNil(e.LastAttempt),
+		Total: e.Recipients, Waiting: e.Recipients - min(m.Settled, e.Recipients), Reason: m.Reason,
+	}
+	if m.Place.Area == mail.AreaDeferred {
+		sum.Due = wallOrNil(m.Place.Due)
+	}
+	list, err := s.waiting(ctx, e.ID, max(recipients, 1))
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return sum, nil
+	case err != nil:
+		return sum, fmt.Errorf("read recipients of %s: %w", e.ID, err)
+	}
+	if sum.Reason == "" && len(list) > 0 {
+		sum.Reason = list[0].Outcome.Reply.String()
+	}
+	for i := range list[:min(len(list), recipients)] {
+		sum.Recipients = append(sum.Recipients, recipientOf(&list[i]))
+	}
+	return sum, nil
+}
+
+// waiting returns the first recipients of a message that wait.
+func (s *Server) waiting(ctx context.Context, id mail.QueueID, max int) ([]mail.RecipientOutcome, error) {
+	var found []mail.RecipientOutcome
+	for from := uint32(0); ; {
+		list, err := s.store.Recipients(ctx, id, RecipientQuery{From: from, Max: max - len(found), Waiting: true})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, list.Recipients...)
+		if !list.More || len(found) >= max {
+			return found, nil
+		}
+		from = list.Next
+	}
+}
+
+// A whereabouts is what the core says of a message.
+type whereabouts uint8
+
+const (
+	coreSilent whereabouts = iota // it did not say in time
+	coreHas
+	coreHasNot
+)
+
+// inCore asks the core which of some messages it has.
+func (s *Server) inCore(ctx context.Context, messages []Message) []whereabouts {
+	answers := make([]whereabouts, len(messages))
+	if len(messages) == 0 {
+		return answers
+	}
+	ctx, cancel := context.WithTimeout(ctx, coreTimeout)
+	defer cancel()
+	ids := make([]mail.QueueID, len(messages))
+	for i := range messages {
+		ids[i] = messages[i].Envelope.ID
+	}
+	held, err := s.control.InCore(ctx, ids)
+	if err != nil || len(held) != len(ids) {
+		return answers
+	}
+	for i, has := range held {
+		answers[i] = coreHasNot
+		if has {
+			answers[i] = coreHas
+		}
+	}
+	return answers
+}
+
+// locate says where a message is and what it waits for.
+func (sum *Summary) locate(m *Message, core whereabouts, now mail.Instant) {
+	if core != coreSilent {
+		has := core == coreHas
+		sum.InCore = &has
+	}
+	switch m.Place.Area {
+	case mail.AreaHold:
+		sum.State, sum.Wait = StateHold, WaitRelease
+	case mail.AreaCorrupt:
+		sum.State, sum.Wait = StateCorrupt, WaitRepair
+	case mail.AreaDeferred:
+		sum.State, sum.Wait = StateDeferred, WaitBackoff
+		if m.Place.Due <= now {
+			sum.Wait = WaitRoom
+		}
+	default:
+		sum.State, sum.Wait = StateIncoming, WaitRoom
+	}
+	if core == coreHas && (m.Place.Area == mail.AreaIncoming || m.Place.Area == mail.AreaDeferred) {
+		sum.State, sum.Wait = StateActive, WaitCore
+	}
+}
+
+func recipientOf(r *mail.RecipientOutcome) Recipient {
+	return Recipient{
+		Index: r.Recipient.Index, Address: string(r.Recipient.Address), Result: r.Outcome.Result.String(),
+		Reply: r.Outcome.Reply.String(), By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At),
+		ORcpt: r.Recipient.ORcpt, Notify: r.Recipient.Notify.String(),
+	}
+}
+
+func instant(t time.Time) mail.Instant { return mail.Instant(t.UnixNano()) }
+
+func wall(i mail.Instant) time.Time { return time.Unix(0, int64(i)).UTC() }
+
+func wallOrNil(i mail.Instant) *time.Time {
+	if i == 0 || i == mail.Never {
+		return nil
+	}
+	t := wall(i)
+	return &t
+}

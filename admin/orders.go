@@ -1,0 +1,222 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A verb is an order that can be given for messages.
+type verb uint8
+
+const (
+	verbHold verb = iota
+	verbRelease
+	verbDrop
+	verbRetry
+)
+
+func (v verb) String() string { return [...]string{"hold", "release", "drop", "retry"}[v] }
+
+// areas are where an order finds something to do.
+func (v verb) areas() []mail.Area {
+	switch v {
+	case verbHold, verbRetry:
+		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred}
+	case verbRelease:
+		return []mail.Area{mail.AreaHold}
+	}
+	return append(listed(), mail.AreaCorrupt)
+}
+
+// applies tells whether an order changes anything for a message in an area.
+func (v verb) applies(area mail.Area) bool {
+	for _, a := range v.areas() {
+		if a == area {
+			return true
+		}
+	}
+	return false
+}
+
+type orderInput struct{ Body Order }
+
+type orderOutput struct{ Body Ordered }
+
+// order handles one page of an order.
+func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput, error) {
+	return func(ctx context.Context, in *orderInput) (*orderOutput, error) {
+		o := &in.Body
+		if o.Filter == nil {
+			o.Filter = &Filter{}
+		}
+		if err := o.check(v); err != nil {
+			return nil, err
+		}
+		sel, from, err := parseQuery(o.Filter, o.Cursor, "body.filter")
+		if err != nil {
+			return nil, err
+		}
+		if sel.areas = narrow(sel.areas, v); len(sel.areas) == 0 {
+			return nil, unprocessable("body.filter.areas", o.Filter.Areas, "there is nothing to "+v.String()+" in these areas")
+		}
+		release, err := s.admit()
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		done, err := s.carryOut(ctx, v, o, sel, from)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		return &orderOutput{*done}, nil
+	}
+}
+
+// check refuses orders that say too little: an empty filter is more often a
+// mistake than it means everything, and messages that are dropped do not come
+// back.
+func (o *Order) check(v verb) error {
+	conditional := o.Filter.conditional()
+	switch {
+	case !conditional && !o.All:
+		return unprocessable("body.filter", nil, "name messages by a filter, or set all")
+	case conditional && o.All:
+		return unprocessable("body.all", true, "a filter with conditions and all contradict each other")
+	case v == verbDrop && !o.DryRun && len(o.Filter.IDs) == 0 && o.Confirm == 0:
+		return unprocessable("body.confirm", 0, "to drop messages that are not named by ID, confirm how many; a dry run counts them")
+	}
+	return nil
+}
+
+// narrow leaves the areas in which an order finds something to do.
+func narrow(areas []mail.Area, v verb) []mail.Area {
+	var left []mail.Area
+	for _, a := range areas {
+		if v.applies(a) {
+			left = append(left, a)
+		}
+	}
+	return left
+}
+
+// carryOut gives the order to one page of messages.
+func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, from position) (*Ordered, error) {
+	limit := o.Limit
+	if limit == 0 || limit > MessagesMax {
+		limit = MessagesMax
+	}
+	if v == verbDrop && !o.DryRun && len(o.Filter.IDs) == 0 {
+		limit = min(limit, o.Confirm)
+	}
+	c := s.newScan(sel)
+	found, next, err := c.run(ctx, from, limit)
+	if err != nil {
+		return nil, err
+	}
+	done := &Ordered{Scanned: c.scanned, Next: next.String()}
+	for _, id := range c.gone {
+		done.Missing = append(done.Missing, id.String())
+	}
+	var ids []mail.QueueID
+	for i := range found {
+		if v.applies(found[i].Place.Area) {
+			ids = append(ids, found[i].Envelope.ID)
+		} else {
+			done.Unchanged++
+		}
+	}
+	done.Matched = len(ids)
+	if o.DryRun || len(ids) == 0 {
+		return done, nil
+	}
+	s.give(v, ids, o.Reason)
+	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason)
+	done.Pending, err = s.settle(ctx, v, ids)
+	done.Done = done.Matched - done.Pending
+	return done, err
+}
+
+func (s *Server) give(v verb, ids []mail.QueueID, reason string) {
+	switch v {
+	case verbHold:
+		s.control.Hold(ids, reason)
+	case verbRelease:
+		s.control.Release(ids)
+	case verbDrop:
+		s.control.Drop(ids)
+	case verbRetry:
+		s.control.Retry(ids)
+	}
+}
+
+// settle waits until an order has taken effect for all messages, or
+// Config.Settle is over, and returns for how many it has not.
+func (s *Server) settle(ctx context.Context, v verb, ids []mail.QueueID) (pending int, err error) {
+	if _, err := s.view(ctx, 0); err != nil {
+		return len(ids), err // the core has seen no order
+	}
+	if v == verbRetry {
+		return 0, nil
+	}
+	left := append([]mail.QueueID(nil), ids...)
+	deadline := time.Now().Add(s.cfg.Settle)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if left, err = s.unsettled(ctx, v, left); err != nil || len(left) == 0 {
+			return len(left), err
+		}
+		if time.Now().Add(pause).After(deadline) {
+			return len(left), nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return len(left), ctx.Err()
+		}
+	}
+}
+
+// unsettled keeps the messages for which an order has not taken effect. A
+// message that is gone needs no order.
+func (s *Server) unsettled(ctx context.Context, v verb, ids []mail.QueueID) ([]mail.QueueID, error) {
+	left := ids[:0]
+	for _, id := range ids {
+		m, err := s.store.Show(ctx, id)
+		if errors.Is(err, ErrGone) {
+			continue
+		}
+		if err != nil {
+			return ids, fmt.Errorf("look up %s: %w", id, err)
+		}
+		if v.applies(m.Place.Area) {
+			left = append(left, id)
+		}
+	}
+	return left, nil
+}
+
+type flushOutput struct{ Body Flushed }
+
+// flush tries all deferred mail now.
+func (s *Server) flush(ctx context.Context, _ *struct{}) (*flushOutput, error) {
+	counts, err := s.counts.get(ctx, s.store)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	s.control.RetryAll()
+	if _, err := s.view(ctx, 0); err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	s.log.Info("order", "verb", "flush", "deferred", counts.Deferred)
+	return &flushOutput{Flushed{Deferred: counts.Deferred}}, nil
+}
+
+func unprocessable(location string, value any, message string) error {
+	return huma.Error422UnprocessableEntity("validation failed",
+		&huma.ErrorDetail{Location: location, Message: message, Value: value})
+}

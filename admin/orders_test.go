@@ -1,0 +1,196 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+func (a api) order(verb string, o admin.Order) admin.Ordered {
+	a.t.Helper()
+	body, err := json.Marshal(o)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return get[admin.Ordered](a, "POST", "/v1/messages/"+verb, string(body))
+}
+
+func named(numbers ...int) *admin.Filter {
+	f := &admin.Filter{}
+	for _, n := range numbers {
+		f.IDs = append(f.IDs, id(n).String())
+	}
+	return f
+}
+
+// The life of an order by ID: it says for each message whether it was done,
+// was so already, or is not there, and may be repeated.
+func TestOrdersByID(t *testing.T) {
+	q := admintest.New(message(1, mail.AreaIncoming, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"),
+		message(3, mail.AreaHold, "a@b", "j@c"), message(4, mail.AreaCorrupt, "a@b", "j@c"))
+	a := serve(t, q, admin.Config{})
+	missing := []string{id(9).String()}
+	for _, c := range []struct {
+		verb  string
+		order admin.Order
+		want  admin.Ordered
+		areas [4]mail.Area
+	}{
+		{"hold", admin.Order{Filter: named(1, 2, 3, 4, 9), Reason: "why not"},
+			admin.Ordered{Matched: 2, Done: 2, Unchanged: 2, Missing: missing, Scanned: 4},
+			[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
+		{"hold", admin.Order{Filter: named(1)}, admin.Ordered{Unchanged: 1, Scanned: 1},
+			[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
+		{"release", admin.Order{Filter: named(1, 9), DryRun: true}, admin.Ordered{Matched: 1, Missing: missing, Scanned: 1},
+			[4]mail.Area{mail.AreaHold, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
+		{"release", admin.Order{Filter: named(1)}, admin.Ordered{Matched: 1, Done: 1, Scanned: 1},
+			[4]mail.Area{mail.AreaDeferred, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
+		{"retry", admin.Order{Filter: named(1, 2)}, admin.Ordered{Matched: 1, Done: 1, Unchanged: 1, Scanned: 2},
+			[4]mail.Area{mail.AreaDeferred, mail.AreaHold, mail.AreaHold, mail.AreaCorrupt}},
+		{"drop", admin.Order{Filter: named(1, 4)}, admin.Ordered{Matched: 2, Done: 2, Scanned: 2},
+			[4]mail.Area{mail.AreaNone, mail.AreaHold, mail.AreaHold, mail.AreaNone}},
+	} {
+		got := a.order(c.verb, c.order)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s %v: %s", c.verb, c.order.Filter.IDs, diff)
+		}
+		for i, want := range c.areas {
+			if area := q.Place(id(i + 1)); area != want {
+				t.Fatalf("after %s %v message %d is in %s, want %s", c.verb, c.order.Filter.IDs, i+1, area, want)
+			}
+		}
+	}
+	if ids, all := q.Retried(); len(ids) != 1 || ids[0] != id(1) || all != 0 {
+		t.Errorf("retried %v and all %d times", ids, all)
+	}
+}
+
+// An order for everything goes page by page; a page is no larger than asked
+// for, and the last one ends the list.
+func TestOrderForAllInPages(t *testing.T) {
+	q := admintest.New()
+	for n := range 25 {
+		q.Add(message(n, mail.Area(1+n%2), "a@b", "j@c"))
+	}
+	q.Add(message(30, mail.AreaCorrupt, "a@b", "j@c"))
+	a := serve(t, q, admin.Config{})
+	o := admin.Order{All: true, Limit: 10, Reason: "maintenance"}
+	var pages []int
+	for {
+		got := a.order("hold", o)
+		pages = append(pages, got.Done)
+		if got.Next == "" {
+			break
+		}
+		o.Cursor = got.Next
+	}
+	if diff := cmp.Diff([]int{10, 10, 5}, pages); diff != "" {
+		t.Error(diff)
+	}
+	held := get[admin.Page](a, "GET", "/v1/messages?area=hold", "")
+	if len(held.Messages) != 25 || held.Messages[0].Reason != "maintenance" {
+		t.Errorf("%d are held", len(held.Messages))
+	}
+}
+
+// Dropping is for good, so it stops at the number that the caller has seen and
+// confirmed, even if more has come in meanwhile; damaged messages stay.
+func TestDropStopsAtTheConfirmedNumber(t *testing.T) {
+	q := admintest.New(message(30, mail.AreaCorrupt, "a@b", "j@c"))
+	for n := range 5 {
+		q.Add(message(n, mail.AreaIncoming, "a@b", "j@c"))
+	}
+	a := serve(t, q, admin.Config{})
+	count := a.order("drop", admin.Order{All: true, DryRun: true})
+	if count.Matched != 5 || count.Done != 0 {
+		t.Fatalf("dry run: %+v", count)
+	}
+	q.Add(message(7, mail.AreaIncoming, "late@b", "j@c"))
+	got := a.order("drop", admin.Order{All: true, Confirm: count.Matched})
+	if got.Done != 5 || got.Next == "" || q.Place(id(7)) != mail.AreaIncoming || q.Place(id(30)) != mail.AreaCorrupt {
+		t.Errorf("%+v; the late message is in %s", got, q.Place(id(7)))
+	}
+}
+
+// An order for a message that is being delivered waits for the delivery, but
+// its caller does not wait for ever: the rest is pending.
+func TestOrderForBusyMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy, soon := message(1, mail.AreaIncoming, "a@b", "j@c"), message(2, mail.AreaIncoming, "a@b", "j@c")
+		busy.Busy, soon.Busy = true, true
+		q := admintest.New(busy, soon, message(3, mail.AreaIncoming, "a@b", "j@c"))
+		a := serve(t, q, admin.Config{Settle: 2 * time.Second})
+		go func() {
+			time.Sleep(time.Second)
+			q.Finish(id(2))
+		}()
+		begin := time.Now()
+		got := a.order("hold", admin.Order{All: true})
+		if got.Matched != 3 || got.Done != 2 || got.Pending != 1 {
+			t.Errorf("%+v", got)
+		}
+		if took := time.Since(begin); took < 1900*time.Millisecond || took > 2*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		q.Finish(id(1))
+		if q.Place(id(1)) != mail.AreaHold {
+			t.Error("the order was forgotten")
+		}
+	})
+}
+
+// A message that was delivered while it was to be held is no failure: it is
+// gone, and needs no order any more.
+func TestOrderForAMessageThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := message(1, mail.AreaIncoming, "a@b", "j@c")
+		busy.Busy = true
+		q := admintest.New(busy)
+		a := serve(t, q, admin.Config{})
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			q.Drop([]mail.QueueID{id(1)})
+			q.Finish(id(1))
+		}()
+		if got := a.order("hold", admin.Order{Filter: named(1)}); got.Done != 1 || got.Pending != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A flush reaches the core once and says how much it is about.
+func TestFlush(t *testing.T) {
+	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"))
+	a := serve(t, q, admin.Config{})
+	got := get[admin.Flushed](a, "POST", "/v1/flush", "")
+	if _, all := q.Retried(); got.Deferred != 2 || all != 1 {
+		t.Errorf("%+v, %d times", got, all)
+	}
+}
+
+// One page must not take long even if it is a full one: the request's cost is
+// what bounds how long a list of a million takes.
+func BenchmarkListPage(b *testing.B) {
+	q := admintest.New()
+	for n := range 1000 {
+		q.Add(message(n, mail.AreaHold, "a@b", fmt.Sprintf("j%d@c", n)))
+	}
+	s, err := admin.New(admin.Config{}, q, q)
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := api{handler: s.Handler()}
+	for b.Loop() {
+		if w := a.do("GET", "/v1/messages?limit=1000", ""); w.Code != 200 {
+			b.Fatal(w.Body)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A Store reads the spool. Its methods may be called from any number of
+// goroutines and cost the scheduler nothing.
+type Store interface {
+	// Find names messages of an area in the order of its index, from a cursor
+	// on, at most max, whether they are due or not.
+	Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error)
+	// Show returns one message, wherever it is. The error wraps ErrGone if
+	// there is none.
+	Show(ctx context.Context, id mail.QueueID) (Message, error)
+	// Recipients returns some recipients of a message with their last
+	// outcomes. The error wraps ErrGone if there is no such message.
+	Recipients(ctx context.Context, id mail.QueueID, q RecipientQuery) (RecipientList, error)
+	// Content opens a message's content: Envelope.Size octets with CRLF line
+	// ends. The error wraps ErrGone if there is no such message.
+	Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error)
+	// Counts tells how much is in the spool.
+	Counts(ctx context.Context) (Counts, error)
+}
+
+// Control gives orders to the core. The methods that return nothing return at
+// once; their orders are carried out in the order in which they were given,
+// and a View or InCore after them is answered when the core has seen them.
+type Control interface {
+	// Hold sets messages aside until they are released.
+	Hold(ids []mail.QueueID, reason string)
+	// Release puts held messages back, due at once.
+	Release(ids []mail.QueueID)
+	// Drop removes messages without a report.
+	Drop(ids []mail.QueueID)
+	// Retry tries messages now.
+	Retry(ids []mail.QueueID)
+	// RetryAll tries all deferred mail now.
+	RetryAll()
+	// View returns a snapshot with at most queues destinations for each
+	// transport. It returns ctx's error if the core does not answer in time.
+	View(ctx context.Context, queues int) (qmgr.View, error)
+	// InCore tells of each message whether it is in core: being tried, or
+	// about to be. It returns ctx's error if the core does not answer in time.
+	InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error)
+}
+
+// What a Store's errors wrap where this package tells them apart.
+var (
+	// ErrGone means that there is no such message.
+	ErrGone = errors.New("no such message in the queue")
+	// ErrDamaged means that something about a message cannot be read.
+	ErrDamaged = errors.New("the message is damaged")
+)
+
+// A Message is what a Store knows of one message besides its recipients and
+// its content. Of a damaged message only Envelope.ID, Place and Reason may be
+// set.
+type Message struct {
+	Envelope mail.Envelope
+	Place    mail.Place
+	Settled  uint32 // recipients that need no further attempt
+	Reason   string // AreaHold, AreaCorrupt: why it is there; "" if nobody said
+}
+
+// A RecipientQuery says which recipients are wanted.
+type RecipientQuery struct {
+	From    uint32 // the lowest index
+	Max     int
+	Waiting bool // only those that are not settled
+}
+
+// A RecipientList is some recipients in the order of their index. It may be
+// empty although there are more: a Store need not go through a long list in
+// one call to find those that wait.
+type RecipientList struct {
+	Recipients []mail.RecipientOutcome
+	Next       uint32 // the index from which to go on
+	More       bool   // there may be wanted recipients at Next or later
+}
+
+// Counts is how much is in the spool.
+type Counts struct {
+	Incoming, Deferred, Hold, Corrupt int64 // messages
+
+	Used int64 // octets that the spool takes on disk
+	Free int64 // octets of disk space that are left
+}

@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A position is where a request stopped and the next one goes on: at a
+// message of an area, and there at a recipient, if its list was too long to
+// be looked through in one request. The zero position is the start.
+type position struct {
+	area      mail.Area
+	at        mail.Cursor
+	recipient uint32
+	set       bool
+}
+
+var errCursor = errors.New("not a cursor that this API gave out")
+
+// String returns the text that clients carry; "" for the zero position.
+func (p position) String() string {
+	if !p.set {
+		return ""
+	}
+	return fmt.Sprintf("%s-%x-%s-%d", p.area, int64(p.at.Due), p.at.ID, p.recipient)
+}
+
+func parsePosition(text string) (position, error) {
+	if text == "" {
+		return position{}, nil
+	}
+	parts := strings.Split(text, "-")
+	if len(parts) != 4 {
+		return position{}, errCursor
+	}
+	area, areaErr := parseArea(parts[0])
+	due, dueErr := strconv.ParseInt(parts[1], 16, 64)
+	id, idErr := mail.ParseQueueID(parts[2])
+	recipient, recipientErr := strconv.ParseUint(parts[3], 10, 32)
+	p := position{area: area, at: mail.Cursor{Due: mail.Instant(due), ID: id}, recipient: uint32(recipient), set: true}
+	if errors.Join(areaErr, dueErr, idErr, recipientErr) != nil || p.String() != text {
+		return position{}, errCursor
+	}
+	return p, nil
+}

@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// How much of an index, and of a recipient list, is read in one go.
+const (
+	findMax      = 256
+	recipientMax = 512
+)
+
+// A scan goes through the spool for messages that meet a selector, as far as
+// one request may. It belongs to one request.
+type scan struct {
+	store      Store
+	sel        selector
+	deadline   time.Time
+	messages   int // that may still be looked at
+	recipients int // the same
+	scanned    int // messages looked at
+	gone       []mail.QueueID
+}
+
+func (s *Server) newScan(sel selector) *scan {
+	return &scan{store: s.store, sel: sel, deadline: time.Now().Add(s.cfg.ScanTime),
+		messages: s.cfg.ScanMessages, recipients: s.cfg.ScanRecipients}
+}
+
+// spent tells whether the request has looked at as much as it may.
+func (c *scan) spent() bool {
+	return c.messages <= 0 || c.recipients <= 0 || !time.Now().Before(c.deadline)
+}
+
+// run collects at most max messages from a position on. The position
+// returned is where to go on; it is not set at the end.
+func (c *scan) run(ctx context.Context, from position, max int) ([]Message, position, error) {
+	if len(c.sel.ids) > 0 {
+		found, err := c.pick(ctx)
+		return found, position{}, err
+	}
+	first := 0
+	if from.set {
+		if first = slices.Index(c.sel.areas, from.area); first < 0 {
+			return nil, position{}, &fieldError{"cursor", from.String(), errors.New("its area is not among those asked for")}
+		}
+	}
+	var found []Message
+	for _, area := range c.sel.areas[first:] {
+		if from.area != area {
+			from = position{area: area, set: true}
+		}
+		if len(found) >= max || c.spent() {
+			return found, from, nil
+		}
+		var err error
+		if found, from, err = c.area(ctx, found, from, max); err != nil || from.set {
+			return found, from, err
+		}
+	}
+	return found, position{}, nil
+}
+
+// pick collects the messages that the selector names.
+func (c *scan) pick(ctx context.Context) ([]Message, error) {
+	var found []Message
+	for _, id := range c.sel.ids {
+		m, err := c.store.Show(ctx, id)
+		if errors.Is(err, ErrGone) {
+			c.gone = append(c.gone, id)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up %s: %w", id, err)
+		}
+		c.scanned++
+		ok, _, err := c.meets(ctx, &m, 0)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			found = append(found, m)
+		}
+	}
+	return found, nil
+}
+
+// area goes on in one area until it ends, enough is found, or the request has
+// looked at as much as it may.
+func (c *scan) area(ctx context.Context, found []Message, from position, max int) ([]Message, position, error) {
+	for {
+		list, err := c.store.Find(ctx, from.area, from.at, min(findMax, c.messages))
+		if err != nil {
+			return found, from, fmt.Errorf("look through %s: %w", from.area, err)
+		}
+		for _, at := range list.Cursors {
+			here := position{area: from.area, at: at, set: true}
+			if from.at == at {
+				here.recipient = from.recipient
+			}
+			if len(found) >= max || c.spent() {
+				return found, here, nil
+			}
+			if c.past(here) {
+				return found, position{}, nil
+			}
+			m, ok, stopped, err := c.look(ctx, here)
+			if err != nil || stopped.set {
+				return found, stopped, err
+			}
+			if ok {
+				found = append(found, m)
+			}
+		}
+		if !list.More {
+			return found, position{}, nil
+		}
+		from = position{area: from.area, at: list.Next, set: true}
+		if c.spent() {
+			return found, from, nil
+		}
+	}
+}
+
+// past tells that neither this message nor any behind it in the index is old
+// enough: all indexes but that of deferred mail are in the order of queue IDs,
+// and a message never arrives before its ID is given out.
+func (c *scan) past(p position) bool {
+	return p.area != mail.AreaDeferred && p.at.ID.Time() >= c.sel.before
+}
+
+// look examines the message at a position. If it has to stop halfway it
+// returns the position to go on from.
+func (c *scan) look(ctx context.Context, p position) (m Message, ok bool, stopped position, err error) {
+	c.messages--
+	c.scanned++
+	m, err = c.store.Show(ctx, p.at.ID)
+	if errors.Is(err, ErrGone) || err == nil && m.Place.Area != p.area {
+		return m, false, position{}, nil
+	}
+	if err != nil {
+		return m, false, position{}, fmt.Errorf("look up %s: %w", p.at.ID, err)
+	}
+	ok, next, err := c.meets(ctx, &m, p.recipient)
+	if next > 0 {
+		p.recipient = next
+		return m, false, p, err
+	}
+	return m, ok, position{}, err
+}
+
+// meets tells whether a message meets the selector, looking at its recipients
+// from one on. If next is not 0 the question is open, to be decided by the
+// recipients from next on.
+func (c *scan) meets(ctx context.Context, m *Message, from uint32) (ok bool, next uint32, err error) {
+	if !c.sel.envelope(m) {
+		return false, 0, nil
+	}
+	if !c.sel.wantsRecipients(m) {
+		return true, 0, nil
+	}
+	for {
+		q := RecipientQuery{From: from, Max: recipientMax, Waiting: true}
+		list, err := c.store.Recipients(ctx, m.Envelope.ID, q)
+		if errors.Is(err, ErrGone) || errors.Is(err, ErrDamaged) {
+			return false, 0, nil
+		}
+		if err != nil {
+			return false, 0, fmt.Errorf("read recipients of %s: %w", m.Envelope.ID, err)
+		}
+		for i := range list.Recipients {
+			if c.sel.match(m, &list.Recipients[i]) {
+				return true, 0, nil
+			}
+		}
+		if !list.More {
+			return false, 0, nil
+		}
+		c.recipients -= int(list.Next - from)
+		from = list.Next
+		if c.spent() && len(c.sel.ids) == 0 {
+			return false, from, nil
+		}
+	}
+}

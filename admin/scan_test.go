@@ -1,0 +1,185 @@
+package admin_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/admintest"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// pages reads a list to its end and returns the IDs and the number of pages.
+func (a api) pages(query url.Values) (all []string, n int) {
+	a.t.Helper()
+	for {
+		page := get[admin.Page](a, "GET", "/v1/messages?"+query.Encode(), "")
+		all, n = append(all, ids(page)...), n+1
+		if page.Next == "" {
+			return all, n
+		}
+		if n > 10_000 {
+			a.t.Fatal("the list has no end")
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
+// Whatever the limits of a request are, and wherever it stops, the pages
+// together must be what looking at every message by hand gives: nothing left
+// out, nothing twice.
+func TestPagesTogetherAreTheWholeList(t *testing.T) {
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+	for range 60 {
+		q, all := randomQueue(rnd)
+		a := serve(t, q, admin.Config{ScanMessages: 1 + rnd.IntN(12), ScanRecipients: 1 + rnd.IntN(600)})
+		query, want := url.Values{}, func(*admintest.Message) bool { return true }
+		switch rnd.IntN(5) {
+		case 0:
+			query.Set("sender", "s1@example.com")
+			want = func(m *admintest.Message) bool { return m.Envelope.Sender == "s1@example.com" }
+		case 1:
+			query.Set("domain", "d2.example")
+			want = func(m *admintest.Message) bool { return waits(m, "@d2.example") }
+		case 2:
+			query.Set("recipient", "*9@d*")
+			want = func(m *admintest.Message) bool { return waits(m, "9@d") }
+		case 3:
+			query.Set("recipient", "nobody@nowhere.example")
+			want = func(*admintest.Message) bool { return false }
+		}
+		query.Set("limit", strconv.Itoa(1+rnd.IntN(20)))
+		got, _ := a.pages(query)
+		if diff := cmp.Diff(naive(all, want), got); diff != "" {
+			t.Fatalf("query %v: %s", query, diff)
+		}
+	}
+}
+
+func randomQueue(rnd *rand.Rand) (*admintest.Queue, []admintest.Message) {
+	var all []admintest.Message
+	for n := range rnd.IntN(60) {
+		m := message(n, mail.Area(1+rnd.IntN(4)), fmt.Sprintf("s%d@example.com", rnd.IntN(3)))
+		if m.Place.Area == mail.AreaDeferred {
+			m.Place.Due = noon + mail.Instant(rnd.IntN(5)) // many are due at the same time
+		}
+		count := 1 + rnd.IntN(3)
+		if rnd.IntN(10) == 0 {
+			count = 3000
+		}
+		for i := range count {
+			r := mail.RecipientOutcome{Recipient: mail.Recipient{Address: mail.Address(fmt.Sprintf("r%d@d%d.example", i, rnd.IntN(40)))}}
+			r.Outcome.Result = mail.Result(rnd.IntN(4))
+			m.Recipients = append(m.Recipients, r)
+		}
+		all = append(all, m)
+	}
+	return admintest.New(all...), all
+}
+
+func waits(m *admintest.Message, part string) bool {
+	return slices.ContainsFunc(m.Recipients, func(r mail.RecipientOutcome) bool {
+		return !r.Outcome.Result.Settled() && strings.Contains(string(r.Recipient.Address), part)
+	})
+}
+
+// naive lists incoming, deferred and held messages in the order of the API.
+func naive(all []admintest.Message, want func(*admintest.Message) bool) []string {
+	var list []string
+	for area := mail.AreaIncoming; area <= mail.AreaHold; area++ {
+		var found []mail.Cursor
+		for i := range all {
+			if m := &all[i]; m.Place.Area == area && want(m) {
+				found = append(found, mail.Cursor{Due: m.Place.Due, ID: m.Envelope.ID})
+			}
+		}
+		slices.SortFunc(found, func(a, b mail.Cursor) int {
+			if a.Before(b) {
+				return -1
+			}
+			return 1
+		})
+		for _, c := range found {
+			list = append(list, c.ID.String())
+		}
+	}
+	return list
+}
+
+// A filter that matches nothing must not read all of a backlog in one request:
+// the answer is an empty page that says where to go on.
+func TestScanIsBounded(t *testing.T) {
+	q := admintest.New()
+	for n := range 500 {
+		q.Add(message(n, mail.AreaIncoming, "a@example.com", "j@example.net"))
+	}
+	a := serve(t, q, admin.Config{ScanMessages: 40})
+	page := get[admin.Page](a, "GET", "/v1/messages?sender=nobody@example.com", "")
+	if len(page.Messages) != 0 || page.Next == "" || page.Scanned != 40 || q.Reads() > 40 {
+		t.Errorf("%d messages, next %q, %d scanned, %d read", len(page.Messages), page.Next, page.Scanned, q.Reads())
+	}
+	if _, n := a.pages(url.Values{"sender": {"nobody@example.com"}}); n != 13 {
+		t.Errorf("the end came after %d pages", n)
+	}
+}
+
+// "older" is asked when the queue is full of new mail: where the index is in
+// the order of age, what is too young need not be looked at at all.
+func TestOlderStopsAtTheFirstYoungMessage(t *testing.T) {
+	q := admintest.New(message(1, mail.AreaIncoming, "a@example.com", "j@example.net"))
+	for n := range 200 {
+		m := message(1_000_000_000+n, mail.AreaIncoming, "a@example.com", "j@example.net")
+		m.Envelope.Arrived = m.Envelope.ID.Time()
+		q.Add(m)
+	}
+	a := serve(t, q, admin.Config{})
+	page := get[admin.Page](a, "GET", "/v1/messages?older=1h", "")
+	if len(page.Messages) != 1 || page.Next != "" || page.Scanned != 1 {
+		t.Errorf("%d messages, next %q, %d scanned", len(page.Messages), page.Next, page.Scanned)
+	}
+}
+
+// An error text narrows a list down to what has one cause, be it a server's
+// reply or the reason for which an operator held a message.
+func TestErrorFilter(t *testing.T) {
+	held := message(3, mail.AreaHold, "a@example.com", "j@example.net")
+	held.Reason = "suspected GREYlist test"
+	q := admintest.New(
+		deferredFor(message(1, mail.AreaDeferred, "a@example.com", "j@example.net"), mail.Reply{Code: 451, Text: "Greylisted, come back"}),
+		deferredFor(message(2, mail.AreaDeferred, "a@example.com", "j@example.net"), mail.Reply{Code: 421, Text: "too busy"}), held)
+	a := serve(t, q, admin.Config{})
+	got, _ := a.pages(url.Values{"error": {"greylist"}})
+	if diff := cmp.Diff([]string{id(1).String(), id(3).String()}, got); diff != "" {
+		t.Error(diff)
+	}
+	got, _ = a.pages(url.Values{"error": {"greylist"}, "domain": {"example.org"}})
+	if len(got) != 0 {
+		t.Errorf("another domain: %v", got)
+	}
+}
+
+// IDs that were copied from a log are looked up directly, in the order given;
+// what has left meanwhile is left out.
+func TestListByID(t *testing.T) {
+	q := admintest.New(message(1, mail.AreaCorrupt, "a@example.com", "j@example.net"), message(2, mail.AreaHold, "b@example.com", "j@example.net"))
+	a := serve(t, q, admin.Config{})
+	query := url.Values{"id": {id(2).String(), id(9).String(), id(1).String()}}
+	got, _ := a.pages(query)
+	if diff := cmp.Diff([]string{id(2).String(), id(1).String()}, got); diff != "" {
+		t.Error(diff)
+	}
+	query.Set("sender", "@example.com")
+	query.Set("recipient", "*")
+	if got, _ = a.pages(query); len(got) != 2 {
+		t.Errorf("with a filter: %v", got)
+	}
+}

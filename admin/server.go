@@ -1,0 +1,219 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A Server answers the API's requests. Its methods may be called from any
+// goroutine.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	store   Store
+	control Control
+	counts  tally
+	scans   chan struct{} // holds one element for each scan that goes on
+	mux     *http.ServeMux
+	api     huma.API
+}
+
+// New returns a server over a spool and a core.
+func New(cfg Config, store Store, control Control) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.WithDefaults()
+	s := &Server{cfg: cfg, log: cfg.Logger, store: store, control: control,
+		scans: make(chan struct{}, cfg.Scans), mux: http.NewServeMux()}
+	s.api = humago.New(s.mux, apiConfig())
+	s.register()
+	return s, nil
+}
+
+// Handler returns the API as a handler, for a host that has its own server.
+// Requests that a web page on another site made a browser send are refused.
+func (s *Server) Handler() http.Handler {
+	return http.NewCrossOriginProtection().Handler(s.mux)
+}
+
+// Serve answers requests on a listener until ctx ends; then requests under way
+// may finish within Config.Grace. It closes the listener. The error is nil
+// unless the listener fails.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	server := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    128 << 10, // a page of IDs is 20 kB
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("admin: serve %s: %w", ln.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.cfg.Grace, 0))
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		server.Close()
+	}
+	<-failed
+	return nil
+}
+
+// OpenAPI returns the API's description, as in openapi.json.
+func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
+
+// apiConfig leaves out what huma adds by default: a documentation page that
+// loads scripts from elsewhere, and $schema fields in answers. Query parameters
+// that are not known are refused, since a filter with a slip of the pen must
+// not match everything.
+func apiConfig() huma.Config {
+	c := huma.DefaultConfig("Posthaste", "1")
+	c.Info.Description = "Looks at the mail queue and changes it. Errors are problem details (RFC 9457)."
+	c.CreateHooks = nil
+	c.DocsPath, c.SchemasPath = "", ""
+	c.RejectUnknownQueryParameters = true
+	c.Formats = map[string]huma.Format{
+		"application/json": {Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalStrict},
+		"json":             {Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshalStrict},
+	}
+	return c
+}
+
+func (s *Server) register() {
+	huma.Register(s.api, operation("status", http.MethodGet, "/v1/status", "The core and the spool at a glance"), s.status)
+	huma.Register(s.api, operation("list", http.MethodGet, "/v1/messages", "Messages that meet a filter",
+		"Incoming and held messages are in the order of their age, deferred ones in that of their next attempt."), s.list)
+	huma.Register(s.api, operation("show", http.MethodGet, "/v1/messages/{id}", "All about one message"), s.show)
+	huma.Register(s.api, contentOperation(), s.content)
+	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Set messages aside until they are released",
+		pageNote), s.order(verbHold))
+	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Put held messages back, due at once",
+		pageNote), s.order(verbRelease))
+	huma.Register(s.api, operation("drop", http.MethodPost, "/v1/messages/drop", "Remove messages without telling their senders",
+		pageNote+" Damaged messages are dropped only if named by ID or area."), s.order(verbDrop))
+	huma.Register(s.api, operation("retry", http.MethodPost, "/v1/messages/retry", "Try messages now", pageNote), s.order(verbRetry))
+	huma.Register(s.api, operation("flush", http.MethodPost, "/v1/flush", "Try all deferred mail now"), s.flush)
+}
+
+const pageNote = "One request handles one page of messages: repeat it with cursor set to next until there is no next. " +
+	"It may be repeated without harm."
+
+func operation(id, method, path, summary string, description ...string) huma.Operation {
+	o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
+		MaxBodyBytes: 256 << 10, Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable}}
+	for _, d := range description {
+		o.Description += d
+	}
+	if method == http.MethodPost && path != "/v1/flush" || path == "/v1/messages" {
+		o.Errors = append(o.Errors, http.StatusTooManyRequests)
+	}
+	if path == "/v1/messages/{id}" || path == "/v1/messages/{id}/content" {
+		o.Errors = append(o.Errors, http.StatusBadRequest, http.StatusNotFound)
+	}
+	return o
+}
+
+func contentOperation() huma.Operation {
+	o := operation("content", http.MethodGet, "/v1/messages/{id}/content", "The message itself")
+	o.Responses = map[string]*huma.Response{"200": {
+		Description: "The message with CRLF line ends.",
+		Content:     map[string]*huma.MediaType{"message/rfc822": {Schema: &huma.Schema{Type: "string"}}},
+	}}
+	return o
+}
+
+// admit lets a scan begin unless too many are going on.
+func (s *Server) admit() (release func(), err error) {
+	select {
+	case s.scans <- struct{}{}:
+		return func() { <-s.scans }, nil
+	default:
+		busy := huma.Error429TooManyRequests("others are looking through the queue; try again in a second")
+		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {"1"}})
+	}
+}
+
+// viewTimeout is how long a request waits for the core. It answers within
+// milliseconds unless it is not running.
+const viewTimeout = 5 * time.Second
+
+// errCore tells that the core did not answer.
+var errCore = errors.New("the scheduler does not answer")
+
+func (s *Server) view(ctx context.Context, queues int) (qmgr.View, error) {
+	limited, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	v, err := s.control.View(limited, queues)
+	if err != nil && ctx.Err() == nil {
+		return v, fmt.Errorf("%w: %w", errCore, err)
+	}
+	return v, err
+}
+
+// problem turns an error into what the client is told. What is nobody's
+// business but the operator's is logged.
+func (s *Server) problem(ctx context.Context, err error) error {
+	var field *fieldError
+	switch {
+	case ctx.Err() != nil:
+		return huma.Error503ServiceUnavailable("the request was given up")
+	case errors.As(err, &field):
+		return unprocessable(field.field, clip(field.value), field.err.Error())
+	case errors.Is(err, ErrGone):
+		return huma.Error404NotFound(ErrGone.Error())
+	case errors.Is(err, ErrDamaged):
+		return huma.Error503ServiceUnavailable(err.Error())
+	case errors.Is(err, errCore):
+		s.log.Error("admin: the scheduler does not answer", "error", err)
+		return huma.Error503ServiceUnavailable(errCore.Error())
+	}
+	s.log.Error("admin: request failed", "error", err)
+	return huma.Error500InternalServerError("the spool cannot be read; the log says why")
+}
+
+// parseQuery reads a filter and a cursor; where is the filter's place in the
+// request.
+func parseQuery(f *Filter, cursor, where string) (selector, position, error) {
+	sel, err := f.parse(mail.Instant(time.Now().UnixNano()))
+	from, cursorErr := parsePosition(cursor)
+	if cursorErr != nil {
+		cursorErr = &fieldError{"cursor", cursor, cursorErr}
+	}
+	err = errors.Join(err, cursorErr)
+	if err == nil {
+		return sel, from, nil
+	}
+	return sel, from, huma.Error422UnprocessableEntity("validation failed", details(err, where)...)
+}
+
+// details lists the fieldErrors that an error joins.
+func details(err error, where string) []error {
+	var field *fieldError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, details(e, where)...)
+		}
+		return all
+	}
+	if !errors.As(err, &field) {
+		return []error{err}
+	}
+	return []error{&huma.ErrorDetail{Location: where + "." + field.field, Message: field.err.Error(), Value: clip(field.value)}}
+}

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+type showInput struct {
+	ID    string `path:"id" doc:"The queue ID: 13 letters and digits."`
+	From  uint32 `query:"from" doc:"The index of the first recipient wanted."`
+	Limit int    `query:"limit" minimum:"0" maximum:"1000" default:"100" doc:"Recipients in the answer, at most."`
+}
+
+type showOutput struct{ Body Detail }
+
+func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
+	m, err := s.message(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := s.summary(ctx, &m, 0)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	sum.locate(&m, s.inCore(ctx, []Message{m})[0], instant(time.Now()))
+	d := detailOf(sum, &m.Envelope)
+	if in.Limit == 0 {
+		return &showOutput{d}, nil
+	}
+	list, err := s.store.Recipients(ctx, m.Envelope.ID, RecipientQuery{From: in.From, Max: in.Limit})
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return nil, s.problem(ctx, fmt.Errorf("read recipients of %s: %w", in.ID, err))
+	}
+	for i := range list.Recipients {
+		d.All = append(d.All, recipientOf(&list.Recipients[i]))
+	}
+	if list.More {
+		d.Next = &list.Next
+	}
+	return &showOutput{d}, nil
+}
+
+func detailOf(sum Summary, e *mail.Envelope) Detail {
+	d := Detail{
+		Summary: sum, EnvID: e.EnvID, Ret: e.Ret.String(), Body: e.Body.String(), SMTPUTF8: e.SMTPUTF8, Warned: e.Warned,
+		ClientHelo: e.Client.Helo, Protocol: e.Client.Proto, All: []Recipient{},
+	}
+	if e.Client.Addr.IsValid() {
+		d.ClientAddr = e.Client.Addr.String()
+	}
+	return d
+}
+
+// message looks up the message that a path names.
+func (s *Server) message(ctx context.Context, text string) (Message, error) {
+	id, err := mail.ParseQueueID(text)
+	if err != nil {
+		return Message{}, huma.Error400BadRequest("bad queue ID",
+			&huma.ErrorDetail{Location: "path.id", Message: err.Error(), Value: clip(text)})
+	}
+	m, err := s.store.Show(ctx, id)
+	if err != nil {
+		return Message{}, s.problem(ctx, fmt.Errorf("look up %s: %w", id, err))
+	}
+	return m, nil
+}
+
+type contentInput struct {
+	ID string `path:"id" doc:"The queue ID: 13 letters and digits."`
+}
+
+// content sends a message as it is on disk. It says how long it will be, so
+// that a client can tell when it was cut off.
+func (s *Server) content(ctx context.Context, in *contentInput) (*huma.StreamResponse, error) {
+	m, err := s.message(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.store.Content(ctx, m.Envelope.ID)
+	if err != nil {
+		return nil, s.problem(ctx, fmt.Errorf("open content of %s: %w", in.ID, err))
+	}
+	return &huma.StreamResponse{Body: func(out huma.Context) {
+		defer r.Close()
+		out.SetHeader("Content-Type", "message/rfc822")
+		out.SetHeader("Content-Length", strconv.FormatInt(m.Envelope.Size, 10))
+		out.SetHeader("X-Content-Type-Options", "nosniff")
+		out.SetStatus(http.StatusOK)
+		if _, err := io.Copy(out.BodyWriter(), r); err != nil && ctx.Err() == nil {
+			s.log.Warn("content cut off", "id", in.ID, "error", err)
+		}
+	}}, nil
+}
+
+// clip keeps an answer from repeating a megabyte of somebody's input.
+func clip(text string) string {
+	if len(text) > 64 {
+		return text[:64] + "…"
+	}
+	return text
+}

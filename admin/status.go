@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+type statusInput struct {
+	Destinations int `query:"destinations" minimum:"0" maximum:"1000" default:"10" doc:"Destinations to tell of each transport, those with the most waiting."`
+}
+
+type statusOutput struct{ Body Status }
+
+func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, error) {
+	view, err := s.view(ctx, in.Destinations)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	counts, err := s.counts.get(ctx, s.store)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	return &statusOutput{Status{
+		Version: s.cfg.Version, Now: time.Now().UTC(), Core: coreStatus(&view), Transports: transportStatus(&view),
+		Spool: SpoolStatus(counts),
+	}}, nil
+}
+
+func coreStatus(v *qmgr.View) CoreStatus {
+	c := &v.Counts
+	return CoreStatus{
+		Messages: v.Messages, Recipients: v.Recipients, Busy: v.Busy, Behind: v.Behind, Halted: v.Halted,
+		Arrived: c.Arrived, Deliveries: c.Started, Expired: c.Expired,
+		Sent: c.Outcomes[mail.Delivered], Deferred: c.Outcomes[mail.Deferred], Bounced: c.Outcomes[mail.Failed],
+	}
+}
+
+func transportStatus(v *qmgr.View) []TransportStatus {
+	all := make([]TransportStatus, 0, len(v.Transports))
+	for _, t := range v.Transports {
+		status := TransportStatus{Name: t.Name, Jobs: t.Jobs, Busy: t.Busy, Destinations: []DestinationStatus{}}
+		for _, q := range t.Queues {
+			status.Destinations = append(status.Destinations, DestinationStatus{
+				Nexthop: q.Nexthop, State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
+				Reason: q.Reason.String(), Until: wallOrNil(q.Until),
+			})
+		}
+		all = append(all, status)
+	}
+	return all
+}
+
+// A tally keeps the spool's counts for a while. Counting reads all of the
+// indexes, 0.1 s for a million messages, so it may take a twentieth of the time
+// at most, however many dashboards ask.
+type tally struct {
+	mu     sync.Mutex
+	counts Counts
+	until  time.Time
+}
+
+const tallyFresh = time.Second
+
+func (t *tally) get(ctx context.Context, store Store) (Counts, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begin := time.Now()
+	if begin.Before(t.until) {
+		return t.counts, nil
+	}
+	counts, err := store.Counts(ctx)
+	if err != nil {
+		return Counts{}, fmt.Errorf("count the messages: %w", err)
+	}
+	end := time.Now()
+	t.counts, t.until = counts, end.Add(max(tallyFresh, 20*end.Sub(begin)))
+	return counts, nil
+}
