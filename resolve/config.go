@@ -37,7 +37,7 @@ type Config struct {
 	// Lower it where a name server drops bursts.
 	Concurrency int
 	// CacheEntries is how many nexthops, and how many questions, are remembered;
-	// 0 means 20000, which takes some 20 MB when full of ordinary domains.
+	// 0 means 20000, which takes some 15 MB when full of ordinary domains.
 	CacheEntries int
 
 	// PositiveMin and PositiveMax bound how long records are used, whatever

@@ -51,10 +51,13 @@ func parseSystem(c Config) func(text string) system {
 	}
 }
 
+// systemTimeoutMax is the most that resolv.conf(5) lets a timeout be.
+const systemTimeoutMax = 30 * time.Second
+
 // complete takes from resolv.conf what the configuration leaves open.
 func (s *system) complete(conf *dns.ClientConfig) {
 	s.search, s.ndots = conf.Search, conf.Ndots
-	setDefault(&s.timeout, time.Duration(conf.Timeout)*time.Second)
+	setDefault(&s.timeout, min(time.Duration(conf.Timeout)*time.Second, systemTimeoutMax))
 	setDefault(&s.attempts, conf.Attempts)
 	if len(s.servers) > 0 {
 		return
