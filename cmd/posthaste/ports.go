@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -121,14 +122,8 @@ func (s reportSpool) Debts(ctx context.Context, id mail.QueueID, from uint32, ma
 }
 
 func (s reportSpool) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error) {
-	c, err := s.Spool.Content(ctx, id)
-	if err != nil {
-		return nil, reportError(err)
-	}
-	if c.File != nil {
-		return c.File, nil
-	}
-	return io.NopCloser(bytes.NewReader(c.Bytes)), nil
+	r, err := openContent(ctx, s.Spool, id)
+	return r, reportError(err)
 }
 
 func (s reportSpool) Begin(ctx context.Context) (report.Draft, error) {
@@ -136,7 +131,8 @@ func (s reportSpool) Begin(ctx context.Context) (report.Draft, error) {
 }
 
 func reportError(err error) error {
-	if errors.Is(err, spool.ErrGone) {
+	// A damaged message cannot be reported on any more than one that is gone.
+	if errors.Is(err, spool.ErrGone) || errors.Is(err, spool.ErrCorrupt) {
 		return fmt.Errorf("%w: %w", report.ErrGone, err)
 	}
 	return err
@@ -162,4 +158,71 @@ func (r *router) Route(recipients []mail.Recipient) []mail.Route {
 		routes[i] = r.table.Route(recipients[i].Address)
 	}
 	return routes
+}
+
+// adminStore is the administration's view of the spool.
+type adminStore struct{ spool *spool.Spool }
+
+func (s adminStore) Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error) {
+	return s.spool.Fetch(ctx, area, from, mail.Never, max)
+}
+
+func (s adminStore) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {
+	m, err := s.spool.Lookup(ctx, id)
+	if err != nil {
+		return admin.Message{}, adminError(err)
+	}
+	return admin.Message{Envelope: m.Envelope, Place: m.Place, Settled: m.Settled, Reason: m.Reason}, nil
+}
+
+func (s adminStore) Recipients(ctx context.Context, id mail.QueueID, q admin.RecipientQuery) (admin.RecipientList, error) {
+	list, more, err := s.spool.Outcomes(ctx, id, q.From, q.Max)
+	if err != nil {
+		return admin.RecipientList{}, adminError(err)
+	}
+	out := admin.RecipientList{Next: q.From, More: more}
+	for _, r := range list {
+		out.Next = r.Recipient.Index + 1
+		if !q.Waiting || !r.Outcome.Result.Settled() {
+			out.Recipients = append(out.Recipients, r)
+		}
+	}
+	return out, nil
+}
+
+func (s adminStore) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error) {
+	r, err := openContent(ctx, s.spool, id)
+	return r, adminError(err)
+}
+
+func (s adminStore) Counts(ctx context.Context) (admin.Counts, error) {
+	st, err := s.spool.Stats(ctx)
+	if err != nil {
+		return admin.Counts{}, err
+	}
+	count := func(a mail.Area) int64 { return int64(st.Messages[a]) }
+	return admin.Counts{Incoming: count(mail.AreaIncoming), Deferred: count(mail.AreaDeferred), Hold: count(mail.AreaHold),
+		Corrupt: count(mail.AreaCorrupt), Used: int64(st.StoreOctets + st.FileOctets), Free: st.Free}, nil
+}
+
+func adminError(err error) error {
+	switch {
+	case errors.Is(err, spool.ErrGone):
+		return fmt.Errorf("%w: %w", admin.ErrGone, err)
+	case errors.Is(err, spool.ErrCorrupt):
+		return fmt.Errorf("%w: %w", admin.ErrDamaged, err)
+	}
+	return err
+}
+
+// openContent opens a message's content, which has been checked.
+func openContent(ctx context.Context, s *spool.Spool, id mail.QueueID) (io.ReadCloser, error) {
+	c, err := s.Content(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if c.File != nil {
+		return c.File, nil
+	}
+	return io.NopCloser(bytes.NewReader(c.Bytes)), nil
 }

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/report"
+	"github.com/posthaste-mta/posthaste/resolve"
+	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/spool"
+)
+
+// A daemon is the whole program at work: everything that newDaemon opens, run
+// uses and closes. A test or a demonstration starts one as well as the serve
+// command does.
+type daemon struct {
+	log      *slog.Logger
+	spool    *spool.Spool
+	driver   *driver.Driver
+	inbound  *inbound.Server
+	admin    *admin.Server
+	resolver *resolve.Resolver
+	router   *router
+	policy   *policy
+	agents   *agents
+
+	listeners []inbound.Listener
+	adminLn   net.Listener
+
+	mu  sync.Mutex
+	cfg *config.Config // what is in force
+}
+
+// newDaemon opens the spool and the listeners. Listeners that were handed over
+// (systemd) take the place of those in the configuration. Nothing runs yet; if
+// it fails, nothing stays open.
+func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) (_ *daemon, err error) {
+	d := &daemon{log: log, cfg: cfg, router: &router{}, policy: &policy{}, agents: &agents{}}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if err := os.MkdirAll(cfg.QueueDirectory, 0o700); err != nil {
+		return nil, fmt.Errorf("queue_directory: %w", err)
+	}
+	spooling := cfg.Spool()
+	spooling.Logger = log
+	if d.spool, err = spool.Open(spooling); err != nil {
+		return nil, err
+	}
+	if err := d.listen(cfg, handedOver); err != nil {
+		return nil, err
+	}
+	if err := d.connect(cfg); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// listen opens the sockets. Those of the administration and of local submission
+// are in the queue directory, where only its owner and group come.
+func (d *daemon) listen(cfg *config.Config, handedOver []net.Listener) error {
+	early := cfg.EarlyTalkers()
+	for _, ln := range handedOver {
+		d.listeners = append(d.listeners, inbound.Listener{Listener: ln, EarlyTalkers: early})
+	}
+	if len(handedOver) == 0 {
+		for _, addr := range cfg.Listen {
+			ln, err := net.Listen("tcp", addr.String())
+			if err != nil {
+				return fmt.Errorf("listen = %q: %w", addr, err)
+			}
+			d.listeners = append(d.listeners, inbound.Listener{Listener: ln, EarlyTalkers: early})
+		}
+	}
+	if path := cfg.SubmissionSocketPath(); path != "" {
+		ln, err := listenUnix(path)
+		if err != nil {
+			return fmt.Errorf("submission_socket: %w", err)
+		}
+		d.listeners = append(d.listeners, inbound.Listener{Listener: ln})
+	}
+	if path := cfg.AdminSocketPath(); path != "" {
+		ln, err := listenUnix(path)
+		if err != nil {
+			return fmt.Errorf("admin_socket: %w", err)
+		}
+		d.adminLn = ln
+	}
+	return nil
+}
+
+// listenUnix listens on a socket that only the owner and the group can use. A
+// socket that a dead process left is replaced; the spool's lock, which is held
+// already, tells that it is dead.
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	// The name is made in a private directory and moved into place, so that
+	// there is no instant at which others could connect.
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".socket")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	private := filepath.Join(dir, "s")
+	ln, err := net.Listen("unix", private)
+	if err != nil {
+		return nil, err
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(private, 0o660), os.Rename(private, path)); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return unlinked{ln, path}, nil
+}
+
+// unlinked is a listener on a unix socket that removes its name when it closes.
+type unlinked struct {
+	net.Listener
+	path string
+}
+
+func (u unlinked) Close() error {
+	os.Remove(u.path)
+	return u.Listener.Close()
+}
+
+// connect makes the parts and joins them.
+func (d *daemon) connect(cfg *config.Config) (err error) {
+	if err := d.reroute(cfg); err != nil {
+		return err
+	}
+	reports := cfg.Report()
+	reports.Logger = d.log
+	reporter, err := report.New(reports, reportSpool{d.spool})
+	if err != nil {
+		return err
+	}
+	d.driver, err = driver.New(d.driverConfig(cfg), driver.Ports{
+		Spool: store{d.spool}, Router: d.router, Reporter: reporter,
+		Agent: func(string) driver.Agent { return d.agents },
+	})
+	if err != nil {
+		return err
+	}
+	in := cfg.Inbound()
+	in.Logger = d.log
+	d.inbound, err = inbound.New(in, intake{d.spool, d.driver.Arrived}, d.policy, d.driver)
+	if err != nil {
+		return err
+	}
+	d.admin, err = admin.New(admin.Config{Version: version(), Logger: d.log}, adminStore{d.spool}, d.driver)
+	return err
+}
+
+// reroute replaces everything that decides where mail goes and who may send it.
+func (d *daemon) reroute(cfg *config.Config) error {
+	table, err := route.NewTable(cfg.Route())
+	if err != nil {
+		return err
+	}
+	relay, err := inbound.NewRelayPolicy(cfg.RelayPolicy())
+	if err != nil {
+		return err
+	}
+	look := cfg.Resolve()
+	look.Logger = d.log
+	resolver, err := resolve.New(look)
+	if err != nil {
+		return err
+	}
+	send := cfg.Outbound()
+	send.Log, send.Seed = d.log, uint64(time.Now().UnixNano())
+	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
+	if err != nil {
+		return err
+	}
+	d.router.set(table)
+	d.policy.set(relay)
+	old := d.agents.set(cfg, client)
+	if old != nil {
+		old.Close() // deliveries under way end as they began
+		d.resolver.Close()
+	}
+	d.resolver = resolver
+	return nil
+}
+
+func (d *daemon) driverConfig(cfg *config.Config) driver.Config {
+	c := cfg.Driver()
+	c.Log = d.log
+	return c
+}
+
+// addresses are those of the SMTP listeners that are on TCP.
+func (d *daemon) addresses() []string {
+	var list []string
+	for _, ln := range d.listeners {
+		if tcp, ok := ln.Addr().(*net.TCPAddr); ok {
+			list = append(list, tcp.String())
+		}
+	}
+	return list
+}
+
+// run takes mail in and delivers it until ctx ends, then stops in the order in
+// which mail flows: no more comes in, what is under way ends, the spool closes.
+func (d *daemon) run(ctx context.Context) error {
+	defer d.close()
+	intake, stopIntake := context.WithCancel(ctx)
+	defer stopIntake()
+	delivery, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDelivery()
+	var delivered, administered sync.WaitGroup
+	errs := make(chan error, 3)
+	delivered.Go(func() { errs <- d.driver.Run(delivery) })
+	if d.adminLn != nil {
+		administered.Go(func() { errs <- d.admin.Serve(intake, d.adminLn) })
+	}
+	err := d.inbound.Serve(intake, d.listeners...)
+	stopIntake()
+	administered.Wait()
+	stopDelivery()
+	delivered.Wait()
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// reload puts a new configuration into force, as far as that is possible
+// without a restart, and tells which changes are not.
+func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.reroute(cfg); err != nil {
+		return nil, err
+	}
+	if err := d.driver.Configure(d.driverConfig(cfg)); err != nil {
+		return nil, err
+	}
+	for _, c := range config.Diff(d.cfg, cfg) {
+		if c.Restart {
+			restart = append(restart, c.Key)
+		}
+	}
+	d.cfg = cfg
+	return restart, nil
+}
+
+// close closes whatever is open.
+func (d *daemon) close() {
+	for _, ln := range d.listeners {
+		ln.Close()
+	}
+	if d.adminLn != nil {
+		d.adminLn.Close()
+	}
+	if client := d.agents.client(); client != nil {
+		client.Close()
+	}
+	if d.resolver != nil {
+		d.resolver.Close()
+	}
+	if d.spool != nil {
+		if err := d.spool.Close(); err != nil {
+			d.log.Error("the spool could not be closed", "error", err)
+		}
+	}
+}
+
+// policy is the relay policy, which a reload replaces.
+type policy struct{ p atomic.Pointer[inbound.RelayPolicy] }
+
+func (p *policy) set(r *inbound.RelayPolicy) { p.p.Store(r) }
+
+func (p *policy) Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply {
+	return p.p.Load().Recipient(client, sender, recipient)
+}
+
+// agents are the agents of all transports, which a reload replaces.
+type agents struct{ p atomic.Pointer[agentSet] }
+
+type agentSet struct {
+	byTransport outbound.Agents
+	client      *outbound.Client
+}
+
+// set returns the client that was in force before, nil at first.
+func (a *agents) set(cfg *config.Config, client *outbound.Client) *outbound.Client {
+	byTransport := make(outbound.Agents)
+	for name, t := range cfg.Transports {
+		switch t.Type {
+		case config.TypeDiscard:
+			byTransport[name] = outbound.Discard{}
+		case config.TypeError:
+			byTransport[name] = outbound.Error{}
+		case config.TypeRetry:
+			byTransport[name] = outbound.Retry{}
+		default:
+			byTransport[name] = client
+		}
+	}
+	if old := a.p.Swap(&agentSet{byTransport, client}); old != nil {
+		return old.client
+	}
+	return nil
+}
+
+func (a *agents) client() *outbound.Client {
+	if set := a.p.Load(); set != nil {
+		return set.client
+	}
+	return nil
+}
+
+func (a *agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
+	return a.p.Load().byTransport.Deliver(ctx, d)
+}
