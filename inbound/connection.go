@@ -184,7 +184,7 @@ func (c *connection) read(w server.Waiting) {
 	}
 	for {
 		from := time.Now()
-		c.conn.SetReadDeadline(c.patience.deadline(from, w, c.server.stressed())) //nolint:errcheck // then the read fails too
+		c.conn.SetReadDeadline(c.patience.deadline(from, w, c.server.stressed())) // then the read fails too
 		// Looked at after the deadline was set: who wakes us sets the flag
 		// before the deadline, so that one of the two is seen.
 		if goodbye := c.dismissal(w); !goodbye.IsZero() {
@@ -203,6 +203,7 @@ func (c *connection) read(w server.Waiting) {
 		case n == 0 && !c.dismissal(w).IsZero():
 		case !keepsUp || !c.patience.lasts(now, w):
 			c.server.counters.timeouts.Add(1)
+			c.server.cfg.Logger.Info("timeout", "client", c.client(), "waiting", w.String())
 			c.session.Interrupt(c.goodbye(4, 2, "Error: timeout exceeded"))
 			return
 		}
@@ -227,7 +228,7 @@ func (c *connection) dismissal(w server.Waiting) mail.Reply {
 
 // wake makes a read that waits look at the flags again.
 func (c *connection) wake() {
-	c.conn.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a closed connection needs no waking
+	c.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection needs no waking
 }
 
 func (c *connection) evict() {
@@ -239,9 +240,13 @@ func (c *connection) evict() {
 func (c *connection) flush() (ok bool) {
 	ok = true
 	if len(c.out) > 0 {
-		c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.WriteTimeout)) //nolint:errcheck // then Write fails too
+		c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.WriteTimeout)) // then Write fails too
 		_, err := c.conn.Write(c.out)
-		ok = err == nil
+		if ok = err == nil; !ok {
+			// A message whose 250 is among these stays accepted; its client
+			// may send it again (RFC 1047).
+			c.server.cfg.Logger.Info("cannot write replies", "client", c.client(), "error", err)
+		}
 	}
 	if c.output != nil {
 		c.server.outputs.Put(c.output)
@@ -255,7 +260,7 @@ func (c *connection) greetPause() (alive bool) {
 	if c.server.cfg.GreetPause == 0 || !c.session.RejectsEarly() {
 		return true
 	}
-	c.conn.SetReadDeadline(time.Now().Add(c.server.cfg.GreetPause)) //nolint:errcheck // then the read fails too
+	c.conn.SetReadDeadline(time.Now().Add(c.server.cfg.GreetPause)) // then the read fails too
 	n, err := c.input.fill()
 	return n > 0 || isTimeout(err)
 }
@@ -279,7 +284,7 @@ func (c *connection) survive() {
 
 // end leaves nothing behind.
 func (c *connection) end() {
-	c.conn.Close() //nolint:errcheck // all that matters was written before
+	c.conn.Close() // all that matters was written before
 	c.server.admission.leave(c)
 	c.server.counters.open.Add(-1)
 	c.input.release()

@@ -21,8 +21,8 @@ func TestSilentClient(t *testing.T) {
 		inTime(t, from, 5*time.Minute)
 		c.hearEnd()
 		ts.end(t)
-		if ts.Counters().Timeouts != 1 {
-			t.Errorf("counters %+v", ts.Counters())
+		if ts.Counters().Timeouts != 1 || !strings.Contains(ts.log.String(), "msg=timeout client=127.0.0.1 waiting=command") {
+			t.Errorf("counters %+v, log %s", ts.Counters(), ts.log)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestSlowContent(t *testing.T) {
 						}
 						time.Sleep(10 * time.Second)
 					}
-					c.Write([]byte(".\r\n")) //nolint:errcheck // the reply shows it
+					c.Write([]byte(".\r\n")) // the reply shows it
 				})
 				if test.lives {
 					c.hear("250 2.0.0")
@@ -143,6 +143,7 @@ func TestClientDoesNotRead(t *testing.T) {
 		c.say("EHLO again")
 		for ts.Counters().Open > 0 {
 			time.Sleep(time.Second)
+			synctest.Wait()
 		}
 		inTime(t, from, time.Minute)
 		ts.end(t)

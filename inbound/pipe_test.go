@@ -17,19 +17,22 @@ import (
 // A pipeListener hands out the server's ends of pipes, whose clients have
 // whatever address the test wants.
 type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
+	conns    chan net.Conn
+	failures chan error
+	closed   chan struct{}
+	once     sync.Once
 }
 
 func newPipeListener() *pipeListener {
-	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	return &pipeListener{conns: make(chan net.Conn), failures: make(chan error), closed: make(chan struct{})}
 }
 
 func (l *pipeListener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
+	case err := <-l.failures:
+		return nil, err
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
@@ -49,7 +52,7 @@ type pipeEnd struct {
 
 func (p pipeEnd) RemoteAddr() net.Addr { return p.remote }
 
-// A bench is a server with a memory sink, and its log.
+// A testServer is a server with a memory sink, and its log.
 type testServer struct {
 	*Server
 	sink     *memorySink
@@ -130,7 +133,7 @@ func (ts *testServer) dial(t *testing.T, address string) *client {
 func (c *client) say(lines ...string) {
 	c.t.Helper()
 	text := strings.Join(lines, "\r\n") + "\r\n"
-	go c.Write([]byte(text)) //nolint:errcheck // the replies show it
+	go c.Write([]byte(text)) // the replies show it
 }
 
 // hear reads one reply, of one or several lines, and checks how its last

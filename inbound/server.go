@@ -39,6 +39,9 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("inbound: %w", err)
 	}
+	if sink == nil || policy == nil {
+		return nil, errors.New("inbound: a server needs a sink and a policy")
+	}
 	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg)}
 	s.inputs.New = func() any { return new(inputBuffer) }
 	s.outputs.New = func() any { return new(outputBuffer) }
@@ -65,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	}
 	<-ctx.Done()
 	for _, l := range listeners {
-		l.Close() //nolint:errcheck // it may be closed already, and nothing depends on it
+		l.Close() // it may be closed already, and nothing depends on it
 	}
 	accepting.Wait()
 	s.finish(cancelWork)
@@ -85,7 +88,7 @@ func (s *Server) finish(cancelWork context.CancelFunc) {
 	cut := time.AfterFunc(s.cfg.Grace, func() {
 		cancelWork()
 		for _, c := range there {
-			c.conn.Close() //nolint:errcheck // what it says does not matter any more
+			c.conn.Close() // what it says does not matter any more
 		}
 	})
 	s.running.Wait()
@@ -128,7 +131,7 @@ func (s *Server) welcome(work context.Context, l Listener, conn net.Conn) {
 	addr, ok := clientAddr(conn)
 	if !ok {
 		s.cfg.Logger.Error("connection of an unknown kind", "remote", conn.RemoteAddr())
-		conn.Close() //nolint:errcheck // never used
+		conn.Close() // never used
 		return
 	}
 	c := &connection{server: s, conn: conn, addr: addr, patience: patience{cfg: &s.cfg}}
@@ -160,9 +163,9 @@ func (s *Server) turnAway(c *connection, v verdict) {
 		reply = "421 4.3.2 "
 	}
 	text := reply + s.cfg.Session.Hostname + " Error: " + v.String() + "\r\n"
-	c.conn.SetWriteDeadline(time.Now().Add(turnAwayTime)) //nolint:errcheck // then Write fails too
-	c.conn.Write([]byte(text))                            //nolint:errcheck // a courtesy
-	c.conn.Close()                                        //nolint:errcheck // never used
+	c.conn.SetWriteDeadline(time.Now().Add(turnAwayTime)) // then Write fails too
+	c.conn.Write([]byte(text))                            // a courtesy
+	c.conn.Close()                                        // never used
 }
 
 // clientAddr returns the address of the client, an invalid one for a unix

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -135,8 +137,8 @@ func TestLostConnection(t *testing.T) {
 		synctest.Wait()
 		c.Close()
 		synctest.Wait()
-		if len(ts.sink.taken()) != 1 || ts.sink.aborted != 1 {
-			t.Errorf("%d messages, %d aborted", len(ts.sink.taken()), ts.sink.aborted)
+		if len(ts.sink.taken()) != 1 || ts.sink.abortions() != 1 {
+			t.Errorf("%d messages, %d aborted", len(ts.sink.taken()), ts.sink.abortions())
 		}
 		ts.end(t)
 	})
@@ -153,9 +155,10 @@ func TestPanic(t *testing.T) {
 		c.hello()
 		c.say("MAIL FROM:<a@a.example>", "RCPT TO:<b@b.example>")
 		c.hearEnd()
+		synctest.Wait()
 		bystander.say("NOOP")
 		bystander.hear("250")
-		if ts.Counters().Panics != 1 || ts.sink.aborted != 1 || !strings.Contains(ts.log.String(), "a bug") {
+		if ts.Counters().Panics != 1 || ts.sink.abortions() != 1 || !strings.Contains(ts.log.String(), "a bug") {
 			t.Errorf("counters %+v, log %s", ts.Counters(), ts.log)
 		}
 		bystander.Close()
@@ -315,10 +318,36 @@ func TestStream(t *testing.T) {
 	})
 }
 
+// A listener that fails for a while is tried again; one that is broken ends
+// Serve with its error, and a connection of an unknown kind is not trusted.
+func TestAcceptFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := start(t, Config{}, nil, EarlyLog)
+		ts.listener.failures <- errors.New("too many open files")
+		from := time.Now()
+		ts.listener.failures <- errors.New("too many open files")
+		inTime(t, from, 5*time.Millisecond)
+		ts.dial(t, "127.0.0.1").hear("220")
+		inTime(t, from, 15*time.Millisecond)
+		ours, theirs := net.Pipe()
+		ts.listener.conns <- theirs // its address is "pipe"
+		if _, err := ours.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("read: %v", err)
+		}
+		ts.listener.Close()
+		if err := <-ts.served; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
 // A Config is complete, or all that is wrong with it is told at once.
 func TestConfig(t *testing.T) {
 	if _, err := New(Config{}, &memorySink{}, nil, nil); err == nil || !strings.Contains(err.Error(), "hostname") {
 		t.Errorf("no hostname: %v", err)
+	}
+	if _, err := New(Config{Session: sessionConfig()}, &memorySink{}, nil, nil); err == nil {
+		t.Error("a server without a policy was made")
 	}
 	cfg := Config{Session: sessionConfig(), ConnectionLimit: -5, CommandTimeout: -1, Grace: -1}
 	err := cfg.WithDefaults().Validate()

@@ -44,6 +44,13 @@ func (s *memorySink) taken() []*memoryDraft {
 	return append([]*memoryDraft(nil), s.messages...)
 }
 
+// abortions returns how many drafts were aborted.
+func (s *memorySink) abortions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.aborted
+}
+
 func (d *memoryDraft) ID() mail.QueueID { return d.id }
 
 func (d *memoryDraft) AddRecipient(r mail.Recipient) error {

@@ -59,11 +59,6 @@ func (h *HeaderScan) Scan(p []byte) (found Flaw) {
 	return h.flaws()
 }
 
-// Reset makes the scan ready for another message, with the same limits.
-func (h *HeaderScan) Reset() {
-	*h = HeaderScan{Limits: h.Limits, line: h.line[:0]}
-}
-
 func (h *HeaderScan) flaws() (found Flaw) {
 	if h.octets > h.Limits.Octets {
 		found |= FlawHeaderSize

@@ -16,6 +16,7 @@ type body struct {
 	flaws   smtp.Flaw
 	failure mail.Reply // why the host could not take the content
 	size    int64      // octets received so far
+	handed  int64      // octets given to the host; differs by what is normalised
 	ended   bool       // DATA: the end was seen
 	chunk   chunk
 	trace   []byte // the Received field; kept for the next one
@@ -204,6 +205,7 @@ func (s *Session) hand(octets []byte) {
 		s.abortDraft()
 	}
 	if s.tx.draft && len(octets) > 0 {
+		s.body.handed += int64(len(octets))
 		s.slots.content.Octets = octets
 		s.pending.push(&s.slots.content)
 	}
@@ -263,7 +265,7 @@ func (s *Session) endContent(command string) {
 		Ret:        s.tx.mail.Ret,
 		Body:       s.tx.mail.Body,
 		SMTPUTF8:   s.tx.mail.SMTPUTF8,
-		Size:       s.body.size + int64(len(s.body.trace)),
+		Size:       s.body.handed + int64(len(s.body.trace)),
 		Recipients: s.tx.distinct,
 		Client:     s.client(),
 	}

@@ -21,6 +21,11 @@ const (
 	ForContent                    // within content
 )
 
+// String returns the word that logs show.
+func (w Waiting) String() string {
+	return [...]string{"command", "transaction", "line", "content"}[w]
+}
+
 // Read wants the replies written, then more input: at least one octet, after
 // those that Step did not take.
 type Read struct{ For Waiting }

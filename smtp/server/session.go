@@ -13,16 +13,14 @@ type Session struct {
 	cfg  *Config
 	peer Peer
 
-	state     state
-	await     await
-	hasAnswer bool
-	answer    mail.Reply // to what was awaited, once the host gave it
-	farewell  mail.Reply // the host's, in atInterrupt
-	hello     hello
-	tally     tally
-	tx        transaction
-	body      body
-	skip      skip // in atOverlong
+	state    state
+	owed     owed
+	farewell mail.Reply // the host's, in atInterrupt
+	hello    hello
+	tally    tally
+	tx       transaction
+	body     body
+	skip     skip // in atOverlong
 
 	slots   slots
 	pending pending
@@ -45,7 +43,7 @@ const (
 	atEnd                    // nothing more
 )
 
-// An await is the answer that the host owes.
+// An await is what needs an answer.
 type await uint8
 
 const (
@@ -55,6 +53,13 @@ const (
 	awaitContent
 	awaitCommit
 )
+
+// owed is the answer that the host owes, and that answer once it is given.
+type owed struct {
+	await await
+	given bool
+	reply mail.Reply
+}
 
 // hello is what EHLO or HELO said.
 type hello struct {
@@ -76,7 +81,7 @@ func New(cfg *Config, peer Peer) *Session {
 // is not written yet of earlier ones.
 func (s *Session) Step(in, out []byte) (n int, replies []byte, request Request) {
 	s.out = out
-	if s.await != awaitNothing {
+	if s.owed.await != awaitNothing {
 		s.resume()
 	}
 	for request = s.next(); request == nil; request = s.next() {
@@ -101,13 +106,13 @@ func (s *Session) next() Request {
 	r := s.pending.pop()
 	switch r.(type) {
 	case *Begin:
-		s.await = awaitBegin
+		s.owed.await = awaitBegin
 	case *Recipient:
-		s.await = awaitRecipient
+		s.owed.await = awaitRecipient
 	case *Content:
-		s.await = awaitContent
+		s.owed.await = awaitContent
 	case *Commit:
-		s.await = awaitCommit
+		s.owed.await = awaitCommit
 	}
 	return r
 }
@@ -153,10 +158,10 @@ func (s *Session) Begun(id mail.QueueID, date string) {
 // reply means that it was done. Refusals for reasons of our own have an X.3.Y
 // status; they are not counted against the client.
 func (s *Session) Answer(r mail.Reply) {
-	if s.await == awaitNothing || s.hasAnswer {
+	if s.owed.await == awaitNothing || s.owed.given {
 		panic("server: an answer that nothing waits for")
 	}
-	s.answer, s.hasAnswer = r, true
+	s.owed.reply, s.owed.given = r, true
 }
 
 // Interrupt ends the session for the host's reasons: a timeout, a shutdown, a
@@ -170,11 +175,11 @@ func (s *Session) Interrupt(r mail.Reply) {
 
 // resume goes on where the host's answer was needed.
 func (s *Session) resume() {
-	if !s.hasAnswer {
+	if !s.owed.given {
 		panic("server: Step before the answer to the last request")
 	}
-	awaited, answer := s.await, s.answer
-	s.await, s.answer, s.hasAnswer = awaitNothing, mail.Reply{}, false
+	awaited, answer := s.owed.await, s.owed.reply
+	s.owed = owed{}
 	switch awaited {
 	case awaitBegin:
 		s.begun(answer)

@@ -111,7 +111,7 @@ func (s *Session) rcpt(arg []byte) {
 		s.tooManyRecipients()
 		return
 	}
-	if s.isDuplicate(r.Recipient) {
+	if s.tx.holds(r.Recipient) {
 		s.tx.given++
 		s.ok("2.1.5 Ok")
 		return
@@ -144,36 +144,35 @@ func (s *Session) added(refusal mail.Reply) {
 		s.refuseCommand("RCPT TO:<"+string(r.Address)+">", refusal)
 		return
 	}
-	s.remember(r)
-	s.tx.given++
-	s.tx.distinct++
+	s.tx.add(r)
 	s.ok("2.1.5 Ok")
 }
 
-// isDuplicate tells whether the very same RCPT was accepted before, parameters
+// holds tells whether the very same RCPT was accepted before, parameters
 // included: those say what the sender wants to hear of the recipient.
-func (s *Session) isDuplicate(r mail.Recipient) bool {
-	if s.tx.distinct == 0 {
+func (tx *transaction) holds(r mail.Recipient) bool {
+	if tx.distinct == 0 {
 		return false
 	}
-	if s.tx.seen == nil {
-		return duplicateKey(r) == duplicateKey(s.tx.first)
+	if tx.seen == nil {
+		return duplicateKey(r) == duplicateKey(tx.first)
 	}
-	_, found := s.tx.seen[duplicateKey(r)]
+	_, found := tx.seen[duplicateKey(r)]
 	return found
 }
 
-func (s *Session) remember(r mail.Recipient) {
+// add counts a recipient that the draft has taken.
+func (tx *transaction) add(r mail.Recipient) {
 	switch {
-	case s.tx.distinct == 0:
-		s.tx.first = r
-		return
-	case s.tx.seen == nil:
-		s.tx.seen = map[mail.Recipient]struct{}{duplicateKey(s.tx.first): {}}
+	case tx.distinct == 0:
+		tx.first = r
+	case tx.seen == nil:
+		tx.seen = map[mail.Recipient]struct{}{duplicateKey(tx.first): {}, duplicateKey(r): {}}
+	case len(tx.seen) < duplicatesMax:
+		tx.seen[duplicateKey(r)] = struct{}{}
 	}
-	if len(s.tx.seen) < duplicatesMax {
-		s.tx.seen[duplicateKey(r)] = struct{}{}
-	}
+	tx.given++
+	tx.distinct++
 }
 
 // duplicateKey is the recipient with what does not distinguish it removed:

@@ -1,0 +1,190 @@
+package inbound
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const benchClients = 20
+
+// benchBody is 4 KB of text with a header.
+func benchBody() string {
+	return "From: a@a.example\r\nTo: b@b.example\r\nSubject: benchmark\r\n\r\n" + strings.Repeat(strings.Repeat("x", 70)+"\r\n", 56)
+}
+
+// BenchmarkLoopback measures messages through TCP on this machine, clients
+// included, in three ways to pipeline.
+func BenchmarkLoopback(b *testing.B) {
+	envelope, body := "MAIL FROM:<a@a.example>\r\nRCPT TO:<b@b.example>\r\n", benchBody()
+	for _, way := range []struct {
+		name   string
+		client func(*testing.B, net.Conn, int)
+	}{
+		{"grouped", func(b *testing.B, conn net.Conn, n int) {
+			group, content := []byte(envelope+"DATA\r\n"), []byte(body+".\r\n")
+			lines := newLineReader(conn)
+			for range n {
+				conn.Write(group) // the replies show it
+				lines.skip(b, 3)
+				conn.Write(content) // the replies show it
+				lines.skip(b, 1)
+			}
+		}},
+		{"overlapped", func(b *testing.B, conn net.Conn, n int) {
+			group := []byte(body + ".\r\n" + envelope + "DATA\r\n")
+			lines := newLineReader(conn)
+			conn.Write([]byte(envelope + "DATA\r\n")) // the replies show it
+			lines.skip(b, 3)
+			for range n {
+				conn.Write(group) // the replies show it
+				lines.skip(b, 4)
+			}
+		}},
+		{"streamed", func(b *testing.B, conn net.Conn, n int) {
+			message := fmt.Appendf(nil, "%sBDAT %d LAST\r\n%s", envelope, len(body), body)
+			lines := newLineReader(conn)
+			inFlight := 0
+			for range n {
+				conn.Write(message) // the replies show it
+				if inFlight++; inFlight == 4 {
+					lines.skip(b, 3)
+					inFlight--
+				}
+			}
+			lines.skip(b, 3*inFlight)
+		}},
+	} {
+		b.Run(way.name, func(b *testing.B) { benchLoopback(b, way.client) })
+	}
+}
+
+func benchLoopback(b *testing.B, client func(*testing.B, net.Conn, int)) {
+	l := listen(b, "tcp", "127.0.0.1:0")
+	loopbackServer(b, l, Config{}, &nullSink{})
+	var conns []net.Conn
+	for range benchClients {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer conn.Close()
+		greet(b, conn)
+		conns = append(conns, conn)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	done := make(chan struct{})
+	for i, conn := range conns {
+		n := b.N/benchClients + min(1, max(0, b.N%benchClients-i))
+		go func() { client(b, conn, n); done <- struct{}{} }()
+	}
+	for range conns {
+		<-done
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+}
+
+func greet(b testing.TB, conn net.Conn) {
+	r := bufio.NewReaderSize(conn, 512)
+	r.ReadString('\n')                 // the next shows it
+	io.WriteString(conn, "EHLO x\r\n") // the replies show it
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			b.Fatal(err)
+		}
+		if line[3] == ' ' {
+			return
+		}
+	}
+}
+
+type lineReader struct {
+	conn   net.Conn
+	buffer []byte
+	have   int // lines read and not asked for
+}
+
+func newLineReader(conn net.Conn) *lineReader {
+	return &lineReader{conn: conn, buffer: make([]byte, 4096)}
+}
+
+func (r *lineReader) skip(b testing.TB, n int) {
+	for r.have < n {
+		size, err := r.conn.Read(r.buffer)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		if bytes.HasPrefix(r.buffer[:size], []byte("4")) || bytes.HasPrefix(r.buffer[:size], []byte("5")) {
+			b.Errorf("%s", r.buffer[:size])
+			return
+		}
+		r.have += bytes.Count(r.buffer[:size], []byte("\n"))
+	}
+	r.have -= n
+}
+
+// BenchmarkIdle reports what an idle connection costs.
+func BenchmarkIdle(b *testing.B) {
+	cost := idleCost(b, 2000)
+	for b.Loop() {
+		// What is measured is not time.
+	}
+	b.ReportMetric(float64(cost.heap), "heap-B/conn")
+	b.ReportMetric(float64(cost.stack), "stack-B/conn")
+	b.ReportMetric(float64(cost.resident), "rss-B/conn")
+}
+
+// idleCost opens connections that have given a message each, and then wait.
+// What the clients' ends cost is counted too; it is little.
+func idleCost(t testing.TB, clients int) memory {
+	t.Helper()
+	l := listen(t, "unix", t.TempDir()+"/smtp")
+	s := loopbackServer(t, l, Config{}, &nullSink{})
+	before := memoryNow()
+	for range clients {
+		conn, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		greet(t, conn)
+		lines := lineReader{conn: conn, buffer: make([]byte, 512)}
+		io.WriteString(conn, "MAIL FROM:<a@a.example>\r\nRCPT TO:<b@b.example>\r\nDATA\r\n") // the replies show it
+		lines.skip(t, 3)
+		io.WriteString(conn, "text\r\n.\r\n") // the replies show it
+		lines.skip(t, 1)
+	}
+	after := memoryNow()
+	if open := s.Counters().Open; open != int64(clients) {
+		t.Fatalf("%d connections", open)
+	}
+	n := int64(clients)
+	return memory{(after.heap - before.heap) / n, (after.stack - before.stack) / n, (after.resident - before.resident) / n}
+}
+
+type memory struct{ heap, stack, resident int64 }
+
+func memoryNow() memory {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	mem := memory{heap: int64(m.HeapAlloc), stack: int64(m.StackInuse)}
+	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if fields := strings.Fields(string(text)); len(fields) > 1 {
+			pages, _ := strconv.ParseInt(fields[1], 10, 64)
+			mem.resident = pages * int64(os.Getpagesize())
+		}
+	}
+	return mem
+}
