@@ -89,7 +89,9 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
-			s.running.Go(func() { s.welcome(ctx, conn) })
+			// Counted here, so that who comes first is served first.
+			served := s.enter()
+			s.running.Go(func() { s.welcome(ctx, conn, served) })
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -101,9 +103,9 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 }
 
 // welcome serves a connection or turns it away.
-func (s *Server) welcome(ctx context.Context, conn net.Conn) {
+func (s *Server) welcome(ctx context.Context, conn net.Conn, served bool) {
 	defer conn.Close() //nolint:errcheck // whatever matters was written before
-	if !s.enter() {
+	if !served {
 		conn.SetWriteDeadline(time.Now().Add(s.cfg.IdleTime))                                  //nolint:errcheck // then Write fails too
 		conn.Write([]byte("421 4.7.0 " + s.cfg.Hostname + " Error: too many connections\r\n")) //nolint:errcheck // a courtesy
 		return
