@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -22,6 +21,7 @@ type background struct {
 	done  sync.WaitGroup
 	swept chan struct{}     // closed when what a crash has left is cleared
 	files chan mail.QueueID // contents of removed messages, to be deleted
+	round sync.Mutex        // held by the one round of maintenance at a time
 }
 
 func (w *background) init() {
@@ -115,6 +115,8 @@ func (s *Spool) Maintain(ctx context.Context) error {
 }
 
 func (s *Spool) round(ctx context.Context, idle bool) error {
+	s.work.round.Lock()
+	defer s.work.round.Unlock()
 	err := s.room.restore()
 	if idle {
 		err = errors.Join(err, s.reclaim(ctx))
@@ -155,7 +157,7 @@ func (s *Spool) reclaim(ctx context.Context) error {
 func (s *Spool) nudge() error {
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := put(b, plainKey(keyFormat), strconv.AppendInt(nil, formatVersion, 10)); err != nil {
+	if err := putFormat(b); err != nil {
 		return err
 	}
 	if err := s.commit(b); err != nil {

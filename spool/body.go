@@ -115,9 +115,10 @@ func (d *bodyDirs) sweepFile(dir, name string, earlier mail.QueueID, wanted func
 
 // A bodyFile is a content file being written.
 type bodyFile struct {
-	dirs *bodyDirs
-	id   mail.QueueID
-	file vfs.File
+	fs   vfs.FS
+	dir  string
+	name string   // as it is now
+	file vfs.File // nil when nothing more can be written
 	sum  uint32
 }
 
@@ -125,12 +126,13 @@ func (d *bodyDirs) create(id mail.QueueID) (*bodyFile, error) {
 	if err := d.ensure(id); err != nil {
 		return nil, err
 	}
-	_, name := d.path(id)
-	f, err := d.fs.Create(name+draftSuffix, vfs.WriteCategoryUnspecified)
+	dir, name := d.path(id)
+	name += draftSuffix
+	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, err
 	}
-	return &bodyFile{dirs: d, id: id, file: f}, nil
+	return &bodyFile{fs: d.fs, dir: dir, name: name, file: f}, nil
 }
 
 // write appends octets. The slice may be changed by it (vfs.File says so),
@@ -144,30 +146,26 @@ func (f *bodyFile) write(p []byte) error {
 // keep gives the file its name and makes it durable, all but the envelope
 // that refers to it.
 func (f *bodyFile) keep() error {
-	if err := errors.Join(f.file.SyncData(), f.file.Close()); err != nil {
-		f.file = nil
-		return err
-	}
+	err := errors.Join(f.file.SyncData(), f.file.Close())
 	f.file = nil
-	dir, name := f.dirs.path(f.id)
-	if err := f.dirs.fs.Rename(name+draftSuffix, name); err != nil {
+	if err != nil {
 		return err
 	}
-	return syncDir(f.dirs.fs, dir)
+	name := strings.TrimSuffix(f.name, draftSuffix)
+	if err := f.fs.Rename(f.name, name); err != nil {
+		return err
+	}
+	f.name = name
+	return syncDir(f.fs, f.dir)
 }
 
-// abandon removes the file, under whichever name it is.
+// abandon removes the file.
 func (f *bodyFile) abandon() error {
 	var err error
 	if f.file != nil {
 		err = f.file.Close()
 	}
-	_, name := f.dirs.path(f.id)
-	rm := f.dirs.fs.Remove(name + draftSuffix)
-	if oserror.IsNotExist(rm) {
-		rm = f.dirs.remove(f.id)
-	}
-	return errors.Join(err, rm)
+	return errors.Join(err, f.fs.Remove(f.name))
 }
 
 // open returns the content of a message after checking all of it.

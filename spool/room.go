@@ -3,7 +3,7 @@ package spool
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,20 +183,3 @@ func (r *room) writeBallast() error {
 	}
 	return errors.Join(err, f.Close())
 }
-
-// A pausingFS keeps Pebble from trying to flush to a full disk without pause.
-// The log is left alone, because writers wait for it.
-type pausingFS struct {
-	vfs.FS
-	room *room
-}
-
-func (p *pausingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if ext := filepath.Ext(name); (ext == ".sst" || ext == ".blob") && p.room.failedWithin(roomPause) {
-		p.room.s.work.pause(roomPause)
-	}
-	return p.FS.Create(name, category)
-}
-
-// Unwrap lets vfs.Root see through.
-func (p *pausingFS) Unwrap() vfs.FS { return p.FS }

@@ -88,7 +88,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s.opened = append(s.opened, stopWatch)
 	s.work.init()
 	s.room.init(s)
-	s.fs = &pausingFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), room: &s.room}
+	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), pause: s.pauseFlush}
 	s.bodies = bodyDirs{fs: s.fs, dir: s.path("body")}
 	if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err != nil {
 		return nil, fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err)
@@ -124,10 +124,8 @@ func (s *Spool) makeDirs() error {
 	if err := s.disk.MkdirAll(s.cfg.Dir, 0o700); err != nil {
 		return err
 	}
-	for _, name := range [...]string{"db", "body"} {
-		if err := s.disk.MkdirAll(s.path(name), 0o700); err != nil {
-			return err
-		}
+	if err := s.disk.MkdirAll(s.path("body"), 0o700); err != nil {
+		return err
 	}
 	return errors.Join(syncDir(s.disk, s.disk.PathDir(s.cfg.Dir)), syncDir(s.disk, s.cfg.Dir))
 }
@@ -135,23 +133,26 @@ func (s *Spool) makeDirs() error {
 // checkFormat refuses a spool that a later version of this program has
 // written: taken for damage, its messages would all be put aside.
 func (s *Spool) checkFormat() error {
-	k := plainKey(keyFormat)
-	text, ok, err := s.loadText(k)
+	text, ok, err := s.loadText(plainKey(keyFormat))
 	if err != nil && !isDamage(err) {
 		return err
 	}
+	if version, err := strconv.Atoi(text); ok && (err != nil || version != formatVersion) {
+		return fmt.Errorf("spool: %s has format %q, this program knows %d", s.cfg.Dir, text, formatVersion)
+	}
 	if ok {
-		if version, err := strconv.Atoi(text); err != nil || version != formatVersion {
-			return fmt.Errorf("spool: %s has format %q, this program knows %d", s.cfg.Dir, text, formatVersion)
-		}
 		return nil
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := put(b, k, strconv.AppendInt(nil, formatVersion, 10)); err != nil {
+	if err := putFormat(b); err != nil {
 		return err
 	}
 	return s.commit(b)
+}
+
+func putFormat(b *pebble.Batch) error {
+	return put(b, plainKey(keyFormat), strconv.AppendInt(nil, formatVersion, 10))
 }
 
 // Close waits for calls that have begun, then closes the spool. Contents and

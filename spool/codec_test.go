@@ -1,0 +1,93 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// What has passed its checksum may still be anything, after a defect or with
+// ill will: decoding must end in a value or an error, and a value must encode
+// to something that decodes to the same value.
+func FuzzDecode(f *testing.F) {
+	list := outcomes{busy(3, 77), sent(5, 60), {Index: 9, Result: mail.Failed, Report: mail.ReportFailed, At: -4}}
+	f.Add(appendOutcomes(nil, list, 0))
+	f.Add(appendState(nil, &state{area: mail.AreaHold, reason: "r", recipients: 9, settled: 2, outcomes: list, full: bitset{5}}))
+	f.Add(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Sender: "a@example.com", Size: 9, Recipients: 2}}))
+	f.Add(appendRecipient(appendRecipient(nil, mail.Recipient{Address: "x@y", ORcpt: "rfc822;x@y"}), mail.Recipient{Address: "z"}))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		if o, err := decodeOutcomes(string(payload), 0); err == nil {
+			again, err := decodeOutcomes(string(appendOutcomes(nil, o, 0)), 0)
+			if ascending(o) && (err != nil || !reflect.DeepEqual(o, again)) {
+				t.Errorf("outcomes %+v became %+v (%v)", o, again, err)
+			}
+		} else if !errors.Is(err, ErrCorrupt) {
+			t.Error(err)
+		}
+		if st, err := decodeState(string(payload)); err == nil && ascending(st.outcomes) {
+			again, err := decodeState(string(appendState(nil, st)))
+			if err != nil || !reflect.DeepEqual(st, again) {
+				t.Errorf("state %+v became %+v (%v)", st, again, err)
+			}
+		}
+		if e, err := decodeEnvelope(1, string(payload)); err == nil {
+			again, err := decodeEnvelope(1, string(appendEnvelope(nil, e))+e.recipients)
+			if err != nil || *e != *again {
+				t.Errorf("envelope %+v became %+v (%v)", e, again, err)
+			}
+		}
+		r := readRecipients(string(payload), 0)
+		var encoded []byte
+		for rcpt, ok := r.read(); ok; rcpt, ok = r.read() {
+			encoded = appendRecipient(encoded, rcpt)
+		}
+		if r.check(r.next) == nil && len(encoded) > len(payload) {
+			t.Errorf("recipients %x became %x", payload, encoded)
+		}
+	})
+}
+
+// ascending tells whether outcomes are as this package makes them: damaged
+// ones may be in any order.
+func ascending(o outcomes) bool {
+	for i := 1; i < len(o); i++ {
+		if o[i].Index <= o[i-1].Index {
+			return false
+		}
+	}
+	return true
+}
+
+// Index keys sort as cursors do, whatever the values.
+func TestIndexKeyOrder(t *testing.T) {
+	cursors := []mail.Cursor{{}, {ID: 1}, {ID: 1 << 63}, {Due: 1}, {Due: 1, ID: ^mail.QueueID(0)}, {Due: 256}, {Due: 1 << 40, ID: 5}, {Due: mail.Never}}
+	for i, c := range cursors {
+		k := indexKey(mail.AreaDeferred, c)
+		if back, ok := parseIndexKey(mail.AreaDeferred, k.bytes()); !ok || back != c {
+			t.Errorf("%+v came back as %+v", c, back)
+		}
+		if i == 0 {
+			continue
+		}
+		before := indexKey(mail.AreaDeferred, cursors[i-1])
+		if bytes.Compare(before.bytes(), k.bytes()) >= 0 || !cursors[i-1].Before(c) {
+			t.Errorf("%+v and %+v are not in order", cursors[i-1], c)
+		}
+	}
+}
+
+// The replies of a chunk are stored once each, however many recipients share
+// them; a chunk of 256 must stay small, as it is rewritten again and again.
+func TestOutcomesAreCompact(t *testing.T) {
+	var list outcomes
+	for i := range uint32(chunkSize) {
+		list.set(busy(i, 1_800_000_000_000_000_000+mail.Instant(i)))
+	}
+	if n := len(appendOutcomes(nil, list, 0)); n > chunkSize*6 {
+		t.Errorf("%d octets for %d recipients", n, chunkSize)
+	}
+}

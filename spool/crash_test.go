@@ -1,0 +1,276 @@
+package spool
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// crashSteps are the steps after each of which a spool has a defined state.
+// Each is one call that changes something; a crash inside it must leave the
+// state before or the state after.
+var crashSteps = []func(t *testing.T, s *Spool, ids *[]mail.QueueID){
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // small
+		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "a@example.com"}, addresses(3), text(700)).Envelope.ID)
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // content in a file
+		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "b@example.com"}, addresses(2), text(60_000)).Envelope.ID)
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // recipients written ahead, content in a file
+		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "c@example.com"}, addresses(5000), text(20_000)).Envelope.ID)
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // all that is written ahead is given up
+		d := draft(t, s, addresses(5000), text(30_000))
+		d.Abort()
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // several messages at once
+		apply(t, s,
+			mail.Change{Op: mail.ChangeDefer, ID: (*ids)[0], Due: 50, At: 10, Outcomes: []mail.Outcome{sent(0, 9), busy(1, 9)}},
+			mail.Change{Op: mail.ChangeDefer, ID: (*ids)[1], Due: 40, At: 11, Outcomes: []mail.Outcome{busy(1, 9)}},
+			mail.Change{Op: mail.ChangeRecord, ID: (*ids)[2], Outcomes: []mail.Outcome{sent(4999, 9), busy(0, 9), busy(1000, 9)}})
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) {
+		apply(t, s, mail.Change{Op: mail.ChangeHold, ID: (*ids)[1], Reason: "look at it"},
+			mail.Change{Op: mail.ChangeExpire, ID: (*ids)[0], At: 60})
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // a report and the debts that it pays
+		d := draft(t, s, []mail.Recipient{{Address: "a@example.com"}}, text(9_000))
+		err := d.CommitWith(ctxTest, mail.Envelope{}, []mail.Change{
+			{Op: mail.ChangeReported, ID: (*ids)[0], Outcomes: []mail.Outcome{{Index: 1}, {Index: 2}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*ids = append(*ids, d.ID())
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // table files
+		if err := s.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) {
+		apply(t, s, mail.Change{Op: mail.ChangeRelease, ID: (*ids)[1], Due: 70},
+			mail.Change{Op: mail.ChangeRemove, ID: (*ids)[0]},
+			mail.Change{Op: mail.ChangeWarn, ID: (*ids)[2], At: 61})
+	},
+	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // a file and a long list
+		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: (*ids)[2]})
+	},
+}
+
+// A crash at any write to the disk, with none, some or all of what was not
+// synced having reached it, loses nothing that was confirmed, brings nothing
+// back, tears no step apart, and leaves nothing behind.
+func TestCrashAtEveryWrite(t *testing.T) {
+	// First undisturbed, to know the states.
+	var states []string
+	fs := vfs.NewCrashableMem()
+	s := mustOpen(t, small(fs))
+	var ids []mail.QueueID
+	states = append(states, dump(t, s))
+	for _, step := range crashSteps {
+		step(t, s, &ids)
+		states = append(states, dump(t, s))
+	}
+	mustClose(t, s)
+
+	var clones []clone
+	fs = vfs.NewCrashableMem()
+	var at atomic.Int64 // the step under way
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 0))
+	watch := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpFileClose {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, percent := range []int{0, 50, 100} {
+				if percent == 50 || (len(clones)/2)%2 == percent/100 {
+					cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}
+					clones = append(clones, clone{fs.CrashClone(cfg), int(at.Load()), fmt.Sprintf("%d%% at op %d on %s", percent, op.Kind, op.Path)})
+				}
+			}
+		}
+		return nil
+	})
+	s = mustOpen(t, small(errorfs.Wrap(fs, watch)))
+	<-s.work.swept
+	ids = nil
+	for i, step := range crashSteps {
+		at.Store(int64(i + 1))
+		step(t, s, &ids)
+	}
+	at.Store(int64(len(crashSteps) + 1))
+	states = append(states, states[len(crashSteps)])
+	mustClose(t, s)
+	mustClose(t, mustOpen(t, small(errorfs.Wrap(fs, watch)))) // a crash while recovering
+
+	mu.Lock()
+	defer mu.Unlock()
+	if len(clones) < 200 {
+		t.Fatalf("only %d crashes", len(clones))
+	}
+	t.Logf("%d crashes", len(clones))
+	for _, c := range clones {
+		c.check(t, states)
+	}
+}
+
+// A clone is the disk as it is after a crash during a step.
+type clone struct {
+	fs   *vfs.MemFS
+	step int // states[step-1] or states[step] is right
+	what string
+}
+
+func (c clone) check(t *testing.T, states []string) {
+	t.Helper()
+	s := mustOpen(t, small(c.fs))
+	defer mustClose(t, s)
+	<-s.work.swept
+	got := dump(t, s)
+	if got != states[max(c.step-1, 0)] && got != states[c.step] {
+		t.Fatalf("crash in step %d, %s: recovered\n%s\nwant\n%s\nor\n%s", c.step, c.what, got, states[max(c.step-1, 0)], states[c.step])
+	}
+	checkNoRemains(t, s)
+	if t.Failed() {
+		t.Fatalf("remains after a crash in step %d, %s", c.step, c.what)
+	}
+}
+
+// A ledger knows what was confirmed to each of several writers.
+type ledger struct {
+	mu      sync.Mutex
+	entries map[mail.QueueID]confirmation
+}
+
+type confirmation struct {
+	area    mail.Area // AreaNone: its removal was confirmed
+	leaving bool      // its removal has been asked for
+}
+
+func (l *ledger) set(id mail.QueueID, c confirmation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[id] = c
+}
+
+func (l *ledger) copy() map[mail.QueueID]confirmation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.entries)
+}
+
+// Eight writers take in, defer and remove at once; the power goes at a random
+// moment. All that was confirmed by then is as it was confirmed, or further.
+func TestCrashUnderConcurrentWriters(t *testing.T) {
+	for round := range uint64(6) {
+		fs := vfs.NewCrashableMem()
+		s := mustOpen(t, small(fs))
+		known := ledger{entries: make(map[mail.QueueID]confirmation)}
+		var all sync.WaitGroup
+		var stop atomic.Bool
+		progress := make(chan struct{}, 1<<16)
+		for w := range uint64(8) {
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(round, w))
+				for !stop.Load() {
+					crashWriter(t, s, &known, rng)
+					progress <- struct{}{}
+				}
+			})
+		}
+		for range 100 + 40*round {
+			<-progress
+		}
+		// First what was confirmed, then the crash: what is confirmed in
+		// between may or may not be there.
+		confirmed := known.copy()
+		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: int(round%3) * 50, RNG: rand.New(rand.NewPCG(round, 99))})
+		later := known.copy()
+		stop.Store(true)
+		all.Wait()
+		mustClose(t, s)
+
+		s = mustOpen(t, small(crashed))
+		<-s.work.swept
+		for id, c := range confirmed {
+			checkConfirmed(t, s, id, c, later[id])
+		}
+		checkNoRemains(t, s)
+		mustClose(t, s)
+	}
+}
+
+// checkConfirmed compares a message with what had been confirmed of it before
+// the crash, given what had been asked for shortly after.
+func checkConfirmed(t *testing.T, s *Spool, id mail.QueueID, c, later confirmation) {
+	t.Helper()
+	m, err := s.Lookup(ctxTest, id)
+	mayBeGone := c.leaving || later.leaving || later.area == mail.AreaNone
+	switch {
+	case err != nil && !mayBeGone:
+		t.Errorf("%s was confirmed in %s and is lost: %v", id, c.area, err)
+	case err != nil:
+		return
+	case c.area == mail.AreaNone:
+		t.Errorf("%s was removed and is back in %s", id, m.Place.Area)
+	case m.Place.Area < c.area:
+		t.Errorf("%s was confirmed in %s and is in %s", id, c.area, m.Place.Area)
+	}
+	if _, err := contentOf(s, id); err != nil {
+		t.Errorf("content of %s: %v", id, err)
+	}
+}
+
+// crashWriter takes one message through some of its life. The ledger is told
+// of a removal before it is asked for, as from then on both is right.
+func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
+	size := rng.IntN(5000)
+	if rng.IntN(10) == 0 {
+		size += 10_000
+	}
+	d, err := s.Begin(ctxTest)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for _, r := range addresses(1 + rng.IntN(20)) {
+		if err := d.AddRecipient(r); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := d.Write(noise(int(rng.Uint32()), size)); err != nil {
+		t.Error(err)
+	}
+	if err := d.Commit(ctxTest, mail.Envelope{}); err != nil {
+		t.Error(err)
+		return
+	}
+	a := d.Arrival()
+	known.set(d.ID(), confirmation{area: mail.AreaIncoming})
+	if rng.IntN(3) == 0 {
+		return
+	}
+	got, err := s.Apply(ctxTest, []mail.Change{{Op: mail.ChangeDefer, ID: d.ID(), Place: a.Place, Due: 5, At: 1, Outcomes: []mail.Outcome{busy(0, 1)}}})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	known.set(d.ID(), confirmation{area: mail.AreaDeferred})
+	if rng.IntN(2) == 0 {
+		return
+	}
+	known.set(d.ID(), confirmation{area: mail.AreaDeferred, leaving: true})
+	if _, err := s.Apply(ctxTest, []mail.Change{{Op: mail.ChangeRemove, ID: d.ID(), Place: got[0].Place}}); err != nil {
+		t.Error(err)
+		return
+	}
+	known.set(d.ID(), confirmation{})
+}

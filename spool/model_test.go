@@ -1,0 +1,395 @@
+package spool
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+var seedFlag = flag.Uint64("spool.seed", 0, "seed of the property test; 0 takes three fixed ones")
+
+// A twin is the spool as one would write it without a disk: the obvious second
+// version that the real one has to agree with.
+type twin struct {
+	messages map[mail.QueueID]*twinMessage
+}
+
+type twinMessage struct {
+	envelope mail.Envelope
+	place    mail.Place
+	reason   string
+	rcpts    []mail.Recipient
+	outcomes []mail.Outcome
+	body     []byte
+}
+
+func (m *twinMessage) touch() { m.place.Touched = true }
+
+func (m *twinMessage) set(i uint32, o mail.Outcome) {
+	o.Index = i
+	if o != m.outcomes[i] {
+		m.outcomes[i] = o
+		m.touch()
+	}
+}
+
+func (m *twinMessage) moveTo(area mail.Area, due mail.Instant, reason string) {
+	if m.place.Area != mail.AreaCorrupt && (m.place.Area != area || m.place.Due != due || m.reason != reason) {
+		m.place.Area, m.place.Due, m.reason = area, due, reason
+		m.touch()
+	}
+}
+
+func (w *twin) apply(c mail.Change) mail.Changed {
+	m := w.messages[c.ID]
+	if m == nil {
+		return mail.Changed{ID: c.ID}
+	}
+	if c.Op == mail.ChangeRemove {
+		delete(w.messages, c.ID)
+		return mail.Changed{ID: c.ID}
+	}
+	for _, o := range c.Outcomes {
+		old := m.outcomes[o.Index]
+		switch {
+		case c.Op == mail.ChangeReported:
+			old.Report = mail.ReportNone
+			m.set(o.Index, old)
+		case old.Result.Settled():
+		default:
+			if o.Report == mail.ReportNone && !o.Result.Settled() {
+				o.Report = old.Report
+			}
+			m.set(o.Index, o)
+		}
+	}
+	m.change(c)
+	answer := mail.Changed{ID: c.ID, Place: m.place}
+	for _, o := range m.outcomes {
+		answer.Reports = answer.Reports || o.Report != mail.ReportNone
+	}
+	return answer
+}
+
+func (m *twinMessage) change(c mail.Change) {
+	switch c.Op {
+	case mail.ChangeDefer:
+		if m.envelope.Attempts == 0 || m.envelope.LastAttempt != c.At {
+			m.envelope.Attempts++
+			m.envelope.LastAttempt = c.At
+			m.touch()
+		}
+		m.moveTo(mail.AreaDeferred, c.Due, "")
+	case mail.ChangeHold:
+		m.moveTo(mail.AreaHold, 0, c.Reason)
+	case mail.ChangeRelease:
+		if m.place.Area == mail.AreaHold {
+			m.moveTo(mail.AreaDeferred, c.Due, "")
+		}
+	case mail.ChangeCorrupt:
+		m.moveTo(mail.AreaCorrupt, 0, c.Reason)
+	case mail.ChangeExpire, mail.ChangeWarn:
+		if c.Op == mail.ChangeWarn && m.envelope.Warned {
+			return
+		}
+		for i, o := range m.outcomes {
+			if !o.Result.Settled() {
+				m.set(uint32(i), m.verdict(c, m.rcpts[i], o))
+			}
+		}
+		if c.Op == mail.ChangeWarn {
+			m.envelope.Warned = true
+			m.touch()
+		}
+	}
+}
+
+func (m *twinMessage) verdict(c mail.Change, r mail.Recipient, o mail.Outcome) mail.Outcome {
+	known := m.envelope.Sender != ""
+	if c.Op == mail.ChangeWarn {
+		if known && (r.Notify == 0 || r.Notify&mail.NotifyDelay != 0) {
+			o.Report = mail.ReportDelayed
+		}
+		return o
+	}
+	o.Result, o.Report, o.At = mail.Failed, mail.ReportNone, c.At
+	if known && (r.Notify == 0 || r.Notify&mail.NotifyFailure != 0) {
+		o.Report = mail.ReportFailed
+	}
+	o.Reply.Code, o.Reply.Status = 550, mail.Status{Class: 5, Subject: 4, Detail: 7}
+	if o.Reply.Text == "" {
+		o.Reply.Text = "delivery time expired"
+	}
+	return o
+}
+
+// A trial runs random operations against spool and twin.
+type trial struct {
+	t    *testing.T
+	rng  *rand.Rand
+	fs   *vfs.MemFS
+	cfg  Config
+	s    *Spool
+	twin twin
+	now  mail.Instant
+	ids  []mail.QueueID // of all messages that ever were
+}
+
+// Whatever is done to a spool, in whatever order, closing it and losing power
+// included, it is as a simple map of messages would be.
+func TestAgainstTwin(t *testing.T) {
+	seeds := []uint64{1, 2, 3}
+	if *seedFlag != 0 {
+		seeds = []uint64{*seedFlag}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("spool.seed=%d", seed), func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			r := &trial{
+				t: t, rng: rand.New(rand.NewPCG(seed, 0)), fs: fs, cfg: small(fs),
+				twin: twin{messages: make(map[mail.QueueID]*twinMessage)},
+			}
+			r.s = mustOpen(t, r.cfg)
+			for range 700 {
+				r.step()
+			}
+			r.compareAll()
+			<-r.s.work.swept
+			checkNoRemains(t, r.s)
+			mustClose(t, r.s)
+		})
+	}
+}
+
+func (r *trial) step() {
+	r.now++
+	switch n := r.rng.IntN(100); {
+	case n < 25:
+		r.accept()
+	case n < 75:
+		r.change()
+	case n < 96:
+		r.compare(r.pick())
+	case n < 98:
+		r.reopen()
+	default:
+		r.compareAreas()
+	}
+}
+
+func (r *trial) pick() mail.QueueID {
+	if len(r.ids) == 0 || r.rng.IntN(20) == 0 {
+		return mail.QueueID(r.rng.Uint64())
+	}
+	recent := r.ids[max(0, len(r.ids)-30):] // otherwise most are gone
+	return recent[r.rng.IntN(len(recent))]
+}
+
+func (r *trial) accept() {
+	m := &twinMessage{
+		envelope: mail.Envelope{Arrived: r.now, EnvID: "e"},
+		rcpts:    addresses([]int{1, 1, 1, 2, 5, 30, 255, 256, 257, 900, 5000}[r.rng.IntN(11)]),
+		body:     noise(int(r.now), r.rng.IntN(4000)),
+	}
+	if r.rng.IntN(8) == 0 {
+		m.body = noise(int(r.now), 6000+r.rng.IntN(40_000))
+	}
+	if r.rng.IntN(4) > 0 {
+		m.envelope.Sender = "bob@example.com"
+	}
+	for i := range m.rcpts {
+		m.rcpts[i].Notify = mail.Notify(r.rng.IntN(8))
+	}
+	d := draft(r.t, r.s, m.rcpts, m.body)
+	if r.rng.IntN(10) == 0 {
+		d.Abort()
+		return
+	}
+	if err := d.Commit(ctxTest, m.envelope); err != nil {
+		r.t.Fatal(err)
+	}
+	a := d.Arrival()
+	m.envelope, m.place = a.Envelope, a.Place
+	m.outcomes = make([]mail.Outcome, len(m.rcpts))
+	for i := range m.outcomes {
+		m.outcomes[i].Index = uint32(i)
+	}
+	r.twin.messages[d.ID()] = m
+	r.ids = append(r.ids, d.ID())
+}
+
+// change applies one to four changes at once, often to the same message.
+func (r *trial) change() {
+	var changes []mail.Change
+	var want []mail.Changed
+	id := r.pick()
+	for range 1 + r.rng.IntN(4) {
+		if r.rng.IntN(2) == 0 {
+			id = r.pick()
+		}
+		c := mail.Change{
+			Op: mail.ChangeOp(1 + r.rng.IntN(9)), ID: id, At: r.now, Reason: "why",
+			Due: mail.Instant(r.rng.IntN(50)),
+		}
+		if c.Op >= mail.ChangeCorrupt && r.rng.IntN(4) > 0 {
+			c.Op = mail.ChangeDefer
+		}
+		if m := r.twin.messages[id]; m != nil {
+			if r.rng.IntN(2) == 0 {
+				c.Place = m.place
+			}
+			for range r.rng.IntN(4) {
+				c.Outcomes = append(c.Outcomes, r.outcome(len(m.rcpts)))
+			}
+		}
+		changes = append(changes, c)
+		want = append(want, r.twin.apply(c))
+	}
+	got, err := r.s.Apply(ctxTest, changes)
+	if err != nil || !slices.Equal(got, want) {
+		r.t.Fatalf("apply %+v: %v\n got %+v\nwant %+v", changes, err, got, want)
+	}
+}
+
+func (r *trial) outcome(rcpts int) mail.Outcome {
+	o := mail.Outcome{
+		Index: uint32(r.rng.IntN(rcpts)), Result: mail.Result(r.rng.IntN(4)), At: r.now,
+		Reply: mail.Reply{Code: 450, Text: fmt.Sprint("text ", r.rng.IntN(3)), By: "mx"},
+	}
+	if o.Result == mail.Failed {
+		o.Report = mail.ReportFailed
+	}
+	return o
+}
+
+// reopen closes the spool, or cuts the power with some of what was not synced
+// reaching the disk all the same.
+func (r *trial) reopen() {
+	if r.rng.IntN(2) == 0 {
+		mustClose(r.t, r.s)
+	} else {
+		crashed := r.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: r.rng.IntN(3) * 50, RNG: r.rng})
+		mustClose(r.t, r.s)
+		r.fs, r.cfg.FS = crashed, crashed
+	}
+	r.s = mustOpen(r.t, r.cfg)
+	r.compareAll()
+}
+
+func (r *trial) compareAll() {
+	r.t.Helper()
+	for _, id := range r.ids {
+		r.compare(id)
+	}
+	r.compareAreas()
+}
+
+// compare checks one message by every way of reading it.
+func (r *trial) compare(id mail.QueueID) {
+	r.t.Helper()
+	m := r.twin.messages[id]
+	e, place, batch, err := r.s.Open(ctxTest, id, 1+r.rng.IntN(300))
+	if m == nil {
+		if _, err2 := r.s.Content(ctxTest, id); !errors.Is(err, ErrGone) || !errors.Is(err2, ErrGone) {
+			r.t.Fatalf("%s is gone, but: %v, %v", id, err, err2)
+		}
+		return
+	}
+	if err != nil || e != m.envelope || place != m.place {
+		r.t.Fatalf("open %s: %v\n got %+v in %+v\nwant %+v in %+v", id, err, e, place, m.envelope, m.place)
+	}
+	r.compareRecipients(id, m, batch)
+	if body, err := contentOf(r.s, id); err != nil || !bytes.Equal(body, m.body) {
+		r.t.Fatalf("content of %s: %d octets, want %d (%v)", id, len(body), len(m.body), err)
+	}
+	from := uint32(r.rng.IntN(len(m.rcpts) + 1))
+	var all, owed []mail.RecipientOutcome
+	for i, o := range m.outcomes[from:] {
+		ro := mail.RecipientOutcome{Recipient: m.rcpts[int(from)+i], Outcome: o}
+		all = append(all, ro)
+		if o.Report != mail.ReportNone {
+			owed = append(owed, ro)
+		}
+	}
+	max := 1 + r.rng.IntN(300)
+	list, more, err := r.s.Outcomes(ctxTest, id, from, max)
+	if err != nil || more != (len(all) > max) || !slices.Equal(list, all[:min(max, len(all))]) {
+		r.t.Fatalf("outcomes of %s from %d: %v\n got %+v %v\nwant %+v", id, from, err, list, more, all)
+	}
+	list, more, err = r.s.Debts(ctxTest, id, from, max)
+	if err != nil || more != (len(owed) > max) || !slices.Equal(list, owed[:min(max, len(owed))]) {
+		r.t.Fatalf("debts of %s from %d: %v\n got %+v %v\nwant %+v", id, from, err, list, more, owed)
+	}
+}
+
+func (r *trial) compareRecipients(id mail.QueueID, m *twinMessage, batch mail.RecipientBatch) {
+	r.t.Helper()
+	got := slices.Clone(batch.Recipients)
+	for batch.More {
+		var err error
+		if batch, err = r.s.Read(ctxTest, id, batch.Next, 1+r.rng.IntN(600)); err != nil {
+			r.t.Fatal(err)
+		}
+		got = append(got, batch.Recipients...)
+	}
+	var want []mail.Recipient
+	for i, o := range m.outcomes {
+		if !o.Result.Settled() {
+			want = append(want, m.rcpts[i])
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("unsettled of %s: %v, want %v", id, got, want)
+	}
+}
+
+// compareAreas checks indexes and listings.
+func (r *trial) compareAreas() {
+	r.t.Helper()
+	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
+		now := mail.Instant(r.rng.IntN(60))
+		want := []mail.Cursor{}
+		next := mail.Never
+		for id, m := range r.twin.messages {
+			switch {
+			case m.place.Area != area:
+			case area == mail.AreaDeferred && m.place.Due > now:
+				next = min(next, m.place.Due)
+			default:
+				want = append(want, mail.Cursor{Due: m.place.Due, ID: id})
+			}
+		}
+		slices.SortFunc(want, func(a, b mail.Cursor) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID)) })
+		got := []mail.Cursor{}
+		f := mail.Found{More: true}
+		for f.More {
+			var err error
+			if f, err = r.s.Fetch(ctxTest, area, f.Next, now, 1+r.rng.IntN(20)); err != nil {
+				r.t.Fatal(err)
+			}
+			got = append(got, f.Cursors...)
+		}
+		if !slices.Equal(got, want) || f.NextDue != next {
+			r.t.Fatalf("%s at %d: %v next %v\nwant %v next %v", area, now, got, f.NextDue, want, next)
+		}
+		list, _, _, err := r.s.List(ctxTest, area, mail.Cursor{}, 1<<30)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, sum := range list {
+			m := r.twin.messages[sum.Envelope.ID]
+			if m == nil || sum.Envelope != m.envelope || sum.Place != m.place || sum.Reason != m.reason || sum.Err != nil {
+				r.t.Fatalf("%s lists %+v", area, sum)
+			}
+		}
+	}
+}

@@ -1,0 +1,521 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Each test here is about one trap in the store that was found by probing it.
+// The sentence "Seen failing" says with which change to the package the test
+// has been watched to fail.
+
+// alarms gathers what a spool raises.
+type alarms struct {
+	mu   sync.Mutex
+	list []Alarm
+}
+
+func (a *alarms) add(alarm Alarm) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, alarm)
+}
+
+func (a *alarms) count(kind AlarmKind) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, alarm := range a.list {
+		if alarm.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// rot changes the octets of the files with an extension that hold a text; it
+// fails the test if there is none.
+func rot(t *testing.T, fs *vfs.MemFS, ext string, needle []byte) {
+	t.Helper()
+	names, err := fs.List("/spool/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := 0
+	for _, name := range names {
+		if filepath.Ext(name) != ext {
+			continue
+		}
+		name = "/spool/db/" + name
+		data, err := fs.UnsafeGetFileDataBuffer(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.Index(data, needle)
+		if at < 0 {
+			continue
+		}
+		hits++
+		f, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{^needle[0]}, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hits == 0 {
+		t.Fatalf("no %s file holds %q", ext, needle)
+	}
+}
+
+// flushed takes messages in, gets them into table and blob files and closes
+// the spool. Message i has a sender and a content that no other has.
+func flushed(t *testing.T, cfg Config, n int) (ids []mail.QueueID) {
+	t.Helper()
+	s := mustOpen(t, cfg)
+	for i := range n {
+		e := mail.Envelope{Sender: mail.Address(noise(i, 60)[17:])}
+		ids = append(ids, accept(t, s, e, addresses(1), noise(i, 4000)).Envelope.ID)
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	return ids
+}
+
+func needle(what string, i int) string { return fmt.Sprintf("%s<%08x>", what, uint32(i+1)*0x9e3779b1) }
+
+// noise is content that a compressor leaves as it is.
+func noise(i, n int) []byte {
+	b := []byte(needle("content", i))
+	for x := uint64(i + 1); len(b) < n; {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b = append(b, byte(x), byte(x>>8), byte(x>>16), byte(x>>24))
+	}
+	return b
+}
+
+// 1. Pebble's Get returns an empty value and no error if the block of a blob
+// file cannot be read. Believing it would deliver an empty mail.
+//
+// Seen failing: load without unseal and without a look at closer.Close:
+// Content returned 0 octets and nil, or somebody else's 50 octets.
+func TestPitfall1GetHidesReadErrors(t *testing.T) {
+	t.Run("checksum", func(t *testing.T) {
+		fs := vfs.NewMem()
+		var raised alarms
+		cfg := small(fs)
+		cfg.OnAlarm = raised.add
+		ids := flushed(t, cfg, 40)
+		rot(t, fs, ".blob", []byte(needle("content", 20)))
+		s := open(t, cfg)
+		if c, err := contentOf(s, ids[20]); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("damaged content: %d octets, error %v", len(c), err)
+		}
+		if m, err := s.Lookup(ctxTest, ids[20]); err != nil || m.Place.Area != mail.AreaCorrupt || m.Reason == "" {
+			t.Errorf("the damaged message is in %s, reason %q (%v)", m.Place.Area, m.Reason, err)
+		}
+		if raised.count(AlarmCorrupt) == 0 {
+			t.Error("no alarm")
+		}
+		if c, err := contentOf(s, ids[0]); err != nil || !bytes.Equal(c, noise(0, 4000)) {
+			t.Errorf("a sound message: %d octets, %v", len(c), err)
+		}
+	})
+	t.Run("EIO", func(t *testing.T) {
+		var broken errorfs.Toggle
+		broken.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileReadAt && filepath.Ext(op.Path) == ".blob" {
+				return syscall.EIO
+			}
+			return nil
+		})
+		cfg := small(errorfs.Wrap(vfs.NewMem(), &broken))
+		ids := flushed(t, cfg, 1)
+		s := open(t, cfg)
+		broken.On()
+		defer broken.Off()
+		if c, err := contentOf(s, ids[0]); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("unreadable content: %d octets, error %v", len(c), err)
+		}
+	})
+	t.Run("value under the wrong key", func(t *testing.T) {
+		s := open(t, small(vfs.NewMem()))
+		a, b := accept(t, s, mail.Envelope{}, addresses(1), text(50)), accept(t, s, mail.Envelope{}, addresses(1), text(60))
+		from, to := messageKey(keyBody, a.Envelope.ID), messageKey(keyBody, b.Envelope.ID)
+		value, closer, err := s.db.Get(from.bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.db.Set(to.bytes(), value, pebble.Sync), closer.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := contentOf(s, b.Envelope.ID); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("somebody else's content was given out: %d octets, %v", len(c), err)
+		}
+	})
+	t.Run("content file", func(t *testing.T) {
+		for name, hurt := range map[string]func(*vfs.MemFS, string) error{
+			"changed": func(fs *vfs.MemFS, name string) error {
+				f, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteAt([]byte("\x00"), 30_000)
+				return errors.Join(err, f.Close())
+			},
+			"emptied": func(fs *vfs.MemFS, name string) error {
+				f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+				return errors.Join(err, f.Close())
+			},
+			"removed": func(fs *vfs.MemFS, name string) error { return fs.Remove(name) },
+		} {
+			fs := vfs.NewMem()
+			s := open(t, small(fs))
+			id := accept(t, s, mail.Envelope{}, addresses(1), text(50_000)).Envelope.ID
+			_, file := s.bodies.path(id)
+			if err := hurt(fs, file); err != nil {
+				t.Fatal(err)
+			}
+			if c, err := contentOf(s, id); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s: %d octets, error %v", name, len(c), err)
+			}
+			if got := inArea(t, s, mail.AreaCorrupt); len(got) != 1 {
+				t.Errorf("%s: corrupt area has %v", name, got)
+			}
+		}
+	})
+}
+
+// 2. Having failed to write the log, Pebble's Commit calls Logger.Fatalf and
+// then returns nil. If Fatalf came back, a 250 would be sent for mail that is
+// not on disk.
+//
+// Seen failing: storeLogger.Fatalf only logging: Commit returned nil.
+func TestPitfall2FatalfMustNotReturn(t *testing.T) {
+	for _, kind := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSyncData} {
+		var broken errorfs.Toggle
+		broken.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == kind && filepath.Ext(op.Path) == ".log" {
+				return syscall.EIO
+			}
+			return nil
+		})
+		cfg := small(errorfs.Wrap(vfs.NewMem(), &broken))
+		fatal := make(chan error, 1)
+		cfg.Fatal = func(err error) {
+			select {
+			case fatal <- err:
+			default:
+			}
+			runtime.Goexit() // as good as the end of the process, for this goroutine
+		}
+		s := mustOpen(t, cfg) // never closed: it is beyond that
+		d := draft(t, s, addresses(1), text(100))
+		broken.On()
+		returned := make(chan error, 1)
+		go func() { returned <- d.Commit(ctxTest, mail.Envelope{}) }()
+		select {
+		case err := <-returned:
+			t.Fatalf("op %d failed on the log, Commit returned %v", kind, err)
+		case err := <-fatal:
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("fatal error %v does not tell the cause", err)
+			}
+		}
+	}
+}
+
+// 3. Pebble's default handler for damage ends the process: one bad block, and
+// no mail would be delivered any more.
+//
+// Seen failing: storeEvents without DataCorruption: Fatal was called.
+func TestPitfall3OneBadBlockIsNotFatal(t *testing.T) {
+	fs := vfs.NewMem()
+	var raised alarms
+	cfg := small(fs)
+	cfg.OnAlarm = raised.add
+	ids := flushed(t, cfg, 400)
+	rot(t, fs, ".sst", noise(200, 60)[30:])
+	s := open(t, cfg)
+	if _, _, _, err := s.Open(ctxTest, ids[200], 1); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("damaged envelope: %v", err)
+	}
+	if raised.count(AlarmCorrupt) < 2 || raised.count(AlarmFatal) != 0 {
+		t.Errorf("alarms: %v", raised.list)
+	}
+	if got := inArea(t, s, mail.AreaCorrupt); len(got) != 1 || got[0] != ids[200] {
+		t.Errorf("corrupt area has %v, want %v", got, ids[200])
+	}
+	if got := inArea(t, s, mail.AreaIncoming); len(got) != 399 {
+		t.Errorf("incoming has %d messages, want 399", len(got))
+	}
+	for _, i := range []int{0, 399} {
+		if _, _, _, err := s.Open(ctxTest, ids[i], 1); err != nil {
+			t.Errorf("a sound message: %v", err)
+		}
+	}
+	accept(t, s, mail.Envelope{}, addresses(1), text(10))
+
+	// The damaged message can still be shown, and removed.
+	list, _, _, err := s.List(ctxTest, mail.AreaCorrupt, mail.Cursor{}, 9)
+	if err != nil || len(list) != 1 || list[0].Envelope.ID != ids[200] || !errors.Is(list[0].Err, ErrCorrupt) || list[0].Reason == "" {
+		t.Errorf("list: %+v %v", list, err)
+	}
+	place := mail.Place{Area: mail.AreaIncoming} // where the core still believes it is
+	apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: ids[200], Place: place})
+	if got := inArea(t, s, mail.AreaCorrupt); len(got) != 0 {
+		t.Errorf("corrupt area has %v after the removal", got)
+	}
+}
+
+// 3, continued. If everything is damaged it is the disk, not the mail: then
+// messages stay where they are.
+//
+// Seen failing: breaker.per at 1,000: all messages were put aside.
+func TestPitfall3ManyBadBlocksAreTheDisk(t *testing.T) {
+	var broken errorfs.Toggle
+	broken.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && filepath.Ext(op.Path) == ".blob" {
+			return syscall.EIO
+		}
+		return nil
+	})
+	cfg := small(errorfs.Wrap(vfs.NewMem(), &broken))
+	ids := flushed(t, cfg, 100)
+	s := open(t, cfg)
+	broken.On()
+	for i, id := range ids {
+		if _, err := contentOf(s, id); err == nil || errors.Is(err, ErrCorrupt) != (i < s.breaker.per) {
+			t.Fatalf("content %d: %v", i, err)
+		}
+	}
+	broken.Off()
+	if got := len(inArea(t, s, mail.AreaCorrupt)); got != s.breaker.per {
+		t.Errorf("%d messages were put aside, want %d", got, s.breaker.per)
+	}
+}
+
+// 4. On a full disk Pebble retries a flush without pause, and a log that
+// cannot be written is fatal. The ballast has to save the log; the flush has
+// to be slowed down; mail has to be refused; and all has to come back.
+//
+// Seen failing: Open without vfs.OnDiskFull: Fatal was called. Without
+// storeFS pausing: 200 attempts in 10 s instead of 41.
+func TestPitfall4DiskFull(t *testing.T) {
+	t.Run("ballast", func(t *testing.T) {
+		mem := vfs.NewMem()
+		var full errorfs.Toggle
+		full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+			_, err := mem.Stat("/spool/ballast")
+			if op.Kind == errorfs.OpFileWrite && err == nil {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		var raised alarms
+		cfg := small(errorfs.Wrap(mem, &full))
+		cfg.OnAlarm = raised.add
+		synctest.Test(t, func(t *testing.T) {
+			s := mustOpen(t, cfg)
+			defer s.Close()
+			synctest.Wait() // for the ballast to be in place
+			d := draft(t, s, addresses(1), text(100))
+			full.On()
+			if err := d.Commit(ctxTest, mail.Envelope{}); err != nil {
+				t.Fatalf("commit on a full disk with a ballast: %v", err)
+			}
+			if _, err := mem.Stat("/spool/ballast"); err == nil || raised.count(AlarmFull) == 0 {
+				t.Error("the ballast is still there, or nobody was told")
+			}
+			if _, err := s.Begin(ctxTest); !errors.Is(err, ErrFull) {
+				t.Errorf("mail after the disk was full: %v, want ErrFull", err)
+			}
+			if _, err := s.BeginReport(ctxTest); err != nil {
+				t.Errorf("a report after the disk was full: %v", err)
+			}
+			full.Off()
+			time.Sleep(2 * s.cfg.Maintain)
+			synctest.Wait()
+			if _, err := mem.Stat("/spool/ballast"); err != nil || raised.count(AlarmRoom) == 0 {
+				t.Errorf("the ballast was not restored: %v", err)
+			}
+			if _, err := s.Begin(ctxTest); err != nil {
+				t.Errorf("mail after there is room again: %v", err)
+			}
+		})
+	})
+	t.Run("flush", func(t *testing.T) {
+		var attempts atomic.Int64
+		var full errorfs.Toggle
+		full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+			ext := filepath.Ext(op.Path)
+			if op.Kind != errorfs.OpFileWrite || ext != ".sst" && ext != ".blob" || attempts.Add(1) > 200 {
+				return nil
+			}
+			return syscall.ENOSPC
+		})
+		synctest.Test(t, func(t *testing.T) {
+			s := mustOpen(t, small(errorfs.Wrap(vfs.NewMem(), &full)))
+			defer s.Close()
+			accept(t, s, mail.Envelope{}, addresses(1), text(100))
+			full.On()
+			if _, err := s.db.AsyncFlush(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			// Each attempt fails and is repeated once by vfs.OnDiskFull.
+			if n := attempts.Load(); n < 10 || n > 100 {
+				t.Errorf("%d failed writes in 10 s", n)
+			}
+			full.Off()
+		})
+	})
+}
+
+// 5. A scan from the start of an index steps over the tombstones of all that
+// was moved away. With the cursor that Fetch returns it must not.
+//
+// Seen failing: Fetch scanning from the zero cursor: 291,320 steps.
+func TestPitfall5CursorSkipsTombstones(t *testing.T) {
+	s := open(t, small(vfs.NewMem()))
+	const n = 2000
+	var all []mail.Change
+	for range n {
+		a := accept(t, s, mail.Envelope{}, addresses(1), nil)
+		all = append(all, mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Place: a.Place, Due: 1, At: 1})
+	}
+	apply(t, s, all...)
+	before := s.Health().Steps
+	var cursor mail.Cursor
+	for moved := 0; moved < n; {
+		f, err := s.Fetch(ctxTest, mail.AreaDeferred, cursor, 1, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cursor = f.Next
+		for i, c := range f.Cursors {
+			all[i] = mail.Change{Op: mail.ChangeDefer, ID: c.ID, Place: mail.Place{Area: mail.AreaDeferred, Due: c.Due}, Due: 9, At: 2}
+		}
+		apply(t, s, all[:len(f.Cursors)]...)
+		moved += len(f.Cursors)
+	}
+	if steps := s.Health().Steps - before; steps > 2*n {
+		t.Errorf("%d steps for %d messages", steps, n)
+	}
+}
+
+// 6. Removed contents keep their disk space for as long as the store is idle.
+//
+// Seen failing: reclaim without Compact, and reclaim without nudge: all 8 MB
+// remained.
+func TestPitfall6IdleSpaceComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := small(vfs.NewMem())
+		cfg.MemTable = 32 << 20 // as in production: few, large tables, so that nothing calls for a compaction
+		s := mustOpen(t, cfg)
+		defer s.Close()
+		const n = 2000
+		var all []mail.Change
+		for i := range n {
+			a := accept(t, s, mail.Envelope{}, addresses(1), noise(i, 4000))
+			all = append(all, mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place})
+		}
+		// As an older backlog is: in the lowest level.
+		if err := s.db.Compact(ctxTest, []byte("a"), []byte("z"), false); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, s, all[:n*9/10]...)
+		before := s.Health().Blobs
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if after := s.Health().Blobs; before < n*4000 || after > before/4 {
+			t.Errorf("%d octets of contents on disk before, %d after", before, after)
+		}
+		if c, err := contentOf(s, all[n-1].ID); err != nil || !bytes.Equal(c, noise(n-1, 4000)) {
+			t.Errorf("a message that is still there: %d octets, %v", len(c), err)
+		}
+	})
+}
+
+// 7. A commit that is not synced may not even have reached the operating
+// system. What a call has confirmed must survive losing all that was not.
+//
+// Seen failing: commit with pebble.NoSync: the outcome was lost.
+func TestPitfall7CommitsAreSynced(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	cfg := small(fs)
+	s := open(t, cfg)
+	a := accept(t, s, mail.Envelope{}, addresses(1), text(10))
+	d := accept(t, s, mail.Envelope{}, addresses(1), text(20_000))
+	for _, step := range []func(){
+		func() {},
+		func() {
+			apply(t, s, mail.Change{Op: mail.ChangeRecord, ID: a.Envelope.ID, Place: a.Place, Outcomes: []mail.Outcome{sent(0, 1)}})
+		},
+		func() { apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: d.Envelope.ID, Place: d.Place}) },
+	} {
+		step()
+		want := dump(t, s)
+		after := cfg
+		after.FS = fs.CrashClone(vfs.CrashCloneCfg{})
+		crashed := mustOpen(t, after)
+		if got := dump(t, crashed); got != want {
+			t.Errorf("after a crash:\n%s\nwant:\n%s", got, want)
+		}
+		mustClose(t, crashed)
+	}
+}
+
+// 8. After a reopen, Pebble's own figure of its disk space leaves out blob
+// files; an operator who looks for what fills the disk would be misled.
+//
+// Seen failing: Stats with Metrics().DiskSpaceUsage(): 0.1 MB instead of 4 MB.
+func TestPitfall8DiskSpaceAfterReopen(t *testing.T) {
+	cfg := small(vfs.NewMem())
+	flushed(t, cfg, 1000)
+	s := open(t, cfg)
+	st, err := s.Stats(ctxTest)
+	if err != nil || st.StoreOctets < 1000*4000 {
+		t.Errorf("store takes %d octets (%v), holds %d", st.StoreOctets, err, 1000*4000)
+	}
+}
+
+// 9. Pebble by default makes a store of its oldest format, in which contents
+// are copied by every compaction and a torn log looks like a damaged one.
+//
+// Seen failing: storeOptions without FormatMajorVersion: format 13.
+func TestPitfall9NewestFormat(t *testing.T) {
+	cfg := small(vfs.NewMem())
+	flushed(t, cfg, 10)
+	s := open(t, cfg)
+	if v := s.db.FormatMajorVersion(); v != pebble.FormatNewest {
+		t.Errorf("format %d, want %d", v, pebble.FormatNewest)
+	}
+	names, err := s.disk.List("/spool/db")
+	if err != nil || !strings.Contains(fmt.Sprint(names), ".blob") {
+		t.Errorf("contents are not kept apart: %v %v", names, err)
+	}
+}
