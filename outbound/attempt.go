@@ -175,17 +175,17 @@ func (a *attempt) visitIdle(ctx context.Context, hop hopKey) {
 			continue
 		}
 		host := k.host
-		switch a.reuse(ctx, hop, k) {
-		case useStale:
+		u := a.reuse(ctx, hop, k)
+		if u == useStale {
 			continue
-		case useDone:
-			a.tried = append(a.tried, host.Addr)
-			return
-		default:
-			a.tried = append(a.tried, host.Addr)
-			a.tryHost(ctx, hop, candidate{Host: host, tier: 1})
-			return
 		}
+		if u != useDone {
+			a.tryHost(ctx, hop, candidate{Host: host})
+		}
+		if !a.over() {
+			a.tried = append(a.tried, host.Addr)
+		}
+		return
 	}
 }
 
@@ -258,7 +258,6 @@ func (a *attempt) unreached(f client.Failure) {
 		a.halt(interrupted())
 	case client.FailLoop:
 		a.loop = f.Reply
-		a.postpone(soften(f.Reply))
 	default:
 		// A refusal at the door is about us or the host's state, not the mail:
 		// after a 5yz, too, others are tried and the mail is kept
@@ -284,7 +283,7 @@ func (a *attempt) giveUpHost() {
 // tried, and then keeps or closes it.
 func (a *attempt) carry(ctx context.Context, k *conn) use {
 	detach := k.attach(ctx)
-	u := useMore
+	u, before := useMore, a.remaining()
 	for u == useMore && k.session.Idle() && !a.over() {
 		u = a.transact(ctx, k)
 	}
@@ -299,6 +298,9 @@ func (a *attempt) carry(ctx context.Context, k *conn) use {
 	default:
 		a.client.keep(k)
 	}
+	if u == useNone && a.remaining() < before {
+		u = useMore
+	}
 	return u
 }
 
@@ -309,7 +311,8 @@ func (a *attempt) transact(ctx context.Context, k *conn) use {
 		a.unreadable(err)
 		return useDone
 	}
-	src := newContent(body, &a.client.pieces)
+	src := &k.content
+	src.open(body, &a.client.pieces)
 	defer src.close()
 	k.tx.Envelope = a.d.Envelope
 	if err := a.adapt(ctx, k); err != nil {
@@ -326,8 +329,10 @@ func (a *attempt) transact(ctx context.Context, k *conn) use {
 		k.carried++
 		a.client.count.transactions.Add(1)
 	}
-	a.result.Host, a.result.Reused = k.name, reused
 	u := a.conclude(k, t, reused > 0)
+	if u != useStale && u != useNone {
+		a.result.Host, a.result.Reused = k.name, reused
+	}
 	if err != nil {
 		a.unreadable(err)
 	}

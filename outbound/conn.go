@@ -20,6 +20,9 @@ type conn struct {
 	session *client.Session
 	config  *TransportConfig
 	tx      client.Transaction
+	content content
+
+	interrupt func() // ends all waits; made once, for attach is called for every delivery
 
 	host    mail.Host
 	hop     hopKey
@@ -238,7 +241,10 @@ func (c *conn) attach(ctx context.Context) (detach func() bool) {
 	if ctx.Done() == nil {
 		return func() bool { return true }
 	}
-	return context.AfterFunc(ctx, func() { c.sock.SetDeadline(longAgo()) })
+	if c.interrupt == nil {
+		c.interrupt = func() { c.sock.SetDeadline(longAgo()) }
+	}
+	return context.AfterFunc(ctx, c.interrupt)
 }
 
 // longAgo returns a deadline that has passed.

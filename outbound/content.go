@@ -35,8 +35,8 @@ type content struct {
 	pieces *pieces
 }
 
-func newContent(body Body, p *pieces) *content {
-	return &content{body: body, whole: body.Bytes(), left: body.Size(), pieces: p}
+func (c *content) open(body Body, p *pieces) {
+	*c = content{body: body, whole: body.Bytes(), left: body.Size(), pieces: p}
 }
 
 // next returns the next piece, valid until the next call, and whether it is
@@ -66,9 +66,9 @@ func (c *content) next() (piece []byte, last bool, err error) {
 func (c *content) close() {
 	if c.buf != nil {
 		c.pieces.put(c.buf)
-		c.buf = nil
 	}
 	c.body.Close() // nothing was written, so its error says nothing that next did not
+	*c = content{}
 }
 
 // A texture is what in a content needs support by the server.
@@ -81,7 +81,8 @@ type texture struct {
 // extension that the sender said the message needs: many clients say so of all
 // their mail.
 func inspect(body Body, p *pieces) (texture, error) {
-	c := newContent(body, p)
+	var c content
+	c.open(body, p)
 	defer c.close()
 	var t texture
 	h := headerEnd{lineEmpty: true}

@@ -1,0 +1,147 @@
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A sink takes all mail over TCP and does as little as a server can: one read
+// and one write for each group of commands, and for each content.
+type sink struct {
+	listener net.Listener
+	messages atomic.Int64
+}
+
+func newSink(b *testing.B) *sink {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &sink{listener: l}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(c)
+		}
+	}()
+	b.Cleanup(func() { l.Close() })
+	return s
+}
+
+func (s *sink) serve(c net.Conn) {
+	defer c.Close()
+	io.WriteString(c, "220 sink ESMTP\r\n")
+	in, out := make([]byte, 0, 256<<10), make([]byte, 0, 64<<10)
+	content := false
+	for {
+		n, err := c.Read(in[len(in):cap(in)])
+		if err != nil {
+			return
+		}
+		in = in[:len(in)+n]
+		rest := in
+		for {
+			if content {
+				i := bytes.Index(rest, []byte("\r\n.\r\n"))
+				if i < 0 {
+					break
+				}
+				rest, content = rest[i+5:], false
+				s.messages.Add(1)
+				out = append(out, "250 2.0.0 Ok: queued as 4bCdEfGhIj\r\n"...)
+				continue
+			}
+			i := bytes.IndexByte(rest, '\n')
+			if i < 0 {
+				break
+			}
+			switch rest[0] {
+			case 'E':
+				out = append(out, "250-sink\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250 8BITMIME\r\n"...)
+			case 'D':
+				out = append(out, "354 End data with <CR><LF>.<CR><LF>\r\n"...)
+				content = true
+			default:
+				out = append(out, "250 2.1.0 Ok\r\n"...)
+			}
+			rest = rest[i+1:]
+		}
+		in = in[:copy(in, rest)]
+		if len(out) > 0 {
+			if _, err := c.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+	}
+}
+
+// memory4K is a store of one content.
+type memory4K struct{ data []byte }
+
+func (m *memory4K) Body(context.Context, mail.QueueID) (Body, error) { return &memoryBody{m.data}, nil }
+
+type memoryBody struct{ data []byte }
+
+func (b *memoryBody) Size() int64              { return int64(len(b.data)) }
+func (b *memoryBody) Bytes() []byte            { return b.data }
+func (b *memoryBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (b *memoryBody) Close() error             { return nil }
+
+// Deliveries of 4 KB messages over loopback, the sink in the same process.
+func BenchmarkDeliver(b *testing.B) {
+	for _, parallel := range []int{1, 20, 100} {
+		b.Run(map[int]string{1: "1", 20: "20", 100: "100"}[parallel], func(b *testing.B) {
+			s := newSink(b)
+			n := newFakeNet()
+			addr := netip.MustParseAddrPort(s.listener.Addr().String())
+			n.zone["example.net"] = mail.HostSet{Tiers: [][]mail.Host{{{Name: "sink", Addr: addr}}}}
+			bodies := &memory4K{[]byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 57))}
+			c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{
+				"smtp": {PermitPrivateHosts: true},
+			}}, n, bodies, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			b.ReportAllocs()
+			b.ResetTimer()
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			done := make(chan struct{})
+			for range parallel {
+				go func() {
+					d := message(1, "b@example.net")
+					for left.Add(-1) >= 0 {
+						if r := c.Deliver(ctx, d); r.Outcomes[0].Result != mail.Delivered {
+							b.Error(r)
+							break
+						}
+					}
+					done <- struct{}{}
+				}()
+			}
+			for range parallel {
+				<-done
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+			if got := s.messages.Load(); got != int64(b.N) {
+				b.Errorf("%d messages arrived, want %d", got, b.N)
+			}
+		})
+	}
+}

@@ -1,0 +1,326 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// newTestClient returns a client on a fake network with one site, example.net,
+// whose hosts are servers.
+func newTestClient(t testing.TB, n *fakeNet, bodies Bodies, config TransportConfig) *Client {
+	t.Helper()
+	c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": config}}, n, bodies, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (n *fakeNet) add(addr string, say map[string]string) *fakeServer {
+	s := &fakeServer{addr: address(addr), say: say, said: map[string]int{}}
+	n.servers[s.addr] = s
+	return s
+}
+
+func message(id mail.QueueID, recipients ...string) mail.Delivery {
+	d := mail.Delivery{Transport: "smtp", Nexthop: "example.net", Envelope: mail.Envelope{ID: id, Sender: "a@example.org"}}
+	for i, r := range recipients {
+		d.Recipients = append(d.Recipients, mail.Recipient{Index: uint32(i), Address: mail.Address(r)})
+	}
+	return d
+}
+
+// When the context ends, a delivery ends, wherever it is: dialling, waiting for
+// a reply, or stuck in content. The recipients are deferred, and the nexthop is
+// not blamed.
+func TestContextEndsDelivery(t *testing.T) {
+	for name, say := range map[string]map[string]string{
+		"dialling": {"dial": "hang"},
+		"greeting": {"greeting": ""},
+		"mail":     {"mail": "", "rcpt": "", "data": ""},
+		"content":  {"data": "deaf 354 go"},
+		"final":    {"final": ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNet()
+				n.add("1", say)
+				n.zone["example.net"] = set("1", "2")
+				c := newTestClient(t, n, store{1: {data: strings.Repeat("x\r\n", 50000)}}, TransportConfig{})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				began := time.Now()
+				r := c.Deliver(ctx, message(1, "b@example.net"))
+				if took := time.Since(began); took != 10*time.Second {
+					t.Errorf("took %v", took)
+				}
+				if o := r.Outcomes[0]; o.Result != mail.Deferred || o.Reply.IsZero() || !r.Crashed || !r.Site.IsZero() {
+					t.Errorf("result %+v", r)
+				}
+				c.Close()
+				n.running.Wait()
+			})
+		})
+	}
+}
+
+// Every wait has its own time.
+func TestTimeouts(t *testing.T) {
+	config := TransportConfig{
+		HeloTimeout: 10 * time.Second, MailTimeout: 20 * time.Second, RcptTimeout: 30 * time.Second,
+		DataInitTimeout: 40 * time.Second, DataXferTimeout: 50 * time.Second, DataDoneTimeout: 60 * time.Second,
+		RsetTimeout: 70 * time.Second, ConnectTimeout: 80 * time.Second,
+	}
+	for _, c := range []struct {
+		name string
+		say  map[string]string
+		want time.Duration
+	}{
+		{"connect", map[string]string{"dial": "hang"}, 80 * time.Second},
+		{"greeting", map[string]string{"greeting": ""}, 10 * time.Second},
+		{"ehlo", map[string]string{"ehlo": ""}, 10 * time.Second},
+		{"mail", map[string]string{"mail": "", "ehlo": "250 mx"}, 20 * time.Second},
+		{"rcpt", map[string]string{"rcpt": "", "ehlo": "250 mx"}, 30 * time.Second},
+		{"data", map[string]string{"data": "", "ehlo": "250 mx"}, 40 * time.Second},
+		{"content", map[string]string{"data": "deaf 354 go"}, 50*time.Second + lastWords},
+		{"final", map[string]string{"final": ""}, 60 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNet()
+				n.add("1", c.say)
+				n.zone["example.net"] = set("1")
+				client := newTestClient(t, n, store{1: {data: "x\r\n"}}, config)
+				began := time.Now()
+				r := client.Deliver(t.Context(), message(1, "b@example.net"))
+				if took := time.Since(began); took != c.want {
+					t.Errorf("took %v, want %v", took, c.want)
+				}
+				if r.Site.IsZero() || r.Outcomes[0].Result != mail.Deferred {
+					t.Errorf("result %+v", r)
+				}
+				client.Close()
+				n.running.Wait()
+			})
+		})
+	}
+}
+
+// RSET has its own time, too; it is sent only where an envelope was left open.
+func TestResetTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet()
+		n.add("1", map[string]string{"rcpt": "550 no;250 ok", "rset": "deaf"})
+		n.zone["example.net"] = set("1")
+		c := newTestClient(t, n, store{}, TransportConfig{})
+		c.Deliver(t.Context(), message(1, "b@example.net"))
+		began := time.Now()
+		r := c.Deliver(t.Context(), message(2, "b@example.net"))
+		if took := time.Since(began); took != 20*time.Second || r.Outcomes[0].Result != mail.Delivered {
+			t.Errorf("took %v, result %+v", took, r)
+		}
+		c.Close()
+		n.running.Wait()
+	})
+}
+
+// Many deliveries at once share the idle sessions, each used by one at a time;
+// all arrive, each once, and when all is done nothing is left behind.
+func TestManyDeliveriesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet()
+		var servers []*fakeServer
+		for _, a := range []string{"1", "2", "3"} {
+			servers = append(servers, n.add(a, nil))
+		}
+		n.zone["example.net"] = set("1 2", "3")
+		const workers, each = 20, 25
+		bodies := store{}
+		for id := range workers * each {
+			bodies[mail.QueueID(id)] = fakeContent{data: fmt.Sprintf("%d.\r\n", id), inFile: id%2 == 0}
+		}
+		c := newTestClient(t, n, bodies, TransportConfig{})
+		var group sync.WaitGroup
+		for w := range workers {
+			group.Go(func() {
+				for i := range each {
+					r := c.Deliver(t.Context(), message(mail.QueueID(w*each+i), "b@example.net"))
+					if r.Outcomes[0].Result != mail.Delivered {
+						t.Errorf("result %+v", r)
+					}
+				}
+			})
+		}
+		group.Wait()
+		s := c.Stats()
+		if s.Connects > workers || s.Reused != workers*each-s.Connects || s.Idle != int(s.Connects) {
+			t.Errorf("stats %+v", s)
+		}
+		got := map[string]int{}
+		for _, s := range servers {
+			for _, m := range s.got {
+				got[m]++
+			}
+		}
+		if len(got) != workers*each {
+			t.Errorf("%d messages arrived", len(got))
+		}
+		time.Sleep(20 * time.Second) // all fall idle, and are ended
+		if s := c.Stats(); s.Idle != 0 {
+			t.Errorf("%d sessions are idle after their time", s.Idle)
+		}
+		n.running.Wait()
+		for _, k := range n.log {
+			if k.verbs[len(k.verbs)-1] != "QUIT" {
+				t.Errorf("a session ended without QUIT: %v", k.verbs)
+			}
+		}
+		c.Close()
+	})
+}
+
+// A server that writes before it reads, and a client that writes before it
+// reads, must not wait for each other: a message of many pieces against a server
+// that says 2000 lines while it comes.
+func TestNobodyWaitsForEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet()
+		s := n.add("1", map[string]string{"early": "flood 250 ok"})
+		n.zone["example.net"] = set("1")
+		c := newTestClient(t, n, store{1: {data: strings.Repeat("0123456789\r\n", 50000)}}, TransportConfig{})
+		began := time.Now()
+		r := c.Deliver(t.Context(), message(1, "b@example.net"))
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if r.Outcomes[0].Result != mail.Deferred || len(s.got) != 0 {
+			t.Errorf("result %+v", r)
+		}
+		c.Close()
+		n.running.Wait()
+	})
+}
+
+// Servers that answer at random: every recipient has exactly one outcome, and
+// is delivered only if some server took the message for it; and a message is
+// never taken for a recipient whose outcome is that it failed.
+func TestRandomServers(t *testing.T) {
+	seed := rand.Uint64()
+	results := map[mail.Result]int{}
+	for round := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, round))
+		synctest.Test(t, func(t *testing.T) { randomRound(t, rng, results) })
+		if t.Failed() {
+			t.Fatalf("seed %d round %d", seed, round)
+		}
+	}
+	for _, r := range []mail.Result{mail.Delivered, mail.Deferred, mail.Failed} {
+		if results[r] == 0 {
+			t.Errorf("no recipient was ever %v, so the test shows little", r)
+		}
+	}
+}
+
+// randomSay makes the words of a server that is odd in a few ways. It swallows
+// replies or doubles them, never both: a server that makes up for a reply that
+// is missing by one too many cannot be found out.
+func randomSay(rng *rand.Rand) map[string]string {
+	odd := []string{
+		"250 ok", "354 go", "450 4.2.0 later", "550 5.1.1 no", "452 many", "421 bye", "close 421 bye", "close",
+		[]string{"", "250 a|250 b"}[rng.IntN(2)], "garbage", "503 5.5.1 order", "wait=1m 250 ok", "wait=1m 550 no", "251 ok", "552 5.3.4 big",
+	}
+	say := map[string]string{}
+	for occasion, good := range map[string]string{
+		"greeting": "220 mx", "ehlo": "250-mx|250 PIPELINING", "mail": "250 ok", "rcpt": "250 ok", "data": "354 go",
+		"final": "250 taken", "rset": "250 ok",
+	} {
+		var words []string
+		for range 1 + rng.IntN(6) {
+			if rng.IntN(4) == 0 {
+				words = append(words, odd[rng.IntN(len(odd))])
+			} else {
+				words = append(words, good)
+			}
+		}
+		say[occasion] = strings.Join(words, ";")
+	}
+	if rng.IntN(4) == 0 {
+		say["early"] = odd[rng.IntN(len(odd))]
+	}
+	return say
+}
+
+func randomRound(t *testing.T, rng *rand.Rand, results map[mail.Result]int) {
+	n := newFakeNet()
+	var servers []*fakeServer
+	for _, a := range []string{"1", "2", "3"}[:1+rng.IntN(3)] {
+		servers = append(servers, n.add(a, randomSay(rng)))
+	}
+	n.zone["example.net"] = set("1 2", "3")
+	bodies := store{}
+	c := newTestClient(t, n, bodies, TransportConfig{})
+	for id := range mail.QueueID(6) {
+		bodies[id] = fakeContent{data: fmt.Sprintf("message %d\r\n%s", id, strings.Repeat("x\r\n", rng.IntN(2)*30000)), inFile: rng.IntN(2) == 0}
+		d := message(id, []string{"b@example.net", "c@example.net", "d@example.net"}[:1+rng.IntN(3)]...)
+		r := c.Deliver(t.Context(), d)
+		if len(r.Outcomes) != len(d.Recipients) {
+			t.Fatalf("%d outcomes for %d recipients", len(r.Outcomes), len(d.Recipients))
+		}
+		for i, o := range r.Outcomes {
+			results[o.Result]++
+			taken := takenBy(servers, id, string(d.Recipients[i].Address))
+			switch {
+			case o.Index != uint32(i) || o.Result == mail.Pending || o.Reply.IsZero():
+				t.Errorf("outcome %+v", o)
+			case o.Result == mail.Delivered && taken == 0, o.Result == mail.Failed && taken > 0, taken > 1:
+				t.Errorf("%v is %v: %v, but was taken %d times", d.Recipients[i].Address, o.Result, o.Reply, taken)
+			}
+		}
+	}
+	c.Close()
+	n.running.Wait()
+}
+
+// takenBy counts how often servers took a message for a recipient.
+func takenBy(servers []*fakeServer, id mail.QueueID, recipient string) (n int) {
+	for _, s := range servers {
+		s.mu.Lock()
+		for _, m := range s.got {
+			rcpts, text, _ := strings.Cut(m, "]")
+			if strings.Contains(text, fmt.Sprintf("message %d\\n", uint64(id))) && strings.Contains(rcpts, recipient) {
+				n++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// The address that is dialled is the one that was checked, from the address
+// that was configured.
+func TestNetDialer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	to := netip.MustParseAddrPort(l.Addr().String())
+	c, err := netDialer{}.Dial(t.Context(), netip.MustParseAddr("127.0.0.2"), to)
+	if err != nil {
+		t.Skipf("no second loopback address: %v", err)
+	}
+	defer c.Close()
+	if from := c.LocalAddr().String(); !strings.HasPrefix(from, "127.0.0.2:") {
+		t.Errorf("from %s", from)
+	}
+}

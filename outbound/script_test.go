@@ -1,0 +1,256 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// The scripts in testdata are small worlds: each block has servers, a zone and
+// deliveries, and its answer tells what became of the recipients, what the
+// servers heard, and how long it took. Time is virtual. The commands:
+//
+//	config KEY=VALUE …                 a field of TransportConfig, in lower case
+//	server ADDR OCCASION="…" …         see fakeServer
+//	zone NEXTHOP tiers="A B|C" | fails="4xx …"
+//	deliver to=a,b nexthop=N …         one message
+//	sleep FOR                          let time pass
+//	closing                            close the client
+//
+// Addresses are those of documentation networks, 192.0.2.N, written N.
+
+func TestScripts(t *testing.T) {
+	golden.RunAll(t, "testdata/*.txt", func() golden.Handler {
+		return func(tb testing.TB, b *golden.Block) (answer string) {
+			synctest.Test(tb.(*testing.T), func(t *testing.T) {
+				w := newWorld()
+				for _, l := range b.Lines {
+					w.command(t, l)
+				}
+				answer = w.finish()
+			})
+			return answer
+		}
+	})
+}
+
+type world struct {
+	net    *fakeNet
+	store  store
+	config TransportConfig
+	global Config
+	client *Client
+	out    strings.Builder
+	next   mail.QueueID
+}
+
+func newWorld() *world {
+	return &world{
+		net:    newFakeNet(),
+		store:  store{},
+		global: Config{Hello: "me.example", Seed: 1},
+		next:   1,
+	}
+}
+
+func (w *world) command(t *testing.T, l *golden.Line) {
+	switch l.Name {
+	case "config":
+		w.configure(t, l)
+	case "server":
+		w.server(l)
+	case "zone":
+		w.zone(l)
+	case "deliver":
+		w.deliver(t, l)
+	case "sleep":
+		d, err := time.ParseDuration(l.Words[0])
+		if err != nil {
+			t.Fatal(l.Pos, err)
+		}
+		time.Sleep(d)
+	case "closing":
+		w.start(t)
+		w.client.Close()
+	default:
+		t.Fatalf("%s: unknown command", l.Pos)
+	}
+}
+
+func (w *world) configure(t *testing.T, l *golden.Line) {
+	c := &w.config
+	c.MXAddressLimit = l.Int(t, "mx_address_limit", c.MXAddressLimit)
+	c.MXSessionLimit = l.Int(t, "mx_session_limit", c.MXSessionLimit)
+	c.ReuseCountLimit = l.Int(t, "reuse_count_limit", c.ReuseCountLimit)
+	w.global.IdleLimit = l.Int(t, "idle_limit", w.global.IdleLimit)
+	w.global.Self = l.Str("self", w.global.Self)
+	if relays := l.Str("fallback_relay", ""); relays != "" {
+		c.FallbackRelays = strings.Split(relays, ",")
+	}
+	for _, d := range []struct {
+		key   string
+		value *time.Duration
+	}{
+		{"cache_time_limit", &c.CacheTimeLimit}, {"reuse_time_limit", &c.ReuseTimeLimit},
+	} {
+		if v, given := l.Option(d.key); given {
+			*d.value, _ = time.ParseDuration(v)
+		}
+	}
+	for _, word := range l.Words {
+		switch word {
+		case "permit_private_hosts":
+			c.PermitPrivateHosts = true
+		case "keep_order":
+			c.KeepOrder = true
+		case "allow_self":
+			w.global.AllowSelf = true
+		default:
+			t.Fatalf("%s: unknown word %s", l.Pos, word)
+		}
+	}
+}
+
+// address reads "7", "10.0.0.1" or "2001:db8::1".
+func address(s string) netip.AddrPort {
+	if !strings.ContainsAny(s, ".:") {
+		s = "192.0.2." + s
+	}
+	return netip.AddrPortFrom(netip.MustParseAddr(s), 25)
+}
+
+func (w *world) server(l *golden.Line) {
+	s := &fakeServer{addr: address(l.Words[0]), say: map[string]string{}, said: map[string]int{}}
+	for _, occasion := range []string{
+		"dial", "greeting", "ehlo", "helo", "rset", "mail", "rcpt", "data", "early", "final", "quit",
+	} {
+		if v, given := l.Option(occasion); given {
+			s.say[occasion] = v
+		}
+	}
+	w.net.servers[s.addr] = s
+}
+
+func (w *world) zone(l *golden.Line) {
+	name := l.Words[0]
+	if v, given := l.Option("fails"); given {
+		var code uint16
+		var text string
+		fmt.Sscanf(v, "%d", &code)
+		_, text, _ = strings.Cut(v, " ")
+		status, text, _ := mail.ParseStatus(text)
+		w.net.errors[name] = mail.Reply{Code: code, Status: status, Text: text}
+		return
+	}
+	var set mail.HostSet
+	for tier := range strings.SplitSeq(l.Str("tiers", ""), "|") {
+		var hosts []mail.Host
+		for _, a := range strings.Fields(tier) {
+			hosts = append(hosts, mail.Host{Name: "mx" + a, Addr: address(a), Preference: uint16(10 * len(set.Tiers))})
+		}
+		set.Tiers = append(set.Tiers, hosts)
+	}
+	w.net.zone[name] = set
+}
+
+func (w *world) start(t *testing.T) {
+	if w.client != nil {
+		return
+	}
+	w.global.Transports = map[string]TransportConfig{"smtp": w.config}
+	var err error
+	if w.client, err = New(w.global, w.net, w.store, w.net); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) deliver(t *testing.T, l *golden.Line) {
+	w.start(t)
+	d := mail.Delivery{Transport: "smtp", Nexthop: l.Str("nexthop", "example.net")}
+	d.Envelope = mail.Envelope{ID: w.next, Sender: mail.Address(l.Str("from", "a@example.org"))}
+	if l.Int(t, "id", 0) == 0 {
+		w.next++
+	}
+	content := fakeContent{data: l.Str("content", "Subject: x\r\n\r\nhello\r\n")}
+	if n := l.Int(t, "lines", 0); n > 0 {
+		content.data = strings.Repeat(".23456789\r\n", n)
+	}
+	var notify mail.Notify
+	for _, word := range l.Words {
+		switch word {
+		case "8bit":
+			d.Envelope.Body = mail.Body8BitMIME
+		case "utf8":
+			d.Envelope.SMTPUTF8 = true
+		case "infile":
+			content.inFile = true
+		case "unopenable":
+			content.openErr = errors.New("no such body")
+		case "unreadable":
+			content.inFile, content.readErr = true, errors.New("checksum")
+		case "success":
+			notify = mail.NotifySuccess
+		default:
+			t.Fatalf("%s: unknown word %s", l.Pos, word)
+		}
+	}
+	d.Envelope.Size = int64(len(content.data))
+	w.store[d.Envelope.ID] = content
+	for i, to := range strings.Split(l.Str("to", "b@example.net"), ",") {
+		d.Recipients = append(d.Recipients, mail.Recipient{Index: uint32(i), Address: mail.Address(to), Notify: notify})
+	}
+	began := time.Now()
+	r := w.client.Deliver(t.Context(), d)
+	w.report(d, r, time.Since(began))
+}
+
+func (w *world) report(d mail.Delivery, r mail.DeliveryResult, took time.Duration) {
+	for i, o := range r.Outcomes {
+		fmt.Fprintf(&w.out, "%s %v: %v", d.Recipients[i].Address, o.Result, o.Reply)
+		if o.Report != mail.ReportNone {
+			fmt.Fprintf(&w.out, " (%v)", o.Report)
+		}
+		w.out.WriteByte('\n')
+	}
+	var facts []string
+	if r.Host != "" {
+		facts = append(facts, r.Host)
+	}
+	if r.Reused > 0 {
+		facts = append(facts, fmt.Sprintf("reused %d", r.Reused))
+	}
+	if took > 0 {
+		facts = append(facts, took.Round(time.Millisecond).String())
+	}
+	if r.Crashed {
+		facts = append(facts, "crashed")
+	}
+	if !r.Site.IsZero() {
+		facts = append(facts, "site: "+r.Site.String())
+	}
+	fmt.Fprintf(&w.out, "  %s\n", strings.Join(facts, ", "))
+}
+
+// finish closes the client and tells what the servers heard.
+func (w *world) finish() string {
+	if w.client != nil {
+		w.client.Close()
+	}
+	w.net.running.Wait()
+	for _, c := range w.net.log {
+		fmt.Fprintf(&w.out, "mx%v < %s\n", short(c.server.addr), strings.Join(c.verbs, " "))
+	}
+	return w.out.String()
+}
+
+func short(a netip.AddrPort) string { return strings.TrimPrefix(a.Addr().String(), "192.0.2.") }
+
+// pause lets virtual time pass: fake servers only ever live in a bubble.
+func pause(d time.Duration) { time.Sleep(d) }
