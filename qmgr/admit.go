@@ -107,9 +107,12 @@ func (q *Qmgr) arrived(a mail.Arrival) {
 		return // the scan was faster
 	}
 	s := &q.admission.scans[ScanIncoming]
-	if s.more || len(s.found) > 0 || q.halt || !q.hasRoom() {
+	at := mail.Cursor{ID: id}
+	// The scan has been past that place if it may have found the message, which
+	// may be delivered and gone by now: then only the spool can tell.
+	if s.more || len(s.found) > 0 || at.Before(s.from) || q.halt || !q.hasRoom() {
 		s.more = true
-		s.back(mail.Cursor{ID: id})
+		s.back(at)
 		return
 	}
 	m := q.newMessage(id, originIncoming)
