@@ -1,0 +1,411 @@
+package submit
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// Options say how a message is read.
+type Options struct {
+	// DotEnds ends the input at a line with a lone dot.
+	DotEnds bool
+	// FromHeader takes recipients from To, Cc and Bcc; if the message was
+	// resent (RFC 5322 3.6.6), from Resent-To, Resent-Cc and Resent-Bcc.
+	FromHeader bool
+	// Recipients are further recipients, good addresses.
+	Recipients []mail.Address
+
+	// Author is the address for From if the message has none; FullName goes
+	// with it and may be "".
+	Author   mail.Address
+	FullName string
+	// Now is for Date if the message has none.
+	Now time.Time
+	// Domain completes addresses that have none, and Message-ID.
+	Domain string
+	// Unique is the part of Message-ID before the "@" if the message has none.
+	Unique string
+}
+
+// A Message is ready to be sent. Close must be called when it is not needed any
+// more.
+type Message struct {
+	content    spill
+	recipients *roster
+	eightBit   bool // some octet of it is above 127
+	utf8Header bool // its header is UTF-8 beyond ASCII
+}
+
+// Size is the number of octets, with CRLF line ends.
+func (m *Message) Size() int64 { return m.content.size }
+
+// Recipients is the number of recipients.
+func (m *Message) Recipients() int { return m.recipients.count }
+
+// Close gives back what the message takes.
+func (m *Message) Close() {
+	m.content.close()
+	m.recipients.lines.close()
+}
+
+// An InputError tells that the message could not be read.
+type InputError struct{ Err error }
+
+func (e *InputError) Error() string { return "read the message: " + e.Err.Error() }
+
+// Unwrap returns why.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Compose reads a message to its end. The error is an *InputError if reading
+// fails, an *AddressError if the header has a bad address, and else one of the
+// system's.
+func Compose(r io.Reader, o Options) (*Message, error) {
+	c := composer{o: o, in: bufio.NewReaderSize(r, 64<<10)}
+	for _, a := range o.Recipients {
+		if err := c.plain.add(a); err != nil {
+			return nil, err
+		}
+	}
+	err := c.run()
+	c.fromTo.lines.close()
+	c.resent.lines.close()
+	if err != nil {
+		c.content.close()
+		c.plain.lines.close()
+		return nil, err
+	}
+	return &Message{content: c.content, recipients: &c.plain, eightBit: c.eightBit, utf8Header: c.utf8 && !c.notUTF8}, nil
+}
+
+// A composer reads one message.
+type composer struct {
+	o       Options
+	in      *bufio.Reader
+	content spill
+	newline smtp.Normalizer
+	buf     []byte
+
+	plain    roster // recipients of the message
+	fromTo   roster // those in To, Cc and Bcc
+	resent   roster // those in Resent-To, Resent-Cc and Resent-Bcc
+	isResent bool
+
+	ended    bool      // the input has been read to its end
+	midLine  bool      // the last piece did not end its line
+	field    fieldKind // the field that is being read
+	list     *listScanner
+	has      [fieldKinds]bool
+	eightBit bool
+	utf8     bool // some line of the header is UTF-8 beyond ASCII
+	notUTF8  bool // some line of the header is neither ASCII nor UTF-8
+}
+
+// A fieldKind says what is to be done with a field of the header.
+type fieldKind uint8
+
+const (
+	fieldOther fieldKind = iota
+	fieldNone            // there was no field yet
+	fieldFrom
+	fieldDate
+	fieldMessageID
+	fieldTo         // To and Cc
+	fieldBcc        // left out
+	fieldResentTo   // Resent-To and Resent-Cc
+	fieldResentBcc  // left out
+	fieldReturnPath // left out: it is for the last server to write (RFC 5321 4.4)
+	fieldMailbox    // left out: the line between the messages of a mailbox file
+	fieldKinds
+)
+
+func (k fieldKind) leftOut() bool {
+	return k == fieldBcc || k == fieldResentBcc || k == fieldReturnPath || k == fieldMailbox
+}
+
+func kindOf(name []byte) fieldKind {
+	switch strings.ToLower(string(name)) {
+	case "from":
+		return fieldFrom
+	case "date":
+		return fieldDate
+	case "message-id":
+		return fieldMessageID
+	case "to", "cc":
+		return fieldTo
+	case "bcc":
+		return fieldBcc
+	case "resent-to", "resent-cc":
+		return fieldResentTo
+	case "resent-bcc":
+		return fieldResentBcc
+	case "return-path":
+		return fieldReturnPath
+	}
+	return fieldOther
+}
+
+func (c *composer) run() error {
+	c.field = fieldNone
+	rest, err := c.header()
+	if err == nil {
+		err = c.endHeader()
+	}
+	if err != nil {
+		return err
+	}
+	return c.body(rest)
+}
+
+// A piece is a line or, if it is longer than the buffer, a part of one.
+type piece struct {
+	octets []byte
+	first  bool // of its line
+	whole  bool // the line ends with it
+}
+
+// next reads a piece; ok is false at the end of the input, and from then on.
+func (c *composer) next() (p piece, ok bool, err error) {
+	if c.ended {
+		return p, false, nil
+	}
+	octets, err := c.in.ReadSlice('\n')
+	if err != nil && err != io.EOF && !errors.Is(err, bufio.ErrBufferFull) {
+		return p, false, &InputError{err}
+	}
+	if len(octets) == 0 || c.o.DotEnds && !c.midLine && isLine(octets, ".") {
+		c.ended = true
+		return p, false, nil
+	}
+	p = piece{octets: octets, first: !c.midLine, whole: octets[len(octets)-1] == '\n'}
+	c.midLine = !p.whole
+	return p, true, nil
+}
+
+// isLine tells whether octets are a line of just this text, ended in any way.
+func isLine(octets []byte, text string) bool {
+	octets = bytes.TrimSuffix(octets, []byte("\n"))
+	return string(bytes.TrimSuffix(octets, []byte("\r"))) == text
+}
+
+// header reads to the end of the header. If that is not an empty line, the
+// first piece of the body is returned.
+func (c *composer) header() (rest piece, err error) {
+	for {
+		p, ok, err := c.next()
+		if err != nil || !ok || p.first && isLine(p.octets, "") {
+			return piece{}, err
+		}
+		if p.first && !c.beginLine(p.octets) {
+			return p, nil
+		}
+		if err := c.fieldPiece(p); err != nil {
+			return piece{}, err
+		}
+	}
+}
+
+// beginLine looks at the first piece of a line and tells whether it belongs to
+// the header: mail from simple programs may have no empty line behind it, or
+// no header at all.
+func (c *composer) beginLine(line []byte) bool {
+	if isContinuation(line) {
+		return c.field != fieldNone
+	}
+	if c.field == fieldNone && (bytes.HasPrefix(line, []byte("From ")) || bytes.HasPrefix(line, []byte(">From "))) {
+		c.field = fieldMailbox
+		return true
+	}
+	name, _, found := bytes.Cut(line, []byte(":"))
+	name = bytes.TrimRight(name, " \t") // obsolete, but seen (RFC 5322 4.5)
+	if !found || !isFieldName(name) {
+		return false
+	}
+	c.field = kindOf(name)
+	c.has[c.field] = true
+	return true
+}
+
+func isContinuation(line []byte) bool { return line[0] == ' ' || line[0] == '\t' }
+
+func isFieldName(name []byte) bool {
+	for _, c := range name {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// fieldPiece takes a piece of a field.
+func (c *composer) fieldPiece(p piece) error {
+	value := p.octets
+	if p.first && !isContinuation(value) {
+		if err := c.endList(); err != nil {
+			return err
+		}
+		_, value, _ = bytes.Cut(value, []byte(":"))
+		c.beginList()
+	}
+	if c.list != nil {
+		if err := c.list.feed(value); err != nil {
+			return err
+		}
+	}
+	if c.field.leftOut() {
+		return nil
+	}
+	if !isASCII(p.octets) {
+		c.eightBit = true
+		good := p.first && p.whole && utf8.Valid(p.octets)
+		c.utf8, c.notUTF8 = c.utf8 || good, c.notUTF8 || !good
+	}
+	return c.write(p.octets)
+}
+
+// beginList makes a scanner for the addresses of the field that begins, if they
+// are wanted.
+func (c *composer) beginList() {
+	if !c.o.FromHeader {
+		return
+	}
+	var to *roster
+	switch c.field {
+	case fieldTo, fieldBcc:
+		to = &c.fromTo
+	case fieldResentTo, fieldResentBcc:
+		to = &c.resent
+		c.isResent = true
+	default:
+		return
+	}
+	c.list = &listScanner{emit: func(address []byte) error {
+		path, err := parsePath(address, c.o.Domain)
+		if err != nil {
+			return err
+		}
+		return to.add(path)
+	}}
+}
+
+func (c *composer) endList() error {
+	if c.list == nil {
+		return nil
+	}
+	list := c.list
+	c.list = nil
+	return list.end()
+}
+
+// dateLayout is the date-time of RFC 5322 3.3.
+const dateLayout = "Mon, 2 Jan 2006 15:04:05 -0700"
+
+// endHeader adds what is missing and the empty line.
+func (c *composer) endHeader() error {
+	if err := c.endList(); err != nil {
+		return err
+	}
+	from := &c.fromTo
+	if c.isResent {
+		from = &c.resent
+	}
+	if err := c.plain.addAll(from); err != nil {
+		return err
+	}
+	b := c.endLine()
+	if !c.has[fieldFrom] {
+		b = append(b, "From: "+author(c.o.FullName, c.o.Author)+"\r\n"...)
+		c.utf8 = c.utf8 || !isASCII([]byte(c.o.Author))
+	}
+	if !c.has[fieldDate] {
+		b = append(b, "Date: "+c.o.Now.Format(dateLayout)+"\r\n"...)
+	}
+	if !c.has[fieldMessageID] {
+		b = append(b, "Message-ID: <"+c.o.Unique+"@"+c.o.Domain+">\r\n"...)
+	}
+	return c.write(append(b, '\r', '\n'))
+}
+
+// endLine returns the end of the last line if the input ended within it.
+func (c *composer) endLine() []byte {
+	if c.ended && c.midLine {
+		c.midLine = false
+		return []byte("\r\n")
+	}
+	return nil
+}
+
+// body copies the rest of the input, behind the piece that was read already.
+func (c *composer) body(p piece) (err error) {
+	for ok := p.octets != nil; ; {
+		if ok {
+			c.eightBit = c.eightBit || !isASCII(p.octets)
+			if err := c.write(p.octets); err != nil {
+				return err
+			}
+		} else if c.ended {
+			break
+		}
+		if p, ok, err = c.next(); err != nil {
+			return err
+		}
+	}
+	if err := c.write(c.endLine()); err != nil {
+		return err
+	}
+	_, err = c.content.Write(c.newline.End(nil))
+	return err
+}
+
+// write appends to the content with CRLF line ends.
+func (c *composer) write(octets []byte) error {
+	c.buf = c.newline.Append(c.buf[:0], octets)
+	_, err := c.content.Write(c.buf)
+	return err
+}
+
+// author writes a mailbox for From.
+func author(name string, address mail.Address) string {
+	if name == "" {
+		return string(address)
+	}
+	return fmt.Sprintf("%s <%s>", phrase(name), address)
+}
+
+// phrase writes a display name as RFC 5322 and RFC 2047 want it.
+func phrase(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, name)
+	if !isASCII([]byte(name)) {
+		return mime.QEncoding.Encode("utf-8", name)
+	}
+	plain := strings.IndexFunc(name, func(r rune) bool {
+		return r != ' ' && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z') && !('0' <= r && r <= '9') && !strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
+	}) < 0
+	if plain {
+		return name
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
+}
+
+func isASCII(p []byte) bool {
+	for _, c := range p {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}

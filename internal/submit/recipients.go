@@ -1,0 +1,90 @@
+package submit
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// repeatMax is how many recipients are remembered so that nobody is named
+// twice. With more the list is one that a program made.
+const repeatMax = 10_000
+
+// A roster is a list of recipients in the order in which they were added. The
+// zero value is empty.
+type roster struct {
+	lines    spill // one address a line
+	count    int
+	nonASCII bool
+	seen     map[mail.Address]bool
+}
+
+func (r *roster) add(address mail.Address) error {
+	if r.seen[address] {
+		return nil
+	}
+	if len(r.seen) < repeatMax {
+		if r.seen == nil {
+			r.seen = map[mail.Address]bool{}
+		}
+		r.seen[address] = true
+	}
+	r.count++
+	r.nonASCII = r.nonASCII || !isASCII([]byte(address))
+	_, err := r.lines.Write(append([]byte(address), '\n'))
+	return err
+}
+
+// A rosterReader reads a roster from its first recipient on.
+type rosterReader struct {
+	in   *bufio.Reader
+	back []mail.Address // to be read again, before all else
+}
+
+func (r *roster) reader() (*rosterReader, error) {
+	in, err := r.lines.reader()
+	if err != nil {
+		return nil, err
+	}
+	return &rosterReader{in: bufio.NewReaderSize(in, 64<<10)}, nil
+}
+
+// next returns the next recipient; ok is false at the end.
+func (r *rosterReader) next() (a mail.Address, ok bool, err error) {
+	if len(r.back) > 0 {
+		a, r.back = r.back[0], r.back[1:]
+		return a, true, nil
+	}
+	line, err := r.in.ReadSlice('\n')
+	if err == io.EOF {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("read back the recipients: %w", err)
+	}
+	return mail.Address(line[:len(line)-1]), true, nil
+}
+
+// unread puts recipients back, to be read before what is left.
+func (r *rosterReader) unread(addresses ...mail.Address) {
+	r.back = append(addresses[:len(addresses):len(addresses)], r.back...)
+}
+
+// addAll adds another roster's recipients.
+func (r *roster) addAll(from *roster) error {
+	in, err := from.reader()
+	if err != nil {
+		return err
+	}
+	for {
+		a, ok, err := in.next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := r.add(a); err != nil {
+			return err
+		}
+	}
+}
