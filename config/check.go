@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// check finds what is wrong with values that are right each by itself.
+func (l *loader) check() {
+	c := l.c
+	atMost(l, "minimal_backoff_time", "maximal_backoff_time", c.Retry.MinimalBackoff, c.Retry.MaximalBackoff)
+	atMost(l, "smtpd_soft_error_limit", "smtpd_hard_error_limit", c.SMTPD.SoftErrorLimit, c.SMTPD.HardErrorLimit)
+	atMost(l, "dns.positive_ttl_min", "dns.positive_ttl_max", c.DNS.PositiveMin, c.DNS.PositiveMax)
+	atMost(l, "dns.negative_ttl_min", "dns.negative_ttl_max", c.DNS.NegativeMin, c.DNS.NegativeMax)
+	atMost(l, "dns.failure_time_min", "dns.failure_time_max", c.DNS.FailureMin, c.DNS.FailureMax)
+	if c.Retry.DelayWarningTime > 0 && c.Retry.DelayWarningTime >= c.Retry.MaximalLifetime {
+		l.complain("mail is not that old before it is returned: maximal_queue_lifetime is "+l.shown("maximal_queue_lifetime", show(c.Retry.MaximalLifetime)), "set it to 0 for no warnings",
+			"delay_warning_time", "maximal_queue_lifetime")
+	}
+	if c.Reports.DoubleBounceTo != "" && c.Reports.DoubleBounce != qmgr.DoubleBounceReport {
+		l.complain("nothing is sent there", `set double_bounce = "report" too`, "2bounce_notice_recipient", "double_bounce")
+	}
+	if c.SMTPD.GreetPause > 0 && !c.SMTPD.ForbidEarly {
+		l.complain("nobody would be refused for speaking in the pause", "set smtpd_forbid_unauth_pipelining = true too",
+			"smtpd_greet_pause", "smtpd_forbid_unauth_pipelining")
+	}
+	l.checkSockets()
+	l.checkTransports()
+	l.checkHostname()
+	if len(l.src.found) == 0 {
+		l.checkPackages()
+	}
+}
+
+// complain records what is wrong with the first of some parameters, given the
+// others, at the first of them that the file sets.
+func (l *loader) complain(message, hint string, keys ...string) {
+	var at span
+	for _, key := range slices.Backward(keys) {
+		if l.failed[key] {
+			return
+		}
+		if place, ok := l.places[key]; ok {
+			at = place
+		}
+	}
+	l.src.complain(at, Problem{Key: keys[0], Message: message, Hint: hint})
+}
+
+// atMost complains unless low is at most high.
+func atMost[T int | time.Duration](l *loader, lowKey, highKey string, low, high T) {
+	if low <= high {
+		return
+	}
+	if _, set := l.places[lowKey]; set {
+		l.complain(fmt.Sprintf("%s is more than %s, which is %s", show(low), highKey, l.shown(highKey, show(high))), "", lowKey, highKey)
+		return
+	}
+	l.complain(fmt.Sprintf("%s is less than %s, which is %s", show(high), lowKey, l.shown(lowKey, show(low))), "", highKey, lowKey)
+}
+
+func show(v any) string {
+	if d, ok := v.(time.Duration); ok {
+		return FormatDuration(d)
+	}
+	return fmt.Sprint(v)
+}
+
+// shown tells a value and where it comes from.
+func (l *loader) shown(key, value string) string {
+	if at, ok := l.places[key]; ok {
+		return fmt.Sprintf("%s (line %d)", value, l.src.lineAt(at.start)+1)
+	}
+	return value + " (the default)"
+}
+
+func (l *loader) checkSockets() {
+	c := l.c
+	if c.AdminSocket != "" && c.AdminSocketPath() == c.SubmissionSocketPath() {
+		l.complain("it is the same as admin_socket", "", "submission_socket", "admin_socket")
+	}
+	for i, a := range c.Listen {
+		if slices.Contains(c.Listen[:i], a) && a.Port() != 0 {
+			l.complain(fmt.Sprintf("%s is in the list twice", a), "", "listen")
+			return
+		}
+	}
+}
+
+// checkTransports complains about routes to transports that do not exist.
+func (l *loader) checkTransports() {
+	if l.broken {
+		return // the transport may be behind a header that could not be read
+	}
+	names := slices.Sorted(maps.Keys(l.c.Transports))
+	check := func(key string, at span, name string) {
+		if _, ok := l.c.Transports[name]; !ok && !l.failed[key] {
+			hint := didYouMean(name, names)
+			if hint == "" {
+				hint = fmt.Sprintf("add a table [%s]", transportTable(name))
+			}
+			l.src.complain(at, Problem{Key: key, Message: fmt.Sprintf("there is no transport %q", name), Allowed: "one of " + strings.Join(names, ", "), Hint: hint})
+		}
+	}
+	for _, r := range l.rules {
+		if r.Route.Transport != "" {
+			check(r.key, r.at, r.Route.Transport)
+		}
+	}
+	name, _, _ := strings.Cut(l.c.DefaultTransport, ":")
+	check("default_transport", l.places["default_transport"], name)
+}
+
+// checkHostname complains about a name that comes from the machine: a name in
+// the file has been looked at already.
+func (l *loader) checkHostname() {
+	if l.c.explicit[nameHostname] || l.failed[nameHostname] {
+		return
+	}
+	k := domain()
+	if _, f := k.read(&node{kind: nodeText, text: l.c.Hostname}); f != nil {
+		l.complain("it is not set, and the machine's name will not do: "+f.message, `write myhostname = "mail.example.com"`, nameHostname)
+	}
+}
+
+// checkPackages has every package look at what it would get. Nothing is left
+// to find, or a check is missing above; but a program that starts and then
+// refuses its own configuration would be worse than a complaint without a place.
+func (l *loader) checkPackages() {
+	for _, err := range l.c.validateAll() {
+		l.src.complain(span{}, Problem{Message: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	}
+}

@@ -1,0 +1,345 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+	"github.com/posthaste-mta/posthaste/route"
+)
+
+// An Environment is what defaults depend on besides the file. It is given, not
+// looked up, so that a file has the same meaning in every test.
+type Environment struct {
+	// Hostname is this machine's name, best in full; "" stands for localhost.
+	Hostname string
+	// Addresses are this machine's own, which is what a listener on all
+	// addresses listens on. Without them such a listener is not recognized when
+	// mail would loop through it.
+	Addresses []netip.Addr
+}
+
+// A Config is the configuration of the whole program: what a file says, and
+// the defaults of what it does not say. Fields have the names of the
+// parameters, which Parameters and docs/config.md explain. It must not be
+// changed after it was made.
+type Config struct {
+	Hostname         string // myhostname
+	QueueDirectory   string
+	AdminSocket      string // as written; see AdminSocketPath
+	SubmissionSocket string // as written; see SubmissionSocketPath
+	ShutdownTime     time.Duration
+
+	Listen          []netip.AddrPort
+	ProxyInterfaces []netip.Addr
+	MyNetworks      []netip.Prefix
+	RelayDomains    []string
+	Relay           Relay
+	SMTPD           SMTPD
+
+	DefaultTransport string
+	RelayHost        string
+	Postmaster       string
+	Routes           []Route // sorted by pattern
+
+	InetProtocols route.Families
+	HeloName      string // smtp_helo_name
+	LoopCheck     bool   // smtp_loop_check
+	CacheLimit    int    // smtp_connection_cache_limit
+
+	Queue Queue
+	Retry Retry
+
+	Reports Reports
+
+	Defaults   Transport            // what transports have that say nothing else
+	Transports map[string]Transport // by name, with the defaults filled in; those of Postfix's that always exist, too
+
+	DNS      DNS      // [dns]
+	Spooling Spooling // [spool]
+	Log      Log      // [log]
+
+	env      Environment
+	explicit map[string]bool // keys that the file sets
+}
+
+// Relay is what else mynetworks may send; the permit_ parameters.
+type Relay struct {
+	AddressLiterals    bool
+	UnqualifiedDomains bool
+	RoutedAddresses    bool
+}
+
+// Reports is what senders, and we, are told about failures.
+type Reports struct {
+	SizeLimit      int64
+	RecipientLimit int
+	Footer         string
+	DoubleBounce   qmgr.DoubleBounce
+	DoubleBounceTo string
+}
+
+// SMTPD is the limits of the server's sessions, the smtpd_ parameters.
+type SMTPD struct {
+	Banner             string
+	MessageSizeLimit   int64 // 0: none
+	RecipientLimit     int   // 0: none
+	RecipientOvershoot int
+	LineLengthLimit    int64
+	HeaderSizeLimit    int64
+	HopcountLimit      int
+	OwnHopcountLimit   int
+	SoftErrorLimit     int
+	HardErrorLimit     int
+	ErrorSleepTime     time.Duration
+	JunkCommandLimit   int
+	StrictEnvelopes    bool
+	PermitUnderscores  bool
+	LocalPartLimit     int
+
+	ConnectionLimit       int
+	ClientConnectionLimit int // 0: none
+	PrefixConnectionLimit int // 0: none
+	LimitExceptions       []netip.Prefix
+	RefuseNetworks        []netip.Prefix
+	NormalizeNetworks     []netip.Prefix
+	ForbidEarly           bool
+	GreetPause            time.Duration
+	Timeout               time.Duration
+	StressTimeout         time.Duration
+	TransactionTime       time.Duration
+	MinDataRate           int
+}
+
+// Queue is the limits of what is in core.
+type Queue struct {
+	ActiveLimit      int
+	RecipientLimit   int
+	RecipientMinimum int
+	InFlowDelay      time.Duration // 0: none
+	MinFree          int64
+}
+
+// Retry is when mail is tried again, and for how long.
+type Retry struct {
+	MinimalBackoff   time.Duration
+	MaximalBackoff   time.Duration
+	JitterPercent    int
+	MaximalLifetime  time.Duration // 0: a single attempt
+	BounceLifetime   time.Duration // 0: a single attempt
+	DelayWarningTime time.Duration // 0: never
+}
+
+// A Route is a line of [routes]: mail for recipients that match the pattern
+// goes to the target, a transport and a nexthop with a colon between them.
+type Route struct{ Pattern, Target string }
+
+// A TransportType says what delivers the mail of a transport.
+type TransportType uint8
+
+const (
+	TypeSMTP    TransportType = iota // sent to another server
+	TypeDiscard                      // thrown away, and called delivered
+	TypeError                        // refused; the built-in transport error
+	TypeRetry                        // deferred; the built-in transport retry
+)
+
+// String returns the word of the file.
+func (t TransportType) String() string {
+	return [...]string{"smtp", "discard", "error", "retry"}[t]
+}
+
+// A Transport is a named way to deliver, with limits of its own.
+type Transport struct {
+	Type    TransportType
+	Nexthop string
+
+	ProcessLimit       int
+	RecipientLimit     int // of one entry; 0: none
+	SlotCost           int // 0: no preemption
+	SlotLoan           int
+	SlotDiscount       int // percent
+	MinimumSlots       int
+	RecipientPool      int
+	ExtraRecipients    int
+	RefillLimit        int
+	RefillDelay        time.Duration
+	InitialConcurrency int
+	ConcurrencyLimit   int // 0: none
+	Positive, Negative window.Feedback
+	FailedCohortLimit  int // 0: never
+	FeedbackRule       window.Rule
+	RateDelay          time.Duration
+
+	SMTP SMTP
+}
+
+// SMTP is how a transport of type smtp talks to servers.
+type SMTP struct {
+	ConnectTimeout  time.Duration
+	HeloTimeout     time.Duration
+	MailTimeout     time.Duration
+	RcptTimeout     time.Duration
+	DataInitTimeout time.Duration
+	DataXferTimeout time.Duration
+	DataDoneTimeout time.Duration
+	RsetTimeout     time.Duration
+
+	MXAddressLimit     int
+	MXSessionLimit     int
+	FallbackRelay      string
+	RandomizeAddresses bool
+	PermitPrivateHosts bool
+	BindAddress        netip.Addr
+	Pipelining         bool
+
+	CacheTimeLimit  time.Duration // 0: connections are not kept
+	ReuseTimeLimit  time.Duration // 0: none
+	ReuseCountLimit int           // 0: none
+}
+
+// DNS is the table [dns].
+type DNS struct {
+	Servers      []string
+	ResolvConf   string
+	HostsFile    string
+	Timeout      time.Duration // 0: as ResolvConf says
+	Attempts     int           // 0: as ResolvConf says
+	Deadline     time.Duration
+	Concurrency  int
+	CacheEntries int
+	HostLimit    int
+	PositiveMin  time.Duration
+	PositiveMax  time.Duration
+	NegativeMin  time.Duration
+	NegativeMax  time.Duration
+	FailureMin   time.Duration
+	FailureMax   time.Duration
+	StaleMax     time.Duration // 0: not used
+}
+
+// Spooling is the table [spool].
+type Spooling struct {
+	InlineLimit  int64
+	Ballast      int64
+	MemTable     int64
+	MemTables    int
+	Cache        int64
+	SyncInterval time.Duration
+	SlowDisk     time.Duration
+	Maintenance  time.Duration
+	Readers      int
+}
+
+// Log is the table [log].
+type Log struct {
+	Level  slog.Level
+	Format LogFormat
+}
+
+// A LogFormat says how log records are written.
+type LogFormat uint8
+
+const (
+	LogAuto    LogFormat = iota // to the journal if that is where standard error goes, else as text
+	LogText                     // key=value
+	LogJSON                     // one object per line
+	LogJournal                  // structured, to the system's journal
+)
+
+// builtin are the transports that exist without being written down.
+func builtin() map[string]TransportType {
+	return map[string]TransportType{
+		"smtp": TypeSMTP, "relay": TypeSMTP,
+		route.TransportDiscard: TypeDiscard, route.TransportError: TypeError, route.TransportRetry: TypeRetry,
+	}
+}
+
+// Default returns the configuration that an empty file gives.
+func Default(env Environment) *Config {
+	c := &Config{env: env, explicit: make(map[string]bool), Transports: make(map[string]Transport)}
+	for _, s := range sections {
+		for _, p := range s.parameters {
+			p.reset(c)
+		}
+	}
+	for _, p := range transportParameters {
+		p.reset(&c.Defaults)
+	}
+	c.Hostname = env.Hostname
+	if c.Hostname == "" {
+		c.Hostname = "localhost"
+	}
+	c.addTransports(nil)
+	return c
+}
+
+// addTransports makes the transports that always exist, and those named.
+func (c *Config) addTransports(names []string) {
+	types := builtin()
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(types)), names) {
+		t := c.Defaults
+		t.Type = types[name] // the zero type is smtp
+		c.Transports[name] = t
+	}
+}
+
+// fileMax is the largest file that is read. Ten thousand routes fit.
+const fileMax = 1 << 20
+
+// Load reads a configuration file. If the file can be read and is wrong, the
+// error is a *Problems.
+func Load(path string, env Environment) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, fileMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(path, text, env)
+}
+
+// Parse reads the text of a configuration file; name is what it is called in
+// complaints. An error is a *Problems.
+func Parse(name string, text []byte, env Environment) (*Config, error) {
+	if len(text) > fileMax {
+		src := newSource(name, nil)
+		src.complain(span{}, Problem{Message: fmt.Sprintf("the file is larger than %s", FormatSize(fileMax))})
+		return nil, src.problems()
+	}
+	src := newSource(name, text)
+	l := &loader{src: src, c: Default(env), places: make(map[string]span)}
+	l.load(read(src))
+	l.check()
+	if len(src.found) == 0 {
+		checkWhole(src)
+	}
+	if err := src.problems(); err != nil {
+		return nil, err
+	}
+	return l.c, nil
+}
+
+// AdminSocketPath returns where the administration API listens.
+func (c *Config) AdminSocketPath() string { return c.inQueueDirectory(c.AdminSocket) }
+
+// SubmissionSocketPath returns where local programs hand in mail.
+func (c *Config) SubmissionSocketPath() string { return c.inQueueDirectory(c.SubmissionSocket) }
+
+func (c *Config) inQueueDirectory(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(c.QueueDirectory, path)
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// A Change is one difference between two configurations.
+type Change struct {
+	Key     string // the parameter's full name, or that of a transport's table
+	Old     string // in TOML; "" if it was not there
+	New     string // in TOML; "" if it is not there any more
+	Restart bool   // whether it takes effect only when the program starts again
+}
+
+// Diff returns what a reload from one configuration to another changes, in the
+// order of the reference. Values count, not how they came about: a parameter
+// that is now set to its default has not changed.
+func Diff(before, after *Config) []Change {
+	var all []Change
+	for _, s := range sections {
+		for _, p := range s.parameters {
+			if !p.equal(before, after) {
+				all = append(all, Change{fullName(s.table, p.name), literal(p.plain(before)), literal(p.plain(after)), p.restart})
+			}
+		}
+	}
+	all = append(all, diffTransports(before.Transports, after.Transports)...)
+	return append(all, diffRoutes(before.Routes, after.Routes)...)
+}
+
+// present stands for the existence of a table that has no value of its own.
+const present = "{}"
+
+func diffTransports(before, after map[string]Transport) []Change {
+	var all []Change
+	for _, name := range bothKeys(before, after) {
+		old, had := before[name]
+		now, has := after[name]
+		table := transportTable(name)
+		switch {
+		case !had:
+			all = append(all, Change{Key: table, New: present})
+		case !has:
+			all = append(all, Change{Key: table, Old: present})
+		default:
+			for _, p := range transportParameters {
+				if !p.equal(&old, &now) {
+					all = append(all, Change{fullName(table, p.name), literal(p.plain(&old)), literal(p.plain(&now)), p.restart})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func diffRoutes(before, after []Route) []Change {
+	old, now := targets(before), targets(after)
+	var all []Change
+	for _, pattern := range bothKeys(old, now) {
+		if old[pattern] != now[pattern] {
+			all = append(all, Change{Key: fullName(tableRoutes, pattern), Old: old[pattern], New: now[pattern]})
+		}
+	}
+	return all
+}
+
+func targets(routes []Route) map[string]string {
+	all := make(map[string]string, len(routes))
+	for _, r := range routes {
+		all[r.Pattern] = quoteText(r.Target)
+	}
+	return all
+}
+
+func bothKeys[V any](a, b map[string]V) []string {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

@@ -1,0 +1,301 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A kind is a type of parameters together with the range of its values: how a
+// value is read, how it is written, and what people are told about both.
+type kind[T any] struct {
+	name   string // as in the reference: "time", "whole number"
+	unit   string // of a number without one; "" if there is none
+	limits string // "at least 1s", "from 0 to 100"; "" if every value will do
+	form   string // how it is written, where that is not plain
+	closed bool   // form tells all values there are
+	read   func(*node) (T, *flaw)
+	// plain returns what is written: a string, bool, int64 or []string.
+	plain func(T) any
+}
+
+// A flaw is why a value cannot be used.
+type flaw struct {
+	at            span // the zero span means all of the value
+	message, hint string
+	next          *flaw // a further one, in a list
+}
+
+// allowed tells what values there are, for somebody who gave another.
+func (k kind[T]) allowed() string {
+	if k.closed {
+		return k.form
+	}
+	text := "a " + k.name
+	if strings.IndexByte("aeiou", k.name[0]) >= 0 {
+		text = "an " + k.name
+	}
+	switch {
+	case strings.HasPrefix(k.limits, "at "), strings.HasPrefix(k.limits, "or "):
+		text += ", " + k.limits
+	case k.limits != "":
+		text += " " + k.limits
+	}
+	switch {
+	case strings.HasPrefix(k.form, "such as"):
+		text += ", " + k.form
+	case k.form != "":
+		text += "; " + k.form
+	}
+	return text
+}
+
+// mismatch is the flaw of a value of the wrong type.
+func mismatch(n *node, want string) *flaw {
+	f := &flaw{message: fmt.Sprintf("this is %s, not %s", n.kind, want)}
+	if n.kind == nodeTable {
+		f.hint = "a [table] or a dotted key has this name, which is that of a parameter"
+	}
+	return f
+}
+
+// A limit is the range of a number. Zero may have a meaning of its own.
+type limit[N int | int64 | time.Duration] struct {
+	min, max N
+	zero     string // what 0 means, if it is allowed beside the range; "" if it is not
+}
+
+func (l limit[N]) permits(v N) bool {
+	return l.min <= v && v <= l.max || v == 0 && l.zero != ""
+}
+
+// outside says how a number misses the range.
+func (l limit[N]) outside(v N, text string, format func(N) string) *flaw {
+	if v < l.min {
+		return &flaw{message: text + " is less than " + format(l.min)}
+	}
+	return &flaw{message: text + " is more than " + format(l.max)}
+}
+
+func (l limit[N]) text(format func(N) string, largest N) string {
+	text := "at least " + format(l.min)
+	switch {
+	case l.max < largest && l.min == 0:
+		text = "at most " + format(l.max)
+	case l.max < largest:
+		text = "from " + format(l.min) + " to " + format(l.max)
+	}
+	switch {
+	case l.zero != "" && l.min > 0:
+		text += ", or 0 for " + l.zero
+	case l.zero != "":
+		text += ", where 0 means " + l.zero
+	}
+	return text
+}
+
+// integer is a whole number.
+func integer(l limit[int]) kind[int] {
+	format := func(n int) string { return strconv.Itoa(n) }
+	return kind[int]{
+		name:   "whole number",
+		limits: l.text(format, math.MaxInt32),
+		plain:  func(n int) any { return int64(n) },
+		read: func(n *node) (int, *flaw) {
+			v, f := readInteger(n, "a whole number")
+			if f != nil {
+				return 0, f
+			}
+			number := int(max(math.MinInt32, min(v, math.MaxInt32)))
+			if int64(number) != v || !l.permits(number) {
+				return 0, l.outside(number, n.text, format)
+			}
+			return number, nil
+		},
+	}
+}
+
+func readInteger(n *node, want string) (int64, *flaw) {
+	if n.kind != nodeInteger {
+		f := mismatch(n, want)
+		if _, err := strconv.ParseInt(n.text, 10, 64); err == nil {
+			f.hint = "write it without quotes: " + n.text
+		}
+		return 0, f
+	}
+	v, err := strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 0, 64)
+	if err != nil {
+		return 0, &flaw{message: n.text + " is too large"}
+	}
+	return v, nil
+}
+
+// percent is a whole number of percent, with or without the sign.
+func percent() kind[int] {
+	k := integer(limit[int]{min: 0, max: 100})
+	k.name, k.unit, k.form = "percentage", "%", `such as 10 or "10%"`
+	inner := k.read
+	k.read = func(n *node) (int, *flaw) {
+		if number, found := strings.CutSuffix(n.text, "%"); found && n.kind == nodeText {
+			n = &node{kind: nodeInteger, at: n.at, text: number}
+			if number == "" || countDigits(number) != len(number) {
+				return 0, &flaw{message: fmt.Sprintf("%q is not a percentage", number+"%")}
+			}
+		}
+		return inner(n)
+	}
+	return k
+}
+
+// longest is the upper end of times that have none of their own: far beyond
+// any use, and still no sum of two overflows.
+const longest = 100 * 365 * 24 * time.Hour
+
+// period is a time whose numbers count in the given unit if they have none.
+func period(unit time.Duration, l limit[time.Duration]) kind[time.Duration] {
+	if l.max == 0 {
+		l.max = longest
+	}
+	return kind[time.Duration]{
+		name:   "time",
+		unit:   unitName(unit),
+		limits: l.text(FormatDuration, longest),
+		form:   fmt.Sprintf(`such as "30s", "5m", "2h30m" or "5d", or a number of %s`, plural(unit)),
+		plain:  func(d time.Duration) any { return FormatDuration(d) },
+		read: func(n *node) (time.Duration, *flaw) {
+			if n.kind != nodeText && n.kind != nodeInteger && n.kind != nodeFloat {
+				return 0, mismatch(n, "a time")
+			}
+			text := n.text
+			if n.kind == nodeInteger {
+				text = strings.TrimPrefix(strings.ReplaceAll(text, "_", ""), "+")
+			}
+			d, err := ParseDuration(text, unit)
+			switch {
+			case err != nil:
+				return 0, &flaw{message: err.Error(), hint: guessTime(text, unit)}
+			case !l.permits(d):
+				return 0, l.outside(d, n.text, FormatDuration)
+			}
+			return d, nil
+		},
+	}
+}
+
+func plural(unit time.Duration) string {
+	switch unit {
+	case 24 * time.Hour:
+		return "days"
+	case time.Hour:
+		return "hours"
+	}
+	return "seconds"
+}
+
+// loose is a time as people write it who were told of no rules.
+var loose = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)$`)
+
+// looseUnits are the names that people have for units.
+var looseUnits = map[string]string{
+	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
+	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "week": "w", "weeks": "w",
+	"msec": "ms", "millis": "ms", "milliseconds": "ms", "usec": "us", "µs": "us", "microseconds": "us",
+}
+
+// guessTime returns what somebody who wrote 5 minutes, 5D, 300 s or 1.5h may
+// have meant.
+func guessTime(text string, unit time.Duration) string {
+	m := loose.FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
+	if m == nil {
+		return ""
+	}
+	if known, ok := looseUnits[m[2]]; ok {
+		m[2] = known
+	}
+	if m[2] != "" {
+		var ok bool
+		if unit, ok = timeUnit(m[2]); !ok {
+			return ""
+		}
+	}
+	number, err := strconv.ParseFloat(m[1], 64)
+	if err != nil || number*float64(unit) > float64(longest) {
+		return ""
+	}
+	return "write " + quoteText(FormatDuration(time.Duration(number*float64(unit))))
+}
+
+// size is a number of octets.
+func size(l limit[int64]) kind[int64] {
+	if l.max == 0 {
+		l.max = math.MaxInt64
+	}
+	return kind[int64]{
+		name:   "size",
+		unit:   "octets",
+		limits: l.text(FormatSize, math.MaxInt64),
+		form:   `a number of octets, or such as "64K", "10M" or "2G"`,
+		plain: func(n int64) any {
+			if text := FormatSize(n); countDigits(text) < len(text) {
+				return text
+			}
+			return n
+		},
+		read: func(n *node) (int64, *flaw) {
+			if n.kind != nodeText && n.kind != nodeInteger {
+				return 0, mismatch(n, "a size")
+			}
+			text := n.text
+			if n.kind == nodeInteger {
+				text = strings.TrimPrefix(strings.ReplaceAll(text, "_", ""), "+")
+			}
+			v, err := ParseSize(text)
+			switch {
+			case err != nil:
+				return 0, &flaw{message: err.Error(), hint: guessSize(text)}
+			case !l.permits(v):
+				return 0, l.outside(v, n.text, FormatSize)
+			}
+			return v, nil
+		},
+	}
+}
+
+// guessSize returns what somebody who wrote 10MB, 10 MiB or 10m may have meant.
+func guessSize(text string) string {
+	short := strings.ToUpper(strings.ReplaceAll(text, " ", ""))
+	short = strings.TrimSuffix(strings.TrimSuffix(short, "B"), "I")
+	if short == text {
+		return ""
+	}
+	if _, err := ParseSize(short); err != nil {
+		return ""
+	}
+	return "write " + quoteText(short)
+}
+
+// flag is true or false.
+func flag() kind[bool] {
+	return kind[bool]{
+		name:   "switch",
+		form:   "true or false",
+		closed: true,
+		plain:  func(b bool) any { return b },
+		read: func(n *node) (bool, *flaw) {
+			if n.kind == nodeBool {
+				return n.text == "true", nil
+			}
+			f := mismatch(n, "true or false")
+			switch v := quoted(n.text); {
+			case v[0] != '"':
+				f.hint = "write " + v
+			case n.kind == nodeInteger:
+				f.hint = "write true or false"
+			}
+			return false, f
+		},
+	}
+}

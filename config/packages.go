@@ -1,0 +1,293 @@
+package config
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+	"github.com/posthaste-mta/posthaste/report"
+	"github.com/posthaste-mta/posthaste/resolve"
+	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/smtp/server"
+	"github.com/posthaste-mta/posthaste/spool"
+)
+
+// The methods of this file fill in each package's Config. Loggers, clocks,
+// seeds and callbacks are left to the caller, since no file can name them.
+//
+// Where 0 means "none" in the file, the packages have a negative value, because
+// their zero stands for the default.
+
+// orNone returns what packages have for a value of which 0 means none.
+func orNone[N int | int64 | time.Duration](v N) N {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
+// Spool returns the configuration of package spool.
+func (c *Config) Spool() spool.Config {
+	s := c.Spooling
+	return spool.Config{
+		Dir: c.QueueDirectory, InlineMax: int(s.InlineLimit), MinFree: c.Queue.MinFree, Ballast: s.Ballast,
+		MemTable: int(s.MemTable), MemTables: s.MemTables, Cache: s.Cache,
+		SyncInterval: s.SyncInterval, SlowDisk: s.SlowDisk, Maintain: s.Maintenance,
+	}
+}
+
+// Driver returns the configuration of package driver, that of the core included.
+func (c *Config) Driver() driver.Config {
+	q := qmgr.Config{
+		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
+		DoubleBounce: c.Reports.DoubleBounce,
+		Backoff: backoff.Config{
+			MinimalBackoffTime: c.Retry.MinimalBackoff, MaximalBackoffTime: c.Retry.MaximalBackoff,
+			JitterPercent:        orNone(c.Retry.JitterPercent),
+			MaximalQueueLifetime: orNone(c.Retry.MaximalLifetime), BounceQueueLifetime: orNone(c.Retry.BounceLifetime),
+			DelayWarningTime: c.Retry.DelayWarningTime,
+		},
+		DefaultTransport: c.Defaults.limits(),
+		Transports:       make(map[string]qmgr.TransportConfig, len(c.Transports)),
+	}
+	for name, t := range c.Transports {
+		q.Transports[name] = t.limits()
+	}
+	return driver.Config{Qmgr: q, Grace: orNone(c.ShutdownTime), FlowDelay: orNone(c.Queue.InFlowDelay), Readers: c.Spooling.Readers}
+}
+
+func (t Transport) limits() qmgr.TransportConfig {
+	return qmgr.TransportConfig{
+		ProcessLimit: t.ProcessLimit, RecipientLimit: orNone(t.RecipientLimit),
+		SlotCost: orNone(t.SlotCost), SlotLoan: orNone(t.SlotLoan), SlotDiscount: orNone(t.SlotDiscount), MinimumSlots: orNone(t.MinimumSlots),
+		RecipientPool: t.RecipientPool, ExtraRecipients: orNone(t.ExtraRecipients),
+		RefillLimit: t.RefillLimit, RefillDelay: t.RefillDelay,
+		Window: window.Config{
+			Initial: t.InitialConcurrency, Limit: orNone(t.ConcurrencyLimit), Positive: t.Positive, Negative: t.Negative,
+			FailedCohortLimit: orNone(t.FailedCohortLimit), Rule: t.FeedbackRule,
+		},
+		RateDelay: t.RateDelay,
+	}
+}
+
+// Inbound returns the configuration of package inbound.
+func (c *Config) Inbound() inbound.Config {
+	s := c.SMTPD
+	return inbound.Config{
+		Session: server.Config{
+			Hostname: c.Hostname, Banner: s.Banner,
+			SizeLimit: orNone(s.MessageSizeLimit), RecipientLimit: orNone(s.RecipientLimit), RecipientOvershoot: s.RecipientOvershoot,
+			TextLineLimit: int(s.LineLengthLimit), HeaderLimit: int(s.HeaderSizeLimit), HopLimit: s.HopcountLimit, OwnHopLimit: s.OwnHopcountLimit,
+			SoftErrorLimit: s.SoftErrorLimit, ErrorDelay: s.ErrorSleepTime, HardErrorLimit: s.HardErrorLimit, JunkLimit: s.JunkCommandLimit,
+			LenientPaths: !s.StrictEnvelopes, Underscores: s.PermitUnderscores, LocalPartLimit: s.LocalPartLimit,
+		},
+		NormalizeNetworks: s.NormalizeNetworks, RefuseNetworks: s.RefuseNetworks,
+		ConnectionLimit: s.ConnectionLimit, ClientConnectionLimit: orNone(s.ClientConnectionLimit),
+		PrefixConnectionLimit: orNone(s.PrefixConnectionLimit), LimitExceptions: s.LimitExceptions,
+		CommandTimeout: s.Timeout, StressTimeout: s.StressTimeout, DataRate: s.MinDataRate, TransactionTimeout: s.TransactionTime,
+		GreetPause: s.GreetPause,
+	}
+}
+
+// EarlyTalkers returns what TCP listeners do about clients that do not wait.
+func (c *Config) EarlyTalkers() inbound.EarlyTalkers {
+	if c.SMTPD.ForbidEarly {
+		return inbound.EarlyReject
+	}
+	return inbound.EarlyLog
+}
+
+// RelayPolicy returns the configuration of inbound's relay policy.
+func (c *Config) RelayPolicy() inbound.RelayConfig {
+	return inbound.RelayConfig{
+		Networks: c.MyNetworks, RelayDomains: c.RelayDomains, AllowLiterals: c.Relay.AddressLiterals,
+		AllowUnqualified: c.Relay.UnqualifiedDomains, AllowRouting: c.Relay.RoutedAddresses,
+	}
+}
+
+// Outbound returns the configuration of package outbound: all transports of
+// type smtp.
+func (c *Config) Outbound() outbound.Config {
+	all := make(map[string]outbound.TransportConfig)
+	for name, t := range c.Transports {
+		if t.Type == TypeSMTP {
+			all[name] = t.SMTP.settings()
+		}
+	}
+	return outbound.Config{
+		Hello: c.helo(), Self: c.Hostname, AllowSelf: !c.LoopCheck, Own: c.own(),
+		Transports: all, IdleLimit: c.CacheLimit,
+	}
+}
+
+func (c *Config) helo() string {
+	if c.HeloName != "" {
+		return c.HeloName
+	}
+	return c.Hostname
+}
+
+func (s SMTP) settings() outbound.TransportConfig {
+	return outbound.TransportConfig{
+		ConnectTimeout: s.ConnectTimeout, HeloTimeout: s.HeloTimeout, MailTimeout: s.MailTimeout, RcptTimeout: s.RcptTimeout,
+		DataInitTimeout: s.DataInitTimeout, DataXferTimeout: s.DataXferTimeout, DataDoneTimeout: s.DataDoneTimeout, RsetTimeout: s.RsetTimeout,
+		MXAddressLimit: orNone(s.MXAddressLimit), MXSessionLimit: orNone(s.MXSessionLimit), FallbackRelays: canonicalNexthops(s.FallbackRelay),
+		KeepOrder: !s.RandomizeAddresses, PermitPrivateHosts: s.PermitPrivateHosts, BindAddress: s.BindAddress, LockStep: !s.Pipelining,
+		CacheTimeLimit: orNone(s.CacheTimeLimit), ReuseTimeLimit: orNone(s.ReuseTimeLimit), ReuseCountLimit: orNone(s.ReuseCountLimit),
+	}
+}
+
+// canonicalNexthops takes a list of nexthops apart. It has been read before,
+// so there is nothing wrong with it.
+func canonicalNexthops(list string) []string {
+	parsed, err := route.ParseNexthops(list)
+	if err != nil {
+		return nil // empty
+	}
+	all := make([]string, len(parsed))
+	for i, n := range parsed {
+		all[i] = n.String()
+	}
+	return all
+}
+
+// own returns the addresses at which mail for this program arrives.
+func (c *Config) own() []netip.AddrPort {
+	var all []netip.AddrPort
+	for _, l := range c.Listen {
+		if l.Port() == 0 {
+			continue // nobody knows it yet
+		}
+		addresses := []netip.Addr{l.Addr()}
+		if l.Addr().IsUnspecified() {
+			addresses = c.env.Addresses
+		}
+		for _, a := range slices.Concat(addresses, c.ProxyInterfaces) {
+			if one := netip.AddrPortFrom(a, l.Port()); !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// Route returns the configuration of package route's table.
+func (c *Config) Route() route.Config {
+	r := route.Config{
+		Hostname: c.Hostname, Postmaster: mail.Address(c.Postmaster), DefaultTransport: c.DefaultTransport, Relayhost: c.RelayHost,
+	}
+	if c.RelayHost == "" {
+		r.DefaultTransport = c.withNexthop(c.DefaultTransport)
+	}
+	for _, one := range c.Routes {
+		r.Rules = append(r.Rules, one.Pattern+" "+c.withNexthop(one.Target))
+	}
+	return r
+}
+
+// withNexthop completes a target that names a transport and no nexthop with
+// the transport's own.
+func (c *Config) withNexthop(target string) string {
+	name, nexthop, _ := strings.Cut(target, ":")
+	if t := c.Transports[name]; t.Nexthop != "" && strings.TrimSpace(nexthop) == "" {
+		return name + ":" + t.Nexthop
+	}
+	return target
+}
+
+// Resolve returns the configuration of package resolve.
+func (c *Config) Resolve() resolve.Config {
+	d := c.DNS
+	return resolve.Config{
+		Servers: d.Servers, ResolvConf: d.ResolvConf, HostsFile: d.HostsFile, Timeout: d.Timeout, Attempts: d.Attempts, Deadline: d.Deadline,
+		Concurrency: d.Concurrency, CacheEntries: d.CacheEntries,
+		PositiveMin: d.PositiveMin, PositiveMax: d.PositiveMax, NegativeMin: d.NegativeMin, NegativeMax: d.NegativeMax,
+		FailureMin: d.FailureMin, FailureMax: d.FailureMax, StaleMax: d.StaleMax, NoStale: d.StaleMax == 0,
+		Policy: c.policy(), Trusted: c.trusted(),
+	}
+}
+
+// policy returns what holds for all transports; package outbound holds each to
+// its own limits afterwards.
+func (c *Config) policy() route.Policy {
+	p := route.Policy{
+		Self:     route.Self{Names: c.names(), Listeners: c.own()},
+		Families: c.InetProtocols, HostsMax: c.DNS.HostLimit,
+	}
+	for _, t := range c.Transports {
+		if t.Type != TypeSMTP {
+			continue
+		}
+		if t.SMTP.PermitPrivateHosts {
+			p.Reach = route.ReachPrivate
+		}
+		most := t.SMTP.MXAddressLimit
+		if most == 0 {
+			most = math.MaxInt16 // more than any answer of the DNS can hold
+		}
+		p.AddressesMax = max(p.AddressesMax, most)
+	}
+	return p
+}
+
+func (c *Config) names() []string {
+	names := []string{strings.ToLower(c.Hostname)}
+	if helo := strings.ToLower(c.helo()); helo != names[0] {
+		names = append(names, helo)
+	}
+	return names
+}
+
+// trusted returns the nexthops that the operator wrote down.
+func (c *Config) trusted() []string {
+	var all []string
+	if table, err := route.NewTable(c.Route()); err == nil { // checkPackages has seen to it
+		all = table.Nexthops()
+	}
+	for _, t := range c.Transports {
+		if t.Type == TypeSMTP {
+			all = append(all, canonicalNexthops(t.SMTP.FallbackRelay)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Report returns the configuration of package report.
+func (c *Config) Report() report.Config {
+	r := report.Config{
+		Hostname: c.Hostname, Postmaster: mail.Address(c.Postmaster), Footer: c.Reports.Footer,
+		ReturnMax: int(c.Reports.SizeLimit), RecipientsMax: c.Reports.RecipientLimit, Lifetime: c.Retry.MaximalLifetime,
+	}
+	if c.Reports.DoubleBounce == qmgr.DoubleBounceReport {
+		r.DoubleBounceTo = mail.Address(c.Reports.DoubleBounceTo)
+		if r.DoubleBounceTo == "" {
+			r.DoubleBounceTo = r.WithDefaults().Postmaster
+		}
+	}
+	return r
+}
+
+// validateAll has every package judge its configuration.
+func (c *Config) validateAll() []error {
+	_, relay := inbound.NewRelayPolicy(c.RelayPolicy())
+	var all []error
+	for _, err := range []error{
+		c.Spool().Validate(), c.Driver().WithDefaults().Validate(), c.Inbound().WithDefaults().Validate(), relay,
+		c.Outbound().WithDefaults().Validate(), c.Route().Validate(), c.Resolve().Validate(), c.Report().WithDefaults().Validate(),
+	} {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}

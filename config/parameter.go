@@ -1,0 +1,136 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// A parameter is one key of a table whose values are kept in an O: a Config,
+// or a Transport. All that is said or done about a key comes from here.
+type parameter[O any] struct {
+	name    string
+	meaning string // one sentence: what it is
+	change  string // one sentence: when to change it
+	restart bool   // a change needs a restart
+	global  string // of a Transport's parameter: the top-level parameter that gives the default
+	smtp    bool   // of a Transport's parameter: only for type smtp
+
+	kind, unit, limits, form, allowed string
+
+	reset func(*O) // sets the default
+	set   func(*O, *node) *flaw
+	plain func(*O) any // what would be written: string, bool, int64 or []string
+}
+
+// define describes a parameter that is kept in a field of O.
+func define[O, T any](name string, k kind[T], field func(*O) *T, standard T, meaning, change string) parameter[O] {
+	return parameter[O]{
+		name: name, meaning: meaning, change: change,
+		kind: k.name, unit: k.unit, limits: k.limits, form: k.form, allowed: k.allowed(),
+		reset: func(o *O) { *field(o) = standard },
+		plain: func(o *O) any { return k.plain(*field(o)) },
+		set: func(o *O, n *node) *flaw {
+			v, f := k.read(n)
+			if f == nil {
+				*field(o) = v
+			}
+			return f
+		},
+	}
+}
+
+// onRestart marks a parameter that a running program cannot change.
+func (p parameter[O]) onRestart() parameter[O] {
+	p.restart = true
+	return p
+}
+
+// from names the top-level parameter that gives a transport's default.
+func (p parameter[O]) from(global string) parameter[O] {
+	p.global = global
+	return p
+}
+
+// forSMTP marks a parameter that means something to type smtp alone.
+func (p parameter[O]) forSMTP() parameter[O] {
+	p.smtp = true
+	return p
+}
+
+// asGlobal returns the top-level parameter that sets a default of transports.
+func asGlobal(p parameter[Transport]) parameter[Config] {
+	g := parameter[Config]{
+		name: p.global, meaning: p.meaning, change: p.change, restart: p.restart,
+		kind: p.kind, unit: p.unit, limits: p.limits, form: p.form, allowed: p.allowed,
+	}
+	g.reset = func(c *Config) { p.reset(&c.Defaults) }
+	g.set = func(c *Config, n *node) *flaw { return p.set(&c.Defaults, n) }
+	g.plain = func(c *Config) any { return p.plain(&c.Defaults) }
+	return g
+}
+
+// equal tells whether a parameter has the same value in both.
+func (p parameter[O]) equal(a, b *O) bool {
+	return reflect.DeepEqual(p.plain(a), p.plain(b))
+}
+
+// literal writes a plain value in TOML.
+func literal(plain any) string {
+	switch v := plain.(type) {
+	case string:
+		return quoteText(v)
+	case []string:
+		text := "["
+		for i, s := range v {
+			if i > 0 {
+				text += ", "
+			}
+			text += quoteText(s)
+		}
+		return text + "]"
+	}
+	return fmt.Sprint(plain)
+}
+
+// A Parameter describes a key of the file.
+type Parameter struct {
+	Table   string // "", "spool", "dns", "log", or "transport" for those of [transport.NAME]
+	Name    string
+	Type    string
+	Unit    string // of a number without a unit; "" if it has none
+	Range   string // "" if every value of the type will do
+	Form    string // how a value is written, where that is not plain
+	Default string // in TOML; of a transport's parameter, the top-level one that gives it
+	Meaning string // what it is
+	Change  string // when to change it
+	Restart bool   // whether a change needs a restart
+}
+
+// Parameters returns all parameters in the order of the reference.
+func Parameters() []Parameter {
+	var all []Parameter
+	standard := Default(Environment{})
+	for _, s := range sections {
+		for _, p := range s.parameters {
+			all = append(all, describe(p, s.table, literal(p.plain(standard))))
+		}
+	}
+	for _, p := range transportParameters {
+		from := p.global
+		if from == "" {
+			from = literal(p.plain(&standard.Defaults))
+		}
+		all = append(all, describe(p, tableTransport, from))
+	}
+	return all
+}
+
+func describe[O any](p parameter[O], table, standard string) Parameter {
+	if p.name == nameHostname {
+		standard = "this machine's name"
+	}
+	return Parameter{
+		Table: table, Name: p.name, Type: p.kind, Unit: p.unit, Range: p.limits, Form: p.form,
+		Default: standard, Meaning: p.meaning, Change: p.change, Restart: p.restart,
+	}
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+)
+
+// The reference and the example are what administrators read, and the table of
+// parameters is what the program obeys: they must not come apart. UPDATE=1
+// writes both files.
+func TestGeneratedFiles(t *testing.T) {
+	golden.File(t, "../docs/config.md", Reference())
+	golden.File(t, "posthaste.toml", example())
+}
+
+// An administrator takes away "#" characters one by one, so the example must
+// be valid with none and with all of them removed, and say the defaults.
+func TestExample(t *testing.T) {
+	env := Environment{Hostname: "mail.example.com"}
+	if _, err := Parse("example", []byte(example()), env); err != nil {
+		t.Fatalf("as it is: %v", err)
+	}
+	var all strings.Builder
+	for line := range strings.Lines(example()) {
+		if strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "# ") && strings.TrimSpace(line) != "#" {
+			line = line[1:]
+		}
+		all.WriteString(line)
+	}
+	c, err := Parse("example", []byte(all.String()), env)
+	if err != nil {
+		t.Fatalf("without #:\n%v", err)
+	}
+	for _, change := range Diff(Default(env), c) {
+		switch change.Key {
+		case "transport.bulk", `routes."example.com"`, `routes.".example.com"`, `routes."user@example.org"`:
+		default:
+			t.Errorf("%s is %s in the example, and its default is %s", change.Key, change.New, change.Old)
+		}
+	}
+	if got := len(Diff(Default(env), c)); got != 4 {
+		t.Errorf("%d differences from the defaults, want the transport and three routes", got)
+	}
+}
+
+// Every parameter must explain itself: a knob that nobody can explain is one
+// that nobody can set.
+func TestEveryParameterIsExplained(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, p := range Parameters() {
+		key := p.Table + "." + p.Name
+		if seen[key] {
+			t.Errorf("%s: there are two of them", key)
+		}
+		seen[key] = true
+		if p.Type == "" || p.Default == "" {
+			t.Errorf("%s: no type or default", key)
+		}
+		for _, sentence := range []string{p.Meaning, p.Change} {
+			if !strings.HasSuffix(sentence, ".") || strings.Count(sentence, ". ") > 0 {
+				t.Errorf("%s: %q is not one sentence", key, sentence)
+			}
+		}
+		if !strings.Contains(p.Change, " ") || len(p.Change) < 20 {
+			t.Errorf("%s: %q does not say when to change it", key, p.Change)
+		}
+	}
+	if len(seen) < 100 {
+		t.Errorf("%d parameters: the table has lost some", len(seen))
+	}
+}
+
+// A name that Postfix's users are told is not here must not be here.
+func TestForeignNames(t *testing.T) {
+	for _, p := range Parameters() {
+		if note, ok := Foreign(p.Name); ok {
+			t.Errorf("%s exists, and is said not to: %s", p.Name, note)
+		}
+	}
+}

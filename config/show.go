@@ -1,0 +1,182 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Show writes the configuration in force as TOML that Parse reads back to the
+// same configuration. What is not set by the file is marked as a default.
+// OnlyChanged leaves out what has its default, as postconf -n does. AsJSON
+// writes the same keys and values as one JSON object.
+func (c *Config) Show(w io.Writer, onlyChanged, asJSON bool) error {
+	s := &shower{c: c, onlyChanged: onlyChanged}
+	tables := s.tables()
+	var err error
+	if asJSON {
+		err = writeJSON(w, tables)
+	} else {
+		_, err = w.Write(formatTables(tables))
+	}
+	if err != nil {
+		return fmt.Errorf("show the configuration: %w", err)
+	}
+	return nil
+}
+
+// A shownTable is a table as it is written.
+type shownTable struct {
+	path  []string // of its header; none for the top level
+	lines []shownLine
+}
+
+type shownLine struct {
+	title string // begins a group
+	name  string
+	value any
+	note  string // where the value comes from, unless the file sets it
+}
+
+// A shower selects what to show.
+type shower struct {
+	c           *Config
+	onlyChanged bool
+}
+
+func (s *shower) tables() []shownTable {
+	standard := Default(s.c.env)
+	top := shownTable{}
+	all := []shownTable{}
+	for _, section := range sections {
+		t := shownTable{}
+		for _, p := range section.parameters {
+			if line, ok := showLine(s, p, s.c, standard, fullName(section.table, p.name), "default"); ok {
+				t.lines = append(t.lines, line)
+			}
+		}
+		switch {
+		case len(t.lines) == 0:
+		case section.table == tableTop:
+			t.lines[0].title = section.title
+			top.lines = append(top.lines, t.lines...)
+		default:
+			t.path = []string{section.table}
+			all = append(all, t)
+		}
+	}
+	if len(top.lines) > 0 {
+		all = append([]shownTable{top}, all...)
+	}
+	all = append(all, s.transports()...)
+	if routes := s.routes(); len(routes.lines) > 0 {
+		all = append(all, routes)
+	}
+	return all
+}
+
+// showLine returns the line of a parameter; ok is false if it is left out.
+func showLine[O any](s *shower, p parameter[O], o, standard *O, key, note string) (line shownLine, ok bool) {
+	changed := s.c.explicit[key] || !p.equal(o, standard)
+	line = shownLine{name: p.name, value: p.plain(o)}
+	if !changed {
+		line.note = note
+	}
+	return line, changed || !s.onlyChanged
+}
+
+func (s *shower) transports() []shownTable {
+	var all []shownTable
+	types := builtin()
+	for _, name := range slices.Sorted(maps.Keys(s.c.Transports)) {
+		t := s.c.Transports[name]
+		kind, always := types[name]
+		standard := s.c.Defaults
+		standard.Type = kind
+		shown := shownTable{path: []string{tableTransport, name}}
+		for _, p := range transportParameters {
+			if p.smtp && t.Type != TypeSMTP || p.name == "type" && always && kind != TypeSMTP {
+				continue
+			}
+			note := "from " + p.global
+			if p.global == "" {
+				note = "default"
+			}
+			if line, ok := showLine(s, p, &t, &standard, fullName(transportTable(name), p.name), note); ok {
+				shown.lines = append(shown.lines, line)
+			}
+		}
+		if len(shown.lines) > 0 || !always {
+			all = append(all, shown)
+		}
+	}
+	return all
+}
+
+func (s *shower) routes() shownTable {
+	t := shownTable{path: []string{tableRoutes}}
+	for _, r := range s.c.Routes {
+		t.lines = append(t.lines, shownLine{name: r.Pattern, value: r.Target})
+	}
+	return t
+}
+
+func formatTables(tables []shownTable) []byte {
+	var b bytes.Buffer
+	for i, t := range tables {
+		if len(t.path) > 0 {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "[%s]\n", header(t.path))
+		}
+		for j, line := range t.lines {
+			if line.title != "" {
+				if j > 0 {
+					b.WriteByte('\n')
+				}
+				fmt.Fprintf(&b, "# %s\n", line.title)
+			}
+			text := quoteKey(line.name) + " = " + literal(line.value)
+			if line.note != "" {
+				text = fmt.Sprintf("%-50s # %s", text, line.note)
+			}
+			b.WriteString(text + "\n")
+		}
+	}
+	return b.Bytes()
+}
+
+func header(path []string) string {
+	quoted := make([]string, len(path))
+	for i, name := range path {
+		quoted[i] = quoteKey(name)
+	}
+	return strings.Join(quoted, ".")
+}
+
+func writeJSON(w io.Writer, tables []shownTable) error {
+	root := make(map[string]any)
+	for _, t := range tables {
+		inner := root
+		for _, name := range t.path {
+			next, ok := inner[name].(map[string]any)
+			if !ok {
+				next = make(map[string]any)
+				inner[name] = next
+			}
+			inner = next
+		}
+		for _, line := range t.lines {
+			inner[line.name] = line.value
+		}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(root)
+}

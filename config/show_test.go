@@ -1,0 +1,253 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+)
+
+var testEnvironment = Environment{Hostname: "host.example.com"}
+
+func mustParse(t testing.TB, text string) *Config {
+	t.Helper()
+	c, err := Parse("test.toml", []byte(text), testEnvironment)
+	if err != nil {
+		t.Fatalf("%v\nin\n%s", err, text)
+	}
+	return c
+}
+
+func shown(t testing.TB, c *Config, onlyChanged, asJSON bool) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Show(&b, onlyChanged, asJSON); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const sample = `
+myhostname = "mail.example.com"
+listen = [":25", "[::1]:587"]
+mynetworks = "127.0.0.0/8 [2001:db8::]/32, 192.0.2.7"
+message_size_limit = "20M"
+maximal_queue_lifetime = 3
+minimal_backoff_time = 300
+backoff_jitter = "25%"
+default_destination_concurrency_positive_feedback = 0.5
+default_process_limit = 100
+bounce_footer = "first line\nsecond \"line\""
+spool.sync_interval = "300us"
+
+[transport.bulk]
+process_limit = 200
+destination_concurrency_limit = 0
+destination_concurrency_negative_feedback = "1/concurrency"
+connect_timeout = "1m30s"
+nexthop = "[out.example.net]:587"
+
+[transport.sink]
+type = "discard"
+
+[transport.error]
+process_limit = 5
+
+[transport.plain]
+
+[routes]
+"example.com" = "bulk:"
+".example.com" = "smtp:[mail.example.net]:587"
+"*" = "sink:"
+
+[log]
+level = "debug"
+`
+
+// What is in force, and what the file changed, in both forms. An operator
+// compares the short form with the file.
+func TestShow(t *testing.T) {
+	c := mustParse(t, sample)
+	golden.File(t, "testdata/show-all.txt", shown(t, c, false, false))
+	golden.File(t, "testdata/show-changed.txt", shown(t, c, true, false))
+	golden.File(t, "testdata/show-changed.json", shown(t, c, true, true))
+	if got := shown(t, Default(testEnvironment), true, false); got != "" {
+		t.Errorf("the defaults differ from the defaults:\n%s", got)
+	}
+}
+
+// The JSON form holds what the TOML form holds, so that a program may read
+// either.
+func TestShowJSON(t *testing.T) {
+	for _, onlyChanged := range []bool{false, true} {
+		c := mustParse(t, sample)
+		var fromJSON, fromTOML map[string]any
+		if err := json.Unmarshal([]byte(shown(t, c, onlyChanged, true)), &fromJSON); err != nil {
+			t.Fatal(err)
+		}
+		if err := toml.Unmarshal([]byte(shown(t, c, onlyChanged, false)), &fromTOML); err != nil {
+			t.Fatal(err)
+		}
+		again, err := json.Marshal(fromTOML) // numbers become floats, as in the other
+		if err != nil {
+			t.Fatal(err)
+		}
+		fromTOML = nil
+		if err := json.Unmarshal(again, &fromTOML); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(fromJSON, fromTOML) {
+			t.Errorf("onlyChanged %v: JSON has\n%v\nTOML has\n%v", onlyChanged, fromJSON, fromTOML)
+		}
+	}
+}
+
+// Whatever is in force can be written down and read again: operators keep what
+// show prints.
+func TestRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		text := randomFile(rng)
+		c, err := Parse("random.toml", []byte(text), testEnvironment)
+		if err != nil {
+			t.Fatalf("file %d: %v\n%s", i, err, text)
+		}
+		for _, onlyChanged := range []bool{false, true} {
+			written := shown(t, c, onlyChanged, false)
+			again, err := Parse("again.toml", []byte(written), testEnvironment)
+			if err != nil {
+				t.Fatalf("file %d, onlyChanged %v: %v\n%s", i, onlyChanged, err, written)
+			}
+			if changes := Diff(c, again); len(changes) > 0 {
+				t.Fatalf("file %d, onlyChanged %v: changed on the way: %v\n%s", i, onlyChanged, changes, written)
+			}
+			if onlyChanged && shown(t, again, true, false) != written {
+				t.Fatalf("file %d: what was changed has changed:\n%s\nwas\n%s", i, shown(t, again, true, false), written)
+			}
+		}
+		checkMapped(t, c)
+	}
+}
+
+// samples are good values for every kind of parameter, by the kind's name.
+func samples(p Parameter) []string {
+	switch p.Name {
+	case "minimal_backoff_time":
+		return []string{"300", `"1m"`}
+	case "smtpd_soft_error_limit":
+		return []string{"5", "20"}
+	case "positive_ttl_min", "negative_ttl_min", "failure_time_min":
+		return []string{"10", `"20s"`}
+	case "positive_ttl_max", "negative_ttl_max", "failure_time_max":
+		return []string{`"1m"`, `"1m30s"`}
+	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient":
+		return nil // right only together with others
+	case "maximal_backoff_time":
+		return []string{`"2h"`, `"301s"`}
+	case "cache_size":
+		return []string{`"8M"`}
+	case "readers":
+		return []string{"8"}
+	case "attempts":
+		return []string{"0", "3"}
+	case "default_delivery_slot_cost", "delivery_slot_cost":
+		return []string{"0", "7"}
+	case "sync_interval":
+		return []string{`"250us"`, "0"}
+	case "inline_limit":
+		return []string{`"1K"`, "1048576"}
+	case "memtables", "memtable_size":
+		return []string{map[string]string{"memtables": "3", "memtable_size": `"64M"`}[p.Name]}
+	case "admin_socket", "submission_socket":
+		return []string{`"/run/` + p.Name + `"`, `""`}
+	case "type":
+		return []string{`"smtp"`}
+	case "default_transport":
+		return []string{`"relay"`, `"smtp:example.net"`}
+	}
+	switch p.Type {
+	case "path":
+		return []string{`"/tmp/x y"`, `'it is \'`}
+	case "domain name":
+		return []string{`"a.example"`}
+	case "time":
+		return []string{"7", `"8s"`}
+	case "size":
+		return []string{"65537", `"512K"`}
+	case "whole number":
+		return []string{"101", "1_000", "0x80"}
+	case "percentage":
+		return []string{"0", "100", `"33%"`}
+	case "switch":
+		return []string{"true", "false"}
+	case "feedback":
+		return []string{"0", "1", "0.25", `"1/8"`, `"1/concurrency"`, `"0.5/sqrt_concurrency"`}
+	case "text":
+		return []string{`"some text"`, `'\ " #'`}
+	case "nexthop":
+		return []string{`"[a.example]:26"`, `"a.example, [192.0.2.1]"`, `""`}
+	case "mail address":
+		return []string{`"root@a.example"`}
+	case "IP address":
+		return []string{`"192.0.2.9"`}
+	case "word":
+		return []string{`"` + strings.Fields(strings.NewReplacer(",", "", " or ", " ").Replace(p.Form))[1] + `"`}
+	case "list of networks":
+		return []string{`[]`, `["10.0.0.0/8"]`, `"[2001:db8::]/32 192.0.2.1"`}
+	case "list of domains":
+		return []string{`["a.example", ".b.example"]`}
+	case "list of addresses":
+		switch p.Name {
+		case "listen":
+			return []string{`[":25"]`, `"127.0.0.1:2525, [::1]:2525"`}
+		case "servers":
+			return []string{`["192.0.2.53"]`, `"[2001:db8::53]:5353"`}
+		}
+		return []string{`["192.0.2.4", "2001:db8::4"]`}
+	}
+	panic("no samples for type " + p.Type)
+}
+
+// randomFile writes a good file that sets about a third of all parameters.
+func randomFile(rng *rand.Rand) string {
+	tables := map[string]*strings.Builder{}
+	table := func(name string) *strings.Builder {
+		if tables[name] == nil {
+			tables[name] = &strings.Builder{}
+		}
+		return tables[name]
+	}
+	names := []string{"bulk", "smtp", "relay", "9"}
+	for _, p := range Parameters() {
+		values := samples(p)
+		if len(values) == 0 || rng.IntN(3) > 0 {
+			continue
+		}
+		to := p.Table
+		if to == tableTransport {
+			to = tableTransport + "." + names[rng.IntN(len(names))]
+		}
+		fmt.Fprintf(table(to), "%s = %s\n", p.Name, values[rng.IntN(len(values))])
+	}
+	if rng.IntN(2) == 0 {
+		fmt.Fprintf(table(tableTransport+".sink"), "type = \"discard\"\nprocess_limit = 3\n")
+		fmt.Fprintf(table("routes"), "\"a.example\" = \"sink:\"\n\"é@b.example\" = \"error:5.1.1 no \\\"one\\\"\"\n")
+	}
+	var file strings.Builder
+	if top := tables[tableTop]; top != nil {
+		file.WriteString(top.String())
+	}
+	for name, b := range tables {
+		if name != tableTop {
+			fmt.Fprintf(&file, "[%s]\n%s", name, b)
+		}
+	}
+	return file.String()
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// didYouMean returns a guess at what a misspelt name was meant to be, or "".
+func didYouMean(name string, names []string) string {
+	if guess := nearest(name, names); guess != "" {
+		return "did you mean " + quoteKey(guess) + "?"
+	}
+	return ""
+}
+
+// nearest returns the name that is most like the given one, if it is like it
+// at all: at most a third of the letters differ.
+func nearest(name string, names []string) string {
+	best, distance := "", max(1, len(name)/3)+1
+	for _, known := range names {
+		if d := editDistance(strings.ToLower(name), known, distance); d < distance {
+			best, distance = known, d
+		}
+	}
+	return best
+}
+
+// editDistance returns how many letters must be put in, left out, replaced or
+// swapped with their neighbour to make b of a; at most limit is told exactly.
+func editDistance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		now[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				now[j] = min(now[j], before[j-2]+1)
+			}
+		}
+		before, last, now = last, now, before
+	}
+	return min(last[len(b)], limit)
+}
+
+// suggest guesses what a key was meant to be that the table has no parameter
+// for: one of another table, one of Postfix's that is called otherwise here,
+// or a misspelt one.
+func suggest(name, table string) string {
+	if table == tableTransport {
+		for _, p := range transportParameters {
+			if p.global == name || "smtp_"+p.name == name {
+				return fmt.Sprintf("in a transport it is called %s", p.name)
+			}
+		}
+	}
+	if table != tableTop && topLevel(name) {
+		return fmt.Sprintf("%s is not part of a table: set it above the first [table] of the file", quoteKey(name))
+	}
+	if table != tableTransport {
+		if hint := suggestTransport(name); hint != "" {
+			return hint
+		}
+	}
+	for _, s := range sections {
+		for _, p := range s.parameters {
+			if s.table != table && s.table != tableTop && (p.name == name || s.table+"_"+p.name == name) {
+				return fmt.Sprintf("write %s under [%s]", p.name, s.table)
+			}
+		}
+	}
+	if note, ok := Foreign(name); ok {
+		return note
+	}
+	return didYouMean(name, namesOf(table))
+}
+
+func topLevel(name string) bool {
+	return slices.Contains(namesOf(tableTop), name) && !slices.Contains(tableNames(), name)
+}
+
+// suggestTransport is for parameters of transports that stand elsewhere: by
+// their own name, or by that which Postfix has for one transport's.
+func suggestTransport(name string) string {
+	for _, p := range transportParameters {
+		if p.name == name && p.global != "" {
+			return fmt.Sprintf("write %s here, or %s under [transport.NAME]", p.global, p.name)
+		}
+		if owner, found := strings.CutSuffix(name, "_"+p.name); found && owner != "default" && owner != "" {
+			return fmt.Sprintf("write %s under [transport.%s]", p.name, quoteKey(owner))
+		}
+	}
+	return ""
+}
+
+func tableNames() []string {
+	return []string{tableTransport, tableRoutes, tableDNS, tableSpool, tableLog}
+}
+
+// namesOf returns the names that a table may have.
+func namesOf(table string) []string {
+	var names []string
+	if table == tableTransport {
+		for _, p := range transportParameters {
+			names = append(names, p.name)
+		}
+		return names
+	}
+	for _, s := range sections {
+		if s.table != table {
+			continue
+		}
+		for _, p := range s.parameters {
+			names = append(names, p.name)
+		}
+	}
+	if table == tableTop {
+		names = append(names, tableNames()...)
+	}
+	return names
+}
