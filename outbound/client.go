@@ -106,6 +106,7 @@ func (c *Client) dial(ctx context.Context, hop hopKey, h mail.Host) (*conn, clie
 	cancel()
 	if err != nil {
 		c.count.connectFailures.Add(1)
+		c.cfg.Log.Debug("connection failed", "host", h.Addr, "error", err)
 		return nil, dialFailure(ctx, label, h.Addr.Port(), err)
 	}
 	c.count.connects.Add(1)

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,9 +269,10 @@ func randomRound(t *testing.T, rng *rand.Rand, results map[mail.Result]int) {
 	}
 	n.zone["example.net"] = set("1 2", "3")
 	bodies := store{}
+	var open atomic.Int64
 	c := newTestClient(t, n, bodies, TransportConfig{})
 	for id := range mail.QueueID(6) {
-		bodies[id] = fakeContent{data: fmt.Sprintf("message %d\r\n%s", id, strings.Repeat("x\r\n", rng.IntN(2)*30000)), inFile: rng.IntN(2) == 0}
+		bodies[id] = fakeContent{open: &open, data: fmt.Sprintf("message %d\r\n%s", id, strings.Repeat("x\r\n", rng.IntN(2)*30000)), inFile: rng.IntN(2) == 0}
 		d := message(id, []string{"b@example.net", "c@example.net", "d@example.net"}[:1+rng.IntN(3)]...)
 		r := c.Deliver(t.Context(), d)
 		if len(r.Outcomes) != len(d.Recipients) {
@@ -289,6 +291,9 @@ func randomRound(t *testing.T, rng *rand.Rand, results map[mail.Result]int) {
 	}
 	c.Close()
 	n.running.Wait()
+	if open.Load() != 0 {
+		t.Errorf("%d contents were not closed", open.Load())
+	}
 }
 
 // takenBy counts how often servers took a message for a recipient.
@@ -323,4 +328,38 @@ func TestNetDialer(t *testing.T) {
 	if from := c.LocalAddr().String(); !strings.HasPrefix(from, "127.0.0.2:") {
 		t.Errorf("from %s", from)
 	}
+}
+
+// The counts are what metrics are made of: each kind of trouble has its own.
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet()
+		for site, say := range map[string]map[string]string{
+			"1": {"final": "250 ok;close"},
+			"2": {"mail": "250 ok;close;250 ok"},
+			"3": {"mail": "nonsense"},
+			"4": {"greeting": "554 no"},
+			"5": {"rcpt": "550 no", "data": "354 go", "final": "250 taken"},
+		} {
+			n.add(site, say)
+			n.zone[site] = set(site)
+		}
+		n.zone["6"] = set("6 127.0.0.1")
+		bodies := store{}
+		c := newTestClient(t, n, bodies, TransportConfig{})
+		for id, site := range []string{"1", "1", "2", "2", "3", "4", "5", "6"} {
+			d := message(mail.QueueID(id), "b@example.net")
+			d.Nexthop = site
+			c.Deliver(t.Context(), d)
+		}
+		want := Stats{
+			Deliveries: 8, Transactions: 7, Connects: 6, ConnectFailures: 1, HandshakeFails: 1, Reused: 0,
+			Stale: 1, Lost: 1, Protocol: 1, Doubtful: 1, EmptyTaken: 1, Blocked: 1, Idle: 2,
+		}
+		if got := c.Stats(); got != want {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		c.Close()
+		n.running.Wait()
+	})
 }

@@ -38,8 +38,8 @@ type Config struct {
 }
 
 // TransportConfig is what differs between SMTP transports. The names are those
-// of Postfix's smtp_ parameters. For all limits and times 0 means the default,
-// and a negative value means none.
+// of Postfix's smtp_ parameters. 0 means the default. For limits a negative
+// value means that there is none; timeouts cannot be switched off.
 type TransportConfig struct {
 	ConnectTimeout  time.Duration // TCP connection to one address (default 30 s)
 	HeloTimeout     time.Duration // greeting; reply to EHLO (default 300 s)

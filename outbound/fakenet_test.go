@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -351,17 +352,20 @@ type store map[mail.QueueID]fakeContent
 
 // A fakeContent is content that is in memory or not, or cannot be read.
 type fakeContent struct {
-	data     string
-	inFile   bool
-	openErr  error
-	readErr  error // in the middle
-	closings *int
+	data    string
+	inFile  bool
+	openErr error
+	readErr error         // in the middle
+	open    *atomic.Int64 // bodies that are not closed, if somebody wants to know
 }
 
 func (s store) Body(_ context.Context, id mail.QueueID) (Body, error) {
 	c := s[id]
 	if c.openErr != nil {
 		return nil, c.openErr
+	}
+	if c.open != nil {
+		c.open.Add(1)
 	}
 	return &fakeBody{fakeContent: c, left: c.data}, nil
 }
@@ -393,8 +397,8 @@ func (b *fakeBody) Read(p []byte) (int, error) {
 }
 
 func (b *fakeBody) Close() error {
-	if b.closings != nil {
-		*b.closings++
+	if b.open != nil {
+		b.open.Add(-1)
 	}
 	return nil
 }
