@@ -17,9 +17,14 @@ type Message struct {
 	Sender     mail.Address
 	EnvID      string // as xtext (RFC 3461 4.4); "" for none
 	Recipients []mail.Address
-	Content    []byte // lines that end in CRLF
-	Chunked    bool   // send it by BDAT
-	Cut        bool   // hang up before the end of the content is sent
+	// Parameters go behind MAIL, and RecipientParameters behind each RCPT,
+	// each with the space before it, as in " BODY=8BITMIME". They are sent
+	// whether or not the server offers them.
+	Parameters, RecipientParameters string
+
+	Content []byte // lines that end in CRLF
+	Chunked bool   // send it by BDAT
+	Cut     bool   // hang up before the end of the content is sent
 }
 
 // A Fate is what is known of a message.
@@ -161,12 +166,13 @@ func (c *Client) envelope(m Message, r *Result) (mail.Reply, error) {
 	if m.EnvID != "" && c.caps.DSN {
 		c.out = append(append(c.out, " ENVID="...), m.EnvID...)
 	}
-	c.out = append(c.out, "\r\n"...)
+	c.out = append(append(c.out, m.Parameters...), "\r\n"...)
 	var first, last mail.Reply
 	for from := 0; from == 0 || from < len(m.Recipients); from += groupMax {
 		group := m.Recipients[from:min(from+groupMax, len(m.Recipients))]
 		for _, to := range group {
-			c.out = append(append(append(c.out, "RCPT TO:<"...), to...), ">\r\n"...)
+			c.out = append(append(append(c.out, "RCPT TO:<"...), to...), '>')
+			c.out = append(append(c.out, m.RecipientParameters...), "\r\n"...)
 		}
 		data := from+groupMax >= len(m.Recipients) && !m.Chunked
 		if data {

@@ -171,3 +171,32 @@ func TestDeclined(t *testing.T) {
 		}
 	})
 }
+
+// Parameters reach the server as they were given: one that it does not know is
+// refused, and one that it knows is not.
+func TestParameters(t *testing.T) {
+	for _, test := range []struct {
+		mail, rcpt string
+		fate       Fate
+	}{
+		{" BODY=8BITMIME RET=HDRS", " NOTIFY=NEVER", Accepted},
+		{" NONSENSE=1", "", Refused},
+		{"", " NONSENSE=1", Refused},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn, _ := serve(t, sink.Config{})
+			c, err := New(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := c.Send(Message{Sender: "a@a.test", Recipients: []mail.Address{"b@b.test"}, Content: []byte("\r\n"),
+				Parameters: test.mail, RecipientParameters: test.rcpt})
+			if r.Fate != test.fate || r.Err != nil {
+				t.Errorf("%q %q: result %+v, want %s", test.mail, test.rcpt, r, test.fate)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
