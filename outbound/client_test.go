@@ -218,7 +218,7 @@ func TestNobodyWaitsForEverybody(t *testing.T) {
 func TestRandomServers(t *testing.T) {
 	seed := rand.Uint64()
 	results := map[mail.Result]int{}
-	for round := range uint64(200) {
+	for round := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, round))
 		synctest.Test(t, func(t *testing.T) { randomRound(t, rng, results) })
 		if t.Failed() {
@@ -272,7 +272,7 @@ func randomRound(t *testing.T, rng *rand.Rand, results map[mail.Result]int) {
 	var open atomic.Int64
 	c := newTestClient(t, n, bodies, TransportConfig{})
 	for id := range mail.QueueID(6) {
-		bodies[id] = fakeContent{open: &open, data: fmt.Sprintf("message %d\r\n%s", id, strings.Repeat("x\r\n", rng.IntN(2)*30000)), inFile: rng.IntN(2) == 0}
+		bodies[id] = fakeContent{open: &open, data: fmt.Sprintf("message %d\r\n%s", id, strings.Repeat("x\r\n", rng.IntN(2)*25000)), inFile: rng.IntN(2) == 0}
 		d := message(id, []string{"b@example.net", "c@example.net", "d@example.net"}[:1+rng.IntN(3)]...)
 		r := c.Deliver(t.Context(), d)
 		if len(r.Outcomes) != len(d.Recipients) {
