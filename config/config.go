@@ -249,10 +249,8 @@ type Log struct {
 type LogFormat uint8
 
 const (
-	LogAuto    LogFormat = iota // to the journal if that is where standard error goes, else as text
-	LogText                     // key=value
-	LogJSON                     // one object per line
-	LogJournal                  // structured, to the system's journal
+	LogText LogFormat = iota // key=value
+	LogJSON                  // one object per line
 )
 
 // builtin are the transports that exist without being written down.

@@ -76,20 +76,76 @@ func at(all []Change, i int) any {
 	return "nothing"
 }
 
-// What a running program cannot change: its directory, its sockets, the
-// memory of its store. Everything else must be reloadable, or operators stop
-// changing limits.
-func TestRestart(t *testing.T) {
-	var got []string
-	for _, p := range Parameters() {
-		if p.Restart {
-			got = append(got, p.Name)
-		}
+// effects are what a configuration means to the program: what a reload puts
+// into force, and what is looked at when the program starts. They are what
+// cmd/posthaste does.
+func effects(c *Config) (reloaded, started []any) {
+	d := c.Driver()
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.RelayPolicy()}
+	for _, name := range bothKeys(c.Transports, nil) {
+		reloaded = append(reloaded, c.Transports[name].Type)
 	}
-	want := strings.Fields(`queue_directory admin_socket submission_socket listen
-		inline_limit ballast_size memtable_size memtables cache_size sync_interval slow_disk_time maintenance_interval readers format`)
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("need a restart: %v\nwant %v", got, want)
+	started = []any{
+		c.Spool(), c.Inbound(), c.Report(), c.EarlyTalkers(), c.Listen, c.AdminSocketPath(), c.SubmissionSocketPath(),
+		c.Log, d.Grace, d.Readers,
+	}
+	return reloaded, started
+}
+
+// A parameter that reaches nobody is a lie, and so is one that is said to be
+// reloaded and needs a restart. Each is changed alone, and what the packages
+// get is compared.
+func TestEveryParameterHasItsEffect(t *testing.T) {
+	const both = "maximal_queue_lifetime" // in force at once; only the text of delay reports waits for the restart
+	for _, p := range Parameters() {
+		context, value := "", ""
+		if values := samples(p); len(values) > 0 {
+			value = values[len(values)-1]
+		}
+		switch p.Name {
+		case "backoff_jitter", "strict_rfc821_envelopes", "smtp_randomize_addresses", "randomize_addresses", "smtp_pipelining", "pipelining", "smtp_loop_check":
+			value = samples(p)[0]
+			if p.Type == "switch" {
+				value = "false"
+			}
+		case "level", "sync_interval":
+			value = map[string]string{"level": `"error"`, "sync_interval": `"250us"`}[p.Name]
+		case "delay_warning_time":
+			value = `"4h"`
+		case "smtpd_greet_pause":
+			context, value = "smtpd_forbid_unauth_pipelining = true\n", `"4s"`
+		case "2bounce_notice_recipient":
+			context, value = "double_bounce = \"report\"\n", `"boss@a.example"`
+		case "relayhost", "smtp_fallback_relay", "fallback_relay":
+			value = `"[relay.example.net]"`
+		case "nexthop":
+			context, value = "[routes]\n\"a.example\" = \"x:\"\n", `"[relay.example.net]"`
+		case "type":
+			value = `"discard"`
+		default:
+			if p.Type == "switch" {
+				value = "true"
+			}
+		}
+		header := ""
+		switch p.Table {
+		case tableTop:
+		case tableTransport:
+			header = "[transport.x]\n"
+		default:
+			header = "[" + p.Table + "]\n"
+		}
+		before, after := mustParse(t, context+header), mustParse(t, context+header+p.Name+" = "+value+"\n")
+		reloadBefore, startBefore := effects(before)
+		reloadAfter, startAfter := effects(after)
+		reloaded, started := !reflect.DeepEqual(reloadBefore, reloadAfter), !reflect.DeepEqual(startBefore, startAfter)
+		name := strings.TrimPrefix(p.Table+"."+p.Name, ".")
+		switch {
+		case !reloaded && !started:
+			t.Errorf("%s = %s changes nothing", name, value)
+		case started != p.Restart && p.Name != both:
+			t.Errorf("%s = %s: said to need a restart: %v, needs one: %v", name, value, p.Restart, started)
+		}
 	}
 }
 

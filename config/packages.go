@@ -262,17 +262,17 @@ func (c *Config) trusted() []string {
 	return slices.Compact(all)
 }
 
-// Report returns the configuration of package report.
+// Report returns the configuration of package report. Whom double bounces go to
+// is always in it: whether there are any is for the core to say, which unlike
+// the reporter takes a new configuration while it runs.
 func (c *Config) Report() report.Config {
 	r := report.Config{
 		Hostname: c.Hostname, Postmaster: mail.Address(c.Postmaster), Footer: c.Reports.Footer,
 		ReturnMax: int(c.Reports.SizeLimit), RecipientsMax: c.Reports.RecipientLimit, Lifetime: c.Retry.MaximalLifetime,
+		DoubleBounceTo: mail.Address(c.Reports.DoubleBounceTo),
 	}
-	if c.Reports.DoubleBounce == qmgr.DoubleBounceReport {
-		r.DoubleBounceTo = mail.Address(c.Reports.DoubleBounceTo)
-		if r.DoubleBounceTo == "" {
-			r.DoubleBounceTo = r.WithDefaults().Postmaster
-		}
+	if r.DoubleBounceTo == "" {
+		r.DoubleBounceTo = r.WithDefaults().Postmaster
 	}
 	return r
 }

@@ -108,6 +108,7 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 
 	reporting := report.Config{Hostname: testEnvironment.Hostname}.WithDefaults()
 	reporting.Lifetime = 5 * 24 * time.Hour
+	reporting.DoubleBounceTo = reporting.Postmaster // the core's default hands it nothing
 	same(t, "report", c.Report().WithDefaults(), reporting)
 }
 

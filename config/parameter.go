@@ -14,8 +14,9 @@ type parameter[O any] struct {
 	restart bool   // a change needs a restart
 	global  string // of a Transport's parameter: the top-level parameter that gives the default
 	smtp    bool   // of a Transport's parameter: only for type smtp
+	postfix string // Postfix's default, if it is another
 
-	kind, unit, limits, form, allowed string
+	kind, unit, limits, allowed string
 
 	reset func(*O) // sets the default
 	set   func(*O, *node) *flaw
@@ -26,7 +27,7 @@ type parameter[O any] struct {
 func define[O, T any](name string, k kind[T], field func(*O) *T, standard T, meaning, change string) parameter[O] {
 	return parameter[O]{
 		name: name, meaning: meaning, change: change,
-		kind: k.name, unit: k.unit, limits: k.limits, form: k.form, allowed: k.allowed(),
+		kind: k.name, unit: k.unit, limits: k.limits, allowed: k.allowed(),
 		reset: func(o *O) { *field(o) = standard },
 		plain: func(o *O) any { return k.plain(*field(o)) },
 		set: func(o *O, n *node) *flaw {
@@ -60,13 +61,19 @@ func (p parameter[O]) forSMTP() parameter[O] {
 // asGlobal returns the top-level parameter that sets a default of transports.
 func asGlobal(p parameter[Transport]) parameter[Config] {
 	g := parameter[Config]{
-		name: p.global, meaning: p.meaning, change: p.change, restart: p.restart,
-		kind: p.kind, unit: p.unit, limits: p.limits, form: p.form, allowed: p.allowed,
+		name: p.global, meaning: p.meaning, change: p.change, restart: p.restart, postfix: p.postfix,
+		kind: p.kind, unit: p.unit, limits: p.limits, allowed: p.allowed,
 	}
 	g.reset = func(c *Config) { p.reset(&c.Defaults) }
 	g.set = func(c *Config, n *node) *flaw { return p.set(&c.Defaults, n) }
 	g.plain = func(c *Config) any { return p.plain(&c.Defaults) }
 	return g
+}
+
+// unlike says what Postfix's default is where ours is another.
+func (p parameter[O]) unlike(standard string) parameter[O] {
+	p.postfix = standard
+	return p
 }
 
 // equal tells whether a parameter has the same value in both.
@@ -99,8 +106,9 @@ type Parameter struct {
 	Type    string
 	Unit    string // of a number without a unit; "" if it has none
 	Range   string // "" if every value of the type will do
-	Form    string // how a value is written, where that is not plain
+	Allowed string // type, range and form, as complaints tell them
 	Default string // in TOML; of a transport's parameter, the top-level one that gives it
+	Postfix string // Postfix's default, if it is another; as main.cf has it
 	Meaning string // what it is
 	Change  string // when to change it
 	Restart bool   // whether a change needs a restart
@@ -130,7 +138,7 @@ func describe[O any](p parameter[O], table, standard string) Parameter {
 		standard = "this machine's name"
 	}
 	return Parameter{
-		Table: table, Name: p.name, Type: p.kind, Unit: p.unit, Range: p.limits, Form: p.form,
-		Default: standard, Meaning: p.meaning, Change: p.change, Restart: p.restart,
+		Table: table, Name: p.name, Type: p.kind, Unit: p.unit, Range: p.limits, Allowed: p.allowed,
+		Default: standard, Postfix: p.postfix, Meaning: p.meaning, Change: p.change, Restart: p.restart,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -154,5 +155,51 @@ func BenchmarkParseRoutes(b *testing.B) {
 		if _, err := Parse("routes.toml", []byte(file.String()), testEnvironment); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Files are broken by people who edit good ones: a line too few, a quote too
+// many. Every such file is taken or explained, like those of FuzzParse.
+func TestMutants(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	pieces := []string{"\"", "'", "[", "]", "=", "\n", "#", " ", ".", "{", "}", ",", "\\", "\"\"\"", "0", "x", "\t", "\r", "[[", "true", "é", "\x00", "\xff"}
+	taken, told := 0, 0
+	for i := range 4000 {
+		text := sample
+		for range 1 + rng.IntN(4) {
+			from := rng.IntN(len(text))
+			to := min(len(text), from+rng.IntN(3)*rng.IntN(12))
+			switch rng.IntN(3) {
+			case 0:
+				text = text[:from] + text[to:]
+			case 1:
+				text = text[:from] + pieces[rng.IntN(len(pieces))] + text[from:]
+			case 2:
+				text = text[:to] + text[from:]
+			}
+		}
+		c, err := Parse("mutant.toml", []byte(text), testEnvironment)
+		if err == nil {
+			taken++
+			if i%10 == 0 {
+				checkMapped(t, c)
+				checkAgain(t, c)
+			}
+			continue
+		}
+		told++
+		var problems *Problems
+		if !errors.As(err, &problems) {
+			t.Fatalf("mutant %d: %v", i, err)
+		}
+		checkProblems(t, []byte(text), problems)
+		for _, p := range problems.List {
+			if strings.HasPrefix(p.Message, "spool: ") || strings.Contains(p.Message, "want at least") {
+				t.Errorf("mutant %d: a package complains about what should have been found before: %v", i, p)
+			}
+		}
+	}
+	if taken < 100 || told < 1000 {
+		t.Errorf("%d taken, %d told: the mutants are not what they should be", taken, told)
 	}
 }

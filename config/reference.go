@@ -109,18 +109,27 @@ func describeIn(b *bytes.Buffer, p Parameter, global string) {
 	if p.Name != nameHostname {
 		standard = "`" + standard + "`"
 	}
-	fmt.Fprintf(b, "- Default: %s\n", standard)
-	value := p.Type
-	if p.Range != "" {
-		value += " " + p.Range
+	if p.Postfix != "" {
+		standard += " (Postfix: `" + p.Postfix + "`)"
 	}
-	if p.Form != "" {
-		value += "; " + p.Form
-	}
-	fmt.Fprintf(b, "- Value: %s\n", value)
+	fmt.Fprintf(b, "- Default: %s\n- Value: %s\n", standard, valueOf(p))
 	if p.Restart {
 		b.WriteString("- A change needs a restart.\n")
 	}
+}
+
+// valueOf says what values there are. How times and sizes are written is said
+// once, at the head of the page.
+func valueOf(p Parameter) string {
+	switch p.Type {
+	case "time":
+		text, _, _ := strings.Cut(p.Allowed, ", such as")
+		return text + "; a number alone counts in " + p.Unit
+	case "size":
+		text, _, _ := strings.Cut(p.Allowed, "; a number")
+		return text
+	}
+	return p.Allowed
 }
 
 const referenceIntro = `# Configuration

@@ -40,17 +40,27 @@ var sections = allSections()
 func allSections() []section {
 	return []section{
 		{"This host", tableTop, "Who we are, and where things are kept.", hostParameters()},
-		{"Mail that comes in", tableTop, "Where clients connect, who may send, and how much.", inboundParameters()},
-		{"Limits on clients", tableTop, "How many may come, and how long they may take.", connectionParameters()},
+		{"Mail that comes in", tableTop, "Where clients connect, and who may send to whom.", inboundParameters()},
+		{"Limits on messages", tableTop, "What a client may send in one session.", restarting(messageParameters())},
+		{"Limits on clients", tableTop, "How many may come, and how long they may take.", restarting(connectionParameters())},
 		{"Where mail goes", tableTop, "Routes for single addresses and domains are in [routes].", routingParameters()},
 		{"The queue", tableTop, "How much is held in memory, and when mail is tried again.", queueParameters()},
 		{"Reports", tableTop, "What senders are told about mail that could not be delivered.", reportParameters()},
 		{"Defaults of transports", tableTop, "What holds for every transport that does not say otherwise in its [transport.NAME].", globals(false)},
 		{"Defaults of transports of type smtp", tableTop, "How other servers are talked to, unless [transport.NAME] says otherwise.", append(clientParameters(), globals(true)...)},
 		{"Name servers", tableDNS, "How hosts are looked up, and how long answers are remembered.", dnsParameters()},
-		{"The spool", tableSpool, "How messages are kept on disk.", spoolParameters()},
-		{"Logging", tableLog, "What is written to standard error or the journal.", logParameters()},
+		{"The spool", tableSpool, "How messages are kept on disk.", restarting(spoolParameters())},
+		{"Logging", tableLog, "What is written to standard error.", restarting(logParameters())},
 	}
+}
+
+// restarting marks parameters of parts that are made once, when the program
+// starts.
+func restarting(all []parameter[Config]) []parameter[Config] {
+	for i := range all {
+		all[i] = all[i].onRestart()
+	}
+	return all
 }
 
 func hostParameters() []parameter[Config] {
@@ -64,7 +74,7 @@ func hostParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define(nameHostname, domain(), func(c *Config) *string { return &c.Hostname }, "",
 			"The name of this host, in greetings, in Received fields, in reports and for addresses without a domain.",
-			"Set it if the machine's own name is not the full name under which the Internet knows it."),
+			"Set it if the machine's own name is not the full name under which the Internet knows it.").onRestart(),
 		define("queue_directory", path, func(c *Config) *string { return &c.QueueDirectory }, "./posthaste-data",
 			"The directory that holds all queued mail; it is made if it does not exist.",
 			"Set it to a local disk with room for the largest backlog you want to survive.").onRestart(),
@@ -76,7 +86,7 @@ func hostParameters() []parameter[Config] {
 			"Set it if the queue directory is closed to those programs, or to \"\" if they are to use SMTP.").onRestart(),
 		define("shutdown_time", period(time.Second, limit[time.Duration]{max: time.Hour, zero: "not waiting"}), func(c *Config) *time.Duration { return &c.ShutdownTime }, 30*time.Second,
 			"How long a stop waits for deliveries that are under way before it cuts them off.",
-			"Raise it if messages are large and a delivery that is cut off would often be made twice."),
+			"Raise it if messages are large and a delivery that is cut off would often be made twice.").onRestart(),
 	}
 }
 
@@ -92,14 +102,11 @@ func checkSocket(s string) (string, string) {
 }
 
 func inboundParameters() []parameter[Config] {
-	count := func(least int, zero string) kind[int] {
-		return integer(limit[int]{min: least, max: math.MaxInt32, zero: zero})
-	}
 	return []parameter[Config]{
 		define("listen", list(listener(), "addresses"), func(c *Config) *[]netip.AddrPort { return &c.Listen }, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:2525")},
 			"The addresses and ports on which SMTP clients are served.",
 			"Set it to \":25\" or another address to take mail from other machines, and mynetworks with it.").onRestart(),
-		define("proxy_interfaces", list(address(), "addresses"), func(c *Config) *[]netip.Addr { return &c.ProxyInterfaces }, []netip.Addr{},
+		define("proxy_interfaces", list(address(), "IP addresses"), func(c *Config) *[]netip.Addr { return &c.ProxyInterfaces }, []netip.Addr{},
 			"Addresses of a proxy or address translator that forwards to us, which are not tried when mail goes out.",
 			"Set it if mail is forwarded to us from an address that this machine does not have."),
 		define("mynetworks", list(network(), "networks"), func(c *Config) *[]netip.Prefix { return &c.MyNetworks }, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
@@ -117,6 +124,14 @@ func inboundParameters() []parameter[Config] {
 		define("permit_routed_addresses", flag(), func(c *Config) *bool { return &c.Relay.RoutedAddresses }, false,
 			"Whether recipients with %, ! or a quoted @ before the @ are accepted from mynetworks.",
 			"Set it to true only if no server behind this one takes them for routes."),
+	}
+}
+
+func messageParameters() []parameter[Config] {
+	count := func(least int, zero string) kind[int] {
+		return integer(limit[int]{min: least, max: math.MaxInt32, zero: zero})
+	}
+	return []parameter[Config]{
 		define("smtpd_banner", text("text", "printable ASCII", checkBanner), func(c *Config) *string { return &c.SMTPD.Banner }, "ESMTP Posthaste",
 			"What follows the host name in the greeting.",
 			"Change it if clients must not learn the program's name."),
@@ -131,13 +146,13 @@ func inboundParameters() []parameter[Config] {
 			"Raise it for clients that ignore the 452."),
 		define("line_length_limit", size(limit[int64]{min: 1000, max: 1 << 20}), func(c *Config) *int64 { return &c.SMTPD.LineLengthLimit }, 64<<10,
 			"The longest line of a message, which is refused if it has a longer one.",
-			"Raise it for programs that write a whole document in one line."),
+			"Raise it for programs that write a whole document in one line.").unlike("2048"),
 		define("header_size_limit", size(limit[int64]{min: 4 << 10, max: 16 << 20}), func(c *Config) *int64 { return &c.SMTPD.HeaderSizeLimit }, 1<<20,
 			"The largest message header, in all.",
-			"Lower it where mail comes from strangers; no ordinary header has 64K."),
+			"Lower it where mail comes from strangers; no ordinary header has 64K.").unlike("102400"),
 		define("hopcount_limit", count(1, ""), func(c *Config) *int { return &c.SMTPD.HopcountLimit }, 100,
 			"How many Received fields a message may have before it is taken to go round in circles.",
-			"Lower it to end loops sooner; the longest honest ways have some 30."),
+			"Lower it to end loops sooner; the longest honest ways have some 30.").unlike("50"),
 		define("own_hopcount_limit", count(1, ""), func(c *Config) *int { return &c.SMTPD.OwnHopcountLimit }, 20,
 			"How many of these fields may be ours.",
 			"Lower it where no message has a reason to come twice."),
@@ -155,7 +170,7 @@ func inboundParameters() []parameter[Config] {
 			"Raise it for clients that keep connections open with NOOP."),
 		define("strict_rfc821_envelopes", flag(), func(c *Config) *bool { return &c.SMTPD.StrictEnvelopes }, true,
 			"Whether addresses in MAIL and RCPT must stand in angle brackets.",
-			"Set it to false, which is Postfix's default, for old programs that leave them out."),
+			"Set it to false, which is Postfix's default, for old programs that leave them out.").unlike("no"),
 		define("permit_underscores", flag(), func(c *Config) *bool { return &c.SMTPD.PermitUnderscores }, false,
 			"Whether the domains of addresses may contain \"_\".",
 			"Set it to true if machines with such names send mail."),
@@ -180,7 +195,7 @@ func connectionParameters() []parameter[Config] {
 			"Raise it if many clients come from one network."),
 		define("smtpd_client_event_limit_exceptions", list(network(), "networks"), func(c *Config) *[]netip.Prefix { return &c.SMTPD.LimitExceptions }, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			"The clients that are exempt from these two limits.",
-			"Add the machines whose mail this host sends."),
+			"Add the machines whose mail this host sends.").unlike("$mynetworks"),
 		define("smtpd_refuse_networks", list(network(), "networks"), func(c *Config) *[]netip.Prefix { return &c.SMTPD.RefuseNetworks }, []netip.Prefix{},
 			"The clients that are told 554 and get no service.",
 			"Set it against clients that do harm and do not stop."),
@@ -189,7 +204,7 @@ func connectionParameters() []parameter[Config] {
 			"Set it for old devices in your own network, and never for strangers."),
 		define("smtpd_forbid_unauth_pipelining", flag(), func(c *Config) *bool { return &c.SMTPD.ForbidEarly }, false,
 			"Whether a TCP client that does not wait for replies where it must is told 554; otherwise it is only logged.",
-			"Set it to true on a host that takes in mail from the Internet."),
+			"Set it to true on a host that takes in mail from the Internet.").unlike("yes"),
 		define("smtpd_greet_pause", period(time.Second, limit[time.Duration]{max: time.Minute, zero: "none"}), func(c *Config) *time.Duration { return &c.SMTPD.GreetPause }, 0,
 			"How long a client must be silent before it is greeted, if smtpd_forbid_unauth_pipelining is set.",
 			"Set it to a few seconds against programs that send spam."),
@@ -233,7 +248,7 @@ func routingParameters() []parameter[Config] {
 			"Change it to send by a transport of your own."),
 		define("postmaster", optional(mailbox(), "for postmaster at myhostname"), func(c *Config) *string { return &c.Postmaster }, "",
 			"Who gets mail for \"postmaster\" without a domain.",
-			"Set it where this host's own name does not receive mail."),
+			"Set it where this host's own name does not receive mail.").onRestart(),
 		define("inet_protocols", words(word[route.Families]{"all", route.FamiliesBoth}, word[route.Families]{"ipv4", route.FamiliesIPv4}, word[route.Families]{"ipv6", route.FamiliesIPv6}),
 			func(c *Config) *route.Families { return &c.InetProtocols }, route.FamiliesBoth,
 			"The kinds of addresses that mail is sent to.",
@@ -268,9 +283,9 @@ func queueParameters() []parameter[Config] {
 		define("in_flow_delay", period(time.Second, limit[time.Duration]{max: 10 * time.Second, zero: "none"}), func(c *Config) *time.Duration { return &c.Queue.InFlowDelay }, time.Second,
 			"How long a message waits at the door while delivery has fallen behind.",
 			"Set it to 0 where bursts must be taken in at once, however long they take to go out."),
-		define("queue_minfree", size(limit[int64]{}), func(c *Config) *int64 { return &c.Queue.MinFree }, 256<<20,
+		define("queue_minfree", size(limit[int64]{min: 1 << 20}), func(c *Config) *int64 { return &c.Queue.MinFree }, 256<<20,
 			"The free space on the disk below which no mail is taken in.",
-			"Raise it on a disk that is shared with other writers."),
+			"Raise it on a disk that is shared with other writers.").unlike("0").onRestart(),
 		define("minimal_backoff_time", period(time.Second, wait), func(c *Config) *time.Duration { return &c.Retry.MinimalBackoff }, 300*time.Second,
 			"The shortest wait between two attempts, and how long a dead destination is left alone.",
 			"Lower it where greylisting is common and mail is urgent."),
@@ -296,20 +311,20 @@ func reportParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("bounce_size_limit", size(limit[int64]{min: 1, max: 10 << 20}), func(c *Config) *int64 { return &c.Reports.SizeLimit }, 50<<10,
 			"The largest message that is given back whole to a sender who asks for it; of larger ones it is the header.",
-			"Raise it if senders keep no copies."),
+			"Raise it if senders keep no copies.").unlike("50000").onRestart(),
 		define("bounce_recipient_limit", integer(limit[int]{min: 1, max: 10_000}), func(c *Config) *int { return &c.Reports.RecipientLimit }, 5000,
 			"How many recipients one report is about.",
-			"Lower it if senders' programs choke on long reports."),
+			"Lower it if senders' programs choke on long reports.").onRestart(),
 		define("bounce_footer", footer(), func(c *Config) *string { return &c.Reports.Footer }, "",
 			"Text that is added to the part of reports that people read.",
-			"Set it to a telephone number, or to the same in a second language."),
+			"Set it to a telephone number, or to the same in a second language.").onRestart(),
 		define("double_bounce", words(word[qmgr.DoubleBounce]{"hold", qmgr.DoubleBounceHold}, word[qmgr.DoubleBounce]{"discard", qmgr.DoubleBounceDiscard}, word[qmgr.DoubleBounce]{"report", qmgr.DoubleBounceReport}),
 			func(c *Config) *qmgr.DoubleBounce { return &c.Reports.DoubleBounce }, qmgr.DoubleBounceHold,
 			"What becomes of undeliverable mail from the null sender: it is set aside, thrown away, or sent to 2bounce_notice_recipient.",
 			"Set it to discard where nobody looks at what is held."),
 		define("2bounce_notice_recipient", optional(mailbox(), "for postmaster"), func(c *Config) *string { return &c.Reports.DoubleBounceTo }, "",
 			"Who gets it if double_bounce is report.",
-			"Set it if somebody else than the postmaster looks after it."),
+			"Set it if somebody else than the postmaster looks after it.").onRestart(),
 	}
 }
 
@@ -404,31 +419,31 @@ func spoolParameters() []parameter[Config] {
 	return []parameter[Config]{
 		define("inline_limit", size(limit[int64]{min: 1, max: 1 << 20}), func(c *Config) *int64 { return &c.Spooling.InlineLimit }, 64<<10,
 			"The largest message that is kept inside the store; larger ones are files.",
-			"Raise it where most mail is a little larger and memory is plentiful.").onRestart(),
+			"Raise it where most mail is a little larger and memory is plentiful."),
 		define("ballast_size", size(limit[int64]{min: 4 << 10}), func(c *Config) *int64 { return &c.Spooling.Ballast }, 64<<20,
 			"The size of a file that is deleted when the disk runs full, so that the queue can still be emptied.",
-			"Raise it if the disk fills up quickly.").onRestart(),
+			"Raise it if the disk fills up quickly."),
 		define("memtable_size", size(limit[int64]{min: 64 << 10, max: 1 << 30}), func(c *Config) *int64 { return &c.Spooling.MemTable }, 32<<20,
 			"How much is written before it goes to a table file; mail that is gone by then never does.",
-			"Raise it where more mail than that is in flight and memory is plentiful.").onRestart(),
+			"Raise it where more mail than that is in flight and memory is plentiful."),
 		define("memtables", integer(limit[int]{min: 2, max: 64}), func(c *Config) *int { return &c.Spooling.MemTables }, 4,
 			"How many such memories there may be before writers wait for the disk.",
-			"Raise it on a disk that is fast on average and stalls now and then.").onRestart(),
+			"Raise it on a disk that is fast on average and stalls now and then."),
 		define("cache_size", size(limit[int64]{min: 1 << 20}), func(c *Config) *int64 { return &c.Spooling.Cache }, 32<<20,
 			"The memory in which blocks of table files are kept.",
-			"Raise it if a large backlog is read again and again.").onRestart(),
+			"Raise it if a large backlog is read again and again."),
 		define("sync_interval", period(time.Second, limit[time.Duration]{max: time.Second, zero: "none"}), func(c *Config) *time.Duration { return &c.Spooling.SyncInterval }, 0,
 			"The least time between two syncs of the log.",
-			"Set it to 300us or 500us on a slow disk, to commit larger groups.").onRestart(),
+			"Set it to 300us or 500us on a slow disk, to commit larger groups."),
 		define("slow_disk_time", period(time.Second, limit[time.Duration]{min: 100 * time.Millisecond}), func(c *Config) *time.Duration { return &c.Spooling.SlowDisk }, 5*time.Second,
 			"How long one disk operation may take before an alarm is raised.",
-			"Lower it to hear of a failing disk sooner.").onRestart(),
+			"Lower it to hear of a failing disk sooner."),
 		define("maintenance_interval", period(time.Second, limit[time.Duration]{min: time.Second}), func(c *Config) *time.Duration { return &c.Spooling.Maintenance }, time.Minute,
 			"The time between two rounds of maintenance, which removes orphaned files.",
-			"Raise it if the queue directory holds hundreds of thousands of files.").onRestart(),
+			"Raise it if the queue directory holds hundreds of thousands of files."),
 		define("readers", integer(limit[int]{min: 1, max: 256}), func(c *Config) *int { return &c.Spooling.Readers }, 4,
 			"How many reads of the spool go on at once.",
-			"Raise it on a disk that is fast only for parallel reads.").onRestart(),
+			"Raise it on a disk that is fast only for parallel reads."),
 	}
 }
 
@@ -438,9 +453,9 @@ func logParameters() []parameter[Config] {
 			func(c *Config) *slog.Level { return &c.Log.Level }, slog.LevelInfo,
 			"The least important records that are written; each recipient's outcome is info.",
 			"Set it to debug to see connections, and to warn only if the outcomes are kept elsewhere."),
-		define("format", words(word[LogFormat]{"auto", LogAuto}, word[LogFormat]{"text", LogText}, word[LogFormat]{"json", LogJSON}, word[LogFormat]{"journal", LogJournal}),
-			func(c *Config) *LogFormat { return &c.Log.Format }, LogAuto,
-			"How records are written; auto is journal where standard error goes to the system's journal, else text.",
-			"Set it to json if a program reads them.").onRestart(),
+		define("format", words(word[LogFormat]{"text", LogText}, word[LogFormat]{"json", LogJSON}),
+			func(c *Config) *LogFormat { return &c.Log.Format }, LogText,
+			"How records are written: as key=value, or as one JSON object per line.",
+			"Set it to json if a program reads them."),
 	}
 }

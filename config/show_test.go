@@ -151,7 +151,7 @@ func samples(p Parameter) []string {
 		return nil // right only together with others
 	case "maximal_backoff_time":
 		return []string{`"2h"`, `"301s"`}
-	case "cache_size":
+	case "cache_size", "queue_minfree":
 		return []string{`"8M"`}
 	case "readers":
 		return []string{"8"}
@@ -198,18 +198,17 @@ func samples(p Parameter) []string {
 	case "IP address":
 		return []string{`"192.0.2.9"`}
 	case "word":
-		return []string{`"` + strings.Fields(strings.NewReplacer(",", "", " or ", " ").Replace(p.Form))[1] + `"`}
+		return []string{`"` + strings.Fields(strings.NewReplacer(",", "", " or ", " ").Replace(p.Allowed))[1] + `"`}
 	case "list of networks":
 		return []string{`[]`, `["10.0.0.0/8"]`, `"[2001:db8::]/32 192.0.2.1"`}
 	case "list of domains":
 		return []string{`["a.example", ".b.example"]`}
 	case "list of addresses":
-		switch p.Name {
-		case "listen":
+		if p.Name == "listen" {
 			return []string{`[":25"]`, `"127.0.0.1:2525, [::1]:2525"`}
-		case "servers":
-			return []string{`["192.0.2.53"]`, `"[2001:db8::53]:5353"`}
 		}
+		return []string{`["192.0.2.53"]`, `"[2001:db8::53]:5353"`}
+	case "list of IP addresses":
 		return []string{`["192.0.2.4", "2001:db8::4"]`}
 	}
 	panic("no samples for type " + p.Type)
