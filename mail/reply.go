@@ -25,26 +25,34 @@ func (s Status) String() string {
 // most 999 and without leading zeros (RFC 3463 2).
 func ParseStatus(text string) (s Status, rest string, ok bool) {
 	word, rest, _ := strings.Cut(text, " ")
-	var n [3]uint16
-	parts := strings.SplitN(word, ".", 4)
-	if len(parts) != 3 {
+	class, word, ok1 := parseStatusPart(word, '.')
+	subject, word, ok2 := parseStatusPart(word, '.')
+	detail, _, ok3 := parseStatusPart(word, 0)
+	if !ok1 || !ok2 || !ok3 || class != 2 && class != 4 && class != 5 {
 		return Status{}, text, false
 	}
-	for i, p := range parts {
-		if len(p) == 0 || len(p) > 3 || (len(p) > 1 && p[0] == '0') {
-			return Status{}, text, false
-		}
-		for j := 0; j < len(p); j++ {
-			if p[j] < '0' || p[j] > '9' {
-				return Status{}, text, false
-			}
-			n[i] = n[i]*10 + uint16(p[j]-'0')
+	return Status{class, subject, detail}, rest, true
+}
+
+// parseStatusPart reads a number of up to three digits that ends with end, or
+// with the text if end is 0.
+func parseStatusPart(text string, end byte) (n uint16, rest string, ok bool) {
+	i := 0
+	for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
+		n = n*10 + uint16(text[i]-'0')
+		if i == 3 {
+			return 0, "", false
 		}
 	}
-	if n[0] != 2 && n[0] != 4 && n[0] != 5 {
-		return Status{}, text, false
+	switch {
+	case i == 0 || i > 1 && text[0] == '0':
+		return 0, "", false
+	case end == 0:
+		return n, "", i == len(text)
+	case i == len(text) || text[i] != end:
+		return 0, "", false
 	}
-	return Status{n[0], n[1], n[2]}, rest, true
+	return n, text[i+1:], true
 }
 
 // A Reply is what somebody said about a command, a recipient or a host: an
