@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/config"
+)
+
+// newConfigCommand returns the commands that check and show the configuration.
+func newConfigCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and show the configuration",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheckCommand(), newConfigShowCommand())
+	return cmd
+}
+
+func newConfigCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Tell everything that is wrong with a configuration file",
+		Long: `Tell everything that is wrong with a configuration file, each mistake with its
+line, its column and what would be right. The exit status is 78 if there is any.
+
+Run it before a reload: the daemon keeps its old configuration if the new one has
+a mistake, but only its log tells.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := readConfig(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: no mistakes; the queue is in %s\n", args[0], cfg.QueueDirectory)
+			return err
+		},
+	}
+}
+
+func newConfigShowCommand() *cobra.Command {
+	var path string
+	var changed, asJSON, example bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the configuration in force, or an explained example",
+		Long: `Show the configuration that a file gives: every parameter with its value, those
+that have their default marked. What it prints is a configuration file itself.
+
+Without --config it shows the built-in defaults. With --example it prints a file
+in which every parameter is explained and commented out.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if example {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), config.Example)
+				return err
+			}
+			cfg, err := readConfig(path)
+			if err != nil {
+				return err
+			}
+			return cfg.Show(cmd.OutOrStdout(), changed, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&path, "config", "c", "", "configuration file (TOML); without it, the defaults")
+	flags.BoolVarP(&changed, "changed", "n", false, "only what differs from the defaults, as postconf -n does")
+	flags.BoolVar(&asJSON, "json", false, "as one JSON object")
+	flags.BoolVar(&example, "example", false, "print a file in which every parameter is explained")
+	cmd.MarkFlagsMutuallyExclusive("example", "json")
+	cmd.MarkFlagsMutuallyExclusive("example", "config")
+	return cmd
+}
+
+// readConfig reads a configuration file for a person who named it.
+func readConfig(path string) (*config.Config, error) {
+	cfg, err := loadConfig(path)
+	if os.IsNotExist(err) {
+		return nil, &exit{exitNoInput, err, "There is no such file. \"posthaste config show --example\" prints one to start from."}
+	}
+	return cfg, err
+}
