@@ -298,12 +298,12 @@ const fileMax = 1 << 20
 func Load(path string, env Environment) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err // it says what was attempted
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, fileMax+1))
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
 	return Parse(path, text, env)
 }

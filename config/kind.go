@@ -35,7 +35,7 @@ func (k kind[T]) allowed() string {
 		return k.form
 	}
 	text := "a " + k.name
-	if strings.IndexByte("aeiou", k.name[0]) >= 0 {
+	if strings.IndexByte("aeiouI", k.name[0]) >= 0 {
 		text = "an " + k.name
 	}
 	switch {

@@ -124,7 +124,8 @@ func valueOf(p Parameter) string {
 	switch p.Type {
 	case "time":
 		text, _, _ := strings.Cut(p.Allowed, ", such as")
-		return text + "; a number alone counts in " + p.Unit
+		unit, _ := timeUnit(p.Unit)
+		return text + "; a number alone counts in " + plural(unit)
 	case "size":
 		text, _, _ := strings.Cut(p.Allowed, "; a number")
 		return text

@@ -57,9 +57,6 @@ func (s *source) endOfLine(offset int) int {
 	return len(s.text)
 }
 
-// cut returns the octets of a span.
-func (s *source) cut(at span) string { return string(s.text[at.start:at.end]) }
-
 // complain records a problem. Only Key, Message, Allowed and Hint of it count.
 func (s *source) complain(at span, p Problem) {
 	if len(s.found) == problemsMax {
