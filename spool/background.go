@@ -85,7 +85,7 @@ func (s *Spool) maintain() {
 	defer t.Stop()
 	var seen uint64
 	for {
-		commits := s.commits.Load()
+		commits := s.count.commits.Load()
 		err := s.round(s.work.ctx, commits-seen < idleCommits)
 		seen = commits
 		if err != nil && s.work.ctx.Err() == nil && s.damped.allow() {
@@ -142,10 +142,10 @@ func (s *Spool) reclaim(ctx context.Context) error {
 	blobs := s.db.Metrics().BlobFiles
 	garbage := blobs.ValueSize - min(blobs.ReferencedValueSize, blobs.ValueSize)
 	due := garbage >= reclaimGarbage && garbage >= blobs.ValueSize/100*reclaimPercent
-	if !due && s.removed.Load() < reclaimRemovals {
+	if !due && s.count.removed.Load() < reclaimRemovals {
 		return nil
 	}
-	s.removed.Store(0)
+	s.count.removed.Store(0)
 	from, to := plainKey(keyBody), plainKey(keyBody+1)
 	if err := s.db.Compact(ctx, from.bytes(), to.bytes(), false); err != nil {
 		return fmt.Errorf("spool: reclaim space: %w", err)

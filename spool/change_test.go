@@ -361,12 +361,12 @@ func TestExpireLongListInPieces(t *testing.T) {
 	expire := mail.Change{Op: mail.ChangeExpire, ID: id, At: 5}
 
 	var piece *vfs.MemFS
-	commits := s.commits.Load()
+	commits := s.count.commits.Load()
 	canceled := &cutOff{Context: ctxTest, after: 1}
 	if _, err := s.Apply(canceled, []mail.Change{expire}); !errors.Is(err, errCutOff) {
 		t.Fatalf("expire, cut off: %v", err)
 	}
-	if got := s.commits.Load() - commits; got != 1 {
+	if got := s.count.commits.Load() - commits; got != 1 {
 		t.Fatalf("%d commits before the cut, want 1", got)
 	}
 	piece = fs.CrashClone(vfs.CrashCloneCfg{})

@@ -59,7 +59,8 @@
 // A value that cannot be read or whose checksum is wrong is ErrCorrupt. The
 // message is put aside in the corrupt area, an Alarm raised, and all else goes
 // on. Should many messages break at once it is the disk that is broken: the
-// spool then stops putting messages aside and returns plain errors.
+// spool then stops putting messages aside and returns plain errors. A damaged
+// index is made anew from states and envelopes.
 //
 // Below Config.MinFree drafts are refused with ErrFull; drafts for reports may
 // use half of what is left, and changes are never refused. When a write fails

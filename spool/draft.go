@@ -264,7 +264,7 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	}
 	defer d.s.leave()
 	if err := d.settle(); err != nil {
-		return err
+		return d.s.room.refuse(err)
 	}
 	edits := d.s.newEdits(changes)
 	defer edits.release()
@@ -403,7 +403,7 @@ func (d *Draft) usable() error {
 // fail makes an error final: what a draft has lost cannot be added later.
 func (d *Draft) fail(err error) error {
 	if err != nil {
-		d.err = err
+		d.err = d.s.room.refuse(err)
 	}
-	return err
+	return d.err
 }

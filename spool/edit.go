@@ -237,7 +237,7 @@ func (ed *edit) emitRemoval(b *pebble.Batch) error {
 func (e *edits) committed() {
 	for _, ed := range e.order {
 		if ed.phase == editGone {
-			e.s.removed.Add(1)
+			e.s.count.removed.Add(1)
 			e.s.spoilt.forget(ed.id)
 			if ed.home.File || ed.thorough() {
 				e.s.discard(ed.id)

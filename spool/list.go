@@ -168,9 +168,9 @@ func (s *Spool) Health() Health {
 	defer s.leave()
 	m := s.db.Metrics()
 	return Health{
-		Commits:   s.commits.Load(),
-		Stalls:    s.stalls.Load(),
-		Steps:     s.steps.Load(),
+		Commits:   s.count.commits.Load(),
+		Stalls:    s.count.stalls.Load(),
+		Steps:     s.count.steps.Load(),
 		MemTables: m.MemTable.Size,
 		Log:       m.WAL.Size,
 		Debt:      m.Compact.EstimatedDebt,

@@ -43,8 +43,29 @@ func (s *Spool) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now
 func after(c mail.Cursor) mail.Cursor { return mail.Cursor{Due: c.Due, ID: c.ID + 1} }
 
 // scan calls visit with the cursors of an area, from a cursor on, until visit
-// returns false or there are no more.
+// returns false or there are no more. If the index is damaged it is made anew,
+// and the scan goes on where it was.
 func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
+	next := from
+	for {
+		s.indexes.RLock()
+		seen := s.healed
+		err := s.scanOnce(ctx, area, next, func(at mail.Cursor) bool {
+			next = after(at)
+			return visit(at)
+		})
+		s.indexes.RUnlock()
+		if err == nil || !isDamage(err) {
+			return err
+		}
+		if err := s.heal(ctx, area, seen, err); err != nil {
+			return err
+		}
+	}
+}
+
+// scanOnce is scan without the healing.
+func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
 	kind := areaKind(area)
 	if kind == 0 {
 		return fmt.Errorf("spool: area %d has no index", area)
@@ -64,7 +85,7 @@ func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visi
 			break
 		}
 	}
-	s.steps.Add(uint64(it.Stats().ForwardStepCount[pebble.InternalIterCall]))
+	s.count.steps.Add(uint64(it.Stats().ForwardStepCount[pebble.InternalIterCall]))
 	if err := errors.Join(it.Close(), ctx.Err()); err != nil {
 		return fmt.Errorf("spool: scan %s: %w", area, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/errors/oserror"
@@ -124,6 +125,17 @@ func (r *room) enter(state roomState, free int64) {
 	case roomNone:
 		r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("%d octets of disk space are left; no mail is taken in", free)})
 	}
+}
+
+// refuse makes ErrFull of an error that says that there was no room for a
+// content file, and sees to it that no further mail is taken in for a while.
+func (r *room) refuse(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	r.full.Store(int64(max(time.Since(r.start), 1)))
+	r.look()
+	return fmt.Errorf("%w: %w", ErrFull, err)
 }
 
 // ranFull is called when a write has failed for want of space; when it

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -47,17 +48,25 @@ type Spool struct {
 	bodies  bodyDirs
 	work    background
 
-	damped         damper        // alarms that come in floods
-	breaker        damper        // messages put aside by the spool itself
-	spoilt         spoilt        // which those are
-	stalls         atomic.Uint64 // times that writers had to wait
-	commits        atomic.Uint64 // synced batches
-	steps          atomic.Uint64 // index keys that scans stepped over, tombstones counted
-	removed        atomic.Uint64 // messages removed since space was last reclaimed
-	blobRewriteAge time.Duration
+	damped  damper // alarms that come in floods
+	breaker damper // messages put aside by the spool itself
+	spoilt  spoilt // which those are
+	count   counters
+
+	indexes sync.RWMutex // held for reading by scans, for writing by heal
+	healed  uint64       // indexes made anew
+	healing damper
 
 	life   sync.RWMutex // held for reading by every call
 	closed bool
+}
+
+// Counters count since the spool was opened.
+type counters struct {
+	stalls  atomic.Uint64 // times that writers had to wait
+	commits atomic.Uint64 // synced batches
+	steps   atomic.Uint64 // index keys that scans stepped over, tombstones counted
+	removed atomic.Uint64 // messages removed since space was last reclaimed
 }
 
 // Open opens the spool in cfg.Dir, making it if it is not there, and starts
@@ -70,10 +79,10 @@ func Open(cfg Config) (_ *Spool, err error) {
 		return nil, err
 	}
 	s := &Spool{
-		cfg:            cfg.WithDefaults(),
-		damped:         damper{per: 10, period: time.Minute},
-		breaker:        damper{per: 16, period: time.Minute},
-		blobRewriteAge: 5 * time.Minute,
+		cfg:     cfg.WithDefaults(),
+		damped:  damper{per: 10, period: time.Minute},
+		breaker: damper{per: 16, period: time.Minute},
+		healing: damper{per: 4, period: 10 * time.Minute},
 	}
 	s.disk = s.cfg.FS
 	defer func() {
@@ -89,7 +98,8 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s.work.init()
 	s.room.init(s)
 	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), pause: s.pauseFlush}
-	s.bodies = bodyDirs{fs: s.fs, dir: s.path("body")}
+	// A content file that does not fit is refused; the ballast is for the rest.
+	s.bodies = bodyDirs{fs: watched, dir: s.path("body")}
 	if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err != nil {
 		return nil, fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err)
 	}
@@ -111,6 +121,9 @@ func (s *Spool) claim() error {
 		return fmt.Errorf("spool: make %s: %w", s.cfg.Dir, err)
 	}
 	lock, err := s.disk.Lock(s.path("lock"))
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+		return fmt.Errorf("spool: lock: %w", err) // the file could not even be made
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrInUse, s.path("lock"), err)
 	}
@@ -209,7 +222,7 @@ func (s *Spool) commit(b *pebble.Batch) error {
 	if err := b.Commit(pebble.Sync); err != nil {
 		return fmt.Errorf("spool: commit: %w", err)
 	}
-	s.commits.Add(1)
+	s.count.commits.Add(1)
 	s.room.spend(int64(size))
 	return nil
 }

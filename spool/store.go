@@ -48,7 +48,7 @@ func (s *Spool) storeOptions() *pebble.Options {
 			Enabled:               true,
 			MinimumSize:           blobMin,
 			MaxBlobReferenceDepth: 10,
-			RewriteMinimumAge:     s.blobRewriteAge,
+			RewriteMinimumAge:     5 * time.Minute,
 			TargetGarbageRatio:    0.3,
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Spool) storeEvents() *pebble.EventListener {
 			}
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
-			s.stalls.Add(1)
+			s.count.stalls.Add(1)
 			if s.damped.allow() {
 				s.raise(Alarm{Kind: AlarmStall, Text: "writers wait for the store: " + info.Reason})
 			}
