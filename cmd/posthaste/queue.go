@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+func newQueueCommand() *cobra.Command { return newQueueCommandAt(&place{}) }
+
+// newQueueCommandAt returns the queue commands for a daemon at a place, which
+// their flags may change.
+func newQueueCommandAt(p *place) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Look at the mail queue and change it",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	p.addFlags(cmd.PersistentFlags())
+	cmd.AddCommand(
+		newListCommand(p), newShowCommand(p), newStatusCommand(p), newShapeCommand(p),
+		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newFlushCommand(p))
+	return cmd
+}
+
+// addFilters adds the flags that pick messages; they are the same for all
+// commands.
+func addFilters(f *pflag.FlagSet, to *admin.Filter) {
+	f.StringSliceVar(&to.Areas, "area", nil, "in these `areas`: incoming, deferred, hold, corrupt (default all but corrupt)")
+	f.StringVar(&to.Sender, "sender", "", "from this `address`; * stands for any text, @domain for a domain, <> for the null sender")
+	f.StringVar(&to.Recipient, "recipient", "", "to this `address`; * stands for any text, @domain for a domain")
+	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a dot in front, to what is below it also")
+	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or the reason for a hold")
+	f.StringVar(&to.Older, "older", "", "arrived longer ago than this `time`, such as 30m, 4h or 5d")
+	f.StringVar(&to.Younger, "younger", "", "arrived less long ago than this `time`")
+}
+
+func completeFilters(cmd *cobra.Command) {
+	areas := cobra.FixedCompletions([]string{"incoming", "deferred", "hold", "corrupt"}, cobra.ShellCompDirectiveNoFileComp)
+	for _, name := range []string{"area", "sender", "recipient", "domain", "error", "older", "younger"} {
+		complete := cobra.NoFileCompletions
+		if name == "area" {
+			complete = areas
+		}
+		if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
+			panic(err) // the flag does not exist: a bug
+		}
+	}
+}
+
+// isAll tells whether a filter has no conditions.
+func isAll(f *admin.Filter) bool {
+	return len(f.IDs) == 0 && len(f.Areas) == 0 && f.Sender == "" && f.Recipient == "" && f.Domain == "" && f.Error == "" &&
+		f.Older == "" && f.Younger == ""
+}
+
+// readIDs checks queue IDs. A lone "-" stands for those on standard input, one
+// at the start of each line; what follows on the line does not matter.
+func readIDs(args []string, in io.Reader) ([]string, error) {
+	if len(args) == 1 && args[0] == "-" {
+		args = nil
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			if fields := strings.Fields(lines.Text()); len(fields) > 0 {
+				args = append(args, fields[0])
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return nil, &exit{code: exitIO, err: fmt.Errorf("read queue IDs: %w", err)}
+		}
+	}
+	for _, id := range args {
+		if _, err := mail.ParseQueueID(id); err != nil {
+			return nil, &exit{exitUsage, fmt.Errorf("%q is not a queue ID", plain(id)), "A queue ID has 13 digits and upper-case letters; \"posthaste queue list\" shows them."}
+		}
+	}
+	return args, nil
+}

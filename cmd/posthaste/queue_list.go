@@ -1,0 +1,333 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
+)
+
+func newListCommand(p *place) *cobra.Command {
+	var (
+		q       client.Query
+		asJSON  bool
+		onlyIDs bool
+		asMailq bool
+	)
+	q.Recipients = 1
+	cmd := &cobra.Command{
+		Use:     "list [flags] [ID…]",
+		Aliases: []string{"ls"},
+		Short:   "List messages",
+		Long: `List the messages that meet all of the conditions given, or all messages.
+
+Incoming and held messages come in the order of their age, deferred ones in that
+of their next attempt. The list is read piece by piece, so it may be of any
+length, and a message that is tried meanwhile may come twice.
+
+The state "active" means that a message is being tried or about to be; the area
+in which it rests on disk is another matter, and that is what --area looks at.`,
+		Example: `  posthaste queue list --older 4h --domain example.com
+  posthaste queue list --error greylist --ids | posthaste queue flush -
+  posthaste queue list --json | jq -r .sender | sort | uniq -c`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if q.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
+				return err
+			}
+			c, err := p.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var l lister
+			out := cmd.OutOrStdout()
+			switch buffered := bufio.NewWriterSize(out, 64<<10); {
+			case onlyIDs:
+				l = &idLister{buffered}
+			case asJSON:
+				l, q.Recipients = &jsonLister{out: buffered, rest: restOf(cmd, c)}, admin.RecipientsMax
+			case asMailq:
+				l, q.Recipients = &mailqLister{out: buffered, rest: restOf(cmd, c)}, admin.RecipientsMax
+			default:
+				l = &tableLister{out: buffered, width: terminal(out), now: time.Now()}
+			}
+			return list(cmd, c, q, l)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	addFilters(f, &q.Filter)
+	f.IntVarP(&q.Limit, "limit", "n", 0, "show no more than this `number` of messages")
+	f.BoolVar(&asJSON, "json", false, "one JSON object a line, with the names of postqueue -j")
+	f.BoolVar(&onlyIDs, "ids", false, "only the queue IDs")
+	f.BoolVar(&asMailq, "mailq", false, "the layout of mailq")
+	cmd.MarkFlagsMutuallyExclusive("json", "ids", "mailq")
+	completeFilters(cmd)
+	return cmd
+}
+
+// A lister shows messages one by one.
+type lister interface {
+	message(*admin.Summary) error
+	end() error
+}
+
+func list(cmd *cobra.Command, c *client.Client, q client.Query, l lister) error {
+	if err := c.List(cmd.Context(), q, l.message); err != nil {
+		return err
+	}
+	return l.end()
+}
+
+// A rest calls visit with the waiting recipients of a message that are not in
+// its summary.
+type rest func(m *admin.Summary, visit func(*admin.Recipient) error) error
+
+// restOf reads recipients page by page.
+func restOf(cmd *cobra.Command, c *client.Client) rest {
+	return func(m *admin.Summary, visit func(*admin.Recipient) error) error {
+		if n := len(m.Recipients); n == 0 || n >= int(m.Waiting) {
+			return nil
+		}
+		from := m.Recipients[len(m.Recipients)-1].Index + 1
+		for {
+			d, err := c.Show(cmd.Context(), m.ID, from, admin.RecipientsMax)
+			if err != nil {
+				return err
+			}
+			for i := range d.All {
+				if r := &d.All[i]; r.Result == "pending" || r.Result == "deferred" {
+					if err := visit(r); err != nil {
+						return err
+					}
+				}
+			}
+			if d.Next == nil {
+				return nil
+			}
+			from = *d.Next
+		}
+	}
+}
+
+// An idLister writes queue IDs.
+type idLister struct{ out *bufio.Writer }
+
+func (l *idLister) message(m *admin.Summary) error {
+	_, err := l.out.WriteString(m.ID + "\n")
+	return err
+}
+
+func (l *idLister) end() error { return l.out.Flush() }
+
+// A jsonLister writes an object for each message, with the names of postqueue
+// -j and a few more. However many recipients a message has, they are written as
+// they come.
+type jsonLister struct {
+	out  *bufio.Writer
+	rest rest
+}
+
+type jsonMessage struct {
+	QueueName     string           `json:"queue_name"`
+	QueueID       string           `json:"queue_id"`
+	ArrivalTime   int64            `json:"arrival_time"`
+	MessageSize   int64            `json:"message_size"`
+	ForcedExpire  bool             `json:"forced_expire"`
+	Sender        string           `json:"sender"`
+	Area          string           `json:"area"`
+	Wait          string           `json:"wait"`
+	Attempts      uint32           `json:"attempts"`
+	NextAttempt   int64            `json:"next_attempt,omitempty"`
+	Reason        string           `json:"reason,omitempty"`
+	RecipientsAll uint32           `json:"recipients_total"`
+	Recipients    *json.RawMessage `json:"recipients,omitempty"` // written apart
+}
+
+type jsonRecipient struct {
+	Address     string `json:"address"`
+	DelayReason string `json:"delay_reason,omitempty"`
+}
+
+func (l *jsonLister) message(m *admin.Summary) error {
+	j := jsonMessage{QueueName: string(m.State), QueueID: m.ID, ArrivalTime: m.Arrived.Unix(), MessageSize: m.Size, Sender: m.Sender,
+		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, RecipientsAll: m.Total}
+	if j.Sender == "" {
+		j.Sender = "MAILER-DAEMON"
+	}
+	if m.Due != nil {
+		j.NextAttempt = m.Due.Unix()
+	}
+	head, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	l.out.Write(head[:len(head)-1])
+	l.out.WriteString(`,"recipients":[`)
+	between := ""
+	one := func(r *admin.Recipient) error {
+		octets, err := json.Marshal(jsonRecipient{r.Address, reasonOf(r)})
+		if err != nil {
+			return err
+		}
+		l.out.WriteString(between)
+		between = ","
+		_, err = l.out.Write(octets)
+		return err
+	}
+	for i := range m.Recipients {
+		if err := one(&m.Recipients[i]); err != nil {
+			return err
+		}
+	}
+	if err := l.rest(m, one); err != nil {
+		return err
+	}
+	_, err = l.out.WriteString("]}\n")
+	return err
+}
+
+func (l *jsonLister) end() error { return l.out.Flush() }
+
+// reasonOf says why a recipient waits, and who said so.
+func reasonOf(r *admin.Recipient) string {
+	if r.By == "" || r.Reply == "" {
+		return r.Reply
+	}
+	return "host " + r.By + " said: " + r.Reply
+}
+
+// A tableLister writes a table. The widths of its columns follow from the first
+// rows; what is wider later just sticks out.
+type tableLister struct {
+	out   *bufio.Writer
+	width int // of the terminal; 0 if it is none
+	now   time.Time
+
+	rows   [][]string
+	widths []int
+	begun  bool
+	shown  int
+	octets int64
+}
+
+const (
+	tableLook = 200 // rows that decide the widths
+	tableCell = 32  // widest cell on a terminal, except for the last column
+)
+
+func (l *tableLister) message(m *admin.Summary) error {
+	l.shown++
+	l.octets += m.Size
+	l.rows = append(l.rows, []string{m.ID, string(m.State), sizeText(m.Size), age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
+		l.cell(address(m.Sender)), l.cell(recipientsText(m)), plain(m.Reason)})
+	if l.begun || len(l.rows) >= tableLook {
+		return l.flush()
+	}
+	return nil
+}
+
+func (l *tableLister) cell(text string) string {
+	if l.width == 0 {
+		return text
+	}
+	return shorten(text, tableCell)
+}
+
+// age is a length of time in one unit.
+func age(d time.Duration) string {
+	text := span(d)
+	for i, c := range text {
+		if c > '9' {
+			return text[:i+1]
+		}
+	}
+	return text
+}
+
+// nextAttempt says when a message goes on.
+func nextAttempt(m *admin.Summary, now time.Time) string {
+	switch m.Wait {
+	case admin.WaitCore, admin.WaitRoom:
+		return "now"
+	case admin.WaitBackoff:
+		if m.Due != nil {
+			return "in " + age(m.Due.Sub(now))
+		}
+	}
+	return "-"
+}
+
+// recipientsText names the first waiting recipient and counts the others.
+func recipientsText(m *admin.Summary) string {
+	switch {
+	case len(m.Recipients) == 0:
+		return count(m.Total, "recipient")
+	case m.Waiting <= 1:
+		return plain(m.Recipients[0].Address)
+	}
+	return plain(m.Recipients[0].Address) + " +" + number(m.Waiting-1)
+}
+
+// flush writes the rows that have come.
+func (l *tableLister) flush() error {
+	if !l.begun {
+		l.begun = true
+		header := []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "SENDER", "RECIPIENTS", "REASON"}
+		l.rows = append([][]string{header}, l.rows...)
+		l.widths = make([]int, len(header))
+		for _, row := range l.rows {
+			for i, cell := range row {
+				l.widths[i] = max(l.widths[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for _, row := range l.rows {
+		if err := l.row(row); err != nil {
+			return err
+		}
+	}
+	l.rows = l.rows[:0]
+	return nil
+}
+
+func (l *tableLister) row(cells []string) error {
+	line := ""
+	for i, cell := range cells {
+		switch i {
+		case len(cells) - 1:
+			line += cell
+		case 2, 3:
+			line += fmt.Sprintf("%*s  ", l.widths[i], cell)
+		default:
+			line += fmt.Sprintf("%-*s  ", l.widths[i], cell)
+		}
+	}
+	_, err := fmt.Fprintln(l.out, trimRight(shorten(line, l.width)))
+	return err
+}
+
+func trimRight(text string) string {
+	for len(text) > 0 && text[len(text)-1] == ' ' {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+func (l *tableLister) end() error {
+	if l.shown == 0 {
+		fmt.Fprintln(l.out, "No messages.")
+	} else {
+		if err := l.flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(l.out, "\n%s, %s\n", count(l.shown, "message"), octetsText(l.octets))
+	}
+	return l.out.Flush()
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
+)
+
+// showPage is how many recipients are shown if not all are asked for.
+const showPage = 50
+
+func newShowCommand(p *place) *cobra.Command {
+	var asJSON, content, all bool
+	cmd := &cobra.Command{
+		Use:   "show [flags] ID…",
+		Short: "Show all about messages: where they are, why they wait, who is left",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := readIDs(args, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			c, err := p.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+			s := shower{cmd: cmd, client: c, out: out, all: all}
+			show := s.page
+			switch {
+			case content:
+				show = func(id string) error { return c.Content(cmd.Context(), id, out) }
+			case asJSON:
+				show = s.json
+			}
+			for i, id := range ids {
+				if i > 0 && !asJSON && !content {
+					fmt.Fprintln(out)
+				}
+				if err := show(id); err != nil {
+					return fmt.Errorf("%s: %w", id, err)
+				}
+			}
+			return out.Flush()
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&asJSON, "json", false, "a JSON object for each message; with --all, one more for each 1000 further recipients")
+	f.BoolVar(&content, "content", false, "the message itself, as it will be sent")
+	f.BoolVar(&all, "all", false, fmt.Sprintf("all recipients, not just the first %d", showPage))
+	cmd.MarkFlagsMutuallyExclusive("json", "content")
+	cmd.MarkFlagsMutuallyExclusive("all", "content")
+	return cmd
+}
+
+// A shower shows messages.
+type shower struct {
+	cmd    *cobra.Command
+	client *client.Client
+	out    io.Writer
+	all    bool
+}
+
+// each calls visit with the details of a message, again for each page of its
+// recipients if all are wanted.
+func (s *shower) each(id string, visit func(d *admin.Detail, first bool) error) error {
+	from, size := uint32(0), showPage
+	if s.all {
+		size = admin.RecipientsMax
+	}
+	for {
+		d, err := s.client.Show(s.cmd.Context(), id, from, size)
+		if err != nil {
+			return err
+		}
+		if err := visit(&d, from == 0); err != nil {
+			return err
+		}
+		if !s.all || d.Next == nil {
+			return nil
+		}
+		from = *d.Next
+	}
+}
+
+func (s *shower) json(id string) error {
+	e := json.NewEncoder(s.out)
+	return s.each(id, func(d *admin.Detail, _ bool) error { return e.Encode(d) })
+}
+
+// page writes a message as a person reads it.
+func (s *shower) page(id string) error {
+	now := time.Now()
+	return s.each(id, func(d *admin.Detail, first bool) error {
+		if first {
+			s.head(d, now)
+		}
+		width := 0
+		for i := range d.All {
+			width = max(width, utf8.RuneCountInString(plain(d.All[i].Address)))
+		}
+		for i := range d.All {
+			s.recipient(&d.All[i], min(width, 40), now)
+		}
+		if !s.all && d.Next != nil {
+			fmt.Fprintf(s.out, "  … and %s; --all shows them\n", count(d.Total-*d.Next, "more recipient"))
+		}
+		return nil
+	})
+}
+
+func (s *shower) head(d *admin.Detail, now time.Time) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(s.out, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("Message", "%s", d.ID)
+	line("State", "%s, %s", d.State, waitText(d, now))
+	if d.Reason != "" {
+		line("Reason", "%s", plain(d.Reason))
+	}
+	line("Sender", "%s", address(d.Sender))
+	line("Arrived", "%s%s", when(d.Arrived, now), originText(d))
+	line("Size", "%s%s", octetsText(d.Size), contentText(d))
+	if d.Attempts > 0 && d.LastAttempt != nil {
+		line("Attempts", "%s, the last %s", number(d.Attempts), when(*d.LastAttempt, now))
+	} else {
+		line("Attempts", "none yet")
+	}
+	if d.EnvID != "" || d.Ret != "" {
+		line("DSN", "%s", dsnText(d))
+	}
+	if d.Warned {
+		line("Reports", "the sender was told of the delay")
+	}
+	line("Recipients", "%s", recipientCounts(d.Total, d.Waiting))
+	fmt.Fprintln(s.out)
+}
+
+// waitText says what a message waits for and what ends the waiting.
+func waitText(d *admin.Detail, now time.Time) string {
+	switch d.Wait {
+	case admin.WaitCore:
+		return "being tried or about to be"
+	case admin.WaitBackoff:
+		if d.Due != nil {
+			return "to be tried again " + when(*d.Due, now)
+		}
+	case admin.WaitRoom:
+		if d.Area == string(admin.StateIncoming) {
+			return "waiting to be picked up by the scheduler"
+		}
+		return "due, waiting to be picked up by the scheduler"
+	case admin.WaitRelease:
+		return "until it is released (posthaste queue release " + d.ID + ")"
+	case admin.WaitRepair:
+		return "damaged, put aside"
+	}
+	return "waiting"
+}
+
+func originText(d *admin.Detail) string {
+	text := ""
+	if d.ClientAddr != "" {
+		text = ", from " + plain(d.ClientHelo) + "[" + plain(d.ClientAddr) + "]"
+	}
+	if d.Protocol != "" {
+		text += ", by " + plain(d.Protocol)
+	}
+	return text
+}
+
+func contentText(d *admin.Detail) string {
+	switch {
+	case d.SMTPUTF8:
+		return ", needs SMTPUTF8"
+	case d.Body == "8BITMIME":
+		return ", 8-bit"
+	}
+	return ""
+}
+
+func dsnText(d *admin.Detail) string {
+	text := ""
+	if d.Ret != "" {
+		text = "return " + map[string]string{"FULL": "all of the message", "HDRS": "its header"}[d.Ret] + "  "
+	}
+	if d.EnvID != "" {
+		text += "envelope ID " + plain(d.EnvID)
+	}
+	return trimRight(text)
+}
+
+func recipientCounts(total, waiting uint32) string {
+	switch {
+	case total == waiting:
+		return number(total)
+	case waiting == 0:
+		return number(total) + ", all settled"
+	}
+	return fmt.Sprintf("%s, of whom %s still waiting", number(total), map[bool]string{true: "1 is", false: number(waiting) + " are"}[waiting == 1])
+}
+
+func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
+	at := ""
+	if r.At != nil {
+		at = "  " + when(*r.At, now)
+	}
+	fmt.Fprintf(s.out, "  %-*s  %s%s\n", width, plain(r.Address), resultText(r.Result), at)
+	if r.Reply != "" {
+		fmt.Fprintf(s.out, "      %s\n", plain(r.Reply))
+	}
+	if r.By != "" {
+		fmt.Fprintf(s.out, "      said by %s\n", plain(r.By))
+	}
+}
+
+func resultText(result string) string {
+	if result == "pending" {
+		return "not tried yet"
+	}
+	return result
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+)
+
+func newStatusCommand(p *place) *cobra.Command {
+	var (
+		destinations int
+		asJSON       bool
+	)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the scheduler holds and how much is in the spool",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := p.dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			s, err := c.Status(cmd.Context(), destinations)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+			}
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			writeStatus(out, &s)
+			return out.Flush()
+		},
+	}
+	cmd.Flags().IntVarP(&destinations, "destinations", "n", 10, "show this `number` of destinations of each transport, those with the most waiting")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object")
+	return cmd
+}
+
+func writeStatus(out io.Writer, s *admin.Status) {
+	fmt.Fprintf(out, "Spool   %s incoming, %s deferred, %s held, %s damaged; %s on disk, %s free\n",
+		number(s.Spool.Incoming), number(s.Spool.Deferred), number(s.Spool.Hold), number(s.Spool.Corrupt),
+		octetsText(s.Spool.Used), octetsText(s.Spool.Free))
+	fmt.Fprintf(out, "Core    %s with %s, %s under way%s\n", count(s.Core.Messages, "message"), count(s.Core.Recipients, "recipient"),
+		deliveries(s.Core.Busy), coreText(&s.Core))
+	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", count(s.Core.Arrived, "message"),
+		deliveries(s.Core.Deliveries), number(s.Core.Sent), number(s.Core.Deferred), number(s.Core.Bounced))
+	for i := range s.Transports {
+		writeTransport(out, &s.Transports[i], s)
+	}
+}
+
+func deliveries[T int | uint64](n T) string {
+	if n == 1 {
+		return "1 delivery"
+	}
+	return number(n) + " deliveries"
+}
+
+func coreText(c *admin.CoreStatus) string {
+	switch {
+	case c.Halted:
+		return "; stopping"
+	case c.Behind:
+		return "; full, new mail waits in the spool"
+	}
+	return ""
+}
+
+func writeTransport(out io.Writer, t *admin.TransportStatus, s *admin.Status) {
+	if len(t.Destinations) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nTransport %s: %s, %s under way\n", plain(t.Name), count(t.Jobs, "message"), deliveries(t.Busy))
+	fmt.Fprintf(out, "  %-32s %-9s %6s %6s %6s\n", "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
+	for _, d := range t.Destinations {
+		fmt.Fprintf(out, "  %-32s %-9s %6d %6d %6d\n", plain(d.Nexthop), d.State, d.Window, d.Busy, d.Todo)
+		if d.Reason != "" {
+			fmt.Fprintf(out, "      %s\n", plain(d.Reason))
+		}
+		if d.Until != nil {
+			fmt.Fprintf(out, "      tried again %s\n", when(*d.Until, s.Now))
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/posthaste-mta/posthaste/admin/client"
+)
+
+// streams are what a command reads and writes.
+type streams struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// commands are the subcommands. Each has a file of its own.
+func commands() []*cobra.Command {
+	return []*cobra.Command{
+		newServeCommand(),
+		newConfigCommand(),
+		newQueueCommand(),
+		newSendmailCommand(),
+		newVersionCommand(),
+	}
+}
+
+// newRootCommand returns the program as it is called by its own name.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "posthaste",
+		Short: "An outbound mail queue",
+		Long: `Posthaste takes mail in, keeps it safe on disk, and delivers it fast without
+overrunning whoever receives it.
+
+Called by the name sendmail, mailq, postqueue, postsuper or qshape, it behaves
+like the program of that name.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(commands()...)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, err) })
+	checkArgs(root)
+	return root
+}
+
+// misuse says how a command is to be called.
+func misuse(cmd *cobra.Command, err error) error {
+	return &exit{exitUsage, err, "Usage: " + cmd.UseLine() + "\nTry \"" + cmd.CommandPath() + " --help\"."}
+}
+
+// checkArgs makes all commands tell a wrong command line by its exit code.
+func checkArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			if err == nil {
+				return nil
+			}
+			if cmd.HasAvailableSubCommands() && len(args) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			var known *exit
+			if errors.As(err, &known) {
+				return err
+			}
+			return misuse(cmd, err)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		checkArgs(c)
+	}
+}
+
+func unknownCommand(cmd *cobra.Command, name string) error {
+	hint := "Try \"" + cmd.CommandPath() + " --help\"."
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = "Did you mean \"" + strings.Join(near, "\" or \"") + "\"?"
+	}
+	return &exit{exitUsage, errors.New("there is no command " + cmd.CommandPath() + " " + plain(name)), hint}
+}
+
+// The names of the daemon's sockets in its queue directory, and where that is
+// if nobody says.
+const (
+	adminSocket    = "admin.sock"
+	submitSocket   = "submit.sock"
+	localQueue     = "posthaste-data"
+	systemQueue    = "/var/spool/posthaste"
+	queueDirectory = "POSTHASTE_QUEUE_DIRECTORY" // environment variable
+)
+
+// A place says where the daemon is.
+type place struct {
+	socket    string // of the administration API or for mail, as is asked for
+	directory string
+	config    string
+	system    bool // not to look in the working directory
+}
+
+// addFlags adds the flags that say where the daemon is.
+func (p *place) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&p.socket, "socket", "", "the daemon's administration `socket`")
+	f.StringVar(&p.directory, "queue-directory", "", "the daemon's queue `directory` (default $"+queueDirectory+", ./"+localQueue+
+		" if it is there, or "+systemQueue+")")
+	f.StringVarP(&p.config, "config", "c", "", "take it from the daemon's configuration `file`")
+}
+
+// admin returns the path of the administration socket.
+func (p *place) admin() (string, error) {
+	if p.socket != "" {
+		return p.socket, nil
+	}
+	if p.config != "" {
+		cfg, err := loadConfig(p.config)
+		if err != nil {
+			return "", err
+		}
+		if cfg.AdminSocket == "" {
+			return "", &exit{exitConfig, errors.New("the daemon has no administration socket"), "Set admin_socket in " + p.config + "."}
+		}
+		return cfg.AdminSocketPath(), nil
+	}
+	return filepath.Join(p.queue(), adminSocket), nil
+}
+
+// submit returns the path of the socket that takes mail.
+func (p *place) submit() (string, error) {
+	if p.socket != "" {
+		return p.socket, nil
+	}
+	if p.config != "" {
+		cfg, err := loadConfig(p.config)
+		if err != nil {
+			return "", err
+		}
+		if cfg.SubmissionSocket == "" {
+			return "", &exit{exitConfig, errors.New("the daemon has no submission socket"), "Set submission_socket in " + p.config + "."}
+		}
+		return cfg.SubmissionSocketPath(), nil
+	}
+	return filepath.Join(p.queue(), submitSocket), nil
+}
+
+// queue returns the queue directory. A program that stands in for sendmail is
+// called from anywhere, directories that others can write in among them, so it
+// does not take mail to a socket that happens to be there.
+func (p *place) queue() string {
+	if p.directory != "" {
+		return p.directory
+	}
+	if directory := os.Getenv(queueDirectory); directory != "" {
+		return directory
+	}
+	if !p.system {
+		if info, err := os.Stat(localQueue); err == nil && info.IsDir() {
+			return localQueue
+		}
+	}
+	return systemQueue
+}
+
+// dial returns a client of the daemon.
+func (p *place) dial() (*client.Client, error) {
+	socket, err := p.admin()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(socket), nil
+}
+
+// terminal returns the width of a stream's terminal in columns; 0 if it is
+// none.
+func terminal(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 {
+		return 80
+	}
+	return width
+}
