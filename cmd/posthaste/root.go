@@ -28,6 +28,7 @@ func commands() []*cobra.Command {
 		newConfigCommand(),
 		newQueueCommand(),
 		newSendmailCommand(),
+		newDemoCommand(),
 		newVersionCommand(),
 	}
 }

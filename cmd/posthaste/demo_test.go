@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The whole demonstration in small: the first thing that a newcomer runs must
+// not fail, must count right, and must leave nothing behind. It needs real
+// sockets, because the daemon's are real.
+func TestDemo(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	var out bytes.Buffer
+	plan := demoPlan{recipients: 300, rate: 100, lead: 200 * time.Millisecond, seed: 1}
+	if err := demo(t.Context(), plan, newDemoScreen(&out)); err != nil {
+		t.Fatalf("%v after\n%s", err, out.String())
+	}
+	text := out.String()
+	for _, want := range []string{"300 of 300 recipients of the bulk", "none of them twice", "--seed 1\n", "limited"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the output lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "error:") || strings.Contains(text, "\x1b") {
+		t.Errorf("an alarm, or escape sequences without a terminal:\n%s", text)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Whoever has seen enough presses Ctrl-C in the middle, and nothing is left
+// behind then either.
+func TestDemoInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var out bytes.Buffer
+	plan := demoPlan{recipients: 3000, rate: 100, lead: 100 * time.Millisecond, seed: 1}
+	if err := demo(ctx, plan, newDemoScreen(&out)); err == nil {
+		t.Error("no error")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if !strings.Contains(out.String(), "recipients of the bulk") {
+		t.Errorf("no table:\n%s", out.String())
+	}
+}
+
+// A wrong percentile would show a scheduler that is not there.
+func TestDemoPercentile(t *testing.T) {
+	ms := func(values ...int) []time.Duration {
+		var all []time.Duration
+		for _, v := range values {
+			all = append(all, time.Duration(v)*time.Millisecond)
+		}
+		return all
+	}
+	hundred := make([]int, 100)
+	for i := range hundred {
+		hundred[i] = 100 - i
+	}
+	for _, test := range []struct {
+		latencies []time.Duration
+		percent   int
+		want      string
+	}{
+		{nil, 50, "-"},
+		{ms(7), 50, "7.0"}, {ms(7), 99, "7.0"},
+		{ms(30, 10, 20), 50, "20"}, {ms(30, 10, 20), 99, "30"},
+		{ms(hundred...), 50, "50"}, {ms(hundred...), 99, "99"}, {ms(hundred...), 100, "100"},
+	} {
+		if got := demoPercentile(test.latencies, test.percent); got != test.want {
+			t.Errorf("%d %% of %v: %s, want %s", test.percent, test.latencies, got, test.want)
+		}
+	}
+}
+
+func TestDemoCountText(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := demoCountText(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
