@@ -26,19 +26,27 @@ type Config struct {
 	// default 20000, at least 1. Raise it when many destinations are slow at
 	// the same time; each message costs about 1 KB of memory.
 	ActiveLimit int
-	// RecipientLimit bounds the recipients in core, all messages together
-	// (qmgr_message_recipient_limit); default 20000. It is raised to
-	// ActiveLimit if it is smaller. Each recipient costs about 150 octets.
+	// RecipientLimit is up to how many recipients in core, of all messages
+	// together, more than the minimum is read of new ones
+	// (qmgr_message_recipient_limit); default 20000, or ActiveLimit if that is
+	// more. Each recipient costs about 150 octets.
 	RecipientLimit int
 	// RecipientMinimum is how many recipients every message in core may have
 	// there whatever the others have (qmgr_message_recipient_minimum);
 	// default 10, at least 1.
 	RecipientMinimum int
-	// WaitForReads makes the selection of an entry wait when it has asked for
-	// recipients of a job, as Postfix does, which reads them then and there. It
-	// is for comparing decisions; otherwise selection goes on with what there
-	// is.
-	WaitForReads bool
+	// AsPostfix makes equal to Postfix what would be worse for no other reason,
+	// so that decisions and counters can be compared. The selection of an entry
+	// waits when it has asked for recipients of a job, as Postfix reads them
+	// then and there; otherwise it goes on with what there is. A destination
+	// that dies leaves a queue on TransportRetry even if nothing waits for it;
+	// otherwise such a queue would stay for each reason ever given.
+	AsPostfix bool
+
+	// Debug asks for Feedback and Preempted actions, which tell why something
+	// is selected (destination_concurrency_feedback_debug). They cost about a
+	// tenth of a Step.
+	Debug bool
 
 	// Backoff says when a message is tried again, warned about, given up.
 	Backoff backoff.Config
@@ -99,7 +107,7 @@ type TransportConfig struct {
 	MinimumSlots int
 	// RecipientPool is how many recipients of messages that are not wholly in
 	// core the transport may have there (default_recipient_limit); default
-	// 20000.
+	// 20000, negative for none.
 	RecipientPool int
 	// ExtraRecipients is the pool for messages that preempt another before they
 	// are wholly in core (default_extra_recipient_limit); default 1000, negative
@@ -110,7 +118,7 @@ type TransportConfig struct {
 	// (default_recipient_refill_limit); default 100.
 	RefillLimit int
 	// RefillDelay is after which time fewer are read
-	// (default_recipient_refill_delay); default 5 s.
+	// (default_recipient_refill_delay); default 5 s, negative for none.
 	RefillDelay time.Duration
 	// Agents says who decides that a delivery may start.
 	Agents Agents
@@ -158,13 +166,12 @@ const (
 )
 
 // WithDefaults returns the configuration with every zero field replaced by its
-// default.
+// default. Doing it twice changes nothing more.
 func (c Config) WithDefaults() Config {
 	setDefault(&c.ActiveLimit, defaultActiveLimit)
-	setDefault(&c.RecipientLimit, defaultRecipientLimit)
+	setDefault(&c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
 	setDefault(&c.RecipientMinimum, defaultRecipientMinimum)
 	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
-	c.RecipientLimit = max(c.RecipientLimit, c.ActiveLimit)
 	c.Backoff = c.Backoff.WithDefaults()
 	c.DefaultTransport = c.DefaultTransport.withDefaults()
 	transports := make(map[string]TransportConfig, len(c.Transports))
@@ -186,11 +193,8 @@ func (t TransportConfig) withDefaults() TransportConfig {
 	setDefault(&t.ExtraRecipients, defaultExtraRecipients)
 	setDefault(&t.RefillLimit, defaultRefillLimit)
 	setDefault(&t.RefillDelay, defaultRefillDelay)
-	t.SlotLoan, t.SlotDiscount = max(t.SlotLoan, 0), max(t.SlotDiscount, 0)
-	t.MinimumSlots, t.ExtraRecipients = max(t.MinimumSlots, 0), max(t.ExtraRecipients, 0)
 	setDefault(&t.Window.Limit, defaultConcurrencyLimit)
 	setDefault(&t.Window.FailedCohortLimit, defaultFailedCohorts)
-	t.Window.Limit, t.Window.FailedCohortLimit = max(t.Window.Limit, 0), max(t.Window.FailedCohortLimit, 0)
 	t.Window = t.Window.WithDefaults()
 	if t.RateDelay > 0 {
 		t.Window.Limit, t.Window.Initial = 1, 1
@@ -243,22 +247,28 @@ func (t TransportConfig) validate(name string) error {
 	if t.SlotDiscount > 100 {
 		errs = append(errs, fmt.Errorf("transport %s: delivery_slot_discount is %d: want at most 100 percent", name, t.SlotDiscount))
 	}
-	if t.RecipientPool < 0 {
-		errs = append(errs, fmt.Errorf("transport %s: recipient_limit is %d: want 0 or more", name, t.RecipientPool))
-	}
 	if t.RateDelay < 0 {
 		errs = append(errs, fmt.Errorf("transport %s: destination_rate_delay is %v: want 0 or more", name, t.RateDelay))
 	}
-	if err := t.Window.Validate(); err != nil {
+	w := t.Window
+	w.Limit, w.FailedCohortLimit = max(w.Limit, 0), max(w.FailedCohortLimit, 0) // negative means none
+	if err := w.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
 	}
 	return errors.Join(errs...)
 }
 
-// transport returns the limits of a transport.
+// transport returns the limits of a transport as the core uses them: where the
+// configuration has a negative value for "none", they have 0.
 func (c *Config) transport(name string) TransportConfig {
-	if t, ok := c.Transports[name]; ok {
-		return t
+	t, ok := c.Transports[name]
+	if !ok {
+		t = c.DefaultTransport
 	}
-	return c.DefaultTransport
+	for _, field := range []*int{&t.SlotLoan, &t.SlotDiscount, &t.MinimumSlots, &t.RecipientPool, &t.ExtraRecipients,
+		&t.Window.Limit, &t.Window.FailedCohortLimit} {
+		*field = max(*field, 0)
+	}
+	t.RefillDelay = max(t.RefillDelay, 0)
+	return t
 }
