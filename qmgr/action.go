@@ -107,12 +107,50 @@ func (k NoteKind) String() string {
 	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate"}[k]
 }
 
-func (Fetch) action()    {}
-func (Open) action()     {}
-func (Read) action()     {}
-func (Route) action()    {}
-func (Deliver) action()  {}
-func (Change) action()   {}
-func (Report) action()   {}
-func (Note) action()     {}
-func (Selected) action() {}
+// Feedback tells what a destination's window has learned: the state after a
+// delivery, or after the end of its death. It is emitted if Config.Debug is set
+// and has no answer.
+type Feedback struct {
+	Transport, Nexthop string
+	Cause              FeedbackCause
+	Limit              int // the most that the window may be; 0 for no limit
+	Window             int // 0 while the destination is dead or resting
+	// What has been gathered towards the next step up and down, and failures in
+	// parts of a cohort; see package window.
+	Success, Failure, FailedCohorts float64
+}
+
+// FeedbackCause says what a Feedback is due to.
+type FeedbackCause uint8
+
+const (
+	CauseSuccess FeedbackCause = iota + 1 // the destination was reached
+	CauseFailure                          // it was not
+	CauseRevival                          // its back-off is over, or an operator wants it tried
+)
+
+// String returns the word that traces show.
+func (c FeedbackCause) String() string {
+	return [...]string{"", "success", "failure", "revival"}[c]
+}
+
+// Preempted tells that one message goes first at the expense of another. It is
+// emitted if Config.Debug is set and has no answer.
+type Preempted struct {
+	Transport string
+	Current   mail.QueueID // has to wait
+	By        mail.QueueID // goes first
+	Level     int          // of By on the preemption stack
+}
+
+func (Fetch) action()     {}
+func (Open) action()      {}
+func (Read) action()      {}
+func (Route) action()     {}
+func (Deliver) action()   {}
+func (Change) action()    {}
+func (Report) action()    {}
+func (Note) action()      {}
+func (Selected) action()  {}
+func (Feedback) action()  {}
+func (Preempted) action() {}

@@ -227,8 +227,7 @@ func (q *Qmgr) rescueFuture(due mail.Instant) {
 // newMessage puts a message into core.
 func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	assert.That(q.messages[id] == nil, "message %v is in core already", id)
-	q.seq++
-	m := &message{id: id, from: from, seq: q.seq, queued: q.now, own: q.cfg.RecipientMinimum, limit: q.cfg.RecipientMinimum}
+	m := &message{id: id, from: from, queued: q.now, own: q.cfg.RecipientMinimum, limit: q.cfg.RecipientMinimum}
 	q.messages[id] = m
 	return m
 }

@@ -104,7 +104,7 @@ type RetryAll struct{}
 
 // AgentReady offers an agent of a transport whose agents are AgentsOffered. It
 // is answered by a Deliver, or by nothing if there is nothing to select. While
-// recipients are being read for the selection (Config.WaitForReads), the answer
+// recipients are being read for the selection (Config.AsPostfix), the answer
 // comes after they have.
 type AgentReady struct{ Transport string }
 

@@ -44,13 +44,11 @@ func (j *job) waiting() int { return j.read - j.selected }
 
 func (j *job) blocked() bool { return j.blockerTag == j.transport.blockerTag }
 
-// before tells whether j's message was admitted before k's.
-func (j *job) before(k *job) bool {
-	return j.message.queued < k.message.queued || j.message.queued == k.message.queued && j.message.seq < k.message.seq
-}
+// after tells whether j's message was admitted after k's.
+func (j *job) after(k *job) bool { return j.message.queued > k.message.queued }
 
 // list puts the job on its transport's lists, behind every job whose message
-// was admitted earlier, and makes it current if selection had gone past that
+// was not admitted later, and makes it current if selection had gone past that
 // place. On the scheduler list only jobs without a stack parent show the time;
 // those that have preempted another stand where they were put.
 func (j *job) list() {
@@ -58,7 +56,7 @@ func (j *job) list() {
 	assert.That(!j.listed, "job of %v is listed twice", j.message.id)
 	passed := t.current == nil
 	at := t.jobs.Back()
-	for ; at != nil && (at.stack.parent != nil || j.before(at)); at = t.jobs.Prev(&at.inOrder) {
+	for ; at != nil && (at.stack.parent != nil || at.after(j)); at = t.jobs.Prev(&at.inOrder) {
 		passed = passed || at == t.current
 	}
 	if at == nil {
@@ -78,7 +76,7 @@ func (j *job) list() {
 func (j *job) listByTime(other *job) (before bool) {
 	t := j.transport
 	at := t.jobsByTime.Back()
-	for ; at != nil && j.before(at); at = t.jobsByTime.Prev(&at.inTime) {
+	for ; at != nil && at.after(j); at = t.jobsByTime.Prev(&at.inTime) {
 		before = before || at == other
 	}
 	if at == nil {

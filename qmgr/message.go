@@ -27,8 +27,6 @@ type message struct {
 	again order
 
 	queued mail.Instant // when it was admitted: the key of the job lists
-	// seq breaks ties between messages admitted at the same instant.
-	seq uint64
 
 	unrouted []mail.Recipient // sent with Route, not yet answered
 	next     uint32           // index from which to read on

@@ -101,7 +101,7 @@ func (q *Qmgr) retryAll() {
 	for t := range q.ring.All() {
 		for _, d := range sortedQueues(t) {
 			if d.window.State() == window.Dead {
-				q.revive(d)
+				q.revive(d, CauseRevival)
 				q.freeIfIdle(d)
 			}
 		}
@@ -118,7 +118,7 @@ func (q *Qmgr) reviveFor(m *message) {
 	for _, j := range m.jobs {
 		for p := range j.peers.All() {
 			if p.queue.window.State() == window.Dead {
-				q.revive(p.queue)
+				q.revive(p.queue, CauseRevival)
 			}
 		}
 	}

@@ -31,28 +31,48 @@ func (q *Qmgr) feedback(d *queue, r mail.DeliveryResult) {
 		return
 	case r.Site.IsZero():
 		if d.window.State() == window.Dead {
-			q.revive(d)
+			q.revive(d, CauseSuccess)
 			return
 		}
 		d.window.Success(cfg, d.busy)
 		d.changed()
+		q.explain(d, CauseSuccess)
 	case d.window.State() == window.Ready:
 		died := d.window.Failure(cfg)
 		d.changed()
+		q.explain(d, CauseFailure)
 		if died {
 			q.die(d, r.Site)
 		}
 	}
 }
 
+// explain tells what a window has come to.
+func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
+	if !q.cfg.Debug {
+		return
+	}
+	f := Feedback{Transport: d.transport.name, Nexthop: d.nexthop, Cause: cause,
+		Limit: d.transport.cfg.Window.Limit, Window: d.window.Size()}
+	f.Success, f.Failure, f.FailedCohorts = d.window.Counters()
+	q.emit(f)
+}
+
+// SuspendedPrefix comes before the reason in the replies of recipients that are
+// deferred without an attempt because their destination is dead.
+const SuspendedPrefix = "delivery temporarily suspended: "
+
 // die takes a destination out of service until its back-off is over: its
 // waiting entries go to the retry transport, which defers them.
 func (q *Qmgr) die(d *queue, why mail.Reply) {
 	d.reason = why
-	d.reason.Text = "delivery temporarily suspended: " + why.Text
+	d.reason.Text = SuspendedPrefix + why.Text
 	q.setTimer(d, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))
 	q.emit(Note{Kind: NoteDead, Transport: d.transport.name, Nexthop: d.nexthop, Text: why.String()})
 	text := replyText(d.reason)
+	if q.cfg.AsPostfix {
+		q.queue(q.transport(TransportRetry), text)
+	}
 	for e := d.todo.Front(); e != nil; e = d.todo.Front() {
 		q.moveToRetry(e, text)
 	}

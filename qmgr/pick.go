@@ -20,7 +20,11 @@ func (q *Qmgr) selectEntry(t *transport) *entry {
 		if t.current == nil {
 			return nil
 		}
-		j = t.preempt(t.current, q.now)
+		current := t.current
+		j, at = t.preempt(current, q.now), visitStart
+		if j != current && q.cfg.Debug {
+			q.emit(Preempted{Transport: t.name, Current: current.message.id, By: j.message.id, Level: j.stack.level})
+		}
 	}
 	for ; j != nil; at = visitStart {
 		next := t.jobs.Next(&j.inOrder)
@@ -61,7 +65,7 @@ func (q *Qmgr) visit(j *job, at visit) (p *peer, wait bool) {
 	if m.more && m.entries > 0 && m.limit > m.inCore && q.readFor(j, visitPeersAgain) {
 		return nil, true
 	}
-	if !q.cfg.WaitForReads {
+	if !q.cfg.AsPostfix {
 		return nil, false
 	}
 	return j.selectPeer(), false
@@ -81,7 +85,7 @@ func (q *Qmgr) worthReading(j *job) bool {
 // readFor asks for recipients while a job is being looked at, and tells whether
 // the selection waits for them.
 func (q *Qmgr) readFor(j *job, then visit) bool {
-	if !q.read(j.message) || !q.cfg.WaitForReads {
+	if !q.read(j.message) || !q.cfg.AsPostfix {
 		return false
 	}
 	j.transport.paused.job, j.transport.paused.visit = j, then
@@ -90,7 +94,7 @@ func (q *Qmgr) readFor(j *job, then visit) bool {
 
 // resume goes on with selections that wait for recipients of m.
 func (q *Qmgr) resume(m *message) {
-	if !q.cfg.WaitForReads || m.awaits&(awaitsRead|awaitsRoute) != 0 {
+	if !q.cfg.AsPostfix || m.awaits&(awaitsRead|awaitsRoute) != 0 {
 		return
 	}
 	for t := range q.ring.All() {

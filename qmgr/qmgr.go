@@ -194,7 +194,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		}
 		q.stopTimer(d)
 	}
-	delete(d.transport.queues, d.nexthop)
+	delete(d.transport.queues, d.name)
 	d.transport.order.Remove(&d.inOrder)
 	q.queues--
 }

@@ -14,7 +14,8 @@ import (
 // has learned is forgotten with an idle queue, as in Postfix.
 type queue struct {
 	transport *transport
-	nexthop   string
+	name      string // among the queues of the transport
+	nexthop   string // what deliveries are to reach: the name, but for PerRecipientQueues
 	window    window.Window
 	todo      ilist.List[entry] // those that wait, oldest first, all messages
 	busy      int
@@ -30,10 +31,10 @@ type queue struct {
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
 }
 
-func newQueue(t *transport, nexthop string) *queue {
-	q := &queue{transport: t, nexthop: nexthop, window: window.New(&t.cfg.Window)}
+func newQueue(t *transport, name, nexthop string) *queue {
+	q := &queue{transport: t, name: name, nexthop: nexthop, window: window.New(&t.cfg.Window)}
 	q.timer.queue = q
-	t.queues[nexthop] = q
+	t.queues[name] = q
 	t.order.PushBack(&q.inOrder, q)
 	return q
 }
@@ -66,6 +67,7 @@ func (q *queue) unblock() {
 	if q.hasRoom() && q.todo.Len() > 0 {
 		t.blockerTag += 2
 		t.current = t.jobs.Front()
+		t.cache.reset()
 	}
 	if q.hasRoom() || q.window.State() == window.Dead {
 		q.blockerTag = 0

@@ -106,15 +106,16 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 	t := q.transport(to.Transport)
 	nexthop := strings.ToLower(to.Nexthop)
+	name := nexthop
 	if t.cfg.PerRecipientQueues && t.cfg.RecipientLimit == 1 {
-		nexthop = strings.ToLower(b.recipient.Address.Local() + "@" + to.Nexthop)
+		name = strings.ToLower(b.recipient.Address.Local()) + "@" + nexthop
 	}
-	b.queue = q.queue(t, nexthop)
+	b.queue = q.namedQueue(t, name, nexthop)
 	if b.queue.window.State() != window.Dead {
 		return
 	}
 	if m.from == originRetry {
-		q.revive(b.queue) // an operator wants it tried
+		q.revive(b.queue, CauseRevival) // an operator wants it tried
 		return
 	}
 	b.queue = q.queue(q.transport(TransportRetry), replyText(b.queue.reason))
@@ -136,7 +137,7 @@ func compareBound(a, b bound) int {
 	if c := cmp.Compare(a.queue.transport.name, b.queue.transport.name); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.queue.nexthop, b.queue.nexthop); c != 0 {
+	if c := cmp.Compare(a.queue.name, b.queue.name); c != 0 {
 		return c
 	}
 	return compareAddress(a, b)
@@ -234,7 +235,7 @@ func (q *Qmgr) refill(m *message) {
 	switch {
 	case m.inCore == 0:
 		q.read(m)
-	case q.cfg.WaitForReads:
+	case q.cfg.AsPostfix:
 	default:
 		for _, j := range m.jobs {
 			if q.worthReading(j) {

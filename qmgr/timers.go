@@ -45,7 +45,7 @@ func (q *Qmgr) runTimers() {
 		d := t.queue
 		switch d.window.State() {
 		case window.Dead:
-			q.revive(d)
+			q.revive(d, CauseRevival)
 		case window.Suspended:
 			d.window.Resume()
 			d.changed()
@@ -59,11 +59,12 @@ func (q *Qmgr) runTimers() {
 
 // revive makes a dead destination ready again. busy deliveries among them may
 // have shown that it works.
-func (q *Qmgr) revive(d *queue) {
+func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.stopTimer(d)
 	d.window.Revive(&d.transport.cfg.Window, d.busy)
 	d.reason = mail.Reply{}
 	d.changed()
+	q.explain(d, cause)
 	q.emit(Note{Kind: NoteAlive, Transport: d.transport.name, Nexthop: d.nexthop})
 }
 
@@ -76,7 +77,7 @@ func (q *Qmgr) restAfterDelivery(d *queue) {
 		return
 	}
 	if d.window.State() == window.Dead {
-		q.revive(d)
+		q.revive(d, CauseRevival)
 	}
 	d.window.Suspend()
 	d.changed()

@@ -59,9 +59,13 @@ func (t *transport) ready() bool {
 
 // queue returns the queue of a nexthop, and makes it if need be.
 func (q *Qmgr) queue(t *transport, nexthop string) *queue {
-	if d, ok := t.queues[nexthop]; ok {
+	return q.namedQueue(t, nexthop, nexthop)
+}
+
+func (q *Qmgr) namedQueue(t *transport, name, nexthop string) *queue {
+	if d, ok := t.queues[name]; ok {
 		return d
 	}
 	q.queues++
-	return newQueue(t, nexthop)
+	return newQueue(t, name, nexthop)
 }

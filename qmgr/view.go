@@ -94,7 +94,7 @@ func sortedQueues(t *transport) []*queue {
 	for _, d := range t.queues { //archtest:anyorder sorted below
 		queues = append(queues, d)
 	}
-	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.nexthop, b.nexthop) })
+	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.name, b.name) })
 	return queues
 }
 

@@ -1,0 +1,263 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A host runs the core as the recordings were made: whatever it asks of the
+// spool or the router is answered on the spot, deliveries end when the
+// recording says so, and messages are admitted when it says so.
+type host struct {
+	core *qmgr.Qmgr
+	now  mail.Instant
+	// route says where a recipient of a message goes.
+	route    func(id mail.QueueID, r mail.Recipient) mail.Route
+	messages map[mail.QueueID]*stored
+	names    []string // of messages; ID n is names[n-1]
+	todo     []qmgr.Action
+	// What the last event has brought about.
+	started  []qmgr.Deliver
+	selected string
+	// seen is told of every action, before it is answered; nil for nobody.
+	seen     func(qmgr.Action)
+	fetching [2]bool
+}
+
+// A stored message is what the model spool has of one.
+type stored struct {
+	envelope   mail.Envelope
+	recipients []mail.Recipient
+	settled    []bool
+	place      mail.Place
+}
+
+func newHost(cfg qmgr.Config, now mail.Instant, route func(mail.QueueID, mail.Recipient) mail.Route) (*host, error) {
+	core, err := qmgr.New(cfg, 0)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{core: core, now: now, route: route, messages: make(map[mail.QueueID]*stored)}
+	h.step(qmgr.Wake{})
+	return h, nil
+}
+
+func (h *host) name(id mail.QueueID) string {
+	if id == 0 || int(id) > len(h.names) {
+		return "?"
+	}
+	return h.names[id-1]
+}
+
+// step gives the core an event and answers everything but deliveries and
+// scans.
+func (h *host) step(ev qmgr.Event) {
+	h.started, h.selected = h.started[:0], ""
+	h.feed(ev)
+	for len(h.todo) > 0 {
+		a := h.todo[0]
+		h.todo = h.todo[1:]
+		if h.seen != nil {
+			h.seen(a)
+		}
+		if answer := h.answer(a); answer != nil {
+			h.feed(answer)
+		}
+	}
+	h.core.Check()
+}
+
+func (h *host) feed(ev qmgr.Event) {
+	h.todo = append(h.todo, h.core.Step(h.now, ev)...)
+}
+
+func (h *host) answer(a qmgr.Action) qmgr.Event {
+	switch a := a.(type) {
+	case qmgr.Fetch:
+		h.fetching[a.Scan] = true // answered when the recording says what is found
+	case qmgr.Open:
+		return h.open(a)
+	case qmgr.Read:
+		return qmgr.Recipients{ID: a.ID, Batch: h.messages[a.ID].batch(a.From, a.Max)}
+	case qmgr.Route:
+		routes := make([]mail.Route, len(a.Recipients))
+		for i, r := range a.Recipients {
+			routes[i] = h.route(a.ID, r)
+		}
+		return qmgr.Routed{ID: a.ID, Routes: routes}
+	case qmgr.Deliver:
+		h.started = append(h.started, a)
+	case qmgr.Change:
+		return qmgr.Changed{Changed: h.change(a.Change)}
+	case qmgr.Report:
+		return qmgr.Reported{ID: a.ID}
+	case qmgr.Selected:
+		h.selected = a.Transport
+	}
+	return nil
+}
+
+func (h *host) open(a qmgr.Open) qmgr.Event {
+	m := h.messages[a.ID]
+	place := m.place
+	// Postfix finds a message one second before it is due: what it compares
+	// with the file's time is the whole second after the present one.
+	place.Due = min(place.Due, h.now)
+	return qmgr.Opened{Envelope: m.envelope, Place: place, Batch: m.batch(0, a.Max)}
+}
+
+// batch reads as Postfix does: when it has read as many as it was to read it
+// does not look whether that was the last one.
+func (m *stored) batch(from uint32, most int) mail.RecipientBatch {
+	b := mail.RecipientBatch{Next: from}
+	for i := int(from); i < len(m.recipients); i++ {
+		if len(b.Recipients) == most {
+			break
+		}
+		b.Next = uint32(i + 1)
+		if !m.settled[i] {
+			b.Recipients = append(b.Recipients, m.recipients[i])
+		}
+	}
+	b.More = len(b.Recipients) == most
+	return b
+}
+
+func (h *host) change(c mail.Change) mail.Changed {
+	m := h.messages[c.ID]
+	for _, o := range c.Outcomes {
+		m.settled[o.Index] = m.settled[o.Index] || o.Result.Settled()
+	}
+	switch c.Op {
+	case mail.ChangeDefer:
+		m.place = mail.Place{Area: mail.AreaDeferred, Due: c.Due}
+		m.envelope.Attempts++
+		m.envelope.LastAttempt = c.At
+	case mail.ChangeRemove:
+		m.place = mail.Place{}
+	case mail.ChangeExpire:
+		for i := range m.settled {
+			m.settled[i] = true
+		}
+	}
+	return mail.Changed{ID: c.ID, Place: m.place}
+}
+
+// admit puts a message into the spool and lets the core find it.
+func (h *host) admit(name string, addresses []string) mail.QueueID {
+	h.names = append(h.names, name)
+	id := mail.QueueID(len(h.names))
+	m := &stored{place: mail.Place{Area: mail.AreaIncoming}, settled: make([]bool, len(addresses)),
+		envelope: mail.Envelope{ID: id, Sender: "s@x.smtp", Recipients: uint32(len(addresses)), Arrived: h.now}}
+	for i, a := range addresses {
+		m.recipients = append(m.recipients, mail.Recipient{Index: uint32(i), Address: mail.Address(a)})
+	}
+	h.messages[id] = m
+	h.find(qmgr.ScanIncoming, mail.Cursor{ID: id})
+	return id
+}
+
+// find lets a scan find one message.
+func (h *host) find(s qmgr.Scan, c mail.Cursor) {
+	h.fetching[s] = false
+	next := c
+	next.ID++
+	h.step(qmgr.Found{Scan: s, Found: mail.Found{Cursors: []mail.Cursor{c}, Next: next, More: true, NextDue: mail.Never}})
+}
+
+// advance lets time pass up to an instant; what was to happen on the way
+// happens at its own second.
+func (h *host) advance(to mail.Instant) {
+	for {
+		wake, ok := h.core.NextWake()
+		if !ok || wake > to {
+			break
+		}
+		h.now = max(h.now, wake)
+		h.step(qmgr.Wake{})
+	}
+	h.now = max(h.now, to)
+	h.step(qmgr.Wake{})
+}
+
+// An ending is how a delivery ends.
+type ending uint8
+
+const (
+	endOK    ending = iota // every recipient is delivered
+	endSoft                // every recipient is deferred, nothing wrong with the destination
+	endSite                // the destination is in trouble
+	endCrash               // nobody knows
+)
+
+var siteDown = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "site down"}
+
+func (h *host) finish(d qmgr.Deliver, how ending) {
+	h.finishEach(d, how, func(mail.Recipient) bool { return how == endOK })
+}
+
+// finishEach ends a delivery in which only some recipients are delivered.
+func (h *host) finishEach(d qmgr.Deliver, how ending, ok func(mail.Recipient) bool) {
+	r := mail.DeliveryResult{Crashed: how == endCrash}
+	if how == endSite {
+		r.Site = siteDown
+	}
+	for _, rcpt := range d.Delivery.Recipients {
+		o := mail.Outcome{Index: rcpt.Index, Result: mail.Deferred}
+		if ok(rcpt) {
+			o.Result = mail.Delivered
+		}
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	h.step(qmgr.Delivered{Entry: d.Entry, Result: r})
+}
+
+// select offers an agent and returns what it is to deliver, if anything.
+func (h *host) offer(transport string) (qmgr.Deliver, bool) {
+	h.step(qmgr.AgentReady{Transport: transport})
+	if len(h.started) == 0 {
+		return qmgr.Deliver{}, false
+	}
+	return h.started[0], true
+}
+
+// addresses lists the recipients of a delivery.
+func addresses(d qmgr.Deliver) []string {
+	out := make([]string, len(d.Delivery.Recipients))
+	for i, r := range d.Delivery.Recipients {
+		out[i] = string(r.Address)
+	}
+	return out
+}
+
+// A Difference is where the core and a recording part.
+type Difference struct {
+	Line      int // of the recording, from 1; 0 where the recording has no lines
+	Where     string
+	Got, Want string
+}
+
+func (d *Difference) Error() string {
+	var b strings.Builder
+	if d.Line > 0 {
+		fmt.Fprintf(&b, "line %d: ", d.Line)
+	}
+	if d.Where != "" {
+		fmt.Fprintf(&b, "%s: ", d.Where)
+	}
+	fmt.Fprintf(&b, "got %q, recorded %q", d.Got, d.Want)
+	return b.String()
+}
+
+func seconds(n int64) mail.Instant { return mail.Instant(0).Add(time.Duration(n) * time.Second) }
+
+func sortedCopy(s []string) []string {
+	s = slices.Clone(s)
+	slices.Sort(s)
+	return s
+}

@@ -1,0 +1,606 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// Oracle replays a decision trace of a real queue manager. It returns a
+// *Difference where the core decides otherwise, and another error if the trace
+// cannot be understood.
+func Oracle(trace []byte) error {
+	var r recording
+	if err := json.Unmarshal(trace, &r); err != nil {
+		return fmt.Errorf("decision trace: %w", err)
+	}
+	o, err := newOracle(&r)
+	if err != nil {
+		return fmt.Errorf("decision trace: %w", err)
+	}
+	return o.run()
+}
+
+// A recording is a trace file; the fields are described where the traces are
+// made.
+type recording struct {
+	Parameters struct {
+		QueueManager map[string]json.Number                `json:"queue_manager"`
+		Transports   map[string]map[string]json.RawMessage `json:"transports"`
+	} `json:"parameters"`
+	Messages    []recordedMessage   `json:"messages"`
+	Order       []decision          `json:"order"`
+	Events      []recordedEvent     `json:"events"`
+	Preemptions []recordedPreempted `json:"preemptions"`
+	Reads       []recordedRead      `json:"reads"`
+	Allocations []string            `json:"transport_allocations"`
+	Suspended   json.RawMessage     `json:"suspended"`
+	Covered     *int                `json:"preemptions_before_decision"`
+
+	Deferrals     []deferral `json:"deferrals"`
+	Ends          []deferral `json:"ends"`
+	QueueRuns     []int64    `json:"queue_runs"`
+	ObservedUntil int64      `json:"observed_until"`
+
+	Sent, Deferred int
+}
+
+type recordedMessage struct {
+	ID          string          `json:"id"`
+	EnqueueTime int64           `json:"enqueue_time"`
+	Arrives     arrival         `json:"arrives"`
+	Recipients  json.RawMessage `json:"recipients"`
+	Results     json.RawMessage `json:"results"`
+	Takes       int64           `json:"delivery_takes"`
+	recipients  []recordedRecipient
+}
+
+type arrival struct {
+	First bool `json:"before_first_selection"`
+	After *int `json:"after_selections"`
+}
+
+type recordedRecipient struct {
+	Address     string `json:"addr"`
+	Destination string `json:"destination"`
+	Transport   string `json:"transport"`
+}
+
+// A decision is one entry that was handed to an agent.
+type decision struct {
+	Message     string            `json:"message"`
+	Destination string            `json:"destination"`
+	Transport   string            `json:"transport"`
+	Recipients  []string          `json:"recipients"`
+	T           int64             `json:"t"`
+	Results     map[string]string `json:"results"`
+}
+
+type recordedEvent struct {
+	E         string       `json:"e"`
+	I         int          `json:"i"`
+	Result    string       `json:"result"`
+	Message   string       `json:"message"`
+	Transport string       `json:"transport"`
+	After     *windowState `json:"after"`
+}
+
+// A windowState is what a destination has learned; six digits count.
+type windowState struct {
+	Limit         int     `json:"limit"`
+	Window        int     `json:"window"`
+	Success       float64 `json:"success"`
+	Failure       float64 `json:"failure"`
+	FailedCohorts float64 `json:"fail_cohorts"`
+}
+
+func (w *windowState) String() string {
+	if w == nil {
+		return "nothing"
+	}
+	short := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	return fmt.Sprintf("limit %d window %d success %s failure %s cohorts %s", w.Limit, w.Window,
+		short(w.Success), short(w.Failure), short(w.FailedCohorts))
+}
+
+type recordedPreempted struct {
+	Decision int    `json:"decision"`
+	Current  string `json:"current"`
+	By       string `json:"by"`
+	Level    int    `json:"level"`
+}
+
+type recordedRead struct {
+	Decision int    `json:"decision"`
+	Message  string `json:"message"`
+	First    bool   `json:"first"`
+	Limit    int    `json:"limit"`
+}
+
+// epoch is the second of virtual time that traces call 0: instant 0 would mean
+// "not set".
+const epoch = 1_000_000
+
+// An oracle is the state of one replay.
+type oracle struct {
+	*recording
+	host     *host
+	only     string // the transport, if there is just one
+	routes   map[mail.QueueID]map[string]recordedRecipient
+	admitted int
+	running  map[int]qmgr.Deliver // by index into Order
+	pending  map[string]int
+
+	decided     int
+	after       *windowState
+	preemptions []recordedPreempted
+	reads       []recordedRead
+	allocations []string
+	suspended   map[string][]string
+}
+
+func newOracle(r *recording) (*oracle, error) {
+	o := &oracle{recording: r, routes: make(map[mail.QueueID]map[string]recordedRecipient), running: make(map[int]qmgr.Deliver),
+		pending: make(map[string]int), suspended: make(map[string][]string)}
+	if err := o.readRecipients(); err != nil {
+		return nil, err
+	}
+	s, err := o.settings()
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Parameters.Transports) == 1 {
+		for name := range r.Parameters.Transports { //archtest:anyorder there is one
+			o.only = name
+		}
+	}
+	cfg := s.config()
+	cfg.Debug = true
+	o.host, err = newHost(cfg, seconds(epoch), o.route)
+	if err == nil {
+		o.host.seen = o.see
+	}
+	return o, err
+}
+
+// oracleSuffixes are the names that the traces have for some parameters.
+var oracleSuffixes = map[string]string{
+	"positive_feedback":   "destination_concurrency_positive_feedback",
+	"negative_feedback":   "destination_concurrency_negative_feedback",
+	"failed_cohort_limit": "destination_concurrency_failed_cohort_limit",
+}
+
+func (o *oracle) settings() (*settings, error) {
+	s := newSettings(qmgr.TransportConfig{Agents: qmgr.AgentsOffered, PerRecipientQueues: true})
+	for _, name := range slices.Sorted(maps.Keys(o.Parameters.QueueManager)) {
+		if name == "queue_run_delay" {
+			continue // the trace says when the queue was run
+		}
+		if err := s.set(name, o.Parameters.QueueManager[name].String()); err != nil {
+			return nil, err
+		}
+	}
+	for _, transport := range slices.Sorted(maps.Keys(o.Parameters.Transports)) {
+		s.transport(transport)
+		for name, raw := range o.Parameters.Transports[transport] { //archtest:anyorder each parameter is for itself
+			if name == "process_limit" {
+				continue // the trace says which agents are ready
+			}
+			if long, ok := oracleSuffixes[name]; ok {
+				name = long
+			}
+			value, err := text(raw)
+			if err == nil {
+				err = s.set(transport+"_"+name, value)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// text reads a JSON string or number.
+func text(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return string(raw), nil
+	}
+	var s string
+	err := json.Unmarshal(raw, &s)
+	return s, err
+}
+
+// readRecipients reads the lists of recipients; where a trace has only their
+// number they are made up.
+func (o *oracle) readRecipients() error {
+	for i := range o.Messages {
+		m := &o.Messages[i]
+		var n int
+		if json.Unmarshal(m.Recipients, &n) == nil {
+			for k := range n {
+				m.recipients = append(m.recipients, recordedRecipient{Address: fmt.Sprintf("x@r%06d.d1.test", k), Destination: "d1"})
+			}
+			continue
+		}
+		if err := json.Unmarshal(m.Recipients, &m.recipients); err != nil {
+			return fmt.Errorf("recipients of %s: %w", m.ID, err)
+		}
+	}
+	return nil
+}
+
+func (o *oracle) route(id mail.QueueID, r mail.Recipient) mail.Route {
+	to := o.routes[id][string(r.Address)]
+	return mail.Route{Transport: o.transport(to.Transport), Nexthop: to.Destination}
+}
+
+func (o *oracle) transport(name string) string {
+	if name == "" {
+		return o.only
+	}
+	return name
+}
+
+// admit lets the core pick a message up.
+func (o *oracle) admit(m *recordedMessage) {
+	routes := make(map[string]recordedRecipient, len(m.recipients))
+	list := make([]string, len(m.recipients))
+	for i, r := range m.recipients {
+		list[i] = r.Address
+		routes[r.Address] = r
+	}
+	o.admitted++
+	o.routes[mail.QueueID(o.admitted)] = routes
+	o.clock(m.EnqueueTime)
+	o.host.admit(m.ID, list)
+	o.settle()
+}
+
+// clock sets the clock to a second of the trace.
+func (o *oracle) clock(t int64) { o.host.now = max(o.host.now, seconds(epoch+t)) }
+
+// see notes what the traces have recorded apart from deliveries.
+func (o *oracle) see(a qmgr.Action) {
+	switch a := a.(type) {
+	case qmgr.Open:
+		o.reads = append(o.reads, recordedRead{Decision: o.decided, Message: o.host.name(a.ID), First: true, Limit: a.Max})
+	case qmgr.Read:
+		o.reads = append(o.reads, recordedRead{Decision: o.decided, Message: o.host.name(a.ID), Limit: a.Max})
+	case qmgr.Preempted:
+		o.preemptions = append(o.preemptions, recordedPreempted{o.decided, o.host.name(a.Current), o.host.name(a.By), a.Level})
+	case qmgr.Feedback:
+		if a.Transport == qmgr.TransportRetry {
+			return // its deliveries are not recorded
+		}
+		o.after = &windowState{a.Limit, a.Window, a.Success, a.Failure, a.FailedCohorts}
+	}
+}
+
+// settle does what the queue manager did by itself before the next step was
+// taken: it asked for agents as long as it had something for them, and
+// recipients of dead destinations were deferred.
+func (o *oracle) settle() {
+	for {
+		o.host.step(qmgr.SelectTransport{Pending: o.pending})
+		if t := o.host.selected; t != "" {
+			o.pending[t]++
+			o.allocations = append(o.allocations, t)
+			continue
+		}
+		if o.pending[qmgr.TransportRetry] == 0 {
+			return
+		}
+		o.pending[qmgr.TransportRetry]--
+		if d, ok := o.host.offer(qmgr.TransportRetry); ok {
+			name := o.host.name(d.Delivery.Envelope.ID)
+			o.suspended[name] = append(o.suspended[name], addresses(d)...)
+			o.host.finish(d, endSoft)
+		}
+	}
+}
+
+func (o *oracle) run() error {
+	switch {
+	case o.QueueRuns != nil:
+		return o.runRetries()
+	case len(o.Order) == 0 && len(o.Events) > 0:
+		return o.runCompletions()
+	case o.Events != nil:
+		return o.runEvents()
+	}
+	return o.runSerially()
+}
+
+// runSerially replays a trace without events: one agent, every delivery is
+// completed before the next decision, and messages arrive in between.
+func (o *oracle) runSerially() error {
+	messages := o.arriveFirst()
+	for o.decided < len(o.Order) || len(messages) > 0 {
+		n := o.decided
+		if o.pending[o.serialTransport()] == 0 {
+			if len(messages) == 0 {
+				return &Difference{Where: o.where(), Got: "nothing to select", Want: o.Order[n].String()}
+			}
+			o.admit(messages[0])
+			messages = messages[1:]
+			continue
+		}
+		if n == len(o.Order) {
+			break
+		}
+		if err := o.decide(n); err != nil {
+			return err
+		}
+		for len(messages) > 0 && messages[0].Arrives.After != nil && *messages[0].Arrives.After <= o.decided {
+			o.admit(messages[0])
+			messages = messages[1:]
+		}
+		o.complete(n, endOK)
+	}
+	return o.compareFacts()
+}
+
+func (o *oracle) serialTransport() string {
+	if o.decided < len(o.Order) {
+		return o.transport(o.Order[o.decided].Transport)
+	}
+	return o.only
+}
+
+// arriveFirst admits what was there before the first decision and returns the
+// rest.
+func (o *oracle) arriveFirst() (rest []*recordedMessage) {
+	for i := range o.Messages {
+		m := &o.Messages[i]
+		if m.Arrives.First {
+			o.admit(m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	return rest
+}
+
+func (o *oracle) where() string { return fmt.Sprintf("order[%d]", o.decided) }
+
+// decide offers an agent and compares what it gets with a recorded decision.
+func (o *oracle) decide(i int) error {
+	if i != o.decided || i >= len(o.Order) {
+		return fmt.Errorf("decision %d comes after %d", i, o.decided)
+	}
+	want := &o.Order[i]
+	transport := o.transport(want.Transport)
+	o.clock(want.T)
+	if o.pending[transport] == 0 {
+		return &Difference{Where: o.where(), Got: "nothing to select", Want: want.String()}
+	}
+	o.pending[transport]--
+	d, ok := o.host.offer(transport)
+	if !ok {
+		return &Difference{Where: o.where(), Got: "no entry", Want: want.String()}
+	}
+	got := decision{Message: o.host.name(d.Delivery.Envelope.ID), Destination: d.Delivery.Nexthop, Transport: want.Transport,
+		Recipients: addresses(d), T: want.T}
+	if got.String() != want.String() {
+		return &Difference{Where: o.where(), Got: got.String(), Want: want.String()}
+	}
+	o.running[i] = d
+	o.decided++
+	o.settle()
+	return nil
+}
+
+func (d *decision) String() string {
+	s := fmt.Sprintf("t=%d %s to %s: %s", d.T, d.Message, strings.ToLower(d.Destination), strings.Join(d.Recipients, " "))
+	if d.Transport != "" {
+		s = d.Transport + " " + s
+	}
+	return s
+}
+
+func (o *oracle) complete(i int, how ending) {
+	o.after = nil
+	o.host.finish(o.running[i], how)
+	delete(o.running, i)
+	o.settle()
+}
+
+// runEvents replays a trace in which deliveries overlap.
+func (o *oracle) runEvents() error {
+	byID := make(map[string]*recordedMessage)
+	for _, m := range o.arriveFirst() {
+		byID[m.ID] = m
+	}
+	windows := slices.ContainsFunc(o.Events, func(e recordedEvent) bool { return e.After != nil })
+	for n := range o.Events {
+		e := &o.Events[n]
+		o.after = nil
+		if err := o.event(e, byID); err != nil {
+			return err
+		}
+		if (e.E == "done" && e.Result != "deferred" || e.E == "revived") && windows && o.after.String() != e.After.String() {
+			return &Difference{Where: fmt.Sprintf("events[%d]: %s", n, e.E), Got: o.after.String(), Want: e.After.String()}
+		}
+	}
+	if o.decided < len(o.Order) {
+		return fmt.Errorf("%d decisions have no event", len(o.Order)-o.decided)
+	}
+	return o.compareFacts()
+}
+
+func (o *oracle) event(e *recordedEvent, byID map[string]*recordedMessage) error {
+	switch e.E {
+	case "select":
+		return o.decide(e.I)
+	case "done":
+		how, err := endingOf(e.Result)
+		if err != nil {
+			return err
+		}
+		if _, runs := o.running[e.I]; !runs {
+			return fmt.Errorf("delivery %d ends, which is not under way", e.I)
+		}
+		o.complete(e.I, how)
+	case "arrive":
+		m := byID[e.Message]
+		if m == nil {
+			return fmt.Errorf("message %q arrives, which is not in the list or has arrived", e.Message)
+		}
+		delete(byID, e.Message)
+		o.admit(m)
+	case "idle":
+		return o.idle()
+	case "none":
+		return o.none(o.transport(e.Transport))
+	case "revived":
+		wake, _ := o.host.core.NextWake()
+		o.host.advance(max(o.host.now, wake))
+		o.settle()
+	default:
+		return fmt.Errorf("unknown event %q", e.E)
+	}
+	return nil
+}
+
+func endingOf(result string) (ending, error) {
+	switch result {
+	case "ok":
+		return endOK, nil
+	case "deferred":
+		return endSoft, nil
+	case "unreachable":
+		return endSite, nil
+	}
+	return 0, fmt.Errorf("unknown result %q", result)
+}
+
+// idle checks that the core has nothing for some agent that is free.
+func (o *oracle) idle() error {
+	for name := range o.Parameters.Transports { //archtest:anyorder any one will do
+		if o.pending[name] == 0 {
+			return nil
+		}
+	}
+	return &Difference{Where: o.where(), Got: "something to select", Want: "nothing to select"}
+}
+
+// none offers an agent for which there is nothing any more.
+func (o *oracle) none(transport string) error {
+	if o.pending[transport] == 0 {
+		return &Difference{Where: o.where(), Got: "nothing to select", Want: "an agent that is sent away"}
+	}
+	o.pending[transport]--
+	if d, ok := o.host.offer(transport); ok {
+		return &Difference{Where: o.where(), Got: o.host.name(d.Delivery.Envelope.ID) + " to " + d.Delivery.Nexthop, Want: "no entry"}
+	}
+	o.settle()
+	return nil
+}
+
+// compareFacts compares what else a trace has recorded, after the replay.
+func (o *oracle) compareFacts() error {
+	if o.Covered != nil {
+		o.preemptions = slices.DeleteFunc(o.preemptions, func(p recordedPreempted) bool { return p.Decision >= *o.Covered })
+	}
+	if err := compareList("preemptions", o.preemptions, o.Preemptions); err != nil {
+		return err
+	}
+	if o.Reads != nil {
+		if err := compareList("reads", o.reads, o.Reads); err != nil {
+			return err
+		}
+	}
+	if o.Allocations != nil {
+		if err := compareList("transport_allocations", o.allocations, o.Allocations); err != nil {
+			return err
+		}
+	}
+	var suspended map[string][]string
+	if o.Suspended != nil {
+		if err := json.Unmarshal(o.Suspended, &suspended); err != nil {
+			return fmt.Errorf("suspended: %w", err)
+		}
+	}
+	// The order in which they were deferred is not recorded.
+	for _, m := range o.Messages {
+		if err := compareList("suspended "+m.ID, sortedCopy(o.suspended[m.ID]), sortedCopy(suspended[m.ID])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compareList[T any](what string, got, want []T) error {
+	for i := range max(len(got), len(want)) {
+		g, w := "nothing", "nothing"
+		if i < len(got) {
+			g = fmt.Sprintf("%+v", got[i])
+		}
+		if i < len(want) {
+			w = fmt.Sprintf("%+v", want[i])
+		}
+		if i >= len(got) || i >= len(want) || !reflect.DeepEqual(got[i], want[i]) {
+			return &Difference{Where: fmt.Sprintf("%s[%d]", what, i), Got: g, Want: w}
+		}
+	}
+	return nil
+}
+
+// runCompletions replays a trace in which only completions are recorded: as
+// many deliveries run as the core starts.
+func (o *oracle) runCompletions() error {
+	for i := range o.Messages {
+		o.admit(&o.Messages[i])
+	}
+	var running []qmgr.Deliver
+	sent := 0
+	for n := range o.Events {
+		e := &o.Events[n]
+		if e.E != "done" {
+			return fmt.Errorf("event %q where only completions are recorded", e.E)
+		}
+		how, err := endingOf(e.Result)
+		if err != nil {
+			return err
+		}
+		running = append(running, o.startAll()...)
+		if len(running) == 0 {
+			return &Difference{Where: fmt.Sprintf("events[%d]", n), Got: "nothing under way", Want: e.Result}
+		}
+		d := running[0]
+		running = running[1:]
+		if how == endOK {
+			sent += len(d.Delivery.Recipients)
+		}
+		o.after = nil
+		o.host.finish(d, how)
+		o.settle()
+		if o.after.String() != e.After.String() {
+			return &Difference{Where: fmt.Sprintf("events[%d]: done", n), Got: o.after.String(), Want: e.After.String()}
+		}
+	}
+	if sent != o.Sent {
+		return &Difference{Where: "sent", Got: strconv.Itoa(sent), Want: strconv.Itoa(o.Sent)}
+	}
+	return nil
+}
+
+// startAll gives the core as many agents as it has something for.
+func (o *oracle) startAll() (started []qmgr.Deliver) {
+	for o.pending[o.only] > 0 {
+		o.pending[o.only]--
+		if d, ok := o.host.offer(o.only); ok {
+			started = append(started, d)
+		}
+		o.settle()
+	}
+	return started
+}
