@@ -188,8 +188,8 @@ type = "discard"
 	check("jitter", d.Qmgr.Backoff.JitterPercent < 0, true)
 	check("lifetime", d.Qmgr.Backoff.MaximalQueueLifetime < 0, true)
 	limits := d.WithDefaults().Qmgr
-	check("smtp's window", limits.Transports["smtp"].Window.Limit, 0)
-	check("smtp's cohorts", limits.Transports["smtp"].Window.FailedCohortLimit, 0)
+	check("smtp's window", limits.Transports["smtp"].Window.Limit, -1)
+	check("smtp's cohorts", limits.Transports["smtp"].Window.FailedCohortLimit, -1)
 	check("bulk's window", limits.Transports["bulk"].Window.Limit, 3)
 	check("recipients of an entry", limits.Transports["bulk"].RecipientLimit, -1)
 	check("preemption", limits.DefaultTransport.SlotCost, -1)

@@ -56,7 +56,7 @@ var faultReplies = [...]struct {
 // Reply returns what a server answers to a command with the fault; v is
 // VerbMAIL or VerbRCPT.
 func (f Fault) Reply(v Verb) mail.Reply {
-	row := &faultReplies[f]
+	row := faultReplies[f]
 	status := mail.Status{Class: row.code / 100, Subject: row.subject, Detail: row.detail}
 	if v == VerbMAIL && row.subject == 1 {
 		status.Detail = 7
