@@ -236,7 +236,10 @@ func (g *golden) queueName(d qmgr.Deliver) string {
 
 func (g *golden) finish(args []string) error {
 	n, err := strconv.Atoi(args[0])
-	if err != nil || n < 0 || n >= len(g.picked) || g.done[n] {
+	if err != nil {
+		return fmt.Errorf("%q is not a number", args[0])
+	}
+	if n < 0 || n >= len(g.picked) || g.done[n] {
 		return errRefused
 	}
 	how := slices.Index([]string{"ok", "soft", "site", "crash"}, args[1])

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -538,7 +537,7 @@ func (o *oracle) compareFacts() error {
 	return nil
 }
 
-func compareList[T any](what string, got, want []T) error {
+func compareList[T comparable](what string, got, want []T) error {
 	for i := range max(len(got), len(want)) {
 		g, w := "nothing", "nothing"
 		if i < len(got) {
@@ -547,7 +546,7 @@ func compareList[T any](what string, got, want []T) error {
 		if i < len(want) {
 			w = fmt.Sprintf("%+v", want[i])
 		}
-		if i >= len(got) || i >= len(want) || !reflect.DeepEqual(got[i], want[i]) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
 			return &Difference{Where: fmt.Sprintf("%s[%d]", what, i), Got: g, Want: w}
 		}
 	}

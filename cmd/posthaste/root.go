@@ -29,6 +29,7 @@ func commands() []*cobra.Command {
 		newQueueCommand(),
 		newSendmailCommand(),
 		newDemoCommand(),
+		newVerifyCommand(),
 		newVersionCommand(),
 	}
 }
