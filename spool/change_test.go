@@ -82,7 +82,7 @@ func TestLifeOfAMessage(t *testing.T) {
 		},
 		{
 			mail.Change{Op: mail.ChangeWarn},
-			mail.Place{Area: mail.AreaDeferred, Due: 600, Touched: true}, true,
+			mail.Place{Area: mail.AreaDeferred, Due: 600, Touched: true, Owes: true}, true,
 			func(m Summary) bool { return m.Envelope.Warned && m.Owed == 2 },
 		},
 		{
@@ -110,17 +110,17 @@ func TestLifeOfAMessage(t *testing.T) {
 		},
 		{
 			mail.Change{Op: mail.ChangeExpire, At: 800, Outcomes: []mail.Outcome{busy(2, 799)}},
-			mail.Place{Area: mail.AreaDeferred, Due: 700, Touched: true}, true,
+			mail.Place{Area: mail.AreaDeferred, Due: 700, Touched: true, Owes: true}, true,
 			func(m Summary) bool { return m.Settled == 3 && m.Owed == 1 },
 		},
 		{
 			mail.Change{Op: mail.ChangeCorrupt, Reason: "by hand"},
-			mail.Place{Area: mail.AreaCorrupt, Touched: true}, true,
+			mail.Place{Area: mail.AreaCorrupt, Touched: true, Owes: true}, true,
 			func(m Summary) bool { return m.Reason == "by hand" },
 		},
 		{
 			mail.Change{Op: mail.ChangeDefer, Due: 900, At: 900}, // no way out
-			mail.Place{Area: mail.AreaCorrupt, Touched: true}, true, nil,
+			mail.Place{Area: mail.AreaCorrupt, Touched: true, Owes: true}, true, nil,
 		},
 	} {
 		c := step.change
@@ -378,7 +378,7 @@ func TestExpireLongListInPieces(t *testing.T) {
 		t.Fatalf("after the cut %d settled and %d owed (%v), want %d", m.Settled, m.Owed, err, want)
 	}
 	got := apply(t, again, expire)[0]
-	if want := (mail.Place{Area: mail.AreaDeferred, Due: 7, Chunks: 157, Touched: true}); got.Place != want || !got.Reports {
+	if want := (mail.Place{Area: mail.AreaDeferred, Due: 7, Chunks: 157, Touched: true, Owes: true}); got.Place != want || !got.Reports {
 		t.Errorf("expire: %+v", got)
 	}
 	m, err = again.Lookup(ctxTest, id)
@@ -474,5 +474,29 @@ func TestStats(t *testing.T) {
 	}
 	if got := fmt.Sprint(s.Health().Free > 0, s.Health().ReadAmp >= 0); got != "true true" {
 		t.Error(got)
+	}
+}
+
+// A process may end after an outcome was made durable and before the report
+// about it was. Whoever opens the message after that learns that something is
+// owed: a message whose recipients are all settled would be removed otherwise,
+// and its sender never told.
+func TestDebtOutlivesProcess(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	cfg := small(fs)
+	s := open(t, cfg)
+	a := accept(t, s, mail.Envelope{Sender: "bob@example.com"}, addresses(1), text(100))
+	failed := mail.Outcome{Result: mail.Failed, Report: mail.ReportFailed, Reply: mail.Reply{Code: 550}, At: 1}
+	apply(t, s, mail.Change{Op: mail.ChangeRecord, ID: a.Envelope.ID, Place: a.Place, Outcomes: []mail.Outcome{failed}})
+
+	cfg.FS = fs.CrashClone(vfs.CrashCloneCfg{})
+	again := open(t, cfg)
+	_, place, batch, err := again.Open(ctxTest, a.Envelope.ID, 10)
+	if err != nil || len(batch.Recipients) != 0 || !place.Owes {
+		t.Fatalf("after a crash: place %+v, unsettled %v, error %v; want a debt", place, batch.Recipients, err)
+	}
+	changed := apply(t, again, mail.Change{Op: mail.ChangeReported, ID: a.Envelope.ID, Outcomes: []mail.Outcome{{Index: 0}}})[0]
+	if changed.Place.Owes || changed.Reports {
+		t.Errorf("after the report: %+v, want no debt", changed)
 	}
 }

@@ -73,11 +73,8 @@ func (w *twin) apply(c mail.Change) mail.Changed {
 		}
 	}
 	m.change(c)
-	answer := mail.Changed{ID: c.ID, Place: m.place}
-	for _, o := range m.outcomes {
-		answer.Reports = answer.Reports || o.Report != mail.ReportNone
-	}
-	return answer
+	m.place.Owes = slices.ContainsFunc(m.outcomes, func(o mail.Outcome) bool { return o.Report != mail.ReportNone })
+	return mail.Changed{ID: c.ID, Place: m.place, Reports: m.place.Owes}
 }
 
 func (m *twinMessage) change(c mail.Change) {

@@ -33,7 +33,7 @@ func freshState(e *envelope) state {
 
 // place is where a message with this state is.
 func (st *state) place() mail.Place {
-	return mail.Place{Area: st.area, Due: st.due, Chunks: st.chunks, File: st.file, Touched: true}
+	return mail.Place{Area: st.area, Due: st.due, Chunks: st.chunks, File: st.file, Touched: true, Owes: st.owed > 0}
 }
 
 // complete fills the fields of an envelope that the spool keeps up.
