@@ -96,6 +96,9 @@ smtpd_recipient_limit = 0
 minimal_backoff_time = "1s"
 maximal_backoff_time = "1s"
 in_flow_delay = 0
+queue_minfree = "16M"
+dns.servers = ["127.0.0.1:1"] # which nobody asks: the routes have addresses
+spool.ballast_size = "64K"
 
 [transport.smtp]
 destination_recipient_limit = 10
