@@ -39,6 +39,7 @@ func New(cfg Config, store Store, control Control) (*Server, error) {
 		scans: make(chan struct{}, cfg.Scans), mux: http.NewServeMux()}
 	s.api = humago.New(s.mux, apiConfig())
 	s.register()
+	s.registerDebug()
 	return s, nil
 }
 

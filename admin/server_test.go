@@ -422,3 +422,12 @@ func TestConfigValidate(t *testing.T) {
 		}
 	}
 }
+
+// A stalled or swollen daemon is looked into through the socket that is there
+// already.
+func TestDebugProfiles(t *testing.T) {
+	w := serve(t, admintest.New(), admin.Config{}).do(http.MethodGet, "/debug/pprof/goroutine?debug=1", "")
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "goroutine profile: total") {
+		t.Errorf("%d: %.100s", w.Code, w.Body)
+	}
+}
