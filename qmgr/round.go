@@ -47,11 +47,11 @@ func (q *Qmgr) endRound(m *message) {
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
 	case m.order == orderCorrupt:
 		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
+	case m.owed: // before the report is made, so that it is in it
+		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts:
 		m.await(awaitsReport)
 		q.emit(Report{ID: m.id})
-	case m.owed:
-		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.order == orderHold && (m.left || m.retry || m.more):
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
 	case m.retry && q.isExpired(m):
