@@ -118,7 +118,8 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 }
 
 // Run drives the core until ctx ends, then lets what is under way finish within
-// the grace period, and returns when everything known is durable.
+// the grace period, and returns when everything known is durable, or when it
+// has turned out within a further 10 s that the disk does not take it.
 func (d *Driver) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
@@ -176,22 +177,34 @@ func (d *Driver) own(stop <-chan struct{}) {
 	}
 }
 
+// settleTime is how long a stop waits after the grace period for what was cut
+// off to end, and for the disk. A disk that takes nothing more must not keep
+// the process from ending: what it has not taken is done again after the next
+// start.
+const settleTime = 10 * time.Second
+
 // finish takes answers until nothing is under way. When the grace period is
 // over, deliveries are cut off; their recipients are tried again after the
 // next start.
 func (d *Driver) finish(cutOff context.CancelFunc) {
-	grace := time.NewTimer(max(d.grace, 0))
-	defer grace.Stop()
-	for d.underway > 0 {
+	patience := time.NewTimer(max(d.grace, 0))
+	defer patience.Stop()
+	for cut := false; d.underway > 0; {
 		d.handOut()
 		select {
 		case <-d.inbox.wakeup:
 			d.stepAll(d.inbox.take(nil))
 		case d.reportsOut() <- d.nextReport():
 			d.owedQueue = d.owedQueue[1:]
-		case <-grace.C:
+		case <-patience.C:
+			if cut {
+				d.log.Error("stopping although not everything has ended", "underway", d.underway)
+				return
+			}
 			d.log.Warn("cutting off deliveries", "underway", d.underway)
 			cutOff()
+			cut = true
+			patience.Reset(settleTime)
 		}
 	}
 }

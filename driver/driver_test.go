@@ -29,6 +29,8 @@ type world struct {
 	// syncTakes is how long a commit takes.
 	syncTakes time.Duration
 	reports   []mail.QueueID
+	// halfway is what a Report that fails has spooled before.
+	halfway []mail.Arrival
 	// deliver says how a delivery ends; nil: everything is taken.
 	deliver func(ctx context.Context, d mail.Delivery) mail.DeliveryResult
 }
@@ -164,6 +166,9 @@ func (w *world) Report(_ context.Context, id mail.QueueID) ([]mail.Arrival, erro
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fails("report"); err != nil {
+		return w.halfway, err
+	}
+	if err := w.fails("report " + id.String()); err != nil {
 		return nil, err
 	}
 	w.messages[id].owed = false
@@ -373,5 +378,78 @@ func TestChangesGather(t *testing.T) {
 		if w.count() != 0 || w.batches > 10 {
 			t.Errorf("%d messages left after %d batches, want none after a few", w.count(), w.batches)
 		}
+	})
+}
+
+// A report that cannot be made, because a file cannot be read for instance,
+// must keep neither other senders from hearing of theirs, nor the process from
+// ending: the debt is durable.
+func TestReportThatCannotBeMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.errors["report "+mail.QueueID(1).String()] = 1 << 30
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Failed) }
+		d, stop := w.start(t, driver.Config{Grace: 10 * time.Second})
+		d.Arrived(w.store(1, "u@a.test"))
+		synctest.Wait()
+		d.Arrived(w.store(2, "u@a.test"))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if !slices.Equal(w.reports, []mail.QueueID{2}) {
+			t.Errorf("reports on %v, want one on 2", w.reports)
+		}
+		before := time.Now()
+		stop()
+		if took := time.Since(before); took > time.Minute {
+			t.Errorf("stop took %v", took)
+		}
+		if w.count() != 1 || !w.messages[1].owed {
+			t.Errorf("%d messages left, want the one about which a report is owed", w.count())
+		}
+	})
+}
+
+// A disk that takes no more changes must not keep the process from ending
+// either: what is not durable is done again after the next start.
+func TestStopWithoutDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.errors["apply"] = 1 << 30
+		d, stop := w.start(t, driver.Config{Grace: 10 * time.Second})
+		d.Arrived(w.store(1, "u@a.test"))
+		synctest.Wait()
+		before := time.Now()
+		stop()
+		if took := time.Since(before); took > time.Minute {
+			t.Errorf("stop took %v", took)
+		}
+		if w.count() != 1 {
+			t.Errorf("%d messages left, want 1", w.count())
+		}
+	})
+}
+
+// A Reporter that fails halfway has spooled some messages. They are delivered
+// now, not after the next start.
+func TestReportHalfMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			if d.Envelope.ID == 1 {
+				return all(d, mail.Failed)
+			}
+			return all(d, mail.Delivered)
+		}
+		w.errors["report"] = 1
+		d, stop := w.start(t, driver.Config{})
+		synctest.Wait() // the scan of what was there at the start is over
+		w.halfway = []mail.Arrival{w.store(2, "s@x.test")}
+		d.Arrived(w.store(1, "u@a.test"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.count() != 0 {
+			t.Errorf("%d messages left, want none", w.count())
+		}
+		stop()
 	})
 }

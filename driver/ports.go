@@ -41,7 +41,7 @@ type Agent interface {
 // A Reporter composes the reports that a message's recipients are owed
 // (mail.Outcome.Report), spools them, and clears the debts, all of it durable
 // when it returns nil. The new messages are returned so that they can be
-// scheduled at once.
+// scheduled at once; with an error come those that were spooled before it.
 type Reporter interface {
 	Report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error)
 }

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -80,35 +81,56 @@ func (d *Driver) broken(id mail.QueueID, err error) qmgr.Event {
 	return b
 }
 
-// report makes the reports that the core asks for until ctx ends.
+// report makes the reports that the core asks for until ctx ends. One that
+// cannot be made is never forgotten, but it is put off, so that other senders
+// hear of theirs.
 func (d *Driver) report(ctx context.Context) {
+	var failed []mail.QueueID // the core's limit on messages bounds it
+	again := time.NewTimer(retryPause)
+	defer again.Stop()
 	for {
 		select {
 		case id := <-d.reports:
-			d.reportOne(ctx, id)
+			if !d.reportOne(ctx, id) {
+				failed = append(failed, id)
+			}
+		case <-again.C:
+			failed = d.reportAgain(ctx, failed)
+			again.Reset(retryPause)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// reportOne does not give up: a report that is owed is never forgotten.
-func (d *Driver) reportOne(ctx context.Context, id mail.QueueID) {
-	for {
-		arrivals, err := d.ports.Reporter.Report(ctx, id)
-		if err == nil {
-			items := []item{{event: qmgr.Reported{ID: id}}}
-			for _, a := range arrivals {
-				items = append(items, item{event: qmgr.Arrived{Arrival: a}})
-			}
-			d.inbox.put(items...)
-			return
-		}
-		d.log.Error("report could not be made, trying again", "id", id.String(), "error", err)
-		if !sleep(ctx, retryPause) {
-			return
+// reportAgain makes the reports that failed before, until one fails again,
+// which then is the last in the line: what stands in the way of one most often
+// stands in the way of all.
+func (d *Driver) reportAgain(ctx context.Context, failed []mail.QueueID) []mail.QueueID {
+	for len(failed) > 0 && ctx.Err() == nil {
+		id := failed[0]
+		failed = failed[1:]
+		if !d.reportOne(ctx, id) {
+			return append(failed, id)
 		}
 	}
+	return failed
+}
+
+// reportOne makes the reports on one message and tells whether that is done.
+func (d *Driver) reportOne(ctx context.Context, id mail.QueueID) (done bool) {
+	arrivals, err := d.ports.Reporter.Report(ctx, id)
+	items := make([]item, 0, len(arrivals)+1)
+	if err == nil {
+		items = append(items, item{event: qmgr.Reported{ID: id}})
+	} else if ctx.Err() == nil {
+		d.log.Error("report could not be made, trying again", "id", id.String(), "error", err)
+	}
+	for _, a := range arrivals { // they are durable even if more was to follow
+		items = append(items, item{event: qmgr.Arrived{Arrival: a}})
+	}
+	d.inbox.put(items...)
+	return err == nil
 }
 
 // handOut gives waiting reads and reports to whoever is free.
