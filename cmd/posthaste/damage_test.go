@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A disk that returns other octets than were written spoils what was in them
+// and nothing else: the messages concerned are kept for somebody to look at,
+// an error is logged, and all others arrive whole.
+func TestDamageOnDisk(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		size int // of a body
+		dir  string
+	}{
+		{"content file", 100_000, "body"},
+		{"content in the store", 30_000, "db"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const n = 20
+			dir := t.TempDir()
+			r := start(t, dir, routes("d.test", closed(t)))
+			sums := make(map[string]uint32)
+			for i := range n {
+				m := letter(key(i), "a@d.test")
+				body := fmt.Sprintf("marker %d marker\r\n%s", i, bodyOf(test.size))
+				m.Content = text(key(i), body)
+				sums[key(i)] = sum(body)
+				r.feed(m)
+			}
+			r.waiting("all deferred", census{mail.AreaDeferred: n})
+			r.end()
+			// What is in the log of the store is moved to its tables by the
+			// next start.
+			start(t, dir, routes("d.test", closed(t))).end()
+			flip(t, filepath.Join(dir, test.dir), []byte("marker 7 marker"))
+
+			box := receive(t, sink.Config{})
+			r = start(t, dir, routes("d.test", box.address))
+			r.d.driver.RetryAll()
+			r.until("only damaged messages left", func() bool {
+				got := r.census()
+				return got[mail.AreaDeferred]+got[mail.AreaIncoming] == 0
+			})
+			damaged := r.census()[mail.AreaCorrupt]
+			delivered := box.deliveries()
+			if damaged < 1 || damaged > 5 || len(delivered)+int(damaged) != n {
+				t.Errorf("of %d messages %d arrived and %d are damaged", n, len(delivered), damaged)
+			}
+			for _, d := range delivered {
+				if d.Key == key(7) || d.BodySum != sums[d.Key] {
+					t.Errorf("message %s arrived, damaged", d.Key)
+				}
+			}
+			if r.log.count("level=ERROR") == 0 {
+				t.Error("no error was logged")
+			}
+		})
+	}
+}
+
+// flip changes an octet of each place below a directory that holds a text.
+func flip(t *testing.T, dir string, text []byte) {
+	t.Helper()
+	flipped := 0
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		octets, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for from := 0; ; {
+			i := bytes.Index(octets[from:], text)
+			if i < 0 {
+				break
+			}
+			octets[from+i] ^= 1
+			from += i + len(text)
+			flipped++
+		}
+		return os.WriteFile(path, octets, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flipped == 0 {
+		t.Fatalf("%q is nowhere below %s", text, dir)
+	}
+}

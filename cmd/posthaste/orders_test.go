@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+func key(i int) string { return fmt.Sprintf("<%d>", i) }
+
+// The operator's verbs: what is held stays whatever happens, what is released
+// goes at once, what is dropped is gone and nobody hears of it.
+func TestHoldReleaseDrop(t *testing.T) {
+	t.Parallel()
+	gone, origin := closed(t), receive(t, sink.Config{})
+	dir, text := t.TempDir(), routes("d.test", gone, "origin.test", origin.address)
+	r := start(t, dir, text)
+	for i := range 30 {
+		r.feed(letter(key(i), "a@d.test"))
+	}
+	r.waiting("all deferred", census{mail.AreaDeferred: 30})
+	all := r.ids(mail.AreaDeferred)
+
+	held, dropped := all[:10], all[10:20]
+	r.d.driver.Hold(held, "suspicious")
+	r.d.driver.Drop(dropped)
+	r.waiting("10 held, 10 left", census{mail.AreaHold: 10, mail.AreaDeferred: 10})
+
+	box := open(t, gone)
+	r.d.driver.RetryAll()
+	r.waiting("only held mail left", census{mail.AreaHold: 10})
+	if n := len(box.deliveries()); n != 10 {
+		t.Errorf("%d messages arrived, want the 10 that were neither held nor dropped", n)
+	}
+	r.end()
+	r = start(t, dir, text)
+	if got := r.census(); got != (census{mail.AreaHold: 10}) {
+		t.Errorf("after a restart the areas hold %v, want 10 held messages", got)
+	}
+	summary, err := r.d.spool.Lookup(t.Context(), held[0])
+	if err != nil || summary.Reason != "suspicious" {
+		t.Errorf("held because of %q (%v)", summary.Reason, err)
+	}
+	r.d.driver.Release(held)
+	r.settled()
+	delivered := box.copies()
+	if len(delivered) != 20 || len(box.deliveries()) != 20 {
+		t.Errorf("%d different messages arrived in %d transactions, want 20", len(delivered), len(box.deliveries()))
+	}
+	if n := len(origin.deliveries()); n != 0 {
+		t.Errorf("the sender got %d messages", n)
+	}
+}
+
+// Routes send mail where the table says, the most exact line first: an
+// address, a domain, what is below a domain, and the relay host for the rest.
+// Some transports deliver nothing.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	user, domain, below, bulk, rest, origin := receive(t, sink.Config{}), receive(t, sink.Config{}), receive(t, sink.Config{}),
+		receive(t, sink.Config{}), receive(t, sink.Config{}), receive(t, sink.Config{})
+	r := start(t, t.TempDir(), fmt.Sprintf("relayhost = %q\n", to(rest.address)[len("smtp:"):])+
+		"[transport.bulk]\ndestination_recipient_limit = 1\n"+
+		routes("user@d.test", user.address, "d.test", domain.address, ".d.test", below.address,
+			"bulk.test", "bulk:"+to(bulk.address)[len("smtp:"):],
+			"gone.test", "error:5.1.6 this domain has moved", "void.test", "discard:", "later.test", "retry:4.3.2 not today",
+			"origin.test", origin.address))
+	r.feed(letter("<1>", "user@d.test", "other@d.test", "user@sub.d.test", "user@sub.sub.d.test", "user@elsewhere.test",
+		"a@bulk.test", "b@bulk.test", "c@bulk.test", "user@gone.test", "user@void.test", "user@later.test"))
+	r.waiting("one recipient left", census{mail.AreaDeferred: 1})
+	user.copies().matches(t, copies{"<1> user@d.test": 1})
+	domain.copies().matches(t, copies{"<1> other@d.test": 1})
+	below.copies().matches(t, copies{"<1> user@sub.d.test": 1, "<1> user@sub.sub.d.test": 1})
+	rest.copies().matches(t, copies{"<1> user@elsewhere.test": 1})
+	bulk.copies().matches(t, copies{"<1> a@bulk.test": 1, "<1> b@bulk.test": 1, "<1> c@bulk.test": 1})
+	if n := len(bulk.deliveries()); n != 3 {
+		t.Errorf("%d transactions of the bulk transport, want 3 of one recipient each", n)
+	}
+	_, rep, _ := reportTo(t, origin)
+	if len(rep.Recipients) != 1 || rep.Recipients[0].Final != "user@gone.test" || rep.Recipients[0].Status != (mail.Status{Class: 5, Subject: 1, Detail: 6}) {
+		t.Errorf("the report says %+v", rep.Recipients)
+	}
+	list, _, err := r.d.spool.Outcomes(t.Context(), r.ids(mail.AreaDeferred)[0], 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list {
+		if waits := o.Recipient.Address == "user@later.test"; waits == o.Outcome.Result.Settled() {
+			t.Errorf("%s is %s", o.Recipient.Address, o.Outcome.Result)
+		}
+	}
+}
