@@ -125,7 +125,7 @@ func (c *Config) Outbound() outbound.Config {
 	}
 	return outbound.Config{
 		Hello: c.helo(), Self: c.Hostname, AllowSelf: !c.LoopCheck, Own: c.own(),
-		Transports: all, IdleLimit: c.CacheLimit,
+		Trusted: c.trusted(), Transports: all, IdleLimit: c.CacheLimit,
 	}
 }
 

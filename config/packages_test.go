@@ -203,6 +203,7 @@ type = "discard"
 		netip.MustParseAddrPort("192.0.2.1:2525"), netip.MustParseAddrPort("198.51.100.1:2525"),
 	}
 	check("own", out.Own, own)
+	check("trusted to dial", out.Trusted, c.Resolve().Trusted)
 	bulk := out.Transports["bulk"]
 	check("fallback", bulk.FallbackRelays, []string{"[last.example.net]:26", "other.example.net"})
 	check("lock step", bulk.LockStep, true)

@@ -65,7 +65,7 @@ func newAttempt(c *Client, config *TransportConfig, d mail.Delivery) *attempt {
 
 // run tries the nexthop and then the fallback relays.
 func (a *attempt) run(ctx context.Context) {
-	trusted := explicit(a.d, a.d.Nexthop)
+	trusted := a.client.trusts(a.d)
 	a.visit(ctx, a.d.Nexthop, trusted, len(a.config.FallbackRelays) == 0)
 	for _, relay := range a.config.FallbackRelays {
 		if a.over() {

@@ -26,6 +26,7 @@ type Client struct {
 	dialer   Dialer
 
 	transports map[string]*TransportConfig
+	trusted    map[string]bool // canonical nexthops
 	idle       *idlePool
 	memory     *memory
 	pieces     pieces
@@ -50,12 +51,16 @@ func New(cfg Config, resolver Resolver, bodies Bodies, dialer Dialer) (*Client, 
 		bodies:     bodies,
 		dialer:     dialer,
 		transports: make(map[string]*TransportConfig, len(cfg.Transports)),
+		trusted:    make(map[string]bool, len(cfg.Trusted)),
 		idle:       newIdlePool(cfg.IdleLimit),
 		memory:     newMemory(),
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0)),
 	}
 	for name, t := range cfg.Transports {
 		c.transports[name] = &t
+	}
+	for _, n := range cfg.Trusted {
+		c.trusted[n] = true
 	}
 	return c, nil
 }
@@ -78,6 +83,20 @@ func (c *Client) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResu
 func (c *Client) Close() error {
 	c.idle.close()
 	return nil
+}
+
+// trusts tells whether it was the operator who named where a delivery goes.
+// What is in brackets may have been a recipient's domain all the same.
+func (c *Client) trusts(d mail.Delivery) bool {
+	if bracketed(d.Nexthop) || len(c.trusted) == 0 {
+		return explicit(d, d.Nexthop)
+	}
+	for one := range strings.SplitSeq(d.Nexthop, ",") {
+		if !c.trusted[one] {
+			return false
+		}
+	}
+	return true
 }
 
 // candidates returns the hosts to try, in order.

@@ -363,3 +363,39 @@ func TestStats(t *testing.T) {
 		n.running.Wait()
 	})
 }
+
+// A nexthop that the operator wrote down may be a domain inside the network,
+// as a relayhost often is. Its addresses are private, and refusing to dial them
+// would return all mail to its senders; what a recipient's domain leads to is
+// still not dialled.
+func TestConfiguredNexthopMayBePrivate(t *testing.T) {
+	for _, c := range []struct {
+		nexthop string
+		want    mail.Result
+	}{
+		{"relay.corp.example", mail.Delivered},
+		{"relay.corp.example,second.corp.example", mail.Delivered},
+		{"elsewhere.example", mail.Failed},
+		{"relay.corp.example,elsewhere.example", mail.Failed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newFakeNet()
+			n.servers[netip.MustParseAddrPort("10.0.0.5:25")] = &fakeServer{addr: netip.MustParseAddrPort("10.0.0.5:25"), said: map[string]int{}}
+			n.zone[c.nexthop] = mail.HostSet{Tiers: [][]mail.Host{{{Name: "h", Addr: netip.MustParseAddrPort("10.0.0.5:25")}}}}
+			client, err := New(Config{
+				Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {}},
+				Trusted: []string{"relay.corp.example", "second.corp.example"},
+			}, n, store{1: {data: "x\r\n"}}, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := message(1, "u@example.com")
+			d.Nexthop = c.nexthop
+			if got := client.Deliver(t.Context(), d).Outcomes[0]; got.Result != c.want {
+				t.Errorf("%s: %v (%v), want %v", c.nexthop, got.Result, got.Reply, c.want)
+			}
+			client.Close()
+			n.running.Wait()
+		})
+	}
+}

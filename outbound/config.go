@@ -24,6 +24,9 @@ type Config struct {
 	// Own are addresses on which this program listens. They are never dialled
 	// for a nexthop that came from the DNS.
 	Own []netip.AddrPort
+	// Trusted are the nexthops that the operator wrote down, in canonical form
+	// (route.Table.Nexthops). They may be at any address.
+	Trusted []string
 	// Transports are the SMTP transports by name. Required.
 	Transports map[string]TransportConfig
 	// IdleLimit is how many idle sessions are kept in all (default 1000). Lower

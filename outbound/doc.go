@@ -37,8 +37,9 @@
 //
 // The DNS is other people's data: a domain's MX may point at this machine, its
 // neighbours or a cloud's metadata service. Addresses that are not public are
-// left out unless the nexthop was written by the administrator in brackets,
-// the relay is a fallback relay, or the transport permits private hosts.
+// left out unless the nexthop was written by the operator (in brackets, or listed
+// in Config.Trusted), the relay is a fallback relay, or the transport permits
+// private hosts.
 //
 // # Goroutines
 //
