@@ -70,10 +70,10 @@ type Summary struct {
 	Attempts    uint32      `json:"attempts" doc:"Rounds of attempts that left something to retry."`
 	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
-	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient."`
+	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient, or for its first one if none waits."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`
-	Recipients  []Recipient `json:"recipients,omitempty" doc:"The first waiting recipients, as many as were asked for."`
+	Recipients  []Recipient `json:"recipients,omitempty" doc:"The first waiting recipients, or the first ones if none waits; as many as were asked for."`
 }
 
 // A Page is a part of a list.

@@ -66,7 +66,7 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summa
 	if m.Place.Area == mail.AreaDeferred {
 		sum.Due = wallOrNil(m.Place.Due)
 	}
-	list, err := s.waiting(ctx, e.ID, max(recipients, 1))
+	list, err := s.named(ctx, &sum, e.ID, max(recipients, 1))
 	switch {
 	case errors.Is(err, ErrDamaged):
 		return sum, nil
@@ -80,6 +80,16 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summa
 		sum.Recipients = append(sum.Recipients, recipientOf(&list[i]))
 	}
 	return sum, nil
+}
+
+// named returns the recipients that a summary names: the first that wait or, if
+// none does, as in a held message that only its reason explains, the first.
+func (s *Server) named(ctx context.Context, sum *Summary, id mail.QueueID, max int) ([]mail.RecipientOutcome, error) {
+	if sum.Waiting > 0 {
+		return s.waiting(ctx, id, max)
+	}
+	list, err := s.store.Recipients(ctx, id, RecipientQuery{Max: max})
+	return list.Recipients, err
 }
 
 // waiting returns the first recipients of a message that wait.

@@ -79,7 +79,8 @@ func codeOfConnect(err error) (exitCode, string) {
 		return exitNoPerm, "You may not use this socket. Become root, or join the group that owns it."
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return exitUnavailable, "Posthaste is not running, or its queue is elsewhere.\n" +
-			"Start it with \"posthaste serve\", or say where it is with --queue-directory, --config or --socket."
+			"Start it with \"posthaste serve\", or say where it is with --queue-directory, --config, --socket\n" +
+			"or $" + queueDirectory + "."
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENAMETOOLONG):
 		return exitConfig, "The path of a socket can have no more than about 100 characters."
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -54,6 +55,20 @@ func completeFilters(cmd *cobra.Command) {
 			panic(err) // the flag does not exist: a bug
 		}
 	}
+}
+
+// exclusive refuses more than one of some flags.
+func exclusive(cmd *cobra.Command, names ...string) error {
+	var given []string
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) > 1 {
+		return misuse(cmd, errors.New(strings.Join(given, " and ")+" exclude each other"))
+	}
+	return nil
 }
 
 // isAll tells whether a filter has no conditions.

@@ -37,6 +37,9 @@ in which it rests on disk is another matter, and that is what --area looks at.`,
   posthaste queue list --error greylist --ids | posthaste queue flush -
   posthaste queue list --json | jq -r .sender | sort | uniq -c`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := exclusive(cmd, "json", "ids", "mailq"); err != nil {
+				return err
+			}
 			if q.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
 				return err
 			}
@@ -67,7 +70,6 @@ in which it rests on disk is another matter, and that is what --area looks at.`,
 	f.BoolVar(&asJSON, "json", false, "one JSON object a line, with the names of postqueue -j")
 	f.BoolVar(&onlyIDs, "ids", false, "only the queue IDs")
 	f.BoolVar(&asMailq, "mailq", false, "the layout of mailq")
-	cmd.MarkFlagsMutuallyExclusive("json", "ids", "mailq")
 	completeFilters(cmd)
 	return cmd
 }
@@ -92,7 +94,7 @@ type rest func(m *admin.Summary, visit func(*admin.Recipient) error) error
 // restOf reads recipients page by page.
 func restOf(cmd *cobra.Command, c *client.Client) rest {
 	return func(m *admin.Summary, visit func(*admin.Recipient) error) error {
-		if n := len(m.Recipients); n == 0 || n >= int(m.Waiting) {
+		if n := len(m.Recipients); n == 0 || n >= int(m.Waiting) { // or none waits
 			return nil
 		}
 		from := m.Recipients[len(m.Recipients)-1].Index + 1
@@ -226,7 +228,7 @@ func (l *tableLister) message(m *admin.Summary) error {
 	l.shown++
 	l.octets += m.Size
 	l.rows = append(l.rows, []string{m.ID, string(m.State), sizeText(m.Size), age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
-		l.cell(address(m.Sender)), l.cell(recipientsText(m)), plain(m.Reason)})
+		l.cell(senderText(m)), l.cell(recipientsText(m)), plain(m.Reason)})
 	if l.begun || len(l.rows) >= tableLook {
 		return l.flush()
 	}
@@ -267,6 +269,8 @@ func nextAttempt(m *admin.Summary, now time.Time) string {
 // recipientsText names the first waiting recipient and counts the others.
 func recipientsText(m *admin.Summary) string {
 	switch {
+	case m.Total == 0:
+		return "-"
 	case len(m.Recipients) == 0:
 		return count(m.Total, "recipient")
 	case m.Waiting <= 1:

@@ -86,6 +86,6 @@ func (l *mailqLister) end() error {
 		l.out.WriteString("Mail queue is empty\n")
 		return l.out.Flush()
 	}
-	fmt.Fprintf(l.out, "\n-- %d Kbytes in %d Request%s.\n", (l.octets+1023)/1024, l.shown, map[bool]string{true: "", false: "s"}[l.shown == 1])
+	fmt.Fprintf(l.out, "\n-- %d Kbytes in %d Request%s.\n", l.octets/1024, l.shown, map[bool]string{true: "", false: "s"}[l.shown == 1])
 	return l.out.Flush()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -24,6 +25,9 @@ func newShowCommand(p *place) *cobra.Command {
 		Short: "Show all about messages: where they are, why they wait, who is left",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(exclusive(cmd, "json", "content"), exclusive(cmd, "all", "content")); err != nil {
+				return err
+			}
 			ids, err := readIDs(args, cmd.InOrStdin())
 			if err != nil {
 				return err
@@ -58,8 +62,6 @@ func newShowCommand(p *place) *cobra.Command {
 	f.BoolVar(&asJSON, "json", false, "a JSON object for each message; with --all, one more for each 1000 further recipients")
 	f.BoolVar(&content, "content", false, "the message itself, as it will be sent")
 	f.BoolVar(&all, "all", false, fmt.Sprintf("all recipients, not just the first %d", showPage))
-	cmd.MarkFlagsMutuallyExclusive("json", "content")
-	cmd.MarkFlagsMutuallyExclusive("all", "content")
 	return cmd
 }
 
@@ -128,7 +130,7 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	if d.Reason != "" {
 		line("Reason", "%s", plain(d.Reason))
 	}
-	line("Sender", "%s", address(d.Sender))
+	line("Sender", "%s", senderText(&d.Summary))
 	line("Arrived", "%s%s", when(d.Arrived, now), originText(d))
 	line("Size", "%s%s", octetsText(d.Size), contentText(d))
 	if d.Attempts > 0 && d.LastAttempt != nil {

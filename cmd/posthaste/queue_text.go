@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/posthaste-mta/posthaste/admin"
 )
 
 // plain makes text safe for a terminal: what could move the cursor or turn the
@@ -30,14 +32,15 @@ func shorten(text string, columns int) string {
 	return string(runes[:columns-1]) + "…"
 }
 
-// sizeText is a size in at most five characters, as in 512, 4.2k, 131k, 1.3M.
+// sizeText is a size in at most five characters, as in 512, 4.2k, 131k, 1.3M
+// (thousands and millions).
 func sizeText(octets int64) string {
 	if octets < 1000 {
 		return strconv.FormatInt(octets, 10)
 	}
 	size, unit := float64(octets), ""
 	for _, unit = range []string{"k", "M", "G", "T", "P"} {
-		if size /= 1024; size < 999.5 {
+		if size /= 1000; size < 999.5 {
 			break
 		}
 	}
@@ -105,10 +108,13 @@ func when(t, now time.Time) string {
 	return span(now.Sub(t)) + " ago, " + local
 }
 
-// address shows an envelope sender; the null sender is as on the wire.
-func address(sender string) string {
-	if sender == "" {
-		return "<>"
+// senderText shows an envelope sender; the null sender is as on the wire.
+func senderText(m *admin.Summary) string {
+	switch {
+	case m.Sender != "":
+		return plain(m.Sender)
+	case m.State == admin.StateCorrupt && m.Total == 0:
+		return "-" // the envelope cannot be read
 	}
-	return plain(sender)
+	return "<>"
 }

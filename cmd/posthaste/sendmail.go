@@ -18,6 +18,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/submit"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 func newSendmailCommand() *cobra.Command {
@@ -400,7 +401,7 @@ func (c *sendmailCall) smtp() error {
 	defer conn.Close()
 	go func() {
 		// The daemon ends the session when it sees the end of the input.
-		_, _ = io.Copy(conn, c.in)
+		_, _ = io.Copy(&lineEnder{w: conn}, c.in)
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
@@ -409,6 +410,21 @@ func (c *sendmailCall) smtp() error {
 		return &exit{code: exitIO, err: fmt.Errorf("copy the dialogue: %w", err)}
 	}
 	return nil
+}
+
+// A lineEnder makes CRLF of the line ends that people and scripts type.
+type lineEnder struct {
+	w     io.Writer
+	lines smtp.Normalizer
+	buf   []byte
+}
+
+func (l *lineEnder) Write(p []byte) (int, error) {
+	l.buf = l.lines.Append(l.buf[:0], p)
+	if _, err := l.w.Write(l.buf); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // origin is the domain of addresses without one: what /etc/mailname says, as is
