@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,31 +21,31 @@ import (
 // crashSteps are the steps after each of which a spool has a defined state.
 // Each is one call that changes something; a crash inside it must leave the
 // state before or the state after.
-var crashSteps = []func(t *testing.T, s *Spool, ids *[]mail.QueueID){
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // small
+var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // small
 		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "a@example.com"}, addresses(3), text(700)).Envelope.ID)
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // content in a file
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // content in a file
 		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "b@example.com"}, addresses(2), text(60_000)).Envelope.ID)
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // recipients written ahead, content in a file
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // recipients written ahead, content in a file
 		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "c@example.com"}, addresses(5000), text(20_000)).Envelope.ID)
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // all that is written ahead is given up
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // all that is written ahead is given up
 		d := draft(t, s, addresses(5000), text(30_000))
 		d.Abort()
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // several messages at once
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // several messages at once
 		apply(t, s,
 			mail.Change{Op: mail.ChangeDefer, ID: (*ids)[0], Due: 50, At: 10, Outcomes: []mail.Outcome{sent(0, 9), busy(1, 9)}},
 			mail.Change{Op: mail.ChangeDefer, ID: (*ids)[1], Due: 40, At: 11, Outcomes: []mail.Outcome{busy(1, 9)}},
 			mail.Change{Op: mail.ChangeRecord, ID: (*ids)[2], Outcomes: []mail.Outcome{sent(4999, 9), busy(0, 9), busy(1000, 9)}})
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) {
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) {
 		apply(t, s, mail.Change{Op: mail.ChangeHold, ID: (*ids)[1], Reason: "look at it"},
 			mail.Change{Op: mail.ChangeExpire, ID: (*ids)[0], At: 60})
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // a report and the debts that it pays
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a report and the debts that it pays
 		d := draft(t, s, []mail.Recipient{{Address: "a@example.com"}}, text(9_000))
 		err := d.CommitWith(ctxTest, mail.Envelope{}, []mail.Change{
 			{Op: mail.ChangeReported, ID: (*ids)[0], Outcomes: []mail.Outcome{{Index: 1}, {Index: 2}}}})
@@ -50,17 +54,17 @@ var crashSteps = []func(t *testing.T, s *Spool, ids *[]mail.QueueID){
 		}
 		*ids = append(*ids, d.ID())
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // table files
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // table files
 		if err := s.db.Flush(); err != nil {
 			t.Fatal(err)
 		}
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) {
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) {
 		apply(t, s, mail.Change{Op: mail.ChangeRelease, ID: (*ids)[1], Due: 70},
 			mail.Change{Op: mail.ChangeRemove, ID: (*ids)[0]},
 			mail.Change{Op: mail.ChangeWarn, ID: (*ids)[2], At: 61})
 	},
-	func(t *testing.T, s *Spool, ids *[]mail.QueueID) { // a file and a long list
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a file and a long list
 		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: (*ids)[2]})
 	},
 }
@@ -69,20 +73,9 @@ var crashSteps = []func(t *testing.T, s *Spool, ids *[]mail.QueueID){
 // synced having reached it, loses nothing that was confirmed, brings nothing
 // back, tears no step apart, and leaves nothing behind.
 func TestCrashAtEveryWrite(t *testing.T) {
-	// First undisturbed, to know the states.
-	var states []string
-	fs := vfs.NewCrashableMem()
-	s := mustOpen(t, small(fs))
-	var ids []mail.QueueID
-	states = append(states, dump(t, s))
-	for _, step := range crashSteps {
-		step(t, s, &ids)
-		states = append(states, dump(t, s))
-	}
-	mustClose(t, s)
-
+	states := undisturbed(t)
 	var clones []clone
-	fs = vfs.NewCrashableMem()
+	fs := vfs.NewCrashableMem()
 	var at atomic.Int64 // the step under way
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -101,9 +94,9 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		}
 		return nil
 	})
-	s = mustOpen(t, small(errorfs.Wrap(fs, watch)))
+	s := mustOpen(t, small(errorfs.Wrap(fs, watch)))
 	<-s.work.swept
-	ids = nil
+	var ids []mail.QueueID
 	for i, step := range crashSteps {
 		at.Store(int64(i + 1))
 		step(t, s, &ids)
@@ -122,6 +115,19 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	for _, c := range clones {
 		c.check(t, states)
 	}
+}
+
+// undisturbed returns what there is before the first step and after each.
+func undisturbed(t *testing.T) (states []string) {
+	s := mustOpen(t, small(vfs.NewMem()))
+	var ids []mail.QueueID
+	states = append(states, dump(t, s))
+	for _, step := range crashSteps {
+		step(t, s, &ids)
+		states = append(states, dump(t, s))
+	}
+	mustClose(t, s)
+	return states
 }
 
 // A clone is the disk as it is after a crash during a step.
@@ -276,3 +282,75 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 	}
 	known.set(d.ID(), confirmation{})
 }
+
+// A write to the disk fails, each in turn. Whatever the spool makes of it, an
+// error, an alarm or the end of the process, what it had confirmed is there
+// afterwards and what it had not is there as a whole or not at all.
+func TestErrorAtEveryWrite(t *testing.T) {
+	states := undisturbed(t)
+	for n := int64(0); ; n++ {
+		fs := vfs.NewCrashableMem()
+		var writes atomic.Int64
+		var what atomic.Value
+		cfg := small(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if mayFail(op) && writes.Add(1) == n+1 {
+				what.Store(fmt.Sprintf("op %d on %s", op.Kind, op.Path))
+				return syscall.EIO
+			}
+			return nil
+		})))
+		acked := runUntilError(t, cfg)
+		if what.Load() == nil {
+			t.Logf("%d writes", n)
+			return
+		}
+		clone{fs.CrashClone(vfs.CrashCloneCfg{}), min(acked+1, len(crashSteps)), fmt.Sprint("error at ", what.Load())}.check(t, states)
+	}
+}
+
+// mayFail tells whether a process can go through the failure of a write.
+// Where Pebble panics with its locks held, at manifests, markers and new logs,
+// it cannot; TestCrashAtEveryWrite ends it there.
+func mayFail(op errorfs.Op) bool {
+	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+		return false
+	}
+	switch filepath.Ext(op.Path) {
+	case ".log":
+		return op.Kind != errorfs.OpCreate && op.Kind != errorfs.OpReuseForWrite
+	case ".sst", ".blob":
+		return true
+	}
+	return !strings.HasPrefix(op.Path, "/spool/db")
+}
+
+// runUntilError takes the steps until one fails or the spool ends the
+// process, and returns how many it has confirmed.
+func runUntilError(t *testing.T, cfg Config) int {
+	over := make(chan struct{}, 100)
+	cfg.Fatal = func(error) {
+		over <- struct{}{}
+		select {} // as good as the end of the process, for this goroutine
+	}
+	var acked atomic.Int64
+	go func() {
+		defer func() { over <- struct{}{} }()
+		s, err := Open(cfg)
+		if err != nil {
+			return
+		}
+		var ids []mail.QueueID
+		for _, step := range crashSteps {
+			step(giveUp{t}, s, &ids)
+			acked.Add(1)
+		}
+		_ = s.Close() // an error now and then is what this is about
+	}()
+	<-over
+	return int(acked.Load())
+}
+
+// giveUp ends the goroutine instead of the test.
+type giveUp struct{ testing.TB }
+
+func (giveUp) Fatal(...any) { runtime.Goexit() }

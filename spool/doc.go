@@ -63,9 +63,10 @@
 // index is made anew from states and envelopes.
 //
 // Below Config.MinFree drafts are refused with ErrFull; drafts for reports may
-// use half of what is left, and changes are never refused. When a write fails
-// for want of room the ballast is deleted and the write repeated.
+// use half of what is left, and changes are never refused. When the store
+// cannot write for want of room, the ballast is deleted; when that is used up
+// too, whoever has something to commit waits until there is room.
 //
-// A write-ahead log that cannot be written is beyond repair from inside:
-// Config.Fatal is called and must end the process.
+// A write-ahead log that cannot be written for any other reason is beyond
+// repair from inside: Config.Fatal is called and must end the process.
 package spool

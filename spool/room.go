@@ -6,7 +6,6 @@ import (
 
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/errors/oserror"
@@ -130,7 +129,7 @@ func (r *room) enter(state roomState, free int64) {
 // refuse makes ErrFull of an error that says that there was no room for a
 // content file, and sees to it that no further mail is taken in for a while.
 func (r *room) refuse(err error) error {
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	if !isNoRoom(err) {
 		return err
 	}
 	r.full.Store(int64(max(time.Since(r.start), 1)))

@@ -97,7 +97,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s.opened = append(s.opened, stopWatch)
 	s.work.init()
 	s.room.init(s)
-	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), pause: s.pauseFlush}
+	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), s: s}
 	// A content file that does not fit is refused; the ballast is for the rest.
 	s.bodies = bodyDirs{fs: watched, dir: s.path("body")}
 	if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err != nil {
@@ -168,9 +168,11 @@ func putFormat(b *pebble.Batch) error {
 	return put(b, plainKey(keyFormat), strconv.AppendInt(nil, formatVersion, 10))
 }
 
-// Close waits for calls that have begun, then closes the spool. Contents and
+// Close waits for calls that have begun, then closes the spool. A call that
+// waits for disk space is waited for during 5 s; then the process ends. Contents and
 // cursors that were handed out stay valid; drafts can only be aborted.
 func (s *Spool) Close() error {
+	s.work.stop() // a call may be waiting for disk space
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {

@@ -1,8 +1,12 @@
 package spool
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -11,16 +15,16 @@ import (
 // granted than is safe.
 type storeFS struct {
 	vfs.FS
-	pause func() // waits while the disk is full
+	s *Spool
 }
 
 // Create creates a file, after what has to come first.
 func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	switch ext := filepath.Ext(name); {
-	case ext == ".sst" || ext == ".blob":
+	switch kind := kindOf(name); {
+	case kind == fileTable || kind == fileBlob:
 		// Pebble repeats a failed flush at once: 25,000 times in 40 s. The log
 		// is not held up, because writers wait for it.
-		f.pause()
+		f.s.pauseFlush()
 	case strings.HasPrefix(f.PathBase(name), "marker."):
 		// The marker says which of the files that were just created counts.
 		// Pebble syncs the directory after the marker is made, but not before:
@@ -30,7 +34,22 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 			return nil, err
 		}
 	}
-	return f.FS.Create(name, category)
+	return f.wrap(name)(f.FS.Create(name, category))
+}
+
+// ReuseForWrite is how Pebble makes a log of an old one.
+func (f *storeFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.wrap(name)(f.FS.ReuseForWrite(old, name, category))
+}
+
+func (f *storeFS) wrap(name string) func(vfs.File, error) (vfs.File, error) {
+	return func(file vfs.File, err error) (vfs.File, error) {
+		kind := kindOf(name)
+		if err != nil || kind == fileOther {
+			return file, err
+		}
+		return &storeFile{File: file, s: f.s, name: name, kind: kind}, nil
+	}
 }
 
 // Unwrap lets vfs.Root see through.
@@ -41,4 +60,80 @@ func (s *Spool) pauseFlush() {
 	if s.room.failedWithin(roomPause) {
 		s.work.pause(roomPause)
 	}
+}
+
+// A fileKind says what Pebble does about errors of a file.
+type fileKind uint8
+
+const (
+	fileOther fileKind = iota
+	fileTable          // written by a flush or compaction, which can be repeated
+	fileBlob           // the same, but errors at its end are a nil dereference
+	fileLog            // what it cannot take ends the process
+)
+
+func kindOf(name string) fileKind {
+	switch filepath.Ext(name) {
+	case ".sst":
+		return fileTable
+	case ".blob":
+		return fileBlob
+	case ".log":
+		return fileLog
+	}
+	return fileOther
+}
+
+// A storeFile is a file of the store. On a full disk a write waits for room
+// instead of failing. A flush that failed would have to begin again; and with
+// a log that failed the process would have to end, could not start again for
+// want of room, and would not take up its work by itself when there is room.
+//
+// Other errors end the process here, in words, where Pebble would panic or
+// worse: rotateWAL panics with locks held, and blob.FileWriter.Close aborts
+// what Finish has already ended. A restart finds all in the log. Only what
+// befalls a table is left to Pebble. A sync that failed is never repeated: the
+// system may have dropped the pages, and the second one would say that all is
+// well.
+type storeFile struct {
+	vfs.File
+	s    *Spool
+	name string
+	kind fileKind
+}
+
+// closingWrites is how often a write to a full disk is still tried when the
+// spool is being closed: for 5 s.
+const closingWrites = 20
+
+func (f *storeFile) Write(p []byte) (n int, err error) {
+	for tries := 0; ; {
+		m, err := f.File.Write(p[n:])
+		n += m
+		if err == nil || !isNoRoom(err) || tries >= closingWrites {
+			return n, f.check("write", err)
+		}
+		if f.s.work.ctx.Err() != nil {
+			tries++
+		}
+		if f.s.damped.allow() {
+			f.s.raise(Alarm{Kind: AlarmStore, Text: "the store waits for disk space", Err: err})
+		}
+		time.Sleep(roomPause)
+	}
+}
+
+func (f *storeFile) Sync() error     { return f.check("sync", f.File.Sync()) }
+func (f *storeFile) SyncData() error { return f.check("sync", f.File.SyncData()) }
+
+func (f *storeFile) check(what string, err error) error {
+	if err != nil && f.kind != fileTable {
+		f.s.die(fmt.Errorf("spool: %s %s: %w", what, f.name, err))
+	}
+	return err
+}
+
+// isNoRoom tells whether an error means that the disk, or a quota, is full.
+func isNoRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
