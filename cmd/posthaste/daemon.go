@@ -28,21 +28,21 @@ import (
 // uses and closes. A test or a demonstration starts one as well as the serve
 // command does.
 type daemon struct {
-	log      *slog.Logger
-	spool    *spool.Spool
-	driver   *driver.Driver
-	inbound  *inbound.Server
-	admin    *admin.Server
-	resolver *resolve.Resolver
-	router   *router
-	policy   *policy
-	agents   *agents
+	log     *slog.Logger
+	spool   *spool.Spool
+	driver  *driver.Driver
+	inbound *inbound.Server
+	admin   *admin.Server
+	router  *router
+	policy  *policy
+	agents  *agents
 
 	listeners []inbound.Listener
 	adminLn   net.Listener
 
-	mu  sync.Mutex
-	cfg *config.Config // what is in force
+	mu     sync.Mutex
+	cfg    *config.Config // what is in force
+	closed bool
 }
 
 // newDaemon opens the spool and the listeners. Listeners that were handed over
@@ -73,7 +73,7 @@ func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) 
 }
 
 // listen opens the sockets. Those of the administration and of local submission
-// are in the queue directory, where only its owner and group come.
+// are in the queue directory unless the configuration names another place.
 func (d *daemon) listen(cfg *config.Config, handedOver []net.Listener) error {
 	early := cfg.EarlyTalkers()
 	for _, ln := range handedOver {
@@ -109,7 +109,7 @@ func (d *daemon) listen(cfg *config.Config, handedOver []net.Listener) error {
 // socket that a dead process left is replaced; the spool's lock, which is held
 // already, tells that it is dead.
 func listenUnix(path string) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := removeSocket(path); err != nil {
 		return nil, err
 	}
 	// The name is made in a private directory and moved into place, so that
@@ -131,6 +131,21 @@ func listenUnix(path string) (net.Listener, error) {
 	return unlinked{ln, path}, nil
 }
 
+// removeSocket removes a socket, and nothing else that a slip in the
+// configuration may have named.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != os.ModeSocket:
+		return fmt.Errorf("%s is there and is not a socket", path)
+	}
+	return os.Remove(path)
+}
+
 // unlinked is a listener on a unix socket that removes its name when it closes.
 type unlinked struct {
 	net.Listener
@@ -144,9 +159,11 @@ func (u unlinked) Close() error {
 
 // connect makes the parts and joins them.
 func (d *daemon) connect(cfg *config.Config) (err error) {
-	if err := d.reroute(cfg); err != nil {
+	routing, err := d.newRouting(cfg)
+	if err != nil {
 		return err
 	}
+	d.install(routing)
 	reports := cfg.Report()
 	reports.Logger = d.log
 	reporter, err := report.New(reports, reportSpool{d.spool})
@@ -170,37 +187,45 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 	return err
 }
 
-// reroute replaces everything that decides where mail goes and who may send it.
-func (d *daemon) reroute(cfg *config.Config) error {
+// A routing is everything that decides where mail goes and who may send it.
+type routing struct {
+	table  *route.Table
+	policy *inbound.RelayPolicy
+	agents *agentSet
+}
+
+// newRouting makes all of it, or nothing.
+func (d *daemon) newRouting(cfg *config.Config) (*routing, error) {
 	table, err := route.NewTable(cfg.Route())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	relay, err := inbound.NewRelayPolicy(cfg.RelayPolicy())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	look := cfg.Resolve()
 	look.Logger = d.log
 	resolver, err := resolve.New(look)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	send := cfg.Outbound()
 	send.Log, send.Seed = d.log, uint64(time.Now().UnixNano())
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
-		return err
+		resolver.Close()
+		return nil, err
 	}
-	d.router.set(table)
-	d.policy.set(relay)
-	old := d.agents.set(cfg, client)
-	if old != nil {
-		old.Close() // deliveries under way end as they began
-		d.resolver.Close()
-	}
-	d.resolver = resolver
-	return nil
+	return &routing{table, relay, newAgentSet(cfg, client, resolver)}, nil
+}
+
+// install puts a routing into force. The agents come first, so that no route
+// leads to a transport that has none yet.
+func (d *daemon) install(r *routing) {
+	d.agents.set(r.agents)
+	d.router.table.Store(r.table)
+	d.policy.p.Store(r.policy)
 }
 
 func (d *daemon) driverConfig(cfg *config.Config) driver.Config {
@@ -229,34 +254,41 @@ func (d *daemon) run(ctx context.Context) error {
 	delivery, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivery()
 	var delivered, administered sync.WaitGroup
-	errs := make(chan error, 3)
-	delivered.Go(func() { errs <- d.driver.Run(delivery) })
+	var failure error // of the delivery
+	delivered.Go(func() { failure = d.driver.Run(delivery) })
 	if d.adminLn != nil {
-		administered.Go(func() { errs <- d.admin.Serve(intake, d.adminLn) })
+		administered.Go(func() {
+			if err := d.admin.Serve(intake, d.adminLn); err != nil { // mail goes on without it
+				d.log.Error("the administration cannot be reached any more", "error", err)
+			}
+		})
 	}
 	err := d.inbound.Serve(intake, d.listeners...)
 	stopIntake()
 	administered.Wait()
 	stopDelivery()
 	delivered.Wait()
-	close(errs)
-	for e := range errs {
-		err = errors.Join(err, e)
-	}
-	return err
+	return errors.Join(err, failure)
 }
 
 // reload puts a new configuration into force, as far as that is possible
-// without a restart, and tells which changes are not.
+// without a restart, and tells which changes are not. On an error nothing has
+// changed.
 func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.reroute(cfg); err != nil {
+	if d.closed {
+		return nil, errors.New("the daemon has stopped")
+	}
+	routing, err := d.newRouting(cfg)
+	if err != nil {
 		return nil, err
 	}
 	if err := d.driver.Configure(d.driverConfig(cfg)); err != nil {
+		routing.agents.close()
 		return nil, err
 	}
+	d.install(routing)
 	for _, c := range config.Diff(d.cfg, cfg) {
 		if c.Restart {
 			restart = append(restart, c.Key)
@@ -268,18 +300,16 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 
 // close closes whatever is open.
 func (d *daemon) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
 	for _, ln := range d.listeners {
 		ln.Close()
 	}
 	if d.adminLn != nil {
 		d.adminLn.Close()
 	}
-	if client := d.agents.client(); client != nil {
-		client.Close()
-	}
-	if d.resolver != nil {
-		d.resolver.Close()
-	}
+	d.agents.close()
 	if d.spool != nil {
 		if err := d.spool.Close(); err != nil {
 			d.log.Error("the spool could not be closed", "error", err)
@@ -288,50 +318,10 @@ func (d *daemon) close() {
 }
 
 // policy is the relay policy, which a reload replaces.
-type policy struct{ p atomic.Pointer[inbound.RelayPolicy] }
-
-func (p *policy) set(r *inbound.RelayPolicy) { p.p.Store(r) }
+type policy struct {
+	p atomic.Pointer[inbound.RelayPolicy]
+}
 
 func (p *policy) Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply {
 	return p.p.Load().Recipient(client, sender, recipient)
-}
-
-// agents are the agents of all transports, which a reload replaces.
-type agents struct{ p atomic.Pointer[agentSet] }
-
-type agentSet struct {
-	byTransport outbound.Agents
-	client      *outbound.Client
-}
-
-// set returns the client that was in force before, nil at first.
-func (a *agents) set(cfg *config.Config, client *outbound.Client) *outbound.Client {
-	byTransport := make(outbound.Agents)
-	for name, t := range cfg.Transports {
-		switch t.Type {
-		case config.TypeDiscard:
-			byTransport[name] = outbound.Discard{}
-		case config.TypeError:
-			byTransport[name] = outbound.Error{}
-		case config.TypeRetry:
-			byTransport[name] = outbound.Retry{}
-		default:
-			byTransport[name] = client
-		}
-	}
-	if old := a.p.Swap(&agentSet{byTransport, client}); old != nil {
-		return old.client
-	}
-	return nil
-}
-
-func (a *agents) client() *outbound.Client {
-	if set := a.p.Load(); set != nil {
-		return set.client
-	}
-	return nil
-}
-
-func (a *agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
-	return a.p.Load().byTransport.Deliver(ctx, d)
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"sync/atomic"
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/driver"
@@ -139,23 +139,13 @@ func reportError(err error) error {
 }
 
 // router answers the driver from the routing table, which a reload replaces.
-type router struct {
-	mu    sync.RWMutex
-	table *route.Table
-}
-
-func (r *router) set(t *route.Table) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.table = t
-}
+type router struct{ table atomic.Pointer[route.Table] }
 
 func (r *router) Route(recipients []mail.Recipient) []mail.Route {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	table := r.table.Load()
 	routes := make([]mail.Route, len(recipients))
 	for i := range recipients {
-		routes[i] = r.table.Route(recipients[i].Address)
+		routes[i] = table.Route(recipients[i].Address)
 	}
 	return routes
 }

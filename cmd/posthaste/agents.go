@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/resolve"
+)
+
+// agents are the agents of all transports, which a reload replaces. Deliveries
+// that are under way end with those with which they began.
+type agents struct {
+	mu      sync.RWMutex   // held for reading while a delivery joins the set in force
+	inForce *agentSet      // nil before the first and after the last
+	retired sync.WaitGroup // sets that are not in force any more and not closed yet
+}
+
+// An agentSet is the agents for which one configuration asks.
+type agentSet struct {
+	byTransport outbound.Agents
+	client      *outbound.Client
+	resolver    *resolve.Resolver
+	deliveries  sync.WaitGroup // under way
+}
+
+func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.Resolver) *agentSet {
+	byTransport := make(outbound.Agents)
+	for name, t := range cfg.Transports {
+		switch t.Type {
+		case config.TypeDiscard:
+			byTransport[name] = outbound.Discard{}
+		case config.TypeError:
+			byTransport[name] = outbound.Error{}
+		case config.TypeRetry:
+			byTransport[name] = outbound.Retry{}
+		default:
+			byTransport[name] = client
+		}
+	}
+	return &agentSet{byTransport: byTransport, client: client, resolver: resolver}
+}
+
+// set puts agents into force, none if next is nil.
+func (a *agents) set(next *agentSet) {
+	a.mu.Lock()
+	old := a.inForce
+	a.inForce = next
+	a.mu.Unlock()
+	if old != nil {
+		a.retired.Go(old.close)
+	}
+}
+
+// Deliver calls the agent of the delivery's transport.
+func (a *agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
+	a.mu.RLock()
+	set := a.inForce
+	set.deliveries.Add(1)
+	a.mu.RUnlock()
+	defer set.deliveries.Done()
+	return set.byTransport.Deliver(ctx, d)
+}
+
+// close ends idle sessions at once, and waits for deliveries before it closes
+// what they ask for hosts: a look-up that was cut off would count as a failure
+// of the destination.
+func (s *agentSet) close() {
+	s.client.Close() // it has no error to tell
+	s.deliveries.Wait()
+	s.resolver.Close()
+}
+
+// close is called when no delivery will begin any more.
+func (a *agents) close() {
+	a.set(nil)
+	a.retired.Wait()
+}

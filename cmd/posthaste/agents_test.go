@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/resolve"
+)
+
+// agentFunc is an agent that is a function.
+type agentFunc func(context.Context, mail.Delivery) mail.DeliveryResult
+
+func (f agentFunc) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
+	return f(ctx, d)
+}
+
+// agentsFor makes a set with one agent, a client that is not used, and a
+// resolver that asks nobody.
+func agentsFor(t *testing.T, agent outbound.Agent) *agentSet {
+	t.Helper()
+	resolver, err := resolve.New(resolve.Config{Servers: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := outbound.New(outbound.Config{Hello: "mta.test", Transports: map[string]outbound.TransportConfig{"smtp": {}}}, resolver, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &agentSet{byTransport: outbound.Agents{"smtp": agent}, client: client, resolver: resolver}
+}
+
+// A reload while a delivery is under way must not take its resolver away: the
+// mail would be deferred, and its destination blamed, for a SIGHUP of ours.
+func TestReloadDuringDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		var old *agentSet
+		old = agentsFor(t, agentFunc(func(ctx context.Context, _ mail.Delivery) mail.DeliveryResult {
+			<-goOn
+			_, reply := old.resolver.Hosts(ctx, "[192.0.2.1]")
+			return mail.DeliveryResult{Site: reply}
+		}))
+		a := &agents{}
+		a.set(old)
+		done := make(chan mail.DeliveryResult)
+		go func() { done <- a.Deliver(t.Context(), mail.Delivery{Transport: "smtp"}) }()
+		synctest.Wait()
+		a.set(agentsFor(t, agentFunc(func(context.Context, mail.Delivery) mail.DeliveryResult {
+			return mail.DeliveryResult{Host: "new"}
+		})))
+		synctest.Wait()
+		if r := a.Deliver(t.Context(), mail.Delivery{Transport: "smtp"}); r.Host != "new" {
+			t.Errorf("a delivery after the reload had the old agents")
+		}
+		close(goOn)
+		if r := <-done; !r.Site.IsZero() {
+			t.Errorf("the look-up of a delivery under way failed: %v", r.Site)
+		}
+		a.close()
+		if _, reply := old.resolver.Hosts(t.Context(), "[192.0.2.2]"); reply.IsZero() {
+			t.Error("the old resolver was never closed")
+		}
+	})
+}
+
+// A socket that a dead process left is replaced. Any other file at that place
+// is a slip in the configuration and must not be deleted.
+func TestListenUnix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	left, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.(*net.UnixListener).SetUnlinkOnClose(false)
+	left.Close()
+	ln, err := listenUnix(path)
+	if err != nil {
+		t.Fatalf("over a socket that is left: %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("socket: %v, %v; want mode 0660", info, err)
+	}
+	ln.Close()
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("after Close the name is still there: %v", err)
+	}
+
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if ln, err := listenUnix(path); err == nil {
+		ln.Close()
+		t.Error("a file was replaced by a socket")
+	}
+	if text, err := os.ReadFile(path); string(text) != "precious" {
+		t.Errorf("the file is %q, %v", text, err)
+	}
+}
