@@ -12,7 +12,9 @@ import (
 // each: arrived, routed, delivered, changed. inFlight messages are under way
 // at any time. One operation is one message, that is four Steps.
 func relay(b *testing.B, destinations, inFlight int) {
-	q, err := qmgr.New(qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: inFlight}}, 1)
+	cfg := qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: inFlight}}
+	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = inFlight, -1
+	q, err := qmgr.New(cfg, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,7 +52,7 @@ func relay(b *testing.B, destinations, inFlight int) {
 	for n := 0; b.Loop(); n++ {
 		step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: mail.Envelope{ID: mail.QueueID(n + 1), Sender: "s@x.test", Arrived: now},
 			Place: mail.Place{Area: mail.AreaIncoming}, Batch: mail.RecipientBatch{Recipients: rcpts, Next: 1}}})
-		for len(pending) > 2*inFlight {
+		for len(pending) > inFlight/2 {
 			a := pending[0]
 			pending = pending[1:]
 			answer(a)
