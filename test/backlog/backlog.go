@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
+	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// memoryBudget is for the whole program, whatever is in the queue.
+const memoryBudget = 200 // MB
+
+// growthFrom is how large a backlog must be for its growth to tell something:
+// by a fifth of it, the store's memory has been filled once.
+const growthFrom = 500_000
+
+// backlogTrial is the part about a backlog.
+type backlogTrial struct {
+	options
+	*daemon
+	figures *figures
+	site    string // where nobody listens at first
+	tally   *tally
+}
+
+// backlog measures what a backlog costs.
+func backlog(ctx context.Context, o options, dir string, f *figures) error {
+	site, err := quietAddress(26000) // not where the program listens
+	if err != nil {
+		return err
+	}
+	route, err := target(site)
+	if err != nil {
+		return err
+	}
+	// Mail comes back when it has all been handed in and measured.
+	wait := 20*time.Second + time.Duration(o.messages)*time.Second/4500
+	d, err := newDaemon(o.binary, dir, fmt.Sprintf("minimal_backoff_time = \"%ds\"\n", int(wait.Seconds())), fmt.Sprintf("\"dead.test\" = %q\n", route))
+	if err != nil {
+		return err
+	}
+	defer d.abandon()
+	t := &backlogTrial{o, d, f, site, newTally(o.messages)}
+	if _, err := d.start(); err != nil {
+		return err
+	}
+	if _, err := d.greeted(ctx); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{t.pileUp, t.rest, t.restart, t.due, t.drain} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return d.stop()
+}
+
+// pileUp hands in all messages and waits until they are deferred.
+func (t *backlogTrial) pileUp(ctx context.Context) error {
+	fmt.Printf("handing in %d messages for a dead destination\n", t.messages)
+	pid := t.process.Process.Pid
+	var accepted atomic.Int64
+	w := watchMemory(ctx, pid, func() int { return int(accepted.Load()) })
+	began := time.Now()
+	err := t.feed(ctx, &accepted)
+	took := time.Since(began)
+	if err == nil {
+		_, err = t.settled(ctx, t.messages)
+	}
+	w.end()
+	if err != nil {
+		return err
+	}
+	m, err := memoryOf(pid)
+	if err != nil {
+		return err
+	}
+	t.figures.note("backlog: messages handed in", "%d in %s, %.0f/s", t.messages, brief(took), float64(t.messages)/took.Seconds())
+	t.figures.note("backlog: last one deferred after", "%s", brief(time.Since(began)))
+	t.figures.atMost("backlog: largest memory meanwhile", m.peak, memoryBudget, "MB")
+	early, late := w.mean(t.messages*15/100, t.messages*25/100), w.mean(t.messages*90/100, t.messages)
+	t.figures.note("backlog: mean memory at 20 %, and at the end", "%.0f MB, %.0f MB", early, late)
+	if t.messages >= growthFrom {
+		t.figures.atMost("backlog: growth in between", late-early, 25, "MB")
+	}
+	return nil
+}
+
+// feed hands in the messages over some connections.
+func (t *backlogTrial) feed(ctx context.Context, accepted *atomic.Int64) error {
+	var next atomic.Int64
+	var clients sync.WaitGroup
+	errs := make([]error, t.clients)
+	for c := range t.clients {
+		clients.Go(func() { errs[c] = t.feedSome(ctx, &next, accepted) })
+	}
+	clients.Wait()
+	return errors.Join(errs...)
+}
+
+func (t *backlogTrial) feedSome(ctx context.Context, next, accepted *atomic.Int64) error {
+	c, err := feed.Dial(ctx, "tcp", t.address)
+	if err != nil {
+		return err
+	}
+	filler := bytes.Repeat([]byte("This line is as long as lines in messages are, more or less.\r\n"), t.size/62+1)[:t.size]
+	copy(filler[max(len(filler)-2, 0):], "\r\n")
+	for ctx.Err() == nil {
+		i := next.Add(1) - 1
+		if i >= int64(t.messages) {
+			return c.Close()
+		}
+		content := fmt.Appendf(nil, "Message-ID: <%d>\r\nSubject: backlog\r\nFrom: <s@origin.test>\r\nX-Filler: ", i)
+		content = append(content, filler[min(len(content), len(filler)):]...)
+		r := c.Send(feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@dead.test", i))}, Content: content})
+		if r.Fate != feed.Accepted {
+			return fmt.Errorf("message %d: %s, %s: %w", i, r.Fate, r.Reply, r.Err)
+		}
+		accepted.Add(1)
+	}
+	return ctx.Err()
+}
+
+// rest measures what a backlog costs that only waits.
+func (t *backlogTrial) rest(ctx context.Context) error {
+	used, err := t.used()
+	if err != nil {
+		return err
+	}
+	t.figures.note("backlog: disk space", "%.0f MB, %d octets a message of %d", float64(used)/(1<<20), used/int64(t.messages), t.size)
+	if err := t.list(ctx); err != nil {
+		return err
+	}
+	pid := t.process.Process.Pid
+	before, err := cpuOf(pid)
+	if err != nil {
+		return err
+	}
+	const period = 10 * time.Second
+	if err := pause(ctx, period); err != nil {
+		return err
+	}
+	after, err := cpuOf(pid)
+	if err != nil {
+		return err
+	}
+	t.figures.atMost("backlog: processor while nothing is due", 100*float64(after-before)/float64(period), 2, "% of one")
+	return nil
+}
+
+// list looks at the queue as an operator does.
+func (t *backlogTrial) list(ctx context.Context) error {
+	began := time.Now()
+	n := 0
+	err := t.admin.List(ctx, client.Query{Limit: 100, Recipients: 1}, func(*admin.Summary) error {
+		n++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t.figures.within(fmt.Sprintf("backlog: list of the first %d messages", n), time.Since(began), 100*time.Millisecond)
+	began = time.Now()
+	if _, err := t.admin.Status(ctx, 10); err != nil {
+		return err
+	}
+	t.figures.within("backlog: status, with all messages counted", time.Since(began), time.Second)
+	return nil
+}
+
+// restart kills the program and waits for what starts again.
+func (t *backlogTrial) restart(ctx context.Context) error {
+	fmt.Println("killing it")
+	if err := t.kill(); err != nil {
+		return err
+	}
+	at, err := t.start()
+	if err != nil {
+		return err
+	}
+	var answered, greeted time.Time
+	var askErr, greetErr error
+	var asking sync.WaitGroup
+	asking.Go(func() { answered, askErr = t.answered(ctx) })
+	asking.Go(func() { greeted, greetErr = t.greeted(ctx) })
+	asking.Wait()
+	if err := errors.Join(askErr, greetErr); err != nil {
+		return err
+	}
+	t.figures.within("backlog: killed and started again: first greeting", greeted.Sub(at), 2*time.Second)
+	t.figures.within("backlog: killed and started again: first answer to status", answered.Sub(at), 2*time.Second)
+	return nil
+}
+
+// due kills the program, waits until a message is due, opens the destination
+// and sees how soon it is tried.
+func (t *backlogTrial) due(ctx context.Context) error {
+	var due time.Time
+	stop := errors.New("one is enough")
+	err := t.admin.List(ctx, client.Query{Filter: admin.Filter{Areas: []string{"deferred"}}, Limit: 1}, func(s *admin.Summary) error {
+		if s.Due != nil {
+			due = *s.Due
+		}
+		return stop
+	})
+	if err != nil && !errors.Is(err, stop) {
+		return err
+	}
+	if due.IsZero() {
+		return errors.New("nothing is deferred")
+	}
+	if err := t.kill(); err != nil {
+		return err
+	}
+	fmt.Printf("waiting %s until the first message is due\n", brief(max(0, time.Until(due))))
+	if err := pause(ctx, time.Until(due)+time.Second); err != nil {
+		return err
+	}
+	r, err := receive(t.site, func(d sink.Delivery) { t.tally.take("<%d>", d.Key) })
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, r.stop)
+	at, err := t.start()
+	if err != nil {
+		return err
+	}
+	if _, err := t.until(ctx, func() error {
+		if t.tally.count() == 0 {
+			return errors.New("nothing has arrived")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	t.figures.within("backlog: started when mail is due: first one delivered", t.tally.first.Sub(at), 2*time.Second)
+	return nil
+}
+
+// drain delivers everything at once and counts.
+func (t *backlogTrial) drain(ctx context.Context) error {
+	fmt.Println("delivering everything")
+	before, began := t.tally.count(), time.Now()
+	cpu, err := cpuOf(t.process.Process.Pid)
+	if err != nil {
+		return err
+	}
+	var memories []float64
+	w := watchMemory(ctx, t.process.Process.Pid, t.tally.count)
+	for {
+		if _, err := t.admin.Flush(ctx); err != nil {
+			return err
+		}
+		s, err := t.admin.Status(ctx, 0)
+		if err != nil {
+			return err
+		}
+		if s.Spool.Deferred == 0 || t.tally.count() == t.messages {
+			break
+		}
+		if err := pause(ctx, 5*time.Second); err != nil {
+			return err
+		}
+	}
+	err = t.tally.wait(ctx)
+	w.end()
+	if err != nil {
+		return err
+	}
+	if _, err := t.settled(ctx, 0); err != nil {
+		return err
+	}
+	for _, s := range w.samples {
+		memories = append(memories, s.mb)
+	}
+	slices.Sort(memories)
+	used, err := cpuOf(t.process.Process.Pid)
+	if err != nil {
+		return err
+	}
+	n, took := t.tally.count()-before, t.tally.last.Sub(began)
+	m, err := memoryOf(t.process.Process.Pid)
+	if err != nil {
+		return err
+	}
+	t.figures.note("backlog: delivered when the destination is back", "%d in %s, %.0f/s, %.0f µs of processor each", n, brief(took),
+		float64(n)/took.Seconds(), float64((used-cpu).Microseconds())/float64(max(n, 1)))
+	t.figures.atMost("backlog: largest memory meanwhile", m.peak, memoryBudget, "MB")
+	t.tally.balance(t.figures, "backlog: messages")
+	return nil
+}

@@ -1,0 +1,20 @@
+// Backlog shows what large numbers cost: it runs the real program, gives it a
+// backlog of a million messages, a message with a million recipients and
+// thousands of idle connections, and holds what it measures against budgets.
+//
+// The procedure, one part after the other, each on a queue of its own:
+//
+//   - backlog: hand in messages for a destination that refuses connections,
+//     watch memory while they pile up and processor time when they rest; kill
+//     the program, start it again and wait for its first answers; kill it once
+//     more, wait until a message is due, and see how soon after a start it is
+//     tried; then deliver everything and count.
+//   - recipients: hand in one message with very many recipients through the
+//     submission socket, deliver it and count; the same through the sendmail
+//     command.
+//   - idle: open connections that do nothing.
+//
+// Counting is exact: every message and every recipient must arrive once. The
+// table at the end has a line for each figure; a missed budget makes the exit
+// status 1.
+package main

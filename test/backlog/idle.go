@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/feed"
+)
+
+// idleBudget is what an idle inbound connection may cost, in KB of 2^10
+// octets.
+const idleBudget = 16
+
+// idle measures what connections cost that do nothing.
+func idle(ctx context.Context, o options, dir string, f *figures) error {
+	fmt.Printf("opening %d connections\n", o.idle)
+	// Far below the limit, beyond which idle clients have less time.
+	d, err := newDaemon(o.binary, dir, fmt.Sprintf("smtpd_connection_limit = %d\n", 2*o.idle), "")
+	if err != nil {
+		return err
+	}
+	defer d.abandon()
+	if _, err := d.start(); err != nil {
+		return err
+	}
+	if _, err := d.greeted(ctx); err != nil {
+		return err
+	}
+	before, err := memoryOf(d.process.Process.Pid)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	clients := make([]*feed.Client, o.idle)
+	for i := range clients {
+		if clients[i], err = feed.Dial(ctx, "tcp", d.address); err != nil {
+			return fmt.Errorf("connection %d: %w", i, err)
+		}
+		defer clients[i].Abort()
+	}
+	took := time.Since(began)
+	if err := pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	after, err := memoryOf(d.process.Process.Pid)
+	if err != nil {
+		return err
+	}
+	f.note("idle: connections greeted, one after the other", "%d in %s", o.idle, brief(took))
+	f.atMost("idle: memory of each connection", (after.now-before.now)*1024/float64(o.idle), idleBudget, "KB")
+	f.atMost("idle: memory in all", after.now, memoryBudget, "MB")
+	for i, c := range clients {
+		if err := c.Close(); err != nil {
+			return fmt.Errorf("connection %d, which was idle: %w", i, err)
+		}
+	}
+	return d.stop()
+}

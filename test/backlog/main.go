@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.binary, "binary", "", "the program under test")
+	flag.StringVar(&o.dir, "dir", "", "an empty directory for queues and logs, which are left there")
+	flag.StringVar(&o.parts, "parts", "backlog,recipients,idle", "what to do")
+	flag.IntVar(&o.messages, "messages", 1_000_000, "messages of the backlog")
+	flag.IntVar(&o.size, "size", 1000, "octets of each of them")
+	flag.IntVar(&o.clients, "clients", 20, "connections that hand them in")
+	flag.IntVar(&o.recipients, "recipients", 1_000_000, "recipients of the large message")
+	flag.IntVar(&o.domains, "domains", 20, "domains that these are in")
+	flag.IntVar(&o.idle, "idle", 5000, "idle connections")
+	flag.Float64Var(&o.scale, "scale", 1, "a factor for messages, recipients and connections")
+	flag.Parse()
+	if o.binary == "" || o.dir == "" || o.scale <= 0 || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o.scaled()); err != nil {
+		fmt.Fprintln(os.Stderr, "backlog:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	binary, dir, parts        string
+	messages, size, clients   int
+	recipients, domains, idle int
+	scale                     float64
+}
+
+func (o options) scaled() options {
+	for _, n := range []*int{&o.messages, &o.recipients, &o.idle} {
+		*n = max(int(float64(*n)*o.scale), 100)
+	}
+	return o
+}
+
+func run(ctx context.Context, o options) error {
+	var f figures
+	known := map[string]func(context.Context, options, string, *figures) error{
+		"backlog": backlog, "recipients": recipients, "idle": idle,
+	}
+	for part := range strings.SplitSeq(o.parts, ",") {
+		do := known[part]
+		if do == nil {
+			return fmt.Errorf("there is no part %q", part)
+		}
+		dir := filepath.Join(o.dir, part)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		if err := do(ctx, o, dir, &f); err != nil {
+			f.print(os.Stdout)
+			return fmt.Errorf("%s: %w; see %s", part, err, dir)
+		}
+	}
+	f.print(os.Stdout)
+	return f.verdict()
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// recipients measures what a message with very many recipients costs, handed
+// in by each of two ways.
+func recipients(ctx context.Context, o options, dir string, f *figures) error {
+	for _, way := range []struct {
+		name   string
+		handIn func(context.Context, options, *daemon, *figures, string) error
+	}{{"submission socket", bySocket}, {"sendmail -t", bySendmail}} {
+		sub := dir + "/" + strings.Fields(way.name)[0]
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			return err
+		}
+		if err := largeMessage(ctx, o, sub, f, "recipients, "+way.name+": ", way.handIn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func largeMessage(ctx context.Context, o options, dir string, f *figures, what string, handIn func(context.Context, options, *daemon, *figures, string) error) error {
+	fmt.Printf("%sone message for %d\n", what, o.recipients)
+	tally := newTally(o.recipients)
+	var routes strings.Builder
+	for i := range o.domains {
+		r, err := receive("", func(d sink.Delivery) {
+			for _, to := range d.Recipients {
+				tally.take("u%d@", string(to))
+			}
+		})
+		if err != nil {
+			return err
+		}
+		defer r.close() //nolint:errcheck // the tally has told
+		route, err := target(r.address)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&routes, "\"d%d.test\" = %q\n", i, route)
+	}
+	d, err := newDaemon(o.binary, dir, "", routes.String())
+	if err != nil {
+		return err
+	}
+	defer d.abandon()
+	if _, err := d.start(); err != nil {
+		return err
+	}
+	if _, err := d.greeted(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := handIn(ctx, o, d, f, what); err != nil {
+		return err
+	}
+	accepted := time.Now()
+	if err := tally.wait(ctx); err != nil {
+		return err
+	}
+	if _, err := d.settled(ctx, 0); err != nil {
+		return err
+	}
+	m, err := memoryOf(d.process.Process.Pid)
+	if err != nil {
+		return err
+	}
+	cpu, err := cpuOf(d.process.Process.Pid)
+	if err != nil {
+		return err
+	}
+	f.note(what+"accepted", "after %s, %.0f recipients/s", brief(accepted.Sub(began)), float64(o.recipients)/accepted.Sub(began).Seconds())
+	f.within(what+"first recipient served after that", max(0, tally.first.Sub(accepted)), time.Second)
+	f.note(what+"all served after that", "%s, %.0f recipients/s", brief(tally.last.Sub(accepted)), float64(o.recipients)/tally.last.Sub(accepted).Seconds())
+	f.note(what+"processor in all", "%.1f µs a recipient", float64(cpu.Microseconds())/float64(o.recipients))
+	f.atMost(what+"largest memory", m.peak, memoryBudget, "MB")
+	tally.balance(f, what+"recipients")
+	return d.stop()
+}
+
+func (o options) recipient(i int) mail.Address {
+	return mail.Address(fmt.Sprintf("u%d@d%d.test", i, i%o.domains))
+}
+
+// bySocket speaks SMTP on the submission socket: one session, one transaction.
+func bySocket(ctx context.Context, o options, d *daemon, _ *figures, _ string) error {
+	c, err := feed.Dial(ctx, "unix", d.submission())
+	if err != nil {
+		return err
+	}
+	everybody := make([]mail.Address, o.recipients)
+	for i := range everybody {
+		everybody[i] = o.recipient(i)
+	}
+	r := c.Send(feed.Message{Sender: "s@origin.test", Recipients: everybody, Content: []byte("Subject: large\r\nMessage-ID: <1>\r\n\r\nHello.\r\n")})
+	if r.Fate != feed.Accepted || len(r.Accepted) != o.recipients {
+		return fmt.Errorf("%s, %s, %d recipients: %w", r.Fate, r.Reply, len(r.Accepted), r.Err)
+	}
+	return c.Close()
+}
+
+// bySendmail pipes a message whose Bcc names everybody into the sendmail
+// command.
+func bySendmail(ctx context.Context, o options, d *daemon, f *figures, what string) error {
+	cmd := exec.CommandContext(ctx, d.binary, "sendmail", "--config", d.config(), "-t", "-i", "-f", "s@origin.test")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = errors.Join(o.writeLarge(in), in.Close())
+	if err = errors.Join(err, cmd.Wait()); err != nil {
+		return err
+	}
+	peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+	f.atMost(what+"largest memory of sendmail itself", float64(peak)/1024, 50, "MB")
+	return nil
+}
+
+func (o options) writeLarge(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "From: s@origin.test\nSubject: large\nMessage-ID: <1>\nBcc: ")
+	for i := range o.recipients {
+		switch {
+		case i == 0:
+		case i%10 == 0:
+			b.WriteString(",\n ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(o.recipient(i)))
+	}
+	b.WriteString("\n\nHello.\n")
+	return b.Flush()
+}
