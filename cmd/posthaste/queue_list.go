@@ -220,9 +220,15 @@ type tableLister struct {
 }
 
 const (
-	tableLook = 200 // rows that decide the widths
-	tableCell = 32  // widest cell on a terminal, except for the last column
+	tableLook   = 200 // rows that decide the widths
+	tableWide   = 120 // columns of a terminal from which on a message takes one line, not two
+	tableNarrow = 48  // columns before the addresses
+	tableCell   = 32  // widest cell on a wide terminal, except for the last column
 )
+
+// twoLines tells whether reasons have lines of their own: on a terminal that
+// has no room for them they would be cut off, and they are what people look for.
+func (l *tableLister) twoLines() bool { return l.width > 0 && l.width < tableWide }
 
 func (l *tableLister) message(m *admin.Summary) error {
 	l.shown++
@@ -236,8 +242,11 @@ func (l *tableLister) message(m *admin.Summary) error {
 }
 
 func (l *tableLister) cell(text string) string {
-	if l.width == 0 {
+	switch {
+	case l.width == 0:
 		return text
+	case l.twoLines():
+		return shorten(text, max((l.width-tableNarrow)/2, 12))
 	}
 	return shorten(text, tableCell)
 }
@@ -284,10 +293,13 @@ func (l *tableLister) flush() error {
 	if !l.begun {
 		l.begun = true
 		header := []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "SENDER", "RECIPIENTS", "REASON"}
+		if l.twoLines() {
+			header[len(header)-1] = ""
+		}
 		l.rows = append([][]string{header}, l.rows...)
 		l.widths = make([]int, len(header))
 		for _, row := range l.rows {
-			for i, cell := range row {
+			for i, cell := range row[:len(row)-1] {
 				l.widths[i] = max(l.widths[i], utf8.RuneCountInString(cell))
 			}
 		}
@@ -302,18 +314,23 @@ func (l *tableLister) flush() error {
 }
 
 func (l *tableLister) row(cells []string) error {
+	reason := cells[len(cells)-1]
 	line := ""
-	for i, cell := range cells {
+	for i, cell := range cells[:len(cells)-1] {
 		switch i {
-		case len(cells) - 1:
-			line += cell
 		case 2, 3:
 			line += fmt.Sprintf("%*s  ", l.widths[i], cell)
 		default:
 			line += fmt.Sprintf("%-*s  ", l.widths[i], cell)
 		}
 	}
-	_, err := fmt.Fprintln(l.out, trimRight(shorten(line, l.width)))
+	if !l.twoLines() {
+		line, reason = line+reason, ""
+	}
+	_, err := fmt.Fprintln(l.out, shorten(trimRight(line), l.width))
+	if err == nil && reason != "" {
+		_, err = fmt.Fprintln(l.out, shorten("    "+reason, l.width))
+	}
 	return err
 }
 

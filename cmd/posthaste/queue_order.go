@@ -119,7 +119,7 @@ func (o *orderCall) run(named bool) error {
 	done, err := o.give(req)
 	if o.dryRun && err == nil {
 		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, count(done.Matched, "message"))
-	} else {
+	} else if err == nil || done.Matched > 0 {
 		o.tell(&done)
 	}
 	if err != nil {

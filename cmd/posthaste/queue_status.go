@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +54,7 @@ func writeStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", count(s.Core.Arrived, "message"),
 		deliveries(s.Core.Deliveries), number(s.Core.Sent), number(s.Core.Deferred), number(s.Core.Bounced))
 	for i := range s.Transports {
-		writeTransport(out, &s.Transports[i], s)
+		writeTransport(out, &s.Transports[i], s.Now)
 	}
 }
 
@@ -73,19 +75,26 @@ func coreText(c *admin.CoreStatus) string {
 	return ""
 }
 
-func writeTransport(out io.Writer, t *admin.TransportStatus, s *admin.Status) {
+// destinationMax is the widest destination that is shown in full.
+const destinationMax = 44
+
+func writeTransport(out io.Writer, t *admin.TransportStatus, now time.Time) {
 	if len(t.Destinations) == 0 {
 		return
 	}
 	fmt.Fprintf(out, "\nTransport %s: %s, %s under way\n", plain(t.Name), count(t.Jobs, "message"), deliveries(t.Busy))
-	fmt.Fprintf(out, "  %-32s %-9s %6s %6s %6s\n", "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
+	width := len("DESTINATION")
+	for i := range t.Destinations {
+		width = min(max(width, utf8.RuneCountInString(t.Destinations[i].Nexthop)), destinationMax)
+	}
+	fmt.Fprintf(out, "  %-*s  %-9s %6s %6s %6s\n", width, "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
 	for _, d := range t.Destinations {
-		fmt.Fprintf(out, "  %-32s %-9s %6d %6d %6d\n", plain(d.Nexthop), d.State, d.Window, d.Busy, d.Todo)
+		fmt.Fprintf(out, "  %-*s  %-9s %6d %6d %6d\n", width, shorten(plain(d.Nexthop), width), d.State, d.Window, d.Busy, d.Todo)
 		if d.Reason != "" {
 			fmt.Fprintf(out, "      %s\n", plain(d.Reason))
 		}
 		if d.Until != nil {
-			fmt.Fprintf(out, "      tried again %s\n", when(*d.Until, s.Now))
+			fmt.Fprintf(out, "      tried again %s\n", when(*d.Until, now))
 		}
 	}
 }

@@ -83,8 +83,12 @@ func TestTableWidths(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-		if len(lines) != tableLook+10+3 {
-			t.Errorf("width %d: %d lines", width, len(lines))
+		want := tableLook + 10 + 3
+		if l.twoLines() {
+			want += tableLook + 10
+		}
+		if len(lines) != want {
+			t.Errorf("width %d: %d lines, want %d", width, len(lines), want)
 		}
 		for _, line := range lines {
 			if width > 0 && utf8.RuneCountInString(line) > width {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -63,8 +64,15 @@ running.`,
 	}
 }
 
-// sendmail stands in for the program of that name.
-func sendmail(ctx context.Context, name string, args []string, s streams) exitCode {
+// sendmail stands in for the program of that name. A bug in it ends with a code
+// that its callers know.
+func sendmail(ctx context.Context, name string, args []string, s streams) (code exitCode) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			fmt.Fprintf(s.err, "%s: bug: %v\n%s", name, bug, debug.Stack())
+			code = exitSoftware
+		}
+	}()
 	return complain(s.err, name, runSendmail(ctx, args, s, &place{system: true}))
 }
 
