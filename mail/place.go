@@ -78,7 +78,8 @@ const (
 	ChangeRelease
 	// ChangeExpire stores Outcomes, then makes Failed of every recipient that
 	// is not settled, with status 5.4.7, keeping the text of its last reply,
-	// and Report set where its NOTIFY asks for it and the sender is not null.
+	// and Report set where its NOTIFY asks for it or the sender is null. About
+	// the latter nobody is told, but an operator may be (a double bounce).
 	ChangeExpire
 	// ChangeWarn stores Outcomes, then sets Report to ReportDelayed for every
 	// recipient that is not settled and whose NOTIFY allows it, and sets Warned.

@@ -49,7 +49,7 @@ func (q *Qmgr) endRound(m *message) {
 		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
 	case m.owed: // before the report is made, so that it is in it
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
-	case m.debts:
+	case m.debts && (m.env.Sender != "" || q.cfg.DoubleBounce == DoubleBounceReport):
 		m.await(awaitsReport)
 		q.emit(Report{ID: m.id})
 	case m.order == orderHold && (m.left || m.retry || m.more):

@@ -219,7 +219,7 @@ func expire(at mail.Instant) verdict {
 		known.Result = mail.Failed
 		known.At = at
 		known.Report = mail.ReportNone
-		if sender != "" && r.Notify.Failure() {
+		if sender == "" || r.Notify.Failure() {
 			known.Report = mail.ReportFailed
 		}
 		known.Reply.Code = 550

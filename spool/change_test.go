@@ -171,7 +171,8 @@ func TestReportsOwed(t *testing.T) {
 			mail.ReportFailed, 0, mail.ReportFailed, 0, mail.ReportRelayed, mail.ReportFailed}},
 		{"warn", "bob@example.com", mail.ChangeWarn, []mail.ReportKind{
 			mail.ReportDelayed, 0, 0, mail.ReportDelayed, mail.ReportRelayed, mail.ReportDelayed}},
-		{"expire, null sender", "", mail.ChangeExpire, []mail.ReportKind{0, 0, 0, 0, mail.ReportRelayed, 0}},
+		{"expire, null sender", "", mail.ChangeExpire, []mail.ReportKind{ // whatever NOTIFY says: it is about reports to the sender
+			mail.ReportFailed, mail.ReportFailed, mail.ReportFailed, mail.ReportFailed, mail.ReportRelayed, mail.ReportFailed}},
 		{"warn, null sender", "", mail.ChangeWarn, []mail.ReportKind{0, 0, 0, 0, mail.ReportRelayed, 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

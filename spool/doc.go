@@ -50,9 +50,9 @@
 // Rules for outcomes, where mail.ChangeOp leaves room: a settled outcome is
 // final, so a change may be repeated at any later time; a delay report that is
 // owed stays owed when another deferral is recorded and lapses when the
-// recipient is settled; ChangeExpire and ChangeWarn owe the null sender
-// nothing; a repeated ChangeDefer (same At) counts as one attempt; and a
-// message in the corrupt area is only ever taken out by ChangeRemove.
+// recipient is settled; ChangeWarn owes the null sender nothing; a repeated
+// ChangeDefer (same At) counts as one attempt; and a message in the corrupt
+// area is only ever taken out by ChangeRemove.
 //
 // # What can go wrong
 //

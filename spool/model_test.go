@@ -119,7 +119,7 @@ func (m *twinMessage) verdict(c mail.Change, r mail.Recipient, o mail.Outcome) m
 		return o
 	}
 	o.Result, o.Report, o.At = mail.Failed, mail.ReportNone, c.At
-	if known && (r.Notify == 0 || r.Notify&mail.NotifyFailure != 0) {
+	if !known || r.Notify == 0 || r.Notify&mail.NotifyFailure != 0 {
 		o.Report = mail.ReportFailed
 	}
 	o.Reply.Code, o.Reply.Status = 550, mail.Status{Class: 5, Subject: 4, Detail: 7}

@@ -143,6 +143,23 @@ func TestUndeliverableReportIsHeld(t *testing.T) {
 	box.copies().matches(t, nil)
 }
 
+// A report that nobody takes until it is too old is a double bounce like one
+// that is refused: if an operator is to be told of these, then of it too.
+func TestExpiredReportIsCopied(t *testing.T) {
+	t.Parallel()
+	busy, boss := receive(t, sink.Config{}), receive(t, sink.Config{})
+	busy.refuse(sink.AtRecipient, sink.RefuseForNow)
+	r := start(t, t.TempDir(), "maximal_queue_lifetime = \"0s\"\nbounce_queue_lifetime = \"0s\"\n"+
+		"double_bounce = \"report\"\n2bounce_notice_recipient = \"boss@boss.test\"\n"+
+		routes("d.test", busy.address, "origin.test", busy.address, "boss.test", boss.address))
+	r.feed(letter("<1>", "a@d.test"))
+	r.settled()
+	d, rep, _ := reportTo(t, boss)
+	if d.Sender != "" || rep.Kind() != mail.ReportFailed || rep.Recipients[0].Final != "a@d.test" {
+		t.Errorf("the operator got a message from %q that says %+v", d.Sender, rep)
+	}
+}
+
 // What a next hop cannot carry is not mangled: it comes back with a status
 // that says what is missing, or goes through if only the declaration was
 // exaggerated.
