@@ -2,6 +2,8 @@ package qmgr_test
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -181,12 +183,21 @@ func (c *chaos) held() []mail.QueueID {
 	return ids
 }
 
+// runs is how many random runs a test makes: a few, or as many as
+// POSTHASTE_RUNS says where time does not matter.
+func runs(few uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("POSTHASTE_RUNS"), 10, 64); err == nil {
+		return n
+	}
+	return few
+}
+
 // TestChaos: whatever happens in whatever order, every recipient is delivered,
 // refused, given up or dropped; nothing is tried again that was settled;
 // nothing is removed before its reports are made; and in the end the core is
 // empty.
 func TestChaos(t *testing.T) {
-	for seed := uint64(1); seed <= 200; seed++ {
+	for seed := uint64(1); seed <= runs(40); seed++ {
 		c := newChaos(t, seed)
 		for range 1500 {
 			c.step()

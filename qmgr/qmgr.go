@@ -166,17 +166,22 @@ func (q *Qmgr) configure(cfg Config) {
 	}
 	q.cfg = cfg
 	for t := range q.ring.All() {
-		before := t.cfg
-		t.cfg = cfg.transport(t.name)
-		t.pool.unused += t.cfg.RecipientPool - before.RecipientPool
-		for _, d := range t.queues { //archtest:anyorder each queue is brought up to date for itself
-			d.window.Reconfigure(&t.cfg.Window)
-			d.changed()
+		if now := cfg.transport(t.name); now != t.cfg {
+			t.configure(now)
 		}
-		// Whatever a job is blocked for may have changed.
-		t.blockerTag += 2
-		t.current = t.jobs.Front()
 	}
+}
+
+// configure puts new limits in force.
+func (t *transport) configure(cfg TransportConfig) {
+	t.pool.unused += cfg.RecipientPool - t.cfg.RecipientPool
+	t.cfg = cfg
+	for d := range t.order.All() {
+		d.window.Reconfigure(&t.cfg.Window)
+		d.changed()
+	}
+	// Whatever a job is blocked for may have changed.
+	t.releaseBlockers()
 }
 
 // freeIfIdle removes a queue that has nothing left to remember.

@@ -65,11 +65,17 @@ func (q *queue) unblock() {
 		return
 	}
 	if q.hasRoom() && q.todo.Len() > 0 {
-		t.blockerTag += 2
-		t.current = t.jobs.Front()
-		t.cache.reset()
+		t.releaseBlockers()
 	}
 	if q.hasRoom() || q.window.State() == window.Dead {
 		q.blockerTag = 0
 	}
+}
+
+// releaseBlockers makes all tags of the transport stale and lets selection start
+// at the head of the list.
+func (t *transport) releaseBlockers() {
+	t.blockerTag += 2
+	t.current = t.jobs.Front()
+	t.cache.reset()
 }

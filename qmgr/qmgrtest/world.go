@@ -11,6 +11,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/trace"
 )
 
 // A World is a core together with what it would find in the world.
@@ -26,9 +27,16 @@ type World struct {
 	Gone map[mail.QueueID]*Message
 	// Violations are the rules that the core has broken.
 	Violations []string
-	serial     uint16
-	// Log, if not nil, is told of every event and action.
-	Log func(line string)
+	// Routes says where the recipients of a domain go; others go to their domain
+	// by smtp, except that nowhere.test leads nowhere.
+	Routes map[string]mail.Route
+	// Trouble is what reading a message meets the next time.
+	Trouble map[mail.QueueID]qmgr.Trouble
+	serial  uint16
+	// Log, if not nil, is told of every event and action, as a line of a trace
+	// in Format.
+	Log    func(line string)
+	Format trace.Format
 }
 
 // A Message is what the model spool has of one message.
@@ -64,7 +72,9 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 		return nil, err
 	}
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
-		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message)}
+		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
+		Routes: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble)}
+	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
 	return w, nil
 }
@@ -86,12 +96,16 @@ func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 
 // Step gives the core an event at the present instant.
 func (w *World) Step(ev qmgr.Event) {
-	w.log("> ", ev)
+	if w.Log != nil {
+		w.Log(string(w.Format.AppendEvent(nil, w.Now, ev)))
+	}
 	w.Actions = slices.Clone(w.Core.Step(w.Now, ev))
 	for _, a := range w.Actions {
-		w.log("  ", a)
+		if w.Log != nil {
+			w.Log(string(w.Format.AppendAction(nil, w.Now, a)))
+		}
 		switch a := a.(type) {
-		case qmgr.Note:
+		case qmgr.Note, qmgr.Selected, qmgr.Feedback, qmgr.Preempted:
 			continue
 		case qmgr.Deliver:
 			w.checkDeliver(a)
@@ -99,12 +113,6 @@ func (w *World) Step(ev qmgr.Event) {
 		w.Outstanding = append(w.Outstanding, a)
 	}
 	w.Core.Check()
-}
-
-func (w *World) log(mark string, v any) {
-	if w.Log != nil {
-		w.Log(fmt.Sprintf("%v %s%T%+v", w.Now, mark, v, v))
-	}
 }
 
 func (w *World) violate(format string, args ...any) {
@@ -146,8 +154,13 @@ func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message
 // Arrive puts a message into the spool and tells the core.
 func (w *World) Arrive(sender mail.Address, recipients []mail.Recipient) *Message {
 	m := w.Store(sender, recipients)
-	w.Step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.Envelope, Place: m.Place, Batch: m.batch(0, mail.ArrivalRecipients)}})
+	w.Announce(m)
 	return m
+}
+
+// Announce tells the core of a message in the spool.
+func (w *World) Announce(m *Message) {
+	w.Step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.Envelope, Place: m.Place, Batch: m.batch(0, mail.ArrivalRecipients)}})
 }
 
 func (m *Message) batch(from uint32, max int) mail.RecipientBatch {
@@ -181,13 +194,12 @@ func (w *World) Answer(a qmgr.Action) {
 		w.open(a)
 	case qmgr.Read:
 		m := w.Messages[a.ID]
-		if m == nil {
-			w.Step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+		if w.broken(a.ID, m) {
 			return
 		}
 		w.Step(qmgr.Recipients{ID: a.ID, Batch: m.batch(a.From, a.Max)})
 	case qmgr.Route:
-		w.Step(qmgr.Routed{ID: a.ID, Routes: routes(a.Recipients)})
+		w.Step(qmgr.Routed{ID: a.ID, Routes: w.routes(a.Recipients)})
 	case qmgr.Change:
 		w.Step(qmgr.Changed{Changed: w.apply(a.Change)})
 	case qmgr.Report:
@@ -200,8 +212,7 @@ func (w *World) Answer(a qmgr.Action) {
 
 func (w *World) open(a qmgr.Open) {
 	m := w.Messages[a.ID]
-	if m == nil {
-		w.Step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+	if w.broken(a.ID, m) {
 		return
 	}
 	place := m.Place
@@ -211,15 +222,33 @@ func (w *World) open(a qmgr.Open) {
 	w.Step(qmgr.Opened{Envelope: m.Envelope, Place: place, Batch: m.batch(0, a.Max)})
 }
 
-// routes sends every recipient to its domain by smtp, except that the domain
-// nowhere.test leads nowhere.
-func routes(recipients []mail.Recipient) []mail.Route {
+// broken answers a request to read a message that is gone, or in trouble.
+func (w *World) broken(id mail.QueueID, m *Message) bool {
+	why := w.Trouble[id]
+	delete(w.Trouble, id)
+	if m == nil {
+		why = qmgr.TroubleGone
+	}
+	if why == 0 {
+		return false
+	}
+	ev := qmgr.Broken{ID: id, Why: why}
+	if why != qmgr.TroubleGone {
+		ev.Text = "cannot be read"
+	}
+	w.Step(ev)
+	return true
+}
+
+func (w *World) routes(recipients []mail.Recipient) []mail.Route {
 	out := make([]mail.Route, len(recipients))
 	for i, r := range recipients {
-		out[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain()}
-		if r.Address.Domain() == "nowhere.test" {
-			out[i].Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}
+		domain := r.Address.Domain()
+		known, ok := w.Routes[domain]
+		if !ok {
+			known = mail.Route{Transport: "smtp", Nexthop: domain}
 		}
+		out[i] = known
 	}
 	return out
 }
@@ -353,29 +382,41 @@ const (
 const Endings = int(endings)
 
 // Deliver ends a delivery. The retry and error transports know only one ending.
-func (w *World) Deliver(a qmgr.Deliver, how Ending) {
+// More endings are for the further recipients.
+func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 	switch a.Delivery.Transport {
 	case qmgr.TransportRetry:
-		how = Later
+		how, more = Later, nil
 	case qmgr.TransportError:
-		how = Rejected
+		how, more = Rejected, nil
 	}
 	m := w.Messages[a.Delivery.Envelope.ID]
 	if m != nil {
 		m.busy--
 	}
 	r := mail.DeliveryResult{Crashed: how == Crashed}
-	if how == SiteDown {
+	if how == SiteDown || slices.Contains(more, SiteDown) {
 		r.Site = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
 	}
 	for i, rcpt := range a.Delivery.Recipients {
-		o := mail.Outcome{Index: rcpt.Index, Result: result(how, i), Reply: mail.Reply{Code: 250}}
-		if m != nil {
-			switch o.Result {
-			case mail.Delivered:
+		if i > 0 && i <= len(more) {
+			how = more[i-1]
+		}
+		o := mail.Outcome{Index: rcpt.Index, Result: result(how, i)}
+		switch o.Result {
+		case mail.Delivered:
+			if m != nil {
 				m.Accepted[rcpt.Index]++
-			case mail.Failed:
+			}
+		case mail.Failed:
+			o.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "no such user"}
+			if m != nil {
 				m.Refused[rcpt.Index] = true
+			}
+		case mail.Deferred:
+			o.Reply = r.Site
+			if r.Site.IsZero() {
+				o.Reply = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 0}, Text: "not now"}
 			}
 		}
 		r.Outcomes = append(r.Outcomes, o)

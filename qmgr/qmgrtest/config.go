@@ -1,0 +1,100 @@
+package qmgrtest
+
+import (
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// config changes the configuration: before the world begins, or as a reload.
+// Options of transports are for those that have no options of their own, or
+// for the one that transport= names.
+func (s *script) config(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	s.coreOptions(tb, l)
+	t := s.cfg.DefaultTransport
+	name, named := l.Option("transport")
+	if own, ok := s.cfg.Transports[name]; named && ok {
+		t = own
+	}
+	transportOptions(tb, l, &t)
+	if named {
+		transports := map[string]qmgr.TransportConfig{name: t}
+		for other, own := range s.cfg.Transports {
+			if other != name {
+				transports[other] = own
+			}
+		}
+		s.cfg.Transports = transports
+	} else {
+		s.cfg.DefaultTransport = t
+	}
+	if s.world != nil {
+		s.world.Step(qmgr.Configure{Config: s.cfg})
+		s.settle()
+	}
+}
+
+func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	c := &s.cfg
+	c.ActiveLimit = l.Int(tb, "active", c.ActiveLimit)
+	c.RecipientLimit = l.Int(tb, "recipients", c.RecipientLimit)
+	c.RecipientMinimum = l.Int(tb, "minimum", c.RecipientMinimum)
+	c.ActionsPerStep = l.Int(tb, "actions", c.ActionsPerStep)
+	c.Debug = c.Debug || l.Has("debug")
+	c.AsPostfix = c.AsPostfix || l.Has("as-postfix")
+	b := &c.Backoff
+	b.MinimalBackoffTime = l.Duration(tb, "backoff-min", b.MinimalBackoffTime)
+	b.MaximalBackoffTime = l.Duration(tb, "backoff-max", b.MaximalBackoffTime)
+	b.MaximalQueueLifetime = l.Duration(tb, "lifetime", b.MaximalQueueLifetime)
+	b.BounceQueueLifetime = l.Duration(tb, "bounce-lifetime", b.BounceQueueLifetime)
+	b.DelayWarningTime = l.Duration(tb, "warn", b.DelayWarningTime)
+	switch l.Str("double-bounce", "") {
+	case "":
+	case "hold":
+		c.DoubleBounce = qmgr.DoubleBounceHold
+	case "discard":
+		c.DoubleBounce = qmgr.DoubleBounceDiscard
+	case "report":
+		c.DoubleBounce = qmgr.DoubleBounceReport
+	default:
+		tb.Fatalf("%s: double-bounce= is hold, discard or report", l.Pos)
+	}
+}
+
+func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
+	tb.Helper()
+	for key, field := range map[string]*int{
+		"process": &t.ProcessLimit, "entry": &t.RecipientLimit, "slot-cost": &t.SlotCost, "slot-loan": &t.SlotLoan,
+		"slot-discount": &t.SlotDiscount, "slot-minimum": &t.MinimumSlots, "pool": &t.RecipientPool, "extra": &t.ExtraRecipients,
+		"refill": &t.RefillLimit, "window": &t.Window.Initial, "limit": &t.Window.Limit, "cohorts": &t.Window.FailedCohortLimit,
+	} {
+		*field = l.Int(tb, key, *field)
+	}
+	t.RefillDelay = l.Duration(tb, "refill-delay", t.RefillDelay)
+	t.RateDelay = l.Duration(tb, "rate-delay", t.RateDelay)
+	for key, field := range map[string]*window.Feedback{"positive": &t.Window.Positive, "negative": &t.Window.Negative} {
+		text, given := l.Option(key)
+		if !given {
+			continue
+		}
+		f, err := window.ParseFeedback(text)
+		if err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+		*field = f
+	}
+	switch l.Str("agents", "") {
+	case "":
+	case "own":
+		t.Agents = qmgr.AgentsOwn
+	case "offered":
+		t.Agents = qmgr.AgentsOffered
+	default:
+		tb.Fatalf("%s: agents= is own or offered", l.Pos)
+	}
+	t.PerRecipientQueues = t.PerRecipientQueues || l.Has("per-recipient")
+}

@@ -1,0 +1,501 @@
+package qmgrtest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/trace"
+)
+
+// A script is a conversation with a core. The answer to a block is what the
+// core did meanwhile, in trace form; messages have names, and instants count
+// from the start.
+//
+// By itself the world answers everything but deliveries at once. The commands:
+//
+//	config KEY=VALUE…           see config.go; before the first other command, or a reload
+//	manual                      answer nothing by itself from now on
+//	auto                        answer again
+//	show WORD…                  print these actions only; "all" for all
+//	route DOMAIN [transport=T] [nexthop=N] [reply="550 5.1.2 text"]
+//	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N]
+//	store NAME …                the same, but the core is not told
+//	                            LIST: addresses; 3*a.test: three of them there; 3*distinct: each elsewhere
+//	deliver WHICH HOW           end deliveries: WHICH is a number, a message or all;
+//	                            HOW is ok fail soft site crash mixed, or a list of
+//	                            them for one recipient after the other: ok,soft
+//	answer WORD…                answer what waits of these kinds of actions, "all" for all
+//	trouble NAME WHY            reading it fails the next time: gone corrupt temporary
+//	advance DURATION            time passes; the core is woken when it wants to be
+//	hold|release|drop|retry NAME… [reason=T]
+//	flush                       retry everything
+//	halt                        start nothing new
+//	crash                       the core loses its memory, and another one starts
+//	agent T [times=N]           offer agents
+//	select [T:N…]               which transport gets an agent, if so many are on their way?
+//	run [lanes=N] [transport=T] [print=sequence]
+//	                            deliver everything with so many agents, one delivery ending after the other
+//	dump                        every counter of the core
+//	spool                       where each message is, and what became of its recipients
+//	waiting                     actions that have not been answered
+type script struct {
+	cfg   qmgr.Config
+	seed  uint64
+	world *World
+	names map[string]mail.QueueID
+	known []string // names in order of appearance
+	text  map[mail.QueueID]string
+	hand  bool     // answer nothing by itself
+	show  []string // empty: all
+	out   strings.Builder
+}
+
+// Handler returns a handler for scripts, with a world of its own.
+func Handler() golden.Handler {
+	s := &script{seed: 1, names: make(map[string]mail.QueueID), text: make(map[mail.QueueID]string)}
+	s.cfg.Backoff.JitterPercent = -1 // scripts are about what jitter hides
+	return s.answer
+}
+
+func (s *script) answer(tb testing.TB, b *golden.Block) string {
+	tb.Helper()
+	s.out.Reset()
+	for _, l := range b.Lines {
+		s.command(tb, l)
+	}
+	if s.world != nil {
+		for _, v := range s.world.Violations {
+			tb.Errorf("%s: the core has broken a rule: %s", b.Pos, v)
+		}
+		s.world.Violations = nil
+	}
+	if s.out.Len() == 0 {
+		return "ok"
+	}
+	return s.out.String()
+}
+
+func (s *script) command(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	switch l.Name {
+	case "config":
+		s.config(tb, l)
+		return
+	case "manual":
+		s.hand = true
+	case "auto":
+		s.hand = false
+	case "show":
+		s.show = slices.Clone(l.Words)
+		if l.Has("all") {
+			s.show = nil
+		}
+		return
+	}
+	s.start(tb)
+	switch l.Name {
+	case "manual", "auto":
+	case "route":
+		s.route(tb, l)
+	case "arrive", "store":
+		s.arrive(tb, l)
+	case "deliver":
+		s.deliver(tb, l)
+	case "answer":
+		s.answerThese(tb, l)
+	case "trouble":
+		s.world.Trouble[s.id(tb, l, 0)] = trouble(tb, l, 1)
+	case "advance":
+		s.advance(tb, l)
+	case "hold", "release", "drop", "retry", "flush", "halt":
+		s.operate(tb, l)
+	case "crash":
+		s.crash(tb, l)
+	default:
+		s.look(tb, l)
+	}
+	s.settle()
+}
+
+// look is the commands that only ask.
+func (s *script) look(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	switch l.Name {
+	case "agent":
+		for range l.Int(tb, "times", 1) {
+			s.world.Step(qmgr.AgentReady{Transport: l.Word(tb, 0)})
+		}
+	case "select":
+		s.selectTransport(tb, l)
+	case "run":
+		s.run(tb, l)
+	case "dump":
+		s.out.WriteString(s.world.Core.Dump(qmgr.DumpOptions{Name: s.name}))
+	case "spool":
+		s.spool()
+	case "waiting":
+		for _, a := range s.world.Outstanding {
+			s.print(string(s.world.Format.AppendAction(nil, s.world.Now, a)))
+		}
+	default:
+		tb.Fatalf("%s: no such command: %s", l.Pos, l.Name)
+	}
+}
+
+// start makes the world when the first command needs it.
+func (s *script) start(tb testing.TB) {
+	tb.Helper()
+	if s.world != nil {
+		return
+	}
+	w, err := New(s.cfg, s.seed)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.world = w
+	w.Format = trace.Format{Name: s.name, Epoch: w.Now}
+	w.Log = s.log
+	s.settle()
+}
+
+func (s *script) print(line string) { s.out.WriteString(line + "\n") }
+
+// log prints a line of the trace if it is an action of a kind that is shown.
+func (s *script) log(line string) {
+	words := strings.SplitN(line, " ", 3)
+	if words[1] == ">" || len(s.show) > 0 && !slices.Contains(s.show, words[1]) {
+		return
+	}
+	s.print(line)
+}
+
+func (s *script) name(id mail.QueueID) string {
+	if text, ok := s.text[id]; ok {
+		return text
+	}
+	return id.String()
+}
+
+// id returns the message that a word names.
+func (s *script) id(tb testing.TB, l *golden.Line, i int) mail.QueueID {
+	tb.Helper()
+	id, ok := s.names[l.Word(tb, i)]
+	if !ok {
+		tb.Fatalf("%s: no message %s", l.Pos, l.Words[i])
+	}
+	return id
+}
+
+// trouble returns the trouble that a word names.
+func trouble(tb testing.TB, l *golden.Line, i int) qmgr.Trouble {
+	tb.Helper()
+	for why := qmgr.TroubleGone; why <= qmgr.TroubleTemporary; why++ {
+		if why.String() == l.Word(tb, i) {
+			return why
+		}
+	}
+	tb.Fatalf("%s: %s is no trouble", l.Pos, l.Words[i])
+	return 0
+}
+
+// settle answers everything but deliveries, unless that is done by hand.
+func (s *script) settle() {
+	w := s.world
+	for i := 0; !s.hand && i < len(w.Outstanding); {
+		if _, delivery := w.Outstanding[i].(qmgr.Deliver); delivery {
+			i++
+			continue
+		}
+		w.Answer(w.Take(i))
+		i = 0
+	}
+}
+
+func (s *script) route(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	domain := l.Word(tb, 0)
+	r := mail.Route{Transport: l.Str("transport", "smtp"), Nexthop: l.Str("nexthop", domain)}
+	if text, given := l.Option("reply"); given {
+		code, rest, _ := strings.Cut(text, " ")
+		n, err := strconv.Atoi(code)
+		status, rest, ok := mail.ParseStatus(rest)
+		if err != nil || !ok {
+			tb.Fatalf("%s: cannot read reply %q", l.Pos, text)
+		}
+		r = mail.Route{Reply: mail.Reply{Code: uint16(n), Status: status, Text: rest}}
+	}
+	s.world.Routes[domain] = r
+}
+
+func (s *script) arrive(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	name := l.Word(tb, 0)
+	notify := mail.Notify(0)
+	switch l.Str("notify", "") {
+	case "":
+	case "NEVER":
+		notify = mail.NotifyNever
+	case "FAILURE":
+		notify = mail.NotifyFailure
+	default:
+		tb.Fatalf("%s: notify= is NEVER or FAILURE", l.Pos)
+	}
+	var recipients []mail.Recipient
+	for _, a := range s.list(tb, l, name) {
+		recipients = append(recipients, mail.Recipient{Address: mail.Address(a), Notify: notify})
+	}
+	m := s.world.Store(mail.Address(l.Str("from", "s@x.test")), recipients)
+	m.Envelope.Size = int64(l.Int(tb, "size", 1000))
+	s.names[name], s.text[m.Envelope.ID] = m.Envelope.ID, name
+	s.known = append(s.known, name)
+	if l.Name == "arrive" {
+		s.world.Announce(m)
+	}
+}
+
+// list reads a list of recipients.
+func (s *script) list(tb testing.TB, l *golden.Line, name string) (list []string) {
+	tb.Helper()
+	for _, part := range strings.Split(l.Str("to", ""), ",") {
+		count, domain, several := strings.Cut(part, "*")
+		if !several {
+			list = append(list, part)
+			continue
+		}
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			tb.Fatalf("%s: cannot read %s", l.Pos, part)
+		}
+		for i := range n {
+			at := domain
+			if domain == "distinct" {
+				at = fmt.Sprintf("%s-%02d.test", name, i+1)
+			}
+			list = append(list, fmt.Sprintf("u%02d@%s", i+1, at))
+		}
+	}
+	return list
+}
+
+// endings are the words for how deliveries end, in the order of Ending.
+var endingWords = []string{"ok", "fail", "soft", "mixed", "site", "crash"}
+
+func (s *script) deliver(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	var how []Ending
+	for _, word := range strings.Split(l.Word(tb, 1), ",") {
+		n := slices.Index(endingWords, word)
+		if n < 0 {
+			tb.Fatalf("%s: %s is none of %s", l.Pos, word, strings.Join(endingWords, " "))
+		}
+		how = append(how, Ending(n))
+	}
+	which := l.Word(tb, 0)
+	found := s.take(func(a qmgr.Action) bool {
+		d, is := a.(qmgr.Deliver)
+		return is && (which == "all" || which == s.name(d.Delivery.Envelope.ID) || which == strconv.FormatUint(uint64(d.Entry), 10))
+	})
+	if len(found) == 0 && which != "all" {
+		tb.Fatalf("%s: no delivery of %s is under way", l.Pos, which)
+	}
+	for _, a := range found {
+		s.world.Deliver(a.(qmgr.Deliver), how[0], how[1:]...)
+		s.settle()
+	}
+}
+
+// take removes the outstanding actions that match.
+func (s *script) take(match func(qmgr.Action) bool) (taken []qmgr.Action) {
+	w := s.world
+	for i := 0; i < len(w.Outstanding); {
+		if match(w.Outstanding[i]) {
+			taken = append(taken, w.Take(i))
+		} else {
+			i++
+		}
+	}
+	return taken
+}
+
+func (s *script) answerThese(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	found := s.take(func(a qmgr.Action) bool {
+		_, delivery := a.(qmgr.Deliver)
+		return !delivery && (l.Has("all") || l.Has(kindOf(a)))
+	})
+	if len(found) == 0 {
+		tb.Fatalf("%s: nothing like that waits for an answer", l.Pos)
+	}
+	for _, a := range found {
+		s.world.Answer(a)
+	}
+}
+
+// kindOf is the name of an action in a trace.
+func kindOf(a qmgr.Action) string {
+	return strings.Fields(string(trace.Format{}.AppendAction(nil, 0, a)))[1]
+}
+
+func (s *script) advance(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	d, err := time.ParseDuration(l.Word(tb, 0))
+	if err != nil {
+		tb.Fatalf("%s: %s is not a duration", l.Pos, l.Words[0])
+	}
+	w := s.world
+	end := w.Now.Add(d)
+	for steps := 0; ; steps++ {
+		wake, ok := w.Core.NextWake()
+		if !ok || wake > end {
+			break
+		}
+		if steps > 10000 {
+			tb.Fatalf("%s: the core does not come to rest", l.Pos)
+		}
+		w.Now = max(w.Now, wake)
+		w.Step(qmgr.Wake{})
+		s.settle()
+	}
+	w.Now = end
+	w.Step(qmgr.Wake{})
+}
+
+func (s *script) operate(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	ids := make([]mail.QueueID, len(l.Words))
+	for i := range l.Words {
+		ids[i] = s.id(tb, l, i)
+	}
+	switch l.Name {
+	case "hold":
+		s.world.Step(qmgr.Hold{IDs: ids, Reason: l.Str("reason", "")})
+	case "release":
+		s.world.Step(qmgr.Release{IDs: ids})
+	case "drop":
+		for _, id := range ids {
+			if m := s.world.Messages[id]; m != nil {
+				m.Dropped = true
+			}
+		}
+		s.world.Step(qmgr.Drop{IDs: ids})
+	case "retry":
+		s.world.Step(qmgr.Retry{IDs: ids})
+	case "flush":
+		s.world.Step(qmgr.RetryAll{})
+	case "halt":
+		s.world.Step(qmgr.Halt{})
+	}
+}
+
+func (s *script) crash(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	s.seed++
+	if err := s.world.Restart(s.cfg, s.seed); err != nil {
+		tb.Fatalf("%s: %v", l.Pos, err)
+	}
+}
+
+func (s *script) selectTransport(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	pending := make(map[string]int)
+	for _, w := range l.Words {
+		transport, count, _ := strings.Cut(w, ":")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			tb.Fatalf("%s: %s is not TRANSPORT:NUMBER", l.Pos, w)
+		}
+		pending[transport] = n
+	}
+	s.world.Step(qmgr.SelectTransport{Pending: pending})
+}
+
+// run delivers everything that can be selected, all of it with success.
+func (s *script) run(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	lanes, transport := l.Int(tb, "lanes", 1), l.Str("transport", "smtp")
+	sequence := l.Str("print", "actions") == "sequence"
+	if sequence {
+		defer func(show []string) { s.show = show }(s.show)
+		s.show = []string{"nothing"}
+	}
+	var order []string
+	isDelivery := func(a qmgr.Action) bool { _, is := a.(qmgr.Deliver); return is }
+	running := s.take(isDelivery)
+	for {
+		for len(running) < lanes {
+			s.world.Step(qmgr.AgentReady{Transport: transport})
+			s.settle()
+			picked := s.take(isDelivery)
+			if len(picked) == 0 {
+				break
+			}
+			running = append(running, picked...)
+			order = append(order, strings.TrimLeft(s.name(picked[0].(qmgr.Deliver).Delivery.Envelope.ID), "m"))
+		}
+		if len(running) == 0 {
+			break
+		}
+		s.world.Deliver(running[0].(qmgr.Deliver), Accepted)
+		s.settle()
+		running = running[1:]
+	}
+	if sequence {
+		s.print(strings.Join(order, " "))
+	}
+}
+
+// spool prints where each message is and what became of its recipients.
+func (s *script) spool() {
+	for _, name := range s.known {
+		id := s.names[name]
+		m, where := s.world.Messages[id], ""
+		if m == nil {
+			m, where = s.world.Gone[id], "gone"
+		} else if where = m.Place.Area.String(); m.Place.Area == mail.AreaDeferred {
+			where += " until " + (m.Place.Due - s.world.Format.Epoch).String()
+		}
+		if s.world.Core.InCore(id) {
+			where += ", in core"
+		}
+		s.print(fmt.Sprintf("%s %s:%s", name, where, tally(m)))
+	}
+}
+
+// tally counts recipients by what became of them.
+func tally(m *Message) string {
+	var b strings.Builder
+	count := func(what string, is func(i int) bool) {
+		n := 0
+		for i := range m.Results {
+			if is(i) {
+				n++
+			}
+		}
+		if n > 0 {
+			fmt.Fprintf(&b, " %d %s", n, what)
+		}
+	}
+	for r := mail.Pending; r <= mail.Failed; r++ {
+		count(r.String(), func(i int) bool { return m.Results[i] == r })
+	}
+	for k := mail.ReportFailed; k <= mail.ReportRelayed; k++ {
+		count(k.String()+" report owed", func(i int) bool { return m.Owed[i] == k })
+		reported := 0
+		for _, made := range m.Reported {
+			if made == k {
+				reported++
+			}
+		}
+		if reported > 0 {
+			fmt.Fprintf(&b, " %d %s reported", reported, k)
+		}
+	}
+	return b.String()
+}

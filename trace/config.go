@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+var (
+	bounceWords = []string{"hold", "discard", "report"}
+	agentWords  = []string{"own", "offered"}
+	ruleWords   = []string{"source", "readme"}
+)
+
+// config is a configuration: what all transports share, the default transport,
+// then each named one, begun by its name.
+func (c *codec) config(v *qmgr.Config) {
+	number(c, "active-limit", &v.ActiveLimit)
+	number(c, "recipient-limit", &v.RecipientLimit)
+	number(c, "recipient-minimum", &v.RecipientMinimum)
+	c.flag("as-postfix", &v.AsPostfix)
+	c.flag("debug", &v.Debug)
+	c.duration("minimal-backoff", &v.Backoff.MinimalBackoffTime)
+	c.duration("maximal-backoff", &v.Backoff.MaximalBackoffTime)
+	c.duration("lifetime", &v.Backoff.MaximalQueueLifetime)
+	c.duration("bounce-lifetime", &v.Backoff.BounceQueueLifetime)
+	c.duration("delay-warning", &v.Backoff.DelayWarningTime)
+	number(c, "jitter", &v.Backoff.JitterPercent)
+	option(c, "double-bounce", bounceWords, &v.DoubleBounce)
+	number(c, "actions-per-step", &v.ActionsPerStep)
+	c.transportConfig(&v.DefaultTransport)
+	names := slices.Sorted(maps.Keys(v.Transports))
+	list(c, []string{"transport"}, &names, func(name *string, _ int) {
+		var t qmgr.TransportConfig
+		if c.writing {
+			t = v.Transports[*name]
+			c.put("transport", *name)
+		} else {
+			*name = c.take()
+		}
+		c.transportConfig(&t)
+		if !c.writing {
+			if v.Transports == nil {
+				v.Transports = make(map[string]qmgr.TransportConfig)
+			}
+			v.Transports[*name] = t
+		}
+	})
+}
+
+func (c *codec) transportConfig(t *qmgr.TransportConfig) {
+	number(c, "process-limit", &t.ProcessLimit)
+	number(c, "entry-limit", &t.RecipientLimit)
+	number(c, "slot-cost", &t.SlotCost)
+	number(c, "slot-loan", &t.SlotLoan)
+	number(c, "slot-discount", &t.SlotDiscount)
+	number(c, "minimum-slots", &t.MinimumSlots)
+	number(c, "pool", &t.RecipientPool)
+	number(c, "extra", &t.ExtraRecipients)
+	number(c, "refill-limit", &t.RefillLimit)
+	c.duration("refill-delay", &t.RefillDelay)
+	option(c, "agents", agentWords, &t.Agents)
+	c.flag("per-recipient", &t.PerRecipientQueues)
+	number(c, "initial", &t.Window.Initial)
+	number(c, "limit", &t.Window.Limit)
+	c.windowFeedback("positive", &t.Window.Positive)
+	c.windowFeedback("negative", &t.Window.Negative)
+	number(c, "failed-cohorts", &t.Window.FailedCohortLimit)
+	option(c, "rule", ruleWords, &t.Window.Rule)
+	c.duration("rate-delay", &t.RateDelay)
+}
+
+func (c *codec) windowFeedback(key string, f *window.Feedback) {
+	value(c, key, f, window.Feedback.String, window.ParseFeedback)
+}

@@ -1,0 +1,19 @@
+// Package trace writes and reads what passes between the core and its host: one
+// line for each event and each action.
+//
+//	1000s > arrived 06B5ZT4000001 from=s@x.test size=1000 rcpts=1 arrived=1000s area=incoming to=u@a.test next=1
+//	1000s route 06B5ZT4000001 to=u@a.test
+//	1000s > routed 06B5ZT4000001 via=smtp nexthop=a.test
+//	1000s deliver 1 06B5ZT4000001 smtp a.test to=u@a.test
+//
+// A line is the instant of the Step; ">" for an event; the name of the event or
+// action; then words and key=value pairs in a fixed order. What is zero is left
+// out. A value that is not plain is written as a Go string. Lists are keys that
+// come again: "to" begins another recipient, "sent", "deferred" and "bounced"
+// another outcome, and what follows belongs to it.
+//
+// Reading a line back gives the same value, except that an action's envelope
+// has only its ID: the event that brought the message has the rest. So a core
+// with the same configuration and seed, given the events of a trace, must write
+// the same actions, byte for byte.
+package trace

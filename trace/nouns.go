@@ -1,0 +1,171 @@
+package trace
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// The words for the values of mail, as its String methods print them.
+var (
+	areas     = []string{"none", "incoming", "deferred", "hold", "corrupt"}
+	retWords  = []string{"", "FULL", "HDRS"}
+	bodyWords = []string{"7BIT", "8BITMIME"}
+	results   = []string{"pending", "sent", "deferred", "bounced"}
+	reports   = []string{"", "failed", "delayed", "delivered", "relayed"}
+	changeOps = []string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt"}
+)
+
+func (c *codec) address(key string, v *mail.Address) { c.text(key, (*string)(v)) }
+
+func (c *codec) envelope(e *mail.Envelope) {
+	c.id(&e.ID)
+	c.address("from", &e.Sender)
+	c.text("envid", &e.EnvID)
+	option(c, "ret", retWords, &e.Ret)
+	option(c, "body", bodyWords, &e.Body)
+	c.flag("utf8", &e.SMTPUTF8)
+	number(c, "size", &e.Size)
+	number(c, "rcpts", &e.Recipients)
+	c.instant("arrived", &e.Arrived)
+	value(c, "client", &e.Client.Addr, netip.Addr.String, netip.ParseAddr)
+	c.text("helo", &e.Client.Helo)
+	c.text("proto", &e.Client.Proto)
+	number(c, "attempts", &e.Attempts)
+	c.instant("last", &e.LastAttempt)
+	c.flag("warned", &e.Warned)
+}
+
+func (c *codec) place(p *mail.Place) {
+	option(c, "area", areas, &p.Area)
+	c.instant("due", &p.Due)
+	number(c, "chunks", &p.Chunks)
+	c.flag("file", &p.File)
+	c.flag("touched", &p.Touched)
+	c.flag("owes", &p.Owes)
+}
+
+// recipients is a list of recipients; the index is written where it is not one
+// more than that of the one before.
+func (c *codec) recipients(v *[]mail.Recipient) {
+	expected := uint32(0)
+	list(c, []string{"index", "to"}, v, func(r *mail.Recipient, _ int) {
+		index := ""
+		if c.writing && r.Index != expected {
+			index = strconv.FormatUint(uint64(r.Index), 10)
+		}
+		c.text("index", &index)
+		if !c.writing {
+			r.Index = expected
+			if index != "" {
+				r.Index = c.uint32(index)
+			}
+		}
+		expected = r.Index + 1
+		c.to(&r.Address)
+		c.text("orcpt", &r.ORcpt)
+		value(c, "notify", &r.Notify, mail.Notify.String, parseNotify)
+	})
+}
+
+// to is an address that is always there, as it begins a list's element.
+func (c *codec) to(v *mail.Address) {
+	switch {
+	case c.writing:
+		c.put("to", string(*v))
+	case c.next("to"):
+		*v = mail.Address(c.take())
+	default:
+		c.fail("a recipient is missing")
+	}
+}
+
+func (c *codec) uint32(text string) uint32 {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		c.fail("%q is not an index", text)
+	}
+	return uint32(n)
+}
+
+func parseNotify(text string) (n mail.Notify, err error) {
+	for _, w := range strings.Split(text, ",") {
+		switch w {
+		case "SUCCESS":
+			n |= mail.NotifySuccess
+		case "FAILURE":
+			n |= mail.NotifyFailure
+		case "DELAY":
+			n |= mail.NotifyDelay
+		case "NEVER":
+			n |= mail.NotifyNever
+		default:
+			return 0, fmt.Errorf("%q is not a NOTIFY word", w)
+		}
+	}
+	return n, nil
+}
+
+func (c *codec) batch(b *mail.RecipientBatch) {
+	c.recipients(&b.Recipients)
+	number(c, "next", &b.Next)
+	c.flag("more", &b.More)
+}
+
+// noStatus stands for a status code that is not there.
+const noStatus = "-"
+
+// reply is code, status and text in one pair, and who said so.
+func (c *codec) reply(key string, r *mail.Reply) {
+	text := ""
+	if c.writing && (r.Code != 0 || r.Status != mail.Status{} || r.Text != "") {
+		status := r.Status.String()
+		if status == "" {
+			status = noStatus
+		}
+		text = fmt.Sprintf("%d %s %s", r.Code, status, r.Text)
+	}
+	c.text(key, &text)
+	if !c.writing && text != "" {
+		c.parseReply(text, r)
+	}
+	c.text(key+"-by", &r.By)
+}
+
+func (c *codec) parseReply(text string, r *mail.Reply) {
+	code, rest, _ := strings.Cut(text, " ")
+	n, err := strconv.ParseUint(code, 10, 16)
+	if err != nil {
+		c.fail("reply %q has no code", text)
+	}
+	r.Code = uint16(n)
+	if after, none := strings.CutPrefix(rest, noStatus+" "); none {
+		r.Text = after
+		return
+	}
+	status, after, ok := strings.Cut(rest, " ")
+	var s mail.Status
+	if _, err := fmt.Sscanf(status, "%d.%d.%d", &s.Class, &s.Subject, &s.Detail); err != nil || !ok || s.String() != status {
+		c.fail("reply %q has no status", text)
+	}
+	r.Status, r.Text = s, after
+}
+
+// outcomes is a list of outcomes: each begins with its result, whose value is
+// the recipient's index. at is the usual instant.
+func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
+	list(c, results, v, func(o *mail.Outcome, _ int) {
+		if c.writing {
+			c.put(results[o.Result], strconv.FormatUint(uint64(o.Index), 10))
+		} else {
+			o.Result = mail.Result(c.index(results, c.in[0].key))
+			o.Index = c.uint32(c.take())
+		}
+		option(c, "report", reports, &o.Report)
+		c.reply("reply", &o.Reply)
+		c.usually("at", &o.At, at)
+	})
+}
