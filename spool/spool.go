@@ -132,13 +132,14 @@ func (s *Spool) claim() error {
 }
 
 // makeDirs makes the directories that are not there, and syncs what is above
-// them: a message may be durable in a directory that a crash takes away.
+// them: a message may be durable in a directory that a crash takes away. Pebble
+// would make its own readable by all, and an operator may open cfg.Dir to those
+// who are to reach the sockets in it.
 func (s *Spool) makeDirs() error {
-	if err := s.disk.MkdirAll(s.cfg.Dir, 0o700); err != nil {
-		return err
-	}
-	if err := s.disk.MkdirAll(s.path("body"), 0o700); err != nil {
-		return err
+	for _, dir := range []string{s.cfg.Dir, s.path("body"), s.path("db")} {
+		if err := s.disk.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
 	}
 	return errors.Join(syncDir(s.disk, s.disk.PathDir(s.cfg.Dir)), syncDir(s.disk, s.cfg.Dir))
 }

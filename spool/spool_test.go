@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -440,5 +441,19 @@ func TestConfigValidate(t *testing.T) {
 	}
 	if err := (Config{Dir: "x"}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The directory may be opened to a group that is to reach the sockets in it.
+// What is inside must stay closed then, for it is everybody's mail.
+func TestMailIsNobodyElses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "queue")
+	s := open(t, Config{Dir: dir, MinFree: 1, Ballast: 1})
+	accept(t, s, mail.Envelope{Sender: "bob@example.com"}, addresses(1), text(100_000))
+	for _, name := range []string{dir, filepath.Join(dir, "db"), filepath.Join(dir, "body")} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v; want mode 0700", name, info, err)
+		}
 	}
 }
