@@ -20,8 +20,11 @@ type Problem struct {
 // Error returns the problem in one line, as editors and logs want it.
 func (p Problem) Error() string {
 	text := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.what())
-	if p.Hint != "" {
+	switch {
+	case p.Hint != "":
 		text += " (" + p.Hint + ")"
+	case p.Allowed != "":
+		text += " (allowed: " + p.Allowed + ")"
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"github.com/posthaste-mta/posthaste/admin/client"
@@ -147,9 +148,21 @@ func complain(w io.Writer, program string, err error) exitCode {
 	if code == exitOK {
 		return code
 	}
+	var mistakes *config.Problems
+	if errors.As(err, &mistakes) {
+		writePlain(w, mistakes.String())
+		return code
+	}
 	fmt.Fprintf(w, "%s: %s\n", program, plain(err.Error()))
 	if hint != "" {
 		fmt.Fprintln(w, hint)
 	}
 	return code
+}
+
+// writePlain writes text of several lines, each made safe for a terminal.
+func writePlain(w io.Writer, text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(w, plain(strings.TrimSuffix(line, "\n")))
+	}
 }

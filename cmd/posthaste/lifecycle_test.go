@@ -120,9 +120,12 @@ func TestReload(t *testing.T) {
 	r.feed(letter("<1>", "a@d.test", "a@waits.test"))
 	r.waiting("one recipient left", census{mail.AreaDeferred: 1})
 
-	write(common(dir) + "no_such_parameter = 1\n")
+	write(common(dir) + "no_such_parameter = 1\nrelayhostt = \"\"\n")
 	r.d.reloadFile(path)
-	if r.log.count("the configuration stays as it was", "no_such_parameter") != 1 {
+	if r.log.count("mistake in the configuration", "no_such_parameter") != 1 || r.log.count("mistake in the configuration", "did you mean relayhost") != 1 {
+		t.Error("the log does not tell each mistake in a record of its own")
+	}
+	if r.log.count("the configuration stays as it was", "mistakes=2") != 1 {
 		t.Error("the log does not say that the file is wrong")
 	}
 	r.feed(letter("<2>", "a@d.test"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -98,7 +99,15 @@ func (d *daemon) reloadFile(path string) {
 	notify(d.log, sd.SdNotifyReloading+"\n"+sd.SdNotifyMonotonicUsec())
 	defer notify(d.log, sd.SdNotifyReady)
 	cfg, err := loadConfig(path)
-	if err != nil {
+	var mistakes *config.Problems
+	switch {
+	case errors.As(err, &mistakes):
+		for _, one := range mistakes.List {
+			d.log.Error("mistake in the configuration", "error", one)
+		}
+		d.log.Error("the configuration stays as it was", "mistakes", len(mistakes.List)+mistakes.More)
+		return
+	case err != nil:
 		d.log.Error("the configuration stays as it was", "error", err)
 		return
 	}
