@@ -40,8 +40,9 @@ type daemon struct {
 	listeners []inbound.Listener
 	adminLn   net.Listener
 
+	started *config.Config // of which a reload leaves in force what needs a restart
+
 	mu     sync.Mutex
-	cfg    *config.Config // what is in force
 	closed bool
 }
 
@@ -49,7 +50,7 @@ type daemon struct {
 // (systemd) take the place of those in the configuration. Nothing runs yet; if
 // it fails, nothing stays open.
 func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) (_ *daemon, err error) {
-	d := &daemon{log: log, cfg: cfg, router: &router{}, policy: &policy{}, agents: &agents{}}
+	d := &daemon{log: log, started: cfg, router: &router{}, policy: &policy{}, agents: &agents{}}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -272,8 +273,8 @@ func (d *daemon) run(ctx context.Context) error {
 }
 
 // reload puts a new configuration into force, as far as that is possible
-// without a restart, and tells which changes are not. On an error nothing has
-// changed.
+// without a restart, and tells which changes are not, those of earlier reloads
+// among them. On an error nothing has changed.
 func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -289,12 +290,11 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 		return nil, err
 	}
 	d.install(routing)
-	for _, c := range config.Diff(d.cfg, cfg) {
+	for _, c := range config.Diff(d.started, cfg) {
 		if c.Restart {
 			restart = append(restart, c.Key)
 		}
 	}
-	d.cfg = cfg
 	return restart, nil
 }
 

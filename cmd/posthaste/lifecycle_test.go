@@ -137,11 +137,21 @@ func TestReload(t *testing.T) {
 	if r.log.count("some changes need a restart", "listen") != 1 {
 		t.Error("the log does not say that listen needs a restart")
 	}
+	r.d.reloadFile(path)
+	if r.log.count("some changes need a restart", "listen") != 2 {
+		t.Error("a second reload does not say that listen still needs a restart")
+	}
 	r.feed(letter("<3>", "a@d.test"))
 	r.d.driver.RetryAll()
 	r.settled()
 	first.copies().matches(t, copies{"<1> a@d.test": 1, "<2> a@d.test": 1})
 	second.copies().matches(t, copies{"<3> a@d.test": 1, "<1> a@waits.test": 1})
+
+	write(common(dir) + routes("d.test", second.address))
+	r.d.reloadFile(path)
+	if r.log.count("configuration reloaded") != 3 || r.log.count("some changes need a restart", "listen") != 2 {
+		t.Error("the log says that listen needs a restart although it is as the daemon started with it")
+	}
 }
 
 // Reloads while mail flows disturb nothing: each replaces resolver, routes and
