@@ -453,3 +453,45 @@ func TestReportHalfMade(t *testing.T) {
 		stop()
 	})
 }
+
+// slowReads is a world whose reads take until they are given up.
+type slowReads struct{ *world }
+
+func (s slowReads) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now mail.Instant, max int) (mail.Found, error) {
+	if area == mail.AreaDeferred {
+		<-ctx.Done()
+		return mail.Found{}, ctx.Err()
+	}
+	return s.world.Fetch(ctx, area, from, now, max)
+}
+
+func (s slowReads) Open(ctx context.Context, _ mail.QueueID, _ int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
+	<-ctx.Done()
+	return mail.Envelope{}, mail.Place{}, mail.RecipientBatch{}, ctx.Err()
+}
+
+// A stop gives up reads that are under way. That is no trouble, and an
+// operator must not find an error in the log.
+func TestStopDuringReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.store(1, "a@a.test")
+		var log bytes.Buffer
+		d, err := driver.New(driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))},
+			driver.Ports{Spool: slowReads{w}, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- d.Run(ctx) }()
+		synctest.Wait()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(log.String(), "level=ERROR") {
+			t.Errorf("the log has errors:\n%s", log.String())
+		}
+	})
+}

@@ -15,7 +15,9 @@ type readTask struct {
 	now    mail.Instant
 }
 
-// read answers the core's reads of the spool until ctx ends.
+// read answers the core's reads of the spool until ctx ends. What that
+// interrupts is not answered: the core has been halted, and waits for changes
+// and deliveries alone.
 func (d *Driver) read(ctx context.Context) {
 	for {
 		select {
@@ -36,13 +38,13 @@ func (d *Driver) answer(ctx context.Context, t readTask) qmgr.Event {
 	case qmgr.Open:
 		e, place, batch, err := d.ports.Spool.Open(ctx, a.ID, a.Max)
 		if err != nil {
-			return d.broken(a.ID, err)
+			return d.broken(ctx, a.ID, err)
 		}
 		return qmgr.Opened{Envelope: e, Place: place, Batch: batch}
 	case qmgr.Read:
 		batch, err := d.ports.Spool.Read(ctx, a.ID, a.From, a.Max)
 		if err != nil {
-			return d.broken(a.ID, err)
+			return d.broken(ctx, a.ID, err)
 		}
 		return qmgr.Recipients{ID: a.ID, Batch: batch}
 	}
@@ -59,6 +61,9 @@ func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr
 		if err == nil {
 			return qmgr.Found{Scan: a.Scan, Found: found}
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
 		d.log.Error("the spool's index could not be read, trying again", "area", a.Scan.Area().String(), "error", err)
 		if !sleep(ctx, retryPause) {
 			return nil
@@ -67,7 +72,10 @@ func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr
 }
 
 // broken tells the core why a message could not be read.
-func (d *Driver) broken(id mail.QueueID, err error) qmgr.Event {
+func (d *Driver) broken(ctx context.Context, id mail.QueueID, err error) qmgr.Event {
+	if ctx.Err() != nil {
+		return nil
+	}
 	b := qmgr.Broken{ID: id, Why: qmgr.TroubleTemporary, Text: err.Error()}
 	switch {
 	case errors.Is(err, ErrGone):
