@@ -30,6 +30,7 @@ func commands() []*cobra.Command {
 		newSendmailCommand(),
 		newDemoCommand(),
 		newVerifyCommand(),
+		newSimCommand(),
 		newVersionCommand(),
 	}
 }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/sim"
+	"github.com/posthaste-mta/posthaste/sim/chart"
+	"github.com/posthaste-mta/posthaste/sim/scenario"
+)
+
+// What "posthaste sim" ends with, so that a script can tell a bad scenario from
+// a scheduler that breaks its rules. They are not those of sysexits(3).
+const (
+	exitSimInput            exitCode = 2 // there is no such scenario, or it is wrong
+	exitSimUnsafe           exitCode = 3 // something happened that must not
+	exitSimStuck            exitCode = 4 // something did not happen that must
+	exitSimNondeterministic exitCode = 5 // the same seed gave two different runs
+)
+
+// newSimCommand returns the command that runs scenarios.
+func newSimCommand() *cobra.Command {
+	var s simulation
+	cmd := &cobra.Command{
+		Use:   "sim SCENARIO",
+		Short: "Run the queue manager in virtual time",
+		Long: `Run the queue manager that "posthaste serve" runs, with the same parameters,
+in a world that a scenario describes: receivers and their limits and faults,
+arrivals of mail, disk and name servers. Virtual time passes as fast as it can.
+
+SCENARIO is a file, or the name of one that comes with the program: "posthaste sim
+list" names them, and "posthaste sim show NAME" prints one to start from.
+docs/simulation.md tells how to write them.
+
+The exit status is 0 if all is well, 2 if the scenario is wrong, 3 if a rule of
+safety was broken, 4 if mail got stuck, and 5 if two runs of the same seed
+differed.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) },
+	}
+	f := cmd.Flags()
+	f.Uint64Var(&s.options.Seed, "seed", 0, "the `seed` that decides everything random (default: the scenario's)")
+	f.IntVar(&s.options.Seeds, "seeds", 1, "make each run with so `many` seeds, and show means and deviations")
+	f.BoolVar(&s.options.Twice, "twice", false, "make each run twice and compare them event for event")
+	f.IntVarP(&s.options.Parallel, "parallel", "j", runtime.NumCPU(), "how `many` runs to make at the same time")
+	f.StringArrayVar(&s.only, "run", nil, "make only the run of this `name`; may be given several times")
+	f.BoolVar(&s.json, "json", false, "write one JSON object")
+	f.StringVar(&s.plot, "plot", "", "draw slots, windows and delays into an SVG `file`")
+	cmd.AddCommand(newSimListCommand(), newSimShowCommand())
+	return cmd
+}
+
+func newSimListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Name the scenarios that come with the program",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			for _, name := range scenario.Shipped() {
+				s, err := scenario.Open(name)
+				if err != nil {
+					return err
+				}
+				first, _, _ := strings.Cut(strings.Join(strings.Fields(s.Description), " "), ". ")
+				fmt.Fprintf(out, "%s\n    %s.\n", name, strings.TrimSuffix(first, "."))
+			}
+			return nil
+		},
+	}
+}
+
+func newSimShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Print a scenario that comes with the program",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := scenario.Text(args[0])
+			if err != nil {
+				return &exit{exitSimInput, err, `"posthaste sim list" names them.`}
+			}
+			_, err = cmd.OutOrStdout().Write(text)
+			return err
+		},
+	}
+}
+
+// A simulation is what the command line asks for.
+type simulation struct {
+	options sim.Options
+	only    []string
+	json    bool
+	plot    string
+}
+
+func (s *simulation) run(cmd *cobra.Command, name string) error {
+	if s.options.Seeds < 1 || s.options.Parallel < 1 {
+		return usageError("--seeds and --parallel are at least 1")
+	}
+	what, err := openScenario(name)
+	if err == nil {
+		err = s.selectRuns(what)
+	}
+	if err != nil {
+		return simInput(err)
+	}
+	// Most of what a simulation allocates lives for one step: collecting it
+	// less often makes it a fifth faster.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	report, err := sim.Simulate(what, s.options)
+	if err != nil {
+		return simInput(err)
+	}
+	if err := s.write(cmd.OutOrStdout(), report); err != nil {
+		return err
+	}
+	return verdictOf(report)
+}
+
+// openScenario reads a file if there is one of that name or the name looks like
+// a path, else a shipped scenario.
+func openScenario(name string) (*sim.Scenario, error) {
+	if _, err := os.Stat(name); err == nil || strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".toml") {
+		return scenario.Load(name)
+	}
+	return scenario.Open(name)
+}
+
+// selectRuns leaves only the runs that are asked for.
+func (s *simulation) selectRuns(what *sim.Scenario) error {
+	if len(s.only) == 0 {
+		return nil
+	}
+	var names []string
+	for i := range what.Runs {
+		names = append(names, what.Runs[i].Name)
+	}
+	for _, name := range s.only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("scenario %s has no run %q; its runs are %q", what.Name, name, names)
+		}
+	}
+	what.Runs = slices.DeleteFunc(what.Runs, func(r sim.Run) bool { return !slices.Contains(s.only, r.Name) })
+	return nil
+}
+
+// simInput is for what is wrong with a scenario. Mistakes in a file are shown
+// with the lines they are in.
+func simInput(err error) error {
+	var mistakes *config.Problems
+	if errors.As(err, &mistakes) {
+		return &exit{exitSimInput, errors.New("the scenario cannot be used"), "\n" + strings.TrimRight(mistakes.String(), "\n")}
+	}
+	return &exit{exitSimInput, err, `"posthaste sim list" names the scenarios that come with the program.`}
+}
+
+func (s *simulation) write(out io.Writer, report *sim.Report) error {
+	if s.plot != "" {
+		f, err := os.Create(s.plot)
+		if err != nil {
+			return &exit{exitIO, err, ""}
+		}
+		if err := errors.Join(chart.Draw(f, report), f.Close()); err != nil {
+			return &exit{exitIO, fmt.Errorf("draw %s: %w", s.plot, err), ""}
+		}
+	}
+	if !s.json {
+		return report.WriteTable(out)
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// verdictOf makes what the checkers found the program's exit status.
+func verdictOf(report *sim.Report) error {
+	switch report.Verdict() {
+	case sim.VerdictUnsafe:
+		return &exit{exitSimUnsafe, errors.New("a rule of safety was broken"), ""}
+	case sim.VerdictStuck:
+		return &exit{exitSimStuck, errors.New("mail got stuck"), ""}
+	case sim.VerdictNondeterministic:
+		return &exit{exitSimNondeterministic, errors.New("two runs of the same seed differed"), ""}
+	}
+	return nil
+}

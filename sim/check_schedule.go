@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// limits: no destination gets more deliveries at once than its limit and its
+// window allow, none sooner than its rate delay, no transport has more than its
+// process limit, no transaction more recipients than it may.
+type limits struct {
+	safety
+	cfg        qmgr.Config
+	transports map[string]*usage
+}
+
+type usage struct {
+	cfg  qmgr.TransportConfig
+	busy int
+}
+
+func newLimits(w *world) *limits {
+	return &limits{cfg: w.run.Core.WithDefaults(), transports: make(map[string]*usage)}
+}
+
+func (*limits) name() string { return "limits" }
+
+func (l *limits) usage(transport string) *usage {
+	u := l.transports[transport]
+	if u == nil {
+		u = &usage{cfg: l.cfg.DefaultTransport}
+		if cfg, ok := l.cfg.Transports[transport]; ok {
+			u.cfg = cfg
+		}
+		l.transports[transport] = u
+	}
+	return u
+}
+
+func (l *limits) started(w *world, a *attempt, d *qmgr.Deliver) {
+	u := l.usage(a.to.transport)
+	u.busy++
+	a.to.busy++
+	name := a.to.name
+	if limit := u.cfg.Window.Limit; limit > 0 && a.to.busy > limit {
+		l.found(w.now, "%d deliveries to %s at once; the limit is %d", a.to.busy, name, limit)
+	}
+	if u.busy > u.cfg.ProcessLimit {
+		l.found(w.now, "%d deliveries over %s at once; the limit is %d", u.busy, a.to.transport, u.cfg.ProcessLimit)
+	}
+	if limit := u.cfg.RecipientLimit; limit > 0 && len(a.recipients) > limit {
+		l.found(w.now, "%d recipients in a transaction with %s; the limit is %d", len(a.recipients), name, limit)
+	}
+	if delay := u.cfg.RateDelay; delay > 0 && a.to.lastDone != 0 && w.now.Sub(a.to.lastDone) < delay {
+		l.found(w.now, "a delivery to %s %v after the one before; the delay is %v", name, w.now.Sub(a.to.lastDone), delay)
+	}
+}
+
+func (l *limits) finished(_ *world, a *attempt, _ []mail.Outcome) {
+	l.usage(a.to.transport).busy--
+	a.to.busy--
+}
+
+// timing: nothing is tried before its time, and no destination that is dead.
+type timing struct {
+	safety
+	dead map[[2]string]bool // transport and nexthop
+}
+
+func (*timing) name() string { return "timing" }
+
+func (t *timing) note(_ mail.Instant, n *qmgr.Note) {
+	switch n.Kind {
+	case qmgr.NoteDead:
+		if t.dead == nil {
+			t.dead = make(map[[2]string]bool)
+		}
+		t.dead[[2]string{n.Transport, n.Nexthop}] = true
+	case qmgr.NoteAlive:
+		delete(t.dead, [2]string{n.Transport, n.Nexthop})
+	}
+}
+
+func (t *timing) started(w *world, a *attempt, _ *qmgr.Deliver) {
+	if m := a.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now {
+		t.found(w.now, "%v is tried %v before its time", m.id, m.place.Due.Sub(w.now))
+	}
+	if len(t.dead) > 0 && t.dead[[2]string{a.to.transport, a.to.name}] {
+		t.found(w.now, "a delivery to %s, which is dead", a.to.name)
+	}
+}
+
+// ordering: where nothing may overtake, new messages with one transaction each
+// reach a destination in the order in which they arrived. It is idle for
+// transports with preemption, whose business is to change that order.
+type ordering struct {
+	safety
+	limits *limits
+	last   map[*receiver]int // the number of the last message that began
+}
+
+func newOrdering(w *world) *ordering {
+	return &ordering{limits: newLimits(w), last: make(map[*receiver]int)}
+}
+
+func (*ordering) name() string { return "order" }
+
+func (o *ordering) started(w *world, a *attempt, _ *qmgr.Deliver) {
+	m := a.message
+	if o.limits.usage(a.to.transport).cfg.SlotCost > 1 || m == nil || m.attempts > 0 || len(m.states) != 1 {
+		return
+	}
+	if last := o.last[a.to]; m.number < last {
+		o.found(w.now, "message %d is tried at %s behind message %d", m.number, a.to.name, last)
+	}
+	o.last[a.to] = m.number
+}
+
+// memory: what is in core stays below the bounds that SCHEDULER_README gives:
+// the active limit for messages; for recipients the global limit, what every
+// message may have, and the pools of the transports.
+type memory struct{ safety }
+
+func (*memory) name() string { return "memory" }
+
+func (m *memory) stepped(w *world) {
+	cfg := w.run.Core.WithDefaults()
+	v := w.core.View(0)
+	if v.Messages > cfg.ActiveLimit {
+		m.found(w.now, "%d messages in core; the limit is %d", v.Messages, cfg.ActiveLimit)
+	}
+	bound := cfg.RecipientLimit + cfg.ActiveLimit*cfg.RecipientMinimum
+	for _, t := range v.Transports {
+		of := cfg.DefaultTransport
+		if c, ok := cfg.Transports[t.Name]; ok {
+			of = c
+		}
+		bound += of.RecipientPool + of.ExtraRecipients
+	}
+	if v.Recipients > bound {
+		m.found(w.now, "%d recipients in core; the bound is %d", v.Recipients, bound)
+	}
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/internal/prng"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A receiver is one destination of a site: an address that connections are made
+// to, and what is behind it.
+type receiver struct {
+	event     // the next change of its behaviour
+	site      *Site
+	name      string // the domain, which is the nexthop
+	transport string
+	rng       prng.Source
+	now       Behaviour // in force
+	changed   int       // changes in force
+
+	open    int // connections that it counts: those past the handshake
+	serving int // processes in use
+	waiting ilist.List[attempt]
+	idle    ilist.List[connection] // the one that has waited longest in front
+	turn    int                    // the server that gets the next connection
+	known   mail.Instant           // until when its address need not be looked up
+
+	busy     int // deliveries under way; for the checkers
+	lastDone mail.Instant
+}
+
+// A connection is an open one, in use or idle.
+type connection struct {
+	event   // the end of its idleness
+	to      *receiver
+	client  *Client
+	opened  mail.Instant
+	carried int // deliveries
+	inIdle  ilist.Link[connection]
+}
+
+// happen puts the next behaviour into force.
+func (r *receiver) happen(w *world) {
+	r.now = r.site.Changes[r.changed].Behaviour
+	r.changed++
+	r.schedule(w)
+	r.admit(w)
+}
+
+func (r *receiver) schedule(w *world) {
+	if r.changed < len(r.site.Changes) {
+		w.at(&r.event, r, w.start.Add(r.site.Changes[r.changed].At))
+	}
+}
+
+// fault tells how a new connection fails, if it does.
+func (r *receiver) fault(w *world) (Fault, bool) {
+	since := w.now.Sub(w.start)
+	for i := range r.site.Outages {
+		if o := &r.site.Outages[i]; since >= o.From && since < o.Until {
+			return o.Fault, true
+		}
+	}
+	if r.now.BadServers == 0 {
+		return 0, false
+	}
+	servers := max(r.now.Servers, 1)
+	pick := r.turn % servers
+	if r.now.Random {
+		pick = r.rng.IntN(servers)
+	}
+	r.turn = pick + 1
+	return r.now.Bad, pick < r.now.BadServers
+}
+
+// hasProcess tells whether a connection would be served at once.
+func (r *receiver) hasProcess() bool { return r.now.Processes == 0 || r.serving < r.now.Processes }
+
+// hasRoom tells whether the kernel would let a connection wait.
+func (r *receiver) hasRoom() bool { return r.waiting.Len() < r.now.Backlog }
+
+// admit serves connections that wait, as long as there are processes.
+func (r *receiver) admit(w *world) {
+	for r.hasProcess() {
+		a := r.waiting.Front()
+		if a == nil {
+			return
+		}
+		r.waiting.Remove(&a.inWaiting)
+		w.cancel(&a.event)
+		r.serving++
+		a.greeted(w)
+	}
+}
+
+// close ends a connection, and lets in who waits.
+func (r *receiver) close(w *world, c *connection) {
+	w.connected(-1)
+	r.open--
+	w.spareConnections = append(w.spareConnections, c)
+	r.release(w)
+}
+
+// release lets go of a process.
+func (r *receiver) release(w *world) {
+	if r.serving > 0 {
+		r.serving--
+	}
+	r.admit(w)
+}
+
+// keep keeps a connection for the next delivery if the client does that, or
+// closes it.
+func (r *receiver) keep(w *world, c *connection) {
+	c.carried++
+	old := c.client.ReuseTime > 0 && w.now.Sub(c.opened) >= c.client.ReuseTime
+	used := c.client.ReuseCount > 0 && c.carried >= c.client.ReuseCount
+	if c.client.CacheTime <= 0 || old || used {
+		r.close(w, c)
+		return
+	}
+	r.idle.PushBack(&c.inIdle, c)
+	w.at(&c.event, c, w.now.Add(c.client.CacheTime))
+}
+
+// happen closes a connection that was idle for too long.
+func (c *connection) happen(w *world) {
+	c.to.idle.Remove(&c.inIdle)
+	c.to.close(w, c)
+}
+
+// reuse returns an idle connection, nil if there is none.
+func (r *receiver) reuse(w *world) *connection {
+	c := r.idle.Front()
+	if c != nil {
+		r.idle.Remove(&c.inIdle)
+		w.cancel(&c.event)
+	}
+	return c
+}
+
+// connect makes a connection that the receiver counts.
+func (r *receiver) connect(w *world, client *Client) *connection {
+	r.open++
+	c := &connection{}
+	if n := len(w.spareConnections); n > 0 {
+		c = w.spareConnections[n-1]
+		w.spareConnections = w.spareConnections[:n-1]
+	}
+	*c = connection{to: r, client: client, opened: w.now}
+	return c
+}
+
+// retransmit returns the wait before packet n of a handshake is repeated; false
+// if it is not repeated any more.
+func (b *Behaviour) retransmit(n int) (time.Duration, bool) {
+	if b.Retransmit == nil {
+		return time.Second << n, n < 5
+	}
+	if n >= len(b.Retransmit) {
+		return 0, false
+	}
+	return b.Retransmit[n], true
+}

@@ -1,0 +1,315 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A Scenario is a world, the mail that comes to it, and the runs that are to be
+// compared in it.
+type Scenario struct {
+	Name        string
+	Description string
+	Seed        uint64 // decides everything that is random
+
+	Until    Until
+	Duration time.Duration // virtual time after which a run ends whatever is left; 0 means 30 days
+	// Patience is how long a message that is due may wait for an attempt before
+	// the checker of progress complains; 0 means a day. What waits because of
+	// a dead destination is not due.
+	Patience time.Duration
+
+	Sites    []Site
+	Arrivals []Arrivals
+	Disk     Disk
+	DNS      DNS
+	Runs     []Run
+
+	// Sabotage makes the model do what no world may do, to see that the
+	// checkers find it.
+	Sabotage Sabotage
+}
+
+// Until says when a run is over.
+type Until uint8
+
+const (
+	UntilSettled    Until = iota // every recipient is delivered or has failed for good
+	UntilFirstRound              // every recipient has been tried once
+)
+
+// A Run is a configuration to be tried.
+type Run struct {
+	Name       string
+	Parameters []Parameter // what distinguishes it, for reports
+	Core       qmgr.Config
+	Clients    map[string]Client // by transport; others have DefaultClient
+	References []Reference
+}
+
+// A Parameter is one setting of a run, as it is written.
+type Parameter struct{ Name, Value string }
+
+// A Reference is what somebody else has measured or computed for the same case,
+// to be printed beside a run. Negative fields are not known.
+type Reference struct {
+	Source       string
+	DeferredPct  float64
+	WindowMean   float64
+	WindowStddev float64
+	Sequence     string
+}
+
+// A Client is how a transport's connections behave.
+type Client struct {
+	ConnectTimeout  time.Duration // for the TCP handshake
+	GreetingTimeout time.Duration // from then on until the greeting
+	CacheTime       time.Duration // how long a connection waits idle for the next delivery; 0: it is closed after each
+	ReuseTime       time.Duration // how old a connection may become; 0: no limit
+	ReuseCount      int           // how many deliveries it carries; 0: no limit
+}
+
+// DefaultClient has Postfix's times, and does not reuse connections.
+func DefaultClient() Client {
+	return Client{ConnectTimeout: 30 * time.Second, GreetingTimeout: 300 * time.Second, ReuseTime: 300 * time.Second}
+}
+
+// Disk is how long the spool takes.
+type Disk struct {
+	// Commit is one synced batch of changes. There is one at a time; changes
+	// that come meanwhile go with the next one, all of them together.
+	Commit Spread
+	// Read is finding messages, opening one, or reading more recipients. Reads
+	// do not wait for each other.
+	Read Spread
+}
+
+// DNS is what looking a site up takes, once in TTL for each nexthop.
+type DNS struct {
+	Delay          Spread
+	TTL            time.Duration // 0: every delivery looks up anew
+	FailurePercent float64       // of the look-ups, for now
+}
+
+// A Site is one or several receivers that behave alike.
+type Site struct {
+	Name      string
+	Transport string // that its mail takes; "" means smtp
+	// Copies is how many receivers there are, each a destination of its own with
+	// its own limits and state; 0 means 1. One alone has the domain NAME.test,
+	// several have NAME-1.test, NAME-2.test and so on.
+	Copies    int
+	Behaviour Behaviour // at the start
+	Changes   []Change  // by time
+	Outages   []Outage
+}
+
+// A Behaviour is how a receiver treats connections and mail. The zero Behaviour
+// takes everything in no time.
+type Behaviour struct {
+	Connect     Spread // the handshake and the greeting
+	Transaction Spread // one transaction, without its recipients
+	Recipient   Spread // what each recipient adds
+
+	// ConnectionLimit is how many connections may be open; those beyond are
+	// greeted with 421 and closed. 0: no limit.
+	ConnectionLimit int
+
+	// Processes is how many connections are served at once; 0: any number.
+	// Others wait in the kernel, Backlog of them, before they are greeted.
+	// What becomes of those beyond that says Overflow.
+	Processes  int
+	Backlog    int
+	Overflow   Overflow
+	Retransmit []time.Duration // waits between the packets of a handshake that gets no answer; nil: 1, 2, 4, 8, 16 s
+
+	// Servers stand behind the one address, 0 means 1; each new connection goes
+	// to one of them, in turn or at random. BadServers of them fail as Bad says.
+	Servers    int
+	BadServers int
+	Random     bool
+	Bad        Fault
+
+	// Greylist refuses, for now, what comes earlier than so long after the
+	// first attempt of the message at this site.
+	Greylist time.Duration
+
+	SoftPercent float64 // of the recipients are refused for now
+	HardPercent float64 // of the recipients are refused for good
+	DropPercent float64 // of the transactions end with the connection lost
+}
+
+// A Change puts another behaviour into force.
+type Change struct {
+	At        time.Duration // after the start
+	Behaviour Behaviour
+}
+
+// An Outage is a time in which new connections fail. Those that are open go on.
+type Outage struct {
+	From, Until time.Duration // after the start
+	Fault       Fault
+}
+
+// A Fault is a way in which a connection fails.
+type Fault uint8
+
+const (
+	FaultRefuse  Fault = iota // the connection is refused at once
+	FaultTimeout              // nothing answers: the client waits for its connect timeout
+	FaultSilent               // it connects, but there is no greeting: the client waits for its greeting timeout
+	FaultBusy                 // the greeting is 421
+	FaultDrop                 // the connection is lost in the middle of the transaction
+)
+
+// Overflow is what a receiver's kernel does when its queue of connections that
+// wait to be accepted is full.
+type Overflow uint8
+
+const (
+	// OverflowRefuse answers at once that nothing listens.
+	OverflowRefuse Overflow = iota
+	// OverflowDropSYN drops the first packet of the handshake. The client sends
+	// it again, and gives up after its connect timeout (BSD).
+	OverflowDropSYN
+	// OverflowDropACK drops the last packet of the handshake. The client
+	// believes that it is connected and waits for the greeting, which comes
+	// only if the queue has room when the server repeats its packet (Linux).
+	OverflowDropACK
+)
+
+// Arrivals are the messages of one class.
+type Arrivals struct {
+	Class      string // what the delays are listed under
+	NullSender bool
+	Size       int64 // octets; 0 means 4096
+	Min, Max   int   // recipients of a message; 0 means 1
+
+	// To names sites. The recipients of a message go to their receivers in turn;
+	// with Random each message begins anywhere, else where the one before
+	// ended. A site that is named twice gets twice as much.
+	To     []string
+	Random bool
+
+	Pattern  Pattern
+	From     time.Duration // after the start
+	Until    time.Duration // 0: as long as the run
+	Messages int           // at most; 0: no limit
+	Rate     float64       // PatternRegular, PatternPoisson: messages per second
+	Burst    int           // PatternBursts: messages at once
+	Every    time.Duration // PatternBursts: from one to the next
+	Age      Spread        // PatternBacklog: how long ago the message came
+	Due      Spread        // PatternBacklog: when it is to be tried, after the start
+	Records  []Record      // PatternRecorded
+}
+
+// Pattern is when messages come.
+type Pattern uint8
+
+const (
+	PatternOnce     Pattern = iota // all Messages at From
+	PatternRegular                 // at Rate, one after the other
+	PatternPoisson                 // at Rate on average, independent of each other
+	PatternBursts                  // Burst messages Every so often
+	PatternBacklog                 // Messages lie in the deferred area at the start
+	PatternRecorded                // as Records says
+)
+
+// A Record is an arrival that happened.
+type Record struct {
+	At         time.Duration // after the start
+	Recipients int
+	To         string // a site; "" means as the class's
+}
+
+// Sabotage is a way to break the model.
+type Sabotage uint8
+
+const (
+	SabotageNone   Sabotage = iota
+	SabotageLose            // the spool loses every hundredth message: a checker of safety must tell
+	SabotageHang            // every hundredth delivery never ends: a checker of progress must tell
+	SabotageRandom          // the seed does not decide everything: two runs must differ
+)
+
+// horizon ends runs that have no duration of their own: longer than mail lives.
+const horizon = 30 * 24 * time.Hour
+
+// Validate tells everything that makes a scenario impossible to run.
+func (s *Scenario) Validate() error {
+	var errs []error
+	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	sites := make(map[string]bool)
+	for i := range s.Sites {
+		if sites[s.Sites[i].Name] {
+			complain("there are two sites %q", s.Sites[i].Name)
+		}
+		sites[s.Sites[i].Name] = true
+	}
+	if len(s.Runs) == 0 {
+		complain("there is no run")
+	}
+	if len(s.Arrivals) == 0 {
+		complain("there are no arrivals")
+	}
+	for i := range s.Arrivals {
+		if err := s.Arrivals[i].validate(sites); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for i := range s.Runs {
+		if err := s.Runs[i].Core.WithDefaults().Validate(); err != nil {
+			complain("run %q: %w", s.Runs[i].Name, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *Arrivals) validate(sites map[string]bool) error {
+	var errs []error
+	complain := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("arrivals %q: "+format, append([]any{a.Class}, args...)...))
+	}
+	if len(a.To) == 0 {
+		complain("they go nowhere")
+	}
+	for _, name := range a.To {
+		if !sites[name] {
+			complain("there is no site %q", name)
+		}
+	}
+	if a.Max < a.Min || a.Min < 0 {
+		complain("from %d to %d recipients", a.Min, a.Max)
+	}
+	switch a.Pattern {
+	case PatternOnce, PatternBacklog:
+		if a.Messages < 1 {
+			complain("the number of messages is missing")
+		}
+	case PatternRegular, PatternPoisson:
+		if a.Rate <= 0 {
+			complain("the rate is missing")
+		}
+	case PatternBursts:
+		if a.Burst < 1 || a.Every <= 0 {
+			complain("bursts need a number of messages and an interval")
+		}
+	case PatternRecorded:
+		for i, r := range a.Records {
+			if r.To != "" && !sites[r.To] {
+				complain("record %d: there is no site %q", i+1, r.To)
+			}
+			if r.Recipients < 1 || i > 0 && r.At < a.Records[i-1].At {
+				complain("record %d: want at least one recipient, and the records in the order of time", i+1)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// defaultSender is who sends all mail that is not from the null sender.
+const defaultSender mail.Address = "sender@origin.test"

@@ -1,0 +1,339 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/sim"
+)
+
+// A field is a key of a table: what it sets, and what values it allows.
+type field struct {
+	name    string
+	allowed string
+	set     func(n *node) *flaw
+}
+
+// A flaw is why a value cannot be used. A nil flaw is none.
+type flaw struct {
+	message, hint string
+}
+
+func flawf(format string, args ...any) *flaw { return &flaw{message: fmt.Sprintf(format, args...)} }
+
+// fields sets the fields of a table, and complains about keys that are none.
+// where is the table's name, "" for the top.
+func (s *source) fields(where string, t *table, fields []field) {
+	for _, e := range t.entries {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.name })
+		if i < 0 {
+			s.unknown(where, e, fields)
+			continue
+		}
+		if f := fields[i].set(e.value); f != nil {
+			s.complain(e.value.at, config.Problem{Key: join(where, e.name), Message: f.message, Allowed: fields[i].allowed, Hint: f.hint})
+		}
+	}
+}
+
+func join(where, name string) string {
+	if where == "" {
+		return name
+	}
+	return where + "." + name
+}
+
+func (s *source) unknown(where string, e *entry, fields []field) {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	p := config.Problem{Key: join(where, e.name), Message: "there is no such key", Hint: "the keys here are " + strings.Join(names, ", ")}
+	if guess := nearest(e.name, names); guess != "" {
+		p.Hint = "did you mean " + guess + "?"
+	}
+	s.complain(e.at, p)
+}
+
+// nearest returns the name that differs from the given one in the fewest
+// letters, if these are no more than a third; else "".
+func nearest(name string, names []string) string {
+	best, least := "", max(1, len(name)/3)+1
+	for _, known := range names {
+		if d := distance(strings.ToLower(name), known); d < least {
+			best, least = known, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be put in, left out or replaced.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func mismatch(n *node, want string) *flaw { return flawf("this is %v, not %s", n.kind, want) }
+
+func textField(name, allowed string, to *string) field {
+	return field{name, allowed, func(n *node) *flaw {
+		if n.kind != nodeText {
+			return mismatch(n, "text")
+		}
+		*to = n.text
+		return nil
+	}}
+}
+
+func flagField(name string, to *bool) field {
+	return field{name, "true or false", func(n *node) *flaw {
+		if n.kind != nodeBool {
+			return mismatch(n, "true or false")
+		}
+		*to = n.text == "true"
+		return nil
+	}}
+}
+
+func countField[N int | int64 | uint64](name string, low, high int64, to *N) field {
+	allowed := fmt.Sprintf("a whole number from %d to %d", low, high)
+	return field{name, allowed, func(n *node) *flaw {
+		v, f := count(n, low, high)
+		if f == nil {
+			*to = N(v)
+		}
+		return f
+	}}
+}
+
+func count(n *node, low, high int64) (int64, *flaw) {
+	if n.kind != nodeInteger {
+		return 0, mismatch(n, "a whole number")
+	}
+	v, err := strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 0, 64)
+	switch {
+	case err != nil:
+		return 0, flawf("%s is too large", n.text)
+	case v < low:
+		return 0, flawf("%d is less than %d", v, low)
+	case v > high:
+		return 0, flawf("%d is more than %d", v, high)
+	}
+	return v, nil
+}
+
+func numberField(name string, low, high float64, to *float64) field {
+	return field{name, fmt.Sprintf("a number from %g to %g", low, high), func(n *node) *flaw {
+		if n.kind != nodeInteger && n.kind != nodeFloat {
+			return mismatch(n, "a number")
+		}
+		v, err := strconv.ParseFloat(strings.ReplaceAll(n.text, "_", ""), 64)
+		if err != nil || math.IsNaN(v) || v < low || v > high {
+			return flawf("%s is not from %g to %g", n.text, low, high)
+		}
+		*to = v
+		return nil
+	}}
+}
+
+const timeForm = `a time such as "90s", "250ms" or "1h30m", or a number of seconds`
+
+func timeField(name string, to *time.Duration) field {
+	return field{name, timeForm, func(n *node) (f *flaw) {
+		*to, f = duration(n)
+		return f
+	}}
+}
+
+func duration(n *node) (time.Duration, *flaw) {
+	if n.kind != nodeText && n.kind != nodeInteger {
+		f := mismatch(n, "a time")
+		if n.kind == nodeFloat {
+			f.hint = "there are no fractions of a unit; use a smaller one"
+		}
+		return 0, f
+	}
+	return durationText(n.text)
+}
+
+func durationText(text string) (time.Duration, *flaw) {
+	d, err := config.ParseDuration(strings.TrimSpace(text), time.Second)
+	if err != nil {
+		return 0, flawf("%v", err)
+	}
+	return d, nil
+}
+
+const spreadForm = `a time such as "90s"; a range such as "900ms..1100ms"; "exponential 1s" (its mean); "lognormal 1s 0.5" (its median and the deviation of its logarithm)`
+
+func spreadField(name string, to *sim.Spread) field {
+	return field{name, spreadForm, func(n *node) (f *flaw) {
+		if n.kind != nodeText && n.kind != nodeInteger {
+			return mismatch(n, "a time or a distribution of times")
+		}
+		*to, f = spread(n.text)
+		return f
+	}}
+}
+
+func spread(text string) (sim.Spread, *flaw) {
+	words := strings.Fields(text)
+	low, high, ranged := strings.Cut(text, "..")
+	switch {
+	case ranged:
+		from, f := durationText(low)
+		if f != nil {
+			return sim.Spread{}, f
+		}
+		to, f := durationText(high)
+		if f != nil {
+			return sim.Spread{}, f
+		}
+		if to < from {
+			return sim.Spread{}, flawf("%s is less than %s", strings.TrimSpace(high), strings.TrimSpace(low))
+		}
+		return sim.Uniform(from, to), nil
+	case len(words) == 2 && words[0] == "exponential":
+		d, f := durationText(words[1])
+		return sim.Exponential(d), f
+	case len(words) == 3 && words[0] == "lognormal":
+		d, f := durationText(words[1])
+		sigma, err := strconv.ParseFloat(words[2], 64)
+		if f == nil && (err != nil || !(sigma >= 0 && sigma <= 5)) {
+			f = flawf("%q is not a number from 0 to 5", words[2])
+		}
+		return sim.LogNormal(d, sigma), f
+	case len(words) > 1:
+		f := flawf("%q is not a distribution", text)
+		if guess := nearest(words[0], []string{"exponential", "lognormal"}); guess != "" {
+			f.hint = "did you mean " + guess + "?"
+		}
+		return sim.Spread{}, f
+	}
+	d, f := durationText(text)
+	return sim.Fixed(d), f
+}
+
+// A word is a name for a value.
+type word[T any] struct {
+	text  string
+	value T
+}
+
+func wordField[T any](name string, to *T, words ...word[T]) field {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = w.text
+	}
+	quoted := `"` + strings.Join(names, `", "`) + `"`
+	return field{name, "one of " + quoted, func(n *node) *flaw {
+		if n.kind != nodeText {
+			return mismatch(n, "a word")
+		}
+		i := slices.Index(names, n.text)
+		if i < 0 {
+			f := flawf("%q is none of the words", n.text)
+			if guess := nearest(n.text, names); guess != "" {
+				f.hint = fmt.Sprintf("did you mean %q?", guess)
+			}
+			return f
+		}
+		*to = words[i].value
+		return nil
+	}}
+}
+
+// listField reads a list of one kind of value; a single value is a list of one.
+func listField[T any](name, allowed string, to *[]T, read func(n *node) (T, *flaw)) field {
+	return field{name, allowed, func(n *node) *flaw {
+		items := n.items
+		if n.kind != nodeList {
+			items = []*node{n}
+		}
+		*to = nil
+		for _, item := range items {
+			v, f := read(item)
+			if f != nil {
+				return f
+			}
+			*to = append(*to, v)
+		}
+		return nil
+	}}
+}
+
+// tableField is a key that must be a table.
+func tableField(name string, read func(t *table)) field {
+	return field{name, "a table: [" + name + "]", func(n *node) *flaw {
+		if n.kind != nodeTable {
+			return &flaw{fmt.Sprintf("this is %v, not a table", n.kind), "write its keys under [" + name + "]"}
+		}
+		read(n.table)
+		return nil
+	}}
+}
+
+// tablesField is a key that must be a list of tables.
+func tablesField(name string, read func(t *table)) field {
+	return field{name, "tables: [[" + name + "]]", func(n *node) *flaw {
+		if n.kind == nodeTable {
+			return &flaw{"this is one table, not a list of tables", "write double brackets: [[" + name + "]]"}
+		}
+		for _, item := range n.items {
+			if item.kind != nodeTable {
+				return mismatch(item, "a table")
+			}
+		}
+		if n.kind != nodeList {
+			return mismatch(n, "a list of tables")
+		}
+		for _, item := range n.items {
+			read(item.table)
+		}
+		return nil
+	}}
+}
+
+// rangeField reads a number, or two with ".." between them.
+func rangeField(name string, low, high int64, from, to *int) field {
+	allowed := fmt.Sprintf(`a whole number from %d to %d, or a range such as "1..5"`, low, high)
+	return field{name, allowed, func(n *node) *flaw {
+		if n.kind == nodeInteger {
+			v, f := count(n, low, high)
+			*from, *to = int(v), int(v)
+			return f
+		}
+		first, last, ranged := strings.Cut(n.text, "..")
+		if n.kind != nodeText || !ranged {
+			return mismatch(n, "a number or a range")
+		}
+		a, err1 := strconv.ParseInt(strings.TrimSpace(first), 10, 64)
+		b, err2 := strconv.ParseInt(strings.TrimSpace(last), 10, 64)
+		if cmp.Or(err1, err2) != nil || a < low || b > high || a > b {
+			return flawf("%q is not a range within %d..%d", n.text, low, high)
+		}
+		*from, *to = int(a), int(b)
+		return nil
+	}}
+}

@@ -1,0 +1,362 @@
+package scenario
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/sim"
+)
+
+// fileMax is the largest file that is read.
+const fileMax = 16 << 20
+
+// Load reads a scenario file. Files that it names are looked for beside it. If
+// it can be read and is wrong, the error is a *config.Problems.
+func Load(path string) (*sim.Scenario, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	name := strings.TrimSuffix(filepath.Base(path), ".toml")
+	return Parse(path, name, text, os.DirFS(filepath.Dir(path)))
+}
+
+// Parse reads the text of a scenario. file is what complaints call it, name what
+// the scenario is called; files that it names are looked for in dir. If it is
+// wrong the error is a *config.Problems.
+func Parse(file, name string, text []byte, dir fs.FS) (*sim.Scenario, error) {
+	l := &loader{source: source{name: file, text: text}, dir: dir, s: &sim.Scenario{Name: name, Seed: 1}}
+	if len(text) > fileMax {
+		l.text = nil
+		l.complain(span{}, config.Problem{Message: fmt.Sprintf("the file is larger than %s", config.FormatSize(fileMax))})
+		return nil, l.err()
+	}
+	if root := l.parse(); root != nil {
+		l.load(root)
+	}
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	if err := l.s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return l.s, nil
+}
+
+// A loader fills a Scenario from a tree.
+type loader struct {
+	source
+	dir    fs.FS
+	s      *sim.Scenario
+	base   *table   // [config]
+	runs   []*table // [[run]]
+	places []place
+}
+
+// A place is where a site or a transport is named that may not exist.
+type place struct {
+	key, name string
+	at        span
+}
+
+func (l *loader) load(root *table) {
+	s := l.s
+	l.fields("", root, []field{
+		textField("description", "text", &s.Description),
+		countField("seed", 0, 1<<62, &s.Seed),
+		wordField("until", &s.Until, word[sim.Until]{"settled", sim.UntilSettled}, word[sim.Until]{"first round", sim.UntilFirstRound}),
+		timeField("duration", &s.Duration),
+		timeField("patience", &s.Patience),
+		wordField("sabotage", &s.Sabotage, word[sim.Sabotage]{"lose", sim.SabotageLose}, word[sim.Sabotage]{"hang", sim.SabotageHang},
+			word[sim.Sabotage]{"random", sim.SabotageRandom}),
+		tableField("config", func(t *table) { l.base = t }),
+		tableField("disk", func(t *table) {
+			l.fields("disk", t, []field{spreadField("commit", &s.Disk.Commit), spreadField("read", &s.Disk.Read)})
+		}),
+		tableField("dns", l.dns),
+		tableField("site", func(t *table) { l.named("site", t, l.site) }),
+		tableField("arrivals", func(t *table) { l.named("arrivals", t, l.arrivals) }),
+		tablesField("run", func(t *table) { l.runs = append(l.runs, t) }),
+	})
+	l.whole(root)
+	l.configure()
+}
+
+// whole complains about what is missing.
+func (l *loader) whole(root *table) {
+	end := span{len(l.text), len(l.text)}
+	if root.get("site") == nil {
+		l.complain(end, config.Problem{Message: "there is no site", Hint: "add a table [site.NAME]"})
+	}
+	if root.get("arrivals") == nil {
+		l.complain(end, config.Problem{Message: "no mail arrives", Hint: "add a table [arrivals.NAME]"})
+	}
+	var names []string
+	for i := range l.s.Sites {
+		names = append(names, l.s.Sites[i].Name)
+	}
+	for _, p := range l.places {
+		if slices.Contains(names, p.name) {
+			continue
+		}
+		hint := "the sites are " + strings.Join(names, ", ")
+		if guess := nearest(p.name, names); guess != "" {
+			hint = fmt.Sprintf("did you mean %q?", guess)
+		}
+		l.complain(p.at, config.Problem{Key: p.key, Message: fmt.Sprintf("there is no site %q", p.name), Hint: hint})
+	}
+}
+
+var siteName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?$`)
+
+// named reads the tables below [site] or [arrivals].
+func (l *loader) named(kind string, t *table, read func(where, name string, t *table, at span)) {
+	for _, e := range t.entries {
+		where := kind + "." + e.name
+		switch {
+		case e.value.kind != nodeTable:
+			l.complain(e.at, config.Problem{Key: where, Message: "this is " + e.value.kind.String() + ", not a table", Hint: "write its keys under [" + kind + ".NAME]"})
+		case !siteName.MatchString(e.name):
+			l.complain(e.at, config.Problem{Key: where, Message: "this cannot be a name", Allowed: "letters, digits and hyphens between them, at most 42"})
+		default:
+			read(where, e.name, e.value.table, e.at)
+		}
+	}
+}
+
+func (l *loader) dns(t *table) {
+	d := &l.s.DNS
+	l.fields("dns", t, []field{
+		spreadField("delay", &d.Delay), timeField("ttl", &d.TTL), numberField("failure_percent", 0, 100, &d.FailurePercent),
+	})
+}
+
+var faults = []word[sim.Fault]{
+	{"refuse", sim.FaultRefuse}, {"timeout", sim.FaultTimeout}, {"silent", sim.FaultSilent}, {"421", sim.FaultBusy}, {"drop", sim.FaultDrop},
+}
+
+// behaviour is the keys that a site and its changes share.
+func behaviour(b *sim.Behaviour) []field {
+	return []field{
+		spreadField("connect", &b.Connect),
+		spreadField("transaction", &b.Transaction),
+		spreadField("recipient", &b.Recipient),
+		countField("connection_limit", 0, 1e6, &b.ConnectionLimit),
+		countField("processes", 0, 1e6, &b.Processes),
+		countField("backlog", 0, 1e6, &b.Backlog),
+		wordField("overflow", &b.Overflow, word[sim.Overflow]{"refuse", sim.OverflowRefuse},
+			word[sim.Overflow]{"drop-syn", sim.OverflowDropSYN}, word[sim.Overflow]{"drop-ack", sim.OverflowDropACK}),
+		listField("retransmit", `a list of times such as ["3s", "6s"]`, &b.Retransmit, duration),
+		countField("servers", 1, 1e6, &b.Servers),
+		countField("bad_servers", 0, 1e6, &b.BadServers),
+		wordField("balance", &b.Random, word[bool]{"turn", false}, word[bool]{"random", true}),
+		wordField("bad", &b.Bad, faults...),
+		timeField("greylist", &b.Greylist),
+		numberField("soft_percent", 0, 100, &b.SoftPercent),
+		numberField("hard_percent", 0, 100, &b.HardPercent),
+		numberField("drop_percent", 0, 100, &b.DropPercent),
+	}
+}
+
+func (l *loader) site(where, name string, t *table, at span) {
+	site := sim.Site{Name: name}
+	var changes []*table
+	fields := append(behaviour(&site.Behaviour),
+		countField("copies", 1, 1e6, &site.Copies),
+		textField("transport", "the name of a transport", &site.Transport),
+		tablesField("change", func(t *table) { changes = append(changes, t) }),
+		tablesField("outage", func(t *table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
+	)
+	l.fields(where, t, fields)
+	l.servers(where, at, &site.Behaviour)
+	before := site.Behaviour
+	for _, t := range changes {
+		// A change says what is different from then on; all else stays.
+		c := sim.Change{Behaviour: before}
+		l.fields(where+".change", t, append(behaviour(&c.Behaviour), timeField("at", &c.At)))
+		l.servers(where+".change", t.at, &c.Behaviour)
+		if n := len(site.Changes); n > 0 && c.At < site.Changes[n-1].At {
+			l.complain(t.at, config.Problem{Key: where + ".change", Message: "this change comes before the one above it", Hint: "write changes in the order of time"})
+		}
+		site.Changes = append(site.Changes, c)
+		before = c.Behaviour
+	}
+	l.s.Sites = append(l.s.Sites, site)
+}
+
+func (l *loader) servers(where string, at span, b *sim.Behaviour) {
+	if b.BadServers > max(b.Servers, 1) {
+		l.complain(at, config.Problem{Key: where + ".bad_servers", Message: fmt.Sprintf("%d of %d servers cannot be bad", b.BadServers, max(b.Servers, 1))})
+	}
+}
+
+func (l *loader) outage(where string, t *table) sim.Outage {
+	var o sim.Outage
+	l.fields(where+".outage", t, []field{timeField("from", &o.From), timeField("until", &o.Until), wordField("fault", &o.Fault, faults...)})
+	if o.Until <= o.From {
+		l.complain(t.at, config.Problem{Key: where + ".outage", Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
+	}
+	return o
+}
+
+func (l *loader) arrivals(where, name string, t *table, at span) {
+	a := sim.Arrivals{Class: name, Min: 1, Max: 1}
+	var file string
+	fields := []field{
+		listField("to", `the name of a site, or a list such as ["a", "b"]`, &a.To, func(n *node) (string, *flaw) {
+			if n.kind != nodeText {
+				return "", mismatch(n, "the name of a site")
+			}
+			l.places = append(l.places, place{where + ".to", n.text, n.at})
+			return n.text, nil
+		}),
+		wordField("order", &a.Random, word[bool]{"turn", false}, word[bool]{"random", true}),
+		rangeField("recipients", 1, 1e6, &a.Min, &a.Max),
+		wordField("pattern", &a.Pattern, word[sim.Pattern]{"once", sim.PatternOnce}, word[sim.Pattern]{"regular", sim.PatternRegular},
+			word[sim.Pattern]{"poisson", sim.PatternPoisson}, word[sim.Pattern]{"bursts", sim.PatternBursts},
+			word[sim.Pattern]{"backlog", sim.PatternBacklog}, word[sim.Pattern]{"recorded", sim.PatternRecorded}),
+		timeField("from", &a.From),
+		timeField("until", &a.Until),
+		countField("messages", 1, 1e9, &a.Messages),
+		rateField("rate", &a.Rate),
+		countField("burst", 1, 1e9, &a.Burst),
+		timeField("every", &a.Every),
+		spreadField("age", &a.Age),
+		spreadField("due", &a.Due),
+		flagField("null_sender", &a.NullSender),
+		countField("size", 1, 1<<40, &a.Size),
+		listField("records", recordForm, &a.Records, func(n *node) (sim.Record, *flaw) { return l.record(where, n) }),
+		textField("file", "the name of a file beside this one", &file),
+	}
+	l.fields(where, t, fields)
+	if file != "" {
+		l.recorded(where, t.get("file").value, file, &a)
+	}
+	l.complete(where, at, &a)
+	l.s.Arrivals = append(l.s.Arrivals, a)
+}
+
+// complete complains about keys that the pattern needs and that are missing.
+func (l *loader) complete(where string, at span, a *sim.Arrivals) {
+	missing := func(key, why string) {
+		l.complain(at, config.Problem{Key: where + "." + key, Message: "this key is missing: " + why})
+	}
+	if len(a.To) == 0 {
+		missing("to", "it names the sites that the mail goes to")
+	}
+	switch a.Pattern {
+	case sim.PatternOnce, sim.PatternBacklog:
+		a.Messages = max(a.Messages, 1)
+	case sim.PatternRegular, sim.PatternPoisson:
+		if a.Rate <= 0 {
+			missing("rate", "this pattern needs it")
+		}
+	case sim.PatternBursts:
+		if a.Burst < 1 {
+			missing("burst", "this pattern needs the number of messages at once")
+		}
+		if a.Every <= 0 {
+			missing("every", "this pattern needs the time from one burst to the next")
+		}
+	case sim.PatternRecorded:
+		if len(a.Records) == 0 {
+			missing("records", "this pattern needs them, or file")
+		}
+		return
+	}
+	if a.Pattern != sim.PatternOnce && a.Pattern != sim.PatternBacklog && a.Messages == 0 && a.Until == 0 && l.s.Duration == 0 {
+		missing("messages", "without it, or until, or a duration of the scenario, the mail has no end")
+	}
+}
+
+func rateField(name string, to *float64) field {
+	const form = `a number of messages per second, or such as "10/s", "600/m" or "5000000/d"`
+	return field{name, form, func(n *node) *flaw {
+		text, per := n.text, time.Second
+		if n.kind == nodeText {
+			number, unit, divided := strings.Cut(n.text, "/")
+			d, f := durationText("1" + unit)
+			if !divided || f != nil || d == 0 {
+				return flawf("%q is not a rate", n.text)
+			}
+			text, per = number, d
+		} else if n.kind != nodeInteger && n.kind != nodeFloat {
+			return mismatch(n, "a rate")
+		}
+		v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 64)
+		if err != nil || !(v > 0 && v <= 1e9) {
+			return flawf("%s is not a rate", n.text)
+		}
+		*to = v / per.Seconds()
+		return nil
+	}}
+}
+
+const recordForm = `texts such as "1500ms 20" or "90s 1 SITE": time after the start, recipients, site`
+
+func (l *loader) record(where string, n *node) (sim.Record, *flaw) {
+	if n.kind != nodeText {
+		return sim.Record{}, mismatch(n, "a record")
+	}
+	r, f := parseRecord(n.text)
+	if f == nil && r.To != "" {
+		l.places = append(l.places, place{where + ".records", r.To, n.at})
+	}
+	return r, f
+}
+
+func parseRecord(text string) (sim.Record, *flaw) {
+	words := strings.Fields(text)
+	if len(words) != 2 && len(words) != 3 {
+		return sim.Record{}, flawf("%q is not a record", text)
+	}
+	at, f := durationText(words[0])
+	if f != nil {
+		return sim.Record{}, f
+	}
+	recipients, err := strconv.Atoi(words[1])
+	if err != nil || recipients < 1 || recipients > 1e6 {
+		return sim.Record{}, flawf("%q is not a number of recipients", words[1])
+	}
+	r := sim.Record{At: at, Recipients: recipients}
+	if len(words) == 3 {
+		r.To = words[2]
+	}
+	return r, nil
+}
+
+// recorded reads the file of a recording: a record in each line, empty lines
+// and those that begin with "#" left out.
+func (l *loader) recorded(where string, n *node, file string, a *sim.Arrivals) {
+	fail := func(format string, args ...any) {
+		l.complain(n.at, config.Problem{Key: where + ".file", Message: fmt.Sprintf(format, args...), Allowed: recordForm})
+	}
+	text, err := fs.ReadFile(l.dir, filepath.ToSlash(file))
+	if err != nil {
+		fail("%v", err)
+		return
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		r, f := parseRecord(line)
+		if f != nil {
+			fail("%s:%d: %s", file, i+1, f.message)
+			return
+		}
+		if r.To != "" {
+			l.places = append(l.places, place{where + ".file", r.To, n.at})
+		}
+		a.Records = append(a.Records, r)
+	}
+}

@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/prng"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A source makes the messages of one class. What it draws depends on nothing
+// but the seed, so that all runs get the same mail.
+type source struct {
+	event
+	cfg    *Arrivals
+	class  int // its place among the tallies
+	sender mail.Address
+	size   int64
+	rng    prng.Source
+	// table holds the recipients that its messages have: a message takes some in
+	// a row, and goes on at the beginning behind the last. So neither addresses
+	// nor routes are ever made for a single message.
+	table  []tableEntry
+	next   int            // place of the next message's first recipient
+	starts map[string]int // recorded arrivals: where in the table a site begins
+	made   int            // messages so far
+}
+
+// A tableEntry is a recipient and where it goes.
+type tableEntry struct {
+	address mail.Address
+	route   mail.Route
+}
+
+func newSource(cfg *Arrivals, class int, seed uint64, receivers map[string][]*receiver) *source {
+	s := &source{cfg: cfg, class: class, sender: defaultSender, size: cfg.Size, rng: prng.New(seed), starts: make(map[string]int)}
+	if cfg.NullSender {
+		s.sender = ""
+	}
+	if s.size == 0 {
+		s.size = 4096
+	}
+	var to []*receiver
+	for _, name := range cfg.To {
+		s.starts[name] = len(to)
+		to = append(to, receivers[name]...)
+	}
+	rows := max(cfg.Max, 1)
+	for _, r := range cfg.Records {
+		rows = max(rows, r.Recipients)
+		if _, known := s.starts[r.To]; !known && r.To != "" {
+			s.starts[r.To] = len(to)
+			to = append(to, receivers[r.To]...)
+		}
+	}
+	rows = (rows + len(to) - 1) / len(to) * len(to) // so that behind the last comes the first
+	for i := range rows {
+		r := to[i%len(to)]
+		s.table = append(s.table, tableEntry{mail.Address(fmt.Sprintf("u%05d@%s", i, r.name)),
+			mail.Route{Transport: r.transport, Nexthop: r.name}})
+	}
+	return s
+}
+
+// begin sets the first event, if there is any.
+func (s *source) begin(w *world) {
+	switch s.cfg.Pattern {
+	case PatternBacklog:
+		s.backlog(w)
+	case PatternRecorded:
+		if len(s.cfg.Records) > 0 {
+			w.at(&s.event, s, w.start.Add(s.cfg.Records[0].At))
+		}
+	default:
+		from := w.start.Add(s.cfg.From)
+		if s.cfg.Pattern == PatternPoisson {
+			from = from.Add(s.gap())
+		}
+		w.at(&s.event, s, from)
+	}
+}
+
+// exhausted tells whether no message will come any more.
+func (s *source) exhausted() bool { return !s.slot.Heaped() }
+
+// happen lets messages come, and sets the next event.
+func (s *source) happen(w *world) {
+	switch s.cfg.Pattern {
+	case PatternOnce:
+		for s.more() {
+			s.arrive(w, s.recipients(), s.place())
+		}
+		return
+	case PatternBursts:
+		for n := s.cfg.Burst; n > 0 && s.more(); n-- {
+			s.arrive(w, s.recipients(), s.place())
+		}
+	case PatternRecorded:
+		r := s.cfg.Records[s.made]
+		first := s.place()
+		if r.To != "" {
+			first = s.starts[r.To]
+		}
+		s.arrive(w, r.Recipients, first)
+		if s.made < len(s.cfg.Records) {
+			w.at(&s.event, s, w.start.Add(s.cfg.Records[s.made].At))
+		}
+		return
+	default:
+		s.arrive(w, s.recipients(), s.place())
+	}
+	next := w.now.Add(s.gap())
+	if s.more() && (s.cfg.Until == 0 || next < w.start.Add(s.cfg.Until)) {
+		w.at(&s.event, s, next)
+	}
+}
+
+func (s *source) more() bool { return s.cfg.Messages == 0 || s.made < s.cfg.Messages }
+
+// gap is the time to the next event.
+func (s *source) gap() time.Duration {
+	switch s.cfg.Pattern {
+	case PatternBursts:
+		return s.cfg.Every
+	case PatternPoisson:
+		return time.Duration(-ln(unit(&s.rng)) * float64(time.Second) / s.cfg.Rate)
+	}
+	return time.Duration(float64(time.Second) / s.cfg.Rate)
+}
+
+func (s *source) recipients() int {
+	low := max(s.cfg.Min, 1)
+	if s.cfg.Max <= low {
+		return low
+	}
+	return low + s.rng.IntN(s.cfg.Max-low+1)
+}
+
+// place returns where in the table the next message begins.
+func (s *source) place() int {
+	if s.cfg.Random {
+		return s.rng.IntN(len(s.table))
+	}
+	return s.next
+}
+
+// arrive makes one message.
+func (s *source) arrive(w *world, recipients, first int) {
+	s.made++
+	s.next = (first + recipients) % len(s.table)
+	m := w.accept(s, first, recipients)
+	batch := m.batch(0, mail.ArrivalRecipients, w.recipients[:0])
+	w.recipients = batch.Recipients
+	w.step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.envelope(), Place: m.place, Batch: batch}})
+	if !w.core.InCore(m.id) {
+		w.spool.add(m)
+	}
+}
+
+// backlog fills the deferred area with what came before the start.
+func (s *source) backlog(w *world) {
+	for s.more() {
+		s.made++
+		n, first := s.recipients(), s.place()
+		s.next = (first + n) % len(s.table)
+		m := w.accept(s, first, n)
+		m.arrived = w.start - mail.Instant(s.cfg.Age.draw(&s.rng))
+		m.attempts, m.last = 1, m.arrived
+		m.place = mail.Place{Area: mail.AreaDeferred, Due: w.start.Add(s.cfg.Due.draw(&s.rng)), Chunks: 1, Touched: true}
+		w.spool.add(m)
+	}
+}

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A message is what the model's spool has of one message, and what the world
+// knows of it.
+type message struct {
+	id       mail.QueueID
+	number   int // of the arrivals of a run, from 1 on
+	source   *source
+	first    int // place of its first recipient in the source's table
+	arrived  mail.Instant
+	place    mail.Place
+	attempts uint32
+	last     mail.Instant // LastAttempt
+	warned   bool
+	indexed  bool
+
+	firstTry  mail.Instant // when a site first saw it; 0: none has
+	busy      int          // deliveries under way
+	changing  bool         // a change is under way
+	unsettled int          // durably
+	owing     int          // recipients that owe a report
+	states    []recipientState
+	one       [1]recipientState // states of a message with one recipient
+}
+
+// A recipientState is what has become of one recipient.
+type recipientState uint8
+
+const (
+	stateTried     recipientState = 1 << iota // an attempt has ended
+	stateDelivered                            // a receiver took it
+	stateFailed                               // it failed for good
+	stateSettled                              // durably delivered or failed
+	stateOwes                                 // durably: a report is owed
+)
+
+func (m *message) envelope() mail.Envelope {
+	return mail.Envelope{
+		ID: m.id, Sender: m.source.sender, Size: m.source.size, Recipients: uint32(len(m.states)), Arrived: m.arrived,
+		Attempts: m.attempts, LastAttempt: m.last, Warned: m.warned,
+	}
+}
+
+// recipient returns where recipient i is in the source's table.
+func (m *message) recipient(i int) *tableEntry {
+	t := m.source.table
+	n := m.first + i
+	if n >= len(t) {
+		n %= len(t)
+	}
+	return &t[n]
+}
+
+// batch returns unsettled recipients from an index on, appended to buffer.
+func (m *message) batch(from uint32, count int, buffer []mail.Recipient) mail.RecipientBatch {
+	b := mail.RecipientBatch{Recipients: buffer, Next: from}
+	for i := int(from); i < len(m.states); i++ {
+		if len(b.Recipients) == count {
+			b.More = true
+			break
+		}
+		b.Next = uint32(i + 1)
+		if m.states[i]&stateSettled == 0 {
+			b.Recipients = append(b.Recipients, mail.Recipient{Index: uint32(i), Address: m.recipient(i).address})
+		}
+	}
+	return b
+}
+
+// A spool is the model of the disk: everything in it is durable.
+type spool struct {
+	messages map[mail.QueueID]*message
+	areas    [mail.AreaCorrupt + 1]index
+	lastID   mail.QueueID
+	spare    []*message // removed, for use again
+
+	unsettled int // recipients, all messages
+	untried   int // recipients that no attempt has ended for
+}
+
+// accept puts a new message in.
+func (s *spool) accept(src *source, first, recipients int, now mail.Instant) *message {
+	s.lastID = max(s.lastID+1, mail.NewQueueID(now, 0))
+	m := s.blank()
+	*m = message{id: s.lastID, source: src, first: first, arrived: now, unsettled: recipients,
+		place: mail.Place{Area: mail.AreaIncoming, Chunks: 1}, states: m.states}
+	if recipients == 1 {
+		m.states = m.one[:]
+	} else {
+		m.states = make([]recipientState, recipients)
+	}
+	s.messages[m.id] = m
+	s.unsettled += recipients
+	s.untried += recipients
+	return m
+}
+
+func (s *spool) blank() *message {
+	if n := len(s.spare); n > 0 {
+		m := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return m
+	}
+	return new(message)
+}
+
+// add puts a message into its area's index. What the core took in directly
+// when it came is put there only if it stays: nobody looks for it before.
+func (s *spool) add(m *message) {
+	m.indexed = true
+	s.areas[m.place.Area].insert(m.cursor())
+}
+
+func (m *message) cursor() mail.Cursor {
+	if m.place.Area == mail.AreaDeferred {
+		return mail.Cursor{Due: m.place.Due, ID: m.id}
+	}
+	return mail.Cursor{ID: m.id}
+}
+
+// move changes where a message is.
+func (s *spool) move(m *message, to mail.Place) {
+	if m.indexed {
+		s.areas[m.place.Area].remove(m.cursor())
+		m.indexed = false
+	}
+	m.place = to
+	if to.Area == mail.AreaNone {
+		delete(s.messages, m.id)
+		s.unsettled -= m.unsettled
+		return
+	}
+	s.add(m)
+}
+
+// recycle lets a removed message's memory be used again.
+func (s *spool) recycle(m *message) { s.spare = append(s.spare, m) }
+
+// apply makes a change durable and returns its answer. m is nil if the message
+// is not there any more, which makes every change a success that does nothing.
+func (s *spool) apply(m *message, c *mail.Change) mail.Changed {
+	if m == nil {
+		return mail.Changed{ID: c.ID}
+	}
+	for i := range c.Outcomes {
+		s.settle(m, &c.Outcomes[i])
+	}
+	deferred := mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
+	switch c.Op {
+	case mail.ChangeDefer:
+		m.attempts, m.last = m.attempts+1, c.At
+		s.move(m, deferred)
+	case mail.ChangeRemove:
+		s.move(m, mail.Place{})
+	case mail.ChangeHold:
+		s.move(m, mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true})
+	case mail.ChangeCorrupt:
+		s.move(m, mail.Place{Area: mail.AreaCorrupt, Chunks: 1, Touched: true})
+	case mail.ChangeRelease:
+		if m.place.Area == mail.AreaHold {
+			s.move(m, deferred)
+		}
+	case mail.ChangeExpire:
+		s.expire(m)
+	case mail.ChangeWarn:
+		m.warned = true
+		for i := range m.states {
+			if m.states[i]&stateSettled == 0 {
+				m.owe(i)
+			}
+		}
+	}
+	return mail.Changed{ID: m.id, Place: m.place, Reports: m.owing > 0 && m.place.Area != mail.AreaNone}
+}
+
+// settle makes one outcome durable.
+func (s *spool) settle(m *message, o *mail.Outcome) {
+	st := &m.states[o.Index]
+	if o.Result.Settled() && *st&stateSettled == 0 {
+		*st |= stateSettled
+		m.unsettled--
+		s.unsettled--
+	}
+	if o.Report != mail.ReportNone {
+		m.owe(int(o.Index))
+	}
+}
+
+func (s *spool) expire(m *message) {
+	for i := range m.states {
+		if m.states[i]&stateSettled != 0 {
+			continue
+		}
+		if m.states[i]&stateTried == 0 {
+			s.untried--
+		}
+		m.states[i] |= stateSettled | stateFailed | stateTried
+		m.unsettled--
+		s.unsettled--
+		if m.source.sender != "" {
+			m.owe(i)
+		}
+	}
+}
+
+func (m *message) owe(i int) {
+	if m.states[i]&stateOwes == 0 {
+		m.states[i] |= stateOwes
+		m.owing++
+	}
+}
+
+// report clears the debts of a message.
+func (s *spool) report(m *message) {
+	for i := range m.states {
+		m.states[i] &^= stateOwes
+	}
+	m.owing = 0
+}

@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// WriteTable writes a report for people: a line for each run, with lines below
+// it for what others have found, and the differences; then delays by class of
+// arrival, sequences of short runs, and what checkers complain about.
+func (r *Report) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, seed %d", r.Scenario, r.Seed)
+	if r.Seeds > 1 {
+		fmt.Fprintf(&b, " and the next %d; figures are means, ± their standard deviation", r.Seeds-1)
+	}
+	b.WriteString("\n\n")
+	runs := grid{{"run", "deliveries", "deferred %", "goodput/s", "window", "connections", "p50", "p90", "p99", "max"}}
+	for i := range r.Runs {
+		runs = append(runs, r.Runs[i].row(r.Seeds))
+		runs = append(runs, r.Runs[i].comparison()...)
+	}
+	runs.write(&b)
+	r.writeClasses(&b)
+	r.writeSequences(&b)
+	r.writeChecks(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *RunReport) row(seeds int) []string {
+	deferred, goodput := fmt.Sprintf("%.2f", r.DeferredPct), fmt.Sprintf("%.2f", r.GoodputPerS)
+	if d := r.Deviation; d != nil {
+		deferred += fmt.Sprintf(" ± %.2f", d.DeferredPct)
+		goodput += fmt.Sprintf(" ± %.2f", d.GoodputPerS)
+	}
+	row := []string{r.Name, fmt.Sprint(r.Deliveries / uint64(seeds)), deferred, goodput,
+		fmt.Sprintf("%.2f/%.2f", r.WindowMean, r.WindowStddev), fmt.Sprint(r.ConnectionsPeak)}
+	return append(row, r.DelayMS["all"].cells()...)
+}
+
+func (q Quantiles) cells() []string {
+	return []string{span(q.P50), span(q.P90), span(q.P99), span(q.Max)}
+}
+
+// span writes milliseconds in a unit that fits.
+func span(ms float64) string {
+	for _, u := range []struct {
+		name string
+		ms   float64
+	}{{"d", 86400e3}, {"h", 3600e3}, {"m", 60e3}, {"s", 1e3}} {
+		if ms >= 2*u.ms {
+			return fmt.Sprintf("%.1f%s", ms/u.ms, u.name)
+		}
+	}
+	return fmt.Sprintf("%.1fms", ms)
+}
+
+// comparison is a row for each reference, with the difference to the run.
+func (r *RunReport) comparison() [][]string {
+	var rows [][]string
+	for _, f := range r.References {
+		if f.DeferredPct == nil && f.WindowMean == nil {
+			continue
+		}
+		row := []string{"  " + f.Source, "", "", "", ""}
+		if f.DeferredPct != nil {
+			row[2] = fmt.Sprintf("%.2f (%+.2f)", *f.DeferredPct, r.DeferredPct-*f.DeferredPct)
+		}
+		if f.WindowMean != nil {
+			row[4] = fmt.Sprintf("%.2f", *f.WindowMean)
+			if f.WindowStddev != nil {
+				row[4] += fmt.Sprintf("/%.2f", *f.WindowStddev)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// writeClasses writes the delays by class, if there is more than one.
+func (r *Report) writeClasses(b *strings.Builder) {
+	if len(r.Runs) == 0 || len(r.Runs[0].Pictures.Classes) < 2 {
+		return
+	}
+	classes := grid{{"delay of", "run", "p50", "p90", "p99", "max"}}
+	for _, class := range r.Runs[0].Pictures.Classes {
+		for i := range r.Runs {
+			classes = append(classes, append([]string{class, r.Runs[i].Name}, r.Runs[i].DelayMS[class].cells()...))
+		}
+	}
+	b.WriteByte('\n')
+	classes.write(b)
+}
+
+func (r *Report) writeSequences(b *strings.Builder) {
+	var rows grid
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if run.Sequence == "" {
+			continue
+		}
+		rows = append(rows, []string{run.Name, run.Sequence})
+		for _, f := range run.References {
+			if f.Sequence != "" {
+				verdict := "the same"
+				if f.Sequence != run.Sequence {
+					verdict = "differs"
+				}
+				rows = append(rows, []string{"  " + f.Source, f.Sequence, verdict})
+			}
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteByte('\n')
+		append(grid{{"deliveries in order", ""}}, rows...).write(b)
+	}
+}
+
+func (r *Report) writeChecks(b *strings.Builder) {
+	var names []string
+	if len(r.Runs) > 0 {
+		names = slices.Sorted(maps.Keys(r.Runs[0].Checks))
+	}
+	fine := true
+	for i := range r.Runs {
+		for _, name := range names {
+			if text := r.Runs[i].Checks[name]; text != ok {
+				fmt.Fprintf(b, "\nVIOLATION of %s in run %q: %s\n", name, r.Runs[i].Name, text)
+				fine = false
+			}
+		}
+	}
+	if fine {
+		fmt.Fprintf(b, "\nchecked: %s\n", strings.Join(names, ", "))
+	}
+}
+
+// A grid is a table of texts; its first row is the heading. The first column is
+// aligned to the left, others to the right if they look like numbers.
+type grid [][]string
+
+func (g grid) write(b *strings.Builder) {
+	widths := []int{}
+	numbers := []bool{}
+	for n, row := range g {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths, numbers = append(widths, 0), append(numbers, true)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			if n > 0 && cell != "" && !strings.ContainsRune("0123456789-+", rune(cell[0])) {
+				numbers[i] = false
+			}
+		}
+	}
+	for _, row := range g {
+		line := ""
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i > 0 && numbers[i] {
+				line += pad + cell + "  "
+			} else {
+				line += cell + pad + "  "
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A checker has one rule, and watches whether it is kept. It implements those
+// of the watching interfaces that it needs.
+type checker interface {
+	// name is what reports call the rule.
+	name() string
+	// progress tells whether the rule is that something happens (liveness), not
+	// that something does not (safety).
+	progress() bool
+	// violation is the first violation, "" if there was none.
+	violation() string
+}
+
+type (
+	// acceptWatcher is told of every message that the spool takes in.
+	acceptWatcher interface{ accepted(m *message) }
+	// startWatcher is told of every delivery that begins, before it does.
+	startWatcher interface {
+		started(w *world, a *attempt, d *qmgr.Deliver)
+	}
+	// finishWatcher is told of every delivery that ends, before the core is.
+	finishWatcher interface {
+		finished(w *world, a *attempt, outcomes []mail.Outcome)
+	}
+	// changeWatcher is told of every change that the core asks for.
+	changeWatcher interface {
+		change(now mail.Instant, m *message, c *mail.Change)
+	}
+	// changedWatcher is told of every change that has become durable. m is nil
+	// if the message was not there.
+	changedWatcher interface {
+		changed(now mail.Instant, m *message, c *mail.Change)
+	}
+	// noteWatcher is told of every note of the core.
+	noteWatcher interface {
+		note(now mail.Instant, n *qmgr.Note)
+	}
+	// reportWatcher is told of every report that the core asks for.
+	reportWatcher interface {
+		report(now mail.Instant, m *message)
+	}
+	// endWatcher is told that the run is over.
+	endWatcher interface{ end(w *world) }
+	// stepWatcher is told now and then that the core has come to rest.
+	stepWatcher interface{ stepped(w *world) }
+)
+
+// watchers hands events and actions to the checkers that want them, and keeps
+// a fingerprint of both.
+type watchers struct {
+	world    *world
+	checkers []checker
+	print    fingerprint
+	steps    uint64
+
+	accepts  []acceptWatcher
+	starts   []startWatcher
+	finishes []finishWatcher
+	changes  []changeWatcher
+	changeds []changedWatcher
+	notes    []noteWatcher
+	reports  []reportWatcher
+	ends     []endWatcher
+	stepping []stepWatcher
+}
+
+// stepEvery is after how many steps stepWatchers look at the core, which takes
+// longer than a step.
+const stepEvery = 1024
+
+func newWatchers(w *world) watchers {
+	ws := watchers{world: w, print: newFingerprint()}
+	ws.checkers = []checker{
+		&conservation{}, &durability{}, &duplicates{}, newLimits(w), &timing{}, &reporting{}, newOrdering(w), &memory{}, newPatience(w),
+	}
+	for _, c := range ws.checkers {
+		enlist(&ws.accepts, c)
+		enlist(&ws.starts, c)
+		enlist(&ws.finishes, c)
+		enlist(&ws.changes, c)
+		enlist(&ws.changeds, c)
+		enlist(&ws.notes, c)
+		enlist(&ws.reports, c)
+		enlist(&ws.ends, c)
+		enlist(&ws.stepping, c)
+	}
+	return ws
+}
+
+func enlist[W any](list *[]W, c checker) {
+	if watcher, ok := c.(W); ok {
+		*list = append(*list, watcher)
+	}
+}
+
+// event and action are told of everything in the order in which it happens.
+func (ws *watchers) event(now mail.Instant, ev qmgr.Event) { ws.print.event(now, ev) }
+
+func (ws *watchers) action(now mail.Instant, action qmgr.Action) {
+	ws.print.action(action)
+	switch a := action.(type) {
+	case qmgr.Change:
+		m := ws.world.spool.messages[a.Change.ID]
+		for _, c := range ws.changes {
+			c.change(now, m, &a.Change)
+		}
+	case qmgr.Note:
+		for _, c := range ws.notes {
+			c.note(now, &a)
+		}
+	case qmgr.Report:
+		for _, c := range ws.reports {
+			c.report(now, ws.world.spool.messages[a.ID])
+		}
+	}
+}
+
+func (ws *watchers) stepped(w *world) {
+	if ws.steps++; ws.steps%stepEvery == 0 {
+		for _, c := range ws.stepping {
+			c.stepped(w)
+		}
+	}
+}
+
+func (ws *watchers) accepted(m *message) {
+	for _, c := range ws.accepts {
+		c.accepted(m)
+	}
+}
+
+func (ws *watchers) started(w *world, a *attempt, d *qmgr.Deliver) {
+	for _, c := range ws.starts {
+		c.started(w, a, d)
+	}
+}
+
+func (ws *watchers) finished(w *world, a *attempt, outcomes []mail.Outcome) {
+	for _, c := range ws.finishes {
+		c.finished(w, a, outcomes)
+	}
+}
+
+func (ws *watchers) changed(w *world, m *message, c *mail.Change) {
+	for _, k := range ws.changeds {
+		k.changed(w.now, m, c)
+	}
+}
+
+func (ws *watchers) end(w *world) {
+	for _, c := range ws.ends {
+		c.end(w)
+	}
+}

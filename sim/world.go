@@ -1,0 +1,394 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/minheap"
+	"github.com/posthaste-mta/posthaste/internal/prng"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A world is one run of a scenario: the core, the model around it, and what is
+// measured. It belongs to one goroutine.
+type world struct {
+	scenario *Scenario
+	run      *Run
+	core     *qmgr.Qmgr
+	spool    spool
+	sources  []*source
+	nexthops map[string]*receiver
+	clients  map[string]*Client
+	agents   int // deliveries under way, those of the core's own transports not counted
+
+	start, now mail.Instant
+	heap       minheap.Heap[event, byInstant]
+	events     uint64        // set so far
+	answers    []qmgr.Action // to be answered at once, in order
+	answering  int           // the next of them
+	commit     commit
+
+	watch    watchers
+	measure  measure
+	sabotage sabotage
+
+	// Memory that is used again: what a Step is given is the host's again when
+	// it returns.
+	recipients       []mail.Recipient
+	routes           []mail.Route
+	outcomes         []mail.Outcome
+	cursors          []mail.Cursor
+	spareAttempts    []*attempt
+	spareConnections []*connection
+	spareReads       []*read
+}
+
+// epoch is when every run begins: some Thursday.
+const epoch mail.Instant = 1767225600 * mail.Instant(time.Second)
+
+func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
+	seeds := prng.New(seed)
+	core, err := qmgr.New(run.Core, seeds.Uint64())
+	if err != nil {
+		return nil, fmt.Errorf("run %q: %w", run.Name, err)
+	}
+	w := &world{
+		scenario: s, run: run, core: core, start: epoch, now: epoch,
+		spool:    spool{messages: make(map[mail.QueueID]*message)},
+		nexthops: make(map[string]*receiver), clients: make(map[string]*Client),
+	}
+	w.commit.rng, w.commit.reads = prng.New(seeds.Uint64()), prng.New(seeds.Uint64())
+	w.sabotage = sabotage{kind: s.Sabotage}
+	receivers := w.populate(w.sabotage.seed(seeds.Uint64()))
+	for name, c := range run.Clients {
+		w.clients[name] = &c
+	}
+	classes := make([]string, len(s.Arrivals))
+	arrivals := prng.New(seeds.Uint64())
+	for i := range s.Arrivals {
+		classes[i] = s.Arrivals[i].Class
+		w.sources = append(w.sources, newSource(&s.Arrivals[i], i, arrivals.Uint64(), receivers))
+	}
+	w.measure = newMeasure(classes)
+	w.watch = newWatchers(w)
+	return w, nil
+}
+
+// populate makes the receivers of all sites, and returns them by site.
+func (w *world) populate(seed uint64) map[string][]*receiver {
+	seeds := prng.New(seed)
+	receivers := make(map[string][]*receiver)
+	for i := range w.scenario.Sites {
+		site := &w.scenario.Sites[i]
+		for n := range max(site.Copies, 1) {
+			r := &receiver{site: site, name: site.Name + ".test", transport: site.Transport,
+				rng: prng.New(seeds.Uint64()), now: site.Behaviour}
+			if site.Copies > 1 {
+				r.name = fmt.Sprintf("%s-%d.test", site.Name, n+1)
+			}
+			if r.transport == "" {
+				r.transport = "smtp"
+			}
+			w.nexthops[r.name] = r
+			receivers[site.Name] = append(receivers[site.Name], r)
+			r.schedule(w)
+		}
+	}
+	return receivers
+}
+
+// client returns how a transport's connections behave.
+func (w *world) client(transport string) *Client {
+	c := w.clients[transport]
+	if c == nil {
+		standard := DefaultClient()
+		c = &standard
+		w.clients[transport] = c
+	}
+	return c
+}
+
+// play runs the world to its end.
+func (w *world) play() {
+	for _, s := range w.sources {
+		s.begin(w)
+	}
+	w.step(qmgr.Wake{})
+	limit := w.scenario.Duration
+	if limit == 0 {
+		limit = horizon
+	}
+	end := w.start.Add(limit)
+	for !w.isOver() {
+		switch {
+		case w.answering < len(w.answers):
+			w.answerNext()
+		case !w.advance(end):
+			w.watch.end(w)
+			return
+		}
+	}
+	w.watch.end(w)
+}
+
+// advance goes to what is due next, and tells whether there is anything before
+// the end.
+func (w *world) advance(end mail.Instant) bool {
+	wake, waits := w.core.NextWake()
+	e := w.heap.Min()
+	if e != nil && (!waits || e.at < wake) {
+		if e.at > end {
+			w.now = end
+			return false
+		}
+		w.pass(e.at)
+		w.heap.PopMin()
+		e.owner.happen(w)
+		return true
+	}
+	if !waits || wake > end {
+		if waits {
+			w.now = end
+		}
+		return false
+	}
+	w.pass(max(wake, w.now))
+	w.step(qmgr.Wake{})
+	return true
+}
+
+// pass moves the clock.
+func (w *world) pass(now mail.Instant) {
+	if now > w.now {
+		w.now = now
+	}
+}
+
+// isOver tells whether the run has come to its end.
+func (w *world) isOver() bool {
+	left := w.spool.unsettled
+	if w.scenario.Until == UntilFirstRound {
+		left = w.spool.untried
+	}
+	if left > 0 || w.agents > 0 {
+		return false
+	}
+	for _, s := range w.sources {
+		if !s.exhausted() {
+			return false
+		}
+	}
+	return true
+}
+
+// step gives the core an event, and does at once what can be done of the
+// actions. It never calls itself: what is to be answered without delay waits
+// until the event is dealt with.
+func (w *world) step(ev qmgr.Event) {
+	w.watch.event(w.now, ev)
+	for _, action := range w.core.Step(w.now, ev) {
+		w.watch.action(w.now, action)
+		w.act(action)
+	}
+	w.watch.stepped(w)
+}
+
+// act begins to do what the core asks for.
+func (w *world) act(action qmgr.Action) {
+	switch a := action.(type) {
+	case qmgr.Route:
+		w.answers = append(w.answers, action)
+	case qmgr.Deliver:
+		w.deliver(action, &a)
+	case qmgr.Change:
+		w.change(action, &a.Change)
+	case qmgr.Fetch, qmgr.Open, qmgr.Read, qmgr.Report:
+		w.read(action)
+	case qmgr.Note, qmgr.Selected:
+	default:
+		panic(fmt.Sprintf("an action that the simulator does not know: %T", action))
+	}
+}
+
+// answerNext answers one action.
+func (w *world) answerNext() {
+	action := w.answers[w.answering]
+	w.answers[w.answering] = nil
+	if w.answering++; w.answering == len(w.answers) {
+		w.answers, w.answering = w.answers[:0], 0
+	}
+	w.answer(action)
+}
+
+func (w *world) answer(action qmgr.Action) {
+	switch a := action.(type) {
+	case qmgr.Route:
+		w.route(&a)
+	case qmgr.Deliver:
+		w.relay(&a)
+	case qmgr.Change:
+		w.changed(&a.Change)
+	case qmgr.Fetch:
+		latest := mail.Never
+		if a.Scan == qmgr.ScanDeferred {
+			latest = w.now
+		}
+		found := w.spool.areas[a.Scan.Area()].find(a.From, latest, a.Max, w.cursors[:0])
+		w.cursors = found.Cursors
+		w.step(qmgr.Found{Scan: a.Scan, Found: found})
+	case qmgr.Open:
+		w.open(&a)
+	case qmgr.Read:
+		m := w.spool.messages[a.ID]
+		if m == nil {
+			w.step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+			return
+		}
+		batch := m.batch(a.From, a.Max, w.recipients[:0])
+		w.recipients = batch.Recipients
+		w.step(qmgr.Recipients{ID: a.ID, Batch: batch})
+	case qmgr.Report:
+		if m := w.spool.messages[a.ID]; m != nil {
+			w.spool.report(m)
+		}
+		w.step(qmgr.Reported{ID: a.ID})
+	}
+}
+
+func (w *world) open(a *qmgr.Open) {
+	m := w.spool.messages[a.ID]
+	if m == nil {
+		w.step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+		return
+	}
+	batch := m.batch(0, a.Max, w.recipients[:0])
+	w.recipients = batch.Recipients
+	place := m.place
+	place.Owes = m.owing > 0
+	w.step(qmgr.Opened{Envelope: m.envelope(), Place: place, Batch: batch})
+}
+
+func (w *world) route(a *qmgr.Route) {
+	w.routes = w.routes[:0]
+	m := w.spool.messages[a.ID]
+	for i := range a.Recipients {
+		if m == nil { // it was lost; where it would have gone does not matter
+			w.routes = append(w.routes, mail.Route{Reply: replySoft})
+			continue
+		}
+		w.routes = append(w.routes, m.recipient(int(a.Recipients[i].Index)).route)
+	}
+	w.step(qmgr.Routed{ID: a.ID, Routes: w.routes})
+}
+
+// accept takes a message in.
+func (w *world) accept(s *source, first, recipients int) *message {
+	m := w.spool.accept(s, first, recipients, w.now)
+	m.number = w.measure.arrived(m)
+	w.watch.accepted(m)
+	w.sabotage.lose(w, m)
+	return m
+}
+
+// connected counts the client's connections, established or trying to be.
+func (w *world) connected(more int) { w.measure.connected(more) }
+
+// deliver begins a delivery. Those of the core's own transports have no other
+// end than the text that they go to.
+func (w *world) deliver(action qmgr.Action, a *qmgr.Deliver) {
+	if a.Delivery.Transport == qmgr.TransportRetry || a.Delivery.Transport == qmgr.TransportError {
+		w.answers = append(w.answers, action)
+		return
+	}
+	m := w.spool.messages[a.Delivery.Envelope.ID]
+	to := w.nexthops[a.Delivery.Nexthop]
+	at := w.blankAttempt()
+	*at = attempt{entry: a.Entry, message: m, recipients: a.Delivery.Recipients, to: to, client: w.client(a.Delivery.Transport)}
+	w.agents++
+	w.watch.started(w, at, a)
+	w.measure.started(w, at)
+	if m != nil {
+		m.busy++
+	}
+	if w.sabotage.hang() {
+		return
+	}
+	at.begin(w)
+}
+
+func (w *world) blankAttempt() *attempt {
+	if n := len(w.spareAttempts); n > 0 {
+		a := w.spareAttempts[n-1]
+		w.spareAttempts = w.spareAttempts[:n-1]
+		return a
+	}
+	return new(attempt)
+}
+
+// finish ends an attempt: a site failure for the reason given, or, without one,
+// with the receiver's verdict on each recipient.
+func (w *world) finish(a *attempt, why mail.Reply) {
+	m := a.message
+	if m != nil && m.firstTry == 0 {
+		m.firstTry = w.now
+	}
+	w.outcomes = w.outcomes[:0]
+	for i := range a.recipients {
+		o := mail.Outcome{Index: a.recipients[i].Index, Result: mail.Deferred, Reply: why, At: w.now}
+		if why.IsZero() && m != nil {
+			o.Result, o.Reply = a.verdict(w)
+		}
+		w.outcomes = append(w.outcomes, o)
+	}
+	w.agents--
+	w.measure.finished(w, a, !why.IsZero())
+	w.watch.finished(w, a, w.outcomes)
+	w.settle(m, w.outcomes)
+	entry, to := a.entry, a.to
+	to.lastDone = w.now
+	a.recipients, a.message, a.conn = nil, nil, nil
+	w.spareAttempts = append(w.spareAttempts, a)
+	w.step(qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
+}
+
+// relay ends a delivery of one of the core's own transports.
+func (w *world) relay(a *qmgr.Deliver) {
+	result, reply := mail.Deferred, replySoft
+	if a.Delivery.Transport == qmgr.TransportError {
+		result, reply = mail.Failed, replyHard
+	}
+	m := w.spool.messages[a.Delivery.Envelope.ID]
+	w.outcomes = w.outcomes[:0]
+	for i := range a.Delivery.Recipients {
+		w.outcomes = append(w.outcomes, mail.Outcome{Index: a.Delivery.Recipients[i].Index, Result: result, Reply: reply, At: w.now})
+	}
+	if m != nil {
+		m.busy++
+	}
+	w.settle(m, w.outcomes)
+	w.step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes}})
+}
+
+// settle notes how an attempt ended for the recipients of a message.
+func (w *world) settle(m *message, outcomes []mail.Outcome) {
+	if m == nil {
+		return
+	}
+	m.busy--
+	for i := range outcomes {
+		st := &m.states[outcomes[i].Index]
+		first := *st&stateTried == 0
+		if first {
+			w.spool.untried--
+		}
+		*st |= stateTried
+		switch outcomes[i].Result {
+		case mail.Delivered:
+			*st |= stateDelivered
+		case mail.Failed:
+			*st |= stateFailed
+		}
+		w.measure.outcome(w, m, outcomes[i].Result, first)
+	}
+}
