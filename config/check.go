@@ -84,6 +84,15 @@ func (l *loader) checkSockets() {
 	if c.AdminSocket != "" && c.AdminSocketPath() == c.SubmissionSocketPath() {
 		l.complain("it is the same as admin_socket", "", "submission_socket", "admin_socket")
 	}
+	for _, socket := range []struct{ key, set, path string }{
+		{"admin_socket", c.AdminSocket, c.AdminSocketPath()},
+		{"submission_socket", c.SubmissionSocket, c.SubmissionSocketPath()},
+	} {
+		if n := len(socket.path); socket.set != "" && n > socketPathMax {
+			l.complain(fmt.Sprintf("in this queue_directory its path has %d octets; a unix socket's cannot be longer than %d", n, socketPathMax),
+				"set it to an absolute path that is shorter", socket.key, "queue_directory")
+		}
+	}
 	for i, a := range c.Listen {
 		if slices.Contains(c.Listen[:i], a) && a.Port() != 0 {
 			l.complain(fmt.Sprintf("%s is in the list twice", a), "", "listen")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -90,7 +91,7 @@ const socketPathMax = 103
 
 func checkSocket(s string) (string, string) {
 	if len(s) > socketPathMax {
-		return "a unix socket's path cannot be longer than 103 octets", ""
+		return fmt.Sprintf("a unix socket's path cannot be longer than %d octets", socketPathMax), ""
 	}
 	return "", ""
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -101,4 +102,21 @@ func TestListenUnix(t *testing.T) {
 	if text, err := os.ReadFile(path); string(text) != "precious" {
 		t.Errorf("the file is %q, %v", text, err)
 	}
+}
+
+// The name under which a socket is made must not be longer than the longest
+// path that the configuration lets a socket have, or the daemon would not start
+// in a directory that "config check" finds good.
+func TestListenUnixLongPath(t *testing.T) {
+	const longest = 103 // what config permits
+	dir := t.TempDir()
+	dir = filepath.Join(dir, strings.Repeat("d", longest-len(dir)-len("//admin.sock")))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := listenUnix(filepath.Join(dir, "admin.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
 }

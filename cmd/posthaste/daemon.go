@@ -84,7 +84,7 @@ func (d *daemon) listen(cfg *config.Config, handedOver []net.Listener) error {
 		for _, addr := range cfg.Listen {
 			ln, err := net.Listen("tcp", addr.String())
 			if err != nil {
-				return fmt.Errorf("listen = %q: %w", addr, err)
+				return fmt.Errorf("listen: %w", err)
 			}
 			d.listeners = append(d.listeners, inbound.Listener{Listener: ln, EarlyTalkers: early})
 		}
@@ -114,8 +114,9 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	// The name is made in a private directory and moved into place, so that
-	// there is no instant at which others could connect.
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".socket")
+	// there is no instant at which others could connect. Its path must be short:
+	// a socket's has a limit.
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".")
 	if err != nil {
 		return nil, err
 	}
