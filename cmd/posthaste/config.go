@@ -1,8 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -79,8 +80,11 @@ in which every parameter is explained and commented out.`,
 // readConfig reads a configuration file for a person who named it.
 func readConfig(path string) (*config.Config, error) {
 	cfg, err := loadConfig(path)
-	if os.IsNotExist(err) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, &exit{exitNoInput, err, "There is no such file. \"posthaste config show --example\" prints one to start from."}
+	case errors.Is(err, fs.ErrPermission):
+		return nil, &exit{code: exitNoPerm, err: err}
 	}
 	return cfg, err
 }

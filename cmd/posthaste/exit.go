@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/submit"
+	"github.com/posthaste-mta/posthaste/spool"
 )
 
 // An exitCode is what the program ends with, as in sysexits(3), which programs
@@ -84,6 +86,27 @@ func codeOfConnect(err error) (exitCode, string) {
 			"or $" + queueDirectory + "."
 	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENAMETOOLONG):
 		return exitConfig, "The path of a socket can have no more than about 100 characters."
+	}
+	return exitUnavailable, ""
+}
+
+// codeOfStart is for errors of starting the daemon.
+func codeOfStart(err error) (exitCode, string) {
+	var bind *net.OpError
+	binding := errors.As(err, &bind)
+	switch {
+	case errors.Is(err, spool.ErrInUse):
+		return exitUnavailable, "Another posthaste serves this queue. Stop it first, or give this one a queue_directory of its own."
+	case errors.Is(err, syscall.EADDRINUSE):
+		return exitUnavailable, "Another program listens there; \"ss -ltnp\" shows which. Stop it, or change listen."
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return exitConfig, "This machine does not have that address; \"ip address\" shows those it has."
+	case binding && bind.Net == "unix" && errors.Is(err, syscall.EINVAL):
+		return exitConfig, "The path of a socket can have no more than about 80 characters. Set admin_socket and submission_socket to shorter ones."
+	case binding && bind.Net != "unix" && errors.Is(err, fs.ErrPermission):
+		return exitNoPerm, "Ports below 1024 are for root. Let systemd open the port, or permit it to the program: setcap cap_net_bind_service=+ep posthaste"
+	case errors.Is(err, fs.ErrPermission):
+		return exitNoPerm, "Start it as the user who owns the queue directory, or set queue_directory to one that this user may write in."
 	}
 	return exitUnavailable, ""
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -215,6 +216,18 @@ func TestSecondDaemon(t *testing.T) {
 	d, err := newDaemon(configure(t, dir, text), slog.New(slog.DiscardHandler), nil)
 	if d != nil || !errors.Is(err, spool.ErrInUse) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("the second daemon starts with error %v", err)
+	}
+	if _, hint := codeOfStart(err); !strings.Contains(hint, "Another posthaste serves this queue") {
+		t.Errorf("the hint for %v is %q", err, hint)
+	}
+	elsewhere := configure(t, t.TempDir(), "")
+	elsewhere.Listen = []netip.AddrPort{netip.MustParseAddrPort(r.address())}
+	d, err = newDaemon(elsewhere, slog.New(slog.DiscardHandler), nil)
+	if d != nil || err == nil {
+		t.Fatal("a daemon starts on an address that is in use")
+	}
+	if _, hint := codeOfStart(err); !strings.Contains(hint, "Another program listens there") {
+		t.Errorf("the hint for %v is %q", err, hint)
 	}
 	c, err := feed.Dial(context.Background(), "unix", filepath.Join(dir, "submit.sock"))
 	if err != nil {

@@ -28,8 +28,8 @@ func newServeCommand() *cobra.Command {
 		Long: `Take mail in by SMTP, keep it safe on disk, and deliver it.
 
 Without --config the defaults are used: the queue in ./posthaste-data, SMTP on
-127.0.0.1:2525, mail accepted from this machine only. "posthaste config show"
-prints them with an explanation of each.
+127.0.0.1:2525, mail accepted from this machine only. "posthaste config show
+--example" prints them with an explanation of each.
 
 SIGHUP reads the configuration again. SIGINT and SIGTERM stop: mail under way is
 finished first, for as long as shutdown_time allows. A second signal stops at
@@ -45,7 +45,7 @@ once; nothing is lost by that either, but what was under way is tried again.`,
 
 // serve runs the daemon until a signal ends it.
 func serve(ctx context.Context, path string) error {
-	cfg, err := loadConfig(path)
+	cfg, err := readConfig(path)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,8 @@ func serve(ctx context.Context, path string) error {
 	}
 	d, err := newDaemon(cfg, log, handedOver)
 	if err != nil {
-		return err
+		code, hint := codeOfStart(err)
+		return &exit{code, err, hint}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -68,6 +69,9 @@ func serve(ctx context.Context, path string) error {
 
 	log.Info("started", "version", version(), "listen", strings.Join(d.addresses(), " "), "queue_directory", cfg.QueueDirectory,
 		"admin_socket", cfg.AdminSocketPath())
+	if !strings.Contains(cfg.Hostname, ".") {
+		log.Warn("myhostname is not a full name: some servers refuse mail from it", "myhostname", cfg.Hostname)
+	}
 	notify(log, sd.SdNotifyReady)
 	err = d.run(ctx)
 	log.Info("stopped")
