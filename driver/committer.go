@@ -62,7 +62,7 @@ func (d *Driver) commit(ctx context.Context) {
 			n := min(len(changes), applyMax)
 			items = items[:0]
 			for _, changed := range d.apply(ctx, changes[:n]) {
-				items = append(items, item{event: qmgr.Changed{Changed: changed}})
+				items = append(items, item{event: qmgr.Changed{Changed: changed}, ends: true})
 			}
 			d.inbox.put(items...)
 			changes = changes[n:]

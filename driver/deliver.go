@@ -15,7 +15,7 @@ func (d *Driver) deliver(a qmgr.Deliver) {
 	start := time.Now()
 	result := d.ports.Agent(a.Delivery.Transport).Deliver(d.deliverCtx, a.Delivery)
 	d.logOutcomes(&a.Delivery, &result, start)
-	d.inbox.event(qmgr.Delivered{Entry: a.Entry, Result: result})
+	d.inbox.put(item{event: qmgr.Delivered{Entry: a.Entry, Result: result}, ends: true})
 }
 
 // logOutcomes writes one line for each recipient. Operators search for exactly

@@ -215,16 +215,10 @@ func (d *Driver) stepAll(items []item) {
 			it.question.ask(d.core)
 			continue
 		}
-		d.settle(it.event)
+		if it.ends {
+			d.underway--
+		}
 		d.step(it.event)
-	}
-}
-
-// settle counts down what is under way.
-func (d *Driver) settle(ev qmgr.Event) {
-	switch ev.(type) {
-	case qmgr.Delivered, qmgr.Changed, qmgr.Reported:
-		d.underway--
 	}
 }
 

@@ -26,6 +26,7 @@ type world struct {
 	messages map[mail.QueueID]*stored
 	errors   map[string]int // how often the operation still fails
 	batches  int
+	damaged  bool // contents cannot be read
 	// syncTakes is how long a commit takes.
 	syncTakes time.Duration
 	reports   []mail.QueueID
@@ -165,6 +166,9 @@ func (w *world) Route(recipients []mail.Recipient) []mail.Route {
 func (w *world) Report(_ context.Context, id mail.QueueID) ([]mail.Arrival, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.damaged {
+		return nil, fmt.Errorf("content of %v: %w", id, driver.ErrCorrupt)
+	}
 	if err := w.fails("report"); err != nil {
 		return w.halfway, err
 	}
@@ -492,6 +496,27 @@ func TestStopDuringReads(t *testing.T) {
 		}
 		if strings.Contains(log.String(), "level=ERROR") {
 			t.Errorf("the log has errors:\n%s", log.String())
+		}
+	})
+}
+
+// A failure whose report cannot be made because the message is damaged is not
+// forgotten with the message: it is set aside, and a stop does not wait for it.
+func TestDamagedReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.damaged = true
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Failed) }
+		w.store(1, "u@a.test")
+		_, stop := w.start(t, driver.Config{})
+		synctest.Wait()
+		before := time.Now()
+		stop()
+		if m := w.messages[1]; m == nil || m.place.Area != mail.AreaCorrupt || !m.owed {
+			t.Errorf("message is %+v, want it in the corrupt area, still owing its report", m)
+		}
+		if took := time.Since(before); took > 0 {
+			t.Errorf("stop took %v", took)
 		}
 	})
 }

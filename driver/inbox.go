@@ -22,6 +22,7 @@ type inbox struct {
 // An item is an event, or a question about the core.
 type item struct {
 	event    qmgr.Event
+	ends     bool // event ends a delivery, a change or a report that was under way
 	question question
 }
 

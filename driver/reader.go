@@ -129,16 +129,19 @@ func (d *Driver) reportAgain(ctx context.Context, failed []mail.QueueID) []mail.
 func (d *Driver) reportOne(ctx context.Context, id mail.QueueID) (done bool) {
 	arrivals, err := d.ports.Reporter.Report(ctx, id)
 	items := make([]item, 0, len(arrivals)+1)
-	if err == nil {
-		items = append(items, item{event: qmgr.Reported{ID: id}})
-	} else if ctx.Err() == nil {
+	switch {
+	case err == nil:
+		items = append(items, item{event: qmgr.Reported{ID: id}, ends: true})
+	case errors.Is(err, ErrCorrupt): // it will not get better by asking again
+		items = append(items, item{event: d.broken(ctx, id, err), ends: true})
+	case ctx.Err() == nil:
 		d.log.Error("report could not be made, trying again", "id", id.String(), "error", err)
 	}
 	for _, a := range arrivals { // they are durable even if more was to follow
 		items = append(items, item{event: qmgr.Arrived{Arrival: a}})
 	}
 	d.inbox.put(items...)
-	return err == nil
+	return err == nil || errors.Is(err, ErrCorrupt)
 }
 
 // handOut gives waiting reads and reports to whoever is free.

@@ -69,7 +69,7 @@ type Deliver struct {
 type Change struct{ Change mail.Change }
 
 // Report asks to compose and spool the reports that the message's recipients
-// are owed. Answered by Reported.
+// are owed. Answered by Reported or Broken.
 type Report struct{ ID mail.QueueID }
 
 // Selected names the transport that SelectTransport asked for; "" if there is

@@ -270,6 +270,7 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
 	m.env, m.place, m.stage = e, place, stageRunning
 	m.queued, m.debts = q.now, place.Owes
+	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
 	if n := q.firstRead(); len(batch.Recipients) > n {
 		batch.Next, batch.More = batch.Recipients[n].Index, true
 		batch.Recipients = batch.Recipients[:n]

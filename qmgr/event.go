@@ -29,7 +29,7 @@ type Opened struct {
 	Batch    mail.RecipientBatch
 }
 
-// Broken answers Open or Read when the message could not be read.
+// Broken answers Open, Read or Report when the message could not be read.
 type Broken struct {
 	ID  mail.QueueID
 	Why Trouble

@@ -100,22 +100,18 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) {
 			o.At = q.now
 		}
 		if o.Result == mail.Failed {
-			o.Report = q.failureReport(m, r)
+			o.Report = failureReport(m, r)
 		}
 		q.counts.Outcomes[o.Result]++
 		m.note(o)
 	}
 }
 
-// failureReport tells which report a failure of a recipient owes.
-func (q *Qmgr) failureReport(m *message, r *mail.Recipient) mail.ReportKind {
-	if m.env.Sender == "" {
-		if q.cfg.DoubleBounce == DoubleBounceReport {
-			return mail.ReportFailed
-		}
-		return mail.ReportNone
-	}
-	if r.Notify.Failure() {
+// failureReport tells which report a failure of a recipient owes. With the null
+// sender it is owed to nobody, and kept all the same: it is how the policy for
+// double bounces survives a restart.
+func failureReport(m *message, r *mail.Recipient) mail.ReportKind {
+	if m.env.Sender == "" || r.Notify.Failure() {
 		return mail.ReportFailed
 	}
 	return mail.ReportNone

@@ -47,9 +47,9 @@ func (q *Qmgr) endRound(m *message) {
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
 	case m.order == orderCorrupt:
 		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
-	case m.owed: // before the report is made, so that it is in it
+	case m.owed && q.reportable(m): // before the report is made, so that it is in it
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
-	case m.debts && (m.env.Sender != "" || q.cfg.DoubleBounce == DoubleBounceReport):
+	case m.debts && q.reportable(m):
 		m.await(awaitsReport)
 		q.emit(Report{ID: m.id})
 	case m.order == orderHold && (m.left || m.retry || m.more):
@@ -67,6 +67,11 @@ func (q *Qmgr) endRound(m *message) {
 	default:
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteRemoved, "")
 	}
+}
+
+// reportable tells whether there is anybody to report to.
+func (q *Qmgr) reportable(m *message) bool {
+	return m.env.Sender != "" || q.cfg.DoubleBounce == DoubleBounceReport
 }
 
 func (q *Qmgr) isExpired(m *message) bool {
@@ -162,12 +167,16 @@ func (q *Qmgr) reported(ev Reported) {
 // broken deals with a message that cannot be read.
 func (q *Qmgr) broken(ev Broken) {
 	m := q.messages[ev.ID]
-	if m == nil || m.awaits&(awaitsOpen|awaitsRead) == 0 {
+	if m == nil || m.awaits&(awaitsOpen|awaitsRead|awaitsReport) == 0 {
 		q.duplicate(ev.ID, "broken")
 		return
 	}
 	opening := m.answered(awaitsOpen)
 	m.answered(awaitsRead)
+	if m.answered(awaitsReport) && ev.Why == TroubleTemporary {
+		q.advance(m) // the report is still owed
+		return
+	}
 	if ev.Why == TroubleGone && opening {
 		q.forget(m)
 		return

@@ -217,12 +217,16 @@ func owe(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome
 func expire(at mail.Instant) verdict {
 	return func(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome {
 		known.Result = mail.Failed
-		known.At = at
+		if known.At == 0 {
+			known.At = at // else it is the last attempt's (RFC 3464 2.3.7)
+		}
 		known.Report = mail.ReportNone
 		if sender == "" || r.Notify.Failure() {
 			known.Report = mail.ReportFailed
 		}
-		known.Reply.Code = 550
+		if known.Reply.Code == 0 {
+			known.Reply.Code = 550 // else it is the remote host's own
+		}
 		known.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7} // RFC 3463 3.5: delivery time expired
 		if known.Reply.Text == "" {
 			known.Reply.Text = "delivery time expired"

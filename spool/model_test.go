@@ -118,11 +118,17 @@ func (m *twinMessage) verdict(c mail.Change, r mail.Recipient, o mail.Outcome) m
 		}
 		return o
 	}
-	o.Result, o.Report, o.At = mail.Failed, mail.ReportNone, c.At
+	o.Result, o.Report = mail.Failed, mail.ReportNone
+	if o.At == 0 {
+		o.At = c.At
+	}
 	if !known || r.Notify == 0 || r.Notify&mail.NotifyFailure != 0 {
 		o.Report = mail.ReportFailed
 	}
-	o.Reply.Code, o.Reply.Status = 550, mail.Status{Class: 5, Subject: 4, Detail: 7}
+	if o.Reply.Code == 0 {
+		o.Reply.Code = 550
+	}
+	o.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
 	if o.Reply.Text == "" {
 		o.Reply.Text = "delivery time expired"
 	}

@@ -131,11 +131,10 @@ func (s reportSpool) Begin(ctx context.Context) (report.Draft, error) {
 }
 
 func reportError(err error) error {
-	// A damaged message cannot be reported on any more than one that is gone.
-	if errors.Is(err, spool.ErrGone) || errors.Is(err, spool.ErrCorrupt) {
+	if errors.Is(err, spool.ErrGone) {
 		return fmt.Errorf("%w: %w", report.ErrGone, err)
 	}
-	return err
+	return storeError(err)
 }
 
 // router answers the driver from the routing table, which a reload replaces.

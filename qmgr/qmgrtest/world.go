@@ -335,7 +335,7 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		for i, r := range m.Results {
 			if !r.Settled() {
 				m.Results[i] = mail.Failed
-				if m.Envelope.Sender != "" && m.Recipients[i].Notify.Failure() {
+				if m.Envelope.Sender == "" || m.Recipients[i].Notify.Failure() {
 					m.Owed[i] = mail.ReportFailed
 				}
 			}
