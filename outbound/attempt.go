@@ -181,6 +181,9 @@ func (a *attempt) visitIdle(ctx context.Context, hop hopKey) {
 		}
 		if u != useDone {
 			a.tryHost(ctx, hop, candidate{Host: host})
+			// Should it have become ourselves while it was idle, the look at
+			// all hosts finds that out, and what follows from it.
+			a.loop = mail.Reply{}
 		}
 		if !a.over() {
 			a.tried = append(a.tried, host.Addr)

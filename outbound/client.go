@@ -102,7 +102,7 @@ func (c *Client) trusts(d mail.Delivery) bool {
 // candidates returns the hosts to try, in order.
 func (c *Client) candidates(set mail.HostSet, config *TransportConfig, trusted bool) (list []candidate, blocked int) {
 	usable := func(a netip.AddrPort) bool {
-		return trusted || !slices.Contains(c.cfg.Own, a) && (config.PermitPrivateHosts || public(a.Addr()))
+		return trusted || !slices.Contains(c.cfg.Own, a) && (config.PermitPrivateHosts || mail.ClassOf(a.Addr()) == mail.AddrPublic)
 	}
 	if config.KeepOrder {
 		list, blocked = order(set, nil, usable)

@@ -78,28 +78,6 @@ func balance(list []candidate, limit int) []candidate {
 
 func isSix(c candidate) bool { return c.Addr.Addr().Unmap().Is6() }
 
-// nat64 is the prefix under which IPv4 addresses appear in IPv6 (RFC 6052 2.1).
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// public tells whether an address may be one of a host that the DNS names:
-// not this host, this link, a private network, a group of hosts, or reserved.
-func public(a netip.Addr) bool {
-	a = a.Unmap()
-	if nat64.Contains(a) {
-		b := a.As16()
-		a = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	switch {
-	case !a.IsValid(), a.IsUnspecified(), a.IsLoopback(), a.IsMulticast(), a.IsPrivate(),
-		a.IsLinkLocalUnicast():
-		return false
-	case a.Is4():
-		first := a.As4()[0]
-		return first != 0 && first < 240
-	}
-	return true
-}
-
 // bracketed tells whether a nexthop is written in brackets, so that it names a
 // host and not a domain.
 func bracketed(nexthop string) bool { return strings.HasPrefix(nexthop, "[") }
