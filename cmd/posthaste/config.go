@@ -47,8 +47,9 @@ func newConfigShowCommand() *cobra.Command {
 	var path string
 	var changed, asJSON, example bool
 	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show the configuration in force, or an explained example",
+		Use:        "show",
+		SuggestFor: []string{"postconf"},
+		Short:      "Show the configuration in force, or an explained example",
 		Long: `Show the configuration that a file gives: every parameter with its value, those
 that have their default marked. What it prints is a configuration file itself.
 

@@ -22,9 +22,10 @@ func newListCommand(p *place) *cobra.Command {
 	)
 	q.Recipients = 1
 	cmd := &cobra.Command{
-		Use:     "list [flags] [ID…]",
-		Aliases: []string{"ls"},
-		Short:   "List messages",
+		Use:        "list [flags] [ID…]",
+		SuggestFor: []string{"mailq", "postqueue"},
+		Aliases:    []string{"ls"},
+		Short:      "List messages",
 		Long: `List the messages that meet all of the conditions given, or all messages.
 
 Incoming and held messages come in the order of their age, deferred ones in that

@@ -34,8 +34,9 @@ func newShapeCommand(p *place) *cobra.Command {
 		rows     int
 	)
 	cmd := &cobra.Command{
-		Use:   "shape",
-		Short: "Count waiting recipients by domain and age",
+		Use:        "shape",
+		SuggestFor: []string{"qshape"},
+		Short:      "Count waiting recipients by domain and age",
 		Long: `Count waiting recipients by domain and by the age of their messages in minutes,
 the domains with the most first. A domain whose mail is all in the columns on the
 left is busy; one with mail in the columns on the right does not take it.`,

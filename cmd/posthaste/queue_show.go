@@ -21,9 +21,10 @@ const showPage = 50
 func newShowCommand(p *place) *cobra.Command {
 	var asJSON, content, all bool
 	cmd := &cobra.Command{
-		Use:   "show [flags] ID…",
-		Short: "Show all about messages: where they are, why they wait, who is left",
-		Args:  cobra.MinimumNArgs(1),
+		Use:        "show [flags] ID…",
+		SuggestFor: []string{"postcat"},
+		Short:      "Show all about messages: where they are, why they wait, who is left",
+		Args:       cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(exclusive(cmd, "json", "content"), exclusive(cmd, "all", "content")); err != nil {
 				return err

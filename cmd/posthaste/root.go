@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,13 +48,16 @@ overrunning whoever receives it.
 
 Called by the name sendmail, mailq, postqueue, postsuper or qshape, it behaves
 like the program of that name.`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(commands()...)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, err) })
+	root.SetVersionTemplate("posthaste {{.Version}}\n")
+	root.SetFlagErrorFunc(wrongFlag)
+	addCobraCommands(root)
 	checkArgs(root)
 	return root
 }
@@ -76,7 +82,7 @@ func checkArgs(cmd *cobra.Command) {
 			if errors.As(err, &known) {
 				return err
 			}
-			return misuse(cmd, err)
+			return misuse(cmd, wrongArgs(cmd, check, args))
 		}
 	}
 	for _, c := range cmd.Commands() {
@@ -84,13 +90,86 @@ func checkArgs(cmd *cobra.Command) {
 	}
 }
 
+// wrongArgs tells which argument a command has no use for, or that one is
+// missing.
+func wrongArgs(cmd *cobra.Command, check cobra.PositionalArgs, args []string) error {
+	for n := len(args) - 1; n >= 0; n-- {
+		if check(cmd, args[:n]) == nil {
+			return fmt.Errorf("unexpected argument %q", plain(args[n]))
+		}
+	}
+	return errors.New("an argument is missing")
+}
+
+// wrongFlag says what is wrong with a flag, and what was probably meant.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		invalid *pflag.InvalidValueError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
+			return &exit{exitUsage, err, "Did you mean \"--" + near + "\"?"}
+		}
+	case errors.As(err, &invalid):
+		takes := map[string]string{"int": "a whole number", "uint": "a whole number", "uint64": "a whole number", "bool": "true or false"}
+		f := invalid.GetFlag()
+		err = fmt.Errorf("--%s takes %s, not %q", f.Name, cmp.Or(takes[f.Value.Type()], f.Value.Type()), plain(invalid.GetValue()))
+	}
+	return misuse(cmd, err)
+}
+
+// nearFlag returns the flag that is most like a name; "" if none is. Cobra
+// looks only for commands that are alike, so the flags are dressed up as such.
+func nearFlag(cmd *cobra.Command, name string) string {
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := flags.SuggestionsFor(name); len(name) > 1 && len(near) == 1 {
+		return near[0]
+	}
+	return ""
+}
+
+// unknownCommand says what was probably meant: a command of a similar name, or
+// one further down.
 func unknownCommand(cmd *cobra.Command, name string) error {
-	hint := "Try \"" + cmd.CommandPath() + " --help\"."
 	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+	near := cmd.SuggestionsFor(name)
+	for _, c := range cmd.Commands() {
+		for _, below := range c.Commands() {
+			if below.Name() == name || below.HasAlias(name) || slices.Contains(below.SuggestFor, name) {
+				near = append(near, below.CommandPath())
+			}
+		}
+	}
+	hint := "Try \"" + cmd.CommandPath() + " --help\"."
+	if len(near) > 0 {
 		hint = "Did you mean \"" + strings.Join(near, "\" or \"") + "\"?"
 	}
 	return &exit{exitUsage, errors.New("there is no command " + cmd.CommandPath() + " " + plain(name)), hint}
+}
+
+// addCobraCommands adds the commands that cobra makes, and has them refuse what
+// they do not know: by themselves they print help and end with 0.
+func addCobraCommands(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if found, rest, _ := root.Find(args); len(rest) > 0 {
+					return unknownCommand(found, rest[0])
+				}
+				return nil
+			}
+		case "completion":
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // The names of the daemon's sockets in its queue directory, and where that is
