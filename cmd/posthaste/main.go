@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -14,6 +16,9 @@ func main() {
 // run does what the program was called for, under the name it was called by.
 func run(ctx context.Context, name string, args []string, s streams) exitCode {
 	if call, ok := frontEnds()[name]; ok {
+		if len(args) == 1 && args[0] == "--help" && name != "sendmail" {
+			return frontEndHelp(name, s.out)
+		}
 		return call(ctx, name, args, s)
 	}
 	root := newRootCommand()
@@ -37,4 +42,27 @@ func frontEnds() map[string]frontEnd {
 		"postsuper": postsuper,
 		"qshape":    qshape,
 	}
+}
+
+// How front ends are called, but for sendmail, which has a help text.
+const (
+	mailqUsage     = "Usage: mailq [-q]"
+	postqueueUsage = "Usage: postqueue -p | -j | -f | -i queue-id | -s site"
+	postsuperUsage = "Usage: postsuper [-d | -h | -H | -r] {queue-id | ALL [area…] | -}"
+	qshapeUsage    = "Usage: qshape [-s] [-n rows] [incoming | active | deferred | hold]…"
+)
+
+// frontEndHelp explains a front end, and leads to the commands that can do
+// more.
+func frontEndHelp(name string, out io.Writer) exitCode {
+	usage := map[string]string{"mailq": mailqUsage, "postqueue": postqueueUsage, "postsuper": postsuperUsage, "qshape": qshapeUsage}[name]
+	_, err := fmt.Fprintf(out, `%s
+
+This is posthaste, called by another name. Where its queue is, $%s
+says, or else it is %s. More is in "posthaste queue --help".
+`, usage, queueDirectory, systemQueue)
+	if err != nil {
+		return exitIO
+	}
+	return exitOK
 }

@@ -51,7 +51,7 @@ that many are dropped. A person is asked; a program has to say --yes.`,
 }
 
 func retryOrder() order {
-	return order{verb: client.Retry, present: "Retrying", past: "Put forward", nothing: "There is nothing to try."}
+	return order{verb: client.Retry, present: "Retrying", past: "Trying", nothing: "There is nothing to try."}
 }
 
 // An orderCall is one call of an order.
@@ -213,13 +213,13 @@ func (o *orderCall) tell(done *admin.Ordered) {
 	switch {
 	case done.Done > 0:
 		fmt.Fprintf(out, "%s %s.\n", o.past, count(done.Done, "message"))
-	case done.Pending == 0 && len(done.Missing) == 0:
+	case done.Pending+done.Unchanged == 0 && len(done.Missing) == 0:
 		fmt.Fprintln(out, o.nothing)
 	}
 	if done.Pending > 0 {
 		fmt.Fprintf(out, "%s %s.\n", count(done.Pending, "message"), o.later)
 	}
-	if done.Unchanged > 0 && done.Done > 0 {
+	if done.Unchanged > 0 {
 		fmt.Fprintf(out, "%s needed no change.\n", count(done.Unchanged, "message"))
 	}
 }

@@ -11,7 +11,7 @@ import (
 func postqueue(ctx context.Context, name string, args []string, s streams) exitCode {
 	o, err := getopt(args, postqueueOptions())
 	if err != nil {
-		return complain(s.err, name, &exit{exitUsage, err, "Usage: postqueue -p | -j | -f | -i queue-id | -s site"})
+		return complain(s.err, name, &exit{exitUsage, err, postqueueUsage})
 	}
 	var command []string
 	for _, opt := range o.options {
@@ -29,7 +29,7 @@ func postqueue(ctx context.Context, name string, args []string, s streams) exitC
 		}
 	}
 	if command == nil || len(o.rest) > 0 {
-		return complain(s.err, name, &exit{exitUsage, errors.New("say what to do"), "Usage: postqueue -p | -j | -f | -i queue-id | -s site"})
+		return complain(s.err, name, &exit{exitUsage, errors.New("say what to do"), postqueueUsage})
 	}
 	return delegate(ctx, name, s, command...)
 }
@@ -38,8 +38,6 @@ func postqueue(ctx context.Context, name string, args []string, s streams) exitC
 func postqueueOptions() optionSet {
 	return optionSet{flags: "pjfv", valued: "isc"}
 }
-
-const postsuperUsage = "Usage: postsuper [-d | -h | -H | -r] {queue-id | ALL [area…] | -}"
 
 // postsuper stands in for Postfix's program of that name: -d drops, -h holds, -H
 // releases and -r tries again; as there, nobody is asked. What Postfix's has for

@@ -163,7 +163,7 @@ func (s *shape) write(out io.Writer, rows int) {
 func qshape(ctx context.Context, name string, args []string, s streams) exitCode {
 	o, err := getopt(args, optionSet{flags: "slp", valued: "bmtncNw"})
 	if err != nil {
-		return complain(s.err, name, &exit{exitUsage, err, "Usage: qshape [-s] [-n rows] [incoming | active | deferred | hold]…"})
+		return complain(s.err, name, &exit{exitUsage, err, qshapeUsage})
 	}
 	command := []string{"shape"}
 	for _, opt := range o.options {

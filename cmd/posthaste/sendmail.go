@@ -101,11 +101,18 @@ type sendmailCall struct {
 }
 
 func runSendmail(ctx context.Context, args []string, s streams, p *place) error {
+	if len(args) == 1 && args[0] == "--help" {
+		_, err := fmt.Fprintln(s.out, newSendmailCommand().Long)
+		return err
+	}
 	c := &sendmailCall{streams: s, place: p}
 	c.options.DotEnds = true
 	rest, err := c.where(args)
 	if err == nil {
 		err = c.parse(rest)
+	}
+	if err == nil {
+		err = c.checkOrder()
 	}
 	if err != nil {
 		return &exit{exitUsage, err, "Try \"posthaste sendmail --help\"."}
@@ -165,6 +172,17 @@ func (c *sendmailCall) parse(args []string) error {
 	for _, o := range found.options {
 		if err := c.option(o); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkOrder refuses what looks like an option behind a recipient: nobody means
+// such an address, and a sender that is not obeyed gets no report.
+func (c *sendmailCall) checkOrder() error {
+	for _, arg := range c.raw[min(len(c.raw), 1):] {
+		if len(arg) > 1 && arg[0] == '-' {
+			return fmt.Errorf("%s comes too late: options go before the recipients", plain(arg))
 		}
 	}
 	return nil
