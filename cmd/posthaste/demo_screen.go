@@ -25,7 +25,6 @@ type demoScreen struct {
 	empty  string
 	width  int
 	drawn  int // lines of the block that stand there
-	shown  time.Time
 	recent demoRate
 }
 

@@ -74,7 +74,8 @@ func Dial(ctx context.Context, network, address string) (*Client, error) {
 	return New(conn)
 }
 
-// Declined is the error of a connection that the server does not want.
+// Declined is the error of a connection that the server does not want, from the
+// beginning or any more.
 type Declined struct{ Reply mail.Reply }
 
 func (d *Declined) Error() string { return "declined: " + d.Reply.String() }
@@ -115,9 +116,13 @@ func (c *Client) hello() error {
 // groupMax is how many recipients are sent before replies are read.
 const groupMax = 100
 
-// Send hands in a message. After a Result with an Err the client is closed.
+// Send hands in a message. After a Result with an Err the client is closed; a
+// 421 is such an error, whatever the server does then (RFC 5321 3.8).
 func (c *Client) Send(m Message) Result {
 	r := c.send(m)
+	if r.Err == nil && r.Reply.Code == 421 {
+		r.Err = &Declined{r.Reply}
+	}
 	if r.Err != nil {
 		c.conn.Close() //nolint:errcheck // there is an error already
 	}
@@ -133,7 +138,9 @@ func (c *Client) send(m Message) Result {
 	}
 	if !reply.Positive() || len(r.Accepted) == 0 && m.Chunked {
 		r.Fate, r.Reply = Refused, reply
-		r.Err = c.reset()
+		if reply.Code != 421 {
+			r.Err = c.reset()
+		}
 		return r
 	}
 	sent, err := c.content(m)

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -199,4 +200,31 @@ func TestParameters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Some servers say 421 after so many messages and wait for QUIT: the next
+// message needs a new connection, and this one is known to be refused.
+func TestWornOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		go func() {
+			in := bufio.NewReader(theirs)
+			fmt.Fprint(theirs, "220 old.test\r\n")
+			for _, reply := range []string{"250 old.test", "421 too many messages", "503 MAIL first", "503 MAIL first"} {
+				in.ReadString('\n')
+				fmt.Fprint(theirs, reply+"\r\n")
+			}
+			in.ReadString('\n') // until we hang up
+			theirs.Close()
+		}()
+		c, err := New(ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := c.Send(Message{Recipients: []mail.Address{"b@b.test"}})
+		var declined *Declined
+		if r.Fate != Refused || !errors.As(r.Err, &declined) {
+			t.Errorf("result %+v", r)
+		}
+	})
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// startExim starts Exim with all its files in a directory of its own, except
+// that its configuration must be where Debian's Exim wants it, which is a link
+// to here. It takes the same mail as Postfix does, at most 30 recipients in a
+// transaction and 20 messages on a connection.
+func startExim(ctx context.Context, dir string) (*process, error) {
+	home := filepath.Join(dir, "exim")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return nil, err
+	}
+	if _, err := command(ctx, "", "chown", "Debian-exim", home); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "exim4.conf"), []byte(eximConfig(home)), 0o644); err != nil {
+		return nil, err
+	}
+	p, err := startProcess(dir, "exim", "/usr/sbin/exim4", "-bdf", "-q1s")
+	if err != nil {
+		return nil, err
+	}
+	return p, p.listens(ctx, eximAddr)
+}
+
+func eximConfig(home string) string {
+	port := func(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
+	return fmt.Sprintf(`
+primary_hostname = exim.interop.test
+exim_user = Debian-exim
+exim_group = Debian-exim
+never_users = root
+spool_directory = %[1]s/spool
+log_file_path = %[1]s/%%slog
+pid_file_path = %[1]s/pid
+local_interfaces = 127.0.0.1
+daemon_smtp_ports = %[2]s
+tls_advertise_hosts =
+rfc1413_query_timeout = 0s
+host_lookup =
+recipients_max = 30
+smtp_accept_max = 100
+smtp_accept_max_per_connection = 20
+smtp_accept_queue_per_connection = 0
+split_spool_directory = true
+queue_run_max = 3
+dsn_advertise_hosts = *
+domainlist ours = %[3]s
+acl_smtp_rcpt = rcpt
+acl_smtp_data = accept
+
+begin acl
+rcpt:
+  deny message = no such user
+       local_parts = !^user : !^sender
+  accept domains = +ours
+  deny message = relay not permitted
+
+begin routers
+daemon:
+  driver = manualroute
+  domains = %[4]s
+  transport = to_daemon
+  route_list = * 127.0.0.1
+  self = send
+out:
+  driver = manualroute
+  transport = to_receiver
+  route_list = * 127.0.0.1
+  self = send
+
+begin transports
+to_daemon:
+  driver = smtp
+  port = %[5]s
+  hosts_try_chunking = *
+to_receiver:
+  driver = smtp
+  port = %[6]s
+
+begin retry
+* * F,1h,1s
+`, home, port(eximAddr), strings.Join([]string{eximDomain, eximSenders, directDomain}, " : "), directDomain, port(posthasteAddr), port(receiverAddr))
+}

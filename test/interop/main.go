@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/admin/client"
+)
+
+// A trial is one run of the tests.
+type trial struct {
+	binary  string // the program under test
+	dir     string // for everything that is written
+	scripts string // where the Python scripts are
+
+	receiver *receiver
+}
+
+func main() {
+	t := &trial{}
+	flag.StringVar(&t.binary, "binary", "", "the program under test")
+	flag.StringVar(&t.dir, "dir", "", "an empty directory, which is left there")
+	flag.StringVar(&t.scripts, "scripts", "", "where the Python scripts are")
+	flag.Parse()
+	if t.binary == "" || t.dir == "" || t.scripts == "" {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := t.run(ctx, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "interop:", err)
+		os.Exit(1)
+	}
+}
+
+// run starts everything, runs the tests that have one of the words in their
+// name, or all, and stops everything.
+func (t *trial) run(ctx context.Context, words []string) error {
+	if err := peers(ctx); err != nil {
+		return err
+	}
+	var err error
+	if t.receiver, err = newReceiver(); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", receiverAddr)
+	if err != nil {
+		return err
+	}
+	receiving, stopReceiving := context.WithCancel(context.Background())
+	received := make(chan error, 1)
+	go func() { received <- t.receiver.Serve(receiving, ln) }()
+	err = t.withServers(ctx, words)
+	stopReceiving()
+	return errors.Join(err, <-received)
+}
+
+// peers prints the versions of the programs that are needed. A program that is
+// missing is a failure, not a reason to leave something out.
+func peers(ctx context.Context) error {
+	var errs []error
+	for _, ask := range [][]string{
+		{"/usr/sbin/postconf", "-d", "mail_version"}, {"/usr/sbin/exim4", "-C", "/dev/null", "-bV"}, {"/usr/sbin/smtp-source"}, {"/usr/sbin/smtp-sink"},
+		{"swaks", "--version"}, {"curl", "--version"}, {"python3", "--version"},
+	} {
+		out, err := exec.CommandContext(ctx, ask[0], ask[1:]...).Output()
+		if len(ask) == 1 { // these have no version of their own and exit with an error
+			_, err = exec.LookPath(ask[0])
+		}
+		errs = append(errs, err)
+		line, _, _ := bytes.Cut(out, []byte("\n"))
+		if len(ask) > 1 {
+			fmt.Printf("  %.70s\n", line)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withServers starts the servers, runs the tests and stops the servers.
+func (t *trial) withServers(ctx context.Context, words []string) (err error) {
+	for _, start := range []func(context.Context) (*process, error){
+		func(ctx context.Context) (*process, error) { return startPosthaste(ctx, t.binary, t.dir) },
+		func(ctx context.Context) (*process, error) { return startPostfix(ctx, t.dir) },
+		func(ctx context.Context) (*process, error) { return startExim(ctx, t.dir) },
+	} {
+		p, failed := start(ctx)
+		if p != nil {
+			defer func() { err = errors.Join(err, p.stop()) }()
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	if err := t.runTests(ctx, words); err != nil {
+		return err
+	}
+	return errors.Join(t.spoolEmpty(ctx), t.logClean())
+}
+
+// runTests runs the tests that have one of the words in their name, or all.
+func (t *trial) runTests(ctx context.Context, words []string) error {
+	ran, failed := 0, 0
+	for _, test := range tests() {
+		wanted := len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(test.name, w) })
+		if !wanted || ctx.Err() != nil {
+			continue
+		}
+		ran++
+		begin := time.Now()
+		messages, recipients, err := test.run(ctx, t)
+		took := time.Since(begin)
+		if err != nil {
+			failed++
+			fmt.Printf("FAILED  %-24s after %.1f s: %v\n", test.name, took.Seconds(), err)
+			continue
+		}
+		fmt.Printf("ok      %-24s %5d messages %6d recipients %6.1f s   %s\n", test.name, messages, recipients, took.Seconds(), test.what)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case ran == 0:
+		return errors.New("no test has such a name")
+	case failed > 0:
+		return fmt.Errorf("%d of %d tests failed; everything is in %s", failed, ran, t.dir)
+	}
+	return nil
+}
+
+// emptyMax is how long the spool may take to become empty: deferred mail waits
+// for two seconds at most.
+const emptyMax = time.Minute
+
+// spoolEmpty waits until the daemon holds no mail.
+func (t *trial) spoolEmpty(ctx context.Context) error {
+	c := client.New(filepath.Join(posthasteQueue(t.dir), "admin.sock"))
+	defer c.Close()
+	for deadline := time.Now().Add(emptyMax); ; {
+		s, err := c.Status(ctx, 0)
+		if err != nil {
+			return err
+		}
+		n := s.Spool
+		if n.Incoming+n.Deferred+n.Hold+n.Corrupt == 0 && s.Core.Messages == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the spool is not empty: %+v", n)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// logClean tells whether the daemon had reason to log an error.
+func (t *trial) logClean() error {
+	text, err := os.ReadFile(filepath.Join(t.dir, "posthaste.out"))
+	if err != nil {
+		return err
+	}
+	var wrong complaints
+	for line := range bytes.Lines(text) {
+		if bytes.Contains(line, []byte("level=ERROR")) || bytes.HasPrefix(line, []byte("panic")) {
+			wrong.add("%s", bytes.TrimSpace(line))
+		}
+	}
+	return wrong.error("errors in the daemon's log")
+}
