@@ -248,6 +248,9 @@ func (l *loader) rule(key string, e *entry) (route.Rule, bool) {
 	if e.value.kind == nodeTable {
 		return fail(e.at, "the name of a domain goes in quotes", "write "+quoteText(dottedName(e))+" =")
 	}
+	if topLevel(e.name) { // whoever appends a parameter to the file puts it into its last table
+		return fail(e.at, "this is a parameter, not a recipient", "set "+quoteKey(e.name)+" above the first [table] of the file")
+	}
 	target, f := readText(e.value, "a text")
 	if f != nil {
 		return fail(e.value.at, f.message, f.hint)
