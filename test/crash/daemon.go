@@ -205,8 +205,8 @@ func (d *daemon) lastWords() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// errors returns the first lines of the log that tell of errors, panics or
-// corruption.
+// errors returns the first lines of the log that tell of errors, panics, races
+// or corruption.
 func (d *daemon) errors() ([]string, error) {
 	text, err := os.ReadFile(d.log.Name())
 	if err != nil {
@@ -215,7 +215,7 @@ func (d *daemon) errors() ([]string, error) {
 	var found []string
 	for line := range bytes.Lines(text) {
 		if len(found) < 10 && (bytes.Contains(line, []byte("level=ERROR")) || bytes.HasPrefix(line, []byte("panic:")) ||
-			bytes.HasPrefix(line, []byte("fatal error:")) || bytes.Contains(line, []byte("corrupt"))) {
+			bytes.HasPrefix(line, []byte("fatal error:")) || bytes.Contains(line, []byte("DATA RACE")) || bytes.Contains(line, []byte("corrupt"))) {
 			found = append(found, strings.TrimSpace(string(line)))
 		}
 	}

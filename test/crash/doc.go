@@ -7,7 +7,8 @@
 // over many connections: small and large ones, with one and with hundreds of
 // recipients, some that must be refused, and some that they break off. Each
 // round starts the daemon (daemon.go) and kills it after a random time, now and
-// then while it is still starting. After the last round the receivers stop
+// then while it is still starting; in a few it is asked to stop instead, which
+// excuses no second delivery. After the last round the receivers stop
 // making trouble, the daemon works off what is left, and the ledger (ledger.go)
 // must balance:
 //

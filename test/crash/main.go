@@ -52,7 +52,8 @@ type trial struct {
 
 	starts     []time.Duration // times from start to the first connection
 	early      int             // kills before that
-	unfinished int             // most recipients that waited at a kill
+	stops      int             // rounds that ended without a kill
+	unfinished int             // most recipients that waited at the end of a round
 }
 
 func run(ctx context.Context, o options) error {
@@ -100,16 +101,20 @@ func (t *trial) killOften(ctx context.Context) error {
 	return nil
 }
 
-// earlyShare is the share of rounds in which the daemon is killed while it
-// starts, which takes some 50 ms.
-const earlyShare = 0.1
+// Shares of rounds: in which the daemon is killed while it starts, which takes
+// some 50 ms, and in which it is asked to stop instead of being killed.
+const (
+	earlyShare = 0.1
+	stopShare  = 0.05
+)
 
 func (t *trial) round(ctx context.Context, n int) error {
 	if err := t.daemon.start(); err != nil {
 		return err
 	}
 	started := "       "
-	if t.dice.Float64() < earlyShare {
+	early := t.dice.Float64() < earlyShare
+	if early {
 		t.early++
 		pause(ctx, time.Duration(t.dice.Int64N(int64(60*time.Millisecond))))
 	} else {
@@ -121,16 +126,28 @@ func (t *trial) round(ctx context.Context, n int) error {
 		started = fmt.Sprintf("%4d ms", time.Since(begin).Milliseconds())
 		pause(ctx, 20*time.Millisecond+time.Duration(t.dice.Int64N(int64(t.up))))
 	}
-	at, err := t.daemon.kill()
-	if err != nil {
+	t.unfinished = max(t.unfinished, t.ledger.waiting())
+	if err := t.end(early); err != nil {
 		return err
 	}
-	t.ledger.killed(kill{at, t.receivers.connections()})
-	t.unfinished = max(t.unfinished, t.ledger.waiting())
 	c := t.ledger.figures()
 	fmt.Printf("round %3d/%d  start %s  accepted %6d  deliveries %7d  waiting %5d  reports %5d  twice %4d by kills, %3d by lost replies%s\n",
 		n, t.rounds, started, c.messages[2], c.deliveries, t.ledger.waiting(), c.reports, c.twiceByKill, c.twiceByLoss, wrongText(c.wrong))
 	return ctx.Err()
+}
+
+// end kills the daemon, or now and then stops it once it is up, which excuses
+// nothing: a delivery that is under way then is finished and written down.
+func (t *trial) end(early bool) error {
+	if !early && t.dice.Float64() < stopShare {
+		t.stops++
+		return t.daemon.stop()
+	}
+	at, err := t.daemon.kill()
+	if err == nil {
+		t.ledger.killed(kill{at, t.receivers.connections()})
+	}
+	return err
 }
 
 func wrongText(n int) string {
