@@ -49,7 +49,7 @@ nothing beyond this machine and leaves nothing behind.`,
 			if !cmd.Flags().Changed("seed") {
 				plan.seed = uint64(rand.Uint32()) // short enough to be typed
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 			defer stop()
 			return demo(ctx, plan, newDemoScreen(cmd.OutOrStdout()))
 		},

@@ -85,7 +85,7 @@ func (s *demoScreen) begin(plan demoPlan) {
 	for _, site := range demoSites() {
 		fmt.Fprintf(&b, "  %s %s\n", s.strong(fmt.Sprintf("%-8s", site.name)), site.about)
 	}
-	fmt.Fprintf(&b, "\nSingle messages come all the time, %d a second. After %.0f seconds there comes one\nmessage to %s recipients, which are spread over the three.\n\n",
+	fmt.Fprintf(&b, "\nSingle messages come all the time, %d a second. After %.0f seconds comes one\nmessage to %s recipients, who are spread over the three.\n\n",
 		plan.rate, plan.lead.Seconds(), demoCountText(plan.recipients))
 	if s.live {
 		b.WriteString(demoDrawing)
@@ -117,18 +117,18 @@ func (s *demoScreen) show(now demoSnapshot, windows []demoWindow) {
 
 // block returns the lines of the live display.
 func (s *demoScreen) block(now demoSnapshot, windows []demoWindow) []string {
-	lines := []string{s.strong(fmt.Sprintf("  %-8s %-31s %8s %6s %4s  %15s", "site", "bulk delivered", "deferred", "window", "busy", "singles p50/p99"))}
+	lines := []string{s.strong(fmt.Sprintf("  %-8s %-28s %8s %6s %4s %14s", "site", "bulk delivered", "deferred", "window", "busy", "p50 / p99 ms"))}
 	for i, site := range demoSites() {
 		c := now.sites[i]
-		lines = append(lines, fmt.Sprintf("  %s %s %-14s %8s %6s %4d  %15s", s.strong(fmt.Sprintf("%-8s", site.name)),
+		lines = append(lines, fmt.Sprintf("  %s %s %-13s %8s %6s %4d %14s", s.strong(fmt.Sprintf("%-8s", site.name)),
 			s.bar(c.bulkTaken, c.bulk), demoCountText(c.bulkTaken)+"/"+demoCountText(c.bulk), demoCountText(c.deferred),
 			windows[i].text(), windows[i].busy, demoPair(c.latencies(now))))
 	}
 	return append(lines, "", "  "+s.status(now), "",
 		"  deferred  recipients refused at first, for now; they are tried again soon",
-		"  window    deliveries at once that a site is given: its answers raise and lower it",
+		"  window    deliveries at once that a site gets; its answers move it",
 		"  busy      deliveries under way",
-		"  singles   ms from handing in to delivery: they overtake the bulk in the queue")
+		"  p50, p99  from handing in to delivery, of singles: they overtake the bulk")
 }
 
 // text is how the block shows a window: "-" if the core has no mail for the
@@ -176,7 +176,7 @@ func (s *demoScreen) line(now demoSnapshot, windows []demoWindow) string {
 }
 
 // barCells is how long a bar is.
-const barCells = 16
+const barCells = 14
 
 func (s *demoScreen) bar(n, of int) string {
 	cells := 0
@@ -199,8 +199,8 @@ func (s *demoScreen) end(now demoSnapshot, world *demoWorld, plan demoPlan) {
 	if s.live {
 		b.WriteString(demoDrawn)
 	}
-	b.WriteString("\n" + s.strong("           rcpts delivered deferred at    peak turned singles, p50 / p99 ms   bulk") + "\n")
-	b.WriteString(s.strong("  site                       first try   conns   away      alone  meanwhile   in s") + "\n")
+	b.WriteString("\n" + s.strong(fmt.Sprintf("  %-8s %6s %6s %11s %5s %6s %21s %4s", "", "", "", "deferred at", "peak", "turned", "singles, p50 / p99 ms", "bulk")) + "\n")
+	b.WriteString(s.strong(fmt.Sprintf("  %-8s %6s %6s %11s %5s %6s %10s %10s %4s", "site", "rcpts", "done", "first try", "conns", "away", "alone", "meanwhile", "in s")) + "\n")
 	for i, site := range demoSites() {
 		b.WriteString(s.row(site.name, now.sites[i], world.sinks[i].Stats()))
 	}
@@ -221,7 +221,7 @@ func (s *demoScreen) row(name string, c demoCount, at sink.Stats) string {
 	if c.done > 0 {
 		bulk = strconv.FormatFloat(max(c.done.Seconds(), 0.1), 'f', 1, 64)
 	}
-	return fmt.Sprintf("  %s %5s %9s %5s %4.1f %% %7d %6d %10s %10s %6s\n", s.strong(fmt.Sprintf("%-8s", name)),
+	return fmt.Sprintf("  %s %6s %6s %5s %4.1f%% %5d %6d %10s %10s %4s\n", s.strong(fmt.Sprintf("%-8s", name)),
 		demoCountText(expected), demoCountText(c.bulkTaken+c.singleTaken), demoCountText(c.deferred), share,
 		at.Peak, at.TurnedAway, demoPair(c.before), demoPair(c.during), bulk)
 }
@@ -233,12 +233,12 @@ func demoVerdict(now demoSnapshot, plan demoPlan) string {
 	for _, c := range now.sites {
 		handed += c.singles
 	}
-	text := fmt.Sprintf("  In %.1f s, %s of %s recipients of the bulk and %s of %s single messages\n  were delivered, ",
+	text := fmt.Sprintf("  Delivered in %.1f s: %s of %s recipients of the bulk\n  and %s of %s single messages, ",
 		now.at.Seconds(), demoCountText(taken), demoCountText(expected), demoCountText(singles), demoCountText(handed))
 	if now.twice == 0 {
 		text += "none of them twice.\n"
 	} else {
-		text += fmt.Sprintf("and %s of them again.\n", demoCountText(now.twice))
+		text += fmt.Sprintf("%s of them twice.\n", demoCountText(now.twice))
 	}
 	return text + fmt.Sprintf("  The same order of recipients again: posthaste demo --seed %d\n", plan.seed)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // The whole demonstration in small: the first thing that a newcomer runs must
@@ -26,12 +27,34 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
+	for line := range strings.Lines(text) {
+		if width := utf8.RuneCountInString(line) - 1; width > demoWidthMin && !strings.Contains(line, " | ") {
+			t.Errorf("a line has %d columns, which does not fit the smallest terminal:\n%s", width, line)
+		}
+	}
 	if strings.Contains(text, "error:") || strings.Contains(text, "\x1b") {
 		t.Errorf("an alarm, or escape sequences without a terminal:\n%s", text)
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// On the smallest terminal on which the display is drawn, nothing of it may be
+// cut off.
+func TestDemoWidth(t *testing.T) {
+	var now demoSnapshot
+	var windows []demoWindow
+	for range demoSites() {
+		slow := []time.Duration{150 * time.Millisecond, 9999 * time.Millisecond}
+		now.sites = append(now.sites, demoCount{bulk: 3000, bulkTaken: 2999, deferred: 1250, before: slow, during: slow})
+		windows = append(windows, demoWindow{size: 20, busy: 20})
+	}
+	for _, line := range (&demoScreen{full: "#", empty: "."}).block(now, windows) {
+		if width := utf8.RuneCountInString(line); width > demoWidthMin {
+			t.Errorf("%d columns:\n%s", width, line)
+		}
 	}
 }
 
