@@ -134,11 +134,12 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	line("Sender", "%s", senderText(&d.Summary))
 	line("Arrived", "%s%s", when(d.Arrived, now), originText(d))
 	line("Size", "%s%s", octetsText(d.Size), contentText(d))
-	if d.Attempts > 0 && d.LastAttempt != nil {
+	switch {
+	case d.Attempts > 0 && d.LastAttempt != nil:
 		line("Attempts", "%s, the last %s", number(d.Attempts), when(*d.LastAttempt, now))
-	} else {
+	case d.Waiting == d.Total:
 		line("Attempts", "none yet")
-	}
+	} // else the first one goes on, or ended in a hold, and recipients tell of it
 	if d.EnvID != "" || d.Ret != "" {
 		line("DSN", "%s", dsnText(d))
 	}

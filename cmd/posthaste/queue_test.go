@@ -215,3 +215,20 @@ func TestShape(t *testing.T) {
 		t.Errorf("%d domains", len(s.domains))
 	}
 }
+
+// A report that could not be delivered is held after its first attempt, which
+// is not counted as one that deferred it. "None yet" would be a lie beside the
+// reply that put it there.
+func TestShowAttempts(t *testing.T) {
+	for _, test := range []struct {
+		waiting uint32
+		want    bool
+	}{{1, true}, {0, false}} {
+		var out bytes.Buffer
+		d := admin.Detail{Summary: admin.Summary{ID: "00AX7VVSG0003", State: admin.StateHold, Total: 1, Waiting: test.waiting}}
+		(&shower{out: &out}).head(&d, time.Now())
+		if got := strings.Contains(out.String(), "Attempts    none yet"); got != test.want {
+			t.Errorf("%d of 1 recipients waiting:\n%s", test.waiting, out.String())
+		}
+	}
+}
