@@ -35,6 +35,18 @@ func newEntry(p *peer) *entry {
 	return e
 }
 
+// newEntryInFront puts an empty entry before a peer's waiting ones.
+func newEntryInFront(p *peer) *entry {
+	e := &entry{message: p.job.message, peer: p}
+	p.todo.PushFront(&e.inPeer, e)
+	p.entries++
+	p.queue.todo.PushFront(&e.inQueue, e)
+	p.queue.changed()
+	p.job.read++
+	e.message.entries++
+	return e
+}
+
 // start takes a waiting entry off the todo lists: it is busy from now on.
 func (e *entry) start(id EntryID) {
 	assert.That(e.id == 0, "entry %d is started twice", e.id)
@@ -61,6 +73,7 @@ func (e *entry) finish(q *Qmgr) {
 	wasBusy := e.id != 0
 	if wasBusy {
 		dest.busy--
+		dest.volley = 0
 		dest.changed()
 		dest.transport.busy--
 	} else {

@@ -116,6 +116,7 @@ func (q *Qmgr) offer(t *transport, offered bool) {
 // the blocked ones before it need not be passed again.
 func (q *Qmgr) pick(j *job, p *peer) *entry {
 	t, e := j.transport, p.todo.Front()
+	q.stagger(e)
 	q.lastEntry++
 	e.start(q.lastEntry)
 	j.stack.earned()

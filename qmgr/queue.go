@@ -19,6 +19,7 @@ type queue struct {
 	window    window.Window
 	todo      ilist.List[entry] // those that wait, oldest first, all messages
 	busy      int
+	volley    int        // deliveries started since the last one ended
 	reason    mail.Reply // why the window is Dead
 	// blockerTag equals the transport's while some blocked job waits for this
 	// destination.
