@@ -62,9 +62,21 @@ func (l *limits) finished(_ *world, a *attempt, _ []mail.Outcome) {
 }
 
 // timing: nothing is tried before its time, and no destination that is dead.
+//
+// The core forgets dead destinations, without a word, when there are more than
+// twice as many destinations as it may have recipients. Where that may happen
+// the second half of the rule is not checked.
 type timing struct {
 	safety
-	dead map[[2]string]bool // transport and nexthop
+	forgetful bool
+	dead      map[[2]string]bool // transport and nexthop
+}
+
+func newTiming(w *world) *timing {
+	cfg := w.run.Core.WithDefaults()
+	// Each destination may be joined by one of the retry transport, whose name
+	// is the reason of the death.
+	return &timing{forgetful: 2*len(w.nexthops) > 2*cfg.RecipientLimit, dead: make(map[[2]string]bool)}
 }
 
 func (*timing) name() string { return "timing" }
@@ -72,9 +84,6 @@ func (*timing) name() string { return "timing" }
 func (t *timing) note(_ mail.Instant, n *qmgr.Note) {
 	switch n.Kind {
 	case qmgr.NoteDead:
-		if t.dead == nil {
-			t.dead = make(map[[2]string]bool)
-		}
 		t.dead[[2]string{n.Transport, n.Nexthop}] = true
 	case qmgr.NoteAlive:
 		delete(t.dead, [2]string{n.Transport, n.Nexthop})
@@ -85,22 +94,29 @@ func (t *timing) started(w *world, a *attempt, _ *qmgr.Deliver) {
 	if m := a.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now {
 		t.found(w.now, "%v is tried %v before its time", m.id, m.place.Due.Sub(w.now))
 	}
-	if len(t.dead) > 0 && t.dead[[2]string{a.to.transport, a.to.name}] {
+	if len(t.dead) > 0 && !t.forgetful && t.dead[[2]string{a.to.transport, a.to.name}] {
 		t.found(w.now, "a delivery to %s, which is dead", a.to.name)
 	}
 }
 
-// ordering: where nothing may overtake, new messages with one transaction each
-// reach a destination in the order in which they arrived. It is idle for
-// transports with preemption, whose business is to change that order.
+// ordering: where nothing may overtake, new messages with one recipient each
+// reach a destination in the order in which they came into core; that is the
+// order of arrival unless a slow disk changes it. It is idle for transports with
+// preemption, whose business is to change that order.
 type ordering struct {
 	safety
 	limits *limits
-	last   map[*receiver]int // the number of the last message that began
+	last   map[*receiver]ordered // that began last
+}
+
+// ordered is a message's place in the order.
+type ordered struct {
+	entered uint64
+	number  int
 }
 
 func newOrdering(w *world) *ordering {
-	return &ordering{limits: newLimits(w), last: make(map[*receiver]int)}
+	return &ordering{limits: newLimits(w), last: make(map[*receiver]ordered)}
 }
 
 func (*ordering) name() string { return "order" }
@@ -110,10 +126,10 @@ func (o *ordering) started(w *world, a *attempt, _ *qmgr.Deliver) {
 	if o.limits.usage(a.to.transport).cfg.SlotCost > 1 || m == nil || m.attempts > 0 || len(m.states) != 1 {
 		return
 	}
-	if last := o.last[a.to]; m.number < last {
-		o.found(w.now, "message %d is tried at %s behind message %d", m.number, a.to.name, last)
+	if last := o.last[a.to]; m.entered < last.entered {
+		o.found(w.now, "message %d is tried at %s behind message %d, which came later", m.number, a.to.name, last.number)
 	}
-	o.last[a.to] = m.number
+	o.last[a.to] = ordered{m.entered, m.number}
 }
 
 // memory: what is in core stays below the bounds that SCHEDULER_README gives:
@@ -129,13 +145,15 @@ func (m *memory) stepped(w *world) {
 	if v.Messages > cfg.ActiveLimit {
 		m.found(w.now, "%d messages in core; the limit is %d", v.Messages, cfg.ActiveLimit)
 	}
+	// A slot that is given to another message while a read is under way for the
+	// one that had it counts twice, hence twice the pools.
 	bound := cfg.RecipientLimit + cfg.ActiveLimit*cfg.RecipientMinimum
 	for _, t := range v.Transports {
 		of := cfg.DefaultTransport
 		if c, ok := cfg.Transports[t.Name]; ok {
 			of = c
 		}
-		bound += of.RecipientPool + of.ExtraRecipients
+		bound += 2 * (of.RecipientPool + of.ExtraRecipients)
 	}
 	if v.Recipients > bound {
 		m.found(w.now, "%d recipients in core; the bound is %d", v.Recipients, bound)

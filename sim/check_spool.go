@@ -64,7 +64,7 @@ func (d *durability) change(now mail.Instant, m *message, c *mail.Change) {
 	if m.busy > 0 {
 		d.found(now, "%v is removed while %d deliveries of it are under way", m.id, m.busy)
 	}
-	if m.owing > 0 {
+	if m.owing > 0 && m.source.sender != "" {
 		d.found(now, "%v is removed, but a report is owed for %d of its recipients", m.id, m.owing)
 	}
 }
@@ -86,29 +86,22 @@ func (d *duplicates) started(w *world, a *attempt, _ *qmgr.Deliver) {
 	}
 }
 
-// reporting: the null sender is told nothing (RFC 5321 4.5.5), and a report is
-// asked for only where one is owed.
-type reporting struct{ safety }
+// reporting: the null sender is told nothing (RFC 5321 4.5.5) unless the policy
+// for double bounces names somebody else, and a report is asked for only where
+// one is owed.
+type reporting struct {
+	safety
+	doubleBounce qmgr.DoubleBounce
+}
 
 func (*reporting) name() string { return "reports" }
 
 func (r *reporting) report(now mail.Instant, m *message) {
 	switch {
 	case m == nil:
-	case m.source.sender == "":
+	case m.source.sender == "" && r.doubleBounce != qmgr.DoubleBounceReport:
 		r.found(now, "a report is asked for about %v, which is from the null sender", m.id)
 	case m.owing == 0:
 		r.found(now, "a report is asked for about %v, and nobody is owed one", m.id)
-	}
-}
-
-func (r *reporting) change(now mail.Instant, m *message, c *mail.Change) {
-	if m == nil || m.source.sender != "" {
-		return
-	}
-	for i := range c.Outcomes {
-		if c.Outcomes[i].Report != mail.ReportNone {
-			r.found(now, "%v, from the null sender, is to be told of recipient %d", m.id, c.Outcomes[i].Index)
-		}
 	}
 }

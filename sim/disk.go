@@ -18,11 +18,13 @@ type commit struct {
 
 // change makes a change durable after the time that the disk takes.
 func (w *world) change(action qmgr.Action, c *mail.Change) {
-	if m := w.spool.messages[c.ID]; m != nil {
+	m := w.spool.messages[c.ID]
+	w.watch.change(w.now, m, c)
+	if m != nil {
 		m.changing = true
 	}
 	if w.scenario.Disk.Commit.IsZero() {
-		w.answers = append(w.answers, action)
+		w.soon(action)
 		return
 	}
 	w.commit.next = append(w.commit.next, action)
@@ -39,7 +41,9 @@ func (c *commit) begin(w *world) {
 
 // happen ends a batch: all that is in it is durable.
 func (c *commit) happen(w *world) {
-	w.answers = append(w.answers, c.batch...)
+	for _, action := range c.batch {
+		w.soon(action)
+	}
 	clear(c.batch)
 	c.batch = c.batch[:0]
 	c.busy = false
@@ -71,12 +75,14 @@ type read struct {
 // read answers after the time that the disk takes.
 func (w *world) read(action qmgr.Action) {
 	if w.scenario.Disk.Read.IsZero() {
-		w.answers = append(w.answers, action)
+		w.soon(action)
 		return
 	}
-	r := &read{}
+	var r *read
 	if n := len(w.spareReads); n > 0 {
 		r, w.spareReads = w.spareReads[n-1], w.spareReads[:n-1]
+	} else {
+		r = new(read)
 	}
 	*r = read{action: action}
 	w.at(&r.event, r, w.now.Add(w.scenario.Disk.Read.draw(&w.commit.reads)))

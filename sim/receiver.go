@@ -143,10 +143,12 @@ func (r *receiver) reuse(w *world) *connection {
 // connect makes a connection that the receiver counts.
 func (r *receiver) connect(w *world, client *Client) *connection {
 	r.open++
-	c := &connection{}
+	var c *connection
 	if n := len(w.spareConnections); n > 0 {
 		c = w.spareConnections[n-1]
 		w.spareConnections = w.spareConnections[:n-1]
+	} else {
+		c = new(connection)
 	}
 	*c = connection{to: r, client: client, opened: w.now}
 	return c

@@ -17,6 +17,7 @@ type message struct {
 	last     mail.Instant // LastAttempt
 	warned   bool
 	indexed  bool
+	entered  uint64 // order in which messages were shown to the core
 
 	firstTry  mail.Instant // when a site first saw it; 0: none has
 	busy      int          // deliveries under way

@@ -54,7 +54,6 @@ type (
 // watchers hands events and actions to the checkers that want them, and keeps
 // a fingerprint of both.
 type watchers struct {
-	world    *world
 	checkers []checker
 	print    fingerprint
 	steps    uint64
@@ -75,9 +74,10 @@ type watchers struct {
 const stepEvery = 1024
 
 func newWatchers(w *world) watchers {
-	ws := watchers{world: w, print: newFingerprint()}
+	ws := watchers{print: newFingerprint()}
 	ws.checkers = []checker{
-		&conservation{}, &durability{}, &duplicates{}, newLimits(w), &timing{}, &reporting{}, newOrdering(w), &memory{}, newPatience(w),
+		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(w),
+		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newPatience(w),
 	}
 	for _, c := range ws.checkers {
 		enlist(&ws.accepts, c)
@@ -99,25 +99,21 @@ func enlist[W any](list *[]W, c checker) {
 	}
 }
 
-// event and action are told of everything in the order in which it happens.
-func (ws *watchers) event(now mail.Instant, ev qmgr.Event) { ws.print.event(now, ev) }
+func (ws *watchers) change(now mail.Instant, m *message, c *mail.Change) {
+	for _, k := range ws.changes {
+		k.change(now, m, c)
+	}
+}
 
-func (ws *watchers) action(now mail.Instant, action qmgr.Action) {
-	ws.print.action(action)
-	switch a := action.(type) {
-	case qmgr.Change:
-		m := ws.world.spool.messages[a.Change.ID]
-		for _, c := range ws.changes {
-			c.change(now, m, &a.Change)
-		}
-	case qmgr.Note:
-		for _, c := range ws.notes {
-			c.note(now, &a)
-		}
-	case qmgr.Report:
-		for _, c := range ws.reports {
-			c.report(now, ws.world.spool.messages[a.ID])
-		}
+func (ws *watchers) note(now mail.Instant, n *qmgr.Note) {
+	for _, c := range ws.notes {
+		c.note(now, n)
+	}
+}
+
+func (ws *watchers) report(now mail.Instant, m *message) {
+	for _, c := range ws.reports {
+		c.report(now, m)
 	}
 }
 

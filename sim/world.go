@@ -20,13 +20,14 @@ type world struct {
 	sources  []*source
 	nexthops map[string]*receiver
 	clients  map[string]*Client
-	agents   int // deliveries under way, those of the core's own transports not counted
+	entered  uint64 // messages that the core was shown
+	agents   int    // deliveries under way, those of the core's own transports not counted
 
 	start, now mail.Instant
 	heap       minheap.Heap[event, byInstant]
-	events     uint64        // set so far
-	answers    []qmgr.Action // to be answered at once, in order
-	answering  int           // the next of them
+	events     uint64 // set so far
+	answers    []todo // to be done at once, in order
+	answering  int    // the next of them
 	commit     commit
 
 	watch    watchers
@@ -35,13 +36,16 @@ type world struct {
 
 	// Memory that is used again: what a Step is given is the host's again when
 	// it returns.
-	recipients       []mail.Recipient
-	routes           []mail.Route
-	outcomes         []mail.Outcome
-	cursors          []mail.Cursor
-	spareAttempts    []*attempt
-	spareConnections []*connection
-	spareReads       []*read
+	delivery           qmgr.Deliver // being begun
+	requested, durable mail.Change  // being asked for, being answered
+	noted              qmgr.Note
+	recipients         []mail.Recipient
+	routes             []mail.Route
+	outcomes           []mail.Outcome
+	cursors            []mail.Cursor
+	spareAttempts      []*attempt
+	spareConnections   []*connection
+	spareReads         []*read
 }
 
 // epoch is when every run begins: some Thursday.
@@ -182,13 +186,12 @@ func (w *world) isOver() bool {
 	return true
 }
 
-// step gives the core an event, and does at once what can be done of the
-// actions. It never calls itself: what is to be answered without delay waits
-// until the event is dealt with.
+// step gives the core an event and takes its actions. It never calls itself:
+// what is to be begun or answered without delay waits until the event is dealt
+// with.
 func (w *world) step(ev qmgr.Event) {
-	w.watch.event(w.now, ev)
+	w.watch.print.event(w.now, ev)
 	for _, action := range w.core.Step(w.now, ev) {
-		w.watch.action(w.now, action)
 		w.act(action)
 	}
 	w.watch.stepped(w)
@@ -196,29 +199,52 @@ func (w *world) step(ev qmgr.Event) {
 
 // act begins to do what the core asks for.
 func (w *world) act(action qmgr.Action) {
+	w.watch.print.action(action)
 	switch a := action.(type) {
 	case qmgr.Route:
-		w.answers = append(w.answers, action)
+		w.soon(action)
 	case qmgr.Deliver:
-		w.deliver(action, &a)
+		w.delivery = a
+		w.deliver(action, &w.delivery)
 	case qmgr.Change:
-		w.change(action, &a.Change)
-	case qmgr.Fetch, qmgr.Open, qmgr.Read, qmgr.Report:
+		w.requested = a.Change
+		w.change(action, &w.requested)
+	case qmgr.Report:
+		w.watch.report(w.now, w.spool.messages[a.ID])
 		w.read(action)
-	case qmgr.Note, qmgr.Selected:
+	case qmgr.Fetch, qmgr.Open, qmgr.Read:
+		w.read(action)
+	case qmgr.Note:
+		w.noted = a
+		w.watch.note(w.now, &w.noted)
+	case qmgr.Selected:
 	default:
 		panic(fmt.Sprintf("an action that the simulator does not know: %T", action))
 	}
 }
 
-// answerNext answers one action.
+// A todo is an action that is to be answered, or an attempt that is to begin,
+// without delay.
+type todo struct {
+	action qmgr.Action
+	begin  *attempt
+}
+
+// soon answers an action when what is happening now is dealt with.
+func (w *world) soon(action qmgr.Action) { w.answers = append(w.answers, todo{action: action}) }
+
+// answerNext does what is to be done next.
 func (w *world) answerNext() {
-	action := w.answers[w.answering]
-	w.answers[w.answering] = nil
+	next := w.answers[w.answering]
+	w.answers[w.answering] = todo{}
 	if w.answering++; w.answering == len(w.answers) {
 		w.answers, w.answering = w.answers[:0], 0
 	}
-	w.answer(action)
+	if next.begin != nil {
+		next.begin.begin(w)
+		return
+	}
+	w.answer(next.action)
 }
 
 func (w *world) answer(action qmgr.Action) {
@@ -228,7 +254,8 @@ func (w *world) answer(action qmgr.Action) {
 	case qmgr.Deliver:
 		w.relay(&a)
 	case qmgr.Change:
-		w.changed(&a.Change)
+		w.durable = a.Change
+		w.changed(&w.durable)
 	case qmgr.Fetch:
 		latest := mail.Never
 		if a.Scan == qmgr.ScanDeferred {
@@ -266,6 +293,7 @@ func (w *world) open(a *qmgr.Open) {
 	w.recipients = batch.Recipients
 	place := m.place
 	place.Owes = m.owing > 0
+	w.enter(m)
 	w.step(qmgr.Opened{Envelope: m.envelope(), Place: place, Batch: batch})
 }
 
@@ -282,6 +310,12 @@ func (w *world) route(a *qmgr.Route) {
 	w.step(qmgr.Routed{ID: a.ID, Routes: w.routes})
 }
 
+// enter notes that a message is shown to the core.
+func (w *world) enter(m *message) {
+	w.entered++
+	m.entered = w.entered
+}
+
 // accept takes a message in.
 func (w *world) accept(s *source, first, recipients int) *message {
 	m := w.spool.accept(s, first, recipients, w.now)
@@ -294,11 +328,11 @@ func (w *world) accept(s *source, first, recipients int) *message {
 // connected counts the client's connections, established or trying to be.
 func (w *world) connected(more int) { w.measure.connected(more) }
 
-// deliver begins a delivery. Those of the core's own transports have no other
+// deliver takes a delivery. Those of the core's own transports have no other
 // end than the text that they go to.
 func (w *world) deliver(action qmgr.Action, a *qmgr.Deliver) {
 	if a.Delivery.Transport == qmgr.TransportRetry || a.Delivery.Transport == qmgr.TransportError {
-		w.answers = append(w.answers, action)
+		w.soon(action)
 		return
 	}
 	m := w.spool.messages[a.Delivery.Envelope.ID]
@@ -311,10 +345,9 @@ func (w *world) deliver(action qmgr.Action, a *qmgr.Deliver) {
 	if m != nil {
 		m.busy++
 	}
-	if w.sabotage.hang() {
-		return
+	if !w.sabotage.hang() {
+		w.answers = append(w.answers, todo{begin: at})
 	}
-	at.begin(w)
 }
 
 func (w *world) blankAttempt() *attempt {

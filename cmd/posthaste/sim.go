@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/sim"
 	"github.com/posthaste-mta/posthaste/sim/chart"
 	"github.com/posthaste-mta/posthaste/sim/scenario"
@@ -155,13 +154,8 @@ func (s *simulation) selectRuns(what *sim.Scenario) error {
 	return nil
 }
 
-// simInput is for what is wrong with a scenario. Mistakes in a file are shown
-// with the lines they are in.
+// simInput is for what is wrong with a scenario.
 func simInput(err error) error {
-	var mistakes *config.Problems
-	if errors.As(err, &mistakes) {
-		return &exit{exitSimInput, errors.New("the scenario cannot be used"), "\n" + strings.TrimRight(mistakes.String(), "\n")}
-	}
 	return &exit{exitSimInput, err, `"posthaste sim list" names the scenarios that come with the program.`}
 }
 

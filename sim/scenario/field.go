@@ -294,11 +294,13 @@ func tableField(name string, read func(t *table)) field {
 	}}
 }
 
-// tablesField is a key that must be a list of tables.
-func tablesField(name string, read func(t *table)) field {
-	return field{name, "tables: [[" + name + "]]", func(n *node) *flaw {
+// tablesField is a key that must be a list of tables. where is the table that it
+// is a key of.
+func tablesField(where, name string, read func(t *table)) field {
+	header := "[[" + join(where, name) + "]]"
+	return field{name, "a list of tables: " + header, func(n *node) *flaw {
 		if n.kind == nodeTable {
-			return &flaw{"this is one table, not a list of tables", "write double brackets: [[" + name + "]]"}
+			return &flaw{"this is one table, not a list of tables", "write double brackets: " + header}
 		}
 		for _, item := range n.items {
 			if item.kind != nodeTable {

@@ -84,7 +84,7 @@ func (l *loader) load(root *table) {
 		tableField("dns", l.dns),
 		tableField("site", func(t *table) { l.named("site", t, l.site) }),
 		tableField("arrivals", func(t *table) { l.named("arrivals", t, l.arrivals) }),
-		tablesField("run", func(t *table) { l.runs = append(l.runs, t) }),
+		tablesField("", "run", func(t *table) { l.runs = append(l.runs, t) }),
 	})
 	l.whole(root)
 	l.configure()
@@ -172,8 +172,8 @@ func (l *loader) site(where, name string, t *table, at span) {
 	fields := append(behaviour(&site.Behaviour),
 		countField("copies", 1, 1e6, &site.Copies),
 		textField("transport", "the name of a transport", &site.Transport),
-		tablesField("change", func(t *table) { changes = append(changes, t) }),
-		tablesField("outage", func(t *table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
+		tablesField(where, "change", func(t *table) { changes = append(changes, t) }),
+		tablesField(where, "outage", func(t *table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
 	)
 	l.fields(where, t, fields)
 	l.servers(where, at, &site.Behaviour)

@@ -57,7 +57,7 @@ func (l *loader) configure() {
 		}
 		l.fields("run", own, []field{
 			textField("name", "text", &run.Name),
-			tablesField("reference", func(t *table) { run.References = append(run.References, l.reference(t)) }),
+			tablesField("run", "reference", func(t *table) { run.References = append(run.References, l.reference(t)) }),
 		})
 		if names[run.Name] {
 			l.complain(t.at, config.Problem{Key: "run.name", Message: fmt.Sprintf("there is another run called %q", run.Name)})

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A message that others overtake is slowed down by no more than k/(k-1),
+// however deep the overtaking nests: that is what SCHEDULER_README promises for
+// the slot cost k, and what makes preemption harmless. Random messages, one
+// delivery at a time, every recipient a destination of its own, so that nothing
+// but preemption decides.
+//
+// Measured is, for each message, how many deliveries lie between its first and
+// its last, these two included, against its own. A message with n entries can
+// be overtaken by at most floor of the bound, so whole entries are compared.
+func TestInflation(t *testing.T) {
+	t.Parallel()
+	workloads := 10000
+	if testing.Short() {
+		workloads = 500
+	}
+	seed := rand.Uint64()
+	worst, worstOfBound := 0.0, 0.0
+	for n := range workloads {
+		rng := rand.New(rand.NewPCG(seed, uint64(n)))
+		s, k := inflationScenario(rng)
+		w, err := newWorld(s, &s.Runs[0], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.play()
+		first, last, own := map[int]int{}, map[int]int{}, map[int]int{}
+		for i, slot := range w.measure.slots {
+			if own[slot.Job] == 0 {
+				first[slot.Job] = i
+			}
+			last[slot.Job], own[slot.Job] = i, own[slot.Job]+1
+		}
+		bound := float64(k) / float64(k-1)
+		for job, entries := range own {
+			inflation := float64(last[job]-first[job]+1) / float64(entries)
+			worst = max(worst, inflation)
+			worstOfBound = max(worstOfBound, inflation/bound)
+			if inflation > bound {
+				t.Errorf("seed %d, workload %d, k = %d: message %d of %d entries is spread over %d deliveries: %.3f times its own, more than %.3f",
+					seed, n, k, job, entries, last[job]-first[job]+1, inflation, bound)
+			}
+		}
+	}
+	t.Logf("%d workloads: no message was slowed down more than %.3f times, or more than %.1f %% of its bound", workloads, worst, 100*worstOfBound)
+}
+
+func inflationScenario(rng *rand.Rand) (*Scenario, int) {
+	k := 2 + rng.IntN(6)
+	s := &Scenario{Name: "inflation", Seed: 1, Sites: []Site{{Name: "far", Copies: 2, Behaviour: Behaviour{Recipient: Fixed(second)}}}}
+	for range 2 + rng.IntN(6) {
+		size := 1 + rng.IntN(1<<(1+rng.IntN(5)))
+		s.Sites[0].Copies = max(s.Sites[0].Copies, size)
+		s.Arrivals = append(s.Arrivals, Arrivals{Class: "mail", Min: size, Max: size, To: []string{"far"}, Messages: 1,
+			From: time.Duration(rng.IntN(60)) * second / time.Duration(1+rng.IntN(4))})
+	}
+	s.Runs = []Run{{Name: "run", Core: qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1, SlotCost: k,
+		SlotLoan: rng.IntN(5) - 1, SlotDiscount: rng.IntN(102) - 1, MinimumSlots: rng.IntN(5) - 1}}}}
+	return s, k
+}
