@@ -32,13 +32,14 @@ type daemon struct {
 
 // newDaemon prepares a directory. The settings are for the top of the
 // configuration; routes follow. Nothing runs yet.
-func newDaemon(binary, dir, settings, routes string) (*daemon, error) {
+func newDaemon(o options, dir, settings, routes string) (*daemon, error) {
 	address, err := quietAddress(22000)
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{binary: binary, dir: dir, address: address}
-	text := fmt.Sprintf("myhostname = \"backlog.test\"\nqueue_directory = %q\nlisten = [%q]\n%s\n[routes]\n%s", d.queue(), d.address, settings, routes)
+	d := &daemon{binary: o.binary, dir: dir, address: address}
+	text := fmt.Sprintf("myhostname = \"backlog.test\"\nqueue_directory = %q\nlisten = [%q]\n%s\n%s\n[routes]\n%s",
+		d.queue(), d.address, o.settings, settings, routes)
 	if err := os.WriteFile(d.config(), []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ const idleBudget = 16
 func idle(ctx context.Context, o options, dir string, f *figures) error {
 	fmt.Printf("opening %d connections\n", o.idle)
 	// Far below the limit, beyond which idle clients have less time.
-	d, err := newDaemon(o.binary, dir, fmt.Sprintf("smtpd_connection_limit = %d\n", 2*o.idle), "")
+	d, err := newDaemon(o, dir, fmt.Sprintf("smtpd_connection_limit = %d\n", 2*o.idle), "")
 	if err != nil {
 		return err
 	}

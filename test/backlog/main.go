@@ -22,6 +22,7 @@ func main() {
 	flag.IntVar(&o.recipients, "recipients", 1_000_000, "recipients of the large message")
 	flag.IntVar(&o.domains, "domains", 20, "domains that these are in")
 	flag.IntVar(&o.idle, "idle", 5000, "idle connections")
+	flag.StringVar(&o.settings, "settings", "", "further configuration, such as spool.cache_size=\"64M\"")
 	flag.Float64Var(&o.scale, "scale", 1, "a factor for messages, recipients and connections")
 	flag.Parse()
 	if o.binary == "" || o.dir == "" || o.scale <= 0 || flag.NArg() > 0 {
@@ -37,10 +38,10 @@ func main() {
 }
 
 type options struct {
-	binary, dir, parts        string
-	messages, size, clients   int
-	recipients, domains, idle int
-	scale                     float64
+	binary, dir, parts, settings string
+	messages, size, clients      int
+	recipients, domains, idle    int
+	scale                        float64
 }
 
 func (o options) scaled() options {

@@ -55,7 +55,7 @@ func largeMessage(ctx context.Context, o options, dir string, f *figures, what s
 		}
 		fmt.Fprintf(&routes, "\"d%d.test\" = %q\n", i, route)
 	}
-	d, err := newDaemon(o.binary, dir, "", routes.String())
+	d, err := newDaemon(o, dir, "", routes.String())
 	if err != nil {
 		return err
 	}
