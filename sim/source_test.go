@@ -19,11 +19,7 @@ func arrivalTimes(t *testing.T, a Arrivals) []time.Duration {
 	list := &arrivalList{}
 	w.watch.accepts = append(w.watch.accepts, list)
 	w.play()
-	var times []time.Duration
-	for _, at := range list.at {
-		times = append(times, at)
-	}
-	return times
+	return list.at
 }
 
 type arrivalList struct{ at []time.Duration }

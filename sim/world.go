@@ -279,7 +279,7 @@ func (w *world) answer(action qmgr.Action) {
 		if m := w.spool.messages[a.ID]; m != nil {
 			w.spool.report(m)
 		}
-		w.step(qmgr.Reported{ID: a.ID})
+		w.step(qmgr.Reported(a))
 	}
 }
 
