@@ -6,12 +6,10 @@ import (
 	"sync"
 )
 
-// pieceSize is how much content is handed to the session at a time.
+// pieceSize is how much content is handed to the session at a time. The buffers
+// of a connection take that much, so smaller content is written without reading
+// at the same time.
 const pieceSize = 64 << 10
-
-// inlineMax is the largest content that is written without reading at the same
-// time: one piece, which the buffers of a connection take.
-const inlineMax = pieceSize
 
 // pieces are buffers for content that is not in memory.
 type pieces struct{ pool sync.Pool }

@@ -46,7 +46,7 @@
 // Deliver works in the caller's goroutine. There are two others: one that ends
 // idle sessions when their time has come, which exists only while there are
 // any, and one that reads while a large message is being written, so that a
-// server can refuse it midway and neither end can block the other. Messages up
-// to inlineMax are written without it, since they fit into the buffers of a
-// connection.
+// server can refuse it midway and neither end can block the other. Messages of
+// one piece (64 KiB) are written without it, since they fit into the buffers of
+// a connection.
 package outbound

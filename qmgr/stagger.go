@@ -13,6 +13,13 @@ package qmgr
 // Postfix does not do this; there the time it takes to start processes has some
 // of the same effect. Where the host offers the agents, it is left to the host.
 
+// A window that has just grown starts two deliveries at once, which is no volley;
+// and entries of a few recipients are not worth the further transactions.
+const (
+	volleyMin  = 2  // deliveries that start before the first one is cut
+	staggerMin = 10 // recipients that a transaction may carry
+)
+
 // stagger cuts an entry that is about to start, if it is part of a volley to a
 // destination that has more waiting than it can take. What is cut off waits in
 // front.
@@ -21,7 +28,7 @@ func (q *Qmgr) stagger(e *entry) {
 	place := d.volley
 	d.volley++
 	cfg, width := &d.transport.cfg, d.window.Size()
-	if cfg.Agents != AgentsOwn || place == 0 || d.todo.Len() <= width {
+	if cfg.Agents != AgentsOwn || place < volleyMin || d.todo.Len() <= width {
 		return
 	}
 	full := cfg.RecipientLimit
@@ -29,7 +36,7 @@ func (q *Qmgr) stagger(e *entry) {
 		full = len(e.recipients)
 	}
 	keep := max(full*(place%width)/width, 1)
-	if place%width == 0 || keep >= len(e.recipients) {
+	if full < staggerMin || place%width == 0 || keep >= len(e.recipients) {
 		return
 	}
 	rest := newEntryInFront(e.peer)

@@ -95,7 +95,7 @@ func (h *host) answer(a qmgr.Action) qmgr.Event {
 	case qmgr.Change:
 		return qmgr.Changed{Changed: h.change(a.Change)}
 	case qmgr.Report:
-		return qmgr.Reported{ID: a.ID}
+		return qmgr.Reported(a)
 	case qmgr.Selected:
 		h.selected = a.Transport
 	}

@@ -27,7 +27,6 @@ type faultyServer struct {
 	replies string // octets not fed yet
 	gone    bool
 
-	greeted  bool
 	content  bool            // a 354 was said and the content is not over
 	mailOK   bool            // the last MAIL got a 2yz
 	rcptOK   map[string]bool // recipients of it that got a 2yz
