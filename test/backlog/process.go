@@ -69,7 +69,7 @@ func watchMemory(ctx context.Context, pid int, count func() int) *watch {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop}
 	w.stopped.Go(func() {
-		for pause(ctx, 100*time.Millisecond) == nil {
+		for pause(ctx, 50*time.Millisecond) == nil {
 			if m, err := memoryOf(pid); err == nil {
 				w.samples = append(w.samples, sample{count(), m.now})
 			}
@@ -94,4 +94,12 @@ func (w *watch) mean(from, to int) float64 {
 		}
 	}
 	return sum / float64(max(n, 1))
+}
+
+// largest returns the largest memory that was sampled.
+func (w *watch) largest() (mb float64) {
+	for _, s := range w.samples {
+		mb = max(mb, s.mb)
+	}
+	return mb
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
@@ -127,12 +126,16 @@ func bySendmail(ctx context.Context, o options, d *daemon, f *figures, what stri
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	// What the kernel tells of a process that has ended includes what its
+	// parent took when it was forked.
+	w := watchMemory(ctx, cmd.Process.Pid, func() int { return 0 })
 	err = errors.Join(o.writeLarge(in), in.Close())
-	if err = errors.Join(err, cmd.Wait()); err != nil {
+	err = errors.Join(err, cmd.Wait())
+	w.end()
+	if err != nil {
 		return err
 	}
-	peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
-	f.atMost(what+"largest memory of sendmail itself", float64(peak)/1024, 50, "MB")
+	f.atMost(what+"largest memory of sendmail itself", w.largest(), 50, "MB")
 	return nil
 }
 
