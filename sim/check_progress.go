@@ -58,7 +58,7 @@ func (p *patience) end(w *world) {
 		}
 	}
 	switch {
-	case w.heap.Len() == 0 && left > 0:
+	case len(w.calendar.dates) == 0 && left > 0:
 		p.found(w.now, "%d messages are left, %d deliveries never end, and nothing happens any more", left, w.agents)
 	case late > 0:
 		p.found(w.now, "%d messages have been due for more than %v", late, p.bound)

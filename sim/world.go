@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -24,8 +23,7 @@ type world struct {
 	agents   int    // deliveries under way, those of the core's own transports not counted
 
 	start, now mail.Instant
-	heap       minheap.Heap[event, byInstant]
-	events     uint64 // set so far
+	calendar   calendar
 	answers    []todo // to be done at once, in order
 	answering  int    // the next of them
 	commit     commit
@@ -140,15 +138,14 @@ func (w *world) play() {
 // the end.
 func (w *world) advance(end mail.Instant) bool {
 	wake, waits := w.core.NextWake()
-	e := w.heap.Min()
-	if e != nil && (!waits || e.at < wake) {
-		if e.at > end {
+	at, scheduled := w.calendar.next()
+	if scheduled && (!waits || at < wake) {
+		if at > end {
 			w.now = end
 			return false
 		}
-		w.pass(e.at)
-		w.heap.PopMin()
-		e.owner.happen(w)
+		w.pass(at)
+		w.calendar.pop().owner.happen(w)
 		return true
 	}
 	if !waits || wake > end {
