@@ -162,3 +162,56 @@ func TestCanaries(t *testing.T) {
 		}
 	}
 }
+
+// Every style of feedback follows a receiver whose limit doubles or halves: a
+// minute after each change the mean window is near the new limit.
+func TestChangingLimit(t *testing.T) {
+	t.Parallel()
+	for _, run := range simulate(t, "changing-limit", sim.Options{}).Runs {
+		series := &run.Pictures.Series
+		for _, phase := range []struct{ from, until, limit float64 }{{60, 300, 10}, {360, 600, 20}, {660, 900, 10}, {960, 1200, 5}} {
+			sum, count := 0.0, 0
+			for i := range series.Points {
+				if at := float64(i) * series.Step.Seconds(); at >= phase.from && at < phase.until {
+					sum += series.Points[i].WindowSum
+					count += series.Points[i].Windows
+				}
+			}
+			if mean := sum / float64(count); math.Abs(mean-phase.limit) > 0.15*phase.limit {
+				t.Errorf("%s: from %.0f to %.0f s the mean window is %.2f, the limit is %.0f", run.Name, phase.from, phase.until, mean, phase.limit)
+			}
+		}
+	}
+}
+
+// What level is for: it defers next to nothing against a 421 limiter without
+// delivering less than the others, and does not stop where servers fail now and
+// then. It is measured in every scenario that has a run of that name.
+func TestLevel(t *testing.T) {
+	t.Parallel()
+	found := false
+	for _, name := range []string{"readme-421", "changing-limit", "noisy-balancer", "noisy-balancer-in-turn"} {
+		r := simulate(t, name, sim.Options{})
+		best := 0.0
+		for _, run := range r.Runs {
+			best = max(best, run.GoodputPerS)
+		}
+		for _, run := range r.Runs {
+			if !strings.HasPrefix(run.Name, "level") {
+				continue
+			}
+			found = true
+			switch {
+			case run.GoodputPerS < 0.98*best && name != "noisy-balancer-in-turn":
+				t.Errorf("%s, %s: %.2f recipients/s, the best style has %.2f", name, run.Name, run.GoodputPerS, best)
+			case name == "readme-421" && run.DeferredPct >= 1:
+				t.Errorf("%s, %s: %.2f %% deferred", name, run.Name, run.DeferredPct)
+			case strings.HasPrefix(name, "noisy") && run.WindowMean < 0.85*40:
+				t.Errorf("%s, %s: mean window %.2f of 40", name, run.Name, run.WindowMean)
+			}
+		}
+	}
+	if !found {
+		t.Skip("no scenario has a run called level")
+	}
+}
