@@ -204,7 +204,7 @@ func (w *World) Answer(a qmgr.Action) {
 		w.Step(qmgr.Changed{Changed: w.apply(a.Change)})
 	case qmgr.Report:
 		w.report(a.ID)
-		w.Step(qmgr.Reported{ID: a.ID})
+		w.Step(qmgr.Reported(a))
 	default:
 		panic(fmt.Sprintf("cannot answer %T", a))
 	}
