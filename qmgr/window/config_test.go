@@ -77,7 +77,7 @@ func TestReconfigure(t *testing.T) {
 // Whatever is written, reading it must not fail in any other way than by an
 // error, and what it accepts must count between 0 and 1.
 func FuzzParseFeedback(f *testing.F) {
-	for _, seed := range []string{"1", "1/8", "1 / concurrency", "0.5/sqrt_concurrency", "1e-3", ".5.", "-", "1/1e-30", "5e-324/2"} {
+	for _, seed := range []string{"1", "1/8", "1 / concurrency", "0.5/sqrt_concurrency", "1e-3", ".5.", "-", "1/1e-30", "5e-324/2", "1\r/2"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -101,7 +101,7 @@ func ParseFeedback(text string) (Feedback, error) {
 		return Feedback{}, fmt.Errorf("feedback %q: %s; %s", text, why, feedbackHelp)
 	}
 	numerator, denominator, divided := strings.Cut(text, "/")
-	numerator, denominator = strings.TrimSpace(numerator), strings.TrimSpace(denominator)
+	numerator, denominator = strings.Trim(numerator, " \t"), strings.Trim(denominator, " \t")
 	base, rest, ok := leadingNumber(numerator)
 	if !ok || rest != "" {
 		return fail(fmt.Sprintf("%q is not a number", numerator))
