@@ -76,13 +76,68 @@ func (t *transport) check(leftovers bool) {
 	}
 	assert.That(startable == t.startable, "%s: %d startable, counted %d", t.name, startable, t.startable)
 	assert.That(busy == t.busy, "%s: %d busy, counted %d", t.name, busy, t.busy)
-	for j := range t.jobs.All() {
-		assert.That(j.listed && j.transport == t, "%s lists a job that is not its own", t.name)
-		j.stack.children.Check()
-		assert.That(j.stack.parent == nil || j.stack.parent.listed, "%s: a job's parent is not listed", t.name)
-		assert.That(j.stack.level > 0 || j.stack.parent == nil, "%s: a job of level 0 has a parent", t.name)
-	}
+	t.checkOrder()
 	if t.startable > 0 {
 		assert.That(t.current != nil, "%s: %d entries could start, but no job is current", t.name, t.startable)
+	}
+}
+
+// checkOrder checks what is in list order.
+func (t *transport) checkOrder() {
+	t.special.check()
+	t.roomy.check()
+	t.open.Check()
+	t.stacked.Check()
+	beforeCurrent := true
+	var previous, unstacked, earlier *job
+	for j := range t.jobs.All() {
+		assert.That(j.listed && j.transport == t, "%s lists a job that is not its own", t.name)
+		assert.That(previous == nil || previous.label < j.label, "%s: labels do not grow", t.name)
+		previous = j
+		t.checkStack(j)
+		t.checkFiling(j)
+		t.checkBlocking(j)
+		beforeCurrent = beforeCurrent && j != t.current
+		assert.That(!beforeCurrent || t.blocked(j), "%s: job of %v stands before the current one and is not blocked", t.name, j.message.id)
+		if j.stack.level == 0 {
+			assert.That(unstacked == nil || !unstacked.after(j), "%s: jobs are not in the order of their age", t.name)
+			unstacked = j
+		}
+	}
+	for j := range t.jobsByTime.All() {
+		assert.That(earlier == nil || !earlier.after(j), "%s: the list by time is not", t.name)
+		earlier = j
+	}
+	for _, d := range t.queues { //archtest:anyorder assertions
+		t.checkMarking(d)
+	}
+}
+
+func (t *transport) checkStack(j *job) {
+	j.stack.children.Check()
+	assert.That(j.stack.parent == nil || j.stack.parent.listed, "%s: a job's parent is not listed", t.name)
+	assert.That(j.stack.level > 0 || j.stack.parent == nil, "%s: a job of level 0 has a parent", t.name)
+}
+
+func (t *transport) checkBlocking(j *job) {
+	m, id := j.message, j.message.id
+	assert.That(!j.blocking.openIn.Listed() || j.label < t.passed, "%s: job of %v is open without need", t.name, id)
+	special := j.waiting() == 0 || m.more && m.limit > m.inCore
+	assert.That(j.blocking.special.taken() == special, "%s: job of %v is special: %t", t.name, id, special)
+	if t.exact {
+		assert.That(t.blocked(j) == (j.blocking.tag == t.tag), "%s: job of %v has tag %d of %d, blocked %t", t.name, id, j.blocking.tag, t.tag, t.blocked(j))
+	}
+	for p := range j.peers.All() {
+		assert.That(p.waiting.taken() == !p.todo.Empty(), "%s: a peer of %v waits: %t", t.name, id, p.waiting.taken())
+		assert.That(!t.blocked(j) || p.todo.Empty() || !p.queue.hasRoom(), "%s: job of %v is blocked and could be served", t.name, id)
+	}
+}
+
+func (t *transport) checkMarking(d *queue) {
+	d.marking.waiting.check()
+	assert.That(d.marking.roomy.taken() == (d.startable > 0), "%s:%s is ready: %t", t.name, d.name, d.marking.roomy.taken())
+	assert.That(d.startable == 0 || d.marking.roomy.job == d.marking.waiting.first.job, "%s:%s is ready in the wrong place", t.name, d.name)
+	if t.exact {
+		assert.That(t.marked(d) == (d.marking.tag == t.tag), "%s:%s has tag %d of %d, marked %t", t.name, d.name, d.marking.tag, t.tag, t.marked(d))
 	}
 }

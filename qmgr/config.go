@@ -38,7 +38,8 @@ type Config struct {
 	// AsPostfix makes equal to Postfix what would be worse for no other reason,
 	// so that decisions and counters can be compared. The selection of an entry
 	// waits when it has asked for recipients of a job, as Postfix reads them
-	// then and there; otherwise it goes on with what there is. A destination
+	// then and there, and the host has to answer Read and Route before it sends
+	// anything else; otherwise selection goes on with what there is. A destination
 	// that dies leaves a queue on TransportRetry even if nothing waits for it;
 	// otherwise such a queue would stay for each reason ever given.
 	AsPostfix bool

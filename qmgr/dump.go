@@ -60,7 +60,7 @@ func (d *dumper) transport(t *transport) {
 		candidate = t.cache.candidate
 	}
 	d.line("  xport %s flags=0 pend=%d unused=%d cur=%s unread=%s btag=%d cache=%s/%s@%d", t.name, d.Pending[t.name],
-		t.pool.unused, d.job(t.current), d.job(t.pool.unread), t.blockerTag,
+		t.pool.unused, d.job(t.current), d.job(t.pool.unread), t.tag,
 		d.job(t.cache.current), d.job(candidate), t.cache.second)
 	for q := range t.order.All() {
 		d.queue(q)
@@ -78,7 +78,7 @@ func (d *dumper) transport(t *transport) {
 func (d *dumper) queue(q *queue) {
 	success, failure, cohorts := q.window.Counters()
 	d.line("    queue %s todo=%d busy=%d win=%d succ=%s fail=%s coh=%s btag=%d", q.name, q.todo.Len(), q.busy,
-		signedWindow(q), short(success), short(failure), short(cohorts), q.blockerTag)
+		signedWindow(q), short(success), short(failure), short(cohorts), q.tag())
 }
 
 // signedWindow writes a window's state as Postfix keeps it: in its size.
@@ -98,7 +98,7 @@ func short(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 func (d *dumper) listed(j *job) {
 	s, m := &j.stack, j.message
 	fmt.Fprintf(d, "    job %s lvl=%d par=%s blk=%d used=%d avail=%d sel=%d read=%d rcnt=%d rlim=%d", d.job(j), s.level, d.job(s.parent),
-		j.blockerTag, s.used, s.available, j.selected, j.read, j.slots.count, j.slots.limit)
+		j.tag(), s.used, s.available, j.selected, j.read, j.slots.count, j.slots.limit)
 	fmt.Fprintf(d, " | msg cnt=%d lim=%d unread=%d off=%d ref=%d peers:", m.inCore, m.limit, m.unread, digit(m.more), m.entries)
 	for p := range j.peers.All() {
 		fmt.Fprintf(d, " %s(%d/%d)", p.queue.name, p.todo.Len(), p.entries)
@@ -109,6 +109,28 @@ func (d *dumper) listed(j *job) {
 func digit(b bool) int {
 	if b {
 		return 1
+	}
+	return 0
+}
+
+// tag is the job's mark: the transport's if it is blocked. Marks that are void
+// are known to Config.AsPostfix only.
+func (j *job) tag() uint64 {
+	switch t := j.transport; {
+	case t.exact:
+		return j.blocking.tag
+	case t.blocked(j):
+		return t.tag
+	}
+	return 0
+}
+
+func (q *queue) tag() uint64 {
+	switch t := q.transport; {
+	case t.exact:
+		return q.marking.tag
+	case t.marked(q):
+		return t.tag
 	}
 	return 0
 }

@@ -26,6 +26,9 @@ func (e *entry) queue() *queue { return e.peer.queue }
 // newEntry appends an empty entry to a peer.
 func newEntry(p *peer) *entry {
 	e := &entry{message: p.job.message, peer: p}
+	if p.todo.Empty() {
+		p.wait()
+	}
 	p.todo.PushBack(&e.inPeer, e)
 	p.entries++
 	p.queue.todo.PushBack(&e.inQueue, e)
@@ -35,7 +38,8 @@ func newEntry(p *peer) *entry {
 	return e
 }
 
-// newEntryInFront puts an empty entry before a peer's waiting ones.
+// newEntryInFront puts an empty entry before a peer's waiting ones, of which there
+// is one at least.
 func newEntryInFront(p *peer) *entry {
 	e := &entry{message: p.job.message, peer: p}
 	p.todo.PushFront(&e.inPeer, e)
@@ -60,10 +64,14 @@ func (e *entry) start(id EntryID) {
 
 // unqueue takes a waiting entry off the todo lists.
 func (e *entry) unqueue() {
-	e.peer.todo.Remove(&e.inPeer)
-	e.queue().todo.Remove(&e.inQueue)
-	e.queue().changed()
-	e.peer.job.selected++
+	p := e.peer
+	p.todo.Remove(&e.inPeer)
+	p.queue.todo.Remove(&e.inQueue)
+	if p.todo.Empty() {
+		p.queue.marking.waiting.drop(&p.waiting)
+	}
+	p.queue.changed()
+	p.job.selected++
 }
 
 // finish ends an entry, waiting or busy, and frees what nothing else needs:
@@ -78,11 +86,16 @@ func (e *entry) finish(q *Qmgr) {
 		dest.transport.busy--
 	} else {
 		e.unqueue()
+		dest.transport.refile(p.job)
+		dest.transport.attend(p.job)
 	}
 	m.inCore -= len(e.recipients)
 	q.recipients -= len(e.recipients)
 	p.job.slots.count -= len(e.recipients)
 	p.job.releaseSlots()
+	if m.more {
+		m.attend()
+	}
 	if wasBusy {
 		q.restAfterDelivery(dest)
 	}

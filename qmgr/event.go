@@ -103,9 +103,9 @@ type Retry struct{ IDs []mail.QueueID }
 type RetryAll struct{}
 
 // AgentReady offers an agent of a transport whose agents are AgentsOffered. It
-// is answered by a Deliver, or by nothing if there is nothing to select. While
-// recipients are being read for the selection (Config.AsPostfix), the answer
-// comes after they have.
+// is answered by a Deliver, or by nothing if there is nothing to select. With
+// Config.AsPostfix recipients may be read for the selection: then the answer
+// comes after they have been, and agents that are offered meanwhile are ignored.
 type AgentReady struct{ Transport string }
 
 // SelectTransport asks which transport should be given an agent next. Pending

@@ -19,18 +19,19 @@ type job struct {
 	listed    bool
 	inOrder   ilist.Link[job] // on transport.jobs
 	inTime    ilist.Link[job] // on transport.jobsByTime
+	// label grows along the scheduler list: what it is for is told in order.go.
+	label uint64
 
 	peers  ilist.List[peer] // those with entries left, the next one to serve in front
 	byDest map[*queue]*peer // nil until there are more than a few peers
 	// selected and read count the entries ever selected and ever created; their
 	// difference is the entries that wait.
 	selected, read int
-	// blockerTag equals the transport's while the job is known to be blocked:
-	// none of its peers may be selected.
-	blockerTag uint64
 
-	stack stacking
-	slots recipientSlots
+	blocking blocking
+	filing   filing
+	stack    stacking
+	slots    recipientSlots
 }
 
 func newJob(m *message, t *transport) *job {
@@ -42,8 +43,6 @@ func newJob(m *message, t *transport) *job {
 // waiting is the number of entries that wait to be selected.
 func (j *job) waiting() int { return j.read - j.selected }
 
-func (j *job) blocked() bool { return j.blockerTag == j.transport.blockerTag }
-
 // after tells whether j's message was admitted after k's.
 func (j *job) after(k *job) bool { return j.message.queued > k.message.queued }
 
@@ -54,37 +53,62 @@ func (j *job) after(k *job) bool { return j.message.queued > k.message.queued }
 func (j *job) list() {
 	t := j.transport
 	assert.That(!j.listed, "job of %v is listed twice", j.message.id)
-	passed := t.current == nil
-	at := t.jobs.Back()
-	for ; at != nil && (at.stack.parent != nil || at.after(j)); at = t.jobs.Prev(&at.inOrder) {
-		passed = passed || at == t.current
-	}
-	if at == nil {
+	previous := t.pool.unread
+	first := j.listByTime(previous)
+	if at := t.find.place(t, j); at == nil {
 		t.jobs.PushFront(&j.inOrder, j)
 	} else {
 		t.jobs.InsertAfter(&j.inOrder, j, &at.inOrder)
 	}
+	t.label(j)
 	j.listed = true
-	if passed {
-		t.current = j
+	t.openIfPassed(j)
+	if t.current == nil || j.label < t.current.label {
+		t.setCurrent(j)
+	} else {
+		t.refile(j)
 	}
-	t.pool.enlist(t, j)
+	t.pool.enlist(t, j, first)
+}
+
+// place returns the job behind which j goes on the scheduler list, nil if it
+// goes to its head: the last one in list order that has no stack parent and was
+// not admitted later. j is on the list by time.
+//
+// Jobs on no stack are in the order of their age. Of those on a stack only
+// orphans have no parent, and there are hardly any.
+func (quick) place(t *transport, j *job) *job {
+	at := t.jobsByTime.Prev(&j.inTime)
+	for at != nil && at.stack.level > 0 {
+		at = t.jobsByTime.Prev(&at.inTime)
+	}
+	for o := range t.stacked.All() {
+		if o.stack.parent == nil && !o.after(j) && (at == nil || at.label < o.label) {
+			at = o
+		}
+	}
+	return at
 }
 
 // listByTime puts the job on the list by time and tells whether that is before
-// the given job.
+// the given job. New mail goes to the end; a job that is listed again belongs
+// near the head as a rule, so both ends are tried in turn.
 func (j *job) listByTime(other *job) (before bool) {
 	t := j.transport
-	at := t.jobsByTime.Back()
-	for ; at != nil && at.after(j); at = t.jobsByTime.Prev(&at.inTime) {
-		before = before || at == other
+	high, low := t.jobsByTime.Back(), t.jobsByTime.Front()
+	for high != nil && high.after(j) {
+		if low.after(j) {
+			t.jobsByTime.InsertBefore(&j.inTime, j, &low.inTime)
+			return other != nil && other.after(j)
+		}
+		high, low = t.jobsByTime.Prev(&high.inTime), t.jobsByTime.Next(&low.inTime)
 	}
-	if at == nil {
+	if high == nil {
 		t.jobsByTime.PushFront(&j.inTime, j)
 	} else {
-		t.jobsByTime.InsertAfter(&j.inTime, j, &at.inTime)
+		t.jobsByTime.InsertAfter(&j.inTime, j, &high.inTime)
 	}
-	return before
+	return other != nil && other.after(j)
 }
 
 // retire takes the job off the lists: off its preemption stack first, then its
@@ -114,36 +138,48 @@ func (j *job) free() {
 func (j *job) unlist() {
 	t := j.transport
 	j.orphanChildren()
+	j.listed = false
+	next := t.jobs.Next(&j.inOrder)
+	t.jobs.Remove(&j.inOrder)
+	t.jobsByTime.Remove(&j.inTime)
 	if t.current == j {
-		t.current = t.jobs.Next(&j.inOrder)
+		t.setCurrent(next)
 	}
 	if t.cache.candidate == j || t.cache.current == j {
 		t.cache.reset()
 	}
-	t.jobs.Remove(&j.inOrder)
-	t.jobsByTime.Remove(&j.inTime)
-	j.listed = false
-}
-
-// block marks the job and the destinations it waits for, so that selection
-// passes it by until one of them can take an entry again.
-func (j *job) block() {
-	tag := j.transport.blockerTag
-	j.blockerTag = tag
-	for p := range j.peers.All() {
-		if p.todo.Len() > 0 {
-			p.queue.blockerTag = tag
-		}
+	if j.blocking.openIn.Listed() {
+		t.open.Remove(&j.blocking.openIn)
 	}
+	t.unfile(j)
+	t.attend(j)
 }
 
 // selectPeer returns the next peer, in turn, that has an entry which its
 // destination can take now; nil if there is none. The turn goes to the peer
 // behind it.
 func (j *job) selectPeer() *peer {
+	p := j.transport.find.nextPeer(j)
+	if p != nil {
+		j.peers.RotateAfter(&p.inJob)
+	}
+	return p
+}
+
+// nextPeer has the answer at once where one destination of the transport has
+// room, or none: then most peers of a job with many would be passed in vain.
+func (quick) nextPeer(j *job) *peer {
+	switch roomy := &j.transport.roomy; roomy.count {
+	case 0:
+		return nil
+	case 1:
+		if p := j.findPeer(roomy.first.elem); p != nil && !p.todo.Empty() {
+			return p
+		}
+		return nil
+	}
 	for p := range j.peers.All() {
-		if p.todo.Len() > 0 && p.queue.hasRoom() {
-			j.peers.RotateAfter(&p.inJob)
+		if !p.todo.Empty() && p.queue.hasRoom() {
 			return p
 		}
 	}

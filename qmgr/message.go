@@ -129,6 +129,12 @@ func (m *message) takeOutcomes() []mail.Outcome {
 	return o
 }
 
+// nothingMore notes that no more recipients can be read.
+func (m *message) nothingMore() {
+	m.more, m.unread = false, 0
+	m.refile()
+}
+
 // job returns the message's job on a transport, or nil.
 func (m *message) job(t *transport) *job {
 	for _, j := range m.jobs {

@@ -81,6 +81,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 func (q *Qmgr) withdraw(m *message) {
 	m.left = m.left || m.more || len(m.unrouted) > 0
 	for _, j := range m.jobs {
+		j.transport.keepMarks(j)
 		for p := range j.peers.All() {
 			for e := p.todo.Front(); e != nil; {
 				next := p.todo.Next(&e.inPeer)

@@ -88,6 +88,8 @@ func (q *Qmgr) moveToRetry(e *entry, text string) {
 	moved.recipients, e.recipients = e.recipients, nil
 	e.peer.job.slots.count -= len(moved.recipients)
 	j.slots.count += len(moved.recipients)
+	t.refile(j)
+	t.attend(j)
 	e.finish(q)
 }
 

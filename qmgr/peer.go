@@ -11,9 +11,18 @@ type peer struct {
 	queue   *queue
 	inJob   ilist.Link[peer]
 	todo    ilist.List[entry] // those that wait, oldest first
+	waiting place[peer]       // in queue.marking.waiting, while todo is not empty
 	entries int               // all of them, busy ones too
 }
 
 func newPeer(j *job, q *queue) *peer {
 	return &peer{job: j, queue: q}
+}
+
+// wait tells the destination that the peer is going to have an entry to select.
+func (p *peer) wait() {
+	if p.job.blocking.openIn.Listed() {
+		p.job.transport.keepMark(p.queue)
+	}
+	p.queue.marking.waiting.add(&p.waiting, p, p.job)
 }

@@ -12,39 +12,49 @@ import (
 // Jobs are taken in order, starting with the current one or a job that goes
 // first at its expense. Within a job, destinations take turns. A job none of
 // whose destinations has room is marked as blocked and passed by; one that has
-// nothing to select is retired until it gets more.
+// nothing to select is retired until it gets more. Those that need only be
+// marked are not even looked at.
 func (q *Qmgr) selectEntry(t *transport) *entry {
-	j, at := t.paused.job, t.paused.visit
-	t.paused.job = nil
-	if j == nil {
-		if t.current == nil {
+	if t.current == nil {
+		return nil
+	}
+	return q.walk(t, q.first(t), visitStart)
+}
+
+// walk looks at jobs, from one on, until an entry is found.
+func (q *Qmgr) walk(t *transport, j *job, at visit) *entry {
+	for ; j != nil; j, at = t.find.nextVisit(t), visitStart {
+		t.pass(j)
+		p, wait := q.visit(j, at)
+		switch {
+		case wait:
 			return nil
-		}
-		current := t.current
-		j, at = t.preempt(current, q.now), visitStart
-		if j != current && q.cfg.Debug {
-			q.emit(Preempted{Transport: t.name, Current: current.message.id, By: j.message.id, Level: j.stack.level})
+		case p != nil:
+			return q.pick(j, p)
+		case j.waiting() > 0:
+			t.block(j)
+		default:
+			j.retire()
 		}
 	}
-	for ; j != nil; at = visitStart {
-		next := t.jobs.Next(&j.inOrder)
-		if !j.blocked() {
-			p, wait := q.visit(j, at)
-			switch {
-			case wait:
-				return nil
-			case p != nil:
-				return q.pick(j, p)
-			case j.waiting() > 0:
-				j.block()
-			default:
-				j.retire()
-			}
-		}
-		j = next
+	if last := t.jobs.Back(); last != nil && last.label >= t.passed {
+		t.passUpTo(last)
 	}
-	t.current = nil
+	t.setCurrent(nil)
 	return nil
+}
+
+// first returns the job with which a selection begins.
+func (q *Qmgr) first(t *transport) *job {
+	current := t.current
+	j := t.preempt(current, q.now)
+	if j != current && q.cfg.Debug {
+		q.emit(Preempted{Transport: t.name, Current: current.message.id, By: j.message.id, Level: j.stack.level})
+	}
+	if t.blocked(j) {
+		return t.find.nextVisit(t)
+	}
+	return j
 }
 
 // visit looks at one job: it asks for more recipients if enough of them fit,
@@ -88,25 +98,29 @@ func (q *Qmgr) readFor(j *job, then visit) bool {
 	if !q.read(j.message) || !q.cfg.AsPostfix {
 		return false
 	}
-	j.transport.paused.job, j.transport.paused.visit = j, then
+	q.paused = pause{job: j, visit: then}
 	return true
 }
 
-// resume goes on with selections that wait for recipients of m.
+// resume goes on with a selection that waits for recipients of m.
 func (q *Qmgr) resume(m *message) {
-	if !q.cfg.AsPostfix || m.awaits&(awaitsRead|awaitsRoute) != 0 {
+	j, at := q.paused.job, q.paused.visit
+	if j == nil || j.message != m || m.awaits&(awaitsRead|awaitsRoute) != 0 {
 		return
 	}
-	for t := range q.ring.All() {
-		if t.paused.job != nil && t.paused.job.message == m {
-			q.offer(t, t.paused.offer)
-		}
+	q.paused.job = nil
+	t := j.transport
+	if next := t.find.nextVisit(t); !j.listed || next != nil && next.label < j.label {
+		q.offer(t) // the host has not answered at once, and things have changed
+		return
+	}
+	if e := q.walk(t, j, at); e != nil {
+		q.start(t, e)
 	}
 }
 
 // offer starts the next delivery of a transport.
-func (q *Qmgr) offer(t *transport, offered bool) {
-	t.paused.offer = offered
+func (q *Qmgr) offer(t *transport) {
 	if e := q.selectEntry(t); e != nil {
 		q.start(t, e)
 	}
@@ -123,8 +137,12 @@ func (q *Qmgr) pick(j *job, p *peer) *entry {
 	if t.cache.current != j {
 		t.cache.reset()
 	}
-	t.current = j
-	if j.waiting() == 0 && !j.message.more {
+	t.setCurrent(j)
+	switch {
+	case j.waiting() > 0:
+	case j.message.more:
+		t.attend(j)
+	default:
 		j.retire()
 	}
 	return e
@@ -145,12 +163,12 @@ func (q *Qmgr) start(t *transport, e *entry) {
 // schedule starts deliveries as long as there is something that may start.
 // Transports take turns.
 func (q *Qmgr) schedule() {
-	for !q.halt {
+	for !q.halt && q.paused.job == nil {
 		t := q.nextReady()
 		if t == nil || !q.mayStart() {
 			return
 		}
-		q.offer(t, false)
+		q.offer(t)
 	}
 }
 
@@ -173,16 +191,17 @@ func (q *Qmgr) agentReady(name string) {
 		return
 	}
 	assert.That(t.cfg.Agents == AgentsOffered, "an agent of %s is offered, which has its own", name)
-	q.offer(t, true)
+	if q.paused.job != nil {
+		return
+	}
+	q.offer(t)
 }
 
 // selectTransport says which transport should be given an agent: the first, in
-// turn, that has more entries to start than agents on their way. A destination
-// that has more deliveries under way than its window allows now counts against
-// the others, as in Postfix, so that it may hide their work.
+// turn, that has more entries to start than agents on their way.
 func (q *Qmgr) selectTransport(pending map[string]int) {
 	for t := range q.ring.All() {
-		if pending[t.name] < maxPending && t.offers(pending[t.name]) {
+		if pending[t.name] < maxPending && t.offers(pending[t.name], q.cfg.AsPostfix) {
 			q.ring.RotateAfter(&t.inRing)
 			q.emit(Selected{Transport: t.name})
 			return
@@ -194,7 +213,15 @@ func (q *Qmgr) selectTransport(pending map[string]int) {
 // maxPending is how many agents of a transport are on their way at most.
 const maxPending = 2
 
-func (t *transport) offers(pending int) bool {
+// offers tells whether the transport has an entry to start for one more agent.
+//
+// In Postfix a destination that has more deliveries under way than its window
+// allows now counts against the others, if it came about before them, so that it
+// may hide their work.
+func (t *transport) offers(pending int, asPostfix bool) bool {
+	if !asPostfix {
+		return t.startable > pending
+	}
 	need := pending + 1
 	for d := range t.order.All() {
 		if d.ready() {

@@ -30,11 +30,10 @@ type recipientSlots struct {
 	limit int // slots held
 }
 
-// enlist puts a job on the list by time and gives it the free slots. If it comes
-// before the job that owned them so far, that one gives up what it does not use.
-func (p *recipientPool) enlist(t *transport, j *job) {
-	old := p.unread
-	if j.listByTime(old) || old == nil {
+// enlist gives a job that has just been listed the free slots. If it comes before
+// the job that owned them so far, that one gives up what it does not use.
+func (p *recipientPool) enlist(t *transport, j *job, first bool) {
+	if old := p.unread; first || old == nil {
 		p.unread = j
 		if old != nil {
 			p.moveSlots(t, old)
@@ -50,6 +49,9 @@ func (p *recipientPool) give(j *job) {
 	j.slots.limit += p.unused
 	j.message.limit += p.unused
 	p.unused = 0
+	if j.message.more {
+		j.message.attend()
+	}
 }
 
 // moveSlots takes back the slots of a job that neither it nor its message uses,
@@ -71,6 +73,9 @@ func (p *recipientPool) moveSlots(t *transport, j *job) {
 	j.slots.limit -= spare
 	m.limit -= spare
 	p.unused += spare
+	if m.more {
+		m.attend()
+	}
 	if next != nil && p.unused > 0 {
 		p.give(next)
 	}
@@ -86,6 +91,7 @@ func (p *recipientPool) grantExtra(t *transport, j *job) {
 	j.slots.limit += extra
 	j.message.limit += extra
 	p.unused -= extra
+	j.message.attend()
 }
 
 // releaseSlots gives back the slots that are not needed after an entry of j has

@@ -1,8 +1,6 @@
 package qmgr
 
 import (
-	"time"
-
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -55,10 +53,6 @@ func (c *candidateCache) valid(current *job, now mail.Instant) bool {
 	return c.current == current && (c.second == now.Seconds() || c.candidate == nil)
 }
 
-// most is how many entries the job can have had in the end: those it had and
-// one for each unread recipient of its message.
-func (j *job) most() int { return j.read + j.message.unread }
-
 // preempt returns the job to select from: the current one, or one that goes
 // first at its expense.
 func (t *transport) preempt(current *job, now mail.Instant) *job {
@@ -70,7 +64,7 @@ func (t *transport) preempt(current *job, now mail.Instant) *job {
 	if j == nil {
 		return current
 	}
-	need := j.most() - j.selected
+	need := j.need()
 	// floor(available/k) + loan < need × (100 − discount)/100, in whole numbers.
 	if (s.available/cfg.SlotCost+cfg.SlotLoan)*100 < need*(100-cfg.SlotDiscount) {
 		return current
@@ -78,12 +72,7 @@ func (t *transport) preempt(current *job, now mail.Instant) *job {
 	if j.stack.level > 0 {
 		j.pop()
 	}
-	t.jobs.Remove(&j.inOrder)
-	t.jobs.InsertBefore(&j.inOrder, j, &current.inOrder)
-	j.stack.parent = current
-	s.children.PushBack(&j.stack.sibling, j)
-	j.stack.level = s.level + 1
-	t.current = j
+	j.push(current)
 	t.cache.reset()
 	s.available -= need * cfg.SlotCost
 	j.stack.used = -need
@@ -91,43 +80,66 @@ func (t *transport) preempt(current *job, now mail.Instant) *job {
 	return j
 }
 
-// candidate returns the job behind the current one that gains most by going
-// first: the longest wait for each entry, among those whose entries the current
-// job can surely pay for before it ends.
+// candidate returns the job that may go first at the expense of the current
+// one, if there is any.
 func (t *transport) candidate(current *job, now mail.Instant) *job {
 	if t.cache.valid(current, now) {
 		return t.cache.candidate
 	}
-	t.cache = candidateCache{candidate: t.searchCandidate(current, now), current: current, second: now.Seconds()}
-	return t.cache.candidate
+	var best *job
+	if slots := (current.read - current.selected + current.stack.available) / t.cfg.SlotCost; slots > 0 {
+		best = t.find.candidate(t, current, slots, now)
+	}
+	t.cache = candidateCache{candidate: best, current: current, second: now.Seconds()}
+	return best
 }
 
-func (t *transport) searchCandidate(current *job, now mail.Instant) *job {
-	slots := (current.read - current.selected + current.stack.available) / t.cfg.SlotCost
-	if slots <= 0 {
-		return nil
+// push puts the job on the stack of another: it stands before that one from now
+// on, and is current.
+func (j *job) push(parent *job) {
+	t := j.transport
+	t.keepMarks(j)
+	t.unfile(j)
+	t.leave(j)
+	t.jobs.Remove(&j.inOrder)
+	t.jobs.InsertBefore(&j.inOrder, j, &parent.inOrder)
+	j.label = 0
+	t.label(j)
+	t.enter(j)
+	j.stack.parent = parent
+	parent.stack.children.PushBack(&j.stack.sibling, j)
+	j.stack.level = parent.stack.level + 1
+	t.stacked.PushBack(&j.filing.stackedIn, j)
+	t.setCurrent(j)
+}
+
+// leave takes a job that is about to stand elsewhere out of whatever is in list
+// order.
+func (t *transport) leave(j *job) {
+	if j.blocking.openIn.Listed() {
+		t.open.Remove(&j.blocking.openIn)
 	}
-	// A score is a delay divided by a number of entries; scores are compared
-	// by multiplying out.
-	var best *job
-	bestDelay, bestTotal := int64(0), int64(1)
-	for j := t.jobs.Next(&current.inOrder); j != nil; j = t.jobs.Next(&j.inOrder) {
-		if !j.stack.children.Empty() || j.blocked() {
-			continue
-		}
-		total := int64(j.most())
-		need := j.most() - j.selected
-		delay := int64((now.Sub(j.message.queued) + time.Second) / time.Millisecond)
-		if need > 0 && need <= slots && delay*bestTotal > bestDelay*total {
-			best, bestDelay, bestTotal = j, delay, total
-		}
-		// Those behind are younger, so they cannot have a better score than
-		// their delay, unless they stand on a stack.
-		if delay*bestTotal <= bestDelay && j.stack.level == 0 {
-			break
+	if j.blocking.special.taken() {
+		t.special.drop(&j.blocking.special)
+	}
+	for p := range j.peers.All() {
+		if p.waiting.taken() {
+			p.queue.marking.waiting.drop(&p.waiting)
+			p.queue.refresh()
 		}
 	}
-	return best
+}
+
+// enter puts it back.
+func (t *transport) enter(j *job) {
+	t.openIfPassed(j)
+	t.attend(j)
+	for p := range j.peers.All() {
+		if p.todo.Len() > 0 {
+			p.queue.marking.waiting.add(&p.waiting, p, j)
+			p.queue.refresh()
+		}
+	}
 }
 
 // pop takes the job off its preemption stack. The job that it really preempted
@@ -149,6 +161,11 @@ func (j *job) pop() {
 		}
 	}
 	j.stack.level, j.stack.parent = 0, nil
+	t.stacked.Remove(&j.filing.stackedIn)
+	t.refile(j)
+	if parent != nil {
+		t.refile(parent)
+	}
 	t.cache.reset()
 }
 

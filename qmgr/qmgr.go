@@ -25,8 +25,11 @@ type Qmgr struct {
 	queues     int // destinations, all transports
 	seq        uint64
 
+	find       finder
+	labelGap   uint64
 	transports map[string]*transport
 	ring       ilist.List[transport] // the one to serve next in front
+	paused     pause
 	busy       map[EntryID]*entry
 	lastEntry  EntryID
 
@@ -51,7 +54,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		return nil, fmt.Errorf("queue manager: %w", err)
 	}
 	return &Qmgr{
-		cfg: cfg, rng: prng.New(seed),
+		cfg: cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
 		messages:   make(map[mail.QueueID]*message),
 		transports: make(map[string]*transport),
 		busy:       make(map[EntryID]*entry),
@@ -153,7 +156,7 @@ func (q *Qmgr) transport(name string) *transport {
 	if t, ok := q.transports[name]; ok {
 		return t
 	}
-	t := newTransport(name, q.cfg.transport(name))
+	t := newTransport(name, q.cfg.transport(name), q.find, q.cfg.AsPostfix, q.labelGap)
 	q.transports[name] = t
 	q.ring.PushFront(&t.inRing, t)
 	return t
@@ -181,7 +184,7 @@ func (t *transport) configure(cfg TransportConfig) {
 		d.changed()
 	}
 	// Whatever a job is blocked for may have changed.
-	t.releaseBlockers()
+	t.voidMarks()
 }
 
 // freeIfIdle removes a queue that has nothing left to remember.
@@ -199,6 +202,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		}
 		q.stopTimer(d)
 	}
+	assert.That(!d.marking.roomy.taken(), "%s:%s is freed and has entries", d.transport.name, d.nexthop)
 	delete(d.transport.queues, d.name)
 	d.transport.order.Remove(&d.inOrder)
 	q.queues--

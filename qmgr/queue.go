@@ -21,9 +21,7 @@ type queue struct {
 	busy      int
 	volley    int        // deliveries started since the last one ended
 	reason    mail.Reply // why the window is Dead
-	// blockerTag equals the transport's while some blocked job waits for this
-	// destination.
-	blockerTag uint64
+	marking   marking
 	// startable is how many of the waiting entries may be started now. It is
 	// kept so that a transport knows in constant time whether to look for
 	// something to select.
@@ -45,38 +43,27 @@ func (q *queue) ready() bool { return q.window.State() == window.Ready }
 // hasRoom tells whether the destination may take one more delivery now.
 func (q *queue) hasRoom() bool { return q.window.Size() > q.busy }
 
-// changed brings startable up to date. It is called after every change of the
-// window, of busy or of todo.
+func (q *queue) dead() bool { return q.window.State() == window.Dead }
+
+// changed brings up to date how many entries may be started. It is called after
+// every change of the window, of busy or of todo.
 func (q *queue) changed() {
 	n := min(q.window.Size()-q.busy, q.todo.Len())
 	n = max(n, 0)
 	q.transport.startable += n - q.startable
 	q.startable = n
+	q.refresh()
 }
 
-// unblock lets selection look at the blocked jobs again if the destination,
-// for which one of them waits, can take an entry now.
-//
-// The tags of all blocked jobs of the transport go stale at once, and
-// selection starts at the head of the list; jobs that are still blocked are
-// marked again as they are passed.
-func (q *queue) unblock() {
+// refresh keeps transport.roomy up to date.
+func (q *queue) refresh() {
 	t := q.transport
-	if q.blockerTag != t.blockerTag {
-		return
+	first := q.marking.waiting.first
+	stands := &q.marking.roomy
+	if stands.taken() && (q.startable == 0 || first == nil || stands.job != first.job) {
+		t.roomy.drop(stands)
 	}
-	if q.hasRoom() && q.todo.Len() > 0 {
-		t.releaseBlockers()
+	if q.startable > 0 && first != nil && !stands.taken() {
+		t.roomy.add(stands, q, first.job)
 	}
-	if q.hasRoom() || q.window.State() == window.Dead {
-		q.blockerTag = 0
-	}
-}
-
-// releaseBlockers makes all tags of the transport stale and lets selection start
-// at the head of the list.
-func (t *transport) releaseBlockers() {
-	t.blockerTag += 2
-	t.current = t.jobs.Front()
-	t.cache.reset()
 }

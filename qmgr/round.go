@@ -148,7 +148,8 @@ func (q *Qmgr) leave(m *message) {
 // vanished deals with a message that somebody has taken out of the spool while
 // it was in core: nothing more is started for it.
 func (q *Qmgr) vanished(m *message) {
-	m.order, m.reason, m.more = orderDrop, "it is not in the spool any more", false
+	m.order, m.reason = orderDrop, "it is not in the spool any more"
+	m.nothingMore()
 	q.withdraw(m)
 	q.advance(m)
 }
@@ -181,7 +182,7 @@ func (q *Qmgr) broken(ev Broken) {
 		q.forget(m)
 		return
 	}
-	m.more = false
+	m.nothingMore()
 	m.stage = stageRunning
 	switch ev.Why {
 	case TroubleGone:

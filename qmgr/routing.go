@@ -19,6 +19,7 @@ type bound struct {
 
 // takeBatch takes recipients that were read and asks where they go.
 func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
+	defer m.refile()
 	m.next, m.more = b.Next, b.More
 	if m.order != orderNone {
 		m.left = m.left || b.More || len(b.Recipients) > 0
@@ -52,6 +53,7 @@ func (q *Qmgr) routed(ev Routed) {
 		m.inCore -= len(m.unrouted)
 		q.recipients -= len(m.unrouted)
 		m.unrouted, m.left = nil, true
+		m.refile()
 	} else {
 		q.assign(m, q.bindAll(m, ev.Routes))
 	}
@@ -197,9 +199,12 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 	// The number of unread recipients has changed, and with it what the jobs
 	// of this message count for as candidates.
 	for _, j := range m.jobs {
-		if j.waiting() > 0 && !j.blocked() {
-			j.transport.cache.reset()
+		t := j.transport
+		if j.waiting() > 0 && !t.blocked(j) {
+			t.cache.reset()
 		}
+		t.refile(j)
+		t.attend(j)
 	}
 }
 
@@ -213,9 +218,8 @@ func (q *Qmgr) jobFor(m *message, t *transport) *job {
 		j.list()
 	}
 	t.cache.reset()
-	if j.blocked() {
-		j.blockerTag = 0
-		t.current = t.jobs.Front()
+	if t.blocked(j) {
+		t.reopen(j)
 	}
 	return j
 }

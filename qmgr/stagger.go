@@ -28,7 +28,7 @@ func (q *Qmgr) stagger(e *entry) {
 	place := d.volley
 	d.volley++
 	cfg, width := &d.transport.cfg, d.window.Size()
-	if cfg.Agents != AgentsOwn || place < volleyMin || d.todo.Len() <= width {
+	if cfg.Agents != AgentsOwn || q.cfg.AsPostfix || place < volleyMin || d.todo.Len() <= width {
 		return
 	}
 	full := cfg.RecipientLimit

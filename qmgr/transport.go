@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A transport groups everything that is to be delivered in one way: the queues
@@ -19,21 +20,40 @@ type transport struct {
 	jobs, jobsByTime ilist.List[job]
 	// current is where the next selection starts; nil means that nothing can be
 	// selected until a job is listed or unblocked.
-	current *job
-	// blockerTag is odd; jobs and queues that carry the same tag are blocked.
-	blockerTag uint64
-	busy       int // deliveries under way
-	startable  int // sum over the queues
-	cache      candidateCache
-	pool       recipientPool
-	paused     pause
+	current   *job
+	busy      int    // deliveries under way
+	startable int    // sum over the queues
+	topLabel  uint64 // the largest label that was ever given
+	labelGap  uint64
+	blockers
+	candidates
+	cache candidateCache
+	pool  recipientPool
+	find  finder
+	exact bool // Config.AsPostfix
 }
 
-// A pause is where a selection waits for recipients to be read.
+// A finder answers the questions that would take linear time by definition. The
+// tests put the definition in its place.
+type finder interface {
+	// place returns the job behind which a new one goes on the scheduler list.
+	place(t *transport, j *job) *job
+	// nextVisit returns the first job that selection has to look at.
+	nextVisit(t *transport) *job
+	// nextPeer returns the next peer of a job, in turn, that can be served.
+	nextPeer(j *job) *peer
+	// candidate returns the job that gains most by going first.
+	candidate(t *transport, current *job, slots int, now mail.Instant) *job
+}
+
+// quick is the finder.
+type quick struct{}
+
+// A pause is where a selection waits for recipients to be read
+// (Config.AsPostfix).
 type pause struct {
-	job   *job
+	job   *job // nil: none waits
 	visit visit
-	offer bool // an agent was offered
 }
 
 // A visit is how far the look at one job has come: recipients may be read
@@ -46,15 +66,14 @@ const (
 	visitPeersAgain
 )
 
-func newTransport(name string, cfg TransportConfig) *transport {
-	return &transport{name: name, cfg: cfg, queues: make(map[string]*queue), blockerTag: 1,
-		pool: recipientPool{unused: cfg.RecipientPool}}
+func newTransport(name string, cfg TransportConfig, find finder, exact bool, labelGap uint64) *transport {
+	return &transport{name: name, cfg: cfg, queues: make(map[string]*queue), blockers: blockers{tag: 1},
+		pool: recipientPool{unused: cfg.RecipientPool}, find: find, exact: exact, labelGap: labelGap}
 }
 
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
-	return t.startable > 0 && t.busy < t.cfg.ProcessLimit && t.current != nil &&
-		t.paused.job == nil && t.cfg.Agents == AgentsOwn
+	return t.startable > 0 && t.busy < t.cfg.ProcessLimit && t.current != nil && t.cfg.Agents == AgentsOwn
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.

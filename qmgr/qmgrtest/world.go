@@ -33,6 +33,8 @@ type World struct {
 	// Trouble is what reading a message meets the next time.
 	Trouble map[mail.QueueID]qmgr.Trouble
 	serial  uint16
+	// Stepped, if not nil, is told of every event and what came of it.
+	Stepped func(ev qmgr.Event, actions []qmgr.Action)
 	// Log, if not nil, is told of every event and action, as a line of a trace
 	// in Format.
 	Log    func(line string)
@@ -100,6 +102,9 @@ func (w *World) Step(ev qmgr.Event) {
 		w.Log(string(w.Format.AppendEvent(nil, w.Now, ev)))
 	}
 	w.Actions = slices.Clone(w.Core.Step(w.Now, ev))
+	if w.Stepped != nil {
+		w.Stepped(ev, w.Actions)
+	}
 	for _, a := range w.Actions {
 		if w.Log != nil {
 			w.Log(string(w.Format.AppendAction(nil, w.Now, a)))

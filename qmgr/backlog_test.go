@@ -1,0 +1,229 @@
+package qmgr_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A backlog is a core with many jobs on one transport, and a host that answers
+// at once. Messages are endless or have one recipient.
+type backlog struct {
+	core    *qmgr.Qmgr
+	now     mail.Instant
+	last    mail.QueueID
+	to      map[mail.QueueID]string // nexthop; of endless messages too
+	endless map[mail.QueueID]bool
+	queue   []qmgr.Action
+	started []qmgr.Deliver
+	rcpts   []mail.Recipient
+}
+
+const never = math.MaxInt32
+
+func newBacklog(b *testing.B, makeCore func(qmgr.Config, uint64) (*qmgr.Qmgr, error), cfg qmgr.TransportConfig) *backlog {
+	cfg.Agents = qmgr.AgentsOffered
+	q, err := makeCore(qmgr.Config{ActiveLimit: never, RecipientLimit: never, RecipientMinimum: 1, DefaultTransport: cfg}, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := &backlog{core: q, now: 1e18, to: make(map[mail.QueueID]string), endless: make(map[mail.QueueID]bool)}
+	for i := range 5000 {
+		h.rcpts = append(h.rcpts, mail.Recipient{Index: uint32(i), Address: "u@a.test"})
+	}
+	h.step(qmgr.Wake{})
+	for _, s := range []qmgr.Scan{qmgr.ScanIncoming, qmgr.ScanDeferred} {
+		h.step(qmgr.Found{Scan: s, Found: mail.Found{NextDue: mail.Never}})
+	}
+	return h
+}
+
+func (h *backlog) step(ev qmgr.Event) {
+	h.queue = append(h.queue[:0], h.core.Step(h.now, ev)...)
+	for i := 0; i < len(h.queue); i++ {
+		if answer := h.answer(h.queue[i]); answer != nil {
+			h.queue = append(h.queue, h.core.Step(h.now, answer)...)
+		}
+	}
+}
+
+func (h *backlog) answer(a qmgr.Action) qmgr.Event {
+	switch a := a.(type) {
+	case qmgr.Route:
+		routes := make([]mail.Route, len(a.Recipients))
+		for i := range routes {
+			routes[i] = mail.Route{Transport: "smtp", Nexthop: h.to[a.ID]}
+		}
+		return qmgr.Routed{ID: a.ID, Routes: routes}
+	case qmgr.Read:
+		return qmgr.Recipients{ID: a.ID, Batch: mail.RecipientBatch{Recipients: h.rcpts[:min(a.Max, len(h.rcpts))], Next: 1, More: true}}
+	case qmgr.Change:
+		return qmgr.Changed{Changed: mail.Changed{ID: a.Change.ID}}
+	case qmgr.Deliver:
+		h.started = append(h.started, a)
+	}
+	return nil
+}
+
+func (h *backlog) arrive(nexthop string, n int) {
+	h.last++
+	h.to[h.last] = nexthop
+	rcpts, of := h.rcpts[:min(n, len(h.rcpts))], uint32(n)
+	if n == never {
+		h.endless[h.last] = true
+	}
+	h.step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: mail.Envelope{ID: h.last, Sender: "s@x.test", Arrived: h.now, Recipients: of},
+		Place: mail.Place{Area: mail.AreaIncoming}, Batch: mail.RecipientBatch{Recipients: rcpts, Next: uint32(len(rcpts)), More: n > len(rcpts)}}})
+}
+
+// pick offers an agent, and returns what it gets.
+func (h *backlog) pick(b *testing.B) qmgr.Deliver {
+	h.step(qmgr.AgentReady{Transport: "smtp"})
+	if len(h.started) == 0 {
+		b.Fatal("nothing is selected")
+	}
+	d := h.started[0]
+	h.started = h.started[:0]
+	return d
+}
+
+// finish ends a delivery. A message that ends with it is followed by another one
+// to the same destination.
+func (h *backlog) finish(d qmgr.Deliver) {
+	outcomes := make([]mail.Outcome, len(d.Delivery.Recipients))
+	for i, r := range d.Delivery.Recipients {
+		outcomes[i] = mail.Outcome{Index: r.Index, Result: mail.Delivered}
+	}
+	id := d.Delivery.Envelope.ID
+	h.step(qmgr.Delivered{Entry: d.Entry, Result: mail.DeliveryResult{Outcomes: outcomes}})
+	if h.endless[id] {
+		return
+	}
+	to := h.to[id]
+	delete(h.to, id)
+	h.arrive(to, int(d.Delivery.Envelope.Recipients))
+}
+
+// cores are the core and its linear twin.
+var cores = []struct {
+	name string
+	make func(qmgr.Config, uint64) (*qmgr.Qmgr, error)
+}{{"core", qmgr.New}, {"twin", qmgr.NewLinear}}
+
+var jobCounts = []int{1_000, 20_000, 200_000}
+
+// BenchmarkBacklog is the life of one message while many others wait: first come,
+// first served, all destinations have room.
+func BenchmarkBacklog(b *testing.B) {
+	for _, jobs := range jobCounts {
+		for _, destinations := range []int{1, 100, 100_000} {
+			b.Run(fmt.Sprintf("jobs=%d/destinations=%d", jobs, destinations), func(b *testing.B) {
+				h := newBacklog(b, qmgr.New, roomy())
+				for i := range jobs {
+					h.arrive(fmt.Sprintf("d%d.test", i%destinations), 1)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					h.finish(h.pick(b))
+				}
+			})
+		}
+	}
+}
+
+func roomy() (cfg qmgr.TransportConfig) {
+	cfg.Window.Initial, cfg.Window.Limit = never, -1
+	return cfg
+}
+
+// behindBlocked returns a backlog of jobs whose destinations have no room, with
+// one behind them that can be served.
+func behindBlocked(b *testing.B, makeCore func(qmgr.Config, uint64) (*qmgr.Qmgr, error), jobs, destinations int) *backlog {
+	cfg := qmgr.TransportConfig{}
+	cfg.Window.Initial, cfg.Window.Limit = 1, 1
+	h := newBacklog(b, makeCore, cfg)
+	destinations = min(destinations, jobs)
+	for i := range destinations {
+		h.arrive(fmt.Sprintf("d%d.test", i), 1)
+		h.pick(b)
+	}
+	for i := range jobs {
+		h.arrive(fmt.Sprintf("d%d.test", i%destinations), 1)
+	}
+	h.arrive("free.test", 1)
+	return h
+}
+
+// BenchmarkSelect is one decision what goes next, when none of many jobs can be
+// served but the last. The marks of those that are blocked are void, as after
+// every delivery that makes room for one of them: by definition all are looked at.
+func BenchmarkSelect(b *testing.B) {
+	for _, jobs := range jobCounts {
+		for _, destinations := range []int{1, 100, 100_000} {
+			for _, core := range cores {
+				b.Run(fmt.Sprintf("jobs=%d/destinations=%d/%s", jobs, destinations, core.name), func(b *testing.B) {
+					h := behindBlocked(b, core.make, jobs, destinations)
+					b.ReportAllocs()
+					for b.Loop() {
+						if h.core.Decide("smtp", true) != h.last {
+							b.Fatal("the wrong job is selected")
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// overtakers returns a backlog with a big message that others may overtake.
+func overtakers(b *testing.B, makeCore func(qmgr.Config, uint64) (*qmgr.Qmgr, error), jobs int) *backlog {
+	cfg := roomy()
+	cfg.RecipientLimit = 1
+	h := newBacklog(b, makeCore, cfg)
+	h.arrive("big.test", never)
+	for i := range jobs {
+		h.arrive(fmt.Sprintf("d%d.test", i%100), 2+i*i%200)
+		if i%100 == 0 {
+			h.now = h.now.Add(time.Second)
+		}
+	}
+	return h
+}
+
+// BenchmarkCandidate is the search for the message that may overtake a big one,
+// among many of forty sizes and various ages.
+func BenchmarkCandidate(b *testing.B) {
+	for _, jobs := range jobCounts {
+		for _, core := range cores {
+			b.Run(fmt.Sprintf("jobs=%d/%s", jobs, core.name), func(b *testing.B) {
+				h := overtakers(b, core.make, jobs)
+				b.ReportAllocs()
+				for b.Loop() {
+					h.now = h.now.Add(time.Second)
+					if h.core.FindCandidate("smtp", 100, h.now) == 0 {
+						b.Fatal("there is no candidate")
+					}
+				}
+			})
+		}
+	}
+}
+
+// A decision allocates nothing, whatever it has to look at.
+func TestDecisionsDoNotAllocate(t *testing.T) {
+	b := &testing.B{}
+	blocked, big := behindBlocked(b, qmgr.New, 1000, 10), overtakers(b, qmgr.New, 300)
+	for what, decide := range map[string]func(){
+		"selection":              func() { blocked.core.Decide("smtp", false) },
+		"selection behind marks": func() { blocked.core.Decide("smtp", true) },
+		"candidate":              func() { big.core.FindCandidate("smtp", 100, big.now) },
+	} {
+		if n := testing.AllocsPerRun(100, decide); n != 0 {
+			t.Errorf("%s: %v allocations", what, n)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package qmgr
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// The candidate is the job behind the current one that gains most by going
+// first: the longest wait for each of its entries, among those whose entries the
+// current job can surely pay for before it ends. Jobs that have been preempted
+// themselves and jobs that are blocked are passed over.
+//
+// By definition it is found by looking at every job. But of two jobs with
+// equally many entries, had and to come, the one that has waited longer is
+// better, and that is the one nearer to the head. So jobs are filed by these two
+// numbers, and of each file only the first that is not blocked is looked at.
+// There are few files: n different numbers of entries take at least n²/2 entries
+// in core.
+//
+// Jobs that stand on a stack are not in the order of their age. They are few and
+// are looked at one by one; so are open jobs, which stand before the blocked
+// ones.
+
+// candidates is a transport's part in this.
+type candidates struct {
+	files   []*file         // by total, then by need
+	spare   []*file         // empty ones, for reuse
+	stacked ilist.List[job] // those with a level above 0
+}
+
+// A file is the jobs that wait, have no children and no parent, are not current,
+// and have the same numbers of entries.
+type file struct {
+	total, need int
+	jobs        sequence[job]
+}
+
+// filing is a job's part.
+type filing struct {
+	file      *file // nil if it is not filed
+	place     place[job]
+	stackedIn ilist.Link[job] // on transport.stacked
+}
+
+// most is how many entries the job can have had in the end: those it had and
+// one for each recipient of its message that is not in an entry yet.
+func (j *job) most() int { return j.read + j.message.unread + len(j.message.unrouted) }
+
+// need is how many of them are left to select.
+func (j *job) need() int { return j.most() - j.selected }
+
+// setCurrent says where the next selection starts.
+func (t *transport) setCurrent(j *job) {
+	old := t.current
+	if old == j {
+		return
+	}
+	t.current = j
+	if old != nil {
+		t.refile(old)
+	}
+	if j != nil {
+		t.refile(j)
+	}
+}
+
+// refile brings the files up to date for a job. It is called after every change
+// of what they depend on.
+func (t *transport) refile(j *job) {
+	total, need := j.most(), j.need()
+	if !j.listed || j == t.current || j.stack.level > 0 || !j.stack.children.Empty() || need <= 0 {
+		t.unfile(j)
+		return
+	}
+	if f := j.filing.file; f != nil {
+		if f.total == total && f.need == need {
+			return
+		}
+		t.unfile(j)
+	}
+	f := t.file(total, need)
+	j.filing.file = f
+	f.jobs.add(&j.filing.place, j, j)
+}
+
+func (t *transport) unfile(j *job) {
+	f := j.filing.file
+	if f == nil {
+		return
+	}
+	j.filing.file = nil
+	f.jobs.drop(&j.filing.place)
+	if f.jobs.count == 0 {
+		i, _ := t.findFile(f.total, f.need)
+		t.files = slices.Delete(t.files, i, i+1)
+		t.spare = append(t.spare, f)
+	}
+}
+
+func (t *transport) findFile(total, need int) (int, bool) {
+	return slices.BinarySearchFunc(t.files, total, func(f *file, total int) int {
+		return cmp.Or(cmp.Compare(f.total, total), cmp.Compare(f.need, need))
+	})
+}
+
+// file returns the file for jobs with these numbers, and makes it if need be.
+func (t *transport) file(total, need int) *file {
+	i, found := t.findFile(total, need)
+	if found {
+		return t.files[i]
+	}
+	f := &file{}
+	if n := len(t.spare); n > 0 {
+		f = t.spare[n-1]
+		t.spare = t.spare[:n-1]
+	}
+	f.total, f.need = total, need
+	t.files = slices.Insert(t.files, i, f)
+	return f
+}
+
+// A score is a wait divided by a number of entries. Scores are compared by
+// multiplying out.
+type score struct {
+	job   *job
+	delay int64
+	total int64
+}
+
+// better tells whether a is the better candidate: of equal ones the one nearer
+// to the head is.
+func (a score) better(b score) bool {
+	x, y := a.delay*b.total, b.delay*a.total
+	return x > y || x == y && a.job.label < b.job.label
+}
+
+// atLeast tells whether the score is as good as that of a wait and a number of
+// entries.
+func (a score) atLeast(delay, total int64) bool { return a.delay*total >= delay*a.total }
+
+// waited is the wait of a job as the score counts it: what has begun counts as
+// a whole second.
+func (j *job) waited(now mail.Instant) int64 {
+	return int64((now.Sub(j.message.queued) + time.Second) / time.Millisecond)
+}
+
+func (j *job) score(now mail.Instant) score { return score{j, j.waited(now), int64(j.most())} }
+
+// candidate searches behind the current job for one that needs at most the given
+// number of slots.
+func (quick) candidate(t *transport, current *job, slots int, now mail.Instant) *job {
+	best := score{total: 1}
+	consider := func(j *job) {
+		if need := j.need(); need > 0 && need <= slots && j != current {
+			if s := j.score(now); best.job == nil || s.better(best) {
+				best = s
+			}
+		}
+	}
+	for j := range t.open.All() {
+		if j.filing.file != nil {
+			consider(j)
+		}
+	}
+	for j := range t.stacked.All() {
+		if !j.stack.children.Empty() || t.blocked(j) || j.label <= current.label {
+			continue
+		}
+		if j.overtaken() {
+			return scanForCandidate(t, current, slots, now)
+		}
+		consider(j)
+	}
+	t.searchFiles(consider, &best, slots, now)
+	return best.job
+}
+
+// searchFiles looks at the first job of each file that is not blocked.
+func (t *transport) searchFiles(consider func(*job), best *score, slots int, now mail.Instant) {
+	oldest := t.oldestFiled()
+	if oldest == nil {
+		return
+	}
+	longest := oldest.waited(now)
+	for _, f := range t.files {
+		if f.need > slots {
+			continue
+		}
+		if best.job != nil && best.delay*int64(f.total) > longest*best.total {
+			return // not even the oldest job would be better with so many entries
+		}
+		if p := f.jobs.from(t.passed); p != nil {
+			consider(p.elem)
+		}
+	}
+}
+
+// oldestFiled returns a job that has waited at least as long as any that is
+// filed and has not been passed.
+func (t *transport) oldestFiled() *job {
+	j := t.current
+	if j == nil || j.label < t.passed {
+		j = t.jobs.Front()
+	}
+	for ; j != nil; j = t.jobs.Next(&j.inOrder) {
+		if j.stack.level == 0 {
+			return j
+		}
+	}
+	return nil
+}
+
+// overtaken tells whether a job on a stack stands behind a younger job that is on
+// none. The definition stops its search where nothing better can follow, and
+// takes for granted that this is not so.
+func (j *job) overtaken() bool {
+	t := j.transport
+	for k := t.jobs.Prev(&j.inOrder); k != nil; k = t.jobs.Prev(&k.inOrder) {
+		if k.stack.level == 0 {
+			return k.after(j)
+		}
+	}
+	return false
+}
+
+// scanForCandidate is the definition.
+func scanForCandidate(t *transport, current *job, slots int, now mail.Instant) *job {
+	best := score{total: 1}
+	for j := t.jobs.Next(&current.inOrder); j != nil; j = t.jobs.Next(&j.inOrder) {
+		if !j.stack.children.Empty() || t.blocked(j) {
+			continue
+		}
+		s := j.score(now)
+		if need := j.need(); need > 0 && need <= slots && s.delay*best.total > best.delay*s.total {
+			best = s
+		}
+		// Those behind are younger, so they cannot have a better score than
+		// their wait, unless they stand on a stack.
+		if best.atLeast(s.delay, 1) && j.stack.level == 0 {
+			break
+		}
+	}
+	return best.job
+}
+
+// checkFiling panics unless a listed job is filed as it should be.
+func (t *transport) checkFiling(j *job) {
+	f := j.filing.file
+	filed := j != t.current && j.stack.level == 0 && j.stack.children.Empty() && j.need() > 0
+	assert.That((f != nil) == filed, "%s: job of %v is filed wrongly", t.name, j.message.id)
+	assert.That(f == nil || f.total == j.most() && f.need == j.need(), "%s: job of %v is in the wrong file", t.name, j.message.id)
+	assert.That(j.filing.stackedIn.Listed() == (j.stack.level > 0), "%s: job of %v has level %d", t.name, j.message.id, j.stack.level)
+}

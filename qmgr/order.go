@@ -1,0 +1,265 @@
+package qmgr
+
+import "github.com/posthaste-mta/posthaste/internal/assert"
+
+// A sequence holds elements in the order in which their jobs stand on the
+// scheduler's list, and finds the first, and the first from some job on, much
+// faster than by walking that list. It is a treap: a search tree in which every
+// node also has a random weight and no node a lighter parent, which keeps it
+// flat. Most elements come at the end and leave at the front, which takes
+// constant time on average; the rest takes logarithmic time.
+//
+// The order is that of job.label. Labels of jobs that are on a list may change
+// as long as their order does not.
+type sequence[T any] struct {
+	root, first, last *place[T]
+	count             int
+	weight            uint32 // of the last element that was added
+}
+
+// A place is an element's node in one sequence. The zero place is in none.
+type place[T any] struct {
+	elem            *T
+	job             *job
+	up, left, right *place[T]
+	weight          uint32
+}
+
+func (p *place[T]) taken() bool { return p.elem != nil }
+
+// element returns the element of a place, nil if there is none.
+func (p *place[T]) element() *T {
+	if p == nil {
+		return nil
+	}
+	return p.elem
+}
+
+// add puts an element in, behind those whose jobs do not stand behind its job.
+func (s *sequence[T]) add(p *place[T], elem *T, j *job) {
+	assert.That(p.elem == nil, "adding an element of %v that is there already", j.message.id)
+	*p = place[T]{elem: elem, job: j, weight: s.nextWeight()}
+	s.count++
+	switch {
+	case s.root == nil:
+		s.root, s.first, s.last = p, p, p
+		return
+	case j.label >= s.last.job.label:
+		s.last.right, p.up = p, s.last
+		s.last = p
+	case j.label < s.first.job.label:
+		s.first.left, p.up = p, s.first
+		s.first = p
+	default:
+		s.descend(p)
+	}
+	for p.up != nil && p.up.weight < p.weight {
+		s.lift(p)
+	}
+}
+
+// nextWeight returns the next of a fixed series of pseudo-random numbers.
+func (s *sequence[T]) nextWeight() uint32 {
+	w := s.weight
+	if w == 0 {
+		w = 0x9e3779b9
+	}
+	w ^= w << 13
+	w ^= w >> 17
+	w ^= w << 5
+	s.weight = w
+	return w
+}
+
+// descend hangs p below the node where it belongs; it is neither the first nor
+// the last.
+func (s *sequence[T]) descend(p *place[T]) {
+	for n := s.root; ; {
+		next := &n.left
+		if p.job.label >= n.job.label {
+			next = &n.right
+		}
+		if *next == nil {
+			*next, p.up = p, n
+			return
+		}
+		n = *next
+	}
+}
+
+// lift makes p the parent of its parent.
+func (s *sequence[T]) lift(p *place[T]) {
+	down := p.up
+	if down.left == p {
+		down.left = p.right
+		if p.right != nil {
+			p.right.up = down
+		}
+		p.right = down
+	} else {
+		down.right = p.left
+		if p.left != nil {
+			p.left.up = down
+		}
+		p.left = down
+	}
+	p.up = down.up
+	s.replace(down, p)
+	down.up = p
+}
+
+// replace puts p where n was below n's parent.
+func (s *sequence[T]) replace(n, p *place[T]) {
+	switch {
+	case n.up == nil:
+		s.root = p
+	case n.up.left == n:
+		n.up.left = p
+	default:
+		n.up.right = p
+	}
+}
+
+// drop takes an element out.
+func (s *sequence[T]) drop(p *place[T]) {
+	if s.first == p {
+		s.first = p.next()
+	}
+	if s.last == p {
+		s.last = p.prev()
+	}
+	for p.left != nil && p.right != nil {
+		if p.left.weight > p.right.weight {
+			s.lift(p.left)
+		} else {
+			s.lift(p.right)
+		}
+	}
+	child := p.left
+	if child == nil {
+		child = p.right
+	}
+	s.replace(p, child)
+	if child != nil {
+		child.up = p.up
+	}
+	*p = place[T]{}
+	s.count--
+}
+
+func (p *place[T]) next() *place[T] {
+	if n := p.right; n != nil {
+		for n.left != nil {
+			n = n.left
+		}
+		return n
+	}
+	for ; p.up != nil; p = p.up {
+		if p.up.left == p {
+			return p.up
+		}
+	}
+	return nil
+}
+
+func (p *place[T]) prev() *place[T] {
+	if n := p.left; n != nil {
+		for n.right != nil {
+			n = n.right
+		}
+		return n
+	}
+	for ; p.up != nil; p = p.up {
+		if p.up.right == p {
+			return p.up
+		}
+	}
+	return nil
+}
+
+// from returns the first place whose job has at least this label.
+func (s *sequence[T]) from(label uint64) *place[T] {
+	if s.first == nil || s.first.job.label >= label {
+		return s.first
+	}
+	var found *place[T]
+	for n := s.root; n != nil; {
+		if n.job.label >= label {
+			found, n = n, n.left
+		} else {
+			n = n.right
+		}
+	}
+	return found
+}
+
+// check panics unless the sequence is well formed.
+func (s *sequence[T]) check() {
+	n, last := 0, (*place[T])(nil)
+	for p := s.first; p != nil; p = p.next() {
+		assert.That(p.prev() == last && p.elem != nil, "element %d of a sequence is linked wrongly", n)
+		assert.That(last == nil || last.job.label <= p.job.label, "element %d of a sequence is before the one before it", n)
+		assert.That(p.up == nil && s.root == p || p.up != nil && p.up.weight >= p.weight, "element %d of a sequence is heavier than its parent", n)
+		last = p
+		n++
+	}
+	assert.That(s.last == last && n == s.count, "a sequence has %d elements, counted %d", n, s.count)
+}
+
+// labelGap is the distance between the labels of jobs that are listed one after
+// the other. Forty jobs can be put into the same gap before all must be
+// relabelled; 2^24 can be appended.
+const (
+	labelGap = 1 << 40
+	maxLabel = 1<<64 - 1
+)
+
+// label gives a job that has just been put on the list a label between those of
+// its neighbours.
+func (t *transport) label(j *job) {
+	prev, next := t.jobs.Prev(&j.inOrder), t.jobs.Next(&j.inOrder)
+	if next == nil && t.topLabel <= maxLabel-t.labelGap {
+		// Labels at the end only grow, so that they are beyond whatever has been
+		// passed.
+		t.topLabel += t.labelGap
+		j.label = t.topLabel
+		return
+	}
+	if !t.labelBetween(j, prev, next) {
+		j.label = 0
+		t.relabel()
+	}
+}
+
+func (t *transport) labelBetween(j, prev, next *job) bool {
+	if next == nil {
+		return false
+	}
+	low := uint64(0)
+	if prev != nil {
+		low = prev.label
+	}
+	if next.label >= t.passed {
+		// Before the first job that has not been passed: it has not been passed,
+		// either.
+		low = max(low, t.passed-min(t.passed, 1))
+	}
+	j.label = low + (next.label-low)/2
+	return j.label > low
+}
+
+// relabel gives all jobs new labels, in the same order.
+func (t *transport) relabel() {
+	old, passed := t.passed, uint64(0)
+	t.topLabel = 0
+	for j := range t.jobs.All() {
+		t.topLabel += t.labelGap
+		// The job for which there was no room has no label. It has been passed
+		// if it stands before one that has.
+		if j.label != 0 && j.label < old {
+			passed = t.topLabel + 1
+		}
+		j.label = t.topLabel
+	}
+	t.passed = passed
+}
