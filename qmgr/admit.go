@@ -227,7 +227,9 @@ func (q *Qmgr) rescueFuture(due mail.Instant) {
 // newMessage puts a message into core.
 func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	assert.That(q.messages[id] == nil, "message %v is in core already", id)
-	m := &message{id: id, from: from, queued: q.now, own: q.cfg.RecipientMinimum, limit: q.cfg.RecipientMinimum}
+	m := q.stocks.messages.take()
+	m.id, m.from, m.queued = id, from, q.now
+	m.own, m.limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
 	q.messages[id] = m
 	return m
 }
@@ -286,8 +288,14 @@ func (q *Qmgr) forget(m *message) {
 	delete(q.messages, m.id)
 	for _, j := range m.jobs {
 		j.free()
+		if q.paused.job == j {
+			q.paused.job = nil
+		}
+		q.stocks.giveJob(j)
 	}
-	if m.again != orderNone {
-		q.orderOne(m.id, m.again, m.reason)
+	id, again, reason := m.id, m.again, m.reason
+	q.stocks.giveMessage(m)
+	if again != orderNone {
+		q.orderOne(id, again, reason)
 	}
 }

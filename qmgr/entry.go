@@ -25,14 +25,21 @@ func (e *entry) queue() *queue { return e.peer.queue }
 
 // newEntry appends an empty entry to a peer.
 func newEntry(p *peer) *entry {
-	e := &entry{message: p.job.message, peer: p}
+	e := takeEntry(p)
 	if p.todo.Empty() {
 		p.wait()
 	}
 	p.todo.PushBack(&e.inPeer, e)
-	p.entries++
 	p.queue.todo.PushBack(&e.inQueue, e)
 	p.queue.changed()
+	return e
+}
+
+// takeEntry makes an entry that is not queued yet.
+func takeEntry(p *peer) *entry {
+	e := p.queue.transport.stocks.entries.take()
+	e.message, e.peer = p.job.message, p
+	p.entries++
 	p.job.read++
 	e.message.entries++
 	return e
@@ -41,13 +48,10 @@ func newEntry(p *peer) *entry {
 // newEntryInFront puts an empty entry before a peer's waiting ones, of which there
 // is one at least.
 func newEntryInFront(p *peer) *entry {
-	e := &entry{message: p.job.message, peer: p}
+	e := takeEntry(p)
 	p.todo.PushFront(&e.inPeer, e)
-	p.entries++
 	p.queue.todo.PushFront(&e.inQueue, e)
 	p.queue.changed()
-	p.job.read++
-	e.message.entries++
 	return e
 }
 
@@ -107,5 +111,6 @@ func (e *entry) finish(q *Qmgr) {
 		p.job.dropPeer(p)
 	}
 	m.entries--
+	q.stocks.giveEntry(e)
 	q.freeIfIdle(dest)
 }

@@ -17,7 +17,7 @@ func (linear) place(t *transport, j *job) *job {
 
 func (l linear) nextVisit(t *transport) *job {
 	j := t.jobs.Front()
-	if last := l.last[t]; last != nil && last.listed && last.label < t.passed && t.open.Empty() {
+	if last := l.last[t]; last != nil && last.listed && last.transport == t && last.label < t.passed && t.open.Empty() {
 		j = last // all before it are blocked
 	}
 	for ; j != nil && t.blocked(j); j = t.jobs.Next(&j.inOrder) {

@@ -35,7 +35,8 @@ type job struct {
 }
 
 func newJob(m *message, t *transport) *job {
-	j := &job{message: m, transport: t}
+	j := t.stocks.jobs.take()
+	j.message, j.transport = m, t
 	m.jobs = append(m.jobs, j)
 	return j
 }
@@ -225,4 +226,5 @@ func (j *job) dropPeer(p *peer) {
 	if j.byDest != nil {
 		delete(j.byDest, p.queue)
 	}
+	j.transport.stocks.givePeer(p)
 }

@@ -16,7 +16,9 @@ type peer struct {
 }
 
 func newPeer(j *job, q *queue) *peer {
-	return &peer{job: j, queue: q}
+	p := j.transport.stocks.peers.take()
+	p.job, p.queue = j, q
+	return p
 }
 
 // wait tells the destination that the peer is going to have an entry to select.

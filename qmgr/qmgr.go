@@ -30,6 +30,7 @@ type Qmgr struct {
 	transports map[string]*transport
 	ring       ilist.List[transport] // the one to serve next in front
 	paused     pause
+	stocks     stocks
 	busy       map[EntryID]*entry
 	lastEntry  EntryID
 
@@ -156,7 +157,7 @@ func (q *Qmgr) transport(name string) *transport {
 	if t, ok := q.transports[name]; ok {
 		return t
 	}
-	t := newTransport(name, q.cfg.transport(name), q.find, q.cfg.AsPostfix, q.labelGap)
+	t := newTransport(name, q.cfg.transport(name), q)
 	q.transports[name] = t
 	q.ring.PushFront(&t.inRing, t)
 	return t
@@ -206,4 +207,5 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	delete(d.transport.queues, d.name)
 	d.transport.order.Remove(&d.inOrder)
 	q.queues--
+	q.stocks.giveQueue(d)
 }

@@ -31,7 +31,8 @@ type queue struct {
 }
 
 func newQueue(t *transport, name, nexthop string) *queue {
-	q := &queue{transport: t, name: name, nexthop: nexthop, window: window.New(&t.cfg.Window)}
+	q := t.stocks.queues.take()
+	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.cfg.Window)
 	q.timer.queue = q
 	t.queues[name] = q
 	t.order.PushBack(&q.inOrder, q)

@@ -34,7 +34,7 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 		q.allRead(m)
 		return
 	}
-	m.unrouted = append([]mail.Recipient(nil), b.Recipients...)
+	m.unrouted = append(m.unrouted[:0], b.Recipients...)
 	m.inCore += len(m.unrouted)
 	q.recipients += len(m.unrouted)
 	m.await(awaitsRoute)
@@ -52,10 +52,11 @@ func (q *Qmgr) routed(ev Routed) {
 	if m.order != orderNone {
 		m.inCore -= len(m.unrouted)
 		q.recipients -= len(m.unrouted)
-		m.unrouted, m.left = nil, true
+		m.unrouted, m.left = emptied(m.unrouted), true
 		m.refile()
 	} else {
 		q.assign(m, q.bindAll(m, ev.Routes))
+		q.stocks.bound = emptied(q.stocks.bound)
 	}
 	q.allRead(m)
 	q.resume(m)
@@ -77,11 +78,12 @@ func (q *Qmgr) allRead(m *message) {
 // addresses: that is the order in which new destinations come about, and it is
 // Postfix's. What it returns is in the order in which recipients are assigned.
 func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
-	recipients := make([]bound, len(m.unrouted))
+	recipients := q.stocks.bound[:0]
 	for i, r := range m.unrouted {
-		recipients[i] = bound{recipient: r, route: routes[i]}
+		recipients = append(recipients, bound{recipient: r, route: routes[i]})
 	}
-	m.unrouted = nil
+	q.stocks.bound = recipients
+	m.unrouted = emptied(m.unrouted)
 	if len(recipients) > 1 {
 		slices.SortStableFunc(recipients, compareAddress)
 	}

@@ -27,10 +27,11 @@ type transport struct {
 	labelGap  uint64
 	blockers
 	candidates
-	cache candidateCache
-	pool  recipientPool
-	find  finder
-	exact bool // Config.AsPostfix
+	cache  candidateCache
+	pool   recipientPool
+	find   finder
+	exact  bool    // Config.AsPostfix
+	stocks *stocks // the queue manager's
 }
 
 // A finder answers the questions that would take linear time by definition. The
@@ -66,9 +67,9 @@ const (
 	visitPeersAgain
 )
 
-func newTransport(name string, cfg TransportConfig, find finder, exact bool, labelGap uint64) *transport {
+func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	return &transport{name: name, cfg: cfg, queues: make(map[string]*queue), blockers: blockers{tag: 1},
-		pool: recipientPool{unused: cfg.RecipientPool}, find: find, exact: exact, labelGap: labelGap}
+		pool: recipientPool{unused: cfg.RecipientPool}, find: q.find, exact: q.cfg.AsPostfix, labelGap: q.labelGap, stocks: &q.stocks}
 }
 
 // ready tells whether the transport could start a delivery now.
