@@ -92,7 +92,10 @@ func (a *admission) appeared(id mail.QueueID, at mail.Place) {
 	}
 }
 
-func (q *Qmgr) hasRoom() bool { return len(q.messages) < q.cfg.ActiveLimit }
+// hasRoom tells whether one more message may come into core.
+func (q *Qmgr) hasRoom() bool {
+	return q.cfg.AsPostfix || len(q.messages) < q.cfg.ActiveLimit && (!q.roundRobin() || q.recipients < q.cfg.RecipientLimit)
+}
 
 // Behind tells whether new mail waits in the spool because the core is full:
 // delivery has fallen behind, and intake should be slowed down.

@@ -35,8 +35,13 @@ type Config struct {
 	// there whatever the others have (qmgr_message_recipient_minimum);
 	// default 10, at least 1.
 	RecipientMinimum int
+	// FudgeFactor is how many percent of RecipientLimit one message may have read
+	// at once (qmgr_fudge_factor), where the default transport's scheduler is
+	// RoundRobin; default 100.
+	FudgeFactor int
 	// AsPostfix makes equal to Postfix what would be worse for no other reason,
-	// so that decisions and counters can be compared. The selection of an entry
+	// so that decisions and counters can be compared. Messages are admitted as the
+	// host finds them, whatever the limits. The selection of an entry
 	// waits when it has asked for recipients of a job, as Postfix reads them
 	// then and there, and the host has to answer Read and Route before it sends
 	// anything else; otherwise selection goes on with what there is. A destination
@@ -82,6 +87,12 @@ const (
 // TransportConfig is the limits of one transport. The zero value of a field
 // means its default.
 type TransportConfig struct {
+	// Scheduler says in which order entries are selected. It cannot be changed by
+	// a reload once mail has been routed to the transport. RoundRobin is best set
+	// for the default transport, too: where that is Preemptive, messages that are
+	// too large to be in core at once are read in steps of RecipientMinimum for
+	// this one.
+	Scheduler Scheduler
 	// ProcessLimit bounds the deliveries under way at once over this transport
 	// (default_process_limit); default 100. Raise it when many destinations
 	// are to be served at once; each delivery may cost a connection.
@@ -138,6 +149,22 @@ type TransportConfig struct {
 	RateDelay time.Duration
 }
 
+// Scheduler is a way to choose what is delivered next.
+type Scheduler uint8
+
+const (
+	// Preemptive is Postfix's qmgr(8): first come, first served, but mail with few
+	// recipients may overtake mail with many.
+	Preemptive Scheduler = iota
+	// RoundRobin is Postfix's oqmgr(8): destinations take turns, and within one it
+	// is first come, first served. It is there for comparison: mail to a
+	// destination with a backlog waits for all of it, however small it is.
+	RoundRobin
+)
+
+// String returns the scheduler's name.
+func (s Scheduler) String() string { return [...]string{"preemptive", "round-robin"}[s] }
+
 // Agents says who decides that a delivery may start on a transport.
 type Agents uint8
 
@@ -151,6 +178,7 @@ const (
 	defaultActiveLimit      = 20000
 	defaultRecipientLimit   = 20000
 	defaultRecipientMinimum = 10
+	defaultFudgeFactor      = 100
 	defaultSlotCost         = 5
 	defaultSlotLoan         = 3
 	defaultSlotDiscount     = 50
@@ -172,6 +200,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.ActiveLimit, defaultActiveLimit)
 	setDefault(&c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
 	setDefault(&c.RecipientMinimum, defaultRecipientMinimum)
+	setDefault(&c.FudgeFactor, defaultFudgeFactor)
 	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
 	c.Backoff = c.Backoff.WithDefaults()
 	c.DefaultTransport = c.DefaultTransport.withDefaults()
@@ -221,6 +250,7 @@ func (c Config) Validate() error {
 	atLeastOne("qmgr_message_active_limit", c.ActiveLimit)
 	atLeastOne("qmgr_message_recipient_limit", c.RecipientLimit)
 	atLeastOne("qmgr_message_recipient_minimum", c.RecipientMinimum)
+	atLeastOne("qmgr_fudge_factor", c.FudgeFactor)
 	atLeastOne("actions per step", c.ActionsPerStep)
 	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
 	names := make([]string, 0, len(c.Transports))
@@ -244,6 +274,9 @@ func (t TransportConfig) validate(name string) error {
 	}
 	if t.RefillLimit < 1 {
 		errs = append(errs, fmt.Errorf("transport %s: recipient_refill_limit is %d: want at least 1", name, t.RefillLimit))
+	}
+	if t.Scheduler > RoundRobin {
+		errs = append(errs, fmt.Errorf("transport %s: scheduler %d is unknown", name, uint8(t.Scheduler)))
 	}
 	if t.SlotDiscount > 100 {
 		errs = append(errs, fmt.Errorf("transport %s: delivery_slot_discount is %d: want at most 100 percent", name, t.SlotDiscount))

@@ -55,6 +55,10 @@ func (d *dumper) job(j *job) string {
 }
 
 func (d *dumper) transport(t *transport) {
+	if t.cfg.Scheduler == RoundRobin {
+		d.turns(t)
+		return
+	}
 	candidate := (*job)(nil)
 	if t.cache.current != nil {
 		candidate = t.cache.candidate

@@ -19,6 +19,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 	m := e.message
 	q.noteOutcomes(m, e, ev.Result.Outcomes)
 	e.finish(q)
+	q.refillInTurn(m)
 	q.advance(m)
 }
 
@@ -73,7 +74,11 @@ func (q *Qmgr) die(d *queue, why mail.Reply) {
 	if q.cfg.AsPostfix {
 		q.queue(q.transport(TransportRetry), text)
 	}
-	for e := d.todo.Front(); e != nil; e = d.todo.Front() {
+	end := d.todo.Front
+	if d.transport.cfg.Scheduler == RoundRobin {
+		end = d.todo.Back // for no reason, but so it is
+	}
+	for e := end(); e != nil; e = end() {
 		q.moveToRetry(e, text)
 	}
 }

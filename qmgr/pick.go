@@ -15,7 +15,10 @@ import (
 // nothing to select is retired until it gets more. Those that need only be
 // marked are not even looked at.
 func (q *Qmgr) selectEntry(t *transport) *entry {
-	if t.current == nil {
+	switch {
+	case t.cfg.Scheduler == RoundRobin:
+		return q.nextInTurn(t)
+	case t.current == nil:
 		return nil
 	}
 	return q.walk(t, q.first(t), visitStart)

@@ -179,6 +179,7 @@ func (q *Qmgr) configure(cfg Config) {
 // configure puts new limits in force.
 func (t *transport) configure(cfg TransportConfig) {
 	t.pool.unused += cfg.RecipientPool - t.cfg.RecipientPool
+	cfg.Scheduler = t.cfg.Scheduler
 	t.cfg = cfg
 	for d := range t.order.All() {
 		d.window.Reconfigure(&t.cfg.Window)

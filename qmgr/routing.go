@@ -85,13 +85,13 @@ func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
 	q.stocks.bound = recipients
 	m.unrouted = emptied(m.unrouted)
 	if len(recipients) > 1 {
-		slices.SortStableFunc(recipients, compareAddress)
+		slices.SortStableFunc(recipients, q.compareAddress)
 	}
 	for i := range recipients {
 		q.bind(m, &recipients[i])
 	}
 	if len(recipients) > 1 {
-		slices.SortStableFunc(recipients, compareBound)
+		slices.SortStableFunc(recipients, q.compareBound)
 	}
 	return recipients
 }
@@ -137,18 +137,18 @@ func replyText(r mail.Reply) string {
 
 // compareBound orders by transport, destination, domain, address. Recipients
 // that share a transaction come to stand side by side.
-func compareBound(a, b bound) int {
+func (q *Qmgr) compareBound(a, b bound) int {
 	if c := cmp.Compare(a.queue.transport.name, b.queue.transport.name); c != 0 {
 		return c
 	}
 	if c := cmp.Compare(a.queue.name, b.queue.name); c != 0 {
 		return c
 	}
-	return compareAddress(a, b)
+	return q.compareAddress(a, b)
 }
 
 // compareAddress orders by domain, addresses without one last, then address.
-func compareAddress(a, b bound) int {
+func (q *Qmgr) compareAddress(a, b bound) int {
 	x, y := a.recipient.Address, b.recipient.Address
 	dx, dy := x.Domain(), y.Domain()
 	if (dx == "") != (dy == "") {
@@ -156,6 +156,9 @@ func compareAddress(a, b bound) int {
 	}
 	if c := compareFold(dx, dy); c != 0 {
 		return c
+	}
+	if q.roundRobin() {
+		return compareFold(string(x), string(y))
 	}
 	return cmp.Compare(x, y)
 }
@@ -182,16 +185,17 @@ func lower(c byte) byte {
 func (q *Qmgr) assign(m *message, recipients []bound) {
 	var j *job
 	var p *peer
+	var e *entry // of the recipient before
 	for i := range recipients {
 		b := &recipients[i]
 		t := b.queue.transport
 		if j == nil || j.transport != t {
-			j, p = q.jobFor(m, t), nil
+			j, p, e = q.jobFor(m, t), nil, nil
 		}
 		if p == nil || p.queue != b.queue {
-			p = j.peer(b.queue)
+			p, e = j.peer(b.queue), nil
 		}
-		e := p.todo.Back()
+		e = t.openEntry(p, e)
 		if e == nil || t.cfg.RecipientLimit > 0 && len(e.recipients) >= t.cfg.RecipientLimit {
 			e = newEntry(p)
 		}
@@ -216,6 +220,9 @@ func (q *Qmgr) jobFor(m *message, t *transport) *job {
 	if j == nil {
 		j = newJob(m, t)
 	}
+	if t.cfg.Scheduler == RoundRobin {
+		return j // it has no list of jobs
+	}
 	if !j.listed {
 		j.list()
 	}
@@ -228,6 +235,9 @@ func (q *Qmgr) jobFor(m *message, t *transport) *job {
 
 // firstRead is how many recipients to read of a message that comes into core.
 func (q *Qmgr) firstRead() int {
+	if q.roundRobin() {
+		return q.readInTurn()
+	}
 	return min(max(q.cfg.RecipientLimit-q.recipients, q.cfg.RecipientMinimum), readMax)
 }
 
@@ -241,7 +251,7 @@ func (q *Qmgr) refill(m *message) {
 	switch {
 	case m.inCore == 0:
 		q.read(m)
-	case q.cfg.AsPostfix:
+	case q.cfg.AsPostfix, q.roundRobin():
 	default:
 		for _, j := range m.jobs {
 			if q.worthReading(j) {
@@ -255,6 +265,9 @@ func (q *Qmgr) refill(m *message) {
 // read asks for as many recipients as fit, and tells whether it did.
 func (q *Qmgr) read(m *message) bool {
 	n := min(m.limit-m.inCore, readMax)
+	if q.roundRobin() {
+		n = q.readInTurn()
+	}
 	if !m.more || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orderNone || q.halt {
 		return false
 	}

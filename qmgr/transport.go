@@ -74,7 +74,8 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
-	return t.startable > 0 && t.busy < t.cfg.ProcessLimit && t.current != nil && t.cfg.Agents == AgentsOwn
+	return t.startable > 0 && t.busy < t.cfg.ProcessLimit && t.cfg.Agents == AgentsOwn &&
+		(t.current != nil || t.cfg.Scheduler == RoundRobin)
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.

@@ -10,6 +10,7 @@ import (
 
 var (
 	bounceWords = []string{"hold", "discard", "report"}
+	schedulers  = []string{"preemptive", "round-robin"}
 	agentWords  = []string{"own", "offered"}
 	ruleWords   = []string{"source", "readme"}
 )
@@ -20,6 +21,7 @@ func (c *codec) config(v *qmgr.Config) {
 	number(c, "active-limit", &v.ActiveLimit)
 	number(c, "recipient-limit", &v.RecipientLimit)
 	number(c, "recipient-minimum", &v.RecipientMinimum)
+	number(c, "fudge", &v.FudgeFactor)
 	c.flag("as-postfix", &v.AsPostfix)
 	c.flag("debug", &v.Debug)
 	c.duration("minimal-backoff", &v.Backoff.MinimalBackoffTime)
@@ -51,6 +53,7 @@ func (c *codec) config(v *qmgr.Config) {
 }
 
 func (c *codec) transportConfig(t *qmgr.TransportConfig) {
+	option(c, "scheduler", schedulers, &t.Scheduler)
 	number(c, "process-limit", &t.ProcessLimit)
 	number(c, "entry-limit", &t.RecipientLimit)
 	number(c, "slot-cost", &t.SlotCost)

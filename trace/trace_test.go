@@ -160,7 +160,7 @@ func kinds(v any) int {
 	switch v.(type) {
 	case qmgr.Scan, mail.Ret, qmgr.DoubleBounce:
 		return 3
-	case mail.BodyType, qmgr.Agents, window.Rule:
+	case mail.BodyType, qmgr.Agents, qmgr.Scheduler, window.Rule:
 		return 2
 	case mail.Area, mail.ReportKind:
 		return 5

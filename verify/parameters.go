@@ -75,6 +75,8 @@ func coreParameter(name string) parameter[qmgr.Config] {
 		return number(func(c *qmgr.Config, n int) { c.ActiveLimit = n })
 	case "qmgr_message_recipient_limit":
 		return number(func(c *qmgr.Config, n int) { c.RecipientLimit = n })
+	case "qmgr_fudge_factor":
+		return number(func(c *qmgr.Config, n int) { c.FudgeFactor = n })
 	case "qmgr_message_recipient_minimum":
 		return number(func(c *qmgr.Config, n int) { c.RecipientMinimum = n })
 	case "minimal_backoff_time":

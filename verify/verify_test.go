@@ -44,7 +44,7 @@ func read(t *testing.T, path string) []byte {
 
 // Every decision and every counter equals that of Postfix's own functions.
 func TestGolden(t *testing.T) {
-	for _, in := range recordings(t, "golden/qmgr/*.in") {
+	for _, in := range recordings(t, "golden/*/*.in") {
 		out := strings.TrimSuffix(in, ".in") + ".out"
 		if err := verify.Golden(read(t, in), read(t, out)); err != nil {
 			t.Errorf("%s: %v", in, err)

@@ -43,6 +43,7 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	c.ActiveLimit = l.Int(tb, "active", c.ActiveLimit)
 	c.RecipientLimit = l.Int(tb, "recipients", c.RecipientLimit)
 	c.RecipientMinimum = l.Int(tb, "minimum", c.RecipientMinimum)
+	c.FudgeFactor = l.Int(tb, "fudge", c.FudgeFactor)
 	c.ActionsPerStep = l.Int(tb, "actions", c.ActionsPerStep)
 	c.Debug = c.Debug || l.Has("debug")
 	c.AsPostfix = c.AsPostfix || l.Has("as-postfix")
@@ -86,6 +87,15 @@ func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 			tb.Fatalf("%s: %v", l.Pos, err)
 		}
 		*field = f
+	}
+	switch l.Str("scheduler", "") {
+	case "":
+	case qmgr.Preemptive.String():
+		t.Scheduler = qmgr.Preemptive
+	case qmgr.RoundRobin.String():
+		t.Scheduler = qmgr.RoundRobin
+	default:
+		tb.Fatalf("%s: scheduler= is %v or %v", l.Pos, qmgr.Preemptive, qmgr.RoundRobin)
 	}
 	switch l.Str("agents", "") {
 	case "":
