@@ -179,12 +179,16 @@ func BenchmarkSelect(b *testing.B) {
 	}
 }
 
-// overtakers returns a backlog with a big message that others may overtake.
+// overtakers returns a backlog with a big message that others may overtake. Next
+// to it is another one that is too big for that and has waited for long, so that
+// no wait can be ruled out.
 func overtakers(b *testing.B, makeCore func(qmgr.Config, uint64) (*qmgr.Qmgr, error), jobs int) *backlog {
 	cfg := roomy()
 	cfg.RecipientLimit = 1
 	h := newBacklog(b, makeCore, cfg)
 	h.arrive("big.test", never)
+	h.arrive("big.test", len(h.rcpts))
+	h.now = h.now.Add(time.Hour)
 	for i := range jobs {
 		h.arrive(fmt.Sprintf("d%d.test", i%100), 2+i*i%200)
 		if i%100 == 0 {
