@@ -38,6 +38,35 @@ type Agent interface {
 	Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult
 }
 
+// A Connector reaches the hosts of transports whose connections the core
+// decides on (qmgr.AgentsConnections). Its methods block in the caller's
+// goroutine and obey ctx.
+type Connector interface {
+	// Hosts looks up which hosts serve a nexthop, in tiers; the last tiers are
+	// those of the transport's fallback relays. If there is none the reply says
+	// why, and the set's Until when it is worth asking again.
+	Hosts(ctx context.Context, transport, nexthop string) (mail.HostSet, mail.Reply)
+	// Dial makes a connection up to where it takes transactions. There is a
+	// Connection if and only if the Reply of the other result is zero.
+	Dial(ctx context.Context, o mail.Opening) (Connection, mail.OpenedConnection)
+}
+
+// A Connection carries transactions, one after the other or pipelined.
+type Connection interface {
+	// Run works in the caller's goroutine until the connection is over, and
+	// returns how it ended. It calls done exactly once for each transaction that
+	// was sent, in that order, before it returns; a transaction that is sent while
+	// it returns, or later, is never begun, and its recipients are mail.Untried.
+	// When ctx ends, what is under way is broken off.
+	Run(ctx context.Context, done func(id uint64, r mail.DeliveryResult)) mail.Closing
+	// Send hands one more transaction over, from any goroutine. It never
+	// blocks; the core sends no more at once than the connection's depth.
+	Send(id uint64, d mail.Delivery)
+	// Hangup lets what was sent finish, then ends the connection with QUIT. It
+	// never blocks.
+	Hangup()
+}
+
 // A Reporter composes the reports that a message's recipients are owed
 // (mail.Outcome.Report), spools them, and clears the debts, all of it durable
 // when it returns nil. The new messages are returned so that they can be

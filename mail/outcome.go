@@ -8,6 +8,11 @@ const (
 	Delivered               // the next hop took responsibility
 	Deferred                // to be tried again
 	Failed                  // never to be tried again
+	// Untried means that an attempt ended before the recipient's turn, for no
+	// fault of its own: a connection was lost, or a server takes no more
+	// recipients in one transaction. It goes to another connection at once and
+	// never reaches the spool.
+	Untried
 )
 
 // Settled tells whether the recipient needs no further attempt.
@@ -22,6 +27,8 @@ func (r Result) String() string {
 		return "deferred"
 	case Failed:
 		return "bounced"
+	case Untried:
+		return "untried"
 	}
 	return "pending"
 }
@@ -49,7 +56,10 @@ type Outcome struct {
 	Result Result
 	Report ReportKind // owed to the sender and not yet made
 	Reply  Reply      // what decided the result
-	At     Instant
+	// Unknown, with Deferred, means that the message was sent to its end and the
+	// reply did not come: the next hop may have taken it or not (RFC 1047).
+	Unknown bool
+	At      Instant
 }
 
 // A RecipientOutcome is a recipient together with its last outcome.

@@ -64,6 +64,27 @@ type Deliver struct {
 	Delivery mail.Delivery
 }
 
+// Resolve asks which hosts serve a nexthop. Answered by Hosts.
+type Resolve struct{ Transport, Nexthop string }
+
+// Dial asks to open a connection. Answered by Dialed.
+type Dial struct {
+	Conn    ConnID
+	Opening mail.Opening
+}
+
+// Send asks to carry an entry as one transaction over a connection, after those
+// that were sent to it before. Answered by Delivered.
+type Send struct {
+	Conn     ConnID
+	Entry    EntryID
+	Delivery mail.Delivery
+}
+
+// Hangup asks to end a connection when everything that was sent to it has been
+// answered. Answered by Closed.
+type Hangup struct{ Conn ConnID }
+
 // Change asks for a durable step in the life of a message. The core has at
 // most one under way for each message. Answered by Changed.
 type Change struct{ Change mail.Change }
@@ -148,6 +169,10 @@ func (Open) action()      {}
 func (Read) action()      {}
 func (Route) action()     {}
 func (Deliver) action()   {}
+func (Resolve) action()   {}
+func (Dial) action()      {}
+func (Send) action()      {}
+func (Hangup) action()    {}
 func (Change) action()    {}
 func (Report) action()    {}
 func (Note) action()      {}

@@ -16,6 +16,10 @@ type EntryID uint64
 // next Fetch.
 type Arrived struct{ Arrival mail.Arrival }
 
+// A ConnID names one connection, from Dial to Closed. IDs count up from 1 and
+// are never used again within one run.
+type ConnID uint64
+
 // Found answers Fetch.
 type Found struct {
 	Scan  Scan
@@ -63,7 +67,30 @@ type Routed struct {
 	Routes []mail.Route
 }
 
-// Delivered answers Deliver.
+// Hosts answers Resolve.
+type Hosts struct {
+	Transport, Nexthop string
+	Set                mail.HostSet // Until is set whatever the answer
+	// Reply says why there are no hosts; zero if there are some.
+	Reply mail.Reply
+}
+
+// Dialed answers Dial: a connection is ready, or there is none.
+type Dialed struct {
+	Conn   ConnID
+	Opened mail.OpenedConnection
+}
+
+// Closed answers Hangup, and comes unasked when a connection ends otherwise. It
+// comes once for each connection that was opened, after the answers to
+// everything that was sent to it.
+type Closed struct {
+	Conn    ConnID
+	Closing mail.Closing
+}
+
+// Delivered answers Deliver and Send. In an answer to Send recipients may be
+// mail.Untried.
 type Delivered struct {
 	Entry  EntryID
 	Result mail.DeliveryResult
@@ -126,6 +153,9 @@ func (Opened) event()          {}
 func (Broken) event()          {}
 func (Recipients) event()      {}
 func (Routed) event()          {}
+func (Hosts) event()           {}
+func (Dialed) event()          {}
+func (Closed) event()          {}
 func (Delivered) event()       {}
 func (Changed) event()         {}
 func (Reported) event()        {}

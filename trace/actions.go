@@ -66,6 +66,14 @@ var actionCodecs = []actionCodec{
 		c.word(&a.Delivery.Nexthop)
 		c.recipients(&a.Delivery.Recipients)
 	}),
+	actionKind("send", func(c *codec, a *qmgr.Send) {
+		conn(c, &a.Conn)
+		c.entry(&a.Entry)
+		c.id(&a.Delivery.Envelope.ID)
+		c.word(&a.Delivery.Transport)
+		c.word(&a.Delivery.Nexthop)
+		c.recipients(&a.Delivery.Recipients)
+	}),
 	actionKind("change", func(c *codec, a *qmgr.Change) { c.change(&a.Change) }),
 	actionKind("route", func(c *codec, a *qmgr.Route) {
 		c.id(&a.ID)
@@ -87,6 +95,19 @@ var actionCodecs = []actionCodec{
 		number(c, "from", &a.From)
 		number(c, "max", &a.Max)
 	}),
+	actionKind("resolve", func(c *codec, a *qmgr.Resolve) {
+		c.word(&a.Transport)
+		c.word(&a.Nexthop)
+	}),
+	actionKind("dial", func(c *codec, a *qmgr.Dial) {
+		conn(c, &a.Conn)
+		c.word(&a.Opening.Transport)
+		c.word(&a.Opening.Nexthop)
+		c.host(&a.Opening.Host)
+		option(c, "level", levels, &a.Opening.Level)
+		number(c, "in-flight", &a.Opening.InFlight)
+	}),
+	actionKind("hangup", func(c *codec, a *qmgr.Hangup) { conn(c, &a.Conn) }),
 	actionKind("report", func(c *codec, a *qmgr.Report) { c.id(&a.ID) }),
 	actionKind("selected", func(c *codec, a *qmgr.Selected) { c.text("transport", &a.Transport) }),
 	actionKind("feedback", func(c *codec, a *qmgr.Feedback) { c.feedback(a) }),

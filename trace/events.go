@@ -2,7 +2,10 @@ package trace
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -10,6 +13,8 @@ import (
 
 var (
 	scanWords    = []string{"incoming", "deferred", "flush"}
+	levels       = []string{"lockstep", "group", "overlap", "stream"}
+	closeReasons = []string{"asked", "idle", "busy", "lost", "step", "wrong"}
 	troubleWords = []string{"", "gone", "corrupt", "temporary"}
 )
 
@@ -92,6 +97,27 @@ var eventCodecs = []eventCodec{
 		c.entry(&e.Entry)
 		c.result(&e.Result)
 	}),
+	kind("hosts", func(c *codec, e *qmgr.Hosts) {
+		c.word(&e.Transport)
+		c.word(&e.Nexthop)
+		c.instant("until", &e.Set.Until)
+		c.reply("reply", &e.Reply)
+		c.tiers(&e.Set.Tiers)
+	}),
+	kind("dialed", func(c *codec, e *qmgr.Dialed) {
+		conn(c, &e.Conn)
+		option(c, "level", levels, &e.Opened.Level)
+		number(c, "mails", &e.Opened.Mails)
+		c.duration("rtt", &e.Opened.RTT)
+		c.duration("connect", &e.Opened.Connect)
+		c.reply("reply", &e.Opened.Reply)
+	}),
+	kind("closed", func(c *codec, e *qmgr.Closed) {
+		conn(c, &e.Conn)
+		choice(c, closeReasons, &e.Closing.Why)
+		option(c, "level", levels, &e.Closing.Level)
+		c.reply("reply", &e.Closing.Reply)
+	}),
 	kind("changed", func(c *codec, e *qmgr.Changed) {
 		c.id(&e.Changed.ID)
 		c.place(&e.Changed.Place)
@@ -137,6 +163,54 @@ func (c *codec) entry(v *qmgr.EntryID) {
 	if !c.writing && c.err == nil {
 		*v = qmgr.EntryID(c.uint64(text))
 	}
+}
+
+// conn is the number of a connection, with a letter that tells it from an entry.
+func conn(c *codec, v *qmgr.ConnID) {
+	text := "c" + formatUint(uint64(*v))
+	c.word(&text)
+	if c.writing || c.err != nil {
+		return
+	}
+	digits, ok := strings.CutPrefix(text, "c")
+	if !ok {
+		c.fail("%q is not a connection", text)
+		return
+	}
+	*v = qmgr.ConnID(c.uint64(digits))
+}
+
+// tiers is a list of tiers, each a list of hosts behind a pair that says how many
+// there are.
+func (c *codec) tiers(v *[][]mail.Host) {
+	list(c, []string{"tier"}, v, func(tier *[]mail.Host, _ int) {
+		n := len(*tier)
+		if c.writing {
+			c.put("tier", strconv.Itoa(n))
+		} else {
+			n = int(c.uint32(c.take()))
+		}
+		for i := 0; i < n && c.err == nil; i++ {
+			if !c.writing {
+				*tier = append(*tier, mail.Host{})
+			}
+			c.host(&(*tier)[i])
+		}
+	})
+}
+
+// host is an address, then its name and preference.
+func (c *codec) host(h *mail.Host) {
+	text := h.Addr.String()
+	c.word(&text)
+	if !c.writing && c.err == nil {
+		var err error
+		if h.Addr, err = netip.ParseAddrPort(text); err != nil {
+			c.fail("host %q: %w", text, err)
+		}
+	}
+	c.text("name", &h.Name)
+	number(c, "preference", &h.Preference)
 }
 
 func (c *codec) routes(v *[]mail.Route) {

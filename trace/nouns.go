@@ -14,7 +14,7 @@ var (
 	areas     = []string{"none", "incoming", "deferred", "hold", "corrupt"}
 	retWords  = []string{"", "FULL", "HDRS"}
 	bodyWords = []string{"7BIT", "8BITMIME"}
-	results   = []string{"pending", "sent", "deferred", "bounced"}
+	results   = []string{"pending", "sent", "deferred", "bounced", "untried"}
 	reports   = []string{"", "failed", "delayed", "delivered", "relayed"}
 	changeOps = []string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt"}
 )
@@ -166,6 +166,7 @@ func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
 		}
 		option(c, "report", reports, &o.Report)
 		c.reply("reply", &o.Reply)
+		c.flag("unknown", &o.Unknown)
 		c.usually("at", &o.At, at)
 	})
 }

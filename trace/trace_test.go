@@ -83,6 +83,7 @@ var everything = []any{
 	qmgr.Arrived{}, qmgr.Found{}, qmgr.Opened{}, qmgr.Broken{}, qmgr.Recipients{}, qmgr.Routed{}, qmgr.Delivered{}, qmgr.Changed{}, qmgr.Reported{},
 	qmgr.Wake{}, qmgr.Hold{}, qmgr.Release{}, qmgr.Drop{}, qmgr.Retry{}, qmgr.RetryAll{}, qmgr.AgentReady{}, qmgr.SelectTransport{}, qmgr.Configure{}, qmgr.Halt{},
 	qmgr.Fetch{}, qmgr.Open{}, qmgr.Read{}, qmgr.Route{}, qmgr.Deliver{}, qmgr.Change{}, qmgr.Report{}, qmgr.Selected{}, qmgr.Note{}, qmgr.Feedback{}, qmgr.Preempted{},
+	qmgr.Hosts{}, qmgr.Dialed{}, qmgr.Closed{}, qmgr.Resolve{}, qmgr.Dial{}, qmgr.Send{}, qmgr.Hangup{},
 }
 
 // The codecs must know every kind: one that is missing would be written as
@@ -105,6 +106,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 	switch p := v.Addr().Interface().(type) {
 	case *netip.Addr:
 		*p = netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(256))})
+		return
+	case *netip.AddrPort:
+		*p = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(256))}), uint16(r.IntN(600)))
 		return
 	case *window.Feedback:
 		*p, _ = window.PerConcurrency(r.Float64())
@@ -162,10 +166,12 @@ func kinds(v any) int {
 		return 3
 	case mail.BodyType, qmgr.Agents, qmgr.Scheduler, window.Rule:
 		return 2
-	case mail.Area, mail.ReportKind:
+	case mail.Area, mail.ReportKind, mail.Result:
 		return 5
-	case qmgr.Trouble, mail.Result, qmgr.FeedbackCause:
+	case qmgr.Trouble, qmgr.FeedbackCause, mail.Pipelining:
 		return 4
+	case mail.CloseReason:
+		return 6
 	case mail.ChangeOp, qmgr.NoteKind:
 		return 10
 	}
@@ -176,8 +182,22 @@ func kinds(v any) int {
 // hold.
 func simplify(v reflect.Value) {
 	switch p := v.Addr().Interface().(type) {
+	case *qmgr.Send:
+		p.Delivery.Envelope = mail.Envelope{ID: p.Delivery.Envelope.ID}
 	case *qmgr.Deliver:
 		p.Delivery.Envelope = mail.Envelope{ID: p.Delivery.Envelope.ID}
+	case *qmgr.Dial:
+		if !p.Opening.Host.Addr.IsValid() {
+			p.Opening.Host.Addr = netip.MustParseAddrPort("192.0.2.1:25")
+		}
+	case *qmgr.Hosts:
+		for _, tier := range p.Set.Tiers {
+			for i := range tier {
+				if !tier[i].Addr.IsValid() {
+					tier[i].Addr = netip.MustParseAddrPort("192.0.2.1:25")
+				}
+			}
+		}
 	case *qmgr.Change:
 		p.Change.Op = max(p.Change.Op, 1)
 	case *qmgr.Note:
@@ -190,7 +210,7 @@ func simplify(v reflect.Value) {
 func empty(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[netip.Addr]() || v.Type() == reflect.TypeFor[window.Feedback]() {
+		if v.Type() == reflect.TypeFor[netip.Addr]() || v.Type() == reflect.TypeFor[netip.AddrPort]() || v.Type() == reflect.TypeFor[window.Feedback]() {
 			return
 		}
 		for i := range v.NumField() {
