@@ -124,6 +124,7 @@ type Queue struct {
 	ActiveLimit      int
 	RecipientLimit   int
 	RecipientMinimum int
+	FudgeFactor      int           // percent
 	InFlowDelay      time.Duration // 0: none
 	MinFree          int64
 }
@@ -162,6 +163,7 @@ type Transport struct {
 	Type    TransportType
 	Nexthop string
 
+	Scheduler          qmgr.Scheduler
 	ProcessLimit       int
 	RecipientLimit     int // of one entry; 0: none
 	SlotCost           int // 0: no preemption

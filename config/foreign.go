@@ -4,7 +4,6 @@ package config
 // name what there is instead, or why there is nothing.
 var foreign = map[string]string{
 	"queue_run_delay":                  "there are no queue runs: every message is tried when its own time has come",
-	"qmgr_fudge_factor":                "it belonged to Postfix's old scheduler",
 	"qmgr_clog_warn_time":              "what waits, and for what, is told by posthaste queue status and queue show",
 	"hash_queue_names":                 "the spool needs no directories of its own for each queue",
 	"hash_queue_depth":                 "the spool needs no directories of its own for each queue",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -182,6 +183,14 @@ func footer() kind[string] {
 			return s, nil
 		},
 	}
+}
+
+// schedulers are the ways to choose what is delivered next. Postfix has two of
+// them, which go by the names of its programs.
+func schedulers() kind[qmgr.Scheduler] {
+	return words(
+		word[qmgr.Scheduler]{"preemptive", qmgr.Preemptive}, word[qmgr.Scheduler]{"round-robin", qmgr.RoundRobin}, word[qmgr.Scheduler]{"runner", qmgr.Runner},
+		word[qmgr.Scheduler]{"qmgr", qmgr.Preemptive}, word[qmgr.Scheduler]{"oqmgr", qmgr.RoundRobin})
 }
 
 // feedback is how much one delivery counts.

@@ -49,6 +49,7 @@ func (c *Config) Spool() spool.Config {
 func (c *Config) Driver() driver.Config {
 	q := qmgr.Config{
 		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
+		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
 		DoubleBounce: c.Reports.DoubleBounce,
 		Backoff: backoff.Config{
 			MinimalBackoffTime: c.Retry.MinimalBackoff, MaximalBackoffTime: c.Retry.MaximalBackoff,
@@ -67,7 +68,7 @@ func (c *Config) Driver() driver.Config {
 
 func (t Transport) limits() qmgr.TransportConfig {
 	return qmgr.TransportConfig{
-		ProcessLimit: t.ProcessLimit, RecipientLimit: orNone(t.RecipientLimit),
+		Scheduler: t.Scheduler, ProcessLimit: t.ProcessLimit, RecipientLimit: orNone(t.RecipientLimit),
 		SlotCost: orNone(t.SlotCost), SlotLoan: orNone(t.SlotLoan), SlotDiscount: orNone(t.SlotDiscount), MinimumSlots: orNone(t.MinimumSlots),
 		RecipientPool: t.RecipientPool, ExtraRecipients: orNone(t.ExtraRecipients),
 		RefillLimit: t.RefillLimit, RefillDelay: t.RefillDelay,

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -26,6 +27,9 @@ func scheduling() []parameter[Transport] {
 		define("nexthop", optional(nexthops(), "for the recipient's domain"), func(t *Transport) *string { return &t.Nexthop }, "",
 			"Where the mail of this transport goes unless a route or relayhost says it.",
 			"Set it if all of it goes to the same server.").forSMTP(),
+		define("scheduler", schedulers(), func(t *Transport) *qmgr.Scheduler { return &t.Scheduler }, qmgr.Preemptive,
+			"What is delivered next by a transport that has not had mail yet: what came first, except that small mail may overtake large mail; or what is next in turn by destination, as with Postfix's oqmgr; or one message after the other.",
+			"Leave it: round-robin and runner are there to be compared with.").from("default_scheduler"),
 		define("process_limit", count(1, ""), func(t *Transport) *int { return &t.ProcessLimit }, 100,
 			"How many deliveries of a transport are under way at once.",
 			"Raise it when many destinations are to be served at once; each delivery may need a connection.").from("default_process_limit"),

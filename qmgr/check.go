@@ -17,6 +17,7 @@ func (q *Qmgr) Check() {
 	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
 	q.ring.Check()
 	q.timers.Check()
+	q.checkRuns()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
 		t.check(q.cfg.AsPostfix && t.name == TransportRetry)
@@ -26,6 +27,21 @@ func (q *Qmgr) Check() {
 	}
 	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
 	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
+}
+
+// checkRuns checks that a transport whose scheduler is Runner has one message
+// under way.
+func (q *Qmgr) checkRuns() {
+	running := make(map[*transport]*message)
+	for _, e := range q.busy { //archtest:anyorder assertions
+		t := e.queue().transport
+		if t.cfg.Scheduler != Runner {
+			continue
+		}
+		m := running[t]
+		assert.That(m == nil || m == e.message, "%s: %v is under way before the last entry of another message has ended", t.name, e.message.id)
+		running[t] = e.message
+	}
 }
 
 func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {

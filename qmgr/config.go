@@ -160,10 +160,14 @@ const (
 	// is first come, first served. It is there for comparison: mail to a
 	// destination with a backlog waits for all of it, however small it is.
 	RoundRobin
+	// Runner is what mail systems did before: one message after the other, each
+	// to all its destinations before the next is begun. It is there for
+	// comparison: one destination that does not answer holds up everybody.
+	Runner
 )
 
 // String returns the scheduler's name.
-func (s Scheduler) String() string { return [...]string{"preemptive", "round-robin"}[s] }
+func (s Scheduler) String() string { return [...]string{"preemptive", "round-robin", "runner"}[s] }
 
 // Agents says who decides that a delivery may start on a transport.
 type Agents uint8
@@ -275,7 +279,7 @@ func (t TransportConfig) validate(name string) error {
 	if t.RefillLimit < 1 {
 		errs = append(errs, fmt.Errorf("transport %s: recipient_refill_limit is %d: want at least 1", name, t.RefillLimit))
 	}
-	if t.Scheduler > RoundRobin {
+	if t.Scheduler > Runner {
 		errs = append(errs, fmt.Errorf("transport %s: scheduler %d is unknown", name, uint8(t.Scheduler)))
 	}
 	if t.SlotDiscount > 100 {

@@ -146,6 +146,9 @@ func (j *job) unlist() {
 	if t.current == j {
 		t.setCurrent(next)
 	}
+	if t.run == j {
+		t.run = nil
+	}
 	if t.cache.candidate == j || t.cache.current == j {
 		t.cache.reset()
 	}

@@ -90,7 +90,7 @@ func (q *Qmgr) withdraw(m *message) {
 				e = next
 			}
 		}
-		if j.listed {
+		if j.listed && !j.holdsRun() {
 			j.retire()
 		}
 	}

@@ -18,6 +18,8 @@ func (q *Qmgr) selectEntry(t *transport) *entry {
 	switch {
 	case t.cfg.Scheduler == RoundRobin:
 		return q.nextInTurn(t)
+	case t.cfg.Scheduler == Runner:
+		return q.nextInRun(t)
 	case t.current == nil:
 		return nil
 	}
@@ -222,7 +224,10 @@ const maxPending = 2
 // allows now counts against the others, if it came about before them, so that it
 // may hide their work.
 func (t *transport) offers(pending int, asPostfix bool) bool {
-	if !asPostfix {
+	switch {
+	case t.cfg.Scheduler == Runner:
+		return pending == 0 && t.canRun()
+	case !asPostfix:
 		return t.startable > pending
 	}
 	need := pending + 1

@@ -46,12 +46,12 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		c.cfg.DefaultTransport.RateDelay = 3 * time.Second
 	}
 	if c.r.Permille(200) {
-		c.cfg.DefaultTransport.Scheduler = qmgr.RoundRobin
+		c.cfg.DefaultTransport.Scheduler = qmgr.Scheduler(1 + c.r.IntN(2))
 		c.cfg.FudgeFactor = 10 + c.r.IntN(91)
 	}
 	if c.r.Permille(200) {
 		other := c.cfg.DefaultTransport
-		other.Scheduler = qmgr.Scheduler(c.r.IntN(2))
+		other.Scheduler = qmgr.Scheduler(c.r.IntN(3))
 		c.cfg.Transports = map[string]qmgr.TransportConfig{"smtp": other}
 	}
 	w, err := qmgrtest.New(c.cfg, seed)

@@ -21,6 +21,7 @@ type transport struct {
 	// current is where the next selection starts; nil means that nothing can be
 	// selected until a job is listed or unblocked.
 	current   *job
+	run       *job   // Runner: the one whose message has been opened
 	busy      int    // deliveries under way
 	startable int    // sum over the queues
 	topLabel  uint64 // the largest label that was ever given
@@ -74,8 +75,16 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
-	return t.startable > 0 && t.busy < t.cfg.ProcessLimit && t.cfg.Agents == AgentsOwn &&
-		(t.current != nil || t.cfg.Scheduler == RoundRobin)
+	if t.startable == 0 || t.busy >= t.cfg.ProcessLimit || t.cfg.Agents != AgentsOwn {
+		return false
+	}
+	switch t.cfg.Scheduler {
+	case RoundRobin:
+		return true
+	case Runner:
+		return t.canRun()
+	}
+	return t.current != nil
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.

@@ -43,6 +43,9 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	if c.r.Permille(200) {
 		c.cfg.DefaultTransport.RecipientLimit = 20
 	}
+	if c.r.Permille(150) {
+		c.cfg.DefaultTransport.Scheduler = qmgr.Runner
+	}
 	r := &twins{chaos: c, seed: seed}
 	w, err := qmgrtest.New(c.cfg, seed)
 	if err != nil {

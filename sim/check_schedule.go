@@ -123,7 +123,8 @@ func (*ordering) name() string { return "order" }
 
 func (o *ordering) started(w *world, a *attempt, _ *qmgr.Deliver) {
 	m := a.message
-	if o.limits.usage(a.to.transport).cfg.SlotCost > 1 || m == nil || m.attempts > 0 || len(m.states) != 1 {
+	cfg := o.limits.usage(a.to.transport).cfg
+	if cfg.Scheduler == qmgr.Preemptive && cfg.SlotCost > 1 || m == nil || m.attempts > 0 || len(m.states) != 1 {
 		return
 	}
 	if last := o.last[a.to]; m.entered < last.entered {

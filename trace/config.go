@@ -10,7 +10,7 @@ import (
 
 var (
 	bounceWords = []string{"hold", "discard", "report"}
-	schedulers  = []string{"preemptive", "round-robin"}
+	schedulers  = []string{"preemptive", "round-robin", "runner"}
 	agentWords  = []string{"own", "offered"}
 	ruleWords   = []string{"source", "readme"}
 )

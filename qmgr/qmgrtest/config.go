@@ -94,8 +94,10 @@ func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 		t.Scheduler = qmgr.Preemptive
 	case qmgr.RoundRobin.String():
 		t.Scheduler = qmgr.RoundRobin
+	case qmgr.Runner.String():
+		t.Scheduler = qmgr.Runner
 	default:
-		tb.Fatalf("%s: scheduler= is %v or %v", l.Pos, qmgr.Preemptive, qmgr.RoundRobin)
+		tb.Fatalf("%s: scheduler= is %v, %v or %v", l.Pos, qmgr.Preemptive, qmgr.RoundRobin, qmgr.Runner)
 	}
 	switch l.Str("agents", "") {
 	case "":

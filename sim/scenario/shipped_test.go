@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,13 +140,41 @@ func TestNoisyBalancer(t *testing.T) {
 // A single message passes a bulk of 20,000 recipients, and the bulk is not slowed
 // down noticeably.
 func TestBulkAndSingles(t *testing.T) {
-	r := simulate(t, "bulk-and-singles", sim.Options{})
-	defaults, without := r.Runs[0], r.Runs[len(r.Runs)-1]
+	runs := byName(simulate(t, "bulk-and-singles", sim.Options{}))
+	defaults, without := runs["defaults"], runs["no preemption"]
 	if with := defaults.DelayMS["singles"].P99; with > 600 || with*5 > without.DelayMS["singles"].P99 {
 		t.Errorf("singles take %v ms at p99 with preemption, %v ms without", with, without.DelayMS["singles"].P99)
 	}
 	if defaults.DelayMS["bulk"].Max > 1.1*without.DelayMS["bulk"].Max {
 		t.Errorf("the bulk takes %v ms with preemption, %v ms without", defaults.DelayMS["bulk"].Max, without.DelayMS["bulk"].Max)
+	}
+}
+
+func byName(r *sim.Report) map[string]sim.RunReport {
+	runs := make(map[string]sim.RunReport)
+	for _, run := range r.Runs {
+		runs[run.Name] = run
+	}
+	return runs
+}
+
+// The older schedulers deliver as much, and make small mail wait for all of the
+// large one: the round robin because both have one destination, the runner in
+// any case. With one delivery at a time the runner is what is left of the
+// scheduler without preemption.
+func TestOlderSchedulers(t *testing.T) {
+	runs := byName(simulate(t, "bulk-and-singles", sim.Options{}))
+	for _, old := range []string{"round robin", "runner"} {
+		if is, was := runs[old].DelayMS["singles"].P99, runs["defaults"].DelayMS["singles"].P99; is < 20*was {
+			t.Errorf("%s: singles take %v ms at p99, with preemption %v ms", old, is, was)
+		}
+		if is, was := runs[old].GoodputPerS, runs["defaults"].GoodputPerS; math.Abs(is-was) > 0.02*was {
+			t.Errorf("%s: %v recipients/s, with preemption %v", old, is, was)
+		}
+	}
+	lists := byName(simulate(t, "mailing-list-1000-100-10-1", sim.Options{}))
+	if is, was := lists["runner"].Pictures.Slots, lists["no preemption"].Pictures.Slots; !slices.Equal(is, was) || len(is) < 1000 {
+		t.Errorf("one at a time, the runner delivers in the order %v, and without preemption it is %v", is, was)
 	}
 }
 
