@@ -17,6 +17,7 @@ type entry struct {
 	message    *message
 	peer       *peer
 	recipients []mail.Recipient
+	attempt    window.Attempt // while it is busy
 	inPeer     ilist.Link[entry]
 	inQueue    ilist.Link[entry]
 }
@@ -62,6 +63,7 @@ func (e *entry) start(id EntryID) {
 	e.unqueue()
 	q := e.queue()
 	q.busy++
+	e.attempt = q.window.Begin(q.busy)
 	q.changed()
 	q.transport.busy++
 }

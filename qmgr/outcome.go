@@ -15,7 +15,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 		return
 	}
 	delete(q.busy, ev.Entry)
-	q.feedback(e.queue(), ev.Result)
+	q.feedback(e.queue(), e.attempt, ev.Result)
 	m := e.message
 	q.noteOutcomes(m, e, ev.Result.Outcomes)
 	e.finish(q)
@@ -25,7 +25,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 
 // feedback tells a destination's window how an attempt went. A delivery that
 // failed for the recipients only shows that the destination works.
-func (q *Qmgr) feedback(d *queue, r mail.DeliveryResult) {
+func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 	cfg := &d.transport.cfg.Window
 	switch {
 	case r.Crashed:
@@ -35,11 +35,11 @@ func (q *Qmgr) feedback(d *queue, r mail.DeliveryResult) {
 			q.revive(d, CauseSuccess)
 			return
 		}
-		d.window.Success(cfg, d.busy)
+		d.window.Success(cfg, a, d.busy)
 		d.changed()
 		q.explain(d, CauseSuccess)
 	case d.window.State() == window.Ready:
-		died := d.window.Failure(cfg)
+		died := d.window.Failure(cfg, a)
 		d.changed()
 		q.explain(d, CauseFailure)
 		if died {

@@ -65,7 +65,7 @@ func TestReconfigure(t *testing.T) {
 	cfg := Config{Initial: 5}
 	w := New(&cfg)
 	cfg.Limit = 3
-	w.Success(&cfg, 5)
+	w.Success(&cfg, Attempt{}, 5)
 	if w.Size() != 5 {
 		t.Errorf("size %d: a success shrank the window", w.Size())
 	}
@@ -107,7 +107,7 @@ func BenchmarkSuccessFailure(b *testing.B) {
 	w := New(&cfg)
 	b.ReportAllocs()
 	for b.Loop() {
-		w.Success(&cfg, 20)
-		w.Failure(&cfg)
+		w.Success(&cfg, Attempt{}, 20)
+		w.Failure(&cfg, Attempt{})
 	}
 }

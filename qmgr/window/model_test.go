@@ -194,9 +194,9 @@ func randomEvent(r *rand.Rand, w *Window) event {
 func apply(w *Window, cfg *Config, e event) {
 	switch e.kind {
 	case "success":
-		w.Success(cfg, int(e.busy))
+		w.Success(cfg, Attempt{}, int(e.busy))
 	case "failure":
-		w.Failure(cfg)
+		w.Failure(cfg, Attempt{})
 	case "revive":
 		w.Revive(cfg, int(e.busy))
 	}
@@ -212,8 +212,8 @@ func TestTransitions(t *testing.T) {
 		Suspended: func() Window { w := New(&cfg); w.Suspend(); return w },
 	}
 	methods := map[string]func(*Window){
-		"Success": func(w *Window) { w.Success(&cfg, 1) },
-		"Failure": func(w *Window) { w.Failure(&cfg) },
+		"Success": func(w *Window) { w.Success(&cfg, Attempt{}, 1) },
+		"Failure": func(w *Window) { w.Failure(&cfg, Attempt{}) },
 		"die":     func(w *Window) { die(w, &cfg) },
 		"Revive":  func(w *Window) { w.Revive(&cfg, 0) },
 		"Suspend": func(w *Window) { w.Suspend() },
@@ -247,7 +247,7 @@ func TestTransitions(t *testing.T) {
 }
 
 func die(w *Window, cfg *Config) {
-	for !w.Failure(cfg) {
+	for !w.Failure(cfg, Attempt{}) {
 	}
 }
 

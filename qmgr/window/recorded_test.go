@@ -53,9 +53,9 @@ func (r *replay) line(line string) error {
 	}
 	switch event {
 	case "ok":
-		r.w.Success(&r.cfg, busy)
+		r.w.Success(&r.cfg, Attempt{}, busy)
 	case "unreachable":
-		r.w.Failure(&r.cfg)
+		r.w.Failure(&r.cfg, Attempt{})
 	case "revived":
 		r.w.Revive(&r.cfg, 0)
 	case "late":

@@ -59,7 +59,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	// fail [times=N]: so many failures.
 	case "fail":
 		for range l.Int(tb, "times", 1) {
-			s.w.Failure(&s.cfg)
+			s.w.Failure(&s.cfg, Attempt{})
 			s.draw("failure")
 		}
 	case "revive": // revive [busy=N]
@@ -123,7 +123,7 @@ func (s *script) success(busy int) {
 	if busy == 0 {
 		busy = max(s.w.Size(), 1)
 	}
-	s.w.Success(&s.cfg, busy)
+	s.w.Success(&s.cfg, Attempt{}, busy)
 }
 
 // draw prints one line: what happened, the window as a row of open (o) and
@@ -143,9 +143,9 @@ func (s *script) steps(tb testing.TB, l *golden.Line) {
 	for event := 1; event <= l.Int(tb, "events", 20); event++ {
 		before := w.Size()
 		if l.Str("of", "success") == "success" {
-			w.Success(&cfg, before)
+			w.Success(&cfg, Attempt{}, before)
 		} else {
-			w.Failure(&cfg)
+			w.Failure(&cfg, Attempt{})
 		}
 		if by := w.Size() - before; by == 1 || by == -1 {
 			fmt.Fprintf(&s.out, " %d", event)
@@ -183,7 +183,7 @@ func (s *script) deaths(tb testing.TB, l *golden.Line) {
 func failuresUntilDead(tb testing.TB, cfg *Config) int {
 	w := New(cfg)
 	for n := 1; n < 10_000; n++ {
-		if w.Failure(cfg) {
+		if w.Failure(cfg, Attempt{}) {
 			return n
 		}
 	}
@@ -201,10 +201,10 @@ func (s *script) limiter(tb testing.TB, l *golden.Line) {
 	refused := 0
 	for range total {
 		if w.Size() > at {
-			w.Failure(&cfg)
+			w.Failure(&cfg, Attempt{})
 			refused++
 		} else {
-			w.Success(&cfg, w.Size())
+			w.Success(&cfg, Attempt{}, w.Size())
 		}
 	}
 	fmt.Fprintf(&s.out, "%-20s %5.1f %% deferred\n", cfg.Positive, 100*float64(refused)/float64(total))

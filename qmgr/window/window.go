@@ -22,6 +22,13 @@ type Window struct {
 	failedCohorts float64
 }
 
+// An Attempt is what a window has to know of a delivery when it ends: how many
+// were running when it began. The zero Attempt is of a delivery of which that
+// is not known.
+type Attempt struct {
+	level int // deliveries running, itself included
+}
+
 // New returns a window of the initial size, Ready.
 func New(cfg *Config) Window { return Window{size: cfg.initial()} }
 
@@ -42,11 +49,18 @@ func (w *Window) Counters() (success, failure, failedCohorts float64) {
 	return w.success, w.failure, w.failedCohorts
 }
 
+// Begin notes that a delivery begins, with busy deliveries running, that one
+// included. The owner keeps what it returns for Success or Failure.
+func (w *Window) Begin(busy int) Attempt {
+	assert.That(busy >= 1, "a delivery begins with %d running, itself included", busy)
+	return Attempt{level: busy}
+}
+
 // Success tells that a delivery reached the destination, with busy deliveries
 // running, that one included. A dead window is revived by it. In a suspended
 // one it only ends the run of failures; such a success comes from a delivery
 // that had begun before there was a delay.
-func (w *Window) Success(cfg *Config, busy int) {
+func (w *Window) Success(cfg *Config, a Attempt, busy int) {
 	assert.That(busy >= 1, "success with %d deliveries running, the successful one included", busy)
 	w.failedCohorts = 0
 	switch w.state {
@@ -65,7 +79,7 @@ func (w *Window) Success(cfg *Config, busy int) {
 
 // Failure tells that the destination could not be reached. The window must be
 // Ready. It returns whether the window is now Dead.
-func (w *Window) Failure(cfg *Config) (died bool) {
+func (w *Window) Failure(cfg *Config, a Attempt) (died bool) {
 	assert.That(w.state == Ready, "failure in a window that is %v", w.state)
 	w.failedCohorts += float64(1 / float64(w.size))
 	if cfg.deadly(w.failedCohorts) {
