@@ -1,68 +1,21 @@
 package mail
 
-import (
-	"fmt"
-	"time"
-)
-
-// A Pipelining says how much a connection may have under way at once: how far
-// the writer runs ahead of the replies (RFC 2920, RFC 3030). The names are those
-// of the configuration.
-type Pipelining uint8
-
-const (
-	// LockStep waits for the reply to each command.
-	LockStep Pipelining = iota
-	// Group sends MAIL, all RCPTs and DATA together, then waits.
-	Group
-	// Overlap sends the envelope of one message together with the content of
-	// the one before: one round trip for each message, and at most one whose fate
-	// is unknown if the connection breaks.
-	Overlap
-	// Stream sends whole messages one after the other (BDAT) without waiting. It
-	// rests on a reading of RFC 3030 that not every server shares, so it is for
-	// servers that are configured or proven.
-	Stream
-)
-
-var pipeliningNames = [...]string{"lockstep", "group", "overlap", "stream"}
-
-// String returns the level's name.
-func (p Pipelining) String() string {
-	if int(p) < len(pipeliningNames) {
-		return pipeliningNames[p]
-	}
-	return fmt.Sprintf("pipelining %d", uint8(p))
-}
-
-// MarshalText returns the level's name.
-func (p Pipelining) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText reads a level's name.
-func (p *Pipelining) UnmarshalText(text []byte) error {
-	for i, name := range pipeliningNames {
-		if name == string(text) {
-			*p = Pipelining(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("pipelining %q: want lockstep, group, overlap or stream", text)
-}
+import "time"
 
 // An Opening is a connection that is to be made.
 type Opening struct {
 	Transport string
 	Nexthop   string // for whose mail it is opened; it may be used for others later
 	Host      Host
-	Level     Pipelining // the most that may be used, whatever the server offers
-	InFlight  int        // messages under way at once at level Stream; 0 means the default
+	Level     Level // the most that may be used, whatever the server offers
+	InFlight  int        // messages under way at once at LevelStream; 0 means the default
 }
 
 // An OpenedConnection is ready for its first transaction, unless Reply says why
 // there is none.
 type OpenedConnection struct {
 	Reply   Reply         // zero if the connection is ready
-	Level   Pipelining    // what the server offers, at most what was asked for
+	Level   Level    // what the server offers, at most what was asked for
 	Mails   int           // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
 	RTT     time.Duration // what the TCP handshake took
 	Connect time.Duration // TCP, greeting and EHLO together
@@ -72,7 +25,7 @@ type OpenedConnection struct {
 // have had their results before.
 type Closing struct {
 	Why   CloseReason
-	Level Pipelining // the level in use when the server fell out of step; otherwise without meaning
+	Level Level // the level in use when the server fell out of step; otherwise without meaning
 	Reply Reply      // what the server said, or our own words for what happened; zero for CloseAsked
 }
 

@@ -33,6 +33,28 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// A level is written in configurations and read back from them.
+func TestLevelNames(t *testing.T) {
+	for want, name := range []string{"lockstep", "group", "overlap", "stream"} {
+		var l Level
+		if err := l.UnmarshalText([]byte(name)); err != nil || l != Level(want) {
+			t.Errorf("%s is level %d: %v", name, l, err)
+		}
+		if text, _ := l.MarshalText(); string(text) != name {
+			t.Errorf("level %d prints %q", l, text)
+		}
+	}
+	for _, name := range []string{"", "Group", "level 4", "4"} {
+		l := LevelGroup
+		if err := l.UnmarshalText([]byte(name)); err == nil || l != LevelGroup {
+			t.Errorf("%q is level %d", name, l)
+		}
+	}
+	if got := Level(9).String(); got != "level 9" {
+		t.Errorf("an unknown level prints %q", got)
+	}
+}
+
 // A recipient is settled once nothing more is to be tried for it.
 func TestSettled(t *testing.T) {
 	for r, want := range map[Result]bool{Pending: false, Delivered: true, Deferred: false, Failed: true} {

@@ -168,7 +168,7 @@ func kinds(v any) int {
 		return 2
 	case mail.Area, mail.ReportKind, mail.Result:
 		return 5
-	case qmgr.Trouble, qmgr.FeedbackCause, mail.Pipelining:
+	case qmgr.Trouble, qmgr.FeedbackCause, mail.Level:
 		return 4
 	case mail.CloseReason:
 		return 6
