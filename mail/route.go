@@ -11,7 +11,15 @@ import "net/netip"
 type Route struct {
 	Transport string
 	Nexthop   string
-	Reply     Reply
+	// Site, if not "", is a nexthop, too: one that names the hosts themselves,
+	// and is the same text for everything that these hosts serve, so that their
+	// mail shares a queue, its window and its connections. It reaches these hosts
+	// even when Nexthop has come to lead elsewhere. It is in lower case.
+	Site string
+	// NeedsLookup tells that Site and Reply are not known yet: Nexthop has to be
+	// looked up first. They are zero then.
+	NeedsLookup bool
+	Reply       Reply
 }
 
 // A Host is one address to connect to.

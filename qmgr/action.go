@@ -52,10 +52,19 @@ type Read struct {
 	Max  int
 }
 
-// Route asks where recipients go. Answered by Routed.
+// Route asks where recipients go, as far as that is known without waiting for
+// anything. Answered by Routed.
 type Route struct {
 	ID         mail.QueueID
 	Recipients []mail.Recipient
+}
+
+// Lookup asks for the whole of a route that needs a look-up (mail.Route).
+// Answered by LookedUp.
+type Lookup struct {
+	Lookup             LookupID
+	For                mail.QueueID // the message on whose account it is made; others may wait for it, too
+	Transport, Nexthop string       // as in the route
 }
 
 // Deliver asks to attempt an entry. Answered by Delivered.
@@ -168,6 +177,7 @@ func (Fetch) action()     {}
 func (Open) action()      {}
 func (Read) action()      {}
 func (Route) action()     {}
+func (Lookup) action()    {}
 func (Deliver) action()   {}
 func (Resolve) action()   {}
 func (Dial) action()      {}

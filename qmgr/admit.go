@@ -286,7 +286,8 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 
 // forget takes a message out of core; it rests in the spool, or is gone.
 func (q *Qmgr) forget(m *message) {
-	assert.That(m.entries == 0 && m.awaits == 0, "message %v leaves with %d entries, awaiting %b", m.id, m.entries, m.awaits)
+	assert.That(m.entries == 0 && m.awaits == 0 && m.routing.count == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
+		m.id, m.entries, m.routing.count, m.awaits)
 	q.recipients -= len(m.unrouted)
 	delete(q.messages, m.id)
 	for _, j := range m.jobs {

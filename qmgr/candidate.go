@@ -49,7 +49,10 @@ type filing struct {
 
 // most is how many entries the job can have had in the end: those it had and
 // one for each recipient of its message that is not in an entry yet.
-func (j *job) most() int { return j.read + j.message.unread + len(j.message.unrouted) }
+func (j *job) most() int {
+	m := j.message
+	return j.read + m.unread + len(m.unrouted) + m.routing.count
+}
 
 // need is how many of them are left to select.
 func (j *job) need() int { return j.most() - j.selected }

@@ -15,6 +15,7 @@ func (q *Qmgr) Check() {
 		inCore += m.inCore
 	}
 	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
+	q.checkLookups()
 	q.ring.Check()
 	q.timers.Check()
 	q.checkRuns()
@@ -45,7 +46,7 @@ func (q *Qmgr) checkRuns() {
 }
 
 func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
-	entries, recipients, limit := 0, len(m.unrouted), m.own
+	entries, recipients, limit := 0, len(m.unrouted)+m.routing.count, m.own
 	for _, j := range m.jobs {
 		waiting := 0
 		limit += j.slots.limit
@@ -72,7 +73,7 @@ func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
 		}
 	}
 	assert.That(recipients == m.inCore, "message %v has %d recipients in core, counted %d", m.id, recipients, m.inCore)
-	assert.That(m.entries > 0 || m.awaits != 0 || q.halt, "message %v waits for nothing", m.id)
+	assert.That(m.entries > 0 || m.awaits != 0 || m.routing.count > 0 || q.halt, "message %v waits for nothing", m.id)
 }
 
 func (t *transport) check(leftovers bool) {

@@ -35,6 +35,18 @@ type Config struct {
 	// there whatever the others have (qmgr_message_recipient_minimum);
 	// default 10, at least 1.
 	RecipientMinimum int
+	// LookupLimit bounds the look-ups of routes under way at once; default 100.
+	// Raise it where the name server is far away and fast.
+	LookupLimit int
+	// MessageConcurrency is how many look-ups one message may always have under
+	// way (Finch's max_message_concurrency); default 20. Raise it where large
+	// envelopes matter more than small mail under load.
+	MessageConcurrency int
+	// ConcurrencyScale is how many times what is free a message may have
+	// besides (Finch's scale_max_concurrency); default 10, which is 91 % of a
+	// quiet system; negative for none. Lower it to keep more in reserve for mail
+	// that comes next.
+	ConcurrencyScale int
 	// FudgeFactor is how many percent of RecipientLimit one message may have read
 	// at once (qmgr_fudge_factor), where the default transport's scheduler is
 	// RoundRobin; default 100.
@@ -134,6 +146,10 @@ type TransportConfig struct {
 	RefillDelay time.Duration
 	// Agents says who decides that a delivery may start.
 	Agents Agents
+	// MergeDomains lets recipients of different domains share a transaction where
+	// the domains share a site; default no. Set it for sites that are known to
+	// take them, such as a provider with many customers' domains.
+	MergeDomains bool
 	// PerRecipientQueues makes every recipient a destination of its own if
 	// RecipientLimit is 1, as Postfix does: windows, rates and death are then
 	// per recipient.
@@ -183,6 +199,9 @@ const (
 	defaultRecipientLimit   = 20000
 	defaultRecipientMinimum = 10
 	defaultFudgeFactor      = 100
+	defaultLookupLimit      = 100
+	defaultMessageShare     = 20
+	defaultShareScale       = 10
 	defaultSlotCost         = 5
 	defaultSlotLoan         = 3
 	defaultSlotDiscount     = 50
@@ -204,6 +223,9 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.ActiveLimit, defaultActiveLimit)
 	setDefault(&c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
 	setDefault(&c.RecipientMinimum, defaultRecipientMinimum)
+	setDefault(&c.LookupLimit, defaultLookupLimit)
+	setDefault(&c.MessageConcurrency, defaultMessageShare)
+	setDefault(&c.ConcurrencyScale, defaultShareScale)
 	setDefault(&c.FudgeFactor, defaultFudgeFactor)
 	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
 	c.Backoff = c.Backoff.WithDefaults()
@@ -254,6 +276,8 @@ func (c Config) Validate() error {
 	atLeastOne("qmgr_message_active_limit", c.ActiveLimit)
 	atLeastOne("qmgr_message_recipient_limit", c.RecipientLimit)
 	atLeastOne("qmgr_message_recipient_minimum", c.RecipientMinimum)
+	atLeastOne("lookup_limit", c.LookupLimit)
+	atLeastOne("max_message_concurrency", c.MessageConcurrency)
 	atLeastOne("qmgr_fudge_factor", c.FudgeFactor)
 	atLeastOne("actions per step", c.ActionsPerStep)
 	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))

@@ -17,9 +17,14 @@ type entry struct {
 	message    *message
 	peer       *peer
 	recipients []mail.Recipient
-	attempt    window.Attempt // while it is busy
-	inPeer     ilist.Link[entry]
-	inQueue    ilist.Link[entry]
+	// domain is what else its recipients have in common where a queue is a
+	// site's: the nexthop that each has without that. A server that takes several
+	// domains may still treat them as strangers to each other: a policy, a filter
+	// or a limit of the one would hit the mail of the other. "" is anything.
+	domain  string
+	attempt window.Attempt // while it is busy
+	inPeer  ilist.Link[entry]
+	inQueue ilist.Link[entry]
 }
 
 func (e *entry) queue() *queue { return e.peer.queue }

@@ -67,6 +67,12 @@ type Routed struct {
 	Routes []mail.Route
 }
 
+// LookedUp answers Lookup.
+type LookedUp struct {
+	Lookup LookupID
+	Route  mail.Route // complete: it needs no further look-up
+}
+
 // Hosts answers Resolve.
 type Hosts struct {
 	Transport, Nexthop string
@@ -153,6 +159,7 @@ func (Opened) event()          {}
 func (Broken) event()          {}
 func (Recipients) event()      {}
 func (Routed) event()          {}
+func (LookedUp) event()        {}
 func (Hosts) event()           {}
 func (Dialed) event()          {}
 func (Closed) event()          {}

@@ -29,13 +29,14 @@ type message struct {
 	queued mail.Instant // when it was admitted: the key of the job lists
 
 	unrouted []mail.Recipient // sent with Route, not yet answered
+	routing  routing          // those whose routes are being looked up
 	next     uint32           // index from which to read on
 	unread   int              // recipients that are left in the spool, at most
 	own      int              // recipients that may be in core whatever the jobs hold
 	limit    int              // recipients that may be in core: own and the jobs' slots
 	refilled mail.Instant     // when recipients were read last
 	more     bool             // unsettled recipients are left in the spool
-	inCore   int              // recipients in unrouted and in entries
+	inCore   int              // recipients in unrouted, in routing and in entries
 	entries  int              // entries, todo and busy
 	jobs     []*job           // in order of creation
 

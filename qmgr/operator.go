@@ -80,6 +80,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 // recipients stay as they are in the spool.
 func (q *Qmgr) withdraw(m *message) {
 	m.left = m.left || m.more || len(m.unrouted) > 0
+	q.withdrawLookups(m)
 	for _, j := range m.jobs {
 		j.transport.keepMarks(j)
 		for p := range j.peers.All() {

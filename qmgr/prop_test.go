@@ -33,8 +33,8 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
-		ActionsPerStep: 1 + c.r.IntN(10),
-		DoubleBounce:   qmgr.DoubleBounce(c.r.IntN(3)),
+		ActionsPerStep: 1 + c.r.IntN(10), LookupLimit: 1 + c.r.IntN(4), MessageConcurrency: 1 + c.r.IntN(3), ConcurrencyScale: c.r.IntN(4) - 1,
+		DoubleBounce: qmgr.DoubleBounce(c.r.IntN(3)),
 		Backoff: backoff.Config{MinimalBackoffTime: 10 * time.Second, MaximalBackoffTime: 100 * time.Second,
 			MaximalQueueLifetime: time.Hour, DelayWarningTime: 20 * time.Minute},
 		DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1 + c.r.IntN(6), RecipientLimit: 1 + c.r.IntN(4), RefillLimit: 1 + c.r.IntN(10),
@@ -59,7 +59,26 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		t.Fatal(err)
 	}
 	c.w = w
+	c.lookups()
 	return c
+}
+
+// lookups makes some of the domains need a look-up: two of them share a site, and
+// one leads nowhere now and then.
+func (c *chaos) lookups() {
+	if c.r.Permille(300) {
+		return
+	}
+	for _, domain := range []string{"d1.test", "d2.test"} {
+		c.w.Lookups[domain] = mail.Route{Transport: "smtp", Nexthop: domain, Site: "{mx.test}"}
+	}
+	c.w.Lookups["d3.test"] = mail.Route{Transport: "smtp", Nexthop: "d3.test"}
+	if c.r.Permille(300) {
+		c.w.Lookups["d3.test"] = mail.Route{Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "no answer"}}
+	}
+	if c.r.Permille(300) {
+		c.w.Lookups["*"] = mail.Route{}
+	}
 }
 
 func (c *chaos) arrive() {

@@ -35,6 +35,7 @@ type Qmgr struct {
 	lastEntry  EntryID
 
 	admission admission
+	lookups   lookups
 	moving    map[mail.QueueID]order // operators' changes of messages that are not in core
 	timers    minheap.Heap[timer, byInstant]
 
@@ -61,6 +62,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		busy:       make(map[EntryID]*entry),
 		moving:     make(map[mail.QueueID]order),
 		admission:  newAdmission(),
+		lookups:    newLookups(),
 	}, nil
 }
 
@@ -74,6 +76,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.runTimers()
 	q.handle(ev)
 	q.admit()
+	q.startLookups()
 	q.schedule()
 	return q.actions
 }
@@ -92,6 +95,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.recipientsRead(ev)
 	case Routed:
 		q.routed(ev)
+	case LookedUp:
+		q.lookedUp(ev)
 	case Delivered:
 		q.delivered(ev)
 	case Changed:

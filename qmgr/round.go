@@ -26,7 +26,7 @@ func (q *Qmgr) advance(m *message) {
 	if m.awaits&(awaitsChange|awaitsReport) != 0 {
 		return
 	}
-	running := m.entries > 0 || m.awaits != 0 || m.more && m.order == orderNone
+	running := m.entries > 0 || m.awaits != 0 || m.routing.count > 0 || m.more && m.order == orderNone
 	switch {
 	case !running:
 		q.endRound(m)

@@ -15,6 +15,7 @@ type bound struct {
 	recipient mail.Recipient
 	route     mail.Route
 	queue     *queue
+	domain    string // as entry.domain
 }
 
 // takeBatch takes recipients that were read and asks where they go.
@@ -87,13 +88,37 @@ func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
 	if len(recipients) > 1 {
 		slices.SortStableFunc(recipients, q.compareAddress)
 	}
+	recipients = q.setAside(m, recipients)
+	q.bindEach(m, recipients)
+	return recipients
+}
+
+// setAside takes out the recipients whose routes need a look-up, in place, and
+// lets them wait for it.
+func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
+	kept := 0
+	for i := range recipients {
+		if b := &recipients[i]; b.route.NeedsLookup {
+			q.lookUp(m, b.recipient, b.route)
+			continue
+		}
+		if kept != i {
+			recipients[kept] = recipients[i]
+		}
+		kept++
+	}
+	return recipients[:kept]
+}
+
+// bindEach binds recipients, in their order, and sorts them into the one in which
+// they are assigned.
+func (q *Qmgr) bindEach(m *message, recipients []bound) {
 	for i := range recipients {
 		q.bind(m, &recipients[i])
 	}
 	if len(recipients) > 1 {
 		slices.SortStableFunc(recipients, q.compareBound)
 	}
-	return recipients
 }
 
 // bind says which destination a recipient has. One that leads nowhere, and one
@@ -110,11 +135,17 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 	t := q.transport(to.Transport)
 	nexthop := strings.ToLower(to.Nexthop)
-	name := nexthop
+	name, reach := nexthop, nexthop
+	if to.Site != "" && !q.cfg.AsPostfix {
+		name, reach = to.Site, to.Site
+		if !t.cfg.MergeDomains {
+			b.domain = nexthop
+		}
+	}
 	if t.cfg.PerRecipientQueues && t.cfg.RecipientLimit == 1 {
 		name = strings.ToLower(b.recipient.Address.Local()) + "@" + nexthop
 	}
-	b.queue = q.namedQueue(t, name, nexthop)
+	b.queue = q.namedQueue(t, name, reach)
 	if b.queue.window.State() != window.Dead {
 		return
 	}
@@ -196,8 +227,9 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 			p, e = j.peer(b.queue), nil
 		}
 		e = t.openEntry(p, e)
-		if e == nil || t.cfg.RecipientLimit > 0 && len(e.recipients) >= t.cfg.RecipientLimit {
+		if e == nil || e.domain != b.domain || t.cfg.RecipientLimit > 0 && len(e.recipients) >= t.cfg.RecipientLimit {
 			e = newEntry(p)
+			e.domain = b.domain
 		}
 		e.recipients = append(e.recipients, b.recipient)
 		j.slots.count++

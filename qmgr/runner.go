@@ -58,7 +58,7 @@ func (t *transport) runAt() *job {
 // could wait for each other.
 func (j *job) holdsRun() bool {
 	return j.transport.cfg.Scheduler == Runner &&
-		(!j.peers.Empty() || j.message.awaits&(awaitsRead|awaitsRoute) != 0)
+		(!j.peers.Empty() || j.message.awaits&(awaitsRead|awaitsRoute) != 0 || j.message.routing.count > 0)
 }
 
 // canRun tells whether the message that the run has come to has an entry that

@@ -40,6 +40,7 @@ func (q *Qmgr) stagger(e *entry) {
 		return
 	}
 	rest := newEntryInFront(e.peer)
+	rest.domain = e.domain
 	rest.recipients = append(rest.recipients, e.recipients[keep:]...)
 	clear(e.recipients[keep:])
 	e.recipients = e.recipients[:keep]

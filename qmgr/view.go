@@ -24,10 +24,19 @@ type View struct {
 	Messages   int // in core
 	Recipients int // in core
 	Busy       int // deliveries under way
+	Lookups    LookupsView
 	Behind     bool
 	Halted     bool
 	Counts     Counts
 	Transports []TransportView // by name
+}
+
+// LookupsView is the look-ups of routes that the core has asked for or is going
+// to ask for.
+type LookupsView struct {
+	Busy     int // under way
+	Waiting  int // not begun
+	Messages int // that have some that have not begun
 }
 
 // TransportView is what the core holds of one transport.
@@ -55,12 +64,16 @@ type QueueView struct {
 // in proportion to the number of destinations.
 func (q *Qmgr) View(maxQueues int) View {
 	v := View{Messages: len(q.messages), Recipients: q.recipients, Busy: len(q.busy),
-		Behind: q.Behind(), Halted: q.halt, Counts: q.counts}
+		Lookups: q.lookups.view(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts}
 	for t := range q.ring.All() {
 		v.Transports = append(v.Transports, t.view(maxQueues))
 	}
 	slices.SortFunc(v.Transports, func(a, b TransportView) int { return cmp.Compare(a.Name, b.Name) })
 	return v
+}
+
+func (s *lookups) view() LookupsView {
+	return LookupsView{Busy: len(s.busy), Waiting: len(s.known) - len(s.busy), Messages: s.line.Len()}
 }
 
 func (t *transport) view(maxQueues int) TransportView {

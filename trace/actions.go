@@ -79,6 +79,12 @@ var actionCodecs = []actionCodec{
 		c.id(&a.ID)
 		c.recipients(&a.Recipients)
 	}),
+	actionKind("lookup", func(c *codec, a *qmgr.Lookup) {
+		lookup(c, &a.Lookup)
+		c.idPair("for", &a.For)
+		c.word(&a.Transport)
+		c.word(&a.Nexthop)
+	}),
 	actionKind("note", func(c *codec, a *qmgr.Note) { c.note(a) }),
 	actionKind("fetch", func(c *codec, a *qmgr.Fetch) {
 		choice(c, scanWords, &a.Scan)

@@ -93,6 +93,10 @@ var eventCodecs = []eventCodec{
 		c.id(&e.ID)
 		c.routes(&e.Routes)
 	}),
+	kind("looked-up", func(c *codec, e *qmgr.LookedUp) {
+		lookup(c, &e.Lookup)
+		c.route(&e.Route)
+	}),
 	kind("delivered", func(c *codec, e *qmgr.Delivered) {
 		c.entry(&e.Entry)
 		c.result(&e.Result)
@@ -214,15 +218,32 @@ func (c *codec) host(h *mail.Host) {
 }
 
 func (c *codec) routes(v *[]mail.Route) {
-	list(c, []string{"via"}, v, func(r *mail.Route, _ int) {
-		if c.writing {
-			c.put("via", r.Transport)
-		} else {
-			r.Transport = c.take()
-		}
-		c.text("nexthop", &r.Nexthop)
-		c.reply("reply", &r.Reply)
-	})
+	list(c, []string{"via"}, v, func(r *mail.Route, _ int) { c.route(r) })
+}
+
+// route begins with a pair that is always there, as it begins a list's element.
+func (c *codec) route(r *mail.Route) {
+	switch {
+	case c.writing:
+		c.put("via", r.Transport)
+	case c.next("via"):
+		r.Transport = c.take()
+	default:
+		c.fail("a route is missing")
+	}
+	c.text("nexthop", &r.Nexthop)
+	c.text("site", &r.Site)
+	c.flag("needs-lookup", &r.NeedsLookup)
+	c.reply("reply", &r.Reply)
+}
+
+// lookup is the number of a look-up.
+func lookup(c *codec, v *qmgr.LookupID) {
+	text := formatUint(uint64(*v))
+	c.word(&text)
+	if !c.writing && c.err == nil {
+		*v = qmgr.LookupID(c.uint64(text))
+	}
 }
 
 func (c *codec) result(r *mail.DeliveryResult) {

@@ -80,9 +80,9 @@ func TestRoundTrip(t *testing.T) {
 
 // everything has a value of each kind of event and action.
 var everything = []any{
-	qmgr.Arrived{}, qmgr.Found{}, qmgr.Opened{}, qmgr.Broken{}, qmgr.Recipients{}, qmgr.Routed{}, qmgr.Delivered{}, qmgr.Changed{}, qmgr.Reported{},
+	qmgr.Arrived{}, qmgr.Found{}, qmgr.Opened{}, qmgr.Broken{}, qmgr.Recipients{}, qmgr.Routed{}, qmgr.LookedUp{}, qmgr.Delivered{}, qmgr.Changed{}, qmgr.Reported{},
 	qmgr.Wake{}, qmgr.Hold{}, qmgr.Release{}, qmgr.Drop{}, qmgr.Retry{}, qmgr.RetryAll{}, qmgr.AgentReady{}, qmgr.SelectTransport{}, qmgr.Configure{}, qmgr.Halt{},
-	qmgr.Fetch{}, qmgr.Open{}, qmgr.Read{}, qmgr.Route{}, qmgr.Deliver{}, qmgr.Change{}, qmgr.Report{}, qmgr.Selected{}, qmgr.Note{}, qmgr.Feedback{}, qmgr.Preempted{},
+	qmgr.Fetch{}, qmgr.Open{}, qmgr.Read{}, qmgr.Route{}, qmgr.Lookup{}, qmgr.Deliver{}, qmgr.Change{}, qmgr.Report{}, qmgr.Selected{}, qmgr.Note{}, qmgr.Feedback{}, qmgr.Preempted{},
 	qmgr.Hosts{}, qmgr.Dialed{}, qmgr.Closed{}, qmgr.Resolve{}, qmgr.Dial{}, qmgr.Send{}, qmgr.Hangup{},
 }
 

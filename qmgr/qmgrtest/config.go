@@ -44,6 +44,9 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	c.RecipientLimit = l.Int(tb, "recipients", c.RecipientLimit)
 	c.RecipientMinimum = l.Int(tb, "minimum", c.RecipientMinimum)
 	c.FudgeFactor = l.Int(tb, "fudge", c.FudgeFactor)
+	c.LookupLimit = l.Int(tb, "lookups", c.LookupLimit)
+	c.MessageConcurrency = l.Int(tb, "message-concurrency", c.MessageConcurrency)
+	c.ConcurrencyScale = l.Int(tb, "concurrency-scale", c.ConcurrencyScale)
 	c.ActionsPerStep = l.Int(tb, "actions", c.ActionsPerStep)
 	c.Debug = c.Debug || l.Has("debug")
 	c.AsPostfix = c.AsPostfix || l.Has("as-postfix")
@@ -108,5 +111,6 @@ func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 	default:
 		tb.Fatalf("%s: agents= is own or offered", l.Pos)
 	}
+	t.MergeDomains = t.MergeDomains || l.Has("merge-domains")
 	t.PerRecipientQueues = t.PerRecipientQueues || l.Has("per-recipient")
 }

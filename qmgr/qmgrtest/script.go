@@ -24,7 +24,10 @@ import (
 //	manual                      answer nothing by itself from now on
 //	auto                        answer again
 //	show WORD…                  print these actions only; "all" for all
-//	route DOMAIN [transport=T] [nexthop=N] [reply="550 5.1.2 text"]
+//	hand WORD…                  answer these actions only when told to
+//	route DOMAIN [transport=T] [nexthop=N] [site=S] [reply="550 5.1.2 text"]
+//	lookup DOMAIN …             the same, but it has to be looked up first, every time; "*" for all others
+//	found NEXTHOP…              look-ups end
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N]
 //	store NAME …                the same, but the core is not told
 //	                            LIST: addresses; 3*a.test: three of them there; 3*distinct: each elsewhere
@@ -44,6 +47,7 @@ import (
 //	                            deliver everything with so many agents, one delivery ending after the other
 //	dump                        every counter of the core
 //	spool                       where each message is, and what became of its recipients
+//	lookups                     how many look-ups are under way, by message
 //	waiting                     actions that have not been answered
 type script struct {
 	cfg   qmgr.Config
@@ -53,6 +57,7 @@ type script struct {
 	known []string // names in order of appearance
 	text  map[mail.QueueID]string
 	hand  bool     // answer nothing by itself
+	held  []string // kinds of actions that are not answered either
 	show  []string // empty: all
 	out   strings.Builder
 }
@@ -92,6 +97,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.hand = true
 	case "auto":
 		s.hand = false
+	case "hand":
+		s.held = slices.Clone(l.Words)
 	case "show":
 		s.show = slices.Clone(l.Words)
 		if l.Has("all") {
@@ -101,8 +108,10 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	}
 	s.start(tb)
 	switch l.Name {
-	case "manual", "auto":
-	case "route":
+	case "manual", "auto", "hand":
+	case "found":
+		s.found(tb, l)
+	case "route", "lookup":
 		s.route(tb, l)
 	case "arrive", "store":
 		s.arrive(tb, l)
@@ -140,6 +149,8 @@ func (s *script) look(tb testing.TB, l *golden.Line) {
 		s.out.WriteString(s.world.Core.Dump(qmgr.DumpOptions{Name: s.name}))
 	case "spool":
 		s.spool()
+	case "lookups":
+		s.lookups()
 	case "waiting":
 		for _, a := range s.world.Outstanding {
 			s.print(string(s.world.Format.AppendAction(nil, s.world.Now, a)))
@@ -209,7 +220,7 @@ func trouble(tb testing.TB, l *golden.Line, i int) qmgr.Trouble {
 func (s *script) settle() {
 	w := s.world
 	for i := 0; !s.hand && i < len(w.Outstanding); {
-		if _, delivery := w.Outstanding[i].(qmgr.Deliver); delivery {
+		if _, delivery := w.Outstanding[i].(qmgr.Deliver); delivery || len(s.held) > 0 && slices.Contains(s.held, kindOf(w.Outstanding[i])) {
 			i++
 			continue
 		}
@@ -221,7 +232,7 @@ func (s *script) settle() {
 func (s *script) route(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	domain := l.Word(tb, 0)
-	r := mail.Route{Transport: l.Str("transport", "smtp"), Nexthop: l.Str("nexthop", domain)}
+	r := mail.Route{Transport: l.Str("transport", "smtp"), Nexthop: l.Str("nexthop", domain), Site: l.Str("site", "")}
 	if text, given := l.Option("reply"); given {
 		code, rest, _ := strings.Cut(text, " ")
 		n, err := strconv.Atoi(code)
@@ -231,7 +242,43 @@ func (s *script) route(tb testing.TB, l *golden.Line) {
 		}
 		r = mail.Route{Reply: mail.Reply{Code: uint16(n), Status: status, Text: rest}}
 	}
+	if l.Name == "lookup" {
+		s.world.Lookups[domain] = r
+		return
+	}
 	s.world.Routes[domain] = r
+}
+
+// lookups prints how many look-ups are under way on account of each message.
+func (s *script) lookups() {
+	busy := make(map[mail.QueueID]int)
+	for _, a := range s.world.Outstanding {
+		if look, is := a.(qmgr.Lookup); is {
+			busy[look.For]++
+		}
+	}
+	for _, name := range s.known {
+		if n := busy[s.names[name]]; n > 0 {
+			s.print(fmt.Sprintf("%s %d", name, n))
+		}
+	}
+}
+
+// found ends look-ups.
+func (s *script) found(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	for _, nexthop := range l.Words {
+		ended := s.take(func(a qmgr.Action) bool {
+			look, is := a.(qmgr.Lookup)
+			return is && look.Nexthop == nexthop
+		})
+		if len(ended) == 0 {
+			tb.Fatalf("%s: nobody looks %s up", l.Pos, nexthop)
+		}
+		for _, a := range ended {
+			s.world.Answer(a)
+		}
+	}
 }
 
 func (s *script) arrive(tb testing.TB, l *golden.Line) {

@@ -30,6 +30,9 @@ type World struct {
 	// Routes says where the recipients of a domain go; others go to their domain
 	// by smtp, except that nowhere.test leads nowhere.
 	Routes map[string]mail.Route
+	// Lookups says how look-ups end, by nexthop. A route to a nexthop that is in
+	// it always needs one; "*" is all others, which turn out to be as they seem.
+	Lookups map[string]mail.Route
 	// Trouble is what reading a message meets the next time.
 	Trouble map[mail.QueueID]qmgr.Trouble
 	serial  uint16
@@ -75,7 +78,7 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	}
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
-		Routes: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble)}
+		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble)}
 	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
 	return w, nil
@@ -205,6 +208,12 @@ func (w *World) Answer(a qmgr.Action) {
 		w.Step(qmgr.Recipients{ID: a.ID, Batch: m.batch(a.From, a.Max)})
 	case qmgr.Route:
 		w.Step(qmgr.Routed{ID: a.ID, Routes: w.routes(a.Recipients)})
+	case qmgr.Lookup:
+		to, ok := w.Lookups[a.Nexthop]
+		if !ok {
+			to = mail.Route{Transport: a.Transport, Nexthop: a.Nexthop}
+		}
+		w.Step(qmgr.LookedUp{Lookup: a.Lookup, Route: to})
 	case qmgr.Change:
 		w.Step(qmgr.Changed{Changed: w.apply(a.Change)})
 	case qmgr.Report:
@@ -253,9 +262,18 @@ func (w *World) routes(recipients []mail.Recipient) []mail.Route {
 		if !ok {
 			known = mail.Route{Transport: "smtp", Nexthop: domain}
 		}
+		if w.looksUp(known) {
+			known.Site, known.NeedsLookup = "", true
+		}
 		out[i] = known
 	}
 	return out
+}
+
+func (w *World) looksUp(r mail.Route) bool {
+	_, one := w.Lookups[r.Nexthop]
+	_, all := w.Lookups["*"]
+	return (one || all) && r.Reply.IsZero()
 }
 
 func (w *World) fetch(a qmgr.Fetch) mail.Found {

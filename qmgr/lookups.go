@@ -1,0 +1,253 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/share"
+)
+
+// Where a recipient goes may be known only after a look-up, which may take long.
+// So look-ups are made before anything is scheduled for delivery: a delivery
+// that waits for the DNS would hold a slot of its destination and of its
+// transport meanwhile, and one with a dead name server would hold it for a
+// minute.
+//
+// Who may have how many look-ups under way is decided as in Finch's router
+// scheduler. Messages that wait for some stand in line; whenever a worker is
+// free, the first of them that may have one more (package share) gets it, for
+// the look-up that it has waited for longest. One message with 100,000 domains
+// takes 91 % of the workers if nobody else wants them, and those behind it always
+// find one free.
+//
+// What several messages wait for is looked up once. It counts for the message on
+// whose account it was begun and for no other: the parts of all messages then
+// add up to what there is, so that no more messages can have reached the limit
+// than there are workers for, which bounds the search for the next one. (Finch
+// leaves open what a free ride counts for.)
+
+// LookupID names one look-up, from Lookup to LookedUp. IDs count up from 1 and
+// are never used again within one run.
+type LookupID uint64
+
+// lookups is the queue manager's part in this.
+type lookups struct {
+	known map[lookupKey]*lookup // all of them
+	busy  map[LookupID]*lookup  // those that have begun
+	// line holds the messages that have routing jobs that wait, in the order in
+	// which they came to have some.
+	line ilist.List[message]
+	last LookupID
+}
+
+func newLookups() lookups {
+	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup)}
+}
+
+// A lookupKey is what is looked up.
+type lookupKey struct{ transport, nexthop string }
+
+// A lookup is one question to the host, and all who wait for the answer. Before
+// it has begun there is somebody who waits; afterwards they may all have gone.
+type lookup struct {
+	id    LookupID // 0 until it has begun
+	key   lookupKey
+	owner *message // on whose account it has begun; nil if that has left the core
+	jobs  ilist.List[routingJob]
+}
+
+// A routingJob is recipients of one message that wait for one look-up.
+type routingJob struct {
+	message    *message
+	lookup     *lookup
+	recipients []mail.Recipient
+	inLookup   ilist.Link[routingJob]
+	inMessage  ilist.Link[routingJob] // on routing.jobs
+	inLine     ilist.Link[routingJob] // on routing.waiting, until the look-up begins
+}
+
+// routing is a message's part.
+type routing struct {
+	jobs    ilist.List[routingJob] // all of them
+	waiting ilist.List[routingJob] // those whose look-up has not begun, oldest first
+	inLine  ilist.Link[message]    // on lookups.line, while there are such
+	busy    int                    // look-ups under way on its account
+	count   int                    // recipients in jobs
+}
+
+// lookUp lets a recipient of a message wait for its route.
+func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
+	key := lookupKey{to.Transport, to.Nexthop}
+	l := q.lookups.known[key]
+	if l == nil {
+		l = &lookup{key: key}
+		q.lookups.known[key] = l
+	}
+	// Recipients come in the order of their domains, so a message's job for one
+	// is the last of the look-up if there is one already.
+	j := l.jobs.Back()
+	if j == nil || j.message != m {
+		j = q.newRoutingJob(m, l)
+	}
+	j.recipients = append(j.recipients, r)
+	m.routing.count++
+}
+
+func (q *Qmgr) newRoutingJob(m *message, l *lookup) *routingJob {
+	j := &routingJob{message: m, lookup: l}
+	l.jobs.PushBack(&j.inLookup, j)
+	m.routing.jobs.PushBack(&j.inMessage, j)
+	if l.id != 0 {
+		return j
+	}
+	if m.routing.waiting.Empty() {
+		q.lookups.line.PushBack(&m.routing.inLine, m)
+	}
+	m.routing.waiting.PushBack(&j.inLine, j)
+	return j
+}
+
+// leaveLine ends a job's wait for the beginning of its look-up.
+func (s *lookups) leaveLine(j *routingJob) {
+	if !j.inLine.Listed() {
+		return
+	}
+	r := &j.message.routing
+	r.waiting.Remove(&j.inLine)
+	if r.waiting.Empty() {
+		s.line.Remove(&r.inLine)
+	}
+}
+
+// startLookups begins look-ups as long as there is one that may begin.
+func (q *Qmgr) startLookups() {
+	for !q.halt && len(q.lookups.busy) < len(q.lookups.known) {
+		m := q.nextToLookUp()
+		if m == nil || !q.mayStart() {
+			return
+		}
+		q.begin(m.routing.waiting.Front().lookup, m)
+	}
+}
+
+// nextToLookUp returns the first message in line that may have one more look-up
+// under way; nil if there is none.
+func (q *Qmgr) nextToLookUp() *message {
+	free := q.cfg.LookupLimit - len(q.lookups.busy)
+	if free <= 0 {
+		return nil
+	}
+	for m := range q.lookups.line.All() {
+		if share.Allowed(m.routing.busy, q.cfg.MessageConcurrency, max(q.cfg.ConcurrencyScale, 0), free) {
+			return m
+		}
+	}
+	return nil
+}
+
+// begin asks the host for a look-up on a message's account. All others who wait
+// for the same have it for nothing.
+func (q *Qmgr) begin(l *lookup, m *message) {
+	q.lookups.last++
+	l.id, l.owner = q.lookups.last, m
+	m.routing.busy++
+	q.lookups.busy[l.id] = l
+	for j := range l.jobs.All() {
+		q.lookups.leaveLine(j)
+	}
+	q.emit(Lookup{Lookup: l.id, For: m.id, Transport: l.key.transport, Nexthop: l.key.nexthop})
+}
+
+// lookedUp takes the answer to a look-up: everybody who waited goes on.
+func (q *Qmgr) lookedUp(ev LookedUp) {
+	l := q.lookups.busy[ev.Lookup]
+	if l == nil {
+		q.duplicate(0, "looked-up")
+		return
+	}
+	assert.That(!ev.Route.NeedsLookup, "look-up %d of %s ends with a look-up", ev.Lookup, l.key.nexthop)
+	delete(q.lookups.busy, ev.Lookup)
+	delete(q.lookups.known, l.key)
+	if l.owner != nil {
+		l.owner.routing.busy--
+	}
+	for j := l.jobs.PopFront(); j != nil; j = l.jobs.PopFront() {
+		q.follow(j, ev.Route)
+	}
+}
+
+// follow sends a job's recipients along their route.
+func (q *Qmgr) follow(j *routingJob, to mail.Route) {
+	m := j.message
+	m.routing.jobs.Remove(&j.inMessage)
+	m.routing.count -= len(j.recipients)
+	recipients := q.stocks.bound[:0]
+	for _, r := range j.recipients {
+		recipients = append(recipients, bound{recipient: r, route: to})
+	}
+	q.stocks.bound = recipients
+	q.bindEach(m, recipients)
+	q.assign(m, recipients)
+	q.stocks.bound = emptied(q.stocks.bound)
+	q.allRead(m)
+	q.advance(m)
+}
+
+// withdrawLookups takes back what of a message waits for look-ups. Those under
+// way go on, since they cannot be called back; they take a worker until they
+// end.
+func (q *Qmgr) withdrawLookups(m *message) {
+	r := &m.routing
+	if r.jobs.Empty() {
+		return
+	}
+	m.left = true
+	m.inCore -= r.count
+	q.recipients -= r.count
+	r.count, r.busy = 0, 0
+	for j := r.jobs.PopFront(); j != nil; j = r.jobs.PopFront() {
+		q.lookups.leaveLine(j)
+		l := j.lookup
+		l.jobs.Remove(&j.inLookup)
+		if l.owner == m {
+			l.owner = nil
+		}
+		if l.id == 0 && l.jobs.Empty() {
+			delete(q.lookups.known, l.key)
+		}
+	}
+	m.refile()
+}
+
+// checkLookups panics where an invariant of look-ups does not hold.
+func (q *Qmgr) checkLookups() {
+	s := &q.lookups
+	owned, line := make(map[*message]int), 0
+	for key, l := range s.known { //archtest:anyorder sums and assertions
+		assert.That(l.key == key, "look-up of %s is known as %s", l.key.nexthop, key.nexthop)
+		assert.That((l.id != 0) == (s.busy[l.id] == l), "look-up %d of %s has begun and is not known as busy", l.id, key.nexthop)
+		assert.That(l.id != 0 || !l.jobs.Empty(), "nobody waits for the look-up of %s", key.nexthop)
+		assert.That(l.id != 0 || l.owner == nil, "the look-up of %s counts for somebody and has not begun", key.nexthop)
+		owned[l.owner]++
+		l.jobs.Check()
+		for j := range l.jobs.All() {
+			assert.That(q.messages[j.message.id] == j.message, "a message that is gone waits for the look-up of %s", key.nexthop)
+			assert.That(j.inLine.Listed() == (l.id == 0), "a job of %v is in line for the look-up of %s", j.message.id, key.nexthop)
+		}
+	}
+	for _, m := range q.messages { //archtest:anyorder sums and assertions
+		r := &m.routing
+		count := 0
+		for j := range r.jobs.All() {
+			count += len(j.recipients)
+		}
+		assert.That(count == r.count, "message %v has %d recipients waiting for look-ups, counted %d", m.id, count, r.count)
+		assert.That(owned[m] == r.busy, "message %v has %d look-ups under way, counted %d", m.id, owned[m], r.busy)
+		assert.That(r.inLine.Listed() == !r.waiting.Empty(), "message %v is in line: %t", m.id, r.inLine.Listed())
+		if r.inLine.Listed() {
+			line++
+		}
+	}
+	s.line.Check()
+	assert.That(line == s.line.Len(), "%d messages in line, counted %d", s.line.Len(), line)
+}
