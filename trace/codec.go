@@ -12,11 +12,15 @@ import (
 
 // A codec writes or reads the fields of one line. Each field is named once, for
 // both directions: writing leaves it out if it is zero, reading takes it if it
-// is what comes next.
+// is what comes next. So a new type of event or action is one more element of
+// eventKinds or actionKinds, and a new field is one more line there; tests
+// complain about what is missing.
 type codec struct {
 	format  Format
 	now     mail.Instant
 	writing bool
+	json    bool     // writing: JSON instead of words
+	subject *Subject // writing: what the line names is noted there, if it is not nil
 	out     []byte
 	in      []word
 	err     error
@@ -50,15 +54,15 @@ func split(text string) ([]word, error) {
 		}
 		quoted, err := strconv.QuotedPrefix(rest)
 		if err != nil {
-			return nil, fmt.Errorf("trace line %q: bad quoting in %s", text, rest)
+			return nil, fmt.Errorf("bad quoting in %s", rest)
 		}
 		w.quoted = true
 		if w.value, err = strconv.Unquote(quoted); err != nil {
-			return nil, fmt.Errorf("trace line %q: bad quoting in %s", text, rest)
+			return nil, fmt.Errorf("bad quoting in %s", rest)
 		}
 		rest = rest[len(quoted):]
 		if rest != "" && rest[0] != ' ' {
-			return nil, fmt.Errorf("trace line %q: no space after %s", text, quoted)
+			return nil, fmt.Errorf("no space after %s", quoted)
 		}
 		words = append(words, w)
 	}
@@ -81,14 +85,46 @@ func plain(s string) bool {
 	return s != "" && s != ">"
 }
 
+// put writes a pair.
 func (c *codec) put(key, value string) {
-	c.out = append(c.out, ' ')
-	if key != "" {
-		c.out = append(append(c.out, key...), '=')
-	}
-	if plain(value) {
-		c.out = append(c.out, value...)
+	c.key(key)
+	c.value(key, value)
+}
+
+// putWord writes a bare word. Only JSON shows its name.
+func (c *codec) putWord(name, value string) {
+	if c.json {
+		c.key(name)
 	} else {
+		c.out = append(c.out, ' ')
+	}
+	c.value(name, value)
+}
+
+func (c *codec) putNumber(key string, n int64) {
+	c.key(key)
+	c.out = strconv.AppendInt(c.out, n, 10)
+}
+
+func (c *codec) key(key string) {
+	if c.json {
+		c.comma()
+		c.out = append(strconv.AppendQuote(c.out, key), ':')
+		return
+	}
+	c.out = append(append(append(c.out, ' '), key...), '=')
+}
+
+func (c *codec) value(name, value string) {
+	if c.subject != nil {
+		c.subject.note(name, value)
+	}
+	switch {
+	case c.json:
+		c.out = appendJSON(c.out, value)
+	case plain(value):
+		c.out = append(c.out, value...)
+	default:
 		c.out = strconv.AppendQuote(c.out, value)
 	}
 }
@@ -105,14 +141,14 @@ func (c *codec) take() string {
 }
 
 // word is a word that is always there.
-func (c *codec) word(v *string) {
+func (c *codec) word(name string, v *string) {
 	switch {
 	case c.writing:
-		c.put("", *v)
+		c.putWord(name, *v)
 	case c.next(""):
 		*v = c.take()
 	default:
-		c.fail("a word is missing")
+		c.fail("a word is missing: %s", name)
 	}
 }
 
@@ -151,8 +187,14 @@ func value[T comparable](c *codec, key string, v *T, format func(T) string, pars
 func parseInt(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 
 // number is a pair with a whole number.
-func number[T ~int | ~int64 | ~uint16 | ~uint32 | ~uint64](c *codec, key string, v *T) {
-	value(c, key, v, func(n T) string { return fmt.Sprint(n) }, func(s string) (T, error) {
+func number[T ~int | ~int64 | ~uint16 | ~uint32](c *codec, key string, v *T) {
+	if c.writing {
+		if *v != 0 {
+			c.putNumber(key, int64(*v))
+		}
+		return
+	}
+	value(c, key, v, nil, func(s string) (T, error) {
 		n, err := parseInt(s)
 		if err == nil && int64(T(n)) != n {
 			err = strconv.ErrRange
@@ -162,8 +204,13 @@ func number[T ~int | ~int64 | ~uint16 | ~uint32 | ~uint64](c *codec, key string,
 }
 
 func (c *codec) float(key string, v *float64) {
-	value(c, key, v, func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) },
-		func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	if c.writing && *v != 0 {
+		c.key(key)
+		c.out = strconv.AppendFloat(c.out, *v, 'g', -1, 64)
+	}
+	if !c.writing {
+		value(c, key, v, nil, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	}
 }
 
 func (c *codec) duration(key string, v *time.Duration) {
@@ -197,8 +244,13 @@ func (c *codec) usually(key string, v *mail.Instant, usual mail.Instant) {
 // flag is a bare word that is there or not.
 func (c *codec) flag(name string, v *bool) {
 	if c.writing {
-		if *v {
-			c.put("", name)
+		switch {
+		case !*v:
+		case c.json:
+			c.key(name)
+			c.out = append(c.out, "true"...)
+		default:
+			c.putWord(name, name)
 		}
 	} else if c.next("") && c.in[0].value == name && !c.in[0].quoted {
 		c.take()
@@ -207,12 +259,12 @@ func (c *codec) flag(name string, v *bool) {
 }
 
 // choice is a word out of a list; its index is the value.
-func choice[T ~uint8](c *codec, words []string, v *T) {
+func choice[T ~uint8](c *codec, name string, words []string, v *T) {
 	text := ""
 	if c.writing {
-		text = words[*v]
+		text = wordFor(words, *v)
 	}
-	c.word(&text)
+	c.word(name, &text)
 	if !c.writing && c.err == nil {
 		*v = T(c.index(words, text))
 	}
@@ -220,9 +272,18 @@ func choice[T ~uint8](c *codec, words []string, v *T) {
 
 // option is a pair out of a list; the first is the zero value and left out.
 func option[T ~uint8](c *codec, key string, words []string, v *T) {
-	value(c, key, v, func(t T) string { return words[t] }, func(s string) (T, error) {
+	value(c, key, v, func(t T) string { return wordFor(words, t) }, func(s string) (T, error) {
 		return T(c.index(words, s)), c.err
 	})
+}
+
+// wordFor returns the word for a value. One that has none, because somebody has
+// forgotten it here, must not end the daemon that writes the trace.
+func wordFor[T ~uint8](words []string, v T) string {
+	if int(v) < len(words) {
+		return words[v]
+	}
+	return "value-" + strconv.Itoa(int(v))
 }
 
 func (c *codec) index(words []string, text string) int {
@@ -234,18 +295,22 @@ func (c *codec) index(words []string, text string) int {
 	return i
 }
 
-func (c *codec) id(v *mail.QueueID) {
+// id is a message's ID that is always there.
+func (c *codec) id(name string, v *mail.QueueID) {
 	text := ""
 	if c.writing {
 		text = c.idText(*v)
 	}
-	c.word(&text)
+	c.word(name, &text)
 	if !c.writing && c.err == nil {
 		*v = c.parseID(text)
 	}
 }
 
 func (c *codec) idText(id mail.QueueID) string {
+	if c.subject != nil {
+		c.subject.Messages = append(c.subject.Messages, id)
+	}
 	if c.format.Name != nil {
 		return c.format.Name(id)
 	}
@@ -270,12 +335,10 @@ func (c *codec) idPair(key string, v *mail.QueueID) {
 }
 
 // list is a list whose elements each begin with one of the keys, or with a bare
-// word if keys is empty.
-func list[T any](c *codec, keys []string, v *[]T, element func(*T, int)) {
+// word if the key is empty. Only JSON shows its name.
+func list[T any](c *codec, name string, keys []string, v *[]T, element func(*T, int)) {
 	if c.writing {
-		for i := range *v {
-			element(&(*v)[i], i)
-		}
+		c.elements(name, len(*v), func(i int) { element(&(*v)[i], i) })
 		return
 	}
 	begins := func() bool {
@@ -286,4 +349,26 @@ func list[T any](c *codec, keys []string, v *[]T, element func(*T, int)) {
 		element(&e, i)
 		*v = append(*v, e)
 	}
+}
+
+// elements writes a list.
+func (c *codec) elements(name string, n int, element func(int)) {
+	if !c.json {
+		for i := range n {
+			element(i)
+		}
+		return
+	}
+	if n == 0 {
+		return
+	}
+	c.key(name)
+	c.out = append(c.out, '[')
+	for i := range n {
+		c.comma()
+		c.out = append(c.out, '{')
+		element(i)
+		c.out = append(c.out, '}')
+	}
+	c.out = append(c.out, ']')
 }

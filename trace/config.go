@@ -37,7 +37,7 @@ func (c *codec) config(v *qmgr.Config) {
 	number(c, "actions-per-step", &v.ActionsPerStep)
 	c.transportConfig(&v.DefaultTransport)
 	names := slices.Sorted(maps.Keys(v.Transports))
-	list(c, []string{"transport"}, &names, func(name *string, _ int) {
+	list(c, "transports", []string{"transport"}, &names, func(name *string, _ int) {
 		var t qmgr.TransportConfig
 		if c.writing {
 			t = v.Transports[*name]

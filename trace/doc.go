@@ -16,4 +16,30 @@
 // has only its ID: the event that brought the message has the rest. So a core
 // with the same configuration and seed, given the events of a trace, must write
 // the same actions, byte for byte.
+//
+// # Files
+//
+// A file begins with what a core needs besides its events (Head): a line with the
+// format's version, the program, the seed and the epoch from which instants
+// count, and a line with the configuration. The last line is "end"; a file without
+// it was left by a program that was killed, and may end within a line or a step.
+// Empty lines, and those that begin with "#", are comments.
+//
+//	posthaste-trace 1 by="posthaste v1.0" seed=42 epoch=1767225600s
+//	config active-limit=20000 …
+//	0s > wake
+//	0s fetch incoming max=256
+//	…
+//	end
+//
+// Package trace/record writes one beside a running core; package trace/replay
+// gives one to a core again, and cuts and shrinks it.
+//
+// # A new event, action or field
+//
+// A type is one more element of eventKinds or actionKinds: its name, and a
+// function that visits its fields, for writing and reading alike. A field is one
+// more line there. TestEveryTypeIsKnown, TestEveryConstantHasAWord and
+// TestRoundTrip fail if something is missing. A sentence for people is optional
+// (sentence.go). Package trace/replay has to know besides what answers what.
 package trace

@@ -22,7 +22,7 @@ var (
 func (c *codec) address(key string, v *mail.Address) { c.text(key, (*string)(v)) }
 
 func (c *codec) envelope(e *mail.Envelope) {
-	c.id(&e.ID)
+	c.id("id", &e.ID)
 	c.address("from", &e.Sender)
 	c.text("envid", &e.EnvID)
 	option(c, "ret", retWords, &e.Ret)
@@ -52,7 +52,7 @@ func (c *codec) place(p *mail.Place) {
 // more than that of the one before.
 func (c *codec) recipients(v *[]mail.Recipient) {
 	expected := uint32(0)
-	list(c, []string{"index", "to"}, v, func(r *mail.Recipient, _ int) {
+	list(c, "recipients", []string{"index", "to"}, v, func(r *mail.Recipient, _ int) {
 		index := ""
 		if c.writing && r.Index != expected {
 			index = strconv.FormatUint(uint64(r.Index), 10)
@@ -126,7 +126,7 @@ func (c *codec) reply(key string, r *mail.Reply) {
 		if status == "" {
 			status = noStatus
 		}
-		text = fmt.Sprintf("%d %s %s", r.Code, status, r.Text)
+		text = strconv.Itoa(int(r.Code)) + " " + status + " " + r.Text
 	}
 	c.text(key, &text)
 	if !c.writing && text != "" {
@@ -147,19 +147,32 @@ func (c *codec) parseReply(text string, r *mail.Reply) {
 		return
 	}
 	status, after, ok := strings.Cut(rest, " ")
-	var s mail.Status
-	if _, err := fmt.Sscanf(status, "%d.%d.%d", &s.Class, &s.Subject, &s.Detail); err != nil || !ok || s.String() != status {
+	s, parsed := parseStatus(status)
+	if !parsed || !ok {
 		c.fail("reply %q has no status", text)
 	}
 	r.Status, r.Text = s, after
 }
 
+// parseStatus reads what mail.Status's String returns, whatever the numbers are.
+func parseStatus(text string) (s mail.Status, ok bool) {
+	for i, part := range []*uint16{&s.Class, &s.Subject, &s.Detail} {
+		digits, rest, more := strings.Cut(text, ".")
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil || more != (i < 2) {
+			return mail.Status{}, false
+		}
+		*part, text = uint16(n), rest
+	}
+	return s, true
+}
+
 // outcomes is a list of outcomes: each begins with its result, whose value is
 // the recipient's index. at is the usual instant.
 func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
-	list(c, results, v, func(o *mail.Outcome, _ int) {
+	list(c, "outcomes", results, v, func(o *mail.Outcome, _ int) {
 		if c.writing {
-			c.put(results[o.Result], strconv.FormatUint(uint64(o.Index), 10))
+			c.putNumber(wordFor(results, o.Result), int64(o.Index))
 		} else {
 			o.Result = mail.Result(c.index(results, c.in[0].key))
 			o.Index = c.uint32(c.take())

@@ -1,8 +1,12 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -17,12 +21,14 @@ type Format struct {
 	ID   func(string) (mail.QueueID, error)
 	// Epoch is the instant that is written as 0s.
 	Epoch mail.Instant
+	// Instant writes an instant where nobody is going to read it back; nil means
+	// seconds from Epoch.
+	Instant func(mail.Instant) string
 }
 
 // AppendEvent appends the line of an event, without the line's end.
 func (f Format) AppendEvent(b []byte, now mail.Instant, ev qmgr.Event) []byte {
-	c := codec{format: f, now: now, out: b, writing: true}
-	c.out = append(c.out, f.instant(now)...)
+	c := codec{format: f, now: now, out: f.appendInstant(b, now), writing: true}
 	c.out = append(c.out, " >"...)
 	c.event(&ev)
 	return c.out
@@ -30,8 +36,7 @@ func (f Format) AppendEvent(b []byte, now mail.Instant, ev qmgr.Event) []byte {
 
 // AppendAction appends the line of an action, without the line's end.
 func (f Format) AppendAction(b []byte, now mail.Instant, a qmgr.Action) []byte {
-	c := codec{format: f, now: now, out: b, writing: true}
-	c.out = append(c.out, f.instant(now)...)
+	c := codec{format: f, now: now, out: f.appendInstant(b, now), writing: true}
 	c.action(&a)
 	return c.out
 }
@@ -43,18 +48,61 @@ type Line struct {
 	Action qmgr.Action // nil if it is an event
 }
 
+// Kind returns the name of the event or action.
+func (l Line) Kind() string {
+	if l.Event != nil {
+		return nameOf(eventKinds, l.Event)
+	}
+	return nameOf(actionKinds, l.Action)
+}
+
+// Append appends the line, without its end.
+func (f Format) Append(b []byte, l Line) []byte {
+	if l.Event != nil {
+		return f.AppendEvent(b, l.Now, l.Event)
+	}
+	return f.AppendAction(b, l.Now, l.Action)
+}
+
+// line writes what follows the instant.
+func (c *codec) line(l *Line) {
+	if l.Event != nil {
+		c.event(&l.Event)
+		return
+	}
+	c.action(&l.Action)
+}
+
+// Kinds returns the names of all events and of all actions.
+func Kinds() (events, actions []string) {
+	for _, k := range eventKinds {
+		events = append(events, k.name)
+	}
+	for _, k := range actionKinds {
+		actions = append(actions, k.name)
+	}
+	return events, actions
+}
+
 // Parse reads a line.
 func (f Format) Parse(text string) (Line, error) {
+	l, err := f.parse(text)
+	if err != nil {
+		return Line{}, fmt.Errorf("trace line %q: %w", text, err)
+	}
+	return l, nil
+}
+
+func (f Format) parse(text string) (l Line, err error) {
 	words, err := split(text)
 	if err != nil {
 		return Line{}, err
 	}
 	if len(words) < 2 || words[0].key != "" {
-		return Line{}, fmt.Errorf("trace line %q: want an instant and a name", text)
+		return Line{}, errors.New("want an instant and a name")
 	}
-	var l Line
 	if l.Now, err = f.parseInstant(words[0].value); err != nil {
-		return Line{}, fmt.Errorf("trace line %q: %w", text, err)
+		return Line{}, err
 	}
 	c := codec{format: f, now: l.Now, in: words[1:]}
 	if w := c.in[0]; w.key == "" && w.value == ">" && !w.quoted {
@@ -63,20 +111,45 @@ func (f Format) Parse(text string) (Line, error) {
 	} else {
 		c.action(&l.Action)
 	}
-	if c.err == nil && len(c.in) > 0 {
-		c.fail("%s is not expected there", c.in[0])
-	}
-	if c.err != nil {
-		return Line{}, fmt.Errorf("trace line %q: %w", text, c.err)
+	if err := c.finish(); err != nil {
+		return Line{}, err
 	}
 	return l, nil
 }
 
-func (f Format) instant(i mail.Instant) string {
-	if i == mail.Never {
-		return i.String()
+// finish returns what was wrong with the words, one too many among it.
+func (c *codec) finish() error {
+	if c.err == nil && len(c.in) > 0 {
+		c.fail("%s is not expected there", c.in[0])
 	}
-	return (i - f.Epoch).String()
+	return c.err
+}
+
+func (f Format) instant(i mail.Instant) string {
+	if f.Instant != nil {
+		return f.Instant(i)
+	}
+	return string(f.appendInstant(nil, i))
+}
+
+// appendInstant appends what mail.Instant's String returns, for the instant as
+// seen from Epoch.
+func (f Format) appendInstant(b []byte, i mail.Instant) []byte {
+	if i == mail.Never {
+		return append(b, i.String()...)
+	}
+	i -= f.Epoch
+	s := i.Seconds()
+	b = strconv.AppendInt(b, s, 10)
+	n := int64(i) - s*int64(time.Second)
+	if n == 0 {
+		return append(b, 's')
+	}
+	const lead = int64(time.Second) // a digit in front of the nine
+	at := len(b)
+	b = strconv.AppendInt(b, lead+n, 10)
+	b[at] = '.'
+	return append(b, 's')
 }
 
 func (f Format) parseInstant(text string) (mail.Instant, error) {
@@ -91,8 +164,8 @@ func (f Format) parseInstant(text string) (mail.Instant, error) {
 		n, err = parseInt(fraction)
 		ok = ok && len(fraction) == 9 && n > 0
 	}
-	const second = 1_000_000_000
-	if !ok || err != nil || s > (1<<63-1)/second-1 || s < -((1<<63-1)/second-1) {
+	const second = int64(time.Second)
+	if !ok || err != nil || s > math.MaxInt64/second-1 || s < -(math.MaxInt64/second-1) {
 		return 0, fmt.Errorf("%q is not an instant", text)
 	}
 	return mail.Instant(s*second+n) + f.Epoch, nil

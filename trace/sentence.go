@@ -1,0 +1,203 @@
+package trace
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// Sentence tells in words what a line says, without its instant. What has no
+// sentence of its own here is told as the line itself says it.
+func (f Format) Sentence(l Line) string {
+	text := ""
+	if l.Event != nil {
+		text = f.eventSentence(l.Event)
+	} else {
+		text = f.actionSentence(l.Action)
+	}
+	if text != "" {
+		return text
+	}
+	c := codec{format: f, now: l.Now, writing: true}
+	c.line(&l)
+	return strings.TrimSpace(string(c.out))
+}
+
+func (f Format) eventSentence(ev qmgr.Event) string {
+	switch ev := ev.(type) {
+	case qmgr.Arrived:
+		return f.brought("arrived", ev.Arrival.Envelope, ev.Arrival.Batch)
+	case qmgr.Opened:
+		return f.brought("opened", ev.Envelope, ev.Batch) + ", in " + ev.Place.Area.String()
+	case qmgr.Found:
+		return f.foundSentence(ev)
+	case qmgr.Broken:
+		return fmt.Sprintf("%s could not be read (%s): %s", f.name(ev.ID), wordFor(troubleWords, ev.Why), ev.Text)
+	case qmgr.Recipients:
+		return f.name(ev.ID) + " has further recipients: " + addresses(ev.Batch.Recipients)
+	case qmgr.Routed:
+		return f.name(ev.ID) + " goes to " + routesSentence(ev.Routes)
+	case qmgr.Delivered:
+		return fmt.Sprintf("attempt %d has ended: %s", ev.Entry, resultSentence(ev.Result))
+	case qmgr.Changed:
+		where := "in " + wordFor(areas, ev.Changed.Place.Area)
+		if ev.Changed.Place.Area == mail.AreaNone {
+			where = "gone"
+		}
+		return f.name(ev.Changed.ID) + " is " + where + ", durably"
+	case qmgr.Reported:
+		return f.name(ev.ID) + " has been reported on"
+	case qmgr.Wake:
+		return "time has passed"
+	}
+	return ""
+}
+
+func (f Format) actionSentence(a qmgr.Action) string {
+	switch a := a.(type) {
+	case qmgr.Fetch:
+		return fmt.Sprintf("what is there in %s? at most %d", wordFor(scanWords, a.Scan), a.Max)
+	case qmgr.Open:
+		return "open " + f.name(a.ID)
+	case qmgr.Read:
+		return fmt.Sprintf("read further recipients of %s, from number %d on", f.name(a.ID), a.From)
+	case qmgr.Route:
+		return "where does " + f.name(a.ID) + " go? " + addresses(a.Recipients)
+	case qmgr.Deliver:
+		return f.deliverySentence(a.Entry, a.Delivery)
+	case qmgr.Send:
+		return f.deliverySentence(a.Entry, a.Delivery) + ", over connection " + formatUint(uint64(a.Conn))
+	case qmgr.Change:
+		return f.changeSentence(a.Change)
+	case qmgr.Report:
+		return "report on " + f.name(a.ID)
+	}
+	return ""
+}
+
+func (f Format) name(id mail.QueueID) string {
+	c := codec{format: f}
+	return c.idText(id)
+}
+
+func (f Format) brought(how string, e mail.Envelope, b mail.RecipientBatch) string {
+	text := fmt.Sprintf("%s has %s from <%s>, %d octets, to %s", f.name(e.ID), how, e.Sender, e.Size, addresses(b.Recipients))
+	if b.More {
+		text += " …"
+	}
+	return text
+}
+
+func (f Format) foundSentence(ev qmgr.Found) string {
+	names := make([]string, 0, shown+1)
+	for i, k := range ev.Found.Cursors {
+		if i == shown {
+			names = append(names, "and "+strconv.Itoa(len(ev.Found.Cursors)-shown)+" more")
+			break
+		}
+		names = append(names, f.name(k.ID))
+	}
+	text := "nothing"
+	if len(names) > 0 {
+		text = strings.Join(names, " ")
+	}
+	if ev.Found.More {
+		text += ", and there is more"
+	}
+	if due := ev.Found.NextDue; due != 0 && due != mail.Never {
+		text += ", the next is due at " + f.instant(due)
+	}
+	return "in " + wordFor(scanWords, ev.Scan) + ": " + text
+}
+
+// shown is how many of a list a sentence names.
+const shown = 3
+
+func addresses(list []mail.Recipient) string {
+	var b strings.Builder
+	for i := range list {
+		if i == shown {
+			fmt.Fprintf(&b, " and %d more", len(list)-shown)
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(string(list[i].Address))
+	}
+	return b.String()
+}
+
+// routesSentence names each place once.
+func routesSentence(routes []mail.Route) string {
+	var b strings.Builder
+	places := 0
+	for i, r := range routes {
+		if i > 0 && routes[i-1] == r {
+			continue
+		}
+		if places++; places > shown {
+			b.WriteString(" …")
+			break
+		}
+		switch {
+		case places > 1:
+			b.WriteString(", ")
+		}
+		if r.Transport == "" {
+			b.WriteString("nowhere: " + r.Reply.String())
+			continue
+		}
+		b.WriteString(r.Nexthop + " by " + r.Transport)
+	}
+	return b.String()
+}
+
+func (f Format) deliverySentence(entry qmgr.EntryID, d mail.Delivery) string {
+	return fmt.Sprintf("attempt %d: deliver %s by %s at %s to %s", entry, f.name(d.Envelope.ID), d.Transport, d.Nexthop, addresses(d.Recipients))
+}
+
+// resultSentence counts outcomes, and shows the first reply that is not good.
+func resultSentence(r mail.DeliveryResult) string {
+	var parts []string
+	for result := range results {
+		n := 0
+		for i := range r.Outcomes {
+			if int(r.Outcomes[i].Result) == result {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, results[result]))
+		}
+	}
+	if r.Crashed {
+		parts = append(parts, "crashed")
+	}
+	if !r.Site.IsZero() {
+		return strings.Join(append(parts, "the site failed: "+r.Site.String()), ", ")
+	}
+	for i := range r.Outcomes {
+		if o := &r.Outcomes[i]; o.Result != mail.Delivered && !o.Reply.IsZero() {
+			return strings.Join(append(parts, o.Reply.String()), ", ")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (f Format) changeSentence(c mail.Change) string {
+	text := wordFor(changeOps, c.Op) + " " + f.name(c.ID)
+	if c.Due != 0 {
+		text += " until " + f.instant(c.Due)
+	}
+	if n := len(c.Outcomes); n > 0 {
+		text += fmt.Sprintf(", with %d outcomes", n)
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	return text
+}
