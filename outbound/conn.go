@@ -126,24 +126,28 @@ func (c *conn) flush(ctx context.Context) error {
 	if len(c.pieces) == 0 {
 		return nil
 	}
-	if err := c.setWriteDeadline(time.Now().Add(c.timeout(c.session.Wait().Kind))); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var err error
-	if len(c.pieces) == 1 {
-		_, err = c.sock.Write(c.pieces[0])
-	} else {
-		c.vec = net.Buffers(c.pieces)
-		_, err = c.vec.WriteTo(c.sock)
-	}
-	clear(c.pieces)
+	err := c.setWriteDeadline(time.Now().Add(c.timeout(c.session.Wait().Kind)))
 	if err == nil {
-		c.session.Written()
+		err = ctx.Err()
 	}
+	if err != nil {
+		c.session.Written(0)
+		return err
+	}
+	n, err := c.write()
+	clear(c.pieces)
+	c.session.Written(n)
 	return err
+}
+
+// write writes the pieces, and returns how many octets of them.
+func (c *conn) write() (int, error) {
+	if len(c.pieces) == 1 {
+		return c.sock.Write(c.pieces[0])
+	}
+	c.vec = net.Buffers(c.pieces)
+	n, err := c.vec.WriteTo(c.sock)
+	return int(n), err
 }
 
 func (c *conn) setWriteDeadline(t time.Time) error {

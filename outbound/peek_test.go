@@ -67,8 +67,11 @@ func TestAlive(t *testing.T) {
 	k := &conn{sock: ours, raw: rawConn(ours), in: make([]byte, 100), session: client.New(client.Config{Hello: "me"})}
 	for _, say := range []string{"220 mx\r\n", "250 mx\r\n"} {
 		k.session.Feed([]byte(say))
-		k.session.Out(nil)
-		k.session.Written()
+		n := 0
+		for _, piece := range k.session.Out(nil) {
+			n += len(piece)
+		}
+		k.session.Written(n)
 	}
 	k.idleSince = time.Now()
 	later := k.idleSince.Add(freshFor)

@@ -99,6 +99,11 @@ func (p *ReplyParser) Code() uint16 { return p.code }
 // and joined by "\n". It may hold any octet but LF inside a line.
 func (p *ReplyParser) Text() string { return string(p.text) }
 
+// HasPrefix tells whether the text of a complete reply begins with prefix.
+func (p *ReplyParser) HasPrefix(prefix string) bool {
+	return len(p.text) >= len(prefix) && string(p.text[:len(prefix)]) == prefix
+}
+
 // Reply returns a complete reply as the rest of the program knows it: the text
 // cleaned and cut, the enhanced status code (RFC 2034) taken off the front of
 // every line that repeats it. A status whose class contradicts the code is

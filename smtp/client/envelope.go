@@ -62,44 +62,20 @@ func (s *Session) admitDomain(domain string) bool {
 	return true
 }
 
-// pump writes as many commands as the level and the window allow.
-func (s *Session) pump() {
-	for t := s.sending; t != nil && s.phase == phaseReady && s.mayWrite(); t = s.sending {
-		switch t.step {
-		case stepReset:
-			s.command(slot{kind: slotReset, tx: t}, "RSET\r\n")
-			t.step = stepMail
-		case stepMail:
-			s.writeMail(t)
-			t.step = stepRcpt
-		case stepRcpt:
-			s.writeRcpt(t)
-		case stepData:
-			s.writeData(t)
-		}
-		if t.step == stepNone {
-			s.sending = nil
-			s.settleEnvelope(t)
-		}
-	}
-}
-
-// mayWrite tells whether one more command may go out before the next reply.
-func (s *Session) mayWrite() bool {
-	return s.slots.len() == 0 || s.level >= Group && s.slots.size < GroupMax
-}
-
-// command appends words to what is to be written and a slot for the reply.
+// command puts words in line for writing, and a slot for the reply.
 func (s *Session) command(sl slot, words ...string) {
-	from := len(s.cmd)
+	b := s.out.commands
 	for _, w := range words {
-		s.cmd = append(s.cmd, w...)
+		b = append(b, w...)
 	}
-	s.expect(sl, len(s.cmd)-from)
+	s.put(sl, b)
 }
 
-func (s *Session) expect(sl slot, size int) {
-	sl.size = int32(size)
+// put is command for one that was appended to the output's commands.
+func (s *Session) put(sl slot, commands []byte) {
+	sl.size = int32(len(commands) - len(s.out.commands))
+	s.out.extend(commands)
+	sl.end = s.out.queued
 	if sl.tx != nil {
 		sl.tx.unanswered++
 	}
@@ -111,8 +87,7 @@ func (s *Session) expect(sl slot, size int) {
 // that but the wish for reports, which is the host's to make good.
 func (s *Session) writeMail(t *Transaction) {
 	e := &t.Envelope
-	from := len(s.cmd)
-	b := append(s.cmd, "MAIL FROM:<"...)
+	b := append(s.out.commands, "MAIL FROM:<"...)
 	b = append(b, e.Sender...)
 	b = append(b, '>')
 	if s.caps.Size {
@@ -133,9 +108,9 @@ func (s *Session) writeMail(t *Transaction) {
 		b = append(b, " ENVID="...)
 		b = append(b, e.EnvID...)
 	}
-	s.cmd = append(b, '\r', '\n')
 	s.mails++
-	s.expect(slot{kind: slotMail, tx: t}, len(s.cmd)-from)
+	s.promised--
+	s.put(slot{kind: slotMail, tx: t}, append(b, '\r', '\n'))
 }
 
 // writeRcpt writes the next recipient's RCPT, or goes on to DATA.
@@ -144,7 +119,7 @@ func (s *Session) writeRcpt(t *Transaction) {
 		t.next++
 	}
 	switch {
-	case t.mail == mailRefused:
+	case t.refused():
 		t.step = stepNone
 		return
 	case t.full:
@@ -160,8 +135,7 @@ func (s *Session) writeRcpt(t *Transaction) {
 		return
 	}
 	r := &t.Recipients[t.next]
-	from := len(s.cmd)
-	b := append(s.cmd, "RCPT TO:<"...)
+	b := append(s.out.commands, "RCPT TO:<"...)
 	b = append(b, r.Address...)
 	b = append(b, '>')
 	if s.caps.DSN && r.Notify != 0 {
@@ -172,16 +146,19 @@ func (s *Session) writeRcpt(t *Transaction) {
 		b = append(b, " ORCPT="...)
 		b = append(b, r.ORcpt...)
 	}
-	s.cmd = append(b, '\r', '\n')
-	s.expect(slot{kind: slotRcpt, tx: t, recipient: int32(t.next)}, len(s.cmd)-from)
+	s.put(slot{kind: slotRcpt, tx: t, recipient: int32(t.next)}, append(b, '\r', '\n'))
 	t.next++
 }
 
-// writeData writes DATA unless it is already known that nobody wants the
-// message.
+// writeData writes DATA, or asks for the content that goes behind BDAT, unless
+// it is already known that nobody wants the message.
 func (s *Session) writeData(t *Transaction) {
 	t.step = stepNone
-	if t.mail != mailRefused && (t.accepted > 0 || t.has(Pending)) {
+	switch {
+	case !t.wanted():
+	case t.form == formStream:
+		t.state, s.content = txContent, t
+	default:
 		s.command(slot{kind: slotData, tx: t}, "DATA\r\n")
 	}
 }

@@ -15,6 +15,7 @@ const (
 	FailTimeout               // the server took too long
 	FailProtocol              // what the server sent makes no sense
 	FailStep                  // the server cannot follow a group of commands
+	FailFence                 // RSET does not keep streamed messages apart
 	FailEarly                 // the message was refused before it was complete
 	FailAbandoned             // the host gave up for reasons of its own
 	FailQuit                  // QUIT was answered: no failure
@@ -23,7 +24,7 @@ const (
 // String returns the kind's name.
 func (k FailureKind) String() string {
 	return [...]string{
-		"none", "greeting", "hello", "loop", "closed", "lost", "timeout", "protocol", "step", "early",
+		"none", "greeting", "hello", "loop", "closed", "lost", "timeout", "protocol", "step", "fence", "early",
 		"abandoned", "quit",
 	}[k]
 }
@@ -33,8 +34,13 @@ type Failure struct {
 	Kind  FailureKind
 	Stage WaitKind   // what the session was waiting for
 	Reply mail.Reply // the server's words, or ours if it said nothing
-	// Down tells that the server should be spoken to at a lower level next
-	// time: it may not be able to take commands in groups.
+	// Level is the highest at which commands were written whose replies were
+	// missing; without such the highest that was used in the session.
+	Level Level
+	// Down tells that the server should be spoken to below Level next time: it
+	// may not be able to take commands that way. After FailFence at level
+	// Stream it should not be spoken to at that level again until somebody has
+	// looked at it.
 	Down bool
 }
 
@@ -49,13 +55,14 @@ const (
 
 // End tells the session that nothing more will come. What was read before must
 // have been fed, since a reply that made it here counts, even if the
-// connection broke after it.
+// connection broke after it; and what was written must have been told with
+// Written, or else what Out returned last is taken to be written.
 func (s *Session) End(why Loss) {
 	if s.phase == phaseOver {
 		return
 	}
 	stage := s.Wait().Kind
-	f := Failure{Stage: stage, Down: s.level > LockStep && s.slots.len() >= 2 && !(len(s.active) > 0 && s.active[0].Stale())}
+	f := Failure{Stage: stage, Down: s.slots.len() >= 2 && !(len(s.active) > 0 && s.active[0].Stale())}
 	switch why {
 	case LossTimeout:
 		f.Kind = FailTimeout
@@ -85,50 +92,112 @@ func (s *Session) garbled(stage WaitKind, what string) {
 		Kind:  FailProtocol,
 		Stage: stage,
 		Reply: s.own(451, mail.Status{Class: 4, Subject: 5}, what),
-		Down:  s.level > LockStep,
+		Down:  true,
 	})
 }
 
+// desync ends the session because of a reply that cannot be to the command in
+// whose place it came. After it nothing says any more which reply belongs to
+// which command, so that a final reply that came just before it may have been
+// to something else.
+func (s *Session) desync(stage WaitKind, what string) {
+	s.garbled(stage, what)
+	s.doubt(s.failure.Reply)
+}
+
 // outOfStep ends the session because the server and we do not agree on which
-// transaction is open.
-func (s *Session) outOfStep(stage WaitKind, reply mail.Reply) {
-	s.fail(Failure{Kind: FailStep, Stage: stage, Reply: reply, Down: true})
+// transaction is open. If other messages may be unanswered, their replies are
+// read first.
+func (s *Session) outOfStep(t *Transaction, kind FailureKind, stage WaitKind, reply mail.Reply) {
+	f := Failure{Kind: kind, Stage: stage, Reply: reply, Level: t.level, Down: true}
+	switch {
+	case s.phase == phaseOver:
+	case s.phase == phaseDrain:
+		if kind == FailFence {
+			s.failure.Kind, s.failure.Reply = kind, reply
+		}
+	case t.form == formStream:
+		s.drain(f)
+	default:
+		s.fail(f)
+	}
+}
+
+// drain stops writing. When all replies to what was written have come, the
+// session ends with the failure.
+func (s *Session) drain(f Failure) {
+	s.phase = phaseDrain
+	s.failure = f
+	s.out.drop()
+	s.slots.cut(s.out.handed)
+	s.content = nil
+	for _, t := range s.active {
+		if t.state == txContent || t.state == txSent && t.end > s.out.handed {
+			t.state, t.step = txEnvelope, stepData
+		}
+	}
 }
 
 // fail ends the session and settles what was under way.
 func (s *Session) fail(f Failure) {
-	if s.phase == phaseOver {
+	switch s.phase {
+	case phaseOver:
 		return
+	case phaseDrain:
+		f = s.failure
+	}
+	if s.probe == ProbeUnderWay {
+		s.probe = ProbeLost
 	}
 	s.phase = phaseOver
+	f.Level = max(f.Level, s.unansweredLevel())
+	f.Down = f.Down && f.Level > LockStep
 	s.failure = f
-	for _, t := range s.active {
-		s.abandon(t, f)
-		s.finish(t)
+	for i, t := range s.active {
+		s.abandon(t, f, i == 0)
+		s.done = append(s.done, t)
+		t.state = txDone
 	}
 	s.slots.clear()
-	s.content, s.sending = nil, nil
+	s.content = nil
 	clear(s.active)
 	s.active = s.active[:0]
-	clear(s.out)
-	s.out, s.handed, s.cmd, s.cut = s.out[:0], 0, s.cmd[:0], 0
+	s.out.drop()
 }
 
-// abandon gives a verdict to every recipient that has none.
-func (s *Session) abandon(t *Transaction, f Failure) {
-	verdict, reply := Deferred, f.Reply
+// unansweredLevel returns the highest level at which commands were written
+// that are unanswered; if there are none, the highest that was used.
+func (s *Session) unansweredLevel() Level {
+	level := LockStep
+	for _, t := range s.active {
+		if t.unanswered > 0 {
+			level = max(level, t.level)
+		}
+	}
+	if s.slots.len() == 0 {
+		level = s.used
+	}
+	return level
+}
+
+// abandon gives a verdict to every recipient that has none. Only for the
+// oldest transaction the failure may be the message's fault.
+func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
+	verdict, reply := Again, f.Reply
 	switch {
-	case t.state == txFinal:
+	case t.held && t.end <= s.out.handed:
+		s.settleFinal(t)
+		return
+	case t.state == txSent && t.end <= s.out.handed:
 		verdict = Doubtful
 		reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2},
 			"message sent, but it is not known whether it was taken ("+f.Kind.String()+")")
-	case f.Kind == FailStep:
-		verdict = Again
-	case t.mail == mailRefused:
-		verdict, reply = refusal(t.mailReply.Code), t.mailReply
+	case t.refused():
+		verdict, reply = t.mailVerdict(), t.mailReply
+	case !oldest || f.Kind == FailStep || f.Kind == FailFence:
 	case t.Stale() && (f.Kind == FailLost || f.Kind == FailTimeout || f.Kind == FailClosed):
-		verdict = Again
+	default:
+		verdict = Deferred
 	}
-	t.settle(Accepted, verdict, reply)
-	t.settle(Pending, verdict, reply)
+	t.settleOpen(verdict, reply)
 }

@@ -119,7 +119,7 @@ func (d *dialogue) observe() {
 		for line := range strings.Lines(text) {
 			fmt.Fprintf(&d.out, "> %s\n", showEnd(line))
 		}
-		d.s.Written()
+		d.s.Written(len(text))
 	}
 	if d.s.Wanting() != nil {
 		d.out.WriteString("wants content\n")

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"fmt"
-
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
@@ -15,13 +13,42 @@ const (
 	LockStep Level = iota
 	// Group writes MAIL, the RCPTs and DATA together. It needs PIPELINING.
 	Group
+	// Overlap also writes the envelope of the next transaction directly behind
+	// the content of the one before, in one group as RFC 2920 3.1 describes it:
+	// one round trip for a message. It needs PIPELINING.
+	Overlap
+	// Stream also writes small messages behind each other without waiting for
+	// anything, each as RSET, MAIL, RCPTs and one BDAT (RFC 3030). It needs
+	// PIPELINING and CHUNKING, and a server that does not offer BURL (RFC 4468 3).
+	// No RFC promises that it works, so it is for servers that are known to
+	// take it; see Session.Probe.
+	Stream
 )
 
-// GroupMax is how many octets of commands may be unanswered, unless there is
-// only one command. With not more than that both ends can write without
-// waiting for the other to read, even with the smallest window that TCP
-// implementations had when RFC 2920 3.1 was written.
-const GroupMax = 4096
+// String returns the level's name.
+func (l Level) String() string {
+	return [...]string{"lockstep", "group", "overlap", "stream"}[l]
+}
+
+// Limits of what is under way.
+const (
+	// GroupMax is how many octets of commands may be unanswered, unless there
+	// is only one command. With not more than that both ends can write without
+	// waiting for the other to read, even with the smallest window that TCP
+	// implementations had when RFC 2920 3.1 was written. At level Stream it
+	// holds for messages that are not streamed.
+	GroupMax = 4096
+	// InFlightMax is the largest Config.InFlight, InFlightDefault its default.
+	InFlightMax     = 16
+	InFlightDefault = 4
+	// StreamSizeMax is the largest content, in octets, of a message that is
+	// streamed, StreamRecipientsMax the largest number of its recipients. Other
+	// messages go as at level Overlap.
+	StreamSizeMax       = 64 << 10
+	StreamRecipientsMax = 10
+	// StreamOctetsMax is how many octets of streamed content may be unanswered.
+	StreamOctetsMax = 256 << 10
+)
 
 // Config is what a Session has to know.
 type Config struct {
@@ -36,6 +63,11 @@ type Config struct {
 	Peer string
 	// Level is the highest level to be used. The zero value is LockStep.
 	Level Level
+	// InFlight is how many messages may be unanswered at level Stream, and so
+	// how many are Doubtful if the connection is lost. The default is
+	// InFlightDefault, the most InFlightMax; 1 is as 2. A host that learns it
+	// halves it after each connection lost with doubtful messages.
+	InFlight int
 }
 
 // phase is where a session is.
@@ -45,14 +77,16 @@ const (
 	phaseGreeting phase = iota
 	phaseHello
 	phaseReady
+	phaseDrain // nothing more is written; the replies to what was are read
+	phaseProbe
 	phaseQuit
 	phaseOver
 )
 
 // A Session is one client session. See the package comment for how to drive
 // it. It must not be used by two goroutines at once. Its memory is bounded by
-// the limits of smtp.ReplyParser, by GroupMax, and by the pieces of content
-// that the host supplies.
+// the limits of smtp.ReplyParser, by GroupMax and InFlightMax, and by the
+// pieces of content that the host supplies.
 type Session struct {
 	cfg   Config
 	phase phase
@@ -62,38 +96,50 @@ type Session struct {
 	parser  smtp.ReplyParser
 	stuffer smtp.Stuffer
 	slots   slots
-	serial  uint32 // of Wait: grows with every reply and every write
+	serial  uint32 // of Wait
+	out     output
 
-	active  []*Transaction // under way, oldest first
-	sending *Transaction   // the one whose commands are being written
-	content *Transaction   // the one whose content is being written
+	active  []*Transaction // under way, in the order of Start
+	content *Transaction   // the one whose content is being supplied
 	done    []*Transaction // finished, not yet taken
 
-	out    [][]byte // to be written; the first handed of them were returned by Out
-	handed int
-	cmd    []byte // commands; its part from cut on is not in out yet
-	cut    int
-
-	opened  bool // an accepted MAIL was not followed by the end of its transaction
-	mails   int  // MAIL commands written
-	domains []string
-	tally   Tally
-	failure Failure
+	opened       bool  // an accepted MAIL was not followed by the end of its transaction
+	finalRefused bool  // the last reply to a content was a refusal, and no reply to MAIL came since
+	used         Level // the highest at which anything was written
+	mails        int   // MAIL commands written
+	promised     int   // MAIL commands that transactions in line will need
+	domains      []string
+	alarm        alarm
+	probe        ProbeResult
+	tally        Tally
+	failure      Failure
 }
 
 // A Tally counts what a session saw that is odd but no reason to end it.
 type Tally struct {
 	// EmptyTaken is how often the server took a message without recipients.
 	EmptyTaken int
+	// WrongSender is how many messages the server took with the sender of
+	// another one.
+	WrongSender int
+	// Contradictions is how many replies had an enhanced status code that
+	// belongs to another command than the one in whose place they came.
+	Contradictions int
+	// FellBack is the level at which two contradictions in a row came, so that
+	// the session went on at level Group; LockStep if that did not happen. The
+	// server should be spoken to below that level next time.
+	FellBack Level
 }
 
 // New returns a session on a connection that has just been opened. It begins
 // by waiting for the greeting (RFC 5321 3.1).
 func New(cfg Config) *Session {
+	if cfg.InFlight <= 0 {
+		cfg.InFlight = InFlightDefault
+	}
+	cfg.InFlight = min(max(cfg.InFlight, 2), InFlightMax)
 	s := &Session{cfg: cfg}
 	s.slots.push(slot{kind: slotGreeting})
-	s.slots.hand()
-	s.slots.written()
 	return s
 }
 
@@ -107,7 +153,6 @@ func (s *Session) Feed(data []byte) {
 			return
 		}
 		if done {
-			s.serial++
 			s.answer()
 		}
 	}
@@ -115,63 +160,22 @@ func (s *Session) Feed(data []byte) {
 }
 
 // Out appends to bufs what is to be written now, in order. The pieces are
-// valid until Written is called. They may be parts of supplied content.
-func (s *Session) Out(bufs [][]byte) [][]byte {
-	s.seal()
-	s.handed = len(s.out)
-	s.slots.hand()
-	return append(bufs, s.out...)
-}
+// valid until they were written. They may be parts of supplied content.
+func (s *Session) Out(bufs [][]byte) [][]byte { return s.out.hand(bufs) }
 
-// Written tells that all that the last Out returned was handed to the
-// connection. If it was not, and never will be, call End instead.
-func (s *Session) Written() {
-	n := copy(s.out, s.out[s.handed:])
-	clear(s.out[n:])
-	s.out, s.handed = s.out[:n], 0
-	if n == 0 && s.cut == len(s.cmd) {
-		s.cmd, s.cut = s.cmd[:0], 0
+// Written tells that of what the last Out returned the first n octets were
+// handed to the connection, and that the rest will not be unless Out returns
+// it again. It is to be called once after each Out that returned something,
+// after a failed write, too, before End: which messages were sent to their end
+// depends on it.
+func (s *Session) Written(n int) {
+	before := s.out.written
+	s.out.confirm(n)
+	if s.slots.len() == 0 || s.slots.first().end > before {
+		s.serial++ // the wait for the oldest reply begins, or goes on with content that moves
 	}
-	s.slots.written()
-	s.serial++
-	if t := s.content; t != nil && t.state == txLast && n == 0 {
-		t.state = txFinal
-		s.content = nil
-	}
-}
-
-// seal moves the commands that were put together into out.
-func (s *Session) seal() {
-	if s.cut < len(s.cmd) {
-		s.out = append(s.out, s.cmd[s.cut:len(s.cmd):len(s.cmd)])
-		s.cut = len(s.cmd)
-	}
-}
-
-// Wanting returns the transaction whose content is to be supplied now, or nil.
-// It is nil while there is something to be written.
-func (s *Session) Wanting() *Transaction {
-	if s.content == nil || s.content.state != txContent || len(s.out) > 0 || s.cut < len(s.cmd) {
-		return nil
-	}
-	return s.content
-}
-
-// Supply gives the next piece of the content of the transaction that Wanting
-// returned; last tells that it is the last one. The content has CRLF line ends
-// and no dot-stuffing. The piece must not be changed before Written is called.
-func (s *Session) Supply(piece []byte, last bool) {
-	t := s.Wanting()
-	if t == nil {
-		panic("smtp/client: content supplied that is not wanted")
-	}
-	if out := s.stuffer.Encode(piece); len(out) > 0 {
-		s.out = append(s.out, out)
-	}
-	if last {
-		s.out = append(s.out, s.stuffer.End())
-		t.state = txLast
-	}
+	s.release()
+	s.pump()
 }
 
 // Next returns a transaction that is done, in the order of Start, or nil.
@@ -193,18 +197,53 @@ func (s *Session) Ready() bool { return s.phase == phaseReady }
 // Caps returns what the server said it offers in this session.
 func (s *Session) Caps() smtp.Caps { return s.caps }
 
+// Level returns the level at which the session works: Config.Level, unless the
+// server does not offer what it takes or has given reason not to use it.
+func (s *Session) Level() Level { return s.level }
+
 // Mails returns how many MAIL commands were written.
 func (s *Session) Mails() int { return s.mails }
 
 // Tally returns the counts of oddities.
 func (s *Session) Tally() Tally { return s.tally }
 
-// Idle tells whether a transaction may be started: the server was greeted, all
-// commands were answered, nothing came after that, and the server's limits
-// allow one more.
+// Idle tells whether nothing is under way and a transaction may be started:
+// the server was greeted, all commands were answered, nothing came after that,
+// and the server's limits allow one more.
 func (s *Session) Idle() bool {
-	return s.phase == phaseReady && len(s.active) == 0 && s.slots.len() == 0 && !s.parser.Partial() &&
-		(s.caps.Limits.Mails == 0 || s.mails < s.caps.Limits.Mails)
+	return s.phase == phaseReady && len(s.active) == 0 && s.slots.len() == 0 && !s.parser.Partial() && s.mayMail()
+}
+
+// mayMail tells whether the server's limit on MAIL commands (RFC 9422) allows
+// one more.
+func (s *Session) mayMail() bool {
+	most := s.caps.Limits.Mails
+	return most == 0 || s.mails+s.promised < most
+}
+
+// Room tells whether a transaction may be started. If the session is Idle it
+// may. At level Overlap it also may while one other is under way, at level
+// Stream while less than Config.InFlight others are and at most one of these
+// is not written to its end. So a host never has to commit a transaction to
+// this session much before it is written.
+func (s *Session) Room() bool {
+	if len(s.active) == 0 {
+		return s.Idle()
+	}
+	most := 2
+	if s.level == Stream {
+		most = s.cfg.InFlight
+	}
+	if s.phase != phaseReady || s.level < Overlap || len(s.active) >= most || !s.mayMail() {
+		return false
+	}
+	unwritten := 0
+	for _, t := range s.active {
+		if t.state != txSent && t.state != txDone {
+			unwritten++
+		}
+	}
+	return unwritten < 2
 }
 
 // Over tells whether the session has ended. What Out returns may still be
@@ -212,26 +251,20 @@ func (s *Session) Idle() bool {
 func (s *Session) Over() bool { return s.phase == phaseOver }
 
 // Failure returns why the session is over.
-func (s *Session) Failure() Failure { return s.failure }
-
-// Wait returns what the session waits for, if there is nothing to be written.
-func (s *Session) Wait() Wait {
-	switch {
-	case s.phase == phaseOver:
-		return Wait{Serial: s.serial}
-	case s.content != nil:
-		return Wait{WaitDataBlock, s.serial}
-	case s.slots.len() == 0:
-		return Wait{Serial: s.serial}
+func (s *Session) Failure() Failure {
+	if s.phase != phaseOver {
+		return Failure{}
 	}
-	return Wait{s.slots.first().kind.wait(), s.serial}
+	return s.failure
 }
 
-// Start begins a transaction. The session must be Idle. Recipients that cannot
-// be served by this server get their verdict at once.
+// Start begins a transaction. There must be Room. Recipients that cannot be
+// served by this server get their verdict at once. It is written as soon as
+// the level allows: at once if nothing is under way, else behind the content
+// of the transaction before it.
 func (s *Session) Start(t *Transaction) {
-	if !s.Idle() {
-		panic(fmt.Sprintf("smtp/client: transaction started in phase %d with %d under way", s.phase, len(s.active)))
+	if !s.Room() {
+		panic("smtp/client: transaction started where there is no room for it")
 	}
 	t.begin()
 	t.reused = s.mails > 0
@@ -241,10 +274,7 @@ func (s *Session) Start(t *Transaction) {
 		s.complete(t)
 		return
 	}
-	if !s.opened {
-		t.step = stepMail
-	}
-	s.sending = t
+	s.promised++
 	s.pump()
 }
 
@@ -258,28 +288,21 @@ func (s *Session) Quit() {
 	s.command(slot{kind: slotQuit}, "QUIT\r\n")
 }
 
-// complete takes a transaction out of the active ones.
+// complete marks a transaction as done. It is handed out behind those that
+// were started before it.
 func (s *Session) complete(t *Transaction) {
-	for i, a := range s.active {
-		if a == t {
-			n := copy(s.active[i:], s.active[i+1:])
-			s.active[i+n] = nil
-			s.active = s.active[:i+n]
-			break
-		}
-	}
-	if s.sending == t {
-		s.sending = nil
-	}
+	t.state = txDone
 	if s.content == t {
 		s.content = nil
 	}
-	s.finish(t)
-}
-
-func (s *Session) finish(t *Transaction) {
-	t.state = txDone
-	s.done = append(s.done, t)
+	n := 0
+	for n < len(s.active) && s.active[n].state == txDone {
+		s.done = append(s.done, s.active[n])
+		n++
+	}
+	left := copy(s.active, s.active[n:])
+	clear(s.active[left:])
+	s.active = s.active[:left]
 }
 
 // doubt takes back the final replies that have not been taken yet.

@@ -16,8 +16,16 @@ func take(s *Session) string {
 	for _, piece := range s.Out(nil) {
 		b.Write(piece)
 	}
-	s.Written()
+	s.Written(b.Len())
 	return b.String()
+}
+
+// octets returns how many octets pieces have.
+func octets(pieces [][]byte) (n int) {
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
 }
 
 // ready returns a session that has been greeted.
@@ -92,8 +100,8 @@ func TestGroupKeepsToTheWindow(t *testing.T) {
 		}
 		unanswered = 0
 	}
-	if cap(s.cmd) > 4*GroupMax || cap(s.slots.list) > GroupMax {
-		t.Errorf("keeps %d octets and %d slots", cap(s.cmd), cap(s.slots.list))
+	if cap(s.out.commands) > 4*GroupMax || cap(s.slots.list) > GroupMax {
+		t.Errorf("keeps %d octets and %d slots", cap(s.out.commands), cap(s.slots.list))
 	}
 }
 
@@ -117,7 +125,7 @@ func TestContentIsAskedForPieceByPiece(t *testing.T) {
 		if out := s.Out(nil); len(out) != 1 || &out[0][0] != &piece[0] {
 			t.Fatal("the piece was copied")
 		}
-		s.Written()
+		s.Written(len(piece))
 	}
 	s.Supply(nil, true)
 	if out := take(s); out != ".\r\n" {
@@ -160,8 +168,7 @@ func TestReplyBeforeItsCommand(t *testing.T) {
 
 	s = ready(t, LockStep)
 	s.Start(&Transaction{Recipients: recipients(1)})
-	s.Out(nil)
-	s.Written()
+	take(s)
 	s.Feed([]byte("250 ok\r\n")) // RCPT is to be written now
 	if out := take(s); !strings.HasPrefix(out, "RCPT") {
 		t.Errorf("wrote %q", out)
@@ -214,11 +221,11 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		s.Start(tx)
 		out = s.Out(out[:0])
-		s.Written()
+		s.Written(octets(out))
 		s.Feed(group)
 		s.Supply(content, true)
 		out = s.Out(out[:0])
-		s.Written()
+		s.Written(octets(out))
 		s.Feed(final)
 		if s.Next() != tx || tx.Results[0].Verdict != Delivered {
 			b.Fatal(tx.Results)

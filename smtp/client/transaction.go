@@ -11,7 +11,7 @@ const (
 	Delivered                // the server took responsibility
 	Deferred                 // refused for now, or the session failed before the content was complete
 	Failed                   // refused for good
-	Again                    // not tried; to be tried in another transaction at once
+	Again                    // surely not sent, and not the message's fault; to be tried in another transaction at once
 	Doubtful                 // the content was complete, but the final reply is not known
 )
 
@@ -32,12 +32,12 @@ type txState uint8
 
 const (
 	txNew      txState = iota
+	txQueued           // started, but nothing of it was put in line for writing
 	txEnvelope         // commands are being written, or replies to them awaited
-	txContent          // DATA was accepted; the host supplies content
-	txLast             // the last of the content was supplied but not written yet
-	txFinal            // the content was written to its end; its reply is awaited
+	txContent          // the host supplies content
+	txSent             // the content is in line to its end; the final reply is awaited
 	txEmptied          // a lone dot was written because nobody wants the message; its reply is awaited
-	txDone
+	txDone             // every recipient has its verdict
 )
 
 // txStep is the next command of a transaction to be written.
@@ -47,8 +47,16 @@ const (
 	stepReset txStep = iota
 	stepMail
 	stepRcpt
-	stepData
+	stepData // DATA, or the wish for the content that goes behind BDAT
 	stepNone
+)
+
+// A form is how a transaction's content travels.
+type form uint8
+
+const (
+	formData   form = iota // behind the 354 that DATA is answered with (RFC 5321 3.3)
+	formStream             // in one BDAT directly behind the envelope (RFC 3030)
 )
 
 // mailState is what is known of a transaction's MAIL.
@@ -58,40 +66,66 @@ const (
 	mailUnanswered mailState = iota
 	mailAccepted
 	mailRefused
+	mailOutOfStep // refused because the server takes another transaction for open
 )
 
 // A Transaction is one message on its way to some recipients. The host fills
-// in Envelope and Recipients and hands it to Session.Start; from then until
-// Session.Next returns it, it belongs to the session. It may be used again for
-// another message after that.
+// in the exported fields but Results, and hands it to Session.Start; from then
+// until Session.Next returns it, it belongs to the session. It may be used
+// again for another message after that.
 type Transaction struct {
 	// Envelope gives Sender, EnvID, Ret, Body, SMTPUTF8 and Size. Body and
 	// SMTPUTF8 say what the content needs, so a host that knows better than the
-	// sender (there are no octets above 127 after all) may clear them.
+	// sender (there are no octets above 127 after all) may clear them. Size is
+	// announced to the server, and decides whether the message may be streamed;
+	// nothing else depends on it.
 	Envelope   mail.Envelope
 	Recipients []mail.Recipient
+	// Unstreamed keeps the message from being streamed at level Stream: for
+	// mail that may go to servers with certain extensions only (REQUIRETLS),
+	// or that nobody must get twice.
+	Unstreamed bool
 
 	// Results has one element for each recipient when the transaction is done.
 	Results []Result
 
-	state  txState
-	step   txStep
-	mail   mailState
-	next   int  // first recipient whose RCPT was not written
-	full   bool // the server wants no more recipients in this transaction
-	reused bool // the session had been idle before
-	spoken bool // a reply to one of our commands was read
-	final  bool // the results come from the final reply
+	state   txState
+	step    txStep
+	form    form
+	level   Level // at which its commands were written
+	mail    mailState
+	next    int   // first recipient whose RCPT was not written
+	begun   int64 // offset of the beginning of its content
+	end     int64 // offset of the end of its content
+	full    bool  // the server wants no more recipients in this transaction
+	reused  bool  // the session had been used before
+	spoken  bool  // a reply to one of our commands was read
+	held    bool  // its final reply was read while its content was being written
+	final   bool  // the results come from the final reply
+	fenced  bool  // RSET goes before its MAIL whatever was before it
+	strange bool  // its final reply has the enhanced code of another command
+	strays  bool  // it was taken with the sender of another message
 
 	unanswered int // slots
 	accepted   int // recipients that are Accepted
 	mailReply  mail.Reply
+	finalReply mail.Reply // if held
 }
 
 // Stale tells, of a transaction that is done, that it was begun on a session
-// which had been idle, and that nothing was heard from the server after that.
-// If the session is over its connection most likely was lost before.
+// which had been used before, and that nothing was heard from the server after
+// that. If the session is over its connection most likely was lost before.
 func (t *Transaction) Stale() bool { return t.reused && !t.spoken }
+
+// Whole tells, of the transaction that Session.Wanting returned, that its
+// content has to be supplied in one piece: its length goes before it.
+func (t *Transaction) Whole() bool { return t.form == formStream }
+
+// WrongSender tells, of a transaction that is done, that the server took the
+// message although it had refused its MAIL, and so has sent it on with the
+// sender of a message before it. Its recipients are Delivered, since sending it
+// once more would not undo that; it is a matter for the postmaster.
+func (t *Transaction) WrongSender() bool { return t.strays }
 
 // begin makes the transaction ready to be written.
 func (t *Transaction) begin() {
@@ -99,7 +133,10 @@ func (t *Transaction) begin() {
 	for range t.Recipients {
 		results = append(results, Result{})
 	}
-	*t = Transaction{Envelope: t.Envelope, Recipients: t.Recipients, Results: results, state: txEnvelope}
+	*t = Transaction{
+		Envelope: t.Envelope, Recipients: t.Recipients, Unstreamed: t.Unstreamed,
+		Results: results, state: txQueued,
+	}
 }
 
 // settle gives every recipient that has verdict from the verdict to.
@@ -111,6 +148,12 @@ func (t *Transaction) settle(from, to Verdict, reply mail.Reply) {
 	}
 }
 
+// settleOpen gives a verdict to every recipient that has none yet.
+func (t *Transaction) settleOpen(to Verdict, reply mail.Reply) {
+	t.settle(Accepted, to, reply)
+	t.settle(Pending, to, reply)
+}
+
 // has tells whether some recipient has a verdict.
 func (t *Transaction) has(v Verdict) bool {
 	for i := range t.Results {
@@ -119,6 +162,22 @@ func (t *Transaction) has(v Verdict) bool {
 		}
 	}
 	return false
+}
+
+// refused tells whether MAIL was refused.
+func (t *Transaction) refused() bool { return t.mail >= mailRefused }
+
+// wanted tells whether some recipient may still be sent the content.
+func (t *Transaction) wanted() bool {
+	return !t.refused() && (t.accepted > 0 || t.has(Pending))
+}
+
+// mailVerdict returns what a refused MAIL means for the recipients.
+func (t *Transaction) mailVerdict() Verdict {
+	if t.mail == mailOutOfStep {
+		return Again
+	}
+	return refusal(t.mailReply.Code)
 }
 
 // refusal returns the verdict of a 4yz or 5yz reply.

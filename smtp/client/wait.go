@@ -1,5 +1,7 @@
 package client
 
+import "math"
+
 // WaitKind is what a session waits for. It is a kind of wait, not a time; the
 // host knows how long each may last (RFC 5321 4.5.3.2).
 type WaitKind uint8
@@ -26,13 +28,31 @@ func (k WaitKind) String() string {
 	}[k]
 }
 
-// A Wait is one particular wait. Its time starts when Session.Wait first
-// returns it and goes on while it returns the same value, however many octets
-// arrive meanwhile, so that a server cannot stretch it by sending a reply
-// octet by octet.
+// A Wait is one particular wait, for the reply to the oldest command that is
+// unanswered. Its time starts when Session.Wait first returns it and goes on
+// while it returns the same value, however many octets arrive meanwhile, so
+// that a server cannot stretch it by sending a reply octet by octet; nor does
+// what is written behind the command stretch it.
 type Wait struct {
 	Kind   WaitKind
 	Serial uint32
+}
+
+// Wait returns what the session waits for, if there is nothing to be written.
+func (s *Session) Wait() Wait {
+	switch {
+	case s.phase == phaseOver:
+		return Wait{Serial: s.serial}
+	case s.slots.len() == 0 && s.content != nil:
+		return Wait{WaitDataBlock, s.serial}
+	case s.slots.len() == 0:
+		return Wait{Serial: s.serial}
+	}
+	first := s.slots.first()
+	if first.kind.content() && first.end > s.out.written {
+		return Wait{WaitDataBlock, s.serial}
+	}
+	return Wait{first.kind.wait(), s.serial}
 }
 
 // slotKind is the command that a reply belongs to.
@@ -46,8 +66,11 @@ const (
 	slotMail
 	slotRcpt
 	slotData
-	slotFinal   // the end of the content
+	slotFinal   // the end of the content behind DATA
+	slotChunk   // BDAT and its content
 	slotEmptied // a lone dot for nobody
+	slotProbe   // a command of a probe
+	slotParting // QUIT behind a probe
 	slotQuit
 )
 
@@ -55,31 +78,32 @@ const (
 func (k slotKind) wait() WaitKind {
 	return [...]WaitKind{
 		WaitGreeting, WaitHello, WaitHello, WaitReset, WaitMail, WaitRcpt, WaitDataInit,
-		WaitFinal, WaitFinal, WaitQuit,
+		WaitFinal, WaitFinal, WaitFinal, WaitReset, WaitQuit, WaitQuit,
 	}[k]
 }
+
+// content tells whether the reply is to content.
+func (k slotKind) content() bool { return k == slotFinal || k == slotChunk }
 
 // A slot is a reply that is expected.
 type slot struct {
 	kind      slotKind
-	recipient int32 // slotRcpt: which of the transaction's recipients
-	size      int32 // octets of the command
+	recipient int32 // slotRcpt: which of the transaction's recipients; slotProbe: which command
+	size      int32 // octets of the command, without content
 	tx        *Transaction
+	end       int64 // offset of the end of the command or its content
 }
 
+// endUnknown is the end of content whose end was not supplied yet.
+const endUnknown = math.MaxInt64
+
 // A slots is the list of expected replies in the order in which they will
-// come. It never holds more than fit into GroupMax, since every command but
-// the first counts for that.
+// come. It never holds more than fit into GroupMax or belong to InFlightMax
+// streamed messages.
 type slots struct {
 	list []slot
 	head int
 	size int // octets of the commands that are unanswered
-
-	// A reply cannot come before its command was written. The last unsent slots
-	// of the list are of commands that were not; when Out has returned them and
-	// Written is called, only those that came after Out remain.
-	unsent int
-	later  int // pushed since Out was called
 }
 
 func (q *slots) len() int { return len(q.list) - q.head }
@@ -87,18 +111,10 @@ func (q *slots) len() int { return len(q.list) - q.head }
 func (q *slots) push(s slot) {
 	q.list = append(q.list, s)
 	q.size += int(s.size)
-	q.unsent++
-	q.later++
 }
 
-// hand tells that all commands were returned by Out, written that they went out.
-func (q *slots) hand()    { q.later = 0 }
-func (q *slots) written() { q.unsent = q.later }
-
-// answerable tells whether there is a command whose reply may come.
-func (q *slots) answerable() bool { return q.len() > q.unsent }
-
 func (q *slots) first() *slot { return &q.list[q.head] }
+func (q *slots) last() *slot  { return &q.list[len(q.list)-1] }
 
 func (q *slots) pop() slot {
 	s := q.list[q.head]
@@ -114,6 +130,22 @@ func (q *slots) pop() slot {
 		q.list, q.head = q.list[:n], 0
 	}
 	return s
+}
+
+// cut removes the slots of what ends behind an offset.
+func (q *slots) cut(offset int64) {
+	for n := len(q.list); n > q.head && q.list[n-1].end > offset; n = len(q.list) {
+		last := q.list[n-1]
+		if last.tx != nil {
+			last.tx.unanswered--
+		}
+		q.size -= int(last.size)
+		q.list[n-1] = slot{}
+		q.list = q.list[:n-1]
+	}
+	if q.len() == 0 {
+		q.list, q.head = q.list[:0], 0
+	}
 }
 
 func (q *slots) clear() {

@@ -1,0 +1,44 @@
+package client
+
+// An alarm watches for enhanced status codes that do not fit the commands in
+// whose places their replies came: 2.1.0 belongs to MAIL and 2.1.5 to RCPT
+// (RFC 3463 3.2). Replies are never assigned by that (RFC 2920 3.1); but if it
+// happens twice without a reply between that fits, then some reply may be
+// missing or surplus.
+type alarm struct {
+	run int  // contradictions since a reply that fits
+	now bool // the last reply is one
+}
+
+// rings tells whether the last reply is at least the second contradiction in a
+// row.
+func (a *alarm) rings() bool { return a.now && a.run >= 2 }
+
+// listen looks at the reply to a pipelined transaction's command. At the second
+// contradiction in a row the session goes on at level Group, where replies
+// that are shifted show at DATA.
+func (s *Session) listen(sl slot) {
+	s.alarm.now = false
+	if sl.tx == nil || sl.tx.level < Overlap || s.class() != 2 {
+		return
+	}
+	var fits bool
+	switch {
+	case s.parser.HasPrefix("2.1.0 "):
+		fits = sl.kind == slotMail
+	case s.parser.HasPrefix("2.1.5 "):
+		fits = sl.kind == slotRcpt
+	default:
+		return
+	}
+	if fits {
+		s.alarm.run = 0
+		return
+	}
+	s.alarm.now = true
+	s.alarm.run++
+	s.tally.Contradictions++
+	if s.alarm.rings() && s.level > Group {
+		s.tally.FellBack, s.level = sl.tx.level, Group
+	}
+}

@@ -1,0 +1,226 @@
+package client
+
+import "github.com/posthaste-mta/posthaste/mail"
+
+func (s *Session) onReset(t *Transaction) {
+	if s.class() != 2 {
+		s.outOfStep(t, FailStep, WaitReset, s.reply())
+		return
+	}
+	s.opened = false
+}
+
+func (s *Session) onMail(t *Transaction) {
+	behindRefusal := s.finalRefused && t.level == Overlap
+	s.finalRefused = false
+	switch s.class() {
+	case 2:
+		t.mail = mailAccepted
+		s.opened = true
+	case 3:
+		s.desync(WaitMail, "the reply to MAIL is 3xx")
+	default:
+		t.mail, t.mailReply = mailRefused, s.reply()
+		switch {
+		case t.mailReply.Code == 503 && t.fenced:
+			t.mail = mailOutOfStep
+			s.outOfStep(t, FailFence, WaitMail, t.mailReply)
+		case t.mailReply.Code == 503 && behindRefusal:
+			// The refused content has not closed the envelope, contrary to RFC
+			// 5321 4.1.1.4. RSET will; the server need not be left for that.
+			t.mail = mailOutOfStep
+			s.opened = true
+		case s.lostStep(t.mailReply):
+			t.mail = mailOutOfStep
+			s.outOfStep(t, FailStep, WaitMail, t.mailReply)
+		}
+	}
+}
+
+func (s *Session) onRcpt(t *Transaction, i int) {
+	class := s.class()
+	switch {
+	case class == 3:
+		s.desync(WaitRcpt, "the reply to RCPT is 3xx")
+	case class == 2:
+		t.Results[i].Verdict = Accepted
+		t.accepted++
+		if t.refused() {
+			s.mixedUp(t, WaitRcpt)
+		}
+	case !t.refused():
+		s.refuseRcpt(t, i)
+	}
+}
+
+func (s *Session) refuseRcpt(t *Transaction, i int) {
+	reply := s.reply()
+	switch {
+	case s.lostStep(reply):
+		t.Results[i] = Result{Again, reply}
+		s.outOfStep(t, FailStep, WaitRcpt, reply)
+	case tooMany(reply) && t.accepted > 0:
+		t.full = true
+		t.Results[i] = Result{Again, reply}
+	default:
+		t.Results[i] = Result{refusal(reply.Code), reply}
+	}
+}
+
+// tooMany tells whether a reply to RCPT means that the transaction has as many
+// recipients as the server takes (RFC 5321 4.5.3.1.10, which has 552 read as
+// 452). The same codes are used for full mailboxes; an enhanced code, if there
+// is one, tells which it is. Without any recipient accepted before, it is about
+// the recipient, or a loop would be built out of it.
+func tooMany(r mail.Reply) bool {
+	if r.Code != 452 && r.Code != 552 {
+		return false
+	}
+	return r.Status == (mail.Status{}) || r.Status.Subject == 5 && r.Status.Detail == 3
+}
+
+func (s *Session) onData(t *Transaction) {
+	class := s.class()
+	switch {
+	case class == 2:
+		s.desync(WaitDataInit, "the reply to DATA is 2xx")
+	case class == 3 && t.refused():
+		s.mixedUp(t, WaitDataInit)
+	case class == 3 && s.phase == phaseDrain:
+		s.fail(s.failure) // content cannot be left out any more, nor may it be sent
+	case class == 3 && t.accepted == 0:
+		t.state = txEmptied
+		s.command(slot{kind: slotEmptied, tx: t}, ".\r\n")
+	case class == 3:
+		s.stuffer.Reset()
+		s.content, t.state, t.begun = t, txContent, s.out.queued
+		s.put(slot{kind: slotFinal, tx: t}, s.out.commands)
+		s.slots.last().end = endUnknown
+	case t.accepted > 0:
+		reply := s.reply()
+		if s.lostStep(reply) {
+			t.settle(Accepted, Again, reply)
+			s.outOfStep(t, FailStep, WaitDataInit, reply)
+			return
+		}
+		t.settle(Accepted, refusal(reply.Code), reply)
+	}
+}
+
+// onFinal handles the reply to the content of a transaction.
+func (s *Session) onFinal(t *Transaction) {
+	class := s.class()
+	switch {
+	case t.state != txSent || t.end > s.out.handed:
+		s.onEarlyFinal(t)
+	case class == 3:
+		s.desync(WaitFinal, "the reply to the content is 3xx")
+	default:
+		if class == 2 || t.form == formData {
+			s.opened = false // the end of the content clears all buffers, whatever is said to it (RFC 5321 4.1.1.4)
+		}
+		s.finalRefused = class != 2
+		t.finalReply, t.strange = s.reply(), t.form == formStream && s.alarm.rings()
+		if t.held = class == 2 && t.end > s.out.written; !t.held {
+			s.settleFinal(t)
+			s.complete(t)
+		}
+	}
+}
+
+// release concludes transactions whose final reply came while their content
+// was being written, if that is now known to be written to its end. One that
+// is not yet may have been cut off: the reply would have been to something else.
+func (s *Session) release() {
+	for i := 0; i < len(s.active); {
+		t := s.active[i]
+		if !t.held || t.end > s.out.written {
+			i++
+			continue
+		}
+		n := len(s.active)
+		s.settleFinal(t)
+		s.complete(t)
+		if len(s.active) == n {
+			i++
+		}
+	}
+}
+
+// settleFinal settles a transaction by its final reply.
+func (s *Session) settleFinal(t *Transaction) {
+	reply := t.finalReply
+	t.final, t.held = true, false
+	switch {
+	case reply.Positive() && t.accepted == 0:
+		s.tally.EmptyTaken++
+		if t.refused() {
+			s.mixedUp(t, WaitFinal)
+		}
+	case reply.Positive() && t.refused():
+		t.strays = true
+		s.tally.WrongSender++
+		t.settle(Accepted, Delivered, reply)
+		s.mixedUp(t, WaitFinal)
+	case reply.Positive() && t.strange:
+		t.settle(Accepted, Doubtful, reply)
+	case reply.Positive():
+		t.settle(Accepted, Delivered, reply)
+	case t.form == formStream && t.accepted > 0 && !t.refused() && s.lostStep(reply):
+		t.settle(Accepted, Again, reply)
+		s.outOfStep(t, FailStep, WaitFinal, reply)
+	case !t.refused():
+		t.settle(Accepted, refusal(reply.Code), reply)
+	}
+	if t.refused() {
+		t.settleOpen(t.mailVerdict(), t.mailReply)
+	}
+}
+
+// onEarlyFinal handles a reply to content whose end was not sent. A refusal
+// counts, for there is no other way for a server to stop a client that is
+// sending content; anything else is nonsense. Either way the connection is
+// closed, since content cannot be broken off.
+func (s *Session) onEarlyFinal(t *Transaction) {
+	if s.class() < 4 {
+		s.garbled(WaitDataBlock, "a positive reply came before the end of the content")
+		return
+	}
+	reply := s.reply()
+	t.settle(Accepted, refusal(reply.Code), reply)
+	s.fail(Failure{Kind: FailEarly, Stage: WaitDataBlock, Reply: reply})
+}
+
+func (s *Session) onEmptied(t *Transaction) {
+	if s.class() == 3 {
+		s.desync(WaitFinal, "the reply to a lone dot is 3xx")
+		return
+	}
+	if s.class() == 2 {
+		s.tally.EmptyTaken++
+	}
+	s.complete(t)
+}
+
+// lostStep tells whether a refusal says that the server did not see the
+// commands in our order. To bounce mail for that would be wrong: it is worth
+// trying again in lock-step, where the same words are taken as they are.
+func (s *Session) lostStep(r mail.Reply) bool {
+	if s.level == LockStep {
+		return false
+	}
+	return r.Code == 500 || r.Code == 503 || r.Code == 554 && r.Status.Subject == 5
+}
+
+// mixedUp ends the session because the MAIL of a transaction was refused while
+// something behind it was accepted: the server has added it to an older
+// transaction.
+func (s *Session) mixedUp(t *Transaction, stage WaitKind) {
+	kind := FailStep
+	if t.fenced {
+		kind = FailFence
+	}
+	t.mail, t.mailReply = mailOutOfStep, s.own(451, mail.Status{Class: 4, Subject: 5, Detail: 1},
+		"recipients were taken after MAIL had been refused")
+	s.outOfStep(t, kind, stage, t.mailReply)
+}
