@@ -1,0 +1,231 @@
+package destdb
+
+import (
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A tally counts towards what is learned. It is not worth saving.
+type tally struct {
+	// drops counts connections in a row that the host dropped after dropsAt
+	// messages.
+	drops   int
+	dropsAt uint32
+	// cleanMessages and cleanConns count what went well at the present level
+	// since its hold ended.
+	cleanMessages, cleanConns int
+}
+
+// StepDown says that a host did not bear a level: it fell out of step, or left
+// commands unanswered. From now on it is held at the level below. LevelLockStep
+// has none, so that it changes nothing.
+//
+// A host that is held below from already is told of again by connections that
+// were made before; that changes nothing either.
+func (db *DB) StepDown(k Key, from mail.Level, now mail.Instant) {
+	h := db.touch(k, now)
+	if from == mail.LevelLockStep || h.rec.Levels.ceiling() < from {
+		return
+	}
+	ttl := db.cfg.StepDownTTL
+	for range h.rec.Levels.Strikes {
+		ttl = min(2*ttl, db.cfg.StepDownMax)
+	}
+	hold := &h.rec.Levels.Holds[from-1]
+	hold.Until = max(hold.Until, stamp(hold.Lifted, now.Add(ttl)))
+	h.rec.Levels.Strikes = min(h.rec.Levels.Strikes+1, strikesMax)
+	h.tally.cleanMessages, h.tally.cleanConns = 0, 0
+	db.mark(h)
+}
+
+// strikesMax is beyond every number that makes a difference.
+const strikesMax = 16
+
+// HoldForever says that a host must never again be spoken to above a level, as
+// when a message went out under another's envelope. Only Forget ends it.
+func (db *DB) HoldForever(k Key, at mail.Level, now mail.Instant) {
+	h := db.touch(k, now)
+	if at < mail.LevelStream {
+		h.rec.Levels.Holds[at].Until = mail.Never
+		h.tally.cleanMessages, h.tally.cleanConns = 0, 0
+		db.mark(h)
+	}
+}
+
+// ceiling returns the highest level that no hold forbids.
+func (l *Levels) ceiling() mail.Level {
+	for level, hold := range l.Holds {
+		if hold.Until > hold.Lifted {
+			return mail.Level(level)
+		}
+	}
+	return mail.LevelStream
+}
+
+// ceiling returns the highest level at which the host may be spoken to.
+func (r *Record) ceiling() mail.Level {
+	level := r.Levels.ceiling()
+	if r.Proof.Executes {
+		level = min(level, mail.LevelOverlap)
+	}
+	return level
+}
+
+// countClean lifts the hold at the host's level if enough messages went well
+// there since it ended.
+func (h *host) countClean(cfg *Config, life Life, now mail.Instant) {
+	level := h.rec.Levels.ceiling()
+	if level == mail.LevelStream || life.Clean == 0 || life.Level < level {
+		return
+	}
+	hold := &h.rec.Levels.Holds[level]
+	if life.MadeAt < hold.Until {
+		return
+	}
+	t := &h.tally
+	t.cleanMessages = min(t.cleanMessages+int(min(life.Clean, cleanMax)), cfg.StepUpMessages)
+	t.cleanConns = min(t.cleanConns+1, cfg.StepUpConns)
+	if t.cleanMessages == cfg.StepUpMessages && t.cleanConns == cfg.StepUpConns {
+		hold.Lifted = max(now, hold.Until)
+		t.cleanMessages, t.cleanConns = 0, 0
+	}
+}
+
+// cleanMax keeps the sum in range where an int has 32 bits.
+const cleanMax = 1 << 20
+
+// dropsToLearn is how many connections in a row must be dropped after the same
+// number of messages.
+const dropsToLearn = 3
+
+// countDrops learns after how many messages the host closes connections. One
+// that carried more without being dropped speaks against it.
+//
+// A connection that is dropped before the end of its first message counts as
+// if it had carried that: it must be given one to be of any use.
+func (h *host) countDrops(life Life, now mail.Instant) {
+	messages := max(life.Messages, 1)
+	if limit := h.rec.Limit; limit.Messages != 0 && messages > limit.Messages {
+		h.rec.Limit = Limit{At: stamp(limit.At, now)}
+	}
+	t := &h.tally
+	switch {
+	case !life.dropped():
+		if messages > t.dropsAt {
+			t.drops = 0
+		}
+	case t.drops == 0 || messages != t.dropsAt:
+		t.drops, t.dropsAt = 1, messages
+	default:
+		t.drops++
+	}
+	if t.drops == dropsToLearn {
+		t.drops = 0
+		h.rec.Limit = Limit{Messages: messages, At: stamp(h.rec.Limit.At, now)}
+	}
+}
+
+// limitTTL is for how long such a number holds before it is put to the test.
+const limitTTL = 24 * time.Hour
+
+func (r *Record) messagesMax(now mail.Instant) uint32 {
+	if now >= r.Limit.At.Add(limitTTL) {
+		return 0
+	}
+	return r.Limit.Messages
+}
+
+// Probed says how a host answered the probe for LevelStream.
+func (db *DB) Probed(k Key, result ProofResult, now mail.Instant) {
+	h := db.touch(k, now)
+	old := h.rec.Proof
+	h.rec.Proof = Proof{At: stamp(old.At, now), Result: result, Executes: old.Executes || result == ProofExecutes}
+	db.mark(h)
+}
+
+// probeEvery is the least time between two such probes of one host.
+const probeEvery = 24 * time.Hour
+
+// ObserveCaps says what a host offers. sizeMax is in octets, 0 if it names no
+// maximum.
+func (db *DB) ObserveCaps(k Key, ext Extensions, sizeMax int64, now mail.Instant) {
+	h := db.touch(k, now)
+	h.rec.Caps = Caps{At: stamp(h.rec.Caps.At, now), Extensions: ext, SizeMax: sizeMax}
+}
+
+// ObserveRTT takes one round trip: from the last octet of a group of commands
+// to the first of its replies, or the time that connecting took.
+func (db *DB) ObserveRTT(k Key, d time.Duration, now mail.Instant) {
+	p := db.observe(k, now)
+	p.RTT, p.RTTMin = smooth(p.RTT, d), lower(p.RTTMin, d, p.RTT)
+}
+
+// ObserveService takes one service time: from the last octet of a content to
+// its final reply, less a round trip.
+func (db *DB) ObserveService(k Key, d time.Duration, now mail.Instant) {
+	p := db.observe(k, now)
+	p.Service = smooth(p.Service, d)
+	p.ServiceFloor = lower(p.ServiceFloor, p.Service, p.Service)
+}
+
+// observe does not mark the record as changed: Shut does, once for all that
+// was observed on a connection.
+func (db *DB) observe(k Key, now mail.Instant) *Pace {
+	p := &db.touch(k, now).rec.Pace
+	p.At = stamp(p.At, now)
+	return p
+}
+
+// paceMax bounds observations, lest one of a host that stalled for hours is
+// felt for ever.
+const paceMax = 10 * time.Minute
+
+// smooth is the smoothed round-trip time of RFC 6298 2.3: an eighth of each
+// new value.
+func smooth(old, sample time.Duration) time.Duration {
+	sample = max(1, min(sample, paceMax))
+	if old == 0 {
+		return sample
+	}
+	return old + (sample-old)/8
+}
+
+// lower follows sample down at once, and the smoothed value up by a part in
+// 1024, so that a host that has moved farther away for good gets a new floor
+// within some thousand messages.
+func lower(floor, sample, smoothed time.Duration) time.Duration {
+	sample = max(1, min(sample, paceMax))
+	if floor == 0 || sample < floor {
+		return sample
+	}
+	return floor + (smoothed-floor)/1024
+}
+
+// serviceLeast is a service time that nobody calls slow: below it the noise of
+// a disk is larger than any factor.
+const serviceLeast = 20 * time.Millisecond
+
+func (r *Record) slow(cfg *Config) bool {
+	p := &r.Pace
+	return p.Service > time.Duration(cfg.TarpitFactor)*max(p.ServiceFloor, serviceLeast)
+}
+
+// replyTextMax is how much of a reason's texts is kept, in octets: enough to
+// tell a person why, not enough to fill the memory.
+const replyTextMax = 120
+
+// cut returns a reply that shares no memory with r.
+func cut(r mail.Reply) mail.Reply {
+	r.Text = cutText(r.Text)
+	r.By = cutText(r.By)
+	return r
+}
+
+func cutText(s string) string {
+	if len(s) > replyTextMax {
+		s = strings.ToValidUTF8(s[:replyTextMax], "")
+	}
+	return strings.Clone(s)
+}

@@ -1,0 +1,248 @@
+package destdb
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// anyRecord returns a record of few different values, so that two of them
+// agree in many places and differ in others.
+func anyRecord(rng *rand.Rand) Record {
+	at := func() mail.Instant { return mail.Instant(rng.IntN(4)) }
+	d := func() time.Duration { return time.Duration(rng.IntN(3)) }
+	r := Record{Used: at(), Health: Health{At: at()}}
+	if rng.IntN(2) == 0 {
+		r.Health.Failures = uint32(1 + rng.IntN(2))
+		r.Health.RetryAt = at()
+		r.Health.Reason = mail.Reply{Code: uint16(420 + rng.IntN(2)), Text: []string{"a", "b"}[rng.IntN(2)]}
+		r.Health.Reason.Status.Detail = uint16(rng.IntN(2))
+	}
+	r.Closed = Closing{MadeAt: at(), At: at()}
+	for l := range r.Levels.Holds {
+		r.Levels.Holds[l] = Hold{Until: []mail.Instant{0, 1, 2, mail.Never}[rng.IntN(4)], Lifted: at()}
+	}
+	r.Levels.Strikes = uint8(rng.IntN(3))
+	r.Limit = Limit{Messages: uint32(rng.IntN(3)), At: at()}
+	r.Proof = Proof{At: at(), Result: ProofResult(rng.IntN(4)), Executes: rng.IntN(4) == 0}
+	r.Pace = Pace{At: at(), RTT: d(), RTTMin: d(), Service: d(), ServiceFloor: d()}
+	r.Caps = Caps{At: at(), Extensions: Extensions(rng.IntN(2)), SizeMax: int64(rng.IntN(2))}
+	return r
+}
+
+// A record may come twice, late, or by way of a third node. So that all nodes
+// come to the same, the order of merges must not matter, nor their number.
+func TestMergeLaws(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 100_000 {
+		a, b, c := anyRecord(rng), anyRecord(rng), anyRecord(rng)
+		switch {
+		case Merge(a, b) != Merge(b, a):
+			t.Fatalf("seed %d: not commutative:\n%+v\n%+v", seed, a, b)
+		case Merge(Merge(a, b), c) != Merge(a, Merge(b, c)):
+			t.Fatalf("seed %d: not associative:\n%+v\n%+v\n%+v", seed, a, b, c)
+		case Merge(a, a) != a:
+			t.Fatalf("seed %d: not idempotent:\n%+v", seed, a)
+		case Merge(a, Record{}) != a:
+			t.Fatalf("seed %d: knowing nothing changes\n%+v", seed, a)
+		}
+	}
+}
+
+// What the laws leave open: who wins.
+func TestMergePrefers(t *testing.T) {
+	failed := func(at mail.Instant) Record { return Record{Health: Health{At: at, Failures: 2, RetryAt: at + 9}} }
+	worked := func(at mail.Instant) Record { return Record{Health: Health{At: at}} }
+	executes := Record{Proof: Proof{At: 1, Result: ProofExecutes, Executes: true}}
+	passed := Record{Proof: Proof{At: 2, Result: ProofPassed}}
+	both := Record{Proof: Proof{At: 2, Result: ProofPassed, Executes: true}}
+	held := Record{Levels: Levels{Holds: [3]Hold{1: {Until: 5}}}}
+	lifted := Record{Levels: Levels{Holds: [3]Hold{1: {Until: 5, Lifted: 6}}}}
+	limit := func(at mail.Instant, n uint32) Record { return Record{Limit: Limit{Messages: n, At: at}} }
+	for _, c := range []struct {
+		name       string
+		a, b, want Record
+	}{
+		{"a success after a failure", failed(1), worked(2), worked(2)},
+		{"a failure after a success", worked(1), failed(2), failed(2)},
+		{"both at once", worked(1), failed(1), failed(1)},
+		{"a crime and a proof of innocence", executes, passed, both},
+		{"a hold that one has lifted", held, lifted, lifted},
+		{"a newer limit", limit(1, 1), limit(2, 9), limit(2, 9)},
+		{"none is newer", limit(1, 1), limit(2, 0), limit(2, 0)},
+		{"limits at once", limit(1, 2), limit(1, 3), limit(1, 2)},
+		{"none and one at once", limit(1, 0), limit(1, 3), limit(1, 3)},
+	} {
+		if got := Merge(c.a, c.b); got != c.want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// Three nodes see different things and tell each other in any order, some of it
+// twice. In the end all of them know the same.
+func TestNodesConverge(t *testing.T) {
+	for range 200 {
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var nodes [3]*DB
+		for i := range nodes {
+			nodes[i] = New(Config{}, seed+uint64(i))
+		}
+		k, now := key("a"), epoch
+		var told []Change
+		tell := func(n *DB) {
+			for _, c := range told {
+				n.Learn(c.Key, c.Record, now)
+			}
+		}
+		for range 50 {
+			now += mail.Instant(rng.Int64N(int64(time.Minute)))
+			n := nodes[rng.IntN(len(nodes))]
+			live(n, rng, k, now)
+			told = n.Changed(told, 10)
+			rng.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+			tell(nodes[rng.IntN(len(nodes))])
+		}
+		for _, n := range nodes {
+			tell(n)
+		}
+		first, _ := nodes[0].Record(k)
+		for i, n := range nodes[1:] {
+			r, _ := n.Record(k)
+			// What has not been told yet is not expected: a use that was no change.
+			r.Used, first.Used = 0, 0
+			if r != first {
+				t.Fatalf("seed %d: node %d knows\n%+v\nnot\n%+v", seed, i+1, r, first)
+			}
+		}
+	}
+}
+
+// live lets a node have one connection, or one failure.
+func live(n *DB, rng *rand.Rand, k Key, now mail.Instant) {
+	n.Open(k, now)
+	if rng.IntN(3) == 0 {
+		n.Failed(k, now, now, mail.Reply{Code: 421, Text: "not now"})
+		n.Shut(k, Life{}, now)
+		return
+	}
+	n.Succeeded(k, now)
+	n.ObserveCaps(k, Pipelining, 0, now)
+	n.ObserveRTT(k, time.Duration(rng.IntN(1e9)), now)
+	if rng.IntN(5) == 0 {
+		n.StepDown(k, mail.Level(rng.IntN(4)), now)
+	}
+	life := Life{MadeAt: now, Messages: uint32(rng.IntN(2)), Clean: 60, Level: mail.LevelStream, Why: mail.CloseReason(rng.IntN(4))}
+	n.Shut(k, life, now)
+}
+
+// A node whose clock is ahead, or that lies, must not make a host unreachable
+// here, nor its opinion last for ever against what is seen here.
+func TestLearnClamps(t *testing.T) {
+	db := New(Config{}, 1)
+	far := epoch.Add(1000 * time.Hour)
+	evil := Record{
+		Used:   mail.Never,
+		Health: Health{At: far, Failures: math.MaxUint32, RetryAt: mail.Never, Reason: mail.Reply{Code: 421}},
+		Closed: Closing{MadeAt: far, At: mail.Never},
+		Levels: Levels{Holds: [3]Hold{{Until: mail.Never - 1}, {Until: far, Lifted: mail.Never}}, Strikes: 255},
+		Limit:  Limit{Messages: 1, At: far},
+		Proof:  Proof{At: mail.Never, Result: 200},
+		Pace:   Pace{At: mail.Never, RTT: math.MaxInt64, Service: math.MinInt64},
+		Caps:   Caps{At: mail.Never, SizeMax: -1},
+	}
+	if !db.Learn(key("a"), evil, epoch) {
+		t.Fatal("the record was not taken")
+	}
+	db.check()
+	got, _ := db.Record(key("a"))
+	longest := epoch.Add(72 * time.Minute)
+	want := Record{
+		Used:   epoch,
+		Health: Health{At: epoch, Failures: failuresMax, RetryAt: longest, Reason: mail.Reply{Code: 421}},
+		Closed: Closing{MadeAt: epoch, At: epoch},
+		Levels: Levels{
+			Holds:   [3]Hold{{Until: epoch.Add(14 * 24 * time.Hour)}, {Until: epoch.Add(14 * 24 * time.Hour), Lifted: epoch}},
+			Strikes: strikesMax,
+		},
+		Limit: Limit{Messages: 1, At: epoch},
+		Proof: Proof{At: epoch, Result: ProofExecutes},
+		Pace:  Pace{At: epoch, RTT: paceMax},
+		Caps:  Caps{At: epoch},
+	}
+	if got != want {
+		t.Errorf("learned\n%+v, want\n%+v", got, want)
+	}
+	db.Succeeded(key("a"), epoch)
+	db.Learn(key("a"), evil, epoch)
+	if state, _ := db.State(key("a"), epoch); state != Closed {
+		t.Errorf("the host is %v, though it has just worked", state)
+	}
+}
+
+// What others know of many hosts is taken where there is room, and is the first
+// to go.
+func TestLearnMakesNoRoom(t *testing.T) {
+	db := New(Config{HostLimit: 2}, 1)
+	db.Succeeded(key("a"), epoch)
+	db.ObserveRTT(key("a"), 1, epoch)
+	r, _ := db.Record(key("a"))
+	if !db.Learn(key("b"), r, epoch) || db.Learn(key("c"), r, epoch) {
+		t.Error("not the first, or not only the first, was taken")
+	}
+	db.Succeeded(key("d"), epoch)
+	db.check()
+	if _, known := db.Record(key("b")); known || db.Len() != 2 {
+		t.Error("what was learned from others outlived what was seen here")
+	}
+	if db.Learn(key("a"), Record{Used: 1}, epoch) {
+		t.Error("a record that means nothing any more was taken")
+	}
+}
+
+// After a restart the database says what it said before, and remembers the
+// hosts that were used last if there is less room.
+func TestLoad(t *testing.T) {
+	a := New(Config{}, 1)
+	now := epoch
+	for _, name := range []string{"a", "b", "c", "d"} {
+		now = now.Add(time.Minute)
+		a.Open(key(name), now)
+		if name == "b" {
+			a.Failed(key(name), now, now, mail.Reply{Code: 421})
+		} else {
+			a.Succeeded(key(name), now)
+		}
+		a.ObserveRTT(key(name), time.Millisecond, now)
+		a.Shut(key(name), Life{MadeAt: now}, now)
+	}
+	var saved []Known
+	for _, c := range a.Changed(nil, 10) {
+		saved = append(saved, c.Known)
+	}
+	b := New(Config{}, 2)
+	if stale := b.Load(saved, now); stale != nil {
+		t.Errorf("%v are called stale", stale)
+	}
+	b.check()
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		if before, after := a.View(key(name), now), b.View(key(name), now); before != after {
+			t.Errorf("%s: %+v, before: %+v", name, after, before)
+		}
+	}
+	c := New(Config{HostLimit: 2}, 2)
+	if stale := c.Load(saved, now); len(stale) != 2 || stale[0] != key("b") || stale[1] != key("a") {
+		t.Errorf("%v are called stale", stale)
+	}
+	if stale := New(Config{}, 2).Load(saved, now.Add(1000*time.Hour)); len(stale) != 4 {
+		t.Errorf("of 4 records, 42 days old, %d are stale", len(stale))
+	}
+	if changes := c.Changed(nil, 10); len(changes) != 0 {
+		t.Errorf("%d records are to be saved that have just been loaded", len(changes))
+	}
+}

@@ -1,0 +1,229 @@
+package destdb
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Record is what is remembered of one host. It is a value: it can be
+// compared, saved, and sent to other nodes. The zero Record knows nothing.
+type Record struct {
+	Used   mail.Instant // the last contact
+	Health Health
+	Closed Closing
+	Levels Levels
+	Limit  Limit
+	Proof  Proof
+	Pace   Pace
+	Caps   Caps
+}
+
+// Health is what the last attempt to connect came to.
+type Health struct {
+	At       mail.Instant // when it ended; 0 if there was none
+	Failures uint32       // attempts in a row that failed; 0 if the last one succeeded
+	RetryAt  mail.Instant // Failures > 0: before this the host is left alone
+	Reason   mail.Reply   // Failures > 0: why the last one failed, its texts cut
+}
+
+// Closing is about the last of a host's connections. A later connection does
+// not clear it; it only counts while there is none.
+type Closing struct {
+	MadeAt mail.Instant // when the connection became ready
+	At     mail.Instant // when it was shut; 0 if there was none
+}
+
+// Levels say down to which level a host must be spoken to.
+type Levels struct {
+	// Holds[l] keeps a host at level l at most.
+	Holds   [mail.LevelStream]Hold
+	Strikes uint8 // how often a hold began
+}
+
+// A Hold is in force if Until is later than Lifted. Its end does not lift it:
+// enough messages in order after it do, which is what Lifted is the instant of.
+type Hold struct {
+	Until  mail.Instant // mail.Never: until a person forgets the host
+	Lifted mail.Instant
+}
+
+// A Limit is after how many messages a host closes connections.
+type Limit struct {
+	Messages uint32 // 0: none is known
+	At       mail.Instant
+}
+
+// A Proof is the result of a probe whether a host bears LevelStream.
+type Proof struct {
+	At       mail.Instant
+	Result   ProofResult
+	Executes bool // it took refused content for commands, once; never forgotten
+}
+
+// A ProofResult is how a host answered that probe.
+type ProofResult uint8
+
+const (
+	ProofNone     ProofResult = iota // not probed
+	ProofPassed                      // exactly the replies that were due
+	ProofFailed                      // replies were missing or wrong
+	ProofExecutes                    // there were more replies than commands
+)
+
+// Pace is how fast a host answers.
+type Pace struct {
+	At           mail.Instant  // of the last observation
+	RTT          time.Duration // round trip, smoothed; 0 if unknown
+	RTTMin       time.Duration // the floor of round trips
+	Service      time.Duration // final reply less a round trip, smoothed; 0 if unknown
+	ServiceFloor time.Duration // the floor of Service
+}
+
+// Caps sums up what a host offered last. It serves planning and views; what
+// may be used in a session is what that session's EHLO reply says.
+type Caps struct {
+	At         mail.Instant
+	Extensions Extensions
+	SizeMax    int64 // octets (RFC 1870); 0 if it names no maximum
+}
+
+// Extensions is a set of SMTP extensions.
+type Extensions uint16
+
+const (
+	Pipelining Extensions = 1 << iota
+	Chunking
+	EightBitMIME
+	SMTPUTF8
+	DSN
+	StartTLS
+	RequireTLS
+	Burl
+)
+
+// Merge joins what two nodes know of one host. It is commutative, associative
+// and idempotent; the package comment says what decides.
+func Merge(a, b Record) Record {
+	return Record{
+		Used:   max(a.Used, b.Used),
+		Health: later(a.Health, b.Health, compareHealth),
+		Closed: Closing{MadeAt: max(a.Closed.MadeAt, b.Closed.MadeAt), At: max(a.Closed.At, b.Closed.At)},
+		Levels: mergeLevels(a.Levels, b.Levels),
+		Limit:  later(a.Limit, b.Limit, compareLimit),
+		Proof:  mergeProof(a.Proof, b.Proof),
+		Pace:   later(a.Pace, b.Pace, comparePace),
+		Caps:   later(a.Caps, b.Caps, compareCaps),
+	}
+}
+
+// later returns the greater of two. The order must be total, which is what
+// makes the choice a merge.
+func later[T any](a, b T, compare func(a, b T) int) T {
+	if compare(a, b) < 0 {
+		return b
+	}
+	return a
+}
+
+func compareHealth(a, b Health) int {
+	return cmp.Or(
+		cmp.Compare(a.At, b.At),
+		cmp.Compare(a.Failures, b.Failures),
+		cmp.Compare(a.RetryAt, b.RetryAt),
+		compareReply(a.Reason, b.Reason))
+}
+
+func compareReply(a, b mail.Reply) int {
+	return cmp.Or(
+		cmp.Compare(a.Code, b.Code),
+		cmp.Compare(a.Status.Class, b.Status.Class),
+		cmp.Compare(a.Status.Subject, b.Status.Subject),
+		cmp.Compare(a.Status.Detail, b.Status.Detail),
+		strings.Compare(a.Text, b.Text),
+		strings.Compare(a.By, b.By))
+}
+
+func mergeLevels(a, b Levels) Levels {
+	merged := Levels{Strikes: max(a.Strikes, b.Strikes)}
+	for l := range merged.Holds {
+		merged.Holds[l] = Hold{
+			Until:  max(a.Holds[l].Until, b.Holds[l].Until),
+			Lifted: max(a.Holds[l].Lifted, b.Holds[l].Lifted),
+		}
+	}
+	return merged
+}
+
+// compareLimit puts stricter limits last, no limit first.
+func compareLimit(a, b Limit) int {
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(b.Messages-1, a.Messages-1))
+}
+
+func mergeProof(a, b Proof) Proof {
+	merged := later(a, b, func(a, b Proof) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Result, b.Result))
+	})
+	merged.Executes = a.Executes || b.Executes
+	return merged
+}
+
+func comparePace(a, b Pace) int {
+	return cmp.Or(
+		cmp.Compare(a.At, b.At),
+		cmp.Compare(a.RTT, b.RTT),
+		cmp.Compare(a.RTTMin, b.RTTMin),
+		cmp.Compare(a.Service, b.Service),
+		cmp.Compare(a.ServiceFloor, b.ServiceFloor))
+}
+
+func compareCaps(a, b Caps) int {
+	return cmp.Or(
+		cmp.Compare(a.At, b.At),
+		cmp.Compare(a.Extensions, b.Extensions),
+		cmp.Compare(a.SizeMax, b.SizeMax))
+}
+
+// state is what a record without open connections comes to, and the instant
+// that goes with it.
+func (r *Record) state(cfg *Config, now mail.Instant) (State, mail.Instant) {
+	switch h := &r.Health; {
+	case h.Failures > 0 && now < h.RetryAt:
+		return RetryLater, h.RetryAt
+	case h.Failures > 0 && now < h.RetryAt.Add(cfg.RetryGrace):
+		return RetryDue, h.RetryAt
+	case r.Closed.At != 0 && now < r.Closed.At.Add(cfg.ClosedTTL):
+		return Closed, r.Closed.MadeAt
+	}
+	return Unused, 0
+}
+
+// learned tells whether the record holds more than the states are made of.
+func (r *Record) learned() bool {
+	return r.Levels != Levels{} || r.Limit != Limit{} || r.Proof != Proof{} || r.Pace != Pace{} || r.Caps != Caps{}
+}
+
+// keepUntil returns when the record is worth nothing any more.
+func (r *Record) keepUntil(cfg *Config) mail.Instant {
+	until := r.Used
+	if r.Health.Failures > 0 {
+		until = max(until, r.Health.RetryAt.Add(cfg.RetryGrace), r.Health.At.Add(cfg.FailureTTL))
+	}
+	if r.Closed.At != 0 {
+		until = max(until, r.Closed.At.Add(cfg.ClosedTTL))
+	}
+	if r.learned() {
+		until = max(until, r.Used.Add(cfg.FactsTTL))
+	}
+	if r.Proof.Executes {
+		return mail.Never
+	}
+	for _, hold := range r.Levels.Holds {
+		if hold.Until > hold.Lifted {
+			until = max(until, hold.Until)
+		}
+	}
+	return until
+}

@@ -1,0 +1,137 @@
+package destdb
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Known is the record of one host.
+type Known struct {
+	Key    Key
+	Record Record
+}
+
+// A Change is a record that is not what it was. Gone tells that it is
+// forgotten here: it need not be saved any more. That says nothing about the
+// host, so other nodes need not know.
+type Change struct {
+	Known
+	Gone bool
+}
+
+// Changed appends to dst the records that have changed since they were last
+// returned, oldest change first, at most max. More can be asked for at once.
+// What is observed of a living connection is a change when that is shut.
+func (db *DB) Changed(dst []Change, max int) []Change {
+	for ; max > 0 && db.head < len(db.changed); max-- {
+		k := db.changed[db.head]
+		db.changed[db.head] = Key{}
+		db.head++
+		h := db.hosts[k]
+		if h == nil {
+			dst = append(dst, Change{Known: Known{Key: k}, Gone: true})
+			continue
+		}
+		h.marked = false
+		dst = append(dst, Change{Known: Known{Key: k, Record: h.rec}})
+	}
+	if 2*db.head >= len(db.changed) {
+		db.changed = slices.Delete(db.changed, 0, db.head)
+		db.head = 0
+	}
+	return dst
+}
+
+// Lost returns how many changes nobody asked for in time.
+func (db *DB) Lost() uint64 { return db.lost }
+
+// mark notes that a record has changed, or is about to go. A host that goes
+// and comes back may be noted twice.
+func (db *DB) mark(h *host) {
+	switch {
+	case h.marked:
+	case len(db.changed)-db.head >= 2*db.cfg.HostLimit:
+		db.lost++
+	default:
+		h.marked = true
+		db.changed = append(db.changed, h.key)
+	}
+}
+
+// Load takes records that were saved, the most recently used ones if there
+// are too many. It returns the keys of those that are not worth keeping. It is
+// for a database that is empty yet.
+func (db *DB) Load(records []Known, now mail.Instant) (stale []Key) {
+	slices.SortStableFunc(records, func(a, b Known) int { return cmp.Compare(b.Record.Used, a.Record.Used) })
+	for _, r := range records {
+		if !db.Learn(r.Key, r.Record, now) {
+			stale = append(stale, r.Key)
+		}
+	}
+	return stale
+}
+
+// Learn joins a record from elsewhere with what is known here. It tells
+// whether it was taken: not if it has had its time, nor if it is of a host of
+// which nothing is known here and there is no room. What others know never
+// drives out what was seen here, so it is also the first to give way.
+func (db *DB) Learn(k Key, r Record, now mail.Instant) bool {
+	r = r.clamp(&db.cfg, now)
+	if r.keepUntil(&db.cfg) <= now {
+		return false
+	}
+	h := db.hosts[k]
+	if h == nil {
+		if db.idle.Len() >= db.cfg.HostLimit {
+			return false
+		}
+		h = db.add(k)
+		db.idle.PushFront(&h.recent, h)
+	}
+	h.rec = Merge(h.rec, r)
+	return true
+}
+
+// clamp returns the record as it could have been made here and now, at worst:
+// whoever made it may have had another clock, other limits, or evil
+// intentions.
+func (r Record) clamp(cfg *Config, now mail.Instant) Record {
+	r.Used = past(r.Used, now)
+	r.Health.At = past(r.Health.At, now)
+	r.Health.Failures = min(r.Health.Failures, failuresMax)
+	r.Health.RetryAt = within(r.Health.RetryAt, now.Add(cfg.RetryMax+cfg.RetryMax/jitter))
+	r.Health.Reason = cut(r.Health.Reason)
+	if r.Health.Failures == 0 {
+		r.Health = Health{At: r.Health.At}
+	}
+	r.Closed = Closing{MadeAt: past(r.Closed.MadeAt, now), At: past(r.Closed.At, now)}
+	for l := range r.Levels.Holds {
+		hold := &r.Levels.Holds[l]
+		if hold.Lifted = past(hold.Lifted, now); hold.Until != mail.Never {
+			hold.Until = within(hold.Until, now.Add(cfg.StepDownMax))
+		}
+	}
+	r.Levels.Strikes = min(r.Levels.Strikes, strikesMax)
+	r.Limit.At = past(r.Limit.At, now)
+	r.Proof.At = past(r.Proof.At, now)
+	r.Proof.Result = min(r.Proof.Result, ProofExecutes)
+	r.Caps.At = past(r.Caps.At, now)
+	r.Caps.SizeMax = max(r.Caps.SizeMax, 0)
+	r.Pace = r.Pace.clamp(now)
+	return r
+}
+
+func (p Pace) clamp(now mail.Instant) Pace {
+	p.At = past(p.At, now)
+	for _, d := range []*time.Duration{&p.RTT, &p.RTTMin, &p.Service, &p.ServiceFloor} {
+		*d = max(0, min(*d, paceMax))
+	}
+	return p
+}
+
+func past(i, now mail.Instant) mail.Instant { return within(i, now) }
+
+func within(i, latest mail.Instant) mail.Instant { return max(0, min(i, latest)) }

@@ -1,0 +1,109 @@
+package destdb
+
+import (
+	"iter"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A View is all that is known of a host at an instant. The zero View is that
+// of a host of which nothing is known.
+type View struct {
+	Open  int // connections, those being made included
+	State State
+	At    mail.Instant // as DB.State returns it
+
+	// RetryAt is until when no further connection is to be made; 0 if one may
+	// be. Reason and Failures tell why; they stay until an attempt succeeds.
+	RetryAt  mail.Instant
+	Failures int
+	Reason   mail.Reply
+
+	// Level is the highest at which the host may be spoken to. LevelStream
+	// also needs a configuration that allows it, or Streams. HeldUntil is
+	// before when nothing lifts it; 0 if it is not held.
+	Level     mail.Level
+	HeldUntil mail.Instant
+	// Streams tells that the host was proven to bear LevelStream; ProbeAt is
+	// when that may be probed (again), mail.Never if there is no use in it.
+	Streams bool
+	ProbeAt mail.Instant
+	// Executes tells that the host takes the content of a refused BDAT for
+	// commands: no octet of content before a recipient was accepted.
+	Executes bool
+	// MessagesMax is after how many messages it closes a connection; 0 if no
+	// number is known.
+	MessagesMax int
+
+	RTT, RTTMin time.Duration // smoothed, and the least; 0 if unknown
+	Service     time.Duration // from content to final reply, smoothed, less RTT; 0 if unknown
+	// Slow tells that Service is TarpitFactor times what it can be. More
+	// connections would not help.
+	Slow bool
+	Caps Caps
+}
+
+// View returns what is known of a host.
+func (db *DB) View(k Key, now mail.Instant) View {
+	h := db.hosts[k]
+	if h == nil || h.open == 0 && h.rec.keepUntil(&db.cfg) <= now {
+		return View{Level: mail.LevelStream}
+	}
+	return h.view(&db.cfg, now)
+}
+
+func (h *host) view(cfg *Config, now mail.Instant) View {
+	r := &h.rec
+	v := View{
+		Open:        h.open,
+		State:       InUse,
+		Failures:    int(r.Health.Failures),
+		Reason:      r.Health.Reason,
+		Level:       r.ceiling(),
+		Executes:    r.Proof.Executes,
+		MessagesMax: int(r.messagesMax(now)),
+		RTT:         r.Pace.RTT,
+		RTTMin:      r.Pace.RTTMin,
+		Service:     r.Pace.Service,
+		Slow:        r.slow(cfg),
+		Caps:        r.Caps,
+	}
+	if h.open == 0 {
+		v.State, v.At = r.state(cfg, now)
+	}
+	if r.Health.Failures > 0 && now < r.Health.RetryAt {
+		v.RetryAt = r.Health.RetryAt
+	}
+	if held := r.Levels.ceiling(); held < mail.LevelStream {
+		v.HeldUntil = r.Levels.Holds[held].Until
+	}
+	v.Streams = v.Level == mail.LevelStream && r.Proof.Result == ProofPassed
+	switch {
+	case r.Proof.Executes:
+		v.ProbeAt = mail.Never
+	case r.Proof.At != 0:
+		v.ProbeAt = r.Proof.At.Add(probeEvery)
+	}
+	return v
+}
+
+// Record returns what is remembered of a host.
+func (db *DB) Record(k Key) (Record, bool) {
+	if h := db.hosts[k]; h != nil {
+		return h.rec, true
+	}
+	return Record{}, false
+}
+
+// All yields all hosts, in an order that depends on the calls so far alone.
+// The body must not change the database.
+func (db *DB) All(now mail.Instant) iter.Seq2[Key, View] {
+	return func(yield func(Key, View) bool) {
+		for _, h := range db.all {
+			if !yield(h.key, h.view(&db.cfg, now)) {
+				return
+			}
+		}
+	}
+}
