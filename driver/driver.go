@@ -66,8 +66,10 @@ func (c Config) Validate() error {
 
 // Ports are the parts of the world that the driver reaches.
 type Ports struct {
-	Spool    Spool
-	Router   Router
+	Spool  Spool
+	Router Router
+	// Reporter may be nil if no report is ever owed: if messages have no
+	// sender, and qmgr.Config.DoubleBounce is not DoubleBounceReport.
 	Reporter Reporter
 	// Agent returns the agent of a transport; never nil.
 	Agent func(transport string) Agent
@@ -87,6 +89,7 @@ type Driver struct {
 	flowDelay atomic.Int64
 	grace     time.Duration
 	readers   int
+	atRest    chan struct{} // closed when Run is over: nobody owns the core any more
 
 	// Below: the owner's goroutine alone.
 	core       *qmgr.Qmgr
@@ -95,6 +98,7 @@ type Driver struct {
 	routes     []qmgr.Route
 	readQueue  []readTask
 	owedQueue  []mail.QueueID
+	draining   bool
 	underway   int // answers that the core waits for from deliveries, changes and reports
 	deliverCtx context.Context
 }
@@ -111,16 +115,18 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	}
 	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core,
 		grace: cfg.Grace, readers: cfg.Readers,
-		reads: make(chan readTask), reports: make(chan mail.QueueID)}
+		reads: make(chan readTask), reports: make(chan mail.QueueID), atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deliveries = newPool(d.deliver)
 	return d, nil
 }
 
-// Run drives the core until ctx ends, then lets what is under way finish within
-// the grace period, and returns when everything known is durable, or when it
-// has turned out within a further 10 s that the disk does not take it.
+// Run drives the core until ctx ends, or after Drain until there is nothing left
+// to try. Then it lets what is under way finish within the grace period, and
+// returns when everything known is durable, or when it has turned out within a
+// further 10 s that the disk does not take it. It can be called once.
 func (d *Driver) Run(ctx context.Context) error {
+	defer close(d.atRest)
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	deliver, cutOff := context.WithCancel(work)
@@ -154,6 +160,9 @@ func (d *Driver) own(stop <-chan struct{}) {
 		spare = items
 		d.stepAll(items)
 		d.handOut()
+		if d.draining && d.core.Idle() {
+			return
+		}
 		if len(items) > 0 {
 			select {
 			case <-stop:
@@ -212,7 +221,7 @@ func (d *Driver) finish(cutOff context.CancelFunc) {
 func (d *Driver) stepAll(items []item) {
 	for _, it := range items {
 		if it.question != nil {
-			it.question.ask(d.core)
+			it.question.ask(d)
 			continue
 		}
 		if it.ends {

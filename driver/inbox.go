@@ -19,7 +19,7 @@ type inbox struct {
 	wakeup chan struct{} // has room for one
 }
 
-// An item is an event, or a question about the core.
+// An item is an event, or a question.
 type item struct {
 	event    qmgr.Event
 	ends     bool // event ends a delivery, a change or a report that was under way
@@ -27,7 +27,7 @@ type item struct {
 }
 
 // A question is answered by the owner, between two steps.
-type question interface{ ask(core *qmgr.Qmgr) }
+type question interface{ ask(d *Driver) }
 
 // viewRequest asks for a snapshot.
 type viewRequest struct {
@@ -35,7 +35,12 @@ type viewRequest struct {
 	reply  chan qmgr.View // has room for one
 }
 
-func (r viewRequest) ask(core *qmgr.Qmgr) { r.reply <- core.View(r.queues) }
+func (r viewRequest) ask(d *Driver) { r.reply <- d.core.View(r.queues) }
+
+// drainRequest asks Run to return when there is nothing left to try.
+type drainRequest struct{}
+
+func (drainRequest) ask(d *Driver) { d.draining = true }
 
 // inCoreRequest asks which messages are in core.
 type inCoreRequest struct {
@@ -43,10 +48,10 @@ type inCoreRequest struct {
 	reply chan []bool // has room for one
 }
 
-func (r inCoreRequest) ask(core *qmgr.Qmgr) {
+func (r inCoreRequest) ask(d *Driver) {
 	in := make([]bool, len(r.ids))
 	for i, id := range r.ids {
-		in[i] = core.InCore(id)
+		in[i] = d.core.InCore(id)
 	}
 	r.reply <- in
 }

@@ -41,30 +41,44 @@ func (d *Driver) Configure(cfg Config) error {
 	return nil
 }
 
+// Drain lets Run return when there is nothing left to try: when everything of
+// which the driver was told before, and everything in the spool, is done or
+// held. It is for hosts whose input has an end; it does not wait.
+func (d *Driver) Drain() { d.inbox.put(item{question: drainRequest{}}) }
+
 // View returns a snapshot of the core with at most queues destinations for
 // each transport. It returns ctx's error if the driver does not answer in time,
-// as when it is not running.
+// as before Run is called. When Run has returned, it tells what the core came to.
 func (d *Driver) View(ctx context.Context, queues int) (qmgr.View, error) {
 	req := viewRequest{queues: queues, reply: make(chan qmgr.View, 1)}
-	d.inbox.put(item{question: req})
-	return await(ctx, req.reply)
+	return consult(ctx, d, req, req.reply)
 }
 
 // InCore tells of each message whether it is in core: being tried, or about to
 // be. Errors are as for View.
 func (d *Driver) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {
 	req := inCoreRequest{ids: slices.Clone(ids), reply: make(chan []bool, 1)}
-	d.inbox.put(item{question: req})
-	return await(ctx, req.reply)
+	return consult(ctx, d, req, req.reply)
 }
 
-func await[T any](ctx context.Context, reply <-chan T) (T, error) {
+// consult has a question answered by the owner of the core or, when there is none
+// any more, answers it itself: questions change nothing then.
+func consult[T any](ctx context.Context, d *Driver, q question, reply <-chan T) (T, error) {
+	d.inbox.put(item{question: q})
 	select {
 	case v := <-reply:
 		return v, nil
 	case <-ctx.Done():
 		var none T
 		return none, ctx.Err()
+	case <-d.atRest:
+	}
+	select {
+	case v := <-reply: // the owner's last answer
+		return v, nil
+	default:
+		q.ask(d)
+		return <-reply, nil
 	}
 }
 

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -21,7 +20,8 @@ type Spool interface {
 	// numbered from on.
 	Read(ctx context.Context, id mail.QueueID, from uint32, max int) (mail.RecipientBatch, error)
 	// Apply makes changes durable, all of them in one commit, and tells for
-	// each where its message is now. On an error nothing is known about them.
+	// each, in their order, where its message is now. On an error nothing is
+	// known about them; they are made again.
 	Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error)
 }
 
@@ -78,6 +78,6 @@ type Reporter interface {
 // What a Spool's errors wrap where the driver tells them apart; every other
 // error may pass.
 var (
-	ErrGone    = errors.New("the message is not in the spool")
-	ErrCorrupt = errors.New("the message is damaged")
+	ErrGone    = mail.ErrGone
+	ErrCorrupt = mail.ErrCorrupt
 )

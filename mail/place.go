@@ -1,5 +1,14 @@
 package mail
 
+import "errors"
+
+// What the errors of whatever keeps messages wrap where a caller tells them
+// apart; every other error may pass.
+var (
+	ErrGone    = errors.New("no such message in the spool")
+	ErrCorrupt = errors.New("damaged in the spool")
+)
+
 // An Area is where a message rests in the spool.
 type Area uint8
 

@@ -52,6 +52,18 @@ func (a *admission) wake(room bool) mail.Instant {
 	return a.scans[ScanDeferred].nextDue
 }
 
+// idle tells whether no scan has come upon anything that is left to do, or may
+// yet.
+func (a *admission) idle() bool {
+	for i := range a.scans {
+		s := &a.scans[i]
+		if s.fetching || s.more || len(s.found) > 0 || len(s.force) > 0 || s.nextDue != mail.Never {
+			return false
+		}
+	}
+	return true
+}
+
 // back makes sure that a scan will come to a cursor.
 func (s *scan) back(c mail.Cursor) {
 	switch {

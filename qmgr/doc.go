@@ -26,7 +26,14 @@
 //     do is a bug, and panics.
 //
 // A host's loop is: wait for an event, or until NextWake; Step; start every
-// action; repeat. Package driver is the one for production.
+// action; repeat. Its first event is a Wake, at which the core asks what the spool
+// has kept. Package driver is the host for production, and the example below the
+// shortest there can be.
+//
+// What goes by the names of mail need not be mail: a recipient's address is a text
+// that only the host understands, a nexthop is whatever has limits of its own, and
+// a message without a sender owes nobody a report if Config.DoubleBounce is
+// DoubleBounceDiscard.
 //
 // # Structures
 //

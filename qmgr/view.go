@@ -111,5 +111,12 @@ func sortedQueues(t *transport) []*queue {
 	return queues
 }
 
+// Idle tells whether there is nothing left to try, now or later: no message is in
+// core or on its way there, and none in the spool waits for its time. Held
+// messages do not count, nor does one of which the host has not told yet.
+func (q *Qmgr) Idle() bool {
+	return len(q.messages) == 0 && len(q.moving) == 0 && q.admission.idle()
+}
+
 // InCore tells whether a message is in core: being tried, or about to be.
 func (q *Qmgr) InCore(id mail.QueueID) bool { return q.messages[id] != nil }

@@ -21,9 +21,9 @@ var (
 	// 452 4.3.1 (RFC 3463 3.4).
 	ErrFull = errors.New("no room in the spool")
 	// ErrCorrupt means that something once stored cannot be had back.
-	ErrCorrupt = errors.New("damaged in the spool")
+	ErrCorrupt = mail.ErrCorrupt
 	// ErrGone means that there is no such message.
-	ErrGone = errors.New("no such message in the spool")
+	ErrGone = mail.ErrGone
 	// ErrInUse means that another process, or this one, has the spool open.
 	ErrInUse = errors.New("spool is in use")
 	// ErrClosed means that Close has been called.

@@ -173,7 +173,7 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 		return err
 	}
 	d.driver, err = driver.New(d.driverConfig(cfg), driver.Ports{
-		Spool: store{d.spool}, Router: d.router, Reporter: reporter,
+		Spool: d.spool, Router: d.router, Reporter: reporter,
 		Agent: func(string) driver.Agent { return d.agents },
 	})
 	if err != nil {

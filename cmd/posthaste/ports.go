@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/posthaste-mta/posthaste/admin"
-	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
@@ -65,29 +64,6 @@ func intakeError(err error) error {
 	return err
 }
 
-// store is the driver's spool.
-type store struct{ *spool.Spool }
-
-func (s store) Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
-	e, p, b, err := s.Spool.Open(ctx, id, max)
-	return e, p, b, storeError(err)
-}
-
-func (s store) Read(ctx context.Context, id mail.QueueID, from uint32, max int) (mail.RecipientBatch, error) {
-	b, err := s.Spool.Read(ctx, id, from, max)
-	return b, storeError(err)
-}
-
-func storeError(err error) error {
-	switch {
-	case errors.Is(err, spool.ErrGone):
-		return fmt.Errorf("%w: %w", driver.ErrGone, err)
-	case errors.Is(err, spool.ErrCorrupt):
-		return fmt.Errorf("%w: %w", driver.ErrCorrupt, err)
-	}
-	return err
-}
-
 // bodies gives outbound the content of messages.
 type bodies struct{ spool *spool.Spool }
 
@@ -134,7 +110,7 @@ func reportError(err error) error {
 	if errors.Is(err, spool.ErrGone) {
 		return fmt.Errorf("%w: %w", report.ErrGone, err)
 	}
-	return storeError(err)
+	return err
 }
 
 // router answers the driver from the routing table, which a reload replaces.
