@@ -121,12 +121,15 @@ type SMTPD struct {
 
 // Queue is the limits of what is in core.
 type Queue struct {
-	ActiveLimit      int
-	RecipientLimit   int
-	RecipientMinimum int
-	FudgeFactor      int           // percent
-	InFlowDelay      time.Duration // 0: none
-	MinFree          int64
+	ActiveLimit        int
+	RecipientLimit     int
+	RecipientMinimum   int
+	FudgeFactor        int // percent
+	LookupLimit        int
+	MessageConcurrency int
+	ConcurrencyScale   int           // 0: none
+	InFlowDelay        time.Duration // 0: none
+	MinFree            int64
 }
 
 // Retry is when mail is tried again, and for how long.
@@ -199,6 +202,8 @@ type SMTP struct {
 	MXSessionLimit     int
 	FallbackRelay      string
 	RandomizeAddresses bool
+	SiteRollup         bool
+	MergeDomains       bool
 	PermitPrivateHosts bool
 	BindAddress        netip.Addr
 	Pipelining         bool

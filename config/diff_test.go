@@ -81,7 +81,7 @@ func at(all []Change, i int) any {
 // cmd/posthaste does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.RelayPolicy()}
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy()}
 	for _, name := range bothKeys(c.Transports, nil) {
 		reloaded = append(reloaded, c.Transports[name].Type)
 	}
@@ -103,7 +103,8 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			value = values[len(values)-1]
 		}
 		switch p.Name {
-		case "backoff_jitter", "qmgr_fudge_factor", "strict_rfc821_envelopes", "smtp_randomize_addresses", "randomize_addresses", "smtp_pipelining", "pipelining", "smtp_loop_check":
+		case "backoff_jitter", "qmgr_fudge_factor", "strict_rfc821_envelopes", "smtp_randomize_addresses", "randomize_addresses", "smtp_pipelining", "pipelining", "smtp_loop_check",
+			"smtp_site_rollup", "site_rollup":
 			value = samples(p)[0]
 			if p.Type == "switch" {
 				value = "false"

@@ -49,6 +49,7 @@ func (c *Config) Spool() spool.Config {
 func (c *Config) Driver() driver.Config {
 	q := qmgr.Config{
 		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
+		LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
 		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
 		DoubleBounce: c.Reports.DoubleBounce,
 		Backoff: backoff.Config{
@@ -71,7 +72,7 @@ func (t Transport) limits() qmgr.TransportConfig {
 		Scheduler: t.Scheduler, ProcessLimit: t.ProcessLimit, RecipientLimit: orNone(t.RecipientLimit),
 		SlotCost: orNone(t.SlotCost), SlotLoan: orNone(t.SlotLoan), SlotDiscount: orNone(t.SlotDiscount), MinimumSlots: orNone(t.MinimumSlots),
 		RecipientPool: t.RecipientPool, ExtraRecipients: orNone(t.ExtraRecipients),
-		RefillLimit: t.RefillLimit, RefillDelay: t.RefillDelay,
+		RefillLimit: t.RefillLimit, RefillDelay: t.RefillDelay, MergeDomains: t.SMTP.MergeDomains,
 		Window: window.Config{
 			Initial: t.InitialConcurrency, Limit: orNone(t.ConcurrencyLimit), Positive: t.Positive, Negative: t.Negative,
 			FailedCohortLimit: orNone(t.FailedCohortLimit), Rule: t.FeedbackRule,
@@ -215,6 +216,17 @@ func (c *Config) Resolve() resolve.Config {
 		FailureMin: d.FailureMin, FailureMax: d.FailureMax, StaleMax: d.StaleMax, NoStale: d.StaleMax == 0,
 		Policy: c.policy(), Trusted: c.trusted(),
 	}
+}
+
+// Router returns the configuration of package resolve's router.
+func (c *Config) Router() resolve.RouterConfig {
+	r := resolve.RouterConfig{Transports: make(map[string]resolve.Lookups), VerdictEntries: c.DNS.CacheEntries}
+	for name, t := range c.Transports {
+		if t.Type == TypeSMTP {
+			r.Transports[name] = resolve.Lookups{Sites: t.SMTP.SiteRollup, Fallback: t.SMTP.FallbackRelay != ""}
+		}
+	}
+	return r
 }
 
 // policy returns what holds for all transports; package outbound holds each to

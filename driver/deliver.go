@@ -18,6 +18,16 @@ func (d *Driver) deliver(a qmgr.Deliver) {
 	d.inbox.put(item{event: qmgr.Delivered{Entry: a.Entry, Result: result}, ends: true})
 }
 
+// lookUp completes a route on a goroutine of the pool. When the driver ends, what
+// that interrupts is not answered: the core has been halted, and waits for
+// changes and deliveries alone.
+func (d *Driver) lookUp(a qmgr.Lookup) {
+	to := d.ports.Finder.Lookup(d.workCtx, a.Transport, a.Nexthop)
+	if d.workCtx.Err() == nil {
+		d.inbox.event(qmgr.LookedUp{Lookup: a.Lookup, Route: to})
+	}
+}
+
 // logOutcomes writes one line for each recipient. Operators search for exactly
 // these keys. The delays are: before this attempt was started, look-up and
 // connection, transaction.

@@ -68,6 +68,8 @@ func (c Config) Validate() error {
 type Ports struct {
 	Spool  Spool
 	Router Router
+	// Finder may be nil if no route ever needs a look-up.
+	Finder Finder
 	// Reporter may be nil if no report is ever owed: if messages have no
 	// sender, and qmgr.Config.DoubleBounce is not DoubleBounceReport.
 	Reporter Reporter
@@ -95,12 +97,14 @@ type Driver struct {
 	core       *qmgr.Qmgr
 	clock      clock
 	deliveries *pool[qmgr.Deliver]
+	lookups    *pool[qmgr.Lookup]
 	routes     []qmgr.Route
 	readQueue  []readTask
 	owedQueue  []mail.QueueID
 	draining   bool
 	underway   int // answers that the core waits for from deliveries, changes and reports
 	deliverCtx context.Context
+	workCtx    context.Context
 }
 
 // New returns a driver that has not started.
@@ -118,6 +122,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 		reads: make(chan readTask), reports: make(chan mail.QueueID), atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deliveries = newPool(d.deliver)
+	d.lookups = newPool(d.lookUp)
 	return d, nil
 }
 
@@ -131,7 +136,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer stopWork()
 	deliver, cutOff := context.WithCancel(work)
 	defer cutOff()
-	d.deliverCtx = deliver
+	d.deliverCtx, d.workCtx = deliver, work
 	var wg sync.WaitGroup
 	wg.Go(func() { d.commit(work) })
 	for range d.readers {
@@ -145,6 +150,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.finish(cutOff)
 	stopWork()
 	d.deliveries.stop()
+	d.lookups.stop()
 	wg.Wait()
 	return nil
 }
@@ -231,8 +237,8 @@ func (d *Driver) stepAll(items []item) {
 	}
 }
 
-// step gives the core one event and starts what it asks for. Routes are looked
-// up on the spot, since the table is in memory.
+// step gives the core one event and starts what it asks for. Routes are told on
+// the spot, since it takes no more than memory.
 func (d *Driver) step(ev qmgr.Event) {
 	d.turn(ev)
 	for len(d.routes) > 0 {
@@ -263,6 +269,8 @@ func (d *Driver) perform(a qmgr.Action) {
 		d.owedQueue = append(d.owedQueue, a.ID)
 	case qmgr.Route:
 		d.routes = append(d.routes, a)
+	case qmgr.Lookup:
+		d.lookups.start(a)
 	case qmgr.Fetch, qmgr.Open, qmgr.Read:
 		d.readQueue = append(d.readQueue, readTask{action: a, now: d.clock.last})
 	case qmgr.Note:

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,8 @@ type world struct {
 	reports   []mail.QueueID
 	// halfway is what a Report that fails has spooled before.
 	halfway []mail.Arrival
+	// looking is how many look-ups are under way, lookingMost how many were.
+	looking, lookingMost atomic.Int64
 	// deliver says how a delivery ends; nil: everything is taken.
 	deliver func(ctx context.Context, d mail.Delivery) mail.DeliveryResult
 }
@@ -158,9 +161,23 @@ func (w *world) Apply(_ context.Context, changes []mail.Change) ([]mail.Changed,
 func (w *world) Route(recipients []mail.Recipient) []mail.Route {
 	routes := make([]mail.Route, len(recipients))
 	for i, r := range recipients {
-		routes[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain()}
+		routes[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain(), NeedsLookup: strings.HasPrefix(r.Address.Domain(), "far")}
 	}
 	return routes
+}
+
+// Lookup takes a second for every domain, unless it is cut off.
+func (w *world) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
+	if now := w.looking.Add(1); now > w.lookingMost.Load() {
+		w.lookingMost.Store(now)
+	}
+	defer w.looking.Add(-1)
+	select {
+	case <-time.After(time.Second):
+		return mail.Route{Transport: transport, Nexthop: nexthop, Site: "{mx.far.test}"}
+	case <-ctx.Done():
+		return mail.Route{Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "cut off"}}
+	}
 }
 
 func (w *world) Report(_ context.Context, id mail.QueueID) ([]mail.Arrival, error) {
@@ -205,7 +222,7 @@ func (w *world) count() int {
 // for it.
 func (w *world) start(t *testing.T, cfg driver.Config) (d *driver.Driver, stop func()) {
 	t.Helper()
-	d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
+	d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Finder: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,16 @@ type Spool interface {
 
 // A Router tells where recipients go. The answer has one route for each
 // recipient, in the same order. It is asked on the goroutine that owns the
-// core, so it must answer from memory.
+// core, so it must answer from memory: where that does not suffice, the route
+// needs a look-up.
 type Router interface {
 	Route(recipients []mail.Recipient) []mail.Route
+}
+
+// A Finder completes routes that need a look-up. It is asked on as many goroutines
+// at once as the core's configuration allows, and obeys ctx.
+type Finder interface {
+	Lookup(ctx context.Context, transport, nexthop string) mail.Route
 }
 
 // An Agent attempts deliveries, each in the caller's goroutine. Deliver

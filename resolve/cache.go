@@ -122,6 +122,19 @@ func (c *cache[K, V]) start(key K, e *entry[K, V], produce func(ctx context.Cont
 	return f
 }
 
+// newStore returns a cache of at most max values that are entered only, never
+// made.
+func newStore[K comparable, V any](max int) *cache[K, V] {
+	return newCache[K](context.Background(), max, func(V) int { return 1 }, 0, nil, &counters{})
+}
+
+// enter remembers a value.
+func (c *cache[K, V]) enter(key K, value V, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(key, value, until)
+}
+
 // put enters a value. The mutex is held.
 func (c *cache[K, V]) put(key K, value V, until time.Time) {
 	e := c.entries[key]

@@ -35,6 +35,9 @@ type Resolver struct {
 type verdict struct {
 	set   mail.HostSet
 	reply mail.Reply // zero if set has a host
+	// site is the nexthop of the site that serves it; "" if it is not a domain, has
+	// no MX records, or is the operator's own.
+	site string
 }
 
 // New returns a resolver. It asks nobody before it is asked.
@@ -84,19 +87,25 @@ func (r *Resolver) Flush() {
 //
 // The host set is shared and must not be changed.
 func (r *Resolver) Hosts(ctx context.Context, nexthop string) (mail.HostSet, mail.Reply) {
+	v := r.find(ctx, nexthop)
+	return v.set, v.reply
+}
+
+// find returns what is known of a nexthop, or what can be found out.
+func (r *Resolver) find(ctx context.Context, nexthop string) verdict {
 	r.counts.lookups.Add(1)
 	if v, _, ok := r.sets.get(nexthop, time.Now()); ok {
 		r.counts.hits.Add(1)
-		return v.set, v.reply
+		return v
 	}
 	v, _, err := r.sets.wait(ctx, nexthop, r.resolve)
 	if err != nil {
-		return mail.HostSet{}, mail.Reply{
+		return verdict{reply: mail.Reply{
 			Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
 			Text: "the look-up of the mail hosts of " + mail.CleanText(nexthop) + " did not end in time",
-		}
+		}}
 	}
-	return v.set, v.reply
+	return v
 }
 
 // resolve looks up a list of nexthops.
@@ -108,13 +117,16 @@ func (r *Resolver) resolve(ctx context.Context, text string, _ verdict) (verdict
 	var v verdict
 	until := time.Now().Add(r.cfg.PositiveMax)
 	for _, n := range list {
-		set, reply, end := r.resolveOne(ctx, n)
+		one, end := r.resolveOne(ctx, n)
 		until = earlier(until, end)
-		v.set.Tiers = appendTiers(v.set.Tiers, set.Tiers)
-		if v.reply.IsZero() || reply.Temporary() && v.reply.Permanent() {
-			v.reply = reply
+		v.set.Tiers = appendTiers(v.set.Tiers, one.set.Tiers)
+		if v.reply.IsZero() || one.reply.Temporary() && v.reply.Permanent() {
+			v.reply = one.reply
 		}
-		if route.IsFinal(reply) {
+		if len(list) == 1 {
+			v.site = one.site
+		}
+		if route.IsFinal(one.reply) {
 			break
 		}
 	}
@@ -145,7 +157,7 @@ func appendTiers(tiers, more [][]mail.Host) [][]mail.Host {
 }
 
 // resolveOne looks up one nexthop.
-func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (mail.HostSet, mail.Reply, time.Time) {
+func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (verdict, time.Time) {
 	policy := r.cfg.Policy
 	trusted := r.isTrusted(n)
 	if trusted {
@@ -158,20 +170,24 @@ func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (mail.HostSe
 	}
 	why := mx.why
 	plan, reply := route.NewPlan(n, mx.answer, mx.mx, policy, rand.Shuffle)
-	var set mail.HostSet
+	v := verdict{reply: reply}
 	if reply.IsZero() {
 		answers, reasons, end := r.addresses(ctx, n, plan)
 		until = earlier(until, end)
-		set, reply = plan.Tiers(answers)
+		v.set, v.reply = plan.Tiers(answers)
 		why = reasons
 	}
-	if reply.Temporary() && why != "" {
-		reply.Text = mail.CleanText(reply.Text + ": " + why)
+	if v.reply.Temporary() && why != "" {
+		v.reply.Text = mail.CleanText(v.reply.Text + ": " + why)
 	}
-	if trusted && reply.Permanent() {
-		reply = misconfigured("configured nexthop " + n.String() + ": " + reply.Text)
+	if trusted && v.reply.Permanent() {
+		v.reply = misconfigured("configured nexthop " + n.String() + ": " + v.reply.Text)
 	}
-	return set, reply, until
+	if site, ok := route.Site(mx.mx); ok && !trusted {
+		site.Port = n.Port
+		v.site = site.String()
+	}
+	return v, until
 }
 
 // isTrusted tells whether a nexthop comes from the operator. An address literal

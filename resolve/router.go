@@ -2,115 +2,144 @@ package resolve
 
 import (
 	"context"
-	"sync"
+	"strings"
 	"time"
-
-	"github.com/miekg/dns"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// A RouterConfig says what is looked up while recipients are routed. The zero
-// RouterConfig looks nothing up.
+// A RouterConfig says what a Router looks up. The zero RouterConfig looks
+// nothing up.
 type RouterConfig struct {
-	// SiteTransports are the transports whose nexthops are replaced by their
-	// sites (route.Site), so that domains with the same MX hosts share a queue.
-	// Leave out a transport whose destinations are to be counted by domain, as
-	// Postfix does.
-	SiteTransports []string
-	// Patience is how long a batch waits for the DNS; a domain that is not known
-	// by then is its own nexthop. 0 means 5 s.
-	Patience time.Duration
-	// Concurrency is how many domains of a batch are looked up at once; 0 means 20.
-	Concurrency int
+	// Transports are those whose nexthops are looked up, with how. Leave out one
+	// that makes nothing of the DNS.
+	Transports map[string]Lookups
+	// VerdictPositive and VerdictNegative are for how long it is remembered that
+	// mail can be sent to a nexthop, or cannot, for those who only want to know
+	// that (Verify); 0 means 1 day and 1 hour. It outlives the records.
+	VerdictPositive, VerdictNegative time.Duration
+	// VerdictEntries is of how many nexthops; 0 means 20000.
+	VerdictEntries int
+}
+
+// Lookups is how the nexthops of a transport are looked up.
+type Lookups struct {
+	// Sites lets domains with the same MX hosts share a site (route.Site). Leave
+	// it out where destinations are to be counted by domain, as Postfix does.
+	Sites bool
+	// Fallback tells that there are relays for what cannot be found; so mail is
+	// not refused because of that.
+	Fallback bool
 }
 
 // WithDefaults fills in what is not set.
 func (c RouterConfig) WithDefaults() RouterConfig {
-	setDefault(&c.Patience, 5*time.Second)
-	setDefault(&c.Concurrency, 20)
+	setDefault(&c.VerdictPositive, 24*time.Hour)
+	setDefault(&c.VerdictNegative, time.Hour)
+	setDefault(&c.VerdictEntries, 20000)
 	return c
 }
 
-// A Router routes recipients by a table and then finds their sites. In passing
-// it looks up the sites' hosts, so that deliveries find them in memory. Any
-// number of goroutines may use it.
+// A Router routes recipients by a table, and by what the DNS says of the
+// nexthops that the table gives. Any number of goroutines may use it.
+//
+// Nothing is looked up for nexthops that the operator wrote down: if they cannot
+// be found the mistake is ours, and mail waits for it to be mended in the queue
+// of that nexthop, where it is seen.
 type Router struct {
 	table    *route.Table
 	resolver *Resolver
 	cfg      RouterConfig
-	sites    map[string]bool
+	verdicts *cache[string, mail.Reply]
 }
 
-// NewRouter returns a router.
+// NewRouter returns a router. Its look-ups end when the resolver is closed.
 func NewRouter(t *route.Table, r *Resolver, c RouterConfig) *Router {
-	router := &Router{table: t, resolver: r, cfg: c.WithDefaults(), sites: make(map[string]bool)}
-	for _, name := range c.SiteTransports {
-		router.sites[name] = true
-	}
-	return router
+	c = c.WithDefaults()
+	return &Router{table: t, resolver: r, cfg: c, verdicts: newStore[string, mail.Reply](c.VerdictEntries)}
 }
 
-// Route returns one route for each recipient.
-func (r *Router) Route(ctx context.Context, recipients []mail.Recipient) []mail.Route {
+// Route returns one route for each recipient, from memory: those that are not
+// known to the end need a look-up.
+func (r *Router) Route(recipients []mail.Recipient) []mail.Route {
+	now := time.Now()
 	routes := make([]mail.Route, len(recipients))
-	domains := make(map[string]string) // to their sites
-	for i, rcpt := range recipients {
-		routes[i] = r.table.Route(rcpt.Address)
-		if routes[i].Reply.IsZero() && r.sites[routes[i].Transport] {
-			domains[routes[i].Nexthop] = routes[i].Nexthop
-		}
-	}
-	if len(domains) == 0 {
-		return routes
-	}
-	r.findSites(ctx, domains)
-	for i := range routes {
-		if site, ok := domains[routes[i].Nexthop]; ok && r.sites[routes[i].Transport] {
-			routes[i].Nexthop = site
-		}
+	for i := range recipients {
+		routes[i] = r.route(recipients[i].Address, now)
 	}
 	return routes
 }
 
-// findSites sets the value of every key to its site.
-func (r *Router) findSites(ctx context.Context, domains map[string]string) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Patience)
-	defer cancel()
-	var mu sync.Mutex // guards domains
-	var all sync.WaitGroup
-	todo := make(chan string, len(domains))
-	for domain := range domains {
-		todo <- domain
+func (r *Router) route(a mail.Address, now time.Time) mail.Route {
+	to := r.table.Route(a)
+	how, looksUp := r.cfg.Transports[to.Transport]
+	if !looksUp || !to.Reply.IsZero() || !r.resolver.mayBeDomain(to.Nexthop) {
+		return to
 	}
-	close(todo)
-	for range min(r.cfg.Concurrency, len(domains)) {
-		all.Go(func() {
-			for domain := range todo {
-				site := r.resolver.Site(ctx, domain)
-				r.resolver.Hosts(ctx, site)
-				mu.Lock()
-				domains[domain] = site
-				mu.Unlock()
-			}
-		})
+	if v, _, ok := r.resolver.sets.get(to.Nexthop, now); ok {
+		return how.complete(to, v)
 	}
-	all.Wait()
+	n, err := route.ParseNexthop(to.Nexthop)
+	to.NeedsLookup = err == nil && n.Form == route.FormDomain
+	return to
 }
 
-// Site returns the nexthop of the site that serves a nexthop: the nexthop
-// itself if it is not a domain, has no MX records, or is the operator's own.
-func (r *Resolver) Site(ctx context.Context, nexthop string) string {
-	n, err := route.ParseNexthop(nexthop)
-	if err != nil || n.Form != route.FormDomain || r.isTrusted(n) {
-		return nexthop
+// complete adds to a route what has been found out about its nexthop.
+func (how Lookups) complete(to mail.Route, v verdict) mail.Route {
+	switch {
+	case !v.reply.IsZero() && !how.Fallback:
+		to.Reply = v.reply
+	case how.Sites:
+		to.Site = v.site
 	}
-	rec, _ := r.lookup(ctx, question{n.Name, dns.TypeMX})
-	site, ok := route.Site(rec.mx)
-	if !ok {
-		return nexthop
+	return to
+}
+
+// Lookup completes a route that needs it. The hosts of the site are in memory
+// when it returns, so that deliveries find them there. If ctx ends before, the
+// route has a temporary reply.
+func (r *Router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
+	v := r.resolver.find(ctx, nexthop)
+	r.remember(nexthop, v.reply)
+	to := r.cfg.Transports[transport].complete(mail.Route{Transport: transport, Nexthop: nexthop}, v)
+	if to.Site != "" {
+		r.resolver.find(ctx, to.Site)
 	}
-	site.Port = n.Port
-	return site.String()
+	return to
+}
+
+// remember keeps a verdict, unless it may soon be another.
+func (r *Router) remember(nexthop string, reply mail.Reply) {
+	switch {
+	case reply.IsZero():
+		r.verdicts.enter(nexthop, reply, time.Now().Add(r.cfg.VerdictPositive))
+	case reply.Permanent():
+		r.verdicts.enter(nexthop, reply, time.Now().Add(r.cfg.VerdictNegative))
+	}
+}
+
+// Verify is Route for somebody who only wants to know whether mail can be sent
+// to an address: if the route needs no look-up, its Reply tells why not. It knows
+// more nexthops than Route does, since it does not matter for it which hosts they
+// have.
+func (r *Router) Verify(a mail.Address) mail.Route {
+	now := time.Now()
+	to := r.route(a, now)
+	if !to.NeedsLookup {
+		return to
+	}
+	if reply, _, ok := r.verdicts.get(to.Nexthop, now); ok {
+		to.NeedsLookup = false
+		if !r.cfg.Transports[to.Transport].Fallback {
+			to.Reply = reply
+		}
+	}
+	return to
+}
+
+// mayBeDomain tells, as fast as it can, whether a nexthop may be a domain that
+// somebody else than the operator has named.
+func (r *Resolver) mayBeDomain(nexthop string) bool {
+	return nexthop != "" && nexthop[0] != '[' && nexthop[0] != '{' && strings.IndexByte(nexthop, ',') < 0 && !r.trusted[nexthop]
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/posthaste-mta/posthaste/resolve"
 )
 
-// agents are the agents of all transports, which a reload replaces. Deliveries
-// that are under way end with those with which they began.
+// agents are the agents of all transports, and what finds their destinations,
+// which a reload replaces. Deliveries and look-ups that are under way end with
+// those with which they began.
 type agents struct {
-	mu      sync.RWMutex   // held for reading while a delivery joins the set in force
+	mu      sync.RWMutex   // held for reading while one joins the set in force
 	inForce *agentSet      // nil before the first and after the last
 	retired sync.WaitGroup // sets that are not in force any more and not closed yet
 }
@@ -23,10 +24,11 @@ type agentSet struct {
 	byTransport outbound.Agents
 	client      *outbound.Client
 	resolver    *resolve.Resolver
-	deliveries  sync.WaitGroup // under way
+	router      *resolve.Router
+	users       sync.WaitGroup // deliveries and look-ups under way
 }
 
-func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.Resolver) *agentSet {
+func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.Resolver, router *resolve.Router) *agentSet {
 	byTransport := make(outbound.Agents)
 	for name, t := range cfg.Transports {
 		switch t.Type {
@@ -40,7 +42,7 @@ func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.
 			byTransport[name] = client
 		}
 	}
-	return &agentSet{byTransport: byTransport, client: client, resolver: resolver}
+	return &agentSet{byTransport: byTransport, client: client, resolver: resolver, router: router}
 }
 
 // set puts agents into force, none if next is nil.
@@ -56,24 +58,29 @@ func (a *agents) set(next *agentSet) {
 
 // Deliver calls the agent of the delivery's transport.
 func (a *agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
-	a.mu.RLock()
-	set := a.inForce
-	set.deliveries.Add(1)
-	a.mu.RUnlock()
-	defer set.deliveries.Done()
+	set := a.join()
+	defer set.users.Done()
 	return set.byTransport.Deliver(ctx, d)
 }
 
-// close ends idle sessions at once, and waits for deliveries before it closes
-// what they ask for hosts: a look-up that was cut off would count as a failure
-// of the destination.
+// join returns the set in force, with one more user.
+func (a *agents) join() *agentSet {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	a.inForce.users.Add(1)
+	return a.inForce
+}
+
+// close ends idle sessions at once, and waits for those who use the set before it
+// closes what they ask for hosts: a look-up that was cut off would count as a
+// failure of the destination, or defer mail for nothing.
 func (s *agentSet) close() {
 	s.client.Close() // it has no error to tell
-	s.deliveries.Wait()
+	s.users.Wait()
 	s.resolver.Close()
 }
 
-// close is called when no delivery will begin any more.
+// close is called when no delivery and no look-up will begin any more.
 func (a *agents) close() {
 	a.set(nil)
 	a.retired.Wait()

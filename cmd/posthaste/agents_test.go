@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/miekg/dns"
+
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/resolve"
+	"github.com/posthaste-mta/posthaste/route"
 )
 
 // agentFunc is an agent that is a function.
@@ -21,11 +25,11 @@ func (f agentFunc) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryRe
 	return f(ctx, d)
 }
 
-// agentsFor makes a set with one agent, a client that is not used, and a
-// resolver that asks nobody.
-func agentsFor(t *testing.T, agent outbound.Agent) *agentSet {
+// agentsFor makes a set with one agent, a client that is not used, and a resolver
+// that asks as exchange does; nil asks nobody.
+func agentsFor(t *testing.T, agent outbound.Agent, exchange resolve.Exchange) *agentSet {
 	t.Helper()
-	resolver, err := resolve.New(resolve.Config{Servers: []string{"127.0.0.1:1"}})
+	resolver, err := resolve.New(resolve.Config{Servers: []string{"127.0.0.1:1"}, Exchange: exchange})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +37,12 @@ func agentsFor(t *testing.T, agent outbound.Agent) *agentSet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agentSet{byTransport: outbound.Agents{"smtp": agent}, client: client, resolver: resolver}
+	table, err := route.NewTable(route.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := resolve.NewRouter(table, resolver, resolve.RouterConfig{Transports: map[string]resolve.Lookups{"smtp": {Sites: true}}})
+	return &agentSet{byTransport: outbound.Agents{"smtp": agent}, client: client, resolver: resolver, router: router}
 }
 
 // A reload while a delivery is under way must not take its resolver away: the
@@ -46,7 +55,7 @@ func TestReloadDuringDelivery(t *testing.T) {
 			<-goOn
 			_, reply := old.resolver.Hosts(ctx, "[192.0.2.1]")
 			return mail.DeliveryResult{Site: reply}
-		}))
+		}), nil)
 		a := &agents{}
 		a.set(old)
 		done := make(chan mail.DeliveryResult)
@@ -54,7 +63,7 @@ func TestReloadDuringDelivery(t *testing.T) {
 		synctest.Wait()
 		a.set(agentsFor(t, agentFunc(func(context.Context, mail.Delivery) mail.DeliveryResult {
 			return mail.DeliveryResult{Host: "new"}
-		})))
+		}), nil))
 		synctest.Wait()
 		if r := a.Deliver(t.Context(), mail.Delivery{Transport: "smtp"}); r.Host != "new" {
 			t.Errorf("a delivery after the reload had the old agents")
@@ -67,6 +76,37 @@ func TestReloadDuringDelivery(t *testing.T) {
 		if _, reply := old.resolver.Hosts(t.Context(), "[192.0.2.2]"); reply.IsZero() {
 			t.Error("the old resolver was never closed")
 		}
+	})
+}
+
+// The same for a look-up: a reload must not make an answer of the DNS that comes a
+// moment later into a failure.
+func TestReloadDuringLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		a := &agents{}
+		a.set(agentsFor(t, nil, func(ctx context.Context, _ string, _ netip.AddrPort, q *dns.Msg) (*dns.Msg, error) {
+			select {
+			case <-goOn:
+				return new(dns.Msg).SetRcode(q, dns.RcodeNameError), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}))
+		r := router{a}
+		if to := r.Route([]mail.Recipient{{Address: "u@gone.test"}})[0]; !to.NeedsLookup {
+			t.Fatalf("the route is known: %+v", to)
+		}
+		done := make(chan mail.Route)
+		go func() { done <- r.Lookup(t.Context(), "smtp", "gone.test") }()
+		synctest.Wait()
+		a.set(agentsFor(t, nil, nil))
+		synctest.Wait()
+		close(goOn)
+		if to := <-done; to.Reply.Status != (mail.Status{Class: 5, Subject: 1, Detail: 2}) {
+			t.Errorf("the look-up came to %+v", to)
+		}
+		a.close()
 	})
 }
 

@@ -33,7 +33,6 @@ type daemon struct {
 	driver  *driver.Driver
 	inbound *inbound.Server
 	admin   *admin.Server
-	router  *router
 	policy  *policy
 	agents  *agents
 
@@ -50,7 +49,7 @@ type daemon struct {
 // (systemd) take the place of those in the configuration. Nothing runs yet; if
 // it fails, nothing stays open.
 func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) (_ *daemon, err error) {
-	d := &daemon{log: log, started: cfg, router: &router{}, policy: &policy{}, agents: &agents{}}
+	d := &daemon{log: log, started: cfg, policy: &policy{}, agents: &agents{}}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -173,7 +172,7 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 		return err
 	}
 	d.driver, err = driver.New(d.driverConfig(cfg), driver.Ports{
-		Spool: d.spool, Router: d.router, Reporter: reporter,
+		Spool: d.spool, Router: router{d.agents}, Finder: router{d.agents}, Reporter: reporter,
 		Agent: func(string) driver.Agent { return d.agents },
 	})
 	if err != nil {
@@ -191,7 +190,6 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 
 // A routing is everything that decides where mail goes and who may send it.
 type routing struct {
-	table  *route.Table
 	policy *inbound.RelayPolicy
 	agents *agentSet
 }
@@ -219,14 +217,13 @@ func (d *daemon) newRouting(cfg *config.Config) (*routing, error) {
 		resolver.Close()
 		return nil, err
 	}
-	return &routing{table, relay, newAgentSet(cfg, client, resolver)}, nil
+	router := resolve.NewRouter(table, resolver, cfg.Router())
+	return &routing{relay, newAgentSet(cfg, client, resolver, router)}, nil
 }
 
-// install puts a routing into force. The agents come first, so that no route
-// leads to a transport that has none yet.
+// install puts a routing into force.
 func (d *daemon) install(r *routing) {
 	d.agents.set(r.agents)
-	d.router.table.Store(r.table)
 	d.policy.p.Store(r.policy)
 }
 

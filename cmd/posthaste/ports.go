@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/report"
-	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/spool"
 )
 
@@ -113,16 +111,20 @@ func reportError(err error) error {
 	return err
 }
 
-// router answers the driver from the routing table, which a reload replaces.
-type router struct{ table atomic.Pointer[route.Table] }
+// router answers the driver from what is in force; a look-up ends with what it
+// began with.
+type router struct{ agents *agents }
 
-func (r *router) Route(recipients []mail.Recipient) []mail.Route {
-	table := r.table.Load()
-	routes := make([]mail.Route, len(recipients))
-	for i := range recipients {
-		routes[i] = table.Route(recipients[i].Address)
-	}
-	return routes
+func (r router) Route(recipients []mail.Recipient) []mail.Route {
+	set := r.agents.join()
+	defer set.users.Done()
+	return set.router.Route(recipients)
+}
+
+func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
+	set := r.agents.join()
+	defer set.users.Done()
+	return set.router.Lookup(ctx, transport, nexthop)
 }
 
 // adminStore is the administration's view of the spool.

@@ -1,0 +1,69 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// Look-ups hold up nobody but those who wait for them: mail whose way is known
+// goes out at once, and as many look-ups as are allowed go on side by side.
+func TestLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		start := time.Now()
+		near := make(chan time.Duration, 1)
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			if d.Nexthop == "near.test" {
+				near <- time.Since(start)
+			} else if d.Nexthop != "{mx.far.test}" {
+				t.Errorf("a delivery to %q, want the site's", d.Nexthop)
+			}
+			return all(d, mail.Delivered)
+		}
+		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{LookupLimit: 10, MessageConcurrency: 10}})
+		var far []mail.Address
+		for i := range 50 {
+			far = append(far, mail.Address(fmt.Sprintf("u@far%d.test", i)))
+		}
+		d.Arrived(w.store(1, far...))
+		d.Arrived(w.store(2, "u@near.test"))
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		if took := <-near; took != 0 {
+			t.Errorf("mail whose way is known waited for %v", took)
+		}
+		if most := w.lookingMost.Load(); most != 10 {
+			t.Errorf("%d look-ups were under way at once, want 10", most)
+		}
+		if w.count() != 0 {
+			t.Errorf("%d messages are left after the time that 50 look-ups take, ten at once", w.count())
+		}
+		stop()
+	})
+}
+
+// A stop does not wait for look-ups, and what they were for stays in the spool as
+// it was.
+func TestStopDuringLookups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		d, stop := w.start(t, driver.Config{})
+		d.Arrived(w.store(1, "u@far.test"))
+		synctest.Wait()
+		start := time.Now()
+		stop()
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the stop took %v", took)
+		}
+		if m := w.messages[1]; m == nil || m.envelope.Attempts != 0 || m.place.Area != mail.AreaIncoming {
+			t.Errorf("the message is now %+v", m)
+		}
+	})
+}
