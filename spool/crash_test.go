@@ -54,6 +54,9 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 		}
 		*ids = append(*ids, d.ID())
 	},
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // no mail: nothing is to change
+		saveHosts(t, s, hostRecord(1, 1), hostRecord(2, 1))
+	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // table files
 		if err := s.db.Flush(); err != nil {
 			t.Fatal(err)

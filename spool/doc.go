@@ -20,6 +20,7 @@
 //	i ID         index of the incoming area (empty value)
 //	d due ID     index of the deferred area
 //	h ID, c ID   indexes of the hold and the corrupt area
+//	k KEY        what is known of a host (SaveHosts)
 //	w ID         recipients have been written ahead of the commit of a draft
 //	f, n         format of the spool; queue IDs below n have been given out
 //
@@ -61,6 +62,10 @@
 // on. Should many messages break at once it is the disk that is broken: the
 // spool then stops putting messages aside and returns plain errors. A damaged
 // index is made anew from states and envelopes.
+//
+// What is known of hosts is written without waiting for a sync, skipped where
+// it is damaged, and refused when there is no room: it is worth a connection,
+// not mail.
 //
 // Below Config.MinFree drafts are refused with ErrFull; drafts for reports may
 // use half of what is left, and changes are never refused. When the store

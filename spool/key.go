@@ -14,6 +14,7 @@ const (
 	keyFormat     = 'f'
 	keyHold       = 'h'
 	keyIncoming   = 'i'
+	keyHost       = 'k'
 	keyEnvelope   = 'm'
 	keyNextID     = 'n'
 	keyRecipients = 'r'

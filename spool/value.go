@@ -30,12 +30,17 @@ func sealSum(k, versionAndPayload []byte) uint32 {
 
 // put adds to the batch that a key has the payload made of all parts.
 func put(b *pebble.Batch, k key, parts ...[]byte) error {
+	return putSealed(b, k.bytes(), parts...)
+}
+
+// putSealed is put for a key of any length.
+func putSealed(b *pebble.Batch, k []byte, parts ...[]byte) error {
 	size := sealSize
 	for _, part := range parts {
 		size += len(part)
 	}
-	op := b.SetDeferred(int(k.n), size)
-	copy(op.Key, k.bytes())
+	op := b.SetDeferred(len(k), size)
+	copy(op.Key, k)
 	op.Value[0] = valueVersion
 	at := 1
 	for _, part := range parts {

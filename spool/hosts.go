@@ -1,0 +1,191 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// What is known of hosts rests beside the mail, because it is of use to the
+// same program at the same time, but it is not worth what mail is: a record
+// that is lost costs a connection. So writing it waits for no sync, damage to
+// it is a line in the log, and it never takes the last of the disk.
+
+const (
+	// HostKeyMax and HostValueMax are the longest key and value, in octets, of
+	// a mail.HostRecord that is kept.
+	HostKeyMax   = 4096
+	HostValueMax = 4096
+
+	// hostBatch is how many octets are written at once. Loading, too, writes
+	// so much at most.
+	hostBatch = 256 << 10
+)
+
+// SaveHosts keeps records, and forgets those whose value is empty. It does not
+// wait for the disk: after a crash some of the last ones may be gone, but only
+// together with all that were saved after them. The next commit of mail, and
+// Close, make them durable.
+//
+// Records that are too long are not kept, and named in the error; the others
+// are. It returns ErrFull, and keeps none, when no mail is taken in.
+func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var size int64
+	for i := range records {
+		size += int64(len(records[i].Key) + len(records[i].Value))
+	}
+	if err := s.room.admit(false, size); err != nil {
+		return fmt.Errorf("spool: save hosts: %w", err)
+	}
+	w := hostWriter{s: s, b: s.db.NewBatch()}
+	defer w.b.Close()
+	var tooLong []error
+	for _, r := range records {
+		if len(r.Key) > HostKeyMax || len(r.Value) > HostValueMax {
+			tooLong = append(tooLong, fmt.Errorf("spool: save host %.40q: %d octets of key and %d of value are too many", r.Key, len(r.Key), len(r.Value)))
+			continue
+		}
+		if err := errors.Join(w.add(r), ctx.Err()); err != nil {
+			return fmt.Errorf("spool: save hosts: %w", err)
+		}
+	}
+	return errors.Join(append(tooLong, w.flush())...)
+}
+
+// LoadHosts calls visit with all records that were saved, at most most, in the
+// order of their keys. A record's octets are valid until visit returns; visit
+// must not call the spool.
+//
+// Records that are damaged are skipped and forgotten, and so are those that are
+// more than most; the log has a line about it.
+func (s *Spool) LoadHosts(ctx context.Context, most int, visit func(mail.HostRecord)) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	l := hostLoad{s: s, most: most, visit: visit, waste: hostWriter{s: s, b: s.db.NewBatch()}}
+	defer l.waste.b.Close()
+	err := l.run(ctx)
+	if err != nil && isDamage(err) {
+		// A block of the store is damaged. What lies behind it cannot be read,
+		// and as long as it is there no compaction gets past it.
+		err = s.forgetHosts(ctx, err)
+	} else if err == nil {
+		err = l.waste.flush()
+	}
+	if l.damaged > 0 || l.excess > 0 {
+		s.cfg.Logger.Warn("some of what was known of hosts is lost", "read", l.read, "damaged", l.damaged, "excess", l.excess, "example", l.example)
+	}
+	if err != nil {
+		return fmt.Errorf("spool: load hosts: %w", err)
+	}
+	return nil
+}
+
+// A hostLoad is one reading of all records.
+type hostLoad struct {
+	s     *Spool
+	most  int
+	visit func(mail.HostRecord)
+	waste hostWriter // forgets what is of no use
+
+	read, damaged, excess int
+	example               string // of damage
+}
+
+func (l *hostLoad) run(ctx context.Context) (err error) {
+	from, to := plainKey(keyHost), plainKey(keyHost+1)
+	it, err := l.s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := errors.Join(l.one(it), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+func (l *hostLoad) one(it *pebble.Iterator) error {
+	k := it.Key()
+	if l.read == l.most {
+		l.excess++
+		return l.waste.add(mail.HostRecord{Key: k[1:]})
+	}
+	value, err := it.ValueAndErr()
+	if err == nil {
+		value, err = unseal(k, value)
+	}
+	switch {
+	case err != nil && isDamage(err):
+		l.damaged++
+		l.example = fmt.Sprintf("%.40q: %v", k[1:], err)
+		return l.waste.add(mail.HostRecord{Key: k[1:]})
+	case err != nil:
+		return err
+	}
+	l.read++
+	l.visit(mail.HostRecord{Key: k[1:], Value: value})
+	return nil
+}
+
+// forgetHosts takes all records out of the store without reading them: a range
+// tombstone would leave the damaged block to be read by compactions.
+func (s *Spool) forgetHosts(ctx context.Context, damage error) error {
+	s.raise(Alarm{Kind: AlarmCorrupt, Text: "what was known of hosts is damaged and is begun anew", Err: damage})
+	from, to := plainKey(keyHost), plainKey(keyHost+1)
+	if err := s.db.Excise(ctx, pebble.KeyRange{Start: bytes.Clone(from.bytes()), End: bytes.Clone(to.bytes())}); err != nil {
+		return errors.Join(damage, err)
+	}
+	return nil
+}
+
+// A hostWriter writes records in batches of bounded size.
+type hostWriter struct {
+	s   *Spool
+	b   *pebble.Batch
+	key []byte
+}
+
+func (w *hostWriter) add(r mail.HostRecord) error {
+	w.key = append(append(w.key[:0], keyHost), r.Key...)
+	var err error
+	if len(r.Value) == 0 {
+		err = w.b.Delete(w.key, nil)
+	} else {
+		err = putSealed(w.b, w.key, r.Value)
+	}
+	if err != nil || w.b.Len() < hostBatch {
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	w.b.Reset()
+	return nil
+}
+
+// flush hands the batch to the store. The log has it when the log is synced
+// next, which it is for every commit of mail.
+func (w *hostWriter) flush() error {
+	if w.b.Empty() {
+		return nil
+	}
+	size := w.b.Len()
+	if err := w.b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	w.s.room.spend(int64(size))
+	return nil
+}
