@@ -54,9 +54,7 @@ func (s *Session) answer() {
 	if t != nil && s.phase != phaseOver {
 		s.settleEnvelope(t)
 	}
-	if s.phase == phaseDrain && s.slots.len() == 0 {
-		s.fail(s.failure)
-	}
+	s.drained()
 }
 
 // asked tells whether the reply to a slot's command may come: the host was

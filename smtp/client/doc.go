@@ -99,6 +99,5 @@
 // reason an envelope that was left open is closed with RSET at the head of the
 // next group. At level Stream the content may have been written already. Then
 // nothing more is written, the replies that are missing are read, and messages
-// that were taken without their own sender are marked (see
-// Transaction.WrongSender).
+// that were taken under another envelope are marked (see Transaction.Astray).
 package client

@@ -110,11 +110,13 @@ func (s *Session) desync(stage WaitKind, what string) {
 // read first.
 func (s *Session) outOfStep(t *Transaction, kind FailureKind, stage WaitKind, reply mail.Reply) {
 	f := Failure{Kind: kind, Stage: stage, Reply: reply, Level: t.level, Down: true}
+	if kind == FailFence {
+		f.Level = Stream
+	}
 	switch {
-	case s.phase == phaseOver:
-	case s.phase == phaseDrain:
-		if kind == FailFence {
-			s.failure.Kind, s.failure.Reply = kind, reply
+	case s.phase == phaseOver || s.phase == phaseDrain:
+		if kind == FailFence { // worse than what was found before
+			s.failure = f
 		}
 	case t.form == formStream:
 		s.drain(f)
@@ -132,9 +134,16 @@ func (s *Session) drain(f Failure) {
 	s.slots.cut(s.out.handed)
 	s.content = nil
 	for _, t := range s.active {
-		if t.state == txContent || t.state == txSent && t.end > s.out.handed {
-			t.state, t.step = txEnvelope, stepData
+		if t.state == txContent {
+			t.halt()
 		}
+	}
+}
+
+// drained ends the session if nothing more is to be read.
+func (s *Session) drained() {
+	if s.phase == phaseDrain && s.slots.len() == 0 {
+		s.fail(s.failure)
 	}
 }
 
@@ -153,8 +162,13 @@ func (s *Session) fail(f Failure) {
 	f.Level = max(f.Level, s.unansweredLevel())
 	f.Down = f.Down && f.Level > LockStep
 	s.failure = f
-	for i, t := range s.active {
-		s.abandon(t, f, i == 0)
+	oldest := true
+	for _, t := range s.active {
+		if t.state != txDone {
+			held := t.held
+			s.abandon(t, f, oldest)
+			oldest = oldest && held
+		}
 		s.done = append(s.done, t)
 		t.state = txDone
 	}

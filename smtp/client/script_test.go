@@ -11,23 +11,32 @@ import (
 
 // The scripts in testdata are dialogues. Their commands:
 //
-//	session level=lockstep|group self=NAME    a new connection
+//	session level=LEVEL inflight=N self=NAME  a new connection; the level is group
+//	                                          if nothing else is said
 //	server say="250-one|250 two"              lines from the server; raw= is sent as it is
 //	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters
 //	content text="…" [more]                   a piece of content, the last one unless more
 //	close, timeout, abandon                   the end of the connection
 //	quit                                      say goodbye
+//	probe from=A                              find out about streaming
+//	cut octets=N                              of what is to be written only so many
+//	                                          octets are, and the connection is gone
+//	late                                      from now on Written is called only by
+//	written                                   this, which also ends that
 //
-// "stuck" before content keeps the session from hearing that it was written.
+// "stuck" behind content keeps it from being written.
 //
 // The answer has the octets that the client writes, what it wants, what became
-// of recipients, and what it waits for at the end of the block.
+// of recipients, and what it waits for at the end of the block. Replies and
+// results of a probe are shown as well.
 
 // A dialogue runs one script.
 type dialogue struct {
 	s      *Session
 	octets bool // feed the server's words octet by octet
 	stuck  bool // the connection does not take what is written
+	late   bool // it does, but that is not known yet
+	unsure int  // octets of which it is not known
 	out    strings.Builder
 }
 
@@ -58,17 +67,20 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 	switch l.Name {
 	case "session":
 		cfg := Config{Hello: "me.example", Peer: "mx[192.0.2.1]", Self: l.Str("self", ""), Level: Group}
-		if l.Str("level", "group") == "lockstep" {
-			cfg.Level = LockStep
+		for cfg.Level = LockStep; cfg.Level.String() != l.Str("level", "group"); cfg.Level++ {
+			if cfg.Level > Stream {
+				tb.Fatalf("%s: no such level", l.Pos)
+			}
 		}
-		d.s, d.stuck = New(cfg), false
+		cfg.InFlight = l.Int(tb, "inflight", 0)
+		d.s, d.stuck, d.late, d.unsure = New(cfg), false, false, 0
 	case "server":
 		text := strings.ReplaceAll(l.Str("say", ""), "|", "\r\n") + "\r\n"
 		d.feed(l.Str("raw", text))
 	case "start":
 		t := transaction(tb, l)
-		if !d.s.Idle() {
-			d.out.WriteString("not idle\n")
+		if !d.s.Room() {
+			d.out.WriteString("no room\n")
 			return
 		}
 		d.s.Start(t)
@@ -87,6 +99,19 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 		d.s.End(LossAbandoned)
 	case "quit":
 		d.s.Quit()
+	case "probe":
+		if !d.s.MayProbe() {
+			d.out.WriteString("no probe\n")
+			return
+		}
+		d.s.Probe(mail.Address(l.Str("from", "a@example.org")))
+	case "cut":
+		d.cut(l.Int(tb, "octets", 0))
+	case "late":
+		d.late = true
+	case "written":
+		d.s.Written(d.unsure)
+		d.late, d.unsure = false, 0
 	default:
 		tb.Fatalf("%s: unknown command %s", l.Pos, l.Name)
 	}
@@ -102,12 +127,30 @@ func (d *dialogue) feed(text string) {
 	}
 }
 
+// cut writes a part of what is to be written.
+func (d *dialogue) cut(n int) {
+	var text string
+	for _, piece := range d.s.Out(nil) {
+		text += string(piece)
+	}
+	d.stuck = false
+	d.show(text[:n])
+	d.s.Written(n)
+	d.s.End(LossClosed)
+}
+
+func (d *dialogue) show(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(&d.out, "> %s\n", showEnd(line))
+	}
+}
+
 // observe does a host's part after each command, and notes what happens.
 func (d *dialogue) observe() {
 	if d.stuck {
 		return
 	}
-	for {
+	for d.unsure == 0 {
 		out := d.s.Out(nil)
 		if len(out) == 0 {
 			break
@@ -116,24 +159,34 @@ func (d *dialogue) observe() {
 		for _, piece := range out {
 			text += string(piece)
 		}
-		for line := range strings.Lines(text) {
-			fmt.Fprintf(&d.out, "> %s\n", showEnd(line))
+		d.show(text)
+		if d.late {
+			d.unsure = len(text)
+		} else {
+			d.s.Written(len(text))
 		}
-		d.s.Written(len(text))
 	}
-	if d.s.Wanting() != nil {
+	if t := d.s.Wanting(); t != nil && t.Whole() {
+		d.out.WriteString("wants whole content\n")
+	} else if t != nil {
 		d.out.WriteString("wants content\n")
 	}
 	for t := d.s.Next(); t != nil; t = d.s.Next() {
 		for i, r := range t.Results {
 			fmt.Fprintf(&d.out, "%s %v: %v\n", t.Recipients[i].Address, r.Verdict, show(r.Reply))
 		}
+		if t.Astray() {
+			d.out.WriteString("astray\n")
+		}
 	}
 	if d.s.Over() {
 		f := d.s.Failure()
 		down := ""
 		if f.Down {
-			down = ", step down"
+			down = ", step down from " + f.Level.String()
+		}
+		if p := d.s.Probed(); p != ProbeNone {
+			fmt.Fprintf(&d.out, "probe: %v\n", p)
 		}
 		fmt.Fprintf(&d.out, "over: %v while waiting for %v%s: %v\n", f.Kind, f.Stage, down, show(f.Reply))
 	}
@@ -161,7 +214,7 @@ func transaction(tb testing.TB, l *golden.Line) *Transaction {
 		EnvID:    l.Str("envid", ""),
 		Size:     int64(l.Int(tb, "size", 100)),
 		SMTPUTF8: has(l, "utf8"),
-	}}
+	}, Unstreamed: has(l, "unstreamed")}
 	if has(l, "8bit") {
 		t.Envelope.Body = mail.Body8BitMIME
 	}

@@ -119,9 +119,9 @@ type Session struct {
 type Tally struct {
 	// EmptyTaken is how often the server took a message without recipients.
 	EmptyTaken int
-	// WrongSender is how many messages the server took with the sender of
-	// another one.
-	WrongSender int
+	// Astray is how many messages the server took under the envelope of
+	// another one; see Transaction.Astray.
+	Astray int
 	// Contradictions is how many replies had an enhanced status code that
 	// belongs to another command than the one in whose place they came.
 	Contradictions int
@@ -175,6 +175,7 @@ func (s *Session) Written(n int) {
 		s.serial++ // the wait for the oldest reply begins, or goes on with content that moves
 	}
 	s.release()
+	s.drained()
 	s.pump()
 }
 
@@ -305,13 +306,17 @@ func (s *Session) complete(t *Transaction) {
 	s.active = s.active[:left]
 }
 
-// doubt takes back the final replies that have not been taken yet.
+// doubt takes back what replies said of transactions that have not been taken
+// yet. A message whose content was not sent is not in doubt, but nobody is to
+// be told that it was refused.
 func (s *Session) doubt(reply mail.Reply) {
 	for _, t := range s.done {
-		if t.final {
-			t.settle(Delivered, Doubtful, reply)
-			t.settle(Deferred, Doubtful, reply)
-			t.settle(Failed, Doubtful, reply)
+		if !t.final {
+			t.settle(Failed, Deferred, reply)
+			continue
 		}
+		t.settle(Delivered, Doubtful, reply)
+		t.settle(Deferred, Doubtful, reply)
+		t.settle(Failed, Doubtful, reply)
 	}
 }

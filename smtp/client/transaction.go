@@ -104,7 +104,7 @@ type Transaction struct {
 	final   bool  // the results come from the final reply
 	fenced  bool  // RSET goes before its MAIL whatever was before it
 	strange bool  // its final reply has the enhanced code of another command
-	strays  bool  // it was taken with the sender of another message
+	astray  bool  // it was taken under the envelope of another message
 
 	unanswered int // slots
 	accepted   int // recipients that are Accepted
@@ -121,11 +121,12 @@ func (t *Transaction) Stale() bool { return t.reused && !t.spoken }
 // content has to be supplied in one piece: its length goes before it.
 func (t *Transaction) Whole() bool { return t.form == formStream }
 
-// WrongSender tells, of a transaction that is done, that the server took the
-// message although it had refused its MAIL, and so has sent it on with the
-// sender of a message before it. Its recipients are Delivered, since sending it
-// once more would not undo that; it is a matter for the postmaster.
-func (t *Transaction) WrongSender() bool { return t.strays }
+// Astray tells, of a transaction that is done, that the server took the message
+// although it had refused its MAIL, and so has sent it on with the sender, and
+// maybe also to the recipients, of a message before it. Recipients of its own
+// that it went to are Delivered, since sending it once more would not undo
+// that; it is a matter for the postmaster.
+func (t *Transaction) Astray() bool { return t.astray }
 
 // begin makes the transaction ready to be written.
 func (t *Transaction) begin() {
@@ -138,6 +139,10 @@ func (t *Transaction) begin() {
 		Results: results, state: txQueued,
 	}
 }
+
+// halt keeps a transaction, of which not all was written, from coming to its
+// end: what is missing will never be.
+func (t *Transaction) halt() { t.state, t.step = txEnvelope, stepData }
 
 // settle gives every recipient that has verdict from the verdict to.
 func (t *Transaction) settle(from, to Verdict, reply mail.Reply) {

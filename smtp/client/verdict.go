@@ -152,16 +152,13 @@ func (s *Session) settleFinal(t *Transaction) {
 	reply := t.finalReply
 	t.final, t.held = true, false
 	switch {
-	case reply.Positive() && t.accepted == 0:
-		s.tally.EmptyTaken++
-		if t.refused() {
-			s.mixedUp(t, WaitFinal)
-		}
 	case reply.Positive() && t.refused():
-		t.strays = true
-		s.tally.WrongSender++
+		t.astray = true
+		s.tally.Astray++
 		t.settle(Accepted, Delivered, reply)
 		s.mixedUp(t, WaitFinal)
+	case reply.Positive() && t.accepted == 0:
+		s.tally.EmptyTaken++
 	case reply.Positive() && t.strange:
 		t.settle(Accepted, Doubtful, reply)
 	case reply.Positive():
@@ -183,7 +180,7 @@ func (s *Session) settleFinal(t *Transaction) {
 // closed, since content cannot be broken off.
 func (s *Session) onEarlyFinal(t *Transaction) {
 	if s.class() < 4 {
-		s.garbled(WaitDataBlock, "a positive reply came before the end of the content")
+		s.desync(WaitDataBlock, "a positive reply came before the end of the content")
 		return
 	}
 	reply := s.reply()

@@ -132,12 +132,14 @@ func (q *slots) pop() slot {
 	return s
 }
 
-// cut removes the slots of what ends behind an offset.
+// cut removes the slots of what ends behind an offset, and halts the
+// transactions that they belong to.
 func (q *slots) cut(offset int64) {
 	for n := len(q.list); n > q.head && q.list[n-1].end > offset; n = len(q.list) {
 		last := q.list[n-1]
 		if last.tx != nil {
 			last.tx.unanswered--
+			last.tx.halt()
 		}
 		q.size -= int(last.size)
 		q.list[n-1] = slot{}
