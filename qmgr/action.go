@@ -130,11 +130,12 @@ const (
 	NoteDead                          // the destination is not tried for a while
 	NoteAlive                         // the destination is tried again
 	NoteDuplicate                     // an answer came for something already gone
+	NoteUnknown                       // a recipient may have the message or not
 )
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate"}[k]
+	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown"}[k]
 }
 
 // Feedback tells what a destination's window has learned: the state after a

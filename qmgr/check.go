@@ -18,6 +18,7 @@ func (q *Qmgr) Check() {
 	q.checkLookups()
 	q.ring.Check()
 	q.timers.Check()
+	q.conns.Check()
 	q.checkRuns()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
@@ -83,9 +84,12 @@ func (t *transport) check(leftovers bool) {
 	startable, busy := 0, 0
 	for _, d := range t.queues { //archtest:anyorder sums and assertions
 		d.todo.Check()
-		n := max(min(d.window.Size()-d.busy, d.todo.Len()), 0)
+		if d.site != nil {
+			d.site.Check()
+		}
+		n := max(min(d.room(), d.todo.Len()), 0)
 		assert.That(n == d.startable, "%s:%s: %d startable, counted %d", t.name, d.nexthop, n, d.startable)
-		assert.That(!d.todo.Empty() || d.busy > 0 || d.window.State() != window.Ready || leftovers, "%s:%s is idle and not freed", t.name, d.nexthop)
+		assert.That(!d.todo.Empty() || d.busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse(), "%s:%s is idle and not freed", t.name, d.nexthop)
 		assert.That(d.window.State() != window.Dead || d.todo.Empty(), "%s:%s is dead and has entries", t.name, d.nexthop)
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.name, d.nexthop)
 		startable += n

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -79,6 +81,13 @@ type Config struct {
 	// Transports holds limits by transport name. A zero field means the
 	// default, not DefaultTransport's value: whoever fills the map merges.
 	Transports map[string]TransportConfig
+
+	// ConnectionLimit bounds the connections of all transports together, where
+	// Agents is AgentsConnections; default 2000. Raise it together with the limit
+	// on open files.
+	ConnectionLimit int
+	// Hosts says how long what is known of hosts is remembered.
+	Hosts destdb.Config
 
 	// ActionsPerStep bounds what one Step starts on its own account: messages
 	// opened and entries delivered; default 1000. What is left over is done in
@@ -159,6 +168,12 @@ type TransportConfig struct {
 	// FailedCohortLimit (default_destination_concurrency_failed_cohort_limit) to
 	// 1; negative means none and never.
 	Window window.Config
+	// Connections is how connections are made and kept, where Agents is
+	// AgentsConnections. Its Limit is ProcessLimit, whatever it says here.
+	Connections conns.GroupConfig
+	// UnknownOutcome is what becomes of a message that was sent to its end and
+	// whose verdict did not come.
+	UnknownOutcome UnknownOutcome
 	// RateDelay is the pause after each delivery to the same destination
 	// (default_destination_rate_delay); it implies a concurrency of 1.
 	// Default 0: none.
@@ -191,11 +206,43 @@ type Agents uint8
 const (
 	AgentsOwn     Agents = iota // the core, as far as ProcessLimit allows
 	AgentsOffered               // the host, by an AgentReady for each
+	// AgentsConnections: the core, by the connections that it has opened (Resolve,
+	// Dial, Send, Hangup). ProcessLimit bounds these.
+	AgentsConnections
 )
+
+// UnknownOutcome is a policy for messages that the next hop may have taken or
+// not: the connection was lost between the end of the content and the reply to it
+// (RFC 1047).
+type UnknownOutcome uint8
+
+const (
+	UnknownResend UnknownOutcome = iota // try again later: rather twice than never
+	UnknownHold                         // set the message aside for an operator to decide
+)
+
+// String returns the policy's name.
+func (u UnknownOutcome) String() string { return [...]string{"resend", "hold"}[u] }
+
+// UnknownReason is why messages are held by UnknownHold.
+const UnknownReason = "outcome unknown: the next hop may have taken the message or not"
+
+// pool is what all connections share.
+func (c *Config) pool() conns.Config {
+	return conns.Config{Limit: c.ConnectionLimit, MessageLimit: c.MessageConcurrency, Scale: max(c.ConcurrencyScale, 0)}
+}
+
+// group is how the transport's connections are made and kept.
+func (t *TransportConfig) group() conns.GroupConfig {
+	g := t.Connections
+	g.Limit = t.ProcessLimit
+	return g
+}
 
 // Defaults of Config and TransportConfig.
 const (
 	defaultActiveLimit      = 20000
+	defaultConnectionLimit  = 2000
 	defaultRecipientLimit   = 20000
 	defaultRecipientMinimum = 10
 	defaultFudgeFactor      = 100
@@ -224,6 +271,8 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
 	setDefault(&c.RecipientMinimum, defaultRecipientMinimum)
 	setDefault(&c.LookupLimit, defaultLookupLimit)
+	setDefault(&c.ConnectionLimit, defaultConnectionLimit)
+	c.Hosts = c.Hosts.WithDefaults()
 	setDefault(&c.MessageConcurrency, defaultMessageShare)
 	setDefault(&c.ConcurrencyScale, defaultShareScale)
 	setDefault(&c.FudgeFactor, defaultFudgeFactor)
@@ -239,6 +288,7 @@ func (c Config) WithDefaults() Config {
 }
 
 func (t TransportConfig) withDefaults() TransportConfig {
+	t.Connections = t.Connections.WithDefaults()
 	setDefault(&t.ProcessLimit, defaultProcessLimit)
 	setDefault(&t.RecipientLimit, defaultEntryLimit)
 	setDefault(&t.SlotCost, defaultSlotCost)
@@ -278,6 +328,7 @@ func (c Config) Validate() error {
 	atLeastOne("qmgr_message_recipient_minimum", c.RecipientMinimum)
 	atLeastOne("lookup_limit", c.LookupLimit)
 	atLeastOne("max_message_concurrency", c.MessageConcurrency)
+	atLeastOne("connection_limit", c.ConnectionLimit)
 	atLeastOne("qmgr_fudge_factor", c.FudgeFactor)
 	atLeastOne("actions per step", c.ActionsPerStep)
 	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
@@ -306,11 +357,17 @@ func (t TransportConfig) validate(name string) error {
 	if t.Scheduler > Runner {
 		errs = append(errs, fmt.Errorf("transport %s: scheduler %d is unknown", name, uint8(t.Scheduler)))
 	}
+	if t.Scheduler == Runner && t.Agents == AgentsConnections {
+		errs = append(errs, fmt.Errorf("transport %s: a queue runner waits for agents, not for connections", name))
+	}
 	if t.SlotDiscount > 100 {
 		errs = append(errs, fmt.Errorf("transport %s: delivery_slot_discount is %d: want at most 100 percent", name, t.SlotDiscount))
 	}
 	if t.RateDelay < 0 {
 		errs = append(errs, fmt.Errorf("transport %s: destination_rate_delay is %v: want 0 or more", name, t.RateDelay))
+	}
+	if err := t.Connections.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
 	}
 	w := t.Window
 	w.Limit, w.FailedCohortLimit = max(w.Limit, 0), max(w.FailedCohortLimit, 0) // negative means none

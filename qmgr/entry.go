@@ -4,6 +4,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -23,6 +24,7 @@ type entry struct {
 	// or a limit of the one would hit the mail of the other. "" is anything.
 	domain  string
 	attempt window.Attempt // while it is busy
+	conn    *conns.Conn    // that carries it, while it is busy
 	inPeer  ilist.Link[entry]
 	inQueue ilist.Link[entry]
 }
@@ -51,10 +53,12 @@ func takeEntry(p *peer) *entry {
 	return e
 }
 
-// newEntryInFront puts an empty entry before a peer's waiting ones, of which there
-// is one at least.
+// newEntryInFront puts an empty entry before a peer's waiting ones.
 func newEntryInFront(p *peer) *entry {
 	e := takeEntry(p)
+	if p.todo.Empty() {
+		p.wait()
+	}
 	p.todo.PushFront(&e.inPeer, e)
 	p.queue.todo.PushFront(&e.inQueue, e)
 	p.queue.changed()
@@ -68,7 +72,9 @@ func (e *entry) start(id EntryID) {
 	e.unqueue()
 	q := e.queue()
 	q.busy++
-	e.attempt = q.window.Begin(q.busy)
+	if q.site == nil {
+		e.attempt = q.window.Begin(q.busy)
+	}
 	q.changed()
 	q.transport.busy++
 }

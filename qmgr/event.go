@@ -16,10 +16,6 @@ type EntryID uint64
 // next Fetch.
 type Arrived struct{ Arrival mail.Arrival }
 
-// A ConnID names one connection, from Dial to Closed. IDs count up from 1 and
-// are never used again within one run.
-type ConnID uint64
-
 // Found answers Fetch.
 type Found struct {
 	Scan  Scan
@@ -88,14 +84,14 @@ type Dialed struct {
 }
 
 // Closed answers Hangup, and comes unasked when a connection ends otherwise. It
-// comes once for each connection that was opened, after the answers to
-// everything that was sent to it.
+// comes once for each connection that was opened. What was sent to it and has not
+// been answered before was not begun: it goes elsewhere, and is not answered.
 type Closed struct {
 	Conn    ConnID
 	Closing mail.Closing
 }
 
-// Delivered answers Deliver and Send. In an answer to Send recipients may be
+// Delivered answers Deliver, and Send unless Closed does. In an answer to Send recipients may be
 // mail.Untried.
 type Delivered struct {
 	Entry  EntryID

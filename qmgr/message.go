@@ -46,6 +46,8 @@ type message struct {
 	debts    bool           // the spool holds an outcome that owes a report
 	retry    bool           // some recipient is to be tried again
 	failed   bool           // some recipient failed for good
+	doubt    bool           // some recipient may have the message, and it is to be held therefore
+	held     int            // connections that carry entries of it, or are being opened for it
 	left     bool           // an operator's order left recipients untried
 }
 

@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"time"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -15,9 +17,15 @@ func (q *Qmgr) delivered(ev Delivered) {
 		return
 	}
 	delete(q.busy, ev.Entry)
-	q.feedback(e.queue(), e.attempt, ev.Result)
+	if e.conn != nil {
+		q.carried(e, &ev.Result)
+	} else {
+		q.feedback(e.queue(), e.attempt, ev.Result)
+	}
 	m := e.message
-	q.noteOutcomes(m, e, ev.Result.Outcomes)
+	if untried := q.noteOutcomes(m, e, ev.Result.Outcomes); len(untried) > 0 {
+		q.putBack(e, untried)
+	}
 	e.finish(q)
 	q.refillInTurn(m)
 	q.advance(m)
@@ -43,7 +51,7 @@ func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 		d.changed()
 		q.explain(d, CauseFailure)
 		if died {
-			q.die(d, r.Site)
+			q.die(d, r.Site, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))
 		}
 	}
 }
@@ -63,31 +71,40 @@ func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
 // deferred without an attempt because their destination is dead.
 const SuspendedPrefix = "delivery temporarily suspended: "
 
-// die takes a destination out of service until its back-off is over: its
-// waiting entries go to the retry transport, which defers them.
-func (q *Qmgr) die(d *queue, why mail.Reply) {
+// die takes a destination out of service until an instant: its waiting entries go
+// to the retry transport, which defers them.
+func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
 	d.reason = why
 	d.reason.Text = SuspendedPrefix + why.Text
-	q.setTimer(d, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))
+	q.setTimer(d, max(until, q.now.Add(shortestDeath)))
 	q.emit(Note{Kind: NoteDead, Transport: d.transport.name, Nexthop: d.nexthop, Text: why.String()})
 	text := replyText(d.reason)
 	if q.cfg.AsPostfix {
 		q.queue(q.transport(TransportRetry), text)
 	}
+	q.moveAll(d, TransportRetry, text)
+}
+
+// shortestDeath keeps a destination from dying and reviving in one instant.
+const shortestDeath = time.Second
+
+// moveAll hands all waiting entries of a destination to the retry or the error
+// transport.
+func (q *Qmgr) moveAll(d *queue, transport, text string) {
 	end := d.todo.Front
 	if d.transport.cfg.Scheduler == RoundRobin {
 		end = d.todo.Back // for no reason, but so it is
 	}
 	for e := end(); e != nil; e = end() {
-		q.moveToRetry(e, text)
+		q.move(e, transport, text)
 	}
 }
 
-// moveToRetry replaces a waiting entry by one on the retry transport with the
-// same recipients.
-func (q *Qmgr) moveToRetry(e *entry, text string) {
+// move replaces a waiting entry by one on another transport with the same
+// recipients.
+func (q *Qmgr) move(e *entry, transport, text string) {
 	m := e.message
-	t := q.transport(TransportRetry)
+	t := q.transport(transport)
 	j := q.jobFor(m, t)
 	moved := newEntry(j.peer(q.queue(t, text)))
 	moved.recipients, e.recipients = e.recipients, nil
@@ -98,7 +115,9 @@ func (q *Qmgr) moveToRetry(e *entry, text string) {
 	e.finish(q)
 }
 
-func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) {
+// noteOutcomes takes what became of an entry's recipients, and returns those whose
+// turn did not come.
+func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untried []mail.Recipient) {
 	assert.That(len(outcomes) == len(e.recipients), "%d outcomes for %d recipients of %v", len(outcomes), len(e.recipients), m.id)
 	for i, o := range outcomes {
 		r := &e.recipients[i]
@@ -106,12 +125,27 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) {
 		if o.At == 0 {
 			o.At = q.now
 		}
-		if o.Result == mail.Failed {
+		switch {
+		case o.Result == mail.Untried:
+			untried = append(untried, *r)
+			continue
+		case o.Result == mail.Failed:
 			o.Report = failureReport(m, r)
+		case o.Unknown:
+			q.unknown(m, e, &o)
 		}
 		q.counts.Outcomes[o.Result]++
 		m.note(o)
 	}
+	return untried
+}
+
+// unknown deals with a recipient who may have the message or not (RFC 1047).
+func (q *Qmgr) unknown(m *message, e *entry, o *mail.Outcome) {
+	d := e.queue()
+	m.doubt = m.doubt || d.transport.cfg.UnknownOutcome == UnknownHold
+	q.counts.Unknown++
+	q.emit(Note{Kind: NoteUnknown, ID: m.id, Transport: d.transport.name, Nexthop: d.nexthop, Sender: m.env.Sender, Text: o.Reply.String()})
 }
 
 // failureReport tells which report a failure of a recipient owes. With the null

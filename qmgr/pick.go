@@ -157,12 +157,21 @@ func (q *Qmgr) pick(j *job, p *peer) *entry {
 func (q *Qmgr) start(t *transport, e *entry) {
 	q.busy[e.id] = e
 	q.counts.Started++
-	q.emit(Deliver{Entry: e.id, Delivery: mail.Delivery{
+	if t.group != nil {
+		q.send(t, e)
+		return
+	}
+	q.emit(Deliver{Entry: e.id, Delivery: e.delivery(t)})
+}
+
+// delivery is what the host has to know of an entry.
+func (e *entry) delivery(t *transport) mail.Delivery {
+	return mail.Delivery{
 		Transport:  t.name,
 		Nexthop:    e.queue().nexthop,
 		Envelope:   e.message.env,
 		Recipients: append([]mail.Recipient(nil), e.recipients...),
-	}})
+	}
 }
 
 // schedule starts deliveries as long as there is something that may start.
@@ -170,7 +179,13 @@ func (q *Qmgr) start(t *transport, e *entry) {
 func (q *Qmgr) schedule() {
 	for !q.halt && q.paused.job == nil {
 		t := q.nextReady()
-		if t == nil || !q.mayStart() {
+		if t == nil {
+			if !q.connect() || q.leftover {
+				return
+			}
+			continue
+		}
+		if !q.mayStart() {
 			return
 		}
 		q.offer(t)

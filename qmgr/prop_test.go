@@ -3,6 +3,7 @@ package qmgr_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		other.Scheduler = qmgr.Scheduler(c.r.IntN(3))
 		c.cfg.Transports = map[string]qmgr.TransportConfig{"smtp": other}
 	}
+	c.connections()
 	w, err := qmgrtest.New(c.cfg, seed)
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +63,69 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c.w = w
 	c.lookups()
 	return c
+}
+
+// connections has the core decide on them, in half of the runs.
+func (c *chaos) connections() {
+	if c.r.Permille(500) {
+		return
+	}
+	t := c.cfg.DefaultTransport
+	t.Agents = qmgr.AgentsConnections
+	t.Connections.HostLimit = c.r.IntN(4) - 1
+	t.Connections.Initial = 1 + c.r.IntN(3)
+	t.Connections.Level = mail.Level(c.r.IntN(4))
+	t.Connections.CountLimit = c.r.IntN(4)
+	t.Connections.NoProbe = c.r.Permille(200)
+	t.UnknownOutcome = qmgr.UnknownOutcome(c.r.IntN(2))
+	c.cfg.ConnectionLimit = 1 + c.r.IntN(8)
+	if c.cfg.Transports == nil {
+		c.cfg.Transports = make(map[string]qmgr.TransportConfig)
+	}
+	if t.Scheduler == qmgr.Runner {
+		t.Scheduler = qmgr.Preemptive
+	}
+	c.cfg.Transports["smtp"] = t
+}
+
+// converse has a connection take its next step, whichever that is.
+func (c *chaos) converse() bool {
+	list := c.w.Connections()
+	if len(list) == 0 {
+		return false
+	}
+	conn := list[c.r.IntN(len(list))]
+	switch {
+	case !c.calm && c.r.Permille(100):
+		c.w.Close(conn, mail.CloseReason(1+c.r.IntN(5)), c.lastWords()...)
+	case len(conn.Sends) > 0:
+		how, more := qmgrtest.Accepted, []qmgrtest.Ending(nil)
+		if !c.calm {
+			how = qmgrtest.Ending(c.r.IntN(int(qmgrtest.SiteDown)))
+			if c.r.Permille(100) {
+				more = []qmgrtest.Ending{qmgrtest.Unsent}
+			}
+		}
+		c.w.Sent(conn, how, more...)
+	case conn.Hung:
+		c.w.Close(conn, mail.CloseAsked)
+	default:
+		return false
+	}
+	return true
+}
+
+// lastWords is how the transactions of a connection end that breaks.
+func (c *chaos) lastWords() []qmgrtest.Ending {
+	switch c.r.IntN(4) {
+	case 0:
+		return []qmgrtest.Ending{qmgrtest.Unknown}
+	case 1:
+		return []qmgrtest.Ending{qmgrtest.Accepted, qmgrtest.Unsent}
+	case 2:
+		return []qmgrtest.Ending{qmgrtest.Unsent, qmgrtest.Unsent, qmgrtest.Unsent}
+	}
+	return nil
 }
 
 // lookups makes some of the domains need a look-up: two of them share a site, and
@@ -110,8 +175,10 @@ func (c *chaos) arrive() {
 
 // answer answers a random outstanding action.
 func (c *chaos) answer() {
-	if len(c.w.Outstanding) == 0 {
-		return
+	if len(c.w.Outstanding) == 0 || c.r.Permille(500) {
+		if c.converse() || len(c.w.Outstanding) == 0 {
+			return
+		}
 	}
 	switch a := c.w.Take(c.r.IntN(len(c.w.Outstanding))).(type) {
 	case qmgr.Deliver:
@@ -120,6 +187,18 @@ func (c *chaos) answer() {
 			how = qmgrtest.Ending(c.r.IntN(qmgrtest.Endings))
 		}
 		c.w.Deliver(a, how)
+	case qmgr.Dial:
+		o := mail.OpenedConnection{Level: mail.Level(c.r.IntN(4))}
+		if !c.calm && c.r.Permille(300) {
+			o.Reply = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
+			if c.r.Permille(300) {
+				o.Reply.Code = 421
+			}
+		}
+		if c.r.Permille(200) {
+			o.Mails = 1 + c.r.IntN(3)
+		}
+		c.w.Dialed(a, o)
 	default:
 		c.w.Answer(a)
 	}
@@ -186,7 +265,7 @@ func (c *chaos) settle() {
 	}
 	for round := 0; round < 3; round++ {
 		for i := 0; i < 100000; i++ {
-			if len(c.w.Outstanding) > 0 {
+			if len(c.w.Outstanding) > 0 || c.talking() {
 				c.answer()
 				continue
 			}
@@ -199,6 +278,11 @@ func (c *chaos) settle() {
 		}
 		c.w.Step(qmgr.Release{IDs: c.held()})
 	}
+}
+
+// talking tells whether some connection has something left to do.
+func (c *chaos) talking() bool {
+	return slices.ContainsFunc(c.w.Connections(), func(k *qmgrtest.Connection) bool { return len(k.Sends) > 0 || k.Hung })
 }
 
 func (c *chaos) held() []mail.QueueID {

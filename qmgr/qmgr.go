@@ -8,6 +8,8 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -34,6 +36,12 @@ type Qmgr struct {
 	busy       map[EntryID]*entry
 	lastEntry  EntryID
 
+	db      *destdb.DB
+	conns   *conns.Pool
+	sites   map[*conns.Site]*queue
+	links   map[ConnID]link
+	wanting ilist.List[queue] // have entries and no connection with room
+
 	admission admission
 	lookups   lookups
 	moving    map[mail.QueueID]order // operators' changes of messages that are not in core
@@ -55,8 +63,12 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("queue manager: %w", err)
 	}
+	db := destdb.New(cfg.Hosts, seed)
 	return &Qmgr{
-		cfg: cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
+		db: db, conns: conns.New(cfg.pool(), db, seed),
+		sites: make(map[*conns.Site]*queue),
+		links: make(map[ConnID]link),
+		cfg:   cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
 		messages:   make(map[mail.QueueID]*message),
 		transports: make(map[string]*transport),
 		busy:       make(map[EntryID]*entry),
@@ -99,6 +111,12 @@ func (q *Qmgr) handle(ev Event) {
 		q.lookedUp(ev)
 	case Delivered:
 		q.delivered(ev)
+	case Hosts:
+		q.hosts(ev)
+	case Dialed:
+		q.dialed(ev)
+	case Closed:
+		q.closed(ev)
 	case Changed:
 		q.changed(ev.Changed)
 	case Reported:
@@ -121,6 +139,7 @@ func (q *Qmgr) handle(ev Event) {
 		q.configure(ev.Config)
 	case Halt:
 		q.halt = true
+		q.hangupIdle()
 	case Wake:
 	default:
 		assert.Unreachable("unknown event")
@@ -136,6 +155,9 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	wake := mail.Never
 	if t := q.timers.Min(); t != nil {
 		wake = t.at
+	}
+	if at, ok := q.conns.NextDue(); ok {
+		wake = min(wake, at)
 	}
 	if !q.halt {
 		wake = min(wake, q.admission.wake(q.hasRoom()))
@@ -174,6 +196,8 @@ func (q *Qmgr) configure(cfg Config) {
 		return // the host has validated it; a bad one must not end the run
 	}
 	q.cfg = cfg
+	q.db.Configure(cfg.Hosts)
+	q.conns.Configure(cfg.pool())
 	for t := range q.ring.All() {
 		if now := cfg.transport(t.name); now != t.cfg {
 			t.configure(now)
@@ -185,7 +209,13 @@ func (q *Qmgr) configure(cfg Config) {
 func (t *transport) configure(cfg TransportConfig) {
 	t.pool.unused += cfg.RecipientPool - t.cfg.RecipientPool
 	cfg.Scheduler = t.cfg.Scheduler
+	if (cfg.Agents == AgentsConnections) != (t.group != nil) {
+		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
+	}
 	t.cfg = cfg
+	if t.group != nil {
+		t.group.Configure(cfg.group())
+	}
 	for d := range t.order.All() {
 		d.window.Reconfigure(&t.cfg.Window)
 		d.changed()
@@ -196,7 +226,7 @@ func (t *transport) configure(cfg TransportConfig) {
 
 // freeIfIdle removes a queue that has nothing left to remember.
 func (q *Qmgr) freeIfIdle(d *queue) {
-	if !d.todo.Empty() || d.busy > 0 {
+	if !d.todo.Empty() || d.busy > 0 || d.inUse() {
 		return
 	}
 	switch d.window.State() {
@@ -210,6 +240,9 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		q.stopTimer(d)
 	}
 	assert.That(!d.marking.roomy.taken(), "%s:%s is freed and has entries", d.transport.name, d.nexthop)
+	if d.site != nil {
+		q.closeSite(d)
+	}
 	delete(d.transport.queues, d.name)
 	d.transport.order.Remove(&d.inOrder)
 	q.queues--

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -27,6 +28,12 @@ type queue struct {
 	// something to select.
 	startable int
 	inOrder   ilist.Link[queue] // on transport.order
+	// site is its hosts and connections; nil where the core does not decide on
+	// them. resolving says that its hosts are being looked up.
+	site      *conns.Site
+	resolving bool
+	pinned    bool // must not be freed: somebody is working on it
+	inWanting ilist.Link[queue] // on Qmgr.wanting
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
 }
 
@@ -41,19 +48,43 @@ func newQueue(t *transport, name, nexthop string) *queue {
 
 func (q *queue) ready() bool { return q.window.State() == window.Ready }
 
-// hasRoom tells whether the destination may take one more delivery now.
-func (q *queue) hasRoom() bool { return q.window.Size() > q.busy }
+// room is how many more deliveries the destination may take now; it may be
+// negative where a window has shrunk.
+func (q *queue) room() int {
+	switch {
+	case q.site == nil:
+		return q.window.Size() - q.busy
+	case q.ready():
+		return q.site.Room()
+	}
+	return 0
+}
+
+func (q *queue) hasRoom() bool { return q.room() > 0 }
 
 func (q *queue) dead() bool { return q.window.State() == window.Dead }
 
 // changed brings up to date how many entries may be started. It is called after
 // every change of the window, of busy or of todo.
 func (q *queue) changed() {
-	n := min(q.window.Size()-q.busy, q.todo.Len())
-	n = max(n, 0)
+	n := max(min(q.room(), q.todo.Len()), 0)
 	q.transport.startable += n - q.startable
 	q.startable = n
 	q.refresh()
+	if n == 0 && q.site != nil {
+		q.want()
+	}
+}
+
+// want has a connection asked for, if entries wait for one and asking is worth
+// while.
+func (q *queue) want() {
+	if q.todo.Empty() || !q.ready() || q.inWanting.Listed() {
+		return
+	}
+	if w := q.site.Waits(); w == conns.WaitNone || w == conns.WaitWindow {
+		q.transport.wanting.PushBack(&q.inWanting, q)
+	}
 }
 
 // refresh keeps transport.roomy up to date.

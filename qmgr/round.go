@@ -54,6 +54,8 @@ func (q *Qmgr) endRound(m *message) {
 		q.emit(Report{ID: m.id})
 	case m.order == orderHold && (m.left || m.retry || m.more):
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
+	case m.doubt:
+		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: UnknownReason}, NoteHeld, UnknownReason)
 	case m.retry && q.isExpired(m):
 		q.expire(m)
 	case m.retry && q.warnDue(m):

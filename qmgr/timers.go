@@ -38,8 +38,10 @@ func (q *Qmgr) stopTimer(d *queue) {
 	}
 }
 
-// runTimers ends every rest and back-off that is over.
+// runTimers ends every rest and back-off that is over, and the connections that
+// have been idle for too long or have become too old.
 func (q *Qmgr) runTimers() {
+	q.hangupAll(q.conns.Surplus(q.now))
 	for t := q.timers.Min(); t != nil && t.at <= q.now; t = q.timers.Min() {
 		q.timers.PopMin()
 		d := t.queue

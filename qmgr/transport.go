@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
 // A transport groups everything that is to be delivered in one way: the queues
@@ -33,6 +34,10 @@ type transport struct {
 	find   finder
 	exact  bool    // Config.AsPostfix
 	stocks *stocks // the queue manager's
+	// group is its connections, where the core decides on them; wanting is
+	// Qmgr.wanting.
+	group   *conns.Group
+	wanting *ilist.List[queue]
 }
 
 // A finder answers the questions that would take linear time by definition. The
@@ -69,13 +74,20 @@ const (
 )
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	return &transport{name: name, cfg: cfg, queues: make(map[string]*queue), blockers: blockers{tag: 1},
+	t := &transport{name: name, cfg: cfg, queues: make(map[string]*queue), blockers: blockers{tag: 1},
 		pool: recipientPool{unused: cfg.RecipientPool}, find: q.find, exact: q.cfg.AsPostfix, labelGap: q.labelGap, stocks: &q.stocks}
+	if cfg.Agents == AgentsConnections {
+		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
+	}
+	return t
 }
 
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
-	if t.startable == 0 || t.busy >= t.cfg.ProcessLimit || t.cfg.Agents != AgentsOwn {
+	switch {
+	case t.startable == 0:
+		return false
+	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.busy >= t.cfg.ProcessLimit:
 		return false
 	}
 	switch t.cfg.Scheduler {
@@ -97,5 +109,9 @@ func (q *Qmgr) namedQueue(t *transport, name, nexthop string) *queue {
 		return d
 	}
 	q.queues++
-	return newQueue(t, name, nexthop)
+	d := newQueue(t, name, nexthop)
+	if t.group != nil {
+		q.openSite(d)
+	}
+	return d
 }

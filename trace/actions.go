@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	noteWords  = []string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate"}
+	noteWords  = []string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown"}
 	causeWords = []string{"", "success", "failure", "revival"}
 )
 

@@ -49,7 +49,7 @@ func TestEveryConstantHasAWord(t *testing.T) {
 	tables := map[string][]string{"qmgr.Scan": scanWords, "mail.Level": levels, "mail.CloseReason": closeReasons, "qmgr.Trouble": troubleWords,
 		"qmgr.NoteKind": noteWords, "qmgr.FeedbackCause": causeWords, "qmgr.DoubleBounce": bounceWords, "qmgr.Scheduler": schedulers,
 		"qmgr.Agents": agentWords, "window.Rule": ruleWords, "mail.Area": areas, "mail.Ret": retWords, "mail.BodyType": bodyWords,
-		"mail.Result": results, "mail.ReportKind": reports, "mail.ChangeOp": changeOps}
+		"mail.Result": results, "mail.ReportKind": reports, "mail.ChangeOp": changeOps, "qmgr.UnknownOutcome": unknowns}
 	seen := 0
 	for _, zero := range everything() {
 		enumerations(reflect.TypeOf(zero), func(e reflect.Type) {

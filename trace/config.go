@@ -5,13 +5,16 @@ import (
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 var (
 	bounceWords = []string{"hold", "discard", "report"}
 	schedulers  = []string{"preemptive", "round-robin", "runner"}
-	agentWords  = []string{"own", "offered"}
+	agentWords  = []string{"own", "offered", "connections"}
+	unknowns    = []string{"resend", "hold"}
 	ruleWords   = []string{"source", "readme"}
 )
 
@@ -34,6 +37,8 @@ func (c *codec) config(v *qmgr.Config) {
 	c.duration("delay-warning", &v.Backoff.DelayWarningTime)
 	number(c, "jitter", &v.Backoff.JitterPercent)
 	option(c, "double-bounce", bounceWords, &v.DoubleBounce)
+	number(c, "connections", &v.ConnectionLimit)
+	c.hostsConfig(&v.Hosts)
 	number(c, "actions-per-step", &v.ActionsPerStep)
 	c.transportConfig(&v.DefaultTransport)
 	names := slices.Sorted(maps.Keys(v.Transports))
@@ -77,6 +82,35 @@ func (c *codec) transportConfig(t *qmgr.TransportConfig) {
 	number(c, "failed-cohorts", &t.Window.FailedCohortLimit)
 	option(c, "rule", ruleWords, &t.Window.Rule)
 	c.duration("rate-delay", &t.RateDelay)
+	option(c, "unknown-outcome", unknowns, &t.UnknownOutcome)
+	c.groupConfig(&t.Connections)
+}
+
+func (c *codec) groupConfig(g *conns.GroupConfig) {
+	number(c, "conn-limit", &g.Limit)
+	number(c, "host-limit", &g.HostLimit)
+	number(c, "conn-initial", &g.Initial)
+	c.duration("conn-idle", &g.IdleTime)
+	c.duration("conn-active", &g.ActiveTime)
+	number(c, "conn-count", &g.CountLimit)
+	option(c, "level", levels, &g.Level)
+	number(c, "in-flight", &g.InFlight)
+	c.flag("no-probe", &g.NoProbe)
+}
+
+func (c *codec) hostsConfig(h *destdb.Config) {
+	c.duration("host-retry-min", &h.RetryMin)
+	c.duration("host-retry-max", &h.RetryMax)
+	c.duration("host-retry-grace", &h.RetryGrace)
+	c.duration("host-failure-ttl", &h.FailureTTL)
+	c.duration("host-closed-ttl", &h.ClosedTTL)
+	c.duration("host-facts-ttl", &h.FactsTTL)
+	number(c, "hosts", &h.HostLimit)
+	c.duration("step-down", &h.StepDownTTL)
+	c.duration("step-down-max", &h.StepDownMax)
+	number(c, "step-up-messages", &h.StepUpMessages)
+	number(c, "step-up-conns", &h.StepUpConns)
+	number(c, "tarpit", &h.TarpitFactor)
 }
 
 func (c *codec) windowFeedback(key string, f *window.Feedback) {

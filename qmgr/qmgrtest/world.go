@@ -35,7 +35,11 @@ type World struct {
 	Lookups map[string]mail.Route
 	// Trouble is what reading a message meets the next time.
 	Trouble map[mail.QueueID]qmgr.Trouble
-	serial  uint16
+	// Conns are the connections that the core has asked for, Zones the hosts of
+	// nexthops that are not the usual ones.
+	Conns  map[qmgr.ConnID]*Connection
+	Zones  map[string]Zone
+	serial uint16
 	// Stepped, if not nil, is told of every event and what came of it.
 	Stepped func(ev qmgr.Event, actions []qmgr.Action)
 	// Log, if not nil, is told of every event and action, as a line of a trace
@@ -78,7 +82,8 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	}
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
-		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble)}
+		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble),
+		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone)}
 	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
 	return w, nil
@@ -92,6 +97,7 @@ func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 		return err
 	}
 	w.Core, w.Outstanding = core, nil
+	clear(w.Conns)
 	for _, m := range w.Messages {
 		m.busy = 0
 	}
@@ -118,7 +124,9 @@ func (w *World) Step(ev qmgr.Event) {
 		case qmgr.Deliver:
 			w.checkDeliver(a)
 		}
-		w.Outstanding = append(w.Outstanding, a)
+		if !w.connecting(a) {
+			w.Outstanding = append(w.Outstanding, a)
+		}
 	}
 	w.Core.Check()
 }
@@ -219,6 +227,10 @@ func (w *World) Answer(a qmgr.Action) {
 	case qmgr.Report:
 		w.report(a.ID)
 		w.Step(qmgr.Reported(a))
+	case qmgr.Resolve:
+		w.Resolved(a)
+	case qmgr.Dial:
+		w.Dialed(a, mail.OpenedConnection{})
 	default:
 		panic(fmt.Sprintf("cannot answer %T", a))
 	}
@@ -399,6 +411,9 @@ const (
 	SiteDown               // no connection
 	Crashed                // given up for reasons of our own
 	endings
+	// Further endings of what is sent over a connection.
+	Unsent  // its turn did not come
+	Unknown // it was sent, and there was no verdict
 )
 
 // Endings is the number of endings.
@@ -425,7 +440,7 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 		if i > 0 && i <= len(more) {
 			how = more[i-1]
 		}
-		o := mail.Outcome{Index: rcpt.Index, Result: result(how, i)}
+		o := mail.Outcome{Index: rcpt.Index, Result: result(how, i), Unknown: how == Unknown}
 		switch o.Result {
 		case mail.Delivered:
 			if m != nil {
@@ -456,6 +471,8 @@ func result(how Ending, i int) mail.Result {
 		return mail.Delivered
 	case Rejected:
 		return mail.Failed
+	case Unsent:
+		return mail.Untried
 	}
 	return mail.Deferred
 }

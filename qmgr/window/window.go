@@ -99,6 +99,10 @@ func (w *Window) Revive(cfg *Config, busy int) {
 	w.restart(cfg, busy)
 }
 
+// Close makes a window Dead that is Ready: it has turned out that there is nothing
+// to deliver to.
+func (w *Window) Close() { w.enter(Dead) }
+
 // Suspend closes the window for the delay between two deliveries. It must be
 // Ready: a dead one is revived first.
 func (w *Window) Suspend() { w.enter(Suspended) }

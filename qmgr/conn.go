@@ -1,0 +1,404 @@
+package qmgr
+
+import (
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// Where the core decides on connections (AgentsConnections), Postfix's scheduler
+// says which entry goes next, and Finch's which connection carries it (package
+// conns). What joins the two is the room of a destination: elsewhere it is what
+// the window leaves beside the deliveries that are under way, here it is what the
+// connections that are ready take. A destination without room blocks jobs as one
+// whose window is full does, and whatever makes room unblocks them.
+//
+// The window counts connections: those that are ready and those that are being
+// opened. A connection that cannot be made, or breaks, costs no message anything:
+// what waits for it waits on, and what was not sent yet goes elsewhere. Only when
+// no host of any tier can be reached is mail deferred.
+
+// A ConnID names one connection, from Dial to Closed. IDs count up from 1 and
+// are never used again within one run.
+type ConnID = conns.ID
+
+// A link is what the queue manager knows of a connection.
+type link struct {
+	// attempt tags it with the concurrency at which it was opened, or taken over,
+	// for the window.
+	attempt window.Attempt
+}
+
+// openSite gives a new queue its site.
+func (q *Qmgr) openSite(d *queue) {
+	t := d.transport
+	d.site = conns.NewSite(t.group, d.nexthop, t.cfg.RateDelay > 0)
+	q.sites[d.site] = d
+}
+
+// closeSite ends it with the queue.
+func (q *Qmgr) closeSite(d *queue) {
+	q.conns.Forget(d.site)
+	delete(q.sites, d.site)
+	d.site = nil
+	if d.inWanting.Listed() {
+		q.wanting.Remove(&d.inWanting)
+	}
+}
+
+// inUse tells whether a queue without entries has to stay because of its site.
+func (d *queue) inUse() bool {
+	return d.pinned || d.site != nil && (d.resolving || !d.site.Empty())
+}
+
+// pin keeps a queue from being freed by what is done next, until unpin.
+func (d *queue) pin() { d.pinned = true }
+
+func (q *Qmgr) unpin(d *queue) {
+	d.pinned = false
+	q.freeIfIdle(d)
+}
+
+// connect asks for connections where entries wait and none has room. It tells
+// whether some queue has got room at once.
+func (q *Qmgr) connect() (room bool) {
+	q.wakeSites()
+	passed := 0
+	for d := q.wanting.Front(); d != nil; d = q.wanting.Front() {
+		d.pin()
+		before := d.site.Count()
+		if q.reach(d) {
+			room = true
+		}
+		if !q.leftover {
+			q.wanting.Remove(&d.inWanting)
+		}
+		if d.site.Count() == before && passed < passMax {
+			q.conns.PassOn(d.site)
+			passed++
+		}
+		q.unpin(d)
+		if q.leftover {
+			return room
+		}
+		q.wakeSites()
+	}
+	return room
+}
+
+// passMax bounds how often in one Step what one site had no use for is offered to
+// the next.
+const passMax = 16
+
+// wakeSites has those asked again whose wait may be over.
+func (q *Qmgr) wakeSites() {
+	for s := q.conns.Woken(); s != nil; s = q.conns.Woken() {
+		if d := q.sites[s]; !d.inWanting.Listed() {
+			q.wanting.PushBack(&d.inWanting, d)
+		}
+	}
+}
+
+// reach asks for as many connections as a queue has use for and may have now. It
+// tells whether one that exists was taken over.
+func (q *Qmgr) reach(d *queue) (room bool) {
+	s := d.site
+	for d.ready() && !d.todo.Empty() && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
+		if s.Stale(q.now) {
+			q.resolve(d)
+		}
+		if !s.Known() || !q.mayStart() {
+			return room
+		}
+		switch dec := q.conns.Open(s, q.ask(d), q.now); dec.Kind {
+		case conns.Waiting:
+			return room
+		case conns.Exhausted:
+			q.exhausted(d, dec)
+			return room
+		case conns.Adopted:
+			q.links[dec.Conn.ID] = link{attempt: d.window.Begin(s.Count())}
+			from := q.sites[dec.From]
+			q.roomChanged(dec.From)
+			q.roomChanged(s)
+			q.freeIfIdle(from)
+			room = true
+		case conns.Dialing:
+			if dec.Evict != nil {
+				q.hangup(dec.Evict)
+			}
+			q.dial(d, dec.Conn)
+		}
+	}
+	return room
+}
+
+// lookAhead is among how many waiting entries the message is chosen on whose
+// behalf a connection is opened.
+const lookAhead = 16
+
+// ask says on behalf of which message a connection is wanted: the first of those
+// near the head that hold fewest. So a message that may hold no more does not keep
+// those behind it from having some.
+func (q *Qmgr) ask(d *queue) conns.Ask {
+	head, n := d.todo.Front(), 0
+	for e := range d.todo.All() {
+		if e.message.held < head.message.held {
+			head = e
+		}
+		if n++; n == lookAhead {
+			break
+		}
+	}
+	return conns.Ask{Message: head.message.id, Held: head.message.held, Window: d.window.Size()}
+}
+
+func (q *Qmgr) resolve(d *queue) {
+	if d.resolving {
+		return
+	}
+	d.resolving = true
+	q.emit(Resolve{Transport: d.transport.name, Nexthop: d.nexthop})
+}
+
+func (q *Qmgr) dial(d *queue, c *conns.Conn) {
+	q.messages[c.Message()].held++
+	q.links[c.ID] = link{attempt: d.window.Begin(d.site.Count())}
+	q.emit(Dial{Conn: c.ID, Opening: c.Opening()})
+}
+
+func (q *Qmgr) hangup(c *conns.Conn) {
+	q.roomChanged(c.Site())
+	q.emit(Hangup{Conn: c.ID})
+}
+
+func (q *Qmgr) hangupAll(surplus []*conns.Conn) {
+	for _, c := range surplus {
+		q.hangup(c)
+	}
+}
+
+// roomChanged brings a queue up to date whose connections take more or fewer
+// entries than before.
+func (q *Qmgr) roomChanged(s *conns.Site) {
+	d := q.sites[s]
+	d.changed()
+	d.unblock()
+}
+
+// hosts takes the hosts of a nexthop.
+func (q *Qmgr) hosts(ev Hosts) {
+	t := q.transports[ev.Transport]
+	var d *queue
+	if t != nil {
+		d = t.resolving(ev.Nexthop)
+	}
+	if d == nil {
+		q.duplicate(0, "hosts")
+		return
+	}
+	d.pin()
+	d.resolving = false
+	switch {
+	case ev.Reply.IsZero():
+		q.hangupAll(q.conns.SetHosts(d.site, ev.Set))
+		d.changed()
+	case d.site.Known():
+		// What was known is better than nothing; it is asked again with the next
+		// connection.
+		q.conns.NoHosts(d.site, ev.Set.Until)
+	case ev.Reply.Permanent():
+		q.moveAll(d, TransportError, replyText(ev.Reply))
+	case d.ready():
+		d.window.Close()
+		d.changed()
+		q.die(d, ev.Reply, ev.Set.Until)
+	}
+	q.unpin(d)
+}
+
+// resolving returns the queue for which the hosts of a nexthop are looked up.
+func (t *transport) resolving(nexthop string) *queue {
+	if d := t.queues[nexthop]; d != nil && d.resolving {
+		return d
+	}
+	return nil
+}
+
+// exhausted deals with a site of which no host can be reached: its mail is
+// deferred until the first of them may be tried again.
+func (q *Qmgr) exhausted(d *queue, dec conns.Decision) {
+	d.window.Close()
+	d.changed()
+	q.die(d, dec.Reply, dec.Until)
+}
+
+// dialed takes a connection that is ready, or the reason why it is not.
+func (q *Qmgr) dialed(ev Dialed) {
+	c := q.conns.Conn(ev.Conn)
+	if c == nil || c.State() != conns.Connecting {
+		q.duplicate(0, "dialed")
+		return
+	}
+	if m := q.messages[c.Message()]; m != nil {
+		m.held--
+	}
+	d := q.sites[c.Site()]
+	d.pin()
+	defer q.unpin(d)
+	attempt := q.links[ev.Conn].attempt
+	ready, surplus, blame := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
+	if ready == nil {
+		delete(q.links, ev.Conn)
+		q.blame(d, blame, attempt, ev.Opened.Reply)
+		d.changed()
+		return
+	}
+	q.hangupAll(surplus)
+	q.praise(d, attempt)
+	d.changed()
+	d.unblock()
+	if q.halt {
+		q.conns.Drain(c)
+		q.hangup(c)
+	}
+}
+
+// closed takes the end of a connection. Everything that was sent to it has been
+// answered.
+func (q *Qmgr) closed(ev Closed) {
+	c := q.conns.Conn(ev.Conn)
+	if c == nil || c.State() == conns.Connecting {
+		q.duplicate(0, "closed")
+		return
+	}
+	d := q.sites[c.Site()]
+	d.pin()
+	defer q.unpin(d)
+	q.untry(c)
+	attempt := q.links[ev.Conn].attempt
+	delete(q.links, ev.Conn)
+	blame := q.conns.Closed(ev.Conn, ev.Closing, q.now)
+	d.changed()
+	q.blame(d, blame, attempt, ev.Closing.Reply)
+	q.db.Collect(q.now, collectSome)
+}
+
+// collectSome is how many records of hosts are looked at for old ones whenever a
+// connection ends.
+const collectSome = 16
+
+// blame tells the window of a failure that is the site's.
+func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) {
+	if b != conns.BlameSite || !d.ready() {
+		return
+	}
+	died := d.window.Failure(&d.transport.cfg.Window, a)
+	d.changed()
+	q.explain(d, CauseFailure)
+	if died {
+		q.die(d, why, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))
+	}
+}
+
+// praise tells the window that a connection does its work.
+func (q *Qmgr) praise(d *queue, a window.Attempt) {
+	switch d.window.State() {
+	case window.Dead:
+		q.revive(d, CauseSuccess)
+	default:
+		d.window.Success(&d.transport.cfg.Window, a, max(d.site.Count(), 1))
+		d.changed()
+		q.explain(d, CauseSuccess)
+	}
+}
+
+// send hands an entry that was selected to the connection that carries it.
+func (q *Qmgr) send(t *transport, e *entry) {
+	d, m := e.queue(), e.message
+	c := q.conns.Find(d.site)
+	if !c.Holds(m.id) {
+		m.held++
+	}
+	e.conn = c
+	last := q.conns.Assign(c, conns.Load{Entry: uint64(e.id), Message: m.id, Cost: conns.Cost(m.env.Size, len(e.recipients))})
+	q.emit(Send{Conn: c.ID, Entry: e.id, Delivery: e.delivery(t)})
+	if last {
+		q.emit(Hangup{Conn: c.ID})
+	}
+	d.changed()
+}
+
+// carried takes an entry off its connection.
+func (q *Qmgr) carried(e *entry, r *mail.DeliveryResult) {
+	c, m, d := e.conn, e.message, e.queue()
+	attempt := q.links[c.ID].attempt
+	untried := len(r.Outcomes) > 0
+	for i := range r.Outcomes {
+		untried = untried && r.Outcomes[i].Result == mail.Untried
+	}
+	praise := q.conns.Finished(c, uint64(e.id), r.Send, untried, q.now)
+	q.unhold(c, m)
+	e.conn = nil
+	if r.Crashed || untried {
+		return
+	}
+	if praise || d.dead() {
+		q.praise(d, attempt)
+	}
+}
+
+// untry takes back what a connection never began.
+func (q *Qmgr) untry(c *conns.Conn) {
+	for len(c.Loads()) > 0 {
+		e := q.busy[EntryID(c.Loads()[len(c.Loads())-1].Entry)] // so that the first comes to stand before the others
+		delete(q.busy, e.id)
+		m := e.message
+		q.conns.Finished(c, uint64(e.id), 0, true, q.now)
+		q.unhold(c, m)
+		q.putBack(e, slices.Clone(e.recipients))
+		e.finish(q)
+		q.advance(m)
+	}
+}
+
+// unhold notes that a message has one entry fewer on a connection.
+func (q *Qmgr) unhold(c *conns.Conn, m *message) {
+	if !c.Holds(m.id) {
+		m.held--
+	}
+}
+
+// putBack makes recipients whose turn did not come wait again, before all that
+// wait for the same destination.
+func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
+	m, t := e.message, e.queue().transport
+	if m.order != orderNone {
+		m.left = true
+		return
+	}
+	j := q.jobFor(m, t)
+	back := newEntryInFront(e.peer)
+	back.recipients = untried
+	m.inCore += len(untried)
+	q.recipients += len(untried)
+	j.slots.count += len(untried)
+	t.refile(j)
+	t.attend(j)
+	if d := e.queue(); d.dead() {
+		q.move(back, TransportRetry, replyText(d.reason))
+	}
+}
+
+// hangupIdle ends all connections, as soon as what is under way on them has
+// ended: nothing more is to be started.
+func (q *Qmgr) hangupIdle() {
+	for c := range q.conns.All() {
+		if c.State() == conns.Ready {
+			q.conns.Drain(c)
+			q.hangup(c)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package conns
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Config is what all transports share. It has no defaults.
+type Config struct {
+	// Limit bounds the connections that are open at once, at least 1.
+	Limit int
+	// MessageLimit and Scale say how many of them one message may hold or open: see
+	// package share.
+	MessageLimit, Scale int
+}
+
+// GroupConfig is what the connections of one transport share.
+type GroupConfig struct {
+	// Limit bounds the connections of the transport. The queue manager sets it
+	// to the transport's process limit.
+	Limit int
+	// HostLimit bounds the connections to one host; default 20, negative for
+	// none.
+	HostLimit int
+	// Initial is how many connections may be opened at once to a site that has
+	// none ready; default 5. After that as many as are ready.
+	Initial int
+	// IdleTime is how long a connection is kept that has nothing to carry
+	// (connection_cache_time_limit); default 15 s, negative: not at all.
+	IdleTime time.Duration
+	// ActiveTime is how old a connection may become, give or take a tenth
+	// (connection_reuse_time_limit); default 300 s, negative for no limit.
+	ActiveTime time.Duration
+	// CountLimit is how many transactions a connection carries
+	// (connection_reuse_count_limit); default 0, no limit.
+	CountLimit int
+	// Level is the highest level of pipelining that is used; the default is
+	// mail.LevelLockStep.
+	Level mail.Level
+	// InFlight is how many messages may be under way on one connection at level
+	// mail.LevelStream; default 4, at most 16.
+	InFlight int
+	// NoProbe leaves out hosts that have failed even when they may be tried
+	// again, as long as another host works.
+	NoProbe bool
+}
+
+const (
+	defaultHostLimit  = 20
+	defaultInitial    = 5
+	defaultIdleTime   = 15 * time.Second
+	defaultActiveTime = 300 * time.Second
+	defaultInFlight   = 4
+	maxInFlight       = 16
+)
+
+// WithDefaults returns the configuration with every zero field replaced by its
+// default; Limit has none.
+func (c GroupConfig) WithDefaults() GroupConfig {
+	setDefault(&c.HostLimit, defaultHostLimit)
+	setDefault(&c.Initial, defaultInitial)
+	setDefault(&c.IdleTime, defaultIdleTime)
+	setDefault(&c.ActiveTime, defaultActiveTime)
+	setDefault(&c.InFlight, defaultInFlight)
+	return c
+}
+
+// Validate returns everything that is wrong with a configuration that has its
+// defaults.
+func (c GroupConfig) Validate() error {
+	var errs []error
+	if c.Initial < 1 {
+		errs = append(errs, fmt.Errorf("initial connections %d: want at least 1", c.Initial))
+	}
+	if c.CountLimit < 0 {
+		errs = append(errs, fmt.Errorf("reuse count limit %d: want at least 1, or 0 for none", c.CountLimit))
+	}
+	if c.Level > mail.LevelStream {
+		errs = append(errs, fmt.Errorf("%v: want lockstep, group, overlap or stream", c.Level))
+	}
+	if c.InFlight < 1 || c.InFlight > maxInFlight {
+		errs = append(errs, fmt.Errorf("messages in flight %d: want 1 to %d", c.InFlight, maxInFlight))
+	}
+	return errors.Join(errs...)
+}
+
+func setDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}

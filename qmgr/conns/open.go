@@ -1,0 +1,282 @@
+package conns
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/share"
+)
+
+// An Ask is a wish for one more connection.
+type Ask struct {
+	Message mail.QueueID // at the head of the queue
+	Held    int          // connections that carry entries of it, or are being opened for it
+	Window  int          // how many connections may serve the site
+}
+
+// A Decision is the answer to Open.
+type Decision struct {
+	Kind DecisionKind
+	Conn *Conn // Adopted: it serves this site now; Dialing: it has to be dialled
+	From *Site // Adopted: the one that it served before
+	// Evict, with Dialing, is a connection that has to be hung up to make room; nil
+	// if there is room.
+	Evict *Conn
+	Wait  Wait         // Waiting: for what
+	Until mail.Instant // Exhausted: when the first of the hosts may be tried again
+	Reply mail.Reply   // Exhausted: why the last one failed
+}
+
+// A DecisionKind says what becomes of a wish for a connection.
+type DecisionKind uint8
+
+const (
+	Waiting   DecisionKind = iota // not now; the site is woken when it is worth asking again
+	Adopted                       // an idle connection of another site
+	Dialing                       // a new one
+	Exhausted                     // no host can be reached
+)
+
+// better has the site asked again when a host of a better tier may be tried.
+func (p *Pool) better(s *Site, at mail.Instant) {
+	if at != mail.Never && !s.upgrade.slot.Heaped() {
+		s.upgrade.site = s
+		p.setTimer(&s.upgrade, at)
+	}
+}
+
+// Open answers the wish for one more connection of a site whose hosts are known.
+// The package comment tells how it decides. A site that has to wait comes back
+// from Woken when the reason may have passed; asking before that does no harm.
+func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
+	assert.That(s.Known(), "a connection of %s is wanted and its hosts are not known", s.name)
+	p.stopWaiting(s)
+	s.upgrades = false
+	if s.Count() >= ask.Window {
+		return p.wait(s, WaitWindow, mail.Never)
+	}
+	if at := p.outage.ProbeAt(); now < at {
+		return p.wait(s, WaitOutage, at)
+	}
+	e := Decision{Kind: Exhausted, Until: mail.Never, Reply: s.last}
+	for _, tier := range s.tiers {
+		v := p.survey(s, tier, now)
+		if v.dead {
+			if v.until < e.Until {
+				e.Until = v.until
+			}
+			if !v.reply.IsZero() {
+				e.Reply = v.reply
+			}
+			continue
+		}
+		p.better(s, e.Until)
+		return p.openIn(s, &v, ask, now)
+	}
+	return e
+}
+
+// A survey is what there is in one tier (step 1 of the decision table).
+type survey struct {
+	adopt  *Conn   // idle, of another site of the transport, used last
+	unused []*spot // nothing is known of them
+	closed *spot   // the one whose last connection was made longest ago
+	made   mail.Instant
+	retry  []*spot // failed, may be tried again, and is not being tried
+	more   []*spot // have connections, fewest of all, and may have more
+	fewest int
+	alive  bool         // some host has a connection, or is being connected to
+	busy   mail.Instant // when the first of those that take no more may be asked again
+	full   []*spot      // at the limit of connections for one host, or being probed
+
+	dead  bool         // no host of the tier can be used
+	until mail.Instant // dead: when the first may be
+	reply mail.Reply   // dead: why it failed
+}
+
+func (p *Pool) survey(s *Site, tier []*spot, now mail.Instant) survey {
+	v := survey{busy: mail.Never, until: mail.Never}
+	for _, sp := range tier {
+		if h := p.hosts[keyOf(sp.host)]; h != nil && h.connecting+h.ready > 0 {
+			p.addOpen(&v, s, sp, h, now)
+		} else {
+			p.addClosed(&v, sp, h, now)
+		}
+	}
+	v.dead = !v.alive && v.adopt == nil && len(v.unused) == 0 && v.closed == nil && len(v.retry) == 0
+	return v
+}
+
+// addOpen takes in a host that has connections.
+func (p *Pool) addOpen(v *survey, s *Site, sp *spot, h *host, now mail.Instant) {
+	v.alive = true
+	if c := p.idleFor(s, h); c != nil && (v.adopt == nil || v.adopt.used < c.used) {
+		v.adopt = c
+	}
+	if h.ready == 0 && h.probing { // one connection shows whether it is back
+		v.full = append(v.full, sp)
+		return
+	}
+	if until, busy := h.busyUntil(now); busy {
+		v.busy = min(v.busy, until)
+		return
+	}
+	if limit := s.group.cfg.HostLimit; limit > 0 && h.count >= limit {
+		v.full = append(v.full, sp)
+		return
+	}
+	switch n := h.connecting + h.ready; {
+	case len(v.more) == 0 || n < v.fewest:
+		v.more, v.fewest = append(v.more[:0], sp), n
+	case n == v.fewest:
+		v.more = append(v.more, sp)
+	}
+}
+
+// addClosed takes in a host that has none; h is not nil if one is ending.
+func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
+	if limit := sp.site.group.cfg.HostLimit; h != nil && limit > 0 && h.count >= limit {
+		v.full, v.alive = append(v.full, sp), true
+		return
+	}
+	state, at := p.db.State(keyOf(sp.host), now)
+	switch state {
+	case destdb.Unused:
+		v.unused = append(v.unused, sp)
+	case destdb.Closed:
+		if v.closed == nil || at < v.made {
+			v.closed, v.made = sp, at
+		}
+	case destdb.RetryDue:
+		v.retry = append(v.retry, sp)
+	case destdb.InUse: // by connections that end
+		v.alive, v.more, v.fewest = true, append(v.more[:0], sp), 0
+	case destdb.RetryLater:
+		if at < v.until {
+			v.until, v.reply = at, p.db.View(keyOf(sp.host), now).Reason
+		}
+	}
+}
+
+// idleFor returns the connection to a host that fell idle last and may serve the
+// site: one of the same transport, nil if there is none. It is made for another
+// site, for the site's own ones have room.
+func (p *Pool) idleFor(s *Site, h *host) *Conn {
+	for c := range h.idles.Backward() {
+		if c.site != s && c.site.group == s.group {
+			return c
+		}
+	}
+	return nil
+}
+
+// openIn chooses within a tier that can be used.
+func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
+	free := p.free(s.group)
+	if !share.Allowed(ask.Held, p.cfg.MessageLimit, p.cfg.Scale, free) {
+		return p.wait(s, WaitShare, mail.Never)
+	}
+	if v.adopt != nil {
+		from := v.adopt.site
+		p.adopt(s, v.adopt)
+		return Decision{Kind: Adopted, Conn: v.adopt, From: from}
+	}
+	if free == 0 {
+		return p.wait(s, WaitSlot, mail.Never)
+	}
+	if s.connecting >= max(s.group.cfg.Initial, s.ready) {
+		return p.wait(s, WaitStart, mail.Never)
+	}
+	sp := p.choose(s, v)
+	if sp == nil {
+		return p.waitForHost(s, v)
+	}
+	return Decision{Kind: Dialing, Evict: p.evict(s.group), Conn: p.dial(s, sp, ask.Message, now)}
+}
+
+// choose returns the host to dial (steps 8 to 12), nil if none may be dialled now.
+func (p *Pool) choose(s *Site, v *survey) *spot {
+	switch {
+	case len(v.unused) > 0:
+		return p.any(v.unused)
+	case v.closed != nil:
+		return v.closed
+	case len(v.retry) > 0 && !(s.group.cfg.NoProbe && v.alive):
+		return p.any(v.retry)
+	case len(v.more) > 0:
+		return p.any(v.more)
+	}
+	return nil
+}
+
+func (p *Pool) any(spots []*spot) *spot {
+	if len(spots) == 1 {
+		return spots[0]
+	}
+	return spots[p.rng.IntN(len(spots))]
+}
+
+// adopt gives an idle connection to another site.
+func (p *Pool) adopt(s *Site, c *Conn) {
+	old := c.site
+	c.unlist()
+	old.conns.Remove(&c.inAll)
+	old.ready--
+	old.room -= c.room
+	c.room = 0
+	c.site, c.spot = s, s.spotOf(c.host.key)
+	s.conns.PushBack(&c.inAll, c)
+	s.ready++
+	c.update()
+	p.wakeSite(old)
+}
+
+func (s *Site) spotOf(key destdb.Key) *spot {
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			if keyOf(sp.host) == key {
+				return sp
+			}
+		}
+	}
+	return nil
+}
+
+// evict makes room for one more connection where there is none left: it returns
+// the one that has been idle for longest, draining.
+func (p *Pool) evict(g *Group) *Conn {
+	var c *Conn
+	switch {
+	case g.open >= g.cfg.Limit:
+		c = g.idle.Front()
+	case p.open >= p.cfg.Limit:
+		c = p.idle.Front()
+	default:
+		return nil
+	}
+	assert.That(c != nil, "no connection can be closed for another one")
+	p.Drain(c)
+	return c
+}
+
+// dial makes a connection that is to be dialled.
+func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *Conn {
+	h := p.host(sp.host)
+	state, _ := p.db.State(h.key, now)
+	p.last++
+	c := &Conn{ID: p.last, pool: p, host: h, spot: sp, site: s, message: message, made: now,
+		level: min(s.group.cfg.Level, p.db.View(h.key, now).Level)}
+	c.timer.conn = c
+	p.conns[c.ID] = c
+	p.all.PushBack(&c.inOrder, c)
+	p.open++
+	s.group.open++
+	s.connecting++
+	s.conns.PushBack(&c.inAll, c)
+	h.probing = h.connecting+h.ready == 0 && state == destdb.RetryDue
+	h.connecting++
+	h.count++
+	p.db.Open(h.key, now)
+	p.outage.Tried(now)
+	return c
+}

@@ -1,0 +1,254 @@
+package conns
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+)
+
+// A Blame says whom a failure tells something about.
+type Blame uint8
+
+const (
+	BlameNone Blame = iota // nobody: the connection ended as connections do
+	BlameHost              // the host alone: others of its tier can do its work
+	BlameSite              // the site: it is negative feedback for the queue's window
+)
+
+// Dialed takes the result of dialling. If the connection is ready, surplus are
+// connections to hosts of worse tiers, which have to be hung up; otherwise it is
+// gone.
+func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn, surplus []*Conn, blame Blame) {
+	c = p.conns[id]
+	assert.That(c != nil && c.state == Connecting, "connection %d is dialled, and was not to be", id)
+	h, s := c.host, c.site
+	h.connecting--
+	s.connecting--
+	p.wakeSite(s)
+	if !o.Reply.IsZero() {
+		blame = p.failed(c, o.Reply, now)
+		p.remove(c, now)
+		return nil, nil, blame
+	}
+	c.state, c.message, c.ready = Ready, 0, now
+	h.ready++
+	s.ready++
+	h.probing = false
+	h.full, h.patience = 0, 0
+	p.wakeAll(h)
+	p.outage.Result(h.key.Addr.Addr(), c.made, now, true)
+	c.level, c.rtt = min(c.level, o.Level), o.RTT
+	c.limit = least(s.group.cfg.CountLimit, o.Mails, p.db.View(h.key, now).MessagesMax)
+	c.expires = mail.Never
+	if life := s.group.cfg.ActiveTime; life > 0 {
+		c.expires = now.Add(p.rng.Between(life-life/10, life+life/10))
+	}
+	c.used = now
+	if c.spot == nil { // its host was taken off the plan meanwhile
+		c.spot = s.spotOf(h.key)
+	}
+	c.update()
+	p.setTimer(&c.timer, c.end())
+	return c, p.inferior(c), BlameNone
+}
+
+// least returns the smallest of several limits, of which 0 means none.
+func least(limits ...int) int {
+	least := 0
+	for _, l := range limits {
+		if l > 0 && (least == 0 || l < least) {
+			least = l
+		}
+	}
+	return least
+}
+
+// inferior lets connections to worse tiers than c's end: what they were for has
+// passed.
+func (p *Pool) inferior(c *Conn) []*Conn {
+	if c.spot == nil {
+		return nil
+	}
+	var surplus []*Conn
+	for other := range c.site.conns.All() {
+		if other.state == Ready && other.spot != nil && other.spot.tier > c.spot.tier {
+			surplus = append(surplus, other)
+		}
+	}
+	for _, other := range surplus {
+		p.Drain(other)
+	}
+	return surplus
+}
+
+// Finished takes the end of an entry. took is what the transaction took of the
+// connection's time; untried means that it did not come to a verdict. It tells
+// whether this is positive feedback for the window: at most one each second and
+// round trip for each connection, or a pipelined one would outweigh all others.
+func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, untried bool, now mail.Instant) (praise bool) {
+	c.drop(entry)
+	c.suspect = untried
+	if !untried {
+		c.finished++
+		c.service = smoothed(c.service, took)
+		if c.finished == 1 || now >= c.praised.Add(max(time.Second, c.rtt)) {
+			c.praised, praise = now, true
+			p.observe(c, now)
+		}
+	}
+	if len(c.loads) == 0 {
+		c.used = now
+		if c.state == Draining {
+			p.release(c)
+		}
+	}
+	c.update()
+	if c.state == Ready && len(c.loads) == 0 {
+		p.rest(c)
+	}
+	return praise
+}
+
+// observe tells destdb what transactions on the connection are like.
+func (p *Pool) observe(c *Conn, now mail.Instant) {
+	key := c.host.key
+	if c.finished == 1 {
+		p.db.Succeeded(key, now) // it takes mail, and not only connections
+		p.db.ObserveRTT(key, c.rtt, now)
+	}
+	p.db.ObserveService(key, max(c.service-c.rtt, 0), now)
+}
+
+// smoothed returns the exponentially weighted mean of durations.
+func smoothed(mean, next time.Duration) time.Duration {
+	if mean == 0 {
+		return next
+	}
+	return mean + (next-mean)/4
+}
+
+// rest deals with a connection that has nothing to carry. Those who may have use
+// for it take it over, or have it closed for their own, only if its own site has
+// no more use for it: they are asked after that.
+func (p *Pool) rest(c *Conn) {
+	if end := c.end(); !c.timer.slot.Heaped() || end < c.timer.at {
+		p.setTimer(&c.timer, end)
+	}
+	if c.suspect {
+		return
+	}
+	p.wakeHost(c.host)
+	p.wakeSlot()
+}
+
+// early is how long a connection has to have been there for its loss to say
+// nothing about the host.
+const early = 5 * time.Second
+
+// Closed takes the end of a connection. All its entries have been finished.
+func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
+	c := p.conns[id]
+	assert.That(c != nil && c.state != Connecting, "connection %d ends, and was not ready", id)
+	assert.That(len(c.loads) == 0, "connection %d ends with %d entries", id, len(c.loads))
+	s := c.site
+	if c.state == Ready {
+		p.Drain(c)
+	}
+	if cl.Why == mail.CloseStep {
+		p.db.StepDown(c.host.key, cl.Level, now)
+	}
+	if p.blames(c, cl, now) {
+		blame = p.failed(c, cl.Reply, now)
+	}
+	c.why = cl.Why
+	p.remove(c, now)
+	p.wakeSite(s)
+	return blame
+}
+
+// blames tells whether the way in which a connection ended is a failure.
+func (p *Pool) blames(c *Conn, cl mail.Closing, now mail.Instant) bool {
+	switch cl.Why {
+	case mail.CloseAsked:
+		return false
+	case mail.CloseIdle:
+		return c.finished == 0 && now < c.ready.Add(early)
+	case mail.CloseStep:
+		return c.finished == 0 && cl.Level == mail.LevelLockStep
+	case mail.CloseBusy, mail.CloseLost:
+		// A server that takes so many messages on one connection and no more is
+		// not in trouble.
+		return c.limit == 0 || c.finished < c.limit
+	}
+	return true
+}
+
+// failed deals with a connection that could not be made, or broke.
+func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
+	h, s := c.host, c.site
+	s.last = why
+	if h.connecting+h.ready > 0 || c.finished > 0 {
+		h.refused(now)
+		if why.Code == 421 {
+			return BlameSite
+		}
+		return BlameHost
+	}
+	p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
+	if p.outage.Since() != 0 {
+		return BlameNone
+	}
+	p.db.Failed(h.key, c.made, now, why)
+	if why.Code == 421 || !p.others(s, c.spot, now) {
+		return BlameSite
+	}
+	return BlameHost
+}
+
+// others tells whether another host of the tier can be used.
+func (p *Pool) others(s *Site, sp *spot, now mail.Instant) bool {
+	if sp == nil {
+		return false
+	}
+	for _, other := range s.tiers[sp.tier] {
+		key := keyOf(other.host)
+		if key == keyOf(sp.host) {
+			continue
+		}
+		if h := p.hosts[key]; h != nil && h.connecting+h.ready > 0 {
+			return true
+		}
+		if state, _ := p.db.State(key, now); state != destdb.RetryLater {
+			return true
+		}
+	}
+	return false
+}
+
+// remove forgets a connection that has ended, or was never made.
+func (p *Pool) remove(c *Conn, now mail.Instant) {
+	h, s := c.host, c.site
+	life := destdb.Life{MadeAt: c.ready, Messages: uint32(c.finished), Clean: uint32(c.finished), Level: c.level, Why: c.why}
+	p.db.Shut(h.key, life, now)
+	if c.state == Connecting {
+		p.release(c)
+	}
+	c.state = gone
+	p.stopTimer(&c.timer)
+	s.conns.Remove(&c.inAll)
+	delete(p.conns, c.ID)
+	p.all.Remove(&c.inOrder)
+	h.count--
+	p.wakeHost(h)
+	if h.count == 0 {
+		p.vacate(h)
+	}
+}
+
+// vacate forgets a host without connections.
+func (p *Pool) vacate(h *host) {
+	p.wakeAll(h)
+	delete(p.hosts, h.key)
+}

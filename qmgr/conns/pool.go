@@ -1,0 +1,233 @@
+package conns
+
+import (
+	"iter"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/internal/minheap"
+	"github.com/posthaste-mta/posthaste/internal/prng"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+)
+
+// A Pool is all connections of all transports. It belongs to one goroutine. The
+// instants that its methods are given must not decrease.
+type Pool struct {
+	cfg    Config
+	db     *destdb.DB
+	rng    prng.Source
+	outage destdb.Outage
+
+	last  ID
+	conns map[ID]*Conn
+	hosts map[destdb.Key]*host // those with connections
+	open  int                  // connecting, ready, and draining with something under way
+
+	all    ilist.List[Conn] // the oldest first
+	idle   ilist.List[Conn] // the one unused for longest first
+	slots  ilist.List[Site] // wait for a connection of any kind
+	woken  ilist.List[Site]
+	timers minheap.Heap[timer, byInstant]
+	seq    uint64
+}
+
+// New returns a pool without connections. The seed decides which of several equal
+// hosts is dialled, and when connections of one age end.
+func New(cfg Config, db *destdb.DB, seed uint64) *Pool {
+	return &Pool{cfg: cfg, db: db, rng: prng.New(seed),
+		conns: make(map[ID]*Conn), hosts: make(map[destdb.Key]*host)}
+}
+
+// Configure puts new limits in force.
+func (p *Pool) Configure(cfg Config) { p.cfg = cfg }
+
+// Conn returns a connection that has not ended yet, or nil.
+func (p *Pool) Conn(id ID) *Conn { return p.conns[id] }
+
+// All yields all connections, in the order in which they were made.
+func (p *Pool) All() iter.Seq[*Conn] { return p.all.All() }
+
+// SetHosts tells which hosts serve the site. It returns the connections to hosts
+// that do so no longer: they have to be hung up.
+func (p *Pool) SetHosts(s *Site, set mail.HostSet) []*Conn {
+	p.forgetPlan(s)
+	s.until = set.Until
+	if len(set.Tiers) == 0 {
+		return nil
+	}
+	s.tiers = make([][]*spot, 0, len(set.Tiers))
+	where := make(map[destdb.Key]*spot)
+	for i, hosts := range set.Tiers {
+		tier := make([]*spot, 0, len(hosts))
+		for _, h := range hosts {
+			sp := &spot{host: h, site: s, tier: i}
+			tier = append(tier, sp)
+			if key := keyOf(h); where[key] == nil {
+				where[key] = sp
+			}
+		}
+		s.tiers = append(s.tiers, tier)
+	}
+	var surplus []*Conn
+	for c := range s.conns.All() {
+		if c.spot = where[c.host.key]; c.spot == nil && c.state == Ready {
+			surplus = append(surplus, c)
+		}
+	}
+	for _, c := range surplus {
+		p.Drain(c)
+	}
+	return surplus
+}
+
+// NoHosts tells that the site has no hosts for now, and until when.
+func (p *Pool) NoHosts(s *Site, until mail.Instant) {
+	if !s.Known() {
+		s.until = until
+	}
+}
+
+// Forget ends a site. It has no connections.
+func (p *Pool) Forget(s *Site) {
+	assert.That(s.Empty(), "site %s is forgotten and has connections", s.name)
+	p.forgetPlan(s)
+	p.stopTimer(&s.upgrade)
+	if s.inWake.Listed() {
+		p.woken.Remove(&s.inWake)
+	}
+}
+
+func (p *Pool) forgetPlan(s *Site) {
+	p.stopWaiting(s)
+	for c := range s.conns.All() {
+		c.spot = nil
+	}
+	s.tiers = nil
+}
+
+// Find returns the connection that is to carry the site's next entry: the newest
+// active one that has room, else the one that fell idle last; nil if none has
+// room.
+func (p *Pool) Find(s *Site) *Conn {
+	if c := s.spare.Back(); c != nil {
+		return c
+	}
+	return s.idle.Back()
+}
+
+// Assign gives an entry to a connection that has room. It tells whether the
+// connection is to be hung up, because it may carry no more after this one.
+func (p *Pool) Assign(c *Conn, l Load) (last bool) {
+	c.assign(l)
+	if c.limit > 0 && c.finished+len(c.loads) >= c.limit {
+		p.Drain(c)
+		return true
+	}
+	return false
+}
+
+// Drain lets a connection take no further entries. The caller hangs it up.
+func (p *Pool) Drain(c *Conn) {
+	assert.That(c.state == Ready, "connection %d is to end and is %v", c.ID, c.state)
+	s := c.site
+	s.ready--
+	c.host.ready--
+	c.state = Draining
+	c.update()
+	if len(c.loads) == 0 {
+		p.release(c)
+	}
+	p.wakeSite(s)
+}
+
+// release gives back the slot of a connection that carries nothing any more. It
+// may live a little longer, until both ends have said goodbye.
+func (p *Pool) release(c *Conn) {
+	p.open--
+	c.site.group.open--
+	p.wakeSlot()
+}
+
+// free is how many further connections there could be for a transport: those not
+// open and those that may be closed for it.
+func (p *Pool) free(g *Group) int {
+	return max(0, min(p.cfg.Limit-p.open+p.idle.Len(), g.cfg.Limit-g.open+g.idle.Len()))
+}
+
+// Surplus returns the connections that have been idle for too long, or have
+// become too old. They are draining now and have to be hung up. It also wakes the
+// sites whose time has come.
+func (p *Pool) Surplus(now mail.Instant) []*Conn {
+	var surplus []*Conn
+	for t := p.timers.Min(); t != nil && t.at <= now; t = p.timers.Min() {
+		p.timers.PopMin()
+		if t.site != nil {
+			p.expired(t)
+			continue
+		}
+		if at := t.conn.end(); at > now {
+			p.setTimer(&t.conn.timer, at)
+		} else if t.conn.state == Ready {
+			p.Drain(t.conn)
+			surplus = append(surplus, t.conn)
+		}
+	}
+	return surplus
+}
+
+// expired deals with a timer of a site.
+func (p *Pool) expired(t *timer) {
+	s := t.site
+	if t != &s.upgrade {
+		p.wakeSite(s)
+		return
+	}
+	s.upgrades = true
+	p.wake(s)
+}
+
+// end returns when a ready connection is to be hung up, as things are.
+func (c *Conn) end() mail.Instant {
+	if len(c.loads) == 0 {
+		return min(c.expires, c.used.Add(max(c.site.group.cfg.IdleTime, 0)))
+	}
+	return c.expires
+}
+
+// NextDue returns when Surplus should be called next.
+func (p *Pool) NextDue() (mail.Instant, bool) {
+	if t := p.timers.Min(); t != nil {
+		return t.at, true
+	}
+	return 0, false
+}
+
+// A timer is when to look at a connection or a site again.
+type timer struct {
+	at   mail.Instant
+	seq  uint64
+	conn *Conn
+	site *Site
+	slot minheap.Slot
+}
+
+type byInstant struct{}
+
+func (byInstant) Before(a, b *timer) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
+
+func (byInstant) Slot(t *timer) *minheap.Slot { return &t.slot }
+
+// setTimer sets a timer, or sets it anew.
+func (p *Pool) setTimer(t *timer, at mail.Instant) {
+	p.stopTimer(t)
+	p.seq++
+	t.at, t.seq = at, p.seq
+	p.timers.Push(t)
+}
+
+func (p *Pool) stopTimer(t *timer) {
+	if t.slot.Heaped() {
+		p.timers.Remove(t)
+	}
+}

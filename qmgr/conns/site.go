@@ -1,0 +1,125 @@
+package conns
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Group is the connections of one transport.
+type Group struct {
+	name string
+	cfg  GroupConfig
+	open int              // connecting, ready, and draining with something under way
+	idle ilist.List[Conn] // the one unused for longest first
+}
+
+// NewGroup returns a transport without connections.
+func NewGroup(name string, cfg GroupConfig) *Group {
+	return &Group{name: name, cfg: cfg.WithDefaults()}
+}
+
+// Configure puts new limits in force. Connections that exist are kept.
+func (g *Group) Configure(cfg GroupConfig) { g.cfg = cfg.WithDefaults() }
+
+// Open returns how many connections the transport has.
+func (g *Group) Open() int { return g.open }
+
+// A Site is one queue's hosts and connections.
+type Site struct {
+	group *Group
+	name  string
+	tiers [][]*spot
+	until mail.Instant // when the hosts should be looked up again; 0: they were never
+
+	conns      ilist.List[Conn] // all, the oldest first
+	idle       ilist.List[Conn] // the one used last at the end
+	spare      ilist.List[Conn] // active, with room: the newest at the end
+	room       int              // of all connections
+	connecting int
+	ready      int
+	single     bool // one entry at a time on each connection
+
+	waits  Wait
+	inWait ilist.Link[Site] // on pool.slots
+	inWake ilist.Link[Site] // on pool.woken
+	cause  cause            // why it was woken
+	at     *host            // cause is causeHost: which one
+	timer  timer
+	// upgrade is when a host of a better tier than those in use may be tried;
+	// upgrades says that the time has come.
+	upgrade  timer
+	upgrades bool
+	last     mail.Reply // of the last failure of one of its hosts
+}
+
+// A spot is a host's place in a site's plan.
+type spot struct {
+	host   mail.Host
+	site   *Site
+	tier   int
+	inHost ilist.Link[spot] // on host.waiting
+}
+
+// NewSite returns a site of which no hosts are known yet. Name is its nexthop.
+// Single says that no connection may have more than one entry at a time, as is
+// right where there has to be a pause after each.
+func NewSite(g *Group, name string, single bool) *Site {
+	return &Site{group: g, name: name, single: single}
+}
+
+// Room returns how many entries its connections take now.
+func (s *Site) Room() int { return s.room }
+
+// Count returns how many connections serve the site: those that are being opened
+// and those that are ready. It is what the queue's window limits.
+func (s *Site) Count() int { return s.connecting + s.ready }
+
+// Connecting returns how many connections are being opened.
+func (s *Site) Connecting() int { return s.connecting }
+
+// Empty tells whether the site has no connection at all, not even one that ends.
+func (s *Site) Empty() bool { return s.conns.Empty() }
+
+// Known tells whether hosts are known, however old that knowledge is.
+func (s *Site) Known() bool { return len(s.tiers) > 0 }
+
+// Stale tells whether the hosts should be looked up (again).
+func (s *Site) Stale(now mail.Instant) bool { return now >= s.until }
+
+// Upgrades tells that one more connection is worth asking for although there is
+// room: a host of a better tier than those in use may be tried again.
+func (s *Site) Upgrades() bool { return s.upgrades }
+
+// Waits returns what the site waits for, WaitNone if it does not.
+func (s *Site) Waits() Wait { return s.waits }
+
+// A cause is what woke a site, if it is something that only one site can make use
+// of.
+type cause uint8
+
+const (
+	causeNone cause = iota
+	causeSlot       // a connection has ended or fallen idle
+	causeHost       // one to a certain host has
+)
+
+// A Wait is the reason why a site gets no connection now.
+type Wait uint8
+
+const (
+	WaitNone   Wait = iota
+	WaitWindow      // as many connections as the window allows serve the site
+	WaitShare       // the message at its head holds as many as it may while others need them
+	WaitSlot        // as many connections as there may be are open and busy
+	WaitStart       // enough are being opened
+	WaitRate        // enough were opened lately
+	WaitHost        // every host has as many as it may
+	WaitBusy        // every host has said lately that it takes no more
+	WaitOutage      // nothing can be reached; one site at a time is tried
+)
+
+// String returns the reason as commands show it.
+func (w Wait) String() string {
+	return [...]string{"none", "window", "message-share", "connection-limit", "slow-start", "connection-rate",
+		"host-limit", "host-busy", "local-outage"}[w]
+}

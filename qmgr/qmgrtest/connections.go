@@ -1,0 +1,126 @@
+package qmgrtest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A Connection is one that the core has asked for.
+type Connection struct {
+	ID      qmgr.ConnID
+	Opening mail.Opening
+	Ready   bool
+	Sends   []qmgr.Send // not answered, oldest first
+	Hung    bool        // it is to end when these are
+}
+
+// Connections returns those that are ready, in the order of their numbers.
+func (w *World) Connections() []*Connection {
+	var list []*Connection
+	for _, id := range slices.Sorted(maps.Keys(w.Conns)) {
+		if c := w.Conns[id]; c.Ready {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// connecting notes what the core asks for about connections, and tells whether it
+// is answered otherwise than by World.Take.
+func (w *World) connecting(a qmgr.Action) bool {
+	switch a := a.(type) {
+	case qmgr.Dial:
+		w.Conns[a.Conn] = &Connection{ID: a.Conn, Opening: a.Opening}
+	case qmgr.Send:
+		w.checkDeliver(qmgr.Deliver{Entry: a.Entry, Delivery: a.Delivery})
+		c := w.Conns[a.Conn]
+		if c == nil || !c.Ready || c.Hung {
+			w.violate("entry %d is sent to connection %d, which does not take it", a.Entry, a.Conn)
+			return true
+		}
+		c.Sends = append(c.Sends, a)
+		return true
+	case qmgr.Hangup:
+		c := w.Conns[a.Conn]
+		if c == nil || c.Hung {
+			w.violate("connection %d is hung up and was before", a.Conn)
+			return true
+		}
+		c.Hung = true
+		return true
+	}
+	return false
+}
+
+// Hosts says which hosts serve a nexthop: those of its zone, or two tiers of two
+// hosts out of a few, so that sites share some.
+func (w *World) HostsOf(nexthop string) ([][]mail.Host, mail.Reply) {
+	if reply, ok := w.Zones[nexthop]; ok {
+		return reply.Tiers, reply.Reply
+	}
+	h := fnv.New32a()
+	h.Write([]byte(nexthop))
+	n := h.Sum32()
+	host := func(i uint32) mail.Host {
+		i %= 6
+		return mail.Host{Name: fmt.Sprintf("mx%d.test", i), Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 25)}
+	}
+	return [][]mail.Host{{host(n), host(n + 1)}, {host(n + 2), host(n + 3)}}, mail.Reply{}
+}
+
+// A Zone is what a look-up of hosts yields.
+type Zone struct {
+	Tiers [][]mail.Host
+	Reply mail.Reply
+}
+
+// Resolved answers Resolve.
+func (w *World) Resolved(a qmgr.Resolve) {
+	tiers, reply := w.HostsOf(a.Nexthop)
+	w.Step(qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Reply: reply,
+		Set: mail.HostSet{Tiers: tiers, Until: w.Now.Add(300e9)}})
+}
+
+// Dialed answers Dial: the connection is ready if there is no reply.
+func (w *World) Dialed(a qmgr.Dial, o mail.OpenedConnection) {
+	if o.Reply.IsZero() {
+		w.Conns[a.Conn].Ready = true
+	} else {
+		delete(w.Conns, a.Conn)
+	}
+	w.Step(qmgr.Dialed{Conn: a.Conn, Opened: o})
+}
+
+// Sent ends the oldest transaction of a connection.
+func (w *World) Sent(c *Connection, how Ending, more ...Ending) {
+	a := c.Sends[0]
+	c.Sends = slices.Delete(c.Sends, 0, 1)
+	w.Deliver(qmgr.Deliver{Entry: a.Entry, Delivery: a.Delivery}, how, more...)
+}
+
+// Close ends a connection. Its transactions end as given, the oldest first; further
+// ones were not begun.
+func (w *World) Close(c *Connection, why mail.CloseReason, how ...Ending) {
+	for _, h := range how {
+		if len(c.Sends) > 0 {
+			w.Sent(c, h)
+		}
+	}
+	for _, a := range c.Sends {
+		if m := w.Messages[a.Delivery.Envelope.ID]; m != nil {
+			m.busy--
+		}
+	}
+	delete(w.Conns, c.ID)
+	cl := mail.Closing{Why: why}
+	if why != mail.CloseAsked {
+		cl.Reply = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "connection " + why.String()}
+	}
+	w.Step(qmgr.Closed{Conn: c.ID, Closing: cl})
+}
