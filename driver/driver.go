@@ -73,6 +73,8 @@ type Ports struct {
 	// Reporter may be nil if no report is ever owed: if messages have no
 	// sender, and qmgr.Config.DoubleBounce is not DoubleBounceReport.
 	Reporter Reporter
+	// Connector may be nil if no transport has qmgr.AgentsConnections.
+	Connector Connector
 	// Agent returns the agent of a transport; never nil.
 	Agent func(transport string) Agent
 }
@@ -98,12 +100,16 @@ type Driver struct {
 	clock      clock
 	deliveries *pool[qmgr.Deliver]
 	lookups    *pool[qmgr.Lookup]
+	resolves   *pool[qmgr.Resolve]
+	dials      *pool[dialTask]
+	links      map[qmgr.ConnID]*link
 	routes     []qmgr.Route
 	readQueue  []readTask
 	owedQueue  []mail.QueueID
 	draining   bool
-	underway   int // answers that the core waits for from deliveries, changes and reports
+	underway   int // answers that the core waits for from deliveries, connections, changes and reports
 	deliverCtx context.Context
+	dialCtx    context.Context
 	workCtx    context.Context
 }
 
@@ -123,6 +129,9 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deliveries = newPool(d.deliver)
 	d.lookups = newPool(d.lookUp)
+	d.resolves = newPool(d.resolve)
+	d.dials = newPool(d.dial)
+	d.links = make(map[qmgr.ConnID]*link)
 	return d, nil
 }
 
@@ -136,7 +145,9 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer stopWork()
 	deliver, cutOff := context.WithCancel(work)
 	defer cutOff()
-	d.deliverCtx, d.workCtx = deliver, work
+	dial, stopDialing := context.WithCancel(work)
+	defer stopDialing()
+	d.deliverCtx, d.dialCtx, d.workCtx = deliver, dial, work
 	var wg sync.WaitGroup
 	wg.Go(func() { d.commit(work) })
 	for range d.readers {
@@ -146,11 +157,14 @@ func (d *Driver) Run(ctx context.Context) error {
 
 	d.own(ctx.Done())
 	d.log.Info("stopping", "underway", d.underway)
+	stopDialing()
 	d.step(qmgr.Halt{})
 	d.finish(cutOff)
 	stopWork()
 	d.deliveries.stop()
 	d.lookups.stop()
+	d.resolves.stop()
+	d.dials.stop()
 	wg.Wait()
 	return nil
 }
@@ -233,7 +247,13 @@ func (d *Driver) stepAll(items []item) {
 		if it.ends {
 			d.underway--
 		}
+		if it.link != nil {
+			d.links[it.link.id] = it.link
+		}
 		d.step(it.event)
+		if closed, is := it.event.(qmgr.Closed); is {
+			delete(d.links, closed.Conn)
+		}
 	}
 }
 
@@ -261,6 +281,15 @@ func (d *Driver) perform(a qmgr.Action) {
 	case qmgr.Deliver:
 		d.underway++
 		d.deliveries.start(a)
+	case qmgr.Send:
+		d.send(a)
+	case qmgr.Hangup:
+		d.links[a.Conn].conn.Hangup()
+	case qmgr.Dial:
+		d.underway++
+		d.dials.start(dialTask{action: a, ctx: d.dialCtx})
+	case qmgr.Resolve:
+		d.resolves.start(a)
 	case qmgr.Change:
 		d.underway++
 		d.committer.add(a.Change)

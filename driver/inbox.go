@@ -24,6 +24,7 @@ type item struct {
 	event    qmgr.Event
 	ends     bool // event ends a delivery, a change or a report that was under way
 	question question
+	link     *link // Dialed: the connection that is ready
 }
 
 // A question is answered by the owner, between two steps.

@@ -61,10 +61,9 @@ type Connector interface {
 // A Connection carries transactions, one after the other or pipelined.
 type Connection interface {
 	// Run works in the caller's goroutine until the connection is over, and
-	// returns how it ended. It calls done exactly once for each transaction that
-	// was sent, in that order, before it returns; a transaction that is sent while
-	// it returns, or later, is never begun, and its recipients are mail.Untried.
-	// When ctx ends, what is under way is broken off.
+	// returns how it ended. It calls done in the order in which transactions were
+	// sent, once for each that was begun; one for which it has not been called when
+	// Run returns was not. When ctx ends, what is under way is broken off.
 	Run(ctx context.Context, done func(id uint64, r mail.DeliveryResult)) mail.Closing
 	// Send hands one more transaction over, from any goroutine. It never
 	// blocks; the core sends no more at once than the connection's depth.
