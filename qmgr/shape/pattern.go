@@ -1,0 +1,90 @@
+package shape
+
+import (
+	"fmt"
+	"strings"
+)
+
+// nameMax is the longest name of a domain or host in text (RFC 1035 2.3.4).
+const nameMax = 253
+
+// CheckDomain returns what is wrong with a domain pattern, nil if nothing is:
+// it is a domain in lower-case ASCII, maybe with a dot in front.
+func CheckDomain(pattern string) error {
+	return checkName(strings.TrimPrefix(pattern, "."), pattern, false)
+}
+
+// CheckMX returns what is wrong with an MX pattern, nil if nothing is: it is a
+// host's name in lower-case ASCII, maybe with stars in it or a dot in front.
+func CheckMX(pattern string) error {
+	if err := checkName(strings.TrimPrefix(pattern, "."), pattern, true); err != nil {
+		return err
+	}
+	if star := strings.LastIndexByte(pattern, '*'); star >= 0 && !strings.Contains(pattern[star:], ".") {
+		return fmt.Errorf("pattern %q: behind the last star there is no whole label", pattern)
+	}
+	return nil
+}
+
+func checkName(name, pattern string, stars bool) error {
+	if name == "" || len(name) > nameMax {
+		return fmt.Errorf("pattern %q: want a name of 1 to %d characters", pattern, nameMax)
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" {
+			return fmt.Errorf("pattern %q: a label is empty", pattern)
+		}
+		for i := range len(label) {
+			if c := label[i]; !plain(c) && (c != '*' || !stars) {
+				return fmt.Errorf("pattern %q: the character %q cannot be part of it", pattern, c)
+			}
+		}
+	}
+	return nil
+}
+
+func plain(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+// A glob is an MX pattern with stars, taken apart at these.
+type glob struct {
+	pieces []string // at least two
+	entry  int      // the destination's
+}
+
+// newGlob takes a pattern apart and returns the domain behind its last star.
+func newGlob(pattern string, entry int) (domain string, g glob) {
+	if strings.HasPrefix(pattern, ".") {
+		pattern = "*" + pattern
+	}
+	last := pattern[strings.LastIndexByte(pattern, '*'):]
+	return last[strings.IndexByte(last, '.')+1:], glob{pieces: strings.Split(pattern, "*"), entry: entry}
+}
+
+// literal returns how many characters are not stars.
+func (g *glob) literal() (n int) {
+	for _, piece := range g.pieces {
+		n += len(piece)
+	}
+	return n
+}
+
+// matches takes time linear in the name for each piece: what lies between the
+// first and the last is looked for from the left, and the leftmost place is
+// never a worse one.
+func (g *glob) matches(name string) bool {
+	first, last := g.pieces[0], g.pieces[len(g.pieces)-1]
+	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
+		return false
+	}
+	name = name[len(first) : len(name)-len(last)]
+	for _, piece := range g.pieces[1 : len(g.pieces)-1] {
+		_, rest, found := strings.Cut(name, piece)
+		if !found {
+			return false
+		}
+		name = rest
+	}
+	return true
+}
