@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 	"github.com/posthaste-mta/posthaste/route"
@@ -206,7 +207,8 @@ type SMTP struct {
 	MergeDomains       bool
 	PermitPrivateHosts bool
 	BindAddress        netip.Addr
-	Pipelining         bool
+	Pipelining         mail.Level
+	InFlight           int
 
 	CacheTimeLimit  time.Duration // 0: connections are not kept
 	ReuseTimeLimit  time.Duration // 0: none

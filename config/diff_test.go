@@ -103,7 +103,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			value = values[len(values)-1]
 		}
 		switch p.Name {
-		case "backoff_jitter", "qmgr_fudge_factor", "strict_rfc821_envelopes", "smtp_randomize_addresses", "randomize_addresses", "smtp_pipelining", "pipelining", "smtp_loop_check",
+		case "backoff_jitter", "qmgr_fudge_factor", "strict_rfc821_envelopes", "smtp_randomize_addresses", "randomize_addresses", "smtp_loop_check",
 			"smtp_site_rollup", "site_rollup":
 			value = samples(p)[0]
 			if p.Type == "switch" {

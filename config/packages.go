@@ -143,7 +143,7 @@ func (s SMTP) settings() outbound.TransportConfig {
 		ConnectTimeout: s.ConnectTimeout, HeloTimeout: s.HeloTimeout, MailTimeout: s.MailTimeout, RcptTimeout: s.RcptTimeout,
 		DataInitTimeout: s.DataInitTimeout, DataXferTimeout: s.DataXferTimeout, DataDoneTimeout: s.DataDoneTimeout, RsetTimeout: s.RsetTimeout,
 		MXAddressLimit: orNone(s.MXAddressLimit), MXSessionLimit: orNone(s.MXSessionLimit), FallbackRelays: canonicalNexthops(s.FallbackRelay),
-		KeepOrder: !s.RandomizeAddresses, PermitPrivateHosts: s.PermitPrivateHosts, BindAddress: s.BindAddress, LockStep: !s.Pipelining,
+		KeepOrder: !s.RandomizeAddresses, PermitPrivateHosts: s.PermitPrivateHosts, BindAddress: s.BindAddress, Pipelining: &s.Pipelining, InFlight: s.InFlight,
 		CacheTimeLimit: orNone(s.CacheTimeLimit), ReuseTimeLimit: orNone(s.ReuseTimeLimit), ReuseCountLimit: orNone(s.ReuseCountLimit),
 	}
 }

@@ -155,7 +155,8 @@ dns.stale_max = 0
 destination_concurrency_limit = 3
 mx_address_limit = 0
 connection_cache_time_limit = 0
-pipelining = false
+pipelining = "group"
+pipelining_in_flight = 8
 fallback_relay = "[Last.example.net]:26, other.example.net"
 permit_private_hosts = true
 nexthop = "[bulk.example.net]"
@@ -206,7 +207,8 @@ type = "discard"
 	check("trusted to dial", out.Trusted, c.Resolve().Trusted)
 	bulk := out.Transports["bulk"]
 	check("fallback", bulk.FallbackRelays, []string{"[last.example.net]:26", "other.example.net"})
-	check("lock step", bulk.LockStep, true)
+	check("pipelining", *bulk.Pipelining, mail.LevelGroup)
+	check("in flight", bulk.InFlight, 8)
 	check("addresses", []int{bulk.MXAddressLimit, out.Transports["smtp"].MXAddressLimit}, []int{-1, 7})
 	check("cache", bulk.CacheTimeLimit < 0, true)
 

@@ -155,6 +155,8 @@ func samples(p Parameter) []string {
 		return []string{`"8M"`}
 	case "readers":
 		return []string{"8"}
+	case "smtp_pipelining_in_flight", "pipelining_in_flight":
+		return []string{"2", "16"}
 	case "attempts":
 		return []string{"0", "3"}
 	case "default_delivery_slot_cost", "delivery_slot_cost":

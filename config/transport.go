@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -138,9 +139,12 @@ func delivering() []parameter[Transport] {
 		define("bind_address", sourceAddress(), func(t *Transport) *netip.Addr { return &t.SMTP.BindAddress }, netip.Addr{},
 			"The address that connections come from.",
 			"Set it on a machine with several addresses, of which one has the reputation.").from("smtp_bind_address"),
-		define("pipelining", flag(), func(t *Transport) *bool { return &t.SMTP.Pipelining }, true,
-			"Whether commands are sent in groups to servers that offer it.",
-			"Set it to false for a server behind a proxy that cannot follow.").from("smtp_pipelining"),
+		define("pipelining", words(word[mail.Level]{"lockstep", mail.LevelLockStep}, word[mail.Level]{"group", mail.LevelGroup}, word[mail.Level]{"overlap", mail.LevelOverlap}, word[mail.Level]{"stream", mail.LevelStream}), func(t *Transport) *mail.Level { return &t.SMTP.Pipelining }, mail.LevelOverlap,
+			"How much is sent to servers that offer PIPELINING before their replies are waited for: one command; the envelope of a message; the content of a message and the envelope of the next (overlap); or whole messages, for which the server must offer CHUNKING too (stream).",
+			"Set it to group or lockstep for a server behind a proxy that cannot follow; to stream for your own servers over long distances only, since up to pipelining_in_flight messages may be sent twice if a connection breaks.").from("smtp_pipelining"),
+		define("pipelining_in_flight", integer(limit[int]{min: 2, max: 16}), func(t *Transport) *int { return &t.SMTP.InFlight }, 4,
+			"How many messages may be unanswered on a connection if pipelining is stream.",
+			"Raise it for servers far away.").from("smtp_pipelining_in_flight"),
 		define("connection_cache_time_limit", period(time.Second, limit[time.Duration]{max: time.Hour, zero: "not at all"}), func(t *Transport) *time.Duration { return &t.SMTP.CacheTimeLimit }, 15*time.Second,
 			"How long a connection is kept idle for the next delivery.",
 			"Lower it for receivers that count idle connections.").from("smtp_connection_cache_time_limit").unlike("2s"),

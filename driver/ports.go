@@ -54,19 +54,25 @@ type Connector interface {
 	// why, and the set's Until when it is worth asking again.
 	Hosts(ctx context.Context, transport, nexthop string) (mail.HostSet, mail.Reply)
 	// Dial makes a connection up to where it takes transactions. There is a
-	// Connection if and only if the Reply of the other result is zero.
+	// Connection if and only if the Reply of the other result is zero; it does
+	// not depend on ctx any more, and is to be Run. A permanent Reply says that the
+	// host turned out to be this one, so that hosts that are no better lead back
+	// here, too (RFC 5321 5.1); all else that a host can say at the door is
+	// temporary.
 	Dial(ctx context.Context, o mail.Opening) (Connection, mail.OpenedConnection)
 }
 
 // A Connection carries transactions, one after the other or pipelined.
 type Connection interface {
 	// Run works in the caller's goroutine until the connection is over, and
-	// returns how it ended. It calls done in the order in which transactions were
-	// sent, once for each that was begun; one for which it has not been called when
-	// Run returns was not. When ctx ends, what is under way is broken off.
+	// returns how it ended. It calls done in that goroutine, in the order in which
+	// transactions were sent, once for each, and not after it has returned. A
+	// transaction for which done was not called by then was never begun. When ctx
+	// ends, what is under way is broken off.
 	Run(ctx context.Context, done func(id uint64, r mail.DeliveryResult)) mail.Closing
-	// Send hands one more transaction over, from any goroutine. It never
-	// blocks; the core sends no more at once than the connection's depth.
+	// Send hands one more transaction over, from any goroutine, before Run is
+	// called or later. It never blocks; the core sends no more at once than the
+	// connection's depth.
 	Send(id uint64, d mail.Delivery)
 	// Hangup lets what was sent finish, then ends the connection with QUIT. It
 	// never blocks.

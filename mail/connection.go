@@ -8,14 +8,14 @@ type Opening struct {
 	Nexthop   string // for whose mail it is opened; it may be used for others later
 	Host      Host
 	Level     Level // the most that may be used, whatever the server offers
-	InFlight  int        // messages under way at once at LevelStream; 0 means the default
+	InFlight  int   // messages under way at once at LevelStream; 0 means the default
 }
 
 // An OpenedConnection is ready for its first transaction, unless Reply says why
 // there is none.
 type OpenedConnection struct {
 	Reply   Reply         // zero if the connection is ready
-	Level   Level    // what the server offers, at most what was asked for
+	Level   Level         // what the server offers, at most what was asked for
 	Mails   int           // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
 	RTT     time.Duration // what the TCP handshake took
 	Connect time.Duration // TCP, greeting and EHLO together
@@ -25,20 +25,28 @@ type OpenedConnection struct {
 // have had their results before.
 type Closing struct {
 	Why   CloseReason
-	Level Level // the level in use when the server fell out of step; otherwise without meaning
-	Reply Reply      // what the server said, or our own words for what happened; zero for CloseAsked
+	Level Level // CloseStep: the level that the server did not follow; otherwise without meaning
+	Reply Reply // what the server said, or our own words for what happened; zero for CloseAsked
 }
 
 // A CloseReason is a kind of end of a connection.
 type CloseReason uint8
 
 const (
-	CloseAsked CloseReason = iota // Hangup
-	CloseIdle                     // the server closed it or said 421 while nothing was under way
-	CloseBusy                     // the server said 421 while something was under way
-	CloseLost                     // it broke, or a reply did not come in time, while something was under way
-	CloseStep                     // the replies do not fit the commands at this level of pipelining
-	CloseWrong                    // the server does not keep to the protocol in any way known
+	// CloseAsked is a good end: Hangup; or the connection had served its turn
+	// (MAILMAX, a message refused before it was complete); or we broke it off for
+	// reasons of our own. It says nothing about the host.
+	CloseAsked CloseReason = iota
+	// CloseIdle means that the server closed it or said 421 while nothing was
+	// under way, or before it had said anything to what was.
+	CloseIdle
+	CloseBusy // the server said 421 while something was under way
+	CloseLost // it broke, or a reply did not come in time, while something was under way
+	// CloseStep means that the server may do better at a lower level of
+	// pipelining than Closing.Level: its replies did not fit the commands, or it
+	// broke, or was silent, with several commands unanswered.
+	CloseStep
+	CloseWrong // the server does not keep to the protocol in any way known
 )
 
 // String returns the word that logs and traces show.

@@ -27,12 +27,16 @@ func (a Agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResul
 }
 
 func unknownTransport(d mail.Delivery) mail.DeliveryResult {
-	r := verdict(d, mail.Deferred, mail.Reply{
-		Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5},
-		Text: mail.CleanText("mail transport " + d.Transport + " is not configured"),
-	})
+	r := verdict(d, mail.Deferred, unconfigured(d.Transport))
 	r.Crashed = true
 	return r
+}
+
+func unconfigured(transport string) mail.Reply {
+	return mail.Reply{
+		Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5},
+		Text: mail.CleanText("mail transport " + transport + " is not configured"),
+	}
 }
 
 // Discard takes all mail and drops it (Postfix's discard(8)). The nexthop is a

@@ -103,12 +103,10 @@ func (a *attempt) visit(ctx context.Context, nexthop string, trusted, sure bool)
 	list, blocked := a.client.candidates(set, a.config, trusted)
 	switch {
 	case len(list) == 0 && blocked > 0:
-		a.unresolved(mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 4},
-			Text: mail.CleanText("no host of " + nexthop + " has an address that may be connected to")}, sure)
+		a.unresolved(allBlocked(nexthop), sure)
 		return
 	case len(list) == 0:
-		a.unresolved(mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
-			Text: mail.CleanText("no hosts are known for " + nexthop)}, sure)
+		a.unresolved(noHosts(nexthop), sure)
 		return
 	}
 	a.visitHosts(ctx, hop, a.sift(list))

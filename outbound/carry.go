@@ -44,8 +44,7 @@ func (a *attempt) transact(ctx context.Context, k *conn) use {
 	src := &k.content
 	src.open(body, &a.client.pieces)
 	defer src.close()
-	k.tx.Envelope = a.d.Envelope
-	if err := a.adapt(ctx, k); err != nil {
+	if k.tx.Envelope, err = a.client.adapt(ctx, a.d.Envelope, k.session.Caps()); err != nil {
 		a.unreadable(err)
 		return useDone
 	}
@@ -68,28 +67,6 @@ func (a *attempt) transact(ctx context.Context, k *conn) use {
 	}
 	k.release()
 	return u
-}
-
-// adapt takes back what the sender said the content needs, if the server does
-// not offer it and the content does not need it after all.
-func (a *attempt) adapt(ctx context.Context, k *conn) error {
-	e, caps := &k.tx.Envelope, k.session.Caps()
-	if (e.Body != mail.Body8BitMIME || caps.EightBit) && (!e.SMTPUTF8 || caps.UTF8) {
-		return nil
-	}
-	body, err := a.client.bodies.Body(ctx, e.ID)
-	if err != nil {
-		return err
-	}
-	needs, err := inspect(body, &a.client.pieces)
-	if err != nil {
-		return err
-	}
-	if !needs.eightBit && !caps.EightBit {
-		e.Body = mail.Body7Bit
-	}
-	e.SMTPUTF8 = e.SMTPUTF8 && (needs.utf8 || caps.UTF8)
-	return nil
 }
 
 // chosen returns the recipients that are to be tried, and sets places.

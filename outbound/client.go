@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -120,15 +119,10 @@ func (c *Client) candidates(set mail.HostSet, config *TransportConfig, trusted b
 func (c *Client) dial(ctx context.Context, hop hopKey, h mail.Host) (*conn, client.Failure) {
 	config := c.transports[hop.transport]
 	label := hostLabel(h)
-	dialCtx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
-	sock, err := c.dialer.Dial(dialCtx, config.BindAddress, h.Addr)
-	cancel()
-	if err != nil {
-		c.count.connectFailures.Add(1)
-		c.cfg.Log.Debug("connection failed", "host", h.Addr, "error", err)
-		return nil, dialFailure(ctx, label, h.Addr.Port(), err)
+	sock, failure := c.connect(ctx, config, h)
+	if sock == nil {
+		return nil, failure
 	}
-	c.count.connects.Add(1)
 	k := &conn{
 		sock:    sock,
 		raw:     rawConn(sock),
@@ -141,7 +135,7 @@ func (c *Client) dial(ctx context.Context, hop hopKey, h mail.Host) (*conn, clie
 		in:      make([]byte, readSize),
 	}
 	detach := k.attach(ctx)
-	_, err = k.run(ctx, nil)
+	_, err := k.run(ctx, nil)
 	untouched := detach()
 	if k.session.Ready() && err == nil && untouched {
 		return k, client.Failure{}
@@ -158,7 +152,7 @@ func (c *Client) sessionConfig(config *TransportConfig, h mail.Host, label strin
 	if !c.cfg.AllowSelf {
 		sc.Self = c.cfg.Self
 	}
-	if config.LockStep || time.Now().Before(c.memory.trait(h.Addr).lockStep) {
+	if *config.Pipelining == mail.LevelLockStep || time.Now().Before(c.memory.trait(h.Addr).lockStep) {
 		sc.Level = client.LockStep
 	}
 	return sc
@@ -181,6 +175,10 @@ func (c *Client) noteFailure(host netip.AddrPort, f client.Failure) {
 	if f.Down {
 		c.memory.stepDown(host)
 	}
+	c.logFailure(host, f)
+}
+
+func (c *Client) logFailure(host netip.AddrPort, f client.Failure) {
 	c.cfg.Log.Debug("session failed", "host", host, "kind", f.Kind, "stage", f.Stage, "reply", f.Reply.String())
 }
 
@@ -225,26 +223,4 @@ func rawConn(sock net.Conn) syscall.RawConn {
 		}
 	}
 	return nil
-}
-
-// dialFailure makes a failure of an error of the dialer. Only the system's
-// words are passed on, not our own addresses.
-func dialFailure(ctx context.Context, label string, port uint16, err error) client.Failure {
-	if ctx.Err() != nil {
-		return client.Failure{Kind: client.FailAbandoned}
-	}
-	text := err.Error()
-	var sys syscall.Errno
-	var timeout interface{ Timeout() bool }
-	switch {
-	case errors.As(err, &timeout) && timeout.Timeout():
-		text = "timed out"
-	case errors.As(err, &sys):
-		text = sys.Error()
-	}
-	return client.Failure{Kind: client.FailLost, Reply: mail.Reply{
-		Code:   451,
-		Status: mail.Status{Class: 4, Subject: 4, Detail: 1},
-		Text:   mail.CleanText("connect to " + label + portSuffix(port) + ": " + text),
-	}}
 }

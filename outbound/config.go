@@ -8,6 +8,9 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
 // Config is what all SMTP transports share.
@@ -72,9 +75,13 @@ type TransportConfig struct {
 	// BindAddress is the address that connections come from (default: the
 	// system chooses).
 	BindAddress netip.Addr
-	// LockStep never sends commands in groups, whatever a server offers. Set it
-	// for a server behind a proxy that cannot follow.
-	LockStep bool
+	// Pipelining is the most that may be under way on a connection, whatever a
+	// server offers (nil: Overlap). Lower it for a server behind a proxy that
+	// cannot follow; raise it for your own servers only.
+	Pipelining *mail.Level
+	// InFlight is how many messages may be under way on a connection at level
+	// Stream (default 4, at most 16). All of them are in doubt if it breaks.
+	InFlight int
 
 	// CacheTimeLimit is how long a session is kept idle for the next delivery
 	// (smtp_connection_cache_time_limit; default 15 s, Postfix has 2 s).
@@ -88,6 +95,9 @@ type TransportConfig struct {
 	// number).
 	ReuseCountLimit int
 }
+
+// inFlightMax is the largest TransportConfig.InFlight.
+const inFlightMax = 16
 
 // WithDefaults returns the configuration with all defaults filled in.
 func (c Config) WithDefaults() Config {
@@ -116,11 +126,34 @@ func (t TransportConfig) WithDefaults() TransportConfig {
 	setDefault(&t.DataXferTimeout, 180*time.Second)
 	setDefault(&t.DataDoneTimeout, 600*time.Second)
 	setDefault(&t.RsetTimeout, 20*time.Second)
+	if t.Pipelining == nil {
+		t.Pipelining = new(mail.LevelOverlap)
+	}
+	setDefault(&t.InFlight, 4)
 	setDefault(&t.MXAddressLimit, 5)
 	setDefault(&t.MXSessionLimit, 2)
 	setDefault(&t.CacheTimeLimit, 15*time.Second)
 	setDefault(&t.ReuseTimeLimit, 300*time.Second)
 	return t
+}
+
+// wait returns how long a wait may last (RFC 5321 4.5.3.2).
+func (t *TransportConfig) wait(k client.WaitKind) time.Duration {
+	switch k {
+	case client.WaitGreeting, client.WaitHello:
+		return t.HeloTimeout
+	case client.WaitMail:
+		return t.MailTimeout
+	case client.WaitRcpt:
+		return t.RcptTimeout
+	case client.WaitDataInit:
+		return t.DataInitTimeout
+	case client.WaitDataBlock:
+		return t.DataXferTimeout
+	case client.WaitFinal:
+		return t.DataDoneTimeout
+	}
+	return t.RsetTimeout
 }
 
 func setDefault[T comparable](v *T, value T) {
@@ -162,6 +195,12 @@ func (t TransportConfig) Validate() error {
 		if d.value < 0 || d.value > 0 && d.value < time.Second {
 			errs = append(errs, fmt.Errorf("%s: %v is less than a second", d.name, d.value))
 		}
+	}
+	if t.Pipelining != nil && *t.Pipelining > mail.LevelStream {
+		errs = append(errs, fmt.Errorf("pipelining: there is no level %d", *t.Pipelining))
+	}
+	if t.InFlight < 0 || t.InFlight > inFlightMax {
+		errs = append(errs, fmt.Errorf("pipelining_in_flight: %d is not between 1 and %d", t.InFlight, inFlightMax))
 	}
 	for _, relay := range t.FallbackRelays {
 		if relay == "" {

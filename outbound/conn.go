@@ -86,7 +86,7 @@ func (c *conn) run(ctx context.Context, body *content) (*client.Transaction, err
 // listening for a server that does not want to hear the rest. The last piece
 // is left for run to write. An error is the content's.
 func (c *conn) give(ctx context.Context, body *content) error {
-	piece, last, err := body.next()
+	piece, last, err := body.next(false)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (c *conn) give(ctx context.Context, body *content) error {
 			}
 			c.early = readEarly(c.sock, c.in)
 		}
-		if piece, last, err = body.next(); err != nil {
+		if piece, last, err = body.next(false); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (c *conn) flush(ctx context.Context) error {
 	if len(c.pieces) == 0 {
 		return nil
 	}
-	err := c.setWriteDeadline(time.Now().Add(c.timeout(c.session.Wait().Kind)))
+	err := c.setWriteDeadline(time.Now().Add(c.config.wait(c.session.Wait().Kind)))
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -161,7 +161,7 @@ func (c *conn) setWriteDeadline(t time.Time) error {
 func (c *conn) receive(ctx context.Context) {
 	if w := c.session.Wait(); w != c.waited {
 		c.waited = w
-		if err := c.sock.SetReadDeadline(time.Now().Add(c.timeout(w.Kind))); err != nil {
+		if err := c.sock.SetReadDeadline(time.Now().Add(c.config.wait(w.Kind))); err != nil {
 			c.session.End(client.LossClosed)
 			return
 		}
@@ -210,33 +210,10 @@ func (c *conn) writeFailed(ctx context.Context, err error) {
 
 // loss tells the session's word for an error of the connection.
 func loss(ctx context.Context, err error) client.Loss {
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return client.LossAbandoned
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return client.LossTimeout
 	}
-	return client.LossClosed
-}
-
-// timeout returns how long a wait may last (RFC 5321 4.5.3.2).
-func (c *conn) timeout(k client.WaitKind) time.Duration {
-	t := c.config
-	switch k {
-	case client.WaitGreeting, client.WaitHello:
-		return t.HeloTimeout
-	case client.WaitMail:
-		return t.MailTimeout
-	case client.WaitRcpt:
-		return t.RcptTimeout
-	case client.WaitDataInit:
-		return t.DataInitTimeout
-	case client.WaitDataBlock:
-		return t.DataXferTimeout
-	case client.WaitFinal:
-		return t.DataDoneTimeout
-	}
-	return t.RsetTimeout
+	return lossOf(err)
 }
 
 // attach makes the end of a context interrupt the connection. The function it

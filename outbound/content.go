@@ -1,9 +1,13 @@
 package outbound
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // pieceSize is how much content is handed to the session at a time. The buffers
@@ -22,7 +26,11 @@ func (p *pieces) get() *[]byte {
 	return &b
 }
 
-func (p *pieces) put(b *[]byte) { p.pool.Put(b) }
+func (p *pieces) put(b *[]byte) {
+	if *b = (*b)[:cap(*b)]; len(*b) == pieceSize {
+		p.pool.Put(b)
+	}
+}
 
 // A content is a message's content on its way to one server.
 type content struct {
@@ -38,17 +46,24 @@ func (c *content) open(body Body, p *pieces) {
 }
 
 // next returns the next piece, valid until the next call, and whether it is
-// the last one. The content ends where its size says; a body that ends earlier
-// is damaged.
-func (c *content) next() (piece []byte, last bool, err error) {
+// the last one, as it is if all is wanted at once. The content ends where its
+// size says; a body that ends earlier is damaged.
+func (c *content) next(all bool) (piece []byte, last bool, err error) {
 	if c.whole != nil {
-		n := min(len(c.whole), pieceSize)
+		n := len(c.whole)
+		if !all {
+			n = min(n, pieceSize)
+		}
 		piece, c.whole = c.whole[:n], c.whole[n:]
 		return piece, len(c.whole) == 0, nil
 	}
 	n := int(min(c.left, pieceSize))
 	if n == 0 {
 		return nil, true, nil
+	}
+	if all && c.left > pieceSize { // it was announced to be smaller
+		n = int(c.left)
+		c.buf = new(make([]byte, n))
 	}
 	if c.buf == nil {
 		c.buf = c.pieces.get()
@@ -61,12 +76,37 @@ func (c *content) next() (piece []byte, last bool, err error) {
 	return piece, c.left == 0, nil
 }
 
+// close may be called on a content that was not opened.
 func (c *content) close() {
+	if c.body == nil {
+		return
+	}
 	if c.buf != nil {
 		c.pieces.put(c.buf)
 	}
 	c.body.Close() // nothing was written, so its error says nothing that next did not
 	*c = content{}
+}
+
+// adapt takes back what the sender said the content needs, if the server does
+// not offer it and the content does not need it after all.
+func (c *Client) adapt(ctx context.Context, e mail.Envelope, caps smtp.Caps) (mail.Envelope, error) {
+	if (e.Body != mail.Body8BitMIME || caps.EightBit) && (!e.SMTPUTF8 || caps.UTF8) {
+		return e, nil
+	}
+	body, err := c.bodies.Body(ctx, e.ID)
+	if err != nil {
+		return e, err
+	}
+	needs, err := inspect(body, &c.pieces)
+	if err != nil {
+		return e, err
+	}
+	if !needs.eightBit && !caps.EightBit {
+		e.Body = mail.Body7Bit
+	}
+	e.SMTPUTF8 = e.SMTPUTF8 && (needs.utf8 || caps.UTF8)
+	return e, nil
 }
 
 // A texture is what in a content needs support by the server.
@@ -85,7 +125,7 @@ func inspect(body Body, p *pieces) (texture, error) {
 	var t texture
 	h := headerEnd{lineEmpty: true}
 	for {
-		piece, last, err := c.next()
+		piece, last, err := c.next(false)
 		if err != nil {
 			return t, err
 		}

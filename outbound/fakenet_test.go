@@ -71,7 +71,7 @@ func (n *fakeNet) Dial(ctx context.Context, _ netip.Addr, to netip.AddrPort) (ne
 type fakeServer struct {
 	addr netip.AddrPort
 	// say has a word for each of dial, greeting, ehlo, helo, rset, mail, rcpt,
-	// data, early, final and quit. It is what the server says the first,
+	// data, early, final, idle (after final) and quit. It is what the server says the first,
 	// second, … time, separated by ";", the last of them from then on. Each is
 	// text, "|" between lines, or "" for silence, with any of these before it:
 	//
@@ -345,6 +345,9 @@ func (c *fakeConn) content() {
 	}
 	c.rcpts = nil
 	c.say(p)
+	if _, given := c.server.say["idle"]; given {
+		c.speak("idle", "")
+	}
 }
 
 // A store has the contents of messages.

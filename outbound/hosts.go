@@ -78,6 +78,16 @@ func balance(list []candidate, limit int) []candidate {
 
 func isSix(c candidate) bool { return c.Addr.Addr().Unmap().Is6() }
 
+func allBlocked(nexthop string) mail.Reply {
+	return mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 4},
+		Text: mail.CleanText("no host of " + nexthop + " has an address that may be connected to")}
+}
+
+func noHosts(nexthop string) mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
+		Text: mail.CleanText("no hosts are known for " + nexthop)}
+}
+
 // bracketed tells whether a nexthop is written in brackets, so that it names a
 // host and not a domain.
 func bracketed(nexthop string) bool { return strings.HasPrefix(nexthop, "[") }

@@ -2,9 +2,11 @@ package outbound
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -46,9 +48,24 @@ type Dialer interface {
 type netDialer struct{}
 
 func (netDialer) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
-	d := net.Dialer{KeepAlive: time.Minute}
+	d := net.Dialer{KeepAlive: time.Minute, Control: only(to)}
 	if from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
 	return d.DialContext(ctx, "tcp", to.String())
+}
+
+// only returns a hook that refuses every address but one: whatever is between
+// us and the system, what was checked is what is dialled.
+func only(to netip.AddrPort) func(network, address string, _ syscall.RawConn) error {
+	return func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("outbound: dial: %w", err)
+		}
+		if at.Port() != to.Port() || at.Addr().Unmap() != to.Addr().Unmap() {
+			return fmt.Errorf("outbound: dial: about to connect to %s instead of %s", at, to)
+		}
+		return nil
+	}
 }

@@ -23,6 +23,10 @@ import (
 //	deliver to=a,b nexthop=N …         one message
 //	sleep FOR                          let time pass
 //	closing                            close the client
+//	hosts NEXTHOP                      ask a Client which hosts there are
+//	open ADDR [level=…]                make a connection and run it
+//	send to=a,b …                      send a message to it, as deliver
+//	hangup | cancel                    end it, gently or not
 //
 // Addresses are those of documentation networks, 192.0.2.N, written N.
 
@@ -49,6 +53,7 @@ type world struct {
 	client *Client
 	out    strings.Builder
 	next   mail.QueueID
+	connections
 }
 
 func newWorld() *world {
@@ -67,7 +72,7 @@ func (w *world) command(t *testing.T, l *golden.Line) {
 	case "server":
 		w.server(l)
 	case "zone":
-		w.zone(l)
+		w.zone(t, l)
 	case "deliver":
 		w.deliver(t, l)
 	case "sleep":
@@ -76,9 +81,22 @@ func (w *world) command(t *testing.T, l *golden.Line) {
 			t.Fatal(l.Pos, err)
 		}
 		time.Sleep(d)
+		synctest.Wait()
 	case "closing":
 		w.start(t)
 		w.client.Close()
+	case "hosts":
+		w.hosts(t, l)
+	case "open":
+		w.open(t, l)
+	case "send":
+		w.send(t, l)
+	case "hangup":
+		w.conn.Hangup()
+		synctest.Wait()
+	case "cancel":
+		w.cancel()
+		synctest.Wait()
 	default:
 		t.Fatalf("%s: unknown command", l.Pos)
 	}
@@ -129,7 +147,7 @@ func address(s string) netip.AddrPort {
 func (w *world) server(l *golden.Line) {
 	s := &fakeServer{addr: address(l.Words[0]), say: map[string]string{}, said: map[string]int{}}
 	for _, occasion := range []string{
-		"dial", "greeting", "ehlo", "helo", "rset", "mail", "rcpt", "data", "early", "final", "quit",
+		"dial", "greeting", "ehlo", "helo", "rset", "mail", "rcpt", "data", "early", "final", "quit", "idle",
 	} {
 		if v, given := l.Option(occasion); given {
 			s.say[occasion] = v
@@ -138,7 +156,7 @@ func (w *world) server(l *golden.Line) {
 	w.net.servers[s.addr] = s
 }
 
-func (w *world) zone(l *golden.Line) {
+func (w *world) zone(t *testing.T, l *golden.Line) {
 	name := l.Words[0]
 	if v, given := l.Option("fails"); given {
 		var code uint16
@@ -150,6 +168,9 @@ func (w *world) zone(l *golden.Line) {
 		return
 	}
 	var set mail.HostSet
+	if ttl := l.Int(t, "ttl", 0); ttl > 0 {
+		set.Until = now().Add(time.Duration(ttl) * time.Second)
+	}
 	for tier := range strings.SplitSeq(l.Str("tiers", ""), "|") {
 		var hosts []mail.Host
 		for _, a := range strings.Fields(tier) {
@@ -173,6 +194,14 @@ func (w *world) start(t *testing.T) {
 
 func (w *world) deliver(t *testing.T, l *golden.Line) {
 	w.start(t)
+	d := w.message(t, l)
+	began := time.Now()
+	r := w.client.Deliver(t.Context(), d)
+	w.report(d, r, time.Since(began))
+}
+
+// message makes a delivery and its content.
+func (w *world) message(t *testing.T, l *golden.Line) mail.Delivery {
 	d := mail.Delivery{Transport: "smtp", Nexthop: l.Str("nexthop", "example.net")}
 	d.Envelope = mail.Envelope{ID: w.next, Sender: mail.Address(l.Str("from", "a@example.org"))}
 	if l.Int(t, "id", 0) == 0 {
@@ -206,9 +235,7 @@ func (w *world) deliver(t *testing.T, l *golden.Line) {
 	for i, to := range strings.Split(l.Str("to", "b@example.net"), ",") {
 		d.Recipients = append(d.Recipients, mail.Recipient{Index: uint32(i), Address: mail.Address(to), Notify: notify})
 	}
-	began := time.Now()
-	r := w.client.Deliver(t.Context(), d)
-	w.report(d, r, time.Since(began))
+	return d
 }
 
 func (w *world) report(d mail.Delivery, r mail.DeliveryResult, took time.Duration) {
@@ -243,6 +270,10 @@ func (w *world) finish() string {
 	if w.client != nil {
 		w.client.Close()
 	}
+	if w.conn != nil {
+		w.conn.Hangup()
+	}
+	w.running.Wait()
 	w.net.running.Wait()
 	for _, c := range w.net.log {
 		fmt.Fprintf(&w.out, "mx%v < %s\n", short(c.server.addr), strings.Join(c.verbs, " "))

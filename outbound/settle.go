@@ -15,8 +15,16 @@ func (a *attempt) unresolved(reply mail.Reply, sure bool) {
 // unreadable records that the content could not be had, which says nothing
 // about anybody's servers.
 func (a *attempt) unreadable(err error) {
-	a.client.cfg.Log.Debug("content unreadable", "id", a.d.Envelope.ID, "error", err)
-	a.halt(mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "the message cannot be read from the queue"})
+	a.client.logUnreadable(a.d.Envelope.ID, err)
+	a.halt(cannotBeRead())
+}
+
+func (c *Client) logUnreadable(id mail.QueueID, err error) {
+	c.cfg.Log.Debug("content unreadable", "id", id, "error", err)
+}
+
+func cannotBeRead() mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "the message cannot be read from the queue"}
 }
 
 // halt ends the attempt for reasons of our own.

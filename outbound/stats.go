@@ -15,14 +15,15 @@ type Stats struct {
 	Protocol        uint64 // connections left because of a violation of the protocol
 	Doubtful        uint64 // recipients whose message may have been taken or not
 	EmptyTaken      uint64 // messages without recipients that a server took
+	Astray          uint64 // messages that a server took under the envelope of another
 	Blocked         uint64 // addresses not dialled because they are not public
 	Idle            int    // sessions idle now
 }
 
 // counters are the Stats as they are counted.
 type counters struct {
-	deliveries, transactions, connects, connectFailures, handshakeFails atomic.Uint64
-	reused, stale, lost, protocol, doubtful, emptyTaken, blocked        atomic.Uint64
+	deliveries, transactions, connects, connectFailures, handshakeFails  atomic.Uint64
+	reused, stale, lost, protocol, doubtful, emptyTaken, astray, blocked atomic.Uint64
 }
 
 // Stats returns the present counts. They are read one by one, so that they may
@@ -40,6 +41,7 @@ func (c *Client) Stats() Stats {
 		Protocol:        c.count.protocol.Load(),
 		Doubtful:        c.count.doubtful.Load(),
 		EmptyTaken:      c.count.emptyTaken.Load(),
+		Astray:          c.count.astray.Load(),
 		Blocked:         c.count.blocked.Load(),
 		Idle:            c.idle.len(),
 	}

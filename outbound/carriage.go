@@ -1,0 +1,202 @@
+package outbound
+
+import (
+	"context"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
+)
+
+// A carriage is one transaction on a Conn, from its begin until its result is
+// told.
+type carriage struct {
+	id         uint64
+	delivery   mail.Delivery
+	tx         client.Transaction
+	content    content
+	began      time.Time
+	reused     int   // transactions that the connection had carried before
+	unreadable error // the content could not be had
+	done       bool  // result is complete
+	result     mail.DeliveryResult
+}
+
+// start begins a transaction. Its content is opened now, and so checked before
+// anything is said about the message.
+func (k *Conn) start(ctx context.Context, l letter) {
+	c := k.newCarriage()
+	c.id, c.delivery, c.began, c.reused = l.id, l.delivery, time.Now(), k.line.session.Mails()
+	k.carriages = append(k.carriages, c)
+	if err := k.open(ctx, c); err != nil {
+		c.unreadable = err
+		k.conclude(c)
+		return
+	}
+	c.tx.Recipients = l.delivery.Recipients
+	k.line.session.Start(&c.tx)
+}
+
+// open gets the content ready.
+func (k *Conn) open(ctx context.Context, c *carriage) error {
+	body, err := k.client.bodies.Body(ctx, c.delivery.Envelope.ID)
+	if err != nil {
+		return err
+	}
+	c.content.open(body, &k.client.pieces)
+	c.tx.Envelope, err = k.client.adapt(ctx, c.delivery.Envelope, k.line.session.Caps())
+	return err
+}
+
+// supply gives the session the next piece of a content. It tells whether that
+// was the last one.
+func (k *Conn) supply(t *client.Transaction) (last bool) {
+	c := k.carriageOf(t)
+	piece, last, err := c.content.next(t.Whole())
+	if err != nil {
+		c.unreadable = err
+		k.line.session.End(client.LossAbandoned) // content cannot be broken off in any other way
+		return false
+	}
+	k.line.session.Supply(piece, last)
+	return last
+}
+
+// conclude completes a result.
+func (k *Conn) conclude(c *carriage) {
+	c.done = true
+	if len(c.tx.Results) == 0 {
+		k.refuse(c)
+		return
+	}
+	now := time.Now()
+	c.result = mail.DeliveryResult{Outcomes: make([]mail.Outcome, len(c.tx.Results))}
+	tried := false
+	for i := range c.tx.Results {
+		o := k.outcome(c, i)
+		o.At = mail.Instant(now.UnixNano())
+		c.result.Outcomes[i] = o
+		tried = tried || o.Result != mail.Untried
+	}
+	if k.free.After(c.began) {
+		c.began = k.free
+	}
+	c.result.Send = now.Sub(c.began)
+	k.free = now
+	if tried {
+		c.result.Host, c.result.Reused = k.name, c.reused
+		if c.reused == 0 {
+			c.result.Connect = k.connect
+		}
+	}
+	if c.tx.Astray() {
+		k.client.cfg.Log.Error("message taken under another message's envelope", "id", c.delivery.Envelope.ID, "host", k.name)
+	}
+	k.learn(c, tried)
+}
+
+// refuse completes the result of a message whose content could not be opened.
+func (k *Conn) refuse(c *carriage) {
+	k.client.logUnreadable(c.delivery.Envelope.ID, c.unreadable)
+	c.result = verdict(c.delivery, mail.Deferred, cannotBeRead())
+	c.result.Crashed = true
+}
+
+// outcome returns what became of one recipient.
+func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
+	rcpt, r := &c.delivery.Recipients[i], &c.tx.Results[i]
+	o := mail.Outcome{Index: rcpt.Index, Result: mail.Deferred, Reply: r.Reply}
+	switch r.Verdict {
+	case client.Delivered:
+		o.Result = mail.Delivered
+		if rcpt.Notify.Success() && !k.line.session.Caps().DSN && c.delivery.Envelope.Sender != "" {
+			o.Report = mail.ReportRelayed
+		}
+	case client.Failed:
+		o.Result = mail.Failed
+	case client.Again:
+		o.Result = mail.Untried
+	case client.Doubtful:
+		o.Unknown = true
+		k.client.count.doubtful.Add(1)
+	}
+	return o
+}
+
+// learn draws the conclusions of a transaction for the connection, and counts.
+func (k *Conn) learn(c *carriage, tried bool) {
+	count := &k.client.count
+	session := k.line.session
+	if !session.Over() {
+		if c.reused > 0 && tried {
+			count.reused.Add(1)
+		}
+		// The server's limits let nobody in, before anything was said.
+		k.spent = k.spent || !tried && c.tx.Stale()
+		return
+	}
+	if session.Failure().Kind == client.FailAbandoned {
+		k.crash(c)
+	}
+	k.stale = k.stale || !k.broken && c.tx.Stale()
+	k.broken = true
+}
+
+// crash marks the result of a transaction that was broken off by ourselves.
+func (k *Conn) crash(c *carriage) {
+	if c.unreadable != nil {
+		k.client.logUnreadable(c.delivery.Envelope.ID, c.unreadable)
+	}
+	for i := range c.result.Outcomes {
+		o := &c.result.Outcomes[i]
+		if o.Result != mail.Deferred || o.Unknown {
+			continue
+		}
+		c.result.Crashed = true
+		if c.unreadable != nil {
+			o.Reply = cannotBeRead()
+		}
+	}
+}
+
+// carriageOf returns the carriage of a transaction that is under way.
+func (k *Conn) carriageOf(t *client.Transaction) *carriage {
+	for _, c := range k.carriages {
+		if &c.tx == t {
+			return c
+		}
+	}
+	panic("outbound: a transaction that nobody began")
+}
+
+// newCarriage returns a carriage, a used one if there is one.
+func (k *Conn) newCarriage() *carriage {
+	n := len(k.spare)
+	if n == 0 {
+		return new(carriage)
+	}
+	c := k.spare[n-1]
+	k.spare[n-1] = nil
+	k.spare = k.spare[:n-1]
+	return c
+}
+
+// resultsKept is how many results a carriage keeps the memory of.
+const resultsKept = 50
+
+// recycle closes the contents of transactions that are over, and keeps the
+// carriages for others. Nothing is being written.
+func (k *Conn) recycle() {
+	for i, c := range k.used {
+		c.content.close()
+		results := c.tx.Results
+		clear(results)
+		if cap(results) > resultsKept {
+			results = nil
+		}
+		*c = carriage{tx: client.Transaction{Results: results[:0]}}
+		k.used[i] = nil
+		k.spare = append(k.spare, c)
+	}
+	k.used = k.used[:0]
+}

@@ -1,0 +1,134 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// connections are the part of a script's world that is about Client.Hosts and
+// Conn. What happens is told with the time since the block began.
+type connections struct {
+	began   time.Time
+	conn    *Conn
+	cancel  context.CancelFunc
+	sent    []mail.Delivery
+	running sync.WaitGroup
+
+	telling sync.Mutex
+}
+
+func (w *world) tell(format string, args ...any) {
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	if after := time.Since(w.began).Round(time.Millisecond); after > 0 {
+		fmt.Fprintf(&w.out, "%v ", after)
+	}
+	fmt.Fprintf(&w.out, format+"\n", args...)
+}
+
+func (w *world) hosts(t *testing.T, l *golden.Line) {
+	w.start(t)
+	set, reply := w.client.Hosts(t.Context(), l.Str("transport", "smtp"), l.Words[0])
+	var tiers []string
+	for _, tier := range set.Tiers {
+		var hosts []string
+		for _, h := range tier {
+			hosts = append(hosts, short(h.Addr))
+		}
+		tiers = append(tiers, strings.Join(hosts, " "))
+	}
+	w.out.WriteString(strings.TrimSpace(fmt.Sprintf("%s for %v: %v", strings.Join(tiers, " | "), set.Until.Sub(now()), reply)) + "\n")
+}
+
+func (w *world) open(t *testing.T, l *golden.Line) {
+	w.start(t)
+	o := mail.Opening{Transport: "smtp", Nexthop: "example.net", Level: mail.LevelStream}
+	o.Host = mail.Host{Name: "mx" + l.Words[0], Addr: address(l.Words[0])}
+	if level := l.Str("level", ""); level != "" {
+		if err := o.Level.UnmarshalText([]byte(level)); err != nil {
+			t.Fatal(l.Pos, err)
+		}
+	}
+	w.began = time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	k, opened := w.client.Dial(ctx, o)
+	if (k == nil) != !opened.Reply.IsZero() {
+		t.Errorf("%v: %v and reply %v", l.Pos, k, opened.Reply)
+	}
+	w.conn, w.cancel = k, cancel
+	if k == nil {
+		w.tell("not opened: %v", opened.Reply)
+		return
+	}
+	w.tell("%v connect=%v mails=%d", opened.Level, opened.Connect, opened.Mails)
+	w.running.Go(func() {
+		told := uint64(0)
+		closing := k.Run(ctx, func(id uint64, r mail.DeliveryResult) {
+			if told++; id != told {
+				t.Errorf("%d is told when it is the turn of %d", id, told)
+			}
+			w.result(id, r)
+		})
+		if why := closing.Why.String(); closing.Why == mail.CloseStep {
+			w.tell("closed: %v at %v %v", why, closing.Level, closing.Reply)
+		} else {
+			w.tell("%s", strings.TrimSpace(fmt.Sprintf("closed: %v %v", why, closing.Reply)))
+		}
+		if int(told) != len(w.sent) {
+			t.Errorf("%d were sent, %d told", len(w.sent), told)
+		}
+	})
+	synctest.Wait()
+}
+
+// send sends messages at once, so that there is no telling one from the other by
+// when it was sent.
+func (w *world) send(t *testing.T, l *golden.Line) {
+	k := w.conn
+	k.mu.Lock()
+	for range l.Int(t, "count", 1) {
+		w.sent = append(w.sent, w.message(t, l))
+		if !k.over {
+			k.inbox = append(k.inbox, letter{uint64(len(w.sent)), w.sent[len(w.sent)-1]})
+		}
+	}
+	k.mu.Unlock()
+	k.line.call()
+	synctest.Wait()
+}
+
+func (w *world) result(id uint64, r mail.DeliveryResult) {
+	var facts []string
+	for i, o := range r.Outcomes {
+		fact := fmt.Sprintf("%s %v %v", w.sent[id-1].Recipients[i].Address.Local(), o.Result, o.Reply)
+		if o.Unknown {
+			fact += " (unknown)"
+		}
+		if o.Report != mail.ReportNone {
+			fact += fmt.Sprintf(" (%v)", o.Report)
+		}
+		facts = append(facts, strings.TrimSpace(fact))
+	}
+	text := strings.Join(facts, ", ")
+	for _, f := range []struct {
+		name  string
+		value any
+		given bool
+	}{
+		{"connect", r.Connect, r.Connect > 0}, {"send", r.Send, r.Send > 0}, {"reused", r.Reused, r.Reused > 0},
+		{"crashed", r.Crashed, r.Crashed}, {"site", r.Site, !r.Site.IsZero()}, {"nowhere", true, r.Host == ""},
+	} {
+		if f.given {
+			text += fmt.Sprintf(" %s=%v", f.name, f.value)
+		}
+	}
+	w.tell("%d: %s", id, text)
+}

@@ -1,0 +1,90 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
+)
+
+// Dial connects to a host and begins a session: connection, greeting, EHLO.
+// There is a Conn if and only if the Reply of the other result is zero. The
+// Reply is permanent only if the host turned out to be this one; what else a
+// host says before it knows what it is to get is about the host.
+func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedConnection) {
+	config := c.transports[o.Transport]
+	if config == nil {
+		return nil, mail.OpenedConnection{Reply: unconfigured(o.Transport)}
+	}
+	began := time.Now()
+	sock, failure := c.connect(ctx, config, o.Host)
+	if sock == nil {
+		return nil, mail.OpenedConnection{Reply: atTheDoor(failure)}
+	}
+	opened := mail.OpenedConnection{RTT: time.Since(began)}
+	k := newConn(c, config, o, sock)
+	if failure, ok := k.greet(ctx); !ok {
+		c.count.handshakeFails.Add(1)
+		c.logFailure(o.Host.Addr, failure)
+		opened.Reply = atTheDoor(failure)
+		return nil, opened
+	}
+	opened.Connect = time.Since(began)
+	opened.Level = levelOf(k.line.session.Level())
+	opened.Mails = k.line.session.Caps().Limits.Mails
+	k.connect = opened.Connect
+	return k, opened
+}
+
+// atTheDoor returns the reply for a host with which no session could be had.
+// After a refusal for good, too, others are tried and the mail is kept
+// (smtp_skip_5xx_greeting).
+func atTheDoor(f client.Failure) mail.Reply {
+	switch f.Kind {
+	case client.FailAbandoned:
+		return interrupted()
+	case client.FailLoop:
+		return f.Reply
+	}
+	return soften(f.Reply)
+}
+
+// connect opens a TCP connection. Without one, the failure says why.
+func (c *Client) connect(ctx context.Context, config *TransportConfig, h mail.Host) (net.Conn, client.Failure) {
+	dialCtx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
+	defer cancel()
+	sock, err := c.dialer.Dial(dialCtx, config.BindAddress, h.Addr)
+	if err != nil {
+		c.count.connectFailures.Add(1)
+		c.cfg.Log.Debug("connection failed", "host", h.Addr, "error", err)
+		return nil, dialFailure(ctx, hostLabel(h), h.Addr.Port(), err)
+	}
+	c.count.connects.Add(1)
+	return sock, client.Failure{}
+}
+
+// dialFailure makes a failure of an error of the dialer. Only the system's
+// words are passed on, not our own addresses.
+func dialFailure(ctx context.Context, label string, port uint16, err error) client.Failure {
+	if ctx.Err() != nil {
+		return client.Failure{Kind: client.FailAbandoned}
+	}
+	text := err.Error()
+	var sys syscall.Errno
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		text = "timed out"
+	case errors.As(err, &sys):
+		text = sys.Error()
+	}
+	return client.Failure{Kind: client.FailLost, Reply: mail.Reply{
+		Code:   451,
+		Status: mail.Status{Class: 4, Subject: 4, Detail: 1},
+		Text:   mail.CleanText("connect to " + label + portSuffix(port) + ": " + text),
+	}}
+}

@@ -1,0 +1,295 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/smtp/client"
+)
+
+// A line moves octets between a socket and a session such that neither
+// direction ever waits for the other. One goroutine owns the line and the
+// session. It writes without waiting as long as the system takes all, which is
+// nearly always; only what the system does not take is written by another
+// goroutine, while the owner goes on reading. So there is one goroutine for each
+// connection and, as a rule, one switch to it for each thing that happens:
+// whoever has something for the owner ends its read by setting the deadline
+// into the past (call).
+type line struct {
+	sock    net.Conn
+	direct  *directWriter // nil if the socket cannot be written without waiting
+	session *client.Session
+	config  *TransportConfig
+	scratch *pieces // buffers to put small pieces together in
+
+	in     []byte
+	out    [][]byte
+	rest   net.Buffers  // what the other goroutine writes
+	busy   bool         // there is such a goroutine
+	done   chan written // what became of it
+	waited client.Wait  // the wait that limit belongs to
+	limit  time.Time    // when that wait is over; zero if it may last
+	why    client.Loss  // why the line is down, if it is
+	down   bool         // nothing more can be read or written
+
+	mu       sync.Mutex
+	deadline time.Time // that the socket has for reading; zero for none
+	spent    bool      // that deadline has passed
+	reading  bool      // the owner reads, or is about to
+	called   bool      // the owner is wanted
+}
+
+func newLine(sock net.Conn, session *client.Session, config *TransportConfig, scratch *pieces) *line {
+	return &line{
+		sock: sock, direct: newDirectWriter(sock), session: session, config: config, scratch: scratch,
+		in: make([]byte, readSize),
+	}
+}
+
+// call makes receive return soon, once. It may be used by any goroutine.
+func (l *line) call() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.called {
+		return
+	}
+	l.called = true
+	if l.reading {
+		l.spent = true
+		l.sock.SetReadDeadline(longAgo()) // it cannot fail before the owner closes the socket
+	}
+}
+
+// listen prepares for reading. It returns false if the owner is wanted.
+func (l *line) listen() bool {
+	if w := l.session.Wait(); w != l.waited {
+		l.waited = w
+		l.limit = l.until(w.Kind)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.called {
+		l.called = false
+		return false
+	}
+	// A deadline that comes too early costs one turn in vain, after minutes; to
+	// set it for each wait costs more.
+	if l.spent || !l.limit.IsZero() && (l.deadline.IsZero() || l.limit.Before(l.deadline)) {
+		l.spent = false
+		l.deadline = l.limit
+		l.sock.SetReadDeadline(l.limit) // if that fails, so does the read
+	}
+	l.reading = true
+	return true
+}
+
+// until returns when a wait that begins now is over. Content has its time from
+// the writer.
+func (l *line) until(k client.WaitKind) time.Time {
+	if k == client.WaitNothing || k == client.WaitDataBlock {
+		return time.Time{}
+	}
+	return time.Now().Add(l.config.wait(k))
+}
+
+// receive reads once and feeds the session, unless it is called away or the
+// time is up. After it the line may be down.
+func (l *line) receive() {
+	if !l.listen() {
+		return
+	}
+	n, err := l.sock.Read(l.in)
+	l.mu.Lock()
+	l.reading, l.called = false, false
+	late := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
+	l.spent = l.spent || late
+	l.mu.Unlock()
+	l.session.Feed(l.in[:n])
+	switch {
+	case err == nil:
+	case !late:
+		l.fail(client.LossClosed)
+	case !l.limit.IsZero() && !time.Now().Before(l.limit):
+		l.fail(client.LossTimeout)
+	}
+}
+
+func (l *line) fail(why client.Loss) {
+	if !l.down {
+		l.down, l.why = true, why
+	}
+}
+
+// flush writes what the session has to write. It returns false if that was
+// nothing. After it all is written, or the rest is being written by another
+// goroutine (busy), or the line is down.
+func (l *line) flush() (wrote bool) {
+	for !l.busy && !l.down {
+		l.out = l.session.Out(l.out[:0])
+		if len(l.out) == 0 {
+			break
+		}
+		wrote = true
+		n, blocked, err := l.writeNow(l.out)
+		clear(l.out)
+		l.session.Written(n)
+		switch {
+		case err != nil:
+			l.hearOut(client.LossClosed)
+		case blocked:
+			l.writeRest()
+		}
+	}
+	return wrote
+}
+
+// writeNow writes what the system takes at once. It tells how much that was,
+// and whether the rest will have to wait.
+func (l *line) writeNow(pieces [][]byte) (total int, blocked bool, err error) {
+	if l.direct == nil {
+		return 0, true, nil
+	}
+	for len(pieces) > 0 {
+		data, count, buf := l.gather(pieces)
+		n, err := l.direct.write(data)
+		if buf != nil {
+			l.scratch.put(buf)
+		}
+		total += n
+		if err != nil || n < len(data) {
+			return total, err == nil, err
+		}
+		pieces = pieces[count:]
+	}
+	return total, false, nil
+}
+
+// gather returns the first piece, or together with those that follow if they are
+// small, in a buffer of scratch: copying a few kilobytes costs less than a system
+// call, and a packet, for each.
+func (l *line) gather(pieces [][]byte) (data []byte, count int, buf *[]byte) {
+	if len(pieces) == 1 || len(pieces[0])+len(pieces[1]) > pieceSize {
+		return pieces[0], 1, nil
+	}
+	buf = l.scratch.get()
+	data = (*buf)[:0]
+	for _, p := range pieces {
+		if len(data)+len(p) > pieceSize {
+			break
+		}
+		data = append(data, p...)
+		count++
+	}
+	return data, count, buf
+}
+
+// A written is what became of a write.
+type written struct {
+	n   int64
+	err error
+}
+
+// writeRest has another goroutine write what the session has to write, and wait
+// for the server to take it.
+func (l *line) writeRest() {
+	if l.done == nil {
+		l.done = make(chan written, 1)
+	}
+	l.busy = true
+	l.out = l.session.Out(l.out[:0])
+	l.rest = l.out
+	l.sock.SetWriteDeadline(time.Now().Add(l.config.wait(l.session.Wait().Kind))) // if that fails, so does the write
+	go func() {
+		n, err := l.rest.WriteTo(l.sock)
+		l.done <- written{n, err}
+		l.call()
+	}()
+}
+
+// checkWrite takes note that the other goroutine is done, if it is.
+func (l *line) checkWrite() {
+	if !l.busy {
+		return
+	}
+	select {
+	case w := <-l.done:
+		l.confirm(w)
+		if w.err == nil {
+			l.sock.SetWriteDeadline(time.Time{})
+		} else if !l.session.Over() {
+			l.hearOut(lossOf(w.err))
+		}
+	default:
+	}
+}
+
+func (l *line) confirm(w written) {
+	l.busy, l.rest = false, nil
+	clear(l.out)
+	l.session.Written(int(w.n))
+}
+
+// stop ends the other goroutine. What was being written is not whole then, so
+// that the line is down.
+func (l *line) stop() {
+	if l.busy {
+		l.sock.SetWriteDeadline(longAgo())
+		l.confirm(<-l.done)
+		l.fail(client.LossClosed)
+	}
+}
+
+// hearOut reads what the server said before a write failed: the reason for
+// which it broke the connection, most likely.
+func (l *line) hearOut(why client.Loss) {
+	l.sock.SetReadDeadline(time.Now().Add(lastWords)) // if that fails, so does the read
+	for total := 0; !l.session.Over() && total < pieceSize; {
+		n, err := l.sock.Read(l.in)
+		l.session.Feed(l.in[:n])
+		total += n
+		if err != nil {
+			break
+		}
+	}
+	l.fail(why)
+}
+
+// abort breaks the connection off: what is being read or written fails.
+func (l *line) abort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spent, l.called = true, true
+	l.sock.SetDeadline(longAgo())
+}
+
+// close writes what the session still has to say, if it can be written now, and
+// closes the socket.
+func (l *line) close() {
+	l.stop()
+	if l.out = l.session.Out(l.out[:0]); len(l.out) > 0 && !l.down && l.sock.SetWriteDeadline(time.Now().Add(quitTime)) == nil {
+		l.rest = l.out
+		l.rest.WriteTo(l.sock)
+	}
+	l.sock.Close()
+}
+
+// lossOf tells the session's word for an error of the connection.
+func lossOf(err error) client.Loss {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return client.LossTimeout
+	}
+	return client.LossClosed
+}
+
+// obey makes the end of a context break the connection off. The function that it
+// returns undoes that; it tells whether the connection was left alone.
+func (l *line) obey(ctx context.Context) (release func() bool) {
+	if ctx.Done() == nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, l.abort)
+}
