@@ -75,6 +75,8 @@ type Ports struct {
 	Reporter Reporter
 	// Connector may be nil if no transport has qmgr.AgentsConnections.
 	Connector Connector
+	// Hosts may be nil: then what is known of hosts is forgotten at a stop.
+	Hosts HostStore
 	// Agent returns the agent of a transport; never nil.
 	Agent func(transport string) Agent
 }
@@ -89,6 +91,8 @@ type Driver struct {
 	committer *committer
 	reads     chan readTask
 	reports   chan mail.QueueID
+	hostSaves chan []mail.HostRecord // has room for one
+	hostLimit int
 	behind    atomic.Bool
 	flowDelay atomic.Int64
 	grace     time.Duration
@@ -125,7 +129,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	}
 	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core,
 		grace: cfg.Grace, readers: cfg.Readers,
-		reads: make(chan readTask), reports: make(chan mail.QueueID), atRest: make(chan struct{})}
+		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit, atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deliveries = newPool(d.deliver)
 	d.lookups = newPool(d.lookUp)
@@ -154,12 +158,15 @@ func (d *Driver) Run(ctx context.Context) error {
 		wg.Go(func() { d.read(work) })
 	}
 	wg.Go(func() { d.report(work) })
+	wg.Go(func() { d.saveHosts(work) })
 
+	d.loadHosts(work, d.hostLimit)
 	d.own(ctx.Done())
 	d.log.Info("stopping", "underway", d.underway)
 	stopDialing()
 	d.step(qmgr.Halt{})
 	d.finish(cutOff)
+	d.saveLastHosts(work)
 	stopWork()
 	d.deliveries.stop()
 	d.lookups.stop()
@@ -173,6 +180,8 @@ func (d *Driver) Run(ctx context.Context) error {
 func (d *Driver) own(stop <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	save := time.NewTicker(saveEvery)
+	defer save.Stop()
 	var spare []item
 	d.step(qmgr.Wake{})
 	for {
@@ -196,6 +205,8 @@ func (d *Driver) own(stop <-chan struct{}) {
 		case <-d.inbox.wakeup:
 		case <-timer.C:
 			d.step(qmgr.Wake{})
+		case <-save.C:
+			d.changedHosts()
 		case d.readsOut() <- d.nextRead():
 			d.readQueue = d.readQueue[1:]
 		case d.reportsOut() <- d.nextReport():

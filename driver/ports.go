@@ -79,6 +79,16 @@ type Connection interface {
 	Hangup()
 }
 
+// A HostStore keeps what the core knows of hosts from one run to the next. A
+// record that is lost costs no more than a connection.
+type HostStore interface {
+	// SaveHosts keeps records, and forgets those whose value is empty.
+	SaveHosts(ctx context.Context, records []mail.HostRecord) error
+	// LoadHosts calls visit with all records, at most most. A record's octets are
+	// valid until visit returns.
+	LoadHosts(ctx context.Context, most int, visit func(mail.HostRecord)) error
+}
+
 // A Reporter composes the reports that a message's recipients are owed
 // (mail.Outcome.Report), spools them, and clears the debts, all of it durable
 // when it returns nil. The new messages are returned so that they can be

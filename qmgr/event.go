@@ -91,6 +91,10 @@ type Closed struct {
 	Closing mail.Closing
 }
 
+// Learned brings what is known of hosts from before the start, as HostChanges gave
+// it. It is best the first event.
+type Learned struct{ Hosts []mail.HostRecord }
+
 // Delivered answers Deliver, and Send unless Closed does. In an answer to Send recipients may be
 // mail.Untried.
 type Delivered struct {
@@ -158,6 +162,7 @@ func (Routed) event()          {}
 func (LookedUp) event()        {}
 func (Hosts) event()           {}
 func (Dialed) event()          {}
+func (Learned) event()         {}
 func (Closed) event()          {}
 func (Delivered) event()       {}
 func (Changed) event()         {}

@@ -115,6 +115,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.hosts(ev)
 	case Dialed:
 		q.dialed(ev)
+	case Learned:
+		q.learned(ev)
 	case Closed:
 		q.closed(ev)
 	case Changed:

@@ -79,7 +79,7 @@ func enumerations(t reflect.Type, found func(reflect.Type)) {
 	case reflect.Map:
 		enumerations(t.Elem(), found)
 	case reflect.Uint8:
-		if t.Name() != "Notify" { // a set
+		if t.Name() != "Notify" && t.Name() != "uint8" { // a set, an octet
 			found(t)
 		}
 	}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/hex"
 	"maps"
 	"net/netip"
 	"slices"
@@ -76,6 +77,18 @@ var eventKinds = []kind[qmgr.Event]{
 		option(c, "level", levels, &e.Closing.Level)
 		c.reply("reply", &e.Closing.Reply)
 	}),
+	eventKind("learned", func(c *codec, e *qmgr.Learned) {
+		list(c, "hosts", []string{"host"}, &e.Hosts, func(r *mail.HostRecord, _ int) {
+			text := hex.EncodeToString(r.Key) + ":" + hex.EncodeToString(r.Value)
+			if c.writing {
+				c.put("host", text)
+				return
+			}
+			text = c.take()
+			key, value, _ := strings.Cut(text, ":")
+			r.Key, r.Value = c.octets(key), c.octets(value)
+		})
+	}),
 	eventKind("changed", func(c *codec, e *qmgr.Changed) {
 		c.id("id", &e.Changed.ID)
 		c.place(&e.Changed.Place)
@@ -95,6 +108,18 @@ var eventKinds = []kind[qmgr.Event]{
 	eventKind("select-transport", func(c *codec, e *qmgr.SelectTransport) { c.pending(e) }),
 	eventKind("configure", func(c *codec, e *qmgr.Configure) { c.config(&e.Config) }),
 	eventKind("halt", func(*codec, *qmgr.Halt) {}),
+}
+
+// octets reads hexadecimal digits.
+func (c *codec) octets(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		c.fail("%q is not hexadecimal", text)
+	}
+	return b
 }
 
 func (c *codec) found(f *mail.Found) {

@@ -138,6 +138,10 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 0)
 	case reflect.Uint8:
+		if v.Type() == reflect.TypeFor[byte]() {
+			v.SetUint(uint64(r.IntN(256)))
+			return
+		}
 		v.SetUint(uint64(r.IntN(constants(v.Type()))))
 	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(r.IntN(600)))
