@@ -30,6 +30,9 @@ type Config struct {
 	// Log takes one line for each recipient's outcome and one for each note;
 	// nil discards them.
 	Log *slog.Logger
+	// Trace is told of everything that passes between the core and the driver;
+	// nil: nobody is.
+	Trace Tracer
 }
 
 // WithDefaults returns the configuration with every zero field replaced by its
@@ -50,6 +53,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Trace == nil {
+		c.Trace = noTracer{}
 	}
 	return c
 }
@@ -101,6 +107,7 @@ type Driver struct {
 
 	// Below: the owner's goroutine alone.
 	core       *qmgr.Qmgr
+	trace      Tracer
 	clock      clock
 	deliveries *pool[qmgr.Deliver]
 	lookups    *pool[qmgr.Lookup]
@@ -127,7 +134,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core,
+	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, trace: cfg.Trace,
 		grace: cfg.Grace, readers: cfg.Readers,
 		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit, atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
@@ -136,6 +143,9 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	d.resolves = newPool(d.resolve)
 	d.dials = newPool(d.dial)
 	d.links = make(map[qmgr.ConnID]*link)
+	if err := d.trace.Begin(d.clock.now(), cfg.Seed, cfg.Qmgr); err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
 	return d, nil
 }
 
@@ -159,6 +169,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { d.report(work) })
 	wg.Go(func() { d.saveHosts(work) })
+	clean := false
+	defer func() { d.trace.End(clean) }() // also if the core panics
 
 	d.loadHosts(work, d.hostLimit)
 	d.own(ctx.Done())
@@ -173,6 +185,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	d.resolves.stop()
 	d.dials.stop()
 	wg.Wait()
+	clean = true
 	return nil
 }
 
@@ -282,7 +295,11 @@ func (d *Driver) step(ev qmgr.Event) {
 }
 
 func (d *Driver) turn(ev qmgr.Event) {
-	for _, a := range d.core.Step(d.clock.now(), ev) {
+	now := d.clock.now()
+	d.trace.Event(now, ev)
+	actions := d.core.Step(now, ev)
+	d.trace.Actions(now, actions)
+	for _, a := range actions {
 		d.perform(a)
 	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 )
 
@@ -16,14 +17,17 @@ type Options struct {
 	// Parallel is how many runs are made at the same time; 0 means 1. Reports
 	// do not depend on it.
 	Parallel int
+	// Trace, if not nil, opens the file for a run's trace. With Twice the first of
+	// the two is recorded. Runs may be made at the same time.
+	Trace func(run string, seed uint64) (io.WriteCloser, error)
 	// Progress, if not nil, is told after each run how many are done of how
 	// many. It is called by one goroutine at a time.
 	Progress func(done, of int)
 }
 
 // Simulate makes all runs of a scenario, with all seeds, and reports on them in
-// the scenario's order. It fails only if the scenario makes no sense: what
-// checkers find is in the report.
+// the scenario's order. It fails only if the scenario makes no sense or a trace
+// cannot be written: what checkers find is in the report.
 func Simulate(s *Scenario, opt Options) (*Report, error) {
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("scenario %q: %w", s.Name, err)
@@ -48,7 +52,7 @@ func Simulate(s *Scenario, opt Options) (*Report, error) {
 			turns <- struct{}{}
 			group.Go(func() {
 				defer func() { <-turns }()
-				outcomes[i][n], differ[i][n] = simulateOne(s, &s.Runs[i], opt.Seed+uint64(n), opt.Twice)
+				outcomes[i][n], differ[i][n] = simulateOne(s, &s.Runs[i], opt.Seed+uint64(n), &opt)
 				if opt.Progress != nil {
 					mu.Lock()
 					defer mu.Unlock()
@@ -61,10 +65,12 @@ func Simulate(s *Scenario, opt Options) (*Report, error) {
 	group.Wait()
 	r := &Report{Scenario: s.Name, Seed: opt.Seed, Seeds: opt.Seeds}
 	for i := range s.Runs {
-		err := errors.Join(differ[i]...)
-		if err != nil && !errors.Is(err, errDiffer) {
-			return nil, err
+		for _, err := range differ[i] {
+			if err != nil && !errors.Is(err, errDiffer) {
+				return nil, err
+			}
 		}
+		err := errors.Join(differ[i]...)
 		run := summarize(&s.Runs[i], outcomes[i])
 		if opt.Twice {
 			run.Checks[checkDeterminism] = ok
@@ -81,14 +87,16 @@ func Simulate(s *Scenario, opt Options) (*Report, error) {
 var errDiffer = errors.New("two runs differ")
 
 // simulateOne makes one run with one seed.
-func simulateOne(s *Scenario, run *Run, seed uint64, twice bool) (*outcome, error) {
+func simulateOne(s *Scenario, run *Run, seed uint64, opt *Options) (*outcome, error) {
 	w, err := newWorld(s, run, seed)
 	if err != nil {
 		return nil, err
 	}
-	w.play()
+	if err := w.record(opt, seed); err != nil {
+		return nil, fmt.Errorf("trace of run %q: %w", run.Name, err)
+	}
 	o := newOutcome(w)
-	if !twice {
+	if !opt.Twice {
 		return o, nil
 	}
 	again, err := newWorld(s, run, seed)

@@ -29,6 +29,7 @@ type world struct {
 	commit     commit
 
 	watch    watchers
+	trace    recording
 	measure  measure
 	sabotage sabotage
 
@@ -51,7 +52,8 @@ const epoch mail.Instant = 1767225600 * mail.Instant(time.Second)
 
 func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
 	seeds := prng.New(seed)
-	core, err := qmgr.New(run.Core, seeds.Uint64())
+	coreSeed := seeds.Uint64()
+	core, err := qmgr.New(run.Core, coreSeed)
 	if err != nil {
 		return nil, fmt.Errorf("run %q: %w", run.Name, err)
 	}
@@ -60,6 +62,7 @@ func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
 		spool:    spool{messages: make(map[mail.QueueID]*message)},
 		nexthops: make(map[string]*receiver), clients: make(map[string]*Client),
 	}
+	w.trace.seed = coreSeed
 	w.commit.rng, w.commit.reads = prng.New(seeds.Uint64()), prng.New(seeds.Uint64())
 	w.sabotage = sabotage{kind: s.Sabotage}
 	receivers := w.populate(w.sabotage.seed(seeds.Uint64()))
@@ -188,7 +191,10 @@ func (w *world) isOver() bool {
 // with.
 func (w *world) step(ev qmgr.Event) {
 	w.watch.print.event(w.now, ev)
-	for _, action := range w.core.Step(w.now, ev) {
+	w.trace.event(w.now, ev)
+	actions := w.core.Step(w.now, ev)
+	w.trace.actions(w.now, actions)
+	for _, action := range actions {
 		w.act(action)
 	}
 	w.watch.stepped(w)

@@ -42,7 +42,7 @@ type Record struct {
 // A Step is an event and the actions that it led to.
 type Step struct {
 	Event   Record
-	Actions []Record // valid until the next Step is read
+	Actions []Record
 }
 
 // A SyntaxError tells what is wrong with a trace file, and where.

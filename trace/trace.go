@@ -73,13 +73,13 @@ func (c *codec) line(l *Line) {
 	c.action(&l.Action)
 }
 
-// Kinds returns the names of all events and of all actions.
-func Kinds() (events, actions []string) {
+// Types returns a zero value of each type of event and of action.
+func Types() (events []qmgr.Event, actions []qmgr.Action) {
 	for _, k := range eventKinds {
-		events = append(events, k.name)
+		events = append(events, k.zero)
 	}
 	for _, k := range actionKinds {
-		actions = append(actions, k.name)
+		actions = append(actions, k.zero)
 	}
 	return events, actions
 }
