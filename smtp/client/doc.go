@@ -40,7 +40,10 @@
 // that the content of a message should not be more than the buffers of a
 // connection take. Replies may be fed between Out and Written. A positive final
 // reply that comes then counts once Written tells that the content was written
-// to its end.
+// to its end. When the reader finds the connection gone it should let the
+// writer fail and tell Written how far it came, and only then call End: until
+// then all that Out returned may have been written, so that more messages are
+// in doubt than need be.
 //
 // # Replies
 //

@@ -176,7 +176,7 @@ func (s *Session) fail(f Failure) {
 	s.content = nil
 	clear(s.active)
 	s.active = s.active[:0]
-	s.out.drop()
+	s.out.forget()
 }
 
 // unansweredLevel returns the highest level at which commands were written

@@ -3,7 +3,6 @@ package client
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +19,11 @@ type faultyServer struct {
 	// A server that makes up for a reply that is missing by one too many cannot
 	// be found out, nor one that doubles a reply and then says 354 to RCPT. So
 	// one that swallows replies never doubles them, and one that doubles them
-	// says 354 only to DATA.
+	// says 354 only to DATA. For the same reason the reply to content is never
+	// swallowed when a MAIL is behind it: the reply to that would be taken for
+	// it (RFC 2920 has no remedy).
 	swallows bool
+	overlaps bool
 
 	in      string // octets not handled yet
 	replies string // octets not fed yet
@@ -53,8 +55,12 @@ func (f *faultyServer) say(codes ...int) int {
 	}
 	switch f.rng.IntN(7) {
 	case 0, 1:
-		if f.swallows {
+		if f.swallows && !(f.overlaps && f.content) {
 			return 0
+		}
+		if f.swallows {
+			f.replies += fmt.Sprintf("%d text\r\n", code)
+			return code / 100
 		}
 		f.replies += fmt.Sprintf("%d one\r\n%d two\r\n", code, code)
 	case 2:
@@ -112,8 +118,9 @@ func (f *faultyServer) contentLine(line string) {
 		}
 		return
 	}
+	class := f.say(250, 450, 550)
 	f.content = false
-	if f.say(250, 450, 550) == 2 {
+	if class == 2 {
 		for r := range f.rcptOK {
 			f.taken[f.message+" "+r] = true
 		}
@@ -181,7 +188,8 @@ func TestFaultyServer(t *testing.T) {
 // dialogueWith runs some transactions on one session and returns what was
 // wrong.
 func dialogueWith(f *faultyServer, verdicts map[Verdict]int) string {
-	s := New(Config{Hello: "me.example", Level: Level(f.rng.IntN(2))})
+	s := New(Config{Hello: "me.example", Level: Level(f.rng.IntN(3))})
+	f.overlaps = s.cfg.Level == Overlap
 	f.say(220, 220, 554)
 	var started []*Transaction
 	finished := 0
@@ -211,7 +219,10 @@ func dialogueWith(f *faultyServer, verdicts map[Verdict]int) string {
 			s.Quit()
 			started = append(started, nil)
 			finished++
-		case s.Idle() && f.replies == "":
+		case len(started) < 4 && s.Room() && f.rng.IntN(3) == 0:
+			started = append(started, newTestTransaction(f.rng, len(started)))
+			s.Start(started[len(started)-1])
+		case s.Idle() && f.replies == "" && len(started) < 4:
 			started = append(started, newTestTransaction(f.rng, len(started)))
 			s.Start(started[len(started)-1])
 		case !progress:
@@ -274,69 +285,4 @@ func checkResults(f *faultyServer, tx *Transaction, verdicts map[Verdict]int) st
 		}
 	}
 	return ""
-}
-
-// Arbitrary octets from the server in arbitrary portions: the session must
-// neither panic, nor lose a transaction, nor write anything but whole lines;
-// and where the portions are cut must not matter.
-func FuzzSession(f *testing.F) {
-	f.Add([]byte("220 mx\r\n250-mx\r\n250 PIPELINING\r\n250 a\r\n250 b\r\n354 c\r\n250 d\r\n250 a\r\n"), uint8(1), uint8(3))
-	f.Add([]byte("220 mx\r\n500 x\r\n250 mx\r\n250 a\r\n550 b\r\n250 r\r\n250 m\r\n452 x\r\n421 bye\r\n"), uint8(2), uint8(9))
-	f.Add([]byte("220-\n220\n250-a\n250 PIPELINING\n250\n250\n354\n552 big\n"), uint8(5), uint8(200))
-	f.Fuzz(func(t *testing.T, octets []byte, portion, recipients uint8) {
-		a := fuzzed(t, octets, len(octets)+1, int(recipients))
-		b := fuzzed(t, octets, int(portion)+1, int(recipients))
-		if a != b {
-			t.Fatalf("portions of %d octets make a difference:\n%s\n---\n%s", int(portion)+1, a, b)
-		}
-	})
-}
-
-// fuzzed feeds one reply line at a time, cut into portions, with the host doing
-// its part after each line, and returns the dialogue.
-func fuzzed(t *testing.T, octets []byte, portion, rcpts int) string {
-	s := New(Config{Hello: "me.example", Level: Group})
-	var out strings.Builder
-	tx := &Transaction{Recipients: recipients(1 + rcpts)}
-	for len(octets) > 0 && !s.Over() {
-		line := octets
-		if i := slices.Index(octets, '\n'); i >= 0 {
-			line = octets[:i+1]
-		}
-		octets = octets[len(line):]
-		for part := range slices.Chunk(line, portion) {
-			s.Feed(part)
-		}
-		host(t, s, tx, &out)
-	}
-	s.End(LossClosed)
-	host(t, s, tx, &out)
-	return out.String()
-}
-
-// host does a host's part.
-func host(t *testing.T, s *Session, tx *Transaction, out *strings.Builder) {
-	for {
-		text := take(s)
-		if text != "" && !strings.HasSuffix(text, "\r\n") {
-			t.Fatalf("wrote half a line: %q", text)
-		}
-		out.WriteString(text)
-		if done := s.Next(); done != nil {
-			for i, r := range done.Results {
-				if r.Verdict == Pending || r.Verdict == Accepted {
-					t.Fatalf("recipient %d is left %v", i, r.Verdict)
-				}
-				fmt.Fprintf(out, "%d %v %v\n", i, r.Verdict, r.Reply)
-			}
-		}
-		switch {
-		case s.Wanting() != nil:
-			s.Supply([]byte("content\r\n"), true)
-		case s.Idle():
-			s.Start(tx)
-		case text == "":
-			return
-		}
-	}
 }

@@ -508,6 +508,32 @@ func TestModelServer(t *testing.T) {
 	}
 }
 
+// What the level must not be for: a server that obeys the octets of a refused
+// BDAT sends what the author of a message wanted it to. Below level Stream it
+// gets no BDAT, whatever it offers.
+func TestModelServerThatExecutes(t *testing.T) {
+	seed := rand.Uint64()
+	for level := LockStep; level <= Stream; level++ {
+		evil := 0
+		for round := range uint64(100) {
+			rng := rand.New(rand.NewPCG(seed, round))
+			server := &modelServer{rng: rng, refusals: 0.4, executes: true}
+			h := newModelHost(rng, level, server)
+			if err := h.run(); err != nil && level < Stream {
+				t.Fatalf("%v, seed %d round %d: %v", level, seed, round, err)
+			}
+			for _, m := range server.taken {
+				if m.content == "evil\r\n" {
+					evil++
+				}
+			}
+		}
+		if (evil > 0) != (level == Stream) {
+			t.Errorf("%v: %d messages were sent by messages", level, evil)
+		}
+	}
+}
+
 // A server whose RSET is no fence makes streamed messages go out with the
 // sender of others. That cannot be helped any more when it shows, but it does
 // show, the session stops at once, and nobody sends such a message again. Below

@@ -16,6 +16,8 @@ type output struct {
 	queued  int64
 	handed  int64 // given to the host
 	written int64 // confirmed by the host
+
+	forgotten bool // what was handed is not waited for any more
 }
 
 // extend makes buf, which is commands with something appended, the commands.
@@ -58,6 +60,10 @@ func (o *output) hand(bufs [][]byte) [][]byte {
 // confirm tells that the first n octets of what was handed were written, and
 // the rest was not.
 func (o *output) confirm(n int) {
+	if o.forgotten {
+		o.forgotten = false
+		return
+	}
 	if n < 0 || o.written+int64(n) > o.handed {
 		panic("smtp/client: more written than there was")
 	}
@@ -82,6 +88,15 @@ func (o *output) keep(list [][]byte) {
 	n := copy(o.pieces, list)
 	clear(o.pieces[n:])
 	o.pieces = o.pieces[:n]
+}
+
+// forget takes back everything. The host may be writing what was handed to it;
+// it will not be handed again, whatever the host says of it.
+func (o *output) forget() {
+	o.forgotten = o.written < o.handed
+	o.queued, o.handed, o.written = 0, 0, 0
+	o.keep(nil)
+	o.lent, o.commands, o.cut, o.away, o.spare = 0, nil, 0, nil, nil
 }
 
 // drop takes back what was not handed.

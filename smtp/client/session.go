@@ -293,9 +293,6 @@ func (s *Session) Quit() {
 // were started before it.
 func (s *Session) complete(t *Transaction) {
 	t.state = txDone
-	if s.content == t {
-		s.content = nil
-	}
 	n := 0
 	for n < len(s.active) && s.active[n].state == txDone {
 		s.done = append(s.done, s.active[n])

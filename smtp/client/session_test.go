@@ -175,8 +175,159 @@ func TestReplyBeforeItsCommand(t *testing.T) {
 	}
 }
 
+// With replies to a thousand recipients and a content outstanding, the window
+// is kept to as well.
+func TestOverlapKeepsToTheWindow(t *testing.T) {
+	s := ready(t, Overlap, "250-PIPELINING")
+	first, second := &Transaction{Recipients: recipients(1)}, &Transaction{Recipients: recipients(1000)}
+	s.Start(first)
+	take(s)
+	s.Feed([]byte("250 ok\r\n250 ok\r\n354 go\r\n"))
+	s.Start(second)
+	s.Supply([]byte("content\r\n"), true)
+	out := take(s)
+	commands := strings.TrimPrefix(out, "content\r\n.\r\n")
+	if len(commands) == len(out) || len(commands) < GroupMax || len(commands) > GroupMax+100 {
+		t.Fatalf("%d octets of commands behind the content", len(commands))
+	}
+	s.Feed([]byte("250 taken\r\n"))
+	if s.Next() != first || s.Next() != nil {
+		t.Error("the first message is not done by itself")
+	}
+	if out := take(s); out != "" {
+		t.Errorf("the final reply made room for %d octets", len(out))
+	}
+	s.Feed([]byte("250 ok\r\n250 ok\r\n"))
+	if out := take(s); !strings.HasPrefix(out, "RCPT") {
+		t.Errorf("behind two replies comes %q", out)
+	}
+}
+
+// The wait for the oldest reply is not made longer by what is written behind
+// its command; the wait for content to be taken begins anew with each piece.
+func TestWaitIsForTheOldest(t *testing.T) {
+	s := ready(t, Stream, "250-PIPELINING", "250-CHUNKING")
+	small := func() *Transaction { return &Transaction{Recipients: recipients(1), Envelope: mail.Envelope{Size: 3}} }
+	s.Start(small())
+	take(s)
+	s.Feed([]byte("250 ok\r\n250 ok\r\n354 go\r\n"))
+	var last Wait
+	for range 3 {
+		s.Supply([]byte("x\r\n"), false)
+		take(s)
+		if w := s.Wait(); w.Kind != WaitDataBlock || w == last {
+			t.Errorf("behind a piece: %+v after %+v", w, last)
+		}
+		last = s.Wait()
+	}
+	s.Supply(nil, true)
+	take(s)
+	final := s.Wait()
+	if final.Kind != WaitFinal {
+		t.Errorf("behind the content: %+v", final)
+	}
+	for range 2 {
+		s.Start(small())
+		take(s)
+		s.Supply([]byte("x\r\n"), true)
+		take(s)
+		if w := s.Wait(); w != final {
+			t.Errorf("a message behind it changes %+v to %+v", final, w)
+		}
+	}
+	s.Feed([]byte("250 taken\r\n"))
+	if w := s.Wait(); w.Kind != WaitReset || w.Serial == final.Serial {
+		t.Errorf("after the final reply: %+v", w)
+	}
+}
+
+// Contradictions are counted, two in a row end the pipelining, and one that
+// has a fitting reply behind it does not.
+func TestContradictions(t *testing.T) {
+	for _, c := range []struct {
+		replies        string
+		contradictions int
+		fellBack       Level
+	}{
+		{"250 2.0.0 x|250 2.1.0 x|250 2.1.5 x|250 2.1.5 x|354 x", 0, LockStep},
+		{"250 2.1.5 x|250 2.1.0 x|250 2.1.0 x|250 2.1.5 x|354 x", 1, LockStep},
+		{"250 2.0.0 x|250 2.1.5 x|250 2.0.0 x|250 2.1.0 x|354 x", 2, Overlap},
+		{"250 2.0.0 x|250 2.1.5|250 2.1.55 x|550 2.1.0 x|354 x", 0, LockStep},
+	} {
+		s := ready(t, Overlap, "250-PIPELINING")
+		s.Start(&Transaction{Recipients: recipients(1)})
+		s.Start(&Transaction{Recipients: recipients(2)})
+		take(s)
+		s.Feed([]byte("250 2.1.5 quite wrong\r\n250 2.1.0 at level group\r\n354 go\r\n"))
+		s.Supply(nil, true)
+		take(s)
+		s.Feed([]byte(strings.ReplaceAll(c.replies, "|", "\r\n") + "\r\n"))
+		tally := s.Tally()
+		if tally.Contradictions != c.contradictions || tally.FellBack != c.fellBack {
+			t.Errorf("%s: %+v", c.replies, tally)
+		}
+		if want := map[Level]Level{LockStep: Overlap, Overlap: Group}[c.fellBack]; s.Level() != want {
+			t.Errorf("%s: goes on at level %v", c.replies, s.Level())
+		}
+		if s.Over() {
+			t.Errorf("%s: %+v", c.replies, s.Failure())
+		}
+	}
+}
+
+// Streaming costs no more memory the longer it goes on, even if there always
+// is something that is being written.
+func TestStreamingForever(t *testing.T) {
+	s := ready(t, Stream, "250-PIPELINING", "250-CHUNKING")
+	s.Start(&Transaction{Recipients: recipients(1)})
+	take(s)
+	s.Feed([]byte("250 ok\r\n250 ok\r\n354 go\r\n"))
+	s.Supply([]byte("x\r\n"), true)
+	var unwritten [][]byte
+	pieces := s.Out(nil)
+	for range 20000 {
+		if s.Room() {
+			s.Start(&Transaction{Recipients: recipients(1), Envelope: mail.Envelope{Size: 3}})
+		}
+		if s.Wanting() != nil {
+			s.Supply([]byte("x\r\n"), true)
+		}
+		n := octets(pieces)
+		s.Written(n)
+		unwritten = s.Out(unwritten[:0])
+		for line := range strings.Lines(string(slices.Concat(pieces...))) {
+			switch {
+			case strings.HasPrefix(line, "x"), strings.HasPrefix(line, "BDAT"):
+			default:
+				s.Feed([]byte("250 ok\r\n"))
+			}
+			if strings.HasPrefix(line, "x") {
+				s.Feed([]byte("250 taken\r\n"))
+			}
+			for tx := s.Next(); tx != nil; tx = s.Next() {
+				if tx.Results[0].Verdict != Delivered {
+					t.Fatal(tx.Results, s.Failure())
+				}
+			}
+		}
+		pieces, unwritten = unwritten, pieces
+	}
+	if n := cap(s.out.commands) + cap(s.out.spare) + cap(s.out.away); n > GroupMax || cap(s.out.pieces) > 100 || cap(s.slots.list) > 200 {
+		t.Errorf("keeps %d octets of commands, %d pieces, %d slots", n, cap(s.out.pieces), cap(s.slots.list))
+	}
+	if s.Mails() < 1000 {
+		t.Errorf("only %d messages were sent", s.Mails())
+	}
+}
+
 // Every state has a name, or a log line would panic.
 func TestNames(t *testing.T) {
+	for l := LockStep; l <= Stream; l++ {
+		_ = l.String()
+	}
+	for p := ProbeNone; p <= ProbeLost; p++ {
+		_ = p.String()
+	}
 	for k := FailNone; k <= FailQuit; k++ {
 		_ = k.String()
 	}
@@ -205,33 +356,22 @@ func TestMisuse(t *testing.T) {
 	}
 	panics("start before the greeting", func() { New(Config{}).Start(&Transaction{}) })
 	panics("content out of turn", func() { New(Config{}).Supply(nil, true) })
-}
-
-// A session sends one message after another without allocating more than the
-// text of the final reply needs.
-func BenchmarkSession(b *testing.B) {
-	content := []byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 57))
-	s := ready(b, Group, "250-PIPELINING", "250-SIZE", "250-8BITMIME")
-	tx := &Transaction{Recipients: recipients(1)}
-	tx.Envelope.Sender = "sender@example.org"
-	group := []byte("250 2.1.0 Ok\r\n250 2.1.5 Ok\r\n354 End data with <CR><LF>.<CR><LF>\r\n")
-	final := []byte("250 2.0.0 Ok: queued as 4bCdEfGhIj\r\n")
-	var out [][]byte
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Start(tx)
-		out = s.Out(out[:0])
-		s.Written(octets(out))
-		s.Feed(group)
-		s.Supply(content, true)
-		out = s.Out(out[:0])
-		s.Written(octets(out))
-		s.Feed(final)
-		if s.Next() != tx || tx.Results[0].Verdict != Delivered {
-			b.Fatal(tx.Results)
-		}
-	}
-	if slices.ContainsFunc(out, func(p []byte) bool { return len(p) == 0 }) {
-		b.Fatal("an empty piece")
-	}
+	panics("more written than there was", func() { New(Config{}).Written(1) })
+	panics("less than nothing written", func() { New(Config{}).Written(-1) })
+	panics("probe before anything was sent", func() { ready(t, Overlap, "250-PIPELINING", "250-CHUNKING").Probe("") })
+	panics("start without room", func() {
+		s := ready(t, Group, "250-PIPELINING")
+		s.Start(&Transaction{Recipients: recipients(1)})
+		s.Start(&Transaction{Recipients: recipients(1)})
+	})
+	panics("content in parts that is wanted whole", func() {
+		s := ready(t, Stream, "250-PIPELINING", "250-CHUNKING")
+		s.Start(&Transaction{Recipients: recipients(1)})
+		s.Start(&Transaction{Recipients: recipients(1), Envelope: mail.Envelope{Size: 3}})
+		take(s)
+		s.Feed([]byte("250 ok\r\n250 ok\r\n354 go\r\n"))
+		s.Supply(nil, true)
+		take(s)
+		s.Supply([]byte("x\r\n"), false)
+	})
 }

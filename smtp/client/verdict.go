@@ -129,21 +129,13 @@ func (s *Session) onFinal(t *Transaction) {
 }
 
 // release concludes transactions whose final reply came while their content
-// was being written, if that is now known to be written to its end. One that
-// is not yet may have been cut off: the reply would have been to something else.
+// was being written, if that is now known to be written to its end. Until then
+// it may yet be cut off, and the reply have been to something else.
 func (s *Session) release() {
-	for i := 0; i < len(s.active); {
-		t := s.active[i]
-		if !t.held || t.end > s.out.written {
-			i++
-			continue
-		}
-		n := len(s.active)
+	for len(s.active) > 0 && s.active[0].held && s.active[0].end <= s.out.written {
+		t := s.active[0]
 		s.settleFinal(t)
 		s.complete(t)
-		if len(s.active) == n {
-			i++
-		}
 	}
 }
 
