@@ -63,8 +63,15 @@ type Route struct {
 // Answered by LookedUp.
 type Lookup struct {
 	Lookup             LookupID
-	For                mail.QueueID // the message on whose account it is made; others may wait for it, too
+	For                mail.QueueID // the message on whose account it is made, 0 for a verification; others may wait for it, too
 	Transport, Nexthop string       // as in the route
+}
+
+// Verified says whether mail can be sent to where Verify asked for: the reply is
+// zero if it can, else it says why not, or that it is not known. It has no answer.
+type Verified struct {
+	Verification VerificationID
+	Reply        mail.Reply
 }
 
 // Deliver asks to attempt an entry. Answered by Delivered.
@@ -179,6 +186,7 @@ func (Open) action()      {}
 func (Read) action()      {}
 func (Route) action()     {}
 func (Lookup) action()    {}
+func (Verified) action()  {}
 func (Deliver) action()   {}
 func (Resolve) action()   {}
 func (Dial) action()      {}

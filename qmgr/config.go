@@ -49,6 +49,16 @@ type Config struct {
 	// quiet system; negative for none. Lower it to keep more in reserve for mail
 	// that comes next.
 	ConcurrencyScale int
+	// VerifyLimit is how many look-ups are under way at once for clients who want to
+	// know whether a recipient can be reached; default 10, and never more than half
+	// of LookupLimit. Raise it where many clients have to wait for the answer.
+	VerifyLimit int
+	// VerifyNetworkLimit is how many of them for clients of one network (IPv4 /24,
+	// IPv6 /64); default 2. Raise it where most clients are in one network.
+	VerifyNetworkLimit int
+	// VerifyDeadline is after which time they are told that it is not known; default
+	// 5 s. Raise it where name servers are slow, and clients patient.
+	VerifyDeadline time.Duration
 	// FudgeFactor is how many percent of RecipientLimit one message may have read
 	// at once (qmgr_fudge_factor), where the default transport's scheduler is
 	// RoundRobin; default 100.
@@ -249,6 +259,9 @@ const (
 	defaultLookupLimit      = 100
 	defaultMessageShare     = 20
 	defaultShareScale       = 10
+	defaultVerifyLimit      = 10
+	defaultVerifyNetwork    = 2
+	defaultVerifyDeadline   = 5 * time.Second
 	defaultSlotCost         = 5
 	defaultSlotLoan         = 3
 	defaultSlotDiscount     = 50
@@ -275,6 +288,9 @@ func (c Config) WithDefaults() Config {
 	c.Hosts = c.Hosts.WithDefaults()
 	setDefault(&c.MessageConcurrency, defaultMessageShare)
 	setDefault(&c.ConcurrencyScale, defaultShareScale)
+	setDefault(&c.VerifyLimit, defaultVerifyLimit)
+	setDefault(&c.VerifyNetworkLimit, defaultVerifyNetwork)
+	setDefault(&c.VerifyDeadline, defaultVerifyDeadline)
 	setDefault(&c.FudgeFactor, defaultFudgeFactor)
 	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
 	c.Backoff = c.Backoff.WithDefaults()
@@ -329,6 +345,11 @@ func (c Config) Validate() error {
 	atLeastOne("lookup_limit", c.LookupLimit)
 	atLeastOne("max_message_concurrency", c.MessageConcurrency)
 	atLeastOne("connection_limit", c.ConnectionLimit)
+	atLeastOne("verify_limit", c.VerifyLimit)
+	atLeastOne("verify_network_limit", c.VerifyNetworkLimit)
+	if c.VerifyDeadline < 0 {
+		errs = append(errs, fmt.Errorf("verify_deadline is %v: want more than 0", c.VerifyDeadline))
+	}
 	atLeastOne("qmgr_fudge_factor", c.FudgeFactor)
 	atLeastOne("actions per step", c.ActionsPerStep)
 	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))

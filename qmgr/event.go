@@ -1,6 +1,10 @@
 package qmgr
 
-import "github.com/posthaste-mta/posthaste/mail"
+import (
+	"net/netip"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
 
 // An Event is something that has happened outside the core. The set is
 // closed: Step knows every type below. Slices in an event belong to the host
@@ -95,6 +99,15 @@ type Closed struct {
 // it. It is best the first event.
 type Learned struct{ Hosts []mail.HostRecord }
 
+// Verify asks whether mail can be sent to where a route leads that needs a look-up
+// (mail.Route). Nothing is sent, and nobody else is asked than for mail. Answered
+// by Verified, within Config.VerifyDeadline if the host wakes the core in time.
+type Verify struct {
+	Verification       VerificationID
+	Client             netip.Addr // who wants to know: those from one network share what may be looked up for them
+	Transport, Nexthop string     // as in the route
+}
+
 // Delivered answers Deliver, and Send unless Closed does. In an answer to Send recipients may be
 // mail.Untried.
 type Delivered struct {
@@ -160,6 +173,7 @@ func (Broken) event()          {}
 func (Recipients) event()      {}
 func (Routed) event()          {}
 func (LookedUp) event()        {}
+func (Verify) event()          {}
 func (Hosts) event()           {}
 func (Dialed) event()          {}
 func (Learned) event()         {}

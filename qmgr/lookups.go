@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"net/netip"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -36,12 +38,14 @@ type lookups struct {
 	busy  map[LookupID]*lookup  // those that have begun
 	// line holds the messages that have routing jobs that wait, in the order in
 	// which they came to have some.
-	line ilist.List[message]
-	last LookupID
+	line      ilist.List[message]
+	last      LookupID
+	verifying verifying
 }
 
 func newLookups() lookups {
-	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup)}
+	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup),
+		verifying: verifying{networks: make(map[netip.Prefix]*network)}}
 }
 
 // A lookupKey is what is looked up.
@@ -50,10 +54,14 @@ type lookupKey struct{ transport, nexthop string }
 // A lookup is one question to the host, and all who wait for the answer. Before
 // it has begun there is somebody who waits; afterwards they may all have gone.
 type lookup struct {
-	id    LookupID // 0 until it has begun
-	key   lookupKey
-	owner *message // on whose account it has begun; nil if that has left the core
-	jobs  ilist.List[routingJob]
+	id  LookupID // 0 until it has begun
+	key lookupKey
+	// owner or network is on whose account it has begun; neither if that was a
+	// message which has left the core.
+	owner   *message
+	network *network
+	jobs    ilist.List[routingJob]
+	checks  ilist.List[verification]
 }
 
 // A routingJob is recipients of one message that wait for one look-up.
@@ -77,12 +85,7 @@ type routing struct {
 
 // lookUp lets a recipient of a message wait for its route.
 func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
-	key := lookupKey{to.Transport, to.Nexthop}
-	l := q.lookups.known[key]
-	if l == nil {
-		l = &lookup{key: key}
-		q.lookups.known[key] = l
-	}
+	l := q.lookups.need(lookupKey{to.Transport, to.Nexthop})
 	// Recipients come in the order of their domains, so a message's job for one
 	// is the last of the look-up if there is one already.
 	j := l.jobs.Back()
@@ -91,6 +94,23 @@ func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
 	}
 	j.recipients = append(j.recipients, r)
 	m.routing.count++
+}
+
+// need returns the look-up of a key that has not ended, and makes it if need be.
+func (s *lookups) need(key lookupKey) *lookup {
+	l := s.known[key]
+	if l == nil {
+		l = &lookup{key: key}
+		s.known[key] = l
+	}
+	return l
+}
+
+// unneed forgets a look-up that has not begun if nobody waits for it any more.
+func (s *lookups) unneed(l *lookup) {
+	if l.id == 0 && l.jobs.Empty() && l.checks.Empty() {
+		delete(s.known, l.key)
+	}
 }
 
 func (q *Qmgr) newRoutingJob(m *message, l *lookup) *routingJob {
@@ -121,22 +141,27 @@ func (s *lookups) leaveLine(j *routingJob) {
 
 // startLookups begins look-ups as long as there is one that may begin.
 func (q *Qmgr) startLookups() {
-	for !q.halt && len(q.lookups.busy) < len(q.lookups.known) {
-		m := q.nextToLookUp()
-		if m == nil || !q.mayStart() {
+	for !q.halt && len(q.lookups.busy) < min(len(q.lookups.known), q.cfg.LookupLimit) {
+		free := q.cfg.LookupLimit - len(q.lookups.busy)
+		n := q.nextToVerify(free)
+		m := q.nextToLookUp(free)
+		switch {
+		case n == nil && m == nil || !q.mayStart():
 			return
+		case n != nil:
+			q.beginFor(n)
+		default:
+			l := m.routing.waiting.Front().lookup
+			l.owner = m
+			m.routing.busy++
+			q.begin(l, m.id)
 		}
-		q.begin(m.routing.waiting.Front().lookup, m)
 	}
 }
 
 // nextToLookUp returns the first message in line that may have one more look-up
 // under way; nil if there is none.
-func (q *Qmgr) nextToLookUp() *message {
-	free := q.cfg.LookupLimit - len(q.lookups.busy)
-	if free <= 0 {
-		return nil
-	}
+func (q *Qmgr) nextToLookUp(free int) *message {
 	for m := range q.lookups.line.All() {
 		if share.Allowed(m.routing.busy, q.cfg.MessageConcurrency, max(q.cfg.ConcurrencyScale, 0), free) {
 			return m
@@ -145,17 +170,19 @@ func (q *Qmgr) nextToLookUp() *message {
 	return nil
 }
 
-// begin asks the host for a look-up on a message's account. All others who wait
-// for the same have it for nothing.
-func (q *Qmgr) begin(l *lookup, m *message) {
+// begin asks the host for a look-up. All who wait for it have it, whoever's account
+// it is on.
+func (q *Qmgr) begin(l *lookup, on mail.QueueID) {
 	q.lookups.last++
-	l.id, l.owner = q.lookups.last, m
-	m.routing.busy++
+	l.id = q.lookups.last
 	q.lookups.busy[l.id] = l
 	for j := range l.jobs.All() {
 		q.lookups.leaveLine(j)
 	}
-	q.emit(Lookup{Lookup: l.id, For: m.id, Transport: l.key.transport, Nexthop: l.key.nexthop})
+	for c := range l.checks.All() {
+		q.lookups.verifying.leaveLine(c)
+	}
+	q.emit(Lookup{Lookup: l.id, For: on, Transport: l.key.transport, Nexthop: l.key.nexthop})
 }
 
 // lookedUp takes the answer to a look-up: everybody who waited goes on.
@@ -170,6 +197,10 @@ func (q *Qmgr) lookedUp(ev LookedUp) {
 	delete(q.lookups.known, l.key)
 	if l.owner != nil {
 		l.owner.routing.busy--
+	}
+	q.lookups.verifying.settleAccount(l)
+	for c := l.checks.Front(); c != nil; c = l.checks.Front() {
+		q.verified(c, ev.Route.Reply)
 	}
 	for j := l.jobs.PopFront(); j != nil; j = l.jobs.PopFront() {
 		q.follow(j, ev.Route)
@@ -212,9 +243,7 @@ func (q *Qmgr) withdrawLookups(m *message) {
 		if l.owner == m {
 			l.owner = nil
 		}
-		if l.id == 0 && l.jobs.Empty() {
-			delete(q.lookups.known, l.key)
-		}
+		q.lookups.unneed(l)
 	}
 	m.refile()
 }
@@ -222,14 +251,16 @@ func (q *Qmgr) withdrawLookups(m *message) {
 // checkLookups panics where an invariant of look-ups does not hold.
 func (q *Qmgr) checkLookups() {
 	s := &q.lookups
-	owned, line := make(map[*message]int), 0
+	owned, networks, line := make(map[*message]int), make(map[*network]int), 0
 	for key, l := range s.known { //archtest:anyorder sums and assertions
 		assert.That(l.key == key, "look-up of %s is known as %s", l.key.nexthop, key.nexthop)
 		assert.That((l.id != 0) == (s.busy[l.id] == l), "look-up %d of %s has begun and is not known as busy", l.id, key.nexthop)
-		assert.That(l.id != 0 || !l.jobs.Empty(), "nobody waits for the look-up of %s", key.nexthop)
-		assert.That(l.id != 0 || l.owner == nil, "the look-up of %s counts for somebody and has not begun", key.nexthop)
+		assert.That(l.id != 0 || !l.jobs.Empty() || !l.checks.Empty(), "nobody waits for the look-up of %s", key.nexthop)
+		assert.That(l.id != 0 || l.owner == nil && l.network == nil, "the look-up of %s counts for somebody and has not begun", key.nexthop)
 		owned[l.owner]++
+		networks[l.network]++
 		l.jobs.Check()
+		l.checks.Check()
 		for j := range l.jobs.All() {
 			assert.That(q.messages[j.message.id] == j.message, "a message that is gone waits for the look-up of %s", key.nexthop)
 			assert.That(j.inLine.Listed() == (l.id == 0), "a job of %v is in line for the look-up of %s", j.message.id, key.nexthop)
@@ -248,6 +279,7 @@ func (q *Qmgr) checkLookups() {
 			line++
 		}
 	}
+	s.verifying.check(networks)
 	s.line.Check()
 	assert.That(line == s.line.Len(), "%d messages in line, counted %d", s.line.Len(), line)
 }

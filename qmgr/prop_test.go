@@ -2,6 +2,7 @@ package qmgr_test
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -18,13 +19,14 @@ import (
 // chaos is a run in which everything that may happen does happen, in any
 // order.
 type chaos struct {
-	t    *testing.T
-	w    *qmgrtest.World
-	r    prng.Source
-	cfg  qmgr.Config
-	all  []*qmgrtest.Message
-	ids  []mail.QueueID
-	calm bool
+	t     *testing.T
+	w     *qmgrtest.World
+	r     prng.Source
+	cfg   qmgr.Config
+	all   []*qmgrtest.Message
+	ids   []mail.QueueID
+	calm  bool
+	asked qmgr.VerificationID
 	// crashes says that the core may lose its memory. Without crashes it must
 	// not need one to find its mail again.
 	crashes bool
@@ -34,6 +36,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
+		VerifyLimit: 1 + c.r.IntN(3), VerifyNetworkLimit: 1 + c.r.IntN(2),
 		ActionsPerStep: 1 + c.r.IntN(10), LookupLimit: 1 + c.r.IntN(4), MessageConcurrency: 1 + c.r.IntN(3), ConcurrencyScale: c.r.IntN(4) - 1,
 		DoubleBounce: qmgr.DoubleBounce(c.r.IntN(3)),
 		Backoff: backoff.Config{MinimalBackoffTime: 10 * time.Second, MaximalBackoffTime: 100 * time.Second,
@@ -204,6 +207,13 @@ func (c *chaos) answer() {
 	}
 }
 
+// verify lets a client of one of three networks ask for a domain that mail goes to,
+// or for one that nobody else has heard of.
+func (c *chaos) verify() {
+	c.asked++
+	c.w.Verify(c.asked, netip.AddrFrom4([4]byte{192, 0, byte(c.r.IntN(3)), 1}), fmt.Sprintf("d%d.test", c.r.IntN(9)))
+}
+
 func (c *chaos) operate() {
 	if len(c.ids) == 0 {
 		return
@@ -245,8 +255,10 @@ func (c *chaos) step() {
 		c.answer()
 	case n < 92:
 		c.tick(c.r.Between(0, 20*time.Second))
-	case n < 99:
+	case n < 97:
 		c.operate()
+	case n < 99:
+		c.verify()
 	case c.crashes:
 		if err := c.w.Restart(c.cfg, c.r.Uint64()); err != nil {
 			c.t.Fatal(err)
@@ -313,6 +325,7 @@ func TestChaos(t *testing.T) {
 		c := newChaos(t, seed)
 		for range 1500 {
 			c.step()
+			c.checkLookups(seed)
 			if len(c.w.Violations) > 0 {
 				t.Fatalf("seed %d: %v", seed, c.w.Violations)
 			}
@@ -325,6 +338,23 @@ func TestChaos(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// checkLookups: no more look-ups are under way than allowed, and no more of them
+// for verification than may be for that.
+func (c *chaos) checkLookups(seed uint64) {
+	all, verifying := 0, 0
+	for _, a := range c.w.Outstanding {
+		if look, is := a.(qmgr.Lookup); is {
+			all++
+			if look.For == 0 {
+				verifying++
+			}
+		}
+	}
+	if most := min(c.cfg.VerifyLimit, max(c.cfg.LookupLimit/2, 1)); all > c.cfg.LookupLimit || verifying > most {
+		c.t.Fatalf("seed %d: %d look-ups are under way, %d of them for verification; the limits are %d and %d", seed, all, verifying, c.cfg.LookupLimit, most)
 	}
 }
 
@@ -353,7 +383,10 @@ func (c *chaos) checkEnd(seed uint64) {
 			t.Errorf("seed %d: message %v is gone and owes %d reports", seed, id, owed)
 		}
 	}
-	if v := c.w.Core.View(10); v.Messages != 0 || v.Busy != 0 || v.Recipients != 0 {
+	if len(c.w.Verifying) > 0 {
+		t.Errorf("seed %d: verifications %v were never answered", seed, c.w.Verifying)
+	}
+	if v := c.w.Core.View(10); v.Lookups != (qmgr.LookupsView{}) || v.Messages != 0 || v.Busy != 0 || v.Recipients != 0 {
 		t.Errorf("seed %d: core is not empty: %+v", seed, v)
 	}
 }

@@ -86,6 +86,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	clear(q.actions)
 	q.actions, q.started, q.leftover = q.actions[:0], 0, false
 	q.runTimers()
+	q.endVerifications()
 	q.handle(ev)
 	q.admit()
 	q.startLookups()
@@ -109,6 +110,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.routed(ev)
 	case LookedUp:
 		q.lookedUp(ev)
+	case Verify:
+		q.verify(ev)
 	case Delivered:
 		q.delivered(ev)
 	case Hosts:
@@ -142,6 +145,7 @@ func (q *Qmgr) handle(ev Event) {
 	case Halt:
 		q.halt = true
 		q.hangupIdle()
+		q.abandonVerifications()
 	case Wake:
 	default:
 		assert.Unreachable("unknown event")
@@ -161,6 +165,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
+	wake = min(wake, q.verificationWake())
 	if !q.halt {
 		wake = min(wake, q.admission.wake(q.hasRoom()))
 	}

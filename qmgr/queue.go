@@ -32,7 +32,7 @@ type queue struct {
 	// them. resolving says that its hosts are being looked up.
 	site      *conns.Site
 	resolving bool
-	pinned    bool // must not be freed: somebody is working on it
+	pinned    bool              // must not be freed: somebody is working on it
 	inWanting ilist.Link[queue] // on Qmgr.wanting
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
 }

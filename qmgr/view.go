@@ -35,9 +35,10 @@ type View struct {
 // LookupsView is the look-ups of routes that the core has asked for or is going
 // to ask for.
 type LookupsView struct {
-	Busy     int // under way
-	Waiting  int // not begun
-	Messages int // that have some that have not begun
+	Busy      int // under way
+	Waiting   int // not begun
+	Messages  int // that have some that have not begun
+	Verifying int // clients that wait to hear whether a recipient can be reached
 }
 
 // TransportView is what the core holds of one transport.
@@ -74,7 +75,7 @@ func (q *Qmgr) View(maxQueues int) View {
 }
 
 func (s *lookups) view() LookupsView {
-	return LookupsView{Busy: len(s.busy), Waiting: len(s.known) - len(s.busy), Messages: s.line.Len()}
+	return LookupsView{Busy: len(s.busy), Waiting: len(s.known) - len(s.busy), Messages: s.line.Len(), Verifying: s.verifying.open.Len()}
 }
 
 func (t *transport) view(maxQueues int) TransportView {

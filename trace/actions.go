@@ -40,6 +40,10 @@ var actionKinds = []kind[qmgr.Action]{
 		c.word("transport", &a.Transport)
 		c.word("nexthop", &a.Nexthop)
 	}),
+	actionKind("verified", func(c *codec, a *qmgr.Verified) {
+		verification(c, &a.Verification)
+		c.reply("reply", &a.Reply)
+	}),
 	actionKind("note", func(c *codec, a *qmgr.Note) { c.note(a) }),
 	actionKind("fetch", func(c *codec, a *qmgr.Fetch) {
 		choice(c, "scan", scanWords, &a.Scan)

@@ -52,6 +52,12 @@ var eventKinds = []kind[qmgr.Event]{
 		lookup(c, &e.Lookup)
 		c.route(&e.Route)
 	}),
+	eventKind("verify", func(c *codec, e *qmgr.Verify) {
+		verification(c, &e.Verification)
+		c.word("transport", &e.Transport)
+		c.word("nexthop", &e.Nexthop)
+		value(c, "client", &e.Client, netip.Addr.String, netip.ParseAddr)
+	}),
 	eventKind("delivered", func(c *codec, e *qmgr.Delivered) {
 		c.entry(&e.Entry)
 		c.result(&e.Result)
@@ -220,6 +226,15 @@ func (c *codec) route(r *mail.Route) {
 	}
 	c.flag("needs-lookup", &r.NeedsLookup)
 	c.reply("reply", &r.Reply)
+}
+
+// verification is the number of a verification.
+func verification(c *codec, v *qmgr.VerificationID) {
+	text := formatUint(uint64(*v))
+	c.word("verification", &text)
+	if !c.writing && c.err == nil {
+		*v = qmgr.VerificationID(c.uint64(text))
+	}
 }
 
 // lookup is the number of a look-up.

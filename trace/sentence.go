@@ -40,6 +40,10 @@ func (f Format) eventSentence(ev qmgr.Event) string {
 		return f.name(ev.ID) + " has further recipients: " + addresses(ev.Batch.Recipients)
 	case qmgr.Routed:
 		return f.name(ev.ID) + " goes to " + routesSentence(ev.Routes)
+	case qmgr.LookedUp:
+		return fmt.Sprintf("look-up %d has ended: %s", ev.Lookup, routesSentence([]mail.Route{ev.Route}))
+	case qmgr.Verify:
+		return fmt.Sprintf("can mail be sent to %s by %s? asks %v", ev.Nexthop, ev.Transport, ev.Client)
 	case qmgr.Delivered:
 		return fmt.Sprintf("attempt %d has ended: %s", ev.Entry, resultSentence(ev.Result))
 	case qmgr.Changed:
@@ -66,6 +70,13 @@ func (f Format) actionSentence(a qmgr.Action) string {
 		return fmt.Sprintf("read further recipients of %s, from number %d on", f.name(a.ID), a.From)
 	case qmgr.Route:
 		return "where does " + f.name(a.ID) + " go? " + addresses(a.Recipients)
+	case qmgr.Lookup:
+		return fmt.Sprintf("look-up %d: where is %s, by %s?", a.Lookup, a.Nexthop, a.Transport)
+	case qmgr.Verified:
+		if a.Reply.IsZero() {
+			return fmt.Sprintf("verification %d: it can", a.Verification)
+		}
+		return fmt.Sprintf("verification %d: %v", a.Verification, a.Reply)
 	case qmgr.Deliver:
 		return f.deliverySentence(a.Entry, a.Delivery)
 	case qmgr.Send:
@@ -147,11 +158,17 @@ func routesSentence(routes []mail.Route) string {
 		case places > 1:
 			b.WriteString(", ")
 		}
-		if r.Transport == "" {
+		switch {
+		case !r.Reply.IsZero():
 			b.WriteString("nowhere: " + r.Reply.String())
 			continue
+		case r.Site != "":
+			b.WriteString(r.Site + ", for ")
 		}
 		b.WriteString(r.Nexthop + " by " + r.Transport)
+		if r.NeedsLookup {
+			b.WriteString(" once it is looked up")
+		}
 	}
 	return b.String()
 }

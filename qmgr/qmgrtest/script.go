@@ -2,6 +2,7 @@ package qmgrtest
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ import (
 //	route DOMAIN [transport=T] [nexthop=N] [site=S] [reply="550 5.1.2 text"]
 //	lookup DOMAIN …             the same, but it has to be looked up first, every time; "*" for all others
 //	found NEXTHOP…              look-ups end
+//	verify NUMBER NEXTHOP client=ADDRESS
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N]
 //	store NAME …                the same, but the core is not told
 //	                            LIST: addresses; 3*a.test: three of them there; 3*distinct: each elsewhere
@@ -111,6 +113,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	case "manual", "auto", "hand":
 	case "found":
 		s.found(tb, l)
+	case "verify":
+		s.verify(tb, l)
 	case "route", "lookup":
 		s.route(tb, l)
 	case "arrive", "store":
@@ -257,11 +261,29 @@ func (s *script) lookups() {
 			busy[look.For]++
 		}
 	}
+	if n := busy[0]; n > 0 {
+		s.print(fmt.Sprintf("verification %d", n))
+	}
 	for _, name := range s.known {
 		if n := busy[s.names[name]]; n > 0 {
 			s.print(fmt.Sprintf("%s %d", name, n))
 		}
 	}
+}
+
+func (s *script) verify(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	id, err := strconv.ParseUint(l.Word(tb, 0), 10, 64)
+	if err != nil {
+		tb.Fatalf("%s: %s is not a number", l.Pos, l.Words[0])
+	}
+	var client netip.Addr
+	if text := l.Str("client", ""); text != "" {
+		if client, err = netip.ParseAddr(text); err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+	}
+	s.world.Verify(qmgr.VerificationID(id), client, l.Word(tb, 1))
 }
 
 // found ends look-ups.

@@ -7,6 +7,7 @@ package qmgrtest
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -37,9 +38,11 @@ type World struct {
 	Trouble map[mail.QueueID]qmgr.Trouble
 	// Conns are the connections that the core has asked for, Zones the hosts of
 	// nexthops that are not the usual ones.
-	Conns  map[qmgr.ConnID]*Connection
-	Zones  map[string]Zone
-	serial uint16
+	Conns map[qmgr.ConnID]*Connection
+	Zones map[string]Zone
+	// Verifying are the verifications that have not been answered.
+	Verifying map[qmgr.VerificationID]bool
+	serial    uint16
 	// Stepped, if not nil, is told of every event and what came of it.
 	Stepped func(ev qmgr.Event, actions []qmgr.Action)
 	// Log, if not nil, is told of every event and action, as a line of a trace
@@ -83,7 +86,7 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
 		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble),
-		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone)}
+		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool)}
 	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
 	return w, nil
@@ -98,6 +101,7 @@ func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 	}
 	w.Core, w.Outstanding = core, nil
 	clear(w.Conns)
+	clear(w.Verifying)
 	for _, m := range w.Messages {
 		m.busy = 0
 	}
@@ -121,6 +125,9 @@ func (w *World) Step(ev qmgr.Event) {
 		switch a := a.(type) {
 		case qmgr.Note, qmgr.Selected, qmgr.Feedback, qmgr.Preempted:
 			continue
+		case qmgr.Verified:
+			w.checkVerified(a)
+			continue
 		case qmgr.Deliver:
 			w.checkDeliver(a)
 		}
@@ -133,6 +140,19 @@ func (w *World) Step(ev qmgr.Event) {
 
 func (w *World) violate(format string, args ...any) {
 	w.Violations = append(w.Violations, fmt.Sprintf(format, args...))
+}
+
+// Verify asks whether mail can be sent.
+func (w *World) Verify(id qmgr.VerificationID, client netip.Addr, nexthop string) {
+	w.Verifying[id] = true
+	w.Step(qmgr.Verify{Verification: id, Client: client, Transport: "smtp", Nexthop: nexthop})
+}
+
+func (w *World) checkVerified(a qmgr.Verified) {
+	if !w.Verifying[a.Verification] {
+		w.violate("verification %d is answered twice, or was never asked for", a.Verification)
+	}
+	delete(w.Verifying, a.Verification)
 }
 
 func (w *World) checkDeliver(a qmgr.Deliver) {
