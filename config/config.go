@@ -118,6 +118,18 @@ type SMTPD struct {
 	StressTimeout         time.Duration
 	TransactionTime       time.Duration
 	MinDataRate           int
+
+	Verify Verify
+}
+
+// Verify is what is found out about recipients before they are accepted.
+type Verify struct {
+	Recipients   bool // whether mail for them can be routed
+	Limit        int  // look-ups at once
+	NetworkLimit int  // of them, for one network of clients
+	Deadline     time.Duration
+	PositiveTime time.Duration
+	NegativeTime time.Duration
 }
 
 // Queue is the limits of what is in core.

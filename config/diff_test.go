@@ -81,7 +81,7 @@ func at(all []Change, i int) any {
 // cmd/posthaste does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy()}
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.SMTPD.Verify.Recipients}
 	for _, name := range bothKeys(c.Transports, nil) {
 		reloaded = append(reloaded, c.Transports[name].Type)
 	}

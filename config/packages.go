@@ -50,6 +50,7 @@ func (c *Config) Driver() driver.Config {
 	q := qmgr.Config{
 		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
 		LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
+		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
 		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
 		DoubleBounce: c.Reports.DoubleBounce,
 		Backoff: backoff.Config{
@@ -220,7 +221,8 @@ func (c *Config) Resolve() resolve.Config {
 
 // Router returns the configuration of package resolve's router.
 func (c *Config) Router() resolve.RouterConfig {
-	r := resolve.RouterConfig{Transports: make(map[string]resolve.Lookups), VerdictEntries: c.DNS.CacheEntries}
+	r := resolve.RouterConfig{Transports: make(map[string]resolve.Lookups), VerdictEntries: c.DNS.CacheEntries,
+		VerdictPositive: c.SMTPD.Verify.PositiveTime, VerdictNegative: c.SMTPD.Verify.NegativeTime}
 	for name, t := range c.Transports {
 		if t.Type == TypeSMTP {
 			r.Transports[name] = resolve.Lookups{Sites: t.SMTP.SiteRollup, Fallback: t.SMTP.FallbackRelay != ""}

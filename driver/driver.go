@@ -104,6 +104,7 @@ type Driver struct {
 	grace     time.Duration
 	readers   int
 	atRest    chan struct{} // closed when Run is over: nobody owns the core any more
+	deadline  atomic.Int64  // of Verify, as the core has it
 
 	// Below: the owner's goroutine alone.
 	core       *qmgr.Qmgr
@@ -122,6 +123,9 @@ type Driver struct {
 	deliverCtx context.Context
 	dialCtx    context.Context
 	workCtx    context.Context
+
+	verifying map[qmgr.VerificationID]chan<- mail.Reply
+	asked     qmgr.VerificationID // the last
 }
 
 // New returns a driver that has not started.
@@ -138,11 +142,13 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 		grace: cfg.Grace, readers: cfg.Readers,
 		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit, atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
+	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.deliveries = newPool(d.deliver)
 	d.lookups = newPool(d.lookUp)
 	d.resolves = newPool(d.resolve)
 	d.dials = newPool(d.dial)
 	d.links = make(map[qmgr.ConnID]*link)
+	d.verifying = make(map[qmgr.VerificationID]chan<- mail.Reply)
 	if err := d.trace.Begin(d.clock.now(), cfg.Seed, cfg.Qmgr); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
@@ -328,6 +334,8 @@ func (d *Driver) perform(a qmgr.Action) {
 		d.routes = append(d.routes, a)
 	case qmgr.Lookup:
 		d.lookups.start(a)
+	case qmgr.Verified:
+		d.verified(a)
 	case qmgr.Fetch, qmgr.Open, qmgr.Read:
 		d.readQueue = append(d.readQueue, readTask{action: a, now: d.clock.last})
 	case qmgr.Note:

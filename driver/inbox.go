@@ -11,8 +11,9 @@ import (
 // several puts them in together, so that the owner is woken once.
 //
 // It has no bound of its own: everything in it is an answer to something that
-// the core has asked for, a message that is safe on disk, or an order of an
-// operator; the core's limits bound the first, the spool's room the second.
+// the core has asked for, a message that is safe on disk, an order of an operator,
+// or a question for which somebody waits; the core's limits bound the first, the
+// spool's room the second.
 type inbox struct {
 	mu     sync.Mutex
 	items  []item

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,43 @@ func TestLookups(t *testing.T) {
 			t.Errorf("%d messages are left after the time that 50 look-ups take, ten at once", w.count())
 		}
 		stop()
+	})
+}
+
+// Clients who ask whether a recipient can be reached get the look-up's answer, or hear
+// within the deadline that nobody knows, or that the daemon has stopped.
+func TestVerify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{VerifyLimit: 1, VerifyDeadline: 2500 * time.Millisecond}})
+		ask := func(nexthop string) <-chan string {
+			heard, start := make(chan string, 1), time.Now()
+			go func() {
+				r := d.Verify(t.Context(), netip.MustParseAddr("192.0.2.1"), mail.Route{Transport: "smtp", Nexthop: nexthop})
+				heard <- fmt.Sprint(time.Since(start), " ", r.Status)
+			}()
+			return heard
+		}
+		// One look-up at once, each of a second: the third is not done in time.
+		var heard []<-chan string
+		for _, nexthop := range []string{"far1.test", "far2.test", "far3.test"} {
+			heard = append(heard, ask(nexthop))
+			synctest.Wait()
+		}
+		for i, want := range []string{"1s ", "2s ", "2.5s 4.4.3"} {
+			if got := <-heard[i]; got != want {
+				t.Errorf("client %d heard after %q, want %q", i, got, want)
+			}
+		}
+		waits := ask("far4.test")
+		synctest.Wait()
+		stop()
+		if got := <-waits; got != "0s 4.3.2" {
+			t.Errorf("at the stop a client heard after %q", got)
+		}
+		if got := <-ask("far5.test"); got != "0s 4.3.2" {
+			t.Errorf("after the stop a client heard after %q", got)
+		}
 	})
 }
 

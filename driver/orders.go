@@ -37,6 +37,7 @@ func (d *Driver) Configure(cfg Config) error {
 		return err
 	}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
+	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.inbox.event(qmgr.Configure{Config: cfg.Qmgr})
 	return nil
 }

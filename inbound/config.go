@@ -73,6 +73,10 @@ type Config struct {
 	// Default 10 s.
 	Grace time.Duration
 
+	// Verifier is asked about every recipient that the policy permits; nil: nobody
+	// is. Set it where clients can do something with the answer, or where reports
+	// would go to strangers.
+	Verifier Verifier
 	// Logger gets a line for every message accepted and everything refused
 	// (info), and for connections (debug). Default: nothing is logged.
 	Logger *slog.Logger

@@ -131,7 +131,30 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 	if refusal := c.server.policy.Recipient(r.Client, r.Sender, r.Recipient.Address); !refusal.IsZero() {
 		return refusal
 	}
+	if reason := c.verify(ctx, r); !reason.IsZero() {
+		reason.Text = "<" + string(r.Recipient.Address) + ">: " + reason.Text
+		return reason
+	}
 	return c.failure(ctx, "add recipient", c.draft.AddRecipient(r.Recipient))
+}
+
+// verify returns the reason why mail cannot be sent to a recipient. What was said
+// before is written first if that takes time, or a client that sends many
+// recipients at once would hear nothing until the last has been looked up.
+func (c *connection) verify(ctx context.Context, r *server.Recipient) mail.Reply {
+	v := c.server.cfg.Verifier
+	if v == nil {
+		return mail.Reply{}
+	}
+	reason, known := v.Known(r.Client, r.Recipient.Address)
+	if known {
+		return reason
+	}
+	if !c.flush() {
+		c.session.Interrupt(mail.Reply{})
+		return mail.Reply{}
+	}
+	return v.Verify(ctx, r.Client, r.Recipient.Address)
 }
 
 func (c *connection) commit(ctx context.Context, e mail.Envelope) mail.Reply {

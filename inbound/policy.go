@@ -20,6 +20,18 @@ type Policy interface {
 	Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply
 }
 
+// A Verifier finds out whether a recipient that the policy permits can be sent to,
+// so that the client is told at once if not. It is called from many connections at
+// once.
+type Verifier interface {
+	// Known returns the reason why mail cannot be sent there, a zero reply if it
+	// can, as far as that is known at once. Otherwise Verify has to be asked.
+	Known(client mail.Client, recipient mail.Address) (reason mail.Reply, ok bool)
+	// Verify finds it out, or returns a temporary reason if it cannot. It should
+	// take seconds at most: the client waits for its reply to RCPT.
+	Verify(ctx context.Context, client mail.Client, recipient mail.Address) (reason mail.Reply)
+}
+
 // A Gate slows intake down when delivery falls behind (Postfix:
 // in_flow_delay).
 type Gate interface {

@@ -25,6 +25,7 @@ type agentSet struct {
 	client      *outbound.Client
 	resolver    *resolve.Resolver
 	router      *resolve.Router
+	verifies    bool           // whether recipients are accepted only if they can be routed
 	users       sync.WaitGroup // deliveries and look-ups under way
 }
 
@@ -42,7 +43,7 @@ func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.
 			byTransport[name] = client
 		}
 	}
-	return &agentSet{byTransport: byTransport, client: client, resolver: resolver, router: router}
+	return &agentSet{byTransport: byTransport, client: client, resolver: resolver, router: router, verifies: cfg.SMTPD.Verify.Recipients}
 }
 
 // set puts agents into force, none if next is nil.

@@ -179,7 +179,7 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 		return err
 	}
 	in := cfg.Inbound()
-	in.Logger = d.log
+	in.Logger, in.Verifier = d.log, verifier{d.agents, d.driver}
 	d.inbound, err = inbound.New(in, intake{d.spool, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
 		return err

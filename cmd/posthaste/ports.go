@@ -8,10 +8,12 @@ import (
 	"io"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/report"
+	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/spool"
 )
 
@@ -125,6 +127,43 @@ func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Rout
 	set := r.agents.join()
 	defer set.users.Done()
 	return set.router.Lookup(ctx, transport, nexthop)
+}
+
+// verifier answers inbound from memory where it can, and asks the core for a look-up
+// where it cannot.
+type verifier struct {
+	agents *agents
+	driver *driver.Driver
+}
+
+func (v verifier) Known(client mail.Client, recipient mail.Address) (reason mail.Reply, ok bool) {
+	to := v.route(client, recipient)
+	return to.Reply, !to.NeedsLookup
+}
+
+func (v verifier) Verify(ctx context.Context, client mail.Client, recipient mail.Address) (reason mail.Reply) {
+	to := v.route(client, recipient)
+	if to.NeedsLookup {
+		return v.driver.Verify(ctx, client.Addr, to)
+	}
+	return to.Reply
+}
+
+// route tells what is known of a recipient. Nothing is against one that a program on
+// this machine names: such a program can often do nothing but lose the message,
+// while a report says what is wrong. Neither is against one that the operator wants
+// to be kept here.
+func (v verifier) route(client mail.Client, recipient mail.Address) mail.Route {
+	set := v.agents.join()
+	defer set.users.Done()
+	if !set.verifies || !client.Addr.IsValid() {
+		return mail.Route{}
+	}
+	to := set.router.Verify(recipient)
+	if to.Transport == route.TransportRetry {
+		return mail.Route{}
+	}
+	return to
 }
 
 // adminStore is the administration's view of the spool.
