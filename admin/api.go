@@ -154,12 +154,16 @@ type TransportStatus struct {
 	Name         string              `json:"name"`
 	Jobs         int                 `json:"jobs" doc:"Messages with something to deliver by it."`
 	Busy         int                 `json:"busy" doc:"Deliveries under way."`
+	State        string              `json:"state" enum:"alive,dead" doc:"Dead: no delivery can be attempted by it, and its mail is deferred."`
+	Reason       string              `json:"reason,omitempty" doc:"Why it is dead."`
+	Until        *time.Time          `json:"until,omitempty" doc:"When it is tried again."`
 	Destinations []DestinationStatus `json:"destinations" doc:"Those with the most waiting, by name."`
 }
 
 // A DestinationStatus is one destination's window.
 type DestinationStatus struct {
-	Nexthop string     `json:"nexthop"`
+	Nexthop string     `json:"nexthop" doc:"Of the transport retry: why the mail is deferred."`
+	Instead string     `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
 	State   string     `json:"state" enum:"ready,dead,suspended"`
 	Window  int        `json:"window" doc:"Deliveries that may go on at the same time."`
 	Busy    int        `json:"busy" doc:"Deliveries under way."`

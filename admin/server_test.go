@@ -323,17 +323,25 @@ func TestStatus(t *testing.T) {
 		Transports: []qmgr.TransportView{{Name: "smtp", Jobs: 2, Busy: 4, Queues: []qmgr.QueueView{
 			{Nexthop: "example.net", State: window.Dead, Window: 5, Todo: 7,
 				Reason: mail.Reply{Code: 421, Text: "go away"}, Until: noon.Add(time.Hour)},
-			{Nexthop: "example.org", Window: 20, Busy: 4}}}}}
+			{Nexthop: "example.org", Window: 20, Busy: 4}}},
+			{Name: "lmtp", State: qmgr.TransportDead, Reason: mail.Reply{Code: 451, Text: "no sockets"}, Until: noon.Add(time.Minute)},
+			{Name: "retry", Jobs: 1, Queues: []qmgr.QueueView{
+				{Nexthop: "4.4.1 no answer", Instead: mail.Origin{Transport: "smtp", Nexthop: "[::1]:25"}, Window: 5, Todo: 1}}}}}
 	view.Counts.Arrived, view.Counts.Started = 9, 8
 	view.Counts.Outcomes = [4]uint64{0, 1, 2, 3}
 	q.SetCore(view)
 	a := serve(t, q, admin.Config{Version: "v1.2.3"})
 	got := get[admin.Status](a, "GET", "/v1/status?destinations=1", "")
 	until := time.Unix(0, int64(noon)).Add(time.Hour).UTC()
+	soon := until.Add(-59 * time.Minute)
 	want := admin.Status{Version: "v1.2.3", Now: got.Now,
 		Core: admin.CoreStatus{Messages: 2, Recipients: 30, Busy: 4, Behind: true, Arrived: 9, Deliveries: 8, Sent: 1, Deferred: 2, Bounced: 3},
-		Transports: []admin.TransportStatus{{Name: "smtp", Jobs: 2, Busy: 4, Destinations: []admin.DestinationStatus{
-			{Nexthop: "example.net", State: "dead", Window: 5, Todo: 7, Reason: "421 go away", Until: &until}}}},
+		Transports: []admin.TransportStatus{
+			{Name: "smtp", Jobs: 2, Busy: 4, State: "alive", Destinations: []admin.DestinationStatus{
+				{Nexthop: "example.net", State: "dead", Window: 5, Todo: 7, Reason: "421 go away", Until: &until}}},
+			{Name: "lmtp", State: "dead", Reason: "451 no sockets", Until: &soon, Destinations: []admin.DestinationStatus{}},
+			{Name: "retry", Jobs: 1, State: "alive", Destinations: []admin.DestinationStatus{
+				{Nexthop: "4.4.1 no answer", Instead: "smtp:[::1]:25", State: "ready", Window: 5, Todo: 1}}}},
 		Spool: admin.SpoolStatus{Incoming: 1, Deferred: 2, Hold: 1, Corrupt: 1, Used: 5 * 25, Free: 50 << 30},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

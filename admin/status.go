@@ -43,16 +43,24 @@ func coreStatus(v *qmgr.View) CoreStatus {
 func transportStatus(v *qmgr.View) []TransportStatus {
 	all := make([]TransportStatus, 0, len(v.Transports))
 	for _, t := range v.Transports {
-		status := TransportStatus{Name: t.Name, Jobs: t.Jobs, Busy: t.Busy, Destinations: []DestinationStatus{}}
+		status := TransportStatus{Name: t.Name, Jobs: t.Jobs, Busy: t.Busy, State: t.State.String(),
+			Reason: t.Reason.String(), Until: wallOrNil(t.Until), Destinations: []DestinationStatus{}}
 		for _, q := range t.Queues {
 			status.Destinations = append(status.Destinations, DestinationStatus{
-				Nexthop: q.Nexthop, State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
+				Nexthop: q.Nexthop, Instead: insteadOf(q.Instead), State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
 				Reason: q.Reason.String(), Until: wallOrNil(q.Until),
 			})
 		}
 		all = append(all, status)
 	}
 	return all
+}
+
+func insteadOf(o mail.Origin) string {
+	if o == (mail.Origin{}) {
+		return ""
+	}
+	return o.Transport + ":" + o.Nexthop
 }
 
 // A tally keeps the spool's counts for a while. Counting reads all of the

@@ -150,6 +150,7 @@ type Retry struct {
 	MinimalBackoff   time.Duration
 	MaximalBackoff   time.Duration
 	JitterPercent    int
+	TransportRetry   time.Duration
 	MaximalLifetime  time.Duration // 0: a single attempt
 	BounceLifetime   time.Duration // 0: a single attempt
 	DelayWarningTime time.Duration // 0: never

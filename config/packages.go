@@ -52,7 +52,7 @@ func (c *Config) Driver() driver.Config {
 		LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
 		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
 		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
-		DoubleBounce: c.Reports.DoubleBounce,
+		DoubleBounce: c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
 		Backoff: backoff.Config{
 			MinimalBackoffTime: c.Retry.MinimalBackoff, MaximalBackoffTime: c.Retry.MaximalBackoff,
 			JitterPercent:        orNone(c.Retry.JitterPercent),

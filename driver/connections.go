@@ -42,7 +42,7 @@ func (d *Driver) dial(t dialTask) {
 	id := t.action.Conn
 	conn, opened := d.ports.Connector.Dial(t.ctx, t.action.Opening)
 	if conn == nil {
-		d.inbox.put(item{event: qmgr.Dialed{Conn: id, Opened: opened}, ends: true})
+		d.refused(t.action, opened)
 		return
 	}
 	l := &link{id: id, conn: conn}
@@ -53,6 +53,17 @@ func (d *Driver) dial(t dialTask) {
 		d.inbox.event(qmgr.Delivered{Entry: qmgr.EntryID(entry), Result: r})
 	})
 	d.inbox.put(item{event: qmgr.Closed{Conn: id, Closing: closing}, ends: true})
+}
+
+// refused tells of a connection that could not be made, and before that of the
+// transport if none can be made: the core would ask for the next one at once.
+func (d *Driver) refused(a qmgr.Dial, opened mail.OpenedConnection) {
+	answer := item{event: qmgr.Dialed{Conn: a.Conn, Opened: opened}, ends: true}
+	if !opened.Unavailable {
+		d.inbox.put(answer)
+		return
+	}
+	d.inbox.put(item{event: qmgr.AgentUnavailable{Transport: a.Opening.Transport, Reply: opened.Reply}}, answer)
 }
 
 // send hands an entry over. A connection that is over takes nothing any more, and

@@ -13,9 +13,28 @@ import (
 // deliver attempts an entry on a goroutine of the pool.
 func (d *Driver) deliver(a qmgr.Deliver) {
 	start := time.Now()
-	result := d.ports.Agent(a.Delivery.Transport).Deliver(d.deliverCtx, a.Delivery)
+	result := d.attempt(a.Delivery)
 	d.logOutcomes(&a.Delivery, &result, start)
-	d.inbox.put(item{event: qmgr.Delivered{Entry: a.Entry, Result: result}, ends: true})
+	answer := item{event: qmgr.Delivered{Entry: a.Entry, Result: result}, ends: true}
+	if result.Unavailable.IsZero() {
+		d.inbox.put(answer)
+		return
+	}
+	// Before the answer, or the core would start the next one in its place.
+	d.inbox.put(item{event: qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: result.Unavailable}}, answer)
+}
+
+// attempt has the transport's agent attempt a delivery, if it has one.
+func (d *Driver) attempt(a mail.Delivery) mail.DeliveryResult {
+	if agent := d.ports.Agent(a.Transport); agent != nil {
+		return agent.Deliver(d.deliverCtx, a)
+	}
+	r := mail.DeliveryResult{Crashed: true, Unavailable: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3},
+		Text: "mail transport unavailable"}}
+	for _, rcpt := range a.Recipients {
+		r.Outcomes = append(r.Outcomes, mail.Outcome{Index: rcpt.Index, Result: mail.Deferred, Reply: r.Unavailable})
+	}
+	return r
 }
 
 // lookUp completes a route on a goroutine of the pool. When the driver ends, what
@@ -29,7 +48,8 @@ func (d *Driver) lookUp(a qmgr.Lookup) {
 }
 
 // logOutcomes writes one line for each recipient. Operators search for exactly
-// these keys. The delays are: before this attempt was started, look-up and
+// these keys. Transport and nexthop are those to which the mail was routed, even
+// if they are dead and it was given to TransportRetry. The delays are: before this attempt was started, look-up and
 // connection, transaction.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
@@ -41,13 +61,14 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	if host == "" {
 		host = "none"
 	}
+	transport, nexthop := a.Destination()
 	for i, o := range r.Outcomes {
 		d.log.LogAttrs(context.Background(), slog.LevelInfo, "delivery",
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
 			slog.String("to", string(a.Recipients[i].Address)),
-			slog.String("transport", a.Transport),
-			slog.String("nexthop", a.Nexthop),
+			slog.String("transport", transport),
+			slog.String("nexthop", nexthop),
 			slog.String("host", host),
 			slog.String("status", o.Result.String()),
 			slog.String("delay", seconds(delays[0]+delays[1]+delays[2])),
@@ -79,7 +100,10 @@ func (d *Driver) logNote(n qmgr.Note) {
 		attrs = append(attrs, slog.String("from", string(n.Sender)))
 	}
 	if n.Transport != "" {
-		attrs = append(attrs, slog.String("transport", n.Transport), slog.String("nexthop", n.Nexthop))
+		attrs = append(attrs, slog.String("transport", n.Transport))
+	}
+	if n.Nexthop != "" {
+		attrs = append(attrs, slog.String("nexthop", n.Nexthop))
 	}
 	if n.At != 0 {
 		attrs = append(attrs, slog.Time("next", time.Unix(0, int64(n.At))))

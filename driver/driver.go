@@ -83,7 +83,8 @@ type Ports struct {
 	Connector Connector
 	// Hosts may be nil: then what is known of hosts is forgotten at a stop.
 	Hosts HostStore
-	// Agent returns the agent of a transport; never nil.
+	// Agent returns the agent of a transport; nil if there is none now. Then the
+	// transport is dead for a while, and its mail deferred.
 	Agent func(transport string) Agent
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -226,10 +227,16 @@ func (w *world) start(t *testing.T, cfg driver.Config) (d *driver.Driver, stop f
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d, run(t, d)
+}
+
+// run runs a driver and returns what stops it and waits for it.
+func run(t *testing.T, d *driver.Driver) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- d.Run(ctx) }()
-	return d, func() {
+	return func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -377,6 +384,115 @@ func TestStop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A transport without an agent, or whose agent cannot work, must neither lose
+// mail nor have its destinations blamed: the transport as a whole is left alone
+// for a while. The log says where the mail was to go that is put off meanwhile.
+func TestAgentUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var log bytes.Buffer
+		begin := time.Now()
+		var missing atomic.Bool
+		missing.Store(true)
+		agent := func(transport string) driver.Agent {
+			if transport == "smtp" && missing.Load() {
+				return nil
+			}
+			return w
+		}
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			switch {
+			case d.Transport == qmgr.TransportRetry:
+				return all(d, mail.Deferred)
+			case time.Since(begin) < 2*time.Minute:
+				r := all(d, mail.Deferred)
+				r.Crashed, r.Unavailable = true, mail.Reply{Code: 451, Text: "no sockets left"}
+				return r
+			}
+			return all(d, mail.Delivered)
+		}
+		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Qmgr: qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1}}}
+		d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Agent: agent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, d)
+		for i := range 10 {
+			d.Arrived(w.store(mail.QueueID(i+1), mail.Address(fmt.Sprintf("u@d%d.test", i))))
+		}
+		synctest.Wait()
+		missing.Store(false)
+		d.Arrived(w.store(20, "u@late.test"))
+		time.Sleep(61 * time.Second)
+		d.Arrived(w.store(21, "u@later.test"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		if w.count() != 0 {
+			t.Errorf("%d messages are left", w.count())
+		}
+		text := log.String()
+		for what, want := range map[string]int{
+			"msg=dead transport=smtp reason=":                             2,
+			"msg=alive transport=smtp":                                    2,
+			"nexthop=late.test host=none status=deferred":                 1,
+			"transport=smtp nexthop=d9.test host=none status=deferred":    1,
+			"transport=smtp nexthop=later.test host=none status=deferred": 1,
+			"transport=retry":                                             0,
+		} {
+			if n := strings.Count(text, what); n != want {
+				t.Errorf("%q is logged %d times, want %d:\n%s", what, n, want, text)
+			}
+		}
+	})
+}
+
+// noSockets is a Connector that has none for a while.
+type noSockets struct{ until time.Time }
+
+func (noSockets) Hosts(context.Context, string, string) (mail.HostSet, mail.Reply) {
+	addr := netip.MustParseAddrPort("192.0.2.1:25")
+	return mail.HostSet{Tiers: [][]mail.Host{{{Name: "mx.test", Addr: addr}}}, Until: mail.Never}, mail.Reply{}
+}
+
+func (n noSockets) Dial(context.Context, mail.Opening) (driver.Connection, mail.OpenedConnection) {
+	o := mail.OpenedConnection{Reply: mail.Reply{Code: 451, Text: "connection refused"}}
+	if time.Now().Before(n.until) {
+		o = mail.OpenedConnection{Reply: mail.Reply{Code: 451, Text: "no sockets left"}, Unavailable: true}
+	}
+	return nil, o
+}
+
+// The same where the core decides on connections: one attempt in each
+// transport_retry_time, and no host is taken to be down.
+func TestConnectionsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Deferred) } // retry
+		var log bytes.Buffer
+		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}}
+		d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Connector: noSockets{time.Now().Add(time.Minute)},
+			Agent: func(string) driver.Agent { return w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, d)
+		d.Arrived(w.store(1, "u@a.test", "u@b.test"))
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		if text := log.String(); strings.Count(text, "msg=dead transport=smtp reason=") != 1 || strings.Count(text, "msg=dead") != 1 {
+			t.Errorf("without sockets:\n%s", text)
+		}
+		time.Sleep(10 * time.Minute)
+		stop()
+		if text := log.String(); !strings.Contains(text, "msg=dead transport=smtp nexthop=a.test") {
+			t.Errorf("with sockets:\n%s", text)
+		}
+	})
 }
 
 // While one batch of changes is being synced, the next one gathers: the number

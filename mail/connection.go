@@ -14,11 +14,15 @@ type Opening struct {
 // An OpenedConnection is ready for its first transaction, unless Reply says why
 // there is none.
 type OpenedConnection struct {
-	Reply   Reply         // zero if the connection is ready
-	Level   Level         // what the server offers, at most what was asked for
-	Mails   int           // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
-	RTT     time.Duration // what the TCP handshake took
-	Connect time.Duration // TCP, greeting and EHLO together
+	Reply Reply // zero if the connection is ready
+	// Unavailable, with Reply, means that no connection of the transport can be
+	// made now, to whatever host, for want of something of our own. The host is not
+	// to blame.
+	Unavailable bool
+	Level       Level         // what the server offers, at most what was asked for
+	Mails       int           // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
+	RTT         time.Duration // what the TCP handshake took
+	Connect     time.Duration // TCP, greeting and EHLO together
 }
 
 // A Closing says how a connection ended. All transactions that were sent to it

@@ -9,6 +9,22 @@ type Delivery struct {
 	Nexthop    string
 	Envelope   Envelope
 	Recipients []Recipient
+	// Origin is where the mail was to go that is given to another transport, to
+	// be deferred; zero otherwise. Logs name it, and the Nexthop is the reason.
+	Origin Origin
+}
+
+// An Origin is the transport and nexthop to which mail was routed that cannot
+// go there now.
+type Origin struct{ Transport, Nexthop string }
+
+// Destination returns the transport and nexthop for which the mail is, whatever
+// it is given to for the moment.
+func (d *Delivery) Destination() (transport, nexthop string) {
+	if d.Origin != (Origin{}) {
+		return d.Origin.Transport, d.Origin.Nexthop
+	}
+	return d.Transport, d.Nexthop
 }
 
 // A DeliveryResult is what became of a Delivery.
@@ -26,6 +42,10 @@ type DeliveryResult struct {
 	// Crashed tells that the outcomes say nothing about the nexthop: the
 	// attempt was given up for reasons of our own.
 	Crashed bool
+	// Unavailable is not zero when the transport's agent cannot work at all,
+	// whatever the nexthop: it is not configured, or lacks what it needs. Crashed
+	// is set, too. The other mail of the transport is put off for a while.
+	Unavailable Reply
 
 	Host    string        // "name[address]:port" that decided; "" if none was reached
 	Connect time.Duration // look-up, connection and handshake; 0 on a reused connection

@@ -27,8 +27,9 @@ func (a Agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResul
 }
 
 func unknownTransport(d mail.Delivery) mail.DeliveryResult {
-	r := verdict(d, mail.Deferred, unconfigured(d.Transport))
-	r.Crashed = true
+	why := unconfigured(d.Transport)
+	r := verdict(d, mail.Deferred, why)
+	r.Crashed, r.Unavailable = true, why
 	return r
 }
 

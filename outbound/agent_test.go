@@ -47,7 +47,7 @@ func TestAgents(t *testing.T) {
 				t.Errorf("%s %q: outcome %+v", c.transport, c.nexthop, o)
 			}
 		}
-		if len(r.Outcomes) != 2 || r.Crashed != c.crashed || !r.Site.IsZero() {
+		if len(r.Outcomes) != 2 || r.Crashed != c.crashed || !r.Site.IsZero() || r.Unavailable.IsZero() == c.crashed {
 			t.Errorf("%s %q: result %+v", c.transport, c.nexthop, r)
 		}
 	}

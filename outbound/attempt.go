@@ -256,7 +256,12 @@ func (a *attempt) wentStale(k *conn) {
 func (a *attempt) unreached(f client.Failure) {
 	switch f.Kind {
 	case client.FailAbandoned:
-		a.halt(interrupted())
+		if f.Reply.IsZero() {
+			a.halt(interrupted())
+			return
+		}
+		a.halt(f.Reply)
+		a.result.Unavailable = f.Reply
 	case client.FailLoop:
 		a.loop = f.Reply
 	default:

@@ -75,6 +75,32 @@ func TestContextEndsDelivery(t *testing.T) {
 	}
 }
 
+// When this process has no sockets left that is nobody else's fault: no further
+// host is tried, the destination is not blamed, and the transport is said to be
+// out of service.
+func TestNoSocketsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet()
+		n.add("1", map[string]string{"dial": "lack"})
+		n.add("2", nil)
+		n.zone["example.net"] = set("1", "2")
+		c := newTestClient(t, n, store{1: {data: "x\r\n"}}, TransportConfig{KeepOrder: true})
+		r := c.Deliver(t.Context(), message(1, "b@example.net"))
+		if o := r.Outcomes[0]; o.Result != mail.Deferred || !r.Crashed || !r.Site.IsZero() || r.Unavailable != o.Reply || len(n.dialed) != 1 {
+			t.Errorf("result %+v after %v", r, n.dialed)
+		}
+		if !strings.Contains(r.Unavailable.Text, "too many open files") {
+			t.Errorf("the reason is %v", r.Unavailable)
+		}
+		k, opened := c.Dial(t.Context(), mail.Opening{Transport: "smtp", Nexthop: "example.net", Host: n.zone["example.net"].Tiers[0][0]})
+		if k != nil || !opened.Unavailable || opened.Reply != r.Unavailable {
+			t.Errorf("a connection of its own: %v, %+v", k, opened)
+		}
+		c.Close()
+		n.running.Wait()
+	})
+}
+
 // Every wait has its own time.
 func TestTimeouts(t *testing.T) {
 	config := TransportConfig{

@@ -18,12 +18,13 @@ import (
 func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedConnection) {
 	config := c.transports[o.Transport]
 	if config == nil {
-		return nil, mail.OpenedConnection{Reply: unconfigured(o.Transport)}
+		return nil, mail.OpenedConnection{Reply: unconfigured(o.Transport), Unavailable: true}
 	}
 	began := time.Now()
 	sock, failure := c.connect(ctx, config, o.Host)
 	if sock == nil {
-		return nil, mail.OpenedConnection{Reply: atTheDoor(failure)}
+		unavailable := failure.Kind == client.FailAbandoned && !failure.Reply.IsZero()
+		return nil, mail.OpenedConnection{Reply: atTheDoor(failure), Unavailable: unavailable}
 	}
 	opened := mail.OpenedConnection{RTT: time.Since(began)}
 	k := newConn(c, config, o, sock)
@@ -46,7 +47,9 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 func atTheDoor(f client.Failure) mail.Reply {
 	switch f.Kind {
 	case client.FailAbandoned:
-		return interrupted()
+		if f.Reply.IsZero() {
+			return interrupted()
+		}
 	case client.FailLoop:
 		return f.Reply
 	}
@@ -67,6 +70,13 @@ func (c *Client) connect(ctx context.Context, config *TransportConfig, h mail.Ho
 	return sock, client.Failure{}
 }
 
+// lacking tells whether a connection failed because this machine or process has
+// none left to give. That says nothing about the host, and is no better with the
+// next one.
+func lacking(e syscall.Errno) bool {
+	return e == syscall.EMFILE || e == syscall.ENFILE || e == syscall.ENOBUFS || e == syscall.ENOMEM
+}
+
 // dialFailure makes a failure of an error of the dialer. Only the system's
 // words are passed on, not our own addresses.
 func dialFailure(ctx context.Context, label string, port uint16, err error) client.Failure {
@@ -75,6 +85,10 @@ func dialFailure(ctx context.Context, label string, port uint16, err error) clie
 	}
 	text := err.Error()
 	var sys syscall.Errno
+	if errors.As(err, &sys) && lacking(sys) {
+		return client.Failure{Kind: client.FailAbandoned, Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 1},
+			Text: mail.CleanText("no connections can be made here: " + sys.Error())}}
+	}
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,6 +53,9 @@ func (n *fakeNet) Dial(ctx context.Context, _ netip.Addr, to netip.AddrPort) (ne
 	n.mu.Unlock()
 	if server == nil {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	if server.say["dial"] == "lack" {
+		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}
 	}
 	if server.say["dial"] == "hang" {
 		<-ctx.Done()

@@ -134,8 +134,8 @@ const (
 	NoteHeld                          // the message was set aside
 	NoteDropped                       // the message was removed by an operator
 	NoteCorrupt                       // the message is damaged and was set aside
-	NoteDead                          // the destination is not tried for a while
-	NoteAlive                         // the destination is tried again
+	NoteDead                          // the destination is not tried for a while; without Nexthop the whole transport
+	NoteAlive                         // the destination, or the transport, is tried again
 	NoteDuplicate                     // an answer came for something already gone
 	NoteUnknown                       // a recipient may have the message or not
 )

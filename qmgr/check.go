@@ -90,13 +90,14 @@ func (t *transport) check(leftovers bool) {
 		n := max(min(d.room(), d.todo.Len()), 0)
 		assert.That(n == d.startable, "%s:%s: %d startable, counted %d", t.name, d.nexthop, n, d.startable)
 		assert.That(!d.todo.Empty() || d.busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse(), "%s:%s is idle and not freed", t.name, d.nexthop)
-		assert.That(d.window.State() != window.Dead || d.todo.Empty(), "%s:%s is dead and has entries", t.name, d.nexthop)
+		assert.That(d.window.State() != window.Dead && !t.dead() || d.todo.Empty(), "%s:%s is dead and has entries", t.name, d.nexthop)
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.name, d.nexthop)
 		startable += n
 		busy += d.busy
 	}
 	assert.That(startable == t.startable, "%s: %d startable, counted %d", t.name, startable, t.startable)
 	assert.That(busy == t.busy, "%s: %d busy, counted %d", t.name, busy, t.busy)
+	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.name)
 	t.checkOrder()
 	if t.startable > 0 && t.cfg.Scheduler == Preemptive {
 		assert.That(t.current != nil, "%s: %d entries could start, but no job is current", t.name, t.startable)

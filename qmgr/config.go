@@ -78,6 +78,10 @@ type Config struct {
 	// tenth of a Step.
 	Debug bool
 
+	// TransportRetryTime is how long a transport is dead whose agents could not be
+	// started (transport_retry_time); default 60 s.
+	TransportRetryTime time.Duration
+
 	// Backoff says when a message is tried again, warned about, given up.
 	Backoff backoff.Config
 
@@ -275,6 +279,7 @@ const (
 	defaultProcessLimit     = 100
 	defaultEntryLimit       = 50
 	defaultActionsPerStep   = 1000
+	defaultTransportRetry   = 60 * time.Second
 )
 
 // WithDefaults returns the configuration with every zero field replaced by its
@@ -293,6 +298,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.VerifyDeadline, defaultVerifyDeadline)
 	setDefault(&c.FudgeFactor, defaultFudgeFactor)
 	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
+	setDefault(&c.TransportRetryTime, defaultTransportRetry)
 	c.Backoff = c.Backoff.WithDefaults()
 	c.DefaultTransport = c.DefaultTransport.withDefaults()
 	transports := make(map[string]TransportConfig, len(c.Transports))
@@ -352,6 +358,9 @@ func (c Config) Validate() error {
 	}
 	atLeastOne("qmgr_fudge_factor", c.FudgeFactor)
 	atLeastOne("actions per step", c.ActionsPerStep)
+	if c.TransportRetryTime < 0 {
+		errs = append(errs, fmt.Errorf("transport_retry_time is %v: want more than 0", c.TransportRetryTime))
+	}
 	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
 	names := make([]string, 0, len(c.Transports))
 	for name := range c.Transports { //archtest:anyorder sorted below

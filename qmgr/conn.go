@@ -210,7 +210,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 		// connection.
 		q.conns.NoHosts(d.site, ev.Set.Until)
 	case ev.Reply.Permanent():
-		q.moveAll(d, TransportError, replyText(ev.Reply))
+		q.putOffAll(d, TransportError, ev.Reply)
 	case d.ready():
 		d.window.Close()
 		d.changed()
@@ -387,8 +387,11 @@ func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
 	j.slots.count += len(untried)
 	t.refile(j)
 	t.attend(j)
-	if d := e.queue(); d.dead() {
-		q.move(back, TransportRetry, replyText(d.reason))
+	switch d := e.queue(); {
+	case d.dead():
+		q.putOff(back, TransportRetry, d.reason)
+	case t.dead():
+		q.putOff(back, TransportRetry, t.outage.reason)
 	}
 }
 

@@ -63,7 +63,7 @@ func (d *dumper) transport(t *transport) {
 	if t.cache.current != nil {
 		candidate = t.cache.candidate
 	}
-	d.line("  xport %s flags=0 pend=%d unused=%d cur=%s unread=%s btag=%d cache=%s/%s@%d", t.name, d.Pending[t.name],
+	d.line("  xport %s flags=%d pend=%d unused=%d cur=%s unread=%s btag=%d cache=%s/%s@%d", t.name, t.flags(), d.Pending[t.name],
 		t.pool.unused, d.job(t.current), d.job(t.pool.unread), t.tag,
 		d.job(t.cache.current), d.job(candidate), t.cache.second)
 	for q := range t.order.All() {
@@ -77,6 +77,14 @@ func (d *dumper) transport(t *transport) {
 		d.WriteString(" " + d.job(j))
 	}
 	d.WriteString("\n")
+}
+
+// flags writes a transport's state as Postfix keeps it.
+func (t *transport) flags() int {
+	if t.dead() {
+		return 2
+	}
+	return 0
 }
 
 func (d *dumper) queue(q *queue) {

@@ -154,6 +154,16 @@ type RetryAll struct{}
 // comes after they have been, and agents that are offered meanwhile are ignored.
 type AgentReady struct{ Transport string }
 
+// AgentUnavailable tells that no agent of a transport can be started. A Deliver
+// that had to be given up for it is answered as well, with Result.Crashed; this
+// event is best sent before that answer, so that nothing else is started first.
+// Reply says why; if it is zero there is a text for it. One for a transport that
+// is dead already, or that has had no mail, is ignored.
+type AgentUnavailable struct {
+	Transport string
+	Reply     mail.Reply
+}
+
 // SelectTransport asks which transport should be given an agent next. Pending
 // holds the offers of agents that are under way, by transport. Answered by
 // Selected.
@@ -191,3 +201,5 @@ func (AgentReady) event()      {}
 func (SelectTransport) event() {}
 func (Configure) event()       {}
 func (Halt) event()            {}
+
+func (AgentUnavailable) event() {}

@@ -217,8 +217,7 @@ func (q *Qmgr) follow(j *routingJob, to mail.Route) {
 		recipients = append(recipients, bound{recipient: r, route: to})
 	}
 	q.stocks.bound = recipients
-	q.bindEach(m, recipients)
-	q.assign(m, recipients)
+	q.assign(m, q.bindEach(m, recipients))
 	q.stocks.bound = emptied(q.stocks.bound)
 	q.allRead(m)
 	q.advance(m)

@@ -97,10 +97,11 @@ func (q *Qmgr) withdraw(m *message) {
 	}
 }
 
-// retryAll forgets all dead destinations and starts a scan of everything that
+// retryAll forgets all dead transports and destinations, and starts a scan of everything that
 // is deferred.
 func (q *Qmgr) retryAll() {
 	for t := range q.ring.All() {
+		q.restore(t)
 		for _, d := range sortedQueues(t) {
 			if d.window.State() == window.Dead {
 				q.revive(d, CauseRevival)
@@ -115,9 +116,10 @@ func (q *Qmgr) retryAll() {
 	s.back(mail.Cursor{})
 }
 
-// reviveFor forgets that destinations of a message are dead.
+// reviveFor forgets that transports and destinations of a message are dead.
 func (q *Qmgr) reviveFor(m *message) {
 	for _, j := range m.jobs {
+		q.restore(j.transport)
 		for p := range j.peers.All() {
 			if p.queue.window.State() == window.Dead {
 				q.revive(p.queue, CauseRevival)

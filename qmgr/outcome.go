@@ -17,6 +17,9 @@ func (q *Qmgr) delivered(ev Delivered) {
 		return
 	}
 	delete(q.busy, ev.Entry)
+	if !ev.Result.Crashed {
+		q.restore(e.queue().transport) // its agents can be had after all
+	}
 	if e.conn != nil {
 		q.carried(e, &ev.Result)
 	} else {
@@ -76,44 +79,16 @@ const SuspendedPrefix = "delivery temporarily suspended: "
 func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
 	d.reason = why
 	d.reason.Text = SuspendedPrefix + why.Text
-	q.setTimer(d, max(until, q.now.Add(shortestDeath)))
+	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
 	q.emit(Note{Kind: NoteDead, Transport: d.transport.name, Nexthop: d.nexthop, Text: why.String()})
-	text := replyText(d.reason)
 	if q.cfg.AsPostfix {
-		q.queue(q.transport(TransportRetry), text)
+		q.queueInstead(TransportRetry, d.reason, d.origin())
 	}
-	q.moveAll(d, TransportRetry, text)
+	q.putOffAll(d, TransportRetry, d.reason)
 }
 
 // shortestDeath keeps a destination from dying and reviving in one instant.
 const shortestDeath = time.Second
-
-// moveAll hands all waiting entries of a destination to the retry or the error
-// transport.
-func (q *Qmgr) moveAll(d *queue, transport, text string) {
-	end := d.todo.Front
-	if d.transport.cfg.Scheduler == RoundRobin {
-		end = d.todo.Back // for no reason, but so it is
-	}
-	for e := end(); e != nil; e = end() {
-		q.move(e, transport, text)
-	}
-}
-
-// move replaces a waiting entry by one on another transport with the same
-// recipients.
-func (q *Qmgr) move(e *entry, transport, text string) {
-	m := e.message
-	t := q.transport(transport)
-	j := q.jobFor(m, t)
-	moved := newEntry(j.peer(q.queue(t, text)))
-	moved.recipients, e.recipients = e.recipients, nil
-	e.peer.job.slots.count -= len(moved.recipients)
-	j.slots.count += len(moved.recipients)
-	t.refile(j)
-	t.attend(j)
-	e.finish(q)
-}
 
 // noteOutcomes takes what became of an entry's recipients, and returns those whose
 // turn did not come.

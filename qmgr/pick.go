@@ -171,6 +171,7 @@ func (e *entry) delivery(t *transport) mail.Delivery {
 		Nexthop:    e.queue().nexthop,
 		Envelope:   e.message.env,
 		Recipients: append([]mail.Recipient(nil), e.recipients...),
+		Origin:     e.queue().instead,
 	}
 }
 

@@ -30,10 +30,13 @@ type chaos struct {
 	// crashes says that the core may lose its memory. Without crashes it must
 	// not need one to find its mail again.
 	crashes bool
+	// dead are the transports, and the destinations as transport and nexthop, that
+	// are dead, if one believes the core's notes.
+	dead map[[2]string]bool
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0}
+	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0, dead: make(map[[2]string]bool)}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
 		VerifyLimit: 1 + c.r.IntN(3), VerifyNetworkLimit: 1 + c.r.IntN(2),
@@ -64,6 +67,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		t.Fatal(err)
 	}
 	c.w = w
+	w.Stepped = c.watch
 	c.lookups()
 	return c
 }
@@ -149,6 +153,42 @@ func (c *chaos) lookups() {
 	}
 }
 
+// watch keeps track of what is dead: nothing may be delivered there.
+func (c *chaos) watch(_ qmgr.Event, actions []qmgr.Action) {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case qmgr.Note:
+			switch a.Kind {
+			case qmgr.NoteDead:
+				c.dead[[2]string{a.Transport, a.Nexthop}] = true
+			case qmgr.NoteAlive:
+				if key := [2]string{a.Transport, a.Nexthop}; !c.dead[key] {
+					c.t.Errorf("%v is alive and was not dead", key)
+				} else {
+					delete(c.dead, key)
+				}
+			}
+		case qmgr.Deliver:
+			c.watchDelivery(&a.Delivery)
+		case qmgr.Send:
+			c.watchDelivery(&a.Delivery)
+		}
+	}
+}
+
+func (c *chaos) watchDelivery(d *mail.Delivery) {
+	if c.dead[[2]string{d.Transport, d.Nexthop}] || c.dead[[2]string{d.Transport, ""}] {
+		c.t.Errorf("a delivery to %s:%s, which is dead", d.Transport, d.Nexthop)
+	}
+}
+
+func (c *chaos) restart(seed uint64) {
+	clear(c.dead)
+	if err := c.w.Restart(c.cfg, seed); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 func (c *chaos) arrive() {
 	n := 1 + c.r.IntN(4)
 	if c.r.Permille(50) {
@@ -197,6 +237,10 @@ func (c *chaos) answer() {
 			if c.r.Permille(300) {
 				o.Reply.Code = 421
 			}
+			if c.r.Permille(100) {
+				o.Unavailable = true
+				c.w.Step(qmgr.AgentUnavailable{Transport: a.Opening.Transport, Reply: o.Reply})
+			}
 		}
 		if c.r.Permille(200) {
 			o.Mails = 1 + c.r.IntN(3)
@@ -219,7 +263,7 @@ func (c *chaos) operate() {
 		return
 	}
 	ids := []mail.QueueID{c.ids[c.r.IntN(len(c.ids))]}
-	switch c.r.IntN(8) {
+	switch c.r.IntN(9) {
 	case 0:
 		c.w.Step(qmgr.Hold{IDs: ids, Reason: "test"})
 	case 1, 2:
@@ -239,6 +283,8 @@ func (c *chaos) operate() {
 		c.cfg.DefaultTransport.Window.Limit = 1 + c.r.IntN(6)
 		c.cfg.ActiveLimit = 1 + c.r.IntN(8)
 		c.w.Step(qmgr.Configure{Config: c.cfg})
+	case 8:
+		c.w.Step(qmgr.AgentUnavailable{Transport: []string{"smtp", qmgr.TransportRetry, qmgr.TransportError}[c.r.IntN(3)]})
 	}
 }
 
@@ -260,9 +306,7 @@ func (c *chaos) step() {
 	case n < 99:
 		c.verify()
 	case c.crashes:
-		if err := c.w.Restart(c.cfg, c.r.Uint64()); err != nil {
-			c.t.Fatal(err)
-		}
+		c.restart(c.r.Uint64())
 	}
 }
 
@@ -271,9 +315,7 @@ func (c *chaos) step() {
 func (c *chaos) settle() {
 	c.calm = true
 	if c.crashes {
-		if err := c.w.Restart(c.cfg, 1); err != nil {
-			c.t.Fatal(err)
-		}
+		c.restart(1)
 	}
 	for round := 0; round < 3; round++ {
 		for i := 0; i < 100000; i++ {

@@ -138,6 +138,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.retryAll()
 	case AgentReady:
 		q.agentReady(ev.Transport)
+	case AgentUnavailable:
+		q.agentUnavailable(ev)
 	case SelectTransport:
 		q.selectTransport(ev.Pending)
 	case Configure:
@@ -231,6 +233,10 @@ func (t *transport) configure(cfg TransportConfig) {
 	t.voidMarks()
 }
 
+// forgotten is the text of a note about a destination that is not dead any more
+// because there are so many that this had to be forgotten.
+const forgotten = "forgotten, for there are too many dead destinations"
+
 // freeIfIdle removes a queue that has nothing left to remember.
 func (q *Qmgr) freeIfIdle(d *queue) {
 	if !d.todo.Empty() || d.busy > 0 || d.inUse() {
@@ -244,7 +250,8 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		if q.queues <= 2*q.cfg.RecipientLimit {
 			return
 		}
-		q.stopTimer(d)
+		q.disarm(&d.timer)
+		q.emit(Note{Kind: NoteAlive, Transport: d.transport.name, Nexthop: d.nexthop, Text: forgotten})
 	}
 	assert.That(!d.marking.roomy.taken(), "%s:%s is freed and has entries", d.transport.name, d.nexthop)
 	if d.site != nil {

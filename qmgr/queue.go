@@ -15,8 +15,9 @@ import (
 // has learned is forgotten with an idle queue, as in Postfix.
 type queue struct {
 	transport *transport
-	name      string // among the queues of the transport
-	nexthop   string // what deliveries are to reach: the name, but for PerRecipientQueues
+	name      string      // among the queues of the transport
+	nexthop   string      // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
+	instead   mail.Origin // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
 	window    window.Window
 	todo      ilist.List[entry] // those that wait, oldest first, all messages
 	busy      int
@@ -40,7 +41,7 @@ type queue struct {
 func newQueue(t *transport, name, nexthop string) *queue {
 	q := t.stocks.queues.take()
 	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.cfg.Window)
-	q.timer.queue = q
+	q.timer.kind, q.timer.queue = timerQueue, q
 	t.queues[name] = q
 	t.order.PushBack(&q.inOrder, q)
 	return q

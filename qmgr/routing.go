@@ -89,8 +89,7 @@ func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
 		slices.SortStableFunc(recipients, q.compareAddress)
 	}
 	recipients = q.setAside(m, recipients)
-	q.bindEach(m, recipients)
-	return recipients
+	return q.bindEach(m, recipients)
 }
 
 // setAside takes out the recipients whose routes need a look-up, in place, and
@@ -110,50 +109,78 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 	return recipients[:kept]
 }
 
-// bindEach binds recipients, in their order, and sorts them into the one in which
-// they are assigned.
-func (q *Qmgr) bindEach(m *message, recipients []bound) {
+// bindEach binds recipients, in their order, and returns those that have a
+// destination in the order in which they are assigned.
+func (q *Qmgr) bindEach(m *message, recipients []bound) []bound {
 	for i := range recipients {
 		q.bind(m, &recipients[i])
 	}
+	recipients = slices.DeleteFunc(recipients, func(b bound) bool { return b.queue == nil })
 	if len(recipients) > 1 {
 		slices.SortStableFunc(recipients, q.compareBound)
 	}
+	return recipients
 }
 
 // bind says which destination a recipient has. One that leads nowhere, and one
-// whose destination is dead, goes to a transport whose nexthop is the reply.
+// whose destination or transport is dead, goes to a transport whose nexthop is
+// the reply. There is none if that is dead, too: then the recipient is deferred.
 func (q *Qmgr) bind(m *message, b *bound) {
 	to := b.route
-	switch {
-	case to.Reply.Permanent():
-		b.queue = q.queue(q.transport(TransportError), replyText(to.Reply))
-		return
-	case !to.Reply.IsZero():
-		b.queue = q.queue(q.transport(TransportRetry), replyText(to.Reply))
+	if !to.Reply.IsZero() && !to.Reply.Permanent() {
+		q.bindToRetry(m, b, to.Reply, mail.Origin{})
 		return
 	}
-	t := q.transport(to.Transport)
 	nexthop := strings.ToLower(to.Nexthop)
-	name, reach := nexthop, nexthop
+	if to.Reply.Permanent() {
+		to.Transport, nexthop = TransportError, replyText(to.Reply)
+	}
+	t := q.transport(to.Transport)
+	name, reach := t.queueName(b.recipient.Address, nexthop), nexthop
 	if to.Site != "" && !q.cfg.AsPostfix {
-		name, reach = to.Site, to.Site
+		reach = to.Site
+		if name == nexthop {
+			name = to.Site
+		}
 		if !t.cfg.MergeDomains {
 			b.domain = nexthop
 		}
 	}
-	if t.cfg.PerRecipientQueues && t.cfg.RecipientLimit == 1 {
-		name = strings.ToLower(b.recipient.Address.Local()) + "@" + nexthop
+	if m.from == originRetry {
+		q.restore(t) // an operator wants it tried
+	}
+	if t.dead() {
+		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.name, Nexthop: reach})
+		return
 	}
 	b.queue = q.namedQueue(t, name, reach)
-	if b.queue.window.State() != window.Dead {
+	switch {
+	case b.queue.window.State() != window.Dead:
+	case m.from == originRetry:
+		q.revive(b.queue, CauseRevival)
+	default:
+		q.bindToRetry(m, b, b.queue.reason, b.queue.origin())
+	}
+}
+
+// queueName is the name of a recipient's queue among those of the transport.
+func (t *transport) queueName(to mail.Address, nexthop string) string {
+	if !t.cfg.PerRecipientQueues || t.cfg.RecipientLimit != 1 || t.name == TransportRetry || t.name == TransportError {
+		return nexthop
+	}
+	return strings.ToLower(to.Local()) + "@" + nexthop
+}
+
+// bindToRetry gives a recipient that cannot go where it was to go a destination
+// of TransportRetry, if that is to be had.
+func (q *Qmgr) bindToRetry(m *message, b *bound, why mail.Reply, of mail.Origin) {
+	b.queue = q.queueInstead(TransportRetry, why, of)
+	if b.queue != nil {
 		return
 	}
-	if m.from == originRetry {
-		q.revive(b.queue, CauseRevival) // an operator wants it tried
-		return
-	}
-	b.queue = q.queue(q.transport(TransportRetry), replyText(b.queue.reason))
+	q.deferNow(m, []mail.Recipient{b.recipient}, why)
+	m.inCore--
+	q.recipients--
 }
 
 // replyText is how a reply is written as the nexthop of TransportRetry and

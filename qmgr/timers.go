@@ -7,16 +7,24 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// A timer is the end of the time during which a queue takes no deliveries. Its
-// meaning follows from the window's state: a Dead destination is tried again,
-// a Suspended one has rested. Messages have no timers: deferred mail waits in
-// the spool's index.
+// A timer is the end of the time during which a queue or a transport takes no
+// deliveries. Messages have no timers: deferred mail waits in the spool's index.
 type timer struct {
-	at    mail.Instant
-	seq   uint64
-	queue *queue
-	slot  minheap.Slot
+	at        mail.Instant
+	seq       uint64
+	kind      timerKind
+	queue     *queue     // timerQueue
+	transport *transport // the other kinds
+	slot      minheap.Slot
 }
+
+// A timerKind is what comes to its end.
+type timerKind uint8
+
+const (
+	timerQueue  timerKind = iota // by the window's state: Dead, the back-off; Suspended, the rest
+	timerOutage                  // a transport's death
+)
 
 type byInstant struct{}
 
@@ -26,15 +34,17 @@ func (byInstant) Before(a, b *timer) bool {
 
 func (byInstant) Slot(t *timer) *minheap.Slot { return &t.slot }
 
-func (q *Qmgr) setTimer(d *queue, at mail.Instant) {
+// arm starts a timer, which is not running.
+func (q *Qmgr) arm(t *timer, at mail.Instant) {
 	q.seq++
-	d.timer = timer{at: at, seq: q.seq, queue: d}
-	q.timers.Push(&d.timer)
+	t.at, t.seq = at, q.seq
+	q.timers.Push(t)
 }
 
-func (q *Qmgr) stopTimer(d *queue) {
-	if d.timer.slot.Heaped() {
-		q.timers.Remove(&d.timer)
+// disarm stops a timer if it is running.
+func (q *Qmgr) disarm(t *timer) {
+	if t.slot.Heaped() {
+		q.timers.Remove(t)
 	}
 }
 
@@ -44,25 +54,34 @@ func (q *Qmgr) runTimers() {
 	q.hangupAll(q.conns.Surplus(q.now))
 	for t := q.timers.Min(); t != nil && t.at <= q.now; t = q.timers.Min() {
 		q.timers.PopMin()
-		d := t.queue
-		switch d.window.State() {
-		case window.Dead:
-			q.revive(d, CauseRevival)
-		case window.Suspended:
-			d.window.Resume()
-			d.changed()
-			d.unblock()
-		default:
-			assert.Unreachable("timer of %s:%s, which is ready", d.transport.name, d.nexthop)
+		switch t.kind {
+		case timerQueue:
+			q.resumeQueue(t.queue)
+		case timerOutage:
+			q.restore(t.transport)
 		}
-		q.freeIfIdle(d)
 	}
+}
+
+// resumeQueue lets a destination take deliveries again whose time is over.
+func (q *Qmgr) resumeQueue(d *queue) {
+	switch d.window.State() {
+	case window.Dead:
+		q.revive(d, CauseRevival)
+	case window.Suspended:
+		d.window.Resume()
+		d.changed()
+		d.unblock()
+	default:
+		assert.Unreachable("timer of %s:%s, which is ready", d.transport.name, d.nexthop)
+	}
+	q.freeIfIdle(d)
 }
 
 // revive makes a dead destination ready again. busy deliveries among them may
 // have shown that it works.
 func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
-	q.stopTimer(d)
+	q.disarm(&d.timer)
 	d.window.Revive(&d.transport.cfg.Window, d.busy)
 	d.reason = mail.Reply{}
 	d.changed()
@@ -83,5 +102,5 @@ func (q *Qmgr) restAfterDelivery(d *queue) {
 	}
 	d.window.Suspend()
 	d.changed()
-	q.setTimer(d, q.now.Add(delay))
+	q.arm(&d.timer, q.now.Add(delay))
 }

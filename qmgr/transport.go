@@ -31,6 +31,7 @@ type transport struct {
 	candidates
 	cache  candidateCache
 	pool   recipientPool
+	outage outage
 	find   finder
 	exact  bool    // Config.AsPostfix
 	stocks *stocks // the queue manager's
@@ -79,6 +80,7 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	if cfg.Agents == AgentsConnections {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
 	}
+	t.outage.timer = timer{kind: timerOutage, transport: t}
 	return t
 }
 

@@ -61,7 +61,7 @@ func (t *transport) openEntry(p *peer, joined *entry) *entry {
 // turns dumps a transport without lists of jobs: its destinations in turn, and
 // what waits for each.
 func (d *dumper) turns(t *transport) {
-	d.line("  xport %s flags=0 pend=%d", t.name, d.Pending[t.name])
+	d.line("  xport %s flags=%d pend=%d", t.name, t.flags(), d.Pending[t.name])
 	for q := range t.order.All() {
 		success, failure, cohorts := q.window.Counters()
 		var next strings.Builder

@@ -47,12 +47,16 @@ type TransportView struct {
 	Jobs      int // listed
 	Busy      int
 	Startable int
-	Queues    []QueueView // by nexthop
+	State     TransportState
+	Reason    mail.Reply   // why it is TransportDead
+	Until     mail.Instant // TransportDead: when it is tried again
+	Queues    []QueueView  // by nexthop
 }
 
 // QueueView is what the core holds of one destination.
 type QueueView struct {
 	Nexthop string
+	Instead mail.Origin // of TransportRetry: where the mail was to go; zero if it was routed there
 	State   window.State
 	Window  int
 	Busy    int
@@ -79,7 +83,11 @@ func (s *lookups) view() LookupsView {
 }
 
 func (t *transport) view(maxQueues int) TransportView {
-	v := TransportView{Name: t.name, Jobs: t.jobs.Len(), Busy: t.busy, Startable: t.startable}
+	v := TransportView{Name: t.name, Jobs: t.jobs.Len(), Busy: t.busy, Startable: t.startable,
+		State: t.outage.state, Reason: t.outage.reason}
+	if t.dead() {
+		v.Until = t.outage.timer.at
+	}
 	if maxQueues == 0 {
 		return v
 	}
@@ -91,12 +99,17 @@ func (t *transport) view(maxQueues int) TransportView {
 	for _, d := range queues {
 		v.Queues = append(v.Queues, d.view())
 	}
-	slices.SortFunc(v.Queues, func(a, b QueueView) int { return cmp.Compare(a.Nexthop, b.Nexthop) })
+	slices.SortFunc(v.Queues, compareView)
 	return v
 }
 
+func compareView(a, b QueueView) int {
+	return cmp.Or(cmp.Compare(a.Nexthop, b.Nexthop),
+		cmp.Compare(a.Instead.Transport, b.Instead.Transport), cmp.Compare(a.Instead.Nexthop, b.Instead.Nexthop))
+}
+
 func (d *queue) view() QueueView {
-	v := QueueView{Nexthop: d.nexthop, State: d.window.State(), Window: d.window.Size(), Busy: d.busy,
+	v := QueueView{Nexthop: d.nexthop, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.busy,
 		Todo: d.todo.Len(), Reason: d.reason}
 	if d.timer.slot.Heaped() {
 		v.Until = d.timer.at

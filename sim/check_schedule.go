@@ -61,23 +61,14 @@ func (l *limits) finished(_ *world, a *attempt, _ []mail.Outcome) {
 	a.to.busy--
 }
 
-// timing: nothing is tried before its time, and no destination that is dead.
-//
-// The core forgets dead destinations, without a word, when there are more than
-// twice as many destinations as it may have recipients. Where that may happen
-// the second half of the rule is not checked.
+// timing: nothing is tried before its time, and no destination or transport that
+// is dead.
 type timing struct {
 	safety
-	forgetful bool
-	dead      map[[2]string]bool // transport and nexthop
+	dead map[[2]string]bool // transport and nexthop; "" for a whole transport
 }
 
-func newTiming(w *world) *timing {
-	cfg := w.run.Core.WithDefaults()
-	// Each destination may be joined by one of the retry transport, whose name
-	// is the reason of the death.
-	return &timing{forgetful: 2*len(w.nexthops) > 2*cfg.RecipientLimit, dead: make(map[[2]string]bool)}
-}
+func newTiming() *timing { return &timing{dead: make(map[[2]string]bool)} }
 
 func (*timing) name() string { return "timing" }
 
@@ -94,8 +85,12 @@ func (t *timing) started(w *world, a *attempt, _ *qmgr.Deliver) {
 	if m := a.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now {
 		t.found(w.now, "%v is tried %v before its time", m.id, m.place.Due.Sub(w.now))
 	}
-	if len(t.dead) > 0 && !t.forgetful && t.dead[[2]string{a.to.transport, a.to.name}] {
+	switch {
+	case len(t.dead) == 0:
+	case t.dead[[2]string{a.to.transport, a.to.name}]:
 		t.found(w.now, "a delivery to %s, which is dead", a.to.name)
+	case t.dead[[2]string{a.to.transport, ""}]:
+		t.found(w.now, "a delivery over %s, which is dead", a.to.transport)
 	}
 }
 

@@ -150,19 +150,19 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			return c
 		}},
 		{"an attempt before its time", "before its time", func() checker {
-			c, m := newTiming(w), letter()
+			c, m := newTiming(), letter()
 			m.place = mail.Place{Area: mail.AreaDeferred, Due: epoch + 1}
 			start(c, m, site(), 1)
 			return c
 		}},
 		{"a dead destination is tried", "which is dead", func() checker {
-			c := newTiming(w)
+			c := newTiming()
 			c.note(epoch, &qmgr.Note{Kind: qmgr.NoteDead, Transport: "smtp", Nexthop: "a.test"})
 			start(c, letter(), site(), 1)
 			return c
 		}},
 		{"a revived destination is tried", "", func() checker {
-			c := newTiming(w)
+			c := newTiming()
 			c.note(epoch, &qmgr.Note{Kind: qmgr.NoteDead, Transport: "smtp", Nexthop: "a.test"})
 			c.note(epoch, &qmgr.Note{Kind: qmgr.NoteAlive, Transport: "smtp", Nexthop: "a.test"})
 			start(c, letter(), site(), 1)

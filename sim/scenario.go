@@ -25,6 +25,7 @@ type Scenario struct {
 
 	Sites    []Site
 	Arrivals []Arrivals
+	Agents   []AgentOutage
 	Disk     Disk
 	DNS      DNS
 	Runs     []Run
@@ -41,6 +42,13 @@ const (
 	UntilSettled    Until = iota // every recipient is delivered or has failed for good
 	UntilFirstRound              // every recipient has been tried once
 )
+
+// An AgentOutage is a time during which no agent of a transport can be started,
+// whatever the sites are like.
+type AgentOutage struct {
+	Transport   string
+	From, Until time.Duration
+}
 
 // A Run is a configuration to be tried.
 type Run struct {

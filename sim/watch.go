@@ -76,7 +76,7 @@ const stepEvery = 1024
 func newWatchers(w *world) watchers {
 	ws := watchers{print: newFingerprint()}
 	ws.checkers = []checker{
-		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(w),
+		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(),
 		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newPatience(w),
 	}
 	for _, c := range ws.checkers {

@@ -334,7 +334,7 @@ func (w *world) connected(more int) { w.measure.connected(more) }
 // deliver takes a delivery. Those of the core's own transports have no other
 // end than the text that they go to.
 func (w *world) deliver(action qmgr.Action, a *qmgr.Deliver) {
-	if a.Delivery.Transport == qmgr.TransportRetry || a.Delivery.Transport == qmgr.TransportError {
+	if a.Delivery.Transport == qmgr.TransportRetry || a.Delivery.Transport == qmgr.TransportError || w.agentOut(a.Delivery.Transport) {
 		w.soon(action)
 		return
 	}
@@ -388,11 +388,28 @@ func (w *world) finish(a *attempt, why mail.Reply) {
 	w.step(qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
 }
 
-// relay ends a delivery of one of the core's own transports.
+// agentOut tells whether no agent of a transport can be started now.
+func (w *world) agentOut(transport string) bool {
+	at := w.now.Sub(w.start)
+	for i := range w.scenario.Agents {
+		if o := &w.scenario.Agents[i]; o.Transport == transport && at >= o.From && at < o.Until {
+			return true
+		}
+	}
+	return false
+}
+
+// relay ends a delivery of one of the core's own transports, or of one whose
+// agent could not be started.
 func (w *world) relay(a *qmgr.Deliver) {
-	result, reply := mail.Deferred, replySoft
-	if a.Delivery.Transport == qmgr.TransportError {
+	result, reply, crashed := mail.Deferred, replySoft, false
+	switch a.Delivery.Transport {
+	case qmgr.TransportRetry:
+	case qmgr.TransportError:
 		result, reply = mail.Failed, replyHard
+	default:
+		reply, crashed = replyNoAgent, true
+		w.step(qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: reply})
 	}
 	m := w.spool.messages[a.Delivery.Envelope.ID]
 	w.outcomes = w.outcomes[:0]
@@ -403,7 +420,7 @@ func (w *world) relay(a *qmgr.Deliver) {
 		m.busy++
 	}
 	w.settle(m, w.outcomes)
-	w.step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes}})
+	w.step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Crashed: crashed}})
 }
 
 // settle notes how an attempt ended for the recipients of a message.

@@ -19,6 +19,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.id("id", &a.Delivery.Envelope.ID)
 		c.word("transport", &a.Delivery.Transport)
 		c.word("nexthop", &a.Delivery.Nexthop)
+		c.origin(&a.Delivery.Origin)
 		c.recipients(&a.Delivery.Recipients)
 	}),
 	actionKind("send", func(c *codec, a *qmgr.Send) {
@@ -27,6 +28,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.id("id", &a.Delivery.Envelope.ID)
 		c.word("transport", &a.Delivery.Transport)
 		c.word("nexthop", &a.Delivery.Nexthop)
+		c.origin(&a.Delivery.Origin)
 		c.recipients(&a.Delivery.Recipients)
 	}),
 	actionKind("change", func(c *codec, a *qmgr.Change) { c.change(&a.Change) }),
@@ -82,6 +84,11 @@ var actionKinds = []kind[qmgr.Action]{
 		c.text("transport", &a.Transport)
 		number(c, "level", &a.Level)
 	}),
+}
+
+func (c *codec) origin(o *mail.Origin) {
+	c.text("origin", &o.Transport)
+	c.text("origin-nexthop", &o.Nexthop)
 }
 
 func (c *codec) change(m *mail.Change) {

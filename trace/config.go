@@ -43,6 +43,7 @@ func (c *codec) config(v *qmgr.Config) {
 	number(c, "connections", &v.ConnectionLimit)
 	c.hostsConfig(&v.Hosts)
 	number(c, "actions-per-step", &v.ActionsPerStep)
+	c.duration("transport-retry", &v.TransportRetryTime)
 	c.transportConfig(&v.DefaultTransport)
 	names := slices.Sorted(maps.Keys(v.Transports))
 	list(c, "transports", []string{"transport"}, &names, func(name *string, _ int) {

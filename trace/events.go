@@ -76,6 +76,7 @@ var eventKinds = []kind[qmgr.Event]{
 		c.duration("rtt", &e.Opened.RTT)
 		c.duration("connect", &e.Opened.Connect)
 		c.reply("reply", &e.Opened.Reply)
+		c.flag("unavailable", &e.Opened.Unavailable)
 	}),
 	eventKind("closed", func(c *codec, e *qmgr.Closed) {
 		conn(c, &e.Conn)
@@ -111,6 +112,10 @@ var eventKinds = []kind[qmgr.Event]{
 	eventKind("retry", func(c *codec, e *qmgr.Retry) { c.ids(&e.IDs) }),
 	eventKind("retry-all", func(*codec, *qmgr.RetryAll) {}),
 	eventKind("agent-ready", func(c *codec, e *qmgr.AgentReady) { c.word("transport", &e.Transport) }),
+	eventKind("agent-unavailable", func(c *codec, e *qmgr.AgentUnavailable) {
+		c.word("transport", &e.Transport)
+		c.reply("reply", &e.Reply)
+	}),
 	eventKind("select-transport", func(c *codec, e *qmgr.SelectTransport) { c.pending(e) }),
 	eventKind("configure", func(c *codec, e *qmgr.Configure) { c.config(&e.Config) }),
 	eventKind("halt", func(*codec, *qmgr.Halt) {}),
@@ -252,6 +257,7 @@ func lookup(c *codec, v *qmgr.LookupID) {
 func (c *codec) result(r *mail.DeliveryResult) {
 	c.flag("crashed", &r.Crashed)
 	c.reply("site", &r.Site)
+	c.reply("unavailable", &r.Unavailable)
 	c.text("host", &r.Host)
 	c.duration("connect", &r.Connect)
 	c.duration("send", &r.Send)

@@ -79,16 +79,34 @@ func coreText(c *admin.CoreStatus) string {
 const destinationMax = 44
 
 func writeTransport(out io.Writer, t *admin.TransportStatus, now time.Time) {
-	if len(t.Destinations) == 0 {
+	dead := t.Reason != ""
+	if len(t.Destinations) == 0 && !dead {
 		return
 	}
 	fmt.Fprintf(out, "\nTransport %s: %s, %s under way\n", plain(t.Name), count(t.Jobs, "message"), deliveries(t.Busy))
+	if dead {
+		fmt.Fprintf(out, "  dead: %s\n", plain(t.Reason))
+		if t.Until != nil {
+			fmt.Fprintf(out, "  tried again %s\n", when(*t.Until, now))
+		}
+	}
+	if len(t.Destinations) > 0 {
+		writeDestinations(out, t.Destinations, now)
+	}
+}
+
+// writeDestinations writes a transport's destinations. Those of the transport
+// retry go by where the mail was to go, and why it does not is the reason.
+func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Time) {
 	width := len("DESTINATION")
-	for i := range t.Destinations {
-		width = min(max(width, utf8.RuneCountInString(t.Destinations[i].Nexthop)), destinationMax)
+	for i := range all {
+		if d := &all[i]; d.Instead != "" {
+			d.Nexthop, d.Reason = d.Instead, d.Nexthop
+		}
+		width = min(max(width, utf8.RuneCountInString(all[i].Nexthop)), destinationMax)
 	}
 	fmt.Fprintf(out, "  %-*s  %-9s %6s %6s %6s\n", width, "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
-	for _, d := range t.Destinations {
+	for _, d := range all {
 		fmt.Fprintf(out, "  %-*s  %-9s %6d %6d %6d\n", width, shorten(plain(d.Nexthop), width), d.State, d.Window, d.Busy, d.Todo)
 		if d.Reason != "" {
 			fmt.Fprintf(out, "      %s\n", plain(d.Reason))

@@ -28,7 +28,11 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	s.connecting--
 	p.wakeSite(s)
 	if !o.Reply.IsZero() {
-		blame = p.failed(c, o.Reply, now)
+		if o.Unavailable {
+			h.probing = false // it was not reached, and is as it was
+		} else {
+			blame = p.failed(c, o.Reply, now)
+		}
 		p.remove(c, now)
 		return nil, nil, blame
 	}

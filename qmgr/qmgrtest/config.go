@@ -56,6 +56,7 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	b := &c.Backoff
 	b.MinimalBackoffTime = l.Duration(tb, "backoff-min", b.MinimalBackoffTime)
 	b.MaximalBackoffTime = l.Duration(tb, "backoff-max", b.MaximalBackoffTime)
+	c.TransportRetryTime = l.Duration(tb, "transport-retry", c.TransportRetryTime)
 	b.MaximalQueueLifetime = l.Duration(tb, "lifetime", b.MaximalQueueLifetime)
 	b.BounceQueueLifetime = l.Duration(tb, "bounce-lifetime", b.BounceQueueLifetime)
 	b.DelayWarningTime = l.Duration(tb, "warn", b.DelayWarningTime)

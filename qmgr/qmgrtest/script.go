@@ -44,6 +44,8 @@ import (
 //	halt                        start nothing new
 //	crash                       the core loses its memory, and another one starts
 //	agent T [times=N]           offer agents
+//	unavailable T [reply="451 4.3.0 text"]
+//	                            no agent of it can be started
 //	select [T:N…]               which transport gets an agent, if so many are on their way?
 //	run [lanes=N] [transport=T] [print=sequence]
 //	                            deliver everything with so many agents, one delivery ending after the other
@@ -145,6 +147,8 @@ func (s *script) look(tb testing.TB, l *golden.Line) {
 		for range l.Int(tb, "times", 1) {
 			s.world.Step(qmgr.AgentReady{Transport: l.Word(tb, 0)})
 		}
+	case "unavailable":
+		s.world.Step(qmgr.AgentUnavailable{Transport: l.Word(tb, 0), Reply: reply(tb, l)})
 	case "select":
 		s.selectTransport(tb, l)
 	case "run":
@@ -237,14 +241,8 @@ func (s *script) route(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	domain := l.Word(tb, 0)
 	r := mail.Route{Transport: l.Str("transport", "smtp"), Nexthop: l.Str("nexthop", domain), Site: l.Str("site", "")}
-	if text, given := l.Option("reply"); given {
-		code, rest, _ := strings.Cut(text, " ")
-		n, err := strconv.Atoi(code)
-		status, rest, ok := mail.ParseStatus(rest)
-		if err != nil || !ok {
-			tb.Fatalf("%s: cannot read reply %q", l.Pos, text)
-		}
-		r = mail.Route{Reply: mail.Reply{Code: uint16(n), Status: status, Text: rest}}
+	if said := reply(tb, l); !said.IsZero() {
+		r = mail.Route{Reply: said}
 	}
 	if l.Name == "lookup" {
 		s.world.Lookups[domain] = r
@@ -301,6 +299,22 @@ func (s *script) found(tb testing.TB, l *golden.Line) {
 			s.world.Answer(a)
 		}
 	}
+}
+
+// reply reads the option of that name.
+func reply(tb testing.TB, l *golden.Line) mail.Reply {
+	tb.Helper()
+	text, given := l.Option("reply")
+	if !given {
+		return mail.Reply{}
+	}
+	code, rest, _ := strings.Cut(text, " ")
+	n, err := strconv.Atoi(code)
+	status, rest, ok := mail.ParseStatus(rest)
+	if err != nil || !ok {
+		tb.Fatalf("%s: cannot read reply %q", l.Pos, text)
+	}
+	return mail.Reply{Code: uint16(n), Status: status, Text: rest}
 }
 
 func (s *script) arrive(tb testing.TB, l *golden.Line) {

@@ -59,6 +59,8 @@ type loader struct {
 	base   *table   // [config]
 	runs   []*table // [[run]]
 	places []place
+	// agentsOf are the transports that [agents] names.
+	agentsOf []place
 }
 
 // A place is where a site or a transport is named that may not exist.
@@ -82,6 +84,7 @@ func (l *loader) load(root *table) {
 			l.fields("disk", t, []field{spreadField("commit", &s.Disk.Commit), spreadField("read", &s.Disk.Read)})
 		}),
 		tableField("dns", l.dns),
+		tableField("agents", func(t *table) { l.named("agents", t, l.agents) }),
 		tableField("site", func(t *table) { l.named("site", t, l.site) }),
 		tableField("arrivals", func(t *table) { l.named("arrivals", t, l.arrivals) }),
 		tablesField("", "run", func(t *table) { l.runs = append(l.runs, t) }),
@@ -117,7 +120,7 @@ func (l *loader) whole(root *table) {
 
 var siteName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?$`)
 
-// named reads the tables below [site] or [arrivals].
+// named reads the tables below [site], [arrivals] or [agents].
 func (l *loader) named(kind string, t *table, read func(where, name string, t *table, at span)) {
 	for _, e := range t.entries {
 		where := kind + "." + e.name
@@ -192,6 +195,24 @@ func (l *loader) site(where, name string, t *table, at span) {
 	l.s.Sites = append(l.s.Sites, site)
 }
 
+// agents reads when the agents of a transport cannot be started.
+func (l *loader) agents(where, name string, t *table, at span) {
+	l.fields(where, t, []field{tablesField(where, "outage", func(t *table) {
+		o := sim.AgentOutage{Transport: name}
+		l.fields(where+".outage", t, []field{timeField("from", &o.From), timeField("until", &o.Until)})
+		l.ends(where+".outage", t, o.From, o.Until)
+		l.s.Agents = append(l.s.Agents, o)
+	})})
+	l.agentsOf = append(l.agentsOf, place{where, name, at})
+}
+
+// ends complains about an outage that ends before it begins.
+func (l *loader) ends(key string, t *table, from, until time.Duration) {
+	if until <= from {
+		l.complain(t.at, config.Problem{Key: key, Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
+	}
+}
+
 func (l *loader) servers(where string, at span, b *sim.Behaviour) {
 	if b.BadServers > max(b.Servers, 1) {
 		l.complain(at, config.Problem{Key: where + ".bad_servers", Message: fmt.Sprintf("%d of %d servers cannot be bad", b.BadServers, max(b.Servers, 1))})
@@ -201,9 +222,7 @@ func (l *loader) servers(where string, at span, b *sim.Behaviour) {
 func (l *loader) outage(where string, t *table) sim.Outage {
 	var o sim.Outage
 	l.fields(where+".outage", t, []field{timeField("from", &o.From), timeField("until", &o.Until), wordField("fault", &o.Fault, faults...)})
-	if o.Until <= o.From {
-		l.complain(t.at, config.Problem{Key: where + ".outage", Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
-	}
+	l.ends(where+".outage", t, o.From, o.Until)
 	return o
 }
 

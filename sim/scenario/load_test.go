@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,6 +100,9 @@ bad_servers = 0
 
 [site.two]
 
+[agents.relay]
+outage = [{ from = "1m", until = "2m" }, { from = "3m", until = "4m" }]
+
 [arrivals.bulk]
 to = ["one", "two"]
 order = "random"
@@ -157,6 +161,10 @@ reference = [{ source = "README", deferred_pct = 1.5 }]
 	}
 	if !slices.Equal(one.Outages, []sim.Outage{{From: time.Minute, Until: 2 * time.Minute, Fault: sim.FaultDrop}}) {
 		t.Errorf("outages %+v", one.Outages)
+	}
+	if !slices.Equal(s.Agents, []sim.AgentOutage{
+		{Transport: "relay", From: time.Minute, Until: 2 * time.Minute}, {Transport: "relay", From: 3 * time.Minute, Until: 4 * time.Minute}}) {
+		t.Errorf("agents' outages %+v", s.Agents)
 	}
 	later, last := b, b
 	later.ConnectionLimit, last.ConnectionLimit, last.BadServers = 40, 40, 0
@@ -228,6 +236,46 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("scenario %v, error %v", s, err)
 		}
 	})
+}
+
+// A transport whose agents cannot be started is tried again once in every
+// transport_retry_time, and all of its mail is delivered in the end: what was
+// deferred meanwhile, when it is due. No destination is blamed.
+func TestAgentOutage(t *testing.T) {
+	s, err := Parse("outage.toml", "outage", []byte(`
+[site.a]
+transaction = "100ms"
+[[agents.smtp.outage]]
+from = "60s"
+until = "200s"
+[arrivals.letters]
+to = "a"
+pattern = "regular"
+rate = 1
+until = "300s"
+[config]
+transport_retry_time = "50s"
+backoff_jitter = 0
+`), fstest.MapFS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sim.Simulate(s, sim.Options{})
+	if err != nil || r.Verdict() != sim.VerdictOK {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	run := r.Runs[0]
+	// Tried at 60, 110 and 160 s, each time in vain, then at 210 s: 150 messages
+	// of 300 were deferred, for 300 s each.
+	if math.Abs(run.DeferredPct-50) > 1 {
+		t.Errorf("%.1f %% were deferred, want half", run.DeferredPct)
+	}
+	if worst := run.DelayMS["letters"].Max; worst < 300_000 || worst > 310_000 {
+		t.Errorf("the longest delay is %v ms, want 300 s", worst)
+	}
+	if run.WindowMean < 5 {
+		t.Errorf("the mean window is %.1f: the destination was blamed", run.WindowMean)
+	}
 }
 
 // A name that does not exist is answered with one that does.

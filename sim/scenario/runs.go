@@ -104,7 +104,7 @@ func (l *loader) run(run *sim.Run, base, own []setting) {
 	l.s.Runs = append(l.s.Runs, *run)
 }
 
-// transports complains about sites whose transport does not exist.
+// transports complains about sites and agents whose transport does not exist.
 func (l *loader) transports(names []string) {
 	for i := range l.s.Sites {
 		site := &l.s.Sites[i]
@@ -115,11 +115,18 @@ func (l *loader) transports(names []string) {
 		if n := strings.Index(string(l.text), strconv.Quote(site.Transport)); n >= 0 {
 			at = span{n, n + len(strconv.Quote(site.Transport))}
 		}
-		l.complain(at, config.Problem{Key: "site." + site.Name + ".transport", Message: fmt.Sprintf("there is no transport %q", site.Transport),
+		l.complain(at, config.Problem{Key: "site." + site.Name + ".transport", Message: noTransport(site.Transport),
 			Allowed: "one of " + strings.Join(names, ", "), Hint: fmt.Sprintf("add a table [config.transport.%s]", site.Transport)})
 		site.Transport = ""
 	}
+	for _, p := range l.agentsOf {
+		if !slices.Contains(names, p.name) && !l.known(p.at, noTransport(p.name)) {
+			l.complain(p.at, config.Problem{Key: p.key, Message: noTransport(p.name), Allowed: "one of " + strings.Join(names, ", ")})
+		}
+	}
 }
+
+func noTransport(name string) string { return fmt.Sprintf("there is no transport %q", name) }
 
 // parseConfig has package config read the settings, and brings its complaints
 // back to where they belong.

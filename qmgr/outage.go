@@ -1,0 +1,138 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A transport whose agents cannot be had is dead: whatever waits for it is put
+// off to TransportRetry, and so are recipients that are routed to it meanwhile.
+// It is tried again after Config.TransportRetryTime, as soon as a delivery that
+// it still has under way ends well or badly, or when an operator wants it.
+
+// TransportState is whether the agents of a transport can be had.
+type TransportState uint8
+
+const (
+	TransportAlive TransportState = iota // as far as is known
+	TransportDead                        // they cannot; its mail is deferred
+)
+
+// String returns the word that logs and views show.
+func (s TransportState) String() string { return [...]string{"alive", "dead"}[s] }
+
+// An outage is a transport's part in this.
+type outage struct {
+	state  TransportState
+	reason mail.Reply // TransportDead: why
+	timer  timer      // TransportDead: when it is tried again
+}
+
+func (t *transport) dead() bool { return t.outage.state == TransportDead }
+
+// agentUnavailable takes a transport out of service. One that the core does not
+// know has no mail.
+func (q *Qmgr) agentUnavailable(ev AgentUnavailable) {
+	t := q.transports[ev.Transport]
+	if t == nil || t.dead() {
+		return
+	}
+	why := ev.Reply
+	if why.IsZero() {
+		why = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"}
+	}
+	t.outage.state, t.outage.reason = TransportDead, why
+	q.arm(&t.outage.timer, q.now.Add(q.cfg.TransportRetryTime))
+	q.emit(Note{Kind: NoteDead, Transport: t.name, Text: why.String()})
+	for d := range t.order.All() {
+		q.putOffAll(d, TransportRetry, why)
+	}
+}
+
+// restore puts a transport back into service.
+func (q *Qmgr) restore(t *transport) {
+	if !t.dead() {
+		return
+	}
+	q.disarm(&t.outage.timer)
+	t.outage.state, t.outage.reason = TransportAlive, mail.Reply{}
+	q.emit(Note{Kind: NoteAlive, Transport: t.name})
+}
+
+// putOffAll hands whatever waits for a destination to TransportRetry or
+// TransportError.
+func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
+	end := d.todo.Front
+	if d.transport.cfg.Scheduler == RoundRobin {
+		end = d.todo.Back // for no reason, but so it is in Postfix
+	}
+	for e := end(); e != nil; e = end() {
+		d.transport.keepMark(d) // it may be marked because of this very entry
+		q.putOff(e, transport, why)
+	}
+}
+
+// putOff takes a waiting entry from its destination, which cannot be served: its
+// recipients are to be deferred, or to fail, without an attempt. That is the
+// business of TransportRetry and TransportError, so that even the end of a large
+// backlog is scheduled. Only if the transport is dead itself they are deferred on
+// the spot.
+func (q *Qmgr) putOff(e *entry, transport string, why mail.Reply) {
+	if instead := q.queueInstead(transport, why, e.queue().origin()); instead != nil {
+		q.moveTo(e, instead)
+		return
+	}
+	m := e.message
+	q.deferNow(m, e.recipients, why)
+	e.finish(q)
+	q.advance(m)
+}
+
+// queueInstead returns the queue of TransportRetry or TransportError for mail that
+// cannot go to its own destination; nil if that transport is dead. Each
+// destination has its own there, so that it is known where the mail was to go; in
+// Postfix all that have the same reason share one.
+func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *queue {
+	t := q.transport(transport)
+	if t.dead() {
+		return nil
+	}
+	text := replyText(why)
+	if q.cfg.AsPostfix || of == (mail.Origin{}) {
+		return q.queue(t, text)
+	}
+	d := q.namedQueue(t, of.Transport+":"+of.Nexthop+" "+text, text)
+	d.instead = of
+	return d
+}
+
+// origin is where the mail of a queue is to go, or was to go before it was put
+// off.
+func (d *queue) origin() mail.Origin {
+	if d.instead != (mail.Origin{}) {
+		return d.instead
+	}
+	return mail.Origin{Transport: d.transport.name, Nexthop: d.nexthop}
+}
+
+// moveTo replaces a waiting entry by one for another queue, with the same
+// recipients.
+func (q *Qmgr) moveTo(e *entry, d *queue) {
+	t := d.transport
+	j := q.jobFor(e.message, t)
+	moved := newEntry(j.peer(d))
+	moved.domain = e.domain
+	moved.recipients, e.recipients = e.recipients, nil
+	e.peer.job.slots.count -= len(moved.recipients)
+	j.slots.count += len(moved.recipients)
+	t.refile(j)
+	t.attend(j)
+	e.finish(q)
+}
+
+// deferNow notes that recipients are deferred without an attempt.
+func (q *Qmgr) deferNow(m *message, recipients []mail.Recipient, why mail.Reply) {
+	for i := range recipients {
+		q.counts.Outcomes[mail.Deferred]++
+		m.note(mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})
+	}
+}
