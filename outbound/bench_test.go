@@ -17,19 +17,19 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A sink takes all mail over TCP and does as little as a server can: one read
+// A drain takes all mail over TCP and does as little as a server can: one read
 // and one write for each group of commands, and for each content.
-type sink struct {
+type drain struct {
 	listener net.Listener
 	messages atomic.Int64
 }
 
-func newSink(b *testing.B) *sink {
+func newDrain(b *testing.B) *drain {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &sink{listener: l}
+	s := &drain{listener: l}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -43,7 +43,7 @@ func newSink(b *testing.B) *sink {
 	return s
 }
 
-func (s *sink) serve(c net.Conn) {
+func (s *drain) serve(c net.Conn) {
 	defer c.Close()
 	io.WriteString(c, "220 sink ESMTP\r\n")
 	in, out := make([]byte, 0, 256<<10), make([]byte, 0, 64<<10)
@@ -121,7 +121,7 @@ func (b *memoryBody) Close() error             { return nil }
 func BenchmarkDeliver(b *testing.B) {
 	for _, parallel := range []int{1, 20, 100} {
 		b.Run(map[int]string{1: "1", 20: "20", 100: "100"}[parallel], func(b *testing.B) {
-			s := newSink(b)
+			s := newDrain(b)
 			n := newFakeNet()
 			addr := netip.MustParseAddrPort(s.listener.Addr().String())
 			n.zone["example.net"] = mail.HostSet{Tiers: [][]mail.Host{{{Name: "sink", Addr: addr}}}}
@@ -187,7 +187,7 @@ func BenchmarkConn(b *testing.B) {
 }
 
 func benchmarkConns(b *testing.B, level mail.Level, conns, depth, size int) {
-	s := newSink(b)
+	s := newDrain(b)
 	addr := netip.MustParseAddrPort(s.listener.Addr().String())
 	bodies := &memory4K{[]byte(strings.Repeat(strings.Repeat("x", 62)+"\r\n", size/64))}
 	c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{

@@ -267,10 +267,11 @@ func randomSay(rng *rand.Rand) map[string]string {
 		[]string{"", "250 a|250 b"}[rng.IntN(2)], "garbage", "503 5.5.1 order", "wait=1m 250 ok", "wait=1m 550 no", "251 ok", "552 5.3.4 big",
 	}
 	say := map[string]string{}
-	for occasion, good := range map[string]string{
-		"greeting": "220 mx", "ehlo": "250-mx|250 PIPELINING", "mail": "250 ok", "rcpt": "250 ok", "data": "354 go",
-		"final": "250 taken", "rset": "250 ok",
+	for _, one := range [][2]string{
+		{"greeting", "220 mx"}, {"ehlo", "250-mx|250 PIPELINING"}, {"mail", "250 ok"}, {"rcpt", "250 ok"}, {"data", "354 go"},
+		{"final", "250 taken"}, {"rset", "250 ok"},
 	} {
+		occasion, good := one[0], one[1]
 		var words []string
 		for range 1 + rng.IntN(6) {
 			if rng.IntN(4) == 0 {

@@ -127,6 +127,7 @@ func (k *Conn) alive(ctx context.Context) bool {
 	aborted := ctx.Err() != nil
 	if aborted || l.down || l.session.Over() {
 		l.stop() // and tell the session what was written
+		k.take()
 	}
 	switch {
 	case aborted:
@@ -203,7 +204,7 @@ func (k *Conn) write(ctx context.Context) {
 
 // finished tells whether the connection has served its turn.
 func (k *Conn) finished() bool {
-	if len(k.carriages) > 0 {
+	if len(k.carriages) > 0 || k.line.busy {
 		return false
 	}
 	most := k.line.session.Caps().Limits.Mails
@@ -211,11 +212,16 @@ func (k *Conn) finished() bool {
 	return k.spent || k.quitting && len(k.staged) == 0
 }
 
-// tell reports the transactions that are done. It tells whether there were any.
-func (k *Conn) tell(done func(id uint64, r mail.DeliveryResult)) (told bool) {
+// take concludes the transactions that are done.
+func (k *Conn) take() {
 	for t := k.line.session.Next(); t != nil; t = k.line.session.Next() {
 		k.conclude(k.carriageOf(t))
 	}
+}
+
+// tell reports the transactions that are done. It tells whether there were any.
+func (k *Conn) tell(done func(id uint64, r mail.DeliveryResult)) (told bool) {
+	k.take()
 	n := 0
 	for n < len(k.carriages) && k.carriages[n].done {
 		c := k.carriages[n]
@@ -255,9 +261,9 @@ func (k *Conn) end(done func(id uint64, r mail.DeliveryResult)) mail.Closing {
 		done(s.id, verdict(s.delivery, mail.Untried, mail.Reply{}))
 	}
 	k.staged, k.inbox = nil, nil
-	closing := k.closing()
 	k.line.close()
-	return closing
+	k.recycle()
+	return k.closing()
 }
 
 // closing says why the session is over, and counts it. Whoever ends it in good
@@ -294,7 +300,7 @@ func contradicted() mail.Reply {
 }
 
 func (k *Conn) reason(f client.Failure) mail.CloseReason {
-	idle := k.stale || !k.broken
+	idle := k.stale || !k.broken || f.Stage == client.WaitNothing
 	switch f.Kind {
 	case client.FailClosed:
 		if idle {

@@ -1,13 +1,41 @@
-// Package outbound delivers mail by SMTP: it resolves a nexthop, dials its
-// hosts, runs smtp/client sessions over the connections, and keeps the
-// connections for the next delivery. It also has the agents that deliver
-// without a connection: Discard, Error and Retry.
+// Package outbound delivers mail by SMTP: it looks up the hosts of a nexthop,
+// dials them, and runs smtp/client sessions over the connections. It also has the
+// agents that deliver without a connection: Discard, Error and Retry.
 //
 // # Procedure
 //
-// One Client serves all SMTP transports, each with its own TransportConfig; an
-// Agents value sends each delivery to the Client or another agent by the name
-// of its transport. Client.Deliver runs in the caller's goroutine:
+// One Client serves all SMTP transports, each with its own TransportConfig. Who
+// decides which connection carries which message calls
+//
+//  1. Client.Hosts, which filters what the DNS says and adds the fallback relays;
+//  2. Client.Dial, which connects to one host and says EHLO: a Conn;
+//  3. Conn.Run, which carries what is sent to it until Hangup, or until the server
+//     or the end of a context ends it. Transactions are begun in the order in which
+//     they were sent, as many at once as the level of pipelining allows, and their
+//     results are told in that order. The content of a message is opened, and so
+//     verified, just before anything is said about the message.
+//
+// A recipient that was not tried, for no fault of its own, is mail.Untried: the
+// connection was lost before its turn, or the server takes no more in this
+// transaction or session. When the end of a content was written and its reply did
+// not come, the outcome is Unknown.
+//
+// # The goroutine of a connection
+//
+// Run reads, and writes without waiting: the system takes what is written into its
+// buffers at once, as a rule. What it does not take is written by a second
+// goroutine, which lives until it is taken, while Run goes on reading. So a server
+// that does not read before it could write cannot block a connection, nor can a
+// refusal in the middle of a large message go unnoticed; and an idle connection is
+// one goroutine and a buffer of 2 KiB. Who has something for a connection ends its
+// read by setting the read deadline into the past. Replies that nothing asked for
+// end the session, so that what a server says takes no more memory than one reply.
+//
+// # Deliver
+//
+// Client.Deliver decides on its own. An Agents value sends each delivery to the
+// Client or another agent by the name of its transport. It runs in the caller's
+// goroutine:
 //
 //  1. A session that lies idle for the same transport and nexthop is used at
 //     once, beginning with MAIL; neither look-up nor RSET comes before it.
@@ -41,7 +69,7 @@
 // in Config.Trusted), the relay is a fallback relay, or the transport permits
 // private hosts.
 //
-// # Goroutines
+// # Goroutines of Deliver
 //
 // Deliver works in the caller's goroutine. There are two others: one that ends
 // idle sessions when their time has come, which exists only while there are

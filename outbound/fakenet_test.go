@@ -75,7 +75,7 @@ func (n *fakeNet) Dial(ctx context.Context, _ netip.Addr, to netip.AddrPort) (ne
 type fakeServer struct {
 	addr netip.AddrPort
 	// say has a word for each of dial, greeting, ehlo, helo, rset, mail, rcpt,
-	// data, early, final, idle (after final) and quit. It is what the server says the first,
+	// data, bdat (without recipients), early, final, idle (after final) and quit. It is what the server says the first,
 	// second, … time, separated by ";", the last of them from then on. Each is
 	// text, "|" between lines, or "" for silence, with any of these before it:
 	//
@@ -298,6 +298,10 @@ func (c *fakeConn) serve() {
 			if c.speak("data", standard) == '3' {
 				c.content()
 			}
+		case "BDAT":
+			if !c.chunk(arg) {
+				return
+			}
 		case "QUIT":
 			c.speak("quit", "221 bye")
 			return
@@ -305,6 +309,45 @@ func (c *fakeConn) serve() {
 			c.verbs = append(c.verbs, "??")
 			c.speak("unknown", "500 what")
 		}
+	}
+}
+
+// chunk takes the only chunk of a message; ok is false at the end.
+func (c *fakeConn) chunk(arg string) (ok bool) {
+	size, _, _ := strings.Cut(arg, " ")
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		panic(err)
+	}
+	text, ok := c.octets(n)
+	if !ok {
+		return false
+	}
+	if len(c.rcpts) == 0 {
+		c.speak("bdat", "503 5.5.1 RCPT first")
+		return true
+	}
+	c.final(strings.ReplaceAll(text, "\r\n", "\n"))
+	return true
+}
+
+// octets waits for n octets; ok is false at the end.
+func (c *fakeConn) octets(n int) (text string, ok bool) {
+	c.arrived.L.Lock()
+	defer c.arrived.L.Unlock()
+	var b strings.Builder
+	for {
+		part := min(n-b.Len(), len(c.in))
+		b.Write(c.in[:part])
+		c.in = c.in[part:]
+		c.arrived.Broadcast()
+		switch {
+		case b.Len() == n:
+			return b.String(), true
+		case c.deaf, c.closed, c.ended:
+			return "", false
+		}
+		c.arrived.Wait()
 	}
 }
 
@@ -341,10 +384,15 @@ func (c *fakeConn) content() {
 		}
 	}
 	c.verbs = append(c.verbs, ".")
+	c.final(text.String())
+}
+
+// final answers a content.
+func (c *fakeConn) final(text string) {
 	p := parsePhrase(c.server.next("final", "250 2.0.0 taken"))
 	if p.class() == '2' {
 		c.server.mu.Lock()
-		c.server.got = append(c.server.got, fmt.Sprintf("%v %s", c.rcpts, strconv.Quote(text.String())))
+		c.server.got = append(c.server.got, fmt.Sprintf("%v %s", c.rcpts, strconv.Quote(text)))
 		c.server.mu.Unlock()
 	}
 	c.rcpts = nil

@@ -106,6 +106,12 @@ func (w *world) configure(t *testing.T, l *golden.Line) {
 	c := &w.config
 	c.MXAddressLimit = l.Int(t, "mx_address_limit", c.MXAddressLimit)
 	c.MXSessionLimit = l.Int(t, "mx_session_limit", c.MXSessionLimit)
+	if level := l.Str("level", ""); level != "" {
+		c.Pipelining = new(mail.Level)
+		if err := c.Pipelining.UnmarshalText([]byte(level)); err != nil {
+			t.Fatal(l.Pos, err)
+		}
+	}
 	c.ReuseCountLimit = l.Int(t, "reuse_count_limit", c.ReuseCountLimit)
 	w.global.IdleLimit = l.Int(t, "idle_limit", w.global.IdleLimit)
 	w.global.Self = l.Str("self", w.global.Self)
@@ -147,7 +153,7 @@ func address(s string) netip.AddrPort {
 func (w *world) server(l *golden.Line) {
 	s := &fakeServer{addr: address(l.Words[0]), say: map[string]string{}, said: map[string]int{}}
 	for _, occasion := range []string{
-		"dial", "greeting", "ehlo", "helo", "rset", "mail", "rcpt", "data", "early", "final", "quit", "idle",
+		"dial", "greeting", "ehlo", "helo", "rset", "mail", "rcpt", "data", "bdat", "early", "final", "quit", "idle",
 	} {
 		if v, given := l.Option(occasion); given {
 			s.say[occasion] = v
