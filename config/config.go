@@ -13,6 +13,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 	"github.com/posthaste-mta/posthaste/route"
 )
@@ -63,6 +64,8 @@ type Config struct {
 
 	Defaults   Transport            // what transports have that say nothing else
 	Transports map[string]Transport // by name, with the defaults filled in; those of Postfix's that always exist, too
+
+	Destinations map[string]Destination // by name
 
 	DNS      DNS      // [dns]
 	Spooling Spooling // [spool]
@@ -197,6 +200,9 @@ type Transport struct {
 	FailedCohortLimit  int // 0: never
 	FeedbackRule       window.Rule
 	RateDelay          time.Duration
+	Rate               rate.Limits
+	TransportRate      rate.Limits
+	TransportRateDelay time.Duration
 
 	SMTP SMTP
 }
@@ -222,6 +228,9 @@ type SMTP struct {
 	BindAddress        netip.Addr
 	Pipelining         mail.Level
 	InFlight           int
+
+	HostConcurrencyLimit int // 0: none
+	ConnectionRate       rate.Limits
 
 	CacheTimeLimit  time.Duration // 0: connections are not kept
 	ReuseTimeLimit  time.Duration // 0: none
@@ -285,7 +294,7 @@ func builtin() map[string]TransportType {
 
 // Default returns the configuration that an empty file gives.
 func Default(env Environment) *Config {
-	c := &Config{env: env, explicit: make(map[string]bool), Transports: make(map[string]Transport)}
+	c := &Config{env: env, explicit: make(map[string]bool), Transports: make(map[string]Transport), Destinations: make(map[string]Destination)}
 	for _, s := range sections {
 		for _, p := range s.parameters {
 			p.reset(c)

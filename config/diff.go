@@ -7,7 +7,7 @@ import (
 
 // A Change is one difference between two configurations.
 type Change struct {
-	Key     string // the parameter's full name, or that of a transport's table
+	Key     string // the parameter's full name, or that of a transport's or a destination's table
 	Old     string // in TOML; "" if it was not there
 	New     string // in TOML; "" if it is not there any more
 	Restart bool   // whether it takes effect only when the program starts again
@@ -25,26 +25,28 @@ func Diff(before, after *Config) []Change {
 			}
 		}
 	}
-	all = append(all, diffTransports(before.Transports, after.Transports)...)
+	all = append(all, diffTables(tableTransport, before.Transports, after.Transports, transportParameters)...)
+	all = append(all, diffTables(tableDestination, before.Destinations, after.Destinations, destinationParameters)...)
 	return append(all, diffRoutes(before.Routes, after.Routes)...)
 }
 
 // present stands for the existence of a table that has no value of its own.
 const present = "{}"
 
-func diffTransports(before, after map[string]Transport) []Change {
+// diffTables compares the tables [of.NAME].
+func diffTables[O any](of string, before, after map[string]O, parameters []parameter[O]) []Change {
 	var all []Change
 	for _, name := range bothKeys(before, after) {
 		old, had := before[name]
 		now, has := after[name]
-		table := transportTable(name)
+		table := fullName(of, name)
 		switch {
 		case !had:
 			all = append(all, Change{Key: table, New: present})
 		case !has:
 			all = append(all, Change{Key: table, Old: present})
 		default:
-			for _, p := range transportParameters {
+			for _, p := range parameters {
 				if !p.equal(&old, &now) {
 					all = append(all, Change{fullName(table, p.name), literal(p.plain(&old)), literal(p.plain(&now)), p.restart})
 				}

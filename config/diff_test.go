@@ -133,6 +133,11 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		case tableTop:
 		case tableTransport:
 			header = "[transport.x]\n"
+		case tableDestination:
+			header = "[destination.x]\nnetworks = [\"203.0.113.0/24\"]\n"
+			if p.Name == "networks" {
+				header = "[destination.x]\ndomains = [\"a.example\"]\n"
+			}
 		default:
 			header = "[" + p.Table + "]\n"
 		}

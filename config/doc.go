@@ -5,8 +5,8 @@
 //  1. [Parse] reads the file into a tree whose nodes know where they stand
 //     (document.go, the only file that knows the TOML library). Behind a syntax
 //     error it goes on at the next line that begins something new.
-//  2. Every key is looked up in one table of parameters (sections.go and
-//     transport.go), which reads its value, checks its range and puts it into a
+//  2. Every key is looked up in one table of parameters (sections.go,
+//     transport.go and destination.go), which reads its value, checks its range and puts it into a
 //     [Config]. The same table gives the defaults, the reference
 //     ([Reference], docs/config.md), the example file ([Example]), and the
 //     answers of [Config.Show] and [Diff].
@@ -20,7 +20,8 @@
 // # What overrides what
 //
 // A parameter of [transport.NAME] takes the place of the top-level parameter
-// that gives its default, for this transport alone. Nothing else overrides
+// that gives its default, for this transport alone; one of [destination.NAME]
+// that of the transport, for these receivers alone. Nothing else overrides
 // anything: there are no includes, no references between parameters, no
 // environment variables.
 //

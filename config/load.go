@@ -18,6 +18,8 @@ type loader struct {
 	places map[string]span // values by their parameters' full names
 	failed map[string]bool // parameters whose values cannot be used
 	rules  []placedRule
+
+	patterns map[string]string // of destinations, with their kind in front: whose they are
 }
 
 // A placedRule is a rule of [routes] and where it stands.
@@ -29,11 +31,13 @@ type placedRule struct {
 
 func (l *loader) load(root *table) {
 	l.broken, l.failed = len(l.src.found) > 0, make(map[string]bool)
-	var transports, routes *entry
+	var transports, destinations, routes *entry
 	for _, e := range root.entries {
 		switch e.name {
 		case tableTransport:
 			transports = e
+		case tableDestination:
+			destinations = e
 		case tableRoutes:
 			routes = e
 		case tableDNS, tableSpool, tableLog:
@@ -45,6 +49,7 @@ func (l *loader) load(root *table) {
 		}
 	}
 	l.transports(transports)
+	l.destinations(destinations)
 	l.routes(routes)
 }
 
@@ -54,8 +59,8 @@ func (l *loader) asTable(e *entry, name string) *table {
 		return e.value.table
 	}
 	header := "[" + name + "]"
-	if name == tableTransport {
-		header = "[transport.NAME]"
+	if name == tableTransport || name == tableDestination {
+		header = "[" + name + ".NAME]"
 	}
 	p := Problem{Key: name, Message: "this is the name of a table, not of a parameter", Hint: "write its keys under " + header}
 	if e.value.kind == nodeList && len(e.value.items) > 0 && e.value.items[0].kind == nodeTable {
@@ -113,7 +118,7 @@ func (l *loader) unknown(key, table string, e *entry) {
 		if guess := nearest(e.name, tableNames()); guess != "" {
 			hint = "did you mean [" + guess + "]?"
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -133,8 +138,8 @@ func fullName(table, name string) string {
 // transportTable returns the full name of a transport's table.
 func transportTable(name string) string { return tableTransport + "." + quoteKey(name) }
 
-// transportName is what a transport may be called.
-var transportName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// tableName is what a transport or a destination may be called.
+var tableName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // transports makes the transports that the file names. It comes after all
 // other parameters, because these are the defaults.
@@ -142,7 +147,7 @@ func (l *loader) transports(all *entry) {
 	tables := map[string]*table{}
 	if all != nil {
 		if t := l.asTable(all, tableTransport); t != nil {
-			tables = l.transportTables(t)
+			tables = l.namedTables(tableTransport, t)
 		}
 	}
 	names := slices.Sorted(maps.Keys(tables))
@@ -158,17 +163,18 @@ func (l *loader) transports(all *entry) {
 	}
 }
 
-func (l *loader) transportTables(t *table) map[string]*table {
+// namedTables returns the tables of transports or of destinations by name.
+func (l *loader) namedTables(of string, t *table) map[string]*table {
 	tables := make(map[string]*table)
 	for _, e := range t.entries {
-		key := fullName(tableTransport, e.name)
+		key := fullName(of, e.name)
 		switch {
-		case e.value.kind != nodeTable && slices.Contains(namesOf(tableTransport), e.name):
-			l.src.complain(e.at, Problem{Key: key, Message: "it is not said for which transport", Hint: "write it under [transport.NAME]"})
+		case e.value.kind != nodeTable && slices.Contains(namesOf(of), e.name):
+			l.src.complain(e.at, Problem{Key: key, Message: "it is not said for which " + of, Hint: "write it under [" + of + ".NAME]"})
 		case e.value.kind != nodeTable:
 			l.asTable(e, key)
-		case !transportName.MatchString(e.name):
-			l.src.complain(e.at, Problem{Key: key, Message: "this cannot be the name of a transport", Allowed: "1 to 64 letters, digits, - and _"})
+		case !tableName.MatchString(e.name):
+			l.src.complain(e.at, Problem{Key: key, Message: "this cannot be the name of a " + of, Allowed: "1 to 64 letters, digits, - and _"})
 		default:
 			tables[e.name] = e.value.table
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/resolve"
@@ -59,8 +60,8 @@ func (c *Config) Driver() driver.Config {
 			MaximalQueueLifetime: orNone(c.Retry.MaximalLifetime), BounceQueueLifetime: orNone(c.Retry.BounceLifetime),
 			DelayWarningTime: c.Retry.DelayWarningTime,
 		},
-		DefaultTransport: c.Defaults.limits(),
-		Transports:       make(map[string]qmgr.TransportConfig, len(c.Transports)),
+		DefaultTransport: c.Defaults.limits(), Destinations: c.Shapes(),
+		Transports: make(map[string]qmgr.TransportConfig, len(c.Transports)),
 	}
 	for name, t := range c.Transports {
 		q.Transports[name] = t.limits()
@@ -78,7 +79,8 @@ func (t Transport) limits() qmgr.TransportConfig {
 			Initial: t.InitialConcurrency, Limit: orNone(t.ConcurrencyLimit), Positive: t.Positive, Negative: t.Negative,
 			FailedCohortLimit: orNone(t.FailedCohortLimit), Rule: t.FeedbackRule,
 		},
-		RateDelay: t.RateDelay,
+		RateDelay: t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
+		Connections: conns.GroupConfig{HostLimit: orNone(t.SMTP.HostConcurrencyLimit), OpenRate: t.SMTP.ConnectionRate},
 	}
 }
 

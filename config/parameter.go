@@ -5,14 +5,14 @@ import (
 	"reflect"
 )
 
-// A parameter is one key of a table whose values are kept in an O: a Config,
-// or a Transport. All that is said or done about a key comes from here.
+// A parameter is one key of a table whose values are kept in an O: a Config, a
+// Transport or a Destination. All that is said or done about a key comes from here.
 type parameter[O any] struct {
 	name    string
 	meaning string // one sentence: what it is
 	change  string // one sentence: when to change it
 	restart bool   // a change needs a restart
-	global  string // of a Transport's parameter: the top-level parameter that gives the default
+	global  string // of a Transport's: the top-level parameter that gives the default; of a Destination's: the transport's
 	smtp    bool   // of a Transport's parameter: only for type smtp
 	postfix string // Postfix's default, if it is another
 
@@ -20,7 +20,7 @@ type parameter[O any] struct {
 
 	reset func(*O) // sets the default
 	set   func(*O, *node) *flaw
-	plain func(*O) any // what would be written: string, bool, int64 or []string
+	plain func(*O) any // what would be written: string, bool, int64 or []string; nil if nothing would
 }
 
 // define describes a parameter that is kept in a field of O.
@@ -84,6 +84,8 @@ func (p parameter[O]) equal(a, b *O) bool {
 // literal writes a plain value in TOML.
 func literal(plain any) string {
 	switch v := plain.(type) {
+	case nil:
+		return "" // it is not set
 	case string:
 		return quoteText(v)
 	case []string:
@@ -101,7 +103,7 @@ func literal(plain any) string {
 
 // A Parameter describes a key of the file.
 type Parameter struct {
-	Table   string // "", "spool", "dns", "log", or "transport" for those of [transport.NAME]
+	Table   string // "", "spool", "dns", "log", or "transport" and "destination" for those of [transport.NAME] and so on
 	Name    string
 	Type    string
 	Unit    string // of a number without a unit; "" if it has none
@@ -130,7 +132,18 @@ func Parameters() []Parameter {
 		}
 		all = append(all, describe(p, tableTransport, from))
 	}
+	for _, p := range destinationParameters {
+		all = append(all, describe(p, tableDestination, destinationDefault(p)))
+	}
 	return all
+}
+
+// destinationDefault says what holds without a destination's parameter.
+func destinationDefault(p parameter[Destination]) string {
+	if p.global == "" {
+		return literal([]string{})
+	}
+	return "the transport's " + p.global
 }
 
 func describe[O any](p parameter[O], table, standard string) Parameter {

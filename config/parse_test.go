@@ -115,8 +115,8 @@ func TestEveryParameterRefusesOtherTypes(t *testing.T) {
 			text := p.Name + " = " + value
 			switch p.Table {
 			case tableTop:
-			case tableTransport:
-				text = "[transport.x]\n" + text
+			case tableTransport, tableDestination:
+				text = "[" + p.Table + ".x]\n" + text
 			default:
 				text = "[" + p.Table + "]\n" + text
 			}

@@ -49,6 +49,16 @@ const exampleTransport = `
 #connect_timeout = "10s"
 
 #
+# Destinations: receivers that have limits of their own, whichever transport mail
+# takes to them. What one does not say is as the transport says.
+#
+
+#[destination.provider]
+#mx = [".mail.example.net", "mx*.example.org"]
+#destination_concurrency_limit = 5
+#destination_rate = "10/s, 20000/h"
+
+#
 # Routes: recipients that do not take the way of all others.
 #
 
@@ -92,6 +102,10 @@ func Reference() string {
 		standard := describe(p, tableTransport, literal(p.plain(&standard.Defaults)))
 		describeIn(&b, standard, p.global)
 	}
+	b.WriteString(referenceDestinations)
+	for _, p := range destinationParameters {
+		describeDestination(&b, p)
+	}
 	b.WriteString(referenceRoutes)
 	return b.String()
 }
@@ -116,6 +130,15 @@ func describeIn(b *bytes.Buffer, p Parameter, global string) {
 	if p.Restart {
 		b.WriteString("- A change needs a restart.\n")
 	}
+}
+
+// describeDestination writes the entry of a destination's parameter.
+func describeDestination(b *bytes.Buffer, p parameter[Destination]) {
+	if p.global != "" {
+		fmt.Fprintf(b, "\n### %s\n\nAs `%s` of a transport, for these receivers.\n", p.name, p.global)
+		return
+	}
+	describeIn(b, describe(p, tableDestination, destinationDefault(p)), "")
 }
 
 // valueOf says what values there are. How times and sizes are written is said
@@ -172,6 +195,30 @@ const referenceTransports = `
 A transport is a named way to deliver, with limits of its own. Routes and ` + "`default_transport`" + ` name it. ` + "`smtp` and `relay`" + `
 always exist, and so do ` + "`discard`" + ` (mail is thrown away), ` + "`error`" + ` (mail is refused) and ` + "`retry`" + ` (mail is deferred), whose
 type cannot be changed. What a transport does not say it takes from the default that is named.
+`
+
+const referenceDestinations = `
+## Destinations: [destination.NAME]
+
+Limits of some receivers, in place of those of the transport that mail takes to them. The name is only for people. At least one
+of ` + "`domains`, `mx` and `networks`" + ` says which receivers they are; a destination matches if one of its patterns does.
+
+` + "```toml" + `
+[destination.provider]
+mx = [".mail.example.net"]
+destination_concurrency_limit = 10
+destination_rate = "20/s, 50000/h"
+
+[destination.careful]
+domains = ["small.example"]
+destination_rate = "1/s"
+connection_reuse_count_limit = 5
+` + "```" + `
+
+Where several match, each limit is taken from the most specific one that sets it: one that names the domain, then the longest
+` + "`.domain`" + ` above it, then the name of an MX host, then the pattern with the most characters, then the smallest network. Mail goes
+to several hosts; for the limits of a destination it is enough that one of them matches, those of a connection
+(` + "`destination_host_concurrency_limit`, `connection_reuse_…`, `pipelining`" + `) are of the host that matches.
 `
 
 const referenceRoutes = `

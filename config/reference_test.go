@@ -35,13 +35,13 @@ func TestExample(t *testing.T) {
 	}
 	for _, change := range Diff(Default(env), c) {
 		switch change.Key {
-		case "transport.bulk", `routes."example.com"`, `routes.".example.com"`, `routes."user@example.org"`:
+		case "transport.bulk", "destination.provider", `routes."example.com"`, `routes.".example.com"`, `routes."user@example.org"`:
 		default:
 			t.Errorf("%s is %s in the example, and its default is %s", change.Key, change.New, change.Old)
 		}
 	}
-	if got := len(Diff(Default(env), c)); got != 4 {
-		t.Errorf("%d differences from the defaults, want the transport and three routes", got)
+	if got := len(Diff(Default(env), c)); got != 5 {
+		t.Errorf("%d differences from the defaults, want the transport, the destination and three routes", got)
 	}
 }
 

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// The tables of the file that are not [transport.NAME].
+// The tables of the file. Of transports and destinations there is one for each
+// name.
 const (
-	tableTop       = ""
-	tableRoutes    = "routes"
-	tableDNS       = "dns"
-	tableSpool     = "spool"
-	tableLog       = "log"
-	tableTransport = "transport"
+	tableTop         = ""
+	tableRoutes      = "routes"
+	tableDNS         = "dns"
+	tableSpool       = "spool"
+	tableLog         = "log"
+	tableTransport   = "transport"
+	tableDestination = "destination"
 )
 
 // nameHostname is the one parameter whose default comes from the environment.

@@ -27,7 +27,7 @@ func routingParameters() []parameter[Config] {
 
 func checkTransport(s string) (string, string) {
 	name, nexthop, _ := strings.Cut(s, ":")
-	if !transportName.MatchString(name) {
+	if !tableName.MatchString(name) {
 		return quoteText(name) + " cannot be the name of a transport", ""
 	}
 	if strings.TrimSpace(nexthop) == "" {

@@ -73,6 +73,7 @@ func (s *shower) tables() []shownTable {
 		all = append([]shownTable{top}, all...)
 	}
 	all = append(all, s.transports()...)
+	all = append(all, s.destinations()...)
 	if routes := s.routes(); len(routes.lines) > 0 {
 		all = append(all, routes)
 	}
@@ -113,6 +114,22 @@ func (s *shower) transports() []shownTable {
 		if len(shown.lines) > 0 || !always {
 			all = append(all, shown)
 		}
+	}
+	return all
+}
+
+// destinations shows what is set: the rest is the transport's.
+func (s *shower) destinations() []shownTable {
+	var all []shownTable
+	for _, name := range slices.Sorted(maps.Keys(s.c.Destinations)) {
+		d := s.c.Destinations[name]
+		shown := shownTable{path: []string{tableDestination, name}}
+		for _, p := range destinationParameters {
+			if !p.equal(&d, &Destination{}) {
+				shown.lines = append(shown.lines, shownLine{name: p.name, value: p.plain(&d)})
+			}
+		}
+		all = append(all, shown)
 	}
 	return all
 }

@@ -54,6 +54,14 @@ destination_concurrency_negative_feedback = "1/concurrency"
 connect_timeout = "1m30s"
 nexthop = "[out.example.net]:587"
 
+[destination.provider]
+mx = ".mail.example.net, MX*.example.org"
+domains = ["Münz.example"]
+networks = "192.0.2.7"
+destination_rate = ["5000/h", "10/s"]
+destination_concurrency_limit = 0
+pipelining = "stream"
+
 [transport.sink]
 type = "discard"
 
@@ -203,6 +211,10 @@ func samples(p Parameter) []string {
 		return []string{`"` + strings.Fields(strings.NewReplacer(",", "", " or ", " ").Replace(p.Allowed))[1] + `"`}
 	case "list of networks":
 		return []string{`[]`, `["10.0.0.0/8"]`, `"[2001:db8::]/32 192.0.2.1"`}
+	case "rate":
+		return []string{`""`, `"10/s, 5000/h"`, `["7/min", "1/s"]`}
+	case "list of patterns":
+		return []string{`[".mx.example", "MX*.a.example"]`, `"mx.example"`}
 	case "list of domains":
 		return []string{`["a.example", ".b.example"]`}
 	case "list of addresses":
@@ -232,8 +244,17 @@ func randomFile(rng *rand.Rand) string {
 			continue
 		}
 		to := p.Table
-		if to == tableTransport {
+		switch to {
+		case tableTransport:
 			to = tableTransport + "." + names[rng.IntN(len(names))]
+		case tableDestination:
+			to = tableDestination + "." + names[rng.IntN(len(names))]
+			if p.Default == "[]" { // a pattern can have one destination only
+				continue
+			}
+			if tables[to] == nil {
+				fmt.Fprintf(table(to), "domains = [\".%s.example\", \"Ümlaut-%s.example\"]\n", to[len(to)-1:], to[len(to)-1:])
+			}
 		}
 		fmt.Fprintf(table(to), "%s = %s\n", p.Name, values[rng.IntN(len(values))])
 	}

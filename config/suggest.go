@@ -64,6 +64,19 @@ func suggest(name, table string) string {
 			}
 		}
 	}
+	if table == tableDestination {
+		for _, p := range transportParameters {
+			if slices.Contains(namesOf(table), p.name) && (p.global == name || "smtp_"+p.name == name) {
+				return fmt.Sprintf("in a destination it is called %s", p.name)
+			}
+		}
+		if slices.Contains(namesOf(table), "destination_"+name) {
+			return "in a destination, too, it is called destination_" + name
+		}
+		if slices.Contains(namesOf(tableTransport), name) {
+			return "this is for a transport as a whole: write it under [transport.NAME]"
+		}
+	}
 	if table != tableTop && topLevel(name) {
 		return fmt.Sprintf("%s is not part of a table: set it above the first [table] of the file", quoteKey(name))
 	}
@@ -104,28 +117,33 @@ func suggestTransport(name string) string {
 }
 
 func tableNames() []string {
-	return []string{tableTransport, tableRoutes, tableDNS, tableSpool, tableLog}
+	return []string{tableTransport, tableDestination, tableRoutes, tableDNS, tableSpool, tableLog}
 }
 
 // namesOf returns the names that a table may have.
 func namesOf(table string) []string {
 	var names []string
-	if table == tableTransport {
-		for _, p := range transportParameters {
-			names = append(names, p.name)
-		}
-		return names
+	switch table {
+	case tableTransport:
+		return appendNames(names, transportParameters)
+	case tableDestination:
+		return appendNames(names, destinationParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {
 			continue
 		}
-		for _, p := range s.parameters {
-			names = append(names, p.name)
-		}
+		names = appendNames(names, s.parameters)
 	}
 	if table == tableTop {
 		names = append(names, tableNames()...)
+	}
+	return names
+}
+
+func appendNames[O any](names []string, parameters []parameter[O]) []string {
+	for _, p := range parameters {
+		names = append(names, p.name)
 	}
 	return names
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -14,7 +15,7 @@ import (
 var transportParameters = allTransportParameters()
 
 func allTransportParameters() []parameter[Transport] {
-	return append(scheduling(), delivering()...)
+	return slices.Concat(scheduling(), shaping(), delivering())
 }
 
 func scheduling() []parameter[Transport] {
@@ -139,7 +140,7 @@ func delivering() []parameter[Transport] {
 		define("bind_address", sourceAddress(), func(t *Transport) *netip.Addr { return &t.SMTP.BindAddress }, netip.Addr{},
 			"The address that connections come from.",
 			"Set it on a machine with several addresses, of which one has the reputation.").from("smtp_bind_address"),
-		define("pipelining", words(word[mail.Level]{"lockstep", mail.LevelLockStep}, word[mail.Level]{"group", mail.LevelGroup}, word[mail.Level]{"overlap", mail.LevelOverlap}, word[mail.Level]{"stream", mail.LevelStream}), func(t *Transport) *mail.Level { return &t.SMTP.Pipelining }, mail.LevelOverlap,
+		define("pipelining", levels(), func(t *Transport) *mail.Level { return &t.SMTP.Pipelining }, mail.LevelOverlap,
 			"How much is sent to servers that offer PIPELINING before their replies are waited for: one command; the envelope of a message; the content of a message and the envelope of the next (overlap); or whole messages, for which the server must offer CHUNKING too (stream).",
 			"Set it to group or lockstep for a server behind a proxy that cannot follow; to stream for your own servers over long distances only, since up to pipelining_in_flight messages may be sent twice if a connection breaks.").from("smtp_pipelining"),
 		define("pipelining_in_flight", integer(limit[int]{min: 2, max: 16}), func(t *Transport) *int { return &t.SMTP.InFlight }, 4,

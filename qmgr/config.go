@@ -9,6 +9,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -95,6 +97,10 @@ type Config struct {
 	// Transports holds limits by transport name. A zero field means the
 	// default, not DefaultTransport's value: whoever fills the map merges.
 	Transports map[string]TransportConfig
+
+	// Destinations have limits in place of those of the transport that mail takes
+	// to them.
+	Destinations []shape.Destination
 
 	// ConnectionLimit bounds the connections of all transports together, where
 	// Agents is AgentsConnections; default 2000. Raise it together with the limit
@@ -192,6 +198,13 @@ type TransportConfig struct {
 	// (default_destination_rate_delay); it implies a concurrency of 1.
 	// Default 0: none.
 	RateDelay time.Duration
+	// Rate bounds the messages to the same destination by time
+	// (default_destination_rate), TransportRate those of the transport
+	// (default_transport_rate). Default: no bounds.
+	Rate, TransportRate rate.Limits
+	// TransportRateDelay is the pause after each delivery of the transport
+	// (default_transport_rate_delay). Default 0: none.
+	TransportRateDelay time.Duration
 }
 
 // Scheduler is a way to choose what is delivered next.
@@ -361,7 +374,8 @@ func (c Config) Validate() error {
 	if c.TransportRetryTime < 0 {
 		errs = append(errs, fmt.Errorf("transport_retry_time is %v: want more than 0", c.TransportRetryTime))
 	}
-	errs = append(errs, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
+	_, err := shape.NewTable(c.Destinations)
+	errs = append(errs, err, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
 	names := make([]string, 0, len(c.Transports))
 	for name := range c.Transports { //archtest:anyorder sorted below
 		names = append(names, name)
@@ -395,6 +409,9 @@ func (t TransportConfig) validate(name string) error {
 	}
 	if t.RateDelay < 0 {
 		errs = append(errs, fmt.Errorf("transport %s: destination_rate_delay is %v: want 0 or more", name, t.RateDelay))
+	}
+	if t.TransportRateDelay < 0 {
+		errs = append(errs, fmt.Errorf("transport %s: transport_rate_delay is %v: want 0 or more", name, t.TransportRateDelay))
 	}
 	if err := t.Connections.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("transport %s: %w", name, err))

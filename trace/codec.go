@@ -163,6 +163,16 @@ func (c *codec) text(key string, v *string) {
 	}
 }
 
+// always is a pair that begins an element of a list: it is there even if it is
+// empty.
+func (c *codec) always(key string, v *string) {
+	if c.writing {
+		c.put(key, *v)
+	} else if c.next(key) {
+		*v = c.take()
+	}
+}
+
 // value is a pair of any kind that has a text; zero values are left out.
 func value[T comparable](c *codec, key string, v *T, format func(T) string, parse func(string) (T, error)) {
 	var zero T

@@ -2,11 +2,17 @@ package trace
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
+	"strconv"
+	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -42,18 +48,14 @@ func (c *codec) config(v *qmgr.Config) {
 	option(c, "double-bounce", bounceWords, &v.DoubleBounce)
 	number(c, "connections", &v.ConnectionLimit)
 	c.hostsConfig(&v.Hosts)
+	list(c, "destinations", []string{"destination"}, &v.Destinations, func(d *shape.Destination, _ int) { c.destination(d) })
 	number(c, "actions-per-step", &v.ActionsPerStep)
 	c.duration("transport-retry", &v.TransportRetryTime)
 	c.transportConfig(&v.DefaultTransport)
 	names := slices.Sorted(maps.Keys(v.Transports))
 	list(c, "transports", []string{"transport"}, &names, func(name *string, _ int) {
-		var t qmgr.TransportConfig
-		if c.writing {
-			t = v.Transports[*name]
-			c.put("transport", *name)
-		} else {
-			*name = c.take()
-		}
+		c.always("transport", name)
+		t := v.Transports[*name] // zero when reading
 		c.transportConfig(&t)
 		if !c.writing {
 			if v.Transports == nil {
@@ -86,6 +88,9 @@ func (c *codec) transportConfig(t *qmgr.TransportConfig) {
 	number(c, "failed-cohorts", &t.Window.FailedCohortLimit)
 	option(c, "rule", ruleWords, &t.Window.Rule)
 	c.duration("rate-delay", &t.RateDelay)
+	value(c, "rate", &t.Rate, rate.Limits.String, rate.Parse)
+	value(c, "transport-rate", &t.TransportRate, rate.Limits.String, rate.Parse)
+	c.duration("transport-delay", &t.TransportRateDelay)
 	option(c, "unknown-outcome", unknowns, &t.UnknownOutcome)
 	c.groupConfig(&t.Connections)
 }
@@ -99,7 +104,52 @@ func (c *codec) groupConfig(g *conns.GroupConfig) {
 	number(c, "conn-count", &g.CountLimit)
 	option(c, "level", levels, &g.Level)
 	number(c, "in-flight", &g.InFlight)
+	value(c, "conn-rate", &g.OpenRate, rate.Limits.String, rate.Parse)
 	c.flag("no-probe", &g.NoProbe)
+}
+
+// destination is a receiver's limits. Their keys are none of a transport's,
+// which come next.
+func (c *codec) destination(d *shape.Destination) {
+	c.always("destination", &d.Name)
+	list(c, "domains", []string{"domain"}, &d.Domains, func(s *string, _ int) { c.always("domain", s) })
+	list(c, "mx", []string{"mx"}, &d.MX, func(s *string, _ int) { c.always("mx", s) })
+	list(c, "networks", []string{"network"}, &d.Networks, func(p *netip.Prefix, _ int) {
+		value(c, "network", p, netip.Prefix.String, netip.ParsePrefix)
+	})
+	l := &d.Limits
+	optional(c, "their-initial", &l.InitialConcurrency, strconv.Itoa, strconv.Atoi)
+	optional(c, "their-limit", &l.ConcurrencyLimit, strconv.Itoa, strconv.Atoi)
+	optional(c, "their-entry-limit", &l.RecipientLimit, strconv.Itoa, strconv.Atoi)
+	optional(c, "their-delay", &l.RateDelay, time.Duration.String, time.ParseDuration)
+	optional(c, "their-rate", &l.Rate, rate.Limits.String, rate.Parse)
+	optional(c, "their-conn-rate", &l.ConnectionRate, rate.Limits.String, rate.Parse)
+	optional(c, "their-host-limit", &l.HostConcurrencyLimit, strconv.Itoa, strconv.Atoi)
+	optional(c, "their-level", &l.Level, func(v mail.Level) string { return wordFor(levels, v) }, func(s string) (mail.Level, error) {
+		return mail.Level(c.index(levels, s)), c.err
+	})
+	optional(c, "their-active", &l.ReuseTimeLimit, time.Duration.String, time.ParseDuration)
+	optional(c, "their-count", &l.ReuseCountLimit, strconv.Itoa, strconv.Atoi)
+}
+
+// optional is a pair that is there if the value is set, even if it is zero.
+func optional[T any](c *codec, key string, o *shape.Opt[T], format func(T) string, parse func(string) (T, error)) {
+	if c.writing {
+		if o.Set {
+			c.put(key, format(o.Value))
+		}
+		return
+	}
+	if !c.next(key) {
+		return
+	}
+	text := c.take()
+	v, err := parse(text)
+	if err != nil {
+		c.fail("%s=%s: %w", key, text, err)
+		return
+	}
+	*o = shape.Some(v)
 }
 
 func (c *codec) hostsConfig(h *destdb.Config) {

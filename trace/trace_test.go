@@ -11,6 +11,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -101,6 +102,12 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *netip.AddrPort:
 		*p = netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(256))}), uint16(r.IntN(600)))
 		return
+	case *netip.Prefix:
+		*p = netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2}), r.IntN(33))
+		return
+	case *rate.Limits:
+		*p, _ = rate.Of([]rate.Limit{{N: 1 + r.IntN(9), Per: time.Second}, {N: 9, Per: time.Hour}}[:r.IntN(3)]...)
+		return
 	case *window.Feedback:
 		*p, _ = window.PerConcurrency(r.Float64())
 		return
@@ -120,6 +127,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 			if r.IntN(3) > 0 {
 				fill(r, v.Field(i))
 			}
+		}
+		if set := v.FieldByName("Set"); set.IsValid() && set.Kind() == reflect.Bool && !set.Bool() {
+			v.SetZero() // a value that is not there has none
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), r.IntN(4), 4))

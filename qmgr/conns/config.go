@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
 // Config is what all transports share. It has no defaults.
@@ -43,6 +44,9 @@ type GroupConfig struct {
 	// InFlight is how many messages may be under way on one connection at level
 	// mail.LevelStream; default 4, at most 16.
 	InFlight int
+	// OpenRate bounds by time how many connections are opened to a site; default:
+	// no bounds.
+	OpenRate rate.Limits
 	// NoProbe leaves out hosts that have failed even when they may be tried
 	// again, as long as another host works.
 	NoProbe bool

@@ -3,7 +3,6 @@ package rate
 import (
 	"time"
 
-	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -14,7 +13,7 @@ type Bucket struct {
 	windows []window
 }
 
-// New returns a bucket of which nothing was taken yet. limits must be valid.
+// New returns a bucket of which nothing was taken yet.
 func New(limits Limits) Bucket {
 	var b Bucket
 	b.Configure(limits, 0)
@@ -46,11 +45,9 @@ func (b *Bucket) Take(now mail.Instant) {
 // as far back as the longest of the old limits reaches: a limit for a longer
 // time than any before begins with what is known.
 func (b *Bucket) Configure(limits Limits, now mail.Instant) {
-	assert.That(len(limits) <= listMax, "%d limits", len(limits))
 	old := b.windows
 	b.windows = nil
-	for _, l := range limits {
-		assert.That(l.N >= 1 && l.N <= limitMax && l.Per >= perMin && l.Per <= perMax, "limit %d in %v", l.N, l.Per)
+	for _, l := range limits.list[:limits.n] {
 		b.windows = append(b.windows, newWindow(l, old, now))
 	}
 }

@@ -21,8 +21,8 @@ const (
 	perMin   = time.Millisecond
 	perMax   = 31 * 24 * time.Hour
 
-	// listMax is how many limits one list may have: more cannot mean anything.
-	listMax = 8
+	// listMax is how many limits may hold at once: one for each unit, and two more.
+	listMax = 6
 )
 
 // units are the words for spans of time, the canonical one first.
@@ -54,8 +54,8 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%d/%v", l.N, l.Per)
 }
 
-// Validate returns what is wrong with the limit, nil if nothing is.
-func (l Limit) Validate() error {
+// check returns what is wrong with the limit, nil if nothing is.
+func (l Limit) check() error {
 	var errs []error
 	if l.N < 1 || l.N > limitMax {
 		errs = append(errs, fmt.Errorf("%d: want a number from 1 to %d", l.N, limitMax))
@@ -66,33 +66,49 @@ func (l Limit) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Limits are limits that all hold. None at all is no limit.
-type Limits []Limit
-
-// String returns the limits, as in "10/s, 5000/h".
-func (l Limits) String() string {
-	words := make([]string, len(l))
-	for i := range l {
-		words[i] = l[i].String()
-	}
-	return strings.Join(words, ", ")
+// Limits are limits that all hold, for different times. They are a value that
+// can be compared, and always valid. The zero Limits are none at all.
+type Limits struct {
+	list [listMax]Limit // by their times, shortest first; the rest is zero
+	n    int8
 }
 
-// Validate returns what is wrong with the limits, nil if nothing is.
-func (l Limits) Validate() error {
+// Of returns limits, or all that is wrong with them.
+func Of(limits ...Limit) (Limits, error) {
+	var all Limits
 	var errs []error
-	if len(l) > listMax {
-		errs = append(errs, fmt.Errorf("%d limits: want at most %d", len(l), listMax))
+	if len(limits) > listMax {
+		errs = append(errs, fmt.Errorf("%d limits: want at most %d", len(limits), listMax))
 	}
-	for i, limit := range l {
-		if err := limit.Validate(); err != nil {
+	for i, limit := range limits {
+		if err := limit.check(); err != nil {
 			errs = append(errs, err)
 		}
-		if slices.ContainsFunc(l[:i], func(o Limit) bool { return o.Per == limit.Per }) {
+		if slices.ContainsFunc(limits[:i], func(o Limit) bool { return o.Per == limit.Per }) {
 			errs = append(errs, fmt.Errorf("%v: there is another limit for the same time", limit))
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return Limits{}, err
+	}
+	all.n = int8(copy(all.list[:], limits))
+	slices.SortFunc(all.list[:all.n], func(a, b Limit) int { return cmp.Compare(a.Per, b.Per) })
+	return all, nil
+}
+
+// All returns the limits, the one for the shortest time first.
+func (l Limits) All() []Limit { return slices.Clone(l.list[:l.n]) }
+
+// IsZero tells whether there is no limit.
+func (l Limits) IsZero() bool { return l.n == 0 }
+
+// String returns the limits, as in "10/s, 5000/h"; "" if there are none.
+func (l Limits) String() string {
+	words := make([]string, l.n)
+	for i := range words {
+		words[i] = l.list[i].String()
+	}
+	return strings.Join(words, ", ")
 }
 
 // A ParseError says what is wrong with a text, and where.
@@ -106,33 +122,31 @@ type ParseError struct {
 func (e *ParseError) Error() string { return fmt.Sprintf("%q: at %d: %s", e.Text, e.At+1, e.Why) }
 
 // Parse reads limits separated by commas, each a number, a slash, and a time:
-// a unit (s, min, h, d), or a number of them. They are returned in the order
-// of their times, shortest first. The empty text is no limit. An error is a
-// *ParseError.
+// a unit (s, min, h, d), or a number of them. The empty text is no limit. An
+// error is a *ParseError.
 func Parse(text string) (Limits, error) {
 	if strings.Trim(text, " ") == "" {
-		return nil, nil
+		return Limits{}, nil
 	}
 	p := parser{text: text}
-	var limits Limits
+	var limits []Limit
 	for {
 		start := p.skip()
 		l, err := p.limit()
 		switch {
 		case err != nil:
-			return nil, err
+			return Limits{}, err
 		case len(limits) == listMax:
-			return nil, p.fail(start, "want at most %d limits", listMax)
+			return Limits{}, p.fail(start, "want at most %d limits", listMax)
 		case slices.ContainsFunc(limits, func(o Limit) bool { return o.Per == l.Per }):
-			return nil, p.fail(start, "there is another limit for the same time")
+			return Limits{}, p.fail(start, "there is another limit for the same time")
 		}
 		limits = append(limits, l)
 		if p.skip() == len(text) {
-			slices.SortFunc(limits, func(a, b Limit) int { return cmp.Compare(a.Per, b.Per) })
-			return limits, nil
+			return Of(limits...)
 		}
 		if !p.eat(',') {
-			return nil, p.fail(p.at, "want a comma, or nothing more")
+			return Limits{}, p.fail(p.at, "want a comma, or nothing more")
 		}
 	}
 }

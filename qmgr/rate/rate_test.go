@@ -28,22 +28,22 @@ func TestParse(t *testing.T) {
 		" 50000 / day ,10/second ": "10/s, 50000/d",
 		"1000000000/31d":           "1000000000/31d",
 
-		"x":             `"x": at 1: want a number`,
-		"0/s":           `"0/s": at 1: want a number from 1 to 1000000000`,
-		"-1/s":          `"-1/s": at 1: want a number`,
-		"1000000001/s":  `"1000000001/s": at 1: want a number from 1 to 1000000000`,
-		"10":            `"10": at 3: want a slash and a time, as in 100/s`,
-		"10 s":          `"10 s": at 4: want a slash and a time, as in 100/s`,
-		"10/":           `"10/": at 4: want a unit of time: s, min, h or d`,
-		"10/fortnight":  `"10/fortnight": at 4: want a unit of time: s, min, h or d`,
-		"10/m":          `"10/m": at 4: want a unit of time: min for minutes`,
-		"10/0s":         `"10/0s": at 4: want a number from 1 to 1000000000`,
-		"10/32d":        `"10/32d": at 4: want at most 31 days`,
-		"10/s 5/h":      `"10/s 5/h": at 6: want a comma, or nothing more`,
-		"10/s,":         `"10/s,": at 6: want a number`,
-		"10/s, 600/60s": "10/s, 600/min",
-		"10/s, 6/1s":    `"10/s, 6/1s": at 7: there is another limit for the same time`,
-		"1/1s,1/2s,1/3s,1/4s,1/5s,1/6s,1/7s,1/8s,1/9s": `"1/1s,1/2s,1/3s,1/4s,1/5s,1/6s,1/7s,1/8s,1/9s": at 41: want at most 8 limits`,
+		"x":                                  `"x": at 1: want a number`,
+		"0/s":                                `"0/s": at 1: want a number from 1 to 1000000000`,
+		"-1/s":                               `"-1/s": at 1: want a number`,
+		"1000000001/s":                       `"1000000001/s": at 1: want a number from 1 to 1000000000`,
+		"10":                                 `"10": at 3: want a slash and a time, as in 100/s`,
+		"10 s":                               `"10 s": at 4: want a slash and a time, as in 100/s`,
+		"10/":                                `"10/": at 4: want a unit of time: s, min, h or d`,
+		"10/fortnight":                       `"10/fortnight": at 4: want a unit of time: s, min, h or d`,
+		"10/m":                               `"10/m": at 4: want a unit of time: min for minutes`,
+		"10/0s":                              `"10/0s": at 4: want a number from 1 to 1000000000`,
+		"10/32d":                             `"10/32d": at 4: want at most 31 days`,
+		"10/s 5/h":                           `"10/s 5/h": at 6: want a comma, or nothing more`,
+		"10/s,":                              `"10/s,": at 6: want a number`,
+		"10/s, 600/60s":                      "10/s, 600/min",
+		"10/s, 6/1s":                         `"10/s, 6/1s": at 7: there is another limit for the same time`,
+		"1/1s,1/2s,1/3s,1/4s,1/5s,1/6s,1/7s": `"1/1s,1/2s,1/3s,1/4s,1/5s,1/6s,1/7s": at 31: want at most 6 limits`,
 	} {
 		limits, err := Parse(text)
 		got := limits.String()
@@ -56,8 +56,8 @@ func TestParse(t *testing.T) {
 		if got != want {
 			t.Errorf("%q is %s, want %s", text, got, want)
 		}
-		if err == nil && limits.Validate() != nil {
-			t.Errorf("%q: %v", text, limits.Validate())
+		if err == nil && limits.IsZero() != (strings.TrimSpace(text) == "") {
+			t.Errorf("%q is no limit: %v", text, limits.IsZero())
 		}
 	}
 }
@@ -80,16 +80,28 @@ func TestText(t *testing.T) {
 }
 
 // Limits that are made by a program are told all that is wrong with them.
-func TestValidate(t *testing.T) {
-	err := append(slices.Repeat(Limits{{N: 1, Per: time.Second}}, 9), Limit{}, Limit{N: -1, Per: -1}, Limit{N: 1, Per: 1 << 62}).Validate()
+func TestOf(t *testing.T) {
+	_, err := Of(append(slices.Repeat([]Limit{{N: 1, Per: time.Second}}, 9), Limit{}, Limit{N: -1, Per: -1}, Limit{N: 1, Per: 1 << 62})...)
 	for _, want := range []string{"12 limits", "another limit", "0: want a number", "-1: want a number", "-1ns: want", "want a time"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among: %v", want, err)
 		}
 	}
-	if err := (Limits)(nil).Validate(); err != nil {
+	if l, err := Of(); err != nil || !l.IsZero() {
 		t.Error(err)
 	}
+	if a, b := of(Limit{1, time.Hour}, Limit{2, time.Second}), of(Limit{2, time.Second}, Limit{1, time.Hour}); a != b || len(a.All()) != 2 {
+		t.Errorf("%v is not %v", a, b)
+	}
+}
+
+// of returns limits that are known to be right.
+func of(limits ...Limit) Limits {
+	l, err := Of(limits...)
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 // A naive is the log of everything that went.
@@ -112,7 +124,7 @@ func (n naive) sliced(per time.Duration, now mail.Instant) (count int) {
 	return count
 }
 
-func anyLimits(rng *rand.Rand) (limits Limits) {
+func anyLimits(rng *rand.Rand) (limits []Limit) {
 	for range 1 + rng.IntN(3) {
 		limits = append(limits, Limit{N: 1 + rng.IntN(1<<rng.IntN(6)), Per: perMin * time.Duration(1+rng.IntN(200))})
 	}
@@ -127,7 +139,7 @@ func TestNeverExceeds(t *testing.T) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 0))
 		limits := anyLimits(rng)
-		b := New(limits)
+		b := New(of(limits...))
 		var log naive
 		now := mail.Instant(rng.Int64N(1e12))
 		pause := 1 + rng.Int64N(int64(limits[0].Per)/int64(limits[0].N)+1)
@@ -177,7 +189,7 @@ func checkWait(t *testing.T, seed uint64, b *Bucket, now, at mail.Instant) {
 // something to send gets 16/17 of a limit at least.
 func TestUsesLimit(t *testing.T) {
 	for _, l := range []Limit{{1, time.Second}, {2, time.Second}, {10, time.Minute}, {100, time.Second}, {50_000, 24 * time.Hour}} {
-		b := New(Limits{l})
+		b := New(of(l))
 		start := mail.Instant(1e18 + 12345)
 		now, count := start, 0
 		for now.Sub(start) < 100*l.Per {
@@ -202,7 +214,7 @@ func TestConfigureRemembers(t *testing.T) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 0))
 		limits := anyLimits(rng)
-		b := New(limits)
+		b := New(of(limits...))
 		var log naive
 		now := mail.Instant(rng.Int64N(1e12))
 		known := now // since when everything is known for the longest limit
@@ -212,7 +224,7 @@ func TestConfigureRemembers(t *testing.T) {
 				longest := limits[len(limits)-1].Per
 				known = max(known, now.Add(-longest))
 				limits = anyLimits(rng)
-				b.Configure(limits, now)
+				b.Configure(of(limits...), now)
 			}
 			if ready, _ := b.Ready(now); !ready {
 				continue
@@ -231,7 +243,7 @@ func TestConfigureRemembers(t *testing.T) {
 // A limit that stays is exactly what it was; one that is lowered below what was
 // taken lets nothing go until enough of that is over.
 func TestConfigure(t *testing.T) {
-	minute := func(n int) Limits { return Limits{{N: n, Per: time.Minute}} }
+	minute := func(n int) Limits { return of(Limit{N: n, Per: time.Minute}) }
 	now := mail.Instant(time.Hour)
 	b := New(minute(10))
 	for range 7 {
@@ -245,7 +257,7 @@ func TestConfigure(t *testing.T) {
 	if ready, at := b.Ready(now); ready || at < now.Add(time.Minute) || at > now.Add(64*time.Second) {
 		t.Errorf("ready %v at %v", ready, at)
 	}
-	b.Configure(nil, now)
+	b.Configure(Limits{}, now)
 	if ready, at := b.Ready(now); !ready || at != now || b.Limited() {
 		t.Errorf("without limits: ready %v at %v", ready, at)
 	}
@@ -257,7 +269,7 @@ func TestConfigure(t *testing.T) {
 
 // The host guards the clock, but if it should step back, nothing is free.
 func TestClockStepsBack(t *testing.T) {
-	b := New(Limits{{N: 1, Per: time.Second}})
+	b := New(of(Limit{N: 1, Per: time.Second}))
 	b.Take(mail.Instant(time.Hour))
 	if ready, at := b.Ready(mail.Instant(time.Minute)); ready || at < mail.Instant(time.Hour) {
 		t.Errorf("ready %v at %v", ready, at)
@@ -273,11 +285,11 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := limits.Validate(); err != nil {
+		if again, err := Of(limits.All()...); err != nil || again != limits {
 			t.Errorf("%q: %v", text, err)
 		}
 		again, err := Parse(limits.String())
-		if err != nil || !slices.Equal(again, limits) {
+		if err != nil || again != limits {
 			t.Errorf("%q is written %q: %v", text, limits, err)
 		}
 	})

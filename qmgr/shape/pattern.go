@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -11,39 +12,39 @@ const nameMax = 253
 // CheckDomain returns what is wrong with a domain pattern, nil if nothing is:
 // it is a domain in lower-case ASCII, maybe with a dot in front.
 func CheckDomain(pattern string) error {
-	return checkName(strings.TrimPrefix(pattern, "."), pattern, false)
+	return checkName(strings.TrimPrefix(pattern, "."), false)
 }
 
 // CheckMX returns what is wrong with an MX pattern, nil if nothing is: it is a
 // host's name in lower-case ASCII, maybe with stars in it or a dot in front.
 func CheckMX(pattern string) error {
-	if err := checkName(strings.TrimPrefix(pattern, "."), pattern, true); err != nil {
+	if err := checkName(strings.TrimPrefix(pattern, "."), true); err != nil {
 		return err
 	}
 	if star := strings.LastIndexByte(pattern, '*'); star >= 0 && !strings.Contains(pattern[star:], ".") {
-		return fmt.Errorf("pattern %q: behind the last star there is no whole label", pattern)
+		return errors.New("behind the last star there is no whole label")
 	}
 	return nil
 }
 
-func checkName(name, pattern string, stars bool) error {
+func checkName(name string, stars bool) error {
 	if name == "" || len(name) > nameMax {
-		return fmt.Errorf("pattern %q: want a name of 1 to %d characters", pattern, nameMax)
+		return fmt.Errorf("want a name of 1 to %d characters", nameMax)
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" {
-			return fmt.Errorf("pattern %q: a label is empty", pattern)
+			return errors.New("a label is empty")
 		}
-		for i := range len(label) {
-			if c := label[i]; !plain(c) && (c != '*' || !stars) {
-				return fmt.Errorf("pattern %q: the character %q cannot be part of it", pattern, c)
+		for _, c := range label {
+			if !plain(c) && (c != '*' || !stars) {
+				return fmt.Errorf("the character %q cannot be part of it", c)
 			}
 		}
 	}
 	return nil
 }
 
-func plain(c byte) bool {
+func plain(c rune) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 

@@ -125,13 +125,16 @@ func TestNoTable(t *testing.T) {
 // Each limit comes from the most specific destination that has it, so that one
 // may refine another without repeating it. Zero is a limit that was set.
 func TestMerge(t *testing.T) {
-	second := rate.Limits{{N: 1, Per: time.Second}}
+	second, err := rate.Of(rate.Limit{N: 1, Per: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
 	wide := named("wide", 20, "mx .example.net")
 	wide.Limits.RateDelay = Some(time.Second)
 	wide.Limits.Level = Some(mail.LevelStream)
 	wide.Limits.Rate = Some(second)
 	narrow := Destination{Name: "narrow", Domains: []string{"example.com"}}
-	narrow.Limits.Rate = Some[rate.Limits](nil)
+	narrow.Limits.Rate = Some(rate.Limits{})
 	narrow.Limits.Level = Some(mail.LevelLockStep)
 	narrow.Limits.HostConcurrencyLimit = Some(0)
 	table, err := NewTable([]Destination{wide, narrow})
@@ -140,9 +143,9 @@ func TestMerge(t *testing.T) {
 	}
 	got := table.Lookup("example.com", []mail.Host{host("mx.example.net")}).Limits
 	want := Limits{
-		ConcurrencyLimit: Some(20), RateDelay: Some(time.Second), Rate: Some[rate.Limits](nil), Level: Some(mail.LevelLockStep), HostConcurrencyLimit: Some(0),
+		ConcurrencyLimit: Some(20), RateDelay: Some(time.Second), Rate: Some(rate.Limits{}), Level: Some(mail.LevelLockStep), HostConcurrencyLimit: Some(0),
 	}
-	if !reflect.DeepEqual(got, want) {
+	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got.ConcurrencyLimit.Or(5) != 20 || got.InitialConcurrency.Or(5) != 5 || got.HostConcurrencyLimit.Or(5) != 0 {
@@ -184,17 +187,17 @@ func TestNewTableRefuses(t *testing.T) {
 		"destination b: domain example.com also belongs to destination a",
 		"destination b: MX *.example.net also belongs to destination a",
 		"destination b: network 192.0.2.0/24 also belongs to destination a",
-		`destination c: pattern "Example.com": the character 'E' cannot be part of it`,
-		`destination c: pattern "*": behind the last star there is no whole label`,
-		`destination c: pattern "mx.exa*": behind the last star there is no whole label`,
-		`destination c: pattern "*.example.com": the character '*' cannot be part of it`,
-		`destination c: pattern ".": want a name of 1 to 253 characters`,
-		`destination c: pattern "a..b": a label is empty`,
+		`destination c: domain "Example.com": the character 'E' cannot be part of it`,
+		`destination c: MX "*": behind the last star there is no whole label`,
+		`destination c: MX "mx.exa*": behind the last star there is no whole label`,
+		`destination c: domain "*.example.com": the character '*' cannot be part of it`,
+		`destination c: domain ".": want a name of 1 to 253 characters`,
+		`destination c: MX "a..b": a label is empty`,
 		`": want a name of 1 to 253 characters`,
-		"destination d: 192.0.2.1/24 has bits set behind the prefix",
-		"destination d: ::ffff:192.0.2.0/120 is not a network",
+		`destination d: network "192.0.2.1/24": it has bits set behind the prefix`,
+		`destination d: network "::ffff:192.0.2.0/120": it is a network of IPv4, in the form of IPv6`,
 		"destination d: there are two of this name",
-		"destination e: invalid Prefix is not a network",
+		`destination e: network "invalid Prefix": it is not a network`,
 	}
 	if err == nil {
 		t.Fatal("nothing is wrong")

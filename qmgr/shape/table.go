@@ -84,7 +84,7 @@ func (b *builder) add(i int) {
 		}
 	}
 	for _, p := range d.Networks {
-		if b.claim(i, "network ", p.String(), checkNetwork(p)) {
+		if b.claim(i, "network ", p.String(), CheckNetwork(p)) {
 			b.t.nets[p] = i
 			b.t.bits[family(p.Addr())] = append(b.t.bits[family(p.Addr())], p.Bits())
 		}
@@ -109,7 +109,7 @@ func (b *builder) claim(i int, kind, pattern string, wrong error) bool {
 	owner, taken := b.owner[key]
 	switch {
 	case wrong != nil:
-		b.fail(&b.t.entries[i], wrong)
+		b.fail(&b.t.entries[i], fmt.Errorf("%s%q: %w", kind, pattern, wrong))
 	case taken && owner == i:
 		b.fail(&b.t.entries[i], fmt.Errorf("%s%s is there twice", kind, pattern))
 	case taken:
@@ -124,12 +124,17 @@ func (b *builder) fail(d *Destination, err error) {
 	b.errs = append(b.errs, fmt.Errorf("destination %s: %w", d.Name, err))
 }
 
-func checkNetwork(p netip.Prefix) error {
+// CheckNetwork returns what is wrong with a network, nil if nothing is. IPv4
+// addresses inside IPv6 are compared as what they are, so a network of these
+// would never match.
+func CheckNetwork(p netip.Prefix) error {
 	switch {
-	case !p.IsValid() || p.Addr().Is4In6():
-		return fmt.Errorf("%v is not a network", p)
+	case !p.IsValid():
+		return errors.New("it is not a network")
+	case p.Addr().Is4In6():
+		return errors.New("it is a network of IPv4, in the form of IPv6")
 	case p != p.Masked():
-		return fmt.Errorf("%v has bits set behind the prefix", p)
+		return errors.New("it has bits set behind the prefix")
 	}
 	return nil
 }

@@ -1,0 +1,180 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
+)
+
+// A Destination is limits of some receivers, in place of those of the
+// transport. Patterns are as they were written.
+type Destination struct {
+	Domains  []string
+	MX       []string
+	Networks []netip.Prefix
+	Limits   shape.Limits
+}
+
+// destinationParameters is the table of the parameters of [destination.NAME].
+var destinationParameters = allDestinationParameters()
+
+func allDestinationParameters() []parameter[Destination] {
+	return append([]parameter[Destination]{
+		define("domains", list(receiverDomain(), "domains"), func(d *Destination) *[]string { return &d.Domains }, nil,
+			"The domains that mail is for, or with a dot in front all domains below one.",
+			"Set it to make rules for a receiver that has few domains."),
+		define("mx", list(mxPattern(), "patterns"), func(d *Destination) *[]string { return &d.MX }, nil,
+			"The names of hosts that mail goes to; a dot in front stands for all names below, and a star for any characters.",
+			"Set it to make rules for a provider who receives mail for many domains."),
+		define("networks", list(receiverNetwork(), "networks"), func(d *Destination) *[]netip.Prefix { return &d.Networks }, nil,
+			"The addresses that mail goes to.",
+			"Set it where a provider's hosts have names of all kinds."),
+	}, destinationLimits()...)
+}
+
+func destinationLimits() []parameter[Destination] {
+	count := integer(limit[int]{min: 1, max: 1_000_000})
+	return []parameter[Destination]{
+		limitAs("initial_destination_concurrency", count, func(l *shape.Limits) *shape.Opt[int] { return &l.InitialConcurrency }),
+		limitAs("destination_concurrency_limit", counting("no limit"), func(l *shape.Limits) *shape.Opt[int] { return &l.ConcurrencyLimit }),
+		limitAs("destination_host_concurrency_limit", counting("no limit"), func(l *shape.Limits) *shape.Opt[int] { return &l.HostConcurrencyLimit }),
+		limitAs("destination_recipient_limit", counting("no limit"), func(l *shape.Limits) *shape.Opt[int] { return &l.RecipientLimit }),
+		limitAs("destination_rate", rates(), func(l *shape.Limits) *shape.Opt[rate.Limits] { return &l.Rate }),
+		limitAs("destination_rate_delay", pausing(), func(l *shape.Limits) *shape.Opt[time.Duration] { return &l.RateDelay }),
+		limitAs("connection_rate", rates(), func(l *shape.Limits) *shape.Opt[rate.Limits] { return &l.ConnectionRate }),
+		limitAs("connection_reuse_time_limit", carryingTime(), func(l *shape.Limits) *shape.Opt[time.Duration] { return &l.ReuseTimeLimit }),
+		limitAs("connection_reuse_count_limit", carryingCount(), func(l *shape.Limits) *shape.Opt[int] { return &l.ReuseCountLimit }),
+		limitAs("pipelining", levels(), func(l *shape.Limits) *shape.Opt[mail.Level] { return &l.Level }),
+	}
+}
+
+// limitAs describes the limit that takes the place of the transport's parameter
+// of the same name.
+func limitAs[T any](name string, k kind[T], field func(*shape.Limits) *shape.Opt[T]) parameter[Destination] {
+	i := slices.IndexFunc(transportParameters, func(p parameter[Transport]) bool { return p.name == name })
+	as := transportParameters[i]
+	p := define(name, opt(k), func(d *Destination) *shape.Opt[T] { return field(&d.Limits) }, shape.Opt[T]{}, as.meaning, as.change)
+	p.global = name
+	return p
+}
+
+// destinationTable returns the full name of a destination's table.
+func destinationTable(name string) string { return tableDestination + "." + quoteKey(name) }
+
+// destinations makes the destinations that the file names.
+func (l *loader) destinations(all *entry) {
+	if all == nil {
+		return
+	}
+	t := l.asTable(all, tableDestination)
+	if t == nil {
+		return
+	}
+	tables := l.namedTables(tableDestination, t)
+	for _, e := range t.entries { // in the file's order, so that of two the second is the mistake
+		if tables[e.name] == nil {
+			continue
+		}
+		var d Destination
+		table := destinationTable(e.name)
+		for _, one := range tables[e.name].entries {
+			l.setDestination(table, &d, one)
+		}
+		l.c.Destinations[e.name] = d
+		l.c.explicit[table] = true
+		l.checkPatterns(e, &d)
+	}
+}
+
+func (l *loader) setDestination(table string, d *Destination, e *entry) {
+	key := fullName(table, e.name)
+	for _, p := range destinationParameters {
+		if p.name == e.name {
+			apply(l, p, d, key, e)
+			return
+		}
+	}
+	l.unknown(key, tableDestination, e)
+}
+
+// checkPatterns complains about a destination that matches nothing, and about
+// patterns that another one has already.
+func (l *loader) checkPatterns(e *entry, d *Destination) {
+	table := destinationTable(e.name)
+	given := false
+	for _, of := range []struct {
+		name     string
+		patterns []string
+	}{{"domains", canonicalDomains(d.Domains)}, {"mx", canonicalMXs(d.MX)}, {"networks", prefixes(d.Networks)}} {
+		key := fullName(table, of.name)
+		given = given || len(of.patterns) > 0 || l.failed[key]
+		for _, pattern := range of.patterns {
+			l.claim(e.name, key, of.name+" "+pattern, pattern)
+		}
+	}
+	if !given && !l.broken {
+		l.src.complain(e.value.table.at, Problem{
+			Key: table, Message: "it is not said for which receivers this is", Hint: `add domains, mx or networks, such as mx = [".example.net"]`,
+		})
+	}
+}
+
+func (l *loader) claim(owner, key, what, pattern string) {
+	if l.patterns == nil {
+		l.patterns = make(map[string]string)
+	}
+	first, taken := l.patterns[what]
+	switch {
+	case !taken:
+		l.patterns[what] = owner
+	case first == owner:
+		l.src.complain(l.places[key], Problem{Key: key, Message: pattern + " is in the list twice", Hint: "remove one of them"})
+	default:
+		l.src.complain(l.places[key], Problem{Key: key, Message: fmt.Sprintf("%s is also in [%s]", pattern, destinationTable(first)), Hint: "remove one of them"})
+	}
+}
+
+func canonicalDomains(written []string) []string {
+	all := make([]string, len(written))
+	for i, s := range written {
+		all[i], _ = canonicalDomain(s) // it has been read before, so there is nothing wrong with it
+	}
+	return all
+}
+
+func canonicalMXs(written []string) []string {
+	all := make([]string, len(written))
+	for i, s := range written {
+		if all[i] = canonicalMX(s); strings.HasPrefix(all[i], ".") {
+			all[i] = "*" + all[i]
+		}
+	}
+	return all
+}
+
+func prefixes(networks []netip.Prefix) []string {
+	all := make([]string, len(networks))
+	for i, p := range networks {
+		all[i] = p.String()
+	}
+	return all
+}
+
+// Shapes returns the destinations for package shape.
+func (c *Config) Shapes() []shape.Destination {
+	var all []shape.Destination
+	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
+		d := c.Destinations[name]
+		all = append(all, shape.Destination{
+			Name: name, Domains: canonicalDomains(d.Domains), MX: canonicalMXs(d.MX), Networks: d.Networks, Limits: d.Limits,
+		})
+	}
+	return all
+}

@@ -1,0 +1,158 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/route"
+)
+
+// rates are numbers by time, all of which hold at once.
+func rates() kind[rate.Limits] {
+	return kind[rate.Limits]{
+		name:   "rate",
+		limits: `or "" for no limit`,
+		form:   `such as "10/s", "600/min" or "10/s, 5000/h, 50000/d"`,
+		plain:  func(l rate.Limits) any { return l.String() },
+		read: func(n *node) (rate.Limits, *flaw) {
+			if n.kind == nodeList {
+				return joinRates(n)
+			}
+			s, f := readText(n, "a rate")
+			if f != nil {
+				if n.kind == nodeInteger {
+					f.hint = "say in which time: " + quoteText(n.text+"/s")
+				}
+				return rate.Limits{}, f
+			}
+			return readRates(n, s)
+		},
+	}
+}
+
+func readRates(n *node, s string) (rate.Limits, *flaw) {
+	limits, err := rate.Parse(s)
+	var wrong *rate.ParseError
+	switch {
+	case err == nil:
+		return limits, nil
+	case !errors.As(err, &wrong):
+		return limits, &flaw{message: err.Error()}
+	}
+	f := &flaw{message: wrong.Why}
+	if n.at.end-n.at.start == len(s)+len(`""`) { // no escapes: offsets are those of the file
+		f.at.start = n.at.start + 1 + wrong.At
+		f.at.end = f.at.start + max(1, strings.IndexByte(s[wrong.At:]+",", ','))
+	}
+	return limits, f
+}
+
+// joinRates reads a list, as people write who know that lists can be lists.
+func joinRates(n *node) (rate.Limits, *flaw) {
+	var texts []string
+	var flaws *flaw
+	for _, item := range n.items {
+		s, f := readText(item, "a rate")
+		if f == nil {
+			_, f = readRates(item, s)
+		}
+		if f != nil {
+			if f.at == (span{}) {
+				f.at = item.at
+			}
+			f.next, flaws = flaws, f
+		}
+		texts = append(texts, s)
+	}
+	if flaws != nil {
+		return rate.Limits{}, flaws
+	}
+	return readRates(n, strings.Join(texts, ", "))
+}
+
+// levels are how much is sent before replies are waited for.
+func levels() kind[mail.Level] {
+	var all []word[mail.Level]
+	for l := mail.LevelLockStep; l <= mail.LevelStream; l++ {
+		all = append(all, word[mail.Level]{l.String(), l})
+	}
+	return words(all...)
+}
+
+// opt is k, for a parameter that may be left out and then has no value.
+func opt[T any](k kind[T]) kind[shape.Opt[T]] {
+	return kind[shape.Opt[T]]{
+		name: k.name, unit: k.unit, limits: k.limits, form: k.form, closed: k.closed,
+		plain: func(o shape.Opt[T]) any {
+			if !o.Set {
+				return nil
+			}
+			return k.plain(o.Value)
+		},
+		read: func(n *node) (shape.Opt[T], *flaw) {
+			v, f := k.read(n)
+			return shape.Opt[T]{Value: v, Set: f == nil}, f
+		},
+	}
+}
+
+// receiverDomain is a domain, or all below one.
+func receiverDomain() kind[string] {
+	return text("domain", `such as ["example.com", ".example.net"]`, func(s string) (string, string) {
+		if rest, found := strings.CutPrefix(s, "*."); found {
+			return quoteText(s) + " is not a domain", "write " + quoteText("."+rest) + " for all names below " + rest
+		}
+		_, err := canonicalDomain(s)
+		message, hint := explainRoute(strings.TrimPrefix(s, "."), err)
+		if _, ok := parsePrefix(s); ok {
+			hint = "write it into networks"
+		}
+		return message, hint
+	})
+}
+
+// canonicalDomain returns a domain, or a dot and a domain, as package shape
+// wants it.
+func canonicalDomain(s string) (string, error) {
+	bare := strings.TrimPrefix(s, ".")
+	name, err := route.ParseDomain(bare)
+	if err != nil {
+		return "", err
+	}
+	return s[:len(s)-len(bare)] + name, nil
+}
+
+// mxPattern is the name of a host, or a pattern of such names.
+func mxPattern() kind[string] {
+	return text("pattern", `such as ["mx.example.com", ".example.net", "mx*.example.org"]`, func(s string) (string, string) {
+		if err := shape.CheckMX(canonicalMX(s)); err != nil {
+			return err.Error(), ""
+		}
+		return "", ""
+	})
+}
+
+func canonicalMX(s string) string { return strings.ToLower(strings.TrimSuffix(s, ".")) }
+
+// receiverNetwork is a network that can be that of another host.
+func receiverNetwork() kind[netip.Prefix] {
+	k := network()
+	inner := k.read
+	k.form = `such as ["192.0.2.0/24", "198.51.100.7", "2001:db8::/32"]`
+	k.read = func(n *node) (netip.Prefix, *flaw) {
+		p, f := inner(n)
+		if f != nil {
+			return p, f
+		}
+		if err := shape.CheckNetwork(p); err != nil {
+			return p, &flaw{message: fmt.Sprintf("%q will not do: %v", n.text, err)}
+		}
+		return p, nil
+	}
+	return k
+}
