@@ -62,7 +62,7 @@ func (a *attempt) begin(w *world) {
 		return
 	}
 	dns := &w.scenario.DNS
-	if dns.Delay.IsZero() && dns.FailurePercent == 0 {
+	if !dns.ByDelivery || !dns.asks() {
 		a.connect(w)
 		return
 	}

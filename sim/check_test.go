@@ -10,6 +10,16 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
+// searches shows a checker look-ups that begin for these messages.
+func searches(w *world, ids ...mail.QueueID) checker {
+	w.run.Core.LookupLimit, w.run.Core.MessageConcurrency, w.run.Core.ConcurrencyScale = 4, 1, 2
+	c := newShares(w)
+	for i, id := range ids {
+		c.searching(epoch, &qmgr.Lookup{Lookup: qmgr.LookupID(i + 1), For: id})
+	}
+	return c
+}
+
 // A checker that never complains is worth nothing: here each of them is shown
 // what it is there for, and must say so; and what is all right, and must not.
 func TestCheckersFindWhatTheyAreFor(t *testing.T) {
@@ -56,6 +66,9 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			c.end(w)
 			return c
 		}},
+		{"a look-up too many", "the limit is 4", func() checker { return searches(w, 1, 2, 3, 4, 5) }},
+		{"a look-up beyond a message's share", "which has 3, while 1 are free", func() checker { return searches(w, 7, 7, 7, 7) }},
+		{"a message's share", "", func() checker { return searches(w, 7, 7, 7, 8) }},
 		{"two changes at a time", "while another one", func() checker {
 			c, m := &durability{}, letter()
 			m.changing = true

@@ -36,6 +36,10 @@ func (f *fingerprint) event(now mail.Instant, ev qmgr.Event) {
 	case qmgr.Routed:
 		f.mix(3)
 		f.mix(uint64(e.ID))
+	case qmgr.LookedUp:
+		f.mix(8)
+		f.mix(uint64(e.Lookup))
+		f.mix(uint64(e.Route.Reply.Code))
 	case qmgr.Changed:
 		f.mix(4)
 		f.mix(uint64(e.Changed.ID))
@@ -68,6 +72,10 @@ func (f *fingerprint) action(action qmgr.Action) {
 	case qmgr.Route:
 		f.mix(18)
 		f.mix(uint64(a.ID))
+	case qmgr.Lookup:
+		f.mix(24)
+		f.mix(uint64(a.Lookup))
+		f.mix(uint64(a.For))
 	case qmgr.Fetch:
 		f.mix(19 + uint64(a.Scan)<<8)
 		f.mix(uint64(a.From.ID))

@@ -16,6 +16,7 @@ type measure struct {
 	failures    uint64 // of them, site failures
 	connections int    // open now, or being opened
 	peak        int
+	lookups     int // under way
 	lastSuccess mail.Instant
 
 	// Windows, sampled when an attempt ends, as it was during the attempt: so
@@ -37,6 +38,8 @@ type tally struct {
 	delivered     uint64
 	failed        uint64
 	delays        Histogram // from arrival to delivery
+	lookups       int       // under way
+	lookupsPeak   int
 }
 
 // A Slot is one delivery, in the order in which they were started.
@@ -67,6 +70,18 @@ func (m *measure) arrived(msg *message) int {
 func (m *measure) connected(more int) {
 	m.connections += more
 	m.peak = max(m.peak, m.connections)
+}
+
+// looking counts look-ups on account of a class; -1 is none.
+func (m *measure) looking(w *world, class, more int) {
+	m.lookups += more
+	p := m.series.at(w.now.Sub(w.start), m.connections)
+	p.Lookups = max(p.Lookups, m.lookups)
+	if class >= 0 {
+		t := &m.tallies[class]
+		t.lookups += more
+		t.lookupsPeak = max(t.lookupsPeak, t.lookups)
+	}
 }
 
 // started records a delivery that begins.

@@ -243,18 +243,21 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// Looking a site up costs its time once; a name server that always fails defers
-// everything.
+// Looking a site up costs its time once, whether the core asks for it or a delivery
+// does it. A name server that always fails defers everything; only where a delivery
+// finds that out does it count as a failure of the site.
 func TestDNS(t *testing.T) {
-	s := oneSite(Behaviour{}, Arrivals{Pattern: PatternRegular, Rate: 1, Messages: 10})
-	s.DNS = DNS{Delay: Fixed(100 * time.Millisecond), TTL: time.Hour}
-	if h := play(t, s).Pictures.Delays[0]; h.Quantile(0.9) != 0 || !near(float64(h.Max())/1e6, 100*time.Millisecond) {
-		t.Errorf("nine took %v, the first %v", h.Quantile(0.9), h.Max())
-	}
-	s.DNS = DNS{FailurePercent: 100}
-	s.Until = UntilFirstRound
-	if r := play(t, s); r.DeferredPct != 100 || r.Failures == 0 {
-		t.Errorf("%+v", r)
+	for _, byDelivery := range []bool{false, true} {
+		s := oneSite(Behaviour{}, Arrivals{Pattern: PatternRegular, Rate: 1, Messages: 10})
+		s.DNS = DNS{Delay: Fixed(100 * time.Millisecond), TTL: time.Hour, ByDelivery: byDelivery}
+		if h := play(t, s).Pictures.Delays[0]; h.Quantile(0.9) != 0 || !near(float64(h.Max())/1e6, 100*time.Millisecond) {
+			t.Errorf("by delivery %t: nine took %v, the first %v", byDelivery, h.Quantile(0.9), h.Max())
+		}
+		s.DNS = DNS{FailurePercent: 100, ByDelivery: byDelivery}
+		s.Until = UntilFirstRound
+		if r := play(t, s); r.DeferredPct != 100 || (r.Failures > 0) != byDelivery {
+			t.Errorf("by delivery %t: %+v", byDelivery, r)
+		}
 	}
 }
 

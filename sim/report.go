@@ -33,9 +33,10 @@ type RunReport struct {
 	WindowStddev float64 `json:"window_stddev"`
 
 	ConnectionsPeak int                  `json:"connections_peak"`
-	DurationS       float64              `json:"duration_s"` // of virtual time, one seed
-	DelayMS         map[string]Quantiles `json:"delay_ms"`   // "all", and by class of arrival
-	Checks          map[string]string    `json:"checks"`     // by rule: "ok", or the violation
+	LookupsPeak     map[string]int       `json:"lookups_peak,omitempty"` // by class, if there were any
+	DurationS       float64              `json:"duration_s"`             // of virtual time, one seed
+	DelayMS         map[string]Quantiles `json:"delay_ms"`               // "all", and by class of arrival
+	Checks          map[string]string    `json:"checks"`                 // by rule: "ok", or the violation
 	Fingerprint     string               `json:"fingerprint"`
 
 	Deviation  *Deviation        `json:"deviation,omitempty"`  // of several seeds
@@ -203,6 +204,12 @@ func (r *RunReport) add(o *outcome) {
 		r.Delivered += t.delivered
 		r.Failed += t.failed
 		r.Pictures.Delays[i].Merge(&t.delays)
+		if t.lookupsPeak > 0 {
+			if r.LookupsPeak == nil {
+				r.LookupsPeak = make(map[string]int)
+			}
+			r.LookupsPeak[t.class] = max(r.LookupsPeak[t.class], t.lookupsPeak)
+		}
 	}
 	for _, c := range o.checks {
 		switch {

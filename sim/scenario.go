@@ -99,8 +99,11 @@ type Disk struct {
 // DNS is what looking a site up takes, once in TTL for each nexthop.
 type DNS struct {
 	Delay          Spread
-	TTL            time.Duration // 0: every delivery looks up anew
+	TTL            time.Duration // 0: every message, or delivery, looks up anew
 	FailurePercent float64       // of the look-ups, for now
+	// ByDelivery lets each delivery look its site up, as Postfix's do. Otherwise the
+	// core asks for look-ups before it schedules anything.
+	ByDelivery bool
 }
 
 // A Site is one or several receivers that behave alike.

@@ -16,6 +16,7 @@ type Point struct {
 	Deferred    int     // recipients
 	Delivered   int     // recipients
 	Connections int     // the most at once
+	Lookups     int     // the most at once
 	WindowSum   float64 // of the windows in force when attempts ended
 	Windows     int     // how many these were
 	WindowMin   int
@@ -66,6 +67,7 @@ func (p *Point) Join(o *Point) {
 	p.Deferred += o.Deferred
 	p.Delivered += o.Delivered
 	p.Connections = max(p.Connections, o.Connections)
+	p.Lookups = max(p.Lookups, o.Lookups)
 	switch {
 	case o.Windows == 0:
 	case p.Windows == 0:

@@ -35,7 +35,7 @@ func swarm(rng *rand.Rand) *Scenario {
 		s.Disk = Disk{Commit: Exponential(swarmTime(rng) / 1000), Read: Exponential(swarmTime(rng) / 1000)}
 	}
 	if rng.IntN(2) == 0 {
-		s.DNS = DNS{Delay: Exponential(swarmTime(rng) / 100), TTL: swarmTime(rng), FailurePercent: float64(rng.IntN(2)) * 10}
+		s.DNS = DNS{Delay: Exponential(swarmTime(rng) / 100), TTL: swarmTime(rng), FailurePercent: float64(rng.IntN(2)) * 10, ByDelivery: rng.IntN(3) == 0}
 	}
 	s.Runs = []Run{swarmRun(rng)}
 	return s
@@ -86,6 +86,7 @@ func swarmRun(rng *rand.Rand) Run {
 	client.CacheTime = time.Duration(rng.IntN(3)) * time.Second
 	return Run{Name: "run", Clients: map[string]Client{"smtp": client}, Core: qmgr.Config{
 		ActiveLimit: 1 + rng.IntN(200), RecipientLimit: 1 + rng.IntN(500), RecipientMinimum: 1 + rng.IntN(20), ActionsPerStep: 1 + rng.IntN(50),
+		LookupLimit: 1 + rng.IntN(40), MessageConcurrency: 1 + rng.IntN(10), ConcurrencyScale: rng.IntN(12) - 1,
 		Backoff:      backoff.Config{MaximalQueueLifetime: 24 * time.Hour, DelayWarningTime: time.Duration(rng.IntN(2)) * time.Hour},
 		DoubleBounce: qmgr.DoubleBounceDiscard,
 		Transports:   map[string]qmgr.TransportConfig{"smtp": transport(), "relay": transport()}}}

@@ -26,6 +26,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	runs.write(&b)
 	r.writeClasses(&b)
+	r.writeLookups(&b)
 	r.writeSequences(&b)
 	r.writeChecks(&b)
 	_, err := io.WriteString(w, b.String())
@@ -95,6 +96,23 @@ func (r *Report) writeClasses(b *strings.Builder) {
 	}
 	b.WriteByte('\n')
 	classes.write(b)
+}
+
+// writeLookups writes how many look-ups each class had under way at once, if there
+// were any.
+func (r *Report) writeLookups(b *strings.Builder) {
+	rows := grid{{"look-ups of", "run", "most at once"}}
+	for i := range r.Runs {
+		for _, class := range r.Runs[i].Pictures.Classes {
+			if most := r.Runs[i].LookupsPeak[class]; most > 0 {
+				rows = append(rows, []string{class, r.Runs[i].Name, fmt.Sprint(most)})
+			}
+		}
+	}
+	if len(rows) > 1 {
+		b.WriteByte('\n')
+		rows.write(b)
+	}
 }
 
 func (r *Report) writeSequences(b *strings.Builder) {

@@ -37,6 +37,11 @@ type (
 	changedWatcher interface {
 		changed(now mail.Instant, m *message, c *mail.Change)
 	}
+	// searchWatcher is told of every look-up of a route that begins, and that ends.
+	searchWatcher interface {
+		searching(now mail.Instant, a *qmgr.Lookup)
+		searched(a *qmgr.Lookup)
+	}
 	// noteWatcher is told of every note of the core.
 	noteWatcher interface {
 		note(now mail.Instant, n *qmgr.Note)
@@ -64,6 +69,7 @@ type watchers struct {
 	changes  []changeWatcher
 	changeds []changedWatcher
 	notes    []noteWatcher
+	searches []searchWatcher
 	reports  []reportWatcher
 	ends     []endWatcher
 	stepping []stepWatcher
@@ -77,7 +83,7 @@ func newWatchers(w *world) watchers {
 	ws := watchers{print: newFingerprint()}
 	ws.checkers = []checker{
 		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(),
-		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newPatience(w),
+		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newShares(w), newPatience(w),
 	}
 	for _, c := range ws.checkers {
 		enlist(&ws.accepts, c)
@@ -86,6 +92,7 @@ func newWatchers(w *world) watchers {
 		enlist(&ws.changes, c)
 		enlist(&ws.changeds, c)
 		enlist(&ws.notes, c)
+		enlist(&ws.searches, c)
 		enlist(&ws.reports, c)
 		enlist(&ws.ends, c)
 		enlist(&ws.stepping, c)
@@ -108,6 +115,18 @@ func (ws *watchers) change(now mail.Instant, m *message, c *mail.Change) {
 func (ws *watchers) note(now mail.Instant, n *qmgr.Note) {
 	for _, c := range ws.notes {
 		c.note(now, n)
+	}
+}
+
+func (ws *watchers) searching(now mail.Instant, a *qmgr.Lookup) {
+	for _, c := range ws.searches {
+		c.searching(now, a)
+	}
+}
+
+func (ws *watchers) searched(a *qmgr.Lookup) {
+	for _, c := range ws.searches {
+		c.searched(a)
 	}
 }
 

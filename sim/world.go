@@ -45,6 +45,7 @@ type world struct {
 	spareAttempts      []*attempt
 	spareConnections   []*connection
 	spareReads         []*read
+	spareSearches      []*search
 }
 
 // epoch is when every run begins: some Thursday.
@@ -217,6 +218,8 @@ func (w *world) act(action qmgr.Action) {
 		w.read(action)
 	case qmgr.Fetch, qmgr.Open, qmgr.Read:
 		w.read(action)
+	case qmgr.Lookup:
+		w.search(a)
 	case qmgr.Note:
 		w.noted = a
 		w.watch.note(w.now, &w.noted)
@@ -308,7 +311,9 @@ func (w *world) route(a *qmgr.Route) {
 			w.routes = append(w.routes, mail.Route{Reply: replySoft})
 			continue
 		}
-		w.routes = append(w.routes, m.recipient(int(a.Recipients[i].Index)).route)
+		to := m.recipient(int(a.Recipients[i].Index)).route
+		to.NeedsLookup = w.needsLookup(w.nexthops[to.Nexthop])
+		w.routes = append(w.routes, to)
 	}
 	w.step(qmgr.Routed{ID: a.ID, Routes: w.routes})
 }

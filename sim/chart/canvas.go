@@ -92,6 +92,7 @@ const (
 	colourConnection = "#e69f00"
 	colourAttempts   = "#c9c9c9"
 	colourFailures   = "#d1242f"
+	colourLookups    = "#009e73"
 )
 
 // palette is colours that most people can tell apart (after Okabe and Ito, and

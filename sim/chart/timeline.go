@@ -14,20 +14,21 @@ const (
 
 // timeline draws what happened over time: above, the windows that were in
 // force (the mean as a line, all of them as a band) and the most connections at
-// once; below, attempts and, in front of them, those that failed for the site.
+// once, and look-ups if there are any; below, attempts and, in front of them, those that failed for the site.
 func (c *canvas) timeline(s *sim.Series, top float64) float64 {
 	if len(s.Points) == 0 {
 		return top
 	}
 	points, step := condense(s, int((chartRight-chartLeft)/2))
-	most, attempts := 1, 1
+	most, attempts, lookups := 1, 1, 0
 	for i := range points {
-		most = max(most, points[i].WindowMax, points[i].Connections)
+		most = max(most, points[i].WindowMax, points[i].Connections, points[i].Lookups)
+		lookups = max(lookups, points[i].Lookups)
 		attempts = max(attempts, points[i].Attempts)
 	}
 	x := scale{low: 0, high: step * float64(len(points)), from: chartLeft, to: chartRight}
 	y := scale{low: 0, high: float64(most), from: top + 16 + upperHeight, to: top + 16}
-	c.timelineLegend(top + 10)
+	c.timelineLegend(top+10, lookups > 0)
 	for _, v := range y.ticks(4) {
 		c.line(chartLeft, y.at(v), chartRight, y.at(v), colourGrid)
 		c.text(chartLeft-8, y.at(v)+4, "ytick", fmt.Sprintf("%g", v))
@@ -52,12 +53,17 @@ func rate(v float64) string {
 	return fmt.Sprintf("%.2g/s", v)
 }
 
-func (c *canvas) timelineLegend(y float64) {
+func (c *canvas) timelineLegend(y float64, lookups bool) {
 	x := chartLeft
-	for _, l := range [...]struct{ colour, name string }{
+	entries := []struct{ colour, name string }{
 		{colourWindow, "window: mean, and all"}, {colourConnection, "connections, the most at once"},
 		{colourAttempts, "attempts"}, {colourFailures, "of them failed for the whole site"},
-	} {
+	}
+	if lookups {
+		entries[3].name = "of them failed"
+		entries = append(entries, struct{ colour, name string }{colourLookups, "look-ups, the most at once"})
+	}
+	for _, l := range entries {
 		c.rect(x, y-8, 10, 9, l.colour)
 		c.text(x+14, y, "note", l.name)
 		x += 6*float64(len(l.name)) + 44
@@ -66,11 +72,14 @@ func (c *canvas) timelineLegend(y float64) {
 
 // windows draws the upper part. Times in which no attempt ended have no window.
 func (c *canvas) windows(points []sim.Point, step float64, x, y scale) {
-	var above, below, mean, connections []place
+	var above, below, mean, connections, lookups []place
 	for i := range points {
 		p := &points[i]
 		at := x.at((float64(i) + 0.5) * step)
 		connections = append(connections, place{at, y.at(float64(p.Connections))})
+		if p.Lookups > 0 {
+			lookups = append(lookups, place{at, y.at(float64(p.Lookups))})
+		}
 		if p.Windows == 0 {
 			continue
 		}
@@ -83,6 +92,7 @@ func (c *canvas) windows(points []sim.Point, step float64, x, y scale) {
 	}
 	c.polygon(above, colourWindowBand)
 	c.polyline(connections, colourConnection, 1)
+	c.polyline(lookups, colourLookups, 1)
 	c.polyline(mean, colourWindow, 1.6)
 }
 

@@ -139,6 +139,7 @@ func (l *loader) dns(t *table) {
 	d := &l.s.DNS
 	l.fields("dns", t, []field{
 		spreadField("delay", &d.Delay), timeField("ttl", &d.TTL), numberField("failure_percent", 0, 100, &d.FailurePercent),
+		flagField("by_delivery", &d.ByDelivery),
 	})
 }
 

@@ -43,7 +43,7 @@ func TestShippedScenariosRun(t *testing.T) {
 			t.Errorf("%s does not tell what it is about", name)
 		}
 		switch {
-		case name == "busy-day" || name == "dead-site-backlog":
+		case name == "busy-day" || name == "dead-site-backlog" || name == "routing-share":
 		case strings.HasPrefix(name, "readme-"):
 		default:
 			simulate(t, name, sim.Options{})
@@ -175,6 +175,28 @@ func TestOlderSchedulers(t *testing.T) {
 	lists := byName(simulate(t, "mailing-list-1000-100-10-1", sim.Options{}))
 	if is, was := lists["runner"].Pictures.Slots, lists["no preemption"].Pictures.Slots; !slices.Equal(is, was) || len(is) < 1000 {
 		t.Errorf("one at a time, the runner delivers in the order %v, and without preemption it is %v", is, was)
+	}
+}
+
+// Of a hundred look-ups at once, one large message has 91 and two have about 47
+// each; small mail does not notice them. First come, first served makes it wait for
+// minutes.
+func TestRoutingShare(t *testing.T) {
+	t.Parallel()
+	runs := make(map[string]sim.RunReport)
+	for _, run := range simulate(t, "routing-share", sim.Options{}).Runs {
+		runs[run.Name] = run
+	}
+	defaults, greedy := runs["defaults"], runs["first come, first served"]
+	if first, second := defaults.LookupsPeak["first"], defaults.LookupsPeak["second"]; first != 91 || second < 45 || second > 48 {
+		t.Errorf("the first large message had %d look-ups under way, the second %d", first, second)
+	}
+	with, without := defaults.DelayMS["small"], greedy.DelayMS["small"]
+	if with.P99 > 1000 || with.P99*100 > without.P99 {
+		t.Errorf("small mail took %v ms at p99, and %v ms where the first come is served first", with.P99, without.P99)
+	}
+	if hard := runs["hard limit of 20"].LookupsPeak["first"]; hard != 20 {
+		t.Errorf("with a hard limit of 20 a message had %d look-ups under way", hard)
 	}
 }
 
