@@ -357,6 +357,27 @@ func TestNetDialer(t *testing.T) {
 	}
 }
 
+// Should anything between us and the system choose another address, as a name in
+// its place would let it, the connection is not made.
+func TestOnlyTheAddressThatWasChecked(t *testing.T) {
+	for _, c := range []struct {
+		to, at string
+		same   bool
+	}{
+		{"192.0.2.1:25", "192.0.2.1:25", true},
+		{"[::ffff:192.0.2.1]:25", "192.0.2.1:25", true},
+		{"[2001:db8::1]:25", "[2001:db8::1]:25", true},
+		{"192.0.2.1:25", "192.0.2.2:25", false},
+		{"192.0.2.1:25", "192.0.2.1:26", false},
+		{"192.0.2.1:25", "127.0.0.1:25", false},
+		{"192.0.2.1:25", "mx:25", false},
+	} {
+		if err := only(netip.MustParseAddrPort(c.to))("tcp", c.at, nil); err == nil != c.same {
+			t.Errorf("%s for %s: %v", c.at, c.to, err)
+		}
+	}
+}
+
 // The counts are what metrics are made of: each kind of trouble has its own.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

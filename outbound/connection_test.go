@@ -132,3 +132,40 @@ func (w *world) result(id uint64, r mail.DeliveryResult) {
 	}
 	w.tell("%d: %s", id, text)
 }
+
+// The counts that metrics are made of, of connections.
+func TestConnStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNet()
+		c := newTestClient(t, n, store{}, TransportConfig{})
+		for a, say := range map[string]map[string]string{
+			"1": nil,
+			"2": {"mail": "250 ok;close"},          // gone when the second message comes
+			"3": {"final": "close"},                // lost, in doubt
+			"4": {"mail": "nonsense"},              // a violation
+			"5": {"greeting": "554 no"},            // no session
+			"6": {"rcpt": "550 no", "data": "354"}, // an empty message
+			"7": {"dial": "hang"},                  // no connection
+		} {
+			n.add(a, say)
+			k, _ := c.Dial(t.Context(), mail.Opening{Transport: "smtp", Host: mail.Host{Addr: address(a)}, Level: mail.LevelOverlap})
+			if k == nil {
+				continue
+			}
+			k.Send(1, message(1, "b@example.net"))
+			var second sync.Once
+			k.Run(t.Context(), func(uint64, mail.DeliveryResult) {
+				second.Do(func() { k.Send(2, message(2, "b@example.net")) })
+				k.Hangup()
+			})
+		}
+		want := Stats{
+			Transactions: 8, Connects: 6, ConnectFailures: 1, HandshakeFails: 1, Reused: 2,
+			Stale: 1, Lost: 1, Protocol: 1, Doubtful: 1, EmptyTaken: 2,
+		}
+		if got := c.Stats(); got != want {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+		n.running.Wait()
+	})
+}
