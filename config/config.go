@@ -218,6 +218,7 @@ type SMTP struct {
 	DataDoneTimeout time.Duration
 	RsetTimeout     time.Duration
 
+	UnknownOutcome     qmgr.UnknownOutcome
 	MXAddressLimit     int
 	MXSessionLimit     int
 	FallbackRelay      string

@@ -70,7 +70,7 @@ func (c *Config) Driver() driver.Config {
 }
 
 func (t Transport) limits() qmgr.TransportConfig {
-	return qmgr.TransportConfig{
+	l := qmgr.TransportConfig{
 		Scheduler: t.Scheduler, ProcessLimit: t.ProcessLimit, RecipientLimit: orNone(t.RecipientLimit),
 		SlotCost: orNone(t.SlotCost), SlotLoan: orNone(t.SlotLoan), SlotDiscount: orNone(t.SlotDiscount), MinimumSlots: orNone(t.MinimumSlots),
 		RecipientPool: t.RecipientPool, ExtraRecipients: orNone(t.ExtraRecipients),
@@ -81,6 +81,17 @@ func (t Transport) limits() qmgr.TransportConfig {
 		},
 		RateDelay: t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
 		Connections: conns.GroupConfig{HostLimit: orNone(t.SMTP.HostConcurrencyLimit), OpenRate: t.SMTP.ConnectionRate},
+	}
+	if t.Type == TypeSMTP {
+		l.Agents, l.Connections, l.UnknownOutcome = qmgr.AgentsConnections, t.SMTP.connections(), t.SMTP.UnknownOutcome
+	}
+	return l
+}
+
+func (s SMTP) connections() conns.GroupConfig {
+	return conns.GroupConfig{
+		IdleTime: orNone(s.CacheTimeLimit), ActiveTime: orNone(s.ReuseTimeLimit), CountLimit: s.ReuseCountLimit,
+		Level: s.Pipelining, InFlight: s.InFlight,
 	}
 }
 

@@ -401,9 +401,6 @@ func (t TransportConfig) validate(name string) error {
 	if t.Scheduler > Runner {
 		errs = append(errs, fmt.Errorf("transport %s: scheduler %d is unknown", name, uint8(t.Scheduler)))
 	}
-	if t.Scheduler == Runner && t.Agents == AgentsConnections {
-		errs = append(errs, fmt.Errorf("transport %s: a queue runner waits for agents, not for connections", name))
-	}
 	if t.SlotDiscount > 100 {
 		errs = append(errs, fmt.Errorf("transport %s: delivery_slot_discount is %d: want at most 100 percent", name, t.SlotDiscount))
 	}

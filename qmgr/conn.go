@@ -65,6 +65,11 @@ func (q *Qmgr) unpin(d *queue) {
 // whether some queue has got room at once.
 func (q *Qmgr) connect() (room bool) {
 	q.wakeSites()
+	for t := range q.ring.All() {
+		if t.cfg.Scheduler == Runner && t.group != nil {
+			t.wantForRun()
+		}
+	}
 	passed := 0
 	for d := q.wanting.Front(); d != nil; d = q.wanting.Front() {
 		d.pin()
@@ -105,12 +110,16 @@ func (q *Qmgr) wakeSites() {
 // tells whether one that exists was taken over.
 func (q *Qmgr) reach(d *queue) (room bool) {
 	s := d.site
-	for d.ready() && !d.todo.Empty() && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
+	for d.ready() && !d.todo.Empty() && d.transport.runsTo(d) && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}
 		if !s.Known() || !q.mayStart() {
 			return room
+		}
+		if d.pardon {
+			d.pardon = false
+			q.conns.Pardon(s, q.now)
 		}
 		switch dec := q.conns.Open(s, q.ask(d), q.now); dec.Kind {
 		case conns.Waiting:

@@ -149,6 +149,9 @@ func (j *job) unlist() {
 	if t.run == j {
 		t.run = nil
 	}
+	if t.wanted == j {
+		t.wanted = nil
+	}
 	if t.cache.candidate == j || t.cache.current == j {
 		t.cache.reset()
 	}

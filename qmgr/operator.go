@@ -104,6 +104,7 @@ func (q *Qmgr) retryAll() {
 		q.restore(t)
 		for _, d := range sortedQueues(t) {
 			if d.window.State() == window.Dead {
+				d.pardon = true
 				q.revive(d, CauseRevival)
 				q.freeIfIdle(d)
 			}
@@ -122,6 +123,7 @@ func (q *Qmgr) reviveFor(m *message) {
 		q.restore(j.transport)
 		for p := range j.peers.All() {
 			if p.queue.window.State() == window.Dead {
+				p.queue.pardon = true
 				q.revive(p.queue, CauseRevival)
 			}
 		}

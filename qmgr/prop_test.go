@@ -89,8 +89,8 @@ func (c *chaos) connections() {
 	if c.cfg.Transports == nil {
 		c.cfg.Transports = make(map[string]qmgr.TransportConfig)
 	}
-	if t.Scheduler == qmgr.Runner {
-		t.Scheduler = qmgr.Preemptive
+	if other, ok := c.cfg.Transports["smtp"]; ok {
+		t.Scheduler = other.Scheduler
 	}
 	c.cfg.Transports["smtp"] = t
 }

@@ -33,6 +33,7 @@ type queue struct {
 	// them. resolving says that its hosts are being looked up.
 	site      *conns.Site
 	resolving bool
+	pardon    bool              // an operator wants its hosts tried, whatever is known of them
 	pinned    bool              // must not be freed: somebody is working on it
 	inWanting ilist.Link[queue] // on Qmgr.wanting
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
@@ -80,7 +81,7 @@ func (q *queue) changed() {
 // want has a connection asked for, if entries wait for one and asking is worth
 // while.
 func (q *queue) want() {
-	if q.todo.Empty() || !q.ready() || q.inWanting.Listed() {
+	if q.todo.Empty() || !q.ready() || q.inWanting.Listed() || !q.transport.runsTo(q) {
 		return
 	}
 	if w := q.site.Waits(); w == conns.WaitNone || w == conns.WaitWindow {

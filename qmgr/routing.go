@@ -154,6 +154,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		return
 	}
 	b.queue = q.namedQueue(t, name, reach)
+	b.queue.pardon = b.queue.pardon || m.from == originRetry || m.from == originFlush && !b.queue.dead()
 	switch {
 	case b.queue.window.State() != window.Dead:
 	case m.from == originRetry:

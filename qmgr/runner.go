@@ -61,6 +61,33 @@ func (j *job) holdsRun() bool {
 		(!j.peers.Empty() || j.message.awaits&(awaitsRead|awaitsRoute) != 0 || j.message.routing.count > 0)
 }
 
+// runsTo tells whether a destination is one of the message that the run has come
+// to, if there is a run: the others have no use for connections yet.
+func (t *transport) runsTo(d *queue) bool {
+	if t.cfg.Scheduler != Runner {
+		return true
+	}
+	j := t.runAt()
+	return j != nil && j.findPeer(d) != nil
+}
+
+// wantForRun asks for connections when the run has come to another message.
+func (t *transport) wantForRun() {
+	j := t.runAt()
+	if t.wanted == j {
+		return
+	}
+	t.wanted = j
+	if j == nil {
+		return
+	}
+	for p := range j.peers.All() {
+		if !p.queue.hasRoom() {
+			p.queue.want()
+		}
+	}
+}
+
 // canRun tells whether the message that the run has come to has an entry that
 // may start.
 func (t *transport) canRun() bool {

@@ -38,6 +38,7 @@ type transport struct {
 	// group is its connections, where the core decides on them; wanting is
 	// Qmgr.wanting.
 	group   *conns.Group
+	wanted  *job // Runner: the one for which connections have been asked for
 	wanting *ilist.List[queue]
 }
 

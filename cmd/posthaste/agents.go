@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/resolve"
@@ -62,6 +63,36 @@ func (a *agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResu
 	set := a.join()
 	defer set.users.Done()
 	return set.byTransport.Deliver(ctx, d)
+}
+
+// Hosts looks up the hosts of a nexthop.
+func (a *agents) Hosts(ctx context.Context, transport, nexthop string) (mail.HostSet, mail.Reply) {
+	set := a.join()
+	defer set.users.Done()
+	return set.client.Hosts(ctx, transport, nexthop)
+}
+
+// Dial opens a connection. It keeps the configuration with which it was opened, and
+// what belongs to that, until it has been run.
+func (a *agents) Dial(ctx context.Context, o mail.Opening) (driver.Connection, mail.OpenedConnection) {
+	set := a.join()
+	conn, opened := set.client.Dial(ctx, o)
+	if conn == nil {
+		set.users.Done()
+		return nil, opened
+	}
+	return connection{conn, set}, opened
+}
+
+// A connection is one that was opened with a set.
+type connection struct {
+	*outbound.Conn
+	set *agentSet
+}
+
+func (c connection) Run(ctx context.Context, done func(id uint64, r mail.DeliveryResult)) mail.Closing {
+	defer c.set.users.Done()
+	return c.Conn.Run(ctx, done)
 }
 
 // join returns the set in force, with one more user.

@@ -173,6 +173,7 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 	}
 	d.driver, err = driver.New(d.driverConfig(cfg), driver.Ports{
 		Spool: d.spool, Router: router{d.agents}, Finder: router{d.agents}, Reporter: reporter,
+		Connector: d.agents, Hosts: d.spool,
 		Agent: func(string) driver.Agent { return d.agents },
 	})
 	if err != nil {

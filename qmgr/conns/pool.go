@@ -81,6 +81,21 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet) []*Conn {
 	return surplus
 }
 
+// Pardon forgets that hosts of the site have failed, because an operator wants them
+// tried now.
+func (p *Pool) Pardon(s *Site, now mail.Instant) {
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			key := keyOf(sp.host)
+			p.db.Pardon(key, now)
+			if h := p.hosts[key]; h != nil {
+				h.full, h.patience = 0, 0
+			}
+		}
+	}
+	p.wakeSite(s)
+}
+
 // NoHosts tells that the site has no hosts for now, and until when.
 func (p *Pool) NoHosts(s *Site, until mail.Instant) {
 	if !s.Known() {

@@ -171,6 +171,14 @@ func (db *DB) Succeeded(k Key, now mail.Instant) {
 	h.rec.Health = Health{At: h.rec.Health.stamp(now)}
 }
 
+// Pardon forgets the failures of a host, because an operator wants it tried now.
+func (db *DB) Pardon(k Key, now mail.Instant) {
+	if h := db.hosts[k]; h != nil && h.rec.Health.Failures > 0 {
+		h.rec.Health = Health{At: h.rec.Health.stamp(now)}
+		db.mark(h)
+	}
+}
+
 // stamp returns the instant of an observation that replaces h.
 func (h *Health) stamp(now mail.Instant) mail.Instant { return stamp(h.At, now) }
 
