@@ -64,13 +64,17 @@ func (c *Config) Driver() driver.Config {
 		Transports: make(map[string]qmgr.TransportConfig, len(c.Transports)),
 	}
 	for name, t := range c.Transports {
-		q.Transports[name] = t.limits()
+		limits := t.limits()
+		if t.Type == TypeSMTP {
+			limits.Agents, limits.Connections, limits.UnknownOutcome = qmgr.AgentsConnections, t.SMTP.connections(), t.SMTP.UnknownOutcome
+		}
+		q.Transports[name] = limits
 	}
 	return driver.Config{Qmgr: q, Grace: orNone(c.ShutdownTime), FlowDelay: orNone(c.Queue.InFlowDelay), Readers: c.Spooling.Readers}
 }
 
 func (t Transport) limits() qmgr.TransportConfig {
-	l := qmgr.TransportConfig{
+	return qmgr.TransportConfig{
 		Scheduler: t.Scheduler, ProcessLimit: t.ProcessLimit, RecipientLimit: orNone(t.RecipientLimit),
 		SlotCost: orNone(t.SlotCost), SlotLoan: orNone(t.SlotLoan), SlotDiscount: orNone(t.SlotDiscount), MinimumSlots: orNone(t.MinimumSlots),
 		RecipientPool: t.RecipientPool, ExtraRecipients: orNone(t.ExtraRecipients),
@@ -82,10 +86,6 @@ func (t Transport) limits() qmgr.TransportConfig {
 		RateDelay: t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
 		Connections: conns.GroupConfig{HostLimit: orNone(t.SMTP.HostConcurrencyLimit), OpenRate: t.SMTP.ConnectionRate},
 	}
-	if t.Type == TypeSMTP {
-		l.Agents, l.Connections, l.UnknownOutcome = qmgr.AgentsConnections, t.SMTP.connections(), t.SMTP.UnknownOutcome
-	}
-	return l
 }
 
 func (s SMTP) connections() conns.GroupConfig {

@@ -71,7 +71,11 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 		t.Errorf("driver: %v %v %v", d.Grace, d.FlowDelay, d.Readers)
 	}
 	for name, limits := range d.Qmgr.Transports {
-		same(t, "qmgr transport "+name, limits, qmgr.Config{}.WithDefaults().DefaultTransport)
+		want := qmgr.Config{}.WithDefaults().DefaultTransport
+		if c.Transports[name].Type == TypeSMTP {
+			want.Agents, want.Connections.Level = qmgr.AgentsConnections, mail.LevelOverlap
+		}
+		same(t, "qmgr transport "+name, limits, want)
 	}
 
 	same(t, "inbound", c.Inbound().WithDefaults(), inbound.Config{Session: server.Config{Hostname: testEnvironment.Hostname}}.WithDefaults())

@@ -19,6 +19,9 @@ func (q *Qmgr) Check() {
 	q.ring.Check()
 	q.timers.Check()
 	q.conns.Check()
+	for t := range q.ring.All() {
+		assert.That(q.halt || q.leftover || q.paused.job != nil || !t.ready(), "%s could start a delivery and does not", t.name)
+	}
 	q.checkRuns()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {

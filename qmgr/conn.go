@@ -61,9 +61,8 @@ func (q *Qmgr) unpin(d *queue) {
 	q.freeIfIdle(d)
 }
 
-// connect asks for connections where entries wait and none has room. It tells
-// whether some queue has got room at once.
-func (q *Qmgr) connect() (room bool) {
+// connect asks for connections where entries wait and none has room.
+func (q *Qmgr) connect() {
 	q.wakeSites()
 	for t := range q.ring.All() {
 		if t.cfg.Scheduler == Runner && t.group != nil {
@@ -74,9 +73,7 @@ func (q *Qmgr) connect() (room bool) {
 	for d := q.wanting.Front(); d != nil; d = q.wanting.Front() {
 		d.pin()
 		before := d.site.Count()
-		if q.reach(d) {
-			room = true
-		}
+		q.reach(d)
 		if !q.leftover {
 			q.wanting.Remove(&d.inWanting)
 		}
@@ -86,11 +83,10 @@ func (q *Qmgr) connect() (room bool) {
 		}
 		q.unpin(d)
 		if q.leftover {
-			return room
+			return
 		}
 		q.wakeSites()
 	}
-	return room
 }
 
 // passMax bounds how often in one Step what one site had no use for is offered to
@@ -106,16 +102,15 @@ func (q *Qmgr) wakeSites() {
 	}
 }
 
-// reach asks for as many connections as a queue has use for and may have now. It
-// tells whether one that exists was taken over.
-func (q *Qmgr) reach(d *queue) (room bool) {
+// reach asks for as many connections as a queue has use for and may have now.
+func (q *Qmgr) reach(d *queue) {
 	s := d.site
 	for d.ready() && !d.todo.Empty() && d.transport.runsTo(d) && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}
 		if !s.Known() || !q.mayStart() {
-			return room
+			return
 		}
 		if d.pardon {
 			d.pardon = false
@@ -123,17 +118,16 @@ func (q *Qmgr) reach(d *queue) (room bool) {
 		}
 		switch dec := q.conns.Open(s, q.ask(d), q.now); dec.Kind {
 		case conns.Waiting:
-			return room
+			return
 		case conns.Exhausted:
 			q.exhausted(d, dec)
-			return room
+			return
 		case conns.Adopted:
 			q.links[dec.Conn.ID] = link{attempt: d.window.Begin(s.Count())}
 			from := q.sites[dec.From]
 			q.roomChanged(dec.From)
 			q.roomChanged(s)
 			q.freeIfIdle(from)
-			room = true
 		case conns.Dialing:
 			if dec.Evict != nil {
 				q.hangup(dec.Evict)
@@ -141,7 +135,6 @@ func (q *Qmgr) reach(d *queue) (room bool) {
 			q.dial(d, dec.Conn)
 		}
 	}
-	return room
 }
 
 // lookAhead is among how many waiting entries the message is chosen on whose

@@ -181,12 +181,12 @@ func (q *Qmgr) schedule() {
 	for !q.halt && q.paused.job == nil {
 		t := q.nextReady()
 		if t == nil {
-			if !q.connect() || q.leftover {
-				return
-			}
-			continue
+			// Connections that are taken over make room; mail whose destination
+			// cannot be reached is deferred, which is a delivery, too.
+			q.connect()
+			t = q.nextReady()
 		}
-		if !q.mayStart() {
+		if t == nil || !q.mayStart() {
 			return
 		}
 		q.offer(t)

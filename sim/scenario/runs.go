@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
@@ -94,7 +95,7 @@ func (l *loader) run(run *sim.Run, base, own []setting) {
 	for _, s := range own {
 		run.Parameters = append(run.Parameters, sim.Parameter{Name: s.name(), Value: s.value.text})
 	}
-	run.Core = cfg.Driver().Qmgr
+	run.Core = withAgents(cfg.Driver().Qmgr)
 	run.Clients = make(map[string]sim.Client)
 	for name, t := range cfg.Transports {
 		run.Clients[name] = sim.Client{ConnectTimeout: t.SMTP.ConnectTimeout, GreetingTimeout: t.SMTP.HeloTimeout,
@@ -105,6 +106,17 @@ func (l *loader) run(run *sim.Run, base, own []setting) {
 }
 
 // transports complains about sites and agents whose transport does not exist.
+// withAgents has every transport deliver by agents, as Postfix does: a delivery is a
+// connection of its own, or goes on with one that another has left.
+func withAgents(core qmgr.Config) qmgr.Config {
+	for name, t := range core.Transports {
+		t.Agents = qmgr.AgentsOwn
+		core.Transports[name] = t
+	}
+	return core
+}
+
+// transports complains about sites whose transport does not exist.
 func (l *loader) transports(names []string) {
 	for i := range l.s.Sites {
 		site := &l.s.Sites[i]
