@@ -105,7 +105,6 @@ func (l *loader) run(run *sim.Run, base, own []setting) {
 	l.s.Runs = append(l.s.Runs, *run)
 }
 
-// transports complains about sites and agents whose transport does not exist.
 // withAgents has every transport deliver by agents, as Postfix does: a delivery is a
 // connection of its own, or goes on with one that another has left.
 func withAgents(core qmgr.Config) qmgr.Config {
@@ -116,7 +115,7 @@ func withAgents(core qmgr.Config) qmgr.Config {
 	return core
 }
 
-// transports complains about sites whose transport does not exist.
+// transports complains about sites and agents whose transport does not exist.
 func (l *loader) transports(names []string) {
 	for i := range l.s.Sites {
 		site := &l.s.Sites[i]
