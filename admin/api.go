@@ -139,6 +139,9 @@ type CoreStatus struct {
 	Messages   int    `json:"messages"`
 	Recipients int    `json:"recipients"`
 	Busy       int    `json:"busy" doc:"Deliveries under way."`
+	Lookups    int    `json:"lookups" doc:"Look-ups of where mail goes, under way."`
+	Waiting    int    `json:"lookups_waiting" doc:"Look-ups that have not begun, because as many as may be are under way."`
+	Verifying  int    `json:"verifying" doc:"Clients that wait to hear whether a recipient can be reached."`
 	Behind     bool   `json:"behind" doc:"New mail waits in the spool because the core is full."`
 	Halted     bool   `json:"halted" doc:"Nothing new is started: the program is stopping."`
 	Arrived    uint64 `json:"arrived" doc:"Messages, since the start."`

@@ -34,7 +34,8 @@ func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, er
 func coreStatus(v *qmgr.View) CoreStatus {
 	c := &v.Counts
 	return CoreStatus{
-		Messages: v.Messages, Recipients: v.Recipients, Busy: v.Busy, Behind: v.Behind, Halted: v.Halted,
+		Messages: v.Messages, Recipients: v.Recipients, Busy: v.Busy,
+		Lookups: v.Lookups.Busy, Waiting: v.Lookups.Waiting, Verifying: v.Lookups.Verifying, Behind: v.Behind, Halted: v.Halted,
 		Arrived: c.Arrived, Deliveries: c.Started, Expired: c.Expired,
 		Sent: c.Outcomes[mail.Delivered], Deferred: c.Outcomes[mail.Deferred], Bounced: c.Outcomes[mail.Failed],
 	}

@@ -46,8 +46,8 @@
 // # Life of a message
 //
 // Arrived (or Fetch, Found, Open, Opened) brings a message into core, Route and
-// Routed bind its recipients to queues, Deliver and Delivered attempt its
-// entries. Outcomes are made durable by Change and Changed, reports by Report
+// Routed bind its recipients to queues, as far as that is known at once; Lookup and
+// LookedUp bind the others. Deliver and Delivered attempt its entries. Outcomes are made durable by Change and Changed, reports by Report
 // and Reported. When nothing is left to try, the message leaves the core with
 // its last Change: removed, deferred, held or set aside as corrupt. Because of
 // rule 3 a removal is never emitted before every outcome and every report that

@@ -128,7 +128,7 @@ func (q *Qmgr) bindEach(m *message, recipients []bound) []bound {
 func (q *Qmgr) bind(m *message, b *bound) {
 	to := b.route
 	if !to.Reply.IsZero() && !to.Reply.Permanent() {
-		q.bindToRetry(m, b, to.Reply, mail.Origin{})
+		q.bindToRetry(m, b, to.Reply, originOf(to))
 		return
 	}
 	nexthop := strings.ToLower(to.Nexthop)
@@ -164,6 +164,15 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 }
 
+// originOf is where mail would have gone if its nexthop could be found; zero if a
+// rule defers it wherever it was to go.
+func originOf(to mail.Route) mail.Origin {
+	if to.Transport == TransportRetry || to.Transport == "" {
+		return mail.Origin{}
+	}
+	return mail.Origin{Transport: to.Transport, Nexthop: strings.ToLower(to.Nexthop)}
+}
+
 // queueName is the name of a recipient's queue among those of the transport.
 func (t *transport) queueName(to mail.Address, nexthop string) string {
 	if !t.cfg.PerRecipientQueues || t.cfg.RecipientLimit != 1 || t.name == TransportRetry || t.name == TransportError {
@@ -175,6 +184,7 @@ func (t *transport) queueName(to mail.Address, nexthop string) string {
 // bindToRetry gives a recipient that cannot go where it was to go a destination
 // of TransportRetry, if that is to be had.
 func (q *Qmgr) bindToRetry(m *message, b *bound, why mail.Reply, of mail.Origin) {
+	b.domain = ""
 	b.queue = q.queueInstead(TransportRetry, why, of)
 	if b.queue != nil {
 		return

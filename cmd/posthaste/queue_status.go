@@ -66,13 +66,20 @@ func deliveries[T int | uint64](n T) string {
 }
 
 func coreText(c *admin.CoreStatus) string {
+	text := ""
+	if c.Lookups+c.Waiting > 0 {
+		text = fmt.Sprintf(", %s under way and %s waiting", count(c.Lookups, "look-up"), number(c.Waiting))
+	}
+	if c.Verifying > 0 {
+		text += fmt.Sprintf(", %s waiting to hear of a recipient", count(c.Verifying, "client"))
+	}
 	switch {
 	case c.Halted:
-		return "; stopping"
+		text += "; stopping"
 	case c.Behind:
-		return "; full, new mail waits in the spool"
+		text += "; full, new mail waits in the spool"
 	}
-	return ""
+	return text
 }
 
 // destinationMax is the widest destination that is shown in full.

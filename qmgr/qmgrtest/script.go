@@ -241,14 +241,15 @@ func (s *script) route(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	domain := l.Word(tb, 0)
 	r := mail.Route{Transport: l.Str("transport", "smtp"), Nexthop: l.Str("nexthop", domain), Site: l.Str("site", "")}
-	if said := reply(tb, l); !said.IsZero() {
-		r = mail.Route{Reply: said}
-	}
-	if l.Name == "lookup" {
+	r.Reply = reply(tb, l)
+	switch {
+	case l.Name == "lookup":
 		s.world.Lookups[domain] = r
-		return
+	case !r.Reply.IsZero():
+		s.world.Routes[domain] = mail.Route{Reply: r.Reply}
+	default:
+		s.world.Routes[domain] = r
 	}
-	s.world.Routes[domain] = r
 }
 
 // lookups prints how many look-ups are under way on account of each message.
