@@ -19,10 +19,13 @@ type OpenedConnection struct {
 	// made now, to whatever host, for want of something of our own. The host is not
 	// to blame.
 	Unavailable bool
-	Level       Level         // what the server offers, at most what was asked for
-	Mails       int           // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
-	RTT         time.Duration // what the TCP handshake took
-	Connect     time.Duration // TCP, greeting and EHLO together
+	Level       Level // what the server offers, at most what was asked for
+	Mails       int   // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
+	// RTT is what a round trip takes: the TCP handshake, or the reply to EHLO if
+	// that took longer, as it does if something near answers handshakes for a
+	// server that is far.
+	RTT     time.Duration
+	Connect time.Duration // TCP, greeting and EHLO together
 }
 
 // A Closing says how a connection ended. All transactions that were sent to it

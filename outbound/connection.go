@@ -20,6 +20,7 @@ type Conn struct {
 	host    mail.Host
 	name    string        // "name[address]:port"
 	connect time.Duration // what it took to make it
+	hello   time.Duration // what the reply to EHLO took
 
 	// Of the goroutine of Run.
 	staged    []letter     // sent and not begun
@@ -102,13 +103,18 @@ func (k *Conn) Hangup() {
 func (k *Conn) greet(ctx context.Context) (client.Failure, bool) {
 	l := k.line
 	release := l.obey(ctx)
+	var asked time.Time
 	for !l.session.Ready() && !l.session.Over() {
 		l.checkWrite()
+		if asked.IsZero() && l.session.Wait().Kind == client.WaitHello {
+			asked = time.Now()
+		}
 		if l.flush(); !l.down {
 			l.receive()
 		}
 		k.alive(ctx)
 	}
+	k.hello = time.Since(asked)
 	if !release() && !l.session.Over() {
 		l.session.End(client.LossAbandoned)
 	}

@@ -34,6 +34,7 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 		opened.Reply = atTheDoor(failure)
 		return nil, opened
 	}
+	opened.RTT = max(opened.RTT, k.hello)
 	opened.Connect = time.Since(began)
 	opened.Level = levelOf(k.line.session.Level())
 	opened.Mails = k.line.session.Caps().Limits.Mails
