@@ -67,8 +67,10 @@ func (s *Session) mayWrite(t *Transaction) bool {
 // open chooses how a transaction is to be written.
 //
 // An envelope that was left open is closed with RSET first, or else our
-// recipients might be added to it. Behind content there is no need for that,
-// for its end closes the envelope whatever is said to it (RFC 5321 4.1.1.4).
+// recipients might be added to it. One whose content was refused is taken for
+// open, too: its end should have closed it (RFC 5321 4.1.1.4), but does not if
+// Postfix's smtpd_end_of_data_restrictions refuse. Behind content whose reply is
+// not known yet there is no RSET, since hardly any is refused.
 // That is not so with BDAT (RFC 3030 2 leaves it open what state a refused one
 // leaves behind), and what goes before a streamed message is not known when
 // it is written; so at level Stream every MAIL has its RSET.

@@ -21,6 +21,9 @@ func (s *Session) onMail(t *Transaction) {
 		s.desync(WaitMail, "the reply to MAIL is 3xx")
 	default:
 		t.mail, t.mailReply = mailRefused, s.reply()
+		// Sendmail (8.17) keeps the DSN parameters of a MAIL that it has refused,
+		// and refuses every further one for good as a duplicate, until RSET.
+		s.opened = s.opened || t.Envelope.EnvID != "" || t.Envelope.Ret != mail.RetUnset
 		switch {
 		case t.mailReply.Code == 503 && t.fenced:
 			t.mail = mailOutOfStep
@@ -116,8 +119,8 @@ func (s *Session) onFinal(t *Transaction) {
 	case class == 3:
 		s.desync(WaitFinal, "the reply to the content is 3xx")
 	default:
-		if class == 2 || t.form == formData {
-			s.opened = false // the end of the content clears all buffers, whatever is said to it (RFC 5321 4.1.1.4)
+		if class == 2 {
+			s.opened = false
 		}
 		s.finalRefused = class != 2
 		t.finalReply, t.strange = s.reply(), t.form == formStream && s.alarm.rings()
