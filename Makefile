@@ -78,7 +78,7 @@ bench: ## the benchmarks of all packages
 .PHONY: crash interop backlog demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
-interop: ## exchange mail with the other mail servers installed here
+interop: ## exchange mail with other mail servers; COUNT=10000 for the full count
 	test/interop/run
 backlog: ## memory and restart time with a million deferred messages
 	test/backlog/run

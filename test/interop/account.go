@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,12 +16,16 @@ import (
 // An account holds what was delivered in a case. Its methods may be called from
 // any goroutine.
 type account struct {
-	mu      sync.Mutex
-	got     map[delivery]int
-	sums    map[string]uint32 // of bodies, by key
-	damaged []string          // keys that came with different bodies
-	reports []sink.Delivery   // from the null sender
-	changed chan struct{}     // has room for one
+	mu       sync.Mutex
+	got      map[delivery]int
+	total    int                  // of got
+	sums     map[string]uint32    // of bodies, by key
+	damaged  []string             // keys that came with different bodies
+	strayed  []string             // deliveries under an envelope that is not theirs
+	failed   map[mail.Address]int // how often a report says so, by recipient
+	failures int                  // of failed
+	reports  []sink.Delivery      // from the null sender
+	changed  chan struct{}        // has room for one
 }
 
 type delivery struct {
@@ -29,17 +34,16 @@ type delivery struct {
 }
 
 func newAccount() *account {
-	return &account{got: make(map[delivery]int), sums: make(map[string]uint32), changed: make(chan struct{}, 1)}
+	return &account{got: make(map[delivery]int), sums: make(map[string]uint32), failed: make(map[mail.Address]int), changed: make(chan struct{}, 1)}
 }
 
 // taken is told by our receiver of each message.
 func (a *account) taken(d sink.Delivery) {
 	if d.Sender == "" {
-		a.mu.Lock()
-		a.reports = append(a.reports, d)
-		a.mu.Unlock()
+		a.report(d)
 	} else {
 		a.note(d.Key, d.Recipients, d.BodySum)
+		a.compareEnvelope(d)
 	}
 	select {
 	case a.changed <- struct{}{}:
@@ -53,11 +57,52 @@ func (a *account) note(key string, recipients []mail.Address, bodySum uint32) {
 	defer a.mu.Unlock()
 	for _, to := range recipients {
 		a.got[delivery{key, to}]++
+		a.total++
 	}
 	if before, found := a.sums[key]; found && before != bodySum {
 		a.damaged = append(a.damaged, key)
 	}
 	a.sums[key] = bodySum
+}
+
+// compareEnvelope tells whether a letter came under the envelope that it was given:
+// with its sender, and for some of its recipients. smtp-source's messages do not
+// say.
+func (a *account) compareEnvelope(d sink.Delivery) {
+	sender, recipients, found := envelopeIn(d.Content)
+	if !found {
+		return
+	}
+	right := sender == d.Sender
+	for _, to := range d.Recipients {
+		right = right && slices.Contains(recipients, to)
+	}
+	if !right {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.strayed = append(a.strayed, fmt.Sprintf("%s, from %s for %s, came from %s for %s", d.Key, sender, recipients, d.Sender, d.Recipients))
+	}
+}
+
+// report books a report, and for whom it tells of a failure (RFC 3464 2.3).
+func (a *account) report(d sink.Delivery) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reports = append(a.reports, d)
+	var about mail.Address
+	for line := range strings.Lines(string(d.Content)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch strings.ToLower(name) {
+		case "final-recipient":
+			_, address, _ := strings.Cut(value, ";")
+			about = mail.Address(strings.TrimSpace(address))
+		case "action":
+			if value == "failed" {
+				a.failed[about]++
+				a.failures++
+			}
+		}
+	}
 }
 
 // Times of waiting for deliveries: without any news, at most; and behind the
@@ -72,7 +117,7 @@ const (
 func (a *account) wait(ctx context.Context, deliveries, reports int) error {
 	for {
 		a.mu.Lock()
-		gotDeliveries, gotReports := a.total(), len(a.reports)
+		gotDeliveries, gotReports := a.total, len(a.reports)
 		a.mu.Unlock()
 		if gotDeliveries >= deliveries && gotReports >= reports {
 			time.Sleep(quietTime)
@@ -88,29 +133,33 @@ func (a *account) wait(ctx context.Context, deliveries, reports int) error {
 	}
 }
 
-func (a *account) total() (n int) {
-	for _, times := range a.got {
-		n += times
-	}
-	return n
-}
+// verify compares what was delivered with what was sent: each recipient must have
+// got each letter exactly once.
+func (a *account) verify(sent []letter) error { return a.judge(sent, false, nil) }
 
-// verify compares what was delivered with what was sent, letter by letter and
-// recipient by recipient.
-func (a *account) verify(sent []letter) error {
+// judge is verify where servers refuse: then a report about a recipient is as good as
+// its letter, but not both, and not two. What is in doubt may come again: about these
+// recipients it could not be known whether the letter was taken.
+func (a *account) judge(sent []letter, refused bool, inDoubt map[mail.Address]bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var missing, twice, damaged, strange complaints
+	var missing, twice, damaged, strange, strayed complaints
 	expected := make(map[delivery]bool)
 	for _, l := range sent {
 		for _, to := range l.recipients {
 			d := delivery{l.key, to}
 			expected[d] = true
-			switch n := a.got[d]; {
-			case n == 0:
+			got, failed := a.got[d], 0
+			if refused {
+				failed = a.failed[to]
+			}
+			switch {
+			case got+failed == 0:
 				missing.add("%s for %s", l.key, to)
-			case n > 1:
-				twice.add("%s for %s: %d times", l.key, to, n)
+			case failed > 0 && got+failed > 1 && !inDoubt[to]:
+				twice.add("%s for %s: %d times, and %d reports of failure", l.key, to, got, failed)
+			case got > 1 && !inDoubt[to]:
+				twice.add("%s for %s: %d times", l.key, to, got)
 			}
 		}
 		if sum, found := a.sums[l.key]; found && sum != l.bodySum() {
@@ -125,7 +174,11 @@ func (a *account) verify(sent []letter) error {
 	for _, key := range a.damaged {
 		damaged.add("%s", key)
 	}
-	return errors.Join(missing.error("missing"), twice.error("delivered again"), damaged.error("damaged"), strange.error("not expected"))
+	for _, what := range a.strayed {
+		strayed.add("%s", what)
+	}
+	return errors.Join(missing.error("missing"), twice.error("delivered again"), damaged.error("damaged"),
+		strange.error("not expected"), strayed.error("under a wrong envelope"))
 }
 
 // complaints count, and keep the first few.

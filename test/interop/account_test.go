@@ -42,6 +42,16 @@ func TestVerify(t *testing.T) {
 			take(a, 1, 0, 1)
 			a.note(sent[0].key, []mail.Address{"y@d.test"}, sent[0].bodySum())
 		}, "1 not expected: <x-0@interop.test> for y@d.test"},
+		{"another's sender", func(a *account) {
+			a.taken(sink.Delivery{Key: sent[0].key, Sender: "x@origin.test", Recipients: sent[0].recipients, BodySum: sent[0].bodySum(), Content: []byte(sent[0].content())})
+			take(a, 1, 0, 1)
+		}, "1 under a wrong envelope: <x-0@interop.test>, from sender@origin.test for [user0.0@d.test user0.1@d.test], came from x@origin.test for [user0.0@d.test user0.1@d.test]"},
+		{"another's recipient", func(a *account) {
+			a.taken(sink.Delivery{Key: sent[0].key, Sender: sent[0].sender, Recipients: []mail.Address{"user0.0@d.test", "user1.0@d.test"}, BodySum: sent[0].bodySum(), Content: []byte(sent[0].content())})
+			take(a, 0, 1)
+			take(a, 1, 0, 1)
+		}, "1 not expected: <x-0@interop.test> for user1.0@d.test\n" +
+			"1 under a wrong envelope: <x-0@interop.test>, from sender@origin.test for [user0.0@d.test user0.1@d.test], came from sender@origin.test for [user0.0@d.test user1.0@d.test]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAccount()

@@ -15,8 +15,14 @@
 //     without ESMTP;
 //   - to users that do not exist at Postfix and Exim; the reports about them go
 //     back through these servers to our receiver, where Python's email package
-//     reads them.
+//     reads them;
+//   - to servers that refuse at random (refusals.go), at MAIL, RCPT, DATA and the end
+//     of content, for now, for good, and by hanging up: Postfix, Exim, Sendmail,
+//     OpenSMTPD and three versions of go-smtp, each spoken to at every level of
+//     pipelining.
 //
-// A case is good if each recipient got each letter exactly once, with its body
-// unchanged to the octet, and nobody else got anything.
+// A case is good if each recipient got each letter exactly once, under its own
+// envelope, which its body repeats, with that body unchanged to the octet, and nobody
+// else got anything. Where servers refuse, a recipient may instead be named in one
+// report of failure, but only if the server has refused this very letter for good.
 package main

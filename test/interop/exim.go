@@ -41,7 +41,7 @@ spool_directory = %[1]s/spool
 log_file_path = %[1]s/%%slog
 pid_file_path = %[1]s/pid
 local_interfaces = 127.0.0.1
-daemon_smtp_ports = %[2]s
+daemon_smtp_ports = %[2]s : %[7]s
 tls_advertise_hosts =
 rfc1413_query_timeout = 0s
 host_lookup =
@@ -53,12 +53,20 @@ split_spool_directory = true
 queue_run_max = 3
 dsn_advertise_hosts = *
 domainlist ours = %[3]s
+acl_smtp_mail = mail
 acl_smtp_rcpt = rcpt
-acl_smtp_data = accept
+acl_smtp_predata = predata
+acl_smtp_data = data
 
 begin acl
+mail:
+%[8]s  accept
+predata:
+%[9]s  accept
+data:
+%[10]s  accept
 rcpt:
-  deny message = no such user
+%[11]s  deny message = no such user
        local_parts = !^user : !^sender
   accept domains = +ours
   deny message = relay not permitted
@@ -87,5 +95,22 @@ to_receiver:
 
 begin retry
 * * F,1h,1s
-`, home, port(eximAddr), strings.Join([]string{eximDomain, eximSenders, directDomain}, " : "), directDomain, port(posthasteAddr), port(receiverAddr))
+`, home, port(eximAddr), strings.Join([]string{eximDomain, eximSenders, directDomain, "*." + refusalDomain}, " : "), directDomain, port(posthasteAddr), port(receiverAddr),
+		port(eximRefuseAddr), eximDice(stageMail), eximDice(stageData), eximDice(stageEnd), eximDice(stageRcpt))
+}
+
+// eximDice are the lines of an ACL that refuse at random on the port for that: four
+// of six refusals are for now, one is for good, and one for good before the server
+// disconnects.
+func eximDice(stage string) string {
+	var b strings.Builder
+	for _, kind := range []struct {
+		verb string
+		one  int
+	}{{"defer", oneIn * 6 / 4}, {"deny", oneIn * 6}, {"drop", oneIn * 6}} {
+		fmt.Fprintf(&b, "  %s condition = ${if and {{eq{$received_port}{%s}} {eq{${randint:%d}}{0}}}}\n", kind.verb,
+			eximRefuseAddr[strings.LastIndexByte(eximRefuseAddr, ':')+1:], kind.one)
+		fmt.Fprintf(&b, "       message = refused at %s\n", stage)
+	}
+	return b.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -53,7 +54,40 @@ var odd = [...]string{
 func (l letter) content() string {
 	return fmt.Sprintf("From: Sender <%s>\r\nTo: undisclosed-recipients:;\r\nSubject: interop\r\nMessage-ID: %s\r\n"+
 		"Date: Thu, 1 Jan 2026 00:00:00 +0000\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n%s",
-		l.sender, l.key, l.body)
+		l.sender, l.key, l.text())
+}
+
+// text is what follows the header: the envelope, so that whoever gets the letter
+// can tell whether it came under its own, and the body.
+func (l letter) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s%s\r\n", envelopeFrom, l.sender)
+	for _, to := range l.recipients {
+		fmt.Fprintf(&b, "%s%s\r\n", envelopeTo, to)
+	}
+	return b.String() + "\r\n" + l.body
+}
+
+// What the lines of the envelope begin with.
+const (
+	envelopeFrom = "this is from "
+	envelopeTo   = "this is for "
+)
+
+// envelopeIn reads the envelope in a letter's content; false if there is none.
+func envelopeIn(content []byte) (sender mail.Address, recipients []mail.Address, found bool) {
+	_, text, _ := bytes.Cut(content, []byte("\r\n\r\n"))
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\r\n")
+		if from, ok := strings.CutPrefix(line, envelopeFrom); ok && !found {
+			sender, found = mail.Address(from), true
+		} else if to, ok := strings.CutPrefix(line, envelopeTo); ok && found {
+			recipients = append(recipients, mail.Address(to))
+		} else {
+			break
+		}
+	}
+	return sender, recipients, found
 }
 
 // message is the letter as internal/feed sends it.
@@ -62,8 +96,9 @@ func (l letter) message(i int) feed.Message {
 		EnvID: strings.Trim(l.key, "<>")}
 }
 
+// bodySum is as in sink.Delivery.
 func (l letter) bodySum() uint32 {
-	return crc32.Checksum([]byte(l.body), crc32.MakeTable(crc32.Castagnoli))
+	return crc32.Checksum([]byte(l.text()), crc32.MakeTable(crc32.Castagnoli))
 }
 
 // addresses are the recipients as texts.

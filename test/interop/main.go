@@ -21,19 +21,32 @@ import (
 
 // A trial is one run of the tests.
 type trial struct {
-	binary  string // the program under test
-	dir     string // for everything that is written
-	scripts string // where the Python scripts are
+	binary  string   // the program under test
+	dir     string   // for everything that is written
+	scripts string   // where the Python scripts are
+	peers   string   // where the servers made of go-smtp are
+	count   int      // letters for each server that refuses at random, and each level
+	levels  []string // of pipelining, for these
 
 	receiver *receiver
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == filterCommand {
+		if err := filter(os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
 	t := &trial{}
 	flag.StringVar(&t.binary, "binary", "", "the program under test")
 	flag.StringVar(&t.dir, "dir", "", "an empty directory, which is left there")
 	flag.StringVar(&t.scripts, "scripts", "", "where the Python scripts are")
+	flag.StringVar(&t.peers, "peers", "", "where the servers made of go-smtp are")
+	flag.IntVar(&t.count, "count", 2000, "letters for each server that refuses at random, and each level")
+	levels := flag.String("levels", "lockstep,group", "levels of pipelining for these: lockstep, group, overlap, stream")
 	flag.Parse()
+	t.levels = strings.Split(*levels, ",")
 	if t.binary == "" || t.dir == "" || t.scripts == "" {
 		flag.Usage()
 		os.Exit(2)
@@ -60,12 +73,17 @@ func (t *trial) run(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
-	receiving, stopReceiving := context.WithCancel(context.Background())
-	received := make(chan error, 1)
-	go func() { received <- t.receiver.Serve(receiving, ln) }()
+	policy, err := net.Listen("tcp", policyAddr)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	serving, stopServing := context.WithCancel(context.Background())
+	served := make(chan error, 2)
+	go func() { served <- t.receiver.Serve(serving, ln) }()
+	go func() { served <- servePolicy(serving, policy) }()
 	err = t.withServers(ctx, words)
-	stopReceiving()
-	return errors.Join(err, <-received)
+	stopServing()
+	return errors.Join(err, <-served, <-served)
 }
 
 // peers prints the versions of the programs that are needed. A program that is
@@ -74,6 +92,7 @@ func peers(ctx context.Context) error {
 	var errs []error
 	for _, ask := range [][]string{
 		{"/usr/sbin/postconf", "-d", "mail_version"}, {"/usr/sbin/exim4", "-C", "/dev/null", "-bV"}, {"/usr/sbin/smtp-source"}, {"/usr/sbin/smtp-sink"},
+		{"/usr/libexec/sendmail/sendmail"}, {"/usr/sbin/smtpd"},
 		{"swaks", "--version"}, {"curl", "--version"}, {"python3", "--version"},
 	} {
 		out, err := exec.CommandContext(ctx, ask[0], ask[1:]...).Output()
@@ -92,9 +111,14 @@ func peers(ctx context.Context) error {
 // withServers starts the servers, runs the tests and stops the servers.
 func (t *trial) withServers(ctx context.Context, words []string) (err error) {
 	for _, start := range []func(context.Context) (*process, error){
-		func(ctx context.Context) (*process, error) { return startPosthaste(ctx, t.binary, t.dir) },
+		func(ctx context.Context) (*process, error) { return startPosthaste(ctx, t) },
 		func(ctx context.Context) (*process, error) { return startPostfix(ctx, t.dir) },
 		func(ctx context.Context) (*process, error) { return startExim(ctx, t.dir) },
+		func(ctx context.Context) (*process, error) { return startSendmail(ctx, t.dir) },
+		func(ctx context.Context) (*process, error) { return startOpenSMTPD(ctx, t.dir) },
+		func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, "go", gosmtpAddr) },
+		func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, "v0.24.0", gosmtp24Addr) },
+		func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, "v0.21.3", gosmtp21Addr) },
 	} {
 		p, failed := start(ctx)
 		if p != nil {
@@ -113,7 +137,7 @@ func (t *trial) withServers(ctx context.Context, words []string) (err error) {
 // runTests runs the tests that have one of the words in their name, or all.
 func (t *trial) runTests(ctx context.Context, words []string) error {
 	ran, failed := 0, 0
-	for _, test := range tests() {
+	for _, test := range append(tests(), refusalTests()...) {
 		wanted := len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(test.name, w) })
 		if !wanted || ctx.Err() != nil {
 			continue

@@ -37,11 +37,11 @@ func startPostfix(ctx context.Context, dir string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, errors.Join(p.listens(ctx, postfixAddr), p.listens(ctx, strictAddr))
+	return p, errors.Join(p.listens(ctx, postfixAddr), p.listens(ctx, strictAddr), p.listens(ctx, postfixRefuseAddr))
 }
 
 func postfixMain(home string) string {
-	domains := strings.Join([]string{postfixDomain, strictDomain, postfixSenders, directDomain}, " ")
+	domains := strings.Join([]string{postfixDomain, strictDomain, postfixSenders, directDomain, refusalDomain}, " ")
 	return fmt.Sprintf(`
 compatibility_level = 3.6
 myhostname = postfix.interop.test
@@ -70,8 +70,9 @@ queue_run_delay = 1s
 `, home, domains, directDomain, bracketed(posthasteAddr), bracketed(receiverAddr))
 }
 
-// postfixMaster makes the distributed master.cf listen on two ports, one of
-// them with small limits, and leaves out all chroots.
+// postfixMaster makes the distributed master.cf listen on three ports, one of them
+// with small limits and one that refuses what the policy server does not like, and
+// leaves out all chroots.
 func postfixMaster(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -80,6 +81,10 @@ func postfixMaster(text string) string {
 		case len(fields) < 8 || strings.HasPrefix(line, "#") || strings.HasPrefix(line, " "):
 		case fields[0] == "smtp" && fields[1] == "inet":
 			fmt.Fprintf(&b, "%s inet n - n - - smtpd\n", postfixAddr)
+			fmt.Fprintf(&b, "%s inet n - n - - smtpd\n -o smtpd_delay_reject=no\n", postfixRefuseAddr)
+			for _, stage := range []string{"sender", "recipient", "data", "end_of_data"} {
+				fmt.Fprintf(&b, " -o smtpd_%s_restrictions=check_policy_service,inet:%s\n", stage, policyAddr)
+			}
 			fmt.Fprintf(&b, "%s inet n - n - - smtpd\n", strictAddr)
 			b.WriteString(" -o smtpd_recipient_limit=20 -o smtpd_client_connection_count_limit=3 -o smtpd_client_event_limit_exceptions=\n")
 		default:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,15 @@ const (
 	strictAddr    = "127.0.0.1:2611" // Postfix with small limits
 	eximAddr      = "127.0.0.1:2620"
 	smtpSinkAddr  = "127.0.0.1:2630"
+	// Those that refuse at random.
+	postfixRefuseAddr = "127.0.0.1:2612"
+	policyAddr        = "127.0.0.1:2613" // of that Postfix
+	eximRefuseAddr    = "127.0.0.1:2621"
+	sendmailAddr      = "127.0.0.1:2640"
+	opensmtpdAddr     = "127.0.0.1:2650"
+	gosmtpAddr        = "127.0.0.1:2660"
+	gosmtp24Addr      = "127.0.0.1:2661"
+	gosmtp21Addr      = "127.0.0.1:2662"
 )
 
 // The domains of recipients, by the way that their mail takes.
@@ -34,12 +44,16 @@ const (
 func bracketed(address string) string { return "[" + strings.Replace(address, ":", "]:", 1) }
 
 // startPosthaste starts the program under test. Deferred mail is tried again
-// after a second, because strict servers defer much.
-func startPosthaste(ctx context.Context, binary, dir string) (*process, error) {
-	routes := map[string]string{
+// after a second, because strict servers defer much. Each level of pipelining is
+// a transport of its own.
+func startPosthaste(ctx context.Context, t *trial) (*process, error) {
+	routes := make(map[string]string)
+	for domain, address := range map[string]string{
 		senderDomain: receiverAddr, directDomain: receiverAddr, dumpDomain: smtpSinkAddr,
 		postfixDomain: postfixAddr, postfixSenders: postfixAddr, strictDomain: strictAddr,
 		eximDomain: eximAddr, eximSenders: eximAddr,
+	} {
+		routes[domain] = "smtp:" + bracketed(address)
 	}
 	text := fmt.Sprintf(`
 myhostname = "posthaste.test"
@@ -48,17 +62,26 @@ listen = [%q]
 smtpd_recipient_limit = 5000
 minimal_backoff_time = "1s"
 maximal_backoff_time = "2s"
-
-[routes]
-`, posthasteQueue(dir), posthasteAddr)
-	for domain, address := range routes {
-		text += fmt.Sprintf("%q = \"smtp:%s\"\n", domain, bracketed(address))
+`, posthasteQueue(t.dir), posthasteAddr)
+	values, err := levelValues(ctx, t)
+	if err != nil {
+		return nil, err
 	}
-	file := filepath.Join(dir, "posthaste.toml")
+	for i, level := range t.levels {
+		text += fmt.Sprintf("\n[transport.%s]\npipelining = %s\n", level, values[i])
+		for _, r := range refusers() {
+			routes[r.domain(level)] = level + ":" + bracketed(r.address)
+		}
+	}
+	text += "\n[routes]\n"
+	for domain, route := range routes {
+		text += fmt.Sprintf("%q = %q\n", domain, route)
+	}
+	file := filepath.Join(t.dir, "posthaste.toml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := startProcess(dir, "posthaste", binary, "serve", "--config", file)
+	p, err := startProcess(t.dir, "posthaste", t.binary, "serve", "--config", file)
 	if err != nil {
 		return nil, err
 	}
@@ -66,3 +89,28 @@ maximal_backoff_time = "2s"
 }
 
 func posthasteQueue(dir string) string { return filepath.Join(dir, "posthaste-queue") }
+
+// levelValues are the levels of pipelining as the configuration has them. A program
+// that knows only whether to pipeline commands has no more than two levels.
+func levelValues(ctx context.Context, t *trial) ([]string, error) {
+	show, err := command(ctx, "", t.binary, "config", "show")
+	if err != nil {
+		return nil, err
+	}
+	values := make([]string, len(t.levels))
+	for i, level := range t.levels {
+		values[i] = strconv.Quote(level)
+		if !strings.Contains(show, "smtp_pipelining = true") {
+			continue
+		}
+		switch level {
+		case "lockstep":
+			values[i] = "false"
+		case "group":
+			values[i] = "true"
+		default:
+			return nil, fmt.Errorf("the program has no level %s", level)
+		}
+	}
+	return values, nil
+}

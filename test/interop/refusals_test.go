@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Where servers refuse, a recipient has a letter or a report, and one of them only;
+// what the daemon could not know may come twice.
+func TestJudgeRefusals(t *testing.T) {
+	sent := letters("x", "d.test", 1, 2)
+	first, second := sent[0].recipients[0], sent[0].recipients[1]
+	take := func(a *account, to ...mail.Address) {
+		a.taken(sink.Delivery{Key: sent[0].key, Sender: sent[0].sender, Recipients: to, BodySum: sent[0].bodySum(), Content: []byte(sent[0].content())})
+	}
+	report := func(a *account, about mail.Address, action string) {
+		a.taken(sink.Delivery{Recipients: []mail.Address{sent[0].sender}, Content: fmt.Appendf(nil,
+			"Subject: failed\r\n\r\nReporting-MTA: dns; x\r\n\r\nFinal-Recipient: rfc822; %s\r\nAction: %s\r\nStatus: 5.7.1\r\n", about, action)})
+	}
+	for _, test := range []struct {
+		name    string
+		story   func(a *account)
+		inDoubt mail.Address
+		want    string
+	}{
+		{"letter and report", func(a *account) { take(a, first); report(a, second, "failed") }, "", ""},
+		{"neither", func(a *account) { take(a, first) }, "", "1 missing: <x-0@interop.test> for user0.1@d.test"},
+		{"both", func(a *account) { take(a, first, second); report(a, second, "failed") }, "",
+			"1 delivered again: <x-0@interop.test> for user0.1@d.test: 1 times, and 1 reports of failure"},
+		{"two reports", func(a *account) { take(a, first); report(a, second, "failed"); report(a, second, "failed") }, "",
+			"1 delivered again: <x-0@interop.test> for user0.1@d.test: 0 times, and 2 reports of failure"},
+		{"a report of delay", func(a *account) { take(a, first); report(a, second, "delayed") }, "", "1 missing: <x-0@interop.test> for user0.1@d.test"},
+		{"twice", func(a *account) { take(a, first, second); take(a, second) }, "", "1 delivered again: <x-0@interop.test> for user0.1@d.test: 2 times"},
+		{"twice, in doubt", func(a *account) { take(a, first, second); take(a, second) }, second, ""},
+		{"twice, another in doubt", func(a *account) { take(a, first, second); take(a, second) }, first, "1 delivered again: <x-0@interop.test> for user0.1@d.test: 2 times"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := newAccount()
+			test.story(a)
+			got := ""
+			if err := a.judge(sent, true, map[mail.Address]bool{test.inDoubt: true}); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("complaint %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A failure counts as refused only if the server has said so of this letter: a server
+// that fell out of step refuses others.
+func TestSayings(t *testing.T) {
+	s := &sayings{counts: make(map[string]sayingCounts), doubts: make(map[mail.Address]bool)}
+	for _, words := range []string{
+		`to=a@group.exim.refuse.test status=sent reply="250 ok"`,
+		`to=b@group.exim.refuse.test status=deferred reply="450 4.7.1 <b@x>: refused at RCPT"`,
+		`to=c@group.exim.refuse.test status=bounced reply="550 5.7.1 refused at END"`,
+		`to=d@group.exim.refuse.test status=bounced reply="503 5.5.1 nested MAIL command"`,
+		`to=e@group.exim.refuse.test status=deferred reply="451 4.4.2 x: message sent, but it is not known whether it was taken (lost)"`,
+		`to=f@group.exim.refuse.test status=deferred reply="421 too many messages"`,
+		`to=g@elsewhere.test status=bounced reply="550 no"`,
+		`time=x level=INFO msg=stopping underway=0`,
+	} {
+		s.note([]byte("level=INFO msg=delivery id=1 " + words + "\n"))
+	}
+	want := "recipients refused at MAIL 0, RCPT 1, DATA 0, END 1; put off for other reasons 1, in doubt 1"
+	if got := s.counts["group.exim.refuse.test"].String(); got != want || len(s.counts) != 1 {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if !s.doubts["e@group.exim.refuse.test"] || len(s.doubts) != 1 {
+		t.Errorf("in doubt: %v", s.doubts)
+	}
+	if err := s.unjust.error("unjust"); err == nil || err.Error() != `1 unjust: d@group.exim.refuse.test: "503 5.5.1 nested MAIL command"` {
+		t.Errorf("unjust: %v", err)
+	}
+}
+
+// Postfix asks in lines of attributes, OpenSMTPD in lines with bars. Each question gets
+// one answer, some of them a refusal that names the stage, and nothing else gets any.
+func TestDiceInTheirLanguages(t *testing.T) {
+	const questions = 2000
+	client, server := net.Pipe()
+	go func() {
+		answerPolicy(server)
+		server.Close()
+	}()
+	go func() {
+		for range questions {
+			fmt.Fprint(client, "request=smtpd_access_policy\nprotocol_state=END-OF-MESSAGE\nsender=a@b\n\n")
+		}
+	}()
+	refused := 0
+	answer := make([]byte, 100)
+	for range questions {
+		n, err := client.Read(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch text := string(answer[:n]); {
+		case strings.HasSuffix(text, " refused at END\n\n") && strings.HasPrefix(text, "action="):
+			refused++
+		case text != "action=dunno\n\n":
+			t.Fatalf("answer %q", text)
+		}
+	}
+	client.Close()
+	if refused < questions/oneIn/2 || refused > questions/oneIn*2 {
+		t.Errorf("%d of %d refused", refused, questions)
+	}
+
+	var out strings.Builder
+	in := "config|smtpd-version|6.8.0p2\nconfig|ready\n" + strings.Repeat("filter|0.6|1.0|smtp-in|rcpt-to|SESSION|TOKEN|a@b\n", questions) +
+		"report|0.6|1.0|smtp-in|link-disconnect|SESSION\n"
+	if err := filter(strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 5+questions || lines[4] != "register|ready" {
+		t.Fatalf("%d lines, the fifth is %q", len(lines), lines[4])
+	}
+	refused = 0
+	for _, line := range lines[5:] {
+		verdict, ok := strings.CutPrefix(line, "filter-result|SESSION|TOKEN|")
+		switch {
+		case !ok:
+			t.Fatalf("answer %q", line)
+		case strings.HasSuffix(verdict, " refused at RCPT") && (strings.HasPrefix(verdict, "reject|4") || strings.HasPrefix(verdict, "reject|5") || strings.HasPrefix(verdict, "disconnect|421")):
+			refused++
+		case verdict != "proceed":
+			t.Fatalf("answer %q", line)
+		}
+	}
+	if refused < questions/oneIn/2 || refused > questions/oneIn*2 {
+		t.Errorf("%d of %d refused", refused, questions)
+	}
+}
