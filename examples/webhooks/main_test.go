@@ -172,7 +172,7 @@ func TestRetries(t *testing.T) {
 	down := httptest.NewServer(nil)
 	down.Close()
 	cfg, said := limits()
-	cfg.Qmgr.Backoff.BounceQueueLifetime = time.Second
+	cfg.Qmgr.Backoff.BounceQueueLifetime = 4 * time.Second // a dead host is left alone for a second
 	in := event("recovers", recovers.urls("r", 3)) + event("broken", broken.urls("b", 1)) + event("down", []string{down.URL}) +
 		event("unknown", unknown.urls("u", 2)) + event("moved", elsewhere.urls("m", 1)) + event("nonsense", []string{"::"})
 	if err := run(t.Context(), t.TempDir(), cfg, strings.NewReader(in)); err != nil {
@@ -187,7 +187,7 @@ func TestRetries(t *testing.T) {
 		t.Errorf("tried again after %v", recovers.firstPause)
 	}
 	if n := broken.count("/b0"); n < 3 {
-		t.Errorf("%d requests within a second to a host that fails", n)
+		t.Errorf("%d requests within 4 s to a host that fails", n)
 	}
 	if len(unknown.paths) != 2 || len(elsewhere.paths) != 1 {
 		t.Errorf("refused for good, and tried %d and %d times", len(unknown.paths), len(elsewhere.paths))
