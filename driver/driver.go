@@ -151,7 +151,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	d.links = make(map[qmgr.ConnID]*link)
 	d.verifying = make(map[qmgr.VerificationID]chan<- mail.Reply)
 	if err := d.trace.Begin(d.clock.now(), cfg.Seed, cfg.Qmgr); err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
+		return nil, fmt.Errorf("driver: %w", err)
 	}
 	return d, nil
 }

@@ -24,6 +24,8 @@ type tape struct{ bytes.Buffer }
 
 func (*tape) Close() error { return nil }
 
+func (t *tape) open() (io.WriteCloser, error) { return t, nil }
+
 // replayed replays a tape, and returns what came of it.
 func replayed(t *testing.T, text string) replay.Result {
 	t.Helper()
@@ -51,7 +53,7 @@ func TestTraceReplays(t *testing.T) {
 			w.store(mail.QueueID(i+1), "old@a.test")
 		}
 		var file tape
-		d, stop := w.start(t, driver.Config{Trace: record.New(&file, record.Config{By: "a test"}),
+		d, stop := w.start(t, driver.Config{Trace: record.New(file.open, record.Config{By: "a test"}),
 			Qmgr: qmgr.Config{ActiveLimit: 60, LookupLimit: 3, DefaultTransport: qmgr.TransportConfig{ProcessLimit: 8, RecipientLimit: 2}}})
 		var ids []mail.QueueID
 		for i := range 200 {
@@ -145,7 +147,7 @@ func (l *lastWords) End(clean bool) {
 // why: its last line is the event over which the core did.
 func TestTraceOfAPanic(t *testing.T) {
 	var file tape
-	words := &lastWords{Recorder: record.New(&file, record.Config{})}
+	words := &lastWords{Recorder: record.New(file.open, record.Config{})}
 	w := newWorld()
 	w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Pending) } // which no agent may say
 	d, err := driver.New(driver.Config{Trace: words}, driver.Ports{Spool: w, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})

@@ -178,7 +178,7 @@ func TestSentences(t *testing.T) {
 	f := Format{Name: func(id mail.QueueID) string { return fmt.Sprintf("m%d", id) }, Epoch: 1000e9}
 	for line, want := range map[string]string{
 		`5s > arrived 1 from=s@x.test size=9 rcpts=5 area=incoming to=a@a.test to=b@a.test to=c@a.test to=d@a.test to=e@a.test next=5`: "m1 has arrived from <s@x.test>, 9 octets, to a@a.test b@a.test c@a.test and 2 more",
-		`5s > opened 1 area=deferred to=a@a.test more`:                                              "m1 has opened from <>, 0 octets, to a@a.test …, in deferred",
+		`5s > opened 1 area=deferred to=a@a.test more`:                                              "m1 has been opened from <>, 0 octets, to a@a.test …, in deferred",
 		`5s > found deferred at=1s id=1 at=2s id=2 more`:                                            "in deferred: m1 m2, and there is more",
 		`5s > found deferred due=9s`:                                                                "in deferred: nothing, the next is due at 9s",
 		`5s > broken 1 why=gone text="not there"`:                                                   "m1 could not be read (gone): not there",
@@ -192,8 +192,20 @@ func TestSentences(t *testing.T) {
 		`5s fetch incoming max=256`:                                      "what is there in incoming? at most 256",
 		`5s deliver 7 1 smtp a.test to=u@a.test`:                         "attempt 7: deliver m1 by smtp at a.test to u@a.test",
 		`5s send c3 7 1 smtp a.test to=u@a.test`:                         "attempt 7: deliver m1 by smtp at a.test to u@a.test, over connection 3",
-		`5s change defer 1 until=99s deferred=1`:                         "defer m1 until 99s, with 1 outcomes",
-		`5s note dead transport=smtp nexthop=a.test text="421 too many"`: `note dead transport=smtp nexthop=a.test text="421 too many"`,
+		`5s change defer 1 until=99s deferred=1`:                         "defer m1 until 99s, outcomes of 1",
+		`5s note dead transport=smtp nexthop=a.test text="421 too many"`: "noted: a.test by smtp dead: 421 too many",
+		`5s note deferred id=1 at=99s`:                                   "noted: m1 deferred until 99s",
+		`5s preempted 1 by=2 transport=smtp level=1`:                     "preempted m1 by=m2 transport=smtp level=1",
+		`5s lookup 3 for=1 smtp a.test`:                                  "look-up 3: where is a.test, by smtp?",
+		`5s > looked-up 3 via=smtp nexthop=a.test site={mx}`:             "look-up 3 has ended: {mx}, for a.test by smtp",
+		`5s resolve smtp a.test`:                                         "which hosts serve a.test, by smtp?",
+		`5s > hosts smtp a.test tier=1 192.0.2.1:25 name=mx.a.test`:      "a.test is served, by smtp, by mx.a.test",
+		`5s > hosts smtp a.test reply="451 - no answer"`:                 "nothing serves a.test, by smtp: 451 no answer",
+		`5s dial c3 smtp a.test 192.0.2.1:25 name=mx.a.test`:             "connection 3: dial mx.a.test (192.0.2.1:25) for a.test, by smtp",
+		`5s > dialed c3 level=overlap`:                                   "connection 3 is ready, overlap",
+		`5s > dialed c3 reply="421 - busy"`:                              "there is no connection 3: 421 busy",
+		`5s hangup c3`:                                                   "connection 3: hang up",
+		`5s > closed c3 lost reply="421 - gone"`:                         "connection 3 has ended (lost) 421 gone",
 	} {
 		parse := f
 		parse.ID = func(text string) (mail.QueueID, error) {

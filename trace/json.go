@@ -1,6 +1,10 @@
 package trace
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
 
 // AppendFields appends the fields of an event or action as a JSON object, under
 // the names that they have in a line; words that stand alone there have names
@@ -26,4 +30,10 @@ func appendJSON(b []byte, text string) []byte {
 		panic(err) // text can always be written
 	}
 	return append(b, quoted...)
+}
+
+// ConfigFields returns the configuration as a JSON object, as AppendFields does
+// for one in an event.
+func (h Head) ConfigFields() []byte {
+	return Format{}.AppendFields(nil, Line{Event: qmgr.Configure{Config: h.Config}})
 }

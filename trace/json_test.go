@@ -18,7 +18,7 @@ import (
 func TestFields(t *testing.T) {
 	f := Format{Name: func(id mail.QueueID) string { return fmt.Sprintf("m%d", id) }, Instant: func(i mail.Instant) string { return fmt.Sprint("at ", int64(i)/1e9) }}
 	for want, l := range map[string]Line{
-		`{"id":"m1","recipients":[{"to":"u@a.test"},{"index":"5","to":"\"v\"@a.test","notify":"NEVER"}]}`: {Action: qmgr.Route{ID: 1,
+		`{"id":"m1","recipients":[{"to":"u@a.test"},{"index":5,"to":"\"v\"@a.test","notify":"NEVER"}]}`: {Action: qmgr.Route{ID: 1,
 			Recipients: []mail.Recipient{{Address: "u@a.test"}, {Index: 5, Address: `"v"@a.test`, Notify: mail.NotifyNever}}}},
 		`{"entry":"7","reused":3,"outcomes":[{"sent":0},{"deferred":1,"reply":"450 - later","at":"at 9"}]}`: {Event: qmgr.Delivered{Entry: 7, Result: mail.DeliveryResult{
 			Reused: 3, Outcomes: []mail.Outcome{{Result: mail.Delivered}, {Index: 1, Result: mail.Deferred, Reply: mail.Reply{Code: 450, Text: "later"}, At: 9e9}}}}},
@@ -117,6 +117,8 @@ func TestFollower(t *testing.T) {
 		{Line{Action: qmgr.Lookup{Lookup: 4, For: 5, Transport: "smtp", Nexthop: "c.test"}}, "[0000000000005] [smtp] [c.test]"},
 		{Line{Event: qmgr.LookedUp{Lookup: 4, Route: mail.Route{Transport: "smtp", Nexthop: "c.test", Site: "mx.test"}}},
 			"[0000000000005] [smtp smtp] [c.test mx.test c.test]"},
+		{Line{Event: qmgr.Verify{Verification: 3, Transport: "smtp", Nexthop: "d.test"}}, "[] [smtp] [d.test]"},
+		{Line{Action: qmgr.Verified{Verification: 3}}, "[] [smtp] [d.test]"},
 		{Line{Event: qmgr.Hold{IDs: []mail.QueueID{1, 2}}}, "[0000000000001 0000000000002] [] []"},
 	} {
 		if got := show(step.line); got != step.want {

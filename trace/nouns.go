@@ -53,16 +53,14 @@ func (c *codec) place(p *mail.Place) {
 func (c *codec) recipients(v *[]mail.Recipient) {
 	expected := uint32(0)
 	list(c, "recipients", []string{"index", "to"}, v, func(r *mail.Recipient, _ int) {
-		index := ""
-		if c.writing && r.Index != expected {
-			index = strconv.FormatUint(uint64(r.Index), 10)
-		}
-		c.text("index", &index)
-		if !c.writing {
+		switch {
+		case c.writing && r.Index != expected:
+			c.putNumber("index", int64(r.Index))
+		case c.writing:
+		case c.next("index"):
+			r.Index = c.uint32(c.take())
+		default:
 			r.Index = expected
-			if index != "" {
-				r.Index = c.uint32(index)
-			}
 		}
 		expected = r.Index + 1
 		c.to(&r.Address)

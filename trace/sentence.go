@@ -31,7 +31,7 @@ func (f Format) eventSentence(ev qmgr.Event) string {
 	case qmgr.Arrived:
 		return f.brought("arrived", ev.Arrival.Envelope, ev.Arrival.Batch)
 	case qmgr.Opened:
-		return f.brought("opened", ev.Envelope, ev.Batch) + ", in " + ev.Place.Area.String()
+		return f.brought("been opened", ev.Envelope, ev.Batch) + ", in " + ev.Place.Area.String()
 	case qmgr.Found:
 		return f.foundSentence(ev)
 	case qmgr.Broken:
@@ -54,6 +54,15 @@ func (f Format) eventSentence(ev qmgr.Event) string {
 		return f.name(ev.Changed.ID) + " is " + where + ", durably"
 	case qmgr.Reported:
 		return f.name(ev.ID) + " has been reported on"
+	case qmgr.Hosts:
+		return hostsSentence(ev)
+	case qmgr.Dialed:
+		if !ev.Opened.Reply.IsZero() {
+			return fmt.Sprintf("there is no connection %d: %s", ev.Conn, ev.Opened.Reply)
+		}
+		return fmt.Sprintf("connection %d is ready, %s", ev.Conn, ev.Opened.Level)
+	case qmgr.Closed:
+		return strings.TrimSpace(fmt.Sprintf("connection %d has ended (%s) %s", ev.Conn, wordFor(closeReasons, ev.Closing.Why), ev.Closing.Reply))
 	case qmgr.Wake:
 		return "time has passed"
 	}
@@ -85,6 +94,14 @@ func (f Format) actionSentence(a qmgr.Action) string {
 		return f.changeSentence(a.Change)
 	case qmgr.Report:
 		return "report on " + f.name(a.ID)
+	case qmgr.Resolve:
+		return fmt.Sprintf("which hosts serve %s, by %s?", a.Nexthop, a.Transport)
+	case qmgr.Dial:
+		return fmt.Sprintf("connection %d: dial %s (%s) for %s, by %s", a.Conn, a.Opening.Host.Name, a.Opening.Host.Addr, a.Opening.Nexthop, a.Opening.Transport)
+	case qmgr.Hangup:
+		return fmt.Sprintf("connection %d: hang up", a.Conn)
+	case qmgr.Note:
+		return f.noteSentence(a)
 	}
 	return ""
 }
@@ -154,8 +171,7 @@ func routesSentence(routes []mail.Route) string {
 			b.WriteString(" …")
 			break
 		}
-		switch {
-		case places > 1:
+		if places > 1 {
 			b.WriteString(", ")
 		}
 		switch {
@@ -211,10 +227,44 @@ func (f Format) changeSentence(c mail.Change) string {
 		text += " until " + f.instant(c.Due)
 	}
 	if n := len(c.Outcomes); n > 0 {
-		text += fmt.Sprintf(", with %d outcomes", n)
+		text += fmt.Sprintf(", outcomes of %d", n)
 	}
 	if c.Reason != "" {
 		text += ": " + c.Reason
+	}
+	return text
+}
+
+func hostsSentence(ev qmgr.Hosts) string {
+	if !ev.Reply.IsZero() {
+		return fmt.Sprintf("nothing serves %s, by %s: %s", ev.Nexthop, ev.Transport, ev.Reply)
+	}
+	var names []string
+	for _, tier := range ev.Set.Tiers {
+		for _, h := range tier {
+			names = append(names, h.Name)
+		}
+	}
+	if len(names) > shown {
+		names = append(names[:shown], "…")
+	}
+	return fmt.Sprintf("%s is served, by %s, by %s", ev.Nexthop, ev.Transport, strings.Join(names, " "))
+}
+
+func (f Format) noteSentence(n qmgr.Note) string {
+	text := "noted: "
+	if n.ID != 0 {
+		text += f.name(n.ID) + " "
+	}
+	if n.Nexthop != "" {
+		text += n.Nexthop + " by " + n.Transport + " "
+	}
+	text += wordFor(noteWords, n.Kind)
+	if n.At != 0 {
+		text += " until " + f.instant(n.At)
+	}
+	if n.Text != "" {
+		text += ": " + n.Text
 	}
 	return text
 }

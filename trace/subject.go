@@ -51,17 +51,25 @@ type Follower struct {
 	entries map[qmgr.EntryID]Subject
 	conns   map[qmgr.ConnID]Subject
 	lookups map[qmgr.LookupID]Subject
+	asked   map[qmgr.VerificationID]Subject // by clients; these are answered by actions
 }
 
 // NewFollower returns a follower for the lines of one trace.
 func NewFollower() *Follower {
 	return &Follower{entries: make(map[qmgr.EntryID]Subject), conns: make(map[qmgr.ConnID]Subject),
-		lookups: make(map[qmgr.LookupID]Subject)}
+		lookups: make(map[qmgr.LookupID]Subject), asked: make(map[qmgr.VerificationID]Subject)}
 }
 
 // Subject returns what a line is about.
 func (f *Follower) Subject(l Line) Subject {
 	s := l.Subject()
+	if verified, ok := l.Action.(qmgr.Verified); ok {
+		s.add(f.asked[verified.Verification])
+		delete(f.asked, verified.Verification)
+	}
+	if verify, ok := l.Event.(qmgr.Verify); ok {
+		f.asked[verify.Verification] = s
+	}
 	if l.Action != nil {
 		f.begins(l, s)
 		return s

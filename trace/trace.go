@@ -28,17 +28,33 @@ type Format struct {
 
 // AppendEvent appends the line of an event, without the line's end.
 func (f Format) AppendEvent(b []byte, now mail.Instant, ev qmgr.Event) []byte {
-	c := codec{format: f, now: now, out: f.appendInstant(b, now), writing: true}
-	c.out = append(c.out, " >"...)
-	c.event(&ev)
-	return c.out
+	return f.Encoder().AppendEvent(b, now, ev)
 }
 
 // AppendAction appends the line of an action, without the line's end.
 func (f Format) AppendAction(b []byte, now mail.Instant, a qmgr.Action) []byte {
-	c := codec{format: f, now: now, out: f.appendInstant(b, now), writing: true}
-	c.action(&a)
-	return c.out
+	return f.Encoder().AppendAction(b, now, a)
+}
+
+// An Encoder appends lines in one format, as Format does, but uses its memory
+// again. It belongs to one goroutine.
+type Encoder struct{ c codec }
+
+// Encoder returns an encoder for the format.
+func (f Format) Encoder() *Encoder { return &Encoder{codec{format: f, writing: true}} }
+
+// AppendEvent appends the line of an event, without the line's end.
+func (e *Encoder) AppendEvent(b []byte, now mail.Instant, ev qmgr.Event) []byte {
+	e.c.now, e.c.out = now, append(e.c.format.appendInstant(b, now), " >"...)
+	e.c.event(&ev)
+	return e.c.out
+}
+
+// AppendAction appends the line of an action, without the line's end.
+func (e *Encoder) AppendAction(b []byte, now mail.Instant, a qmgr.Action) []byte {
+	e.c.now, e.c.out = now, e.c.format.appendInstant(b, now)
+	e.c.action(&a)
+	return e.c.out
 }
 
 // A Line is one line of a trace: an event or an action.

@@ -11,7 +11,7 @@ import (
 // after it. It belongs to one goroutine.
 type Writer struct {
 	to     io.Writer
-	format Format
+	lines  *Encoder
 	buffer []byte
 	err    error
 }
@@ -22,7 +22,7 @@ const writeAt = 64 << 10
 // NewWriter returns a writer whose file begins with a head. Each comment is a
 // line above it.
 func NewWriter(to io.Writer, h Head, comments ...string) *Writer {
-	w := &Writer{to: to, format: h.Format()}
+	w := &Writer{to: to, lines: h.Format().Encoder()}
 	for _, c := range comments {
 		w.buffer = append(append(append(w.buffer, "# "...), c...), '\n')
 	}
@@ -32,14 +32,14 @@ func NewWriter(to io.Writer, h Head, comments ...string) *Writer {
 
 // Event writes an event.
 func (w *Writer) Event(now mail.Instant, ev qmgr.Event) {
-	w.buffer = append(w.format.AppendEvent(w.buffer, now, ev), '\n')
+	w.buffer = append(w.lines.AppendEvent(w.buffer, now, ev), '\n')
 	w.flushAt(writeAt)
 }
 
 // Actions writes what a Step has returned.
 func (w *Writer) Actions(now mail.Instant, actions []qmgr.Action) {
 	for _, a := range actions {
-		w.buffer = append(w.format.AppendAction(w.buffer, now, a), '\n')
+		w.buffer = append(w.lines.AppendAction(w.buffer, now, a), '\n')
 	}
 	w.flushAt(writeAt)
 }

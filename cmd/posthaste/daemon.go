@@ -29,6 +29,7 @@ import (
 // command does.
 type daemon struct {
 	log     *slog.Logger
+	tracer  driver.Tracer // nil: the scheduler is not recorded
 	spool   *spool.Spool
 	driver  *driver.Driver
 	inbound *inbound.Server
@@ -48,8 +49,14 @@ type daemon struct {
 // newDaemon opens the spool and the listeners. Listeners that were handed over
 // (systemd) take the place of those in the configuration. Nothing runs yet; if
 // it fails, nothing stays open.
-func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) (_ *daemon, err error) {
-	d := &daemon{log: log, started: cfg, policy: &policy{}, agents: &agents{}}
+func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) (*daemon, error) {
+	return newTracedDaemon(cfg, log, handedOver, nil)
+}
+
+// newTracedDaemon does what newDaemon does, and has a tracer told of everything
+// that the scheduler is told and does; nil: nobody is.
+func newTracedDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener, tracer driver.Tracer) (_ *daemon, err error) {
+	d := &daemon{log: log, tracer: tracer, started: cfg, policy: &policy{}, agents: &agents{}}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -230,7 +237,7 @@ func (d *daemon) install(r *routing) {
 
 func (d *daemon) driverConfig(cfg *config.Config) driver.Config {
 	c := cfg.Driver()
-	c.Log = d.log
+	c.Log, c.Trace = d.log, d.tracer
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/submit"
 	"github.com/posthaste-mta/posthaste/spool"
+	"github.com/posthaste-mta/posthaste/trace/record"
 )
 
 // An exitCode is what the program ends with, as in sysexits(3), which programs
@@ -95,6 +96,8 @@ func codeOfStart(err error) (exitCode, string) {
 	var bind *net.OpError
 	binding := errors.As(err, &bind)
 	switch {
+	case errors.Is(err, record.ErrUnwritable):
+		return exitIO, hintForTrace(err)
 	case errors.Is(err, spool.ErrInUse):
 		return exitUnavailable, "Another posthaste serves this queue. Stop it first, or give this one a queue_directory of its own."
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -43,8 +43,19 @@ type rig struct {
 // is its configuration besides what all have in common.
 func start(t *testing.T, dir, text string) *rig {
 	t.Helper()
+	return startTraced(t, dir, text, &recordingTo{limit: "0"})
+}
+
+// startTraced does the same, and has the daemon recorded.
+func startTraced(t *testing.T, dir, text string, to *recordingTo) *rig {
+	t.Helper()
 	r := &rig{t: t, dir: dir, log: &transcript{}, ended: make(chan error, 1)}
-	d, err := newDaemon(configure(t, dir, text), slog.New(slog.NewTextHandler(r.log, nil)), nil)
+	log := slog.New(slog.NewTextHandler(r.log, nil))
+	tracer, err := to.tracer(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newTracedDaemon(configure(t, dir, text), log, nil, tracer)
 	if err != nil {
 		t.Fatal(err)
 	}

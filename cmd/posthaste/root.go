@@ -34,6 +34,7 @@ func commands() []*cobra.Command {
 		newDemoCommand(),
 		newVerifyCommand(),
 		newSimCommand(),
+		newTraceCommand(),
 		newVersionCommand(),
 	}
 }

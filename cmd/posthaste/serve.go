@@ -21,7 +21,10 @@ import (
 
 // newServeCommand returns the command that is the daemon.
 func newServeCommand() *cobra.Command {
-	var path string
+	var (
+		path string
+		to   recordingTo
+	)
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Take mail in and deliver it",
@@ -33,18 +36,23 @@ Without --config the defaults are used: the queue in ./posthaste-data, SMTP on
 
 SIGHUP reads the configuration again. SIGINT and SIGTERM stop: mail under way is
 finished first, for as long as shutdown_time allows. A second signal stops at
-once; nothing is lost by that either, but what was under way is tried again.`,
+once; nothing is lost by that either, but what was under way is tried again.
+
+--trace records everything that the scheduler is told and does, to be looked at and
+replayed with "posthaste trace". A file of that name is kept as FILE.old. What goes
+wrong with the file later ends the recording and is logged; delivery goes on.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), path)
+			return serve(cmd.Context(), path, &to)
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", "", "configuration file (TOML)")
+	to.addFlags(cmd.Flags())
 	return cmd
 }
 
 // serve runs the daemon until a signal ends it.
-func serve(ctx context.Context, path string) error {
+func serve(ctx context.Context, path string, to *recordingTo) error {
 	cfg, err := readConfig(path)
 	if err != nil {
 		return err
@@ -55,7 +63,11 @@ func serve(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("sockets handed over by systemd: %w", err)
 	}
-	d, err := newDaemon(cfg, log, handedOver)
+	tracer, err := to.tracer(log)
+	if err != nil {
+		return err
+	}
+	d, err := newTracedDaemon(cfg, log, handedOver, tracer)
 	if err != nil {
 		code, hint := codeOfStart(err)
 		return &exit{code, err, hint}

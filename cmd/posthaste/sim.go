@@ -9,7 +9,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +56,7 @@ differed.`,
 	f.IntVarP(&s.options.Parallel, "parallel", "j", runtime.NumCPU(), "how `many` runs to make at the same time")
 	f.StringArrayVar(&s.only, "run", nil, "make only the run of this `name`; may be given several times")
 	f.BoolVar(&s.json, "json", false, "write one JSON object")
+	f.StringVar(&s.trace, "trace", "", `record the run in a `+"`file`"+`; with several runs its name holds {run} or {seed}`)
 	f.StringVar(&s.plot, "plot", "", "draw slots, windows and delays into an SVG `file`")
 	cmd.AddCommand(newSimListCommand(), newSimShowCommand())
 	return cmd
@@ -101,6 +104,7 @@ type simulation struct {
 	only    []string
 	json    bool
 	plot    string
+	trace   string
 }
 
 func (s *simulation) run(cmd *cobra.Command, name string) error {
@@ -114,11 +118,18 @@ func (s *simulation) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return simInput(err)
 	}
+	if err := s.recordRuns(what); err != nil {
+		return err
+	}
 	// Most of what a simulation allocates lives for one step: collecting it
 	// less often makes it a fifth faster.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	report, err := sim.Simulate(what, s.options)
-	if err != nil {
+	var known *exit
+	switch {
+	case errors.As(err, &known):
+		return known
+	case err != nil:
 		return simInput(err)
 	}
 	if err := s.write(cmd.OutOrStdout(), report); err != nil {
@@ -152,6 +163,61 @@ func (s *simulation) selectRuns(what *sim.Scenario) error {
 	}
 	what.Runs = slices.DeleteFunc(what.Runs, func(r sim.Run) bool { return !slices.Contains(s.only, r.Name) })
 	return nil
+}
+
+// recordRuns has each run recorded in a file of its own.
+func (s *simulation) recordRuns(what *sim.Scenario) error {
+	if s.trace == "" {
+		return nil
+	}
+	if len(what.Runs) > 1 && !strings.Contains(s.trace, "{run}") {
+		var names []string
+		for i := range what.Runs {
+			names = append(names, strconv.Quote(what.Runs[i].Name))
+		}
+		return &exit{exitUsage, fmt.Errorf("--trace %s is one file, and scenario %s has %d runs", s.trace, what.Name, len(what.Runs)),
+			"Choose one with --run, or put {run} into the name for a file each. The runs are:\n  " + strings.Join(names, "\n  ")}
+	}
+	if s.options.Seeds > 1 && !strings.Contains(s.trace, "{seed}") {
+		return &exit{exitUsage, fmt.Errorf("--trace %s is one file, and there are %d seeds", s.trace, s.options.Seeds), "Put {seed} into the name for a file each."}
+	}
+	files := make(map[string]string)
+	for i := range what.Runs {
+		name := what.Runs[i].Name
+		if other, taken := files[fileName(name)]; taken {
+			return &exit{exitUsage, fmt.Errorf("runs %q and %q would have the same file", other, name), "Choose one with --run."}
+		}
+		files[fileName(name)] = name
+	}
+	s.options.Trace = func(run string, seed uint64) (io.WriteCloser, error) {
+		f, err := os.Create(strings.NewReplacer("{run}", fileName(run), "{seed}", strconv.FormatUint(seed, 10)).Replace(s.trace))
+		if err != nil {
+			return nil, &exit{code: exitIO, err: err}
+		}
+		return traceOutput{f}, nil
+	}
+	return nil
+}
+
+// fileName makes of a run's name one that a file may have anywhere.
+func fileName(run string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' || r == '_' {
+			return r
+		}
+		return '-'
+	}, run), "-.")
+}
+
+// A traceOutput is a file whose trouble is not the scenario's.
+type traceOutput struct{ *os.File }
+
+func (o traceOutput) Write(p []byte) (int, error) {
+	n, err := o.File.Write(p)
+	if err != nil {
+		err = &exit{code: exitIO, err: err}
+	}
+	return n, err
 }
 
 // simInput is for what is wrong with a scenario.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -39,6 +40,9 @@ const (
 	endPatience = 10 * time.Second
 )
 
+// ErrUnwritable is what Begin fails with.
+var ErrUnwritable = errors.New("the trace cannot be written")
+
 // Errors that end a trace.
 var (
 	ErrLimit = errors.New("the file has reached its largest size")
@@ -48,15 +52,16 @@ var (
 // A Recorder writes one trace to one file. It is a driver.Tracer: Begin, Event,
 // Actions and End are for one goroutine.
 type Recorder struct {
-	to  io.WriteCloser
-	cfg Config
-	log *slog.Logger
+	open func() (io.WriteCloser, error)
+	cfg  Config
+	log  *slog.Logger
+
+	to io.WriteCloser // from Begin on the writer's
 
 	// Below: Begin's goroutine alone.
-	format trace.Format
-	line   []byte // of the call that is under way
-	size   int64  // octets of the file and in memory
-	begun  bool
+	lines *trace.Encoder // nil before Begin
+	line  []byte         // of the call that is under way
+	size  int64          // octets of the file and in memory
 
 	over    atomic.Bool // nothing is taken any more
 	wakeup  chan struct{}
@@ -67,23 +72,26 @@ type Recorder struct {
 	ended    bool
 }
 
-// New returns a recorder that writes to a file, which it closes at the end.
-func New(to io.WriteCloser, cfg Config) *Recorder {
+// New returns a recorder whose Begin opens its file; it closes it at the end.
+func New(open func() (io.WriteCloser, error), cfg Config) *Recorder {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Recorder{to: to, cfg: cfg, log: cfg.Log, wakeup: make(chan struct{}, 1), written: make(chan struct{})}
+	return &Recorder{open: open, cfg: cfg, log: cfg.Log, wakeup: make(chan struct{}, 1), written: make(chan struct{})}
 }
 
-// Begin writes the head, so that a file that cannot be written is known before
-// anything else begins. The file is closed if that fails.
-func (r *Recorder) Begin(now mail.Instant, seed uint64, cfg qmgr.Config) error {
+// Begin opens the file and writes the head, so that a file that cannot be written
+// is known before anything else begins.
+func (r *Recorder) Begin(now mail.Instant, seed uint64, cfg qmgr.Config) (err error) {
+	if r.to, err = r.open(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnwritable, err)
+	}
 	head := trace.Head{By: r.cfg.By, Seed: seed, Epoch: mail.Instant(now.Seconds() * int64(time.Second)), Config: cfg}
 	text := head.Append(nil)
 	if _, err := r.to.Write(text); err != nil {
-		return errors.Join(err, r.to.Close())
+		return fmt.Errorf("%w: %w", ErrUnwritable, errors.Join(err, r.to.Close()))
 	}
-	r.format, r.size, r.begun = head.Format(), int64(len(text)), true
+	r.lines, r.size = head.Format().Encoder(), int64(len(text))
 	go r.write()
 	return nil
 }
@@ -93,7 +101,7 @@ func (r *Recorder) Event(now mail.Instant, ev qmgr.Event) {
 	if r.over.Load() {
 		return
 	}
-	r.line = append(r.format.AppendEvent(r.line[:0], now, ev), '\n')
+	r.line = append(r.lines.AppendEvent(r.line[:0], now, ev), '\n')
 	r.gather()
 }
 
@@ -104,7 +112,7 @@ func (r *Recorder) Actions(now mail.Instant, actions []qmgr.Action) {
 	}
 	r.line = r.line[:0]
 	for _, a := range actions {
-		r.line = append(r.format.AppendAction(r.line, now, a), '\n')
+		r.line = append(r.lines.AppendAction(r.line, now, a), '\n')
 	}
 	r.gather()
 }
@@ -112,7 +120,7 @@ func (r *Recorder) Actions(now mail.Instant, actions []qmgr.Action) {
 // End writes what is left and closes the file. A trace that is not clean lacks
 // the last line. It waits for the disk for at most 10 s.
 func (r *Recorder) End(clean bool) {
-	if !r.begun {
+	if r.lines == nil {
 		return
 	}
 	r.line = r.line[:0]

@@ -3,7 +3,10 @@ package record
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +61,7 @@ func begin(t *testing.T, f *file, cfg Config) (*Recorder, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-	r := New(f, cfg)
+	r := New(func() (io.WriteCloser, error) { return f, nil }, cfg)
 	if err := r.Begin(1_500_000_000, 7, qmgr.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +165,8 @@ func TestDiskFull(t *testing.T) {
 // A file that takes nothing from the beginning is an error of the start.
 func TestDiskFullAtFirst(t *testing.T) {
 	f := file{room: 10}
-	r := New(&f, Config{})
-	if err := r.Begin(0, 1, qmgr.Config{}); !errors.Is(err, errFull) || !f.closed {
+	r := New(func() (io.WriteCloser, error) { return &f, nil }, Config{})
+	if err := r.Begin(0, 1, qmgr.Config{}); !errors.Is(err, errFull) || !errors.Is(err, ErrUnwritable) || !f.closed {
 		t.Errorf("%v, closed %v", err, f.closed)
 	}
 	r.End(true) // nothing has begun
@@ -213,8 +216,41 @@ func TestSlowDisk(t *testing.T) {
 	})
 }
 
+// The trace of the run before is kept once: after a crash it is what one wants to
+// see, and the daemon has often been started again by then. Nobody but its owner
+// may read it, since it is full of addresses.
+func TestFileKeepsTheOneBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.trace")
+	for i, want := range []string{"", "a", "b"} {
+		f, err := File(path)()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte{"abc"[i]}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if old, _ := os.ReadFile(path + ".old"); string(old) != want {
+			t.Errorf("after run %d the one before is %q, want %q", i+1, old, want)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if _, err := File(filepath.Join(path, "y"))(); err == nil {
+		t.Error("a file below a file was opened")
+	}
+	if f, err := File(os.DevNull)(); err != nil { // nothing that is not a file is moved
+		t.Error(err)
+	} else if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func BenchmarkRecord(b *testing.B) {
-	r := New(discard{}, Config{})
+	r := New(func() (io.WriteCloser, error) { return discard{}, nil }, Config{})
 	if err := r.Begin(0, 1, qmgr.Config{}); err != nil {
 		b.Fatal(err)
 	}

@@ -87,8 +87,11 @@ func Cut(open func() (*trace.Reader, error), want Selection, to io.Writer, comme
 			if c, ok = some.filter(c); !ok {
 				continue
 			}
-			if _, wake := c.event.(qmgr.Wake); wake {
-				continue // a core with less to do wants to be woken at other instants
+			switch c.event.(type) {
+			case qmgr.Wake: // a core with less to do wants to be woken at other instants
+				continue
+			case qmgr.Verify: // for mail that has not come yet
+				continue
 			}
 		}
 		p.play(c)

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/trace"
 )
 
@@ -68,7 +67,7 @@ func diffHeads(a, b trace.Head) []string {
 	if a.Seed != b.Seed {
 		out = append(out, fmt.Sprintf("seed: %d, and %d", a.Seed, b.Seed))
 	}
-	x, y := parameters(a.Config), parameters(b.Config)
+	x, y := parameters(a), parameters(b)
 	names := maps.Clone(x)
 	maps.Copy(names, y)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -81,10 +80,9 @@ func diffHeads(a, b trace.Head) []string {
 
 // parameters returns what a configuration sets, by the names that a trace has
 // for it.
-func parameters(cfg qmgr.Config) map[string]string {
+func parameters(h trace.Head) map[string]string {
 	var fields map[string]any
-	text := trace.Format{}.AppendFields(nil, trace.Line{Event: qmgr.Configure{Config: cfg}})
-	if err := json.Unmarshal(text, &fields); err != nil {
+	if err := json.Unmarshal(h.ConfigFields(), &fields); err != nil {
 		panic(err) // package trace writes JSON
 	}
 	out := make(map[string]string)

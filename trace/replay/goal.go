@@ -34,9 +34,10 @@ type played struct {
 // the trace's format, matches.
 func Until(what string, f trace.Format, matches func(line []byte) bool) Goal {
 	var text []byte
+	lines := f.Encoder()
 	return Goal{What: what, reached: func(s played) bool {
 		return slices.ContainsFunc(s.actions, func(a qmgr.Action) bool {
-			text = f.AppendAction(text[:0], s.now, a)
+			text = lines.AppendAction(text[:0], s.now, a)
 			return matches(text)
 		})
 	}}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -63,10 +64,10 @@ func ask(a qmgr.Action) (question, bool) {
 		return same(name{kind: "report", id: uint64(a.ID)}), true
 	case qmgr.Hangup: // Closed is the connection's end, and may come unasked
 		return question{}, false
-	case qmgr.Note, qmgr.Selected, qmgr.Feedback, qmgr.Preempted:
+	case qmgr.Note, qmgr.Selected, qmgr.Verified, qmgr.Feedback, qmgr.Preempted:
 		return question{}, false
 	}
-	panic("replay does not know this action")
+	panic(fmt.Sprintf("package replay has not been told whether a %T wants an answer", a))
 }
 
 func same(n name) question { return question{handle: n, key: n} }
@@ -116,11 +117,11 @@ func handles(ev qmgr.Event) []name {
 		return []name{{kind: "report", id: uint64(ev.ID)}}
 	case qmgr.Closed:
 		return nil
-	case qmgr.Arrived, qmgr.Wake, qmgr.Hold, qmgr.Release, qmgr.Drop, qmgr.Retry, qmgr.RetryAll, qmgr.AgentReady, qmgr.SelectTransport,
-		qmgr.Configure, qmgr.Learned, qmgr.Halt:
+	case qmgr.Arrived, qmgr.Wake, qmgr.Hold, qmgr.Release, qmgr.Drop, qmgr.Retry, qmgr.RetryAll, qmgr.AgentReady, qmgr.AgentUnavailable, qmgr.SelectTransport,
+		qmgr.Configure, qmgr.Learned, qmgr.Verify, qmgr.Halt:
 		return nil
 	}
-	panic("replay does not know this event")
+	panic(fmt.Sprintf("package replay has not been told what a %T answers", ev))
 }
 
 // addressed returns an answer with the numbers that the core has given to the

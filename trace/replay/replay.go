@@ -44,7 +44,7 @@ func Run(r *trace.Reader) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	v := verifier{core: core, format: r.Head().Format()}
+	v := verifier{core: core, lines: r.Head().Format().Encoder()}
 	step, err := r.Step()
 	for err == nil {
 		var next trace.Step
@@ -76,7 +76,7 @@ func newCore(r *trace.Reader) (*qmgr.Qmgr, error) {
 // A verifier compares what a core does with what was recorded.
 type verifier struct {
 	core   *qmgr.Qmgr
-	format trace.Format
+	lines  *trace.Encoder
 	result Result
 	before window
 	text   []byte
@@ -111,8 +111,8 @@ func (v *verifier) step(s trace.Step, cutOff bool) {
 // equal compares in the form that is written today: an older program may have
 // written the same in another way.
 func (v *verifier) equal(recorded trace.Record, got qmgr.Action) bool {
-	v.text = v.format.AppendAction(v.text[:0], recorded.Now, got)
-	return recorded.Text == string(v.text) || string(v.format.Append(nil, recorded.Line)) == string(v.text)
+	v.text = v.lines.AppendAction(v.text[:0], recorded.Now, got)
+	return recorded.Text == string(v.text) || string(v.lines.AppendAction(nil, recorded.Now, recorded.Action)) == string(v.text)
 }
 
 func (v *verifier) differ(s trace.Step, i int, got qmgr.Action, c *crash) {
@@ -121,7 +121,7 @@ func (v *verifier) differ(s trace.Step, i int, got qmgr.Action, c *crash) {
 		d.Line, d.Recorded, d.recorded = s.Actions[i].Number, s.Actions[i].Text, s.Actions[i].Action
 	}
 	if got != nil {
-		d.Got = string(v.format.AppendAction(nil, s.Event.Now, got))
+		d.Got = string(v.lines.AppendAction(nil, s.Event.Now, got))
 	}
 	if c != nil {
 		d.Panic, d.Stack = c.text, c.stack

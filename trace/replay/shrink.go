@@ -51,7 +51,7 @@ func Shrink(ctx context.Context, r *trace.Reader, goal Goal, to io.Writer, progr
 		n = len(best)
 		best = s.leaveOut(best, alone)
 	}
-	if s.err != nil {
+	if s.err != nil && ctx.Err() == nil { // an interrupt may have struck the judge, too
 		return s.result, s.err
 	}
 	s.result.After, s.result.Interrupted = len(best), ctx.Err() != nil
