@@ -11,8 +11,8 @@ import (
 // relay steps a core through the whole life of b.N messages with one recipient
 // each: arrived, routed, delivered, changed. inFlight messages are under way
 // at any time. One operation is one message, that is four Steps.
-func relay(b *testing.B, destinations, inFlight int) {
-	cfg := qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: inFlight}}
+func relay(b *testing.B, destinations, inFlight int, lookups bool) {
+	cfg := qmgr.Config{LookupLimit: inFlight, DefaultTransport: qmgr.TransportConfig{ProcessLimit: inFlight}}
 	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = inFlight, -1
 	q, err := qmgr.New(cfg, 1)
 	if err != nil {
@@ -31,7 +31,7 @@ func relay(b *testing.B, destinations, inFlight int) {
 		now += 1000
 		for _, a := range q.Step(now, ev) {
 			switch a.(type) {
-			case qmgr.Route, qmgr.Deliver, qmgr.Change:
+			case qmgr.Route, qmgr.Lookup, qmgr.Deliver, qmgr.Change:
 				pending = append(pending, a)
 			}
 		}
@@ -40,7 +40,9 @@ func relay(b *testing.B, destinations, inFlight int) {
 	answer := func(a qmgr.Action) {
 		switch a := a.(type) {
 		case qmgr.Route:
-			step(qmgr.Routed{ID: a.ID, Routes: []mail.Route{{Transport: "smtp", Nexthop: nexthops[int(a.ID)%destinations]}}})
+			step(qmgr.Routed{ID: a.ID, Routes: []mail.Route{{Transport: "smtp", Nexthop: nexthops[int(a.ID)%destinations], NeedsLookup: lookups}}})
+		case qmgr.Lookup:
+			step(qmgr.LookedUp{Lookup: a.Lookup, Route: mail.Route{Transport: a.Transport, Nexthop: a.Nexthop}})
 		case qmgr.Deliver:
 			step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: outcomes}})
 		case qmgr.Change:
@@ -62,6 +64,13 @@ func relay(b *testing.B, destinations, inFlight int) {
 
 func BenchmarkRelay(b *testing.B) {
 	for _, destinations := range []int{1, 100, 10000} {
-		b.Run(fmt.Sprintf("destinations=%d", destinations), func(b *testing.B) { relay(b, destinations, 100) })
+		b.Run(fmt.Sprintf("destinations=%d", destinations), func(b *testing.B) { relay(b, destinations, 100, false) })
+	}
+}
+
+// Mail to destinations that have to be looked up, every time.
+func BenchmarkRelayLookups(b *testing.B) {
+	for _, destinations := range []int{100, 10000} {
+		b.Run(fmt.Sprintf("destinations=%d", destinations), func(b *testing.B) { relay(b, destinations, 100, true) })
 	}
 }

@@ -22,6 +22,12 @@ import (
 // takes 91 % of the workers if nobody else wants them, and those behind it always
 // find one free.
 //
+// Mail that has been deferred before is as many small messages, none of which ever
+// has more than its share; and often it was deferred because its name servers are
+// dead, so that each of its look-ups takes a worker for long. So new mail and retries
+// have a line each and take turns, and all retries together have the share of one
+// message: however many there are, new mail finds a worker free.
+//
 // What several messages wait for is looked up once. It counts for the message on
 // whose account it was begun and for no other: the parts of all messages then
 // add up to what there is, so that no more messages can have reached the limit
@@ -36,9 +42,11 @@ type LookupID uint64
 type lookups struct {
 	known map[lookupKey]*lookup // all of them
 	busy  map[LookupID]*lookup  // those that have begun
-	// line holds the messages that have routing jobs that wait, in the order in
+	// lines hold the messages that have routing jobs that wait, in the order in
 	// which they came to have some.
-	line      ilist.List[message]
+	lines     [lines]ilist.List[message]
+	turn      line // whose turn it is
+	retrying  int  // look-ups under way on account of retries
 	last      LookupID
 	verifying verifying
 }
@@ -46,6 +54,23 @@ type lookups struct {
 func newLookups() lookups {
 	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup),
 		verifying: verifying{networks: make(map[netip.Prefix]*network)}}
+}
+
+// A line is one of those in which messages wait for look-ups.
+type line uint8
+
+const (
+	lineNew     line = iota // mail that is tried for the first time, or because an operator named it
+	lineRetries             // mail that has been deferred
+	lines
+)
+
+// line returns the one in which a message waits.
+func (m *message) line() line {
+	if m.from == originDeferred || m.from == originFlush {
+		return lineRetries
+	}
+	return lineNew
 }
 
 // A lookupKey is what is looked up.
@@ -60,6 +85,7 @@ type lookup struct {
 	// message which has left the core.
 	owner   *message
 	network *network
+	retry   bool // it counts among the retries, whether or not the owner is still there
 	jobs    ilist.List[routingJob]
 	checks  ilist.List[verification]
 }
@@ -78,7 +104,7 @@ type routingJob struct {
 type routing struct {
 	jobs    ilist.List[routingJob] // all of them
 	waiting ilist.List[routingJob] // those whose look-up has not begun, oldest first
-	inLine  ilist.Link[message]    // on lookups.line, while there are such
+	inLine  ilist.Link[message]    // on one of lookups.lines, while there are such
 	busy    int                    // look-ups under way on its account
 	count   int                    // recipients in jobs
 }
@@ -121,7 +147,7 @@ func (q *Qmgr) newRoutingJob(m *message, l *lookup) *routingJob {
 		return j
 	}
 	if m.routing.waiting.Empty() {
-		q.lookups.line.PushBack(&m.routing.inLine, m)
+		q.lookups.lines[m.line()].PushBack(&m.routing.inLine, m)
 	}
 	m.routing.waiting.PushBack(&j.inLine, j)
 	return j
@@ -135,7 +161,7 @@ func (s *lookups) leaveLine(j *routingJob) {
 	r := &j.message.routing
 	r.waiting.Remove(&j.inLine)
 	if r.waiting.Empty() {
-		s.line.Remove(&r.inLine)
+		s.lines[j.message.line()].Remove(&r.inLine)
 	}
 }
 
@@ -151,23 +177,46 @@ func (q *Qmgr) startLookups() {
 		case n != nil:
 			q.beginFor(n)
 		default:
-			l := m.routing.waiting.Front().lookup
-			l.owner = m
-			m.routing.busy++
-			q.begin(l, m.id)
+			q.beginOn(m)
 		}
 	}
 }
 
-// nextToLookUp returns the first message in line that may have one more look-up
-// under way; nil if there is none.
+// nextToLookUp returns the first message that may have one more look-up under way,
+// of the line whose turn it is if there is one; nil if there is none.
 func (q *Qmgr) nextToLookUp(free int) *message {
-	for m := range q.lookups.line.All() {
-		if share.Allowed(m.routing.busy, q.cfg.MessageConcurrency, max(q.cfg.ConcurrencyScale, 0), free) {
+	for i := range lines {
+		if m := q.firstInLine((q.lookups.turn+i)%lines, free); m != nil {
 			return m
 		}
 	}
 	return nil
+}
+
+func (q *Qmgr) firstInLine(l line, free int) *message {
+	few, scale := q.cfg.MessageConcurrency, max(q.cfg.ConcurrencyScale, 0)
+	if l == lineRetries && !share.Allowed(q.lookups.retrying, few, scale, free) {
+		return nil
+	}
+	for m := range q.lookups.lines[l].All() {
+		if share.Allowed(m.routing.busy, few, scale, free) {
+			return m
+		}
+	}
+	return nil
+}
+
+// beginOn begins the look-up that a message has waited for longest. The turn goes to
+// the other line.
+func (q *Qmgr) beginOn(m *message) {
+	l := m.routing.waiting.Front().lookup
+	l.owner = m
+	m.routing.busy++
+	if l.retry = m.line() == lineRetries; l.retry {
+		q.lookups.retrying++
+	}
+	q.lookups.turn = (m.line() + 1) % lines
+	q.begin(l, m.id)
 }
 
 // begin asks the host for a look-up. All who wait for it have it, whoever's account
@@ -197,6 +246,9 @@ func (q *Qmgr) lookedUp(ev LookedUp) {
 	delete(q.lookups.known, l.key)
 	if l.owner != nil {
 		l.owner.routing.busy--
+	}
+	if l.retry {
+		q.lookups.retrying--
 	}
 	q.lookups.verifying.settleAccount(l)
 	for c := l.checks.Front(); c != nil; c = l.checks.Front() {
@@ -250,7 +302,9 @@ func (q *Qmgr) withdrawLookups(m *message) {
 // checkLookups panics where an invariant of look-ups does not hold.
 func (q *Qmgr) checkLookups() {
 	s := &q.lookups
-	owned, networks, line := make(map[*message]int), make(map[*network]int), 0
+	owned, networks := make(map[*message]int), make(map[*network]int)
+	var inLine [lines]int
+	retrying := 0
 	for key, l := range s.known { //archtest:anyorder sums and assertions
 		assert.That(l.key == key, "look-up of %s is known as %s", l.key.nexthop, key.nexthop)
 		assert.That((l.id != 0) == (s.busy[l.id] == l), "look-up %d of %s has begun and is not known as busy", l.id, key.nexthop)
@@ -258,6 +312,9 @@ func (q *Qmgr) checkLookups() {
 		assert.That(l.id != 0 || l.owner == nil && l.network == nil, "the look-up of %s counts for somebody and has not begun", key.nexthop)
 		owned[l.owner]++
 		networks[l.network]++
+		if l.retry {
+			retrying++
+		}
 		l.jobs.Check()
 		l.checks.Check()
 		for j := range l.jobs.All() {
@@ -275,10 +332,13 @@ func (q *Qmgr) checkLookups() {
 		assert.That(owned[m] == r.busy, "message %v has %d look-ups under way, counted %d", m.id, owned[m], r.busy)
 		assert.That(r.inLine.Listed() == !r.waiting.Empty(), "message %v is in line: %t", m.id, r.inLine.Listed())
 		if r.inLine.Listed() {
-			line++
+			inLine[m.line()]++
 		}
 	}
 	s.verifying.check(networks)
-	s.line.Check()
-	assert.That(line == s.line.Len(), "%d messages in line, counted %d", s.line.Len(), line)
+	assert.That(retrying == s.retrying, "%d look-ups under way for retries, counted %d", s.retrying, retrying)
+	for l := range s.lines {
+		s.lines[l].Check()
+		assert.That(inLine[l] == s.lines[l].Len(), "%d messages in line %d, counted %d", s.lines[l].Len(), l, inLine[l])
+	}
 }

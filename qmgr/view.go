@@ -79,7 +79,7 @@ func (q *Qmgr) View(maxQueues int) View {
 }
 
 func (s *lookups) view() LookupsView {
-	return LookupsView{Busy: len(s.busy), Waiting: len(s.known) - len(s.busy), Messages: s.line.Len(), Verifying: s.verifying.open.Len()}
+	return LookupsView{Busy: len(s.busy), Waiting: len(s.known) - len(s.busy), Messages: s.lines[lineNew].Len() + s.lines[lineRetries].Len(), Verifying: s.verifying.open.Len()}
 }
 
 func (t *transport) view(maxQueues int) TransportView {
