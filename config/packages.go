@@ -66,7 +66,7 @@ func (c *Config) Driver() driver.Config {
 	for name, t := range c.Transports {
 		limits := t.limits()
 		if t.Type == TypeSMTP {
-			limits.Agents, limits.Connections, limits.UnknownOutcome = qmgr.AgentsConnections, t.SMTP.connections(), t.SMTP.UnknownOutcome
+			limits.Agents, limits.UnknownOutcome = qmgr.AgentsConnections, t.SMTP.UnknownOutcome
 		}
 		q.Transports[name] = limits
 	}
@@ -84,14 +84,14 @@ func (t Transport) limits() qmgr.TransportConfig {
 			FailedCohortLimit: orNone(t.FailedCohortLimit), Rule: t.FeedbackRule,
 		},
 		RateDelay: t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
-		Connections: conns.GroupConfig{HostLimit: orNone(t.SMTP.HostConcurrencyLimit), OpenRate: t.SMTP.ConnectionRate},
+		Connections: t.SMTP.connections(),
 	}
 }
 
 func (s SMTP) connections() conns.GroupConfig {
 	return conns.GroupConfig{
 		IdleTime: orNone(s.CacheTimeLimit), ActiveTime: orNone(s.ReuseTimeLimit), CountLimit: s.ReuseCountLimit,
-		Level: s.Pipelining, InFlight: s.InFlight,
+		Level: s.Pipelining, InFlight: s.InFlight, HostLimit: orNone(s.HostConcurrencyLimit), OpenRate: s.ConnectionRate,
 	}
 }
 

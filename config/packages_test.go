@@ -66,14 +66,16 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	same(t, "spool", c.Spool().WithDefaults(), spool.Config{Dir: "./posthaste-data"}.WithDefaults())
 
 	d := c.Driver().WithDefaults()
-	same(t, "qmgr", qmgrLess(d.Qmgr), qmgrLess(qmgr.Config{}.WithDefaults()))
+	core := qmgr.Config{}.WithDefaults()
+	core.DefaultTransport.Connections.Level = mail.LevelOverlap
+	same(t, "qmgr", qmgrLess(d.Qmgr), qmgrLess(core))
 	if d.Grace != 30*time.Second || d.FlowDelay != time.Second || d.Readers != 4 {
 		t.Errorf("driver: %v %v %v", d.Grace, d.FlowDelay, d.Readers)
 	}
 	for name, limits := range d.Qmgr.Transports {
-		want := qmgr.Config{}.WithDefaults().DefaultTransport
+		want := core.DefaultTransport
 		if c.Transports[name].Type == TypeSMTP {
-			want.Agents, want.Connections.Level = qmgr.AgentsConnections, mail.LevelOverlap
+			want.Agents = qmgr.AgentsConnections
 		}
 		same(t, "qmgr transport "+name, limits, want)
 	}

@@ -92,7 +92,7 @@ func (t *transport) check(leftovers bool) {
 		}
 		n := max(min(d.room(), d.todo.Len()), 0)
 		assert.That(n == d.startable, "%s:%s: %d startable, counted %d", t.name, d.nexthop, n, d.startable)
-		assert.That(!d.todo.Empty() || d.busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse(), "%s:%s is idle and not freed", t.name, d.nexthop)
+		assert.That(!d.todo.Empty() || d.busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.todo.Empty(), "%s:%s is dead and has entries", t.name, d.nexthop)
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.name, d.nexthop)
 		startable += n

@@ -34,7 +34,8 @@ type link struct {
 // openSite gives a new queue its site.
 func (q *Qmgr) openSite(d *queue) {
 	t := d.transport
-	d.site = conns.NewSite(t.group, d.nexthop, t.cfg.RateDelay > 0)
+	d.site = conns.NewSite(t.group, d.nexthop)
+	d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
 	q.sites[d.site] = d
 }
 
@@ -205,7 +206,8 @@ func (q *Qmgr) hosts(ev Hosts) {
 	d.resolving = false
 	switch {
 	case ev.Reply.IsZero():
-		q.hangupAll(q.conns.SetHosts(d.site, ev.Set))
+		q.reshape(d, allHosts(ev.Set))
+		q.hangupAll(q.conns.SetHosts(d.site, ev.Set, q.hostLimits(d)))
 		d.changed()
 	case d.site.Known():
 		// What was known is better than nothing; it is asked again with the next
@@ -219,6 +221,14 @@ func (q *Qmgr) hosts(ev Hosts) {
 		q.die(d, ev.Reply, ev.Set.Until)
 	}
 	q.unpin(d)
+}
+
+// allHosts returns the hosts of all tiers.
+func allHosts(set mail.HostSet) (hosts []mail.Host) {
+	for _, tier := range set.Tiers {
+		hosts = append(hosts, tier...)
+	}
+	return hosts
 }
 
 // resolving returns the queue for which the hosts of a nexthop are looked up.
@@ -297,7 +307,7 @@ func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) 
 	if b != conns.BlameSite || !d.ready() {
 		return
 	}
-	died := d.window.Failure(&d.transport.cfg.Window, a)
+	died := d.window.Failure(&d.limits.window, a)
 	d.changed()
 	q.explain(d, CauseFailure)
 	if died {
@@ -311,7 +321,7 @@ func (q *Qmgr) praise(d *queue, a window.Attempt) {
 	case window.Dead:
 		q.revive(d, CauseSuccess)
 	default:
-		d.window.Success(&d.transport.cfg.Window, a, max(d.site.Count(), 1))
+		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
 		d.changed()
 		q.explain(d, CauseSuccess)
 	}

@@ -37,7 +37,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 // feedback tells a destination's window how an attempt went. A delivery that
 // failed for the recipients only shows that the destination works.
 func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
-	cfg := &d.transport.cfg.Window
+	cfg := &d.limits.window
 	switch {
 	case r.Crashed:
 		return
@@ -65,7 +65,7 @@ func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
 		return
 	}
 	f := Feedback{Transport: d.transport.name, Nexthop: d.nexthop, Cause: cause,
-		Limit: d.transport.cfg.Window.Limit, Window: d.window.Size()}
+		Limit: d.limits.window.Limit, Window: d.window.Size()}
 	f.Success, f.Failure, f.FailedCohorts = d.window.Counters()
 	q.emit(f)
 }

@@ -157,6 +157,7 @@ func (q *Qmgr) pick(j *job, p *peer) *entry {
 func (q *Qmgr) start(t *transport, e *entry) {
 	q.busy[e.id] = e
 	q.counts.Started++
+	defer q.counted(e.queue())
 	if t.group != nil {
 		q.send(t, e)
 		return
@@ -241,6 +242,8 @@ const maxPending = 2
 // may hide their work.
 func (t *transport) offers(pending int, asPostfix bool) bool {
 	switch {
+	case t.paused:
+		return false
 	case t.cfg.Scheduler == Runner:
 		return pending == 0 && t.canRun()
 	case !asPostfix:

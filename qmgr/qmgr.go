@@ -10,6 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -36,6 +37,7 @@ type Qmgr struct {
 	busy       map[EntryID]*entry
 	lastEntry  EntryID
 
+	shapes  *shape.Table
 	db      *destdb.DB
 	conns   *conns.Pool
 	sites   map[*conns.Site]*queue
@@ -63,9 +65,13 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("queue manager: %w", err)
 	}
+	shapes, err := shape.NewTable(cfg.Destinations)
+	if err != nil {
+		return nil, fmt.Errorf("queue manager: %w", err)
+	}
 	db := destdb.New(cfg.Hosts, seed)
 	return &Qmgr{
-		db: db, conns: conns.New(cfg.pool(), db, seed),
+		shapes: shapes, db: db, conns: conns.New(cfg.pool(), db, seed),
 		sites: make(map[*conns.Site]*queue),
 		links: make(map[ConnID]link),
 		cfg:   cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
@@ -204,30 +210,39 @@ func (q *Qmgr) configure(cfg Config) {
 	if err := cfg.Validate(); err != nil {
 		return // the host has validated it; a bad one must not end the run
 	}
-	q.cfg = cfg
+	shapes, err := shape.NewTable(cfg.Destinations)
+	if err != nil {
+		return
+	}
+	reshaped := len(cfg.Destinations) > 0 || len(q.cfg.Destinations) > 0
+	q.cfg, q.shapes = cfg, shapes
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())
 	for t := range q.ring.All() {
-		if now := cfg.transport(t.name); now != t.cfg {
-			t.configure(now)
+		if now := cfg.transport(t.name); now != t.cfg || reshaped {
+			q.configureTransport(t, now)
 		}
 	}
 }
 
-// configure puts new limits in force.
-func (t *transport) configure(cfg TransportConfig) {
+// configureTransport puts new limits in force.
+func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 	t.pool.unused += cfg.RecipientPool - t.cfg.RecipientPool
 	cfg.Scheduler = t.cfg.Scheduler
 	if (cfg.Agents == AgentsConnections) != (t.group != nil) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
 	}
-	t.cfg = cfg
+	t.cfg, t.limits = cfg, cfg.limits()
+	t.rate.Configure(cfg.TransportRate, q.now)
+	q.paceTransport(t)
 	if t.group != nil {
 		t.group.Configure(cfg.group())
 	}
 	for d := range t.order.All() {
-		d.window.Reconfigure(&t.cfg.Window)
-		d.changed()
+		q.reshape(d, d.site.Hosts())
+		if d.site != nil {
+			q.conns.SetLimits(d.site, q.hostLimits(d))
+		}
 	}
 	// Whatever a job is blocked for may have changed.
 	t.voidMarks()
@@ -239,7 +254,7 @@ const forgotten = "forgotten, for there are too many dead destinations"
 
 // freeIfIdle removes a queue that has nothing left to remember.
 func (q *Qmgr) freeIfIdle(d *queue) {
-	if !d.todo.Empty() || d.busy > 0 || d.inUse() {
+	if !d.todo.Empty() || d.busy > 0 || d.inUse() || q.remembers(d) {
 		return
 	}
 	switch d.window.State() {

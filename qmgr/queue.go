@@ -4,6 +4,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -33,6 +34,13 @@ type queue struct {
 	// them. resolving says that its hosts are being looked up.
 	site      *conns.Site
 	resolving bool
+	// limits are what holds for it; the rest is for those by time: paused says that
+	// it has had what it may have by now, and pace when it may have more, or when it
+	// need not be remembered any more.
+	limits    *limits
+	rate      rate.Bucket
+	paused    bool
+	pace      timer
 	pardon    bool              // an operator wants its hosts tried, whatever is known of them
 	pinned    bool              // must not be freed: somebody is working on it
 	inWanting ilist.Link[queue] // on Qmgr.wanting
@@ -41,8 +49,10 @@ type queue struct {
 
 func newQueue(t *transport, name, nexthop string) *queue {
 	q := t.stocks.queues.take()
-	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.cfg.Window)
+	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.limits.window)
+	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
+	q.pace.kind, q.pace.queue = timerPace, q
 	t.queues[name] = q
 	t.order.PushBack(&q.inOrder, q)
 	return q
@@ -54,6 +64,8 @@ func (q *queue) ready() bool { return q.window.State() == window.Ready }
 // negative where a window has shrunk.
 func (q *queue) room() int {
 	switch {
+	case q.paused:
+		return 0
 	case q.site == nil:
 		return q.window.Size() - q.busy
 	case q.ready():

@@ -137,7 +137,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 	t := q.transport(to.Transport)
 	name, reach := t.queueName(b.recipient.Address, nexthop), nexthop
-	if to.Site != "" && !q.cfg.AsPostfix {
+	if to.Site != "" && !q.cfg.AsPostfix && !q.shapes.Names(nexthop) {
 		reach = to.Site
 		if name == nexthop {
 			name = to.Site
@@ -265,7 +265,7 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 			p, e = j.peer(b.queue), nil
 		}
 		e = t.openEntry(p, e)
-		if e == nil || e.domain != b.domain || t.cfg.RecipientLimit > 0 && len(e.recipients) >= t.cfg.RecipientLimit {
+		if e == nil || e.domain != b.domain || b.queue.limits.recipients > 0 && len(e.recipients) >= b.queue.limits.recipients {
 			e = newEntry(p)
 			e.domain = b.domain
 		}

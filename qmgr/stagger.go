@@ -28,11 +28,11 @@ func (q *Qmgr) stagger(e *entry) {
 	place := d.volley
 	d.volley++
 	cfg, width := &d.transport.cfg, d.window.Size()
-	if cfg.Agents != AgentsOwn || q.cfg.AsPostfix || place < volleyMin || d.todo.Len() <= width {
+	if cfg.Agents == AgentsOffered || q.cfg.AsPostfix || place < volleyMin || d.todo.Len() <= width {
 		return
 	}
-	full := cfg.RecipientLimit
-	if full < 0 {
+	full := d.limits.recipients
+	if full <= 0 {
 		full = len(e.recipients)
 	}
 	keep := max(full*(place%width)/width, 1)

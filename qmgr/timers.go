@@ -22,8 +22,10 @@ type timer struct {
 type timerKind uint8
 
 const (
-	timerQueue  timerKind = iota // by the window's state: Dead, the back-off; Suspended, the rest
-	timerOutage                  // a transport's death
+	timerQueue         timerKind = iota // by the window's state: Dead, the back-off; Suspended, the rest
+	timerOutage                         // a transport's death
+	timerPace                           // what a destination has had counts less against its limits by time
+	timerTransportPace                  // what a transport has had does
 )
 
 type byInstant struct{}
@@ -57,6 +59,10 @@ func (q *Qmgr) runTimers() {
 		switch t.kind {
 		case timerQueue:
 			q.resumeQueue(t.queue)
+		case timerPace:
+			q.goOn(t.queue)
+		case timerTransportPace:
+			q.paceTransport(t.transport)
 		case timerOutage:
 			q.restore(t.transport)
 		}
@@ -82,7 +88,7 @@ func (q *Qmgr) resumeQueue(d *queue) {
 // have shown that it works.
 func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.disarm(&d.timer)
-	d.window.Revive(&d.transport.cfg.Window, d.busy)
+	d.window.Revive(&d.limits.window, d.busy)
 	d.reason = mail.Reply{}
 	d.changed()
 	q.explain(d, cause)
@@ -93,7 +99,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 // configured. A dead one is revived first: it rests instead of being dead, as
 // in Postfix.
 func (q *Qmgr) restAfterDelivery(d *queue) {
-	delay := d.transport.cfg.RateDelay
+	delay := d.limits.rateDelay
 	if delay <= 0 || d.window.State() == window.Suspended {
 		return
 	}

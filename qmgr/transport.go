@@ -4,6 +4,8 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // A transport groups everything that is to be delivered in one way: the queues
@@ -32,6 +34,10 @@ type transport struct {
 	cache  candidateCache
 	pool   recipientPool
 	outage outage
+	limits limits // of its destinations, but for those that have others
+	rate   rate.Bucket
+	paused bool // it has had what it may have by now
+	pace   timer
 	find   finder
 	exact  bool    // Config.AsPostfix
 	stocks *stocks // the queue manager's
@@ -82,13 +88,15 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
 	}
 	t.outage.timer = timer{kind: timerOutage, transport: t}
+	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
+	t.pace = timer{kind: timerTransportPace, transport: t}
 	return t
 }
 
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
 	switch {
-	case t.startable == 0:
+	case t.startable == 0, t.paused:
 		return false
 	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.busy >= t.cfg.ProcessLimit:
 		return false
@@ -115,6 +123,10 @@ func (q *Qmgr) namedQueue(t *transport, name, nexthop string) *queue {
 	d := newQueue(t, name, nexthop)
 	if t.group != nil {
 		q.openSite(d)
+	}
+	if q.shapes != nil || t.limits.rate != (rate.Limits{}) {
+		q.shape(d, nil)
+		d.window = window.New(&d.limits.window)
 	}
 	return d
 }

@@ -130,6 +130,15 @@ func (c *Conn) Holds(id mail.QueueID) bool {
 	return false
 }
 
+// limits returns what holds for connections to its host.
+func (c *Conn) limits() HostLimits {
+	if c.spot != nil {
+		return c.spot.limits
+	}
+	g := &c.site.group.cfg
+	return HostLimits{Connections: g.HostLimit, Level: g.Level, ActiveTime: g.ActiveTime, Count: g.CountLimit}
+}
+
 // lateEnough is how long an entry may have to wait behind another on the same
 // connection without anybody minding.
 const lateEnough = 20 * time.Millisecond

@@ -121,7 +121,7 @@ func (p *Pool) addOpen(v *survey, s *Site, sp *spot, h *host, now mail.Instant) 
 		v.busy = min(v.busy, until)
 		return
 	}
-	if limit := s.group.cfg.HostLimit; limit > 0 && h.count >= limit {
+	if limit := sp.limits.Connections; limit > 0 && h.count >= limit {
 		v.full = append(v.full, sp)
 		return
 	}
@@ -135,7 +135,7 @@ func (p *Pool) addOpen(v *survey, s *Site, sp *spot, h *host, now mail.Instant) 
 
 // addClosed takes in a host that has none; h is not nil if one is ending.
 func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
-	if limit := sp.site.group.cfg.HostLimit; h != nil && limit > 0 && h.count >= limit {
+	if limit := sp.limits.Connections; h != nil && limit > 0 && h.count >= limit {
 		v.full, v.alive = append(v.full, sp), true
 		return
 	}
@@ -186,6 +186,9 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
 	}
 	if s.connecting >= max(s.group.cfg.Initial, s.ready) {
 		return p.wait(s, WaitStart, mail.Never)
+	}
+	if ready, at := s.dials.Ready(now); !ready {
+		return p.wait(s, WaitRate, at)
 	}
 	sp := p.choose(s, v)
 	if sp == nil {
@@ -263,9 +266,10 @@ func (p *Pool) evict(g *Group) *Conn {
 func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *Conn {
 	h := p.host(sp.host)
 	state, _ := p.db.State(h.key, now)
+	s.dials.Take(now)
 	p.last++
 	c := &Conn{ID: p.last, pool: p, host: h, spot: sp, site: s, message: message, made: now,
-		level: min(s.group.cfg.Level, p.db.View(h.key, now).Level)}
+		level: min(sp.limits.Level, p.db.View(h.key, now).Level)}
 	c.timer.conn = c
 	p.conns[c.ID] = c
 	p.all.PushBack(&c.inOrder, c)

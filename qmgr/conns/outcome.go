@@ -44,9 +44,10 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	p.wakeAll(h)
 	p.outage.Result(h.key.Addr.Addr(), c.made, now, true)
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
-	c.limit = least(s.group.cfg.CountLimit, o.Mails, p.db.View(h.key, now).MessagesMax)
+	limits := c.limits()
+	c.limit = least(limits.Count, o.Mails, p.db.View(h.key, now).MessagesMax)
 	c.expires = mail.Never
-	if life := s.group.cfg.ActiveTime; life > 0 {
+	if life := limits.ActiveTime; life > 0 {
 		c.expires = now.Add(p.rng.Between(life-life/10, life+life/10))
 	}
 	c.used = now

@@ -48,9 +48,19 @@ func (p *Pool) Conn(id ID) *Conn { return p.conns[id] }
 // All yields all connections, in the order in which they were made.
 func (p *Pool) All() iter.Seq[*Conn] { return p.all.All() }
 
-// SetHosts tells which hosts serve the site. It returns the connections to hosts
+// SetLimits says what holds for connections to the site's hosts that are opened
+// from now on.
+func (p *Pool) SetLimits(s *Site, limits func(mail.Host) HostLimits) {
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			sp.limits = limits(sp.host)
+		}
+	}
+}
+
+// SetHosts tells which hosts serve the site, and which limits they have. It returns the connections to hosts
 // that do so no longer: they have to be hung up.
-func (p *Pool) SetHosts(s *Site, set mail.HostSet) []*Conn {
+func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLimits) []*Conn {
 	p.forgetPlan(s)
 	s.until = set.Until
 	if len(set.Tiers) == 0 {
@@ -61,7 +71,7 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet) []*Conn {
 	for i, hosts := range set.Tiers {
 		tier := make([]*spot, 0, len(hosts))
 		for _, h := range hosts {
-			sp := &spot{host: h, site: s, tier: i}
+			sp := &spot{host: h, site: s, tier: i, limits: limits(h)}
 			tier = append(tier, sp)
 			if key := keyOf(h); where[key] == nil {
 				where[key] = sp

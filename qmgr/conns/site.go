@@ -1,8 +1,11 @@
 package conns
 
 import (
+	"time"
+
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
 // A Group is the connections of one transport.
@@ -38,6 +41,7 @@ type Site struct {
 	connecting int
 	ready      int
 	single     bool // one entry at a time on each connection
+	dials      rate.Bucket
 
 	waits  Wait
 	inWait ilist.Link[Site] // on pool.slots
@@ -57,14 +61,44 @@ type spot struct {
 	host   mail.Host
 	site   *Site
 	tier   int
+	limits HostLimits
 	inHost ilist.Link[spot] // on host.waiting
 }
 
+// HostLimits are what holds for connections to one host.
+type HostLimits struct {
+	Connections int // at once; 0 or less for no limit
+	Level       mail.Level
+	ActiveTime  time.Duration // as GroupConfig
+	Count       int           // as GroupConfig.CountLimit
+}
+
 // NewSite returns a site of which no hosts are known yet. Name is its nexthop.
-// Single says that no connection may have more than one entry at a time, as is
-// right where there has to be a pause after each.
-func NewSite(g *Group, name string, single bool) *Site {
-	return &Site{group: g, name: name, single: single}
+func NewSite(g *Group, name string) *Site { return &Site{group: g, name: name} }
+
+// Configure puts limits in force. Single says that no connection may have more
+// than one entry at a time, as is right where there has to be a pause after each;
+// dials bounds by time how many connections are opened.
+func (s *Site) Configure(single bool, dials rate.Limits, now mail.Instant) {
+	s.single = single
+	s.dials.Configure(dials, now)
+}
+
+// Dials returns the bucket of connections that were opened.
+func (s *Site) Dials() *rate.Bucket { return &s.dials }
+
+// Hosts returns the hosts that are known, the best tier first. A site that is nil
+// has none.
+func (s *Site) Hosts() (hosts []mail.Host) {
+	if s == nil {
+		return nil
+	}
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			hosts = append(hosts, sp.host)
+		}
+	}
+	return hosts
 }
 
 // Room returns how many entries its connections take now.

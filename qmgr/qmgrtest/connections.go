@@ -124,3 +124,8 @@ func (w *World) Close(c *Connection, why mail.CloseReason, how ...Ending) {
 	}
 	w.Step(qmgr.Closed{Conn: c.ID, Closing: cl})
 }
+
+// HostAt returns a host for a Zone.
+func HostAt(name string, n byte) mail.Host {
+	return mail.Host{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 51, 100, n}), 25)}
+}

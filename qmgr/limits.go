@@ -1,0 +1,157 @@
+package qmgr
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// limits are what holds for one destination: its transport's, unless
+// Config.Destinations has others.
+type limits struct {
+	window     window.Config
+	recipients int // of one entry
+	rateDelay  time.Duration
+	rate       rate.Limits // messages
+	dials      rate.Limits // new connections
+}
+
+// limits returns those of the transport.
+func (t *TransportConfig) limits() limits {
+	return limits{window: t.Window, recipients: t.RecipientLimit, rateDelay: t.RateDelay, rate: t.Rate, dials: t.Connections.OpenRate}
+}
+
+// with returns the limits as changed for a destination. Where that says 0 for
+// none, the core has 0 in a window and a negative number of recipients.
+func (l limits) with(s *shape.Limits) limits {
+	l.window.Initial = s.InitialConcurrency.Or(l.window.Initial)
+	l.window.Limit = s.ConcurrencyLimit.Or(l.window.Limit)
+	if n := s.RecipientLimit; n.Set {
+		l.recipients = n.Value
+	}
+	l.rateDelay = s.RateDelay.Or(l.rateDelay)
+	l.rate = s.Rate.Or(l.rate)
+	l.dials = s.ConnectionRate.Or(l.dials)
+	return l
+}
+
+// shape finds out which limits hold for a destination, by its name and by the
+// hosts that serve it as far as they are known.
+func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
+	t := d.transport
+	d.limits = &t.limits
+	if m := q.shapes.Lookup(d.nexthop, hosts); len(m.Names) > 0 {
+		own := t.limits.with(&m.Limits)
+		d.limits = &own
+	}
+	d.rate.Configure(d.limits.rate, q.now)
+	if d.site != nil {
+		d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
+	}
+}
+
+// reshape puts limits in force that have changed for a destination that exists.
+func (q *Qmgr) reshape(d *queue, hosts []mail.Host) {
+	fresh := d.site != nil && d.site.Empty() && d.busy == 0
+	q.shape(d, hosts)
+	if fresh && d.ready() {
+		d.window = window.New(&d.limits.window) // nothing has been learned yet
+	}
+	d.window.Reconfigure(&d.limits.window)
+	q.pace(d)
+	d.changed()
+}
+
+// hostLimits returns what holds for connections to one host.
+func (q *Qmgr) hostLimits(d *queue) func(mail.Host) conns.HostLimits {
+	cfg := d.transport.cfg.group()
+	standard := conns.HostLimits{Connections: cfg.HostLimit, Level: cfg.Level, ActiveTime: cfg.ActiveTime, Count: cfg.CountLimit}
+	if q.shapes == nil {
+		return func(mail.Host) conns.HostLimits { return standard }
+	}
+	return func(h mail.Host) conns.HostLimits {
+		l := q.shapes.Lookup(d.nexthop, []mail.Host{h}).Limits
+		return conns.HostLimits{
+			Connections: l.HostConcurrencyLimit.Or(standard.Connections), Level: l.Level.Or(standard.Level),
+			ActiveTime: l.ReuseTimeLimit.Or(standard.ActiveTime), Count: l.ReuseCountLimit.Or(standard.Count),
+		}
+	}
+}
+
+// counted notes that a delivery starts, for the limits by time.
+func (q *Qmgr) counted(d *queue) {
+	t := d.transport
+	if t.rate.Limited() {
+		t.rate.Take(q.now)
+		q.paceTransport(t)
+	}
+	if d.rate.Limited() {
+		d.rate.Take(q.now)
+		q.pace(d)
+	}
+}
+
+// pace has a destination wait if it has had what it may have by now.
+func (q *Qmgr) pace(d *queue) {
+	ready, at := d.rate.Ready(q.now)
+	q.disarm(&d.pace)
+	d.paused = !ready
+	if !ready {
+		q.arm(&d.pace, at)
+	}
+	d.changed()
+}
+
+// paceTransport does so for all destinations of a transport.
+func (q *Qmgr) paceTransport(t *transport) {
+	ready, at := t.rate.Ready(q.now)
+	q.disarm(&t.pace)
+	t.paused = !ready
+	if !ready {
+		q.arm(&t.pace, at)
+	}
+}
+
+// goOn ends the wait of a destination, or looks again whether one that is idle
+// has to be remembered.
+func (q *Qmgr) goOn(d *queue) {
+	q.pace(d)
+	d.unblock()
+	q.freeIfIdle(d)
+}
+
+// used returns the longest time over which something of a bucket counts, 0 if
+// nothing does.
+func used(b *rate.Bucket, now mail.Instant) (longest time.Duration) {
+	if !b.Limited() {
+		return 0
+	}
+	for _, use := range b.Uses(now) {
+		if use.Used > 0 {
+			longest = max(longest, use.Limit.Per)
+		}
+	}
+	return longest
+}
+
+// remembers tells whether an idle destination must be kept, since what went to it
+// lately counts against its limits. The number of those that are is bounded: where
+// it is reached, a limit may be exceeded rather than memory.
+func (q *Qmgr) remembers(d *queue) bool {
+	longest := used(&d.rate, q.now)
+	if d.site != nil {
+		longest = max(longest, used(d.site.Dials(), q.now))
+	}
+	if longest == 0 || q.queues > 2*q.cfg.RecipientLimit {
+		q.disarm(&d.pace)
+		return false
+	}
+	if !d.pace.slot.Heaped() {
+		q.arm(&d.pace, q.now.Add(longest))
+	}
+	return true
+}
