@@ -144,7 +144,7 @@ func TestRates(t *testing.T) {
 			if len(log) != 120 {
 				t.Errorf("%d deliveries, want 120", len(log))
 			}
-			if took := log[len(log)-1].Sub(log[0]); agents == qmgr.AgentsOwn && took > 3*time.Minute {
+			if took := log[len(log)-1].Sub(log[0]); agents == qmgr.AgentsOwn && took > 200*time.Second { // 171 s, if a bucket were exact
 				t.Errorf("120 deliveries took %v, and seven are allowed in 10 s", took)
 			}
 		})
