@@ -197,7 +197,7 @@ func schedulers() kind[qmgr.Scheduler] {
 func feedback() kind[window.Feedback] {
 	return kind[window.Feedback]{
 		name: "feedback", closed: true,
-		form:  `a number from 0 to 1, a fraction such as "1/8", "1/concurrency" or "1/sqrt_concurrency"`,
+		form:  `a number from 0 to 1, a fraction such as "1/8", "1/concurrency" or "1/sqrt_concurrency", or "level"`,
 		plain: func(f window.Feedback) any { return f.String() },
 		read: func(n *node) (window.Feedback, *flaw) {
 			if n.kind != nodeText && n.kind != nodeInteger && n.kind != nodeFloat {

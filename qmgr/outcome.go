@@ -40,7 +40,7 @@ func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 	cfg := &d.limits.window
 	switch {
 	case r.Crashed:
-		return
+		d.window.Lost(a)
 	case r.Site.IsZero():
 		if d.window.State() == window.Dead {
 			q.revive(d, CauseSuccess)

@@ -156,7 +156,7 @@ func TestSameSeedSameReport(t *testing.T) {
 func TestFingerprintOnEveryMachine(t *testing.T) {
 	s := oneSite(Behaviour{Connect: Exponential(50 * time.Millisecond), Recipient: LogNormal(time.Second, 0.5), ConnectionLimit: 4, SoftPercent: 3},
 		Arrivals{Messages: 50, Min: 1, Max: 30})
-	for _, text := range []string{"1/concurrency", "1/sqrt_concurrency", "0.3"} {
+	for _, text := range []string{"1/concurrency", "1/sqrt_concurrency", "0.3", "level"} {
 		f, err := window.ParseFeedback(text)
 		if err != nil {
 			t.Fatal(err)

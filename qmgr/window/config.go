@@ -87,11 +87,18 @@ func (c Config) Validate() error {
 	if c.FailedCohortLimit < 0 {
 		errs = append(errs, fmt.Errorf("failed cohort limit %d: want at least 1, or 0 for never", c.FailedCohortLimit))
 	}
+	if (c.Positive.form == formLevel) != (c.Negative.form == formLevel) {
+		errs = append(errs, fmt.Errorf("positive feedback %v with negative feedback %v: %q is a style for both or for neither", c.Positive, c.Negative, wordLevel))
+	}
 	if c.Rule > RuleReadme {
 		errs = append(errs, fmt.Errorf("feedback rule: want source or readme, not %v", c.Rule))
 	}
 	return errors.Join(errs...)
 }
+
+// byLevel tells whether the style is "level", which Validate allows only in
+// both directions.
+func (c *Config) byLevel() bool { return c.Positive.form == formLevel }
 
 // initial is the size of a window that starts anew.
 func (c *Config) initial() int {

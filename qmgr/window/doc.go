@@ -38,6 +38,53 @@
 // sixth connection, feedback 1 defers a third of the mail by the source and
 // half of it by the text (testdata/limiter.txt).
 //
+// # Level
+//
+// With a fixed feedback every failure lowers the window, whatever it is due to.
+// So a receiver that takes five connections is asked for a sixth again and
+// again, which fails each time: at 1/N one delivery in six is deferred. And
+// where one of four servers behind an address is bad, the window stays small,
+// though it is not too wide. The style "level" (ByLevel; Postfix does not have
+// it) tells these cases apart: it lowers the window only if failures come with
+// concurrency.
+//
+// Each attempt belongs to a level: the number of deliveries that were running
+// when it began, itself included. For each level the window keeps
+//
+//   - attempts and failures, where old ones count less and less. Their quotient
+//     over the levels below is how often attempts fail anyway;
+//   - a doubt: how many times likelier the latest outcomes at this level and
+//     above are if the level is too high, so that three quarters of what would
+//     succeed fail, than if it makes no difference. This is Page's sequential
+//     test for a change (CUSUM), as a product: a failure multiplies the doubt by
+//     how much likelier it is, an attempt that is well divides it by four, and
+//     it never falls below 1. So it forgets a thousand successes as soon as
+//     there is reason to, which a quotient of long standing could not.
+//
+// When the doubt reaches 2000 the highest such level is closed, with all above
+// it, and the window is lowered below it. At worst this happens without a reason
+// once in 2000 attempts, and costs one level for a while.
+//
+// An example: limit 5, and nothing else fails. At 6 a refusal comes. By what is
+// known failures are rare, one in a hundred at most, so that it multiplies the
+// doubt by (1-0.99/4)/0.01, that is 75. The next one makes it 5600: level 6 is
+// closed, and the window 5. Now the same with one failure in four at every level:
+// each multiplies the doubt by (1-0.75/4)/0.25, that is 3.25, and three of four
+// attempts divide it by 4. It takes seven failures in a row to close a level, which
+// comes to pass once in many thousand attempts, while a real limit brings them about at once.
+//
+// A closed level is tried again after some cohorts, and then after twice as
+// many, until a trial is as rare as the failures that it costs ought to be. The
+// trial stands or falls with the first attempt there, the probe: the window
+// grows no further before it is back. If levels in a row are closed and nothing
+// that begins meanwhile is well, each retreat goes twice as far as the one
+// before: the limit has fallen a long way.
+//
+// Nothing of this is about a destination that does not answer at all: that is
+// for the failed cohorts to tell. Before the first failure there is nothing to
+// keep, and no memory is used; then it is some 50 octets for each level that
+// was reached, and 8 for each of the latest attempts.
+//
 // # Arithmetic
 //
 // Sums are float64, added in the order in which Postfix adds them, because

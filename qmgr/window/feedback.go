@@ -21,6 +21,7 @@ const (
 	formConst               // base
 	formPerN                // base / size
 	formPerRoot             // base / √size
+	formLevel               // depends on the level; see levels
 )
 
 // Constant returns the feedback that counts base whatever the size; base must
@@ -34,6 +35,11 @@ func PerConcurrency(base float64) (Feedback, error) { return newFeedback(formPer
 // PerSqrtConcurrency returns the feedback that counts base divided by the
 // square root of the size; base must be in [0, 1].
 func PerSqrtConcurrency(base float64) (Feedback, error) { return newFeedback(formPerRoot, base) }
+
+// ByLevel returns the style "level", in which feedback depends on how attempts
+// fare at each concurrency; the package comment explains it. A window has it
+// in both directions or in neither.
+func ByLevel() Feedback { return Feedback{form: formLevel} }
 
 func newFeedback(f form, base float64) (Feedback, error) {
 	if !(base >= 0 && base <= 1) { // NaN too
@@ -61,6 +67,7 @@ func (f Feedback) at(size int) float64 {
 const (
 	wordPerN    = "concurrency"
 	wordPerRoot = "sqrt_concurrency"
+	wordLevel   = "level"
 )
 
 // String returns a text that ParseFeedback reads back as f.
@@ -73,6 +80,8 @@ func (f Feedback) String() string {
 		return base + "/" + wordPerN
 	case formPerRoot:
 		return base + "/" + wordPerRoot
+	case formLevel:
+		return wordLevel
 	}
 	return "1"
 }
@@ -90,15 +99,18 @@ func (f *Feedback) UnmarshalText(text []byte) error {
 }
 
 // feedbackHelp ends every complaint about a text.
-const feedbackHelp = `want a number from 0 to 1, a fraction such as 1/8, or a number over "concurrency" or "sqrt_concurrency"`
+const feedbackHelp = `want a number from 0 to 1, a fraction such as 1/8, or a number over "concurrency" or "sqrt_concurrency", or "level"`
 
 // ParseFeedback reads feedback as it is written in the configuration: a
-// number, number/number, number/concurrency or number/sqrt_concurrency, the
-// words in any case, spaces around the slash allowed. What counts, the number
-// or the quotient, must be within 0…1.
+// number, number/number, number/concurrency or number/sqrt_concurrency, or
+// level; the words in any case, spaces around the slash allowed. What counts,
+// the number or the quotient, must be within 0…1.
 func ParseFeedback(text string) (Feedback, error) {
 	fail := func(why string) (Feedback, error) {
 		return Feedback{}, fmt.Errorf("feedback %q: %s; %s", text, why, feedbackHelp)
+	}
+	if strings.EqualFold(strings.Trim(text, " \t"), wordLevel) {
+		return ByLevel(), nil
 	}
 	numerator, denominator, divided := strings.Cut(text, "/")
 	numerator, denominator = strings.Trim(numerator, " \t"), strings.Trim(denominator, " \t")

@@ -23,6 +23,9 @@ type script struct {
 	cfg Config
 	w   Window
 	out strings.Builder
+
+	running     []Attempt // of serve, oldest first
+	connections int
 }
 
 func (s *script) handle(tb testing.TB, b *golden.Block) string {
@@ -41,6 +44,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	case "new":
 		s.cfg = s.config(tb, l)
 		s.w = New(&s.cfg)
+		s.running, s.connections = nil, 0
 		s.draw("new")
 	// success [busy=N] [times=N]: so many successes. Without busy the window
 	// is saturated each time.
@@ -83,6 +87,10 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	// limiter at=N deliveries=N, and the options of new: see limit.
 	case "limiter":
 		s.limiter(tb, l)
+	// serve places=N deliveries=N [bad=N]: see serve. It goes on with the
+	// window of new.
+	case "serve":
+		s.serve(l.Int(tb, "places", 5), l.Int(tb, "deliveries", 10), l.Int(tb, "bad", 0))
 	// parse TEXT…: each as the configuration and as Postfix reads it.
 	case "parse":
 		for _, text := range l.Words {
@@ -222,4 +230,44 @@ func (s *script) parse(text string) {
 	if warning != "" {
 		fmt.Fprintf(&s.out, "                 %s\n", warning)
 	}
+}
+
+// serve delivers to a server of so many places, all slots always in use: who
+// finds no place is refused at once, and so is every so many-th connection if
+// bad is given. The oldest delivery ends first. It prints the window whenever
+// it changes, with what is known to be closed.
+func (s *script) serve(places, deliveries, bad int) {
+	before := s.w.Size()
+	show := func(what string) {
+		if now := s.w.Size(); now != before {
+			open := ""
+			if l := s.w.levels; l != nil && l.ceiling > 0 {
+				open = fmt.Sprintf(", closed from %d on", l.ceiling)
+				if l.trial != noTrial {
+					open = fmt.Sprintf(", trying %d", l.ceiling)
+				}
+			}
+			fmt.Fprintf(&s.out, "%-7s at connection %4d: from %2d to %2d%s\n", what, s.connections, before, now, open)
+			before = now
+		}
+	}
+	refused := 0
+	for done := 0; done < deliveries; done++ {
+		for len(s.running) < s.w.Size() {
+			s.connections++
+			a := s.w.Begin(len(s.running) + 1)
+			if len(s.running) >= places || bad > 0 && s.connections%bad == 0 {
+				refused++
+				s.w.Failure(&s.cfg, a)
+				show("refusal")
+				continue
+			}
+			s.running = append(s.running, a)
+		}
+		a := s.running[0]
+		s.w.Success(&s.cfg, a, len(s.running))
+		s.running = s.running[1:]
+		show("success")
+	}
+	fmt.Fprintf(&s.out, "%d delivered, %d refused\n", deliveries, refused)
 }

@@ -20,13 +20,22 @@ type Window struct {
 	// failedCohorts counts failures since the last success, each as the part
 	// that it is of a whole cohort.
 	failedCohorts float64
+
+	// What the style "level" knows: how many successes there were before the
+	// first failure, and from then on levels. A destination that never fails
+	// costs no memory.
+	untroubled int
+	levels     *levels
+
+	begun uint64 // attempts
 }
 
 // An Attempt is what a window has to know of a delivery when it ends: how many
 // were running when it began. The zero Attempt is of a delivery of which that
 // is not known.
 type Attempt struct {
-	level int // deliveries running, itself included
+	level  int    // deliveries running, itself included
+	serial uint64 // its number, from 1 on; 0 if the level is not known
 }
 
 // New returns a window of the initial size, Ready.
@@ -53,7 +62,21 @@ func (w *Window) Counters() (success, failure, failedCohorts float64) {
 // included. The owner keeps what it returns for Success or Failure.
 func (w *Window) Begin(busy int) Attempt {
 	assert.That(busy >= 1, "a delivery begins with %d running, itself included", busy)
-	return Attempt{level: busy}
+	w.begun++
+	a := Attempt{level: busy, serial: w.begun}
+	if w.levels != nil {
+		w.levels.begin(a)
+	}
+	return a
+}
+
+// Lost tells that nothing will be known of a delivery that began: neither
+// Success nor Failure will be called for it.
+func (w *Window) Lost(a Attempt) {
+	if w.levels != nil {
+		w.levels.void(a)
+		w.levels.returned(a, trialOpen)
+	}
 }
 
 // Success tells that a delivery reached the destination, with busy deliveries
@@ -67,12 +90,11 @@ func (w *Window) Success(cfg *Config, a Attempt, busy int) {
 	case Dead:
 		w.restart(cfg, busy)
 	case Ready:
-		// A wide window that is not made use of has proved nothing: without
-		// this margin it could grow while a backlog of slow deliveries drains,
-		// and negative feedback would come too late.
-		if w.size < busy+cfg.initial() {
-			w.grow(cfg)
+		if cfg.byLevel() {
+			w.levelSuccess(cfg, a, busy)
+			return
 		}
+		w.widen(cfg, busy, cfg.Positive.at(w.size))
 	case Suspended:
 	}
 }
@@ -85,6 +107,10 @@ func (w *Window) Failure(cfg *Config, a Attempt) (died bool) {
 	if cfg.deadly(w.failedCohorts) {
 		w.enter(Dead)
 		return true
+	}
+	if cfg.byLevel() {
+		w.levelFailure(a)
+		return false
 	}
 	w.shrink(cfg)
 	return false
@@ -127,15 +153,22 @@ func (w *Window) restart(cfg *Config, busy int) {
 		w.size = cfg.clamp(busy)
 	}
 	w.success, w.failure = 0, 0
+	w.untroubled, w.levels = 0, nil
 }
 
-// grow takes one success. The feedback is that of the size before, also if the
-// window steps more than once.
-func (w *Window) grow(cfg *Config) {
+// widen takes one success, worth g, with busy deliveries running. The feedback
+// is that of the size before, also if the window steps more than once.
+//
+// A wide window that is not made use of has proved nothing: without the margin
+// it could grow while a backlog of slow deliveries drains, and negative feedback
+// would come too late.
+func (w *Window) widen(cfg *Config, busy int, g float64) {
+	if w.size >= busy+cfg.initial() {
+		return
+	}
 	if cfg.Rule == RuleSource && cfg.Limit > 0 && w.size >= cfg.Limit {
 		return // at the limit nothing accumulates
 	}
-	g := cfg.Positive.at(w.size)
 	slack := cfg.slack(g)
 	for w.success += g; w.success+slack >= 1; w.success-- {
 		w.size++

@@ -1,9 +1,11 @@
 package scenario
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/sim"
@@ -29,6 +31,16 @@ func simulate(t *testing.T, name string, o sim.Options) *sim.Report {
 	return r
 }
 
+// simulateOnce is simulate for what several tests look at.
+func simulateOnce(t *testing.T, name string, seeds int) *sim.Report {
+	t.Helper()
+	r, _ := reports.LoadOrStore(name, sync.OnceValue(func() *sim.Report { return simulate(t, name, sim.Options{Seeds: seeds}) }))
+	return r.(func() *sim.Report)()
+}
+
+// reports are those of simulateOnce, by scenario.
+var reports sync.Map
+
 // All that is shipped can be read, tells what it is about, and runs without a
 // checker's complaint. The two with millions of messages are run by hand.
 func TestShippedScenariosRun(t *testing.T) {
@@ -44,7 +56,7 @@ func TestShippedScenariosRun(t *testing.T) {
 		}
 		switch {
 		case name == "busy-day" || name == "dead-site-backlog" || name == "routing-share":
-		case strings.HasPrefix(name, "readme-"):
+		case strings.HasPrefix(name, "readme-") || acceptance[name].seeds > 0: // run by other tests
 		default:
 			simulate(t, name, sim.Options{})
 		}
@@ -66,6 +78,10 @@ func TestReadmeSequences(t *testing.T) {
 // printed there; by the source's rule, what a real Postfix does against a 421
 // limiter does. This is what makes anything else that the simulator says worth
 // believing.
+//
+// By the source's rule it matters how far deliveries drift apart: postfix-421 has
+// the steady clockwork of the machine on which Postfix was measured, readme-421
+// that of the README's laboratory, which its windows give away.
 func TestReadmeTables(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -74,11 +90,15 @@ func TestReadmeTables(t *testing.T) {
 		tolerance float64 // percentage points of what is deferred, README's rule
 		window    float64 // of the mean window
 	}{
-		{"readme-connect-timeout", 3, 1, 0.5},
-		{"readme-greeting-timeout", 1, 0.5, 0.3},
-		{"readme-421", 8, 0.5, 0.15},
+		{"readme-connect-timeout", acceptance["readme-connect-timeout"].seeds, 1, 0.5},
+		{"readme-greeting-timeout", acceptance["readme-greeting-timeout"].seeds, 0.5, 0.3},
+		{"readme-421", 20, 0.5, 0.15},
+		{"postfix-421", 20, 0.5, 0.15},
 	} {
-		for _, run := range simulate(t, c.name, sim.Options{Seeds: c.seeds}).Runs {
+		for _, run := range simulateOnce(t, c.name, c.seeds).Runs {
+			if d := run.Deviation; d != nil {
+				t.Logf("%s, %s: %.2f ± %.2f %% deferred, %.3f/s, window %.2f", c.name, run.Name, run.DeferredPct, d.DeferredPct, run.GoodputPerS, run.WindowMean)
+			}
 			for _, f := range run.References {
 				if f.Source != "README" || strings.Contains(run.Name, "source") {
 					continue
@@ -90,8 +110,8 @@ func TestReadmeTables(t *testing.T) {
 					t.Errorf("%s, %s: mean window %.2f, the README has %.2f", c.name, run.Name, run.WindowMean, *f.WindowMean)
 				}
 			}
-			if c.name == "readme-421" {
-				checkPostfix(t, &run)
+			if strings.HasSuffix(c.name, "-421") {
+				checkPostfix(t, c.name, &run)
 			}
 		}
 	}
@@ -99,19 +119,19 @@ func TestReadmeTables(t *testing.T) {
 
 // checkPostfix compares with what was measured with a real Postfix: 16.5 % at
 // 1/N, 36 to 38 % at 1; each may be missed by 1.5 points.
-func checkPostfix(t *testing.T, run *sim.RunReport) {
+func checkPostfix(t *testing.T, scenario string, run *sim.RunReport) {
 	t.Helper()
 	style, isSource := strings.CutSuffix(strings.TrimSuffix(run.Name, ", cached"), ", source's rule")
 	low, high := 0.0, 100.0
 	switch {
-	case !isSource:
+	case !isSource && scenario == "readme-421":
 	case style == "1/N":
 		low, high = 16.5, 16.5
 	case style == "1":
 		low, high = 36, 38
 	}
 	if run.DeferredPct < low-1.5 || run.DeferredPct > high+1.5 {
-		t.Errorf("%s: %.2f %% deferred, Postfix defers %.1f to %.1f %%", run.Name, run.DeferredPct, low, high)
+		t.Errorf("%s, %s: %.2f %% deferred, Postfix defers %.1f to %.1f %%", scenario, run.Name, run.DeferredPct, low, high)
 	}
 }
 
@@ -123,7 +143,7 @@ func TestNoisyBalancer(t *testing.T) {
 	const limit = 40
 	windows := func(name string) map[string]float64 {
 		out := make(map[string]float64)
-		for _, run := range simulate(t, name, sim.Options{}).Runs {
+		for _, run := range simulateOnce(t, name, acceptance[name].seeds).Runs {
 			out[run.Name] = run.WindowMean
 		}
 		return out
@@ -218,7 +238,7 @@ func TestCanaries(t *testing.T) {
 // minute after each change the mean window is near the new limit.
 func TestChangingLimit(t *testing.T) {
 	t.Parallel()
-	for _, run := range simulate(t, "changing-limit", sim.Options{}).Runs {
+	for _, run := range simulateOnce(t, "changing-limit", acceptance["changing-limit"].seeds).Runs {
 		series := &run.Pictures.Series
 		for _, phase := range []struct{ from, until, limit float64 }{{60, 300, 10}, {360, 600, 20}, {660, 900, 10}, {960, 1200, 5}} {
 			sum, count := 0.0, 0
@@ -235,34 +255,57 @@ func TestChangingLimit(t *testing.T) {
 	}
 }
 
+// acceptance is what level has to achieve in each scenario: it defers little
+// beyond what no style can avoid, and delivers as much as the best of the
+// others. The figures are means over the seeds.
+var acceptance = map[string]struct {
+	seeds    int
+	deferred float64 // percent at most
+	goodput  float64 // of the best fixed style's, at least
+	window   float64 // mean, at least
+}{
+	"readme-421":              {20, 1, 0.98, 0},
+	"postfix-421":             {20, 1, 0.98, 0},
+	"readme-connect-timeout":  {3, 2.8, 0.97, 0},
+	"readme-greeting-timeout": {1, 1.6, 0.98, 0},
+	"changing-limit":          {4, 1, 0.97, 0},
+	"falling-limit-15-5":      {4, 1, 0.98, 0},
+	"falling-limit-20-3":      {4, 1.2, 0.98, 0},
+	"noisy-balancer":          {4, 26, 0.97, 0.85 * 40},
+	"noisy-balancer-in-turn":  {2, 25.1, 0.98, 0.85 * 40},
+	"noisy-limit":             {3, 27, 0.95, 0},
+	"noise-begins":            {3, 18, 0.93, 0.85 * 40},
+}
+
 // What level is for: it defers next to nothing against a 421 limiter without
-// delivering less than the others, and does not stop where servers fail now and
-// then. It is measured in every scenario that has a run of that name.
+// delivering less than the others, follows a limit that changes, and does not
+// stop where servers fail now and then.
 func TestLevel(t *testing.T) {
 	t.Parallel()
-	found := false
-	for _, name := range []string{"readme-421", "changing-limit", "noisy-balancer", "noisy-balancer-in-turn"} {
-		r := simulate(t, name, sim.Options{})
-		best := 0.0
+	for _, name := range slices.Sorted(maps.Keys(acceptance)) {
+		want := acceptance[name]
+		r := simulateOnce(t, name, want.seeds)
+		best := make(map[bool]float64) // by whether connections are cached
 		for _, run := range r.Runs {
-			best = max(best, run.GoodputPerS)
+			if !strings.HasPrefix(run.Name, "level") {
+				cached := strings.HasSuffix(run.Name, ", cached")
+				best[cached] = max(best[cached], run.GoodputPerS)
+			}
 		}
+		found := false
 		for _, run := range r.Runs {
 			if !strings.HasPrefix(run.Name, "level") {
 				continue
 			}
 			found = true
-			switch {
-			case run.GoodputPerS < 0.98*best && name != "noisy-balancer-in-turn":
-				t.Errorf("%s, %s: %.2f recipients/s, the best style has %.2f", name, run.Name, run.GoodputPerS, best)
-			case name == "readme-421" && run.DeferredPct >= 1:
-				t.Errorf("%s, %s: %.2f %% deferred", name, run.Name, run.DeferredPct)
-			case strings.HasPrefix(name, "noisy") && run.WindowMean < 0.85*40:
-				t.Errorf("%s, %s: mean window %.2f of 40", name, run.Name, run.WindowMean)
+			share := run.GoodputPerS / best[strings.HasSuffix(run.Name, ", cached")]
+			t.Logf("%s, %s: %.2f %% deferred, %.1f %% of the best goodput, window %.2f", name, run.Name, run.DeferredPct, 100*share, run.WindowMean)
+			if run.DeferredPct > want.deferred || share < want.goodput || run.WindowMean < want.window {
+				t.Errorf("%s, %s: want at most %.1f %% deferred, %.0f %% of the goodput, a window of %.0f at least", name, run.Name, want.deferred, 100*want.goodput, want.window)
 			}
 		}
-	}
-	if !found {
-		t.Skip("no scenario has a run called level")
+		if !found {
+			t.Errorf("%s has no run called level", name)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 # Posthaste, as a peer of the harness. POSTHASTE names the program.
 # Variants: defaults (stock limits), tuned, and for limit421 the feedback styles
-# fb1N, fbsqrtN, fb1, by Postfix's rule or, with suffix r, by the README's.
+# level, and fb1N, fbsqrtN, fb1, by Postfix's rule or, with suffix r, by the README's.
 POSTHASTE=$(realpath "${POSTHASTE:?names the program}") || return 1
 
 posthaste_conf=/etc/posthaste.toml
@@ -47,6 +47,7 @@ posthaste_transport() {
     fb1N*) feedback=1/concurrency ;;
     fbsqrtN*) feedback=1/sqrt_concurrency ;;
     fb1*) feedback=1 ;;
+    level) feedback=level ;;
   esac
   case $variant in fb*r) rule=readme ;; esac
   cat <<END

@@ -1,0 +1,298 @@
+package window
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func levelConfig(limit int) Config {
+	return Config{Initial: 5, Limit: limit, Positive: ByLevel(), Negative: ByLevel(), FailedCohortLimit: 10}
+}
+
+// The style is one for both directions: half of it would mean nothing.
+func TestLevelIsForBothDirections(t *testing.T) {
+	cfg := levelConfig(20)
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+	cfg.Negative = Feedback{}
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), `"level"`) {
+		t.Errorf("level with feedback 1: %v", err)
+	}
+	cfg.Positive, cfg.Negative = Feedback{}, ByLevel()
+	if err := cfg.Validate(); err == nil {
+		t.Error("feedback 1 with level: no complaint")
+	}
+}
+
+// Doubts against their definition: the largest product of any final stretch of
+// the attempts at a level and above, in the order in which they began, each
+// with a factor for a failure or a quarter for an attempt that is well. The
+// attempts come back in any order, and failures late, within what the trail
+// remembers.
+func TestDoubtsAgainstDefinition(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 3))
+	for n := range 200 {
+		e := newEvidence(1<<30, 0) // so many successes that shares do not move
+		var levels []int
+		var failed []bool
+		var running []uint64
+		judged := uint64(0)
+		odds := against(rarest)
+		for range 150 {
+			if len(running) < 12 && r.IntN(2) == 0 {
+				a := Attempt{level: 1 + r.IntN(8), serial: uint64(len(levels) + 1)}
+				e.record(a)
+				levels, failed = append(levels, a.level), append(failed, false)
+				running = append(running, a.serial)
+				continue
+			}
+			if len(running) == 0 {
+				continue
+			}
+			i := r.IntN(len(running))
+			serial := running[i]
+			running = append(running[:i], running[i+1:]...)
+			if serial+16 < uint64(len(levels)) {
+				continue // older than is remembered: it is well, as is presumed
+			}
+			if r.IntN(5) == 0 {
+				// A failure is held against the highest level that was reached
+				// meanwhile, if nothing that began later has come back.
+				at := levels[serial-1]
+				for s := serial; serial > judged && s < uint64(len(levels)); s++ {
+					at = max(at, levels[s])
+				}
+				levels[serial-1], failed[serial-1] = at, true
+				e.fail(Attempt{level: levels[serial-1], serial: serial}, 8)
+			} else {
+				e.presume(serial)
+			}
+			judged = max(judged, serial)
+			for at := 2; at <= len(e.at); at++ {
+				if got, want := e.at[at-1].doubt, doubtByDefinition(levels[:judged], failed, at, odds); got/want > 1+1e-9 || want/got > 1+1e-9 {
+					t.Fatalf("seed %d, history %d: doubt about level %d is %v, by definition %v; %v %v", seed, n, at, got, want, levels[:judged], failed)
+				}
+			}
+		}
+	}
+}
+
+func doubtByDefinition(levels []int, failed []bool, at int, odds float64) float64 {
+	largest := 1.0
+	for from := range levels {
+		product := 1.0
+		for s := from; s < len(levels); s++ {
+			switch {
+			case levels[s] < at:
+			case failed[s]:
+				product *= odds
+			default:
+				product /= lost
+			}
+		}
+		largest = max(largest, product)
+	}
+	return largest
+}
+
+// A receiver of so many places, in rounds: each attempt fails at once if there
+// is no place, or by chance, and else takes as long as it takes for a random
+// one of those that run to end.
+type receiver struct {
+	w       Window
+	cfg     Config
+	places  int
+	chance  float64
+	running []Attempt
+	r       *rand.Rand
+
+	failures, successes int
+}
+
+func (p *receiver) run(deliveries int) {
+	for range deliveries {
+		for p.w.State() == Ready && len(p.running) < p.w.Size() {
+			a := p.w.Begin(len(p.running) + 1)
+			if len(p.running) >= p.places || p.r.Float64() < p.chance {
+				p.failures++
+				p.w.Failure(&p.cfg, a)
+				continue
+			}
+			p.running = append(p.running, a)
+		}
+		if len(p.running) == 0 {
+			return
+		}
+		i := p.r.IntN(len(p.running))
+		a := p.running[i]
+		p.successes++
+		p.w.Success(&p.cfg, a, len(p.running))
+		p.running = append(p.running[:i], p.running[i+1:]...)
+	}
+}
+
+func newReceiver(seed uint64, limit, places int, chance float64) *receiver {
+	cfg := levelConfig(limit)
+	return &receiver{w: New(&cfg), cfg: cfg, places: places, chance: chance, r: rand.New(rand.NewPCG(seed, 4))}
+}
+
+// Whatever the limit and whatever fails otherwise, the window settles where the
+// limit is, and refusals beyond those by chance are rare.
+func TestLevelFindsTheLimit(t *testing.T) {
+	seed := rand.Uint64()
+	for _, c := range []struct {
+		places int
+		chance float64
+		beyond float64 // failures that chance does not explain, of all attempts
+	}{{1, 0, 0.03}, {5, 0, 0.02}, {20, 0, 0.02}, {60, 0, 0.02}, {5, 0.1, 0.04}, {20, 0.25, 0.04}} {
+		p := newReceiver(seed, 100, c.places, c.chance)
+		p.run(20_000)
+		all := float64(p.failures + p.successes)
+		if beyond := float64(p.failures)/all - c.chance; beyond > c.beyond {
+			t.Errorf("seed %d: %+v: %.3f of the attempts fail without need", seed, c, beyond)
+		}
+		if s := p.w.Size(); s < c.places*3/4 || s > c.places+3 {
+			t.Errorf("seed %d: %+v: the window is %d", seed, c, s)
+		}
+	}
+}
+
+// A limit that falls far costs few refusals, and one that rises is found.
+func TestLevelFollows(t *testing.T) {
+	seed := rand.Uint64()
+	p := newReceiver(seed, 40, 20, 0)
+	p.run(3000)
+	for _, places := range []int{3, 15, 5, 20} {
+		p.places = places
+		p.failures = 0
+		p.run(1500)
+		if p.failures > 25 {
+			t.Errorf("seed %d: %d refusals after the limit became %d", seed, p.failures, places)
+		}
+		if s := p.w.Size(); s < places*3/4 || s > places+1 {
+			t.Errorf("seed %d: the window is %d, the limit has become %d", seed, s, places)
+		}
+	}
+}
+
+// Failures that have nothing to do with concurrency do not keep the window from
+// growing: with feedback 1/N it would stay below ten here.
+func TestLevelGrowsThroughNoise(t *testing.T) {
+	seed := rand.Uint64()
+	for _, chance := range []float64{0.05, 0.25, 0.4} {
+		p := newReceiver(seed, 40, 1000, chance)
+		p.run(2000)
+		sum := 0
+		for range 200 {
+			p.run(100)
+			sum += p.w.Size()
+		}
+		if mean := float64(sum) / 200; mean < 0.85*40 {
+			t.Errorf("seed %d: with %.2f failures the mean window is %.1f of 40", seed, chance, mean)
+		}
+	}
+}
+
+// Nothing fails: the window reaches the limit at least as fast as with 1/N, and
+// remembers nothing.
+func TestLevelGrowth(t *testing.T) {
+	needed := func(cfg Config) int {
+		w := New(&cfg)
+		n := 0
+		for ; w.Size() < 40; n++ {
+			w.Success(&cfg, w.Begin(w.Size()), w.Size())
+		}
+		if w.levels != nil {
+			t.Error("there are levels, though nothing failed")
+		}
+		return n
+	}
+	perN := Config{Initial: 5, Limit: 40}
+	perN.Positive, _ = PerConcurrency(1)
+	if by, than := needed(levelConfig(40)), needed(perN); by > than {
+		t.Errorf("%d successes needed, by 1/N %d", by, than)
+	}
+}
+
+// A site that is gone is found out as fast as with any style: after one cohort
+// if that is the limit, and then the window knows nothing of it any more.
+func TestLevelDies(t *testing.T) {
+	cfg := levelConfig(20)
+	cfg.FailedCohortLimit = 1
+	w := New(&cfg)
+	for range 50 {
+		w.Success(&cfg, w.Begin(5), 5)
+	}
+	size := w.Size()
+	failures := 1
+	for !w.Failure(&cfg, w.Begin(max(w.Size(), 1))) {
+		failures++
+	}
+	if failures > size {
+		t.Errorf("%d failures at a window of %d until it is dead", failures, size)
+	}
+	if w.Revive(&cfg, 0); w.Size() != 5 || w.levels != nil {
+		t.Errorf("revived at %d, levels %v", w.Size(), w.levels)
+	}
+}
+
+// A trial that is lost without a word does not keep the window where it is.
+func TestLostTrial(t *testing.T) {
+	p := newReceiver(1, 40, 5, 0)
+	for p.w.levels == nil || p.w.levels.trial != trialOpen {
+		p.run(1)
+	}
+	for len(p.running) < p.w.Size() {
+		p.running = append(p.running, p.w.Begin(len(p.running)+1))
+	}
+	if p.w.levels.trial != trialBegun {
+		t.Fatal("the trial has not begun")
+	}
+	p.w.Lost(p.running[len(p.running)-1])
+	if p.w.levels.trial != trialOpen {
+		t.Error("the trial is over, though nothing is known")
+	}
+}
+
+// What is not known of an attempt must not break anything.
+func TestUnknownAttempts(t *testing.T) {
+	cfg := levelConfig(20)
+	w := New(&cfg)
+	for range 100 {
+		w.Failure(&cfg, Attempt{})
+		w.Success(&cfg, Attempt{}, 1)
+		w.Lost(Attempt{})
+	}
+	if w.Size() < 1 {
+		t.Error("the window is closed")
+	}
+}
+
+// The memory of a destination does not grow with what happens.
+func TestLevelMemory(t *testing.T) {
+	p := newReceiver(7, 40, 30, 0.2)
+	p.run(200_000)
+	if l := p.w.levels; len(l.at) > 41 || len(l.trail) > 2*shortestTrail {
+		t.Errorf("%d levels, a trail of %d", len(l.at), len(l.trail))
+	}
+}
+
+// What an attempt costs: on a destination that works, and on one where every
+// fourth fails, both at a window of 40.
+func BenchmarkLevel(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		chance float64
+	}{{"Clean", 0}, {"Noisy", 0.25}} {
+		b.Run(c.name, func(b *testing.B) {
+			p := newReceiver(1, 40, 1000, c.chance)
+			p.run(2000)
+			b.ReportAllocs()
+			b.ResetTimer()
+			p.run(b.N)
+		})
+	}
+}
