@@ -70,29 +70,19 @@ func (q *Qmgr) connect() {
 			t.wantForRun()
 		}
 	}
-	passed := 0
 	for d := q.wanting.Front(); d != nil; d = q.wanting.Front() {
 		d.pin()
-		before := d.site.Count()
 		q.reach(d)
-		if !q.leftover {
-			q.wanting.Remove(&d.inWanting)
-		}
-		if d.site.Count() == before && passed < passMax {
-			q.conns.PassOn(d.site)
-			passed++
-		}
-		q.unpin(d)
 		if q.leftover {
+			q.unpin(d)
 			return
 		}
+		q.wanting.Remove(&d.inWanting)
+		q.conns.PassOn(d.site)
+		q.unpin(d)
 		q.wakeSites()
 	}
 }
-
-// passMax bounds how often in one Step what one site had no use for is offered to
-// the next.
-const passMax = 16
 
 // wakeSites has those asked again whose wait may be over.
 func (q *Qmgr) wakeSites() {
@@ -191,6 +181,14 @@ func (q *Qmgr) roomChanged(s *conns.Site) {
 	d.unblock()
 }
 
+// reconsider has all sites of a transport asked again that wait: limits have
+// changed.
+func (q *Qmgr) reconsider(t *transport) {
+	for d := range t.order.All() {
+		q.conns.Reconsider(d.site)
+	}
+}
+
 // hosts takes the hosts of a nexthop.
 func (q *Qmgr) hosts(ev Hosts) {
 	t := q.transports[ev.Transport]
@@ -204,17 +202,19 @@ func (q *Qmgr) hosts(ev Hosts) {
 	}
 	d.pin()
 	d.resolving = false
+	if ev.Reply.IsZero() && len(ev.Set.Tiers) == 0 {
+		ev.Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4}, Text: "no hosts are known for " + ev.Nexthop}
+	}
 	switch {
 	case ev.Reply.IsZero():
 		q.reshape(d, allHosts(ev.Set))
 		q.hangupAll(q.conns.SetHosts(d.site, ev.Set, q.hostLimits(d)))
 		d.changed()
-	case d.site.Known():
-		// What was known is better than nothing; it is asked again with the next
-		// connection.
-		q.conns.NoHosts(d.site, ev.Set.Until)
 	case ev.Reply.Permanent():
+		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
 		q.putOffAll(d, TransportError, ev.Reply)
+	case d.site.Known():
+		q.conns.KeepHosts(d.site, ev.Set.Until)
 	case d.ready():
 		d.window.Close()
 		d.changed()
@@ -255,21 +255,23 @@ func (q *Qmgr) dialed(ev Dialed) {
 		return
 	}
 	if m := q.messages[c.Message()]; m != nil {
-		m.held--
+		q.ease(m)
 	}
 	d := q.sites[c.Site()]
 	d.pin()
 	defer q.unpin(d)
 	attempt := q.links[ev.Conn].attempt
 	ready, surplus, blame := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
+	q.hangupAll(surplus)
 	if ready == nil {
 		delete(q.links, ev.Conn)
 		q.blame(d, blame, attempt, ev.Opened.Reply)
 		d.changed()
 		return
 	}
-	q.hangupAll(surplus)
-	q.praise(d, attempt)
+	if d.dead() || !q.conns.Slow(ready, q.now) {
+		q.praise(d, attempt)
+	}
 	d.changed()
 	d.unblock()
 	if q.halt {
@@ -302,8 +304,13 @@ func (q *Qmgr) closed(ev Closed) {
 // connection ends.
 const collectSome = 16
 
-// blame tells the window of a failure that is the site's.
+// blame tells the window of a failure that is the site's. Mail that would come back
+// here fails.
 func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) {
+	if b == conns.BlameLoop {
+		q.putOffAll(d, TransportError, why)
+		return
+	}
 	if b != conns.BlameSite || !d.ready() {
 		return
 	}
@@ -379,8 +386,14 @@ func (q *Qmgr) untry(c *conns.Conn) {
 // unhold notes that a message has one entry fewer on a connection.
 func (q *Qmgr) unhold(c *conns.Conn, m *message) {
 	if !c.Holds(m.id) {
-		m.held--
+		q.ease(m)
 	}
+}
+
+// ease notes that a message holds a connection fewer.
+func (q *Qmgr) ease(m *message) {
+	m.held--
+	q.conns.Eased(m.id)
 }
 
 // putBack makes recipients whose turn did not come wait again, before all that
@@ -407,9 +420,10 @@ func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
 	}
 }
 
-// hangupIdle ends all connections, as soon as what is under way on them has
-// ended: nothing more is to be started.
-func (q *Qmgr) hangupIdle() {
+// endConnections ends all of them, as soon as what is under way there has ended:
+// nothing more is to be started.
+func (q *Qmgr) endConnections() {
+	q.conns.Halt()
 	for c := range q.conns.All() {
 		if c.State() == conns.Ready {
 			q.conns.Drain(c)

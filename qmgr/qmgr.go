@@ -152,7 +152,7 @@ func (q *Qmgr) handle(ev Event) {
 		q.configure(ev.Config)
 	case Halt:
 		q.halt = true
-		q.hangupIdle()
+		q.endConnections()
 		q.abandonVerifications()
 	case Wake:
 	default:
@@ -221,6 +221,9 @@ func (q *Qmgr) configure(cfg Config) {
 	for t := range q.ring.All() {
 		if now := cfg.transport(t.name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)
+		}
+		if t.group != nil {
+			q.reconsider(t)
 		}
 	}
 }

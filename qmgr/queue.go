@@ -74,6 +74,14 @@ func (q *queue) room() int {
 	return 0
 }
 
+// concurrency is how much there is of what the window limits.
+func (q *queue) concurrency() int {
+	if q.site == nil {
+		return q.busy
+	}
+	return q.site.Count()
+}
+
 func (q *queue) hasRoom() bool { return q.room() > 0 }
 
 func (q *queue) dead() bool { return q.window.State() == window.Dead }
@@ -96,7 +104,8 @@ func (q *queue) want() {
 	if q.todo.Empty() || !q.ready() || q.inWanting.Listed() || !q.transport.runsTo(q) {
 		return
 	}
-	if w := q.site.Waits(); w == conns.WaitNone || w == conns.WaitWindow {
+	switch q.site.Waits() {
+	case conns.WaitNone, conns.WaitWindow, conns.WaitShare: // the last because another message may have come
 		q.transport.wanting.PushBack(&q.inWanting, q)
 	}
 }

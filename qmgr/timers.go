@@ -88,7 +88,7 @@ func (q *Qmgr) resumeQueue(d *queue) {
 // have shown that it works.
 func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.disarm(&d.timer)
-	d.window.Revive(&d.limits.window, d.busy)
+	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
 	d.changed()
 	q.explain(d, cause)

@@ -6,11 +6,11 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 // counts. It is for tests and takes time in proportion to the connections.
 func (p *Pool) Check() {
 	open := 0
-	groups, hosts := make(map[*Group]int), make(map[*host]int)
+	groups, hosts := make(map[*Group]int), make(map[*host]host)
 	for c := range p.all.All() {
 		assert.That(p.conns[c.ID] == c, "connection %d is not known", c.ID)
 		c.check()
-		hosts[c.host]++
+		hosts[c.host] = hosts[c.host].with(c)
 		if c.state != Draining || len(c.loads) > 0 {
 			open++
 			groups[c.site.group]++
@@ -22,13 +22,42 @@ func (p *Pool) Check() {
 		assert.That(n == g.open, "%s: %d connections hold a slot, counted %d", g.name, n, g.open)
 	}
 	for _, h := range p.hosts { //archtest:anyorder assertions
-		assert.That(hosts[h] == h.count && h.count > 0, "%v has %d connections, counted %d", h.key, hosts[h], h.count)
+		n := hosts[h]
+		assert.That(n.count == h.count && h.count > 0, "%v has %d connections, counted %d", h.key, n.count, h.count)
+		assert.That(n.connecting == h.connecting && n.ready == h.ready && n.carrying == h.carrying, "%v has %d, %d and %d connections, counted %d, %d and %d",
+			h.key, n.connecting, n.ready, n.carrying, h.connecting, h.ready, h.carrying)
 		h.waiting.Check()
+		h.idles.Check()
+		for sp := range h.waiting.All() {
+			assert.That(sp.site.waits == WaitHost || sp.site.waits == WaitBusy, "%s is listed at %v and waits for %v", sp.site.name, h.key, sp.site.waits)
+		}
 	}
 	p.idle.Check()
-	p.slots.Check()
+	p.groups.Check()
+	p.outaged.Check()
+	for g := range p.groups.All() {
+		g.slots.Check()
+		g.shares.Check()
+	}
+	for s := range p.outaged.All() {
+		assert.That(s.waits == WaitOutage && p.probe.slot.Heaped(), "%s waits for %v and is listed for the network", s.name, s.waits)
+	}
 	p.woken.Check()
 	p.timers.Check()
+}
+
+// with returns the counts with one connection more.
+func (h host) with(c *Conn) host {
+	h.count++
+	switch {
+	case c.state == Connecting:
+		h.connecting++
+	case c.state == Ready:
+		h.ready++
+	case len(c.loads) > 0:
+		h.carrying++
+	}
+	return h
 }
 
 func (c *Conn) check() {
@@ -60,4 +89,16 @@ func (s *Site) Check() {
 	assert.That(room == s.room, "%s has room for %d, counted %d", s.name, room, s.room)
 	s.idle.Check()
 	s.spare.Check()
+	s.checkWait()
+	for prev, c := (*Conn)(nil), s.spare.Front(); c != nil; prev, c = c, s.spare.Next(&c.inSite) {
+		assert.That(prev == nil || prev.ready <= c.ready, "%s: connections with room are not in the order of their age", s.name)
+	}
+}
+
+// checkWait checks that a site is listed where what it waits for finds it.
+func (s *Site) checkWait() {
+	g := s.group
+	assert.That((s.waits == WaitSlot) == s.inWait.On(&g.slots), "%s waits for %v, listed for a slot: %t", s.name, s.waits, s.inWait.On(&g.slots))
+	assert.That((s.waits == WaitShare) == s.inWait.On(&g.shares), "%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
+	assert.That(g.slots.Empty() && g.shares.Empty() || g.inPool.Listed(), "%s has sites that wait and is not listed", g.name)
 }

@@ -30,7 +30,7 @@
 //  4. If all connections that there may be exist, the one that has been idle for
 //     longest is closed; if none is idle, the site waits for one.
 //  5. No more connections are being opened at once than the site has ready ones,
-//     or a few for a start, and not more in a second than is configured.
+//     or a few for a start.
 //  6. A host that is unused is dialled, at random; else the closed one whose last
 //     connection was made longest ago; else one that failed and may be tried again,
 //     at random, by a single connection. So connections wander over all hosts.
@@ -38,19 +38,57 @@
 //     one more, up to its limit. Otherwise the next tier is looked at.
 //
 // Load never makes a site use a worse tier: only being unreachable does
-// (RFC 5321 5.1).
+// (RFC 5321 5.1). When a host of a better tier may be tried again it is, and if it
+// is ready the connections to worse ones end.
 //
 // The entry goes to the newest connection that has room. So when load falls, old
 // connections fall idle and are closed, and when hosts are equal, all are used in
 // turn over time. Limits on a connection's life are by time: limits by count would
 // let slow hosts keep their connections longest and gather most of them.
 //
+// # Waiting
+//
+// A site that gets no connection is listed where that is found which it waits for:
+// a slot of its transport, a host, a message, our network. Whatever becomes free
+// wakes one site (Woken), which is asked again after those who need it more had
+// their turn; what it does not use up wakes the next (PassOn). So nobody asks in
+// vain, however many wait, and each keeps its place in line.
+//
 // # Which failure is whose
 //
-// A connection that fails while others to the same host work says that the host
-// takes no more of them, not that it is down. Then the host gets no further one
-// until some time has passed, and no record of a failure. If a failure can be
-// made good by another host of the tier, it is that host's affair alone;
-// otherwise, and if the host says that it is too busy (421), the queue's window is
-// told (Blame).
+// A connection that fails while others to the same host work, or after it has
+// carried something, says that the host takes no more of them, not that it is
+// down. Then the host gets no further one until some time has passed, and no
+// record of a failure. Where others are still being opened these show what is
+// true: until then the host gets no more, and no worse tier is used.
+//
+// If a failure can be made good by another host of the tier, it is that host's
+// affair alone; otherwise, and if the host says that it is too busy (421), the
+// queue's window is told (Blame). A host is well again when it has taken a message,
+// not when it has taken a connection.
+//
+// If most hosts fail it is our network that is down (destdb.Outage). Then no
+// failure counts, one attempt is made each second by one site after the other, and
+// after some minutes mail is deferred like any other that cannot be delivered.
+//
+// If dialling leads to ourselves, hosts that are no better are left out until they
+// are looked up again; without better ones mail for the site fails (RFC 5321 5.1).
+//
+// # What differs from Finch's, and why
+//
+//   - An entry is not tried on one host after the other with a set of those that
+//     it was tried on: bound late, it finds only what works.
+//   - Entries are not moved from one connection to another. Whatever is assigned
+//     is on its way at once: at most one entry waits behind another, or as many as
+//     may be streamed, for no more than a round trip or some milliseconds (depth).
+//     There is nothing that an idle connection could take away in time.
+//   - The threshold of a connection is its depth, and a load that keeps large
+//     messages from being lined up; not an estimate of waiting time.
+//   - Several messages are streamed only over transports that are configured for
+//     it. A connection that is lost with several of them unanswered ends that for
+//     the host for a day, instead of halving their number.
+//   - All messages that a server announces for one connection (RFC 9422) are used.
+//   - Idle connections end after a fixed time; only the age of active ones is left
+//     to chance, since only these were made together.
+//   - When a host is back, deferred mail comes when it is due, not at once.
 package conns

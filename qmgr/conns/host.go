@@ -15,7 +15,9 @@ type host struct {
 	key               destdb.Key
 	connecting, ready int
 	count             int              // all connections, also those that end
+	carrying          int              // of those that end, the ones with something under way
 	probing           bool             // it had failed, and a single connection is to show whether it is back
+	doubted           bool             // one was refused and none is ready: those being opened show what is true
 	idles             ilist.List[Conn] // of all sites, the one used last at the end
 	waiting           ilist.List[spot]
 
@@ -46,14 +48,17 @@ func (p *Pool) host(h mail.Host) *host {
 	return made
 }
 
+// working tells whether the host has connections, or is about to have some.
+func (h *host) working() bool { return h.connecting+h.ready > 0 }
+
 // busyUntil returns until when the host is to get no further connection.
 func (h *host) busyUntil(now mail.Instant) (mail.Instant, bool) {
-	return h.full, h.full > now && h.ready+h.connecting >= h.fullAt
+	return h.full, h.full > now && h.count >= h.fullAt
 }
 
 // refused notes that the host did not take one more connection beside those that
-// it has.
+// it has. That one still counts.
 func (h *host) refused(now mail.Instant) {
 	h.patience = min(max(2*h.patience, firstPatience), lastPatience)
-	h.full, h.fullAt = now.Add(h.patience), h.ready+h.connecting
+	h.full, h.fullAt = now.Add(h.patience), h.count-1
 }

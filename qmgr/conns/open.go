@@ -4,7 +4,6 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
-	"github.com/posthaste-mta/posthaste/qmgr/share"
 )
 
 // An Ask is a wish for one more connection.
@@ -51,15 +50,11 @@ func (p *Pool) better(s *Site, at mail.Instant) {
 func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 	assert.That(s.Known(), "a connection of %s is wanted and its hosts are not known", s.name)
 	p.stopWaiting(s)
-	s.upgrades = false
 	if s.Count() >= ask.Window {
 		return p.wait(s, WaitWindow, mail.Never)
 	}
-	if at := p.outage.ProbeAt(); now < at {
-		return p.wait(s, WaitOutage, at)
-	}
 	e := Decision{Kind: Exhausted, Until: mail.Never, Reply: s.last}
-	for _, tier := range s.tiers {
+	for i, tier := range s.tiers {
 		v := p.survey(s, tier, now)
 		if v.dead {
 			if v.until < e.Until {
@@ -71,9 +66,27 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 			continue
 		}
 		p.better(s, e.Until)
-		return p.openIn(s, &v, ask, now)
+		if s.upgrades && s.room > 0 && !s.servedBelow(i) {
+			s.upgrades = false // there is nothing better than what there is
+			return Decision{Kind: Waiting}
+		}
+		d := p.openIn(s, v, ask, now)
+		s.upgrades = s.upgrades && d.Kind == Waiting
+		return d
 	}
+	s.upgrades = false
 	return e
+}
+
+// servedBelow tells whether entries may be carried by connections to hosts of
+// worse tiers.
+func (s *Site) servedBelow(tier int) bool {
+	for c := range s.conns.All() {
+		if c.state == Ready && c.spot != nil && c.spot.tier > tier {
+			return true
+		}
+	}
+	return false
 }
 
 // A survey is what there is in one tier (step 1 of the decision table).
@@ -87,20 +100,21 @@ type survey struct {
 	fewest int
 	alive  bool         // some host has a connection, or is being connected to
 	busy   mail.Instant // when the first of those that take no more may be asked again
-	full   []*spot      // at the limit of connections for one host, or being probed
+	full   []*spot      // busy, at the limit of connections for one host, or not known to work
 
 	dead  bool         // no host of the tier can be used
 	until mail.Instant // dead: when the first may be
 	reply mail.Reply   // dead: why it failed
 }
 
-func (p *Pool) survey(s *Site, tier []*spot, now mail.Instant) survey {
-	v := survey{busy: mail.Never, until: mail.Never}
+func (p *Pool) survey(s *Site, tier []*spot, now mail.Instant) *survey {
+	v := &p.scratch
+	*v = survey{unused: v.unused[:0], retry: v.retry[:0], more: v.more[:0], full: v.full[:0], busy: mail.Never, until: mail.Never}
 	for _, sp := range tier {
-		if h := p.hosts[keyOf(sp.host)]; h != nil && h.connecting+h.ready > 0 {
-			p.addOpen(&v, s, sp, h, now)
+		if h := p.hosts[keyOf(sp.host)]; h != nil && h.working() {
+			p.addOpen(v, s, sp, h, now)
 		} else {
-			p.addClosed(&v, sp, h, now)
+			p.addClosed(v, sp, h, now)
 		}
 	}
 	v.dead = !v.alive && v.adopt == nil && len(v.unused) == 0 && v.closed == nil && len(v.retry) == 0
@@ -113,19 +127,33 @@ func (p *Pool) addOpen(v *survey, s *Site, sp *spot, h *host, now mail.Instant) 
 	if c := p.idleFor(s, h); c != nil && (v.adopt == nil || v.adopt.used < c.used) {
 		v.adopt = c
 	}
-	if h.ready == 0 && h.probing { // one connection shows whether it is back
+	switch {
+	case v.shut(sp, h, now):
+	case h.ready == 0 && (h.probing || h.doubted):
 		v.full = append(v.full, sp)
-		return
+	default:
+		v.addMore(sp, h.connecting+h.ready)
 	}
-	if until, busy := h.busyUntil(now); busy {
+}
+
+// shut takes in a host that may have no more connections than it has, if that is
+// so.
+func (v *survey) shut(sp *spot, h *host, now mail.Instant) bool {
+	until, busy := h.busyUntil(now)
+	limit := sp.limits.Connections
+	switch {
+	case busy:
 		v.busy = min(v.busy, until)
-		return
+	case limit <= 0 || h.count < limit:
+		return false
 	}
-	if limit := sp.limits.Connections; limit > 0 && h.count >= limit {
-		v.full = append(v.full, sp)
-		return
-	}
-	switch n := h.connecting + h.ready; {
+	v.full = append(v.full, sp)
+	return true
+}
+
+// addMore takes in a host that has n connections and may have one more.
+func (v *survey) addMore(sp *spot, n int) {
+	switch {
 	case len(v.more) == 0 || n < v.fewest:
 		v.more, v.fewest = append(v.more[:0], sp), n
 	case n == v.fewest:
@@ -135,11 +163,16 @@ func (p *Pool) addOpen(v *survey, s *Site, sp *spot, h *host, now mail.Instant) 
 
 // addClosed takes in a host that has none; h is not nil if one is ending.
 func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
-	if limit := sp.limits.Connections; h != nil && limit > 0 && h.count >= limit {
-		v.full, v.alive = append(v.full, sp), true
+	if h != nil && v.shut(sp, h, now) {
+		v.alive = true
 		return
 	}
 	state, at := p.db.State(keyOf(sp.host), now)
+	if state == destdb.InUse { // by connections that end
+		if at = p.db.RetryAt(keyOf(sp.host), now); at != 0 {
+			state = destdb.RetryLater
+		}
+	}
 	switch state {
 	case destdb.Unused:
 		v.unused = append(v.unused, sp)
@@ -149,8 +182,9 @@ func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
 		}
 	case destdb.RetryDue:
 		v.retry = append(v.retry, sp)
-	case destdb.InUse: // by connections that end
-		v.alive, v.more, v.fewest = true, append(v.more[:0], sp), 0
+	case destdb.InUse:
+		v.alive = true
+		v.addMore(sp, 0)
 	case destdb.RetryLater:
 		if at < v.until {
 			v.until, v.reply = at, p.db.View(keyOf(sp.host), now).Reason
@@ -173,8 +207,8 @@ func (p *Pool) idleFor(s *Site, h *host) *Conn {
 // openIn chooses within a tier that can be used.
 func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
 	free := p.free(s.group)
-	if !share.Allowed(ask.Held, p.cfg.MessageLimit, p.cfg.Scale, free) {
-		return p.wait(s, WaitShare, mail.Never)
+	if !p.allowed(ask.Held, free) {
+		return p.waitForShare(s, ask)
 	}
 	if v.adopt != nil {
 		from := v.adopt.site
@@ -182,7 +216,7 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
 		return Decision{Kind: Adopted, Conn: v.adopt, From: from}
 	}
 	if free == 0 {
-		return p.wait(s, WaitSlot, mail.Never)
+		return p.waitForSlot(s)
 	}
 	if s.connecting >= max(s.group.cfg.Initial, s.ready) {
 		return p.wait(s, WaitStart, mail.Never)
@@ -193,6 +227,9 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
 	sp := p.choose(s, v)
 	if sp == nil {
 		return p.waitForHost(s, v)
+	}
+	if at := p.outage.ProbeAt(); now < at {
+		return p.waitForNetwork(s, at, now)
 	}
 	return Decision{Kind: Dialing, Evict: p.evict(s.group), Conn: p.dial(s, sp, ask.Message, now)}
 }
@@ -265,11 +302,11 @@ func (p *Pool) evict(g *Group) *Conn {
 // dial makes a connection that is to be dialled.
 func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *Conn {
 	h := p.host(sp.host)
-	state, _ := p.db.State(h.key, now)
+	known := p.db.View(h.key, now)
 	s.dials.Take(now)
 	p.last++
 	c := &Conn{ID: p.last, pool: p, host: h, spot: sp, site: s, message: message, made: now,
-		level: min(sp.limits.Level, p.db.View(h.key, now).Level)}
+		level: min(sp.limits.Level, known.Level)}
 	c.timer.conn = c
 	p.conns[c.ID] = c
 	p.all.PushBack(&c.inOrder, c)
@@ -277,10 +314,13 @@ func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *
 	s.group.open++
 	s.connecting++
 	s.conns.PushBack(&c.inAll, c)
-	h.probing = h.connecting+h.ready == 0 && state == destdb.RetryDue
+	if !h.working() {
+		h.probing, h.doubted = known.Failures > 0 && known.State != destdb.Unused && known.State != destdb.Closed, false
+	}
 	h.connecting++
 	h.count++
 	p.db.Open(h.key, now)
 	p.outage.Tried(now)
+	p.nextProbe()
 	return c
 }

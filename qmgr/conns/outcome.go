@@ -15,11 +15,12 @@ const (
 	BlameNone Blame = iota // nobody: the connection ended as connections do
 	BlameHost              // the host alone: others of its tier can do its work
 	BlameSite              // the site: it is negative feedback for the queue's window
+	BlameLoop              // the host is this one, and none is better: mail for the site comes back here
 )
 
-// Dialed takes the result of dialling. If the connection is ready, surplus are
-// connections to hosts of worse tiers, which have to be hung up; otherwise it is
-// gone.
+// Dialed takes the result of dialling: c is the connection if it is ready,
+// otherwise it is gone. Surplus are connections to hosts that are not to be used
+// any more, which have to be hung up.
 func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn, surplus []*Conn, blame Blame) {
 	c = p.conns[id]
 	assert.That(c != nil && c.state == Connecting, "connection %d is dialled, and was not to be", id)
@@ -28,21 +29,26 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	s.connecting--
 	p.wakeSite(s)
 	if !o.Reply.IsZero() {
-		if o.Unavailable {
-			h.probing = false // it was not reached, and is as it was
-		} else {
+		switch {
+		case o.Unavailable || p.halted: // it was not reached, and is as it was
+			h.probing = false
+		case o.Reply.Permanent():
+			surplus, blame = p.looped(c)
+		default:
 			blame = p.failed(c, o.Reply, now)
 		}
 		p.remove(c, now)
-		return nil, nil, blame
+		return nil, surplus, blame
 	}
 	c.state, c.message, c.ready = Ready, 0, now
 	h.ready++
 	s.ready++
-	h.probing = false
+	h.probing, h.doubted = false, false
 	h.full, h.patience = 0, 0
 	p.wakeAll(h)
-	p.outage.Result(h.key.Addr.Addr(), c.made, now, true)
+	if p.outage.Result(h.key.Addr.Addr(), c.made, now, true) {
+		p.networkIsBack()
+	}
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
 	limits := c.limits()
 	c.limit = least(limits.Count, o.Mails, p.db.View(h.key, now).MessagesMax)
@@ -56,7 +62,40 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	}
 	c.update()
 	p.setTimer(&c.timer, c.end())
+	p.wakeSlot() // should the site have no use for it any more
 	return c, p.inferior(c), BlameNone
+}
+
+// Halt tells that nothing is to be started any more: what comes to nothing from
+// now on says nothing about hosts.
+func (p *Pool) Halt() { p.halted = true }
+
+// looped deals with a host that has turned out to be this one. Hosts that are no
+// better would send the mail back here sooner or later, so they are left out
+// until they are looked up again (RFC 5321 5.1).
+func (p *Pool) looped(c *Conn) (surplus []*Conn, blame Blame) {
+	c.host.probing = false
+	if c.spot == nil {
+		return nil, BlameNone
+	}
+	s, tier := c.site, c.spot.tier
+	for other := range s.conns.All() {
+		if other.spot == nil || other.spot.tier < tier {
+			continue
+		}
+		if other.spot = nil; other.state == Ready {
+			surplus = append(surplus, other)
+		}
+	}
+	p.stopWaiting(s)
+	if s.tiers = s.tiers[:tier]; tier == 0 {
+		s.until, blame = 0, BlameLoop
+	}
+	for _, other := range surplus {
+		p.Drain(other)
+	}
+	p.wake(s)
+	return surplus, blame
 }
 
 // least returns the smallest of several limits, of which 0 means none.
@@ -99,13 +138,15 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, untried bool,
 		c.finished++
 		c.service = smoothed(c.service, took)
 		if c.finished == 1 || now >= c.praised.Add(max(time.Second, c.rtt)) {
-			c.praised, praise = now, true
+			c.praised = now
 			p.observe(c, now)
+			praise = !p.Slow(c, now)
 		}
 	}
 	if len(c.loads) == 0 {
 		c.used = now
 		if c.state == Draining {
+			c.host.carrying--
 			p.release(c)
 		}
 	}
@@ -115,6 +156,11 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, untried bool,
 	}
 	return praise
 }
+
+// Slow tells that the host of a connection takes several times as long over a
+// message as it can. It has more to do than it can bear, or wants to be left
+// alone: its success is no reason to open more connections to it.
+func (p *Pool) Slow(c *Conn, now mail.Instant) bool { return p.db.View(c.host.key, now).Slow }
 
 // observe tells destdb what transactions on the connection are like.
 func (p *Pool) observe(c *Conn, now mail.Instant) {
@@ -194,19 +240,26 @@ func (p *Pool) blames(c *Conn, cl mail.Closing, now mail.Instant) bool {
 func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
 	s.last = why
-	if h.connecting+h.ready > 0 || c.finished > 0 {
+	switch {
+	case h.ready+h.carrying > 0 || c.finished > 0:
 		h.refused(now)
-		if why.Code == 421 {
-			return BlameSite
-		}
-		return BlameHost
+		return blameFor(why, true)
+	case h.connecting > 0: // let those show what is true
+		h.doubted = true
+		return blameFor(why, true)
 	}
 	p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
 	if p.outage.Since() != 0 {
 		return BlameNone
 	}
 	p.db.Failed(h.key, c.made, now, why)
-	if why.Code == 421 || !p.others(s, c.spot, now) {
+	return blameFor(why, p.others(s, c.spot, now))
+}
+
+// blameFor returns whose a failure is, which others can make good or not. A
+// server that says that it is too busy means all of us.
+func blameFor(why mail.Reply, others bool) Blame {
+	if why.Code == 421 || !others {
 		return BlameSite
 	}
 	return BlameHost
@@ -215,17 +268,14 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 // others tells whether another host of the tier can be used.
 func (p *Pool) others(s *Site, sp *spot, now mail.Instant) bool {
 	if sp == nil {
-		return false
+		return true // the site has done without it before
 	}
 	for _, other := range s.tiers[sp.tier] {
 		key := keyOf(other.host)
 		if key == keyOf(sp.host) {
 			continue
 		}
-		if h := p.hosts[key]; h != nil && h.connecting+h.ready > 0 {
-			return true
-		}
-		if state, _ := p.db.State(key, now); state != destdb.RetryLater {
+		if h := p.hosts[key]; h != nil && h.working() || p.db.RetryAt(key, now) == 0 {
 			return true
 		}
 	}

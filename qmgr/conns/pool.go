@@ -24,19 +24,25 @@ type Pool struct {
 	hosts map[destdb.Key]*host // those with connections
 	open  int                  // connecting, ready, and draining with something under way
 
-	all    ilist.List[Conn] // the oldest first
-	idle   ilist.List[Conn] // the one unused for longest first
-	slots  ilist.List[Site] // wait for a connection of any kind
+	all    ilist.List[Conn]  // the oldest first
+	idle   ilist.List[Conn]  // the one unused for longest first
+	groups ilist.List[Group] // that have sites which wait for a slot; the one to serve next in front
 	woken  ilist.List[Site]
-	timers minheap.Heap[timer, byInstant]
-	seq    uint64
+	// sharers are the sites that wait because a message holds enough.
+	sharers map[mail.QueueID][]*Site
+	outaged ilist.List[Site] // wait for our network
+	probe   timer            // when the first of them may make an attempt
+	halted  bool
+	scratch survey
+	timers  minheap.Heap[timer, byInstant]
+	seq     uint64
 }
 
 // New returns a pool without connections. The seed decides which of several equal
 // hosts is dialled, and when connections of one age end.
 func New(cfg Config, db *destdb.DB, seed uint64) *Pool {
 	return &Pool{cfg: cfg, db: db, rng: prng.New(seed),
-		conns: make(map[ID]*Conn), hosts: make(map[destdb.Key]*host)}
+		conns: make(map[ID]*Conn), hosts: make(map[destdb.Key]*host), sharers: make(map[mail.QueueID][]*Site)}
 }
 
 // Configure puts new limits in force.
@@ -58,14 +64,13 @@ func (p *Pool) SetLimits(s *Site, limits func(mail.Host) HostLimits) {
 	}
 }
 
-// SetHosts tells which hosts serve the site, and which limits they have. It returns the connections to hosts
-// that do so no longer: they have to be hung up.
+// SetHosts tells which hosts serve the site, none if the set is empty: then they
+// are not known any more; and which limits they have. It returns the connections to
+// hosts that serve the site no longer: they have to be hung up.
 func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLimits) []*Conn {
+	p.wakeSite(s)
 	p.forgetPlan(s)
 	s.until = set.Until
-	if len(set.Tiers) == 0 {
-		return nil
-	}
 	s.tiers = make([][]*spot, 0, len(set.Tiers))
 	where := make(map[destdb.Key]*spot)
 	for i, hosts := range set.Tiers {
@@ -73,7 +78,8 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 		for _, h := range hosts {
 			sp := &spot{host: h, site: s, tier: i, limits: limits(h)}
 			tier = append(tier, sp)
-			if key := keyOf(h); where[key] == nil {
+			key := keyOf(h)
+			if where[key] == nil {
 				where[key] = sp
 			}
 		}
@@ -106,12 +112,9 @@ func (p *Pool) Pardon(s *Site, now mail.Instant) {
 	p.wakeSite(s)
 }
 
-// NoHosts tells that the site has no hosts for now, and until when.
-func (p *Pool) NoHosts(s *Site, until mail.Instant) {
-	if !s.Known() {
-		s.until = until
-	}
-}
+// KeepHosts tells that the hosts could not be looked up, and when that should be
+// tried again. What is known of them is better than nothing.
+func (p *Pool) KeepHosts(s *Site, until mail.Instant) { s.until = until }
 
 // Forget ends a site. It has no connections.
 func (p *Pool) Forget(s *Site) {
@@ -121,6 +124,7 @@ func (p *Pool) Forget(s *Site) {
 	if s.inWake.Listed() {
 		p.woken.Remove(&s.inWake)
 	}
+	p.PassOn(s)
 }
 
 func (p *Pool) forgetPlan(s *Site) {
@@ -162,6 +166,8 @@ func (p *Pool) Drain(c *Conn) {
 	c.update()
 	if len(c.loads) == 0 {
 		p.release(c)
+	} else {
+		c.host.carrying++
 	}
 	p.wakeSite(s)
 }
@@ -187,7 +193,11 @@ func (p *Pool) Surplus(now mail.Instant) []*Conn {
 	var surplus []*Conn
 	for t := p.timers.Min(); t != nil && t.at <= now; t = p.timers.Min() {
 		p.timers.PopMin()
-		if t.site != nil {
+		switch {
+		case t == &p.probe:
+			p.probeNetwork(now)
+			continue
+		case t.site != nil:
 			p.expired(t)
 			continue
 		}

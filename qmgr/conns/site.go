@@ -14,6 +14,10 @@ type Group struct {
 	cfg  GroupConfig
 	open int              // connecting, ready, and draining with something under way
 	idle ilist.List[Conn] // the one unused for longest first
+	// slots are the sites that wait for a connection of any kind, shares those
+	// that do because a message holds enough.
+	slots, shares ilist.List[Site]
+	inPool        ilist.Link[Group] // on pool.groups, if there are any
 }
 
 // NewGroup returns a transport without connections.
@@ -44,10 +48,13 @@ type Site struct {
 	dials      rate.Bucket
 
 	waits  Wait
-	inWait ilist.Link[Site] // on pool.slots
+	inWait ilist.Link[Site] // on group.slots, group.shares or pool.outaged
+	sharer mail.QueueID     // WaitShare: the message that holds as many as it may; 0 for none
+	held   int              // WaitShare: that many
 	inWake ilist.Link[Site] // on pool.woken
 	cause  cause            // why it was woken
 	at     *host            // cause is causeHost: which one
+	eased  mail.QueueID     // cause is causeShare: which message
 	timer  timer
 	// upgrade is when a host of a better tier than those in use may be tried;
 	// upgrades says that the time has come.
@@ -132,9 +139,11 @@ func (s *Site) Waits() Wait { return s.waits }
 type cause uint8
 
 const (
-	causeNone cause = iota
-	causeSlot       // a connection has ended or fallen idle
-	causeHost       // one to a certain host has
+	causeNone   cause = iota
+	causeSlot         // a connection has ended or fallen idle
+	causeHost         // one to a certain host has
+	causeOutage       // our network may be tried
+	causeShare        // the message on whose account it waits holds a connection fewer
 )
 
 // A Wait is the reason why a site gets no connection now.

@@ -1,15 +1,19 @@
 package conns
 
-import "github.com/posthaste-mta/posthaste/mail"
+import (
+	"slices"
+	"time"
 
-// wait puts a site where it is found when what it waits for has happened. What
-// happens to the site itself (a dial ends, the window grows) wakes it anyway.
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/share"
+)
+
+// wait notes what a site waits for. What happens to the site itself (a dial ends,
+// the window grows) wakes it anyway; for the rest the caller puts it where it is
+// found.
 func (p *Pool) wait(s *Site, why Wait, until mail.Instant) Decision {
 	s.waits = why
-	switch why {
-	case WaitShare, WaitSlot:
-		p.slots.PushBack(&s.inWait, s)
-	}
 	if until != mail.Never {
 		s.timer.site = s
 		p.setTimer(&s.timer, until)
@@ -17,16 +21,99 @@ func (p *Pool) wait(s *Site, why Wait, until mail.Instant) Decision {
 	return Decision{Kind: Waiting, Wait: why}
 }
 
-// waitForHost waits until some host of the tier takes one more connection.
+// waitForSlot waits until there may be one more connection. A site whose turn it
+// was keeps its place if somebody was faster.
+func (p *Pool) waitForSlot(s *Site) Decision {
+	g := s.group
+	if s.cause == causeSlot {
+		g.slots.PushFront(&s.inWait, s)
+	} else {
+		g.slots.PushBack(&s.inWait, s)
+	}
+	p.list(g)
+	return p.wait(s, WaitSlot, mail.Never)
+}
+
+// list notes that a transport has sites that wait for slots.
+func (p *Pool) list(g *Group) {
+	if !g.inPool.Listed() {
+		p.groups.PushBack(&g.inPool, g)
+	}
+}
+
+// waitForHost waits until some host of the tier takes one more connection, or one
+// that has failed may be tried again.
 func (p *Pool) waitForHost(s *Site, v *survey) Decision {
 	for _, sp := range v.full {
 		h := p.hosts[keyOf(sp.host)]
-		h.waiting.PushBack(&sp.inHost, sp)
+		if s.cause == causeHost && s.at == h {
+			h.waiting.PushFront(&sp.inHost, sp) // somebody was faster
+		} else {
+			h.waiting.PushBack(&sp.inHost, sp)
+		}
 	}
+	why := WaitHost
 	if v.busy != mail.Never {
-		return p.wait(s, WaitBusy, v.busy)
+		why = WaitBusy
 	}
-	return p.wait(s, WaitHost, mail.Never)
+	return p.wait(s, why, min(v.busy, v.until))
+}
+
+const (
+	// outagePatience is how long mail waits in core for our network to come back;
+	// from then on it is deferred, so that senders are warned, what is too old is
+	// given up, and mail that needs no network finds room.
+	outagePatience = 5 * time.Minute
+	// outageRest is for how long a site is left alone after that.
+	outageRest = time.Minute
+)
+
+// waitForNetwork waits until one more attempt may begin although our network is
+// down. Sites take turns.
+func (p *Pool) waitForNetwork(s *Site, at, now mail.Instant) Decision {
+	if now >= p.outage.Since().Add(outagePatience) {
+		return Decision{Kind: Exhausted, Until: now.Add(outageRest), Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4},
+			Text: "our network is down, or hardly any host can be reached"}}
+	}
+	d := p.wait(s, WaitOutage, mail.Never)
+	p.outaged.PushBack(&s.inWait, s)
+	if !p.probe.slot.Heaped() {
+		p.setTimer(&p.probe, at)
+	}
+	return d
+}
+
+// nextProbe sets the time of the next attempt, where some wait for it.
+func (p *Pool) nextProbe() {
+	if at := p.outage.ProbeAt(); at != 0 && !p.outaged.Empty() {
+		p.setTimer(&p.probe, at)
+	}
+}
+
+// probeNetwork lets the site make an attempt that has waited longest.
+func (p *Pool) probeNetwork(now mail.Instant) {
+	if now >= p.outage.Since().Add(outagePatience) {
+		p.wakeOutaged()
+		return
+	}
+	if s := p.outaged.Front(); s != nil {
+		p.wakeFor(s, causeOutage, nil)
+	}
+	if !p.outaged.Empty() { // should that one have no use for it
+		p.setTimer(&p.probe, now.Add(destdb.OutageProbe))
+	}
+}
+
+// networkIsBack wakes all that wait for that.
+func (p *Pool) networkIsBack() {
+	p.stopTimer(&p.probe)
+	p.wakeOutaged()
+}
+
+func (p *Pool) wakeOutaged() {
+	for s := p.outaged.Front(); s != nil; s = p.outaged.Front() {
+		p.wakeSite(s)
+	}
 }
 
 // stopWaiting takes a site off all lists of those that wait.
@@ -40,12 +127,55 @@ func (p *Pool) stopWaiting(s *Site) {
 			}
 		}
 	}
-	if s.inWait.Listed() {
-		p.slots.Remove(&s.inWait)
+	switch {
+	case s.inWait.On(&s.group.slots):
+		s.group.slots.Remove(&s.inWait)
+	case s.inWait.On(&s.group.shares):
+		s.group.shares.Remove(&s.inWait)
+		p.stopSharing(s)
+	case s.inWait.On(&p.outaged):
+		p.outaged.Remove(&s.inWait)
 	}
 	p.stopTimer(&s.timer)
 	s.waits = WaitNone
 }
+
+// waitForShare waits until a message holds fewer connections, or more are free.
+func (p *Pool) waitForShare(s *Site, ask Ask) Decision {
+	s.sharer, s.held = ask.Message, ask.Held
+	p.sharers[s.sharer] = append(p.sharers[s.sharer], s)
+	s.group.shares.PushBack(&s.inWait, s)
+	p.list(s.group)
+	return p.wait(s, WaitShare, mail.Never)
+}
+
+// allowed tells whether a message may hold one connection more.
+func (p *Pool) allowed(held, free int) bool {
+	return share.Allowed(held, p.cfg.MessageLimit, p.cfg.Scale, free)
+}
+
+func (p *Pool) stopSharing(s *Site) {
+	list := slices.DeleteFunc(p.sharers[s.sharer], func(other *Site) bool { return other == s })
+	if p.sharers[s.sharer] = list; len(list) == 0 {
+		delete(p.sharers, s.sharer)
+	}
+	s.sharer = 0
+}
+
+// Eased tells that a message holds a connection fewer than before.
+func (p *Pool) Eased(message mail.QueueID) {
+	if len(p.sharers) == 0 {
+		return
+	}
+	if list := p.sharers[message]; len(list) > 0 {
+		s := list[0]
+		p.wakeFor(s, causeShare, nil)
+		s.eased = message
+	}
+}
+
+// Reconsider has a site asked again, as when limits have changed.
+func (p *Pool) Reconsider(s *Site) { p.wakeSite(s) }
 
 // wakeSite has a site asked again, if it waits.
 func (p *Pool) wakeSite(s *Site) { p.wakeFor(s, causeNone, nil) }
@@ -65,11 +195,41 @@ func (p *Pool) wake(s *Site) {
 	}
 }
 
-// wakeSlot wakes the site that has waited for a connection for longest.
+// wakeSlot wakes a site that waits for a slot, if there is one: those of the
+// transports take turns, and within one the site goes first that has waited
+// longest. Those whose message holds much come after the others.
 func (p *Pool) wakeSlot() {
-	if s := p.slots.Front(); s != nil {
-		p.wakeFor(s, causeSlot, nil)
+	for range p.groups.Len() {
+		g := p.groups.Front()
+		p.groups.MoveToBack(&g.inPool)
+		if free := p.free(g); free > 0 {
+			if s := p.next(g, free); s != nil {
+				p.wakeFor(s, causeSlot, nil)
+				return
+			}
+		}
+		if g.slots.Empty() && g.shares.Empty() {
+			p.groups.Remove(&g.inPool)
+		}
 	}
+}
+
+// shareLooks is among how many sites one is looked for whose message may hold more.
+const shareLooks = 16
+
+// next returns the site of a transport that can make use of a slot.
+func (p *Pool) next(g *Group, free int) *Site {
+	if s := g.slots.Front(); s != nil {
+		return s
+	}
+	for range min(g.shares.Len(), shareLooks) {
+		s := g.shares.Front()
+		if p.allowed(s.held, free) {
+			return s
+		}
+		g.shares.MoveToBack(&s.inWait)
+	}
+	return nil
 }
 
 // wakeHost wakes the site that has waited for a host for longest.
@@ -91,15 +251,26 @@ func (p *Pool) Woken() *Site {
 	return p.woken.PopFront()
 }
 
-// PassOn tells that a site that was woken has got nothing, or wanted nothing: what
-// it was woken for is there for the next one. It does nothing for other sites.
+// PassOn tells that a site that was woken has been asked again. If it has not used
+// up what it was woken for, that is offered to the next one. It does nothing for
+// other sites.
 func (p *Pool) PassOn(s *Site) {
-	why, at := s.cause, s.at
-	s.cause, s.at = causeNone, nil
-	switch {
-	case why == causeSlot:
+	why, at, message := s.cause, s.at, s.eased
+	s.cause, s.at, s.eased = causeNone, nil, 0
+	switch why {
+	case causeSlot:
 		p.wakeSlot()
-	case why == causeHost && p.hosts[at.key] == at:
-		p.wakeHost(at)
+	case causeHost:
+		if s.waits != WaitHost && s.waits != WaitBusy && p.hosts[at.key] == at {
+			p.wakeHost(at)
+		}
+	case causeShare:
+		if s.waits != WaitShare {
+			p.Eased(message)
+		}
+	case causeOutage:
+		if next := p.outaged.Front(); next != nil && s.waits != WaitOutage {
+			p.wakeFor(next, causeOutage, nil)
+		}
 	}
 }
