@@ -52,10 +52,10 @@ type Config struct {
 	Postmaster       string
 	Routes           []Route // sorted by pattern
 
-	InetProtocols route.Families
-	HeloName      string // smtp_helo_name
-	LoopCheck     bool   // smtp_loop_check
-	CacheLimit    int    // smtp_connection_cache_limit
+	InetProtocols       route.Families
+	HeloName            string // smtp_helo_name
+	LoopCheck           bool   // smtp_loop_check
+	SMTPConnectionLimit int    // smtp_connection_limit
 
 	Queue Queue
 	Retry Retry
@@ -220,7 +220,6 @@ type SMTP struct {
 
 	UnknownOutcome     qmgr.UnknownOutcome
 	MXAddressLimit     int
-	MXSessionLimit     int
 	FallbackRelay      string
 	RandomizeAddresses bool
 	SiteRollup         bool

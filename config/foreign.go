@@ -3,6 +3,8 @@ package config
 // foreign tells of parameters of Postfix that have no counterpart of the same
 // name what there is instead, or why there is nothing.
 var foreign = map[string]string{
+	"smtp_mx_session_limit":            "what a server refuses for now waits for the message's next attempt; it does not go to the site's other servers",
+	"smtp_connection_cache_limit":      "smtp_connection_limit bounds all connections, idle ones included",
 	"queue_run_delay":                  "there are no queue runs: every message is tried when its own time has come",
 	"qmgr_clog_warn_time":              "what waits, and for what, is told by posthaste queue status and queue show",
 	"hash_queue_names":                 "the spool needs no directories of its own for each queue",

@@ -50,7 +50,7 @@ func (c *Config) Spool() spool.Config {
 func (c *Config) Driver() driver.Config {
 	q := qmgr.Config{
 		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
-		LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
+		ConnectionLimit: c.SMTPConnectionLimit, LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
 		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
 		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
 		DoubleBounce: c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
@@ -141,7 +141,7 @@ func (c *Config) Outbound() outbound.Config {
 	}
 	return outbound.Config{
 		Hello: c.helo(), Self: c.Hostname, AllowSelf: !c.LoopCheck, Own: c.own(),
-		Trusted: c.trusted(), Transports: all, IdleLimit: c.CacheLimit,
+		Trusted: c.trusted(), Transports: all,
 	}
 }
 
@@ -156,9 +156,8 @@ func (s SMTP) settings() outbound.TransportConfig {
 	return outbound.TransportConfig{
 		ConnectTimeout: s.ConnectTimeout, HeloTimeout: s.HeloTimeout, MailTimeout: s.MailTimeout, RcptTimeout: s.RcptTimeout,
 		DataInitTimeout: s.DataInitTimeout, DataXferTimeout: s.DataXferTimeout, DataDoneTimeout: s.DataDoneTimeout, RsetTimeout: s.RsetTimeout,
-		MXAddressLimit: orNone(s.MXAddressLimit), MXSessionLimit: orNone(s.MXSessionLimit), FallbackRelays: canonicalNexthops(s.FallbackRelay),
-		KeepOrder: !s.RandomizeAddresses, PermitPrivateHosts: s.PermitPrivateHosts, BindAddress: s.BindAddress, Pipelining: &s.Pipelining, InFlight: s.InFlight,
-		CacheTimeLimit: orNone(s.CacheTimeLimit), ReuseTimeLimit: orNone(s.ReuseTimeLimit), ReuseCountLimit: orNone(s.ReuseCountLimit),
+		MXAddressLimit: orNone(s.MXAddressLimit), FallbackRelays: canonicalNexthops(s.FallbackRelay),
+		KeepOrder: !s.RandomizeAddresses, PermitPrivateHosts: s.PermitPrivateHosts, BindAddress: s.BindAddress,
 	}
 }
 

@@ -98,9 +98,9 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	out = out.WithDefaults()
 	got := c.Outbound().WithDefaults()
 	for name := range got.Transports {
-		same(t, "outbound "+name, outboundLess(got.Transports[name]), outboundLess(out.Transports[name]))
+		same(t, "outbound "+name, got.Transports[name], out.Transports[name])
 	}
-	if !slices.Equal(sortedKeys(got.Transports), sortedKeys(out.Transports)) || got.IdleLimit != out.IdleLimit || got.AllowSelf || got.Self != out.Self {
+	if !slices.Equal(sortedKeys(got.Transports), sortedKeys(out.Transports)) || got.AllowSelf || got.Self != out.Self {
 		t.Errorf("outbound: %+v, want %+v", got, out)
 	}
 
@@ -124,12 +124,6 @@ func sortedKeys[V any](m map[string]V) []string { return bothKeys(m, nil) }
 func qmgrLess(c qmgr.Config) qmgr.Config {
 	c.Transports = nil
 	return c
-}
-
-// outboundLess makes none of what means none, whichever way it is written.
-func outboundLess(t outbound.TransportConfig) outbound.TransportConfig {
-	t.ReuseCountLimit = max(t.ReuseCountLimit, 0)
-	return t
 }
 
 // What a file says arrives where it has its effect, none as none.
@@ -163,6 +157,7 @@ mx_address_limit = 0
 connection_cache_time_limit = 0
 pipelining = "group"
 pipelining_in_flight = 8
+destination_host_concurrency_limit = 3
 fallback_relay = "[Last.example.net]:26, other.example.net"
 permit_private_hosts = true
 nexthop = "[bulk.example.net]"
@@ -198,6 +193,10 @@ type = "discard"
 	check("smtp's window", limits.Transports["smtp"].Window.Limit, -1)
 	check("smtp's cohorts", limits.Transports["smtp"].Window.FailedCohortLimit, -1)
 	check("bulk's window", limits.Transports["bulk"].Window.Limit, 3)
+	check("bulk's pipelining", limits.Transports["bulk"].Connections.Level, mail.LevelGroup)
+	check("bulk's messages in flight", limits.Transports["bulk"].Connections.InFlight, 8)
+	check("bulk's connections to a host", limits.Transports["bulk"].Connections.HostLimit, 3)
+	check("bulk's idle time", limits.Transports["bulk"].Connections.IdleTime < 0, true)
 	check("recipients of an entry", limits.Transports["bulk"].RecipientLimit, -1)
 	check("preemption", limits.DefaultTransport.SlotCost, -1)
 
@@ -213,10 +212,7 @@ type = "discard"
 	check("trusted to dial", out.Trusted, c.Resolve().Trusted)
 	bulk := out.Transports["bulk"]
 	check("fallback", bulk.FallbackRelays, []string{"[last.example.net]:26", "other.example.net"})
-	check("pipelining", *bulk.Pipelining, mail.LevelGroup)
-	check("in flight", bulk.InFlight, 8)
 	check("addresses", []int{bulk.MXAddressLimit, out.Transports["smtp"].MXAddressLimit}, []int{-1, 7})
-	check("cache", bulk.CacheTimeLimit < 0, true)
 
 	res := c.Resolve()
 	check("names", res.Policy.Self.Names, []string{"mail.example.com", "out.example.com"})

@@ -44,8 +44,8 @@ func clientParameters() []parameter[Config] {
 		define("smtp_loop_check", flag(), func(c *Config) *bool { return &c.LoopCheck }, true,
 			"Whether a server that greets with our name is taken to be ourselves.",
 			"Set it to false where several hosts share one name, behind a load balancer for instance."),
-		define("smtp_connection_cache_limit", integer(limit[int]{min: 1, max: 1_000_000}), func(c *Config) *int { return &c.CacheLimit }, 1000,
-			"How many idle connections are kept in all.",
+		define("smtp_connection_limit", integer(limit[int]{min: 1, max: 1_000_000}), func(c *Config) *int { return &c.SMTPConnectionLimit }, 2000,
+			"How many connections to other servers there are at once, idle ones included.",
 			"Lower it if file descriptors are scarce."),
 	}
 }

@@ -33,13 +33,6 @@ func unknownTransport(d mail.Delivery) mail.DeliveryResult {
 	return r
 }
 
-func unconfigured(transport string) mail.Reply {
-	return mail.Reply{
-		Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5},
-		Text: mail.CleanText("mail transport " + transport + " is not configured"),
-	}
-}
-
 // Discard takes all mail and drops it (Postfix's discard(8)). The nexthop is a
 // comment.
 type Discard struct{}

@@ -117,55 +117,6 @@ func (b *memoryBody) Bytes() []byte            { return b.data }
 func (b *memoryBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (b *memoryBody) Close() error             { return nil }
 
-// Deliveries of 4 KB messages over loopback, the sink in the same process.
-func BenchmarkDeliver(b *testing.B) {
-	for _, parallel := range []int{1, 20, 100} {
-		b.Run(map[int]string{1: "1", 20: "20", 100: "100"}[parallel], func(b *testing.B) {
-			s := newDrain(b)
-			n := newFakeNet()
-			addr := netip.MustParseAddrPort(s.listener.Addr().String())
-			n.zone["example.net"] = mail.HostSet{Tiers: [][]mail.Host{{{Name: "sink", Addr: addr}}}}
-			bodies := &memory4K{[]byte(strings.Repeat(strings.Repeat("x", 70)+"\r\n", 57))}
-			c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{
-				"smtp": {PermitPrivateHosts: true},
-			}}, n, bodies, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.Close()
-			ctx, cancel := context.WithCancel(b.Context())
-			defer cancel()
-			b.ReportAllocs()
-			b.ResetTimer()
-			cpu := cpuTime(b)
-			var left atomic.Int64
-			left.Store(int64(b.N))
-			done := make(chan struct{})
-			for range parallel {
-				go func() {
-					d := message(1, "b@example.net")
-					for left.Add(-1) >= 0 {
-						if r := c.Deliver(ctx, d); r.Outcomes[0].Result != mail.Delivered {
-							b.Error(r)
-							break
-						}
-					}
-					done <- struct{}{}
-				}()
-			}
-			for range parallel {
-				<-done
-			}
-			b.StopTimer()
-			b.ReportMetric(float64(cpuTime(b)-cpu)/float64(b.N), "cpu-ns/op")
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
-			if got := s.messages.Load(); got != int64(b.N) {
-				b.Errorf("%d messages arrived, want %d", got, b.N)
-			}
-		})
-	}
-}
-
 // Messages over connections that a core decides on: one goroutine, as the
 // driver is, sends to each connection what its depth allows and hears the
 // results. The level is the most that a Conn may use.
@@ -191,7 +142,7 @@ func benchmarkConns(b *testing.B, level mail.Level, conns, depth, size int) {
 	addr := netip.MustParseAddrPort(s.listener.Addr().String())
 	bodies := &memory4K{[]byte(strings.Repeat(strings.Repeat("x", 62)+"\r\n", size/64))}
 	c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{
-		"smtp": {PermitPrivateHosts: true, Pipelining: &level},
+		"smtp": {PermitPrivateHosts: true},
 	}}, newFakeNet(), bodies, nil)
 	if err != nil {
 		b.Fatal(err)

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,10 +39,10 @@ func message(id mail.QueueID, recipients ...string) mail.Delivery {
 	return d
 }
 
-// When the context ends, a delivery ends, wherever it is: dialling, waiting for
-// a reply, or stuck in content. The recipients are deferred, and the nexthop is
-// not blamed.
-func TestContextEndsDelivery(t *testing.T) {
+// When the context ends, what is under way ends, wherever it is: dialling, waiting
+// for a reply, or stuck in content. The recipients are deferred by us, and the host
+// is not blamed.
+func TestContextEnds(t *testing.T) {
 	for name, say := range map[string]map[string]string{
 		"dialling": {"dial": "hang"},
 		"greeting": {"greeting": ""},
@@ -56,49 +54,37 @@ func TestContextEndsDelivery(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNet()
 				n.add("1", say)
-				n.zone["example.net"] = set("1", "2")
 				c := newTestClient(t, n, store{1: {data: strings.Repeat("x\r\n", 50000)}}, TransportConfig{})
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
 				began := time.Now()
-				r := c.Deliver(ctx, message(1, "b@example.net"))
+				opened, r, closing := once(ctx, c)
 				if took := time.Since(began); took != 10*time.Second {
 					t.Errorf("took %v", took)
 				}
-				if o := r.Outcomes[0]; o.Result != mail.Deferred || o.Reply.IsZero() || !r.Crashed || !r.Site.IsZero() {
-					t.Errorf("result %+v", r)
+				if opened.Reply.IsZero() {
+					if o := r.Outcomes[0]; o.Result != mail.Deferred || o.Reply.IsZero() || r.Crashed == o.Unknown || closing.Why != mail.CloseAsked {
+						t.Errorf("result %+v, closed %v", r, closing)
+					}
+				} else if opened.Reply != interrupted() {
+					t.Errorf("opened %+v", opened)
 				}
-				c.Close()
 				n.running.Wait()
 			})
 		})
 	}
 }
 
-// When this process has no sockets left that is nobody else's fault: no further
-// host is tried, the destination is not blamed, and the transport is said to be
-// out of service.
-func TestNoSocketsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNet()
-		n.add("1", map[string]string{"dial": "lack"})
-		n.add("2", nil)
-		n.zone["example.net"] = set("1", "2")
-		c := newTestClient(t, n, store{1: {data: "x\r\n"}}, TransportConfig{KeepOrder: true})
-		r := c.Deliver(t.Context(), message(1, "b@example.net"))
-		if o := r.Outcomes[0]; o.Result != mail.Deferred || !r.Crashed || !r.Site.IsZero() || r.Unavailable != o.Reply || len(n.dialed) != 1 {
-			t.Errorf("result %+v after %v", r, n.dialed)
-		}
-		if !strings.Contains(r.Unavailable.Text, "too many open files") {
-			t.Errorf("the reason is %v", r.Unavailable)
-		}
-		k, opened := c.Dial(t.Context(), mail.Opening{Transport: "smtp", Nexthop: "example.net", Host: n.zone["example.net"].Tiers[0][0]})
-		if k != nil || !opened.Unavailable || opened.Reply != r.Unavailable {
-			t.Errorf("a connection of its own: %v, %+v", k, opened)
-		}
-		c.Close()
-		n.running.Wait()
-	})
+// once opens a connection to host 1 and sends one message.
+func once(ctx context.Context, c *Client) (opened mail.OpenedConnection, r mail.DeliveryResult, closing mail.Closing) {
+	k, opened := c.Dial(ctx, mail.Opening{Transport: "smtp", Host: mail.Host{Name: "mx1", Addr: address("1")}, Level: mail.LevelOverlap})
+	if k == nil {
+		return opened, r, closing
+	}
+	k.Send(1, message(1, "b@example.net"))
+	k.Hangup()
+	closing = k.Run(ctx, func(_ uint64, told mail.DeliveryResult) { r = told })
+	return opened, r, closing
 }
 
 // Every wait has its own time.
@@ -126,17 +112,15 @@ func TestTimeouts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNet()
 				n.add("1", c.say)
-				n.zone["example.net"] = set("1")
 				client := newTestClient(t, n, store{1: {data: "x\r\n"}}, config)
 				began := time.Now()
-				r := client.Deliver(t.Context(), message(1, "b@example.net"))
+				opened, r, closing := once(t.Context(), client)
 				if took := time.Since(began); took != c.want {
 					t.Errorf("took %v, want %v", took, c.want)
 				}
-				if r.Site.IsZero() || r.Outcomes[0].Result != mail.Deferred {
-					t.Errorf("result %+v", r)
+				if opened.Reply.IsZero() && (closing.Why != mail.CloseLost || r.Outcomes[0].Result != mail.Deferred) {
+					t.Errorf("result %+v, closed %v", r, closing)
 				}
-				client.Close()
 				n.running.Wait()
 			})
 		})
@@ -148,114 +132,18 @@ func TestResetTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNet()
 		n.add("1", map[string]string{"rcpt": "550 no;250 ok", "rset": "deaf"})
-		n.zone["example.net"] = set("1")
 		c := newTestClient(t, n, store{}, TransportConfig{})
-		c.Deliver(t.Context(), message(1, "b@example.net"))
+		k, _ := c.Dial(t.Context(), mail.Opening{Transport: "smtp", Host: mail.Host{Addr: address("1")}, Level: mail.LevelOverlap})
+		k.Send(1, message(1, "b@example.net"))
+		k.Send(2, message(2, "b@example.net"))
 		began := time.Now()
-		r := c.Deliver(t.Context(), message(2, "b@example.net"))
-		if took := time.Since(began); took != 20*time.Second || r.Outcomes[0].Result != mail.Delivered {
-			t.Errorf("took %v, result %+v", took, r)
-		}
-		c.Close()
-		n.running.Wait()
-	})
-}
-
-// Many deliveries at once share the idle sessions, each used by one at a time;
-// all arrive, each once, and when all is done nothing is left behind.
-func TestManyDeliveriesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNet()
-		var servers []*fakeServer
-		for _, a := range []string{"1", "2", "3"} {
-			servers = append(servers, n.add(a, nil))
-		}
-		n.zone["example.net"] = set("1 2", "3")
-		const workers, each = 20, 25
-		bodies := store{}
-		for id := range workers * each {
-			bodies[mail.QueueID(id)] = fakeContent{data: fmt.Sprintf("%d.\r\n", id), inFile: id%2 == 0}
-		}
-		c := newTestClient(t, n, bodies, TransportConfig{})
-		var group sync.WaitGroup
-		for w := range workers {
-			group.Go(func() {
-				for i := range each {
-					r := c.Deliver(t.Context(), message(mail.QueueID(w*each+i), "b@example.net"))
-					if r.Outcomes[0].Result != mail.Delivered {
-						t.Errorf("result %+v", r)
-					}
-				}
-			})
-		}
-		group.Wait()
-		s := c.Stats()
-		if s.Connects > workers || s.Reused != workers*each-s.Connects || s.Idle != int(s.Connects) {
-			t.Errorf("stats %+v", s)
-		}
-		got := map[string]int{}
-		for _, s := range servers {
-			for _, m := range s.got {
-				got[m]++
+		k.Run(t.Context(), func(id uint64, r mail.DeliveryResult) {
+			if id == 2 && (time.Since(began) != 20*time.Second || r.Outcomes[0].Result != mail.Untried) {
+				t.Errorf("after %v, result %+v", time.Since(began), r)
 			}
-		}
-		if len(got) != workers*each {
-			t.Errorf("%d messages arrived", len(got))
-		}
-		time.Sleep(20 * time.Second) // all fall idle, and are ended
-		if s := c.Stats(); s.Idle != 0 {
-			t.Errorf("%d sessions are idle after their time", s.Idle)
-		}
-		n.running.Wait()
-		for _, k := range n.log {
-			if k.verbs[len(k.verbs)-1] != "QUIT" {
-				t.Errorf("a session ended without QUIT: %v", k.verbs)
-			}
-		}
-		c.Close()
-	})
-}
-
-// A server that writes before it reads, and a client that writes before it
-// reads, must not wait for each other: a message of many pieces against a server
-// that says 2000 lines while it comes.
-func TestNobodyWaitsForEverybody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNet()
-		s := n.add("1", map[string]string{"early": "flood 250 ok"})
-		n.zone["example.net"] = set("1")
-		c := newTestClient(t, n, store{1: {data: strings.Repeat("0123456789\r\n", 50000)}}, TransportConfig{})
-		began := time.Now()
-		r := c.Deliver(t.Context(), message(1, "b@example.net"))
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("took %v", took)
-		}
-		if r.Outcomes[0].Result != mail.Deferred || len(s.got) != 0 {
-			t.Errorf("result %+v", r)
-		}
-		c.Close()
+		})
 		n.running.Wait()
 	})
-}
-
-// Servers that answer at random: every recipient has exactly one outcome, and
-// is delivered only if some server took the message for it; and a message is
-// never taken for a recipient whose outcome is that it failed.
-func TestRandomServers(t *testing.T) {
-	seed := rand.Uint64()
-	results := map[mail.Result]int{}
-	for round := range uint64(120) {
-		rng := rand.New(rand.NewPCG(seed, round))
-		synctest.Test(t, func(t *testing.T) { randomRound(t, rng, results) })
-		if t.Failed() {
-			t.Fatalf("seed %d round %d", seed, round)
-		}
-	}
-	for _, r := range []mail.Result{mail.Delivered, mail.Deferred, mail.Failed} {
-		if results[r] == 0 {
-			t.Errorf("no recipient was ever %v, so the test shows little", r)
-		}
-	}
 }
 
 // randomSay makes the words of a server that is odd in a few ways. It swallows
@@ -286,41 +174,6 @@ func randomSay(rng *rand.Rand) map[string]string {
 		say["early"] = odd[rng.IntN(len(odd))]
 	}
 	return say
-}
-
-func randomRound(t *testing.T, rng *rand.Rand, results map[mail.Result]int) {
-	n := newFakeNet()
-	var servers []*fakeServer
-	for _, a := range []string{"1", "2", "3"}[:1+rng.IntN(3)] {
-		servers = append(servers, n.add(a, randomSay(rng)))
-	}
-	n.zone["example.net"] = set("1 2", "3")
-	bodies := store{}
-	var open atomic.Int64
-	c := newTestClient(t, n, bodies, TransportConfig{})
-	for id := range mail.QueueID(6) {
-		bodies[id] = fakeContent{open: &open, data: fmt.Sprintf("message %d\r\n%s", id, strings.Repeat("x\r\n", rng.IntN(2)*25000)), inFile: rng.IntN(2) == 0}
-		d := message(id, []string{"b@example.net", "c@example.net", "d@example.net"}[:1+rng.IntN(3)]...)
-		r := c.Deliver(t.Context(), d)
-		if len(r.Outcomes) != len(d.Recipients) {
-			t.Fatalf("%d outcomes for %d recipients", len(r.Outcomes), len(d.Recipients))
-		}
-		for i, o := range r.Outcomes {
-			results[o.Result]++
-			taken := takenBy(servers, id, string(d.Recipients[i].Address))
-			switch {
-			case o.Index != uint32(i) || o.Result == mail.Pending || o.Reply.IsZero():
-				t.Errorf("outcome %+v", o)
-			case o.Result == mail.Delivered && taken == 0, o.Result == mail.Failed && taken > 0, taken > 1:
-				t.Errorf("%v is %v: %v, but was taken %d times", d.Recipients[i].Address, o.Result, o.Reply, taken)
-			}
-		}
-	}
-	c.Close()
-	n.running.Wait()
-	if open.Load() != 0 {
-		t.Errorf("%d contents were not closed", open.Load())
-	}
 }
 
 // takenBy counts how often servers took a message for a recipient.
@@ -378,72 +231,37 @@ func TestOnlyTheAddressThatWasChecked(t *testing.T) {
 	}
 }
 
-// The counts are what metrics are made of: each kind of trouble has its own.
-func TestStats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNet()
-		for site, say := range map[string]map[string]string{
-			"1": {"final": "250 ok;close"},
-			"2": {"mail": "250 ok;close;250 ok"},
-			"3": {"mail": "nonsense"},
-			"4": {"greeting": "554 no"},
-			"5": {"rcpt": "550 no", "data": "354 go", "final": "250 taken"},
-		} {
-			n.add(site, say)
-			n.zone[site] = set(site)
-		}
-		n.zone["6"] = set("6 127.0.0.1")
-		bodies := store{}
-		c := newTestClient(t, n, bodies, TransportConfig{})
-		for id, site := range []string{"1", "1", "2", "2", "3", "4", "5", "6"} {
-			d := message(mail.QueueID(id), "b@example.net")
-			d.Nexthop = site
-			c.Deliver(t.Context(), d)
-		}
-		want := Stats{
-			Deliveries: 8, Transactions: 7, Connects: 6, ConnectFailures: 1, HandshakeFails: 1, Reused: 0,
-			Stale: 1, Lost: 1, Protocol: 1, Doubtful: 1, EmptyTaken: 1, Blocked: 1, Idle: 2,
-		}
-		if got := c.Stats(); got != want {
-			t.Errorf("got  %+v\nwant %+v", got, want)
-		}
-		c.Close()
-		n.running.Wait()
-	})
-}
-
 // A nexthop that the operator wrote down may be a domain inside the network,
 // as a relayhost often is. Its addresses are private, and refusing to dial them
 // would return all mail to its senders; what a recipient's domain leads to is
 // still not dialled.
 func TestConfiguredNexthopMayBePrivate(t *testing.T) {
-	for _, c := range []struct {
-		nexthop string
-		want    mail.Result
-	}{
-		{"relay.corp.example", mail.Delivered},
-		{"relay.corp.example,second.corp.example", mail.Delivered},
-		{"elsewhere.example", mail.Failed},
-		{"relay.corp.example,elsewhere.example", mail.Failed},
+	for nexthop, permitted := range map[string]bool{
+		"relay.corp.example":                     true,
+		"relay.corp.example,second.corp.example": true,
+		"elsewhere.example":                      false,
+		"relay.corp.example,elsewhere.example":   false,
+		"[10.0.0.5]":                             true,
+		"[10.0.0.6]":                             false, // what user@[10.0.0.6] leads to
+		"[10.0.0.6]:26":                          true,
+		"[relay]":                                true,
+		"[IPv6:::1]":                             false,
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			n := newFakeNet()
-			n.servers[netip.MustParseAddrPort("10.0.0.5:25")] = &fakeServer{addr: netip.MustParseAddrPort("10.0.0.5:25"), said: map[string]int{}}
-			n.zone[c.nexthop] = mail.HostSet{Tiers: [][]mail.Host{{{Name: "h", Addr: netip.MustParseAddrPort("10.0.0.5:25")}}}}
-			client, err := New(Config{
-				Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {}},
-				Trusted: []string{"relay.corp.example", "second.corp.example"},
-			}, n, store{1: {data: "x\r\n"}}, n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := message(1, "u@example.com")
-			d.Nexthop = c.nexthop
-			if got := client.Deliver(t.Context(), d).Outcomes[0]; got.Result != c.want {
-				t.Errorf("%s: %v (%v), want %v", c.nexthop, got.Result, got.Reply, c.want)
-			}
-			client.Close()
-			n.running.Wait()
-		})
+		n := newFakeNet()
+		n.zone[nexthop] = mail.HostSet{Tiers: [][]mail.Host{{{Name: "h", Addr: netip.MustParseAddrPort("10.0.0.5:25")}}}}
+		client, err := New(Config{
+			Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {}},
+			Trusted: []string{"relay.corp.example", "second.corp.example", "[10.0.0.5]"},
+		}, n, store{}, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, reply := client.Hosts(t.Context(), "smtp", nexthop)
+		if (len(set.Tiers) == 1) != permitted || reply.IsZero() != permitted || reply.Permanent() == permitted {
+			t.Errorf("%s: %v, %v", nexthop, set, reply)
+		}
+		if n := client.Stats().Blocked; (n == 1) == permitted {
+			t.Errorf("%s: %d addresses are counted as blocked", nexthop, n)
+		}
 	}
 }

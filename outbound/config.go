@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
@@ -32,9 +31,6 @@ type Config struct {
 	Trusted []string
 	// Transports are the SMTP transports by name. Required.
 	Transports map[string]TransportConfig
-	// IdleLimit is how many idle sessions are kept in all (default 1000). Lower
-	// it if file descriptors are scarce. The one idle for longest makes room.
-	IdleLimit int
 	// Seed starts the random order of equal hosts. The default is 0; give each
 	// process its own, so that they do not all favour the same hosts.
 	Seed uint64
@@ -56,13 +52,9 @@ type TransportConfig struct {
 	DataDoneTimeout time.Duration // reply to the content (default 600 s); shorter ones cause duplicates
 	RsetTimeout     time.Duration // reply to RSET (default 20 s)
 
-	// MXAddressLimit is how many addresses of a nexthop are tried in one
-	// delivery (default 5).
+	// MXAddressLimit is how many addresses of a nexthop are used until it is
+	// looked up again (default 5).
 	MXAddressLimit int
-	// MXSessionLimit is how many sessions of a nexthop may come as far as a
-	// transaction in one delivery (default 2). Raise it if the hosts of a site
-	// refuse recipients for different reasons.
-	MXSessionLimit int
 	// FallbackRelays are nexthops to try after the hosts of the nexthop itself
 	// are exhausted (smtp_fallback_relay).
 	FallbackRelays []string
@@ -75,36 +67,13 @@ type TransportConfig struct {
 	// BindAddress is the address that connections come from (default: the
 	// system chooses).
 	BindAddress netip.Addr
-	// Pipelining is the most that may be under way on a connection, whatever a
-	// server offers (nil: Overlap). Lower it for a server behind a proxy that
-	// cannot follow; raise it for your own servers only.
-	Pipelining *mail.Level
-	// InFlight is how many messages may be under way on a connection at level
-	// Stream (default 4, at most 16). All of them are in doubt if it breaks.
-	InFlight int
-
-	// CacheTimeLimit is how long a session is kept idle for the next delivery
-	// (smtp_connection_cache_time_limit; default 15 s, Postfix has 2 s).
-	// Negative: not at all.
-	CacheTimeLimit time.Duration
-	// ReuseTimeLimit is how old a connection may become, give or take 10 %
-	// (default 300 s). A limit by time favours fast hosts, one by count slow
-	// ones.
-	ReuseTimeLimit time.Duration
-	// ReuseCountLimit is how many messages a connection carries (default: any
-	// number).
-	ReuseCountLimit int
 }
-
-// inFlightMax is the largest TransportConfig.InFlight.
-const inFlightMax = 16
 
 // WithDefaults returns the configuration with all defaults filled in.
 func (c Config) WithDefaults() Config {
 	if c.Self == "" {
 		c.Self = c.Hello
 	}
-	setDefault(&c.IdleLimit, 1000)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -126,14 +95,7 @@ func (t TransportConfig) WithDefaults() TransportConfig {
 	setDefault(&t.DataXferTimeout, 180*time.Second)
 	setDefault(&t.DataDoneTimeout, 600*time.Second)
 	setDefault(&t.RsetTimeout, 20*time.Second)
-	if t.Pipelining == nil {
-		t.Pipelining = new(mail.LevelOverlap)
-	}
-	setDefault(&t.InFlight, 4)
 	setDefault(&t.MXAddressLimit, 5)
-	setDefault(&t.MXSessionLimit, 2)
-	setDefault(&t.CacheTimeLimit, 15*time.Second)
-	setDefault(&t.ReuseTimeLimit, 300*time.Second)
 	return t
 }
 
@@ -195,12 +157,6 @@ func (t TransportConfig) Validate() error {
 		if d.value < 0 || d.value > 0 && d.value < time.Second {
 			errs = append(errs, fmt.Errorf("%s: %v is less than a second", d.name, d.value))
 		}
-	}
-	if t.Pipelining != nil && *t.Pipelining > mail.LevelStream {
-		errs = append(errs, fmt.Errorf("pipelining: there is no level %d", *t.Pipelining))
-	}
-	if t.InFlight < 0 || t.InFlight > inFlightMax {
-		errs = append(errs, fmt.Errorf("pipelining_in_flight: %d is not between 1 and %d", t.InFlight, inFlightMax))
 	}
 	for _, relay := range t.FallbackRelays {
 		if relay == "" {

@@ -49,11 +49,7 @@ type letter struct {
 
 func newConn(c *Client, config *TransportConfig, o mail.Opening, sock net.Conn) *Conn {
 	label := hostLabel(o.Host)
-	sc := client.Config{Hello: c.cfg.Hello, Peer: label, Level: sessionLevel(min(o.Level, *config.Pipelining))}
-	sc.InFlight = config.InFlight
-	if o.InFlight > 0 {
-		sc.InFlight = min(o.InFlight, config.InFlight)
-	}
+	sc := client.Config{Hello: c.cfg.Hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight}
 	if !c.cfg.AllowSelf {
 		sc.Self = c.cfg.Self
 	}
@@ -298,11 +294,6 @@ func (k *Conn) closing() mail.Closing {
 	}
 	k.client.logFailure(k.host.Addr, f)
 	return mail.Closing{Why: why, Level: levelOf(f.Level), Reply: f.Reply}
-}
-
-func contradicted() mail.Reply {
-	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 5},
-		Text: "enhanced status codes of other commands came in reply"}
 }
 
 func (k *Conn) reason(f client.Failure) mail.CloseReason {

@@ -50,7 +50,7 @@ func (w *world) hosts(t *testing.T, l *golden.Line) {
 
 func (w *world) open(t *testing.T, l *golden.Line) {
 	w.start(t)
-	o := mail.Opening{Transport: "smtp", Nexthop: "example.net", Level: mail.LevelStream}
+	o := mail.Opening{Transport: "smtp", Nexthop: "example.net", Level: mail.LevelOverlap}
 	o.Host = mail.Host{Name: "mx" + l.Words[0], Addr: address(l.Words[0])}
 	if level := l.Str("level", ""); level != "" {
 		if err := o.Level.UnmarshalText([]byte(level)); err != nil {

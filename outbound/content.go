@@ -155,3 +155,7 @@ func (h *headerEnd) take(b byte) {
 		h.lineEmpty = false
 	}
 }
+
+func (c *Client) logUnreadable(id mail.QueueID, err error) {
+	c.cfg.Log.Debug("content unreadable", "id", id, "error", err)
+}

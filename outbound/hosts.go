@@ -78,35 +78,9 @@ func balance(list []candidate, limit int) []candidate {
 
 func isSix(c candidate) bool { return c.Addr.Addr().Unmap().Is6() }
 
-func allBlocked(nexthop string) mail.Reply {
-	return mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 4},
-		Text: mail.CleanText("no host of " + nexthop + " has an address that may be connected to")}
-}
-
-func noHosts(nexthop string) mail.Reply {
-	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
-		Text: mail.CleanText("no hosts are known for " + nexthop)}
-}
-
 // bracketed tells whether a nexthop is written in brackets, so that it names a
 // host and not a domain.
 func bracketed(nexthop string) bool { return strings.HasPrefix(nexthop, "[") }
-
-// explicit tells whether it was the administrator who named a nexthop's host.
-// A recipient with an address literal for its domain, user@[192.0.2.1], also
-// leads to a nexthop in brackets, but that was written by the sender.
-func explicit(d mail.Delivery, nexthop string) bool {
-	if !bracketed(nexthop) {
-		return false
-	}
-	hop := literal(nexthop)
-	for i := range d.Recipients {
-		if domain := d.Recipients[i].Address.Domain(); bracketed(domain) && literal(domain) == hop {
-			return false
-		}
-	}
-	return true
-}
 
 // literal returns what is in brackets, in one spelling for each address.
 func literal(s string) string {

@@ -100,33 +100,6 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// Brackets in a nexthop are the administrator's, unless the recipient's domain
-// is the same address, in whatever spelling.
-func TestExplicit(t *testing.T) {
-	for _, c := range []struct {
-		nexthop, to string
-		want        bool
-	}{
-		{"example.net", "b@example.net", false},
-		{"example.net:26", "b@example.net", false},
-		{"[relay.example]", "b@example.net", true},
-		{"[relay.example]:26", "b@example.net", true},
-		{"[127.0.0.1]", "b@example.net", true},
-		{"[127.0.0.1]", "b@[127.0.0.1]", false},
-		{"[127.0.0.1]:26", "b@[127.0.0.1]", false},
-		{"[::1]", "b@[IPv6:0:0:0:0:0:0:0:1]", false},
-		{"[IPv6:::1]", "b@[ipv6:::1]", false},
-		{"[127.0.0.1]", "b@[ipv6:::ffff:127.0.0.1]", false},
-		{"[192.0.2.1]", "b@[192.0.2.2]", true},
-		{"[192.0.2.1", "b@[192.0.2.1", false},
-	} {
-		d := mail.Delivery{Recipients: []mail.Recipient{{Address: "x@y"}, {Address: mail.Address(c.to)}}}
-		if got := explicit(d, c.nexthop); got != c.want {
-			t.Errorf("%s for %s: %v, want %v", c.nexthop, c.to, got, c.want)
-		}
-	}
-}
-
 // A literal's key must not depend on the spelling of the address.
 func TestLiteral(t *testing.T) {
 	got := []string{literal("[IPv6:2001:DB8::0:1]"), literal("[2001:db8::1]:25"), literal("[2001:0db8::1]")}

@@ -167,7 +167,7 @@ func TestSinkInterop(t *testing.T) {
 }
 
 func newSender(t *testing.T, level mail.Level, bodies store, dialer Dialer, all []mail.Delivery) *sender {
-	c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {Pipelining: &level}}}, newFakeNet(), bodies, dialer)
+	c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {}}}, newFakeNet(), bodies, dialer)
 	if err != nil {
 		t.Fatal(err)
 	}

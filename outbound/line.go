@@ -43,6 +43,10 @@ type line struct {
 	called   bool      // the owner is wanted
 }
 
+// readSize is the size of a connection's read buffer. The replies to one group
+// of commands mostly fit.
+const readSize = 2048
+
 func newLine(sock net.Conn, session *client.Session, config *TransportConfig, scratch *pieces) *line {
 	return &line{
 		sock: sock, direct: newDirectWriter(sock), session: session, config: config, scratch: scratch,
@@ -233,15 +237,26 @@ func (l *line) confirm(w written) {
 	l.session.Written(int(w.n))
 }
 
-// stop ends the other goroutine. What was being written is not whole then, so
-// that the line is down.
+// longAgo returns a deadline that has passed.
+func longAgo() time.Time { return time.Unix(1, 0) }
+
+// stop ends the other goroutine. If something is missing of what it was writing,
+// the line is down.
 func (l *line) stop() {
-	if l.busy {
-		l.sock.SetWriteDeadline(longAgo())
-		l.confirm(<-l.done)
+	if !l.busy {
+		return
+	}
+	l.sock.SetWriteDeadline(longAgo())
+	w := <-l.done
+	l.confirm(w)
+	if w.err != nil {
 		l.fail(client.LossClosed)
 	}
 }
+
+// lastWords is how long to wait for what a server said before it broke the
+// connection while we were writing.
+const lastWords = time.Second
 
 // hearOut reads what the server said before a write failed: the reason for
 // which it broke the connection, most likely.
@@ -265,6 +280,10 @@ func (l *line) abort() {
 	l.spent, l.called = true, true
 	l.sock.SetDeadline(longAgo())
 }
+
+// quitTime is how long writing QUIT may take. It goes into an empty buffer, and
+// its reply would change nothing (smtp_skip_quit_response).
+const quitTime = time.Second
 
 // close writes what the session still has to say, if it can be written now, and
 // closes the socket.

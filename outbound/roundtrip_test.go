@@ -68,7 +68,7 @@ func TestRoundTrips(t *testing.T) {
 		t.Run(c.level.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bodies := store{1: {data: "Subject: x\r\n\r\nhello\r\n"}}
-				client, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {Pipelining: &c.level}}},
+				client, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {}}},
 					newFakeNet(), bodies, farDialer{&lazyServer{}, trip / 2})
 				if err != nil {
 					t.Fatal(err)

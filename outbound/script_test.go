@@ -20,12 +20,10 @@ import (
 //	config KEY=VALUE …                 a field of TransportConfig, in lower case
 //	server ADDR OCCASION="…" …         see fakeServer
 //	zone NEXTHOP tiers="A B|C" | fails="4xx …"
-//	deliver to=a,b nexthop=N …         one message
 //	sleep FOR                          let time pass
-//	closing                            close the client
 //	hosts NEXTHOP                      ask a Client which hosts there are
 //	open ADDR [level=…]                make a connection and run it
-//	send to=a,b …                      send a message to it, as deliver
+//	send to=a,b …                      send messages to it at once
 //	hangup | cancel                    end it, gently or not
 //
 // Addresses are those of documentation networks, 192.0.2.N, written N.
@@ -73,8 +71,6 @@ func (w *world) command(t *testing.T, l *golden.Line) {
 		w.server(l)
 	case "zone":
 		w.zone(t, l)
-	case "deliver":
-		w.deliver(t, l)
 	case "sleep":
 		d, err := time.ParseDuration(l.Words[0])
 		if err != nil {
@@ -82,9 +78,6 @@ func (w *world) command(t *testing.T, l *golden.Line) {
 		}
 		time.Sleep(d)
 		synctest.Wait()
-	case "closing":
-		w.start(t)
-		w.client.Close()
 	case "hosts":
 		w.hosts(t, l)
 	case "open":
@@ -105,28 +98,9 @@ func (w *world) command(t *testing.T, l *golden.Line) {
 func (w *world) configure(t *testing.T, l *golden.Line) {
 	c := &w.config
 	c.MXAddressLimit = l.Int(t, "mx_address_limit", c.MXAddressLimit)
-	c.MXSessionLimit = l.Int(t, "mx_session_limit", c.MXSessionLimit)
-	if level := l.Str("level", ""); level != "" {
-		c.Pipelining = new(mail.Level)
-		if err := c.Pipelining.UnmarshalText([]byte(level)); err != nil {
-			t.Fatal(l.Pos, err)
-		}
-	}
-	c.ReuseCountLimit = l.Int(t, "reuse_count_limit", c.ReuseCountLimit)
-	w.global.IdleLimit = l.Int(t, "idle_limit", w.global.IdleLimit)
 	w.global.Self = l.Str("self", w.global.Self)
 	if relays := l.Str("fallback_relay", ""); relays != "" {
 		c.FallbackRelays = strings.Split(relays, ",")
-	}
-	for _, d := range []struct {
-		key   string
-		value *time.Duration
-	}{
-		{"cache_time_limit", &c.CacheTimeLimit}, {"reuse_time_limit", &c.ReuseTimeLimit},
-	} {
-		if v, given := l.Option(d.key); given {
-			*d.value, _ = time.ParseDuration(v)
-		}
 	}
 	for _, word := range l.Words {
 		switch word {
@@ -198,14 +172,6 @@ func (w *world) start(t *testing.T) {
 	}
 }
 
-func (w *world) deliver(t *testing.T, l *golden.Line) {
-	w.start(t)
-	d := w.message(t, l)
-	began := time.Now()
-	r := w.client.Deliver(t.Context(), d)
-	w.report(d, r, time.Since(began))
-}
-
 // message makes a delivery and its content.
 func (w *world) message(t *testing.T, l *golden.Line) mail.Delivery {
 	d := mail.Delivery{Transport: "smtp", Nexthop: l.Str("nexthop", "example.net")}
@@ -244,38 +210,8 @@ func (w *world) message(t *testing.T, l *golden.Line) mail.Delivery {
 	return d
 }
 
-func (w *world) report(d mail.Delivery, r mail.DeliveryResult, took time.Duration) {
-	for i, o := range r.Outcomes {
-		fmt.Fprintf(&w.out, "%s %v: %v", d.Recipients[i].Address, o.Result, o.Reply)
-		if o.Report != mail.ReportNone {
-			fmt.Fprintf(&w.out, " (%v)", o.Report)
-		}
-		w.out.WriteByte('\n')
-	}
-	var facts []string
-	if r.Host != "" {
-		facts = append(facts, r.Host)
-	}
-	if r.Reused > 0 {
-		facts = append(facts, fmt.Sprintf("reused %d", r.Reused))
-	}
-	if took > 0 {
-		facts = append(facts, took.Round(time.Millisecond).String())
-	}
-	if r.Crashed {
-		facts = append(facts, "crashed")
-	}
-	if !r.Site.IsZero() {
-		facts = append(facts, "site: "+r.Site.String())
-	}
-	fmt.Fprintf(&w.out, "  %s\n", strings.Join(facts, ", "))
-}
-
-// finish closes the client and tells what the servers heard.
+// finish ends the connection and tells what the servers heard.
 func (w *world) finish() string {
-	if w.client != nil {
-		w.client.Close()
-	}
 	if w.conn != nil {
 		w.conn.Hangup()
 	}

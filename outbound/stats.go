@@ -4,7 +4,6 @@ import "sync/atomic"
 
 // Stats are counts since the Client was made, for metrics.
 type Stats struct {
-	Deliveries      uint64 // calls of Deliver
 	Transactions    uint64 // that came as far as MAIL
 	Connects        uint64 // connections opened
 	ConnectFailures uint64 // connections that could not be opened
@@ -17,12 +16,11 @@ type Stats struct {
 	EmptyTaken      uint64 // messages without recipients that a server took
 	Astray          uint64 // messages that a server took under the envelope of another
 	Blocked         uint64 // addresses not dialled because they are not public
-	Idle            int    // sessions idle now
 }
 
 // counters are the Stats as they are counted.
 type counters struct {
-	deliveries, transactions, connects, connectFailures, handshakeFails  atomic.Uint64
+	transactions, connects, connectFailures, handshakeFails              atomic.Uint64
 	reused, stale, lost, protocol, doubtful, emptyTaken, astray, blocked atomic.Uint64
 }
 
@@ -30,7 +28,6 @@ type counters struct {
 // not fit together to the last unit.
 func (c *Client) Stats() Stats {
 	return Stats{
-		Deliveries:      c.count.deliveries.Load(),
 		Transactions:    c.count.transactions.Load(),
 		Connects:        c.count.connects.Load(),
 		ConnectFailures: c.count.connectFailures.Load(),
@@ -43,6 +40,5 @@ func (c *Client) Stats() Stats {
 		EmptyTaken:      c.count.emptyTaken.Load(),
 		Astray:          c.count.astray.Load(),
 		Blocked:         c.count.blocked.Load(),
-		Idle:            c.idle.len(),
 	}
 }

@@ -100,7 +100,7 @@ func TestLazyServer(t *testing.T) {
 func lazily(t *testing.T, level mail.Level, size int, pair func() (a, b net.Conn)) {
 	s := &lazyServer{verbose: 20, pair: pair}
 	bodies := store{}
-	c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {Pipelining: &level}}}, newFakeNet(), bodies, s)
+	c, err := New(Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {}}}, newFakeNet(), bodies, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,9 +192,8 @@ func randomConnection(t *testing.T, rng *rand.Rand, results map[string]int) {
 	server := n.add("1", say)
 	bodies := store{}
 	var open atomic.Int64
-	config := TransportConfig{Pipelining: &level, InFlight: 2 + rng.IntN(4)}
-	c := newTestClient(t, n, bodies, config)
-	k, _ := c.Dial(t.Context(), mail.Opening{Transport: "smtp", Host: mail.Host{Name: "mx", Addr: server.addr}, Level: level})
+	c := newTestClient(t, n, bodies, TransportConfig{})
+	k, _ := c.Dial(t.Context(), mail.Opening{Transport: "smtp", Host: mail.Host{Name: "mx", Addr: server.addr}, Level: level, InFlight: rng.IntN(5)})
 	if k == nil {
 		t.Error("no connection")
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,6 +15,26 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
+
+// socketPair returns two ends of a connection that has a descriptor, which
+// net.Pipe has not.
+func socketPair(t *testing.T) (a, b net.Conn) {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "socketpair")
+		if ends[i], err = net.FileConn(f); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		t.Cleanup(func() { ends[i].Close() })
+	}
+	return ends[0], ends[1]
+}
 
 // narrowPair returns a connection that holds as little as the system permits,
 // so that what is written is taken in parts.

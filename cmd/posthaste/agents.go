@@ -40,8 +40,6 @@ func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.
 			byTransport[name] = outbound.Error{}
 		case config.TypeRetry:
 			byTransport[name] = outbound.Retry{}
-		default:
-			byTransport[name] = client
 		}
 	}
 	return &agentSet{byTransport: byTransport, client: client, resolver: resolver, router: router, verifies: cfg.SMTPD.Verify.Recipients}
@@ -103,11 +101,10 @@ func (a *agents) join() *agentSet {
 	return a.inForce
 }
 
-// close ends idle sessions at once, and waits for those who use the set before it
-// closes what they ask for hosts: a look-up that was cut off would count as a
-// failure of the destination, or defer mail for nothing.
+// close waits for those who use the set before it closes what they ask for hosts: a
+// look-up that was cut off would count as a failure of the destination, or defer
+// mail for nothing.
 func (s *agentSet) close() {
-	s.client.Close() // it has no error to tell
 	s.users.Wait()
 	s.resolver.Close()
 }

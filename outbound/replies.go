@@ -1,0 +1,44 @@
+package outbound
+
+import "github.com/posthaste-mta/posthaste/mail"
+
+func interrupted() mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: "delivery interrupted on our side"}
+}
+
+func cannotBeRead() mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "the message cannot be read from the queue"}
+}
+
+func unconfigured(transport string) mail.Reply {
+	return mail.Reply{
+		Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5},
+		Text: mail.CleanText("mail transport " + transport + " is not configured"),
+	}
+}
+
+func allBlocked(nexthop string) mail.Reply {
+	return mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 4},
+		Text: mail.CleanText("no host of " + nexthop + " has an address that may be connected to")}
+}
+
+func noHosts(nexthop string) mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
+		Text: mail.CleanText("no hosts are known for " + nexthop)}
+}
+
+func contradicted() mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 5},
+		Text: "enhanced status codes of other commands came in reply"}
+}
+
+// soften makes a permanent reply a temporary one.
+func soften(r mail.Reply) mail.Reply {
+	if r.Permanent() {
+		r.Code -= 100
+		if r.Status.Class == 5 {
+			r.Status.Class = 4
+		}
+	}
+	return r
+}
