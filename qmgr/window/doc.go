@@ -82,7 +82,7 @@
 //
 // Nothing of this is about a destination that does not answer at all: that is
 // for the failed cohorts to tell. Before the first failure there is nothing to
-// keep, and no memory is used; then it is some 50 octets for each level that
+// keep, and no memory is used; then it is 40 octets for each level that
 // was reached, and 8 for each of the latest attempts.
 //
 // # Arithmetic

@@ -166,9 +166,9 @@ func (e *evidence) settle(closed int) {
 	e.settled, e.uneasy = e.judged, true
 }
 
-// presume judges attempts up to a serial number, and returns the last attempt
-// that is well.
-func (e *evidence) presume(serial uint64) (well uint64) {
+// presume judges attempts up to a serial number: they are well, as they have
+// not failed.
+func (e *evidence) presume(serial uint64) {
 	for e.judged < serial {
 		e.judged++
 		st := e.step(e.judged)
@@ -179,7 +179,6 @@ func (e *evidence) presume(serial uint64) (well uint64) {
 		e.trust(int(st.level))
 		e.well = e.judged
 	}
-	return e.well
 }
 
 // void notes that an attempt says nothing.

@@ -49,7 +49,7 @@ func (w *Window) levelSuccess(cfg *Config, a Attempt, busy int) {
 		w.widen(cfg, busy, 1/math.Sqrt(float64(w.size)))
 		return
 	}
-	l.judge(a.serial)
+	l.presume(a.serial)
 	l.returned(a, trialWell)
 	if a.level > w.size {
 		return // it began before the window was lowered
@@ -93,21 +93,13 @@ func (w *Window) levelFailure(a Attempt) {
 	}
 }
 
-// judge takes it that attempts up to a serial number are well, if they have
-// not failed: see evidence.
-func (l *levels) judge(serial uint64) {
-	if l.presume(serial) > l.lowered {
-		l.retreat = 1
-	}
-}
-
 // retreatBelow closes a level and those above. If nothing that began since the
 // last retreat is well it goes further down, twice as far each time but not
 // below half: the limit may have fallen a long way, and each level would cost
 // failures. What was skipped is soon won back.
 func (w *Window) retreatBelow(closed int) {
 	l := w.levels
-	if l.judged > l.lowered && l.well > l.lowered {
+	if l.well > l.lowered {
 		l.retreat = 1
 	}
 	w.size = max(min(closed-1, w.size-min(l.retreat, w.size/2)), 1)
