@@ -1,6 +1,7 @@
 # Posthaste, as a peer of the harness. POSTHASTE names the program.
 # Variants: defaults (stock limits), tuned, and for limit421 the feedback styles
-# level, and fb1N, fbsqrtN, fb1, by Postfix's rule or, with suffix r, by the README's.
+# level, and fb1N, fbsqrtN, fb1, by Postfix's rule or, with suffix r, by the
+# README's; for rtt streamN, with N messages in flight on a connection.
 POSTHASTE=$(realpath "${POSTHASTE:?names the program}") || return 1
 
 posthaste_conf=/etc/posthaste.toml
@@ -56,6 +57,7 @@ initial_destination_concurrency = $initial
 destination_concurrency_limit = $CONC
 destination_recipient_limit = $rcpt_limit
 END
+  case $variant in stream*) printf 'pipelining = "stream"\npipelining_in_flight = %d\n' "${variant#stream}" ;; esac
   [ -n "$feedback" ] || return 0
   cat <<END
 destination_concurrency_positive_feedback = "$feedback"
