@@ -164,7 +164,7 @@ func TestVerdicts(t *testing.T) {
 			{24*time.Hour - time.Minute, "smtp example.com  ", "smtp gone.example  ?"},
 			{24*time.Hour + time.Minute, "smtp example.com  ?", "smtp gone.example  ?"},
 		} {
-			time.Sleep(start.Add(c.at).Sub(time.Now()))
+			time.Sleep(time.Until(start.Add(c.at)))
 			if good, gone := status("a@example.com"), status("a@gone.example"); good != c.good || gone != c.gone {
 				t.Errorf("after %v: %q and %q, want %q and %q", c.at, good, gone, c.good, c.gone)
 			}
