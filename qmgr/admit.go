@@ -306,6 +306,7 @@ func (q *Qmgr) forget(m *message) {
 		j.free()
 		if q.paused.job == j {
 			q.paused.job = nil
+			q.endLull(j.transport)
 		}
 		q.stocks.giveJob(j)
 	}

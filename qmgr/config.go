@@ -202,8 +202,13 @@ type TransportConfig struct {
 	// (default_destination_rate), TransportRate those of the transport
 	// (default_transport_rate). Default: no bounds.
 	Rate, TransportRate rate.Limits
-	// TransportRateDelay is the pause after each delivery of the transport
-	// (default_transport_rate_delay). Default 0: none.
+	// TransportRateDelay is the pause before each delivery over the transport,
+	// whatever its destination (default_transport_rate_delay); it implies one
+	// delivery at a time. Default 0: none. Set it for a provider that limits what
+	// all of its customers' domains get from one client. With one delivery at a
+	// time there is nothing to decide about connections: AgentsConnections is
+	// AgentsOwn then, and a reload cannot give such a delay to a transport that has
+	// connections.
 	TransportRateDelay time.Duration
 }
 
@@ -407,11 +412,11 @@ func (t TransportConfig) validate(name string) error {
 	if t.RateDelay < 0 {
 		errs = append(errs, fmt.Errorf("transport %s: destination_rate_delay is %v: want 0 or more", name, t.RateDelay))
 	}
-	if t.TransportRateDelay < 0 {
-		errs = append(errs, fmt.Errorf("transport %s: transport_rate_delay is %v: want 0 or more", name, t.TransportRateDelay))
-	}
 	if err := t.Connections.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
+	}
+	if t.TransportRateDelay < 0 {
+		errs = append(errs, fmt.Errorf("transport %s: transport_rate_delay is %v: want 0 or more", name, t.TransportRateDelay))
 	}
 	w := t.Window
 	w.Limit, w.FailedCohortLimit = max(w.Limit, 0), max(w.FailedCohortLimit, 0) // negative means none
@@ -433,5 +438,8 @@ func (c *Config) transport(name string) TransportConfig {
 		*field = max(*field, 0)
 	}
 	t.RefillDelay = max(t.RefillDelay, 0)
+	if t.TransportRateDelay > 0 && t.Agents == AgentsConnections {
+		t.Agents = AgentsOwn
+	}
 	return t
 }

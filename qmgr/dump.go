@@ -81,10 +81,14 @@ func (d *dumper) transport(t *transport) {
 
 // flags writes a transport's state as Postfix keeps it.
 func (t *transport) flags() int {
+	flags := 0
 	if t.dead() {
-		return 2
+		flags |= 2
 	}
-	return 0
+	if t.lull.state != lullFree {
+		flags |= 4
+	}
+	return flags
 }
 
 func (d *dumper) queue(q *queue) {

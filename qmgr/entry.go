@@ -101,6 +101,7 @@ func (e *entry) finish(q *Qmgr) {
 		dest.volley = 0
 		dest.changed()
 		dest.transport.busy--
+		q.endLull(dest.transport)
 	} else {
 		e.unqueue()
 		dest.transport.refile(p.job)

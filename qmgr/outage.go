@@ -41,6 +41,7 @@ func (q *Qmgr) agentUnavailable(ev AgentUnavailable) {
 		why = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"}
 	}
 	t.outage.state, t.outage.reason = TransportDead, why
+	q.stopLull(t)
 	q.arm(&t.outage.timer, q.now.Add(q.cfg.TransportRetryTime))
 	q.emit(Note{Kind: NoteDead, Transport: t.name, Text: why.String()})
 	for d := range t.order.All() {

@@ -117,11 +117,10 @@ func (q *Qmgr) resume(m *message) {
 	t := j.transport
 	if next := t.find.nextVisit(t); !j.listed || next != nil && next.label < j.label {
 		q.offer(t) // the host has not answered at once, and things have changed
-		return
-	}
-	if e := q.walk(t, j, at); e != nil {
+	} else if e := q.walk(t, j, at); e != nil {
 		q.start(t, e)
 	}
+	q.endLull(t)
 }
 
 // offer starts the next delivery of a transport.
@@ -190,7 +189,7 @@ func (q *Qmgr) schedule() {
 		if t == nil || !q.mayStart() {
 			return
 		}
-		q.offer(t)
+		q.serve(t)
 	}
 }
 
@@ -213,23 +212,37 @@ func (q *Qmgr) agentReady(name string) {
 		return
 	}
 	assert.That(t.cfg.Agents == AgentsOffered, "an agent of %s is offered, which has its own", name)
-	if q.paused.job != nil {
+	if q.paused.job != nil || t.dead() {
 		return
 	}
-	q.offer(t)
+	q.serve(t)
 }
 
 // selectTransport says which transport should be given an agent: the first, in
 // turn, that has more entries to start than agents on their way.
 func (q *Qmgr) selectTransport(pending map[string]int) {
 	for t := range q.ring.All() {
-		if pending[t.name] < maxPending && t.offers(pending[t.name], q.cfg.AsPostfix) {
+		if t.mayAsk(pending[t.name]) && t.offers(pending[t.name], q.cfg.AsPostfix) {
 			q.ring.RotateAfter(&t.inRing)
+			if t.cfg.TransportRateDelay > 0 {
+				t.lull.state = lullAsked
+			}
 			q.emit(Selected{Transport: t.name})
 			return
 		}
 	}
 	q.emit(Selected{})
+}
+
+// mayAsk tells whether one more agent may be asked for.
+func (t *transport) mayAsk(pending int) bool {
+	switch t.lull.state {
+	case lullFree:
+		return pending < maxPending
+	case lullAsked:
+		return pending == 0 // the one that was asked for does not come
+	}
+	return false
 }
 
 // maxPending is how many agents of a transport are on their way at most.

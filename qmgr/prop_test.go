@@ -52,6 +52,9 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	if c.r.Permille(200) {
 		c.cfg.DefaultTransport.RateDelay = 3 * time.Second
 	}
+	if c.r.Permille(100) {
+		c.cfg.DefaultTransport.TransportRateDelay = time.Second
+	}
 	if c.r.Permille(200) {
 		c.cfg.DefaultTransport.Scheduler = qmgr.Scheduler(1 + c.r.IntN(2))
 		c.cfg.FudgeFactor = 10 + c.r.IntN(91)
@@ -282,6 +285,9 @@ func (c *chaos) operate() {
 	case 7:
 		c.cfg.DefaultTransport.Window.Limit = 1 + c.r.IntN(6)
 		c.cfg.ActiveLimit = 1 + c.r.IntN(8)
+		if c.r.Permille(300) {
+			c.cfg.DefaultTransport.TransportRateDelay = time.Duration(c.r.IntN(3)) * time.Second
+		}
 		c.w.Step(qmgr.Configure{Config: c.cfg})
 	case 8:
 		c.w.Step(qmgr.AgentUnavailable{Transport: []string{"smtp", qmgr.TransportRetry, qmgr.TransportError}[c.r.IntN(3)]})

@@ -221,6 +221,9 @@ func (q *Qmgr) configure(cfg Config) {
 	for t := range q.ring.All() {
 		if now := cfg.transport(t.name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)
+			if t.cfg.TransportRateDelay <= 0 {
+				q.stopLull(t)
+			}
 		}
 		if t.group != nil {
 			q.reconsider(t)
@@ -234,6 +237,9 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 	cfg.Scheduler = t.cfg.Scheduler
 	if (cfg.Agents == AgentsConnections) != (t.group != nil) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
+	}
+	if t.group != nil {
+		cfg.TransportRateDelay = 0 // it has connections, which this does not go with
 	}
 	t.cfg, t.limits = cfg, cfg.limits()
 	t.rate.Configure(cfg.TransportRate, q.now)

@@ -38,6 +38,7 @@ type transport struct {
 	rate   rate.Bucket
 	paused bool // it has had what it may have by now
 	pace   timer
+	lull   lull
 	find   finder
 	exact  bool    // Config.AsPostfix
 	stocks *stocks // the queue manager's
@@ -90,13 +91,14 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	t.outage.timer = timer{kind: timerOutage, transport: t}
 	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
 	t.pace = timer{kind: timerTransportPace, transport: t}
+	t.lull.timer = timer{kind: timerLull, transport: t}
 	return t
 }
 
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
 	switch {
-	case t.startable == 0, t.paused:
+	case t.startable == 0, t.paused, t.lull.state != lullFree:
 		return false
 	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.busy >= t.cfg.ProcessLimit:
 		return false

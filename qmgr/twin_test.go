@@ -43,6 +43,9 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	if c.r.Permille(200) {
 		c.cfg.DefaultTransport.RecipientLimit = 20
 	}
+	if c.r.Permille(100) {
+		c.cfg.DefaultTransport.TransportRateDelay = time.Second
+	}
 	if c.r.Permille(150) {
 		c.cfg.DefaultTransport.Scheduler = qmgr.Runner
 	}

@@ -50,6 +50,7 @@ type TransportView struct {
 	State     TransportState
 	Reason    mail.Reply   // why it is TransportDead
 	Until     mail.Instant // TransportDead: when it is tried again
+	Next      mail.Instant // with a rate delay: when the next delivery starts; 0 if none waits for that
 	Queues    []QueueView  // by nexthop
 }
 
@@ -84,7 +85,7 @@ func (s *lookups) view() LookupsView {
 
 func (t *transport) view(maxQueues int) TransportView {
 	v := TransportView{Name: t.name, Jobs: t.jobs.Len(), Busy: t.busy, Startable: t.startable,
-		State: t.outage.state, Reason: t.outage.reason}
+		State: t.outage.state, Reason: t.outage.reason, Next: t.lull.next()}
 	if t.dead() {
 		v.Until = t.outage.timer.at
 	}

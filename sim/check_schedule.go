@@ -7,7 +7,8 @@ import (
 
 // limits: no destination gets more deliveries at once than its limit and its
 // window allow, none sooner than its rate delay, no transport has more than its
-// process limit, no transaction more recipients than it may.
+// process limit or starts them closer together than its rate delay, no transaction
+// more recipients than it may.
 type limits struct {
 	safety
 	cfg        qmgr.Config
@@ -15,8 +16,9 @@ type limits struct {
 }
 
 type usage struct {
-	cfg  qmgr.TransportConfig
-	busy int
+	cfg   qmgr.TransportConfig
+	busy  int
+	ended mail.Instant // the last delivery; 0: none has
 }
 
 func newLimits(w *world) *limits {
@@ -54,10 +56,15 @@ func (l *limits) started(w *world, a *attempt, d *qmgr.Deliver) {
 	if delay := u.cfg.RateDelay; delay > 0 && a.to.lastDone != 0 && w.now.Sub(a.to.lastDone) < delay {
 		l.found(w.now, "a delivery to %s %v after the one before; the delay is %v", name, w.now.Sub(a.to.lastDone), delay)
 	}
+	if delay := u.cfg.TransportRateDelay; delay > 0 && (u.busy > 1 || u.ended != 0 && w.now.Sub(u.ended) < delay) {
+		l.found(w.now, "a delivery over %s %v after the one before, %d at once; the delay is %v", a.to.transport, w.now.Sub(u.ended), u.busy, delay)
+	}
 }
 
-func (l *limits) finished(_ *world, a *attempt, _ []mail.Outcome) {
-	l.usage(a.to.transport).busy--
+func (l *limits) finished(w *world, a *attempt, _ []mail.Outcome) {
+	u := l.usage(a.to.transport)
+	u.busy--
+	u.ended = w.now
 	a.to.busy--
 }
 

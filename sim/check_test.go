@@ -162,6 +162,15 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			start(c, letter(), to, 1)
 			return c
 		}},
+		{"no pause before a delivery over the transport", "4s after the one before, 1 at once; the delay is 5s", func() checker {
+			c, at := newLimits(w), *w
+			c.usage("smtp").cfg.TransportRateDelay = 5 * time.Second
+			at.now = epoch - mail.Instant(4*time.Second)
+			start(c, letter(), site(), 1)
+			c.finished(&at, &attempt{to: site()}, nil)
+			start(c, letter(), site(), 1)
+			return c
+		}},
 		{"an attempt before its time", "before its time", func() checker {
 			c, m := newTiming(), letter()
 			m.place = mail.Place{Area: mail.AreaDeferred, Due: epoch + 1}

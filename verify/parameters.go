@@ -38,6 +38,10 @@ func transportParameter(suffix string) parameter[qmgr.TransportConfig] {
 		return duration(func(c *qmgr.TransportConfig, d time.Duration) { c.RefillDelay = orNone(d) })
 	case "destination_rate_delay":
 		return duration(func(c *qmgr.TransportConfig, d time.Duration) { c.RateDelay = d })
+	case "transport_rate_delay":
+		// The recordings tell when an agent asks what to deliver. That is after
+		// the delay.
+		return duration(func(*qmgr.TransportConfig, time.Duration) {})
 	}
 	return windowParameter(suffix)
 }
@@ -65,7 +69,7 @@ var transportSuffixes = [...]string{
 	"destination_concurrency_positive_feedback", "destination_concurrency_negative_feedback",
 	"delivery_slot_cost", "delivery_slot_loan", "delivery_slot_discount", "minimum_delivery_slots",
 	"destination_recipient_limit", "extra_recipient_limit", "recipient_limit", "recipient_refill_limit", "recipient_refill_delay",
-	"destination_rate_delay",
+	"destination_rate_delay", "transport_rate_delay",
 }
 
 // coreParameter returns the setter of a parameter that all transports share.
@@ -83,6 +87,8 @@ func coreParameter(name string) parameter[qmgr.Config] {
 		return duration(func(c *qmgr.Config, d time.Duration) { c.Backoff.MinimalBackoffTime = d })
 	case "maximal_backoff_time":
 		return duration(func(c *qmgr.Config, d time.Duration) { c.Backoff.MaximalBackoffTime = d })
+	case "transport_retry_time":
+		return duration(func(c *qmgr.Config, d time.Duration) { c.TransportRetryTime = d })
 	case "maximal_queue_lifetime":
 		return duration(func(c *qmgr.Config, d time.Duration) { c.Backoff.MaximalQueueLifetime = orNone(d) })
 	case "bounce_queue_lifetime":

@@ -141,7 +141,7 @@ func mixedQueue() *admintest.Queue {
 			Until: mail.Instant(time.Now().Add(5*time.Minute + 30*time.Second).UnixNano())}, {Nexthop: "example.org", Window: 20, Busy: 2, Todo: 1}}},
 		{Name: "retry", Jobs: 1, Queues: []qmgr.QueueView{{Nexthop: "4.7.1 Greylisted", Instead: mail.Origin{Transport: "smtp", Nexthop: "example.net"}, Window: 5, Todo: 3}}},
 		{Name: "bulk", State: qmgr.TransportDead, Reason: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"},
-			Until: mail.Instant(time.Now().Add(30*time.Second + 500*time.Millisecond).UnixNano())}}}
+			Until: mail.Instant(time.Now().Add(20*time.Minute + 30*time.Second).UnixNano())}}}
 	view.Counts.Arrived, view.Counts.Started, view.Counts.Outcomes = 12345, 2000, [4]uint64{0, 1999, 4, 1}
 	q.SetCore(view)
 	return q

@@ -84,6 +84,7 @@ func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 	}
 	t.RefillDelay = l.Duration(tb, "refill-delay", t.RefillDelay)
 	t.RateDelay = l.Duration(tb, "rate-delay", t.RateDelay)
+	t.TransportRateDelay = l.Duration(tb, "transport-rate-delay", t.TransportRateDelay)
 	for key, field := range map[string]*window.Feedback{"positive": &t.Window.Positive, "negative": &t.Window.Negative} {
 		text, given := l.Option(key)
 		if !given {

@@ -278,6 +278,38 @@ backoff_jitter = 0
 	}
 }
 
+// With a rate delay of the transport no two deliveries start closer together than
+// the delay, to whatever destination: each waits from the end of the one before.
+func TestTransportRateDelay(t *testing.T) {
+	s, err := Parse("pace.toml", "pace", []byte(`
+[site.a]
+copies = 3
+transaction = "1s"
+[arrivals.letters]
+to = "a"
+messages = 7
+[config.transport.smtp]
+transport_rate_delay = "10s"
+connection_cache_time_limit = 0
+`), fstest.MapFS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sim.Simulate(s, sim.Options{})
+	if err != nil || r.Verdict() != sim.VerdictOK {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	slots := r.Runs[0].Pictures.Slots
+	if len(slots) != 7 {
+		t.Fatalf("%d deliveries, want 7", len(slots))
+	}
+	for i, slot := range slots {
+		if want := 10*time.Second + time.Duration(i)*11*time.Second; slot.At != want {
+			t.Errorf("delivery %d starts at %v, want %v", i+1, slot.At, want)
+		}
+	}
+}
+
 // A name that does not exist is answered with one that does.
 func TestOpenUnknown(t *testing.T) {
 	if _, err := Open("readme-412"); err == nil || !strings.Contains(err.Error(), `did you mean "readme-421"?`) {
