@@ -199,6 +199,7 @@ type Transport struct {
 	Positive, Negative window.Feedback
 	FailedCohortLimit  int // 0: never
 	FeedbackRule       window.Rule
+	FeedbackDebug      bool
 	RateDelay          time.Duration
 	Rate               rate.Limits
 	TransportRate      rate.Limits

@@ -83,7 +83,8 @@ func (t Transport) limits() qmgr.TransportConfig {
 			Initial: t.InitialConcurrency, Limit: orNone(t.ConcurrencyLimit), Positive: t.Positive, Negative: t.Negative,
 			FailedCohortLimit: orNone(t.FailedCohortLimit), Rule: t.FeedbackRule,
 		},
-		RateDelay: t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
+		FeedbackDebug: t.FeedbackDebug,
+		RateDelay:     t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
 		Connections: t.SMTP.connections(),
 	}
 }

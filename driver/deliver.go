@@ -114,6 +114,17 @@ func (d *Driver) logNote(n qmgr.Note) {
 	d.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
+// logFeedback writes what a window has come to, where the operator wants to know
+// (destination_concurrency_feedback_debug).
+func (d *Driver) logFeedback(f *qmgr.Feedback) {
+	d.log.LogAttrs(context.Background(), slog.LevelInfo, "feedback",
+		slog.String("transport", f.Transport), slog.String("nexthop", f.Nexthop),
+		slog.String("cause", f.Cause.String()),
+		slog.Int("window", f.Window), slog.Int("limit", f.Limit),
+		slog.Float64("success", f.Success), slog.Float64("failure", f.Failure),
+		slog.Float64("cohorts", f.FailedCohorts))
+}
+
 // seconds prints a duration in seconds with two significant digits below ten
 // seconds and whole seconds above, as Postfix does.
 func seconds(d time.Duration) string {

@@ -339,6 +339,8 @@ func (d *Driver) perform(a qmgr.Action) {
 		d.verified(a)
 	case qmgr.Fetch, qmgr.Open, qmgr.Read:
 		d.readQueue = append(d.readQueue, readTask{action: a, now: d.clock.last})
+	case qmgr.Feedback:
+		d.logFeedback(&a)
 	case qmgr.Note:
 		d.logNote(a)
 	}

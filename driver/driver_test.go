@@ -19,6 +19,7 @@ import (
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // A world is what a driver reaches, held in memory: messages by ID, and how
@@ -446,6 +447,39 @@ func TestAgentUnavailable(t *testing.T) {
 			if n := strings.Count(text, what); n != want {
 				t.Errorf("%q is logged %d times, want %d:\n%s", what, n, want, text)
 			}
+		}
+	})
+}
+
+// Who wants to know why a destination gets so many deliveries at once can have
+// every change of its window in the log.
+func TestFeedbackIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			r := all(d, mail.Deferred)
+			if d.Nexthop == "b.test" {
+				r.Site = mail.Reply{Code: 421, Text: "go away"}
+			}
+			return r
+		}
+		var log bytes.Buffer
+		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{
+			"smtp": {FeedbackDebug: true, Window: window.Config{Limit: 20, FailedCohortLimit: 5}}}}}
+		d, stop := w.start(t, cfg)
+		d.Arrived(w.store(1, "u@a.test", "u@b.test"))
+		synctest.Wait()
+		stop()
+		for _, want := range []string{
+			"msg=feedback transport=smtp nexthop=a.test cause=success window=6 limit=20 success=0 failure=0 cohorts=0\n",
+			"msg=feedback transport=smtp nexthop=b.test cause=failure window=3 limit=20 success=0 failure=1 cohorts=0.2\n",
+		} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("no line %q in\n%s", want, log.String())
+			}
+		}
+		if n := strings.Count(log.String(), "msg=feedback"); n != 2 {
+			t.Errorf("%d lines about feedback, want 2", n)
 		}
 	})
 }

@@ -146,8 +146,9 @@ func (k NoteKind) String() string {
 }
 
 // Feedback tells what a destination's window has learned: the state after a
-// delivery, or after the end of its death. It is emitted if Config.Debug is set
-// and has no answer.
+// delivery, or after the end of its death. It is emitted if Config.Debug is set,
+// or if the transport's FeedbackDebug is and the state is another than before. It
+// has no answer.
 type Feedback struct {
 	Transport, Nexthop string
 	Cause              FeedbackCause

@@ -194,6 +194,9 @@ type TransportConfig struct {
 	// UnknownOutcome is what becomes of a message that was sent to its end and
 	// whose verdict did not come.
 	UnknownOutcome UnknownOutcome
+	// FeedbackDebug asks for a Feedback action whenever a window of this transport
+	// changes (destination_concurrency_feedback_debug).
+	FeedbackDebug bool
 	// RateDelay is the pause after each delivery to the same destination
 	// (default_destination_rate_delay); it implies a concurrency of 1.
 	// Default 0: none.

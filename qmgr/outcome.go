@@ -59,15 +59,31 @@ func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 	}
 }
 
-// explain tells what a window has come to.
+// explain tells what a window has come to. Who follows decisions wants to know of
+// each attempt; the operator of what has changed, or a destination at its limit
+// would fill the log.
 func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
-	if !q.cfg.Debug {
+	if !q.cfg.Debug && !d.transport.cfg.FeedbackDebug {
 		return
 	}
-	f := Feedback{Transport: d.transport.name, Nexthop: d.nexthop, Cause: cause,
-		Limit: d.limits.window.Limit, Window: d.window.Size()}
-	f.Success, f.Failure, f.FailedCohorts = d.window.Counters()
+	if d.told == nil {
+		fresh := window.New(&d.limits.window)
+		told := d.tell(&fresh)
+		d.told = &told
+	}
+	f := d.tell(&d.window)
+	if f == *d.told && !q.cfg.Debug {
+		return
+	}
+	*d.told = f
+	f.Cause = cause
 	q.emit(f)
+}
+
+func (d *queue) tell(w *window.Window) Feedback {
+	f := Feedback{Transport: d.transport.name, Nexthop: d.nexthop, Limit: d.limits.window.Limit, Window: w.Size()}
+	f.Success, f.Failure, f.FailedCohorts = w.Counters()
+	return f
 }
 
 // SuspendedPrefix comes before the reason in the replies of recipients that are

@@ -25,6 +25,7 @@ type queue struct {
 	volley    int        // deliveries started since the last one ended
 	reason    mail.Reply // why the window is Dead
 	marking   marking
+	told      *Feedback // the last that was emitted, without cause; nil if none was
 	// startable is how many of the waiting entries may be started now. It is
 	// kept so that a transport knows in constant time whether to look for
 	// something to select.

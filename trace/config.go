@@ -87,6 +87,7 @@ func (c *codec) transportConfig(t *qmgr.TransportConfig) {
 	c.windowFeedback("negative", &t.Window.Negative)
 	number(c, "failed-cohorts", &t.Window.FailedCohortLimit)
 	option(c, "rule", ruleWords, &t.Window.Rule)
+	c.flag("feedback-debug", &t.FeedbackDebug)
 	c.duration("rate-delay", &t.RateDelay)
 	value(c, "rate", &t.Rate, rate.Limits.String, rate.Parse)
 	value(c, "transport-rate", &t.TransportRate, rate.Limits.String, rate.Parse)

@@ -117,5 +117,6 @@ func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 		tb.Fatalf("%s: agents= is own or offered", l.Pos)
 	}
 	t.MergeDomains = t.MergeDomains || l.Has("merge-domains")
+	t.FeedbackDebug = t.FeedbackDebug || l.Has("feedback-debug")
 	t.PerRecipientQueues = t.PerRecipientQueues || l.Has("per-recipient")
 }
