@@ -53,10 +53,14 @@ const (
 	// pipelining than Closing.Level: its replies did not fit the commands, or it
 	// broke, or was silent, with several commands unanswered.
 	CloseStep
+	// CloseMixed means that the server attached what followed to an earlier
+	// transaction in spite of the fence between them: nothing may ever be streamed
+	// to it again.
+	CloseMixed
 	CloseWrong // the server does not keep to the protocol in any way known
 )
 
 // String returns the word that logs and traces show.
 func (r CloseReason) String() string {
-	return [...]string{"asked", "idle", "busy", "lost", "step", "wrong"}[r]
+	return [...]string{"asked", "idle", "busy", "lost", "step", "mixed", "wrong"}[r]
 }

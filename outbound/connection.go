@@ -279,7 +279,7 @@ func (k *Conn) closing() mail.Closing {
 		count.stale.Add(1)
 	case why == mail.CloseLost:
 		count.lost.Add(1)
-	case why == mail.CloseStep || why == mail.CloseWrong:
+	case why == mail.CloseStep || why == mail.CloseMixed || why == mail.CloseWrong:
 		count.protocol.Add(1)
 	case why == mail.CloseAsked || why == mail.CloseIdle:
 		if fell := k.line.session.Tally().FellBack; fell > client.LockStep {
@@ -311,7 +311,9 @@ func (k *Conn) reason(f client.Failure) mail.CloseReason {
 		return steppedOr(f, mail.CloseLost)
 	case client.FailTimeout:
 		return steppedOr(f, mail.CloseLost)
-	case client.FailStep, client.FailFence, client.FailProtocol:
+	case client.FailFence:
+		return mail.CloseMixed
+	case client.FailStep, client.FailProtocol:
 		return steppedOr(f, mail.CloseWrong)
 	}
 	return mail.CloseAsked

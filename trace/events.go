@@ -15,7 +15,7 @@ import (
 var (
 	scanWords    = []string{"incoming", "deferred", "flush"}
 	levels       = []string{"lockstep", "group", "overlap", "stream"}
-	closeReasons = []string{"asked", "idle", "busy", "lost", "step", "wrong"}
+	closeReasons = []string{"asked", "idle", "busy", "lost", "step", "mixed", "wrong"}
 	troubleWords = []string{"", "gone", "corrupt", "temporary"}
 )
 

@@ -207,8 +207,11 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 	if c.state == Ready {
 		p.Drain(c)
 	}
-	if cl.Why == mail.CloseStep {
+	switch cl.Why {
+	case mail.CloseStep:
 		p.db.StepDown(c.host.key, cl.Level, now)
+	case mail.CloseMixed:
+		p.db.HoldForever(c.host.key, mail.LevelGroup, now)
 	}
 	if p.blames(c, cl, now) {
 		blame = p.failed(c, cl.Reply, now)
