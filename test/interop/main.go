@@ -188,6 +188,15 @@ func (t *trial) spoolEmpty(ctx context.Context) error {
 	}
 }
 
+// status is what the daemon says of itself, for a person to look at.
+func (t *trial) status(ctx context.Context) string {
+	text, err := command(ctx, "", t.binary, "queue", "status", "--queue-directory", posthasteQueue(t.dir))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
 // logClean tells whether the daemon had reason to log an error.
 func (t *trial) logClean() error {
 	text, err := os.ReadFile(filepath.Join(t.dir, "posthaste.out"))

@@ -83,6 +83,9 @@ func refusals(r refuser) func(context.Context, *trial) (int, int, error) {
 			return 0, 0, err
 		}
 		late := a.waitSettled(ctx, recipients)
+		if late != nil {
+			late = fmt.Errorf("%w; the daemon says:\n%s", late, t.status(ctx))
+		}
 		said, err := t.readRefusals(from)
 		if err != nil {
 			return 0, 0, err
