@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
 // refusalDomain is above the domains of letters that the servers refuse at
@@ -162,8 +163,9 @@ type sayings struct {
 type sayingCounts map[string]int
 
 const (
-	countOther = "other"
-	countDoubt = "doubt"
+	countSuspended = "suspended"
+	countOther     = "other"
+	countDoubt     = "doubt"
 )
 
 func (c sayingCounts) String() string {
@@ -171,7 +173,8 @@ func (c sayingCounts) String() string {
 	for _, stage := range []string{stageMail, stageRcpt, stageData, stageEnd} {
 		words = append(words, fmt.Sprintf("%s %d", stage, c[stage]))
 	}
-	return fmt.Sprintf("recipients refused at %s; put off for other reasons %d, in doubt %d", strings.Join(words, ", "), c[countOther], c[countDoubt])
+	return fmt.Sprintf("recipients refused at %s; put off untried %d, for other reasons %d, in doubt %d", strings.Join(words, ", "),
+		c[countSuspended], c[countOther], c[countDoubt])
 }
 
 func (t *trial) log() string { return filepath.Join(t.dir, "posthaste.out") }
@@ -222,6 +225,8 @@ func (s *sayings) note(line []byte) {
 	}
 	_, stage, refused := bytes.Cut(line, []byte("refused at "))
 	switch {
+	case bytes.Contains(line, []byte(qmgr.SuspendedPrefix)): // not even tried
+		n[countSuspended]++
 	case refused:
 		n[capitals(stage)]++
 	case bytes.Contains(line, []byte("not known whether it was taken")):

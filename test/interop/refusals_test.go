@@ -64,12 +64,13 @@ func TestSayings(t *testing.T) {
 		`to=d@group.exim.refuse.test status=bounced reply="503 5.5.1 nested MAIL command"`,
 		`to=e@group.exim.refuse.test status=deferred reply="451 4.4.2 x: message sent, but it is not known whether it was taken (lost)"`,
 		`to=f@group.exim.refuse.test status=deferred reply="421 too many messages"`,
+		`to=h@group.exim.refuse.test status=deferred reply="450 4.7.0 delivery temporarily suspended: 421 4.7.0 refused at END"`,
 		`to=g@elsewhere.test status=bounced reply="550 no"`,
 		`time=x level=INFO msg=stopping underway=0`,
 	} {
 		s.note([]byte("level=INFO msg=delivery id=1 " + words + "\n"))
 	}
-	want := "recipients refused at MAIL 0, RCPT 1, DATA 0, END 1; put off for other reasons 1, in doubt 1"
+	want := "recipients refused at MAIL 0, RCPT 1, DATA 0, END 1; put off untried 1, for other reasons 1, in doubt 1"
 	if got := s.counts["group.exim.refuse.test"].String(); got != want || len(s.counts) != 1 {
 		t.Errorf("%s, want %s", got, want)
 	}
