@@ -58,12 +58,18 @@ func (s *Session) answer() {
 }
 
 // asked tells whether the reply to a slot's command may come: the host was
-// given the command to be written. Whether it has been is not known when one
-// goroutine writes while another one reads. A refusal may come before the
-// content has come to its end.
+// given the command to be written before the reply began. Whether it has been
+// is not known when one goroutine writes while another one reads. A refusal may
+// come before the content has come to its end.
 func (s *Session) asked(first *slot) bool {
-	return first.end <= s.out.handed || first.kind.content() && first.tx.begun <= s.out.handed
+	given := s.given()
+	return first.end <= given || first.kind.content() && first.tx.begun <= given
 }
+
+// given returns up to where what the host was given to write can have caused
+// the reply that was just read. What a write has left over, the server has not
+// seen.
+func (s *Session) given() int64 { return min(s.heard, s.out.handed) }
 
 // reply returns the reply that was just read.
 func (s *Session) reply() mail.Reply { return s.parser.Reply(s.cfg.Peer) }

@@ -94,6 +94,7 @@ type Session struct {
 	caps  smtp.Caps
 
 	parser  smtp.ReplyParser
+	heard   int64 // how much the host had been given to write when the reply being read began
 	stuffer smtp.Stuffer
 	slots   slots
 	serial  uint32 // of Wait
@@ -146,6 +147,9 @@ func New(cfg Config) *Session {
 // Feed takes octets that the server sent. They are not kept.
 func (s *Session) Feed(data []byte) {
 	for len(data) > 0 && s.phase != phaseOver {
+		if !s.parser.Partial() {
+			s.heard = s.out.handed
+		}
 		n, done, err := s.parser.Feed(data)
 		data = data[n:]
 		if err != nil {

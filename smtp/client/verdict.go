@@ -114,7 +114,7 @@ func (s *Session) onData(t *Transaction) {
 func (s *Session) onFinal(t *Transaction) {
 	class := s.class()
 	switch {
-	case t.state != txSent || t.end > s.out.handed:
+	case t.state != txSent || t.end > s.given():
 		s.onEarlyFinal(t)
 	case class == 3:
 		s.desync(WaitFinal, "the reply to the content is 3xx")
