@@ -500,13 +500,31 @@ func (n noSockets) Dial(context.Context, mail.Opening) (driver.Connection, mail.
 	return nil, o
 }
 
+// A transcript is a log that may be read while it is written.
+type transcript struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (t *transcript) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(p)
+}
+
+func (t *transcript) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
 // The same where the core decides on connections: one attempt in each
 // transport_retry_time, and no host is taken to be down.
 func TestConnectionsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Deferred) } // retry
-		var log bytes.Buffer
+		var log transcript
 		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}}
 		d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Connector: noSockets{time.Now().Add(time.Minute)},
