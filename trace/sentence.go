@@ -97,7 +97,7 @@ func (f Format) actionSentence(a qmgr.Action) string {
 	case qmgr.Resolve:
 		return fmt.Sprintf("which hosts serve %s, by %s?", a.Nexthop, a.Transport)
 	case qmgr.Dial:
-		return fmt.Sprintf("connection %d: dial %s (%s) for %s, by %s", a.Conn, a.Opening.Host.Name, a.Opening.Host.Addr, a.Opening.Nexthop, a.Opening.Transport)
+		return fmt.Sprintf("connection %d: dial %s for %s, by %s", a.Conn, hostName(a.Opening.Host), a.Opening.Nexthop, a.Opening.Transport)
 	case qmgr.Hangup:
 		return fmt.Sprintf("connection %d: hang up", a.Conn)
 	case qmgr.Note:
@@ -235,6 +235,11 @@ func (f Format) changeSentence(c mail.Change) string {
 	return text
 }
 
+// hostName is a host as replies name it.
+func hostName(h mail.Host) string {
+	return h.Name + "[" + h.Addr.Addr().String() + "]:" + strconv.Itoa(int(h.Addr.Port()))
+}
+
 func hostsSentence(ev qmgr.Hosts) string {
 	if !ev.Reply.IsZero() {
 		return fmt.Sprintf("nothing serves %s, by %s: %s", ev.Nexthop, ev.Transport, ev.Reply)
@@ -242,7 +247,7 @@ func hostsSentence(ev qmgr.Hosts) string {
 	var names []string
 	for _, tier := range ev.Set.Tiers {
 		for _, h := range tier {
-			names = append(names, h.Name)
+			names = append(names, hostName(h))
 		}
 	}
 	if len(names) > shown {

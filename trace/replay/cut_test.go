@@ -149,11 +149,13 @@ func TestCutAnything(t *testing.T) {
 	}
 }
 
-// contract checks that each answer in a trace has its question.
+// contract checks that each answer in a trace has its question, and each end of a
+// connection its beginning.
 func contract(t *testing.T, text string) {
 	t.Helper()
 	r := open(t, text)
 	asked := make(map[name]int)
+	ready, hung := make(map[qmgr.ConnID]bool), make(map[qmgr.ConnID]bool)
 	for {
 		s, err := r.Step()
 		if errors.Is(err, io.EOF) {
@@ -169,9 +171,21 @@ func contract(t *testing.T, text string) {
 			}
 			asked[list[i]]--
 		}
+		switch ev := s.Event.Event.(type) {
+		case qmgr.Dialed:
+			ready[ev.Conn] = ev.Opened.Reply.IsZero()
+		case qmgr.Closed:
+			if !ready[ev.Conn] || ev.Closing.Why == mail.CloseAsked && !hung[ev.Conn] {
+				t.Fatalf("line %d: %s ends what has not begun, or unasked, in\n%s", s.Event.Number, s.Event.Text, text)
+			}
+			delete(ready, ev.Conn)
+		}
 		for _, a := range s.Actions {
 			if q, asks := ask(a.Action); asks {
 				asked[q.handle]++
+			}
+			if h, ok := a.Action.(qmgr.Hangup); ok {
+				hung[h.Conn] = true
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -25,6 +26,7 @@ type player struct {
 	parting map[qmgr.ConnID]bool        // the core has asked for its end
 	closing map[qmgr.ConnID]cue         // its end, to be told when the core asks for it
 	given   int                         // cues that the core was given
+	did     int                         // actions of the last step
 }
 
 // A reply is a cue and the question that it answers.
@@ -66,23 +68,23 @@ func (p *player) play(c cue) {
 
 // wakeUntil sends the wakes that are overdue at an instant.
 func (p *player) wakeUntil(now mail.Instant) {
-	for idle := 0; !p.over && idle < idleMax; {
+	for idle := 0; !p.over && idle < idleMax; idle++ {
 		wake, waits := p.core.NextWake()
 		if !waits || wake.Add(p.lateness) > now {
 			return
 		}
-		idle++
-		if wake > p.now {
-			p.now, idle = wake, 0
+		if wake > p.now || p.did > 0 {
+			idle = 0
 		}
+		p.now = max(p.now, wake)
 		p.give(0, qmgr.Wake{})
 		p.settle()
 	}
 }
 
-// idleMax bounds the wakes at one instant, in case a core that is broken never
-// has enough of them.
-const idleMax = 10_000
+// idleMax bounds the wakes at one instant that come to nothing, in case that a
+// core which is broken never has enough of them.
+const idleMax = 10
 
 // answer gives an answer, or keeps it until it is asked for.
 func (p *player) answer(c cue) {
@@ -93,10 +95,14 @@ func (p *player) answer(c cue) {
 		} // that nothing was there then is no answer for later
 		return
 	}
-	if p.asked[c.key] = waiting[1:]; len(waiting) == 1 {
+	// Where the same was asked several times, as with connections to one host, it
+	// is the question of the same number if there is one.
+	i := max(slices.IndexFunc(waiting, func(q question) bool { return q.handle == c.handle }), 0)
+	to := waiting[i]
+	if p.asked[c.key] = slices.Delete(waiting, i, i+1); len(waiting) == 1 {
 		delete(p.asked, c.key)
 	}
-	p.reply(reply{c, waiting[0]})
+	p.reply(reply{c, to})
 }
 
 func (p *player) reply(r reply) {
@@ -131,6 +137,7 @@ func (p *player) give(line int, ev qmgr.Event) {
 	if p.out != nil {
 		p.out.Actions(p.now, actions)
 	}
+	p.did = len(actions)
 	p.over = p.stepped(played{line, p.now, actions, crash}) || crash != nil
 	for _, a := range actions {
 		if h, ok := a.(qmgr.Hangup); ok {

@@ -16,6 +16,7 @@ type cue struct {
 	line   int
 	answer bool // it answers the question of that key
 	key    name
+	handle name           // what the question was called in its run
 	about  []mail.QueueID // none: about no message, or about many
 }
 
@@ -48,7 +49,7 @@ func (s *script) next() (cue, error) {
 	c := cue{now: step.Event.Now, event: step.Event.Event, line: step.Event.Number}
 	for _, h := range handles(c.event) {
 		if keys := s.asked[h]; len(keys) > 0 {
-			c.answer, c.key = true, keys[0]
+			c.answer, c.key, c.handle = true, keys[0], h
 			s.take(h)
 			break
 		}

@@ -97,6 +97,10 @@ func busy(t *testing.T, seed uint64, steps int) string {
 	cfg := qmgr.Config{ActiveLimit: 2 + rng.IntN(20), RecipientLimit: 5 + rng.IntN(50), ActionsPerStep: 1 + rng.IntN(10),
 		Backoff:          backoff.Config{MinimalBackoffTime: 10 * time.Second, MaximalBackoffTime: 100 * time.Second, MaximalQueueLifetime: time.Hour},
 		DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1 + rng.IntN(6), RecipientLimit: 1 + rng.IntN(4)}, Debug: rng.Permille(500)}
+	if rng.Permille(500) {
+		cfg.DefaultTransport.Agents = qmgr.AgentsConnections
+		cfg.ConnectionLimit = 1 + rng.IntN(5)
+	}
 	r := record(t, cfg, seed)
 	if rng.Permille(500) {
 		r.Lookups["d1.test"] = mail.Route{Transport: "smtp", Nexthop: "d1.test", Site: "{mx.test}"}
@@ -121,19 +125,49 @@ func busy(t *testing.T, seed uint64, steps int) string {
 		case 4:
 			cfg.DefaultTransport.ProcessLimit = 1 + rng.IntN(6)
 			r.Step(qmgr.Configure{Config: cfg})
+		case 5, 6:
+			converse(r, &rng)
 		default:
-			if len(r.Outstanding) == 0 {
-				continue
-			}
-			switch a := r.Take(rng.IntN(len(r.Outstanding))).(type) {
-			case qmgr.Deliver:
-				r.Deliver(a, qmgrtest.Ending(rng.IntN(qmgrtest.Endings)))
-			default:
-				r.Answer(a)
-			}
+			answer(r, &rng)
 		}
 	}
 	return r.end()
+}
+
+// answer answers something.
+func answer(r *recording, rng *prng.Source) {
+	if len(r.Outstanding) == 0 {
+		return
+	}
+	switch a := r.Take(rng.IntN(len(r.Outstanding))).(type) {
+	case qmgr.Deliver:
+		r.Deliver(a, qmgrtest.Ending(rng.IntN(qmgrtest.Endings)))
+	case qmgr.Dial:
+		o := mail.OpenedConnection{Level: mail.Level(rng.IntN(4))}
+		if rng.Permille(300) {
+			o.Reply = mail.Reply{Code: 421, Text: "busy"}
+		}
+		r.Dialed(a, o)
+	default:
+		r.Answer(a)
+	}
+}
+
+// converse has a connection take its next step.
+func converse(r *recording, rng *prng.Source) {
+	list := r.Connections()
+	if len(list) == 0 {
+		return
+	}
+	conn := list[rng.IntN(len(list))]
+	switch {
+	case rng.Permille(100):
+		r.Close(conn, mail.CloseReason(1+rng.IntN(5)))
+	case len(conn.Sends) > 0:
+		r.Sent(conn, qmgrtest.Ending(rng.IntN(int(qmgrtest.SiteDown))))
+	case conn.Hung:
+		r.Close(conn, mail.CloseAsked)
+	}
 }
 
 func operate(r *recording, rng *prng.Source) {
