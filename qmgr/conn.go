@@ -62,26 +62,29 @@ func (q *Qmgr) unpin(d *queue) {
 	q.freeIfIdle(d)
 }
 
-// connect asks for connections where entries wait and none has room.
-func (q *Qmgr) connect() {
+// connect asks for connections where entries wait and none has room. It stops when
+// an idle one was taken over, and tells so: it is to be used before another takes
+// it away again.
+func (q *Qmgr) connect() (taken bool) {
 	q.wakeSites()
 	for t := range q.ring.All() {
 		if t.cfg.Scheduler == Runner && t.group != nil {
 			t.wantForRun()
 		}
 	}
-	for d := q.wanting.Front(); d != nil; d = q.wanting.Front() {
+	for d := q.wanting.Front(); d != nil && !taken; d = q.wanting.Front() {
 		d.pin()
-		q.reach(d)
+		taken = q.reach(d)
 		if q.leftover {
 			q.unpin(d)
-			return
+			return taken
 		}
 		q.wanting.Remove(&d.inWanting)
 		q.conns.PassOn(d.site)
 		q.unpin(d)
 		q.wakeSites()
 	}
+	return taken
 }
 
 // wakeSites has those asked again whose wait may be over.
@@ -93,15 +96,16 @@ func (q *Qmgr) wakeSites() {
 	}
 }
 
-// reach asks for as many connections as a queue has use for and may have now.
-func (q *Qmgr) reach(d *queue) {
+// reach asks for as many connections as a queue has use for and may have now. It
+// tells whether an idle one was taken over, which is there to be used at once.
+func (q *Qmgr) reach(d *queue) (taken bool) {
 	s := d.site
 	for d.ready() && !d.todo.Empty() && d.transport.runsTo(d) && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}
 		if !s.Known() || !q.mayStart() {
-			return
+			return taken
 		}
 		if d.pardon {
 			d.pardon = false
@@ -109,16 +113,17 @@ func (q *Qmgr) reach(d *queue) {
 		}
 		switch dec := q.conns.Open(s, q.ask(d), q.now); dec.Kind {
 		case conns.Waiting:
-			return
+			return taken
 		case conns.Exhausted:
 			q.exhausted(d, dec)
-			return
+			return taken
 		case conns.Adopted:
 			q.links[dec.Conn.ID] = link{attempt: d.window.Begin(s.Count())}
 			from := q.sites[dec.From]
 			q.roomChanged(dec.From)
 			q.roomChanged(s)
 			q.freeIfIdle(from)
+			taken = true
 		case conns.Dialing:
 			if dec.Evict != nil {
 				q.hangup(dec.Evict)
@@ -126,6 +131,7 @@ func (q *Qmgr) reach(d *queue) {
 			q.dial(d, dec.Conn)
 		}
 	}
+	return taken
 }
 
 // lookAhead is among how many waiting entries the message is chosen on whose

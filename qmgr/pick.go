@@ -183,8 +183,10 @@ func (q *Qmgr) schedule() {
 		if t == nil {
 			// Connections that are taken over make room; mail whose destination
 			// cannot be reached is deferred, which is a delivery, too.
-			q.connect()
-			t = q.nextReady()
+			taken := q.connect()
+			if t = q.nextReady(); t == nil && taken {
+				continue
+			}
 		}
 		if t == nil || !q.mayStart() {
 			return

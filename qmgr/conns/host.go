@@ -22,10 +22,12 @@ type host struct {
 	waiting           ilist.List[spot]
 
 	// A host that refuses a connection while others to it work takes no more of
-	// them: until full is over it gets none, unless it has fewer than it had then.
+	// them: until full is over it gets none, and then a single one to show whether
+	// that has changed. If it has fewer than it had then, that does not hold.
 	full     mail.Instant
 	fullAt   int // connections that it had when it refused
 	patience time.Duration
+	timer    timer // end of full
 }
 
 // A host that takes no more connections is asked for one more after a second,
@@ -51,14 +53,31 @@ func (p *Pool) host(h mail.Host) *host {
 // working tells whether the host has connections, or is about to have some.
 func (h *host) working() bool { return h.connecting+h.ready > 0 }
 
-// busyUntil returns until when the host is to get no further connection.
-func (h *host) busyUntil(now mail.Instant) (mail.Instant, bool) {
-	return h.full, h.full > now && h.count >= h.fullAt
+// busy tells whether the host has said that it takes no more connections than it
+// has.
+func (h *host) busy(now mail.Instant) bool { return now < h.full && h.count >= h.fullAt }
+
+// asked tells whether a connection is being opened that shows whether this still
+// holds.
+func (h *host) asked() bool { return h.patience > 0 && h.connecting > 0 && h.count >= h.fullAt }
+
+// takes tells whether the host may have one connection more, as far as is known.
+func (h *host) takes(limit int, now mail.Instant) bool {
+	unclear := h.ready == 0 && h.connecting > 0 && (h.probing || h.doubted)
+	return !unclear && !h.busy(now) && !h.asked() && (limit <= 0 || h.count < limit)
 }
 
 // refused notes that the host did not take one more connection beside those that
 // it has. That one still counts.
-func (h *host) refused(now mail.Instant) {
+func (p *Pool) refused(h *host, now mail.Instant) {
 	h.patience = min(max(2*h.patience, firstPatience), lastPatience)
 	h.full, h.fullAt = now.Add(h.patience), h.count-1
+	h.timer.host = h
+	p.setTimer(&h.timer, h.full)
+}
+
+// forgive notes that the host may take more connections than it has.
+func (p *Pool) forgive(h *host) {
+	h.full, h.patience = 0, 0
+	p.stopTimer(&h.timer)
 }

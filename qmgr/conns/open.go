@@ -49,6 +49,7 @@ func (p *Pool) better(s *Site, at mail.Instant) {
 // from Woken when the reason may have passed; asking before that does no harm.
 func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 	assert.That(s.Known(), "a connection of %s is wanted and its hosts are not known", s.name)
+	p.now = now
 	p.stopWaiting(s)
 	if s.Count() >= ask.Window {
 		return p.wait(s, WaitWindow, mail.Never)
@@ -98,9 +99,9 @@ type survey struct {
 	retry  []*spot // failed, may be tried again, and is not being tried
 	more   []*spot // have connections, fewest of all, and may have more
 	fewest int
-	alive  bool         // some host has a connection, or is being connected to
-	busy   mail.Instant // when the first of those that take no more may be asked again
-	full   []*spot      // busy, at the limit of connections for one host, or not known to work
+	alive  bool    // some host has a connection, or is being connected to
+	busy   bool    // some have said that they take no more
+	full   []*spot // busy, at the limit of connections for one host, or not known to work
 
 	dead  bool         // no host of the tier can be used
 	until mail.Instant // dead: when the first may be
@@ -109,7 +110,7 @@ type survey struct {
 
 func (p *Pool) survey(s *Site, tier []*spot, now mail.Instant) *survey {
 	v := &p.scratch
-	*v = survey{unused: v.unused[:0], retry: v.retry[:0], more: v.more[:0], full: v.full[:0], busy: mail.Never, until: mail.Never}
+	*v = survey{unused: v.unused[:0], retry: v.retry[:0], more: v.more[:0], full: v.full[:0], until: mail.Never}
 	for _, sp := range tier {
 		if h := p.hosts[keyOf(sp.host)]; h != nil && h.working() {
 			p.addOpen(v, s, sp, h, now)
@@ -127,28 +128,12 @@ func (p *Pool) addOpen(v *survey, s *Site, sp *spot, h *host, now mail.Instant) 
 	if c := p.idleFor(s, h); c != nil && (v.adopt == nil || v.adopt.used < c.used) {
 		v.adopt = c
 	}
-	switch {
-	case v.shut(sp, h, now):
-	case h.ready == 0 && (h.probing || h.doubted):
-		v.full = append(v.full, sp)
-	default:
+	if h.takes(sp.limits.Connections, now) {
 		v.addMore(sp, h.connecting+h.ready)
-	}
-}
-
-// shut takes in a host that may have no more connections than it has, if that is
-// so.
-func (v *survey) shut(sp *spot, h *host, now mail.Instant) bool {
-	until, busy := h.busyUntil(now)
-	limit := sp.limits.Connections
-	switch {
-	case busy:
-		v.busy = min(v.busy, until)
-	case limit <= 0 || h.count < limit:
-		return false
+		return
 	}
 	v.full = append(v.full, sp)
-	return true
+	v.busy = v.busy || h.busy(now)
 }
 
 // addMore takes in a host that has n connections and may have one more.
@@ -163,15 +148,16 @@ func (v *survey) addMore(sp *spot, n int) {
 
 // addClosed takes in a host that has none; h is not nil if one is ending.
 func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
-	if h != nil && v.shut(sp, h, now) {
-		v.alive = true
-		return
-	}
 	state, at := p.db.State(keyOf(sp.host), now)
 	if state == destdb.InUse { // by connections that end
 		if at = p.db.RetryAt(keyOf(sp.host), now); at != 0 {
 			state = destdb.RetryLater
 		}
+	}
+	if h != nil && state != destdb.RetryLater && !h.takes(sp.limits.Connections, now) {
+		v.alive, v.busy = true, v.busy || h.busy(now)
+		v.full = append(v.full, sp)
+		return
 	}
 	switch state {
 	case destdb.Unused:

@@ -24,6 +24,7 @@ const (
 func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn, surplus []*Conn, blame Blame) {
 	c = p.conns[id]
 	assert.That(c != nil && c.state == Connecting, "connection %d is dialled, and was not to be", id)
+	p.now = now
 	h, s := c.host, c.site
 	h.connecting--
 	s.connecting--
@@ -44,7 +45,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	h.ready++
 	s.ready++
 	h.probing, h.doubted = false, false
-	h.full, h.patience = 0, 0
+	p.forgive(h)
 	p.wakeAll(h)
 	if p.outage.Result(h.key.Addr.Addr(), c.made, now, true) {
 		p.networkIsBack()
@@ -132,6 +133,7 @@ func (p *Pool) inferior(c *Conn) []*Conn {
 // whether this is positive feedback for the window: at most one each second and
 // round trip for each connection, or a pipelined one would outweigh all others.
 func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, untried bool, now mail.Instant) (praise bool) {
+	p.now = now
 	c.drop(entry)
 	c.suspect = untried
 	if !untried {
@@ -203,6 +205,7 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 	c := p.conns[id]
 	assert.That(c != nil && c.state != Connecting, "connection %d ends, and was not ready", id)
 	assert.That(len(c.loads) == 0, "connection %d ends with %d entries", id, len(c.loads))
+	p.now = now
 	s := c.site
 	if c.state == Ready {
 		p.Drain(c)
@@ -245,7 +248,7 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	s.last = why
 	switch {
 	case h.ready+h.carrying > 0 || c.finished > 0:
-		h.refused(now)
+		p.refused(h, now)
 		return blameFor(why, true)
 	case h.connecting > 0: // let those show what is true
 		h.doubted = true
@@ -256,6 +259,7 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 		return BlameNone
 	}
 	p.db.Failed(h.key, c.made, now, why)
+	p.wakeAll(h) // there is nothing to wait for
 	return blameFor(why, p.others(s, c.spot, now))
 }
 
@@ -308,5 +312,6 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 // vacate forgets a host without connections.
 func (p *Pool) vacate(h *host) {
 	p.wakeAll(h)
+	p.stopTimer(&h.timer)
 	delete(p.hosts, h.key)
 }

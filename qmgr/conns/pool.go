@@ -36,6 +36,7 @@ type Pool struct {
 	scratch survey
 	timers  minheap.Heap[timer, byInstant]
 	seq     uint64
+	now     mail.Instant // when it was last told the time
 }
 
 // New returns a pool without connections. The seed decides which of several equal
@@ -105,7 +106,7 @@ func (p *Pool) Pardon(s *Site, now mail.Instant) {
 			key := keyOf(sp.host)
 			p.db.Pardon(key, now)
 			if h := p.hosts[key]; h != nil {
-				h.full, h.patience = 0, 0
+				p.forgive(h)
 			}
 		}
 	}
@@ -190,6 +191,7 @@ func (p *Pool) free(g *Group) int {
 // become too old. They are draining now and have to be hung up. It also wakes the
 // sites whose time has come.
 func (p *Pool) Surplus(now mail.Instant) []*Conn {
+	p.now = now
 	var surplus []*Conn
 	for t := p.timers.Min(); t != nil && t.at <= now; t = p.timers.Min() {
 		p.timers.PopMin()
@@ -199,6 +201,9 @@ func (p *Pool) Surplus(now mail.Instant) []*Conn {
 			continue
 		case t.site != nil:
 			p.expired(t)
+			continue
+		case t.host != nil:
+			p.wakeHost(t.host)
 			continue
 		}
 		if at := t.conn.end(); at > now {
@@ -238,12 +243,13 @@ func (p *Pool) NextDue() (mail.Instant, bool) {
 	return 0, false
 }
 
-// A timer is when to look at a connection or a site again.
+// A timer is when to look at a connection, a site, a host or our network again.
 type timer struct {
 	at   mail.Instant
 	seq  uint64
 	conn *Conn
 	site *Site
+	host *host
 	slot minheap.Slot
 }
 

@@ -198,7 +198,7 @@ func hostNamed(tb testing.TB, name string) mail.Host {
 	if err != nil {
 		tb.Fatalf("%s is not the name of a host", name)
 	}
-	return mail.Host{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)}
+	return mail.Host{Name: name, Addr: addr(int(n))}
 }
 
 // known returns the site of a name, nil if there is none.
@@ -408,8 +408,8 @@ func (s *script) describe(key destdb.Key) string {
 	}
 	if h := s.pool.hosts[key]; h != nil {
 		text += fmt.Sprintf(", connections %d", h.count)
-		if until, busy := h.busyUntil(s.now); busy {
-			text += fmt.Sprintf(", takes no more until %v", until-epoch)
+		if h.busy(s.now) {
+			text += fmt.Sprintf(", takes no more until %v", h.full-epoch)
 		}
 		if h.probing {
 			text += ", probing"
@@ -419,4 +419,9 @@ func (s *script) describe(key destdb.Key) string {
 		}
 	}
 	return text
+}
+
+// addr is where the host of a number is.
+func addr(n int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)
 }

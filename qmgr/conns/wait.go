@@ -53,10 +53,10 @@ func (p *Pool) waitForHost(s *Site, v *survey) Decision {
 		}
 	}
 	why := WaitHost
-	if v.busy != mail.Never {
+	if v.busy {
 		why = WaitBusy
 	}
-	return p.wait(s, why, min(v.busy, v.until))
+	return p.wait(s, why, v.until)
 }
 
 const (
@@ -185,6 +185,7 @@ func (p *Pool) wakeFor(s *Site, why cause, at *host) {
 		return
 	}
 	p.stopWaiting(s)
+	p.PassOn(s) // it has asked again since it was woken before
 	s.cause, s.at = why, at
 	p.wake(s)
 }
@@ -214,15 +215,15 @@ func (p *Pool) wakeSlot() {
 	}
 }
 
-// shareLooks is among how many sites one is looked for whose message may hold more.
-const shareLooks = 16
+// looks is among how many sites one is looked for that can make use of something.
+const looks = 16
 
 // next returns the site of a transport that can make use of a slot.
 func (p *Pool) next(g *Group, free int) *Site {
 	if s := g.slots.Front(); s != nil {
 		return s
 	}
-	for range min(g.shares.Len(), shareLooks) {
+	for range min(g.shares.Len(), looks) {
 		s := g.shares.Front()
 		if p.allowed(s.held, free) {
 			return s
@@ -232,10 +233,16 @@ func (p *Pool) next(g *Group, free int) *Site {
 	return nil
 }
 
-// wakeHost wakes the site that has waited for a host for longest.
+// wakeHost wakes the site that has waited longest for a host which may have one
+// more connection for it, or has one that the site could take over.
 func (p *Pool) wakeHost(h *host) {
-	if sp := h.waiting.Front(); sp != nil {
-		p.wakeFor(sp.site, causeHost, h)
+	for range min(h.waiting.Len(), looks) {
+		sp := h.waiting.Front()
+		if h.takes(sp.limits.Connections, p.now) || p.idleFor(sp.site, h) != nil {
+			p.wakeFor(sp.site, causeHost, h)
+			return
+		}
+		h.waiting.MoveToBack(&sp.inHost)
 	}
 }
 
@@ -261,7 +268,7 @@ func (p *Pool) PassOn(s *Site) {
 	case causeSlot:
 		p.wakeSlot()
 	case causeHost:
-		if s.waits != WaitHost && s.waits != WaitBusy && p.hosts[at.key] == at {
+		if p.hosts[at.key] == at {
 			p.wakeHost(at)
 		}
 	case causeShare:

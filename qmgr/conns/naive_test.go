@@ -1,0 +1,405 @@
+package conns
+
+import (
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+)
+
+// naive is the decision written down as the specification has it: it keeps a list
+// of connections and looks through all of it for every question. What is known of
+// hosts without connections it asks the database, which has a twin of its own.
+type naive struct {
+	cfg   Config
+	db    *destdb.DB
+	now   mail.Instant
+	turn  int // counts what changes, to tell what was last
+	conns []*naiveConn
+	hosts map[destdb.Key]*naiveHost // those with connections
+}
+
+type naiveConn struct {
+	id       ID
+	host     destdb.Key
+	site     *Site
+	state    State
+	made     mail.Instant
+	ready    mail.Instant
+	used     mail.Instant
+	turn     int // when it fell idle
+	message  mail.QueueID
+	loads    []Load
+	finished int
+	limit    int
+	level    mail.Level
+	rtt      time.Duration
+	service  time.Duration
+	suspect  bool
+	praised  mail.Instant
+}
+
+type naiveHost struct {
+	full             mail.Instant
+	fullAt           int
+	patience         time.Duration
+	probing, doubted bool
+}
+
+func (n *naive) conn(id ID) *naiveConn {
+	return n.conns[slices.IndexFunc(n.conns, func(c *naiveConn) bool { return c.id == id })]
+}
+
+func (n *naive) count(is func(*naiveConn) bool) int {
+	sum := 0
+	for _, c := range n.conns {
+		if is(c) {
+			sum++
+		}
+	}
+	return sum
+}
+
+// most returns the connection for which what is greatest, of those that match.
+func (n *naive) most(is func(*naiveConn) bool, what func(*naiveConn) int) *naiveConn {
+	var best *naiveConn
+	for _, c := range n.conns {
+		if is(c) && (best == nil || what(c) > what(best)) {
+			best = c
+		}
+	}
+	return best
+}
+
+func (c *naiveConn) idle() bool { return c.state == Ready && len(c.loads) == 0 && !c.suspect }
+
+// slot tells whether the connection counts against limits.
+func (c *naiveConn) slot() bool { return c.state != Draining || len(c.loads) > 0 }
+
+func (c *naiveConn) room() int {
+	cost := 0
+	for _, l := range c.loads {
+		cost += l.Cost
+	}
+	if c.state != Ready || c.suspect || len(c.loads) > 0 && cost >= 4000 {
+		return 0
+	}
+	depth := 1
+	if c.finished > 0 && !c.site.single && (c.service <= 20*time.Millisecond || 4*c.rtt >= c.service) {
+		depth += map[mail.Level]int{mail.LevelOverlap: 1, mail.LevelStream: c.site.group.cfg.InFlight}[c.level]
+	}
+	if c.limit > 0 {
+		depth = min(depth, c.limit-c.finished)
+	}
+	return max(depth-len(c.loads), 0)
+}
+
+func (n *naive) room(s *Site) (sum int) {
+	for _, c := range n.conns {
+		if c.site == s {
+			sum += c.room()
+		}
+	}
+	return sum
+}
+
+// find is: the newest active connection with room; else the idle one used last.
+func (n *naive) find(s *Site) *naiveConn {
+	newest := n.most(func(c *naiveConn) bool { return c.site == s && len(c.loads) > 0 && c.room() > 0 },
+		func(c *naiveConn) int { return int(c.ready) })
+	if newest != nil {
+		return newest
+	}
+	return n.most(func(c *naiveConn) bool { return c.site == s && c.idle() && c.room() > 0 }, func(c *naiveConn) int { return c.turn })
+}
+
+func (n *naive) held(m mail.QueueID) int {
+	return n.count(func(c *naiveConn) bool {
+		return c.state == Connecting && c.message == m || slices.ContainsFunc(c.loads, func(l Load) bool { return l.Message == m })
+	})
+}
+
+func (n *naive) free(g *Group) int {
+	in := func(c *naiveConn) bool { return c.site.group == g }
+	all := n.cfg.Limit - n.count((*naiveConn).slot) + n.count((*naiveConn).idle)
+	own := g.cfg.Limit - n.count(func(c *naiveConn) bool { return in(c) && c.slot() }) + n.count(func(c *naiveConn) bool { return in(c) && c.idle() })
+	return max(0, min(all, own))
+}
+
+// A standing is what there is of one host.
+type standing struct {
+	state         destdb.State // InUse with connections that are not about to end
+	at            mail.Instant
+	opening, open int // connections being opened, and those and the ready ones
+	more          bool
+	busy          bool
+}
+
+func (n *naive) standing(sp *spot) standing {
+	key := keyOf(sp.host)
+	var is standing
+	at := func(states ...State) int {
+		return n.count(func(c *naiveConn) bool { return c.host == key && slices.Contains(states, c.state) })
+	}
+	is.opening = at(Connecting)
+	is.open = at(Connecting, Ready)
+	all := at(Connecting, Ready, Draining)
+	is.state, is.at = n.db.State(key, n.now)
+	if is.open == 0 && is.state == destdb.InUse {
+		if is.at = n.db.RetryAt(key, n.now); is.at != 0 {
+			is.state = destdb.RetryLater
+		}
+	}
+	is.more = true
+	if h := n.hosts[key]; h != nil {
+		if n.now < h.full && all >= h.fullAt {
+			is.busy, is.more = true, false
+		}
+		if h.patience > 0 && is.opening > 0 && all >= h.fullAt {
+			is.more = false
+		}
+		if is.open > 0 && is.open == is.opening && (h.probing || h.doubted) {
+			is.more = false
+		}
+	}
+	if limit := sp.limits.Connections; limit > 0 && all >= limit {
+		is.more = false
+	}
+	return is
+}
+
+// alive tells whether a tier with the host is not to be given up.
+func (is standing) alive() bool {
+	return is.open > 0 || is.state != destdb.RetryLater && (is.state == destdb.InUse || !is.more)
+}
+
+// A verdict is what Open must answer.
+type verdict struct {
+	kind  DecisionKind
+	wait  Wait
+	hosts []destdb.Key // Dialing: one of these
+	adopt ID
+	evict ID
+	until mail.Instant
+}
+
+func (n *naive) open(s *Site, ask Ask) verdict {
+	own := func(c *naiveConn) bool { return c.site == s }
+	if n.count(func(c *naiveConn) bool { return own(c) && c.state != Draining }) >= ask.Window {
+		return verdict{wait: WaitWindow}
+	}
+	until := mail.Never
+	for _, tier := range s.tiers {
+		var all []standing
+		usable := false
+		for _, sp := range tier {
+			is := n.standing(sp)
+			all = append(all, is)
+			usable = usable || is.alive() || is.state != destdb.RetryLater
+			if is.state == destdb.RetryLater && is.open == 0 {
+				until = min(until, is.at)
+			}
+		}
+		if usable {
+			return n.openIn(s, tier, all, ask)
+		}
+	}
+	return verdict{kind: Exhausted, until: until}
+}
+
+func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
+	free := n.free(s.group)
+	if ask.Held >= n.cfg.MessageLimit && ask.Held >= n.cfg.Scale*free {
+		return verdict{wait: WaitShare}
+	}
+	adopt := n.most(func(c *naiveConn) bool {
+		serves := slices.ContainsFunc(tier, func(sp *spot) bool { return keyOf(sp.host) == c.host })
+		return serves && c.idle() && c.site != s && c.site.group == s.group
+	}, func(c *naiveConn) int { return c.turn })
+	if adopt != nil {
+		return verdict{kind: Adopted, adopt: adopt.id}
+	}
+	if free == 0 {
+		return verdict{wait: WaitSlot}
+	}
+	opening := n.count(func(c *naiveConn) bool { return c.site == s && c.state == Connecting })
+	ready := n.count(func(c *naiveConn) bool { return c.site == s && c.state == Ready })
+	if opening >= max(s.group.cfg.Initial, ready) {
+		return verdict{wait: WaitStart}
+	}
+	v := verdict{kind: Dialing, hosts: n.choose(s, tier, all), evict: n.evict(s.group)}
+	if len(v.hosts) > 0 {
+		return v
+	}
+	if slices.ContainsFunc(all, func(is standing) bool { return is.busy && is.alive() }) {
+		return verdict{wait: WaitBusy}
+	}
+	return verdict{wait: WaitHost}
+}
+
+// choose returns the hosts of which one is to be dialled: steps 8 to 12.
+func (n *naive) choose(s *Site, tier []*spot, all []standing) []destdb.Key {
+	in := func(is func(standing) bool) (keys []destdb.Key) {
+		for i, sp := range tier {
+			if all[i].more && is(all[i]) {
+				keys = append(keys, keyOf(sp.host))
+			}
+		}
+		return keys
+	}
+	if keys := in(func(is standing) bool { return is.state == destdb.Unused }); len(keys) > 0 {
+		return keys
+	}
+	oldest := mail.Never
+	for _, is := range all {
+		if is.state == destdb.Closed && is.more {
+			oldest = min(oldest, is.at)
+		}
+	}
+	if keys := in(func(is standing) bool { return is.state == destdb.Closed && is.at == oldest }); len(keys) > 0 {
+		return keys
+	}
+	alive := slices.ContainsFunc(all, standing.alive)
+	if keys := in(func(is standing) bool { return is.state == destdb.RetryDue }); len(keys) > 0 && !(alive && s.group.cfg.NoProbe) {
+		return keys
+	}
+	fewest := 1 << 30
+	for _, is := range all {
+		if is.state == destdb.InUse && is.more {
+			fewest = min(fewest, is.open)
+		}
+	}
+	return in(func(is standing) bool { return is.state == destdb.InUse && is.open == fewest })
+}
+
+// evict returns the connection that makes room, 0 if there is room.
+func (n *naive) evict(g *Group) ID {
+	oldest := func(is func(*naiveConn) bool) ID {
+		return n.most(func(c *naiveConn) bool { return c.idle() && is(c) }, func(c *naiveConn) int { return -c.turn }).id
+	}
+	in := func(c *naiveConn) bool { return c.site.group == g }
+	switch {
+	case n.count(func(c *naiveConn) bool { return in(c) && c.slot() }) >= g.cfg.Limit:
+		return oldest(in)
+	case n.count((*naiveConn).slot) >= n.cfg.Limit:
+		return oldest(func(*naiveConn) bool { return true })
+	}
+	return 0
+}
+
+// suspended returns the hosts that are to be left alone for now.
+func (n *naive) suspended(s *Site) (keys []destdb.Key) {
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			state := n.standing(sp).state
+			if state == destdb.RetryLater || state == destdb.RetryDue && s.group.cfg.NoProbe {
+				keys = append(keys, keyOf(sp.host))
+			}
+		}
+	}
+	return keys
+}
+
+// probes returns the hosts that failed and get a first connection if they get one.
+func (n *naive) probes(s *Site) (keys []destdb.Key) {
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			is := n.standing(sp)
+			failures := n.db.View(keyOf(sp.host), n.now).Failures
+			if failures > 0 && (is.state == destdb.RetryDue || is.state == destdb.InUse) {
+				keys = append(keys, keyOf(sp.host))
+			}
+		}
+	}
+	return keys
+}
+
+// dialled takes in a connection that is being opened.
+func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
+	key := c.host.key
+	if n.hosts[key] == nil {
+		n.hosts[key] = &naiveHost{}
+	}
+	if n.count(func(o *naiveConn) bool { return o.host == key && o.state != Draining }) == 0 {
+		n.hosts[key].doubted, n.hosts[key].probing = false, probe
+	}
+	n.conns = append(n.conns, &naiveConn{id: c.ID, host: key, site: c.site, made: n.now, message: message, level: c.level})
+}
+
+// isReady takes in that a connection is.
+func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection) {
+	n.turn++
+	c.state, c.message, c.ready, c.used, c.turn = Ready, 0, n.now, n.now, n.turn
+	c.level, c.rtt = min(c.level, o.Level), o.RTT
+	for _, limit := range []int{c.site.group.cfg.CountLimit, o.Mails, n.db.View(c.host, n.now).MessagesMax} {
+		if limit > 0 && (c.limit == 0 || limit < c.limit) {
+			c.limit = limit
+		}
+	}
+	*n.hosts[c.host] = naiveHost{}
+}
+
+// failed is whose fault it is that a connection could not be made, or broke. What
+// others there are says the caller before it tells the pool.
+func (n *naive) failed(c *naiveConn, code uint16, others bool) Blame {
+	h := n.hosts[c.host]
+	rest := func(is func(*naiveConn) bool) bool {
+		return n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && is(o) }) > 0
+	}
+	switch {
+	case c.finished > 0 || rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }):
+		h.patience = min(max(2*h.patience, time.Second), time.Minute)
+		h.full = n.now.Add(h.patience)
+		h.fullAt = n.count(func(o *naiveConn) bool { return o != c && o.host == c.host })
+		others = true
+	case rest(func(o *naiveConn) bool { return o.state == Connecting }):
+		h.doubted = true
+		others = true
+	}
+	if code == 421 || !others {
+		return BlameSite
+	}
+	return BlameHost
+}
+
+// others tells whether another host of the tier can be used.
+func (n *naive) others(c *Conn) bool {
+	if c.spot == nil {
+		return true
+	}
+	for _, sp := range c.site.tiers[c.spot.tier] {
+		key := keyOf(sp.host)
+		working := n.count(func(o *naiveConn) bool { return o.host == key && o.state != Draining }) > 0
+		if key != c.host.key && (working || n.db.RetryAt(key, n.now) == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// gone takes a connection out.
+func (n *naive) gone(c *naiveConn) {
+	n.conns = slices.DeleteFunc(n.conns, func(o *naiveConn) bool { return o == c })
+	if n.count(func(o *naiveConn) bool { return o.host == c.host }) == 0 {
+		delete(n.hosts, c.host)
+	}
+}
+
+// finished takes in that an entry has ended.
+func (n *naive) finished(c *naiveConn, took time.Duration, untried bool) {
+	c.loads = slices.Delete(slices.Clone(c.loads), 0, 1)
+	c.suspect = untried
+	if !untried {
+		c.finished++
+		if c.service == 0 {
+			c.service = took
+		} else {
+			c.service += (took - c.service) / 4
+		}
+	}
+	if len(c.loads) == 0 {
+		n.turn++
+		c.used, c.turn = n.now, n.turn
+	}
+}
