@@ -1,58 +1,27 @@
 package sim
 
 import (
-	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// An attempt is a Deliver that is being answered: the client's side of the
-// model. Its event is the end of what it is doing.
+// An attempt is a Deliver that is being answered: what an agent does. It has a
+// connection made, or takes an idle one, and carries one transaction.
 type attempt struct {
-	event
-	stage      stage
-	entry      qmgr.EntryID
-	message    *message
-	recipients []mail.Recipient
-	to         *receiver
-	client     *Client
-	conn       *connection
-
-	repeated  int          // packets of the handshake
-	deadline  mail.Instant // of the stage
-	fault     Fault
-	faulty    bool       // this connection will fail, as fault says
-	result    mail.Reply // stageFailing: what the client will have heard
-	inWaiting ilist.Link[attempt]
+	call
+	errand
+	doing doing
+	plan  []*receiver // to be tried next if there is no connection to be had
+	conn  *connection
 }
 
-// A stage is what an attempt waits for.
-type stage uint8
+// doing is what an attempt does when its call is not under way.
+type doing uint8
 
 const (
-	stageLookingUp   stage = iota // the name server's answer
-	stageConnecting               // an answer to the handshake, which is repeated until the deadline
-	stageForgotten                // the greeting; but the server does not know of the connection
-	stageWaiting                  // the greeting; the connection is in the server's queue
-	stageHandshaking              // the handshake, which will succeed
-	stageFailing                  // to hear of a failure
-	stageSending                  // the end of the transaction
-	stageLosing                   // the loss of the connection, in the transaction
-)
-
-// The replies that the model knows.
-var (
-	replyAccepted   = mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "ok"}
-	replyGreylisted = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2}, Text: "greylisted, try again later"}
-	replySoft       = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 1}, Text: "mailbox temporarily unavailable"}
-	replyHard       = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "no such user"}
-	replyNoDNS      = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "name server failure"}
-	replyRefused    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
-	replyTimeout    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection timed out"}
-	replySilent     = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "timed out while waiting for the greeting"}
-	replyBusy       = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7}, Text: "too many connections"}
-	replyNoAgent    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"}
-	replyLost       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "lost connection"}
+	doingLookUp  doing = iota // waits for the name server's answer
+	doingSend                 // waits for the end of the transaction
+	doingAndLose              // waits for the loss of the connection, in the transaction
 )
 
 // begin starts the attempt.
@@ -66,39 +35,30 @@ func (a *attempt) begin(w *world) {
 		a.connect(w)
 		return
 	}
-	a.wait(w, stageLookingUp, w.now.Add(dns.Delay.draw(&a.to.rng)))
+	a.wait(w, doingLookUp, w.now.Add(dns.Delay.draw(a.to.rng())))
 }
 
-func (a *attempt) wait(w *world, s stage, until mail.Instant) {
-	a.stage = s
+func (a *attempt) wait(w *world, d doing, until mail.Instant) {
+	a.doing = d
 	w.at(&a.event, a, until)
 }
 
 // happen goes on when what the attempt waited for is over.
 func (a *attempt) happen(w *world) {
-	switch a.stage {
-	case stageLookingUp:
+	switch a.doing {
+	case doingLookUp:
 		a.lookedUp(w)
-	case stageConnecting, stageForgotten:
-		a.repeat(w)
-	case stageWaiting: // too long
-		a.to.waiting.Remove(&a.inWaiting)
-		a.abandon(w, replySilent)
-	case stageHandshaking:
-		a.greeted(w)
-	case stageFailing:
-		a.abandon(w, a.result)
-	case stageSending:
+	case doingSend:
 		a.sent(w)
-	case stageLosing:
-		a.to.close(w, a.conn)
+	case doingAndLose:
+		a.host.close(w, a.conn)
 		w.finish(a, replyLost)
 	}
 }
 
 func (a *attempt) lookedUp(w *world) {
 	dns := &w.scenario.DNS
-	if percent(&a.to.rng, dns.FailurePercent) {
+	if percent(a.to.rng(), dns.FailurePercent) {
 		w.finish(a, replyNoDNS)
 		return
 	}
@@ -106,158 +66,175 @@ func (a *attempt) lookedUp(w *world) {
 	a.connect(w)
 }
 
-// connect takes an idle connection, or makes one.
+// connect takes an idle connection, or has one made to the first host of the
+// plan.
 func (a *attempt) connect(w *world) {
+	a.plan = a.to.inOrder(a.plan[:0])
 	if a.client.CacheTime > 0 {
-		if a.conn = a.to.reuse(w); a.conn != nil {
-			a.faulty = false
-			a.send(w)
-			return
+		for _, r := range a.plan {
+			if a.conn = r.reuse(w); a.conn != nil {
+				a.host, a.faulty, a.rtt = r, false, a.conn.rtt
+				a.send(w)
+				return
+			}
 		}
 	}
-	w.connected(+1)
-	a.fault, a.faulty = a.to.fault(w)
-	if a.faulty && a.fault != FaultDrop {
-		a.fail(w)
+	a.dialNext(w)
+}
+
+func (a *attempt) dialNext(w *world) {
+	a.host, a.plan = a.plan[0], a.plan[1:]
+	a.caller = a
+	a.dial(w)
+}
+
+// refused tries the next host, if there is one.
+func (a *attempt) refused(w *world, why mail.Reply) {
+	if len(a.plan) > 0 {
+		a.dialNext(w)
 		return
 	}
-	if a.to.now.Processes > 0 {
-		a.deadline = w.now.Add(a.client.ConnectTimeout)
-		a.shake(w)
-		return
-	}
-	a.handshake(w)
-}
-
-// handshake is one that the server answers.
-func (a *attempt) handshake(w *world) {
-	if a.to.now.Connect.IsZero() {
-		a.greeted(w)
-		return
-	}
-	a.wait(w, stageHandshaking, w.now.Add(a.to.now.Connect.draw(&a.to.rng)))
-}
-
-// fail is what a faulty connection comes to.
-func (a *attempt) fail(w *world) {
-	connect := a.to.now.Connect.draw(&a.to.rng)
-	switch a.fault {
-	case FaultRefuse:
-		a.failAfter(w, w.now.Add(connect), replyRefused)
-	case FaultTimeout:
-		a.failAfter(w, w.now.Add(a.client.ConnectTimeout), replyTimeout)
-	case FaultSilent:
-		a.failAfter(w, w.now.Add(connect+a.client.GreetingTimeout), replySilent)
-	default:
-		a.failAfter(w, w.now.Add(connect), replyBusy)
-	}
-}
-
-func (a *attempt) failAfter(w *world, when mail.Instant, why mail.Reply) {
-	a.result = why
-	a.wait(w, stageFailing, when)
-}
-
-// abandon ends an attempt whose connection the receiver never counted.
-func (a *attempt) abandon(w *world, why mail.Reply) {
-	w.connected(-1)
 	w.finish(a, why)
 }
 
-// shake is one packet of a handshake with a server whose kernel may have no
-// room. A connection that finds a process, or room, is established.
-func (a *attempt) shake(w *world) {
-	r := a.to
-	switch {
-	case r.hasProcess():
-		r.serving++
-		a.handshake(w)
-	case r.hasRoom():
-		if a.stage != stageForgotten { // where the client's clock runs already
-			a.deadline = w.now.Add(a.client.GreetingTimeout)
-		}
-		r.waiting.PushBack(&a.inWaiting, a)
-		a.wait(w, stageWaiting, a.deadline)
-	case r.now.Overflow == OverflowRefuse:
-		a.failAfter(w, w.now, replyRefused)
-	case r.now.Overflow == OverflowDropSYN:
-		a.waitToRepeat(w, stageConnecting)
-	default:
-		if a.stage != stageForgotten {
-			a.deadline = w.now.Add(a.client.GreetingTimeout)
-		}
-		a.waitToRepeat(w, stageForgotten)
-	}
-}
-
-// waitToRepeat waits for the next packet of the handshake, or for the client to
-// give up.
-func (a *attempt) waitToRepeat(w *world, s stage) {
-	until := a.deadline
-	if wait, more := a.to.now.retransmit(a.repeated); more {
-		until = min(until, w.now.Add(wait))
-	}
-	a.wait(w, s, until)
-}
-
-// repeat repeats a packet of the handshake, unless it is too late.
-func (a *attempt) repeat(w *world) {
-	if w.now < a.deadline {
-		a.repeated++
-		a.shake(w)
-		return
-	}
-	why := replyTimeout
-	if a.stage == stageForgotten {
-		why = replySilent
-	}
-	a.abandon(w, why)
-}
-
-// greeted goes on when the server says something: it may be that it has enough
-// of us.
-func (a *attempt) greeted(w *world) {
-	r := a.to
-	if limit := r.now.ConnectionLimit; limit > 0 && r.open >= limit {
-		w.connected(-1)
-		if r.now.Processes > 0 {
-			r.release(w)
-		}
-		w.finish(a, replyBusy)
-		return
-	}
-	a.conn = r.connect(w, a.client)
+func (a *attempt) established(w *world) {
+	a.conn = a.host.connect(w, a.client)
+	a.conn.rtt = a.rtt
 	a.send(w)
 }
 
-// send begins the transaction.
+// send begins the transaction: as Postfix does it, with MAIL, RCPTs and DATA in a
+// group where the server takes that, and RSET before all but the first.
 func (a *attempt) send(w *world) {
-	b, rng := &a.to.now, &a.to.rng
+	b, rng := &a.host.now, &a.host.rng
 	d := b.Transaction.draw(rng) + b.Recipient.drawSum(rng, len(a.recipients))
+	switch {
+	case a.rtt == 0:
+	case b.Pipelining == mail.LevelLockStep:
+		d += roundTripsInLockStep(len(a.recipients)) * a.rtt
+	case a.conn.carried > 0:
+		d += 3 * a.rtt
+	default:
+		d += 2 * a.rtt
+	}
 	if a.faulty || percent(rng, b.DropPercent) {
-		a.wait(w, stageLosing, w.now.Add(rng.Between(0, d)))
+		a.wait(w, doingAndLose, w.now.Add(rng.Between(0, d)))
 		return
 	}
-	a.wait(w, stageSending, w.now.Add(d))
+	a.wait(w, doingSend, w.now.Add(d))
 }
 
 // sent ends the transaction. The connection is kept or closed first: the core
 // may want it for what it starts next.
 func (a *attempt) sent(w *world) {
-	a.to.keep(w, a.conn)
+	a.host.keep(w, a.conn)
 	w.finish(a, mail.Reply{})
 }
 
-// verdict is what the receiver says of one recipient.
-func (a *attempt) verdict(w *world) (mail.Result, mail.Reply) {
-	b, rng := &a.to.now, &a.to.rng
-	switch {
-	case b.Greylist > 0 && w.now.Sub(a.message.firstTry) < b.Greylist:
-		return mail.Deferred, replyGreylisted
-	case percent(rng, b.SoftPercent):
-		return mail.Deferred, replySoft
-	case percent(rng, b.HardPercent):
-		return mail.Failed, replyHard
+// deliver takes a delivery. Those of the core's own transports have no other
+// end than the text that they go to.
+func (w *world) deliver(action qmgr.Action, d *qmgr.Deliver) {
+	if d.Delivery.Transport == qmgr.TransportRetry || d.Delivery.Transport == qmgr.TransportError || w.agentOut(d.Delivery.Transport) {
+		w.watch.putOff(w, &d.Delivery)
+		w.soon(action)
+		return
 	}
-	return mail.Delivered, replyAccepted
+	a := w.blankAttempt()
+	*a = attempt{plan: a.plan[:0], call: call{client: w.client(d.Delivery.Transport)}, errand: errand{entry: d.Entry,
+		message: w.spool.messages[d.Delivery.Envelope.ID], recipients: d.Delivery.Recipients, to: w.nexthops[d.Delivery.Nexthop]}}
+	w.begun(&a.errand)
+	if !w.sabotage.hang() {
+		w.answers = append(w.answers, todo{begin: a})
+	}
+}
+
+func (w *world) blankAttempt() *attempt {
+	if n := len(w.spareAttempts); n > 0 {
+		a := w.spareAttempts[n-1]
+		w.spareAttempts = w.spareAttempts[:n-1]
+		return a
+	}
+	return new(attempt)
+}
+
+// finish ends an attempt: a site failure for the reason given, or, without one,
+// with the receiver's verdict on each recipient.
+func (w *world) finish(a *attempt, why mail.Reply) {
+	if m := a.message; m != nil && m.firstTry == 0 {
+		m.firstTry = w.now
+	}
+	if why.IsZero() {
+		w.judge(&a.errand, a.host)
+	} else {
+		w.same(&a.errand, mail.Outcome{Result: mail.Deferred, Reply: why})
+	}
+	w.measure.finished(w, a.to, a.host, !why.IsZero())
+	w.ended(&a.errand, w.outcomes)
+	entry := a.entry
+	a.errand, a.conn = errand{}, nil
+	w.spareAttempts = append(w.spareAttempts, a)
+	w.step(qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
+}
+
+// agentOut tells whether no agent of a transport can be started now.
+func (w *world) agentOut(transport string) bool {
+	at := w.now.Sub(w.start)
+	for i := range w.scenario.Agents {
+		if o := &w.scenario.Agents[i]; o.Transport == transport && at >= o.From && at < o.Until {
+			return true
+		}
+	}
+	return false
+}
+
+// relay ends a delivery of one of the core's own transports, or of one whose
+// agent could not be started.
+func (w *world) relay(a *qmgr.Deliver) {
+	result, reply, crashed := mail.Deferred, replySoft, false
+	switch a.Delivery.Transport {
+	case qmgr.TransportRetry:
+	case qmgr.TransportError:
+		result, reply = mail.Failed, replyHard
+	default:
+		reply, crashed = replyNoAgent, true
+		w.step(qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: reply})
+	}
+	e := errand{recipients: a.Delivery.Recipients}
+	w.same(&e, mail.Outcome{Result: result, Reply: reply})
+	m := w.spool.messages[a.Delivery.Envelope.ID]
+	if m != nil {
+		m.busy++
+	}
+	w.settle(m, w.outcomes)
+	w.step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Crashed: crashed}})
+}
+
+// settle notes how an errand ended for the recipients of a message.
+func (w *world) settle(m *message, outcomes []mail.Outcome) {
+	if m == nil {
+		return
+	}
+	m.busy--
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Result == mail.Untried {
+			continue
+		}
+		st := &m.states[o.Index]
+		first := *st&stateTried == 0
+		if first {
+			w.spool.untried--
+		}
+		*st |= stateTried
+		switch o.Result {
+		case mail.Delivered:
+			if *st&stateTaken != 0 {
+				w.measure.duplicates++
+			}
+			*st |= stateDelivered
+		case mail.Failed:
+			*st |= stateFailed
+		}
+		w.measure.outcome(w, m, o.Result, first)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
 // patience: whatever is due is tried before long, no delivery goes on for ever,
@@ -37,8 +36,8 @@ func (m *message) due() mail.Instant {
 	return m.arrived
 }
 
-func (p *patience) started(w *world, a *attempt, _ *qmgr.Deliver) {
-	if m := a.message; m != nil && m.firstTry == 0 && m.attempts == 0 && w.now.Sub(m.due()) > p.bound {
+func (p *patience) started(w *world, e *errand) {
+	if m := e.message; m != nil && m.firstTry == 0 && m.attempts == 0 && w.now.Sub(m.due()) > p.bound {
 		p.found(w.now, "message %d has waited %v for its first attempt", m.number, w.now.Sub(m.due()))
 	}
 }
@@ -59,7 +58,7 @@ func (p *patience) end(w *world) {
 	}
 	switch {
 	case len(w.calendar.dates) == 0 && left > 0:
-		p.found(w.now, "%d messages are left, %d deliveries never end, and nothing happens any more", left, w.agents)
+		p.found(w.now, "%d messages are left, %d deliveries never end, and nothing happens any more", left, w.underway)
 	case late > 0:
 		p.found(w.now, "%d messages have been due for more than %v", late, p.bound)
 	}

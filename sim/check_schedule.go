@@ -39,33 +39,33 @@ func (l *limits) usage(transport string) *usage {
 	return u
 }
 
-func (l *limits) started(w *world, a *attempt, d *qmgr.Deliver) {
-	u := l.usage(a.to.transport)
+func (l *limits) started(w *world, e *errand) {
+	u, to := l.usage(e.to.transport), e.to
 	u.busy++
-	a.to.busy++
-	name := a.to.name
-	if limit := u.cfg.Window.Limit; limit > 0 && a.to.busy > limit {
-		l.found(w.now, "%d deliveries to %s at once; the limit is %d", a.to.busy, name, limit)
+	to.busy++
+	switch limit := u.cfg.Window.Limit; {
+	case e.session != nil: // connections are counted instead: see connecting
+	case limit > 0 && to.busy > limit:
+		l.found(w.now, "%d deliveries to %s at once; the limit is %d", to.busy, to.name, limit)
+	case u.busy > u.cfg.ProcessLimit:
+		l.found(w.now, "%d deliveries over %s at once; the limit is %d", u.busy, to.transport, u.cfg.ProcessLimit)
 	}
-	if u.busy > u.cfg.ProcessLimit {
-		l.found(w.now, "%d deliveries over %s at once; the limit is %d", u.busy, a.to.transport, u.cfg.ProcessLimit)
+	if limit := u.cfg.RecipientLimit; limit > 0 && len(e.recipients) > limit {
+		l.found(w.now, "%d recipients in a transaction with %s; the limit is %d", len(e.recipients), to.name, limit)
 	}
-	if limit := u.cfg.RecipientLimit; limit > 0 && len(a.recipients) > limit {
-		l.found(w.now, "%d recipients in a transaction with %s; the limit is %d", len(a.recipients), name, limit)
-	}
-	if delay := u.cfg.RateDelay; delay > 0 && a.to.lastDone != 0 && w.now.Sub(a.to.lastDone) < delay {
-		l.found(w.now, "a delivery to %s %v after the one before; the delay is %v", name, w.now.Sub(a.to.lastDone), delay)
+	if delay := u.cfg.RateDelay; delay > 0 && to.lastDone != 0 && w.now.Sub(to.lastDone) < delay {
+		l.found(w.now, "a delivery to %s %v after the one before; the delay is %v", to.name, w.now.Sub(to.lastDone), delay)
 	}
 	if delay := u.cfg.TransportRateDelay; delay > 0 && (u.busy > 1 || u.ended != 0 && w.now.Sub(u.ended) < delay) {
-		l.found(w.now, "a delivery over %s %v after the one before, %d at once; the delay is %v", a.to.transport, w.now.Sub(u.ended), u.busy, delay)
+		l.found(w.now, "a delivery over %s %v after the one before, %d at once; the delay is %v", to.transport, w.now.Sub(u.ended), u.busy, delay)
 	}
 }
 
-func (l *limits) finished(w *world, a *attempt, _ []mail.Outcome) {
-	u := l.usage(a.to.transport)
+func (l *limits) finished(w *world, e *errand, _ []mail.Outcome) {
+	u := l.usage(e.to.transport)
 	u.busy--
 	u.ended = w.now
-	a.to.busy--
+	e.to.busy--
 }
 
 // timing: nothing is tried before its time, and no destination or transport that
@@ -88,16 +88,16 @@ func (t *timing) note(_ mail.Instant, n *qmgr.Note) {
 	}
 }
 
-func (t *timing) started(w *world, a *attempt, _ *qmgr.Deliver) {
-	if m := a.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now {
+func (t *timing) started(w *world, e *errand) {
+	if m := e.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now {
 		t.found(w.now, "%v is tried %v before its time", m.id, m.place.Due.Sub(w.now))
 	}
 	switch {
 	case len(t.dead) == 0:
-	case t.dead[[2]string{a.to.transport, a.to.name}]:
-		t.found(w.now, "a delivery to %s, which is dead", a.to.name)
-	case t.dead[[2]string{a.to.transport, ""}]:
-		t.found(w.now, "a delivery over %s, which is dead", a.to.transport)
+	case t.dead[[2]string{e.to.transport, e.to.name}]:
+		t.found(w.now, "a delivery to %s, which is dead", e.to.name)
+	case t.dead[[2]string{e.to.transport, ""}]:
+		t.found(w.now, "a delivery over %s, which is dead", e.to.transport)
 	}
 }
 
@@ -108,7 +108,7 @@ func (t *timing) started(w *world, a *attempt, _ *qmgr.Deliver) {
 type ordering struct {
 	safety
 	limits *limits
-	last   map[*receiver]ordered // that began last
+	last   map[*destination]ordered // that began last
 }
 
 // ordered is a message's place in the order.
@@ -118,21 +118,21 @@ type ordered struct {
 }
 
 func newOrdering(w *world) *ordering {
-	return &ordering{limits: newLimits(w), last: make(map[*receiver]ordered)}
+	return &ordering{limits: newLimits(w), last: make(map[*destination]ordered)}
 }
 
 func (*ordering) name() string { return "order" }
 
-func (o *ordering) started(w *world, a *attempt, _ *qmgr.Deliver) {
-	m := a.message
-	cfg := o.limits.usage(a.to.transport).cfg
-	if cfg.Scheduler == qmgr.Preemptive && cfg.SlotCost > 1 || m == nil || m.attempts > 0 || len(m.states) != 1 {
-		return
+func (o *ordering) started(w *world, e *errand) {
+	m := e.message
+	cfg := o.limits.usage(e.to.transport).cfg
+	if cfg.Scheduler == qmgr.Preemptive && cfg.SlotCost > 1 || m == nil || m.attempts > 0 || m.sent || len(m.states) != 1 {
+		return // one that was sent before is back from a connection that broke
 	}
-	if last := o.last[a.to]; m.entered < last.entered {
-		o.found(w.now, "message %d is tried at %s behind message %d, which came later", m.number, a.to.name, last.number)
+	if last := o.last[e.to]; m.entered < last.entered {
+		o.found(w.now, "message %d is tried at %s behind message %d, which came later", m.number, e.to.name, last.number)
 	}
-	o.last[a.to] = ordered{m.entered, m.number}
+	o.last[e.to] = ordered{m.entered, m.number}
 }
 
 // memory: what is in core stays below the bounds that SCHEDULER_README gives:

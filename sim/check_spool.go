@@ -69,19 +69,23 @@ func (d *durability) change(now mail.Instant, m *message, c *mail.Change) {
 	}
 }
 
-// duplicates: no receiver is given a recipient that one has taken already. The
-// model's outcomes are never lost, so there is no excuse.
+// duplicates: no receiver is given a recipient that one has taken already, nor one
+// that another is being given. The one excuse is that nobody knows: the connection
+// broke before the final reply (RFC 1047).
 type duplicates struct{ safety }
 
 func (*duplicates) name() string { return "duplicates" }
 
-func (d *duplicates) started(w *world, a *attempt, _ *qmgr.Deliver) {
-	if a.message == nil {
+func (d *duplicates) started(w *world, e *errand) {
+	if e.message == nil {
 		return
 	}
-	for i := range a.recipients {
-		if st := a.message.states[a.recipients[i].Index]; st&(stateDelivered|stateFailed) != 0 {
-			d.found(w.now, "recipient %d of %v is tried again although it is settled", a.recipients[i].Index, a.message.id)
+	for i := range e.recipients {
+		switch st := e.message.states[e.recipients[i].Index]; {
+		case st&(stateDelivered|stateFailed) != 0:
+			d.found(w.now, "recipient %d of %v is tried again although it is settled", e.recipients[i].Index, e.message.id)
+		case st&stateBusy != 0:
+			d.found(w.now, "recipient %d of %v is tried twice at the same time", e.recipients[i].Index, e.message.id)
 		}
 	}
 }

@@ -28,12 +28,12 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 		m := &message{id: 7, number: 3, source: letters, states: make([]recipientState, 2), place: mail.Place{Area: mail.AreaIncoming}}
 		return m
 	}
-	site := func() *receiver { return &receiver{name: "a.test", transport: "smtp"} }
+	site := func() *destination { return &destination{name: "a.test", transport: "smtp"} }
 	cfg := qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: 3, RecipientLimit: 1, SlotCost: -1, RateDelay: 0,
 		Window: window.Config{Limit: 2}}}
 	w := &world{scenario: &Scenario{}, run: &Run{Core: cfg}, now: epoch, start: epoch, spool: spool{messages: map[mail.QueueID]*message{}}}
-	start := func(c startWatcher, m *message, to *receiver, recipients int) {
-		c.started(w, &attempt{message: m, to: to, recipients: make([]mail.Recipient, recipients)}, &qmgr.Deliver{})
+	start := func(c startWatcher, m *message, to *destination, recipients int) {
+		c.started(w, &errand{message: m, to: to, recipients: make([]mail.Recipient, recipients)})
 	}
 	settled := func(m *message) *message {
 		for i := range m.states {
@@ -138,8 +138,8 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			for range 5 {
 				start(c, letter(), to, 1)
 				start(c, letter(), to, 1)
-				c.finished(w, &attempt{to: to}, nil)
-				c.finished(w, &attempt{to: to}, nil)
+				c.finished(w, &errand{to: to}, nil)
+				c.finished(w, &errand{to: to}, nil)
 			}
 			return c
 		}},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -52,6 +53,16 @@ func (f *fingerprint) event(now mail.Instant, ev qmgr.Event) {
 	case qmgr.Recipients:
 		f.mix(7)
 		f.mix(uint64(e.ID))
+	case qmgr.Hosts:
+		f.mix(9)
+		f.mix(uint64(e.Set.Until))
+	case qmgr.Dialed:
+		f.mix(10)
+		f.mix(uint64(e.Conn))
+		f.mix(uint64(e.Opened.Reply.Code))
+	case qmgr.Closed:
+		f.mix(11 + uint64(e.Closing.Why)<<8)
+		f.mix(uint64(e.Conn))
 	}
 }
 
@@ -88,6 +99,24 @@ func (f *fingerprint) action(action qmgr.Action) {
 	case qmgr.Report:
 		f.mix(22)
 		f.mix(uint64(a.ID))
+	case qmgr.Resolve:
+		f.mix(25)
+	case qmgr.Dial:
+		f.mix(26)
+		f.mix(uint64(a.Conn))
+		addr := a.Opening.Host.Addr.Addr().As16()
+		f.mix(binary.BigEndian.Uint64(addr[8:]))
+	case qmgr.Send:
+		f.mix(27)
+		f.mix(uint64(a.Conn))
+		f.mix(uint64(a.Entry))
+		f.mix(uint64(a.Delivery.Envelope.ID))
+		for i := range a.Delivery.Recipients {
+			f.mix(uint64(a.Delivery.Recipients[i].Index))
+		}
+	case qmgr.Hangup:
+		f.mix(28)
+		f.mix(uint64(a.Conn))
 	case qmgr.Note:
 		f.mix(23 + uint64(a.Kind)<<8)
 	}

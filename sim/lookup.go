@@ -1,57 +1,113 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A search is a Lookup that is being answered. Its event is the name server's
-// answer.
+// A search is a Lookup or a Resolve that is being answered. Its event is the name
+// server's answer.
 type search struct {
 	event
 	ask   qmgr.Lookup
-	to    *receiver
+	hosts *qmgr.Resolve // nil: it is a Lookup
+	to    *destination
 	class int // of the message on whose account it is; -1 if that is gone
 }
 
 // needsLookup tells whether a receiver's address is not known.
-func (w *world) needsLookup(to *receiver) bool {
+func (w *world) needsLookup(to *destination) bool {
 	dns := &w.scenario.DNS
-	return !dns.ByDelivery && dns.asks() && to.known <= w.now
+	return !dns.ByDelivery && to.known <= w.now && (dns.asks() || w.namesOut())
 }
 
 // asks tells whether looking a site up takes any time, or may fail.
 func (d *DNS) asks() bool { return !d.Delay.IsZero() || d.FailurePercent > 0 }
 
+// namesTimeout is how long a look-up takes while no name server can be reached.
+const namesTimeout = 5 * time.Second
+
+// namesOut tells whether that is so.
+func (w *world) namesOut() bool {
+	at := w.now.Sub(w.start)
+	for i := range w.scenario.Outages {
+		if o := &w.scenario.Outages[i]; o.Names && at >= o.From && at < o.Until {
+			return true
+		}
+	}
+	return false
+}
+
 // search begins a look-up.
 func (w *world) search(a qmgr.Lookup) {
-	var s *search
-	if n := len(w.spareSearches); n > 0 {
-		s, w.spareSearches = w.spareSearches[n-1], w.spareSearches[:n-1]
-	} else {
-		s = new(search)
-	}
+	s := w.blankSearch()
 	*s = search{ask: a, to: w.nexthops[a.Nexthop], class: -1}
 	if m := w.spool.messages[a.For]; m != nil {
 		s.class = m.source.class
 	}
 	w.watch.searching(w.now, &s.ask)
 	w.measure.looking(w, s.class, 1)
-	w.at(&s.event, s, w.now.Add(w.scenario.DNS.Delay.draw(&s.to.rng)))
+	s.begin(w)
+}
+
+// findHosts has the hosts of a nexthop looked up, if they are not known.
+func (w *world) findHosts(action qmgr.Action, a qmgr.Resolve) {
+	to := w.nexthops[a.Nexthop]
+	if to.known > w.now || !w.scenario.DNS.asks() && !w.namesOut() {
+		w.soon(action)
+		return
+	}
+	s := w.blankSearch()
+	*s = search{hosts: &a, to: to}
+	s.begin(w)
+}
+
+func (w *world) blankSearch() *search {
+	if n := len(w.spareSearches); n > 0 {
+		s := w.spareSearches[n-1]
+		w.spareSearches = w.spareSearches[:n-1]
+		return s
+	}
+	return new(search)
+}
+
+func (s *search) begin(w *world) {
+	takes := namesTimeout
+	if !w.namesOut() {
+		takes = w.scenario.DNS.Delay.draw(s.to.rng())
+	}
+	w.at(&s.event, s, w.now.Add(takes))
 }
 
 // happen ends it.
 func (s *search) happen(w *world) {
 	dns := &w.scenario.DNS
-	to := mail.Route{Transport: s.ask.Transport, Nexthop: s.ask.Nexthop}
-	if percent(&s.to.rng, dns.FailurePercent) {
-		to.Reply = replyNoDNS
+	var why mail.Reply
+	if w.namesOut() || percent(s.to.rng(), dns.FailurePercent) {
+		why = replyNoDNS
 	} else {
 		s.to.known = w.now.Add(dns.TTL)
 	}
+	if s.hosts != nil {
+		s.found(w, why)
+		return
+	}
 	w.watch.searched(&s.ask)
 	w.measure.looking(w, s.class, -1)
-	id := s.ask.Lookup
+	ask := s.ask
 	w.spareSearches = append(w.spareSearches, s)
-	w.step(qmgr.LookedUp{Lookup: id, Route: to})
+	w.step(qmgr.LookedUp{Lookup: ask.Lookup, Route: mail.Route{Transport: ask.Transport, Nexthop: ask.Nexthop, Reply: why}})
+}
+
+// found answers a Resolve.
+func (s *search) found(w *world, why mail.Reply) {
+	ask := *s.hosts
+	w.spareSearches = append(w.spareSearches, s)
+	if why.IsZero() {
+		w.resolve(&ask)
+		return
+	}
+	w.step(qmgr.Hosts{Transport: ask.Transport, Nexthop: ask.Nexthop, Set: mail.HostSet{Until: w.now.Add(leastTTL)}, Reply: why})
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
@@ -8,33 +9,36 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A receiver is one destination of a site: an address that connections are made
-// to, and what is behind it.
+// A receiver is one host: an address that connections are made to, and what is
+// behind it.
 type receiver struct {
-	event     // the next change of its behaviour
-	site      *Site
-	name      string // the domain, which is the nexthop
-	transport string
-	rng       prng.Source
-	now       Behaviour // in force
-	changed   int       // changes in force
+	event      // the next change of its behaviour
+	name       string
+	addr       netip.AddrPort
+	index      int // among all receivers
+	preference uint16
+	changes    []Change
+	outages    []Outage
+	rng        prng.Source
+	now        Behaviour // in force
+	changed    int       // changes in force
 
 	open    int // connections that it counts: those past the handshake
 	serving int // processes in use
-	waiting ilist.List[attempt]
-	idle    ilist.List[connection] // the one that has waited longest in front
+	waiting ilist.List[call]
+	idle    ilist.List[connection] // of agents; the one that has waited longest in front
 	turn    int                    // the server that gets the next connection
-	known   mail.Instant           // until when its address need not be looked up
 
-	busy     int // deliveries under way; for the checkers
-	lastDone mail.Instant
+	sessions ilist.List[session] // established, the oldest first
+	frozen   mail.Instant        // until when nothing comes through on these
 }
 
-// A connection is an open one, in use or idle.
+// A connection is an open one of an agent, in use or idle.
 type connection struct {
 	event   // the end of its idleness
 	to      *receiver
 	client  *Client
+	rtt     time.Duration
 	opened  mail.Instant
 	carried int // deliveries
 	inIdle  ilist.Link[connection]
@@ -42,23 +46,23 @@ type connection struct {
 
 // happen puts the next behaviour into force.
 func (r *receiver) happen(w *world) {
-	r.now = r.site.Changes[r.changed].Behaviour
+	r.now = r.changes[r.changed].Behaviour
 	r.changed++
 	r.schedule(w)
 	r.admit(w)
 }
 
 func (r *receiver) schedule(w *world) {
-	if r.changed < len(r.site.Changes) {
-		w.at(&r.event, r, w.start.Add(r.site.Changes[r.changed].At))
+	if r.changed < len(r.changes) {
+		w.at(&r.event, r, w.start.Add(r.changes[r.changed].At))
 	}
 }
 
 // fault tells how a new connection fails, if it does.
 func (r *receiver) fault(w *world) (Fault, bool) {
 	since := w.now.Sub(w.start)
-	for i := range r.site.Outages {
-		if o := &r.site.Outages[i]; since >= o.From && since < o.Until {
+	for i := range r.outages {
+		if o := &r.outages[i]; since >= o.From && since < o.Until {
 			return o.Fault, true
 		}
 	}
@@ -83,22 +87,27 @@ func (r *receiver) hasRoom() bool { return r.waiting.Len() < r.now.Backlog }
 // admit serves connections that wait, as long as there are processes.
 func (r *receiver) admit(w *world) {
 	for r.hasProcess() {
-		a := r.waiting.Front()
-		if a == nil {
+		c := r.waiting.Front()
+		if c == nil {
 			return
 		}
-		r.waiting.Remove(&a.inWaiting)
-		w.cancel(&a.event)
+		r.waiting.Remove(&c.inWaiting)
+		w.cancel(&c.event)
 		r.serving++
-		a.greeted(w)
+		c.greeted(w)
 	}
 }
 
 // close ends a connection, and lets in who waits.
 func (r *receiver) close(w *world, c *connection) {
-	w.connected(-1)
-	r.open--
 	w.spareConnections = append(w.spareConnections, c)
+	r.leave(w)
+}
+
+// leave ends a connection that it counts.
+func (r *receiver) leave(w *world) {
+	w.connected(r, -1)
+	r.open--
 	r.release(w)
 }
 
@@ -140,9 +149,8 @@ func (r *receiver) reuse(w *world) *connection {
 	return c
 }
 
-// connect makes a connection that the receiver counts.
+// connect makes an agent's connection of an established one.
 func (r *receiver) connect(w *world, client *Client) *connection {
-	r.open++
 	var c *connection
 	if n := len(w.spareConnections); n > 0 {
 		c = w.spareConnections[n-1]

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A Report is what a scenario came to. Encoded as JSON it is what "posthaste
@@ -34,6 +36,9 @@ type RunReport struct {
 
 	ConnectionsPeak int                  `json:"connections_peak"`
 	LookupsPeak     map[string]int       `json:"lookups_peak,omitempty"` // by class, if there were any
+	Hosts           []HostReport         `json:"hosts,omitempty"`        // if there are not too many
+	Unknown         uint64               `json:"unknown,omitempty"`      // recipients of whom it was not known whether a receiver had the message
+	Duplicates      uint64               `json:"duplicates,omitempty"`   // of these, those who got it twice
 	DurationS       float64              `json:"duration_s"`             // of virtual time, one seed
 	DelayMS         map[string]Quantiles `json:"delay_ms"`               // "all", and by class of arrival
 	Checks          map[string]string    `json:"checks"`                 // by rule: "ok", or the violation
@@ -48,6 +53,18 @@ type RunReport struct {
 	violated bool // some rule of safety is
 	stuck    bool // the rule of progress is
 }
+
+// A HostReport is what happened at one host.
+type HostReport struct {
+	Name            string  `json:"name"`
+	ConnectionsPeak int     `json:"connections_peak"`
+	ConnectionsMean float64 `json:"connections_mean"` // over time; mean of the seeds
+	Deliveries      uint64  `json:"deliveries"`       // that ended there, all seeds
+	Failures        uint64  `json:"failures"`         // connections that could not be made, or broke, all seeds
+}
+
+// hostsReported is up to how many hosts are listed one by one.
+const hostsReported = 64
 
 // Quantiles are of delays from arrival to delivery, in milliseconds.
 type Quantiles struct {
@@ -124,6 +141,7 @@ type outcome struct {
 	checks      []check
 	fingerprint fingerprint
 	elapsed     time.Duration
+	end         mail.Instant
 }
 
 type check struct {
@@ -132,7 +150,7 @@ type check struct {
 }
 
 func newOutcome(w *world) *outcome {
-	o := &outcome{measure: w.measure, fingerprint: w.watch.print, elapsed: w.now.Sub(w.start)}
+	o := &outcome{measure: w.measure, fingerprint: w.watch.print, elapsed: w.now.Sub(w.start), end: w.now}
 	for _, c := range w.watch.checkers {
 		o.checks = append(o.checks, check{c.name(), c.violation(), c.progress()})
 	}
@@ -185,6 +203,9 @@ func summarize(run *Run, outcomes []*outcome) RunReport {
 		r.DurationS += o.elapsed.Seconds() / float64(len(outcomes))
 	}
 	r.DurationS = round(r.DurationS, 3)
+	for i := range r.Hosts {
+		r.Hosts[i].ConnectionsMean = round(r.Hosts[i].ConnectionsMean/float64(len(outcomes)), 4)
+	}
 	r.Fingerprint = fmt.Sprintf("%016x", uint64(prints))
 	r.average(all)
 	r.delays()
@@ -195,6 +216,9 @@ func summarize(run *Run, outcomes []*outcome) RunReport {
 
 func (r *RunReport) add(o *outcome) {
 	m := &o.measure
+	r.addHosts(o)
+	r.Unknown += m.unknown
+	r.Duplicates += m.duplicates
 	r.Deliveries += m.attempts
 	r.Failures += m.failures
 	r.ConnectionsPeak = max(r.ConnectionsPeak, m.peak)
@@ -221,6 +245,27 @@ func (r *RunReport) add(o *outcome) {
 			}
 			r.stuck = r.stuck || c.progress
 			r.violated = r.violated || !c.progress
+		}
+	}
+}
+
+func (r *RunReport) addHosts(o *outcome) {
+	hosts := o.measure.hosts
+	if len(hosts) > hostsReported {
+		return
+	}
+	if r.Hosts == nil {
+		r.Hosts = make([]HostReport, len(hosts))
+	}
+	for i := range hosts {
+		h, t := &r.Hosts[i], &hosts[i]
+		h.Name = t.name
+		h.ConnectionsPeak = max(h.ConnectionsPeak, t.peak)
+		h.Deliveries += t.deliveries
+		h.Failures += t.failures
+		if s := o.elapsed.Seconds(); s > 0 {
+			rest := float64(float64(t.open) * o.end.Sub(t.since).Seconds())
+			h.ConnectionsMean += (t.area + rest) / s
 		}
 	}
 }

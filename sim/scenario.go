@@ -26,9 +26,11 @@ type Scenario struct {
 	Sites    []Site
 	Arrivals []Arrivals
 	Agents   []AgentOutage
-	Disk     Disk
-	DNS      DNS
-	Runs     []Run
+	// Outages are of our own network: they hold for every site.
+	Outages []Outage
+	Disk    Disk
+	DNS     DNS
+	Runs    []Run
 
 	// Sabotage makes the model do what no world may do, to see that the
 	// checkers find it.
@@ -56,6 +58,9 @@ type Run struct {
 	Parameters []Parameter // what distinguishes it, for reports
 	Core       qmgr.Config
 	Clients    map[string]Client // by transport; others have DefaultClient
+	// Fallbacks are nexthops, by transport, whose hosts are tried behind those of
+	// every other one. They are domains of the scenario's sites.
+	Fallbacks  map[string][]string
 	References []Reference
 }
 
@@ -72,18 +77,21 @@ type Reference struct {
 	Sequence     string
 }
 
-// A Client is how a transport's connections behave.
+// A Client is how a transport's connections behave. CacheTime, ReuseTime and
+// ReuseCount are of agents; elsewhere they are the core's affair.
 type Client struct {
 	ConnectTimeout  time.Duration // for the TCP handshake
 	GreetingTimeout time.Duration // from then on until the greeting
 	CacheTime       time.Duration // how long a connection waits idle for the next delivery; 0: it is closed after each
 	ReuseTime       time.Duration // how old a connection may become; 0: no limit
 	ReuseCount      int           // how many deliveries it carries; 0: no limit
+	ReplyTimeout    time.Duration // for a transaction over a connection that the core has asked for; 0: no limit
 }
 
-// DefaultClient has Postfix's times, and does not reuse connections.
+// DefaultClient has Postfix's times; its agents do not reuse connections.
 func DefaultClient() Client {
-	return Client{ConnectTimeout: 30 * time.Second, GreetingTimeout: 300 * time.Second, ReuseTime: 300 * time.Second}
+	return Client{ConnectTimeout: 30 * time.Second, GreetingTimeout: 300 * time.Second, ReuseTime: 300 * time.Second,
+		ReplyTimeout: 300 * time.Second}
 }
 
 // Disk is how long the spool takes.
@@ -96,6 +104,9 @@ type Disk struct {
 	Read Spread
 }
 
+// leastTTL is how long the hosts of a nexthop are good for at least.
+const leastTTL = time.Minute
+
 // DNS is what looking a site up takes, once in TTL for each nexthop.
 type DNS struct {
 	Delay          Spread
@@ -106,17 +117,33 @@ type DNS struct {
 	ByDelivery bool
 }
 
-// A Site is one or several receivers that behave alike.
+// A Site is one or several domains that behave alike.
 type Site struct {
 	Name      string
 	Transport string // that its mail takes; "" means smtp
-	// Copies is how many receivers there are, each a destination of its own with
-	// its own limits and state; 0 means 1. One alone has the domain NAME.test,
+	// Copies is how many domains there are, each a destination of its own with
+	// its own hosts, limits and state; 0 means 1. One alone has the domain NAME.test,
 	// several have NAME-1.test, NAME-2.test and so on.
 	Copies    int
 	Behaviour Behaviour // at the start
 	Changes   []Change  // by time
 	Outages   []Outage
+	// Hosts take the mail of each of the site's domains; none means one, which
+	// behaves as the site does. If there are some, Behaviour and Changes are theirs
+	// alone, and Outages are added to their own.
+	Hosts []Host
+	// SharedHosts means that the copies have these hosts in common.
+	SharedHosts bool
+}
+
+// A Host is one of the hosts of a site, or several that behave alike.
+type Host struct {
+	Name       string
+	Copies     int // 0 means 1
+	Preference int // those with the lowest are tried first, others if none of them can be reached
+	Behaviour  Behaviour
+	Changes    []Change
+	Outages    []Outage
 }
 
 // A Behaviour is how a receiver treats connections and mail. The zero Behaviour
@@ -125,6 +152,20 @@ type Behaviour struct {
 	Connect     Spread // the handshake and the greeting
 	Transaction Spread // one transaction, without its recipients
 	Recipient   Spread // what each recipient adds
+
+	// RTT is the round trip, drawn once for each connection. It adds to the times
+	// above: three before the first transaction, and to each transaction as many as
+	// Pipelining leaves over.
+	RTT        Spread
+	Pipelining mail.Level // the most that it understands
+	// MailsPerConnection is how many transactions it takes on one connection before
+	// it closes it; 0: any number. AnnounceMails says that it says so beforehand
+	// (RFC 9422).
+	MailsPerConnection int
+	AnnounceMails      bool
+	// IdleLimit is after which time without a command it closes a connection; 0:
+	// never. Agents are spared.
+	IdleLimit time.Duration
 
 	// ConnectionLimit is how many connections may be open; those beyond are
 	// greeted with 421 and closed. 0: no limit.
@@ -160,11 +201,26 @@ type Change struct {
 	Behaviour Behaviour
 }
 
-// An Outage is a time in which new connections fail. Those that are open go on.
+// An Outage is a time in which new connections fail.
 type Outage struct {
 	From, Until time.Duration // after the start
 	Fault       Fault
+	// Open is what becomes of connections that are open, those of agents excepted:
+	// they go on.
+	Open Open
+	// Names says that names cannot be looked up meanwhile. It counts only for
+	// outages of our own network.
+	Names bool
 }
+
+// Open is what an outage does to connections that exist.
+type Open uint8
+
+const (
+	OpenStays  Open = iota // nothing
+	OpenBreaks             // they are lost at once
+	OpenHangs              // nothing comes through until it is over, or until the client gives up
+)
 
 // A Fault is a way in which a connection fails.
 type Fault uint8
@@ -174,7 +230,8 @@ const (
 	FaultTimeout              // nothing answers: the client waits for its connect timeout
 	FaultSilent               // it connects, but there is no greeting: the client waits for its greeting timeout
 	FaultBusy                 // the greeting is 421
-	FaultDrop                 // the connection is lost in the middle of the transaction
+	FaultDrop                 // the connection is lost in the middle of the first transaction
+	FaultClose                // it connects, and is closed before the greeting
 )
 
 // Overflow is what a receiver's kernel does when its queue of connections that
@@ -272,7 +329,20 @@ func (s *Scenario) Validate() error {
 			errs = append(errs, err)
 		}
 	}
+	domains := make(map[string]bool)
+	for i := range s.Sites {
+		for n := range max(s.Sites[i].Copies, 1) {
+			domains[s.Sites[i].domain(n)] = true
+		}
+	}
 	for i := range s.Runs {
+		for transport, names := range s.Runs[i].Fallbacks { //archtest:anyorder only complaints
+			for _, name := range names {
+				if !domains[name] {
+					complain("run %q: the fallback relay %q of transport %s is no site's domain", s.Runs[i].Name, name, transport)
+				}
+			}
+		}
 		if err := s.Runs[i].Core.WithDefaults().Validate(); err != nil {
 			complain("run %q: %w", s.Runs[i].Name, err)
 		}

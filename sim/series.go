@@ -7,6 +7,7 @@ import "time"
 type Series struct {
 	Step   time.Duration // length of a point
 	Points []Point
+	hosts  int // how many are followed
 }
 
 // A Point is what happened in a piece of time.
@@ -17,6 +18,8 @@ type Point struct {
 	Delivered   int     // recipients
 	Connections int     // the most at once
 	Lookups     int     // the most at once
+	Waiting     int     // recipients not settled at its beginning
+	Hosts       []int   // connections to each host, the most at once; nil if there is one, or too many
 	WindowSum   float64 // of the windows in force when attempts ended
 	Windows     int     // how many these were
 	WindowMin   int
@@ -68,6 +71,9 @@ func (p *Point) Join(o *Point) {
 	p.Delivered += o.Delivered
 	p.Connections = max(p.Connections, o.Connections)
 	p.Lookups = max(p.Lookups, o.Lookups)
+	for i := range o.Hosts {
+		p.Hosts[i] = max(p.Hosts[i], o.Hosts[i])
+	}
 	switch {
 	case o.Windows == 0:
 	case p.Windows == 0:

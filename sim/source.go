@@ -33,7 +33,7 @@ type tableEntry struct {
 	route   mail.Route
 }
 
-func newSource(cfg *Arrivals, class int, seed uint64, receivers map[string][]*receiver) *source {
+func newSource(cfg *Arrivals, class int, seed uint64, destinations map[string][]*destination) *source {
 	s := &source{cfg: cfg, class: class, sender: defaultSender, size: cfg.Size, rng: prng.New(seed), starts: make(map[string]int)}
 	if cfg.NullSender {
 		s.sender = ""
@@ -41,17 +41,17 @@ func newSource(cfg *Arrivals, class int, seed uint64, receivers map[string][]*re
 	if s.size == 0 {
 		s.size = 4096
 	}
-	var to []*receiver
+	var to []*destination
 	for _, name := range cfg.To {
 		s.starts[name] = len(to)
-		to = append(to, receivers[name]...)
+		to = append(to, destinations[name]...)
 	}
 	rows := max(cfg.Max, 1)
 	for _, r := range cfg.Records {
 		rows = max(rows, r.Recipients)
 		if _, known := s.starts[r.To]; !known && r.To != "" {
 			s.starts[r.To] = len(to)
-			to = append(to, receivers[r.To]...)
+			to = append(to, destinations[r.To]...)
 		}
 	}
 	rows = (rows + len(to) - 1) / len(to) * len(to) // so that behind the last comes the first

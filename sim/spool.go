@@ -18,6 +18,7 @@ type message struct {
 	warned   bool
 	indexed  bool
 	entered  uint64 // order in which messages were shown to the core
+	sent     bool   // a delivery of it has begun since
 
 	firstTry  mail.Instant // when a site first saw it; 0: none has
 	busy      int          // deliveries under way
@@ -37,6 +38,8 @@ const (
 	stateFailed                               // it failed for good
 	stateSettled                              // durably delivered or failed
 	stateOwes                                 // durably: a report is owed
+	stateTaken                                // a receiver took it, and the client does not know
+	stateBusy                                 // a delivery is under way
 )
 
 func (m *message) envelope() mail.Envelope {

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -41,6 +43,40 @@ func swarm(rng *rand.Rand) *Scenario {
 	return s
 }
 
+// swarmOfHosts does the same where the core decides on connections, and sites have
+// several hosts.
+func swarmOfHosts(rng *rand.Rand) *Scenario {
+	s := swarm(rng)
+	s.Name = "swarm of hosts"
+	for i := range s.Sites {
+		site := &s.Sites[i]
+		site.SharedHosts = rng.IntN(3) == 0
+		for n := range rng.IntN(4) {
+			like := swarmSite(rng, n)
+			b := &like.Behaviour
+			b.RTT, b.Pipelining = Exponential(swarmTime(rng)/100), mail.Level(rng.IntN(4))
+			b.MailsPerConnection, b.AnnounceMails, b.IdleLimit = rng.IntN(2)*rng.IntN(6), rng.IntN(2) == 0, time.Duration(rng.IntN(2))*swarmTime(rng)
+			site.Hosts = append(site.Hosts, Host{Name: fmt.Sprint("mx", n), Copies: 1 + rng.IntN(2), Preference: rng.IntN(2), Behaviour: *b, Outages: like.Outages})
+		}
+	}
+	if rng.IntN(4) == 0 {
+		from := swarmTime(rng)
+		s.Outages = []Outage{{From: from, Until: from + time.Second + 20*swarmTime(rng), Fault: FaultTimeout, Open: Open(rng.IntN(3)), Names: rng.IntN(2) == 0}}
+	}
+	core := &s.Runs[0].Core
+	core.ConnectionLimit = 1 + rng.IntN(60)
+	for name, t := range core.Transports {
+		t.Agents = qmgr.AgentsConnections
+		t.Connections = conns.GroupConfig{HostLimit: 1 + rng.IntN(20), Initial: 1 + rng.IntN(6), IdleTime: time.Duration(1+rng.IntN(20)) * time.Second,
+			ActiveTime: time.Second + 10*swarmTime(rng), CountLimit: rng.IntN(2) * rng.IntN(20), Level: mail.Level(rng.IntN(4)), InFlight: 2 + rng.IntN(8)}
+		core.Transports[name] = t
+	}
+	if rng.IntN(4) == 0 {
+		s.Runs[0].Fallbacks = map[string][]string{"smtp": {s.Sites[0].domain(0)}}
+	}
+	return s
+}
+
 func swarmTime(rng *rand.Rand) time.Duration {
 	return time.Duration(rng.Int64N(int64(time.Minute))) >> rng.IntN(8)
 }
@@ -49,12 +85,12 @@ func swarmSite(rng *rand.Rand, i int) Site {
 	sometimes := func(n int) int { return rng.IntN(2) * rng.IntN(n) }
 	b := Behaviour{Connect: Exponential(swarmTime(rng) / 50), Transaction: LogNormal(swarmTime(rng)/20, 0.7), Recipient: Uniform(0, swarmTime(rng)/20),
 		ConnectionLimit: sometimes(10), Processes: sometimes(6), Backlog: rng.IntN(5), Overflow: Overflow(rng.IntN(3)),
-		Servers: 1 + rng.IntN(4), BadServers: sometimes(2), Random: rng.IntN(2) == 0, Bad: Fault(rng.IntN(5)),
+		Servers: 1 + rng.IntN(4), BadServers: sometimes(2), Random: rng.IntN(2) == 0, Bad: Fault(rng.IntN(6)),
 		Greylist: time.Duration(sometimes(600)) * time.Second, SoftPercent: float64(sometimes(20)), HardPercent: float64(sometimes(20)), DropPercent: float64(sometimes(10))}
 	site := Site{Name: fmt.Sprint("site", i), Copies: 1 + rng.IntN(1+rng.IntN(20)), Transport: []string{"", "smtp", "relay"}[rng.IntN(3)], Behaviour: b}
 	if rng.IntN(3) == 0 {
 		from := swarmTime(rng)
-		site.Outages = []Outage{{from, from + time.Second + 60*swarmTime(rng), Fault(rng.IntN(5))}}
+		site.Outages = []Outage{{From: from, Until: from + time.Second + 60*swarmTime(rng), Fault: Fault(rng.IntN(6)), Open: Open(rng.IntN(3))}}
 	}
 	if rng.IntN(3) == 0 {
 		b.ConnectionLimit = sometimes(10)
@@ -107,8 +143,12 @@ func TestSwarm(t *testing.T) {
 		fmt.Sscan(text, &seed)
 	}
 	for n := range runs {
-		s := swarm(rand.New(rand.NewPCG(seed, uint64(n))))
-		r, err := Simulate(s, Options{Twice: n%8 == 0})
+		make := swarm
+		if n%2 == 0 {
+			make = swarmOfHosts
+		}
+		s := make(rand.New(rand.NewPCG(seed, uint64(n))))
+		r, err := Simulate(s, Options{Twice: n%8 < 2})
 		if err != nil {
 			t.Fatalf("seed %d, scenario %d: %v", seed, n, err)
 		}

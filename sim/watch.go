@@ -22,11 +22,11 @@ type (
 	acceptWatcher interface{ accepted(m *message) }
 	// startWatcher is told of every delivery that begins, before it does.
 	startWatcher interface {
-		started(w *world, a *attempt, d *qmgr.Deliver)
+		started(w *world, e *errand)
 	}
 	// finishWatcher is told of every delivery that ends, before the core is.
 	finishWatcher interface {
-		finished(w *world, a *attempt, outcomes []mail.Outcome)
+		finished(w *world, e *errand, outcomes []mail.Outcome)
 	}
 	// changeWatcher is told of every change that the core asks for.
 	changeWatcher interface {
@@ -50,6 +50,21 @@ type (
 	reportWatcher interface {
 		report(now mail.Instant, m *message)
 	}
+	// sessionWatcher is told of the connections that the core asks for.
+	sessionWatcher interface {
+		dialling(w *world, s *session)
+		dialled(w *world, s *session, o *mail.OpenedConnection)
+		sending(w *world, s *session, l *letter)
+		hangingUp(w *world, s *session)
+		closed(w *world, s *session)
+		// astray is told of a Send or Hangup for a connection that has ended.
+		astray(w *world, id qmgr.ConnID)
+	}
+	// putOffWatcher is told of mail that is to be deferred, or to fail, without an
+	// attempt.
+	putOffWatcher interface {
+		putOff(w *world, d *mail.Delivery)
+	}
 	// endWatcher is told that the run is over.
 	endWatcher interface{ end(w *world) }
 	// stepWatcher is told now and then that the core has come to rest.
@@ -71,6 +86,8 @@ type watchers struct {
 	notes    []noteWatcher
 	searches []searchWatcher
 	reports  []reportWatcher
+	sessions []sessionWatcher
+	putOffs  []putOffWatcher
 	ends     []endWatcher
 	stepping []stepWatcher
 }
@@ -85,6 +102,9 @@ func newWatchers(w *world) watchers {
 		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(),
 		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newShares(w), newPatience(w),
 	}
+	if w.hasSessions() {
+		ws.checkers = append(ws.checkers, newConnecting(w), newProbing(w), newReaching(w))
+	}
 	for _, c := range ws.checkers {
 		enlist(&ws.accepts, c)
 		enlist(&ws.starts, c)
@@ -94,6 +114,8 @@ func newWatchers(w *world) watchers {
 		enlist(&ws.notes, c)
 		enlist(&ws.searches, c)
 		enlist(&ws.reports, c)
+		enlist(&ws.sessions, c)
+		enlist(&ws.putOffs, c)
 		enlist(&ws.ends, c)
 		enlist(&ws.stepping, c)
 	}
@@ -150,15 +172,57 @@ func (ws *watchers) accepted(m *message) {
 	}
 }
 
-func (ws *watchers) started(w *world, a *attempt, d *qmgr.Deliver) {
+func (ws *watchers) started(w *world, e *errand) {
 	for _, c := range ws.starts {
-		c.started(w, a, d)
+		c.started(w, e)
 	}
 }
 
-func (ws *watchers) finished(w *world, a *attempt, outcomes []mail.Outcome) {
+func (ws *watchers) finished(w *world, e *errand, outcomes []mail.Outcome) {
 	for _, c := range ws.finishes {
-		c.finished(w, a, outcomes)
+		c.finished(w, e, outcomes)
+	}
+}
+
+func (ws *watchers) dialling(w *world, s *session) {
+	for _, c := range ws.sessions {
+		c.dialling(w, s)
+	}
+}
+
+func (ws *watchers) dialled(w *world, s *session, o *mail.OpenedConnection) {
+	for _, c := range ws.sessions {
+		c.dialled(w, s, o)
+	}
+}
+
+func (ws *watchers) sending(w *world, s *session, l *letter) {
+	for _, c := range ws.sessions {
+		c.sending(w, s, l)
+	}
+}
+
+func (ws *watchers) hangingUp(w *world, s *session) {
+	for _, c := range ws.sessions {
+		c.hangingUp(w, s)
+	}
+}
+
+func (ws *watchers) closed(w *world, s *session) {
+	for _, c := range ws.sessions {
+		c.closed(w, s)
+	}
+}
+
+func (ws *watchers) astray(w *world, id qmgr.ConnID) {
+	for _, c := range ws.sessions {
+		c.astray(w, id)
+	}
+}
+
+func (ws *watchers) putOff(w *world, d *mail.Delivery) {
+	for _, c := range ws.putOffs {
+		c.putOff(w, d)
 	}
 }
 

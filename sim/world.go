@@ -17,10 +17,13 @@ type world struct {
 	core     *qmgr.Qmgr
 	spool    spool
 	sources  []*source
-	nexthops map[string]*receiver
+	nexthops map[string]*destination
 	clients  map[string]*Client
 	entered  uint64 // messages that the core was shown
-	agents   int    // deliveries under way, those of the core's own transports not counted
+	underway int    // deliveries, those of the core's own transports not counted
+
+	receivers []*receiver
+	sessions  map[qmgr.ConnID]*session
 
 	start, now mail.Instant
 	calendar   calendar
@@ -46,6 +49,7 @@ type world struct {
 	spareConnections   []*connection
 	spareReads         []*read
 	spareSearches      []*search
+	spareSessions      []*session
 }
 
 // epoch is when every run begins: some Thursday.
@@ -61,12 +65,12 @@ func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
 	w := &world{
 		scenario: s, run: run, core: core, start: epoch, now: epoch,
 		spool:    spool{messages: make(map[mail.QueueID]*message)},
-		nexthops: make(map[string]*receiver), clients: make(map[string]*Client),
+		nexthops: make(map[string]*destination), clients: make(map[string]*Client), sessions: make(map[qmgr.ConnID]*session),
 	}
 	w.trace.seed = coreSeed
 	w.commit.rng, w.commit.reads = prng.New(seeds.Uint64()), prng.New(seeds.Uint64())
 	w.sabotage = sabotage{kind: s.Sabotage}
-	receivers := w.populate(w.sabotage.seed(seeds.Uint64()))
+	destinations := w.populate(w.sabotage.seed(seeds.Uint64()))
 	for name, c := range run.Clients {
 		w.clients[name] = &c
 	}
@@ -74,34 +78,11 @@ func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
 	arrivals := prng.New(seeds.Uint64())
 	for i := range s.Arrivals {
 		classes[i] = s.Arrivals[i].Class
-		w.sources = append(w.sources, newSource(&s.Arrivals[i], i, arrivals.Uint64(), receivers))
+		w.sources = append(w.sources, newSource(&s.Arrivals[i], i, arrivals.Uint64(), destinations))
 	}
-	w.measure = newMeasure(classes)
+	w.measure = newMeasure(classes, w.receivers)
 	w.watch = newWatchers(w)
 	return w, nil
-}
-
-// populate makes the receivers of all sites, and returns them by site.
-func (w *world) populate(seed uint64) map[string][]*receiver {
-	seeds := prng.New(seed)
-	receivers := make(map[string][]*receiver)
-	for i := range w.scenario.Sites {
-		site := &w.scenario.Sites[i]
-		for n := range max(site.Copies, 1) {
-			r := &receiver{site: site, name: site.Name + ".test", transport: site.Transport,
-				rng: prng.New(seeds.Uint64()), now: site.Behaviour}
-			if site.Copies > 1 {
-				r.name = fmt.Sprintf("%s-%d.test", site.Name, n+1)
-			}
-			if r.transport == "" {
-				r.transport = "smtp"
-			}
-			w.nexthops[r.name] = r
-			receivers[site.Name] = append(receivers[site.Name], r)
-			r.schedule(w)
-		}
-	}
-	return receivers
 }
 
 // client returns how a transport's connections behave.
@@ -176,7 +157,7 @@ func (w *world) isOver() bool {
 	if w.scenario.Until == UntilFirstRound {
 		left = w.spool.untried
 	}
-	if left > 0 || w.agents > 0 {
+	if left > 0 || w.underway > 0 {
 		return false
 	}
 	for _, s := range w.sources {
@@ -220,6 +201,14 @@ func (w *world) act(action qmgr.Action) {
 		w.read(action)
 	case qmgr.Lookup:
 		w.search(a)
+	case qmgr.Resolve:
+		w.findHosts(action, a)
+	case qmgr.Dial:
+		w.dial(&a)
+	case qmgr.Send:
+		w.send(&a)
+	case qmgr.Hangup:
+		w.hangup(&a)
 	case qmgr.Note:
 		w.noted = a
 		w.watch.note(w.now, &w.noted)
@@ -229,12 +218,15 @@ func (w *world) act(action qmgr.Action) {
 	}
 }
 
-// A todo is an action that is to be answered, or an attempt that is to begin,
+// A todo is an action that is to be answered, or something that is to begin,
 // without delay.
 type todo struct {
 	action qmgr.Action
-	begin  *attempt
+	begin  beginner
 }
+
+// A beginner begins to do something without delay.
+type beginner interface{ begin(w *world) }
 
 // soon answers an action when what is happening now is dealt with.
 func (w *world) soon(action qmgr.Action) { w.answers = append(w.answers, todo{action: action}) }
@@ -259,6 +251,8 @@ func (w *world) answer(action qmgr.Action) {
 		w.route(&a)
 	case qmgr.Deliver:
 		w.relay(&a)
+	case qmgr.Resolve:
+		w.resolve(&a)
 	case qmgr.Change:
 		w.durable = a.Change
 		w.changed(&w.durable)
@@ -321,7 +315,7 @@ func (w *world) route(a *qmgr.Route) {
 // enter notes that a message is shown to the core.
 func (w *world) enter(m *message) {
 	w.entered++
-	m.entered = w.entered
+	m.entered, m.sent = w.entered, false
 }
 
 // accept takes a message in.
@@ -333,120 +327,6 @@ func (w *world) accept(s *source, first, recipients int) *message {
 	return m
 }
 
-// connected counts the client's connections, established or trying to be.
-func (w *world) connected(more int) { w.measure.connected(more) }
-
-// deliver takes a delivery. Those of the core's own transports have no other
-// end than the text that they go to.
-func (w *world) deliver(action qmgr.Action, a *qmgr.Deliver) {
-	if a.Delivery.Transport == qmgr.TransportRetry || a.Delivery.Transport == qmgr.TransportError || w.agentOut(a.Delivery.Transport) {
-		w.soon(action)
-		return
-	}
-	m := w.spool.messages[a.Delivery.Envelope.ID]
-	to := w.nexthops[a.Delivery.Nexthop]
-	at := w.blankAttempt()
-	*at = attempt{entry: a.Entry, message: m, recipients: a.Delivery.Recipients, to: to, client: w.client(a.Delivery.Transport)}
-	w.agents++
-	w.watch.started(w, at, a)
-	w.measure.started(w, at)
-	if m != nil {
-		m.busy++
-	}
-	if !w.sabotage.hang() {
-		w.answers = append(w.answers, todo{begin: at})
-	}
-}
-
-func (w *world) blankAttempt() *attempt {
-	if n := len(w.spareAttempts); n > 0 {
-		a := w.spareAttempts[n-1]
-		w.spareAttempts = w.spareAttempts[:n-1]
-		return a
-	}
-	return new(attempt)
-}
-
-// finish ends an attempt: a site failure for the reason given, or, without one,
-// with the receiver's verdict on each recipient.
-func (w *world) finish(a *attempt, why mail.Reply) {
-	m := a.message
-	if m != nil && m.firstTry == 0 {
-		m.firstTry = w.now
-	}
-	w.outcomes = w.outcomes[:0]
-	for i := range a.recipients {
-		o := mail.Outcome{Index: a.recipients[i].Index, Result: mail.Deferred, Reply: why, At: w.now}
-		if why.IsZero() && m != nil {
-			o.Result, o.Reply = a.verdict(w)
-		}
-		w.outcomes = append(w.outcomes, o)
-	}
-	w.agents--
-	w.measure.finished(w, a, !why.IsZero())
-	w.watch.finished(w, a, w.outcomes)
-	w.settle(m, w.outcomes)
-	entry, to := a.entry, a.to
-	to.lastDone = w.now
-	a.recipients, a.message, a.conn = nil, nil, nil
-	w.spareAttempts = append(w.spareAttempts, a)
-	w.step(qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
-}
-
-// agentOut tells whether no agent of a transport can be started now.
-func (w *world) agentOut(transport string) bool {
-	at := w.now.Sub(w.start)
-	for i := range w.scenario.Agents {
-		if o := &w.scenario.Agents[i]; o.Transport == transport && at >= o.From && at < o.Until {
-			return true
-		}
-	}
-	return false
-}
-
-// relay ends a delivery of one of the core's own transports, or of one whose
-// agent could not be started.
-func (w *world) relay(a *qmgr.Deliver) {
-	result, reply, crashed := mail.Deferred, replySoft, false
-	switch a.Delivery.Transport {
-	case qmgr.TransportRetry:
-	case qmgr.TransportError:
-		result, reply = mail.Failed, replyHard
-	default:
-		reply, crashed = replyNoAgent, true
-		w.step(qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: reply})
-	}
-	m := w.spool.messages[a.Delivery.Envelope.ID]
-	w.outcomes = w.outcomes[:0]
-	for i := range a.Delivery.Recipients {
-		w.outcomes = append(w.outcomes, mail.Outcome{Index: a.Delivery.Recipients[i].Index, Result: result, Reply: reply, At: w.now})
-	}
-	if m != nil {
-		m.busy++
-	}
-	w.settle(m, w.outcomes)
-	w.step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Crashed: crashed}})
-}
-
-// settle notes how an attempt ended for the recipients of a message.
-func (w *world) settle(m *message, outcomes []mail.Outcome) {
-	if m == nil {
-		return
-	}
-	m.busy--
-	for i := range outcomes {
-		st := &m.states[outcomes[i].Index]
-		first := *st&stateTried == 0
-		if first {
-			w.spool.untried--
-		}
-		*st |= stateTried
-		switch outcomes[i].Result {
-		case mail.Delivered:
-			*st |= stateDelivered
-		case mail.Failed:
-			*st |= stateFailed
-		}
-		w.measure.outcome(w, m, outcomes[i].Result, first)
-	}
-}
+// connected counts the client's connections to a receiver, established or trying
+// to be.
+func (w *world) connected(r *receiver, more int) { w.measure.connected(w, r, more) }

@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// An errand is what the core has asked to have delivered, by a Deliver or a Send,
+// until it is answered.
+type errand struct {
+	entry      qmgr.EntryID
+	message    *message // nil: the spool has lost it
+	recipients []mail.Recipient
+	to         *destination
+	session    *session // that carries it; nil: an agent does
+}
+
+// begun counts an errand that begins.
+func (w *world) begun(e *errand) {
+	w.underway++
+	w.watch.started(w, e)
+	w.measure.started(w, e)
+	if m := e.message; m != nil {
+		m.busy++
+		m.sent = true
+		for i := range e.recipients {
+			m.states[e.recipients[i].Index] |= stateBusy
+		}
+	}
+}
+
+// ended counts one that ends, with the outcomes of its recipients: none if it was
+// never begun. The core does not know yet.
+func (w *world) ended(e *errand, outcomes []mail.Outcome) {
+	w.underway--
+	w.watch.finished(w, e, outcomes)
+	if m := e.message; m != nil {
+		for i := range e.recipients {
+			m.states[e.recipients[i].Index] &^= stateBusy
+		}
+	}
+	w.settle(e.message, outcomes)
+	e.to.lastDone = w.now
+}
+
+// judge fills w.outcomes with what the receiver says of each recipient.
+func (w *world) judge(e *errand, r *receiver) {
+	m := e.message
+	if m != nil && m.firstTry == 0 {
+		m.firstTry = w.now
+	}
+	w.outcomes = w.outcomes[:0]
+	for i := range e.recipients {
+		o := mail.Outcome{Index: e.recipients[i].Index, Result: mail.Deferred, At: w.now}
+		if m != nil {
+			o.Result, o.Reply = r.verdict(w, m)
+		}
+		w.outcomes = append(w.outcomes, o)
+	}
+}
+
+// same fills w.outcomes with one outcome for all recipients.
+func (w *world) same(e *errand, o mail.Outcome) {
+	w.outcomes = w.outcomes[:0]
+	for i := range e.recipients {
+		o.Index, o.At = e.recipients[i].Index, w.now
+		w.outcomes = append(w.outcomes, o)
+	}
+}
+
+// verdict is what a receiver says of one recipient.
+func (r *receiver) verdict(w *world, m *message) (mail.Result, mail.Reply) {
+	b, rng := &r.now, &r.rng
+	switch {
+	case b.Greylist > 0 && w.now.Sub(m.firstTry) < b.Greylist:
+		return mail.Deferred, replyGreylisted
+	case percent(rng, b.SoftPercent):
+		return mail.Deferred, replySoft
+	case percent(rng, b.HardPercent):
+		return mail.Failed, replyHard
+	}
+	return mail.Delivered, replyAccepted
+}
+
+// The replies that the model knows.
+var (
+	replyAccepted   = mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "ok"}
+	replyGreylisted = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2}, Text: "greylisted, try again later"}
+	replySoft       = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 1}, Text: "mailbox temporarily unavailable"}
+	replyHard       = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "no such user"}
+	replyNoDNS      = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "name server failure"}
+	replyRefused    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
+	replyTimeout    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection timed out"}
+	replySilent     = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "timed out while waiting for the greeting"}
+	replyBusy       = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7}, Text: "too many connections"}
+	replyNoAgent    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"}
+	replyLost       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "lost connection"}
+	replyNoReply    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "timed out while waiting for a reply"}
+	replyEnough     = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7}, Text: "enough messages on this connection"}
+	replyIdle       = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "idle for too long"}
+	replyUnknown    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "message sent, but it is not known whether it was taken"}
+)
