@@ -100,7 +100,7 @@ func (q *Qmgr) wakeSites() {
 // tells whether an idle one was taken over, which is there to be used at once.
 func (q *Qmgr) reach(d *queue) (taken bool) {
 	s := d.site
-	for d.ready() && !d.todo.Empty() && d.transport.runsTo(d) && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
+	for d.ready() && !d.waits() && !d.todo.Empty() && d.transport.runsTo(d) && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}

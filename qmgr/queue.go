@@ -65,7 +65,7 @@ func (q *queue) ready() bool { return q.window.State() == window.Ready }
 // negative where a window has shrunk.
 func (q *queue) room() int {
 	switch {
-	case q.paused:
+	case q.waits():
 		return 0
 	case q.site == nil:
 		return q.window.Size() - q.busy
@@ -73,6 +73,14 @@ func (q *queue) room() int {
 		return q.site.Room()
 	}
 	return 0
+}
+
+// waits tells whether time has to pass, or a delivery has to end, before the next
+// one may begin, whatever connections there are. With a rate delay there is one
+// delivery at a time, be it on a connection that ends and that the window does not
+// count any more.
+func (q *queue) waits() bool {
+	return q.paused || q.site != nil && q.limits.rateDelay > 0 && q.busy > 0
 }
 
 // concurrency is how much there is of what the window limits.
@@ -102,7 +110,7 @@ func (q *queue) changed() {
 // want has a connection asked for, if entries wait for one and asking is worth
 // while.
 func (q *queue) want() {
-	if q.todo.Empty() || !q.ready() || q.inWanting.Listed() || !q.transport.runsTo(q) {
+	if q.todo.Empty() || !q.ready() || q.waits() || q.inWanting.Listed() || !q.transport.runsTo(q) {
 		return
 	}
 	switch q.site.Waits() {

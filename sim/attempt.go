@@ -11,7 +11,8 @@ type attempt struct {
 	call
 	errand
 	doing doing
-	plan  []*receiver // to be tried next if there is no connection to be had
+	plan  []*receiver // the hosts, in the order in which they are tried
+	next  int         // of the plan
 	conn  *connection
 }
 
@@ -69,7 +70,7 @@ func (a *attempt) lookedUp(w *world) {
 // connect takes an idle connection, or has one made to the first host of the
 // plan.
 func (a *attempt) connect(w *world) {
-	a.plan = a.to.inOrder(a.plan[:0])
+	a.plan, a.next = a.to.inOrder(a.plan[:0]), 0
 	if a.client.CacheTime > 0 {
 		for _, r := range a.plan {
 			if a.conn = r.reuse(w); a.conn != nil {
@@ -83,14 +84,15 @@ func (a *attempt) connect(w *world) {
 }
 
 func (a *attempt) dialNext(w *world) {
-	a.host, a.plan = a.plan[0], a.plan[1:]
+	a.host = a.plan[a.next]
+	a.next++
 	a.caller = a
 	a.dial(w)
 }
 
 // refused tries the next host, if there is one.
 func (a *attempt) refused(w *world, why mail.Reply) {
-	if len(a.plan) > 0 {
+	if a.next < len(a.plan) {
 		a.dialNext(w)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
@@ -37,4 +38,22 @@ func BenchmarkDelivery(b *testing.B) {
 			b.ReportMetric(float64(r.Runs[0].Deliveries)/b.Elapsed().Seconds(), "deliveries/s")
 		})
 	}
+}
+
+// The same where the core decides on connections: one operation is one
+// transaction, over a connection that carries many.
+func BenchmarkDeliveryOverConnections(b *testing.B) {
+	s := busy(1, b.N+1)
+	s.Sites[0].Behaviour.RTT, s.Sites[0].Behaviour.Pipelining = Fixed(20*time.Millisecond), mail.LevelOverlap
+	t := &s.Runs[0].Core.DefaultTransport
+	t.Agents, t.Connections.Level = qmgr.AgentsConnections, mail.LevelOverlap
+	b.ReportAllocs()
+	r, err := Simulate(s, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r.Runs[0].Deliveries < uint64(b.N) || r.Verdict() != VerdictOK {
+		b.Fatal(r.Runs[0])
+	}
+	b.ReportMetric(float64(r.Runs[0].Deliveries)/b.Elapsed().Seconds(), "deliveries/s")
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -228,7 +229,7 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 	case o.Reply.IsZero():
 		h.open++
 		h.failures = 0
-	case o.Unavailable || h.trying+h.open > 0 || p.widespread(w, s.host):
+	case o.Unavailable || h.trying+h.open > 0 || p.widespread(w, s.host) || w.core.Offline() != 0:
 	default:
 		h.failures++
 		h.at = w.now
@@ -270,7 +271,7 @@ func newReaching(w *world) *reaching { return &reaching{shared: w.sharesHosts()}
 func (*reaching) name() string { return "reaching" }
 
 func (r *reaching) putOff(w *world, d *mail.Delivery) {
-	if d.Transport != qmgr.TransportRetry || r.shared {
+	if d.Transport != qmgr.TransportRetry || r.shared || !strings.Contains(d.Nexthop, qmgr.SuspendedPrefix) {
 		return
 	}
 	for _, s := range w.sessions { //archtest:anyorder whether there is one

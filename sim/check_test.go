@@ -167,7 +167,7 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			c.usage("smtp").cfg.TransportRateDelay = 5 * time.Second
 			at.now = epoch - mail.Instant(4*time.Second)
 			start(c, letter(), site(), 1)
-			c.finished(&at, &attempt{to: site()}, nil)
+			c.finished(&at, &errand{to: site()}, nil)
 			start(c, letter(), site(), 1)
 			return c
 		}},

@@ -49,6 +49,9 @@ func New(cfg Config, db *destdb.DB, seed uint64) *Pool {
 // Configure puts new limits in force.
 func (p *Pool) Configure(cfg Config) { p.cfg = cfg }
 
+// Offline returns since when our own network is held to be down, 0 if it is not.
+func (p *Pool) Offline() mail.Instant { return p.outage.Since() }
+
 // Conn returns a connection that has not ended yet, or nil.
 func (p *Pool) Conn(id ID) *Conn { return p.conns[id] }
 
