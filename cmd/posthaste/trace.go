@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -109,17 +110,45 @@ func warnIncomplete(cmd *cobra.Command, r *trace.Reader) {
 	}
 }
 
-// writeResult writes a trace that a command has made, into a file or on the
-// standard output. Nothing is written if making it fails.
-func writeResult(cmd *cobra.Command, path string, text []byte) error {
+// writeResult has a trace written, into a file or on the standard output. A file
+// takes its name when it is complete: until then, and if something goes wrong,
+// what had that name stays, which may be the trace that is being read.
+func writeResult(cmd *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == "" {
-		_, err := cmd.OutOrStdout().Write(text)
-		return err
+		return outputTrouble(write(cmd.OutOrStdout()))
 	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a device or a pipe
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return &exit{code: exitIO, err: err}
+		}
+		return outputTrouble(errors.Join(write(f), f.Close()))
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".posthaste-trace-*")
+	if err != nil {
+		return &exit{code: exitIO, err: err}
+	}
+	defer os.Remove(f.Name()) // in vain if it has got its name
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return outputTrouble(err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
 		return &exit{code: exitIO, err: err}
 	}
 	return nil
+}
+
+// outputTrouble tells what is wrong with the output from what is wrong with a
+// trace.
+func outputTrouble(err error) error {
+	var path *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &path) && path.Op == "write":
+		return &exit{code: exitIO, err: err}
+	}
+	return badTrace(err)
 }
 
 // A recordingTo is where the daemon's trace goes.

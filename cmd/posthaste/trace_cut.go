@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,12 +65,12 @@ func (c *traceCut) run(cmd *cobra.Command, path string) error {
 		err := f.rewind()
 		return f.Reader, err
 	}
-	var text bytes.Buffer
-	result, err := replay.Cut(open, want, &text, "cut from a trace by "+c.String())
+	var result replay.CutResult
+	err = writeResult(cmd, c.output, func(to io.Writer) (err error) {
+		result, err = replay.Cut(open, want, to, "cut from a trace by "+c.String())
+		return err
+	})
 	if err != nil {
-		return badTrace(err)
-	}
-	if err := writeResult(cmd, c.output, text.Bytes()); err != nil {
 		return err
 	}
 	warnIncomplete(cmd, f.Reader)

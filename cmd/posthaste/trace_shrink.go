@@ -70,7 +70,11 @@ func (s *traceShrink) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return f.trouble(err)
 	}
-	if err := writeResult(cmd, s.output, text.Bytes()); err != nil {
+	err = writeResult(cmd, s.output, func(to io.Writer) error {
+		_, err := text.WriteTo(to)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	ended := ""
