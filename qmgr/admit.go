@@ -243,6 +243,8 @@ func (q *Qmgr) rescueFuture(due mail.Instant) {
 func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	assert.That(q.messages[id] == nil, "message %v is in core already", id)
 	m := q.stocks.messages.take()
+	q.serial++
+	m.serial = q.serial
 	m.id, m.from, m.queued = id, from, q.now
 	m.own, m.limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
 	q.messages[id] = m

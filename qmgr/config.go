@@ -441,8 +441,18 @@ func (c *Config) transport(name string) TransportConfig {
 		*field = max(*field, 0)
 	}
 	t.RefillDelay = max(t.RefillDelay, 0)
-	if t.TransportRateDelay > 0 && t.Agents == AgentsConnections {
-		t.Agents = AgentsOwn
-	}
 	return t
+}
+
+// pace is what bounds the deliveries of the transport by time. Where the core
+// decides on connections, a delay is the limit of one in that time.
+func (t *TransportConfig) pace() rate.Limits {
+	if t.TransportRateDelay <= 0 || t.Agents != AgentsConnections {
+		return t.TransportRate
+	}
+	limits, err := rate.Of(append(t.TransportRate.All(), rate.Limit{N: 1, Per: t.TransportRateDelay})...)
+	if err != nil { // as many as there may be already, or one for the same time
+		return t.TransportRate
+	}
+	return limits
 }

@@ -24,11 +24,10 @@ import (
 // are never used again within one run.
 type ConnID = conns.ID
 
-// A link is what the queue manager knows of a connection.
+// A link is what the queue manager knows of a connection that is being dialled.
 type link struct {
-	// attempt tags it with the concurrency at which it was opened, or taken over,
-	// for the window.
-	attempt window.Attempt
+	attempt window.Attempt // the concurrency at which it is opened
+	message uint64         // the serial of the message for which it is
 }
 
 // openSite gives a new queue its site.
@@ -44,8 +43,11 @@ func (q *Qmgr) closeSite(d *queue) {
 	q.conns.Forget(d.site)
 	delete(q.sites, d.site)
 	d.site = nil
-	if d.inWanting.Listed() {
+	switch {
+	case d.inWanting.On(&q.wanting):
 		q.wanting.Remove(&d.inWanting)
+	case d.inWanting.Listed():
+		d.transport.resting.Remove(&d.inWanting)
 	}
 }
 
@@ -80,6 +82,9 @@ func (q *Qmgr) connect() (taken bool) {
 			return taken
 		}
 		q.wanting.Remove(&d.inWanting)
+		if d.transport.paused {
+			d.want() // when it goes on
+		}
 		q.conns.PassOn(d.site)
 		q.unpin(d)
 		q.wakeSites()
@@ -90,17 +95,26 @@ func (q *Qmgr) connect() (taken bool) {
 // wakeSites has those asked again whose wait may be over.
 func (q *Qmgr) wakeSites() {
 	for s := q.conns.Woken(); s != nil; s = q.conns.Woken() {
-		if d := q.sites[s]; !d.inWanting.Listed() {
+		switch d := q.sites[s]; {
+		case d.inWanting.On(&d.transport.resting):
+			q.conns.PassOn(s)
+		case !d.inWanting.Listed():
 			q.wanting.PushBack(&d.inWanting, d)
 		}
 	}
+}
+
+// eager tells whether a queue could start an entry now if a connection had room.
+// One that may not would keep a connection from others, or open it for nothing.
+func (d *queue) eager() bool {
+	return d.ready() && !d.todo.Empty() && !d.waits() && !d.transport.paused && d.transport.runsTo(d)
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
 // tells whether an idle one was taken over, which is there to be used at once.
 func (q *Qmgr) reach(d *queue) (taken bool) {
 	s := d.site
-	for d.ready() && !d.waits() && !d.todo.Empty() && d.transport.runsTo(d) && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
+	for d.eager() && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}
@@ -118,7 +132,6 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 			q.exhausted(d, dec)
 			return taken
 		case conns.Adopted:
-			q.links[dec.Conn.ID] = link{attempt: d.window.Begin(s.Count())}
 			from := q.sites[dec.From]
 			q.roomChanged(dec.From)
 			q.roomChanged(s)
@@ -163,8 +176,9 @@ func (q *Qmgr) resolve(d *queue) {
 }
 
 func (q *Qmgr) dial(d *queue, c *conns.Conn) {
-	q.messages[c.Message()].held++
-	q.links[c.ID] = link{attempt: d.window.Begin(d.site.Count())}
+	m := q.messages[c.Message()]
+	m.held++
+	q.links[c.ID] = link{attempt: d.window.Begin(d.site.Count()), message: m.serial}
 	q.emit(Dial{Conn: c.ID, Opening: c.Opening()})
 }
 
@@ -213,7 +227,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 	}
 	switch {
 	case ev.Reply.IsZero():
-		q.reshape(d, allHosts(ev.Set))
+		q.reshape(d, ev.Set.Tiers[0])
 		q.hangupAll(q.conns.SetHosts(d.site, ev.Set, q.hostLimits(d)))
 		d.changed()
 	case ev.Reply.Permanent():
@@ -227,14 +241,6 @@ func (q *Qmgr) hosts(ev Hosts) {
 		q.die(d, ev.Reply, ev.Set.Until)
 	}
 	q.unpin(d)
-}
-
-// allHosts returns the hosts of all tiers.
-func allHosts(set mail.HostSet) (hosts []mail.Host) {
-	for _, tier := range set.Tiers {
-		hosts = append(hosts, tier...)
-	}
-	return hosts
 }
 
 // resolving returns the queue for which the hosts of a nexthop are looked up.
@@ -260,23 +266,25 @@ func (q *Qmgr) dialed(ev Dialed) {
 		q.duplicate(0, "dialed")
 		return
 	}
-	if m := q.messages[c.Message()]; m != nil {
+	l := q.links[ev.Conn]
+	delete(q.links, ev.Conn)
+	if m := q.messages[c.Message()]; m != nil && m.serial == l.message { // it may have left and come back
 		q.ease(m)
 	}
 	d := q.sites[c.Site()]
 	d.pin()
 	defer q.unpin(d)
-	attempt := q.links[ev.Conn].attempt
 	ready, surplus, blame := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
 	q.hangupAll(surplus)
 	if ready == nil {
-		delete(q.links, ev.Conn)
-		q.blame(d, blame, attempt, ev.Opened.Reply)
+		q.blame(d, blame, l.attempt, ev.Opened.Reply)
 		d.changed()
 		return
 	}
-	if d.dead() || !q.conns.Slow(ready, q.now) {
-		q.praise(d, attempt)
+	if ready.State() == conns.Ready && (d.dead() || !q.conns.Slow(ready, q.now)) {
+		q.praise(d, l.attempt)
+	} else {
+		d.window.Lost(l.attempt)
 	}
 	d.changed()
 	d.unblock()
@@ -298,11 +306,9 @@ func (q *Qmgr) closed(ev Closed) {
 	d.pin()
 	defer q.unpin(d)
 	q.untry(c)
-	attempt := q.links[ev.Conn].attempt
-	delete(q.links, ev.Conn)
 	blame := q.conns.Closed(ev.Conn, ev.Closing, q.now)
 	d.changed()
-	q.blame(d, blame, attempt, ev.Closing.Reply)
+	q.blame(d, blame, window.Attempt{}, ev.Closing.Reply)
 	q.db.Collect(q.now, collectSome)
 }
 
@@ -315,9 +321,9 @@ const collectSome = 16
 func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) {
 	if b == conns.BlameLoop {
 		q.putOffAll(d, TransportError, why)
-		return
 	}
 	if b != conns.BlameSite || !d.ready() {
+		d.window.Lost(a)
 		return
 	}
 	died := d.window.Failure(&d.limits.window, a)
@@ -359,20 +365,30 @@ func (q *Qmgr) send(t *transport, e *entry) {
 // carried takes an entry off its connection.
 func (q *Qmgr) carried(e *entry, r *mail.DeliveryResult) {
 	c, m, d := e.conn, e.message, e.queue()
-	attempt := q.links[c.ID].attempt
-	untried := len(r.Outcomes) > 0
-	for i := range r.Outcomes {
-		untried = untried && r.Outcomes[i].Result == mail.Untried
-	}
-	praise := q.conns.Finished(c, uint64(e.id), r.Send, untried, q.now)
+	end := endOf(r)
+	praise := q.conns.Finished(c, uint64(e.id), r.Send, end, q.now)
 	q.unhold(c, m)
 	e.conn = nil
-	if r.Crashed || untried {
-		return
+	if praise || end == conns.EndJudged && d.dead() {
+		q.praise(d, window.Attempt{}) // at which concurrency has been told when it was dialled
 	}
-	if praise || d.dead() {
-		q.praise(d, attempt)
+}
+
+// endOf tells how far a transaction came. Only what the server has said itself
+// shows that it does its work: our own words are about a connection that broke, a
+// message that cannot be read, or what the server does not offer.
+func endOf(r *mail.DeliveryResult) conns.End {
+	end := conns.EndUntried
+	for i := range r.Outcomes {
+		switch o := &r.Outcomes[i]; {
+		case o.Result == mail.Untried:
+		case o.Result == mail.Delivered, o.Reply.By != "" && !o.Unknown:
+			return conns.EndJudged
+		default:
+			end = conns.EndBroken
+		}
 	}
+	return end
 }
 
 // untry takes back what a connection never began.
@@ -381,7 +397,7 @@ func (q *Qmgr) untry(c *conns.Conn) {
 		e := q.busy[EntryID(c.Loads()[len(c.Loads())-1].Entry)] // so that the first comes to stand before the others
 		delete(q.busy, e.id)
 		m := e.message
-		q.conns.Finished(c, uint64(e.id), 0, true, q.now)
+		q.conns.Finished(c, uint64(e.id), 0, conns.EndUntried, q.now)
 		q.unhold(c, m)
 		q.putBack(e, slices.Clone(e.recipients))
 		e.finish(q)
@@ -412,6 +428,7 @@ func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
 	}
 	j := q.jobFor(m, t)
 	back := newEntryInFront(e.peer)
+	back.domain = e.domain
 	back.recipients = untried
 	m.inCore += len(untried)
 	q.recipients += len(untried)

@@ -33,7 +33,9 @@ func (l limits) with(s *shape.Limits) limits {
 	if n := s.RecipientLimit; n.Set {
 		l.recipients = n.Value
 	}
-	l.rateDelay = s.RateDelay.Or(l.rateDelay)
+	if l.rateDelay = s.RateDelay.Or(l.rateDelay); l.rateDelay > 0 {
+		l.window.Initial, l.window.Limit = 1, 1
+	}
 	l.rate = s.Rate.Or(l.rate)
 	l.dials = s.ConnectionRate.Or(l.dials)
 	return l
@@ -113,6 +115,10 @@ func (q *Qmgr) paceTransport(t *transport) {
 	t.paused = !ready
 	if !ready {
 		q.arm(&t.pace, at)
+		return
+	}
+	for d := t.resting.PopFront(); d != nil; d = t.resting.PopFront() {
+		d.want()
 	}
 }
 

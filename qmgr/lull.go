@@ -31,7 +31,7 @@ const (
 func (q *Qmgr) serve(t *transport) {
 	l := &t.lull
 	switch {
-	case t.cfg.TransportRateDelay <= 0:
+	case t.cfg.TransportRateDelay <= 0, t.group != nil:
 		q.offer(t)
 	case l.state == lullFree || l.state == lullAsked:
 		l.state = lullWaiting

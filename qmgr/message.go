@@ -47,6 +47,7 @@ type message struct {
 	retry    bool           // some recipient is to be tried again
 	failed   bool           // some recipient failed for good
 	doubt    bool           // some recipient may have the message, and it is to be held therefore
+	serial   uint64         // tells it from an earlier stay of the same message in core
 	held     int            // connections that carry entries of it, or are being opened for it
 	left     bool           // an operator's order left recipients untried
 }

@@ -27,6 +27,7 @@ type Qmgr struct {
 	recipients int // in core, all messages
 	queues     int // destinations, all transports
 	seq        uint64
+	serial     uint64 // of the message admitted last
 
 	find       finder
 	labelGap   uint64
@@ -238,17 +239,14 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 	if (cfg.Agents == AgentsConnections) != (t.group != nil) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
 	}
-	if t.group != nil {
-		cfg.TransportRateDelay = 0 // it has connections, which this does not go with
-	}
 	t.cfg, t.limits = cfg, cfg.limits()
-	t.rate.Configure(cfg.TransportRate, q.now)
+	t.rate.Configure(cfg.pace(), q.now)
 	q.paceTransport(t)
 	if t.group != nil {
 		t.group.Configure(cfg.group())
 	}
 	for d := range t.order.All() {
-		q.reshape(d, d.site.Hosts())
+		q.reshape(d, d.site.Best())
 		if d.site != nil {
 			q.conns.SetLimits(d.site, q.hostLimits(d))
 		}

@@ -44,7 +44,7 @@ type queue struct {
 	pace      timer
 	pardon    bool              // an operator wants its hosts tried, whatever is known of them
 	pinned    bool              // must not be freed: somebody is working on it
-	inWanting ilist.Link[queue] // on Qmgr.wanting
+	inWanting ilist.Link[queue] // on Qmgr.wanting or transport.resting
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
 }
 
@@ -110,7 +110,13 @@ func (q *queue) changed() {
 // want has a connection asked for, if entries wait for one and asking is worth
 // while.
 func (q *queue) want() {
-	if q.todo.Empty() || !q.ready() || q.waits() || q.inWanting.Listed() || !q.transport.runsTo(q) {
+	switch t := q.transport; {
+	case q.inWanting.Listed():
+		return
+	case t.paused && !q.todo.Empty():
+		t.resting.PushBack(&q.inWanting, q)
+		return
+	case !q.eager():
 		return
 	}
 	switch q.site.Waits() {

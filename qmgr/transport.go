@@ -47,6 +47,7 @@ type transport struct {
 	group   *conns.Group
 	wanted  *job // Runner: the one for which connections have been asked for
 	wanting *ilist.List[queue]
+	resting ilist.List[queue] // want connections when the transport is not paused any more
 }
 
 // A finder answers the questions that would take linear time by definition. The
@@ -89,7 +90,7 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
 	}
 	t.outage.timer = timer{kind: timerOutage, transport: t}
-	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
+	t.limits, t.rate = cfg.limits(), rate.New(cfg.pace())
 	t.pace = timer{kind: timerTransportPace, transport: t}
 	t.lull.timer = timer{kind: timerLull, transport: t}
 	return t

@@ -215,7 +215,8 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 	}
 	adopt := n.most(func(c *naiveConn) bool {
 		serves := slices.ContainsFunc(tier, func(sp *spot) bool { return keyOf(sp.host) == c.host })
-		return serves && c.idle() && c.site != s && c.site.group == s.group
+		return serves && c.idle() && c.site != s && c.site.group == s.group && c.level <= s.group.cfg.Level &&
+			(s.group.cfg.CountLimit <= 0 || c.finished < s.group.cfg.CountLimit)
 	}, func(c *naiveConn) int { return c.turn })
 	if adopt != nil {
 		return verdict{kind: Adopted, adopt: adopt.id}

@@ -125,7 +125,7 @@ func (p *Pool) survey(s *Site, tier []*spot, now mail.Instant) *survey {
 // addOpen takes in a host that has connections.
 func (p *Pool) addOpen(v *survey, s *Site, sp *spot, h *host, now mail.Instant) {
 	v.alive = true
-	if c := p.idleFor(s, h); c != nil && (v.adopt == nil || v.adopt.used < c.used) {
+	if c := p.idleFor(s, sp, h); c != nil && (v.adopt == nil || v.adopt.used < c.used) {
 		v.adopt = c
 	}
 	if h.takes(sp.limits.Connections, now) {
@@ -181,9 +181,9 @@ func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
 // idleFor returns the connection to a host that fell idle last and may serve the
 // site: one of the same transport, nil if there is none. It is made for another
 // site, for the site's own ones have room.
-func (p *Pool) idleFor(s *Site, h *host) *Conn {
+func (p *Pool) idleFor(s *Site, sp *spot, h *host) *Conn {
 	for c := range h.idles.Backward() {
-		if c.site != s && c.site.group == s.group {
+		if c.site != s && c.site.group == s.group && c.fits(&sp.limits) {
 			return c
 		}
 	}
@@ -242,6 +242,12 @@ func (p *Pool) any(spots []*spot) *spot {
 	return spots[p.rng.IntN(len(spots))]
 }
 
+// fits tells whether a connection that was made under other limits is one that
+// could have been made under these.
+func (c *Conn) fits(l *HostLimits) bool {
+	return c.level <= l.Level && (l.Count <= 0 || c.finished < l.Count)
+}
+
 // adopt gives an idle connection to another site.
 func (p *Pool) adopt(s *Site, c *Conn) {
 	old := c.site
@@ -251,6 +257,10 @@ func (p *Pool) adopt(s *Site, c *Conn) {
 	old.room -= c.room
 	c.room = 0
 	c.site, c.spot = s, s.spotOf(c.host.key)
+	if limits := c.limits(); limits.ActiveTime > 0 {
+		c.expires = min(c.expires, c.ready.Add(limits.ActiveTime+limits.ActiveTime/10))
+	}
+	c.limit = least(c.limit, c.limits().Count)
 	s.conns.PushBack(&c.inAll, c)
 	s.ready++
 	c.update()

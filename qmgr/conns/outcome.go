@@ -47,9 +47,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	h.probing, h.doubted = false, false
 	p.forgive(h)
 	p.wakeAll(h)
-	if p.outage.Result(h.key.Addr.Addr(), c.made, now, true) {
-		p.networkIsBack()
-	}
+	p.works(c)
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
 	limits := c.limits()
 	c.limit = least(limits.Count, o.Mails, p.db.View(h.key, now).MessagesMax)
@@ -58,11 +56,15 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 		c.expires = now.Add(p.rng.Between(life-life/10, life+life/10))
 	}
 	c.used = now
-	if c.spot == nil { // its host was taken off the plan meanwhile
+	if c.spot == nil {
 		c.spot = s.spotOf(h.key)
 	}
 	c.update()
 	p.setTimer(&c.timer, c.end())
+	if c.spot == nil { // its host was taken off the plan meanwhile
+		p.Drain(c)
+		return c, []*Conn{c}, BlameNone
+	}
 	p.wakeSlot() // should the site have no use for it any more
 	return c, p.inferior(c), BlameNone
 }
@@ -128,16 +130,26 @@ func (p *Pool) inferior(c *Conn) []*Conn {
 	return surplus
 }
 
+// An End is how far an entry came on its connection.
+type End uint8
+
+const (
+	EndUntried End = iota // it was not begun, or nobody can tell
+	EndBroken             // it was begun, and broke off without a verdict of the server
+	EndJudged             // the server has said what becomes of it
+)
+
 // Finished takes the end of an entry. took is what the transaction took of the
-// connection's time; untried means that it did not come to a verdict. It tells
-// whether this is positive feedback for the window: at most one each second and
-// round trip for each connection, or a pipelined one would outweigh all others.
-func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, untried bool, now mail.Instant) (praise bool) {
+// connection's time. It tells whether this is positive feedback for the window: at
+// most one each second and round trip for each connection, or a pipelined one would
+// outweigh all others.
+func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (praise bool) {
 	p.now = now
 	c.drop(entry)
-	c.suspect = untried
-	if !untried {
+	c.suspect = end != EndJudged
+	if end == EndJudged {
 		c.finished++
+		p.works(c)
 		c.service = smoothed(c.service, took)
 		if c.finished == 1 || now >= c.praised.Add(max(time.Second, c.rtt)) {
 			c.praised = now
@@ -242,6 +254,26 @@ func (p *Pool) blames(c *Conn, cl mail.Closing, now mail.Instant) bool {
 	return true
 }
 
+// quiet is for how long nothing may have worked before failures are taken for an
+// outage of our own network: many dead destinations that are tried at once look the
+// same, but for the connections that go on.
+const quiet = 20 * time.Second
+
+// works notes that a connection does its work, be it new or old.
+func (p *Pool) works(c *Conn) {
+	if p.worked == p.now && p.outage.Since() == 0 {
+		return
+	}
+	p.worked = p.now
+	since := c.made
+	if c.finished > 0 {
+		since = p.now
+	}
+	if p.outage.Result(c.host.key.Addr.Addr(), since, p.now, true) {
+		p.networkIsBack()
+	}
+}
+
 // failed deals with a connection that could not be made, or broke.
 func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
@@ -254,7 +286,9 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 		h.doubted = true
 		return blameFor(why, true)
 	}
-	p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
+	if now >= p.worked.Add(quiet) {
+		p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
+	}
 	if p.outage.Since() != 0 {
 		return BlameNone
 	}
@@ -292,7 +326,7 @@ func (p *Pool) others(s *Site, sp *spot, now mail.Instant) bool {
 // remove forgets a connection that has ended, or was never made.
 func (p *Pool) remove(c *Conn, now mail.Instant) {
 	h, s := c.host, c.site
-	life := destdb.Life{MadeAt: c.ready, Messages: uint32(c.finished), Clean: uint32(c.finished), Level: c.level, Why: c.why}
+	life := destdb.Life{MadeAt: c.ready, Messages: uint32(c.finished), Clean: uint32(c.clean()), Level: c.level, Why: c.why}
 	p.db.Shut(h.key, life, now)
 	if c.state == Connecting {
 		p.release(c)
@@ -307,6 +341,15 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 	if h.count == 0 {
 		p.vacate(h)
 	}
+}
+
+// clean is how many transactions speak for the level at which they were made.
+func (c *Conn) clean() int {
+	switch c.why {
+	case mail.CloseStep, mail.CloseMixed, mail.CloseWrong:
+		return 0
+	}
+	return c.finished
 }
 
 // vacate forgets a host without connections.

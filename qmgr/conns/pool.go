@@ -18,6 +18,7 @@ type Pool struct {
 	db     *destdb.DB
 	rng    prng.Source
 	outage destdb.Outage
+	worked mail.Instant // when a connection last did its work
 
 	last  ID
 	conns map[ID]*Conn

@@ -329,7 +329,14 @@ func (s *script) finish(tb testing.TB, l *golden.Line) {
 	if len(c.Loads()) == 0 {
 		tb.Fatalf("%s: it carries nothing", l.Pos)
 	}
-	if s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), l.Has("untried"), s.now) {
+	end := EndJudged
+	switch {
+	case l.Has("untried"):
+		end = EndUntried
+	case l.Has("broken"):
+		end = EndBroken
+	}
+	if s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now) {
 		s.printf("praise")
 	}
 }
@@ -338,7 +345,7 @@ func (s *script) close(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	c := s.conn(tb, l)
 	for len(c.Loads()) > 0 {
-		s.pool.Finished(c, c.Loads()[0].Entry, 0, true, s.now)
+		s.pool.Finished(c, c.Loads()[0].Entry, 0, EndUntried, s.now)
 	}
 	cl := mail.Closing{Level: s.level(tb, l, 0), Reply: reply(l.Int(tb, "code", 0))}
 	for cl.Why.String() != l.Word(tb, 1) {

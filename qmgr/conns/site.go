@@ -94,16 +94,14 @@ func (s *Site) Configure(single bool, dials rate.Limits, now mail.Instant) {
 // Dials returns the bucket of connections that were opened.
 func (s *Site) Dials() *rate.Bucket { return &s.dials }
 
-// Hosts returns the hosts that are known, the best tier first. A site that is nil
-// has none.
-func (s *Site) Hosts() (hosts []mail.Host) {
-	if s == nil {
+// Best returns the hosts of the best tier, as far as they are known: those that the
+// site's mail is meant for. A site that is nil has none.
+func (s *Site) Best() (hosts []mail.Host) {
+	if s == nil || !s.Known() {
 		return nil
 	}
-	for _, tier := range s.tiers {
-		for _, sp := range tier {
-			hosts = append(hosts, sp.host)
-		}
+	for _, sp := range s.tiers[0] {
+		hosts = append(hosts, sp.host)
 	}
 	return hosts
 }

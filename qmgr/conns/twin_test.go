@@ -212,7 +212,7 @@ func (w *twins) finish() {
 	took, untried := time.Duration(1+w.r.IntN(80))*time.Millisecond, w.r.IntN(20) == 0
 	entry := t.loads[0].Entry
 	w.n.finished(t, took, untried)
-	praise := w.p.Finished(w.p.Conn(t.id), entry, took, untried, w.n.now)
+	praise := w.p.Finished(w.p.Conn(t.id), entry, took, endFor(untried), w.n.now)
 	if due := t.finished == 1 || w.n.now >= t.praised.Add(max(time.Second, t.rtt)); !untried && due {
 		t.praised = w.n.now
 	} else if praise {
@@ -228,7 +228,7 @@ func (w *twins) close() {
 	for len(t.loads) > 0 {
 		entry := t.loads[0].Entry
 		w.n.finished(t, 0, true)
-		w.p.Finished(w.p.Conn(t.id), entry, 0, true, w.n.now)
+		w.p.Finished(w.p.Conn(t.id), entry, 0, EndUntried, w.n.now)
 	}
 	cl := mail.Closing{Why: mail.CloseReason(w.r.IntN(4)), Reply: mail.Reply{Code: 421}}
 	if w.r.IntN(2) == 0 {
@@ -426,4 +426,11 @@ func (d *bytesDice) IntN(n int) int {
 		}
 	}
 	return v % n
+}
+
+func endFor(untried bool) End {
+	if untried {
+		return EndUntried
+	}
+	return EndJudged
 }

@@ -238,7 +238,7 @@ func (p *Pool) next(g *Group, free int) *Site {
 func (p *Pool) wakeHost(h *host) {
 	for range min(h.waiting.Len(), looks) {
 		sp := h.waiting.Front()
-		if h.takes(sp.limits.Connections, p.now) || p.idleFor(sp.site, h) != nil {
+		if h.takes(sp.limits.Connections, p.now) || p.idleFor(sp.site, sp, h) != nil {
 			p.wakeFor(sp.site, causeHost, h)
 			return
 		}
