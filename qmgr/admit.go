@@ -171,7 +171,7 @@ func (q *Qmgr) openOne() bool {
 			q.started++
 			m := q.newMessage(id, from)
 			m.await(awaitsOpen)
-			q.emit(Open{ID: id, Max: q.firstRead()})
+			q.emit(Open{ID: id, Max: q.firstRead(m)})
 			return true
 		}
 	}
@@ -290,11 +290,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	m.env, m.place, m.stage = e, place, stageRunning
 	m.queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
-	if n := q.firstRead(); len(batch.Recipients) > n {
-		batch.Next, batch.More = batch.Recipients[n].Index, true
-		batch.Recipients = batch.Recipients[:n]
-	}
-	q.takeBatch(m, batch)
+	q.takeBatch(m, cut(batch, q.firstRead(m)))
 	q.advance(m)
 }
 
@@ -302,7 +298,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 func (q *Qmgr) forget(m *message) {
 	assert.That(m.entries == 0 && m.awaits == 0 && m.routing.count == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
 		m.id, m.entries, m.routing.count, m.awaits)
-	q.recipients -= len(m.unrouted)
+	q.hold(m, -m.inCore)
 	delete(q.messages, m.id)
 	for _, j := range m.jobs {
 		j.free()

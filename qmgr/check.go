@@ -8,11 +8,16 @@ import (
 // Check walks the whole structure and panics where an invariant does not hold.
 // Tests and simulations call it after every Step; it takes linear time.
 func (q *Qmgr) Check() {
-	inCore := 0
+	inCore, surplus := 0, 0
 	slots := make(map[*transport]int)
 	for _, m := range q.messages { //archtest:anyorder a sum and assertions
 		q.checkMessage(m, slots)
 		inCore += m.inCore
+		surplus += m.surplus()
+	}
+	assert.That(surplus == q.surplus.used, "%d recipients beyond the minimum, counted %d", q.surplus.used, surplus)
+	if !q.cfg.AsPostfix {
+		assert.That(surplus <= max(q.surplus.most, q.surplus.granted), "%d recipients beyond the minimum, %d may be", surplus, q.surplus.most)
 	}
 	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
 	q.checkLookups()
@@ -76,6 +81,8 @@ func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
 			recipients += len(e.recipients)
 		}
 	}
+	assert.That(m.reserved == 0 || m.awaits&awaitsRead != 0, "message %v has room for %d recipients that nobody reads", m.id, m.reserved)
+	assert.That(m.reserved == 0 || q.roundRobin() || m.inCore+m.reserved <= m.limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.id, m.inCore, m.reserved, m.limit)
 	assert.That(recipients == m.inCore, "message %v has %d recipients in core, counted %d", m.id, recipients, m.inCore)
 	assert.That(m.entries > 0 || m.awaits != 0 || m.routing.count > 0 || q.halt, "message %v waits for nothing", m.id)
 }

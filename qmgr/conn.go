@@ -430,8 +430,7 @@ func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
 	back := newEntryInFront(e.peer)
 	back.domain = e.domain
 	back.recipients = untried
-	m.inCore += len(untried)
-	q.recipients += len(untried)
+	q.hold(m, len(untried))
 	j.slots.count += len(untried)
 	t.refile(j)
 	t.attend(j)

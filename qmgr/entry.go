@@ -107,8 +107,7 @@ func (e *entry) finish(q *Qmgr) {
 		dest.transport.refile(p.job)
 		dest.transport.attend(p.job)
 	}
-	m.inCore -= len(e.recipients)
-	q.recipients -= len(e.recipients)
+	q.hold(m, -len(e.recipients))
 	p.job.slots.count -= len(e.recipients)
 	p.job.releaseSlots()
 	if m.more {

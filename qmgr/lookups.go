@@ -284,8 +284,7 @@ func (q *Qmgr) withdrawLookups(m *message) {
 		return
 	}
 	m.left = true
-	m.inCore -= r.count
-	q.recipients -= r.count
+	q.hold(m, -r.count)
 	r.count, r.busy = 0, 0
 	for j := r.jobs.PopFront(); j != nil; j = r.jobs.PopFront() {
 		q.lookups.leaveLine(j)

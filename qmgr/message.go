@@ -36,6 +36,7 @@ type message struct {
 	limit    int              // recipients that may be in core: own and the jobs' slots
 	refilled mail.Instant     // when recipients were read last
 	more     bool             // unsettled recipients are left in the spool
+	reserved int              // recipients that are being read
 	inCore   int              // recipients in unrouted, in routing and in entries
 	entries  int              // entries, todo and busy
 	jobs     []*job           // in order of creation

@@ -14,9 +14,7 @@ package qmgr
 //
 // Always: the unused slots of the pool and the limits of all jobs add up to
 // RecipientPool; the limit of a message is the minimum and the limits of its
-// jobs. The number of recipients in core is bounded by the larger of
-// RecipientLimit and ActiveLimit × RecipientMinimum + the pools + the extra
-// pools.
+// jobs. How many recipients that makes in core is told in memory.go.
 
 // A recipientPool is a transport's part in this.
 type recipientPool struct {
@@ -66,7 +64,7 @@ func (p *recipientPool) moveSlots(t *transport, j *job) {
 		p.unread = next
 	}
 	m := j.message
-	spare := min(j.slots.limit-j.slots.count, m.limit-m.inCore)
+	spare := min(j.slots.limit-j.slots.count, m.limit-m.inCore-m.reserved)
 	if spare <= 0 {
 		return
 	}

@@ -33,6 +33,8 @@ type chaos struct {
 	// dead are the transports, and the destinations as transport and nexthop, that
 	// are dead, if one believes the core's notes.
 	dead map[[2]string]bool
+	// reloaded says that limits may have become smaller than what is in core.
+	reloaded bool
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -156,8 +158,32 @@ func (c *chaos) lookups() {
 	}
 }
 
+// checkMemory compares what is in core with the bound of SCHEDULER_README.
+func (c *chaos) checkMemory() {
+	cfg := c.cfg.WithDefaults()
+	v := c.w.Core.View(0)
+	bound := cfg.RecipientMinimum * cfg.ActiveLimit
+	if len(v.Transports) == 0 { // there will be one
+		v.Transports = []qmgr.TransportView{{}}
+	}
+	for _, t := range v.Transports {
+		of, own := cfg.Transports[t.Name]
+		if !own {
+			of = cfg.DefaultTransport
+		}
+		bound += max(of.RecipientPool, 0) + max(of.ExtraRecipients, 0)
+	}
+	if bound = max(bound, cfg.RecipientLimit); v.Recipients > bound && !c.reloaded {
+		c.t.Errorf("%d recipients in core, the bound is %d", v.Recipients, bound)
+	}
+	if n, most := c.w.Core.Recipients(); n != v.Recipients || most != bound {
+		c.t.Errorf("the core has %d recipients in core and a bound of %d, it is %d and %d", n, most, v.Recipients, bound)
+	}
+}
+
 // watch keeps track of what is dead: nothing may be delivered there.
 func (c *chaos) watch(_ qmgr.Event, actions []qmgr.Action) {
+	c.checkMemory()
 	for _, a := range actions {
 		switch a := a.(type) {
 		case qmgr.Note:
@@ -187,6 +213,7 @@ func (c *chaos) watchDelivery(d *mail.Delivery) {
 
 func (c *chaos) restart(seed uint64) {
 	clear(c.dead)
+	c.reloaded = false
 	if err := c.w.Restart(c.cfg, seed); err != nil {
 		c.t.Fatal(err)
 	}
@@ -285,6 +312,7 @@ func (c *chaos) operate() {
 	case 7:
 		c.cfg.DefaultTransport.Window.Limit = 1 + c.r.IntN(6)
 		c.cfg.ActiveLimit = 1 + c.r.IntN(8)
+		c.reloaded = true
 		if c.r.Permille(300) {
 			c.cfg.DefaultTransport.TransportRateDelay = time.Duration(c.r.IntN(3)) * time.Second
 		}

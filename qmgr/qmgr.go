@@ -25,6 +25,7 @@ type Qmgr struct {
 
 	messages   map[mail.QueueID]*message
 	recipients int // in core, all messages
+	surplus    surplus
 	queues     int // destinations, all transports
 	seq        uint64
 	serial     uint64 // of the message admitted last
@@ -71,7 +72,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		return nil, fmt.Errorf("queue manager: %w", err)
 	}
 	db := destdb.New(cfg.Hosts, seed)
-	return &Qmgr{
+	q := &Qmgr{
 		shapes: shapes, db: db, conns: conns.New(cfg.pool(), db, seed),
 		sites: make(map[*conns.Site]*queue),
 		links: make(map[ConnID]link),
@@ -82,7 +83,9 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		moving:     make(map[mail.QueueID]order),
 		admission:  newAdmission(),
 		lookups:    newLookups(),
-	}, nil
+	}
+	q.boundRecipients()
+	return q, nil
 }
 
 // Step takes one event and returns what is to be done about it. The slice is
@@ -203,6 +206,7 @@ func (q *Qmgr) transport(name string) *transport {
 	t := newTransport(name, q.cfg.transport(name), q)
 	q.transports[name] = t
 	q.ring.PushFront(&t.inRing, t)
+	q.boundRecipients()
 	return t
 }
 
@@ -230,6 +234,7 @@ func (q *Qmgr) configure(cfg Config) {
 			q.reconsider(t)
 		}
 	}
+	q.boundRecipients()
 }
 
 // configureTransport puts new limits in force.

@@ -175,7 +175,9 @@ func (q *Qmgr) broken(ev Broken) {
 		return
 	}
 	opening := m.answered(awaitsOpen)
-	m.answered(awaitsRead)
+	if m.answered(awaitsRead) {
+		q.reserve(m, 0)
+	}
 	if m.answered(awaitsReport) && ev.Why == TroubleTemporary {
 		q.advance(m) // the report is still owed
 		return

@@ -36,8 +36,7 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 		return
 	}
 	m.unrouted = append(m.unrouted[:0], b.Recipients...)
-	m.inCore += len(m.unrouted)
-	q.recipients += len(m.unrouted)
+	q.hold(m, len(m.unrouted))
 	m.await(awaitsRoute)
 	q.emit(Route{ID: m.id, Recipients: append([]mail.Recipient(nil), b.Recipients...)})
 }
@@ -51,8 +50,7 @@ func (q *Qmgr) routed(ev Routed) {
 	}
 	assert.That(len(ev.Routes) == len(m.unrouted), "%d routes for %d recipients of %v", len(ev.Routes), len(m.unrouted), m.id)
 	if m.order != orderNone {
-		m.inCore -= len(m.unrouted)
-		q.recipients -= len(m.unrouted)
+		q.hold(m, -len(m.unrouted))
 		m.unrouted, m.left = emptied(m.unrouted), true
 		m.refile()
 	} else {
@@ -190,8 +188,7 @@ func (q *Qmgr) bindToRetry(m *message, b *bound, why mail.Reply, of mail.Origin)
 		return
 	}
 	q.deferNow(m, []mail.Recipient{b.recipient}, why)
-	m.inCore--
-	q.recipients--
+	q.hold(m, -1)
 }
 
 // replyText is how a reply is written as the nexthop of TransportRetry and
@@ -304,11 +301,11 @@ func (q *Qmgr) jobFor(m *message, t *transport) *job {
 }
 
 // firstRead is how many recipients to read of a message that comes into core.
-func (q *Qmgr) firstRead() int {
+func (q *Qmgr) firstRead(m *message) int {
 	if q.roundRobin() {
-		return q.readInTurn()
+		return min(q.readInTurn(), q.mayHave(m))
 	}
-	return min(max(q.cfg.RecipientLimit-q.recipients, q.cfg.RecipientMinimum), readMax)
+	return min(max(q.cfg.RecipientLimit-q.recipients, m.own), readMax, q.mayHave(m))
 }
 
 // readMax bounds one read, so that it does not hold up the rest (Postfix has
@@ -338,10 +335,14 @@ func (q *Qmgr) read(m *message) bool {
 	if q.roundRobin() {
 		n = q.readInTurn()
 	}
+	n = min(n, q.mayHave(m)-m.inCore)
 	if !m.more || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orderNone || q.halt {
 		return false
 	}
 	m.await(awaitsRead)
+	if !q.cfg.AsPostfix {
+		q.reserve(m, n)
+	}
 	q.emit(Read{ID: m.id, From: m.next, Max: n})
 	return true
 }
@@ -351,6 +352,10 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 	if m == nil || !m.answered(awaitsRead) {
 		q.duplicate(ev.ID, "recipients")
 		return
+	}
+	if !q.cfg.AsPostfix {
+		ev.Batch = cut(ev.Batch, m.reserved)
+		q.reserve(m, 0)
 	}
 	q.takeBatch(m, ev.Batch)
 	q.resume(m)

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"math"
+
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -136,29 +138,53 @@ func (o *ordering) started(w *world, e *errand) {
 }
 
 // memory: what is in core stays below the bounds that SCHEDULER_README gives:
-// the active limit for messages; for recipients the global limit, what every
-// message may have, and the pools of the transports.
-type memory struct{ safety }
+// the active limit for messages; for recipients the larger of the global limit,
+// and of what every message may have together with the pools of the transports.
+type memory struct {
+	safety
+	bound int // with the transports that there were when it was computed last
+}
 
 func (*memory) name() string { return "memory" }
 
+// stepped looks at the recipients after every Step. That is cheap enough as long
+// as they are below a bound that was right some time ago: transports are only
+// added.
 func (m *memory) stepped(w *world) {
-	cfg := w.run.Core.WithDefaults()
-	v := w.core.View(0)
-	if v.Messages > cfg.ActiveLimit {
-		m.found(w.now, "%d messages in core; the limit is %d", v.Messages, cfg.ActiveLimit)
+	recipients, _ := w.core.Recipients()
+	if recipients > m.bound {
+		m.bound = m.computed(w)
 	}
-	// A slot that is given to another message while a read is under way for the
-	// one that had it counts twice, hence twice the pools.
-	bound := cfg.RecipientLimit + cfg.ActiveLimit*cfg.RecipientMinimum
-	for _, t := range v.Transports {
+	if recipients > m.bound {
+		m.found(w.now, "%d recipients in core; the bound is %d", recipients, m.bound)
+	}
+}
+
+// rested looks at the messages, and at what the core believes the bound to be.
+func (m *memory) rested(w *world) {
+	cfg := w.run.Core.WithDefaults()
+	if n := w.core.View(0).Messages; n > cfg.ActiveLimit {
+		m.found(w.now, "%d messages in core; the limit is %d", n, cfg.ActiveLimit)
+	}
+	bound := m.computed(w)
+	if _, most := w.core.Recipients(); most != bound && bound != math.MaxInt {
+		m.found(w.now, "the core believes that it may have %d recipients; it may have %d", most, bound)
+	}
+}
+
+func (*memory) computed(w *world) int {
+	cfg := w.run.Core.WithDefaults()
+	bound := cfg.ActiveLimit * cfg.RecipientMinimum
+	transports := w.core.View(0).Transports
+	if len(transports) == 0 {
+		return math.MaxInt // nobody knows yet where the first mail will go
+	}
+	for _, t := range transports {
 		of := cfg.DefaultTransport
 		if c, ok := cfg.Transports[t.Name]; ok {
 			of = c
 		}
-		bound += 2 * (of.RecipientPool + of.ExtraRecipients)
+		bound += max(of.RecipientPool, 0) + max(of.ExtraRecipients, 0)
 	}
-	if v.Recipients > bound {
-		m.found(w.now, "%d recipients in core; the bound is %d", v.Recipients, bound)
-	}
+	return max(bound, cfg.RecipientLimit)
 }

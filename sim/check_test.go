@@ -233,9 +233,18 @@ func TestMemoryChecker(t *testing.T) {
 	small.Core.ActiveLimit = 10
 	w.run = &small
 	c := &memory{}
-	c.stepped(w)
+	c.rested(w)
 	if !strings.Contains(c.violation(), "messages in core; the limit is 10") {
 		t.Errorf("a hundred messages in core, ten allowed: %q", c.violation())
+	}
+	none := small.Core.DefaultTransport
+	none.RecipientPool, none.ExtraRecipients = -1, -1
+	small.Core.Transports = map[string]qmgr.TransportConfig{"smtp": none, "retry": none, "error": none}
+	small.Core.RecipientMinimum, small.Core.RecipientLimit = 1, 10
+	c = &memory{}
+	c.stepped(w)
+	if !strings.Contains(c.violation(), "100 recipients in core; the bound is 10") {
+		t.Errorf("a hundred recipients in core, ten allowed: %q", c.violation())
 	}
 }
 

@@ -39,6 +39,10 @@ func swarm(rng *rand.Rand) *Scenario {
 	if rng.IntN(2) == 0 {
 		s.DNS = DNS{Delay: Exponential(swarmTime(rng) / 100), TTL: swarmTime(rng), FailurePercent: float64(rng.IntN(2)) * 10, ByDelivery: rng.IntN(3) == 0}
 	}
+	if rng.IntN(4) == 0 {
+		from := swarmTime(rng)
+		s.Agents = []AgentOutage{{Transport: []string{"smtp", "relay"}[rng.IntN(2)], From: from, Until: from + time.Second + 10*swarmTime(rng)}}
+	}
 	s.Runs = []Run{swarmRun(rng)}
 	return s
 }
@@ -115,6 +119,12 @@ func swarmRun(rng *rand.Rand) Run {
 				FailedCohortLimit: rng.IntN(4), Rule: window.Rule(rng.IntN(2))}}
 		if rng.IntN(6) == 0 {
 			t.RateDelay = time.Second + swarmTime(rng)/10
+		}
+		if rng.IntN(8) == 0 {
+			t.TransportRateDelay = swarmTime(rng) / 60
+		}
+		if rng.IntN(4) == 0 {
+			t.Scheduler = qmgr.Scheduler(1 + rng.IntN(2))
 		}
 		return t
 	}

@@ -67,8 +67,10 @@ type (
 	}
 	// endWatcher is told that the run is over.
 	endWatcher interface{ end(w *world) }
-	// stepWatcher is told now and then that the core has come to rest.
+	// stepWatcher is told of the end of every Step; it must be quick.
 	stepWatcher interface{ stepped(w *world) }
+	// restWatcher is told now and then that a Step has ended.
+	restWatcher interface{ rested(w *world) }
 )
 
 // watchers hands events and actions to the checkers that want them, and keeps
@@ -90,11 +92,12 @@ type watchers struct {
 	putOffs  []putOffWatcher
 	ends     []endWatcher
 	stepping []stepWatcher
+	resting  []restWatcher
 }
 
-// stepEvery is after how many steps stepWatchers look at the core, which takes
+// restEvery is after how many steps restWatchers look at the core, which takes
 // longer than a step.
-const stepEvery = 1024
+const restEvery = 1024
 
 func newWatchers(w *world) watchers {
 	ws := watchers{print: newFingerprint()}
@@ -118,6 +121,7 @@ func newWatchers(w *world) watchers {
 		enlist(&ws.putOffs, c)
 		enlist(&ws.ends, c)
 		enlist(&ws.stepping, c)
+		enlist(&ws.resting, c)
 	}
 	return ws
 }
@@ -159,9 +163,12 @@ func (ws *watchers) report(now mail.Instant, m *message) {
 }
 
 func (ws *watchers) stepped(w *world) {
-	if ws.steps++; ws.steps%stepEvery == 0 {
-		for _, c := range ws.stepping {
-			c.stepped(w)
+	for _, c := range ws.stepping {
+		c.stepped(w)
+	}
+	if ws.steps++; ws.steps%restEvery == 0 {
+		for _, c := range ws.resting {
+			c.rested(w)
 		}
 	}
 }
