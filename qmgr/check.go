@@ -27,6 +27,7 @@ func (q *Qmgr) Check() {
 	for t := range q.ring.All() {
 		assert.That(q.halt || q.leftover || q.paused.job != nil || !t.ready(), "%s could start a delivery and does not", t.name)
 	}
+	q.checkHeld()
 	q.checkRuns()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
@@ -37,6 +38,26 @@ func (q *Qmgr) Check() {
 	}
 	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
 	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
+}
+
+// checkHeld checks how many connections each message holds.
+func (q *Qmgr) checkHeld() {
+	held := make(map[*message]int)
+	for c := range q.conns.All() {
+		if m := q.messages[c.Message()]; m != nil && m.serial == q.links[c.ID].message {
+			held[m]++
+		}
+		seen := make(map[*message]bool)
+		for _, l := range c.Loads() {
+			if m := q.messages[l.Message]; !seen[m] {
+				seen[m] = true
+				held[m]++
+			}
+		}
+	}
+	for _, m := range q.messages { //archtest:anyorder assertions
+		assert.That(held[m] == m.held, "message %v holds %d connections, counted %d", m.id, held[m], m.held)
+	}
 }
 
 // checkRuns checks that a transport whose scheduler is Runner has one message

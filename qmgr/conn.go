@@ -316,22 +316,22 @@ func (q *Qmgr) closed(ev Closed) {
 // connection ends.
 const collectSome = 16
 
-// blame tells the window of a failure that is the site's. Mail that would come back
-// here fails.
+// blame tells the window of a failure that is the site's. The window does not die of
+// that, as it does without connections: mail is deferred when no host can be tried,
+// and until one can be. Mail that would come back here fails.
 func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) {
-	if b == conns.BlameLoop {
+	switch {
+	case b == conns.BlameLoop:
 		q.putOffAll(d, TransportError, why)
-	}
-	if b != conns.BlameSite || !d.ready() {
-		d.window.Lost(a)
+	case b == conns.BlameSite && d.ready():
+		cfg := d.limits.window
+		cfg.FailedCohortLimit = 0
+		d.window.Failure(&cfg, a)
+		d.changed()
+		q.explain(d, CauseFailure)
 		return
 	}
-	died := d.window.Failure(&d.limits.window, a)
-	d.changed()
-	q.explain(d, CauseFailure)
-	if died {
-		q.die(d, why, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))
-	}
+	d.window.Lost(a)
 }
 
 // praise tells the window that a connection does its work.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -64,6 +65,8 @@ type QueueView struct {
 	Todo    int
 	Reason  mail.Reply   // why it is Dead
 	Until   mail.Instant // Dead, Suspended: when it is tried again
+	// Connections are those that serve it, where the core decides on them.
+	Connections conns.SiteView
 }
 
 // View returns a snapshot, with at most maxQueues destinations for each
@@ -111,7 +114,7 @@ func compareView(a, b QueueView) int {
 
 func (d *queue) view() QueueView {
 	v := QueueView{Nexthop: d.nexthop, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.busy,
-		Todo: d.todo.Len(), Reason: d.reason}
+		Todo: d.todo.Len(), Reason: d.reason, Connections: d.site.View()}
 	if d.timer.slot.Heaped() {
 		v.Until = d.timer.at
 	}

@@ -64,7 +64,8 @@
 //
 // If a failure can be made good by another host of the tier, it is that host's
 // affair alone; otherwise, and if the host says that it is too busy (421), the
-// queue's window is told (Blame). A host is well again when it has taken a message,
+// queue's window is told (Blame), which has fewer connections opened and defers no
+// mail: that is done when no host of any tier can be tried. A host is well again when it has taken a message,
 // not when it has taken a connection.
 //
 // If most hosts fail it is our network that is down (destdb.Outage). Then no

@@ -341,9 +341,8 @@ func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection) {
 	*n.hosts[c.host] = naiveHost{}
 }
 
-// failed is whose fault it is that a connection could not be made, or broke. What
-// others there are says the caller before it tells the pool.
-func (n *naive) failed(c *naiveConn, code uint16, others bool) Blame {
+// failed is whose fault it is that a connection could not be made, or broke.
+func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 	h := n.hosts[c.host]
 	rest := func(is func(*naiveConn) bool) bool {
 		return n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && is(o) }) > 0
@@ -353,26 +352,25 @@ func (n *naive) failed(c *naiveConn, code uint16, others bool) Blame {
 		h.patience = min(max(2*h.patience, time.Second), time.Minute)
 		h.full = n.now.Add(h.patience)
 		h.fullAt = n.count(func(o *naiveConn) bool { return o != c && o.host == c.host })
-		others = true
 	case rest(func(o *naiveConn) bool { return o.state == Connecting }):
 		h.doubted = true
-		others = true
+	case spot == nil:
+	case !n.good(c, c.site.tiers[spot.tier]):
+		return BlameSite
 	}
-	if code == 421 || !others {
+	if code == 421 {
 		return BlameSite
 	}
 	return BlameHost
 }
 
-// others tells whether another host of the tier can be used.
-func (n *naive) others(c *Conn) bool {
-	if c.spot == nil {
-		return true
-	}
-	for _, sp := range c.site.tiers[c.spot.tier] {
+// good tells whether a tier has a host that can be used other than that of a
+// connection which has failed.
+func (n *naive) good(c *naiveConn, tier []*spot) bool {
+	for _, sp := range tier {
 		key := keyOf(sp.host)
 		working := n.count(func(o *naiveConn) bool { return o.host == key && o.state != Draining }) > 0
-		if key != c.host.key && (working || n.db.RetryAt(key, n.now) == 0) {
+		if key != c.host && (working || n.db.RetryAt(key, n.now) == 0) {
 			return true
 		}
 	}

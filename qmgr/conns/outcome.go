@@ -1,6 +1,7 @@
 package conns
 
 import (
+	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -281,10 +282,10 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	switch {
 	case h.ready+h.carrying > 0 || c.finished > 0:
 		p.refused(h, now)
-		return blameFor(why, true)
+		return blameBusy(why)
 	case h.connecting > 0: // let those show what is true
 		h.doubted = true
-		return blameFor(why, true)
+		return blameBusy(why)
 	}
 	if now >= p.worked.Add(quiet) {
 		p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
@@ -294,13 +295,16 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	}
 	p.db.Failed(h.key, c.made, now, why)
 	p.wakeAll(h) // there is nothing to wait for
-	return blameFor(why, p.others(s, c.spot, now))
+	if !p.others(s, c.spot, now) {
+		return BlameSite
+	}
+	return blameBusy(why)
 }
 
-// blameFor returns whose a failure is, which others can make good or not. A
-// server that says that it is too busy means all of us.
-func blameFor(why mail.Reply, others bool) Blame {
-	if why.Code == 421 || !others {
+// blameBusy returns whose a failure is that others can make good. A server that
+// says that it is too busy means all of us.
+func blameBusy(why mail.Reply) Blame {
+	if why.Code == 421 {
 		return BlameSite
 	}
 	return BlameHost
@@ -311,16 +315,11 @@ func (p *Pool) others(s *Site, sp *spot, now mail.Instant) bool {
 	if sp == nil {
 		return true // the site has done without it before
 	}
-	for _, other := range s.tiers[sp.tier] {
+	return slices.ContainsFunc(s.tiers[sp.tier], func(other *spot) bool {
 		key := keyOf(other.host)
-		if key == keyOf(sp.host) {
-			continue
-		}
-		if h := p.hosts[key]; h != nil && h.working() || p.db.RetryAt(key, now) == 0 {
-			return true
-		}
-	}
-	return false
+		h := p.hosts[key]
+		return key != keyOf(sp.host) && (h != nil && h.working() || p.db.RetryAt(key, now) == 0)
+	})
 }
 
 // remove forgets a connection that has ended, or was never made.

@@ -187,7 +187,7 @@ func (w *twins) dialed() {
 		o.Reply.Code, o.Unavailable = 451, w.r.IntN(4) == 0
 	}
 	if o.Reply.Code != 0 && !o.Unavailable {
-		want = w.n.failed(t, o.Reply.Code, w.n.others(c))
+		want = w.n.failed(t, o.Reply.Code, c.spot)
 	}
 	got, surplus, blame := w.p.Dialed(t.id, o, w.n.now)
 	if (got != nil) != o.Reply.IsZero() || blame != want {
@@ -241,7 +241,7 @@ func (w *twins) close() {
 		cl.Why == mail.CloseIdle && t.finished == 0 && w.n.now < t.ready.Add(5*time.Second)
 	want := BlameNone
 	if t.state = Draining; fault {
-		want = w.n.failed(t, cl.Reply.Code, w.n.others(w.p.Conn(t.id)))
+		want = w.n.failed(t, cl.Reply.Code, w.p.Conn(t.id).spot)
 	}
 	if got := w.p.Closed(t.id, cl, w.n.now); got != want {
 		w.fail("connection %d ends, %v: blame %d, want %d", t.id, cl.Why, got, want)

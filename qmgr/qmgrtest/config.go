@@ -51,6 +51,7 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	c.VerifyDeadline = l.Duration(tb, "verify-deadline", c.VerifyDeadline)
 	c.ConcurrencyScale = l.Int(tb, "concurrency-scale", c.ConcurrencyScale)
 	c.ActionsPerStep = l.Int(tb, "actions", c.ActionsPerStep)
+	c.ConnectionLimit = l.Int(tb, "connections", c.ConnectionLimit)
 	c.Debug = c.Debug || l.Has("debug")
 	c.AsPostfix = c.AsPostfix || l.Has("as-postfix")
 	b := &c.Backoff
@@ -113,9 +114,12 @@ func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 		t.Agents = qmgr.AgentsOwn
 	case "offered":
 		t.Agents = qmgr.AgentsOffered
+	case "connections":
+		t.Agents = qmgr.AgentsConnections
 	default:
-		tb.Fatalf("%s: agents= is own or offered", l.Pos)
+		tb.Fatalf("%s: agents= is own, offered or connections", l.Pos)
 	}
+	connectionOptions(tb, l, t)
 	t.MergeDomains = t.MergeDomains || l.Has("merge-domains")
 	t.FeedbackDebug = t.FeedbackDebug || l.Has("feedback-debug")
 	t.PerRecipientQueues = t.PerRecipientQueues || l.Has("per-recipient")

@@ -36,6 +36,15 @@ import (
 //	deliver WHICH HOW           end deliveries: WHICH is a number, a message or all;
 //	                            HOW is ok fail soft site crash mixed, or a list of
 //	                            them for one recipient after the other: ok,soft
+//	zone DOMAIN TIER… [reply="550 5.1.2 text"]
+//	                            its hosts, such as mx1,mx2 mx9; without one there are a few for all
+//	dial N HOW [level=L] [mails=N] [rtt=TIME]
+//	                            dialling ends (with "hand dial"): N is a connection, 3-5 or all;
+//	                            HOW is ok, fail, busy, self, sockets
+//	sent N HOW                  the oldest transaction of connections ends
+//	close N WHY [HOW]           connections end, their transactions before that as HOW says; further
+//	                            words for HOW are unsent and unknown; the rest was not begun
+//	connections                 those that are ready, what is under way, and what sites wait for
 //	answer WORD…                answer what waits of these kinds of actions, "all" for all
 //	trouble NAME WHY            reading it fails the next time: gone corrupt temporary
 //	advance DURATION            time passes; the core is woken when it wants to be
@@ -119,6 +128,10 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.verify(tb, l)
 	case "route", "lookup":
 		s.route(tb, l)
+	case "zone":
+		s.zone(tb, l)
+	case "dial", "sent", "close":
+		s.converse(tb, l)
 	case "arrive", "store":
 		s.arrive(tb, l)
 	case "deliver":
@@ -153,6 +166,8 @@ func (s *script) look(tb testing.TB, l *golden.Line) {
 		s.selectTransport(tb, l)
 	case "run":
 		s.run(tb, l)
+	case "connections":
+		s.connections()
 	case "dump":
 		s.out.WriteString(s.world.Core.Dump(qmgr.DumpOptions{Name: s.name}))
 	case "spool":
@@ -227,7 +242,11 @@ func trouble(tb testing.TB, l *golden.Line, i int) qmgr.Trouble {
 // settle answers everything but deliveries, unless that is done by hand.
 func (s *script) settle() {
 	w := s.world
-	for i := 0; !s.hand && i < len(w.Outstanding); {
+	for i := 0; !s.hand && (i < len(w.Outstanding) || s.sayGoodbye()); {
+		if i == len(w.Outstanding) {
+			i = 0
+			continue
+		}
 		if _, delivery := w.Outstanding[i].(qmgr.Deliver); delivery || len(s.held) > 0 && slices.Contains(s.held, kindOf(w.Outstanding[i])) {
 			i++
 			continue

@@ -1,0 +1,237 @@
+package qmgrtest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+)
+
+// The part of the script language that is about connections.
+
+// connectionOptions reads what config says of them.
+func connectionOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
+	tb.Helper()
+	c := &t.Connections
+	for key, field := range map[string]*int{"host-limit": &c.HostLimit, "initial": &c.Initial, "reuse-count": &c.CountLimit} {
+		*field = l.Int(tb, key, *field)
+	}
+	c.IdleTime = l.Duration(tb, "cache-time", c.IdleTime)
+	c.ActiveTime = l.Duration(tb, "reuse-time", c.ActiveTime)
+	c.Level = level(tb, l, c.Level)
+	if l.Str("unknown", "") == qmgr.UnknownHold.String() {
+		t.UnknownOutcome = qmgr.UnknownHold
+	}
+}
+
+func level(tb testing.TB, l *golden.Line, level mail.Level) mail.Level {
+	tb.Helper()
+	if text := l.Str("level", ""); text != "" {
+		if err := level.UnmarshalText([]byte(text)); err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+	}
+	return level
+}
+
+// zone says which hosts serve a domain: tiers such as mx1,mx2; or why there are
+// none.
+func (s *script) zone(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	z := Zone{Reply: reply(tb, l)}
+	for _, word := range l.Words[1:] {
+		var tier []mail.Host
+		for _, name := range strings.Split(word, ",") {
+			n, err := strconv.ParseUint(strings.TrimPrefix(name, "mx"), 10, 8)
+			if err != nil {
+				tb.Fatalf("%s: %s is not a host such as mx7", l.Pos, name)
+			}
+			tier = append(tier, mail.Host{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)})
+		}
+		z.Tiers = append(z.Tiers, tier)
+	}
+	s.world.Zones[l.Word(tb, 0)] = z
+}
+
+// converse is the commands that say what connections do.
+func (s *script) converse(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	switch l.Name {
+	case "dial":
+		s.dialed(tb, l)
+	case "sent":
+		s.sent(tb, l)
+	case "close":
+		s.closed(tb, l)
+	}
+}
+
+// numbers reads the connections that a word names: 3; 3-5; all.
+func (s *script) numbers(tb testing.TB, l *golden.Line) (list []qmgr.ConnID) {
+	tb.Helper()
+	word := l.Word(tb, 0)
+	if word == "all" {
+		for _, c := range s.world.Connections() {
+			list = append(list, c.ID)
+		}
+		return list
+	}
+	first, last, several := strings.Cut(word, "-")
+	if !several {
+		last = first
+	}
+	from, err := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if err != nil || err2 != nil {
+		tb.Fatalf("%s: %s is not a connection's number", l.Pos, word)
+	}
+	for n := from; n <= to; n++ {
+		list = append(list, qmgr.ConnID(n))
+	}
+	return list
+}
+
+// dialWords are the ways in which dialling ends, and what is said then.
+var dialWords = map[string]mail.OpenedConnection{
+	"ok":   {},
+	"fail": {Reply: mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}},
+	"busy": {Reply: mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7, Detail: 0}, Text: "too many connections"}},
+	"self": {Reply: mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 4, Detail: 6}, Text: "mail loops back to myself"}},
+	"sockets": {Unavailable: true,
+		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "too many open files"}},
+}
+
+// dialed ends the dialling of connections.
+func (s *script) dialed(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	o, ok := dialWords[l.Word(tb, 1)]
+	if !ok {
+		tb.Fatalf("%s: dialling ends with ok, fail, busy, self or sockets", l.Pos)
+	}
+	o.Level, o.Mails, o.RTT = level(tb, l, o.Level), l.Int(tb, "mails", 0), l.Duration(tb, "rtt", 0)
+	var ids []qmgr.ConnID
+	if l.Words[0] != "all" {
+		ids = s.numbers(tb, l)
+	}
+	found := s.take(func(a qmgr.Action) bool {
+		d, is := a.(qmgr.Dial)
+		return is && (ids == nil || slices.Contains(ids, d.Conn))
+	})
+	if len(found) < len(ids) {
+		tb.Fatalf("%s: %d of these are being dialled", l.Pos, len(found))
+	}
+	for _, a := range found {
+		if o.Unavailable {
+			s.world.Step(qmgr.AgentUnavailable{Transport: a.(qmgr.Dial).Opening.Transport, Reply: o.Reply})
+		}
+		s.world.Dialed(a.(qmgr.Dial), o)
+		s.settle()
+	}
+}
+
+// endings reads how transactions end.
+func (s *script) endings(tb testing.TB, l *golden.Line, word string) (list []Ending) {
+	tb.Helper()
+	for _, w := range strings.Split(word, ",") {
+		n := slices.Index(endingWords, w)
+		switch {
+		case n >= 0:
+			list = append(list, Ending(n))
+		case w == "unsent":
+			list = append(list, Unsent)
+		case w == "unknown":
+			list = append(list, Unknown)
+		default:
+			tb.Fatalf("%s: %s is none of %s unsent unknown", l.Pos, w, strings.Join(endingWords, " "))
+		}
+	}
+	return list
+}
+
+func (s *script) connection(tb testing.TB, l *golden.Line, id qmgr.ConnID) *Connection {
+	tb.Helper()
+	c := s.world.Conns[id]
+	if c == nil || !c.Ready {
+		tb.Fatalf("%s: connection %d is not there", l.Pos, id)
+	}
+	return c
+}
+
+// sent ends the oldest transaction of connections.
+func (s *script) sent(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	how := s.endings(tb, l, l.Word(tb, 1))
+	for _, id := range s.numbers(tb, l) {
+		c := s.connection(tb, l, id)
+		if len(c.Sends) == 0 {
+			if l.Words[0] == "all" {
+				continue
+			}
+			tb.Fatalf("%s: nothing is under way on connection %d", l.Pos, id)
+		}
+		s.world.Sent(c, how[0], how[1:]...)
+		s.settle()
+	}
+}
+
+// closed ends connections.
+func (s *script) closed(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	why := mail.CloseAsked
+	for why.String() != l.Word(tb, 1) {
+		if why++; why > mail.CloseWrong {
+			tb.Fatalf("%s: %s is no reason", l.Pos, l.Words[1])
+		}
+	}
+	var how []Ending
+	if len(l.Words) > 2 {
+		how = s.endings(tb, l, l.Words[2])
+	}
+	for _, id := range s.numbers(tb, l) {
+		s.world.Close(s.connection(tb, l, id), why, how...)
+		s.settle()
+	}
+}
+
+// sayGoodbye ends the connections that have been hung up and carry nothing, unless
+// that is done by hand.
+func (s *script) sayGoodbye() (any bool) {
+	if slices.Contains(s.held, "hangup") {
+		return false
+	}
+	for _, c := range s.world.Connections() {
+		if c.Hung && len(c.Sends) == 0 {
+			s.world.Close(c, mail.CloseAsked)
+			any = true
+		}
+	}
+	return any
+}
+
+// connections prints each with what is under way on it, then what sites wait for.
+func (s *script) connections() {
+	for _, c := range s.world.Connections() {
+		line := fmt.Sprintf("%d %s", c.ID, c.Opening.Host.Name)
+		for _, a := range c.Sends {
+			line += fmt.Sprintf(" %s:%d", s.name(a.Delivery.Envelope.ID), len(a.Delivery.Recipients))
+		}
+		if c.Hung {
+			line += " ending"
+		}
+		s.print(line)
+	}
+	for _, t := range s.world.Core.View(100).Transports {
+		for _, d := range t.Queues {
+			if c := d.Connections; c.Waits != conns.WaitNone {
+				s.print(fmt.Sprintf("%s: window %d, connecting %d, ready %d, waiting %d for %v", d.Nexthop, d.Window, c.Connecting, c.Ready, d.Todo, c.Waits))
+			}
+		}
+	}
+}
