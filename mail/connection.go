@@ -31,8 +31,10 @@ type OpenedConnection struct {
 // A Closing says how a connection ended. All transactions that were sent to it
 // have had their results before.
 type Closing struct {
-	Why   CloseReason
-	Level Level // CloseStep: the level that the server did not follow; otherwise without meaning
+	Why CloseReason
+	// Level, with CloseStep and CloseLost, is the level that the server did not
+	// follow, or may not have; LevelLockStep if that is no question.
+	Level Level
 	Reply Reply // what the server said, or our own words for what happened; zero for CloseAsked
 }
 
@@ -48,10 +50,13 @@ const (
 	// under way, or before it had said anything to what was.
 	CloseIdle
 	CloseBusy // the server said 421 while something was under way
-	CloseLost // it broke, or a reply did not come in time, while something was under way
-	// CloseStep means that the server may do better at a lower level of
-	// pipelining than Closing.Level: its replies did not fit the commands, or it
-	// broke, or was silent, with several commands unanswered.
+	// CloseLost means that it broke, or a reply did not come in time, while
+	// something was under way. With several commands unanswered that may be for
+	// the level at which they were sent (Closing.Level), or because the server is
+	// going down; nobody can tell.
+	CloseLost
+	// CloseStep means that the server speaks, and may do better at a lower level of
+	// pipelining than Closing.Level: its replies did not fit the commands.
 	CloseStep
 	// CloseMixed means that the server attached what followed to an earlier
 	// transaction in spite of the fence between them: nothing may ever be streamed

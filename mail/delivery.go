@@ -37,7 +37,9 @@ type DeliveryResult struct {
 	// Site is not zero when the nexthop as a whole could not be used: no
 	// address, no connection, no handshake, or a lost connection on the last
 	// host to be tried. It is negative feedback for the nexthop's window; all
-	// else is positive.
+	// else is positive. Of a transaction on a connection that the core has asked
+	// for it tells that the connection ended before the server had given its
+	// verdict, and why; what that means for the nexthop, Closing says.
 	Site Reply
 	// Crashed tells that the outcomes say nothing about the nexthop: the
 	// attempt was given up for reasons of our own.

@@ -88,6 +88,9 @@ func (k *Conn) conclude(c *carriage) {
 		if c.reused == 0 {
 			c.result.Connect = k.connect
 		}
+		if f := k.line.session.Failure(); c.tx.Broken() && f.Kind != client.FailAbandoned {
+			c.result.Site = f.Reply
+		}
 	}
 	if c.tx.Astray() {
 		k.client.cfg.Log.Error("message taken under another message's envelope", "id", c.delivery.Envelope.ID, "host", k.name)

@@ -293,7 +293,11 @@ func (k *Conn) closing() mail.Closing {
 		f.Reply.Text = "connection closed by the server while it was idle"
 	}
 	k.client.logFailure(k.host.Addr, f)
-	return mail.Closing{Why: why, Level: levelOf(f.Level), Reply: f.Reply}
+	closing := mail.Closing{Why: why, Reply: f.Reply}
+	if f.Down {
+		closing.Level = levelOf(f.Level)
+	}
+	return closing
 }
 
 func (k *Conn) reason(f client.Failure) mail.CloseReason {
@@ -308,21 +312,16 @@ func (k *Conn) reason(f client.Failure) mail.CloseReason {
 		if idle {
 			return mail.CloseIdle
 		}
-		return steppedOr(f, mail.CloseLost)
+		return mail.CloseLost
 	case client.FailTimeout:
-		return steppedOr(f, mail.CloseLost)
+		return mail.CloseLost
 	case client.FailFence:
 		return mail.CloseMixed
 	case client.FailStep, client.FailProtocol:
-		return steppedOr(f, mail.CloseWrong)
+		if f.Down {
+			return mail.CloseStep
+		}
+		return mail.CloseWrong
 	}
 	return mail.CloseAsked
-}
-
-// steppedOr returns CloseStep if a server may do better at a lower level.
-func steppedOr(f client.Failure, otherwise mail.CloseReason) mail.CloseReason {
-	if f.Down {
-		return mail.CloseStep
-	}
-	return otherwise
 }

@@ -77,7 +77,7 @@ func (w *world) open(t *testing.T, l *golden.Line) {
 			}
 			w.result(id, r)
 		})
-		if why := closing.Why.String(); closing.Why == mail.CloseStep {
+		if why := closing.Why.String(); closing.Level > mail.LevelLockStep {
 			w.tell("closed: %v at %v %v", why, closing.Level, closing.Reply)
 		} else {
 			w.tell("%s", strings.TrimSpace(fmt.Sprintf("closed: %v %v", why, closing.Reply)))
@@ -124,7 +124,7 @@ func (w *world) result(id uint64, r mail.DeliveryResult) {
 		given bool
 	}{
 		{"connect", r.Connect, r.Connect > 0}, {"send", r.Send, r.Send > 0}, {"reused", r.Reused, r.Reused > 0},
-		{"crashed", r.Crashed, r.Crashed}, {"site", r.Site, !r.Site.IsZero()}, {"nowhere", true, r.Host == ""},
+		{"crashed", r.Crashed, r.Crashed}, {"site", r.Site.Code, !r.Site.IsZero()}, {"nowhere", true, r.Host == ""},
 	} {
 		if f.given {
 			text += fmt.Sprintf(" %s=%v", f.name, f.value)

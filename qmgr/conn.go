@@ -375,17 +375,20 @@ func (q *Qmgr) carried(e *entry, r *mail.DeliveryResult) {
 }
 
 // endOf tells how far a transaction came. Only what the server has said itself
-// shows that it does its work: our own words are about a connection that broke, a
-// message that cannot be read, or what the server does not offer.
+// shows that it does its work. Our own words are about a message that cannot be
+// read, or about what the server does not offer, unless the connection has ended.
 func endOf(r *mail.DeliveryResult) conns.End {
+	if !r.Site.IsZero() {
+		return conns.EndBroken
+	}
 	end := conns.EndUntried
 	for i := range r.Outcomes {
 		switch o := &r.Outcomes[i]; {
 		case o.Result == mail.Untried:
-		case o.Result == mail.Delivered, o.Reply.By != "" && !o.Unknown:
+		case o.Result == mail.Delivered, o.Reply.By != "":
 			return conns.EndJudged
 		default:
-			end = conns.EndBroken
+			end = conns.EndOurs
 		}
 	}
 	return end

@@ -129,13 +129,15 @@ func (c *chaos) converse() bool {
 
 // lastWords is how the transactions of a connection end that breaks.
 func (c *chaos) lastWords() []qmgrtest.Ending {
-	switch c.r.IntN(4) {
+	switch c.r.IntN(5) {
 	case 0:
 		return []qmgrtest.Ending{qmgrtest.Unknown}
 	case 1:
 		return []qmgrtest.Ending{qmgrtest.Accepted, qmgrtest.Unsent}
 	case 2:
 		return []qmgrtest.Ending{qmgrtest.Unsent, qmgrtest.Unsent, qmgrtest.Unsent}
+	case 3:
+		return []qmgrtest.Ending{qmgrtest.Lost, qmgrtest.Unsent}
 	}
 	return nil
 }

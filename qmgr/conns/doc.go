@@ -60,7 +60,12 @@
 // carried something, says that the host takes no more of them, not that it is
 // down. Then the host gets no further one until some time has passed, and no
 // record of a failure. Where others are still being opened these show what is
-// true: until then the host gets no more, and no worse tier is used.
+// true: until then the host gets no more, and no worse tier is used. What counts as
+// carried is what the host gave a verdict on, not what the end of the connection
+// decided. If it is lost with several commands unanswered, that is a failure like
+// any other, and a reason to speak to the host more simply (StepDown), for nobody
+// can tell one from the other; if its words say that it cannot follow, it works, and
+// is spoken to more simply at once.
 //
 // If a failure can be made good by another host of the tier, it is that host's
 // affair alone; otherwise, and if the host says that it is too busy (421), the

@@ -136,7 +136,8 @@ type End uint8
 
 const (
 	EndUntried End = iota // it was not begun, or nobody can tell
-	EndBroken             // it was begun, and broke off without a verdict of the server
+	EndBroken             // it was begun, and the end of the connection has decided
+	EndOurs               // we have decided, without the server; the connection is what it was
 	EndJudged             // the server has said what becomes of it
 )
 
@@ -147,7 +148,7 @@ const (
 func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (praise bool) {
 	p.now = now
 	c.drop(entry)
-	c.suspect = end != EndJudged
+	c.suspect = end == EndUntried || end == EndBroken
 	if end == EndJudged {
 		c.finished++
 		p.works(c)
@@ -224,7 +225,7 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 		p.Drain(c)
 	}
 	switch cl.Why {
-	case mail.CloseStep:
+	case mail.CloseStep, mail.CloseLost:
 		p.db.StepDown(c.host.key, cl.Level, now)
 	case mail.CloseMixed:
 		p.db.HoldForever(c.host.key, mail.LevelGroup, now)
@@ -245,7 +246,7 @@ func (p *Pool) blames(c *Conn, cl mail.Closing, now mail.Instant) bool {
 		return false
 	case mail.CloseIdle:
 		return c.finished == 0 && now < c.ready.Add(early)
-	case mail.CloseStep:
+	case mail.CloseStep: // it speaks, and will be spoken to more simply at once
 		return c.finished == 0 && cl.Level == mail.LevelLockStep
 	case mail.CloseBusy, mail.CloseLost:
 		// A server that takes so many messages on one connection and no more is

@@ -100,7 +100,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.dialed(tb, l, mail.OpenedConnection{Reply: reply(l.Int(tb, "code", 450)), Unavailable: l.Has("unavailable")})
 	case "assign": // assign SITE [times=N] [message=N] [size=N] [recipients=N]
 		s.assign(tb, l)
-	case "finish": // finish CONN [took=TIME] [untried]: its oldest entry
+	case "finish": // finish CONN [took=TIME] [untried|broken|ours]: its oldest entry
 		s.finish(tb, l)
 	case "close": // close CONN WHY [code=N] [level=NAME]
 		s.close(tb, l)
@@ -335,6 +335,8 @@ func (s *script) finish(tb testing.TB, l *golden.Line) {
 		end = EndUntried
 	case l.Has("broken"):
 		end = EndBroken
+	case l.Has("ours"):
+		end = EndOurs
 	}
 	if s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now) {
 		s.printf("praise")

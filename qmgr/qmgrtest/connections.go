@@ -104,8 +104,8 @@ func (w *World) Sent(c *Connection, how Ending, more ...Ending) {
 	w.Deliver(qmgr.Deliver{Entry: a.Entry, Delivery: a.Delivery}, how, more...)
 }
 
-// Close ends a connection. Its transactions end as given, the oldest first; further
-// ones were not begun.
+// Close ends a connection, at the level of its first transaction. Its transactions
+// end as given, the oldest first; further ones were not begun.
 func (w *World) Close(c *Connection, why mail.CloseReason, how ...Ending) {
 	for _, h := range how {
 		if len(c.Sends) > 0 {
@@ -119,6 +119,9 @@ func (w *World) Close(c *Connection, why mail.CloseReason, how ...Ending) {
 	}
 	delete(w.Conns, c.ID)
 	cl := mail.Closing{Why: why}
+	if why == mail.CloseLost || why == mail.CloseStep {
+		cl.Level = min(c.Opening.Level, mail.LevelGroup)
+	}
 	if why != mail.CloseAsked {
 		cl.Reply = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "connection " + why.String()}
 	}

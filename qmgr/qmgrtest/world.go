@@ -434,6 +434,7 @@ const (
 	// Further endings of what is sent over a connection.
 	Unsent  // its turn did not come
 	Unknown // it was sent, and there was no verdict
+	Lost    // the connection was lost under it
 )
 
 // Endings is the number of endings.
@@ -453,8 +454,11 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 		m.busy--
 	}
 	r := mail.DeliveryResult{Crashed: how == Crashed}
-	if how == SiteDown || slices.Contains(more, SiteDown) {
+	switch {
+	case how == SiteDown || slices.Contains(more, SiteDown):
 		r.Site = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
+	case how == Unknown || how == Lost:
+		r.Site = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "connection lost"}
 	}
 	for i, rcpt := range a.Delivery.Recipients {
 		if i > 0 && i <= len(more) {

@@ -213,5 +213,6 @@ func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 	default:
 		verdict = Deferred
 	}
+	t.broken = t.broken || !t.refused() && (t.has(Accepted) || t.has(Pending))
 	t.settleOpen(verdict, reply)
 }

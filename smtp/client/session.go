@@ -312,6 +312,7 @@ func (s *Session) complete(t *Transaction) {
 // be told that it was refused.
 func (s *Session) doubt(reply mail.Reply) {
 	for _, t := range s.done {
+		t.broken = true
 		if !t.final {
 			t.settle(Failed, Deferred, reply)
 			continue

@@ -105,6 +105,7 @@ type Transaction struct {
 	fenced  bool  // RSET goes before its MAIL whatever was before it
 	strange bool  // its final reply has the enhanced code of another command
 	astray  bool  // it was taken under the envelope of another message
+	broken  bool  // the end of the session decided on recipients
 
 	unanswered int // slots
 	accepted   int // recipients that are Accepted
@@ -116,6 +117,10 @@ type Transaction struct {
 // which had been used before, and that nothing was heard from the server after
 // that. If the session is over its connection most likely was lost before.
 func (t *Transaction) Stale() bool { return t.reused && !t.spoken }
+
+// Broken tells, of a transaction that is done, that the end of the session, and
+// not the server's verdict, decided on some of its recipients.
+func (t *Transaction) Broken() bool { return t.broken }
 
 // Whole tells, of the transaction that Session.Wanting returned, that its
 // content has to be supplied in one piece: its length goes before it.
