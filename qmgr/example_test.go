@@ -75,7 +75,7 @@ func (h *host) perform(action qmgr.Action) qmgr.Event {
 	case qmgr.Change:
 		return qmgr.Changed{Changed: h.apply(a.Change)}
 	case qmgr.Report: // not without senders, or while DoubleBounce is not DoubleBounceReport
-		return qmgr.Reported{ID: a.ID}
+		return qmgr.Reported(a)
 	}
 	return nil // notes have no answer
 }
