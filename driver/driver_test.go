@@ -49,6 +49,24 @@ type stored struct {
 	place    mail.Place
 }
 
+// A logBook is a log that is read while the driver goes on writing it.
+type logBook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func newWorld() *world {
 	return &world{messages: make(map[mail.QueueID]*stored), errors: make(map[string]int)}
 }
@@ -253,7 +271,7 @@ func TestRelay(t *testing.T) {
 		for i := range 50 {
 			w.store(mail.QueueID(i+1), "old@a.test")
 		}
-		var log bytes.Buffer
+		var log logBook
 		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for i := range 1000 {
 			d.Arrived(w.store(mail.QueueID(1000+i), "u@b.test", "v@c.test"))
@@ -393,7 +411,7 @@ func TestStop(t *testing.T) {
 func TestAgentUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		var log bytes.Buffer
+		var log logBook
 		begin := time.Now()
 		var missing atomic.Bool
 		missing.Store(true)
@@ -463,7 +481,7 @@ func TestFeedbackIsLogged(t *testing.T) {
 			}
 			return r
 		}
-		var log bytes.Buffer
+		var log logBook
 		cfg := driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{
 			"smtp": {FeedbackDebug: true, Window: window.Config{Limit: 20, FailedCohortLimit: 5}}}}}
 		d, stop := w.start(t, cfg)
@@ -665,7 +683,7 @@ func TestStopDuringReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.store(1, "a@a.test")
-		var log bytes.Buffer
+		var log logBook
 		d, err := driver.New(driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))},
 			driver.Ports{Spool: slowReads{w}, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
 		if err != nil {
