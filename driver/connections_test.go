@@ -1,0 +1,343 @@
+package driver_test
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// A town is hosts that take mail, and connections to them, in memory. It holds
+// what each host is like; the tests look at what it got.
+type town struct {
+	mu     sync.Mutex
+	tiers  [][]mail.Host
+	hosts  map[string]*resident // by name
+	dials  []string             // names, in order
+	broken int                  // dials whose context ended
+	open   int
+	most   int // open at once
+	ends   []mail.CloseReason
+}
+
+// A resident is one host.
+type resident struct {
+	refuses  mail.Reply    // at the door
+	answers  time.Duration // after this time; of a dial
+	takes    time.Duration // for one transaction
+	breaks   int           // the connection is lost after so many transactions; 0: it is not
+	accepted []mail.Address
+	dialled  time.Time // the last time
+}
+
+func newTown(tiers ...[]string) *town {
+	x := &town{hosts: make(map[string]*resident)}
+	for _, names := range tiers {
+		var tier []mail.Host
+		for _, name := range names {
+			x.hosts[name] = &resident{takes: time.Second}
+			addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(len(x.hosts))}), 25)
+			tier = append(tier, mail.Host{Name: name, Addr: addr})
+		}
+		x.tiers = append(x.tiers, tier)
+	}
+	return x
+}
+
+func (x *town) Hosts(context.Context, string, string) (mail.HostSet, mail.Reply) {
+	return mail.HostSet{Tiers: x.tiers, Until: mail.Never}, mail.Reply{}
+}
+
+func (x *town) Dial(ctx context.Context, o mail.Opening) (driver.Connection, mail.OpenedConnection) {
+	x.mu.Lock()
+	r := x.hosts[o.Host.Name]
+	x.dials = append(x.dials, o.Host.Name)
+	r.dialled = time.Now()
+	refuses, answers := r.refuses, r.answers
+	x.mu.Unlock()
+	select {
+	case <-time.After(answers):
+	case <-ctx.Done():
+		x.mu.Lock()
+		x.broken++
+		x.mu.Unlock()
+		return nil, mail.OpenedConnection{Reply: mail.Reply{Code: 451, Text: "given up"}}
+	}
+	if !refuses.IsZero() {
+		return nil, mail.OpenedConnection{Reply: refuses}
+	}
+	x.mu.Lock()
+	x.open++
+	x.most = max(x.most, x.open)
+	x.mu.Unlock()
+	return &line{town: x, host: r, called: make(chan struct{}, 1)}, mail.OpenedConnection{Level: o.Level, RTT: time.Millisecond}
+}
+
+// A line is a connection to a host of the town. It carries one transaction after the
+// other.
+type line struct {
+	town   *town
+	host   *resident
+	called chan struct{}
+
+	mu     sync.Mutex
+	ids    []uint64
+	mails  []mail.Delivery
+	hungup bool
+}
+
+func (l *line) call() {
+	select {
+	case l.called <- struct{}{}:
+	default:
+	}
+}
+
+func (l *line) Send(id uint64, d mail.Delivery) {
+	l.mu.Lock()
+	l.ids, l.mails = append(l.ids, id), append(l.mails, d)
+	l.mu.Unlock()
+	l.call()
+}
+
+func (l *line) Hangup() {
+	l.mu.Lock()
+	l.hungup = true
+	l.mu.Unlock()
+	l.call()
+}
+
+// next returns the transaction that is next, or whether there will be none.
+func (l *line) next() (id uint64, d mail.Delivery, ok, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ids) == 0 {
+		return 0, d, false, l.hungup
+	}
+	id, d = l.ids[0], l.mails[0]
+	l.ids, l.mails = l.ids[1:], l.mails[1:]
+	return id, d, true, false
+}
+
+func (l *line) Run(ctx context.Context, done func(uint64, mail.DeliveryResult)) mail.Closing {
+	why := l.talk(ctx, done)
+	l.town.mu.Lock()
+	defer l.town.mu.Unlock()
+	l.town.open--
+	l.town.ends = append(l.town.ends, why)
+	cl := mail.Closing{Why: why}
+	if why != mail.CloseAsked {
+		cl.Reply = mail.Reply{Code: 451, Text: "connection lost"}
+	}
+	return cl
+}
+
+func (l *line) talk(ctx context.Context, done func(uint64, mail.DeliveryResult)) mail.CloseReason {
+	for carried := 0; ; {
+		id, d, ok, over := l.next()
+		switch {
+		case over:
+			return mail.CloseAsked
+		case !ok:
+			select {
+			case <-l.called:
+			case <-ctx.Done():
+				return mail.CloseAsked
+			}
+			continue
+		case l.host.breaks > 0 && carried == l.host.breaks:
+			return mail.CloseIdle // nothing of this one was sent
+		}
+		select {
+		case <-time.After(l.host.takes):
+		case <-ctx.Done():
+			r := all(d, mail.Deferred)
+			r.Crashed = true
+			done(id, r)
+			return mail.CloseAsked
+		}
+		carried++
+		l.town.mu.Lock()
+		for _, r := range d.Recipients {
+			l.host.accepted = append(l.host.accepted, r.Address)
+		}
+		l.town.mu.Unlock()
+		r := all(d, mail.Delivered)
+		r.Send = l.host.takes
+		done(id, r)
+	}
+}
+
+// drives runs a driver over a world and a town.
+func (x *town) drives(t *testing.T, w *world, store driver.HostStore, grace time.Duration) (d *driver.Driver, stop func()) {
+	t.Helper()
+	cfg := driver.Config{Seed: 1, Grace: grace, Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}}
+	d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Connector: x, Hosts: store, Agent: func(string) driver.Agent { return w }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, run(t, d)
+}
+
+// arrive stores messages for one recipient each and tells the driver.
+func arrive(d *driver.Driver, w *world, to ...mail.Address) {
+	for i, a := range to {
+		d.Arrived(w.store(mail.QueueID(i+1), a))
+	}
+}
+
+func (x *town) accepted(name string) []mail.Address {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.hosts[name].accepted)
+}
+
+// Mail goes over connections that are opened for it; they are hung up when there is
+// nothing left to carry, not before, and a stop waits for none that is idle.
+func TestConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, x := newWorld(), newTown([]string{"mx1", "mx2"})
+		d, stop := x.drives(t, w, nil, 0)
+		arrive(d, w, "a@a.test", "b@a.test", "c@a.test", "d@a.test")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := len(x.accepted("mx1")) + len(x.accepted("mx2")); n != 4 || w.count() != 0 {
+			t.Errorf("%d taken, %d messages are left", n, w.count())
+		}
+		if x.open == 0 || x.open != x.most {
+			t.Errorf("%d connections of %d are open after 10 s", x.open, x.most)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if x.open != 0 || slices.ContainsFunc(x.ends, func(r mail.CloseReason) bool { return r != mail.CloseAsked }) {
+			t.Errorf("%d connections are open after 20 s, the others ended by %v", x.open, x.ends)
+		}
+		arrive(d, w, "e@a.test")
+		time.Sleep(2 * time.Second)
+		start := time.Now()
+		stop()
+		if time.Since(start) > time.Second || x.open != 0 {
+			t.Errorf("stopped after %v with %d connections", time.Since(start), x.open)
+		}
+	})
+}
+
+// A host that refuses connections costs the mail nothing where there is another, and
+// neither does one that closes each connection after a message.
+func TestConnectionsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, x := newWorld(), newTown([]string{"dead", "short"}, []string{"spare"})
+		x.hosts["dead"].refuses = mail.Reply{Code: 450, Text: "connection refused"}
+		x.hosts["short"].breaks = 1
+		d, stop := x.drives(t, w, nil, 0)
+		start := time.Now()
+		arrive(d, w, "a@a.test", "b@a.test", "c@a.test", "d@a.test", "e@a.test", "f@a.test")
+		time.Sleep(40 * time.Second)
+		stop()
+		if got := x.accepted("short"); len(got) != 6 || len(x.accepted("spare")) != 0 {
+			t.Errorf("short took %v, spare %v", got, x.accepted("spare"))
+		}
+		if at := x.hosts["dead"].dialled.Sub(start); at < 0 || at > time.Second {
+			t.Errorf("the dead host was dialled last after %v", at)
+		}
+		if w.count() != 0 {
+			t.Errorf("%d messages are left", w.count())
+		}
+	})
+}
+
+// A stop lets what is under way finish for as long as it may, breaks the rest off, and
+// gives up at once what is only being dialled. What was not delivered is still there.
+func TestConnectionsStop(t *testing.T) {
+	for _, grace := range []time.Duration{time.Minute, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w, x := newWorld(), newTown([]string{"slow"}, []string{"spare"})
+			x.hosts["slow"].takes = 30 * time.Second
+			d, stop := x.drives(t, w, nil, grace)
+			arrive(d, w, "a@a.test")
+			time.Sleep(time.Second)
+			x.mu.Lock()
+			x.hosts["slow"].answers = 100 * time.Second
+			x.mu.Unlock()
+			d.Arrived(w.store(9, "late@a.test"))
+			time.Sleep(time.Second)
+			start := time.Now()
+			stop()
+			want, left := 28*time.Second, 1
+			if grace < want {
+				want, left = grace, 2
+			}
+			if took := time.Since(start); took < want || took > want+time.Second || w.count() != left {
+				t.Errorf("grace %v: stopped after %v with %d messages left, want %v and %d", grace, took, w.count(), want, left)
+			}
+			if x.broken != 1 || x.open != 0 {
+				t.Errorf("grace %v: %d dials were broken off, %d connections are open", grace, x.broken, x.open)
+			}
+		})
+	}
+}
+
+// A cellar keeps records of hosts.
+type cellar struct {
+	mu      sync.Mutex
+	records map[string][]byte
+	saves   int
+}
+
+func (c *cellar) SaveHosts(_ context.Context, records []mail.HostRecord) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.saves++
+	for _, r := range records {
+		if c.records[string(r.Key)] = bytes.Clone(r.Value); len(r.Value) == 0 {
+			delete(c.records, string(r.Key))
+		}
+	}
+	return nil
+}
+
+func (c *cellar) LoadHosts(_ context.Context, most int, visit func(mail.HostRecord)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, value := range c.records {
+		if most--; most < 0 {
+			break
+		}
+		visit(mail.HostRecord{Key: []byte(key), Value: value})
+	}
+	return nil
+}
+
+// What is known of hosts outlives a stop: a host that has failed is left alone by the
+// next run, too. What a stop breaks off is not known of the host.
+func TestHostsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cellar{records: make(map[string][]byte)}
+		w, x := newWorld(), newTown([]string{"dead"}, []string{"spare"})
+		x.hosts["dead"].refuses = mail.Reply{Code: 450, Text: "connection refused"}
+		x.hosts["spare"].answers = time.Hour
+		d, stop := x.drives(t, w, c, time.Second)
+		arrive(d, w, "a@a.test")
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if len(c.records) == 0 {
+			t.Error("nothing has been saved after 15 s")
+		}
+		stop()
+		x.dials, x.hosts["spare"].answers = nil, 0
+		_, stop = x.drives(t, w, c, time.Second)
+		time.Sleep(15 * time.Second)
+		stop()
+		if !slices.Equal(x.dials, []string{"spare"}) || len(x.accepted("spare")) != 1 {
+			t.Errorf("the next run dialled %v, and spare has taken %v", x.dials, x.accepted("spare"))
+		}
+	})
+}
