@@ -12,6 +12,10 @@ import (
 type admission struct {
 	scans [scans]scan
 	turn  Scan
+	// named is the youngest message that an operator has given an order about while
+	// it was not in core: no scan has been past it, and yet it may be elsewhere by
+	// the time its hint comes.
+	named mail.QueueID
 	// flushed is when RetryAll was asked for: what has been tried since then is
 	// not tried again by that scan.
 	flushed mail.Instant
@@ -123,9 +127,10 @@ func (q *Qmgr) arrived(a mail.Arrival) {
 	}
 	s := &q.admission.scans[ScanIncoming]
 	at := mail.Cursor{ID: id}
-	// The scan has been past that place if it may have found the message, which
-	// may be delivered and gone by now: then only the spool can tell.
-	if s.more || len(s.found) > 0 || at.Before(s.from) || q.halt || !q.hasRoom() {
+	// The hint may be late: if the scan has been past that place, or an operator has
+	// named the message, it may have been delivered and be gone by now, or be held.
+	// Then only the spool can tell.
+	if s.more || len(s.found) > 0 || at.Before(s.from) || id <= q.admission.named || q.halt || !q.hasRoom() {
 		s.more = true
 		s.back(at)
 		return

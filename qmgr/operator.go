@@ -35,6 +35,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 
 // orderResting carries out an order for a message that is not in core.
 func (q *Qmgr) orderResting(id mail.QueueID, o order, reason string) {
+	q.admission.named = max(q.admission.named, id)
 	if o == orderRetry {
 		s := &q.admission.scans[ScanFlush]
 		s.force = append(s.force, id)

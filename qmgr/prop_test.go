@@ -35,6 +35,7 @@ type chaos struct {
 	dead map[[2]string]bool
 	// reloaded says that limits may have become smaller than what is in core.
 	reloaded bool
+	late     []qmgr.Arrived // hints that have not come yet
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -215,7 +216,7 @@ func (c *chaos) watchDelivery(d *mail.Delivery) {
 
 func (c *chaos) restart(seed uint64) {
 	clear(c.dead)
-	c.reloaded = false
+	c.reloaded, c.late = false, nil
 	if err := c.w.Restart(c.cfg, seed); err != nil {
 		c.t.Fatal(err)
 	}
@@ -239,13 +240,27 @@ func (c *chaos) arrive() {
 		sender = ""
 	}
 	var m *qmgrtest.Message
-	if c.crashes && c.r.Permille(100) {
+	switch {
+	case c.crashes && c.r.Permille(100):
 		m = c.w.Store(sender, rcpts) // the hint is lost: found at the next start
-	} else {
+	case c.r.Permille(100):
+		m = c.w.Store(sender, rcpts)
+		c.late = append(c.late, m.Hint())
+	default:
 		m = c.w.Arrive(sender, rcpts)
 	}
 	c.all = append(c.all, m)
 	c.ids = append(c.ids, m.Envelope.ID)
+}
+
+// hint gives the core a hint that is late.
+func (c *chaos) hint() {
+	if n := len(c.late); n > 0 {
+		i := c.r.IntN(n)
+		h := c.late[i]
+		c.late = slices.Delete(c.late, i, i+1)
+		c.w.Step(h)
+	}
 }
 
 // answer answers a random outstanding action.
@@ -331,8 +346,10 @@ func (c *chaos) tick(d time.Duration) {
 
 func (c *chaos) step() {
 	switch n := c.r.IntN(100); {
-	case n < 15:
+	case n < 14:
 		c.arrive()
+	case n < 15:
+		c.hint()
 	case n < 80:
 		c.answer()
 	case n < 92:
@@ -352,6 +369,9 @@ func (c *chaos) settle() {
 	c.calm = true
 	if c.crashes {
 		c.restart(1)
+	}
+	for len(c.late) > 0 {
+		c.hint()
 	}
 	for round := 0; round < 3; round++ {
 		for i := 0; i < 100000; i++ {

@@ -32,6 +32,7 @@ import (
 //	verify NUMBER NEXTHOP client=ADDRESS
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N]
 //	store NAME …                the same, but the core is not told
+//	late NAME                   the core is told of a message that was stored, as if it were still so
 //	                            LIST: addresses; 3*a.test: three of them there; 3*distinct: each elsewhere
 //	deliver WHICH HOW           end deliveries: WHICH is a number, a message or all;
 //	                            HOW is ok fail soft site crash mixed, or a list of
@@ -69,15 +70,16 @@ type script struct {
 	names map[string]mail.QueueID
 	known []string // names in order of appearance
 	text  map[mail.QueueID]string
-	hand  bool     // answer nothing by itself
-	held  []string // kinds of actions that are not answered either
-	show  []string // empty: all
+	hints map[mail.QueueID]qmgr.Arrived // that are late
+	hand  bool                          // answer nothing by itself
+	held  []string                      // kinds of actions that are not answered either
+	show  []string                      // empty: all
 	out   strings.Builder
 }
 
 // Handler returns a handler for scripts, with a world of its own.
 func Handler() golden.Handler {
-	s := &script{seed: 1, names: make(map[string]mail.QueueID), text: make(map[mail.QueueID]string)}
+	s := &script{seed: 1, names: make(map[string]mail.QueueID), text: make(map[mail.QueueID]string), hints: make(map[mail.QueueID]qmgr.Arrived)}
 	s.cfg.Backoff.JitterPercent = -1 // scripts are about what jitter hides
 	return s.answer
 }
@@ -134,6 +136,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.converse(tb, l)
 	case "arrive", "store":
 		s.arrive(tb, l)
+	case "late":
+		s.world.Step(s.hints[s.id(tb, l, 0)])
 	case "deliver":
 		s.deliver(tb, l)
 	case "answer":
@@ -360,6 +364,8 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 	s.known = append(s.known, name)
 	if l.Name == "arrive" {
 		s.world.Announce(m)
+	} else {
+		s.hints[m.Envelope.ID] = m.Hint()
 	}
 }
 

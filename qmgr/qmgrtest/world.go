@@ -195,8 +195,11 @@ func (w *World) Arrive(sender mail.Address, recipients []mail.Recipient) *Messag
 }
 
 // Announce tells the core of a message in the spool.
-func (w *World) Announce(m *Message) {
-	w.Step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.Envelope, Place: m.Place, Batch: m.batch(0, mail.ArrivalRecipients)}})
+func (w *World) Announce(m *Message) { w.Step(m.Hint()) }
+
+// Hint is what tells the core of a message that is as it is now.
+func (m *Message) Hint() qmgr.Arrived {
+	return qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.Envelope, Place: m.Place, Batch: m.batch(0, mail.ArrivalRecipients)}}
 }
 
 func (m *Message) batch(from uint32, max int) mail.RecipientBatch {
