@@ -147,7 +147,7 @@ const (
 // outweigh all others.
 func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (praise bool) {
 	p.now = now
-	c.drop(entry)
+	l := c.drop(entry)
 	c.suspect = end == EndUntried || end == EndBroken
 	if end == EndJudged {
 		c.finished++
@@ -155,7 +155,7 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 		c.service = smoothed(c.service, took)
 		if c.finished == 1 || now >= c.praised.Add(max(time.Second, c.rtt)) {
 			c.praised = now
-			p.observe(c, now)
+			p.observe(c, l, took, now)
 			praise = !p.Slow(c, now)
 		}
 	}
@@ -178,14 +178,21 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 // alone: its success is no reason to open more connections to it.
 func (p *Pool) Slow(c *Conn, now mail.Instant) bool { return p.db.View(c.host.key, now).Slow }
 
+// small is the cost of a message with one recipient and at most 8 KiB. Only these
+// are compared with each other: a newsletter takes longer than a letter on a server
+// that is quite well.
+const small = unit + unit/8
+
 // observe tells destdb what transactions on the connection are like.
-func (p *Pool) observe(c *Conn, now mail.Instant) {
+func (p *Pool) observe(c *Conn, l Load, took time.Duration, now mail.Instant) {
 	key := c.host.key
 	if c.finished == 1 {
 		p.db.Succeeded(key, now) // it takes mail, and not only connections
 		p.db.ObserveRTT(key, c.rtt, now)
 	}
-	p.db.ObserveService(key, max(c.service-c.rtt, 0), now)
+	if l.Cost <= small {
+		p.db.ObserveService(key, max(took-c.rtt, 0), now)
+	}
 }
 
 // smoothed returns the exponentially weighted mean of durations.
