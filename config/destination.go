@@ -28,7 +28,7 @@ var destinationParameters = allDestinationParameters()
 func allDestinationParameters() []parameter[Destination] {
 	return append([]parameter[Destination]{
 		define("domains", list(receiverDomain(), "domains"), func(d *Destination) *[]string { return &d.Domains }, nil,
-			"The domains that mail is for, or with a dot in front all domains below one.",
+			"The domains that mail is sent to, or with a dot in front all domains below one; mail that a route or relayhost sends elsewhere is named by that host.",
 			"Set it to make rules for a receiver that has few domains."),
 		define("mx", list(mxPattern(), "patterns"), func(d *Destination) *[]string { return &d.MX }, nil,
 			"The names of hosts that mail goes to; a dot in front stands for all names below, and a star for any characters.",

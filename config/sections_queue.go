@@ -38,7 +38,7 @@ func queueParameters() []parameter[Config] {
 			"The free space on the disk below which no mail is taken in.",
 			"Raise it on a disk that is shared with other writers.").unlike("0").onRestart(),
 		define("minimal_backoff_time", period(time.Second, wait), func(c *Config) *time.Duration { return &c.Retry.MinimalBackoff }, 300*time.Second,
-			"The shortest wait between two attempts, and how long a dead destination is left alone.",
+			"The shortest wait between two attempts, and how long a destination that has died of failures is left alone; a host that cannot be reached is left alone for a minute at first, then for twice as long each time.",
 			"Lower it where greylisting is common and mail is urgent."),
 		define("maximal_backoff_time", period(time.Second, wait), func(c *Config) *time.Duration { return &c.Retry.MaximalBackoff }, 4000*time.Second,
 			"The longest wait between two attempts.",

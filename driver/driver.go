@@ -216,9 +216,11 @@ func (d *Driver) own(stop <-chan struct{}) {
 			select {
 			case <-stop:
 				return
+			case <-save.C:
+				d.changedHosts()
 			default:
-				continue
 			}
+			continue
 		}
 		timer.Reset(d.untilWake())
 		select {

@@ -64,6 +64,13 @@ func (d *Driver) saveLastHosts(ctx context.Context) {
 	if d.ports.Hosts == nil {
 		return
 	}
+	select { // what was handed over last is older than what follows
+	case records := <-d.hostSaves:
+		if err := d.ports.Hosts.SaveHosts(ctx, records); err != nil {
+			d.log.Warn("what is known of hosts cannot be saved", "error", err)
+		}
+	default:
+	}
 	for {
 		records := d.core.HostChanges(nil, saveMost)
 		if len(records) == 0 {

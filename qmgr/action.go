@@ -4,8 +4,8 @@ import "github.com/posthaste-mta/posthaste/mail"
 
 // An Action is something that the host is to do. The set is closed. Each
 // action that names an answer in its comment is answered exactly once, by the
-// event of that name, in any order and at any later time; all of them are
-// independent of each other.
+// event of that name, in any order and at any later time; all but those that
+// name the same connection are independent of each other.
 type Action interface{ action() }
 
 // A Scan is one of the ways through the spool's indexes that the core follows.

@@ -12,9 +12,10 @@
 //     host guards its clock.
 //  2. Each action that names an answer is answered exactly once, by the event
 //     named, in any order and at any later time.
-//  3. Actions are independent of each other: run them in any order, in
-//     parallel, or lose the process between any two. Where B must wait for the
-//     result of A, the core emits B only after A's answer.
+//  3. Actions that name the same connection are carried out in their order. All
+//     others are independent of each other: run them in any order, in parallel,
+//     or lose the process between any two. Where B must wait for the result of A,
+//     the core emits B only after A's answer.
 //  4. Events and actions are values. The core keeps no reference to an event's
 //     slices and lends none in an action. The slice of actions that Step
 //     returns is valid until the next Step.

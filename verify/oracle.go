@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,9 @@ func Oracle(trace []byte) error {
 	var r recording
 	if err := json.Unmarshal(trace, &r); err != nil {
 		return fmt.Errorf("decision trace: %w", err)
+	}
+	if len(r.Messages) == 0 || len(r.Order) == 0 && len(r.Events) == 0 && len(r.Deferrals) == 0 && len(r.Ends) == 0 {
+		return errors.New("decision trace: it records no messages, or nothing that was decided about them")
 	}
 	o, err := newOracle(&r)
 	if err != nil {

@@ -26,7 +26,7 @@ const demoLimit = 90 * time.Second
 
 // newDemoCommand returns the command that shows the program at work.
 func newDemoCommand() *cobra.Command {
-	plan := demoPlan{recipients: 5000, rate: 25, lead: 2 * time.Second}
+	plan := demoPlan{recipients: 5000, rate: 12, lead: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch it at work: bulk and single mail to a good, a slow and a limited receiver",
