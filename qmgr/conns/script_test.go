@@ -434,3 +434,8 @@ func (s *script) describe(key destdb.Key) string {
 func addr(n int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)
 }
+
+// addr6 is where the host of a large number is.
+func addr6(n int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)}), 25)
+}
