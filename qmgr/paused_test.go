@@ -88,3 +88,30 @@ func TestRateDelayAndConnectionsThatEnd(t *testing.T) {
 		t.Errorf("%d deliveries at once", busy)
 	}
 }
+
+// What one transport has to a host is no business of another: idle connections of
+// the one, as many as the host may have, used to keep the mail of the other waiting
+// for as long as they stayed idle.
+func TestTransportsDoNotShareHosts(t *testing.T) {
+	limits := qmgr.TransportConfig{Agents: qmgr.AgentsConnections}
+	limits.Connections.HostLimit = 1
+	w, err := qmgrtest.New(qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": limits, "other": limits}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shareHost(w)
+	w.Routes["b.test"] = mail.Route{Transport: "other", Nexthop: "b.test"}
+	for _, domain := range []string{"a.test", "b.test"} {
+		w.Arrive("s@x.test", []mail.Recipient{{Address: mail.Address("u@" + domain)}})
+		answerAll(w)
+		for _, c := range w.Connections() {
+			if len(c.Sends) > 0 {
+				w.Sent(c, qmgrtest.Accepted)
+				answerAll(w)
+			}
+		}
+	}
+	if len(w.Messages) != 0 {
+		t.Errorf("%d messages wait", len(w.Messages))
+	}
+}

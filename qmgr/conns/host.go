@@ -37,15 +37,20 @@ const (
 	lastPatience  = time.Minute
 )
 
-func keyOf(h mail.Host) destdb.Key { return destdb.Key{Addr: h.Addr} }
+// keyOf returns what a host is known by. Transports have names, addresses and
+// timeouts of their own, so that what one learns of a host, and how many connections
+// it has to it, is no business of another.
+func keyOf(g *Group, h mail.Host) destdb.Key { return destdb.Key{Addr: h.Addr, Security: g.name} }
 
-// host returns the host of an address, and makes it if need be.
-func (p *Pool) host(h mail.Host) *host {
-	key := keyOf(h)
+func (sp *spot) key() destdb.Key { return keyOf(sp.site.group, sp.host) }
+
+// host returns the host at a place of a plan, and makes it if need be.
+func (p *Pool) host(sp *spot) *host {
+	key := sp.key()
 	if known, ok := p.hosts[key]; ok {
 		return known
 	}
-	made := &host{Host: h, key: key}
+	made := &host{Host: sp.host, key: key}
 	p.hosts[key] = made
 	return made
 }

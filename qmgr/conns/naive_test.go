@@ -137,7 +137,7 @@ type standing struct {
 }
 
 func (n *naive) standing(sp *spot) standing {
-	key := keyOf(sp.host)
+	key := sp.key()
 	var is standing
 	at := func(states ...State) int {
 		return n.count(func(c *naiveConn) bool { return c.host == key && slices.Contains(states, c.state) })
@@ -214,7 +214,7 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 		return verdict{wait: WaitShare}
 	}
 	adopt := n.most(func(c *naiveConn) bool {
-		serves := slices.ContainsFunc(tier, func(sp *spot) bool { return keyOf(sp.host) == c.host })
+		serves := slices.ContainsFunc(tier, func(sp *spot) bool { return sp.key() == c.host })
 		return serves && c.idle() && c.site != s && c.site.group == s.group && c.level <= s.group.cfg.Level &&
 			(s.group.cfg.CountLimit <= 0 || c.finished < s.group.cfg.CountLimit)
 	}, func(c *naiveConn) int { return c.turn })
@@ -244,7 +244,7 @@ func (n *naive) choose(s *Site, tier []*spot, all []standing) []destdb.Key {
 	in := func(is func(standing) bool) (keys []destdb.Key) {
 		for i, sp := range tier {
 			if all[i].more && is(all[i]) {
-				keys = append(keys, keyOf(sp.host))
+				keys = append(keys, sp.key())
 			}
 		}
 		return keys
@@ -295,7 +295,7 @@ func (n *naive) suspended(s *Site) (keys []destdb.Key) {
 		for _, sp := range tier {
 			state := n.standing(sp).state
 			if state == destdb.RetryLater || state == destdb.RetryDue && s.group.cfg.NoProbe {
-				keys = append(keys, keyOf(sp.host))
+				keys = append(keys, sp.key())
 			}
 		}
 	}
@@ -307,9 +307,9 @@ func (n *naive) probes(s *Site) (keys []destdb.Key) {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
 			is := n.standing(sp)
-			failures := n.db.View(keyOf(sp.host), n.now).Failures
+			failures := n.db.View(sp.key(), n.now).Failures
 			if failures > 0 && (is.state == destdb.RetryDue || is.state == destdb.InUse) {
-				keys = append(keys, keyOf(sp.host))
+				keys = append(keys, sp.key())
 			}
 		}
 	}
@@ -368,7 +368,7 @@ func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 // connection which has failed.
 func (n *naive) good(c *naiveConn, tier []*spot) bool {
 	for _, sp := range tier {
-		key := keyOf(sp.host)
+		key := sp.key()
 		working := n.count(func(o *naiveConn) bool { return o.host == key && o.state != Draining }) > 0
 		if key != c.host && (working || n.db.RetryAt(key, n.now) == 0) {
 			return true

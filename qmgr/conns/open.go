@@ -112,7 +112,7 @@ func (p *Pool) survey(s *Site, tier []*spot, now mail.Instant) *survey {
 	v := &p.scratch
 	*v = survey{unused: v.unused[:0], retry: v.retry[:0], more: v.more[:0], full: v.full[:0], until: mail.Never}
 	for _, sp := range tier {
-		if h := p.hosts[keyOf(sp.host)]; h != nil && h.working() {
+		if h := p.hosts[sp.key()]; h != nil && h.working() {
 			p.addOpen(v, s, sp, h, now)
 		} else {
 			p.addClosed(v, sp, h, now)
@@ -148,9 +148,9 @@ func (v *survey) addMore(sp *spot, n int) {
 
 // addClosed takes in a host that has none; h is not nil if one is ending.
 func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
-	state, at := p.db.State(keyOf(sp.host), now)
+	state, at := p.db.State(sp.key(), now)
 	if state == destdb.InUse { // by connections that end
-		if at = p.db.RetryAt(keyOf(sp.host), now); at != 0 {
+		if at = p.db.RetryAt(sp.key(), now); at != 0 {
 			state = destdb.RetryLater
 		}
 	}
@@ -173,7 +173,7 @@ func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
 		v.addMore(sp, 0)
 	case destdb.RetryLater:
 		if at < v.until {
-			v.until, v.reply = at, p.db.View(keyOf(sp.host), now).Reason
+			v.until, v.reply = at, p.db.View(sp.key(), now).Reason
 		}
 	}
 }
@@ -270,7 +270,7 @@ func (p *Pool) adopt(s *Site, c *Conn) {
 func (s *Site) spotOf(key destdb.Key) *spot {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
-			if keyOf(sp.host) == key {
+			if sp.key() == key {
 				return sp
 			}
 		}
@@ -297,7 +297,7 @@ func (p *Pool) evict(g *Group) *Conn {
 
 // dial makes a connection that is to be dialled.
 func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *Conn {
-	h := p.host(sp.host)
+	h := p.host(sp)
 	known := p.db.View(h.key, now)
 	s.dials.Take(now)
 	p.last++

@@ -326,9 +326,9 @@ func (p *Pool) others(s *Site, sp *spot, now mail.Instant) bool {
 		return true // the site has done without it before
 	}
 	return slices.ContainsFunc(s.tiers[sp.tier], func(other *spot) bool {
-		key := keyOf(other.host)
+		key := other.key()
 		h := p.hosts[key]
-		return key != keyOf(sp.host) && (h != nil && h.working() || p.db.RetryAt(key, now) == 0)
+		return key != sp.key() && (h != nil && h.working() || p.db.RetryAt(key, now) == 0)
 	})
 }
 

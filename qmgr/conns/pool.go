@@ -83,7 +83,7 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 		for _, h := range hosts {
 			sp := &spot{host: h, site: s, tier: i, limits: limits(h)}
 			tier = append(tier, sp)
-			key := keyOf(h)
+			key := sp.key()
 			if where[key] == nil {
 				where[key] = sp
 			}
@@ -107,7 +107,7 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 func (p *Pool) Pardon(s *Site, now mail.Instant) {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
-			key := keyOf(sp.host)
+			key := sp.key()
 			p.db.Pardon(key, now)
 			if h := p.hosts[key]; h != nil {
 				p.forgive(h)

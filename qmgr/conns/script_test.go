@@ -361,7 +361,7 @@ func (s *script) close(tb testing.TB, l *golden.Line) {
 func (s *script) learn(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	for i := range l.Words {
-		key := keyOf(hostNamed(tb, l.Word(tb, i)))
+		key := destdb.Key{Addr: hostNamed(tb, l.Word(tb, i)).Addr, Security: l.Str("group", "smtp")}
 		switch l.Name {
 		case "step-down":
 			s.db.StepDown(key, s.level(tb, l, mail.LevelOverlap), s.now)
@@ -382,7 +382,7 @@ func (s *script) show(names []string) {
 	for _, site := range s.sites {
 		for _, tier := range site.tiers {
 			for _, sp := range tier {
-				hosts[keyOf(sp.host)] = sp.host
+				hosts[sp.key()] = sp.host
 			}
 		}
 		if len(names) > 0 && !slices.Contains(names, site.name) {

@@ -53,8 +53,8 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 			if len(views) == most {
 				return views
 			}
-			v := HostView{Host: sp.host, Tier: tier, Known: p.db.View(keyOf(sp.host), now)}
-			if h := p.hosts[keyOf(sp.host)]; h != nil {
+			v := HostView{Host: sp.host, Tier: tier, Known: p.db.View(sp.key(), now)}
+			if h := p.hosts[sp.key()]; h != nil {
 				v.Connections = h.count
 				if h.busy(now) {
 					v.BusyUntil = h.full

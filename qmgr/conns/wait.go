@@ -45,7 +45,7 @@ func (p *Pool) list(g *Group) {
 // that has failed may be tried again.
 func (p *Pool) waitForHost(s *Site, v *survey) Decision {
 	for _, sp := range v.full {
-		h := p.hosts[keyOf(sp.host)]
+		h := p.hosts[sp.key()]
 		if s.cause == causeHost && s.at == h {
 			h.waiting.PushFront(&sp.inHost, sp) // somebody was faster
 		} else {
@@ -122,7 +122,7 @@ func (p *Pool) stopWaiting(s *Site) {
 		for _, tier := range s.tiers {
 			for _, sp := range tier {
 				if sp.inHost.Listed() {
-					p.hosts[keyOf(sp.host)].waiting.Remove(&sp.inHost)
+					p.hosts[sp.key()].waiting.Remove(&sp.inHost)
 				}
 			}
 		}
