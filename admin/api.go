@@ -171,6 +171,9 @@ type DestinationStatus struct {
 	Window  int        `json:"window" doc:"Deliveries that may go on at the same time."`
 	Busy    int        `json:"busy" doc:"Deliveries under way."`
 	Todo    int        `json:"todo" doc:"Deliveries that wait."`
+	Open    int        `json:"connections,omitempty" doc:"Connections that are ready, where the core decides on them; the window counts these and those being opened."`
+	Opening int        `json:"connecting,omitempty" doc:"Connections that are being opened."`
+	Waits   string     `json:"waits_for,omitempty" doc:"Why no further connection is opened for what waits."`
 	Reason  string     `json:"reason,omitempty" doc:"Why it is dead."`
 	Until   *time.Time `json:"until,omitempty" doc:"When it is tried again."`
 }

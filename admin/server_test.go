@@ -21,6 +21,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin/admintest"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -324,6 +325,8 @@ func TestStatus(t *testing.T) {
 			{Nexthop: "example.net", State: window.Dead, Window: 5, Todo: 7,
 				Reason: mail.Reply{Code: 421, Text: "go away"}, Until: noon.Add(time.Hour)},
 			{Nexthop: "example.org", Window: 20, Busy: 4}}},
+			{Name: "relay", Queues: []qmgr.QueueView{{Nexthop: "far.example", Window: 5, Busy: 2, Todo: 1,
+				Connections: conns.SiteView{Connecting: 1, Ready: 2, Waits: conns.WaitHost}}}},
 			{Name: "lmtp", State: qmgr.TransportDead, Reason: mail.Reply{Code: 451, Text: "no sockets"}, Until: noon.Add(time.Minute)},
 			{Name: "retry", Jobs: 1, Queues: []qmgr.QueueView{
 				{Nexthop: "4.4.1 no answer", Instead: mail.Origin{Transport: "smtp", Nexthop: "[::1]:25"}, Window: 5, Todo: 1}}}}}
@@ -339,6 +342,8 @@ func TestStatus(t *testing.T) {
 		Transports: []admin.TransportStatus{
 			{Name: "smtp", Jobs: 2, Busy: 4, State: "alive", Destinations: []admin.DestinationStatus{
 				{Nexthop: "example.net", State: "dead", Window: 5, Todo: 7, Reason: "421 go away", Until: &until}}},
+			{Name: "relay", State: "alive", Destinations: []admin.DestinationStatus{
+				{Nexthop: "far.example", State: "ready", Window: 5, Busy: 2, Todo: 1, Open: 2, Opening: 1, Waits: "host-limit"}}},
 			{Name: "lmtp", State: "dead", Reason: "451 no sockets", Until: &soon, Destinations: []admin.DestinationStatus{}},
 			{Name: "retry", Jobs: 1, State: "alive", Destinations: []admin.DestinationStatus{
 				{Nexthop: "4.4.1 no answer", Instead: "smtp:[::1]:25", State: "ready", Window: 5, Todo: 1}}}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
 type statusInput struct {
@@ -46,15 +47,23 @@ func transportStatus(v *qmgr.View) []TransportStatus {
 	for _, t := range v.Transports {
 		status := TransportStatus{Name: t.Name, Jobs: t.Jobs, Busy: t.Busy, State: t.State.String(),
 			Reason: t.Reason.String(), Until: wallOrNil(t.Until), Destinations: []DestinationStatus{}}
-		for _, q := range t.Queues {
-			status.Destinations = append(status.Destinations, DestinationStatus{
-				Nexthop: q.Nexthop, Instead: insteadOf(q.Instead), State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
-				Reason: q.Reason.String(), Until: wallOrNil(q.Until),
-			})
+		for i := range t.Queues {
+			status.Destinations = append(status.Destinations, destinationStatus(&t.Queues[i]))
 		}
 		all = append(all, status)
 	}
 	return all
+}
+
+func destinationStatus(q *qmgr.QueueView) DestinationStatus {
+	status := DestinationStatus{
+		Nexthop: q.Nexthop, Instead: insteadOf(q.Instead), State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
+		Open: q.Connections.Ready, Opening: q.Connections.Connecting, Reason: q.Reason.String(), Until: wallOrNil(q.Until),
+	}
+	if q.Todo > 0 && q.Connections.Waits != conns.WaitNone {
+		status.Waits = q.Connections.Waits.String()
+	}
+	return status
 }
 
 func insteadOf(o mail.Origin) string {

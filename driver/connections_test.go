@@ -215,6 +215,10 @@ func TestConnections(t *testing.T) {
 		if x.open == 0 || x.open != x.most {
 			t.Errorf("%d connections of %d are open after 10 s", x.open, x.most)
 		}
+		v, held, err := d.Destination(t.Context(), "smtp", "a.test", 100)
+		if !held || err != nil || len(v.Hosts) != 2 || len(v.Connections) != x.open || v.Queue.Connections.Ready != x.open {
+			t.Errorf("with %d connections the view is %+v, %t, %v", x.open, v, held, err)
+		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if x.open != 0 || slices.ContainsFunc(x.ends, func(r mail.CloseReason) bool { return r != mail.CloseAsked }) {

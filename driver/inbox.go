@@ -39,6 +39,23 @@ type viewRequest struct {
 
 func (r viewRequest) ask(d *Driver) { r.reply <- d.core.View(r.queues) }
 
+// destinationRequest asks what the core holds of one destination.
+type destinationRequest struct {
+	transport, nexthop string
+	most               int
+	reply              chan destinationReply // has room for one
+}
+
+type destinationReply struct {
+	view qmgr.DestinationView
+	held bool
+}
+
+func (r destinationRequest) ask(d *Driver) {
+	view, held := d.core.Destination(r.transport, r.nexthop, r.most)
+	r.reply <- destinationReply{view, held}
+}
+
 // drainRequest asks Run to return when there is nothing left to try.
 type drainRequest struct{}
 

@@ -55,6 +55,15 @@ func (d *Driver) View(ctx context.Context, queues int) (qmgr.View, error) {
 	return consult(ctx, d, req, req.reply)
 }
 
+// Destination returns what the core holds of a nexthop of a transport, with at most
+// most hosts and as many connections; false if it holds nothing. Errors are as for
+// View.
+func (d *Driver) Destination(ctx context.Context, transport, nexthop string, most int) (qmgr.DestinationView, bool, error) {
+	req := destinationRequest{transport: transport, nexthop: nexthop, most: most, reply: make(chan destinationReply, 1)}
+	r, err := consult(ctx, d, req, req.reply)
+	return r.view, r.held, err
+}
+
 // InCore tells of each message whether it is in core: being tried, or about to
 // be. Errors are as for View.
 func (d *Driver) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {

@@ -121,6 +121,28 @@ func (d *queue) view() QueueView {
 	return v
 }
 
+// A DestinationView is all that the core holds of one destination.
+type DestinationView struct {
+	Queue       QueueView
+	Hosts       []conns.HostView // the best first
+	Connections []conns.ConnView // the oldest first
+}
+
+// Destination returns what the core holds of a nexthop of a transport, with at most
+// most hosts and as many connections; false if it holds nothing.
+func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView, bool) {
+	t := q.transports[transport]
+	if t == nil || t.queues[nexthop] == nil {
+		return DestinationView{}, false
+	}
+	d := t.queues[nexthop]
+	v := DestinationView{Queue: d.view()}
+	if d.site != nil {
+		v.Hosts, v.Connections = q.conns.Hosts(d.site, q.now, most), q.conns.Connections(d.site, most)
+	}
+	return v, true
+}
+
 func sortedQueues(t *transport) []*queue {
 	queues := make([]*queue, 0, len(t.queues))
 	for _, d := range t.queues { //archtest:anyorder sorted below

@@ -115,6 +115,9 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 	fmt.Fprintf(out, "  %-*s  %-9s %6s %6s %6s\n", width, "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
 	for _, d := range all {
 		fmt.Fprintf(out, "  %-*s  %-9s %6d %6d %6d\n", width, shorten(plain(d.Nexthop), width), d.State, d.Window, d.Busy, d.Todo)
+		if text := connectionsText(&d); text != "" {
+			fmt.Fprintf(out, "      %s\n", text)
+		}
 		if d.Reason != "" {
 			fmt.Fprintf(out, "      %s\n", plain(d.Reason))
 		}
@@ -122,4 +125,20 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 			fmt.Fprintf(out, "      tried again %s\n", when(*d.Until, now))
 		}
 	}
+}
+
+// connectionsText says what carries a destination's mail, and why there is no more
+// of that; "" where agents do.
+func connectionsText(d *admin.DestinationStatus) string {
+	if d.Open+d.Opening == 0 && d.Waits == "" {
+		return ""
+	}
+	text := count(d.Open, "connection")
+	if d.Opening > 0 {
+		text += fmt.Sprintf(", %s being opened", number(d.Opening))
+	}
+	if d.Waits != "" {
+		text += "; waits for " + plain(d.Waits)
+	}
+	return text
 }

@@ -235,3 +235,29 @@ func (s *script) connections() {
 		}
 	}
 }
+
+// destination prints all about one: its hosts, then its connections.
+func (s *script) destination(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	v, ok := s.world.Core.Destination("smtp", l.Word(tb, 0), 10)
+	if !ok {
+		s.print("nothing")
+		return
+	}
+	c := v.Queue.Connections
+	s.print(fmt.Sprintf("%v, window %d, connecting %d, ready %d, waits for %v", v.Queue.State, v.Queue.Window, c.Connecting, c.Ready, c.Waits))
+	for _, h := range v.Hosts {
+		line := fmt.Sprintf("tier %d %s %v, connections %d", h.Tier, h.Host.Name, h.Known.State, h.Connections)
+		if h.Known.Failures > 0 {
+			line += fmt.Sprintf(", failures %d: %v", h.Known.Failures, h.Known.Reason)
+		}
+		s.print(line)
+	}
+	for _, c := range v.Connections {
+		line := fmt.Sprintf("connection %d to %s %v at %v, carries %d, room for %d, carried %d", c.ID, c.Host.Name, c.State, c.Level, c.Entries, c.Room, c.Carried)
+		if c.IdleFrom != 0 {
+			line += fmt.Sprintf(", idle for %v", s.world.Now.Sub(c.IdleFrom))
+		}
+		s.print(line)
+	}
+}

@@ -45,6 +45,7 @@ import (
 //	sent N HOW                  the oldest transaction of connections ends
 //	close N WHY [HOW]           connections end, their transactions before that as HOW says; further
 //	                            words for HOW are unsent and unknown; the rest was not begun
+//	destination NEXTHOP         all that the core holds of it
 //	connections                 those that are ready, what is under way, and what sites wait for
 //	answer WORD…                answer what waits of these kinds of actions, "all" for all
 //	trouble NAME WHY            reading it fails the next time: gone corrupt temporary
@@ -172,6 +173,8 @@ func (s *script) look(tb testing.TB, l *golden.Line) {
 		s.run(tb, l)
 	case "connections":
 		s.connections()
+	case "destination":
+		s.destination(tb, l)
 	case "dump":
 		s.out.WriteString(s.world.Core.Dump(qmgr.DumpOptions{Name: s.name}))
 	case "spool":
