@@ -85,12 +85,14 @@ func (t Transport) limits() qmgr.TransportConfig {
 		},
 		FeedbackDebug: t.FeedbackDebug,
 		RateDelay:     t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
-		Connections: t.SMTP.connections(),
+		Connections: t.connections(),
 	}
 }
 
-func (s SMTP) connections() conns.GroupConfig {
+func (t Transport) connections() conns.GroupConfig {
+	s := t.SMTP
 	return conns.GroupConfig{
+		Initial:  t.InitialConcurrency,
 		IdleTime: orNone(s.CacheTimeLimit), ActiveTime: orNone(s.ReuseTimeLimit), CountLimit: s.ReuseCountLimit,
 		Level: s.Pipelining, InFlight: s.InFlight, HostLimit: orNone(s.HostConcurrencyLimit), OpenRate: s.ConnectionRate,
 	}

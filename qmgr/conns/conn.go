@@ -32,7 +32,8 @@ type Load struct {
 }
 
 // The cost of entries is counted in thousandths of a small message's. A
-// connection whose load has reached the threshold gets no further entry even if
+// connection whose load has reached the threshold, or as much as its depth if that
+// is more, gets no further entry even if
 // its depth would allow one, so that large messages are not lined up behind each
 // other.
 const (
@@ -147,12 +148,12 @@ const lateEnough = 20 * time.Millisecond
 //
 // An entry behind the one under way saves a round trip and costs freedom: it
 // cannot go elsewhere, nor be overtaken. That is worth it where transactions are
-// short, or where the round trip is a large part of them. The first transaction
-// shows what the server is like, and is alone.
+// short, or where the round trip is a large part of them. On a server that is near
+// the first transaction shows what it is like, and is alone.
 func (c *Conn) depth() int {
 	deep := 1
 	switch {
-	case c.finished == 0 || c.site.single:
+	case c.site.single, c.finished == 0 && c.rtt < lateEnough:
 	case c.service > lateEnough && 4*c.rtt < c.service:
 	case c.level == mail.LevelOverlap:
 		deep = 2
@@ -169,8 +170,8 @@ func (c *Conn) depth() int {
 func (c *Conn) update() {
 	room, where := 0, placeNone
 	if c.state == Ready {
-		if n := len(c.loads); !c.suspect && (n == 0 || c.load < threshold) {
-			room = max(c.depth()-n, 0)
+		if n, deep := len(c.loads), c.depth(); !c.suspect && (n == 0 || c.load < max(threshold, deep*unit)) {
+			room = max(deep-n, 0)
 		}
 		switch {
 		case len(c.loads) == 0 && !c.suspect:

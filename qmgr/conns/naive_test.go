@@ -82,15 +82,18 @@ func (c *naiveConn) room() int {
 	for _, l := range c.loads {
 		cost += l.Cost
 	}
-	if c.state != Ready || c.suspect || len(c.loads) > 0 && cost >= 4000 {
+	if c.state != Ready || c.suspect {
 		return 0
 	}
 	depth := 1
-	if c.finished > 0 && !c.site.single && (c.service <= 20*time.Millisecond || 4*c.rtt >= c.service) {
+	if (c.finished > 0 || c.rtt >= 20*time.Millisecond) && !c.site.single && (c.service <= 20*time.Millisecond || 4*c.rtt >= c.service) {
 		depth += map[mail.Level]int{mail.LevelOverlap: 1, mail.LevelStream: c.site.group.cfg.InFlight}[c.level]
 	}
 	if c.limit > 0 {
 		depth = min(depth, c.limit-c.finished)
+	}
+	if len(c.loads) > 0 && cost >= max(4000, 1000*depth) {
+		return 0
 	}
 	return max(depth-len(c.loads), 0)
 }
