@@ -441,6 +441,9 @@ func (c *Config) transport(name string) TransportConfig {
 		*field = max(*field, 0)
 	}
 	t.RefillDelay = max(t.RefillDelay, 0)
+	if internal := name == TransportRetry || name == TransportError; internal && t.Agents == AgentsConnections {
+		t.Agents = AgentsOwn // their nexthops are replies, which nobody can connect to
+	}
 	return t
 }
 
