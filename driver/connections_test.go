@@ -200,6 +200,14 @@ func (x *town) accepted(name string) []mail.Address {
 	return slices.Clone(x.hosts[name].accepted)
 }
 
+// lines tells how many connections are open, how many were at once, and how the
+// others ended.
+func (x *town) lines() (open, most int, ends []mail.CloseReason) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.open, x.most, slices.Clone(x.ends)
+}
+
 // Mail goes over connections that are opened for it; they are hung up when there is
 // nothing left to carry, not before, and a stop waits for none that is idle.
 func TestConnections(t *testing.T) {
@@ -212,17 +220,19 @@ func TestConnections(t *testing.T) {
 		if n := len(x.accepted("mx1")) + len(x.accepted("mx2")); n != 4 || w.count() != 0 {
 			t.Errorf("%d taken, %d messages are left", n, w.count())
 		}
-		if x.open == 0 || x.open != x.most {
-			t.Errorf("%d connections of %d are open after 10 s", x.open, x.most)
+		open, most, ends := x.lines()
+		if open == 0 || open != most {
+			t.Errorf("%d connections of %d are open after 10 s", open, most)
 		}
 		v, held, err := d.Destination(t.Context(), "smtp", "a.test", 100)
-		if !held || err != nil || len(v.Hosts) != 2 || len(v.Connections) != x.open || v.Queue.Connections.Ready != x.open {
-			t.Errorf("with %d connections the view is %+v, %t, %v", x.open, v, held, err)
+		if !held || err != nil || len(v.Hosts) != 2 || len(v.Connections) != open || v.Queue.Connections.Ready != open {
+			t.Errorf("with %d connections the view is %+v, %t, %v", open, v, held, err)
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if x.open != 0 || slices.ContainsFunc(x.ends, func(r mail.CloseReason) bool { return r != mail.CloseAsked }) {
-			t.Errorf("%d connections are open after 20 s, the others ended by %v", x.open, x.ends)
+		open, _, ends = x.lines()
+		if open != 0 || slices.ContainsFunc(ends, func(r mail.CloseReason) bool { return r != mail.CloseAsked }) {
+			t.Errorf("%d connections are open after 20 s, the others ended by %v", open, ends)
 		}
 		arrive(d, w, "e@a.test")
 		time.Sleep(2 * time.Second)
