@@ -25,8 +25,14 @@ type backlog struct {
 
 const never = math.MaxInt32
 
+// distinct is the nexthop of messages whose recipients have a destination each.
+const distinct = "*"
+
 func newBacklog(b *testing.B, makeCore func(qmgr.Config, uint64) (*qmgr.Qmgr, error), cfg qmgr.TransportConfig) *backlog {
-	cfg.Agents, cfg.ExtraRecipients = qmgr.AgentsOffered, 1<<28 // so that the bound of memory does not matter
+	cfg.Agents = qmgr.AgentsOffered
+	if cfg.ExtraRecipients == 0 {
+		cfg.ExtraRecipients = 1 << 28 // so that the bound of memory does not matter
+	}
 	q, err := makeCore(qmgr.Config{ActiveLimit: never, RecipientLimit: never, RecipientMinimum: 1, DefaultTransport: cfg}, 1)
 	if err != nil {
 		b.Fatal(err)
@@ -57,10 +63,17 @@ func (h *backlog) answer(a qmgr.Action) qmgr.Event {
 		routes := make([]mail.Route, len(a.Recipients))
 		for i := range routes {
 			routes[i] = mail.Route{Transport: "smtp", Nexthop: h.to[a.ID]}
+			if h.to[a.ID] == distinct {
+				routes[i].Nexthop = fmt.Sprintf("d%07d.test", a.Recipients[i].Index)
+			}
 		}
 		return qmgr.Routed{ID: a.ID, Routes: routes}
 	case qmgr.Read:
-		return qmgr.Recipients{ID: a.ID, Batch: mail.RecipientBatch{Recipients: h.rcpts[:min(a.Max, len(h.rcpts))], Next: 1, More: true}}
+		if h.endless[a.ID] {
+			return qmgr.Recipients{ID: a.ID, Batch: mail.RecipientBatch{Recipients: h.rcpts[:min(a.Max, len(h.rcpts))], Next: 1, More: true}}
+		}
+		end := min(int(a.From)+a.Max, len(h.rcpts))
+		return qmgr.Recipients{ID: a.ID, Batch: mail.RecipientBatch{Recipients: h.rcpts[a.From:end], Next: uint32(end), More: end < len(h.rcpts)}}
 	case qmgr.Change:
 		return qmgr.Changed{Changed: mail.Changed{ID: a.Change.ID}}
 	case qmgr.Deliver:
@@ -221,10 +234,13 @@ func BenchmarkCandidate(b *testing.B) {
 func TestDecisionsDoNotAllocate(t *testing.T) {
 	b := &testing.B{}
 	blocked, big := behindBlocked(b, qmgr.New, 1000, 10), overtakers(b, qmgr.New, 300)
+	turns, inTurn := crowd(b, qmgr.New, 1000, qmgr.Preemptive), crowd(b, qmgr.New, 1000, qmgr.RoundRobin)
 	for what, decide := range map[string]func(){
 		"selection":              func() { blocked.core.Decide("smtp", false) },
 		"selection behind marks": func() { blocked.core.Decide("smtp", true) },
 		"candidate":              func() { big.core.FindCandidate("smtp", 100, big.now) },
+		"turn of peers":          func() { turns.core.Decide("smtp", false) },
+		"turn of destinations":   func() { inTurn.core.Decide("smtp", false) },
 	} {
 		if n := testing.AllocsPerRun(100, decide); n != 0 {
 			t.Errorf("%s: %v allocations", what, n)

@@ -62,6 +62,7 @@ type blocking struct {
 type marking struct {
 	waiting sequence[peer] // peers that have entries to select
 	roomy   place[queue]   // in transport.roomy
+	first   *peer          // while roomy is taken: that of the job where it stands
 	mark    uint64         // equal to the transport's tag: marked
 	tag     uint64         // as that of jobs
 }
@@ -198,8 +199,8 @@ func (q *queue) unblock() {
 	q.marking.mark = 0
 }
 
-// attend keeps special up to date for a job. It is called after every change of
-// what makes a job special.
+// attend keeps special and unread up to date for a job. It is called after every
+// change of what makes a job so.
 func (t *transport) attend(j *job) {
 	m := j.message
 	special := j.listed && (j.waiting() == 0 || m.more && m.limit > m.inCore)
@@ -209,6 +210,17 @@ func (t *transport) attend(j *job) {
 		t.special.add(&j.blocking.special, j, j)
 	default:
 		t.special.drop(&j.blocking.special)
+	}
+	t.attendUnread(j)
+}
+
+func (t *transport) attendUnread(j *job) {
+	switch unread := j.listed && j.message.more; {
+	case unread == j.unread.taken():
+	case unread:
+		t.unread.add(&j.unread, j, j)
+	default:
+		t.unread.drop(&j.unread)
 	}
 }
 

@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -82,8 +83,11 @@ func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
 		limit += j.slots.limit
 		slots[j.transport] += j.slots.limit
 		j.peers.Check()
+		j.servable.check()
+		checkRing(&j.peers, (*peer).ringNumber)
 		for p := range j.peers.All() {
 			assert.That(p.entries > 0, "peer of %v without entries", m.id)
+			assert.That(!p.served.taken() || p.queue.marking.roomy.taken() && p.queue.marking.first == p, "peer of %v for %s is servable", m.id, p.queue.name)
 			assert.That(p.entries >= p.todo.Len(), "peer of %v: %d entries, %d wait", m.id, p.entries, p.todo.Len())
 			assert.That(j.transport.queues[p.queue.name] == p.queue, "queue %s is gone, its peer is not", p.queue.nexthop)
 			entries += p.entries
@@ -110,8 +114,11 @@ func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
 
 func (t *transport) check(leftovers bool) {
 	t.jobs.Check()
-	t.jobsByTime.Check()
-	assert.That(t.jobs.Len() == t.jobsByTime.Len(), "%s: %d jobs in order, %d by time", t.name, t.jobs.Len(), t.jobsByTime.Len())
+	t.servable.check()
+	checkRing(&t.order, (*queue).ringNumber)
+	t.jobsByTime.check()
+	t.unread.check()
+	assert.That(t.jobs.Len() == t.jobsByTime.count, "%s: %d jobs in order, %d by time", t.name, t.jobs.Len(), t.jobsByTime.count)
 	startable, busy := 0, 0
 	for _, d := range t.queues { //archtest:anyorder sums and assertions
 		d.todo.Check()
@@ -159,7 +166,9 @@ func (t *transport) checkOrder() {
 			unstacked = j
 		}
 	}
-	for j := range t.jobsByTime.All() {
+	for p := t.jobsByTime.first; p != nil; p = p.next() {
+		j := p.elem
+		assert.That(j.unread.taken() == j.message.more, "%s: job of %v has unread recipients: %t", t.name, j.message.id, j.unread.taken())
 		assert.That(earlier == nil || !earlier.after(j), "%s: the list by time is not", t.name)
 		earlier = j
 	}
@@ -188,7 +197,25 @@ func (t *transport) checkBlocking(j *job) {
 	}
 }
 
+// checkRing checks that numbers grow once round a ring.
+func checkRing[T any](l *ilist.List[T], number func(*T) *uint64) {
+	descents, last := 0, uint64(0)
+	for e := range l.All() {
+		assert.That(*number(e) != last, "two elements of a ring have the number %d", last)
+		if *number(e) < last {
+			descents++
+		}
+		last = *number(e)
+	}
+	assert.That(descents == 0 || descents == 1 && last < *number(l.Front()), "numbers fall %d times along a ring", descents)
+}
+
 func (t *transport) checkMarking(d *queue) {
+	first := d.marking.waiting.first.element()
+	assert.That(!d.marking.roomy.taken() || d.marking.first == first && first.served.taken(), "%s:%s: its first peer is not known to be servable", t.name, d.name)
+	if t.cfg.Scheduler == RoundRobin {
+		assert.That(d.served.taken() == (d.startable > 0), "%s:%s takes part: %t", t.name, d.name, d.served.taken())
+	}
 	d.marking.waiting.check()
 	assert.That(d.marking.roomy.taken() == (d.startable > 0), "%s:%s is ready: %t", t.name, d.name, d.marking.roomy.taken())
 	assert.That(d.startable == 0 || d.marking.roomy.job == d.marking.waiting.first.job, "%s:%s is ready in the wrong place", t.name, d.name)

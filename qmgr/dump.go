@@ -73,8 +73,8 @@ func (d *dumper) transport(t *transport) {
 		d.listed(j)
 	}
 	d.WriteString("    bytime:")
-	for j := range t.jobsByTime.All() {
-		d.WriteString(" " + d.job(j))
+	for p := t.jobsByTime.first; p != nil; p = p.next() {
+		d.WriteString(" " + d.job(p.elem))
 	}
 	d.WriteString("\n")
 }

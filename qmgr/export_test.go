@@ -15,6 +15,14 @@ func (linear) place(t *transport, j *job) *job {
 	return at
 }
 
+func (linear) nextUnread(j *job) *job {
+	next := j.inTime.next()
+	for next != nil && !next.elem.message.more {
+		next = next.next()
+	}
+	return next.element()
+}
+
 func (l linear) nextVisit(t *transport) *job {
 	j := t.jobs.Front()
 	if last := l.last[t]; last != nil && last.listed && last.transport == t && last.label < t.passed && t.open.Empty() {
@@ -26,10 +34,12 @@ func (l linear) nextVisit(t *transport) *job {
 	return j
 }
 
-func (linear) nextPeer(j *job) *peer {
-	for p := range j.peers.All() {
-		if p.todo.Len() > 0 && p.queue.hasRoom() {
-			return p
+func (linear) nextPeer(j *job) *peer { return firstPeer(j) }
+
+func (linear) nextQueue(t *transport) *queue {
+	for d := range t.order.All() {
+		if d.startable > 0 {
+			return d
 		}
 	}
 	return nil
@@ -99,4 +109,26 @@ func (q *Qmgr) FindCandidate(name string, slots int, now mail.Instant) mail.Queu
 		return j.message.id
 	}
 	return 0
+}
+
+// Relist takes a message's job on a transport off its lists and lists it again,
+// as when further recipients of it have been read.
+func (q *Qmgr) Relist(name string, id mail.QueueID) {
+	j := q.messages[id].job(q.transports[name])
+	j.retire()
+	j.list()
+}
+
+// PassOnSlots has the first job of a transport give up its claim to free slots, and
+// puts it back. It returns the message that has it then.
+func (q *Qmgr) PassOnSlots(name string) mail.QueueID {
+	t := q.transports[name]
+	unread := t.pool.unread
+	t.pool.moveSlots(t, unread)
+	next := t.pool.unread
+	t.pool.unread = unread
+	if next == nil {
+		return 0
+	}
+	return next.message.id
 }

@@ -18,12 +18,18 @@ type job struct {
 	transport *transport
 	listed    bool
 	inOrder   ilist.Link[job] // on transport.jobs
-	inTime    ilist.Link[job] // on transport.jobsByTime
+	inTime    place[job]      // in transport.jobsByTime
+	unread    place[job]      // in transport.unread
+	turnedUp  uint64          // counts up with every job that is listed
 	// label grows along the scheduler list: what it is for is told in order.go.
 	label uint64
 
 	peers  ilist.List[peer] // those with entries left, the next one to serve in front
 	byDest map[*queue]*peer // nil until there are more than a few peers
+	// servable are the peers whose destinations have room, and for which no job that
+	// stands before this one waits. Of a job that selection looks at these are all
+	// that have room: whoever is before it has been passed.
+	servable sequence[peer]
 	// selected and read count the entries ever selected and ever created; their
 	// difference is the entries that wait.
 	selected, read int
@@ -37,6 +43,7 @@ type job struct {
 func newJob(m *message, t *transport) *job {
 	j := t.stocks.jobs.take()
 	j.message, j.transport = m, t
+	j.servable.before = earlierPeer
 	m.jobs = append(m.jobs, j)
 	return j
 }
@@ -55,7 +62,10 @@ func (j *job) list() {
 	t := j.transport
 	assert.That(!j.listed, "job of %v is listed twice", j.message.id)
 	previous := t.pool.unread
-	first := j.listByTime(previous)
+	first := previous != nil && previous.after(j)
+	t.lists++
+	j.turnedUp = t.lists
+	t.jobsByTime.add(&j.inTime, j, j)
 	if at := t.find.place(t, j); at == nil {
 		t.jobs.PushFront(&j.inOrder, j)
 	} else {
@@ -69,6 +79,7 @@ func (j *job) list() {
 	} else {
 		t.refile(j)
 	}
+	t.attendUnread(j)
 	t.pool.enlist(t, j, first)
 }
 
@@ -79,9 +90,9 @@ func (j *job) list() {
 // Jobs on no stack are in the order of their age. Of those on a stack only
 // orphans have no parent, and there are hardly any.
 func (quick) place(t *transport, j *job) *job {
-	at := t.jobsByTime.Prev(&j.inTime)
+	at := j.inTime.prev().element()
 	for at != nil && at.stack.level > 0 {
-		at = t.jobsByTime.Prev(&at.inTime)
+		at = at.inTime.prev().element()
 	}
 	for o := range t.stacked.All() {
 		if o.stack.parent == nil && !o.after(j) && (at == nil || at.label < o.label) {
@@ -91,25 +102,10 @@ func (quick) place(t *transport, j *job) *job {
 	return at
 }
 
-// listByTime puts the job on the list by time and tells whether that is before
-// the given job. New mail goes to the end; a job that is listed again belongs
-// near the head as a rule, so both ends are tried in turn.
-func (j *job) listByTime(other *job) (before bool) {
-	t := j.transport
-	high, low := t.jobsByTime.Back(), t.jobsByTime.Front()
-	for high != nil && high.after(j) {
-		if low.after(j) {
-			t.jobsByTime.InsertBefore(&j.inTime, j, &low.inTime)
-			return other != nil && other.after(j)
-		}
-		high, low = t.jobsByTime.Prev(&high.inTime), t.jobsByTime.Next(&low.inTime)
-	}
-	if high == nil {
-		t.jobsByTime.PushFront(&j.inTime, j)
-	} else {
-		t.jobsByTime.InsertAfter(&j.inTime, j, &high.inTime)
-	}
-	return other != nil && other.after(j)
+// older is the order of the list by time: by admission, and of jobs admitted at the
+// same instant the one that was listed first.
+func older(j, k *job) bool {
+	return k.after(j) || !j.after(k) && j.turnedUp < k.turnedUp
 }
 
 // retire takes the job off the lists: off its preemption stack first, then its
@@ -142,7 +138,7 @@ func (j *job) unlist() {
 	j.listed = false
 	next := t.jobs.Next(&j.inOrder)
 	t.jobs.Remove(&j.inOrder)
-	t.jobsByTime.Remove(&j.inTime)
+	t.jobsByTime.drop(&j.inTime)
 	if t.current == j {
 		t.setCurrent(next)
 	}
@@ -173,18 +169,21 @@ func (j *job) selectPeer() *peer {
 	return p
 }
 
-// nextPeer has the answer at once where one destination of the transport has
-// room, or none: then most peers of a job with many would be passed in vain.
+// nextPeer has nothing to pass over where the job is the first that waits for its
+// destinations. A runner may stay with a message although older ones have been
+// listed before it since.
 func (quick) nextPeer(j *job) *peer {
-	switch roomy := &j.transport.roomy; roomy.count {
-	case 0:
-		return nil
-	case 1:
-		if p := j.findPeer(roomy.first.elem); p != nil && !p.todo.Empty() {
-			return p
-		}
+	if t := j.transport; t.cfg.Scheduler == Runner && t.jobs.Front() != j {
+		return firstPeer(j)
+	}
+	if j.servable.count == 0 {
 		return nil
 	}
+	return nextInRing(&j.servable, j.peers.Front().turn, (*peer).ringNumber)
+}
+
+// firstPeer is the definition.
+func firstPeer(j *job) *peer {
 	for p := range j.peers.All() {
 		if !p.todo.Empty() && p.queue.hasRoom() {
 			return p
@@ -199,6 +198,7 @@ func (j *job) peer(q *queue) *peer {
 		return p
 	}
 	p := newPeer(j, q)
+	p.turn = joinRing(&j.peers, (*peer).ringNumber, j.transport.labelGap)
 	j.peers.PushBack(&p.inJob, p)
 	switch {
 	case j.byDest != nil:

@@ -9,9 +9,10 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 // flat. Most elements come at the end and leave at the front, which takes
 // constant time on average; the rest takes logarithmic time.
 //
-// The order is that of job.label. Labels of jobs that are on a list may change
-// as long as their order does not.
+// The order is that of job.label, unless the sequence has another. Labels of what
+// is in it may change as long as their order does not.
 type sequence[T any] struct {
+	before            func(a, b *T) bool // nil: by job.label
 	root, first, last *place[T]
 	count             int
 	weight            uint32 // of the last element that was added
@@ -35,19 +36,27 @@ func (p *place[T]) element() *T {
 	return p.elem
 }
 
-// add puts an element in, behind those whose jobs do not stand behind its job.
+// behind tells whether an element belongs behind another, or in the same place.
+func (s *sequence[T]) behind(p, q *place[T]) bool {
+	if s.before != nil {
+		return !s.before(p.elem, q.elem)
+	}
+	return p.job.label >= q.job.label
+}
+
+// add puts an element in, behind those that do not belong behind it.
 func (s *sequence[T]) add(p *place[T], elem *T, j *job) {
-	assert.That(p.elem == nil, "adding an element of %v that is there already", j.message.id)
+	assert.That(p.elem == nil, "adding an element that is there already")
 	*p = place[T]{elem: elem, job: j, weight: s.nextWeight()}
 	s.count++
 	switch {
 	case s.root == nil:
 		s.root, s.first, s.last = p, p, p
 		return
-	case j.label >= s.last.job.label:
+	case s.behind(p, s.last):
 		s.last.right, p.up = p, s.last
 		s.last = p
-	case j.label < s.first.job.label:
+	case !s.behind(p, s.first):
 		s.first.left, p.up = p, s.first
 		s.first = p
 	default:
@@ -76,7 +85,7 @@ func (s *sequence[T]) nextWeight() uint32 {
 func (s *sequence[T]) descend(p *place[T]) {
 	for n := s.root; ; {
 		next := &n.left
-		if p.job.label >= n.job.label {
+		if s.behind(p, n) {
 			next = &n.right
 		}
 		if *next == nil {
@@ -122,6 +131,11 @@ func (s *sequence[T]) replace(n, p *place[T]) {
 
 // drop takes an element out.
 func (s *sequence[T]) drop(p *place[T]) {
+	if s.count == 1 { // as most sequences are: those of a message with one recipient
+		s.root, s.first, s.last, s.count = nil, nil, nil, 0
+		*p = place[T]{}
+		return
+	}
 	if s.first == p {
 		s.first = p.next()
 	}
@@ -193,12 +207,26 @@ func (s *sequence[T]) from(label uint64) *place[T] {
 	return found
 }
 
+// find returns the first place whose element is wanted. Whatever stands behind one
+// that is wanted must be wanted, too.
+func (s *sequence[T]) find(wanted func(*T) bool) *place[T] {
+	var found *place[T]
+	for n := s.root; n != nil; {
+		if wanted(n.elem) {
+			found, n = n, n.left
+		} else {
+			n = n.right
+		}
+	}
+	return found
+}
+
 // check panics unless the sequence is well formed.
 func (s *sequence[T]) check() {
 	n, last := 0, (*place[T])(nil)
 	for p := s.first; p != nil; p = p.next() {
 		assert.That(p.prev() == last && p.elem != nil, "element %d of a sequence is linked wrongly", n)
-		assert.That(last == nil || last.job.label <= p.job.label, "element %d of a sequence is before the one before it", n)
+		assert.That(last == nil || s.behind(p, last), "element %d of a sequence is before the one before it", n)
 		assert.That(p.up == nil && s.root == p || p.up != nil && p.up.weight >= p.weight, "element %d of a sequence is heavier than its parent", n)
 		last = p
 		n++

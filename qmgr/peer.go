@@ -10,6 +10,8 @@ type peer struct {
 	job     *job
 	queue   *queue
 	inJob   ilist.Link[peer]
+	turn    uint64            // its number in the ring of its job's
+	served  place[peer]       // in job.servable
 	todo    ilist.List[entry] // those that wait, oldest first
 	waiting place[peer]       // in queue.marking.waiting, while todo is not empty
 	entries int               // all of them, busy ones too

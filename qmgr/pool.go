@@ -58,9 +58,7 @@ func (p *recipientPool) give(j *job) {
 func (p *recipientPool) moveSlots(t *transport, j *job) {
 	next := p.unread
 	if next == j {
-		for next = t.jobsByTime.Next(&j.inTime); next != nil && !next.message.more; {
-			next = t.jobsByTime.Next(&next.inTime)
-		}
+		next = t.find.nextUnread(j)
 		p.unread = next
 	}
 	m := j.message
@@ -77,6 +75,12 @@ func (p *recipientPool) moveSlots(t *transport, j *job) {
 	if next != nil && p.unused > 0 {
 		p.give(next)
 	}
+}
+
+// nextUnread returns the first job behind another, by time, whose message has
+// unread recipients.
+func (quick) nextUnread(j *job) *job {
+	return j.transport.unread.find(func(k *job) bool { return older(j, k) }).element()
 }
 
 // grantExtra gives a job that has preempted another half of the extra slots, if

@@ -31,6 +31,8 @@ type queue struct {
 	// something to select.
 	startable int
 	inOrder   ilist.Link[queue] // on transport.order
+	turn      uint64            // its number in the ring that this is
+	served    place[queue]      // in transport.servable
 	// site is its hosts and connections; nil where the core does not decide on
 	// them. resolving says that its hosts are being looked up.
 	site      *conns.Site
@@ -55,6 +57,7 @@ func newQueue(t *transport, name, nexthop string) *queue {
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	t.queues[name] = q
+	q.turn = joinRing(&t.order, (*queue).ringNumber, t.labelGap)
 	t.order.PushBack(&q.inOrder, q)
 	return q
 }
@@ -101,6 +104,9 @@ func (q *queue) changed() {
 	n := max(min(q.room(), q.todo.Len()), 0)
 	q.transport.startable += n - q.startable
 	q.startable = n
+	if q.transport.cfg.Scheduler == RoundRobin {
+		q.takePart()
+	}
 	q.refresh()
 	if n == 0 && q.site != nil {
 		q.want()
@@ -125,15 +131,29 @@ func (q *queue) want() {
 	}
 }
 
-// refresh keeps transport.roomy up to date.
+// takePart keeps transport.servable up to date.
+func (q *queue) takePart() {
+	switch s := &q.transport.servable; {
+	case (q.startable > 0) == q.served.taken():
+	case q.startable > 0:
+		s.add(&q.served, q, nil)
+	default:
+		s.drop(&q.served)
+	}
+}
+
+// refresh keeps transport.roomy up to date, and the servable peers of jobs.
 func (q *queue) refresh() {
 	t := q.transport
 	first := q.marking.waiting.first
 	stands := &q.marking.roomy
 	if stands.taken() && (q.startable == 0 || first == nil || stands.job != first.job) {
 		t.roomy.drop(stands)
+		q.marking.first.job.servable.drop(&q.marking.first.served)
 	}
 	if q.startable > 0 && first != nil && !stands.taken() {
 		t.roomy.add(stands, q, first.job)
+		q.marking.first = first.elem
+		first.job.servable.add(&first.elem.served, first.elem, first.job)
 	}
 }

@@ -20,14 +20,18 @@ type transport struct {
 	order  ilist.List[queue] // in order of creation
 	// jobs is the order in which entries are selected; jobsByTime the order in
 	// which the messages were admitted.
-	jobs, jobsByTime ilist.List[job]
+	jobs       ilist.List[job]
+	jobsByTime sequence[job]
+	unread     sequence[job] // those of jobsByTime whose messages have unread recipients
+	lists      uint64        // how often a job was listed
 	// current is where the next selection starts; nil means that nothing can be
 	// selected until a job is listed or unblocked.
 	current   *job
-	run       *job   // Runner: the one whose message has been opened
-	busy      int    // deliveries under way
-	startable int    // sum over the queues
-	topLabel  uint64 // the largest label that was ever given
+	servable  sequence[queue] // RoundRobin: the destinations that have entries to start
+	run       *job            // Runner: the one whose message has been opened
+	busy      int             // deliveries under way
+	startable int             // sum over the queues
+	topLabel  uint64          // the largest label that was ever given
 	labelGap  uint64
 	blockers
 	candidates
@@ -55,10 +59,15 @@ type transport struct {
 type finder interface {
 	// place returns the job behind which a new one goes on the scheduler list.
 	place(t *transport, j *job) *job
+	// nextUnread returns the job that is to own the free recipient slots after
+	// another.
+	nextUnread(j *job) *job
 	// nextVisit returns the first job that selection has to look at.
 	nextVisit(t *transport) *job
 	// nextPeer returns the next peer of a job, in turn, that can be served.
 	nextPeer(j *job) *peer
+	// nextQueue returns the next destination, in turn, that has an entry to start.
+	nextQueue(t *transport) *queue
 	// candidate returns the job that gains most by going first.
 	candidate(t *transport, current *job, slots int, now mail.Instant) *job
 }
@@ -89,6 +98,7 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	if cfg.Agents == AgentsConnections {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
 	}
+	t.jobsByTime.before, t.unread.before, t.servable.before = older, older, earlierQueue
 	t.outage.timer = timer{kind: timerOutage, transport: t}
 	t.limits, t.rate = cfg.limits(), rate.New(cfg.pace())
 	t.pace = timer{kind: timerTransportPace, transport: t}

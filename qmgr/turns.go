@@ -18,17 +18,22 @@ func (q *Qmgr) roundRobin() bool { return q.cfg.DefaultTransport.Scheduler == Ro
 // nextInTurn returns the oldest entry of the next destination in turn that has
 // room, started.
 func (q *Qmgr) nextInTurn(t *transport) *entry {
-	for d := range t.order.All() {
-		if d.startable == 0 {
-			continue
-		}
-		t.order.RotateAfter(&d.inOrder)
-		e := d.todo.Front()
-		q.lastEntry++
-		e.start(q.lastEntry)
-		return e
+	d := t.find.nextQueue(t)
+	if d == nil {
+		return nil
 	}
-	return nil
+	t.order.RotateAfter(&d.inOrder)
+	e := d.todo.Front()
+	q.lastEntry++
+	e.start(q.lastEntry)
+	return e
+}
+
+func (quick) nextQueue(t *transport) *queue {
+	if t.servable.count == 0 {
+		return nil
+	}
+	return nextInRing(&t.servable, t.order.Front().turn, (*queue).ringNumber)
 }
 
 // readInTurn is how many recipients of a message are read at once.

@@ -47,7 +47,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 		c.cfg.DefaultTransport.TransportRateDelay = time.Second
 	}
 	if c.r.Permille(150) {
-		c.cfg.DefaultTransport.Scheduler = qmgr.Runner
+		c.cfg.DefaultTransport.Scheduler = qmgr.Scheduler(1 + c.r.IntN(2))
 	}
 	r := &twins{chaos: c, seed: seed}
 	w, err := qmgrtest.New(c.cfg, seed)
