@@ -61,14 +61,19 @@ func (j *job) holdsRun() bool {
 		(!j.peers.Empty() || j.message.awaits&(awaitsRead|awaitsRoute) != 0 || j.message.routing.count > 0)
 }
 
-// runsTo tells whether a destination is one of the message that the run has come
-// to, if there is a run: the others have no use for connections yet.
+// runsTo tells whether the message that the run has come to has something left to
+// start for a destination, if there is a run: the others have no use for
+// connections yet, and would take them away from each other for ever.
 func (t *transport) runsTo(d *queue) bool {
 	if t.cfg.Scheduler != Runner {
 		return true
 	}
 	j := t.runAt()
-	return j != nil && j.findPeer(d) != nil
+	if j == nil {
+		return false
+	}
+	p := j.findPeer(d)
+	return p != nil && !p.todo.Empty()
 }
 
 // wantForRun asks for connections when the run has come to another message.

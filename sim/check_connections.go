@@ -176,8 +176,22 @@ func (*connecting) closed(*world, *session)                          {}
 type probing struct {
 	safety
 	cfg    qmgr.Config
-	hosts  []health
+	hosts  map[link]*health
 	recent []failure // of the last minute
+}
+
+// A link is one transport's way to a host: transports learn for themselves.
+type link struct {
+	host      int
+	transport string
+}
+
+func (p *probing) health(s *session) *health {
+	l := link{s.host.index, s.opening.Transport}
+	if p.hosts[l] == nil {
+		p.hosts[l] = new(health)
+	}
+	return p.hosts[l]
 }
 
 type health struct {
@@ -193,7 +207,7 @@ type failure struct {
 }
 
 func newProbing(w *world) *probing {
-	return &probing{cfg: w.run.Core.WithDefaults(), hosts: make([]health, len(w.receivers))}
+	return &probing{cfg: w.run.Core.WithDefaults(), hosts: make(map[link]*health)}
 }
 
 func (*probing) name() string { return "probes" }
@@ -209,7 +223,7 @@ func (p *probing) wait(h *health) (least, alone time.Duration) {
 }
 
 func (p *probing) dialling(w *world, s *session) {
-	h := &p.hosts[s.host.index]
+	h := p.health(s)
 	if h.failures > 0 {
 		least, alone := p.wait(h)
 		switch since := w.now.Sub(h.at); {
@@ -223,12 +237,13 @@ func (p *probing) dialling(w *world, s *session) {
 }
 
 func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
-	h := &p.hosts[s.host.index]
+	h := p.health(s)
 	h.trying--
 	switch {
 	case o.Reply.IsZero():
 		h.open++
 		h.failures = 0
+	case s.made < h.at: // part of the same misfortune
 	case o.Unavailable || h.trying+h.open > 0 || p.widespread(w, s.host) || w.core.Offline() != 0:
 	default:
 		h.failures++
@@ -253,7 +268,7 @@ func (p *probing) widespread(w *world, r *receiver) bool {
 // our own network.
 const widespread = 10
 
-func (p *probing) closed(_ *world, s *session) { p.hosts[s.host.index].open-- }
+func (p *probing) closed(_ *world, s *session) { p.health(s).open-- }
 
 func (*probing) sending(*world, *session, *letter) {}
 func (*probing) hangingUp(*world, *session)        {}

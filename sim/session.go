@@ -13,6 +13,7 @@ type session struct {
 	call
 	id      qmgr.ConnID
 	opening mail.Opening
+	made    mail.Instant // when the core asked for it
 	serves  *destination // as far as is seen from outside: an idle one may be given to another
 
 	up       bool // established and not over
@@ -37,7 +38,7 @@ type loss struct {
 // dial answers Dial.
 func (w *world) dial(a *qmgr.Dial) {
 	s := w.blankSession()
-	*s = session{id: a.Conn, opening: a.Opening, serves: w.nexthops[a.Opening.Nexthop], inFlight: a.Opening.InFlight, letters: s.letters[:0],
+	*s = session{id: a.Conn, opening: a.Opening, made: w.now, serves: w.nexthops[a.Opening.Nexthop], inFlight: a.Opening.InFlight, letters: s.letters[:0],
 		call: call{host: w.receiver(a.Opening.Host.Addr), client: w.client(a.Opening.Transport)}}
 	s.caller = s
 	w.sessions[s.id] = s
@@ -278,6 +279,7 @@ func (s *session) leave(w *world) {
 func (s *session) gone(w *world, cl mail.Closing) {
 	for i := range s.letters {
 		if l := &s.letters[i]; !l.answered {
+			l.answered = true
 			w.ended(&l.errand, nil)
 		}
 	}
