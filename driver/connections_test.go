@@ -220,7 +220,7 @@ func TestConnections(t *testing.T) {
 		if n := len(x.accepted("mx1")) + len(x.accepted("mx2")); n != 4 || w.count() != 0 {
 			t.Errorf("%d taken, %d messages are left", n, w.count())
 		}
-		open, most, ends := x.lines()
+		open, most, _ := x.lines()
 		if open == 0 || open != most {
 			t.Errorf("%d connections of %d are open after 10 s", open, most)
 		}
@@ -230,7 +230,7 @@ func TestConnections(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		open, _, ends = x.lines()
+		open, _, ends := x.lines()
 		if open != 0 || slices.ContainsFunc(ends, func(r mail.CloseReason) bool { return r != mail.CloseAsked }) {
 			t.Errorf("%d connections are open after 20 s, the others ended by %v", open, ends)
 		}

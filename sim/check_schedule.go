@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -63,7 +64,8 @@ func (l *limits) started(w *world, e *errand) {
 	// at a time, and the pause is between them.
 	delay := u.cfg.TransportRateDelay
 	if e.session != nil {
-		if delay > 0 && u.begun != 0 && w.now.Sub(u.begun) < delay {
+		if delay >= time.Millisecond && // less than that no bucket holds
+			u.begun != 0 && w.now.Sub(u.begun) < delay {
 			l.found(w.now, "a delivery over %s begins %v after the one before; the delay is %v", to.transport, w.now.Sub(u.begun), delay)
 		}
 		u.begun = w.now
