@@ -94,8 +94,8 @@ func (t *TransportConfig) pools() int64 {
 // minimum is what all messages may have in any case.
 func (q *Qmgr) minimum() int64 { return int64(q.cfg.RecipientMinimum) * int64(q.cfg.ActiveLimit) }
 
-// clamp makes a number fit where numbers have 32 bits.
-func clamp(n int64) int { return int(min(n, math.MaxInt)) }
+// clamp makes a number fit where numbers have 32 bits, and its sum with another.
+func clamp(n int64) int { return int(min(n, math.MaxInt/2)) }
 
 // Recipients returns how many recipients are in core, and how many may be.
 func (q *Qmgr) Recipients() (n, most int) {

@@ -62,7 +62,7 @@ func (n *naive) count(is func(*naiveConn) bool) int {
 }
 
 // most returns the connection for which what is greatest, of those that match.
-func (n *naive) most(is func(*naiveConn) bool, what func(*naiveConn) int) *naiveConn {
+func (n *naive) most(is func(*naiveConn) bool, what func(*naiveConn) int64) *naiveConn {
 	var best *naiveConn
 	for _, c := range n.conns {
 		if is(c) && (best == nil || what(c) > what(best)) {
@@ -110,11 +110,11 @@ func (n *naive) room(s *Site) (sum int) {
 // find is: the newest active connection with room; else the idle one used last.
 func (n *naive) find(s *Site) *naiveConn {
 	newest := n.most(func(c *naiveConn) bool { return c.site == s && len(c.loads) > 0 && c.room() > 0 },
-		func(c *naiveConn) int { return int(c.ready) })
+		func(c *naiveConn) int64 { return int64(c.ready) })
 	if newest != nil {
 		return newest
 	}
-	return n.most(func(c *naiveConn) bool { return c.site == s && c.idle() && c.room() > 0 }, func(c *naiveConn) int { return c.turn })
+	return n.most(func(c *naiveConn) bool { return c.site == s && c.idle() && c.room() > 0 }, func(c *naiveConn) int64 { return int64(c.turn) })
 }
 
 func (n *naive) held(m mail.QueueID) int {
@@ -220,7 +220,7 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 		serves := slices.ContainsFunc(tier, func(sp *spot) bool { return sp.key() == c.host })
 		return serves && c.idle() && c.site != s && c.site.group == s.group && c.level <= s.group.cfg.Level &&
 			(s.group.cfg.CountLimit <= 0 || c.finished < s.group.cfg.CountLimit)
-	}, func(c *naiveConn) int { return c.turn })
+	}, func(c *naiveConn) int64 { return int64(c.turn) })
 	if adopt != nil {
 		return verdict{kind: Adopted, adopt: adopt.id}
 	}
@@ -280,7 +280,7 @@ func (n *naive) choose(s *Site, tier []*spot, all []standing) []destdb.Key {
 // evict returns the connection that makes room, 0 if there is room.
 func (n *naive) evict(g *Group) ID {
 	oldest := func(is func(*naiveConn) bool) ID {
-		return n.most(func(c *naiveConn) bool { return c.idle() && is(c) }, func(c *naiveConn) int { return -c.turn }).id
+		return n.most(func(c *naiveConn) bool { return c.idle() && is(c) }, func(c *naiveConn) int64 { return -int64(c.turn) }).id
 	}
 	in := func(c *naiveConn) bool { return c.site.group == g }
 	switch {

@@ -137,8 +137,8 @@ func TestPortionsDoNotMatter(t *testing.T) {
 	for level := LockStep; level <= Stream; level++ {
 		for n := range 200 {
 			text := hello + "250 a\r\n250 b\r\n354 c\r\n250 d\r\n"
-			for k := n*2654435761 + 1; k > 0; k /= len(replies) {
-				text += replies[k%len(replies)]
+			for k := uint64(n)*2654435761 + 1; k > 0; k /= uint64(len(replies)) {
+				text += replies[k%uint64(len(replies))]
 			}
 			want := fuzzed(t, []byte(text), len(text), 1, level)
 			for portion := 1; portion < 12; portion++ {
