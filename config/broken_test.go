@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // A person who mends a file reads nothing of this program but these messages,
@@ -26,7 +27,7 @@ func TestBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Parse(name, text, Environment{Hostname: "host.example.com"})
-			var problems *Problems
+			var problems *tomlfile.Problems
 			if !errors.As(err, &problems) {
 				t.Fatalf("the error is %v, want problems", err)
 			}

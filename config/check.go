@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
@@ -32,7 +33,7 @@ func (l *loader) check() {
 	l.checkSockets()
 	l.checkTransports()
 	l.checkHostname()
-	if len(l.src.found) == 0 {
+	if !l.src.Wrong() {
 		l.checkPackages()
 	}
 }
@@ -40,7 +41,7 @@ func (l *loader) check() {
 // complain records what is wrong with the first of some parameters, given the
 // others, at the first of them that the file sets.
 func (l *loader) complain(message, hint string, keys ...string) {
-	var at span
+	var at tomlfile.Span
 	for _, key := range slices.Backward(keys) {
 		if l.failed[key] {
 			return
@@ -49,7 +50,7 @@ func (l *loader) complain(message, hint string, keys ...string) {
 			at = place
 		}
 	}
-	l.src.complain(at, Problem{Key: keys[0], Message: message, Hint: hint})
+	l.src.Complain(at, tomlfile.Problem{Key: keys[0], Message: message, Hint: hint})
 }
 
 // atMost complains unless low is at most high.
@@ -74,7 +75,7 @@ func show(v any) string {
 // shown tells a value and where it comes from.
 func (l *loader) shown(key, value string) string {
 	if at, ok := l.places[key]; ok {
-		return fmt.Sprintf("%s (line %d)", value, l.src.lineAt(at.start)+1)
+		return fmt.Sprintf("%s (line %d)", value, l.src.Line(at))
 	}
 	return value + " (the default)"
 }
@@ -107,13 +108,13 @@ func (l *loader) checkTransports() {
 		return // the transport may be behind a header that could not be read
 	}
 	names := slices.Sorted(maps.Keys(l.c.Transports))
-	check := func(key string, at span, name string) {
+	check := func(key string, at tomlfile.Span, name string) {
 		if _, ok := l.c.Transports[name]; !ok && !l.failed[key] {
 			hint := didYouMean(name, names)
 			if hint == "" {
 				hint = fmt.Sprintf("add a table [%s]", transportTable(name))
 			}
-			l.src.complain(at, Problem{Key: key, Message: fmt.Sprintf("there is no transport %q", name), Allowed: "one of " + strings.Join(names, ", "), Hint: hint})
+			l.src.Complain(at, tomlfile.Problem{Key: key, Message: fmt.Sprintf("there is no transport %q", name), Allowed: "one of " + strings.Join(names, ", "), Hint: hint})
 		}
 	}
 	for _, r := range l.rules {
@@ -132,7 +133,7 @@ func (l *loader) checkHostname() {
 		return
 	}
 	k := domain()
-	if _, f := k.read(&node{kind: nodeText, text: l.c.Hostname}); f != nil {
+	if _, f := k.read(&tomlfile.Node{Kind: tomlfile.KindText, Text: l.c.Hostname}); f != nil {
 		l.complain("it is not set, and the machine's name will not do: "+f.message, `write myhostname = "mail.example.com"`, nameHostname)
 	}
 }
@@ -142,6 +143,6 @@ func (l *loader) checkHostname() {
 // refuses its own configuration would be worse than a complaint without a place.
 func (l *loader) checkPackages() {
 	for _, err := range l.c.validateAll() {
-		l.src.complain(span{}, Problem{Message: strings.ReplaceAll(err.Error(), "\n", "; ")})
+		l.src.Complain(tomlfile.Span{}, tomlfile.Problem{Message: strings.ReplaceAll(err.Error(), "\n", "; ")})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
@@ -326,7 +327,7 @@ func (c *Config) addTransports(names []string) {
 const fileMax = 1 << 20
 
 // Load reads a configuration file. If the file can be read and is wrong, the
-// error is a *Problems.
+// error is a *tomlfile.Problems.
 func Load(path string, env Environment) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -341,21 +342,19 @@ func Load(path string, env Environment) (*Config, error) {
 }
 
 // Parse reads the text of a configuration file; name is what it is called in
-// complaints. An error is a *Problems.
+// complaints. An error is a *tomlfile.Problems.
 func Parse(name string, text []byte, env Environment) (*Config, error) {
 	if len(text) > fileMax {
-		src := newSource(name, nil)
-		src.complain(span{}, Problem{Message: fmt.Sprintf("the file is larger than %s", FormatSize(fileMax))})
-		return nil, src.problems()
+		src := tomlfile.New(name, nil)
+		src.Complain(tomlfile.Span{}, tomlfile.Problem{Message: fmt.Sprintf("the file is larger than %s", FormatSize(fileMax))})
+		return nil, src.Problems()
 	}
-	src := newSource(name, text)
-	l := &loader{src: src, c: Default(env), places: make(map[string]span)}
-	l.load(read(src))
+	src := tomlfile.New(name, text)
+	l := &loader{src: src, c: Default(env), places: make(map[string]tomlfile.Span)}
+	l.load(src.Parse())
 	l.check()
-	if len(src.found) == 0 {
-		checkWhole(src)
-	}
-	if err := src.problems(); err != nil {
+	src.CheckWhole()
+	if err := src.Problems(); err != nil {
 		return nil, err
 	}
 	return l.c, nil
@@ -373,3 +372,9 @@ func (c *Config) inQueueDirectory(path string) string {
 	}
 	return filepath.Join(c.QueueDirectory, path)
 }
+
+// A Problem and Problems are what is wrong with a file.
+type (
+	Problem  = tomlfile.Problem
+	Problems = tomlfile.Problems
+)

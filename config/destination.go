@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
@@ -66,10 +67,10 @@ func limitAs[T any](name string, k kind[T], field func(*shape.Limits) *shape.Opt
 }
 
 // destinationTable returns the full name of a destination's table.
-func destinationTable(name string) string { return tableDestination + "." + quoteKey(name) }
+func destinationTable(name string) string { return tableDestination + "." + tomlfile.QuoteKey(name) }
 
 // destinations makes the destinations that the file names.
-func (l *loader) destinations(all *entry) {
+func (l *loader) destinations(all *tomlfile.Entry) {
 	if all == nil {
 		return
 	}
@@ -78,25 +79,25 @@ func (l *loader) destinations(all *entry) {
 		return
 	}
 	tables := l.namedTables(tableDestination, t)
-	for _, e := range t.entries { // in the file's order, so that of two the second is the mistake
-		if tables[e.name] == nil {
+	for _, e := range t.Entries { // in the file's order, so that of two the second is the mistake
+		if tables[e.Name] == nil {
 			continue
 		}
 		var d Destination
-		table := destinationTable(e.name)
-		for _, one := range tables[e.name].entries {
+		table := destinationTable(e.Name)
+		for _, one := range tables[e.Name].Entries {
 			l.setDestination(table, &d, one)
 		}
-		l.c.Destinations[e.name] = d
+		l.c.Destinations[e.Name] = d
 		l.c.explicit[table] = true
 		l.checkPatterns(e, &d)
 	}
 }
 
-func (l *loader) setDestination(table string, d *Destination, e *entry) {
-	key := fullName(table, e.name)
+func (l *loader) setDestination(table string, d *Destination, e *tomlfile.Entry) {
+	key := fullName(table, e.Name)
 	for _, p := range destinationParameters {
-		if p.name == e.name {
+		if p.name == e.Name {
 			apply(l, p, d, key, e)
 			return
 		}
@@ -106,8 +107,8 @@ func (l *loader) setDestination(table string, d *Destination, e *entry) {
 
 // checkPatterns complains about a destination that matches nothing, and about
 // patterns that another one has already.
-func (l *loader) checkPatterns(e *entry, d *Destination) {
-	table := destinationTable(e.name)
+func (l *loader) checkPatterns(e *tomlfile.Entry, d *Destination) {
+	table := destinationTable(e.Name)
 	given := false
 	for _, of := range []struct {
 		name     string
@@ -116,11 +117,11 @@ func (l *loader) checkPatterns(e *entry, d *Destination) {
 		key := fullName(table, of.name)
 		given = given || len(of.patterns) > 0 || l.failed[key]
 		for _, pattern := range of.patterns {
-			l.claim(e.name, key, of.name+" "+pattern, pattern)
+			l.claim(e.Name, key, of.name+" "+pattern, pattern)
 		}
 	}
 	if !given && !l.broken {
-		l.src.complain(e.value.table.at, Problem{
+		l.src.Complain(e.Value.Table.At, tomlfile.Problem{
 			Key: table, Message: "it is not said for which receivers this is", Hint: `add domains, mx or networks, such as mx = [".example.net"]`,
 		})
 	}
@@ -135,9 +136,9 @@ func (l *loader) claim(owner, key, what, pattern string) {
 	case !taken:
 		l.patterns[what] = owner
 	case first == owner:
-		l.src.complain(l.places[key], Problem{Key: key, Message: pattern + " is in the list twice", Hint: "remove one of them"})
+		l.src.Complain(l.places[key], tomlfile.Problem{Key: key, Message: pattern + " is in the list twice", Hint: "remove one of them"})
 	default:
-		l.src.complain(l.places[key], Problem{Key: key, Message: fmt.Sprintf("%s is also in [%s]", pattern, destinationTable(first)), Hint: "remove one of them"})
+		l.src.Complain(l.places[key], tomlfile.Problem{Key: key, Message: fmt.Sprintf("%s is also in [%s]", pattern, destinationTable(first)), Hint: "remove one of them"})
 	}
 }
 

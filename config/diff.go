@@ -3,6 +3,8 @@ package config
 import (
 	"maps"
 	"slices"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // A Change is one difference between two configurations.
@@ -70,7 +72,7 @@ func diffRoutes(before, after []Route) []Change {
 func targets(routes []Route) map[string]string {
 	all := make(map[string]string, len(routes))
 	for _, r := range routes {
-		all[r.Pattern] = quoteText(r.Target)
+		all[r.Pattern] = tomlfile.QuoteText(r.Target)
 	}
 	return all
 }

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // An operator who reloads must be told what will change, and what will not
@@ -177,7 +179,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%q %q %q", c.Hostname, c.AdminSocketPath(), c.SubmissionSocketPath())
 	}
 	write("nothing = 1")
-	var problems *Problems
+	var problems *tomlfile.Problems
 	if _, err := Load(path, testEnvironment); !errors.As(err, &problems) || problems.List[0].File != path {
 		t.Errorf("wrong file: %v", err)
 	}

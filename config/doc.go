@@ -2,9 +2,9 @@
 //
 // # Procedure
 //
-//  1. [Parse] reads the file into a tree whose nodes know where they stand
-//     (document.go, the only file that knows the TOML library). Behind a syntax
-//     error it goes on at the next line that begins something new.
+//  1. [Parse] has internal/tomlfile read the file into a tree whose nodes know
+//     where they stand. Behind a syntax error that goes on at the next line that
+//     begins something new.
 //  2. Every key is looked up in one table of parameters (sections.go,
 //     transport.go and destination.go), which reads its value, checks its range and puts it into a
 //     [Config]. The same table gives the defaults, the reference
@@ -12,7 +12,7 @@
 //     answers of [Config.Show] and [Diff].
 //  3. What values mean together is checked (check.go); at last each package
 //     judges what it would get.
-//  4. Everything that is wrong is reported at once, in [Problems]: where, what,
+//  4. Everything that is wrong is reported at once, in [tomlfile.Problems]: where, what,
 //     what would be right, and what was probably meant.
 //  5. The methods [Config.Spool], [Config.Driver], [Config.Inbound] and so on
 //     give the packages what is theirs (packages.go).

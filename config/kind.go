@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // A kind is a type of parameters together with the range of its values: how a
@@ -17,14 +19,14 @@ type kind[T any] struct {
 	limits string // "at least 1s", "from 0 to 100"; "" if every value will do
 	form   string // how it is written, where that is not plain
 	closed bool   // form tells all values there are
-	read   func(*node) (T, *flaw)
+	read   func(*tomlfile.Node) (T, *flaw)
 	// plain returns what is written: a string, bool, int64 or []string.
 	plain func(T) any
 }
 
 // A flaw is why a value cannot be used.
 type flaw struct {
-	at            span // the zero span means all of the value
+	at            tomlfile.Span // the zero span means all of the value
 	message, hint string
 	next          *flaw // a further one, in a list
 }
@@ -54,9 +56,9 @@ func (k kind[T]) allowed() string {
 }
 
 // mismatch is the flaw of a value of the wrong type.
-func mismatch(n *node, want string) *flaw {
-	f := &flaw{message: fmt.Sprintf("this is %s, not %s", n.kind, want)}
-	if n.kind == nodeTable {
+func mismatch(n *tomlfile.Node, want string) *flaw {
+	f := &flaw{message: fmt.Sprintf("this is %s, not %s", n.Kind, want)}
+	if n.Kind == tomlfile.KindTable {
 		f.hint = "a [table] or a dotted key has this name, which is that of a parameter"
 	}
 	return f
@@ -104,31 +106,31 @@ func integer(l limit[int]) kind[int] {
 		name:   "whole number",
 		limits: l.text(format, math.MaxInt32),
 		plain:  func(n int) any { return int64(n) },
-		read: func(n *node) (int, *flaw) {
+		read: func(n *tomlfile.Node) (int, *flaw) {
 			v, f := readInteger(n, "a whole number")
 			if f != nil {
 				return 0, f
 			}
 			number := int(max(math.MinInt32, min(v, math.MaxInt32)))
 			if int64(number) != v || !l.permits(number) {
-				return 0, l.outside(number, n.text, format)
+				return 0, l.outside(number, n.Text, format)
 			}
 			return number, nil
 		},
 	}
 }
 
-func readInteger(n *node, want string) (int64, *flaw) {
-	if n.kind != nodeInteger {
+func readInteger(n *tomlfile.Node, want string) (int64, *flaw) {
+	if n.Kind != tomlfile.KindInteger {
 		f := mismatch(n, want)
-		if _, err := strconv.ParseInt(n.text, 10, 64); err == nil {
-			f.hint = "write it without quotes: " + n.text
+		if _, err := strconv.ParseInt(n.Text, 10, 64); err == nil {
+			f.hint = "write it without quotes: " + n.Text
 		}
 		return 0, f
 	}
-	v, err := strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 0, 64)
+	v, err := strconv.ParseInt(strings.ReplaceAll(n.Text, "_", ""), 0, 64)
 	if err != nil {
-		return 0, &flaw{message: n.text + " is too large"}
+		return 0, &flaw{message: n.Text + " is too large"}
 	}
 	return v, nil
 }
@@ -138,9 +140,9 @@ func percent() kind[int] {
 	k := integer(limit[int]{min: 0, max: 100})
 	k.name, k.unit, k.form = "percentage", "%", `such as 10 or "10%"`
 	inner := k.read
-	k.read = func(n *node) (int, *flaw) {
-		if number, found := strings.CutSuffix(n.text, "%"); found && n.kind == nodeText {
-			n = &node{kind: nodeInteger, at: n.at, text: number}
+	k.read = func(n *tomlfile.Node) (int, *flaw) {
+		if number, found := strings.CutSuffix(n.Text, "%"); found && n.Kind == tomlfile.KindText {
+			n = &tomlfile.Node{Kind: tomlfile.KindInteger, At: n.At, Text: number}
 			if number == "" || countDigits(number) != len(number) {
 				return 0, &flaw{message: fmt.Sprintf("%q is not a percentage", number+"%")}
 			}
@@ -165,12 +167,12 @@ func period(unit time.Duration, l limit[time.Duration]) kind[time.Duration] {
 		limits: l.text(FormatDuration, longest),
 		form:   fmt.Sprintf(`such as "30s", "5m", "2h30m" or "5d", or a number of %s`, plural(unit)),
 		plain:  func(d time.Duration) any { return FormatDuration(d) },
-		read: func(n *node) (time.Duration, *flaw) {
-			if n.kind != nodeText && n.kind != nodeInteger && n.kind != nodeFloat {
+		read: func(n *tomlfile.Node) (time.Duration, *flaw) {
+			if n.Kind != tomlfile.KindText && n.Kind != tomlfile.KindInteger && n.Kind != tomlfile.KindFloat {
 				return 0, mismatch(n, "a time")
 			}
-			text := n.text
-			if n.kind == nodeInteger {
+			text := n.Text
+			if n.Kind == tomlfile.KindInteger {
 				text = strings.TrimPrefix(strings.ReplaceAll(text, "_", ""), "+")
 			}
 			d, err := ParseDuration(text, unit)
@@ -178,7 +180,7 @@ func period(unit time.Duration, l limit[time.Duration]) kind[time.Duration] {
 			case err != nil:
 				return 0, &flaw{message: err.Error(), hint: guessTime(text, unit)}
 			case !l.permits(d):
-				return 0, l.outside(d, n.text, FormatDuration)
+				return 0, l.outside(d, n.Text, FormatDuration)
 			}
 			return d, nil
 		},
@@ -225,7 +227,7 @@ func guessTime(text string, unit time.Duration) string {
 	if err != nil || number*float64(unit) > float64(longest) {
 		return ""
 	}
-	return "write " + quoteText(FormatDuration(time.Duration(number*float64(unit))))
+	return "write " + tomlfile.QuoteText(FormatDuration(time.Duration(number*float64(unit))))
 }
 
 // size is a number of octets.
@@ -244,12 +246,12 @@ func size(l limit[int64]) kind[int64] {
 			}
 			return n
 		},
-		read: func(n *node) (int64, *flaw) {
-			if n.kind != nodeText && n.kind != nodeInteger {
+		read: func(n *tomlfile.Node) (int64, *flaw) {
+			if n.Kind != tomlfile.KindText && n.Kind != tomlfile.KindInteger {
 				return 0, mismatch(n, "a size")
 			}
-			text := n.text
-			if n.kind == nodeInteger {
+			text := n.Text
+			if n.Kind == tomlfile.KindInteger {
 				text = strings.TrimPrefix(strings.ReplaceAll(text, "_", ""), "+")
 			}
 			v, err := ParseSize(text)
@@ -257,7 +259,7 @@ func size(l limit[int64]) kind[int64] {
 			case err != nil:
 				return 0, &flaw{message: err.Error(), hint: guessSize(text)}
 			case !l.permits(v):
-				return 0, l.outside(v, n.text, FormatSize)
+				return 0, l.outside(v, n.Text, FormatSize)
 			}
 			return v, nil
 		},
@@ -274,7 +276,7 @@ func guessSize(text string) string {
 	if _, err := ParseSize(short); err != nil {
 		return ""
 	}
-	return "write " + quoteText(short)
+	return "write " + tomlfile.QuoteText(short)
 }
 
 // flag is true or false.
@@ -284,15 +286,15 @@ func flag() kind[bool] {
 		form:   "true or false",
 		closed: true,
 		plain:  func(b bool) any { return b },
-		read: func(n *node) (bool, *flaw) {
-			if n.kind == nodeBool {
-				return n.text == "true", nil
+		read: func(n *tomlfile.Node) (bool, *flaw) {
+			if n.Kind == tomlfile.KindBool {
+				return n.Text == "true", nil
 			}
 			f := mismatch(n, "true or false")
-			switch v := quoted(n.text); {
+			switch v := tomlfile.Quoted(n.Text); {
 			case v[0] != '"':
 				f.hint = "write " + v
-			case n.kind == nodeInteger:
+			case n.Kind == tomlfile.KindInteger:
 				f.hint = "write true or false"
 			}
 			return false, f

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/route"
@@ -21,7 +22,7 @@ func network() kind[netip.Prefix] {
 		name:  "network",
 		form:  `such as ["127.0.0.0/8", "192.0.2.7", "2001:db8::/32"]`,
 		plain: func(p netip.Prefix) any { return p.String() },
-		read: func(n *node) (netip.Prefix, *flaw) {
+		read: func(n *tomlfile.Node) (netip.Prefix, *flaw) {
 			s, f := readText(n, "a network")
 			if f != nil {
 				return netip.Prefix{}, f
@@ -29,9 +30,9 @@ func network() kind[netip.Prefix] {
 			p, ok := parsePrefix(s)
 			switch {
 			case !ok:
-				return p, &flaw{message: quoteText(s) + " is not a network", hint: tableHint(s)}
+				return p, &flaw{message: tomlfile.QuoteText(s) + " is not a network", hint: tableHint(s)}
 			case p != p.Masked():
-				return p, &flaw{message: fmt.Sprintf("%q has bits set behind the first %d", s, p.Bits()), hint: "did you mean " + quoteText(p.Masked().String()) + "?"}
+				return p, &flaw{message: fmt.Sprintf("%q has bits set behind the first %d", s, p.Bits()), hint: "did you mean " + tomlfile.QuoteText(p.Masked().String()) + "?"}
 			}
 			return p, nil
 		},
@@ -63,7 +64,7 @@ func listener() kind[netip.AddrPort] {
 		name:  "address",
 		form:  `such as "127.0.0.1:2525", "[::1]:25", or ":25" for all addresses`,
 		plain: func(a netip.AddrPort) any { return a.String() },
-		read: func(n *node) (netip.AddrPort, *flaw) {
+		read: func(n *tomlfile.Node) (netip.AddrPort, *flaw) {
 			s, f := readText(n, "an address with a port")
 			if f != nil {
 				return netip.AddrPort{}, f
@@ -72,7 +73,7 @@ func listener() kind[netip.AddrPort] {
 			number, err := strconv.ParseUint(port, 10, 16)
 			switch {
 			case port == "" && host != "":
-				return netip.AddrPort{}, &flaw{message: quoteText(s) + " has no port", hint: portHint(s)}
+				return netip.AddrPort{}, &flaw{message: tomlfile.QuoteText(s) + " has no port", hint: portHint(s)}
 			case err != nil:
 				return netip.AddrPort{}, &flaw{message: fmt.Sprintf("the port %q is not a number from 0 to 65535", port)}
 			}
@@ -102,10 +103,10 @@ func cutPort(s string) (host, port string) {
 
 func portHint(s string) string {
 	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
-		return "write " + quoteText(netip.AddrPortFrom(a, 25).String())
+		return "write " + tomlfile.QuoteText(netip.AddrPortFrom(a, 25).String())
 	}
 	if countDigits(s) == len(s) {
-		return "write " + quoteText(":"+s) + " for all addresses"
+		return "write " + tomlfile.QuoteText(":"+s) + " for all addresses"
 	}
 	return ""
 }
@@ -119,7 +120,7 @@ func nameServer() kind[string] {
 		if ap, err := netip.ParseAddrPort(s); err == nil && ap.Port() > 0 {
 			return "", ""
 		}
-		return quoteText(s) + " is not an IP address, with or without a port", ""
+		return tomlfile.QuoteText(s) + " is not an IP address, with or without a port", ""
 	})
 }
 
@@ -129,14 +130,14 @@ func address() kind[netip.Addr] {
 		name:  "IP address",
 		form:  `such as "192.0.2.7" or "2001:db8::7"`,
 		plain: func(a netip.Addr) any { return a.String() },
-		read: func(n *node) (netip.Addr, *flaw) {
+		read: func(n *tomlfile.Node) (netip.Addr, *flaw) {
 			s, f := readText(n, "an IP address")
 			if f != nil {
 				return netip.Addr{}, f
 			}
 			a, err := netip.ParseAddr(strings.Trim(s, "[]"))
 			if err != nil || a.IsUnspecified() {
-				return netip.Addr{}, &flaw{message: quoteText(s) + " is not the IP address of a machine"}
+				return netip.Addr{}, &flaw{message: tomlfile.QuoteText(s) + " is not the IP address of a machine"}
 			}
 			return a, nil
 		},
@@ -148,8 +149,8 @@ func sourceAddress() kind[netip.Addr] {
 	k := address()
 	k.limits = `or "" to let the system choose`
 	inner := k.read
-	k.read = func(n *node) (netip.Addr, *flaw) {
-		if n.kind == nodeText && n.text == "" {
+	k.read = func(n *tomlfile.Node) (netip.Addr, *flaw) {
+		if n.Kind == tomlfile.KindText && n.Text == "" {
 			return netip.Addr{}, nil
 		}
 		return inner(n)
@@ -171,9 +172,9 @@ func domain() kind[string] {
 		}
 		hint := ""
 		if trimmed := strings.Trim(s, ". "); trimmed != s && smtp.ValidDomain(trimmed) {
-			hint = "did you mean " + quoteText(trimmed) + "?"
+			hint = "did you mean " + tomlfile.QuoteText(trimmed) + "?"
 		}
-		return quoteText(s) + " is not a domain name", hint
+		return tomlfile.QuoteText(s) + " is not a domain name", hint
 	})
 }
 
@@ -184,9 +185,9 @@ func relayDomain() kind[string] {
 			return "", ""
 		}
 		if rest, found := strings.CutPrefix(s, "*."); found {
-			return quoteText(s) + " is not a domain", "write " + quoteText("."+rest) + " for all names below " + rest
+			return tomlfile.QuoteText(s) + " is not a domain", "write " + tomlfile.QuoteText("."+rest) + " for all names below " + rest
 		}
-		return quoteText(s) + " is not a domain", tableHint(s)
+		return tomlfile.QuoteText(s) + " is not a domain", tableHint(s)
 	})
 }
 
@@ -220,7 +221,7 @@ func mailbox() kind[string] {
 		a := mail.Address(s)
 		switch {
 		case a.Domain() == "":
-			return "there is no domain in it", "write " + quoteText(s+"@example.com") + ", with your own domain"
+			return "there is no domain in it", "write " + tomlfile.QuoteText(s+"@example.com") + ", with your own domain"
 		case route.Config{Postmaster: a}.Validate() != nil, report.Config{Hostname: "localhost", Postmaster: a}.WithDefaults().Validate() != nil:
 			return "this is not a mail address", ""
 		}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
@@ -19,14 +20,14 @@ func rates() kind[rate.Limits] {
 		limits: `or "" for no limit`,
 		form:   `such as "10/s", "600/min" or "10/s, 5000/h, 50000/d"`,
 		plain:  func(l rate.Limits) any { return l.String() },
-		read: func(n *node) (rate.Limits, *flaw) {
-			if n.kind == nodeList {
+		read: func(n *tomlfile.Node) (rate.Limits, *flaw) {
+			if n.Kind == tomlfile.KindList {
 				return joinRates(n)
 			}
 			s, f := readText(n, "a rate")
 			if f != nil {
-				if n.kind == nodeInteger {
-					f.hint = "say in which time: " + quoteText(n.text+"/s")
+				if n.Kind == tomlfile.KindInteger {
+					f.hint = "say in which time: " + tomlfile.QuoteText(n.Text+"/s")
 				}
 				return rate.Limits{}, f
 			}
@@ -35,7 +36,7 @@ func rates() kind[rate.Limits] {
 	}
 }
 
-func readRates(n *node, s string) (rate.Limits, *flaw) {
+func readRates(n *tomlfile.Node, s string) (rate.Limits, *flaw) {
 	limits, err := rate.Parse(s)
 	var wrong *rate.ParseError
 	switch {
@@ -45,25 +46,25 @@ func readRates(n *node, s string) (rate.Limits, *flaw) {
 		return limits, &flaw{message: err.Error()}
 	}
 	f := &flaw{message: wrong.Why}
-	if n.at.end-n.at.start == len(s)+len(`""`) { // no escapes: offsets are those of the file
-		f.at.start = n.at.start + 1 + wrong.At
-		f.at.end = f.at.start + max(1, strings.IndexByte(s[wrong.At:]+",", ','))
+	if n.At.End-n.At.Start == len(s)+len(`""`) { // no escapes: offsets are those of the file
+		f.at.Start = n.At.Start + 1 + wrong.At
+		f.at.End = f.at.Start + max(1, strings.IndexByte(s[wrong.At:]+",", ','))
 	}
 	return limits, f
 }
 
 // joinRates reads a list, as people write who know that lists can be lists.
-func joinRates(n *node) (rate.Limits, *flaw) {
+func joinRates(n *tomlfile.Node) (rate.Limits, *flaw) {
 	var texts []string
 	var flaws *flaw
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		s, f := readText(item, "a rate")
 		if f == nil {
 			_, f = readRates(item, s)
 		}
 		if f != nil {
-			if f.at == (span{}) {
-				f.at = item.at
+			if f.at == (tomlfile.Span{}) {
+				f.at = item.At
 			}
 			f.next, flaws = flaws, f
 		}
@@ -94,7 +95,7 @@ func opt[T any](k kind[T]) kind[shape.Opt[T]] {
 			}
 			return k.plain(o.Value)
 		},
-		read: func(n *node) (shape.Opt[T], *flaw) {
+		read: func(n *tomlfile.Node) (shape.Opt[T], *flaw) {
 			v, f := k.read(n)
 			return shape.Opt[T]{Value: v, Set: f == nil}, f
 		},
@@ -105,7 +106,7 @@ func opt[T any](k kind[T]) kind[shape.Opt[T]] {
 func receiverDomain() kind[string] {
 	return text("domain", `such as ["example.com", ".example.net"]`, func(s string) (string, string) {
 		if rest, found := strings.CutPrefix(s, "*."); found {
-			return quoteText(s) + " is not a domain", "write " + quoteText("."+rest) + " for all names below " + rest
+			return tomlfile.QuoteText(s) + " is not a domain", "write " + tomlfile.QuoteText("."+rest) + " for all names below " + rest
 		}
 		_, err := canonicalDomain(s)
 		message, hint := explainRoute(strings.TrimPrefix(s, "."), err)
@@ -144,13 +145,13 @@ func receiverNetwork() kind[netip.Prefix] {
 	k := network()
 	inner := k.read
 	k.form = `such as ["192.0.2.0/24", "198.51.100.7", "2001:db8::/32"]`
-	k.read = func(n *node) (netip.Prefix, *flaw) {
+	k.read = func(n *tomlfile.Node) (netip.Prefix, *flaw) {
 		p, f := inner(n)
 		if f != nil {
 			return p, f
 		}
 		if err := shape.CheckNetwork(p); err != nil {
-			return p, &flaw{message: fmt.Sprintf("%q will not do: %v", n.text, err)}
+			return p, &flaw{message: fmt.Sprintf("%q will not do: %v", n.Text, err)}
 		}
 		return p, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -14,21 +15,21 @@ import (
 var expansion = regexp.MustCompile(`\$[({]?[A-Za-z_]+`)
 
 // readText reads a text, whatever it is about.
-func readText(n *node, want string) (string, *flaw) {
-	if n.kind != nodeText {
+func readText(n *tomlfile.Node, want string) (string, *flaw) {
+	if n.Kind != tomlfile.KindText {
 		f := mismatch(n, want)
-		if n.kind == nodeInteger || n.kind == nodeFloat || n.kind == nodeBool {
-			f.hint = "write it in quotes: " + quoteText(n.text)
+		if n.Kind == tomlfile.KindInteger || n.Kind == tomlfile.KindFloat || n.Kind == tomlfile.KindBool {
+			f.hint = "write it in quotes: " + tomlfile.QuoteText(n.Text)
 		}
 		return "", f
 	}
-	if found := expansion.FindString(n.text); found != "" {
+	if found := expansion.FindString(n.Text); found != "" {
 		return "", &flaw{message: fmt.Sprintf("%s stands for nothing here: parameters are not expanded", found), hint: "write the value itself"}
 	}
-	if i := strings.IndexFunc(n.text, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
-		return "", &flaw{message: fmt.Sprintf("there is a control character %q in it", n.text[i])}
+	if i := strings.IndexFunc(n.Text, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
+		return "", &flaw{message: fmt.Sprintf("there is a control character %q in it", n.Text[i])}
 	}
-	return n.text, nil
+	return n.Text, nil
 }
 
 // text is a text of which check, unless it is nil, says what is wrong.
@@ -37,7 +38,7 @@ func text(name, form string, check func(string) (message, hint string)) kind[str
 		name:  name,
 		form:  form,
 		plain: func(s string) any { return s },
-		read: func(n *node) (string, *flaw) {
+		read: func(n *tomlfile.Node) (string, *flaw) {
 			s, f := readText(n, "a "+name)
 			if f != nil || check == nil {
 				return s, f
@@ -54,8 +55,8 @@ func text(name, form string, check func(string) (message, hint string)) kind[str
 func optional(k kind[string], empty string) kind[string] {
 	inner := k.read
 	k.limits = `or "" ` + empty
-	k.read = func(n *node) (string, *flaw) {
-		if n.kind == nodeText && n.text == "" {
+	k.read = func(n *tomlfile.Node) (string, *flaw) {
+		if n.Kind == tomlfile.KindText && n.Text == "" {
 			return "", nil
 		}
 		return inner(n)
@@ -86,7 +87,7 @@ func words[T comparable](all ...word[T]) kind[T] {
 			}
 			return all[i].name
 		},
-		read: func(n *node) (none T, f *flaw) {
+		read: func(n *tomlfile.Node) (none T, f *flaw) {
 			s, f := readText(n, "a word")
 			if f != nil {
 				return none, f
@@ -94,7 +95,7 @@ func words[T comparable](all ...word[T]) kind[T] {
 			if i := slices.Index(names, s); i >= 0 {
 				return all[i].value, nil
 			}
-			return none, &flaw{message: quoteText(s) + " is not one of the words", hint: didYouMean(s, names)}
+			return none, &flaw{message: tomlfile.QuoteText(s) + " is not one of the words", hint: didYouMean(s, names)}
 		},
 	}
 }
@@ -113,11 +114,11 @@ func list[T any](item kind[T], name string) kind[[]T] {
 			}
 			return texts
 		},
-		read: func(n *node) ([]T, *flaw) {
-			if n.kind != nodeList && n.kind != nodeText {
+		read: func(n *tomlfile.Node) ([]T, *flaw) {
+			if n.Kind != tomlfile.KindList && n.Kind != tomlfile.KindText {
 				f := mismatch(n, "a list")
-				if n.kind == nodeInteger {
-					f.hint = "write [" + quoteText(n.text) + "]"
+				if n.Kind == tomlfile.KindInteger {
+					f.hint = "write [" + tomlfile.QuoteText(n.Text) + "]"
 				}
 				return nil, f
 			}
@@ -126,8 +127,8 @@ func list[T any](item kind[T], name string) kind[[]T] {
 			for _, one := range pieces(n) {
 				v, f := item.read(one)
 				if f != nil {
-					if f.at == (span{}) {
-						f.at = one.at
+					if f.at == (tomlfile.Span{}) {
+						f.at = one.At
 					}
 					f.next, flaws = flaws, f
 				}
@@ -139,12 +140,12 @@ func list[T any](item kind[T], name string) kind[[]T] {
 }
 
 // pieces returns the values of a list, or of a text that is one.
-func pieces(n *node) []*node {
-	if n.kind == nodeList {
-		return n.items
+func pieces(n *tomlfile.Node) []*tomlfile.Node {
+	if n.Kind == tomlfile.KindList {
+		return n.Items
 	}
-	var all []*node
-	rest, offset := n.text, 0
+	var all []*tomlfile.Node
+	rest, offset := n.Text, 0
 	for {
 		skipped := len(rest) - len(strings.TrimLeft(rest, ", \t"))
 		rest, offset = rest[skipped:], offset+skipped
@@ -155,10 +156,10 @@ func pieces(n *node) []*node {
 		if length < 0 {
 			length = len(rest)
 		}
-		one := &node{kind: nodeText, at: n.at, text: rest[:length]}
-		if n.at.end-n.at.start == len(n.text)+len(`""`) { // no escapes: offsets are those of the file
-			one.at.start = n.at.start + 1 + offset
-			one.at.end = one.at.start + length
+		one := &tomlfile.Node{Kind: tomlfile.KindText, At: n.At, Text: rest[:length]}
+		if n.At.End-n.At.Start == len(n.Text)+len(`""`) { // no escapes: offsets are those of the file
+			one.At.Start = n.At.Start + 1 + offset
+			one.At.End = one.At.Start + length
 		}
 		all = append(all, one)
 		rest, offset = rest[length:], offset+length
@@ -171,12 +172,12 @@ func footer() kind[string] {
 		name:  "text",
 		form:  `lines are separated by \n`,
 		plain: func(s string) any { return s },
-		read: func(n *node) (string, *flaw) {
-			if n.kind != nodeText {
+		read: func(n *tomlfile.Node) (string, *flaw) {
+			if n.Kind != tomlfile.KindText {
 				_, f := readText(n, "a text")
 				return "", f
 			}
-			s := strings.ReplaceAll(n.text, "\r\n", "\n")
+			s := strings.ReplaceAll(n.Text, "\r\n", "\n")
 			if i := strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }); i >= 0 {
 				return "", &flaw{message: fmt.Sprintf("there is a control character %q in it", s[i])}
 			}
@@ -199,11 +200,11 @@ func feedback() kind[window.Feedback] {
 		name: "feedback", closed: true,
 		form:  `a number from 0 to 1, a fraction such as "1/8", "1/concurrency" or "1/sqrt_concurrency", or "level"`,
 		plain: func(f window.Feedback) any { return f.String() },
-		read: func(n *node) (window.Feedback, *flaw) {
-			if n.kind != nodeText && n.kind != nodeInteger && n.kind != nodeFloat {
+		read: func(n *tomlfile.Node) (window.Feedback, *flaw) {
+			if n.Kind != tomlfile.KindText && n.Kind != tomlfile.KindInteger && n.Kind != tomlfile.KindFloat {
 				return window.Feedback{}, mismatch(n, "feedback")
 			}
-			v, err := window.ParseFeedback(n.text)
+			v, err := window.ParseFeedback(n.Text)
 			if err != nil {
 				reason, _, _ := strings.Cut(err.Error(), ";") // what follows is in form
 				return v, &flaw{message: reason}

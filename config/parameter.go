@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"reflect"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // A parameter is one key of a table whose values are kept in an O: a Config, a
@@ -19,7 +21,7 @@ type parameter[O any] struct {
 	kind, unit, limits, allowed string
 
 	reset func(*O) // sets the default
-	set   func(*O, *node) *flaw
+	set   func(*O, *tomlfile.Node) *flaw
 	plain func(*O) any // what would be written: string, bool, int64 or []string; nil if nothing would
 }
 
@@ -30,7 +32,7 @@ func define[O, T any](name string, k kind[T], field func(*O) *T, standard T, mea
 		kind: k.name, unit: k.unit, limits: k.limits, allowed: k.allowed(),
 		reset: func(o *O) { *field(o) = standard },
 		plain: func(o *O) any { return k.plain(*field(o)) },
-		set: func(o *O, n *node) *flaw {
+		set: func(o *O, n *tomlfile.Node) *flaw {
 			v, f := k.read(n)
 			if f == nil {
 				*field(o) = v
@@ -65,7 +67,7 @@ func asGlobal(p parameter[Transport]) parameter[Config] {
 		kind: p.kind, unit: p.unit, limits: p.limits, allowed: p.allowed,
 	}
 	g.reset = func(c *Config) { p.reset(&c.Defaults) }
-	g.set = func(c *Config, n *node) *flaw { return p.set(&c.Defaults, n) }
+	g.set = func(c *Config, n *tomlfile.Node) *flaw { return p.set(&c.Defaults, n) }
 	g.plain = func(c *Config) any { return p.plain(&c.Defaults) }
 	return g
 }
@@ -87,14 +89,14 @@ func literal(plain any) string {
 	case nil:
 		return "" // it is not set
 	case string:
-		return quoteText(v)
+		return tomlfile.QuoteText(v)
 	case []string:
 		text := "["
 		for i, s := range v {
 			if i > 0 {
 				text += ", "
 			}
-			text += quoteText(s)
+			text += tomlfile.QuoteText(s)
 		}
 		return text + "]"
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // Whatever stands in the file, Parse either takes it, and then every package
@@ -36,7 +38,7 @@ func FuzzParse(f *testing.F) {
 			checkAgain(t, c)
 			return
 		}
-		var problems *Problems
+		var problems *tomlfile.Problems
 		if !errors.As(err, &problems) || len(problems.List) == 0 {
 			t.Fatalf("not problems: %v", err)
 		}
@@ -58,7 +60,7 @@ func checkAgain(t *testing.T, c *Config) {
 
 // checkProblems asserts that each problem has a place in the text, in order,
 // and that its picture underlines part of the line.
-func checkProblems(t *testing.T, text []byte, problems *Problems) {
+func checkProblems(t *testing.T, text []byte, problems *tomlfile.Problems) {
 	t.Helper()
 	lines := bytes.Split(bytes.TrimPrefix(text, []byte("\ufeff")), []byte("\n"))
 	last := 0
@@ -75,7 +77,7 @@ func checkProblems(t *testing.T, text []byte, problems *Problems) {
 		}
 		picture := strings.Split(p.String(), "\n")
 		source, underline := []rune(picture[1]), []rune(picture[2])
-		if len(underline) > len(source)+1 || !strings.Contains(picture[2], "^") || len(source) > excerptMax+20 {
+		if len(underline) > len(source)+1 || !strings.Contains(picture[2], "^") || len(source) > tomlfile.ExcerptMax+20 {
 			t.Fatalf("bad picture:\n%s", p)
 		}
 	}
@@ -85,12 +87,12 @@ func checkProblems(t *testing.T, text []byte, problems *Problems) {
 // problem in every line, up to the number that anybody reads.
 func TestAllAtOnce(t *testing.T) {
 	var file strings.Builder
-	for i := range problemsMax + 20 {
+	for i := range tomlfile.ProblemsMax + 20 {
 		fmt.Fprintf(&file, "unknown_%d = %d\n", i, i)
 	}
 	_, err := Parse("many.toml", []byte(file.String()), testEnvironment)
-	var problems *Problems
-	if !errors.As(err, &problems) || len(problems.List) != problemsMax || problems.More != 20 {
+	var problems *tomlfile.Problems
+	if !errors.As(err, &problems) || len(problems.List) != tomlfile.ProblemsMax || problems.More != 20 {
 		t.Fatalf("%v", err)
 	}
 	for i, p := range problems.List {
@@ -101,7 +103,7 @@ func TestAllAtOnce(t *testing.T) {
 	if text := problems.String(); !strings.Contains(text, "70 problems, of which these are the first 50") {
 		t.Errorf("%s", text[max(0, len(text)-100):])
 	}
-	var one Problem
+	var one tomlfile.Problem
 	if !errors.As(err, &one) || one.Key != "unknown_0" {
 		t.Errorf("errors.As gives %+v", one)
 	}
@@ -121,7 +123,7 @@ func TestEveryParameterRefusesOtherTypes(t *testing.T) {
 				text = "[" + p.Table + "]\n" + text
 			}
 			_, err := Parse("type.toml", []byte(text), testEnvironment)
-			var problems *Problems
+			var problems *tomlfile.Problems
 			if !errors.As(err, &problems) {
 				if p.Name == "bounce_footer" && value == `"$x"` || p.Name == "queue_directory" {
 					continue
@@ -188,7 +190,7 @@ func TestMutants(t *testing.T) {
 			continue
 		}
 		told++
-		var problems *Problems
+		var problems *tomlfile.Problems
 		if !errors.As(err, &problems) {
 			t.Fatalf("mutant %d: %v", i, err)
 		}

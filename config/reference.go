@@ -5,6 +5,8 @@ import (
 	_ "embed" // the example file
 	"fmt"
 	"strings"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // Example is a configuration file that sets nothing: every parameter with its
@@ -30,7 +32,7 @@ func example() string {
 			}
 			b.WriteByte('\n')
 			writeComment(&b, p.meaning+" "+p.change)
-			fmt.Fprintf(&b, "#%s = %s\n", quoteKey(p.name), value)
+			fmt.Fprintf(&b, "#%s = %s\n", tomlfile.QuoteKey(p.name), value)
 		}
 	}
 	b.WriteString(exampleTransport)

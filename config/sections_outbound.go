@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/route"
 )
 
@@ -28,7 +29,7 @@ func routingParameters() []parameter[Config] {
 func checkTransport(s string) (string, string) {
 	name, nexthop, _ := strings.Cut(s, ":")
 	if !tableName.MatchString(name) {
-		return quoteText(name) + " cannot be the name of a transport", ""
+		return tomlfile.QuoteText(name) + " cannot be the name of a transport", ""
 	}
 	if strings.TrimSpace(nexthop) == "" {
 		return "", ""

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // Show writes the configuration in force as TOML that Parse reads back to the
@@ -158,7 +160,7 @@ func formatTables(tables []shownTable) []byte {
 				}
 				fmt.Fprintf(&b, "# %s\n", line.title)
 			}
-			text := quoteKey(line.name) + " = " + literal(line.value)
+			text := tomlfile.QuoteKey(line.name) + " = " + literal(line.value)
 			if line.note != "" {
 				text = fmt.Sprintf("%-50s # %s", text, line.note)
 			}
@@ -171,7 +173,7 @@ func formatTables(tables []shownTable) []byte {
 func header(path []string) string {
 	quoted := make([]string, len(path))
 	for i, name := range path {
-		quoted[i] = quoteKey(name)
+		quoted[i] = tomlfile.QuoteKey(name)
 	}
 	return strings.Join(quoted, ".")
 }

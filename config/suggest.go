@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // didYouMean returns a guess at what a misspelt name was meant to be, or "".
 func didYouMean(name string, names []string) string {
 	if guess := nearest(name, names); guess != "" {
-		return "did you mean " + quoteKey(guess) + "?"
+		return "did you mean " + tomlfile.QuoteKey(guess) + "?"
 	}
 	return ""
 }
@@ -78,7 +80,7 @@ func suggest(name, table string) string {
 		}
 	}
 	if table != tableTop && topLevel(name) {
-		return fmt.Sprintf("%s is not part of a table: set it above the first [table] of the file", quoteKey(name))
+		return fmt.Sprintf("%s is not part of a table: set it above the first [table] of the file", tomlfile.QuoteKey(name))
 	}
 	if table != tableTransport {
 		if hint := suggestTransport(name); hint != "" {
@@ -110,7 +112,7 @@ func suggestTransport(name string) string {
 			return fmt.Sprintf("write %s here, or %s under [transport.NAME]", p.global, p.name)
 		}
 		if owner, found := strings.CutSuffix(name, "_"+p.name); found && owner != "default" && owner != "" {
-			return fmt.Sprintf("write %s under [transport.%s]", p.name, quoteKey(owner))
+			return fmt.Sprintf("write %s under [transport.%s]", p.name, tomlfile.QuoteKey(owner))
 		}
 	}
 	return ""

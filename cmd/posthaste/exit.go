@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"github.com/posthaste-mta/posthaste/admin/client"
-	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/submit"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/spool"
 	"github.com/posthaste-mta/posthaste/trace/record"
 )
@@ -59,7 +59,7 @@ func codeOf(err error) (exitCode, string) {
 		known       *exit
 		unreachable *client.Unreachable
 		problem     *client.Problem
-		mistakes    *config.Problems
+		mistakes    *tomlfile.Problems
 	)
 	switch {
 	case err == nil:
@@ -174,7 +174,7 @@ func complain(w io.Writer, program string, err error) exitCode {
 	if code == exitOK {
 		return code
 	}
-	var mistakes *config.Problems
+	var mistakes *tomlfile.Problems
 	if errors.As(err, &mistakes) {
 		writePlain(w, mistakes.String())
 		return code

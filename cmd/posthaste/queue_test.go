@@ -16,8 +16,8 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/client"
-	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/submit"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -147,7 +147,7 @@ func TestExitCodes(t *testing.T) {
 		{&client.Problem{Status: 429}, exitTempFail},
 		{&client.Problem{Status: 503}, exitTempFail},
 		{&client.Problem{Status: 500}, exitUnavailable},
-		{&config.Problems{}, exitConfig},
+		{&tomlfile.Problems{}, exitConfig},
 	} {
 		if got, _ := codeOf(c.err); got != c.want {
 			t.Errorf("%T %v: %d, want %d", c.err, c.err, got, c.want)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // newServeCommand returns the command that is the daemon.
@@ -115,7 +116,7 @@ func (d *daemon) reloadFile(path string) {
 	notify(d.log, sd.SdNotifyReloading+"\n"+sd.SdNotifyMonotonicUsec())
 	defer notify(d.log, sd.SdNotifyReady)
 	cfg, err := loadConfig(path)
-	var mistakes *config.Problems
+	var mistakes *tomlfile.Problems
 	switch {
 	case errors.As(err, &mistakes):
 		for _, one := range mistakes.List {

@@ -1,4 +1,4 @@
-package config
+package tomlfile
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func (p Problem) what() string {
 }
 
 // excerptMax is how many characters of a line are shown.
-const excerptMax = 96
+const ExcerptMax = 96
 
 // String returns the problem with the line it is in, for people.
 func (p Problem) String() string {
@@ -68,12 +68,12 @@ func (p Problem) excerpt() (text string, column, length int) {
 	}
 	column = min(max(p.Column-1, 0), len(line))
 	length = max(1, min(p.Length, max(1, len(line)-column)))
-	if len(line) <= excerptMax {
+	if len(line) <= ExcerptMax {
 		return string(line), column, length
 	}
-	length = min(length, excerptMax/2)
-	start := max(0, min(column-excerptMax/4, len(line)-excerptMax))
-	shown := line[start:min(start+excerptMax, len(line))]
+	length = min(length, ExcerptMax/2)
+	start := max(0, min(column-ExcerptMax/4, len(line)-ExcerptMax))
+	shown := line[start:min(start+ExcerptMax, len(line))]
 	if column-start+length > len(shown) {
 		length = max(1, len(shown)-(column-start))
 	}
@@ -91,8 +91,8 @@ type Problems struct {
 	More int // further problems that are not in the list
 }
 
-// problemsMax bounds the list. Whoever has more has given us the wrong file.
-const problemsMax = 50
+// ProblemsMax bounds the list. Whoever has more has given us the wrong file.
+const ProblemsMax = 50
 
 // Error returns one line for each problem.
 func (p *Problems) Error() string {

@@ -1,4 +1,4 @@
-package config
+package tomlfile
 
 import (
 	"regexp"
@@ -9,12 +9,12 @@ import (
 // bareKey is a key that needs no quotes.
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// quoteKey returns a key as it is written in a file.
-func quoteKey(name string) string {
+// QuoteKey returns a key as it is written in a file.
+func QuoteKey(name string) string {
 	if bareKey.MatchString(name) {
 		return name
 	}
-	return quoteText(name)
+	return QuoteText(name)
 }
 
 // unquoted is a line of the form that main.cf has: a key, "=", and a value
@@ -35,11 +35,11 @@ func explainSyntax(complaint, line string, at int) (message, hint string) {
 	case strings.Contains(complaint, "not terminated by"):
 		return "the text that begins here has no end", ""
 	case equals >= 0 && at > equals && m != nil:
-		return "a value that is neither a number nor true or false goes in quotes", "write " + m[1] + " = " + quoted(m[2])
+		return "a value that is neither a number nor true or false goes in quotes", "write " + m[1] + " = " + Quoted(m[2])
 	case equals >= 0 && at >= equals && strings.TrimSpace(line[equals+1:]) == "":
 		return "the value is missing", `if it is to be empty, write ` + key + ` = ""`
 	case equals > 0 && at <= equals && !strings.HasPrefix(key, "[") && !strings.ContainsAny(key, `"'`):
-		return "a key with anything but letters, digits, - and _ in it goes in quotes", "write " + quoteText(key) + " ="
+		return "a key with anything but letters, digits, - and _ in it goes in quotes", "write " + QuoteText(key) + " ="
 	case strings.Contains(complaint, "'='") && equals < 0:
 		return "this is neither a [table] nor key = value", missingEquals(line)
 	case strings.HasPrefix(complaint, "expected newline"):
@@ -57,24 +57,24 @@ var colon = regexp.MustCompile(`^\s*([A-Za-z0-9_-]+)\s*:\s*(\S.*?)\s*$`)
 
 func missingEquals(line string) string {
 	if m := colon.FindStringSubmatch(line); m != nil {
-		return "write " + m[1] + " = " + quoted(strings.Trim(m[2], `"'`))
+		return "write " + m[1] + " = " + Quoted(strings.Trim(m[2], `"'`))
 	}
 	return ""
 }
 
-// quoted returns what a value without quotes should have been.
-func quoted(value string) string {
+// Quoted returns what a value without quotes should have been.
+func Quoted(value string) string {
 	switch strings.ToLower(value) {
 	case "yes", "true", "on":
 		return "true"
 	case "no", "false", "off":
 		return "false"
 	}
-	return quoteText(value)
+	return QuoteText(value)
 }
 
-// quoteText writes a text as a basic string of TOML.
-func quoteText(text string) string {
+// QuoteText writes a text as a basic string of TOML.
+func QuoteText(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range text {

@@ -1,4 +1,4 @@
-package config
+package tomlfile
 
 import (
 	"errors"
@@ -21,20 +21,21 @@ const nestingMax = 8
 // A reader turns a text into a tree, going on behind syntax errors so that one
 // run finds as much as possible.
 type reader struct {
-	src     *source
+	src     *File
 	parser  unstable.Parser
 	base    int // offset of the text that the parser has
-	root    *table
-	current *table // nil below a header that is wrong: whose keys are these?
+	root    *Table
+	current *Table // nil below a header that is wrong: whose keys are these?
 	read    int    // offset behind the last expression that was read
 }
 
-// read parses the whole text and records what is wrong with its syntax.
-func read(src *source) *table {
-	r := &reader{src: src, root: newTable(span{}, madeByKey)}
+// Parse reads the whole text and records what is wrong with its syntax. What could
+// be read is in the tree nevertheless; the same key is never in it twice.
+func (s *File) Parse() *Table {
+	r := &reader{src: s, root: newTable(Span{}, madeByKey)}
 	r.current = r.root
-	for r.base < len(src.text) {
-		r.parser.Reset(src.text[r.base:])
+	for r.base < len(s.text) {
+		r.parser.Reset(s.text[r.base:])
 		for r.parser.NextExpression() {
 			r.expression(r.parser.Expression())
 		}
@@ -47,29 +48,32 @@ func read(src *source) *table {
 	return r.root
 }
 
-// checkWhole has the library decode a text in which nothing wrong has been
-// found, because a few of TOML's rules, about what may be added to which table,
-// are not worth stating twice.
-func checkWhole(src *source) {
+// CheckWhole has the library decode the text if nothing wrong has been found,
+// because a few of TOML's rules, about what may be added to which table, are not
+// worth stating twice.
+func (s *File) CheckWhole() {
+	if s.Wrong() {
+		return
+	}
 	var whole map[string]any
-	err := toml.Unmarshal(src.text, &whole)
+	err := toml.Unmarshal(s.text, &whole)
 	var wrong *toml.DecodeError
 	switch {
 	case err == nil:
 	case errors.As(err, &wrong):
 		line, column := wrong.Position()
-		start := src.starts[min(max(line, 1), len(src.starts))-1] + max(column, 1) - 1
-		src.complain(span{start, start + 1}, Problem{Message: strings.TrimPrefix(wrong.Error(), "toml: ")})
+		start := s.starts[min(max(line, 1), len(s.starts))-1] + max(column, 1) - 1
+		s.Complain(Span{start, start + 1}, Problem{Message: strings.TrimPrefix(wrong.Error(), "toml: ")})
 	default:
-		src.complain(span{}, Problem{Message: err.Error()})
+		s.Complain(Span{}, Problem{Message: err.Error()})
 	}
 }
 
 func (r *reader) expression(n *unstable.Node) {
 	if n.Kind == unstable.KeyValue {
-		r.read = r.spanOf(n.Raw).end
+		r.read = r.spanOf(n.Raw).End
 	} else if parts := r.key(n); len(parts) > 0 {
-		r.read = r.src.endOfLine(parts[len(parts)-1].at.end)
+		r.read = r.src.endOfLine(parts[len(parts)-1].at.End)
 	}
 	switch n.Kind {
 	case unstable.KeyValue:
@@ -83,15 +87,15 @@ func (r *reader) expression(n *unstable.Node) {
 	}
 }
 
-func (r *reader) spanOf(raw unstable.Range) span {
+func (r *reader) spanOf(raw unstable.Range) Span {
 	start := r.base + int(raw.Offset)
-	return span{start, start + int(raw.Length)}
+	return Span{start, start + int(raw.Length)}
 }
 
 // A part is one of the names between the dots of a key.
 type part struct {
 	name string
-	at   span
+	at   Span
 }
 
 func (r *reader) key(n *unstable.Node) []part {
@@ -104,140 +108,140 @@ func (r *reader) key(n *unstable.Node) []part {
 }
 
 // header opens the table that a [header] names.
-func (r *reader) header(n *unstable.Node) *table {
+func (r *reader) header(n *unstable.Node) *Table {
 	parts := r.key(n)
 	t := r.descend(r.root, parts[:len(parts)-1])
 	if t == nil {
 		return nil
 	}
 	last := parts[len(parts)-1]
-	at := span{parts[0].at.start, last.at.end}
-	e := t.get(last.name)
+	at := Span{parts[0].at.Start, last.at.End}
+	e := t.Get(last.name)
 	if e == nil {
 		opened := newTable(at, madeByHeader)
-		t.add(&entry{last.name, at, &node{kind: nodeTable, at: at, table: opened}})
+		t.add(&Entry{last.name, at, &Node{Kind: KindTable, At: at, Table: opened}})
 		return opened
 	}
-	if e.value.kind != nodeTable || e.value.table.made != madeByKey {
+	if e.Value.Kind != KindTable || e.Value.Table.made != madeByKey {
 		r.duplicate(at, parts, e)
-		return e.value.table // its keys may be wrong too
+		return e.Value.Table // its keys may be wrong too
 	}
-	e.value.table.made, e.value.table.at = madeByHeader, at
-	return e.value.table
+	e.Value.Table.made, e.Value.Table.At = madeByHeader, at
+	return e.Value.Table
 }
 
-// arrayHeader opens a table of a [[list of tables]]. No parameter is one; it is
-// kept so that the complaint can say so.
-func (r *reader) arrayHeader(n *unstable.Node) *table {
+// arrayHeader opens a table of a [[list of tables]].
+func (r *reader) arrayHeader(n *unstable.Node) *Table {
 	parts := r.key(n)
 	t := r.descend(r.root, parts[:len(parts)-1])
 	if t == nil {
 		return nil
 	}
 	last := parts[len(parts)-1]
-	at := span{parts[0].at.start, last.at.end}
+	at := Span{parts[0].at.Start, last.at.End}
 	opened := newTable(at, madeByHeader)
-	item := &node{kind: nodeTable, at: at, table: opened}
-	if e := t.get(last.name); e != nil && e.value.kind != nodeList {
+	item := &Node{Kind: KindTable, At: at, Table: opened}
+	if e := t.Get(last.name); e != nil && e.Value.newest() == e.Value {
 		r.duplicate(at, parts, e)
 	} else if e != nil {
-		e.value.items = append(e.value.items, item)
+		e.Value.Items = append(e.Value.Items, item)
 	} else {
-		t.add(&entry{last.name, at, &node{kind: nodeList, at: at, items: []*node{item}}})
+		t.add(&Entry{last.name, at, &Node{Kind: KindList, At: at, Items: []*Node{item}}})
 	}
 	return opened
 }
 
 // descend follows, and makes, the tables that lead to the last part of a key.
 // It returns nil if something else is in the way.
-func (r *reader) descend(t *table, parts []part) *table {
+func (r *reader) descend(t *Table, parts []part) *Table {
 	for i, p := range parts {
-		e := t.get(p.name)
+		e := t.Get(p.name)
 		if e == nil {
 			made := newTable(p.at, madeByKey)
-			e = &entry{p.name, p.at, &node{kind: nodeTable, at: p.at, table: made}}
+			e = &Entry{p.name, p.at, &Node{Kind: KindTable, At: p.at, Table: made}}
 			t.add(e)
 		}
-		if e.value.kind != nodeTable || e.value.table.made == madeInline {
-			r.duplicate(span{parts[0].at.start, p.at.end}, parts[:i+1], e)
+		v := e.Value.newest()
+		if v.Kind != KindTable || v.Table.made == madeInline {
+			r.duplicate(Span{parts[0].at.Start, p.at.End}, parts[:i+1], e)
 			return nil
 		}
-		t = e.value.table
+		t = v.Table
 	}
 	return t
 }
 
-func (r *reader) keyValue(t *table, n *unstable.Node, depth int) {
+func (r *reader) keyValue(t *Table, n *unstable.Node, depth int) {
 	parts := r.key(n)
 	last := parts[len(parts)-1]
 	if t = r.descend(t, parts[:len(parts)-1]); t == nil {
 		return
 	}
-	at := span{parts[0].at.start, last.at.end}
-	if e := t.get(last.name); e != nil {
+	at := Span{parts[0].at.Start, last.at.End}
+	if e := t.Get(last.name); e != nil {
 		r.duplicate(at, parts, e)
 		return
 	}
 	whole := r.spanOf(n.Raw)
-	t.add(&entry{last.name, last.at, r.value(n.Value(), r.behindEquals(last.at.end, whole.end), depth)})
+	t.add(&Entry{last.name, last.at, r.value(n.Value(), r.behindEquals(last.at.End, whole.End), depth)})
 }
 
 // behindEquals returns where a value is: the parser does not tell it of lists
 // and inline tables.
-func (r *reader) behindEquals(start, end int) span {
+func (r *reader) behindEquals(start, end int) Span {
 	for start < end && strings.IndexByte(" \t=", r.src.text[start]) >= 0 {
 		start++
 	}
-	return span{start, end}
+	return Span{start, end}
 }
 
-func (r *reader) value(n *unstable.Node, at span, depth int) *node {
-	v := &node{at: at, text: string(n.Data)}
+func (r *reader) value(n *unstable.Node, at Span, depth int) *Node {
+	v := &Node{At: at, Text: string(n.Data)}
 	if n.Raw.Length > 0 && n.Kind != unstable.InlineTable {
-		v.at = r.spanOf(n.Raw)
+		v.At = r.spanOf(n.Raw)
 	}
 	if depth == nestingMax {
-		r.src.complain(v.at, Problem{Message: "values are nested too deeply"})
-		v.kind = nodeList
+		r.src.Complain(v.At, Problem{Message: "values are nested too deeply"})
+		v.Kind = KindList
 		return v
 	}
 	switch n.Kind {
 	case unstable.String:
-		v.kind = nodeText
+		v.Kind = KindText
 	case unstable.Integer:
-		v.kind = nodeInteger
+		v.Kind = KindInteger
 	case unstable.Float:
-		v.kind = nodeFloat
+		v.Kind = KindFloat
 	case unstable.Bool:
-		v.kind = nodeBool
+		v.Kind = KindBool
 	case unstable.Array:
-		v.kind = nodeList
+		v.Kind = KindList
 		for it := n.Children(); it.Next(); {
-			v.items = append(v.items, r.value(it.Node(), at, depth+1))
+			v.Items = append(v.Items, r.value(it.Node(), at, depth+1))
 		}
 	case unstable.InlineTable:
-		v.kind, v.table = nodeTable, newTable(at, madeByKey)
+		v.Kind, v.Table = KindTable, newTable(at, madeByKey)
 		for it := n.Children(); it.Next(); {
-			r.keyValue(v.table, it.Node(), depth+1)
+			r.keyValue(v.Table, it.Node(), depth+1)
 		}
-		v.table.made = madeInline
+		v.Table.made = madeInline
 	default:
-		v.kind = nodeTime
+		v.Kind = KindTime
 	}
 	return v
 }
 
-func (r *reader) duplicate(at span, parts []part, first *entry) {
+func (r *reader) duplicate(at Span, parts []part, first *Entry) {
 	names := make([]string, len(parts))
 	for i, p := range parts {
-		names[i] = quoteKey(p.name)
+		names[i] = QuoteKey(p.name)
 	}
-	name, line := strings.Join(names, "."), r.src.lineAt(first.at.start)+1
+	name, line := strings.Join(names, "."), r.src.lineAt(first.At.Start)+1
 	p := Problem{Message: fmt.Sprintf("%s is set a second time; the first is in line %d", name, line), Hint: "remove one of them"}
-	if first.value.kind == nodeTable && first.value.table.made == madeByHeader {
+	if first.Value.Kind == KindTable && first.Value.Table.made == madeByHeader {
 		p = Problem{Message: fmt.Sprintf("the table %s begins a second time; the first is in line %d", name, line), Hint: "move these keys there"}
 	}
-	r.src.complain(at, p)
+	r.src.Complain(at, p)
 }
 
 // assignment is how a line begins at which reading can go on.
@@ -249,22 +253,22 @@ var assignment = regexp.MustCompile(`^[ \t]*(\[\[?[ \t]*["'A-Za-z0-9_]|([A-Za-z0
 func (r *reader) syntaxError(wrong *unstable.ParserError) (next int) {
 	src := r.src
 	at := r.spanOf(r.parser.Range(wrong.Highlight))
-	at.start = min(at.start, len(src.text))
-	first, line := src.lineAt(r.unread()), src.lineAt(at.start)
+	at.Start = min(at.Start, len(src.text))
+	first, line := src.lineAt(r.unread()), src.lineAt(at.Start)
 	if strings.Contains(wrong.Message, "not terminated by") { // the place is the end of the file
-		at.start, line = src.starts[first], first
-		at.end = at.start + len(src.line(line))
+		at.Start, line = src.starts[first], first
+		at.End = at.Start + len(src.line(line))
 	}
 	text := src.line(line)
 	begins := assignment.MatchString(text)
 	from, many := line+1, line > first || strings.Count(text, "[") > strings.Count(text, "]")
-	if line > first && begins && strings.TrimSpace(string(src.text[src.starts[line]:at.start])) == "" {
+	if line > first && begins && strings.TrimSpace(string(src.text[src.starts[line]:at.Start])) == "" {
 		from = line // the line is right: something above it has no end
 	} else if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		r.current, many = nil, false
 	}
-	message, hint := explainSyntax(wrong.Message, text, at.start-src.starts[line])
-	src.complain(at, Problem{Message: message, Hint: hint})
+	message, hint := explainSyntax(wrong.Message, text, at.Start-src.starts[line])
+	src.Complain(at, Problem{Message: message, Hint: hint})
 	for ; from < len(src.starts); from++ {
 		if !many || assignment.MatchString(src.line(from)) {
 			r.read = src.starts[from]
