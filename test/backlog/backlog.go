@@ -14,6 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
 // Budgets for the memory of the whole program, in MB. Delivering a backlog at
@@ -32,7 +33,7 @@ const growthFrom = 500_000
 // backlogTrial is the part about a backlog.
 type backlogTrial struct {
 	options
-	*daemon
+	*daemon.Daemon
 	figures *figures
 	site    string // where nobody listens at first
 	tally   *tally
@@ -40,7 +41,7 @@ type backlogTrial struct {
 
 // backlog measures what a backlog costs.
 func backlog(ctx context.Context, o options, dir string, f *figures) error {
-	site, err := quietAddress(26000) // not where the program listens
+	site, err := daemon.QuietAddress(sitePort) // not where the program listens
 	if err != nil {
 		return err
 	}
@@ -54,12 +55,12 @@ func backlog(ctx context.Context, o options, dir string, f *figures) error {
 	if err != nil {
 		return err
 	}
-	defer d.abandon()
+	defer d.Abandon()
 	t := &backlogTrial{o, d, f, site, newTally(o.messages)}
-	if _, err := d.start(); err != nil {
+	if _, err := d.Start(); err != nil {
 		return err
 	}
-	if _, err := d.greeted(ctx); err != nil {
+	if _, err := d.Greeted(ctx); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{t.pileUp, t.rest, t.restart, t.due, t.drain} {
@@ -67,20 +68,20 @@ func backlog(ctx context.Context, o options, dir string, f *figures) error {
 			return err
 		}
 	}
-	return d.stop()
+	return stop(d)
 }
 
 // pileUp hands in all messages and waits until they are deferred.
 func (t *backlogTrial) pileUp(ctx context.Context) error {
 	fmt.Printf("handing in %d messages for a dead destination\n", t.messages)
-	pid := t.process.Process.Pid
+	pid := t.Pid()
 	var accepted atomic.Int64
 	w := watchMemory(ctx, pid, func() int { return int(accepted.Load()) })
 	began := time.Now()
 	err := t.feed(ctx, &accepted)
 	took := time.Since(began)
 	if err == nil {
-		_, err = t.settled(ctx, t.messages)
+		_, err = t.Settled(ctx, t.messages)
 	}
 	w.end()
 	if err != nil {
@@ -119,7 +120,7 @@ func (t *backlogTrial) feed(ctx context.Context, accepted *atomic.Int64) error {
 }
 
 func (t *backlogTrial) feedSome(ctx context.Context, next, accepted *atomic.Int64) error {
-	c, err := feed.Dial(ctx, "tcp", t.address)
+	c, err := feed.Dial(ctx, "tcp", t.Address)
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ func letter(dice *rand.Rand, i int64, size int) []byte {
 
 // rest measures what a backlog costs that only waits.
 func (t *backlogTrial) rest(ctx context.Context) error {
-	used, err := t.used()
+	used, err := t.Used()
 	if err != nil {
 		return err
 	}
@@ -162,14 +163,14 @@ func (t *backlogTrial) rest(ctx context.Context) error {
 	if err := t.list(ctx); err != nil {
 		return err
 	}
-	pid := t.process.Process.Pid
+	pid := t.Pid()
 	before, err := cpuOf(pid)
 	if err != nil {
 		return err
 	}
 	const period = 10 * time.Second
-	if err := pause(ctx, period); err != nil {
-		return err
+	if !daemon.Pause(ctx, period) {
+		return ctx.Err()
 	}
 	after, err := cpuOf(pid)
 	if err != nil {
@@ -183,7 +184,7 @@ func (t *backlogTrial) rest(ctx context.Context) error {
 func (t *backlogTrial) list(ctx context.Context) error {
 	began := time.Now()
 	n := 0
-	err := t.admin.List(ctx, client.Query{Limit: 100, Recipients: 1}, func(*admin.Summary) error {
+	err := t.Admin.List(ctx, client.Query{Limit: 100, Recipients: 1}, func(*admin.Summary) error {
 		n++
 		return nil
 	})
@@ -192,7 +193,7 @@ func (t *backlogTrial) list(ctx context.Context) error {
 	}
 	t.figures.within(fmt.Sprintf("backlog: list of the first %d messages", n), time.Since(began), 250*time.Millisecond)
 	began = time.Now()
-	if _, err := t.admin.Status(ctx, 10); err != nil {
+	if _, err := t.Admin.Status(ctx, 10); err != nil {
 		return err
 	}
 	t.figures.within("backlog: status, with all messages counted", time.Since(began), time.Second)
@@ -202,18 +203,18 @@ func (t *backlogTrial) list(ctx context.Context) error {
 // restart kills the program and waits for what starts again.
 func (t *backlogTrial) restart(ctx context.Context) error {
 	fmt.Println("killing it")
-	if err := t.kill(); err != nil {
+	if _, err := t.Kill(); err != nil {
 		return err
 	}
-	at, err := t.start()
+	at, err := t.Start()
 	if err != nil {
 		return err
 	}
 	var answered, greeted time.Time
 	var askErr, greetErr error
 	var asking sync.WaitGroup
-	asking.Go(func() { answered, askErr = t.answered(ctx) })
-	asking.Go(func() { greeted, greetErr = t.greeted(ctx) })
+	asking.Go(func() { answered, askErr = t.Answered(ctx) })
+	asking.Go(func() { greeted, greetErr = t.Greeted(ctx) })
 	asking.Wait()
 	if err := errors.Join(askErr, greetErr); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (t *backlogTrial) restart(ctx context.Context) error {
 func (t *backlogTrial) due(ctx context.Context) error {
 	var due time.Time
 	stop := errors.New("one is enough")
-	err := t.admin.List(ctx, client.Query{Filter: admin.Filter{Areas: []string{"deferred"}}, Limit: 1}, func(s *admin.Summary) error {
+	err := t.Admin.List(ctx, client.Query{Filter: admin.Filter{Areas: []string{"deferred"}}, Limit: 1}, func(s *admin.Summary) error {
 		if s.Due != nil {
 			due = *s.Due
 		}
@@ -240,23 +241,23 @@ func (t *backlogTrial) due(ctx context.Context) error {
 	if due.IsZero() {
 		return errors.New("nothing is deferred")
 	}
-	if err := t.kill(); err != nil {
+	if _, err := t.Kill(); err != nil {
 		return err
 	}
 	fmt.Printf("waiting %s until the first message is due\n", brief(max(0, time.Until(due))))
-	if err := pause(ctx, time.Until(due)+time.Second); err != nil {
-		return err
+	if !daemon.Pause(ctx, time.Until(due)+time.Second) {
+		return ctx.Err()
 	}
 	r, err := receive(t.site, func(d sink.Delivery) { t.tally.take("<%d>", d.Key) })
 	if err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, r.stop)
-	at, err := t.start()
+	at, err := t.Start()
 	if err != nil {
 		return err
 	}
-	if _, err := t.until(ctx, func() error {
+	if _, err := t.Until(ctx, func() error {
 		if t.tally.count() == 0 {
 			return errors.New("nothing has arrived")
 		}
@@ -272,37 +273,37 @@ func (t *backlogTrial) due(ctx context.Context) error {
 func (t *backlogTrial) drain(ctx context.Context) error {
 	fmt.Println("delivering everything")
 	before, began := t.tally.count(), time.Now()
-	cpu, err := cpuOf(t.process.Process.Pid)
+	cpu, err := cpuOf(t.Pid())
 	if err != nil {
 		return err
 	}
 	for {
-		if _, err := t.admin.Flush(ctx); err != nil {
+		if _, err := t.Admin.Flush(ctx); err != nil {
 			return err
 		}
-		s, err := t.admin.Status(ctx, 0)
+		s, err := t.Admin.Status(ctx, 0)
 		if err != nil {
 			return err
 		}
 		if s.Spool.Deferred == 0 || t.tally.count() == t.messages {
 			break
 		}
-		if err := pause(ctx, 5*time.Second); err != nil {
-			return err
+		if !daemon.Pause(ctx, 5*time.Second) {
+			return ctx.Err()
 		}
 	}
 	if err := t.tally.wait(ctx); err != nil {
 		return err
 	}
-	if _, err := t.settled(ctx, 0); err != nil {
+	if _, err := t.Settled(ctx, 0); err != nil {
 		return err
 	}
-	used, err := cpuOf(t.process.Process.Pid)
+	used, err := cpuOf(t.Pid())
 	if err != nil {
 		return err
 	}
 	n, took := t.tally.count()-before, t.tally.last.Sub(began)
-	m, err := memoryOf(t.process.Process.Pid)
+	m, err := memoryOf(t.Pid())
 	if err != nil {
 		return err
 	}

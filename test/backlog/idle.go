@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
 // idleBudget is what an idle inbound connection may cost, in KB of 2^10
@@ -20,30 +21,30 @@ func idle(ctx context.Context, o options, dir string, f *figures) error {
 	if err != nil {
 		return err
 	}
-	defer d.abandon()
-	if _, err := d.start(); err != nil {
+	defer d.Abandon()
+	if _, err := d.Start(); err != nil {
 		return err
 	}
-	if _, err := d.greeted(ctx); err != nil {
+	if _, err := d.Greeted(ctx); err != nil {
 		return err
 	}
-	before, err := memoryOf(d.process.Process.Pid)
+	before, err := memoryOf(d.Pid())
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	clients := make([]*feed.Client, o.idle)
 	for i := range clients {
-		if clients[i], err = feed.Dial(ctx, "tcp", d.address); err != nil {
+		if clients[i], err = feed.Dial(ctx, "tcp", d.Address); err != nil {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
 		defer clients[i].Abort()
 	}
 	took := time.Since(began)
-	if err := pause(ctx, 5*time.Second); err != nil {
-		return err
+	if !daemon.Pause(ctx, 5*time.Second) {
+		return ctx.Err()
 	}
-	after, err := memoryOf(d.process.Process.Pid)
+	after, err := memoryOf(d.Pid())
 	if err != nil {
 		return err
 	}
@@ -55,5 +56,5 @@ func idle(ctx context.Context, o options, dir string, f *figures) error {
 			return fmt.Errorf("connection %d, which was idle: %w", i, err)
 		}
 	}
-	return d.stop()
+	return stop(d)
 }

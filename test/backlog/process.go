@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
 // memory is what a process takes of it, in MB of 2^20 octets.
@@ -69,7 +71,7 @@ func watchMemory(ctx context.Context, pid int, count func() int) *watch {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop}
 	w.stopped.Go(func() {
-		for pause(ctx, 50*time.Millisecond) == nil {
+		for daemon.Pause(ctx, 50*time.Millisecond) {
 			if m, err := memoryOf(pid); err == nil {
 				w.samples = append(w.samples, sample{count(), m.now})
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
 // recipients measures what a message with very many recipients costs, handed
@@ -21,7 +22,7 @@ import (
 func recipients(ctx context.Context, o options, dir string, f *figures) error {
 	for _, way := range []struct {
 		name   string
-		handIn func(context.Context, options, *daemon, *figures, string) error
+		handIn func(context.Context, options, *daemon.Daemon, *figures, string) error
 	}{{"submission socket", bySocket}, {"sendmail -t", bySendmail}} {
 		sub := dir + "/" + strings.Fields(way.name)[0]
 		if err := os.Mkdir(sub, 0o700); err != nil {
@@ -34,7 +35,7 @@ func recipients(ctx context.Context, o options, dir string, f *figures) error {
 	return nil
 }
 
-func largeMessage(ctx context.Context, o options, dir string, f *figures, what string, handIn func(context.Context, options, *daemon, *figures, string) error) error {
+func largeMessage(ctx context.Context, o options, dir string, f *figures, what string, handIn func(context.Context, options, *daemon.Daemon, *figures, string) error) error {
 	fmt.Printf("%sone message for %d\n", what, o.recipients)
 	tally := newTally(o.recipients)
 	var routes strings.Builder
@@ -58,11 +59,11 @@ func largeMessage(ctx context.Context, o options, dir string, f *figures, what s
 	if err != nil {
 		return err
 	}
-	defer d.abandon()
-	if _, err := d.start(); err != nil {
+	defer d.Abandon()
+	if _, err := d.Start(); err != nil {
 		return err
 	}
-	if _, err := d.greeted(ctx); err != nil {
+	if _, err := d.Greeted(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -73,14 +74,14 @@ func largeMessage(ctx context.Context, o options, dir string, f *figures, what s
 	if err := tally.wait(ctx); err != nil {
 		return err
 	}
-	if _, err := d.settled(ctx, 0); err != nil {
+	if _, err := d.Settled(ctx, 0); err != nil {
 		return err
 	}
-	m, err := memoryOf(d.process.Process.Pid)
+	m, err := memoryOf(d.Pid())
 	if err != nil {
 		return err
 	}
-	cpu, err := cpuOf(d.process.Process.Pid)
+	cpu, err := cpuOf(d.Pid())
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func largeMessage(ctx context.Context, o options, dir string, f *figures, what s
 	f.note(what+"processor in all", "%.1f µs a recipient", float64(cpu.Microseconds())/float64(o.recipients))
 	f.atMost(what+"largest memory", m.peak, memoryBudget, "MB")
 	tally.balance(f, what+"recipients")
-	return d.stop()
+	return stop(d)
 }
 
 func (o options) recipient(i int) mail.Address {
@@ -98,8 +99,8 @@ func (o options) recipient(i int) mail.Address {
 }
 
 // bySocket speaks SMTP on the submission socket: one session, one transaction.
-func bySocket(ctx context.Context, o options, d *daemon, _ *figures, _ string) error {
-	c, err := feed.Dial(ctx, "unix", d.submission())
+func bySocket(ctx context.Context, o options, d *daemon.Daemon, _ *figures, _ string) error {
+	c, err := feed.Dial(ctx, "unix", d.Submission())
 	if err != nil {
 		return err
 	}
@@ -116,8 +117,8 @@ func bySocket(ctx context.Context, o options, d *daemon, _ *figures, _ string) e
 
 // bySendmail pipes a message whose Bcc names everybody into the sendmail
 // command.
-func bySendmail(ctx context.Context, o options, d *daemon, f *figures, what string) error {
-	cmd := exec.CommandContext(ctx, d.binary, "sendmail", "--config", d.config(), "-t", "-i", "-f", "s@origin.test")
+func bySendmail(ctx context.Context, o options, d *daemon.Daemon, f *figures, what string) error {
+	cmd := exec.CommandContext(ctx, o.binary, "sendmail", "--config", d.Config(), "-t", "-i", "-f", "s@origin.test")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

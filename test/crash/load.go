@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
 // senderDomain is where reports go.
@@ -67,7 +68,7 @@ const (
 func (l *load) connection(ctx context.Context, dice *rand.Rand) {
 	c, err := feed.Dial(ctx, "tcp", l.address)
 	if err != nil {
-		pause(ctx, connectPause)
+		daemon.Pause(ctx, connectPause)
 		return
 	}
 	for range 1 + dice.IntN(100) {
@@ -79,7 +80,7 @@ func (l *load) connection(ctx context.Context, dice *rand.Rand) {
 		if r.Err != nil {
 			return
 		}
-		if !pause(ctx, time.Duration(dice.Int64N(int64(messagePause)))) {
+		if !daemon.Pause(ctx, time.Duration(dice.Int64N(int64(messagePause)))) {
 			break
 		}
 	}
@@ -110,16 +111,4 @@ func (l *load) message(k key, dice *rand.Rand) (m feed.Message, bodySum uint32) 
 		m.Content = append(m.Content, "a NUL \x00\r\n"...)
 	}
 	return m, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli))
-}
-
-// pause tells whether the time has passed without ctx ending.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

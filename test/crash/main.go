@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
 func main() {
@@ -47,7 +49,7 @@ type trial struct {
 	dice      *rand.Rand
 	ledger    *ledger
 	receivers *receivers
-	daemon    *daemon
+	daemon    *daemon.Daemon
 	began     time.Time
 
 	starts     []time.Duration // times from start to the first connection
@@ -65,7 +67,7 @@ func run(ctx context.Context, o options) error {
 	if t.daemon, err = newDaemon(o.binary, o.dir, t.receivers.routes()); err != nil {
 		return err
 	}
-	defer t.daemon.abandon()
+	defer t.daemon.Abandon()
 	receiving, stopReceiving := context.WithCancel(context.Background())
 	received := make(chan error, 1)
 	go func() { received <- t.receivers.serve(receiving) }()
@@ -82,12 +84,12 @@ func run(ctx context.Context, o options) error {
 
 // killOften is the rounds, under load.
 func (t *trial) killOften(ctx context.Context) error {
-	fmt.Printf("seed %d: %d rounds, %d clients, queue in %s\n", t.seed, t.rounds, t.clients, t.daemon.queue())
+	fmt.Printf("seed %d: %d rounds, %d clients, queue in %s\n", t.seed, t.rounds, t.clients, t.daemon.Queue())
 	loading, stopLoad := context.WithCancel(ctx)
 	loaded := make(chan struct{})
 	go func() {
 		defer close(loaded)
-		newLoad(t.daemon.address, t.ledger, t.clients, t.seed).run(loading)
+		newLoad(t.daemon.Address, t.ledger, t.clients, t.seed).run(loading)
 	}()
 	defer func() {
 		stopLoad()
@@ -109,22 +111,22 @@ const (
 )
 
 func (t *trial) round(ctx context.Context, n int) error {
-	if err := t.daemon.start(); err != nil {
+	if _, err := t.daemon.Start(); err != nil {
 		return err
 	}
 	started := "       "
 	early := t.dice.Float64() < earlyShare
 	if early {
 		t.early++
-		pause(ctx, time.Duration(t.dice.Int64N(int64(60*time.Millisecond))))
+		daemon.Pause(ctx, time.Duration(t.dice.Int64N(int64(60*time.Millisecond))))
 	} else {
 		begin := time.Now()
-		if err := t.daemon.ready(ctx); err != nil {
+		if _, err := t.daemon.Listening(ctx); err != nil {
 			return err
 		}
 		t.starts = append(t.starts, time.Since(begin))
 		started = fmt.Sprintf("%4d ms", time.Since(begin).Milliseconds())
-		pause(ctx, 20*time.Millisecond+time.Duration(t.dice.Int64N(int64(t.up))))
+		daemon.Pause(ctx, 20*time.Millisecond+time.Duration(t.dice.Int64N(int64(t.up))))
 	}
 	t.unfinished = max(t.unfinished, t.ledger.waiting())
 	if err := t.end(early); err != nil {
@@ -141,9 +143,9 @@ func (t *trial) round(ctx context.Context, n int) error {
 func (t *trial) end(early bool) error {
 	if !early && t.dice.Float64() < stopShare {
 		t.stops++
-		return t.daemon.stop()
+		return t.daemon.Stop()
 	}
-	at, err := t.daemon.kill()
+	at, err := t.daemon.Kill()
 	if err == nil {
 		t.ledger.killed(kill{at, t.receivers.connections()})
 	}
@@ -169,18 +171,18 @@ func (t *trial) drain(ctx context.Context) error {
 	if err := t.receivers.recipients.SetFaults(peace()); err != nil {
 		return err
 	}
-	if err := t.daemon.start(); err != nil {
+	if _, err := t.daemon.Start(); err != nil {
 		return err
 	}
-	if err := t.daemon.ready(ctx); err != nil {
+	if _, err := t.daemon.Listening(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("draining: %d recipients wait\n", t.ledger.waiting())
 	for deadline := time.Now().Add(drainMax); ; {
-		if err := t.daemon.flush(); err != nil {
+		if err := t.daemon.Flush(ctx); err != nil {
 			return err
 		}
-		s, err := t.daemon.status(ctx)
+		s, err := t.daemon.Admin.Status(ctx, 0)
 		if err != nil {
 			return err
 		}
@@ -192,21 +194,21 @@ func (t *trial) drain(ctx context.Context) error {
 			fmt.Printf("the spool has %d messages, and %d recipients are not accounted for\n", left, t.ledger.waiting())
 			break
 		}
-		if !pause(ctx, time.Second) {
+		if !daemon.Pause(ctx, time.Second) {
 			return ctx.Err()
 		}
 	}
-	pause(ctx, quietTime)
+	daemon.Pause(ctx, quietTime)
 	return t.empty(ctx)
 }
 
 // empty tells whether nothing is left, and stops the daemon.
 func (t *trial) empty(ctx context.Context) error {
-	s, err := t.daemon.status(ctx)
+	s, err := t.daemon.Admin.Status(ctx, 0)
 	if err != nil {
 		return err
 	}
-	files, err := t.daemon.files()
+	files, err := t.daemon.Contents()
 	if err != nil {
 		return err
 	}
@@ -214,5 +216,5 @@ func (t *trial) empty(ctx context.Context) error {
 	if n := s.Spool.Incoming + s.Spool.Deferred + s.Spool.Hold + s.Spool.Corrupt; n != 0 || files != 0 {
 		complaint = fmt.Errorf("left in the spool: %+v, and %d content files", s.Spool, files)
 	}
-	return errors.Join(complaint, t.daemon.stop())
+	return errors.Join(complaint, t.daemon.Stop())
 }

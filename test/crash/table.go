@@ -12,7 +12,7 @@ import (
 // close balances the ledger and shows what it came to.
 func (t *trial) close() error {
 	c, wrong := t.ledger.balance()
-	alarms, err := t.daemon.errors()
+	alarms, err := t.daemon.Errors()
 	if err != nil {
 		return err
 	}
