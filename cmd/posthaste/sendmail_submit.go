@@ -1,0 +1,209 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/submit"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// submit reads the message and hands it in.
+func (c *sendmailCall) submit() error {
+	domain := origin()
+	if err := c.addresses(domain); err != nil {
+		return err
+	}
+	if len(c.raw) == 0 && !c.options.FromHeader {
+		return usageError("no recipients: give some, or -t to take them from the message")
+	}
+	c.options.Domain, c.options.Now, c.options.Unique = domain, time.Now(), unique(time.Now())
+	m, err := submit.Compose(c.in, c.options)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if m.Recipients() == 0 {
+		return &exit{code: exitData, err: errors.New("no recipients: there are none in To, Cc or Bcc")}
+	}
+	conn, err := c.connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	c.sending.Message, c.sending.Hello = m, domain
+	_, err = submit.Send(conn, c.sending)
+	return err
+}
+
+// addresses reads the envelope that the command line gives, and finds out who
+// is sending where it does not say.
+func (c *sendmailCall) addresses(domain string) error {
+	login, name := whoAmI()
+	c.options.FullName = name
+	if c.fullName != "" {
+		c.options.FullName = c.fullName
+	}
+	author, err := submit.ParseAddress(login, domain)
+	if err != nil {
+		author = mail.Address("nobody@" + domain)
+	}
+	c.options.Author, c.sending.Sender = author, author
+	if c.hasFrom {
+		var given []mail.Address
+		text := strings.TrimSpace(c.sender)
+		if text == "<>" {
+			text = ""
+		}
+		if err := submit.ParseList(text, domain, func(a mail.Address) error { given = append(given, a); return nil }); err != nil {
+			return fmt.Errorf("sender: %w", err)
+		}
+		switch len(given) {
+		case 0:
+			c.sending.Sender = ""
+		case 1:
+			c.sending.Sender, c.options.Author = given[0], given[0]
+			if c.fullName == "" && given[0] != author {
+				c.options.FullName = "" // it is not this user's
+			}
+		default:
+			return usageError("there can be only one sender")
+		}
+	}
+	for _, arg := range c.raw {
+		if err := submit.ParseList(arg, domain, func(a mail.Address) error {
+			c.options.Recipients = append(c.options.Recipients, a)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connect opens a connection to the daemon.
+func (c *sendmailCall) connect() (net.Conn, error) {
+	socket, err := c.place.submit()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		return conn, nil
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	code, hint := codeOfConnect(err)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		code = exitTempFail // callers keep the message and try again
+	}
+	return nil, &exit{code, fmt.Errorf("connect to %s: %w", socket, err), hint}
+}
+
+// explain turns an error into what the caller is told: the exit code, and
+// whether anything was sent.
+func (c *sendmailCall) explain(err error) error {
+	code := codeOfSubmission(err)
+	var known *exit
+	if errors.As(err, &known) {
+		return err
+	}
+	hint := "The message was not sent."
+	var refused *submit.Refusal
+	var broken *submit.ConnectionError
+	switch {
+	case errors.As(err, &refused) && refused.Sent > 0:
+		hint = sentTo(refused.Sent)
+	case errors.As(err, &broken) && broken.Sent > 0:
+		hint = sentTo(broken.Sent)
+	case errors.As(err, &broken) && broken.Doubtful:
+		hint = "It is not known whether the message was sent."
+	}
+	return &exit{code, err, hint}
+}
+
+func sentTo(n int) string {
+	return "The message was sent to the first " + count(n, "recipient") + ", not to the others."
+}
+
+// smtp connects standard input and output with the daemon.
+func (c *sendmailCall) smtp() error {
+	conn, err := c.connect()
+	if err != nil {
+		fmt.Fprintf(c.out, "421 4.3.2 The mail system is not available\r\n")
+		return err
+	}
+	defer conn.Close()
+	go func() {
+		// The daemon ends the session when it sees the end of the input.
+		_, _ = io.Copy(&lineEnder{w: conn}, c.in)
+		if half, ok := conn.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	if _, err := io.Copy(c.out, conn); err != nil {
+		return &exit{code: exitIO, err: fmt.Errorf("copy the dialogue: %w", err)}
+	}
+	return nil
+}
+
+// A lineEnder makes CRLF of the line ends that people and scripts type.
+type lineEnder struct {
+	w     io.Writer
+	lines smtp.Normalizer
+	buf   []byte
+}
+
+func (l *lineEnder) Write(p []byte) (int, error) {
+	l.buf = l.lines.Append(l.buf[:0], p)
+	if _, err := l.w.Write(l.buf); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// origin is the domain of addresses without one: what /etc/mailname says, as is
+// the custom on Debian, else the host's name.
+func origin() string {
+	if text, err := os.ReadFile("/etc/mailname"); err == nil {
+		if name := strings.TrimSpace(string(text)); validDomain(name) {
+			return name
+		}
+	}
+	if name, err := os.Hostname(); err == nil && validDomain(name) {
+		return name
+	}
+	return "localhost"
+}
+
+func validDomain(name string) bool {
+	_, err := submit.ParseAddress("a@"+name, "")
+	return err == nil
+}
+
+// whoAmI is the login name and the full name of the user.
+func whoAmI() (login, fullName string) {
+	u, err := user.Current()
+	if err != nil {
+		return fmt.Sprintf("uid%d", os.Getuid()), ""
+	}
+	name, _, _ := strings.Cut(u.Name, ",") // what follows are rooms and telephones
+	return u.Username, strings.TrimSpace(name)
+}
+
+// unique is the part of a message ID that no other message has.
+func unique(now time.Time) string {
+	return now.UTC().Format("20060102150405") + "." + strings.ToLower(rand.Text()[:16])
+}
