@@ -175,7 +175,7 @@ func (w *world) finish(a *attempt, why mail.Reply) {
 	entry := a.entry
 	a.errand, a.conn = errand{}, nil
 	w.spareAttempts = append(w.spareAttempts, a)
-	w.step(qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
+	step(w, qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
 }
 
 // agentOut tells whether no agent of a transport can be started now.
@@ -199,7 +199,7 @@ func (w *world) relay(a *qmgr.Deliver) {
 		result, reply = mail.Failed, replyHard
 	default:
 		reply, crashed = replyNoAgent, true
-		w.step(qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: reply})
+		step(w, qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: reply})
 	}
 	e := errand{recipients: a.Delivery.Recipients}
 	w.same(&e, mail.Outcome{Result: result, Reply: reply})
@@ -208,7 +208,7 @@ func (w *world) relay(a *qmgr.Deliver) {
 		m.busy++
 	}
 	w.settle(m, w.outcomes)
-	w.step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Crashed: crashed}})
+	step(w, qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Crashed: crashed}})
 }
 
 // settle notes how an errand ended for the recipients of a message.

@@ -124,7 +124,7 @@ func (w *world) resolve(a *qmgr.Resolve) {
 			set.Tiers = append(set.Tiers, w.nexthops[name].hosts()...)
 		}
 	}
-	w.step(qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: set})
+	step(w, qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: set})
 }
 
 func (d *destination) hosts() [][]mail.Host {

@@ -60,7 +60,7 @@ func (w *world) changed(c *mail.Change) {
 	if m != nil {
 		m.changing = false
 	}
-	w.step(qmgr.Changed{Changed: answer})
+	step(w, qmgr.Changed{Changed: answer})
 	if m != nil && m.place.Area == mail.AreaNone && m.busy == 0 {
 		w.spool.recycle(m)
 	}

@@ -98,7 +98,7 @@ func (s *search) happen(w *world) {
 	w.measure.looking(w, s.class, -1)
 	ask := s.ask
 	w.spareSearches = append(w.spareSearches, s)
-	w.step(qmgr.LookedUp{Lookup: ask.Lookup, Route: mail.Route{Transport: ask.Transport, Nexthop: ask.Nexthop, Reply: why}})
+	step(w, qmgr.LookedUp{Lookup: ask.Lookup, Route: mail.Route{Transport: ask.Transport, Nexthop: ask.Nexthop, Reply: why}})
 }
 
 // found answers a Resolve.
@@ -109,5 +109,5 @@ func (s *search) found(w *world, why mail.Reply) {
 		w.resolve(&ask)
 		return
 	}
-	w.step(qmgr.Hosts{Transport: ask.Transport, Nexthop: ask.Nexthop, Set: mail.HostSet{Until: w.now.Add(leastTTL)}, Reply: why})
+	step(w, qmgr.Hosts{Transport: ask.Transport, Nexthop: ask.Nexthop, Set: mail.HostSet{Until: w.now.Add(leastTTL)}, Reply: why})
 }

@@ -69,7 +69,7 @@ func (s *session) begin(w *world) {
 	}
 	// As package driver does it: the transport first, or the core would ask for the
 	// next connection at once.
-	w.step(qmgr.AgentUnavailable{Transport: s.opening.Transport, Reply: replyNoAgent})
+	step(w, qmgr.AgentUnavailable{Transport: s.opening.Transport, Reply: replyNoAgent})
 	s.failed(w, mail.OpenedConnection{Reply: replyNoAgent, Unavailable: true})
 }
 
@@ -83,7 +83,7 @@ func (s *session) failed(w *world, o mail.OpenedConnection) {
 	w.watch.dialled(w, s, &o)
 	id := s.id
 	w.forget(s)
-	w.step(qmgr.Dialed{Conn: id, Opened: o})
+	step(w, qmgr.Dialed{Conn: id, Opened: o})
 }
 
 // established answers that there is one.
@@ -98,7 +98,7 @@ func (s *session) established(w *world) {
 	}
 	s.schedule(w)
 	w.watch.dialled(w, s, &o)
-	w.step(qmgr.Dialed{Conn: s.id, Opened: o})
+	step(w, qmgr.Dialed{Conn: s.id, Opened: o})
 }
 
 // send takes an entry that the core sends over a connection. If that has broken
@@ -187,7 +187,7 @@ func (s *session) answer(w *world) {
 	w.judge(&l.errand, s.host)
 	w.measure.finished(w, l.to, s.host, false)
 	w.ended(&l.errand, w.outcomes)
-	w.step(qmgr.Delivered{Entry: l.entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Send: took, Reused: s.carried - 1}})
+	step(w, qmgr.Delivered{Entry: l.entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Send: took, Reused: s.carried - 1}})
 	if enough {
 		s.drop(w, mail.Closing{Why: mail.CloseIdle, Reply: replyEnough})
 	}
@@ -243,7 +243,7 @@ func (s *session) giveUp(w *world, l *letter, oldest bool, why mail.Reply) {
 		w.measure.finished(w, l.to, s.host, false)
 	}
 	w.ended(&l.errand, w.outcomes)
-	w.step(qmgr.Delivered{Entry: l.entry, Result: mail.DeliveryResult{Outcomes: w.outcomes}})
+	step(w, qmgr.Delivered{Entry: l.entry, Result: mail.DeliveryResult{Outcomes: w.outcomes}})
 }
 
 // takeUnheard notes what the server has taken of a transaction whose final reply
@@ -286,5 +286,5 @@ func (s *session) gone(w *world, cl mail.Closing) {
 	w.watch.closed(w, s)
 	id := s.id
 	w.forget(s)
-	w.step(qmgr.Closed{Conn: id, Closing: cl})
+	step(w, qmgr.Closed{Conn: id, Closing: cl})
 }

@@ -153,7 +153,7 @@ func (s *source) arrive(w *world, recipients, first int) {
 	batch := m.batch(0, mail.ArrivalRecipients, w.recipients[:0])
 	w.recipients = batch.Recipients
 	w.enter(m)
-	w.step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.envelope(), Place: m.place, Batch: batch}})
+	step(w, qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.envelope(), Place: m.place, Batch: batch}})
 	if !w.core.InCore(m.id) {
 		w.spool.add(m)
 	}

@@ -101,7 +101,7 @@ func (w *world) play() {
 	for _, s := range w.sources {
 		s.begin(w)
 	}
-	w.step(qmgr.Wake{})
+	step(w, qmgr.Wake{})
 	limit := w.scenario.Duration
 	if limit == 0 {
 		limit = horizon
@@ -140,7 +140,7 @@ func (w *world) advance(end mail.Instant) bool {
 		return false
 	}
 	w.pass(max(wake, w.now))
-	w.step(qmgr.Wake{})
+	step(w, qmgr.Wake{})
 	return true
 }
 
@@ -171,9 +171,14 @@ func (w *world) isOver() bool {
 // step gives the core an event and takes its actions. It never calls itself:
 // what is to be begun or answered without delay waits until the event is dealt
 // with.
-func (w *world) step(ev qmgr.Event) {
+//
+// It is generic so that an event need not be allocated: the core does not keep
+// it, and only a recording, which makes an Event of its own, lets it escape.
+func step[E qmgr.Event](w *world, ev E) {
 	w.watch.print.event(w.now, ev)
-	w.trace.event(w.now, ev)
+	if w.trace.writer != nil {
+		w.trace.writer.Event(w.now, ev)
+	}
 	actions := w.core.Step(w.now, ev)
 	w.trace.actions(w.now, actions)
 	for _, action := range actions {
@@ -263,30 +268,30 @@ func (w *world) answer(action qmgr.Action) {
 		}
 		found := w.spool.areas[a.Scan.Area()].find(a.From, latest, a.Max, w.cursors[:0])
 		w.cursors = found.Cursors
-		w.step(qmgr.Found{Scan: a.Scan, Found: found})
+		step(w, qmgr.Found{Scan: a.Scan, Found: found})
 	case qmgr.Open:
 		w.open(&a)
 	case qmgr.Read:
 		m := w.spool.messages[a.ID]
 		if m == nil {
-			w.step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+			step(w, qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
 			return
 		}
 		batch := m.batch(a.From, a.Max, w.recipients[:0])
 		w.recipients = batch.Recipients
-		w.step(qmgr.Recipients{ID: a.ID, Batch: batch})
+		step(w, qmgr.Recipients{ID: a.ID, Batch: batch})
 	case qmgr.Report:
 		if m := w.spool.messages[a.ID]; m != nil {
 			w.spool.report(m)
 		}
-		w.step(qmgr.Reported(a))
+		step(w, qmgr.Reported(a))
 	}
 }
 
 func (w *world) open(a *qmgr.Open) {
 	m := w.spool.messages[a.ID]
 	if m == nil {
-		w.step(qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
+		step(w, qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
 		return
 	}
 	batch := m.batch(0, a.Max, w.recipients[:0])
@@ -294,7 +299,7 @@ func (w *world) open(a *qmgr.Open) {
 	place := m.place
 	place.Owes = m.owing > 0
 	w.enter(m)
-	w.step(qmgr.Opened{Envelope: m.envelope(), Place: place, Batch: batch})
+	step(w, qmgr.Opened{Envelope: m.envelope(), Place: place, Batch: batch})
 }
 
 func (w *world) route(a *qmgr.Route) {
@@ -309,7 +314,7 @@ func (w *world) route(a *qmgr.Route) {
 		to.NeedsLookup = w.needsLookup(w.nexthops[to.Nexthop])
 		w.routes = append(w.routes, to)
 	}
-	w.step(qmgr.Routed{ID: a.ID, Routes: w.routes})
+	step(w, qmgr.Routed{ID: a.ID, Routes: w.routes})
 }
 
 // enter notes that a message is shown to the core.
