@@ -10,9 +10,12 @@ import (
 // Tests and simulations call it after every Step; it takes linear time.
 func (q *Qmgr) Check() {
 	inCore, surplus := 0, 0
-	slots := make(map[*transport]int)
+	slots, underWay := make(map[*transport]int), make(map[*message]int)
+	for _, e := range q.busy { //archtest:anyorder sums
+		underWay[e.message] += len(e.recipients)
+	}
 	for _, m := range q.messages { //archtest:anyorder a sum and assertions
-		q.checkMessage(m, slots)
+		q.checkMessage(m, underWay[m], slots)
 		inCore += m.inCore
 		surplus += m.surplus()
 	}
@@ -76,8 +79,10 @@ func (q *Qmgr) checkRuns() {
 	}
 }
 
-func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
-	entries, recipients, limit := 0, len(m.unrouted)+m.routing.count, m.own
+// checkMessage checks a message, so many recipients of which are under way, and adds
+// the slots that its jobs hold.
+func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*transport]int) {
+	entries, recipients, limit := 0, underWay+len(m.unrouted)+m.routing.count, m.own
 	for _, j := range m.jobs {
 		waiting := 0
 		limit += j.slots.limit
@@ -101,11 +106,6 @@ func (q *Qmgr) checkMessage(m *message, slots map[*transport]int) {
 	}
 	assert.That(limit == m.limit, "message %v may have %d recipients in core, counted %d", m.id, m.limit, limit)
 	assert.That(entries == m.entries, "message %v has %d entries, counted %d", m.id, entries, m.entries)
-	for _, e := range q.busy { //archtest:anyorder a sum
-		if e.message == m {
-			recipients += len(e.recipients)
-		}
-	}
 	assert.That(m.reserved == 0 || m.awaits&awaitsRead != 0, "message %v has room for %d recipients that nobody reads", m.id, m.reserved)
 	assert.That(m.reserved == 0 || q.roundRobin() || m.inCore+m.reserved <= m.limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.id, m.inCore, m.reserved, m.limit)
 	assert.That(recipients == m.inCore, "message %v has %d recipients in core, counted %d", m.id, recipients, m.inCore)

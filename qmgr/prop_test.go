@@ -23,6 +23,7 @@ type chaos struct {
 	w     *qmgrtest.World
 	r     prng.Source
 	cfg   qmgr.Config
+	whole qmgr.Config // cfg with its defaults, as the core has it
 	all   []*qmgrtest.Message
 	ids   []mail.QueueID
 	calm  bool
@@ -73,6 +74,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		t.Fatal(err)
 	}
 	c.w = w
+	c.whole = c.cfg.WithDefaults()
 	w.Stepped = c.watch
 	c.lookups()
 	return c
@@ -163,7 +165,7 @@ func (c *chaos) lookups() {
 
 // checkMemory compares what is in core with the bound of SCHEDULER_README.
 func (c *chaos) checkMemory() {
-	cfg := c.cfg.WithDefaults()
+	cfg := &c.whole
 	v := c.w.Core.View(0)
 	bound := cfg.RecipientMinimum * cfg.ActiveLimit
 	if len(v.Transports) == 0 { // there will be one
@@ -333,6 +335,7 @@ func (c *chaos) operate() {
 		if c.r.Permille(300) {
 			c.cfg.DefaultTransport.TransportRateDelay = time.Duration(c.r.IntN(3)) * time.Second
 		}
+		c.whole = c.cfg.WithDefaults()
 		c.w.Step(qmgr.Configure{Config: c.cfg})
 	case 8:
 		c.w.Step(qmgr.AgentUnavailable{Transport: []string{"smtp", qmgr.TransportRetry, qmgr.TransportError}[c.r.IntN(3)]})
@@ -405,11 +408,15 @@ func (c *chaos) held() []mail.QueueID {
 	return ids
 }
 
-// runs is how many random runs a test makes: a few, or as many as
-// POSTHASTE_RUNS says where time does not matter.
+// runs is how many random runs a test makes: a few, a quarter of them where the
+// processor is emulated (-short), or as many as POSTHASTE_RUNS says where time does
+// not matter.
 func runs(few uint64) uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("POSTHASTE_RUNS"), 10, 64); err == nil {
 		return n
+	}
+	if testing.Short() {
+		return max(few/4, 1)
 	}
 	return few
 }
@@ -419,7 +426,7 @@ func runs(few uint64) uint64 {
 // nothing is removed before its reports are made; and in the end the core is
 // empty.
 func TestChaos(t *testing.T) {
-	for seed := uint64(1); seed <= runs(40); seed++ {
+	for seed := uint64(1); seed <= runs(30); seed++ {
 		c := newChaos(t, seed)
 		for range 1500 {
 			c.step()

@@ -372,7 +372,10 @@ func (w *twins) compare() {
 // Every answer of the pool is the one that the specification, written down without
 // any cleverness, gives; and no site waits for what it could have.
 func TestTwins(t *testing.T) {
-	runs := uint64(60)
+	runs := uint64(40)
+	if testing.Short() {
+		runs = 6
+	}
 	if n, err := strconv.ParseUint(os.Getenv("POSTHASTE_RUNS"), 10, 64); err == nil {
 		runs = n
 	}

@@ -38,7 +38,11 @@ func anyRecord(rng *rand.Rand) Record {
 func TestMergeLaws(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 100_000 {
+	runs := 100_000
+	if testing.Short() {
+		runs = 10_000
+	}
+	for range runs {
 		a, b, c := anyRecord(rng), anyRecord(rng), anyRecord(rng)
 		switch {
 		case Merge(a, b) != Merge(b, a):

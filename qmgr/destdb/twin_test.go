@@ -182,6 +182,10 @@ func (w *twin) prune(k Key, now mail.Instant) {
 // A database that is asked and told at random must answer as its twin does,
 // whenever it collects, and remember as many hosts as it may.
 func TestTwin(t *testing.T) {
+	runs := 100
+	if testing.Short() {
+		runs = 10
+	}
 	for _, c := range []struct {
 		name    string
 		limit   int
@@ -189,7 +193,7 @@ func TestTwin(t *testing.T) {
 		collect bool
 	}{{"collecting", 100, 5, true}, {"crowded", 3, 6, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			for range 100 {
+			for range runs {
 				compareTwin(t, rand.Uint64(), c.limit, c.hosts, c.collect)
 			}
 		})

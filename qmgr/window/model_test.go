@@ -122,7 +122,11 @@ func TestAgainstTwin(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
 	checked, cut := 0, 0
-	for range 1000 {
+	runs := 1000
+	if testing.Short() {
+		runs = 200
+	}
+	for range runs {
 		n, cfg := randomTwin(r)
 		w := New(&cfg)
 		for range 30 {
