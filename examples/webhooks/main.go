@@ -26,7 +26,7 @@ func main() {
 	cfg.Qmgr.DefaultTransport.RecipientLimit = 1     // a request is for one URL
 	cfg.Qmgr.DoubleBounce = qmgr.DoubleBounceDiscard // events have no sender to report to
 	dir := flag.String("spool", "webhooks.spool", "directory that keeps events until they are done")
-	flag.IntVar(&cfg.Qmgr.DefaultTransport.Window.Limit, "per-host", 10, "most requests to one host at once")
+	flag.IntVar(&cfg.Qmgr.DefaultTransport.Window.Limit, "per-host", 10, "most requests to one host at once; 0 for 20")
 	flag.DurationVar(&cfg.Qmgr.Backoff.MinimalBackoffTime, "retry", 30*time.Second, "pause before the second attempt; then it doubles")
 	flag.DurationVar(&cfg.Qmgr.Backoff.BounceQueueLifetime, "give-up", 24*time.Hour, "age at which an event is given up")
 	flag.Parse()
