@@ -19,10 +19,10 @@ func (s *Session) answer() {
 	if t != nil {
 		t.unanswered--
 		t.spoken = t.spoken || s.parser.Code() != 421
+		t.dismissed = false
 	}
 	s.listen(sl)
-	if s.parser.Code() == 421 && sl.kind != slotGreeting && sl.kind != slotQuit {
-		s.closed(sl)
+	if s.parser.Code() == 421 && sl.kind != slotGreeting && sl.kind != slotQuit && s.closed(sl) {
 		return
 	}
 	switch sl.kind {
@@ -90,13 +90,30 @@ func (s *Session) unsolicited() {
 }
 
 // closed handles 421, which ends the session whatever it is said to
-// (RFC 5321 3.8). It is an answer to one transaction, which then surely was
-// not taken, even if its content is on its way.
-func (s *Session) closed(sl slot) {
-	if t := sl.tx; t != nil && t.state == txSent {
+// (RFC 5321 3.8): true if at once. It is an answer to one transaction, which then
+// surely was not taken, even if its content is on its way.
+//
+// That is so if the server closes the connection, as it must. Some say 421 and go on
+// (go-smtp leaves it to its user), and take a message whose content is there already
+// for those recipients that they did not refuse. So if messages were streamed what
+// the server does next is waited for, and 421 is a refusal like any other until then.
+func (s *Session) closed(sl slot) (over bool) {
+	t := sl.tx
+	streamed := t != nil && t.form == formStream
+	if streamed && s.phase == phaseDrain {
+		return false
+	}
+	f := Failure{Kind: FailClosed, Stage: sl.kind.wait(), Reply: s.reply()}
+	if streamed && s.slots.len() > 0 {
+		s.drain(f)
+		t.dismissed = true
+		return false
+	}
+	if t != nil && t.state == txSent {
 		t.state = txEnvelope
 	}
-	s.fail(Failure{Kind: FailClosed, Stage: sl.kind.wait(), Reply: s.reply()})
+	s.fail(f)
+	return true
 }
 
 func (s *Session) onGreeting() {

@@ -61,6 +61,11 @@ func (s *Session) End(why Loss) {
 	if s.phase == phaseOver {
 		return
 	}
+	if why != LossClosed {
+		for _, t := range s.active {
+			t.dismissed = false // it was not sent away after all
+		}
+	}
 	stage := s.Wait().Kind
 	f := Failure{Stage: stage, Down: s.slots.len() >= 2 && !(len(s.active) > 0 && s.active[0].Stale())}
 	switch why {
@@ -202,7 +207,7 @@ func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 	case t.held && t.end <= s.out.handed:
 		s.settleFinal(t)
 		return
-	case t.state == txSent && t.end <= s.out.handed:
+	case t.state == txSent && t.end <= s.out.handed && !t.dismissed:
 		verdict = Doubtful
 		reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2},
 			"message sent, but it is not known whether it was taken ("+f.Kind.String()+")")

@@ -29,6 +29,7 @@ type modelServer struct {
 
 	refusals float64 // of MAIL, RCPT, DATA and content each
 	hangups  float64 // 421 to any command
+	lingers  bool    // and the connection goes on all the same
 	drops    float64 // the connection is gone, at any command
 	mails    int     // after so many messages the connection is closed; 0 is never
 
@@ -111,11 +112,13 @@ func (m *modelServer) trouble() bool {
 	switch {
 	case m.chance(m.drops):
 		m.gone = true
+		return true
 	case m.chance(m.hangups):
 		m.say("421 4.3.2 closing")
-		m.gone = true
+		m.gone = !m.lingers
+		return true
 	}
-	return m.gone
+	return false
 }
 
 func (m *modelServer) chunk(size string, rest []byte) bool {
@@ -160,10 +163,11 @@ func (m *modelServer) final(content string) {
 }
 
 func (m *modelServer) command(line string) {
+	verb, arg, _ := strings.Cut(line, " ")
 	if m.trouble() {
+		m.open = m.open && verb != "RSET" // which it obeys, if it is still there
 		return
 	}
-	verb, arg, _ := strings.Cut(line, " ")
 	switch verb {
 	case "EHLO":
 		m.say("250-mx\r\n250-PIPELINING\r\n250-CHUNKING\r\n250 SIZE")
@@ -463,7 +467,7 @@ func newModelServer(rng *rand.Rand) *modelServer {
 	pick := func(list ...float64) float64 { return list[rng.IntN(len(list))] }
 	return &modelServer{
 		rng: rng, refusals: pick(0, 0.1, 0.4), hangups: pick(0, 0, 0.02), drops: pick(0, 0, 0.03),
-		mails: int(pick(0, 0, 1, 3)), nested: rng.IntN(2) == 0,
+		lingers: rng.IntN(2) == 0, mails: int(pick(0, 0, 1, 3)), nested: rng.IntN(2) == 0,
 	}
 }
 

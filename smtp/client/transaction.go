@@ -107,6 +107,8 @@ type Transaction struct {
 	astray  bool  // it was taken under the envelope of another message
 	broken  bool  // the end of the session decided on recipients
 
+	dismissed bool // the last reply to it was 421
+
 	unanswered int // slots
 	accepted   int // recipients that are Accepted
 	mailReply  mail.Reply

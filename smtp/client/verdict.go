@@ -4,6 +4,7 @@ import "github.com/posthaste-mta/posthaste/mail"
 
 func (s *Session) onReset(t *Transaction) {
 	if s.class() != 2 {
+		t.fenced = t.fenced && !t.dismissed // who says 421 need not obey
 		s.outOfStep(t, FailStep, WaitReset, s.reply())
 		return
 	}

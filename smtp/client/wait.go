@@ -47,6 +47,8 @@ func (s *Session) Wait() Wait {
 		return Wait{WaitDataBlock, s.serial}
 	case s.slots.len() == 0:
 		return Wait{Serial: s.serial}
+	case s.phase == phaseDrain && s.failure.Kind == FailClosed:
+		return Wait{WaitQuit, s.serial} // what it has said goodbye to it need not answer
 	}
 	first := s.slots.first()
 	if first.kind.content() && first.end > s.out.written {
