@@ -50,7 +50,8 @@ func (d *Driver) lookUp(a qmgr.Lookup) {
 // logOutcomes writes one line for each recipient. Operators search for exactly
 // these keys. Transport and nexthop are those to which the mail was routed, even
 // if they are dead and it was given to TransportRetry. The delays are: before this attempt was started, look-up and
-// connection, transaction.
+// connection, transaction. Of a recipient who may have the message or not the line ends
+// in unknown=true.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -63,7 +64,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	}
 	transport, nexthop := a.Destination()
 	for i, o := range r.Outcomes {
-		d.log.LogAttrs(context.Background(), slog.LevelInfo, "delivery",
+		attrs := append(make([]slog.Attr, 0, 12),
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
 			slog.String("to", string(a.Recipients[i].Address)),
@@ -75,6 +76,10 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 			slog.String("delays", seconds(delays[0])+"/"+seconds(delays[1])+"/"+seconds(delays[2])),
 			slog.Int("attempt", int(a.Envelope.Attempts)+1),
 			slog.String("reply", o.Reply.String()))
+		if o.Unknown {
+			attrs = append(attrs, slog.Bool("unknown", true))
+		}
+		d.log.LogAttrs(context.Background(), slog.LevelInfo, "delivery", attrs...)
 	}
 }
 

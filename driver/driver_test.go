@@ -469,6 +469,38 @@ func TestAgentUnavailable(t *testing.T) {
 	})
 }
 
+// A recipient who may have the message already is put off like others, and may get it
+// twice: an operator who is asked why must find that in the log, and of this recipient
+// alone.
+func TestUnknownIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var log logBook
+		var tries atomic.Int32
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			if tries.Add(1) > 1 {
+				return all(d, mail.Delivered)
+			}
+			r := all(d, mail.Deferred)
+			r.Outcomes[1].Unknown = true
+			return r
+		}
+		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		d.Arrived(w.store(1, "a@x.test", "b@x.test"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		stop()
+		if n := strings.Count(log.String(), "unknown=true"); n != 1 {
+			t.Fatalf("%d lines say so:\n%s", n, log.String())
+		}
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, "unknown=true") && !strings.Contains(line, " to=b@x.test ") {
+				t.Errorf("it is said of another: %s", line)
+			}
+		}
+	})
+}
+
 // Who wants to know why a destination gets so many deliveries at once can have
 // every change of its window in the log.
 func TestFeedbackIsLogged(t *testing.T) {
