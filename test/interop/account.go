@@ -16,6 +16,7 @@ import (
 // An account holds what was delivered in a case. Its methods may be called from
 // any goroutine.
 type account struct {
+	name     string // of the case, which is in its letters' keys and senders; "" for all
 	mu       sync.Mutex
 	got      map[delivery]int
 	total    int                  // of got
@@ -33,8 +34,17 @@ type delivery struct {
 	to  mail.Address
 }
 
-func newAccount() *account {
-	return &account{got: make(map[delivery]int), sums: make(map[string]uint32), failed: make(map[mail.Address]int), changed: make(chan struct{}, 1)}
+func newAccount(name string) *account {
+	return &account{name: name, got: make(map[delivery]int), sums: make(map[string]uint32), failed: make(map[mail.Address]int), changed: make(chan struct{}, 1)}
+}
+
+// owns tells whether a message belongs to the case of the account: a letter of it, or
+// a report about one.
+func (a *account) owns(d sink.Delivery) bool {
+	if d.Sender == "" && len(d.Recipients) > 0 {
+		return strings.HasSuffix(d.Recipients[0].Local(), "."+a.name)
+	}
+	return strings.HasPrefix(d.Key, "<"+a.name+"-")
 }
 
 // taken is told by our receiver of each message.
@@ -108,7 +118,7 @@ func (a *account) report(d sink.Delivery) {
 // Times of waiting for deliveries: without any news, at most; and behind the
 // last one, for those that must not come.
 const (
-	newsMax   = 30 * time.Second
+	newsMax   = 2 * time.Minute
 	quietTime = 300 * time.Millisecond
 )
 
@@ -135,12 +145,27 @@ func (a *account) wait(ctx context.Context, deliveries, reports int) error {
 
 // verify compares what was delivered with what was sent: each recipient must have
 // got each letter exactly once.
-func (a *account) verify(sent []letter) error { return a.judge(sent, false, nil) }
+func (a *account) verify(sent []letter) error {
+	_, err := a.judge(sent, new(excuses))
+	return err
+}
 
-// judge is verify where servers refuse: then a report about a recipient is as good as
-// its letter, but not both, and not two. What is in doubt may come again: about these
-// recipients it could not be known whether the letter was taken.
-func (a *account) judge(sent []letter, refused bool, inDoubt map[mail.Address]bool) error {
+// excuses are what explains that a letter did not come, or came again.
+type excuses struct {
+	// refused tells that servers refuse: then a report about a recipient is as good
+	// as its letter, but not both, and not two.
+	refused bool
+	// doubts are how often it could not be known of a recipient whether its letter was
+	// taken: so often it may have been sent again.
+	doubts map[mail.Address]int
+	// held are the recipients whose letters wait for an operator, with the letters'
+	// IDs. They may have come, but not twice.
+	held map[mail.Address]string
+}
+
+// judge compares what was delivered with what was sent. It returns how many letters
+// came again for which there is an excuse.
+func (a *account) judge(sent []letter, e *excuses) (again int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var missing, twice, damaged, strange, strayed complaints
@@ -150,15 +175,21 @@ func (a *account) judge(sent []letter, refused bool, inDoubt map[mail.Address]bo
 			d := delivery{l.key, to}
 			expected[d] = true
 			got, failed := a.got[d], 0
-			if refused {
+			if e.refused {
 				failed = a.failed[to]
 			}
+			most := 1 + e.doubts[to]
+			if e.held[to] != "" {
+				most--
+			}
 			switch {
-			case got+failed == 0:
+			case got+failed == 0 && e.held[to] == "":
 				missing.add("%s for %s", l.key, to)
-			case failed > 0 && got+failed > 1 && !inDoubt[to]:
+			case got+failed <= most:
+				again += max(got+failed-1, 0)
+			case failed > 0:
 				twice.add("%s for %s: %d times, and %d reports of failure", l.key, to, got, failed)
-			case got > 1 && !inDoubt[to]:
+			default:
 				twice.add("%s for %s: %d times", l.key, to, got)
 			}
 		}
@@ -177,8 +208,23 @@ func (a *account) judge(sent []letter, refused bool, inDoubt map[mail.Address]bo
 	for _, what := range a.strayed {
 		strayed.add("%s", what)
 	}
-	return errors.Join(missing.error("missing"), twice.error("delivered again"), damaged.error("damaged"),
+	return again, errors.Join(missing.error("missing"), twice.error("delivered again"), damaged.error("damaged"),
 		strange.error("not expected"), strayed.error("under a wrong envelope"))
+}
+
+// unsettled is how many recipients have got neither letter nor report, and wait for
+// no operator.
+func (a *account) unsettled(sent []letter, held map[mail.Address]string) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range sent {
+		for _, to := range l.recipients {
+			if a.got[delivery{l.key, to}] == 0 && a.failed[to] == 0 && held[to] == "" {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // complaints count, and keep the first few.
@@ -201,29 +247,48 @@ func (c *complaints) error(what string) error {
 }
 
 // A receiver is our sink, which books what it takes in the account of the case
-// that is under way.
+// that it belongs to. What belongs to none is booked in all, where nobody expects it.
 type receiver struct {
 	*sink.Server
-	mu      sync.Mutex
-	current *account
+	mu   sync.Mutex
+	open []*account
 }
 
 func newReceiver() (*receiver, error) {
-	r := &receiver{current: newAccount()}
+	r := new(receiver)
 	var err error
 	r.Server, err = sink.New(sink.Config{Hostname: "receiver.test", ContentKept: 1 << 20, Taken: func(d sink.Delivery) {
-		r.mu.Lock()
-		a := r.current
-		r.mu.Unlock()
-		a.taken(d)
+		for _, a := range r.owners(d) {
+			a.taken(d)
+		}
 	}})
 	return r, err
 }
 
-// open begins a new account and returns it.
-func (r *receiver) open() *account {
+func (r *receiver) owners(d sink.Delivery) []*account {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.current = newAccount()
-	return r.current
+	for i, a := range r.open {
+		if a.name == "" || a.owns(d) {
+			return r.open[i : i+1 : i+1]
+		}
+	}
+	return slices.Clone(r.open)
+}
+
+// account begins a new account for a case, and returns it. Cases without a name
+// in their letters are alone.
+func (r *receiver) account(name string) *account {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := newAccount(name)
+	r.open = append(slices.Clone(r.open), a)
+	return a
+}
+
+// close ends an account.
+func (r *receiver) close(a *account) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = slices.DeleteFunc(slices.Clone(r.open), func(b *account) bool { return a == b })
 }

@@ -54,7 +54,7 @@ func TestVerify(t *testing.T) {
 			"1 under a wrong envelope: <x-0@interop.test>, from sender@origin.test for [user0.0@d.test user0.1@d.test], came from sender@origin.test for [user0.0@d.test user1.0@d.test]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := newAccount()
+			a := newAccount("")
 			test.story(a)
 			got := ""
 			if err := a.verify(sent); err != nil {

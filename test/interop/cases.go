@@ -14,41 +14,53 @@ import (
 // A test is one exchange. It returns the number of messages and of their
 // recipients.
 type test struct {
-	name string
-	what string
-	run  func(ctx context.Context, t *trial) (messages, recipients int, err error)
+	name  string
+	what  string
+	needs []program
+	run   func(ctx context.Context, t *trial) (messages, recipients int, err error)
 }
 
-// tests are all of them. The numbers make it thousands where the other side is
-// fast enough.
+// tests are all of them but those of refusals. The numbers are for countFull letters
+// to each server that refuses.
 func tests() []test {
 	return []test{
-		{"client-swaks", "swaks, four ways of speaking", fromClient("swaks", 40, 2, bySwaks)},
-		{"client-curl", "curl smtp://", fromClient("curl", 100, 3, byCurl)},
-		{"client-smtplib", "Python's smtplib, 8 connections", fromClient("smtplib", 3000, 2, byPython)},
-		{"client-sendmail", "our sendmail command", fromClient("sendmail", 100, 3, bySendmail)},
-		{"client-smtp-source", "Postfix's smtp-source, a connection each", fromSMTPSource(3000, 1)},
-		{"client-smtp-source-reuse", "the same, connections reused", fromSMTPSource(5000, 1, "-d")},
-		{"client-smtp-source-many", "the same, 50 recipients each", fromSMTPSource(200, 50, "-d")},
-		{"client-postfix", "Postfix as a relay in front", fromRelay("postfix", postfixAddr, 3000)},
-		{"client-exim", "Exim as a relay in front", fromRelay("exim", eximAddr, 1000)},
-		{"server-postfix", "to Postfix", throughServer("postfix", postfixDomain, 3000, 2)},
-		{"server-postfix-strict", "to Postfix with 20 recipients, 3 connections", throughServer("strict", strictDomain, 100, 70)},
-		{"server-exim", "to Exim, 20 messages a connection", throughServer("exim", eximDomain, 1500, 1)},
-		{"server-exim-recipients", "to Exim, 30 recipients a transaction", throughServer("eximmany", eximDomain, 20, 100)},
-		{"server-smtp-sink", "to smtp-sink", intoSMTPSink("sink", 5000)},
-		{"server-smtp-sink-lockstep", "the same, without PIPELINING", intoSMTPSink("lockstep", 3000, "-p")},
-		{"server-smtp-sink-old", "the same, without ESMTP", intoSMTPSink("old", 3000, "-e")},
-		{"bounce-postfix", "users unknown at Postfix, reports through it", bounces("pbounce", postfixDomain, postfixSenders, "[127.0.0.1]", "User unknown")},
-		{"bounce-exim", "users unknown at Exim, reports through it", bounces("ebounce", eximDomain, eximSenders, "[127.0.0.1]", "no such user")},
+		{"client-swaks", "swaks, four ways of speaking", []program{progSwaks}, fromClient("swaks", 40, 2, bySwaks)},
+		{"client-curl", "curl smtp://", []program{progCurl}, fromClient("curl", 100, 3, byCurl)},
+		{"client-smtplib", "Python's smtplib, 8 connections", []program{progPython}, fromClient("smtplib", 3000, 2, byPython)},
+		{"client-sendmail", "our sendmail command", nil, fromClient("sendmail", 100, 3, bySendmail)},
+		{"client-smtp-source", "Postfix's smtp-source, a connection each", []program{progPostfix}, fromSMTPSource(3000, 1)},
+		{"client-smtp-source-reuse", "the same, connections reused", []program{progPostfix}, fromSMTPSource(5000, 1, "-d")},
+		{"client-smtp-source-many", "the same, 50 recipients each", []program{progPostfix}, fromSMTPSource(200, 50, "-d")},
+		{"client-postfix", "Postfix as a relay in front", []program{progPostfix}, fromRelay("postfix", postfixAddr, 3000)},
+		{"client-exim", "Exim as a relay in front", []program{progExim}, fromRelay("exim", eximAddr, 1000)},
+		{"server-postfix", "to Postfix", []program{progPostfix}, throughServer("postfix", postfixDomain, 3000, 2)},
+		{"server-postfix-strict", "to Postfix with 20 recipients, 3 connections", []program{progPostfix}, throughServer("strict", strictDomain, 100, 70)},
+		{"server-exim", "to Exim, 20 messages a connection", []program{progExim}, throughServer("exim", eximDomain, 1500, 1)},
+		{"server-exim-recipients", "to Exim, 30 recipients a transaction", []program{progExim}, throughServer("eximmany", eximDomain, 20, 100)},
+		{"server-smtp-sink", "to smtp-sink", []program{progPostfix}, intoSMTPSink("sink", 5000)},
+		{"server-smtp-sink-lockstep", "the same, without PIPELINING", []program{progPostfix}, intoSMTPSink("lockstep", 3000, "-p")},
+		{"server-smtp-sink-old", "the same, without ESMTP", []program{progPostfix}, intoSMTPSink("old", 3000, "-e")},
+		{"bounce-postfix", "users unknown at Postfix, reports through it", []program{progPostfix, progPython}, bounces("pbounce", postfixDomain, postfixSenders, "[127.0.0.1]", "User unknown")},
+		{"bounce-exim", "users unknown at Exim, reports through it", []program{progExim, progPython}, bounces("ebounce", eximDomain, eximSenders, "[127.0.0.1]", "no such user")},
 	}
 }
 
+// countFull is for how many letters to each server that refuses the numbers of the
+// other cases are meant.
+const countFull = 2000
+
+// part is how many letters of a case are sent, of those that it is meant to have.
+func (t *trial) part(full int) int {
+	return min(full, max(full*t.count/countFull, 20))
+}
+
 // fromClient lets a program send letters into the daemon.
-func fromClient(name string, n, recipients int, send func(context.Context, *trial, []letter) error) func(context.Context, *trial) (int, int, error) {
+func fromClient(name string, full, recipients int, send func(context.Context, *trial, []letter) error) func(context.Context, *trial) (int, int, error) {
 	return func(ctx context.Context, t *trial) (int, int, error) {
+		n := t.part(full)
 		sent := letters(name, directDomain, n, recipients)
-		a := t.receiver.open()
+		a := t.receiver.account("")
+		defer t.receiver.close(a)
 		if err := send(ctx, t, sent); err != nil {
 			return 0, 0, err
 		}
@@ -58,18 +70,20 @@ func fromClient(name string, n, recipients int, send func(context.Context, *tria
 }
 
 // fromRelay lets a server pass letters on to the daemon.
-func fromRelay(name, address string, n int) func(context.Context, *trial) (int, int, error) {
-	return fromClient("relay-"+name, n, 2, func(ctx context.Context, _ *trial, sent []letter) error {
+func fromRelay(name, address string, full int) func(context.Context, *trial) (int, int, error) {
+	return fromClient("relay-"+name, full, 2, func(ctx context.Context, _ *trial, sent []letter) error {
 		return byFeed(ctx, address, sent)
 	})
 }
 
 // throughServer lets the daemon send letters to a server, which passes them on
 // to our receiver.
-func throughServer(name, domain string, n, recipients int) func(context.Context, *trial) (int, int, error) {
+func throughServer(name, domain string, full, recipients int) func(context.Context, *trial) (int, int, error) {
 	return func(ctx context.Context, t *trial) (int, int, error) {
+		n := t.part(full)
 		sent := letters(name, domain, n, recipients)
-		a := t.receiver.open()
+		a := t.receiver.account("")
+		defer t.receiver.close(a)
 		if err := byFeed(ctx, posthasteAddr, sent); err != nil {
 			return 0, 0, err
 		}
@@ -80,9 +94,11 @@ func throughServer(name, domain string, n, recipients int) func(context.Context,
 
 // fromSMTPSource lets smtp-source send messages whose content is its own; their
 // recipients are all different, so that each can be accounted for.
-func fromSMTPSource(n, recipients int, options ...string) func(context.Context, *trial) (int, int, error) {
+func fromSMTPSource(full, recipients int, options ...string) func(context.Context, *trial) (int, int, error) {
 	return func(ctx context.Context, t *trial) (int, int, error) {
-		a := t.receiver.open()
+		n := t.part(full)
+		a := t.receiver.account("")
+		defer t.receiver.close(a)
 		args := append([]string{"/usr/sbin/smtp-source", "-N", "-s", "20", "-m", strconv.Itoa(n), "-r", strconv.Itoa(recipients), "-l", "4096",
 			"-f", "sender@" + senderDomain, "-t", "user@" + directDomain}, options...)
 		if _, err := command(ctx, "", append(args, posthasteAddr)...); err != nil {
@@ -116,9 +132,10 @@ func (a *account) verifyNumbers(n int) error {
 
 // intoSMTPSink lets the daemon send letters to smtp-sink, whose files are the
 // account.
-func intoSMTPSink(name string, n int, options ...string) func(context.Context, *trial) (int, int, error) {
+func intoSMTPSink(name string, full int, options ...string) func(context.Context, *trial) (int, int, error) {
 	const recipients = 2
 	return func(ctx context.Context, t *trial) (int, int, error) {
+		n := t.part(full)
 		dir := filepath.Join(t.dir, "dumps-"+name)
 		p, err := startSMTPSink(ctx, dir, options...)
 		if err != nil {
@@ -132,7 +149,7 @@ func intoSMTPSink(name string, n int, options ...string) func(context.Context, *
 		if err = errors.Join(err, p.stop()); err != nil {
 			return 0, 0, err
 		}
-		a := newAccount()
+		a := newAccount("")
 		return n, n * recipients, errors.Join(bookDumps(a, dir), a.verify(sent))
 	}
 }
@@ -140,8 +157,9 @@ func intoSMTPSink(name string, n int, options ...string) func(context.Context, *
 // bounces lets the daemon send letters of which every other one is for users
 // that do not exist; the reports go back to the senders, through the server.
 func bounces(name, domain, senders, remote, words string) func(context.Context, *trial) (int, int, error) {
-	const n, recipients = 200, 2
+	const full, recipients = 200, 2
 	return func(ctx context.Context, t *trial) (int, int, error) {
+		n := t.part(full)
 		sent := letters(name, domain, n, recipients)
 		var good, bad []letter
 		for i := range sent {
@@ -155,7 +173,8 @@ func bounces(name, domain, senders, remote, words string) func(context.Context, 
 			}
 			bad = append(bad, sent[i])
 		}
-		a := t.receiver.open()
+		a := t.receiver.account("")
+		defer t.receiver.close(a)
 		if err := byFeed(ctx, posthasteAddr, sent); err != nil {
 			return 0, 0, err
 		}

@@ -78,8 +78,8 @@ func byPython(ctx context.Context, t *trial, sent []letter) error {
 // bySendmail sends letters with our sendmail command, recipients now on the
 // command line, now in the header.
 func bySendmail(ctx context.Context, t *trial, sent []letter) error {
-	link := filepath.Join(t.dir, "sendmail")
-	if err := os.Symlink(t.binary, link); err != nil {
+	link := filepath.Join(t.dir, "command", "sendmail")
+	if err := errors.Join(os.Mkdir(filepath.Dir(link), 0o755), os.Symlink(t.binary, link)); err != nil {
 		return err
 	}
 	for i, l := range sent {

@@ -19,10 +19,14 @@
 //   - to servers that refuse at random (refusals.go), at MAIL, RCPT, DATA and the end
 //     of content, for now, for good, and by hanging up: Postfix, Exim, Sendmail,
 //     OpenSMTPD and three versions of go-smtp, each spoken to at every level of
-//     pipelining.
+//     pipelining that it bears, over connections that last and over some that a proxy
+//     (tap.go) cuts at any octet. The proxy also tells how transactions were pipelined
+//     (wire.go).
 //
 // A case is good if each recipient got each letter exactly once, under its own
 // envelope, which its body repeats, with that body unchanged to the octet, and nobody
 // else got anything. Where servers refuse, a recipient may instead be named in one
-// report of failure, but only if the server has refused this very letter for good.
+// report of failure, but only if the server has refused this very letter for good; and it
+// may get the letter again, or not at all if it is held, as often as the log says that
+// nobody can know whether the server had taken it.
 package main

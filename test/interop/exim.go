@@ -46,7 +46,7 @@ tls_advertise_hosts =
 rfc1413_query_timeout = 0s
 host_lookup =
 recipients_max = 30
-smtp_accept_max = 100
+smtp_accept_max = 400
 smtp_accept_max_per_connection = 20
 smtp_accept_queue_per_connection = 0
 split_spool_directory = true
@@ -99,15 +99,20 @@ begin retry
 		port(eximRefuseAddr), eximDice(stageMail), eximDice(stageData), eximDice(stageEnd), eximDice(stageRcpt))
 }
 
+// dropsIn is how many commands there are for each after which Exim disconnects, with a
+// refusal for good and commands unanswered. To a client that is a server which cannot
+// follow, and will be spoken to more simply; so it is rare.
+const dropsIn = 60 * oneIn
+
 // eximDice are the lines of an ACL that refuse at random on the port for that: four
-// of six refusals are for now, one is for good, and one for good before the server
+// of five refusals are for now, one is for good, and some for good before the server
 // disconnects.
 func eximDice(stage string) string {
 	var b strings.Builder
 	for _, kind := range []struct {
 		verb string
 		one  int
-	}{{"defer", oneIn * 6 / 4}, {"deny", oneIn * 6}, {"drop", oneIn * 6}} {
+	}{{"defer", oneIn * 6 / 4}, {"deny", oneIn * 6}, {"drop", dropsIn}} {
 		fmt.Fprintf(&b, "  %s condition = ${if and {{eq{$received_port}{%s}} {eq{${randint:%d}}{0}}}}\n", kind.verb,
 			eximRefuseAddr[strings.LastIndexByte(eximRefuseAddr, ':')+1:], kind.one)
 		fmt.Fprintf(&b, "       message = refused at %s\n", stage)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,11 +26,38 @@ type trial struct {
 	dir     string   // for everything that is written
 	scripts string   // where the Python scripts are
 	peers   string   // where the servers made of go-smtp are
-	count   int      // letters for each server that refuses at random, and each level
-	levels  []string // of pipelining, for these
+	count   int      // letters for each lane
+	levels  []string // of pipelining, for the lanes
+	abreast bool     // the servers that refuse at random are tested side by side
+	absent  map[program]bool
 
 	receiver *receiver
+	lanes    []*lane
+	printing sync.Mutex
 }
+
+// print has the output to itself while it prints.
+func (t *trial) print(what func()) {
+	t.printing.Lock()
+	defer t.printing.Unlock()
+	what()
+}
+
+// A program is one that takes part, by the name by which it is left out.
+type program string
+
+const (
+	progPostfix   program = "postfix"
+	progExim      program = "exim"
+	progSendmail  program = "sendmail"
+	progOpenSMTPD program = "opensmtpd"
+	progSwaks     program = "swaks"
+	progCurl      program = "curl"
+	progPython    program = "python3"
+	progGoSMTP    program = "gosmtp-go"
+	progGoSMTP24  program = "gosmtp-v0.24.0"
+	progGoSMTP21  program = "gosmtp-v0.21.3"
+)
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == filterCommand {
@@ -43,10 +71,16 @@ func main() {
 	flag.StringVar(&t.dir, "dir", "", "an empty directory, which is left there")
 	flag.StringVar(&t.scripts, "scripts", "", "where the Python scripts are")
 	flag.StringVar(&t.peers, "peers", "", "where the servers made of go-smtp are")
-	flag.IntVar(&t.count, "count", 2000, "letters for each server that refuses at random, and each level")
-	levels := flag.String("levels", "lockstep,group", "levels of pipelining for these: lockstep, group, overlap, stream")
+	flag.IntVar(&t.count, "count", countFull, "letters for each server that refuses at random, for each level and fate of connections")
+	levels := flag.String("levels", strings.Join(wayNames[:], ","), "levels of pipelining for these")
+	flag.BoolVar(&t.abreast, "abreast", false, "test them side by side")
+	without := flag.String("without", "", "programs that there are not, with commas between; what needs them is left out")
 	flag.Parse()
 	t.levels = strings.Split(*levels, ",")
+	t.absent = make(map[program]bool)
+	for name := range strings.SplitSeq(*without, ",") {
+		t.absent[program(name)] = name != ""
+	}
 	if t.binary == "" || t.dir == "" || t.scripts == "" {
 		flag.Usage()
 		os.Exit(2)
@@ -62,7 +96,7 @@ func main() {
 // run starts everything, runs the tests that have one of the words in their
 // name, or all, and stops everything.
 func (t *trial) run(ctx context.Context, words []string) error {
-	if err := peers(ctx); err != nil {
+	if err := t.versions(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -78,23 +112,41 @@ func (t *trial) run(ctx context.Context, words []string) error {
 		return errors.Join(err, ln.Close())
 	}
 	serving, stopServing := context.WithCancel(context.Background())
-	served := make(chan error, 2)
+	defer stopServing()
+	if err := t.openLanes(serving); err != nil {
+		return err
+	}
+	served := make(chan error, 3)
 	go func() { served <- t.receiver.Serve(serving, ln) }()
 	go func() { served <- servePolicy(serving, policy) }()
+	go func() { served <- t.serveTaps(serving) }()
 	err = t.withServers(ctx, words)
 	stopServing()
-	return errors.Join(err, <-served, <-served)
+	return errors.Join(err, <-served, <-served, <-served)
 }
 
-// peers prints the versions of the programs that are needed. A program that is
-// missing is a failure, not a reason to leave something out.
-func peers(ctx context.Context) error {
+// versions prints the versions of the programs that are needed. A program that is
+// missing is a failure, unless it is known to be.
+func (t *trial) versions(ctx context.Context) error {
 	var errs []error
-	for _, ask := range [][]string{
-		{"/usr/sbin/postconf", "-d", "mail_version"}, {"/usr/sbin/exim4", "-C", "/dev/null", "-bV"}, {"/usr/sbin/smtp-source"}, {"/usr/sbin/smtp-sink"},
-		{"/usr/libexec/sendmail/sendmail"}, {"/usr/sbin/smtpd"},
-		{"swaks", "--version"}, {"curl", "--version"}, {"python3", "--version"},
+	for _, ask := range []struct {
+		program program
+		command []string
+	}{
+		{progPostfix, []string{"/usr/sbin/postconf", "-d", "mail_version"}},
+		{progPostfix, []string{"/usr/sbin/smtp-source"}},
+		{progPostfix, []string{"/usr/sbin/smtp-sink"}},
+		{progExim, []string{"/usr/sbin/exim4", "-C", "/dev/null", "-bV"}},
+		{progSendmail, []string{"/usr/libexec/sendmail/sendmail"}},
+		{progOpenSMTPD, []string{"/usr/sbin/smtpd"}},
+		{progSwaks, []string{"swaks", "--version"}},
+		{progCurl, []string{"curl", "--version"}},
+		{progPython, []string{"python3", "--version"}},
 	} {
+		if t.absent[ask.program] {
+			continue
+		}
+		ask := ask.command
 		out, err := exec.CommandContext(ctx, ask[0], ask[1:]...).Output()
 		if len(ask) == 1 { // these have no version of their own and exit with an error
 			_, err = exec.LookPath(ask[0])
@@ -110,17 +162,23 @@ func peers(ctx context.Context) error {
 
 // withServers starts the servers, runs the tests and stops the servers.
 func (t *trial) withServers(ctx context.Context, words []string) (err error) {
-	for _, start := range []func(context.Context) (*process, error){
-		func(ctx context.Context) (*process, error) { return startPosthaste(ctx, t) },
-		func(ctx context.Context) (*process, error) { return startPostfix(ctx, t.dir) },
-		func(ctx context.Context) (*process, error) { return startExim(ctx, t.dir) },
-		func(ctx context.Context) (*process, error) { return startSendmail(ctx, t.dir) },
-		func(ctx context.Context) (*process, error) { return startOpenSMTPD(ctx, t.dir) },
-		func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, "go", gosmtpAddr) },
-		func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, "v0.24.0", gosmtp24Addr) },
-		func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, "v0.21.3", gosmtp21Addr) },
+	for _, server := range []struct {
+		program program
+		start   func(context.Context) (*process, error)
+	}{
+		{"", func(ctx context.Context) (*process, error) { return startPosthaste(ctx, t) }},
+		{progPostfix, func(ctx context.Context) (*process, error) { return startPostfix(ctx, t.dir) }},
+		{progExim, func(ctx context.Context) (*process, error) { return startExim(ctx, t.dir) }},
+		{progSendmail, func(ctx context.Context) (*process, error) { return startSendmail(ctx, t.dir) }},
+		{progOpenSMTPD, func(ctx context.Context) (*process, error) { return startOpenSMTPD(ctx, t.dir) }},
+		{progGoSMTP, func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, progGoSMTP, gosmtpAddr) }},
+		{progGoSMTP24, func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, progGoSMTP24, gosmtp24Addr) }},
+		{progGoSMTP21, func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, progGoSMTP21, gosmtp21Addr) }},
 	} {
-		p, failed := start(ctx)
+		if t.absent[server.program] {
+			continue
+		}
+		p, failed := server.start(ctx)
 		if p != nil {
 			defer func() { err = errors.Join(err, p.stop()) }()
 		}
@@ -136,27 +194,35 @@ func (t *trial) withServers(ctx context.Context, words []string) (err error) {
 
 // runTests runs the tests that have one of the words in their name, or all.
 func (t *trial) runTests(ctx context.Context, words []string) error {
-	ran, failed := 0, 0
-	for _, test := range append(tests(), refusalTests()...) {
+	var ran, failed, left int
+	var abreast sync.WaitGroup
+	for i, test := range append(tests(), refusalTests()...) {
 		wanted := len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(test.name, w) })
 		if !wanted || ctx.Err() != nil {
 			continue
 		}
-		ran++
-		begin := time.Now()
-		messages, recipients, err := test.run(ctx, t)
-		took := time.Since(begin)
-		if err != nil {
-			failed++
-			fmt.Printf("FAILED  %-24s after %.1f s: %v\n", test.name, took.Seconds(), err)
+		if missing := slices.IndexFunc(test.needs, func(p program) bool { return t.absent[p] }); missing >= 0 {
+			left++
+			t.print(func() { fmt.Printf("skipped %-24s there is no %s\n", test.name, test.needs[missing]) })
 			continue
 		}
-		fmt.Printf("ok      %-24s %5d messages %6d recipients %6.1f s   %s\n", test.name, messages, recipients, took.Seconds(), test.what)
+		ran++
+		run := func() {
+			if !t.runTest(ctx, test) {
+				t.print(func() { failed++ })
+			}
+		}
+		if t.abreast && i >= len(tests()) {
+			abreast.Go(run)
+		} else {
+			run()
+		}
 	}
+	abreast.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
-	case ran == 0:
+	case ran+left == 0:
 		return errors.New("no test has such a name")
 	case failed > 0:
 		return fmt.Errorf("%d of %d tests failed; everything is in %s", failed, ran, t.dir)
@@ -164,9 +230,24 @@ func (t *trial) runTests(ctx context.Context, words []string) error {
 	return nil
 }
 
+// runTest runs one test, prints how it went, and tells whether it was passed.
+func (t *trial) runTest(ctx context.Context, test test) bool {
+	begin := time.Now()
+	messages, recipients, err := test.run(ctx, t)
+	took := time.Since(begin).Seconds()
+	t.print(func() {
+		if err != nil {
+			fmt.Printf("FAILED  %-24s after %.1f s: %v\n", test.name, took, err)
+			return
+		}
+		fmt.Printf("ok      %-24s %5d messages %6d recipients %6.1f s   %s\n", test.name, messages, recipients, took, test.what)
+	})
+	return err == nil
+}
+
 // emptyMax is how long the spool may take to become empty: deferred mail waits
 // for two seconds at most.
-const emptyMax = time.Minute
+const emptyMax = 2 * time.Minute
 
 // spoolEmpty waits until the daemon holds no mail.
 func (t *trial) spoolEmpty(ctx context.Context) error {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
 )
 
 // dice refuses one command in oneIn: four of six for now, one for good, and one with
@@ -30,25 +29,7 @@ func dice(stage string) (reply string, refuse bool) {
 // servePolicy answers Postfix's questions whether to go on (SMTPD_POLICY_README),
 // until ctx ends.
 func servePolicy(ctx context.Context, ln net.Listener) error {
-	var clients sync.WaitGroup
-	defer clients.Wait()
-	stop := context.AfterFunc(ctx, func() { ln.Close() }) //nolint:errcheck // nothing else to do
-	defer stop()
-	for {
-		conn, err := ln.Accept()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		clients.Go(func() {
-			defer conn.Close()
-			stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // likewise
-			defer stop()
-			answerPolicy(conn)
-		})
-	}
+	return acceptAll(ctx, ln, func(conn net.Conn) { answerPolicy(conn) })
 }
 
 // answerPolicy answers the questions of one connection. Each is lines of attributes

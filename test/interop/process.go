@@ -40,9 +40,16 @@ func startProcess(dir, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
+// startMax is how long a server may take to listen, stopMax to stop: these are for
+// machines that do ten other things.
+const (
+	startMax = time.Minute
+	stopMax  = time.Minute
+)
+
 // listens waits until the process takes connections on an address.
 func (p *process) listens(ctx context.Context, address string) error {
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(startMax); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			return conn.Close()
 		}
@@ -69,7 +76,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(stopMax):
 		return errors.Join(p.failed("does not stop"), p.cmd.Process.Kill())
 	}
 }

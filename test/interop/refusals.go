@@ -1,25 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/qmgr"
 )
-
-// refusalDomain is above the domains of letters that the servers refuse at
-// random: LEVEL.PEER.refuse.test is served by a server that is named for the
-// peer, and spoken to by a transport that pipelines up to the level.
-const refusalDomain = "refuse.test"
 
 // A refuser is a server that refuses at random, for now and for good, at some
 // stages of a transaction.
@@ -27,7 +19,11 @@ type refuser struct {
 	name    string
 	address string
 	what    string
+	needs   program
 	stages  []string
+	levels  []string // at which the server can be spoken to
+	never   string   // at which it must not be, although it offers what that takes
+	unasked bool     // BDAT is not refused where DATA would be
 }
 
 // stages at which a server may refuse. Each says "refused at" and the stage.
@@ -41,220 +37,254 @@ const (
 // oneIn is how many commands there are for each that is refused.
 const oneIn = 25
 
-func refusers() []refuser {
+func allRefusers() []refuser {
 	all := []string{stageMail, stageRcpt, stageData, stageEnd}
 	behindData := []string{stageMail, stageRcpt, stageEnd} // go-smtp cannot refuse DATA itself
+	lockstep, overlap, stream := wayNames[:wayLockstep+1], wayNames[:wayOverlap+1], wayNames[:wayStream+1]
 	return []refuser{
-		{"postfix", postfixRefuseAddr, "to Postfix", all},
-		{"exim", eximRefuseAddr, "to Exim", all},
-		{"sendmail", sendmailAddr, "to Sendmail", all},
-		{"opensmtpd", opensmtpdAddr, "to OpenSMTPD, which forbids pipelining", all},
-		{"gosmtp", gosmtpAddr, "to go-smtp", behindData},
-		{"gosmtp24", gosmtp24Addr, "to go-smtp v0.24.0, which executes refused chunks", behindData},
-		{"gosmtp21", gosmtp21Addr, "to go-smtp v0.21.3, likewise", behindData},
+		{"postfix", postfixRefuseAddr, "to Postfix", progPostfix, all, stream, "", false},
+		{"exim", eximRefuseAddr, "to Exim", progExim, all, stream, "", true},
+		{"sendmail", sendmailAddr, "to Sendmail, without CHUNKING", progSendmail, all, overlap, "", false},
+		{"opensmtpd", opensmtpdAddr, "to OpenSMTPD, which forbids pipelining", progOpenSMTPD, all, lockstep, "", false},
+		{"gosmtp", gosmtpAddr, "to go-smtp", progGoSMTP, behindData, stream, "", false},
+		{"gosmtp24", gosmtp24Addr, "to go-smtp v0.24.0, which executes refused chunks", progGoSMTP24, behindData, overlap, "stream", false},
+		{"gosmtp21", gosmtp21Addr, "to go-smtp v0.21.3, likewise", progGoSMTP21, behindData, overlap, "stream", false},
 	}
 }
 
-// refusalTests are one for each of these servers.
+// refusers are those whose programs there are.
+func (t *trial) refusers() []refuser {
+	return slices.DeleteFunc(allRefusers(), func(r refuser) bool { return t.absent[r.needs] })
+}
+
+// refusalTests are two for each of these servers: with connections that last, and
+// with connections that break.
 func refusalTests() (tests []test) {
-	for _, r := range refusers() {
-		tests = append(tests, test{"refuse-" + r.name, r.what, refusals(r)})
+	for _, r := range allRefusers() {
+		tests = append(tests, test{"refuse-" + r.name, r.what, []program{r.needs}, refusals(r, "refuse-"+r.name, fateWhole)},
+			test{"cut-" + r.name, r.what + ", connections cut", []program{r.needs}, refusals(r, "cut-"+r.name, fateCut, fateHeld)})
 	}
 	return tests
 }
 
-// domain is that of letters for a refuser at a level.
-func (r refuser) domain(level string) string { return level + "." + r.name + "." + refusalDomain }
-
-// refusals lets the daemon send letters to a server that refuses at random, at all
-// levels of pipelining at once. Every recipient gets its letter exactly once, or the
-// sender gets a report.
-func refusals(r refuser) func(context.Context, *trial) (int, int, error) {
+// refusals lets the daemon send letters to a server that refuses at random, over its
+// lanes of some fates at once. Every recipient gets its letter exactly once, or the
+// sender gets a report, or the letter is held because nobody knows.
+func refusals(r refuser, name string, fates ...fate) func(context.Context, *trial) (int, int, error) {
 	return func(ctx context.Context, t *trial) (messages, recipients int, err error) {
+		lanes := t.lanesOf(r, fates...)
 		var sent []letter
-		for _, level := range t.levels {
-			sent = append(sent, manyLetters(r, level, t.count)...)
+		for _, l := range lanes {
+			sent = append(sent, manyLetters(l, name, t.count)...)
 		}
 		for _, l := range sent {
 			recipients += len(l.recipients)
 		}
 		from := t.logSize()
-		a := t.receiver.open()
+		a := t.receiver.account(name)
+		defer t.receiver.close(a)
 		if err := byFeed(ctx, posthasteAddr, sent); err != nil {
 			return 0, 0, err
 		}
-		late := a.waitSettled(ctx, recipients)
+		held, late := t.waitSettled(ctx, a, sent)
 		if late != nil {
 			late = fmt.Errorf("%w; the daemon says:\n%s", late, t.status(ctx))
 		}
-		said, err := t.readRefusals(from)
+		said, err := t.readRefusals(from, lanes)
 		if err != nil {
 			return 0, 0, err
 		}
-		return len(sent), recipients, errors.Join(late, a.judge(sent, true, said.doubts), said.unjust.error("failed without having been refused for good"),
-			t.printRefusals(r, said))
+		again, judged := a.judge(sent, &excuses{refused: true, doubts: said.doubts, held: held})
+		printRefusals(t, lanes, said, again)
+		return len(sent), recipients, errors.Join(late, judged, said.unjust.error("failed without having been refused for good"),
+			wronglyHeld(lanes, said.doubts, held, sent), t.proven(lanes, said), t.dropHeld(ctx, held))
 	}
 }
 
-// printRefusals prints what a server has refused, and tells whether it has at each of
-// its stages: else the test would prove nothing.
-func (t *trial) printRefusals(r refuser, said *sayings) error {
-	var nothing complaints
-	for _, level := range t.levels {
-		n := said.counts[r.domain(level)]
-		fmt.Printf("        %-22s %s\n", r.name+", "+level, n)
-		for _, stage := range r.stages {
-			if n[stage] == 0 && t.count >= 10*oneIn {
-				nothing.add("%s at %s", r.domain(level), stage)
-			}
-		}
-	}
-	return nothing.error("times nothing was refused")
-}
-
-// manyLetters makes letters for one to three recipients, each from a sender of its
-// own. Their bodies try to be commands: a server that takes content for commands
-// takes a letter that nobody has sent.
-func manyLetters(r refuser, level string, n int) []letter {
-	all := letters("refuse-"+r.name+"-"+level, r.domain(level), n, 3)
+// manyLetters makes letters for one to three recipients at one of a lane's hosts,
+// each from a sender of its own. Their bodies try to be commands: a server that takes
+// content for commands takes a letter that nobody has sent.
+func manyLetters(lane *lane, name string, n int) []letter {
+	all := letters(name+"-"+lane.transport(), lane.domain(), n, 3)
 	for i := range all {
 		l := &all[i]
-		l.sender = mail.Address(fmt.Sprintf("s%d.%s.%s@%s", i, r.name, level, senderDomain))
+		l.sender = mail.Address(fmt.Sprintf("s%d.%s.%s@%s", i, lane.transport(), name, senderDomain))
 		l.recipients = l.recipients[:1+i%3]
-		l.body += fmt.Sprintf("RSET\r\nMAIL FROM:<forged@%[1]s>\r\nRCPT TO:<user666@%[2]s>\r\nBDAT 23 LAST\r\nSubject: forged\r\n\r\n%[3]s\r\nRSET\r\n", senderDomain, r.domain(level), "forge")
+		for r := range l.recipients {
+			l.recipients[r] = mail.Address(fmt.Sprintf("user%d.%d@%s", i, r, lane.host(i)))
+		}
+		l.body += fmt.Sprintf("RSET\r\nMAIL FROM:<forged@%[1]s>\r\nRCPT TO:<user666@%[2]s>\r\nBDAT 23 LAST\r\nSubject: forged\r\n\r\n%[3]s\r\n%[4]s\r\n", senderDomain, lane.host(i), "forge", lastLine)
 	}
 	return all
 }
 
-// waitSettled waits until so many recipients have got their letters or are named in a
-// report, and a little longer.
-func (a *account) waitSettled(ctx context.Context, recipients int) error {
-	for {
-		a.mu.Lock()
-		settled := a.total + a.failures
-		a.mu.Unlock()
-		if settled >= recipients {
-			time.Sleep(quietTime)
-			return nil
-		}
-		select {
-		case <-a.changed:
-		case <-time.After(newsMax):
-			return fmt.Errorf("no news for %s: %d of %d recipients are settled", newsMax, settled, recipients)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
+// lastLine is that of every letter to a server that refuses.
+const lastLine = "RSET"
 
-// sayings are what the daemon's log says of the letters that may be refused.
-type sayings struct {
-	counts map[string]sayingCounts // by the domain of the recipients
-	// doubts are the recipients of whose letters the daemon could not know whether
-	// they were taken: they may get them twice.
-	doubts map[mail.Address]bool
-	// unjust are failures for another reason than that the server has refused the
-	// letter: something that went before has made it refuse.
-	unjust complaints
-}
+// flushTime is how often the daemon is told not to wait for servers that have failed:
+// here they do so all the time.
+const flushTime = 2 * time.Second
 
-// sayingCounts are how often letters were refused, by stage, put off for another
-// reason, or left in doubt.
-type sayingCounts map[string]int
-
-const (
-	countSuspended = "suspended"
-	countOther     = "other"
-	countDoubt     = "doubt"
-)
-
-func (c sayingCounts) String() string {
-	var words []string
-	for _, stage := range []string{stageMail, stageRcpt, stageData, stageEnd} {
-		words = append(words, fmt.Sprintf("%s %d", stage, c[stage]))
-	}
-	return fmt.Sprintf("recipients refused at %s; put off untried %d, for other reasons %d, in doubt %d", strings.Join(words, ", "),
-		c[countSuspended], c[countOther], c[countDoubt])
-}
-
-func (t *trial) log() string { return filepath.Join(t.dir, "posthaste.out") }
-
-// logSize is where the daemon's log ends now.
-func (t *trial) logSize() int64 {
-	info, err := os.Stat(t.log())
-	if err != nil {
-		return 0
-	}
-	return info.Size()
-}
-
-// readRefusals reads the daemon's log from an offset on.
-func (t *trial) readRefusals(from int64) (*sayings, error) {
-	file, err := os.Open(t.log())
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if _, err := file.Seek(from, io.SeekStart); err != nil {
-		return nil, err
-	}
-	said := &sayings{counts: make(map[string]sayingCounts), doubts: make(map[mail.Address]bool)}
-	for lines := bufio.NewReader(file); ; {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
-			return said, nil
-		}
-		if err != nil {
+// waitSettled waits until all recipients have got their letters or are named in a
+// report, or the letters are held, and a little longer. It returns whose letters
+// are held, with the letters' IDs.
+func (t *trial) waitSettled(ctx context.Context, a *account, sent []letter) (held map[mail.Address]string, err error) {
+	c := client.New(filepath.Join(posthasteQueue(t.dir), "admin.sock"))
+	defer c.Close()
+	tick := time.NewTicker(flushTime)
+	defer tick.Stop()
+	last := time.Now()
+	for before := -1; ; {
+		if held, err = heldRecipients(ctx, c, sent); err != nil {
 			return nil, err
 		}
-		said.note(line)
+		left := a.unsettled(sent, held)
+		switch {
+		case left == 0:
+			time.Sleep(quietTime)
+			return held, nil
+		case left != before:
+			before, last = left, time.Now()
+		case time.Since(last) > newsMax:
+			return held, fmt.Errorf("no news for %s: %d recipients are not settled", newsMax, left)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return held, ctx.Err()
+		}
+		if _, err := c.Flush(ctx); err != nil {
+			return held, err
+		}
 	}
 }
 
-// note books one line of the log.
-func (s *sayings) note(line []byte) {
-	to := mail.Address(field(line, " to="))
-	status := field(line, " status=")
-	if !strings.HasSuffix(to.Domain(), refusalDomain) || status == mail.Delivered.String() {
-		return
+// heldRecipients asks the daemon which letters are held.
+func heldRecipients(ctx context.Context, c *client.Client, sent []letter) (map[mail.Address]string, error) {
+	ours := make(map[mail.Address]bool)
+	for _, l := range sent {
+		for _, to := range l.recipients {
+			ours[to] = true
+		}
 	}
-	n := s.counts[to.Domain()]
-	if n == nil {
-		n = make(sayingCounts)
-		s.counts[to.Domain()] = n
+	held := make(map[mail.Address]string)
+	q := client.Query{Filter: admin.Filter{Areas: []string{"hold"}}, Recipients: 3}
+	return held, c.List(ctx, q, func(m *admin.Summary) error {
+		for _, r := range m.Recipients {
+			if to := mail.Address(r.Address); ours[to] && r.Result == "deferred" || r.Result == "pending" {
+				held[to] = m.ID
+			}
+		}
+		return nil
+	})
+}
+
+// dropHeld gives up what is held, once it is in the books.
+func (t *trial) dropHeld(ctx context.Context, held map[mail.Address]string) error {
+	var ids []string
+	for _, id := range held {
+		ids = append(ids, id)
 	}
-	_, stage, refused := bytes.Cut(line, []byte("refused at "))
-	switch {
-	case bytes.Contains(line, []byte(qmgr.SuspendedPrefix)): // not even tried
-		n[countSuspended]++
-	case refused:
-		n[capitals(stage)]++
-	case bytes.Contains(line, []byte("not known whether it was taken")):
-		n[countDoubt]++
-		s.doubts[to] = true
-	case status == mail.Failed.String():
-		_, reply, _ := bytes.Cut(line, []byte(" reply="))
-		s.unjust.add("%s: %s", to, bytes.TrimSpace(reply))
-	default:
-		n[countOther]++
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	c := client.New(filepath.Join(posthasteQueue(t.dir), "admin.sock"))
+	defer c.Close()
+	_, err := c.Order(ctx, client.Drop, admin.Order{Filter: &admin.Filter{IDs: slices.Compact(ids)}}, nil)
+	return err
+}
+
+// wronglyHeld tells whether letters are held of which nothing was in doubt, or not
+// held although something was and the lane says that they are to be.
+func wronglyHeld(lanes []*lane, doubts map[mail.Address]int, held map[mail.Address]string, sent []letter) error {
+	holding := make(map[string]bool)
+	for _, l := range lanes {
+		holding[l.domain()] = l.fate == fateHeld
+	}
+	var idle, missed complaints
+	for _, l := range sent {
+		doubtful, resting := 0, 0
+		for _, to := range l.recipients {
+			if held[to] != "" {
+				resting++
+			}
+			if doubts[to] > 0 {
+				doubtful++
+			}
+			if doubts[to] > 0 && holding[laneOf(to)] && held[to] == "" {
+				missed.add("%s for %s", l.key, to)
+			}
+		}
+		if resting > 0 && doubtful == 0 {
+			idle.add("%s", l.key)
+		}
+	}
+	return errors.Join(idle.error("held for no reason"), missed.error("in doubt and not held"))
+}
+
+// printRefusals prints what a server has refused, and how it was spoken to.
+func printRefusals(t *trial, lanes []*lane, said *sayings, again int) {
+	t.print(func() {
+		for _, l := range lanes {
+			fmt.Printf("        %-22s %s\n        %22s %s\n", l.peer.name+", "+l.transport(), said.counts[l.domain()], "", &l.tap.counts)
+		}
+		if again > 0 {
+			fmt.Printf("        delivered again, as the log explains: %d recipients\n", again)
+		}
+	})
+}
+
+// proven tells whether the test has proven anything: whether the server has refused at
+// each of its stages, whether it was spoken to at the levels in question and not
+// at one that it does not bear, and whether connections were cut. What is too rare to
+// be expected of each lane is asked of all together.
+func (t *trial) proven(lanes []*lane, said *sayings) error {
+	var nothing, wrong complaints
+	total, cut, cuts := make(sayingCounts), false, 0
+	for _, l := range lanes {
+		n := said.counts[l.domain()]
+		for _, stage := range l.peer.stages {
+			total[stage] += n[stage]
+			if n[stage] == 0 && t.count >= 20*oneIn && !(stage == stageData && l.level == "stream" && l.peer.unasked) {
+				nothing.add("no refusal at %s by %s", stage, l.domain())
+			}
+		}
+		cut = cut || l.fate != fateWhole
+		cuts += l.tap.counts.cuts
+		l.tap.counts.judge(l, &nothing, &wrong)
+	}
+	for _, stage := range lanes[0].peer.stages {
+		if total[stage] == 0 {
+			nothing.add("no refusal at %s", stage)
+		}
+	}
+	if cut && cuts == 0 {
+		nothing.add("no connection was cut")
+	}
+	if t.count < 10*oneIn {
+		nothing = complaints{}
+	}
+	return errors.Join(nothing.error("times too little was proven"), wrong.error("times a server was spoken to as it must not be"))
+}
+
+// judge tells whether a lane's server was spoken to at the lane's level, often enough,
+// and never at one that it does not bear.
+func (c *wireCounts) judge(l *lane, nothing, wrong *complaints) {
+	top := l.level
+	if !slices.Contains(l.peer.levels, top) {
+		top = l.peer.levels[len(l.peer.levels)-1]
+	}
+	if n, all := c.pipelined(top), c.total(); n < 1+all/leastPart {
+		nothing.add("%s: %d of %d transactions went as %s", l.domain(), n, all, top)
+	}
+	for _, level := range wayNames {
+		if n := c.pipelined(level); n > 0 && !slices.Contains(l.peer.levels, level) {
+			wrong.add("%s: %d transactions went as %s", l.domain(), n, level)
+		}
 	}
 }
 
-// field returns the word that follows a key in a line of the log.
-func field(line []byte, key string) string {
-	_, rest, found := bytes.Cut(line, []byte(key))
-	if !found {
-		return ""
-	}
-	word, _, _ := bytes.Cut(rest, []byte(" "))
-	return string(word)
-}
-
-// capitals returns the capital letters with which text begins.
-func capitals(text []byte) string {
-	n := 0
-	for n < len(text) && text[n] >= 'A' && text[n] <= 'Z' {
-		n++
-	}
-	return string(text[:n])
-}
+// leastPart of a lane's transactions at least must have gone at the lane's level. It is
+// small because the daemon does not overlap where the server is slower than far.
+const leastPart = 100

@@ -23,31 +23,41 @@ func TestJudgeRefusals(t *testing.T) {
 			"Subject: failed\r\n\r\nReporting-MTA: dns; x\r\n\r\nFinal-Recipient: rfc822; %s\r\nAction: %s\r\nStatus: 5.7.1\r\n", about, action)})
 	}
 	for _, test := range []struct {
-		name    string
-		story   func(a *account)
-		inDoubt mail.Address
-		want    string
+		name  string
+		story func(a *account)
+		doubt mail.Address
+		held  mail.Address
+		again int
+		want  string
 	}{
-		{"letter and report", func(a *account) { take(a, first); report(a, second, "failed") }, "", ""},
-		{"neither", func(a *account) { take(a, first) }, "", "1 missing: <x-0@interop.test> for user0.1@d.test"},
-		{"both", func(a *account) { take(a, first, second); report(a, second, "failed") }, "",
+		{"letter and report", func(a *account) { take(a, first); report(a, second, "failed") }, "", "", 0, ""},
+		{"neither", func(a *account) { take(a, first) }, "", "", 0, "1 missing: <x-0@interop.test> for user0.1@d.test"},
+		{"both", func(a *account) { take(a, first, second); report(a, second, "failed") }, "", "", 0,
 			"1 delivered again: <x-0@interop.test> for user0.1@d.test: 1 times, and 1 reports of failure"},
-		{"two reports", func(a *account) { take(a, first); report(a, second, "failed"); report(a, second, "failed") }, "",
+		{"both, in doubt", func(a *account) { take(a, first, second); report(a, second, "failed") }, second, "", 1, ""},
+		{"two reports", func(a *account) { take(a, first); report(a, second, "failed"); report(a, second, "failed") }, "", "", 0,
 			"1 delivered again: <x-0@interop.test> for user0.1@d.test: 0 times, and 2 reports of failure"},
-		{"a report of delay", func(a *account) { take(a, first); report(a, second, "delayed") }, "", "1 missing: <x-0@interop.test> for user0.1@d.test"},
-		{"twice", func(a *account) { take(a, first, second); take(a, second) }, "", "1 delivered again: <x-0@interop.test> for user0.1@d.test: 2 times"},
-		{"twice, in doubt", func(a *account) { take(a, first, second); take(a, second) }, second, ""},
-		{"twice, another in doubt", func(a *account) { take(a, first, second); take(a, second) }, first, "1 delivered again: <x-0@interop.test> for user0.1@d.test: 2 times"},
+		{"a report of delay", func(a *account) { take(a, first); report(a, second, "delayed") }, "", "", 0, "1 missing: <x-0@interop.test> for user0.1@d.test"},
+		{"twice", func(a *account) { take(a, first, second); take(a, second) }, "", "", 0, "1 delivered again: <x-0@interop.test> for user0.1@d.test: 2 times"},
+		{"twice, in doubt", func(a *account) { take(a, first, second); take(a, second) }, second, "", 1, ""},
+		{"three times, once in doubt", func(a *account) { take(a, first, second); take(a, second); take(a, second) }, second, "", 0,
+			"1 delivered again: <x-0@interop.test> for user0.1@d.test: 3 times"},
+		{"twice, another in doubt", func(a *account) { take(a, first, second); take(a, second) }, first, "", 0, "1 delivered again: <x-0@interop.test> for user0.1@d.test: 2 times"},
+		{"held and not taken", func(a *account) { take(a, first) }, second, second, 0, ""},
+		{"held and taken", func(a *account) { take(a, first, second) }, second, second, 0, ""},
+		{"held and taken twice", func(a *account) { take(a, first, second); take(a, second) }, second, second, 0,
+			"1 delivered again: <x-0@interop.test> for user0.1@d.test: 2 times"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := newAccount()
+			a := newAccount("")
 			test.story(a)
 			got := ""
-			if err := a.judge(sent, true, map[mail.Address]bool{test.inDoubt: true}); err != nil {
+			again, err := a.judge(sent, &excuses{refused: true, doubts: map[mail.Address]int{test.doubt: 1}, held: map[mail.Address]string{test.held: "ID"}})
+			if err != nil {
 				got = err.Error()
 			}
-			if got != test.want {
-				t.Errorf("complaint %q, want %q", got, test.want)
+			if got != test.want || err == nil && again != test.again {
+				t.Errorf("%d explained, want %d; complaint %q, want %q", again, test.again, got, test.want)
 			}
 		})
 	}
@@ -56,16 +66,18 @@ func TestJudgeRefusals(t *testing.T) {
 // A failure counts as refused only if the server has said so of this letter: a server
 // that fell out of step refuses others.
 func TestSayings(t *testing.T) {
-	s := &sayings{counts: make(map[string]sayingCounts), doubts: make(map[mail.Address]bool)}
+	l := &lane{peer: refuser{name: "exim"}, level: "group"}
+	s := newSayings([]*lane{l})
 	for _, words := range []string{
-		`to=a@group.exim.refuse.test status=sent reply="250 ok"`,
-		`to=b@group.exim.refuse.test status=deferred reply="450 4.7.1 <b@x>: refused at RCPT"`,
-		`to=c@group.exim.refuse.test status=bounced reply="550 5.7.1 refused at END"`,
-		`to=d@group.exim.refuse.test status=bounced reply="503 5.5.1 nested MAIL command"`,
-		`to=e@group.exim.refuse.test status=deferred reply="451 4.4.2 x: message sent, but it is not known whether it was taken (lost)"`,
-		`to=f@group.exim.refuse.test status=deferred reply="421 too many messages"`,
-		`to=h@group.exim.refuse.test status=deferred reply="450 4.7.0 delivery temporarily suspended: 421 4.7.0 refused at END"`,
+		`to=a@h1.group.exim.refuse.test status=sent reply="250 ok"`,
+		`to=b@h1.group.exim.refuse.test status=deferred reply="450 4.7.1 <b@x>: refused at RCPT"`,
+		`to=c@h2.group.exim.refuse.test status=bounced reply="550 5.7.1 refused at END"`,
+		`to=d@h1.group.exim.refuse.test status=bounced reply="503 5.5.1 nested MAIL command"`,
+		`to=e@h3.group.exim.refuse.test status=deferred reply="451 4.4.2 x: message sent, but it is not known whether it was taken (lost)" unknown=true`,
+		`to=f@h1.group.exim.refuse.test status=deferred reply="421 too many messages"`,
+		`to=h@h1.group.exim.refuse.test status=deferred reply="450 4.7.0 delivery temporarily suspended: 421 4.7.0 refused at END"`,
 		`to=g@elsewhere.test status=bounced reply="550 no"`,
+		`to=g@h1.overlap.exim.refuse.test status=bounced reply="550 no"`,
 		`time=x level=INFO msg=stopping underway=0`,
 	} {
 		s.note([]byte("level=INFO msg=delivery id=1 " + words + "\n"))
@@ -74,11 +86,42 @@ func TestSayings(t *testing.T) {
 	if got := s.counts["group.exim.refuse.test"].String(); got != want || len(s.counts) != 1 {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if !s.doubts["e@group.exim.refuse.test"] || len(s.doubts) != 1 {
+	if s.doubts["e@h3.group.exim.refuse.test"] != 1 || len(s.doubts) != 1 {
 		t.Errorf("in doubt: %v", s.doubts)
 	}
-	if err := s.unjust.error("unjust"); err == nil || err.Error() != `1 unjust: d@group.exim.refuse.test: "503 5.5.1 nested MAIL command"` {
+	if err := s.unjust.error("unjust"); err == nil || err.Error() != `1 unjust: d@h1.group.exim.refuse.test: "503 5.5.1 nested MAIL command"` {
 		t.Errorf("unjust: %v", err)
+	}
+}
+
+// A letter that is held must be in doubt, and one in doubt must be held where the lane
+// says so, and only there.
+func TestWronglyHeld(t *testing.T) {
+	hold, resend := &lane{peer: refuser{name: "x"}, level: "stream", fate: fateHeld, hosts: 1}, &lane{peer: refuser{name: "x"}, level: "stream", fate: fateCut, hosts: 1}
+	lanes := []*lane{hold, resend}
+	sent := append(manyLetters(hold, "cut-x", 2), manyLetters(resend, "cut-x", 2)...)
+	one, two, other := sent[0].recipients[0], sent[1].recipients[0], sent[2].recipients[0]
+	for _, test := range []struct {
+		name   string
+		doubts map[mail.Address]int
+		held   map[mail.Address]string
+		want   string
+	}{
+		{"held and in doubt", map[mail.Address]int{one: 1}, map[mail.Address]string{one: "A"}, ""},
+		{"in doubt for one recipient, held for all", map[mail.Address]int{two: 1}, map[mail.Address]string{two: "A", sent[1].recipients[1]: "A"}, ""},
+		{"sent again, where that is the rule", map[mail.Address]int{other: 1}, nil, ""},
+		{"held for no reason", nil, map[mail.Address]string{one: "A"}, "1 held for no reason: " + sent[0].key},
+		{"sent again", map[mail.Address]int{one: 1}, nil, "1 in doubt and not held: " + sent[0].key + " for " + string(one)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := ""
+			if err := wronglyHeld(lanes, test.doubts, test.held, sent); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("complaint %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -44,8 +43,8 @@ const (
 func bracketed(address string) string { return "[" + strings.Replace(address, ":", "]:", 1) }
 
 // startPosthaste starts the program under test. Deferred mail is tried again
-// after a second, because strict servers defer much. Each level of pipelining is
-// a transport of its own.
+// after a second, because strict servers defer much. Each lane is a transport of its
+// own, or part of one.
 func startPosthaste(ctx context.Context, t *trial) (*process, error) {
 	routes := make(map[string]string)
 	for domain, address := range map[string]string{
@@ -63,14 +62,17 @@ smtpd_recipient_limit = 5000
 minimal_backoff_time = "1s"
 maximal_backoff_time = "2s"
 `, posthasteQueue(t.dir), posthasteAddr)
-	values, err := levelValues(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	for i, level := range t.levels {
-		text += fmt.Sprintf("\n[transport.%s]\npipelining = %s\n", level, values[i])
-		for _, r := range refusers() {
-			routes[r.domain(level)] = level + ":" + bracketed(r.address)
+	made := make(map[string]bool)
+	for _, l := range t.lanes {
+		if name := l.transport(); !made[name] {
+			made[name] = true
+			text += fmt.Sprintf("\n[transport.%s]\npipelining = %q\nprocess_limit = %d\n", name, l.level, laneConnections)
+			if l.fate == fateHeld {
+				text += "unknown_outcome = \"hold\"\n"
+			}
+		}
+		for n := range l.hosts {
+			routes[l.host(n)] = l.transport() + ":" + l.address(n)
 		}
 	}
 	text += "\n[routes]\n"
@@ -88,29 +90,8 @@ maximal_backoff_time = "2s"
 	return p, p.listens(ctx, posthasteAddr)
 }
 
-func posthasteQueue(dir string) string { return filepath.Join(dir, "posthaste-queue") }
+// laneConnections is how many connections a transport of lanes has at most. Behind
+// each there is a process of the server, as a rule.
+const laneConnections = 16
 
-// levelValues are the levels of pipelining as the configuration has them. A program
-// that knows only whether to pipeline commands has no more than two levels.
-func levelValues(ctx context.Context, t *trial) ([]string, error) {
-	show, err := command(ctx, "", t.binary, "config", "show")
-	if err != nil {
-		return nil, err
-	}
-	values := make([]string, len(t.levels))
-	for i, level := range t.levels {
-		values[i] = strconv.Quote(level)
-		if !strings.Contains(show, "smtp_pipelining = true") {
-			continue
-		}
-		switch level {
-		case "lockstep":
-			values[i] = "false"
-		case "group":
-			values[i] = "true"
-		default:
-			return nil, fmt.Errorf("the program has no level %s", level)
-		}
-	}
-	return values, nil
-}
+func posthasteQueue(dir string) string { return filepath.Join(dir, "posthaste-queue") }

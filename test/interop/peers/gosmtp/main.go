@@ -12,10 +12,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"log"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/emersion/go-smtp"
 )
@@ -24,8 +26,9 @@ func main() {
 	listen := flag.String("listen", "", "where to listen")
 	to := flag.String("to", "", "the server to which mail is passed on")
 	refuse := flag.Int("refuse", 0, "one in how many commands is refused; 0 for none")
+	last := flag.String("last", "", "the last line of every message")
 	flag.Parse()
-	s := smtp.NewServer(backend{to: *to, refuse: *refuse})
+	s := smtp.NewServer(backend{to: *to, refuse: *refuse, last: *last})
 	s.Addr, s.Domain = *listen, "gosmtp.interop.test"
 	log.Fatal(s.ListenAndServe())
 }
@@ -33,6 +36,7 @@ func main() {
 type backend struct {
 	to     string
 	refuse int
+	last   string
 }
 
 func (b backend) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{backend: b}, nil }
@@ -72,7 +76,16 @@ func (s *session) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if !whole(string(content), s.last) {
+		return errors.New("broken off")
+	}
 	return s.passOn(content)
+}
+
+// whole tells whether a message was not broken off. The library does not: it takes
+// the octets of a BDAT that came before the connection was lost for all of them.
+func whole(content, last string) bool {
+	return strings.HasSuffix(content, "\r\n"+last+"\r\n") || last == ""
 }
 
 func (s *session) passOn(content []byte) error {
