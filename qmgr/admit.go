@@ -17,8 +17,8 @@ type admission struct {
 	// the time its hint comes.
 	named mail.QueueID
 	// flushed is when RetryAll was asked for: what has been tried since then is
-	// not tried again by that scan.
-	flushed mail.Instant
+	// not tried again by that scan. Nor is what was tried last before flushSince.
+	flushed, flushSince mail.Instant
 }
 
 // A scan is a way through one index. Messages behind the cursor are in core,
@@ -240,7 +240,7 @@ func (q *Qmgr) rescueFuture(due mail.Instant) {
 	if due == mail.Never || due <= q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime)) || flush.more || flush.fetching {
 		return
 	}
-	q.admission.flushed = q.now
+	q.admission.flushed, q.admission.flushSince = q.now, 0
 	flush.from, flush.more = mail.Cursor{Due: due}, true
 }
 
@@ -285,7 +285,7 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 		return ev.Place.Area == mail.AreaDeferred && ev.Place.Due <= q.now
 	case originFlush:
 		return ev.Place.Area == mail.AreaDeferred &&
-			(ev.Envelope.LastAttempt < q.admission.flushed || ev.Envelope.LastAttempt > q.now)
+			(ev.Envelope.LastAttempt < q.admission.flushed && ev.Envelope.LastAttempt >= q.admission.flushSince || ev.Envelope.LastAttempt > q.now)
 	}
 	return ev.Place.Area == mail.AreaDeferred || ev.Place.Area == mail.AreaIncoming
 }

@@ -100,7 +100,11 @@ func (q *Qmgr) withdraw(m *message) {
 
 // retryAll forgets all dead transports and destinations, and starts a scan of everything that
 // is deferred.
-func (q *Qmgr) retryAll() {
+func (q *Qmgr) retryAll() { q.retryTriedSince(0) }
+
+// retryTriedSince does that, but scans only for what was tried last at an instant or
+// later.
+func (q *Qmgr) retryTriedSince(since mail.Instant) {
 	for t := range q.ring.All() {
 		q.restore(t)
 		for _, d := range sortedQueues(t) {
@@ -112,7 +116,10 @@ func (q *Qmgr) retryAll() {
 		}
 	}
 	s := &q.admission.scans[ScanFlush]
-	q.admission.flushed = q.now
+	if s.more || s.fetching || len(s.found) > 0 {
+		since = min(since, q.admission.flushSince) // one is under way, which wants all that it wanted
+	}
+	q.admission.flushed, q.admission.flushSince = q.now, since
 	s.found = s.found[:0]
 	s.more = true
 	s.back(mail.Cursor{})

@@ -1,7 +1,5 @@
 package qmgr
 
-import "github.com/posthaste-mta/posthaste/mail"
-
 // Peek returns what the core holds of one destination, false if it holds
 // nothing. Unlike View it takes constant time, so that a host can look at one
 // window after every delivery.
@@ -16,7 +14,3 @@ func (q *Qmgr) Peek(transport, nexthop string) (QueueView, bool) {
 	}
 	return d.view(), true
 }
-
-// Offline returns since when our own network is held to be down, because hardly
-// any host can be reached; 0 if it is not.
-func (q *Qmgr) Offline() mail.Instant { return q.conns.Offline() }

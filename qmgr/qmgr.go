@@ -45,6 +45,7 @@ type Qmgr struct {
 	sites   map[*conns.Site]*queue
 	links   map[ConnID]link
 	wanting ilist.List[queue] // have entries and no connection with room
+	offline mail.Instant      // since when our own network is held to be down; 0: it is not
 
 	admission admission
 	lookups   lookups
@@ -98,6 +99,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.runTimers()
 	q.endVerifications()
 	q.handle(ev)
+	q.noticeNetwork()
 	q.admit()
 	q.startLookups()
 	q.schedule()

@@ -84,7 +84,7 @@ func (l *limits) finished(w *world, e *errand, _ []mail.Outcome) {
 }
 
 // timing: nothing is tried before its time, and no destination or transport that
-// is dead.
+// is dead. When our own network is back, what was deferred before is due at once.
 type timing struct {
 	safety
 	dead map[[2]string]bool // transport and nexthop; "" for a whole transport
@@ -104,7 +104,7 @@ func (t *timing) note(_ mail.Instant, n *qmgr.Note) {
 }
 
 func (t *timing) started(w *world, e *errand) {
-	if m := e.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now {
+	if m := e.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now && !(w.online != 0 && m.last <= w.online) {
 		t.found(w.now, "%v is tried %v before its time", m.id, m.place.Due.Sub(w.now))
 	}
 	switch {

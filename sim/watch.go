@@ -60,6 +60,9 @@ type (
 		// astray is told of a Send or Hangup for a connection that has ended.
 		astray(w *world, id qmgr.ConnID)
 	}
+	// networkWatcher is told when the core comes to believe that our own network is
+	// down.
+	networkWatcher interface{ offline(now mail.Instant) }
 	// putOffWatcher is told of mail that is to be deferred, or to fail, without an
 	// attempt.
 	putOffWatcher interface {
@@ -90,6 +93,7 @@ type watchers struct {
 	reports  []reportWatcher
 	sessions []sessionWatcher
 	putOffs  []putOffWatcher
+	networks []networkWatcher
 	ends     []endWatcher
 	stepping []stepWatcher
 	resting  []restWatcher
@@ -119,6 +123,7 @@ func newWatchers(w *world) watchers {
 		enlist(&ws.reports, c)
 		enlist(&ws.sessions, c)
 		enlist(&ws.putOffs, c)
+		enlist(&ws.networks, c)
 		enlist(&ws.ends, c)
 		enlist(&ws.stepping, c)
 		enlist(&ws.resting, c)
@@ -224,6 +229,12 @@ func (ws *watchers) closed(w *world, s *session) {
 func (ws *watchers) astray(w *world, id qmgr.ConnID) {
 	for _, c := range ws.sessions {
 		c.astray(w, id)
+	}
+}
+
+func (ws *watchers) offline(now mail.Instant) {
+	for _, c := range ws.networks {
+		c.offline(now)
 	}
 }
 

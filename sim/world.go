@@ -24,6 +24,9 @@ type world struct {
 
 	receivers []*receiver
 	sessions  map[qmgr.ConnID]*session
+	// offline is since when the core holds our network to be down, 0 if it does
+	// not; online when it came to believe that it is back.
+	offline, online mail.Instant
 
 	start, now mail.Instant
 	calendar   calendar
@@ -181,6 +184,14 @@ func step[E qmgr.Event](w *world, ev E) {
 	}
 	actions := w.core.Step(w.now, ev)
 	w.trace.actions(w.now, actions)
+	if since := w.core.Offline(); since != w.offline {
+		if since == 0 {
+			w.online = w.now
+		} else {
+			w.watch.offline(w.now)
+		}
+		w.offline = since
+	}
 	for _, action := range actions {
 		w.act(action)
 	}

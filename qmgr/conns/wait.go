@@ -71,7 +71,7 @@ const (
 // waitForNetwork waits until one more attempt may begin although our network is
 // down. Sites take turns.
 func (p *Pool) waitForNetwork(s *Site, at, now mail.Instant) Decision {
-	if now >= p.outage.Since().Add(outagePatience) {
+	if s.ready == 0 && now >= p.outage.Since().Add(outagePatience) {
 		return Decision{Kind: Exhausted, Until: now.Add(outageRest), Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4},
 			Text: "our network is down, or hardly any host can be reached"}}
 	}
