@@ -224,7 +224,7 @@ func (p *probing) wait(h *health) (least, alone time.Duration) {
 
 func (p *probing) dialling(w *world, s *session) {
 	h := p.health(s)
-	if h.failures > 0 {
+	if h.failures > 0 && w.online == 0 { // when our network is back hosts are forgiven, each when it is needed
 		least, alone := p.wait(h)
 		switch since := w.now.Sub(h.at); {
 		case since < least:
@@ -248,6 +248,16 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 	default:
 		h.failures++
 		h.at = w.now
+	}
+}
+
+// offline takes back what has just been noted: it was taken for our network's
+// failure.
+func (p *probing) offline(now mail.Instant) {
+	for _, h := range p.hosts { //archtest:anyorder all
+		if h.at == now {
+			h.failures = 0
+		}
 	}
 }
 

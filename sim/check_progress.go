@@ -57,9 +57,15 @@ func (p *patience) end(w *world) {
 		}
 	}
 	switch {
-	case len(w.calendar.dates) == 0 && left > 0:
+	case len(w.calendar.dates) == 0 && left > 0 && !w.coreWaits():
 		p.found(w.now, "%d messages are left, %d deliveries never end, and nothing happens any more", left, w.underway)
 	case late > 0:
 		p.found(w.now, "%d messages have been due for more than %v", late, p.bound)
 	}
+}
+
+// coreWaits tells whether the core is going to do something in time.
+func (w *world) coreWaits() bool {
+	_, waits := w.core.NextWake()
+	return waits
 }

@@ -72,6 +72,15 @@ func (s *Site) domain(n int) string {
 	return s.Name + ".test"
 }
 
+// Domains returns the domains of the site's destinations.
+func (s *Site) Domains() []string {
+	var all []string
+	for n := range max(s.Copies, 1) {
+		all = append(all, s.domain(n))
+	}
+	return all
+}
+
 // hostsOf makes the receivers behind one domain, by tiers.
 func (w *world) hostsOf(site *Site, domain string, seeds *prng.Source) [][]*receiver {
 	if len(site.Hosts) == 0 {

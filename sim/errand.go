@@ -20,6 +20,7 @@ func (w *world) begun(e *errand) {
 	w.underway++
 	w.watch.started(w, e)
 	w.measure.started(w, e)
+	w.measure.carrying(w, e, +1)
 	if m := e.message; m != nil {
 		m.busy++
 		m.sent = true
@@ -34,6 +35,7 @@ func (w *world) begun(e *errand) {
 func (w *world) ended(e *errand, outcomes []mail.Outcome) {
 	w.underway--
 	w.watch.finished(w, e, outcomes)
+	w.measure.carrying(w, e, -1)
 	if m := e.message; m != nil {
 		for i := range e.recipients {
 			m.states[e.recipients[i].Index] &^= stateBusy

@@ -64,7 +64,7 @@ func TestSeriesKeepsEverything(t *testing.T) {
 	attempts, deferred, windows, most, least := 0, 0, 0, 0, 1<<30
 	for range 50000 {
 		since += time.Duration(rng.Int64N(int64(3 * time.Second)))
-		p := s.at(since, rng.IntN(10))
+		p := s.at(since, Point{Connections: rng.IntN(10)})
 		p.Attempts++
 		p.Deferred += 2
 		size := 1 + rng.IntN(50)

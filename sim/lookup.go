@@ -85,9 +85,10 @@ func (s *search) begin(w *world) {
 func (s *search) happen(w *world) {
 	dns := &w.scenario.DNS
 	var why mail.Reply
-	if w.namesOut() || percent(s.to.rng(), dns.FailurePercent) {
+	switch {
+	case w.namesOut() || percent(s.to.rng(), dns.FailurePercent):
 		why = replyNoDNS
-	} else {
+	case s.hosts == nil: // or mail would overtake what still waits for its route
 		s.to.known = w.now.Add(dns.TTL)
 	}
 	if s.hosts != nil {

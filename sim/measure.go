@@ -43,6 +43,7 @@ type tally struct {
 	delays        Histogram // from arrival to delivery
 	lookups       int       // under way
 	lookupsPeak   int
+	carried       gauge // connections of the core's that carry something of it
 }
 
 // A Slot is one delivery, in the order in which they were started.
@@ -55,10 +56,15 @@ type Slot struct {
 // slotsMax is how many deliveries are recorded one by one.
 const slotsMax = 4096
 
-func newMeasure(classes []string, hosts []*receiver) measure {
+// newMeasure makes one. sessions tells whether the core decides on connections
+// anywhere.
+func newMeasure(classes []string, hosts []*receiver, sessions bool) measure {
 	m := measure{tallies: make([]tally, len(classes)), hosts: make([]hostTally, len(hosts))}
 	if len(hosts) > 1 && len(hosts) <= hostsDrawn {
 		m.series.hosts = len(hosts)
+	}
+	if sessions && len(classes) > 1 && len(classes) <= hostsDrawn {
+		m.series.groups = len(classes)
 	}
 	for i, r := range hosts {
 		m.hosts[i].name = r.name
@@ -77,27 +83,33 @@ func (m *measure) arrived(msg *message) int {
 }
 
 func (m *measure) connected(w *world, r *receiver, more int) {
+	var p *Point
+	if m.series.hosts > 0 {
+		p = m.point(w) // as it has been since the last one
+	}
+	h := &m.hosts[r.index].open
+	h.add(w.now, more)
 	m.connections += more
 	m.peak = max(m.peak, m.connections)
-	m.hosts[r.index].connected(w, more)
-	if m.series.hosts > 0 {
-		p := m.point(w)
+	if p != nil {
 		p.Connections = max(p.Connections, m.connections)
-		p.Hosts[r.index] = max(p.Hosts[r.index], m.hosts[r.index].open)
+		p.Hosts[r.index] = max(p.Hosts[r.index], h.now)
 	}
 }
 
 // point returns the point of the series that is now.
 func (m *measure) point(w *world) *Point {
-	p := m.series.at(w.now.Sub(w.start), m.connections)
-	if m.series.hosts == 0 {
+	p := m.series.at(w.now.Sub(w.start), Point{Connections: m.connections, Waiting: w.spool.unsettled})
+	if m.series.hosts+m.series.groups == 0 {
 		return p
 	}
-	for i := len(m.series.Points) - 1; i >= 0 && m.series.Points[i].Hosts == nil; i-- {
+	for i := len(m.series.Points) - 1; i >= 0 && m.series.Points[i].Hosts == nil && m.series.Points[i].Classes == nil; i-- {
 		made := &m.series.Points[i]
-		made.Waiting = w.spool.unsettled
 		for h := range m.series.hosts {
-			made.Hosts = append(made.Hosts, m.hosts[h].open)
+			made.Hosts = append(made.Hosts, m.hosts[h].open.now)
+		}
+		for c := range m.series.groups {
+			made.Classes = append(made.Classes, m.tallies[c].carried.now)
 		}
 	}
 	return p
@@ -123,6 +135,39 @@ func (m *measure) looking(w *world, class, more int) {
 		t := &m.tallies[class]
 		t.lookups += more
 		t.lookupsPeak = max(t.lookupsPeak, t.lookups)
+	}
+}
+
+// carrying counts the connections of the core's that carry something of a class,
+// when an errand begins or ends that is not among the letters of its session.
+func (m *measure) carrying(w *world, e *errand, more int) {
+	if e.session == nil || e.message == nil {
+		return
+	}
+	class := e.message.source.class
+	for i := range e.session.letters {
+		if l := &e.session.letters[i]; !l.answered && l.message != nil && l.message.source.class == class {
+			return
+		}
+	}
+	var p *Point
+	if m.series.groups > 0 {
+		p = m.point(w)
+	}
+	t := &m.tallies[class]
+	t.carried.add(w.now, more)
+	if p != nil {
+		p.Classes[class] = max(p.Classes[class], t.carried.now)
+	}
+}
+
+// end brings all that is counted over time up to the end.
+func (m *measure) end(now mail.Instant) {
+	for i := range m.hosts {
+		m.hosts[i].open.pass(now)
+	}
+	for i := range m.tallies {
+		m.tallies[i].carried.pass(now)
 	}
 }
 
@@ -183,25 +228,44 @@ func (m *measure) outcome(w *world, msg *message, r mail.Result, first bool) {
 	}
 }
 
-// hostsDrawn is up to how many hosts are followed over time.
-const hostsDrawn = 12
+// hostsDrawn is up to how many hosts, or classes, are followed over time.
+const hostsDrawn = 16
 
 // A hostTally is what happened at one host.
 type hostTally struct {
 	name       string
-	open       int // connections now, or being opened
-	peak       int
-	since      mail.Instant // when open changed last
-	area       float64      // connections, times the seconds for which they were there
-	deliveries uint64       // that ended at this host
-	failures   uint64       // connections that could not be made, or broke
+	open       gauge  // connections, those being opened included
+	deliveries uint64 // that ended at this host
+	failures   uint64 // connections that could not be made, or broke
 }
 
-func (t *hostTally) connected(w *world, more int) {
-	if t.since != 0 {
-		t.area += float64(float64(t.open) * w.now.Sub(t.since).Seconds())
+// A gauge is a number of things that come and go.
+type gauge struct {
+	now, peak int
+	since     mail.Instant  // when it changed last
+	area      float64       // of its curve, in things times seconds
+	some      time.Duration // for how long there was any
+}
+
+func (g *gauge) add(now mail.Instant, more int) {
+	g.pass(now)
+	g.now += more
+	g.peak = max(g.peak, g.now)
+}
+
+// pass brings area and some up to an instant.
+func (g *gauge) pass(now mail.Instant) {
+	if g.since != 0 && g.now > 0 {
+		g.area += float64(float64(g.now) * now.Sub(g.since).Seconds())
+		g.some += now.Sub(g.since)
 	}
-	t.since = w.now
-	t.open += more
-	t.peak = max(t.peak, t.open)
+	g.since = now
+}
+
+// mean returns the mean over the time during which there was any.
+func (g *gauge) mean() float64 {
+	if g.some == 0 {
+		return 0
+	}
+	return g.area / g.some.Seconds()
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A Report is what a scenario came to. Encoded as JSON it is what "posthaste
@@ -35,13 +33,14 @@ type RunReport struct {
 	WindowStddev float64 `json:"window_stddev"`
 
 	ConnectionsPeak int                  `json:"connections_peak"`
-	LookupsPeak     map[string]int       `json:"lookups_peak,omitempty"` // by class, if there were any
-	Hosts           []HostReport         `json:"hosts,omitempty"`        // if there are not too many
-	Unknown         uint64               `json:"unknown,omitempty"`      // recipients of whom it was not known whether a receiver had the message
-	Duplicates      uint64               `json:"duplicates,omitempty"`   // of these, those who got it twice
-	DurationS       float64              `json:"duration_s"`             // of virtual time, one seed
-	DelayMS         map[string]Quantiles `json:"delay_ms"`               // "all", and by class of arrival
-	Checks          map[string]string    `json:"checks"`                 // by rule: "ok", or the violation
+	Classes         map[string]Share     `json:"connections_by_class,omitempty"` // of the core, those that carried something of a class
+	LookupsPeak     map[string]int       `json:"lookups_peak,omitempty"`         // by class, if there were any
+	Hosts           []HostReport         `json:"hosts,omitempty"`                // if there are not too many
+	Unknown         uint64               `json:"unknown,omitempty"`              // recipients of whom it was not known whether a receiver had the message
+	Duplicates      uint64               `json:"duplicates,omitempty"`           // of these, those who got it twice
+	DurationS       float64              `json:"duration_s"`                     // of virtual time, one seed
+	DelayMS         map[string]Quantiles `json:"delay_ms"`                       // "all", and by class of arrival
+	Checks          map[string]string    `json:"checks"`                         // by rule: "ok", or the violation
 	Fingerprint     string               `json:"fingerprint"`
 
 	Deviation  *Deviation        `json:"deviation,omitempty"`  // of several seeds
@@ -65,6 +64,12 @@ type HostReport struct {
 
 // hostsReported is up to how many hosts are listed one by one.
 const hostsReported = 64
+
+// A Share is how many connections something had.
+type Share struct {
+	Peak int     `json:"peak"`
+	Mean float64 `json:"mean"` // over the time in which it had any; of several seeds, the largest
+}
 
 // Quantiles are of delays from arrival to delivery, in milliseconds.
 type Quantiles struct {
@@ -95,7 +100,8 @@ type ReportReference struct {
 type Pictures struct {
 	Series  Series
 	Slots   []Slot
-	Cut     bool // there were more slots
+	Cut     bool     // there were more slots
+	Hosts   []string // those that the points of Series follow; none if these do not
 	Classes []string
 	Delays  []Histogram // by class
 }
@@ -141,7 +147,6 @@ type outcome struct {
 	checks      []check
 	fingerprint fingerprint
 	elapsed     time.Duration
-	end         mail.Instant
 }
 
 type check struct {
@@ -150,7 +155,8 @@ type check struct {
 }
 
 func newOutcome(w *world) *outcome {
-	o := &outcome{measure: w.measure, fingerprint: w.watch.print, elapsed: w.now.Sub(w.start), end: w.now}
+	w.measure.end(w.now)
+	o := &outcome{measure: w.measure, fingerprint: w.watch.print, elapsed: w.now.Sub(w.start)}
 	for _, c := range w.watch.checkers {
 		o.checks = append(o.checks, check{c.name(), c.violation(), c.progress()})
 	}
@@ -192,6 +198,9 @@ func summarize(run *Run, outcomes []*outcome) RunReport {
 	for i := range first.tallies {
 		r.Pictures.Classes = append(r.Pictures.Classes, first.tallies[i].class)
 	}
+	for i := range first.series.hosts {
+		r.Pictures.Hosts = append(r.Pictures.Hosts, first.hosts[i].name)
+	}
 	r.Pictures.Series, r.Pictures.Slots, r.Pictures.Cut = first.series, first.slots, first.slotsNotRecorded
 	r.Pictures.Delays = make([]Histogram, len(first.tallies))
 	var all []figures
@@ -228,12 +237,8 @@ func (r *RunReport) add(o *outcome) {
 		r.Delivered += t.delivered
 		r.Failed += t.failed
 		r.Pictures.Delays[i].Merge(&t.delays)
-		if t.lookupsPeak > 0 {
-			if r.LookupsPeak == nil {
-				r.LookupsPeak = make(map[string]int)
-			}
-			r.LookupsPeak[t.class] = max(r.LookupsPeak[t.class], t.lookupsPeak)
-		}
+		r.LookupsPeak = peak(r.LookupsPeak, t.class, t.lookupsPeak)
+		r.addShare(t)
 	}
 	for _, c := range o.checks {
 		switch {
@@ -249,6 +254,30 @@ func (r *RunReport) add(o *outcome) {
 	}
 }
 
+// peak notes the most of something of a class, in a map that is made if there is
+// anything.
+func peak(most map[string]int, class string, n int) map[string]int {
+	if n == 0 {
+		return most
+	}
+	if most == nil {
+		most = make(map[string]int)
+	}
+	most[class] = max(most[class], n)
+	return most
+}
+
+func (r *RunReport) addShare(t *tally) {
+	if t.carried.peak == 0 {
+		return
+	}
+	if r.Classes == nil {
+		r.Classes = make(map[string]Share)
+	}
+	was := r.Classes[t.class]
+	r.Classes[t.class] = Share{Peak: max(was.Peak, t.carried.peak), Mean: max(was.Mean, round(t.carried.mean(), 2))}
+}
+
 func (r *RunReport) addHosts(o *outcome) {
 	hosts := o.measure.hosts
 	if len(hosts) > hostsReported {
@@ -260,12 +289,11 @@ func (r *RunReport) addHosts(o *outcome) {
 	for i := range hosts {
 		h, t := &r.Hosts[i], &hosts[i]
 		h.Name = t.name
-		h.ConnectionsPeak = max(h.ConnectionsPeak, t.peak)
+		h.ConnectionsPeak = max(h.ConnectionsPeak, t.open.peak)
 		h.Deliveries += t.deliveries
 		h.Failures += t.failures
 		if s := o.elapsed.Seconds(); s > 0 {
-			rest := float64(float64(t.open) * o.end.Sub(t.since).Seconds())
-			h.ConnectionsMean += (t.area + rest) / s
+			h.ConnectionsMean += t.open.area / s
 		}
 	}
 }

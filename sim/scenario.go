@@ -331,8 +331,8 @@ func (s *Scenario) Validate() error {
 	}
 	domains := make(map[string]bool)
 	for i := range s.Sites {
-		for n := range max(s.Sites[i].Copies, 1) {
-			domains[s.Sites[i].domain(n)] = true
+		for _, name := range s.Sites[i].Domains() {
+			domains[name] = true
 		}
 	}
 	for i := range s.Runs {

@@ -8,6 +8,7 @@ type Series struct {
 	Step   time.Duration // length of a point
 	Points []Point
 	hosts  int // how many are followed
+	groups int // classes of arrival whose connections are followed
 }
 
 // A Point is what happened in a piece of time.
@@ -20,6 +21,7 @@ type Point struct {
 	Lookups     int     // the most at once
 	Waiting     int     // recipients not settled at its beginning
 	Hosts       []int   // connections to each host, the most at once; nil if there is one, or too many
+	Classes     []int   // connections that carry something of each class of arrival, the most at once; nil if there is one class, or agents
 	WindowSum   float64 // of the windows in force when attempts ended
 	Windows     int     // how many these were
 	WindowMin   int
@@ -33,8 +35,9 @@ const (
 	seriesFirst = 10 * time.Millisecond
 )
 
-// at returns the point of a time since the start. Times do not decrease.
-func (s *Series) at(since time.Duration, connections int) *Point {
+// at returns the point of a time since the start. Times do not decrease. Points in
+// which nothing has happened are as blank says.
+func (s *Series) at(since time.Duration, blank Point) *Point {
 	if s.Step == 0 {
 		s.Step = seriesFirst
 	}
@@ -44,7 +47,7 @@ func (s *Series) at(since time.Duration, connections int) *Point {
 		n = int(since / s.Step)
 	}
 	for len(s.Points) <= n {
-		s.Points = append(s.Points, Point{Connections: connections})
+		s.Points = append(s.Points, blank)
 	}
 	return &s.Points[n]
 }
@@ -73,6 +76,9 @@ func (p *Point) Join(o *Point) {
 	p.Lookups = max(p.Lookups, o.Lookups)
 	for i := range o.Hosts {
 		p.Hosts[i] = max(p.Hosts[i], o.Hosts[i])
+	}
+	for i := range o.Classes {
+		p.Classes[i] = max(p.Classes[i], o.Classes[i])
 	}
 	switch {
 	case o.Windows == 0:

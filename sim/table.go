@@ -27,6 +27,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	runs.write(&b)
 	r.writeClasses(&b)
 	r.writeLookups(&b)
+	r.writeShares(&b)
+	r.writeHosts(&b)
 	r.writeSequences(&b)
 	r.writeChecks(&b)
 	_, err := io.WriteString(w, b.String())
@@ -115,6 +117,41 @@ func (r *Report) writeLookups(b *strings.Builder) {
 	}
 }
 
+// writeShares writes how many of the core's connections carried something of each
+// class, if there is more than one.
+func (r *Report) writeShares(b *strings.Builder) {
+	rows := grid{{"connections of", "run", "mean", "most"}}
+	for i := range r.Runs {
+		for _, class := range r.Runs[i].Pictures.Classes {
+			if s, ok := r.Runs[i].Classes[class]; ok {
+				rows = append(rows, []string{class, r.Runs[i].Name, fmt.Sprintf("%.1f", s.Mean), fmt.Sprint(s.Peak)})
+			}
+		}
+	}
+	if len(rows) > 1 && len(r.Runs[0].Pictures.Classes) > 1 {
+		b.WriteByte('\n')
+		rows.write(b)
+	}
+}
+
+// writeHosts writes what happened at each host, if there are several and not too
+// many.
+func (r *Report) writeHosts(b *strings.Builder) {
+	rows := grid{{"host", "run", "deliveries", "failures", "connections: mean", "most"}}
+	for i := range r.Runs {
+		for _, h := range r.Runs[i].Hosts {
+			rows = append(rows, []string{h.Name, r.Runs[i].Name, fmt.Sprint(h.Deliveries), fmt.Sprint(h.Failures), fmt.Sprintf("%.2f", h.ConnectionsMean), fmt.Sprint(h.ConnectionsPeak)})
+		}
+	}
+	if n := len(rows) - 1; n > len(r.Runs) && n <= hostsListed*len(r.Runs) {
+		b.WriteByte('\n')
+		rows.write(b)
+	}
+}
+
+// hostsListed is how many hosts the table names at most.
+const hostsListed = 16
+
 func (r *Report) writeSequences(b *strings.Builder) {
 	var rows grid
 	for i := range r.Runs {
@@ -140,21 +177,20 @@ func (r *Report) writeSequences(b *strings.Builder) {
 }
 
 func (r *Report) writeChecks(b *strings.Builder) {
-	var names []string
-	if len(r.Runs) > 0 {
-		names = slices.Sorted(maps.Keys(r.Runs[0].Checks))
-	}
+	checked := make(map[string]bool)
 	fine := true
 	for i := range r.Runs {
-		for _, name := range names {
-			if text := r.Runs[i].Checks[name]; text != ok {
-				fmt.Fprintf(b, "\nVIOLATION of %s in run %q: %s\n", name, r.Runs[i].Name, text)
+		run := &r.Runs[i]
+		for _, name := range slices.Sorted(maps.Keys(run.Checks)) {
+			checked[name] = true
+			if text := run.Checks[name]; text != ok {
+				fmt.Fprintf(b, "\nVIOLATION of %s in run %q: %s\n", name, run.Name, text)
 				fine = false
 			}
 		}
 	}
 	if fine {
-		fmt.Fprintf(b, "\nchecked: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(b, "\nchecked: %s\n", strings.Join(slices.Sorted(maps.Keys(checked)), ", "))
 	}
 }
 

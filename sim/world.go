@@ -83,7 +83,7 @@ func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
 		classes[i] = s.Arrivals[i].Class
 		w.sources = append(w.sources, newSource(&s.Arrivals[i], i, arrivals.Uint64(), destinations))
 	}
-	w.measure = newMeasure(classes, w.receivers)
+	w.measure = newMeasure(classes, w.receivers, w.hasSessions())
 	w.watch = newWatchers(w)
 	return w, nil
 }

@@ -70,7 +70,8 @@ const style = `<style>
 text { font: 12px sans-serif; fill: #222 }
 .title { font-size: 20px; font-weight: bold }
 .head { font-size: 14px; font-weight: bold }
-.note, .tick, .ytick, .cell { font-size: 10.5px; fill: #555 }
+.note, .tick, .ytick, .cell, .label { font-size: 10.5px; fill: #555 }
+.label { fill: #111 }
 .tick, .cell { text-anchor: middle }
 .ytick { text-anchor: end }
 .cell { fill: #fff; font-weight: bold; font-size: 9.5px }

@@ -24,7 +24,7 @@ func Draw(w io.Writer, r *sim.Report) error {
 		c.text(margin+16, top+9, "head", run.Name)
 		c.text(margin+16, top+25, "note", summary(run))
 		top = c.slots(&run.Pictures, top+34, rows)
-		top = c.timeline(&run.Pictures.Series, top) + 16
+		top = c.timeline(&run.Pictures, top) + 16
 	}
 	top = c.delays(r, top)
 	_, err := io.WriteString(w, c.finish(top+margin))

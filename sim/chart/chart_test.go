@@ -85,6 +85,30 @@ func TestDraw(t *testing.T) {
 	}
 }
 
+// Where the core decides on connections, each host and each class of mail has a strip
+// of its own, with its name beside it.
+func TestDrawHosts(t *testing.T) {
+	s := &sim.Scenario{Name: "hosts", Seed: 1,
+		Sites: []sim.Site{{Name: "site", Behaviour: sim.Behaviour{Transaction: sim.Fixed(time.Second)}, Hosts: []sim.Host{
+			{Name: "left", Behaviour: sim.Behaviour{Transaction: sim.Fixed(time.Second)}}, {Name: "right", Copies: 2, Behaviour: sim.Behaviour{Transaction: sim.Fixed(time.Second)}}}}},
+		Arrivals: []sim.Arrivals{{Class: "few", Messages: 20, To: []string{"site"}}, {Class: "late", Messages: 1, From: time.Minute, To: []string{"site"}}},
+		Runs:     []sim.Run{{Name: "run", Core: qmgr.Config{DefaultTransport: qmgr.TransportConfig{Agents: qmgr.AgentsConnections}}}},
+	}
+	r, err := sim.Simulate(s, sim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svg := draw(t, r)
+	for _, label := range []string{"left.site.test", "right-1.site.test", "right-2.site.test", "few", "late"} {
+		if !strings.Contains(svg, `class="label">`+label+`<`) {
+			t.Errorf("no strip is labelled %s", label)
+		}
+	}
+	if strips := strings.Count(svg, "<polygon") - 1; strips != 5 { // one is the band of windows
+		t.Errorf("%d strips, want 5", strips)
+	}
+}
+
 // A report without a delivery is drawn too: it is then that one wants to see why.
 func TestDrawNothing(t *testing.T) {
 	r := report(t, 1)

@@ -14,8 +14,11 @@ const (
 
 // timeline draws what happened over time: above, the windows that were in
 // force (the mean as a line, all of them as a band) and the most connections at
-// once, and look-ups if there are any; below, attempts and, in front of them, those that failed for the site.
-func (c *canvas) timeline(s *sim.Series, top float64) float64 {
+// once, and look-ups if there are any; below, attempts and, in front of them, those
+// that failed for the site; then the connections to each host and those that carried
+// something of each class, as far as these were followed.
+func (c *canvas) timeline(p *sim.Pictures, top float64) float64 {
+	s := &p.Series
 	if len(s.Points) == 0 {
 		return top
 	}
@@ -38,11 +41,17 @@ func (c *canvas) timeline(s *sim.Series, top float64) float64 {
 	c.attempts(points, step, x, low)
 	c.line(chartLeft, low.from, chartRight, low.from, colourAxis)
 	c.text(chartLeft-8, low.to+9, "ytick", rate(float64(attempts)/step))
-	for _, v := range x.timeTicks(12) {
-		c.line(x.at(v), low.from, x.at(v), low.from+4, colourAxis)
-		c.text(x.at(v), low.from+15, "tick", seconds(v))
+	end := c.strips(points, step, x, "connections to each host, the most at once", p.Hosts,
+		func(p *sim.Point) []int { return p.Hosts }, low.from)
+	if len(points[0].Classes) > 0 {
+		end = c.strips(points, step, x, "connections that carry something of each class, the most at once", p.Classes,
+			func(p *sim.Point) []int { return p.Classes }, end)
 	}
-	return low.from + 26
+	for _, v := range x.timeTicks(12) {
+		c.line(x.at(v), end, x.at(v), end+4, colourAxis)
+		c.text(x.at(v), end+15, "tick", seconds(v))
+	}
+	return end + 26
 }
 
 // rate writes a number per second for an axis.
