@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
@@ -59,6 +61,7 @@ type loader struct {
 	base   *table   // [config]
 	runs   []*table // [[run]]
 	places []place
+	mode   mode // of runs that do not say otherwise
 	// agentsOf are the transports that [agents] names.
 	agentsOf []place
 }
@@ -84,6 +87,8 @@ func (l *loader) load(root *table) {
 			l.fields("disk", t, []field{spreadField("commit", &s.Disk.Commit), spreadField("read", &s.Disk.Read)})
 		}),
 		tableField("dns", l.dns),
+		modeField(&l.mode),
+		tablesField("", "outage", func(t *table) { s.Outages = append(s.Outages, l.networkOutage(t)) }),
 		tableField("agents", func(t *table) { l.named("agents", t, l.agents) }),
 		tableField("site", func(t *table) { l.named("site", t, l.site) }),
 		tableField("arrivals", func(t *table) { l.named("arrivals", t, l.arrivals) }),
@@ -143,59 +148,6 @@ func (l *loader) dns(t *table) {
 	})
 }
 
-var faults = []word[sim.Fault]{
-	{"refuse", sim.FaultRefuse}, {"timeout", sim.FaultTimeout}, {"silent", sim.FaultSilent}, {"421", sim.FaultBusy}, {"drop", sim.FaultDrop},
-}
-
-// behaviour is the keys that a site and its changes share.
-func behaviour(b *sim.Behaviour) []field {
-	return []field{
-		spreadField("connect", &b.Connect),
-		spreadField("transaction", &b.Transaction),
-		spreadField("recipient", &b.Recipient),
-		countField("connection_limit", 0, 1e6, &b.ConnectionLimit),
-		countField("processes", 0, 1e6, &b.Processes),
-		countField("backlog", 0, 1e6, &b.Backlog),
-		wordField("overflow", &b.Overflow, word[sim.Overflow]{"refuse", sim.OverflowRefuse},
-			word[sim.Overflow]{"drop-syn", sim.OverflowDropSYN}, word[sim.Overflow]{"drop-ack", sim.OverflowDropACK}),
-		listField("retransmit", `a list of times such as ["3s", "6s"]`, &b.Retransmit, duration),
-		countField("servers", 1, 1e6, &b.Servers),
-		countField("bad_servers", 0, 1e6, &b.BadServers),
-		wordField("balance", &b.Random, word[bool]{"turn", false}, word[bool]{"random", true}),
-		wordField("bad", &b.Bad, faults...),
-		timeField("greylist", &b.Greylist),
-		numberField("soft_percent", 0, 100, &b.SoftPercent),
-		numberField("hard_percent", 0, 100, &b.HardPercent),
-		numberField("drop_percent", 0, 100, &b.DropPercent),
-	}
-}
-
-func (l *loader) site(where, name string, t *table, at span) {
-	site := sim.Site{Name: name}
-	var changes []*table
-	fields := append(behaviour(&site.Behaviour),
-		countField("copies", 1, 1e6, &site.Copies),
-		textField("transport", "the name of a transport", &site.Transport),
-		tablesField(where, "change", func(t *table) { changes = append(changes, t) }),
-		tablesField(where, "outage", func(t *table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
-	)
-	l.fields(where, t, fields)
-	l.servers(where, at, &site.Behaviour)
-	before := site.Behaviour
-	for _, t := range changes {
-		// A change says what is different from then on; all else stays.
-		c := sim.Change{Behaviour: before}
-		l.fields(where+".change", t, append(behaviour(&c.Behaviour), timeField("at", &c.At)))
-		l.servers(where+".change", t.at, &c.Behaviour)
-		if n := len(site.Changes); n > 0 && c.At < site.Changes[n-1].At {
-			l.complain(t.at, config.Problem{Key: where + ".change", Message: "this change comes before the one above it", Hint: "write changes in the order of time"})
-		}
-		site.Changes = append(site.Changes, c)
-		before = c.Behaviour
-	}
-	l.s.Sites = append(l.s.Sites, site)
-}
-
 // agents reads when the agents of a transport cannot be started.
 func (l *loader) agents(where, name string, t *table, at span) {
 	l.fields(where, t, []field{tablesField(where, "outage", func(t *table) {
@@ -212,19 +164,6 @@ func (l *loader) ends(key string, t *table, from, until time.Duration) {
 	if until <= from {
 		l.complain(t.at, config.Problem{Key: key, Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
 	}
-}
-
-func (l *loader) servers(where string, at span, b *sim.Behaviour) {
-	if b.BadServers > max(b.Servers, 1) {
-		l.complain(at, config.Problem{Key: where + ".bad_servers", Message: fmt.Sprintf("%d of %d servers cannot be bad", b.BadServers, max(b.Servers, 1))})
-	}
-}
-
-func (l *loader) outage(where string, t *table) sim.Outage {
-	var o sim.Outage
-	l.fields(where+".outage", t, []field{timeField("from", &o.From), timeField("until", &o.Until), wordField("fault", &o.Fault, faults...)})
-	l.ends(where+".outage", t, o.From, o.Until)
-	return o
 }
 
 func (l *loader) arrivals(where, name string, t *table, at span) {
@@ -260,13 +199,16 @@ func (l *loader) arrivals(where, name string, t *table, at span) {
 	if file != "" {
 		l.recorded(where, t.get("file").value, file, &a)
 	}
-	l.complete(where, at, &a)
+	l.complete(where, at, t, &a)
 	l.s.Arrivals = append(l.s.Arrivals, a)
 }
 
 // complete complains about keys that the pattern needs and that are missing.
-func (l *loader) complete(where string, at span, a *sim.Arrivals) {
+func (l *loader) complete(where string, at span, t *table, a *sim.Arrivals) {
 	missing := func(key, why string) {
+		if t.get(key) != nil {
+			return // it is wrong, which has been told
+		}
 		l.complain(at, config.Problem{Key: where + "." + key, Message: "this key is missing: " + why})
 	}
 	if len(a.To) == 0 {
@@ -297,17 +239,26 @@ func (l *loader) complete(where string, at span, a *sim.Arrivals) {
 	}
 }
 
+// rateField reads a rate. Units of time are those of rates in the configuration;
+// unlike there the number may be a fraction.
 func rateField(name string, to *float64) field {
-	const form = `a number of messages per second, or such as "10/s", "600/m" or "5000000/d"`
+	const form = `a number of messages per second, or such as "10/s", "600/min", "5/10s" or "5000000/d"`
 	return field{name, form, func(n *node) *flaw {
 		text, per := n.text, time.Second
 		if n.kind == nodeText {
 			number, unit, divided := strings.Cut(n.text, "/")
-			d, f := durationText("1" + unit)
-			if !divided || f != nil || d == 0 {
+			if !divided {
 				return flawf("%q is not a rate", n.text)
 			}
-			text, per = number, d
+			limits, err := rate.Parse("1/" + unit)
+			var wrong *rate.ParseError
+			switch {
+			case errors.As(err, &wrong):
+				return &flaw{fmt.Sprintf("%q is not a rate", n.text), wrong.Why}
+			case len(limits.All()) != 1:
+				return flawf("%q is more than one rate", n.text)
+			}
+			text, per = number, limits.All()[0].Per
 		} else if n.kind != nodeInteger && n.kind != nodeFloat {
 			return mismatch(n, "a rate")
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/sim"
 )
@@ -125,7 +126,7 @@ file = "more.txt"
 [arrivals.steady]
 to = "two"
 pattern = "poisson"
-rate = "120/m"
+rate = "120/min"
 
 [arrivals.old]
 to = "two"
@@ -317,5 +318,86 @@ func TestOpenUnknown(t *testing.T) {
 	}
 	if _, err := Load("testdata/nothing.toml"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A host behaves as its site does where it does not say otherwise; the site's changes
+// and outages are its own as well.
+func TestHostsOfASite(t *testing.T) {
+	s, err := Parse("hosts.toml", "hosts", []byte(`
+mode = "relay"
+[[outage]]
+from = "1h"
+until = "2h"
+names = true
+[site.a]
+copies = 2
+shared_hosts = true
+transaction = "1s"
+rtt = "30ms"
+pipelining = "stream"
+mails_per_connection = 7
+announce_mails = true
+idle_limit = "9s"
+[[site.a.change]]
+at = "10m"
+transaction = "2s"
+[[site.a.outage]]
+from = "3m"
+until = "4m"
+fault = "close"
+open = "break"
+[[site.a.host]]
+preference = 10
+[[site.a.host]]
+name = "backup"
+copies = 3
+preference = 20
+rtt = "5ms"
+[[site.a.host.change]]
+at = "5m"
+soft_percent = 50
+[[site.a.host.outage]]
+from = "1m"
+until = "2m"
+[site.b]
+[arrivals.letters]
+to = "a"
+[config.transport.smtp]
+fallback_relay = "[b.test]"
+[[run]]
+[[run]]
+mode = "agents"
+`), fstest.MapFS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.Sites[0]
+	b := a.Behaviour
+	if !a.SharedHosts || b.RTT != sim.Fixed(30*time.Millisecond) || b.Pipelining != mail.LevelStream || b.MailsPerConnection != 7 || !b.AnnounceMails || b.IdleLimit != 9*time.Second {
+		t.Errorf("site a is %+v", a)
+	}
+	if len(a.Hosts) != 2 || a.Hosts[0].Name != "mx1" || a.Hosts[1].Name != "backup" || a.Hosts[1].Copies != 3 || a.Hosts[0].Preference != 10 || a.Hosts[1].Preference != 20 {
+		t.Fatalf("hosts %+v", a.Hosts)
+	}
+	if first, backup := a.Hosts[0].Behaviour, a.Hosts[1].Behaviour; first.RTT != b.RTT || backup.RTT != sim.Fixed(5*time.Millisecond) || backup.IdleLimit != b.IdleLimit {
+		t.Errorf("hosts %+v", a.Hosts)
+	}
+	// The backup's own change first, then the site's, which keeps what the first did.
+	changes := a.Hosts[1].Changes
+	if len(changes) != 2 || changes[0].At != 5*time.Minute || changes[0].Behaviour.SoftPercent != 50 ||
+		changes[1].At != 10*time.Minute || changes[1].Behaviour.SoftPercent != 50 || changes[1].Behaviour.Transaction != sim.Fixed(2*time.Second) {
+		t.Errorf("the backup's changes are %+v", changes)
+	}
+	if want := []sim.Outage{{From: 3 * time.Minute, Until: 4 * time.Minute, Fault: sim.FaultClose, Open: sim.OpenBreaks}}; !slices.Equal(a.Outages, want) {
+		t.Errorf("the site's outages are %+v", a.Outages)
+	}
+	if want := []sim.Outage{{From: time.Hour, Until: 2 * time.Hour, Fault: sim.FaultTimeout, Open: sim.OpenHangs, Names: true}}; !slices.Equal(s.Outages, want) {
+		t.Errorf("our network's outages are %+v", s.Outages)
+	}
+	for i, agents := range []qmgr.Agents{qmgr.AgentsConnections, qmgr.AgentsOwn} {
+		if r := s.Runs[i]; r.Core.Transports["smtp"].Agents != agents || !slices.Equal(r.Fallbacks["smtp"], []string{"b.test"}) {
+			t.Errorf("run %s: agents %v, fallbacks %v", r.Name, r.Core.Transports["smtp"].Agents, r.Fallbacks)
+		}
 	}
 }

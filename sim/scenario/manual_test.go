@@ -47,7 +47,8 @@ func TestManualNamesEveryKey(t *testing.T) {
 	}
 	names = append(names, "copies", "transport", "change", "outage", "fault", "to", "order", "recipients", "pattern", "from", "until", "messages", "rate",
 		"burst", "every", "age", "due", "null_sender", "size", "records", "file", "description", "seed", "duration", "patience", "sabotage",
-		"commit", "read", "delay", "ttl", "failure_percent", "by_delivery", "name", "reference", "source", "deferred_pct")
+		"commit", "read", "delay", "ttl", "failure_percent", "by_delivery", "name", "reference", "source", "deferred_pct",
+		"mode", "names", "open", "host", "preference", "shared_hosts", "order")
 	for _, name := range names {
 		if !strings.Contains(string(text), "`"+name+"`") && !strings.Contains(string(text), name+" = ") && !strings.Contains(string(text), "."+name+"]]") {
 			t.Errorf("docs/simulation.md does not name %s", name)

@@ -45,26 +45,31 @@ func (l *loader) configure() {
 		base = settings(l.base, nil)
 	}
 	if len(l.runs) == 0 {
-		l.run(&sim.Run{Name: "default"}, base, nil)
+		l.run(&sim.Run{Name: "default"}, l.mode, base, nil)
 	}
 	names := make(map[string]bool)
 	for i, t := range l.runs {
 		run := &sim.Run{Name: strconv.Itoa(i + 1)}
 		own := &table{at: t.at}
 		for _, e := range t.entries {
-			if e.name == "name" || e.name == "reference" {
+			if slices.Contains(ownOfRun, e.name) {
 				own.entries = append(own.entries, e)
 			}
 		}
+		how := l.mode
 		l.fields("run", own, []field{
 			textField("name", "text", &run.Name),
+			modeField(&how),
 			tablesField("run", "reference", func(t *table) { run.References = append(run.References, l.reference(t)) }),
 		})
 		if names[run.Name] {
 			l.complain(t.at, config.Problem{Key: "run.name", Message: fmt.Sprintf("there is another run called %q", run.Name)})
 		}
 		names[run.Name] = true
-		l.run(run, base, settings(t, nil, "name", "reference"))
+		if t.get("mode") != nil {
+			run.Parameters = append(run.Parameters, sim.Parameter{Name: "mode", Value: how.String()})
+		}
+		l.run(run, how, base, settings(t, nil, ownOfRun...))
 	}
 }
 
@@ -81,7 +86,7 @@ func (l *loader) reference(t *table) sim.Reference {
 }
 
 // run configures one run: with what all of them have, and with its own.
-func (l *loader) run(run *sim.Run, base, own []setting) {
+func (l *loader) run(run *sim.Run, how mode, base, own []setting) {
 	merged := slices.Clone(own)
 	for _, s := range base {
 		if !slices.ContainsFunc(own, func(o setting) bool { return o.name() == s.name() }) {
@@ -95,14 +100,69 @@ func (l *loader) run(run *sim.Run, base, own []setting) {
 	for _, s := range own {
 		run.Parameters = append(run.Parameters, sim.Parameter{Name: s.name(), Value: s.value.text})
 	}
-	run.Core = withAgents(cfg.Driver().Qmgr)
+	run.Core = cfg.Driver().Qmgr
+	if how == modeAgents {
+		run.Core = withAgents(run.Core)
+	}
 	run.Clients = make(map[string]sim.Client)
 	for name, t := range cfg.Transports {
 		run.Clients[name] = sim.Client{ConnectTimeout: t.SMTP.ConnectTimeout, GreetingTimeout: t.SMTP.HeloTimeout,
-			CacheTime: t.SMTP.CacheTimeLimit, ReuseTime: t.SMTP.ReuseTimeLimit, ReuseCount: t.SMTP.ReuseCountLimit}
+			CacheTime: t.SMTP.CacheTimeLimit, ReuseTime: t.SMTP.ReuseTimeLimit, ReuseCount: t.SMTP.ReuseCountLimit, ReplyTimeout: t.SMTP.MailTimeout}
 	}
+	l.fallbacks(run, cfg)
 	l.transports(slices.Sorted(maps.Keys(cfg.Transports)))
 	l.s.Runs = append(l.s.Runs, *run)
+}
+
+// ownOfRun are the keys of [[run]] that are not parameters.
+var ownOfRun = []string{"name", "reference", "mode"}
+
+// A mode says who decides on connections.
+type mode uint8
+
+const (
+	modeAgents mode = iota // nobody: every delivery is an agent's affair, as in Postfix
+	modeRelay              // the core, as in the daemon
+)
+
+// String returns the word for it.
+func (m mode) String() string { return [...]string{"agents", "relay"}[m] }
+
+func modeField(to *mode) field {
+	return wordField("mode", to, word[mode]{modeAgents.String(), modeAgents}, word[mode]{modeRelay.String(), modeRelay})
+}
+
+// fallbacks notes which sites are fallback relays, and complains about those that
+// are none.
+func (l *loader) fallbacks(run *sim.Run, cfg *config.Config) {
+	var domains []string
+	for i := range l.s.Sites {
+		domains = append(domains, l.s.Sites[i].Domains()...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Transports)) {
+		for _, relay := range strings.FieldsFunc(cfg.Transports[name].SMTP.FallbackRelay, func(r rune) bool { return r == ',' || r == ' ' }) {
+			domain, _, _ := strings.Cut(strings.TrimPrefix(relay, "["), "]")
+			if !slices.Contains(domains, domain) {
+				p := config.Problem{Key: "fallback_relay", Message: fmt.Sprintf("no site has the domain %q", domain), Hint: "a site NAME has the domain NAME.test"}
+				if at := l.quoted(relay); !l.known(at, p.Message) {
+					l.complain(at, p)
+				}
+				continue
+			}
+			if run.Fallbacks == nil {
+				run.Fallbacks = make(map[string][]string)
+			}
+			run.Fallbacks[name] = append(run.Fallbacks[name], domain)
+		}
+	}
+}
+
+// quoted returns where a text stands in the file.
+func (l *loader) quoted(text string) span {
+	if n := strings.Index(string(l.text), strconv.Quote(text)); n >= 0 {
+		return span{n, n + len(strconv.Quote(text))}
+	}
+	return span{}
 }
 
 // withAgents has every transport deliver by agents, as Postfix does: a delivery is a
@@ -122,11 +182,7 @@ func (l *loader) transports(names []string) {
 		if site.Transport == "" || slices.Contains(names, site.Transport) {
 			continue
 		}
-		at := span{}
-		if n := strings.Index(string(l.text), strconv.Quote(site.Transport)); n >= 0 {
-			at = span{n, n + len(strconv.Quote(site.Transport))}
-		}
-		l.complain(at, config.Problem{Key: "site." + site.Name + ".transport", Message: noTransport(site.Transport),
+		l.complain(l.quoted(site.Transport), config.Problem{Key: "site." + site.Name + ".transport", Message: noTransport(site.Transport),
 			Allowed: "one of " + strings.Join(names, ", "), Hint: fmt.Sprintf("add a table [config.transport.%s]", site.Transport)})
 		site.Transport = ""
 	}

@@ -58,7 +58,7 @@ func TestShippedScenariosRun(t *testing.T) {
 		case name == "busy-day" || name == "dead-site-backlog" || name == "routing-share":
 		case strings.HasPrefix(name, "readme-") || acceptance[name].seeds > 0: // run by other tests
 		default:
-			simulate(t, name, sim.Options{})
+			simulateOnce(t, name, 1)
 		}
 	}
 }

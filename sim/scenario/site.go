@@ -1,0 +1,159 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/sim"
+)
+
+var faults = []word[sim.Fault]{
+	{"refuse", sim.FaultRefuse}, {"timeout", sim.FaultTimeout}, {"silent", sim.FaultSilent}, {"421", sim.FaultBusy}, {"drop", sim.FaultDrop},
+	{"close", sim.FaultClose},
+}
+
+// behaviour is the keys that a site, its hosts and their changes share.
+func behaviour(b *sim.Behaviour) []field {
+	return []field{
+		spreadField("connect", &b.Connect),
+		spreadField("transaction", &b.Transaction),
+		spreadField("recipient", &b.Recipient),
+		spreadField("rtt", &b.RTT),
+		wordField("pipelining", &b.Pipelining, word[mail.Level]{"lockstep", mail.LevelLockStep}, word[mail.Level]{"group", mail.LevelGroup},
+			word[mail.Level]{"overlap", mail.LevelOverlap}, word[mail.Level]{"stream", mail.LevelStream}),
+		countField("mails_per_connection", 0, 1e6, &b.MailsPerConnection),
+		flagField("announce_mails", &b.AnnounceMails),
+		timeField("idle_limit", &b.IdleLimit),
+		countField("connection_limit", 0, 1e6, &b.ConnectionLimit),
+		countField("processes", 0, 1e6, &b.Processes),
+		countField("backlog", 0, 1e6, &b.Backlog),
+		wordField("overflow", &b.Overflow, word[sim.Overflow]{"refuse", sim.OverflowRefuse},
+			word[sim.Overflow]{"drop-syn", sim.OverflowDropSYN}, word[sim.Overflow]{"drop-ack", sim.OverflowDropACK}),
+		listField("retransmit", `a list of times such as ["3s", "6s"]`, &b.Retransmit, duration),
+		countField("servers", 1, 1e6, &b.Servers),
+		countField("bad_servers", 0, 1e6, &b.BadServers),
+		wordField("balance", &b.Random, word[bool]{"turn", false}, word[bool]{"random", true}),
+		wordField("bad", &b.Bad, faults...),
+		timeField("greylist", &b.Greylist),
+		numberField("soft_percent", 0, 100, &b.SoftPercent),
+		numberField("hard_percent", 0, 100, &b.HardPercent),
+		numberField("drop_percent", 0, 100, &b.DropPercent),
+	}
+}
+
+func (l *loader) site(where, name string, t *table, at span) {
+	site := sim.Site{Name: name, Behaviour: sim.Behaviour{Pipelining: mail.LevelOverlap}}
+	var changes, hosts []*table
+	fields := append(behaviour(&site.Behaviour),
+		countField("copies", 1, 1e6, &site.Copies),
+		textField("transport", "the name of a transport", &site.Transport),
+		flagField("shared_hosts", &site.SharedHosts),
+		tablesField(where, "host", func(t *table) { hosts = append(hosts, t) }),
+		tablesField(where, "change", func(t *table) { changes = append(changes, t) }),
+		tablesField(where, "outage", func(t *table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
+	)
+	l.fields(where, t, fields)
+	l.servers(where, at, &site.Behaviour)
+	site.Changes = l.changes(where, site.Behaviour, changes)
+	for i, t := range hosts {
+		site.Hosts = append(site.Hosts, l.host(where, i, t, &site, changes))
+	}
+	l.hostNames(where, &site, hosts)
+	l.s.Sites = append(l.s.Sites, site)
+}
+
+// host reads one of a site's hosts, which behaves as the site does where it does
+// not say otherwise.
+func (l *loader) host(where string, n int, t *table, site *sim.Site, shared []*table) sim.Host {
+	h := sim.Host{Name: fmt.Sprint("mx", n+1), Behaviour: site.Behaviour}
+	key := where + ".host"
+	var own []*table
+	fields := append(behaviour(&h.Behaviour),
+		textField("name", "letters, digits and hyphens", &h.Name),
+		countField("copies", 1, 1e6, &h.Copies),
+		countField("preference", 0, 65535, &h.Preference),
+		tablesField(key, "change", func(t *table) { own = append(own, t) }),
+		tablesField(key, "outage", func(t *table) { h.Outages = append(h.Outages, l.outage(key, t)) }),
+	)
+	l.fields(key, t, fields)
+	l.servers(key, t.at, &h.Behaviour)
+	h.Changes = l.changes(key, h.Behaviour, own)
+	if len(l.problems) == 0 && len(shared) > 0 { // or mistakes in the site's would be told again
+		h.Changes = l.changes(key, h.Behaviour, inTime(append(slices.Clone(shared), own...)))
+	}
+	return h
+}
+
+// hostNames complains about hosts with one name.
+func (l *loader) hostNames(where string, site *sim.Site, tables []*table) {
+	known := make(map[string]bool)
+	for i, h := range site.Hosts {
+		at := tables[i].at
+		switch {
+		case !siteName.MatchString(h.Name):
+			l.complain(at, config.Problem{Key: where + ".host.name", Message: fmt.Sprintf("%q cannot be a name", h.Name), Allowed: "letters, digits and hyphens between them, at most 42"})
+		case known[h.Name]:
+			l.complain(at, config.Problem{Key: where + ".host.name", Message: fmt.Sprintf("there is another host called %q", h.Name)})
+		}
+		known[h.Name] = true
+	}
+}
+
+// changes reads what is different from an instant on; all else stays.
+func (l *loader) changes(where string, before sim.Behaviour, tables []*table) []sim.Change {
+	var all []sim.Change
+	for _, t := range tables {
+		c := sim.Change{Behaviour: before}
+		l.fields(where+".change", t, append(behaviour(&c.Behaviour), timeField("at", &c.At)))
+		l.servers(where+".change", t.at, &c.Behaviour)
+		if n := len(all); n > 0 && c.At < all[n-1].At {
+			l.complain(t.at, config.Problem{Key: where + ".change", Message: "this change comes before the one above it", Hint: "write changes in the order of time"})
+		}
+		all = append(all, c)
+		before = c.Behaviour
+	}
+	return all
+}
+
+// inTime sorts tables of changes.
+func inTime(tables []*table) []*table {
+	at := func(t *table) time.Duration {
+		if e := t.get("at"); e != nil {
+			d, _ := duration(e.value) // it has been read before
+			return d
+		}
+		return 0
+	}
+	slices.SortStableFunc(tables, func(a, b *table) int { return int(min(max(at(a)-at(b), -1), 1)) })
+	return tables
+}
+
+func (l *loader) servers(where string, at span, b *sim.Behaviour) {
+	if b.BadServers > max(b.Servers, 1) {
+		l.complain(at, config.Problem{Key: where + ".bad_servers", Message: fmt.Sprintf("%d of %d servers cannot be bad", b.BadServers, max(b.Servers, 1))})
+	}
+}
+
+// outageFields are the keys of every outage.
+func outageFields(o *sim.Outage) []field {
+	return []field{timeField("from", &o.From), timeField("until", &o.Until), wordField("fault", &o.Fault, faults...),
+		wordField("open", &o.Open, word[sim.Open]{"stay", sim.OpenStays}, word[sim.Open]{"break", sim.OpenBreaks}, word[sim.Open]{"hang", sim.OpenHangs})}
+}
+
+func (l *loader) outage(where string, t *table) sim.Outage {
+	var o sim.Outage
+	l.fields(where+".outage", t, outageFields(&o))
+	l.ends(where+".outage", t, o.From, o.Until)
+	return o
+}
+
+// networkOutage reads an outage of our own network.
+func (l *loader) networkOutage(t *table) sim.Outage {
+	o := sim.Outage{Fault: sim.FaultTimeout, Open: sim.OpenHangs}
+	l.fields("outage", t, append(outageFields(&o), flagField("names", &o.Names)))
+	l.ends("outage", t, o.From, o.Until)
+	return o
+}
