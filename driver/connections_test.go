@@ -30,10 +30,11 @@ type town struct {
 
 // A resident is one host.
 type resident struct {
-	refuses  mail.Reply    // at the door
-	answers  time.Duration // after this time; of a dial
-	takes    time.Duration // for one transaction
-	breaks   int           // the connection is lost after so many transactions; 0: it is not
+	refuses  mail.Reply       // at the door
+	answers  time.Duration    // after this time; of a dial
+	takes    time.Duration    // for one transaction
+	breaks   int              // the connection is lost after so many transactions; 0: it is not
+	ends     mail.CloseReason // how it is lost then; CloseAsked stands for CloseIdle
 	accepted []mail.Address
 	dialled  time.Time // the last time
 }
@@ -154,7 +155,7 @@ func (l *line) talk(ctx context.Context, done func(uint64, mail.DeliveryResult))
 			}
 			continue
 		case l.host.breaks > 0 && carried == l.host.breaks:
-			return mail.CloseIdle // nothing of this one was sent
+			return max(l.host.ends, mail.CloseIdle) // nothing of this one was sent
 		}
 		select {
 		case <-time.After(l.host.takes):

@@ -91,7 +91,7 @@ func (d *Driver) logNote(n qmgr.Note) {
 		level = slog.LevelDebug
 	case qmgr.NoteDead, qmgr.NoteExpired:
 		level = slog.LevelWarn
-	case qmgr.NoteCorrupt:
+	case qmgr.NoteCorrupt, qmgr.NoteMixed:
 		level = slog.LevelError
 	}
 	if !d.log.Enabled(context.Background(), level) {

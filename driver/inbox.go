@@ -56,6 +56,23 @@ func (r destinationRequest) ask(d *Driver) {
 	r.reply <- destinationReply{view, held}
 }
 
+// destinationsRequest asks for a page of destinations.
+type destinationsRequest struct {
+	query qmgr.DestinationQuery
+	reply chan qmgr.DestinationList // has room for one
+}
+
+func (r destinationsRequest) ask(d *Driver) { r.reply <- d.core.Destinations(r.query) }
+
+// explainRequest asks where messages are in core.
+type explainRequest struct {
+	ids   []mail.QueueID
+	most  int
+	reply chan []qmgr.MessageView // has room for one
+}
+
+func (r explainRequest) ask(d *Driver) { r.reply <- d.core.Explain(r.ids, r.most) }
+
 // drainRequest asks Run to return when there is nothing left to try.
 type drainRequest struct{}
 

@@ -64,6 +64,20 @@ func (d *Driver) Destination(ctx context.Context, transport, nexthop string, mos
 	return r.view, r.held, err
 }
 
+// Destinations returns a page of the destinations that the core holds. The query's
+// Match is called on the goroutine that owns the core. Errors are as for View.
+func (d *Driver) Destinations(ctx context.Context, query qmgr.DestinationQuery) (qmgr.DestinationList, error) {
+	req := destinationsRequest{query: query, reply: make(chan qmgr.DestinationList, 1)}
+	return consult(ctx, d, req, req.reply)
+}
+
+// Explain tells of each message where it is in core, with at most most destinations.
+// Errors are as for View.
+func (d *Driver) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error) {
+	req := explainRequest{ids: slices.Clone(ids), most: most, reply: make(chan []qmgr.MessageView, 1)}
+	return consult(ctx, d, req, req.reply)
+}
+
 // InCore tells of each message whether it is in core: being tried, or about to
 // be. Errors are as for View.
 func (d *Driver) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {

@@ -138,11 +138,12 @@ const (
 	NoteAlive                         // the destination, or the transport, is tried again
 	NoteDuplicate                     // an answer came for something already gone
 	NoteUnknown                       // a recipient may have the message or not
+	NoteMixed                         // a server put what was sent under another message's envelope; Text names it
 )
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown"}[k]
+	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed"}[k]
 }
 
 // Feedback tells what a destination's window has learned: the state after a

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -306,10 +307,18 @@ func (q *Qmgr) closed(ev Closed) {
 	d.pin()
 	defer q.unpin(d)
 	q.untry(c)
+	if ev.Closing.Why == mail.CloseMixed {
+		q.emit(Note{Kind: NoteMixed, Transport: d.transport.name, Nexthop: d.nexthop, Text: mixedText(c.Host(), ev.Closing.Reply)})
+	}
 	blame := q.conns.Closed(ev.Conn, ev.Closing, q.now)
 	d.changed()
 	q.blame(d, blame, window.Attempt{}, ev.Closing.Reply)
 	q.db.Collect(q.now, collectSome)
+}
+
+// mixedText names a server that has mixed messages up, and what showed it.
+func mixedText(h mail.Host, why mail.Reply) string {
+	return fmt.Sprintf("%s[%s]: %s", h.Name, h.Addr.Addr(), why)
 }
 
 // collectSome is how many records of hosts are looked at for old ones whenever a

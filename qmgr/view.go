@@ -31,6 +31,13 @@ type View struct {
 	Halted     bool
 	Counts     Counts
 	Transports []TransportView // by name
+	// Offline is since when our own network is held to be down; 0 if it is not.
+	Offline mail.Instant
+	// Closings counts connections that have ended, by mail.CloseReason.
+	Closings [mail.CloseWrong + 1]uint64
+	// Mixed is the last connection on which a server put something under another
+	// envelope (mail.CloseMixed); of Conn 0 if none did.
+	Mixed conns.Ending
 }
 
 // LookupsView is the look-ups of routes that the core has asked for or is going
@@ -67,6 +74,8 @@ type QueueView struct {
 	Until   mail.Instant // Dead, Suspended: when it is tried again
 	// Connections are those that serve it, where the core decides on them.
 	Connections conns.SiteView
+	// Obstacle is what keeps its mail waiting. Peek leaves it out.
+	Obstacle Obstacle
 }
 
 // View returns a snapshot, with at most maxQueues destinations for each
@@ -74,9 +83,11 @@ type QueueView struct {
 // in proportion to the number of destinations.
 func (q *Qmgr) View(maxQueues int) View {
 	v := View{Messages: len(q.messages), Recipients: q.recipients, Busy: len(q.busy),
-		Lookups: q.lookups.view(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts}
+		Lookups: q.lookups.view(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts,
+		Offline: q.conns.Offline(), Closings: q.conns.Closings()}
+	v.Mixed, _ = q.conns.Mixed()
 	for t := range q.ring.All() {
-		v.Transports = append(v.Transports, t.view(maxQueues))
+		v.Transports = append(v.Transports, q.transportView(t, maxQueues))
 	}
 	slices.SortFunc(v.Transports, func(a, b TransportView) int { return cmp.Compare(a.Name, b.Name) })
 	return v
@@ -86,7 +97,7 @@ func (s *lookups) view() LookupsView {
 	return LookupsView{Busy: len(s.busy), Waiting: len(s.known) - len(s.busy), Messages: s.lines[lineNew].Len() + s.lines[lineRetries].Len(), Verifying: s.verifying.open.Len()}
 }
 
-func (t *transport) view(maxQueues int) TransportView {
+func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 	v := TransportView{Name: t.name, Jobs: t.jobs.Len(), Busy: t.busy, Startable: t.startable,
 		State: t.outage.state, Reason: t.outage.reason, Next: t.lull.next()}
 	if t.dead() {
@@ -95,16 +106,19 @@ func (t *transport) view(maxQueues int) TransportView {
 	if maxQueues == 0 {
 		return v
 	}
-	queues := sortedQueues(t)
-	if len(queues) > maxQueues {
-		slices.SortStableFunc(queues, func(a, b *queue) int { return cmp.Compare(b.todo.Len(), a.todo.Len()) })
-		queues = queues[:maxQueues]
+	most := best[*queue]{most: maxQueues, compare: byTodo}
+	for d := range t.order.All() {
+		most.add(d)
 	}
-	for _, d := range queues {
-		v.Queues = append(v.Queues, d.view())
+	for _, d := range most.sorted() {
+		v.Queues = append(v.Queues, q.queueView(d))
 	}
 	slices.SortFunc(v.Queues, compareView)
 	return v
+}
+
+func byTodo(a, b *queue) int {
+	return cmp.Or(cmp.Compare(b.todo.Len(), a.todo.Len()), cmp.Compare(a.name, b.name))
 }
 
 func compareView(a, b QueueView) int {
@@ -121,35 +135,11 @@ func (d *queue) view() QueueView {
 	return v
 }
 
-// A DestinationView is all that the core holds of one destination.
-type DestinationView struct {
-	Queue       QueueView
-	Hosts       []conns.HostView // the best first
-	Connections []conns.ConnView // the oldest first
-}
-
-// Destination returns what the core holds of a nexthop of a transport, with at most
-// most hosts and as many connections; false if it holds nothing.
-func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView, bool) {
-	t := q.transports[transport]
-	if t == nil || t.queues[nexthop] == nil {
-		return DestinationView{}, false
-	}
-	d := t.queues[nexthop]
-	v := DestinationView{Queue: d.view()}
-	if d.site != nil {
-		v.Hosts, v.Connections = q.conns.Hosts(d.site, q.now, most), q.conns.Connections(d.site, most)
-	}
-	return v, true
-}
-
-func sortedQueues(t *transport) []*queue {
-	queues := make([]*queue, 0, len(t.queues))
-	for _, d := range t.queues { //archtest:anyorder sorted below
-		queues = append(queues, d)
-	}
-	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.name, b.name) })
-	return queues
+// queueView is view, completed by what keeps its mail waiting.
+func (q *Qmgr) queueView(d *queue) QueueView {
+	v := d.view()
+	v.Obstacle = q.obstacle(d)
+	return v
 }
 
 // Idle tells whether there is nothing left to try, now or later: no message is in
@@ -161,3 +151,12 @@ func (q *Qmgr) Idle() bool {
 
 // InCore tells whether a message is in core: being tried, or about to be.
 func (q *Qmgr) InCore(id mail.QueueID) bool { return q.messages[id] != nil }
+
+func sortedQueues(t *transport) []*queue {
+	queues := make([]*queue, 0, len(t.queues))
+	for _, d := range t.queues { //archtest:anyorder sorted below
+		queues = append(queues, d)
+	}
+	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.name, b.name) })
+	return queues
+}

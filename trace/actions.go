@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	noteWords  = []string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown"}
+	noteWords  = []string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed"}
 	causeWords = []string{"", "success", "failure", "revival"}
 )
 

@@ -70,6 +70,7 @@ type Conn struct {
 	finished int           // transactions
 	service  time.Duration // of one transaction, smoothed
 	why      mail.CloseReason
+	parting  Parting
 	suspect  bool // it began nothing of the last entry: it is about to end, most likely
 
 	made    mail.Instant // when dialling began

@@ -291,7 +291,7 @@ func (p *Pool) evict(g *Group) *Conn {
 		return nil
 	}
 	assert.That(c != nil, "no connection can be closed for another one")
-	p.Drain(c)
+	p.part(c, PartRoom)
 	return c
 }
 

@@ -63,7 +63,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	c.update()
 	p.setTimer(&c.timer, c.end())
 	if c.spot == nil { // its host was taken off the plan meanwhile
-		p.Drain(c)
+		p.part(c, PartPlan)
 		return c, []*Conn{c}, BlameNone
 	}
 	p.wakeSlot() // should the site have no use for it any more
@@ -96,7 +96,7 @@ func (p *Pool) looped(c *Conn) (surplus []*Conn, blame Blame) {
 		s.until, blame = 0, BlameLoop
 	}
 	for _, other := range surplus {
-		p.Drain(other)
+		p.part(other, PartPlan)
 	}
 	p.wake(s)
 	return surplus, blame
@@ -126,7 +126,7 @@ func (p *Pool) inferior(c *Conn) []*Conn {
 		}
 	}
 	for _, other := range surplus {
-		p.Drain(other)
+		p.part(other, PartBetter)
 	}
 	return surplus
 }
@@ -241,6 +241,7 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 		blame = p.failed(c, cl.Reply, now)
 	}
 	c.why = cl.Why
+	p.ended(c, cl, now)
 	p.remove(c, now)
 	p.wakeSite(s)
 	return blame
@@ -288,7 +289,7 @@ func (p *Pool) works(c *Conn) {
 // failed deals with a connection that could not be made, or broke.
 func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
-	s.last = why
+	s.last, s.lastAt = why, now
 	switch {
 	case h.ready+h.carrying > 0 || c.finished > 0:
 		p.refused(h, now)

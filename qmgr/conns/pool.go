@@ -35,6 +35,7 @@ type Pool struct {
 	probe   timer            // when the first of them may make an attempt
 	halted  bool
 	scratch survey
+	endings endings
 	timers  minheap.Heap[timer, byInstant]
 	seq     uint64
 	now     mail.Instant // when it was last told the time
@@ -97,7 +98,7 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 		}
 	}
 	for _, c := range surplus {
-		p.Drain(c)
+		p.part(c, PartPlan)
 	}
 	return surplus
 }
@@ -155,15 +156,32 @@ func (p *Pool) Find(s *Site) *Conn {
 func (p *Pool) Assign(c *Conn, l Load) (last bool) {
 	c.assign(l)
 	if c.limit > 0 && c.finished+len(c.loads) >= c.limit {
-		p.Drain(c)
+		p.part(c, PartCount)
 		return true
 	}
 	return false
 }
 
+// part drains a connection that works, for a reason of ours.
+func (p *Pool) part(c *Conn, why Parting) {
+	c.parting = why
+	p.Drain(c)
+}
+
+// overdue returns why a connection ends whose time has come.
+func (c *Conn) overdue(now mail.Instant) Parting {
+	if now >= c.expires {
+		return PartAge
+	}
+	return PartIdle
+}
+
 // Drain lets a connection take no further entries. The caller hangs it up.
 func (p *Pool) Drain(c *Conn) {
 	assert.That(c.state == Ready, "connection %d is to end and is %v", c.ID, c.state)
+	if p.halted && c.parting == PartNone {
+		c.parting = PartStop
+	}
 	s := c.site
 	s.ready--
 	c.host.ready--
@@ -213,7 +231,7 @@ func (p *Pool) Surplus(now mail.Instant) []*Conn {
 		if at := t.conn.end(); at > now {
 			p.setTimer(&t.conn.timer, at)
 		} else if t.conn.state == Ready {
-			p.Drain(t.conn)
+			p.part(t.conn, t.conn.overdue(now))
 			surplus = append(surplus, t.conn)
 		}
 	}

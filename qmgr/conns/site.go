@@ -60,7 +60,8 @@ type Site struct {
 	// upgrades says that the time has come.
 	upgrade  timer
 	upgrades bool
-	last     mail.Reply // of the last failure of one of its hosts
+	last     mail.Reply   // of the last failure of one of its hosts
+	lastAt   mail.Instant // and when that was
 }
 
 // A spot is a host's place in a site's plan.

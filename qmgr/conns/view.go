@@ -5,6 +5,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
 // A SiteView is a site's part in one sentence.
@@ -26,8 +27,15 @@ type HostView struct {
 	Host        mail.Host
 	Tier        int          // from 0, the best
 	Connections int          // of all sites, those included that are about to end
+	Connecting  int          // of these, being opened
+	Idle        int          // of these, with nothing to carry
+	Limit       int          // of connections; 0 for none
+	Probing     bool         // it had failed, and a connection is being opened that shows whether it is back
 	BusyUntil   mail.Instant // it has said that it takes no more connections until then; 0 if it has not
 	Known       destdb.View
+	// Fell is the connection since which it is spoken to more simply, if that is
+	// remembered; of Conn 0 otherwise.
+	Fell Ending
 }
 
 // A ConnView is one connection.
@@ -53,9 +61,12 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 			if len(views) == most {
 				return views
 			}
-			v := HostView{Host: sp.host, Tier: tier, Known: p.db.View(sp.key(), now)}
+			v := HostView{Host: sp.host, Tier: tier, Limit: max(sp.limits.Connections, 0), Known: p.db.View(sp.key(), now)}
+			if v.Known.Level < sp.limits.Level {
+				v.Fell = p.fell(sp)
+			}
 			if h := p.hosts[sp.key()]; h != nil {
-				v.Connections = h.count
+				v.Connections, v.Connecting, v.Idle, v.Probing = h.count, h.connecting, h.idles.Len(), h.probing
 				if h.busy(now) {
 					v.BusyUntil = h.full
 				}
@@ -80,4 +91,93 @@ func (p *Pool) Connections(s *Site, most int) (views []ConnView) {
 		views = append(views, v)
 	}
 	return views
+}
+
+// A WaitView is what a site waits for, in full.
+type WaitView struct {
+	Why   Wait
+	Until mail.Instant // when that is over at the latest; 0 if it depends on what others do
+	Limit int          // how many there may be, where a number is what is reached; else 0
+	// Shared, with WaitSlot, tells that it is the limit of all transports together,
+	// and not the transport's own.
+	Shared bool
+	Rate   rate.Limit // WaitRate: the limit that is used up
+}
+
+// Waits returns what a site waits for.
+func (p *Pool) Waits(s *Site, now mail.Instant) WaitView {
+	w := WaitView{Why: s.waits}
+	if s.timer.slot.Heaped() {
+		w.Until = s.timer.at
+	}
+	switch s.waits {
+	case WaitShare:
+		w.Limit = p.cfg.MessageLimit
+	case WaitSlot:
+		g := s.group
+		if w.Limit = g.cfg.Limit; g.open-g.idle.Len() < g.cfg.Limit {
+			w.Limit, w.Shared = p.cfg.Limit, true
+		}
+	case WaitStart:
+		w.Limit = max(s.group.cfg.Initial, s.ready)
+	case WaitRate:
+		w.Rate, w.Until = s.dials.Binding(now)
+	case WaitHost, WaitBusy:
+		p.waitingForHost(s, &w, now)
+	}
+	return w
+}
+
+// waitingForHost says which limit the first of the hosts has reached, or when the
+// first takes more again.
+func (p *Pool) waitingForHost(s *Site, w *WaitView, now mail.Instant) {
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			if !sp.inHost.Listed() {
+				continue
+			}
+			h := p.hosts[sp.key()]
+			if w.Why == WaitHost && w.Limit == 0 && sp.limits.Connections > 0 && h.count >= sp.limits.Connections {
+				w.Limit = sp.limits.Connections
+			}
+			if w.Why == WaitBusy && h.busy(now) && (w.Until == 0 || h.full < w.Until) {
+				w.Until = h.full
+			}
+		}
+	}
+}
+
+// A Standing is a site's hosts in numbers.
+type Standing struct {
+	Up    int // have connections, or are not known to have failed
+	Busy  int // of these: have said that they take no more connections
+	Retry int // have failed, and are left alone or about to be tried again
+	// Failure is why a connection to one of its hosts failed last, and FailedAt
+	// when; zero if none did, or if that was before the site came into core.
+	Failure  mail.Reply
+	FailedAt mail.Instant
+}
+
+// Standing returns how the hosts of a site are. A site that is nil has none.
+func (p *Pool) Standing(s *Site, now mail.Instant) (v Standing) {
+	if s == nil {
+		return v
+	}
+	v.Failure, v.FailedAt = s.last, s.lastAt
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			h := p.hosts[sp.key()]
+			state, _ := p.db.State(sp.key(), now)
+			switch working := h != nil && h.working() && !h.probing; {
+			case !working && (state == destdb.RetryLater || state == destdb.RetryDue || p.db.RetryAt(sp.key(), now) != 0):
+				v.Retry++
+			case h != nil && h.busy(now):
+				v.Busy++
+				v.Up++
+			default:
+				v.Up++
+			}
+		}
+	}
+	return v
 }

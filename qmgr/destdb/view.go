@@ -18,6 +18,7 @@ type View struct {
 	// be. Reason and Failures tell why; they stay until an attempt succeeds.
 	RetryAt  mail.Instant
 	Failures int
+	FailedAt mail.Instant // the last of these; 0 if there was none
 	Reason   mail.Reply
 
 	// Level is the highest at which the host may be spoken to. LevelStream
@@ -71,6 +72,9 @@ func (h *host) view(cfg *Config, now mail.Instant) View {
 	}
 	if h.open == 0 {
 		v.State, v.At = r.state(cfg, now)
+	}
+	if r.Health.Failures > 0 {
+		v.FailedAt = r.Health.At
 	}
 	if r.Health.Failures > 0 && now < r.Health.RetryAt {
 		v.RetryAt = r.Health.RetryAt

@@ -33,6 +33,18 @@ func (b *Bucket) Ready(now mail.Instant) (ready bool, at mail.Instant) {
 	return at == now, at
 }
 
+// Binding returns the limit that keeps the next from going, and until when; the
+// zero Limit if one may go now.
+func (b *Bucket) Binding(now mail.Instant) (l Limit, until mail.Instant) {
+	until = now
+	for i := range b.windows {
+		if at := b.windows[i].readyAt(now); at > until {
+			l, until = b.windows[i].limit, at
+		}
+	}
+	return l, until
+}
+
 // Take counts one that goes now. Who takes without being Ready exceeds a limit,
 // and what follows waits for it.
 func (b *Bucket) Take(now mail.Instant) {

@@ -159,14 +159,20 @@ func (t *Table) Lookup(nexthop string, hosts []mail.Host) Match {
 	if t == nil || len(t.entries) == 0 {
 		return Match{}
 	}
-	var room [8]hit
-	f := finder{t: t, hits: room[:0]}
+	f := t.find(nexthop, hosts)
+	return f.match()
+}
+
+// find returns all destinations that match, the most specific one first.
+func (t *Table) find(nexthop string, hosts []mail.Host) finder {
+	f := finder{t: t, hits: make([]hit, 0, 8)}
 	f.domain(hostOf(nexthop))
 	for i := range hosts {
 		f.mx(strings.TrimSuffix(hosts[i].Name, "."))
 		f.network(hosts[i].Addr.Addr().Unmap())
 	}
-	return f.match()
+	slices.SortFunc(f.hits, compareHits)
+	return f
 }
 
 // Names tells whether a destination is named by the domain of a nexthop. Such a
@@ -288,8 +294,23 @@ func parents(name string) func(yield func(string) bool) {
 	}
 }
 
+// Source returns the name of the destination from which one limit comes, for which
+// set tells whether it is set; "" if it is the transport's. The rest is as for
+// Lookup.
+func (t *Table) Source(nexthop string, hosts []mail.Host, set func(*Limits) bool) string {
+	if t == nil || len(t.entries) == 0 {
+		return ""
+	}
+	f := t.find(nexthop, hosts)
+	for _, h := range f.hits {
+		if d := &t.entries[h.entry]; set(&d.Limits) {
+			return d.Name
+		}
+	}
+	return ""
+}
+
 func (f *finder) match() (m Match) {
-	slices.SortFunc(f.hits, compareHits)
 	for _, h := range f.hits {
 		d := &f.t.entries[h.entry]
 		m.Limits = m.Limits.Over(d.Limits)

@@ -1,0 +1,154 @@
+package conns
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Parting is why we end a connection that works.
+type Parting uint8
+
+const (
+	PartNone   Parting = iota // we did not: the server ended it, it broke, or it had served its turn there
+	PartIdle                  // it had nothing to carry for IdleTime
+	PartAge                   // it was older than ActiveTime
+	PartCount                 // it had carried as many transactions as it may
+	PartRoom                  // another one needed its place under a limit
+	PartBetter                // a host of a better tier is back
+	PartPlan                  // its host does not serve the site any more
+	PartStop                  // nothing is to be started any more
+)
+
+// String returns the word that views show.
+func (p Parting) String() string {
+	return [...]string{"", "idle-time", "age", "count", "room", "better-host", "host-gone", "stop"}[p]
+}
+
+// An Ending is how a connection ended that was ready once.
+type Ending struct {
+	Conn      ID
+	Transport string
+	Nexthop   string // of the site that it served last
+	Host      mail.Host
+	Level     mail.Level // at which it was spoken to
+	Carried   int        // transactions
+	Made, At  mail.Instant
+	Parting   Parting
+	Closing   mail.Closing // its texts cut
+}
+
+// fell tells whether the host is spoken to more simply since this ending.
+func (e *Ending) fell() bool {
+	switch e.Closing.Why {
+	case mail.CloseStep, mail.CloseLost:
+		return e.Closing.Level > mail.LevelLockStep
+	}
+	return e.Closing.Why == mail.CloseMixed
+}
+
+// How many endings are remembered, of all sites together. Those by which we ended
+// connections in good order are kept apart, so that the many do not push the few out
+// that tell of trouble.
+const (
+	endingsGood  = 256
+	endingsBad   = 1024
+	endingOctets = 256 // of each text
+)
+
+// endings are what is remembered of connections that have ended.
+type endings struct {
+	good, bad ending
+	counts    [mail.CloseWrong + 1]uint64
+	mixed     Ending // the last that was CloseMixed
+}
+
+// An ending is a ring of Endings.
+type ending struct {
+	list []Ending
+	next int // once the list is full: the oldest
+}
+
+func (r *ending) add(e Ending, most int) {
+	if len(r.list) < most {
+		r.list = append(r.list, e)
+		return
+	}
+	r.list[r.next] = e
+	r.next = (r.next + 1) % most
+}
+
+// newest yields the endings, the last one first.
+func (r *ending) newest() iter.Seq[*Ending] {
+	return func(yield func(*Ending) bool) {
+		n := len(r.list)
+		for i := range n {
+			if !yield(&r.list[(r.next+2*n-1-i)%n]) {
+				return
+			}
+		}
+	}
+}
+
+// ended remembers how a connection ended.
+func (p *Pool) ended(c *Conn, cl mail.Closing, now mail.Instant) {
+	cl.Reply.Text, cl.Reply.By = cutText(cl.Reply.Text), cutText(cl.Reply.By)
+	e := Ending{Conn: c.ID, Transport: c.site.group.name, Nexthop: c.site.name, Host: c.host.Host, Level: c.level,
+		Carried: c.finished, Made: c.made, At: now, Parting: c.parting, Closing: cl}
+	p.endings.counts[cl.Why]++
+	if cl.Why == mail.CloseMixed {
+		p.endings.mixed = e
+	}
+	if cl.Why == mail.CloseAsked {
+		p.endings.good.add(e, endingsGood)
+	} else {
+		p.endings.bad.add(e, endingsBad)
+	}
+}
+
+func cutText(text string) string {
+	if len(text) <= endingOctets {
+		return text
+	}
+	return text[:endingOctets] + "…"
+}
+
+// Endings returns how the last connections of a site ended, the last one first, at
+// most most. It remembers some hundreds of all sites together.
+func (p *Pool) Endings(s *Site, most int) []Ending {
+	var found []Ending
+	for _, r := range []*ending{&p.endings.good, &p.endings.bad} {
+		n := 0
+		for e := range r.newest() {
+			if n == most {
+				break
+			}
+			if e.Nexthop == s.name && e.Transport == s.group.name {
+				found = append(found, *e)
+				n++
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Ending) int { return int(min(max(b.At-a.At, -1), 1)) })
+	return found[:min(len(found), most)]
+}
+
+// Closings returns how many connections that were ready have ended, by
+// mail.CloseReason.
+func (p *Pool) Closings() [mail.CloseWrong + 1]uint64 { return p.endings.counts }
+
+// Mixed returns the last ending for which a server had put what was sent under
+// another envelope; false if there was none.
+func (p *Pool) Mixed() (Ending, bool) { return p.endings.mixed, p.endings.mixed.Conn != 0 }
+
+// fell returns the last ending that made a host be spoken to more simply; of Conn 0
+// if none is remembered.
+func (p *Pool) fell(sp *spot) Ending {
+	for e := range p.endings.bad.newest() {
+		if e.Host.Addr == sp.host.Addr && e.Transport == sp.site.group.name && e.fell() {
+			return *e
+		}
+	}
+	return Ending{}
+}

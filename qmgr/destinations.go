@@ -1,0 +1,275 @@
+package qmgr
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+)
+
+// A DestinationQuery picks destinations. Queues that only take mail to its deferral
+// (QueueView.Instead) are no destinations.
+type DestinationQuery struct {
+	// Match tells which are wanted; nil: all. It must not keep the core waiting.
+	Match func(transport, nexthop string) bool
+	// In are the conditions that are wanted; without any, all are.
+	In []Condition
+	// Domain, if it is not empty, picks sites that have mail waiting for a domain.
+	Domain string
+	// After is the place of the last destination of the page before; nil at the
+	// beginning.
+	After *DestinationPlace
+	Most  int // in the answer
+}
+
+// A DestinationPlace is where a destination stands among all: those with the most
+// waiting come first, then those in the worst condition, then by name.
+type DestinationPlace struct {
+	Todo      int
+	Condition Condition
+	Transport string
+	Nexthop   string
+}
+
+// A DestinationList is a page of destinations, in their order.
+type DestinationList struct {
+	Destinations []DestinationSummary
+	Matched      int             // destinations that Match and Domain pick, on all pages
+	Standing     [conditions]int // of these, how many are in each Condition
+	More         bool            // there are some behind the last one
+}
+
+// A DestinationSummary is one line of a list.
+type DestinationSummary struct {
+	Transport  string
+	Condition  Condition
+	Queue      QueueView
+	Messages   int // that have something waiting
+	Recipients int // that wait
+	Oldest     mail.Instant
+	Hosts      conns.Standing
+}
+
+// Place returns where the destination stands.
+func (s *DestinationSummary) Place() DestinationPlace {
+	return DestinationPlace{s.Queue.Todo, s.Condition, s.Transport, s.Queue.Nexthop}
+}
+
+// Destinations returns a page of destinations. It takes time in proportion to the
+// number of all that are in core, about 0.2 µs for each that is not in the answer,
+// and memory for those that are.
+func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
+	var list DestinationList
+	found := best[standing]{most: query.Most, compare: compareStanding}
+	for t := range q.ring.All() {
+		for d := range t.order.All() {
+			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.name, d.nexthop) || !d.serves(query.Domain) {
+				continue
+			}
+			s := standing{d, q.condition(d)}
+			list.Matched++
+			list.Standing[s.condition]++
+			if (len(query.In) == 0 || slices.Contains(query.In, s.condition)) && (query.After == nil || query.After.before(s)) {
+				found.add(s)
+			}
+		}
+	}
+	for _, s := range found.sorted() {
+		list.Destinations = append(list.Destinations, q.summary(s))
+	}
+	list.More = found.more
+	return list
+}
+
+// A standing is a destination and how it stands.
+type standing struct {
+	queue     *queue
+	condition Condition
+}
+
+func (s standing) place() DestinationPlace {
+	return DestinationPlace{s.queue.todo.Len(), s.condition, s.queue.transport.name, s.queue.nexthop}
+}
+
+func compareStanding(a, b standing) int {
+	return cmp.Or(cmp.Compare(b.queue.todo.Len(), a.queue.todo.Len()), cmp.Compare(b.condition, a.condition),
+		strings.Compare(a.queue.transport.name, b.queue.transport.name), strings.Compare(a.queue.nexthop, b.queue.nexthop))
+}
+
+// before tells whether the place is before a destination's.
+func (p *DestinationPlace) before(s standing) bool {
+	at := s.place()
+	return cmp.Or(cmp.Compare(at.Todo, p.Todo), cmp.Compare(at.Condition, p.Condition),
+		strings.Compare(p.Transport, at.Transport), strings.Compare(p.Nexthop, at.Nexthop)) < 0
+}
+
+// serves tells whether a site has mail waiting for a domain; of "" any does.
+func (d *queue) serves(domain string) bool {
+	if domain == "" {
+		return true
+	}
+	for e := range d.todo.All() {
+		if e.domain == domain {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *Qmgr) summary(s standing) DestinationSummary {
+	d := s.queue
+	v := DestinationSummary{Transport: d.transport.name, Condition: s.condition, Queue: q.queueView(d)}
+	if d.site != nil {
+		v.Hosts = q.conns.Standing(d.site, q.now)
+	}
+	v.Messages, v.Recipients, v.Oldest = d.waiting()
+	return v
+}
+
+// waiting counts what waits, and tells when the oldest message of it arrived; 0 if
+// none waits.
+func (d *queue) waiting() (messages, recipients int, oldest mail.Instant) {
+	for e := range d.todo.All() {
+		recipients += len(e.recipients)
+		if e.peer.todo.Front() == e {
+			messages++
+		}
+		if at := e.message.env.Arrived; oldest == 0 || at < oldest {
+			oldest = at
+		}
+	}
+	return messages, recipients, oldest
+}
+
+// A best keeps the first of many in an order, most of them.
+type best[T any] struct {
+	most    int
+	compare func(a, b T) int
+	list    []T
+	full    bool // list has been cut: what comes after its element number most-1 is not wanted
+	more    bool // some were left out
+}
+
+// add keeps one if it is among the first. It sorts when there are twice as many as
+// are wanted, which comes to a comparison for each that is not.
+func (b *best[T]) add(one T) {
+	switch {
+	case b.most <= 0:
+		b.more = true
+		return
+	case b.full && b.compare(one, b.list[b.most-1]) > 0:
+		return
+	}
+	if b.list = append(b.list, one); len(b.list) >= 2*b.most+16 {
+		b.cut()
+	}
+}
+
+func (b *best[T]) cut() {
+	slices.SortFunc(b.list, b.compare)
+	if len(b.list) > b.most {
+		clear(b.list[b.most:])
+		b.list, b.full, b.more = b.list[:b.most], true, true
+	}
+}
+
+// sorted returns them in their order.
+func (b *best[T]) sorted() []T {
+	b.cut()
+	return b.list
+}
+
+// A DestinationView is all that the core holds of one destination.
+type DestinationView struct {
+	DestinationSummary
+	Hosts       []conns.HostView // the best first
+	Connections []conns.ConnView // the oldest first
+	Ended       []conns.Ending   // connections that have, the last one first
+	// Limits are those by time, with what of them is used: of messages, of new
+	// connections, and of messages of the whole transport.
+	Rate, ConnectionRate, TransportRate []rate.Use
+	Tables                              []string // destinations of Config.Destinations that match, the most specific first
+	Ceiling                             int      // the most that the window may be; 0 for no limit
+}
+
+// Destination returns what the core holds of a nexthop of a transport, with at most
+// most hosts and as many connections; false if it holds nothing.
+func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView, bool) {
+	t := q.transports[transport]
+	if t == nil || t.queues[nexthop] == nil {
+		return DestinationView{}, false
+	}
+	d := t.queues[nexthop]
+	v := DestinationView{DestinationSummary: q.summary(standing{d, q.condition(d)}), Rate: d.rate.Uses(q.now),
+		TransportRate: t.rate.Uses(q.now), Ceiling: d.limits.window.Limit,
+		Tables: q.shapes.Lookup(d.nexthop, d.site.Best()).Names}
+	if d.site != nil {
+		v.Hosts, v.Connections = q.conns.Hosts(d.site, q.now, most), q.conns.Connections(d.site, most)
+		v.Ended, v.ConnectionRate = q.conns.Endings(d.site, most), d.site.Dials().Uses(q.now)
+	}
+	return v, true
+}
+
+// A MessageView is what the core holds of one message.
+type MessageView struct {
+	Held    bool // it is in core; the rest is of one that is
+	Routing int  // recipients of whom it is not known yet where they go
+	Unread  bool // there may be further ones on disk
+	Places  []PlaceView
+	More    int // destinations that are not among Places
+}
+
+// A PlaceView is one destination of a message.
+type PlaceView struct {
+	Transport string
+	Nexthop   string
+	Instead   mail.Origin // of TransportRetry: where the mail was to go
+	Waiting   int         // recipients
+	Busy      int         // deliveries under way
+	Obstacle  Obstacle    // of those that wait
+}
+
+// Explain tells of each message where it is in core, with at most most destinations,
+// those first for which it has something waiting.
+func (q *Qmgr) Explain(ids []mail.QueueID, most int) []MessageView {
+	views := make([]MessageView, len(ids))
+	for i, id := range ids {
+		if m := q.messages[id]; m != nil {
+			views[i] = q.messageView(m, most)
+		}
+	}
+	return views
+}
+
+func (q *Qmgr) messageView(m *message, most int) MessageView {
+	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.count, Unread: m.more || m.stage == stageOpening}
+	for _, waiting := range []bool{true, false} {
+		for _, j := range m.jobs {
+			for p := range j.peers.All() {
+				switch {
+				case p.todo.Empty() == waiting:
+				case len(v.Places) >= most:
+					v.More++
+				default:
+					v.Places = append(v.Places, q.place(p))
+				}
+			}
+		}
+	}
+	return v
+}
+
+func (q *Qmgr) place(p *peer) PlaceView {
+	d := p.queue
+	v := PlaceView{Transport: d.transport.name, Nexthop: d.nexthop, Instead: d.instead, Busy: p.entries - p.todo.Len()}
+	for e := range p.todo.All() {
+		v.Waiting += len(e.recipients)
+	}
+	if v.Waiting > 0 {
+		v.Obstacle = q.obstacle(d)
+	}
+	return v
+}

@@ -1,0 +1,250 @@
+package qmgr
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// An Obstacle is what keeps the mail that waits for a destination from going now:
+// the first thing that would have to change. It says nothing about what would
+// stand in the way after that.
+type Obstacle struct {
+	Kind  ObstacleKind
+	Until mail.Instant  // when it is over at the latest; 0 if that depends on other things than time
+	Limit int           // of which there are as many as may be, where it is a number
+	Most  int           // ObstacleWindow: the most that the window may be; 0 for no limit
+	Rate  rate.Limit    // where it is a limit by time
+	Pause time.Duration // where it is a pause between two deliveries
+	// Table is the destination of Config.Destinations that says so, "" if the
+	// transport or Config does.
+	Table string
+}
+
+// An ObstacleKind says what an Obstacle is.
+type ObstacleKind uint8
+
+const (
+	ObstacleNone             ObstacleKind = iota // nothing waits
+	ObstacleStop                                 // nothing is started any more
+	ObstacleTransportDead                        // the transport's deliveries cannot be begun
+	ObstacleDead                                 // the destination is dead
+	ObstacleDestinationDelay                     // the pause after each delivery, or the delivery before that
+	ObstacleDestinationRate                      // it has had what it may have by now
+	ObstacleTransportRate                        // the transport has
+	ObstacleTransportDelay                       // the transport's pause before each delivery, or the delivery before that
+	ObstacleProcessLimit                         // the transport has as many connections or deliveries as it may
+	ObstacleConnectionLimit                      // all transports together have as many connections as they may
+	ObstacleWindow                               // the destination has as many connections or deliveries as its window allows
+	ObstacleMessageShare                         // the message at its head holds as many connections as it may while others need them
+	ObstacleSlowStart                            // enough connections are being opened
+	ObstacleConnectionRate                       // enough connections were opened lately
+	ObstacleHostLimit                            // every host has as many connections as it may, or is being tried
+	ObstacleHostBusy                             // every host has said lately that it takes no more
+	ObstacleLocalOutage                          // our own network is down
+	ObstacleHostLookup                           // its hosts are being looked up
+	ObstacleConnecting                           // a connection is being opened
+	ObstacleTransaction                          // every connection carries as much as it bears
+	ObstacleTurn                                 // it could go: other mail of the transport goes first
+)
+
+// String returns the word that views show.
+func (k ObstacleKind) String() string {
+	return [...]string{"none", "stop", "transport-dead", "dead", "destination-delay", "destination-rate", "transport-rate",
+		"transport-delay", "process-limit", "connection-limit", "window", "message-share", "slow-start", "connection-rate",
+		"host-limit", "host-busy", "local-outage", "host-look-up", "connecting", "transaction", "turn"}[k]
+}
+
+// obstacle returns what stands in the way of mail for a destination.
+func (q *Qmgr) obstacle(d *queue) Obstacle {
+	t := d.transport
+	switch {
+	case d.todo.Empty():
+		return Obstacle{}
+	case q.halt:
+		return Obstacle{Kind: ObstacleStop}
+	case t.dead():
+		return Obstacle{Kind: ObstacleTransportDead, Until: t.outage.timer.at}
+	case d.dead():
+		return Obstacle{Kind: ObstacleDead, Until: d.timer.at}
+	case d.window.State() == window.Suspended:
+		return q.sourced(d, Obstacle{Kind: ObstacleDestinationDelay, Until: d.timer.at, Pause: d.limits.rateDelay})
+	case d.paused:
+		limit, at := d.rate.Binding(q.now)
+		return q.sourced(d, Obstacle{Kind: ObstacleDestinationRate, Until: at, Rate: limit})
+	case t.paused:
+		return q.transportRate(t)
+	case d.startable > 0:
+		return t.obstacle()
+	case d.site == nil:
+		return q.sourced(d, Obstacle{Kind: ObstacleWindow, Limit: d.window.Size(), Most: d.limits.window.Limit})
+	}
+	return q.sourced(d, q.siteObstacle(d))
+}
+
+// transportRate tells a transport's limit by time that is used up from its pause,
+// which is one, too, where there are connections.
+func (q *Qmgr) transportRate(t *transport) Obstacle {
+	limit, at := t.rate.Binding(q.now)
+	if pause := t.cfg.TransportRateDelay; pause > 0 && limit == (rate.Limit{N: 1, Per: pause}) {
+		return Obstacle{Kind: ObstacleTransportDelay, Until: at, Pause: pause}
+	}
+	return Obstacle{Kind: ObstacleTransportRate, Until: at, Rate: limit}
+}
+
+// obstacle returns what keeps a transport from starting what could be started.
+func (t *transport) obstacle() Obstacle {
+	switch {
+	case t.lull.state != lullFree:
+		return Obstacle{Kind: ObstacleTransportDelay, Until: t.lull.next(), Pause: t.cfg.TransportRateDelay}
+	case t.cfg.Agents == AgentsOwn && t.busy >= t.cfg.ProcessLimit:
+		return Obstacle{Kind: ObstacleProcessLimit, Limit: t.cfg.ProcessLimit}
+	}
+	return Obstacle{Kind: ObstacleTurn}
+}
+
+// siteObstacle returns why no connection takes what waits.
+func (q *Qmgr) siteObstacle(d *queue) Obstacle {
+	switch {
+	case !d.site.Known():
+		return Obstacle{Kind: ObstacleHostLookup}
+	case d.limits.rateDelay > 0 && d.busy > 0:
+		return Obstacle{Kind: ObstacleDestinationDelay, Pause: d.limits.rateDelay}
+	case !d.transport.runsTo(d):
+		return Obstacle{Kind: ObstacleTurn}
+	}
+	w := q.conns.Waits(d.site, q.now)
+	o := Obstacle{Until: w.Until, Limit: w.Limit, Rate: w.Rate}
+	switch w.Why {
+	case conns.WaitWindow:
+		o.Kind, o.Limit, o.Most = ObstacleWindow, d.window.Size(), d.limits.window.Limit
+	case conns.WaitShare:
+		o.Kind = ObstacleMessageShare
+	case conns.WaitSlot:
+		if o.Kind = ObstacleProcessLimit; w.Shared {
+			o.Kind = ObstacleConnectionLimit
+		}
+	case conns.WaitStart:
+		o.Kind = ObstacleSlowStart
+	case conns.WaitRate:
+		o.Kind = ObstacleConnectionRate
+	case conns.WaitHost:
+		o.Kind = ObstacleHostLimit
+	case conns.WaitBusy:
+		o.Kind = ObstacleHostBusy
+	case conns.WaitOutage:
+		o.Kind = ObstacleLocalOutage
+	case conns.WaitNone:
+		if o.Kind = ObstacleTransaction; d.site.Connecting() > 0 {
+			o.Kind = ObstacleConnecting
+		}
+	}
+	return o
+}
+
+// sourced completes an obstacle with the destination of the configuration from
+// which the limit comes.
+func (q *Qmgr) sourced(d *queue, o Obstacle) Obstacle {
+	var set func(*shape.Limits) bool
+	switch o.Kind {
+	case ObstacleDestinationDelay:
+		set = func(l *shape.Limits) bool { return l.RateDelay.Set }
+	case ObstacleDestinationRate:
+		set = func(l *shape.Limits) bool { return l.Rate.Set }
+	case ObstacleConnectionRate:
+		set = func(l *shape.Limits) bool { return l.ConnectionRate.Set }
+	case ObstacleHostLimit:
+		set = func(l *shape.Limits) bool { return l.HostConcurrencyLimit.Set }
+	case ObstacleWindow:
+		if o.Most <= 0 || o.Limit < o.Most {
+			return o
+		}
+		set = func(l *shape.Limits) bool { return l.ConcurrencyLimit.Set }
+	default:
+		return o
+	}
+	o.Table = q.shapes.Source(d.nexthop, d.site.Best(), set)
+	return o
+}
+
+// A Condition is how a destination stands, whether anything waits for it or not.
+type Condition uint8
+
+const (
+	ConditionReady   Condition = iota // it takes mail
+	ConditionOpening                  // its hosts are being looked up, or connections opened
+	ConditionFull                     // it has as much as it may have at once
+	ConditionLimited                  // it has had what it may have by now
+	ConditionPaused                   // it is to be left alone for a moment, as configured
+	ConditionDead                     // it cannot be reached
+
+	conditions = iota
+)
+
+// Conditions returns all of them, in the order of their numbers.
+func Conditions() []Condition {
+	all := make([]Condition, conditions)
+	for i := range all {
+		all[i] = Condition(i)
+	}
+	return all
+}
+
+// String returns the word that views show.
+func (c Condition) String() string {
+	return [...]string{"ready", "opening", "full", "rate-limited", "paused", "dead"}[c]
+}
+
+// Condition returns how the destination stands that meets the obstacle.
+func (k ObstacleKind) Condition() Condition {
+	switch k {
+	case ObstacleTransportDead, ObstacleDead, ObstacleLocalOutage:
+		return ConditionDead
+	case ObstacleDestinationDelay, ObstacleTransportDelay, ObstacleStop:
+		return ConditionPaused
+	case ObstacleDestinationRate, ObstacleTransportRate, ObstacleConnectionRate:
+		return ConditionLimited
+	case ObstacleProcessLimit, ObstacleConnectionLimit, ObstacleWindow, ObstacleMessageShare, ObstacleHostLimit, ObstacleHostBusy,
+		ObstacleTransaction:
+		return ConditionFull
+	case ObstacleSlowStart, ObstacleHostLookup, ObstacleConnecting:
+		return ConditionOpening
+	}
+	return ConditionReady
+}
+
+// condition returns how a destination stands. Unlike obstacle it takes next to no
+// time.
+func (q *Qmgr) condition(d *queue) Condition {
+	switch {
+	case d.dead(), d.transport.dead():
+		return ConditionDead
+	case d.window.State() == window.Suspended:
+		return ConditionPaused
+	case d.paused:
+		return ConditionLimited
+	case d.todo.Empty():
+		return ConditionReady
+	}
+	return q.kind(d).Condition()
+}
+
+// kind is what obstacle returns, without what it takes to say it in full.
+func (q *Qmgr) kind(d *queue) ObstacleKind {
+	t := d.transport
+	switch {
+	case q.halt:
+		return ObstacleStop
+	case t.paused:
+		return q.transportRate(t).Kind
+	case d.startable > 0:
+		return t.obstacle().Kind
+	case d.site == nil:
+		return ObstacleWindow
+	}
+	return q.siteObstacle(d).Kind
+}
