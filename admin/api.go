@@ -70,6 +70,7 @@ type Summary struct {
 	Attempts    uint32      `json:"attempts" doc:"Rounds of attempts that left something to retry."`
 	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
+	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: what keeps it from going to the first destination for which something of it waits."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient, or for its first one if none waits."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`
@@ -86,16 +87,19 @@ type Page struct {
 // A Detail is all about one message but its content.
 type Detail struct {
 	Summary
-	EnvID      string      `json:"env_id,omitempty" doc:"ENVID as received (RFC 3461)."`
-	Ret        string      `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
-	Body       string      `json:"body,omitempty" enum:"7BIT,8BITMIME"`
-	SMTPUTF8   bool        `json:"smtputf8"`
-	Warned     bool        `json:"warned" doc:"Whether the sender was told of the delay."`
-	ClientAddr string      `json:"client_address,omitempty"`
-	ClientHelo string      `json:"client_helo,omitempty"`
-	Protocol   string      `json:"protocol,omitempty"`
-	All        []Recipient `json:"all_recipients" doc:"Recipients, settled ones also, from the index asked for."`
-	Next       *uint32     `json:"next,omitempty" doc:"The index from which to go on; absent at the end."`
+	EnvID      string               `json:"env_id,omitempty" doc:"ENVID as received (RFC 3461)."`
+	Ret        string               `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
+	Body       string               `json:"body,omitempty" enum:"7BIT,8BITMIME"`
+	SMTPUTF8   bool                 `json:"smtputf8"`
+	Warned     bool                 `json:"warned" doc:"Whether the sender was told of the delay."`
+	ClientAddr string               `json:"client_address,omitempty"`
+	ClientHelo string               `json:"client_helo,omitempty"`
+	Protocol   string               `json:"protocol,omitempty"`
+	Places     []MessageDestination `json:"destinations,omitempty" doc:"In core: where it goes, at most 20, those first for which something waits."`
+	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Destinations that are left out."`
+	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients of whom it is not known yet where they go."`
+	All        []Recipient          `json:"all_recipients" doc:"Recipients, settled ones also, from the index asked for."`
+	Next       *uint32              `json:"next,omitempty" doc:"The index from which to go on; absent at the end."`
 }
 
 // An Order says for which messages an order is, and how.
@@ -132,24 +136,42 @@ type Status struct {
 	Core       CoreStatus        `json:"core"`
 	Transports []TransportStatus `json:"transports"`
 	Spool      SpoolStatus       `json:"spool"`
+	// Connections and Alarms are of this run of the program.
+	Connections ConnectionsStatus `json:"connections"`
+	Alarms      []Alarm           `json:"alarms,omitempty" doc:"What must not be missed."`
 }
 
 // A CoreStatus is what the core holds and has done since the start.
 type CoreStatus struct {
-	Messages   int    `json:"messages"`
-	Recipients int    `json:"recipients"`
-	Busy       int    `json:"busy" doc:"Deliveries under way."`
-	Lookups    int    `json:"lookups" doc:"Look-ups of where mail goes, under way."`
-	Waiting    int    `json:"lookups_waiting" doc:"Look-ups that have not begun, because as many as may be are under way."`
-	Verifying  int    `json:"verifying" doc:"Clients that wait to hear whether a recipient can be reached."`
-	Behind     bool   `json:"behind" doc:"New mail waits in the spool because the core is full."`
-	Halted     bool   `json:"halted" doc:"Nothing new is started: the program is stopping."`
-	Arrived    uint64 `json:"arrived" doc:"Messages, since the start."`
-	Deliveries uint64 `json:"deliveries" doc:"Attempts started, since the start."`
-	Sent       uint64 `json:"sent" doc:"Recipients, since the start."`
-	Deferred   uint64 `json:"deferred" doc:"Recipients, since the start; one may count more than once."`
-	Bounced    uint64 `json:"bounced" doc:"Recipients, since the start."`
-	Expired    uint64 `json:"expired" doc:"Messages given up because of their age, since the start."`
+	Messages   int        `json:"messages"`
+	Recipients int        `json:"recipients"`
+	Busy       int        `json:"busy" doc:"Deliveries under way."`
+	Lookups    int        `json:"lookups" doc:"Look-ups of where mail goes, under way."`
+	Waiting    int        `json:"lookups_waiting" doc:"Look-ups that have not begun, because as many as may be are under way."`
+	Verifying  int        `json:"verifying" doc:"Clients that wait to hear whether a recipient can be reached."`
+	Behind     bool       `json:"behind" doc:"New mail waits in the spool because the core is full."`
+	Halted     bool       `json:"halted" doc:"Nothing new is started: the program is stopping."`
+	Arrived    uint64     `json:"arrived" doc:"Messages, since the start."`
+	Deliveries uint64     `json:"deliveries" doc:"Attempts started, since the start."`
+	Sent       uint64     `json:"sent" doc:"Recipients, since the start."`
+	Deferred   uint64     `json:"deferred" doc:"Recipients, since the start; one may count more than once."`
+	Bounced    uint64     `json:"bounced" doc:"Recipients, since the start."`
+	Unknown    uint64     `json:"unknown" doc:"Recipients, since the start, who may have the message or not: it was sent to its end, and no reply came."`
+	Offline    *time.Time `json:"offline_since,omitempty" doc:"Since when hardly any host can be reached, so that our own network is held to be down."`
+	Expired    uint64     `json:"expired" doc:"Messages given up because of their age, since the start."`
+}
+
+// A ConnectionsStatus counts connections.
+type ConnectionsStatus struct {
+	Ended map[string]uint64 `json:"ended" doc:"Connections that have ended since the start, by why: asked, idle, busy, lost, step, mixed, wrong."`
+}
+
+// An Alarm is something that a person has to look at.
+type Alarm struct {
+	Kind       string          `json:"kind" enum:"mixed" doc:"mixed: a server has put what was sent under another envelope."`
+	At         time.Time       `json:"at" doc:"When it happened last."`
+	Text       string          `json:"text"`
+	Connection EndedConnection `json:"connection"`
 }
 
 // A TransportStatus is what the core holds of one transport.
@@ -165,17 +187,18 @@ type TransportStatus struct {
 
 // A DestinationStatus is one destination's window.
 type DestinationStatus struct {
-	Nexthop string     `json:"nexthop" doc:"Of the transport retry: why the mail is deferred."`
-	Instead string     `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
-	State   string     `json:"state" enum:"ready,dead,suspended"`
-	Window  int        `json:"window" doc:"Deliveries that may go on at the same time."`
-	Busy    int        `json:"busy" doc:"Deliveries under way."`
-	Todo    int        `json:"todo" doc:"Deliveries that wait."`
-	Open    int        `json:"connections,omitempty" doc:"Connections that are ready, where the core decides on them; the window counts these and those being opened."`
-	Opening int        `json:"connecting,omitempty" doc:"Connections that are being opened."`
-	Waits   string     `json:"waits_for,omitempty" doc:"Why no further connection is opened for what waits."`
-	Reason  string     `json:"reason,omitempty" doc:"Why it is dead."`
-	Until   *time.Time `json:"until,omitempty" doc:"When it is tried again."`
+	Nexthop  string     `json:"nexthop" doc:"Of the transport retry: why the mail is deferred."`
+	Instead  string     `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
+	State    string     `json:"state" enum:"ready,dead,suspended"`
+	Window   int        `json:"window" doc:"Deliveries that may go on at the same time."`
+	Busy     int        `json:"busy" doc:"Deliveries under way."`
+	Todo     int        `json:"todo" doc:"Deliveries that wait."`
+	Open     int        `json:"connections,omitempty" doc:"Connections that are ready, where the core decides on them; the window counts these and those being opened."`
+	Opening  int        `json:"connecting,omitempty" doc:"Connections that are being opened."`
+	Waits    string     `json:"waits_for,omitempty" doc:"What keeps that which waits from going now: the kind of obstacle."`
+	Obstacle *Obstacle  `json:"obstacle,omitempty" doc:"The same in full."`
+	Reason   string     `json:"reason,omitempty" doc:"Why it is dead."`
+	Until    *time.Time `json:"until,omitempty" doc:"When it is tried again."`
 }
 
 // A SpoolStatus counts messages by area.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
 // coreTimeout is how long an answer waits for the core to say which messages
@@ -38,7 +39,7 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 		return nil, s.problem(ctx, err)
 	}
 	page := Page{Scanned: c.scanned, Next: next.String(), Messages: make([]Summary, 0, len(found))}
-	cores := s.inCore(ctx, found)
+	cores := s.explain(ctx, found, 1)
 	now := instant(time.Now())
 	for i := range found {
 		sum, err := s.summary(ctx, &found[i], in.Recipients)
@@ -48,7 +49,7 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 		if err != nil {
 			return nil, s.problem(ctx, err)
 		}
-		sum.locate(&found[i], cores[i], now)
+		sum.locate(&found[i], &cores[i], now)
 		page.Messages = append(page.Messages, sum)
 	}
 	return &listOutput{page}, nil
@@ -109,17 +110,17 @@ func (s *Server) waiting(ctx context.Context, id mail.QueueID, max int) ([]mail.
 }
 
 // A whereabouts is what the core says of a message.
-type whereabouts uint8
+type whereabouts struct {
+	silent bool // it did not say in time
+	view   qmgr.MessageView
+}
 
-const (
-	coreSilent whereabouts = iota // it did not say in time
-	coreHas
-	coreHasNot
-)
-
-// inCore asks the core which of some messages it has.
-func (s *Server) inCore(ctx context.Context, messages []Message) []whereabouts {
+// explain asks the core where some messages are.
+func (s *Server) explain(ctx context.Context, messages []Message, most int) []whereabouts {
 	answers := make([]whereabouts, len(messages))
+	for i := range answers {
+		answers[i].silent = true
+	}
 	if len(messages) == 0 {
 		return answers
 	}
@@ -129,23 +130,20 @@ func (s *Server) inCore(ctx context.Context, messages []Message) []whereabouts {
 	for i := range messages {
 		ids[i] = messages[i].Envelope.ID
 	}
-	held, err := s.control.InCore(ctx, ids)
-	if err != nil || len(held) != len(ids) {
+	views, err := s.scheduler.Explain(ctx, ids, most)
+	if err != nil || len(views) != len(ids) {
 		return answers
 	}
-	for i, has := range held {
-		answers[i] = coreHasNot
-		if has {
-			answers[i] = coreHas
-		}
+	for i := range views {
+		answers[i] = whereabouts{view: views[i]}
 	}
 	return answers
 }
 
 // locate says where a message is and what it waits for.
-func (sum *Summary) locate(m *Message, core whereabouts, now mail.Instant) {
-	if core != coreSilent {
-		has := core == coreHas
+func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
+	has := core.view.Held
+	if !core.silent {
 		sum.InCore = &has
 	}
 	switch m.Place.Area {
@@ -161,8 +159,11 @@ func (sum *Summary) locate(m *Message, core whereabouts, now mail.Instant) {
 	default:
 		sum.State, sum.Wait = StateIncoming, WaitRoom
 	}
-	if core == coreHas && (m.Place.Area == mail.AreaIncoming || m.Place.Area == mail.AreaDeferred) {
+	if has && (m.Place.Area == mail.AreaIncoming || m.Place.Area == mail.AreaDeferred) {
 		sum.State, sum.Wait = StateActive, WaitCore
+		if len(core.view.Places) > 0 {
+			sum.Obstacle = messageDestination(&core.view.Places[0]).Obstacle
+		}
 	}
 }
 

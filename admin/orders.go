@@ -51,6 +51,9 @@ type orderOutput struct{ Body Ordered }
 // order handles one page of an order.
 func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput, error) {
 	return func(ctx context.Context, in *orderInput) (*orderOutput, error) {
+		if err := s.refuse(); err != nil {
+			return nil, err
+		}
 		o := &in.Body
 		if o.Filter == nil {
 			o.Filter = &Filter{}
@@ -204,6 +207,9 @@ type flushOutput struct{ Body Flushed }
 
 // flush tries all deferred mail now.
 func (s *Server) flush(ctx context.Context, _ *struct{}) (*flushOutput, error) {
+	if err := s.refuse(); err != nil {
+		return nil, err
+	}
 	counts, err := s.counts.get(ctx, s.store)
 	if err != nil {
 		return nil, s.problem(ctx, err)

@@ -183,7 +183,7 @@ func BenchmarkListPage(b *testing.B) {
 	for n := range 1000 {
 		q.Add(message(n, mail.AreaHold, "a@b", fmt.Sprintf("j%d@c", n)))
 	}
-	s, err := admin.New(admin.Config{}, q, q)
+	s, err := admin.New(admin.Config{}, q, q, q)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -50,6 +50,20 @@ type Control interface {
 	InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error)
 }
 
+// A Scheduler tells what the core holds and why it waits. Its methods return ctx's
+// error if the core does not answer in time.
+type Scheduler interface {
+	// Destinations returns a page of destinations. The query's Match is called on
+	// the goroutine that owns the core.
+	Destinations(ctx context.Context, query qmgr.DestinationQuery) (qmgr.DestinationList, error)
+	// Destination returns all about one, with at most most of its hosts, of its
+	// connections, and of those that have ended; false if the core does not hold it.
+	Destination(ctx context.Context, transport, nexthop string, most int) (qmgr.DestinationView, bool, error)
+	// Explain tells of each message where it is in core, with at most most of its
+	// destinations.
+	Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error)
+}
+
 // What a Store's errors wrap where this package tells them apart.
 var (
 	// ErrGone means that there is no such message.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,19 +24,23 @@ type Server struct {
 	log     *slog.Logger
 	store   Store
 	control Control
-	counts  tally
-	scans   chan struct{} // holds one element for each scan that goes on
-	mux     *http.ServeMux
-	api     huma.API
+	// scheduler is asked what mail waits for.
+	scheduler Scheduler
+	stopping  atomic.Bool // orders are refused
+	counts    tally
+	scans     chan struct{} // holds one element for each scan that goes on
+	mux       *http.ServeMux
+	api       huma.API
 }
 
-// New returns a server over a spool and a core.
-func New(cfg Config, store Store, control Control) (*Server, error) {
+// New returns a server over a spool and a core, which takes orders and tells about
+// itself.
+func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.WithDefaults()
-	s := &Server{cfg: cfg, log: cfg.Logger, store: store, control: control,
+	s := &Server{cfg: cfg, log: cfg.Logger, store: store, control: control, scheduler: scheduler,
 		scans: make(chan struct{}, cfg.Scans), mux: http.NewServeMux()}
 	s.api = humago.New(s.mux, apiConfig())
 	s.register()
@@ -76,6 +81,18 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
+// Stopping has the server refuse orders from now on, since the core starts nothing
+// any more. It goes on telling what there is.
+func (s *Server) Stopping() { s.stopping.Store(true) }
+
+// refuse tells why an order is not taken, nil if it is.
+func (s *Server) refuse() error {
+	if !s.stopping.Load() {
+		return nil
+	}
+	return huma.Error503ServiceUnavailable("Posthaste is stopping; give the order again when it has started")
+}
+
 // OpenAPI returns the API's description, as in openapi.json.
 func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
 
@@ -102,6 +119,9 @@ func (s *Server) register() {
 		"Incoming and held messages are in the order of their age, deferred ones in that of their next attempt."), s.list)
 	huma.Register(s.api, operation("show", http.MethodGet, "/v1/messages/{id}", "All about one message"), s.show)
 	huma.Register(s.api, contentOperation(), s.content)
+	huma.Register(s.api, operation("destinations", http.MethodGet, "/v1/destinations", "Destinations that the core holds, and what their mail waits for",
+		"Those with the most waiting come first. A destination is known while mail for it is in core, while it is dead, and for some time after it had connections."), s.destinations)
+	huma.Register(s.api, operation("destination", http.MethodGet, "/v1/destinations/{name}", "One destination with its hosts and connections"), s.destination)
 	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Set messages aside until they are released",
 		pageNote), s.order(verbHold))
 	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Put held messages back, due at once",
@@ -123,6 +143,9 @@ func operation(id, method, path, summary string, description ...string) huma.Ope
 	}
 	if method == http.MethodPost && path != "/v1/flush" || path == "/v1/messages" {
 		o.Errors = append(o.Errors, http.StatusTooManyRequests)
+	}
+	if path == "/v1/destinations/{name}" {
+		o.Errors = append(o.Errors, http.StatusNotFound)
 	}
 	if path == "/v1/messages/{id}" || path == "/v1/messages/{id}/content" {
 		o.Errors = append(o.Errors, http.StatusBadRequest, http.StatusNotFound)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,7 @@ type api struct {
 
 func serve(t *testing.T, q *admintest.Queue, cfg admin.Config) api {
 	t.Helper()
-	s, err := admin.New(cfg, q, q)
+	s, err := admin.New(cfg, q, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func ids(page admin.Page) []string {
 // must show up in a review. UPDATE=1 rewrites it.
 func TestDescriptionIsUpToDate(t *testing.T) {
 	q := admintest.New()
-	s, err := admin.New(admin.Config{}, q, q)
+	s, err := admin.New(admin.Config{}, q, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,28 +327,37 @@ func TestStatus(t *testing.T) {
 				Reason: mail.Reply{Code: 421, Text: "go away"}, Until: noon.Add(time.Hour)},
 			{Nexthop: "example.org", Window: 20, Busy: 4}}},
 			{Name: "relay", Queues: []qmgr.QueueView{{Nexthop: "far.example", Window: 5, Busy: 2, Todo: 1,
-				Connections: conns.SiteView{Connecting: 1, Ready: 2, Waits: conns.WaitHost}}}},
+				Connections: conns.SiteView{Connecting: 1, Ready: 2}, Obstacle: qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Limit: 2, Table: "strict"}}}},
 			{Name: "lmtp", State: qmgr.TransportDead, Reason: mail.Reply{Code: 451, Text: "no sockets"}, Until: noon.Add(time.Minute)},
 			{Name: "retry", Jobs: 1, Queues: []qmgr.QueueView{
 				{Nexthop: "4.4.1 no answer", Instead: mail.Origin{Transport: "smtp", Nexthop: "[::1]:25"}, Window: 5, Todo: 1}}}}}
 	view.Counts.Arrived, view.Counts.Started = 9, 8
-	view.Counts.Outcomes = [4]uint64{0, 1, 2, 3}
+	view.Counts.Outcomes, view.Counts.Unknown = [4]uint64{0, 1, 2, 3}, 6
+	view.Closings[mail.CloseAsked], view.Closings[mail.CloseMixed], view.Offline = 50, 1, noon.Add(time.Minute)
+	view.Mixed = conns.Ending{Conn: 7, Host: mail.Host{Name: "mx.example", Addr: netip.MustParseAddrPort("192.0.2.1:25")}, At: noon.Add(time.Minute),
+		Closing: mail.Closing{Why: mail.CloseMixed, Reply: mail.Reply{Code: 250, Text: "Ok"}}}
 	q.SetCore(view)
 	a := serve(t, q, admin.Config{Version: "v1.2.3"})
 	got := get[admin.Status](a, "GET", "/v1/status?destinations=1", "")
 	until := time.Unix(0, int64(noon)).Add(time.Hour).UTC()
 	soon := until.Add(-59 * time.Minute)
 	want := admin.Status{Version: "v1.2.3", Now: got.Now,
-		Core: admin.CoreStatus{Messages: 2, Recipients: 30, Busy: 4, Behind: true, Arrived: 9, Deliveries: 8, Sent: 1, Deferred: 2, Bounced: 3},
+		Core: admin.CoreStatus{Messages: 2, Recipients: 30, Busy: 4, Behind: true, Arrived: 9, Deliveries: 8, Sent: 1, Deferred: 2, Bounced: 3, Unknown: 6, Offline: &soon},
 		Transports: []admin.TransportStatus{
 			{Name: "smtp", Jobs: 2, Busy: 4, State: "alive", Destinations: []admin.DestinationStatus{
 				{Nexthop: "example.net", State: "dead", Window: 5, Todo: 7, Reason: "421 go away", Until: &until}}},
 			{Name: "relay", State: "alive", Destinations: []admin.DestinationStatus{
-				{Nexthop: "far.example", State: "ready", Window: 5, Busy: 2, Todo: 1, Open: 2, Opening: 1, Waits: "host-limit"}}},
+				{Nexthop: "far.example", State: "ready", Window: 5, Busy: 2, Todo: 1, Open: 2, Opening: 1, Waits: "host-limit",
+					Obstacle: &admin.Obstacle{Kind: "host-limit", Text: "host limit: 2 connections to each", Key: "destination.strict.destination_host_concurrency_limit"}}}},
 			{Name: "lmtp", State: "dead", Reason: "451 no sockets", Until: &soon, Destinations: []admin.DestinationStatus{}},
 			{Name: "retry", Jobs: 1, State: "alive", Destinations: []admin.DestinationStatus{
 				{Nexthop: "4.4.1 no answer", Instead: "smtp:[::1]:25", State: "ready", Window: 5, Todo: 1}}}},
-		Spool: admin.SpoolStatus{Incoming: 1, Deferred: 2, Hold: 1, Corrupt: 1, Used: 5 * 25, Free: 50 << 30},
+		Spool:       admin.SpoolStatus{Incoming: 1, Deferred: 2, Hold: 1, Corrupt: 1, Used: 5 * 25, Free: 50 << 30},
+		Connections: admin.ConnectionsStatus{Ended: map[string]uint64{"asked": 50, "mixed": 1}},
+		Alarms:      got.Alarms,
+	}
+	if len(got.Alarms) != 1 || got.Alarms[0].Kind != "mixed" || !got.Alarms[0].At.Equal(soon) || !strings.Contains(got.Alarms[0].Text, "mx.example[192.0.2.1]:25") {
+		t.Errorf("alarms: %+v", got.Alarms)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -371,7 +381,7 @@ func (s slow) Find(ctx context.Context, area mail.Area, from mail.Cursor, max in
 func TestTooManyScans(t *testing.T) {
 	q := admintest.New()
 	store := slow{q, make(chan struct{}), make(chan struct{})}
-	s, err := admin.New(admin.Config{Scans: 1}, store, q)
+	s, err := admin.New(admin.Config{Scans: 1}, store, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +404,7 @@ func TestTooManyScans(t *testing.T) {
 func TestServeStops(t *testing.T) {
 	q := admintest.New()
 	store := slow{q, make(chan struct{}), make(chan struct{})}
-	s, err := admin.New(admin.Config{}, store, q)
+	s, err := admin.New(admin.Config{}, store, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ type showInput struct {
 	Limit int    `query:"limit" minimum:"0" maximum:"1000" default:"100" doc:"Recipients in the answer, at most."`
 }
 
+// placesMax is how many destinations of a message are told.
+const placesMax = 20
+
 type showOutput struct{ Body Detail }
 
 func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
@@ -31,8 +34,10 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	sum.locate(&m, s.inCore(ctx, []Message{m})[0], instant(time.Now()))
+	core := &s.explain(ctx, []Message{m}, placesMax)[0]
+	sum.locate(&m, core, instant(time.Now()))
 	d := detailOf(sum, &m.Envelope)
+	d.Places, d.MorePlaces, d.Routing = messageDestinations(&core.view), core.view.More, core.view.Routing
 	if in.Limit == 0 {
 		return &showOutput{d}, nil
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
-	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
 type statusInput struct {
@@ -28,7 +27,7 @@ func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, er
 	}
 	return &statusOutput{Status{
 		Version: s.cfg.Version, Now: time.Now().UTC(), Core: coreStatus(&view), Transports: transportStatus(&view),
-		Spool: SpoolStatus(counts),
+		Spool: SpoolStatus(counts), Connections: connectionsStatus(&view), Alarms: alarms(&view),
 	}}, nil
 }
 
@@ -38,6 +37,7 @@ func coreStatus(v *qmgr.View) CoreStatus {
 		Messages: v.Messages, Recipients: v.Recipients, Busy: v.Busy,
 		Lookups: v.Lookups.Busy, Waiting: v.Lookups.Waiting, Verifying: v.Lookups.Verifying, Behind: v.Behind, Halted: v.Halted,
 		Arrived: c.Arrived, Deliveries: c.Started, Expired: c.Expired,
+		Unknown: c.Unknown, Offline: wallOrNil(v.Offline),
 		Sent: c.Outcomes[mail.Delivered], Deferred: c.Outcomes[mail.Deferred], Bounced: c.Outcomes[mail.Failed],
 	}
 }
@@ -48,22 +48,44 @@ func transportStatus(v *qmgr.View) []TransportStatus {
 		status := TransportStatus{Name: t.Name, Jobs: t.Jobs, Busy: t.Busy, State: t.State.String(),
 			Reason: t.Reason.String(), Until: wallOrNil(t.Until), Destinations: []DestinationStatus{}}
 		for i := range t.Queues {
-			status.Destinations = append(status.Destinations, destinationStatus(&t.Queues[i]))
+			status.Destinations = append(status.Destinations, destinationStatus(&t.Queues[i], t.Name))
 		}
 		all = append(all, status)
 	}
 	return all
 }
 
-func destinationStatus(q *qmgr.QueueView) DestinationStatus {
+func destinationStatus(q *qmgr.QueueView, transport string) DestinationStatus {
 	status := DestinationStatus{
 		Nexthop: q.Nexthop, Instead: insteadOf(q.Instead), State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
 		Open: q.Connections.Ready, Opening: q.Connections.Connecting, Reason: q.Reason.String(), Until: wallOrNil(q.Until),
+		Obstacle: obstacleOf(&q.Obstacle, transport),
 	}
-	if q.Todo > 0 && q.Connections.Waits != conns.WaitNone {
-		status.Waits = q.Connections.Waits.String()
+	if status.Obstacle != nil {
+		status.Waits = status.Obstacle.Kind
 	}
 	return status
+}
+
+func connectionsStatus(v *qmgr.View) ConnectionsStatus {
+	status := ConnectionsStatus{Ended: map[string]uint64{}}
+	for why, n := range v.Closings {
+		if n > 0 {
+			status.Ended[mail.CloseReason(why).String()] = n
+		}
+	}
+	return status
+}
+
+// alarms are what an operator must not miss.
+func alarms(v *qmgr.View) []Alarm {
+	if v.Mixed.Conn == 0 {
+		return nil
+	}
+	e := endedConnection(&v.Mixed)
+	return []Alarm{{Kind: "mixed", At: e.At, Connection: e,
+		Text: "the server " + e.Host + " has put what was sent under another message's envelope: find out which mail it has delivered to whom. " +
+			"It is spoken to in lock step from now on. " + e.Reply}}
 }
 
 func insteadOf(o mail.Origin) string {

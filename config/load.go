@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/near"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/route"
 )
@@ -116,7 +117,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 	hint := suggest(e.Name, table)
 	if e.Value.Kind == tomlfile.KindTable && table == tableTop {
 		message = "there is no such table"
-		if guess := nearest(e.Name, tableNames()); guess != "" {
+		if guess := near.Name(e.Name, tableNames()); guess != "" {
 			hint = "did you mean [" + guess + "]?"
 		} else if hint == "" {
 			hint = "the tables are [transport.NAME], [destination.NAME], [routes], [dns], [spool] and [log]"

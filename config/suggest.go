@@ -5,54 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/near"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
 // didYouMean returns a guess at what a misspelt name was meant to be, or "".
 func didYouMean(name string, names []string) string {
-	if guess := nearest(name, names); guess != "" {
+	if guess := near.Name(name, names); guess != "" {
 		return "did you mean " + tomlfile.QuoteKey(guess) + "?"
 	}
 	return ""
-}
-
-// nearest returns the name that is most like the given one, if it is like it
-// at all: at most a third of the letters differ.
-func nearest(name string, names []string) string {
-	best, distance := "", max(1, len(name)/3)+1
-	for _, known := range names {
-		if d := editDistance(strings.ToLower(name), known, distance); d < distance {
-			best, distance = known, d
-		}
-	}
-	return best
-}
-
-// editDistance returns how many letters must be put in, left out, replaced or
-// swapped with their neighbour to make b of a; at most limit is told exactly.
-func editDistance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		now[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				now[j] = min(now[j], before[j-2]+1)
-			}
-		}
-		before, last, now = last, now, before
-	}
-	return min(last[len(b)], limit)
 }
 
 // suggest guesses what a key was meant to be that the table has no parameter

@@ -72,35 +72,3 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
-
-// The distance counts swapped neighbours once; a naive twin over all ways.
-func TestEditDistance(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	word := func() string {
-		b := make([]byte, rng.IntN(7))
-		for i := range b {
-			b[i] = "abc"[rng.IntN(3)]
-		}
-		return string(b)
-	}
-	for range 3000 {
-		a, b, limit := word(), word(), 1+rng.IntN(8)
-		if got, want := editDistance(a, b, limit), min(limit, naiveDistance(a, b)); got != want {
-			t.Fatalf("%q to %q: %d, want %d", a, b, got, want)
-		}
-	}
-}
-
-func naiveDistance(a, b string) int {
-	switch {
-	case a == "" || b == "":
-		return len(a) + len(b)
-	case a[0] == b[0]:
-		return naiveDistance(a[1:], b[1:])
-	}
-	best := 1 + min(naiveDistance(a[1:], b), naiveDistance(a, b[1:]), naiveDistance(a[1:], b[1:]))
-	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
-		best = min(best, 1+naiveDistance(a[2:], b[2:]))
-	}
-	return best
-}

@@ -20,8 +20,9 @@ type Message struct {
 	Recipients []mail.RecipientOutcome
 	Content    string
 	InCore     bool
-	Busy       bool // being delivered: orders take effect when Finish is called
-	Damaged    bool // its recipients and its content cannot be read
+	Places     []qmgr.PlaceView // with InCore: where it goes
+	Busy       bool             // being delivered: orders take effect when Finish is called
+	Damaged    bool             // its recipients and its content cannot be read
 }
 
 // A Queue is messages in memory. Its methods may be called from any goroutine.
@@ -30,6 +31,7 @@ type Queue struct {
 	messages []*Message // by ID
 	ordered  map[mail.QueueID]func(*Message)
 	core     qmgr.View
+	known    []qmgr.DestinationView
 	silent   bool
 	retried  []mail.QueueID
 	flushes  int
@@ -37,8 +39,9 @@ type Queue struct {
 }
 
 var (
-	_ admin.Store   = (*Queue)(nil)
-	_ admin.Control = (*Queue)(nil)
+	_ admin.Store     = (*Queue)(nil)
+	_ admin.Control   = (*Queue)(nil)
+	_ admin.Scheduler = (*Queue)(nil)
 )
 
 // New returns a queue with some messages.
@@ -85,6 +88,13 @@ func (q *Queue) SetCore(v qmgr.View) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.core = v
+}
+
+// SetDestinations sets the destinations, in the order of lists.
+func (q *Queue) SetDestinations(all ...qmgr.DestinationView) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.known = all
 }
 
 // Silence makes the core not answer any more.
@@ -328,4 +338,65 @@ func (q *Queue) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) 
 		held[i] = m != nil && m.InCore
 	}
 	return held, ctx.Err()
+}
+
+// Destinations implements admin.Scheduler.
+func (q *Queue) Destinations(ctx context.Context, query qmgr.DestinationQuery) (qmgr.DestinationList, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return qmgr.DestinationList{}, errSilent
+	}
+	var list qmgr.DestinationList
+	begun := query.After == nil
+	for i := range q.known {
+		s := &q.known[i].DestinationSummary
+		if query.Domain != "" || query.Match != nil && !query.Match(s.Transport, s.Queue.Nexthop) {
+			continue
+		}
+		list.Matched++
+		list.Standing[s.Condition]++
+		switch wanted := len(query.In) == 0 || slices.Contains(query.In, s.Condition); {
+		case !begun:
+			begun = s.Place() == *query.After
+		case wanted && len(list.Destinations) == query.Most:
+			list.More = true
+		case wanted:
+			list.Destinations = append(list.Destinations, *s)
+		}
+	}
+	return list, ctx.Err()
+}
+
+// Destination implements admin.Scheduler.
+func (q *Queue) Destination(ctx context.Context, transport, nexthop string, most int) (qmgr.DestinationView, bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return qmgr.DestinationView{}, false, errSilent
+	}
+	for _, v := range q.known {
+		if v.Transport == transport && v.Queue.Nexthop == nexthop {
+			v.Hosts, v.Connections, v.Ended = v.Hosts[:min(len(v.Hosts), most)], v.Connections[:min(len(v.Connections), most)], v.Ended[:min(len(v.Ended), most)]
+			return v, true, ctx.Err()
+		}
+	}
+	return qmgr.DestinationView{}, false, ctx.Err()
+}
+
+// Explain implements admin.Scheduler.
+func (q *Queue) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return nil, errSilent
+	}
+	views := make([]qmgr.MessageView, len(ids))
+	for i, id := range ids {
+		if m := q.find(id); m != nil && m.InCore {
+			n := min(len(m.Places), most)
+			views[i] = qmgr.MessageView{Held: true, Places: m.Places[:n], More: len(m.Places) - n}
+		}
+	}
+	return views, ctx.Err()
 }

@@ -79,6 +79,48 @@ func (c *Client) Status(ctx context.Context, destinations int) (admin.Status, er
 	return s, c.get(ctx, "/v1/status", url.Values{"destinations": {strconv.Itoa(destinations)}}, &s)
 }
 
+// Destinations calls visit with the destinations of which a part of the name matches
+// and that are in some states, without any in all; at most limit if that is not 0. It
+// returns the last page without its destinations.
+func (c *Client) Destinations(ctx context.Context, name string, states []string, limit int, visit func(*admin.Destination) error) (admin.DestinationPage, error) {
+	values := url.Values{}
+	if name != "" {
+		values.Set("name", name)
+	}
+	if len(states) > 0 {
+		values["state"] = states
+	}
+	for left := limit; ; {
+		size := admin.DestinationsMax
+		if left > 0 {
+			size = min(size, left)
+		}
+		values.Set("limit", strconv.Itoa(size))
+		var page admin.DestinationPage
+		if err := c.get(ctx, "/v1/destinations", values, &page); err != nil {
+			return page, err
+		}
+		for i := range page.Destinations {
+			if err := visit(&page.Destinations[i]); err != nil {
+				return page, err
+			}
+		}
+		left -= len(page.Destinations)
+		page.Destinations = nil
+		if page.Next == "" || limit > 0 && left <= 0 {
+			return page, nil
+		}
+		values.Set("cursor", page.Next)
+	}
+}
+
+// Destination returns all about a destination, with at most so many hosts and as many
+// connections.
+func (c *Client) Destination(ctx context.Context, name string, most int) (admin.DestinationDetail, error) {
+	var d admin.DestinationDetail
+	return d, c.get(ctx, "/v1/destinations/"+url.PathEscape(name), url.Values{"limit": {strconv.Itoa(most)}}, &d)
+}
+
 // A Query says what a list is to hold.
 type Query struct {
 	admin.Filter
@@ -268,7 +310,11 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 }
 
 func (c *Client) once(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
-	u := url.URL{Scheme: "http", Host: "posthaste", Path: path, RawQuery: query.Encode()}
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	u := url.URL{Scheme: "http", Host: "posthaste", Path: plain, RawPath: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)

@@ -50,7 +50,7 @@ func listen(t *testing.T, h http.Handler) *client.Client {
 
 func serve(t *testing.T, q *admintest.Queue, cfg admin.Config) *client.Client {
 	t.Helper()
-	s, err := admin.New(cfg, q, q)
+	s, err := admin.New(cfg, q, q, q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	d.admin, err = admin.New(admin.Config{Version: version(), Logger: d.log}, adminStore{d.spool}, d.driver)
+	d.admin, err = admin.New(admin.Config{Version: version(), Logger: d.log}, adminStore{d.spool}, d.driver, d.driver)
 	return err
 }
 

@@ -86,7 +86,7 @@ func serveAdmin(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: admin empty|mixed|large|silent")
 	}
 	q := queues[args[0]]()
-	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond}, q, q)
+	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond}, q, q, q)
 	ts.Check(err)
 	ln, err := net.Listen("unix", filepath.Join(ts.Getenv("POSTHASTE_QUEUE_DIRECTORY"), "admin.sock"))
 	ts.Check(err)

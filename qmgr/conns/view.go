@@ -32,6 +32,8 @@ type HostView struct {
 	Limit       int          // of connections; 0 for none
 	Probing     bool         // it had failed, and a connection is being opened that shows whether it is back
 	BusyUntil   mail.Instant // it has said that it takes no more connections until then; 0 if it has not
+	Level       mail.Level   // at which it may be spoken to; Configured is what is wanted
+	Configured  mail.Level
 	Known       destdb.View
 	// Fell is the connection since which it is spoken to more simply, if that is
 	// remembered; of Conn 0 otherwise.
@@ -61,8 +63,8 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 			if len(views) == most {
 				return views
 			}
-			v := HostView{Host: sp.host, Tier: tier, Limit: max(sp.limits.Connections, 0), Known: p.db.View(sp.key(), now)}
-			if v.Known.Level < sp.limits.Level {
+			v := HostView{Host: sp.host, Tier: tier, Limit: max(sp.limits.Connections, 0), Configured: sp.limits.Level, Known: p.db.View(sp.key(), now)}
+			if v.Level = min(v.Configured, v.Known.Level); v.Level < v.Configured {
 				v.Fell = p.fell(sp)
 			}
 			if h := p.hosts[sp.key()]; h != nil {

@@ -1,0 +1,205 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/posthaste-mta/posthaste/internal/near"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+type destinationsInput struct {
+	Name   string   `query:"name" maxLength:"512" example:"*.example.com" doc:"A part of transport:nexthop; with a *, which stands for any text, all of it. Case does not matter."`
+	States []string `query:"state,explode" enum:"ready,opening,full,rate-limited,paused,dead" maxItems:"6" doc:"Only destinations in these states."`
+	Limit  int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Destinations in the answer, at most."`
+	Cursor string   `query:"cursor" maxLength:"2048" doc:"Where to go on: next of the answer before. What waits changes meanwhile, so that a destination may be met twice, or not at all."`
+}
+
+type destinationsOutput struct{ Body DestinationPage }
+
+func (s *Server) destinations(ctx context.Context, in *destinationsInput) (*destinationsOutput, error) {
+	query := qmgr.DestinationQuery{Match: matchName(in.Name), Most: in.Limit}
+	for _, c := range qmgr.Conditions() {
+		if slices.Contains(in.States, c.String()) {
+			query.In = append(query.In, c)
+		}
+	}
+	if in.Cursor != "" {
+		place, err := parsePlace(in.Cursor)
+		if err != nil {
+			return nil, unprocessable("query.cursor", clip(in.Cursor), err.Error())
+		}
+		query.After = &place
+	}
+	list, err := s.ask(ctx, query)
+	if err != nil {
+		return nil, s.problem(ctx, err)
+	}
+	page := DestinationPage{Matched: list.Matched, States: map[string]int{}, Destinations: make([]Destination, 0, len(list.Destinations))}
+	for c, n := range list.Standing {
+		if n > 0 {
+			page.States[qmgr.Condition(c).String()] = n
+		}
+	}
+	for i := range list.Destinations {
+		page.Destinations = append(page.Destinations, destinationOf(&list.Destinations[i]))
+	}
+	if n := len(list.Destinations); list.More && n > 0 {
+		page.Next = placeText(list.Destinations[n-1].Place())
+	}
+	return &destinationsOutput{page}, nil
+}
+
+// ask has the core list destinations.
+func (s *Server) ask(ctx context.Context, query qmgr.DestinationQuery) (qmgr.DestinationList, error) {
+	limited, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	list, err := s.scheduler.Destinations(limited, query)
+	if err != nil && ctx.Err() == nil {
+		return list, fmt.Errorf("%w: %w", errCore, err)
+	}
+	return list, err
+}
+
+// matchName returns what tells whether a destination is meant by a text; nil if all
+// are.
+func matchName(text string) func(transport, nexthop string) bool {
+	if text == "" {
+		return nil
+	}
+	if !strings.Contains(text, "*") {
+		text = "*" + text + "*"
+	}
+	p := pattern{kind: matchGlob, parts: strings.Split(strings.ToLower(text), "*")}
+	return func(transport, nexthop string) bool { return p.match(transport+":"+nexthop) || p.match(nexthop) }
+}
+
+// A place is given to clients as text that says nothing to them.
+func placeText(p qmgr.DestinationPlace) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", p.Todo, p.Condition, p.Transport, p.Nexthop))
+}
+
+func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
+	bad := errors.New("it does not come from an answer of this server")
+	octets, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return p, bad
+	}
+	numbers, nexthop, _ := strings.Cut(string(octets), " ")
+	condition, rest, _ := strings.Cut(nexthop, " ")
+	p.Transport, p.Nexthop, _ = strings.Cut(rest, " ")
+	if _, err := fmt.Sscanf(numbers+" "+condition, "%d %d", &p.Todo, &p.Condition); err != nil || p.Transport == "" {
+		return p, bad
+	}
+	return p, nil
+}
+
+type destinationInput struct {
+	Name  string `path:"name" maxLength:"1024" doc:"Transport and nexthop with a colon between them, as in a list; or a nexthop that only one transport has."`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Hosts, connections, and connections that have ended, of each so many at most."`
+}
+
+type destinationOutput struct{ Body DestinationDetail }
+
+func (s *Server) destination(ctx context.Context, in *destinationInput) (*destinationOutput, error) {
+	names, err := s.meant(ctx, in.Name)
+	switch {
+	case err != nil:
+		return nil, s.problem(ctx, err)
+	case len(names) > 1:
+		return nil, unprocessable("path.name", clip(in.Name), "several transports have it: "+strings.Join(fullNames(names), ", "))
+	case len(names) == 1:
+		limited, cancel := context.WithTimeout(ctx, viewTimeout)
+		defer cancel()
+		view, held, err := s.scheduler.Destination(limited, names[0].Transport, names[0].Nexthop, in.Limit)
+		if err != nil {
+			return nil, s.problem(ctx, fmt.Errorf("%w: %w", errCore, err))
+		}
+		if held {
+			return &destinationOutput{detailOfDestination(&view)}, nil
+		}
+	}
+	return nil, s.unknownDestination(ctx, in.Name)
+}
+
+// meant returns the destinations that a name means: one that is written in full, or
+// those with that nexthop.
+func (s *Server) meant(ctx context.Context, name string) ([]mail.Origin, error) {
+	list, err := s.ask(ctx, qmgr.DestinationQuery{Most: 10, Match: func(transport, nexthop string) bool {
+		return strings.EqualFold(nexthop, name) || strings.EqualFold(transport+":"+nexthop, name)
+	}})
+	return originsOf(&list), err
+}
+
+func originsOf(list *qmgr.DestinationList) []mail.Origin {
+	var all []mail.Origin
+	for i := range list.Destinations {
+		all = append(all, mail.Origin{Transport: list.Destinations[i].Transport, Nexthop: list.Destinations[i].Queue.Nexthop})
+	}
+	return all
+}
+
+func fullNames(all []mail.Origin) []string {
+	var names []string
+	for _, o := range all {
+		names = append(names, insteadOf(o))
+	}
+	return names
+}
+
+// nearMax is how many destinations are named in place of one that is not there.
+const nearMax = 5
+
+// unknownDestination says that the core has no such destination, and which were
+// probably meant: sites that have mail for it, those whose name it is a part of, and
+// those that are spelt alike.
+func (s *Server) unknownDestination(ctx context.Context, name string) error {
+	all := []struct {
+		query qmgr.DestinationQuery
+		pick  func([]mail.Origin) []mail.Origin
+	}{
+		{qmgr.DestinationQuery{Domain: strings.ToLower(name), Most: nearMax}, nil},
+		{qmgr.DestinationQuery{Match: matchName(name), Most: nearMax}, nil},
+		{qmgr.DestinationQuery{Most: DestinationsMax}, func(known []mail.Origin) []mail.Origin { return alike(name, known) }},
+	}
+	text := "no mail is in core for " + clip(name) + ", and nothing is known of it"
+	for _, one := range all {
+		list, err := s.ask(ctx, one.query)
+		if err != nil {
+			return s.problem(ctx, err)
+		}
+		found := originsOf(&list)
+		if one.pick != nil {
+			found = one.pick(found)
+		}
+		if len(found) > 0 {
+			return huma.Error404NotFound(text, &huma.ErrorDetail{Location: "path.name",
+				Message: "did you mean " + strings.Join(fullNames(found), " or ") + "?", Value: clip(name)})
+		}
+	}
+	return huma.Error404NotFound(text)
+}
+
+// alike returns destinations whose names are spelt like a given one.
+func alike(name string, known []mail.Origin) []mail.Origin {
+	var names []string
+	for _, o := range known {
+		names = append(names, strings.ToLower(o.Nexthop))
+	}
+	var found []mail.Origin
+	_, bare, hasTransport := strings.Cut(name, ":")
+	if !hasTransport {
+		bare = name
+	}
+	for _, guess := range near.Names(bare, names, nearMax) {
+		found = append(found, known[slices.Index(names, guess)])
+	}
+	return found
+}

@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+)
+
+func destinationOf(v *qmgr.DestinationSummary) Destination {
+	q := &v.Queue
+	d := Destination{
+		Name: v.Transport + ":" + q.Nexthop, Transport: v.Transport, Nexthop: q.Nexthop, State: v.Condition.String(),
+		Messages: v.Messages, Recipients: v.Recipients, Todo: q.Todo, Oldest: wallOrNil(v.Oldest), Busy: q.Busy, Window: q.Window,
+		Open: q.Connections.Ready, Opening: q.Connections.Connecting, Obstacle: obstacleOf(&q.Obstacle, v.Transport),
+		Reason: q.Reason.String(), Until: wallOrNil(q.Until), Failure: failureOf(v.Hosts.Failure, v.Hosts.FailedAt),
+	}
+	if v.Hosts.Up+v.Hosts.Retry > 0 {
+		d.Hosts = &HostCounts{Up: v.Hosts.Up, Busy: v.Hosts.Busy, Retry: v.Hosts.Retry}
+	}
+	return d
+}
+
+func failureOf(why mail.Reply, at mail.Instant) *Failure {
+	if at == 0 {
+		return nil
+	}
+	return &Failure{Reply: why.String(), At: wall(at)}
+}
+
+func detailOfDestination(v *qmgr.DestinationView) DestinationDetail {
+	d := DestinationDetail{Destination: destinationOf(&v.DestinationSummary), Limit: v.Ceiling, Tables: v.Tables,
+		HostList: []HostStatus{}, Connections: []ConnectionStatus{}, Ended: []EndedConnection{}}
+	for _, of := range []struct {
+		name string
+		uses []rate.Use
+	}{{"destination_rate", v.Rate}, {"connection_rate", v.ConnectionRate}, {"transport_rate", v.TransportRate}} {
+		for _, u := range of.uses {
+			d.Rates = append(d.Rates, RateUse{Key: of.name, Limit: u.Limit.String(), Used: u.Used})
+		}
+	}
+	for i := range v.Hosts {
+		d.HostList = append(d.HostList, hostStatus(&v.Hosts[i]))
+	}
+	for i := range v.Connections {
+		d.Connections = append(d.Connections, connectionStatus(&v.Connections[i]))
+	}
+	for i := range v.Ended {
+		d.Ended = append(d.Ended, endedConnection(&v.Ended[i]))
+	}
+	return d
+}
+
+func hostStatus(h *conns.HostView) HostStatus {
+	k := &h.Known
+	status := HostStatus{
+		Name: h.Host.Name, Address: h.Host.Addr.String(), Tier: h.Tier + 1, State: hostState(h), BusyUntil: wallOrNil(h.BusyUntil),
+		Connections: h.Connections, Idle: h.Idle, Limit: h.Limit, Failures: k.Failures, Failure: failureOf(k.Reason, k.FailedAt),
+		Level: h.Level.String(), Configured: h.Configured.String(), RTT: k.RTT.Seconds(), Service: k.Service.Seconds(), Slow: k.Slow,
+		Mails: k.MessagesMax, Offers: offers(k.Caps),
+	}
+	if h.Level < h.Configured {
+		status.LevelFixed, status.LevelUntil = k.HeldUntil == mail.Never || k.HeldUntil == 0, wallOrNil(k.HeldUntil)
+	}
+	if h.Fell.Conn != 0 {
+		fell := endedConnection(&h.Fell)
+		status.Fell = &fell
+	}
+	if status.State == "retry" {
+		if status.Until = wallOrNil(k.RetryAt); k.State == destdb.RetryLater || k.State == destdb.RetryDue {
+			status.Until = wallOrNil(k.At)
+		}
+	}
+	return status
+}
+
+func hostState(h *conns.HostView) string {
+	switch k := &h.Known; {
+	case h.Probing && h.Connecting > 0:
+		return "probing"
+	case h.Connections > h.Idle+h.Connecting:
+		return "active"
+	case h.Idle > 0:
+		return "idle"
+	case h.Connecting > 0:
+		return "connecting"
+	case k.State == destdb.RetryLater, k.State == destdb.RetryDue, k.RetryAt != 0:
+		return "retry"
+	case k.State == destdb.Closed:
+		return "closed"
+	}
+	return "unused"
+}
+
+// offers names the extensions that a host offered.
+func offers(c destdb.Caps) []string {
+	var names []string
+	for _, e := range []struct {
+		bit  destdb.Extensions
+		name string
+	}{{destdb.Pipelining, "PIPELINING"}, {destdb.Chunking, "CHUNKING"}, {destdb.EightBitMIME, "8BITMIME"}, {destdb.SMTPUTF8, "SMTPUTF8"},
+		{destdb.DSN, "DSN"}, {destdb.StartTLS, "STARTTLS"}, {destdb.RequireTLS, "REQUIRETLS"}, {destdb.Burl, "BURL"}} {
+		if c.Extensions&e.bit != 0 {
+			names = append(names, e.name)
+		}
+	}
+	if c.SizeMax > 0 {
+		names = append(names, fmt.Sprintf("SIZE %d", c.SizeMax))
+	}
+	return names
+}
+
+func connectionStatus(c *conns.ConnView) ConnectionStatus {
+	return ConnectionStatus{ID: uint64(c.ID), Host: hostText(c.Host), State: c.State.String(), Level: c.Level.String(), InFlight: c.Entries,
+		Room: c.Room, Carried: c.Carried, Limit: c.Limit, Made: wall(c.Made), Idle: wallOrNil(c.IdleFrom),
+		RTT: c.RTT.Seconds(), Service: c.Service.Seconds()}
+}
+
+func hostText(h mail.Host) string {
+	text := "[" + h.Addr.Addr().String() + "]"
+	if h.Addr == (netip.AddrPort{}) {
+		text = ""
+	}
+	return fmt.Sprintf("%s%s:%d", h.Name, text, h.Addr.Port())
+}
+
+func endedConnection(e *conns.Ending) EndedConnection {
+	return EndedConnection{ID: uint64(e.Conn), Host: hostText(e.Host), Why: e.Closing.Why.String(), Parting: e.Parting.String(),
+		Text: endingText(e), Reply: e.Closing.Reply.String(), Level: e.Level.String(), Carried: e.Carried, Made: wall(e.Made), At: wall(e.At)}
+}
+
+// endingText says why a connection ended.
+func endingText(e *conns.Ending) string {
+	switch e.Closing.Why {
+	case mail.CloseIdle:
+		return "closed by the server while nothing was under way"
+	case mail.CloseBusy:
+		return "the server said 421 in the midst of something"
+	case mail.CloseLost:
+		return "it broke in the midst of something"
+	case mail.CloseStep:
+		return "the server did not follow at level " + e.Closing.Level.String()
+	case mail.CloseMixed:
+		return "the server put what was sent under another envelope"
+	case mail.CloseWrong:
+		return "the server does not keep to the protocol"
+	}
+	switch e.Parting {
+	case conns.PartIdle:
+		return "it had nothing to carry (connection_cache_time_limit)"
+	case conns.PartAge:
+		return "old enough (connection_reuse_time_limit)"
+	case conns.PartCount:
+		return "it had carried as many messages as it may"
+	case conns.PartRoom:
+		return "it made room for another connection"
+	case conns.PartBetter:
+		return "a host of a better tier is back"
+	case conns.PartPlan:
+		return "the host does not serve the destination any more"
+	case conns.PartStop:
+		return "Posthaste is stopping"
+	}
+	return "it had served its turn"
+}
+
+// messageDestinations tells where a message is in core.
+func messageDestinations(v *qmgr.MessageView) []MessageDestination {
+	var all []MessageDestination
+	for i := range v.Places {
+		all = append(all, messageDestination(&v.Places[i]))
+	}
+	return all
+}
+
+func messageDestination(p *qmgr.PlaceView) MessageDestination {
+	d := MessageDestination{Name: p.Transport + ":" + p.Nexthop, Waiting: p.Waiting, Busy: p.Busy, Obstacle: obstacleOf(&p.Obstacle, p.Transport)}
+	if p.Instead != (mail.Origin{}) {
+		d.Name, d.Deferral = insteadOf(p.Instead), true
+	}
+	return d
+}

@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// An Obstacle is what keeps mail from going now: the first thing that would have
+// to change.
+type Obstacle struct {
+	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-look-up,connecting,transaction,turn"`
+	Text  string     `json:"text" doc:"In words, without the time at which it is over."`
+	Key   string     `json:"key,omitempty" doc:"The configuration parameter that is the reason, in full, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if it is none's doing."`
+	Until *time.Time `json:"until,omitempty" doc:"When it is over, if that depends on time alone."`
+}
+
+// obstacleOf puts an obstacle of a destination into words; nil if there is none.
+func obstacleOf(o *qmgr.Obstacle, transport string) *Obstacle {
+	if o.Kind == qmgr.ObstacleNone {
+		return nil
+	}
+	return &Obstacle{Kind: o.Kind.String(), Text: obstacleText(o), Key: obstacleKey(o, transport), Until: wallOrNil(o.Until)}
+}
+
+func obstacleText(o *qmgr.Obstacle) string {
+	switch o.Kind {
+	case qmgr.ObstacleStop:
+		return "Posthaste is stopping"
+	case qmgr.ObstacleTransportDead:
+		return "the transport is dead"
+	case qmgr.ObstacleDead:
+		return "the destination is dead"
+	case qmgr.ObstacleDestinationDelay:
+		return fmt.Sprintf("one delivery at a time, and a pause of %s after each", pauseText(o.Pause))
+	case qmgr.ObstacleDestinationRate:
+		return fmt.Sprintf("rate %v is used up", o.Rate)
+	case qmgr.ObstacleTransportRate:
+		return fmt.Sprintf("rate %v of the whole transport is used up", o.Rate)
+	case qmgr.ObstacleTransportDelay:
+		return fmt.Sprintf("a pause of %s before each delivery of the whole transport", pauseText(o.Pause))
+	case qmgr.ObstacleConnectionRate:
+		return fmt.Sprintf("rate %v of new connections is used up", o.Rate)
+	case qmgr.ObstacleLocalOutage:
+		return "hardly any host can be reached: our own network seems to be down"
+	case qmgr.ObstacleHostLookup:
+		return "its hosts are being looked up"
+	case qmgr.ObstacleConnecting:
+		return "a connection is being opened"
+	case qmgr.ObstacleTurn:
+		return "other mail of the transport goes first"
+	}
+	return fullText(o)
+}
+
+// fullText is for what there is as much of as may be.
+func fullText(o *qmgr.Obstacle) string {
+	switch o.Kind {
+	case qmgr.ObstacleProcessLimit:
+		return fmt.Sprintf("the transport has %d at once, as many as it may", o.Limit)
+	case qmgr.ObstacleConnectionLimit:
+		return fmt.Sprintf("all %d connections are in use", o.Limit)
+	case qmgr.ObstacleWindow:
+		if o.Most > 0 && o.Limit >= o.Most {
+			return fmt.Sprintf("it has %d at once, as many as it may", o.Limit)
+		}
+		return fmt.Sprintf("it has as many at once as its window of %d allows, which grows with success", o.Limit)
+	case qmgr.ObstacleMessageShare:
+		return fmt.Sprintf("its message holds %d connections, as many as it may while others need them", o.Limit)
+	case qmgr.ObstacleSlowStart:
+		return fmt.Sprintf("%d connections are being opened, as many as may be at once", o.Limit)
+	case qmgr.ObstacleHostLimit:
+		if o.Limit == 0 {
+			return "every host is being tried, or has as many connections as it may"
+		}
+		return fmt.Sprintf("host limit: %d connections to each", o.Limit)
+	case qmgr.ObstacleHostBusy:
+		return "every host has said that it takes no more connections"
+	}
+	return "its connections carry as much as they bear" // ObstacleTransaction
+}
+
+// obstacleKey names the parameter to change.
+func obstacleKey(o *qmgr.Obstacle, transport string) string {
+	name := ""
+	switch o.Kind {
+	case qmgr.ObstacleDestinationDelay:
+		name = "destination_rate_delay"
+	case qmgr.ObstacleDestinationRate:
+		name = "destination_rate"
+	case qmgr.ObstacleTransportRate:
+		name = "transport_rate"
+	case qmgr.ObstacleTransportDelay:
+		name = "transport_rate_delay"
+	case qmgr.ObstacleProcessLimit:
+		name = "process_limit"
+	case qmgr.ObstacleConnectionLimit:
+		return "smtp_connection_limit"
+	case qmgr.ObstacleMessageShare:
+		return "max_message_concurrency"
+	case qmgr.ObstacleSlowStart:
+		name = "initial_destination_concurrency"
+	case qmgr.ObstacleConnectionRate:
+		name = "connection_rate"
+	case qmgr.ObstacleWindow:
+		if o.Most <= 0 || o.Limit < o.Most {
+			return ""
+		}
+		name = "destination_concurrency_limit"
+	case qmgr.ObstacleHostLimit:
+		if o.Limit == 0 {
+			return ""
+		}
+		name = "destination_host_concurrency_limit"
+	default:
+		return ""
+	}
+	if o.Table != "" {
+		return "destination." + o.Table + "." + name
+	}
+	return "transport." + transport + "." + name
+}
+
+// pauseText is a length of time as it is written in the configuration.
+func pauseText(d time.Duration) string {
+	for _, u := range []struct {
+		of   time.Duration
+		unit string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if d >= u.of && d%u.of == 0 {
+			return fmt.Sprintf("%d%s", d/u.of, u.unit)
+		}
+	}
+	return d.String()
+}
