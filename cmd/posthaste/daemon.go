@@ -253,28 +253,33 @@ func (d *daemon) addresses() []string {
 }
 
 // run takes mail in and delivers it until ctx ends, then stops in the order in
-// which mail flows: no more comes in, what is under way ends, the spool closes.
+// which mail flows: no more comes in, no more orders are taken, what is under way
+// ends, the spool closes.
 func (d *daemon) run(ctx context.Context) error {
 	defer d.close()
 	intake, stopIntake := context.WithCancel(ctx)
 	defer stopIntake()
 	delivery, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivery()
+	administration, stopAdministration := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAdministration()
 	var delivered, administered sync.WaitGroup
 	var failure error // of the delivery
 	delivered.Go(func() { failure = d.driver.Run(delivery) })
 	if d.adminLn != nil {
 		administered.Go(func() {
-			if err := d.admin.Serve(intake, d.adminLn); err != nil { // mail goes on without it
+			if err := d.admin.Serve(administration, d.adminLn); err != nil { // mail goes on without it
 				d.log.Error("the administration cannot be reached any more", "error", err)
 			}
 		})
 	}
 	err := d.inbound.Serve(intake, d.listeners...)
 	stopIntake()
-	administered.Wait()
+	d.admin.Stopping()
 	stopDelivery()
 	delivered.Wait()
+	stopAdministration() // until now it has told how far the stop is
+	administered.Wait()
 	return errors.Join(err, failure)
 }
 

@@ -149,6 +149,7 @@ type jsonMessage struct {
 	Attempts      uint32           `json:"attempts"`
 	NextAttempt   int64            `json:"next_attempt,omitempty"`
 	Reason        string           `json:"reason,omitempty"`
+	Obstacle      *admin.Obstacle  `json:"obstacle,omitempty"`
 	RecipientsAll uint32           `json:"recipients_total"`
 	Recipients    *json.RawMessage `json:"recipients,omitempty"` // written apart
 }
@@ -160,7 +161,7 @@ type jsonRecipient struct {
 
 func (l *jsonLister) message(m *admin.Summary) error {
 	j := jsonMessage{QueueName: string(m.State), QueueID: m.ID, ArrivalTime: m.Arrived.Unix(), MessageSize: m.Size, Sender: m.Sender,
-		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, RecipientsAll: m.Total}
+		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Obstacle: m.Obstacle, RecipientsAll: m.Total}
 	if j.Sender == "" {
 		j.Sender = "MAILER-DAEMON"
 	}
@@ -235,7 +236,7 @@ func (l *tableLister) message(m *admin.Summary) error {
 	l.shown++
 	l.octets += m.Size
 	l.rows = append(l.rows, []string{m.ID, string(m.State), sizeText(m.Size), age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
-		l.cell(senderText(m)), l.cell(recipientsText(m)), plain(m.Reason)})
+		l.cell(senderText(m)), l.cell(recipientsText(m)), listReason(m)})
 	if l.begun || len(l.rows) >= tableLook {
 		return l.flush()
 	}
@@ -263,10 +264,25 @@ func age(d time.Duration) string {
 	return text
 }
 
+// listReason says why a message waits: what keeps it from going, if it is in core, or
+// what was said of it last.
+func listReason(m *admin.Summary) string {
+	if o := m.Obstacle; o != nil && o.Kind != "turn" {
+		if o.Key != "" {
+			return plain(o.Text + " (" + o.Key + ")")
+		}
+		return plain(o.Text)
+	}
+	return plain(m.Reason)
+}
+
 // nextAttempt says when a message goes on.
 func nextAttempt(m *admin.Summary, now time.Time) string {
 	switch m.Wait {
 	case admin.WaitCore, admin.WaitRoom:
+		if m.Obstacle != nil && m.Obstacle.Until != nil {
+			return "in " + age(m.Obstacle.Until.Sub(now))
+		}
 		return "now"
 	case admin.WaitBackoff:
 		if m.Due != nil {

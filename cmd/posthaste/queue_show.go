@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -131,15 +132,18 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	if d.Reason != "" {
 		line("Reason", "%s", plain(d.Reason))
 	}
+	s.places(d, line, now)
 	line("Sender", "%s", senderText(&d.Summary))
 	line("Arrived", "%s%s", when(d.Arrived, now), originText(d))
 	line("Size", "%s%s", octetsText(d.Size), contentText(d))
 	switch {
 	case d.Attempts > 0 && d.LastAttempt != nil:
 		line("Attempts", "%s, the last %s", number(d.Attempts), when(*d.LastAttempt, now))
-	case d.Waiting == d.Total:
+	case lastOutcome(d) != nil: // it ended in a hold, or goes on
+		line("Attempts", "1, %s", when(*lastOutcome(d), now))
+	case d.Waiting == d.Total && d.State != admin.StateCorrupt:
 		line("Attempts", "none yet")
-	} // else the first one goes on, or ended in a hold, and recipients tell of it
+	}
 	if d.EnvID != "" || d.Ret != "" {
 		line("DSN", "%s", dsnText(d))
 	}
@@ -148,6 +152,51 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	}
 	line("Recipients", "%s", recipientCounts(d.Total, d.Waiting))
 	fmt.Fprintln(s.out)
+}
+
+// lastOutcome returns when the last of the recipients that are shown had an outcome;
+// nil if none had one. A round that ends in a hold is not counted among the attempts,
+// though servers have been asked.
+func lastOutcome(d *admin.Detail) *time.Time {
+	var last *time.Time
+	for i := range d.All {
+		if at := d.All[i].At; at != nil && (last == nil || at.After(*last)) {
+			last = at
+		}
+	}
+	return last
+}
+
+// places says where a message that is in core goes, and what it waits for there.
+func (s *shower) places(d *admin.Detail, line func(name, format string, args ...any), now time.Time) {
+	name := "Goes to"
+	for _, p := range d.Places {
+		line(name, "%s: %s", plain(p.Name), placeText(&p, now))
+		name = ""
+	}
+	if d.MorePlaces > 0 {
+		line(name, "and %s", count(d.MorePlaces, "more destination"))
+		name = ""
+	}
+	if d.Routing > 0 {
+		line(name, "%s: where to is being looked up", count(d.Routing, "recipient"))
+	}
+}
+
+func placeText(p *admin.MessageDestination, now time.Time) string {
+	var parts []string
+	if p.Busy > 0 {
+		parts = append(parts, deliveries(p.Busy)+" under way")
+	}
+	switch {
+	case p.Deferral:
+		parts = append(parts, "cannot go there now, and is being deferred")
+	case p.Waiting > 0 && p.Obstacle != nil:
+		parts = append(parts, count(p.Waiting, "recipient")+" waiting: "+obstacleText(p.Obstacle, now))
+	case p.Waiting > 0:
+		parts = append(parts, count(p.Waiting, "recipient")+" waiting")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // waitText says what a message waits for and what ends the waiting.

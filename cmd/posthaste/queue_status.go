@@ -53,6 +53,15 @@ func writeStatus(out io.Writer, s *admin.Status) {
 		deliveries(s.Core.Busy), coreText(&s.Core))
 	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", count(s.Core.Arrived, "message"),
 		deliveries(s.Core.Deliveries), number(s.Core.Sent), number(s.Core.Deferred), number(s.Core.Bounced))
+	if s.Core.Unknown > 0 {
+		fmt.Fprintf(out, "Unknown %s may have their message or not: it was sent, and no reply came\n", count(s.Core.Unknown, "recipient"))
+	}
+	if s.Core.Offline != nil {
+		fmt.Fprintf(out, "Network hardly any host can be reached since %s: our own network seems to be down\n", when(*s.Core.Offline, s.Now))
+	}
+	for i := range s.Alarms {
+		fmt.Fprintf(out, "ALARM   %s: %s\n", when(s.Alarms[i].At, s.Now), plain(s.Alarms[i].Text))
+	}
 	for i := range s.Transports {
 		writeTransport(out, &s.Transports[i], s.Now)
 	}
@@ -76,6 +85,9 @@ func coreText(c *admin.CoreStatus) string {
 	switch {
 	case c.Halted:
 		text += "; stopping"
+		if c.Busy > 0 {
+			text += fmt.Sprintf(", %s to go", deliveries(c.Busy))
+		}
 	case c.Behind:
 		text += "; full, new mail waits in the spool"
 	}
@@ -97,14 +109,34 @@ func writeTransport(out io.Writer, t *admin.TransportStatus, now time.Time) {
 			fmt.Fprintf(out, "  tried again %s\n", when(*t.Until, now))
 		}
 	}
-	if len(t.Destinations) > 0 {
-		writeDestinations(out, t.Destinations, now)
+	common := commonObstacle(t)
+	if common != nil && !dead {
+		fmt.Fprintf(out, "  waits: %s\n", obstacleText(common, now))
 	}
+	if len(t.Destinations) > 0 {
+		writeDestinations(out, t.Destinations, now, common)
+	}
+}
+
+// commonObstacle returns what keeps all of a transport's mail waiting; nil if that is
+// different for each destination.
+func commonObstacle(t *admin.TransportStatus) *admin.Obstacle {
+	for i := range t.Destinations {
+		o := t.Destinations[i].Obstacle
+		if o == nil {
+			continue
+		}
+		switch o.Kind {
+		case "stop", "transport-dead", "transport-rate", "transport-delay", "process-limit":
+			return o
+		}
+	}
+	return nil
 }
 
 // writeDestinations writes a transport's destinations. Those of the transport
 // retry go by where the mail was to go, and why it does not is the reason.
-func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Time) {
+func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Time, common *admin.Obstacle) {
 	width := len("DESTINATION")
 	for i := range all {
 		if d := &all[i]; d.Instead != "" {
@@ -118,6 +150,9 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 		if text := connectionsText(&d); text != "" {
 			fmt.Fprintf(out, "      %s\n", text)
 		}
+		if o := d.Obstacle; o != nil && o.Kind != "dead" && o.Kind != "turn" && (common == nil || o.Kind != common.Kind) {
+			fmt.Fprintf(out, "      waits: %s\n", obstacleText(o, now))
+		}
 		if d.Reason != "" {
 			fmt.Fprintf(out, "      %s\n", plain(d.Reason))
 		}
@@ -127,18 +162,14 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 	}
 }
 
-// connectionsText says what carries a destination's mail, and why there is no more
-// of that; "" where agents do.
+// connectionsText says what carries a destination's mail; "" where agents do.
 func connectionsText(d *admin.DestinationStatus) string {
-	if d.Open+d.Opening == 0 && d.Waits == "" {
+	if d.Open+d.Opening == 0 {
 		return ""
 	}
 	text := count(d.Open, "connection")
 	if d.Opening > 0 {
 		text += fmt.Sprintf(", %s being opened", number(d.Opening))
-	}
-	if d.Waits != "" {
-		text += "; waits for " + plain(d.Waits)
 	}
 	return text
 }
