@@ -57,7 +57,9 @@ type Outcome struct {
 	Report ReportKind // owed to the sender and not yet made
 	Reply  Reply      // what decided the result
 	// Unknown, with Deferred, means that the message was sent to its end and the
-	// reply did not come: the next hop may have taken it or not (RFC 1047).
+	// reply did not come: the next hop may have taken it or not (RFC 1047). Of a
+	// call-out it means that the next hop refused the sender, and so has said
+	// nothing about the recipient.
 	Unknown bool
 	At      Instant
 }

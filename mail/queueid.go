@@ -21,6 +21,11 @@ func NewQueueID(at Instant, serial uint16) QueueID {
 	return QueueID(uint64(int64(at)/int64(time.Microsecond))<<12 | uint64(serial&0xfff))
 }
 
+// CalloutID returns the ID of the n-th call-out. Call-outs are scheduled as
+// messages are, and no spool has them: their IDs are the last there are, of one
+// second in the year 2112, and come again after some four thousand million.
+func CalloutID(n uint32) QueueID { return ^QueueID(n) }
+
 // Time returns the instant at which the ID was given out, to the microsecond.
 func (q QueueID) Time() Instant {
 	return Instant(int64(q>>12) * int64(time.Microsecond))

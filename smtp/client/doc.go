@@ -77,6 +77,14 @@
 // and since some do (an envelope whose content was refused is left open, and
 // the next MAIL gets 503), every MAIL is fenced with RSET.
 //
+// # Call-outs
+//
+// A transaction may only ask whether recipients would be taken (Callout). It is
+// written as any other is at levels up to Overlap, with RSET in the place of DATA,
+// so that its envelope never stays open. Nothing is written behind it until that is
+// answered, and who was accepted is not believed to be before: a reply too many or
+// too few shows there. The fence in front of its MAIL is that of any other.
+//
 // # When something is wrong
 //
 // A server that does not keep to the protocol is left: Over becomes true and

@@ -90,7 +90,7 @@ func (s *Session) writeMail(t *Transaction) {
 	b := append(s.out.commands, "MAIL FROM:<"...)
 	b = append(b, e.Sender...)
 	b = append(b, '>')
-	if s.caps.Size {
+	if s.caps.Size && !t.Callout {
 		b = append(b, " SIZE="...)
 		b = strconv.AppendInt(b, e.Size, 10)
 	}
@@ -151,10 +151,14 @@ func (s *Session) writeRcpt(t *Transaction) {
 }
 
 // writeData writes DATA, or asks for the content that goes behind BDAT, unless
-// it is already known that nobody wants the message.
+// it is already known that nobody wants the message. A call-out ends here.
 func (s *Session) writeData(t *Transaction) {
 	t.step = stepNone
 	switch {
+	case t.Callout:
+		// Even if nobody was accepted: a server that is left with an open envelope
+		// waits for its content.
+		s.command(slot{kind: slotReset, tx: t}, "RSET\r\n")
 	case !t.wanted():
 	case t.form == formStream:
 		t.state, s.content = txContent, t

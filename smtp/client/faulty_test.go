@@ -45,6 +45,7 @@ type faultyServer struct {
 	mailOK   bool            // the last MAIL got a 2yz
 	rcptOK   map[string]bool // recipients of it that got a 2yz
 	taken    map[string]bool // "message recipient" whose content got a 2yz
+	would    map[string]bool // recipients whose RCPT got a 2yz after MAIL had, at any time
 	message  string          // the one whose content is coming
 	wrongs   []string        // what no client may do
 	commands int
@@ -162,6 +163,7 @@ func (f *faultyServer) command(line string) {
 		if f.say(250, 450, 550, 452, 552, 503) == 2 && f.rcptOK != nil {
 			to, _, _ := strings.Cut(strings.TrimPrefix(arg, "TO:<"), ">")
 			f.rcptOK[to] = true
+			f.would[to] = f.would[to] || f.mailOK
 		}
 	case "DATA":
 		codes := []int{354, 451, 554}
@@ -177,13 +179,13 @@ func (f *faultyServer) command(line string) {
 
 // Against a server that answers at random, every recipient gets exactly one
 // verdict; none is Delivered unless the server said 2yz to its RCPT and to the
-// end of its message; and no content, not even a lone dot, goes out without a
-// 354, nor after MAIL was refused.
+// end of its message, or in a call-out to its MAIL and its RCPT; and no content, not
+// even a lone dot, goes out without a 354, nor after MAIL was refused.
 func TestFaultyServer(t *testing.T) {
 	seed := testSeed()
 	verdicts := map[Verdict]int{}
 	for round := range uint64(4000) {
-		f := &faultyServer{rng: rand.New(rand.NewPCG(seed, round)), taken: map[string]bool{}}
+		f := &faultyServer{rng: rand.New(rand.NewPCG(seed, round)), taken: map[string]bool{}, would: map[string]bool{}}
 		f.faults = []float64{0, 0.02, 0.1, 0.3}[round%4]
 		f.swallows = round%8 < 4
 		if problem := dialogueWith(f, verdicts); problem != "" {
@@ -272,6 +274,10 @@ func converse(f *faultyServer, s *Session) (progress bool) {
 
 func newTestTransaction(rng *rand.Rand, n int) *Transaction {
 	tx := &Transaction{Envelope: mail.Envelope{ID: mail.QueueID(n + 1), Sender: "a@example.org"}}
+	if tx.Callout = rng.IntN(4) == 0; tx.Callout {
+		tx.Recipients = []mail.Recipient{{Address: mail.Address(fmt.Sprintf("q%d@example.net", n))}} // nobody else asks for it
+		return tx
+	}
 	for i := range 1 + rng.IntN(4) {
 		tx.Recipients = append(tx.Recipients, mail.Recipient{Address: mail.Address(fmt.Sprintf("r%d@example.net", i))})
 	}
@@ -288,6 +294,12 @@ func checkResults(f *faultyServer, tx *Transaction, verdicts map[Verdict]int) st
 		switch {
 		case r.Verdict == Pending || r.Verdict == Accepted:
 			return fmt.Sprintf("%s is left %v", key, r.Verdict)
+		case tx.Callout && r.Verdict == Doubtful:
+			return fmt.Sprintf("%s is in doubt, and was only asked for", key)
+		case tx.Callout && r.Verdict == Delivered:
+			if to := string(tx.Recipients[i].Address); !f.would[to] {
+				return fmt.Sprintf("%s is said to be taken, but the server would take only %v", to, f.would)
+			}
 		case r.Verdict == Delivered && !f.taken[key]:
 			return fmt.Sprintf("%s is called delivered, but the server took only %v", key, f.taken)
 		case r.Verdict != Again && r.Reply.IsZero():

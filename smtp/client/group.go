@@ -98,7 +98,7 @@ func (s *Session) open(t *Transaction) {
 // what came to be refused is known only later.
 func (s *Session) streamable(t *Transaction) bool {
 	most := s.caps.Limits.Mails
-	return s.level == Stream && s.mails > 0 && !t.Unstreamed &&
+	return s.level == Stream && s.mails > 0 && !t.Unstreamed && !t.Callout &&
 		(most == 0 || s.mails < most-2) &&
 		t.Envelope.Size > 0 && t.Envelope.Size <= StreamSizeMax && len(t.Recipients) <= StreamRecipientsMax
 }
@@ -127,6 +127,9 @@ func (s *Session) settleEnvelope(t *Transaction) {
 		t.settleOpen(t.mailVerdict(), t.mailReply)
 	}
 	if t.step == stepNone {
+		if t.Callout {
+			t.settleCallout()
+		}
 		s.complete(t)
 	}
 }

@@ -24,7 +24,7 @@ import (
 //	late                                      from now on Written is called only by
 //	written                                   this, which also ends that
 //
-// "stuck" behind content keeps it from being written.
+// start with "callout" asks only. "stuck" behind content keeps it from being written.
 //
 // The answer has the octets that the client writes, what it wants, what became
 // of recipients, and what it waits for at the end of the block. Replies and
@@ -178,6 +178,9 @@ func (d *dialogue) observe() {
 		if t.Astray() {
 			d.out.WriteString("astray\n")
 		}
+		if t.Callout && t.SenderRefused() {
+			d.out.WriteString("sender refused\n")
+		}
 	}
 	if d.s.Over() {
 		f := d.s.Failure()
@@ -214,7 +217,7 @@ func transaction(tb testing.TB, l *golden.Line) *Transaction {
 		EnvID:    l.Str("envid", ""),
 		Size:     int64(l.Int(tb, "size", 100)),
 		SMTPUTF8: has(l, "utf8"),
-	}, Unstreamed: has(l, "unstreamed")}
+	}, Unstreamed: has(l, "unstreamed"), Callout: has(l, "callout")}
 	if has(l, "8bit") {
 		t.Envelope.Body = mail.Body8BitMIME
 	}

@@ -315,6 +315,7 @@ func (s *Session) doubt(reply mail.Reply) {
 		t.broken = true
 		if !t.final {
 			t.settle(Failed, Deferred, reply)
+			t.settle(Delivered, Deferred, reply) // of a call-out
 			continue
 		}
 		t.settle(Delivered, Doubtful, reply)

@@ -47,7 +47,7 @@ const (
 	stepReset txStep = iota
 	stepMail
 	stepRcpt
-	stepData // DATA, or the wish for the content that goes behind BDAT
+	stepData // DATA, or the wish for the content that goes behind BDAT; RSET of a call-out
 	stepNone
 )
 
@@ -85,6 +85,12 @@ type Transaction struct {
 	// mail that may go to servers with certain extensions only (REQUIRETLS),
 	// or that nobody must get twice.
 	Unstreamed bool
+	// Callout asks only whether the recipients would be taken: RSET stands where
+	// DATA would. Delivered is who would be; SenderRefused tells whether the
+	// server has said anything about the recipients at all. With one recipient a
+	// reply too many is found out before the answer is believed; with several it
+	// may be found out too late.
+	Callout bool
 
 	// Results has one element for each recipient when the transaction is done.
 	Results []Result
@@ -135,6 +141,10 @@ func (t *Transaction) Whole() bool { return t.form == formStream }
 // that; it is a matter for the postmaster.
 func (t *Transaction) Astray() bool { return t.astray }
 
+// SenderRefused tells, of a transaction that is done, that the server refused its
+// MAIL: its recipients have their verdicts for that.
+func (t *Transaction) SenderRefused() bool { return t.mail == mailRefused }
+
 // begin makes the transaction ready to be written.
 func (t *Transaction) begin() {
 	results := t.Results[:0]
@@ -142,7 +152,7 @@ func (t *Transaction) begin() {
 		results = append(results, Result{})
 	}
 	*t = Transaction{
-		Envelope: t.Envelope, Recipients: t.Recipients, Unstreamed: t.Unstreamed,
+		Envelope: t.Envelope, Recipients: t.Recipients, Unstreamed: t.Unstreamed, Callout: t.Callout,
 		Results: results, state: txQueued,
 	}
 }
@@ -164,6 +174,17 @@ func (t *Transaction) settle(from, to Verdict, reply mail.Reply) {
 func (t *Transaction) settleOpen(to Verdict, reply mail.Reply) {
 	t.settle(Accepted, to, reply)
 	t.settle(Pending, to, reply)
+}
+
+// settleCallout ends a call-out all of whose commands were answered in order: who
+// was accepted would be taken. Before that an answer may have been to another
+// command.
+func (t *Transaction) settleCallout() {
+	for i := range t.Results {
+		if t.Results[i].Verdict == Accepted {
+			t.Results[i].Verdict = Delivered
+		}
+	}
 }
 
 // has tells whether some recipient has a verdict.

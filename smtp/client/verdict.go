@@ -48,7 +48,9 @@ func (s *Session) onRcpt(t *Transaction, i int) {
 		s.desync(WaitRcpt, "the reply to RCPT is 3xx")
 	case class == 2:
 		t.Results[i].Verdict = Accepted
-		t.accepted++
+		if t.accepted++; t.Callout {
+			t.Results[i].Reply = s.reply()
+		}
 		if t.refused() {
 			s.mixedUp(t, WaitRcpt)
 		}
