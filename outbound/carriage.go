@@ -22,8 +22,8 @@ type carriage struct {
 	result     mail.DeliveryResult
 }
 
-// start begins a transaction. Its content is opened now, and so checked before
-// anything is said about the message.
+// start begins a transaction. Its content, if it has any, is opened now, and so
+// checked before anything is said about the message.
 func (k *Conn) start(ctx context.Context, l letter) {
 	c := k.newCarriage()
 	c.id, c.delivery, c.began, c.reused = l.id, l.delivery, time.Now(), k.line.session.Mails()
@@ -33,12 +33,16 @@ func (k *Conn) start(ctx context.Context, l letter) {
 		k.conclude(c)
 		return
 	}
-	c.tx.Recipients = l.delivery.Recipients
+	c.tx.Recipients, c.tx.Callout = l.delivery.Recipients, l.delivery.Callout
 	k.line.session.Start(&c.tx)
 }
 
 // open gets the content ready.
 func (k *Conn) open(ctx context.Context, c *carriage) error {
+	if c.delivery.Callout {
+		c.tx.Envelope = c.delivery.Envelope
+		return nil
+	}
 	body, err := k.client.bodies.Body(ctx, c.delivery.Envelope.ID)
 	if err != nil {
 		return err
@@ -122,6 +126,9 @@ func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 	case client.Doubtful:
 		o.Unknown = true
 		k.client.count.doubtful.Add(1)
+	}
+	if c.delivery.Callout && c.tx.SenderRefused() && o.Result != mail.Untried {
+		o.Result, o.Unknown = mail.Deferred, true
 	}
 	return o
 }

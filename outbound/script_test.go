@@ -198,6 +198,8 @@ func (w *world) message(t *testing.T, l *golden.Line) mail.Delivery {
 			content.inFile, content.readErr = true, errors.New("checksum")
 		case "success":
 			notify = mail.NotifySuccess
+		case "callout": // and no spool has heard of it
+			d.Callout, d.Envelope.ID, d.Envelope.Sender, content.openErr = true, mail.CalloutID(1), "", errors.New("no such body")
 		default:
 			t.Fatalf("%s: unknown word %s", l.Pos, word)
 		}
