@@ -29,6 +29,9 @@ type Load struct {
 	Entry   uint64 // the caller's number
 	Message mail.QueueID
 	Cost    int // of Cost
+	// Callout says that no message is sent: it tells nothing about how the host
+	// takes mail.
+	Callout bool
 }
 
 // The cost of entries is counted in thousandths of a small message's. A
@@ -68,6 +71,7 @@ type Conn struct {
 	load     int           // their cost
 	room     int           // how many more entries it takes now
 	finished int           // transactions
+	callouts int           // of these
 	service  time.Duration // of one transaction, smoothed
 	why      mail.CloseReason
 	parting  Parting
@@ -112,6 +116,10 @@ func (c *Conn) Message() mail.QueueID { return c.message }
 // Carried returns how many transactions it has carried.
 func (c *Conn) Carried() int { return c.finished }
 
+// mails returns how many messages it has carried: of what a host does with
+// call-outs nothing follows for them.
+func (c *Conn) mails() int { return c.finished - c.callouts }
+
 // Opening returns what the host of the core has to know to dial.
 func (c *Conn) Opening() mail.Opening {
 	g := c.site.group
@@ -150,11 +158,11 @@ const lateEnough = 20 * time.Millisecond
 // An entry behind the one under way saves a round trip and costs freedom: it
 // cannot go elsewhere, nor be overtaken. That is worth it where transactions are
 // short, or where the round trip is a large part of them. On a server that is near
-// the first transaction shows what it is like, and is alone.
+// the first message shows what it is like, and is alone.
 func (c *Conn) depth() int {
 	deep := 1
 	switch {
-	case c.site.single, c.finished == 0 && c.rtt < lateEnough:
+	case c.site.single, c.mails() == 0 && c.rtt < lateEnough:
 	case c.service > lateEnough && 4*c.rtt < c.service:
 	case c.level == mail.LevelOverlap:
 		deep = 2

@@ -62,7 +62,8 @@
 // record of a failure. Where others are still being opened these show what is
 // true: until then the host gets no more, and no worse tier is used. What counts as
 // carried is what the host gave a verdict on, not what the end of the connection
-// decided. If it is lost with several commands unanswered, that is a failure like
+// decided, and no call-out: it is a transaction like any other for limits on their
+// number, and says nothing about how the host takes messages. If it is lost with several commands unanswered, that is a failure like
 // any other, and a reason to speak to the host more simply (StepDown), for nobody
 // can tell one from the other; if its words say that it cannot follow, it works, and
 // is spoken to more simply at once.

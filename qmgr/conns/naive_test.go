@@ -32,6 +32,7 @@ type naiveConn struct {
 	message  mail.QueueID
 	loads    []Load
 	finished int
+	mails    int // of these
 	limit    int
 	level    mail.Level
 	rtt      time.Duration
@@ -86,7 +87,7 @@ func (c *naiveConn) room() int {
 		return 0
 	}
 	depth := 1
-	if (c.finished > 0 || c.rtt >= 20*time.Millisecond) && !c.site.single && (c.service <= 20*time.Millisecond || 4*c.rtt >= c.service) {
+	if (c.mails > 0 || c.rtt >= 20*time.Millisecond) && !c.site.single && (c.service <= 20*time.Millisecond || 4*c.rtt >= c.service) {
 		depth += map[mail.Level]int{mail.LevelOverlap: 1, mail.LevelStream: c.site.group.cfg.InFlight}[c.level]
 	}
 	if c.limit > 0 {
@@ -351,7 +352,7 @@ func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 		return n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && is(o) }) > 0
 	}
 	switch {
-	case c.finished > 0 || rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }):
+	case c.mails > 0 || rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }):
 		h.patience = min(max(2*h.patience, time.Second), time.Minute)
 		h.full = n.now.Add(h.patience)
 		h.fullAt = n.count(func(o *naiveConn) bool { return o != c && o.host == c.host })
@@ -390,10 +391,14 @@ func (n *naive) gone(c *naiveConn) {
 
 // finished takes in that an entry has ended.
 func (n *naive) finished(c *naiveConn, took time.Duration, untried bool) {
+	callout := c.loads[0].Callout
 	c.loads = slices.Delete(slices.Clone(c.loads), 0, 1)
 	c.suspect = untried
 	if !untried {
 		c.finished++
+	}
+	if !untried && !callout {
+		c.mails++
 		if c.service == 0 {
 			c.service = took
 		} else {

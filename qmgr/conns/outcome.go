@@ -151,13 +151,7 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	c.suspect = end == EndUntried || end == EndBroken
 	if end == EndJudged {
 		c.finished++
-		p.works(c)
-		c.service = smoothed(c.service, took)
-		if c.finished == 1 || now >= c.praised.Add(max(time.Second, c.rtt)) {
-			c.praised = now
-			p.observe(c, l, took, now)
-			praise = !p.Slow(c, now)
-		}
+		praise = p.judged(c, l, took, now)
 	}
 	if len(c.loads) == 0 {
 		c.used = now
@@ -173,6 +167,23 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	return praise
 }
 
+// judged takes in that the host has said what becomes of an entry, and tells whether
+// that is feedback.
+func (p *Pool) judged(c *Conn, l Load, took time.Duration, now mail.Instant) (praise bool) {
+	p.works(c)
+	if l.Callout {
+		c.callouts++
+		return false
+	}
+	c.service = smoothed(c.service, took)
+	if c.mails() > 1 && now < c.praised.Add(max(time.Second, c.rtt)) {
+		return false
+	}
+	c.praised = now
+	p.observe(c, l, took, now)
+	return !p.Slow(c, now)
+}
+
 // Slow tells that the host of a connection takes several times as long over a
 // message as it can. It has more to do than it can bear, or wants to be left
 // alone: its success is no reason to open more connections to it.
@@ -186,7 +197,7 @@ const small = unit + unit/8
 // observe tells destdb what transactions on the connection are like.
 func (p *Pool) observe(c *Conn, l Load, took time.Duration, now mail.Instant) {
 	key := c.host.key
-	if c.finished == 1 {
+	if c.mails() == 1 {
 		p.db.Succeeded(key, now) // it takes mail, and not only connections
 		p.db.ObserveRTT(key, c.rtt, now)
 	}
@@ -291,7 +302,7 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
 	s.last, s.lastAt = why, now
 	switch {
-	case h.ready+h.carrying > 0 || c.finished > 0:
+	case h.ready+h.carrying > 0 || c.mails() > 0:
 		p.refused(h, now)
 		return blameBusy(why)
 	case h.connecting > 0: // let those show what is true
@@ -359,7 +370,7 @@ func (c *Conn) clean() int {
 	case mail.CloseStep, mail.CloseMixed, mail.CloseWrong:
 		return 0
 	}
-	return c.finished
+	return c.mails()
 }
 
 // vacate forgets a host without connections.

@@ -210,10 +210,10 @@ func (w *twins) finish() {
 		return
 	}
 	took, untried := time.Duration(1+w.r.IntN(80))*time.Millisecond, w.r.IntN(20) == 0
-	entry := t.loads[0].Entry
+	entry, callout := t.loads[0].Entry, t.loads[0].Callout
 	w.n.finished(t, took, untried)
 	praise := w.p.Finished(w.p.Conn(t.id), entry, took, endFor(untried), w.n.now)
-	if due := t.finished == 1 || w.n.now >= t.praised.Add(max(time.Second, t.rtt)); !untried && due {
+	if due := t.mails == 1 || w.n.now >= t.praised.Add(max(time.Second, t.rtt)); !untried && !callout && due {
 		t.praised = w.n.now
 	} else if praise {
 		w.fail("connection %d is praised again after %v", t.id, w.n.now.Sub(t.praised))
@@ -334,7 +334,7 @@ func (w *twins) assign(s *wanting) {
 			return
 		}
 		w.last++
-		l := Load{Entry: w.last, Message: s.message, Cost: Cost(int64(w.r.IntN(100_000)), 1)}
+		l := Load{Entry: w.last, Message: s.message, Cost: Cost(int64(w.r.IntN(100_000)), 1), Callout: w.r.IntN(5) == 0}
 		want.loads = append(slices.Clone(want.loads), l)
 		if last := w.p.Assign(c, l); last != (want.limit > 0 && want.finished+len(want.loads) >= want.limit) {
 			w.fail("connection %d has carried %d of %d, told to be over: %t", c.ID, want.finished, want.limit, last)
