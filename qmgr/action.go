@@ -67,8 +67,9 @@ type Lookup struct {
 	Transport, Nexthop string       // as in the route
 }
 
-// Verified says whether mail can be sent to where Verify asked for: the reply is
-// zero if it can, else it says why not, or that it is not known. It has no answer.
+// Verified says whether mail can be sent to where, or to whom, Verify asked for: the
+// reply is zero if it can, as far as anybody says, else it says why not, or that it is
+// not known. It has no answer.
 type Verified struct {
 	Verification VerificationID
 	Reply        mail.Reply
@@ -90,7 +91,7 @@ type Dial struct {
 }
 
 // Send asks to carry an entry as one transaction over a connection, after those
-// that were sent to it before. Answered by Delivered.
+// that were sent to it before, or to make a call-out (mail.Delivery). Answered by Delivered.
 type Send struct {
 	Conn     ConnID
 	Entry    EntryID

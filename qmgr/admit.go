@@ -108,9 +108,12 @@ func (a *admission) appeared(id mail.QueueID, at mail.Place) {
 	}
 }
 
+// mails is how many messages are in core that are mail.
+func (q *Qmgr) mails() int { return len(q.messages) - q.calling.roster.busy }
+
 // hasRoom tells whether one more message may come into core.
 func (q *Qmgr) hasRoom() bool {
-	return q.cfg.AsPostfix || len(q.messages) < q.cfg.ActiveLimit && (!q.roundRobin() || q.recipients < q.cfg.RecipientLimit)
+	return q.cfg.AsPostfix || q.mails() < q.cfg.ActiveLimit && (!q.roundRobin() || q.recipients < q.cfg.RecipientLimit)
 }
 
 // Behind tells whether new mail waits in the spool because the core is full:

@@ -16,7 +16,9 @@ func (q *Qmgr) Check() {
 	}
 	for _, m := range q.messages { //archtest:anyorder a sum and assertions
 		q.checkMessage(m, underWay[m], slots)
-		inCore += m.inCore
+		if m.callout == nil {
+			inCore += m.inCore
+		}
 		surplus += m.surplus()
 	}
 	assert.That(surplus == q.surplus.used, "%d recipients beyond the minimum, counted %d", q.surplus.used, surplus)
@@ -25,6 +27,7 @@ func (q *Qmgr) Check() {
 	}
 	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
 	q.checkLookups()
+	q.calling.check(q.messages)
 	q.ring.Check()
 	q.timers.Check()
 	q.conns.Check()

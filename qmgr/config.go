@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
@@ -52,15 +54,21 @@ type Config struct {
 	// that comes next.
 	ConcurrencyScale int
 	// VerifyLimit is how many look-ups are under way at once for clients who want to
-	// know whether a recipient can be reached; default 10, and never more than half
-	// of LookupLimit. Raise it where many clients have to wait for the answer.
+	// know whether a recipient can be reached, and how many call-outs; default 10, and
+	// of look-ups never more than half of LookupLimit. Raise it where many clients have to wait for the answer.
 	VerifyLimit int
-	// VerifyNetworkLimit is how many of them for clients of one network (IPv4 /24,
+	// VerifyNetworkLimit is how many of either for clients of one network (IPv4 /24,
 	// IPv6 /64); default 2. Raise it where most clients are in one network.
 	VerifyNetworkLimit int
 	// VerifyDeadline is after which time they are told that it is not known; default
 	// 5 s. Raise it where name servers are slow, and clients patient.
 	VerifyDeadline time.Duration
+	// VerifySender is in whose name receivers are asked about recipients; default is
+	// the null sender, which every receiver has to let in (RFC 5321 4.5.5). Set it
+	// for receivers that do not.
+	VerifySender mail.Address
+	// Addresses says how much is remembered of what they answered, and for how long.
+	Addresses addrdb.Config
 	// FudgeFactor is how many percent of RecipientLimit one message may have read
 	// at once (qmgr_fudge_factor), where the default transport's scheduler is
 	// RoundRobin; default 100.
@@ -312,6 +320,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.LookupLimit, defaultLookupLimit)
 	setDefault(&c.ConnectionLimit, defaultConnectionLimit)
 	c.Hosts = c.Hosts.WithDefaults()
+	c.Addresses = c.Addresses.WithDefaults()
 	setDefault(&c.MessageConcurrency, defaultMessageShare)
 	setDefault(&c.ConcurrencyScale, defaultShareScale)
 	setDefault(&c.VerifyLimit, defaultVerifyLimit)
@@ -383,7 +392,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("transport_retry_time is %v: want more than 0", c.TransportRetryTime))
 	}
 	_, err := shape.NewTable(c.Destinations)
-	errs = append(errs, err, c.Backoff.Validate(), c.DefaultTransport.validate("default"))
+	errs = append(errs, err, c.Addresses.Validate(), c.Backoff.Validate(), c.DefaultTransport.validate("default"))
 	names := make([]string, 0, len(c.Transports))
 	for name := range c.Transports { //archtest:anyorder sorted below
 		names = append(names, name)

@@ -154,11 +154,13 @@ const lookAhead = 16
 
 // ask says on behalf of which message a connection is wanted: the first of those
 // near the head that hold fewest. So a message that may hold no more does not keep
-// those behind it from having some.
+// those behind it from having some. Call-outs take what there is, as long as there is
+// mail.
 func (q *Qmgr) ask(d *queue) conns.Ask {
 	head, n := d.todo.Front(), 0
 	for e := range d.todo.All() {
-		if e.message.held < head.message.held {
+		mail, headIsMail := e.message.callout == nil, head.message.callout == nil
+		if mail && !headIsMail || mail == headIsMail && e.message.held < head.message.held {
 			head = e
 		}
 		if n++; n == lookAhead {
@@ -363,7 +365,8 @@ func (q *Qmgr) send(t *transport, e *entry) {
 		m.held++
 	}
 	e.conn = c
-	last := q.conns.Assign(c, conns.Load{Entry: uint64(e.id), Message: m.id, Cost: conns.Cost(m.env.Size, len(e.recipients))})
+	last := q.conns.Assign(c, conns.Load{Entry: uint64(e.id), Message: m.id,
+		Cost: conns.Cost(m.env.Size, len(e.recipients)), Callout: m.callout != nil})
 	q.emit(Send{Conn: c.ID, Entry: e.id, Delivery: e.delivery(t)})
 	if last {
 		q.emit(Hangup{Conn: c.ID})
@@ -378,7 +381,7 @@ func (q *Qmgr) carried(e *entry, r *mail.DeliveryResult) {
 	praise := q.conns.Finished(c, uint64(e.id), r.Send, end, q.now)
 	q.unhold(c, m)
 	e.conn = nil
-	if praise || end == conns.EndJudged && d.dead() {
+	if praise || end == conns.EndJudged && d.dead() && m.callout == nil {
 		q.praise(d, window.Attempt{}) // at which concurrency has been told when it was dialled
 	}
 }
@@ -434,7 +437,7 @@ func (q *Qmgr) ease(m *message) {
 // wait for the same destination.
 func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
 	m, t := e.message, e.queue().transport
-	if m.order != orderNone {
+	if m.order != orderNone || m.callout != nil && !m.callout.inBegun.Listed() {
 		m.left = true
 		return
 	}

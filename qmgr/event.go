@@ -99,13 +99,19 @@ type Closed struct {
 // it. It is best the first event.
 type Learned struct{ Hosts []mail.HostRecord }
 
-// Verify asks whether mail can be sent to where a route leads that needs a look-up
-// (mail.Route). Nothing is sent, and nobody else is asked than for mail. Answered
-// by Verified, within Config.VerifyDeadline if the host wakes the core in time.
+// Verify asks whether mail can be sent to where a route leads, which needs a look-up
+// (mail.Route) unless Routed says that it is complete. Answered by Verified, within
+// Config.VerifyDeadline if the host wakes the core in time.
 type Verify struct {
 	Verification       VerificationID
-	Client             netip.Addr // who wants to know: those from one network share what may be looked up for them
+	Client             netip.Addr // who wants to know: those from one network share what may be found out for them
 	Transport, Nexthop string     // as in the route
+	Routed             bool
+	Site               string // Routed: as in the route
+	// Recipient is whom the receiver is asked about, if mail can be sent there and
+	// that is not known already; "" if nobody is to be asked. That is done over
+	// connections that the core decides on, or not at all.
+	Recipient mail.Address
 }
 
 // Delivered answers Deliver, and Send unless Closed does. In an answer to Send recipients may be

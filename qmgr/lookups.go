@@ -1,8 +1,6 @@
 package qmgr
 
 import (
-	"net/netip"
-
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -53,7 +51,7 @@ type lookups struct {
 
 func newLookups() lookups {
 	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup),
-		verifying: verifying{networks: make(map[netip.Prefix]*network)}}
+		verifying: verifying{roster: newRoster[verification]()}}
 }
 
 // A line is one of those in which messages wait for look-ups.
@@ -84,7 +82,7 @@ type lookup struct {
 	// owner or network is on whose account it has begun; neither if that was a
 	// message which has left the core.
 	owner   *message
-	network *network
+	network *network[verification]
 	retry   bool // it counts among the retries, whether or not the owner is still there
 	jobs    ilist.List[routingJob]
 	checks  ilist.List[verification]
@@ -169,7 +167,7 @@ func (s *lookups) leaveLine(j *routingJob) {
 func (q *Qmgr) startLookups() {
 	for !q.halt && len(q.lookups.busy) < min(len(q.lookups.known), q.cfg.LookupLimit) {
 		free := q.cfg.LookupLimit - len(q.lookups.busy)
-		n := q.nextToVerify(free)
+		n := q.nextToVerify()
 		m := q.nextToLookUp(free)
 		switch {
 		case n == nil && m == nil || !q.mayStart():
@@ -252,7 +250,7 @@ func (q *Qmgr) lookedUp(ev LookedUp) {
 	}
 	q.lookups.verifying.settleAccount(l)
 	for c := l.checks.Front(); c != nil; c = l.checks.Front() {
-		q.verified(c, ev.Route.Reply)
+		q.routeKnown(c, ev.Route)
 	}
 	for j := l.jobs.PopFront(); j != nil; j = l.jobs.PopFront() {
 		q.follow(j, ev.Route)
@@ -301,7 +299,7 @@ func (q *Qmgr) withdrawLookups(m *message) {
 // checkLookups panics where an invariant of look-ups does not hold.
 func (q *Qmgr) checkLookups() {
 	s := &q.lookups
-	owned, networks := make(map[*message]int), make(map[*network]int)
+	owned, networks := make(map[*message]int), make(map[*network[verification]]int)
 	var inLine [lines]int
 	retrying := 0
 	for key, l := range s.known { //archtest:anyorder sums and assertions

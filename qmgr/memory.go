@@ -40,8 +40,13 @@ type surplus struct {
 // being read included.
 func (m *message) surplus() int { return max(m.inCore+m.reserved-m.own, 0) }
 
-// hold notes that a message has n more recipients in core, or fewer.
+// hold notes that a message has n more recipients in core, or fewer. Call-outs have
+// one each that is not mail's.
 func (q *Qmgr) hold(m *message, n int) {
+	if m.callout != nil {
+		m.inCore += n
+		return
+	}
 	before := m.surplus()
 	m.inCore += n
 	q.recipients += n

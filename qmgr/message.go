@@ -51,6 +51,7 @@ type message struct {
 	serial   uint64         // tells it from an earlier stay of the same message in core
 	held     int            // connections that carry entries of it, or are being opened for it
 	left     bool           // an operator's order left recipients untried
+	callout  *callout       // whose pseudo-message it is; nil for mail
 }
 
 // A stage is how far a message has come in core.
@@ -71,6 +72,7 @@ const (
 	originDeferred               // deferred mail that was due
 	originFlush                  // found by the scan for RetryAll
 	originRetry                  // named by Retry
+	originCallout                // it is a call-out's
 )
 
 // answers is a set of outstanding answers.

@@ -17,6 +17,10 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 	switch {
 	case m == nil:
 		q.orderResting(id, o, reason)
+	case m.callout != nil:
+		if o == orderHold || o == orderDrop {
+			q.giveUp(m)
+		}
 	case m.stage == stageClosing:
 		// It leaves with what was decided; then the order finds it at rest.
 		m.again, m.reason = o, reason

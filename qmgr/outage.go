@@ -78,11 +78,17 @@ func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 // backlog is scheduled. Only if the transport is dead itself they are deferred on
 // the spot.
 func (q *Qmgr) putOff(e *entry, transport string, why mail.Reply) {
+	m := e.message
+	if m.callout != nil {
+		q.answerCallout(m, transport, why)
+		e.finish(q)
+		q.advance(m)
+		return
+	}
 	if instead := q.queueInstead(transport, why, e.queue().origin()); instead != nil {
 		q.moveTo(e, instead)
 		return
 	}
-	m := e.message
 	q.deferNow(m, e.recipients, why)
 	e.finish(q)
 	q.advance(m)
@@ -132,6 +138,10 @@ func (q *Qmgr) moveTo(e *entry, d *queue) {
 
 // deferNow notes that recipients are deferred without an attempt.
 func (q *Qmgr) deferNow(m *message, recipients []mail.Recipient, why mail.Reply) {
+	if m.callout != nil {
+		q.answerCallout(m, TransportRetry, why)
+		return
+	}
 	for i := range recipients {
 		q.counts.Outcomes[mail.Deferred]++
 		m.note(mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})

@@ -120,6 +120,9 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untr
 		case o.Result == mail.Untried:
 			untried = append(untried, *r)
 			continue
+		case m.callout != nil:
+			m.note(o)
+			continue
 		case o.Result == mail.Failed:
 			o.Report = failureReport(m, r)
 		case o.Unknown:

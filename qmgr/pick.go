@@ -155,7 +155,9 @@ func (q *Qmgr) pick(j *job, p *peer) *entry {
 // start hands a taken entry to the host.
 func (q *Qmgr) start(t *transport, e *entry) {
 	q.busy[e.id] = e
-	q.counts.Started++
+	if e.message.callout == nil {
+		q.counts.Started++
+	}
 	defer q.counted(e.queue())
 	if t.group != nil {
 		q.send(t, e)
@@ -172,6 +174,7 @@ func (e *entry) delivery(t *transport) mail.Delivery {
 		Envelope:   e.message.env,
 		Recipients: append([]mail.Recipient(nil), e.recipients...),
 		Origin:     e.queue().instead,
+		Callout:    e.message.callout != nil,
 	}
 }
 

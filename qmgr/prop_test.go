@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
 )
@@ -68,6 +69,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		other.Scheduler = qmgr.Scheduler(c.r.IntN(3))
 		c.cfg.Transports = map[string]qmgr.TransportConfig{"smtp": other}
 	}
+	c.cfg.Addresses = addrdb.Config{Limit: 1 + c.r.IntN(20), PositiveTime: 10 * time.Minute, PositiveRefresh: time.Minute, NegativeTime: 2 * time.Minute, NegativeRefresh: time.Minute}
 	c.connections()
 	w, err := qmgrtest.New(c.cfg, seed)
 	if err != nil {
@@ -119,6 +121,9 @@ func (c *chaos) converse() bool {
 			how = qmgrtest.Ending(c.r.IntN(int(qmgrtest.SiteDown)))
 			if c.r.Permille(100) {
 				more = []qmgrtest.Ending{qmgrtest.Unsent}
+			}
+			if conn.Sends[0].Delivery.Callout && c.r.Permille(200) {
+				how = qmgrtest.Mute
 			}
 		}
 		c.w.Sent(conn, how, more...)
@@ -301,10 +306,15 @@ func (c *chaos) answer() {
 }
 
 // verify lets a client of one of three networks ask for a domain that mail goes to,
-// or for one that nobody else has heard of.
+// or for one that nobody else has heard of, or for an address there.
 func (c *chaos) verify() {
 	c.asked++
-	c.w.Verify(c.asked, netip.AddrFrom4([4]byte{192, 0, byte(c.r.IntN(3)), 1}), fmt.Sprintf("d%d.test", c.r.IntN(9)))
+	v := qmgr.Verify{Verification: c.asked, Client: netip.AddrFrom4([4]byte{192, 0, byte(c.r.IntN(3)), 1}), Transport: "smtp", Nexthop: fmt.Sprintf("d%d.test", c.r.IntN(9))}
+	if c.r.Permille(700) {
+		v.Recipient = mail.Address(fmt.Sprintf("u%d@%s", c.r.IntN(20), v.Nexthop))
+		v.Routed = c.r.Permille(500)
+	}
+	c.w.Ask(v)
 }
 
 func (c *chaos) operate() {
@@ -357,7 +367,7 @@ func (c *chaos) step() {
 		c.answer()
 	case n < 92:
 		c.tick(c.r.Between(0, 20*time.Second))
-	case n < 97:
+	case n < 96:
 		c.operate()
 	case n < 99:
 		c.verify()
@@ -447,7 +457,7 @@ func TestChaos(t *testing.T) {
 }
 
 // checkLookups: no more look-ups are under way than allowed, and no more of them
-// for verification than may be for that.
+// for verification than may be for that; nor more call-outs.
 func (c *chaos) checkLookups(seed uint64) {
 	all, verifying := 0, 0
 	for _, a := range c.w.Outstanding {
@@ -457,6 +467,9 @@ func (c *chaos) checkLookups(seed uint64) {
 				verifying++
 			}
 		}
+	}
+	if v := c.w.Core.View(0); v.Callouts.InCore > c.cfg.VerifyLimit || v.Callouts.Known > c.cfg.Addresses.Limit {
+		c.t.Fatalf("seed %d: %+v; the limits are %d and %d", seed, v.Callouts, c.cfg.VerifyLimit, c.cfg.Addresses.Limit)
 	}
 	if most := min(c.cfg.VerifyLimit, max(c.cfg.LookupLimit/2, 1)); all > c.cfg.LookupLimit || verifying > most {
 		c.t.Fatalf("seed %d: %d look-ups are under way, %d of them for verification; the limits are %d and %d", seed, all, verifying, c.cfg.LookupLimit, most)
@@ -491,7 +504,7 @@ func (c *chaos) checkEnd(seed uint64) {
 	if len(c.w.Verifying) > 0 {
 		t.Errorf("seed %d: verifications %v were never answered", seed, c.w.Verifying)
 	}
-	if v := c.w.Core.View(10); v.Lookups != (qmgr.LookupsView{}) || v.Messages != 0 || v.Busy != 0 || v.Recipients != 0 {
+	if v := c.w.Core.View(10); v.Lookups != (qmgr.LookupsView{}) || v.Callouts.InCore+v.Callouts.Waiting != 0 || v.Messages != 0 || v.Busy != 0 || v.Recipients != 0 {
 		t.Errorf("seed %d: core is not empty: %+v", seed, v)
 	}
 }

@@ -49,6 +49,7 @@ type Qmgr struct {
 
 	admission admission
 	lookups   lookups
+	calling   calling
 	moving    map[mail.QueueID]order // operators' changes of messages that are not in core
 	timers    minheap.Heap[timer, byInstant]
 
@@ -84,6 +85,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		moving:     make(map[mail.QueueID]order),
 		admission:  newAdmission(),
 		lookups:    newLookups(),
+		calling:    newCalling(cfg.Addresses),
 	}
 	q.boundRecipients()
 	return q, nil
@@ -98,11 +100,16 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.actions, q.started, q.leftover = q.actions[:0], 0, false
 	q.runTimers()
 	q.endVerifications()
+	q.endCallouts()
 	q.handle(ev)
 	q.noticeNetwork()
 	q.admit()
 	q.startLookups()
+	q.startCallouts()
 	q.schedule()
+	if q.nextToCall() != nil {
+		q.leftover = true // for others have come to nothing at once
+	}
 	return q.actions
 }
 
@@ -179,7 +186,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.verificationWake())
+	wake = min(wake, q.verificationWake(), q.calloutWake())
 	if !q.halt {
 		wake = min(wake, q.admission.wake(q.hasRoom()))
 	}
@@ -225,6 +232,7 @@ func (q *Qmgr) configure(cfg Config) {
 	q.cfg, q.shapes = cfg, shapes
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())
+	q.calling.db.Configure(cfg.Addresses)
 	for t := range q.ring.All() {
 		if now := cfg.transport(t.name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)

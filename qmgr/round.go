@@ -19,6 +19,10 @@ const recordAt = 256
 // When the last recipient is done and nothing is left in the spool, the round
 // ends.
 func (q *Qmgr) advance(m *message) {
+	if m.callout != nil {
+		q.concluded(m)
+		return
+	}
 	if m.stage != stageRunning {
 		return
 	}

@@ -183,7 +183,9 @@ func (t *transport) queueName(to mail.Address, nexthop string) string {
 // of TransportRetry, if that is to be had.
 func (q *Qmgr) bindToRetry(m *message, b *bound, why mail.Reply, of mail.Origin) {
 	b.domain = ""
-	b.queue = q.queueInstead(TransportRetry, why, of)
+	if b.queue = nil; m.callout == nil {
+		b.queue = q.queueInstead(TransportRetry, why, of)
+	}
 	if b.queue != nil {
 		return
 	}

@@ -18,6 +18,7 @@ type Counts struct {
 	Expired    uint64    // messages given up because of their age
 	Reports    uint64    // rounds of reports made
 	Duplicates uint64    // answers for something already gone
+	Callouts   [5]uint64 // receivers asked about a recipient, by addrdb.Standing; they count nowhere else
 }
 
 // A View is what the core holds at one moment: a copy, which belongs to the
@@ -27,6 +28,7 @@ type View struct {
 	Recipients int // in core
 	Busy       int // deliveries under way
 	Lookups    LookupsView
+	Callouts   CalloutsView
 	Behind     bool
 	Halted     bool
 	Counts     Counts
@@ -47,6 +49,13 @@ type LookupsView struct {
 	Waiting   int // not begun
 	Messages  int // that have some that have not begun
 	Verifying int // clients that wait to hear whether a recipient can be reached
+}
+
+// CalloutsView is the questions to receivers about recipients.
+type CalloutsView struct {
+	Waiting int // for a place in core
+	InCore  int
+	Known   int // addresses of which the answer is remembered
 }
 
 // TransportView is what the core holds of one transport.
@@ -82,8 +91,8 @@ type QueueView struct {
 // transport, those with the most waiting entries; 0 means none. It takes time
 // in proportion to the number of destinations.
 func (q *Qmgr) View(maxQueues int) View {
-	v := View{Messages: len(q.messages), Recipients: q.recipients, Busy: len(q.busy),
-		Lookups: q.lookups.view(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts,
+	v := View{Messages: q.mails(), Recipients: q.recipients, Busy: len(q.busy),
+		Lookups: q.lookups.view(), Callouts: q.calling.view(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts,
 		Offline: q.conns.Offline(), Closings: q.conns.Closings()}
 	v.Mixed, _ = q.conns.Mixed()
 	for t := range q.ring.All() {
@@ -91,6 +100,10 @@ func (q *Qmgr) View(maxQueues int) View {
 	}
 	slices.SortFunc(v.Transports, func(a, b TransportView) int { return cmp.Compare(a.Name, b.Name) })
 	return v
+}
+
+func (s *calling) view() CalloutsView {
+	return CalloutsView{Waiting: len(s.known) - s.roster.busy, InCore: s.roster.busy, Known: s.db.Len()}
 }
 
 func (s *lookups) view() LookupsView {
@@ -146,7 +159,7 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.
 func (q *Qmgr) Idle() bool {
-	return len(q.messages) == 0 && len(q.moving) == 0 && q.admission.idle()
+	return q.mails() == 0 && len(q.moving) == 0 && q.admission.idle()
 }
 
 // InCore tells whether a message is in core: being tried, or about to be.

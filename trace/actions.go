@@ -19,6 +19,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.id("id", &a.Delivery.Envelope.ID)
 		c.word("transport", &a.Delivery.Transport)
 		c.word("nexthop", &a.Delivery.Nexthop)
+		c.flag("callout", &a.Delivery.Callout)
 		c.origin(&a.Delivery.Origin)
 		c.recipients(&a.Delivery.Recipients)
 	}),
@@ -28,6 +29,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.id("id", &a.Delivery.Envelope.ID)
 		c.word("transport", &a.Delivery.Transport)
 		c.word("nexthop", &a.Delivery.Nexthop)
+		c.flag("callout", &a.Delivery.Callout)
 		c.origin(&a.Delivery.Origin)
 		c.recipients(&a.Delivery.Recipients)
 	}),

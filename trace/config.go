@@ -9,6 +9,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
@@ -36,6 +37,8 @@ func (c *codec) config(v *qmgr.Config) {
 	number(c, "verifications", &v.VerifyLimit)
 	number(c, "network-verifications", &v.VerifyNetworkLimit)
 	c.duration("verify-deadline", &v.VerifyDeadline)
+	c.address("verify-sender", &v.VerifySender)
+	c.addressesConfig(&v.Addresses)
 	number(c, "fudge", &v.FudgeFactor)
 	c.flag("as-postfix", &v.AsPostfix)
 	c.flag("debug", &v.Debug)
@@ -166,6 +169,14 @@ func (c *codec) hostsConfig(h *destdb.Config) {
 	number(c, "step-up-messages", &h.StepUpMessages)
 	number(c, "step-up-conns", &h.StepUpConns)
 	number(c, "tarpit", &h.TarpitFactor)
+}
+
+func (c *codec) addressesConfig(a *addrdb.Config) {
+	number(c, "addresses", &a.Limit)
+	c.duration("address-positive", &a.PositiveTime)
+	c.duration("address-positive-refresh", &a.PositiveRefresh)
+	c.duration("address-negative", &a.NegativeTime)
+	c.duration("address-negative-refresh", &a.NegativeRefresh)
 }
 
 func (c *codec) windowFeedback(key string, f *window.Feedback) {

@@ -57,6 +57,9 @@ var eventKinds = []kind[qmgr.Event]{
 		c.word("transport", &e.Transport)
 		c.word("nexthop", &e.Nexthop)
 		value(c, "client", &e.Client, netip.Addr.String, netip.ParseAddr)
+		c.flag("routed", &e.Routed)
+		c.text("site", &e.Site)
+		c.address("recipient", &e.Recipient)
 	}),
 	eventKind("delivered", func(c *codec, e *qmgr.Delivered) {
 		c.entry(&e.Entry)

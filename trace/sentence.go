@@ -43,6 +43,9 @@ func (f Format) eventSentence(ev qmgr.Event) string {
 	case qmgr.LookedUp:
 		return fmt.Sprintf("look-up %d has ended: %s", ev.Lookup, routesSentence([]mail.Route{ev.Route}))
 	case qmgr.Verify:
+		if ev.Recipient != "" {
+			return fmt.Sprintf("would %s by %s take mail for <%s>? asks %v", ev.Nexthop, ev.Transport, ev.Recipient, ev.Client)
+		}
 		return fmt.Sprintf("can mail be sent to %s by %s? asks %v", ev.Nexthop, ev.Transport, ev.Client)
 	case qmgr.Delivered:
 		return fmt.Sprintf("attempt %d has ended: %s", ev.Entry, resultSentence(ev.Result))
@@ -190,6 +193,9 @@ func routesSentence(routes []mail.Route) string {
 }
 
 func (f Format) deliverySentence(entry qmgr.EntryID, d mail.Delivery) string {
+	if d.Callout {
+		return fmt.Sprintf("attempt %d: would %s by %s take mail for %s?", entry, d.Nexthop, d.Transport, addresses(d.Recipients))
+	}
 	return fmt.Sprintf("attempt %d: deliver %s by %s at %s to %s", entry, f.name(d.Envelope.ID), d.Transport, d.Nexthop, addresses(d.Recipients))
 }
 

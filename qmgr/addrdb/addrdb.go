@@ -115,7 +115,7 @@ func (db *DB) Len() int { return len(db.known) }
 
 // Find returns what is known of an address, and whether it is time to ask again.
 func (db *DB) Find(a mail.Address, now mail.Instant) (v Verdict, again bool) {
-	k := db.known[keyOf(a)]
+	k := db.known[Key(a)]
 	switch {
 	case k == nil:
 		return Verdict{}, true
@@ -133,7 +133,7 @@ const textMax = 200
 // Learn takes in what a receiver has said.
 func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) {
 	assert.That(v.Standing != Unknown, "nothing is learned of %s", a)
-	k := db.known[keyOf(a)]
+	k := db.known[Key(a)]
 	if k != nil {
 		if v.Standing == Unsure && k.verdict.Standing != Unsure && now < k.until {
 			k.again = now.Add(Patience)
@@ -142,7 +142,7 @@ func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) {
 		db.drop(k)
 	}
 	v.Reply.Text = cut(v.Reply.Text)
-	k = &address{key: keyOf(a), verdict: v}
+	k = &address{key: Key(a), verdict: v}
 	switch v.Standing {
 	case Good:
 		k.until, k.again = now.Add(db.cfg.PositiveTime), now.Add(db.cfg.PositiveRefresh)
@@ -188,9 +188,9 @@ func (db *DB) Check() {
 	assert.That(len(db.known) <= db.cfg.Limit, "%d addresses are known, %d may be", len(db.known), db.cfg.Limit)
 }
 
-// keyOf is how an address is known: its domain is the same in any case, and only the
+// Key is how an address is known: its domain is the same in any case, and only the
 // receiver can tell that of its local part (RFC 5321 2.4).
-func keyOf(a mail.Address) mail.Address {
+func Key(a mail.Address) mail.Address {
 	domain := a.Domain()
 	if lower := strings.ToLower(domain); lower != domain {
 		return a[:len(a)-len(domain)] + mail.Address(lower)

@@ -2,8 +2,10 @@ package qmgrtest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -49,6 +51,11 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	c.VerifyLimit = l.Int(tb, "verify-limit", c.VerifyLimit)
 	c.VerifyNetworkLimit = l.Int(tb, "verify-network-limit", c.VerifyNetworkLimit)
 	c.VerifyDeadline = l.Duration(tb, "verify-deadline", c.VerifyDeadline)
+	c.VerifySender = mail.Address(l.Str("verify-sender", string(c.VerifySender)))
+	for key, field := range map[string]*time.Duration{"positive-time": &c.Addresses.PositiveTime, "positive-refresh": &c.Addresses.PositiveRefresh,
+		"negative-time": &c.Addresses.NegativeTime, "negative-refresh": &c.Addresses.NegativeRefresh} {
+		*field = l.Duration(tb, key, *field)
+	}
 	c.ConcurrencyScale = l.Int(tb, "concurrency-scale", c.ConcurrencyScale)
 	c.ActionsPerStep = l.Int(tb, "actions", c.ActionsPerStep)
 	c.ConnectionLimit = l.Int(tb, "connections", c.ConnectionLimit)

@@ -148,8 +148,10 @@ func (s *script) endings(tb testing.TB, l *golden.Line, word string) (list []End
 			list = append(list, Unsent)
 		case w == "unknown":
 			list = append(list, Unknown)
+		case w == "mute":
+			list = append(list, Mute)
 		default:
-			tb.Fatalf("%s: %s is none of %s unsent unknown", l.Pos, w, strings.Join(endingWords, " "))
+			tb.Fatalf("%s: %s is none of %s unsent unknown mute", l.Pos, w, strings.Join(endingWords, " "))
 		}
 	}
 	return list

@@ -29,7 +29,7 @@ import (
 //	route DOMAIN [transport=T] [nexthop=N] [site=S] [reply="550 5.1.2 text"]
 //	lookup DOMAIN …             the same, but it has to be looked up first, every time; "*" for all others
 //	found NEXTHOP…              look-ups end
-//	verify NUMBER NEXTHOP client=ADDRESS
+//	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T]
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N]
 //	store NAME …                the same, but the core is not told
 //	late NAME                   the core is told of a message that was stored, as if it were still so
@@ -42,7 +42,8 @@ import (
 //	dial N HOW [level=L] [mails=N] [rtt=TIME]
 //	                            dialling ends (with "hand dial"): N is a connection, 3-5 or all;
 //	                            HOW is ok, fail, busy, self, sockets
-//	sent N HOW                  the oldest transaction of connections ends
+//	sent N HOW                  the oldest transaction of connections ends; one more word for HOW is mute,
+//	                            for a call-out whose sender is refused
 //	close N WHY [HOW]           connections end, their transactions before that as HOW says; further
 //	                            words for HOW are unsent and unknown; the rest was not begun
 //	destination NEXTHOP         all that the core holds of it
@@ -221,6 +222,9 @@ func (s *script) name(id mail.QueueID) string {
 	if text, ok := s.text[id]; ok {
 		return text
 	}
+	if n := ^uint64(id); n < 1<<32 {
+		return fmt.Sprint("call-out-", n)
+	}
 	return id.String()
 }
 
@@ -308,7 +312,8 @@ func (s *script) verify(tb testing.TB, l *golden.Line) {
 			tb.Fatalf("%s: %v", l.Pos, err)
 		}
 	}
-	s.world.Verify(qmgr.VerificationID(id), client, l.Word(tb, 1))
+	s.world.Ask(qmgr.Verify{Verification: qmgr.VerificationID(id), Client: client, Transport: l.Str("transport", "smtp"), Nexthop: l.Word(tb, 1),
+		Routed: l.Has("routed"), Site: l.Str("site", ""), Recipient: mail.Address(l.Str("to", ""))})
 }
 
 // found ends look-ups.

@@ -142,10 +142,15 @@ func (w *World) violate(format string, args ...any) {
 	w.Violations = append(w.Violations, fmt.Sprintf(format, args...))
 }
 
-// Verify asks whether mail can be sent.
+// Verify asks whether mail can be sent to a nexthop.
 func (w *World) Verify(id qmgr.VerificationID, client netip.Addr, nexthop string) {
-	w.Verifying[id] = true
-	w.Step(qmgr.Verify{Verification: id, Client: client, Transport: "smtp", Nexthop: nexthop})
+	w.Ask(qmgr.Verify{Verification: id, Client: client, Transport: "smtp", Nexthop: nexthop})
+}
+
+// Ask asks it in all detail.
+func (w *World) Ask(v qmgr.Verify) {
+	w.Verifying[v.Verification] = true
+	w.Step(v)
 }
 
 func (w *World) checkVerified(a qmgr.Verified) {
@@ -157,6 +162,12 @@ func (w *World) checkVerified(a qmgr.Verified) {
 
 func (w *World) checkDeliver(a qmgr.Deliver) {
 	m := w.Messages[a.Delivery.Envelope.ID]
+	if a.Delivery.Callout {
+		if m != nil || len(a.Delivery.Recipients) != 1 {
+			w.violate("a call-out about %d recipients of %v", len(a.Delivery.Recipients), a.Delivery.Envelope.ID)
+		}
+		return
+	}
 	if m == nil {
 		w.violate("delivery of %v, which is gone", a.Delivery.Envelope.ID)
 		return
@@ -438,6 +449,7 @@ const (
 	Unsent  // its turn did not come
 	Unknown // it was sent, and there was no verdict
 	Lost    // the connection was lost under it
+	Mute    // the sender was refused, and nothing said of the recipient of a call-out
 )
 
 // Endings is the number of endings.
@@ -467,7 +479,7 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 		if i > 0 && i <= len(more) {
 			how = more[i-1]
 		}
-		o := mail.Outcome{Index: rcpt.Index, Result: result(how, i), Unknown: how == Unknown}
+		o := mail.Outcome{Index: rcpt.Index, Result: result(how, i), Unknown: how == Unknown || how == Mute}
 		switch o.Result {
 		case mail.Delivered:
 			if m != nil {
@@ -480,7 +492,10 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 			}
 		case mail.Deferred:
 			o.Reply = r.Site
-			if r.Site.IsZero() {
+			switch {
+			case how == Mute:
+				o.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: "no bounces here", By: "mx"}
+			case r.Site.IsZero():
 				o.Reply = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 0}, Text: "not now"}
 			}
 		}
