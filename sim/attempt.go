@@ -143,7 +143,7 @@ func (w *world) deliver(action qmgr.Action, d *qmgr.Deliver) {
 	}
 	a := w.blankAttempt()
 	*a = attempt{plan: a.plan[:0], call: call{client: w.client(d.Delivery.Transport)}, errand: errand{entry: d.Entry,
-		message: w.spool.messages[d.Delivery.Envelope.ID], recipients: d.Delivery.Recipients, to: w.nexthops[d.Delivery.Nexthop]}}
+		message: w.spool.message(d.Delivery.Envelope.ID), recipients: d.Delivery.Recipients, to: w.nexthops[d.Delivery.Nexthop]}}
 	w.begun(&a.errand)
 	if !w.sabotage.hang() {
 		w.answers = append(w.answers, todo{begin: a})
@@ -203,7 +203,7 @@ func (w *world) relay(a *qmgr.Deliver) {
 	}
 	e := errand{recipients: a.Delivery.Recipients}
 	w.same(&e, mail.Outcome{Result: result, Reply: reply})
-	m := w.spool.messages[a.Delivery.Envelope.ID]
+	m := w.spool.message(a.Delivery.Envelope.ID)
 	if m != nil {
 		m.busy++
 	}

@@ -75,7 +75,7 @@ func (c *connecting) dialling(w *world, s *session) {
 	transport := s.opening.Transport
 	cfg := c.limits.usage(transport).cfg
 	var all, group, site, host int
-	for _, o := range w.sessions { //archtest:anyorder counts
+	for _, o := range w.listed {
 		if o.holding() {
 			all++
 			if o.opening.Transport == transport {
@@ -299,7 +299,7 @@ func (r *reaching) putOff(w *world, d *mail.Delivery) {
 	if d.Transport != qmgr.TransportRetry || r.shared || !strings.Contains(d.Nexthop, qmgr.SuspendedPrefix) {
 		return
 	}
-	for _, s := range w.sessions { //archtest:anyorder whether there is one
+	for _, s := range w.listed {
 		if s.up && !s.hung && s.loss.at == 0 && s.host.frozen <= w.now && s.carried > 0 &&
 			s.opening.Transport == d.Origin.Transport && s.serves.name == d.Origin.Nexthop {
 			r.found(w.now, "mail for %s is put off (%s) although connection %d to %s is there", d.Origin.Nexthop, d.Nexthop, s.id, s.host.name)

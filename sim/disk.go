@@ -18,7 +18,7 @@ type commit struct {
 
 // change makes a change durable after the time that the disk takes.
 func (w *world) change(action qmgr.Action, c *mail.Change) {
-	m := w.spool.messages[c.ID]
+	m := w.spool.message(c.ID)
 	w.watch.change(w.now, m, c)
 	if m != nil {
 		m.changing = true
@@ -54,7 +54,7 @@ func (c *commit) happen(w *world) {
 
 // changed answers a change.
 func (w *world) changed(c *mail.Change) {
-	m := w.spool.messages[c.ID]
+	m := w.spool.message(c.ID)
 	answer := w.spool.apply(m, c)
 	w.watch.changed(w, m, c)
 	if m != nil {

@@ -19,12 +19,17 @@ import (
 // with overlap and stream it is never idle while something is on its way.
 type letter struct {
 	errand
-	sent     mail.Instant // by the core
-	written  mail.Instant // when the client writes MAIL
-	content  mail.Instant // when the content is written
-	served   mail.Instant // when the server has taken, or refused, it
-	final    mail.Instant // when the client reads its final reply
+	times
 	answered bool
+}
+
+// times are when what happens to a letter.
+type times struct {
+	sent    mail.Instant // by the core
+	written mail.Instant // when the client writes MAIL
+	content mail.Instant // when the content is written
+	served  mail.Instant // when the server has taken, or refused, it
+	final   mail.Instant // when the client reads its final reply
 }
 
 // complete tells whether the content is written to its end.
@@ -60,12 +65,12 @@ func (s *session) plan(w *world, l *letter) {
 	}
 	l.final = l.served.Add(rtt - rtt/2)
 	if w.sabotage.hang() {
-		s.last = *l
+		s.last = l.times
 		l.final = mail.Never
 		return
 	}
 	s.doom(w, l, b.DropPercent)
-	s.last = *l
+	s.last = l.times
 }
 
 // turnAt is when one more message may be in flight at level stream.
@@ -115,7 +120,7 @@ func (s *session) freeze(w *world, until mail.Instant) {
 	s.schedule(w)
 }
 
-func (l *letter) shift(now mail.Instant, more time.Duration) {
+func (l *times) shift(now mail.Instant, more time.Duration) {
 	for _, at := range []*mail.Instant{&l.written, &l.content, &l.served, &l.final} {
 		if *at > now && *at != mail.Never {
 			*at = at.Add(more)

@@ -44,7 +44,7 @@ func (w *world) namesOut() bool {
 func (w *world) search(a qmgr.Lookup) {
 	s := w.blankSearch()
 	*s = search{ask: a, to: w.nexthops[a.Nexthop], class: -1}
-	if m := w.spool.messages[a.For]; m != nil {
+	if m := w.spool.message(a.For); m != nil {
 		s.class = m.source.class
 	}
 	w.watch.searching(w.now, &s.ask)

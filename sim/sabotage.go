@@ -22,7 +22,7 @@ func (s *sabotage) strikes(kind Sabotage) bool {
 // lose may take a message out of the spool that has just come.
 func (s *sabotage) lose(w *world, m *message) {
 	if s.strikes(SabotageLose) {
-		delete(w.spool.messages, m.id)
+		w.spool.remove(m)
 		w.spool.unsettled -= m.unsettled
 		w.spool.untried -= m.unsettled
 	}

@@ -21,11 +21,12 @@ type session struct {
 	level    mail.Level
 	inFlight int
 	letters  []letter // sent and not answered, the oldest first
-	last     letter   // what was sent last; only its times count
+	last     times    // of what was sent last
 	ended    mail.Instant
 	carried  int // transactions
 	loss     loss
 	inHost   ilist.Link[session]
+	listed   int // place in world.listed
 }
 
 // A loss is when a session is going to break, and what the client will say of it;
@@ -40,8 +41,8 @@ func (w *world) dial(a *qmgr.Dial) {
 	s := w.blankSession()
 	*s = session{id: a.Conn, opening: a.Opening, made: w.now, serves: w.nexthops[a.Opening.Nexthop], inFlight: a.Opening.InFlight, letters: s.letters[:0],
 		call: call{host: w.receiver(a.Opening.Host.Addr), client: w.client(a.Opening.Transport)}}
-	s.caller = s
-	w.sessions[s.id] = s
+	s.caller, s.listed = s, len(w.listed)
+	w.sessions[s.id], w.listed = s, append(w.listed, s)
 	w.watch.dialling(w, s)
 	w.answers = append(w.answers, todo{begin: s})
 }
@@ -58,6 +59,10 @@ func (w *world) blankSession() *session {
 // forget ends a session that nobody knows any more.
 func (w *world) forget(s *session) {
 	delete(w.sessions, s.id)
+	last := len(w.listed) - 1
+	w.listed[s.listed] = w.listed[last]
+	w.listed[s.listed].listed = s.listed
+	w.listed[last], w.listed = nil, w.listed[:last]
 	clear(s.letters)
 	w.spareSessions = append(w.spareSessions, s)
 }
@@ -105,19 +110,20 @@ func (s *session) established(w *world) {
 // and the core does not know yet, nothing happens.
 func (w *world) send(a *qmgr.Send) {
 	s := w.sessions[a.Conn]
-	l := letter{errand: errand{entry: a.Entry, message: w.spool.messages[a.Delivery.Envelope.ID], recipients: a.Delivery.Recipients,
-		to: w.nexthops[a.Delivery.Nexthop], session: s}, sent: w.now}
 	if s == nil {
 		w.watch.astray(w, a.Conn)
 		return
 	}
-	w.watch.sending(w, s, &l)
+	l := &w.letter
+	*l = letter{errand: errand{entry: a.Entry, message: w.spool.message(a.Delivery.Envelope.ID), recipients: a.Delivery.Recipients,
+		to: w.nexthops[a.Delivery.Nexthop], session: s}, times: times{sent: w.now}}
+	w.watch.sending(w, s, l)
 	s.serves = l.to
 	w.begun(&l.errand)
 	if s.up {
-		s.plan(w, &l)
+		s.plan(w, l)
 	}
-	s.letters = append(s.letters, l)
+	s.letters = append(s.letters, *l)
 	s.schedule(w)
 }
 
@@ -172,7 +178,8 @@ func (s *session) happen(w *world) {
 
 // answer ends the oldest transaction.
 func (s *session) answer(w *world) {
-	l := s.letters[0]
+	l := &w.letter
+	*l = s.letters[0]
 	n := copy(s.letters, s.letters[1:])
 	s.letters[n] = letter{}
 	s.letters = s.letters[:n]

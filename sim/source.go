@@ -31,6 +31,7 @@ type source struct {
 type tableEntry struct {
 	address mail.Address
 	route   mail.Route
+	to      *destination
 }
 
 func newSource(cfg *Arrivals, class int, seed uint64, destinations map[string][]*destination) *source {
@@ -58,7 +59,7 @@ func newSource(cfg *Arrivals, class int, seed uint64, destinations map[string][]
 	for i := range rows {
 		r := to[i%len(to)]
 		s.table = append(s.table, tableEntry{mail.Address(fmt.Sprintf("u%05d@%s", i, r.name)),
-			mail.Route{Transport: r.transport, Nexthop: r.name}})
+			mail.Route{Transport: r.transport, Nexthop: r.name}, r})
 	}
 	return s
 }

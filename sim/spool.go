@@ -80,10 +80,26 @@ type spool struct {
 	messages map[mail.QueueID]*message
 	areas    [mail.AreaCorrupt + 1]index
 	lastID   mail.QueueID
+	asked    *message   // for last; nil if it is gone
 	spare    []*message // removed, for use again
 
 	unsettled int // recipients, all messages
 	untried   int // recipients that no attempt has ended for
+}
+
+// message returns a message, nil if it is not there. Mostly it is the one that was
+// asked for last.
+func (s *spool) message(id mail.QueueID) *message {
+	if s.asked == nil || s.asked.id != id {
+		s.asked = s.messages[id]
+	}
+	return s.asked
+}
+
+// remove takes a message out.
+func (s *spool) remove(m *message) {
+	delete(s.messages, m.id)
+	s.asked = nil
 }
 
 // accept puts a new message in.
@@ -97,7 +113,7 @@ func (s *spool) accept(src *source, first, recipients int, now mail.Instant) *me
 	} else {
 		m.states = make([]recipientState, recipients)
 	}
-	s.messages[m.id] = m
+	s.messages[m.id], s.asked = m, m
 	s.unsettled += recipients
 	s.untried += recipients
 	return m
@@ -134,7 +150,7 @@ func (s *spool) move(m *message, to mail.Place) {
 	}
 	m.place = to
 	if to.Area == mail.AreaNone {
-		delete(s.messages, m.id)
+		s.remove(m)
 		s.unsettled -= m.unsettled
 		return
 	}

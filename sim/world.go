@@ -24,6 +24,7 @@ type world struct {
 
 	receivers []*receiver
 	sessions  map[qmgr.ConnID]*session
+	listed    []*session // the same, in no order: for those who look at all
 	// offline is since when the core holds our network to be down, 0 if it does
 	// not; online when it came to believe that it is back.
 	offline, online mail.Instant
@@ -53,6 +54,7 @@ type world struct {
 	spareReads         []*read
 	spareSearches      []*search
 	spareSessions      []*session
+	letter             letter // being sent, or answered
 }
 
 // epoch is when every run begins: some Thursday.
@@ -211,7 +213,7 @@ func (w *world) act(action qmgr.Action) {
 		w.requested = a.Change
 		w.change(action, &w.requested)
 	case qmgr.Report:
-		w.watch.report(w.now, w.spool.messages[a.ID])
+		w.watch.report(w.now, w.spool.message(a.ID))
 		w.read(action)
 	case qmgr.Fetch, qmgr.Open, qmgr.Read:
 		w.read(action)
@@ -283,7 +285,7 @@ func (w *world) answer(action qmgr.Action) {
 	case qmgr.Open:
 		w.open(&a)
 	case qmgr.Read:
-		m := w.spool.messages[a.ID]
+		m := w.spool.message(a.ID)
 		if m == nil {
 			step(w, qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
 			return
@@ -292,7 +294,7 @@ func (w *world) answer(action qmgr.Action) {
 		w.recipients = batch.Recipients
 		step(w, qmgr.Recipients{ID: a.ID, Batch: batch})
 	case qmgr.Report:
-		if m := w.spool.messages[a.ID]; m != nil {
+		if m := w.spool.message(a.ID); m != nil {
 			w.spool.report(m)
 		}
 		step(w, qmgr.Reported(a))
@@ -300,7 +302,7 @@ func (w *world) answer(action qmgr.Action) {
 }
 
 func (w *world) open(a *qmgr.Open) {
-	m := w.spool.messages[a.ID]
+	m := w.spool.message(a.ID)
 	if m == nil {
 		step(w, qmgr.Broken{ID: a.ID, Why: qmgr.TroubleGone})
 		return
@@ -315,15 +317,15 @@ func (w *world) open(a *qmgr.Open) {
 
 func (w *world) route(a *qmgr.Route) {
 	w.routes = w.routes[:0]
-	m := w.spool.messages[a.ID]
+	m := w.spool.message(a.ID)
 	for i := range a.Recipients {
 		if m == nil { // it was lost; where it would have gone does not matter
 			w.routes = append(w.routes, mail.Route{Reply: replySoft})
 			continue
 		}
-		to := m.recipient(int(a.Recipients[i].Index)).route
-		to.NeedsLookup = w.needsLookup(w.nexthops[to.Nexthop])
-		w.routes = append(w.routes, to)
+		r := m.recipient(int(a.Recipients[i].Index))
+		w.routes = append(w.routes, r.route)
+		w.routes[i].NeedsLookup = w.needsLookup(r.to)
 	}
 	step(w, qmgr.Routed{ID: a.ID, Routes: w.routes})
 }

@@ -124,7 +124,7 @@ func TestAgainstTwin(t *testing.T) {
 	checked, cut := 0, 0
 	runs := 1000
 	if testing.Short() {
-		runs = 200
+		runs = 400
 	}
 	for range runs {
 		n, cfg := randomTwin(r)
@@ -148,7 +148,7 @@ func TestAgainstTwin(t *testing.T) {
 			}
 		}
 	}
-	if checked < 7_000 {
+	if checked < 7*runs {
 		t.Errorf("only %d events were compared, %d histories cut short", checked, cut)
 	}
 }
