@@ -141,7 +141,7 @@ func delivering() []parameter[Transport] {
 			"The address that connections come from.",
 			"Set it on a machine with several addresses, of which one has the reputation.").from("smtp_bind_address"),
 		define("pipelining", levels(), func(t *Transport) *mail.Level { return &t.SMTP.Pipelining }, mail.LevelOverlap,
-			"How much is sent to servers that offer PIPELINING before their replies are waited for: one command; the envelope of a message; the content of a message and the envelope of the next (overlap); or whole messages, for which the server must offer CHUNKING too (stream).",
+			"How much is sent to servers that offer PIPELINING before their replies are waited for: one command; the envelope of a message; the content of a message and the envelope of the next (overlap); or whole messages, for which the server must offer CHUNKING too and pass a probe, once a week (stream).",
 			"Set it to group or lockstep for a server behind a proxy that cannot follow; to stream for your own servers over long distances only, since up to pipelining_in_flight messages may be sent twice if a connection breaks.").from("smtp_pipelining"),
 		define("pipelining_in_flight", integer(limit[int]{min: 2, max: 16}), func(t *Transport) *int { return &t.SMTP.InFlight }, 4,
 			"How many messages may be unanswered on a connection if pipelining is stream.",

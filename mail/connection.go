@@ -9,6 +9,9 @@ type Opening struct {
 	Host      Host
 	Level     Level // the most that may be used, whatever the server offers
 	InFlight  int   // messages under way at once at LevelStream; 0 means the default
+	// Probe asks to find out at the end of the connection whether the host bears
+	// LevelStream. Until that is proven, Level is below it.
+	Probe bool
 }
 
 // An OpenedConnection is ready for its first transaction, unless Reply says why
@@ -21,6 +24,7 @@ type OpenedConnection struct {
 	Unavailable bool
 	Level       Level // what the server offers, at most what was asked for
 	Mails       int   // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
+	Probes      bool  // the server offers what LevelStream takes, and the Probe that was asked for will be made
 	// RTT is what a round trip takes: the TCP handshake, or the reply to EHLO if
 	// that took longer, as it does if something near answers handshakes for a
 	// server that is far.
@@ -36,6 +40,7 @@ type Closing struct {
 	// follow, or may not have; LevelLockStep if that is no question.
 	Level Level
 	Reply Reply // what the server said, or our own words for what happened; zero for CloseAsked
+	Proof Proof // what the Probe has found out that was asked for
 }
 
 // A CloseReason is a kind of end of a connection.

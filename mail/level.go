@@ -47,3 +47,16 @@ func (l *Level) UnmarshalText(text []byte) error {
 
 // MarshalText returns the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// A Proof says whether a server bears LevelStream, as a probe has found out.
+type Proof uint8
+
+const (
+	ProofNone     Proof = iota // not probed
+	ProofPassed                // exactly the replies that were due
+	ProofFailed                // replies were missing or wrong
+	ProofExecutes              // it took refused content for commands
+)
+
+// String returns the word that traces show.
+func (p Proof) String() string { return [...]string{"none", "passed", "failed", "executes"}[p] }

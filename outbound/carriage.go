@@ -34,6 +34,7 @@ func (k *Conn) start(ctx context.Context, l letter) {
 		return
 	}
 	c.tx.Recipients, c.tx.Callout = l.delivery.Recipients, l.delivery.Callout
+	k.sender = c.tx.Envelope.Sender
 	k.line.session.Start(&c.tx)
 }
 

@@ -30,6 +30,8 @@ type Conn struct {
 	mails     int          // how many transactions were counted
 	seen      client.Tally // what was counted of the session's own counts
 	free      time.Time    // when the last transaction ended
+	prove     bool         // a probe is to go before QUIT
+	sender    mail.Address // of the last message, for the probe
 	quitting  bool         // Hangup was called
 	spent     bool         // the server takes nothing more on this connection
 	broken    bool         // the session ended while something was under way
@@ -57,6 +59,7 @@ func newConn(c *Client, config *TransportConfig, o mail.Opening, sock net.Conn) 
 		client: c,
 		line:   newLine(sock, client.New(sc), config, &c.pieces),
 		host:   o.Host,
+		prove:  o.Probe,
 		name:   label + portSuffix(o.Host.Addr.Port()),
 	}
 }
@@ -155,7 +158,7 @@ func (k *Conn) Run(ctx context.Context, done func(id uint64, r mail.DeliveryResu
 			continue // there may be room for more
 		}
 		if k.finished() {
-			k.line.session.Quit()
+			k.part(ctx)
 			break
 		}
 		if !k.line.down {
@@ -214,6 +217,38 @@ func (k *Conn) finished() bool {
 	return k.spent || k.quitting && len(k.staged) == 0
 }
 
+// part says goodbye. If that was asked for it finds out before whether the server can
+// be streamed to.
+func (k *Conn) part(ctx context.Context) {
+	l := k.line
+	if !k.prove || !l.session.MayProbe() {
+		l.session.Quit()
+		return
+	}
+	l.session.Probe(k.sender)
+	for k.alive(ctx) {
+		l.checkWrite()
+		if l.flush(); !l.down {
+			l.receive()
+		}
+	}
+}
+
+// proof returns what the probe has found out, if there was one.
+func (k *Conn) proof() mail.Proof {
+	switch s := k.line.session; s.Probed() {
+	case client.ProbePassed:
+		return mail.ProofPassed
+	case client.ProbeExecuted:
+		return mail.ProofExecutes
+	case client.ProbeOdd, client.ProbeLost:
+		if s.Failure().Kind != client.FailAbandoned {
+			return mail.ProofFailed
+		}
+	}
+	return mail.ProofNone
+}
+
 // take concludes the transactions that are done.
 func (k *Conn) take() {
 	for t := k.line.session.Next(); t != nil; t = k.line.session.Next() {
@@ -268,9 +303,19 @@ func (k *Conn) end(done func(id uint64, r mail.DeliveryResult)) mail.Closing {
 	return k.closing()
 }
 
-// closing says why the session is over, and counts it. Whoever ends it in good
-// order, or for reasons of our own, gives CloseAsked.
+// closing says why the session is over, and what a probe has found out. What a server
+// makes of a probe says nothing about how it takes mail.
 func (k *Conn) closing() mail.Closing {
+	closing := k.ending()
+	if proof := k.proof(); proof != mail.ProofNone {
+		return mail.Closing{Proof: proof}
+	}
+	return closing
+}
+
+// ending says why the session is over, and counts it. Whoever ends it in good
+// order, or for reasons of our own, gives CloseAsked.
+func (k *Conn) ending() mail.Closing {
 	f := k.line.session.Failure()
 	why := k.reason(f)
 	count := &k.client.count

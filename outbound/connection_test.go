@@ -51,6 +51,7 @@ func (w *world) hosts(t *testing.T, l *golden.Line) {
 func (w *world) open(t *testing.T, l *golden.Line) {
 	w.start(t)
 	o := mail.Opening{Transport: "smtp", Nexthop: "example.net", Level: mail.LevelOverlap}
+	o.Probe = l.Has("probe")
 	o.Host = mail.Host{Name: "mx" + l.Words[0], Addr: address(l.Words[0])}
 	if level := l.Str("level", ""); level != "" {
 		if err := o.Level.UnmarshalText([]byte(level)); err != nil {
@@ -68,7 +69,11 @@ func (w *world) open(t *testing.T, l *golden.Line) {
 		w.tell("not opened: %v", opened.Reply)
 		return
 	}
-	w.tell("%v connect=%v mails=%d", opened.Level, opened.Connect, opened.Mails)
+	probes := ""
+	if opened.Probes {
+		probes = " probes"
+	}
+	w.tell("%v connect=%v mails=%d%s", opened.Level, opened.Connect, opened.Mails, probes)
 	w.running.Go(func() {
 		told := uint64(0)
 		closing := k.Run(ctx, func(id uint64, r mail.DeliveryResult) {
@@ -77,7 +82,11 @@ func (w *world) open(t *testing.T, l *golden.Line) {
 			}
 			w.result(id, r)
 		})
-		if why := closing.Why.String(); closing.Level > mail.LevelLockStep {
+		why := closing.Why.String()
+		if closing.Proof != mail.ProofNone {
+			why += ", proof " + closing.Proof.String()
+		}
+		if closing.Level > mail.LevelLockStep {
 			w.tell("closed: %v at %v %v", why, closing.Level, closing.Reply)
 		} else {
 			w.tell("%s", strings.TrimSpace(fmt.Sprintf("closed: %v %v", why, closing.Reply)))

@@ -38,6 +38,7 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	opened.Connect = time.Since(began)
 	opened.Level = levelOf(k.line.session.Level())
 	opened.Mails = k.line.session.Caps().Limits.Mails
+	opened.Probes = o.Probe && k.line.session.MayStream()
 	k.connect = opened.Connect
 	return k, opened
 }

@@ -22,7 +22,7 @@ import (
 //	zone NEXTHOP tiers="A B|C" | fails="4xx …"
 //	sleep FOR                          let time pass
 //	hosts NEXTHOP                      ask a Client which hosts there are
-//	open ADDR [level=…]                make a connection and run it
+//	open ADDR [level=…] [probe]        make a connection and run it
 //	send to=a,b …                      send messages to it at once
 //	hangup | cancel                    end it, gently or not
 //

@@ -101,6 +101,7 @@ func (s *session) established(w *world) {
 	if b.AnnounceMails {
 		o.Mails = b.MailsPerConnection
 	}
+	o.Probes = s.opening.Probe && b.Pipelining == mail.LevelStream
 	s.schedule(w)
 	w.watch.dialled(w, s, &o)
 	step(w, qmgr.Dialed{Conn: s.id, Opened: o})
@@ -170,10 +171,18 @@ func (s *session) happen(w *world) {
 	case len(s.letters) > 0:
 		s.answer(w)
 	case s.hung:
-		s.close(w, mail.Closing{Why: mail.CloseAsked})
+		s.close(w, mail.Closing{Why: mail.CloseAsked, Proof: s.proof()})
 	default:
 		s.close(w, mail.Closing{Why: mail.CloseIdle, Reply: replyIdle})
 	}
+}
+
+// proof is what a probe finds out: a receiver that bears the level passes.
+func (s *session) proof() mail.Proof {
+	if s.opening.Probe && s.carried > 0 && s.host.now.Pipelining == mail.LevelStream {
+		return mail.ProofPassed
+	}
+	return mail.ProofNone
 }
 
 // answer ends the oldest transaction.

@@ -75,6 +75,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.host(&a.Opening.Host)
 		option(c, "level", levels, &a.Opening.Level)
 		number(c, "in-flight", &a.Opening.InFlight)
+		c.flag("probe", &a.Opening.Probe)
 	}),
 	actionKind("hangup", func(c *codec, a *qmgr.Hangup) { conn(c, &a.Conn) }),
 	actionKind("report", func(c *codec, a *qmgr.Report) { c.id("id", &a.ID) }),

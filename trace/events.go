@@ -16,6 +16,7 @@ var (
 	scanWords    = []string{"incoming", "deferred", "flush"}
 	levels       = []string{"lockstep", "group", "overlap", "stream"}
 	closeReasons = []string{"asked", "idle", "busy", "lost", "step", "mixed", "wrong"}
+	proofs       = []string{"none", "passed", "failed", "executes"}
 	troubleWords = []string{"", "gone", "corrupt", "temporary"}
 )
 
@@ -76,6 +77,7 @@ var eventKinds = []kind[qmgr.Event]{
 		conn(c, &e.Conn)
 		option(c, "level", levels, &e.Opened.Level)
 		number(c, "mails", &e.Opened.Mails)
+		c.flag("probes", &e.Opened.Probes)
 		c.duration("rtt", &e.Opened.RTT)
 		c.duration("connect", &e.Opened.Connect)
 		c.reply("reply", &e.Opened.Reply)
@@ -85,6 +87,7 @@ var eventKinds = []kind[qmgr.Event]{
 		conn(c, &e.Conn)
 		choice(c, "why", closeReasons, &e.Closing.Why)
 		option(c, "level", levels, &e.Closing.Level)
+		option(c, "proof", proofs, &e.Closing.Proof)
 		c.reply("reply", &e.Closing.Reply)
 	}),
 	eventKind("learned", func(c *codec, e *qmgr.Learned) {

@@ -63,9 +63,10 @@ type Conn struct {
 	// message until the connection is ready.
 	message mail.QueueID
 
-	level mail.Level
-	limit int // transactions it may carry; 0 for any number
-	rtt   time.Duration
+	level   mail.Level
+	proving bool // a probe at its end shows whether the host bears LevelStream
+	limit   int  // transactions it may carry; 0 for any number
+	rtt     time.Duration
 
 	loads    []Load        // assigned and not finished, in order
 	load     int           // their cost
@@ -123,7 +124,7 @@ func (c *Conn) mails() int { return c.finished - c.callouts }
 // Opening returns what the host of the core has to know to dial.
 func (c *Conn) Opening() mail.Opening {
 	g := c.site.group
-	return mail.Opening{Transport: g.name, Nexthop: c.site.name, Host: c.host.Host, Level: c.level, InFlight: g.cfg.InFlight}
+	return mail.Opening{Transport: g.name, Nexthop: c.site.name, Host: c.host.Host, Level: c.level, InFlight: g.cfg.InFlight, Probe: c.proving}
 }
 
 // Holds tells whether an entry of a message is assigned to the connection, or

@@ -17,6 +17,7 @@ type host struct {
 	count             int              // all connections, also those that end
 	carrying          int              // of those that end, the ones with something under way
 	probing           bool             // it had failed, and a single connection is to show whether it is back
+	proving           bool             // one of them is to show whether it bears LevelStream
 	doubted           bool             // one was refused and none is ready: those being opened show what is true
 	idles             ilist.List[Conn] // of all sites, the one used last at the end
 	waiting           ilist.List[spot]
@@ -53,6 +54,31 @@ func (p *Pool) host(sp *spot) *host {
 	made := &host{Host: sp.host, key: key}
 	p.hosts[key] = made
 	return made
+}
+
+// provingMessages is how many messages a connection carries before it shows whether
+// its host bears LevelStream: a probe of a server with which simple things fail would
+// prove nothing, and waiting for the connection to end by itself takes minutes.
+const provingMessages = 3
+
+// speak returns the level at which a new connection to a host begins, at most as given,
+// and whether it is to show that the host bears LevelStream. A server that takes
+// refused content for commands lets the author of a message send others, so that
+// nobody's word is enough for that level, but a passed probe.
+func (h *host) speak(most mail.Level, known *destdb.View, now mail.Instant) (level mail.Level, prove bool) {
+	level = min(most, known.Level)
+	if level < mail.LevelStream || known.Streams {
+		return level, false
+	}
+	return mail.LevelOverlap, !h.proving && now >= known.ProbeAt
+}
+
+// prove makes a connection the one that shows whether its host bears LevelStream, or
+// no longer.
+func (c *Conn) prove(it bool) {
+	if c.proving || it {
+		c.proving, c.host.proving = it, it
+	}
 }
 
 // working tells whether the host has connections, or is about to have some.

@@ -38,6 +38,8 @@ type naiveConn struct {
 	rtt      time.Duration
 	service  time.Duration
 	suspect  bool
+	proving  bool
+	givesWay bool // to one that streams
 	praised  mail.Instant
 }
 
@@ -333,7 +335,8 @@ func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
 }
 
 // isReady takes in that a connection is.
-func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection) {
+func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
+	asked := c.level
 	n.turn++
 	c.state, c.message, c.ready, c.used, c.turn = Ready, 0, n.now, n.now, n.turn
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
@@ -342,7 +345,24 @@ func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection) {
 			c.limit = limit
 		}
 	}
+	c.proving = proving && o.Probes
+	if c.proving && (c.limit == 0 || c.limit > 3) {
+		c.limit = 3
+	}
+	c.givesWay = asked == mail.LevelOverlap && n.outdated(c)
 	*n.hosts[c.host] = naiveHost{}
+}
+
+// outdated tells whether a connection would stream if it were made now.
+func (n *naive) outdated(c *naiveConn) bool {
+	return c.level == mail.LevelOverlap && !c.proving && c.site.group.cfg.Level == mail.LevelStream && n.db.View(c.host, n.now).Streams
+}
+
+// proven takes in that a host has passed a probe.
+func (n *naive) proven(host destdb.Key) {
+	for _, c := range n.conns {
+		c.givesWay = c.givesWay || c.host == host && c.state == Ready && n.outdated(c)
+	}
 }
 
 // failed is whose fault it is that a connection could not be made, or broke.

@@ -301,8 +301,10 @@ func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *
 	known := p.db.View(h.key, now)
 	s.dials.Take(now)
 	p.last++
-	c := &Conn{ID: p.last, pool: p, host: h, spot: sp, site: s, message: message, made: now,
-		level: min(sp.limits.Level, known.Level)}
+	c := &Conn{ID: p.last, pool: p, host: h, spot: sp, site: s, message: message, made: now}
+	level, prove := h.speak(sp.limits.Level, &known, now)
+	c.level = level
+	c.prove(prove)
 	c.timer.conn = c
 	p.conns[c.ID] = c
 	p.all.PushBack(&c.inOrder, c)

@@ -49,9 +49,13 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	p.forgive(h)
 	p.wakeAll(h)
 	p.works(c)
-	c.level, c.rtt = min(c.level, o.Level), o.RTT
+	asked := c.level
+	c.level, c.rtt = min(asked, o.Level), o.RTT
 	limits := c.limits()
 	c.limit = least(limits.Count, o.Mails, p.db.View(h.key, now).MessagesMax)
+	if c.prove(c.proving && o.Probes); c.proving {
+		c.limit = least(c.limit, provingMessages)
+	}
 	c.expires = mail.Never
 	if life := limits.ActiveTime; life > 0 {
 		c.expires = now.Add(p.rng.Between(life-life/10, life+life/10))
@@ -59,6 +63,9 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	c.used = now
 	if c.spot == nil {
 		c.spot = s.spotOf(h.key)
+	}
+	if asked == mail.LevelOverlap && c.outdated(now) { // the probe has ended meanwhile
+		c.expires = now
 	}
 	c.update()
 	p.setTimer(&c.timer, c.end())
@@ -248,6 +255,7 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 	case mail.CloseMixed:
 		p.db.HoldForever(c.host.key, mail.LevelGroup, now)
 	}
+	p.proved(c.host, cl.Proof, now)
 	if p.blames(c, cl, now) {
 		blame = p.failed(c, cl.Reply, now)
 	}
@@ -256,6 +264,30 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 	p.remove(c, now)
 	p.wakeSite(s)
 	return blame
+}
+
+// proved takes what a probe of a host has found out. Connections that were made before
+// it was proven give way to ones that stream.
+func (p *Pool) proved(h *host, proof mail.Proof, now mail.Instant) {
+	if proof == mail.ProofNone {
+		return
+	}
+	p.db.Probed(h.key, proof, now)
+	if proof != mail.ProofPassed {
+		return
+	}
+	for c := range p.all.All() {
+		if c.host == h && c.state == Ready && c.outdated(now) {
+			c.expires = now
+			p.setTimer(&c.timer, now)
+		}
+	}
+}
+
+// outdated tells whether the connection was made before its host was proven able of
+// LevelStream, and has not seen to that itself.
+func (c *Conn) outdated(now mail.Instant) bool {
+	return c.level == mail.LevelOverlap && !c.proving && c.limits().Level == mail.LevelStream && c.pool.db.View(c.host.key, now).Streams
 }
 
 // blames tells whether the way in which a connection ended is a failure.
@@ -352,6 +384,7 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 	if c.state == Connecting {
 		p.release(c)
 	}
+	c.prove(false)
 	c.state = gone
 	p.stopTimer(&c.timer)
 	s.conns.Remove(&c.inAll)

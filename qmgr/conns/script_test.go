@@ -93,8 +93,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.hosts(tb, l)
 	case "open": // open SITE [message=N] [held=N] [window=N]
 		s.open(tb, l)
-	case "ready": // ready CONN [level=NAME] [mails=N] [rtt=TIME]
-		o := mail.OpenedConnection{Level: s.level(tb, l, mail.LevelLockStep), Mails: l.Int(tb, "mails", 0), RTT: l.Duration(tb, "rtt", 0)}
+	case "ready": // ready CONN [level=NAME] [mails=N] [rtt=TIME] [probes]
+		o := mail.OpenedConnection{Level: s.level(tb, l, mail.LevelLockStep), Mails: l.Int(tb, "mails", 0), RTT: l.Duration(tb, "rtt", 0), Probes: l.Has("probes")}
 		s.dialed(tb, l, o)
 	case "fail": // fail CONN [code=N] [unavailable]
 		s.dialed(tb, l, mail.OpenedConnection{Reply: reply(l.Int(tb, "code", 450)), Unavailable: l.Has("unavailable")})
@@ -102,7 +102,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.assign(tb, l)
 	case "finish": // finish CONN [took=TIME] [untried|broken|ours]: its oldest entry
 		s.finish(tb, l)
-	case "close": // close CONN WHY [code=N] [level=NAME]
+	case "close": // close CONN WHY [code=N] [level=NAME] [proof=RESULT]
 		s.close(tb, l)
 	case "advance": // advance TIME
 		d, err := time.ParseDuration(l.Word(tb, 0))
@@ -119,7 +119,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.pool.Pardon(s.site(tb, l), s.now)
 	case "halt":
 		s.pool.Halt()
-	case "step-down", "executes", "slow": // HOST…: what destdb has learned of them
+	case "step-down", "proven", "executes", "slow": // HOST…: what destdb has learned of them
 		s.learn(tb, l)
 	default:
 		s.look(tb, l)
@@ -355,6 +355,11 @@ func (s *script) close(tb testing.TB, l *golden.Line) {
 			tb.Fatalf("%s: %s is no reason", l.Pos, l.Words[1])
 		}
 	}
+	for proof := l.Str("proof", "none"); cl.Proof.String() != proof; cl.Proof++ {
+		if cl.Proof == mail.ProofExecutes {
+			tb.Fatalf("%s: %s is no proof", l.Pos, proof)
+		}
+	}
 	s.blame(s.pool.Closed(c.ID, cl, s.now))
 }
 
@@ -365,6 +370,8 @@ func (s *script) learn(tb testing.TB, l *golden.Line) {
 		switch l.Name {
 		case "step-down":
 			s.db.StepDown(key, s.level(tb, l, mail.LevelOverlap), s.now)
+		case "proven":
+			s.db.Probed(key, destdb.ProofPassed, s.now)
 		case "executes":
 			s.db.Probed(key, destdb.ProofExecutes, s.now)
 		case "slow":
@@ -390,7 +397,11 @@ func (s *script) show(names []string) {
 		}
 		s.printf("%s: %d connecting, %d ready, room %d, waits for %v", site.name, site.connecting, site.ready, site.room, site.waits)
 		for c := range site.conns.All() {
-			s.printf("  c%d %s %v %v, %d entries, load %d, room %d, carried %d", c.ID, c.host.Name, c.state, c.level, len(c.loads), c.load, c.room, c.finished)
+			proving := ""
+			if c.proving {
+				proving = ", to be proven"
+			}
+			s.printf("  c%d %s %v %v%s, %d entries, load %d, room %d, carried %d", c.ID, c.host.Name, c.state, c.level, proving, len(c.loads), c.load, c.room, c.finished)
 		}
 	}
 	if len(names) > 0 {

@@ -156,13 +156,13 @@ func (w *twins) surplus() {
 	for _, c := range w.p.Surplus(w.n.now) {
 		t := w.n.conn(c.ID)
 		age := w.n.now.Sub(t.ready)
-		if t.state != Ready || !(len(t.loads) == 0 && w.n.now >= t.used.Add(15*time.Second)) && age < 270*time.Second {
+		if t.state != Ready || !(len(t.loads) == 0 && w.n.now >= t.used.Add(15*time.Second)) && age < 270*time.Second && !t.givesWay {
 			w.fail("connection %d is %v and is hung up after %v", t.id, t.state, age)
 		}
 		t.state = Draining
 	}
 	for _, t := range w.n.conns {
-		if t.state == Ready && (len(t.loads) == 0 && w.n.now >= t.used.Add(15*time.Second) || w.n.now >= t.ready.Add(330*time.Second)) {
+		if t.state == Ready && (len(t.loads) == 0 && w.n.now >= t.used.Add(15*time.Second) || w.n.now >= t.ready.Add(330*time.Second) || t.givesWay) {
 			w.fail("connection %d has been ready since %v and was not hung up", t.id, t.ready)
 		}
 	}
@@ -174,7 +174,9 @@ func (w *twins) dialed() {
 		return
 	}
 	c := w.p.Conn(t.id)
+	proving := c.Opening().Probe
 	o := mail.OpenedConnection{Level: mail.Level(w.r.IntN(4)), RTT: time.Duration(w.r.IntN(50)) * time.Millisecond}
+	o.Probes = proving && o.Level == mail.LevelStream
 	want := BlameNone
 	switch w.r.IntN(10) {
 	case 0, 1, 2:
@@ -200,7 +202,7 @@ func (w *twins) dialed() {
 		w.n.gone(t)
 		return
 	}
-	w.n.isReady(t, o)
+	w.n.isReady(t, o, proving)
 	w.hungUp(surplus)
 }
 
@@ -237,6 +239,9 @@ func (w *twins) close() {
 	if t.state == Draining && w.r.IntN(4) > 0 {
 		cl.Why = mail.CloseAsked
 	}
+	if c := w.p.Conn(t.id); c.Opening().Probe && cl.Why == mail.CloseAsked {
+		cl.Proof = mail.Proof(w.r.IntN(4))
+	}
 	fault := (cl.Why == mail.CloseBusy || cl.Why == mail.CloseLost) && (t.limit == 0 || t.finished < t.limit) ||
 		cl.Why == mail.CloseIdle && t.finished == 0 && w.n.now < t.ready.Add(5*time.Second)
 	want := BlameNone
@@ -247,6 +252,9 @@ func (w *twins) close() {
 		w.fail("connection %d ends, %v: blame %d, want %d", t.id, cl.Why, got, want)
 	}
 	w.n.gone(t)
+	if cl.Proof == mail.ProofPassed {
+		w.n.proven(t.host)
+	}
 }
 
 // settle is what a core does: entries are assigned where there is room, then those

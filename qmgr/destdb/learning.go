@@ -145,8 +145,12 @@ func (db *DB) Probed(k Key, result ProofResult, now mail.Instant) {
 	db.mark(h)
 }
 
-// probeEvery is the least time between two such probes of one host.
-const probeEvery = 24 * time.Hour
+// probeEvery is the least time between two such probes of one host, and proofTTL for
+// how long one that was passed holds: the server may be another by then.
+const (
+	probeEvery = 24 * time.Hour
+	proofTTL   = 7 * 24 * time.Hour
+)
 
 // ObserveCaps says what a host offers. sizeMax is in octets, 0 if it names no
 // maximum.

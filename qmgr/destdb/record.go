@@ -64,13 +64,13 @@ type Proof struct {
 }
 
 // A ProofResult is how a host answered that probe.
-type ProofResult uint8
+type ProofResult = mail.Proof
 
 const (
-	ProofNone     ProofResult = iota // not probed
-	ProofPassed                      // exactly the replies that were due
-	ProofFailed                      // replies were missing or wrong
-	ProofExecutes                    // there were more replies than commands
+	ProofNone     = mail.ProofNone
+	ProofPassed   = mail.ProofPassed
+	ProofFailed   = mail.ProofFailed
+	ProofExecutes = mail.ProofExecutes
 )
 
 // Pace is how fast a host answers.

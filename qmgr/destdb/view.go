@@ -82,10 +82,12 @@ func (h *host) view(cfg *Config, now mail.Instant) View {
 	if held := r.Levels.ceiling(); held < mail.LevelStream {
 		v.HeldUntil = r.Levels.Holds[held].Until
 	}
-	v.Streams = v.Level == mail.LevelStream && r.Proof.Result == ProofPassed
+	v.Streams = v.Level == mail.LevelStream && r.Proof.Result == ProofPassed && now < r.Proof.At.Add(proofTTL)
 	switch {
 	case r.Proof.Executes:
 		v.ProbeAt = mail.Never
+	case v.Streams:
+		v.ProbeAt = r.Proof.At.Add(proofTTL)
 	case r.Proof.At != 0:
 		v.ProbeAt = r.Proof.At.Add(probeEvery)
 	}

@@ -28,6 +28,10 @@ func (s *Session) MayProbe() bool {
 	return s.Idle() && s.mails > 0 && s.level >= Group && s.streams()
 }
 
+// MayStream tells whether the session is ready and the server's offers allow level
+// Stream, whatever Config.Level is.
+func (s *Session) MayStream() bool { return s.phase == phaseReady && s.streams() }
+
 // Probe finds out whether the server can be spoken to at level Stream. It
 // writes RSET, MAIL, BDAT with the octets of a NOOP command, and RSET, all at
 // once, and then QUIT: the session ends with that, and Probed has the result.

@@ -87,9 +87,6 @@ func (l *lane) wire() time.Duration {
 func (t *trial) openLanes(ctx context.Context) error {
 	for _, r := range t.refusers() {
 		for _, level := range t.levels {
-			if level == r.never {
-				continue
-			}
 			for _, f := range []fate{fateWhole, fateCut, fateHeld} {
 				l := &lane{peer: r, level: level, fate: f, hosts: min(max(t.count/lettersPerHost, 1), hostsMax)}
 				var err error

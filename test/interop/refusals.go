@@ -21,8 +21,7 @@ type refuser struct {
 	what    string
 	needs   program
 	stages  []string
-	levels  []string // at which the server can be spoken to
-	never   string   // at which it must not be, although it offers what that takes
+	levels  []string // at which the server can be spoken to, whatever it offers
 	unasked bool     // BDAT is not refused where DATA would be
 }
 
@@ -42,13 +41,13 @@ func allRefusers() []refuser {
 	behindData := []string{stageMail, stageRcpt, stageEnd} // go-smtp cannot refuse DATA itself
 	lockstep, overlap, stream := wayNames[:wayLockstep+1], wayNames[:wayOverlap+1], wayNames[:wayStream+1]
 	return []refuser{
-		{"postfix", postfixRefuseAddr, "to Postfix", progPostfix, all, stream, "", false},
-		{"exim", eximRefuseAddr, "to Exim", progExim, all, stream, "", true},
-		{"sendmail", sendmailAddr, "to Sendmail, without CHUNKING", progSendmail, all, overlap, "", false},
-		{"opensmtpd", opensmtpdAddr, "to OpenSMTPD, which forbids pipelining", progOpenSMTPD, all, lockstep, "", false},
-		{"gosmtp", gosmtpAddr, "to go-smtp", progGoSMTP, behindData, stream, "", false},
-		{"gosmtp24", gosmtp24Addr, "to go-smtp v0.24.0, which executes refused chunks", progGoSMTP24, behindData, overlap, "stream", false},
-		{"gosmtp21", gosmtp21Addr, "to go-smtp v0.21.3, likewise", progGoSMTP21, behindData, overlap, "stream", false},
+		{"postfix", postfixRefuseAddr, "to Postfix", progPostfix, all, stream, false},
+		{"exim", eximRefuseAddr, "to Exim", progExim, all, stream, true},
+		{"sendmail", sendmailAddr, "to Sendmail, without CHUNKING", progSendmail, all, overlap, false},
+		{"opensmtpd", opensmtpdAddr, "to OpenSMTPD, which forbids pipelining", progOpenSMTPD, all, lockstep, false},
+		{"gosmtp", gosmtpAddr, "to go-smtp", progGoSMTP, behindData, stream, false},
+		{"gosmtp24", gosmtp24Addr, "to go-smtp v0.24.0, which executes refused chunks", progGoSMTP24, behindData, overlap, false},
+		{"gosmtp21", gosmtp21Addr, "to go-smtp v0.21.3, likewise", progGoSMTP21, behindData, overlap, false},
 	}
 }
 

@@ -23,6 +23,7 @@ type wire struct {
 	unheard   []await
 	overlaps  bool // MAIL came while an earlier message was unanswered
 	announced bool // DATA or BDAT came for that MAIL
+	addressed bool // RCPT did
 }
 
 // An await is what a reply is awaited to.
@@ -89,7 +90,7 @@ func (w *wire) take(line string) {
 	}
 	switch string(words[0]) {
 	case "MAIL":
-		w.overlaps, w.announced = slices.Contains(w.unheard, awaitMessage), false
+		w.overlaps, w.announced, w.addressed = slices.Contains(w.unheard, awaitMessage), false, false
 		w.unheard = append(w.unheard, awaitMail)
 	case "DATA":
 		w.announce(false)
@@ -100,17 +101,25 @@ func (w *wire) take(line string) {
 			w.chunk, _ = strconv.ParseInt(string(words[1]), 10, 64)
 		}
 		w.unheard = append(w.unheard, awaitMessage)
+	case "RCPT":
+		w.addressed = true
+		w.unheard = append(w.unheard, awaitOther)
 	default:
 		w.unheard = append(w.unheard, awaitOther)
 	}
 }
 
-// announce books a transaction.
+// announce books a transaction. Without recipients it is none: a probe what the server
+// does with content that it has to refuse.
 func (w *wire) announce(chunk bool) {
 	if w.announced {
 		return
 	}
 	w.announced = true
+	if chunk && !w.addressed {
+		w.counts.probed()
+		return
+	}
 	blind := slices.Contains(w.unheard, awaitMail)
 	way := wayLockstep
 	switch {
@@ -169,6 +178,7 @@ type wireCounts struct {
 	ways        [len(wayNames)]int
 	deepest     int // messages unanswered at once
 	connections int
+	probes      int
 	cuts        int
 }
 
@@ -183,6 +193,12 @@ func (c *wireCounts) connected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.connections++
+}
+
+func (c *wireCounts) probed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probes++
 }
 
 func (c *wireCounts) cut() {
@@ -217,5 +233,5 @@ func (c *wireCounts) String() string {
 			text += fmt.Sprintf(" %s %d", wayNames[w], n)
 		}
 	}
-	return fmt.Sprintf("%s, at most %d unanswered; connections %d, cut %d", text, c.deepest, c.connections, c.cuts)
+	return fmt.Sprintf("%s, at most %d unanswered; connections %d, cut %d, probed %d", text, c.deepest, c.connections, c.cuts, c.probes)
 }

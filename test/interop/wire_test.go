@@ -15,19 +15,21 @@ func TestWire(t *testing.T) {
 	const hello = "S:220 x|C:EHLO me|S:250-x|S:250 PIPELINING|"
 	for _, test := range []struct{ name, talk, want string }{
 		{"lockstep", hello + "C:MAIL FROM:<a>|S:250 ok|C:RCPT TO:<b>|S:250 ok|C:DATA|S:354 go|C:MAIL FROM:<x>|C:.|S:250 ok|C:MAIL FROM:<a>|S:250 ok|C:RCPT TO:<b>|S:250 ok|C:DATA|S:354 go|C:.|S:250 ok",
-			"transactions lockstep 2, at most 1 unanswered; connections 1, cut 0"},
+			"transactions lockstep 2, at most 1 unanswered; connections 1, cut 0, probed 0"},
 		{"group", hello + "C:MAIL FROM:<a>|C:RCPT TO:<b>|C:DATA|S:250 ok|S:250 ok|S:354 go|C:text|C:.|S:250 ok|C:MAIL FROM:<a>|C:RCPT TO:<b>|C:DATA|S:250 ok",
-			"transactions group 2, at most 1 unanswered; connections 1, cut 0"},
+			"transactions group 2, at most 1 unanswered; connections 1, cut 0, probed 0"},
 		{"a refused DATA is followed by a command", hello + "C:MAIL FROM:<a>|C:RCPT TO:<b>|C:DATA|S:250 ok|S:550 no|S:554 no|C:RSET|C:MAIL FROM:<a>|C:RCPT TO:<b>|C:DATA|S:250 ok",
-			"transactions group 2, at most 1 unanswered; connections 1, cut 0"},
+			"transactions group 2, at most 1 unanswered; connections 1, cut 0, probed 0"},
 		{"overlap", hello + "C:MAIL FROM:<a>|C:RCPT TO:<b>|C:DATA|S:250 ok|S:250 ok|S:354 go|C:..|C:.|C:MAIL FROM:<a>|C:RCPT TO:<b>|C:DATA|S:250 taken|S:250 ok|S:250 ok|S:354 go|C:.|S:250 ok",
-			"transactions group 1 overlap 1, at most 2 unanswered; connections 1, cut 0"},
+			"transactions group 1 overlap 1, at most 2 unanswered; connections 1, cut 0, probed 0"},
 		{"overlap, late", hello + "C:MAIL FROM:<a>|C:RCPT TO:<b>|C:DATA|S:250 ok|S:250 ok|S:354 go|C:.|C:MAIL FROM:<a>|S:250 taken|S:250 ok|C:RCPT TO:<b>|S:250 ok|C:DATA",
-			"transactions group 1 overlap 1, at most 1 unanswered; connections 1, cut 0"},
+			"transactions group 1 overlap 1, at most 1 unanswered; connections 1, cut 0, probed 0"},
 		{"stream", hello + "C:RSET|C:MAIL FROM:<a>|C:RCPT TO:<b>|C:BDAT 7 LAST|C:MAIL |C:RSET|C:MAIL FROM:<a>|C:RCPT TO:<b>|C:BDAT 7 LAST|C:DATA |C:QUIT|S:250 a|S:250 b",
-			"transactions stream 2, at most 2 unanswered; connections 1, cut 0"},
+			"transactions stream 2, at most 2 unanswered; connections 1, cut 0, probed 0"},
+		{"a probe", hello + "C:RSET|C:MAIL FROM:<a>|C:BDAT 6 LAST|C:NOOP|C:RSET|S:250 a|S:250 b|S:503 c|S:250 d|C:QUIT",
+			"transactions, at most 0 unanswered; connections 1, cut 0, probed 1"},
 		{"chunks in lockstep", hello + "C:MAIL FROM:<a>|S:250 ok|C:RCPT TO:<b>|S:250 ok|C:BDAT 7|C:MAIL |S:250 ok|C:BDAT 7 LAST|C:MAIL |S:250 ok",
-			"transactions lockstep 1, at most 1 unanswered; connections 1, cut 0"},
+			"transactions lockstep 1, at most 1 unanswered; connections 1, cut 0, probed 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, size := range []int{1, 1000} {
