@@ -372,9 +372,3 @@ func (c *Config) inQueueDirectory(path string) string {
 	}
 	return filepath.Join(c.QueueDirectory, path)
 }
-
-// A Problem and Problems are what is wrong with a file.
-type (
-	Problem  = tomlfile.Problem
-	Problems = tomlfile.Problems
-)

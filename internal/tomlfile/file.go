@@ -2,6 +2,7 @@ package tomlfile
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -35,6 +36,20 @@ func New(name string, text []byte) *File {
 		}
 	}
 	return s
+}
+
+// Name returns what complaints call the file.
+func (s *File) Name() string { return s.name }
+
+// Text returns a piece of the file.
+func (s *File) Text(at Span) string { return string(s.text[at.Start:at.End]) }
+
+// Find returns where a text stands first, the zero Span if nowhere.
+func (s *File) Find(text string) Span {
+	if n := bytes.Index(s.text, []byte(text)); n >= 0 {
+		return Span{n, n + len(text)}
+	}
+	return Span{}
 }
 
 // Line returns the number of the line that a span begins in, from 1 on.
@@ -81,6 +96,11 @@ func (s *File) Complain(at Span, p Problem) {
 	piece, _, _ := bytes.Cut(s.text[at.Start:at.End], []byte("\n"))
 	p.Length = max(1, utf8.RuneCount(bytes.TrimRight(piece, "\r")))
 	s.found = append(s.found, foundProblem{at, p})
+}
+
+// Complained tells whether the same was recorded of the same place.
+func (s *File) Complained(at Span, message string) bool {
+	return slices.ContainsFunc(s.found, func(f foundProblem) bool { return f.at.Start == at.Start && f.Message == message })
 }
 
 // Wrong tells whether anything was found.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/near"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
@@ -17,7 +19,7 @@ import (
 type field struct {
 	name    string
 	allowed string
-	set     func(n *node) *flaw
+	set     func(n *tomlfile.Node) *flaw
 }
 
 // A flaw is why a value cannot be used. A nil flaw is none.
@@ -29,15 +31,15 @@ func flawf(format string, args ...any) *flaw { return &flaw{message: fmt.Sprintf
 
 // fields sets the fields of a table, and complains about keys that are none.
 // where is the table's name, "" for the top.
-func (s *source) fields(where string, t *table, fields []field) {
-	for _, e := range t.entries {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.name })
+func (l *loader) fields(where string, t *tomlfile.Table, fields []field) {
+	for _, e := range t.Entries {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.Name })
 		if i < 0 {
-			s.unknown(where, e, fields)
+			l.unknown(where, e, fields)
 			continue
 		}
-		if f := fields[i].set(e.value); f != nil {
-			s.complain(e.value.at, config.Problem{Key: join(where, e.name), Message: f.message, Allowed: fields[i].allowed, Hint: f.hint})
+		if f := fields[i].set(e.Value); f != nil {
+			l.Complain(e.Value.At, tomlfile.Problem{Key: join(where, e.Name), Message: f.message, Allowed: fields[i].allowed, Hint: f.hint})
 		}
 	}
 }
@@ -49,76 +51,43 @@ func join(where, name string) string {
 	return where + "." + name
 }
 
-func (s *source) unknown(where string, e *entry, fields []field) {
+func (l *loader) unknown(where string, e *tomlfile.Entry, fields []field) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.name
 	}
-	p := config.Problem{Key: join(where, e.name), Message: "there is no such key", Hint: "the keys here are " + strings.Join(names, ", ")}
-	if guess := nearest(e.name, names); guess != "" {
+	p := tomlfile.Problem{Key: join(where, e.Name), Message: "there is no such key", Hint: "the keys here are " + strings.Join(names, ", ")}
+	if guess := near.Name(e.Name, names); guess != "" {
 		p.Hint = "did you mean " + guess + "?"
 	}
-	s.complain(e.at, p)
+	l.Complain(e.At, p)
 }
 
-// nearest returns the name that differs from the given one in the fewest
-// letters, if these are no more than a third; else "".
-func nearest(name string, names []string) string {
-	best, least := "", max(1, len(name)/3)+1
-	for _, known := range names {
-		if d := distance(strings.ToLower(name), known); d < least {
-			best, least = known, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be put in, left out or replaced.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
-func mismatch(n *node, want string) *flaw { return flawf("this is %v, not %s", n.kind, want) }
+func mismatch(n *tomlfile.Node, want string) *flaw { return flawf("this is %v, not %s", n.Kind, want) }
 
 func textField(name, allowed string, to *string) field {
-	return field{name, allowed, func(n *node) *flaw {
-		if n.kind != nodeText {
+	return field{name, allowed, func(n *tomlfile.Node) *flaw {
+		if n.Kind != tomlfile.KindText {
 			return mismatch(n, "text")
 		}
-		*to = n.text
+		*to = n.Text
 		return nil
 	}}
 }
 
 func flagField(name string, to *bool) field {
-	return field{name, "true or false", func(n *node) *flaw {
-		if n.kind != nodeBool {
+	return field{name, "true or false", func(n *tomlfile.Node) *flaw {
+		if n.Kind != tomlfile.KindBool {
 			return mismatch(n, "true or false")
 		}
-		*to = n.text == "true"
+		*to = n.Text == "true"
 		return nil
 	}}
 }
 
 func countField[N int | int64 | uint64](name string, low, high int64, to *N) field {
 	allowed := fmt.Sprintf("a whole number from %d to %d", low, high)
-	return field{name, allowed, func(n *node) *flaw {
+	return field{name, allowed, func(n *tomlfile.Node) *flaw {
 		v, f := count(n, low, high)
 		if f == nil {
 			*to = N(v)
@@ -127,14 +96,14 @@ func countField[N int | int64 | uint64](name string, low, high int64, to *N) fie
 	}}
 }
 
-func count(n *node, low, high int64) (int64, *flaw) {
-	if n.kind != nodeInteger {
+func count(n *tomlfile.Node, low, high int64) (int64, *flaw) {
+	if n.Kind != tomlfile.KindInteger {
 		return 0, mismatch(n, "a whole number")
 	}
-	v, err := strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 0, 64)
+	v, err := strconv.ParseInt(strings.ReplaceAll(n.Text, "_", ""), 0, 64)
 	switch {
 	case err != nil:
-		return 0, flawf("%s is too large", n.text)
+		return 0, flawf("%s is too large", n.Text)
 	case v < low:
 		return 0, flawf("%d is less than %d", v, low)
 	case v > high:
@@ -144,13 +113,13 @@ func count(n *node, low, high int64) (int64, *flaw) {
 }
 
 func numberField(name string, low, high float64, to *float64) field {
-	return field{name, fmt.Sprintf("a number from %g to %g", low, high), func(n *node) *flaw {
-		if n.kind != nodeInteger && n.kind != nodeFloat {
+	return field{name, fmt.Sprintf("a number from %g to %g", low, high), func(n *tomlfile.Node) *flaw {
+		if n.Kind != tomlfile.KindInteger && n.Kind != tomlfile.KindFloat {
 			return mismatch(n, "a number")
 		}
-		v, err := strconv.ParseFloat(strings.ReplaceAll(n.text, "_", ""), 64)
+		v, err := strconv.ParseFloat(strings.ReplaceAll(n.Text, "_", ""), 64)
 		if err != nil || math.IsNaN(v) || v < low || v > high {
-			return flawf("%s is not from %g to %g", n.text, low, high)
+			return flawf("%s is not from %g to %g", n.Text, low, high)
 		}
 		*to = v
 		return nil
@@ -160,21 +129,21 @@ func numberField(name string, low, high float64, to *float64) field {
 const timeForm = `a time such as "90s", "250ms" or "1h30m", or a number of seconds`
 
 func timeField(name string, to *time.Duration) field {
-	return field{name, timeForm, func(n *node) (f *flaw) {
+	return field{name, timeForm, func(n *tomlfile.Node) (f *flaw) {
 		*to, f = duration(n)
 		return f
 	}}
 }
 
-func duration(n *node) (time.Duration, *flaw) {
-	if n.kind != nodeText && n.kind != nodeInteger {
+func duration(n *tomlfile.Node) (time.Duration, *flaw) {
+	if n.Kind != tomlfile.KindText && n.Kind != tomlfile.KindInteger {
 		f := mismatch(n, "a time")
-		if n.kind == nodeFloat {
+		if n.Kind == tomlfile.KindFloat {
 			f.hint = "there are no fractions of a unit; use a smaller one"
 		}
 		return 0, f
 	}
-	return durationText(n.text)
+	return durationText(n.Text)
 }
 
 func durationText(text string) (time.Duration, *flaw) {
@@ -188,11 +157,11 @@ func durationText(text string) (time.Duration, *flaw) {
 const spreadForm = `a time such as "90s"; a range such as "900ms..1100ms"; "exponential 1s" (its mean); "lognormal 1s 0.5" (its median and the deviation of its logarithm)`
 
 func spreadField(name string, to *sim.Spread) field {
-	return field{name, spreadForm, func(n *node) (f *flaw) {
-		if n.kind != nodeText && n.kind != nodeInteger {
+	return field{name, spreadForm, func(n *tomlfile.Node) (f *flaw) {
+		if n.Kind != tomlfile.KindText && n.Kind != tomlfile.KindInteger {
 			return mismatch(n, "a time or a distribution of times")
 		}
-		*to, f = spread(n.text)
+		*to, f = spread(n.Text)
 		return f
 	}}
 }
@@ -226,7 +195,7 @@ func spread(text string) (sim.Spread, *flaw) {
 		return sim.LogNormal(d, sigma), f
 	case len(words) > 1:
 		f := flawf("%q is not a distribution", text)
-		if guess := nearest(words[0], []string{"exponential", "lognormal"}); guess != "" {
+		if guess := near.Name(words[0], []string{"exponential", "lognormal"}); guess != "" {
 			f.hint = "did you mean " + guess + "?"
 		}
 		return sim.Spread{}, f
@@ -247,14 +216,14 @@ func wordField[T any](name string, to *T, words ...word[T]) field {
 		names[i] = w.text
 	}
 	quoted := `"` + strings.Join(names, `", "`) + `"`
-	return field{name, "one of " + quoted, func(n *node) *flaw {
-		if n.kind != nodeText {
+	return field{name, "one of " + quoted, func(n *tomlfile.Node) *flaw {
+		if n.Kind != tomlfile.KindText {
 			return mismatch(n, "a word")
 		}
-		i := slices.Index(names, n.text)
+		i := slices.Index(names, n.Text)
 		if i < 0 {
-			f := flawf("%q is none of the words", n.text)
-			if guess := nearest(n.text, names); guess != "" {
+			f := flawf("%q is none of the words", n.Text)
+			if guess := near.Name(n.Text, names); guess != "" {
 				f.hint = fmt.Sprintf("did you mean %q?", guess)
 			}
 			return f
@@ -265,11 +234,11 @@ func wordField[T any](name string, to *T, words ...word[T]) field {
 }
 
 // listField reads a list of one kind of value; a single value is a list of one.
-func listField[T any](name, allowed string, to *[]T, read func(n *node) (T, *flaw)) field {
-	return field{name, allowed, func(n *node) *flaw {
-		items := n.items
-		if n.kind != nodeList {
-			items = []*node{n}
+func listField[T any](name, allowed string, to *[]T, read func(n *tomlfile.Node) (T, *flaw)) field {
+	return field{name, allowed, func(n *tomlfile.Node) *flaw {
+		items := n.Items
+		if n.Kind != tomlfile.KindList {
+			items = []*tomlfile.Node{n}
 		}
 		*to = nil
 		for _, item := range items {
@@ -284,34 +253,34 @@ func listField[T any](name, allowed string, to *[]T, read func(n *node) (T, *fla
 }
 
 // tableField is a key that must be a table.
-func tableField(name string, read func(t *table)) field {
-	return field{name, "a table: [" + name + "]", func(n *node) *flaw {
-		if n.kind != nodeTable {
-			return &flaw{fmt.Sprintf("this is %v, not a table", n.kind), "write its keys under [" + name + "]"}
+func tableField(name string, read func(t *tomlfile.Table)) field {
+	return field{name, "a table: [" + name + "]", func(n *tomlfile.Node) *flaw {
+		if n.Kind != tomlfile.KindTable {
+			return &flaw{fmt.Sprintf("this is %v, not a table", n.Kind), "write its keys under [" + name + "]"}
 		}
-		read(n.table)
+		read(n.Table)
 		return nil
 	}}
 }
 
 // tablesField is a key that must be a list of tables. where is the table that it
 // is a key of.
-func tablesField(where, name string, read func(t *table)) field {
+func tablesField(where, name string, read func(t *tomlfile.Table)) field {
 	header := "[[" + join(where, name) + "]]"
-	return field{name, "a list of tables: " + header, func(n *node) *flaw {
-		if n.kind == nodeTable {
+	return field{name, "a list of tables: " + header, func(n *tomlfile.Node) *flaw {
+		if n.Kind == tomlfile.KindTable {
 			return &flaw{"this is one table, not a list of tables", "write double brackets: " + header}
 		}
-		for _, item := range n.items {
-			if item.kind != nodeTable {
+		for _, item := range n.Items {
+			if item.Kind != tomlfile.KindTable {
 				return mismatch(item, "a table")
 			}
 		}
-		if n.kind != nodeList {
+		if n.Kind != tomlfile.KindList {
 			return mismatch(n, "a list of tables")
 		}
-		for _, item := range n.items {
-			read(item.table)
+		for _, item := range n.Items {
+			read(item.Table)
 		}
 		return nil
 	}}
@@ -320,20 +289,20 @@ func tablesField(where, name string, read func(t *table)) field {
 // rangeField reads a number, or two with ".." between them.
 func rangeField(name string, low, high int64, from, to *int) field {
 	allowed := fmt.Sprintf(`a whole number from %d to %d, or a range such as "1..5"`, low, high)
-	return field{name, allowed, func(n *node) *flaw {
-		if n.kind == nodeInteger {
+	return field{name, allowed, func(n *tomlfile.Node) *flaw {
+		if n.Kind == tomlfile.KindInteger {
 			v, f := count(n, low, high)
 			*from, *to = int(v), int(v)
 			return f
 		}
-		first, last, ranged := strings.Cut(n.text, "..")
-		if n.kind != nodeText || !ranged {
+		first, last, ranged := strings.Cut(n.Text, "..")
+		if n.Kind != tomlfile.KindText || !ranged {
 			return mismatch(n, "a number or a range")
 		}
 		a, err1 := strconv.ParseInt(strings.TrimSpace(first), 10, 64)
 		b, err2 := strconv.ParseInt(strings.TrimSpace(last), 10, 64)
 		if cmp.Or(err1, err2) != nil || a < low || b > high || a > b {
-			return flawf("%q is not a range within %d..%d", n.text, low, high)
+			return flawf("%q is not a range within %d..%d", n.Text, low, high)
 		}
 		*from, *to = int(a), int(b)
 		return nil

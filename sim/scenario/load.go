@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/near"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/sim"
 )
@@ -21,7 +23,7 @@ import (
 const fileMax = 16 << 20
 
 // Load reads a scenario file. Files that it names are looked for beside it. If
-// it can be read and is wrong, the error is a *config.Problems.
+// it can be read and is wrong, the error is a *tomlfile.Problems.
 func Load(path string) (*sim.Scenario, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -33,18 +35,19 @@ func Load(path string) (*sim.Scenario, error) {
 
 // Parse reads the text of a scenario. file is what complaints call it, name what
 // the scenario is called; files that it names are looked for in dir. If it is
-// wrong the error is a *config.Problems.
+// wrong the error is a *tomlfile.Problems.
 func Parse(file, name string, text []byte, dir fs.FS) (*sim.Scenario, error) {
-	l := &loader{source: source{name: file, text: text}, dir: dir, s: &sim.Scenario{Name: name, Seed: 1}}
+	l := &loader{File: tomlfile.New(file, nil), dir: dir, s: &sim.Scenario{Name: name, Seed: 1}}
 	if len(text) > fileMax {
-		l.text = nil
-		l.complain(span{}, config.Problem{Message: fmt.Sprintf("the file is larger than %s", config.FormatSize(fileMax))})
-		return nil, l.err()
+		l.Complain(tomlfile.Span{}, tomlfile.Problem{Message: fmt.Sprintf("the file is larger than %s", config.FormatSize(fileMax))})
+		return nil, l.Problems()
 	}
-	if root := l.parse(); root != nil {
-		l.load(root)
-	}
-	if err := l.err(); err != nil {
+	l.File = tomlfile.New(file, text)
+	root := l.Parse()
+	l.broken = l.Wrong()
+	l.load(root)
+	l.CheckWhole()
+	if err := l.Problems(); err != nil {
 		return nil, err
 	}
 	if err := l.s.Validate(); err != nil {
@@ -55,11 +58,12 @@ func Parse(file, name string, text []byte, dir fs.FS) (*sim.Scenario, error) {
 
 // A loader fills a Scenario from a tree.
 type loader struct {
-	source
+	*tomlfile.File
+	broken bool // there are syntax errors: what seems to be missing may be there
 	dir    fs.FS
 	s      *sim.Scenario
-	base   *table   // [config]
-	runs   []*table // [[run]]
+	base   *tomlfile.Table   // [config]
+	runs   []*tomlfile.Table // [[run]]
 	places []place
 	mode   mode // of runs that do not say otherwise
 	// agentsOf are the transports that [agents] names.
@@ -69,10 +73,10 @@ type loader struct {
 // A place is where a site or a transport is named that may not exist.
 type place struct {
 	key, name string
-	at        span
+	at        tomlfile.Span
 }
 
-func (l *loader) load(root *table) {
+func (l *loader) load(root *tomlfile.Table) {
 	s := l.s
 	l.fields("", root, []field{
 		textField("description", "text", &s.Description),
@@ -82,30 +86,33 @@ func (l *loader) load(root *table) {
 		timeField("patience", &s.Patience),
 		wordField("sabotage", &s.Sabotage, word[sim.Sabotage]{"lose", sim.SabotageLose}, word[sim.Sabotage]{"hang", sim.SabotageHang},
 			word[sim.Sabotage]{"random", sim.SabotageRandom}),
-		tableField("config", func(t *table) { l.base = t }),
-		tableField("disk", func(t *table) {
+		tableField("config", func(t *tomlfile.Table) { l.base = t }),
+		tableField("disk", func(t *tomlfile.Table) {
 			l.fields("disk", t, []field{spreadField("commit", &s.Disk.Commit), spreadField("read", &s.Disk.Read)})
 		}),
 		tableField("dns", l.dns),
 		modeField(&l.mode),
-		tablesField("", "outage", func(t *table) { s.Outages = append(s.Outages, l.networkOutage(t)) }),
-		tableField("agents", func(t *table) { l.named("agents", t, l.agents) }),
-		tableField("site", func(t *table) { l.named("site", t, l.site) }),
-		tableField("arrivals", func(t *table) { l.named("arrivals", t, l.arrivals) }),
-		tablesField("", "run", func(t *table) { l.runs = append(l.runs, t) }),
+		tablesField("", "outage", func(t *tomlfile.Table) { s.Outages = append(s.Outages, l.networkOutage(t)) }),
+		tableField("agents", func(t *tomlfile.Table) { l.named("agents", t, l.agents) }),
+		tableField("site", func(t *tomlfile.Table) { l.named("site", t, l.site) }),
+		tableField("arrivals", func(t *tomlfile.Table) { l.named("arrivals", t, l.arrivals) }),
+		tablesField("", "run", func(t *tomlfile.Table) { l.runs = append(l.runs, t) }),
 	})
+	if l.broken {
+		return
+	}
 	l.whole(root)
 	l.configure()
 }
 
 // whole complains about what is missing.
-func (l *loader) whole(root *table) {
-	end := span{len(l.text), len(l.text)}
-	if root.get("site") == nil {
-		l.complain(end, config.Problem{Message: "there is no site", Hint: "add a table [site.NAME]"})
+func (l *loader) whole(root *tomlfile.Table) {
+	end := l.End()
+	if root.Get("site") == nil {
+		l.Complain(end, tomlfile.Problem{Message: "there is no site", Hint: "add a table [site.NAME]"})
 	}
-	if root.get("arrivals") == nil {
-		l.complain(end, config.Problem{Message: "no mail arrives", Hint: "add a table [arrivals.NAME]"})
+	if root.Get("arrivals") == nil {
+		l.Complain(end, tomlfile.Problem{Message: "no mail arrives", Hint: "add a table [arrivals.NAME]"})
 	}
 	var names []string
 	for i := range l.s.Sites {
@@ -116,31 +123,31 @@ func (l *loader) whole(root *table) {
 			continue
 		}
 		hint := "the sites are " + strings.Join(names, ", ")
-		if guess := nearest(p.name, names); guess != "" {
+		if guess := near.Name(p.name, names); guess != "" {
 			hint = fmt.Sprintf("did you mean %q?", guess)
 		}
-		l.complain(p.at, config.Problem{Key: p.key, Message: fmt.Sprintf("there is no site %q", p.name), Hint: hint})
+		l.Complain(p.at, tomlfile.Problem{Key: p.key, Message: fmt.Sprintf("there is no site %q", p.name), Hint: hint})
 	}
 }
 
 var siteName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,40}[A-Za-z0-9])?$`)
 
 // named reads the tables below [site], [arrivals] or [agents].
-func (l *loader) named(kind string, t *table, read func(where, name string, t *table, at span)) {
-	for _, e := range t.entries {
-		where := kind + "." + e.name
+func (l *loader) named(kind string, t *tomlfile.Table, read func(where, name string, t *tomlfile.Table, at tomlfile.Span)) {
+	for _, e := range t.Entries {
+		where := kind + "." + e.Name
 		switch {
-		case e.value.kind != nodeTable:
-			l.complain(e.at, config.Problem{Key: where, Message: "this is " + e.value.kind.String() + ", not a table", Hint: "write its keys under [" + kind + ".NAME]"})
-		case !siteName.MatchString(e.name):
-			l.complain(e.at, config.Problem{Key: where, Message: "this cannot be a name", Allowed: "letters, digits and hyphens between them, at most 42"})
+		case e.Value.Kind != tomlfile.KindTable:
+			l.Complain(e.At, tomlfile.Problem{Key: where, Message: "this is " + e.Value.Kind.String() + ", not a table", Hint: "write its keys under [" + kind + ".NAME]"})
+		case !siteName.MatchString(e.Name):
+			l.Complain(e.At, tomlfile.Problem{Key: where, Message: "this cannot be a name", Allowed: "letters, digits and hyphens between them, at most 42"})
 		default:
-			read(where, e.name, e.value.table, e.at)
+			read(where, e.Name, e.Value.Table, e.At)
 		}
 	}
 }
 
-func (l *loader) dns(t *table) {
+func (l *loader) dns(t *tomlfile.Table) {
 	d := &l.s.DNS
 	l.fields("dns", t, []field{
 		spreadField("delay", &d.Delay), timeField("ttl", &d.TTL), numberField("failure_percent", 0, 100, &d.FailurePercent),
@@ -149,8 +156,8 @@ func (l *loader) dns(t *table) {
 }
 
 // agents reads when the agents of a transport cannot be started.
-func (l *loader) agents(where, name string, t *table, at span) {
-	l.fields(where, t, []field{tablesField(where, "outage", func(t *table) {
+func (l *loader) agents(where, name string, t *tomlfile.Table, at tomlfile.Span) {
+	l.fields(where, t, []field{tablesField(where, "outage", func(t *tomlfile.Table) {
 		o := sim.AgentOutage{Transport: name}
 		l.fields(where+".outage", t, []field{timeField("from", &o.From), timeField("until", &o.Until)})
 		l.ends(where+".outage", t, o.From, o.Until)
@@ -160,22 +167,22 @@ func (l *loader) agents(where, name string, t *table, at span) {
 }
 
 // ends complains about an outage that ends before it begins.
-func (l *loader) ends(key string, t *table, from, until time.Duration) {
+func (l *loader) ends(key string, t *tomlfile.Table, from, until time.Duration) {
 	if until <= from {
-		l.complain(t.at, config.Problem{Key: key, Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
+		l.Complain(t.At, tomlfile.Problem{Key: key, Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
 	}
 }
 
-func (l *loader) arrivals(where, name string, t *table, at span) {
+func (l *loader) arrivals(where, name string, t *tomlfile.Table, at tomlfile.Span) {
 	a := sim.Arrivals{Class: name, Min: 1, Max: 1}
 	var file string
 	fields := []field{
-		listField("to", `the name of a site, or a list such as ["a", "b"]`, &a.To, func(n *node) (string, *flaw) {
-			if n.kind != nodeText {
+		listField("to", `the name of a site, or a list such as ["a", "b"]`, &a.To, func(n *tomlfile.Node) (string, *flaw) {
+			if n.Kind != tomlfile.KindText {
 				return "", mismatch(n, "the name of a site")
 			}
-			l.places = append(l.places, place{where + ".to", n.text, n.at})
-			return n.text, nil
+			l.places = append(l.places, place{where + ".to", n.Text, n.At})
+			return n.Text, nil
 		}),
 		wordField("order", &a.Random, word[bool]{"turn", false}, word[bool]{"random", true}),
 		rangeField("recipients", 1, 1e6, &a.Min, &a.Max),
@@ -192,24 +199,24 @@ func (l *loader) arrivals(where, name string, t *table, at span) {
 		spreadField("due", &a.Due),
 		flagField("null_sender", &a.NullSender),
 		countField("size", 1, 1<<40, &a.Size),
-		listField("records", recordForm, &a.Records, func(n *node) (sim.Record, *flaw) { return l.record(where, n) }),
+		listField("records", recordForm, &a.Records, func(n *tomlfile.Node) (sim.Record, *flaw) { return l.record(where, n) }),
 		textField("file", "the name of a file beside this one", &file),
 	}
 	l.fields(where, t, fields)
 	if file != "" {
-		l.recorded(where, t.get("file").value, file, &a)
+		l.recorded(where, t.Get("file").Value, file, &a)
 	}
 	l.complete(where, at, t, &a)
 	l.s.Arrivals = append(l.s.Arrivals, a)
 }
 
 // complete complains about keys that the pattern needs and that are missing.
-func (l *loader) complete(where string, at span, t *table, a *sim.Arrivals) {
+func (l *loader) complete(where string, at tomlfile.Span, t *tomlfile.Table, a *sim.Arrivals) {
 	missing := func(key, why string) {
-		if t.get(key) != nil {
+		if t.Get(key) != nil {
 			return // it is wrong, which has been told
 		}
-		l.complain(at, config.Problem{Key: where + "." + key, Message: "this key is missing: " + why})
+		l.Complain(at, tomlfile.Problem{Key: where + "." + key, Message: "this key is missing: " + why})
 	}
 	if len(a.To) == 0 {
 		missing("to", "it names the sites that the mail goes to")
@@ -243,28 +250,28 @@ func (l *loader) complete(where string, at span, t *table, a *sim.Arrivals) {
 // unlike there the number may be a fraction.
 func rateField(name string, to *float64) field {
 	const form = `a number of messages per second, or such as "10/s", "600/min", "5/10s" or "5000000/d"`
-	return field{name, form, func(n *node) *flaw {
-		text, per := n.text, time.Second
-		if n.kind == nodeText {
-			number, unit, divided := strings.Cut(n.text, "/")
+	return field{name, form, func(n *tomlfile.Node) *flaw {
+		text, per := n.Text, time.Second
+		if n.Kind == tomlfile.KindText {
+			number, unit, divided := strings.Cut(n.Text, "/")
 			if !divided {
-				return flawf("%q is not a rate", n.text)
+				return flawf("%q is not a rate", n.Text)
 			}
 			limits, err := rate.Parse("1/" + unit)
 			var wrong *rate.ParseError
 			switch {
 			case errors.As(err, &wrong):
-				return &flaw{fmt.Sprintf("%q is not a rate", n.text), wrong.Why}
+				return &flaw{fmt.Sprintf("%q is not a rate", n.Text), wrong.Why}
 			case len(limits.All()) != 1:
-				return flawf("%q is more than one rate", n.text)
+				return flawf("%q is more than one rate", n.Text)
 			}
 			text, per = number, limits.All()[0].Per
-		} else if n.kind != nodeInteger && n.kind != nodeFloat {
+		} else if n.Kind != tomlfile.KindInteger && n.Kind != tomlfile.KindFloat {
 			return mismatch(n, "a rate")
 		}
 		v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 64)
 		if err != nil || !(v > 0 && v <= 1e9) {
-			return flawf("%s is not a rate", n.text)
+			return flawf("%s is not a rate", n.Text)
 		}
 		*to = v / per.Seconds()
 		return nil
@@ -273,13 +280,13 @@ func rateField(name string, to *float64) field {
 
 const recordForm = `texts such as "1500ms 20" or "90s 1 SITE": time after the start, recipients, site`
 
-func (l *loader) record(where string, n *node) (sim.Record, *flaw) {
-	if n.kind != nodeText {
+func (l *loader) record(where string, n *tomlfile.Node) (sim.Record, *flaw) {
+	if n.Kind != tomlfile.KindText {
 		return sim.Record{}, mismatch(n, "a record")
 	}
-	r, f := parseRecord(n.text)
+	r, f := parseRecord(n.Text)
 	if f == nil && r.To != "" {
-		l.places = append(l.places, place{where + ".records", r.To, n.at})
+		l.places = append(l.places, place{where + ".records", r.To, n.At})
 	}
 	return r, f
 }
@@ -306,9 +313,9 @@ func parseRecord(text string) (sim.Record, *flaw) {
 
 // recorded reads the file of a recording: a record in each line, empty lines
 // and those that begin with "#" left out.
-func (l *loader) recorded(where string, n *node, file string, a *sim.Arrivals) {
+func (l *loader) recorded(where string, n *tomlfile.Node, file string, a *sim.Arrivals) {
 	fail := func(format string, args ...any) {
-		l.complain(n.at, config.Problem{Key: where + ".file", Message: fmt.Sprintf(format, args...), Allowed: recordForm})
+		l.Complain(n.At, tomlfile.Problem{Key: where + ".file", Message: fmt.Sprintf(format, args...), Allowed: recordForm})
 	}
 	text, err := fs.ReadFile(l.dir, filepath.ToSlash(file))
 	if err != nil {
@@ -326,7 +333,7 @@ func (l *loader) recorded(where string, n *node, file string, a *sim.Arrivals) {
 			return
 		}
 		if r.To != "" {
-			l.places = append(l.places, place{where + ".file", r.To, n.at})
+			l.places = append(l.places, place{where + ".file", r.To, n.At})
 		}
 		a.Records = append(a.Records, r)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/sim"
@@ -31,7 +31,7 @@ func TestBadScenarios(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Parse(filepath.Base(file), "bad", text, os.DirFS("testdata/bad"))
-		var problems *config.Problems
+		var problems *tomlfile.Problems
 		if !errors.As(err, &problems) {
 			t.Errorf("%s: %v", file, err)
 			continue

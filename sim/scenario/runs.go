@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/sim"
 )
@@ -15,25 +16,25 @@ import (
 // A setting is a key of the daemon's configuration, where it stands here.
 type setting struct {
 	path  []string
-	key   span // of its last part
-	value *node
+	key   tomlfile.Span // of its last part
+	value *tomlfile.Node
 }
 
 func (s *setting) name() string { return strings.Join(s.path, ".") }
 
 // settings lists the keys below a table, those of inner tables included.
-func settings(t *table, path []string, skip ...string) []setting {
+func settings(t *tomlfile.Table, path []string, skip ...string) []setting {
 	var all []setting
-	for _, e := range t.entries {
-		if slices.Contains(skip, e.name) {
+	for _, e := range t.Entries {
+		if slices.Contains(skip, e.Name) {
 			continue
 		}
-		below := append(slices.Clone(path), e.name)
-		if e.value.kind == nodeTable {
-			all = append(all, settings(e.value.table, below)...)
+		below := append(slices.Clone(path), e.Name)
+		if e.Value.Kind == tomlfile.KindTable {
+			all = append(all, settings(e.Value.Table, below)...)
 			continue
 		}
-		all = append(all, setting{below, e.at, e.value})
+		all = append(all, setting{below, e.At, e.Value})
 	}
 	return all
 }
@@ -50,30 +51,30 @@ func (l *loader) configure() {
 	names := make(map[string]bool)
 	for i, t := range l.runs {
 		run := &sim.Run{Name: strconv.Itoa(i + 1)}
-		own := &table{at: t.at}
-		for _, e := range t.entries {
-			if slices.Contains(ownOfRun, e.name) {
-				own.entries = append(own.entries, e)
+		own := &tomlfile.Table{At: t.At}
+		for _, e := range t.Entries {
+			if slices.Contains(ownOfRun, e.Name) {
+				own.Entries = append(own.Entries, e)
 			}
 		}
 		how := l.mode
 		l.fields("run", own, []field{
 			textField("name", "text", &run.Name),
 			modeField(&how),
-			tablesField("run", "reference", func(t *table) { run.References = append(run.References, l.reference(t)) }),
+			tablesField("run", "reference", func(t *tomlfile.Table) { run.References = append(run.References, l.reference(t)) }),
 		})
 		if names[run.Name] {
-			l.complain(t.at, config.Problem{Key: "run.name", Message: fmt.Sprintf("there is another run called %q", run.Name)})
+			l.Complain(t.At, tomlfile.Problem{Key: "run.name", Message: fmt.Sprintf("there is another run called %q", run.Name)})
 		}
 		names[run.Name] = true
-		if t.get("mode") != nil {
+		if t.Get("mode") != nil {
 			run.Parameters = append(run.Parameters, sim.Parameter{Name: "mode", Value: how.String()})
 		}
 		l.run(run, how, base, settings(t, nil, ownOfRun...))
 	}
 }
 
-func (l *loader) reference(t *table) sim.Reference {
+func (l *loader) reference(t *tomlfile.Table) sim.Reference {
 	r := sim.Reference{DeferredPct: -1, WindowMean: -1, WindowStddev: -1}
 	l.fields("run.reference", t, []field{
 		textField("source", "text", &r.Source),
@@ -98,7 +99,7 @@ func (l *loader) run(run *sim.Run, how mode, base, own []setting) {
 		return
 	}
 	for _, s := range own {
-		run.Parameters = append(run.Parameters, sim.Parameter{Name: s.name(), Value: s.value.text})
+		run.Parameters = append(run.Parameters, sim.Parameter{Name: s.name(), Value: s.value.Text})
 	}
 	run.Core = cfg.Driver().Qmgr
 	if how == modeAgents {
@@ -143,9 +144,9 @@ func (l *loader) fallbacks(run *sim.Run, cfg *config.Config) {
 		for _, relay := range strings.FieldsFunc(cfg.Transports[name].SMTP.FallbackRelay, func(r rune) bool { return r == ',' || r == ' ' }) {
 			domain, _, _ := strings.Cut(strings.TrimPrefix(relay, "["), "]")
 			if !slices.Contains(domains, domain) {
-				p := config.Problem{Key: "fallback_relay", Message: fmt.Sprintf("no site has the domain %q", domain), Hint: "a site NAME has the domain NAME.test"}
-				if at := l.quoted(relay); !l.known(at, p.Message) {
-					l.complain(at, p)
+				p := tomlfile.Problem{Key: "fallback_relay", Message: fmt.Sprintf("no site has the domain %q", domain), Hint: "a site NAME has the domain NAME.test"}
+				if at := l.Find(tomlfile.QuoteText(relay)); !l.Complained(at, p.Message) {
+					l.Complain(at, p)
 				}
 				continue
 			}
@@ -155,14 +156,6 @@ func (l *loader) fallbacks(run *sim.Run, cfg *config.Config) {
 			run.Fallbacks[name] = append(run.Fallbacks[name], domain)
 		}
 	}
-}
-
-// quoted returns where a text stands in the file.
-func (l *loader) quoted(text string) span {
-	if n := strings.Index(string(l.text), strconv.Quote(text)); n >= 0 {
-		return span{n, n + len(strconv.Quote(text))}
-	}
-	return span{}
 }
 
 // withAgents has every transport deliver by agents, as Postfix does: a delivery is a
@@ -182,13 +175,13 @@ func (l *loader) transports(names []string) {
 		if site.Transport == "" || slices.Contains(names, site.Transport) {
 			continue
 		}
-		l.complain(l.quoted(site.Transport), config.Problem{Key: "site." + site.Name + ".transport", Message: noTransport(site.Transport),
+		l.Complain(l.Find(tomlfile.QuoteText(site.Transport)), tomlfile.Problem{Key: "site." + site.Name + ".transport", Message: noTransport(site.Transport),
 			Allowed: "one of " + strings.Join(names, ", "), Hint: fmt.Sprintf("add a table [config.transport.%s]", site.Transport)})
 		site.Transport = ""
 	}
 	for _, p := range l.agentsOf {
-		if !slices.Contains(names, p.name) && !l.known(p.at, noTransport(p.name)) {
-			l.complain(p.at, config.Problem{Key: p.key, Message: noTransport(p.name), Allowed: "one of " + strings.Join(names, ", ")})
+		if !slices.Contains(names, p.name) && !l.Complained(p.at, noTransport(p.name)) {
+			l.Complain(p.at, tomlfile.Problem{Key: p.key, Message: noTransport(p.name), Allowed: "one of " + strings.Join(names, ", ")})
 		}
 	}
 }
@@ -201,9 +194,9 @@ func (l *loader) parseConfig(all []setting) (*config.Config, bool) {
 	var text strings.Builder
 	columns := make([]int, len(all)) // where the values begin
 	for i, s := range all {
-		value := string(l.text[s.value.at.start:s.value.at.end])
+		value := l.Text(s.value.At)
 		if strings.Contains(value, "\n") {
-			l.complain(s.value.at, config.Problem{Key: s.name(), Message: "this value has several lines", Hint: "write it in one line"})
+			l.Complain(s.value.At, tomlfile.Problem{Key: s.name(), Message: "this value has several lines", Hint: "write it in one line"})
 			return nil, false
 		}
 		key := make([]string, len(s.path))
@@ -214,32 +207,28 @@ func (l *loader) parseConfig(all []setting) (*config.Config, bool) {
 		columns[i] = len([]rune(line)) + 1
 		text.WriteString(line + value + "\n")
 	}
-	cfg, err := config.Parse(l.name, []byte(text.String()), config.Environment{Hostname: "sim.test"})
+	cfg, err := config.Parse(l.Name(), []byte(text.String()), config.Environment{Hostname: "sim.test"})
 	if err == nil {
 		return cfg, true
 	}
-	problems, known := err.(*config.Problems)
+	problems, known := err.(*tomlfile.Problems)
 	if !known {
-		l.complain(span{}, config.Problem{Message: err.Error()})
+		l.Complain(tomlfile.Span{}, tomlfile.Problem{Message: err.Error()})
 		return nil, false
 	}
 	for _, p := range problems.List {
 		if p.Line < 1 || p.Line > len(all) {
-			l.complain(span{}, p)
+			l.Complain(tomlfile.Span{}, p)
 			continue
 		}
 		s := &all[p.Line-1]
 		at := s.key
 		if from := p.Column - columns[p.Line-1]; from >= 0 {
-			at = span{s.value.at.start + from, s.value.at.start + from + p.Length}
+			at = tomlfile.Span{Start: s.value.At.Start + from, End: s.value.At.Start + from + p.Length}
 		}
-		if !l.known(at, p.Message) { // every run complains about what all of them have
-			l.complain(at, p)
+		if !l.Complained(at, p.Message) { // every run complains about what all of them have
+			l.Complain(at, p)
 		}
 	}
 	return nil, false
-}
-
-func (l *loader) known(at span, message string) bool {
-	return slices.ContainsFunc(l.problems, func(p placed) bool { return p.at.start == at.start && p.Message == message })
 }

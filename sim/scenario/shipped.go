@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/near"
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
@@ -31,7 +32,7 @@ func Text(name string) ([]byte, error) {
 	text, err := shipped.ReadFile("shipped/" + name + ".toml")
 	if err != nil {
 		hint := ""
-		if guess := nearest(name, Shipped()); guess != "" {
+		if guess := near.Name(name, Shipped()); guess != "" {
 			hint = fmt.Sprintf("; did you mean %q?", guess)
 		}
 		return nil, fmt.Errorf("there is no scenario %q%s", name, hint)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/sim"
 )
@@ -44,16 +44,16 @@ func behaviour(b *sim.Behaviour) []field {
 	}
 }
 
-func (l *loader) site(where, name string, t *table, at span) {
+func (l *loader) site(where, name string, t *tomlfile.Table, at tomlfile.Span) {
 	site := sim.Site{Name: name, Behaviour: sim.Behaviour{Pipelining: mail.LevelOverlap}}
-	var changes, hosts []*table
+	var changes, hosts []*tomlfile.Table
 	fields := append(behaviour(&site.Behaviour),
 		countField("copies", 1, 1e6, &site.Copies),
 		textField("transport", "the name of a transport", &site.Transport),
 		flagField("shared_hosts", &site.SharedHosts),
-		tablesField(where, "host", func(t *table) { hosts = append(hosts, t) }),
-		tablesField(where, "change", func(t *table) { changes = append(changes, t) }),
-		tablesField(where, "outage", func(t *table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
+		tablesField(where, "host", func(t *tomlfile.Table) { hosts = append(hosts, t) }),
+		tablesField(where, "change", func(t *tomlfile.Table) { changes = append(changes, t) }),
+		tablesField(where, "outage", func(t *tomlfile.Table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
 	)
 	l.fields(where, t, fields)
 	l.servers(where, at, &site.Behaviour)
@@ -67,50 +67,50 @@ func (l *loader) site(where, name string, t *table, at span) {
 
 // host reads one of a site's hosts, which behaves as the site does where it does
 // not say otherwise.
-func (l *loader) host(where string, n int, t *table, site *sim.Site, shared []*table) sim.Host {
+func (l *loader) host(where string, n int, t *tomlfile.Table, site *sim.Site, shared []*tomlfile.Table) sim.Host {
 	h := sim.Host{Name: fmt.Sprint("mx", n+1), Behaviour: site.Behaviour}
 	key := where + ".host"
-	var own []*table
+	var own []*tomlfile.Table
 	fields := append(behaviour(&h.Behaviour),
 		textField("name", "letters, digits and hyphens", &h.Name),
 		countField("copies", 1, 1e6, &h.Copies),
 		countField("preference", 0, 65535, &h.Preference),
-		tablesField(key, "change", func(t *table) { own = append(own, t) }),
-		tablesField(key, "outage", func(t *table) { h.Outages = append(h.Outages, l.outage(key, t)) }),
+		tablesField(key, "change", func(t *tomlfile.Table) { own = append(own, t) }),
+		tablesField(key, "outage", func(t *tomlfile.Table) { h.Outages = append(h.Outages, l.outage(key, t)) }),
 	)
 	l.fields(key, t, fields)
-	l.servers(key, t.at, &h.Behaviour)
+	l.servers(key, t.At, &h.Behaviour)
 	h.Changes = l.changes(key, h.Behaviour, own)
-	if len(l.problems) == 0 && len(shared) > 0 { // or mistakes in the site's would be told again
+	if !l.Wrong() && len(shared) > 0 { // or mistakes in the site's would be told again
 		h.Changes = l.changes(key, h.Behaviour, inTime(append(slices.Clone(shared), own...)))
 	}
 	return h
 }
 
 // hostNames complains about hosts with one name.
-func (l *loader) hostNames(where string, site *sim.Site, tables []*table) {
+func (l *loader) hostNames(where string, site *sim.Site, tables []*tomlfile.Table) {
 	known := make(map[string]bool)
 	for i, h := range site.Hosts {
-		at := tables[i].at
+		at := tables[i].At
 		switch {
 		case !siteName.MatchString(h.Name):
-			l.complain(at, config.Problem{Key: where + ".host.name", Message: fmt.Sprintf("%q cannot be a name", h.Name), Allowed: "letters, digits and hyphens between them, at most 42"})
+			l.Complain(at, tomlfile.Problem{Key: where + ".host.name", Message: fmt.Sprintf("%q cannot be a name", h.Name), Allowed: "letters, digits and hyphens between them, at most 42"})
 		case known[h.Name]:
-			l.complain(at, config.Problem{Key: where + ".host.name", Message: fmt.Sprintf("there is another host called %q", h.Name)})
+			l.Complain(at, tomlfile.Problem{Key: where + ".host.name", Message: fmt.Sprintf("there is another host called %q", h.Name)})
 		}
 		known[h.Name] = true
 	}
 }
 
 // changes reads what is different from an instant on; all else stays.
-func (l *loader) changes(where string, before sim.Behaviour, tables []*table) []sim.Change {
+func (l *loader) changes(where string, before sim.Behaviour, tables []*tomlfile.Table) []sim.Change {
 	var all []sim.Change
 	for _, t := range tables {
 		c := sim.Change{Behaviour: before}
 		l.fields(where+".change", t, append(behaviour(&c.Behaviour), timeField("at", &c.At)))
-		l.servers(where+".change", t.at, &c.Behaviour)
+		l.servers(where+".change", t.At, &c.Behaviour)
 		if n := len(all); n > 0 && c.At < all[n-1].At {
-			l.complain(t.at, config.Problem{Key: where + ".change", Message: "this change comes before the one above it", Hint: "write changes in the order of time"})
+			l.Complain(t.At, tomlfile.Problem{Key: where + ".change", Message: "this change comes before the one above it", Hint: "write changes in the order of time"})
 		}
 		all = append(all, c)
 		before = c.Behaviour
@@ -119,21 +119,21 @@ func (l *loader) changes(where string, before sim.Behaviour, tables []*table) []
 }
 
 // inTime sorts tables of changes.
-func inTime(tables []*table) []*table {
-	at := func(t *table) time.Duration {
-		if e := t.get("at"); e != nil {
-			d, _ := duration(e.value) // it has been read before
+func inTime(tables []*tomlfile.Table) []*tomlfile.Table {
+	at := func(t *tomlfile.Table) time.Duration {
+		if e := t.Get("at"); e != nil {
+			d, _ := duration(e.Value) // it has been read before
 			return d
 		}
 		return 0
 	}
-	slices.SortStableFunc(tables, func(a, b *table) int { return int(min(max(at(a)-at(b), -1), 1)) })
+	slices.SortStableFunc(tables, func(a, b *tomlfile.Table) int { return int(min(max(at(a)-at(b), -1), 1)) })
 	return tables
 }
 
-func (l *loader) servers(where string, at span, b *sim.Behaviour) {
+func (l *loader) servers(where string, at tomlfile.Span, b *sim.Behaviour) {
 	if b.BadServers > max(b.Servers, 1) {
-		l.complain(at, config.Problem{Key: where + ".bad_servers", Message: fmt.Sprintf("%d of %d servers cannot be bad", b.BadServers, max(b.Servers, 1))})
+		l.Complain(at, tomlfile.Problem{Key: where + ".bad_servers", Message: fmt.Sprintf("%d of %d servers cannot be bad", b.BadServers, max(b.Servers, 1))})
 	}
 }
 
@@ -143,7 +143,7 @@ func outageFields(o *sim.Outage) []field {
 		wordField("open", &o.Open, word[sim.Open]{"stay", sim.OpenStays}, word[sim.Open]{"break", sim.OpenBreaks}, word[sim.Open]{"hang", sim.OpenHangs})}
 }
 
-func (l *loader) outage(where string, t *table) sim.Outage {
+func (l *loader) outage(where string, t *tomlfile.Table) sim.Outage {
 	var o sim.Outage
 	l.fields(where+".outage", t, outageFields(&o))
 	l.ends(where+".outage", t, o.From, o.Until)
@@ -151,7 +151,7 @@ func (l *loader) outage(where string, t *table) sim.Outage {
 }
 
 // networkOutage reads an outage of our own network.
-func (l *loader) networkOutage(t *table) sim.Outage {
+func (l *loader) networkOutage(t *tomlfile.Table) sim.Outage {
 	o := sim.Outage{Fault: sim.FaultTimeout, Open: sim.OpenHangs}
 	l.fields("outage", t, append(outageFields(&o), flagField("names", &o.Names)))
 	l.ends("outage", t, o.From, o.Until)
