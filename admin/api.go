@@ -149,6 +149,9 @@ type CoreStatus struct {
 	Lookups    int        `json:"lookups" doc:"Look-ups of where mail goes, under way."`
 	Waiting    int        `json:"lookups_waiting" doc:"Look-ups that have not begun, because as many as may be are under way."`
 	Verifying  int        `json:"verifying" doc:"Clients that wait to hear whether a recipient can be reached."`
+	Callouts   int        `json:"callouts" doc:"Questions to receivers about recipients, under way or waiting in queues."`
+	CalledOut  uint64     `json:"called_out" doc:"Such questions that have ended, since the start."`
+	Addresses  int        `json:"addresses" doc:"Addresses of which the receiver's answer is remembered."`
 	Behind     bool       `json:"behind" doc:"New mail waits in the spool because the core is full."`
 	Halted     bool       `json:"halted" doc:"Nothing new is started: the program is stopping."`
 	Arrived    uint64     `json:"arrived" doc:"Messages, since the start."`

@@ -35,7 +35,8 @@ func coreStatus(v *qmgr.View) CoreStatus {
 	c := &v.Counts
 	return CoreStatus{
 		Messages: v.Messages, Recipients: v.Recipients, Busy: v.Busy,
-		Lookups: v.Lookups.Busy, Waiting: v.Lookups.Waiting, Verifying: v.Lookups.Verifying, Behind: v.Behind, Halted: v.Halted,
+		Lookups: v.Lookups.Busy, Waiting: v.Lookups.Waiting, Verifying: v.Lookups.Verifying, Callouts: v.Callouts.InCore, Behind: v.Behind, Halted: v.Halted,
+		CalledOut: c.CalledOut(), Addresses: v.Callouts.Known,
 		Arrived: c.Arrived, Deliveries: c.Started, Expired: c.Expired,
 		Unknown: c.Unknown, Offline: wallOrNil(v.Offline),
 		Sent: c.Outcomes[mail.Delivered], Deferred: c.Outcomes[mail.Deferred], Bounced: c.Outcomes[mail.Failed],

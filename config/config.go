@@ -128,13 +128,27 @@ type SMTPD struct {
 
 // Verify is what is found out about recipients before they are accepted.
 type Verify struct {
-	Recipients   bool // whether mail for them can be routed
-	Limit        int  // look-ups at once
-	NetworkLimit int  // of them, for one network of clients
+	Recipients   Verification
+	Limit        int // look-ups at once, and call-outs
+	NetworkLimit int // of them, for one network of clients
 	Deadline     time.Duration
 	PositiveTime time.Duration
 	NegativeTime time.Duration
+	Sender       string // of call-outs; "" is the null sender
+	AddressLimit int
+	// Of what a receiver has said about an address.
+	AddressPositive, AddressPositiveRefresh time.Duration
+	AddressNegative, AddressNegativeRefresh time.Duration
 }
+
+// A Verification is how much is found out about a recipient.
+type Verification uint8
+
+const (
+	VerifyNothing Verification = iota
+	VerifyRoute                // whether mail can be sent to the domain
+	VerifyCallout              // also, whether the receiver would take it
+)
 
 // Queue is the limits of what is in core.
 type Queue struct {

@@ -228,3 +228,16 @@ func mailbox() kind[string] {
 		return "", ""
 	})
 }
+
+// sender is a mail address or the null sender, which main.cf also writes as "<>".
+func sender() kind[string] {
+	k := optional(mailbox(), "for the null sender")
+	inner := k.read
+	k.read = func(n *tomlfile.Node) (string, *flaw) {
+		if n.Kind == tomlfile.KindText && n.Text == "<>" {
+			return "", nil
+		}
+		return inner(n)
+	}
+	return k
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -46,12 +47,20 @@ func (c *Config) Spool() spool.Config {
 	}
 }
 
+// addresses returns how long is believed what receivers say about addresses.
+func (c *Config) addresses() addrdb.Config {
+	v := c.SMTPD.Verify
+	return addrdb.Config{Limit: v.AddressLimit, PositiveTime: v.AddressPositive, PositiveRefresh: v.AddressPositiveRefresh,
+		NegativeTime: v.AddressNegative, NegativeRefresh: v.AddressNegativeRefresh}
+}
+
 // Driver returns the configuration of package driver, that of the core included.
 func (c *Config) Driver() driver.Config {
 	q := qmgr.Config{
 		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
 		ConnectionLimit: c.SMTPConnectionLimit, LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
 		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
+		VerifySender: mail.Address(c.SMTPD.Verify.Sender), Addresses: c.addresses(),
 		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
 		DoubleBounce: c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
 		Backoff: backoff.Config{

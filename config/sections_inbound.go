@@ -7,6 +7,7 @@ import (
 )
 
 func inboundParameters() []parameter[Config] {
+	believed := period(time.Second, limit[time.Duration]{min: time.Second, max: 1000 * 24 * time.Hour})
 	return []parameter[Config]{
 		define("listen", list(listener(), "addresses"), func(c *Config) *[]netip.AddrPort { return &c.Listen }, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:2525")},
 			"The addresses and ports on which SMTP clients are served.",
@@ -29,11 +30,11 @@ func inboundParameters() []parameter[Config] {
 		define("permit_routed_addresses", flag(), func(c *Config) *bool { return &c.Relay.RoutedAddresses }, false,
 			"Whether recipients with %, ! or a quoted @ before the @ are accepted from mynetworks.",
 			"Set it to true only if no server behind this one takes them for routes."),
-		define("verify_recipients", words(word[bool]{"no", false}, word[bool]{"route", true}), func(c *Config) *bool { return &c.SMTPD.Verify.Recipients }, false,
-			"Whether a client on TCP is told at RCPT if mail for the recipient's domain cannot be sent anywhere, or if that cannot be found out now.",
-			"Set it to route where clients can correct an address, or where senders are strangers, to whom nothing should be returned."),
+		define("verify_recipients", words(word[Verification]{"no", VerifyNothing}, word[Verification]{"route", VerifyRoute}, word[Verification]{"callout", VerifyCallout}), func(c *Config) *Verification { return &c.SMTPD.Verify.Recipients }, VerifyNothing,
+			"Whether a client on TCP is told at RCPT if mail for the recipient's domain cannot be sent anywhere (route), or if its receiver, which is asked, would refuse the recipient (callout); or if that cannot be found out now.",
+			"Set it to route where clients can correct an address, or where senders are strangers, to whom nothing should be returned; to callout in front of servers of your own that know their recipients, for others may take it for an attack."),
 		define("verify_limit", integer(limit[int]{min: 1, max: 100_000}), func(c *Config) *int { return &c.SMTPD.Verify.Limit }, 10,
-			"How many look-ups for that are under way at once, and never more than half of lookup_limit.",
+			"How many look-ups for that are under way at once, and never more than half of lookup_limit; and how many call-outs.",
 			"Raise it if clients hear too often that it cannot be found out."),
 		define("verify_network_limit", integer(limit[int]{min: 1, max: 100_000}), func(c *Config) *int { return &c.SMTPD.Verify.NetworkLimit }, 2,
 			"How many of them for clients of one network, which is an IPv4 /24 or IPv6 /64.",
@@ -47,6 +48,24 @@ func inboundParameters() []parameter[Config] {
 		define("verify_negative_time", period(time.Second, limit[time.Duration]{min: time.Second, max: 24 * time.Hour}), func(c *Config) *time.Duration { return &c.SMTPD.Verify.NegativeTime }, time.Hour,
 			"How long it is believed that it does not.",
 			"Lower it where new domains must be usable at once."),
+		define("address_verify_sender", sender(), func(c *Config) *string { return &c.SMTPD.Verify.Sender }, "",
+			"The sender that receivers are told who are asked about a recipient.",
+			"Set it to an address of yours that takes all mail, for receivers that refuse the null sender.").unlike("$double_bounce_sender"),
+		define("address_verify_positive_expire_time", believed, func(c *Config) *time.Duration { return &c.SMTPD.Verify.AddressPositive }, 31*24*time.Hour,
+			"How long it is believed that a receiver takes mail for an address.",
+			"Lower it where people leave often."),
+		define("address_verify_positive_refresh_time", believed, func(c *Config) *time.Duration { return &c.SMTPD.Verify.AddressPositiveRefresh }, 7*24*time.Hour,
+			"After which time it is asked again, while that is still believed.",
+			"Lower it together with address_verify_positive_expire_time."),
+		define("address_verify_negative_expire_time", believed, func(c *Config) *time.Duration { return &c.SMTPD.Verify.AddressNegative }, 3*24*time.Hour,
+			"How long it is believed that it refuses it.",
+			"Lower it where new addresses must be usable soon."),
+		define("address_verify_negative_refresh_time", believed, func(c *Config) *time.Duration { return &c.SMTPD.Verify.AddressNegativeRefresh }, 3*time.Hour,
+			"After which time it is asked again, while that is still believed.",
+			"Lower it to hear sooner of new addresses."),
+		define("address_verify_limit", integer(limit[int]{min: 1, max: 10_000_000}), func(c *Config) *int { return &c.SMTPD.Verify.AddressLimit }, 50_000,
+			"How many addresses are remembered; each takes about 300 octets, and a stop forgets them.",
+			"Raise it if there are more recipients than that."),
 	}
 }
 

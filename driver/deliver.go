@@ -56,6 +56,10 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
+	if a.Callout {
+		d.logCallout(a, r)
+		return
+	}
 	arrived := time.Unix(0, int64(a.Envelope.Arrived))
 	delays := [3]time.Duration{max(start.Sub(arrived), 0), r.Connect, r.Send}
 	host := r.Host
@@ -80,6 +84,30 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 			attrs = append(attrs, slog.Bool("unknown", true))
 		}
 		d.log.LogAttrs(context.Background(), slog.LevelInfo, "delivery", attrs...)
+	}
+}
+
+// logCallout writes what a receiver has said about a recipient. What was not asked in
+// the end is asked again, and tells nothing.
+func (d *Driver) logCallout(a *mail.Delivery, r *mail.DeliveryResult) {
+	for i, o := range r.Outcomes {
+		status := ""
+		switch {
+		case o.Result == mail.Delivered:
+			status = "deliverable"
+		case o.Result == mail.Failed:
+			status = "undeliverable"
+		case o.Result == mail.Deferred && o.Unknown:
+			status = "not asked"
+		case o.Result == mail.Deferred:
+			status = "unsure"
+		default:
+			continue
+		}
+		d.log.LogAttrs(context.Background(), slog.LevelInfo, "callout",
+			slog.String("id", a.Envelope.ID.String()), slog.String("from", string(a.Envelope.Sender)), slog.String("to", string(a.Recipients[i].Address)),
+			slog.String("transport", a.Transport), slog.String("nexthop", a.Nexthop), slog.String("host", r.Host),
+			slog.String("status", status), slog.String("delay", seconds(r.Connect+r.Send)), slog.String("reply", o.Reply.String()))
 	}
 }
 

@@ -3,7 +3,9 @@ package driver_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +104,36 @@ func TestStopDuringLookups(t *testing.T) {
 		}
 		if m := w.messages[1]; m == nil || m.envelope.Attempts != 0 || m.place.Area != mail.AreaIncoming {
 			t.Errorf("the message is now %+v", m)
+		}
+	})
+}
+
+// A client who asks whether a receiver takes mail for a recipient gets its answer, and
+// the next one the same without delay; the log tells of one question and no delivery.
+func TestCallOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, x, log := newWorld(), newTown([]string{"mx1"}), new(logBook)
+		d, err := driver.New(driver.Config{Seed: 1, Log: slog.New(slog.NewTextHandler(log, nil)),
+			Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}},
+			driver.Ports{Spool: w, Router: w, Reporter: w, Connector: x, Agent: func(string) driver.Agent { return w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, d)
+		for _, want := range []time.Duration{time.Second, 0} {
+			start := time.Now()
+			r := d.CallOut(t.Context(), netip.MustParseAddr("192.0.2.1"), "u@near.test", mail.Route{Transport: "smtp", Nexthop: "near.test"})
+			if took := time.Since(start); took != want || !r.IsZero() {
+				t.Errorf("after %v: %v, want %v", took, r, want)
+			}
+		}
+		stop()
+		text := log.String()
+		if strings.Count(text, "msg=callout") != 1 || strings.Contains(text, "msg=delivery") || !strings.Contains(text, "to=u@near.test") || !strings.Contains(text, "status=deliverable") {
+			t.Errorf("the log:\n%s", text)
+		}
+		if got := x.accepted("mx1"); len(got) != 1 {
+			t.Errorf("the receiver was asked about %v", got)
 		}
 	})
 }

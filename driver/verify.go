@@ -38,9 +38,21 @@ const verifyMargin = time.Second
 // and never longer than until its deadline. It may be called from any number of
 // goroutines.
 func (d *Driver) Verify(ctx context.Context, client netip.Addr, to mail.Route) mail.Reply {
+	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop})
+}
+
+// CallOut finds out, for a client, whether the receiver would take mail for a
+// recipient whose route is given, complete or not: the reply is zero if it would, or
+// if there is nobody who could be asked. Otherwise it is as Verify.
+func (d *Driver) CallOut(ctx context.Context, client netip.Addr, recipient mail.Address, to mail.Route) mail.Reply {
+	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop,
+		Routed: !to.NeedsLookup, Site: to.Site, Recipient: recipient})
+}
+
+func (d *Driver) verify(ctx context.Context, v qmgr.Verify) mail.Reply {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(d.deadline.Load())+verifyMargin)
 	defer cancel()
-	req := verifyRequest{qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop}, make(chan mail.Reply, 1)}
+	req := verifyRequest{v, make(chan mail.Reply, 1)}
 	d.inbox.put(item{question: req})
 	select {
 	case r := <-req.reply:

@@ -21,6 +21,14 @@ type Counts struct {
 	Callouts   [5]uint64 // receivers asked about a recipient, by addrdb.Standing; they count nowhere else
 }
 
+// CalledOut is how many questions about recipients have ended.
+func (c *Counts) CalledOut() (n uint64) {
+	for _, of := range c.Callouts {
+		n += of
+	}
+	return n
+}
+
 // A View is what the core holds at one moment: a copy, which belongs to the
 // caller.
 type View struct {

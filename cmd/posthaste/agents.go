@@ -26,8 +26,8 @@ type agentSet struct {
 	client      *outbound.Client
 	resolver    *resolve.Resolver
 	router      *resolve.Router
-	verifies    bool           // whether recipients are accepted only if they can be routed
-	users       sync.WaitGroup // deliveries and look-ups under way
+	verifies    config.Verification // what is found out before a recipient is accepted
+	users       sync.WaitGroup      // deliveries and look-ups under way
 }
 
 func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.Resolver, router *resolve.Router) *agentSet {

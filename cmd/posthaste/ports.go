@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -137,33 +138,43 @@ type verifier struct {
 }
 
 func (v verifier) Known(client mail.Client, recipient mail.Address) (reason mail.Reply, ok bool) {
-	to := v.route(client, recipient)
-	return to.Reply, !to.NeedsLookup
+	to, callout := v.route(client, recipient)
+	return to.Reply, !to.NeedsLookup && !callout
 }
 
 func (v verifier) Verify(ctx context.Context, client mail.Client, recipient mail.Address) (reason mail.Reply) {
-	to := v.route(client, recipient)
-	if to.NeedsLookup {
+	switch to, callout := v.route(client, recipient); {
+	case callout:
+		return v.driver.CallOut(ctx, client.Addr, recipient, to)
+	case to.NeedsLookup:
 		return v.driver.Verify(ctx, client.Addr, to)
+	default:
+		return to.Reply
 	}
-	return to.Reply
 }
 
-// route tells what is known of a recipient. Nothing is against one that a program on
+// route tells what is known of a recipient, and whether its receiver is to be asked
+// if nothing speaks against it. Nothing is against one that a program on
 // this machine names: such a program can often do nothing but lose the message,
 // while a report says what is wrong. Neither is against one that the operator wants
 // to be kept here.
-func (v verifier) route(client mail.Client, recipient mail.Address) mail.Route {
+func (v verifier) route(client mail.Client, recipient mail.Address) (to mail.Route, callout bool) {
 	set := v.agents.join()
 	defer set.users.Done()
-	if !set.verifies || !client.Addr.IsValid() {
-		return mail.Route{}
+	if set.verifies == config.VerifyNothing || !client.Addr.IsValid() {
+		return mail.Route{}, false
 	}
-	to := set.router.Verify(recipient)
+	to = set.router.Verify(recipient)
 	if to.Transport == route.TransportRetry {
-		return mail.Route{}
+		return mail.Route{}, false
 	}
-	return to
+	if set.verifies == config.VerifyCallout && to.Reply.IsZero() {
+		// The same way that mail goes: the verdict on a domain does not say which
+		// site it is.
+		to = set.router.Route([]mail.Recipient{{Address: recipient}})[0]
+		return to, to.Reply.IsZero()
+	}
+	return to, false
 }
 
 // adminStore is the administration's view of the spool.

@@ -82,6 +82,9 @@ func coreText(c *admin.CoreStatus) string {
 	if c.Verifying > 0 {
 		text += fmt.Sprintf(", %s waiting to hear of a recipient", count(c.Verifying, "client"))
 	}
+	if c.CalledOut > 0 {
+		text += fmt.Sprintf("; %s, %s remembered", count(c.CalledOut, "call-out"), addresses(c.Addresses))
+	}
 	switch {
 	case c.Halted:
 		text += "; stopping"
@@ -92,6 +95,13 @@ func coreText(c *admin.CoreStatus) string {
 		text += "; full, new mail waits in the spool"
 	}
 	return text
+}
+
+func addresses(n int) string {
+	if n == 1 {
+		return "1 address"
+	}
+	return number(n) + " addresses"
 }
 
 // destinationMax is the widest destination that is shown in full.
