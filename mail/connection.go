@@ -24,6 +24,8 @@ type OpenedConnection struct {
 	Unavailable bool
 	Level       Level // what the server offers, at most what was asked for
 	Mails       int   // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
+	Extensions  Extensions
+	SizeMax     int64 // octets of a message that the server takes at most (RFC 1870); 0 if it does not say
 	Probes      bool  // the server offers what LevelStream takes, and the Probe that was asked for will be made
 	// RTT is what a round trip takes: the TCP handshake, or the reply to EHLO if
 	// that took longer, as it does if something near answers handshakes for a
@@ -31,6 +33,20 @@ type OpenedConnection struct {
 	RTT     time.Duration
 	Connect time.Duration // TCP, greeting and EHLO together
 }
+
+// Extensions is a set of SMTP extensions that a server offers.
+type Extensions uint16
+
+const (
+	ExtPipelining Extensions = 1 << iota // RFC 2920
+	ExtChunking                          // RFC 3030
+	Ext8BitMIME                          // RFC 6152
+	ExtSMTPUTF8                          // RFC 6531
+	ExtDSN                               // RFC 3461
+	ExtStartTLS                          // RFC 3207
+	ExtRequireTLS                        // RFC 8689
+	ExtBurl                              // RFC 4468
+)
 
 // A Closing says how a connection ended. All transactions that were sent to it
 // have had their results before.

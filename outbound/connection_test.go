@@ -73,6 +73,9 @@ func (w *world) open(t *testing.T, l *golden.Line) {
 	if opened.Probes {
 		probes = " probes"
 	}
+	if opened.Extensions&^(mail.ExtPipelining|mail.Ext8BitMIME) != 0 || opened.SizeMax > 0 {
+		probes += fmt.Sprintf(" extensions=%#x size=%d", opened.Extensions, opened.SizeMax)
+	}
 	w.tell("%v connect=%v mails=%d%s", opened.Level, opened.Connect, opened.Mails, probes)
 	w.running.Go(func() {
 		told := uint64(0)

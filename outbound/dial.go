@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
@@ -37,10 +38,27 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	opened.RTT = max(opened.RTT, k.hello)
 	opened.Connect = time.Since(began)
 	opened.Level = levelOf(k.line.session.Level())
-	opened.Mails = k.line.session.Caps().Limits.Mails
+	caps := k.line.session.Caps()
+	opened.Mails, opened.Extensions, opened.SizeMax = caps.Limits.Mails, extensions(&caps), caps.SizeMax
 	opened.Probes = o.Probe && k.line.session.MayStream()
 	k.connect = opened.Connect
 	return k, opened
+}
+
+// extensions returns what a server offers, of that which is remembered.
+func extensions(caps *smtp.Caps) (set mail.Extensions) {
+	for _, e := range []struct {
+		offered bool
+		bit     mail.Extensions
+	}{
+		{caps.Pipelining, mail.ExtPipelining}, {caps.Chunking, mail.ExtChunking}, {caps.EightBit, mail.Ext8BitMIME}, {caps.UTF8, mail.ExtSMTPUTF8},
+		{caps.DSN, mail.ExtDSN}, {caps.StartTLS, mail.ExtStartTLS}, {caps.RequireTLS, mail.ExtRequireTLS}, {caps.Burl, mail.ExtBurl},
+	} {
+		if e.offered {
+			set |= e.bit
+		}
+	}
+	return set
 }
 
 // atTheDoor returns the reply for a host with which no session could be had.

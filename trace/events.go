@@ -77,6 +77,8 @@ var eventKinds = []kind[qmgr.Event]{
 		conn(c, &e.Conn)
 		option(c, "level", levels, &e.Opened.Level)
 		number(c, "mails", &e.Opened.Mails)
+		number(c, "extensions", &e.Opened.Extensions)
+		number(c, "size-max", &e.Opened.SizeMax)
 		c.flag("probes", &e.Opened.Probes)
 		c.duration("rtt", &e.Opened.RTT)
 		c.duration("connect", &e.Opened.Connect)

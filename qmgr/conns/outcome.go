@@ -49,6 +49,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	p.forgive(h)
 	p.wakeAll(h)
 	p.works(c)
+	p.db.ObserveCaps(h.key, o.Extensions, o.SizeMax, now)
 	asked := c.level
 	c.level, c.rtt = min(asked, o.Level), o.RTT
 	limits := c.limits()

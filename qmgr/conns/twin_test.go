@@ -177,6 +177,7 @@ func (w *twins) dialed() {
 	proving := c.Opening().Probe
 	o := mail.OpenedConnection{Level: mail.Level(w.r.IntN(4)), RTT: time.Duration(w.r.IntN(50)) * time.Millisecond}
 	o.Probes = proving && o.Level == mail.LevelStream
+	o.Extensions = mail.Extensions(1 + w.r.IntN(255))
 	want := BlameNone
 	switch w.r.IntN(10) {
 	case 0, 1, 2:
@@ -201,6 +202,9 @@ func (w *twins) dialed() {
 		}
 		w.n.gone(t)
 		return
+	}
+	if offered := w.n.db.View(t.host, w.n.now).Caps.Extensions; offered != o.Extensions {
+		w.fail("host %v offers %#x, and is remembered to offer %#x", t.host, o.Extensions, offered)
 	}
 	w.n.isReady(t, o, proving)
 	w.hungUp(surplus)

@@ -91,17 +91,17 @@ type Caps struct {
 }
 
 // Extensions is a set of SMTP extensions.
-type Extensions uint16
+type Extensions = mail.Extensions
 
 const (
-	Pipelining Extensions = 1 << iota
-	Chunking
-	EightBitMIME
-	SMTPUTF8
-	DSN
-	StartTLS
-	RequireTLS
-	Burl
+	Pipelining   = mail.ExtPipelining
+	Chunking     = mail.ExtChunking
+	EightBitMIME = mail.Ext8BitMIME
+	SMTPUTF8     = mail.ExtSMTPUTF8
+	DSN          = mail.ExtDSN
+	StartTLS     = mail.ExtStartTLS
+	RequireTLS   = mail.ExtRequireTLS
+	Burl         = mail.ExtBurl
 )
 
 // Merge joins what two nodes know of one host. It is commutative, associative
