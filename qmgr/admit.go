@@ -19,6 +19,7 @@ type admission struct {
 	// flushed is when RetryAll was asked for: what has been tried since then is
 	// not tried again by that scan. Nor is what was tried last before flushSince.
 	flushed, flushSince mail.Instant
+	amnesty             uint64 // for hosts, when RetryAll was asked for
 }
 
 // A scan is a way through one index. Messages behind the cursor are in core,
@@ -243,7 +244,7 @@ func (q *Qmgr) rescueFuture(due mail.Instant) {
 	if due == mail.Never || due <= q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime)) || flush.more || flush.fetching {
 		return
 	}
-	q.admission.flushed, q.admission.flushSince = q.now, 0
+	q.admission.flushed, q.admission.flushSince, q.admission.amnesty = q.now, 0, q.conns.Amnesty()
 	flush.from, flush.more = mail.Cursor{Due: due}, true
 }
 
@@ -255,6 +256,12 @@ func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	m.serial = q.serial
 	m.id, m.from, m.queued = id, from, q.now
 	m.own, m.limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
+	switch from {
+	case originFlush:
+		m.amnesty = q.admission.amnesty
+	case originRetry:
+		m.amnesty = q.conns.Amnesty()
+	}
 	q.messages[id] = m
 	return m
 }

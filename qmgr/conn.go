@@ -122,9 +122,9 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 		if !s.Known() || !q.mayStart() {
 			return taken
 		}
-		if d.pardon {
-			d.pardon = false
-			q.conns.Pardon(s, q.now)
+		if d.pardon != 0 {
+			q.conns.Pardon(s, d.pardon, q.now)
+			d.pardon = 0
 		}
 		switch dec := q.conns.Open(s, q.ask(d), q.now); dec.Kind {
 		case conns.Waiting:

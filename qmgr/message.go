@@ -52,6 +52,7 @@ type message struct {
 	held     int            // connections that carry entries of it, or are being opened for it
 	left     bool           // an operator's order left recipients untried
 	callout  *callout       // whose pseudo-message it is; nil for mail
+	amnesty  uint64         // for the hosts that it goes to, 0 for none
 }
 
 // A stage is how far a message has come in core.

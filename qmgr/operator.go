@@ -109,11 +109,12 @@ func (q *Qmgr) retryAll() { q.retryTriedSince(0) }
 // retryTriedSince does that, but scans only for what was tried last at an instant or
 // later.
 func (q *Qmgr) retryTriedSince(since mail.Instant) {
+	amnesty := q.conns.Amnesty()
 	for t := range q.ring.All() {
 		q.restore(t)
 		for _, d := range sortedQueues(t) {
 			if d.window.State() == window.Dead {
-				d.pardon = true
+				d.pardon = amnesty
 				q.revive(d, CauseRevival)
 				q.freeIfIdle(d)
 			}
@@ -123,7 +124,7 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 	if s.more || s.fetching || len(s.found) > 0 {
 		since = min(since, q.admission.flushSince) // one is under way, which wants all that it wanted
 	}
-	q.admission.flushed, q.admission.flushSince = q.now, since
+	q.admission.flushed, q.admission.flushSince, q.admission.amnesty = q.now, since, amnesty
 	s.found = s.found[:0]
 	s.more = true
 	s.back(mail.Cursor{})
@@ -131,11 +132,12 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 
 // reviveFor forgets that transports and destinations of a message are dead.
 func (q *Qmgr) reviveFor(m *message) {
+	amnesty := q.conns.Amnesty()
 	for _, j := range m.jobs {
 		q.restore(j.transport)
 		for p := range j.peers.All() {
 			if p.queue.window.State() == window.Dead {
-				p.queue.pardon = true
+				p.queue.pardon = amnesty
 				q.revive(p.queue, CauseRevival)
 			}
 		}

@@ -44,7 +44,7 @@ type queue struct {
 	rate      rate.Bucket
 	paused    bool
 	pace      timer
-	pardon    bool              // an operator wants its hosts tried, whatever is known of them
+	pardon    uint64            // the last amnesty for its hosts that is not carried out, 0 for none
 	pinned    bool              // must not be freed: somebody is working on it
 	inWanting ilist.Link[queue] // on Qmgr.wanting or transport.resting
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest

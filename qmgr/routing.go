@@ -152,7 +152,9 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		return
 	}
 	b.queue = q.namedQueue(t, name, reach)
-	b.queue.pardon = b.queue.pardon || m.from == originRetry || m.from == originFlush && !b.queue.dead()
+	if m.from == originRetry || m.from == originFlush && !b.queue.dead() {
+		b.queue.pardon = max(b.queue.pardon, m.amnesty)
+	}
 	switch {
 	case b.queue.window.State() != window.Dead:
 	case m.from == originRetry:

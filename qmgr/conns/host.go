@@ -28,7 +28,8 @@ type host struct {
 	full     mail.Instant
 	fullAt   int // connections that it had when it refused
 	patience time.Duration
-	timer    timer // end of full
+	amnesty  uint64 // of those that there were when it refused, the last
+	timer    timer  // end of full
 }
 
 // A host that takes no more connections is asked for one more after a second,
@@ -102,7 +103,7 @@ func (h *host) takes(limit int, now mail.Instant) bool {
 // it has. That one still counts.
 func (p *Pool) refused(h *host, now mail.Instant) {
 	h.patience = min(max(2*h.patience, firstPatience), lastPatience)
-	h.full, h.fullAt = now.Add(h.patience), h.count-1
+	h.full, h.fullAt, h.amnesty = now.Add(h.patience), h.count-1, p.amnesty
 	h.timer.host = h
 	p.setTimer(&h.timer, h.full)
 }

@@ -20,6 +20,8 @@ type Pool struct {
 	outage destdb.Outage
 	worked mail.Instant // when a connection last did its work
 
+	amnesty uint64 // the last
+
 	last  ID
 	conns map[ID]*Conn
 	hosts map[destdb.Key]*host // those with connections
@@ -103,14 +105,20 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 	return surplus
 }
 
-// Pardon forgets that hosts of the site have failed, because an operator wants them
-// tried now.
-func (p *Pool) Pardon(s *Site, now mail.Instant) {
+// Amnesty returns the number of a new amnesty for all that hosts have failed until
+// now: an operator wants them tried, or our network is back.
+func (p *Pool) Amnesty() uint64 {
+	p.amnesty = p.db.Amnesty()
+	return p.amnesty
+}
+
+// Pardon forgets that hosts of the site have failed, if that was before an amnesty.
+func (p *Pool) Pardon(s *Site, amnesty uint64, now mail.Instant) {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
 			key := sp.key()
-			p.db.Pardon(key, now)
-			if h := p.hosts[key]; h != nil {
+			p.db.Pardon(key, amnesty, now)
+			if h := p.hosts[key]; h != nil && h.amnesty < amnesty {
 				p.forgive(h)
 			}
 		}

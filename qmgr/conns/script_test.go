@@ -30,16 +30,17 @@ const epoch = mail.Instant(1_000_000 * time.Second)
 // A script is a conversation with a pool. Sites that are woken are named after
 // the command that woke them.
 type script struct {
-	cfg    Config
-	group  GroupConfig
-	hostDB destdb.Config
-	pool   *Pool
-	db     *destdb.DB
-	groups map[string]*Group
-	sites  []*Site
-	now    mail.Instant
-	entry  uint64
-	out    strings.Builder
+	cfg     Config
+	group   GroupConfig
+	hostDB  destdb.Config
+	pool    *Pool
+	db      *destdb.DB
+	groups  map[string]*Group
+	sites   []*Site
+	now     mail.Instant
+	amnesty uint64
+	entry   uint64
+	out     strings.Builder
 }
 
 func (s *script) handle(tb testing.TB, b *golden.Block) string {
@@ -115,8 +116,10 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.pool.PassOn(s.site(tb, l))
 	case "eased": // eased N: that message holds a connection fewer
 		s.pool.Eased(mail.QueueID(number(tb, l, 0)))
-	case "pardon": // pardon SITE
-		s.pool.Pardon(s.site(tb, l), s.now)
+	case "amnesty":
+		s.amnesty = s.pool.Amnesty()
+	case "pardon": // pardon SITE: what was before the last amnesty
+		s.pool.Pardon(s.site(tb, l), s.amnesty, s.now)
 	case "halt":
 		s.pool.Halt()
 	case "step-down", "proven", "executes", "slow": // HOST…: what destdb has learned of them

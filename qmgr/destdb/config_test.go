@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A configuration is told everything that is wrong with it at once, and its
@@ -81,5 +83,33 @@ func TestAll(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d hosts", n)
+	}
+}
+
+// An operator's order has hosts tried that failed before it, whenever they are wanted;
+// one that has failed since then is left alone, however many messages the order finds.
+func TestPardon(t *testing.T) {
+	db := New(Config{}, 1)
+	key, now := key("a"), epoch
+	fail := func() { db.Failed(key, now, now, mail.Reply{Code: 450}) }
+	fail()
+	amnesty := db.Amnesty()
+	db.Pardon(key, amnesty-1, now)
+	if db.RetryAt(key, now) == 0 {
+		t.Error("an amnesty before the failure forgives it")
+	}
+	now = now.Add(time.Second)
+	db.Pardon(key, amnesty, now)
+	if at := db.RetryAt(key, now); at != 0 {
+		t.Errorf("a pardoned host is left alone until %v", at)
+	}
+	fail()
+	db.Pardon(key, amnesty, now)
+	if db.RetryAt(key, now) == 0 {
+		t.Error("a host that has failed since the amnesty is pardoned")
+	}
+	db.Pardon(key, db.Amnesty(), now)
+	if at := db.RetryAt(key, now); at != 0 {
+		t.Errorf("after another amnesty it is left alone until %v", at)
 	}
 }

@@ -21,6 +21,7 @@ type DB struct {
 	changed []Key // from head on: whose records changed, oldest first
 	head    int
 	lost    uint64
+	amnesty uint64 // how many there were
 }
 
 // A host is one record, and what of it is not worth saving.
@@ -29,8 +30,9 @@ type host struct {
 	rec    Record
 	place  int // in DB.all
 	recent ilist.Link[host]
-	open   int  // connections, those being made included
-	marked bool // its key is in DB.changed
+	open   int    // connections, those being made included
+	marked bool   // its key is in DB.changed
+	failed uint64 // the amnesties that there were when it failed
 	tally  tally
 }
 
@@ -142,6 +144,7 @@ func (db *DB) Failed(k Key, started, now mail.Instant, reason mail.Reply) mail.I
 		RetryAt:  now.Add(db.random.Between(wait-wait/jitter, wait+wait/jitter)),
 		Reason:   cut(reason),
 	}
+	h.failed = db.amnesty
 	db.mark(h)
 	return old.RetryAt
 }
@@ -171,9 +174,20 @@ func (db *DB) Succeeded(k Key, now mail.Instant) {
 	h.rec.Health = Health{At: h.rec.Health.stamp(now)}
 }
 
-// Pardon forgets the failures of a host, because an operator wants it tried now.
-func (db *DB) Pardon(k Key, now mail.Instant) {
-	if h := db.hosts[k]; h != nil && h.rec.Health.Failures > 0 {
+// Amnesty returns the number of a new amnesty, which is for all failures until now.
+// A host need not be pardoned before it is wanted, and what has failed since then is
+// not forgotten: a flush finds messages for a long time, and each of them would have
+// a dead host tried again. Instants would not do, as those of failures may come from
+// another clock.
+func (db *DB) Amnesty() uint64 {
+	db.amnesty++
+	return db.amnesty
+}
+
+// Pardon forgets the failures of a host, because an operator wants it tried now, if
+// it failed before the amnesty.
+func (db *DB) Pardon(k Key, amnesty uint64, now mail.Instant) {
+	if h := db.hosts[k]; h != nil && h.rec.Health.Failures > 0 && h.failed < amnesty {
 		h.rec.Health = Health{At: h.rec.Health.stamp(now)}
 		db.mark(h)
 	}
