@@ -204,6 +204,9 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
 	if free == 0 {
 		return p.waitForSlot(s)
 	}
+	if p.inVain(s, now) {
+		return p.giveUp(s, now)
+	}
 	if s.connecting >= max(s.group.cfg.Initial, s.ready) {
 		return p.wait(s, WaitStart, mail.Never)
 	}

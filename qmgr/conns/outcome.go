@@ -346,6 +346,7 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 		p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
 	}
 	if p.outage.Since() != 0 {
+		s.vain = now
 		return BlameNone
 	}
 	p.db.Failed(h.key, c.made, now, why)

@@ -62,6 +62,9 @@ type Site struct {
 	upgrades bool
 	last     mail.Reply   // of the last failure of one of its hosts
 	lastAt   mail.Instant // and when that was
+	// vain is when it last made an attempt in vain while our network was down, and
+	// has had no mail put off because of it since; 0 for never.
+	vain mail.Instant
 }
 
 // A spot is a host's place in a site's plan.

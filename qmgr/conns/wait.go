@@ -68,12 +68,40 @@ const (
 	outageRest = time.Minute
 )
 
+// longOffline tells whether our network has been down for longer than mail waits.
+func (p *Pool) longOffline(now mail.Instant) bool {
+	since := p.outage.Since()
+	return since != 0 && now >= since.Add(outagePatience)
+}
+
+// inVain tells whether a site has made an attempt in vain while our network was down,
+// and that has been for longer than mail waits.
+func (p *Pool) inVain(s *Site, now mail.Instant) bool {
+	return s.ready == 0 && p.longOffline(now) && s.vain >= p.outage.Since()
+}
+
+// giveUp has the site make no further attempt for the same mail. Where attempts take
+// longer than the time between them sites have never to wait for their turn, and would
+// make one after the other.
+func (p *Pool) giveUp(s *Site, now mail.Instant) Decision {
+	if s.connecting > 0 {
+		return p.wait(s, WaitStart, mail.Never)
+	}
+	return p.putOff(s, now)
+}
+
+// putOff puts a site's mail off.
+func (p *Pool) putOff(s *Site, now mail.Instant) Decision {
+	s.vain = 0
+	return Decision{Kind: Exhausted, Until: now.Add(outageRest), Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4},
+		Text: "our network is down, or hardly any host can be reached"}}
+}
+
 // waitForNetwork waits until one more attempt may begin although our network is
 // down. Sites take turns.
 func (p *Pool) waitForNetwork(s *Site, at, now mail.Instant) Decision {
-	if s.ready == 0 && now >= p.outage.Since().Add(outagePatience) {
-		return Decision{Kind: Exhausted, Until: now.Add(outageRest), Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4},
-			Text: "our network is down, or hardly any host can be reached"}}
+	if s.ready == 0 && p.longOffline(now) {
+		return p.putOff(s, now)
 	}
 	d := p.wait(s, WaitOutage, mail.Never)
 	p.outaged.PushBack(&s.inWait, s)
