@@ -85,7 +85,7 @@ func (c *connecting) dialling(w *world, s *session) {
 		if o.serving() && o.serves == s.serves && o.opening.Transport == transport {
 			site++
 		}
-		if o.host == s.host {
+		if o.host == s.host && o.opening.Transport == transport {
 			host++
 		}
 	}
@@ -224,7 +224,7 @@ func (p *probing) wait(h *health) (least, alone time.Duration) {
 
 func (p *probing) dialling(w *world, s *session) {
 	h := p.health(s)
-	if h.failures > 0 && w.online == 0 { // when our network is back hosts are forgiven, each when it is needed
+	if h.failures > 0 && h.at > w.online { // when our network is back hosts are forgiven, each when it is needed
 		least, alone := p.wait(h)
 		switch since := w.now.Sub(h.at); {
 		case since < least:
@@ -246,6 +246,9 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 	case s.made < h.at: // part of the same misfortune
 	case o.Unavailable || h.trying+h.open > 0 || p.widespread(w, s.host) || w.core.Offline() != 0:
 	default:
+		if h.at <= w.online {
+			h.failures = 0 // forgiven
+		}
 		h.failures++
 		h.at = w.now
 	}

@@ -17,6 +17,7 @@ type destination struct {
 	transport string
 	tiers     [][]*receiver // by preference; neither it nor a tier is empty
 	known     mail.Instant  // until when it need not be looked up
+	searched  bool          // it is being looked up
 
 	busy     int // deliveries under way; for the checkers
 	lastDone mail.Instant

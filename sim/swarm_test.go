@@ -163,12 +163,6 @@ func TestSwarm(t *testing.T) {
 			t.Fatalf("seed %d, scenario %d: %v", seed, n, err)
 		}
 		for name, text := range r.Runs[0].Checks {
-			// Two checkers count connections and failures to a host for all
-			// transports together, while each transport counts for itself. The
-			// shipped scenarios, which have one, are held to them.
-			if n%2 == 0 && (name == "probes" || name == "connections") {
-				continue
-			}
 			if text != ok {
 				t.Errorf("seed %d, scenario %d: %s: %s", seed, n, name, text)
 			}
