@@ -214,6 +214,7 @@ func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 	case t.refused():
 		verdict, reply = t.mailVerdict(), t.mailReply
 	case !oldest || f.Kind == FailStep || f.Kind == FailFence:
+	case f.Kind == FailClosed && t.reused && t.mail == mailUnanswered: // likewise: "too many messages in this connection"
 	case t.Stale() && (f.Kind == FailLost || f.Kind == FailTimeout || f.Kind == FailClosed):
 	default:
 		verdict = Deferred

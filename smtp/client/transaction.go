@@ -66,7 +66,7 @@ const (
 	mailUnanswered mailState = iota
 	mailAccepted
 	mailRefused
-	mailOutOfStep // refused because the server takes another transaction for open
+	mailOutOfStep // refused because of what went before: another transaction is open, or the session is to end
 )
 
 // A Transaction is one message on its way to some recipients. The host fills

@@ -26,6 +26,8 @@ func (s *Session) onMail(t *Transaction) {
 		// and refuses every further one for good as a duplicate, until RSET.
 		s.opened = s.opened || t.Envelope.EnvID != "" || t.Envelope.Ret != mail.RetUnset
 		switch {
+		case t.mailReply.Code == 421 && t.reused: // it has had enough of the session, not of the message
+			t.mail = mailOutOfStep
 		case t.mailReply.Code == 503 && t.fenced:
 			t.mail = mailOutOfStep
 			s.outOfStep(t, FailFence, WaitMail, t.mailReply)
