@@ -18,8 +18,9 @@ import (
 // connection is opened on its behalf only if no mail waits for one.
 //
 // What it meets is told to nobody but those who asked: it is no attempt for any
-// message, and nothing in it shows how the destination takes mail. That a connection
-// cannot be made, or breaks, is another matter: that is the host's.
+// message, and nothing in it shows how the destination takes mail, not even that the
+// connection ends over it. That none can be made is another matter: mail could have
+// none either.
 //
 // At most Config.VerifyLimit of them are in core, and of one network of clients
 // Config.VerifyNetworkLimit. The others wait outside, as long as somebody waits for

@@ -130,7 +130,9 @@ func (db *DB) Find(a mail.Address, now mail.Instant) (v Verdict, again bool) {
 // textMax is how much is kept of a reply's text.
 const textMax = 200
 
-// Learn takes in what a receiver has said.
+// Learn takes in what a receiver has said. A refusal of our own, because of a route
+// that leads nowhere or an extension that is missing, may be another answer soon: it
+// holds for minutes.
 func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) {
 	assert.That(v.Standing != Unknown, "nothing is learned of %s", a)
 	k := db.known[Key(a)]
@@ -147,6 +149,10 @@ func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) {
 	case Good:
 		k.until, k.again = now.Add(db.cfg.PositiveTime), now.Add(db.cfg.PositiveRefresh)
 	case Bad, Mute:
+		if v.Reply.By == "" {
+			k.until, k.again = now.Add(Patience), mail.Never
+			break
+		}
 		k.until, k.again = now.Add(db.cfg.NegativeTime), now.Add(db.cfg.NegativeRefresh)
 	default:
 		k.until, k.again = now.Add(Patience), mail.Never

@@ -14,10 +14,11 @@ import (
 const epoch = mail.Instant(1_000_000 * time.Second)
 
 var (
-	good   = Verdict{Standing: Good, Reply: mail.Reply{Code: 250}}
-	bad    = Verdict{Standing: Bad, Reply: mail.Reply{Code: 550}}
+	good   = Verdict{Standing: Good, Reply: mail.Reply{Code: 250, By: "mx"}}
+	bad    = Verdict{Standing: Bad, Reply: mail.Reply{Code: 550, By: "mx"}}
+	ours   = Verdict{Standing: Bad, Reply: mail.Reply{Code: 550}}
 	unsure = Verdict{Standing: Unsure, Reply: mail.Reply{Code: 450}}
-	mute   = Verdict{Standing: Mute, Reply: mail.Reply{Code: 550}}
+	mute   = Verdict{Standing: Mute, Reply: mail.Reply{Code: 550, By: "mx"}}
 )
 
 // Each kind of answer is believed for its time, and asked for again after a part of
@@ -29,6 +30,7 @@ func TestLifetimes(t *testing.T) {
 		again, until time.Duration
 	}{
 		{good, 7 * day, 31 * day}, {bad, 3 * time.Hour, 3 * day}, {mute, 3 * time.Hour, 3 * day}, {unsure, 5 * time.Minute, 5 * time.Minute},
+		{ours, 5 * time.Minute, 5 * time.Minute},
 	} {
 		db := New(Config{}.WithDefaults())
 		db.Learn("a@b.test", c.learned, epoch)
@@ -160,6 +162,9 @@ func (n *naive) learn(key string, v Verdict, now mail.Instant) {
 	case Good:
 		a.until, a.again = now.Add(n.cfg.PositiveTime), now.Add(n.cfg.PositiveRefresh)
 	case Bad, Mute:
+		if v.Reply.By == "" {
+			break
+		}
 		a.until, a.again = now.Add(n.cfg.NegativeTime), now.Add(n.cfg.NegativeRefresh)
 	}
 	n.list = append(n.list, a)
@@ -200,7 +205,7 @@ func TestTwin(t *testing.T) {
 					t.Fatalf("seed %d step %d: %s is %v, asked again %t; want %v, %t", seed, step, key, v.Standing, again, want.Standing, wanted)
 				}
 			case n < 90:
-				v := []Verdict{good, bad, unsure, mute}[r.IntN(4)]
+				v := []Verdict{good, bad, unsure, mute, ours}[r.IntN(5)]
 				db.Learn(mail.Address(key), v, now)
 				twin.learn(key, v, now)
 			case n < 92:

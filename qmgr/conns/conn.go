@@ -73,6 +73,7 @@ type Conn struct {
 	room     int           // how many more entries it takes now
 	finished int           // transactions
 	callouts int           // of these
+	asked    bool          // the last that ended, or ended with the connection, was a call-out
 	service  time.Duration // of one transaction, smoothed
 	why      mail.CloseReason
 	parting  Parting

@@ -63,7 +63,9 @@
 // true: until then the host gets no more, and no worse tier is used. What counts as
 // carried is what the host gave a verdict on, not what the end of the connection
 // decided, and no call-out: it is a transaction like any other for limits on their
-// number, and says nothing about how the host takes messages. If it is lost with several commands unanswered, that is a failure like
+// number, and says nothing about how the host takes messages. A connection that ends
+// over one is no failure of the host either: it may have had enough of questions, which
+// strangers ask. If it is lost with several commands unanswered, that is a failure like
 // any other, and a reason to speak to the host more simply (StepDown), for nobody
 // can tell one from the other; if its words say that it cannot follow, it works, and
 // is spoken to more simply at once.

@@ -38,6 +38,7 @@ type naiveConn struct {
 	rtt      time.Duration
 	service  time.Duration
 	suspect  bool
+	asked    bool
 	proving  bool
 	givesWay bool // to one that streams
 	praised  mail.Instant
@@ -365,6 +366,12 @@ func (n *naive) proven(host destdb.Key) {
 	}
 }
 
+// refuses takes in that a host takes no more connections than it has.
+func (h *naiveHost) refuses(now mail.Instant, has int) {
+	h.patience = min(max(2*h.patience, time.Second), time.Minute)
+	h.full, h.fullAt = now.Add(h.patience), has
+}
+
 // failed is whose fault it is that a connection could not be made, or broke.
 func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 	h := n.hosts[c.host]
@@ -372,10 +379,11 @@ func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 		return n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && is(o) }) > 0
 	}
 	switch {
+	case c.asked:
+		h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
+		return BlameHost
 	case c.mails > 0 || rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }):
-		h.patience = min(max(2*h.patience, time.Second), time.Minute)
-		h.full = n.now.Add(h.patience)
-		h.fullAt = n.count(func(o *naiveConn) bool { return o != c && o.host == c.host })
+		h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
 	case rest(func(o *naiveConn) bool { return o.state == Connecting }):
 		h.doubted = true
 	case spot == nil:
@@ -410,8 +418,11 @@ func (n *naive) gone(c *naiveConn) {
 }
 
 // finished takes in that an entry has ended.
-func (n *naive) finished(c *naiveConn, took time.Duration, untried bool) {
-	callout := c.loads[0].Callout
+func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
+	callout, untried := c.loads[0].Callout, end != EndJudged
+	if end != EndUntried {
+		c.asked = callout
+	}
 	c.loads = slices.Delete(slices.Clone(c.loads), 0, 1)
 	c.suspect = untried
 	if !untried {

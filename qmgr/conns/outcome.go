@@ -157,6 +157,9 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	p.now = now
 	l := c.drop(entry)
 	c.suspect = end == EndUntried || end == EndBroken
+	if end == EndJudged || end == EndBroken {
+		c.asked = l.Callout
+	}
 	if end == EndJudged {
 		c.finished++
 		praise = p.judged(c, l, took, now)
@@ -250,10 +253,10 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 	if c.state == Ready {
 		p.Drain(c)
 	}
-	switch cl.Why {
-	case mail.CloseStep, mail.CloseLost:
+	switch {
+	case cl.Why == mail.CloseStep, cl.Why == mail.CloseLost && !c.asked:
 		p.db.StepDown(c.host.key, cl.Level, now)
-	case mail.CloseMixed:
+	case cl.Why == mail.CloseMixed:
 		p.db.HoldForever(c.host.key, mail.LevelGroup, now)
 	}
 	p.proved(c.host, cl.Proof, now)
@@ -335,6 +338,9 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
 	s.last, s.lastAt = why, now
 	switch {
+	case c.asked: // who is tired of questions may still want mail
+		p.refused(h, now)
+		return BlameHost
 	case h.ready+h.carrying > 0 || c.mails() > 0:
 		p.refused(h, now)
 		return blameBusy(why)

@@ -217,7 +217,7 @@ func (w *twins) finish() {
 	}
 	took, untried := time.Duration(1+w.r.IntN(80))*time.Millisecond, w.r.IntN(20) == 0
 	entry, callout := t.loads[0].Entry, t.loads[0].Callout
-	w.n.finished(t, took, untried)
+	w.n.finished(t, took, endFor(untried))
 	praise := w.p.Finished(w.p.Conn(t.id), entry, took, endFor(untried), w.n.now)
 	if due := t.mails == 1 || w.n.now >= t.praised.Add(max(time.Second, t.rtt)); !untried && !callout && due {
 		t.praised = w.n.now
@@ -231,10 +231,10 @@ func (w *twins) close() {
 	if t == nil {
 		return
 	}
-	for len(t.loads) > 0 {
+	for end := End(w.r.IntN(2)); len(t.loads) > 0; end = EndUntried { // it may have broken under the first
 		entry := t.loads[0].Entry
-		w.n.finished(t, 0, true)
-		w.p.Finished(w.p.Conn(t.id), entry, 0, EndUntried, w.n.now)
+		w.n.finished(t, 0, end)
+		w.p.Finished(w.p.Conn(t.id), entry, 0, end, w.n.now)
 	}
 	cl := mail.Closing{Why: mail.CloseReason(w.r.IntN(4)), Reply: mail.Reply{Code: 421}}
 	if w.r.IntN(2) == 0 {

@@ -494,10 +494,13 @@ func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 			o.Reply = r.Site
 			switch {
 			case how == Mute:
-				o.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: "no bounces here", By: "mx"}
+				o.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: "no bounces here"}
 			case r.Site.IsZero():
 				o.Reply = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 0}, Text: "not now"}
 			}
+		}
+		if a.Delivery.Callout && r.Site.IsZero() && !r.Crashed && !o.Reply.IsZero() {
+			o.Reply.By = "mx.test[192.0.2.1]"
 		}
 		r.Outcomes = append(r.Outcomes, o)
 	}
