@@ -137,7 +137,8 @@ func (a *attempt) sent(w *world) {
 // end than the text that they go to.
 func (w *world) deliver(action qmgr.Action, d *qmgr.Deliver) {
 	if d.Delivery.Transport == qmgr.TransportRetry || d.Delivery.Transport == qmgr.TransportError || w.agentOut(d.Delivery.Transport) {
-		w.watch.putOff(w, &d.Delivery)
+		w.putOff = d.Delivery
+		w.watch.putOff(w, &w.putOff)
 		w.soon(action)
 		return
 	}

@@ -188,10 +188,12 @@ type link struct {
 
 func (p *probing) health(s *session) *health {
 	l := link{s.host.index, s.opening.Transport}
-	if p.hosts[l] == nil {
-		p.hosts[l] = new(health)
+	h := p.hosts[l]
+	if h == nil {
+		h = new(health)
+		p.hosts[l] = h
 	}
-	return p.hosts[l]
+	return h
 }
 
 type health struct {

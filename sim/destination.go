@@ -16,6 +16,7 @@ type destination struct {
 	name      string // the domain
 	transport string
 	tiers     [][]*receiver // by preference; neither it nor a tier is empty
+	answer    [][]mail.Host // what the name server says: the tiers; nil before anybody has asked
 	known     mail.Instant  // until when it need not be looked up
 	searched  bool          // it is being looked up
 
@@ -129,6 +130,7 @@ func (w *world) receiver(at netip.AddrPort) *receiver {
 func (w *world) resolve(a *qmgr.Resolve) {
 	d := w.nexthops[a.Nexthop]
 	set := mail.HostSet{Tiers: d.hosts(), Until: w.now.Add(max(w.scenario.DNS.TTL, leastTTL))}
+	set.Tiers = slices.Clip(set.Tiers)
 	for _, name := range w.run.Fallbacks[a.Transport] {
 		if name != d.name {
 			set.Tiers = append(set.Tiers, w.nexthops[name].hosts()...)
@@ -137,12 +139,17 @@ func (w *world) resolve(a *qmgr.Resolve) {
 	step(w, qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: set})
 }
 
+// hosts returns what the name server answers. It is the same every time, and nobody
+// may change it.
 func (d *destination) hosts() [][]mail.Host {
-	tiers := make([][]mail.Host, len(d.tiers))
+	if d.answer != nil {
+		return d.answer
+	}
+	d.answer = make([][]mail.Host, len(d.tiers))
 	for i, tier := range d.tiers {
 		for _, r := range tier {
-			tiers[i] = append(tiers[i], mail.Host{Name: r.name, Addr: r.addr, Preference: r.preference})
+			d.answer[i] = append(d.answer[i], mail.Host{Name: r.name, Addr: r.addr, Preference: r.preference})
 		}
 	}
-	return tiers
+	return d.answer
 }

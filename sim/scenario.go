@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -268,6 +269,7 @@ type Arrivals struct {
 	Until    time.Duration // 0: as long as the run
 	Messages int           // at most; 0: no limit
 	Rate     float64       // PatternRegular, PatternPoisson: messages per second
+	Curve    []float64     // factors of Rate, for so many equal parts of each day after the start; nil: 1
 	Burst    int           // PatternBursts: messages at once
 	Every    time.Duration // PatternBursts: from one to the next
 	Age      Spread        // PatternBacklog: how long ago the message came
@@ -366,6 +368,9 @@ func (a *Arrivals) validate(sites map[string]bool) error {
 	if a.Max < a.Min || a.Min < 0 {
 		complain("from %d to %d recipients", a.Min, a.Max)
 	}
+	if err := a.validateCurve(); err != nil {
+		complain("%w", err)
+	}
 	switch a.Pattern {
 	case PatternOnce, PatternBacklog:
 		if a.Messages < 1 {
@@ -391,6 +396,30 @@ func (a *Arrivals) validate(sites map[string]bool) error {
 	}
 	return errors.Join(errs...)
 }
+
+// validateCurve complains about a curve by which nothing would ever come.
+func (a *Arrivals) validateCurve() error {
+	for _, factor := range a.Curve {
+		if !(factor >= 0 && factor <= curveMax) {
+			return fmt.Errorf("%v in the curve is not from 0 to %d", factor, curveMax)
+		}
+	}
+	switch {
+	case a.Curve == nil:
+	case a.Pattern != PatternRegular && a.Pattern != PatternPoisson:
+		return errors.New("a curve needs a pattern that has a rate")
+	case len(a.Curve) > curveParts:
+		return fmt.Errorf("a curve has at most %d parts", curveParts)
+	case slices.Max(append(a.Curve, 0)) == 0:
+		return errors.New("a curve needs a part in which mail comes")
+	}
+	return nil
+}
+
+const (
+	curveMax   = 1000
+	curveParts = 24 * 60 // minutes of a day
+)
 
 // defaultSender is who sends all mail that is not from the null sender.
 const defaultSender mail.Address = "sender@origin.test"

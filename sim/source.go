@@ -76,7 +76,7 @@ func (s *source) begin(w *world) {
 	default:
 		from := w.start.Add(s.cfg.From)
 		if s.cfg.Pattern == PatternPoisson {
-			from = from.Add(s.gap())
+			from = from.Add(s.gap(s.cfg.From))
 		}
 		w.at(&s.event, s, from)
 	}
@@ -111,7 +111,7 @@ func (s *source) happen(w *world) {
 	default:
 		s.arrive(w, s.recipients(), s.place())
 	}
-	next := w.now.Add(s.gap())
+	next := w.now.Add(s.gap(w.now.Sub(w.start)))
 	if s.more() && (s.cfg.Until == 0 || next < w.start.Add(s.cfg.Until)) {
 		w.at(&s.event, s, next)
 	}
@@ -119,15 +119,37 @@ func (s *source) happen(w *world) {
 
 func (s *source) more() bool { return s.cfg.Messages == 0 || s.made < s.cfg.Messages }
 
-// gap is the time to the next event.
-func (s *source) gap() time.Duration {
+// gap is the time to the next event, from a time after the start on.
+func (s *source) gap(since time.Duration) time.Duration {
+	messages := 1.0 // that would come in that time on average
 	switch s.cfg.Pattern {
 	case PatternBursts:
 		return s.cfg.Every
 	case PatternPoisson:
-		return time.Duration(-ln(unit(&s.rng)) * float64(time.Second) / s.cfg.Rate)
+		messages = -ln(unit(&s.rng))
 	}
-	return time.Duration(float64(time.Second) / s.cfg.Rate)
+	if s.cfg.Curve == nil {
+		return time.Duration(messages * float64(time.Second) / s.cfg.Rate)
+	}
+	return s.along(since, messages)
+}
+
+// along is how long it takes until so many messages come on average, where the
+// rate follows the curve.
+func (s *source) along(since time.Duration, messages float64) time.Duration {
+	part := 24 * time.Hour / time.Duration(len(s.cfg.Curve))
+	at := since
+	for at < horizon {
+		left := part - at%part
+		rate := s.cfg.Rate * s.cfg.Curve[int(at/part)%len(s.cfg.Curve)] / float64(time.Second)
+		if most := float64(rate * float64(left)); most < messages {
+			messages -= most
+			at += left
+			continue
+		}
+		return at + time.Duration(messages/rate) - since
+	}
+	return horizon
 }
 
 func (s *source) recipients() int {

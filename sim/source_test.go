@@ -50,6 +50,40 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// A day has its hours: mail follows a curve, whether it comes at random or not, and
+// the second day is like the first.
+func TestCurve(t *testing.T) {
+	curve := make([]float64, 24)
+	for hour := range curve {
+		curve[hour] = []float64{0, 1, 3, 0.5}[hour%4]
+	}
+	for _, pattern := range []Pattern{PatternRegular, PatternPoisson} {
+		counts := make([]float64, 49)
+		for _, at := range arrivalTimes(t, Arrivals{Pattern: pattern, Rate: 200.0 / 3600, Curve: curve, Until: 48 * time.Hour}) {
+			counts[at/time.Hour]++
+		}
+		for hour, n := range counts[:48] {
+			want, off := 200*curve[hour%24], 1.0 // one comes at the end of an hour, or the next begins with it
+			if pattern == PatternPoisson {
+				off = 4.5 * math.Sqrt(want)
+			}
+			if math.Abs(n-want) > off {
+				t.Errorf("pattern %d: %.0f messages in hour %d, want %.0f", pattern, n, hour, want)
+			}
+		}
+	}
+	for _, a := range []Arrivals{
+		{Pattern: PatternRegular, Rate: 1, Curve: []float64{0, 0}},
+		{Pattern: PatternRegular, Rate: 1, Curve: []float64{1, -1}},
+		{Pattern: PatternBursts, Burst: 1, Every: second, Curve: []float64{1}},
+		{Pattern: PatternRegular, Rate: 1, Curve: make([]float64, 1441)},
+	} {
+		if oneSite(Behaviour{}, a).Validate() == nil {
+			t.Errorf("a scenario with %+v is valid", a)
+		}
+	}
+}
+
 // Two runs get the same mail, to the address: only then can they be compared.
 // It must not depend on what a run does with it.
 func TestRunsGetTheSameMail(t *testing.T) {

@@ -42,8 +42,8 @@ type world struct {
 
 	// Memory that is used again: what a Step is given is the host's again when
 	// it returns.
-	delivery           qmgr.Deliver // being begun
-	requested, durable mail.Change  // being asked for, being answered
+	putOff             mail.Delivery // being looked at
+	requested, durable mail.Change   // being asked for, being answered
 	noted              qmgr.Note
 	recipients         []mail.Recipient
 	routes             []mail.Route
@@ -207,8 +207,7 @@ func (w *world) act(action qmgr.Action) {
 	case qmgr.Route:
 		w.soon(action)
 	case qmgr.Deliver:
-		w.delivery = a
-		w.deliver(action, &w.delivery)
+		w.deliver(action, &a)
 	case qmgr.Change:
 		w.requested = a.Change
 		w.change(action, &w.requested)

@@ -193,6 +193,10 @@ func (l *loader) arrivals(where, name string, t *tomlfile.Table, at tomlfile.Spa
 		timeField("until", &a.Until),
 		countField("messages", 1, 1e9, &a.Messages),
 		rateField("rate", &a.Rate),
+		listField("curve", "a list of numbers from 0 to 1000, for so many equal parts of a day", &a.Curve, func(n *tomlfile.Node) (factor float64, f *flaw) {
+			f = numberField("curve", 0, 1000, &factor).set(n)
+			return factor, f
+		}),
 		countField("burst", 1, 1e9, &a.Burst),
 		timeField("every", &a.Every),
 		spreadField("age", &a.Age),
