@@ -70,6 +70,7 @@ type Summary struct {
 	Attempts    uint32      `json:"attempts" doc:"Rounds of attempts that left something to retry."`
 	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
+	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
 	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: what keeps it from going to the first destination for which something of it waits."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient, or for its first one if none waits."`
 	Total       uint32      `json:"recipients_total"`

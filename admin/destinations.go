@@ -189,17 +189,20 @@ func (s *Server) unknownDestination(ctx context.Context, name string) error {
 
 // alike returns destinations whose names are spelt like a given one.
 func alike(name string, known []mail.Origin) []mail.Origin {
+	byName := map[string]mail.Origin{}
 	var names []string
 	for _, o := range known {
-		names = append(names, strings.ToLower(o.Nexthop))
+		for _, text := range []string{o.Nexthop, insteadOf(o)} {
+			if text = strings.ToLower(text); byName[text] == (mail.Origin{}) {
+				byName[text], names = o, append(names, text)
+			}
+		}
 	}
 	var found []mail.Origin
-	_, bare, hasTransport := strings.Cut(name, ":")
-	if !hasTransport {
-		bare = name
-	}
-	for _, guess := range near.Names(bare, names, nearMax) {
-		found = append(found, known[slices.Index(names, guess)])
+	for _, guess := range near.Names(name, names, nearMax) {
+		if o := byName[guess]; !slices.Contains(found, o) {
+			found = append(found, o)
+		}
 	}
 	return found
 }

@@ -160,7 +160,7 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 		sum.State, sum.Wait = StateIncoming, WaitRoom
 	}
 	if has && (m.Place.Area == mail.AreaIncoming || m.Place.Area == mail.AreaDeferred) {
-		sum.State, sum.Wait = StateActive, WaitCore
+		sum.State, sum.Wait, sum.Deliveries = StateActive, WaitCore, core.view.Busy
 		if len(core.view.Places) > 0 {
 			sum.Obstacle = messageDestination(&core.view.Places[0]).Obstacle
 		}

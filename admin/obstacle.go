@@ -56,16 +56,20 @@ func obstacleText(o *qmgr.Obstacle) string {
 
 // fullText is for what there is as much of as may be.
 func fullText(o *qmgr.Obstacle) string {
+	what := "connections"
+	if o.Deliveries {
+		what = "deliveries"
+	}
 	switch o.Kind {
 	case qmgr.ObstacleProcessLimit:
-		return fmt.Sprintf("the transport has %d at once, as many as it may", o.Limit)
+		return fmt.Sprintf("the transport has %d %s, as many as it may", o.Limit, what)
 	case qmgr.ObstacleConnectionLimit:
 		return fmt.Sprintf("all %d connections are in use", o.Limit)
 	case qmgr.ObstacleWindow:
 		if o.Most > 0 && o.Limit >= o.Most {
-			return fmt.Sprintf("it has %d at once, as many as it may", o.Limit)
+			return fmt.Sprintf("it has %d %s, as many as it may", o.Limit, what)
 		}
-		return fmt.Sprintf("it has as many at once as its window of %d allows, which grows with success", o.Limit)
+		return fmt.Sprintf("it has as many %s as its window of %d allows, which grows with success", what, o.Limit)
 	case qmgr.ObstacleMessageShare:
 		return fmt.Sprintf("its message holds %d connections, as many as it may while others need them", o.Limit)
 	case qmgr.ObstacleSlowStart:

@@ -216,6 +216,7 @@ func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView
 // A MessageView is what the core holds of one message.
 type MessageView struct {
 	Held    bool // it is in core; the rest is of one that is
+	Busy    int  // deliveries under way
 	Routing int  // recipients of whom it is not known yet where they go
 	Unread  bool // there may be further ones on disk
 	Places  []PlaceView
@@ -249,6 +250,9 @@ func (q *Qmgr) messageView(m *message, most int) MessageView {
 	for _, waiting := range []bool{true, false} {
 		for _, j := range m.jobs {
 			for p := range j.peers.All() {
+				if waiting {
+					v.Busy += p.entries - p.todo.Len()
+				}
 				switch {
 				case p.todo.Empty() == waiting:
 				case len(v.Places) >= most:

@@ -20,6 +20,9 @@ type Obstacle struct {
 	Most  int           // ObstacleWindow: the most that the window may be; 0 for no limit
 	Rate  rate.Limit    // where it is a limit by time
 	Pause time.Duration // where it is a pause between two deliveries
+	// Deliveries tells that what is counted are deliveries that agents make, and not
+	// connections.
+	Deliveries bool
 	// Table is the destination of Config.Destinations that says so, "" if the
 	// transport or Config does.
 	Table string
@@ -81,7 +84,7 @@ func (q *Qmgr) obstacle(d *queue) Obstacle {
 	case d.startable > 0:
 		return t.obstacle()
 	case d.site == nil:
-		return q.sourced(d, Obstacle{Kind: ObstacleWindow, Limit: d.window.Size(), Most: d.limits.window.Limit})
+		return q.sourced(d, Obstacle{Kind: ObstacleWindow, Limit: d.window.Size(), Most: d.limits.window.Limit, Deliveries: true})
 	}
 	return q.sourced(d, q.siteObstacle(d))
 }
@@ -102,7 +105,7 @@ func (t *transport) obstacle() Obstacle {
 	case t.lull.state != lullFree:
 		return Obstacle{Kind: ObstacleTransportDelay, Until: t.lull.next(), Pause: t.cfg.TransportRateDelay}
 	case t.cfg.Agents == AgentsOwn && t.busy >= t.cfg.ProcessLimit:
-		return Obstacle{Kind: ObstacleProcessLimit, Limit: t.cfg.ProcessLimit}
+		return Obstacle{Kind: ObstacleProcessLimit, Limit: t.cfg.ProcessLimit, Deliveries: true}
 	}
 	return Obstacle{Kind: ObstacleTurn}
 }

@@ -396,6 +396,9 @@ func (q *Queue) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qm
 		if m := q.find(id); m != nil && m.InCore {
 			n := min(len(m.Places), most)
 			views[i] = qmgr.MessageView{Held: true, Places: m.Places[:n], More: len(m.Places) - n}
+			for _, p := range m.Places {
+				views[i].Busy += p.Busy
+			}
 		}
 	}
 	return views, ctx.Err()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,6 +23,16 @@ func stateNames() []string {
 		names = append(names, c.String())
 	}
 	return names
+}
+
+// checkStates refuses states that there are not.
+func checkStates(cmd *cobra.Command, states []string) error {
+	for _, s := range states {
+		if !slices.Contains(stateNames(), s) {
+			return misuse(cmd, fmt.Errorf("--state takes %s, not %q", strings.Join(stateNames(), ", "), plain(s)))
+		}
+	}
+	return nil
 }
 
 func newDestinationsCommand(p *place) *cobra.Command {
@@ -48,6 +59,9 @@ counts all.`,
   posthaste queue destinations --json | jq -r 'select(.messages > 100).name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkStates(cmd, states); err != nil {
+				return err
+			}
 			c, err := p.dial()
 			if err != nil {
 				return err

@@ -66,16 +66,21 @@ front or without.`,
 // unknownDestination turns the server's guesses into a hint.
 func unknownDestination(err error) error {
 	var p *client.Problem
-	if !errors.As(err, &p) || p.Status != http.StatusNotFound {
+	switch {
+	case !errors.As(err, &p):
+		return err
+	case p.Status == http.StatusUnprocessableEntity && len(p.Errors) > 0:
+		return &exit{exitUsage, errors.New(p.Errors[0].Message), "Say which one."}
+	case p.Status != http.StatusNotFound:
 		return err
 	}
-	hint := "\"posthaste queue destinations\" lists what there is; \"posthaste queue list --domain\" shows the mail of a domain,\n" +
-		"deferred mail included, and \"posthaste queue show\" where a message goes."
+	hint := "\"posthaste queue destinations\" lists what there is. Mail that was deferred and is not due is not among it:\n" +
+		"\"posthaste queue list --domain\" shows that of a domain, with the reason."
 	if len(p.Errors) > 0 {
-		guess := p.Errors[0].Message
+		guess := plain(p.Errors[0].Message)
 		hint = strings.ToUpper(guess[:1]) + guess[1:]
 	}
-	return &exit{exitNoInput, errors.New(p.Detail), plain(hint)}
+	return &exit{exitNoInput, errors.New(p.Detail), hint}
 }
 
 // completeDestination offers the destinations that there are.
@@ -161,11 +166,11 @@ func waitingText(d *admin.Destination, now time.Time) string {
 	if d.Messages == 0 {
 		return fmt.Sprintf("nothing; %s under way", deliveries(d.Busy))
 	}
-	text := fmt.Sprintf("%s with %s; %s under way", count(d.Messages, "message"), count(d.Recipients, "recipient"), deliveries(d.Busy))
+	text := count(d.Messages, "message") + " with " + count(d.Recipients, "recipient")
 	if d.Oldest != nil {
-		text += ", the oldest message is " + span(now.Sub(*d.Oldest)) + " old"
+		text += ", the oldest " + span(now.Sub(*d.Oldest)) + " old"
 	}
-	return text
+	return text + "; " + deliveries(d.Busy) + " under way"
 }
 
 func (v *hostsView) hosts(d *admin.DestinationDetail) {

@@ -150,6 +150,7 @@ type jsonMessage struct {
 	NextAttempt   int64            `json:"next_attempt,omitempty"`
 	Reason        string           `json:"reason,omitempty"`
 	Obstacle      *admin.Obstacle  `json:"obstacle,omitempty"`
+	Deliveries    int              `json:"deliveries,omitempty"`
 	RecipientsAll uint32           `json:"recipients_total"`
 	Recipients    *json.RawMessage `json:"recipients,omitempty"` // written apart
 }
@@ -161,7 +162,7 @@ type jsonRecipient struct {
 
 func (l *jsonLister) message(m *admin.Summary) error {
 	j := jsonMessage{QueueName: string(m.State), QueueID: m.ID, ArrivalTime: m.Arrived.Unix(), MessageSize: m.Size, Sender: m.Sender,
-		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Obstacle: m.Obstacle, RecipientsAll: m.Total}
+		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Obstacle: m.Obstacle, Deliveries: m.Deliveries, RecipientsAll: m.Total}
 	if j.Sender == "" {
 		j.Sender = "MAILER-DAEMON"
 	}
@@ -272,6 +273,9 @@ func listReason(m *admin.Summary) string {
 			return plain(o.Text + " (" + o.Key + ")")
 		}
 		return plain(o.Text)
+	}
+	if m.Deliveries > 0 {
+		return "being delivered"
 	}
 	return plain(m.Reason)
 }

@@ -81,9 +81,9 @@ func checkExitCode(ts *testscript.TestScript, neg bool, args []string) {
 // for.
 func serveAdmin(ts *testscript.TestScript, neg bool, args []string) {
 	queues := map[string]func() *admintest.Queue{"empty": func() *admintest.Queue { return admintest.New() }, "mixed": mixedQueue, "large": largeQueue,
-		"silent": silentQueue}
+		"silent": silentQueue, "destinations": destinationQueue}
 	if neg || len(args) != 1 || queues[args[0]] == nil {
-		ts.Fatalf("usage: admin empty|mixed|large|silent")
+		ts.Fatalf("usage: admin empty|mixed|large|silent|destinations")
 	}
 	q := queues[args[0]]()
 	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond}, q, q, q)
