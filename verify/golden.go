@@ -44,7 +44,7 @@ func schedulersOf(out []string) []qmgr.Scheduler {
 func replay(in string, want []string, scheduler qmgr.Scheduler) error {
 	got, err := newGolden(scheduler).run(in)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrNoRecording, err)
 	}
 	return compareLines(got, want)
 }

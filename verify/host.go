@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -234,6 +235,10 @@ func addresses(d qmgr.Deliver) []string {
 	}
 	return out
 }
+
+// ErrNoRecording means that a text is not what it is taken for, so that there is
+// nothing to compare with.
+var ErrNoRecording = errors.New("it is no recording")
 
 // A Difference is where the core and a recording part.
 type Difference struct {

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,14 +17,14 @@ import (
 func Oracle(trace []byte) error {
 	var r recording
 	if err := json.Unmarshal(trace, &r); err != nil {
-		return fmt.Errorf("decision trace: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoRecording, err)
 	}
 	if len(r.Messages) == 0 || len(r.Order) == 0 && len(r.Events) == 0 && len(r.Deferrals) == 0 && len(r.Ends) == 0 {
-		return errors.New("decision trace: it records no messages, or nothing that was decided about them")
+		return fmt.Errorf("%w: it has no messages, or nothing that was decided about them", ErrNoRecording)
 	}
 	o, err := newOracle(&r)
 	if err != nil {
-		return fmt.Errorf("decision trace: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoRecording, err)
 	}
 	return o.run()
 }

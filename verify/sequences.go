@@ -24,11 +24,11 @@ func Sequences(text []byte) error {
 			continue
 		}
 		if len(words) != 2 {
-			return fmt.Errorf("line %d: %d words, want a name and a sequence", n+1, len(words))
+			return fmt.Errorf("%w: line %d: %d words, want a name and a sequence", ErrNoRecording, n+1, len(words))
 		}
 		s, sizes, err := parseSequenceName(words[0])
 		if err != nil {
-			return fmt.Errorf("line %d: %w", n+1, err)
+			return fmt.Errorf("%w: line %d: %w", ErrNoRecording, n+1, err)
 		}
 		got, err := sequence(s.config(), sizes)
 		if err != nil {
@@ -41,24 +41,30 @@ func Sequences(text []byte) error {
 	return nil
 }
 
+// nameMax is longer than any name of a sequence.
+const nameMax = 200
+
 // parseSequenceName reads parameters and sizes.
 func parseSequenceName(name string) (*settings, []int, error) {
 	parts := strings.Split(name, "-")
+	if len(parts) < 2 || len(name) > nameMax {
+		return nil, nil, fmt.Errorf("%q is no name such as slots-k2-l0-d0-m3-10_2_2", name[:min(len(name), nameMax)])
+	}
 	s := newSettings(qmgr.TransportConfig{Agents: qmgr.AgentsOffered})
 	letters := map[byte]string{'k': "delivery_slot_cost", 'l': "delivery_slot_loan", 'd': "delivery_slot_discount", 'm': "minimum_delivery_slots"}
 	for _, p := range parts[1 : len(parts)-1] {
 		if p == "" || letters[p[0]] == "" {
-			return nil, nil, fmt.Errorf("%s: unknown parameter %q", name, p)
+			return nil, nil, fmt.Errorf("%q: unknown parameter %q", name, p)
 		}
 		if err := s.set("smtp_"+letters[p[0]], p[1:]); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
+			return nil, nil, fmt.Errorf("%q: %w", name, err)
 		}
 	}
 	var sizes []int
 	for _, size := range strings.Split(parts[len(parts)-1], "_") {
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 1 {
-			return nil, nil, fmt.Errorf("%s: %q is not a size", name, size)
+			return nil, nil, fmt.Errorf("%q: %q is not a size", name, size)
 		}
 		sizes = append(sizes, n)
 	}

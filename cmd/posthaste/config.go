@@ -28,6 +28,8 @@ func newConfigCheckCommand() *cobra.Command {
 		Short: "Tell everything that is wrong with a configuration file",
 		Long: `Tell everything that is wrong with a configuration file, each mistake with its
 line, its column and what would be right. The exit status is 78 if there is any.
+Values that are allowed and have no effect, such as a limit that another one keeps
+from being reached, are warned of.
 
 Run it before a reload: the daemon keeps its old configuration if the new one has
 a mistake, but only its log tells.`,
@@ -37,6 +39,7 @@ a mistake, but only its log tells.`,
 			if err != nil {
 				return err
 			}
+			writePlain(cmd.ErrOrStderr(), cfg.Warn(args[0]))
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: no mistakes; the queue is in %s\n", args[0], cfg.QueueDirectory)
 			return err
 		},

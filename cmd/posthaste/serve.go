@@ -82,6 +82,7 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 
 	log.Info("started", "version", version(), "listen", strings.Join(d.addresses(), " "), "queue_directory", cfg.QueueDirectory,
 		"admin_socket", cfg.AdminSocketPath())
+	logWarnings(log, cfg)
 	if !strings.Contains(cfg.Hostname, ".") {
 		log.Warn("myhostname is not a full name: some servers refuse mail from it", "myhostname", cfg.Hostname)
 	}
@@ -128,6 +129,7 @@ func (d *daemon) reloadFile(path string) {
 		d.log.Error("the configuration stays as it was", "error", err)
 		return
 	}
+	logWarnings(d.log, cfg)
 	restart, err := d.reload(cfg)
 	switch {
 	case err != nil:
@@ -136,6 +138,13 @@ func (d *daemon) reloadFile(path string) {
 		d.log.Warn("configuration reloaded; some changes need a restart", "restart", strings.Join(restart, " "))
 	default:
 		d.log.Info("configuration reloaded")
+	}
+}
+
+// logWarnings tells of values that do nothing.
+func logWarnings(log *slog.Logger, cfg *config.Config) {
+	for _, w := range cfg.Warnings() {
+		log.Warn("the configuration sets something to no effect", "parameter", w.Key, "reason", w.Message)
 	}
 }
 

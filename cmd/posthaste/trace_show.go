@@ -52,6 +52,7 @@ type traceShow struct {
 	messages, transports, nexthops, kinds []string
 	from, to                              string
 	json, summaryOnly                     bool
+	shown                                 int // lines
 }
 
 func (s *traceShow) run(cmd *cobra.Command, path string) error {
@@ -73,6 +74,9 @@ func (s *traceShow) run(cmd *cobra.Command, path string) error {
 		return badTrace(err)
 	}
 	warnIncomplete(cmd, f.Reader)
+	if filter.narrows() && !s.summaryOnly && s.shown == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: no line of %s is what the filters ask for\n", plain(f.Name()))
+	}
 	return nil
 }
 
@@ -121,6 +125,9 @@ func (s *traceShow) writeLines(r *trace.Reader, filter *lineFilter, out *bufio.W
 			err = writeJSONLine(out, &record, kind, subject)
 		default:
 			err = writeWords(out, format, &record, summary.First)
+		}
+		if wanted {
+			s.shown++
 		}
 		if err != nil {
 			return summary, nil // whoever read has had enough; Flush tells
@@ -278,8 +285,23 @@ func (s *traceShow) filter() (*lineFilter, error) {
 	if f.from, err = parseMoment("--from", s.from); err != nil {
 		return nil, err
 	}
-	f.to, err = parseMoment("--to", s.to)
-	return f, err
+	if f.to, err = parseMoment("--to", s.to); err != nil {
+		return nil, err
+	}
+	if f.from.after(f.to) {
+		return nil, usageError("--from %s is later than --to %s", plain(s.from), plain(s.to))
+	}
+	return f, nil
+}
+
+// narrows tells whether there is any filter.
+func (f *lineFilter) narrows() bool {
+	return len(f.messages)+len(f.transports)+len(f.nexthops)+len(f.kinds) > 0 || f.from.set || f.to.set
+}
+
+// after tells whether m is later than n, as far as that is known without the trace.
+func (m moment) after(n moment) bool {
+	return m.set && n.set && (m.instant == 0) == (n.instant == 0) && (m.instant > n.instant || m.since > n.since)
 }
 
 func parseIDs(texts []string) ([]mail.QueueID, error) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,7 +26,7 @@ func newVerifyCommand() *cobra.Command {
 a file, or a folder, whose files are looked for at any depth.
 
 There is one line for each file, with "ok" or the first difference, and a count at
-the end. The exit status is 1 if anything differs.`,
+the end. The exit status is 1 if anything differs, 2 if a file is no recording.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -45,22 +47,40 @@ func newVerifyKindCommand(name, short string, matches func(path string) bool, ch
 			if err != nil {
 				return err
 			}
-			differ := 0
+			differ, unread := 0, 0
 			for _, path := range files {
 				answer := "ok"
-				if err := check(path); err != nil {
+				var other *fs.PathError
+				switch err := check(path); {
+				case errors.Is(err, verify.ErrNoRecording), errors.As(err, &other):
+					answer = err.Error()
+					unread++
+				case err != nil:
 					answer = err.Error()
 					differ++
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", path, answer)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", plain(path), plain(answer))
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d files, %d equal, %d differ\n", len(files), len(files)-differ, differ)
-			if differ > 0 {
-				return &exit{code: exitDiffers, err: fmt.Errorf("%d of %d recordings differ", differ, len(files))}
-			}
-			return nil
+			return verified(cmd.OutOrStdout(), len(files), differ, unread)
 		},
 	}
+}
+
+// verified sums up, and tells a recording that differs from what is none by the exit
+// status.
+func verified(out io.Writer, files, differ, unread int) error {
+	fmt.Fprintf(out, "%d files, %d equal, %d differ", files, files-differ-unread, differ)
+	if unread > 0 {
+		fmt.Fprintf(out, ", %d cannot be compared", unread)
+	}
+	fmt.Fprintln(out)
+	switch {
+	case differ > 0:
+		return &exit{code: exitDiffers, err: fmt.Errorf("%d of %d recordings differ", differ, files)}
+	case unread > 0:
+		return &exit{code: exitTraceInput, err: fmt.Errorf("%d of %d files cannot be compared", unread, files)}
+	}
+	return nil
 }
 
 // filesBelow returns the files that were named, and those that match in the

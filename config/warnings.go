@@ -1,0 +1,197 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
+)
+
+// A Warning is about a value that is allowed and does nothing, or less than it
+// says.
+type Warning struct {
+	Key     string // the parameter, in full
+	Message string
+}
+
+func (w Warning) String() string { return w.Key + ": " + w.Message }
+
+// Warnings returns what the file sets to no effect, in the order of transports and
+// of destinations. What is a default, and what no file could better, is no matter.
+func (c *Config) Warnings() []Warning {
+	w := warner{c: c, standard: Default(c.env)}
+	w.retry()
+	w.common()
+	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
+		t := c.Transports[name]
+		w.transport(name, &t)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
+		d := c.Destinations[name]
+		w.destination(name, &d)
+	}
+	return w.list
+}
+
+// A warner gathers warnings. What several transports inherit from one parameter is
+// told once.
+type warner struct {
+	c, standard *Config
+	list        []Warning
+}
+
+// about records a warning.
+func (w *warner) about(key, format string, args ...any) {
+	warning := Warning{key, fmt.Sprintf(format, args...)}
+	if key != "" && !slices.Contains(w.list, warning) {
+		w.list = append(w.list, warning)
+	}
+}
+
+// top returns the key of a top-level parameter if the file sets it.
+func (w *warner) top(name string) string {
+	if w.c.explicit[name] {
+		return name
+	}
+	return ""
+}
+
+// of returns the key from which a transport has a value: its own, or the top-level
+// one for all; "" if the file sets neither.
+func (w *warner) of(transport, name string) string {
+	if key := transportTable(transport) + "." + name; w.c.explicit[key] {
+		return key
+	}
+	for _, p := range transportParameters {
+		if p.name == name && p.global != "" {
+			return w.top(p.global)
+		}
+	}
+	return ""
+}
+
+func (w *warner) retry() {
+	r := &w.c.Retry
+	if r.MaximalLifetime > 0 && r.MaximalLifetime <= r.MinimalBackoff {
+		w.about("maximal_queue_lifetime", "mail is returned before it is tried a second time: minimal_backoff_time is %s", FormatDuration(r.MinimalBackoff))
+	}
+}
+
+func (w *warner) common() {
+	q := &w.c.Queue
+	if q.MessageConcurrency >= w.c.SMTPConnectionLimit {
+		w.about(w.top("max_message_concurrency"), "it is never reached: smtp_connection_limit is %d", w.c.SMTPConnectionLimit)
+	}
+}
+
+func (w *warner) transport(name string, t *Transport) {
+	standard := &w.standard.Defaults
+	if t.ConcurrencyLimit > t.ProcessLimit && t.ConcurrencyLimit != standard.ConcurrencyLimit {
+		w.about(w.of(name, "destination_concurrency_limit"), "%d is never reached: process_limit is %d", t.ConcurrencyLimit, t.ProcessLimit)
+	}
+	w.concurrency(func(key string) string { return w.of(name, key) }, t.InitialConcurrency, t.ConcurrencyLimit, t.RateDelay, standard)
+	w.rates(w.of(name, "destination_rate"), t.Rate)
+	w.rates(w.of(name, "transport_rate"), t.TransportRate)
+	if t.Type == TypeSMTP {
+		w.smtp(name, t, standard)
+	}
+}
+
+func (w *warner) smtp(name string, t, standard *Transport) {
+	s := &t.SMTP
+	w.rates(w.of(name, "connection_rate"), s.ConnectionRate)
+	if t.ProcessLimit > w.c.SMTPConnectionLimit {
+		w.about(w.of(name, "process_limit"), "%d is never reached: smtp_connection_limit is %d", t.ProcessLimit, w.c.SMTPConnectionLimit)
+	}
+	if s.HostConcurrencyLimit > t.ProcessLimit && s.HostConcurrencyLimit != standard.SMTP.HostConcurrencyLimit {
+		w.about(w.of(name, "destination_host_concurrency_limit"), "%d is never reached: process_limit is %d", s.HostConcurrencyLimit, t.ProcessLimit)
+	}
+	if s.InFlight != standard.SMTP.InFlight && s.Pipelining < mail.LevelStream && !w.streams() {
+		w.about(w.of(name, "pipelining_in_flight"), `it does nothing: pipelining is %s, and it is for "stream"`, tomlWord(s.Pipelining))
+	}
+	if s.ReuseCountLimit == 1 && s.Pipelining > mail.LevelGroup {
+		w.about(w.of(name, "pipelining"), `%s does no more than "group": connection_reuse_count_limit is 1, so that no connection carries a second message`, tomlWord(s.Pipelining))
+	}
+}
+
+func tomlWord(l mail.Level) string { return `"` + l.String() + `"` }
+
+// streams tells whether some destination is spoken to at level stream.
+func (w *warner) streams() bool {
+	for _, d := range w.c.Destinations { // in any order
+		if d.Limits.Level.Or(mail.LevelLockStep) == mail.LevelStream {
+			return true
+		}
+	}
+	return false
+}
+
+// concurrency looks at limits that hold each other in check; of gives the key of a
+// parameter, "" if it is not set.
+func (w *warner) concurrency(of func(name string) string, initial, limit int, delay time.Duration, standard *Transport) {
+	if limit > 0 && initial > limit && initial != standard.InitialConcurrency {
+		w.about(of("initial_destination_concurrency"), "%d is more than there may be: destination_concurrency_limit is %d", initial, limit)
+	}
+	if delay > 0 && limit != 1 && limit != standard.ConcurrencyLimit {
+		w.about(of("destination_concurrency_limit"), "it does nothing: with destination_rate_delay there is one delivery at a time")
+	}
+}
+
+// rates looks for limits by time that others imply: in any span of 1 min there are at
+// most 600 where there are at most 10 in any second.
+func (w *warner) rates(key string, limits rate.Limits) {
+	all := limits.All()
+	for _, one := range all {
+		for _, other := range all {
+			if one == other {
+				continue
+			}
+			spans := (one.Per + other.Per - 1) / other.Per
+			if int64(other.N) <= int64(one.N)/int64(spans) {
+				w.about(key, "%v does nothing: %v allows no more than that", one, other)
+				break
+			}
+		}
+	}
+}
+
+func (w *warner) destination(name string, d *Destination) {
+	table := tableDestination + "." + name
+	of := func(parameter string) string { return table + "." + parameter }
+	l := &d.Limits
+	if (*l == shape.Limits{}) {
+		w.about(table, "it sets no limit, so that it does nothing")
+		return
+	}
+	most := 0
+	for _, t := range w.c.Transports { // in any order
+		most = max(most, t.ProcessLimit)
+	}
+	if n := l.ConcurrencyLimit; n.Set && n.Value > most {
+		w.about(of("destination_concurrency_limit"), "%d is never reached: no transport has a process_limit of more than %d", n.Value, most)
+	}
+	limit := l.ConcurrencyLimit.Or(w.c.Defaults.ConcurrencyLimit)
+	if n := l.InitialConcurrency; n.Set && limit > 0 && n.Value > limit {
+		w.about(of("initial_destination_concurrency"), "%d is more than there may be: destination_concurrency_limit is %d", n.Value, limit)
+	}
+	if n := l.ConcurrencyLimit; n.Set && n.Value != 1 && l.RateDelay.Or(0) > 0 {
+		w.about(of("destination_concurrency_limit"), "it does nothing: with destination_rate_delay there is one delivery at a time")
+	}
+	w.rates(of("destination_rate"), l.Rate.Or(rate.Limits{}))
+	w.rates(of("connection_rate"), l.ConnectionRate.Or(rate.Limits{}))
+}
+
+// Warn returns the warnings as lines that a person reads, with the file's name in
+// front.
+func (c *Config) Warn(file string) string {
+	var b strings.Builder
+	for _, w := range c.Warnings() {
+		fmt.Fprintf(&b, "%s: warning: %v\n", file, w)
+	}
+	return b.String()
+}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// A value that does nothing is worse than a mistake: nobody tells of it, and the
+// operator believes in it. A file of defaults, and one whose values work, must not be
+// nagged about.
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"defaults", "", ""},
+		{"plain limits", "default_process_limit = 50\ndefault_destination_concurrency_limit = 50\ninitial_destination_concurrency = 2\nmax_message_concurrency = 40", ""},
+		{"window above the processes", "default_process_limit = 10\n[transport.bulk]\ndestination_concurrency_limit = 30",
+			"transport.bulk.destination_concurrency_limit: 30 is never reached: process_limit is 10"},
+		{"told once for all transports", "default_process_limit = 10\ndefault_destination_concurrency_limit = 30",
+			"default_destination_concurrency_limit: 30 is never reached: process_limit is 10"},
+		{"start above the window", "initial_destination_concurrency = 8\n[transport.smtp]\ndestination_concurrency_limit = 4",
+			"initial_destination_concurrency: 8 is more than there may be: destination_concurrency_limit is 4"},
+		{"a pause and a window", "[transport.slow]\ndestination_rate_delay = \"5s\"\ndestination_concurrency_limit = 4",
+			"transport.slow.destination_concurrency_limit: it does nothing: with destination_rate_delay there is one delivery at a time"},
+		{"processes above connections", "smtp_connection_limit = 100\n[transport.smtp]\nprocess_limit = 500",
+			"transport.smtp.process_limit: 500 is never reached: smtp_connection_limit is 100"},
+		{"share above connections", "smtp_connection_limit = 200\nmax_message_concurrency = 200", "max_message_concurrency: it is never reached: smtp_connection_limit is 200"},
+		{"host limit", "[transport.smtp]\nprocess_limit = 30\ndestination_host_concurrency_limit = 40",
+			"transport.smtp.destination_host_concurrency_limit: 40 is never reached: process_limit is 30"},
+		{"in flight", "[transport.smtp]\npipelining_in_flight = 8", `transport.smtp.pipelining_in_flight: it does nothing: pipelining is "overlap", and it is for "stream"`},
+		{"in flight for one", "[transport.smtp]\npipelining_in_flight = 8\n[destination.own]\ndomains = [\"own.example\"]\npipelining = \"stream\"", ""},
+		{"one message each", "[transport.smtp]\npipelining = \"stream\"\nconnection_reuse_count_limit = 1",
+			`transport.smtp.pipelining: "stream" does no more than "group": connection_reuse_count_limit is 1, so that no connection carries a second message`},
+		{"rates that work", "default_destination_rate = \"10/s, 300/min, 10000/h\"", ""},
+		{"rates that do not", "default_destination_rate = \"10/s, 600/min\"", "default_destination_rate: 600/min does nothing: 10/s allows no more than that"},
+		{"rates the other way", "[transport.smtp]\nconnection_rate = \"100/s, 60/min\"", "transport.smtp.connection_rate: 100/s does nothing: 60/min allows no more than that"},
+		{"no second attempt", "minimal_backoff_time = \"2h\"\nmaximal_backoff_time = \"3h\"\nmaximal_queue_lifetime = \"1h\"\nbounce_queue_lifetime = \"1h\"",
+			"maximal_queue_lifetime: mail is returned before it is tried a second time: minimal_backoff_time is 2h"},
+		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit, so that it does nothing"},
+		{"a destination", "[destination.own]\ndomains = [\"own.example\"]\ndestination_concurrency_limit = 300\ninitial_destination_concurrency = 400\ndestination_rate = \"1/s, 3600/h\"",
+			"destination.own.destination_concurrency_limit: 300 is never reached: no transport has a process_limit of more than 100\n" +
+				"destination.own.initial_destination_concurrency: 400 is more than there may be: destination_concurrency_limit is 300\n" +
+				"destination.own.destination_rate: 3600/h does nothing: 1/s allows no more than that"},
+	} {
+		cfg, err := Parse("test.toml", []byte(c.text), Environment{Hostname: "mta.example.com"})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var got []string
+		for _, w := range cfg.Warnings() {
+			got = append(got, w.String())
+		}
+		if text := strings.Join(got, "\n"); text != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, text, c.want)
+		}
+	}
+}
