@@ -82,7 +82,9 @@ type HostStatus struct {
 	Level       string           `json:"level" enum:"lockstep,group,overlap,stream" doc:"The highest level of pipelining that is used."`
 	Configured  string           `json:"level_configured" enum:"lockstep,group,overlap,stream"`
 	LevelUntil  *time.Time       `json:"level_until,omitempty" doc:"It is spoken to more simply than configured, until then at least."`
-	LevelFixed  bool             `json:"level_fixed,omitempty" doc:"It is spoken to more simply for good: it has put what was sent under another envelope, or taken content for commands."`
+	LevelFixed  bool             `json:"level_fixed,omitempty" doc:"It is spoken to more simply for good: it has put what was sent under another envelope, or taken refused content for commands."`
+	Unproven    bool             `json:"stream_unproven,omitempty" doc:"stream is configured, and it has not shown yet that it bears it."`
+	ProvedAt    *time.Time       `json:"stream_tried,omitempty" doc:"It is tried again from then on."`
 	Fell        *EndedConnection `json:"level_fell,omitempty" doc:"The connection since which that is so, if it is remembered."`
 	RTT         float64          `json:"rtt,omitempty" doc:"Round trip in seconds, smoothed; absent if unknown."`
 	Service     float64          `json:"service,omitempty" doc:"From content to the final reply in seconds, smoothed, without the round trip; absent if unknown."`

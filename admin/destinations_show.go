@@ -63,8 +63,11 @@ func hostStatus(h *conns.HostView) HostStatus {
 		Level: h.Level.String(), Configured: h.Configured.String(), RTT: k.RTT.Seconds(), Service: k.Service.Seconds(), Slow: k.Slow,
 		Mails: k.MessagesMax, Offers: offers(k.Caps),
 	}
-	if h.Level < h.Configured {
-		status.LevelFixed, status.LevelUntil = k.HeldUntil == mail.Never || k.HeldUntil == 0, wallOrNil(k.HeldUntil)
+	switch {
+	case h.Unproven:
+		status.Unproven, status.ProvedAt = true, wallOrNil(k.ProbeAt)
+	case h.Level < h.Configured:
+		status.LevelFixed, status.LevelUntil = k.HeldUntil == mail.Never || k.HeldUntil == 0 && k.Executes, wallOrNil(k.HeldUntil)
 	}
 	if h.Fell.Conn != 0 {
 		fell := endedConnection(&h.Fell)

@@ -19,6 +19,7 @@ type Warning struct {
 	Message string
 }
 
+// String returns the warning in one line.
 func (w Warning) String() string { return w.Key + ": " + w.Message }
 
 // Warnings returns what the file sets to no effect, in the order of transports and

@@ -255,6 +255,10 @@ func (v *hostsView) hostLines(h *admin.HostStatus) []string {
 func (v *hostsView) levelText(h *admin.HostStatus) string {
 	text := "pipelining: " + h.Level + " in place of " + h.Configured
 	switch {
+	case h.Unproven && h.ProvedAt != nil && h.ProvedAt.After(v.now):
+		text += ": it does not bear that; tried again " + when(*h.ProvedAt, v.now)
+	case h.Unproven:
+		text += ": it has not shown yet that it bears that"
 	case h.LevelFixed:
 		text += " for good"
 	case h.LevelUntil != nil:

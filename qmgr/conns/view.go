@@ -34,6 +34,7 @@ type HostView struct {
 	BusyUntil   mail.Instant // it has said that it takes no more connections until then; 0 if it has not
 	Level       mail.Level   // at which it may be spoken to; Configured is what is wanted
 	Configured  mail.Level
+	Unproven    bool // LevelStream is configured, and it has not shown that it bears it
 	Known       destdb.View
 	// Fell is the connection since which it is spoken to more simply, if that is
 	// remembered; of Conn 0 otherwise.
@@ -64,7 +65,9 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 				return views
 			}
 			v := HostView{Host: sp.host, Tier: tier, Limit: max(sp.limits.Connections, 0), Configured: sp.limits.Level, Known: p.db.View(sp.key(), now)}
-			if v.Level = min(v.Configured, v.Known.Level); v.Level < v.Configured {
+			if v.Level = min(v.Configured, v.Known.Level); v.Level == mail.LevelStream && !v.Known.Streams {
+				v.Level, v.Unproven = mail.LevelOverlap, true
+			} else if v.Level < v.Configured {
 				v.Fell = p.fell(sp)
 			}
 			if h := p.hosts[sp.key()]; h != nil {
