@@ -3,6 +3,7 @@ package qmgr_test
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -44,6 +45,51 @@ func TestVerificationsAreBounded(t *testing.T) {
 	step(qmgr.Wake{})
 	if l := q.View(0).Lookups; l.Verifying != 0 || answered != asked || l.Busy != 10 || l.Waiting != 0 {
 		t.Errorf("after the deadline: %+v, %d answered", l, answered)
+	}
+	q.Check()
+}
+
+// A client that names one recipient again and again, whose standing is known and old,
+// is answered out of what is known. That the receiver is to be asked once more takes
+// one question's room, and not that of those who know nothing yet.
+func TestOldAnswersTakeNoRoom(t *testing.T) {
+	q, err := qmgr.New(qmgr.Config{DefaultTransport: qmgr.TransportConfig{Agents: qmgr.AgentsConnections}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, answered := mail.Instant(1e18), 0
+	hosts := mail.HostSet{Tiers: [][]mail.Host{{{Name: "mx", Addr: netip.MustParseAddrPort("192.0.2.1:25")}}}, Until: now.Add(1000 * time.Hour)}
+	var step func(ev qmgr.Event)
+	step = func(ev qmgr.Event) {
+		for _, a := range append([]qmgr.Action(nil), q.Step(now, ev)...) {
+			switch a := a.(type) {
+			case qmgr.Verified:
+				answered++
+			case qmgr.Resolve:
+				step(qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: hosts})
+			case qmgr.Dial:
+				if answered == 0 { // later nobody answers
+					step(qmgr.Dialed{Conn: a.Conn})
+				}
+			case qmgr.Send:
+				step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: mail.Delivered}}}})
+			case qmgr.Hangup:
+				step(qmgr.Closed{Conn: a.Conn})
+			}
+		}
+	}
+	ask := qmgr.Verify{Client: netip.MustParseAddr("192.0.2.9"), Transport: "smtp", Nexthop: "d.test", Routed: true, Recipient: "u@d.test"}
+	step(ask)
+	for _, after := range []time.Duration{time.Hour, 8 * 24 * time.Hour} {
+		now = now.Add(after)
+		step(qmgr.Wake{})
+	}
+	const times = 1000
+	for range times {
+		step(ask)
+	}
+	if open := q.View(0).Lookups.Verifying; open != 1 || answered != 1+times {
+		t.Errorf("%d questions wait and %d were answered, want 1 and %d", open, answered, 1+times)
 	}
 	q.Check()
 }

@@ -114,6 +114,8 @@ func (db *DB) Configure(cfg Config) {
 func (db *DB) Len() int { return len(db.known) }
 
 // Find returns what is known of an address, and whether it is time to ask again.
+// Whoever hears so does. Others who want to know meanwhile, and there may be thousands,
+// do not: if no answer comes it is time again after Patience.
 func (db *DB) Find(a mail.Address, now mail.Instant) (v Verdict, again bool) {
 	k := db.known[Key(a)]
 	switch {
@@ -124,7 +126,10 @@ func (db *DB) Find(a mail.Address, now mail.Instant) (v Verdict, again bool) {
 		return Verdict{}, true
 	}
 	db.listOf(k).MoveToBack(&k.inList)
-	return k.verdict, now >= k.again
+	if again = now >= k.again; again {
+		k.again = now.Add(Patience)
+	}
+	return k.verdict, again
 }
 
 // textMax is how much is kept of a reply's text.
@@ -204,7 +209,7 @@ func Key(a mail.Address) mail.Address {
 	return a
 }
 
-// cut shortens a text, at a character.
+// cut shortens a text, at a character. What it keeps does not keep the rest.
 func cut(text string) string {
 	if len(text) <= textMax {
 		return text
@@ -213,5 +218,5 @@ func cut(text string) string {
 	for n > 0 && text[n]&0xc0 == 0x80 {
 		n--
 	}
-	return text[:n]
+	return strings.Clone(text[:n])
 }

@@ -79,6 +79,23 @@ func TestAnswersReplaceEachOther(t *testing.T) {
 	}
 }
 
+// What is old is asked for once, however many want to know while the answer is on its
+// way: each question waits in core, and would take the place of another. If there was
+// no answer it is asked for once more, but not at once.
+func TestOneAsksAgain(t *testing.T) {
+	db := New(Config{PositiveRefresh: time.Hour}.WithDefaults())
+	db.Learn("a@b.test", good, epoch)
+	old := epoch.Add(time.Hour)
+	for _, c := range []struct {
+		after time.Duration
+		again bool
+	}{{0, true}, {0, false}, {Patience - 1, false}, {Patience, true}, {Patience, false}} {
+		if v, again := db.Find("a@b.test", old.Add(c.after)); v.Standing != Good || again != c.again {
+			t.Errorf("%v, asked again %t, %v after it had become old", v.Standing, again, c.after)
+		}
+	}
+}
+
 // RFC 5321 2.4: only domains are the same in any case.
 func TestCase(t *testing.T) {
 	db := New(Config{}.WithDefaults())
@@ -145,8 +162,12 @@ func (n *naive) find(key string, now mail.Instant) (Verdict, bool) {
 	if now >= a.until {
 		return Verdict{}, true
 	}
+	again := now >= a.again
+	if again {
+		a.again = now.Add(Patience)
+	}
 	n.list = append(n.list, a)
-	return a.v, now >= a.again
+	return a.v, again
 }
 
 func (n *naive) learn(key string, v Verdict, now mail.Instant) {
