@@ -9,7 +9,8 @@ import (
 // is in the spool still; exactly one of these.
 //
 // It counts on its own account what was taken in, and looks at every message
-// that is removed and at all that are left.
+// that is removed and at all that are left. What the report says of them comes from
+// what receivers have answered, and must come to the same.
 type conservation struct {
 	safety
 	recipients uint64 // accepted
@@ -33,12 +34,25 @@ func (c *conservation) changed(now mail.Instant, m *message, ch *mail.Change) {
 }
 
 func (c *conservation) end(w *world) {
-	var left uint64
+	var left, open uint64
 	for _, m := range w.spool.messages { //archtest:anyorder a sum
 		left += uint64(len(m.states))
+		for _, st := range m.states {
+			if st&(stateDelivered|stateFailed) == 0 {
+				open++
+			}
+		}
 	}
 	if c.gone+left != c.recipients {
 		c.found(w.now, "%d recipients were accepted; %d are done and %d are in the spool", c.recipients, c.gone, left)
+	}
+	var reported uint64
+	for i := range w.measure.tallies {
+		t := &w.measure.tallies[i]
+		reported += t.delivered + t.failed + t.expired
+	}
+	if reported+open != c.recipients {
+		c.found(w.now, "%d recipients were accepted; %d were delivered, failed or have expired, and %d are left", c.recipients, reported, open)
 	}
 }
 

@@ -20,6 +20,19 @@ func searches(w *world, ids ...mail.QueueID) checker {
 	return c
 }
 
+// reported shows the checker of conservation a message that is removed, and what the
+// report has of it.
+func reported(w *world, m *message, t tally) checker {
+	c := &conservation{}
+	c.accepted(m)
+	m.place.Area = mail.AreaNone
+	c.changed(epoch, m, &mail.Change{Op: mail.ChangeRemove})
+	w.measure.tallies = []tally{t}
+	c.end(w)
+	w.measure.tallies = nil
+	return c
+}
+
 // A checker that never complains is worth nothing: here each of them is shown
 // what it is there for, and must say so; and what is all right, and must not.
 func TestCheckersFindWhatTheyAreFor(t *testing.T) {
@@ -57,15 +70,8 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			c.end(w)
 			return c
 		}},
-		{"all is done", "", func() checker {
-			c := &conservation{}
-			m := settled(letter())
-			c.accepted(m)
-			m.place.Area = mail.AreaNone
-			c.changed(epoch, m, &mail.Change{Op: mail.ChangeRemove})
-			c.end(w)
-			return c
-		}},
+		{"all is done", "", func() checker { return reported(w, settled(letter()), tally{delivered: 1, expired: 1}) }},
+		{"the report has lost one", "1 were delivered, failed or have expired", func() checker { return reported(w, settled(letter()), tally{failed: 1}) }},
 		{"a look-up too many", "the limit is 4", func() checker { return searches(w, 1, 2, 3, 4, 5) }},
 		{"a look-up beyond a message's share", "which has 3, while 1 are free", func() checker { return searches(w, 7, 7, 7, 7) }},
 		{"a message's share", "", func() checker { return searches(w, 7, 7, 7, 8) }},

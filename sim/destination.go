@@ -18,7 +18,7 @@ type destination struct {
 	tiers     [][]*receiver // by preference; neither it nor a tier is empty
 	answer    [][]mail.Host // what the name server says: the tiers; nil before anybody has asked
 	known     mail.Instant  // until when it need not be looked up
-	searched  bool          // it is being looked up
+	wanted    bool          // it is being looked up, or is going to be
 
 	busy     int // deliveries under way; for the checkers
 	lastDone mail.Instant

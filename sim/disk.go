@@ -55,6 +55,9 @@ func (c *commit) happen(w *world) {
 // changed answers a change.
 func (w *world) changed(c *mail.Change) {
 	m := w.spool.message(c.ID)
+	if m != nil && c.Op == mail.ChangeExpire {
+		w.measure.expired(m)
+	}
 	answer := w.spool.apply(m, c)
 	w.watch.changed(w, m, c)
 	if m != nil {

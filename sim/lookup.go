@@ -17,12 +17,13 @@ type search struct {
 	class int // of the message on whose account it is; -1 if that is gone
 }
 
-// needsLookup tells whether a receiver's address is not known. While it is being
-// looked up it is not, even if name servers have come back meanwhile: mail would
-// overtake what waits for the answer.
+// needsLookup tells whether a receiver's address is not known, so that it has to be
+// looked up. From then on it is not known until the answer, even if name servers come
+// back meanwhile: mail would overtake what waits for that.
 func (w *world) needsLookup(to *destination) bool {
 	dns := &w.scenario.DNS
-	return !dns.ByDelivery && (to.searched || to.known <= w.now && (dns.asks() || w.namesOut()))
+	to.wanted = !dns.ByDelivery && (to.wanted || to.known <= w.now && (dns.asks() || w.namesOut()))
+	return to.wanted
 }
 
 // asks tells whether looking a site up takes any time, or may fail.
@@ -49,7 +50,6 @@ func (w *world) search(a qmgr.Lookup) {
 	if m := w.spool.message(a.For); m != nil {
 		s.class = m.source.class
 	}
-	s.to.searched = true
 	w.watch.searching(w.now, &s.ask)
 	w.measure.looking(w, s.class, 1)
 	s.begin(w)
@@ -98,7 +98,7 @@ func (s *search) happen(w *world) {
 		s.found(w, why)
 		return
 	}
-	s.to.searched = false
+	s.to.wanted = false
 	w.watch.searched(&s.ask)
 	w.measure.looking(w, s.class, -1)
 	ask := s.ask

@@ -40,6 +40,7 @@ type tally struct {
 	deferredFirst uint64 // of these, deferred
 	delivered     uint64
 	failed        uint64
+	expired       uint64    // given up because they were too old
 	delays        Histogram // from arrival to delivery
 	lookups       int       // under way
 	lookupsPeak   int
@@ -225,6 +226,15 @@ func (m *measure) outcome(w *world, msg *message, r mail.Result, first bool) {
 			t.deferredFirst++
 		}
 		m.point(w).Deferred++
+	}
+}
+
+// expired counts what is given up of a message, because it is too old.
+func (m *measure) expired(msg *message) {
+	for _, st := range msg.states {
+		if st&(stateDelivered|stateFailed) == 0 {
+			m.tallies[msg.source.class].expired++
+		}
 	}
 }
 

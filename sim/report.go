@@ -26,7 +26,9 @@ type RunReport struct {
 	Failures     uint64  `json:"failures"`     // of them, those that failed for the whole site
 	Recipients   uint64  `json:"recipients"`   // accepted, all seeds
 	Delivered    uint64  `json:"delivered"`    // of them, delivered
-	Failed       uint64  `json:"failed"`       // of them, failed for good
+	Failed       uint64  `json:"failed"`       // of them, refused for good
+	Expired      uint64  `json:"expired"`      // of them, given up because they were too old
+	Left         uint64  `json:"left"`         // of them, none of these when the run was over
 	DeferredPct  float64 `json:"deferred_pct"` // of the recipients, at their first attempt
 	GoodputPerS  float64 `json:"goodput_per_s"`
 	WindowMean   float64 `json:"window_mean"`
@@ -236,6 +238,8 @@ func (r *RunReport) add(o *outcome) {
 		r.Recipients += t.accepted
 		r.Delivered += t.delivered
 		r.Failed += t.failed
+		r.Expired += t.expired
+		r.Left += t.accepted - t.delivered - t.failed - t.expired
 		r.Pictures.Delays[i].Merge(&t.delays)
 		r.LookupsPeak = peak(r.LookupsPeak, t.class, t.lookupsPeak)
 		r.addShare(t)

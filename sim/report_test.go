@@ -2,8 +2,10 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Programs read the JSON: the names of its keys are an interface.
@@ -32,7 +34,7 @@ func TestJSON(t *testing.T) {
 	}
 	run := got.Runs[0]
 	for _, key := range []string{"name", "parameters", "deliveries", "deferred_pct", "goodput_per_s", "window_mean", "window_stddev",
-		"connections_peak", "delay_ms", "checks", "deviation", "references"} {
+		"connections_peak", "delivered", "failed", "expired", "left", "delay_ms", "checks", "deviation", "references"} {
 		if _, ok := run[key]; !ok {
 			t.Errorf("there is no %s in %s", key, text)
 		}
@@ -92,5 +94,30 @@ func TestValidate(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no complaint about %q in %v", want, err)
 		}
+	}
+}
+
+// What is too old to be tried again has neither been delivered nor refused; the
+// report says so, and what it says adds up: also of what is left at the end.
+func TestFates(t *testing.T) {
+	s := oneSite(Behaviour{HardPercent: 30}, Arrivals{Messages: 10, Min: 20, Max: 20})
+	s.Sites = append(s.Sites, Site{Name: "dead", Outages: []Outage{{Until: 100 * 24 * time.Hour}}})
+	s.Arrivals = append(s.Arrivals, Arrivals{Class: "lost", To: []string{"dead"}, Messages: 7},
+		Arrivals{Class: "late", To: []string{"dead"}, Messages: 3, From: 6 * 24 * time.Hour})
+	s.Duration = 7 * 24 * time.Hour
+	r, err := Simulate(s, Options{})
+	if err != nil || r.Verdict() != VerdictOK {
+		t.Fatal(err, r)
+	}
+	run := &r.Runs[0]
+	if run.Recipients != 210 || run.Expired != 7 || run.Left != 3 || run.Failed < 30 || run.Delivered+run.Failed != 200 {
+		t.Errorf("accepted %d, delivered %d, failed %d, expired %d, left %d", run.Recipients, run.Delivered, run.Failed, run.Expired, run.Left)
+	}
+	var b strings.Builder
+	if err := r.WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%d  %9d  %6d  %7d  %4d\n", run.Recipients, run.Delivered, run.Failed, run.Expired, run.Left); !strings.Contains(b.String(), want) {
+		t.Errorf("there is no %q in\n%s", want, b.String())
 	}
 }

@@ -167,9 +167,6 @@ func TestSwarm(t *testing.T) {
 				t.Errorf("seed %d, scenario %d: %s: %s", seed, n, name, text)
 			}
 		}
-		if run := &r.Runs[0]; run.Delivered+run.Failed > run.Recipients {
-			t.Errorf("seed %d, scenario %d: %d recipients, %d delivered, %d failed", seed, n, run.Recipients, run.Delivered, run.Failed)
-		}
 	}
 }
 

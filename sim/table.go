@@ -25,6 +25,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		runs = append(runs, r.Runs[i].comparison()...)
 	}
 	runs.write(&b)
+	r.writeFates(&b)
 	r.writeClasses(&b)
 	r.writeLookups(&b)
 	r.writeShares(&b)
@@ -83,6 +84,25 @@ func (r *RunReport) comparison() [][]string {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// writeFates writes what has become of the recipients, if not all were delivered.
+func (r *Report) writeFates(b *strings.Builder) {
+	rows := grid{{"run", "recipients", "delivered", "failed", "expired", "left"}}
+	all := true
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		row := []string{run.Name}
+		for _, n := range []uint64{run.Recipients, run.Delivered, run.Failed, run.Expired, run.Left} {
+			row = append(row, fmt.Sprint(n/uint64(r.Seeds)))
+		}
+		rows = append(rows, row)
+		all = all && run.Delivered == run.Recipients
+	}
+	if !all {
+		b.WriteByte('\n')
+		rows.write(b)
+	}
 }
 
 // writeClasses writes the delays by class, if there is more than one.
