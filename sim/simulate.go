@@ -20,9 +20,10 @@ type Options struct {
 	// Trace, if not nil, opens the file for a run's trace. With Twice the first of
 	// the two is recorded. Runs may be made at the same time.
 	Trace func(run string, seed uint64) (io.WriteCloser, error)
-	// Progress, if not nil, is told after each run how many are done of how
-	// many. It is called by one goroutine at a time.
-	Progress func(done, of int)
+	// Progress, if not nil, is told now and then how far a run is, and when one is
+	// done. It is called by one goroutine at a time, some hundred times in each second
+	// of processor time.
+	Progress func(Progress)
 }
 
 // Simulate makes all runs of a scenario, with all seeds, and reports on them in
@@ -43,8 +44,7 @@ func Simulate(s *Scenario, opt Options) (*Report, error) {
 	}
 	var (
 		group sync.WaitGroup
-		mu    sync.Mutex // guards done and the calls of Progress
-		done  int
+		steps = newProgress(&opt, len(s.Runs)*opt.Seeds)
 		turns = make(chan struct{}, opt.Parallel)
 	)
 	for i := range s.Runs {
@@ -52,13 +52,8 @@ func Simulate(s *Scenario, opt Options) (*Report, error) {
 			turns <- struct{}{}
 			group.Go(func() {
 				defer func() { <-turns }()
-				outcomes[i][n], differ[i][n] = simulateOne(s, &s.Runs[i], opt.Seed+uint64(n), &opt)
-				if opt.Progress != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					done++
-					opt.Progress(done, len(s.Runs)*opt.Seeds)
-				}
+				outcomes[i][n], differ[i][n] = simulateOne(s, &s.Runs[i], opt.Seed+uint64(n), &opt, steps)
+				steps.done()
 			})
 		}
 	}
@@ -87,11 +82,12 @@ func Simulate(s *Scenario, opt Options) (*Report, error) {
 var errDiffer = errors.New("two runs differ")
 
 // simulateOne makes one run with one seed.
-func simulateOne(s *Scenario, run *Run, seed uint64, opt *Options) (*outcome, error) {
+func simulateOne(s *Scenario, run *Run, seed uint64, opt *Options, steps *progress) (*outcome, error) {
 	w, err := newWorld(s, run, seed)
 	if err != nil {
 		return nil, err
 	}
+	steps.follow(w)
 	if err := w.record(opt, seed); err != nil {
 		return nil, fmt.Errorf("trace of run %q: %w", run.Name, err)
 	}
@@ -103,6 +99,7 @@ func simulateOne(s *Scenario, run *Run, seed uint64, opt *Options) (*outcome, er
 	if err != nil {
 		return nil, err
 	}
+	steps.follow(again)
 	again.play()
 	if again.watch.print != o.fingerprint {
 		return o, fmt.Errorf("%w: seed %d gave fingerprint %016x, then %016x", errDiffer, seed, uint64(o.fingerprint), uint64(again.watch.print))

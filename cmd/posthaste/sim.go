@@ -124,7 +124,12 @@ func (s *simulation) run(cmd *cobra.Command, name string) error {
 	// Most of what a simulation allocates lives for one step: collecting it
 	// less often makes it a fifth faster.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	line := newSimProgress(cmd.ErrOrStderr())
+	if line != nil {
+		s.options.Progress = line.show
+	}
 	report, err := sim.Simulate(what, s.options)
+	line.clear()
 	var known *exit
 	switch {
 	case errors.As(err, &known):
