@@ -32,6 +32,11 @@ func Diff(before, after *Config) []Change {
 	return append(all, diffRoutes(before.Routes, after.Routes)...)
 }
 
+// TransportKey returns the full name of a parameter of a transport, as in Change.
+func TransportKey(transport, parameter string) string {
+	return fullName(transportTable(transport), parameter)
+}
+
 // present stands for the existence of a table that has no value of its own.
 const present = "{}"
 

@@ -84,12 +84,12 @@ func at(all []Change, i int) any {
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.SMTPD.Verify.Recipients}
-	for _, name := range bothKeys(c.Transports, nil) {
-		reloaded = append(reloaded, c.Transports[name].Type)
-	}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.EarlyTalkers(), c.Listen, c.AdminSocketPath(), c.SubmissionSocketPath(),
 		c.Log, d.Grace, d.Readers,
+	}
+	for _, name := range bothKeys(c.Transports, nil) {
+		started = append(started, c.Transports[name].Type)
 	}
 	return reloaded, started
 }

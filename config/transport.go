@@ -25,7 +25,7 @@ func scheduling() []parameter[Transport] {
 	return []parameter[Transport]{
 		define("type", words(word[TransportType]{"smtp", TypeSMTP}, word[TransportType]{"discard", TypeDiscard}), func(t *Transport) *TransportType { return &t.Type }, TypeSMTP,
 			"What becomes of the mail: it is sent to another server, or thrown away and called delivered.",
-			"Set it to discard in a test whose mail must not leave the machine."),
+			"Set it to discard in a test whose mail must not leave the machine.").onRestart(),
 		define("nexthop", optional(nexthops(), "for the recipient's domain"), func(t *Transport) *string { return &t.Nexthop }, "",
 			"Where the mail of this transport goes unless a route or relayhost says it.",
 			"Set it if all of it goes to the same server.").forSMTP(),

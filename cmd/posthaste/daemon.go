@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type daemon struct {
 	adminLn   net.Listener
 
 	started *config.Config // of which a reload leaves in force what needs a restart
+	settled transports
 
 	mu     sync.Mutex
 	closed bool
@@ -56,7 +58,8 @@ func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) 
 // newTracedDaemon does what newDaemon does, and has a tracer told of everything
 // that the scheduler is told and does; nil: nobody is.
 func newTracedDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener, tracer driver.Tracer) (_ *daemon, err error) {
-	d := &daemon{log: log, tracer: tracer, started: cfg, policy: &policy{}, agents: &agents{}}
+	d := &daemon{log: log, tracer: tracer, started: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}}
+	d.settled.add(cfg)
 	defer func() {
 		if err != nil {
 			d.close()
@@ -292,6 +295,17 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if d.closed {
 		return nil, errors.New("the daemon has stopped")
 	}
+	for _, c := range config.Diff(d.started, cfg) {
+		if c.Restart {
+			restart = append(restart, c.Key)
+		}
+	}
+	cfg, kept := d.settled.keep(cfg)
+	for _, key := range kept {
+		if !slices.Contains(restart, key) { // the transport has come about by a reload
+			restart = append(restart, key)
+		}
+	}
 	routing, err := d.newRouting(cfg)
 	if err != nil {
 		return nil, err
@@ -300,12 +314,8 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 		routing.agents.close()
 		return nil, err
 	}
+	d.settled.add(cfg)
 	d.install(routing)
-	for _, c := range config.Diff(d.started, cfg) {
-		if c.Restart {
-			restart = append(restart, c.Key)
-		}
-	}
 	return restart, nil
 }
 

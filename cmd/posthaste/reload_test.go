@@ -1,0 +1,40 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+)
+
+// A reload that asks for another type of a transport says that this needs a restart,
+// and leaves the transport as it was: no mail is thrown away, and none is dialled for
+// what takes no connections. That holds for transports that came about by a reload,
+// too, and for those that were away in between.
+func TestReloadKeepsTypesOfTransports(t *testing.T) {
+	t.Parallel()
+	box := receive(t, sink.Config{})
+	route := strings.Replace(routes("good.test", box.address), "smtp:", "x:", 1)
+	r := start(t, t.TempDir(), route+"[transport.x]\n")
+	other := "relay_domains = [\"b.test\"]\n"
+	for _, step := range []struct {
+		text string
+		want []string
+	}{
+		{route + "[transport.x]\ntype = \"discard\"\n", []string{"transport.x.type"}},
+		{other, nil},
+		{route + "[transport.x]\ntype = \"discard\"\n", []string{"transport.x.type"}},
+		{route + "[transport.x]\n[transport.y]\ntype = \"discard\"\n", nil},
+		{route + "[transport.x]\n[transport.y]\n", []string{"transport.y.type"}},
+		{route + "[transport.x]\ntype = \"discard\"\n[transport.y]\ntype = \"discard\"\n", []string{"transport.x.type"}},
+	} {
+		restart, err := r.d.reload(configure(t, r.dir, step.text))
+		if err != nil || !slices.Equal(restart, step.want) {
+			t.Errorf("%q: %q need a restart, %v; want %q", step.text, restart, err, step.want)
+		}
+	}
+	r.feed(letter("<1>", "a@good.test"))
+	r.settled()
+	box.copies().matches(t, copies{"<1> a@good.test": 1})
+}
