@@ -1,12 +1,9 @@
 package config
 
 import (
-	"math"
-	"net/netip"
 	"slices"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -15,9 +12,10 @@ import (
 var transportParameters = allTransportParameters()
 
 func allTransportParameters() []parameter[Transport] {
-	return slices.Concat(scheduling(), shaping(), delivering())
+	return slices.Concat(scheduling(), concurrency(), shaping(), sending())
 }
 
+// scheduling is what becomes of a transport's mail, and what is next.
 func scheduling() []parameter[Transport] {
 	count := func(least int, zero string) kind[int] {
 		return integer(limit[int]{min: least, max: 1_000_000, zero: zero})
@@ -62,10 +60,16 @@ func scheduling() []parameter[Transport] {
 		define("recipient_refill_delay", period(time.Second, limit[time.Duration]{min: time.Second, max: time.Hour}), func(t *Transport) *time.Duration { return &t.RefillDelay }, 5*time.Second,
 			"After which time fewer are read.",
 			"Raise it together with recipient_refill_limit.").from("default_recipient_refill_delay"),
-		define("initial_destination_concurrency", count(1, ""), func(t *Transport) *int { return &t.InitialConcurrency }, 5,
+	}
+}
+
+// concurrency is how much of it goes to one destination at once.
+func concurrency() []parameter[Transport] {
+	return []parameter[Transport]{
+		define("initial_destination_concurrency", integer(limit[int]{min: 1, max: 1_000_000}), func(t *Transport) *int { return &t.InitialConcurrency }, 5,
 			"How many deliveries a destination gets at once of which nothing is known yet.",
 			"Lower it where even a handful of connections from a stranger is unwelcome.").from("initial_destination_concurrency"),
-		define("destination_concurrency_limit", count(1, "no limit"), func(t *Transport) *int { return &t.ConcurrencyLimit }, 20,
+		define("destination_concurrency_limit", integer(limit[int]{min: 1, max: 1_000_000, zero: "no limit"}), func(t *Transport) *int { return &t.ConcurrencyLimit }, 20,
 			"How many deliveries a destination ever gets at once.",
 			"Set it to what the receiver's published rules allow.").from("default_destination_concurrency_limit"),
 		define("destination_concurrency_positive_feedback", feedback(), func(t *Transport) *window.Feedback { return &t.Positive }, window.Feedback{},
@@ -74,7 +78,7 @@ func scheduling() []parameter[Transport] {
 		define("destination_concurrency_negative_feedback", feedback(), func(t *Transport) *window.Feedback { return &t.Negative }, window.Feedback{},
 			"How much a failure to reach or greet a destination lowers its concurrency.",
 			"Set it to \"level\", and the positive one too, where failures should count only if they come with concurrency; or to \"1/concurrency\" or less where they are common and mean little.").from("default_destination_concurrency_negative_feedback"),
-		define("destination_concurrency_failed_cohort_limit", count(1, "never"), func(t *Transport) *int { return &t.FailedCohortLimit }, 1,
+		define("destination_concurrency_failed_cohort_limit", integer(limit[int]{min: 1, max: 1_000_000, zero: "never"}), func(t *Transport) *int { return &t.FailedCohortLimit }, 1,
 			"After how many failed cohorts, each as many deliveries as the concurrency, a destination is dead for minimal_backoff_time.",
 			"Raise it for destinations that have to keep one connection at a time and fail now and then.").from("default_destination_concurrency_failed_cohort_limit"),
 		define("destination_concurrency_feedback_rule", words(word[window.Rule]{"source", window.RuleSource}, word[window.Rule]{"readme", window.RuleReadme}), func(t *Transport) *window.Rule { return &t.FeedbackRule }, window.RuleSource,
@@ -87,80 +91,4 @@ func scheduling() []parameter[Transport] {
 			"The pause after each delivery to a destination; it implies a concurrency of 1.",
 			"Set it for receivers that count messages per minute.").from("default_destination_rate_delay"),
 	}
-}
-
-func delivering() []parameter[Transport] {
-	wait := period(time.Second, limit[time.Duration]{min: time.Second, max: 24 * time.Hour})
-	count := func(least int, zero string) kind[int] {
-		return integer(limit[int]{min: least, max: math.MaxInt32, zero: zero})
-	}
-	all := []parameter[Transport]{
-		define("connect_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.ConnectTimeout }, 30*time.Second,
-			"How long connecting to one address may take.",
-			"Lower it to get past dead hosts faster.").from("smtp_connect_timeout"),
-		define("helo_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.HeloTimeout }, 300*time.Second,
-			"How long the greeting, and the reply to EHLO, may take.",
-			"Lower it to get past stuck hosts faster; some servers make strangers wait for 30 s on purpose.").from("smtp_helo_timeout"),
-		define("mail_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.MailTimeout }, 300*time.Second,
-			"How long the reply to MAIL may take.",
-			"Lower it only for servers that you know.").from("smtp_mail_timeout"),
-		define("rcpt_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.RcptTimeout }, 300*time.Second,
-			"How long the reply to RCPT may take, for which many servers ask others.",
-			"Lower it only for servers that you know.").from("smtp_rcpt_timeout"),
-		define("data_init_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.DataInitTimeout }, 120*time.Second,
-			"How long the reply to DATA may take.",
-			"Lower it only for servers that you know.").from("smtp_data_init_timeout"),
-		define("data_xfer_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.DataXferTimeout }, 180*time.Second,
-			"How long writing up to 64 KiB of a message may take.",
-			"Raise it for receivers behind very slow links.").from("smtp_data_xfer_timeout"),
-		define("data_done_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.DataDoneTimeout }, 600*time.Second,
-			"How long the reply to the content may take, while the server may be scanning it.",
-			"Raise it if receivers get messages twice: whoever does not wait cannot know that a message was taken.").from("smtp_data_done_timeout"),
-		define("rset_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.RsetTimeout }, 20*time.Second,
-			"How long the reply to RSET may take.",
-			"Raise it for slow servers whose connections are worth keeping.").from("smtp_rset_timeout"),
-		define("mx_address_limit", integer(limit[int]{min: 1, max: 1000, zero: "no limit"}), func(t *Transport) *int { return &t.SMTP.MXAddressLimit }, 5,
-			"How many addresses of a destination are used until it is looked up again.",
-			"Raise it to reach more of a big site's hosts.").from("smtp_mx_address_limit"),
-		define("fallback_relay", optional(nexthops(), "for none"), func(t *Transport) *string { return &t.SMTP.FallbackRelay }, "",
-			"Where mail goes whose destination cannot be reached.",
-			"Set it to a host that keeps trying, so that this one stays fast.").from("smtp_fallback_relay"),
-		define("randomize_addresses", flag(), func(t *Transport) *bool { return &t.SMTP.RandomizeAddresses }, true,
-			"Whether equally good hosts are tried in random order.",
-			"Set it to false if your name server sorts them for a reason.").from("smtp_randomize_addresses"),
-		define("site_rollup", flag(), func(t *Transport) *bool { return &t.SMTP.SiteRollup }, true,
-			"Whether domains with the same MX hosts are one destination: they share its limits, its connections and its back-off.",
-			"Set it to false to count each domain by itself, as Postfix does.").from("smtp_site_rollup"),
-		define("merge_domains", flag(), func(t *Transport) *bool { return &t.SMTP.MergeDomains }, false,
-			"Whether recipients of different domains share a transaction where the domains share MX hosts.",
-			"Set it to true for a transport whose servers are known to take it, such as one provider's.").from("smtp_merge_domains"),
-		define("permit_private_hosts", flag(), func(t *Transport) *bool { return &t.SMTP.PermitPrivateHosts }, false,
-			"Whether the DNS may send mail to private addresses; routes, relayhost and relays in brackets always may.",
-			"Set it to true for mail between hosts of an internal network.").from("smtp_permit_private_hosts"),
-		define("bind_address", sourceAddress(), func(t *Transport) *netip.Addr { return &t.SMTP.BindAddress }, netip.Addr{},
-			"The address that connections come from.",
-			"Set it on a machine with several addresses, of which one has the reputation.").from("smtp_bind_address"),
-		define("pipelining", levels(), func(t *Transport) *mail.Level { return &t.SMTP.Pipelining }, mail.LevelOverlap,
-			"How much is sent to servers that offer PIPELINING before their replies are waited for: one command; the envelope of a message; the content of a message and the envelope of the next (overlap); or whole messages, for which the server must offer CHUNKING too and pass a probe, once a week (stream).",
-			"Set it to group or lockstep for a server behind a proxy that cannot follow; to stream for your own servers over long distances only, since up to pipelining_in_flight messages may be sent twice if a connection breaks.").from("smtp_pipelining"),
-		define("pipelining_in_flight", integer(limit[int]{min: 2, max: 16}), func(t *Transport) *int { return &t.SMTP.InFlight }, 4,
-			"How many messages may be unanswered on a connection if pipelining is stream.",
-			"Raise it for servers far away.").from("smtp_pipelining_in_flight"),
-		define("unknown_outcome", words(word[qmgr.UnknownOutcome]{"resend", qmgr.UnknownResend}, word[qmgr.UnknownOutcome]{"hold", qmgr.UnknownHold}), func(t *Transport) *qmgr.UnknownOutcome { return &t.SMTP.UnknownOutcome }, qmgr.UnknownResend,
-			"What becomes of a message when the connection breaks between its end and the reply to it, so that nobody knows whether the server has it: it is sent again later, perhaps a second time, or held until an operator decides.",
-			"Set it to hold for mail that must not arrive twice, and look at the queue every day."),
-		define("connection_cache_time_limit", period(time.Second, limit[time.Duration]{max: time.Hour, zero: "not at all"}), func(t *Transport) *time.Duration { return &t.SMTP.CacheTimeLimit }, 15*time.Second,
-			"How long a connection is kept idle for the next delivery.",
-			"Lower it for receivers that count idle connections.").from("smtp_connection_cache_time_limit").unlike("2s"),
-		define("connection_reuse_time_limit", period(time.Second, limit[time.Duration]{min: time.Second, max: 24 * time.Hour, zero: "no limit"}), func(t *Transport) *time.Duration { return &t.SMTP.ReuseTimeLimit }, 300*time.Second,
-			"How old a connection may become.",
-			"Lower it if a load balancer is to see us again sooner.").from("smtp_connection_reuse_time_limit"),
-		define("connection_reuse_count_limit", count(1, "no limit"), func(t *Transport) *int { return &t.SMTP.ReuseCountLimit }, 0,
-			"How many messages a connection carries.",
-			"Set it for receivers that limit it, and answer what is more with an error.").from("smtp_connection_reuse_count_limit"),
-	}
-	for i := range all {
-		all[i] = all[i].forSMTP()
-	}
-	return all
 }
