@@ -68,7 +68,8 @@ type Connection interface {
 	// returns how it ended. It calls done in that goroutine, in the order in which
 	// transactions were sent, once for each, and not after it has returned. A
 	// transaction for which done was not called by then was never begun. When ctx
-	// ends, what is under way is broken off.
+	// ends, what is under way is broken off. Replies that the host gave have
+	// mail.Reply.By; those of our own making do not (package qmgr).
 	Run(ctx context.Context, done func(id uint64, r mail.DeliveryResult)) mail.Closing
 	// Send hands one more transaction over, from any goroutine, before Run is
 	// called or later. It never blocks; the core sends no more at once than the

@@ -63,6 +63,10 @@ func parseStatusPart(text string, end byte) (n uint16, rest string, ok bool) {
 // characters, is valid UTF-8 and is at most ReplyTextMax octets long. Whoever
 // takes text from a remote end cleans it with CleanText first, so that it may
 // be logged and quoted in reports without further care.
+//
+// By tells a verdict of the other end from one of our own: of an outcome that is not
+// Delivered, the core takes only one with By as a sign that the host works (package
+// qmgr).
 type Reply struct {
 	Code   uint16 // 200…599; for our own verdicts the code that a server would give
 	Status Status

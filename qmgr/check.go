@@ -51,7 +51,7 @@ func (q *Qmgr) Check() {
 func (q *Qmgr) checkHeld() {
 	held := make(map[*message]int)
 	for c := range q.conns.All() {
-		if m := q.messages[c.Message()]; m != nil && m.serial == q.links[c.ID].message {
+		if m := q.messages[c.Message()]; m != nil && m.serial == q.dialling[c.ID].message {
 			held[m]++
 		}
 		seen := make(map[*message]bool)

@@ -25,8 +25,8 @@ import (
 // are never used again within one run.
 type ConnID = conns.ID
 
-// A link is what the queue manager knows of a connection that is being dialled.
-type link struct {
+// A dialling is what the queue manager knows of a connection that is not ready yet.
+type dialling struct {
 	attempt window.Attempt // the concurrency at which it is opened
 	message uint64         // the serial of the message for which it is
 }
@@ -181,7 +181,7 @@ func (q *Qmgr) resolve(d *queue) {
 func (q *Qmgr) dial(d *queue, c *conns.Conn) {
 	m := q.messages[c.Message()]
 	m.held++
-	q.links[c.ID] = link{attempt: d.window.Begin(d.site.Count()), message: m.serial}
+	q.dialling[c.ID] = dialling{attempt: d.window.Begin(d.site.Count()), message: m.serial}
 	q.emit(Dial{Conn: c.ID, Opening: c.Opening()})
 }
 
@@ -269,8 +269,8 @@ func (q *Qmgr) dialed(ev Dialed) {
 		q.duplicate(0, "dialed")
 		return
 	}
-	l := q.links[ev.Conn]
-	delete(q.links, ev.Conn)
+	l := q.dialling[ev.Conn]
+	delete(q.dialling, ev.Conn)
 	if m := q.messages[c.Message()]; m != nil && m.serial == l.message { // it may have left and come back
 		q.ease(m)
 	}

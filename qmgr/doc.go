@@ -36,6 +36,15 @@
 // a message without a sender owes nobody a report if Config.DoubleBounce is
 // DoubleBounceDiscard.
 //
+// Whoever writes a host that connects (AgentsConnections) decides by mail.Reply.By
+// what an outcome says of the other end. A reply with By, which names the host that
+// gave it, was that host's own verdict, and so shows that it does its work, even if it
+// refuses; one without is of our own making, and says nothing about the host. Without
+// By no refusal ever counts as an answer: a host that has failed does not become well
+// by refusing, and nothing is learned of its time. An outcome that is mail.Delivered
+// is an answer in any case. What ended the connection goes into
+// mail.DeliveryResult.Site and mail.Closing, whoever's words these are.
+//
 // # Structures
 //
 // The words are Postfix's, and so are the structures. A message has a job in
@@ -48,8 +57,8 @@
 //
 // Arrived (or Fetch, Found, Open, Opened) brings a message into core, Route and
 // Routed bind its recipients to queues, as far as that is known at once; Lookup and
-// LookedUp bind the others. Deliver and Delivered attempt its entries. Outcomes are made durable by Change and Changed, reports by Report
-// and Reported. When nothing is left to try, the message leaves the core with
+// LookedUp bind the others. Deliver or Send, and Delivered, attempt its entries.
+// Outcomes are made durable by Change and Changed, reports by Report and Reported. When nothing is left to try, the message leaves the core with
 // its last Change: removed, deferred, held or set aside as corrupt. Because of
 // rule 3 a removal is never emitted before every outcome and every report that
 // it depends on is durable, or part of the removal itself.

@@ -39,13 +39,13 @@ type Qmgr struct {
 	busy       map[EntryID]*entry
 	lastEntry  EntryID
 
-	shapes  *shape.Table
-	db      *destdb.DB
-	conns   *conns.Pool
-	sites   map[*conns.Site]*queue
-	links   map[ConnID]link
-	wanting ilist.List[queue] // have entries and no connection with room
-	offline mail.Instant      // since when our own network is held to be down; 0: it is not
+	shapes   *shape.Table
+	db       *destdb.DB
+	conns    *conns.Pool
+	sites    map[*conns.Site]*queue
+	dialling map[ConnID]dialling
+	wanting  ilist.List[queue] // have entries and no connection with room
+	offline  mail.Instant      // since when our own network is held to be down; 0: it is not
 
 	admission admission
 	lookups   lookups
@@ -76,9 +76,9 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	db := destdb.New(cfg.Hosts, seed)
 	q := &Qmgr{
 		shapes: shapes, db: db, conns: conns.New(cfg.pool(), db, seed),
-		sites: make(map[*conns.Site]*queue),
-		links: make(map[ConnID]link),
-		cfg:   cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
+		sites:    make(map[*conns.Site]*queue),
+		dialling: make(map[ConnID]dialling),
+		cfg:      cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
 		messages:   make(map[mail.QueueID]*message),
 		transports: make(map[string]*transport),
 		busy:       make(map[EntryID]*entry),

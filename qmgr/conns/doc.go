@@ -5,8 +5,13 @@
 //
 // # Words
 //
-// A site is one queue's part in this: hosts in tiers of equal preference, and
-// the connections that serve it. A connection is connecting, ready or draining.
+// The words are those of docs/glossary.md. Some are only used here. A site, the hosts
+// that a nexthop stands for, is in this package one queue's part: its plan, which is
+// those hosts in tiers of equal preference, and the connections that serve it. A spot
+// is the place of one host in one plan, for a host may be in many; a group is the
+// connections of one transport. An entry that is assigned to a connection is a load,
+// with what it costs; room is how many more a connection, or all of a site's, takes
+// now. A connection is connecting, ready or draining.
 // It is active while entries are assigned to it and idle otherwise. What is
 // known of a host without a connection is in package destdb: nothing (unused),
 // when its last connection was made (closed), or that it failed and when to try
