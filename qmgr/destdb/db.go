@@ -200,19 +200,6 @@ func (h *Health) stamp(now mail.Instant) mail.Instant { return stamp(h.At, now) 
 // seen here and now replaces what came from a clock that is ahead.
 func stamp(old, now mail.Instant) mail.Instant { return max(now, old+1) }
 
-// Forget drops what is known of a host, as an operator asks for. Open
-// connections stay counted.
-func (db *DB) Forget(k Key) {
-	switch h := db.hosts[k]; {
-	case h == nil:
-	case h.open > 0:
-		h.rec, h.tally = Record{}, tally{}
-		db.mark(h)
-	default:
-		db.drop(h)
-	}
-}
-
 // touch returns the record for an observation, made if there is none.
 func (db *DB) touch(k Key, now mail.Instant) *host {
 	h := db.find(k, now)

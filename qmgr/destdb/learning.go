@@ -44,7 +44,7 @@ func (db *DB) StepDown(k Key, from mail.Level, now mail.Instant) {
 const strikesMax = 16
 
 // HoldForever says that a host must never again be spoken to above a level, as
-// when a message went out under another's envelope. Only Forget ends it.
+// when a message went out under another's envelope. Nothing lifts that.
 func (db *DB) HoldForever(k Key, at mail.Level, now mail.Instant) {
 	h := db.touch(k, now)
 	if at < mail.LevelStream {

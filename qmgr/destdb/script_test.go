@@ -138,8 +138,6 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 		for range l.Int(tb, "times", 1) {
 			observe(k, l.Duration(tb, "of", 0), s.now)
 		}
-	case "forget":
-		s.db.Forget(k)
 	default:
 		tb.Fatalf("%s: no such command: %s", l.Pos, l.Name)
 	}
