@@ -25,11 +25,12 @@ const refusalDomain = "refuse.test"
 // learns of one it holds against that one for a day, so that with a single host
 // nothing would be pipelined any more after the first accidents.
 type lane struct {
-	peer  refuser
-	level string
-	fate  fate
-	hosts int
-	tap   *tap
+	peer    refuser
+	level   string
+	fate    fate
+	letters int
+	hosts   int
+	tap     *tap
 }
 
 // A fate is what becomes of the connections of a lane.
@@ -44,8 +45,12 @@ const (
 // lettersPerHost is how many letters of a lane go to each of its hosts.
 const lettersPerHost = 50
 
-// hostsMax keeps the table of routes small.
-const hostsMax = 200
+// hostsMax keeps the table of routes small; with hostsLeast the accidents of one host
+// do not decide on a lane.
+const (
+	hostsLeast = 4
+	hostsMax   = 200
+)
 
 // transport is the name of the lane's transport, without its server.
 func (l *lane) transport() string {
@@ -88,7 +93,11 @@ func (t *trial) openLanes(ctx context.Context) error {
 	for _, r := range t.refusers() {
 		for _, level := range t.levels {
 			for _, f := range []fate{fateWhole, fateCut, fateHeld} {
-				l := &lane{peer: r, level: level, fate: f, hosts: min(max(t.count/lettersPerHost, 1), hostsMax)}
+				l := &lane{peer: r, level: level, fate: f, letters: t.count}
+				if f != fateWhole { // there are two of these
+					l.letters = (t.count + 1) / 2
+				}
+				l.hosts = min(max(l.letters/lettersPerHost, hostsLeast), hostsMax)
 				var err error
 				if l.tap, err = newTap(ctx, r.address, l.wire(), f != fateWhole); err != nil {
 					return err

@@ -74,7 +74,7 @@ func refusals(r refuser, name string, fates ...fate) func(context.Context, *tria
 		lanes := t.lanesOf(r, fates...)
 		var sent []letter
 		for _, l := range lanes {
-			sent = append(sent, manyLetters(l, name, t.count)...)
+			sent = append(sent, manyLetters(l, name, l.letters)...)
 		}
 		for _, l := range sent {
 			recipients += len(l.recipients)
@@ -241,17 +241,29 @@ func printRefusals(t *trial, lanes []*lane, said *sayings, again int) {
 func (t *trial) proven(lanes []*lane, said *sayings) error {
 	var nothing, wrong complaints
 	total, cut, cuts := make(sayingCounts), false, 0
+	most, all := make(map[string]int), make(map[string]int) // transactions at a lane's level, and at any
 	for _, l := range lanes {
 		n := said.counts[l.domain()]
 		for _, stage := range l.peer.stages {
 			total[stage] += n[stage]
-			if n[stage] == 0 && t.count >= 20*oneIn && !(stage == stageData && l.level == "stream" && l.peer.unasked) {
+			if n[stage] == 0 && l.letters >= 20*oneIn && !(stage == stageData && l.level == "stream" && l.peer.unasked) {
 				nothing.add("no refusal at %s by %s", stage, l.domain())
 			}
 		}
 		cut = cut || l.fate != fateWhole
 		cuts += l.tap.counts.cuts
-		l.tap.counts.judge(l, &nothing, &wrong)
+		most[l.level] += l.tap.counts.pipelined(l.top())
+		all[l.level] += l.tap.counts.total()
+		for _, level := range wayNames {
+			if n := l.tap.counts.pipelined(level); n > 0 && !slices.Contains(l.peer.levels, level) {
+				wrong.add("%s: %d transactions went as %s", l.domain(), n, level)
+			}
+		}
+	}
+	for level, n := range all {
+		if most[level] < 1+n/leastPart {
+			nothing.add("%d of %d transactions went as %s or the highest that the server bears", most[level], n, level)
+		}
 	}
 	for _, stage := range lanes[0].peer.stages {
 		if total[stage] == 0 {
@@ -267,23 +279,14 @@ func (t *trial) proven(lanes []*lane, said *sayings) error {
 	return errors.Join(nothing.error("times too little was proven"), wrong.error("times a server was spoken to as it must not be"))
 }
 
-// judge tells whether a lane's server was spoken to at the lane's level, often enough,
-// and never at one that it does not bear.
-func (c *wireCounts) judge(l *lane, nothing, wrong *complaints) {
-	top := l.level
-	if !slices.Contains(l.peer.levels, top) {
-		top = l.peer.levels[len(l.peer.levels)-1]
+// top is the level at which a lane's server ought to be spoken to.
+func (l *lane) top() string {
+	if slices.Contains(l.peer.levels, l.level) {
+		return l.level
 	}
-	if n, all := c.pipelined(top), c.total(); n < 1+all/leastPart {
-		nothing.add("%s: %d of %d transactions went as %s", l.domain(), n, all, top)
-	}
-	for _, level := range wayNames {
-		if n := c.pipelined(level); n > 0 && !slices.Contains(l.peer.levels, level) {
-			wrong.add("%s: %d transactions went as %s", l.domain(), n, level)
-		}
-	}
+	return l.peer.levels[len(l.peer.levels)-1]
 }
 
-// leastPart of a lane's transactions at least must have gone at the lane's level. It is
+// leastPart of the transactions of a level's lanes at least must have gone at that level. It is
 // small because the daemon does not overlap where the server is slower than far.
 const leastPart = 100
