@@ -6,15 +6,20 @@ import (
 	"strings"
 )
 
-// bareKey is a key that needs no quotes.
-var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
-// QuoteKey returns a key as it is written in a file.
+// QuoteKey returns a key as it is written in a file: one of letters, digits,
+// underscores and dashes needs no quotes.
 func QuoteKey(name string) string {
-	if bareKey.MatchString(name) {
-		return name
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+		default:
+			return QuoteText(name)
+		}
 	}
-	return QuoteText(name)
+	if name == "" {
+		return QuoteText(name)
+	}
+	return name
 }
 
 // unquoted is a line of the form that main.cf has: a key, "=", and a value

@@ -39,6 +39,15 @@ func simulateOnce(t *testing.T, name string, seeds int) *sim.Report {
 	return r.(func() *sim.Report)()
 }
 
+// figures leaves a test out of a -short run that compares figures and takes long:
+// under the race detector they are the same.
+func figures(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compares figures")
+	}
+}
+
 // reports are those of simulateOnce, by scenario.
 var reports sync.Map
 
@@ -89,6 +98,7 @@ func TestReadmeSequences(t *testing.T) {
 // the steady clockwork of the machine on which Postfix was measured, readme-421
 // that of the README's laboratory, which its windows give away.
 func TestReadmeTables(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name      string
@@ -145,6 +155,7 @@ func checkPostfix(t *testing.T, scenario string, run *sim.RunReport) {
 // bad, and stops at about four where it is exactly every fourth connection;
 // 1/sqrt(N) and 1 do better. What we want of level is in the same table.
 func TestNoisyBalancer(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	const limit = 40
 	windows := func(name string) map[string]float64 {
@@ -208,6 +219,7 @@ func TestOlderSchedulers(t *testing.T) {
 // each; small mail does not notice them. First come, first served makes it wait for
 // minutes.
 func TestRoutingShare(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	runs := make(map[string]sim.RunReport)
 	for _, run := range simulate(t, "routing-share", sim.Options{}).Runs {
@@ -243,6 +255,7 @@ func TestCanaries(t *testing.T) {
 // Every style of feedback follows a receiver whose limit doubles or halves: a
 // minute after each change the mean window is near the new limit.
 func TestChangingLimit(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, run := range simulateOnce(t, "changing-limit", acceptance["changing-limit"].seeds).Runs {
 		series := &run.Pictures.Series
@@ -287,6 +300,7 @@ var acceptance = map[string]struct {
 // delivering less than the others, follows a limit that changes, and does not
 // stop where servers fail now and then.
 func TestLevel(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(acceptance)) {
 		want := acceptance[name]
