@@ -168,6 +168,9 @@ func (p *Pool) others(s *Site, sp *spot, now mail.Instant) bool {
 func (p *Pool) remove(c *Conn, now mail.Instant) {
 	h, s := c.host, c.site
 	life := destdb.Life{MadeAt: c.ready, Messages: uint32(c.finished), Clean: uint32(c.clean()), Level: c.level, Why: c.why}
+	if c.tired() {
+		life.Why = mail.CloseIdle // destdb learns from the others after how many messages the host ends a connection
+	}
 	p.db.Shut(h.key, life, now)
 	if c.state == Connecting {
 		p.release(c)
@@ -183,6 +186,11 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 	if h.count == 0 {
 		p.vacate(h)
 	}
+}
+
+// tired tells whether the host has ended the connection over a call-out.
+func (c *Conn) tired() bool {
+	return c.asked && (c.why == mail.CloseBusy || c.why == mail.CloseLost)
 }
 
 // clean is how many transactions speak for the level at which they were made.
