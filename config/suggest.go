@@ -73,6 +73,9 @@ func suggestTransport(name string) string {
 		if p.name == name && p.global != "" {
 			return fmt.Sprintf("write %s here, or %s under [transport.NAME]", p.global, p.name)
 		}
+		if p.name == name {
+			return "write it under [transport.NAME]"
+		}
 		if owner, found := strings.CutSuffix(name, "_"+p.name); found && owner != "default" && owner != "" {
 			return fmt.Sprintf("write %s under [transport.%s]", p.name, tomlfile.QuoteKey(owner))
 		}

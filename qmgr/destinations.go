@@ -59,8 +59,9 @@ func (s *DestinationSummary) Place() DestinationPlace {
 }
 
 // Destinations returns a page of destinations. It takes time in proportion to the
-// number of all that are in core, about 0.2 µs for each that is not in the answer,
-// and memory for those that are.
+// number of all that are in core, and memory for those in the answer: 57 ms and
+// 107 kB for a page of 100 out of 100,000, on a machine that took 21 µs for a message
+// (go test ./qmgr -bench 'Look').
 func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	var list DestinationList
 	found := best[standing]{most: query.Most, compare: compareStanding}
