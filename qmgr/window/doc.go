@@ -59,31 +59,58 @@
 //     test for a change (CUSUM), as a product: a failure multiplies the doubt by
 //     how much likelier it is, an attempt that is well divides it by four, and
 //     it never falls below 1. So it forgets a thousand successes as soon as
-//     there is reason to, which a quotient of long standing could not.
+//     there is reason to, which a quotient of long standing could not;
+//   - a second doubt of the same kind, that three of a hundred are lost: a receiver
+//     that lets surplus connections wait serves nearly all of them in the end.
+//     It counts only where failures are not common.
 //
-// When the doubt reaches 2000 the highest such level is closed, with all above
+// When a doubt reaches 2000 the highest such level is closed, with all above
 // it, and the window is lowered below it. At worst this happens without a reason
-// once in 2000 attempts, and costs one level for a while.
+// once in 2000 attempts, and costs one level for a while: without a reason a
+// doubt is, but for the floor, as likely to grow as to shrink, its mean stays what
+// it is (a likelihood ratio is a martingale), and the floor adds less than 1 to
+// it with each attempt; so in n attempts it reaches 2000 with a probability of
+// n/2000 at most.
+//
+// A level that is reached for the first time, or is tried again, has a doubt of 45
+// to begin with, and so have levels that are left when one above was closed; but
+// not where failures are common, since there one cluster would close them all.
 //
 // An example: limit 5, and nothing else fails. At 6 a refusal comes. By what is
-// known failures are rare, one in a hundred at most, so that it multiplies the
-// doubt by (1-0.99/4)/0.01, that is 75. The next one makes it 5600: level 6 is
-// closed, and the window 5. Now the same with one failure in four at every level:
-// each multiplies the doubt by (1-0.75/4)/0.25, that is 3.25, and three of four
-// attempts divide it by 4. It takes seven failures in a row to close a level, which
-// comes to pass once in many thousand attempts, while a real limit brings them about at once.
+// known failures are rare, one in five hundred at most, so that it multiplies the
+// doubt by (1-0.998/4)/0.002, that is 375, and it is 17,000: level 6 is closed,
+// and the window 5. (If 6 had been good for long, the doubt would have been 1,
+// and it would have taken a second refusal.) Now the same with one failure in four
+// at every level: each multiplies the doubt by (1-0.75/4)/0.25, that is 3.25, and
+// three of four attempts divide it by 4. It takes seven failures in a row to close
+// a level, which comes to pass once in many thousand attempts, while a real limit
+// brings them about at once.
 //
-// A closed level is tried again after some cohorts, and then after twice as
-// many, until a trial is as rare as the failures that it costs ought to be. The
-// trial stands or falls with the first attempt there, the probe: the window
-// grows no further before it is back. If levels in a row are closed and nothing
-// that begins meanwhile is well, each retreat goes twice as far as the one
-// before: the limit has fallen a long way.
+// Failures come back before successes do: a refusal takes milliseconds and a
+// delivery seconds. Judged as they come, those of any few attempts that begin
+// together would look like a cluster. So attempts are judged in the order in which
+// they began. One that began earlier than one that succeeded has lasted for long
+// enough; and one that has lasted for longer than two that failed since, one after
+// the other, is presumed to be well, too. (One is not enough: refusals do not all
+// take the same time, and a receiver that refuses hundreds would seem to take half
+// of them.)
+//
+// A closed level is tried again after 160 successes, or 12 cohorts if these are
+// more: that is one delivery in 160 for a limit that stays. The trial stands or
+// falls with the first attempt there, the probe: the window grows no further
+// before it is back. If levels in a row are closed and nothing that began
+// meanwhile has succeeded, each retreat goes twice as far as the one before: the
+// limit has fallen a long way.
+//
+// Closing a level that was good for long means that something has changed, the
+// limit or how often attempts fail. So what was known of the latter then counts no
+// more than twenty attempts. If those below turn out to fail twice as often as was
+// believed, it was not the limit, and the level is open again.
 //
 // Nothing of this is about a destination that does not answer at all: that is
 // for the failed cohorts to tell. Before the first failure there is nothing to
-// keep, and no memory is used; then it is 40 octets for each level that
-// was reached, and 8 for each of the latest attempts.
+// keep, and no memory is used; then it is 56 octets for each level that
+// was reached, and 4 for each of the latest attempts.
 //
 // # Arithmetic
 //

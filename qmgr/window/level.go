@@ -13,10 +13,10 @@ type levels struct {
 	lowered uint64
 
 	// ceiling is the lowest closed level, 0 if there is none. It is tried again
-	// after some cohorts, which have to pass at the level below.
+	// after some successes at the level below.
 	ceiling  int
-	cohorts  int     // how many
-	waited   int     // successes since then
+	patience int     // how many
+	waited   int     // how many there were
 	believed float64 // the share of failures below it when it was closed
 	trial    trialState
 	probe    uint64  // the attempt that decides about the trial
@@ -34,11 +34,20 @@ const (
 )
 
 const (
-	// A closed level is tried after so many cohorts, then after twice as many,
-	// and so on: until one attempt in trialAttempts is what a trial costs. At
-	// five deliveries a second that is a minute.
-	firstCohorts  = 18
-	trialAttempts = 360
+	// A closed level is tried after so many successes, or cohorts if these are
+	// more. It costs one delivery in as many that a limit is never forgotten, and
+	// no style that finds a limit that has risen within n deliveries can have it
+	// for less than one in n.
+	trialAttempts = 160
+	trialCohorts  = 12
+	// A level may have been closed by chance where failures are common. So it is
+	// tried in an eighth of that, and then each time after twice as long.
+	hasty = 8
+	// eager is the feedback of a success where failures are rare: the window
+	// grows by half in each cohort. Where there are more, it is one over the
+	// square root of the window: failures of attempts at new levels come before
+	// their successes, and must not look like a cluster.
+	eager = 0.5
 )
 
 // levelSuccess takes a success, with the style "level".
@@ -46,11 +55,12 @@ func (w *Window) levelSuccess(cfg *Config, a Attempt, busy int) {
 	l := w.levels
 	if l == nil {
 		w.untroubled = min(w.untroubled+1, memory)
-		w.widen(cfg, busy, 1/math.Sqrt(float64(w.size)))
+		w.proven = max(w.proven, min(a.level, w.size))
+		w.widen(cfg, busy, eager)
 		return
 	}
-	l.presume(a.serial)
-	l.returned(a, trialWell)
+	l.succeed(a)
+	l.ended(a, trialWell)
 	if a.level > w.size {
 		return // it began before the window was lowered
 	}
@@ -59,10 +69,12 @@ func (w *Window) levelSuccess(cfg *Config, a Attempt, busy int) {
 		if l.trial == trialWell && !l.doubted(l.ceiling) {
 			l.ceiling, l.trial = 0, noTrial
 		}
-	case l.ceiling == 0: // into the unknown, where there may be much to gain
-		w.widen(cfg, busy, 1/math.Sqrt(float64(w.size)))
-	case w.size < l.ceiling-1: // to where it has been before
-		w.widen(cfg, busy, 1/float64(w.size))
+	case l.ceiling == 0, w.size < l.ceiling-1:
+		g := eager
+		if l.share() > rare {
+			g = 1 / math.Sqrt(float64(w.size))
+		}
+		w.widen(cfg, busy, g)
 	default:
 		w.awaitTrial(cfg, busy)
 	}
@@ -71,16 +83,16 @@ func (w *Window) levelSuccess(cfg *Config, a Attempt, busy int) {
 // levelFailure takes a failure, with the style "level".
 func (w *Window) levelFailure(a Attempt) {
 	if w.levels == nil {
-		w.levels = &levels{evidence: newEvidence(w.untroubled, w.begun), retreat: 1}
+		w.levels = &levels{evidence: newEvidence(w.untroubled, w.proven, w.size, w.begun), retreat: 1}
 	}
 	l := w.levels
 	if a.level == 0 {
 		a.level = w.size
 	}
-	probed := l.returned(a, trialOpen) // the next attempt decides, if there is no proof
+	probed := l.ended(a, trialOpen) // the next attempt decides, if there is no proof
 	closed := l.fail(a, w.size)
 	if probed && closed == 0 {
-		l.stake = float64(l.stake * against(l.believed))
+		l.stake = float64(l.stake * effects[0].against(l.believed))
 		if l.stake >= proof {
 			closed = l.ceiling
 		}
@@ -88,13 +100,13 @@ func (w *Window) levelFailure(a Attempt) {
 	switch {
 	case closed > 0:
 		w.retreatBelow(closed)
-	case l.ceiling > 0 && l.trial == noTrial && l.below(l.ceiling) >= float64(2*l.believed):
-		l.ceiling = 0 // failures have become common below it, too
+	case l.ceiling > 0 && l.trial == noTrial && l.becameCommon(l.ceiling, l.believed):
+		l.ceiling = 0
 	}
 }
 
 // retreatBelow closes a level and those above. If nothing that began since the
-// last retreat is well it goes further down, twice as far each time but not
+// last retreat has succeeded it goes further down, twice as far each time but not
 // below half: the limit may have fallen a long way, and each level would cost
 // failures. What was skipped is soon won back.
 func (w *Window) retreatBelow(closed int) {
@@ -105,14 +117,28 @@ func (w *Window) retreatBelow(closed int) {
 	w.size = max(min(closed-1, w.size-min(l.retreat, w.size/2)), 1)
 	w.success = 0
 	l.retreat = min(2*l.retreat, 1<<20)
-	if closed == l.ceiling {
-		l.cohorts = min(2*l.cohorts, trialAttempts)
-	} else {
-		l.ceiling, l.cohorts = closed, firstCohorts
+	again := closed == l.ceiling
+	if !again && l.below(closed) <= common {
+		l.forget() // either the limit has changed or the share of failures
 	}
 	l.believed = l.below(closed)
-	l.waited, l.trial, l.lowered = 0, noTrial, l.last
-	l.settle(closed)
+	l.ceiling, l.patience = closed, w.patience(again)
+	l.waited, l.trial, l.lowered = 0, noTrial, w.begun
+	l.settle(closed, l.believed)
+}
+
+// patience returns after how many successes the ceiling is to be tried. A trial
+// that costs more failures is as much rarer.
+func (w *Window) patience(again bool) int {
+	l := w.levels
+	usual := max(trialCohorts*w.size, trialAttempts)
+	switch {
+	case again:
+		return min(2*l.patience, usual*price(l.believed))
+	case l.believed > common:
+		return usual / hasty
+	}
+	return usual
 }
 
 // awaitTrial counts a success at the level below the ceiling, and opens the
@@ -124,12 +150,13 @@ func (w *Window) awaitTrial(cfg *Config, busy int) {
 		return
 	}
 	l.waited++
-	if l.waited < min(l.cohorts*w.size, max(firstCohorts*w.size, trialAttempts*price(l.believed))) {
+	if l.waited < l.patience {
 		return
 	}
 	w.size = l.ceiling
 	w.success = 0
 	l.trial, l.stake = trialOpen, wary
+	l.warn(l.ceiling)
 }
 
 // begin notes an attempt. The first one at a ceiling that is being tried is the
@@ -139,11 +166,11 @@ func (l *levels) begin(a Attempt) {
 	if l.trial == trialOpen && a.level >= l.ceiling {
 		l.trial, l.probe = trialBegun, a.serial
 	}
-	l.record(a)
+	l.evidence.begin(a)
 }
 
-// returned notes the end of an attempt, and tells whether it was the probe.
-func (l *levels) returned(a Attempt, now trialState) bool {
+// ended notes the end of an attempt, and tells whether it was the probe.
+func (l *levels) ended(a Attempt, now trialState) bool {
 	if l.trial != trialBegun || a.serial != l.probe {
 		return false
 	}

@@ -25,6 +25,7 @@ type Window struct {
 	// first failure, and from then on levels. A destination that never fails
 	// costs no memory.
 	untroubled int
+	proven     int // the highest level of these
 	levels     *levels
 
 	begun uint64 // attempts
@@ -75,7 +76,7 @@ func (w *Window) Begin(busy int) Attempt {
 func (w *Window) Lost(a Attempt) {
 	if w.levels != nil {
 		w.levels.void(a)
-		w.levels.returned(a, trialOpen)
+		w.levels.ended(a, trialOpen)
 	}
 }
 
@@ -153,7 +154,7 @@ func (w *Window) restart(cfg *Config, busy int) {
 		w.size = cfg.clamp(busy)
 	}
 	w.success, w.failure = 0, 0
-	w.untroubled, w.levels = 0, nil
+	w.untroubled, w.proven, w.levels = 0, 0, nil
 }
 
 // widen takes one success, worth g, with busy deliveries running. The feedback

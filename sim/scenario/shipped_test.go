@@ -285,15 +285,15 @@ var acceptance = map[string]struct {
 }{
 	"readme-421":              {20, 1, 0.98, 0},
 	"postfix-421":             {20, 1, 0.98, 0},
-	"readme-connect-timeout":  {3, 2.8, 0.97, 0},
-	"readme-greeting-timeout": {1, 1.6, 0.98, 0},
-	"changing-limit":          {2, 1, 0.97, 0},
+	"readme-connect-timeout":  {3, 2, 0.98, 0},
+	"readme-greeting-timeout": {1, 1, 0.98, 0},
+	"changing-limit":          {2, 1, 0.98, 0},
 	"falling-limit-15-5":      {2, 1, 0.98, 0},
-	"falling-limit-20-3":      {2, 1.2, 0.98, 0},
-	"noisy-balancer":          {2, 26, 0.97, 0.85 * 40},
-	"noisy-balancer-in-turn":  {2, 25.1, 0.98, 0.85 * 40},
-	"noisy-limit":             {2, 27, 0.95, 0},
-	"noise-begins":            {2, 18, 0.93, 0.85 * 40},
+	"falling-limit-20-3":      {2, 1, 0.98, 0},
+	"noisy-balancer":          {2, 26, 0.98, 0.95 * 40},
+	"noisy-balancer-in-turn":  {2, 25.1, 0.98, 0.95 * 40},
+	"noisy-limit":             {2, 26, 0.98, 0},
+	"noise-begins":            {2, 18, 0.98, 0.95 * 40},
 }
 
 // What level is for: it defers next to nothing against a 421 limiter without
