@@ -51,6 +51,13 @@
 // turn over time. Limits on a connection's life are by time: limits by count would
 // let slow hosts keep their connections longest and gather most of them.
 //
+// # Proving
+//
+// Messages are streamed only to hosts that have proven that they bear it. One
+// connection at a time to a host of which that is not known begins at the level below,
+// carries a few messages and ends with a probe (mail.Opening.Probe), of which destdb
+// remembers what came of it. Connections that were opened meanwhile end when it is passed.
+//
 // # Waiting
 //
 // A site that gets no connection is listed where that is found which it waits for:

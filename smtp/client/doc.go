@@ -103,6 +103,10 @@
 //     server fell out of step with a group of commands; or it wants the
 //     remaining recipients in a transaction of their own.
 //
+// 421 is the end of the session. If messages were streamed, the session only stops
+// writing, and reads what the server says to the rest until it is gone: some say 421
+// and go on.
+//
 // If MAIL was refused and yet a RCPT or DATA behind it was accepted, the server
 // has attached our recipients to an older transaction. Then neither content nor
 // a lone dot is sent, since both would be taken as that transaction's message

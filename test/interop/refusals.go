@@ -251,7 +251,7 @@ func (t *trial) proven(lanes []*lane, said *sayings) error {
 			}
 		}
 		cut = cut || l.fate != fateWhole
-		cuts += l.tap.counts.cuts
+		cuts += l.tap.counts.broken()
 		most[l.level] += l.tap.counts.pipelined(l.top())
 		all[l.level] += l.tap.counts.total()
 		for _, level := range wayNames {

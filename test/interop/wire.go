@@ -224,6 +224,13 @@ func (c *wireCounts) total() (n int) {
 	return n
 }
 
+// broken is how many connections were cut.
+func (c *wireCounts) broken() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cuts
+}
+
 func (c *wireCounts) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
