@@ -141,7 +141,7 @@ func (r *feedbackRow) holds() bool { return r.share() >= 0.98 && r.excess() <= 0
 //	MATRIX=5 go test ./sim -run TestFeedbackMatrix -v
 //
 // prints it, with five seeds, as it is in docs/scheduler.md. It fails if the aim
-// is missed in a world that has no bound that explains it.
+// is missed in a world where that document does not explain it.
 func TestFeedbackMatrix(t *testing.T) {
 	seeds, _ := strconv.Atoi(os.Getenv("MATRIX"))
 	whole := seeds > 0

@@ -23,7 +23,7 @@ type feedbackWorld struct {
 	chance  float64
 	ideal   int           // the window that somebody would choose who knows the receiver; 0: its limit
 	doubled time.Duration // when the limit doubles, if it does
-	bound   string        // why no style that has to find out what the receiver is like can reach the aim
+	bound   string        // why the aim is not reached
 	sample  bool          // it is one of those that are always simulated
 }
 
@@ -109,11 +109,12 @@ func (f feedbackWorld) cached() feedbackWorld {
 	return f
 }
 
-// The bounds that docs/scheduler.md derives.
+// The bounds that docs/scheduler.md derives, and the weak point that it tells of.
 const (
 	boundContact = "bound 1" // what is not known has to be found out, by a failure at least
 	boundRise    = "bound 2" // a limit that has risen is found at the next trial
 	boundChange  = "bound 3" // a limit that changes all the time costs a failure each time
+	weakChance   = "chance"  // a level that was closed by chance stays closed for a while
 )
 
 // feedbackWorlds are those of the matrix.
@@ -170,7 +171,7 @@ func changingWorlds() []feedbackWorld {
 // failingWorlds are those in which attempts fail whatever the concurrency.
 func failingWorlds() []feedbackWorld {
 	drop := limitedWorld("30 % break off, 421 at 20", 20, time.Second)
-	drop.receiver.DropPercent, drop.chance = 30, 0.3
+	drop.receiver.DropPercent, drop.chance, drop.bound = 30, 0.3, weakChance
 	soft := limitedWorld("30 % of recipients deferred, 421 at 20", 20, time.Second)
 	soft.receiver.SoftPercent = 30
 	noise := limitedWorld("1 of 4 goes bad", 0, time.Second)
@@ -179,7 +180,7 @@ func failingWorlds() []feedbackWorld {
 	return []feedbackWorld{
 		limitedWorld("1 of 4 bad", 0, time.Second).failing(1, 4, true).sampled(),
 		limitedWorld("1 of 4 bad, in turn", 0, time.Second).failing(1, 4, false),
-		limitedWorld("1 of 10 bad", 0, time.Second).failing(1, 10, true),
+		limitedWorld("1 of 10 bad", 0, time.Second).failing(1, 10, true).because(weakChance),
 		limitedWorld("3 of 10 bad", 0, time.Second).failing(3, 10, true),
 		limitedWorld("1 of 4 bad, 421 at 20", 20, time.Second).failing(1, 4, true),
 		limitedWorld("1 of 10 bad, 421 at 5", 5, time.Second).failing(1, 10, true),
