@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -141,12 +142,14 @@ func swarmRun(rng *rand.Rand) Run {
 // Whatever the world is like, nothing is lost, delivered twice, tried too early
 // or too often, and in the end everything is settled; and the same seed gives
 // the same run. A failure names the seed, and SWARM_SEED in the environment
-// makes it again.
+// makes it again; POSTHASTE_RUNS there says how many worlds are tried.
 func TestSwarm(t *testing.T) {
 	t.Parallel()
-	runs := 200
-	if testing.Short() {
-		runs = 50
+	runs := 120
+	if n, err := strconv.Atoi(os.Getenv("POSTHASTE_RUNS")); err == nil {
+		runs = n
+	} else if testing.Short() {
+		runs = 30
 	}
 	seed := rand.Uint64()
 	if text := os.Getenv("SWARM_SEED"); text != "" {
