@@ -119,3 +119,16 @@ func CleanText(text string) string {
 	}
 	return b.String()
 }
+
+// CutText returns at most so many octets of a text, cut at a character. What it
+// returns of a longer text does not keep the rest in memory.
+func CutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	n := most
+	for n > 0 && text[n]&0xc0 == 0x80 {
+		n--
+	}
+	return strings.Clone(text[:n])
+}

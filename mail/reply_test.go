@@ -156,3 +156,18 @@ func FuzzCleanText(f *testing.F) {
 		}
 	})
 }
+
+// A text is cut at a character, never inside one, and not at all if it fits.
+func TestCutText(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"abc", 3, "abc"}, {"abcd", 3, "abc"}, {"a世", 4, "a世"}, {"a世", 3, "a"}, {"世", 2, ""}, {"", 0, ""},
+	} {
+		if got := CutText(c.text, c.most); got != c.want {
+			t.Errorf("%q to %d: %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}

@@ -159,7 +159,7 @@ const lookAhead = 16
 func (q *Qmgr) ask(d *queue) conns.Ask {
 	head, n := d.todo.Front(), 0
 	for e := range d.todo.All() {
-		mail, headIsMail := e.message.callout == nil, head.message.callout == nil
+		mail, headIsMail := e.message.mayUse(), head.message.mayUse()
 		if mail && !headIsMail || mail == headIsMail && e.message.held < head.message.held {
 			head = e
 		}
@@ -167,8 +167,11 @@ func (q *Qmgr) ask(d *queue) conns.Ask {
 			break
 		}
 	}
-	return conns.Ask{Message: head.message.id, Held: head.message.held, Window: d.window.Size()}
+	return conns.Ask{Message: head.message.id, Held: head.message.held, Window: d.window.Size(), Callout: head.message.callout != nil}
 }
+
+// mayUse tells whether a message is mail that has use for one more connection.
+func (m *message) mayUse() bool { return m.callout == nil && m.held < m.entries }
 
 func (q *Qmgr) resolve(d *queue) {
 	if d.resolving {

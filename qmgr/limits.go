@@ -145,12 +145,12 @@ func used(b *rate.Bucket, now mail.Instant) (longest time.Duration) {
 }
 
 // remembers tells whether an idle destination must be kept, since what went to it
-// lately counts against its limits. The number of those that are is bounded: where
+// lately counts against its limits, or was too much for its hosts. The number of those that are is bounded: where
 // it is reached, a limit may be exceeded rather than memory.
 func (q *Qmgr) remembers(d *queue) bool {
 	longest := used(&d.rate, q.now)
 	if d.site != nil {
-		longest = max(longest, used(d.site.Dials(), q.now))
+		longest = max(longest, used(d.site.Dials(), q.now), d.site.Tired(q.now))
 	}
 	if longest == 0 || q.queues > 2*q.cfg.RecipientLimit {
 		q.disarm(&d.pace)

@@ -137,7 +137,7 @@ func (q *Qmgr) siteObstacle(d *queue) Obstacle {
 		o.Kind = ObstacleConnectionRate
 	case conns.WaitHost:
 		o.Kind = ObstacleHostLimit
-	case conns.WaitBusy:
+	case conns.WaitBusy, conns.WaitCallout:
 		o.Kind = ObstacleHostBusy
 	case conns.WaitOutage:
 		o.Kind = ObstacleLocalOutage

@@ -126,7 +126,7 @@ func (q *queue) want() {
 		return
 	}
 	switch q.site.Waits() {
-	case conns.WaitNone, conns.WaitWindow, conns.WaitShare: // the last because another message may have come
+	case conns.WaitNone, conns.WaitWindow, conns.WaitShare, conns.WaitCallout: // the last two because another message may have come
 		q.transport.wanting.PushBack(&q.inWanting, q)
 	}
 }

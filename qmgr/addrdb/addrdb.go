@@ -148,7 +148,7 @@ func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) {
 		}
 		db.drop(k)
 	}
-	v.Reply.Text = cut(v.Reply.Text)
+	v.Reply.Text = mail.CutText(v.Reply.Text, textMax)
 	k = &address{key: Key(a), verdict: v}
 	switch v.Standing {
 	case Good:
@@ -207,16 +207,4 @@ func Key(a mail.Address) mail.Address {
 		return a[:len(a)-len(domain)] + mail.Address(lower)
 	}
 	return a
-}
-
-// cut shortens a text, at a character. What it keeps does not keep the rest.
-func cut(text string) string {
-	if len(text) <= textMax {
-		return text
-	}
-	n := textMax
-	for n > 0 && text[n]&0xc0 == 0x80 {
-		n--
-	}
-	return strings.Clone(text[:n])
 }

@@ -119,7 +119,10 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	s.last, s.lastAt = why, now
 	switch {
 	case c.asked: // who is tired of questions may still want mail
-		p.refused(h, now)
+		s.tire(now)
+		if h.ready+h.carrying > 0 {
+			p.refused(h, now)
+		}
 		return BlameHost
 	case h.ready+h.carrying > 0 || c.mails() > 0:
 		p.refused(h, now)
@@ -141,6 +144,18 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 		return BlameSite
 	}
 	return blameBusy(why)
+}
+
+// tire has a site open no connections for call-outs for a while, for longer each time.
+func (s *Site) tire(now mail.Instant) {
+	s.tiredFor = min(max(2*s.tiredFor, firstPatience), lastPatience)
+	s.tired = now.Add(s.tiredFor)
+}
+
+// Tired returns for how much longer it matters that hosts of the site have ended
+// connections over call-outs: until a further time would count as the first again.
+func (s *Site) Tired(now mail.Instant) time.Duration {
+	return max(s.tired.Add(s.tiredFor).Sub(now), 0)
 }
 
 // blameBusy returns whose a failure is that others can make good. A server that

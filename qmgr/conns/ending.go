@@ -59,18 +59,18 @@ const (
 
 // endings are what is remembered of connections that have ended.
 type endings struct {
-	good, bad ending
+	good, bad ring
 	counts    [mail.CloseWrong + 1]uint64
 	mixed     Ending // the last that was CloseMixed
 }
 
-// An ending is a ring of Endings.
-type ending struct {
+// A ring keeps the newest Endings.
+type ring struct {
 	list []Ending
 	next int // once the list is full: the oldest
 }
 
-func (r *ending) add(e Ending, most int) {
+func (r *ring) add(e Ending, most int) {
 	if len(r.list) < most {
 		r.list = append(r.list, e)
 		return
@@ -80,7 +80,7 @@ func (r *ending) add(e Ending, most int) {
 }
 
 // newest yields the endings, the last one first.
-func (r *ending) newest() iter.Seq[*Ending] {
+func (r *ring) newest() iter.Seq[*Ending] {
 	return func(yield func(*Ending) bool) {
 		n := len(r.list)
 		for i := range n {
@@ -93,7 +93,7 @@ func (r *ending) newest() iter.Seq[*Ending] {
 
 // ended remembers how a connection ended.
 func (p *Pool) ended(c *Conn, cl mail.Closing, now mail.Instant) {
-	cl.Reply.Text, cl.Reply.By = cutText(cl.Reply.Text), cutText(cl.Reply.By)
+	cl.Reply.Text, cl.Reply.By = mail.CutText(cl.Reply.Text, endingOctets), mail.CutText(cl.Reply.By, endingOctets)
 	e := Ending{Conn: c.ID, Transport: c.site.group.name, Nexthop: c.site.name, Host: c.host.Host, Level: c.level,
 		Carried: c.finished, Made: c.made, At: now, Parting: c.parting, Closing: cl}
 	p.endings.counts[cl.Why]++
@@ -107,18 +107,11 @@ func (p *Pool) ended(c *Conn, cl mail.Closing, now mail.Instant) {
 	}
 }
 
-func cutText(text string) string {
-	if len(text) <= endingOctets {
-		return text
-	}
-	return text[:endingOctets] + "…"
-}
-
 // Endings returns how the last connections of a site ended, the last one first, at
 // most most. It remembers some hundreds of all sites together.
 func (p *Pool) Endings(s *Site, most int) []Ending {
 	var found []Ending
-	for _, r := range []*ending{&p.endings.good, &p.endings.bad} {
+	for _, r := range []*ring{&p.endings.good, &p.endings.bad} {
 		n := 0
 		for e := range r.newest() {
 			if n == most {

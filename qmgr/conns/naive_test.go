@@ -18,6 +18,13 @@ type naive struct {
 	turn  int // counts what changes, to tell what was last
 	conns []*naiveConn
 	hosts map[destdb.Key]*naiveHost // those with connections
+	tired map[*Site]naiveTired
+}
+
+// A naiveTired site has lately had a connection ended over a call-out.
+type naiveTired struct {
+	until mail.Instant
+	pause time.Duration
 }
 
 type naiveConn struct {
@@ -195,6 +202,9 @@ func (n *naive) open(s *Site, ask Ask) verdict {
 	own := func(c *naiveConn) bool { return c.site == s }
 	if n.count(func(c *naiveConn) bool { return own(c) && c.state != Draining }) >= ask.Window {
 		return verdict{wait: WaitWindow}
+	}
+	if ask.Callout && n.now < n.tired[s].until {
+		return verdict{wait: WaitCallout}
 	}
 	until := mail.Never
 	for _, tier := range s.tiers {
@@ -380,7 +390,11 @@ func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 	}
 	switch {
 	case c.asked:
-		h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
+		pause := min(max(2*n.tired[c.site].pause, time.Second), time.Minute)
+		n.tired[c.site] = naiveTired{n.now.Add(pause), pause}
+		if rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }) {
+			h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
+		}
 		return BlameHost
 	case c.mails > 0 || rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }):
 		h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
@@ -427,6 +441,9 @@ func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
 	c.suspect = untried
 	if !untried {
 		c.finished++
+	}
+	if !untried && callout {
+		delete(n.tired, c.site)
 	}
 	if !untried && !callout {
 		c.mails++

@@ -11,6 +11,7 @@ type Ask struct {
 	Message mail.QueueID // at the head of the queue
 	Held    int          // connections that carry entries of it, or are being opened for it
 	Window  int          // how many connections may serve the site
+	Callout bool         // it is wanted for a call-out
 }
 
 // A Decision is the answer to Open.
@@ -53,6 +54,9 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 	p.stopWaiting(s)
 	if s.Count() >= ask.Window {
 		return p.wait(s, WaitWindow, mail.Never)
+	}
+	if ask.Callout && now < s.tired {
+		return p.wait(s, WaitCallout, s.tired)
 	}
 	e := Decision{Kind: Exhausted, Until: mail.Never, Reply: s.last}
 	for i, tier := range s.tiers {

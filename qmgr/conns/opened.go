@@ -36,8 +36,8 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	p.wakeAll(h)
 	p.works(c)
 	p.db.ObserveCaps(h.key, o.Extensions, o.SizeMax, now)
-	asked := c.level
-	c.level, c.rtt = min(asked, o.Level), o.RTT
+	most := c.level
+	c.level, c.rtt = min(most, o.Level), o.RTT
 	limits := c.limits()
 	c.limit = least(limits.Count, o.Mails, p.db.View(h.key, now).MessagesMax)
 	if c.prove(c.proving && o.Probes); c.proving {
@@ -51,7 +51,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	if c.spot == nil {
 		c.spot = s.spotOf(h.key)
 	}
-	if asked == mail.LevelOverlap && c.outdated(now) { // the probe has ended meanwhile
+	if most == mail.LevelOverlap && c.outdated(now) { // the probe has ended meanwhile
 		c.expires = now
 	}
 	c.update()

@@ -51,6 +51,7 @@ func (p *Pool) judged(c *Conn, l Load, took time.Duration, now mail.Instant) (pr
 	p.works(c)
 	if l.Callout {
 		c.callouts++
+		c.site.tired, c.site.tiredFor = 0, 0
 		return false
 	}
 	c.service = smoothed(c.service, took)

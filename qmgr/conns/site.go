@@ -65,6 +65,11 @@ type Site struct {
 	// vain is when it last made an attempt in vain while our network was down, and
 	// has had no mail put off because of it since; 0 for never.
 	vain mail.Instant
+	// tired is until when no connection is opened for call-outs, because a host has
+	// ended one over them; tiredFor is how long that was. A call-out that is answered
+	// ends it.
+	tired    mail.Instant
+	tiredFor time.Duration
 }
 
 // A spot is a host's place in a site's plan.
@@ -152,19 +157,20 @@ const (
 type Wait uint8
 
 const (
-	WaitNone   Wait = iota
-	WaitWindow      // as many connections as the window allows serve the site
-	WaitShare       // the message at its head holds as many as it may while others need them
-	WaitSlot        // as many connections as there may be are open and busy
-	WaitStart       // enough are being opened
-	WaitRate        // enough were opened lately
-	WaitHost        // every host has as many as it may
-	WaitBusy        // every host has said lately that it takes no more
-	WaitOutage      // nothing can be reached; one site at a time is tried
+	WaitNone    Wait = iota
+	WaitWindow       // as many connections as the window allows serve the site
+	WaitShare        // the message at its head holds as many as it may while others need them
+	WaitSlot         // as many connections as there may be are open and busy
+	WaitStart        // enough are being opened
+	WaitRate         // enough were opened lately
+	WaitHost         // every host has as many as it may
+	WaitBusy         // every host has said lately that it takes no more
+	WaitCallout      // a host has lately ended a connection over a call-out, and only call-outs wait
+	WaitOutage       // nothing can be reached; one site at a time is tried
 )
 
 // String returns the reason as commands show it.
 func (w Wait) String() string {
 	return [...]string{"none", "window", "message-share", "connection-limit", "slow-start", "connection-rate",
-		"host-limit", "host-busy", "local-outage"}[w]
+		"host-limit", "host-busy", "call-out-pause", "local-outage"}[w]
 }

@@ -38,6 +38,9 @@ type wanting struct {
 	suspended []destdb.Key
 }
 
+// asks tells whether what waits are call-outs.
+func (s *wanting) asks() bool { return s.message == 3 }
+
 func (s *wanting) later(key destdb.Key) bool { return slices.Contains(s.suspended, key) }
 
 // dice is where decisions come from: a generator, or the input of a fuzz test.
@@ -48,7 +51,7 @@ func newTwins(r dice, fail func(string, ...any)) *twins {
 	cfg := Config{Limit: 3 + r.IntN(12), MessageLimit: 1 + r.IntN(4), Scale: r.IntN(4)}
 	db := destdb.New(destdb.Config{}, uint64(r.IntN(1000)))
 	w.p = New(cfg, db, uint64(r.IntN(1000)))
-	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost)}
+	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost), tired: make(map[*Site]naiveTired)}
 	for i := range 2 {
 		w.g = append(w.g, NewGroup(fmt.Sprint("g", i), GroupConfig{Limit: 2 + r.IntN(10), HostLimit: 1 + r.IntN(4), Initial: 1 + r.IntN(4),
 			CountLimit: 3 * r.IntN(2), Level: mail.Level(r.IntN(4)), InFlight: 1 + r.IntN(4), NoProbe: r.IntN(4) == 0}))
@@ -269,7 +272,7 @@ func (w *twins) settle() {
 			w.assign(s)
 		}
 		for _, s := range w.s {
-			if s.waits == WaitNone || turns == 0 && (s.waits == WaitWindow || s.waits == WaitShare) {
+			if s.waits == WaitNone || turns == 0 && (s.waits == WaitWindow || s.waits == WaitShare || s.waits == WaitCallout) {
 				w.reach(s)
 			}
 		}
@@ -285,7 +288,7 @@ func (w *twins) settle() {
 
 func (w *twins) reach(s *wanting) {
 	for s.entries > 0 && (s.Room() == 0 && s.Connecting() < s.entries || s.Upgrades()) {
-		ask := Ask{Message: s.message, Held: w.n.held(s.message), Window: s.window}
+		ask := Ask{Message: s.message, Held: w.n.held(s.message), Window: s.window, Callout: s.asks()}
 		want, upgrades, probes := w.n.open(s.Site, ask), s.Upgrades(), w.n.probes(s.Site)
 		d := w.p.Open(s.Site, ask, w.n.now)
 		if upgrades && d.Kind == Waiting && d.Wait == WaitNone && s.Room() > 0 {
@@ -346,7 +349,7 @@ func (w *twins) assign(s *wanting) {
 			return
 		}
 		w.last++
-		l := Load{Entry: w.last, Message: s.message, Cost: Cost(int64(w.r.IntN(100_000)), 1), Callout: w.r.IntN(5) == 0}
+		l := Load{Entry: w.last, Message: s.message, Cost: Cost(int64(w.r.IntN(100_000)), 1), Callout: s.asks()}
 		want.loads = append(slices.Clone(want.loads), l)
 		if last := w.p.Assign(c, l); last != (want.limit > 0 && want.finished+len(want.loads) >= want.limit) {
 			w.fail("connection %d has carried %d of %d, told to be over: %t", c.ID, want.finished, want.limit, last)
@@ -370,7 +373,7 @@ func (w *twins) compare() {
 		if s.entries == 0 || s.Room() > 0 || s.Connecting() >= s.entries {
 			continue
 		}
-		v := w.n.open(s.Site, Ask{Message: s.message, Held: w.n.held(s.message), Window: s.window})
+		v := w.n.open(s.Site, Ask{Message: s.message, Held: w.n.held(s.message), Window: s.window, Callout: s.asks()})
 		soon := s.waits == WaitStart                           // one of its own is about to be ready
 		above := s.waits == WaitSlot && w.n.free(s.group) == 0 // the limit was lowered
 		switch {
