@@ -12,10 +12,11 @@ import (
 // A call-out asks the receiver whether it would take mail for a recipient. In
 // Postfix it is a message in the queue that ends before its content, and so it is
 // here: a pseudo-message, which comes from no spool and goes to none, with one
-// recipient and one entry in the queue of the destination. So it has a
-// destination's windows, limits and rates like any other, is selected in its turn,
-// rides on connections that exist, and is not made where the destination is dead. A
-// connection is opened on its behalf only if no mail waits for one.
+// recipient and one entry in the queue of the destination. So it has a destination's
+// windows and limits like any other, is selected in its turn, rides on connections that
+// exist, and is not made where the destination is dead or has to wait. A connection is
+// opened on its behalf only if no mail waits for one. Strangers decide how many there
+// are, so that none counts in a limit for more than a minute (calloutSpan).
 //
 // What it meets is told to nobody but those who asked: it is no attempt for any
 // message, and nothing in it shows how the destination takes mail, not even that the

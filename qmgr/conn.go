@@ -126,7 +126,11 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 			q.conns.Pardon(s, d.pardon, q.now)
 			d.pardon = 0
 		}
-		switch dec := q.conns.Open(s, q.ask(d), q.now); dec.Kind {
+		ask, ok := q.ask(d)
+		if !ok {
+			return taken
+		}
+		switch dec := q.conns.Open(s, ask, q.now); dec.Kind {
 		case conns.Waiting:
 			return taken
 		case conns.Exhausted:
@@ -155,19 +159,35 @@ const lookAhead = 16
 // ask says on behalf of which message a connection is wanted: the first of those
 // near the head that hold fewest. So a message that may hold no more does not keep
 // those behind it from having some. Call-outs take what there is, as long as there is
-// mail.
-func (q *Qmgr) ask(d *queue) conns.Ask {
-	head, n := d.todo.Front(), 0
+// mail that has use for more: they are passed by and do not count, and are never more
+// than Config.VerifyLimit. It tells whether there is one; call-outs may have to do
+// without.
+func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
+	var head, rest *entry
+	n := 0
 	for e := range d.todo.All() {
-		mail, headIsMail := e.message.mayUse(), head.message.mayUse()
-		if mail && !headIsMail || mail == headIsMail && e.message.held < head.message.held {
-			head = e
+		best := &rest
+		if e.message.mayUse() {
+			best = &head
 		}
-		if n++; n == lookAhead {
+		if *best == nil || e.message.held < (*best).message.held {
+			*best = e
+		}
+		if e.message.callout == nil {
+			n++
+		}
+		if n == lookAhead {
 			break
 		}
 	}
-	return conns.Ask{Message: head.message.id, Held: head.message.held, Window: d.window.Size(), Callout: head.message.callout != nil}
+	if head == nil {
+		head = rest
+	}
+	m := head.message
+	if m.callout != nil && !d.mayCall(q.now) {
+		return conns.Ask{}, false
+	}
+	return conns.Ask{Message: m.id, Held: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
 }
 
 // mayUse tells whether a message is mail that has use for one more connection.

@@ -114,7 +114,7 @@ func (e *entry) finish(q *Qmgr) {
 		m.attend()
 	}
 	if wasBusy {
-		q.restAfterDelivery(dest)
+		q.restAfterDelivery(dest, m.callout != nil)
 	}
 	if dest.window.State() != window.Suspended {
 		dest.unblock()

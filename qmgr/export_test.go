@@ -132,3 +132,6 @@ func (q *Qmgr) PassOnSlots(name string) mail.QueueID {
 	}
 	return next.message.id
 }
+
+// OpenedFor returns the message on whose behalf a connection is being opened.
+func (q *Qmgr) OpenedFor(id ConnID) mail.QueueID { return q.conns.Conn(id).Message() }

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"math"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -85,16 +86,42 @@ func (q *Qmgr) hostLimits(d *queue) func(mail.Host) conns.HostLimits {
 }
 
 // counted notes that a delivery starts, for the limits by time.
-func (q *Qmgr) counted(d *queue) {
+func (q *Qmgr) counted(e *entry) {
+	d, span := e.queue(), longestSpan
+	if e.message.callout != nil {
+		span = calloutSpan
+	}
 	t := d.transport
 	if t.rate.Limited() {
-		t.rate.Take(q.now)
+		t.rate.TakeWithin(span, q.now)
 		q.paceTransport(t)
 	}
 	if d.rate.Limited() {
-		d.rate.Take(q.now)
+		d.rate.TakeWithin(span, q.now)
 		q.pace(d)
 	}
+}
+
+const (
+	longestSpan time.Duration = math.MaxInt64
+	// calloutSpan is the longest time over which a call-out counts. Strangers decide
+	// how many there are, and must not use up what mail may have in an hour or a day.
+	calloutSpan = time.Minute
+)
+
+// mayCall tells whether a connection may be opened for a call-out: as long as half is
+// left of what may be opened in any longer time, since mail needs the rest.
+func (d *queue) mayCall(now mail.Instant) bool {
+	dials := d.site.Dials()
+	if !dials.Limited() {
+		return true
+	}
+	for _, use := range dials.Uses(now) {
+		if use.Limit.Per > calloutSpan && use.Used+1 > use.Limit.N/2 {
+			return false
+		}
+	}
+	return true
 }
 
 // pace has a destination wait if it has had what it may have by now.

@@ -158,7 +158,7 @@ func (q *Qmgr) start(t *transport, e *entry) {
 	if e.message.callout == nil {
 		q.counts.Started++
 	}
-	defer q.counted(e.queue())
+	defer q.counted(e)
 	if t.group != nil {
 		q.send(t, e)
 		return

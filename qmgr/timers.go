@@ -101,8 +101,11 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 // rest suspends a destination between two deliveries, where a rate delay is
 // configured. A dead one is revived first: it rests instead of being dead, as
 // in Postfix.
-func (q *Qmgr) restAfterDelivery(d *queue) {
+func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 	delay := d.limits.rateDelay
+	if asked {
+		delay = min(delay, calloutSpan)
+	}
 	if delay <= 0 || d.window.State() == window.Suspended {
 		return
 	}

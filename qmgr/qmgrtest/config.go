@@ -7,6 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -93,6 +94,17 @@ func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 	t.RefillDelay = l.Duration(tb, "refill-delay", t.RefillDelay)
 	t.RateDelay = l.Duration(tb, "rate-delay", t.RateDelay)
 	t.TransportRateDelay = l.Duration(tb, "transport-rate-delay", t.TransportRateDelay)
+	for key, field := range map[string]*rate.Limits{"rate": &t.Rate, "transport-rate": &t.TransportRate, "connection-rate": &t.Connections.OpenRate} {
+		text, given := l.Option(key)
+		if !given {
+			continue
+		}
+		limits, err := rate.Parse(text)
+		if err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+		*field = limits
+	}
 	for key, field := range map[string]*window.Feedback{"positive": &t.Window.Positive, "negative": &t.Window.Negative} {
 		text, given := l.Option(key)
 		if !given {

@@ -53,6 +53,16 @@ func (b *Bucket) Take(now mail.Instant) {
 	}
 }
 
+// TakeWithin counts one that goes now, but only in the limits for at most longest:
+// it is gone from memory by then, whatever the others allow.
+func (b *Bucket) TakeWithin(longest time.Duration, now mail.Instant) {
+	for i := range b.windows {
+		if w := &b.windows[i]; w.limit.Per <= longest {
+			w.take(now, 1)
+		}
+	}
+}
+
 // Configure changes the limits. What was taken counts under the new ones, too,
 // as far back as the longest of the old limits reaches: a limit for a longer
 // time than any before begins with what is known.

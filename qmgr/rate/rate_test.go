@@ -309,3 +309,19 @@ func BenchmarkReadyTake(b *testing.B) {
 		now += 10_000
 	}
 }
+
+// What is counted for short times only leaves longer limits as they were.
+func TestTakeWithin(t *testing.T) {
+	const now = mail.Instant(1_000_000 * time.Second)
+	limits, err := Parse("2/s, 2/min, 2/h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := New(limits)
+	b.TakeWithin(time.Minute, now)
+	for i, want := range []int{1, 1, 0} {
+		if use := b.Uses(now)[i]; use.Used != want {
+			t.Errorf("%d of %v are used, want %d", use.Used, use.Limit, want)
+		}
+	}
+}
