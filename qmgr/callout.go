@@ -26,7 +26,9 @@ import (
 // At most Config.VerifyLimit of them are in core, and of one network of clients
 // Config.VerifyNetworkLimit. The others wait outside, as long as somebody waits for
 // them; one that has begun goes on, so that its answer is there for the next who
-// asks. One that nobody could begin to carry for a while is given up.
+// asks. After a minute (calloutPatience) one that nobody has begun to carry is given
+// up, and one that is under way loses its place: a server that takes minutes to answer
+// would keep it from others. Those that are late are as many as connections carry.
 
 // calling is the queue manager's part in this.
 type calling struct {
@@ -36,6 +38,7 @@ type calling struct {
 	// begun are those in core that may wait for a connection, in the order in which
 	// they came there.
 	begun ilist.List[callout]
+	late  int // those in core that have lost their places
 	last  uint32
 }
 
@@ -48,15 +51,14 @@ type callout struct {
 	recipient mail.Address
 	to        mail.Route
 	checks    ilist.List[verification]
-	network   *network[callout] // on whose account it is made
+	network   *network[callout] // on whose account it is made; nil if it is late
 	inLine    ilist.Link[callout]
 	message   *message // nil until it comes into core
 	since     mail.Instant
 	inBegun   ilist.Link[callout]
 }
 
-// calloutPatience is how long a call-out may wait in core until something carries
-// it. Its place is wanted by others.
+// calloutPatience is how long a call-out may keep its place, which is wanted by others.
 const calloutPatience = time.Minute
 
 // callOut has a receiver asked on behalf of a verification.
@@ -133,13 +135,17 @@ func (q *Qmgr) concluded(m *message) {
 	if o.inBegun.Listed() {
 		s.begun.Remove(&o.inBegun)
 	}
-	s.roster.end(o.network)
+	if o.network != nil {
+		s.roster.end(o.network)
+	} else {
+		s.late--
+	}
 	delete(s.known, addrdb.Key(o.recipient))
 	q.forget(m)
 	q.counts.Callouts[v.Standing]++
-	s.db.Learn(o.recipient, v, q.now)
+	known := s.db.Learn(o.recipient, v, q.now) // what the next who asks hears
 	for c := o.checks.Front(); c != nil; c = o.checks.Front() {
-		q.verified(c, answerTo(v))
+		q.verified(c, answerTo(known))
 	}
 }
 
@@ -194,7 +200,7 @@ func answerTo(v addrdb.Verdict) mail.Reply {
 	return mail.Reply{}
 }
 
-// calloutWake is when the next call-out has waited long enough in core.
+// calloutWake is when the next call-out has kept its place long enough.
 func (q *Qmgr) calloutWake() mail.Instant {
 	if o := q.calling.begun.Front(); o != nil {
 		return o.since.Add(calloutPatience)
@@ -202,11 +208,15 @@ func (q *Qmgr) calloutWake() mail.Instant {
 	return mail.Never
 }
 
-// endCallouts gives up those that have waited long enough. One that is under way ends
-// by itself, and is not made again.
+// endCallouts takes the places of those that have kept them long enough, and gives up
+// what nothing carries. One that is under way ends by itself, and is not made again.
 func (q *Qmgr) endCallouts() {
+	s := &q.calling
 	for q.calloutWake() <= q.now {
-		o := q.calling.begun.PopFront()
+		o := s.begun.PopFront()
+		s.roster.end(o.network)
+		o.network = nil
+		s.late++
 		q.giveUp(o.message)
 	}
 }
@@ -221,7 +231,7 @@ func (q *Qmgr) giveUp(m *message) {
 func (s *calling) check(messages map[mail.QueueID]*message) {
 	s.db.Check()
 	s.begun.Check()
-	taken, waiting, inCore := make(map[*network[callout]]int), 0, 0
+	taken, waiting, inCore, late := make(map[*network[callout]]int), 0, 0, 0
 	for key, o := range s.known { //archtest:anyorder sums and assertions
 		assert.That(addrdb.Key(o.recipient) == key, "the call-out of %s is known as %s", o.recipient, key)
 		assert.That(o.inLine.Listed() == (o.message == nil), "the call-out of %s is in line: %t", o.recipient, o.inLine.Listed())
@@ -235,8 +245,13 @@ func (s *calling) check(messages map[mail.QueueID]*message) {
 			continue
 		}
 		assert.That(messages[o.message.id] == o.message && o.message.callout == o, "the call-out of %s is not in core", o.recipient)
-		taken[o.network]++
 		inCore++
+		assert.That(o.inBegun.Listed() == (o.network != nil), "the call-out of %s is late and has a place", o.recipient)
+		if o.network == nil {
+			late++
+			continue
+		}
+		taken[o.network]++
 	}
 	for _, m := range messages { //archtest:anyorder a sum
 		if m.callout != nil {
@@ -244,5 +259,6 @@ func (s *calling) check(messages map[mail.QueueID]*message) {
 		}
 	}
 	assert.That(inCore == 0, "%d call-outs are in core that are not known", -inCore)
+	assert.That(late == s.late, "%d call-outs are late, counted %d", late, s.late)
 	assert.That(s.roster.check(taken) == waiting, "%d call-outs wait", waiting)
 }

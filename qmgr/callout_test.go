@@ -3,6 +3,7 @@ package qmgr_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -52,5 +53,42 @@ func TestMailBehindCallOutsIsFirst(t *testing.T) {
 	}
 	if got := w.Core.OpenedFor(w.Outstanding[0].(qmgr.Dial).Conn); got != m.Envelope.ID {
 		t.Errorf("the first connection is opened for %v, and mail waits", got)
+	}
+}
+
+// Whoever asks first hears the same as those who ask later, out of memory; and however
+// long a receiver's name and words are, the answer is no longer than a reply may be.
+func TestAllHearTheSame(t *testing.T) {
+	for _, result := range []mail.Result{mail.Failed, mail.Deferred} {
+		q, err := qmgr.New(qmgr.Config{DefaultTransport: qmgr.TransportConfig{Agents: qmgr.AgentsConnections}}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 0}, Text: strings.Repeat("no\n", 340),
+			By: strings.Repeat("x", 253) + "[2001:db8:1111:2222:3333:4444:5555:6666]"}
+		const now = mail.Instant(1e18)
+		var heard []mail.Reply
+		var step func(ev qmgr.Event)
+		step = func(ev qmgr.Event) {
+			for _, a := range append([]qmgr.Action(nil), q.Step(now, ev)...) {
+				switch a := a.(type) {
+				case qmgr.Verified:
+					heard = append(heard, a.Reply)
+				case qmgr.Resolve:
+					set := mail.HostSet{Tiers: [][]mail.Host{{{Name: "mx", Addr: netip.MustParseAddrPort("192.0.2.1:25")}}}, Until: mail.Never}
+					step(qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: set})
+				case qmgr.Dial:
+					step(qmgr.Dialed{Conn: a.Conn})
+				case qmgr.Send:
+					step(qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: []mail.Outcome{{Result: result, Reply: said}}}})
+				}
+			}
+		}
+		for range 2 {
+			step(qmgr.Verify{Client: netip.MustParseAddr("192.0.2.9"), Transport: "smtp", Nexthop: "d.test", Routed: true, Recipient: "u@d.test"})
+		}
+		if len(heard) != 2 || heard[0] != heard[1] || len(heard[0].Text) > mail.ReplyTextMax || !strings.Contains(heard[0].Text, " said: 450 4.2.0 no / no / no") {
+			t.Errorf("%v: they hear %v", result, heard)
+		}
 	}
 }

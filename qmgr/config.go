@@ -54,8 +54,9 @@ type Config struct {
 	// that comes next.
 	ConcurrencyScale int
 	// VerifyLimit is how many look-ups are under way at once for clients who want to
-	// know whether a recipient can be reached, and how many call-outs; default 10, and
-	// of look-ups never more than half of LookupLimit. Raise it where many clients have to wait for the answer.
+	// know whether a recipient can be reached, and how many call-outs, except those
+	// that take more than a minute; default 10, and of look-ups never more than half of
+	// LookupLimit. Raise it where many clients have to wait for the answer.
 	VerifyLimit int
 	// VerifyNetworkLimit is how many of either for clients of one network (IPv4 /24,
 	// IPv6 /64); default 2. Raise it where most clients are in one network.

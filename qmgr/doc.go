@@ -58,8 +58,9 @@
 // Arrived (or Fetch, Found, Open, Opened) brings a message into core, Route and
 // Routed bind its recipients to queues, as far as that is known at once; Lookup and
 // LookedUp bind the others. Deliver or Send, and Delivered, attempt its entries.
-// Outcomes are made durable by Change and Changed, reports by Report and Reported. When nothing is left to try, the message leaves the core with
-// its last Change: removed, deferred, held or set aside as corrupt. Because of
-// rule 3 a removal is never emitted before every outcome and every report that
-// it depends on is durable, or part of the removal itself.
+// Outcomes are made durable by Change and Changed, reports by Report and Reported.
+// When nothing is left to try, the message leaves the core with its last Change:
+// removed, deferred, held or set aside as corrupt. Because of rule 3 a removal is never
+// emitted before every outcome and every report that it depends on is durable, or part
+// of the removal itself.
 package qmgr

@@ -468,7 +468,7 @@ func (c *chaos) checkLookups(seed uint64) {
 			}
 		}
 	}
-	if v := c.w.Core.View(0); v.Callouts.InCore > c.cfg.VerifyLimit || v.Callouts.Known > c.cfg.Addresses.Limit {
+	if v := c.w.Core.View(0); v.Callouts.InCore-v.Callouts.Late > c.cfg.VerifyLimit || v.Callouts.Known > c.cfg.Addresses.Limit {
 		c.t.Fatalf("seed %d: %+v; the limits are %d and %d", seed, v.Callouts, c.cfg.VerifyLimit, c.cfg.Addresses.Limit)
 	}
 	if most := min(c.cfg.VerifyLimit, max(c.cfg.LookupLimit/2, 1)); all > c.cfg.LookupLimit || verifying > most {

@@ -63,6 +63,7 @@ type LookupsView struct {
 type CalloutsView struct {
 	Waiting int // for a place in core
 	InCore  int
+	Late    int // of these, those that have lost their places to others
 	Known   int // addresses of which the answer is remembered
 }
 
@@ -111,7 +112,8 @@ func (q *Qmgr) View(maxQueues int) View {
 }
 
 func (s *calling) view() CalloutsView {
-	return CalloutsView{Waiting: len(s.known) - s.roster.busy, InCore: s.roster.busy, Known: s.db.Len()}
+	inCore := s.roster.busy + s.late
+	return CalloutsView{Waiting: len(s.known) - inCore, InCore: inCore, Late: s.late, Known: s.db.Len()}
 }
 
 func (s *lookups) view() LookupsView {

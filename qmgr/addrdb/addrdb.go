@@ -137,14 +137,14 @@ const textMax = 200
 
 // Learn takes in what a receiver has said. A refusal of our own, because of a route
 // that leads nowhere or an extension that is missing, may be another answer soon: it
-// holds for minutes.
-func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) {
+// holds for minutes. Learn returns what is believed then, as Find does.
+func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) Verdict {
 	assert.That(v.Standing != Unknown, "nothing is learned of %s", a)
 	k := db.known[Key(a)]
 	if k != nil {
 		if v.Standing == Unsure && k.verdict.Standing != Unsure && now < k.until {
 			k.again = now.Add(Patience)
-			return
+			return k.verdict
 		}
 		db.drop(k)
 	}
@@ -165,6 +165,7 @@ func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) {
 	db.known[k.key] = k
 	db.listOf(k).PushBack(&k.inList, k)
 	db.shrink()
+	return v
 }
 
 // shrink forgets what is beyond the limit.

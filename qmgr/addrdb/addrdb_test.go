@@ -62,7 +62,9 @@ func TestAnswersReplaceEachOther(t *testing.T) {
 		db := New(Config{}.WithDefaults())
 		db.Learn("a@b.test", c.before, epoch)
 		now := epoch.Add(Patience - time.Second)
-		db.Learn("a@b.test", c.after, now)
+		if v := db.Learn("a@b.test", c.after, now); v != c.want {
+			t.Errorf("%v, then %v: %v is learned", c.before.Standing, c.after.Standing, v.Standing)
+		}
 		if v, _ := db.Find("a@b.test", now); v != c.want {
 			t.Errorf("%v, then %v: %v", c.before.Standing, c.after.Standing, v.Standing)
 		}
@@ -117,7 +119,9 @@ func TestGuesses(t *testing.T) {
 	long := bad
 	long.Reply.Text = "x" + strings.Repeat("é", 500)
 	for i := range 1000 {
-		db.Learn(mail.Address(fmt.Sprintf("guess%d@b.test", i)), long, epoch)
+		if v := db.Learn(mail.Address(fmt.Sprintf("guess%d@b.test", i)), long, epoch); len(v.Reply.Text) > 200 {
+			t.Fatalf("%q is learned", v.Reply.Text)
+		}
 		db.Check()
 	}
 	if db.good.Len() != 50 || db.refused.Len() != 50 {
