@@ -14,12 +14,6 @@ type recording struct {
 	writer *trace.Writer // nil: nobody does
 }
 
-func (r *recording) event(now mail.Instant, ev qmgr.Event) {
-	if r.writer != nil {
-		r.writer.Event(now, ev)
-	}
-}
-
 func (r *recording) actions(now mail.Instant, actions []qmgr.Action) {
 	if r.writer != nil {
 		r.writer.Actions(now, actions)
