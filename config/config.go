@@ -74,6 +74,7 @@ type Config struct {
 
 	env      Environment
 	explicit map[string]bool // keys that the file sets
+	lines    map[string]int  // of these, in the file
 }
 
 // Relay is what else mynetworks may send; the permit_ parameters.
@@ -310,7 +311,7 @@ func builtin() map[string]TransportType {
 
 // Default returns the configuration that an empty file gives.
 func Default(env Environment) *Config {
-	c := &Config{env: env, explicit: make(map[string]bool), Transports: make(map[string]Transport), Destinations: make(map[string]Destination)}
+	c := &Config{env: env, explicit: make(map[string]bool), lines: make(map[string]int), Transports: make(map[string]Transport), Destinations: make(map[string]Destination)}
 	for _, s := range sections {
 		for _, p := range s.parameters {
 			p.reset(c)

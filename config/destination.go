@@ -89,7 +89,7 @@ func (l *loader) destinations(all *tomlfile.Entry) {
 			l.setDestination(table, &d, one)
 		}
 		l.c.Destinations[e.Name] = d
-		l.c.explicit[table] = true
+		l.note(table, tables[e.Name].At)
 		l.checkPatterns(e, &d)
 	}
 }

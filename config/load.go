@@ -99,7 +99,7 @@ func (l *loader) set(table string, e *tomlfile.Entry) {
 func apply[O any](l *loader, p parameter[O], o *O, key string, e *tomlfile.Entry) {
 	f := p.set(o, e.Value)
 	if f == nil {
-		l.places[key], l.c.explicit[key] = e.Value.At, true
+		l.mark(key, e.Value.At)
 		return
 	}
 	l.failed[key] = true
@@ -110,6 +110,17 @@ func apply[O any](l *loader, p parameter[O], o *O, key string, e *tomlfile.Entry
 		}
 		l.src.Complain(at, tomlfile.Problem{Key: key, Message: f.message, Allowed: p.allowed, Hint: f.hint})
 	}
+}
+
+// mark records that the file sets a parameter, and where its value stands.
+func (l *loader) mark(key string, at tomlfile.Span) {
+	l.places[key] = at
+	l.note(key, at)
+}
+
+// note records that the file has a parameter or a table.
+func (l *loader) note(key string, at tomlfile.Span) {
+	l.c.explicit[key], l.c.lines[key] = true, l.src.Line(at)
 }
 
 func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
@@ -161,7 +172,7 @@ func (l *loader) transports(all *tomlfile.Entry) {
 		}
 		l.refuseSMTP(name, &t, tables[name])
 		l.c.Transports[name] = t
-		l.c.explicit[transportTable(name)] = true
+		l.note(transportTable(name), tables[name].At)
 	}
 }
 
@@ -239,7 +250,7 @@ func (l *loader) routes(all *tomlfile.Entry) {
 		}
 		lines[rule.Key] = line
 		l.rules = append(l.rules, placedRule{rule, key, e.Value.At})
-		l.places[key], l.c.explicit[key] = e.Value.At, true
+		l.mark(key, e.Value.At)
 		l.c.Routes = append(l.c.Routes, Route{Pattern: e.Name, Target: e.Value.Text})
 	}
 	slices.SortFunc(l.c.Routes, func(a, b Route) int { return strings.Compare(a.Pattern, b.Pattern) })

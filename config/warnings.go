@@ -16,6 +16,7 @@ import (
 // says.
 type Warning struct {
 	Key     string // the parameter, in full
+	Line    int    // of the file
 	Message string
 }
 
@@ -25,7 +26,7 @@ func (w Warning) String() string { return w.Key + ": " + w.Message }
 // Warnings returns what the file sets to no effect, in the order of transports and
 // of destinations. What is a default, and what no file could better, is no matter.
 func (c *Config) Warnings() []Warning {
-	w := warner{c: c, standard: Default(c.env)}
+	w := warner{c: c, standard: Default(c.env), ways: newWays(c)}
 	w.retry()
 	w.common()
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
@@ -43,12 +44,13 @@ func (c *Config) Warnings() []Warning {
 // told once.
 type warner struct {
 	c, standard *Config
+	ways        ways
 	list        []Warning
 }
 
 // about records a warning.
 func (w *warner) about(key, format string, args ...any) {
-	warning := Warning{key, fmt.Sprintf(format, args...)}
+	warning := Warning{Key: key, Line: w.c.lines[key], Message: fmt.Sprintf(format, args...)}
 	if key != "" && !slices.Contains(w.list, warning) {
 		w.list = append(w.list, warning)
 	}
@@ -98,6 +100,8 @@ func (w *warner) transport(name string, t *Transport) {
 	w.concurrency(func(key string) string { return w.of(name, key) }, t.InitialConcurrency, t.ConcurrencyLimit, t.RateDelay, standard)
 	w.rates(w.of(name, "destination_rate"), t.Rate)
 	w.rates(w.of(name, "transport_rate"), t.TransportRate)
+	w.paused(w.of(name, "destination_rate"), t.Rate, "destination_rate_delay", t.RateDelay)
+	w.paused(w.of(name, "transport_rate"), t.TransportRate, "transport_rate_delay", t.TransportRateDelay)
 	if t.Type == TypeSMTP {
 		w.smtp(name, t, standard)
 	}
@@ -152,8 +156,7 @@ func (w *warner) rates(key string, limits rate.Limits) {
 			if one == other {
 				continue
 			}
-			spans := (one.Per + other.Per - 1) / other.Per
-			if int64(other.N) <= int64(one.N)/int64(spans) {
+			if implies(other, one) {
 				w.about(key, "%v does nothing: %v allows no more than that", one, other)
 				break
 			}
@@ -161,9 +164,30 @@ func (w *warner) rates(key string, limits rate.Limits) {
 	}
 }
 
+// implies tells whether one limit lets through no more than another.
+func implies(tight, loose rate.Limit) bool {
+	spans := (loose.Per + tight.Per - 1) / tight.Per
+	return int64(tight.N) <= int64(loose.N)/int64(spans)
+}
+
+// paused looks for limits by time that a pause before each delivery implies: with a
+// pause of 1 s there is one in any second. It does not look the other way, since the
+// pause also keeps deliveries to one at a time.
+func (w *warner) paused(key string, limits rate.Limits, by string, delay time.Duration) {
+	if delay <= 0 {
+		return
+	}
+	for _, one := range limits.All() {
+		if implies(rate.Limit{N: 1, Per: delay}, one) {
+			w.about(key, "%v does nothing: %s, which is %s, allows no more than that", one, by, FormatDuration(delay))
+		}
+	}
+}
+
 func (w *warner) destination(name string, d *Destination) {
 	table := tableDestination + "." + name
 	of := func(parameter string) string { return table + "." + parameter }
+	w.misled(of("domains"), d)
 	l := &d.Limits
 	if (*l == shape.Limits{}) {
 		w.about(table, "it sets no limit, so that it does nothing")
@@ -184,15 +208,16 @@ func (w *warner) destination(name string, d *Destination) {
 		w.about(of("destination_concurrency_limit"), "it does nothing: with destination_rate_delay there is one delivery at a time")
 	}
 	w.rates(of("destination_rate"), l.Rate.Or(rate.Limits{}))
+	w.paused(of("destination_rate"), l.Rate.Or(rate.Limits{}), "destination_rate_delay", l.RateDelay.Or(0))
 	w.rates(of("connection_rate"), l.ConnectionRate.Or(rate.Limits{}))
 }
 
-// Warn returns the warnings as lines that a person reads, with the file's name in
-// front.
+// Warn returns the warnings as lines that a person reads, with the file's name
+// and the line in front.
 func (c *Config) Warn(file string) string {
 	var b strings.Builder
 	for _, w := range c.Warnings() {
-		fmt.Fprintf(&b, "%s: warning: %v\n", file, w)
+		fmt.Fprintf(&b, "%s:%d: warning: %v\n", file, w.Line, w)
 	}
 	return b.String()
 }

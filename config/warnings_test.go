@@ -35,6 +35,13 @@ func TestWarnings(t *testing.T) {
 		{"no second attempt", "minimal_backoff_time = \"2h\"\nmaximal_backoff_time = \"3h\"\nmaximal_queue_lifetime = \"1h\"\nbounce_queue_lifetime = \"1h\"",
 			"maximal_queue_lifetime: mail is returned before it is tried a second time: minimal_backoff_time is 2h"},
 		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit, so that it does nothing"},
+		{"a pause and a rate", "[transport.slow]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"5/s, 10/min\"",
+			"transport.slow.destination_rate: 5/s does nothing: destination_rate_delay, which is 1s, allows no more than that"},
+		{"a pause within a rate", "[transport.slow]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"1/5s\"", ""},
+		{"a transport's pause and rate", "default_transport_rate_delay = \"2s\"\ndefault_transport_rate = \"1/s\"",
+			"default_transport_rate: 1/s does nothing: transport_rate_delay, which is 2s, allows no more than that"},
+		{"a destination's pause and rate", "[destination.own]\ndomains = [\"own.example\"]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"5/s\"",
+			"destination.own.destination_rate: 5/s does nothing: destination_rate_delay, which is 1s, allows no more than that"},
 		{"a destination", "[destination.own]\ndomains = [\"own.example\"]\ndestination_concurrency_limit = 300\ninitial_destination_concurrency = 400\ndestination_rate = \"1/s, 3600/h\"",
 			"destination.own.destination_concurrency_limit: 300 is never reached: no transport has a process_limit of more than 100\n" +
 				"destination.own.initial_destination_concurrency: 400 is more than there may be: destination_concurrency_limit is 300\n" +
@@ -48,9 +55,27 @@ func TestWarnings(t *testing.T) {
 		var got []string
 		for _, w := range cfg.Warnings() {
 			got = append(got, w.String())
+			if w.Line < 1 {
+				t.Errorf("%s: no line: %v", c.name, w)
+			}
 		}
 		if text := strings.Join(got, "\n"); text != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, text, c.want)
 		}
+	}
+}
+
+// An editor, and whoever has a long file, finds a warning by its line: that of the
+// value, or of the table if the whole of it does nothing.
+func TestWarningsHaveLines(t *testing.T) {
+	text := "default_process_limit = 10\n\n[transport.bulk]\ndestination_concurrency_limit = 30\n\n[destination.own]\ndomains = [\"own.example\"]\n"
+	cfg, err := Parse("test.toml", []byte(text), Environment{Hostname: "mta.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a.toml:4: warning: transport.bulk.destination_concurrency_limit: 30 is never reached: process_limit is 10\n" +
+		"a.toml:6: warning: destination.own: it sets no limit, so that it does nothing\n"
+	if got := cfg.Warn("a.toml"); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

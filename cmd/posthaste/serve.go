@@ -144,7 +144,7 @@ func (d *daemon) reloadFile(path string) {
 // logWarnings tells of values that do nothing.
 func logWarnings(log *slog.Logger, cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
-		log.Warn("the configuration sets something to no effect", "parameter", w.Key, "reason", w.Message)
+		log.Warn("the configuration sets something to no effect", "parameter", w.Key, "line", w.Line, "reason", w.Message)
 	}
 }
 
