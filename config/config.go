@@ -136,6 +136,8 @@ type Verify struct {
 	PositiveTime time.Duration
 	NegativeTime time.Duration
 	Sender       string // of call-outs; "" is the null sender
+	RejectReason string // what is told instead of what a call-out has found out; "" is that
+	DeferReason  string
 	AddressLimit int
 	// Of what a receiver has said about an address.
 	AddressPositive, AddressPositiveRefresh time.Duration

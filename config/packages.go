@@ -60,7 +60,7 @@ func (c *Config) Driver() driver.Config {
 		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
 		ConnectionLimit: c.SMTPConnectionLimit, LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
 		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
-		VerifySender: mail.Address(c.SMTPD.Verify.Sender), Addresses: c.addresses(),
+		VerifySender: mail.Address(c.SMTPD.Verify.Sender), VerifyRejectReason: c.SMTPD.Verify.RejectReason, VerifyDeferReason: c.SMTPD.Verify.DeferReason, Addresses: c.addresses(),
 		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
 		DoubleBounce: c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
 		Backoff: backoff.Config{

@@ -7,6 +7,7 @@ import (
 )
 
 func inboundParameters() []parameter[Config] {
+	reason := optional(text("text", "printable ASCII", checkReason), "for what was found out")
 	believed := period(time.Second, limit[time.Duration]{min: time.Second, max: 1000 * 24 * time.Hour})
 	return []parameter[Config]{
 		define("listen", list(listener(), "addresses"), func(c *Config) *[]netip.AddrPort { return &c.Listen }, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:2525")},
@@ -51,6 +52,12 @@ func inboundParameters() []parameter[Config] {
 		define("address_verify_sender", sender(), func(c *Config) *string { return &c.SMTPD.Verify.Sender }, "",
 			"The sender that receivers are told who are asked about a recipient.",
 			"Set it to an address of yours that takes all mail, for receivers that refuse the null sender.").unlike("$double_bounce_sender"),
+		define("unverified_recipient_reject_reason", reason, func(c *Config) *string { return &c.SMTPD.Verify.RejectReason }, "",
+			"What a client is told, after 550 5.1.1, whose recipient its receiver refuses.",
+			"Set it to keep the receiver's name, address and words from strangers."),
+		define("unverified_recipient_defer_reason", reason, func(c *Config) *string { return &c.SMTPD.Verify.DeferReason }, "",
+			"What a client is told, after 450 4.1.1, if the receiver cannot be asked, or does not say.",
+			"Set it to keep the receiver's name, address and words from strangers; what this host has found out itself is never told."),
 		define("address_verify_positive_expire_time", believed, func(c *Config) *time.Duration { return &c.SMTPD.Verify.AddressPositive }, 31*24*time.Hour,
 			"How long it is believed that a receiver takes mail for an address.",
 			"Lower it where people leave often."),
@@ -166,16 +173,23 @@ func connectionParameters() []parameter[Config] {
 }
 
 func checkBanner(s string) (string, string) {
+	if s == "" {
+		return "the banner is empty", `"ESMTP" says least`
+	}
+	return checkSaid("the banner", s)
+}
+
+func checkReason(s string) (string, string) { return checkSaid("the reason", s) }
+
+// checkSaid tells what keeps a text from being said in a reply.
+func checkSaid(what, s string) (string, string) {
 	if len(s) > 256 {
-		return "the banner is longer than 256 octets", ""
+		return what + " is longer than 256 octets", ""
 	}
 	for i := 0; i < len(s); i++ {
 		if s[i] < ' ' || s[i] > '~' {
-			return "the banner contains something else than printable ASCII", ""
+			return what + " contains something else than printable ASCII", ""
 		}
-	}
-	if s == "" {
-		return "the banner is empty", `"ESMTP" says least`
 	}
 	return "", ""
 }

@@ -128,7 +128,7 @@ func (q *Qmgr) concluded(m *message) {
 		return
 	}
 	s, o := &q.calling, m.callout
-	v := addrdb.Verdict{Standing: addrdb.Unsure, Reply: replyNotCarried}
+	v := addrdb.Verdict{Standing: addrdb.Unsure} // its destination is busy
 	if len(m.outcomes) > 0 {
 		v = verdictOf(&m.outcomes[0])
 	}
@@ -145,7 +145,7 @@ func (q *Qmgr) concluded(m *message) {
 	q.counts.Callouts[v.Standing]++
 	known := s.db.Learn(o.recipient, v, q.now) // what the next who asks hears
 	for c := o.checks.Front(); c != nil; c = o.checks.Front() {
-		q.verified(c, answerTo(known))
+		q.verified(c, q.answerTo(known))
 	}
 }
 
@@ -158,10 +158,6 @@ func (q *Qmgr) answerCallout(m *message, transport string, why mail.Reply) {
 	}
 	m.note(o)
 }
-
-// replyNotCarried is why nothing is known of a recipient whose destination could not
-// take the question.
-var replyNotCarried = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 5}, Text: "its destination is busy"}
 
 // verdictOf returns what the outcome of a call-out says.
 func verdictOf(o *mail.Outcome) addrdb.Verdict {
@@ -178,26 +174,38 @@ func verdictOf(o *mail.Outcome) addrdb.Verdict {
 }
 
 // answerTo returns what a client is told about a recipient.
-func answerTo(v addrdb.Verdict) mail.Reply {
-	text := v.Reply.Text
-	if v.Reply.By != "" {
-		text = v.Reply.By + " said: " + v.Reply.String()
-	}
+func (q *Qmgr) answerTo(v addrdb.Verdict) mail.Reply {
 	switch v.Standing {
 	case addrdb.Bad:
-		r := mail.Reply{Code: 550, Status: v.Reply.Status, Text: "undeliverable address: " + text}
-		if r.Status.Class != 5 {
-			r.Status = mail.Status{Class: 5, Subject: 1, Detail: 1}
-		}
-		return r
+		return refusal(mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "undeliverable address"},
+			q.cfg.VerifyRejectReason, v.Reply, v.Reply.Text)
 	case addrdb.Unsure:
-		r := mail.Reply{Code: 450, Status: v.Reply.Status, Text: "the address cannot be verified now: " + text}
-		if r.Status.Class != 4 {
-			r.Status = mail.Status{Class: 4, Subject: 1, Detail: 1}
-		}
-		return r
+		// What we have found out ourselves is how we, our network and the hosts behind us
+		// are, which is nobody's business.
+		return refusal(mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 1, Detail: 1}, Text: "the address cannot be verified now"},
+			q.cfg.VerifyDeferReason, v.Reply, "")
 	}
 	return mail.Reply{}
+}
+
+// refusal returns r with the operator's reason as its text, and nothing else, if there
+// is one; or else with what the receiver said, or what we say ourselves ("" for nothing).
+func refusal(r mail.Reply, reason string, said mail.Reply, ours string) mail.Reply {
+	switch {
+	case reason != "":
+		r.Text = reason
+		return r
+	case said.By != "":
+		r.Text += ": " + said.By + " said: " + said.String()
+	case ours != "":
+		r.Text += ": " + ours
+	default:
+		return r
+	}
+	if said.Status.Class == r.Status.Class {
+		r.Status = said.Status
+	}
+	return r
 }
 
 // calloutWake is when the next call-out has kept its place long enough.

@@ -68,6 +68,11 @@ type Config struct {
 	// the null sender, which every receiver has to let in (RFC 5321 4.5.5). Set it
 	// for receivers that do not.
 	VerifySender mail.Address
+	// VerifyRejectReason is what a client is told whose recipient the receiver refuses,
+	// and VerifyDeferReason if it cannot be asked; default is the receiver's name, address
+	// and words. Set them to keep these from strangers.
+	VerifyRejectReason string
+	VerifyDeferReason  string
 	// Addresses says how much is remembered of what they answered, and for how long.
 	Addresses addrdb.Config
 	// FudgeFactor is how many percent of RecipientLimit one message may have read

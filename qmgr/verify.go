@@ -63,7 +63,7 @@ func (q *Qmgr) verify(ev Verify) {
 	if ev.Recipient != "" {
 		known, again := q.calling.db.Find(ev.Recipient, q.now)
 		if quiet = known.Standing != addrdb.Unknown; quiet {
-			q.emit(Verified{Verification: ev.Verification, Reply: answerTo(known)})
+			q.emit(Verified{Verification: ev.Verification, Reply: q.answerTo(known)})
 		}
 		if !again {
 			return

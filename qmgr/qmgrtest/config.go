@@ -53,6 +53,8 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	c.VerifyNetworkLimit = l.Int(tb, "verify-network-limit", c.VerifyNetworkLimit)
 	c.VerifyDeadline = l.Duration(tb, "verify-deadline", c.VerifyDeadline)
 	c.VerifySender = mail.Address(l.Str("verify-sender", string(c.VerifySender)))
+	c.VerifyRejectReason = l.Str("reject-reason", c.VerifyRejectReason)
+	c.VerifyDeferReason = l.Str("defer-reason", c.VerifyDeferReason)
 	for key, field := range map[string]*time.Duration{"positive-time": &c.Addresses.PositiveTime, "positive-refresh": &c.Addresses.PositiveRefresh,
 		"negative-time": &c.Addresses.NegativeTime, "negative-refresh": &c.Addresses.NegativeRefresh} {
 		*field = l.Duration(tb, key, *field)
