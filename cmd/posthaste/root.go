@@ -32,6 +32,7 @@ func commands() []*cobra.Command {
 		newQueueCommand(),
 		newSendmailCommand(),
 		newDemoCommand(),
+		newSinkCommand(),
 		newVerifyCommand(),
 		newSimCommand(),
 		newTraceCommand(),
