@@ -69,6 +69,9 @@ func (a *admission) idle() bool {
 	return true
 }
 
+// underWay tells whether a scan has not come to its end.
+func (s *scan) underWay() bool { return s.more || s.fetching || len(s.found) > 0 }
+
 // back makes sure that a scan will come to a cursor.
 func (s *scan) back(c mail.Cursor) {
 	switch {
@@ -110,7 +113,7 @@ func (a *admission) appeared(id mail.QueueID, at mail.Place) {
 }
 
 // mails is how many messages are in core that are mail.
-func (q *Qmgr) mails() int { return len(q.messages) - q.calling.roster.busy }
+func (q *Qmgr) mails() int { return len(q.messages) - q.calling.inCore() }
 
 // hasRoom tells whether one more message may come into core.
 func (q *Qmgr) hasRoom() bool {

@@ -46,6 +46,9 @@ func newCalling(cfg addrdb.Config) calling {
 	return calling{db: addrdb.New(cfg), known: make(map[mail.Address]*callout), roster: newRoster[callout]()}
 }
 
+// inCore is how many have a pseudo-message.
+func (s *calling) inCore() int { return s.roster.busy + s.late }
+
 // A callout is one question to a receiver, and all who wait for the answer.
 type callout struct {
 	recipient mail.Address

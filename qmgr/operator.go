@@ -102,8 +102,8 @@ func (q *Qmgr) withdraw(m *message) {
 	}
 }
 
-// retryAll forgets all dead transports and destinations, and starts a scan of everything that
-// is deferred.
+// retryAll forgets all dead transports and destinations, and starts a scan of everything
+// that is deferred.
 func (q *Qmgr) retryAll() { q.retryTriedSince(0) }
 
 // retryTriedSince does that, but scans only for what was tried last at an instant or
@@ -121,7 +121,7 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 		}
 	}
 	s := &q.admission.scans[ScanFlush]
-	if s.more || s.fetching || len(s.found) > 0 {
+	if s.underWay() {
 		since = min(since, q.admission.flushSince) // one is under way, which wants all that it wanted
 	}
 	q.admission.flushed, q.admission.flushSince, q.admission.amnesty = q.now, since, amnesty

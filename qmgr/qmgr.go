@@ -46,6 +46,7 @@ type Qmgr struct {
 	dialling map[ConnID]dialling
 	wanting  ilist.List[queue] // have entries and no connection with room
 	offline  mail.Instant      // since when our own network is held to be down; 0: it is not
+	comeback comeback
 
 	admission admission
 	lookups   lookups
@@ -186,7 +187,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.verificationWake(), q.calloutWake())
+	wake = min(wake, q.verificationWake(), q.calloutWake(), q.comebackWake())
 	if !q.halt {
 		wake = min(wake, q.admission.wake(q.hasRoom()))
 	}

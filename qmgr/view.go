@@ -112,8 +112,7 @@ func (q *Qmgr) View(maxQueues int) View {
 }
 
 func (s *calling) view() CalloutsView {
-	inCore := s.roster.busy + s.late
-	return CalloutsView{Waiting: len(s.known) - inCore, InCore: inCore, Late: s.late, Known: s.db.Len()}
+	return CalloutsView{Waiting: len(s.known) - s.inCore(), InCore: s.inCore(), Late: s.late, Known: s.db.Len()}
 }
 
 func (s *lookups) view() LookupsView {
