@@ -213,16 +213,21 @@ func (s *demoScreen) end(now demoSnapshot, world *demoWorld, plan demoPlan) {
 
 func (s *demoScreen) row(name string, c demoCount, at sink.Stats) string {
 	expected := c.bulk + c.singles
-	share := 0.0
+	share, decimals := 0.0, 1
 	if expected > 0 {
 		share = 100 * float64(c.deferred) / float64(expected)
 	}
+	if share >= 99.95 {
+		decimals = 0
+	}
 	bulk := "-"
-	if c.done > 0 {
+	if c.done > 99949*time.Millisecond {
+		bulk = demoLong(c.done)
+	} else if c.done > 0 {
 		bulk = strconv.FormatFloat(max(c.done.Seconds(), 0.1), 'f', 1, 64)
 	}
-	return fmt.Sprintf("  %s %6s %6s %5s %4.1f%% %5d %6d %10s %10s %4s\n", s.strong(fmt.Sprintf("%-8s", name)),
-		demoCountText(expected), demoCountText(c.bulkTaken+c.singleTaken), demoCountText(c.deferred), share,
+	return fmt.Sprintf("  %s %6s %6s %5s %4.*f%% %5d %6d %10s %10s %4s\n", s.strong(fmt.Sprintf("%-8s", name)),
+		demoCountText(expected), demoCountText(c.bulkTaken+c.singleTaken), demoCountText(c.deferred), decimals, share,
 		at.Peak, at.TurnedAway, demoPair(c.before), demoPair(c.during), bulk)
 }
 
@@ -280,11 +285,15 @@ func demoPair(latencies []time.Duration) string {
 	if len(latencies) == 0 {
 		return "-"
 	}
-	return demoPercentile(latencies, 50) + " / " + demoPercentile(latencies, 99)
+	half, most := demoPercentile(latencies, 50), demoPercentile(latencies, 99)
+	if len(half)+len(most) > 7 {
+		return half + "/" + most // ten columns is what the tables have for it
+	}
+	return half + " / " + most
 }
 
-// demoPercentile prints a percentile by nearest rank, in milliseconds; "-" if
-// there is nothing to take it from.
+// demoPercentile prints a percentile by nearest rank, in milliseconds, or with its
+// unit if it is ten seconds or more; "-" if there is nothing to take it from.
 func demoPercentile(latencies []time.Duration, percent int) string {
 	if len(latencies) == 0 {
 		return "-"
@@ -292,10 +301,22 @@ func demoPercentile(latencies []time.Duration, percent int) string {
 	sorted := slices.Sorted(slices.Values(latencies))
 	rank := max((percent*len(sorted)+99)/100, 1)
 	ms := float64(sorted[rank-1]) / float64(time.Millisecond)
-	if ms < 10 {
+	switch {
+	case ms < 10:
 		return strconv.FormatFloat(ms, 'f', 1, 64)
+	case ms < 9999.5:
+		return strconv.FormatFloat(ms, 'f', 0, 64)
 	}
-	return strconv.FormatFloat(ms, 'f', 0, 64)
+	return demoLong(sorted[rank-1])
+}
+
+// demoLong prints a time on a machine that is too slow for milliseconds to matter,
+// in no more columns than there are for them.
+func demoLong(d time.Duration) string {
+	if d < 99500*time.Millisecond {
+		return strconv.FormatFloat(d.Seconds(), 'f', 0, 64) + "s"
+	}
+	return strconv.FormatFloat(d.Minutes(), 'f', 0, 64) + "m"
 }
 
 // demoCountText prints a number with separators between thousands.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
 )
 
 // The whole demonstration in small: the first thing that a newcomer runs must
@@ -54,6 +56,19 @@ func TestDemoWidth(t *testing.T) {
 	for _, line := range (&demoScreen{full: "#", empty: "."}).block(now, windows) {
 		if width := utf8.RuneCountInString(line); width > demoWidthMin {
 			t.Errorf("%d columns:\n%s", width, line)
+		}
+	}
+}
+
+// A machine that is busy with other things takes tens of seconds over a message, and
+// has everything deferred at first. The table of the end has room for that.
+func TestDemoRowWidth(t *testing.T) {
+	for _, slow := range []time.Duration{7 * time.Millisecond, 9999 * time.Millisecond, 99 * time.Second, 100 * time.Second, 59 * time.Minute} {
+		c := demoCount{bulk: 3000, bulkTaken: 3000, singles: 200, singleTaken: 200, deferred: 3200,
+			before: []time.Duration{slow}, during: []time.Duration{slow / 2, slow}, done: slow}
+		row := (&demoScreen{}).row("limited", c, sink.Stats{Peak: 20, TurnedAway: 99999})
+		if width := utf8.RuneCountInString(row) - 1; width > demoWidthMin {
+			t.Errorf("%d columns:\n%s", width, row)
 		}
 	}
 }

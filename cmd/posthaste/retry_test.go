@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 	"syscall"
@@ -59,6 +60,26 @@ func TestGreylisting(t *testing.T) {
 	}
 }
 
+// unconnected waits until no connection is being opened: the last one may be when
+// all mail has been deferred already.
+func (r *rig) unconnected() {
+	r.t.Helper()
+	r.until("no connection under way", func() bool {
+		view, err := r.d.driver.View(context.Background(), 10)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, t := range view.Transports {
+			for _, q := range t.Queues {
+				if q.Connections.Connecting > 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
 // A destination that greets nobody becomes dead: mail for it waits without
 // being tried, and does not hold up other mail. When an operator says that it
 // is alive again, all of it goes out.
@@ -78,14 +99,18 @@ func TestDeadDestinationAndFlush(t *testing.T) {
 	r.feed(letters...)
 	r.waiting("all mail for it deferred", census{mail.AreaDeferred: n})
 	good.copies().matches(t, wantGood)
-	// The initial concurrency is 5, and fails; others may be on their way then.
+	// The initial concurrency is 5, and fails; others may be on their way then. How
+	// many depends on how fast the machine is: that it is not one for each message is
+	// what matters.
+	r.unconnected()
 	tried := dead.Stats().Connections
-	if tried < 5 || tried > 10 {
-		t.Errorf("%d connections to it, want 5 to 10", tried)
+	if tried < 1 || tried > n/4 {
+		t.Errorf("%d connections to it, want a few", tried)
 	}
 	wantDead.add(key(n), "a@dead.test")
 	r.feed(letter(key(n), "a@dead.test"))
 	r.waiting("one more deferred", census{mail.AreaDeferred: n + 1})
+	r.unconnected()
 	if again := dead.Stats().Connections; again != tried {
 		t.Errorf("%d further connections when it was dead", again-tried)
 	}
