@@ -114,7 +114,7 @@ type EndedConnection struct {
 	ID      uint64    `json:"id"`
 	Host    string    `json:"host" doc:"name[address]:port."`
 	Why     string    `json:"why" enum:"asked,idle,busy,lost,step,mixed,wrong" doc:"asked: we ended it, in good order; idle: the server did while nothing was under way; busy: the server said 421; lost: it broke; step: the server did not follow the level of pipelining; mixed: the server put what was sent under another envelope; wrong: it does not keep to the protocol."`
-	Parting string    `json:"parting,omitempty" enum:"idle-time,age,count,room,better-host,host-gone,stop" doc:"asked: why we ended it."`
+	Parting string    `json:"parting,omitempty" enum:"idle-time,age,count,room,better-host,host-gone,stop,probe,outdated" doc:"asked: why we ended it."`
 	Text    string    `json:"text" doc:"Why, in words."`
 	Reply   string    `json:"reply,omitempty" doc:"What the server said, or our own words for what happened."`
 	Level   string    `json:"level" enum:"lockstep,group,overlap,stream"`

@@ -167,8 +167,27 @@ func endingText(e *conns.Ending) string {
 		return "the host does not serve the destination any more"
 	case conns.PartStop:
 		return "Posthaste is stopping"
+	case conns.PartProbe:
+		return probeText(e.Closing.Proof)
+	case conns.PartOutdated:
+		return "it was opened before the host could be streamed to"
 	}
 	return "it had served its turn"
+}
+
+// probeText says what a connection ended with that was to show whether its host bears
+// streaming.
+func probeText(p mail.Proof) string {
+	text := "it ended with the probe for streaming, which "
+	switch p {
+	case mail.ProofPassed:
+		return text + "the host passed"
+	case mail.ProofFailed:
+		return text + "the host failed"
+	case mail.ProofExecutes:
+		return text + "the host failed: it took refused content for commands"
+	}
+	return text + "could not be made"
 }
 
 // messageDestinations tells where a message is in core.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
 // An Obstacle is what keeps mail from going now: the first thing that would have
@@ -76,13 +78,70 @@ func fullText(o *qmgr.Obstacle) string {
 		return fmt.Sprintf("%d connections are being opened, as many as may be at once", o.Limit)
 	case qmgr.ObstacleHostLimit:
 		if o.Limit == 0 {
-			return "every host is being tried, or has as many connections as it may"
+			return hostsSubject(&o.Hosts) + " being tried, or has as many connections as it may" + laterTiers(&o.Hosts)
 		}
-		return fmt.Sprintf("host limit: %d connections to each", o.Limit)
+		return fmt.Sprintf("host limit: %d connections to each", o.Limit) + laterTiers(&o.Hosts)
 	case qmgr.ObstacleHostBusy:
-		return "every host has said that it takes no more connections"
+		return busyText(o)
 	}
 	return "its connections carry as much as they bear" // ObstacleTransaction
+}
+
+// busyText is for hosts that have said that they take no more connections.
+func busyText(o *qmgr.Obstacle) string {
+	h := &o.Hosts
+	switch {
+	case o.Callouts:
+		return "a host has lately ended a connection over a question about a recipient, and nothing but such questions waits"
+	case h.Full == 1:
+		return fmt.Sprintf("%s, %s, takes no more connections than its %d", hostLabel(h.First), onlyHost(h), h.Count) + laterTiers(h)
+	case h.Full < h.Hosts || h.Tier+h.Later > 0:
+		return fmt.Sprintf("the %d usable hosts of tier %d take no more connections, or have as many as they may", h.Full, h.Tier+1) + laterTiers(h)
+	}
+	return "every host has said that it takes no more connections, or has as many as it may"
+}
+
+// hostsSubject begins a sentence about hosts that are waited for.
+func hostsSubject(h *conns.TierView) string {
+	switch {
+	case h.Full == 1:
+		return hostLabel(h.First) + ", " + onlyHost(h) + ", is"
+	case h.Full < h.Hosts || h.Tier+h.Later > 0:
+		return fmt.Sprintf("every usable host of tier %d is", h.Tier+1)
+	}
+	return "every host is"
+}
+
+// onlyHost says in which respect a host is the only one.
+func onlyHost(h *conns.TierView) string {
+	text := "the only "
+	if h.Hosts > 1 {
+		text += "usable "
+	}
+	if text += "host"; h.Tier+h.Later > 0 {
+		text += fmt.Sprintf(" of tier %d", h.Tier+1)
+	}
+	return text
+}
+
+// laterTiers says why hosts of the next tier do not help; "" if there is none.
+func laterTiers(h *conns.TierView) string {
+	if h.Later == 0 {
+		return ""
+	}
+	names := hostLabel(h.Next)
+	if h.More > 0 {
+		names += fmt.Sprintf(" and %d more", h.More)
+	}
+	return fmt.Sprintf("; tier %d (%s) is for when none of tier %d answers", h.Tier+2, names, h.Tier+1)
+}
+
+// hostLabel is a host's name, or its address if it has none.
+func hostLabel(h mail.Host) string {
+	if h.Name == "" {
+		return hostText(h)
+	}
+	return h.Name
 }
 
 // obstacleKey names the parameter to change.

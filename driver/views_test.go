@@ -125,7 +125,7 @@ func TestObstacles(t *testing.T) {
 		"connection limit": {qmgr.Config{ConnectionLimit: 2, Transports: map[string]qmgr.TransportConfig{"smtp": {}}}, slow, 12,
 			qmgr.Obstacle{Kind: qmgr.ObstacleConnectionLimit, Limit: 2}, 0, qmgr.ConditionFull},
 		"host limit": {transport(qmgr.TransportConfig{Connections: conns.GroupConfig{HostLimit: 3}}), slow, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Limit: 3}, 0, qmgr.ConditionFull},
+			qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Limit: 3, Hosts: conns.TierView{Hosts: 1, Full: 1, First: newTown([]string{"mx1"}).tiers[0][0], Count: 3}}, 0, qmgr.ConditionFull},
 		"being connected": {transport(qmgr.TransportConfig{}), silent, 2,
 			qmgr.Obstacle{Kind: qmgr.ObstacleConnecting}, 0, qmgr.ConditionOpening},
 		"window that has not grown": {transport(qmgr.TransportConfig{}), silent, 12,

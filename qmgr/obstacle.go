@@ -23,6 +23,10 @@ type Obstacle struct {
 	// Deliveries tells that what is counted are deliveries that agents make, and not
 	// connections.
 	Deliveries bool
+	// Callouts, with ObstacleHostBusy, tells that a host has lately ended a connection
+	// over a call-out, and that nothing else waits.
+	Callouts bool
+	Hosts    conns.TierView // ObstacleHostLimit, and ObstacleHostBusy without Callouts: those that are waited for
 	// Table is the destination of Config.Destinations that says so, "" if the
 	// transport or Config does.
 	Table string
@@ -46,8 +50,8 @@ const (
 	ObstacleMessageShare                         // the message at its head holds as many connections as it may while others need them
 	ObstacleSlowStart                            // enough connections are being opened
 	ObstacleConnectionRate                       // enough connections were opened lately
-	ObstacleHostLimit                            // every host has as many connections as it may, or is being tried
-	ObstacleHostBusy                             // every host has said lately that it takes no more
+	ObstacleHostLimit                            // every usable host of a tier has as many connections as it may, or is being tried
+	ObstacleHostBusy                             // every usable host of a tier has enough, and some have said so lately
 	ObstacleLocalOutage                          // our own network is down
 	ObstacleHostLookup                           // its hosts are being looked up
 	ObstacleConnecting                           // a connection is being opened
@@ -121,7 +125,7 @@ func (q *Qmgr) siteObstacle(d *queue) Obstacle {
 		return Obstacle{Kind: ObstacleTurn}
 	}
 	w := q.conns.Waits(d.site, q.now)
-	o := Obstacle{Until: w.Until, Limit: w.Limit, Rate: w.Rate}
+	o := Obstacle{Until: w.Until, Limit: w.Limit, Rate: w.Rate, Hosts: w.Hosts}
 	switch w.Why {
 	case conns.WaitWindow:
 		o.Kind, o.Limit, o.Most = ObstacleWindow, d.window.Size(), d.limits.window.Limit
@@ -138,7 +142,7 @@ func (q *Qmgr) siteObstacle(d *queue) Obstacle {
 	case conns.WaitHost:
 		o.Kind = ObstacleHostLimit
 	case conns.WaitBusy, conns.WaitCallout:
-		o.Kind = ObstacleHostBusy
+		o.Kind, o.Callouts = ObstacleHostBusy, w.Why == conns.WaitCallout
 	case conns.WaitOutage:
 		o.Kind = ObstacleLocalOutage
 	case conns.WaitNone:

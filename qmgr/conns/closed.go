@@ -62,7 +62,7 @@ func (p *Pool) proved(h *host, proof mail.Proof, now mail.Instant) {
 	}
 	for c := range p.all.All() {
 		if c.host == h && c.state == Ready && c.outdated(now) {
-			c.expires = now
+			c.expires, c.givesWay = now, true
 			p.setTimer(&c.timer, now)
 		}
 	}

@@ -77,6 +77,7 @@ type Conn struct {
 	service  time.Duration // of one transaction, smoothed
 	why      mail.CloseReason
 	parting  Parting
+	givesWay bool // expires is when its host was proven able of LevelStream
 	suspect  bool // it began nothing of the last entry: it is about to end, most likely
 
 	made    mail.Instant // when dialling began

@@ -11,19 +11,21 @@ import (
 type Parting uint8
 
 const (
-	PartNone   Parting = iota // we did not: the server ended it, it broke, or it had served its turn there
-	PartIdle                  // it had nothing to carry for IdleTime
-	PartAge                   // it was older than ActiveTime
-	PartCount                 // it had carried as many transactions as it may
-	PartRoom                  // another one needed its place under a limit
-	PartBetter                // a host of a better tier is back
-	PartPlan                  // its host does not serve the site any more
-	PartStop                  // nothing is to be started any more
+	PartNone     Parting = iota // we did not: the server ended it, it broke, or it had served its turn there
+	PartIdle                    // it had nothing to carry for IdleTime
+	PartAge                     // it was older than ActiveTime
+	PartCount                   // it had carried as many transactions as it may
+	PartRoom                    // another one needed its place under a limit
+	PartBetter                  // a host of a better tier is back
+	PartPlan                    // its host does not serve the site any more
+	PartStop                    // nothing is to be started any more
+	PartProbe                   // it had carried what comes before the probe at its end
+	PartOutdated                // its host has been proven able of LevelStream since it was opened
 )
 
 // String returns the word that views show.
 func (p Parting) String() string {
-	return [...]string{"", "idle-time", "age", "count", "room", "better-host", "host-gone", "stop"}[p]
+	return [...]string{"", "idle-time", "age", "count", "room", "better-host", "host-gone", "stop", "probe", "outdated"}[p]
 }
 
 // An Ending is how a connection ended that was ready once.

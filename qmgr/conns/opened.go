@@ -52,7 +52,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 		c.spot = s.spotOf(h.key)
 	}
 	if most == mail.LevelOverlap && c.outdated(now) { // the probe has ended meanwhile
-		c.expires = now
+		c.expires, c.givesWay = now, true
 	}
 	c.update()
 	p.setTimer(&c.timer, c.end())

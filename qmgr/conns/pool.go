@@ -164,7 +164,11 @@ func (p *Pool) Find(s *Site) *Conn {
 func (p *Pool) Assign(c *Conn, l Load) (last bool) {
 	c.assign(l)
 	if c.limit > 0 && c.finished+len(c.loads) >= c.limit {
-		p.part(c, PartCount)
+		why := PartCount
+		if c.proving {
+			why = PartProbe
+		}
+		p.part(c, why)
 		return true
 	}
 	return false
@@ -178,10 +182,13 @@ func (p *Pool) part(c *Conn, why Parting) {
 
 // overdue returns why a connection ends whose time has come.
 func (c *Conn) overdue(now mail.Instant) Parting {
-	if now >= c.expires {
-		return PartAge
+	switch {
+	case now < c.expires:
+		return PartIdle
+	case c.givesWay:
+		return PartOutdated
 	}
-	return PartIdle
+	return PartAge
 }
 
 // Drain lets a connection take no further entries. The caller hangs it up.

@@ -112,6 +112,10 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		}
 		s.now = s.now.Add(d)
 		s.hangup(s.pool.Surplus(s.now))
+	case "waits": // waits SITE: for which hosts
+		s.waits(s.site(tb, l))
+	case "endings": // endings SITE
+		s.endings(s.site(tb, l))
 	case "pass": // pass SITE: it had no use for what it was woken for
 		s.pool.PassOn(s.site(tb, l))
 	case "eased": // eased N: that message holds a connection fewer
@@ -383,6 +387,23 @@ func (s *script) learn(tb testing.TB, l *golden.Line) {
 				s.db.ObserveService(key, 10*time.Second, s.now)
 			}
 		}
+	}
+}
+
+// waits draws what a site waits for where that is a host.
+func (s *script) waits(site *Site) {
+	w := s.pool.Waits(site, s.now)
+	h := &w.Hosts
+	s.printf("%v: %d of %d hosts of tier %d, %s with %d", w.Why, h.Full, h.Hosts, h.Tier, h.First.Name, h.Count)
+	if h.Later > 0 {
+		s.printf("then %s and %d more, tiers left %d", h.Next.Name, h.More, h.Later)
+	}
+}
+
+// endings draws how the connections of a site have ended, the last one first.
+func (s *script) endings(site *Site) {
+	for _, e := range s.pool.Endings(site, 10) {
+		s.printf("c%d %v %v %v", e.Conn, e.Closing.Why, e.Parting, e.Closing.Proof)
 	}
 }
 

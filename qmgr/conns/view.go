@@ -107,6 +107,21 @@ type WaitView struct {
 	// and not the transport's own.
 	Shared bool
 	Rate   rate.Limit // WaitRate: the limit that is used up
+	Hosts  TierView   // WaitHost, WaitBusy: where one of the hosts is waited for
+}
+
+// A TierView is the hosts of the tier that a site uses, as those see it who wait for
+// them. Later tiers are used when no host of an earlier one answers, and never because
+// these have enough to do.
+type TierView struct {
+	Tier  int       // from 0, the best
+	Hosts int       // in the tier
+	Full  int       // of these: usable, and waited for; the others cannot be used now
+	First mail.Host // of those that are waited for
+	Count int       // connections that it has
+	Next  mail.Host // the first of the next tier
+	More  int       // further hosts of that tier
+	Later int       // tiers after this one
 }
 
 // Waits returns what a site waits for.
@@ -136,12 +151,16 @@ func (p *Pool) Waits(s *Site, now mail.Instant) WaitView {
 // waitingForHost says which limit the first of the hosts has reached, or when the
 // first takes more again.
 func (p *Pool) waitingForHost(s *Site, w *WaitView, now mail.Instant) {
-	for _, tier := range s.tiers {
+	for i, tier := range s.tiers {
 		for _, sp := range tier {
 			if !sp.inHost.Listed() {
 				continue
 			}
 			h := p.hosts[sp.key()]
+			if w.Hosts.Full++; w.Hosts.Full == 1 {
+				w.Hosts.inTier(s.tiers, i)
+				w.Hosts.First, w.Hosts.Count = sp.host, h.count
+			}
 			if w.Why == WaitHost && w.Limit == 0 && sp.limits.Connections > 0 && h.count >= sp.limits.Connections {
 				w.Limit = sp.limits.Connections
 			}
@@ -149,6 +168,14 @@ func (p *Pool) waitingForHost(s *Site, w *WaitView, now mail.Instant) {
 				w.Until = h.full
 			}
 		}
+	}
+}
+
+// inTier notes which tier it is, and what comes after it.
+func (v *TierView) inTier(tiers [][]*spot, i int) {
+	v.Tier, v.Hosts, v.Later = i, len(tiers[i]), len(tiers)-i-1
+	if v.Later > 0 {
+		v.Next, v.More = tiers[i+1][0].host, len(tiers[i+1])-1
 	}
 }
 
