@@ -1,0 +1,139 @@
+package qmgr
+
+import (
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// blame tells the window of a failure that is the site's. The window does not die of
+// that, as it does without connections: mail is deferred when no host can be tried,
+// and until one can be. Mail that would come back here fails.
+func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) {
+	switch {
+	case b == conns.BlameLoop:
+		q.putOffAll(d, TransportError, why)
+	case b == conns.BlameSite && d.ready():
+		cfg := d.limits.window
+		cfg.FailedCohortLimit = 0
+		d.window.Failure(&cfg, a)
+		d.changed()
+		q.explain(d, CauseFailure)
+		return
+	}
+	d.window.Lost(a)
+}
+
+// praise tells the window that a connection does its work.
+func (q *Qmgr) praise(d *queue, a window.Attempt) {
+	switch d.window.State() {
+	case window.Dead:
+		q.revive(d, CauseSuccess)
+	default:
+		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
+		d.changed()
+		q.explain(d, CauseSuccess)
+	}
+}
+
+// send hands an entry that was selected to the connection that carries it.
+func (q *Qmgr) send(t *transport, e *entry) {
+	d, m := e.queue(), e.message
+	c := q.conns.Find(d.site)
+	if !c.Holds(m.id) {
+		m.held++
+	}
+	e.conn = c
+	last := q.conns.Assign(c, conns.Load{Entry: uint64(e.id), Message: m.id,
+		Cost: conns.Cost(m.env.Size, len(e.recipients)), Callout: m.callout != nil})
+	q.emit(Send{Conn: c.ID, Entry: e.id, Delivery: e.delivery(t)})
+	if last {
+		q.emit(Hangup{Conn: c.ID})
+	}
+	d.changed()
+}
+
+// carried takes an entry off its connection.
+func (q *Qmgr) carried(e *entry, r *mail.DeliveryResult) {
+	c, m, d := e.conn, e.message, e.queue()
+	end := endOf(r)
+	praise := q.conns.Finished(c, uint64(e.id), r.Send, end, q.now)
+	q.unhold(c, m)
+	e.conn = nil
+	if praise || end == conns.EndJudged && d.dead() && m.callout == nil {
+		q.praise(d, window.Attempt{}) // at which concurrency has been told when it was dialled
+	}
+}
+
+// endOf tells how far a transaction came. Only what the server has said itself
+// shows that it does its work. Our own words are about a message that cannot be
+// read, or about what the server does not offer, unless the connection has ended.
+func endOf(r *mail.DeliveryResult) conns.End {
+	if !r.Site.IsZero() {
+		return conns.EndBroken
+	}
+	end := conns.EndUntried
+	for i := range r.Outcomes {
+		switch o := &r.Outcomes[i]; {
+		case o.Result == mail.Untried:
+		case o.Result == mail.Delivered, o.Reply.By != "":
+			return conns.EndJudged
+		default:
+			end = conns.EndOurs
+		}
+	}
+	return end
+}
+
+// untry takes back what a connection never began.
+func (q *Qmgr) untry(c *conns.Conn) {
+	for len(c.Loads()) > 0 {
+		e := q.busy[EntryID(c.Loads()[len(c.Loads())-1].Entry)] // so that the first comes to stand before the others
+		delete(q.busy, e.id)
+		m := e.message
+		q.conns.Finished(c, uint64(e.id), 0, conns.EndUntried, q.now)
+		q.unhold(c, m)
+		q.putBack(e, slices.Clone(e.recipients))
+		e.finish(q)
+		q.advance(m)
+	}
+}
+
+// unhold notes that a message has one entry fewer on a connection.
+func (q *Qmgr) unhold(c *conns.Conn, m *message) {
+	if !c.Holds(m.id) {
+		q.ease(m)
+	}
+}
+
+// ease notes that a message holds a connection fewer.
+func (q *Qmgr) ease(m *message) {
+	m.held--
+	q.conns.Eased(m.id)
+}
+
+// putBack makes recipients whose turn did not come wait again, before all that
+// wait for the same destination.
+func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
+	m, t := e.message, e.queue().transport
+	if m.order != orderNone || m.callout != nil && !m.callout.inBegun.Listed() {
+		m.left = true
+		return
+	}
+	j := q.jobFor(m, t)
+	back := newEntryInFront(e.peer)
+	back.domain = e.domain
+	back.recipients = untried
+	q.hold(m, len(untried))
+	j.slots.count += len(untried)
+	t.refile(j)
+	t.attend(j)
+	switch d := e.queue(); {
+	case d.dead():
+		q.putOff(back, TransportRetry, d.reason)
+	case t.dead():
+		q.putOff(back, TransportRetry, t.outage.reason)
+	}
+}

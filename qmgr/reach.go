@@ -1,0 +1,156 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+)
+
+// connect asks for connections where entries wait and none has room. It stops when
+// an idle one was taken over, and tells so: it is to be used before another takes
+// it away again.
+func (q *Qmgr) connect() (taken bool) {
+	q.wakeSites()
+	for t := range q.ring.All() {
+		if t.cfg.Scheduler == Runner && t.group != nil {
+			t.wantForRun()
+		}
+	}
+	for d := q.wanting.Front(); d != nil && !taken; d = q.wanting.Front() {
+		d.pin()
+		taken = q.reach(d)
+		if q.leftover {
+			q.unpin(d)
+			return taken
+		}
+		q.wanting.Remove(&d.inWanting)
+		if d.transport.paused {
+			d.want() // when it goes on
+		}
+		q.conns.PassOn(d.site)
+		q.unpin(d)
+		q.wakeSites()
+	}
+	return taken
+}
+
+// wakeSites has those asked again whose wait may be over.
+func (q *Qmgr) wakeSites() {
+	for s := q.conns.Woken(); s != nil; s = q.conns.Woken() {
+		switch d := q.sites[s]; {
+		case d.inWanting.On(&d.transport.resting):
+			q.conns.PassOn(s)
+		case !d.inWanting.Listed():
+			q.wanting.PushBack(&d.inWanting, d)
+		}
+	}
+}
+
+// eager tells whether a queue could start an entry now if a connection had room.
+// One that may not would keep a connection from others, or open it for nothing.
+func (d *queue) eager() bool {
+	return d.ready() && !d.todo.Empty() && !d.waits() && !d.transport.paused && d.transport.runsTo(d)
+}
+
+// reach asks for as many connections as a queue has use for and may have now. It
+// tells whether an idle one was taken over, which is there to be used at once.
+func (q *Qmgr) reach(d *queue) (taken bool) {
+	s := d.site
+	for d.eager() && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
+		if s.Stale(q.now) {
+			q.resolve(d)
+		}
+		if !s.Known() || !q.mayStart() {
+			return taken
+		}
+		if d.pardon != 0 {
+			q.conns.Pardon(s, d.pardon, q.now)
+			d.pardon = 0
+		}
+		ask, ok := q.ask(d)
+		if !ok {
+			return taken
+		}
+		switch dec := q.conns.Open(s, ask, q.now); dec.Kind {
+		case conns.Waiting:
+			return taken
+		case conns.Exhausted:
+			q.exhausted(d, dec)
+			return taken
+		case conns.Adopted:
+			from := q.sites[dec.From]
+			q.roomChanged(dec.From)
+			q.roomChanged(s)
+			q.freeIfIdle(from)
+			taken = true
+		case conns.Dialing:
+			if dec.Evict != nil {
+				q.hangup(dec.Evict)
+			}
+			q.dial(d, dec.Conn)
+		}
+	}
+	return taken
+}
+
+// lookAhead is among how many waiting entries the message is chosen on whose
+// behalf a connection is opened.
+const lookAhead = 16
+
+// ask says on behalf of which message a connection is wanted: the first of those
+// near the head that hold fewest. So a message that may hold no more does not keep
+// those behind it from having some. Call-outs take what there is, as long as there is
+// mail that has use for more: they are passed by and do not count, and are never more
+// than Config.VerifyLimit. It tells whether there is one; call-outs may have to do
+// without.
+func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
+	var head, rest *entry
+	n := 0
+	for e := range d.todo.All() {
+		best := &rest
+		if e.message.mayUse() {
+			best = &head
+		}
+		if *best == nil || e.message.held < (*best).message.held {
+			*best = e
+		}
+		if e.message.callout == nil {
+			n++
+		}
+		if n == lookAhead {
+			break
+		}
+	}
+	if head == nil {
+		head = rest
+	}
+	m := head.message
+	if m.callout != nil && !d.mayCall(q.now) {
+		return conns.Ask{}, false
+	}
+	return conns.Ask{Message: m.id, Held: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
+}
+
+// mayUse tells whether a message is mail that has use for one more connection.
+func (m *message) mayUse() bool { return m.callout == nil && m.held < m.entries }
+
+func (q *Qmgr) resolve(d *queue) {
+	if d.resolving {
+		return
+	}
+	d.resolving = true
+	q.emit(Resolve{Transport: d.transport.name, Nexthop: d.nexthop})
+}
+
+func (q *Qmgr) dial(d *queue, c *conns.Conn) {
+	m := q.messages[c.Message()]
+	m.held++
+	q.dialling[c.ID] = dialling{attempt: d.window.Begin(d.site.Count()), message: m.serial}
+	q.emit(Dial{Conn: c.ID, Opening: c.Opening()})
+}
+
+// reconsider has all sites of a transport asked again that wait: limits have
+// changed.
+func (q *Qmgr) reconsider(t *transport) {
+	for d := range t.order.All() {
+		q.conns.Reconsider(d.site)
+	}
+}
