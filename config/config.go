@@ -368,7 +368,11 @@ func Parse(name string, text []byte, env Environment) (*Config, error) {
 	}
 	src := tomlfile.New(name, text)
 	l := &loader{src: src, c: Default(env), places: make(map[string]tomlfile.Span)}
-	l.load(src.Parse())
+	root := src.Parse()
+	if isSomethingElse(src, text) {
+		return nil, src.Problems()
+	}
+	l.load(root)
 	l.check()
 	src.CheckWhole()
 	if err := src.Problems(); err != nil {

@@ -32,7 +32,7 @@ type placedRule struct {
 }
 
 func (l *loader) load(root *tomlfile.Table) {
-	l.broken, l.failed = l.src.Wrong(), make(map[string]bool)
+	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
 	var transports, destinations, routes *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {

@@ -226,7 +226,7 @@ to several hosts; for the limits of a destination it is enough that one of them 
 const referenceRoutes = `
 ## Routes: [routes]
 
-Each key is a pattern for recipients, each value the transport and the nexthop of their mail, with a colon between them.
+Each key is a pattern for recipients, each value the transport and the nexthop of their mail, with a colon between them; "bulk:", or "bulk" alone, leaves the nexthop to the transport: its own, or the domain of the recipient.
 The order does not matter: the most specific pattern counts.
 
 | pattern | recipients |

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -87,6 +88,8 @@ func readConfig(path string) (*config.Config, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &exit{exitNoInput, err, "There is no such file. \"posthaste config show --example\" prints one to start from."}
+	case errors.Is(err, syscall.EISDIR):
+		return nil, &exit{exitNoInput, fmt.Errorf("%s is a directory", path), "Name the configuration file in it."}
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &exit{code: exitNoPerm, err: err}
 	}

@@ -108,6 +108,8 @@ func codeOfStart(err error) (exitCode, string) {
 		return exitConfig, "The path of a socket can have no more than about 80 characters. Set admin_socket and submission_socket to shorter ones."
 	case binding && bind.Net != "unix" && errors.Is(err, fs.ErrPermission):
 		return exitNoPerm, "Ports below 1024 are for root. Let systemd open the port, or permit it to the program: setcap cap_net_bind_service=+ep posthaste"
+	case errors.Is(err, syscall.ENOTDIR):
+		return exitConfig, "There is a file where a directory is to be. Move it away, or set queue_directory to another path."
 	case errors.Is(err, fs.ErrPermission):
 		return exitNoPerm, "Start it as the user who owns the queue directory, or set queue_directory to one that this user may write in."
 	}

@@ -26,6 +26,9 @@ func run(ctx context.Context, name string, args []string, s streams) exitCode {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	if err := helpOfNothing(root, args); err != nil {
+		return complain(s.err, "posthaste", err)
+	}
 	return complain(s.err, "posthaste", root.ExecuteContext(ctx))
 }
 

@@ -154,6 +154,19 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return &exit{exitUsage, errors.New("there is no command " + cmd.CommandPath() + " " + plain(name)), hint}
 }
 
+// helpOfNothing refuses to explain a command that does not exist, of which cobra would
+// show the help of the one above, with status 0.
+func helpOfNothing(root *cobra.Command, args []string) error {
+	if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+		return nil
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasAvailableSubCommands() || cmd.Args == nil || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil
+	}
+	return cmd.Args(cmd, rest[:1])
+}
+
 // addCobraCommands adds the commands that cobra makes, and has them refuse what
 // they do not know: by themselves they print help and end with 0.
 func addCobraCommands(root *cobra.Command) {

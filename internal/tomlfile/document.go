@@ -164,6 +164,7 @@ func (r *reader) descend(t *Table, parts []part) *Table {
 		v := e.Value.newest()
 		if v.Kind != KindTable || v.Table.made == madeInline {
 			r.duplicate(Span{parts[0].at.Start, p.at.End}, parts[:i+1], e)
+			r.src.unread++ // what is below it belongs nowhere
 			return nil
 		}
 		t = v.Table
@@ -252,6 +253,7 @@ var assignment = regexp.MustCompile(`^[ \t]*(\[\[?[ \t]*["'A-Za-z0-9_]|([A-Za-z0
 // the next one that begins something new.
 func (r *reader) syntaxError(wrong *unstable.ParserError) (next int) {
 	src := r.src
+	src.unread++
 	at := r.spanOf(r.parser.Range(wrong.Highlight))
 	at.Start = min(at.Start, len(src.text))
 	first, line := src.lineAt(r.unread()), src.lineAt(at.Start)

@@ -19,6 +19,7 @@ type File struct {
 	starts []int // of the lines
 	found  []foundProblem
 	more   int
+	unread int // pieces that could not be read as TOML
 }
 
 type foundProblem struct {
@@ -105,6 +106,16 @@ func (s *File) Complained(at Span, message string) bool {
 
 // Wrong tells whether anything was found.
 func (s *File) Wrong() bool { return len(s.found) > 0 }
+
+// Unread returns how many pieces could not be read, so that what seems to be missing
+// may be there. What is read twice is none.
+func (s *File) Unread() int { return s.unread }
+
+// Only forgets all that was found and complains of one thing instead.
+func (s *File) Only(at Span, p Problem) {
+	s.found, s.more = nil, 0
+	s.Complain(at, p)
+}
 
 // Problems returns all that was found, in the order of the file: a *Problems, or
 // nil if nothing was.
