@@ -244,6 +244,7 @@ func (q *Qmgr) configure(cfg Config) {
 		if t.group != nil {
 			q.reconsider(t)
 		}
+		q.restore(t) // what made it dead may have been its configuration, and to find out takes one attempt
 	}
 	q.boundRecipients()
 }

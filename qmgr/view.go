@@ -14,7 +14,7 @@ type Counts struct {
 	Arrived    uint64    // messages of which the host told
 	Started    uint64    // deliveries
 	Outcomes   [4]uint64 // recipients by mail.Result
-	Unknown    uint64    // recipients who may have the message or not
+	Unknown    uint64    // attempts, for each recipient, after which that one may have the message or not
 	Expired    uint64    // messages given up because of their age
 	Reports    uint64    // rounds of reports made
 	Duplicates uint64    // answers for something already gone

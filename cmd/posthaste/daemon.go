@@ -41,6 +41,7 @@ type daemon struct {
 	listeners []inbound.Listener
 	adminLn   net.Listener
 
+	current *config.Config // in force
 	started *config.Config // of which a reload leaves in force what needs a restart
 	settled transports
 
@@ -58,7 +59,7 @@ func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) 
 // newTracedDaemon does what newDaemon does, and has a tracer told of everything
 // that the scheduler is told and does; nil: nobody is.
 func newTracedDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener, tracer driver.Tracer) (_ *daemon, err error) {
-	d := &daemon{log: log, tracer: tracer, started: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}}
+	d := &daemon{log: log, tracer: tracer, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}}
 	d.settled.add(cfg)
 	defer func() {
 		if err != nil {
@@ -310,12 +311,20 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.driver.Configure(d.driverConfig(cfg)); err != nil {
+	core := d.driverConfig(cfg)
+	if err := core.WithDefaults().Validate(); err != nil {
 		routing.agents.close()
 		return nil, err
 	}
 	d.settled.add(cfg)
-	d.install(routing)
+	d.install(routing) // first, for the core tries transports again that were not configured
+	if err := d.driver.Configure(core); err != nil {
+		return nil, err
+	}
+	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often an editor's slip than a wish
+		d.log.Warn("the configuration has no routes any more", "routes", 0, "had", had)
+	}
+	d.current = cfg
 	return restart, nil
 }
 

@@ -38,3 +38,18 @@ func TestReloadKeepsTypesOfTransports(t *testing.T) {
 	r.settled()
 	box.copies().matches(t, copies{"<1> a@good.test": 1})
 }
+
+// An operator saves a file in which the routes are missing. Mail that went to hosts of
+// theirs would go to the MX hosts of its domains, so that the log has to tell, once.
+func TestReloadWithoutRoutes(t *testing.T) {
+	t.Parallel()
+	r := start(t, t.TempDir(), routes("d.test", "smtp:[127.0.0.1]:1"))
+	for _, text := range []string{"", "", routes("d.test", "smtp:[127.0.0.1]:1")} {
+		if _, err := r.d.reload(configure(t, r.dir, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.log.count("level=WARN", "no routes any more", "routes=0", "had=1"); n != 1 {
+		t.Errorf("%d warnings that the routes are gone", n)
+	}
+}
