@@ -67,7 +67,7 @@ type Summary struct {
 	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
 	Size        int64       `json:"size" doc:"Octets of content."`
 	Arrived     time.Time   `json:"arrived"`
-	Attempts    uint32      `json:"attempts" doc:"Rounds of attempts that left something to retry."`
+	Attempts    uint32      `json:"attempts" doc:"How often it was put off: rounds that left something to retry, also those in which nothing was tried because its destinations were dead. A round that ends in a hold does not count."`
 	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
@@ -107,7 +107,7 @@ type Detail struct {
 type Order struct {
 	Filter  *Filter `json:"filter,omitempty" doc:"Which messages. Either it has conditions or all is true."`
 	All     bool    `json:"all,omitempty" doc:"All messages, or all in the areas that the filter names."`
-	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Why; kept with held messages, and logged."`
+	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Why; kept with held messages, and logged. Without it, held messages are held by an operator."`
 	DryRun  bool    `json:"dry_run,omitempty" doc:"Only count."`
 	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop without IDs: how many messages the caller means to drop at most, as a dry run counted them."`
 	Limit   int     `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"Messages that this request handles at most; 0 is 1000."`

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -102,7 +103,7 @@ func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
 }
 
 type destinationInput struct {
-	Name  string `path:"name" maxLength:"1024" doc:"Transport and nexthop with a colon between them, as in a list; or a nexthop that only one transport has."`
+	Name  string `path:"name" maxLength:"1024" doc:"Transport and nexthop with a colon between them, as in a list; or a nexthop that only one transport has; or a part of that which only one destination has."`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Hosts, connections, and connections that have ended, of each so many at most."`
 }
 
@@ -129,12 +130,18 @@ func (s *Server) destination(ctx context.Context, in *destinationInput) (*destin
 	return nil, s.unknownDestination(ctx, in.Name)
 }
 
-// meant returns the destinations that a name means: one that is written in full, or
-// those with that nexthop.
+// meant returns the destinations that a name means: one that is written in full, those
+// with that nexthop, or the only one of whose name it is a part.
 func (s *Server) meant(ctx context.Context, name string) ([]mail.Origin, error) {
 	list, err := s.ask(ctx, qmgr.DestinationQuery{Most: 10, Match: func(transport, nexthop string) bool {
 		return strings.EqualFold(nexthop, name) || strings.EqualFold(transport+":"+nexthop, name)
 	}})
+	if err != nil || len(list.Destinations) > 0 {
+		return originsOf(&list), err
+	}
+	if list, err = s.ask(ctx, qmgr.DestinationQuery{Most: 2, Match: matchName(name)}); len(list.Destinations) > 1 {
+		return nil, err
+	}
 	return originsOf(&list), err
 }
 
@@ -169,7 +176,7 @@ func (s *Server) unknownDestination(ctx context.Context, name string) error {
 		{qmgr.DestinationQuery{Match: matchName(name), Most: nearMax}, nil},
 		{qmgr.DestinationQuery{Most: DestinationsMax}, func(known []mail.Origin) []mail.Origin { return alike(name, known) }},
 	}
-	text := "no mail is in core for " + clip(name) + ", and nothing is known of it"
+	text := clip(name) + " is no destination that has mail in core or connections now"
 	for _, one := range all {
 		list, err := s.ask(ctx, one.query)
 		if err != nil {
@@ -187,11 +194,24 @@ func (s *Server) unknownDestination(ctx context.Context, name string) error {
 	return huma.Error404NotFound(text)
 }
 
+// isAddress tells whether a nexthop is an address, with a port or without.
+func isAddress(nexthop string) bool {
+	if _, err := netip.ParseAddrPort(nexthop); err == nil {
+		return true
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(nexthop, "["), "]")
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
 // alike returns destinations whose names are spelt like a given one.
 func alike(name string, known []mail.Origin) []mail.Origin {
 	byName := map[string]mail.Origin{}
 	var names []string
 	for _, o := range known {
+		if isAddress(o.Nexthop) {
+			continue // addresses that are spelt alike have nothing to do with each other
+		}
 		for _, text := range []string{o.Nexthop, insteadOf(o)} {
 			if text = strings.ToLower(text); byName[text] == (mail.Origin{}) {
 				byName[text], names = o, append(names, text)

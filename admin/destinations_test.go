@@ -85,7 +85,7 @@ func TestDestinations(t *testing.T) {
 func TestDestinationNames(t *testing.T) {
 	a := serve(t, known(), admin.Config{})
 	for name, want := range map[string]string{"smtp:example.net": "smtp:example.net", "SMTP:Example.Net": "smtp:example.net",
-		"unix:/run/lmtp 1%.sock": "lmtp:unix:/run/lmtp 1%.sock", "{a.mx.example;b.mx.example}": "smtp:{a.mx.example;b.mx.example}"} {
+		"unix:/run/lmtp 1%.sock": "lmtp:unix:/run/lmtp 1%.sock", "B.mx": "smtp:{a.mx.example;b.mx.example}", "relay:": "relay:example.net", "{a.mx.example;b.mx.example}": "smtp:{a.mx.example;b.mx.example}"} {
 		if d := get[admin.DestinationDetail](a, "GET", "/v1/destinations/"+url.PathEscape(name), ""); d.Name != want {
 			t.Errorf("%s: %+v", name, d)
 		}
@@ -97,12 +97,26 @@ func TestDestinationNames(t *testing.T) {
 	}{
 		{"example.net", http.StatusUnprocessableEntity, "several transports have it: smtp:example.net, relay:example.net"},
 		{"example.nte", http.StatusNotFound, "did you mean smtp:example.net"},
-		{"mx.example", http.StatusNotFound, "did you mean smtp:{a.mx.example;b.mx.example}?"},
-		{"somewhere.test", http.StatusNotFound, "no mail is in core for somewhere.test"},
+		{"example", http.StatusNotFound, "did you mean smtp:example.net or smtp:{a.mx.example;b.mx.example} or relay:example.net?"},
+		{"somewhere.test", http.StatusNotFound, "somewhere.test is no destination that has mail in core or connections now"},
 	} {
 		if w := a.do("GET", "/v1/destinations/"+c.name, ""); w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
 		}
+	}
+}
+
+// Addresses that are spelt alike have nothing to do with each other.
+func TestAddressesAreNotGuessed(t *testing.T) {
+	q := admintest.New()
+	var all []qmgr.DestinationView
+	for _, nexthop := range []string{"[192.0.2.11]:25", "[192.0.2.12]", "192.0.2.13:25", "[2001:db8::1]:25", "192.0.2.test"} {
+		all = append(all, summaryOf("smtp", nexthop, 1, qmgr.ConditionReady, qmgr.Obstacle{Kind: qmgr.ObstacleTurn}))
+	}
+	q.SetDestinations(all...)
+	w := serve(t, q, admin.Config{}).do("GET", "/v1/destinations/"+url.PathEscape("[192.0.2.99]:25"), "")
+	if w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "did you mean smtp:[") || strings.Contains(w.Body.String(), "192.0.2.1") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

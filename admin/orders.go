@@ -108,6 +108,10 @@ func narrow(areas []mail.Area, v verb) []mail.Area {
 	return left
 }
 
+// heldByOperator is why messages are held if the order does not say: without a reason
+// the last reply would look like one.
+const heldByOperator = "held by an operator"
+
 // carryOut gives the order to one page of messages.
 func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, from position) (*Ordered, error) {
 	limit := o.Limit
@@ -137,6 +141,9 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	done.Matched = len(ids)
 	if o.DryRun || len(ids) == 0 {
 		return done, nil
+	}
+	if v == verbHold && o.Reason == "" {
+		o.Reason = heldByOperator
 	}
 	s.give(v, ids, o.Reason)
 	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason)

@@ -101,6 +101,16 @@ func TestOrderForAllInPages(t *testing.T) {
 	}
 }
 
+// A reason that nobody gave must not be replaced by the last reply of a server.
+func TestHoldWithoutReason(t *testing.T) {
+	a := serve(t, admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c")), admin.Config{})
+	a.order("hold", admin.Order{Filter: named(1)})
+	held := get[admin.Page](a, "GET", "/v1/messages?area=hold", "")
+	if len(held.Messages) != 1 || held.Messages[0].Reason != "held by an operator" {
+		t.Errorf("%+v", held.Messages)
+	}
+}
+
 // Dropping is for good, so it stops at the number that the caller has seen and
 // confirmed, even if more has come in meanwhile; damaged messages stay.
 func TestDropStopsAtTheConfirmedNumber(t *testing.T) {

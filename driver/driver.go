@@ -181,7 +181,7 @@ func (d *Driver) Run(ctx context.Context) error {
 
 	d.loadHosts(work, d.hostLimit)
 	d.own(ctx.Done())
-	d.log.Info("stopping", "underway", d.underway)
+	d.logUnderway(slog.LevelInfo, "stopping")
 	stopDialing()
 	d.step(qmgr.Halt{})
 	d.finish(cutOff)
@@ -260,15 +260,21 @@ func (d *Driver) finish(cutOff context.CancelFunc) {
 			d.owedQueue = d.owedQueue[1:]
 		case <-patience.C:
 			if cut {
-				d.log.Error("stopping although not everything has ended", "underway", d.underway)
+				d.logUnderway(slog.LevelError, "stopping although not everything has ended")
 				return
 			}
-			d.log.Warn("cutting off deliveries", "underway", d.underway)
+			d.logUnderway(slog.LevelWarn, "cutting off deliveries")
 			cutOff()
 			cut = true
 			patience.Reset(settleTime)
 		}
 	}
+}
+
+// logUnderway tells how far a stop is: underway counts deliveries, as the status does,
+// and answers whatever the core waits for, be it of connections, the spool or reports.
+func (d *Driver) logUnderway(level slog.Level, text string) {
+	d.log.LogAttrs(context.Background(), level, text, slog.Int("underway", d.core.View(0).Busy), slog.Int("answers", d.underway))
 }
 
 func (d *Driver) stepAll(items []item) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,8 +45,28 @@ func addFilters(f *pflag.FlagSet, to *admin.Filter) {
 	f.StringVar(&to.Younger, "younger", "", "arrived less long ago than this `time`")
 }
 
+// checkFilters says which flag has a value that cannot be one, and what it takes.
+func checkFilters(cmd *cobra.Command, f *admin.Filter) error {
+	for _, area := range f.Areas {
+		if !slices.Contains(areaNames(), area) {
+			return misuse(cmd, fmt.Errorf("--area takes incoming, deferred, hold or corrupt, not %q", plain(area)))
+		}
+	}
+	for _, age := range []struct{ flag, value string }{{"older", f.Older}, {"younger", f.Younger}} {
+		if age.value == "" {
+			continue
+		}
+		if _, err := admin.ParseAge(age.value); err != nil {
+			return misuse(cmd, fmt.Errorf("--%s takes a time such as 30s, 20m, 4h, 5d or 1h30m, not %q", age.flag, plain(age.value)))
+		}
+	}
+	return nil
+}
+
+func areaNames() []string { return []string{"incoming", "deferred", "hold", "corrupt"} }
+
 func completeFilters(cmd *cobra.Command) {
-	areas := cobra.FixedCompletions([]string{"incoming", "deferred", "hold", "corrupt"}, cobra.ShellCompDirectiveNoFileComp)
+	areas := cobra.FixedCompletions(areaNames(), cobra.ShellCompDirectiveNoFileComp)
 	for _, name := range []string{"area", "sender", "recipient", "domain", "error", "older", "younger"} {
 		complete := cobra.NoFileCompletions
 		if name == "area" {

@@ -82,6 +82,10 @@ counts all.`,
 				return err
 			}
 			l.end(&page, len(states) > 0)
+			if l.shown == 0 && name != "" && len(states) == 0 {
+				fmt.Fprintf(buffered, "A destination is where mail goes next: a host, or a domain with its transport. Where mail for a\n"+
+					"recipient domain goes, [routes] says; \"posthaste queue list --domain %s\" shows what of it waits.\n", plain(name))
+			}
 			return buffered.Flush()
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,

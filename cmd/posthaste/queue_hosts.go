@@ -28,7 +28,7 @@ func newHostsCommand(p *place) *cobra.Command {
 connections there are, and why the last ones ended.
 
 DESTINATION is as "posthaste queue destinations" shows it, with its transport in
-front or without.`,
+front or without; a part of it that no other has is enough.`,
 		Example: `  posthaste queue hosts example.com
   posthaste queue hosts 'smtp:{mx1.example.net;mx2.example.net}'`,
 		Args: cobra.ExactArgs(1),

@@ -41,6 +41,9 @@ in which it rests on disk is another matter, and that is what --area looks at.`,
 			if err := exclusive(cmd, "json", "ids", "mailq"); err != nil {
 				return err
 			}
+			if err := checkFilters(cmd, &q.Filter); err != nil {
+				return err
+			}
 			if q.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
 				return err
 			}

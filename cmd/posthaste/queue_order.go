@@ -75,6 +75,9 @@ func newOrderCommand(p *place, o order) *cobra.Command {
 		Long:    o.long + "\n\nName messages by their IDs, by \"-\" for IDs on standard input, by conditions\nof which all must be met, or with --all.",
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			call.cmd = cmd
+			if err := checkFilters(cmd, &call.filter); err != nil {
+				return err
+			}
 			if call.filter.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
 				return err
 			}
@@ -247,6 +250,9 @@ conditions all of them are tried, and destinations that were found dead get
 another chance.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			call.cmd = cmd
+			if err := checkFilters(cmd, &call.filter); err != nil {
+				return err
+			}
 			if call.filter.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
 				return err
 			}

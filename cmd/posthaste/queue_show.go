@@ -138,9 +138,9 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	line("Size", "%s%s", octetsText(d.Size), contentText(d))
 	switch {
 	case d.Attempts > 0 && d.LastAttempt != nil:
-		line("Attempts", "%s, the last %s", number(d.Attempts), when(*d.LastAttempt, now))
+		line("Attempts", "%s that left something to retry, with dead destinations also counted; the last %s", number(d.Attempts), when(*d.LastAttempt, now))
 	case lastOutcome(d) != nil: // it ended in a hold, or goes on
-		line("Attempts", "1, %s", when(*lastOutcome(d), now))
+		line("Attempts", "%s that left something to retry; the last reply %s", number(d.Attempts), when(*lastOutcome(d), now))
 	case d.Waiting == d.Total && d.State != admin.StateCorrupt:
 		line("Attempts", "none yet")
 	}

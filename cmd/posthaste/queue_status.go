@@ -54,7 +54,7 @@ func writeStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", count(s.Core.Arrived, "message"),
 		deliveries(s.Core.Deliveries), number(s.Core.Sent), number(s.Core.Deferred), number(s.Core.Bounced))
 	if s.Core.Unknown > 0 {
-		fmt.Fprintf(out, "Unknown %s may have their message or not: it was sent, and no reply came\n", count(s.Core.Unknown, "recipient"))
+		fmt.Fprintf(out, "Unknown %s after which a recipient may have the message or not: it was sent, and no reply came\n", count(s.Core.Unknown, "attempt"))
 	}
 	if s.Core.Offline != nil {
 		fmt.Fprintf(out, "Network hardly any host can be reached since %s: our own network seems to be down\n", when(*s.Core.Offline, s.Now))

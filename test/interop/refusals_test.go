@@ -78,7 +78,7 @@ func TestSayings(t *testing.T) {
 		`to=h@h1.group.exim.refuse.test status=deferred reply="450 4.7.0 delivery temporarily suspended: 421 4.7.0 refused at END"`,
 		`to=g@elsewhere.test status=bounced reply="550 no"`,
 		`to=g@h1.overlap.exim.refuse.test status=bounced reply="550 no"`,
-		`time=x level=INFO msg=stopping underway=0`,
+		`time=x level=INFO msg=stopping underway=0 answers=0`,
 	} {
 		s.note([]byte("level=INFO msg=delivery id=1 " + words + "\n"))
 	}
