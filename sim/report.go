@@ -79,6 +79,8 @@ type Quantiles struct {
 	P90 float64 `json:"p90"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+
+	none bool // nothing was delivered
 }
 
 // Deviation is the standard deviation between seeds.
@@ -344,7 +346,7 @@ func (r *RunReport) delays() {
 
 func quantiles(h *Histogram) Quantiles {
 	ms := func(d time.Duration) float64 { return round(float64(d)/float64(time.Millisecond), 3) }
-	return Quantiles{ms(h.Quantile(0.5)), ms(h.Quantile(0.9)), ms(h.Quantile(0.99)), ms(h.Max())}
+	return Quantiles{ms(h.Quantile(0.5)), ms(h.Quantile(0.9)), ms(h.Quantile(0.99)), ms(h.Max()), h.Count() == 0}
 }
 
 func (r *RunReport) refer(references []Reference) {

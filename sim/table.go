@@ -26,6 +26,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	runs.write(&b)
 	r.writeFates(&b)
+	r.writeUnknown(&b)
 	r.writeClasses(&b)
 	r.writeLookups(&b)
 	r.writeShares(&b)
@@ -48,6 +49,9 @@ func (r *RunReport) row(seeds int) []string {
 }
 
 func (q Quantiles) cells() []string {
+	if q.none {
+		return []string{"-", "-", "-", "-"}
+	}
 	return []string{span(q.P50), span(q.P90), span(q.P99), span(q.Max)}
 }
 
@@ -100,6 +104,21 @@ func (r *Report) writeFates(b *strings.Builder) {
 		all = all && run.Delivered == run.Recipients
 	}
 	if !all {
+		b.WriteByte('\n')
+		rows.write(b)
+	}
+}
+
+// writeUnknown writes of how many recipients it was not known whether a receiver had
+// the message, and who got it twice for that, if there were any.
+func (r *Report) writeUnknown(b *strings.Builder) {
+	rows := grid{{"run", "outcome unknown", "delivered twice"}}
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.Unknown+run.Duplicates > 0 {
+			rows = append(rows, []string{run.Name, fmt.Sprint(run.Unknown / uint64(r.Seeds)), fmt.Sprint(run.Duplicates / uint64(r.Seeds))})
+		}
+	}
+	if len(rows) > 1 {
 		b.WriteByte('\n')
 		rows.write(b)
 	}

@@ -157,13 +157,13 @@ func (s *simulation) selectRuns(what *sim.Scenario) error {
 	if len(s.only) == 0 {
 		return nil
 	}
-	var names []string
+	var names, quoted []string
 	for i := range what.Runs {
-		names = append(names, what.Runs[i].Name)
+		names, quoted = append(names, what.Runs[i].Name), append(quoted, strconv.Quote(what.Runs[i].Name))
 	}
 	for _, name := range s.only {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("scenario %s has no run %q; its runs are %q", what.Name, name, names)
+			return fmt.Errorf("scenario %s has no run %q; its runs are %s", what.Name, name, strings.Join(quoted, ", "))
 		}
 	}
 	what.Runs = slices.DeleteFunc(what.Runs, func(r sim.Run) bool { return !slices.Contains(s.only, r.Name) })

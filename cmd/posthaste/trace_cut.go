@@ -84,6 +84,9 @@ func (c *traceCut) tell(cmd *cobra.Command, r *replay.CutResult) {
 	if r.Messages > 0 {
 		more = append(more, fmt.Sprintf("messages: %d", r.Messages))
 	}
+	if r.Wakes > 0 {
+		more = append(more, fmt.Sprintf("wakes that the scheduler asks for now: %d", r.Wakes))
+	}
 	if r.Questions > 0 {
 		more = append(more, fmt.Sprintf("questions without a recorded answer: %d", r.Questions))
 	}

@@ -75,7 +75,7 @@ func (s *traceShow) run(cmd *cobra.Command, path string) error {
 	}
 	warnIncomplete(cmd, f.Reader)
 	if filter.narrows() && !s.summaryOnly && s.shown == 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: no line of %s is what the filters ask for\n", plain(f.Name()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: no line of %s is what the filters ask for%s\n", plain(f.Name()), plain(filter.others()))
 	}
 	return nil
 }
@@ -254,6 +254,7 @@ type lineFilter struct {
 	kinds                []string
 	from, to             moment
 	follower             *trace.Follower // nil if nobody asks what lines are about
+	seen                 []string        // up to nexthopsNamed nexthops, if some are asked for
 }
 
 // A moment is an instant, or a time since the first event.
@@ -360,6 +361,9 @@ func (f *lineFilter) wants(r *trace.Record, kind string, start mail.Instant) (tr
 	var s trace.Subject
 	if f.follower != nil {
 		s = f.follower.Subject(r.Line)
+		if len(f.nexthops) > 0 {
+			f.see(s.Nexthops)
+		}
 	}
 	switch {
 	case f.from.set && r.Now < f.from.at(start), f.to.set && r.Now > f.to.at(start),
@@ -368,6 +372,32 @@ func (f *lineFilter) wants(r *trace.Record, kind string, start mail.Instant) (tr
 		return s, false
 	}
 	return s, true
+}
+
+// nexthopsNamed is how many nexthops are named to whoever asked for one that is not
+// in the trace.
+const nexthopsNamed = 20
+
+// see remembers nexthops of the trace.
+func (f *lineFilter) see(nexthops []string) {
+	for _, n := range nexthops {
+		if len(f.seen) <= nexthopsNamed && !slices.Contains(f.seen, n) {
+			f.seen = append(f.seen, n)
+		}
+	}
+}
+
+// others names the nexthops that there are, if none of those that were asked for is
+// among them.
+func (f *lineFilter) others() string {
+	if len(f.nexthops) == 0 || len(f.seen) == 0 || slices.ContainsFunc(f.seen, func(n string) bool { return slices.Contains(f.nexthops, n) }) {
+		return ""
+	}
+	names, more := slices.Sorted(slices.Values(f.seen)), ""
+	if len(names) > nexthopsNamed {
+		names, more = names[:nexthopsNamed], " and others"
+	}
+	return "; its nexthops are " + strings.Join(names, ", ") + more
 }
 
 // shares tells whether one of the wanted is there; if none is wanted, all are.

@@ -68,6 +68,10 @@ type loader struct {
 	mode   mode // of runs that do not say otherwise
 	// agentsOf are the transports that [agents] names.
 	agentsOf []place
+	// forRelay are keys that mean something in mode relay only; relayed says that
+	// some run is in it.
+	forRelay []place
+	relayed  bool
 }
 
 // A place is where a site or a transport is named that may not exist.
@@ -77,6 +81,9 @@ type place struct {
 }
 
 func (l *loader) load(root *tomlfile.Table) {
+	if l.isConfiguration(root) {
+		return
+	}
 	s := l.s
 	l.fields("", root, []field{
 		textField("description", "text", &s.Description),
@@ -103,6 +110,31 @@ func (l *loader) load(root *tomlfile.Table) {
 	}
 	l.whole(root)
 	l.configure()
+	l.refuseForRelay()
+}
+
+// isConfiguration tells whether the file is one of the daemon's, and complains of that
+// alone: a complaint about each of its keys would help nobody.
+func (l *loader) isConfiguration(root *tomlfile.Table) bool {
+	for _, own := range []string{"site", "arrivals", "config", "run"} {
+		if root.Get(own) != nil {
+			return false
+		}
+	}
+	names := []string{"transport", "destination", "routes", "spool", "log"}
+	for _, p := range config.Parameters() {
+		if p.Table == "" {
+			names = append(names, p.Name)
+		}
+	}
+	for _, name := range names {
+		if root.Get(name) != nil {
+			l.Only(root.Entries[0].At, tomlfile.Problem{Message: "this looks like a configuration of the daemon, not like a scenario",
+				Hint: "a scenario has sites and arrivals, and parameters under [config]; posthaste sim show readme-421 prints one"})
+			return true
+		}
+	}
+	return false
 }
 
 // whole complains about what is missing.
@@ -166,9 +198,12 @@ func (l *loader) agents(where, name string, t *tomlfile.Table, at tomlfile.Span)
 	l.agentsOf = append(l.agentsOf, place{where, name, at})
 }
 
-// ends complains about an outage that ends before it begins.
+// ends complains about an outage of which the end is missing, or before its begin.
 func (l *loader) ends(key string, t *tomlfile.Table, from, until time.Duration) {
-	if until <= from {
+	switch {
+	case t.Get("until") == nil:
+		l.Complain(t.At, tomlfile.Problem{Key: key, Message: "until is missing: when does this outage end?", Hint: "until is a time after the start of the run, not a length"})
+	case until <= from:
 		l.Complain(t.At, tomlfile.Problem{Key: key, Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
 	}
 }

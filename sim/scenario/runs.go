@@ -102,6 +102,7 @@ func (l *loader) run(run *sim.Run, how mode, base, own []setting) {
 		run.Parameters = append(run.Parameters, sim.Parameter{Name: s.name(), Value: s.value.Text})
 	}
 	run.Core = cfg.Driver().Qmgr
+	l.relayed = l.relayed || how == modeRelay
 	if how == modeAgents {
 		run.Core = withAgents(run.Core)
 	}

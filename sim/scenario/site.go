@@ -56,6 +56,7 @@ func (l *loader) site(where, name string, t *tomlfile.Table, at tomlfile.Span) {
 		tablesField(where, "outage", func(t *tomlfile.Table) { site.Outages = append(site.Outages, l.outage(where, t)) }),
 	)
 	l.fields(where, t, fields)
+	l.noteForRelay(where, t)
 	l.servers(where, at, &site.Behaviour)
 	site.Changes = l.changes(where, site.Behaviour, changes)
 	for i, t := range hosts {
@@ -79,6 +80,7 @@ func (l *loader) host(where string, n int, t *tomlfile.Table, site *sim.Site, sh
 		tablesField(key, "outage", func(t *tomlfile.Table) { h.Outages = append(h.Outages, l.outage(key, t)) }),
 	)
 	l.fields(key, t, fields)
+	l.noteForRelay(key, t)
 	l.servers(key, t.At, &h.Behaviour)
 	h.Changes = l.changes(key, h.Behaviour, own)
 	if !l.Wrong() && len(shared) > 0 { // or mistakes in the site's would be told again
@@ -108,6 +110,7 @@ func (l *loader) changes(where string, before sim.Behaviour, tables []*tomlfile.
 	for _, t := range tables {
 		c := sim.Change{Behaviour: before}
 		l.fields(where+".change", t, append(behaviour(&c.Behaviour), timeField("at", &c.At)))
+		l.noteForRelay(where+".change", t)
 		l.servers(where+".change", t.At, &c.Behaviour)
 		if n := len(all); n > 0 && c.At < all[n-1].At {
 			l.Complain(t.At, tomlfile.Problem{Key: where + ".change", Message: "this change comes before the one above it", Hint: "write changes in the order of time"})
@@ -156,4 +159,24 @@ func (l *loader) networkOutage(t *tomlfile.Table) sim.Outage {
 	l.fields("outage", t, append(outageFields(&o), flagField("names", &o.Names)))
 	l.ends("outage", t, o.From, o.Until)
 	return o
+}
+
+// noteForRelay notes the keys of a table that are about how long a connection lasts:
+// to the simulated agents they mean nothing.
+func (l *loader) noteForRelay(where string, t *tomlfile.Table) {
+	for _, name := range []string{"mails_per_connection", "announce_mails", "idle_limit"} {
+		if e := t.Get(name); e != nil {
+			l.forRelay = append(l.forRelay, place{join(where, name), name, e.At})
+		}
+	}
+}
+
+// refuseForRelay complains about these if nobody looks at them.
+func (l *loader) refuseForRelay() {
+	if l.relayed || l.Wrong() {
+		return
+	}
+	for _, p := range l.forRelay {
+		l.Complain(p.at, tomlfile.Problem{Key: p.key, Message: "this means nothing in mode agents", Hint: `write mode = "relay" above the first table, or remove it`})
+	}
 }

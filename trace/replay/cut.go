@@ -33,6 +33,7 @@ type CutResult struct {
 	Messages  int // that are wanted; 0 if all are
 	Events    int // recorded
 	Given     int // of them that the new core was given
+	Wakes     int // that it was given besides, because it asked for them
 	Questions int // that stayed unanswered
 	Answers   int // that nobody asked for
 	Crash     string
@@ -67,7 +68,9 @@ func Cut(open func() (*trace.Reader, error), want Selection, to io.Writer, comme
 		return CutResult{}, fmt.Errorf("%s: %w", r.Name(), err)
 	}
 	var result CutResult
+	steps := 0
 	p.stepped = func(step played) bool {
+		steps++
 		if step.crash != nil {
 			result.Crash = step.crash.text
 		}
@@ -96,7 +99,7 @@ func Cut(open func() (*trace.Reader, error), want Selection, to io.Writer, comme
 		}
 		p.play(c)
 	}
-	result.Messages, result.Given = len(messages), p.given
+	result.Messages, result.Given, result.Wakes = len(messages), p.given, steps-p.given
 	result.Questions, result.Answers = p.unanswered()
 	if result.Crash != "" {
 		return result, w.Flush()
