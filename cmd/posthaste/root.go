@@ -219,7 +219,7 @@ func (p *place) admin() (string, error) {
 		return p.socket, nil
 	}
 	if p.config != "" {
-		cfg, err := loadConfig(p.config)
+		cfg, err := placeConfig(p.config)
 		if err != nil {
 			return "", err
 		}
@@ -237,7 +237,7 @@ func (p *place) submit() (string, error) {
 		return p.socket, nil
 	}
 	if p.config != "" {
-		cfg, err := loadConfig(p.config)
+		cfg, err := placeConfig(p.config)
 		if err != nil {
 			return "", err
 		}
