@@ -137,7 +137,8 @@ type Status struct {
 	Core       CoreStatus        `json:"core"`
 	Transports []TransportStatus `json:"transports"`
 	Spool      SpoolStatus       `json:"spool"`
-	// Connections and Alarms are of this run of the program.
+	// Connections and Alarms are of this run of the program; an alarm of kind
+	// damaged stays until the file that it names is removed.
 	Connections ConnectionsStatus `json:"connections"`
 	Alarms      []Alarm           `json:"alarms,omitempty" doc:"What must not be missed."`
 }
@@ -172,10 +173,10 @@ type ConnectionsStatus struct {
 
 // An Alarm is something that a person has to look at.
 type Alarm struct {
-	Kind       string          `json:"kind" enum:"mixed" doc:"mixed: a server has put what was sent under another envelope."`
-	At         time.Time       `json:"at" doc:"When it happened last."`
-	Text       string          `json:"text"`
-	Connection EndedConnection `json:"connection"`
+	Kind       string           `json:"kind" enum:"mixed,damaged" doc:"mixed: a server has put what was sent under another envelope. damaged: the spool's log was damaged at a start."`
+	At         time.Time        `json:"at" doc:"When it happened last."`
+	Text       string           `json:"text"`
+	Connection *EndedConnection `json:"connection,omitempty" doc:"The connection that it happened on."`
 }
 
 // A TransportStatus is what the core holds of one transport.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -104,4 +105,13 @@ type Counts struct {
 
 	Used int64 // octets that the spool takes on disk
 	Free int64 // octets of disk space that are left
+
+	Damaged []DamagedFile // what of the spool was found damaged at a start, and is kept
+}
+
+// A DamagedFile is part of the spool that was damaged, kept for a person to
+// look at and to remove.
+type DamagedFile struct {
+	Path string
+	At   time.Time // when it was found, zero if that is not known
 }

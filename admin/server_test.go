@@ -337,6 +337,7 @@ func TestStatus(t *testing.T) {
 	view.Mixed = conns.Ending{Conn: 7, Host: mail.Host{Name: "mx.example", Addr: netip.MustParseAddrPort("192.0.2.1:25")}, At: noon.Add(time.Minute),
 		Closing: mail.Closing{Why: mail.CloseMixed, Reply: mail.Reply{Code: 250, Text: "Ok"}}}
 	q.SetCore(view)
+	q.SetDamaged(admin.DamagedFile{Path: "/var/spool/damaged/2.log"})
 	a := serve(t, q, admin.Config{Version: "v1.2.3"})
 	got := get[admin.Status](a, "GET", "/v1/status?destinations=1", "")
 	until := time.Unix(0, int64(noon)).Add(time.Hour).UTC()
@@ -356,7 +357,10 @@ func TestStatus(t *testing.T) {
 		Connections: admin.ConnectionsStatus{Ended: map[string]uint64{"asked": 50, "mixed": 1}},
 		Alarms:      got.Alarms,
 	}
-	if len(got.Alarms) != 1 || got.Alarms[0].Kind != "mixed" || !got.Alarms[0].At.Equal(soon) || !strings.Contains(got.Alarms[0].Text, "mx.example[192.0.2.1]:25") {
+	if len(got.Alarms) != 2 || got.Alarms[1].Kind != "damaged" || !strings.HasSuffix(got.Alarms[1].Text, "/var/spool/damaged/2.log is removed.") {
+		t.Errorf("alarms: %+v", got.Alarms)
+	}
+	if len(got.Alarms) == 0 || got.Alarms[0].Kind != "mixed" || !got.Alarms[0].At.Equal(soon) || !strings.Contains(got.Alarms[0].Text, "mx.example[192.0.2.1]:25") {
 		t.Errorf("alarms: %+v", got.Alarms)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

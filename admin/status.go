@@ -27,8 +27,12 @@ func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, er
 	}
 	return &statusOutput{Status{
 		Version: s.cfg.Version, Now: time.Now().UTC(), Core: coreStatus(&view), Transports: transportStatus(&view),
-		Spool: SpoolStatus(counts), Connections: connectionsStatus(&view), Alarms: alarms(&view),
+		Spool: spoolStatus(&counts), Connections: connectionsStatus(&view), Alarms: alarms(&view, counts.Damaged),
 	}}, nil
+}
+
+func spoolStatus(c *Counts) SpoolStatus {
+	return SpoolStatus{Incoming: c.Incoming, Deferred: c.Deferred, Hold: c.Hold, Corrupt: c.Corrupt, Used: c.Used, Free: c.Free}
 }
 
 func coreStatus(v *qmgr.View) CoreStatus {
@@ -79,14 +83,19 @@ func connectionsStatus(v *qmgr.View) ConnectionsStatus {
 }
 
 // alarms are what an operator must not miss.
-func alarms(v *qmgr.View) []Alarm {
-	if v.Mixed.Conn == 0 {
-		return nil
+func alarms(v *qmgr.View, damaged []DamagedFile) (all []Alarm) {
+	if v.Mixed.Conn != 0 {
+		e := endedConnection(&v.Mixed)
+		all = append(all, Alarm{Kind: "mixed", At: e.At, Connection: &e,
+			Text: "the server " + e.Host + " has put what was sent under another message's envelope: find out which mail it has delivered to whom. " +
+				"It is spoken to in lock step from now on. " + e.Reply})
 	}
-	e := endedConnection(&v.Mixed)
-	return []Alarm{{Kind: "mixed", At: e.At, Connection: e,
-		Text: "the server " + e.Host + " has put what was sent under another message's envelope: find out which mail it has delivered to whom. " +
-			"It is spoken to in lock step from now on. " + e.Reply}}
+	for _, f := range damaged {
+		all = append(all, Alarm{Kind: "damaged", At: f.At,
+			Text: "the spool's log was damaged at a start: mail may be lost or have been sent again; the log of the program of that time says how much. " +
+				"Look at the disk. This alarm ends when " + f.Path + " is removed."})
+	}
+	return all
 }
 
 func insteadOf(o mail.Origin) string {

@@ -189,12 +189,13 @@ type Stats struct {
 	StoreOctets uint64                       // disk space taken by the store
 	FileOctets  uint64                       // disk space taken by content files
 	Files       uint64                       // content files
+	Damaged     []DamagedFile                // logs that were damaged at a start
 }
 
 // Stats counts the messages and adds up the disk space they take. It reads
 // all indexes, 0.1 s for a million messages, and the sizes of all files.
 func (s *Spool) Stats(ctx context.Context) (Stats, error) {
-	st := Stats{Health: s.Health()}
+	st := Stats{Health: s.Health(), Damaged: s.damagedFiles()}
 	if err := s.enter(); err != nil {
 		return st, err
 	}

@@ -73,7 +73,9 @@ type counters struct {
 // its maintenance. It returns ErrInUse if somebody else has it open.
 //
 // Opening replays what the log holds, at most a few memtables, and so takes
-// the same time however many messages there are.
+// the same time however many messages there are. If the log is damaged, an
+// alarm is raised, the file kept, and what can be read of it is used; then all
+// indexes are made anew, some seconds for a million messages.
 func Open(cfg Config) (_ *Spool, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -100,11 +102,15 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), s: s}
 	// A content file that does not fit is refused; the ballast is for the rest.
 	s.bodies = bodyDirs{fs: watched, dir: s.path("body")}
-	if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err != nil {
-		return nil, fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err)
+	lost, err := s.openStore()
+	if err != nil {
+		return nil, err
 	}
 	if err := s.checkFormat(); err != nil {
 		return nil, err
+	}
+	if lost {
+		s.reindexAll()
 	}
 	if err := s.openIDs(); err != nil {
 		return nil, err
@@ -169,7 +175,8 @@ func putFormat(b *pebble.Batch) error {
 	return put(b, plainKey(keyFormat), strconv.AppendInt(nil, formatVersion, 10))
 }
 
-// Close waits for calls that have begun, then closes the spool. A call that
+// Close waits for calls that have begun, writes what only the log holds into
+// tables, for at most 10 s, and closes the spool. A call that
 // waits for disk space is waited for during 5 s; then the process ends. Contents and
 // cursors that were handed out stay valid; drafts can only be aborted.
 func (s *Spool) Close() error {
@@ -182,6 +189,7 @@ func (s *Spool) Close() error {
 	s.closed = true
 	s.stopBackground()
 	err := s.ids.release()
+	s.settle()
 	return errors.Join(err, s.release())
 }
 

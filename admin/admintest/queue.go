@@ -32,6 +32,7 @@ type Queue struct {
 	ordered  map[mail.QueueID]func(*Message)
 	core     qmgr.View
 	known    []qmgr.DestinationView
+	damaged  []admin.DamagedFile
 	silent   bool
 	retried  []mail.QueueID
 	flushes  int
@@ -237,11 +238,18 @@ func (q *Queue) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, er
 	return io.NopCloser(strings.NewReader(m.Content)), ctx.Err()
 }
 
+// SetDamaged tells which files are kept for being damaged.
+func (q *Queue) SetDamaged(files ...admin.DamagedFile) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.damaged = files
+}
+
 // Counts implements admin.Store.
 func (q *Queue) Counts(ctx context.Context) (admin.Counts, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := admin.Counts{Free: 50 << 30}
+	c := admin.Counts{Free: 50 << 30, Damaged: q.damaged}
 	for _, m := range q.messages {
 		c.Used += m.Envelope.Size
 		switch m.Place.Area {

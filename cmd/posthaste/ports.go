@@ -218,7 +218,11 @@ func (s adminStore) Counts(ctx context.Context) (admin.Counts, error) {
 		return admin.Counts{}, err
 	}
 	count := func(a mail.Area) int64 { return int64(st.Messages[a]) }
-	return admin.Counts{Incoming: count(mail.AreaIncoming), Deferred: count(mail.AreaDeferred), Hold: count(mail.AreaHold),
+	var damaged []admin.DamagedFile
+	for _, f := range st.Damaged {
+		damaged = append(damaged, admin.DamagedFile(f))
+	}
+	return admin.Counts{Damaged: damaged, Incoming: count(mail.AreaIncoming), Deferred: count(mail.AreaDeferred), Hold: count(mail.AreaHold),
 		Corrupt: count(mail.AreaCorrupt), Used: int64(st.StoreOctets + st.FileOctets), Free: st.Free}, nil
 }
 

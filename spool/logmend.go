@@ -1,0 +1,286 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// damagedDir is where damaged logs are kept for a person to look at.
+const damagedDir = "damaged"
+
+// openStore opens the store after a look at its logs. It returns whether
+// something was lost from the middle of one.
+//
+// Pebble reads a log up to the first chunk that it cannot read, and deletes
+// it. Where that is not the end, all that follows would be gone without a word.
+func (s *Spool) openStore() (lost bool, err error) {
+	if lost, err = s.mendLogs(false); err != nil {
+		return false, err
+	}
+	old, err := pebble.Peek(s.path("db"), s.fs)
+	if err != nil {
+		return false, fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
+	}
+	if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err == nil {
+		if old.FormatMajorVersion >= pebble.FormatWALSyncChunks {
+			return lost, nil
+		}
+		// Pebble has made its log before it changed to the new format: the
+		// first log of a store would not tell damage from a torn end.
+		if err := s.db.Flush(); err != nil {
+			return lost, fmt.Errorf("spool: begin a log: %w", err)
+		}
+		return lost, nil
+	}
+	s.db = nil
+	if !pebble.IsCorruptionError(err) {
+		return false, fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err)
+	}
+	// A log that is not the last and yet does not end as one that was closed
+	// is damage to Pebble, if it needs the log.
+	again, mendErr := s.mendLogs(true)
+	if again && mendErr == nil {
+		if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err == nil {
+			return true, nil
+		}
+		s.db = nil
+	}
+	return false, fmt.Errorf("spool: the store in %s is damaged and was left as it is; restore it from a backup, or move it away to begin with an empty one: %w",
+		s.path("db"), errors.Join(err, mendErr))
+}
+
+// mendLogs looks at all logs. One that is damaged is kept in damagedDir, and
+// what can be read of it takes its place. strict counts as damage what is none
+// at the end of the last log only.
+func (s *Spool) mendLogs(strict bool) (lost bool, err error) {
+	names, err := s.disk.List(s.path("db"))
+	if err != nil {
+		return false, fmt.Errorf("spool: look for logs: %w", err)
+	}
+	type logFile struct {
+		name string
+		num  uint64
+	}
+	var logs []logFile
+	for _, name := range names {
+		text, isLog := strings.CutSuffix(name, ".log")
+		if num, err := strconv.ParseUint(text, 10, 64); isLog && err == nil {
+			logs = append(logs, logFile{name, num})
+		}
+	}
+	slices.SortFunc(logs, func(a, b logFile) int { return int(int64(a.num) - int64(b.num)) })
+	for i, l := range logs {
+		r, err := s.readLog(l.name, l.num, nil)
+		if err != nil {
+			return lost, err
+		}
+		if r.end == logTorn && strict && i < len(logs)-1 {
+			r.end = logDoubtful
+		}
+		switch r.end {
+		case logTorn:
+			s.cfg.Logger.Info("the store's log ends in a write that was cut off", "file", l.name, "offset", r.at, "size", r.size)
+		case logDoubtful, logDamaged:
+			if err := s.mendLog(l.name, l.num, r); err != nil {
+				return lost, err
+			}
+			lost = true
+		}
+	}
+	return lost, nil
+}
+
+func (s *Spool) readLog(name string, num uint64, emit func([]byte, bool) error) (r logReport, err error) {
+	f, err := s.disk.Open(s.disk.PathJoin(s.path("db"), name), vfs.SequentialReadsOption)
+	if err == nil {
+		r, err = scanLog(f, uint32(num), emit) // chunks have the low half of the number
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return r, fmt.Errorf("spool: read the log %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// mendLog puts what can be read of a log in its place. The old file gets its
+// second name first and loses the first one last, so that a crash on the way
+// leaves it to be mended again.
+//
+// What follows a hole is used only if the hole is proven to be damage. After a
+// power failure it may never have been acknowledged, and rest on what is gone.
+func (s *Spool) mendLog(name string, num uint64, r logReport) error {
+	dir := s.path(damagedDir)
+	text := strings.TrimSuffix(name, ".log") + time.Unix(0, int64(s.cfg.Now())).UTC().Format("-"+damagedTime)
+	kept, mended := s.disk.PathJoin(dir, text+".log"), s.disk.PathJoin(dir, text+".new")
+	current := s.disk.PathJoin(s.path("db"), name)
+	err := s.disk.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = errors.Join(syncDir(s.disk, s.cfg.Dir), s.rewriteLog(name, num, r, mended))
+	}
+	if err == nil {
+		err = s.disk.Link(current, kept)
+	}
+	if err == nil {
+		err = syncDir(s.disk, dir)
+	}
+	if err == nil {
+		err = s.disk.Rename(mended, current)
+	}
+	if err == nil {
+		err = errors.Join(syncDir(s.disk, s.path("db")), syncDir(s.disk, dir))
+	}
+	if err != nil {
+		return fmt.Errorf("spool: mend the log %s, which is damaged at offset %d: %w", current, r.at, err)
+	}
+	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's log was damaged", Err: r.problem(current, kept)})
+	return nil
+}
+
+// problem says what is wrong with a log, and what that means.
+func (r logReport) problem(file, kept string) error {
+	if r.end == logDoubtful {
+		return fmt.Errorf("%s cannot be read from offset %d of %d on: damage, and mail accepted last is lost or mail sent last is sent again, "+
+			"or a power failure during a write, and nothing is missing; the file is kept as %s", file, r.at, r.size, kept)
+	}
+	return fmt.Errorf("%s cannot be read at offset %d of %d, %d octets in all, with at least %d changes; %d groups of changes behind it were read: "+
+		"mail may be lost, or be sent again; the file is kept as %s", file, r.at, r.size, r.holes, r.gap, r.after, kept)
+}
+
+// rewriteLog writes what can be read of a log into a new file.
+func (s *Spool) rewriteLog(name string, num uint64, r logReport, to string) error {
+	f, err := s.disk.Create(to, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	w := logWriter{w: f, num: uint32(num)}
+	_, err = s.readLog(name, num, func(record []byte, afterHole bool) error {
+		if afterHole && r.end != logDamaged {
+			return nil
+		}
+		return w.write(record)
+	})
+	return errors.Join(err, w.finish(), f.Sync(), f.Close())
+}
+
+// A logWriter writes a log of chunks without synced offset.
+type logWriter struct {
+	w     io.Writer
+	num   uint32
+	block []byte
+}
+
+func (w *logWriter) write(record []byte) error {
+	for first := true; first || len(record) > 0; first = false {
+		n := min(len(record), logBlock-len(w.block)-logHeader)
+		piece := pieceMiddle
+		switch last := n == len(record); {
+		case first && last:
+			piece = pieceFull
+		case first:
+			piece = pieceFirst
+		case last:
+			piece = pieceLast
+		}
+		begin := len(w.block)
+		w.block = append(w.block, 0, 0, 0, 0, byte(n), byte(n>>8), chunkFull+byte(piece))
+		w.block = binary.LittleEndian.AppendUint32(w.block, w.num)
+		w.block = append(w.block, record[:n]...)
+		binary.LittleEndian.PutUint32(w.block[begin:], chunkSum(w.block[begin+6:]))
+		record = record[n:]
+		if len(w.block)+logHeader > logBlock {
+			if err := w.flush(append(w.block, make([]byte, logBlock-len(w.block))...)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finish writes the trailer, for which there is always room.
+func (w *logWriter) finish() error {
+	w.block = append(w.block, 0, 0, 0, 0, 0, 0, chunkFull)
+	return w.flush(binary.LittleEndian.AppendUint32(w.block, w.num+1))
+}
+
+func (w *logWriter) flush(block []byte) error {
+	w.block = block[:0]
+	_, err := w.w.Write(block)
+	return err
+}
+
+// damagedTime is the instant in the name of a file in damagedDir.
+const damagedTime = "20060102T150405.000000000Z"
+
+// A DamagedFile is a file of the store that was damaged, and is kept until
+// somebody removes it.
+type DamagedFile struct {
+	Path string
+	At   time.Time // when the damage was found, zero if that is not known
+}
+
+// damagedFiles lists what is kept.
+func (s *Spool) damagedFiles() (files []DamagedFile) {
+	names, err := s.disk.List(s.path(damagedDir))
+	if err != nil {
+		return nil // as a rule there is no such directory
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".log") {
+			continue // mending was cut off
+		}
+		_, text, _ := strings.Cut(strings.TrimSuffix(name, ".log"), "-")
+		at, err := time.Parse(damagedTime, text)
+		if err != nil {
+			at = time.Time{}
+		}
+		files = append(files, DamagedFile{s.disk.PathJoin(s.path(damagedDir), name), at})
+	}
+	return files
+}
+
+// reindexAll makes all indexes anew, after changes were lost of which each may
+// have moved a message from one to another. What cannot be read is a matter of
+// whoever reads it.
+func (s *Spool) reindexAll() {
+	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
+		if err := s.reindex(s.work.ctx, area); err != nil {
+			s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area could not be made anew", Err: err})
+		}
+	}
+}
+
+// flushWait is how long Close waits for the memtables to be written.
+const flushWait = 10 * time.Second
+
+// settle gets all that is in the log only into tables, which have a checksum
+// for every block and of which each is read by itself. It is no matter if it
+// cannot be done: the log has it.
+func (s *Spool) settle() {
+	if s.room.failedWithin(roomPause) {
+		return // on a full disk it would be tried for ever
+	}
+	done, err := s.db.AsyncFlush()
+	if err == nil {
+		t := time.NewTimer(flushWait)
+		defer t.Stop()
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			err = fmt.Errorf("not done within %v", flushWait)
+		}
+	}
+	s.cfg.Logger.Warn("the store was not flushed before the end; its log is read at the next start", "error", err)
+}

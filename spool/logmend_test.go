@@ -1,0 +1,280 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// busyLog fills a spool so that all is in one log: messages that wait, and some
+// that were sent. It returns those that wait.
+func busyLog(t *testing.T, s *Spool, n int) (waiting map[mail.QueueID]int) {
+	t.Helper()
+	waiting = make(map[mail.QueueID]int)
+	for i := range n {
+		a := accept(t, s, mail.Envelope{}, addresses(1+i%3), noise(i, 300+i*37%1900))
+		got := apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Place: a.Place, Due: mail.Instant(5 + i), At: 1, Outcomes: []mail.Outcome{busy(0, 1)}})
+		if i%4 == 3 {
+			apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: got[0].Place})
+			continue
+		}
+		waiting[a.Envelope.ID] = i
+	}
+	return waiting
+}
+
+// storeLogs returns the logs of a store that hold anything.
+func storeLogs(t *testing.T, fs *vfs.MemFS) (names []string) {
+	t.Helper()
+	all, err := fs.List("/spool/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	for _, name := range all {
+		name = "/spool/db/" + name
+		if data, err := fs.UnsafeGetFileDataBuffer(name); filepath.Ext(name) == ".log" && err == nil && len(data) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// lastLog returns the log that is being written, and what it holds.
+func lastLog(t *testing.T, fs *vfs.MemFS) (name string, data []byte) {
+	t.Helper()
+	names := storeLogs(t, fs)
+	if len(names) == 0 {
+		t.Fatal("no log")
+	}
+	name = names[len(names)-1]
+	data, err := fs.UnsafeGetFileDataBuffer(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name, data
+}
+
+func overwrite(t *testing.T, fs *vfs.MemFS, name string, at int, b []byte) {
+	t.Helper()
+	f, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(b, int64(at)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damageLog flips a bit or overwrites up to 16 octets of a log.
+func damageLog(t *testing.T, fs *vfs.MemFS, name string, rng *rand.Rand) (what string) {
+	t.Helper()
+	data, err := fs.UnsafeGetFileDataBuffer(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := rng.IntN(len(data))
+	if rng.IntN(2) == 0 {
+		overwrite(t, fs, name, at, []byte{data[at] ^ 1<<rng.IntN(8)})
+		return fmt.Sprintf("a bit of %s flipped at %d of %d", name, at, len(data))
+	}
+	b := make([]byte, min(16, len(data)-at))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	overwrite(t, fs, name, at, b)
+	return fmt.Sprintf("%d octets of %s overwritten at %d of %d", len(b), name, at, len(data))
+}
+
+// reopened tells what a spool has lost of the messages that were waiting, how
+// many it has that were sent, and whether it has said that something is wrong.
+func reopened(t *testing.T, fs *vfs.MemFS, waiting map[mail.QueueID]int) (lost, again int, told bool) {
+	t.Helper()
+	var raised alarms
+	cfg := small(fs)
+	cfg.OnAlarm = raised.add
+	s, err := Open(cfg)
+	if err != nil {
+		return len(waiting), 0, true
+	}
+	defer mustClose(t, s)
+	there := make(map[mail.QueueID]bool)
+	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
+		for _, id := range inArea(t, s, area) {
+			there[id] = true
+		}
+	}
+	for id, i := range waiting {
+		m, err := s.Lookup(ctxTest, id)
+		if content, cerr := contentOf(s, id); err != nil || cerr != nil || !there[id] || m.Place.Area != mail.AreaDeferred {
+			lost++
+		} else if string(content) != string(noise(i, 300+i*37%1900)) {
+			t.Errorf("message %d has the wrong content", i)
+		}
+		delete(there, id)
+	}
+	return lost, len(there), raised.count(AlarmCorrupt) > 0
+}
+
+// Damage anywhere in the log of a process that was killed is never passed over
+// in silence, and takes with it what it has hit, not all that follows: Pebble by
+// itself ended the log there, and 43 of 100 messages were gone without a word.
+//
+// Seen failing: openStore without mendLogs: up to 6 of 30 lost in silence, in
+// the last block; without the Flush in openStore: 45 of 45 lost, and told.
+func TestDamagedLogOfAKilledProcess(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := open(t, small(fs))
+	waiting := busyLog(t, s, 40)
+	rng := rand.New(rand.NewPCG(7, 7))
+	sum := 0
+	const rounds = 80
+	for range rounds {
+		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		name, _ := lastLog(t, crashed)
+		what := damageLog(t, crashed, name, rng)
+		lost, again, told := reopened(t, crashed, waiting)
+		if !told && lost+again > 0 {
+			t.Errorf("%s: %d lost, %d back, and not a word", what, lost, again)
+		}
+		sum += lost + again
+		if lost+again > 25 {
+			t.Errorf("%s: %d lost, %d back", what, lost, again)
+		}
+	}
+	t.Logf("%.2f messages lost or back for each damage", float64(sum)/rounds)
+	if sum == 0 || sum > 4*rounds {
+		t.Errorf("%d messages lost or back in %d rounds", sum, rounds)
+	}
+}
+
+// After a clean stop nothing is in the log only, so damage to it is harmless.
+//
+// Seen failing: Close without settle: up to 14 of 30 messages were lost.
+func TestDamagedLogOfAStoppedProcess(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := mustOpen(t, small(fs))
+	waiting := busyLog(t, s, 40)
+	mustClose(t, s)
+	rng := rand.New(rand.NewPCG(8, 8))
+	for range 25 {
+		stopped := fs.CrashClone(vfs.CrashCloneCfg{})
+		names := storeLogs(t, stopped)
+		what := damageLog(t, stopped, names[rng.IntN(len(names))], rng)
+		if lost, again, _ := reopened(t, stopped, waiting); lost+again > 0 {
+			t.Errorf("%s: %d lost, %d back", what, lost, again)
+		}
+	}
+}
+
+// A log that was cut off, as a power failure leaves it, is no damage: there is
+// no alarm, and no more is missing than what was cut off.
+func TestTornLogIsNoAlarm(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := open(t, small(fs))
+	busyLog(t, s, 20)
+	_, safe := lastLog(t, fs)
+	floor := len(safe)
+	waiting := busyLog(t, s, 3) // acknowledged; and then
+	_, whole := lastLog(t, fs)
+	ceiling := len(whole)
+	accept(t, s, mail.Envelope{}, addresses(1), noise(99, 3000))
+	rng := rand.New(rand.NewPCG(9, 9))
+	for round := range 30 {
+		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		name, data := lastLog(t, crashed)
+		cut := floor + rng.IntN(len(data)-floor)
+		if round%2 == 1 {
+			cut = min((cut+511)/512*512, len(data))
+		}
+		rest := append([]byte(nil), data[:cut]...)
+		if round%2 == 1 { // the file's size had reached the disk, the content of some sectors not
+			rest = append(rest, make([]byte, len(data)-cut)...)
+		}
+		f, err := crashed.Create(name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.Write(rest)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		lost, _, told := reopened(t, crashed, waiting)
+		if told || cut >= ceiling && lost > 0 {
+			t.Errorf("cut at %d of %d: %d lost, alarm %v", cut, len(data), lost, told)
+		}
+	}
+}
+
+// A process that has run for long writes into files of old logs. What is left
+// of those behind its own end is no damage.
+func TestRecycledLogIsNoAlarm(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	cfg := small(fs)
+	cfg.MemTable = 64 << 10
+	s := open(t, cfg)
+	rng := rand.New(rand.NewPCG(10, 10))
+	seen := false
+	for i := range 60 {
+		for range 5 {
+			accept(t, s, mail.Envelope{}, addresses(1), noise(i, 900+rng.IntN(900)))
+		}
+		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		for _, name := range storeLogs(t, crashed) {
+			data, err := crashed.UnsafeGetFileDataBuffer(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var num uint64
+			if _, err := fmt.Sscanf(filepath.Base(name), "%d.log", &num); err != nil {
+				t.Fatal(err)
+			}
+			r, err := scanLog(strings.NewReader(string(data)), uint32(num), nil)
+			if err != nil || r.end > logTorn {
+				t.Fatalf("%s of %d octets, %d messages: %+v %v", name, len(data), 5*i+5, r, err)
+			}
+			seen = seen || r.at > 0 && r.at < r.size-(64<<10)/4
+		}
+	}
+	if !seen {
+		t.Error("no log was made of an old one")
+	}
+}
+
+// What is kept of a damaged log is what was there, and the status names it.
+func TestDamagedLogIsKept(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := open(t, small(fs))
+	waiting := busyLog(t, s, 40)
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	name, _ := lastLog(t, crashed)
+	overwrite(t, crashed, name, 9000, []byte("damage"))
+	_, before := lastLog(t, crashed)
+	want := string(before)
+	if lost, again, told := reopened(t, crashed, waiting); !told || lost+again > 2 {
+		t.Errorf("%d lost, %d back, alarm %v", lost, again, told)
+	}
+	if _, _, told := reopened(t, crashed, nil); told {
+		t.Error("the alarm is raised at the second start, too")
+	}
+	s = open(t, small(crashed))
+	st, err := s.Stats(ctxTest)
+	if err != nil || len(st.Damaged) != 1 || st.Damaged[0].At.IsZero() {
+		t.Fatalf("%+v %v", st.Damaged, err)
+	}
+	kept, err := crashed.UnsafeGetFileDataBuffer(st.Damaged[0].Path)
+	if err != nil || string(kept) != want {
+		t.Errorf("%d octets are kept of %d: %v", len(kept), len(want), err)
+	}
+}
