@@ -38,6 +38,8 @@ func (c *codec) config(v *qmgr.Config) {
 	number(c, "network-verifications", &v.VerifyNetworkLimit)
 	c.duration("verify-deadline", &v.VerifyDeadline)
 	c.address("verify-sender", &v.VerifySender)
+	c.text("verify-reject-reason", &v.VerifyRejectReason)
+	c.text("verify-defer-reason", &v.VerifyDeferReason)
 	c.addressesConfig(&v.Addresses)
 	number(c, "fudge", &v.FudgeFactor)
 	c.flag("as-postfix", &v.AsPostfix)
