@@ -356,3 +356,40 @@ func TestHostsAreKept(t *testing.T) {
 		}
 	})
 }
+
+// Where all hosts had failed the next run tries them at once, and once: whoever has
+// started the program again may have mended what was wrong, and mail that is due
+// would wait for up to an hour.
+func TestDeadHostsAreTriedAfterAStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cellar{records: make(map[string][]byte)}
+		w, x := newWorld(), newTown([]string{"dead"}, []string{"dying"})
+		for _, name := range []string{"dead", "dying"} {
+			x.hosts[name].refuses = mail.Reply{Code: 450, Text: "connection refused"}
+		}
+		d, stop := x.drives(t, w, c, time.Second)
+		arrive(d, w, "a@a.test")
+		time.Sleep(15 * time.Second)
+		stop()
+		if len(c.records) == 0 {
+			t.Fatal("nothing has been saved")
+		}
+		x.dials = nil
+		d, stop = x.drives(t, w, c, time.Second)
+		arrive(d, w, "b@a.test")
+		arrive(d, w, "c@a.test")
+		time.Sleep(15 * time.Second)
+		stop()
+		if !slices.Equal(x.dials, []string{"dead", "dying"}) {
+			t.Errorf("the next run dialled %v, want each host once", x.dials)
+		}
+		x.dials, x.hosts["dying"].refuses = nil, mail.Reply{}
+		d, stop = x.drives(t, w, c, time.Second)
+		arrive(d, w, "d@a.test")
+		time.Sleep(15 * time.Second)
+		stop()
+		if len(x.accepted("dying")) == 0 {
+			t.Errorf("a host that works again has taken nothing; dialled were %v", x.dials)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 )
 
 // connect asks for connections where entries wait and none has room. It stops when
@@ -73,8 +74,12 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 		case conns.Waiting:
 			return taken
 		case conns.Exhausted:
-			q.exhausted(d, dec)
-			return taken
+			// What an earlier run has found to be dead is tried before mail is put off
+			// because of it: often that is why there is a new run.
+			if !q.conns.Pardon(s, destdb.AmnestyStart, q.now) {
+				q.exhausted(d, dec)
+				return taken
+			}
 		case conns.Adopted:
 			from := q.sites[dec.From]
 			q.roomChanged(dec.From)

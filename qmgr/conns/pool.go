@@ -113,17 +113,19 @@ func (p *Pool) Amnesty() uint64 {
 }
 
 // Pardon forgets that hosts of the site have failed, if that was before an amnesty.
-func (p *Pool) Pardon(s *Site, amnesty uint64, now mail.Instant) {
+// It tells whether there was anything to forget.
+func (p *Pool) Pardon(s *Site, amnesty uint64, now mail.Instant) (forgotten bool) {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
 			key := sp.key()
-			p.db.Pardon(key, amnesty, now)
+			forgotten = p.db.Pardon(key, amnesty, now) || forgotten
 			if h := p.hosts[key]; h != nil && h.amnesty < amnesty {
 				p.forgive(h)
 			}
 		}
 	}
 	p.wakeSite(s)
+	return forgotten
 }
 
 // KeepHosts tells that the hosts could not be looked up, and when that should be

@@ -21,7 +21,7 @@ type DB struct {
 	changed []Key // from head on: whose records changed, oldest first
 	head    int
 	lost    uint64
-	amnesty uint64 // how many there were
+	amnesty uint64 // the last
 }
 
 // A host is one record, and what of it is not worth saving.
@@ -38,7 +38,7 @@ type host struct {
 
 // New returns an empty database. cfg must be valid.
 func New(cfg Config, seed uint64) *DB {
-	return &DB{cfg: cfg.WithDefaults(), random: prng.New(seed), hosts: map[Key]*host{}}
+	return &DB{cfg: cfg.WithDefaults(), random: prng.New(seed), hosts: map[Key]*host{}, amnesty: AmnestyStart}
 }
 
 // Configure changes the configuration. Instants that are fixed already, as of
@@ -184,13 +184,19 @@ func (db *DB) Amnesty() uint64 {
 	return db.amnesty
 }
 
+// AmnestyStart is the amnesty for what has failed in an earlier run, or elsewhere.
+const AmnestyStart uint64 = 1
+
 // Pardon forgets the failures of a host, because an operator wants it tried now, if
-// it failed before the amnesty.
-func (db *DB) Pardon(k Key, amnesty uint64, now mail.Instant) {
-	if h := db.hosts[k]; h != nil && h.rec.Health.Failures > 0 && h.failed < amnesty {
-		h.rec.Health = Health{At: h.rec.Health.stamp(now)}
-		db.mark(h)
+// it failed before the amnesty. It tells whether there was anything to forget.
+func (db *DB) Pardon(k Key, amnesty uint64, now mail.Instant) bool {
+	h := db.hosts[k]
+	if h == nil || h.rec.Health.Failures == 0 || h.failed >= amnesty {
+		return false
 	}
+	h.rec.Health = Health{At: h.rec.Health.stamp(now)}
+	db.mark(h)
+	return true
 }
 
 // stamp returns the instant of an observation that replaces h.
