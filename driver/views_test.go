@@ -143,7 +143,7 @@ func TestObstacles(t *testing.T) {
 					v.Errorf("it is %v, want %v", got.Condition, c.condition)
 				}
 				obstacle := got.Queue.Obstacle
-				until := time.Unix(0, int64(obstacle.Until)).Sub(time.Now())
+				until := time.Until(time.Unix(0, int64(obstacle.Until)))
 				if c.in == 0 && obstacle.Until != 0 || c.in > 0 && (until <= 0 || until > c.in+c.in/8) {
 					v.Errorf("it is over in %v, want up to %v", until, c.in)
 				}
