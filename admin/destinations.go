@@ -139,6 +139,9 @@ func (s *Server) meant(ctx context.Context, name string) ([]mail.Origin, error) 
 	if err != nil || len(list.Destinations) > 0 {
 		return originsOf(&list), err
 	}
+	if transport, nexthop, full := strings.Cut(name, ":"); full && isAddress(nexthop) {
+		return []mail.Origin{{Transport: transport, Nexthop: nexthop}}, nil // it may be remembered
+	}
 	if list, err = s.ask(ctx, qmgr.DestinationQuery{Most: 2, Match: matchName(name)}); len(list.Destinations) > 1 {
 		return nil, err
 	}

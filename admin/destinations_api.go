@@ -51,6 +51,7 @@ type DestinationPage struct {
 // A DestinationDetail is all that is known of one destination.
 type DestinationDetail struct {
 	Destination
+	Remembered  bool               `json:"remembered,omitempty" doc:"It has no mail in core and no connections now: this is what is remembered of its host."`
 	Limit       int                `json:"window_limit,omitempty" doc:"The most that the window may be; absent if there is no limit."`
 	Tables      []string           `json:"tables,omitempty" doc:"Tables [destination.NAME] of the configuration that match, the most specific first."`
 	Rates       []RateUse          `json:"rates,omitempty" doc:"Limits by time."`

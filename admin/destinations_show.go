@@ -33,7 +33,7 @@ func failureOf(why mail.Reply, at mail.Instant) *Failure {
 }
 
 func detailOfDestination(v *qmgr.DestinationView) DestinationDetail {
-	d := DestinationDetail{Destination: destinationOf(&v.DestinationSummary), Limit: v.Ceiling, Tables: v.Tables,
+	d := DestinationDetail{Destination: destinationOf(&v.DestinationSummary), Remembered: v.Remembered, Limit: v.Ceiling, Tables: v.Tables,
 		HostList: []HostStatus{}, Connections: []ConnectionStatus{}, Ended: []EndedConnection{}}
 	for _, of := range []struct {
 		name string

@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -194,14 +195,20 @@ type DestinationView struct {
 	Rate, ConnectionRate, TransportRate []rate.Use
 	Tables                              []string // destinations of Config.Destinations that match, the most specific first
 	Ceiling                             int      // the most that the window may be; 0 for no limit
+	// Remembered tells that it has no mail in core and no connections, and only what
+	// is remembered of its host is told.
+	Remembered bool
 }
 
 // Destination returns what the core holds of a nexthop of a transport, with at most
 // most hosts and as many connections; false if it holds nothing.
 func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView, bool) {
 	t := q.transports[transport]
-	if t == nil || t.queues[nexthop] == nil {
+	switch {
+	case t == nil:
 		return DestinationView{}, false
+	case t.queues[nexthop] == nil:
+		return q.remembered(t, nexthop)
 	}
 	d := t.queues[nexthop]
 	v := DestinationView{DestinationSummary: q.summary(standing{d, q.condition(d)}), Rate: d.rate.Uses(q.now),
@@ -211,6 +218,26 @@ func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView
 		v.Hosts, v.Connections = q.conns.Hosts(d.site, q.now, most), q.conns.Connections(d.site, most)
 		v.Ended, v.ConnectionRate = q.conns.Endings(d.site, most), d.site.Dials().Uses(q.now)
 	}
+	return v, true
+}
+
+// remembered returns what is known of the host of a nexthop that has no mail in core
+// and no connections. That can be found without a look-up if the nexthop is an address
+// literal with its port.
+func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) {
+	addr, err := netip.ParseAddrPort(nexthop)
+	if inside, port, literal := strings.Cut(strings.TrimPrefix(nexthop, "["), "]:"); literal && !strings.Contains(inside, ":") {
+		addr, err = netip.ParseAddrPort(inside + ":" + port)
+	}
+	if err != nil || t.group == nil {
+		return DestinationView{}, false
+	}
+	h, known := q.conns.Remembered(t.group, mail.Host{Addr: addr}, q.now)
+	if !known {
+		return DestinationView{}, false
+	}
+	v := DestinationView{Remembered: true, Hosts: []conns.HostView{h}, Ceiling: t.limits.window.Limit}
+	v.Transport, v.Queue.Nexthop = t.name, nexthop
 	return v, true
 }
 

@@ -124,6 +124,10 @@ func (v *hostsView) show(d *admin.DestinationDetail) {
 
 func (v *hostsView) head(d *admin.DestinationDetail) {
 	v.line("Destination", "%s", plain(d.Name))
+	if d.Remembered {
+		v.line("State", "no mail in core and no connections now; this is what is remembered")
+		return
+	}
 	state := d.State
 	if d.Obstacle != nil && d.State != "dead" {
 		state += ": " + obstacleText(d.Obstacle, v.now)
