@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -79,7 +80,7 @@ func (d *Driver) apply(ctx context.Context, changes []mail.Change) []mail.Change
 			return changed
 		}
 		d.log.Error("changes could not be made durable, trying again", "changes", len(changes), "error", err)
-		if !sleep(ctx, retryPause) {
+		if !pause.For(ctx, retryPause) {
 			return nil
 		}
 	}
@@ -88,15 +89,3 @@ func (d *Driver) apply(ctx context.Context, changes []mail.Change) []mail.Change
 // retryPause is how long the driver waits before it asks again for something
 // that an I/O error has prevented.
 const retryPause = time.Second
-
-// sleep tells whether the time has passed without ctx ending.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -114,7 +115,7 @@ func (d *Driver) Wait(ctx context.Context) error {
 	if delay <= 0 || !d.behind.Load() {
 		return nil
 	}
-	if !sleep(ctx, delay) {
+	if !pause.For(ctx, delay) {
 		return ctx.Err()
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -65,7 +66,7 @@ func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr
 			return nil
 		}
 		d.log.Error("the spool's index could not be read, trying again", "area", a.Scan.Area().String(), "error", err)
-		if !sleep(ctx, retryPause) {
+		if !pause.For(ctx, retryPause) {
 			return nil
 		}
 	}

@@ -254,7 +254,7 @@ func (q *Qmgr) rescueFuture(due mail.Instant) {
 // newMessage puts a message into core.
 func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	assert.That(q.messages[id] == nil, "message %v is in core already", id)
-	m := q.stocks.messages.take()
+	m := q.stocks.messages.Take()
 	q.serial++
 	m.serial = q.serial
 	m.id, m.from, m.queued = id, from, q.now

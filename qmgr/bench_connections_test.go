@@ -17,14 +17,7 @@ func relayOverConnections(b *testing.B, destinations, inFlight int) {
 	t.Window.Initial, t.Window.Limit = inFlight, -1
 	t.Connections.Level, t.Connections.HostLimit, t.Connections.Initial = mail.LevelOverlap, -1, inFlight
 	cfg.Transports["smtp"] = t
-	q, err := qmgr.New(cfg, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	now := mail.Instant(1e18)
-	q.Step(now, qmgr.Wake{})
-	q.Step(now, qmgr.Found{Scan: qmgr.ScanIncoming, Found: mail.Found{NextDue: mail.Never}})
-	q.Step(now, qmgr.Found{Scan: qmgr.ScanDeferred, Found: mail.Found{NextDue: mail.Never}})
+	q, now := started(b, cfg)
 	nexthops := make([]string, destinations)
 	zone := make(map[string][][]mail.Host)
 	for i := range nexthops {

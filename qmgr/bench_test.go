@@ -8,20 +8,27 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// relay steps a core through the whole life of b.N messages with one recipient
-// each: arrived, routed, delivered, changed. inFlight messages are under way
-// at any time. One operation is one message, that is four Steps.
-func relay(b *testing.B, destinations, inFlight int, lookups bool) {
-	cfg := qmgr.Config{LookupLimit: inFlight, DefaultTransport: qmgr.TransportConfig{ProcessLimit: inFlight}}
-	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = inFlight, -1
+// started returns a core whose spool is empty, and its clock.
+func started(b *testing.B, cfg qmgr.Config) (*qmgr.Qmgr, mail.Instant) {
 	q, err := qmgr.New(cfg, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
 	now := mail.Instant(1e18)
 	q.Step(now, qmgr.Wake{})
-	q.Step(now, qmgr.Found{Scan: qmgr.ScanIncoming, Found: mail.Found{NextDue: mail.Never}})
-	q.Step(now, qmgr.Found{Scan: qmgr.ScanDeferred, Found: mail.Found{NextDue: mail.Never}})
+	for _, s := range []qmgr.Scan{qmgr.ScanIncoming, qmgr.ScanDeferred} {
+		q.Step(now, qmgr.Found{Scan: s, Found: mail.Found{NextDue: mail.Never}})
+	}
+	return q, now
+}
+
+// relay steps a core through the whole life of b.N messages with one recipient
+// each: arrived, routed, delivered, changed. inFlight messages are under way
+// at any time. One operation is one message, that is four Steps.
+func relay(b *testing.B, destinations, inFlight int, lookups bool) {
+	cfg := qmgr.Config{LookupLimit: inFlight, DefaultTransport: qmgr.TransportConfig{ProcessLimit: inFlight}}
+	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = inFlight, -1
+	q, now := started(b, cfg)
 	nexthops := make([]string, destinations)
 	for i := range nexthops {
 		nexthops[i] = fmt.Sprintf("d%d.test", i)

@@ -13,14 +13,7 @@ import (
 // which gets on, since there is one slot for all.
 func town(b *testing.B, destinations int) *qmgr.Qmgr {
 	cfg := qmgr.Config{ActiveLimit: destinations, RecipientLimit: destinations + 1000, DefaultTransport: qmgr.TransportConfig{ProcessLimit: 1}}
-	q, err := qmgr.New(cfg, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	now := mail.Instant(1e18)
-	q.Step(now, qmgr.Wake{})
-	q.Step(now, qmgr.Found{Scan: qmgr.ScanIncoming, Found: mail.Found{NextDue: mail.Never}})
-	q.Step(now, qmgr.Found{Scan: qmgr.ScanDeferred, Found: mail.Found{NextDue: mail.Never}})
+	q, now := started(b, cfg)
 	rcpts := []mail.Recipient{{Address: "u@d.test"}}
 	for n := range destinations {
 		id := mail.QueueID(n + 1)

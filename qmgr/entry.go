@@ -45,7 +45,7 @@ func newEntry(p *peer) *entry {
 
 // takeEntry makes an entry that is not queued yet.
 func takeEntry(p *peer) *entry {
-	e := p.queue.transport.stocks.entries.take()
+	e := p.queue.transport.stocks.entries.Take()
 	e.message, e.peer = p.job.message, p
 	p.entries++
 	p.job.read++

@@ -41,7 +41,7 @@ type job struct {
 }
 
 func newJob(m *message, t *transport) *job {
-	j := t.stocks.jobs.take()
+	j := t.stocks.jobs.Take()
 	j.message, j.transport = m, t
 	j.servable.before = earlierPeer
 	m.jobs = append(m.jobs, j)

@@ -18,7 +18,7 @@ type peer struct {
 }
 
 func newPeer(j *job, q *queue) *peer {
-	p := j.transport.stocks.peers.take()
+	p := j.transport.stocks.peers.Take()
 	p.job, p.queue = j, q
 	return p
 }

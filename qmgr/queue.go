@@ -51,7 +51,7 @@ type queue struct {
 }
 
 func newQueue(t *transport, name, nexthop string) *queue {
-	q := t.stocks.queues.take()
+	q := t.stocks.queues.Take()
 	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.limits.window)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q

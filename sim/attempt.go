@@ -142,22 +142,13 @@ func (w *world) deliver(action qmgr.Action, d *qmgr.Deliver) {
 		w.soon(action)
 		return
 	}
-	a := w.blankAttempt()
+	a := w.spareAttempts.Take()
 	*a = attempt{plan: a.plan[:0], call: call{client: w.client(d.Delivery.Transport)}, errand: errand{entry: d.Entry,
 		message: w.spool.message(d.Delivery.Envelope.ID), recipients: d.Delivery.Recipients, to: w.nexthops[d.Delivery.Nexthop]}}
 	w.begun(&a.errand)
 	if !w.sabotage.hang() {
 		w.answers = append(w.answers, todo{begin: a})
 	}
-}
-
-func (w *world) blankAttempt() *attempt {
-	if n := len(w.spareAttempts); n > 0 {
-		a := w.spareAttempts[n-1]
-		w.spareAttempts = w.spareAttempts[:n-1]
-		return a
-	}
-	return new(attempt)
 }
 
 // finish ends an attempt: a site failure for the reason given, or, without one,
@@ -175,7 +166,7 @@ func (w *world) finish(a *attempt, why mail.Reply) {
 	w.ended(&a.errand, w.outcomes)
 	entry := a.entry
 	a.errand, a.conn = errand{}, nil
-	w.spareAttempts = append(w.spareAttempts, a)
+	w.spareAttempts.Give(a)
 	step(w, qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
 }
 

@@ -81,12 +81,7 @@ func (w *world) read(action qmgr.Action) {
 		w.soon(action)
 		return
 	}
-	var r *read
-	if n := len(w.spareReads); n > 0 {
-		r, w.spareReads = w.spareReads[n-1], w.spareReads[:n-1]
-	} else {
-		r = new(read)
-	}
+	r := w.spareReads.Take()
 	*r = read{action: action}
 	w.at(&r.event, r, w.now.Add(w.scenario.Disk.Read.draw(&w.commit.reads)))
 }
@@ -94,6 +89,6 @@ func (w *world) read(action qmgr.Action) {
 func (r *read) happen(w *world) {
 	action := r.action
 	r.action = nil
-	w.spareReads = append(w.spareReads, r)
+	w.spareReads.Give(r)
 	w.answer(action)
 }

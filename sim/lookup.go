@@ -45,7 +45,7 @@ func (w *world) namesOut() bool {
 
 // search begins a look-up.
 func (w *world) search(a qmgr.Lookup) {
-	s := w.blankSearch()
+	s := w.spareSearches.Take()
 	*s = search{ask: a, to: w.nexthops[a.Nexthop], class: -1}
 	if m := w.spool.message(a.For); m != nil {
 		s.class = m.source.class
@@ -62,18 +62,9 @@ func (w *world) findHosts(action qmgr.Action, a qmgr.Resolve) {
 		w.soon(action)
 		return
 	}
-	s := w.blankSearch()
+	s := w.spareSearches.Take()
 	*s = search{hosts: &a, to: to}
 	s.begin(w)
-}
-
-func (w *world) blankSearch() *search {
-	if n := len(w.spareSearches); n > 0 {
-		s := w.spareSearches[n-1]
-		w.spareSearches = w.spareSearches[:n-1]
-		return s
-	}
-	return new(search)
 }
 
 func (s *search) begin(w *world) {
@@ -102,14 +93,14 @@ func (s *search) happen(w *world) {
 	w.watch.searched(&s.ask)
 	w.measure.looking(w, s.class, -1)
 	ask := s.ask
-	w.spareSearches = append(w.spareSearches, s)
+	w.spareSearches.Give(s)
 	step(w, qmgr.LookedUp{Lookup: ask.Lookup, Route: mail.Route{Transport: ask.Transport, Nexthop: ask.Nexthop, Reply: why}})
 }
 
 // found answers a Resolve.
 func (s *search) found(w *world, why mail.Reply) {
 	ask := *s.hosts
-	w.spareSearches = append(w.spareSearches, s)
+	w.spareSearches.Give(s)
 	if why.IsZero() {
 		w.resolve(&ask)
 		return

@@ -100,7 +100,7 @@ func (r *receiver) admit(w *world) {
 
 // close ends a connection, and lets in who waits.
 func (r *receiver) close(w *world, c *connection) {
-	w.spareConnections = append(w.spareConnections, c)
+	w.spareConnections.Give(c)
 	r.leave(w)
 }
 
@@ -151,13 +151,7 @@ func (r *receiver) reuse(w *world) *connection {
 
 // connect makes an agent's connection of an established one.
 func (r *receiver) connect(w *world, client *Client) *connection {
-	var c *connection
-	if n := len(w.spareConnections); n > 0 {
-		c = w.spareConnections[n-1]
-		w.spareConnections = w.spareConnections[:n-1]
-	} else {
-		c = new(connection)
-	}
+	c := w.spareConnections.Take()
 	*c = connection{to: r, client: client, opened: w.now}
 	return c
 }

@@ -38,22 +38,13 @@ type loss struct {
 
 // dial answers Dial.
 func (w *world) dial(a *qmgr.Dial) {
-	s := w.blankSession()
+	s := w.spareSessions.Take()
 	*s = session{id: a.Conn, opening: a.Opening, made: w.now, serves: w.nexthops[a.Opening.Nexthop], inFlight: a.Opening.InFlight, letters: s.letters[:0],
 		call: call{host: w.receiver(a.Opening.Host.Addr), client: w.client(a.Opening.Transport)}}
 	s.caller, s.listed = s, len(w.listed)
 	w.sessions[s.id], w.listed = s, append(w.listed, s)
 	w.watch.dialling(w, s)
 	w.answers = append(w.answers, todo{begin: s})
-}
-
-func (w *world) blankSession() *session {
-	if n := len(w.spareSessions); n > 0 {
-		s := w.spareSessions[n-1]
-		w.spareSessions = w.spareSessions[:n-1]
-		return s
-	}
-	return new(session)
 }
 
 // forget ends a session that nobody knows any more.
@@ -64,7 +55,7 @@ func (w *world) forget(s *session) {
 	w.listed[s.listed].listed = s.listed
 	w.listed[last], w.listed = nil, w.listed[:last]
 	clear(s.letters)
-	w.spareSessions = append(w.spareSessions, s)
+	w.spareSessions.Give(s)
 }
 
 func (s *session) begin(w *world) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/prng"
+	"github.com/posthaste-mta/posthaste/internal/stock"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -49,11 +50,11 @@ type world struct {
 	routes             []mail.Route
 	outcomes           []mail.Outcome
 	cursors            []mail.Cursor
-	spareAttempts      []*attempt
-	spareConnections   []*connection
-	spareReads         []*read
-	spareSearches      []*search
-	spareSessions      []*session
+	spareAttempts      stock.Of[attempt]
+	spareConnections   stock.Of[connection]
+	spareReads         stock.Of[read]
+	spareSearches      stock.Of[search]
+	spareSessions      stock.Of[session]
 	letter             letter // being sent, or answered
 }
 

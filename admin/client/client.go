@@ -91,11 +91,7 @@ func (c *Client) Destinations(ctx context.Context, name string, states []string,
 		values["state"] = states
 	}
 	for left := limit; ; {
-		size := admin.DestinationsMax
-		if left > 0 {
-			size = min(size, left)
-		}
-		values.Set("limit", strconv.Itoa(size))
+		values.Set("limit", pageSize(left, admin.DestinationsMax))
 		var page admin.DestinationPage
 		if err := c.get(ctx, "/v1/destinations", values, &page); err != nil {
 			return page, err
@@ -134,11 +130,7 @@ func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) e
 	values := filterValues(&q.Filter)
 	values.Set("recipients", strconv.Itoa(q.Recipients))
 	for left := q.Limit; ; {
-		size := admin.MessagesMax
-		if left > 0 {
-			size = min(size, left)
-		}
-		values.Set("limit", strconv.Itoa(size))
+		values.Set("limit", pageSize(left, admin.MessagesMax))
 		var page admin.Page
 		if err := c.get(ctx, "/v1/messages", values, &page); err != nil {
 			return err
@@ -158,6 +150,15 @@ func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) e
 		}
 		values.Set("cursor", page.Next)
 	}
+}
+
+// pageSize is how many to ask for at once if so many are wanted still, or all if that
+// is 0.
+func pageSize(left, most int) string {
+	if left > 0 {
+		most = min(most, left)
+	}
+	return strconv.Itoa(most)
 }
 
 func filterValues(f *admin.Filter) url.Values {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -62,7 +63,7 @@ func (l *demoLoad) bulk(ctx context.Context, recipients []mail.Address) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, client.Abort)()
-	if !demoSleep(ctx, l.plan.lead) {
+	if !pause.For(ctx, l.plan.lead) {
 		return ctx.Err()
 	}
 	r := client.Send(feed.Message{
@@ -120,16 +121,4 @@ func demoContent(key, subject string, size int) []byte {
 	const line = "The quick brown fox jumps over the lazy dog, and nobody has to wait for it.\r\n"
 	head := "Message-ID: " + key + "\r\nFrom: demo@demo.test\r\nSubject: " + subject + "\r\n\r\n"
 	return []byte(head + strings.Repeat(line, size/len(line)))
-}
-
-// demoSleep tells whether the time has passed without ctx ending.
-func demoSleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
@@ -58,7 +59,7 @@ func (c *connection) run(ctx context.Context) {
 
 // greet tells whether the client is to be greeted.
 func (c *connection) greet(ctx context.Context) bool {
-	if !sleep(ctx, c.server.cfg.GreetingDelay) {
+	if !pause.For(ctx, c.server.cfg.GreetingDelay) {
 		return false
 	}
 	kind := c.draw(AtGreeting, "")
@@ -107,7 +108,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) bool {
 }
 
 func (c *connection) recipient(ctx context.Context, r *server.Recipient) bool {
-	if !sleep(ctx, c.server.cfg.RecipientDelay) {
+	if !pause.For(ctx, c.server.cfg.RecipientDelay) {
 		return false
 	}
 	switch kind := c.draw(AtRecipient, r.Recipient.Address); kind {
@@ -148,7 +149,7 @@ func (c *connection) pass(ctx context.Context, octets []byte) bool {
 
 // commit takes the message, unless a fault prevents it.
 func (c *connection) commit(ctx context.Context, e mail.Envelope) bool {
-	if !sleep(ctx, c.server.cfg.MessageDelay) {
+	if !pause.For(ctx, c.server.cfg.MessageDelay) {
 		return false
 	}
 	c.content.end(c.server.field)
@@ -228,7 +229,7 @@ func (c *connection) flush(ctx context.Context) bool {
 	}
 	owed := c.owed
 	c.owed = 0
-	if !sleep(ctx, time.Duration(owed)*c.server.cfg.CommandDelay) {
+	if !pause.For(ctx, time.Duration(owed)*c.server.cfg.CommandDelay) {
 		return false
 	}
 	c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.IdleTime)) //nolint:errcheck // then Write fails too

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
@@ -97,7 +98,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return err
 		default:
-			sleep(ctx, acceptPause)
+			pause.For(ctx, acceptPause)
 		}
 	}
 }
@@ -154,19 +155,4 @@ func clientAddr(conn net.Conn) netip.Addr {
 		return netip.Addr{}
 	}
 	return remote.Addr().Unmap()
-}
-
-// sleep tells whether the time has passed without ctx ending.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -107,15 +107,21 @@ func (r *reader) key(n *unstable.Node) []part {
 	return parts
 }
 
+// place returns the parts of a header's key, the table that the last of them is to be
+// in, nil if something else is in the way, and where the key stands.
+func (r *reader) place(n *unstable.Node) (parts []part, in *Table, at Span) {
+	parts = r.key(n)
+	last := len(parts) - 1
+	return parts, r.descend(r.root, parts[:last]), Span{parts[0].at.Start, parts[last].at.End}
+}
+
 // header opens the table that a [header] names.
 func (r *reader) header(n *unstable.Node) *Table {
-	parts := r.key(n)
-	t := r.descend(r.root, parts[:len(parts)-1])
+	parts, t, at := r.place(n)
 	if t == nil {
 		return nil
 	}
 	last := parts[len(parts)-1]
-	at := Span{parts[0].at.Start, last.at.End}
 	e := t.Get(last.name)
 	if e == nil {
 		opened := newTable(at, madeByHeader)
@@ -132,13 +138,11 @@ func (r *reader) header(n *unstable.Node) *Table {
 
 // arrayHeader opens a table of a [[list of tables]].
 func (r *reader) arrayHeader(n *unstable.Node) *Table {
-	parts := r.key(n)
-	t := r.descend(r.root, parts[:len(parts)-1])
+	parts, t, at := r.place(n)
 	if t == nil {
 		return nil
 	}
 	last := parts[len(parts)-1]
-	at := Span{parts[0].at.Start, last.at.End}
 	opened := newTable(at, madeByHeader)
 	item := &Node{Kind: KindTable, At: at, Table: opened}
 	if e := t.Get(last.name); e != nil && e.Value.newest() == e.Value {

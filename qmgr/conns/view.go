@@ -85,17 +85,16 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 // Remembered returns what is known of a host to which a transport has no site at all;
 // false if that is nothing.
 func (p *Pool) Remembered(g *Group, host mail.Host, now mail.Instant) (HostView, bool) {
-	for key, known := range p.db.All(now) {
-		if key != keyOf(g, host) {
-			continue
-		}
-		v := HostView{Host: host, Limit: max(g.cfg.HostLimit, 0), Configured: g.cfg.Level, Known: known, Level: min(g.cfg.Level, known.Level)}
-		if v.Level == mail.LevelStream && !known.Streams {
-			v.Level, v.Unproven = mail.LevelOverlap, true
-		}
-		return v, true
+	key := keyOf(g, host)
+	if _, ok := p.db.Record(key); !ok {
+		return HostView{}, false
 	}
-	return HostView{}, false
+	known := p.db.View(key, now)
+	v := HostView{Host: host, Limit: max(g.cfg.HostLimit, 0), Configured: g.cfg.Level, Known: known, Level: min(g.cfg.Level, known.Level)}
+	if v.Level == mail.LevelStream && !known.Streams {
+		v.Level, v.Unproven = mail.LevelOverlap, true
+	}
+	return v, true
 }
 
 // Connections returns the connections of a site, the oldest first, at most most.

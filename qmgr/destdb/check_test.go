@@ -2,6 +2,7 @@ package destdb
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -26,6 +27,17 @@ func (db *DB) check() {
 		assert.That(len(r.Health.Reason.Text) <= replyTextMax, "a reason of %d octets", len(r.Health.Reason.Text))
 		for _, hold := range r.Levels.Holds {
 			assert.That(hold.Lifted < mail.Never, "a hold that is never over was lifted")
+		}
+	}
+}
+
+// each yields all hosts, in an order that depends on the calls so far alone.
+func (db *DB) each(now mail.Instant) iter.Seq2[Key, View] {
+	return func(yield func(Key, View) bool) {
+		for _, h := range db.all {
+			if !yield(h.key, h.view(&db.cfg, now)) {
+				return
+			}
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestAll(t *testing.T) {
 		db.Open(key(name), epoch)
 	}
 	n := 0
-	for k, v := range db.All(epoch) {
+	for k, v := range db.each(epoch) {
 		if v != db.View(k, epoch) || v.State != InUse {
 			t.Errorf("%v: %+v", k, v)
 		}

@@ -1,7 +1,6 @@
 package destdb
 
 import (
-	"iter"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -100,16 +99,4 @@ func (db *DB) Record(k Key) (Record, bool) {
 		return h.rec, true
 	}
 	return Record{}, false
-}
-
-// All yields all hosts, in an order that depends on the calls so far alone.
-// The body must not change the database.
-func (db *DB) All(now mail.Instant) iter.Seq2[Key, View] {
-	return func(yield func(Key, View) bool) {
-		for _, h := range db.all {
-			if !yield(h.key, h.view(&db.cfg, now)) {
-				return
-			}
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/test/daemon"
@@ -169,7 +170,7 @@ func (t *backlogTrial) rest(ctx context.Context) error {
 		return err
 	}
 	const period = 10 * time.Second
-	if !daemon.Pause(ctx, period) {
+	if !pause.For(ctx, period) {
 		return ctx.Err()
 	}
 	after, err := cpuOf(pid)
@@ -245,7 +246,7 @@ func (t *backlogTrial) due(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("waiting %s until the first message is due\n", brief(max(0, time.Until(due))))
-	if !daemon.Pause(ctx, time.Until(due)+time.Second) {
+	if !pause.For(ctx, time.Until(due)+time.Second) {
 		return ctx.Err()
 	}
 	r, err := receive(t.site, func(d sink.Delivery) { t.tally.take("<%d>", d.Key) })
@@ -288,7 +289,7 @@ func (t *backlogTrial) drain(ctx context.Context) error {
 		if s.Spool.Deferred == 0 || t.tally.count() == t.messages {
 			break
 		}
-		if !daemon.Pause(ctx, 5*time.Second) {
+		if !pause.For(ctx, 5*time.Second) {
 			return ctx.Err()
 		}
 	}

@@ -1,4 +1,4 @@
-// Backlog shows what large numbers cost: it runs the real program, gives it a
+// Command backlog shows what large numbers cost: it runs the real program, gives it a
 // backlog of a million messages, a message with a million recipients and
 // thousands of idle connections, and holds what it measures against budgets.
 //

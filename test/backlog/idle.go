@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
-	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/internal/pause"
 )
 
 // idleBudget is what an idle inbound connection may cost, in KB of 2^10
@@ -41,7 +41,7 @@ func idle(ctx context.Context, o options, dir string, f *figures) error {
 		defer clients[i].Abort()
 	}
 	took := time.Since(began)
-	if !daemon.Pause(ctx, 5*time.Second) {
+	if !pause.For(ctx, 5*time.Second) {
 		return ctx.Err()
 	}
 	after, err := memoryOf(d.Pid())

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/internal/pause"
 )
 
 // memory is what a process takes of it, in MB of 2^20 octets.
@@ -71,7 +71,7 @@ func watchMemory(ctx context.Context, pid int, count func() int) *watch {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop}
 	w.stopped.Go(func() {
-		for daemon.Pause(ctx, 50*time.Millisecond) {
+		for pause.For(ctx, 50*time.Millisecond) {
 			if m, err := memoryOf(pid); err == nil {
 				w.samples = append(w.samples, sample{count(), m.now})
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
-	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/internal/pause"
 )
 
 // senderDomain is where reports go.
@@ -68,7 +68,7 @@ const (
 func (l *load) connection(ctx context.Context, dice *rand.Rand) {
 	c, err := feed.Dial(ctx, "tcp", l.address)
 	if err != nil {
-		daemon.Pause(ctx, connectPause)
+		pause.For(ctx, connectPause)
 		return
 	}
 	for range 1 + dice.IntN(100) {
@@ -80,7 +80,7 @@ func (l *load) connection(ctx context.Context, dice *rand.Rand) {
 		if r.Err != nil {
 			return
 		}
-		if !daemon.Pause(ctx, time.Duration(dice.Int64N(int64(messagePause)))) {
+		if !pause.For(ctx, time.Duration(dice.Int64N(int64(messagePause)))) {
 			break
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
@@ -118,7 +119,7 @@ func (t *trial) round(ctx context.Context, n int) error {
 	early := t.dice.Float64() < earlyShare
 	if early {
 		t.early++
-		daemon.Pause(ctx, time.Duration(t.dice.Int64N(int64(60*time.Millisecond))))
+		pause.For(ctx, time.Duration(t.dice.Int64N(int64(60*time.Millisecond))))
 	} else {
 		begin := time.Now()
 		if _, err := t.daemon.Listening(ctx); err != nil {
@@ -126,7 +127,7 @@ func (t *trial) round(ctx context.Context, n int) error {
 		}
 		t.starts = append(t.starts, time.Since(begin))
 		started = fmt.Sprintf("%4d ms", time.Since(begin).Milliseconds())
-		daemon.Pause(ctx, 20*time.Millisecond+time.Duration(t.dice.Int64N(int64(t.up))))
+		pause.For(ctx, 20*time.Millisecond+time.Duration(t.dice.Int64N(int64(t.up))))
 	}
 	t.unfinished = max(t.unfinished, t.ledger.waiting())
 	if err := t.end(early); err != nil {
@@ -194,11 +195,11 @@ func (t *trial) drain(ctx context.Context) error {
 			fmt.Printf("the spool has %d messages, and %d recipients are not accounted for\n", left, t.ledger.waiting())
 			break
 		}
-		if !daemon.Pause(ctx, time.Second) {
+		if !pause.For(ctx, time.Second) {
 			return ctx.Err()
 		}
 	}
-	daemon.Pause(ctx, quietTime)
+	pause.For(ctx, quietTime)
 	return t.empty(ctx)
 }
 

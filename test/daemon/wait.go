@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/internal/pause"
 )
 
 // readyMax is how long a start may take before it counts as failed.
@@ -30,7 +31,7 @@ func (d *Daemon) Until(ctx context.Context, ask func() error) (time.Time, error)
 		if now.After(end) {
 			return now, fmt.Errorf("not within %s of the start: %w", readyMax, err)
 		}
-		if !Pause(ctx, time.Millisecond) {
+		if !pause.For(ctx, time.Millisecond) {
 			return now, ctx.Err()
 		}
 	}
@@ -81,20 +82,8 @@ func (d *Daemon) Settled(ctx context.Context, deferred int) (admin.Status, error
 		if s.Core.Messages == 0 && s.Spool.Incoming == 0 && s.Spool.Deferred == int64(deferred) {
 			return s, nil
 		}
-		if !Pause(ctx, 200*time.Millisecond) {
+		if !pause.For(ctx, 200*time.Millisecond) {
 			return s, ctx.Err()
 		}
-	}
-}
-
-// Pause tells whether the time has passed without ctx ending.
-func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -1,0 +1,29 @@
+// Package stock keeps structures that are not in use for the next use.
+package stock
+
+// Of is structures of one type that are not in use. The zero value is empty. It is
+// used by one goroutine at a time.
+type Of[T any] struct{ spare []*T }
+
+// most bounds what a burst leaves behind.
+const most = 4096
+
+// Take returns a structure as it was given, or a new one.
+func (s *Of[T]) Take() *T {
+	n := len(s.spare)
+	if n == 0 {
+		return new(T)
+	}
+	e := s.spare[n-1]
+	s.spare[n-1] = nil
+	s.spare = s.spare[:n-1]
+	return e
+}
+
+// Give takes a structure back, which nothing points to any more. What is left in it,
+// as the capacity of slices, is there when it is taken.
+func (s *Of[T]) Give(e *T) {
+	if len(s.spare) < most {
+		s.spare = append(s.spare, e)
+	}
+}
