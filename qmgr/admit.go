@@ -326,9 +326,7 @@ func (q *Qmgr) forget(m *message) {
 		}
 		q.stocks.giveJob(j)
 	}
-	id, again, reason := m.id, m.again, m.reason
+	id, again := m.id, m.again
 	q.stocks.giveMessage(m)
-	if again != orderNone {
-		q.orderOne(id, again, reason)
-	}
+	q.fulfill(id, again)
 }

@@ -22,9 +22,9 @@ type message struct {
 	awaits answers
 	order  order  // what an operator wants done with it
 	reason string // why, for orderHold and orderCorrupt
-	// again is set when an operator's order came too late for this round: it
-	// is carried out once the message has left the core.
-	again order
+	// again is what operators have ordered too late for this round: it is carried
+	// out once the message has left the core.
+	again wish
 
 	queued mail.Instant // when it was admitted: the key of the job lists
 

@@ -23,33 +23,68 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		}
 	case m.stage == stageClosing:
 		// It leaves with what was decided; then the order finds it at rest.
-		m.again, m.reason = o, reason
+		m.again.add(o, reason)
+	case m.order == orderCorrupt && o != orderDrop:
+		// Recipients that could not be read are not known to be left: only the
+		// corrupt area keeps them.
+		m.again.add(o, reason)
 	case o == orderHold || o == orderDrop:
-		m.order, m.reason = o, reason
+		m.order, m.reason, m.again = o, reason, wish{}
 		q.withdraw(m)
 		q.advance(m)
-	case o == orderRelease:
-		if m.order == orderHold {
-			m.again = orderRelease // it is on its way to the hold area
-		}
+	case m.order == orderHold:
+		m.again.add(o, reason) // it is on its way to the hold area
 	case o == orderRetry:
+		if m.stage == stageOpening {
+			m.from, m.amnesty = originRetry, q.conns.Amnesty()
+		}
 		q.reviveFor(m)
+	}
+}
+
+// A wish is what operators want done with a message once the change that is under
+// way for it, or the last one of its round, is durable. The zero wish is for
+// nothing.
+type wish struct {
+	order  order  // orderHold, orderDrop or orderRelease: the last one counts
+	reason string // why, for orderHold
+	retry  bool   // and then it is to be tried
+}
+
+// add adds an order to those given before. Hold and drop make void what was to
+// happen before them; a release leaves a message where it can be tried.
+func (w *wish) add(o order, reason string) {
+	if o == orderRetry {
+		w.retry = true
+		return
+	}
+	*w = wish{order: o, reason: reason, retry: w.retry && o == orderRelease}
+}
+
+// fulfill carries out what was wished for a message that is at rest now.
+func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
+	if w.order != orderNone {
+		q.orderOne(id, w.order, w.reason)
+	}
+	if w.retry {
+		q.orderOne(id, orderRetry, "")
 	}
 }
 
 // orderResting carries out an order for a message that is not in core.
 func (q *Qmgr) orderResting(id mail.QueueID, o order, reason string) {
 	q.admission.named = max(q.admission.named, id)
+	if w, busy := q.moving[id]; busy { // at most one change at a time
+		w.add(o, reason)
+		q.moving[id] = w
+		return
+	}
 	if o == orderRetry {
 		s := &q.admission.scans[ScanFlush]
 		s.force = append(s.force, id)
 		return
 	}
-	if _, busy := q.moving[id]; busy {
-		q.moving[id] = o // at most one change at a time; the last order counts
-		return
-	}
-	q.moving[id] = orderNone
+	q.moving[id] = wish{}
 	q.emit(Change{q.restingChange(id, o, reason)})
 }
 
@@ -76,9 +111,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 	}
 	delete(q.moving, c.ID)
 	q.admission.appeared(c.ID, c.Place)
-	if next != orderNone {
-		q.orderResting(c.ID, next, "")
-	}
+	q.fulfill(c.ID, next)
 }
 
 // withdraw takes back everything of a message that has not been started. Its

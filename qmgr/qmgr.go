@@ -51,7 +51,7 @@ type Qmgr struct {
 	admission admission
 	lookups   lookups
 	calling   calling
-	moving    map[mail.QueueID]order // operators' changes of messages that are not in core
+	moving    map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
 	timers    minheap.Heap[timer, byInstant]
 
 	actions  []Action
@@ -83,7 +83,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		messages:   make(map[mail.QueueID]*message),
 		transports: make(map[string]*transport),
 		busy:       make(map[EntryID]*entry),
-		moving:     make(map[mail.QueueID]order),
+		moving:     make(map[mail.QueueID]wish),
 		admission:  newAdmission(),
 		lookups:    newLookups(),
 		calling:    newCalling(cfg.Addresses),

@@ -395,7 +395,9 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		}
 		m.Place = mail.Place{}
 	case mail.ChangeHold:
-		m.Place = mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true}
+		if m.Place.Area != mail.AreaCorrupt {
+			m.Place = mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true}
+		}
 	case mail.ChangeRelease:
 		if m.Place.Area == mail.AreaHold {
 			m.Place = mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
