@@ -334,7 +334,7 @@ func (k *Conn) ending() mail.Closing {
 	if why == mail.CloseAsked {
 		return mail.Closing{}
 	}
-	if f.Kind == client.FailLost && f.Stage == client.WaitNothing {
+	if f.Kind == client.FailLost && (f.Stage == client.WaitNothing || f.Stage == client.WaitUnasked) {
 		f.Reply.Text = "connection closed by the server while it was idle"
 	}
 	k.client.logFailure(k.host.Addr, f)
@@ -346,7 +346,7 @@ func (k *Conn) ending() mail.Closing {
 }
 
 func (k *Conn) reason(f client.Failure) mail.CloseReason {
-	idle := k.stale || !k.broken || f.Stage == client.WaitNothing
+	idle := k.stale || !k.broken || f.Stage == client.WaitNothing || f.Stage == client.WaitUnasked
 	switch f.Kind {
 	case client.FailClosed:
 		if idle {
@@ -363,8 +363,11 @@ func (k *Conn) reason(f client.Failure) mail.CloseReason {
 	case client.FailFence:
 		return mail.CloseMixed
 	case client.FailStep, client.FailProtocol:
-		if f.Down {
+		switch {
+		case f.Down:
 			return mail.CloseStep
+		case idle: // what it says between messages keeps none from being delivered
+			return mail.CloseIdle
 		}
 		return mail.CloseWrong
 	}

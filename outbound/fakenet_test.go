@@ -84,6 +84,7 @@ type fakeServer struct {
 	//	close      closes the connection after it
 	//	deaf       reads no more from then on
 	//	flood      says it over and over, until the connection is gone
+	//	part       without the end of the line, and is silent from then on
 	say  map[string]string
 	mu   sync.Mutex
 	said map[string]int
@@ -114,6 +115,7 @@ type fakeConn struct {
 	in      []byte
 	ended   bool // nothing more comes
 	deaf    bool // reads no more
+	mute    bool // says no more
 	closed  bool // by the server
 
 	verbs  []string // what the client said, for the log
@@ -184,6 +186,7 @@ func (c *fakeConn) goDeaf() {
 type phrase struct {
 	wait, drip          time.Duration
 	close, deaf, floods bool
+	part                bool
 	text                string
 }
 
@@ -202,6 +205,8 @@ func parsePhrase(word string) (p phrase) {
 			p.deaf = true
 		case "flood":
 			p.floods = true
+		case "part":
+			p.part = true
 		default:
 			p.text = word
 			return p
@@ -227,10 +232,16 @@ func (c *fakeConn) speak(occasion, standard string) byte {
 
 func (c *fakeConn) say(p phrase) {
 	pause(p.wait)
+	if c.mute {
+		return
+	}
 	if p.deaf {
 		c.goDeaf()
 	}
 	text := strings.ReplaceAll(p.text, "|", "\r\n") + "\r\n"
+	if c.mute = p.part; p.part {
+		text = strings.TrimSuffix(text, "\r\n")
+	}
 	switch {
 	case p.text == "":
 	case p.drip > 0:

@@ -91,11 +91,17 @@ func (l *line) listen() bool {
 	return true
 }
 
-// until returns when a wait that begins now is over. Content has its time from
-// the writer.
+// until returns when a wait that begins now is over. Only WaitNothing has no end,
+// since the session then waits for this side; every other state of a connection ends
+// by itself, whatever the server does.
 func (l *line) until(k client.WaitKind) time.Time {
-	if k == client.WaitNothing || k == client.WaitDataBlock {
+	switch k {
+	case client.WaitNothing:
 		return time.Time{}
+	case client.WaitDataBlock: // the writer has the same time, and should be first: it hears what the server said
+		return time.Now().Add(l.config.wait(k) + 2*lastWords)
+	case client.WaitUnasked:
+		return time.Now().Add(lastWords)
 	}
 	return time.Now().Add(l.config.wait(k))
 }
@@ -255,7 +261,7 @@ func (l *line) stop() {
 }
 
 // lastWords is how long to wait for what a server said before it broke the
-// connection while we were writing.
+// connection while we were writing, or for the rest of what it says unasked.
 const lastWords = time.Second
 
 // hearOut reads what the server said before a write failed: the reason for

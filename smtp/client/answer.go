@@ -77,6 +77,9 @@ func (s *Session) reply() mail.Reply { return s.parser.Reply(s.cfg.Peer) }
 // class returns the first digit of the reply that was just read.
 func (s *Session) class() uint16 { return s.parser.Code() / 100 }
 
+// unaskedText says what is wrong with a server that speaks unasked.
+const unaskedText = "a reply came that belongs to no command"
+
 // unsolicited handles a reply that no command asked for.
 func (s *Session) unsolicited() {
 	if s.probe == ProbeUnderWay {
@@ -86,7 +89,7 @@ func (s *Session) unsolicited() {
 		s.fail(Failure{Kind: FailClosed, Reply: s.reply()})
 		return
 	}
-	s.desync(WaitNothing, "a reply came that belongs to no command")
+	s.desync(WaitNothing, unaskedText)
 }
 
 // closed handles 421, which ends the session whatever it is said to

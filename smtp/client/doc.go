@@ -17,7 +17,8 @@
 //     was anything, go to 1;
 //  5. if Over, close the connection;
 //  6. read, for as long as Wait's kind allows, and Feed what was read; or say
-//     with End that the connection is lost or the time is up.
+//     with End that the connection is lost or the time is up. Every kind of Wait
+//     has a time but WaitNothing, in which only the host can make something happen.
 //
 // The order of 2 and 3 is what pipelines: a transaction that was started before
 // the last piece of content of the one before it was supplied goes out in the

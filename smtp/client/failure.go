@@ -67,6 +67,10 @@ func (s *Session) End(why Loss) {
 		}
 	}
 	stage := s.Wait().Kind
+	if stage == WaitUnasked && why == LossTimeout {
+		s.garbled(stage, unaskedText)
+		return
+	}
 	f := Failure{Stage: stage, Down: s.slots.len() >= 2 && !(len(s.active) > 0 && s.active[0].Stale())}
 	switch why {
 	case LossTimeout:
@@ -215,7 +219,7 @@ func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 		verdict, reply = t.mailVerdict(), t.mailReply
 	case !oldest || f.Kind == FailStep || f.Kind == FailFence:
 	case f.Kind == FailClosed && t.reused && t.mail == mailUnanswered: // likewise: "too many messages in this connection"
-	case t.Stale() && (f.Kind == FailLost || f.Kind == FailTimeout || f.Kind == FailClosed):
+	case t.Stale() && (f.Kind == FailLost || f.Kind == FailTimeout || f.Kind == FailClosed || f.Kind == FailProtocol):
 	default:
 		verdict = Deferred
 	}

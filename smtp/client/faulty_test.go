@@ -239,6 +239,8 @@ func dialogueWith(f *faultyServer, verdicts map[Verdict]int) string {
 		case s.Idle() && f.replies == "" && len(started) < 4:
 			started = append(started, newTestTransaction(f.rng, len(started)))
 			s.Start(started[len(started)-1])
+		case endless(s):
+			return "nothing would end this"
 		case !progress:
 			s.End([]Loss{LossTimeout, LossClosed, LossAbandoned}[f.rng.IntN(3)])
 		}

@@ -25,6 +25,7 @@ func FuzzSession(f *testing.F) {
 		uint8(3), uint8(0), uint8(3))
 	f.Add([]byte(hello+"250 a\r\n250 b\r\n354 c\r\n250 d\r\n250 r\r\n250 2.1.5 a\r\n250 2.1.0 b\r\n250 d\r\n421 r\r\n"),
 		uint8(255), uint8(2), uint8(3))
+	f.Add([]byte(hello+"250 a\r\n250 b\r\n354 c\r\n250 d\r\n250-"), uint8(0), uint8(0), uint8(1))
 	f.Fuzz(func(t *testing.T, octets []byte, portion, recipients, level uint8) {
 		a := fuzzed(t, octets, len(octets)+1, int(recipients), Level(level%4))
 		b := fuzzed(t, octets, int(portion)+1, int(recipients), Level(level%4))
@@ -84,6 +85,9 @@ func (h *fuzzHost) act() {
 		case h.s.Wanting() != nil:
 			h.s.Supply([]byte("content\r\n"), true)
 		case !h.write():
+			if endless(h.s) {
+				h.t.Fatal("nothing would end this")
+			}
 			return
 		}
 	}

@@ -300,6 +300,9 @@ func (h *modelHost) run() error {
 			return nil
 		}
 		if !progress {
+			if endless(h.session) {
+				return fmt.Errorf("nothing would end this")
+			}
 			h.session.End(LossTimeout)
 		}
 	}
@@ -330,6 +333,12 @@ func (h *modelHost) step() (progress bool) {
 		progress = h.write() || progress
 	}
 	return h.transfer() || progress
+}
+
+// endless reports whether a session is of no use to its host, and yet waits for
+// nothing, so that no time would be up. There is nothing to be written.
+func endless(s *Session) bool {
+	return s.Wait().Kind == WaitNothing && s.mayMail() && !s.Over() && !s.Idle()
 }
 
 func (h *modelHost) supply(t *Transaction) {

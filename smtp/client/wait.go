@@ -7,16 +7,23 @@ import "math"
 type WaitKind uint8
 
 const (
-	WaitNothing   WaitKind = iota // the session is idle or over
-	WaitGreeting                  // the server's greeting
-	WaitHello                     // the reply to EHLO or HELO
-	WaitReset                     // the reply to RSET
-	WaitMail                      // the reply to MAIL
-	WaitRcpt                      // the reply to RCPT
-	WaitDataInit                  // the reply to DATA
-	WaitDataBlock                 // a piece of content to be written
-	WaitFinal                     // the reply to the end of the content
-	WaitQuit                      // the reply to QUIT
+	// WaitNothing means that the session is over, or that only the host can make
+	// something happen: it is Idle, or has used up the server's limit of
+	// transactions. It is the only wait without an end of its own.
+	WaitNothing   WaitKind = iota
+	WaitGreeting           // the server's greeting
+	WaitHello              // the reply to EHLO or HELO
+	WaitReset              // the reply to RSET
+	WaitMail               // the reply to MAIL
+	WaitRcpt               // the reply to RCPT
+	WaitDataInit           // the reply to DATA
+	WaitDataBlock          // a piece of content to be written
+	WaitFinal              // the reply to the end of the content
+	WaitQuit               // the reply to QUIT
+	// WaitUnasked is the rest of a reply that no command asked for. The session is
+	// of no more use. The wait is only for what the server's last words are (421, as
+	// a rule), so a second is enough; End(LossTimeout) ends it like any other.
+	WaitUnasked
 )
 
 // String returns words that complete "while waiting for".
@@ -24,7 +31,7 @@ func (k WaitKind) String() string {
 	return [...]string{
 		"nothing", "the greeting", "the reply to EHLO", "the reply to RSET", "the reply to MAIL",
 		"the reply to RCPT", "the reply to DATA", "the content to be taken", "the reply to the content",
-		"the reply to QUIT",
+		"the reply to QUIT", "the rest of a reply that belongs to no command",
 	}[k]
 }
 
@@ -45,6 +52,8 @@ func (s *Session) Wait() Wait {
 		return Wait{Serial: s.serial}
 	case s.slots.len() == 0 && s.content != nil:
 		return Wait{WaitDataBlock, s.serial}
+	case s.slots.len() == 0 && s.parser.Partial():
+		return Wait{WaitUnasked, s.serial}
 	case s.slots.len() == 0:
 		return Wait{Serial: s.serial}
 	case s.phase == phaseDrain && s.failure.Kind == FailClosed:
