@@ -28,6 +28,9 @@ type Config struct {
 	// one more is refused with 429. 0 is 4. Raise it where many dashboards
 	// are open and the disk is fast.
 	Scans int
+	// Connections is how many there may be at the same time; a further one waits
+	// until another ends. 0 is 64. Lower it where file descriptors are scarce.
+	Connections int
 	// Settle is how long an order's request waits for the order to take
 	// effect. 0 is 2 s; negative: it does not wait.
 	Settle time.Duration
@@ -49,6 +52,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.ScanRecipients, 100_000)
 	setDefault(&c.ScanTime, 500*time.Millisecond)
 	setDefault(&c.Scans, 4)
+	setDefault(&c.Connections, 64)
 	setDefault(&c.Settle, 2*time.Second)
 	setDefault(&c.Grace, 5*time.Second)
 	return c
@@ -73,5 +77,6 @@ func (c Config) Validate() error {
 	atLeastOne("ScanRecipients", int64(c.ScanRecipients))
 	atLeastOne("ScanTime", int64(c.ScanTime))
 	atLeastOne("Scans", int64(c.Scans))
+	atLeastOne("Connections", int64(c.Connections))
 	return errors.Join(all...)
 }

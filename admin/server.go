@@ -65,6 +65,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    128 << 10, // a page of IDs is 20 kB
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
+	ln = newBounded(ln, s.cfg.Connections)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()
 	select {

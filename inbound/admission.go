@@ -16,6 +16,7 @@ type admission struct {
 	byClient map[netip.Addr]int
 	byPrefix map[netip.Prefix]int
 	fresh    list.List // of *connection: those without a MAIL, oldest first
+	leaving  int       // evicted, and not gone yet
 	closing  bool
 }
 
@@ -30,6 +31,11 @@ func newAdmission(cfg *Config) *admission {
 		byPrefix:   map[netip.Prefix]int{},
 	}
 }
+
+// leavingMax is how many connections may be on their way out, beyond the limit, to
+// make room for others. Each still has a file descriptor: without this bound a flood
+// of connections would have twice as many as the limit.
+const leavingMax = 4
 
 // A verdict is what admission says to a new connection.
 type verdict uint8
@@ -48,7 +54,7 @@ func (v verdict) String() string {
 
 // enter lets a connection in, or not. If room must be made, evicted is the
 // connection that has to go; it counts until it left, so that the limit may
-// be exceeded for as long as that takes.
+// be exceeded for as long as that takes, by leavingMax.
 func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,11 +71,12 @@ func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 	}
 	if len(a.all) >= a.total {
 		oldest := a.fresh.Front()
-		if oldest == nil {
+		if oldest == nil || a.leaving >= leavingMax {
 			return refusedTotal, nil
 		}
 		evicted = a.fresh.Remove(oldest).(*connection)
-		evicted.fresh = nil
+		evicted.fresh, evicted.leaving = nil, true
+		a.leaving++
 	}
 	a.all[c] = struct{}{}
 	c.fresh = a.fresh.PushBack(c)
@@ -92,6 +99,9 @@ func (a *admission) leave(c *connection) {
 	defer a.mu.Unlock()
 	delete(a.all, c)
 	a.forgetFresh(c)
+	if c.leaving {
+		a.leaving--
+	}
 	if !a.counts(c.addr) {
 		return
 	}

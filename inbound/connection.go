@@ -38,6 +38,7 @@ type connection struct {
 	settled  bool
 	evicted  atomic.Bool   // set by the accepting goroutine
 	fresh    *list.Element // the admission's, under its mutex
+	leaving  bool          // likewise
 }
 
 // run is the life of the connection.

@@ -271,3 +271,27 @@ func TestLocalRecipientLimit(t *testing.T) {
 		ts.end(t)
 	})
 }
+
+// A client that is told to go still has its file descriptor until it has gone. A
+// flood of connections must not be able to push the whole room out at once, or twice
+// as many as the limit are there for a moment.
+func TestEvictionIsBounded(t *testing.T) {
+	cfg := Config{ConnectionLimit: 100}.WithDefaults()
+	a := newAdmission(&cfg)
+	var out []*connection
+	for i := range 300 {
+		v, evicted := a.enter(&connection{})
+		if evicted != nil {
+			out = append(out, evicted)
+		}
+		if want := i < 100+leavingMax; (v == admitted) != want || len(a.all) > 100+leavingMax {
+			t.Fatalf("connection %d: %s, with %d there", i, v, len(a.all))
+		}
+	}
+	for _, c := range out {
+		a.leave(c)
+	}
+	if v, _ := a.enter(&connection{}); v != admitted || a.leaving != 1 {
+		t.Errorf("after those have gone: %s, %d are leaving", v, a.leaving)
+	}
+}

@@ -43,6 +43,9 @@ type Config struct {
 	MemTables int
 	// Cache is the size, in octets, of the block cache. 0 is 32 MiB.
 	Cache int64
+	// TableFiles is how many table files may be open at once. 0 is 1,000; the
+	// store takes 74 at least. Lower it where file descriptors are scarce.
+	TableFiles int
 	// SyncInterval is the least time between two syncs of the log. 0 is none.
 	// 300 to 500 microseconds give a slow disk larger groups to commit.
 	SyncInterval time.Duration
@@ -82,6 +85,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.MemTable, 32<<20)
 	setDefault(&c.MemTables, 4)
 	setDefault(&c.Cache, 32<<20)
+	setDefault(&c.TableFiles, 1000)
 	setDefault(&c.SlowDisk, 5*time.Second)
 	setDefault(&c.Maintain, time.Minute)
 	if c.Logger == nil {
@@ -122,6 +126,7 @@ func (c Config) Validate() error {
 	complain(c.MemTable < 64<<10 || c.MemTable > 1<<30, "MemTable is %d, must be in 64 KiB…1 GiB", c.MemTable)
 	complain(c.MemTables < 2, "MemTables is %d, must be at least 2", c.MemTables)
 	complain(c.Cache < 0, "Cache is %d, must not be negative", c.Cache)
+	complain(c.TableFiles < 0, "TableFiles is %d, must not be negative", c.TableFiles)
 	complain(c.SyncInterval < 0 || c.SyncInterval > time.Second, "SyncInterval is %v, must be in 0…1s", c.SyncInterval)
 	complain(c.SlowDisk < 0, "SlowDisk is %v, must not be negative", c.SlowDisk)
 	complain(c.Maintain < 0, "Maintain is %v, must not be negative", c.Maintain)

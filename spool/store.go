@@ -33,6 +33,7 @@ func (s *Spool) storeOptions() *pebble.Options {
 		MemTableStopWritesThreshold: s.cfg.MemTables,
 		L0CompactionThreshold:       4,
 		CacheSize:                   s.cfg.Cache,
+		MaxOpenFiles:                s.cfg.TableFiles,
 	}
 	if s.cfg.SyncInterval > 0 {
 		o.WALMinSyncInterval = func() time.Duration { return s.cfg.SyncInterval }

@@ -31,6 +31,7 @@ import (
 type daemon struct {
 	log     *slog.Logger
 	tracer  driver.Tracer // nil: the scheduler is not recorded
+	machine machine
 	spool   *spool.Spool
 	driver  *driver.Driver
 	inbound *inbound.Server
@@ -53,13 +54,13 @@ type daemon struct {
 // (systemd) take the place of those in the configuration. Nothing runs yet; if
 // it fails, nothing stays open.
 func newDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener) (*daemon, error) {
-	return newTracedDaemon(cfg, log, handedOver, nil)
+	return newDaemonOn(machine{}, cfg, log, handedOver, nil)
 }
 
-// newTracedDaemon does what newDaemon does, and has a tracer told of everything
-// that the scheduler is told and does; nil: nobody is.
-func newTracedDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.Listener, tracer driver.Tracer) (_ *daemon, err error) {
-	d := &daemon{log: log, tracer: tracer, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}}
+// newDaemonOn does what newDaemon does within the limits of a machine, and has a
+// tracer told of everything that the scheduler is told and does; nil: nobody is.
+func newDaemonOn(m machine, cfg *config.Config, log *slog.Logger, handedOver []net.Listener, tracer driver.Tracer) (_ *daemon, err error) {
+	d := &daemon{log: log, tracer: tracer, machine: m, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}}
 	d.settled.add(cfg)
 	defer func() {
 		if err != nil {
@@ -69,18 +70,27 @@ func newTracedDaemon(cfg *config.Config, log *slog.Logger, handedOver []net.List
 	if err := os.MkdirAll(cfg.QueueDirectory, 0o700); err != nil {
 		return nil, fmt.Errorf("queue_directory: %w", err)
 	}
-	spooling := cfg.Spool()
-	spooling.Logger = log
+	fit, err := m.fit(cfg, listenersOf(cfg, handedOver), log)
+	if err != nil {
+		return nil, err
+	}
+	spooling := fit.Spool()
+	spooling.Logger, spooling.TableFiles = log, fit.tableFiles
 	if d.spool, err = spool.Open(spooling); err != nil {
 		return nil, err
 	}
 	if err := d.listen(cfg, handedOver); err != nil {
 		return nil, err
 	}
-	if err := d.connect(cfg); err != nil {
+	if err := d.connect(fit); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// listenersOf returns how many sockets the daemon listens on, roughly.
+func listenersOf(cfg *config.Config, handedOver []net.Listener) int {
+	return max(len(handedOver), len(cfg.Listen)) + 2 // administration and submission
 }
 
 // listen opens the sockets. Those of the administration and of local submission
@@ -170,8 +180,8 @@ func (u unlinked) Close() error {
 }
 
 // connect makes the parts and joins them.
-func (d *daemon) connect(cfg *config.Config) (err error) {
-	routing, err := d.newRouting(cfg)
+func (d *daemon) connect(cfg fitted) (err error) {
+	routing, err := d.newRouting(cfg.Config)
 	if err != nil {
 		return err
 	}
@@ -182,7 +192,7 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	d.driver, err = driver.New(d.driverConfig(cfg), driver.Ports{
+	d.driver, err = driver.New(d.driverConfig(cfg.Config), driver.Ports{
 		Spool: d.spool, Router: router{d.agents}, Finder: router{d.agents}, Reporter: reporter,
 		Connector: d.agents, Hosts: d.spool,
 		Agent: func(string) driver.Agent { return d.agents },
@@ -196,7 +206,7 @@ func (d *daemon) connect(cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	d.admin, err = admin.New(admin.Config{Version: version(), Logger: d.log}, adminStore{d.spool}, d.driver, d.driver)
+	d.admin, err = admin.New(admin.Config{Version: version(), Logger: d.log, Connections: cfg.adminConnections}, adminStore{d.spool}, d.driver, d.driver)
 	return err
 }
 
@@ -307,11 +317,15 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 			restart = append(restart, key)
 		}
 	}
-	routing, err := d.newRouting(cfg)
+	fit, err := d.machine.fit(cfg, len(d.listeners)+1, d.log)
 	if err != nil {
 		return nil, err
 	}
-	core := d.driverConfig(cfg)
+	routing, err := d.newRouting(fit.Config)
+	if err != nil {
+		return nil, err
+	}
+	core := d.driverConfig(fit.Config)
 	if err := core.WithDefaults().Validate(); err != nil {
 		routing.agents.close()
 		return nil, err

@@ -55,7 +55,7 @@ func startTraced(t *testing.T, dir, text string, to *recordingTo) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newTracedDaemon(configure(t, dir, text), log, nil, tracer)
+	d, err := newDaemonOn(machine{}, configure(t, dir, text), log, nil, tracer)
 	if err != nil {
 		t.Fatal(err)
 	}

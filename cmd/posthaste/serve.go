@@ -68,8 +68,12 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	if err != nil {
 		return err
 	}
-	d, err := newTracedDaemon(cfg, log, handedOver, tracer)
+	d, err := newDaemonOn(thisMachine(), cfg, log, handedOver, tracer)
 	if err != nil {
+		var known *exit
+		if errors.As(err, &known) {
+			return err
+		}
 		code, hint := codeOfStart(err)
 		return &exit{code, err, hint}
 	}

@@ -81,7 +81,7 @@ func TestTraceThatCannotBeWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = newTracedDaemon(configure(t, dir, ""), slog.New(slog.DiscardHandler), nil, tracer)
+		_, err = newDaemonOn(machine{}, configure(t, dir, ""), slog.New(slog.DiscardHandler), nil, tracer)
 		if err == nil || !strings.Contains(err.Error(), "the trace cannot be written") || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", test.path, err)
 			continue
@@ -151,7 +151,7 @@ func relayAll(b *testing.B, trace *recordingTo, messages int) usage {
 	check(err)
 	tracer, err := trace.tracer(log)
 	check(err)
-	d, err := newTracedDaemon(cfg, log, nil, tracer)
+	d, err := newDaemonOn(machine{}, cfg, log, nil, tracer)
 	check(err)
 	var all sync.WaitGroup
 	all.Go(func() { _ = receiver.Serve(ctx, ln) })

@@ -24,6 +24,9 @@ type Config struct {
 	Hostname string
 	// FirstPort is from where on a free port is looked for.
 	FirstPort int
+	// Descriptors is the limit of file descriptors, soft and hard; 0 is that of
+	// this process.
+	Descriptors int
 	// Settings are lines for the top of the configuration file, and tables behind
 	// them. The host name, the queue and where to listen are there already.
 	Settings string
@@ -37,6 +40,7 @@ type Daemon struct {
 	Admin *client.Client
 
 	binary, dir string
+	descriptors int
 	process     *exec.Cmd
 	ended       chan struct{} // closed when the process was waited for
 	log         *os.File
@@ -49,7 +53,7 @@ func New(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{binary: c.Binary, dir: c.Dir, Address: address}
+	d := &Daemon{binary: c.Binary, dir: c.Dir, descriptors: c.Descriptors, Address: address}
 	text := fmt.Sprintf("myhostname = %q\nqueue_directory = %q\nlisten = [%q]\n%s\n", c.Hostname, d.Queue(), address, c.Settings)
 	if err := os.WriteFile(d.Config(), []byte(text), 0o600); err != nil {
 		return nil, err
@@ -88,6 +92,9 @@ func (d *Daemon) Pid() int { return d.process.Process.Pid }
 // Start starts a process and tells when it did.
 func (d *Daemon) Start() (time.Time, error) {
 	d.process = exec.Command(d.binary, "serve", "--config", d.Config())
+	if d.descriptors > 0 {
+		d.process = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, d.descriptors), d.binary, "serve", "--config", d.Config())
+	}
 	d.process.Stdout, d.process.Stderr = d.log, d.log
 	at := time.Now()
 	if err := d.process.Start(); err != nil {
@@ -148,6 +155,16 @@ func (d *Daemon) Abandon() {
 	}
 	d.Admin.Close()
 	d.log.Close() //nolint:errcheck // nothing more is written
+}
+
+// Alive returns an error with the last words of the process if it has ended.
+func (d *Daemon) Alive() error {
+	select {
+	case <-d.ended:
+		return d.endedByItself()
+	default:
+		return nil
+	}
 }
 
 func (d *Daemon) endedByItself() error {

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"log/slog"
+	"math"
+	"runtime/debug"
+
+	"github.com/posthaste-mta/posthaste/config"
+)
+
+// A machine is what the system allows this process. A zero value stands for no
+// limit that counts.
+type machine struct {
+	descriptors int   // RLIMIT_NOFILE
+	memory      int64 // GOMEMLIMIT, in bytes
+}
+
+// thisMachine raises the limit of file descriptors as far as it may be raised, and
+// returns what the process has.
+func thisMachine() machine {
+	m := machine{descriptors: descriptorLimit()}
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		m.memory = limit
+	}
+	return m
+}
+
+// A fitted is a configuration that a machine has room for.
+type fitted struct {
+	*config.Config
+	tableFiles       int // open at once; 0 is the store's default
+	adminConnections int // 0 is the default
+}
+
+// fit returns the configuration, made smaller where the machine is too small for it;
+// the log says what was made smaller. The configuration itself is not changed.
+func (m machine) fit(cfg *config.Config, listeners int, log *slog.Logger) (fitted, error) {
+	smaller := *cfg
+	f := fitted{Config: &smaller}
+	if m.memory > 0 {
+		f.fitMemory(m.memory, log)
+	}
+	if m.descriptors > 0 {
+		if err := f.fitDescriptors(m.descriptors, listeners, log); err != nil {
+			return fitted{}, err
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/config"
+)
+
+// However few file descriptors there are, the shares together are fewer, no part is
+// without, and the log names what was lowered to what. Where they do not suffice the
+// daemon says what it needs instead of dying under load.
+func TestFitDescriptors(t *testing.T) {
+	standard := config.Default(config.Environment{Hostname: "mta.test"})
+	for _, c := range []struct {
+		limit   int
+		lowered string // "" for nothing; "-" for a refusal
+	}{
+		{64, "-"}, {160, "-"},
+		{192, "smtpd_connection_limit"}, {256, "smtp_connection_limit"}, {1024, "dns.concurrency"}, {4096, "open table files"},
+		{20_000, ""}, {1 << 30, ""},
+	} {
+		var log transcript
+		f, err := machine{descriptors: c.limit}.fit(standard, 3, slog.New(slog.NewTextHandler(&log, nil)))
+		if (err != nil) != (c.lowered == "-") {
+			t.Errorf("%d: %v", c.limit, err)
+			continue
+		}
+		if err != nil {
+			known, ok := err.(*exit)
+			if !ok || known.code != exitOS || !strings.Contains(known.hint, "LimitNOFILE=") {
+				t.Errorf("%d: %#v", c.limit, err)
+			}
+			continue
+		}
+		used := 2*f.SMTPD.ConnectionLimit + 3*f.SMTPConnectionLimit + f.DNS.Concurrency + f.tableFiles + 2*f.adminConnections +
+			descriptorsFixed + 3 + f.Spooling.Readers
+		if reserve := min(64, c.limit/16); used+reserve > c.limit {
+			t.Errorf("%d: %d descriptors could be used beside a reserve of %d", c.limit, used, reserve)
+		}
+		if min(f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency, f.adminConnections) < 4 || f.tableFiles < tableFilesLeast {
+			t.Errorf("%d: %d clients, %d servers, %d look-ups, %d tables, %d for the administration", c.limit,
+				f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency, f.tableFiles, f.adminConnections)
+		}
+		if c.lowered == "" {
+			if f.SMTPD.ConnectionLimit != standard.SMTPD.ConnectionLimit || log.count("level=WARN") > 0 {
+				t.Errorf("%d: lowered without need:\n%s", c.limit, log.tail(1000))
+			}
+			continue
+		}
+		if log.count("level=WARN", "limit=", "needed=", "reserve=", c.lowered, "instead of") != 1 {
+			t.Errorf("%d: the log does not say so:\n%s", c.limit, log.tail(1000))
+		}
+		if standard.SMTPD.ConnectionLimit != 4000 {
+			t.Fatal("the configuration itself was changed")
+		}
+	}
+}
+
+// What one share does not want goes to the others: whoever has set a small limit is
+// not punished for the large default of another.
+func TestDivideLeavesNothing(t *testing.T) {
+	all := [shareKinds]share{
+		shareClients: {wanted: 10, least: 4, each: 2, weight: 5}, shareServers: {wanted: 10_000, least: 4, each: 3, weight: 4},
+		shareLookups: {wanted: 4, least: 4, each: 1, weight: 1}, shareTables: {wanted: 100, least: 74, each: 1, weight: 2},
+		shareAdmin: {wanted: 4, least: 4, each: 2, weight: 1},
+	}
+	if !divide(&all, 1000) {
+		t.Fatal("1000 descriptors are called too few")
+	}
+	left := 1000
+	for _, s := range all {
+		left -= s.got * s.each
+	}
+	if left < 0 || left >= 8 || all[shareClients].got != 10 {
+		t.Errorf("%d descriptors are left over: %+v", left, all)
+	}
+}
+
+// With GOMEMLIMIT below what the defaults may take, caches and tables shrink in
+// proportion; the parts accept what they are given.
+func TestFitMemory(t *testing.T) {
+	for _, c := range []struct {
+		limit int64
+		fits  bool
+	}{{20 << 20, false}, {100 << 20, false}, {200 << 20, false}, {400 << 20, true}} {
+		cfg := config.Default(config.Environment{Hostname: "mta.test"})
+		var log transcript
+		f, err := machine{memory: c.limit}.fit(cfg, 3, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var takes int64 = memoryBase
+		for _, taker := range takers(f.Config) {
+			takes += taker.value(f.Config) * taker.each
+		}
+		if c.limit >= 100<<20 && takes > c.limit {
+			t.Errorf("%d: up to %d may be taken", c.limit, takes)
+		}
+		if fits := f.Spooling.Cache == cfg.Spooling.Cache; fits != c.fits || fits == (log.count("GOMEMLIMIT", "spool.cache_size", "instead of") == 1) {
+			t.Errorf("%d: a cache of %d, %d before; log:\n%s", c.limit, f.Spooling.Cache, cfg.Spooling.Cache, log.tail(1000))
+		}
+		spooling := f.Spool()
+		spooling.Dir = "x"
+		if err := spooling.Validate(); err != nil {
+			t.Errorf("%d: %v", c.limit, err)
+		}
+		if err := f.Driver().WithDefaults().Validate(); err != nil {
+			t.Errorf("%d: %v", c.limit, err)
+		}
+		if err := f.Inbound().WithDefaults().Validate(); err != nil {
+			t.Errorf("%d: %v", c.limit, err)
+		}
+	}
+}
