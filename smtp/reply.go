@@ -44,17 +44,20 @@ const (
 // A reply is one or more lines of three digits followed by "-" (more lines
 // follow), a space, or nothing at all. The first digit must be 2 to 5, the
 // others may be any digit, since unknown codes are understood by their first
-// digit (RFC 5321 4.2.1). All lines must have the same code. A line that ends
+// digit (RFC 5321 4.2.1). All lines should have the same code; where they do not,
+// the code of the last line counts, as it does for Postfix: the server has answered,
+// and to refuse its answer would send mail again that it has taken. A line that ends
 // in LF alone is taken like one that ends in CRLF.
 type ReplyParser struct {
 	state  replyState
 	column uint8  // digits read of the current line
 	more   bool   // the current line has a "-"
-	code   uint16 // of the first line
+	code   uint16 // of the latest line
 	digits uint16 // of the current line, as far as read
 	lines  int    // lines begun
 	size   int    // octets taken
 	line   int    // where in text the current line begins
+	from   int    // where in text the lines with the latest code begin
 	text   []byte // lines without codes, joined by LF
 }
 
@@ -106,12 +109,13 @@ func (p *ReplyParser) HasPrefix(prefix string) bool {
 
 // Reply returns a complete reply as the rest of the program knows it: the text
 // cleaned and cut, the enhanced status code (RFC 2034) taken off the front of
-// every line that repeats it. A status whose class contradicts the code is
-// left in the text, for it means nothing. By names the host that said so.
+// every line that repeats it. It is that of the first line with the code that
+// counts. A status whose class contradicts the code is left in the text, for it
+// means nothing. By names the host that said so.
 func (p *ReplyParser) Reply(by string) mail.Reply {
 	text := string(p.text)
 	r := mail.Reply{Code: p.code, By: by}
-	if status, rest, ok := mail.ParseStatus(firstLine(text)); ok && status.Class == p.code/100 {
+	if status, rest, ok := mail.ParseStatus(firstLine(text[p.from:])); ok && status.Class == p.code/100 {
 		r.Status = status
 		if p.lines == 1 {
 			text = rest
@@ -168,15 +172,13 @@ func (p *ReplyParser) takeDigit(c byte) error {
 		return nil
 	}
 	p.lines++
-	if p.lines == 1 {
-		p.code = p.digits
-	} else {
+	if p.lines > 1 {
 		p.text = append(p.text, '\n')
 	}
-	if p.digits != p.code {
-		return ErrReplySyntax
-	}
 	p.line = len(p.text)
+	if p.digits != p.code {
+		p.code, p.from = p.digits, p.line
+	}
 	p.state = replySeparator
 	return nil
 }

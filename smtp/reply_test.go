@@ -59,7 +59,13 @@ func TestReplyParser(t *testing.T) {
 		{"first digit 1", "100 x\r\n", mail.Reply{}, ErrReplySyntax},
 		{"letter behind the code", "250x\r\n", mail.Reply{}, ErrReplySyntax},
 		{"CR behind the code", "250\rx\r\n", mail.Reply{}, ErrReplySyntax},
-		{"mixed codes", "250-a\r\n550 b\r\n", mail.Reply{}, ErrReplySyntax},
+		{"mixed codes", "250-a\r\n550 b\r\n", mail.Reply{Code: 550, Text: "a\nb"}, nil},
+		{"mixed codes, the last is good", "550-5.7.1 no\r\n250 2.0.0 yes\r\n",
+			mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "5.7.1 no\nyes"}, nil},
+		{"mixed codes of one class", "451-4.3.0 a\r\n421-4.3.2 b\r\n421 4.3.2 c\r\n",
+			mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: "4.3.0 a\nb\nc"}, nil},
+		{"mixed codes, one of them none", "250-a\r\n150 b\r\n", mail.Reply{}, ErrReplySyntax},
+		{"mixed codes, the last without a status", "550-5.7.1 no\r\n450 later\r\n", mail.Reply{Code: 450, Text: "5.7.1 no\nlater"}, nil},
 		{"empty line", "\r\n", mail.Reply{}, ErrReplySyntax},
 		{"201 lines", strings.Repeat("250-x\r\n", 200) + "250 x\r\n", mail.Reply{}, ErrReplyTooLong},
 		{"endless line", "250 " + strings.Repeat("x", ReplyMax), mail.Reply{}, ErrReplyTooLong},
@@ -154,7 +160,7 @@ func naiveReply(input string) (code int, text string, rest string, ok, bad bool)
 			}
 			n = n*10 + int(c-'0')
 		}
-		if n < 200 || n > 599 || !first && n != code || len(trimmed) > 3 && trimmed[3] != ' ' && trimmed[3] != '-' {
+		if n < 200 || n > 599 || len(trimmed) > 3 && trimmed[3] != ' ' && trimmed[3] != '-' {
 			return 0, "", "", false, true
 		}
 		code = n

@@ -29,8 +29,8 @@
 //
 // Where the octets are cut between calls of Feed never matters; the state
 // depends on the octets alone. What does matter is when the host calls Next:
-// octets that no command asked for throw doubt on a final reply before them
-// as long as its transaction has not been taken.
+// a reply that no command asked for throws doubt on refusals in a group before it
+// as long as their transaction has not been taken.
 //
 // # Two goroutines
 //
@@ -93,7 +93,8 @@
 // time. Every recipient of a transaction that was under way still gets exactly
 // one Verdict:
 //
-//   - by the replies that were read, if these decide it;
+//   - by the replies that were read, if these decide it. A final reply that was read
+//     in full always does, whatever comes behind it;
 //   - Doubtful, if the content was written to its end but the final reply is
 //     not known: the server may have the message or not;
 //   - Deferred, with the reason as a reply, if the transaction is the oldest,

@@ -107,8 +107,7 @@ func (s *Session) garbled(stage WaitKind, what string) {
 
 // desync ends the session because of a reply that cannot be to the command in
 // whose place it came. After it nothing says any more which reply belongs to
-// which command, so that a final reply that came just before it may have been
-// to something else.
+// which command of a group, nor did it just before.
 func (s *Session) desync(stage WaitKind, what string) {
 	s.garbled(stage, what)
 	s.doubt(s.failure.Reply)

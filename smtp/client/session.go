@@ -307,19 +307,20 @@ func (s *Session) complete(t *Transaction) {
 	s.active = s.active[:left]
 }
 
-// doubt takes back what replies said of transactions that have not been taken
-// yet. A message whose content was not sent is not in doubt, but nobody is to
-// be told that it was refused.
+// doubt takes back what replies in a group said of recipients whose transaction has
+// not been taken yet: in a group one reply too many, or too few, has each command
+// answered by its neighbor's reply. Nobody is to be told then that mail was refused,
+// or that a call-out found a recipient, which costs no more than another attempt. A
+// final reply stands. It came where it was due, when the content had been written;
+// to doubt it would send again what the server has taken. So does whatever was said
+// to one command at a time.
 func (s *Session) doubt(reply mail.Reply) {
 	for _, t := range s.done {
-		t.broken = true
-		if !t.final {
-			t.settle(Failed, Deferred, reply)
-			t.settle(Delivered, Deferred, reply) // of a call-out
+		if t.final || t.level == LockStep && !t.Callout || !t.has(Failed) && !t.has(Delivered) {
 			continue
 		}
-		t.settle(Delivered, Doubtful, reply)
-		t.settle(Deferred, Doubtful, reply)
-		t.settle(Failed, Doubtful, reply)
+		t.broken = true
+		t.settle(Failed, Deferred, reply)
+		t.settle(Delivered, Deferred, reply) // of a call-out
 	}
 }
