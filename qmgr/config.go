@@ -318,7 +318,7 @@ const (
 )
 
 // WithDefaults returns the configuration with every zero field replaced by its
-// default. Doing it twice changes nothing more.
+// default. Doing it twice changes nothing more. The result shares no memory with c.
 func (c Config) WithDefaults() Config {
 	setDefault(&c.ActiveLimit, defaultActiveLimit)
 	setDefault(&c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
@@ -342,6 +342,10 @@ func (c Config) WithDefaults() Config {
 		transports[name] = t.withDefaults()
 	}
 	c.Transports = transports
+	c.Destinations = slices.Clone(c.Destinations)
+	for i := range c.Destinations {
+		c.Destinations[i] = c.Destinations[i].Clone()
+	}
 	return c
 }
 

@@ -47,7 +47,7 @@ type Trouble uint8
 const (
 	TroubleGone      Trouble = iota + 1 // it is not in the spool any more
 	TroubleCorrupt                      // it is damaged: it goes to the corrupt area
-	TroubleTemporary                    // an I/O error that may pass: it is deferred
+	TroubleTemporary                    // an I/O error that may pass: it is deferred, and what it owes stays owed
 )
 
 // String returns the word that traces show.

@@ -45,14 +45,16 @@ type message struct {
 	owed     bool           // outcomes has one that owes a report
 	settled  bool           // outcomes has one that is settled
 	debts    bool           // the spool holds an outcome that owes a report
-	retry    bool           // some recipient is to be tried again
-	failed   bool           // some recipient failed for good
-	doubt    bool           // some recipient may have the message, and it is to be held therefore
-	serial   uint64         // tells it from an earlier stay of the same message in core
-	held     int            // connections that carry entries of it, or are being opened for it
-	left     bool           // an operator's order left recipients untried
-	callout  *callout       // whose pseudo-message it is; nil for mail
-	amnesty  uint64         // for the hosts that it goes to, 0 for none
+	// unreported says that the reports could not be made in this round.
+	unreported bool
+	retry      bool     // some recipient is to be tried again
+	failed     bool     // some recipient failed for good
+	doubt      bool     // some recipient may have the message, and it is to be held therefore
+	serial     uint64   // tells it from an earlier stay of the same message in core
+	held       int      // connections that carry entries of it, or are being opened for it
+	left       bool     // an operator's order left recipients untried
+	callout    *callout // whose pseudo-message it is; nil for mail
+	amnesty    uint64   // for the hosts that it goes to, 0 for none
 }
 
 // A stage is how far a message has come in core.

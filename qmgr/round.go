@@ -45,6 +45,9 @@ func (q *Qmgr) advance(m *message) {
 //
 // The last step carries the outcomes that are not recorded yet, so that a
 // message with one recipient costs one change.
+//
+// A report that could not be made stays owed in the spool, and the message is
+// deferred as if it had a recipient left: the next round asks for it again.
 func (q *Qmgr) endRound(m *message) {
 	switch {
 	case m.order == orderDrop:
@@ -53,7 +56,7 @@ func (q *Qmgr) endRound(m *message) {
 		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
 	case m.owed && q.reportable(m): // before the report is made, so that it is in it
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
-	case m.debts && q.reportable(m):
+	case m.debts && q.reportable(m) && !m.unreported:
 		m.await(awaitsReport)
 		q.emit(Report{ID: m.id})
 	case m.order == orderHold && (m.left || m.retry || m.more):
@@ -65,7 +68,7 @@ func (q *Qmgr) endRound(m *message) {
 	case m.retry && q.warnDue(m):
 		m.env.Warned = true
 		q.change(m, mail.Change{Op: mail.ChangeWarn})
-	case m.retry:
+	case m.retry, m.debts && q.reportable(m):
 		q.deferUntil(m, q.nextAttempt(m))
 	case m.failed && m.env.Sender == "" && q.cfg.DoubleBounce == DoubleBounceHold:
 		const why = "double bounce: a report could not be delivered"
@@ -183,7 +186,8 @@ func (q *Qmgr) broken(ev Broken) {
 		q.reserve(m, 0)
 	}
 	if m.answered(awaitsReport) && ev.Why == TroubleTemporary {
-		q.advance(m) // the report is still owed
+		m.unreported = true
+		q.advance(m)
 		return
 	}
 	if ev.Why == TroubleGone && opening {

@@ -48,7 +48,7 @@ import (
 //	destination NEXTHOP         all that the core holds of it
 //	connections                 those that are ready, what is under way, and what sites wait for
 //	answer WORD…                answer what waits of these kinds of actions, "all" for all
-//	trouble NAME WHY            reading it fails the next time: gone corrupt temporary
+//	trouble NAME WHY [report]   reading it fails the next time, or the report on it: gone corrupt temporary
 //	advance DURATION            time passes; the core is woken when it wants to be
 //	hold|release|drop|retry NAME… [reason=T]
 //	flush                       retry everything
@@ -144,7 +144,11 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	case "answer":
 		s.answerThese(tb, l)
 	case "trouble":
-		s.world.Trouble[s.id(tb, l, 0)] = trouble(tb, l, 1)
+		if l.Has("report") {
+			s.world.ReportTrouble[s.id(tb, l, 0)] = trouble(tb, l, 1)
+		} else {
+			s.world.Trouble[s.id(tb, l, 0)] = trouble(tb, l, 1)
+		}
 	case "advance":
 		s.advance(tb, l)
 	case "hold", "release", "drop", "retry", "flush", "halt":

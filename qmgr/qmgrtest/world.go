@@ -36,6 +36,8 @@ type World struct {
 	Lookups map[string]mail.Route
 	// Trouble is what reading a message meets the next time.
 	Trouble map[mail.QueueID]qmgr.Trouble
+	// ReportTrouble is what the next report on a message meets.
+	ReportTrouble map[mail.QueueID]qmgr.Trouble
 	// Conns are the connections that the core has asked for, Zones the hosts of
 	// nexthops that are not the usual ones.
 	Conns map[qmgr.ConnID]*Connection
@@ -85,7 +87,7 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	}
 	w := &World{Core: core, Now: mail.Instant(0).Add(1000e9),
 		Messages: make(map[mail.QueueID]*Message), Gone: make(map[mail.QueueID]*Message),
-		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble),
+		Routes: make(map[string]mail.Route), Lookups: make(map[string]mail.Route), Trouble: make(map[mail.QueueID]qmgr.Trouble), ReportTrouble: make(map[mail.QueueID]qmgr.Trouble),
 		Conns: make(map[qmgr.ConnID]*Connection), Zones: make(map[string]Zone), Verifying: make(map[qmgr.VerificationID]bool)}
 	w.Routes["nowhere.test"] = mail.Route{Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "no such domain"}}
 	w.Step(qmgr.Wake{})
@@ -244,7 +246,7 @@ func (w *World) Answer(a qmgr.Action) {
 		w.open(a)
 	case qmgr.Read:
 		m := w.Messages[a.ID]
-		if w.broken(a.ID, m) {
+		if w.broken(w.Trouble, a.ID, m) {
 			return
 		}
 		w.Step(qmgr.Recipients{ID: a.ID, Batch: m.batch(a.From, a.Max)})
@@ -259,6 +261,9 @@ func (w *World) Answer(a qmgr.Action) {
 	case qmgr.Change:
 		w.Step(qmgr.Changed{Changed: w.apply(a.Change)})
 	case qmgr.Report:
+		if m := w.Messages[a.ID]; m != nil && w.broken(w.ReportTrouble, a.ID, m) {
+			return
+		}
 		w.report(a.ID)
 		w.Step(qmgr.Reported(a))
 	case qmgr.Resolve:
@@ -272,7 +277,7 @@ func (w *World) Answer(a qmgr.Action) {
 
 func (w *World) open(a qmgr.Open) {
 	m := w.Messages[a.ID]
-	if w.broken(a.ID, m) {
+	if w.broken(w.Trouble, a.ID, m) {
 		return
 	}
 	place := m.Place
@@ -283,9 +288,9 @@ func (w *World) open(a qmgr.Open) {
 }
 
 // broken answers a request to read a message that is gone, or in trouble.
-func (w *World) broken(id mail.QueueID, m *Message) bool {
-	why := w.Trouble[id]
-	delete(w.Trouble, id)
+func (w *World) broken(trouble map[mail.QueueID]qmgr.Trouble, id mail.QueueID, m *Message) bool {
+	why := trouble[id]
+	delete(trouble, id)
 	if m == nil {
 		why = qmgr.TroubleGone
 	}

@@ -32,7 +32,13 @@ type Table struct {
 	bits    [2][]int // lengths in use, longest first: of IPv4, of IPv6
 }
 
-// NewTable compiles a table. The error joins all that is wrong: patterns that
+// Clone returns a copy that shares no memory with d.
+func (d Destination) Clone() Destination {
+	d.Domains, d.MX, d.Networks = slices.Clone(d.Domains), slices.Clone(d.MX), slices.Clone(d.Networks)
+	return d
+}
+
+// NewTable compiles a table. It keeps a reference to the slices in all. The error joins all that is wrong: patterns that
 // are none, and those that two destinations have.
 func NewTable(all []Destination) (*Table, error) {
 	t := &Table{

@@ -1,0 +1,133 @@
+package qmgr_test
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"testing"
+	"unsafe"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
+)
+
+// memory is what can be changed through a value: by the address where it is, the
+// way there.
+type memory map[unsafe.Pointer]string
+
+// add adds what can be reached from v.
+func (m memory) add(v reflect.Value, way string) {
+	switch v.Kind() {
+	case reflect.Interface:
+		if !v.IsNil() {
+			m.add(v.Elem(), way)
+		}
+	case reflect.Pointer:
+		if v.IsNil() || !m.note(v.UnsafePointer(), way) {
+			return
+		}
+		m.add(v.Elem(), way)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); v.Type() != reflect.TypeFor[qmgr.Qmgr]() || f.Name != "actions" { // which is the host's until the next Step
+				m.add(v.Field(i), way+"."+f.Name)
+			}
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			m.add(v.Index(i), way)
+		}
+	case reflect.Slice:
+		if v.Cap() == 0 || !m.note(v.UnsafePointer(), way) {
+			return
+		}
+		for i := range v.Len() {
+			m.add(v.Index(i), fmt.Sprintf("%s[%d]", way, i))
+		}
+	case reflect.Map:
+		if v.IsNil() || !m.note(v.UnsafePointer(), way) {
+			return
+		}
+		for it := v.MapRange(); it.Next(); {
+			m.add(it.Key(), way+"[key]")
+			m.add(it.Value(), way+"[]")
+		}
+	}
+}
+
+func (m memory) note(p unsafe.Pointer, way string) (fresh bool) {
+	if _, known := m[p]; known {
+		return false
+	}
+	m[p] = way
+	return true
+}
+
+// netip.Addr has a pointer to what all addresses have in common.
+func (m memory) without(common memory) memory {
+	for p := range common {
+		delete(m, p)
+	}
+	return m
+}
+
+var addresses = func() memory {
+	m := make(memory)
+	m.add(reflect.ValueOf(netip.MustParseAddr("192.0.2.1")), "")
+	m.add(reflect.ValueOf(netip.MustParseAddr("2001:db8::1")), "")
+	return m
+}()
+
+// checkSharing compares what an event or an action consists of with what the core
+// consists of after the Step.
+func checkSharing(t *testing.T, core *qmgr.Qmgr, value any) {
+	t.Helper()
+	theirs := make(memory)
+	theirs.add(reflect.ValueOf(value), reflect.TypeOf(value).String())
+	if theirs.without(addresses); len(theirs) == 0 {
+		return
+	}
+	ours := make(memory)
+	ours.add(reflect.ValueOf(core), "Qmgr")
+	for p, way := range theirs {
+		if here, shared := ours[p]; shared {
+			t.Errorf("%s is also %s", way, here)
+		}
+	}
+}
+
+// The fourth rule of the contract: the core keeps no reference to what an event
+// consists of, and lends none in an action. A host may use its buffers again.
+func TestNothingIsShared(t *testing.T) {
+	for seed := uint64(1); seed <= 6 && !t.Failed(); seed++ {
+		c := newChaos(t, seed)
+		watch := c.w.Stepped
+		c.w.Stepped = func(ev qmgr.Event, actions []qmgr.Action) {
+			watch(ev, actions)
+			checkSharing(t, c.w.Core, ev)
+			for _, a := range actions {
+				checkSharing(t, c.w.Core, a)
+			}
+		}
+		for range 200 {
+			c.step()
+		}
+		cfg := c.cfg
+		cfg.Destinations = []shape.Destination{{Name: "all", Domains: []string{"d1.test"}, MX: []string{"mx.test", ".mx.test"},
+			Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Limits: shape.Limits{ConcurrencyLimit: shape.Some(3)}}}
+		c.w.Step(qmgr.Configure{Config: cfg})
+		for i := range 100 {
+			c.step()
+			if i%10 > 0 {
+				continue
+			}
+			checkSharing(t, c.w.Core, c.w.Core.View(10))
+			checkSharing(t, c.w.Core, c.w.Core.Destinations(qmgr.DestinationQuery{Most: 10}))
+			checkSharing(t, c.w.Core, c.w.Core.Explain(c.ids, 10))
+			if changes := c.w.Core.HostChanges(nil, 1000); len(changes) > 0 {
+				checkSharing(t, c.w.Core, changes)
+				c.w.Step(qmgr.Learned{Hosts: changes})
+			}
+		}
+	}
+}
