@@ -9,10 +9,11 @@ import (
 )
 
 // started returns a core whose spool is empty, and its clock.
-func started(b *testing.B, cfg qmgr.Config) (*qmgr.Qmgr, mail.Instant) {
+func started(tb testing.TB, cfg qmgr.Config) (*qmgr.Qmgr, mail.Instant) {
+	tb.Helper()
 	q, err := qmgr.New(cfg, 1)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	now := mail.Instant(1e18)
 	q.Step(now, qmgr.Wake{})

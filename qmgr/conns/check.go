@@ -42,6 +42,19 @@ func (p *Pool) Check() {
 	for s := range p.outaged.All() {
 		assert.That(s.waits == WaitOutage && p.probe.slot.Heaped(), "%s waits for %v and is listed for the network", s.name, s.waits)
 	}
+	sharers := 0
+	for message, list := range p.sharers { //archtest:anyorder sums and assertions
+		list.Check()
+		sharers += list.Len()
+		assert.That(!list.Empty(), "a list of sites that wait for message %v is empty", message)
+		for s := range list.All() {
+			assert.That(s.waits == WaitShare && s.sharer == message, "%s is listed for a share of message %v, and waits for %v of %v", s.name, message, s.waits, s.sharer)
+		}
+	}
+	for g := range p.groups.All() {
+		sharers -= g.shares.Len()
+	}
+	assert.That(sharers == 0, "of the sites that wait for shares %d are not listed with both their transport and message", sharers)
 	p.woken.Check()
 	p.timers.Check()
 }

@@ -31,8 +31,9 @@ type Pool struct {
 	idle   ilist.List[Conn]  // the one unused for longest first
 	groups ilist.List[Group] // that have sites which wait for a slot; the one to serve next in front
 	woken  ilist.List[Site]
-	// sharers are the sites that wait because a message holds enough.
-	sharers map[mail.QueueID][]*Site
+	// sharers are the sites that wait because a message holds enough, in the order
+	// in which they began to. There may be as many as the message has domains.
+	sharers map[mail.QueueID]*ilist.List[Site]
 	outaged ilist.List[Site] // wait for our network
 	probe   timer            // when the first of them may make an attempt
 	halted  bool
@@ -47,7 +48,7 @@ type Pool struct {
 // hosts is dialled, and when connections of one age end.
 func New(cfg Config, db *destdb.DB, seed uint64) *Pool {
 	return &Pool{cfg: cfg, db: db, rng: prng.New(seed),
-		conns: make(map[ID]*Conn), hosts: make(map[destdb.Key]*host), sharers: make(map[mail.QueueID][]*Site)}
+		conns: make(map[ID]*Conn), hosts: make(map[destdb.Key]*host), sharers: make(map[mail.QueueID]*ilist.List[Site])}
 }
 
 // Configure puts new limits in force.

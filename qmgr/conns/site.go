@@ -47,15 +47,16 @@ type Site struct {
 	single     bool // one entry at a time on each connection
 	dials      rate.Bucket
 
-	waits  Wait
-	inWait ilist.Link[Site] // on group.slots, group.shares or pool.outaged
-	sharer mail.QueueID     // WaitShare: the message that holds as many as it may; 0 for none
-	held   int              // WaitShare: that many
-	inWake ilist.Link[Site] // on pool.woken
-	cause  cause            // why it was woken
-	at     *host            // cause is causeHost: which one
-	eased  mail.QueueID     // cause is causeShare: which message
-	timer  timer
+	waits   Wait
+	inWait  ilist.Link[Site] // on group.slots, group.shares or pool.outaged
+	sharer  mail.QueueID     // WaitShare: the message that holds as many as it may; 0 for none
+	held    int              // WaitShare: that many
+	inShare ilist.Link[Site] // WaitShare: on the list that pool.sharers has for that message
+	inWake  ilist.Link[Site] // on pool.woken
+	cause   cause            // why it was woken
+	at      *host            // cause is causeHost: which one
+	eased   mail.QueueID     // cause is causeShare: which message
+	timer   timer
 	// upgrade is when a host of a better tier than those in use may be tried;
 	// upgrades says that the time has come.
 	upgrade  timer

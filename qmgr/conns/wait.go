@@ -1,9 +1,9 @@
 package conns
 
 import (
-	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/qmgr/share"
@@ -171,7 +171,12 @@ func (p *Pool) stopWaiting(s *Site) {
 // waitForShare waits until a message holds fewer connections, or more are free.
 func (p *Pool) waitForShare(s *Site, ask Ask) Decision {
 	s.sharer, s.held = ask.Message, ask.Held
-	p.sharers[s.sharer] = append(p.sharers[s.sharer], s)
+	sharers := p.sharers[s.sharer]
+	if sharers == nil {
+		sharers = new(ilist.List[Site])
+		p.sharers[s.sharer] = sharers
+	}
+	sharers.PushBack(&s.inShare, s)
 	s.group.shares.PushBack(&s.inWait, s)
 	p.list(s.group)
 	return p.wait(s, WaitShare, mail.Never)
@@ -183,8 +188,8 @@ func (p *Pool) allowed(held, free int) bool {
 }
 
 func (p *Pool) stopSharing(s *Site) {
-	list := slices.DeleteFunc(p.sharers[s.sharer], func(other *Site) bool { return other == s })
-	if p.sharers[s.sharer] = list; len(list) == 0 {
+	sharers := p.sharers[s.sharer]
+	if sharers.Remove(&s.inShare); sharers.Empty() {
 		delete(p.sharers, s.sharer)
 	}
 	s.sharer = 0
@@ -195,8 +200,8 @@ func (p *Pool) Eased(message mail.QueueID) {
 	if len(p.sharers) == 0 {
 		return
 	}
-	if list := p.sharers[message]; len(list) > 0 {
-		s := list[0]
+	if sharers := p.sharers[message]; sharers != nil {
+		s := sharers.Front()
 		p.wakeFor(s, causeShare, nil)
 		s.eased = message
 	}
