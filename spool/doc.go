@@ -6,7 +6,8 @@
 // A spool is one directory. In it, db is a Pebble key-value store (an LSM tree
 // with a write-ahead log), body holds the content of large messages as files,
 // lock keeps a second process out, and ballast is room that is given up when
-// the disk fills.
+// the disk fills. manifest holds a checksummed copy of the store's list of
+// files, and damaged holds files that were replaced because they were damaged.
 //
 // Keys of the store, numbers in big endian so that keys sort as they do; ID is
 // the queue ID and grows with time, so that tables of different age do not

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,12 @@ const damagedDir = "damaged"
 // Pebble reads a log up to the first chunk that it cannot read, and deletes
 // it. Where that is not the end, all that follows would be gone without a word.
 func (s *Spool) openStore() (lost bool, err error) {
+	if err := s.checkManifest(); err != nil {
+		return false, s.refused(err)
+	}
+	if err := s.checkOptions(); err != nil {
+		return false, err
+	}
 	if lost, err = s.mendLogs(false); err != nil {
 		return false, err
 	}
@@ -56,8 +63,16 @@ func (s *Spool) openStore() (lost bool, err error) {
 		}
 		s.db = nil
 	}
-	return false, fmt.Errorf("spool: the store in %s is damaged and was left as it is; restore it from a backup, or move it away to begin with an empty one: %w",
-		s.path("db"), errors.Join(err, mendErr))
+	return false, s.refused(errors.Join(err, mendErr))
+}
+
+// refused says what to do about damage that the spool does not open with.
+func (s *Spool) refused(err error) error {
+	if damaged := (*damagedStore)(nil); !errors.As(err, &damaged) && !pebble.IsCorruptionError(err) {
+		return err
+	}
+	return fmt.Errorf("spool: the store in %s is damaged and was left as it is; restore %s from a backup, or move it away to begin with an empty one: %w",
+		s.path("db"), s.cfg.Dir, err)
 }
 
 // mendLogs looks at all logs. One that is damaged is kept in damagedDir, and
@@ -113,33 +128,13 @@ func (s *Spool) readLog(name string, num uint64, emit func([]byte, bool) error) 
 	return r, nil
 }
 
-// mendLog puts what can be read of a log in its place. The old file gets its
-// second name first and loses the first one last, so that a crash on the way
-// leaves it to be mended again.
+// mendLog puts what can be read of a log in its place.
 //
 // What follows a hole is used only if the hole is proven to be damage. After a
 // power failure it may never have been acknowledged, and rest on what is gone.
 func (s *Spool) mendLog(name string, num uint64, r logReport) error {
-	dir := s.path(damagedDir)
-	text := strings.TrimSuffix(name, ".log") + time.Unix(0, int64(s.cfg.Now())).UTC().Format("-"+damagedTime)
-	kept, mended := s.disk.PathJoin(dir, text+".log"), s.disk.PathJoin(dir, text+".new")
 	current := s.disk.PathJoin(s.path("db"), name)
-	err := s.disk.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = errors.Join(syncDir(s.disk, s.cfg.Dir), s.rewriteLog(name, num, r, mended))
-	}
-	if err == nil {
-		err = s.disk.Link(current, kept)
-	}
-	if err == nil {
-		err = syncDir(s.disk, dir)
-	}
-	if err == nil {
-		err = s.disk.Rename(mended, current)
-	}
-	if err == nil {
-		err = errors.Join(syncDir(s.disk, s.path("db")), syncDir(s.disk, dir))
-	}
+	kept, err := s.replace(current, strings.TrimSuffix(name, ".log"), ".log", func(to string) error { return s.rewriteLog(name, num, r, to) })
 	if err != nil {
 		return fmt.Errorf("spool: mend the log %s, which is damaged at offset %d: %w", current, r.at, err)
 	}
@@ -237,10 +232,11 @@ func (s *Spool) damagedFiles() (files []DamagedFile) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if !strings.HasSuffix(name, ".log") {
+		ext := filepath.Ext(name)
+		if ext == ".new" {
 			continue // mending was cut off
 		}
-		_, text, _ := strings.Cut(strings.TrimSuffix(name, ".log"), "-")
+		_, text, _ := strings.Cut(strings.TrimSuffix(name, ext), "-")
 		at, err := time.Parse(damagedTime, text)
 		if err != nil {
 			at = time.Time{}

@@ -36,17 +36,18 @@ const formatVersion = 1
 // A Spool is a directory full of messages. All its methods may be called from
 // any number of goroutines at once.
 type Spool struct {
-	cfg     Config
-	disk    vfs.FS // as configured
-	fs      vfs.FS // disk, with everything in between that watches it
-	db      *pebble.DB
-	opened  []io.Closer // to be closed after db, last first
-	room    room
-	ids     idSource
-	earlier mail.QueueID // queue IDs below are those of earlier runs
-	locks   messageLocks
-	bodies  bodyDirs
-	work    background
+	cfg       Config
+	disk      vfs.FS // as configured
+	fs        vfs.FS // disk, with everything in between that watches it
+	db        *pebble.DB
+	opened    []io.Closer // to be closed after db, last first
+	manifests manifests
+	room      room
+	ids       idSource
+	earlier   mail.QueueID // queue IDs below are those of earlier runs
+	locks     messageLocks
+	bodies    bodyDirs
+	work      background
 
 	damped  damper // alarms that come in floods
 	breaker damper // messages put aside by the spool itself
@@ -142,7 +143,7 @@ func (s *Spool) claim() error {
 // would make its own readable by all, and an operator may open cfg.Dir to those
 // who are to reach the sockets in it.
 func (s *Spool) makeDirs() error {
-	for _, dir := range []string{s.cfg.Dir, s.path("body"), s.path("db")} {
+	for _, dir := range []string{s.cfg.Dir, s.path("body"), s.path("db"), s.path(manifestDir)} {
 		if err := s.disk.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}

@@ -22,6 +22,10 @@ const blobMin = 1024
 // deleting 90 % of 100,000 messages gave no space back; with 32 MB it did.
 const tableSize = 32 << 20
 
+// manifestSize is the size at which a new MANIFEST is begun, thousands of
+// edits. At a start it is read into memory, together with its copy.
+const manifestSize = 4 << 20
+
 // storeOptions is how Pebble is run.
 func (s *Spool) storeOptions() *pebble.Options {
 	o := &pebble.Options{
@@ -34,6 +38,7 @@ func (s *Spool) storeOptions() *pebble.Options {
 		L0CompactionThreshold:       4,
 		CacheSize:                   s.cfg.Cache,
 		MaxOpenFiles:                s.cfg.TableFiles,
+		MaxManifestFileSize:         manifestSize,
 	}
 	if s.cfg.SyncInterval > 0 {
 		o.WALMinSyncInterval = func() time.Duration { return s.cfg.SyncInterval }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cockroachdb/errors/oserror"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -33,12 +34,39 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
 			return nil, err
 		}
+	case kind == fileManifest:
+		if num, ok := manifestNum(f.PathBase(name)); ok {
+			return f.createManifest(name, num, category)
+		}
 	}
-	return f.wrap(name)(f.FS.Create(name, category))
+	file, err := f.wrap(name)(f.FS.Create(name, category))
+	if _, num, ok := markedManifest(f.PathBase(name)); ok && err == nil {
+		f.s.manifests.marked(num)
+	}
+	return file, err
+}
+
+// Remove removes a file, after what has to come first.
+func (f *storeFS) Remove(name string) error {
+	if !strings.HasPrefix(f.PathBase(name), "marker.") { // else the marker is being moved
+		if err := f.s.manifests.beforeRemoval(); err != nil {
+			return err
+		}
+	}
+	err := f.FS.Remove(name)
+	if num, ok := manifestNum(f.PathBase(name)); ok && err == nil {
+		if err := f.FS.Remove(f.s.manifestCopy(num)); err != nil && !oserror.IsNotExist(err) {
+			f.s.cfg.Logger.Error("the copy of an old MANIFEST was not deleted", "file", f.s.manifestCopy(num), "error", err)
+		}
+	}
+	return err
 }
 
 // ReuseForWrite is how Pebble makes a log of an old one.
 func (f *storeFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := f.s.manifests.beforeRemoval(); err != nil {
+		return nil, err
+	}
 	return f.wrap(name)(f.FS.ReuseForWrite(old, name, category))
 }
 
@@ -66,10 +94,11 @@ func (s *Spool) pauseFlush() {
 type fileKind uint8
 
 const (
-	fileOther fileKind = iota
-	fileTable          // written by a flush or compaction, which can be repeated
-	fileBlob           // the same, but errors at its end are a nil dereference
-	fileLog            // what it cannot take ends the process
+	fileOther    fileKind = iota
+	fileTable             // written by a flush or compaction, which can be repeated
+	fileBlob              // the same, but errors at its end are a nil dereference
+	fileLog               // what it cannot take ends the process
+	fileManifest          // the same
 )
 
 func kindOf(name string) fileKind {
@@ -80,6 +109,9 @@ func kindOf(name string) fileKind {
 		return fileBlob
 	case ".log":
 		return fileLog
+	}
+	if strings.HasPrefix(filepath.Base(name), "MANIFEST-") {
+		return fileManifest
 	}
 	return fileOther
 }

@@ -1,0 +1,419 @@
+package spool
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// An image is the files of a spool, by name; directories end in a slash.
+type image map[string][]byte
+
+func imageOf(t testing.TB, fs vfs.FS, dir string) image {
+	t.Helper()
+	img := make(image)
+	var walk func(dir string)
+	walk = func(dir string) {
+		img[dir+"/"] = nil
+		names, err := fs.List(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			name = path.Join(dir, name)
+			info, err := fs.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.IsDir() {
+				walk(name)
+				continue
+			}
+			f, err := fs.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := make([]byte, info.Size())
+			if _, err := f.ReadAt(data, 0); err != nil && len(data) > 0 {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			img[name] = data
+		}
+	}
+	walk(dir)
+	return img
+}
+
+func (img image) fs(t testing.TB) *vfs.MemFS {
+	t.Helper()
+	fs := vfs.NewMem()
+	for name := range img {
+		dir := name
+		if !strings.HasSuffix(name, "/") {
+			dir = path.Dir(name)
+		}
+		if err := fs.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, data := range img {
+		if strings.HasSuffix(name, "/") {
+			continue
+		}
+		f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(bytes.Clone(data)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fs
+}
+
+func (img image) names(match func(name string) bool) (names []string) {
+	for name := range img {
+		if !strings.HasSuffix(name, "/") && match(path.Base(name)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// copies are the copies of the MANIFEST.
+func (img image) copies() []string {
+	return slices.DeleteFunc(img.names(func(string) bool { return true }), func(n string) bool { return path.Base(path.Dir(n)) != manifestDir })
+}
+
+// with is the image with another content of one file; nil: without the file.
+func (img image) with(name string, data []byte) image {
+	other := make(image, len(img))
+	for n, d := range img {
+		other[n] = d
+	}
+	if other[name] = data; data == nil {
+		delete(other, name)
+	}
+	return other
+}
+
+func (img image) flipped(name string, bit int) image {
+	data := bytes.Clone(img[name])
+	data[bit/8] ^= 1 << (bit % 8)
+	return img.with(name, data)
+}
+
+// spooled makes a spool with messages of all kinds in all areas, in tables,
+// blobs, files and the log, and returns its files as they are after a stop or
+// a kill, and the number in noise of each message's content.
+func spooled(t testing.TB, killed bool) (image, map[mail.QueueID]int) {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	cfg := small(fs)
+	s := mustOpen(t, cfg)
+	waiting := make(map[mail.QueueID]int)
+	fill := func(from, to int) {
+		for i := from; i < to; i++ {
+			a := accept(t, s, mail.Envelope{Sender: mail.Address(fmt.Sprintf("s%d@example.com", i))}, addresses(1+i%3), noise(i, flipSize(i)))
+			waiting[a.Envelope.ID] = i
+			c := mail.Change{ID: a.Envelope.ID, Place: a.Place}
+			switch i % 5 {
+			case 0:
+				c.Op, c.Due, c.At = mail.ChangeDefer, mail.Instant(5+i), 1
+				c.Outcomes = []mail.Outcome{busy(0, 1)}
+			case 1:
+				c.Op, c.Reason = mail.ChangeHold, "held"
+			case 2:
+				c.Op = mail.ChangeRemove
+				delete(waiting, a.Envelope.ID)
+			default:
+				continue
+			}
+			apply(t, s, c)
+		}
+	}
+	fill(0, 120)
+	mustClose(t, s)
+	s = mustOpen(t, cfg)
+	fill(120, 240)
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	fill(240, 280)
+	if killed {
+		img := imageOf(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))}), "/spool")
+		mustClose(t, s)
+		return img, waiting
+	}
+	mustClose(t, s)
+	return imageOf(t, fs, "/spool"), waiting
+}
+
+func flipSize(i int) int {
+	switch i % 7 {
+	case 3:
+		return 9000 // a file
+	case 5:
+		return 2500 // a blob
+	}
+	return 300
+}
+
+// A fate is what has become of the messages of an image.
+type fate struct {
+	refused  error // the spool was not opened
+	read     int
+	told     int // cannot be read and are listed
+	vanished []mail.QueueID
+	alarms   alarms
+}
+
+func (f *fate) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d messages were read, %d listed as damaged, %d are missing %v; alarms:", f.read, f.told, len(f.vanished), f.vanished)
+	for i, a := range f.alarms.list {
+		if i == 8 {
+			b.WriteString("…")
+			break
+		}
+		fmt.Fprintf(&b, " [%s: %.150s]", a.Text, strings.ReplaceAll(fmt.Sprint(a.Err), "\n", " "))
+	}
+	return b.String()
+}
+
+// fateOf opens an image and looks for the messages that were in it.
+func fateOf(t testing.TB, img image, waiting map[mail.QueueID]int) *fate {
+	t.Helper()
+	fs := img.fs(t)
+	f := &fate{}
+	cfg := small(fs)
+	cfg.OnAlarm = f.alarms.add
+	s, err := Open(cfg)
+	if err != nil {
+		f.refused = err
+		after := imageOf(t, fs, "/spool")
+		for name := range img {
+			if _, there := after[name]; !there && isMail(name) {
+				t.Errorf("refused (%v), but %s was deleted", err, name)
+			}
+		}
+		return f
+	}
+	<-s.work.swept
+	listed := make(map[mail.QueueID]bool)
+	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
+		list, _, more, err := s.List(ctxTest, area, mail.Cursor{}, 10_000)
+		if err != nil || more {
+			t.Errorf("list of %s: more %v, error %v", area, more, err)
+		}
+		for _, m := range list {
+			listed[m.Envelope.ID] = true
+		}
+	}
+	for id, i := range waiting {
+		content, err := contentOf(s, id)
+		_, _, _, openErr := s.Open(ctxTest, id, 10)
+		switch {
+		case err == nil && !bytes.Equal(content, noise(i, flipSize(i))):
+			t.Errorf("message %s has the wrong content", id)
+		case err == nil && openErr == nil && listed[id]:
+			f.read++
+		case listed[id]:
+			f.told++
+		default:
+			f.vanished = append(f.vanished, id)
+		}
+	}
+	mustClose(t, s)
+	return f
+}
+
+// isMail reports whether a file may hold mail.
+func isMail(name string) bool {
+	switch path.Ext(name) {
+	case ".sst", ".blob", ".log":
+		return true
+	}
+	return strings.Contains(name, "/body/") || strings.HasPrefix(path.Base(name), "MANIFEST")
+}
+
+// flipEnv asks for every flip instead of a sample.
+func flipStep(t testing.TB, sample int) int {
+	if os.Getenv("POSTHASTE_FLIPS") == "all" {
+		return 1
+	}
+	return sample
+}
+
+func kindOfImage(killed bool) string {
+	if killed {
+		return "killed"
+	}
+	return "stopped"
+}
+
+// Seen failing: without the copy of the MANIFEST, Pebble opened an older
+// version, deleted the newer tables, and the sweep deleted their contents.
+func TestFlippedManifest(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(kindOfImage(killed), func(t *testing.T) {
+			img, waiting := spooled(t, killed)
+			step := flipStep(t, 397)
+			for _, name := range img.names(func(n string) bool { return strings.HasPrefix(n, "MANIFEST") || strings.HasPrefix(n, "OPTIONS") }) {
+				bits := len(img[name]) * 8
+				for bit := 0; bit < bits; bit += step {
+					f := fateOf(t, img.flipped(name, bit), waiting)
+					if f.refused != nil {
+						t.Errorf("%s, bit %d: not opened: %v", name, bit, f.refused)
+					} else if f.read != len(waiting) {
+						t.Errorf("%s, bit %d of %d: of %d messages %v", name, bit, bits, len(waiting), f)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Each bit of the names of the files whose names are what they say.
+func TestFlippedMarkers(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(kindOfImage(killed), func(t *testing.T) {
+			img, waiting := spooled(t, killed)
+			for _, name := range img.names(func(n string) bool { return strings.HasPrefix(n, "marker") }) {
+				base := filepath.Base(name)
+				for bit := 0; bit < len(base)*8; bit += flipStep(t, 7) {
+					b := []byte(base)
+					b[bit/8] ^= 1 << (bit % 8)
+					if bytes.ContainsAny(b, "/\x00") {
+						continue
+					}
+					f := fateOf(t, img.with(name, nil).with(path.Join(path.Dir(name), string(b)), []byte{}), waiting)
+					if f.refused == nil && f.read != len(waiting) {
+						t.Errorf("%s named %q: of %d messages %v", base, b, len(waiting), f)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Random bits of tables, blobs, logs and contents.
+func TestFlippedData(t *testing.T) {
+	n := 0 // damage to tables: see below
+	if v, err := strconv.Atoi(os.Getenv("POSTHASTE_FLIPS_DATA")); err == nil {
+		n = v
+	}
+	for _, killed := range []bool{false, true} {
+		t.Run(kindOfImage(killed), func(t *testing.T) {
+			img, waiting := spooled(t, killed)
+			rng := rand.New(rand.NewPCG(7, 7))
+			names := img.names(func(n string) bool { return true })
+			names = slices.DeleteFunc(names, func(n string) bool {
+				return len(img[n]) == 0 || !isMail(n) || strings.Contains(n, "MANIFEST")
+			})
+			total := 0
+			for _, name := range names {
+				total += len(img[name])
+			}
+			var told, lost int
+			for range n {
+				at := rng.IntN(total)
+				var name string
+				for _, name = range names {
+					if at < len(img[name]) {
+						break
+					}
+					at -= len(img[name])
+				}
+				f := fateOf(t, img.flipped(name, at*8+rng.IntN(8)), waiting)
+				told += f.told
+				switch {
+				case f.refused != nil:
+					t.Errorf("%s, byte %d of %d: not opened: %v", name, at, len(img[name]), f.refused)
+				case len(f.vanished) > 0 && path.Ext(name) == ".log" && f.alarms.count(AlarmCorrupt) > 0:
+					lost += len(f.vanished)
+				case len(f.vanished) > 0:
+					t.Errorf("%s, byte %d of %d: of %d messages %v", name, at, len(img[name]), len(waiting), f)
+				}
+			}
+			t.Logf("%d flips: %d messages listed as damaged, %d lost with a damaged log that was reported", n, told, lost)
+		})
+	}
+}
+
+// What a flipped bit does not do, but people and restores do.
+func TestWrongStoreFiles(t *testing.T) {
+	img, waiting := spooled(t, false)
+	manifests, copies := img.names(func(n string) bool { return strings.HasPrefix(n, "MANIFEST") }), img.copies()
+	if len(manifests) != 2 || len(copies) != 2 {
+		t.Fatalf("files %v and copies %v, want those of two", manifests, copies)
+	}
+	older, manifest, second := path.Base(manifests[0]), manifests[1], copies[1]
+	marker := img.names(func(n string) bool { return strings.HasPrefix(n, "marker.manifest") })[0]
+	tables := img.names(func(n string) bool { return path.Ext(n) == ".sst" })
+	alone := img.with(copies[0], nil).with(copies[1], nil)
+	for _, test := range []struct {
+		name   string
+		img    image
+		opened bool
+	}{
+		{"MANIFEST cut", img.with(manifest, img[manifest][:len(img[manifest])/2]), true},
+		{"MANIFEST empty", img.with(manifest, []byte{}), true},
+		{"MANIFEST missing", img.with(manifest, nil), true},
+		{"MANIFEST missing, no copies", alone.with(manifest, nil), false},
+		{"MANIFEST cut, no copies", alone.with(manifest, img[manifest][:len(img[manifest])-3]), false},
+		{"MANIFEST and its copy cut", img.with(manifest, img[manifest][:90]).with(second, img[second][:90]), false},
+		{"MANIFEST of another time", img.with(manifest, img[manifests[0]]), true},
+		{"no copies, as an earlier version leaves it", alone, true},
+		{"copy missing", img.with(second, nil), true},
+		{"copy cut", img.with(second, img[second][:90]), true},
+		{"copy empty", img.with(second, []byte{}), true},
+		{"marker missing", img.with(marker, nil), false},
+		{"marker and copies missing", alone.with(marker, nil), false},
+		{"older marker restored", img.with(marker, nil).with(strings.Replace(marker, path.Base(manifest), older, 1), []byte{}), false},
+		{"older marker and MANIFEST restored, no copies", alone.with(marker, nil).with(strings.Replace(marker, path.Base(manifest), older, 1), []byte{}), false},
+		{"table missing", img.with(tables[0], nil), false},
+		{"table cut", img.with(tables[0], img[tables[0]][:len(img[tables[0]])-1]), false},
+		{"tables swapped", img.with(tables[0], img[tables[1]]).with(tables[1], img[tables[0]]), false},
+	} {
+		f := fateOf(t, test.img, waiting)
+		switch {
+		case test.opened != (f.refused == nil):
+			t.Errorf("%s: opened with %v", test.name, f.refused)
+		case test.opened && f.read != len(waiting):
+			t.Errorf("%s: of %d messages %v", test.name, len(waiting), f)
+		case f.refused != nil && !strings.Contains(f.refused.Error(), "/spool"):
+			t.Errorf("%s: the error does not say where: %v", test.name, f.refused)
+		}
+	}
+}
+
+// Every bit of the copy of the MANIFEST: the MANIFEST itself is sound.
+func TestFlippedManifestCopy(t *testing.T) {
+	img, waiting := spooled(t, true)
+	for _, name := range img.copies() {
+		for bit := 0; bit < len(img[name])*8; bit += flipStep(t, 397) {
+			if f := fateOf(t, img.flipped(name, bit), waiting); f.read != len(waiting) || f.refused != nil {
+				t.Errorf("%s, bit %d: refused %v, of %d messages %v", name, bit, f.refused, len(waiting), f)
+			}
+		}
+	}
+}
