@@ -38,7 +38,9 @@ type Config struct {
 	Hostname         string // myhostname
 	QueueDirectory   string
 	AdminSocket      string // as written; see AdminSocketPath
+	AdminGroup       string
 	SubmissionSocket string // as written; see SubmissionSocketPath
+	SubmissionGroup  string
 	ShutdownTime     time.Duration
 
 	Listen          []netip.AddrPort

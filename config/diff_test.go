@@ -85,7 +85,7 @@ func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.SMTPD.Verify.Recipients}
 	started = []any{
-		c.Spool(), c.Inbound(), c.Report(), c.EarlyTalkers(), c.Listen, c.AdminSocketPath(), c.SubmissionSocketPath(),
+		c.Spool(), c.Inbound(), c.Report(), c.EarlyTalkers(), c.Listen, c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
 		c.Log, d.Grace, d.Readers,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -67,6 +68,7 @@ func hostParameters() []parameter[Config] {
 		}
 		return "", ""
 	})
+	group := optional(text("group", "a name or a number", checkGroup), "for none")
 	socket := optional(text("path", "relative to queue_directory unless it begins with /", checkSocket), "for none")
 	return []parameter[Config]{
 		define(nameHostname, domain(), func(c *Config) *string { return &c.Hostname }, "",
@@ -78,9 +80,15 @@ func hostParameters() []parameter[Config] {
 		define("admin_socket", socket, func(c *Config) *string { return &c.AdminSocket }, "admin.sock",
 			"The unix socket of the administration API, which the posthaste command talks to.",
 			"Set it if operators who may not enter the queue directory are to use the command.").onRestart(),
+		define("admin_group", group, func(c *Config) *string { return &c.AdminGroup }, "",
+			"The group, by name or number, whose members may use admin_socket beside the owner of the queue; they can read, change and drop all mail.",
+			"Set it to a group of administrators, and never to one that only submits mail.").onRestart(),
 		define("submission_socket", socket, func(c *Config) *string { return &c.SubmissionSocket }, "submit.sock",
 			"The unix socket through which programs on this machine hand in mail, the sendmail command among them.",
 			"Set it if the queue directory is closed to those programs, or to \"\" if they are to use SMTP.").onRestart(),
+		define("submission_group", group, func(c *Config) *string { return &c.SubmissionGroup }, "",
+			"The group, by name or number, whose members may submit mail through submission_socket beside the owner of the queue.",
+			"Set it to the group of the users and programs that run sendmail.").onRestart(),
 		define("shutdown_time", period(time.Second, limit[time.Duration]{max: time.Hour, zero: "not waiting"}), func(c *Config) *time.Duration { return &c.ShutdownTime }, 30*time.Second,
 			"How long a stop waits for deliveries that are under way before it cuts them off.",
 			"Raise it if messages are large and a delivery that is cut off would often be made twice.").onRestart(),
@@ -94,6 +102,15 @@ const socketPathMax = 103
 func checkSocket(s string) (string, string) {
 	if len(s) > socketPathMax {
 		return fmt.Sprintf("a unix socket's path cannot be longer than %d octets", socketPathMax), ""
+	}
+	return "", ""
+}
+
+// checkGroup refuses what no system takes for the name of a group. Whether there is
+// such a group shows when the daemon starts.
+func checkGroup(s string) (string, string) {
+	if strings.ContainsAny(s, ":, \t/") || strings.HasPrefix(s, "-") {
+		return fmt.Sprintf("%q is not the name of one group", s), ""
 	}
 	return "", ""
 }

@@ -185,6 +185,8 @@ func samples(p Parameter) []string {
 	switch p.Type {
 	case "path":
 		return []string{`"/tmp/x y"`, `'it is \'`}
+	case "group":
+		return []string{`""`, `"mail"`, `"8"`}
 	case "domain name":
 		return []string{`"a.example"`}
 	case "time":

@@ -120,12 +120,12 @@ func TestListenUnix(t *testing.T) {
 	}
 	left.(*net.UnixListener).SetUnlinkOnClose(false)
 	left.Close()
-	ln, err := listenUnix(path)
+	ln, err := listenUnix(path, "", "")
 	if err != nil {
 		t.Fatalf("over a socket that is left: %v", err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o660 {
-		t.Errorf("socket: %v, %v; want mode 0660", info, err)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket: %v, %v; want mode 0600", info, err)
 	}
 	ln.Close()
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
@@ -135,7 +135,7 @@ func TestListenUnix(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if ln, err := listenUnix(path); err == nil {
+	if ln, err := listenUnix(path, "", ""); err == nil {
 		ln.Close()
 		t.Error("a file was replaced by a socket")
 	}
@@ -154,7 +154,7 @@ func TestListenUnixLongPath(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := listenUnix(filepath.Join(dir, "admin.sock"))
+	ln, err := listenUnix(filepath.Join(dir, "admin.sock"), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

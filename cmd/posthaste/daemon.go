@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,7 +65,7 @@ func newDaemonOn(m machine, cfg *config.Config, log *slog.Logger, handedOver []n
 			d.close()
 		}
 	}()
-	if err := os.MkdirAll(cfg.QueueDirectory, 0o700); err != nil {
+	if err := secure(cfg, log); err != nil {
 		return nil, fmt.Errorf("queue_directory: %w", err)
 	}
 	fit, err := m.fit(cfg, listenersOf(cfg, handedOver), log)
@@ -110,73 +108,20 @@ func (d *daemon) listen(cfg *config.Config, handedOver []net.Listener) error {
 		}
 	}
 	if path := cfg.SubmissionSocketPath(); path != "" {
-		ln, err := listenUnix(path)
+		ln, err := listenUnix(path, "submission_group", cfg.SubmissionGroup)
 		if err != nil {
 			return fmt.Errorf("submission_socket: %w", err)
 		}
 		d.listeners = append(d.listeners, inbound.Listener{Listener: ln})
 	}
 	if path := cfg.AdminSocketPath(); path != "" {
-		ln, err := listenUnix(path)
+		ln, err := listenUnix(path, "admin_group", cfg.AdminGroup)
 		if err != nil {
 			return fmt.Errorf("admin_socket: %w", err)
 		}
 		d.adminLn = ln
 	}
 	return nil
-}
-
-// listenUnix listens on a socket that only the owner and the group can use. A
-// socket that a dead process left is replaced; the spool's lock, which is held
-// already, tells that it is dead.
-func listenUnix(path string) (net.Listener, error) {
-	if err := removeSocket(path); err != nil {
-		return nil, err
-	}
-	// The name is made in a private directory and moved into place, so that
-	// there is no instant at which others could connect. Its path must be short:
-	// a socket's has a limit.
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	private := filepath.Join(dir, "s")
-	ln, err := net.Listen("unix", private)
-	if err != nil {
-		return nil, err
-	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(private, 0o660), os.Rename(private, path)); err != nil {
-		return nil, errors.Join(err, ln.Close())
-	}
-	return unlinked{ln, path}, nil
-}
-
-// removeSocket removes a socket, and nothing else that a slip in the
-// configuration may have named.
-func removeSocket(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode().Type() != os.ModeSocket:
-		return fmt.Errorf("%s is there and is not a socket", path)
-	}
-	return os.Remove(path)
-}
-
-// unlinked is a listener on a unix socket that removes its name when it closes.
-type unlinked struct {
-	net.Listener
-	path string
-}
-
-func (u unlinked) Close() error {
-	os.Remove(u.path)
-	return u.Listener.Close()
 }
 
 // connect makes the parts and joins them.

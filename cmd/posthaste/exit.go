@@ -80,7 +80,7 @@ func codeOf(err error) (exitCode, string) {
 func codeOfConnect(err error) (exitCode, string) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return exitNoPerm, "You may not use this socket. Become root, or join the group that owns it."
+		return exitNoPerm, "You may not use this socket. Become root, or join the group that may: admin_group for orders, submission_group for sendmail."
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return exitUnavailable, "Posthaste is not running, or its queue is elsewhere.\n" +
 			"Start it with \"posthaste serve\", or say where it is with --queue-directory, --config, --socket\n" +
@@ -93,9 +93,16 @@ func codeOfConnect(err error) (exitCode, string) {
 
 // codeOfStart is for errors of starting the daemon.
 func codeOfStart(err error) (exitCode, string) {
-	var bind *net.OpError
+	var (
+		bind  *net.OpError
+		group *groupError
+	)
 	binding := errors.As(err, &bind)
 	switch {
+	case errors.As(err, &group) && errors.Is(err, fs.ErrPermission):
+		return exitConfig, "Only a member of a group can give it a socket: usermod --append --groups " + group.group + " USER, with the user that runs posthaste."
+	case errors.As(err, &group):
+		return exitConfig, "\"getent group\" shows the groups there are."
 	case errors.Is(err, record.ErrUnwritable):
 		return exitIO, hintForTrace(err)
 	case errors.Is(err, spool.ErrInUse):

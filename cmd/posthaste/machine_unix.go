@@ -22,3 +22,6 @@ func descriptorLimit() int {
 	}
 	return int(min(uint64(limit.Cur), math.MaxInt32)) // it is signed on FreeBSD
 }
+
+// keepPrivate has all files that this process makes closed to other users.
+func keepPrivate() { syscall.Umask(0o077) }

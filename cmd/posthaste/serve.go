@@ -58,6 +58,7 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	if err != nil {
 		return err
 	}
+	keepPrivate()
 	log, closeLog := newLog(cfg.Log, os.Stderr)
 	defer closeLog()
 	handedOver, err := activation.Listeners()
