@@ -152,7 +152,10 @@ func (k *Conn) Run(ctx context.Context, done func(id uint64, r mail.DeliveryResu
 	release := k.line.obey(ctx)
 	defer release()
 	for k.alive(ctx) {
-		k.collect()
+		if k.collect(); k.unusable() {
+			k.line.fail(client.LossTimeout)
+			continue
+		}
 		k.write(ctx)
 		if k.tell(done) {
 			continue // there may be room for more
@@ -177,6 +180,12 @@ func (k *Conn) collect() {
 	k.staged = append(k.staged, k.inbox...)
 	clear(k.inbox)
 	k.inbox = k.inbox[:0]
+}
+
+// unusable reports whether there is work that the session will not take any more. The
+// work need not wait for the server's last words.
+func (k *Conn) unusable() bool {
+	return len(k.staged) > 0 && k.line.session.Wait().Kind == client.WaitUnasked
 }
 
 // begin begins as many transactions as the session takes.

@@ -116,7 +116,7 @@ func (s *stall) longest(config *TransportConfig, level mail.Level, when string) 
 	case s.state == "dial":
 		return config.ConnectTimeout
 	case s.idles(when):
-		return time.Second / 2 // and the time for its last words
+		return -lastWords // work does not wait for its last words
 	case level < mail.LevelStream && s.wait != client.WaitUnasked:
 		return config.wait(s.wait)
 	}

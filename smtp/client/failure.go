@@ -68,7 +68,8 @@ func (s *Session) End(why Loss) {
 	}
 	stage := s.Wait().Kind
 	if stage == WaitUnasked && why == LossTimeout {
-		s.garbled(stage, unaskedText)
+		// Part of a reply shows nothing of how the server takes commands in groups.
+		s.fail(Failure{Kind: FailProtocol, Stage: stage, Reply: s.own(451, mail.Status{Class: 4, Subject: 5}, unaskedText)})
 		return
 	}
 	f := Failure{Stage: stage, Down: s.slots.len() >= 2 && !(len(s.active) > 0 && s.active[0].Stale())}
