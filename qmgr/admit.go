@@ -120,6 +120,18 @@ func (q *Qmgr) hasRoom() bool {
 	return q.cfg.AsPostfix || q.mails() < q.cfg.ActiveLimit && (!q.roundRobin() || q.recipients < q.cfg.RecipientLimit)
 }
 
+// roomFor reports whether one more message of a scan may come into core. A
+// quarter of the room is for new mail alone: a backlog that comes back at once
+// delays new mail by its share of the deliveries, not by its length.
+func (q *Qmgr) roomFor(s Scan) bool {
+	if s == ScanIncoming || q.cfg.AsPostfix {
+		return q.hasRoom()
+	}
+	const part = 4
+	return q.mails() < q.cfg.ActiveLimit-q.cfg.ActiveLimit/part &&
+		(!q.roundRobin() || q.recipients < q.cfg.RecipientLimit-q.cfg.RecipientLimit/part)
+}
+
 // Behind tells whether new mail waits in the spool because the core is full:
 // delivery has fallen behind, and intake should be slowed down.
 func (q *Qmgr) Behind() bool { return q.admission.scans[ScanIncoming].more && !q.hasRoom() }
@@ -193,6 +205,9 @@ func (q *Qmgr) openOne() bool {
 // take returns the next message of a scan that is not in core already.
 func (q *Qmgr) take(s Scan) (mail.QueueID, origin, bool) {
 	sc := &q.admission.scans[s]
+	if !q.roomFor(s) {
+		return 0, 0, false
+	}
 	for len(sc.force) > 0 {
 		id := sc.force[0]
 		sc.force = sc.force[1:]
@@ -210,15 +225,17 @@ func (q *Qmgr) take(s Scan) (mail.QueueID, origin, bool) {
 	return 0, 0, false
 }
 
-// free tells whether a message is neither in core nor being moved.
+// free tells whether a message is neither in core nor being moved, nor in line for
+// its report.
 func (q *Qmgr) free(id mail.QueueID) bool {
 	_, moving := q.moving[id]
-	return q.messages[id] == nil && !moving
+	_, parked := q.debts.parked[id]
+	return q.messages[id] == nil && !moving && !parked
 }
 
 func (q *Qmgr) fetch(s Scan) {
 	sc := &q.admission.scans[s]
-	if sc.fetching || !sc.more || len(sc.found) > 0 {
+	if sc.fetching || !sc.more || len(sc.found) > 0 || !q.roomFor(s) {
 		return
 	}
 	sc.fetching = true
@@ -308,6 +325,9 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	m.env, m.place, m.stage = e, place, stageRunning
 	m.queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
+	if m.letter = e.Sender == ""; m.letter {
+		q.debts.letters++
+	}
 	q.takeBatch(m, cut(batch, q.firstRead(m)))
 	q.advance(m)
 }
@@ -317,6 +337,12 @@ func (q *Qmgr) forget(m *message) {
 	assert.That(m.entries == 0 && m.awaits == 0 && m.routing.count == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
 		m.id, m.entries, m.routing.count, m.awaits)
 	q.hold(m, -m.inCore)
+	if m.letter {
+		q.debts.letters--
+	}
+	if m.from == originOwing {
+		q.debts.collecting--
+	}
 	delete(q.messages, m.id)
 	for _, j := range m.jobs {
 		j.free()

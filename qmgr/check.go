@@ -28,6 +28,7 @@ func (q *Qmgr) Check() {
 	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
 	q.checkLookups()
 	q.calling.check(q.messages)
+	q.debts.check(q.messages)
 	q.ring.Check()
 	q.timers.Check()
 	q.conns.Check()

@@ -54,6 +54,7 @@ type message struct {
 	held       int      // connections that carry entries of it, or are being opened for it
 	left       bool     // an operator's order left recipients untried
 	callout    *callout // whose pseudo-message it is; nil for mail
+	letter     bool     // it has the null sender, and counts in debts.letters
 	amnesty    uint64   // for the hosts that it goes to, 0 for none
 }
 
@@ -76,6 +77,7 @@ const (
 	originFlush                  // found by the scan for RetryAll
 	originRetry                  // named by Retry
 	originCallout                // it is a call-out's
+	originOwing                  // it is its turn to be reported on
 )
 
 // answers is a set of outstanding answers.

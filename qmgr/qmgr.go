@@ -49,6 +49,7 @@ type Qmgr struct {
 	comeback comeback
 
 	admission admission
+	debts     debts
 	lookups   lookups
 	calling   calling
 	moving    map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
@@ -85,6 +86,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		busy:       make(map[EntryID]*entry),
 		moving:     make(map[mail.QueueID]wish),
 		admission:  newAdmission(),
+		debts:      debts{parked: make(map[mail.QueueID]struct{})},
 		lookups:    newLookups(),
 		calling:    newCalling(cfg.Addresses),
 	}
@@ -104,6 +106,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.endCallouts()
 	q.handle(ev)
 	q.noticeNetwork()
+	q.settleDebts()
 	q.admit()
 	q.startLookups()
 	q.startCallouts()
@@ -189,7 +192,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	}
 	wake = min(wake, q.verificationWake(), q.calloutWake(), q.comebackWake())
 	if !q.halt {
-		wake = min(wake, q.admission.wake(q.hasRoom()))
+		wake = min(wake, q.debtsWake(), q.admission.wake(q.roomFor(ScanDeferred)))
 	}
 	return wake, wake != mail.Never
 }

@@ -56,9 +56,10 @@ func (q *Qmgr) endRound(m *message) {
 		q.close(m, mail.Change{Op: mail.ChangeCorrupt, Reason: m.reason}, NoteCorrupt, m.reason)
 	case m.owed && q.reportable(m): // before the report is made, so that it is in it
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
-	case m.debts && q.reportable(m) && !m.unreported:
-		m.await(awaitsReport)
-		q.emit(Report{ID: m.id})
+	case m.debts && q.reportable(m) && !m.unreported && q.reportNow(m):
+		q.askReport(m)
+	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m):
+		q.park(m)
 	case m.order == orderHold && (m.left || m.retry || m.more):
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
 	case m.doubt:
@@ -170,6 +171,7 @@ func (q *Qmgr) reported(ev Reported) {
 		return
 	}
 	m.debts = false
+	q.debts.making--
 	q.counts.Reports++
 	q.advance(m)
 }
@@ -185,10 +187,13 @@ func (q *Qmgr) broken(ev Broken) {
 	if m.answered(awaitsRead) {
 		q.reserve(m, 0)
 	}
-	if m.answered(awaitsReport) && ev.Why == TroubleTemporary {
-		m.unreported = true
-		q.advance(m)
-		return
+	if m.answered(awaitsReport) {
+		q.debts.making--
+		if ev.Why == TroubleTemporary {
+			m.unreported = true
+			q.advance(m)
+			return
+		}
 	}
 	if ev.Why == TroubleGone && opening {
 		q.forget(m)

@@ -13,6 +13,10 @@
 //     submission socket, deliver it and count; the same through the sendmail
 //     command.
 //   - idle: open connections that do nothing.
+//   - bounces: hand in messages for a destination that refuses connections, let it
+//     refuse all recipients instead, and send other mail at a fixed rate until
+//     every sender has been told; once with a senders' host that takes reports at
+//     once, and once with a slow one.
 //
 // Counting is exact: every message and every recipient must arrive once. The
 // table at the end has a line for each figure; a missed budget makes the exit

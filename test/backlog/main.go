@@ -15,12 +15,13 @@ func main() {
 	var o options
 	flag.StringVar(&o.binary, "binary", "", "the program under test")
 	flag.StringVar(&o.dir, "dir", "", "an empty directory for queues and logs, which are left there")
-	flag.StringVar(&o.parts, "parts", "backlog,recipients,idle", "what to do")
+	flag.StringVar(&o.parts, "parts", "backlog,recipients,idle,bounces", "what to do")
 	flag.IntVar(&o.messages, "messages", 1_000_000, "messages of the backlog")
 	flag.IntVar(&o.size, "size", 1000, "octets of each of them")
 	flag.IntVar(&o.clients, "clients", 20, "connections that hand them in")
 	flag.IntVar(&o.recipients, "recipients", 1_000_000, "recipients of the large message")
 	flag.IntVar(&o.domains, "domains", 20, "domains that these are in")
+	flag.IntVar(&o.bounces, "bounces", 60_000, "messages that bounce at once")
 	flag.IntVar(&o.idle, "idle", 5000, "idle connections")
 	flag.StringVar(&o.settings, "settings", "", "further configuration, such as spool.cache_size=\"64M\"")
 	flag.Float64Var(&o.scale, "scale", 1, "a factor for messages, recipients and connections")
@@ -41,11 +42,12 @@ type options struct {
 	binary, dir, parts, settings string
 	messages, size, clients      int
 	recipients, domains, idle    int
+	bounces                      int
 	scale                        float64
 }
 
 func (o options) scaled() options {
-	for _, n := range []*int{&o.messages, &o.recipients, &o.idle} {
+	for _, n := range []*int{&o.messages, &o.recipients, &o.idle, &o.bounces} {
 		*n = max(int(float64(*n)*o.scale), 100)
 	}
 	return o
@@ -54,7 +56,7 @@ func (o options) scaled() options {
 func run(ctx context.Context, o options) error {
 	var f figures
 	known := map[string]func(context.Context, options, string, *figures) error{
-		"backlog": backlog, "recipients": recipients, "idle": idle,
+		"backlog": backlog, "recipients": recipients, "idle": idle, "bounces": bounces,
 	}
 	for part := range strings.SplitSeq(o.parts, ",") {
 		do := known[part]

@@ -91,10 +91,15 @@ type receiver struct {
 // receive starts a sink that tells of each message. Without an address it
 // takes a free port.
 func receive(address string, taken func(sink.Delivery)) (*receiver, error) {
+	return receiveAs(sink.Config{Taken: taken}, address)
+}
+
+// receiveAs is receive with a configuration.
+func receiveAs(cfg sink.Config, address string) (*receiver, error) {
 	if address == "" {
 		address = "127.0.0.1:0"
 	}
-	s, err := sink.New(sink.Config{Taken: taken})
+	s, err := sink.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,144 @@
+package qmgr
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// debts paces the reports that senders are owed. Each report is a message of its
+// own, so a flood of failures becomes a flood of mail, nearly always to a few
+// hosts: those of the senders. Without a limit such a flood fills the core twice,
+// with messages that wait for their report to be made, and with reports that wait
+// for a slow host; all other mail would then wait for room.
+//
+// So reports are asked for only while few messages are in core on their account.
+// A message whose turn does not come leaves the core: its outcomes are durable,
+// and what it owes is part of them. If nothing else is left to do for it, its ID is
+// kept in a line (parked), and it is opened again when its turn comes. If some
+// recipient is to be tried again, the report is made at the next attempt. A core
+// that is started anew finds all of them in the spool.
+//
+// A slow host must not keep everybody else from being told, either, so some
+// reports are made however many wait for delivery (reportEvery).
+type debts struct {
+	making     int            // messages whose Report is outstanding
+	letters    int            // messages with the null sender in core
+	collecting int            // messages in core because their turn has come
+	last       mail.Instant   // when a report was asked for, or its message opened
+	line       []mail.QueueID // parked, oldest first, from head on
+	head       int
+	parked     map[mail.QueueID]struct{}
+	leaving    []*message // parked by this Step
+}
+
+const (
+	// parkedMost bounds the line: 100,000 IDs are some 5 MB. Messages that are
+	// not in it are deferred for parkedPause.
+	parkedMost  = 100_000
+	parkedPause = time.Minute
+	// reportEvery is the interval at which reports are made although many wait.
+	reportEvery = 20 * time.Millisecond
+)
+
+// reportLimit is how many messages may be in core on account of reports.
+func (q *Qmgr) reportLimit() int { return max(q.cfg.ActiveLimit/20, 10) }
+
+// mayReport reports whether one more report may be made now.
+func (q *Qmgr) mayReport() bool {
+	d := &q.debts
+	return d.making+d.collecting+d.letters < q.reportLimit() || q.now >= d.last.Add(reportEvery)
+}
+
+// reportNow reports whether the report on a message whose round ends is made now.
+// Postfix always makes it, and so does an order that ends the message's stay.
+func (q *Qmgr) reportNow(m *message) bool {
+	return q.cfg.AsPostfix || m.from == originOwing || q.mayReport() || !m.retry && !q.parkable(m)
+}
+
+// parkable reports whether nothing is left to do for a message but to report.
+func (q *Qmgr) parkable(m *message) bool {
+	return !m.retry && !m.left && !m.more && !m.doubt && m.order == orderNone
+}
+
+// askReport asks for the report on a message.
+func (q *Qmgr) askReport(m *message) {
+	m.await(awaitsReport)
+	q.debts.making++
+	q.debts.last = q.now
+	q.emit(Report{ID: m.id})
+}
+
+// park takes a message out of core until it is its turn to be reported on. It
+// leaves at the end of the Step, for callers still hold it.
+func (q *Qmgr) park(m *message) {
+	d := &q.debts
+	if len(d.parked) >= parkedMost {
+		q.deferUntil(m, q.now.Add(parkedPause))
+		return
+	}
+	m.stage = stageClosing
+	d.parked[m.id] = struct{}{}
+	d.line = append(d.line, m.id)
+	d.leaving = append(d.leaving, m)
+}
+
+// settleDebts lets go of what was parked, and opens parked messages whose turn has
+// come.
+func (q *Qmgr) settleDebts() {
+	d := &q.debts
+	for i, m := range d.leaving {
+		q.forget(m)
+		d.leaving[i] = nil
+	}
+	d.leaving = d.leaving[:0]
+	for d.head < len(d.line) && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
+		id := d.line[d.head]
+		d.head++
+		delete(d.parked, id)
+		if d.head == len(d.line) {
+			d.line, d.head = d.line[:0], 0
+		}
+		if !q.free(id) {
+			continue // somebody has it in hand, and it owes the report still
+		}
+		m := q.newMessage(id, originOwing)
+		m.await(awaitsOpen)
+		d.collecting++
+		d.last = q.now
+		q.emit(Open{ID: id, Max: q.firstRead(m)})
+	}
+	if d.head > len(d.line)/2 {
+		d.line, d.head = append(d.line[:0], d.line[d.head:]...), 0
+	}
+}
+
+// debtsWake is when a parked message is opened although many reports wait.
+func (q *Qmgr) debtsWake() mail.Instant {
+	if d := &q.debts; d.head == len(d.line) || q.halt || !q.hasRoom() {
+		return mail.Never
+	}
+	return q.debts.last.Add(reportEvery)
+}
+
+// check panics where an invariant does not hold.
+func (d *debts) check(messages map[mail.QueueID]*message) {
+	making, letters, collecting := 0, 0, 0
+	for _, m := range messages { //archtest:anyorder sums
+		if m.awaits&awaitsReport != 0 {
+			making++
+		}
+		if m.letter {
+			letters++
+		}
+		if m.from == originOwing {
+			collecting++
+		}
+	}
+	assert.That(making == d.making, "%d reports are being made, counted %d", making, d.making)
+	assert.That(letters == d.letters, "%d messages have the null sender, counted %d", letters, d.letters)
+	assert.That(collecting == d.collecting, "%d messages are in core for their report, counted %d", collecting, d.collecting)
+	assert.That(len(d.line)-d.head == len(d.parked), "%d messages are in line for their report, %d are parked", len(d.line)-d.head, len(d.parked))
+	assert.That(len(d.leaving) == 0, "%d parked messages have not left", len(d.leaving))
+}

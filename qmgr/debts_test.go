@@ -1,0 +1,164 @@
+package qmgr_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
+)
+
+// A flood is a world in which bad.test refuses everybody and the senders' host,
+// home.test, takes no report until it is told to.
+type flood struct {
+	*qmgrtest.World
+	bounced []*qmgrtest.Message
+	taken   map[string]int // deliveries by nexthop
+	open    bool           // home.test takes reports
+}
+
+func newFlood(t *testing.T, cfg qmgr.Config) *flood {
+	t.Helper()
+	w, err := qmgrtest.New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &flood{World: w, taken: make(map[string]int)}
+}
+
+// settle answers everything, except that reports for home.test stay under way while
+// that is closed.
+func (f *flood) settle() {
+	for i := 0; i < len(f.Outstanding); {
+		d, is := f.Outstanding[i].(qmgr.Deliver)
+		if !is {
+			a := f.Take(i)
+			f.Answer(a)
+			if _, is := a.(qmgr.Report); is {
+				f.Arrive("", []mail.Recipient{{Address: "s@home.test", Notify: mail.NotifyNever}})
+			}
+			continue
+		}
+		if d.Delivery.Nexthop == "home.test" && !f.open {
+			i++
+			continue
+		}
+		how := qmgrtest.Accepted
+		if d.Delivery.Nexthop == "bad.test" {
+			how = qmgrtest.Rejected
+		}
+		f.taken[d.Delivery.Nexthop]++
+		f.Deliver(f.Take(i).(qmgr.Deliver), how)
+	}
+}
+
+// pass lets time go by, with all wakes that the core asks for.
+func (f *flood) pass(span time.Duration) {
+	for end := f.Now.Add(span); ; {
+		f.settle()
+		wake, ok := f.Core.NextWake()
+		if !ok || wake > end {
+			f.Now = end
+			return
+		}
+		f.Now = max(wake, f.Now)
+		f.Step(qmgr.Wake{})
+	}
+}
+
+func (f *flood) bounce(n int) {
+	for range n {
+		f.bounced = append(f.bounced, f.Arrive("s@home.test", []mail.Recipient{{Address: "u@bad.test"}}))
+		f.settle()
+	}
+}
+
+// Bounces whose reports nobody takes leave the core to other mail, and the line
+// that they form to the spool; some go on being reported; and once reports are
+// taken again, every sender is told once.
+func TestBouncesLeaveRoom(t *testing.T) {
+	const active, bounces = 400, 1000
+	f := newFlood(t, qmgr.Config{ActiveLimit: active})
+	f.settle()
+	f.bounce(bounces)
+	if n := f.Core.View(0).Messages; n > active/10 {
+		t.Errorf("%d messages are in core, want at most %d", n, active/10)
+	}
+	if f.Core.Idle() {
+		t.Error("the core is idle although reports are owed")
+	}
+	f.Arrive("friend@x.test", []mail.Recipient{{Address: "u@good.test"}})
+	f.settle()
+	if f.taken["good.test"] != 1 || f.Core.Behind() {
+		t.Errorf("good mail: delivered %d, want 1 at once; behind %v", f.taken["good.test"], f.Core.Behind())
+	}
+	reported := func() (n int) {
+		for _, m := range f.bounced {
+			n += len(m.Reported)
+		}
+		return n
+	}
+	before := reported()
+	f.pass(time.Second)
+	if n := reported() - before; n < 20 || n > 100 {
+		t.Errorf("%d reports in a second in which none was taken, want some 50", n)
+	}
+	f.open = true
+	f.pass(time.Minute)
+	for _, m := range f.bounced {
+		if len(m.Reported) != 1 || f.Gone[m.Envelope.ID] == nil {
+			t.Fatalf("%v was reported on %d times, and is gone: %v", m.Envelope.ID, len(m.Reported), f.Gone[m.Envelope.ID] != nil)
+		}
+	}
+	if f.taken["home.test"] != bounces || len(f.Violations) > 0 {
+		t.Errorf("%d reports delivered, want %d; violations %v", f.taken["home.test"], bounces, f.Violations)
+	}
+}
+
+// What waits for its report is found again after a crash, and an operator's order
+// for it is carried out.
+func TestParkedDebtsSurvive(t *testing.T) {
+	cfg := qmgr.Config{ActiveLimit: 400}
+	f := newFlood(t, cfg)
+	f.settle()
+	f.bounce(300)
+	last := f.bounced[len(f.bounced)-1].Envelope.ID
+	f.Step(qmgr.Drop{IDs: []mail.QueueID{last}})
+	f.settle()
+	if f.Gone[last] == nil {
+		t.Error("a dropped message that owes a report is still there")
+	}
+	if err := f.Restart(cfg, 2); err != nil {
+		t.Fatal(err)
+	}
+	f.open = true
+	f.pass(time.Minute)
+	for _, m := range f.bounced[:len(f.bounced)-1] {
+		if len(m.Reported) != 1 || f.Gone[m.Envelope.ID] == nil {
+			t.Fatalf("%v was reported on %d times, and is gone: %v", m.Envelope.ID, len(m.Reported), f.Gone[m.Envelope.ID] != nil)
+		}
+	}
+}
+
+// A backlog that comes back at once does not take the room that new mail needs.
+func TestRetriesLeaveRoom(t *testing.T) {
+	const active = 40
+	f := newFlood(t, qmgr.Config{ActiveLimit: active})
+	f.settle()
+	for range 2 * active {
+		m := f.Store("s@x.test", []mail.Recipient{{Address: "u@home.test"}})
+		m.Place = mail.Place{Area: mail.AreaDeferred, Due: f.Now, Chunks: 1, Touched: true}
+		m.Envelope.LastAttempt = 1
+	}
+	f.Step(qmgr.RetryAll{})
+	f.settle()
+	if n := f.Core.View(0).Messages; n != active*3/4 {
+		t.Errorf("%d messages of the backlog are in core, want %d", n, active*3/4)
+	}
+	f.Arrive("friend@x.test", []mail.Recipient{{Address: "u@good.test"}})
+	f.settle()
+	if f.taken["good.test"] != 1 || f.Core.Behind() {
+		t.Errorf("good mail: delivered %d, want 1 at once; behind %v", f.taken["good.test"], f.Core.Behind())
+	}
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/pause"
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/test/daemon"
+)
+
+// Good mail is sent at this interval while the bounces are under way. Its
+// budget holds for the time from MAIL to the receiver's 250.
+const (
+	goodEvery  = 20 * time.Millisecond
+	goodBudget = 500 * time.Millisecond
+)
+
+// bouncesTrial is the part about a flood of bounces.
+type bouncesTrial struct {
+	options
+	*daemon.Daemon
+	figures *figures
+	what    string
+	site    string        // where nobody listens at first, and then all is refused
+	reports *tally        // what has reached the senders' host
+	good    *latencies    // of other mail
+	begun   time.Time     // the refusals
+	reply   time.Duration // what the senders' host takes for a message
+}
+
+// bounces measures what a flood of bounces costs other mail: once with a senders'
+// host that takes the reports at once, and with one that takes its time.
+func bounces(ctx context.Context, o options, dir string, f *figures) error {
+	for _, way := range []struct {
+		name  string
+		reply time.Duration
+		n     int
+	}{{"fast", 0, o.bounces}, {"slow", 20 * time.Millisecond, o.bounces / 4}} {
+		sub := dir + "/" + way.name
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			return err
+		}
+		part := o
+		part.messages = way.n
+		if err := bounceAll(ctx, part, sub, f, fmt.Sprintf("bounces, %s host of the senders: ", way.name), way.reply); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bounceAll(ctx context.Context, o options, dir string, f *figures, what string, reply time.Duration) error {
+	t := &bouncesTrial{options: o, figures: f, what: what, reports: newTally(o.messages), good: newLatencies(), reply: reply}
+	var err error
+	if t.site, err = daemon.QuietAddress(sitePort); err != nil {
+		return err
+	}
+	origin, err := receiveAs(sink.Config{MessageDelay: reply, Taken: func(d sink.Delivery) {
+		for _, to := range d.Recipients {
+			t.reports.take("s%d@", string(to))
+		}
+	}}, "")
+	if err != nil {
+		return err
+	}
+	defer origin.close() //nolint:errcheck // the tally has told
+	good, err := receive("", func(d sink.Delivery) { t.good.arrived(d.Key, d.At) })
+	if err != nil {
+		return err
+	}
+	defer good.close() //nolint:errcheck // the tally has told
+	routes := ""
+	for domain, address := range map[string]string{"bad.test": t.site, "origin.test": origin.address, "good.test": good.address} {
+		to, err := target(address)
+		if err != nil {
+			return err
+		}
+		routes += fmt.Sprintf("%q = %q\n", domain, to)
+	}
+	if t.Daemon, err = newDaemon(o, dir, "minimal_backoff_time = \"1h\"\n", routes); err != nil {
+		return err
+	}
+	defer t.Abandon()
+	if _, err := t.Start(); err != nil {
+		return err
+	}
+	if _, err := t.Greeted(ctx); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{t.pileUp, t.refuse} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return stop(t.Daemon)
+}
+
+// pileUp hands in all that is going to bounce.
+func (t *bouncesTrial) pileUp(ctx context.Context) error {
+	fmt.Printf("%shanding in %d messages\n", t.what, t.messages)
+	var next sync.Mutex
+	i := 0
+	errs := make([]error, t.clients)
+	var clients sync.WaitGroup
+	for c := range t.clients {
+		clients.Go(func() {
+			errs[c] = t.feedBounces(ctx, func() int {
+				next.Lock()
+				defer next.Unlock()
+				i++
+				return i - 1
+			})
+		})
+	}
+	clients.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	_, err := t.Settled(ctx, t.messages)
+	return err
+}
+
+func (t *bouncesTrial) feedBounces(ctx context.Context, next func() int) error {
+	c, err := feed.Dial(ctx, "tcp", t.Address)
+	if err != nil {
+		return err
+	}
+	for i := next(); i < t.messages && ctx.Err() == nil; i = next() {
+		r := c.Send(feed.Message{Sender: mail.Address(fmt.Sprintf("s%d@origin.test", i)), Recipients: []mail.Address{"nobody@bad.test"},
+			Content: fmt.Appendf(nil, "Message-ID: <%d>\r\nSubject: bounces\r\n\r\nHello.\r\n", i)})
+		if r.Fate != feed.Accepted {
+			return fmt.Errorf("message %d: %s, %s: %w", i, r.Fate, r.Reply, r.Err)
+		}
+	}
+	return errors.Join(ctx.Err(), c.Close())
+}
+
+// refuse lets the destination refuse everybody, and sends good mail until all
+// senders have heard of it.
+func (t *bouncesTrial) refuse(ctx context.Context) error {
+	bad, err := receiveAs(sink.Config{Faults: []sink.Fault{{Stage: sink.AtRecipient, Kind: sink.RefuseForGood, Share: 1}}}, t.site)
+	if err != nil {
+		return err
+	}
+	defer bad.close() //nolint:errcheck // the tally has told
+	fmt.Printf("%srefusing them\n", t.what)
+	t.begun = time.Now()
+	if _, err := t.Admin.Flush(ctx); err != nil {
+		return err
+	}
+	sending, stopSending := context.WithCancel(ctx)
+	defer stopSending()
+	var sender sync.WaitGroup
+	var sendErr error
+	sender.Go(func() { sendErr = t.sendGood(sending) })
+	err = t.reports.wait(ctx)
+	stopSending()
+	sender.Wait()
+	if err := errors.Join(err, sendErr); err != nil {
+		return err
+	}
+	if _, err := t.Settled(ctx, 0); err != nil {
+		return err
+	}
+	m, err := memoryOf(t.Pid())
+	if err != nil {
+		return err
+	}
+	took := t.reports.last.Sub(t.begun)
+	t.figures.note(t.what+"reported", "%d in %s, %.0f/s", t.messages, brief(took), float64(t.messages)/took.Seconds())
+	t.figures.atMost(t.what+"largest memory", m.peak, deliveryBudget, "MB")
+	t.reports.balance(t.figures, t.what+"reports")
+	accepted, delivered := t.good.sorted()
+	t.figures.note(t.what+"good mail meanwhile", "%d; accepted p50 %s, p99 %s; delivered p50 %s, max %s", len(delivered),
+		brief(percentile(accepted, 50)), brief(percentile(accepted, 99)), brief(percentile(delivered, 50)), brief(percentile(delivered, 100)))
+	t.figures.within(t.what+"good mail delivered, p99", percentile(delivered, 99), goodBudget)
+	t.figures.exactly(t.what+"good mail that did not arrive", len(accepted)-len(delivered), 0)
+	return nil
+}
+
+// sendGood sends a message at a fixed rate, each from a time at which it is due
+// whether or not the one before was accepted: a client that is kept waiting must
+// not hide it.
+func (t *bouncesTrial) sendGood(ctx context.Context) error {
+	const clients = 20
+	due := make(chan time.Time, 10_000)
+	errs := make([]error, clients)
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() { errs[i] = t.sendDue(due, i) })
+	}
+	tick := time.NewTicker(goodEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case at := <-tick.C:
+			due <- at
+		case <-ctx.Done():
+		}
+	}
+	close(due)
+	all.Wait()
+	pause.For(context.WithoutCancel(ctx), time.Second) // for the last ones
+	return errors.Join(errs...)
+}
+
+func (t *bouncesTrial) sendDue(due <-chan time.Time, client int) error {
+	c, err := feed.Dial(context.Background(), "tcp", t.Address)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for at := range due {
+		key := fmt.Sprintf("<good-%d-%d>", client, n)
+		n++
+		t.good.sent(key, at)
+		r := c.Send(feed.Message{Sender: "friend@good.test", Recipients: []mail.Address{"u@good.test"},
+			Content: []byte("Message-ID: " + key + "\r\nSubject: good\r\n\r\nHello.\r\n")})
+		if r.Fate != feed.Accepted {
+			return fmt.Errorf("good message: %s, %s: %w", r.Fate, r.Reply, r.Err)
+		}
+		t.good.accepted(key, time.Now())
+	}
+	return c.Close()
+}
+
+// latencies are of messages that are told by their keys.
+type latencies struct {
+	mu    sync.Mutex
+	begun map[string]time.Time
+	taken []time.Duration
+	done  []time.Duration
+}
+
+func newLatencies() *latencies { return &latencies{begun: make(map[string]time.Time)} }
+
+func (l *latencies) sent(key string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun[key] = at
+}
+
+func (l *latencies) accepted(key string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken = append(l.taken, at.Sub(l.begun[key]))
+}
+
+func (l *latencies) arrived(key string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if begun, ok := l.begun[key]; ok {
+		l.done = append(l.done, at.Sub(begun))
+	}
+}
+
+func (l *latencies) sorted() (accepted, delivered []time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.Sort(l.taken)
+	slices.Sort(l.done)
+	return l.taken, l.done
+}
+
+// percentile returns the value that a share of sorted values does not exceed.
+func percentile(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)-1)*percent/100]
+}
