@@ -7,7 +7,7 @@
 //   - deliveries to a pool of goroutines, which the core's limits bound;
 //   - changes to a committer, which makes all that have gathered durable at
 //     once;
-//   - reads of the spool to a few readers, reports to one reporter.
+//   - reads of the spool to a few readers, reports to a few reporters.
 //
 // Each of them puts its answer into the inbox. The driver is the only package
 // that turns errors into events, and the only one that knows that the core

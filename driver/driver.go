@@ -27,6 +27,11 @@ type Config struct {
 	FlowDelay time.Duration
 	// Readers bounds the reads of the spool that go on at once; default 4.
 	Readers int
+	// Reporters bounds the messages about which reports are made at once; default
+	// 8. What they commit at the same time, and what intake commits meanwhile,
+	// shares a sync of the disk; the bound is what keeps a flood of reports from
+	// taking the processors from other mail.
+	Reporters int
 	// Log takes one line for each recipient's outcome and one for each note;
 	// nil discards them.
 	Log *slog.Logger
@@ -51,6 +56,9 @@ func (c Config) WithDefaults() Config {
 	if c.Readers == 0 {
 		c.Readers = 4
 	}
+	if c.Reporters == 0 {
+		c.Reporters = 8
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -66,6 +74,9 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.Readers < 1 {
 		errs = append(errs, fmt.Errorf("readers is %d: want at least 1", c.Readers))
+	}
+	if c.Reporters < 1 {
+		errs = append(errs, fmt.Errorf("reporters is %d: want at least 1", c.Reporters))
 	}
 	return errors.Join(append(errs, c.Qmgr.Validate())...)
 }
@@ -104,6 +115,7 @@ type Driver struct {
 	flowDelay atomic.Int64
 	grace     time.Duration
 	readers   int
+	reporters int
 	atRest    chan struct{} // closed when Run is over: nobody owns the core any more
 	deadline  atomic.Int64  // of Verify, as the core has it
 
@@ -140,7 +152,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, trace: cfg.Trace,
-		grace: cfg.Grace, readers: cfg.Readers,
+		grace: cfg.Grace, readers: cfg.Readers, reporters: cfg.Reporters,
 		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit, atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
@@ -174,7 +186,9 @@ func (d *Driver) Run(ctx context.Context) error {
 	for range d.readers {
 		wg.Go(func() { d.read(work) })
 	}
-	wg.Go(func() { d.report(work) })
+	for range d.reporters {
+		wg.Go(func() { d.report(work) })
+	}
 	wg.Go(func() { d.saveHosts(work) })
 	clean := false
 	defer func() { d.trace.End(clean) }() // also if the core panics

@@ -90,8 +90,8 @@ func (d *Driver) broken(ctx context.Context, id mail.QueueID, err error) qmgr.Ev
 	return b
 }
 
-// report makes the reports that the core asks for until ctx ends. One that
-// cannot be made is never forgotten, but it is put off, so that other senders
+// report makes the reports that the core asks for until ctx ends, beside others
+// that do the same (Config.Reporters). One that cannot be made is never forgotten, but it is put off, so that other senders
 // hear of theirs.
 func (d *Driver) report(ctx context.Context) {
 	var failed []mail.QueueID // the core's limit on messages bounds it
