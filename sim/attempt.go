@@ -119,7 +119,11 @@ func (a *attempt) send(w *world) {
 	default:
 		d += 2 * a.rtt
 	}
-	if a.faulty || percent(rng, b.DropPercent) {
+	switch {
+	case a.message.poisonous():
+		a.wait(w, doingAndLose, w.now.Add(d))
+		return
+	case a.faulty || percent(rng, b.DropPercent):
 		a.wait(w, doingAndLose, w.now.Add(rng.Between(0, d)))
 		return
 	}

@@ -199,6 +199,8 @@ func (p *probing) health(s *session) *health {
 type health struct {
 	failures int          // in a row
 	at       mail.Instant // of the last
+	turned   int          // sessions in a row that it refused in words of its own, with none beside them
+	turnedAt mail.Instant // the last
 	trying   int          // sessions being made
 	open     int          // sessions that are established
 }
@@ -229,7 +231,7 @@ func (p *probing) dialling(w *world, s *session) {
 	if h.failures > 0 && h.at > w.online { // when our network is back hosts are forgiven, each when it is needed
 		least, alone := p.wait(h)
 		switch since := w.now.Sub(h.at); {
-		case since < least:
+		case since < least && h.turned == 0:
 			p.found(w.now, "%s is tried %v after failure %d in a row; it should be left alone for %v", s.host.name, since, h.failures, least)
 		case since < alone && h.trying > 0:
 			p.found(w.now, "%s is tried by a second connection before the first has shown that it is back", s.host.name)
@@ -244,9 +246,9 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 	switch {
 	case o.Reply.IsZero():
 		h.open++
-		h.failures = 0
+		h.failures, h.turned = 0, 0
 	case s.made < h.at: // part of the same misfortune
-	case o.Unavailable || h.trying+h.open > 0 || p.widespread(w, s.host) || w.core.Offline() != 0:
+	case o.Unavailable || h.trying+h.open > 0 || p.turnedAway(w, h, o) || p.widespread(w, s.host) || w.core.Offline() != 0:
 	default:
 		if h.at <= w.online {
 			h.failures = 0 // forgiven
@@ -255,6 +257,27 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 		h.at = w.now
 	}
 }
+
+// turnedAway reports whether a refusal is one of those after which a host is asked
+// again soon, as it is there.
+func (p *probing) turnedAway(w *world, h *health, o *mail.OpenedConnection) bool {
+	if o.Reply.Code != replyBusy.Code {
+		return false
+	}
+	if w.now.Sub(h.turnedAt) > turnedForget {
+		h.turned = 0
+	}
+	h.turned, h.turnedAt = h.turned+1, w.now
+	return h.turned < turnedMany && (h.turned < turnedAgain || h.failures == 0)
+}
+
+// A host is asked again so often before it counts as one that cannot be reached, unless
+// it has been left alone for so long meanwhile.
+const (
+	turnedMany   = 4
+	turnedAgain  = 2 // if it has failed before
+	turnedForget = time.Minute
+)
 
 // offline takes back what has just been noted: it was taken for our network's
 // failure.

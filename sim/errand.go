@@ -15,6 +15,9 @@ type errand struct {
 	session    *session // that carries it; nil: an agent does
 }
 
+// poisonous tells whether receivers break off whenever they have had the message.
+func (m *message) poisonous() bool { return m != nil && m.source.cfg.Poison }
+
 // begun counts an errand that begins.
 func (w *world) begun(e *errand) {
 	w.underway++
@@ -56,6 +59,7 @@ func (w *world) judge(e *errand, r *receiver) {
 		o := mail.Outcome{Index: e.recipients[i].Index, Result: mail.Deferred, At: w.now}
 		if m != nil {
 			o.Result, o.Reply = r.verdict(w, m)
+			o.Reply.By = r.name
 		}
 		w.outcomes = append(w.outcomes, o)
 	}

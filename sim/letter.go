@@ -32,8 +32,8 @@ type times struct {
 	final   mail.Instant // when the client reads its final reply
 }
 
-// complete tells whether the content is written to its end.
-func (l *letter) complete(now mail.Instant) bool { return l.content <= now }
+// complete tells whether the content was written to its end before what happens now.
+func (l *letter) complete(now mail.Instant) bool { return l.content < now }
 
 // roundTripsInLockStep are those of MAIL, each RCPT, DATA, and the content.
 func roundTripsInLockStep(recipients int) time.Duration { return time.Duration(recipients + 3) }
@@ -85,6 +85,9 @@ func (s *session) turnAt() mail.Instant {
 // letter, or whether the client will lose its patience.
 func (s *session) doom(w *world, l *letter, dropPercent float64) {
 	rng := &s.host.rng
+	if l.message.poisonous() {
+		s.breakAt(l.served, replyLost)
+	}
 	if s.faulty && s.carried == 0 && len(s.letters) == 0 || percent(rng, dropPercent) {
 		s.breakAt(l.written.Add(rng.Between(0, l.final.Sub(l.written))), replyLost)
 	}

@@ -255,8 +255,11 @@ const (
 type Arrivals struct {
 	Class      string // what the delays are listed under
 	NullSender bool
-	Size       int64 // octets; 0 means 4096
-	Min, Max   int   // recipients of a message; 0 means 1
+	// Poison means that every transaction with one of these messages ends with the
+	// connection lost, after the content.
+	Poison   bool
+	Size     int64 // octets; 0 means 4096
+	Min, Max int   // recipients of a message; 0 means 1
 
 	// To names sites. The recipients of a message go to their receivers in turn;
 	// with Random each message begins anywhere, else where the one before

@@ -72,6 +72,9 @@ func (s *session) begin(w *world) {
 // refused answers that there is no connection.
 func (s *session) refused(w *world, why mail.Reply) {
 	w.measure.disconnected(w, s.host)
+	if why.Code == replyBusy.Code {
+		why.By = s.host.name
+	}
 	s.failed(w, mail.OpenedConnection{Reply: why})
 }
 
@@ -204,8 +207,11 @@ func (s *session) answer(w *world) {
 // way, or only what the server had not said anything about yet.
 func (s *session) lose(w *world, why mail.Reply) {
 	cl := mail.Closing{Why: mail.CloseLost, Reply: why}
-	if len(s.letters) == 0 || s.stale(w) {
+	switch {
+	case len(s.letters) == 0 || s.stale(w):
 		cl.Why = mail.CloseIdle
+	case s.level > mail.LevelLockStep && !s.letters[0].complete(w.now): // several commands of the envelope have no answer
+		cl.Level = s.level
 	}
 	s.drop(w, cl)
 }
@@ -250,7 +256,11 @@ func (s *session) giveUp(w *world, l *letter, oldest bool, why mail.Reply) {
 		w.measure.finished(w, l.to, s.host, false)
 	}
 	w.ended(&l.errand, w.outcomes)
-	step(w, qmgr.Delivered{Entry: l.entry, Result: mail.DeliveryResult{Outcomes: w.outcomes}})
+	result := mail.DeliveryResult{Outcomes: w.outcomes}
+	if o.Result != mail.Untried {
+		result.Site = why
+	}
+	step(w, qmgr.Delivered{Entry: l.entry, Result: result})
 }
 
 // takeUnheard notes what the server has taken of a transaction whose final reply

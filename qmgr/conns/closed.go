@@ -19,10 +19,6 @@ const (
 	BlameLoop              // the host is this one, and none is better: mail for the site comes back here
 )
 
-// early is how long a connection has to have been there for its loss to say
-// nothing about the host.
-const early = 5 * time.Second
-
 // Closed takes the end of a connection. All its entries have been finished.
 func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 	c := p.conns[id]
@@ -34,14 +30,19 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 		p.Drain(c)
 	}
 	switch {
-	case cl.Why == mail.CloseStep, cl.Why == mail.CloseLost && !c.asked:
+	case cl.Why == mail.CloseStep:
 		p.db.StepDown(c.host.key, cl.Level, now)
+	case cl.Why == mail.CloseLost && !c.asked && cl.Level > mail.LevelLockStep:
+		p.db.Suspect(c.host.key, cl.Level, now)
 	case cl.Why == mail.CloseMixed:
 		p.db.HoldForever(c.host.key, mail.LevelGroup, now)
 	}
 	p.proved(c.host, cl.Proof, now)
-	if p.blames(c, cl, now) {
+	switch c.faultOf(cl, now) {
+	case faultSession:
 		blame = p.failed(c, cl.Reply, now)
+	case faultTransaction:
+		blame = p.cut(c, cl.Reply, now)
 	}
 	c.why = cl.Why
 	p.ended(c, cl, now)
@@ -74,23 +75,6 @@ func (c *Conn) outdated(now mail.Instant) bool {
 	return c.level == mail.LevelOverlap && !c.proving && c.limits().Level == mail.LevelStream && c.pool.db.View(c.host.key, now).Streams
 }
 
-// blames tells whether the way in which a connection ended is a failure.
-func (p *Pool) blames(c *Conn, cl mail.Closing, now mail.Instant) bool {
-	switch cl.Why {
-	case mail.CloseAsked:
-		return false
-	case mail.CloseIdle:
-		return c.finished == 0 && now < c.ready.Add(early)
-	case mail.CloseStep: // it speaks, and will be spoken to more simply at once
-		return c.finished == 0 && cl.Level == mail.LevelLockStep
-	case mail.CloseBusy, mail.CloseLost:
-		// A server that takes so many messages on one connection and no more is
-		// not in trouble.
-		return c.limit == 0 || c.finished < c.limit
-	}
-	return true
-}
-
 // quiet is for how long nothing may have worked before failures are taken for an
 // outage of our own network: many dead destinations that are tried at once look the
 // same, but for the connections that go on.
@@ -113,24 +97,27 @@ func (p *Pool) works(c *Conn) {
 	}
 }
 
-// failed deals with a connection that could not be made, or broke.
+// failed deals with a connection that could not be made, or that the host ended before
+// it had said anything about a transaction.
 func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
 	s.last, s.lastAt = why, now
 	switch {
-	case c.asked: // who is tired of questions may still want mail
-		s.tire(now)
-		if h.ready+h.carrying > 0 {
-			p.refused(h, now)
-		}
-		return BlameHost
-	case h.ready+h.carrying > 0 || c.mails() > 0:
+	case h.ready+h.carrying > 0:
 		p.refused(h, now)
 		return blameBusy(why)
 	case h.connecting > 0: // let those show what is true
 		h.doubted = true
 		return blameBusy(why)
+	case p.turnedAway(h, why, now):
+		return blameBusy(why)
 	}
+	return p.down(c, why, now)
+}
+
+// down takes in that a host does nothing for us any more.
+func (p *Pool) down(c *Conn, why mail.Reply, now mail.Instant) Blame {
+	h, s := c.host, c.site
 	if now >= p.worked.Add(quiet) {
 		p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
 	}
@@ -182,7 +169,7 @@ func (p *Pool) others(s *Site, sp *spot, now mail.Instant) bool {
 // remove forgets a connection that has ended, or was never made.
 func (p *Pool) remove(c *Conn, now mail.Instant) {
 	h, s := c.host, c.site
-	life := destdb.Life{MadeAt: c.ready, Messages: uint32(c.finished), Clean: uint32(c.clean()), Level: c.level, Why: c.why}
+	life := destdb.Life{MadeAt: c.ready, Messages: uint32(c.finished), Clean: uint32(c.clean()), Level: c.level, Why: c.why, Outlived: c.outlived()}
 	if c.tired() {
 		life.Why = mail.CloseIdle // destdb learns from the others after how many messages the host ends a connection
 	}
@@ -199,8 +186,19 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 	h.count--
 	p.wakeHost(h)
 	if h.count == 0 {
-		p.vacate(h)
+		p.vacate(h, now)
 	}
+}
+
+// outlived reports whether another connection to the host has carried more, and is
+// still there.
+func (c *Conn) outlived() bool {
+	for other := range c.site.conns.All() {
+		if other.host == c.host && other.mails() > max(c.finished, 1) {
+			return true
+		}
+	}
+	return false
 }
 
 // tired tells whether the host has ended the connection over a call-out.
@@ -217,9 +215,18 @@ func (c *Conn) clean() int {
 	return c.mails()
 }
 
-// vacate forgets a host without connections.
-func (p *Pool) vacate(h *host) {
+// vacate deals with a host whose last connection is gone. What went wrong there is
+// remembered for a while.
+func (p *Pool) vacate(h *host, now mail.Instant) {
 	p.wakeAll(h)
+	if now < h.until() {
+		h.timer.host = h
+		p.setTimer(&h.timer, h.until())
+		if h.shut(now) {
+			p.setTimer(&h.timer, h.full)
+		}
+		return
+	}
 	p.stopTimer(&h.timer)
 	delete(p.hosts, h.key)
 }

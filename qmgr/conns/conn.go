@@ -75,6 +75,8 @@ type Conn struct {
 	callouts int           // of these
 	asked    bool          // the last that ended, or ended with the connection, was a call-out
 	service  time.Duration // of one transaction, smoothed
+	begun    bool          // it has ended in the midst of a transaction
+	charged  mail.QueueID  // the message of that; 0 for a call-out
 	why      mail.CloseReason
 	parting  Parting
 	givesWay bool // expires is when its host was proven able of LevelStream

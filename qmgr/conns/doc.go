@@ -68,19 +68,30 @@
 //
 // # Which failure is whose
 //
-// A connection that fails while others to the same host work, or after it has
-// carried something, says that the host takes no more of them, not that it is
-// down. Then the host gets no further one until some time has passed, and no
-// record of a failure. Where others are still being opened these show what is
-// true: until then the host gets no more, and no worse tier is used. What counts as
-// carried is what the host gave a verdict on, not what the end of the connection
-// decided, and no call-out: it is a transaction like any other for limits on their
-// number, and says nothing about how the host takes messages. A connection that ends
-// over one is no failure of the host either: it may have had enough of questions, which
-// strangers ask. If it is lost with several commands unanswered, that is a failure like
-// any other, and a reason to speak to the host more simply (StepDown), for nobody
-// can tell one from the other; if its words say that it cannot follow, it works, and
+// Only a refusal to connect, to greet or to begin a session speaks of a limit. If it
+// comes while other connections to the host work, the host takes no more of them: it
+// gets no further one until some time has passed, and no record of a failure. Where
+// others are still being opened these show what is true: until then the host gets no
+// more, and no worse tier is used. If none works, and the host has refused in words of
+// its own, it is there: it is asked again after a second, two and four by one connection
+// each, other hosts are used meanwhile, and only then it counts as failed (turnedAway).
+// One that does not answer at all counts at once.
+//
+// A transaction that is cut, by the loss of its connection or by 421, is a fault of that
+// transaction first: its message is tried later, others go at once over another
+// connection, and nothing follows for how many there may be. The host is at fault if
+// it happens to several messages in a row, none was judged between them, and no other
+// connection carries anything (cut). A message counts once, however often it is tried:
+// one at which a server chokes costs itself only. A loss with several commands
+// unanswered is a reason to speak to the host more simply unless most of what is sent
+// that way goes well (destdb.Suspect); if the host's words say that it cannot follow, it
 // is spoken to more simply at once.
+//
+// What counts as carried is what the host gave a verdict on, not what the end of the
+// connection decided, and no call-out: it is a transaction like any other for limits on
+// their number, and says nothing about how the host takes messages. A connection that
+// ends over one is no failure of the host either: it may have had enough of questions,
+// which strangers ask.
 //
 // If a failure can be made good by another host of the tier, it is that host's
 // affair alone; otherwise, and if the host says that it is too busy (421), the

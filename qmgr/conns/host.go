@@ -25,12 +25,24 @@ type host struct {
 	// A host that refuses a connection while others to it work takes no more of
 	// them: until full is over it gets none, and then a single one to show whether
 	// that has changed. If it has fewer than it had then, that does not hold.
+	refused  refusal
 	full     mail.Instant
 	fullAt   int // connections that it had when it refused
 	patience time.Duration
 	amnesty  uint64 // of those that there were when it refused, the last
-	timer    timer  // end of full
+	timer    timer  // end of full, or of the memory of a host without connections
+
+	trouble
 }
+
+// A refusal is what a host has refused, until host.full.
+type refusal uint8
+
+const (
+	refusedNothing refusal = iota
+	refusedMore            // one connection beside others that do their work
+	refusedAll             // the only ones
+)
 
 // A host that takes no more connections is asked for one more after a second,
 // then after twice as long each time.
@@ -50,6 +62,10 @@ func (sp *spot) key() destdb.Key { return keyOf(sp.site.group, sp.host) }
 func (p *Pool) host(sp *spot) *host {
 	key := sp.key()
 	if known, ok := p.hosts[key]; ok {
+		known.Host = sp.host
+		if known.count == 0 && p.now >= known.until() {
+			known.trouble = trouble{}
+		}
 		return known
 	}
 	made := &host{Host: sp.host, key: key}
@@ -96,6 +112,9 @@ func (h *host) asked() bool { return h.patience > 0 && h.connecting > 0 && h.cou
 // takes tells whether the host may have one connection more, as far as is known.
 func (h *host) takes(limit int, now mail.Instant) bool {
 	unclear := h.ready == 0 && h.connecting > 0 && (h.probing || h.doubted)
+	if h.failing && (h.working() || h.carrying > 0) {
+		return false // these show whether anything works
+	}
 	return !unclear && !h.busy(now) && !h.asked() && (limit <= 0 || h.count < limit)
 }
 
@@ -103,13 +122,15 @@ func (h *host) takes(limit int, now mail.Instant) bool {
 // it has. That one still counts.
 func (p *Pool) refused(h *host, now mail.Instant) {
 	h.patience = min(max(2*h.patience, firstPatience), lastPatience)
-	h.full, h.fullAt, h.amnesty = now.Add(h.patience), h.count-1, p.amnesty
+	h.refused, h.full, h.fullAt, h.amnesty = refusedMore, now.Add(h.patience), h.count-1, p.amnesty
 	h.timer.host = h
 	p.setTimer(&h.timer, h.full)
 }
 
 // forgive notes that the host may take more connections than it has.
 func (p *Pool) forgive(h *host) {
-	h.full, h.patience = 0, 0
-	p.stopTimer(&h.timer)
+	h.refused, h.full, h.patience = refusedNothing, 0, 0
+	if h.count > 0 {
+		p.stopTimer(&h.timer)
+	}
 }

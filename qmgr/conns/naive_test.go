@@ -46,6 +46,8 @@ type naiveConn struct {
 	service  time.Duration
 	suspect  bool
 	asked    bool
+	begun    bool         // it has ended in the midst of a transaction
+	charged  mail.QueueID // of this message
 	proving  bool
 	givesWay bool // to one that streams
 	praised  mail.Instant
@@ -56,7 +58,17 @@ type naiveHost struct {
 	fullAt           int
 	patience         time.Duration
 	probing, doubted bool
+	shut             bool // until full it is left alone, as nothing worked there
+
+	// What has gone wrong since it gave a verdict, which is forgotten five minutes
+	// after the last of it if there are no connections.
+	trouble mail.Instant
+	cuts    []mail.QueueID
+	failing bool
+	turns   int
 }
+
+func (h *naiveHost) well() { h.trouble, h.cuts, h.failing, h.turns = 0, nil, false, 0 }
 
 func (n *naive) conn(id ID) *naiveConn {
 	return n.conns[slices.IndexFunc(n.conns, func(c *naiveConn) bool { return c.id == id })]
@@ -148,6 +160,7 @@ type standing struct {
 	opening, open int // connections being opened, and those and the ready ones
 	more          bool
 	busy          bool
+	shut          bool // has turned a session away, and is asked again at that instant
 }
 
 func (n *naive) standing(sp *spot) standing {
@@ -175,6 +188,13 @@ func (n *naive) standing(sp *spot) standing {
 		}
 		if is.open > 0 && is.open == is.opening && (h.probing || h.doubted) {
 			is.more = false
+		}
+		carrying := n.count(func(c *naiveConn) bool { return c.host == key && c.state == Draining && len(c.loads) > 0 })
+		if h.failing && is.open+carrying > 0 {
+			is.more = false
+		}
+		if h.shut && n.now < h.full && is.open == 0 {
+			is.state, is.at, is.shut, is.more = destdb.RetryLater, h.full, true, false
 		}
 	}
 	if limit := sp.limits.Connections; limit > 0 && all >= limit {
@@ -206,12 +226,13 @@ func (n *naive) open(s *Site, ask Ask) verdict {
 	if ask.Callout && n.now < n.tired[s].until {
 		return verdict{wait: WaitCallout}
 	}
-	until := mail.Never
+	until, shut := mail.Never, false
 	for _, tier := range s.tiers {
 		var all []standing
 		usable := false
 		for _, sp := range tier {
 			is := n.standing(sp)
+			shut = shut || is.shut
 			all = append(all, is)
 			usable = usable || is.alive() || is.state != destdb.RetryLater
 			if is.state == destdb.RetryLater && is.open == 0 {
@@ -221,6 +242,9 @@ func (n *naive) open(s *Site, ask Ask) verdict {
 		if usable {
 			return n.openIn(s, tier, all, ask)
 		}
+	}
+	if shut {
+		return verdict{wait: WaitBusy}
 	}
 	return verdict{kind: Exhausted, until: until}
 }
@@ -325,7 +349,8 @@ func (n *naive) probes(s *Site) (keys []destdb.Key) {
 		for _, sp := range tier {
 			is := n.standing(sp)
 			failures := n.db.View(sp.key(), n.now).Failures
-			if failures > 0 && (is.state == destdb.RetryDue || is.state == destdb.InUse) {
+			turned := n.hosts[sp.key()] != nil && n.hosts[sp.key()].turns > 0
+			if turned || failures > 0 && (is.state == destdb.RetryDue || is.state == destdb.InUse) {
 				keys = append(keys, sp.key())
 			}
 		}
@@ -336,6 +361,7 @@ func (n *naive) probes(s *Site) (keys []destdb.Key) {
 // dialled takes in a connection that is being opened.
 func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
 	key := c.host.key
+	n.forget()
 	if n.hosts[key] == nil {
 		n.hosts[key] = &naiveHost{}
 	}
@@ -361,7 +387,8 @@ func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
 		c.limit = 3
 	}
 	c.givesWay = asked == mail.LevelOverlap && n.outdated(c)
-	*n.hosts[c.host] = naiveHost{}
+	h := n.hosts[c.host]
+	h.full, h.fullAt, h.patience, h.probing, h.doubted = 0, 0, 0, false, false
 }
 
 // outdated tells whether a connection would stream if it were made now.
@@ -379,35 +406,75 @@ func (n *naive) proven(host destdb.Key) {
 // refuses takes in that a host takes no more connections than it has.
 func (h *naiveHost) refuses(now mail.Instant, has int) {
 	h.patience = min(max(2*h.patience, time.Second), time.Minute)
-	h.full, h.fullAt = now.Add(h.patience), has
+	h.full, h.fullAt, h.shut = now.Add(h.patience), has, false
 }
 
-// failed is whose fault it is that a connection could not be made, or broke.
+// failed is whose fault it is that a connection could not be made, or that the host
+// ended it before it had said anything to a transaction.
 func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 	h := n.hosts[c.host]
-	rest := func(is func(*naiveConn) bool) bool {
-		return n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && is(o) }) > 0
-	}
 	switch {
-	case c.asked:
-		pause := min(max(2*n.tired[c.site].pause, time.Second), time.Minute)
-		n.tired[c.site] = naiveTired{n.now.Add(pause), pause}
-		if rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }) {
-			h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
-		}
-		return BlameHost
-	case c.mails > 0 || rest(func(o *naiveConn) bool { return o.state == Ready || len(o.loads) > 0 }):
+	case n.serves(c):
 		h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
-	case rest(func(o *naiveConn) bool { return o.state == Connecting }):
+	case n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && o.state == Connecting }) > 0:
 		h.doubted = true
-	case spot == nil:
-	case !n.good(c, c.site.tiers[spot.tier]):
-		return BlameSite
+	case code == 421 && (h.turns == 0 || h.turns < 3 && n.db.View(c.host, n.now).Failures == 0):
+		h.trouble = n.now
+		h.turns++
+		h.patience = []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second}[h.turns]
+		h.full, h.fullAt, h.shut = n.now.Add(h.patience), 0, true
+	default:
+		if code == 421 {
+			h.well()
+			h.full, h.patience = 0, 0
+		}
+		return n.down(c, code, spot)
 	}
+	return naiveBlame(code)
+}
+
+func naiveBlame(code uint16) Blame {
 	if code == 421 {
 		return BlameSite
 	}
 	return BlameHost
+}
+
+// serves tells whether other connections to the host of one do its work.
+func (n *naive) serves(c *naiveConn) bool {
+	return n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && (o.state == Ready || len(o.loads) > 0) }) > 0
+}
+
+// down is whose fault it is that nothing works with a host.
+func (n *naive) down(c *naiveConn, code uint16, spot *spot) Blame {
+	if spot != nil && !n.good(c, c.site.tiers[spot.tier]) {
+		return BlameSite
+	}
+	return naiveBlame(code)
+}
+
+// cut is whose fault it is that a connection was lost in a transaction.
+func (n *naive) cut(c *naiveConn, code uint16, spot *spot) Blame {
+	h := n.hosts[c.host]
+	if c.asked {
+		pause := min(max(2*n.tired[c.site].pause, time.Second), time.Minute)
+		n.tired[c.site] = naiveTired{n.now.Add(pause), pause}
+		return BlameHost
+	}
+	h.trouble = n.now
+	if c.charged != 0 && !slices.Contains(h.cuts, c.charged) {
+		h.cuts = append(h.cuts, c.charged)
+	}
+	switch failures := n.db.View(c.host, n.now).Failures; {
+	case len(h.cuts) >= 5, len(h.cuts) >= 2 && failures > 0:
+		h.failing = true
+	}
+	opening := n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && o.state == Connecting })
+	if !h.failing || n.serves(c) || opening > 0 {
+		return BlameNone
+	}
+	h.well()
+	return n.down(c, code, spot)
 }
 
 // good tells whether a tier has a host that can be used other than that of a
@@ -426,14 +493,30 @@ func (n *naive) good(c *naiveConn, tier []*spot) bool {
 // gone takes a connection out.
 func (n *naive) gone(c *naiveConn) {
 	n.conns = slices.DeleteFunc(n.conns, func(o *naiveConn) bool { return o == c })
-	if n.count(func(o *naiveConn) bool { return o.host == c.host }) == 0 {
-		delete(n.hosts, c.host)
+	n.forget()
+}
+
+// forget takes out hosts of which there is nothing to remember any more.
+func (n *naive) forget() {
+	for key, h := range n.hosts {
+		if n.count(func(o *naiveConn) bool { return o.host == key }) == 0 && (h.trouble == 0 || n.now >= h.trouble.Add(5*time.Minute)) {
+			delete(n.hosts, key)
+		}
 	}
 }
 
 // finished takes in that an entry has ended.
 func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
 	callout, untried := c.loads[0].Callout, end != EndJudged
+	if end == EndBroken && !c.begun {
+		c.begun = true
+		if !callout {
+			c.charged = c.loads[0].Message
+		}
+	}
+	if end == EndJudged {
+		n.hosts[c.host].well()
+	}
 	if end != EndUntried {
 		c.asked = callout
 	}

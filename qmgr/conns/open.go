@@ -59,8 +59,10 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 		return p.wait(s, WaitCallout, s.tired)
 	}
 	e := Decision{Kind: Exhausted, Until: mail.Never, Reply: s.last}
+	shut := mail.Never
 	for i, tier := range s.tiers {
 		v := p.survey(s, tier, now)
+		shut = min(shut, v.shut)
 		if v.dead {
 			if v.until < e.Until {
 				e.Until = v.until
@@ -80,6 +82,9 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 		return d
 	}
 	s.upgrades = false
+	if shut != mail.Never { // some host will be asked again in a moment
+		return p.wait(s, WaitBusy, shut)
+	}
 	return e
 }
 
@@ -109,12 +114,13 @@ type survey struct {
 
 	dead  bool         // no host of the tier can be used
 	until mail.Instant // dead: when the first may be
+	shut  mail.Instant // when the first is asked again that refused a session a moment ago; mail.Never if none did
 	reply mail.Reply   // dead: why it failed
 }
 
 func (p *Pool) survey(s *Site, tier []*spot, now mail.Instant) *survey {
 	v := &p.scratch
-	*v = survey{unused: v.unused[:0], retry: v.retry[:0], more: v.more[:0], full: v.full[:0], until: mail.Never}
+	*v = survey{unused: v.unused[:0], retry: v.retry[:0], more: v.more[:0], full: v.full[:0], until: mail.Never, shut: mail.Never}
 	for _, sp := range tier {
 		if h := p.hosts[sp.key()]; h != nil && h.working() {
 			p.addOpen(v, s, sp, h, now)
@@ -152,6 +158,10 @@ func (v *survey) addMore(sp *spot, n int) {
 
 // addClosed takes in a host that has none; h is not nil if one is ending.
 func (p *Pool) addClosed(v *survey, sp *spot, h *host, now mail.Instant) {
+	if h != nil && h.shut(now) {
+		v.shut, v.until = min(v.shut, h.full), min(v.until, h.full)
+		return
+	}
 	state, at := p.db.State(sp.key(), now)
 	if state == destdb.InUse { // by connections that end
 		if at = p.db.RetryAt(sp.key(), now); at != 0 {
@@ -320,7 +330,7 @@ func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *
 	s.connecting++
 	s.conns.PushBack(&c.inAll, c)
 	if !h.working() {
-		h.probing, h.doubted = known.Failures > 0 && known.State != destdb.Unused && known.State != destdb.Closed, false
+		h.probing, h.doubted = known.Failures > 0 && known.State != destdb.Unused && known.State != destdb.Closed || h.turns > 0, false
 	}
 	h.connecting++
 	h.count++

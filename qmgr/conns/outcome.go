@@ -27,6 +27,12 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	if end == EndJudged || end == EndBroken {
 		c.asked = l.Callout
 	}
+	if end == EndBroken && !c.begun { // only the first was under way for certain
+		c.begun = true
+		if !l.Callout {
+			c.charged = l.Message
+		}
+	}
 	if end == EndJudged {
 		c.finished++
 		praise = p.judged(c, l, took, now)
@@ -36,6 +42,7 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 		if c.state == Draining {
 			c.host.carrying--
 			p.release(c)
+			p.wakeFailing(c.host)
 		}
 	}
 	c.update()
@@ -49,6 +56,7 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 // that is feedback.
 func (p *Pool) judged(c *Conn, l Load, took time.Duration, now mail.Instant) (praise bool) {
 	p.works(c)
+	p.well(c.host)
 	if l.Callout {
 		c.callouts++
 		c.site.tired, c.site.tiredFor = 0, 0
@@ -80,6 +88,7 @@ func (p *Pool) observe(c *Conn, l Load, took time.Duration, now mail.Instant) {
 		p.db.Succeeded(key, now) // it takes mail, and not only connections
 		p.db.ObserveRTT(key, c.rtt, now)
 	}
+	p.db.Bears(key, c.level, now)
 	if l.Cost <= small {
 		p.db.ObserveService(key, max(took-c.rtt, 0), now)
 	}

@@ -210,6 +210,7 @@ func (p *Pool) Drain(c *Conn) {
 	} else {
 		c.host.carrying++
 	}
+	p.wakeFailing(c.host)
 	p.wakeSite(s)
 }
 
@@ -243,7 +244,11 @@ func (p *Pool) Surplus(now mail.Instant) []*Conn {
 			p.expired(t)
 			continue
 		case t.host != nil:
-			p.wakeHost(t.host)
+			if t.host.count > 0 {
+				p.wakeHost(t.host)
+			} else {
+				p.vacate(t.host, now)
+			}
 			continue
 		}
 		if at := t.conn.end(); at > now {

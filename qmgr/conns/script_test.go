@@ -103,7 +103,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.assign(tb, l)
 	case "finish": // finish CONN [took=TIME] [untried|broken|ours]: its oldest entry
 		s.finish(tb, l)
-	case "close": // close CONN WHY [code=N] [level=NAME] [proof=RESULT]
+	case "close": // close CONN WHY [broken] [code=N] [level=NAME] [proof=RESULT]: broken is in the midst of its oldest entry
 		s.close(tb, l)
 	case "advance": // advance TIME
 		d, err := time.ParseDuration(l.Word(tb, 0))
@@ -353,8 +353,12 @@ func (s *script) finish(tb testing.TB, l *golden.Line) {
 func (s *script) close(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	c := s.conn(tb, l)
-	for len(c.Loads()) > 0 {
-		s.pool.Finished(c, c.Loads()[0].Entry, 0, EndUntried, s.now)
+	end := EndUntried
+	if l.Has("broken") {
+		end = EndBroken
+	}
+	for ; len(c.Loads()) > 0; end = EndUntried {
+		s.pool.Finished(c, c.Loads()[0].Entry, 0, end, s.now)
 	}
 	cl := mail.Closing{Level: s.level(tb, l, 0), Reply: reply(l.Int(tb, "code", 0))}
 	for cl.Why.String() != l.Word(tb, 1) {
@@ -451,7 +455,9 @@ func (s *script) describe(key destdb.Key) string {
 		text += fmt.Sprintf(", until %v, failures %d", v.At-epoch, v.Failures)
 	}
 	if h := s.pool.hosts[key]; h != nil {
-		text += fmt.Sprintf(", connections %d", h.count)
+		if h.count > 0 {
+			text += fmt.Sprintf(", connections %d", h.count)
+		}
 		if h.busy(s.now) {
 			text += fmt.Sprintf(", takes no more until %v", h.full-epoch)
 		}
@@ -460,6 +466,15 @@ func (s *script) describe(key destdb.Key) string {
 		}
 		if h.doubted {
 			text += ", doubted"
+		}
+		if n := len(h.cuts); n > 0 {
+			text += fmt.Sprintf(", cut %d messages", n)
+		}
+		if h.failing {
+			text += ", failing"
+		}
+		if h.turns > 0 {
+			text += fmt.Sprintf(", turned away %d times", h.turns)
 		}
 	}
 	return text

@@ -110,6 +110,7 @@ func (w *twins) pick(is func(*naiveConn) bool) *naiveConn {
 // step does one thing, has everybody asked again who was woken, and compares.
 func (w *twins) step() {
 	w.n.now++ // nothing happens at the same time
+	w.n.forget()
 	held := make(map[mail.QueueID]int)
 	for m := mail.QueueID(1); m <= 3; m++ {
 		held[m] = w.n.held(m)
@@ -249,11 +250,14 @@ func (w *twins) close() {
 	if c := w.p.Conn(t.id); c.Opening().Probe && cl.Why == mail.CloseAsked {
 		cl.Proof = mail.Proof(w.r.IntN(4))
 	}
-	fault := (cl.Why == mail.CloseBusy || cl.Why == mail.CloseLost) && (t.limit == 0 || t.finished < t.limit) ||
-		cl.Why == mail.CloseIdle && t.finished == 0 && w.n.now < t.ready.Add(5*time.Second)
+	lost := (cl.Why == mail.CloseBusy || cl.Why == mail.CloseLost) && (t.limit == 0 || t.finished < t.limit)
+	refused := lost && t.finished == 0 && !t.begun || cl.Why == mail.CloseIdle && t.finished == 0 && w.n.now < t.ready.Add(5*time.Second)
 	want := BlameNone
-	if t.state = Draining; fault {
+	switch t.state = Draining; {
+	case refused:
 		want = w.n.failed(t, cl.Reply.Code, w.p.Conn(t.id).spot)
+	case lost:
+		want = w.n.cut(t, cl.Reply.Code, w.p.Conn(t.id).spot)
 	}
 	if got := w.p.Closed(t.id, cl, w.n.now); got != want {
 		w.fail("connection %d ends, %v: blame %d, want %d", t.id, cl.Why, got, want)

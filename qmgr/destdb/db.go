@@ -95,6 +95,9 @@ type Life struct {
 	Clean uint32
 	Level mail.Level
 	Why   mail.CloseReason
+	// Outlived says that another connection of the host, which is open, has carried
+	// more: the host does not close them after so many.
+	Outlived bool
 }
 
 // dropped tells whether the host ended it in the midst of something.

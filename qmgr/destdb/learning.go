@@ -16,6 +16,9 @@ type tally struct {
 	// cleanMessages and cleanConns count what went well at the present level
 	// since its hold ended.
 	cleanMessages, cleanConns int
+	// borne are messages that went well above LevelLockStep, as far as they speak
+	// against taking a loss for the level's fault.
+	borne int
 }
 
 // StepDown says that a host did not bear a level: it fell out of step, or left
@@ -39,6 +42,33 @@ func (db *DB) StepDown(k Key, from mail.Level, now mail.Instant) {
 	h.tally.cleanMessages, h.tally.cleanConns = 0, 0
 	db.mark(h)
 }
+
+// Bears says that a message went well at a level. It need not be called for each one.
+func (db *DB) Bears(k Key, at mail.Level, now mail.Instant) {
+	if at > mail.LevelLockStep {
+		t := &db.touch(k, now).tally
+		t.borne = min(t.borne+1, borneMax)
+	}
+}
+
+// Suspect says that a connection was lost with several commands unanswered, sent at a
+// level. Nobody can tell whether the level or something else was to blame, so that it
+// is the level's fault only if such losses are more than a third of what happens: a
+// server that does not bear a level never bears it.
+func (db *DB) Suspect(k Key, from mail.Level, now mail.Instant) {
+	t := &db.touch(k, now).tally
+	if t.borne >= lossWeight {
+		t.borne -= lossWeight
+		return
+	}
+	t.borne = 0
+	db.StepDown(k, from, now)
+}
+
+const (
+	borneMax   = 10 // so that five losses in a row are enough in any case
+	lossWeight = 2  // messages that outweigh one loss
+)
 
 // strikesMax is beyond every number that makes a difference.
 const strikesMax = 16
@@ -103,15 +133,17 @@ const dropsToLearn = 3
 // countDrops learns after how many messages the host closes connections. One
 // that carried more without being dropped speaks against it.
 //
-// A connection that is dropped before the end of its first message counts as
-// if it had carried that: it must be given one to be of any use.
+// A connection that is dropped in its first message says nothing about that: it must
+// be given one to be of any use.
 func (h *host) countDrops(life Life, now mail.Instant) {
-	messages := max(life.Messages, 1)
+	messages := life.Messages
 	if limit := h.rec.Limit; limit.Messages != 0 && messages > limit.Messages {
 		h.rec.Limit = Limit{At: stamp(limit.At, now)}
 	}
 	t := &h.tally
 	switch {
+	case life.dropped() && (life.Outlived || messages == 0):
+		t.drops = 0
 	case !life.dropped():
 		if messages > t.dropsAt {
 			t.drops = 0

@@ -108,7 +108,7 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 		at := s.db.Failed(k, s.now.Add(-l.Duration(tb, "began", 0)), s.now, mail.Reply{Code: 451, Text: "no answer"})
 		s.printf("left alone for %v", at.Sub(s.now).Round(time.Second))
 		s.db.Shut(k, Life{}, s.now)
-	case "shut": // shut HOST [messages=N] [clean=N] [level=LEVEL] [dropped]
+	case "shut": // shut HOST [messages=N] [clean=N] [level=LEVEL] [dropped] [outlived]
 		life := Life{MadeAt: s.made[k], Messages: uint32(l.Int(tb, "messages", 1)), Clean: uint32(l.Int(tb, "clean", 0))}
 		delete(s.made, k)
 		if err := life.Level.UnmarshalText([]byte(l.Str("level", "overlap"))); err != nil {
@@ -117,6 +117,7 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 		if l.Has("dropped") {
 			life.Why = mail.CloseLost
 		}
+		life.Outlived = l.Has("outlived")
 		s.db.Shut(k, life, s.now)
 	case "stepdown": // stepdown HOST from=LEVEL
 		var from mail.Level
@@ -124,6 +125,18 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 			tb.Fatalf("%s: %v", l.Pos, err)
 		}
 		s.db.StepDown(k, from, s.now)
+	case "bears", "suspect": // bears|suspect HOST [level=LEVEL] [times=N]
+		level := mail.LevelOverlap
+		if err := level.UnmarshalText([]byte(l.Str("level", "overlap"))); err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+		observe := s.db.Bears
+		if l.Name == "suspect" {
+			observe = s.db.Suspect
+		}
+		for range l.Int(tb, "times", 1) {
+			observe(k, level, s.now)
+		}
 	case "forever": // forever HOST: at group, as after a message under a wrong envelope
 		s.db.HoldForever(k, mail.LevelGroup, s.now)
 	case "proof": // proof HOST passed|failed|executes

@@ -103,11 +103,13 @@ func (w *twin) stepDown(s *story, e happening) {
 }
 
 func (w *twin) shut(s *story, e happening) {
-	carried := max(e.life.Messages, 1)
+	carried := e.life.Messages
 	if s.limit != 0 && carried > s.limit {
 		s.limit, s.limitAt = 0, e.at
 	}
-	if e.life.Why == mail.CloseBusy || e.life.Why == mail.CloseLost {
+	if dropped := e.life.Why == mail.CloseBusy || e.life.Why == mail.CloseLost; dropped && (carried == 0 || e.life.Outlived) {
+		s.drops = nil
+	} else if dropped {
 		s.drops = append(s.drops, carried)
 	} else if n := len(s.drops); n > 0 && carried > s.drops[n-1] {
 		s.drops = nil

@@ -237,6 +237,7 @@ func (l *loader) arrivals(where, name string, t *tomlfile.Table, at tomlfile.Spa
 		spreadField("age", &a.Age),
 		spreadField("due", &a.Due),
 		flagField("null_sender", &a.NullSender),
+		flagField("poison", &a.Poison),
 		countField("size", 1, 1<<40, &a.Size),
 		listField("records", recordForm, &a.Records, func(n *tomlfile.Node) (sim.Record, *flaw) { return l.record(where, n) }),
 		textField("file", "the name of a file beside this one", &file),

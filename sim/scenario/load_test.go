@@ -115,6 +115,7 @@ messages = 4
 burst = 5
 every = "6s"
 null_sender = true
+poison = true
 size = 1000
 
 [arrivals.rest]

@@ -46,7 +46,7 @@ func TestManualNamesEveryKey(t *testing.T) {
 		names = append(names, f.name)
 	}
 	names = append(names, "copies", "transport", "change", "outage", "fault", "to", "order", "recipients", "pattern", "from", "until", "messages", "rate", "curve",
-		"burst", "every", "age", "due", "null_sender", "size", "records", "file", "description", "seed", "duration", "patience", "sabotage",
+		"burst", "every", "age", "due", "null_sender", "poison", "size", "records", "file", "description", "seed", "duration", "patience", "sabotage",
 		"commit", "read", "delay", "ttl", "failure_percent", "by_delivery", "name", "reference", "source", "deferred_pct",
 		"mode", "names", "open", "host", "preference", "shared_hosts", "order")
 	for _, name := range names {

@@ -251,3 +251,46 @@ func TestLimit421Relay(t *testing.T) {
 		}
 	}
 }
+
+// A transaction that is cut says nothing about how many connections a receiver takes,
+// nor about the level at which it is spoken to: it gets nearly what twenty connections
+// can carry, whatever the style of feedback.
+func TestCutTransactions(t *testing.T) {
+	t.Parallel()
+	for _, run := range simulateOnce(t, "cut-transactions", 1).Runs {
+		for _, c := range []struct {
+			host       string
+			cut        float64
+			each, dial float64 // seconds that a message takes on its connection, and what a new one costs
+		}{{"two-percent", 0.02, 1.01, 0.03}, {"five-percent", 0.05, 1.01, 0.03}, {"far", 0.05, 0.2, 0.4}} {
+			h := hostsOf(&run, c.host)[0]
+			got := float64(h.Deliveries-h.Failures) / (5 * 60)
+			// One that is cut takes half the time. Then comes another connection, on
+			// which the first envelope is not sent with the content before it.
+			can := 20 * (1 - c.cut) / ((1-c.cut)*c.each + c.cut*(c.each/2+c.dial))
+			if got < 0.95*can {
+				t.Errorf("%s: %s had %.2f messages a second, and could have %.2f", run.Name, c.host, got, can)
+			}
+		}
+		if little := run.DelayMS["little"]; little.P90 > 2500 {
+			t.Errorf("%s: little mail for a receiver that cuts one transaction of twenty waited %v ms at p90", run.Name, little.P90)
+		}
+	}
+}
+
+// A message at which a receiver chokes costs itself only, and a server that says it is
+// busy is asked again while nothing else is there.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	run := simulateOnce(t, "poison", 3).Runs[0]
+	if d := run.DelayMS["letters"]; d.Max > 2000 {
+		t.Errorf("letters waited up to %v ms beside a message at which the server chokes", d.Max)
+	}
+	// Four in a row are refused once in 256 times, and then mail waits for a minute.
+	if run.DeferredPct > 1.5 {
+		t.Errorf("%.2f %% of the mail were deferred", run.DeferredPct)
+	}
+	if d := run.DelayMS["balanced"]; d.P90 > 3000 {
+		t.Errorf("mail for four servers of which one is busy waited %v ms at p90", d.P90)
+	}
+}

@@ -1,0 +1,156 @@
+package conns
+
+import (
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A fault is what the end of a connection shows to be out of order.
+type fault uint8
+
+const (
+	faultNone        fault = iota
+	faultSession           // the host did not want the session: it ended it before it had said anything to a transaction
+	faultTransaction       // a transaction was cut
+)
+
+// early is how long a connection has to have been there for its end to say nothing
+// about the host, if it has carried nothing.
+const early = 5 * time.Second
+
+// faultOf returns what the end of a connection that was ready shows.
+func (c *Conn) faultOf(cl mail.Closing, now mail.Instant) fault {
+	switch cl.Why {
+	case mail.CloseAsked:
+		return faultNone
+	case mail.CloseIdle:
+		if c.finished == 0 && now < c.ready.Add(early) {
+			return faultSession
+		}
+		return faultNone
+	case mail.CloseStep: // it speaks, and will be spoken to more simply at once
+		if c.finished > 0 || cl.Level > mail.LevelLockStep {
+			return faultNone
+		}
+	case mail.CloseBusy, mail.CloseLost:
+		// A server that takes so many messages on one connection and no more is
+		// not in trouble.
+		if c.limit > 0 && c.finished >= c.limit {
+			return faultNone
+		}
+		if c.finished == 0 && !c.begun { // nothing was charged with it, so that it would happen again at once
+			return faultSession
+		}
+	}
+	return faultTransaction
+}
+
+// Trouble is what has gone wrong at a host since it last gave a verdict on a message.
+type trouble struct {
+	at      mail.Instant   // the last
+	cuts    []mail.QueueID // messages whose transactions were cut
+	failing bool           // they are enough to be the host's fault
+	turns   int            // sessions that it refused in words of its own while no other worked
+}
+
+const (
+	// cutsMany is how many messages in a row, with none judged between them, have to
+	// be cut to be the fault of the host rather than of the messages, and cutsAgain
+	// how many are enough if the host has failed before and has judged none since.
+	// One message does not count twice, however often it is tried: a message at which
+	// a server chokes costs itself only.
+	cutsMany  = 5
+	cutsAgain = 2
+	// turnsMany is how many sessions in a row a host may refuse before it counts as
+	// one that cannot be reached, and turnsAgain if it has failed before and taken no
+	// message since. It is asked again after one second, two and four.
+	turnsMany  = 4
+	turnsAgain = 2
+	// troubleTTL is for how long a host without connections is remembered for such
+	// things.
+	troubleTTL = 5 * time.Minute
+)
+
+// until returns when trouble is forgotten if the host has no connections.
+func (t *trouble) until() mail.Instant {
+	if t.at == 0 {
+		return 0
+	}
+	return t.at.Add(troubleTTL)
+}
+
+// cut deals with a connection that was lost in the midst of a transaction. That is
+// the fault of the transaction, or of the connection, and says nothing about how many
+// connections the host takes. If it happens to one message after the other and
+// nothing else works, the host is at fault.
+func (p *Pool) cut(c *Conn, why mail.Reply, now mail.Instant) Blame {
+	h, s := c.host, c.site
+	s.last, s.lastAt = why, now
+	if c.asked { // who is tired of questions may still want mail
+		s.tire(now)
+		return BlameHost
+	}
+	h.at = now
+	if c.charged != 0 && !slices.Contains(h.cuts, c.charged) && len(h.cuts) < cutsMany {
+		h.cuts = append(h.cuts, c.charged)
+	}
+	enough := cutsMany
+	if p.db.View(h.key, now).Failures > 0 {
+		enough = cutsAgain
+	}
+	h.failing = h.failing || len(h.cuts) >= enough
+	if !h.failing || h.working() || h.carrying > 0 {
+		return BlameNone
+	}
+	h.trouble = trouble{}
+	return p.down(c, why, now)
+}
+
+// turnedAway takes in that a host has refused a session in words of its own while no
+// other worked, and reports whether it is to be asked again soon: it is there, and one
+// of several servers behind its address, or the moment, may have been to blame.
+func (p *Pool) turnedAway(h *host, why mail.Reply, now mail.Instant) bool {
+	if why.Code != 421 && why.By == "" || p.outage.Since() != 0 {
+		return false
+	}
+	h.at = now
+	enough := turnsMany
+	if p.db.View(h.key, now).Failures > 0 {
+		enough = turnsAgain
+	}
+	if h.turns++; h.turns >= enough {
+		h.trouble = trouble{}
+		p.forgive(h)
+		return false
+	}
+	h.patience = firstPatience << (h.turns - 1)
+	h.refused, h.full, h.fullAt, h.amnesty = refusedAll, now.Add(h.patience), 0, p.amnesty
+	h.timer.host = h
+	p.setTimer(&h.timer, h.full)
+	p.wakeAll(h) // other hosts may do
+	return true
+}
+
+// shut reports whether a host without connections is left alone for a moment.
+func (h *host) shut(now mail.Instant) bool {
+	return h.refused == refusedAll && now < h.full && !h.working()
+}
+
+// wakeFailing wakes a site that waits for a host at which one transaction after the
+// other was cut, if nothing is left there that would show whether it works.
+func (p *Pool) wakeFailing(h *host) {
+	if h.failing && !h.working() && h.carrying == 0 {
+		p.wakeHost(h)
+	}
+}
+
+// well notes that the host has given a verdict on a message.
+func (p *Pool) well(h *host) {
+	failing := h.failing
+	h.trouble = trouble{}
+	if failing {
+		p.wakeHost(h)
+	}
+}
