@@ -116,6 +116,8 @@ type SMTPD struct {
 	ConnectionLimit       int
 	ClientConnectionLimit int // 0: none
 	PrefixConnectionLimit int // 0: none
+	IPv4PrefixLength      int
+	IPv6PrefixLength      int
 	LimitExceptions       []netip.Prefix
 	RefuseNetworks        []netip.Prefix
 	NormalizeNetworks     []netip.Prefix

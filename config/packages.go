@@ -120,8 +120,9 @@ func (c *Config) Inbound() inbound.Config {
 		},
 		NormalizeNetworks: s.NormalizeNetworks, RefuseNetworks: s.RefuseNetworks,
 		ConnectionLimit: s.ConnectionLimit, ClientConnectionLimit: orNone(s.ClientConnectionLimit),
-		PrefixConnectionLimit: orNone(s.PrefixConnectionLimit), LimitExceptions: s.LimitExceptions,
-		CommandTimeout: s.Timeout, StressTimeout: s.StressTimeout, DataRate: s.MinDataRate, TransactionTimeout: s.TransactionTime,
+		PrefixConnectionLimit: orNone(s.PrefixConnectionLimit), IPv4PrefixLength: s.IPv4PrefixLength, IPv6PrefixLength: s.IPv6PrefixLength,
+		LimitExceptions: s.LimitExceptions,
+		CommandTimeout:  s.Timeout, StressTimeout: s.StressTimeout, DataRate: s.MinDataRate, TransactionTimeout: s.TransactionTime,
 		GreetPause: s.GreetPause,
 	}
 }

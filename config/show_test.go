@@ -165,6 +165,8 @@ func samples(p Parameter) []string {
 		return []string{"8"}
 	case "smtp_pipelining_in_flight", "pipelining_in_flight":
 		return []string{"2", "16"}
+	case "smtpd_client_ipv4_prefix_length", "smtpd_client_ipv6_prefix_length":
+		return []string{"32", "16"}
 	case "attempts":
 		return []string{"0", "3"}
 	case "default_delivery_slot_cost", "delivery_slot_cost":

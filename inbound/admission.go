@@ -9,6 +9,7 @@ import (
 // An admission knows the connections and decides which are let in.
 type admission struct {
 	total, perClient, perPrefix int
+	ipv4Bits, ipv6Bits          int // of a prefix
 	exceptions                  []netip.Prefix
 
 	mu       sync.Mutex // guards what follows
@@ -23,8 +24,10 @@ type admission struct {
 func newAdmission(cfg *Config) *admission {
 	return &admission{
 		total:      cfg.ConnectionLimit,
-		perClient:  cfg.ClientConnectionLimit,
-		perPrefix:  cfg.PrefixConnectionLimit,
+		perClient:  atMostHalf(cfg.ClientConnectionLimit, cfg.ConnectionLimit),
+		perPrefix:  atMostHalf(cfg.PrefixConnectionLimit, cfg.ConnectionLimit),
+		ipv4Bits:   cfg.IPv4PrefixLength,
+		ipv6Bits:   cfg.IPv6PrefixLength,
 		exceptions: cfg.LimitExceptions,
 		all:        map[*connection]struct{}{},
 		byClient:   map[netip.Addr]int{},
@@ -36,6 +39,15 @@ func newAdmission(cfg *Config) *admission {
 // make room for others. Each still has a file descriptor: without this bound a flood
 // of connections would have twice as many as the limit.
 const leavingMax = 4
+
+// atMostHalf lowers a limit where few connections are possible in all, such as with
+// few file descriptors, so that no client or network can take all of them.
+func atMostHalf(limit, total int) int {
+	if limit == Unlimited {
+		return limit
+	}
+	return min(limit, max(total/2, 1))
+}
 
 // A verdict is what admission says to a new connection.
 type verdict uint8
@@ -62,7 +74,7 @@ func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 		return refusedClosing, nil
 	}
 	counted := a.counts(c.addr)
-	prefix := prefixOf(c.addr)
+	prefix := a.prefixOf(c.addr)
 	if counted {
 		if a.perClient != Unlimited && a.byClient[c.addr] >= a.perClient ||
 			a.perPrefix != Unlimited && a.byPrefix[prefix] >= a.perPrefix {
@@ -105,7 +117,7 @@ func (a *admission) leave(c *connection) {
 	if !a.counts(c.addr) {
 		return
 	}
-	prefix := prefixOf(c.addr)
+	prefix := a.prefixOf(c.addr)
 	if a.byClient[c.addr]--; a.byClient[c.addr] == 0 {
 		delete(a.byClient, c.addr)
 	}
@@ -139,10 +151,10 @@ func (a *admission) counts(addr netip.Addr) bool {
 }
 
 // prefixOf returns the network that is taken for one owner's.
-func prefixOf(addr netip.Addr) netip.Prefix {
-	bits := 64
+func (a *admission) prefixOf(addr netip.Addr) netip.Prefix {
+	bits := a.ipv6Bits
 	if addr.Is4() {
-		bits = 24
+		bits = a.ipv4Bits
 	}
 	p, err := addr.Prefix(bits)
 	if err != nil {

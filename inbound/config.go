@@ -38,9 +38,13 @@ type Config struct {
 	// ClientConnectionLimit is how many there may be from one address
 	// (smtpd_client_connection_count_limit). Default 50; Unlimited.
 	ClientConnectionLimit int
-	// PrefixConnectionLimit is how many from one IPv4 /24 or IPv6 /64. Default
-	// 250; Unlimited.
+	// PrefixConnectionLimit is how many there may be from one network. Default
+	// 250; Unlimited. Neither limit is more than half of ConnectionLimit.
 	PrefixConnectionLimit int
+	// IPv4PrefixLength and IPv6PrefixLength are how many bits of an address name
+	// its network (smtpd_client_ipv4_prefix_length,
+	// smtpd_client_ipv6_prefix_length, by intention). Defaults 24 and 64.
+	IPv4PrefixLength, IPv6PrefixLength int
 	// LimitExceptions are exempt from the last two limits
 	// (smtpd_client_event_limit_exceptions). Default loopback.
 	LimitExceptions []netip.Prefix
@@ -54,8 +58,16 @@ type Config struct {
 	// LineTimeout is how long a command may take from its first octet to its
 	// last. Default 60 s.
 	LineTimeout time.Duration
+	// IdleTime is how long a client may be waited for in all, outside of messages
+	// and in envelopes, until a message is accepted. Default 30 minutes.
+	IdleTime time.Duration
+	// EnvelopeTime is how long a client may be waited for from MAIL to the begin of
+	// the content, and RecipientTime how much longer for each recipient that is
+	// accepted. Defaults 5 minutes and 1 s.
+	EnvelopeTime  time.Duration
+	RecipientTime time.Duration
 	// DataRate is how many octets a second must come on average while content
-	// is waited for, over periods of DataRatePeriod of waiting
+	// is waited for, be it by DATA or in chunks, over periods of DataRatePeriod of waiting
 	// (smtpd_min_data_rate). Defaults 500 and 60 s. Lower the rate for clients
 	// behind very thin lines.
 	DataRate       int
@@ -136,12 +148,17 @@ func (c Config) WithDefaults() Config {
 	setInt(&c.ConnectionLimit, 4000)
 	setInt(&c.ClientConnectionLimit, 50)
 	setInt(&c.PrefixConnectionLimit, 250)
+	setInt(&c.IPv4PrefixLength, 24)
+	setInt(&c.IPv6PrefixLength, 64)
 	if c.LimitExceptions == nil {
 		c.LimitExceptions = loopback()
 	}
 	setTime(&c.CommandTimeout, 5*time.Minute)
 	setTime(&c.StressTimeout, 10*time.Second)
 	setTime(&c.LineTimeout, time.Minute)
+	setTime(&c.IdleTime, 30*time.Minute)
+	setTime(&c.EnvelopeTime, 5*time.Minute)
+	setTime(&c.RecipientTime, time.Second)
 	setInt(&c.DataRate, 500)
 	setTime(&c.DataRatePeriod, time.Minute)
 	setTime(&c.TransactionTimeout, 2*time.Hour)
@@ -175,9 +192,14 @@ func (c Config) Validate() error {
 	complain(c.ConnectionLimit < 1, "connection limit %d is not positive", c.ConnectionLimit)
 	limit("client connection limit", c.ClientConnectionLimit)
 	limit("prefix connection limit", c.PrefixConnectionLimit)
+	complain(c.IPv4PrefixLength < 1 || c.IPv4PrefixLength > 32, "IPv4 prefix length %d is not within 1 and 32", c.IPv4PrefixLength)
+	complain(c.IPv6PrefixLength < 1 || c.IPv6PrefixLength > 128, "IPv6 prefix length %d is not within 1 and 128", c.IPv6PrefixLength)
 	positive("command timeout", c.CommandTimeout)
 	positive("stress timeout", c.StressTimeout)
 	positive("line timeout", c.LineTimeout)
+	positive("idle time", c.IdleTime)
+	positive("envelope time", c.EnvelopeTime)
+	positive("recipient time", c.RecipientTime)
 	complain(c.DataRate < 1, "data rate %d is not positive", c.DataRate)
 	positive("data rate period", c.DataRatePeriod)
 	positive("transaction timeout", c.TransactionTimeout)

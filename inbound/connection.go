@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -57,7 +58,7 @@ func (c *connection) run(ctx context.Context) {
 		n, out, request := c.session.Step(c.input.waiting(), c.out)
 		c.input.took(n)
 		c.out = out
-		if n > 0 {
+		if n > 0 && !c.session.Discards() {
 			c.patience.consumed()
 		}
 		done = c.serve(ctx, request)
@@ -88,10 +89,10 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 		c.abort()
 	case *server.Rejected:
 		c.server.counters.rejections.Add(1)
-		c.server.cfg.Logger.Info("rejected", "client", c.client(), "command", r.Command, "reply", r.Reply.String())
+		c.server.refusals.note(slog.LevelInfo, "rejected", c.client(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())
 	case *server.Early:
 		c.server.counters.early.Add(1)
-		c.server.cfg.Logger.Info("early talker", "client", c.client(), "command", r.Command)
+		c.server.refusals.note(slog.LevelInfo, "early talker", c.client(), "", "command", r.Command)
 	case *server.Close:
 		c.flush()
 		c.debug("disconnect", "reason", r.Reason.String())
@@ -117,7 +118,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 			return
 		}
 	}
-	draft, err := c.server.sink.Begin(ctx)
+	draft, err := c.server.sink.Begin(ctx, r.Size)
 	if err != nil {
 		c.session.Answer(c.failure(ctx, "begin", err))
 		return
@@ -136,7 +137,11 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 		reason.Text = "<" + string(r.Recipient.Address) + ">: " + reason.Text
 		return reason
 	}
-	return c.failure(ctx, "add recipient", c.draft.AddRecipient(r.Recipient))
+	failure := c.failure(ctx, "add recipient", c.draft.AddRecipient(r.Recipient))
+	if failure.IsZero() {
+		c.patience.addRecipient()
+	}
+	return failure
 }
 
 // verify returns the reason why mail cannot be sent to a recipient. What was said
@@ -166,6 +171,7 @@ func (c *connection) commit(ctx context.Context, e mail.Envelope) mail.Reply {
 	if err := draft.Commit(ctx, e); err != nil {
 		return c.failure(ctx, "commit", err)
 	}
+	c.patience.accepted()
 	c.server.counters.messages.Add(1)
 	c.server.counters.recipients.Add(int64(e.Recipients))
 	c.server.counters.octets.Add(e.Size)
@@ -183,6 +189,12 @@ func (c *connection) abort() {
 	draft.Abort()
 }
 
+// kindOf returns what refusals of one kind have in common: code and status, but not the
+// text, which may name a recipient.
+func kindOf(r mail.Reply) string {
+	return fmt.Sprintf("%d %d.%d.%d", r.Code, r.Status.Class, r.Status.Subject, r.Status.Detail)
+}
+
 // failure makes the reply for an error of ours; zero for none. What went
 // wrong is for the log, not for the client.
 func (c *connection) failure(ctx context.Context, attempt string, err error) mail.Reply {
@@ -193,10 +205,12 @@ func (c *connection) failure(ctx context.Context, attempt string, err error) mai
 		return c.shutdown()
 	}
 	c.server.counters.failed.Add(1)
-	c.server.cfg.Logger.Error("cannot take a message", "client", c.client(), "attempt", attempt, "error", err)
 	if errors.Is(err, ErrFull) {
+		// A full disk refuses all clients alike: who they are does not matter.
+		c.server.refusals.note(slog.LevelError, "no room for messages", "all", ErrFull.Error(), "attempt", attempt, "error", err)
 		return mail.Reply{Code: 452, Status: mail.Status{Class: 4, Subject: 3, Detail: 1}, Text: "Error: insufficient system storage"}
 	}
+	c.server.refusals.note(slog.LevelError, "cannot take a message", c.client(), attempt, "attempt", attempt, "error", err)
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "Error: local error in processing"}
 }
 
@@ -206,9 +220,10 @@ func (c *connection) read(w server.Waiting) {
 		c.session.Interrupt(mail.Reply{})
 		return
 	}
+	phase := c.session.Phase()
 	for {
 		from := time.Now()
-		c.conn.SetReadDeadline(c.patience.deadline(from, w, c.server.stressed())) // then the read fails too
+		c.conn.SetReadDeadline(c.patience.deadline(from, w, phase, c.server.stressed())) // then the read fails too
 		// Looked at after the deadline was set: who wakes us sets the flag
 		// before the deadline, so that one of the two is seen.
 		if goodbye := c.dismissal(w); !goodbye.IsZero() {
@@ -217,7 +232,7 @@ func (c *connection) read(w server.Waiting) {
 		}
 		n, err := c.input.fill()
 		now := time.Now()
-		keepsUp := c.patience.received(from, now, w, n)
+		keepsUp := c.patience.received(from, now, phase, n)
 		switch {
 		case n > 0 && keepsUp:
 			return
@@ -225,9 +240,9 @@ func (c *connection) read(w server.Waiting) {
 			c.session.Interrupt(mail.Reply{}) // the client is gone
 			return
 		case n == 0 && !c.dismissal(w).IsZero():
-		case !keepsUp || !c.patience.lasts(now, w):
+		case !keepsUp || !c.patience.lasts(now, w, phase):
 			c.server.counters.timeouts.Add(1)
-			c.server.cfg.Logger.Info("timeout", "client", c.client(), "waiting", w.String())
+			c.server.refusals.note(slog.LevelInfo, "timeout", c.client(), phase.String(), "waiting", w.String(), "phase", phase.String())
 			c.session.Interrupt(c.goodbye(4, 2, "Error: timeout exceeded"))
 			return
 		}
@@ -269,7 +284,7 @@ func (c *connection) flush() (ok bool) {
 		if ok = err == nil; !ok {
 			// A message whose 250 is among these stays accepted; its client
 			// may send it again (RFC 1047).
-			c.server.cfg.Logger.Info("cannot write replies", "client", c.client(), "error", err)
+			c.server.refusals.note(slog.LevelInfo, "cannot write replies", c.client(), "", "error", err)
 		}
 	}
 	if c.output != nil {

@@ -202,7 +202,7 @@ func TestConnectionLimits(t *testing.T) {
 // makes room; if all have, the new one is turned away.
 func TestEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := start(t, Config{ConnectionLimit: 2}, nil, EarlyLog)
+		ts := start(t, Config{ConnectionLimit: 2, ClientConnectionLimit: Unlimited, PrefixConnectionLimit: Unlimited}, nil, EarlyLog)
 		worker := ts.dial(t, "192.0.2.1")
 		worker.hello()
 		worker.envelope()
@@ -293,5 +293,39 @@ func TestEvictionIsBounded(t *testing.T) {
 	}
 	if v, _ := a.enter(&connection{}); v != admitted || a.leaving != 1 {
 		t.Errorf("after those have gone: %s, %d are leaving", v, a.leaving)
+	}
+}
+
+// A client with a network of its own has as many addresses as it wants: what counts is
+// the network, of the length that is configured. And no client or network ever has
+// more than half of what there is, however small that is.
+func TestNetworkLimits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		cfg     Config
+		address func(i int) string
+		want    int
+	}{
+		{"one /24", Config{PrefixConnectionLimit: 20}, func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }, 20},
+		{"two /24", Config{PrefixConnectionLimit: 20}, func(i int) string { return fmt.Sprintf("192.0.%d.%d", i%2, i) }, 40},
+		{"two /24 of one /16", Config{PrefixConnectionLimit: 20, IPv4PrefixLength: 16}, func(i int) string { return fmt.Sprintf("192.0.%d.%d", i%2, i) }, 20},
+		{"one /64", Config{PrefixConnectionLimit: 20}, func(i int) string { return fmt.Sprintf("2001:db8::%x", i) }, 20},
+		{"a /64 for each", Config{PrefixConnectionLimit: 20}, func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 100},
+		{"a /48", Config{PrefixConnectionLimit: 20, IPv6PrefixLength: 48}, func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 20},
+		{"few in all", Config{ConnectionLimit: 30}, func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }, 15},
+		{"few in all, one client", Config{ConnectionLimit: 30}, func(int) string { return "192.0.2.1" }, 15},
+		{"no limit", Config{PrefixConnectionLimit: Unlimited}, func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }, 100},
+	} {
+		cfg := c.cfg.WithDefaults()
+		a := newAdmission(&cfg)
+		admissions := 0
+		for i := range 100 {
+			if v, _ := a.enter(&connection{addr: netip.MustParseAddr(c.address(i))}); v == admitted {
+				admissions++
+			}
+		}
+		if admissions != c.want {
+			t.Errorf("%s: %d of 100 connections were admitted, want %d", c.name, admissions, c.want)
+		}
 	}
 }

@@ -7,36 +7,66 @@ import (
 )
 
 // A patience decides how long a connection waits for its client. Only time
-// spent waiting counts against the rate at which content must come: while the
-// server itself is slow, the client is not.
+// spent waiting counts: while the server itself is slow, the client is not.
+//
+// A limit on silence alone lets a client stay for ever that sends an octet now and
+// then. So every phase has a limit that grows with what the client achieves and not
+// with what it sends, and all phases together have one until a message is accepted:
+//
+//	any phase   a line: LineTimeout from its first octet to its last
+//	none        silence: CommandTimeout; in all: IdleTime
+//	envelope    silence: CommandTimeout; in all: EnvelopeTime, and RecipientTime for each recipient
+//	content     DataRate over each DataRatePeriod; in all: TransactionTimeout
+//	message     from MAIL to its end: TransactionTimeout
 type patience struct {
 	cfg         *Config
 	transaction time.Time // when MAIL was given; zero without
 	line        time.Time // when the first octet of an incomplete command came; zero without
-	waited      time.Duration
-	octets      int // that came in waited
+
+	period     time.Duration // waited for content since the rate was looked at
+	octets     int           // that came in period
+	envelope   time.Duration // waited since MAIL, but for content
+	recipients int           // accepted since MAIL
+	fruitless  time.Duration // waited since the begin or the last accepted message
 }
 
 // deadline returns until when to wait now.
-func (p *patience) deadline(now time.Time, w server.Waiting, stress bool) time.Time {
+func (p *patience) deadline(now time.Time, w server.Waiting, phase server.Phase, stress bool) time.Time {
 	silence := p.cfg.CommandTimeout
 	if stress {
 		silence = min(silence, p.cfg.StressTimeout)
 	}
-	until := now.Add(silence)
-	switch w {
-	case server.ForLine:
+	if phase == server.PhaseContent {
+		silence = p.cfg.DataRatePeriod - p.period
+	}
+	until := now.Add(min(silence, p.left(phase)))
+	if w == server.ForLine {
 		if p.line.IsZero() {
 			p.line = now
 		}
 		until = earlier(until, p.line.Add(p.cfg.LineTimeout))
-	case server.ForContent:
-		until = now.Add(p.cfg.DataRatePeriod - p.waited)
 	}
 	if !p.transaction.IsZero() {
 		until = earlier(until, p.transaction.Add(p.cfg.TransactionTimeout))
 	}
 	return until
+}
+
+// left returns how much longer the client may be waited for in this phase, however
+// busy it seems.
+func (p *patience) left(phase server.Phase) time.Duration {
+	switch phase {
+	case server.PhaseContent:
+		return p.cfg.TransactionTimeout - p.fruitless
+	case server.PhaseEnvelope:
+		return min(p.envelopeTime()-p.envelope, max(p.cfg.IdleTime, p.envelopeTime())-p.fruitless)
+	}
+	return p.cfg.IdleTime - p.fruitless
+}
+
+// envelopeTime is how long the client may take over an envelope as it is now.
+func (p *patience) envelopeTime() time.Duration {
+	return p.cfg.EnvelopeTime + time.Duration(p.recipients)*p.cfg.RecipientTime
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -46,33 +76,49 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// received notes what came while the connection waited for w. It tells
-// whether the client keeps up.
-func (p *patience) received(from, now time.Time, w server.Waiting, octets int) (keepsUp bool) {
-	if w != server.ForContent {
-		p.waited, p.octets = 0, 0
+// received notes what came while the connection waited. It reports whether the client
+// keeps up.
+func (p *patience) received(from, now time.Time, phase server.Phase, octets int) (keepsUp bool) {
+	waited := now.Sub(from)
+	p.fruitless += waited
+	if phase == server.PhaseEnvelope {
+		p.envelope += waited
+	}
+	if p.left(phase) <= 0 {
+		return false
+	}
+	if phase != server.PhaseContent {
+		p.period, p.octets = 0, 0
 		return true
 	}
-	p.waited += now.Sub(from)
+	p.period += waited
 	p.octets += octets
-	if p.waited < p.cfg.DataRatePeriod {
+	if p.period < p.cfg.DataRatePeriod {
 		return true
 	}
-	keepsUp = float64(p.octets) >= float64(p.cfg.DataRate)*p.waited.Seconds()
-	p.waited, p.octets = 0, 0
+	keepsUp = float64(p.octets) >= float64(p.cfg.DataRate)*p.period.Seconds()
+	p.period, p.octets = 0, 0
 	return keepsUp
 }
 
-// lasts tells whether there is any patience left at a deadline: content may
+// lasts reports whether there is any patience left at a deadline: content may
 // keep its rate although nothing came at the end of a period.
-func (p *patience) lasts(now time.Time, w server.Waiting) bool {
-	return w == server.ForContent && now.Sub(p.transaction) < p.cfg.TransactionTimeout
+func (p *patience) lasts(now time.Time, w server.Waiting, phase server.Phase) bool {
+	return phase == server.PhaseContent && w != server.ForLine && now.Sub(p.transaction) < p.cfg.TransactionTimeout
 }
 
 // consumed notes that the session took input: a command that was incomplete
 // is complete.
 func (p *patience) consumed() { p.line = time.Time{} }
 
-func (p *patience) beginTransaction(now time.Time) { p.transaction = now }
+func (p *patience) beginTransaction(now time.Time) {
+	p.transaction, p.envelope, p.recipients = now, 0, 0
+}
+
+// addRecipient notes that a recipient was accepted.
+func (p *patience) addRecipient() { p.recipients++ }
 
 func (p *patience) endTransaction() { p.transaction = time.Time{} }
+
+// accepted notes that a message was.
+func (p *patience) accepted() { p.fruitless = 0 }

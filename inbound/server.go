@@ -25,6 +25,7 @@ type Server struct {
 
 	admission *admission
 	counters  counters
+	refusals  *logbook
 	inputs    sync.Pool // of *inputBuffer
 	outputs   sync.Pool // of *outputBuffer
 	date      atomic.Pointer[dateText]
@@ -42,7 +43,7 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	if sink == nil || policy == nil {
 		return nil, errors.New("inbound: a server needs a sink and a policy")
 	}
-	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg)}
+	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), refusals: newLogbook(cfg.Logger)}
 	s.inputs.New = func() any { return new(inputBuffer) }
 	s.outputs.New = func() any { return new(outputBuffer) }
 	return s, nil
@@ -57,6 +58,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	defer stop(nil)
 	work, cancelWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelWork()
+
+	booked, endBook := context.WithCancel(work)
+	defer s.refusals.close(logInterval) // also what comes of the stop
+	defer endBook()
+	go s.refusals.run(booked)
 
 	var accepting sync.WaitGroup
 	for _, l := range listeners {
@@ -116,7 +122,7 @@ func (s *Server) accept(ctx, work context.Context, l Listener) error {
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		s.cfg.Logger.Warn("accept failed", "listener", l.Addr(), "error", err, "pause", pause)
+		s.refusals.note(slog.LevelWarn, "accept failed", "all", err.Error(), "listener", l.Addr(), "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -157,7 +163,7 @@ const turnAwayTime = 100 * time.Millisecond
 
 func (s *Server) turnAway(c *connection, v verdict) {
 	s.counters.refused.Add(1)
-	s.cfg.Logger.Info("connection refused", "client", c.client(), "reason", v.String())
+	s.refusals.note(slog.LevelInfo, "connection refused", c.client(), v.String(), "reason", v.String())
 	reply := "421 4.7.0 "
 	if v == refusedClosing {
 		reply = "421 4.3.2 "

@@ -12,8 +12,10 @@ import (
 // once.
 type Sink interface {
 	// Begin opens a draft: a message that does not exist until it is
-	// committed. It costs next to nothing, so it is done at MAIL.
-	Begin(ctx context.Context) (Draft, error)
+	// committed. It costs next to nothing, so it is done at MAIL. The size is what the
+	// client has announced (RFC 1870), 0 if nothing: a message for which there is no
+	// room is refused before it is sent.
+	Begin(ctx context.Context, size int64) (Draft, error)
 }
 
 // A Draft is a message on its way in. It belongs to one session. Exactly one

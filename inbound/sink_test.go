@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -14,6 +15,7 @@ type memorySink struct {
 	messages  []*memoryDraft
 	aborted   int
 	beginErr  error
+	room      int64 // for a message; 0 is unbounded
 	commitErr error
 	writeErr  error
 	hold      chan struct{} // if not nil, commits wait until it is closed
@@ -28,14 +30,24 @@ type memoryDraft struct {
 	envelope   mail.Envelope
 }
 
-func (s *memorySink) Begin(context.Context) (Draft, error) {
+func (s *memorySink) Begin(_ context.Context, size int64) (Draft, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.beginErr != nil {
 		return nil, s.beginErr
 	}
+	if s.room > 0 && size > s.room {
+		return nil, fmt.Errorf("%w: only %d bytes", ErrFull, s.room)
+	}
 	s.serial++
 	return &memoryDraft{sink: s, id: mail.NewQueueID(1, s.serial)}, nil
+}
+
+// refuse has every message refused from now on.
+func (s *memorySink) refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beginErr = err
 }
 
 func (s *memorySink) taken() []*memoryDraft {
@@ -98,9 +110,9 @@ type nullSink struct{ draft nullDraft }
 
 type nullDraft struct{}
 
-func (s *nullSink) Begin(context.Context) (Draft, error)       { return &s.draft, nil }
-func (*nullDraft) ID() mail.QueueID                            { return 1 << 20 }
-func (*nullDraft) AddRecipient(mail.Recipient) error           { return nil }
-func (*nullDraft) Write(p []byte) (int, error)                 { return len(p), nil }
-func (*nullDraft) Commit(context.Context, mail.Envelope) error { return nil }
-func (*nullDraft) Abort()                                      {}
+func (s *nullSink) Begin(context.Context, int64) (Draft, error) { return &s.draft, nil }
+func (*nullDraft) ID() mail.QueueID                             { return 1 << 20 }
+func (*nullDraft) AddRecipient(mail.Recipient) error            { return nil }
+func (*nullDraft) Write(p []byte) (int, error)                  { return len(p), nil }
+func (*nullDraft) Commit(context.Context, mail.Envelope) error  { return nil }
+func (*nullDraft) Abort()                                       {}

@@ -65,6 +65,10 @@ var errDraftEnded = errors.New("spool: draft has ended")
 // wraps ErrFull if there is no room for more mail.
 func (s *Spool) Begin(ctx context.Context) (*Draft, error) { return s.begin(ctx, false) }
 
+// Room returns an error that wraps ErrFull if there is no room for a message whose
+// content has size bytes. It keeps no room: others may be faster.
+func (s *Spool) Room(size int64) error { return s.room.admit(false, size) }
+
 // BeginReport opens a draft for a report about mail already taken in. It may
 // use disk space that Begin leaves alone.
 func (s *Spool) BeginReport(ctx context.Context) (*Draft, error) { return s.begin(ctx, true) }

@@ -28,7 +28,10 @@ type intake struct {
 	arrived func(mail.Arrival)
 }
 
-func (s intake) Begin(ctx context.Context) (inbound.Draft, error) {
+func (s intake) Begin(ctx context.Context, size int64) (inbound.Draft, error) {
+	if err := s.spool.Room(size); err != nil {
+		return nil, intakeError(err)
+	}
 	d, err := s.spool.Begin(ctx)
 	if err != nil {
 		return nil, intakeError(err)

@@ -76,6 +76,34 @@ func New(cfg *Config, peer Peer) *Session {
 	return &Session{cfg: cfg, peer: peer}
 }
 
+// A Phase is how far the client has come with a message. Together with what a session
+// waits for it decides how long that may take.
+type Phase uint8
+
+const (
+	PhaseNone     Phase = iota // there is no message
+	PhaseEnvelope              // from MAIL to the begin of the content
+	PhaseContent               // content, and between its chunks (RFC 3030)
+)
+
+// String returns the word that logs show.
+func (p Phase) String() string { return [...]string{"none", "envelope", "content"}[p] }
+
+// Phase returns how far the client has come. It changes only within Step.
+func (s *Session) Phase() Phase {
+	switch {
+	case s.state == atContent, s.state == atChunk, s.tx.state == txChunks:
+		return PhaseContent
+	case s.tx.state == txEnvelope:
+		return PhaseEnvelope
+	}
+	return PhaseNone
+}
+
+// Discards reports whether the session is within a line that is too long: input is
+// taken, and no command is complete by that.
+func (s *Session) Discards() bool { return s.state == atOverlong }
+
 // Step works on in until it needs the host. It took the first n octets, whose
 // places it may have used; it appended replies to out, which begins with what
 // is not written yet of earlier ones.
