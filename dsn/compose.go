@@ -37,7 +37,7 @@ func (c Composer) Compose(w io.Writer, r Report, o Original) error {
 	m.header(r, o, utf8OK)
 	m.explanation(c.explain(r, o))
 	m.status(r, utf8OK)
-	if o.Part != PartNone {
+	if o.Part == PartHeaders || o.Part == PartMessage {
 		m.original(o, utf8OK)
 	}
 	out.text("\r\n--", m.boundary, "--\r\n")

@@ -110,6 +110,7 @@ func goldens(t *testing.T) []golden {
 
 	return []golden{
 		{"failed", envid, header, false, false, plain},
+		{"failed-lost", reportOn(RecipientOf(failed, 0)), Original{Part: PartLost}, false, false, plain[:2]},
 		{"failed-expired", reportOn(RecipientOf(expired, 0)), header, false, false, plain},
 		{"failed-several", many, header, false, false, plain},
 		{"failed-full", reportOn(RecipientOf(failed, 0)), read(letter, true), false, false,

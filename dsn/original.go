@@ -15,6 +15,7 @@ const (
 	PartNone    Part = iota // there is no third part
 	PartHeaders             // the header of the message
 	PartMessage             // all of the message
+	PartLost                // there is none, since the message could not be read any more
 )
 
 // An Original is what a report gives back of the message that it is about.
@@ -99,7 +100,10 @@ func lastField(data []byte) int {
 // becomes its header, since message/rfc822 may not be encoded (RFC 2046 5.2.1).
 // A header is cut at its end, and if there is nothing left, so is the part.
 func (o Original) Clean() Original {
-	if len(o.Content) == 0 || o.Part == PartNone {
+	switch {
+	case o.Part == PartLost:
+		return Original{Part: PartLost}
+	case len(o.Content) == 0 || o.Part == PartNone:
 		return Original{}
 	}
 	if o.Part == PartMessage {

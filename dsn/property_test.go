@@ -132,6 +132,9 @@ func checkRoundTrip(t failer, r Report, o Original) {
 	if !reflect.DeepEqual(gotReport, wantReport) {
 		t.Fatalf("got  %+v\nwant %+v\n%s", gotReport, wantReport, &b)
 	}
+	if wantOriginal.Part == PartLost {
+		wantOriginal = Original{} // only the text for people says why there is none
+	}
 	if !reflect.DeepEqual(gotOriginal, wantOriginal) {
 		t.Fatalf("got  %+v\nwant %+v\n%s", gotOriginal, wantOriginal, &b)
 	}

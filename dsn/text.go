@@ -89,6 +89,8 @@ func (p *prose) closing(r Report, o Original) {
 		text += " The part after it is the header of your message."
 	case PartMessage:
 		text += " The part after it is your message."
+	case PartLost:
+		text += " Neither your message nor its header can be returned with it: our copy has been damaged and cannot be read any more."
 	}
 	if r.QueueID != 0 {
 		text += " In our logs your message is called " + r.QueueID.String() + "."

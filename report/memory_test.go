@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"testing/iotest"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -105,6 +106,9 @@ func (m *memory) Content(_ context.Context, id mail.QueueID) (io.ReadCloser, err
 		return nil, err
 	}
 	m.open++
+	if err := m.broken["Read"]; err != nil { // behind the first octets
+		return content{io.MultiReader(bytes.NewReader(msg.content[:10]), iotest.ErrReader(err)), m}, nil
+	}
 	return content{bytes.NewReader(msg.content), m}, nil
 }
 

@@ -186,20 +186,24 @@ func (p *payment) original(ctx context.Context, g *group) (dsn.Original, error) 
 	return **slot, nil
 }
 
-// readOriginal reads a message for its return. Content that is lost must not
-// keep the sender from hearing what else there is to say.
+// readOriginal reads a message for its return. Content that is damaged or lost
+// must not keep the sender from hearing what else there is to say.
 func (p *payment) readOriginal(ctx context.Context, full bool) (dsn.Original, error) {
-	content, err := p.spool.Content(ctx, p.env.ID)
-	if errors.Is(err, ErrGone) {
+	o, err := p.tryOriginal(ctx, full)
+	if errors.Is(err, ErrGone) || errors.Is(err, mail.ErrCorrupt) {
 		p.cfg.Logger.Warn("report without the message's header: the content cannot be read", "id", p.env.ID.String(), "error", err)
-		return dsn.Original{}, nil
+		return dsn.Original{Part: dsn.PartLost}, nil
 	}
+	return o, err
+}
+
+func (p *payment) tryOriginal(ctx context.Context, full bool) (dsn.Original, error) {
+	content, err := p.spool.Content(ctx, p.env.ID)
 	if err != nil {
 		return dsn.Original{}, fmt.Errorf("open content: %w", err)
 	}
-	o, err := dsn.ReadOriginal(content, full, p.cfg.ReturnMax)
-	_ = content.Close() // it was only read
-	return o, err
+	defer content.Close() // it was only read
+	return dsn.ReadOriginal(content, full, p.cfg.ReturnMax)
 }
 
 func isASCII(a mail.Address) bool {

@@ -28,9 +28,9 @@ type Spool interface {
 	Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error)
 }
 
-// ErrGone is what a Spool's errors wrap when there is no such message, or none
-// that can be read. Nothing is owed about it, and in the case of Content no
-// more than the third part of the report is lost.
+// ErrGone is what a Spool's errors wrap when there is no such message. Nothing is
+// owed about it. Content that is gone, or damaged (mail.ErrCorrupt), costs no more
+// than the third part of the report, which then says so.
 var ErrGone = errors.New("the message is not there any more")
 
 // A Draft is a message on its way in. It belongs to one goroutine. Exactly one

@@ -464,11 +464,19 @@ func TestTrouble(t *testing.T) {
 // A report without content says the rest all the same.
 func TestContentLost(t *testing.T) {
 	m := newMemory()
-	id := m.put(fromAlice(), letter, debt("bob@example.net", mail.ReportFailed, 0))
-	m.broken["Content"] = ErrGone
-	r, o := read(t, m, report(t, m, Config{}, id)[0])
-	if len(r.Recipients) != 1 || o.Part != dsn.PartNone {
-		t.Errorf("%+v, part %d", r, o.Part)
+	for _, err := range []error{ErrGone, fmt.Errorf("checksum: %w", mail.ErrCorrupt)} {
+		for _, call := range []string{"Content", "Read"} {
+			m.broken = map[string]error{call: err}
+			id := m.put(fromAlice(), letter, debt("bob@example.net", mail.ReportFailed, 0))
+			a := report(t, m, Config{}, id)[0]
+			r, o := read(t, m, a)
+			if len(r.Recipients) != 1 || o.Part != dsn.PartNone {
+				t.Errorf("%s %v: %+v, part %d", call, err, r, o.Part)
+			}
+			if text := string(m.messages[a.Envelope.ID].content); !strings.Contains(text, "cannot be read any more") {
+				t.Errorf("%s %v: it does not say that the content is lost:\n%s", call, err, text)
+			}
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/posthaste-mta/posthaste/dsn"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -95,5 +96,43 @@ func flip(t *testing.T, dir string, text []byte) {
 	}
 	if flipped == 0 {
 		t.Fatalf("%q is nowhere below %s", text, dir)
+	}
+}
+
+// A failure is reported although the message cannot be read any more, and the
+// report says so.
+func TestDamagedMessageIsReported(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		size int // of a body
+		dir  string
+	}{
+		{"content file", 100_000, "body"},
+		{"content in the store", 30_000, "db"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir, origin := t.TempDir(), receive(t, sink.Config{})
+			r := start(t, dir, routes("d.test", closed(t)))
+			m := letter(key(7), "a@d.test")
+			m.Content = text(key(7), "marker 7 marker\r\n"+bodyOf(test.size))
+			r.feed(m)
+			r.waiting("deferred", census{mail.AreaDeferred: 1})
+			r.end()
+			start(t, dir, routes("d.test", closed(t))).end() // moves the content to a table
+			flip(t, filepath.Join(dir, test.dir), []byte("marker 7 marker"))
+
+			r = start(t, dir, routes("d.test", "error:5.1.6 has moved", "origin.test", origin.address))
+			r.d.driver.RetryAll()
+			r.settled()
+			d, rep, original := reportTo(t, origin)
+			if rep.Kind() != mail.ReportFailed || len(rep.Recipients) != 1 || original.Part != dsn.PartNone {
+				t.Errorf("the report says %+v, and returns %d", rep, original.Part)
+			}
+			if said := bytes.ReplaceAll(d.Content, []byte("\r\n"), []byte(" ")); !bytes.Contains(said, []byte("cannot be read any more")) {
+				t.Errorf("the report does not say that the message is lost:\n%s", d.Content)
+			}
+		})
 	}
 }
