@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -21,9 +22,9 @@ type committer struct {
 
 func newCommitter() *committer { return &committer{wakeup: make(chan struct{}, 1)} }
 
-func (c *committer) add(change mail.Change) {
+func (c *committer) add(changes ...mail.Change) {
 	c.mu.Lock()
-	c.pending = append(c.pending, change)
+	c.pending = append(c.pending, changes...)
 	c.mu.Unlock()
 	select {
 	case c.wakeup <- struct{}{}:
@@ -46,14 +47,26 @@ const applyMax = 1024
 // commit runs the committer until ctx ends. It is the only caller of
 // Spool.Apply.
 func (d *Driver) commit(ctx context.Context) {
-	var spare []mail.Change
+	var spare, failed []mail.Change // failed are those that are tried again when again fires
 	var items []item
+	again := time.NewTimer(retryPause)
+	defer again.Stop()
 	for {
 		changes := d.committer.take(spare)
 		spare = changes
+		select {
+		case <-again.C:
+			d.committer.add(failed...)
+			failed = failed[:0]
+		default:
+		}
 		if len(changes) == 0 {
 			select {
 			case <-d.committer.wakeup:
+				continue
+			case <-again.C:
+				d.committer.add(failed...)
+				failed = failed[:0]
 				continue
 			case <-ctx.Done():
 				return
@@ -62,8 +75,16 @@ func (d *Driver) commit(ctx context.Context) {
 		for len(changes) > 0 {
 			n := min(len(changes), applyMax)
 			items = items[:0]
-			for _, changed := range d.apply(ctx, changes[:n]) {
-				items = append(items, item{event: qmgr.Changed{Changed: changed}, ends: true})
+			changed, errs := d.apply(ctx, changes[:n])
+			for i := range changed {
+				if errs != nil && errs[i] != nil {
+					if len(failed) == 0 {
+						again.Reset(retryPause)
+					}
+					failed = append(failed, changes[i])
+					continue
+				}
+				items = append(items, item{event: qmgr.Changed{Changed: changed[i]}, ends: true})
 			}
 			d.inbox.put(items...)
 			changes = changes[n:]
@@ -72,16 +93,21 @@ func (d *Driver) commit(ctx context.Context) {
 }
 
 // apply makes changes durable and does not give up: every change may be made
-// twice, and none may be lost.
-func (d *Driver) apply(ctx context.Context, changes []mail.Change) []mail.Changed {
+// twice, and none may be lost. It returns those that could not be made for a
+// reason that concerns their message alone; the others do not wait for them.
+func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, mail.ChangeErrors) {
 	for {
 		changed, err := d.ports.Spool.Apply(ctx, changes)
 		if err == nil {
-			return changed
+			return changed, nil
+		}
+		if errs := mail.ChangeErrors(nil); errors.As(err, &errs) && len(errs) == len(changes) && len(changed) == len(changes) {
+			d.log.Error("some changes could not be made durable, trying again", "error", errs)
+			return changed, errs
 		}
 		d.log.Error("changes could not be made durable, trying again", "changes", len(changes), "error", err)
 		if !pause.For(ctx, retryPause) {
-			return nil
+			return nil, nil
 		}
 	}
 }

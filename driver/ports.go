@@ -19,9 +19,11 @@ type Spool interface {
 	// Read reads further unsettled recipients, at most max, from the one
 	// numbered from on.
 	Read(ctx context.Context, id mail.QueueID, from uint32, max int) (mail.RecipientBatch, error)
-	// Apply makes changes durable, all of them in one commit, and tells for
-	// each, in their order, where its message is now. On an error nothing is
-	// known about them; they are made again.
+	// Apply makes changes durable, all of them in one commit, and returns for
+	// each, in their order, where its message is now. A mail.ChangeErrors says
+	// which of them were not made, because something is wrong with their message; after
+	// any other error nothing is known of any of them. What was not made is made
+	// again.
 	Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error)
 }
 

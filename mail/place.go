@@ -1,6 +1,10 @@
 package mail
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // What the errors of whatever keeps messages wrap where a caller tells them
 // apart; every other error may pass.
@@ -17,7 +21,7 @@ const (
 	AreaIncoming             // accepted, no round ended yet
 	AreaDeferred             // to be tried again at its due instant
 	AreaHold                 // kept until an operator releases it
-	AreaCorrupt              // unreadable; kept for a person to look at
+	AreaCorrupt              // unreadable; kept until it is readable or removed
 )
 
 // String returns the area's name.
@@ -82,8 +86,8 @@ const (
 	ChangeRemove
 	// ChangeHold stores Outcomes and moves the message to AreaHold with Reason.
 	ChangeHold
-	// ChangeRelease moves a held message to AreaDeferred, due at Due. It does
-	// nothing to a message that is not held.
+	// ChangeRelease moves a held message to AreaDeferred, due at Due, and one in
+	// AreaCorrupt if all of it can be read. It does nothing to other messages.
 	ChangeRelease
 	// ChangeExpire stores Outcomes, then makes Failed of every recipient that
 	// is not settled, with status 5.4.7, keeping the text of its last reply,
@@ -122,4 +126,22 @@ type Changed struct {
 	ID      QueueID
 	Place   Place // where the message is now; AreaNone if it is gone
 	Reports bool  // some recipient has a Report that is not ReportNone
+}
+
+// ChangeErrors is the error of making several changes of which some could be
+// made: for each change, in their order, why it was not made, or nil.
+type ChangeErrors []error
+
+// Error names the first error and counts them.
+func (e ChangeErrors) Error() string {
+	failed := e.Unwrap()
+	if len(failed) == 0 {
+		return "all changes were made"
+	}
+	return fmt.Sprintf("%d of %d changes were not made: %v", len(failed), len(e), failed[0])
+}
+
+// Unwrap returns the errors that are not nil.
+func (e ChangeErrors) Unwrap() []error {
+	return slices.DeleteFunc(slices.Clone(e), func(err error) bool { return err == nil })
 }

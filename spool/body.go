@@ -72,9 +72,32 @@ func (d *bodyDirs) remove(id mail.QueueID) error {
 	return nil
 }
 
+// each calls visit with the queue IDs of all content files that are not drafts,
+// until it returns false.
+func (d *bodyDirs) each(ctx context.Context, visit func(mail.QueueID) bool) error {
+	for n := range 256 {
+		names, err := d.fs.List(d.subdir(byte(n)))
+		if err != nil && !oserror.IsNotExist(err) {
+			return fmt.Errorf("spool: list content files: %w", err)
+		}
+		for _, name := range names {
+			if id, err := mail.ParseQueueID(name); err == nil && !visit(id) {
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // sweep removes content files of drafts, and those that have no envelope, as
-// far as their queue ID is below earlier.
+// far as their queue ID is below earlier. A file of which wanted cannot tell
+// stays.
 func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error)) error {
+	var first error
+	var failed int
 	for n := range 256 {
 		dir := d.subdir(byte(n))
 		names, err := d.fs.List(dir)
@@ -82,18 +105,27 @@ func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("spool: sweep: %w", err)
+			if failed++; first == nil {
+				first = fmt.Errorf("spool: sweep: %w", err)
+			}
+			continue
 		}
 		for _, name := range names {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			if err := d.sweepFile(dir, name, earlier, wanted); err != nil {
-				return fmt.Errorf("spool: sweep %s: %w", name, err)
+				failed++
+				if first == nil {
+					first = fmt.Errorf("spool: sweep %s: %w", name, err)
+				}
 			}
 		}
 	}
-	return nil
+	if failed > 1 {
+		return fmt.Errorf("%w, and %d more", first, failed-1)
+	}
+	return first
 }
 
 func (d *bodyDirs) sweepFile(dir, name string, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error)) error {

@@ -8,13 +8,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Apply makes changes durable, all in one synced commit, and tells for each
-// where its message is now. On an error nothing is known about them, and they
-// may be applied again. A message that is not in the spool makes its change a
-// success that does nothing.
+// Apply makes changes durable, all in one synced commit, and returns for each
+// where its message is now. A message that is not in the spool makes its change
+// a success that does nothing.
 //
 // A message that turns out to be damaged is put aside instead of being
-// changed; that is a success too, and shows in Changed.Place.
+// changed; that is a success too, and shows in Changed.Place. If messages cannot
+// be read for a reason that may pass, all changes of other messages are made, and
+// the error is a mail.ChangeErrors. After any other error nothing is known of any
+// change. Whatever was not made may be applied again.
 //
 // ChangeExpire and ChangeWarn on a very long recipient list are done in
 // several commits, so that memory stays bounded; each leaves the message as
@@ -30,7 +32,7 @@ func (s *Spool) Apply(ctx context.Context, changes []mail.Change) ([]mail.Change
 func (s *Spool) apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
 	e := s.newEdits(changes)
 	defer e.release()
-	answers, err := e.all(ctx, changes)
+	answers, failed, err := e.all(ctx, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -43,24 +45,53 @@ func (s *Spool) apply(ctx context.Context, changes []mail.Change) ([]mail.Change
 		return nil, err
 	}
 	e.committed()
+	if failed != nil {
+		return answers, failed
+	}
 	return answers, nil
 }
 
-// all carries changes out on the copies in memory.
-func (e *edits) all(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
+// all carries changes out on the copies in memory. A message that cannot be
+// read fails its own changes and no other; it stays as it is. The error is for
+// what concerns all of them.
+func (e *edits) all(ctx context.Context, changes []mail.Change) ([]mail.Changed, mail.ChangeErrors, error) {
 	answers := make([]mail.Changed, len(changes))
+	var failed map[mail.QueueID]error
 	for i := range changes {
 		c := &changes[i]
+		if failed[c.ID] != nil {
+			continue
+		}
 		err := e.one(ctx, c)
 		if errors.Is(err, ErrCorrupt) {
-			err = e.putAside(ctx, c, err)
+			if err = e.s.confirm(ctx, c.ID, err); errors.Is(err, ErrCorrupt) {
+				err = e.putAside(ctx, c, err)
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("spool: %s %s: %w", c.Op, c.ID, err)
+		if err == nil {
+			answers[i] = e.answer(c.ID)
+			continue
 		}
-		answers[i] = e.answer(c.ID)
+		err = fmt.Errorf("spool: %s %s: %w", c.Op, c.ID, err)
+		if ctx.Err() != nil {
+			return nil, nil, err
+		}
+		if failed == nil {
+			failed = make(map[mail.QueueID]error)
+		}
+		failed[c.ID] = err
+		e.forget(c.ID)
 	}
-	return answers, nil
+	if failed == nil {
+		return answers, nil, nil
+	}
+	errs := make(mail.ChangeErrors, len(changes))
+	for i := range changes {
+		if errs[i] = failed[changes[i].ID]; errs[i] != nil {
+			answers[i] = mail.Changed{ID: changes[i].ID}
+		}
+	}
+	return answers, errs, nil
 }
 
 func (e *edits) answer(id mail.QueueID) mail.Changed {
@@ -90,8 +121,11 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	case mail.ChangeHold:
 		ed.move(mail.AreaHold, 0, c.Reason)
 	case mail.ChangeRelease:
-		if ed.state.area == mail.AreaHold {
+		switch ed.state.area {
+		case mail.AreaHold:
 			ed.move(mail.AreaDeferred, c.Due, "")
+		case mail.AreaCorrupt:
+			return e.restore(ctx, ed, c.Due)
 		}
 	case mail.ChangeExpire:
 		return e.walk(ctx, ed, expire(c.At))
@@ -139,7 +173,7 @@ func (ed *edit) deferUntil(c *mail.Change) {
 }
 
 // move changes the area of a message. From the corrupt area there is no way
-// out but removal.
+// out but restore and removal.
 func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 	st := &ed.state
 	if st.area == mail.AreaCorrupt {

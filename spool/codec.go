@@ -88,6 +88,12 @@ func (b bitset) has(i uint32) bool {
 	return int(i/8) < len(b) && b[i/8]&(1<<(i%8)) != 0
 }
 
+func (b bitset) remove(i uint32) {
+	if b.has(i) {
+		b[i/8] &^= 1 << (i % 8)
+	}
+}
+
 func (b *bitset) add(i uint32) {
 	for int(i/8) >= len(*b) {
 		*b = append(*b, 0)

@@ -66,14 +66,14 @@ func ascending(o outcomes) bool {
 func TestIndexKeyOrder(t *testing.T) {
 	cursors := []mail.Cursor{{}, {ID: 1}, {ID: 1 << 63}, {Due: 1}, {Due: 1, ID: ^mail.QueueID(0)}, {Due: 256}, {Due: 1 << 40, ID: 5}, {Due: mail.Never}}
 	for i, c := range cursors {
-		k := indexKey(mail.AreaDeferred, c)
+		k := indexKey(keyDeferred, mail.AreaDeferred, c)
 		if back, ok := parseIndexKey(mail.AreaDeferred, k.bytes()); !ok || back != c {
 			t.Errorf("%+v came back as %+v", c, back)
 		}
 		if i == 0 {
 			continue
 		}
-		before := indexKey(mail.AreaDeferred, cursors[i-1])
+		before := indexKey(keyDeferred, mail.AreaDeferred, cursors[i-1])
 		if bytes.Compare(before.bytes(), k.bytes()) >= 0 || !cursors[i-1].Before(c) {
 			t.Errorf("%+v and %+v are not in order", cursors[i-1], c)
 		}

@@ -90,7 +90,7 @@ func (s *Spool) lostFile(id mail.QueueID, cause error) error {
 	if !ok {
 		return ErrGone
 	}
-	if isDamage(cause) {
+	if isWrong(cause) {
 		return fmt.Errorf("%w: content file: %w", ErrCorrupt, cause)
 	}
 	return fmt.Errorf("content file: %w", cause)

@@ -45,11 +45,14 @@ func (s *Spool) spoil(ctx context.Context, id mail.QueueID, what string, cause e
 	if !errors.Is(cause, ErrCorrupt) {
 		return cause
 	}
+	if cause = s.confirm(ctx, id, cause); !errors.Is(cause, ErrCorrupt) {
+		return cause
+	}
 	change := mail.Change{Op: mail.ChangeCorrupt, ID: id, Reason: cause.Error()}
 	e := s.newEdits([]mail.Change{change})
 	defer e.release()
 	if err := e.putAside(ctx, &change, cause); err != nil {
-		return err
+		return fmt.Errorf("%w; it could not be put aside: %w", cause, err)
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
@@ -60,9 +63,39 @@ func (s *Spool) spoil(ctx context.Context, id mail.QueueID, what string, cause e
 	return cause
 }
 
+// confirm reads a message once more after something of it was read wrongly. It
+// returns the cause if that repeats, and else an error that may pass: a bad
+// read is not a verdict on what is on the disk.
+func (s *Spool) confirm(ctx context.Context, id mail.QueueID, cause error) error {
+	switch err := s.check(ctx, id); {
+	case err == nil:
+		s.cfg.Logger.Warn("a message was read wrongly, and rightly when it was read again", "id", id.String(), "error", cause)
+		return fmt.Errorf("read wrongly, and rightly when it was read again: %v", cause) // %v: not ErrCorrupt
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrGone):
+		return cause
+	default:
+		return fmt.Errorf("%v; when it was read again: %w", cause, err)
+	}
+}
+
+// check reads all of a message: nil means that it can be delivered.
+func (s *Spool) check(ctx context.Context, id mail.QueueID) error {
+	m, err := s.readMessage(id)
+	if err != nil {
+		return err
+	}
+	if err := s.eachRecipient(ctx, m, 0, skipNone, func(mail.Recipient, mail.Outcome) bool { return true }); err != nil {
+		return err
+	}
+	c, err := s.content(id)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
 // putAside turns a change to a damaged message into its move to the corrupt
-// area. If many messages break in a short time, it is the disk that is broken:
-// then the error is returned as one that is not ErrCorrupt, and nothing moves.
+// area.
 func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error {
 	ed, err := e.load(c.ID)
 	if errors.Is(err, ErrCorrupt) {
@@ -71,14 +104,12 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 	if err != nil || ed.phase != editKept || ed.state.area == mail.AreaCorrupt {
 		return err
 	}
-	if !e.s.breaker.allow() {
-		return fmt.Errorf("many messages are damaged, not put aside: %v", cause) // %v: no longer ErrCorrupt
-	}
 	ed.parts = nil // what was changed in memory may rest on damage
 	reason := cause.Error()
 	if c.Op == mail.ChangeCorrupt && c.Reason != "" {
 		reason = c.Reason
 	}
+	ed.state.aside, ed.state.held = true, ed.state.area == mail.AreaHold
 	ed.move(mail.AreaCorrupt, 0, reason)
 	ed.cause = cause
 	return nil
@@ -86,21 +117,115 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 
 // loadDamaged makes a copy of a message whose state or envelope cannot be
 // read. Where it is must be looked for in all indexes; in the deferred one
-// that takes a scan, 92 ms for a million messages. The scan does not heal the
-// index, which would need locks that are held here.
+// that takes a scan, 92 ms for a million messages, once for all messages of an
+// Apply. The scan does not heal the index, which would need locks that are held
+// here; what it cannot read, it leaves out.
 func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error) {
+	if e.dues == nil {
+		dues := make(map[mail.QueueID][]key)
+		for i := range e.about {
+			dues[e.about[i].ID] = nil
+		}
+		_, err := e.s.scanPast(ctx, mail.AreaDeferred, mail.Cursor{}, func(at mail.Cursor) bool {
+			if keys, ours := dues[at.ID]; ours {
+				dues[at.ID] = append(keys, e.s.indexKey(mail.AreaDeferred, at))
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		e.dues = dues
+	}
 	ed := edit{id: id, phase: editKept, damaged: true, state: state{area: mail.AreaDeferred}, dirty: true}
 	for _, area := range [...]mail.Area{mail.AreaIncoming, mail.AreaHold, mail.AreaCorrupt} {
-		ed.strays = append(ed.strays, indexKey(area, mail.Cursor{ID: id}))
-	}
-	err := e.s.scanOnce(ctx, mail.AreaDeferred, mail.Cursor{}, func(at mail.Cursor) bool {
-		if at.ID == id {
-			ed.strays = append(ed.strays, indexKey(mail.AreaDeferred, at))
+		k := e.s.indexKey(area, mail.Cursor{ID: id})
+		ed.strays = append(ed.strays, k)
+		if held, err := e.s.has(k); area == mail.AreaHold && held && err == nil {
+			ed.state.area = mail.AreaHold
 		}
-		return true
-	})
-	if err != nil {
-		return nil, err
 	}
+	ed.strays = append(ed.strays, e.dues[id]...)
 	return e.add(ed), nil
+}
+
+// restore takes a message out of the corrupt area if all of it can be read,
+// and leaves it there if not.
+func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
+	err := e.s.check(ctx, ed.id)
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGone) {
+		e.s.cfg.Logger.Warn("a message stays in the corrupt area", "id", ed.id.String(), "error", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if ed.state.recipients == 0 { // the state could not be read when it was put aside
+		if err := e.rebuild(ed); err != nil {
+			return err
+		}
+	}
+	st := &ed.state
+	st.area, st.due, st.reason, st.held = mail.AreaDeferred, max(due, 0), "", false
+	st.aside = false
+	ed.dirty, ed.back = true, true
+	return nil
+}
+
+// rebuild makes a state from the envelope and the outcomes that are kept apart
+// from it.
+func (e *edits) rebuild(ed *edit) error {
+	env, err := e.s.readEnvelope(ed.id)
+	if err != nil {
+		return err
+	}
+	if env == nil {
+		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
+	}
+	ed.state = freshState(env)
+	ed.parts = nil
+	for chunk := range env.chunks {
+		known, err := e.s.readOutcomes(ed.id, &ed.state, chunk)
+		if err != nil {
+			return err
+		}
+		for i := range known {
+			ed.state.count(mail.Outcome{}, known[i])
+		}
+		if first, end := chunkBounds(chunk, env.Recipients); known.settled() == end-first {
+			ed.state.full.add(chunk)
+		}
+	}
+	return nil
+}
+
+// recheckMax is how many messages of the corrupt area are read at a start.
+const recheckMax = 1000
+
+// recheck takes messages out of the corrupt area that can be read again: what
+// was wrong may have been the machine, not the disk. A message whose state was lost
+// stays, as some of its recipients may have it; an operator may release it.
+func (s *Spool) recheck(ctx context.Context) error {
+	var ids []mail.QueueID
+	_, err := s.scanPast(ctx, mail.AreaCorrupt, mail.Cursor{}, func(at mail.Cursor) bool {
+		ids = append(ids, at.ID)
+		return len(ids) < recheckMax
+	})
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			break
+		}
+		st, stateErr := s.readState(id)
+		if stateErr != nil || st == nil || !st.aside || st.recipients == 0 || s.check(ctx, id) != nil {
+			continue
+		}
+		c := []mail.Change{{Op: mail.ChangeRelease, ID: id, Due: s.cfg.Now()}}
+		if st.held {
+			c = append(c, mail.Change{Op: mail.ChangeHold, ID: id, Reason: "was damaged, and is readable again"})
+		}
+		if _, applyErr := s.apply(ctx, c); applyErr != nil {
+			err = errors.Join(err, applyErr)
+		}
+	}
+	return err
 }

@@ -23,6 +23,7 @@
 //	h ID, c ID   indexes of the hold and the corrupt area
 //	k KEY        what is known of a host (SaveHosts)
 //	w ID         recipients have been written ahead of the commit of a draft
+//	g KIND       an index is being made anew
 //	f, n         format of the spool; queue IDs below n have been given out
 //
 // A fresh message is three keys, m, b and i, so that delivering it at once
@@ -54,15 +55,19 @@
 // owed stays owed when another deferral is recorded and lapses when the
 // recipient is settled; ChangeWarn owes the null sender nothing; a repeated
 // ChangeDefer (same At) counts as one attempt; and a message in the corrupt
-// area is only ever taken out by ChangeRemove.
+// area is only taken out by ChangeRemove, and by ChangeRelease if all of it can
+// be read.
 //
 // # What can go wrong
 //
-// A value that cannot be read or whose checksum is wrong is ErrCorrupt. The
-// message is put aside in the corrupt area, an Alarm raised, and all else goes
-// on. Should many messages break at once it is the disk that is broken: the
-// spool then stops putting messages aside and returns plain errors. A damaged
-// index is made anew from states and envelopes.
+// A value whose checksum is wrong, or that cannot be decoded, is ErrCorrupt if it
+// is so again when it is read a second time. The message is put aside in the
+// corrupt area, an Alarm raised, and all else goes on. At a start, and when it is
+// released, it is read again, and leaves the area if it can be read. Any
+// other error, a file that is not there and EIO among them, may pass: it is no
+// verdict on a message, and fails nothing but what concerns that message. A
+// damaged index is made anew from all keys that tell of a message; what cannot be
+// read is stepped over, with an alarm that says what it is.
 //
 // What is known of hosts is written without waiting for a sync, skipped where
 // it is damaged, and refused when there is no room: it is worth a connection,

@@ -272,11 +272,22 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	}
 	edits := d.s.newEdits(changes)
 	defer edits.release()
-	if _, err := edits.all(ctx, changes); err != nil {
+	_, failed, err := edits.all(ctx, changes)
+	if err != nil {
 		return err
 	}
+	if failed != nil {
+		return failed
+	}
+	kind := d.s.kind(mail.AreaIncoming)
 	if err := d.commitBatch(e, edits); err != nil {
 		return err
+	}
+	if d.s.kind(mail.AreaIncoming) != kind {
+		// The index has moved meanwhile, and may have done so without this message.
+		if err := d.s.index(mail.AreaIncoming, mail.Cursor{ID: d.id}); err != nil {
+			d.s.cfg.Logger.Error("a message is not in its index until the next start", "id", d.id.String(), "error", err)
+		}
 	}
 	edits.committed()
 	d.phase = draftCommitted
@@ -336,7 +347,7 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 	if err := put(b, messageKey(keyEnvelope, d.id), appendEnvelope(buf[:0], &env), list); err != nil {
 		return err
 	}
-	if err := mark(b, indexKey(mail.AreaIncoming, mail.Cursor{ID: d.id})); err != nil {
+	if err := mark(b, d.s.indexKey(mail.AreaIncoming, mail.Cursor{ID: d.id})); err != nil {
 		return err
 	}
 	d.arrival = mail.Arrival{Envelope: env.Envelope, Place: env.place(), Batch: mail.RecipientBatch{

@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -18,6 +19,8 @@ type edits struct {
 	order []*edit
 	held  lockSet
 	buf   []byte
+	about []mail.Change
+	dues  map[mail.QueueID][]key // index keys of these in the deferred area; nil until they are needed
 }
 
 // An editPhase says what becomes of a message in an Apply.
@@ -40,6 +43,7 @@ type edit struct {
 	damaged bool  // what home says of chunks and content may be wrong
 	strays  []key // index keys to be dropped besides home's
 	cause   error // why the spool put it aside; nil if it did not
+	back    bool  // it has come out of the corrupt area
 }
 
 // A part is the outcomes of one chunk.
@@ -60,7 +64,7 @@ var editsPool = sync.Pool{New: func() any { return &edits{byID: make(map[mail.Qu
 // newEdits begins an Apply and locks the messages it is about.
 func (s *Spool) newEdits(changes []mail.Change) *edits {
 	e := editsPool.Get().(*edits)
-	e.s = s
+	e.s, e.about = s, changes
 	for i := range changes {
 		e.held.add(changes[i].ID)
 	}
@@ -74,6 +78,14 @@ func (e *edits) release() {
 	clear(e.order)
 	*e = edits{byID: e.byID, order: e.order[:0], buf: e.buf[:0]}
 	editsPool.Put(e)
+}
+
+// forget leaves a message as it is on disk.
+func (e *edits) forget(id mail.QueueID) {
+	if ed := e.byID[id]; ed != nil {
+		delete(e.byID, id)
+		e.order = slices.DeleteFunc(e.order, func(other *edit) bool { return other == ed })
+	}
 }
 
 func (e *edits) add(ed edit) *edit {
@@ -128,7 +140,7 @@ func (e *edits) emit(b *pebble.Batch) error {
 		var err error
 		switch {
 		case ed.phase == editGone:
-			err = ed.emitRemoval(b)
+			err = ed.emitRemoval(e.s, b)
 		case ed.phase == editKept && ed.dirty:
 			err = e.emitState(b, ed)
 		}
@@ -164,7 +176,7 @@ func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
 	if err := put(b, messageKey(keyState, ed.id), e.buf); err != nil {
 		return err
 	}
-	if err := ed.emitMove(b); err != nil {
+	if err := ed.emitMove(e.s, b); err != nil {
 		return err
 	}
 	ed.home = ed.state.place()
@@ -172,7 +184,7 @@ func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
 	return nil
 }
 
-func (ed *edit) emitMove(b *pebble.Batch) error {
+func (ed *edit) emitMove(s *Spool, b *pebble.Batch) error {
 	if err := ed.dropStrays(b); err != nil {
 		return err
 	}
@@ -180,11 +192,11 @@ func (ed *edit) emitMove(b *pebble.Batch) error {
 		return nil
 	}
 	if ed.home.Area != mail.AreaNone {
-		if err := drop(b, indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
+		if err := drop(b, s.indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
 			return err
 		}
 	}
-	return mark(b, indexKey(ed.state.area, mail.Cursor{Due: ed.state.due, ID: ed.id}))
+	return mark(b, s.indexKey(ed.state.area, mail.Cursor{Due: ed.state.due, ID: ed.id}))
 }
 
 func (ed *edit) dropStrays(b *pebble.Batch) error {
@@ -200,12 +212,12 @@ func (ed *edit) dropStrays(b *pebble.Batch) error {
 // thorough tells that a removal must not rely on what home says.
 func (ed *edit) thorough() bool { return ed.damaged || ed.home.Area == mail.AreaCorrupt }
 
-func (ed *edit) emitRemoval(b *pebble.Batch) error {
+func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 	if err := ed.dropStrays(b); err != nil {
 		return err
 	}
 	if ed.home.Area != mail.AreaNone {
-		if err := drop(b, indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
+		if err := drop(b, s.indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
 			return err
 		}
 	}
@@ -242,6 +254,10 @@ func (e *edits) committed() {
 			if ed.home.File || ed.thorough() {
 				e.s.discard(ed.id)
 			}
+		}
+		if ed.back {
+			e.s.spoilt.forget(ed.id)
+			e.s.cfg.Logger.Info("a message was readable again and left the corrupt area", "id", ed.id.String(), "area", ed.state.area.String())
 		}
 		if ed.cause != nil {
 			e.s.spoilt.add(ed.id)

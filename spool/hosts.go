@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -144,8 +143,7 @@ func (l *hostLoad) one(it *pebble.Iterator) error {
 // tombstone would leave the damaged block to be read by compactions.
 func (s *Spool) forgetHosts(ctx context.Context, damage error) error {
 	s.raise(Alarm{Kind: AlarmCorrupt, Text: "what was known of hosts is damaged and is begun anew", Err: damage})
-	from, to := plainKey(keyHost), plainKey(keyHost+1)
-	if err := s.db.Excise(ctx, pebble.KeyRange{Start: bytes.Clone(from.bytes()), End: bytes.Clone(to.bytes())}); err != nil {
+	if err := s.clear(ctx, plainKey(keyHost), plainKey(keyHost+1)); err != nil {
 		return errors.Join(damage, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ const (
 	keyCorrupt    = 'c'
 	keyDeferred   = 'd'
 	keyFormat     = 'f'
+	keyReindex    = 'g'
 	keyHold       = 'h'
 	keyIncoming   = 'i'
 	keyHost       = 'k'
@@ -60,24 +61,38 @@ func afterChunks(kind byte, id mail.QueueID) key {
 	return k
 }
 
-// areaKind is the first octet of the index keys of each area.
-func areaKind(area mail.Area) byte {
+// areaKinds are the first octets that the index keys of an area may have: the
+// first, and those that it moves to when it cannot be made anew in place
+// (Spool.reindex). They come before all others, so that a scan of one touches no
+// table that has no keys of it.
+func areaKinds(area mail.Area) [3]byte {
 	switch area {
 	case mail.AreaIncoming:
-		return keyIncoming
+		return [3]byte{keyIncoming, 'I', '1'}
 	case mail.AreaDeferred:
-		return keyDeferred
+		return [3]byte{keyDeferred, 'D', '2'}
 	case mail.AreaHold:
-		return keyHold
+		return [3]byte{keyHold, 'H', '3'}
 	case mail.AreaCorrupt:
-		return keyCorrupt
+		return [3]byte{keyCorrupt, 'C', '4'}
 	}
-	return 0
+	return [3]byte{}
 }
 
 // indexKey is the key that says that a message is in an area.
-func indexKey(area mail.Area, at mail.Cursor) key {
-	kind := areaKind(area)
+func (s *Spool) indexKey(area mail.Area, at mail.Cursor) key {
+	return indexKey(s.kind(area), area, at)
+}
+
+// kind is the first octet of the index keys of an area.
+func (s *Spool) kind(area mail.Area) byte {
+	if int(area) >= len(s.kinds) {
+		return 0
+	}
+	return byte(s.kinds[area].Load())
+}
+
+func indexKey(kind byte, area mail.Area, at mail.Cursor) key {
 	if area != mail.AreaDeferred {
 		return messageKey(kind, at.ID)
 	}

@@ -17,7 +17,7 @@ type Summary struct {
 	Reason   string // why it is held or was put aside
 	Settled  uint32 // recipients that need no further attempt
 	Owed     uint32 // recipients about whom a report is owed
-	Err      error  // the envelope cannot be read; of it, only ID is set then
+	Err      error  // what of it cannot be read; all that could be is set, at least the ID and Place.Area
 }
 
 // List returns messages of an area in index order from a cursor on, at most
@@ -29,7 +29,6 @@ func (s *Spool) List(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	}
 	defer s.leave()
 	next = from
-	var failed error
 	err = s.scan(ctx, area, from, func(at mail.Cursor) bool {
 		if len(list) >= max {
 			more = true
@@ -38,19 +37,16 @@ func (s *Spool) List(ctx context.Context, area mail.Area, from mail.Cursor, max 
 		sum, err := s.summary(at.ID)
 		switch {
 		case errors.Is(err, ErrGone):
-		case errors.Is(err, ErrCorrupt):
+		case err != nil:
 			sum.Place.Area, sum.Place.Due, sum.Err = area, at.Due, err
 			list = append(list, sum)
-		case err != nil:
-			failed = err
-			return false
 		default:
 			list = append(list, sum)
 		}
 		next = after(at)
 		return true
 	})
-	return list, next, more, errors.Join(err, failed)
+	return list, next, more, err
 }
 
 // Lookup returns what List does, for one message. The error wraps ErrGone if
@@ -66,6 +62,11 @@ func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 	sum, err := s.summary(id)
 	if errors.Is(err, ErrCorrupt) {
 		sum.Err = err
+		if sum.Place.Area == mail.AreaNone {
+			if sum.Place.Area, err = s.indexed(id); err != nil {
+				sum.Err = errors.Join(sum.Err, err)
+			}
+		}
 		return sum, nil
 	}
 	if err != nil {
@@ -74,27 +75,39 @@ func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 	return sum, nil
 }
 
+// indexed returns the area that a message is in by the indexes. That of the
+// deferred area cannot be asked about an ID, and is what remains.
+func (s *Spool) indexed(id mail.QueueID) (mail.Area, error) {
+	for _, area := range [...]mail.Area{mail.AreaCorrupt, mail.AreaHold, mail.AreaIncoming} {
+		if ok, err := s.has(s.indexKey(area, mail.Cursor{ID: id})); ok || err != nil {
+			return area, err
+		}
+	}
+	return mail.AreaDeferred, nil
+}
+
 // summary reads a summary. With ErrCorrupt, what could be read is returned.
 func (s *Spool) summary(id mail.QueueID) (Summary, error) {
 	sum := Summary{Envelope: mail.Envelope{ID: id}}
 	st, stateErr := s.readState(id)
-	if stateErr == nil && st != nil {
+	if stateErr != nil {
+		stateErr = fmt.Errorf("state: %w", stateErr)
+	} else if st != nil {
 		sum.Place, sum.Reason, sum.Settled, sum.Owed = st.place(), st.reason, st.settled, st.owed
 	}
 	e, err := s.readEnvelope(id)
-	if err = errors.Join(stateErr, err); err != nil {
-		return sum, err
-	}
-	if e == nil {
+	switch {
+	case err != nil:
+		return sum, errors.Join(stateErr, fmt.Errorf("envelope: %w", err))
+	case e == nil:
 		return sum, ErrGone
-	}
-	if st == nil {
-		sum.Place = e.place()
-	} else {
+	case st != nil:
 		st.complete(&e.Envelope)
+	case stateErr == nil:
+		sum.Place = e.place()
 	}
 	sum.Envelope = e.Envelope
-	return sum, nil
+	return sum, stateErr
 }
 
 // Outcomes returns all recipients of a message from the one numbered from on,

@@ -89,8 +89,12 @@ func (m *twinMessage) change(c mail.Change) {
 	case mail.ChangeHold:
 		m.moveTo(mail.AreaHold, 0, c.Reason)
 	case mail.ChangeRelease:
-		if m.place.Area == mail.AreaHold {
+		switch m.place.Area {
+		case mail.AreaHold:
 			m.moveTo(mail.AreaDeferred, c.Due, "")
+		case mail.AreaCorrupt: // it can be read
+			m.place.Area, m.place.Due, m.reason = mail.AreaDeferred, max(c.Due, 0), ""
+			m.touch()
 		}
 	case mail.ChangeCorrupt:
 		m.moveTo(mail.AreaCorrupt, 0, c.Reason)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,33 +45,149 @@ func after(c mail.Cursor) mail.Cursor { return mail.Cursor{Due: c.Due, ID: c.ID 
 
 // scan calls visit with the cursors of an area, from a cursor on, until visit
 // returns false or there are no more. If the index is damaged it is made anew,
-// and the scan goes on where it was.
+// and the scan goes on where it was. What cannot be read even then is stepped
+// over, with an alarm: nothing that lies behind it is kept from being found.
 func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
 	next := from
-	for {
+	step := func(at mail.Cursor) bool {
+		next = after(at)
+		return visit(at)
+	}
+	for healed := false; ; healed = true {
 		s.indexes.RLock()
-		seen := s.healed
-		err := s.scanOnce(ctx, area, next, func(at mail.Cursor) bool {
-			next = after(at)
-			return visit(at)
-		})
-		s.indexes.RUnlock()
-		if err == nil || !isDamage(err) {
-			return err
+		seen, unfinished := s.healed, s.unfinished.has(uint32(area))
+		var err error
+		if !unfinished {
+			err = s.scanOnce(ctx, area, next, step)
 		}
-		if err := s.heal(ctx, area, seen, err); err != nil {
+		s.indexes.RUnlock()
+		if err == nil && !unfinished {
+			s.passing[area].Store(0)
+			return nil
+		}
+		if err != nil && !isWrong(err) {
+			// It may pass; but a sector that cannot be read for long is damage.
+			if !isDamage(err) || s.passing[area].Add(1) < passingMax {
+				return err
+			}
+		}
+		if healed || s.heal(ctx, area, seen, err) != nil {
+			s.indexes.RLock()
+			defer s.indexes.RUnlock()
+			_, err := s.scanPast(ctx, area, next, step)
 			return err
 		}
 	}
 }
 
+// passingMax is how often a scan may fail for a reason that may pass before that
+// is taken for damage. The driver scans again after a second.
+const passingMax = 5
+
+// scanPast is scan without the healing: what cannot be read is stepped over.
+// It returns the number of gaps.
+func (s *Spool) scanPast(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) (gaps int, err error) {
+	lower := s.indexKey(area, from)
+	return s.eachKeyPast(ctx, s.kind(area), lower.bytes(), func(k []byte) bool {
+		at, known := parseIndexKey(area, k)
+		return !known || visit(at)
+	})
+}
+
+// eachKeyPast calls visit with the keys of a kind, from one on, until visit
+// returns false or there are no more. A part of the store that cannot be read is
+// stepped over, and an alarm says which. It returns the number of such gaps.
+func (s *Spool) eachKeyPast(ctx context.Context, kind byte, from []byte, visit func(k []byte) bool) (gaps int, err error) {
+	upper := plainKey(kind + 1)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper.bytes()})
+	if err != nil {
+		return 0, fmt.Errorf("spool: scan: %w", err)
+	}
+	defer it.Close()
+	at := keyNumber(from)
+	ok := it.First()
+	for steps := 1; ; steps++ {
+		for ; ok; ok = it.Next() {
+			at = keyNumber(it.Key())
+			if !visit(it.Key()) {
+				return gaps, nil
+			}
+			if steps++; steps%1024 == 0 && ctx.Err() != nil {
+				return gaps, ctx.Err()
+			}
+		}
+		err := it.Error()
+		if err == nil {
+			return gaps, nil
+		}
+		if !isDamage(err) {
+			return gaps, fmt.Errorf("spool: scan: %w", err)
+		}
+		gaps++
+		end, found := seekPast(it, kind, at)
+		if s.gapped.allow() {
+			text := fmt.Sprintf("part of the store cannot be read: keys %q after %s", kind, mail.QueueID(at))
+			if found {
+				text += fmt.Sprintf(" and before %s", mail.QueueID(end))
+			}
+			s.raise(Alarm{Kind: AlarmCorrupt, Text: text, Err: err})
+		}
+		if !found || ctx.Err() != nil {
+			return gaps, ctx.Err()
+		}
+		at, ok = end, it.Valid()
+	}
+}
+
+// keyNumber is the number that follows the kind in a key, 0 if there is none.
+func keyNumber(k []byte) uint64 {
+	if len(k) < 9 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(k[1:])
+}
+
+// seekPast positions an iterator at the first key behind a part that cannot be
+// read, which begins behind the number at. It returns the number that it found by
+// doubling and then halving steps: some hundred attempts at most.
+func seekPast(it *pebble.Iterator, kind byte, at uint64) (end uint64, found bool) {
+	try := func(n uint64) bool {
+		k := messageKey(kind, mail.QueueID(n))
+		it.SeekGE(k.bytes())
+		return it.Error() == nil
+	}
+	bad, step := at, uint64(1)
+	for {
+		if at+step < at {
+			return 0, false
+		}
+		if try(at + step) {
+			break
+		}
+		bad = at + step
+		step *= 2
+		if step == 0 {
+			return 0, false
+		}
+	}
+	good := at + step
+	for bad+1 < good {
+		if mid := bad + (good-bad)/2; try(mid) {
+			good = mid
+		} else {
+			bad = mid
+		}
+	}
+	return good, try(good)
+}
+
 // scanOnce is scan without the healing.
 func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
-	kind := areaKind(area)
+	kind := s.kind(area)
 	if kind == 0 {
 		return fmt.Errorf("spool: area %d has no index", area)
 	}
-	lower, upper := indexKey(area, from), plainKey(kind+1)
+	lower, upper := s.indexKey(area, from), plainKey(kind+1)
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower.bytes(), UpperBound: upper.bytes()})
 	if err != nil {
 		return fmt.Errorf("spool: scan %s: %w", area, err)

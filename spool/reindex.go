@@ -1,8 +1,8 @@
 package spool
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -28,7 +28,7 @@ func (s *Spool) heal(ctx context.Context, area mail.Area, seen uint64, damage er
 		return nil
 	}
 	if !s.healing.allow() {
-		return damage
+		return fmt.Errorf("spool: the index of %s was made anew several times: %w", area, damage)
 	}
 	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area is damaged and is made anew", Err: damage})
 	if err := s.reindex(ctx, area); err != nil {
@@ -38,53 +38,177 @@ func (s *Spool) heal(ctx context.Context, area mail.Area, seen uint64, damage er
 	return nil
 }
 
-// reindex makes an index anew. The messages are enumerated once before the
-// old one is given up, to be sure that they can be.
+// reindex makes an index anew. That it has begun is on disk before the old one
+// is given up, so that what a crash or an error cuts off is done again.
+//
+// If the bad block holds other keys as well, the old index cannot be taken out of
+// the store, nor can a scan get past it. Then the new one has keys of another kind.
 func (s *Spool) reindex(ctx context.Context, area mail.Area) error {
-	if err := s.eachBatch(ctx, area, func([]mail.QueueID) error { return nil }); err != nil {
+	kind := s.kind(area)
+	for _, next := range areaKinds(area) {
+		if s.clearable(plainKey(kind), plainKey(kind+1)) {
+			break
+		}
+		if next < kind && s.empty(next) { // each kind comes before the one it takes the place of
+			kind = next
+		}
+	}
+	if err := s.beginIndex(area, kind, indexBegun); err != nil {
 		return err
 	}
-	kind := areaKind(area)
+	s.unfinished.add(uint32(area))
+	s.kinds[area].Store(uint32(kind))
+	if err := s.clear(ctx, plainKey(kind), plainKey(kind+1)); err != nil {
+		return err
+	}
+	if err := s.eachBatch(ctx, area, func(ids []mail.QueueID) error { return s.reindexBatch(area, ids) }); err != nil {
+		return err
+	}
+	if err := s.beginIndex(area, kind, indexWhole); err != nil {
+		return err
+	}
+	s.unfinished.remove(uint32(area))
+	return nil
+}
+
+// empty reports whether there are no keys of a kind, and a scan can tell.
+func (s *Spool) empty(kind byte) bool {
 	from, to := plainKey(kind), plainKey(kind+1)
-	// Not DeleteRange: a compaction would still have to read the bad block.
-	if err := s.db.Excise(ctx, pebble.KeyRange{Start: from.bytes(), End: to.bytes()}); err != nil {
-		return err
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
+	if err != nil {
+		return false
 	}
-	return s.eachBatch(ctx, area, func(ids []mail.QueueID) error { return s.reindexBatch(area, ids) })
+	some := it.First()
+	return it.Close() == nil && !some
+}
+
+// How much of an index is there, as the value of its g key says.
+const (
+	indexWhole = 'w'
+	indexBegun = 'b'
+)
+
+// reindexKey is the key under which the kind of an area's index keys is kept
+// once it has been made anew.
+func reindexKey(area mail.Area) key {
+	k := plainKey(keyReindex)
+	k.octets[1], k.n = byte(area), 2
+	return k
+}
+
+func (s *Spool) beginIndex(area mail.Area, kind, how byte) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	return errors.Join(put(b, reindexKey(area), []byte{kind, how}), s.commit(b))
+}
+
+// openIndexes finds out where the indexes are, and makes those anew of which
+// that was begun in an earlier run and not ended.
+func (s *Spool) openIndexes() error {
+	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
+		kinds := areaKinds(area)
+		kind, how := kinds[0], byte(indexWhole)
+		_, err := s.load(reindexKey(area), func(payload []byte) {
+			if len(payload) == 2 {
+				kind, how = payload[0], payload[1]
+			}
+		})
+		if err != nil && !isDamage(err) {
+			return err
+		}
+		if err != nil { // the last one that has keys
+			for _, k := range kinds[1:] {
+				if !s.empty(k) {
+					kind = k
+				}
+			}
+		}
+		s.kinds[area].Store(uint32(kind))
+		if how == indexBegun {
+			if err := s.reindex(s.work.ctx, area); err != nil {
+				s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area could not be made anew", Err: err})
+			}
+		}
+	}
+	return nil
+}
+
+// index puts a message into an index.
+func (s *Spool) index(area mail.Area, at mail.Cursor) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	return errors.Join(mark(b, s.indexKey(area, at)), s.commit(b))
+}
+
+// clear deletes a range of keys, some of which cannot be read.
+//
+// Excise takes the range out of its tables without reading it, which a later
+// compaction would have to do if the keys were deleted. But of what is left of a
+// table on either side it looks for the last key and the first; and if these
+// cannot be read, it takes that for a sign that there is none, and drops all of the
+// table. One bad block that held the last contents and the first index keys cost
+// the contents of a hundred messages that way. So it is used only if both
+// neighbors of the range can be read.
+func (s *Spool) clear(ctx context.Context, from, to key) error {
+	if s.clearable(from, to) {
+		return s.db.Excise(ctx, pebble.KeyRange{Start: bytes.Clone(from.bytes()), End: bytes.Clone(to.bytes())})
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	return errors.Join(b.DeleteRange(from.bytes(), to.bytes(), nil), s.commit(b))
+}
+
+// clearable reports whether both neighbors of a range of keys can be read.
+func (s *Spool) clearable(from, to key) bool {
+	it, err := s.db.NewIter(nil)
+	if err != nil {
+		return false
+	}
+	it.SeekLT(from.bytes())
+	err = it.Error()
+	it.SeekGE(to.bytes())
+	err = errors.Join(err, it.Error())
+	return errors.Join(err, it.Close()) == nil
 }
 
 // eachBatch calls do with the queue IDs of all messages that may be in an
 // area, some hundred at a time: those with a state, and for the incoming area
-// all.
+// all. Where these keys cannot be read, it falls back on all others that tell of
+// a message. An ID may come up several times.
 func (s *Spool) eachBatch(ctx context.Context, area mail.Area, do func([]mail.QueueID) error) error {
-	kind := byte(keyState)
+	kinds := []byte{keyState, keyEnvelope, keyBody, keyRecipients, keyOutcomes}
 	if area == mail.AreaIncoming {
-		kind = keyEnvelope
-	}
-	from, to := plainKey(kind), plainKey(kind+1)
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
-	if err != nil {
-		return err
+		kinds[0], kinds[1] = kinds[1], kinds[0]
 	}
 	const batch = 512
 	ids := make([]mail.QueueID, 0, batch)
-	for ok := it.First(); ok; ok = it.Next() {
-		if len(it.Key()) != 9 {
-			continue
+	var failed error
+	add := func(id mail.QueueID) bool {
+		if len(ids) > 0 && ids[len(ids)-1] == id {
+			return true
 		}
-		ids = append(ids, mail.QueueID(binary.BigEndian.Uint64(it.Key()[1:])))
-		if len(ids) < batch {
-			continue
+		if ids = append(ids, id); len(ids) == batch {
+			failed = do(ids)
+			ids = ids[:0]
 		}
-		if err := errors.Join(do(ids), ctx.Err()); err != nil {
-			return errors.Join(err, it.Close())
-		}
-		ids = ids[:0]
+		return failed == nil
 	}
-	if err := it.Close(); err != nil {
+	for _, kind := range kinds {
+		first := plainKey(kind)
+		gaps, err := s.eachKeyPast(ctx, kind, first.bytes(), func(k []byte) bool {
+			return len(k) < 9 || add(mail.QueueID(keyNumber(k)))
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return err
+		}
+		if gaps == 0 {
+			return do(ids)
+		}
+	}
+	if err := s.bodies.each(ctx, add); err != nil {
 		return err
 	}
-	return do(ids)
+	return errors.Join(failed, do(ids))
 }
 
 // reindexBatch puts those messages back into the index that are in the area.
@@ -101,14 +225,22 @@ func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) error {
 	for _, id := range ids {
 		in, due, err := s.whereabouts(id)
 		if errors.Is(err, ErrCorrupt) {
-			in, due = area, 0 // due at once: who opens it will put it aside
+			// In no other index for certain; due at once: who opens it will put it aside.
+			to := mail.AreaDeferred
+			if area == mail.AreaIncoming {
+				to = area
+			}
+			if err := mark(b, s.indexKey(to, mail.Cursor{ID: id})); err != nil {
+				return err
+			}
+			continue
 		} else if err != nil {
 			return err
 		}
 		if in != area {
 			continue
 		}
-		if err := mark(b, indexKey(area, mail.Cursor{Due: due, ID: id})); err != nil {
+		if err := mark(b, s.indexKey(area, mail.Cursor{Due: due, ID: id})); err != nil {
 			return err
 		}
 	}

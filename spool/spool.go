@@ -49,14 +49,17 @@ type Spool struct {
 	bodies    bodyDirs
 	work      background
 
-	damped  damper // alarms that come in floods
-	breaker damper // messages put aside by the spool itself
-	spoilt  spoilt // which those are
-	count   counters
+	damped damper // alarms that come in floods
+	spoilt spoilt // messages put aside by the spool itself
+	count  counters
 
-	indexes sync.RWMutex // held for reading by scans, for writing by heal
-	healed  uint64       // indexes made anew
-	healing damper
+	indexes    sync.RWMutex // held for reading by scans, for writing by heal
+	healed     uint64       // indexes made anew
+	healing    damper
+	gapped     damper                              // parts of the store that cannot be read
+	kinds      [mail.AreaCorrupt + 1]atomic.Uint32 // first octets of the index keys of each area
+	unfinished bitset                              // areas whose index is not all there
+	passing    [mail.AreaCorrupt + 1]atomic.Int32  // scans of each area that have failed in a row and may not for long
 
 	life   sync.RWMutex // held for reading by every call
 	closed bool
@@ -84,8 +87,8 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s := &Spool{
 		cfg:     cfg.WithDefaults(),
 		damped:  damper{per: 10, period: time.Minute},
-		breaker: damper{per: 16, period: time.Minute},
 		healing: damper{per: 4, period: 10 * time.Minute},
+		gapped:  damper{per: 20, period: time.Minute},
 	}
 	s.disk = s.cfg.FS
 	defer func() {
@@ -110,8 +113,14 @@ func Open(cfg Config) (_ *Spool, err error) {
 	if err := s.checkFormat(); err != nil {
 		return nil, err
 	}
+	if err := s.openIndexes(); err != nil {
+		return nil, err
+	}
 	if lost {
 		s.reindexAll()
+	}
+	if err := s.recheck(s.work.ctx); err != nil {
+		s.cfg.Logger.Warn("not all messages of the corrupt area could be looked at", "error", err)
 	}
 	if err := s.openIDs(); err != nil {
 		return nil, err

@@ -280,7 +280,7 @@ func checkNoRemains(t testing.TB, s *Spool) {
 		k := it.Key()
 		var id mail.QueueID
 		switch k[0] {
-		case keyFormat, keyNextID, keyHost:
+		case keyFormat, keyNextID, keyHost, keyReindex:
 			continue
 		case keyAhead:
 			t.Errorf("draft mark %q remains", k)

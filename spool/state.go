@@ -14,6 +14,8 @@ type state struct {
 	lastAttempt mail.Instant
 	warned      bool
 	reason      string
+	aside       bool // AreaCorrupt: the spool itself has put it there
+	held        bool // aside: it was in AreaHold before
 
 	// Copies from the envelope, so that most changes need not read it.
 	chunks     uint32
@@ -57,6 +59,8 @@ func (st *state) count(before, after mail.Outcome) {
 const (
 	flagWarned = 1 << iota
 	flagStateFile
+	flagHeld
+	flagAside
 )
 
 func appendState(b []byte, st *state) []byte {
@@ -66,6 +70,12 @@ func appendState(b []byte, st *state) []byte {
 	}
 	if st.file {
 		flags |= flagStateFile
+	}
+	if st.aside {
+		flags |= flagAside
+	}
+	if st.held {
+		flags |= flagHeld
 	}
 	b = append(b, byte(st.area), flags)
 	b = binary.AppendVarint(b, int64(st.due))
@@ -89,6 +99,8 @@ func decodeState(payload string) (*state, error) {
 	flags := d.octet()
 	st.warned = flags&flagWarned != 0
 	st.file = flags&flagStateFile != 0
+	st.held = flags&flagHeld != 0
+	st.aside = flags&flagAside != 0
 	st.due = d.instant()
 	st.attempts = d.uint32()
 	st.lastAttempt = d.instant()

@@ -144,18 +144,24 @@ func (s *Spool) has(k key) (bool, error) {
 	return true, nil
 }
 
-// unreadable makes an error of a failed read. What the disk returns wrongly
-// or, being damaged, not at all is ErrCorrupt; other errors may pass.
+// unreadable makes an error of a failed read. What the disk returns wrongly is
+// ErrCorrupt; other errors may pass.
 func unreadable(k key, err error) error {
-	if isDamage(err) && !errors.Is(err, ErrCorrupt) {
+	if isWrong(err) && !errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return fmt.Errorf("spool: read key %q: %w", k.bytes(), err)
 }
 
-// isDamage tells whether an error means that data once written cannot be had
-// back. EIO counts: a sector that cannot be read does not heal.
+// isWrong reports whether an error means that what was read is not what was
+// written: a checksum or a decoding failure. Only that is a verdict on the data.
+func isWrong(err error) bool {
+	return errors.Is(err, ErrCorrupt) || pebble.IsCorruptionError(err)
+}
+
+// isDamage reports whether an error means that data could not be had, although
+// it was once written. EIO and a file that is not there count, but may pass: a
+// cable, a controller, a mount. Nothing is put aside or made anew because of them.
 func isDamage(err error) bool {
-	return errors.Is(err, ErrCorrupt) || pebble.IsCorruptionError(err) ||
-		errors.Is(err, syscall.EIO) || oserror.IsNotExist(err)
+	return isWrong(err) || errors.Is(err, syscall.EIO) || oserror.IsNotExist(err)
 }
