@@ -142,6 +142,7 @@ func codeOfSubmission(err error) exitCode {
 		known   *exit
 		input   *submit.InputError
 		address *submit.AddressError
+		header  *submit.HeaderError
 		refused *submit.Refusal
 		broken  *submit.ConnectionError
 	)
@@ -150,7 +151,7 @@ func codeOfSubmission(err error) exitCode {
 		return known.code
 	case errors.As(err, &input):
 		return exitIO
-	case errors.As(err, &address):
+	case errors.As(err, &address), errors.As(err, &header):
 		return exitData
 	case errors.As(err, &broken):
 		return exitTempFail

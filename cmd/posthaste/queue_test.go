@@ -114,6 +114,7 @@ func TestExitCodes(t *testing.T) {
 		{errors.New("disk full"), exitOS},
 		{&submit.InputError{Err: fs.ErrClosed}, exitIO},
 		{fmt.Errorf("sender: %w", &submit.AddressError{}), exitData},
+		{&submit.HeaderError{}, exitData},
 		{&submit.ConnectionError{Err: syscall.EPIPE}, exitTempFail},
 		{refusal(451, 3, 0, ""), exitTempFail},
 		{refusal(452, 4, 5, "a@b"), exitTempFail},

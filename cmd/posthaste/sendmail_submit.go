@@ -34,7 +34,7 @@ func (c *sendmailCall) submit() error {
 	}
 	defer m.Close()
 	if m.Recipients() == 0 {
-		return &exit{code: exitData, err: errors.New("no recipients: there are none in To, Cc or Bcc")}
+		return &exit{code: exitData, err: errors.New("no recipients: there are none in To, Cc or Bcc, nor in Resent-To, Resent-Cc or Resent-Bcc if the message was resent")}
 	}
 	conn, err := c.connect()
 	if err != nil {

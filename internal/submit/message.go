@@ -20,7 +20,8 @@ type Options struct {
 	// DotEnds ends the input at a line with a lone dot.
 	DotEnds bool
 	// FromHeader takes recipients from To, Cc and Bcc; if the message was
-	// resent (RFC 5322 3.6.6), from Resent-To, Resent-Cc and Resent-Bcc.
+	// resent (RFC 5322 3.6.6), which any Resent field says, from Resent-To, Resent-Cc
+	// and Resent-Bcc only.
 	FromHeader bool
 	// Recipients are further recipients, good addresses.
 	Recipients []mail.Address
@@ -66,9 +67,18 @@ func (e *InputError) Error() string { return "read the message: " + e.Err.Error(
 // Unwrap returns why.
 func (e *InputError) Unwrap() error { return e.Err }
 
+// A HeaderError is the error of a header that can be read in more than one way. It is
+// not guessed which is meant: one reading may show blind copies to everybody.
+type HeaderError struct {
+	Line int // from 1
+	Why  string
+}
+
+func (e *HeaderError) Error() string { return fmt.Sprintf("line %d of the message: %s", e.Line, e.Why) }
+
 // Compose reads a message to its end. The error is an *InputError if reading
-// fails, an *AddressError if the header has a bad address, and else one of the
-// system's.
+// fails, an *AddressError if the header has a bad address, a *HeaderError if the
+// header is ambiguous, and else one of the system's.
 func Compose(r io.Reader, o Options) (*Message, error) {
 	c := composer{o: o, in: bufio.NewReaderSize(r, 64<<10)}
 	for _, a := range o.Recipients {
@@ -102,6 +112,9 @@ type composer struct {
 
 	ended    bool      // the input has been read to its end
 	midLine  bool      // the last piece did not end its line
+	line     int       // of the input, from 1
+	loose    bool      // the header ended without an empty line, and none has come yet
+	cr       bool      // in the header: the last octet of the last piece was a CR
 	field    fieldKind // the field that is being read
 	list     *listScanner
 	has      [fieldKinds]bool
@@ -123,6 +136,7 @@ const (
 	fieldBcc        // left out
 	fieldResentTo   // Resent-To and Resent-Cc
 	fieldResentBcc  // left out
+	fieldResent     // another field that says that the message was resent
 	fieldReturnPath // left out: it is for the last server to write (RFC 5321 4.4)
 	fieldMailbox    // left out: the line between the messages of a mailbox file
 	fieldKinds
@@ -148,6 +162,8 @@ func kindOf(name []byte) fieldKind {
 		return fieldResentTo
 	case "resent-bcc":
 		return fieldResentBcc
+	case "resent-from", "resent-sender", "resent-reply-to", "resent-date", "resent-message-id":
+		return fieldResent
 	case "return-path":
 		return fieldReturnPath
 	}
@@ -188,6 +204,9 @@ func (c *composer) next() (p piece, ok bool, err error) {
 	}
 	p = piece{octets: octets, first: !c.midLine, whole: octets[len(octets)-1] == '\n'}
 	c.midLine = !p.whole
+	if p.first {
+		c.line++
+	}
 	return p, true, nil
 }
 
@@ -202,11 +221,21 @@ func isLine(octets []byte, text string) bool {
 func (c *composer) header() (rest piece, err error) {
 	for {
 		p, ok, err := c.next()
-		if err != nil || !ok || p.first && isLine(p.octets, "") {
+		if err != nil {
 			return piece{}, err
 		}
+		if !ok {
+			return piece{}, c.checkCR(nil)
+		}
+		if p.first && isLine(p.octets, "") {
+			return piece{}, nil
+		}
 		if p.first && !c.beginLine(p.octets) {
-			return p, nil
+			c.loose = true
+			return p, c.checkLoose(p)
+		}
+		if err := c.checkLine(p.octets); err != nil {
+			return piece{}, err
 		}
 		if err := c.fieldPiece(p); err != nil {
 			return piece{}, err
@@ -233,6 +262,70 @@ func (c *composer) beginLine(line []byte) bool {
 	c.field = kindOf(name)
 	c.has[c.field] = true
 	return true
+}
+
+// checkLine returns an error if other programs could see other lines in a piece of the
+// header: a CR on its own ends a line for some, and a NUL for others.
+func (c *composer) checkLine(octets []byte) error {
+	if bytes.IndexByte(octets, 0) >= 0 {
+		return &HeaderError{c.line, "there is a NUL in the header"}
+	}
+	return c.checkCR(octets)
+}
+
+// checkCR returns an error if a CR is followed by anything but a LF. Without octets
+// the input has ended.
+func (c *composer) checkCR(octets []byte) error {
+	if c.cr && (len(octets) == 0 || octets[0] != '\n') {
+		return &HeaderError{c.line, "there is a CR on its own in the header; lines end in LF or CR LF"}
+	}
+	c.cr = false
+	for i, octet := range octets {
+		switch {
+		case octet != '\r':
+		case i+1 == len(octets):
+			c.cr = true
+		case octets[i+1] != '\n':
+			return &HeaderError{c.line, "there is a CR on its own in the header; lines end in LF or CR LF"}
+		}
+	}
+	return nil
+}
+
+// checkLoose looks at the lines between a header that ends without an empty line and the
+// first empty line. That is how simple programs write, but it can also be one bad
+// line within a header. Fields for recipients there show that it is.
+func (c *composer) checkLoose(p piece) error {
+	if !c.loose {
+		return nil
+	}
+	if p.first && isLine(p.octets, "") {
+		c.loose = false
+		return nil
+	}
+	if c.field != fieldNone {
+		if err := c.checkLine(p.octets); err != nil {
+			return err
+		}
+	}
+	if !p.first {
+		return nil
+	}
+	name, _, found := bytes.Cut(p.octets, []byte(":"))
+	name = bytes.Trim(name, " \t\r\x00")
+	if !found {
+		return nil
+	}
+	switch kind := kindOf(name); kind {
+	case fieldBcc, fieldResentBcc:
+	case fieldTo, fieldResentTo:
+		if !c.o.FromHeader || c.field == fieldNone {
+			return nil
+		}
+	default:
+		return nil
+	}
+	return &HeaderError{c.line, fmt.Sprintf("%s comes behind a line that is no header field, and would be sent as text", name)}
 }
 
 func isContinuation(line []byte) bool { return line[0] == ' ' || line[0] == '\t' }
@@ -285,6 +378,9 @@ func (c *composer) beginList() {
 	case fieldResentTo, fieldResentBcc:
 		to = &c.resent
 		c.isResent = true
+	case fieldResent: // it is not for those again to whom it went first
+		c.isResent = true
+		return
 	default:
 		return
 	}
@@ -348,6 +444,9 @@ func (c *composer) endLine() []byte {
 func (c *composer) body(p piece) (err error) {
 	for ok := p.octets != nil; ; {
 		if ok {
+			if err := c.checkLoose(p); err != nil {
+				return err
+			}
 			c.eightBit = c.eightBit || !isASCII(p.octets)
 			if err := c.write(p.octets); err != nil {
 				return err
