@@ -2,9 +2,12 @@ package qmgr_test
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -229,6 +232,48 @@ func BenchmarkCandidate(b *testing.B) {
 	}
 }
 
+// ofManySizes returns a backlog in which no two messages have equally many recipients,
+// most of them unread: 7919·i modulo their number for the i-th of them if they are mixed, else
+// as many fewer than the one before as makes all scores nearly equal.
+func ofManySizes(b *testing.B, makeCore func(qmgr.Config, uint64) (*qmgr.Qmgr, error), jobs int, mixed bool) *backlog {
+	cfg := roomy()
+	cfg.RecipientLimit = 1
+	h := newBacklog(b, func(c qmgr.Config, seed uint64) (*qmgr.Qmgr, error) {
+		c.RecipientLimit = 1 // so that one recipient of each is read
+		return makeCore(c, seed)
+	}, cfg)
+	h.arrive("big.test", never)
+	for i := range jobs {
+		n := 20 + jobs - i
+		if mixed {
+			n = 2 + i*7919%(jobs+1)
+		}
+		h.arrive(fmt.Sprintf("d%d.test", i%100), n)
+		h.now = h.now.Add(time.Second)
+	}
+	return h
+}
+
+// BenchmarkCandidateOfManySizes is the same where all are of different sizes: one that
+// needs at most so many slots.
+func BenchmarkCandidateOfManySizes(b *testing.B) {
+	for _, jobs := range []int{1_000, 20_000} {
+		for _, mixed := range []bool{true, false} {
+			for _, slots := range []int{10, jobs / 2, never} {
+				for _, core := range cores {
+					b.Run(fmt.Sprintf("jobs=%d/mixed=%t/slots=%d/%s", jobs, mixed, slots, core.name), func(b *testing.B) {
+						h := ofManySizes(b, core.make, jobs, mixed)
+						b.ReportAllocs()
+						for b.Loop() {
+							h.core.FindCandidate("smtp", slots, h.now)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
 // A decision allocates nothing, whatever it has to look at.
 func TestDecisionsDoNotAllocate(t *testing.T) {
 	b := &testing.B{}
@@ -244,5 +289,66 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(100, decide); n != 0 {
 			t.Errorf("%s: %v allocations", what, n)
 		}
+	}
+}
+
+// A candidate among hundreds of messages of nearly as many sizes, some of them
+// blocked and some begun, is that of the definition. TestTwins has fewer messages,
+// but everything else that may happen.
+func TestCandidateAmongManySizes(t *testing.T) {
+	found := 0
+	for seed := uint64(1); seed <= runs(4); seed++ {
+		r := prng.New(seed)
+		cfg := qmgr.TransportConfig{RecipientLimit: 1, SlotCost: 2, SlotLoan: r.IntN(5), MinimumSlots: -1}
+		cfg.Window.Initial, cfg.Window.Limit = 1+r.IntN(5), 1+r.IntN(5)
+		var hosts [2]*backlog
+		for i, core := range cores {
+			hosts[i] = newBacklog(&testing.B{}, func(c qmgr.Config, seed uint64) (*qmgr.Qmgr, error) {
+				c.RecipientLimit = 1
+				return core.make(c, seed)
+			}, cfg)
+		}
+		var busy []qmgr.Deliver
+		for i := range 500 {
+			domain, n, slots, which := fmt.Sprintf("d%d.test", r.IntN(60)), 1+r.IntN(2000), 1+r.IntN(3000), 0
+			if len(busy) > 0 {
+				which = r.IntN(len(busy))
+			}
+			what, pause := r.IntN(10), r.Between(0, 2*time.Second)
+			var picked [2][]qmgr.Deliver
+			var candidates [2]mail.QueueID
+			for k, h := range hosts {
+				h.now = h.now.Add(pause)
+				switch {
+				case what < 6:
+					h.arrive(domain, n)
+				case what < 9 || len(busy) == 0:
+					h.started = h.started[:0]
+					h.step(qmgr.AgentReady{Transport: "smtp"})
+					picked[k] = slices.Clone(h.started)
+				default:
+					h.finish(busy[which])
+				}
+				if h.core.Current("smtp") {
+					candidates[k] = h.core.FindCandidate("smtp", slots, h.now)
+				}
+			}
+			if what == 9 && len(busy) > 0 {
+				busy = slices.Delete(busy, which, which+1)
+			}
+			busy = append(busy, picked[0]...)
+			if candidates[0] != 0 {
+				found++
+			}
+			if candidates[0] != candidates[1] || !reflect.DeepEqual(picked[0], picked[1]) {
+				t.Fatalf("seed %d, step %d: candidate %v and delivery %v, by definition %v and %v", seed, i, candidates[0], picked[0], candidates[1], picked[1])
+			}
+			if i%100 == 0 {
+				hosts[0].core.Check()
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("there was never a candidate")
 	}
 }

@@ -1,8 +1,6 @@
 package qmgr
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -19,8 +17,11 @@ import (
 // equally many entries, had and to come, the one that has waited longer is
 // better, and that is the one nearer to the head. So jobs are filed by these two
 // numbers, and of each file only the first that is not blocked is looked at.
-// There are few files: n different numbers of entries take at least n²/2 entries
-// in core.
+//
+// Because recipients in the spool count, too, there may be as many files as jobs. So
+// the files are a tree, and each knows of itself and those below it the least numbers
+// of entries and the oldest job: if none of them could have a better score even with
+// the best of each, none is looked at.
 //
 // Jobs that stand on a stack are not in the order of their age. They are few and
 // are looked at one by one; so are open jobs, which stand before the blocked
@@ -28,7 +29,7 @@ import (
 
 // candidates is a transport's part in this.
 type candidates struct {
-	files   []*file         // by total, then by need
+	files   sequence[file]  // by total, then by need
 	spare   []*file         // empty ones, for reuse
 	stacked ilist.List[job] // those with a level above 0
 }
@@ -38,6 +39,50 @@ type candidates struct {
 type file struct {
 	total, need int
 	jobs        sequence[job]
+	place       place[file] // in candidates.files
+	below       holdings    // of this file and those below it in the tree
+}
+
+// holdings is what some files have.
+type holdings struct {
+	total, need int  // the least of each
+	first, last *job // in list order
+}
+
+func (f *file) before(g *file) bool {
+	return f.total < g.total || f.total == g.total && f.need < g.need
+}
+
+// holdings returns what the file has by itself.
+func (f *file) holdings() holdings {
+	return holdings{total: f.total, need: f.need, first: f.jobs.first.elem, last: f.jobs.last.elem}
+}
+
+// with adds what other files have.
+func (h holdings) with(p *place[file]) holdings {
+	if p == nil {
+		return h
+	}
+	b := &p.elem.below
+	h.total, h.need = min(h.total, b.total), min(h.need, b.need)
+	if b.first.label < h.first.label {
+		h.first = b.first
+	}
+	if b.last.label > h.last.label {
+		h.last = b.last
+	}
+	return h
+}
+
+// summarizeFiles is for candidates.files.
+func summarizeFiles(p *place[file]) bool {
+	f := p.elem
+	h := f.holdings().with(p.left).with(p.right)
+	if f.below == h {
+		return false
+	}
+	f.below = h
+	return true
 }
 
 // filing is a job's part.
@@ -86,9 +131,7 @@ func (t *transport) refile(j *job) {
 		}
 		t.unfile(j)
 	}
-	f := t.file(total, need)
-	j.filing.file = f
-	f.jobs.add(&j.filing.place, j, j)
+	j.filing.file = t.file(total, need, j)
 }
 
 func (t *transport) unfile(j *job) {
@@ -97,33 +140,49 @@ func (t *transport) unfile(j *job) {
 		return
 	}
 	j.filing.file = nil
-	f.jobs.drop(&j.filing.place)
-	if f.jobs.count == 0 {
-		i, _ := t.findFile(f.total, f.need)
-		t.files = slices.Delete(t.files, i, i+1)
+	if f.jobs.count == 1 {
+		t.files.drop(&f.place)
+		f.jobs.drop(&j.filing.place)
+		f.below = holdings{}
 		t.spare = append(t.spare, f)
+		return
 	}
+	f.jobs.drop(&j.filing.place)
+	t.files.changed(&f.place)
 }
 
-func (t *transport) findFile(total, need int) (int, bool) {
-	return slices.BinarySearchFunc(t.files, total, func(f *file, total int) int {
-		return cmp.Or(cmp.Compare(f.total, total), cmp.Compare(f.need, need))
-	})
+// findFile returns the file for jobs with these numbers, nil if there is none.
+func (t *transport) findFile(total, need int) *file {
+	for p := t.files.root; p != nil; {
+		switch f := p.elem; {
+		case f.total == total && f.need == need:
+			return f
+		case total < f.total || total == f.total && need < f.need:
+			p = p.left
+		default:
+			p = p.right
+		}
+	}
+	return nil
 }
 
-// file returns the file for jobs with these numbers, and makes it if need be.
-func (t *transport) file(total, need int) *file {
-	i, found := t.findFile(total, need)
-	if found {
-		return t.files[i]
+// file puts a job into the file for jobs with these numbers, which it makes if need
+// be, and returns that.
+func (t *transport) file(total, need int, j *job) *file {
+	f := t.findFile(total, need)
+	if f != nil {
+		f.jobs.add(&j.filing.place, j, j)
+		t.files.changed(&f.place)
+		return f
 	}
-	f := &file{}
+	f = &file{}
 	if n := len(t.spare); n > 0 {
 		f = t.spare[n-1]
 		t.spare = t.spare[:n-1]
 	}
 	f.total, f.need = total, need
-	t.files = slices.Insert(t.files, i, f)
+	f.jobs.add(&j.filing.place, j, j)
+	t.files.add(&f.place, f, nil)
 	return f
 }
 
@@ -179,28 +238,48 @@ func (quick) candidate(t *transport, current *job, slots int, now mail.Instant) 
 		}
 		consider(j)
 	}
-	t.searchFiles(consider, &best, slots, now)
+	if oldest := t.oldestFiled(); oldest != nil {
+		t.searchFiles(t.files.root, &candidateSearch{best: &best, consider: consider, slots: slots, now: now, longest: oldest.waited(now)})
+	}
 	return best.job
 }
 
-// searchFiles looks at the first job of each file that is not blocked.
-func (t *transport) searchFiles(consider func(*job), best *score, slots int, now mail.Instant) {
-	oldest := t.oldestFiled()
-	if oldest == nil {
-		return
+// A candidateSearch is a search through the files.
+type candidateSearch struct {
+	best     *score
+	consider func(*job)
+	slots    int
+	now      mail.Instant
+	longest  int64 // no filed job that is not blocked has waited longer
+}
+
+// searchFiles looks at the first job of each file that is not blocked, as far as it
+// may be better than the best one yet.
+func (t *transport) searchFiles(p *place[file], s *candidateSearch) {
+	for p != nil && t.promising(&p.elem.below, s) {
+		f := p.elem
+		if f.need <= s.slots {
+			if first := f.jobs.from(t.passed); first != nil {
+				s.consider(first.elem)
+			}
+		}
+		t.searchFiles(p.left, s) // those with fewer entries first
+		p = p.right
 	}
-	longest := oldest.waited(now)
-	for _, f := range t.files {
-		if f.need > slots {
-			continue
-		}
-		if best.job != nil && best.delay*int64(f.total) > longest*best.total {
-			return // not even the oldest job would be better with so many entries
-		}
-		if p := f.jobs.from(t.passed); p != nil {
-			consider(p.elem)
-		}
+}
+
+// promising reports whether one of some files may hold a better candidate than the
+// best one yet.
+func (t *transport) promising(h *holdings, s *candidateSearch) bool {
+	if h.need > s.slots || h.last.label < t.passed {
+		return false
 	}
+	best := s.best
+	if best.job == nil {
+		return true
+	}
+	bound := score{job: h.first, delay: min(h.first.waited(s.now), s.longest), total: int64(h.total)}
+	return bound.better(*best)
 }
 
 // oldestFiled returns a job that has waited at least as long as any that is

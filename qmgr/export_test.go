@@ -135,3 +135,9 @@ func (q *Qmgr) PassOnSlots(name string) mail.QueueID {
 
 // OpenedFor returns the message on whose behalf a connection is being opened.
 func (q *Qmgr) OpenedFor(id ConnID) mail.QueueID { return q.conns.Conn(id).Message() }
+
+// Current reports whether a transport has a current job.
+func (q *Qmgr) Current(name string) bool {
+	t := q.transports[name]
+	return t != nil && t.current != nil
+}

@@ -11,8 +11,13 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 //
 // The order is that of job.label, unless the sequence has another. Labels of what
 // is in it may change as long as their order does not.
+//
+// Where the elements know something of all that stand below them in the tree,
+// summarize brings that up to date for one element, from what the elements directly
+// below it know, and reports whether it has changed.
 type sequence[T any] struct {
-	before            func(a, b *T) bool // nil: by job.label
+	before            func(a, b *T) bool     // nil: by job.label
+	summarize         func(p *place[T]) bool // nil: they know nothing
 	root, first, last *place[T]
 	count             int
 	weight            uint32 // of the last element that was added
@@ -52,7 +57,6 @@ func (s *sequence[T]) add(p *place[T], elem *T, j *job) {
 	switch {
 	case s.root == nil:
 		s.root, s.first, s.last = p, p, p
-		return
 	case s.behind(p, s.last):
 		s.last.right, p.up = p, s.last
 		s.last = p
@@ -64,6 +68,17 @@ func (s *sequence[T]) add(p *place[T], elem *T, j *job) {
 	}
 	for p.up != nil && p.up.weight < p.weight {
 		s.lift(p)
+	}
+	s.changed(p)
+}
+
+// changed brings up to date what is known above an element, and by itself.
+func (s *sequence[T]) changed(p *place[T]) {
+	if s.summarize == nil {
+		return
+	}
+	for p != nil && s.summarize(p) {
+		p = p.up
 	}
 }
 
@@ -115,6 +130,9 @@ func (s *sequence[T]) lift(p *place[T]) {
 	p.up = down.up
 	s.replace(down, p)
 	down.up = p
+	if s.summarize != nil {
+		s.summarize(down)
+	}
 }
 
 // replace puts p where n was below n's parent.
@@ -157,8 +175,12 @@ func (s *sequence[T]) drop(p *place[T]) {
 	if child != nil {
 		child.up = p.up
 	}
+	up := p.up
 	*p = place[T]{}
 	s.count--
+	for ; up != nil && s.summarize != nil; up = up.up {
+		s.summarize(up) // all of them: on its way down the element was below each
+	}
 }
 
 func (p *place[T]) next() *place[T] {
@@ -227,6 +249,7 @@ func (s *sequence[T]) check() {
 	for p := s.first; p != nil; p = p.next() {
 		assert.That(p.prev() == last && p.elem != nil, "element %d of a sequence is linked wrongly", n)
 		assert.That(last == nil || s.behind(p, last), "element %d of a sequence is before the one before it", n)
+		assert.That(s.summarize == nil || !s.summarize(p), "what element %d of a sequence knows of those below it was out of date", n)
 		assert.That(p.up == nil && s.root == p || p.up != nil && p.up.weight >= p.weight, "element %d of a sequence is heavier than its parent", n)
 		last = p
 		n++

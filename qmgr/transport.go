@@ -99,6 +99,7 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
 	}
 	t.jobsByTime.before, t.unread.before, t.servable.before = older, older, earlierQueue
+	t.files.before, t.files.summarize = (*file).before, summarizeFiles
 	t.outage.timer = timer{kind: timerOutage, transport: t}
 	t.limits, t.rate = cfg.limits(), rate.New(cfg.pace())
 	t.pace = timer{kind: timerTransportPace, transport: t}
