@@ -115,9 +115,12 @@ func (a *admission) appeared(id mail.QueueID, at mail.Place) {
 // mails is how many messages are in core that are mail.
 func (q *Qmgr) mails() int { return len(q.messages) - q.calling.inCore() }
 
-// hasRoom tells whether one more message may come into core.
+// hasRoom reports whether one more message may come into core.
 func (q *Qmgr) hasRoom() bool {
-	return q.cfg.AsPostfix || q.mails() < q.cfg.ActiveLimit && (!q.roundRobin() || q.recipients < q.cfg.RecipientLimit)
+	if q.mails() >= q.cfg.ActiveLimit {
+		return false
+	}
+	return !q.roundRobin() || q.cfg.AsPostfix || q.recipients < q.cfg.RecipientLimit
 }
 
 // roomFor reports whether one more message of a scan may come into core. A

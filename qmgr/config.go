@@ -80,8 +80,8 @@ type Config struct {
 	// RoundRobin; default 100.
 	FudgeFactor int
 	// AsPostfix makes equal to Postfix what would be worse for no other reason,
-	// so that decisions and counters can be compared. Messages are admitted as the
-	// host finds them, whatever the limits. The selection of an entry
+	// so that decisions and counters can be compared. RoundRobin admits messages
+	// whatever RecipientLimit says, as the recordings of it were made. The selection of an entry
 	// waits when it has asked for recipients of a job, as Postfix reads them
 	// then and there, and the host has to answer Read and Route before it sends
 	// anything else; otherwise selection goes on with what there is. A destination

@@ -79,7 +79,9 @@ type golden struct {
 
 func newGolden(scheduler qmgr.Scheduler) *golden {
 	standard := qmgr.TransportConfig{Scheduler: scheduler, Agents: qmgr.AgentsOffered, PerRecipientQueues: true}
-	return &golden{settings: newSettings(standard), routed: make(map[string]bool), pending: make(map[string]int)}
+	s := newSettings(standard)
+	s.direct = true
+	return &golden{settings: s, routed: make(map[string]bool), pending: make(map[string]int)}
 }
 
 func (g *golden) run(in string) ([]string, error) {

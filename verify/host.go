@@ -13,7 +13,8 @@ import (
 
 // A host runs the core as the recordings were made: whatever it asks of the
 // spool or the router is answered on the spot, deliveries end when the
-// recording says so, and messages are admitted when it says so.
+// recording says so, and messages are there from when it says so. They are
+// admitted when the core asks for them and Postfix would read their names (take).
 type host struct {
 	core *qmgr.Qmgr
 	now  mail.Instant
@@ -27,7 +28,11 @@ type host struct {
 	selected string
 	// seen is told of every action, before it is answered; nil for nobody.
 	seen     func(qmgr.Action)
-	fetching [2]bool
+	fetching [3]bool // a scan has asked for messages
+	// incoming and deferred are the names that each scan has still to read. turn is
+	// the scan that is asked next.
+	incoming, deferred []mail.QueueID
+	turn               qmgr.Scan
 }
 
 // A stored message is what the model spool has of one.
@@ -36,6 +41,7 @@ type stored struct {
 	recipients []mail.Recipient
 	settled    []bool
 	place      mail.Place
+	from       mail.Instant // when it can be admitted at the earliest
 }
 
 func newHost(cfg qmgr.Config, now mail.Instant, route func(mail.QueueID, mail.Recipient) mail.Route) (*host, error) {
@@ -80,7 +86,7 @@ func (h *host) feed(ev qmgr.Event) {
 func (h *host) answer(a qmgr.Action) qmgr.Event {
 	switch a := a.(type) {
 	case qmgr.Fetch:
-		h.fetching[a.Scan] = true // answered when the recording says what is found
+		h.fetching[a.Scan] = true // answered when something is found
 	case qmgr.Open:
 		return h.open(a)
 	case qmgr.Read:
@@ -150,20 +156,77 @@ func (h *host) change(c mail.Change) mail.Changed {
 }
 
 // admit puts a message into the spool and lets the core find it.
-func (h *host) admit(name string, addresses []string) mail.QueueID {
+func (h *host) admit(name string, addresses []string) {
+	h.store(name, addresses, h.now)
+	h.take()
+}
+
+// store puts a message into the spool, to be found at an instant or later.
+func (h *host) store(name string, addresses []string, from mail.Instant) {
 	h.names = append(h.names, name)
 	id := mail.QueueID(len(h.names))
-	m := &stored{place: mail.Place{Area: mail.AreaIncoming}, settled: make([]bool, len(addresses)),
-		envelope: mail.Envelope{ID: id, Sender: "s@x.smtp", Recipients: uint32(len(addresses)), Arrived: h.now}}
+	m := &stored{from: from, place: mail.Place{Area: mail.AreaIncoming}, settled: make([]bool, len(addresses)),
+		envelope: mail.Envelope{ID: id, Sender: "s@x.smtp", Recipients: uint32(len(addresses)), Arrived: max(h.now, from)}}
 	for i, a := range addresses {
 		m.recipients = append(m.recipients, mail.Recipient{Index: uint32(i), Address: mail.Address(a)})
 	}
 	h.messages[id] = m
-	h.find(qmgr.ScanIncoming, mail.Cursor{ID: id})
-	return id
+	h.incoming = append(h.incoming, id)
 }
 
-// find lets a scan find one message.
+// room reports whether the core takes one more message: it asks for some then.
+func (h *host) room() bool { return h.fetching[qmgr.ScanIncoming] }
+
+// take is one pass of Postfix's main loop, as far as it admits mail: each of its two
+// scans is asked for at most one name, until a message is admitted. The next pass
+// begins with the other scan, or with new mail if there is no room for more. It
+// reports whether there was a name.
+func (h *host) take() (read bool) {
+	last := qmgr.ScanDeferred
+	for i := qmgr.Scan(0); i < 2 && h.room(); i++ {
+		last = (h.turn + i) % 2
+		id, ok := h.nextName(last)
+		if !ok {
+			continue
+		}
+		read = true
+		if h.admitOne(last, id) {
+			break
+		}
+	}
+	h.turn = qmgr.ScanIncoming
+	if h.room() {
+		h.turn = (last + 1) % 2
+	}
+	return read
+}
+
+// nextName returns the next name of a scan.
+func (h *host) nextName(s qmgr.Scan) (id mail.QueueID, ok bool) {
+	names := &h.incoming
+	if s == qmgr.ScanDeferred {
+		names = &h.deferred
+	}
+	if len(*names) == 0 {
+		return 0, false
+	}
+	id, *names = (*names)[0], (*names)[1:]
+	return id, true
+}
+
+// admitOne admits a message unless it is not due. What is compared with the time of a
+// file is the whole second after the present one.
+func (h *host) admitOne(s qmgr.Scan, id mail.QueueID) bool {
+	m := h.messages[id]
+	h.now = max(h.now, m.from)
+	if m.place.Area != s.Area() || m.place.Due > h.now.Add(time.Second) {
+		return false
+	}
+	h.find(s, mail.Cursor{Due: m.place.Due, ID: id})
+	return true
+}
+
+// find lets a scan that has asked for messages find one.
 func (h *host) find(s qmgr.Scan, c mail.Cursor) {
 	h.fetching[s] = false
 	next := c

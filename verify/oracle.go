@@ -64,6 +64,7 @@ func newOracle(r *recording) (*oracle, error) {
 	}
 	cfg := s.config()
 	cfg.Debug = true
+	cfg.RecipientLimit = max(cfg.RecipientLimit, cfg.WithDefaults().ActiveLimit) // Postfix raises it, with a warning
 	o.host, err = newHost(cfg, seconds(epoch), o.route)
 	if err == nil {
 		o.host.seen = o.see
@@ -150,7 +151,7 @@ func (o *oracle) transport(name string) string {
 	return name
 }
 
-// admit lets the core pick a message up.
+// admit lets the core pick a message up, as soon as it has room.
 func (o *oracle) admit(m *recordedMessage) {
 	routes := make(map[string]recordedRecipient, len(m.recipients))
 	list := make([]string, len(m.recipients))
@@ -160,8 +161,7 @@ func (o *oracle) admit(m *recordedMessage) {
 	}
 	o.admitted++
 	o.routes[mail.QueueID(o.admitted)] = routes
-	o.clock(m.EnqueueTime)
-	o.host.admit(m.ID, list)
+	o.host.store(m.ID, list, seconds(epoch+m.EnqueueTime))
 	o.settle()
 }
 
@@ -186,9 +186,15 @@ func (o *oracle) see(a qmgr.Action) {
 }
 
 // settle does what the queue manager did by itself before the next step was
-// taken: it asked for agents as long as it had something for them, and
-// recipients of dead destinations were deferred.
+// taken: it asked for agents as long as it had something for them, recipients of
+// dead destinations were deferred, and mail was admitted, one message after the
+// other.
 func (o *oracle) settle() {
+	for o.askForAgents(); o.host.take(); o.askForAgents() {
+	}
+}
+
+func (o *oracle) askForAgents() {
 	for {
 		o.host.step(qmgr.SelectTransport{Pending: o.pending})
 		if t := o.host.selected; t != "" {

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -170,6 +172,8 @@ type settings struct {
 	core       qmgr.Config
 	transports map[string]*qmgr.TransportConfig
 	standard   qmgr.TransportConfig
+	// direct says that messages are admitted by the recorder, whatever the limits.
+	direct bool
 }
 
 func newSettings(standard qmgr.TransportConfig) *settings {
@@ -206,6 +210,10 @@ func (s *settings) transport(name string) *qmgr.TransportConfig {
 func (s *settings) config() qmgr.Config {
 	c := s.core
 	c.AsPostfix = true
+	if s.direct {
+		c.ActiveLimit = math.MaxInt32
+		c.RecipientLimit = cmp.Or(c.RecipientLimit, 20000)
+	}
 	c.Backoff.JitterPercent = -1
 	c.DefaultTransport = s.standard
 	c.Transports = make(map[string]qmgr.TransportConfig, len(s.transports))

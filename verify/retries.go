@@ -30,6 +30,7 @@ type suspension struct {
 type retries struct {
 	*oracle
 	second  int64
+	run     bool // of the deferred queue, which has not begun
 	results map[mail.QueueID]results
 	under   []underway
 
@@ -71,7 +72,7 @@ func (o *oracle) runRetries() error {
 // admitAll lets the core pick up what arrives in this second, and what a run of
 // the deferred queue finds in it: what is due within one second, and was not
 // put there only now. The recorded order decides where several are found, as
-// does the order of the directory in Postfix.
+// does the order of the directory in Postfix. What there is no room for waits.
 func (r *retries) admitAll() error {
 	type find struct {
 		place int
@@ -84,12 +85,15 @@ func (r *retries) admitAll() error {
 			finds = append(finds, find{r.place(m.ID), func() error { return r.arrive(m) }})
 		}
 	}
-	if slices.Contains(r.QueueRuns, r.second) {
+	// A run that comes while there is no room to end the one before begins after it.
+	r.run = r.run || slices.Contains(r.QueueRuns, r.second)
+	if r.run && len(r.host.deferred) == 0 {
+		r.run = false
 		for id := mail.QueueID(1); int(id) <= len(r.host.names); id++ {
 			m := r.host.messages[id]
-			if m.place.Area == mail.AreaDeferred && m.place.Due <= seconds(epoch+r.second+1) && m.envelope.LastAttempt < r.host.now {
+			if m.place.Area == mail.AreaDeferred && !r.host.core.InCore(id) && m.envelope.LastAttempt < r.host.now {
 				finds = append(finds, find{r.place(r.host.name(id)), func() error {
-					r.host.find(qmgr.ScanDeferred, mail.Cursor{Due: m.place.Due, ID: id})
+					r.host.deferred = append(r.host.deferred, id)
 					r.settle()
 					return nil
 				}})
@@ -105,10 +109,10 @@ func (r *retries) admitAll() error {
 	return nil
 }
 
-// place is where the records of this second first mention a message.
+// place is where the records from this second on first mention a message.
 func (r *retries) place(name string) int {
 	for i, d := range r.Order {
-		if d.T == r.second && d.Message == name {
+		if d.T >= r.second && d.Message == name {
 			return i
 		}
 	}
