@@ -12,7 +12,7 @@ import (
 // An Obstacle is what keeps mail from going now: the first thing that would have
 // to change.
 type Obstacle struct {
-	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-look-up,connecting,transaction,turn"`
+	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-look-up,connecting,transaction,turn"`
 	Text  string     `json:"text" doc:"In words, without the time at which it is over."`
 	Key   string     `json:"key,omitempty" doc:"The configuration parameter that is the reason, in full, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if it is none's doing."`
 	Until *time.Time `json:"until,omitempty" doc:"When it is over, if that depends on time alone."`
@@ -74,6 +74,8 @@ func fullText(o *qmgr.Obstacle) string {
 		return fmt.Sprintf("it has as many %s as its window of %d allows, which grows with success", what, o.Limit)
 	case qmgr.ObstacleMessageShare:
 		return fmt.Sprintf("its message holds %d connections, as many as it may while others need them", o.Limit)
+	case qmgr.ObstaclePart:
+		return fmt.Sprintf("it has as many of the transport's %d connections as it may while others may need them", o.Limit)
 	case qmgr.ObstacleSlowStart:
 		return fmt.Sprintf("%d connections are being opened, as many as may be at once", o.Limit)
 	case qmgr.ObstacleHostLimit:
@@ -162,6 +164,8 @@ func obstacleKey(o *qmgr.Obstacle, transport string) string {
 		return "smtp_connection_limit"
 	case qmgr.ObstacleMessageShare:
 		return "max_message_concurrency"
+	case qmgr.ObstaclePart:
+		name = "process_limit"
 	case qmgr.ObstacleSlowStart:
 		name = "initial_destination_concurrency"
 	case qmgr.ObstacleConnectionRate:

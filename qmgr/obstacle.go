@@ -48,6 +48,7 @@ const (
 	ObstacleConnectionLimit                      // all transports together have as many connections as they may
 	ObstacleWindow                               // the destination has as many connections or deliveries as its window allows
 	ObstacleMessageShare                         // the message at its head holds as many connections as it may while others need them
+	ObstaclePart                                 // the destination holds as many connections as it may while others may need them
 	ObstacleSlowStart                            // enough connections are being opened
 	ObstacleConnectionRate                       // enough connections were opened lately
 	ObstacleHostLimit                            // every usable host of a tier has as many connections as it may, or is being tried
@@ -62,7 +63,7 @@ const (
 // String returns the word that views show.
 func (k ObstacleKind) String() string {
 	return [...]string{"none", "stop", "transport-dead", "dead", "destination-delay", "destination-rate", "transport-rate",
-		"transport-delay", "process-limit", "connection-limit", "window", "message-share", "slow-start", "connection-rate",
+		"transport-delay", "process-limit", "connection-limit", "window", "message-share", "destination-share", "slow-start", "connection-rate",
 		"host-limit", "host-busy", "local-outage", "host-look-up", "connecting", "transaction", "turn"}[k]
 }
 
@@ -131,6 +132,8 @@ func (q *Qmgr) siteObstacle(d *queue) Obstacle {
 		o.Kind, o.Limit, o.Most = ObstacleWindow, d.window.Size(), d.limits.window.Limit
 	case conns.WaitShare:
 		o.Kind = ObstacleMessageShare
+	case conns.WaitPart:
+		o.Kind = ObstaclePart
 	case conns.WaitSlot:
 		if o.Kind = ObstacleProcessLimit; w.Shared {
 			o.Kind = ObstacleConnectionLimit
@@ -215,7 +218,7 @@ func (k ObstacleKind) Condition() Condition {
 		return ConditionPaused
 	case ObstacleDestinationRate, ObstacleTransportRate, ObstacleConnectionRate:
 		return ConditionLimited
-	case ObstacleProcessLimit, ObstacleConnectionLimit, ObstacleWindow, ObstacleMessageShare, ObstacleHostLimit, ObstacleHostBusy,
+	case ObstacleProcessLimit, ObstacleConnectionLimit, ObstacleWindow, ObstacleMessageShare, ObstaclePart, ObstacleHostLimit, ObstacleHostBusy,
 		ObstacleTransaction:
 		return ConditionFull
 	case ObstacleSlowStart, ObstacleHostLookup, ObstacleConnecting:

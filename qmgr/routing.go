@@ -157,6 +157,9 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 	switch {
 	case b.queue.window.State() != window.Dead:
+		if m.from != originRetry && m.callout == nil && !q.mayWait(b.queue) {
+			q.bindToRetry(m, b, b.queue.stuckReason(), b.queue.origin())
+		}
 	case m.from == originRetry:
 		q.revive(b.queue, CauseRevival)
 	default:

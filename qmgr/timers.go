@@ -55,6 +55,7 @@ func (q *Qmgr) disarm(t *timer) {
 // have been idle for too long or have become too old.
 func (q *Qmgr) runTimers() {
 	q.hangupAll(q.conns.Surplus(q.now))
+	q.relieve()
 	for t := q.timers.Min(); t != nil && t.at <= q.now; t = q.timers.Min() {
 		q.timers.PopMin()
 		switch t.kind {

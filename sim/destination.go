@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -19,6 +20,7 @@ type destination struct {
 	answer    [][]mail.Host // what the name server says: the tiers; nil before anybody has asked
 	known     mail.Instant  // until when it need not be looked up
 	wanted    bool          // it is being looked up, or is going to be
+	within    time.Duration // Site.Within
 
 	busy     int // deliveries under way; for the checkers
 	lastDone mail.Instant
@@ -51,7 +53,7 @@ func (w *world) populate(seed uint64) map[string][]*destination {
 		transport := cmp.Or(site.Transport, "smtp")
 		var shared [][]*receiver
 		for n := range max(site.Copies, 1) {
-			d := &destination{name: site.domain(n), transport: transport, tiers: shared}
+			d := &destination{name: site.domain(n), transport: transport, tiers: shared, within: site.Within}
 			if shared == nil {
 				d.tiers = w.hostsOf(site, d.name, &seeds)
 			}

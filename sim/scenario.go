@@ -135,6 +135,9 @@ type Site struct {
 	Hosts []Host
 	// SharedHosts means that the copies have these hosts in common.
 	SharedHosts bool
+	// Within is how soon after its arrival mail for the site must be delivered, whatever
+	// other sites are like; 0 means that nothing is promised.
+	Within time.Duration
 }
 
 // A Host is one of the hosts of a site, or several that behave alike.

@@ -107,7 +107,7 @@ func newWatchers(w *world) watchers {
 	ws := watchers{print: newFingerprint()}
 	ws.checkers = []checker{
 		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(),
-		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newShares(w), newPatience(w),
+		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newShares(w), newPatience(w), &neighbors{},
 	}
 	if w.hasSessions() {
 		ws.checkers = append(ws.checkers, newConnecting(w), newProbing(w), newReaching(w))

@@ -7,6 +7,7 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 func (p *Pool) Check() {
 	open := 0
 	groups, hosts := make(map[*Group]int), make(map[*host]host)
+	doubtful, untested := make(map[*Group]int), make(map[*Group]int)
 	for c := range p.all.All() {
 		assert.That(p.conns[c.ID] == c, "connection %d is not known", c.ID)
 		c.check()
@@ -15,11 +16,19 @@ func (p *Pool) Check() {
 			open++
 			groups[c.site.group]++
 		}
+		if c.doubtful {
+			doubtful[c.site.group]++
+		}
+		if c.untested {
+			untested[c.site.group]++
+		}
 	}
 	assert.That(p.all.Len() == len(p.conns), "%d connections, %d known", p.all.Len(), len(p.conns))
 	assert.That(open == p.open, "%d connections hold a slot, counted %d", open, p.open)
 	for g, n := range groups { //archtest:anyorder assertions
 		assert.That(n == g.open, "%s: %d connections hold a slot, counted %d", g.name, n, g.open)
+		assert.That(doubtful[g] == g.doubtful, "%s: %d connections are doubtful, counted %d", g.name, doubtful[g], g.doubtful)
+		assert.That(untested[g] == g.untested, "%s: %d connections are not tested, counted %d", g.name, untested[g], g.untested)
 	}
 	for _, h := range p.hosts { //archtest:anyorder assertions
 		n := hosts[h]
@@ -52,7 +61,11 @@ func (p *Pool) Check() {
 		}
 	}
 	for g := range p.groups.All() {
-		sharers -= g.shares.Len()
+		for s := range g.shares.All() {
+			if s.waits == WaitShare {
+				sharers--
+			}
+		}
 	}
 	assert.That(sharers == 0, "of the sites that wait for shares %d are not listed with both their transport and message", sharers)
 	p.woken.Check()
@@ -81,13 +94,14 @@ func (c *Conn) check() {
 	assert.That(load == c.load, "connection %d has a load of %d, counted %d", c.ID, load, c.load)
 	assert.That((c.listed == placeIdle) == (c.state == Ready && len(c.loads) == 0 && !c.suspect), "connection %d is listed as idle wrongly", c.ID)
 	assert.That((c.listed == placeSpare) == (c.state == Ready && len(c.loads) > 0 && c.room > 0), "connection %d is listed as spare wrongly", c.ID)
+	assert.That(!c.doubtful || c.state == Connecting || c.listed != placeIdle, "connection %d is doubtful and idle", c.ID)
 	assert.That(c.state == Ready || c.room == 0, "connection %d is %v and has room", c.ID, c.state)
 	assert.That(c.inAll.On(&c.site.conns), "connection %d is not on the list of its site", c.ID)
 }
 
 // Check does that for one site.
 func (s *Site) Check() {
-	connecting, ready, room := 0, 0, 0
+	connecting, ready, room, doubtful := 0, 0, 0, 0
 	for c := range s.conns.All() {
 		assert.That(c.site == s, "%s lists connection %d, which is of another site", s.name, c.ID)
 		switch c.state {
@@ -97,7 +111,11 @@ func (s *Site) Check() {
 			ready++
 		}
 		room += c.room
+		if c.doubtful {
+			doubtful++
+		}
 	}
+	assert.That(doubtful == s.doubtful, "%s has %d doubtful connections, counted %d", s.name, doubtful, s.doubtful)
 	assert.That(connecting == s.connecting && ready == s.ready, "%s has %d and %d connections, counted %d and %d", s.name, connecting, ready, s.connecting, s.ready)
 	assert.That(room == s.room, "%s has room for %d, counted %d", s.name, room, s.room)
 	s.idle.Check()
@@ -112,6 +130,6 @@ func (s *Site) Check() {
 func (s *Site) checkWait() {
 	g := s.group
 	assert.That((s.waits == WaitSlot) == s.inWait.On(&g.slots), "%s waits for %v, listed for a slot: %t", s.name, s.waits, s.inWait.On(&g.slots))
-	assert.That((s.waits == WaitShare) == s.inWait.On(&g.shares), "%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
+	assert.That((s.waits == WaitShare || s.waits == WaitPart) == s.inWait.On(&g.shares), "%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
 	assert.That(g.slots.Empty() && g.shares.Empty() || g.inPool.Listed(), "%s has sites that wait and is not listed", g.name)
 }

@@ -180,6 +180,7 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 	c.prove(false)
 	c.state = gone
 	p.stopTimer(&c.timer)
+	p.stopTimer(&c.stall)
 	s.conns.Remove(&c.inAll)
 	delete(p.conns, c.ID)
 	p.all.Remove(&c.inOrder)

@@ -81,12 +81,16 @@ type Conn struct {
 	parting  Parting
 	givesWay bool // expires is when its host was proven able of LevelStream
 	suspect  bool // it began nothing of the last entry: it is about to end, most likely
+	trusted  bool // its site was known to take mail when it was dialled
+	doubtful bool // it holds a place and has not shown that it gets on
+	untested bool // it is doubtful because its site is not known to take mail
 
 	made    mail.Instant // when dialling began
 	ready   mail.Instant
 	used    mail.Instant // when it fell idle
 	expires mail.Instant // end of ActiveTime
 	praised mail.Instant // when it last gave positive feedback
+	moved   mail.Instant // when it last began something or made progress
 	listed  place
 	inSite  ilist.Link[Conn] // on site.idle or site.spare
 	inOrder ilist.Link[Conn] // on pool.all
@@ -95,6 +99,7 @@ type Conn struct {
 	inHost  ilist.Link[Conn] // on host.idles
 	inAll   ilist.Link[Conn] // on site.conns
 	timer   timer
+	stall   timer // when to look whether it makes progress
 }
 
 // place says on which of its site's lists a connection is.
@@ -217,6 +222,7 @@ func (c *Conn) enlist(where place) {
 			s.spare.InsertAfter(&c.inSite, c, &at.inSite)
 		}
 	case placeIdle:
+		c.doubt(false)
 		s.idle.PushBack(&c.inSite, c)
 		c.pool.idle.PushBack(&c.inPool, c)
 		s.group.idle.PushBack(&c.inGroup, c)
@@ -241,6 +247,9 @@ func (c *Conn) unlist() {
 // assign adds an entry.
 func (c *Conn) assign(l Load) {
 	assert.That(c.room > 0, "connection %d is assigned entry %d and has no room", c.ID, l.Entry)
+	if len(c.loads) == 0 {
+		c.pool.begins(c, c.pool.now)
+	}
 	c.loads = append(c.loads, l)
 	c.load += l.Cost
 	c.update()

@@ -29,7 +29,8 @@
 //     are left out. If none is left, the next tier is looked at; after the last
 //     one the site is exhausted, and its entries are deferred.
 //  2. A message that holds many connections may have another only while others
-//     find enough (package share).
+//     find enough (package share), and so may a site, the more so if its connections
+//     do not get on (places.go).
 //  3. An idle connection to a host of the tier, made for another site of the
 //     same transport, is taken over: the one used last.
 //  4. If all connections that there may be exist, the one that has been idle for
@@ -61,7 +62,7 @@
 // # Waiting
 //
 // A site that gets no connection is listed where that is found which it waits for:
-// a slot of its transport, a host, a message, our network. Whatever becomes free
+// a slot of its transport, a host, a message, its own share, our network. Whatever becomes free
 // wakes one site (Woken), which is asked again after those who need it more had
 // their turn; what it does not use up wakes the next (PassOn). So nobody asks in
 // vain, however many wait, and each keeps its place in line.

@@ -19,6 +19,9 @@ type naive struct {
 	conns []*naiveConn
 	hosts map[destdb.Key]*naiveHost // those with connections
 	tired map[*Site]naiveTired
+	// proven are the sites that have taken mail, or of which that was known when their
+	// hosts were.
+	proved map[*Site]bool
 }
 
 // A naiveTired site has lately had a connection ended over a call-out.
@@ -51,6 +54,9 @@ type naiveConn struct {
 	proving  bool
 	givesWay bool // to one that streams
 	praised  mail.Instant
+	trusted  bool         // its site was proven when it was dialled
+	moved    mail.Instant // when it last began something or made progress
+	stalled  bool         // that was too long ago
 }
 
 type naiveHost struct {
@@ -138,6 +144,44 @@ func (n *naive) find(s *Site) *naiveConn {
 		return newest
 	}
 	return n.most(func(c *naiveConn) bool { return c.site == s && c.idle() && c.room() > 0 }, func(c *naiveConn) int64 { return int64(c.turn) })
+}
+
+// doubtful tells whether the connection holds a place and has not shown that it gets on.
+func (c *naiveConn) doubtful() bool {
+	return c.slot() && !c.idle() && (c.untested() || c.stalled)
+}
+
+func (c *naiveConn) untested() bool { return c.slot() && !c.idle() && c.finished == 0 && !c.trusted }
+
+// stall takes in that time has passed.
+func (n *naive) stall() {
+	for _, c := range n.conns {
+		if (c.state == Connecting || len(c.loads) > 0) && n.now >= c.moved.Add(10*time.Second) {
+			c.stalled = true
+		}
+	}
+}
+
+// mayHold is: fewer doubtful connections than there may still be, of all but a twenty-fifth;
+// and of the last twentieth of the places only one, or less than four times of what is
+// left.
+func (n *naive) mayHold(s *Site, free int) bool {
+	doubtful := n.count(func(c *naiveConn) bool { return c.site == s && c.doubtful() })
+	if doubtful > 0 && doubtful >= n.beside(s.group, (*naiveConn).doubtful) || !n.proved[s] && n.beside(s.group, (*naiveConn).untested) == 0 {
+		return false
+	}
+	has := n.count(func(c *naiveConn) bool { return c.site == s && c.state != Draining })
+	return has == 0 || free > min(n.cfg.Limit, s.group.cfg.Limit)/20 || has < 4*(free-1)
+}
+
+// beside is how many more connections may be such; there is no limit if the transport
+// may have fewer than 25 in all.
+func (n *naive) beside(g *Group, such func(*naiveConn) bool) int {
+	limit := min(n.cfg.Limit, g.cfg.Limit)
+	if limit < 25 {
+		return 1 << 30
+	}
+	return max(0, limit-limit/25-n.count(func(c *naiveConn) bool { return c.site.group == g && such(c) }))
 }
 
 func (n *naive) held(m mail.QueueID) int {
@@ -254,6 +298,9 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 	if ask.Held >= n.cfg.MessageLimit && ask.Held >= n.cfg.Scale*free {
 		return verdict{wait: WaitShare}
 	}
+	if free > 0 && !n.mayHold(s, free) {
+		return verdict{wait: WaitPart}
+	}
 	adopt := n.most(func(c *naiveConn) bool {
 		serves := slices.ContainsFunc(tier, func(sp *spot) bool { return sp.key() == c.host })
 		return serves && c.idle() && c.site != s && c.site.group == s.group && c.level <= s.group.cfg.Level &&
@@ -368,14 +415,15 @@ func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
 	if n.count(func(o *naiveConn) bool { return o.host == key && o.state != Draining }) == 0 {
 		n.hosts[key].doubted, n.hosts[key].probing = false, probe
 	}
-	n.conns = append(n.conns, &naiveConn{id: c.ID, host: key, site: c.site, made: n.now, message: message, level: c.level})
+	n.conns = append(n.conns, &naiveConn{id: c.ID, host: key, site: c.site, made: n.now, message: message, level: c.level,
+		trusted: n.proved[c.site], moved: n.now})
 }
 
 // isReady takes in that a connection is.
 func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
 	asked := c.level
 	n.turn++
-	c.state, c.message, c.ready, c.used, c.turn = Ready, 0, n.now, n.now, n.turn
+	c.state, c.message, c.ready, c.used, c.turn, c.stalled = Ready, 0, n.now, n.now, n.turn, false
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
 	for _, limit := range []int{c.site.group.cfg.CountLimit, o.Mails, n.db.View(c.host, n.now).MessagesMax} {
 		if limit > 0 && (c.limit == 0 || limit < c.limit) {
@@ -524,6 +572,7 @@ func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
 	c.suspect = untried
 	if !untried {
 		c.finished++
+		c.moved, c.stalled, n.proved[c.site] = n.now, false, true
 	}
 	if !untried && callout {
 		delete(n.tired, c.site)
@@ -539,5 +588,6 @@ func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
 	if len(c.loads) == 0 {
 		n.turn++
 		c.used, c.turn = n.now, n.turn
+		c.stalled = c.stalled && c.suspect
 	}
 }

@@ -207,8 +207,12 @@ func (p *Pool) idleFor(s *Site, sp *spot, h *host) *Conn {
 // openIn chooses within a tier that can be used.
 func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
 	free := p.free(s.group)
+	p.listen(s, now)
 	if !p.allowed(ask.Held, free) {
 		return p.waitForShare(s, ask)
+	}
+	if free > 0 && !p.mayHold(s, free) {
+		return p.waitForPart(s, ask)
 	}
 	if v.adopt != nil {
 		from := v.adopt.site
@@ -322,15 +326,19 @@ func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *
 	level, prove := h.speak(sp.limits.Level, &known, now)
 	c.level = level
 	c.prove(prove)
-	c.timer.conn = c
+	c.timer.conn, c.trusted = c, s.proven()
 	p.conns[c.ID] = c
 	p.all.PushBack(&c.inOrder, c)
 	p.open++
 	s.group.open++
 	s.connecting++
+	p.begins(c, now)
 	s.conns.PushBack(&c.inAll, c)
 	if !h.working() {
 		h.probing, h.doubted = known.Failures > 0 && known.State != destdb.Unused && known.State != destdb.Closed || h.turns > 0, false
+		if h.probing && known.Failures > 0 && s.ready == 0 {
+			p.sticks(s)
+		}
 	}
 	h.connecting++
 	h.count++

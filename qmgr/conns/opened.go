@@ -48,6 +48,8 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 		c.expires = now.Add(p.rng.Between(life-life/10, life+life/10))
 	}
 	c.used = now
+	s.stuck = false
+	p.stopTimer(&s.silent)
 	if c.spot == nil {
 		c.spot = s.spotOf(h.key)
 	}

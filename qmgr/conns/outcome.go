@@ -35,6 +35,7 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	}
 	if end == EndJudged {
 		c.finished++
+		p.movesOn(c, now)
 		praise = p.judged(c, l, took, now)
 	}
 	if len(c.loads) == 0 {

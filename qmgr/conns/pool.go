@@ -35,6 +35,7 @@ type Pool struct {
 	// in which they began to. There may be as many as the message has domains.
 	sharers map[mail.QueueID]*ilist.List[Site]
 	outaged ilist.List[Site] // wait for our network
+	stuck   ilist.List[Site] // have become stuck, and the caller does not know yet
 	probe   timer            // when the first of them may make an attempt
 	halted  bool
 	scratch survey
@@ -79,7 +80,7 @@ func (p *Pool) SetLimits(s *Site, limits func(mail.Host) HostLimits) {
 func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLimits) []*Conn {
 	p.wakeSite(s)
 	p.forgetPlan(s)
-	s.until = set.Until
+	s.until, s.known = set.Until, false
 	s.tiers = make([][]*spot, 0, len(set.Tiers))
 	where := make(map[destdb.Key]*spot)
 	for i, hosts := range set.Tiers {
@@ -88,6 +89,7 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 			sp := &spot{host: h, site: s, tier: i, limits: limits(h)}
 			tier = append(tier, sp)
 			key := sp.key()
+			s.known = s.known || p.db.Works(key)
 			if where[key] == nil {
 				where[key] = sp
 			}
@@ -138,8 +140,12 @@ func (p *Pool) Forget(s *Site) {
 	assert.That(s.Empty(), "site %s is forgotten and has connections", s.name)
 	p.forgetPlan(s)
 	p.stopTimer(&s.upgrade)
+	p.stopTimer(&s.silent)
 	if s.inWake.Listed() {
 		p.woken.Remove(&s.inWake)
+	}
+	if s.inStuck.Listed() {
+		p.stuck.Remove(&s.inStuck)
 	}
 	p.PassOn(s)
 }
@@ -217,6 +223,7 @@ func (p *Pool) Drain(c *Conn) {
 // release gives back the slot of a connection that carries nothing any more. It
 // may live a little longer, until both ends have said goodbye.
 func (p *Pool) release(c *Conn) {
+	c.doubt(false)
 	p.open--
 	c.site.group.open--
 	p.wakeSlot()
@@ -250,6 +257,9 @@ func (p *Pool) Surplus(now mail.Instant) []*Conn {
 				p.vacate(t.host, now)
 			}
 			continue
+		case t == &t.conn.stall:
+			p.stalled(t.conn, now)
+			continue
 		}
 		if at := t.conn.end(); at > now {
 			p.setTimer(&t.conn.timer, at)
@@ -264,8 +274,12 @@ func (p *Pool) Surplus(now mail.Instant) []*Conn {
 // expired deals with a timer of a site.
 func (p *Pool) expired(t *timer) {
 	s := t.site
-	if t != &s.upgrade {
+	switch t {
+	case &s.timer:
 		p.wakeSite(s)
+		return
+	case &s.silent:
+		p.unheard(s)
 		return
 	}
 	s.upgrades = true

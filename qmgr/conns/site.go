@@ -12,10 +12,13 @@ import (
 type Group struct {
 	name string
 	cfg  GroupConfig
-	open int              // connecting, ready, and draining with something under way
-	idle ilist.List[Conn] // the one unused for longest first
+	open int // connecting, ready, and draining with something under way
+	// doubtful is how many of these have not shown that they get on, and untested how
+	// many of those are to sites that are not known to take mail.
+	doubtful, untested int
+	idle               ilist.List[Conn] // the one unused for longest first
 	// slots are the sites that wait for a connection of any kind, shares those
-	// that do because a message holds enough.
+	// that do because a message, or the site itself, holds enough.
 	slots, shares ilist.List[Site]
 	inPool        ilist.Link[Group] // on pool.groups, if there are any
 }
@@ -45,12 +48,18 @@ type Site struct {
 	connecting int
 	ready      int
 	single     bool // one entry at a time on each connection
+	doubtful   int  // connections that have not shown that they get on
+	took       bool // one of its hosts has said what becomes of an entry
+	known      bool // one of its hosts took mail before, and has not failed since
+	stuck      bool // nothing of it gets on
+	silent     timer
+	inStuck    ilist.Link[Site] // on pool.stuck
 	dials      rate.Bucket
 
 	waits   Wait
 	inWait  ilist.Link[Site] // on group.slots, group.shares or pool.outaged
 	sharer  mail.QueueID     // WaitShare: the message that holds as many as it may; 0 for none
-	held    int              // WaitShare: that many
+	held    int              // WaitShare, WaitPart: how many the message holds
 	inShare ilist.Link[Site] // WaitShare: on the list that pool.sharers has for that message
 	inWake  ilist.Link[Site] // on pool.woken
 	cause   cause            // why it was woken
@@ -161,6 +170,7 @@ const (
 	WaitNone    Wait = iota
 	WaitWindow       // as many connections as the window allows serve the site
 	WaitShare        // the message at its head holds as many as it may while others need them
+	WaitPart         // it holds as many itself as it may while others may need them
 	WaitSlot         // as many connections as there may be are open and busy
 	WaitStart        // enough are being opened
 	WaitRate         // enough were opened lately
@@ -172,6 +182,6 @@ const (
 
 // String returns the reason as commands show it.
 func (w Wait) String() string {
-	return [...]string{"none", "window", "message-share", "connection-limit", "slow-start", "connection-rate",
+	return [...]string{"none", "window", "message-share", "destination-share", "connection-limit", "slow-start", "connection-rate",
 		"host-limit", "host-busy", "call-out-pause", "local-outage"}[w]
 }

@@ -48,18 +48,22 @@ type dice interface{ IntN(n int) int }
 
 func newTwins(r dice, fail func(string, ...any)) *twins {
 	w := &twins{fail: fail, r: r}
-	cfg := Config{Limit: 3 + r.IntN(12), MessageLimit: 1 + r.IntN(4), Scale: r.IntN(4)}
+	most := 12
+	if r.IntN(3) == 0 {
+		most = 40
+	}
+	cfg := Config{Limit: 3 + r.IntN(most), MessageLimit: 1 + r.IntN(most/3), Scale: r.IntN(4)}
 	db := destdb.New(destdb.Config{}, uint64(r.IntN(1000)))
 	w.p = New(cfg, db, uint64(r.IntN(1000)))
-	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost), tired: make(map[*Site]naiveTired)}
+	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost), tired: make(map[*Site]naiveTired), proved: make(map[*Site]bool)}
 	for i := range 2 {
-		w.g = append(w.g, NewGroup(fmt.Sprint("g", i), GroupConfig{Limit: 2 + r.IntN(10), HostLimit: 1 + r.IntN(4), Initial: 1 + r.IntN(4),
+		w.g = append(w.g, NewGroup(fmt.Sprint("g", i), GroupConfig{Limit: 2 + r.IntN(most-2), HostLimit: 1 + r.IntN(most/3), Initial: 1 + r.IntN(4),
 			CountLimit: 3 * r.IntN(2), Level: mail.Level(r.IntN(4)), InFlight: 1 + r.IntN(4), NoProbe: r.IntN(4) == 0}))
 	}
 	for i := range 6 {
 		site := NewSite(w.g[min(i/2, 1)], fmt.Sprint("s", i))
 		site.Configure(i == 5, rate.Limits{}, epoch)
-		w.s = append(w.s, &wanting{Site: site, window: 1 + r.IntN(8)})
+		w.s = append(w.s, &wanting{Site: site, window: 1 + r.IntN(most-4)})
 		w.plan(w.s[i])
 	}
 	return w
@@ -85,6 +89,12 @@ func (w *twins) plan(s *wanting) {
 		set.Tiers = append(set.Tiers, tier)
 	}
 	w.hungUp(w.p.SetHosts(s.Site, set, w.limits(s)))
+	w.n.proved[s.Site] = s.took
+	for _, tier := range s.tiers {
+		for _, sp := range tier {
+			w.n.proved[s.Site] = w.n.proved[s.Site] || w.n.db.Works(sp.key())
+		}
+	}
 }
 
 // hungUp takes in that connections are about to end.
@@ -130,7 +140,7 @@ func (w *twins) happen() {
 	switch n := w.r.IntN(100); {
 	case n < 20:
 		s := w.s[w.r.IntN(len(w.s))]
-		s.entries += 1 + w.r.IntN(4)
+		s.entries += 1 + w.r.IntN(w.n.cfg.MessageLimit)
 		s.message = mail.QueueID(1 + w.r.IntN(3))
 	case n < 45:
 		w.dialed()
@@ -157,6 +167,7 @@ func (w *twins) happen() {
 
 // surplus hangs up what is due to be, and checks that it was.
 func (w *twins) surplus() {
+	w.n.stall()
 	for _, c := range w.p.Surplus(w.n.now) {
 		t := w.n.conn(c.ID)
 		age := w.n.now.Sub(t.ready)
@@ -354,6 +365,9 @@ func (w *twins) assign(s *wanting) {
 		}
 		w.last++
 		l := Load{Entry: w.last, Message: s.message, Cost: Cost(int64(w.r.IntN(100_000)), 1), Callout: s.asks()}
+		if len(want.loads) == 0 {
+			want.moved = w.n.now
+		}
 		want.loads = append(slices.Clone(want.loads), l)
 		if last := w.p.Assign(c, l); last != (want.limit > 0 && want.finished+len(want.loads) >= want.limit) {
 			w.fail("connection %d has carried %d of %d, told to be over: %t", c.ID, want.finished, want.limit, last)
@@ -368,6 +382,11 @@ func (w *twins) compare() {
 	w.p.Check()
 	if len(w.n.conns) != len(w.p.conns) {
 		w.fail("%d connections, want %d", len(w.p.conns), len(w.n.conns))
+	}
+	for _, c := range w.n.conns {
+		if got := w.p.Conn(c.id).doubtful; got != c.doubtful() {
+			w.fail("connection %d, %v with %d entries, is doubtful: %t, want %t", c.id, c.state, len(c.loads), got, c.doubtful())
+		}
 	}
 	for _, s := range w.s {
 		s.Check()

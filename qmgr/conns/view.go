@@ -148,6 +148,8 @@ func (p *Pool) Waits(s *Site, now mail.Instant) WaitView {
 	switch s.waits {
 	case WaitShare:
 		w.Limit = p.cfg.MessageLimit
+	case WaitPart:
+		w.Limit = p.places(s.group)
 	case WaitSlot:
 		g := s.group
 		if w.Limit = g.cfg.Limit; g.open-g.idle.Len() < g.cfg.Limit {

@@ -104,6 +104,7 @@ func (p *Pool) waitForNetwork(s *Site, at, now mail.Instant) Decision {
 		return p.putOff(s, now)
 	}
 	d := p.wait(s, WaitOutage, mail.Never)
+	p.sticks(s)
 	p.outaged.PushBack(&s.inWait, s)
 	if !p.probe.slot.Heaped() {
 		p.setTimer(&p.probe, at)
@@ -160,7 +161,9 @@ func (p *Pool) stopWaiting(s *Site) {
 		s.group.slots.Remove(&s.inWait)
 	case s.inWait.On(&s.group.shares):
 		s.group.shares.Remove(&s.inWait)
-		p.stopSharing(s)
+		if s.waits == WaitShare {
+			p.stopSharing(s)
+		}
 	case s.inWait.On(&p.outaged):
 		p.outaged.Remove(&s.inWait)
 	}
@@ -231,7 +234,7 @@ func (p *Pool) wake(s *Site) {
 
 // wakeSlot wakes a site that waits for a slot, if there is one: those of the
 // transports take turns, and within one the site goes first that has waited
-// longest. Those whose message holds much come after the others.
+// longest. Those that hold much, or whose message does, come after the others.
 func (p *Pool) wakeSlot() {
 	for range p.groups.Len() {
 		g := p.groups.Front()
@@ -258,7 +261,7 @@ func (p *Pool) next(g *Group, free int) *Site {
 	}
 	for range min(g.shares.Len(), looks) {
 		s := g.shares.Front()
-		if p.allowed(s.held, free) {
+		if p.mayTake(s, s.held, free) {
 			return s
 		}
 		g.shares.MoveToBack(&s.inWait)

@@ -168,6 +168,12 @@ func (c *Config) backoff(failures uint32) time.Duration {
 	return wait
 }
 
+// Works reports whether the last that is known of a host is that it took mail.
+func (db *DB) Works(k Key) bool {
+	h := db.hosts[k]
+	return h != nil && h.rec.Health.Failures == 0 && h.rec.Pace.At != 0
+}
+
 // Succeeded says that a connection became ready: the host is well.
 func (db *DB) Succeeded(k Key, now mail.Instant) {
 	h := db.touch(k, now)

@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+)
+
+// neighbours is a world in which the core decides on connections, with mail for
+// destinations that are no good beside mail for good ones.
+func neighbours(bad Site, good Site, duration time.Duration, arrivals ...Arrivals) *Scenario {
+	bad.Name, good.Name = "bad", "good"
+	for i := range arrivals {
+		arrivals[i].Class = arrivals[i].To[0]
+	}
+	return &Scenario{Name: "neighbours", Seed: 1, Duration: duration, Sites: []Site{bad, good}, Arrivals: arrivals,
+		Runs: []Run{{Name: "run", Core: qmgr.Config{Backoff: backoff.Config{JitterPercent: -1},
+			DefaultTransport: qmgr.TransportConfig{Agents: qmgr.AgentsConnections}}}}}
+}
+
+// Destinations that take a connection and then never answer hold it until their
+// deadline, five minutes later. However many there are, mail for a destination that is
+// known to take mail is not held up, and as long as they are few, mail for one that
+// nobody has sent to before is not, either.
+func TestHostileDestinations(t *testing.T) {
+	for _, c := range []struct {
+		hostile int
+		known   bool // the good one has had mail before
+	}{{6, false}, {6, true}, {30, true}, {200, true}} {
+		t.Run(fmt.Sprint(c.hostile, " hostile, known ", c.known), func(t *testing.T) {
+			s := neighbours(Site{Copies: c.hostile, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(24 * time.Hour)}},
+				Site{Within: 5 * second, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}}, 4*minute,
+				Arrivals{To: []string{"bad"}, From: 30 * second, Messages: 20 * c.hostile},
+				Arrivals{To: []string{"good"}, Pattern: PatternRegular, Rate: 5, From: 31 * second})
+			if c.known {
+				s.Arrivals[1].From = second
+			}
+			r := play(t, s)
+			if d := r.DelayMS["good"]; d.P99 > 500 {
+				t.Errorf("good mail is delivered after %v ms", d)
+			}
+		})
+	}
+}
+
+// Destinations that have behaved well and have filled the core with their backlog stop
+// answering, all at once. As soon as that is known, which takes ten seconds, they hold
+// up nobody else, even one that nobody has sent to before.
+func TestDestinationsTurnHostile(t *testing.T) {
+	well := Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}
+	frozen := well
+	frozen.Transaction = Fixed(24 * time.Hour)
+	s := neighbours(Site{Copies: 6, Behaviour: well, Changes: []Change{{At: minute, Behaviour: frozen}}}, Site{Within: 11 * second, Behaviour: well}, 4*minute,
+		Arrivals{To: []string{"bad"}, Messages: 120_000}, Arrivals{To: []string{"good"}, Pattern: PatternRegular, Rate: 5, From: 61 * second})
+	play(t, s)
+}
+
+// Busy destinations that behave well use what there is: as far as their own limit of
+// 20 goes, and all but a few of the 100 places of their transport.
+func TestBusyDestinationsUseAllConnections(t *testing.T) {
+	for _, n := range []int{1, 2, 5, 6, 10} {
+		s := neighbours(Site{}, Site{Copies: n, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(100 * time.Millisecond)}}, 20*second,
+			Arrivals{To: []string{"good"}, Messages: 20_000})
+		s.Runs[0].Core.ActiveLimit = 20_000
+		if r := play(t, s); r.Classes["good"].Mean < 0.92*float64(min(20*n, 100)) {
+			t.Errorf("%d destinations use %.1f connections, want nearly %d", n, r.Classes["good"].Mean, min(20*n, 100))
+		}
+	}
+}
