@@ -60,7 +60,7 @@ func (k *Conn) supply(t *client.Transaction) (last bool) {
 	piece, last, err := c.content.next(t.Whole())
 	if err != nil {
 		c.unreadable = err
-		k.line.session.End(client.LossAbandoned) // content cannot be broken off in any other way
+		k.line.session.Withhold()
 		return false
 	}
 	k.line.session.Supply(piece, last)
@@ -138,6 +138,9 @@ func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 func (k *Conn) learn(c *carriage, tried bool) {
 	count := &k.client.count
 	session := k.line.session
+	if c.unreadable != nil {
+		k.crash(c)
+	}
 	if !session.Over() {
 		if c.reused > 0 && tried {
 			count.reused.Add(1)
@@ -146,7 +149,7 @@ func (k *Conn) learn(c *carriage, tried bool) {
 		k.spent = k.spent || !tried && c.tx.Stale()
 		return
 	}
-	if session.Failure().Kind == client.FailAbandoned {
+	if session.Failure().Kind == client.FailAbandoned && c.unreadable == nil {
 		k.crash(c)
 	}
 	k.stale = k.stale || !k.broken && c.tx.Stale()
@@ -164,7 +167,7 @@ func (k *Conn) crash(c *carriage) {
 			continue
 		}
 		c.result.Crashed = true
-		if c.unreadable != nil {
+		if c.unreadable != nil && o.Reply == interrupted() { // and not what the server said
 			o.Reply = cannotBeRead()
 		}
 	}

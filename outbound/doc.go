@@ -13,7 +13,8 @@
 //     or the end of a context ends it. Transactions are begun in the order in which
 //     they were sent, as many at once as the level of pipelining allows, and their
 //     results are told in that order. The content of a message is opened, and so
-//     verified, just before anything is said about the message.
+//     verified, just before anything is said about the message. If it cannot be read
+//     to its end after that, its end is not sent.
 //
 // A recipient that was not tried, for no fault of its own, is mail.Untried: the
 // connection was lost before its turn, or the server takes no more in this

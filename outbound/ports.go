@@ -27,7 +27,9 @@ type Bodies interface {
 
 // A Body is the content of one message, from its start: lines that end in
 // CRLF, without dot-stuffing. It was verified when it was opened, and is used
-// by one goroutine.
+// by one goroutine. A Body that is not in memory is verified again while it is
+// read: Read returns an error in the place of the last octets of one that is not the
+// same any more.
 type Body interface {
 	Size() int64 // octets
 	// Bytes returns the whole content if it is in memory, else nil. It is not

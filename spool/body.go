@@ -201,7 +201,7 @@ func (f *bodyFile) abandon() error {
 }
 
 // open returns the content of a message after checking all of it.
-func (d *bodyDirs) open(e *envelope) (io.ReadCloser, error) {
+func (d *bodyDirs) open(e *envelope) (*bodyReader, error) {
 	_, name := d.path(e.ID)
 	f, err := d.fs.Open(name, vfs.SequentialReadsOption)
 	if err != nil {
@@ -210,7 +210,7 @@ func (d *bodyDirs) open(e *envelope) (io.ReadCloser, error) {
 	if err := verify(f, e); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &bodyReader{SectionReader: io.NewSectionReader(f, 0, e.Size), file: f}, nil
+	return &bodyReader{file: f, size: e.Size, want: e.sum}, nil
 }
 
 var verifyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -243,9 +243,43 @@ func verify(f vfs.File, e *envelope) error {
 	return nil
 }
 
+// A bodyReader reads a content file that has been checked, and checks it again
+// meanwhile: it does not hand out the last octets unless all of them had the
+// checksum. So whoever passes them on stops short of the end of a content that has
+// changed since it was checked.
 type bodyReader struct {
-	*io.SectionReader
-	file vfs.File
+	file    vfs.File
+	size    int64
+	want    uint32                  // the checksum
+	changed func(cause error) error // decides what an error means for the message
+
+	at  int64
+	sum uint32
+	err error // that ended the reading, or nil
+}
+
+func (r *bodyReader) Read(p []byte) (n int, err error) {
+	left := r.size - r.at
+	switch {
+	case r.err != nil:
+		return 0, r.err
+	case left == 0:
+		return 0, io.EOF
+	}
+	n, err = r.file.ReadAt(p[:min(int64(len(p)), left)], r.at)
+	r.sum = crc32.Update(r.sum, castagnoli, p[:n])
+	r.at += int64(n)
+	switch {
+	case err != nil && err != io.EOF:
+	case r.at == r.size && r.sum == r.want:
+		return n, nil
+	case r.at == r.size || err == io.EOF:
+		err = fmt.Errorf("%w: content file changed after it was checked", ErrCorrupt)
+	default:
+		return n, nil
+	}
+	r.err = r.changed(err)
+	return 0, r.err
 }
 
 func (r *bodyReader) Close() error { return r.file.Close() }

@@ -11,7 +11,8 @@ import (
 
 // A Content is the content of one message: lines that end in CRLF, without
 // dot-stuffing. All of it has been checked, so what it yields is what was
-// taken in. Exactly one of Bytes and File is set.
+// taken in. Exactly one of Bytes and File is set. A File is checked once more while
+// it is read, and does not yield its last octets if anything has changed.
 type Content struct {
 	Size  int64         // octets
 	Bytes []byte        // all of it, if it is small; it belongs to the caller
@@ -46,14 +47,24 @@ func (s *Spool) Content(ctx context.Context, id mail.QueueID) (Content, error) {
 		return Content{}, err
 	}
 	defer s.leave()
-	c, err := s.content(id)
+	c, err := s.content(ctx, id)
 	if err != nil {
 		return Content{}, s.spoil(ctx, id, "read content of", err)
 	}
 	return c, nil
 }
 
-func (s *Spool) content(id mail.QueueID) (Content, error) {
+// respoil is spoil for a content file that fails while it is read, when the spool may
+// have been closed.
+func (s *Spool) respoil(ctx context.Context, id mail.QueueID, cause error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.spoil(ctx, id, "read content of", s.lostFile(id, cause))
+}
+
+func (s *Spool) content(ctx context.Context, id mail.QueueID) (Content, error) {
 	// Looking for the usual case first saves reading the envelope.
 	k := messageKey(keyBody, id)
 	var octets []byte
@@ -77,6 +88,8 @@ func (s *Spool) content(id mail.QueueID) (Content, error) {
 	if err != nil {
 		return Content{}, s.lostFile(id, err)
 	}
+	ctx = context.WithoutCancel(ctx) // a delivery that has been given up finds damage all the same
+	file.changed = func(cause error) error { return s.respoil(ctx, id, cause) }
 	return Content{Size: e.Size, File: file}, nil
 }
 

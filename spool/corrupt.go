@@ -87,7 +87,7 @@ func (s *Spool) check(ctx context.Context, id mail.QueueID) error {
 	if err := s.eachRecipient(ctx, m, 0, skipNone, func(mail.Recipient, mail.Outcome) bool { return true }); err != nil {
 		return err
 	}
-	c, err := s.content(id)
+	c, err := s.content(ctx, id)
 	if err != nil {
 		return err
 	}

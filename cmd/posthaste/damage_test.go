@@ -68,6 +68,32 @@ func TestDamageOnDisk(t *testing.T) {
 	}
 }
 
+// Content that changes on disk between its check and its sending does not come to its
+// end: nobody takes it, the message is put aside, and what else waits for the same
+// receiver is delivered.
+func TestDamageWhileSending(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	box := infest(t, "DATA", "hold", 0)
+	r := start(t, dir, routes("d.test", box.address)+"[transport.smtp]\ndestination_concurrency_limit = 1\n")
+	m := letter(key(1), "a@d.test")
+	m.Content = text(key(1), "marker 1 marker\r\n"+bodyOf(300_000))
+	r.feed(m)
+	<-box.held // the content was checked before MAIL
+	r.feed(letter(key(2), "a@d.test"), letter(key(3), "a@d.test"))
+	flip(t, filepath.Join(dir, "body"), []byte("marker 1 marker"))
+	close(box.release)
+	r.waiting("the damaged message put aside", census{mail.AreaCorrupt: 1})
+	for i, want := range []bool{1: false, 2: true, 3: true} {
+		if _, taken := box.keys.Load(key(i)); taken != want {
+			t.Errorf("message %d was taken: %v", i, taken)
+		}
+	}
+	if n := r.log.count("status=bounced") + r.log.count("status=deferred", "to=a@d.test"); n > 1 {
+		t.Errorf("%d recipients were deferred or bounced", n)
+	}
+}
+
 // flip changes an octet of each place below a directory that holds a text.
 func flip(t *testing.T, dir string, text []byte) {
 	t.Helper()

@@ -26,6 +26,8 @@ type rogue struct {
 	taken   atomic.Int64
 	open    atomic.Int64
 	stalled atomic.Int64
+	held    chan struct{} // how is "hold": gets one for each reply that waits for release
+	release chan struct{}
 	keys    sync.Map // of messages, to how often they were taken (*atomic.Int64)
 }
 
@@ -39,7 +41,7 @@ func (r *rogue) take(key string) {
 func infest(t *testing.T, stage, how string, good int64) *rogue {
 	t.Helper()
 	ln := listen(t)
-	r := &rogue{stage: stage, how: how, good: good, address: ln.Addr().String()}
+	r := &rogue{stage: stage, how: how, good: good, address: ln.Addr().String(), held: make(chan struct{}, 100), release: make(chan struct{})}
 	var conns sync.Map
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -138,6 +140,11 @@ func (r *rogue) stall(c net.Conn, reply string) bool {
 		c.Write([]byte(reply + "2"))
 	case "twice":
 		c.Write([]byte(reply + reply))
+	case "hold":
+		r.held <- struct{}{}
+		<-r.release
+		c.Write([]byte(reply))
+		return false
 	case "mixed":
 		c.Write([]byte("550-no\r\n" + reply))
 		return false

@@ -11,8 +11,8 @@
 //  2. while there is Room and something to be sent, Start a transaction; if
 //     the session is Idle and there is nothing to be sent, put it aside, Probe,
 //     or Quit;
-//  3. if Wanting names a transaction, Supply the next piece of its content, and
-//     go to 2;
+//  3. if Wanting names a transaction, Supply the next piece of its content, or
+//     Withhold it if it cannot be had, and go to 2;
 //  4. write what Out returns, and tell with Written how much of it was; if it
 //     was anything, go to 1;
 //  5. if Over, close the connection;

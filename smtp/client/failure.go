@@ -79,13 +79,17 @@ func (s *Session) End(why Loss) {
 		f.Reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2}, "timed out while waiting for "+stage.String())
 	case LossAbandoned:
 		f.Kind, f.Down = FailAbandoned, false
-		f.Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2},
-			Text: "delivery interrupted on our side"}
+		f.Reply = interrupted()
 	default:
 		f.Kind = FailLost
 		f.Reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2}, "connection lost while waiting for "+stage.String())
 	}
 	s.fail(f)
+}
+
+// interrupted returns the reply for what we have given up.
+func interrupted() mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: "delivery interrupted on our side"}
 }
 
 // own returns a reply of ours about the server.

@@ -130,6 +130,9 @@ func (s *Session) settleEnvelope(t *Transaction) {
 		if t.Callout {
 			t.settleCallout()
 		}
+		if t.withheld {
+			t.settle(Accepted, Deferred, interrupted())
+		}
 		s.complete(t)
 	}
 }
@@ -167,6 +170,27 @@ func (s *Session) Supply(piece []byte, last bool) {
 	}
 	t.state, t.end = txSent, s.out.queued
 	s.content = nil
+	s.pump()
+}
+
+// Withhold gives up the content of the transaction that Wanting returned: it turned
+// out that it cannot be had, or is not what it should be. Nothing is written that
+// would end it. In the place of BDAT nothing has been said of the content, so that
+// the recipients that the server accepts are Deferred, and the session goes on; the
+// RSET in front of the next MAIL takes the envelope back. Behind 354 there is no way
+// to break content off but with the connection, as there is no other message that
+// has not been answered.
+func (s *Session) Withhold() {
+	t := s.Wanting()
+	switch {
+	case t == nil:
+		panic("smtp/client: content withheld that is not wanted")
+	case t.form != formStream:
+		s.End(LossAbandoned)
+		return
+	}
+	t.state, t.step, t.withheld, s.content = txEnvelope, stepNone, true, nil
+	s.settleEnvelope(t)
 	s.pump()
 }
 

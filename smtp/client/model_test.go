@@ -244,7 +244,10 @@ type modelHost struct {
 	sent    int    // of these, how many have arrived
 	coming  []byte
 	given   map[*Transaction]int // octets of content supplied
-	bufs    [][]byte
+
+	withholds bool // now and then
+	withheld  map[*Transaction]bool
+	bufs      [][]byte
 
 	verdicts  map[Verdict]int
 	kinds     map[FailureKind]int
@@ -282,7 +285,8 @@ func (h *modelHost) transaction() *Transaction {
 func (h *modelHost) run() error {
 	h.session = New(Config{Hello: "me", Level: h.level, InFlight: 2 + h.rng.IntN(6)})
 	h.left, h.written, h.sent, h.coming = 1+h.rng.IntN(12), nil, 0, nil
-	h.given = map[*Transaction]int{}
+	h.given, h.withheld = map[*Transaction]int{}, map[*Transaction]bool{}
+	h.withholds = h.rng.IntN(2) == 0
 	h.server.reset()
 	for step := 0; ; step++ {
 		if step > 20000 {
@@ -342,6 +346,11 @@ func endless(s *Session) bool {
 }
 
 func (h *modelHost) supply(t *Transaction) {
+	if h.withholds && h.rng.IntN(20) == 0 {
+		h.withheld[t] = true
+		h.session.Withhold()
+		return
+	}
 	body := h.body(t)[h.given[t]:]
 	n := len(body)
 	if !t.Whole() && h.rng.IntN(2) == 0 {
@@ -433,6 +442,8 @@ func (h *modelHost) check(t *Transaction) error {
 			has = has || strings.Contains(" "+m.rcpts+" ", " "+string(t.Recipients[i].Address)+" ")
 		}
 		switch {
+		case h.withheld[t] && (has || r.Verdict == Delivered || r.Verdict == Doubtful):
+			return fmt.Errorf("recipient %d is %v, but the content was withheld", i, r.Verdict)
 		case r.Verdict == Pending || r.Verdict == Accepted:
 			return fmt.Errorf("recipient %d is left %v", i, r.Verdict)
 		case r.Verdict == Delivered && !has:

@@ -16,6 +16,7 @@ import (
 //	server say="250-one|250 two"              lines from the server; raw= is sent as it is
 //	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters
 //	content text="…" [more]                   a piece of content, the last one unless more
+//	withhold                                  no content for it after all
 //	close, timeout, abandon                   the end of the connection
 //	quit                                      say goodbye
 //	probe from=A                              find out about streaming
@@ -91,6 +92,8 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 			return
 		}
 		d.s.Supply([]byte(l.Str("text", "")), !has(l, "more"))
+	case "withhold":
+		d.s.Withhold()
 	case "close":
 		d.s.End(LossClosed)
 	case "timeout":

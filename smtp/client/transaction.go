@@ -95,23 +95,24 @@ type Transaction struct {
 	// Results has one element for each recipient when the transaction is done.
 	Results []Result
 
-	state   txState
-	step    txStep
-	form    form
-	level   Level // at which its commands were written
-	mail    mailState
-	next    int   // first recipient whose RCPT was not written
-	begun   int64 // offset of the beginning of its content
-	end     int64 // offset of the end of its content
-	full    bool  // the server wants no more recipients in this transaction
-	reused  bool  // the session had been used before
-	spoken  bool  // a reply to one of our commands was read
-	held    bool  // its final reply was read while its content was being written
-	final   bool  // the results come from the final reply
-	fenced  bool  // RSET goes before its MAIL whatever was before it
-	strange bool  // its final reply has the enhanced code of another command
-	astray  bool  // it was taken under the envelope of another message
-	broken  bool  // the end of the session decided on recipients
+	state    txState
+	step     txStep
+	form     form
+	level    Level // at which its commands were written
+	mail     mailState
+	next     int   // first recipient whose RCPT was not written
+	begun    int64 // offset of the beginning of its content
+	end      int64 // offset of the end of its content
+	full     bool  // the server wants no more recipients in this transaction
+	reused   bool  // the session had been used before
+	spoken   bool  // a reply to one of our commands was read
+	held     bool  // its final reply was read while its content was being written
+	final    bool  // the results come from the final reply
+	fenced   bool  // RSET goes before its MAIL whatever was before it
+	strange  bool  // its final reply has the enhanced code of another command
+	astray   bool  // it was taken under the envelope of another message
+	withheld bool  // the host has given its content up
+	broken   bool  // the end of the session decided on recipients
 
 	dismissed bool // the last reply to it was 421
 
