@@ -104,7 +104,7 @@ func TestObstaclesNameParameters(t *testing.T) {
 			}
 		}
 	}
-	if named != 16 {
+	if named != 17 {
 		t.Errorf("%d obstacles name a parameter", named)
 	}
 }
