@@ -70,3 +70,37 @@ func TestBusyDestinationsUseAllConnections(t *testing.T) {
 		}
 	}
 }
+
+// Dead domains are no dead network. One message to a thousand of them, tried after
+// ten quiet minutes, holds up nobody, neither a host that had mail before nor one that
+// nobody has sent to yet, and neither at once nor when the message is tried again.
+func TestDeadDomainsAreNoOutage(t *testing.T) {
+	for _, fault := range []Fault{FaultTimeout, FaultRefuse} {
+		for _, known := range []bool{true, false} {
+			s := neighbours(Site{Copies: 1000, Outages: []Outage{{Until: 24 * time.Hour, Fault: fault}}},
+				Site{Within: 2 * second, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}}, time.Hour,
+				Arrivals{To: []string{"bad"}, From: 10 * minute, Messages: 1, Min: 1000, Max: 1000},
+				Arrivals{To: []string{"good"}, From: 10*minute + 31*second, Pattern: PatternRegular, Rate: 1. / 40})
+			if known {
+				s.Arrivals = append(s.Arrivals, Arrivals{Class: "before", To: []string{"good"}, Messages: 1})
+			}
+			play(t, s)
+		}
+	}
+}
+
+// So many messages for a hundred dead hosts that they fill the core ten times leave
+// room for others: while it is found out that the hosts are dead, while the mail is
+// deferred, when they are tried again, and when the mail is.
+func TestDeadHostsDoNotFillTheCore(t *testing.T) {
+	for _, fault := range []Fault{FaultTimeout, FaultRefuse} {
+		s := neighbours(Site{Copies: 100, Outages: []Outage{{Until: 24 * time.Hour, Fault: fault}}},
+			Site{Within: 1500 * time.Millisecond, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}}, 7*minute,
+			Arrivals{To: []string{"bad"}, From: 10 * second, Messages: 20_000},
+			Arrivals{To: []string{"good"}, Pattern: PatternRegular, Rate: 5})
+		s.Runs[0].Core.ActiveLimit = 2000
+		if d := play(t, s).DelayMS["good"]; d.P99 > 1000 {
+			t.Errorf("good mail is delivered after %v ms", d)
+		}
+	}
+}

@@ -118,7 +118,7 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 // down takes in that a host does nothing for us any more.
 func (p *Pool) down(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
-	if now >= p.worked.Add(quiet) {
+	if p.isEvidence(h, now) {
 		p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
 	}
 	if p.outage.Since() != 0 {

@@ -100,9 +100,11 @@
 // mail: that is done when no host of any tier can be tried. A host is well again when it has taken a message,
 // not when it has taken a connection.
 //
-// If most hosts fail it is our network that is down (destdb.Outage). Then no
-// failure counts, one attempt is made each second by one site after the other, and
-// after some minutes mail is deferred like any other that cannot be delivered.
+// If most hosts fail that took mail lately, and nothing works, it is our network that is
+// down (destdb.Outage); hosts that never answered, or failed before, say nothing about
+// it. Then no failure counts, one attempt is made each second by one site after the
+// other, first by those whose hosts took mail lately, and after some minutes mail is
+// deferred like any other that cannot be delivered.
 //
 // If dialling leads to ourselves, hosts that are no better are left out until they
 // are looked up again; without better ones mail for the site fails (RFC 5321 5.1).

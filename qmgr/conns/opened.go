@@ -17,6 +17,9 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	s.connecting--
 	p.wakeSite(s)
 	if !o.Reply.IsZero() {
+		if o.Reply.By != "" {
+			p.hears(h, now)
+		}
 		switch {
 		case o.Unavailable || p.halted: // it was not reached, and is as it was
 			h.probing = false

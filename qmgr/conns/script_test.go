@@ -126,7 +126,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.pool.Pardon(s.site(tb, l), s.amnesty, s.now)
 	case "halt":
 		s.pool.Halt()
-	case "step-down", "proven", "executes", "slow": // HOST…: what destdb has learned of them
+	case "step-down", "proven", "executes", "slow", "worked": // HOST…: what destdb has learned of them
 		s.learn(tb, l)
 	default:
 		s.look(tb, l)
@@ -385,6 +385,8 @@ func (s *script) learn(tb testing.TB, l *golden.Line) {
 			s.db.Probed(key, destdb.ProofPassed, s.now)
 		case "executes":
 			s.db.Probed(key, destdb.ProofExecutes, s.now)
+		case "worked":
+			s.db.ObserveRTT(key, time.Millisecond, s.now)
 		case "slow":
 			s.db.ObserveService(key, 100*time.Millisecond, s.now)
 			for range 100 {

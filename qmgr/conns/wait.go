@@ -98,14 +98,18 @@ func (p *Pool) putOff(s *Site, now mail.Instant) Decision {
 }
 
 // waitForNetwork waits until one more attempt may begin although our network is
-// down. Sites take turns.
+// down. Sites take turns, promising ones first.
 func (p *Pool) waitForNetwork(s *Site, at, now mail.Instant) Decision {
 	if s.ready == 0 && p.longOffline(now) {
 		return p.putOff(s, now)
 	}
 	d := p.wait(s, WaitOutage, mail.Never)
 	p.sticks(s)
-	p.outaged.PushBack(&s.inWait, s)
+	if p.promising(s) {
+		p.outaged.PushFront(&s.inWait, s)
+	} else {
+		p.outaged.PushBack(&s.inWait, s)
+	}
 	if !p.probe.slot.Heaped() {
 		p.setTimer(&p.probe, at)
 	}

@@ -174,6 +174,12 @@ func (db *DB) Works(k Key) bool {
 	return h != nil && h.rec.Health.Failures == 0 && h.rec.Pace.At != 0
 }
 
+// WorksLately reports whether the last that is known of a host is that it took mail,
+// not longer ago than failures count.
+func (db *DB) WorksLately(k Key, now mail.Instant) bool {
+	return db.Works(k) && now < db.hosts[k].rec.Pace.At.Add(db.cfg.FailureTTL)
+}
+
 // Succeeded says that a connection became ready: the host is well.
 func (db *DB) Succeeded(k Key, now mail.Instant) {
 	h := db.touch(k, now)

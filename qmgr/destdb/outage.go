@@ -11,7 +11,8 @@ import (
 // An Outage tells when it is not the hosts that fail but our own network.
 //
 // That is so if of the destinations that were tried within OutageWindow, at
-// least OutageLeast, four fifths failed. Then failures say nothing about hosts:
+// least OutageLeast, four fifths failed. The caller leaves out failures of those that
+// have never worked or have failed before, which say nothing about the network. Then failures say nothing about hosts:
 // the caller stops recording them and lets one attempt begin every
 // OutageProbe. Two such probes in a row that succeed end the outage, and what
 // was seen before it and during it is forgotten.

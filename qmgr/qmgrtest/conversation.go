@@ -49,15 +49,21 @@ func (s *script) zone(tb testing.TB, l *golden.Line) {
 	for _, word := range l.Words[1:] {
 		var tier []mail.Host
 		for _, name := range strings.Split(word, ",") {
-			n, err := strconv.ParseUint(strings.TrimPrefix(name, "mx"), 10, 8)
-			if err != nil {
-				tb.Fatalf("%s: %s is not a host such as mx7", l.Pos, name)
-			}
-			tier = append(tier, mail.Host{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)})
+			tier = append(tier, zoneHost(tb, l, name))
 		}
 		z.Tiers = append(z.Tiers, tier)
 	}
 	s.world.Zones[l.Word(tb, 0)] = z
+}
+
+// zoneHost returns the host of a name such as mx7.
+func zoneHost(tb testing.TB, l *golden.Line, name string) mail.Host {
+	tb.Helper()
+	n, err := strconv.ParseUint(strings.TrimPrefix(name, "mx"), 10, 8)
+	if err != nil {
+		tb.Fatalf("%s: %s is not a host such as mx7", l.Pos, name)
+	}
+	return mail.Host{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)}
 }
 
 // converse is the commands that say what connections do.

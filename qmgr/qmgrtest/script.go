@@ -11,6 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 	"github.com/posthaste-mta/posthaste/trace"
 )
 
@@ -38,6 +39,7 @@ import (
 //	                            them for one recipient after the other: ok,soft
 //	zone DOMAIN TIER… [reply="550 5.1.2 text"]
 //	                            its hosts, such as mx1,mx2 mx9; without one there are a few for all
+//	worked HOST…                hosts of transport smtp are known to have taken mail now
 //	dial N HOW [level=L] [mails=N] [rtt=TIME]
 //	                            dialling ends (with "hand dial"): N is a connection, 3-5 or all;
 //	                            HOW is ok, fail, busy, self, sockets
@@ -153,6 +155,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.advance(tb, l)
 	case "hold", "release", "drop", "retry", "flush", "halt":
 		s.operate(tb, l)
+	case "worked":
+		s.worked(tb, l)
 	case "crash":
 		s.crash(tb, l)
 	default:
@@ -289,6 +293,23 @@ func (s *script) operate(tb testing.TB, l *golden.Line) {
 	case "halt":
 		s.world.Step(qmgr.Halt{})
 	}
+}
+
+// worked has hosts of transport smtp be known to have taken mail now.
+func (s *script) worked(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	at := s.world.Now
+	r := destdb.Record{Used: at, Health: destdb.Health{At: at}, Pace: destdb.Pace{At: at, RTT: time.Millisecond, RTTMin: time.Millisecond}}
+	var hosts []mail.HostRecord
+	for _, name := range l.Words {
+		h := zoneHost(tb, l, name)
+		key, ok := destdb.AppendKey(nil, destdb.Key{Addr: h.Addr, Security: "smtp"})
+		if !ok {
+			tb.Fatalf("%s: %s cannot be remembered", l.Pos, name)
+		}
+		hosts = append(hosts, mail.HostRecord{Key: key, Value: destdb.AppendRecord(nil, r)})
+	}
+	s.world.Step(qmgr.Learned{Hosts: hosts})
 }
 
 func (s *script) crash(tb testing.TB, l *golden.Line) {
