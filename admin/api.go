@@ -35,12 +35,13 @@ const (
 // on recipients look at recipients that still wait, and one of them must meet
 // all of them.
 type Filter struct {
-	IDs       []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. Given them, nothing else is looked at."`
+	IDs       []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. Given them, no other message is looked at; those of them that do not meet the other conditions are left alone."`
 	Areas     []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to look in. Without any: all but corrupt."`
 	Sender    string   `json:"sender,omitempty" query:"sender" maxLength:"512" example:"*@example.com" doc:"The envelope sender: an address, in which * stands for any text; @domain; or <> for the null sender. Case does not matter."`
 	Recipient string   `json:"recipient,omitempty" query:"recipient" maxLength:"512" example:"jane@example.net" doc:"A recipient: an address, in which * stands for any text; or @domain. Case does not matter."`
 	Domain    string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a dot in front, its subdomains also."`
 	Error     string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A part of a recipient's last reply, or of the reason for a hold. Case does not matter."`
+	Damaged   bool     `json:"damaged,omitempty" query:"damaged" doc:"Of which something cannot be read. Without areas, corrupt is looked at, too."`
 	Older     string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this; units s, m, h, d, w."`
 	Younger   string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived less long ago than this; units s, m, h, d, w."`
 }
@@ -73,6 +74,7 @@ type Summary struct {
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
 	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: what keeps it from going to the first destination for which something of it waits."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient, or for its first one if none waits."`
+	Damage      string      `json:"damage,omitempty" doc:"What of the message cannot be read; what is told of it may be incomplete then."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`
 	Recipients  []Recipient `json:"recipients,omitempty" doc:"The first waiting recipients, or the first ones if none waits; as many as were asked for."`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,8 @@ import (
 type selector struct {
 	ids       []mail.QueueID
 	areas     []mail.Area
+	named     bool // areas were named; only then messages that are named by ID must be in one
+	damaged   bool // something of it cannot be read
 	sender    pattern
 	recipient pattern
 	domain    string // lower case; with a dot in front, subdomains also
@@ -53,7 +56,11 @@ func (f *Filter) parse(now mail.Instant) (selector, error) {
 		complain("ids", text, err)
 		s.ids = append(s.ids, id)
 	}
+	if s.damaged = f.Damaged; s.damaged {
+		s.areas = append(s.areas, mail.AreaCorrupt)
+	}
 	if len(f.Areas) > 0 {
+		s.named = true
 		s.areas = s.areas[:0]
 		for _, name := range f.Areas {
 			area, err := parseArea(name)
@@ -71,12 +78,62 @@ func (f *Filter) parse(now mail.Instant) (selector, error) {
 		complain("younger", f.Younger, err)
 		s.after = now.Add(-age)
 	}
+	complain("sender", f.Sender, checkPattern(f.Sender, true))
+	complain("recipient", f.Recipient, checkPattern(f.Recipient, false))
+	complain("domain", f.Domain, checkDomain(f.Domain))
+	if f.Older != "" && f.Younger != "" && len(errs) == 0 && s.after >= s.before {
+		complain("younger", f.Younger, fmt.Errorf("no message is older than %s and younger than %s", f.Older, f.Younger))
+	}
 	return s, errors.Join(errs...)
 }
 
-// conditional tells whether the filter has conditions besides areas.
+// checkPattern returns what keeps a pattern from ever matching an address. A condition
+// that nothing can meet must not look like one that nothing happens to meet.
+func checkPattern(text string, sender bool) error {
+	bare, quoted := text, strings.Contains(text, `"`)
+	switch {
+	case text == "", sender && text == "<>":
+		return nil
+	case text == "<>":
+		return errors.New("no recipient is the null address")
+	case strings.TrimSpace(text) == "":
+		return errors.New("it is empty")
+	case len(bare) > 2 && bare[0] == '<' && bare[len(bare)-1] == '>':
+		return fmt.Errorf("write it without <>: %s", bare[1:len(bare)-1])
+	case !quoted && strings.ContainsAny(text, ", \t;"):
+		return errors.New("want one address or pattern, not a list")
+	case text == "@":
+		return errors.New("want @domain")
+	case strings.HasPrefix(text, "@."):
+		return fmt.Errorf("want @domain; *%s stands for what is below it", text[1:])
+	case text[0] == '@':
+		return checkDomain(strings.ReplaceAll(text[1:], "*", "x"))
+	case strings.ContainsAny(text, "@*"):
+		return nil
+	case strings.Contains(text, "."):
+		return fmt.Errorf("want an address; @%s stands for all of a domain", text)
+	}
+	return nil // an address without a domain, such as postmaster
+}
+
+// checkDomain returns what keeps a text from being a domain, or one with a dot in front.
+func checkDomain(text string) error {
+	want := errors.New("want one domain such as example.net, or .example.net for it and all below it")
+	name := strings.TrimPrefix(text, ".")
+	switch {
+	case text == "":
+		return nil
+	case strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") && name == text && !strings.ContainsAny(name, " ,*@"):
+		return nil
+	case name == "", strings.ContainsAny(name, " \t,;*@<>[]()\"\\/"), strings.HasPrefix(name, "."), strings.HasSuffix(name, "."), strings.Contains(name, ".."):
+		return want
+	}
+	return nil
+}
+
+// conditional reports whether the filter has conditions besides areas.
 func (f *Filter) conditional() bool {
-	return f != nil && (len(f.IDs) > 0 || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" ||
+	return f != nil && (len(f.IDs) > 0 || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" || f.Damaged ||
 		f.Older != "" || f.Younger != "")
 }
 
@@ -93,6 +150,13 @@ func parseArea(name string) (mail.Area, error) {
 // its place decide.
 func (s *selector) envelope(m *Message) bool {
 	e := &m.Envelope
+	if s.damaged && m.Damage == "" && m.Place.Area != mail.AreaCorrupt || s.named && !slices.Contains(s.areas, m.Place.Area) {
+		return false
+	}
+	if m.Damage != "" && e.Arrived == 0 {
+		// Nothing is known of the sender and the age: nobody means it by these.
+		return s.before == mail.Never && s.after == 0 && s.sender.kind == matchAny
+	}
 	return e.Arrived < s.before && (s.after == 0 || e.Arrived > s.after) && s.sender.match(string(e.Sender))
 }
 

@@ -56,6 +56,29 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
+// A condition that no message can ever meet is a slip, and what it takes is said.
+func TestConditionsThatCannotBeMet(t *testing.T) {
+	for _, f := range []Filter{
+		{Sender: "example.com"}, {Sender: "<a@b>"}, {Sender: "a@b,c@d"}, {Sender: "a@b c@d"}, {Sender: "@.b"}, {Sender: "@"}, {Sender: "@a,b"}, {Sender: " "},
+		{Recipient: "<>"}, {Recipient: "b.example"}, {Recipient: "@b..c"},
+		{Domain: "a,b"}, {Domain: "*.b"}, {Domain: "a@b"}, {Domain: "."}, {Domain: ".."}, {Domain: "b."}, {Domain: "a b"}, {Domain: "a;b"}, {Domain: "<b>"},
+		{Older: "2d", Younger: "1d"}, {Older: "1d", Younger: "1d"},
+	} {
+		if _, err := f.parse(1e18); err == nil {
+			t.Errorf("%+v is taken", f)
+		}
+	}
+	for _, f := range []Filter{
+		{Sender: "<>"}, {Sender: "*@b"}, {Sender: "@b.example"}, {Sender: "@*.b"}, {Sender: "postmaster"}, {Sender: `"a, b"@c`}, {Recipient: "*"}, {Recipient: "*x*"},
+		{Domain: "b"}, {Domain: ".b.example"}, {Domain: "xn--b.example"}, {Domain: "ü.example"}, {Domain: "[192.0.2.1]"}, {Domain: "a_b.example"},
+		{Older: "1d", Younger: "2d"},
+	} {
+		if _, err := f.parse(1e18); err != nil {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
 // A domain with a dot in front stands for a whole organisation.
 func TestMatchDomain(t *testing.T) {
 	for _, c := range []struct {

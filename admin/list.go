@@ -59,10 +59,14 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 // waiting recipients.
 func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summary, error) {
 	e := &m.Envelope
+	if m.Damage != "" && e.Arrived == 0 {
+		known := *e
+		known.Arrived, e = known.ID.Time(), &known // the ID was made from that time
+	}
 	sum := Summary{
 		ID: e.ID.String(), Area: m.Place.Area.String(), Sender: string(e.Sender), Size: e.Size,
 		Arrived: wall(e.Arrived), Attempts: e.Attempts, LastAttempt: wallOrNil(e.LastAttempt),
-		Total: e.Recipients, Waiting: e.Recipients - min(m.Settled, e.Recipients), Reason: m.Reason,
+		Total: e.Recipients, Waiting: e.Recipients - min(m.Settled, e.Recipients), Reason: m.Reason, Damage: m.Damage,
 	}
 	if m.Place.Area == mail.AreaDeferred {
 		sum.Due = wallOrNil(m.Place.Due)

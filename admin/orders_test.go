@@ -204,3 +204,45 @@ func BenchmarkListPage(b *testing.B) {
 		}
 	}
 }
+
+// A message of which something cannot be read is shown with what that is, can be
+// picked by that, and is not picked by conditions on what is not known of it.
+func TestDamagedMessages(t *testing.T) {
+	whole, state, lost := message(1, mail.AreaDeferred, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"), message(3, mail.AreaDeferred, "")
+	state.Damage = "state: checksum mismatch"
+	lost.Damage, lost.Envelope = "envelope: checksum mismatch", mail.Envelope{ID: id(3)}
+	a := serve(t, admintest.New(whole, state, lost), admin.Config{})
+	list := func(query string) string {
+		t.Helper()
+		var found string
+		for _, m := range get[admin.Page](a, "GET", "/v1/messages?"+query, "").Messages {
+			found += fmt.Sprintf("%s %s;", m.ID, m.Damage)
+			if m.Arrived.Unix() == 0 {
+				t.Errorf("%s is said to have arrived at %v", m.ID, m.Arrived)
+			}
+		}
+		return found
+	}
+	one, two, three := id(1).String()+" ;", id(2).String()+" state: checksum mismatch;", id(3).String()+" envelope: checksum mismatch;"
+	for query, want := range map[string]string{
+		"": one + two + three, "damaged=true": two + three, "damaged=true&sender=a@b": two, "sender=a@b": one + two, "sender=%3C%3E": "", "older=1s": one + two,
+		"id=" + id(2).String() + "&area=hold": "", "id=" + id(2).String() + "&area=deferred": two,
+	} {
+		if got := list(query); got != want {
+			t.Errorf("%q lists %s, want %s", query, got, want)
+		}
+	}
+	if got := a.order("hold", admin.Order{Filter: &admin.Filter{Damaged: true}}); got.Matched != 2 {
+		t.Errorf("an order for the damaged ones is for %d", got.Matched)
+	}
+}
+
+// A parameter that takes one value and is given twice is no condition at all.
+func TestParameterGivenTwice(t *testing.T) {
+	a := serve(t, admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c")), admin.Config{})
+	for query, want := range map[string]int{"sender=a@b&sender=c@d": 422, "domain=c&domain=c": 422, "limit=1&limit=2": 422, "area=hold&area=deferred": 200} {
+		if w := a.do("GET", "/v1/messages?"+query, ""); w.Code != want {
+			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+}

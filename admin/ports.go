@@ -81,6 +81,9 @@ type Message struct {
 	Place    mail.Place
 	Settled  uint32 // recipients that need no further attempt
 	Reason   string // AreaHold, AreaCorrupt: why it is there; "" if nobody said
+	// Damage says what of it cannot be read; "" if nothing is known to be damaged.
+	// Without an envelope, Envelope.Arrived is 0.
+	Damage string
 }
 
 // A RecipientQuery says which recipients are wanted.

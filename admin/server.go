@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,7 +52,25 @@ func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server
 // Handler returns the API as a handler, for a host that has its own server.
 // Requests that a web page on another site made a browser send are refused.
 func (s *Server) Handler() http.Handler {
-	return http.NewCrossOriginProtection().Handler(s.mux)
+	return http.NewCrossOriginProtection().Handler(onlyOnce(s.mux))
+}
+
+// onlyOnce refuses queries that give a parameter twice which takes one value: one of
+// the values would be passed over.
+func onlyOnce(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, values := range r.URL.Query() {
+			if len(values) > 1 && name != "id" && name != "area" && name != "state" {
+				problem := huma.ErrorModel{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: "validation failed",
+					Errors: []*huma.ErrorDetail{{Location: "query." + name, Message: "it is given more than once, and takes one value", Value: clip(values[1])}}}
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.WriteHeader(problem.Status)
+				_ = json.NewEncoder(w).Encode(&problem) // if the client is gone, nobody wants it
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Serve answers requests on a listener until ctx ends; then requests under way

@@ -174,6 +174,9 @@ func filterValues(f *admin.Filter) url.Values {
 			v.Set(name, value)
 		}
 	}
+	if f.Damaged {
+		v.Set("damaged", "true")
+	}
 	return v
 }
 

@@ -23,6 +23,7 @@ type exitCode int
 
 const (
 	exitOK          exitCode = 0
+	exitNothing     exitCode = 1  // an order is for no message
 	exitUsage       exitCode = 64 // the command line is wrong
 	exitData        exitCode = 65 // the message, or an address in it, is wrong
 	exitNoInput     exitCode = 66 // what was named is not there

@@ -192,7 +192,11 @@ func (s adminStore) Show(ctx context.Context, id mail.QueueID) (admin.Message, e
 	if err != nil {
 		return admin.Message{}, adminError(err)
 	}
-	return admin.Message{Envelope: m.Envelope, Place: m.Place, Settled: m.Settled, Reason: m.Reason}, nil
+	shown := admin.Message{Envelope: m.Envelope, Place: m.Place, Settled: m.Settled, Reason: m.Reason}
+	if m.Err != nil {
+		shown.Damage = m.Err.Error()
+	}
+	return shown, nil
 }
 
 func (s adminStore) Recipients(ctx context.Context, id mail.QueueID, q admin.RecipientQuery) (admin.RecipientList, error) {

@@ -152,6 +152,7 @@ type jsonMessage struct {
 	Attempts      uint32           `json:"attempts"`
 	NextAttempt   int64            `json:"next_attempt,omitempty"`
 	Reason        string           `json:"reason,omitempty"`
+	Damage        string           `json:"damage,omitempty"`
 	Obstacle      *admin.Obstacle  `json:"obstacle,omitempty"`
 	Deliveries    int              `json:"deliveries,omitempty"`
 	RecipientsAll uint32           `json:"recipients_total"`
@@ -165,7 +166,7 @@ type jsonRecipient struct {
 
 func (l *jsonLister) message(m *admin.Summary) error {
 	j := jsonMessage{QueueName: string(m.State), QueueID: m.ID, ArrivalTime: m.Arrived.Unix(), MessageSize: m.Size, Sender: m.Sender,
-		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Obstacle: m.Obstacle, Deliveries: m.Deliveries, RecipientsAll: m.Total}
+		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Damage: m.Damage, Obstacle: m.Obstacle, Deliveries: m.Deliveries, RecipientsAll: m.Total}
 	if j.Sender == "" {
 		j.Sender = "MAILER-DAEMON"
 	}
@@ -223,6 +224,8 @@ type tableLister struct {
 	begun  bool
 	shown  int
 	octets int64
+
+	damaged int // of which something cannot be read
 }
 
 const (
@@ -239,6 +242,9 @@ func (l *tableLister) twoLines() bool { return l.width > 0 && l.width < tableWid
 func (l *tableLister) message(m *admin.Summary) error {
 	l.shown++
 	l.octets += m.Size
+	if m.Damage != "" || m.State == admin.StateCorrupt {
+		l.damaged++
+	}
 	l.rows = append(l.rows, []string{m.ID, string(m.State), sizeText(m.Size), age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
 		l.cell(senderText(m)), l.cell(recipientsText(m)), listReason(m)})
 	if l.begun || len(l.rows) >= tableLook {
@@ -271,6 +277,9 @@ func age(d time.Duration) string {
 // listReason says why a message waits: what keeps it from going, if it is in core, or
 // what was said of it last.
 func listReason(m *admin.Summary) string {
+	if m.Damage != "" {
+		return plain("damaged: " + m.Damage)
+	}
 	if o := m.Obstacle; o != nil && o.Kind != "turn" {
 		if o.Key != "" {
 			return plain(o.Text + " (" + o.Key + ")")
@@ -372,7 +381,11 @@ func (l *tableLister) end() error {
 		if err := l.flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(l.out, "\n%s, %s\n", count(l.shown, "message"), octetsText(l.octets))
+		fmt.Fprintf(l.out, "\n%s, %s", count(l.shown, "message"), octetsText(l.octets))
+		if l.damaged > 0 {
+			fmt.Fprintf(l.out, "; %s damaged", number(l.damaged))
+		}
+		fmt.Fprintln(l.out)
 	}
 	return l.out.Flush()
 }

@@ -49,13 +49,18 @@ func (l *mailqLister) message(m *admin.Summary) error {
 	l.shown++
 	l.octets += m.Size
 	mark := map[admin.State]string{admin.StateActive: "*", admin.StateHold: "!", admin.StateCorrupt: "?"}[m.State]
+	if m.Damage != "" {
+		mark = "?"
+	}
 	sender := plain(m.Sender)
 	if sender == "" {
 		sender = "MAILER-DAEMON"
 	}
 	fmt.Fprintf(l.out, mailqRow, m.ID+mark, fmt.Sprint(m.Size), m.Arrived.Local().Format("Mon Jan _2 15:04:05"), sender)
 	l.reason = ""
-	if m.Area == string(admin.StateHold) || m.Area == string(admin.StateCorrupt) {
+	if m.Damage != "" {
+		l.because(plain("damaged: " + m.Damage))
+	} else if m.Area == string(admin.StateHold) || m.Area == string(admin.StateCorrupt) {
 		l.because(plain(m.Reason))
 	}
 	for i := range m.Recipients {

@@ -128,7 +128,21 @@ func (o *orderCall) run(named bool) error {
 	if err != nil {
 		return err
 	}
+	if done.Matched+done.Unchanged+len(done.Missing) == 0 && !o.all {
+		return o.none()
+	}
 	return missing(done.Missing)
+}
+
+// none says that there is nothing to do. That all messages are none is well; that
+// nothing meets the conditions is more often a slip in them, and a script has to
+// notice.
+func (o *orderCall) none() error {
+	if o.all {
+		fmt.Fprintln(o.cmd.OutOrStdout(), o.nothing)
+		return nil
+	}
+	return &exit{exitNothing, fmt.Errorf("no message to %s meets the conditions", o.verb), "\"posthaste queue list\" takes the same conditions and shows what there is."}
 }
 
 func (o *orderCall) check(named bool) error {
@@ -153,8 +167,7 @@ func (o *orderCall) confirm(req admin.Order) (int, error) {
 		return 0, err
 	}
 	if counted.Matched == 0 {
-		fmt.Fprintln(o.cmd.OutOrStdout(), o.nothing)
-		return 0, nil
+		return 0, o.none()
 	}
 	if o.yes {
 		return counted.Matched, nil
@@ -216,7 +229,7 @@ func (o *orderCall) tell(done *admin.Ordered) {
 	switch {
 	case done.Done > 0:
 		fmt.Fprintf(out, "%s %s.\n", o.past, count(done.Done, "message"))
-	case done.Pending+done.Unchanged == 0 && len(done.Missing) == 0:
+	case done.Pending+done.Unchanged == 0 && len(done.Missing) == 0 && o.all:
 		fmt.Fprintln(out, o.nothing)
 	}
 	if done.Pending > 0 {

@@ -128,6 +128,9 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 		fmt.Fprintf(s.out, "%-11s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("Message", "%s", d.ID)
+	if d.Damage != "" {
+		line("Damaged", "%s", plain(d.Damage))
+	}
 	line("State", "%s, %s", d.State, waitText(d, now))
 	if d.Reason != "" {
 		line("Reason", "%s", plain(d.Reason))

@@ -113,7 +113,7 @@ func senderText(m *admin.Summary) string {
 	switch {
 	case m.Sender != "":
 		return plain(m.Sender)
-	case m.State == admin.StateCorrupt && m.Total == 0:
+	case (m.State == admin.StateCorrupt || m.Damage != "") && m.Total == 0:
 		return "-" // the envelope cannot be read
 	}
 	return "<>"

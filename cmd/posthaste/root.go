@@ -108,8 +108,11 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	var (
 		unknown *pflag.NotExistError
 		invalid *pflag.InvalidValueError
+		given   givenError
 	)
 	switch {
+	case errors.As(err, &given):
+		return misuse(cmd, given)
 	case errors.As(err, &unknown):
 		if near := nearFlag(cmd, unknown.GetSpecifiedName()); near != "" {
 			return &exit{exitUsage, err, "Did you mean \"--" + near + "\"?"}
