@@ -1,16 +1,22 @@
 package sim
 
 import (
-	"encoding/binary"
+	"fmt"
+	"math"
 	"math/bits"
+	"reflect"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A fingerprint is a hash over all events and actions of a run. Two runs of the
-// same seed have the same one; it takes a few nanoseconds for each of them, so
-// that it is always there.
+// A fingerprint is a hash over all events and actions of a run, and over everything
+// that they consist of. Two runs of the same seed have the same one.
+//
+// What there is to take in is found by reflection, so that what is added cannot be
+// forgotten. As that would take a third of the time of a run, the fields of what
+// every delivery consists of are listed here as well (common); a test finds out
+// whether one is missing.
 type fingerprint uint64
 
 func newFingerprint() fingerprint { return 0x9e3779b97f4a7c15 }
@@ -21,103 +27,263 @@ func (f *fingerprint) mix(v uint64) {
 	*f = fingerprint(hi ^ lo ^ v<<1)
 }
 
-func (f *fingerprint) event(now mail.Instant, ev qmgr.Event) {
+// takeEvent takes in an event and when it happened. It is generic so that what is
+// common need not be allocated.
+func takeEvent[E qmgr.Event](f *fingerprint, now mail.Instant, ev E) {
 	f.mix(uint64(now))
-	switch e := ev.(type) {
-	case qmgr.Arrived:
-		f.mix(1)
-		f.mix(uint64(e.Arrival.Envelope.ID))
-	case qmgr.Delivered:
-		f.mix(2)
-		f.mix(uint64(e.Entry))
-		f.mix(uint64(e.Result.Site.Code))
-		for i := range e.Result.Outcomes {
-			f.mix(uint64(e.Result.Outcomes[i].Result))
-		}
-	case qmgr.Routed:
-		f.mix(3)
-		f.mix(uint64(e.ID))
-	case qmgr.LookedUp:
-		f.mix(8)
-		f.mix(uint64(e.Lookup))
-		f.mix(uint64(e.Route.Reply.Code))
-	case qmgr.Changed:
-		f.mix(4)
-		f.mix(uint64(e.Changed.ID))
-	case qmgr.Found:
-		f.mix(5)
-		f.mix(uint64(len(e.Found.Cursors)))
-	case qmgr.Opened:
-		f.mix(6)
-		f.mix(uint64(e.Envelope.ID))
-	case qmgr.Recipients:
-		f.mix(7)
-		f.mix(uint64(e.ID))
-	case qmgr.Hosts:
-		f.mix(9)
-		f.mix(uint64(e.Set.Until))
-	case qmgr.Dialed:
-		f.mix(10)
-		f.mix(uint64(e.Conn))
-		f.mix(uint64(e.Opened.Reply.Code))
-	case qmgr.Closed:
-		f.mix(11 + uint64(e.Closing.Why)<<8)
-		f.mix(uint64(e.Conn))
+	if !f.common(ev) {
+		f.rare(ev)
 	}
 }
 
-func (f *fingerprint) action(action qmgr.Action) {
-	switch a := action.(type) {
-	case qmgr.Deliver:
-		f.mix(16)
-		f.mix(uint64(a.Entry))
-		f.mix(uint64(a.Delivery.Envelope.ID))
-		for i := range a.Delivery.Recipients {
-			f.mix(uint64(a.Delivery.Recipients[i].Index))
-		}
-	case qmgr.Change:
-		f.mix(17 + uint64(a.Change.Op)<<8)
-		f.mix(uint64(a.Change.ID))
-		f.mix(uint64(a.Change.Due))
-		f.mix(uint64(len(a.Change.Outcomes)))
-	case qmgr.Route:
-		f.mix(18)
-		f.mix(uint64(a.ID))
-	case qmgr.Lookup:
-		f.mix(24)
-		f.mix(uint64(a.Lookup))
-		f.mix(uint64(a.For))
-	case qmgr.Fetch:
-		f.mix(19 + uint64(a.Scan)<<8)
-		f.mix(uint64(a.From.ID))
-	case qmgr.Open:
-		f.mix(20)
-		f.mix(uint64(a.ID))
-	case qmgr.Read:
-		f.mix(21)
-		f.mix(uint64(a.ID))
-	case qmgr.Report:
-		f.mix(22)
-		f.mix(uint64(a.ID))
-	case qmgr.Resolve:
-		f.mix(25)
-	case qmgr.Dial:
-		f.mix(26)
-		f.mix(uint64(a.Conn))
-		addr := a.Opening.Host.Addr.Addr().As16()
-		f.mix(binary.BigEndian.Uint64(addr[8:]))
-	case qmgr.Send:
-		f.mix(27)
-		f.mix(uint64(a.Conn))
-		f.mix(uint64(a.Entry))
-		f.mix(uint64(a.Delivery.Envelope.ID))
-		for i := range a.Delivery.Recipients {
-			f.mix(uint64(a.Delivery.Recipients[i].Index))
-		}
-	case qmgr.Hangup:
-		f.mix(28)
-		f.mix(uint64(a.Conn))
-	case qmgr.Note:
-		f.mix(23 + uint64(a.Kind)<<8)
+func (f *fingerprint) action(a qmgr.Action) {
+	if !f.common(a) {
+		f.rare(a)
 	}
+}
+
+func (f *fingerprint) rare(a any) {
+	v := reflect.ValueOf(a)
+	f.text(v.Type().Name())
+	f.value(v)
+}
+
+// common takes in what every delivery consists of, and reports whether a is that.
+func (f *fingerprint) common(a any) bool {
+	switch a := a.(type) {
+	case qmgr.Arrived:
+		f.mix(1)
+		f.envelope(&a.Arrival.Envelope)
+		f.place(&a.Arrival.Place)
+		f.batch(&a.Arrival.Batch)
+	case qmgr.Routed:
+		f.mix(2)
+		f.mix(uint64(a.ID))
+		f.mix(uint64(len(a.Routes)))
+		for i := range a.Routes {
+			f.route(&a.Routes[i])
+		}
+	case qmgr.Delivered:
+		f.mix(3)
+		f.mix(uint64(a.Entry))
+		f.result(&a.Result)
+	case qmgr.Changed:
+		f.mix(4)
+		f.mix(uint64(a.Changed.ID))
+		f.place(&a.Changed.Place)
+		f.flag(a.Changed.Reports)
+	case qmgr.Route:
+		f.mix(5)
+		f.mix(uint64(a.ID))
+		f.recipients(a.Recipients)
+	case qmgr.Deliver:
+		f.mix(6)
+		f.mix(uint64(a.Entry))
+		f.delivery(&a.Delivery)
+	case qmgr.Send:
+		f.mix(7)
+		f.mix(uint64(a.Conn))
+		f.mix(uint64(a.Entry))
+		f.delivery(&a.Delivery)
+	case qmgr.Change:
+		f.mix(8)
+		f.change(&a.Change)
+	case qmgr.Note:
+		f.mix(9)
+		f.mix(uint64(a.Kind))
+		f.mix(uint64(a.ID))
+		f.text(a.Transport)
+		f.text(a.Nexthop)
+		f.text(a.Text)
+		f.text(string(a.Sender))
+		f.mix(uint64(a.At))
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *fingerprint) envelope(e *mail.Envelope) {
+	f.mix(uint64(e.ID))
+	f.text(string(e.Sender))
+	f.text(e.EnvID)
+	f.mix(uint64(e.Ret))
+	f.mix(uint64(e.Body))
+	f.flag(e.SMTPUTF8)
+	f.mix(uint64(e.Size))
+	f.mix(uint64(e.Recipients))
+	f.mix(uint64(e.Arrived))
+	known := e.Client != (mail.Client{}) // which the simulator's are not
+	if f.flag(known); known {
+		f.value(reflect.ValueOf(e.Client))
+	}
+	f.mix(uint64(e.Attempts))
+	f.mix(uint64(e.LastAttempt))
+	f.flag(e.Warned)
+}
+
+func (f *fingerprint) recipients(list []mail.Recipient) {
+	f.mix(uint64(len(list)))
+	for i := range list {
+		r := &list[i]
+		f.mix(uint64(r.Index))
+		f.text(string(r.Address))
+		f.text(r.ORcpt)
+		f.mix(uint64(r.Notify))
+	}
+}
+
+func (f *fingerprint) batch(b *mail.RecipientBatch) {
+	f.recipients(b.Recipients)
+	f.mix(uint64(b.Next))
+	f.flag(b.More)
+}
+
+func (f *fingerprint) place(p *mail.Place) {
+	f.mix(uint64(p.Area))
+	f.mix(uint64(p.Due))
+	f.mix(uint64(p.Chunks))
+	f.flag(p.File)
+	f.flag(p.Touched)
+	f.flag(p.Owes)
+}
+
+func (f *fingerprint) route(r *mail.Route) {
+	f.text(r.Transport)
+	f.text(r.Nexthop)
+	f.text(r.Site)
+	f.flag(r.NeedsLookup)
+	f.reply(&r.Reply)
+}
+
+func (f *fingerprint) reply(r *mail.Reply) {
+	f.mix(uint64(r.Code) | uint64(r.Status.Class)<<16 | uint64(r.Status.Subject)<<32 | uint64(r.Status.Detail)<<48)
+	f.text(r.Text)
+	f.text(r.By)
+}
+
+func (f *fingerprint) outcomes(list []mail.Outcome) {
+	f.mix(uint64(len(list)))
+	for i := range list {
+		o := &list[i]
+		f.mix(uint64(o.Index))
+		f.mix(uint64(o.Result))
+		f.mix(uint64(o.Report))
+		f.reply(&o.Reply)
+		f.flag(o.Unknown)
+		f.mix(uint64(o.At))
+	}
+}
+
+func (f *fingerprint) delivery(d *mail.Delivery) {
+	f.text(d.Transport)
+	f.text(d.Nexthop)
+	f.envelope(&d.Envelope)
+	f.recipients(d.Recipients)
+	f.text(d.Origin.Transport)
+	f.text(d.Origin.Nexthop)
+	f.flag(d.Callout)
+}
+
+func (f *fingerprint) change(c *mail.Change) {
+	f.mix(uint64(c.Op))
+	f.mix(uint64(c.ID))
+	f.place(&c.Place)
+	f.outcomes(c.Outcomes)
+	f.mix(uint64(c.Due))
+	f.mix(uint64(c.At))
+	f.text(c.Reason)
+}
+
+func (f *fingerprint) result(r *mail.DeliveryResult) {
+	f.outcomes(r.Outcomes)
+	f.reply(&r.Site)
+	f.flag(r.Crashed)
+	f.reply(&r.Unavailable)
+	f.text(r.Host)
+	f.mix(uint64(r.Connect))
+	f.mix(uint64(r.Send))
+	f.mix(uint64(r.Reused))
+}
+
+// text takes in a text: a short one as a single number.
+func (f *fingerprint) text(s string) {
+	if len(s) >= 8 {
+		f.mix(1<<63 | uint64(len(s)))
+	}
+	for len(s) >= 8 {
+		f.mix(uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56)
+		s = s[8:]
+	}
+	rest := uint64(len(s) + 1) // which is in front of the octets: at most 8
+	for i := range len(s) {
+		rest = rest<<8 | uint64(s[i])
+	}
+	f.mix(rest)
+}
+
+// value takes in a value with all that it consists of. What a value of one kind is
+// followed by is fixed by its type and by the lengths that are taken in, so that
+// different values cannot be spelt alike.
+func (f *fingerprint) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		f.flag(v.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		f.mix(uint64(v.Int()))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		f.mix(v.Uint())
+	case reflect.Float32, reflect.Float64:
+		f.mix(math.Float64bits(v.Float()))
+	case reflect.String:
+		f.text(v.String())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f.value(v.Field(i))
+		}
+	case reflect.Array:
+		f.elements(v)
+	case reflect.Slice:
+		f.mix(uint64(v.Len()))
+		f.elements(v)
+	case reflect.Map:
+		f.mapping(v)
+	case reflect.Pointer, reflect.Interface:
+		if f.flag(!v.IsNil()); v.IsNil() {
+			return
+		}
+		if v.Kind() == reflect.Interface {
+			f.text(v.Elem().Type().String())
+		}
+		f.value(v.Elem())
+	default:
+		panic(fmt.Sprintf("a value of type %v has no fingerprint", v.Type()))
+	}
+}
+
+func (f *fingerprint) flag(b bool) {
+	n := uint64(0)
+	if b {
+		n = 1
+	}
+	f.mix(n)
+}
+
+func (f *fingerprint) elements(v reflect.Value) {
+	for i := range v.Len() {
+		f.value(v.Index(i))
+	}
+}
+
+// mapping takes in what a map holds, in no order.
+func (f *fingerprint) mapping(v reflect.Value) {
+	f.mix(uint64(v.Len()))
+	sum := uint64(0)
+	for it := v.MapRange(); it.Next(); {
+		each := newFingerprint()
+		each.value(it.Key())
+		each.value(it.Value())
+		sum += uint64(each)
+	}
+	f.mix(sum)
 }

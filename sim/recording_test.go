@@ -91,7 +91,7 @@ func fingerprintOf(t *testing.T, text string) fingerprint {
 		if l.Event == nil {
 			continue
 		}
-		print.event(l.Now, l.Event)
+		takeEvent(&print, l.Now, l.Event)
 		for _, a := range core.Step(l.Now, l.Event) {
 			print.action(a)
 		}

@@ -181,7 +181,7 @@ func (w *world) isOver() bool {
 // It is generic so that an event need not be allocated: the core does not keep
 // it, and only a recording, which makes an Event of its own, lets it escape.
 func step[E qmgr.Event](w *world, ev E) {
-	w.watch.print.event(w.now, ev)
+	takeEvent(&w.watch.print, w.now, ev)
 	if w.trace.writer != nil {
 		w.trace.writer.Event(w.now, ev)
 	}
