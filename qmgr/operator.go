@@ -35,7 +35,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 	case m.order == orderHold:
 		m.again.add(o, reason) // it is on its way to the hold area
 	case o == orderRetry:
-		if m.stage == stageOpening {
+		if m.stage == stageOpening && m.from != originOwing {
 			m.from, m.amnesty = originRetry, q.conns.Amnesty()
 		}
 		q.reviveFor(m)
