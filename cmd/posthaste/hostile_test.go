@@ -177,6 +177,8 @@ func TestHostileDestinations(t *testing.T) {
 		"octet":   {{".", "octet"}, {".", "octet"}, {".", "octet"}, {".", "octet"}, {".", "octet"}, {".", "octet"}},
 		"silent":  {{"greeting", ""}, {"EHLO", ""}, {"MAIL", ""}, {"RCPT", ""}, {"DATA", ""}, {".", ""}},
 		"partial": {{"greeting", "drip"}, {"EHLO", "part"}, {"MAIL", "drip"}, {"RCPT", "part"}, {"DATA", "drip"}, {".", "part"}},
+		"held":    {{"MAIL", ""}, {"RCPT", ""}, {"DATA", ""}, {".", ""}, {"MAIL", "part"}, {".", "drip"}},
+		"slow":    {{"content", "deaf"}, {"content", "deaf"}, {"content", "deaf"}, {"content", ""}, {"content", "drip"}, {"content", "part"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,6 +197,9 @@ func TestHostileDestinations(t *testing.T) {
 					var batch []feed.Message
 					for n := range 200 {
 						m := letter(fmt.Sprintf("<%d.%d>", i, n), mail.Address(fmt.Sprintf("u%d@d%d.test", n, i)))
+						if name == "slow" && n > 50 {
+							m.Content = append(m.Content, strings.Repeat("0123456789abcdef\r\n", 5000)...)
+						}
 						batch = append(batch, m)
 					}
 					r.feed(batch...)
