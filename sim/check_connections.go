@@ -22,11 +22,9 @@ func (w *world) hasSessions() bool {
 	return false
 }
 
-// serving tells whether a session counts for its destination's window: it is being
-// opened, or may get something to carry.
-func (s *session) serving() bool { return !s.hung }
-
-// holding tells whether a session counts for the limits on all connections.
+// holding tells whether a session counts for its destination's window and for the
+// limits on all connections: it is being opened, may get something to carry, or
+// carries something.
 func (s *session) holding() bool { return !s.hung || s.pending() > 0 }
 
 // pending is how many entries were sent over it and are not answered.
@@ -82,7 +80,7 @@ func (c *connecting) dialling(w *world, s *session) {
 				group++
 			}
 		}
-		if o.serving() && o.serves == s.serves && o.opening.Transport == transport {
+		if o.holding() && o.serves == s.serves && o.opening.Transport == transport {
 			site++
 		}
 		if o.host == s.host && o.opening.Transport == transport {

@@ -101,14 +101,21 @@ func (c *Conn) check() {
 
 // Check does that for one site.
 func (s *Site) Check() {
-	connecting, ready, room, doubtful := 0, 0, 0, 0
+	connecting, ready, carrying, fresh, room, doubtful := 0, 0, 0, 0, 0, 0
 	for c := range s.conns.All() {
 		assert.That(c.site == s, "%s lists connection %d, which is of another site", s.name, c.ID)
 		switch c.state {
 		case Connecting:
 			connecting++
+			if !c.replaces {
+				fresh++
+			}
 		case Ready:
 			ready++
+		case Draining:
+			if len(c.loads) > 0 {
+				carrying++
+			}
 		}
 		room += c.room
 		if c.doubtful {
@@ -117,6 +124,8 @@ func (s *Site) Check() {
 	}
 	assert.That(doubtful == s.doubtful, "%s has %d doubtful connections, counted %d", s.name, doubtful, s.doubtful)
 	assert.That(connecting == s.connecting && ready == s.ready, "%s has %d and %d connections, counted %d and %d", s.name, connecting, ready, s.connecting, s.ready)
+	assert.That(carrying == s.carrying && fresh == s.fresh, "%s has %d connections that end and carry something and %d that replace no other, counted %d and %d",
+		s.name, carrying, fresh, s.carrying, s.fresh)
 	assert.That(room == s.room, "%s has room for %d, counted %d", s.name, room, s.room)
 	s.idle.Check()
 	s.spare.Check()

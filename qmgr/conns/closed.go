@@ -28,6 +28,9 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (blame Blame) {
 	s := c.site
 	if c.state == Ready {
 		p.Drain(c)
+		if c.mails() > 0 {
+			s.owe(now)
+		}
 	}
 	switch {
 	case cl.Why == mail.CloseStep:
@@ -102,6 +105,7 @@ func (p *Pool) works(c *Conn) {
 func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
 	s.last, s.lastAt = why, now
+	s.owed = 0
 	switch {
 	case h.ready+h.carrying > 0:
 		p.refused(h, now)

@@ -63,10 +63,11 @@ type Conn struct {
 	// message until the connection is ready.
 	message mail.QueueID
 
-	level   mail.Level
-	proving bool // a probe at its end shows whether the host bears LevelStream
-	limit   int  // transactions it may carry; 0 for any number
-	rtt     time.Duration
+	level    mail.Level
+	replaces bool // it was opened in place of one that had ended
+	proving  bool // a probe at its end shows whether the host bears LevelStream
+	limit    int  // transactions it may carry; 0 for any number
+	rtt      time.Duration
 
 	loads    []Load        // assigned and not finished, in order
 	load     int           // their cost

@@ -35,8 +35,10 @@
 //     same transport, is taken over: the one used last.
 //  4. If all connections that there may be exist, the one that has been idle for
 //     longest is closed; if none is idle, the site waits for one.
-//  5. No more connections are being opened at once than the site has ready ones,
-//     or a few for a start.
+//  5. No more connections are being opened at once than the site has at work, or a few
+//     for a start. One that is opened in place of another that did its work and has
+//     ended within the last seconds does not count: a receiver that takes one message
+//     on each connection would be opened no faster than a few each round trip.
 //  6. A host that is unused is dialled, at random; else the closed one whose last
 //     connection was made longest ago; else one that failed and may be tried again,
 //     at random, by a single connection. So connections wander over all hosts.

@@ -22,6 +22,28 @@ type naive struct {
 	// proven are the sites that have taken mail, or of which that was known when their
 	// hosts were.
 	proved map[*Site]bool
+	ended  map[*Site]naiveEnded
+}
+
+// A naiveEnded site has lately had so many connections that did their work, and have
+// not been replaced.
+type naiveEnded struct {
+	n    int
+	last mail.Instant
+}
+
+func (n *naive) owed(s *Site) int {
+	if e := n.ended[s]; n.now < e.last.Add(5*time.Second) {
+		return e.n
+	}
+	return 0
+}
+
+// doneWith notes that a connection of a site does not count any more.
+func (n *naive) doneWith(c *naiveConn) {
+	if c.mails > 0 {
+		n.ended[c.site] = naiveEnded{n.owed(c.site) + 1, n.now}
+	}
 }
 
 // A naiveTired site has lately had a connection ended over a call-out.
@@ -53,6 +75,7 @@ type naiveConn struct {
 	charged  mail.QueueID // of this message
 	proving  bool
 	givesWay bool // to one that streams
+	replaces bool // one that had ended
 	praised  mail.Instant
 	trusted  bool         // its site was proven when it was dialled
 	moved    mail.Instant // when it last began something or made progress
@@ -170,7 +193,7 @@ func (n *naive) mayHold(s *Site, free int) bool {
 	if doubtful > 0 && doubtful >= n.beside(s.group, (*naiveConn).doubtful) || !n.proved[s] && n.beside(s.group, (*naiveConn).untested) == 0 {
 		return false
 	}
-	has := n.count(func(c *naiveConn) bool { return c.site == s && c.state != Draining })
+	has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() })
 	return has == 0 || free > min(n.cfg.Limit, s.group.cfg.Limit)/20 || has < 4*(free-1)
 }
 
@@ -264,7 +287,7 @@ type verdict struct {
 
 func (n *naive) open(s *Site, ask Ask) verdict {
 	own := func(c *naiveConn) bool { return c.site == s }
-	if n.count(func(c *naiveConn) bool { return own(c) && c.state != Draining }) >= ask.Window {
+	if n.count(func(c *naiveConn) bool { return own(c) && c.slot() }) >= ask.Window {
 		return verdict{wait: WaitWindow}
 	}
 	if ask.Callout && n.now < n.tired[s].until {
@@ -312,9 +335,9 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 	if free == 0 {
 		return verdict{wait: WaitSlot}
 	}
-	opening := n.count(func(c *naiveConn) bool { return c.site == s && c.state == Connecting })
-	ready := n.count(func(c *naiveConn) bool { return c.site == s && c.state == Ready })
-	if opening >= max(s.group.cfg.Initial, ready) {
+	opening := n.count(func(c *naiveConn) bool { return c.site == s && c.state == Connecting && !c.replaces })
+	ready := n.count(func(c *naiveConn) bool { return c.site == s && c.state != Connecting && c.slot() })
+	if n.owed(s) == 0 && opening >= max(s.group.cfg.Initial, ready) {
 		return verdict{wait: WaitStart}
 	}
 	v := verdict{kind: Dialing, hosts: n.choose(s, tier, all), evict: n.evict(s.group)}
@@ -415,7 +438,11 @@ func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
 	if n.count(func(o *naiveConn) bool { return o.host == key && o.state != Draining }) == 0 {
 		n.hosts[key].doubted, n.hosts[key].probing = false, probe
 	}
-	n.conns = append(n.conns, &naiveConn{id: c.ID, host: key, site: c.site, made: n.now, message: message, level: c.level,
+	replaces := n.owed(c.site) > 0
+	if replaces {
+		n.ended[c.site] = naiveEnded{n.owed(c.site) - 1, n.ended[c.site].last}
+	}
+	n.conns = append(n.conns, &naiveConn{id: c.ID, replaces: replaces, host: key, site: c.site, made: n.now, message: message, level: c.level,
 		trusted: n.proved[c.site], moved: n.now})
 }
 
@@ -461,6 +488,7 @@ func (h *naiveHost) refuses(now mail.Instant, has int) {
 // ended it before it had said anything to a transaction.
 func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 	h := n.hosts[c.host]
+	delete(n.ended, c.site)
 	switch {
 	case n.serves(c):
 		h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
@@ -584,6 +612,9 @@ func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
 		} else {
 			c.service += (took - c.service) / 4
 		}
+	}
+	if len(c.loads) == 0 && c.state == Draining {
+		n.doneWith(c)
 	}
 	if len(c.loads) == 0 {
 		n.turn++

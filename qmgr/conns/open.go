@@ -225,7 +225,7 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
 	if p.inVain(s, now) {
 		return p.giveUp(s, now)
 	}
-	if s.connecting >= max(s.group.cfg.Initial, s.ready) {
+	if s.replaceable(now) == 0 && s.fresh >= s.begins() {
 		return p.wait(s, WaitStart, mail.Never)
 	}
 	if ready, at := s.dials.Ready(now); !ready {
@@ -323,6 +323,11 @@ func (p *Pool) dial(s *Site, sp *spot, message mail.QueueID, now mail.Instant) *
 	s.dials.Take(now)
 	p.last++
 	c := &Conn{ID: p.last, pool: p, host: h, spot: sp, site: s, message: message, made: now}
+	if c.replaces = s.replaceable(now) > 0; c.replaces {
+		s.owed--
+	} else {
+		s.fresh++
+	}
 	level, prove := h.speak(sp.limits.Level, &known, now)
 	c.level = level
 	c.prove(prove)

@@ -15,6 +15,9 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	h, s := c.host, c.site
 	h.connecting--
 	s.connecting--
+	if !c.replaces {
+		s.fresh--
+	}
 	p.wakeSite(s)
 	if !o.Reply.IsZero() {
 		if o.Reply.By != "" {

@@ -42,6 +42,11 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 		c.used = now
 		if c.state == Draining {
 			c.host.carrying--
+			c.site.carrying--
+			if c.mails() > 0 {
+				c.site.owe(now)
+			}
+			p.wakeSite(c.site)
 			p.release(c)
 			p.wakeFailing(c.host)
 		}

@@ -215,6 +215,7 @@ func (p *Pool) Drain(c *Conn) {
 		p.release(c)
 	} else {
 		c.host.carrying++
+		s.carrying++
 	}
 	p.wakeFailing(c.host)
 	p.wakeSite(s)

@@ -47,14 +47,20 @@ type Site struct {
 	room       int              // of all connections
 	connecting int
 	ready      int
-	single     bool // one entry at a time on each connection
-	doubtful   int  // connections that have not shown that they get on
-	took       bool // one of its hosts has said what becomes of an entry
-	known      bool // one of its hosts took mail before, and has not failed since
-	stuck      bool // nothing of it gets on
-	silent     timer
-	inStuck    ilist.Link[Site] // on pool.stuck
-	dials      rate.Bucket
+	carrying   int // draining, with something under way
+	fresh      int // of those that are being opened, the ones that are not in place of another
+	// owed is how many connections ended lately that did their work, and have not been
+	// replaced; owedAt is when the last did.
+	owed     int
+	owedAt   mail.Instant
+	single   bool // one entry at a time on each connection
+	doubtful int  // connections that have not shown that they get on
+	took     bool // one of its hosts has said what becomes of an entry
+	known    bool // one of its hosts took mail before, and has not failed since
+	stuck    bool // nothing of it gets on
+	silent   timer
+	inStuck  ilist.Link[Site] // on pool.stuck
+	dials    rate.Bucket
 
 	waits   Wait
 	inWait  ilist.Link[Site] // on group.slots, group.shares or pool.outaged
@@ -128,9 +134,31 @@ func (s *Site) Best() (hosts []mail.Host) {
 // Room returns how many entries its connections take now.
 func (s *Site) Room() int { return s.room }
 
-// Count returns how many connections serve the site: those that are being opened
-// and those that are ready. It is what the queue's window limits.
-func (s *Site) Count() int { return s.connecting + s.ready }
+// Count returns how many connections serve the site: those that are being opened,
+// those that are ready, and those that are about to end and carry something. It is what
+// the queue's window limits.
+func (s *Site) Count() int { return s.connecting + s.ready + s.carrying }
+
+// owedTTL is for how long a connection that has ended may be replaced without being
+// counted among those with which a site begins.
+const owedTTL = 5 * time.Second
+
+// replaceable returns how many connections may be opened in place of others.
+func (s *Site) replaceable(now mail.Instant) int {
+	if now >= s.owedAt.Add(owedTTL) {
+		return 0
+	}
+	return s.owed
+}
+
+// owe notes that a connection has ended that did its work. The receiver may close it
+// after each message, so that this tells nothing against as many as there were.
+func (s *Site) owe(now mail.Instant) {
+	s.owed, s.owedAt = s.replaceable(now)+1, now
+}
+
+// begins is how many connections may be opened at once that replace no other.
+func (s *Site) begins() int { return max(s.group.cfg.Initial, s.ready+s.carrying) }
 
 // Connecting returns how many connections are being opened.
 func (s *Site) Connecting() int { return s.connecting }

@@ -55,7 +55,7 @@ func newTwins(r dice, fail func(string, ...any)) *twins {
 	cfg := Config{Limit: 3 + r.IntN(most), MessageLimit: 1 + r.IntN(most/3), Scale: r.IntN(4)}
 	db := destdb.New(destdb.Config{}, uint64(r.IntN(1000)))
 	w.p = New(cfg, db, uint64(r.IntN(1000)))
-	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost), tired: make(map[*Site]naiveTired), proved: make(map[*Site]bool)}
+	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost), tired: make(map[*Site]naiveTired), proved: make(map[*Site]bool), ended: make(map[*Site]naiveEnded)}
 	for i := range 2 {
 		w.g = append(w.g, NewGroup(fmt.Sprint("g", i), GroupConfig{Limit: 2 + r.IntN(most-2), HostLimit: 1 + r.IntN(most/3), Initial: 1 + r.IntN(4),
 			CountLimit: 3 * r.IntN(2), Level: mail.Level(r.IntN(4)), InFlight: 1 + r.IntN(4), NoProbe: r.IntN(4) == 0}))
@@ -264,6 +264,9 @@ func (w *twins) close() {
 	lost := (cl.Why == mail.CloseBusy || cl.Why == mail.CloseLost) && (t.limit == 0 || t.finished < t.limit)
 	refused := lost && t.finished == 0 && !t.begun || cl.Why == mail.CloseIdle && t.finished == 0 && w.n.now < t.ready.Add(5*time.Second)
 	want := BlameNone
+	if t.state == Ready {
+		w.n.doneWith(t)
+	}
 	switch t.state = Draining; {
 	case refused:
 		want = w.n.failed(t, cl.Reply.Code, w.p.Conn(t.id).spot)

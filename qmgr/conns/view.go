@@ -156,7 +156,7 @@ func (p *Pool) Waits(s *Site, now mail.Instant) WaitView {
 			w.Limit, w.Shared = p.cfg.Limit, true
 		}
 	case WaitStart:
-		w.Limit = max(s.group.cfg.Initial, s.ready)
+		w.Limit = s.begins()
 	case WaitRate:
 		w.Rate, w.Until = s.dials.Binding(now)
 	case WaitHost, WaitBusy:

@@ -294,3 +294,29 @@ func TestPoison(t *testing.T) {
 		t.Errorf("mail for four servers of which one is busy waited %v ms at p90", d.P90)
 	}
 }
+
+// A receiver that takes one message on each connection gets as many connections as any
+// other: each is replaced when it ends, and a round trip does not make them fewer.
+func TestOneEach(t *testing.T) {
+	t.Parallel()
+	for _, run := range simulateOnce(t, "one-each", 1).Runs {
+		for _, c := range []struct {
+			host    string
+			refused float64
+		}{{"closing", 0}, {"announced", 0}, {"balanced", 0.1}} {
+			h := hostsOf(&run, c.host)[0]
+			got := float64(h.Deliveries) / (3 * 60)
+			// Half a second for each, and two round trips for each attempt in vain.
+			can := 20 / (0.5 + 0.2*c.refused/(1-c.refused))
+			if run.Name != "defaults" && c.refused > 0 {
+				continue
+			}
+			if got < 0.95*can {
+				t.Errorf("%s: %s had %.2f messages a second, and could have %.2f", run.Name, c.host, got, can)
+			}
+		}
+		if run.DeferredPct > 0.1 && !strings.HasPrefix(run.Name, "agents") {
+			t.Errorf("%s: %.2f %% of the mail were deferred", run.Name, run.DeferredPct)
+		}
+	}
+}
