@@ -11,11 +11,17 @@ import (
 // blame tells the window of a failure that is the site's. The window does not die of
 // that, as it does without connections: mail is deferred when no host can be tried,
 // and until one can be. Mail that would come back here fails.
+//
+// With the style "level" a refusal does not lower the window either: the hosts remember
+// for themselves how many connections they take. That style judges by attempts, of which
+// there are hundreds where each delivery is one, and a few here, some of them in vain
+// wherever a server behind the address is down; and what it saves, mail that is deferred
+// because of a refusal, costs nothing here.
 func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) {
 	switch {
 	case b == conns.BlameLoop:
 		q.putOffAll(d, TransportError, why)
-	case b == conns.BlameSite && d.ready():
+	case b == conns.BlameSite && d.ready() && !d.limits.window.ByLevel():
 		cfg := d.limits.window
 		cfg.FailedCohortLimit = 0
 		d.window.Failure(&cfg, a)

@@ -105,10 +105,17 @@ func (p *Pool) works(c *Conn) {
 func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
 	s.last, s.lastAt = why, now
+	beside := h.ready+h.carrying > 0
+	if beside && h.byChance(h.ready+h.carrying, now) {
+		if c.replaces {
+			s.owe(now)
+		}
+		return BlameHost
+	}
 	s.owed = 0
 	switch {
-	case h.ready+h.carrying > 0:
-		p.refused(h, now)
+	case beside:
+		p.refuses(h, c.made, now)
 		return blameBusy(why)
 	case h.connecting > 0: // let those show what is true
 		h.doubted = true

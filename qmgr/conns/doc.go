@@ -73,7 +73,10 @@
 //
 // Only a refusal to connect, to greet or to begin a session speaks of a limit. If it
 // comes while other connections to the host work, the host takes no more of them: it
-// gets no further one until some time has passed, and no record of a failure. Where
+// gets no further one until some time has passed, and no record of a failure. That is
+// not so of a refusal beside fewer connections than the host has accepted a moment ago:
+// one of several servers behind its address may be down. Those come by chance as long as
+// there are not more of them in a row than chance brings about (odds). Where
 // others are still being opened these show what is true: until then the host gets no
 // more, and no worse tier is used. If none works, and the host has refused in words of
 // its own, it is there: it is asked again after a second, two and four by one connection

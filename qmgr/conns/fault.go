@@ -49,7 +49,7 @@ func (c *Conn) faultOf(cl mail.Closing, now mail.Instant) fault {
 
 // Trouble is what has gone wrong at a host since it last gave a verdict on a message.
 type trouble struct {
-	at      mail.Instant   // the last
+	wrongAt mail.Instant   // when something did last
 	cuts    []mail.QueueID // messages whose transactions were cut
 	failing bool           // they are enough to be the host's fault
 	turns   int            // sessions that it refused in words of its own while no other worked
@@ -75,10 +75,10 @@ const (
 
 // until returns when trouble is forgotten if the host has no connections.
 func (t *trouble) until() mail.Instant {
-	if t.at == 0 {
+	if t.wrongAt == 0 {
 		return 0
 	}
-	return t.at.Add(troubleTTL)
+	return t.wrongAt.Add(troubleTTL)
 }
 
 // cut deals with a connection that was lost in the midst of a transaction. That is
@@ -92,7 +92,7 @@ func (p *Pool) cut(c *Conn, why mail.Reply, now mail.Instant) Blame {
 		s.tire(now)
 		return BlameHost
 	}
-	h.at = now
+	h.wrongAt = now
 	if c.charged != 0 && !slices.Contains(h.cuts, c.charged) && len(h.cuts) < cutsMany {
 		h.cuts = append(h.cuts, c.charged)
 	}
@@ -115,7 +115,7 @@ func (p *Pool) turnedAway(h *host, why mail.Reply, now mail.Instant) bool {
 	if why.Code != 421 && why.By == "" || p.outage.Since() != 0 {
 		return false
 	}
-	h.at = now
+	h.wrongAt = now
 	enough := turnsMany
 	if p.db.View(h.key, now).Failures > 0 {
 		enough = turnsAgain

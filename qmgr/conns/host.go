@@ -26,6 +26,7 @@ type host struct {
 	// them: until full is over it gets none, and then a single one to show whether
 	// that has changed. If it has fewer than it had then, that does not hold.
 	refused  refusal
+	since    mail.Instant // when it refused
 	full     mail.Instant
 	fullAt   int // connections that it had when it refused
 	patience time.Duration
@@ -33,6 +34,7 @@ type host struct {
 	timer    timer  // end of full, or of the memory of a host without connections
 
 	trouble
+	odds
 }
 
 // A refusal is what a host has refused, until host.full.
@@ -118,11 +120,15 @@ func (h *host) takes(limit int, now mail.Instant) bool {
 	return !unclear && !h.busy(now) && !h.asked() && (limit <= 0 || h.count < limit)
 }
 
-// refused notes that the host did not take one more connection beside those that
-// it has. That one still counts.
-func (p *Pool) refused(h *host, now mail.Instant) {
+// refuses notes that the host did not take one more connection, which began to be made
+// at some instant, beside those that it has. That one still counts.
+func (p *Pool) refuses(h *host, made, now mail.Instant) {
+	if h.refused == refusedMore && made <= h.since { // part of the same misfortune
+		h.fullAt = min(h.fullAt, h.count-1)
+		return
+	}
 	h.patience = min(max(2*h.patience, firstPatience), lastPatience)
-	h.refused, h.full, h.fullAt, h.amnesty = refusedMore, now.Add(h.patience), h.count-1, p.amnesty
+	h.refused, h.since, h.full, h.fullAt, h.amnesty = refusedMore, now, now.Add(h.patience), h.count-1, p.amnesty
 	h.timer.host = h
 	p.setTimer(&h.timer, h.full)
 }

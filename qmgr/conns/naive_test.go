@@ -1,6 +1,7 @@
 package conns
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -87,7 +88,13 @@ type naiveHost struct {
 	fullAt           int
 	patience         time.Duration
 	probing, doubted bool
-	shut             bool // until full it is left alone, as nothing worked there
+	shut             bool         // until full it is left alone, as nothing worked there
+	since            mail.Instant // when it refused last, and began to be left alone
+
+	accepted, noise, inRow, odd int
+	oddAt                       mail.Instant
+	most                        int // connections at once, and when
+	mostAt                      mail.Instant
 
 	// What has gone wrong since it gave a verdict, which is forgotten five minutes
 	// after the last of it if there are no connections.
@@ -128,6 +135,9 @@ func (c *naiveConn) idle() bool { return c.state == Ready && len(c.loads) == 0 &
 
 // slot tells whether the connection counts against limits.
 func (c *naiveConn) slot() bool { return c.state != Draining || len(c.loads) > 0 }
+
+// open tells whether the connection is there, and not about to end with nothing to do.
+func (c *naiveConn) open() bool { return c.state != Connecting && c.slot() }
 
 func (c *naiveConn) room() int {
 	cost := 0
@@ -463,6 +473,16 @@ func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
 	}
 	c.givesWay = asked == mail.LevelOverlap && n.outdated(c)
 	h := n.hosts[c.host]
+	if open := n.count(func(o *naiveConn) bool { return o.host == c.host && o.open() }); open >= h.most || n.now >= h.mostAt.Add(3*time.Second) {
+		h.most, h.mostAt = open, n.now
+	}
+	if n.now < h.oddAt.Add(3*time.Second) {
+		h.noise += h.odd
+	}
+	h.inRow, h.odd = 0, 0
+	if h.accepted++; h.accepted+h.noise >= 64 {
+		h.accepted, h.noise = h.accepted/2, h.noise/2
+	}
 	h.full, h.fullAt, h.patience, h.probing, h.doubted = 0, 0, 0, false, false
 }
 
@@ -479,19 +499,38 @@ func (n *naive) proven(host destdb.Key) {
 }
 
 // refuses takes in that a host takes no more connections than it has.
-func (h *naiveHost) refuses(now mail.Instant, has int) {
+func (h *naiveHost) refuses(now, made mail.Instant, has int) {
+	if h.patience > 0 && !h.shut && made <= h.since {
+		h.fullAt = min(h.fullAt, has)
+		return
+	}
 	h.patience = min(max(2*h.patience, time.Second), time.Minute)
-	h.full, h.fullAt, h.shut = now.Add(h.patience), has, false
+	h.full, h.fullAt, h.shut, h.since = now.Add(h.patience), has, false, now
 }
 
 // failed is whose fault it is that a connection could not be made, or that the host
 // ended it before it had said anything to a transaction.
 func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 	h := n.hosts[c.host]
+	has := n.count(func(o *naiveConn) bool { return o != c && o.host == c.host })
+	if n.serves(c) {
+		open := n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && o.open() })
+		if h.inRow++; open < h.most && n.now < h.mostAt.Add(3*time.Second) {
+			h.odd++
+			h.oddAt = n.now
+		}
+		share := float64(h.noise+1) / float64(h.noise+1+h.accepted)
+		if h.noise+h.odd > 0 && h.inRow < 16 && math.Pow(share, float64(h.inRow)) > 1.0/4096 {
+			if c.replaces {
+				n.ended[c.site] = naiveEnded{n.owed(c.site) + 1, n.now}
+			}
+			return BlameHost
+		}
+	}
 	delete(n.ended, c.site)
 	switch {
 	case n.serves(c):
-		h.refuses(n.now, n.count(func(o *naiveConn) bool { return o != c && o.host == c.host }))
+		h.refuses(n.now, c.made, has)
 	case n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && o.state == Connecting }) > 0:
 		h.doubted = true
 	case code == 421 && (h.turns == 0 || h.turns < 3 && n.db.View(c.host, n.now).Failures == 0):

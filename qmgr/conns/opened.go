@@ -38,6 +38,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	h.ready++
 	s.ready++
 	h.probing, h.doubted = false, false
+	h.accepts(h.ready+h.carrying, now)
 	p.forgive(h)
 	p.wakeAll(h)
 	p.works(c)

@@ -96,9 +96,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// byLevel tells whether the style is "level", which Validate allows only in
+// ByLevel reports whether the style is "level", which Validate allows only in
 // both directions.
-func (c *Config) byLevel() bool { return c.Positive.form == formLevel }
+func (c *Config) ByLevel() bool { return c.Positive.form == formLevel }
 
 // initial is the size of a window that starts anew.
 func (c *Config) initial() int {

@@ -107,6 +107,12 @@
 // more than twenty attempts. If those below turn out to fail twice as often as was
 // believed, it was not the limit, and the level is open again.
 //
+// What decides is attempts by the hundred, and each failure is mail deferred. Where the
+// core decides on connections, an attempt is a connection that lasts for minutes, and one
+// that is refused costs no mail anything: a first refusal would keep a window small for
+// as long as 160 deliveries take. There the owner tells such a window of no refusals
+// (Config.ByLevel), and the hosts remember for themselves how many connections they take.
+//
 // Nothing of this is about a destination that does not answer at all: that is
 // for the failed cohorts to tell. Before the first failure there is nothing to
 // keep, and no memory is used; then it is 56 octets for each level that

@@ -91,7 +91,7 @@ func (w *Window) Success(cfg *Config, a Attempt, busy int) {
 	case Dead:
 		w.restart(cfg, busy)
 	case Ready:
-		if cfg.byLevel() {
+		if cfg.ByLevel() {
 			w.levelSuccess(cfg, a, busy)
 			return
 		}
@@ -109,7 +109,7 @@ func (w *Window) Failure(cfg *Config, a Attempt) (died bool) {
 		w.enter(Dead)
 		return true
 	}
-	if cfg.byLevel() {
+	if cfg.ByLevel() {
 		w.levelFailure(a)
 		return false
 	}
