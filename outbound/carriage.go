@@ -49,7 +49,7 @@ func (k *Conn) open(ctx context.Context, c *carriage) error {
 		return err
 	}
 	c.content.open(body, &k.client.pieces)
-	c.tx.Envelope, err = k.client.adapt(ctx, c.delivery.Envelope, k.line.session.Caps())
+	c.tx.Envelope, err = k.client.fit(ctx, &c.content, c.delivery.Envelope, k.line.session.Caps())
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
+	"github.com/posthaste-mta/posthaste/smtp/downgrade"
 )
 
 // pieceSize is how much content is handed to the session at a time. The buffers
@@ -39,6 +40,9 @@ type content struct {
 	buf    *[]byte // for reading, if it is not
 	left   int64   // octets not yet given
 	pieces *pieces
+
+	convert *downgrade.Converter // nil if the content goes as it is
+	out     []byte               // the piece that was converted last
 }
 
 func (c *content) open(body Body, p *pieces) {
@@ -46,9 +50,27 @@ func (c *content) open(body Body, p *pieces) {
 }
 
 // next returns the next piece, valid until the next call, and whether it is
-// the last one, as it is if all is wanted at once. The content ends where its
-// size says; a body that ends earlier is damaged.
+// the last one, as it is if all is wanted at once.
 func (c *content) next(all bool) (piece []byte, last bool, err error) {
+	if c.convert == nil {
+		return c.read(all)
+	}
+	c.out = c.out[:0]
+	for !last && (all || len(c.out) == 0) {
+		if piece, last, err = c.read(all); err != nil {
+			return nil, false, err
+		}
+		c.out = c.convert.Append(c.out, piece)
+	}
+	if last {
+		c.out = c.convert.End(c.out)
+	}
+	return c.out, last, nil
+}
+
+// read returns the next piece of what is in the spool. The content ends where its
+// size says; a body that ends earlier is damaged.
+func (c *content) read(all bool) (piece []byte, last bool, err error) {
 	if c.whole != nil {
 		n := len(c.whole)
 		if !all {
@@ -88,71 +110,76 @@ func (c *content) close() {
 	*c = content{}
 }
 
-// adapt takes back what the sender said the content needs, if the server does
-// not offer it and the content does not need it after all.
-func (c *Client) adapt(ctx context.Context, e mail.Envelope, caps smtp.Caps) (mail.Envelope, error) {
-	if (e.Body != mail.Body8BitMIME || caps.EightBit) && (!e.SMTPUTF8 || caps.UTF8) {
-		return e, nil
+// fit makes a content, and what is said about it, fit a server: what the content
+// needs is what is in it, and octets above 127 are converted if the server does not
+// take them. What no conversion helps is left for the session to refuse.
+//
+// A content that is not in memory is only read for this if the server lacks an
+// extension: whether such a content has octets above 127 the envelope knows from
+// intake. Its long lines are broken as it passes.
+func (c *Client) fit(ctx context.Context, to *content, e mail.Envelope, caps smtp.Caps) (mail.Envelope, error) {
+	plan := downgrade.Plan{EightBit: e.Body == mail.Body8BitMIME, Long: true} // as far as is known
+	if to.whole != nil {
+		plan.EightBit, plan.Long = downgrade.Look(to.whole)
 	}
-	body, err := c.bodies.Body(ctx, e.ID)
-	if err != nil {
-		return e, err
+	lacking := plan.EightBit && !caps.EightBit || e.SMTPUTF8 && !caps.UTF8
+	if lacking {
+		var s downgrade.Scanner
+		if err := c.read(ctx, e.ID, s.Scan); err != nil {
+			return e, err
+		}
+		long := plan.Long
+		plan = s.Plan()
+		plan.Long = plan.Long || long
 	}
-	needs, err := inspect(body, &c.pieces)
-	if err != nil {
-		return e, err
-	}
-	if !needs.eightBit && !caps.EightBit {
+	e.SMTPUTF8 = e.SMTPUTF8 && (caps.UTF8 || plan.HeaderEightBit)
+	switch {
+	case e.SMTPUTF8 && !caps.UTF8:
+		e.Body = mail.Body7Bit // it is refused for the other reason
+	case plan.EightBit && (caps.EightBit || plan.Complex):
+		e.Body = mail.Body8BitMIME
+	case plan.EightBit:
 		e.Body = mail.Body7Bit
+		to.convert = downgrade.NewConverter(plan)
+		counted := downgrade.NewConverter(plan)
+		var buf []byte
+		e.Size = 0
+		count := func(p []byte) {
+			buf = counted.Append(buf[:0], p)
+			e.Size += int64(len(buf))
+		}
+		if err := c.read(ctx, e.ID, count); err != nil {
+			return e, err
+		}
+		e.Size += int64(len(counted.End(buf[:0])))
+		return e, nil
+	case !caps.EightBit:
+		e.Body = mail.Body7Bit // the sender exaggerated, as many clients always do
 	}
-	e.SMTPUTF8 = e.SMTPUTF8 && (needs.utf8 || caps.UTF8)
+	if plan.Long {
+		to.convert = new(downgrade.Converter)
+	}
 	return e, nil
 }
 
-// A texture is what in a content needs support by the server.
-type texture struct {
-	eightBit bool // some octet is above 127
-	utf8     bool // some octet of the header is
-}
-
-// inspect reads a whole content. It is done only when a server lacks an
-// extension that the sender said the message needs: many clients say so of all
-// their mail.
-func inspect(body Body, p *pieces) (texture, error) {
-	var c content
-	c.open(body, p)
-	defer c.close()
-	var t texture
-	h := headerEnd{lineEmpty: true}
-	for {
-		piece, last, err := c.next(false)
-		if err != nil {
-			return t, err
-		}
-		for _, b := range piece {
-			if b >= 0x80 {
-				t.eightBit = true
-				t.utf8 = t.utf8 || !h.passed
-			}
-			h.take(b)
-		}
-		if last {
-			return t, nil
-		}
+// read passes a whole content to a function, piece by piece.
+func (c *Client) read(ctx context.Context, id mail.QueueID, take func([]byte)) error {
+	body, err := c.bodies.Body(ctx, id)
+	if err != nil {
+		return err
 	}
-}
-
-// A headerEnd finds the first empty line.
-type headerEnd struct{ lineEmpty, passed bool }
-
-func (h *headerEnd) take(b byte) {
-	switch b {
-	case '\n':
-		h.passed = h.passed || h.lineEmpty
-		h.lineEmpty = true
-	case '\r':
-	default:
-		h.lineEmpty = false
+	var from content
+	from.open(body, &c.pieces)
+	defer from.close()
+	for {
+		piece, last, err := from.next(false)
+		if err != nil {
+			return err
+		}
+		take(piece)
+		if last {
+			return nil
+		}
 	}
 }
 

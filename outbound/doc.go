@@ -21,6 +21,13 @@
 // transaction or session. When the end of a content was written and its reply did
 // not come, the outcome is Unknown.
 //
+// # What a server does not take
+//
+// Content with octets above 127 is announced by BODY=8BITMIME, whether its sender has
+// declared them or not; for a server without 8BITMIME its parts become
+// quoted-printable. Lines of more than 998 octets are broken. Package smtp/downgrade
+// says how, and what is not converted.
+//
 // # The goroutine of a connection
 //
 // Run reads, and writes without waiting: the system takes what is written into its

@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // reportTo reads the one message that a sender got.
@@ -160,8 +161,8 @@ func TestExpiredReportIsCopied(t *testing.T) {
 	}
 }
 
-// What a next hop cannot carry is not mangled: it comes back with a status
-// that says what is missing, or goes through if only the declaration was
+// What a next hop cannot carry is converted if it can be, or else comes back with a
+// status that says what is missing; it goes through if only the declaration was
 // exaggerated.
 func TestIncapableNextHop(t *testing.T) {
 	t.Parallel()
@@ -174,7 +175,8 @@ func TestIncapableNextHop(t *testing.T) {
 		body       string
 		status     mail.Status // zero: it is delivered
 	}{
-		{"8-bit content", "8BITMIME", " BODY=8BITMIME", "a@d.test", "plain", "Gr\xc3\xbc\xc3\x9fe\r\n", mail.Status{Class: 5, Subject: 6, Detail: 3}},
+		{"8-bit content", "8BITMIME", " BODY=8BITMIME", "a@d.test", "plain", "Gr\xc3\xbc\xc3\x9fe\r\n", mail.Status{}},
+		{"8-bit content, undeclared", "8BITMIME", "", "a@d.test", "plain", "Gr\xc3\xbc\xc3\x9fe\r\n", mail.Status{}},
 		{"7-bit content declared as 8-bit", "8BITMIME", " BODY=8BITMIME", "a@d.test", "plain", "Gruesse\r\n", mail.Status{}},
 		{"address beyond ASCII", "SMTPUTF8", " SMTPUTF8", "j\u00fcrgen@d.test", "plain", "x\r\n", mail.Status{Class: 5, Subject: 6, Detail: 7}},
 		{"header beyond ASCII", "SMTPUTF8", " BODY=8BITMIME SMTPUTF8", "a@d.test", "Gr\u00fc\u00dfe", "x\r\n", mail.Status{Class: 5, Subject: 6, Detail: 9}},
@@ -189,6 +191,9 @@ func TestIncapableNextHop(t *testing.T) {
 			r.settled()
 			if test.status == (mail.Status{}) {
 				box.copies().matches(t, copies{"<1> " + string(test.to): 1})
+				if got := box.deliveries()[0].Content; test.withheld == "8BITMIME" && smtp.EightBit(got) {
+					t.Errorf("octets above 127 went to a server without 8BITMIME:\n%s", got)
+				}
 				return
 			}
 			box.copies().matches(t, nil)
@@ -197,5 +202,24 @@ func TestIncapableNextHop(t *testing.T) {
 				t.Errorf("the report says %+v, want status %v", got, test.status)
 			}
 		})
+	}
+}
+
+// A report that returns a message with octets above 127 reaches a sender whose
+// host does not take them: the message in it is converted.
+func TestFullReportOnSevenBitPath(t *testing.T) {
+	t.Parallel()
+	bad, origin := receive(t, sink.Config{}), receive(t, sink.Config{Withheld: []string{"8BITMIME"}})
+	bad.refuse(sink.AtRecipient, sink.RefuseForGood)
+	r := start(t, t.TempDir(), routes("bad.test", bad.address, "origin.test", origin.address))
+	r.feed(feed.Message{Sender: "sender@origin.test", Recipients: []mail.Address{"a@bad.test"}, Parameters: " RET=FULL",
+		Content: []byte("Subject: x\r\nMessage-ID: <1>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nCaf\xc3\xa9\r\n")})
+	r.settled()
+	d, rep, original := reportTo(t, origin)
+	if smtp.EightBit(d.Content) {
+		t.Errorf("octets above 127 went to a server without 8BITMIME:\n%s", d.Content)
+	}
+	if rep.Kind() != mail.ReportFailed || original.Part != dsn.PartMessage || !bytes.Contains(original.Content, []byte("\r\nCaf=C3=A9\r\n")) {
+		t.Errorf("the report says %+v and returns %d, %q", rep, original.Part, original.Content)
 	}
 }

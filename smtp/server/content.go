@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -11,6 +12,10 @@ import (
 type body struct {
 	unstuff smtp.Unstuffer
 	header  smtp.HeaderScan
+	lead    smtp.LeadScan
+	begun   []byte // octets withheld until lead is decided, then what is handed in their place
+	led     bool   // it is
+	high    bool   // some octet is above 127
 	lines   smtp.LineScan
 	normal  smtp.Normalizer
 	flaws   smtp.Flaw
@@ -195,12 +200,43 @@ func (s *Session) pass(command string, octets []byte) {
 		s.body.scratch = s.body.normal.Append(s.body.scratch[:0], octets)
 		octets = s.body.scratch
 	}
-	s.hand(octets)
+	s.hand(s.leading(octets))
+}
+
+// leading returns the octets to be handed on, with an empty line in front if the content
+// begins with no header: behind our Received field its first line would be taken for
+// more of it. Until that is known octets are withheld, a line at most.
+func (s *Session) leading(octets []byte) []byte {
+	b := &s.body
+	if b.led {
+		return octets
+	}
+	lead := b.lead.Scan(octets)
+	if lead == smtp.LeadOpen {
+		b.begun = append(b.begun, octets...)
+		return nil
+	}
+	return s.leadBy(lead, octets)
+}
+
+func (s *Session) leadBy(lead smtp.Lead, octets []byte) []byte {
+	b := &s.body
+	b.led = true
+	switch {
+	case lead == smtp.LeadBody:
+		b.begun = slices.Concat([]byte("\r\n"), b.begun, octets)
+	case len(b.begun) == 0:
+		return octets
+	default:
+		b.begun = append(b.begun, octets...)
+	}
+	return b.begun
 }
 
 // hand gives octets to the host as long as there is a draft for them.
 func (s *Session) hand(octets []byte) {
 	s.body.flaws |= s.body.lines.Scan(octets)
+	s.body.high = s.body.high || smtp.EightBit(octets)
 	if !s.verdict().IsZero() {
 		s.abortDraft()
 	}
@@ -214,9 +250,13 @@ func (s *Session) hand(octets []byte) {
 // handTail hands on what the normaliser withholds, if anything. Content behind
 // DATA ends in CRLF, so that only BDAT can leave something there.
 func (s *Session) handTail() bool {
-	s.body.scratch = s.body.normal.End(s.body.scratch[:0])
-	s.hand(s.body.scratch)
-	return len(s.body.scratch) > 0
+	tail := s.body.normal.End(s.body.scratch[:0])
+	s.body.scratch = tail
+	if !s.body.led && len(s.body.begun)+len(tail) > 0 {
+		tail = s.leadBy(smtp.LeadBody, tail)
+	}
+	s.hand(tail)
+	return len(tail) > 0
 }
 
 // tooFarBeyond tells whether content grows beyond one and a half times the
@@ -257,6 +297,9 @@ func (s *Session) endContent(command string) {
 		s.drop()
 		s.refuseCommand(command, refusal)
 		return
+	}
+	if s.body.high { // whether it was said or not, that is what servers are to be told
+		s.tx.mail.Body = mail.Body8BitMIME
 	}
 	s.slots.commit.Envelope = mail.Envelope{
 		ID:         s.tx.id,

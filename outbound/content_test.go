@@ -1,0 +1,119 @@
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// A letterbox has one content, in memory or not.
+type letterbox struct {
+	text   string
+	inFile bool
+}
+
+func (l letterbox) Body(context.Context, mail.QueueID) (Body, error) {
+	b := &sheet{size: int64(len(l.text)), Reader: strings.NewReader(l.text)}
+	if !l.inFile {
+		b.whole = []byte(l.text)
+	}
+	return b, nil
+}
+
+type sheet struct {
+	size  int64
+	whole []byte
+	io.Reader
+}
+
+func (b *sheet) Size() int64   { return b.size }
+func (b *sheet) Bytes() []byte { return b.whole }
+func (b *sheet) Close() error  { return nil }
+
+// What a server is told of a content is what is in it, and what it is sent is what
+// it takes: octets above 127 are announced or converted, whether the sender has
+// declared them or not, and long lines are broken.
+func TestContentFitsTheServer(t *testing.T) {
+	const (
+		plain = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nCafe\r\n"
+		high  = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nCafé\r\n"
+		low   = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nCaf=C3=A9\r\n"
+	)
+	long, folded := "X: y\r\n\r\n"+strings.Repeat("a", 999)+"\r\n", "X: y\r\n\r\n"+strings.Repeat("a", 998)+"\r\n a\r\n"
+	many := strings.Repeat("é\r\n", pieceSize)
+	for _, test := range []struct {
+		name           string
+		text           string
+		declared       bool
+		utf8           bool
+		offered        smtp.Caps
+		want           string
+		body           mail.BodyType
+		inMemoryOnly   bool
+		headerNeeded   bool
+		announcedOctet int // 0: those of want
+	}{
+		{name: "plain", text: plain, want: plain},
+		{name: "plain, declared as 8-bit", text: plain, declared: true, want: plain},
+		{name: "8-bit", text: high, declared: true, offered: smtp.Caps{EightBit: true}, want: high, body: mail.Body8BitMIME},
+		{name: "8-bit, undeclared", text: high, offered: smtp.Caps{EightBit: true}, want: high, body: mail.Body8BitMIME, inMemoryOnly: true},
+		{name: "8-bit, not offered", text: high, declared: true, want: low},
+		{name: "8-bit, undeclared, not offered", text: high, want: low, inMemoryOnly: true},
+		{name: "8-bit, large", text: high[:len(high)-2] + "\r\n" + many, declared: true, want: low + strings.Repeat("=C3=A9\r\n", pieceSize)},
+		{name: "long line", text: long, want: folded, announcedOctet: len(long)},
+		{name: "long line, offered", text: long + "é\r\n", declared: true, offered: smtp.Caps{EightBit: true}, want: folded + "é\r\n", body: mail.Body8BitMIME, announcedOctet: len(long) + 4},
+		{name: "header beyond ASCII", text: "X: é\r\n\r\n", declared: true, utf8: true, want: "X: é\r\n\r\n", headerNeeded: true},
+		{name: "header said to be beyond ASCII", text: high, declared: true, utf8: true, want: low},
+	} {
+		for _, inFile := range []bool{false, true} {
+			if inFile && test.inMemoryOnly {
+				continue // intake has declared it
+			}
+			for _, all := range []bool{false, true} {
+				c := &Client{bodies: letterbox{test.text, inFile}}
+				body, _ := c.bodies.Body(t.Context(), 1)
+				var k content
+				k.open(body, &c.pieces)
+				e := mail.Envelope{ID: 1, Size: int64(len(test.text)), SMTPUTF8: test.utf8}
+				if test.declared {
+					e.Body = mail.Body8BitMIME
+				}
+				e, err := c.fit(t.Context(), &k, e, test.offered)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got bytes.Buffer
+				for pieces := 0; ; pieces++ {
+					piece, last, err := k.next(all)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got.Write(piece)
+					if last {
+						break
+					}
+					if all || len(piece) == 0 {
+						t.Fatalf("%s: a piece of %d octets is not the last one, all wanted: %v", test.name, len(piece), all)
+					}
+				}
+				k.close()
+				if got.String() != test.want || e.Body != test.body || e.SMTPUTF8 != test.headerNeeded {
+					t.Errorf("%s, in a file %v, at once %v: %v, SMTPUTF8 %v, content\n%.300q\nwant %v and\n%.300q",
+						test.name, inFile, all, e.Body, e.SMTPUTF8, got.String(), test.body, test.want)
+				}
+				octets := len(test.want)
+				if test.announcedOctet > 0 {
+					octets = test.announcedOctet
+				}
+				if e.Size != int64(octets) {
+					t.Errorf("%s: SIZE=%d, want %d", test.name, e.Size, octets)
+				}
+			}
+		}
+	}
+}

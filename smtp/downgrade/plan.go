@@ -1,0 +1,142 @@
+package downgrade
+
+import (
+	"bytes"
+
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// A Plan says what is to become of a message. The zero Plan leaves all but long
+// lines alone.
+type Plan struct {
+	// EightBit is that some octet is above 127, HeaderEightBit that some octet of
+	// the message's own header is.
+	EightBit, HeaderEightBit bool
+	// Long is that some line has more than LineLimit octets.
+	Long bool
+	// Complex is that the message has too many parts to be converted. A Converter
+	// leaves its octets above 127 as they are.
+	Complex bool
+
+	parts []change // in the order in which their headers begin
+}
+
+// LineLimit is the length of the longest line that is sent, without its CRLF.
+const LineLimit = 998
+
+// A change is what becomes of a part.
+type change uint8
+
+const (
+	keep    change = iota
+	relabel        // its encoding is called 7bit
+	encode         // it becomes quoted-printable
+)
+
+const (
+	partsMax = 10_000
+	depthMax = 100
+)
+
+// A Scanner makes the Plan for a message. The zero Scanner is ready.
+type Scanner struct {
+	plan  Plan
+	lines splitter
+	m     parser
+	line  int // octets of the line so far
+}
+
+// Scan looks at the next piece of the message.
+func (s *Scanner) Scan(p []byte) { s.lines.split(p, s.take) }
+
+// Plan returns the plan when the whole message was scanned.
+func (s *Scanner) Plan() Plan {
+	s.lines.end(s.take)
+	if s.m.state == atHeader && len(s.plan.parts) > 0 {
+		s.m.endHeader() // the message ends in it
+		s.conclude()
+	}
+	if s.plan.Complex = s.plan.Complex || s.m.deep; s.plan.Complex {
+		s.plan.parts = nil
+	}
+	return s.plan
+}
+
+func (s *Scanner) take(f fragment) {
+	s.measure(f)
+	inHeader := s.m.state == atHeader && s.m.part == 0
+	e := s.m.take(f)
+	if e&headerEnds != 0 {
+		s.conclude()
+	}
+	if e&partBegins != 0 || len(s.plan.parts) == 0 {
+		s.begin()
+	}
+	if !smtp.EightBit(f.octets) {
+		return
+	}
+	s.plan.EightBit = true
+	s.plan.HeaderEightBit = s.plan.HeaderEightBit || inHeader && e&headerBroken == 0
+	if s.m.state == atBody && e&boundaryLine == 0 && s.m.part < len(s.plan.parts) {
+		s.plan.parts[s.m.part] = encode
+	}
+}
+
+// begin makes room for a part whose header begins.
+func (s *Scanner) begin() {
+	if s.m.part >= partsMax {
+		s.plan.Complex = true
+		return
+	}
+	for len(s.plan.parts) <= s.m.part {
+		s.plan.parts = append(s.plan.parts, keep)
+	}
+}
+
+// conclude decides on a part whose header has ended. Octets above 127 in its body
+// will change that.
+func (s *Scanner) conclude() {
+	if len(s.plan.parts) == 0 {
+		s.plan.parts = append(s.plan.parts, keep) // a message that is empty but for this line
+	}
+	if part := s.m.ended; part < len(s.plan.parts) && s.m.last.encoding == eightBit {
+		s.plan.parts[part] = relabel
+	}
+}
+
+func (s *Scanner) measure(f fragment) {
+	if f.start {
+		s.line = 0
+	}
+	s.line += len(f.octets)
+	length := s.line
+	if f.end {
+		length -= len("\r\n")
+	}
+	s.plan.Long = s.plan.Long || length > LineLimit
+}
+
+// Look reports, much faster than a Scanner, whether a message has octets above 127,
+// and whether it has lines of more than LineLimit octets.
+func Look(message []byte) (eightBit, long bool) {
+	return smtp.EightBit(message), hasLong(message)
+}
+
+func hasLong(message []byte) bool {
+	line := 0
+	for from := 0; ; {
+		i := bytes.IndexByte(message[from:], '\n')
+		if i < 0 {
+			return len(message)-line > LineLimit
+		}
+		i += from
+		from = i + 1
+		if i == 0 || message[i-1] != '\r' {
+			continue
+		}
+		if i-1-line > LineLimit {
+			return true
+		}
+		line = from
+	}
+}
