@@ -222,10 +222,9 @@ type TransportConfig struct {
 	// TransportRateDelay is the pause before each delivery over the transport,
 	// whatever its destination (default_transport_rate_delay); it implies one
 	// delivery at a time. Default 0: none. Set it for a provider that limits what
-	// all of its customers' domains get from one client. With one delivery at a
-	// time there is nothing to decide about connections: AgentsConnections is
-	// AgentsOwn then, and a reload cannot give such a delay to a transport that has
-	// connections.
+	// all of its customers' domains get from one client. With AgentsConnections the
+	// first delivery need not wait, and what goes next is the mail for which a
+	// connection is ready, one at a time being opened.
 	TransportRateDelay time.Duration
 }
 
@@ -464,17 +463,4 @@ func (c *Config) transport(name string) TransportConfig {
 		t.Agents = AgentsOwn // their nexthops are replies, which nobody can connect to
 	}
 	return t
-}
-
-// pace is what bounds the deliveries of the transport by time. Where the core
-// decides on connections, a delay is the limit of one in that time.
-func (t *TransportConfig) pace() rate.Limits {
-	if t.TransportRateDelay <= 0 || t.Agents != AgentsConnections {
-		return t.TransportRate
-	}
-	limits, err := rate.Of(append(t.TransportRate.All(), rate.Limit{N: 1, Per: t.TransportRateDelay})...)
-	if err != nil { // as many as there may be already, or one for the same time
-		return t.TransportRate
-	}
-	return limits
 }

@@ -102,6 +102,7 @@ func (e *entry) finish(q *Qmgr) {
 		dest.changed()
 		dest.transport.busy--
 		q.endLull(dest.transport)
+		q.sent(dest.transport)
 	} else {
 		e.unqueue()
 		dest.transport.refile(p.job)

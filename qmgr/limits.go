@@ -94,6 +94,8 @@ func (q *Qmgr) counted(e *entry) {
 	t := d.transport
 	if t.rate.Limited() {
 		t.rate.TakeWithin(span, q.now)
+	}
+	if t.rate.Limited() || t.spaced() {
 		q.paceTransport(t)
 	}
 	if d.rate.Limited() {
@@ -139,13 +141,23 @@ func (q *Qmgr) pace(d *queue) {
 func (q *Qmgr) paceTransport(t *transport) {
 	ready, at := t.rate.Ready(q.now)
 	q.disarm(&t.pace)
-	t.paused = !ready
-	if !ready {
-		q.arm(&t.pace, at)
-		return
+	busy := t.spaced() && t.busy > 0 // it is called again when that ends
+	if t.spaced() && q.now < t.lull.until {
+		ready, at = false, max(at, t.lull.until)
 	}
-	for d := t.resting.PopFront(); d != nil; d = t.resting.PopFront() {
-		d.want()
+	t.paused = busy || !ready
+	if !ready && !busy {
+		q.arm(&t.pace, at)
+	}
+	if !t.paused {
+		t.goOn()
+	}
+}
+
+// goOn has the queues that wait for the transport ask for connections again.
+func (t *transport) goOn() {
+	for n := t.resting.Len(); n > 0; n-- {
+		t.resting.PopFront().want()
 	}
 }
 

@@ -8,6 +8,10 @@ import "github.com/posthaste-mta/posthaste/mail"
 // delivered is chosen when it is over. So no two deliveries start closer together
 // than the delay, and what came meanwhile has its chance.
 //
+// Where the core decides on connections there is one delivery at a time, too, and the
+// wait begins when it has ended; the first goes at once. Nothing is dialled meanwhile,
+// and then one connection after the other, until something has been sent.
+//
 // Postfix holds an agent while it waits, and its lock on the transport stays for
 // ever if there is nothing left to deliver then, or if the agent crashes. Here it
 // does not.
@@ -16,6 +20,33 @@ import "github.com/posthaste-mta/posthaste/mail"
 type lull struct {
 	state lullState
 	timer timer // lullWaiting: the end of the wait
+	// With connections: when the next delivery may begin, and how many connections are
+	// being opened.
+	until   mail.Instant
+	dialing int
+}
+
+// spaced reports whether a transport with connections has a rate delay.
+func (t *transport) spaced() bool { return t.group != nil && t.cfg.TransportRateDelay > 0 }
+
+// taken reports whether nothing may be dialed for a queue because one connection is
+// being opened, which is enough for one delivery.
+func (t *transport) taken() bool { return t.spaced() && t.lull.dialing > 0 }
+
+// sent notes that a delivery has ended, after which a transport with connections waits.
+func (q *Qmgr) sent(t *transport) {
+	if t.spaced() && t.busy == 0 {
+		t.lull.until = q.now.Add(t.cfg.TransportRateDelay)
+		q.paceTransport(t)
+	}
+}
+
+// dials notes that one connection more, or fewer, is being opened.
+func (q *Qmgr) dials(t *transport, more int) {
+	t.lull.dialing += more
+	if t.spaced() && !t.paused && t.lull.dialing == 0 {
+		t.goOn()
+	}
 }
 
 type lullState uint8

@@ -98,8 +98,12 @@ func (q *Qmgr) obstacle(d *queue) Obstacle {
 // which is one, too, where there are connections.
 func (q *Qmgr) transportRate(t *transport) Obstacle {
 	limit, at := t.rate.Binding(q.now)
-	if pause := t.cfg.TransportRateDelay; pause > 0 && limit == (rate.Limit{N: 1, Per: pause}) {
-		return Obstacle{Kind: ObstacleTransportDelay, Until: at, Pause: pause}
+	if t.spaced() && (t.busy > 0 || t.lull.until >= at) {
+		until := t.lull.until
+		if t.busy > 0 {
+			until = 0 // it depends on what is under way
+		}
+		return Obstacle{Kind: ObstacleTransportDelay, Until: until, Pause: t.cfg.TransportRateDelay}
 	}
 	return Obstacle{Kind: ObstacleTransportRate, Until: at, Rate: limit}
 }

@@ -260,7 +260,7 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
 	}
 	t.cfg, t.limits = cfg, cfg.limits()
-	t.rate.Configure(cfg.pace(), q.now)
+	t.rate.Configure(cfg.TransportRate, q.now)
 	q.paceTransport(t)
 	if t.group != nil {
 		t.group.Configure(cfg.group())

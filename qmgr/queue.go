@@ -119,7 +119,7 @@ func (q *queue) want() {
 	switch t := q.transport; {
 	case q.inWanting.Listed():
 		return
-	case t.paused && !q.todo.Empty():
+	case (t.paused || t.taken()) && !q.todo.Empty():
 		t.resting.PushBack(&q.inWanting, q)
 		return
 	case !q.eager():

@@ -23,7 +23,7 @@ func (q *Qmgr) connect() (taken bool) {
 			return taken
 		}
 		q.wanting.Remove(&d.inWanting)
-		if d.transport.paused {
+		if d.transport.paused || d.transport.taken() {
 			d.want() // when it goes on
 		}
 		q.conns.PassOn(d.site)
@@ -48,7 +48,7 @@ func (q *Qmgr) wakeSites() {
 // eager tells whether a queue could start an entry now if a connection had room.
 // One that may not would keep a connection from others, or open it for nothing.
 func (d *queue) eager() bool {
-	return d.ready() && !d.todo.Empty() && !d.waits() && !d.transport.paused && d.transport.runsTo(d)
+	return d.ready() && !d.todo.Empty() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.transport.runsTo(d)
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
@@ -148,6 +148,7 @@ func (q *Qmgr) resolve(d *queue) {
 func (q *Qmgr) dial(d *queue, c *conns.Conn) {
 	m := q.messages[c.Message()]
 	m.held++
+	q.dials(d.transport, +1)
 	q.dialling[c.ID] = dialling{attempt: d.window.Begin(d.site.Count()), message: m.serial}
 	q.emit(Dial{Conn: c.ID, Opening: c.Opening()})
 }

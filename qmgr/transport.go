@@ -101,7 +101,7 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	t.jobsByTime.before, t.unread.before, t.servable.before = older, older, earlierQueue
 	t.files.before, t.files.summarize = (*file).before, summarizeFiles
 	t.outage.timer = timer{kind: timerOutage, transport: t}
-	t.limits, t.rate = cfg.limits(), rate.New(cfg.pace())
+	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
 	t.pace = timer{kind: timerTransportPace, transport: t}
 	t.lull.timer = timer{kind: timerLull, transport: t}
 	return t

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math"
-	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -22,7 +21,6 @@ type usage struct {
 	cfg   qmgr.TransportConfig
 	busy  int
 	ended mail.Instant // the last delivery; 0: none has
-	begun mail.Instant // the last one over a connection; 0: none has
 }
 
 func newLimits(w *world) *limits {
@@ -60,17 +58,7 @@ func (l *limits) started(w *world, e *errand) {
 	if delay := u.cfg.RateDelay; delay > 0 && to.lastDone != 0 && w.now.Sub(to.lastDone) < delay {
 		l.found(w.now, "a delivery to %s %v after the one before; the delay is %v", to.name, w.now.Sub(to.lastDone), delay)
 	}
-	// With connections it is the time from one to the next; with agents there is one
-	// at a time, and the pause is between them.
 	delay := u.cfg.TransportRateDelay
-	if e.session != nil {
-		if delay >= time.Millisecond && // less than that no bucket holds
-			u.begun != 0 && w.now.Sub(u.begun) < delay {
-			l.found(w.now, "a delivery over %s begins %v after the one before; the delay is %v", to.transport, w.now.Sub(u.begun), delay)
-		}
-		u.begun = w.now
-		return
-	}
 	if delay > 0 && (u.busy > 1 || u.ended != 0 && w.now.Sub(u.ended) < delay) {
 		l.found(w.now, "a delivery over %s %v after the one before, %d at once; the delay is %v", to.transport, w.now.Sub(u.ended), u.busy, delay)
 	}
