@@ -41,7 +41,8 @@ type Config struct {
 	// there whatever the others have (qmgr_message_recipient_minimum);
 	// default 10, at least 1.
 	RecipientMinimum int
-	// LookupLimit bounds the look-ups of routes under way at once; default 100.
+	// LookupLimit bounds the look-ups of routes under way at once; default 100. Those
+	// that have taken more than 50 ms do not count; there may be ten times as many.
 	// Raise it where the name server is far away and fast.
 	LookupLimit int
 	// MessageConcurrency is how many look-ups one message may always have under

@@ -18,7 +18,7 @@ import (
 // free, the first of them that may have one more (package share) gets it, for
 // the look-up that it has waited for longest. One message with 100,000 domains
 // takes 91 % of the workers if nobody else wants them, and those behind it always
-// find one free.
+// find one free. Look-ups that take long give their workers back (slow.go).
 //
 // Mail that has been deferred before is as many small messages, none of which ever
 // has more than its share; and often it was deferred because its name servers are
@@ -40,6 +40,10 @@ type LookupID uint64
 type lookups struct {
 	known map[lookupKey]*lookup // all of them
 	busy  map[LookupID]*lookup  // those that have begun
+	// young are those of busy that hold a place of Config.LookupLimit, slow the others;
+	// both in the order in which they began.
+	young, slow ilist.List[lookup]
+	abandoned   map[LookupID]struct{} // given up, and not answered yet
 	// lines hold the messages that have routing jobs that wait, in the order in
 	// which they came to have some.
 	lines     [lines]ilist.List[message]
@@ -50,7 +54,7 @@ type lookups struct {
 }
 
 func newLookups() lookups {
-	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup),
+	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup), abandoned: make(map[LookupID]struct{}),
 		verifying: verifying{roster: newRoster[verification]()}}
 }
 
@@ -84,6 +88,8 @@ type lookup struct {
 	owner   *message
 	network *network[verification]
 	retry   bool // it counts among the retries, whether or not the owner is still there
+	begun   mail.Instant
+	inAge   ilist.Link[lookup] // on lookups.young or slow
 	jobs    ilist.List[routingJob]
 	checks  ilist.List[verification]
 }
@@ -165,8 +171,9 @@ func (s *lookups) leaveLine(j *routingJob) {
 
 // startLookups begins look-ups as long as there is one that may begin.
 func (q *Qmgr) startLookups() {
-	for !q.halt && len(q.lookups.busy) < min(len(q.lookups.known), q.cfg.LookupLimit) {
-		free := q.cfg.LookupLimit - len(q.lookups.busy)
+	q.ageLookups()
+	for s := &q.lookups; !q.halt && len(s.busy) < len(s.known) && s.young.Len() < q.cfg.LookupLimit; {
+		free := max(q.cfg.LookupLimit-len(s.busy), 0)
 		n := q.nextToVerify()
 		m := q.nextToLookUp(free)
 		switch {
@@ -222,7 +229,8 @@ func (q *Qmgr) beginOn(m *message) {
 func (q *Qmgr) begin(l *lookup, on mail.QueueID) {
 	q.lookups.last++
 	l.id = q.lookups.last
-	q.lookups.busy[l.id] = l
+	q.lookups.busy[l.id], l.begun = l, q.now
+	q.lookups.young.PushBack(&l.inAge, l)
 	for j := range l.jobs.All() {
 		q.lookups.leaveLine(j)
 	}
@@ -235,13 +243,27 @@ func (q *Qmgr) begin(l *lookup, on mail.QueueID) {
 // lookedUp takes the answer to a look-up: everybody who waited goes on.
 func (q *Qmgr) lookedUp(ev LookedUp) {
 	l := q.lookups.busy[ev.Lookup]
+	if _, abandoned := q.lookups.abandoned[ev.Lookup]; abandoned {
+		delete(q.lookups.abandoned, ev.Lookup)
+		return
+	}
 	if l == nil {
 		q.duplicate(0, "looked-up")
 		return
 	}
 	assert.That(!ev.Route.NeedsLookup, "look-up %d of %s ends with a look-up", ev.Lookup, l.key.nexthop)
-	delete(q.lookups.busy, ev.Lookup)
+	q.endLookup(l, ev.Route)
+}
+
+// endLookup has everybody go on who waited for a look-up.
+func (q *Qmgr) endLookup(l *lookup, to mail.Route) {
+	delete(q.lookups.busy, l.id)
 	delete(q.lookups.known, l.key)
+	if l.inAge.On(&q.lookups.young) {
+		q.lookups.young.Remove(&l.inAge)
+	} else {
+		q.lookups.slow.Remove(&l.inAge)
+	}
 	if l.owner != nil {
 		l.owner.routing.busy--
 	}
@@ -250,10 +272,10 @@ func (q *Qmgr) lookedUp(ev LookedUp) {
 	}
 	q.lookups.verifying.settleAccount(l)
 	for c := l.checks.Front(); c != nil; c = l.checks.Front() {
-		q.routeKnown(c, ev.Route)
+		q.routeKnown(c, to)
 	}
 	for j := l.jobs.PopFront(); j != nil; j = l.jobs.PopFront() {
-		q.follow(j, ev.Route)
+		q.follow(j, to)
 	}
 }
 
@@ -332,6 +354,7 @@ func (q *Qmgr) checkLookups() {
 			inLine[m.line()]++
 		}
 	}
+	assert.That(s.young.Len()+s.slow.Len() == len(s.busy), "%d and %d look-ups are listed by age, %d are under way", s.young.Len(), s.slow.Len(), len(s.busy))
 	s.verifying.check(networks)
 	assert.That(retrying == s.retrying, "%d look-ups under way for retries, counted %d", s.retrying, retrying)
 	for l := range s.lines {

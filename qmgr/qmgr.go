@@ -190,7 +190,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.verificationWake(), q.calloutWake(), q.comebackWake())
+	wake = min(wake, q.verificationWake(), q.calloutWake(), q.comebackWake(), q.lookupWake())
 	if !q.halt {
 		wake = min(wake, q.debtsWake(), q.admission.wake(q.roomFor(ScanDeferred)))
 	}

@@ -33,7 +33,8 @@ type Config struct {
 	// Deadline bounds the look-up of one nexthop, all questions and attempts
 	// together; 0 means 60 s.
 	Deadline time.Duration
-	// Concurrency is how many questions are under way at once; 0 means 200.
+	// Concurrency is how many questions are under way at once; 0 means 200. Those that
+	// have taken more than 50 ms do not count; there may be ten times as many.
 	// Lower it where a name server drops bursts.
 	Concurrency int
 	// CacheEntries is how many nexthops, and how many questions, are remembered;

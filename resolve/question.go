@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -30,12 +31,11 @@ var (
 // query gets one usable answer to a question out of the servers, without
 // following aliases. If there is none it says why.
 func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why error) {
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
+	leave, ok := r.enter(ctx)
+	if !ok {
 		return nil, errBusy
 	}
+	defer leave()
 	r.counts.questions.Add(1)
 	conf := r.system.get(time.Now())
 	order, allSick := r.health.order(conf.servers, time.Now())
@@ -71,6 +71,48 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 	}
 	r.unheard(start)
 	return nil, why
+}
+
+// slowAfter is after which time a question gives its slot back, and slowFactor how many
+// times as many may go on without one. A question about a name whose own name servers
+// are silent takes until our patience ends, and a thousand of those must not keep
+// others from being asked.
+const (
+	slowAfter  = 50 * time.Millisecond
+	slowFactor = 10
+)
+
+// enter waits for one of Config.Concurrency slots. The caller has to leave.
+func (r *Resolver) enter(ctx context.Context) (leave func(), ok bool) {
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	var (
+		mu   sync.Mutex
+		held = r.slots // nil when it has been left
+	)
+	slow := time.AfterFunc(slowAfter, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if held == nil {
+			return
+		}
+		select {
+		case r.slow <- struct{}{}:
+			<-held
+			held = r.slow
+		default: // there are too many of these
+		}
+	})
+	return func() {
+		slow.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		<-held
+		held = nil
+	}, true
 }
 
 // ask asks one server, first by UDP, then if need be without EDNS or by TCP. A
@@ -119,12 +161,13 @@ func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPo
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	asked := time.Now()
 	m, err := r.cfg.Exchange(limited, network, server, query)
 	switch {
 	case err != nil:
 		r.counts.timeouts.Add(1)
 		if ctx.Err() == nil && network == "udp" {
-			r.health.silent(server, time.Now())
+			r.health.silent(server, asked, time.Now())
 		}
 		r.cfg.Logger.Debug("name server does not answer", "server", server, "by", network, "name", q.name, "error", err)
 		return nil, errSilent
@@ -133,7 +176,7 @@ func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPo
 		r.cfg.Logger.Debug("answer does not fit the question", "server", server, "by", network, "name", q.name)
 		return nil, errMisfit
 	}
-	r.health.answered(server)
+	r.health.answered(server, time.Now())
 	return m, nil
 }
 

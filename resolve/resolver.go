@@ -23,6 +23,7 @@ type Resolver struct {
 	hosts   *file[hostsTable]
 	health  health
 	slots   chan struct{} // one element for each question under way
+	slow    chan struct{} // one for each that has taken so long that it gave its slot back
 	sets    *cache[string, verdict]
 	records *cache[question, record]
 	counts  counters
@@ -52,8 +53,9 @@ func New(c Config) (*Resolver, error) {
 		trusted: make(map[string]bool, len(c.Trusted)),
 		system:  newFile(c.ResolvConf, parseSystem(c)),
 		hosts:   newFile(c.HostsFile, parseHosts),
-		health:  health{sick: make(map[netip.AddrPort]time.Time)},
+		health:  health{sick: make(map[netip.AddrPort]time.Time), last: make(map[netip.AddrPort]time.Time)},
 		slots:   make(chan struct{}, c.Concurrency),
+		slow:    make(chan struct{}, slowFactor*c.Concurrency),
 		cancel:  cancel,
 	}
 	r.sets = newCache[string](ctx, c.CacheEntries, func(verdict) int { return 1 }, c.Deadline, &r.makers, &r.counts)

@@ -496,13 +496,47 @@ func TestConcurrency(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		if n, s := len(w.questions()), r.Stats(); n != 3 || s.UnderWay != 3 {
+		if n, s := len(w.questions()), r.Stats(); n != 33 || s.UnderWay != 33 { // 3, and ten times as many that take long
 			t.Errorf("%d questions, %d under way", n, s.UnderWay)
 		}
 		start := time.Now()
 		all.Wait()
 		if took := time.Since(start); took > 60*time.Second {
 			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// Domains whose own name servers are silent keep a question each until our patience
+// ends. Others are looked up meanwhile although those are more than may be under way at
+// once, and our name server does not pass for a silent one.
+func TestSilentDomainsDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, zone)
+		r := w.resolver(t, Config{Concurrency: 4, Servers: []string{"192.0.2.1", "192.0.2.2"}})
+		r.cfg.Exchange = func(ctx context.Context, network string, server netip.AddrPort, q *dns.Msg) (*dns.Msg, error) {
+			if strings.HasPrefix(q.Question[0].Name, "silent") {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			time.Sleep(10 * time.Millisecond)
+			return w.exchange(ctx, network, server, q)
+		}
+		for i := range 30 {
+			go r.Hosts(context.Background(), fmt.Sprintf("silent%d.example", i))
+		}
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		if _, reply := r.Hosts(context.Background(), "example.com"); !reply.IsZero() || time.Since(start) > time.Second {
+			t.Errorf("a good domain is looked up in %v: %v", time.Since(start), reply)
+		}
+		for range 8 {
+			time.Sleep(time.Second)
+			r.Hosts(context.Background(), "sister.example")
+			r.Flush()
+		}
+		if order, _ := r.health.order([]netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:53"), netip.MustParseAddrPort("192.0.2.2:53")}, time.Now()); order[0].Addr().String() != "192.0.2.1" {
+			t.Error("the name server that answers all others is held to be silent")
 		}
 	})
 }

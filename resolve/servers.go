@@ -92,6 +92,7 @@ const sickFor = 30 * time.Second
 type health struct {
 	mu   sync.Mutex
 	sick map[netip.AddrPort]time.Time // until when
+	last map[netip.AddrPort]time.Time // when it answered something last
 }
 
 // order returns the servers, those last that were silent lately, and whether
@@ -114,17 +115,26 @@ func (h *health) order(servers []netip.AddrPort, now time.Time) (order []netip.A
 	return append(order, late...), len(order) == 0
 }
 
-func (h *health) silent(s netip.AddrPort, now time.Time) {
+// silent notes that a server has not answered a question. If it has answered others
+// since that was asked, it was not the server that was silent, but those that it asks.
+func (h *health) silent(s netip.AddrPort, asked, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.last[s].After(asked) {
+		return
+	}
 	if len(h.sick) > serversMax { // resolv.conf keeps changing
 		clear(h.sick)
 	}
 	h.sick[s] = now.Add(sickFor)
 }
 
-func (h *health) answered(s netip.AddrPort) {
+func (h *health) answered(s netip.AddrPort, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.sick, s)
+	if len(h.last) > serversMax {
+		clear(h.last)
+	}
+	h.last[s] = now
 }

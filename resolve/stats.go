@@ -46,7 +46,7 @@ func (r *Resolver) Stats() Stats {
 		Messages: c.messages.Load(), TCP: c.tcp.Load(), Plain: c.plain.Load(),
 		Failures: c.failures.Load(), Timeouts: c.timeouts.Load(), Refusals: c.refusals.Load(), Forged: c.forged.Load(),
 		Stale: c.stale.Load(), Evictions: c.evictions.Load(),
-		Nexthops: r.sets.len(), Records: r.records.len(), UnderWay: len(r.slots),
+		Nexthops: r.sets.len(), Records: r.records.len(), UnderWay: len(r.slots) + len(r.slow),
 	}
 	if ns := c.silentSince.Load(); ns != 0 {
 		s.SilentSince = time.Unix(0, ns)

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -12,21 +14,27 @@ type shares struct {
 	safety
 	limit, few, scale int
 	busy              int
+	young             map[qmgr.LookupID]mail.Instant // those that may hold a place, and when they began
 	by                map[mail.QueueID]int
 }
 
 func newShares(w *world) *shares {
 	cfg := w.run.Core.WithDefaults()
-	return &shares{limit: cfg.LookupLimit, few: cfg.MessageConcurrency, scale: max(cfg.ConcurrencyScale, 0), by: make(map[mail.QueueID]int)}
+	return &shares{limit: cfg.LookupLimit, few: cfg.MessageConcurrency, scale: max(cfg.ConcurrencyScale, 0), by: make(map[mail.QueueID]int),
+		young: make(map[qmgr.LookupID]mail.Instant)}
 }
 
 func (*shares) name() string { return "shares" }
 
 func (s *shares) searching(now mail.Instant, a *qmgr.Lookup) {
-	free := s.limit - s.busy
-	if free <= 0 {
-		s.found(now, "look-up %d begins while %d are under way; the limit is %d", a.Lookup, s.busy, s.limit)
+	free := max(s.limit-s.busy, 0)
+	if len(s.young) >= s.limit {
+		s.age(now)
 	}
+	if len(s.young) >= s.limit {
+		s.found(now, "look-up %d begins while %d are under way that have not taken long; the limit is %d", a.Lookup, len(s.young), s.limit)
+	}
+	s.young[a.Lookup] = now
 	if has := s.by[a.For]; has >= s.few && has >= s.scale*free {
 		s.found(now, "look-up %d begins for %v, which has %d, while %d are free", a.Lookup, a.For, has, free)
 	}
@@ -34,7 +42,17 @@ func (s *shares) searching(now mail.Instant, a *qmgr.Lookup) {
 	s.by[a.For]++
 }
 
+// age takes those out that have given their places back.
+func (s *shares) age(now mail.Instant) {
+	for id, at := range s.young { //archtest:anyorder all those that are old enough
+		if now >= at.Add(50*time.Millisecond) {
+			delete(s.young, id)
+		}
+	}
+}
+
 func (s *shares) searched(a *qmgr.Lookup) {
+	delete(s.young, a.Lookup)
 	s.busy--
 	if s.by[a.For]--; s.by[a.For] == 0 {
 		delete(s.by, a.For)

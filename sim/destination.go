@@ -21,6 +21,7 @@ type destination struct {
 	known     mail.Instant  // until when it need not be looked up
 	wanted    bool          // it is being looked up, or is going to be
 	within    time.Duration // Site.Within
+	nameless  bool          // Site.Nameless
 
 	busy     int // deliveries under way; for the checkers
 	lastDone mail.Instant
@@ -53,7 +54,7 @@ func (w *world) populate(seed uint64) map[string][]*destination {
 		transport := cmp.Or(site.Transport, "smtp")
 		var shared [][]*receiver
 		for n := range max(site.Copies, 1) {
-			d := &destination{name: site.domain(n), transport: transport, tiers: shared, within: site.Within}
+			d := &destination{name: site.domain(n), transport: transport, tiers: shared, within: site.Within, nameless: site.Nameless}
 			if shared == nil {
 				d.tiers = w.hostsOf(site, d.name, &seeds)
 			}

@@ -22,7 +22,7 @@ type search struct {
 // back meanwhile: mail would overtake what waits for that.
 func (w *world) needsLookup(to *destination) bool {
 	dns := &w.scenario.DNS
-	to.wanted = !dns.ByDelivery && (to.wanted || to.known <= w.now && (dns.asks() || w.namesOut()))
+	to.wanted = !dns.ByDelivery && (to.wanted || to.known <= w.now && (dns.asks() || w.namesOut() || to.nameless))
 	return to.wanted
 }
 
@@ -31,6 +31,10 @@ func (d *DNS) asks() bool { return !d.Delay.IsZero() || d.FailurePercent > 0 }
 
 // namesTimeout is how long a look-up takes while no name server can be reached.
 const namesTimeout = 5 * time.Second
+
+// namelessTimeout is how long a look-up takes while the resolver works, and the name
+// servers that it asks do not answer.
+const namelessTimeout = 54 * time.Second
 
 // namesOut tells whether that is so.
 func (w *world) namesOut() bool {
@@ -58,7 +62,7 @@ func (w *world) search(a qmgr.Lookup) {
 // findHosts has the hosts of a nexthop looked up, if they are not known.
 func (w *world) findHosts(action qmgr.Action, a qmgr.Resolve) {
 	to := w.nexthops[a.Nexthop]
-	if to.known > w.now || !w.scenario.DNS.asks() && !w.namesOut() {
+	if to.known > w.now || !w.scenario.DNS.asks() && !w.namesOut() && !to.nameless {
 		w.soon(action)
 		return
 	}
@@ -69,7 +73,11 @@ func (w *world) findHosts(action qmgr.Action, a qmgr.Resolve) {
 
 func (s *search) begin(w *world) {
 	takes := namesTimeout
-	if !w.namesOut() {
+	switch {
+	case w.namesOut():
+	case s.to.nameless:
+		takes = namelessTimeout
+	default:
 		takes = w.scenario.DNS.Delay.draw(s.to.rng())
 	}
 	w.at(&s.event, s, w.now.Add(takes))
@@ -80,7 +88,7 @@ func (s *search) happen(w *world) {
 	dns := &w.scenario.DNS
 	var why mail.Reply
 	switch {
-	case w.namesOut() || percent(s.to.rng(), dns.FailurePercent):
+	case w.namesOut() || s.to.nameless || percent(s.to.rng(), dns.FailurePercent):
 		why = replyNoDNS
 	case s.hosts == nil: // or mail would overtake what still waits for its route
 		s.to.known = w.now.Add(dns.TTL)

@@ -104,3 +104,19 @@ func TestDeadHostsDoNotFillTheCore(t *testing.T) {
 		}
 	}
 }
+
+// A thousand domains whose name servers do not answer delay no other look-up by a
+// second, whether their mail is one message or a thousand. More are too many to be
+// asked about at once.
+func TestSilentNameServers(t *testing.T) {
+	for _, c := range []struct {
+		domains, messages, recipients int
+		within                        time.Duration
+	}{{1000, 1, 1000, second}, {1000, 1000, 1, second}, {2000, 2000, 1, 6 * second}} {
+		s := neighbours(Site{Copies: c.domains, Nameless: true}, Site{Copies: 300, Within: c.within, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}}, 5*minute,
+			Arrivals{To: []string{"bad"}, From: 10 * second, Messages: c.messages, Min: c.recipients, Max: c.recipients},
+			Arrivals{To: []string{"good"}, Pattern: PatternRegular, Rate: 5, From: 10*second + time.Millisecond})
+		s.DNS = DNS{Delay: Fixed(20 * time.Millisecond), TTL: second}
+		play(t, s)
+	}
+}

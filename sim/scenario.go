@@ -135,6 +135,9 @@ type Site struct {
 	Hosts []Host
 	// SharedHosts means that the copies have these hosts in common.
 	SharedHosts bool
+	// Nameless says that its name servers do not answer: a look-up of one of its domains
+	// takes most of a minute, and fails.
+	Nameless bool
 	// Within is how soon after its arrival mail for the site must be delivered, whatever
 	// other sites are like; 0 means that nothing is promised.
 	Within time.Duration

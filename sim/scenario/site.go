@@ -52,6 +52,7 @@ func (l *loader) site(where, name string, t *tomlfile.Table, at tomlfile.Span) {
 		textField("transport", "the name of a transport", &site.Transport),
 		flagField("shared_hosts", &site.SharedHosts),
 		timeField("within", &site.Within),
+		flagField("nameless", &site.Nameless),
 		tablesField(where, "host", func(t *tomlfile.Table) { hosts = append(hosts, t) }),
 		tablesField(where, "change", func(t *tomlfile.Table) { changes = append(changes, t) }),
 		tablesField(where, "outage", func(t *tomlfile.Table) { site.Outages = append(site.Outages, l.outage(where, t)) }),

@@ -1,0 +1,75 @@
+package qmgr
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Name servers that do not answer keep each question for as long as its host has
+// patience, nearly a minute. A message has its share of look-ups, but a thousand
+// messages with one such domain each had all of them, and those behind them waited for
+// nearly a minute, too.
+//
+// Who will not answer can only be found out by asking, so the places of LookupLimit are
+// for asking: a look-up that has taken longer than lookupPatience gives its place back
+// and goes on among the slow ones, of which there may be slowLookups times as many. A
+// thousand silent domains are found out in half a second, at the default limit. If there
+// are too many slow ones, the one that has gone on for longest is given up after
+// slowPatience: those who wait for it are deferred as if it had failed, and its answer
+// is ignored. (unbound does so with its own questions: jostle-timeout.)
+//
+// What slow look-ups leave does not count for the share of a message: a large one may
+// have no more than its part of LookupLimit, which an operator sets so that the name
+// server can bear it.
+
+const (
+	lookupPatience = 50 * time.Millisecond
+	slowPatience   = 2 * time.Second
+	slowLookups    = 10
+)
+
+// ageLookups lets look-ups that take long give their places back.
+func (q *Qmgr) ageLookups() {
+	s := &q.lookups
+	for l := s.young.Front(); l != nil && q.now >= l.begun.Add(lookupPatience); l = s.young.Front() {
+		if s.slow.Len() >= q.slowMost() {
+			oldest := s.slow.Front()
+			if q.now < oldest.begun.Add(slowPatience) || len(s.abandoned) >= q.slowMost() {
+				return
+			}
+			q.abandon(oldest)
+		}
+		s.young.Remove(&l.inAge)
+		s.slow.PushBack(&l.inAge, l)
+	}
+}
+
+// slowMost is how many slow look-ups there may be, and how many that were given up and
+// that the host still works on.
+func (q *Qmgr) slowMost() int { return slowLookups * q.cfg.LookupLimit }
+
+// abandon ends a look-up whose answer takes too long while others need its place.
+func (q *Qmgr) abandon(l *lookup) {
+	q.lookups.abandoned[l.id] = struct{}{}
+	q.endLookup(l, mail.Route{Transport: l.key.transport, Nexthop: l.key.nexthop, Reply: mail.Reply{
+		Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
+		Text: "no answer from the DNS about " + l.key.nexthop + " while many others wait for one"}})
+}
+
+// lookupWake is when a look-up gives its place back to somebody who waits.
+func (q *Qmgr) lookupWake() mail.Instant {
+	s := &q.lookups
+	l := s.young.Front()
+	if q.halt || l == nil || s.young.Len() < q.cfg.LookupLimit || len(s.known) == len(s.busy) {
+		return mail.Never
+	}
+	at := l.begun.Add(lookupPatience)
+	if oldest := s.slow.Front(); oldest != nil && s.slow.Len() >= q.slowMost() {
+		if len(s.abandoned) >= q.slowMost() {
+			return mail.Never // an answer makes room
+		}
+		at = max(at, oldest.begun.Add(slowPatience))
+	}
+	return at
+}
