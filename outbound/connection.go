@@ -375,7 +375,7 @@ func (k *Conn) reason(f client.Failure) mail.CloseReason {
 		switch {
 		case f.Down:
 			return mail.CloseStep
-		case idle: // what it says between messages keeps none from being delivered
+		case k.stale || !k.broken: // what it says between messages keeps none from being delivered
 			return mail.CloseIdle
 		}
 		return mail.CloseWrong

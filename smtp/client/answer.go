@@ -10,7 +10,7 @@ import (
 // answer gives the reply that was just read to the command it belongs to.
 func (s *Session) answer() {
 	s.serial++
-	if s.slots.len() == 0 || !s.asked(s.slots.first()) {
+	if s.unasked() {
 		s.unsolicited()
 		return
 	}
@@ -56,6 +56,9 @@ func (s *Session) answer() {
 	}
 	s.drained()
 }
+
+// unasked reports whether no command asked for the reply that is being read.
+func (s *Session) unasked() bool { return s.slots.len() == 0 || !s.asked(s.slots.first()) }
 
 // asked tells whether the reply to a slot's command may come: the host was
 // given the command to be written before the reply began. Whether it has been

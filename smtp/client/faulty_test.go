@@ -12,6 +12,8 @@ import (
 
 var seedFlag = flag.Uint64("client.seed", 0, "seed of the tests with random servers; 0 takes another one each time")
 
+var roundsFlag = flag.Uint64("client.rounds", 800, "how many hostile servers there are")
+
 // testSeed returns the seed that was asked for, or any.
 func testSeed() uint64 {
 	if *seedFlag != 0 {
@@ -41,13 +43,26 @@ type faultyServer struct {
 	replies string // octets not fed yet
 	gone    bool
 
-	content  bool            // a 354 was said and the content is not over
-	mailOK   bool            // the last MAIL got a 2yz
-	rcptOK   map[string]bool // recipients of it that got a 2yz
-	taken    map[string]bool // "message recipient" whose content got a 2yz
-	would    map[string]bool // recipients whose RCPT got a 2yz after MAIL had, at any time
-	message  string          // the one whose content is coming
-	wrongs   []string        // what no client may do
+	content bool            // a 354 was said and the content is not over
+	mailOK  bool            // the last MAIL got a 2yz
+	rcptOK  map[string]bool // recipients of it that got a 2yz
+	taken   map[string]bool // "message recipient" whose content got a 2yz
+	would   map[string]bool // recipients whose RCPT got a 2yz after MAIL had, at any time
+	message string          // the one whose content is coming
+	wrongs  []string        // what no client may do
+
+	// A hostile server has no scruples. Nothing follows from what it says but what
+	// the twin, who reads along, makes of it.
+	hostile bool
+	mute    bool // it says no more
+	chunk   bool // the content behind a BDAT is coming
+	octets  bool // the client is fed one octet at a time, and the twin judges
+	serial  int  // of replies
+	twin    *twin
+	trace   strings.Builder
+	log     []byte // of the present session, for whoever has to find out what is wrong
+	problem string
+
 	commands int
 }
 
@@ -58,12 +73,19 @@ func (f *faultyServer) wrong(format string, args ...any) {
 // say queues a reply of a class, or, at random, something else. It returns the
 // class that was said last, 0 if nothing was.
 func (f *faultyServer) say(codes ...int) int {
+	if f.mute {
+		return 0
+	}
 	code := codes[0]
 	if f.rng.Float64() < 3*f.faults {
 		code = codes[f.rng.IntN(len(codes))]
 	}
-	if f.rng.Float64() >= f.faults {
-		f.replies += fmt.Sprintf("%d text\r\n", code)
+	f.serial++
+	if f.hostile && f.rng.Float64() < f.faults {
+		return f.hostility(code)
+	}
+	if f.hostile || f.rng.Float64() >= f.faults {
+		f.replies += fmt.Sprintf("%d #%d text\r\n", code, f.serial)
 		return code / 100
 	}
 	switch f.rng.IntN(7) {
@@ -110,10 +132,18 @@ func (f *faultyServer) receive(octets string) {
 		if strings.ContainsAny(line, "\r\n") {
 			f.wrong("bare CR or LF in %q", line)
 		}
-		if f.content {
+		switch {
+		case f.chunk:
+			if f.chunk = line != "X-End"; !f.chunk {
+				f.say(250, 450, 550, 503)
+			}
+		case f.content:
 			f.contentLine(line)
-		} else {
+		default:
 			f.command(line)
+		}
+		if f.hostile && !f.mute && f.rng.Float64() < f.faults/20 {
+			f.replies += []string{"2", "250 x\r\n", "421 x\r\n", "550 x\r\n", "x\r\n"}[f.rng.IntN(5)]
 		}
 	}
 }
@@ -149,7 +179,10 @@ func (f *faultyServer) command(line string) {
 		if f.say(250, 502) == 2 {
 			f.replies = strings.TrimSuffix(f.replies, "\r\n")
 			head, last, ok := strings.Cut(f.replies, " ")
-			if ok && f.rng.IntN(2) == 0 {
+			switch {
+			case ok && f.hostile && strings.Count(f.replies, "\r\n") == 0 && !f.mute:
+				f.replies = head + "-" + last + "\r\n" + head + "-CHUNKING\r\n" + head + " PIPELINING"
+			case ok && f.rng.IntN(2) == 0:
 				f.replies = head + "-" + last + "\r\n" + head + " PIPELINING"
 			}
 			f.replies += "\r\n"
@@ -172,6 +205,10 @@ func (f *faultyServer) command(line string) {
 		}
 		f.message = "none"
 		f.content = f.say(codes...) == 3
+	case "BDAT":
+		if f.chunk = f.rng.Float64() >= f.faults; !f.chunk {
+			f.say(250, 550)
+		}
 	default:
 		f.wrong("%q is no command", line)
 	}
@@ -251,19 +288,27 @@ func dialogueWith(f *faultyServer, verdicts map[Verdict]int) string {
 func converse(f *faultyServer, s *Session) (progress bool) {
 	if tx := s.Wanting(); tx != nil {
 		id := fmt.Sprint(tx.Envelope.ID)
-		if f.rng.IntN(2) == 0 {
+		if f.hostile {
+			text := "X-Message\r\nX-End\r\n"
+			if tx.Whole() || f.rng.IntN(2) == 0 {
+				s.Supply([]byte(text), true)
+			} else {
+				s.Supply([]byte(text[:5]), false)
+				f.write(s)
+				if s.Wanting() == tx {
+					s.Supply([]byte(text[5:]), true)
+				}
+			}
+		} else if f.rng.IntN(2) == 0 {
 			s.Supply([]byte("X-Message: "+id+"\r\n..\r\n"), false)
 		} else {
 			s.Supply([]byte("X-Message: "+id+"\n.\n.b"), true)
 		}
 	}
-	if out := take(s); out != "" {
-		f.receive(out)
-		progress = true
-	}
+	progress = f.write(s)
 	if f.replies != "" && !s.Over() {
 		n := 1 + f.rng.IntN(len(f.replies))
-		s.Feed([]byte(f.replies[:n]))
+		f.feed(s, f.replies[:n])
 		f.replies = f.replies[n:]
 		return true
 	}
@@ -272,6 +317,36 @@ func converse(f *faultyServer, s *Session) (progress bool) {
 		return true
 	}
 	return progress
+}
+
+// write moves what the client has to say.
+func (f *faultyServer) write(s *Session) bool {
+	out := take(s)
+	if f.hostile {
+		f.trace.WriteString(out)
+		f.log = append(f.log, out...)
+		f.twin.wrote(out)
+	}
+	f.receive(out)
+	return out != ""
+}
+
+// feed moves what the server has said.
+func (f *faultyServer) feed(s *Session, text string) {
+	if !f.octets {
+		s.Feed([]byte(text))
+		return
+	}
+	for i := range len(text) {
+		if s.Over() {
+			return
+		}
+		f.log = append(f.log, text[i])
+		mustEnd := f.twin.read(text[i])
+		if s.Feed([]byte{text[i]}); mustEnd && !s.Over() {
+			f.problem = fmt.Sprintf("the session goes on behind %q", text[:i+1])
+		}
+	}
 }
 
 func newTestTransaction(rng *rand.Rand, n int) *Transaction {
@@ -311,4 +386,195 @@ func checkResults(f *faultyServer, tx *Transaction, verdicts map[Verdict]int) st
 		}
 	}
 	return ""
+}
+
+// hostility is what a hostile server says in the place of a reply with a code. It
+// returns the class that a client may see.
+func (f *faultyServer) hostility(code int) int {
+	text := fmt.Sprintf("#%d text", f.serial)
+	line := func(code int, sep, text string) { f.replies += fmt.Sprintf("%d%s%s\r\n", code, sep, text) }
+	other := []int{200, 250, 251, 354, 421, 450, 452, 500, 503, 550, 552, 554}[f.rng.IntN(12)]
+	switch f.rng.IntN(24) {
+	case 0: // nothing
+		return 0
+	case 1:
+		line(code, " ", text)
+		line(code, " ", "again")
+	case 2:
+		line(other, " ", text)
+		code = other
+	case 3: // differing codes
+		line(other, "-", text)
+		line(code, " ", text)
+	case 4:
+		line(code, "-", text)
+		line(other, " ", text)
+		code = other
+	case 5:
+		f.replies += fmt.Sprintf("%d-%s\n%d\n", code, text, code)
+	case 6:
+		line(code, " ", text+"\x00\x1b[2J\xff\xfe\r\x80")
+	case 7:
+		line(code, " ", text+strings.Repeat("x", 4000))
+	case 8:
+		f.replies += fmt.Sprintf("%d-%s", code, text) + strings.Repeat("x", 70000) + "\r\n"
+	case 9:
+		f.replies += strings.Repeat(fmt.Sprintf("%d-%s\r\n", code, text), 201)
+	case 10:
+		f.replies += []string{"what\r\n", "\r\n", "\n", "\x00\r\n", "25\r\n", "999 x\r\n", "100 x\r\n", "250x\r\n", "250\rx\r\n"}[f.rng.IntN(9)]
+		return 0
+	case 11:
+		f.gone = true
+		return 0
+	case 12:
+		line(code, " ", text)
+		f.gone = true
+	case 13: // and goes on
+		line(421, " ", text)
+		code = 421
+	case 14:
+		line(421, " ", text)
+		f.gone = true
+		code = 421
+	case 15: // part of it, and nothing more
+		whole := fmt.Sprintf("%d-%s\r\n%d %s\r\n", code, text, code, text)
+		f.replies += whole[:1+f.rng.IntN(len(whole)-1)]
+		f.mute = true
+		return 0
+	case 16, 17, 18: // something behind it
+		line(code, " ", text)
+		f.replies += []string{"2", "250", "250-", "250 x\r\n", "354 x\r\n", "421 x\r\n", "550 x\r\n", "4", "421", "x", "\x00", "\n"}[f.rng.IntN(12)]
+		f.mute = f.rng.IntN(2) == 0
+	case 19:
+		line(code, " ", text)
+		f.mute = true
+	case 20: // two at once, of different classes
+		line(code, " ", text)
+		line(other, " ", "x")
+	case 21:
+		line(code/100*100+99, " ", text)
+	default:
+		line(code, " ", text)
+	}
+	return code / 100
+}
+
+// Against a server that mixes all that is wrong with servers (replies too early, too
+// many, too few, in part, with differing codes, too long, with any octets; 421, an end
+// of the connection or silence anywhere) a session says what became of each recipient
+// as the naive reading of the replies has it, at every level: whoever was accepted is
+// Delivered if and only if the final reply was read in full; no reply counts for
+// another message than its own; nothing is doubtful whose content was not sent. It
+// ends at once when what is read is no reply, or is one that nothing asked for; never
+// does it wait without an end; and where the octets are cut makes no difference. What
+// was delivered is not sent again by a host that sends all else again.
+func TestHostileServer(t *testing.T) {
+	seed := testSeed()
+	verdicts, kinds := map[Verdict]int{}, map[FailureKind]int{}
+	for round := range *roundsFlag {
+		level := Level(round % 4)
+		octets, problem := hostileDialogues(seed, round, level, true, verdicts, kinds)
+		if problem != "" {
+			t.Fatalf("%v, seed %d round %d: %s", level, seed, round, problem)
+		}
+		whole, problem := hostileDialogues(seed, round, level, false, map[Verdict]int{}, map[FailureKind]int{})
+		if problem != "" || whole != octets {
+			t.Fatalf("%v, seed %d round %d: %s\ncut by octets:\n%s\nin portions:\n%s", level, seed, round, problem, octets, whole)
+		}
+	}
+	for v := Delivered; v <= Doubtful; v++ {
+		if verdicts[v] == 0 {
+			t.Errorf("no recipient was ever %v, so the test shows little", v)
+		}
+	}
+	for _, k := range []FailureKind{FailGreeting, FailHello, FailClosed, FailLost, FailTimeout, FailProtocol, FailStep, FailEarly, FailQuit} {
+		if kinds[k] == 0 {
+			t.Errorf("no session ever ended with %v", k)
+		}
+	}
+}
+
+// hostileDialogues sends some messages to a hostile server, in as many sessions as
+// that takes, but not more than a few. It returns all that happened.
+func hostileDialogues(seed, round uint64, level Level, octets bool, verdicts map[Verdict]int, kinds map[FailureKind]int) (trace, problem string) {
+	rng := rand.New(rand.NewPCG(seed, round))
+	f := &faultyServer{rng: rng, hostile: true, octets: octets, taken: map[string]bool{}, would: map[string]bool{}}
+	f.faults = []float64{0.01, 0.05, 0.2}[rng.IntN(3)]
+	var waiting [][]int // recipients of each message that are to be sent
+	for range 8 {
+		waiting = append(waiting, []int{0, 1, 2}[:1+rng.IntN(3)])
+	}
+	for range 5 {
+		if problem := f.session(level, waiting, verdicts, kinds); problem != "" {
+			return f.trace.String(), problem + "\n" + string(f.log)
+		}
+	}
+	return f.trace.String(), ""
+}
+
+// session sends what waits over one connection, and takes from waiting who need not
+// be sent it again.
+func (f *faultyServer) session(level Level, waiting [][]int, verdicts map[Verdict]int, kinds map[FailureKind]int) string {
+	f.log = f.log[:0]
+	f.in, f.replies, f.gone, f.mute, f.content, f.chunk, f.twin = "", "", false, false, false, false, newTwin()
+	s := New(Config{Hello: "me.example", Level: level, InFlight: 2 + f.rng.IntN(4)})
+	f.say(220, 220, 554)
+	var started, numbers []int
+	var txs []*Transaction
+	next := 0
+	for step := 0; ; step++ {
+		if step > 100000 {
+			return "the dialogue does not end"
+		}
+		progress := converse(f, s)
+		if f.problem != "" {
+			return f.problem
+		}
+		for tx := s.Next(); tx != nil; tx = s.Next() {
+			if tx != txs[len(started)] {
+				return "transactions are done out of order"
+			}
+			n := numbers[len(started)]
+			started = append(started, n)
+			fmt.Fprintf(&f.trace, "%d %v\n", n, tx.Results)
+			if problem := f.twin.check(tx); problem != "" && f.octets {
+				return problem
+			}
+			var again []int
+			for i, r := range tx.Results {
+				verdicts[r.Verdict]++
+				if r.Verdict != Delivered && r.Verdict != Failed {
+					again = append(again, i)
+				}
+			}
+			waiting[n] = again
+		}
+		for next < len(waiting) && len(waiting[next]) == 0 {
+			next++
+		}
+		switch {
+		case s.Over():
+			if len(started) != len(txs) {
+				return "a transaction never got its results"
+			}
+			kinds[s.Failure().Kind]++
+			fmt.Fprintf(&f.trace, "%v\n", s.Failure())
+			return ""
+		case next < len(waiting) && s.Room() && (f.rng.IntN(3) > 0 || s.Idle()):
+			tx := &Transaction{Envelope: mail.Envelope{Sender: mail.Address(fmt.Sprintf("m%d@x", next)), Size: 40}, Unstreamed: f.rng.IntN(8) == 0}
+			for _, i := range waiting[next] {
+				tx.Recipients = append(tx.Recipients, mail.Recipient{Address: mail.Address(fmt.Sprintf("r%d.%d@y", next, i))})
+			}
+			txs, numbers = append(txs, tx), append(numbers, next)
+			next++
+			s.Start(tx)
+		case next >= len(waiting) && s.Idle() && f.replies == "":
+			s.Quit()
+		case progress:
+		case endless(s):
+			return "nothing would end this"
+		default:
+			s.End(LossTimeout)
+		}
+	}
 }

@@ -153,14 +153,18 @@ func (s *Session) Feed(data []byte) {
 		n, done, err := s.parser.Feed(data)
 		data = data[n:]
 		if err != nil {
-			s.garbled(s.Wait().Kind, err.Error())
+			stage := s.Wait().Kind
+			if s.unasked() {
+				stage = WaitUnasked
+			}
+			s.garbled(stage, err.Error())
 			return
 		}
 		if done {
 			s.answer()
+			s.pump() // after each reply, so that it does not matter which of them were read together
 		}
 	}
-	s.pump()
 }
 
 // Out appends to bufs what is to be written now, in order. The pieces are

@@ -50,10 +50,10 @@ func (s *Session) Wait() Wait {
 	switch {
 	case s.phase == phaseOver:
 		return Wait{Serial: s.serial}
+	case s.parser.Partial() && s.unasked():
+		return Wait{WaitUnasked, s.serial}
 	case s.slots.len() == 0 && s.content != nil:
 		return Wait{WaitDataBlock, s.serial}
-	case s.slots.len() == 0 && s.parser.Partial():
-		return Wait{WaitUnasked, s.serial}
 	case s.slots.len() == 0:
 		return Wait{Serial: s.serial}
 	case s.phase == phaseDrain && s.failure.Kind == FailClosed:
