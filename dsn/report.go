@@ -38,9 +38,10 @@ type Recipient struct {
 //
 // The verdict's class is that of the report's kind whatever the reply's was:
 // mail that expires fails although the last reply was a temporary one
-// (RFC 3464 2.3.4). What is a verdict of ours is not quoted as the remote
-// host's words: a status of another class than the code, and the code of mail
-// that expired, of whose last reply the spool keeps the text alone.
+// (RFC 3464 2.3.4), which is quoted as it came. What is a verdict of ours is not
+// quoted as the remote host's words: a status of another class than the code, the
+// code of mail that earlier versions have recorded as expired, of whose last reply
+// the spool has the text alone, and why the host was not even asked again.
 func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 	out := ro.Outcome
 	r := Recipient{
@@ -51,10 +52,19 @@ func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 		Reply:       out.Reply,
 		LastAttempt: out.At,
 	}
-	expired := out.Result == mail.Failed && out.Reply.Status == mail.Status{Class: 5, Subject: 4, Detail: 7}
+	late := mail.Status{Class: 5, Subject: 4, Detail: 7}
+	expired := out.Result == mail.Failed && (out.Reply.Status == late || out.Reply.Temporary())
+	if expired {
+		r.Status = late
+	}
+	if r.Reply.By != "" {
+		r.Reply = r.Reply.Said()
+	}
 	switch {
-	case expired && r.Reply.By != "" && r.Reply.Permanent():
-		r.Reply.Code, r.Reply.Status = 0, mail.Status{}
+	case expired && r.Reply.By != "" && r.Reply.Status == late:
+		if r.Reply.Status = (mail.Status{}); r.Reply.Code == 550 {
+			r.Reply.Code = 0
+		}
 	case r.Reply.Status.Class != r.Reply.Code/100:
 		r.Reply.Status = mail.Status{}
 	}

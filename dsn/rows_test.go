@@ -198,11 +198,33 @@ func TestD12Expiry(t *testing.T) {
 	ro.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 450 <bob@example.net>")
 
+	ro.Outcome.Reply = greylisted // as it came
+	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 450 4.2.0 <bob@example.net>",
+		"    > 450 4.2.0 <bob@example.net>")
+
+	ro.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
+	ro.Outcome.Reply.Code = 521 // that of a host that greets nobody
+	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 521 <bob@example.net>")
+
 	ro.Outcome.Reply.Code = 550 // the spool keeps the text alone
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; <bob@example.net>")
 
 	ro.Outcome.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Diagnostic-Code: x-posthaste; 550 5.4.7 delivery time expired\r\n")
+}
+
+// What a host has said before its destination was put off is quoted as it came,
+// without our reason for not asking it again.
+func TestWordsOfDeadHost(t *testing.T) {
+	for _, prefix := range []string{mail.SuspendedPrefix, mail.StuckPrefix} {
+		said := mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, By: "mx.example.net[198.51.100.7]", Text: "closed for today"}
+		put := said
+		put.Text = prefix + said.Text
+		for _, kind := range []mail.ReportKind{mail.ReportFailed, mail.ReportDelayed} {
+			report := compose(t, reportOn(RecipientOf(outcome("bob@example.net", kind, put), 0)), Original{})
+			has(t, report, "    > 421 4.3.2 closed for today\r\n", "Diagnostic-Code: smtp; 421 4.3.2 closed for today\r\n")
+		}
+	}
 }
 
 // Every report's status has the class of its action, whatever the last reply

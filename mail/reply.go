@@ -74,6 +74,23 @@ type Reply struct {
 	By     string // the remote host that said so, as "name[address]"; "" if this program did
 }
 
+// Prefixes come before the reason in the replies of recipients that are deferred
+// without an attempt: because their destination is dead, or because too much mail
+// waits for it already. Code, status and the text behind are those of the reply that
+// was the reason.
+const (
+	SuspendedPrefix = "delivery temporarily suspended: "
+	StuckPrefix     = "too much mail waits for a destination that does not answer: "
+)
+
+// Said returns the reply without a prefix: the words of whoever spoke, as they came.
+func (r Reply) Said() Reply {
+	for _, prefix := range [...]string{SuspendedPrefix, StuckPrefix} {
+		r.Text = strings.TrimPrefix(r.Text, prefix)
+	}
+	return r
+}
+
 // ReplyTextMax is the longest Reply.Text, in octets.
 const ReplyTextMax = 1024
 

@@ -88,7 +88,7 @@ func (d *queue) tell(w *window.Window) Feedback {
 
 // SuspendedPrefix comes before the reason in the replies of recipients that are
 // deferred without an attempt because their destination is dead.
-const SuspendedPrefix = "delivery temporarily suspended: "
+const SuspendedPrefix = mail.SuspendedPrefix
 
 // die takes a destination out of service until an instant: its waiting entries go
 // to the retry transport, which defers them.

@@ -22,7 +22,7 @@ const stuckPart = 8
 // StuckPrefix comes before the reason in the replies of recipients that are deferred
 // without an attempt because too much other mail waits for their destination, of which
 // nothing gets on.
-const StuckPrefix = "too much mail waits for a destination that does not answer: "
+const StuckPrefix = mail.StuckPrefix
 
 // mayWait reports whether one more entry may wait for a destination.
 func (q *Qmgr) mayWait(d *queue) bool {

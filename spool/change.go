@@ -258,10 +258,13 @@ func expire(at mail.Instant) verdict {
 		if sender == "" || r.Notify.Failure() {
 			known.Report = mail.ReportFailed
 		}
-		if known.Reply.Code == 0 {
-			known.Reply.Code = 550 // else it is the remote host's own
+		late := mail.Status{Class: 5, Subject: 4, Detail: 7} // RFC 3463 3.5: delivery time expired
+		switch {
+		case known.Reply.IsZero():
+			known.Reply.Code, known.Reply.Status = 550, late
+		case !known.Reply.Temporary():
+			known.Reply.Status = late // or it would seem to be what failed the recipient
 		}
-		known.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7} // RFC 3463 3.5: delivery time expired
 		if known.Reply.Text == "" {
 			known.Reply.Text = "delivery time expired"
 		}

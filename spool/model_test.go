@@ -132,7 +132,9 @@ func (m *twinMessage) verdict(c mail.Change, r mail.Recipient, o mail.Outcome) m
 	if o.Reply.Code == 0 {
 		o.Reply.Code = 550
 	}
-	o.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
+	if o.Reply.Code >= 500 {
+		o.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
+	}
 	if o.Reply.Text == "" {
 		o.Reply.Text = "delivery time expired"
 	}
