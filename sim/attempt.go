@@ -92,6 +92,7 @@ func (a *attempt) dialNext(w *world) {
 
 // refused tries the next host, if there is one.
 func (a *attempt) refused(w *world, why mail.Reply) {
+	w.measure.refused++
 	if a.next < len(a.plan) {
 		a.dialNext(w)
 		return

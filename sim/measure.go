@@ -14,6 +14,7 @@ type measure struct {
 	messages    int
 	attempts    uint64 // that ended
 	failures    uint64 // of them, site failures
+	refused     uint64 // connections that could not be made
 	connections int    // open now, or being opened
 	peak        int
 	lookups     int // under way

@@ -50,6 +50,32 @@ func (r *receiver) happen(w *world) {
 	r.changed++
 	r.schedule(w)
 	r.admit(w)
+	r.shed(w)
+}
+
+// crowded tells whether more connections are open than it allows, as when its limit
+// has fallen.
+func (r *receiver) crowded() bool { return r.now.ConnectionLimit > 0 && r.open > r.now.ConnectionLimit }
+
+// shed closes surplus connections that carry nothing. The others it closes when it has
+// answered what is under way.
+func (r *receiver) shed(w *world) {
+	for c := r.idle.Front(); c != nil && r.crowded(); c = r.idle.Front() {
+		r.idle.Remove(&c.inIdle)
+		w.cancel(&c.event)
+		r.close(w, c)
+	}
+	var idle []*session
+	for s := range r.sessions.All() {
+		if len(s.letters) == 0 && !s.hung {
+			idle = append(idle, s)
+		}
+	}
+	for _, s := range idle {
+		if r.crowded() && s.up && len(s.letters) == 0 {
+			s.drop(w, mail.Closing{Why: mail.CloseIdle, Reply: replyBusy})
+		}
+	}
 }
 
 func (r *receiver) schedule(w *world) {
@@ -125,7 +151,7 @@ func (r *receiver) keep(w *world, c *connection) {
 	c.carried++
 	old := c.client.ReuseTime > 0 && w.now.Sub(c.opened) >= c.client.ReuseTime
 	used := c.client.ReuseCount > 0 && c.carried >= c.client.ReuseCount
-	if c.client.CacheTime <= 0 || old || used {
+	if c.client.CacheTime <= 0 || old || used || r.crowded() {
 		r.close(w, c)
 		return
 	}

@@ -24,6 +24,7 @@ type RunReport struct {
 
 	Deliveries   uint64  `json:"deliveries"`   // attempts that ended, all seeds
 	Failures     uint64  `json:"failures"`     // of them, those that failed for the whole site
+	Refused      uint64  `json:"refused"`      // connections that could not be made, whether or not mail was deferred for that
 	Recipients   uint64  `json:"recipients"`   // accepted, all seeds
 	Delivered    uint64  `json:"delivered"`    // of them, delivered
 	Failed       uint64  `json:"failed"`       // of them, refused for good
@@ -234,6 +235,7 @@ func (r *RunReport) add(o *outcome) {
 	r.Duplicates += m.duplicates
 	r.Deliveries += m.attempts
 	r.Failures += m.failures
+	r.Refused += m.refused
 	r.ConnectionsPeak = max(r.ConnectionsPeak, m.peak)
 	for i := range m.tallies {
 		t := &m.tallies[i]

@@ -72,6 +72,7 @@ func (s *session) begin(w *world) {
 // refused answers that there is no connection.
 func (s *session) refused(w *world, why mail.Reply) {
 	w.measure.disconnected(w, s.host)
+	w.measure.refused++
 	if why.Code == replyBusy.Code {
 		why.By = s.host.name
 	}
@@ -190,7 +191,7 @@ func (s *session) answer(w *world) {
 	took := w.now.Sub(max(l.sent, s.ended))
 	s.ended = w.now
 	b := &s.host.now
-	enough := b.MailsPerConnection > 0 && s.carried >= b.MailsPerConnection
+	enough := b.MailsPerConnection > 0 && s.carried >= b.MailsPerConnection || s.host.crowded()
 	if !enough {
 		s.schedule(w)
 	}

@@ -19,7 +19,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		fmt.Fprintf(&b, " and the next %d; figures are means, ± their standard deviation", r.Seeds-1)
 	}
 	b.WriteString("\n\n")
-	runs := grid{{"run", "deliveries", "deferred %", "goodput/s", "window", "connections", "p50", "p90", "p99", "max"}}
+	runs := grid{{"run", "deliveries", "deferred %", "refused", "goodput/s", "window", "connections", "p50", "p90", "p99", "max"}}
 	for i := range r.Runs {
 		runs = append(runs, r.Runs[i].row(r.Seeds))
 		runs = append(runs, r.Runs[i].comparison()...)
@@ -43,7 +43,7 @@ func (r *RunReport) row(seeds int) []string {
 		deferred += fmt.Sprintf(" ± %.2f", d.DeferredPct)
 		goodput += fmt.Sprintf(" ± %.2f", d.GoodputPerS)
 	}
-	row := []string{r.Name, fmt.Sprint(r.Deliveries / uint64(seeds)), deferred, goodput,
+	row := []string{r.Name, fmt.Sprint(r.Deliveries / uint64(seeds)), deferred, fmt.Sprint(r.Refused / uint64(seeds)), goodput,
 		fmt.Sprintf("%.2f/%.2f", r.WindowMean, r.WindowStddev), fmt.Sprint(r.ConnectionsPeak)}
 	return append(row, r.DelayMS["all"].cells()...)
 }
@@ -75,14 +75,14 @@ func (r *RunReport) comparison() [][]string {
 		if f.DeferredPct == nil && f.WindowMean == nil {
 			continue
 		}
-		row := []string{"  " + f.Source, "", "", "", ""}
+		row := []string{"  " + f.Source, "", "", "", "", ""}
 		if f.DeferredPct != nil {
 			row[2] = fmt.Sprintf("%.2f (%+.2f)", *f.DeferredPct, r.DeferredPct-*f.DeferredPct)
 		}
 		if f.WindowMean != nil {
-			row[4] = fmt.Sprintf("%.2f", *f.WindowMean)
+			row[5] = fmt.Sprintf("%.2f", *f.WindowMean)
 			if f.WindowStddev != nil {
-				row[4] += fmt.Sprintf("/%.2f", *f.WindowStddev)
+				row[5] += fmt.Sprintf("/%.2f", *f.WindowStddev)
 			}
 		}
 		rows = append(rows, row)

@@ -238,6 +238,10 @@ func TestLimit421Relay(t *testing.T) {
 		if five := hostsOf(&run, "five")[0]; float64(five.Deliveries) < 0.99*5*1200 {
 			t.Errorf("%s: the receiver of five had %d deliveries in 20 minutes, and could have 6000", run.Name, five.Deliveries)
 		}
+		// Ten connections of a second each for five minutes, twenty, ten, and five.
+		if moody := hostsOf(&run, "moody")[0]; moody.Deliveries > 13500+20 {
+			t.Errorf("%s: the receiver whose limit changes had %d deliveries in 20 minutes, and takes 13,500", run.Name, moody.Deliveries)
+		}
 		for _, phase := range []struct {
 			from, until time.Duration
 			limit       float64
