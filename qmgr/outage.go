@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -66,8 +67,12 @@ func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 	if d.transport.cfg.Scheduler == RoundRobin {
 		end = d.todo.Back // for no reason, but so it is in Postfix
 	}
+	// What is put off does not come back here (queueInstead), or this would not end.
+	t, most := d.transport, d.todo.Len()
 	for e := end(); e != nil; e = end() {
-		d.transport.keepMark(d) // it may be marked because of this very entry
+		assert.That(most > 0, "mail that %s puts off to %s comes back", t.name, transport)
+		most--
+		t.keepMark(d) // it may be marked because of this very entry
 		q.putOff(e, transport, why)
 	}
 }
@@ -95,8 +100,9 @@ func (q *Qmgr) putOff(e *entry, transport string, why mail.Reply) {
 }
 
 // queueInstead returns the queue of TransportRetry or TransportError for mail that
-// cannot go to its own destination; nil if that transport is dead. Each
-// destination has its own there, so that it is known where the mail was to go; in
+// cannot go to its own destination; nil if that transport is dead, or that queue: what
+// is put off because retry cannot be reached, for the reason for which it came there,
+// would come back for ever. Each destination has its own there, so that it is known where the mail was to go; in
 // Postfix all that have the same reason share one.
 func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *queue {
 	t := q.transport(transport)
@@ -105,10 +111,18 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 	}
 	text := replyText(why)
 	if q.cfg.AsPostfix || of == (mail.Origin{}) {
-		return q.queue(t, text)
+		return alive(q.queue(t, text))
 	}
 	d := q.namedQueue(t, of.Transport+":"+of.Nexthop+" "+text, text)
 	d.instead = of
+	return alive(d)
+}
+
+// alive returns a queue that is not dead, else nil.
+func alive(d *queue) *queue {
+	if d.dead() {
+		return nil
+	}
 	return d
 }
 

@@ -56,8 +56,13 @@ func (q *Qmgr) disarm(t *timer) {
 func (q *Qmgr) runTimers() {
 	q.hangupAll(q.conns.Surplus(q.now))
 	q.relieve()
+	// A timer that ends may start others, for later. One that started anew for now
+	// would end for ever.
+	most := 2*q.timers.Len() + 16
 	for t := q.timers.Min(); t != nil && t.at <= q.now; t = q.timers.Min() {
 		q.timers.PopMin()
+		most--
+		assert.That(most > 0, "timers of kind %d start for the instant at which they end", t.kind)
 		switch t.kind {
 		case timerQueue:
 			q.resumeQueue(t.queue)
