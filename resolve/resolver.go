@@ -174,10 +174,9 @@ func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (verdict, ti
 	plan, reply := route.NewPlan(n, mx.answer, mx.mx, policy, rand.Shuffle)
 	v := verdict{reply: reply}
 	if reply.IsZero() {
-		answers, reasons, end := r.addresses(ctx, n, plan)
+		var end time.Time
+		v.set, v.reply, why, end = r.firstUsable(ctx, n, plan)
 		until = earlier(until, end)
-		v.set, v.reply = plan.Tiers(answers)
-		why = reasons
 	}
 	if v.reply.Temporary() && why != "" {
 		v.reply.Text = mail.CleanText(v.reply.Text + ": " + why)
@@ -190,6 +189,37 @@ func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (verdict, ti
 		v.site = site.String()
 	}
 	return v, until
+}
+
+// batchesMax is how many times the policy's number of hosts is looked up, until some
+// can be used. It bounds what a domain with very many hosts costs.
+const batchesMax = 5
+
+// firstUsable looks the plan's hosts up, and then those that come next, until some can
+// be used. What is not known for now outweighs what is known not to exist.
+func (r *Resolver) firstUsable(ctx context.Context, n route.Nexthop, plan route.Plan) (set mail.HostSet, reply mail.Reply, why string, until time.Time) {
+	until = time.Now().Add(r.cfg.PositiveMax)
+	for batch := 1; ; batch++ {
+		answers, reasons, end := r.addresses(ctx, n, plan)
+		until = earlier(until, end)
+		found, verdict := plan.Tiers(answers)
+		if verdict.IsZero() {
+			return found, verdict, reasons, until
+		}
+		if reply.IsZero() || verdict.Temporary() && reply.Permanent() {
+			reply, why = verdict, reasons
+		}
+		next, more := plan.Next(verdict)
+		switch {
+		case !more:
+			return set, reply, why, until
+		case batch == batchesMax && reply.Permanent():
+			return set, plan.Unfinished(), why, until
+		case batch == batchesMax:
+			return set, reply, why, until
+		}
+		plan = next
+	}
 }
 
 // isTrusted tells whether a nexthop comes from the operator. An address literal

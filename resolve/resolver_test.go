@@ -507,6 +507,68 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
+// Ten MX hosts are looked up at once, the best first. Whatever is wrong with ten, the
+// eleventh is used if it can be; if not, the mail waits as long as it may turn out that
+// one of them can be.
+func TestMoreHostsThanAreLookedUpAtOnce(t *testing.T) {
+	kinds := map[string]string{"gone": "gone%d.example.", "servfail": "servfail%d.example.", "empty": "empty%d.example.", "good": "mx1.example.com.",
+		"us": "us.test.", "dot": ".", "private": "lan%d.example."}
+	const good, bounce, wait, loop = "mx1.example.com=198.51.100.1:25", "550 5.4.4", "451 4.4.3", "554 5.4.6"
+	for _, c := range []struct {
+		hosts []string // as often as the number before it says
+		want  string
+	}{
+		{[]string{"10 gone", "1 good"}, good},
+		{[]string{"10 servfail", "1 good"}, good},
+		{[]string{"10 empty", "1 good"}, good},
+		{[]string{"10 private", "1 good"}, good},
+		{[]string{"1 dot", "9 gone", "1 good"}, good},
+		{[]string{"5 gone", "5 servfail", "5 empty", "1 good"}, good},
+		{[]string{"49 gone", "1 good"}, good},
+		{[]string{"50 gone", "1 good"}, "451 4.4.4"},
+		{[]string{"11 gone"}, bounce},
+		{[]string{"11 empty"}, bounce},
+		{[]string{"10 gone", "1 servfail"}, wait},
+		{[]string{"1 servfail", "10 gone"}, wait},
+		{[]string{"9 gone", "1 servfail", "1 empty"}, wait},
+		{[]string{"10 gone", "1 us", "1 good"}, loop},
+		{[]string{"1 servfail", "9 gone", "1 us"}, wait},
+		{[]string{"10 gone", "1 private"}, bounce},
+		{[]string{"10 servfail", "1 private"}, wait},
+		{[]string{"1 dot"}, "556 5.1.10"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, zone)
+			n := 0
+			for _, group := range c.hosts {
+				times, kind, _ := strings.Cut(group, " ")
+				var count int
+				fmt.Sscan(times, &count)
+				for range count {
+					n++
+					name := kinds[kind]
+					if strings.Contains(name, "%") {
+						name = fmt.Sprintf(name, n)
+					}
+					w.add(t, fmt.Sprintf("many.example. 300 IN MX %d %s\n", n, name))
+					switch kind {
+					case "servfail":
+						w.rcodes[name] = dns.RcodeServerFailure
+					case "empty":
+						w.add(t, name+" 300 IN TXT \"no address\"\n")
+					case "private":
+						w.add(t, name+" 300 IN A 10.0.0.1\n")
+					}
+				}
+			}
+			r := w.resolver(t, Config{Policy: route.Policy{Families: route.FamiliesIPv4, Self: route.Self{Names: []string{"us.test"}}}})
+			if got := show(r.Hosts(t.Context(), "many.example")); !strings.Contains(got, c.want) {
+				t.Errorf("%v: %s, want %s", c.hosts, got, c.want)
+			}
+		})
+	}
+}
+
 // Domains whose own name servers are silent keep a question each until our patience
 // ends. Others are looked up meanwhile although those are more than may be under way at
 // once, and our name server does not pass for a silent one.

@@ -50,6 +50,7 @@ type Plan struct {
 	// host without a name, about which nothing is to be found out.
 	Hosts []MX
 
+	rest   []MX   // that come after Hosts, as good or worse
 	shown  string // what replies call the nexthop
 	port   uint16
 	bare   bool   // the host comes from the nexthop itself, not from MX records
@@ -103,7 +104,31 @@ func (p *Plan) choose(records []MX, shuffle Shuffle) {
 			break
 		}
 	}
-	p.Hosts = hosts[:min(len(hosts), p.policy.hostsMax())]
+	p.rest = hosts
+	p.take()
+}
+
+// take moves the first of the rest to Hosts.
+func (p *Plan) take() {
+	n := min(len(p.rest), p.policy.hostsMax())
+	p.Hosts, p.rest = p.rest[:n:n], p.rest[n:]
+}
+
+// Next returns the plan for the hosts that are to be looked up if reply, which Tiers
+// gave, says that none of this plan's can be used: a policy bounds how many are looked
+// up at once, and ten that do not exist must not hide an eleventh that does. It is not
+// ok if there are none, or if none may be used because they are worse than ourselves.
+func (p Plan) Next(reply mail.Reply) (next Plan, ok bool) {
+	if reply.IsZero() || len(p.rest) == 0 || IsFinal(reply) {
+		return p, false
+	}
+	p.take()
+	return p, true
+}
+
+// Unfinished is the reply where no host could be used and some were not looked up.
+func (p Plan) Unfinished() mail.Reply {
+	return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 4}, "none of the first mail hosts of "+p.shown+" can be used, and there are too many")
 }
 
 // firstAsGood returns the index of the first host with the preference of

@@ -83,8 +83,8 @@ type Policy struct {
 	Self     Self
 	Reach    Reach
 	Families Families
-	// HostsMax is how many host names of one domain are looked up, the best
-	// first; 0 means DefaultHostsMax. Raise it for a domain that is known to
+	// HostsMax is how many host names of one domain are looked up at once, the best
+	// first; as many again if none of them can be used. 0 means DefaultHostsMax. Raise it for a domain that is known to
 	// hide good hosts behind many dead ones.
 	HostsMax int
 	// AddressesMax is how many addresses serve one nexthop, shared out between
