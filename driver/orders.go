@@ -24,6 +24,12 @@ func (d *Driver) Release(ids []mail.QueueID) { d.inbox.event(qmgr.Release{IDs: i
 // Drop removes messages without a report.
 func (d *Driver) Drop(ids []mail.QueueID) { d.inbox.event(qmgr.Drop{IDs: ids}) }
 
+// Settle gives up some recipients of a message; the outcomes say which, and whether
+// their sender is told. Last says that no other recipient waits.
+func (d *Driver) Settle(id mail.QueueID, outcomes []mail.Outcome, last bool) {
+	d.inbox.event(qmgr.Settle{ID: id, Outcomes: outcomes, Last: last})
+}
+
 // Retry tries messages now.
 func (d *Driver) Retry(ids []mail.QueueID) { d.inbox.event(qmgr.Retry{IDs: ids}) }
 

@@ -146,6 +146,19 @@ type Release struct{ IDs []mail.QueueID }
 // are not interrupted.
 type Drop struct{ IDs []mail.QueueID }
 
+// Settle asks to give up some recipients of a message, and to leave the others as they
+// are: they are delivered as if the former had never been there. Deliveries that are
+// under way are not interrupted, and their results stand.
+type Settle struct {
+	ID mail.QueueID
+	// Outcomes say how. Each is Failed, and Report says whether the sender is to be
+	// told. At may be 0: the host need not know the time.
+	Outcomes []mail.Outcome
+	// Last says that no other recipient waits, so that the message's round can be
+	// ended. If that was wrong, the others are tried now.
+	Last bool
+}
+
 // Retry asks to try messages now, whatever their due time, and to forget that
 // the destinations of these messages are dead.
 type Retry struct{ IDs []mail.QueueID }
@@ -201,6 +214,7 @@ func (Wake) event()            {}
 func (Hold) event()            {}
 func (Release) event()         {}
 func (Drop) event()            {}
+func (Settle) event()          {}
 func (Retry) event()           {}
 func (RetryAll) event()        {}
 func (AgentReady) event()      {}

@@ -22,6 +22,9 @@ type message struct {
 	awaits answers
 	order  order  // what an operator wants done with it
 	reason string // why, for orderHold and orderCorrupt
+	// settling is what operators want done with some of its recipients: it is
+	// recorded at the end of the round, before anything else.
+	settling settling
 	// again is what operators have ordered too late for this round: it is carried
 	// out once the message has left the core.
 	again wish
@@ -100,6 +103,7 @@ const (
 	orderDrop
 	orderRelease
 	orderRetry
+	orderSettle  // the round ends, so that some recipients can be given up
 	orderCorrupt // not an operator's: the message is damaged
 )
 

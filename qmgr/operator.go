@@ -29,7 +29,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		// corrupt area keeps them.
 		m.again.add(o, reason)
 	case o == orderHold || o == orderDrop:
-		m.order, m.reason, m.again = o, reason, wish{}
+		m.order, m.reason, m.again = o, reason, wish{settling: m.again.settling}
 		q.withdraw(m)
 		q.advance(m)
 	case m.order == orderHold:
@@ -46,9 +46,10 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 // way for it, or the last one of its round, is durable. The zero wish is for
 // nothing.
 type wish struct {
-	order  order  // orderHold, orderDrop or orderRelease: the last one counts
-	reason string // why, for orderHold
-	retry  bool   // and then it is to be tried
+	settling settling // first, some recipients are to be given up
+	order    order    // orderHold, orderDrop or orderRelease: the last one counts
+	reason   string   // why, for orderHold
+	retry    bool     // and then it is to be tried
 }
 
 // add adds an order to those given before. Hold and drop make void what was to
@@ -58,11 +59,12 @@ func (w *wish) add(o order, reason string) {
 		w.retry = true
 		return
 	}
-	*w = wish{order: o, reason: reason, retry: w.retry && o == orderRelease}
+	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease}
 }
 
 // fulfill carries out what was wished for a message that is at rest now.
 func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
+	q.settleOne(id, w.settling)
 	if w.order != orderNone {
 		q.orderOne(id, w.order, w.reason)
 	}

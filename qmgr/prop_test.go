@@ -322,7 +322,21 @@ func (c *chaos) operate() {
 		return
 	}
 	ids := []mail.QueueID{c.ids[c.r.IntN(len(c.ids))]}
-	switch c.r.IntN(9) {
+	switch c.r.IntN(10) {
+	case 9:
+		if m := c.w.Messages[ids[0]]; m != nil {
+			report := mail.ReportNone
+			if m.Envelope.Sender != "" && c.r.Permille(500) {
+				report = mail.ReportFailed
+			}
+			var some []uint32
+			for i := range m.Recipients {
+				if len(m.Recipients) == 1 || c.r.Permille(500) {
+					some = append(some, uint32(i))
+				}
+			}
+			c.w.GiveUp(m, report, some...)
+		}
 	case 0:
 		c.w.Step(qmgr.Hold{IDs: ids, Reason: "test"})
 	case 1, 2:

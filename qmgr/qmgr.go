@@ -155,6 +155,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.orderAll(ev.IDs, orderRelease, "")
 	case Drop:
 		q.orderAll(ev.IDs, orderDrop, "")
+	case Settle:
+		q.settleOne(ev.ID, settling{ev.Outcomes, ev.Last})
 	case Retry:
 		q.orderAll(ev.IDs, orderRetry, "")
 	case RetryAll:

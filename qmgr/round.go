@@ -49,6 +49,7 @@ func (q *Qmgr) advance(m *message) {
 // A report that could not be made stays owed in the spool, and the message is
 // deferred as if it had a recipient left: the next round asks for it again.
 func (q *Qmgr) endRound(m *message) {
+	q.noteSettled(m)
 	switch {
 	case m.order == orderDrop:
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
@@ -60,6 +61,11 @@ func (q *Qmgr) endRound(m *message) {
 		q.askReport(m)
 	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m):
 		q.park(m)
+	case m.order == orderSettle && (m.left || m.more):
+		// It stays where it is, and the scans find it there if it is its time.
+		m.again.retry = m.again.retry || m.from == originRetry || m.from == originFlush
+		m.stage = stageClosing
+		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.order == orderHold && (m.left || m.retry || m.more):
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
 	case m.doubt:

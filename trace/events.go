@@ -117,6 +117,11 @@ var eventKinds = []kind[qmgr.Event]{
 	}),
 	eventKind("release", func(c *codec, e *qmgr.Release) { c.ids(&e.IDs) }),
 	eventKind("drop", func(c *codec, e *qmgr.Drop) { c.ids(&e.IDs) }),
+	eventKind("settle", func(c *codec, e *qmgr.Settle) {
+		c.id("id", &e.ID)
+		c.outcomes(&e.Outcomes, 0)
+		c.flag("last", &e.Last)
+	}),
 	eventKind("retry", func(c *codec, e *qmgr.Retry) { c.ids(&e.IDs) }),
 	eventKind("retry-all", func(*codec, *qmgr.RetryAll) {}),
 	eventKind("agent-ready", func(c *codec, e *qmgr.AgentReady) { c.word("transport", &e.Transport) }),

@@ -230,6 +230,21 @@ func (m *Message) batch(from uint32, max int) mail.RecipientBatch {
 	return b
 }
 
+// GiveUp has an operator give up recipients of a message, with or without a report.
+func (w *World) GiveUp(m *Message, report mail.ReportKind, indexes ...uint32) {
+	ev := qmgr.Settle{ID: m.Envelope.ID}
+	waiting := m.Unsettled()
+	for _, i := range indexes {
+		ev.Outcomes = append(ev.Outcomes, mail.Outcome{Index: i, Result: mail.Failed, Report: report,
+			Reply: mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: "given up by an operator"}})
+		if !m.Results[i].Settled() {
+			waiting--
+		}
+	}
+	ev.Last = waiting == 0
+	w.Step(ev)
+}
+
 // Take removes an outstanding action.
 func (w *World) Take(i int) qmgr.Action {
 	a := w.Outstanding[i]
@@ -372,6 +387,9 @@ func (w *World) apply(c mail.Change) mail.Changed {
 		w.violate("change %v of %v names place %v, it is in %v", c.Op, c.ID, c.Place, m.Place)
 	}
 	for _, o := range c.Outcomes {
+		if m.Results[o.Index].Settled() {
+			continue // what is settled stays so, as in the spool
+		}
 		m.Results[o.Index] = o.Result
 		m.Owed[o.Index] = o.Report
 	}

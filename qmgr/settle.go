@@ -1,0 +1,98 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// An operator's order can be for some recipients of a message. They are given up by a
+// change as any other outcome is recorded, so that the spool keeps what it knows
+// already: a recipient who has been served stays so.
+//
+// A message at rest is changed where it lies. One that is in core first ends its round
+// as for a hold: what has not been started is taken back, what is under way ends, the
+// change is the round's last one, and the message comes back at once with the
+// recipients that are left. Taking recipients out of entries, routing and lookups
+// instead would save the others that detour, at the price of a second way out for
+// each of them.
+
+// A settling is recipients to be given up.
+type settling struct {
+	outcomes []mail.Outcome
+	last     bool // no other recipient waits
+}
+
+func (s *settling) add(more settling) {
+	s.outcomes = append(s.outcomes[:len(s.outcomes):len(s.outcomes)], more.outcomes...)
+	s.last = s.last || more.last
+}
+
+func (s *settling) empty() bool { return len(s.outcomes) == 0 }
+
+// settleOne carries out an order for some recipients of a message, wherever it is.
+func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
+	if s.empty() {
+		return
+	}
+	for i := range s.outcomes {
+		o := s.outcomes[i]
+		assert.That(o.Result == mail.Failed, "recipient %d of %v is to be given up as %v", o.Index, id, o.Result)
+	}
+	m := q.messages[id]
+	switch {
+	case m == nil:
+		q.settleResting(id, s)
+	case m.callout != nil || m.order == orderDrop:
+	case m.stage == stageClosing, m.order == orderCorrupt:
+		m.again.settling.add(s)
+	default:
+		m.settling.add(s)
+		if m.order == orderNone {
+			m.order = orderSettle
+			q.withdraw(m)
+		}
+		q.advance(m)
+	}
+}
+
+// settleResting does so for a message that is not in core. If none of its recipients
+// waits after that, it is opened: it may owe a report, and has to go.
+func (q *Qmgr) settleResting(id mail.QueueID, s settling) {
+	q.admission.named = max(q.admission.named, id)
+	if w, busy := q.moving[id]; busy {
+		w.settling.add(s)
+		q.moving[id] = w
+		return
+	}
+	q.moving[id] = wish{}
+	if s.last {
+		q.moving[id] = wish{order: orderRelease, retry: true}
+	}
+	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: q.dated(s.outcomes)}})
+}
+
+// dated returns outcomes with the present where they have no time.
+func (q *Qmgr) dated(outcomes []mail.Outcome) []mail.Outcome {
+	list := append([]mail.Outcome(nil), outcomes...)
+	for i := range list {
+		if list[i].At == 0 {
+			list[i].At = q.now
+		}
+	}
+	return list
+}
+
+// noteSettled adds what operators have decided to the outcomes of the round, behind
+// those of deliveries, which stand. It is not a failure of the message: one from the
+// null sender is not held because of it.
+func (q *Qmgr) noteSettled(m *message) {
+	if m.settling.last && m.order != orderHold && m.again.order == orderNone {
+		m.again.order, m.again.retry = orderRelease, true // as in settleResting
+	}
+	for _, o := range q.dated(m.settling.outcomes) {
+		m.outcomes = append(m.outcomes, o)
+		m.owed = m.owed || o.Report != mail.ReportNone
+		m.settled = true
+	}
+	m.settling = settling{}
+}

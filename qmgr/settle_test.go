@@ -1,0 +1,198 @@
+package qmgr_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
+)
+
+// A life is one message to two recipients at bad.test and two at good.test, told step
+// by step. Both domains are refused for now until bad is calm.
+type life struct {
+	*qmgrtest.World
+	m     *qmgrtest.Message
+	calm  bool
+	steps int
+}
+
+func newLife(t *testing.T, cfg qmgr.Config) *life {
+	t.Helper()
+	w, err := qmgrtest.New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &life{World: w}
+	for len(l.Outstanding) > 0 {
+		l.Answer(l.Take(0))
+	}
+	l.m = l.Store("s@home.test", []mail.Recipient{{Address: "a@bad.test"}, {Address: "b@good.test"}, {Address: "c@bad.test"}, {Address: "d@good.test"}})
+	l.Announce(l.m)
+	return l
+}
+
+// step answers one action, or lets time pass if there is none; false if nothing is
+// left to happen.
+func (l *life) step() bool {
+	l.steps++
+	if len(l.Outstanding) > 0 {
+		a := l.Take(0)
+		d, is := a.(qmgr.Deliver)
+		switch {
+		case !is:
+			l.Answer(a)
+		case l.calm || d.Delivery.Nexthop == "home.test":
+			l.Deliver(d, qmgrtest.Accepted)
+		default:
+			l.Deliver(d, qmgrtest.Later)
+		}
+		return true
+	}
+	wake, ok := l.Core.NextWake()
+	if !ok {
+		return false
+	}
+	l.Now = max(wake, l.Now)
+	l.Step(qmgr.Wake{})
+	return true
+}
+
+func (l *life) end(t *testing.T) {
+	t.Helper()
+	l.calm = true
+	for n := 0; l.step(); n++ {
+		if n > 1000 {
+			t.Fatal("the message's life has no end")
+		}
+	}
+}
+
+// An order for the recipients at one domain, at every moment of a message's life and
+// with its answers in order: those at the other domain are delivered, once; those are
+// not, unless they were just being; the sender is told of them if that was ordered,
+// and the message goes in the end.
+func TestSettleAtEveryMoment(t *testing.T) {
+	const moments = 24
+	for _, report := range []mail.ReportKind{mail.ReportNone, mail.ReportFailed} {
+		for _, lookups := range []bool{false, true} {
+			for moment := range moments {
+				t.Run(fmt.Sprintf("%v %v %d", report, lookups, moment), func(t *testing.T) {
+					l := newLife(t, qmgr.Config{})
+					if lookups {
+						l.Lookups["good.test"] = mail.Route{Transport: "smtp", Nexthop: "good.test"}
+						l.Lookups["bad.test"] = mail.Route{Transport: "smtp", Nexthop: "bad.test"}
+					}
+					for range moment {
+						l.step()
+					}
+					l.GiveUp(l.m, report, 0, 2)
+					l.end(t)
+					l.check(t, report)
+				})
+			}
+		}
+	}
+}
+
+func (l *life) check(t *testing.T, report mail.ReportKind) {
+	t.Helper()
+	m := l.m
+	if len(l.Violations) > 0 {
+		t.Fatal(l.Violations)
+	}
+	if l.Gone[m.Envelope.ID] == nil {
+		t.Fatalf("the message is still in %v: %v", m.Place, m.Results)
+	}
+	if m.Accepted[1] != 1 || m.Accepted[3] != 1 {
+		t.Errorf("the others were delivered %d and %d times, want once", m.Accepted[1], m.Accepted[3])
+	}
+	told := 0
+	for _, i := range []int{0, 2} {
+		switch {
+		case m.Results[i] == mail.Delivered && m.Accepted[i] == 1: // it was under way
+		case m.Results[i] != mail.Failed || m.Accepted[i] != 0:
+			t.Errorf("recipient %d is %v, and was delivered %d times", i, m.Results[i], m.Accepted[i])
+		case report != mail.ReportNone:
+			told++
+		}
+	}
+	if len(m.Reported) != told {
+		t.Errorf("%d reports about recipients, want %d", len(m.Reported), told)
+	}
+}
+
+// The order leaves a message that is put off at its time, one that is held held, and
+// one that arrives together with a hold is carried out before it.
+func TestSettleLeavesOthersAlone(t *testing.T) {
+	deferred := func(l *life) {
+		for l.m.Place.Area != mail.AreaDeferred || len(l.Outstanding) > 0 {
+			l.step()
+		}
+	}
+	t.Run("deferred", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		deferred(l)
+		due := l.m.Place.Due
+		l.GiveUp(l.m, mail.ReportNone, 0, 2)
+		for len(l.Outstanding) > 0 {
+			l.step()
+		}
+		if l.m.Place.Due != due || l.m.Results[0] != mail.Failed || l.m.Results[1] != mail.Deferred {
+			t.Errorf("place %v, due %v before; %v", l.m.Place, due, l.m.Results)
+		}
+		l.end(t)
+		l.check(t, mail.ReportNone)
+	})
+	t.Run("held", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		deferred(l)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
+		l.GiveUp(l.m, mail.ReportFailed, 0, 2) // while that change is under way
+		l.end(t)
+		if l.m.Place.Area != mail.AreaHold || l.m.Results[2] != mail.Failed || l.m.Results[3] != mail.Deferred {
+			t.Fatalf("place %v, %v", l.m.Place, l.m.Results)
+		}
+		l.Step(qmgr.Release{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		l.end(t)
+		l.check(t, mail.ReportFailed)
+	})
+	t.Run("all of a held message", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		deferred(l)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
+		l.end(t)
+		l.GiveUp(l.m, mail.ReportFailed, 0, 1, 2, 3)
+		l.end(t)
+		if l.Gone[l.m.Envelope.ID] == nil || len(l.m.Reported) != 4 {
+			t.Errorf("place %v, %d reports", l.m.Place, len(l.m.Reported))
+		}
+	})
+	t.Run("hold behind it", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		for range 3 {
+			l.step()
+		}
+		l.GiveUp(l.m, mail.ReportNone, 0, 2)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
+		l.end(t)
+		if l.m.Place.Area != mail.AreaHold || l.m.Results[0] != mail.Failed || l.m.Results[1].Settled() {
+			t.Errorf("place %v, %v", l.m.Place, l.m.Results)
+		}
+	})
+	t.Run("of the null sender", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{DoubleBounce: qmgr.DoubleBounceHold})
+		m := l.Arrive("", []mail.Recipient{{Address: "x@bad.test"}})
+		for len(l.Outstanding) > 0 {
+			l.step()
+		}
+		l.GiveUp(m, mail.ReportNone, 0)
+		for n := 0; n < 20; n++ {
+			l.step()
+		}
+		if l.Gone[m.Envelope.ID] == nil {
+			t.Errorf("a report that an operator gave up is still in %v", m.Place)
+		}
+	})
+}
