@@ -111,20 +111,22 @@ type Order struct {
 	All     bool    `json:"all,omitempty" doc:"All messages, or all in the areas that the filter names."`
 	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Why; kept with held messages, and logged. Without it, held messages are held by an operator."`
 	DryRun  bool    `json:"dry_run,omitempty" doc:"Only count."`
-	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop without IDs: how many messages the caller means to drop at most, as a dry run counted them."`
+	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop and bounce without IDs: how many messages the caller means at most, as a dry run counted them."`
 	Limit   int     `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"Messages that this request handles at most; 0 is 1000."`
 	Cursor  string  `json:"cursor,omitempty" maxLength:"128" doc:"Where to go on: next of the answer before."`
 }
 
 // Ordered is what one request did.
 type Ordered struct {
-	Matched   int      `json:"matched" doc:"Messages that the order is for."`
-	Done      int      `json:"done" doc:"Messages for which it has taken effect."`
-	Pending   int      `json:"pending" doc:"Messages for which it takes effect when deliveries under way have ended."`
-	Unchanged int      `json:"unchanged" doc:"Messages asked for by ID for which there was nothing to do."`
-	Missing   []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
-	Scanned   int      `json:"scanned" doc:"Messages looked at."`
-	Next      string   `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
+	Matched    int      `json:"matched" doc:"Messages that the order is for."`
+	Recipients int      `json:"recipients,omitempty" doc:"Of bounce, and of drop with conditions on recipients: the recipients that it is for."`
+	Shared     int      `json:"shared,omitempty" doc:"Of hold with conditions on recipients: messages that also wait for recipients that do not meet them. They are left alone, for only whole messages can be held."`
+	Done       int      `json:"done" doc:"Messages for which it has taken effect."`
+	Pending    int      `json:"pending" doc:"Messages for which it takes effect when deliveries under way have ended."`
+	Unchanged  int      `json:"unchanged" doc:"Messages asked for by ID for which there was nothing to do."`
+	Missing    []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
+	Scanned    int      `json:"scanned" doc:"Messages looked at."`
+	Next       string   `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
 }
 
 // Flushed is the answer to a flush.

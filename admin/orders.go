@@ -18,10 +18,14 @@ const (
 	verbHold verb = iota
 	verbRelease
 	verbDrop
+	verbBounce
 	verbRetry
 )
 
-func (v verb) String() string { return [...]string{"hold", "release", "drop", "retry"}[v] }
+func (v verb) String() string { return [...]string{"hold", "release", "drop", "bounce", "retry"}[v] }
+
+// harmful reports whether an order cannot be taken back.
+func (v verb) harmful() bool { return v == verbDrop || v == verbBounce }
 
 // areas are where an order finds something to do.
 func (v verb) areas() []mail.Area {
@@ -30,6 +34,8 @@ func (v verb) areas() []mail.Area {
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred}
 	case verbRelease:
 		return []mail.Area{mail.AreaHold}
+	case verbBounce:
+		return listed()
 	}
 	return append(listed(), mail.AreaCorrupt)
 }
@@ -91,8 +97,8 @@ func (o *Order) check(v verb) error {
 		return unprocessable("body.filter", nil, "name messages by a filter, or set all")
 	case conditional && o.All:
 		return unprocessable("body.all", true, "a filter with conditions and all contradict each other")
-	case v == verbDrop && !o.DryRun && len(o.Filter.IDs) == 0 && o.Confirm == 0:
-		return unprocessable("body.confirm", 0, "to drop messages that are not named by ID, confirm how many; a dry run counts them")
+	case v.harmful() && !o.DryRun && len(o.Filter.IDs) == 0 && o.Confirm == 0:
+		return unprocessable("body.confirm", 0, "to "+v.String()+" messages that are not named by ID, confirm how many; a dry run counts them")
 	}
 	return nil
 }
@@ -118,7 +124,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	if limit == 0 || limit > MessagesMax {
 		limit = MessagesMax
 	}
-	if v == verbDrop && !o.DryRun && len(o.Filter.IDs) == 0 {
+	if v.harmful() && !o.DryRun && len(o.Filter.IDs) == 0 {
 		limit = min(limit, o.Confirm)
 	}
 	c := s.newScan(sel)
@@ -130,24 +136,34 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	for _, id := range c.gone {
 		done.Missing = append(done.Missing, id.String())
 	}
+	if v == verbHold && o.Reason == "" {
+		o.Reason = heldByOperator
+	}
 	var ids []mail.QueueID
 	for i := range found {
-		if v.applies(found[i].Place.Area) {
-			ids = append(ids, found[i].Envelope.ID)
-		} else {
+		m := &found[i]
+		if !v.applies(m.Place.Area) {
 			done.Unchanged++
+			continue
+		}
+		ordered, err := s.orderOne(ctx, v, o, &sel, m, done)
+		switch {
+		case errors.Is(err, ErrGone):
+		case err != nil:
+			return nil, err
+		case ordered:
+			ids = append(ids, m.Envelope.ID)
 		}
 	}
 	done.Matched = len(ids)
 	if o.DryRun || len(ids) == 0 {
 		return done, nil
 	}
-	if v == verbHold && o.Reason == "" {
-		o.Reason = heldByOperator
+	if !v.settles(&sel) {
+		s.give(v, ids, o.Reason)
 	}
-	s.give(v, ids, o.Reason)
-	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason)
-	done.Pending, err = s.settle(ctx, v, ids)
+	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason, "by", orderedBy(ctx))
+	done.Pending, err = s.settle(ctx, v, &sel, ids)
 	done.Done = done.Matched - done.Pending
 	return done, err
 }
@@ -167,7 +183,7 @@ func (s *Server) give(v verb, ids []mail.QueueID, reason string) {
 
 // settle waits until an order has taken effect for all messages, or
 // Config.Settle is over, and returns for how many it has not.
-func (s *Server) settle(ctx context.Context, v verb, ids []mail.QueueID) (pending int, err error) {
+func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) (pending int, err error) {
 	if _, err := s.view(ctx, 0); err != nil {
 		return len(ids), err // the core has seen no order
 	}
@@ -177,7 +193,7 @@ func (s *Server) settle(ctx context.Context, v verb, ids []mail.QueueID) (pendin
 	left := append([]mail.QueueID(nil), ids...)
 	deadline := time.Now().Add(s.cfg.Settle)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		if left, err = s.unsettled(ctx, v, left); err != nil || len(left) == 0 {
+		if left, err = s.unsettled(ctx, v, sel, left); err != nil || len(left) == 0 {
 			return len(left), err
 		}
 		if time.Now().Add(pause).After(deadline) {
@@ -193,7 +209,7 @@ func (s *Server) settle(ctx context.Context, v verb, ids []mail.QueueID) (pendin
 
 // unsettled keeps the messages for which an order has not taken effect. A
 // message that is gone needs no order.
-func (s *Server) unsettled(ctx context.Context, v verb, ids []mail.QueueID) ([]mail.QueueID, error) {
+func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) ([]mail.QueueID, error) {
 	left := ids[:0]
 	for _, id := range ids {
 		m, err := s.store.Show(ctx, id)
@@ -203,7 +219,15 @@ func (s *Server) unsettled(ctx context.Context, v verb, ids []mail.QueueID) ([]m
 		if err != nil {
 			return ids, fmt.Errorf("look up %s: %w", id, err)
 		}
-		if v.applies(m.Place.Area) {
+		waits := v.applies(m.Place.Area)
+		if waits && v.settles(sel) {
+			c, err := s.concerned(ctx, sel, &m)
+			if err != nil && !errors.Is(err, ErrGone) {
+				return ids, err
+			}
+			waits = len(c.recipients) > 0
+		}
+		if waits {
 			left = append(left, id)
 		}
 	}

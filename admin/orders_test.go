@@ -1,8 +1,11 @@
 package admin_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -243,6 +246,65 @@ func TestParameterGivenTwice(t *testing.T) {
 	for query, want := range map[string]int{"sender=a@b&sender=c@d": 422, "domain=c&domain=c": 422, "limit=1&limit=2": 422, "area=hold&area=deferred": 200} {
 		if w := a.do("GET", "/v1/messages?"+query, ""); w.Code != want {
 			t.Errorf("%s: %d %s", query, w.Code, w.Body)
+		}
+	}
+}
+
+// A message with recipients at two domains keeps those at the other one, whatever is
+// ordered for the first; whom an order is for is in the log.
+func TestOrdersForRecipients(t *testing.T) {
+	none := mail.Address("quiet@c")
+	for _, c := range []struct {
+		verb   string
+		filter admin.Filter
+		sender string
+		want   admin.Ordered
+		left   string // recipients that wait
+		told   int
+	}{
+		{"drop", admin.Filter{Domain: "c"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "j@d ", 0},
+		{"bounce", admin.Filter{Domain: "c"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "j@d ", 1},
+		{"bounce", admin.Filter{Domain: "c"}, "", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "j@d ", 0},
+		{"bounce", admin.Filter{Recipient: "j@*"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "quiet@c ", 2},
+		{"bounce", admin.Filter{IDs: []string{id(1).String()}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 3, Scanned: 1}, "", 2},
+		{"drop", admin.Filter{Domain: "nowhere"}, "a@b", admin.Ordered{Scanned: 1}, "j@c j@d quiet@c ", 0},
+		{"hold", admin.Filter{Domain: "c"}, "a@b", admin.Ordered{Shared: 1, Scanned: 1}, "j@c j@d quiet@c ", 0},
+		{"hold", admin.Filter{Recipient: "*"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Scanned: 1}, "j@c j@d quiet@c ", 0},
+	} {
+		m := message(1, mail.AreaDeferred, c.sender, "j@c", "j@d", string(none))
+		m.Recipients[2].Recipient.Notify = mail.NotifyNever
+		q := admintest.New(m)
+		var log bytes.Buffer
+		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		o := admin.Order{Filter: &c.filter, Confirm: 10, Reason: "they moved"}
+		if c.verb == "hold" {
+			o.Confirm = 0
+		}
+		dry := o
+		dry.DryRun = true
+		if got := a.order(c.verb, dry); got.Recipients != c.want.Recipients || got.Matched != c.want.Matched || got.Shared != c.want.Shared {
+			t.Errorf("%s %+v: a dry run says %+v", c.verb, c.filter, got)
+		}
+		if diff := cmp.Diff(c.want, a.order(c.verb, o)); diff != "" {
+			t.Errorf("%s %+v: %s", c.verb, c.filter, diff)
+		}
+		left, told := "", 0
+		list := q.Outcomes(id(1))
+		for _, r := range list {
+			switch {
+			case !r.Outcome.Result.Settled():
+				left += string(r.Recipient.Address) + " "
+			case r.Outcome.Result != mail.Failed || !strings.Contains(r.Outcome.Reply.Text, "by an operator: they moved"):
+				t.Errorf("%s %+v: %+v", c.verb, c.filter, r)
+			case r.Outcome.Report == mail.ReportFailed:
+				told++
+			}
+		}
+		if left != c.left || list != nil && told != c.told {
+			t.Errorf("%s %+v: %q are left and %d are reported, want %q and %d", c.verb, c.filter, left, told, c.left, c.told)
+		}
+		if line := "id=" + id(1).String(); strings.Contains(log.String(), line) != (c.want.Matched > 0) || c.want.Recipients == 2 && !strings.Contains(log.String(), "to=j@") {
+			t.Errorf("%s %+v: log:\n%s", c.verb, c.filter, log.String())
 		}
 	}
 }

@@ -39,6 +39,9 @@ type Control interface {
 	Release(ids []mail.QueueID)
 	// Drop removes messages without a report.
 	Drop(ids []mail.QueueID)
+	// Settle gives up some recipients of a message, as failed; the outcomes say which,
+	// and whether their sender is told. Last says that no other recipient waits.
+	Settle(id mail.QueueID, outcomes []mail.Outcome, last bool)
 	// Retry tries messages now.
 	Retry(ids []mail.QueueID)
 	// RetryAll tries all deferred mail now.

@@ -81,6 +81,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		ConnContext:       withPeer,
 		MaxHeaderBytes:    128 << 10, // a page of IDs is 20 kB
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
@@ -147,7 +148,9 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Put held messages back, due at once",
 		pageNote), s.order(verbRelease))
 	huma.Register(s.api, operation("drop", http.MethodPost, "/v1/messages/drop", "Remove messages without telling their senders",
-		pageNote+" Damaged messages are dropped only if named by ID or area."), s.order(verbDrop))
+		pageNote+" With conditions on recipients, only those that meet them are given up. Damaged messages are dropped only if named by ID or area."), s.order(verbDrop))
+	huma.Register(s.api, operation("bounce", http.MethodPost, "/v1/messages/bounce", "Give up recipients and return the message to its sender",
+		pageNote+" Only the recipients that meet the conditions are given up; a sender who asked for no reports gets none."), s.order(verbBounce))
 	huma.Register(s.api, operation("retry", http.MethodPost, "/v1/messages/retry", "Try messages now", pageNote), s.order(verbRetry))
 	huma.Register(s.api, operation("flush", http.MethodPost, "/v1/flush", "Try all deferred mail now"), s.flush)
 }

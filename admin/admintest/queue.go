@@ -301,6 +301,31 @@ func (q *Queue) Drop(ids []mail.QueueID) {
 	q.order(ids, func(m *Message) { m.Place.Area = mail.AreaNone })
 }
 
+// Settle implements admin.Control.
+func (q *Queue) Settle(id mail.QueueID, outcomes []mail.Outcome, _ bool) {
+	q.order([]mail.QueueID{id}, func(m *Message) {
+		for _, o := range outcomes {
+			if known := &m.Recipients[o.Index].Outcome; !known.Result.Settled() {
+				*known = o
+				m.Settled++
+			}
+		}
+		if m.Settled == m.Envelope.Recipients {
+			m.Place.Area = mail.AreaNone
+		}
+	})
+}
+
+// Outcomes returns what is known of a message's recipients; nil if it is gone.
+func (q *Queue) Outcomes(id mail.QueueID) []mail.RecipientOutcome {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if m := q.find(id); m != nil {
+		return slices.Clone(m.Recipients)
+	}
+	return nil
+}
+
 // Retry implements admin.Control.
 func (q *Queue) Retry(ids []mail.QueueID) {
 	q.mu.Lock()

@@ -209,6 +209,7 @@ const (
 	Hold    Verb = "hold"
 	Release Verb = "release"
 	Drop    Verb = "drop"
+	Bounce  Verb = "bounce"
 	Retry   Verb = "retry"
 )
 
@@ -360,6 +361,8 @@ func (s *sum) add(page *admin.Ordered) {
 	s.Done += page.Done
 	s.Pending += page.Pending
 	s.Unchanged += page.Unchanged
+	s.Recipients += page.Recipients
+	s.Shared += page.Shared
 	s.Scanned += page.Scanned
 	s.Missing = append(s.Missing, page.Missing...)
 }

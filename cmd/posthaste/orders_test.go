@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/internal/sink"
@@ -51,6 +52,52 @@ func TestHoldReleaseDrop(t *testing.T) {
 	}
 	if n := len(origin.deliveries()); n != 0 {
 		t.Errorf("the sender got %d messages", n)
+	}
+}
+
+// The whole way of an order for some recipients: those at one domain are returned or
+// dropped, the sender hears of the former, and those at the other domain are
+// delivered, once.
+func TestOrdersForRecipients(t *testing.T) {
+	t.Parallel()
+	gone, origin, bad := closed(t), receive(t, sink.Config{ContentKept: 64 << 10}), closed(t)
+	dir := t.TempDir()
+	r := start(t, dir, routes("bad.test", bad, "good.test", gone, "origin.test", origin.address))
+	for i := range 4 {
+		r.feed(letter(key(i), "a@bad.test", "b@good.test"))
+	}
+	r.waiting("all deferred", census{mail.AreaDeferred: 4})
+	queue := func(args ...string) string {
+		t.Helper()
+		var out, complaints strings.Builder
+		if err := queueCall(t.Context(), streams{strings.NewReader(""), &out, &complaints}, &place{}, append(args, "--queue-directory", dir)...); err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return out.String()
+	}
+	ids := r.ids(mail.AreaDeferred)
+	if got := queue("bounce", "--domain", "bad.test", "--reason", "moved away", ids[0].String(), ids[1].String()); got != "Returned 2 recipients of 2 messages.\n" {
+		t.Error(got)
+	}
+	if got := queue("drop", "--domain", "bad.test", "--yes"); got != "Dropped 2 recipients of 2 messages.\n" {
+		t.Error(got)
+	}
+	if n := r.log.count("msg=order", "verb=bounce", "id="+ids[0].String(), "to=a@bad.test", `reason="moved away"`, "by="); n != 1 {
+		t.Errorf("%d lines say whom the bounce is for", n)
+	}
+	if got := r.census(); got != (census{mail.AreaDeferred: 4}) {
+		t.Errorf("the areas hold %v", got)
+	}
+	box := open(t, gone)
+	r.d.driver.Retry(ids) // all of them: a scan passes by what is just being changed
+	r.settled()
+	want := copies{}
+	for i := range 4 {
+		want[key(i)+" b@good.test"] = 1
+	}
+	box.copies().matches(t, want)
+	if n := len(origin.deliveries()); n != 2 {
+		t.Errorf("the sender got %d messages, want 2 reports", n)
 	}
 }
 

@@ -29,7 +29,7 @@ func newQueueCommandAt(p *place) *cobra.Command {
 	p.addFlags(cmd.PersistentFlags())
 	cmd.AddCommand(
 		newListCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newHostsCommand(p), newShapeCommand(p),
-		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newFlushCommand(p))
+		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newOrderCommand(p, bounceOrder()), newFlushCommand(p))
 	return cmd
 }
 

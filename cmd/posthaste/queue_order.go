@@ -30,7 +30,11 @@ type order struct {
 
 func holdOrder() order {
 	return order{verb: client.Hold, aliases: []string{"freeze"}, short: "Set messages aside until they are released",
-		long:    "Set messages aside until they are released. What is being delivered is finished first.",
+		long: `Set messages aside until they are released. What is being delivered is finished first.
+
+Only whole messages can be held. With --domain, --recipient or --error those are
+held all of whose waiting recipients meet the conditions; the others are counted
+and left alone.`,
 		present: "Holding", past: "Held", later: "will be held when the delivery under way ends", nothing: "There is nothing to hold."}
 }
 
@@ -45,9 +49,27 @@ func dropOrder() order {
 		long: `Remove messages without telling their senders. What is being delivered is
 finished first. This cannot be taken back.
 
+With --domain, --recipient or --error only the recipients that meet the
+conditions are given up; the message stays for the others.
+
 Messages that are not named by their IDs are counted first, and no more than
 that many are dropped. A person is asked; a program has to say --yes.`,
 		present: "Dropping", past: "Dropped", later: "will be dropped when the delivery under way ends", nothing: "There is nothing to drop.", harmful: true}
+}
+
+func bounceOrder() order {
+	return order{verb: client.Bounce, aliases: []string{"return"}, short: "Give recipients up, and return the message to its sender",
+		long: `Give recipients up, and tell the sender that mail for them could not be
+delivered. With --domain, --recipient or --error only the recipients that meet
+the conditions are given up; the message stays for the others. What is being
+delivered is finished first. This cannot be taken back.
+
+The sender is told at once, or, if other recipients of the message still wait
+for a later attempt, at that time.
+
+Messages that are not named by their IDs are counted first, and no more than
+that many are returned. A person is asked; a program has to say --yes.`,
+		present: "Returning", past: "Returned", later: "will be returned when the delivery under way ends", nothing: "There is nothing to return.", harmful: true}
 }
 
 func retryOrder() order {
@@ -121,14 +143,15 @@ func (o *orderCall) run(named bool) error {
 	}
 	done, err := o.give(req)
 	if o.dryRun && err == nil {
-		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, count(done.Matched, "message"))
+		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, whom(&done))
+		o.tellShared(&done)
 	} else if err == nil || done.Matched > 0 {
 		o.tell(&done)
 	}
 	if err != nil {
 		return err
 	}
-	if done.Matched+done.Unchanged+len(done.Missing) == 0 && !o.all {
+	if done.Matched+done.Unchanged+done.Shared+len(done.Missing) == 0 && !o.all {
 		return o.none()
 	}
 	return missing(done.Missing)
@@ -173,15 +196,19 @@ func (o *orderCall) confirm(req admin.Order) (int, error) {
 		return counted.Matched, nil
 	}
 	if terminal(o.cmd.InOrStdin()) == 0 {
-		return 0, &exit{exitUsage, fmt.Errorf("this would drop %s", count(counted.Matched, "message")), "Say --yes to do so, or --dry-run to only count."}
+		return 0, &exit{exitUsage, fmt.Errorf("this would %s %s", o.verb, whom(&counted)), "Say --yes to do so, or --dry-run to only count."}
 	}
-	fmt.Fprintf(o.cmd.ErrOrStderr(), "Drop %s without telling the senders? [y/N] ", count(counted.Matched, "message"))
+	question := "Drop %s without telling the senders? [y/N] "
+	if o.verb == client.Bounce {
+		question = "Return %s to the senders? [y/N] "
+	}
+	fmt.Fprintf(o.cmd.ErrOrStderr(), question, whom(&counted))
 	answer, err := bufio.NewReader(o.cmd.InOrStdin()).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return 0, &exit{code: exitIO, err: fmt.Errorf("read the answer: %w", err)}
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		fmt.Fprintln(o.cmd.OutOrStdout(), "Nothing was dropped.")
+		fmt.Fprintln(o.cmd.OutOrStdout(), "Nothing was done.")
 		return 0, nil
 	}
 	return counted.Matched, nil
@@ -228,16 +255,36 @@ func (o *orderCall) tell(done *admin.Ordered) {
 	out := o.cmd.OutOrStdout()
 	switch {
 	case done.Done > 0:
-		fmt.Fprintf(out, "%s %s.\n", o.past, count(done.Done, "message"))
+		all := *done
+		if all.Matched = done.Done; done.Pending > 0 {
+			all.Recipients = 0 // it is not known how they are divided
+		}
+		fmt.Fprintf(out, "%s %s.\n", o.past, whom(&all))
 	case done.Pending+done.Unchanged == 0 && len(done.Missing) == 0 && o.all:
 		fmt.Fprintln(out, o.nothing)
 	}
 	if done.Pending > 0 {
 		fmt.Fprintf(out, "%s %s.\n", count(done.Pending, "message"), o.later)
 	}
+	o.tellShared(done)
 	if done.Unchanged > 0 {
 		fmt.Fprintf(out, "%s needed no change.\n", count(done.Unchanged, "message"))
 	}
+}
+
+// tellShared names messages that are not held because of their other recipients.
+func (o *orderCall) tellShared(done *admin.Ordered) {
+	if done.Shared > 0 {
+		fmt.Fprintf(o.cmd.OutOrStdout(), "%s with other recipients, too: not held.\n", count(done.Shared, "message"))
+	}
+}
+
+// whom says for how many recipients or messages an order is.
+func whom(done *admin.Ordered) string {
+	if done.Recipients > 0 {
+		return count(done.Recipients, "recipient") + " of " + count(done.Matched, "message")
+	}
+	return count(done.Matched, "message")
 }
 
 // missing complains about IDs that are not in the queue.

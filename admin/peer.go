@@ -1,0 +1,37 @@
+package admin
+
+import (
+	"context"
+	"net"
+	"os/user"
+	"strconv"
+)
+
+// peerKey is the context's key for who is at the other end of a connection.
+type peerKey struct{}
+
+// withPeer notes who has connected: the user for a unix socket, where the system says,
+// else the address.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	if s, ok := conn.(*slotted); ok {
+		conn = s.Conn
+	}
+	by := conn.RemoteAddr().String()
+	if local, ok := conn.(*net.UnixConn); ok {
+		if uid, ok := peerUser(local); ok {
+			by = "uid " + strconv.FormatUint(uint64(uid), 10)
+			if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+				by = u.Username
+			}
+		}
+	}
+	return context.WithValue(ctx, peerKey{}, by)
+}
+
+// orderedBy returns who has given an order, as the log shows it.
+func orderedBy(ctx context.Context) string {
+	if by, ok := ctx.Value(peerKey{}).(string); ok && by != "" && by != "@" {
+		return by
+	}
+	return "unknown"
+}
