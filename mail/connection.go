@@ -67,8 +67,9 @@ const (
 	// (MAILMAX, a message refused before it was complete); or we broke it off for
 	// reasons of our own. It says nothing about the host.
 	CloseAsked CloseReason = iota
-	// CloseIdle means that the server closed it or said 421 while nothing was
-	// under way, or before it had said anything to what was.
+	// CloseIdle means that the server closed it, said 421, or began to say something
+	// else that nothing had asked for, while nothing was under way or before it had
+	// said anything to what was.
 	CloseIdle
 	CloseBusy // the server said 421 while something was under way
 	// CloseLost means that it broke, or a reply did not come in time, while
