@@ -33,7 +33,7 @@ func (v verb) areas() []mail.Area {
 	case verbHold, verbRetry:
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred}
 	case verbRelease:
-		return []mail.Area{mail.AreaHold}
+		return []mail.Area{mail.AreaHold, mail.AreaCorrupt} // the latter only if it is named
 	case verbBounce:
 		return listed()
 	}

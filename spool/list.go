@@ -50,7 +50,8 @@ func (s *Spool) List(ctx context.Context, area mail.Area, from mail.Cursor, max 
 }
 
 // Lookup returns what List does, for one message. The error wraps ErrGone if
-// there is no such message.
+// there is no such message. That something of it cannot be read shows in
+// Summary.Err.
 func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 	if err := s.enter(); err != nil {
 		return Summary{}, err
@@ -60,7 +61,7 @@ func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 		return Summary{}, err
 	}
 	sum, err := s.summary(id)
-	if errors.Is(err, ErrCorrupt) {
+	if err != nil && !errors.Is(err, ErrGone) {
 		sum.Err = err
 		if sum.Place.Area == mail.AreaNone {
 			if sum.Place.Area, err = s.indexed(id); err != nil {
