@@ -2,7 +2,9 @@ package spool
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -58,9 +60,22 @@ func (s *Spool) raise(a Alarm) {
 
 // die ends the process, for reasons that forbid returning to the caller.
 func (s *Spool) die(err error) {
+	s.dead.Store(true)
 	s.raise(Alarm{Kind: AlarmFatal, Text: "the spool's store failed and cannot go on", Err: err})
 	s.cfg.Fatal(err)
 	panic(err) // Fatal returned, which its contract forbids
+}
+
+// dieOfPanic is to be deferred by whoever enters the store on a goroutine whose
+// panics may be recovered, such as that of a client: what panicked in
+// the store holds its locks for ever, and a program that went on would hang.
+func (s *Spool) dieOfPanic() {
+	if bug := recover(); bug != nil {
+		if s.dead.Load() {
+			panic(bug) // die has been called
+		}
+		s.die(fmt.Errorf("spool: panic in the store: %v\n%s", bug, debug.Stack()))
+	}
 }
 
 // A damper limits how often the same trouble is reported or acted upon: per

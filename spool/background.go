@@ -117,6 +117,7 @@ func (s *Spool) Maintain(ctx context.Context) error {
 func (s *Spool) round(ctx context.Context, idle bool) error {
 	s.work.round.Lock()
 	defer s.work.round.Unlock()
+	s.spare.fill(s)
 	err := s.room.restore()
 	if idle {
 		err = errors.Join(err, s.reclaim(ctx))

@@ -49,7 +49,8 @@ func (d *bodyDirs) ensure(id mail.QueueID) error {
 	if err := d.fs.MkdirAll(d.subdir(n), 0o700); err != nil {
 		return err
 	}
-	if err := syncDir(d.fs, d.dir); err != nil {
+	// The one above as well: somebody may have removed all of it.
+	if err := errors.Join(syncDir(d.fs, d.dir), syncDir(d.fs, d.fs.PathDir(d.dir))); err != nil {
 		return err
 	}
 	d.made.add(uint32(n))

@@ -67,6 +67,10 @@ type Config struct {
 	// Fatal is called when nothing the spool says can be relied on any more,
 	// and must not return. nil ends the process with status 1.
 	Fatal func(error)
+
+	// pause is how long the making of a file waits before it is tried again;
+	// 0 is roomPause. Tests have less time.
+	pause time.Duration
 }
 
 // inlineLimit bounds Config.InlineMax: a content is at one time in the
@@ -88,6 +92,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.TableFiles, 1000)
 	setDefault(&c.SlowDisk, 5*time.Second)
 	setDefault(&c.Maintain, time.Minute)
+	setDefault(&c.pause, roomPause)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -311,21 +309,8 @@ func TestErrorAtEveryWrite(t *testing.T) {
 	}
 }
 
-// mayFail tells whether a process can go through the failure of a write.
-// Where Pebble panics with its locks held, at manifests, markers and new logs,
-// it cannot; TestCrashAtEveryWrite ends it there.
-func mayFail(op errorfs.Op) bool {
-	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
-		return false
-	}
-	switch filepath.Ext(op.Path) {
-	case ".log":
-		return op.Kind != errorfs.OpCreate && op.Kind != errorfs.OpReuseForWrite
-	case ".sst", ".blob":
-		return true
-	}
-	return !strings.HasPrefix(op.Path, "/spool/db")
-}
+// mayFail reports whether an operation changes the disk.
+func mayFail(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
 
 // runUntilError takes the steps until one fails or the spool ends the
 // process, and returns how many it has confirmed.

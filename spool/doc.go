@@ -78,6 +78,11 @@
 // cannot write for want of room, the ballast is deleted; when that is used up
 // too, whoever has something to commit waits until there is room.
 //
+// A new file of the store that cannot be made for want of inodes or file
+// descriptors is waited for as well.
+//
 // A write-ahead log that cannot be written for any other reason is beyond
-// repair from inside: Config.Fatal is called and must end the process.
+// repair from inside: Config.Fatal is called and must end the process. So is a
+// panic in a commit. A commit into a directory that was removed, moved or
+// replaced is an error.
 package spool

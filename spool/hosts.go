@@ -181,6 +181,7 @@ func (w *hostWriter) flush() error {
 		return nil
 	}
 	size := w.b.Len()
+	defer w.s.dieOfPanic()
 	if err := w.b.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}

@@ -39,7 +39,7 @@ func (s *Spool) openStore() (lost bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
 	}
-	if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err == nil {
+	if s.db, err = s.openPebble(); err == nil {
 		if old.FormatMajorVersion >= pebble.FormatWALSyncChunks {
 			return lost, nil
 		}
@@ -58,12 +58,29 @@ func (s *Spool) openStore() (lost bool, err error) {
 	// is damage to Pebble, if it needs the log.
 	again, mendErr := s.mendLogs(true)
 	if again && mendErr == nil {
-		if s.db, err = pebble.Open(s.path("db"), s.storeOptions()); err == nil {
+		if s.db, err = s.openPebble(); err == nil {
 			return true, nil
 		}
 		s.db = nil
 	}
 	return false, s.refused(errors.Join(err, mendErr))
+}
+
+// openPebble opens the store. Where Pebble panics because of an error of the file
+// system, it returns that error.
+func (s *Spool) openPebble() (db *pebble.DB, err error) {
+	s.opening.Store(true)
+	defer func() {
+		s.opening.Store(false)
+		if bug := recover(); bug != nil {
+			cause, ok := bug.(error)
+			if !ok || s.dead.Load() {
+				panic(bug)
+			}
+			db, err = nil, cause
+		}
+	}()
+	return pebble.Open(s.path("db"), s.storeOptions())
 }
 
 // refused says what to do about damage that the spool does not open with.
@@ -266,6 +283,9 @@ const flushWait = 10 * time.Second
 func (s *Spool) settle() {
 	if s.room.failedWithin(roomPause) {
 		return // on a full disk it would be tried for ever
+	}
+	if s.inPlace() != nil {
+		return // there is nothing left to write to
 	}
 	done, err := s.db.AsyncFlush()
 	if err == nil {

@@ -28,11 +28,12 @@ type room struct {
 	s       *Spool
 	ballast string
 
-	asked atomic.Int64 // when the file system was asked last, as time since start
-	free  atomic.Int64 // its answer, less what was written since
-	since atomic.Int64 // octets written since
-	full  atomic.Int64 // when a write last failed for want of space, as time since start; 0 never
-	start time.Time
+	asked   atomic.Int64          // when the file system was asked last, as time since start
+	free    atomic.Int64          // its answer, less what was written since
+	unknown atomic.Pointer[error] // why the file system did not answer; nil: it has
+	since   atomic.Int64          // octets written since
+	full    atomic.Int64          // when a write last failed for want of space, as time since start; 0 never
+	start   time.Time
 
 	mu    sync.Mutex // asking, and moving between states
 	state roomState
@@ -64,6 +65,9 @@ func (r *room) admit(report bool, size int64) error {
 	if time.Since(r.start)-time.Duration(r.asked.Load()) >= roomFresh || r.since.Load() >= roomStale {
 		r.look()
 	}
+	if err := r.unknown.Load(); err != nil {
+		return fmt.Errorf("spool: the file system does not answer: %w", *err)
+	}
 	floor := r.s.cfg.MinFree
 	if report {
 		floor /= 2
@@ -93,6 +97,11 @@ func (r *room) look() {
 	defer r.mu.Unlock()
 	usage, err := r.s.disk.GetDiskUsage(r.s.cfg.Dir)
 	free := int64(min(usage.AvailBytes, 1<<62))
+	if err == nil || errors.Is(err, vfs.ErrUnsupported) {
+		r.unknown.Store(nil)
+	} else {
+		r.unknown.Store(&err)
+	}
 	if err != nil {
 		free = 1 << 62 // a file system that cannot say is taken to have room
 	}

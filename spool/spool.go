@@ -47,6 +47,10 @@ type Spool struct {
 	earlier   mail.QueueID // queue IDs below are those of earlier runs
 	locks     messageLocks
 	bodies    bodyDirs
+	place     place
+	spare     spareFiles
+	opening   atomic.Bool // Pebble is being opened, and can return errors
+	dead      atomic.Bool // die has been called
 	work      background
 
 	damped damper // alarms that come in floods
@@ -103,6 +107,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s.opened = append(s.opened, stopWatch)
 	s.work.init()
 	s.room.init(s)
+	s.spare.fill(s)
 	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), s: s}
 	// A content file that does not fit is refused; the ballast is for the rest.
 	s.bodies = bodyDirs{fs: watched, dir: s.path("body")}
@@ -123,6 +128,9 @@ func Open(cfg Config) (_ *Spool, err error) {
 		s.cfg.Logger.Warn("not all messages of the corrupt area could be looked at", "error", err)
 	}
 	if err := s.openIDs(); err != nil {
+		return nil, err
+	}
+	if err := s.place.init(s); err != nil {
 		return nil, err
 	}
 	s.startBackground()
@@ -210,6 +218,7 @@ func (s *Spool) release() error {
 		errs = append(errs, s.db.Close())
 		s.db = nil
 	}
+	s.spare.give()
 	for i := len(s.opened) - 1; i >= 0; i-- {
 		errs = append(errs, s.opened[i].Close())
 	}
@@ -240,10 +249,14 @@ func (s *Spool) commit(b *pebble.Batch) error {
 		return nil
 	}
 	size := b.Len()
+	defer s.dieOfPanic()
 	if err := b.Commit(pebble.Sync); err != nil {
 		return fmt.Errorf("spool: commit: %w", err)
 	}
 	s.count.commits.Add(1)
+	if err := s.inPlace(); err != nil {
+		return fmt.Errorf("spool: commit: %w", err)
+	}
 	s.room.spend(int64(size))
 	return nil
 }

@@ -21,27 +21,68 @@ type storeFS struct {
 
 // Create creates a file, after what has to come first.
 func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	base := f.PathBase(name)
 	switch kind := kindOf(name); {
 	case kind == fileTable || kind == fileBlob:
 		// Pebble repeats a failed flush at once: 25,000 times in 40 s. The log
 		// is not held up, because writers wait for it.
 		f.s.pauseFlush()
-	case strings.HasPrefix(f.PathBase(name), "marker."):
+	case strings.HasPrefix(base, "marker."):
 		// The marker says which of the files that were just created counts.
 		// Pebble syncs the directory after the marker is made, but not before:
 		// a crash may leave the marker without the file, which is the end of
 		// the store. TestCrashAtEveryWrite has seen it.
-		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
+		if _, err := f.patient(name, func() (vfs.File, error) { return nil, syncDir(f.FS, f.PathDir(name)) }); err != nil {
 			return nil, err
 		}
 	case kind == fileManifest:
-		if num, ok := manifestNum(f.PathBase(name)); ok {
-			return f.createManifest(name, num, category)
+		if num, ok := manifestNum(base); ok {
+			return f.patient(name, func() (vfs.File, error) { return f.createManifest(name, num, category) })
 		}
 	}
-	file, err := f.wrap(name)(f.FS.Create(name, category))
-	if _, num, ok := markedManifest(f.PathBase(name)); ok && err == nil {
+	file, err := f.wrap(name)(f.patient(name, func() (vfs.File, error) { return f.FS.Create(name, category) }))
+	if _, num, ok := markedManifest(base); ok && err == nil {
 		f.s.manifests.marked(num)
+	}
+	return file, err
+}
+
+// patient makes a file of the store. For want of room, of inodes or of
+// descriptors it waits, as a write does: the log and the list of tables cannot do
+// without a new file, and Pebble panics with locks held, or ends the process. Other
+// errors end the process here, in words, unless Open can still return them.
+func (f *storeFS) patient(name string, create func() (vfs.File, error)) (vfs.File, error) {
+	for tries := 0; ; {
+		file, err := create()
+		if err == nil {
+			return file, nil
+		}
+		wait := isNoRoom(err) || isNoFiles(err)
+		if f.s.opening.Load() || f.s.work.ctx.Err() != nil {
+			tries++
+		}
+		if wait && tries < closingWrites {
+			if isNoFiles(err) && f.s.spare.give() {
+				continue
+			}
+			if f.s.damped.allow() {
+				f.s.raise(Alarm{Kind: AlarmStore, Text: "the store waits for room, inodes or file descriptors to make a file", Err: err})
+			}
+			time.Sleep(f.s.cfg.pause)
+			continue
+		}
+		if kind := kindOf(name); !f.s.opening.Load() && (kind == fileLog || kind == fileManifest || strings.HasPrefix(f.PathBase(name), "marker.")) {
+			f.s.die(fmt.Errorf("spool: create %s: %w", name, err))
+		}
+		return nil, err
+	}
+}
+
+// Open opens a file for reading, with a spare descriptor if there are no others.
+func (f *storeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	file, err := f.FS.Open(name, opts...)
+	if isNoFiles(err) && f.s.spare.give() {
+		return f.FS.Open(name, opts...)
 	}
 	return file, err
 }
@@ -62,12 +103,21 @@ func (f *storeFS) Remove(name string) error {
 	return err
 }
 
+// OpenDir opens a directory to sync it.
+func (f *storeFS) OpenDir(name string) (vfs.File, error) {
+	dir, err := f.patient(name, func() (vfs.File, error) { return f.FS.OpenDir(name) })
+	if err != nil {
+		return nil, err
+	}
+	return &storeFile{File: dir, s: f.s, name: name, kind: fileManifest}, nil
+}
+
 // ReuseForWrite is how Pebble makes a log of an old one.
 func (f *storeFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := f.s.manifests.beforeRemoval(); err != nil {
 		return nil, err
 	}
-	return f.wrap(name)(f.FS.ReuseForWrite(old, name, category))
+	return f.wrap(name)(f.patient(name, func() (vfs.File, error) { return f.FS.ReuseForWrite(old, name, category) }))
 }
 
 func (f *storeFS) wrap(name string) func(vfs.File, error) (vfs.File, error) {
@@ -76,7 +126,11 @@ func (f *storeFS) wrap(name string) func(vfs.File, error) (vfs.File, error) {
 		if err != nil || kind == fileOther {
 			return file, err
 		}
-		return &storeFile{File: file, s: f.s, name: name, kind: kind}, nil
+		wrapped := &storeFile{File: file, s: f.s, name: name, kind: kind}
+		if kind == fileLog {
+			f.s.place.log.Store(wrapped)
+		}
+		return wrapped, nil
 	}
 }
 
@@ -159,7 +213,7 @@ func (f *storeFile) Sync() error     { return f.check("sync", f.File.Sync()) }
 func (f *storeFile) SyncData() error { return f.check("sync", f.File.SyncData()) }
 
 func (f *storeFile) check(what string, err error) error {
-	if err != nil && f.kind != fileTable {
+	if err != nil && f.kind != fileTable && !f.s.opening.Load() {
 		f.s.die(fmt.Errorf("spool: %s %s: %w", what, f.name, err))
 	}
 	return err

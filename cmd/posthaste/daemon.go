@@ -74,6 +74,7 @@ func newDaemonOn(m machine, cfg *config.Config, log *slog.Logger, handedOver []n
 	}
 	spooling := fit.Spool()
 	spooling.Logger, spooling.TableFiles = log, fit.tableFiles
+	spooling.Fatal = func(error) { m.end(int(exitIO)) } // the spool has logged why
 	if d.spool, err = spool.Open(spooling); err != nil {
 		return nil, err
 	}
@@ -224,7 +225,10 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopAdministration()
 	var delivered, administered sync.WaitGroup
 	var failure error // of the delivery
-	delivered.Go(func() { failure = d.driver.Run(delivery) })
+	delivered.Go(func() {
+		defer d.machine.atPanic()
+		failure = d.driver.Run(delivery)
+	})
 	if d.adminLn != nil {
 		administered.Go(func() {
 			if err := d.admin.Serve(administration, d.adminLn); err != nil { // mail goes on without it

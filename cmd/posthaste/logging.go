@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/config"
 )
@@ -81,11 +82,18 @@ func (l *logWriter) run() {
 	}
 }
 
-// close writes out what is there. Later lines are written directly.
+// logPatience is how long the end of the program waits for whoever reads its log.
+const logPatience = 2 * time.Second
+
+// close writes out what is there, unless nobody takes it for logPatience. Later
+// lines are written directly.
 func (l *logWriter) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.cond.Broadcast()
 	l.mu.Unlock()
-	<-l.done
+	select {
+	case <-l.done:
+	case <-time.After(logPatience):
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"math"
+	"os"
 	"runtime/debug"
 
 	"github.com/posthaste-mta/posthaste/config"
@@ -11,8 +12,9 @@ import (
 // A machine is what the system allows this process. A zero value stands for no
 // limit that counts.
 type machine struct {
-	descriptors int   // RLIMIT_NOFILE
-	memory      int64 // GOMEMLIMIT, in bytes
+	descriptors int    // RLIMIT_NOFILE
+	memory      int64  // GOMEMLIMIT, in bytes
+	lastWords   func() // writes the log out before the program ends against its will; nil: nothing
 }
 
 // thisMachine raises the limit of file descriptors as far as it may be raised, and
@@ -23,6 +25,25 @@ func thisMachine() machine {
 		m.memory = limit
 	}
 	return m
+}
+
+// end ends the program at once, but for its log.
+func (m machine) end(code int) {
+	if m.lastWords != nil {
+		m.lastWords()
+	}
+	os.Exit(code)
+}
+
+// atPanic is to be deferred by goroutines whose panic is the end of the program:
+// what is in the log is written out first.
+func (m machine) atPanic() {
+	if bug := recover(); bug != nil {
+		if m.lastWords != nil {
+			m.lastWords()
+		}
+		panic(bug)
+	}
 }
 
 // A fitted is a configuration that a machine has room for.

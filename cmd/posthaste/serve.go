@@ -69,7 +69,9 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	if err != nil {
 		return err
 	}
-	d, err := newDaemonOn(thisMachine(), cfg, log, handedOver, tracer)
+	here := thisMachine()
+	here.lastWords = closeLog
+	d, err := newDaemonOn(here, cfg, log, handedOver, tracer)
 	if err != nil {
 		var known *exit
 		if errors.As(err, &known) {
@@ -109,11 +111,22 @@ func (d *daemon) obey(ctx context.Context, signals <-chan os.Signal, stop func()
 			d.log.Info("stopping: finishing what is under way", "signal", s.String())
 			notify(d.log, sd.SdNotifyStopping)
 			stop()
-			signal.Reset(syscall.SIGINT, syscall.SIGTERM) // the next one ends the process
+			d.endAtNext(signals)
 			return
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// endAtNext ends the process when a further signal asks it to stop.
+func (d *daemon) endAtNext(signals <-chan os.Signal) {
+	for s := range signals {
+		if s == syscall.SIGHUP {
+			continue
+		}
+		d.log.Warn("stopping at once; what is under way is tried again after the next start", "signal", s.String())
+		d.machine.end(int(128 + s.(syscall.Signal)))
 	}
 }
 
