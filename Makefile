@@ -77,7 +77,7 @@ bench: ## the benchmarks of all packages
 
 # These need the whole program, and some of them other programs. Each is a
 # script, test/NAME/run, whose first lines say what it does and needs.
-.PHONY: crash descriptors interop backlog demo
+.PHONY: crash descriptors interop backlog steps demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
 descriptors: ## 2,100 clients at once, with few file descriptors
@@ -86,5 +86,7 @@ interop: ## exchange mail with other mail servers; COUNT=10000 for the full coun
 	test/interop/run
 backlog: ## memory and restart time with a million deferred messages
 	test/backlog/run
+steps: ## count what the core does for each of few and of many recipients
+	test/steps/run
 demo: ## start the program against a good, a slow and a limited receiver
 	test/demo/run
