@@ -19,7 +19,7 @@ type admission struct {
 	// flushed is when RetryAll was asked for: what has been tried since then is
 	// not tried again by that scan. Nor is what was tried last before flushSince.
 	flushed, flushSince mail.Instant
-	amnesty             uint64 // for hosts, when RetryAll was asked for
+	amnesty             uint64 // for hosts, when RetryAll was asked for; 0: never
 }
 
 // A scan is a way through one index. Messages behind the cursor are in core,
