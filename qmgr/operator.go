@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -138,11 +139,12 @@ func (q *Qmgr) withdraw(m *message) {
 }
 
 // retryAll forgets all dead transports and destinations, and starts a scan of everything
-// that is deferred.
+// that is deferred. One that is under way begins again.
 func (q *Qmgr) retryAll() { q.retryTriedSince(0) }
 
 // retryTriedSince does that, but scans only for what was tried last at an instant or
-// later.
+// later. An instant other than 0 is not given while a scan is under way, which might
+// want more than that.
 func (q *Qmgr) retryTriedSince(since mail.Instant) {
 	amnesty := q.conns.Amnesty()
 	for t := range q.ring.All() {
@@ -156,9 +158,7 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 		}
 	}
 	s := &q.admission.scans[ScanFlush]
-	if s.underWay() {
-		since = min(since, q.admission.flushSince) // one is under way, which wants all that it wanted
-	}
+	assert.That(since == 0 || !s.underWay(), "a scan for what was tried since %v takes the place of another", since)
 	q.admission.flushed, q.admission.flushSince, q.admission.amnesty = q.now, since, amnesty
 	s.found = s.found[:0]
 	s.more = true

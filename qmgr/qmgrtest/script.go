@@ -53,6 +53,7 @@ import (
 //	trouble NAME WHY [report]   reading it fails the next time, or the report on it: gone corrupt temporary
 //	advance DURATION            time passes; the core is woken when it wants to be
 //	hold|release|drop|retry NAME… [reason=T]
+//	                            NAME may be that of a call-out: call-out-1, call-out-2 …
 //	flush                       retry everything
 //	halt                        start nothing new
 //	crash                       the core loses its memory, and another one starts
@@ -205,7 +206,11 @@ func (s *script) name(id mail.QueueID) string {
 // id returns the message that a word names.
 func (s *script) id(tb testing.TB, l *golden.Line, i int) mail.QueueID {
 	tb.Helper()
-	id, ok := s.names[l.Word(tb, i)]
+	name := l.Word(tb, i)
+	if n, err := strconv.ParseUint(strings.TrimPrefix(name, "call-out-"), 10, 32); err == nil && strings.HasPrefix(name, "call-out-") {
+		return mail.CalloutID(uint32(n))
+	}
+	id, ok := s.names[name]
 	if !ok {
 		tb.Fatalf("%s: no message %s", l.Pos, l.Words[i])
 	}
