@@ -8,16 +8,23 @@ import (
 // Mail that waits for a destination of which nothing gets on (conns.Site.Stuck) would
 // fill the core, and then no other mail comes in: 200,000 messages for a hundred dead
 // hosts did that, until each host had been given up, and again whenever one was tried
-// anew. So such a destination may have no more entries waiting than an eighth of the
-// messages for which there is still room, and always one. With a hundred such
-// destinations a thirteenth of the core is left for others. What is more is deferred
-// with the words of the host that failed last.
+// anew. So while less than half of the core is free, such a destination may have no
+// more entries waiting than an eighth of the messages for which there is still room,
+// and always one. With a hundred such destinations a thirteenth of the core is left for
+// others. What is more is deferred with the words of the host that failed last.
 //
 // It is the same dynamic threshold as for connections (package conns). It takes
-// nothing from destinations that are slow but get on, nor from any while the core is
-// empty enough.
+// nothing from destinations that are slow but get on, nor from any while half of the
+// core is free: a relay that pauses for fifteen seconds, or a server that greets after
+// six, is stuck for as long, and nothing but stuck. What is deferred for that comes
+// back after five minutes; 15,000 messages for such a relay took four times as long
+// when each of them had to make room that nobody else wanted.
 
-const stuckPart = 8
+const (
+	stuckPart = 8
+	// stuckFree is the part of the core that destinations which are stuck leave alone.
+	stuckFree = 2
+)
 
 // StuckPrefix comes before the reason in the replies of recipients that are deferred
 // without an attempt because too much other mail waits for their destination, of which
@@ -26,24 +33,30 @@ const StuckPrefix = mail.StuckPrefix
 
 // mayWait reports whether one more entry may wait for a destination.
 func (q *Qmgr) mayWait(d *queue) bool {
-	return d.site == nil || !d.site.Stuck() || d.todo.Len() <= q.unused()/stuckPart
+	return d.site == nil || !d.site.Stuck() || q.scarce() <= 0 || d.todo.Len() <= q.unused()/stuckPart
 }
 
 // unused is for how many more messages there is room in core.
 func (q *Qmgr) unused() int { return max(q.cfg.ActiveLimit-q.mails(), 0) }
 
+// scarce is how many messages too many are in core for half of it to be free.
+func (q *Qmgr) scarce() int { return q.cfg.ActiveLimit/stuckFree - q.unused() }
+
 // relieve puts off what waits for destinations that have become stuck and is too
 // much: the newest of it.
 func (q *Qmgr) relieve() {
+	leaving := 0 // what is put off leaves when that is recorded
 	for s := q.conns.NextStuck(); s != nil; s = q.conns.NextStuck() {
 		d := q.sites[s]
 		if !s.Stuck() || !d.ready() {
 			continue
 		}
 		// What leaves makes room, of which the destination has its part again.
-		most := 1 + (q.unused()+d.todo.Len())/(stuckPart+1)
+		most := 1 + (q.unused()+leaving+d.todo.Len())/(stuckPart+1)
+		most = max(most, d.todo.Len()-max(q.scarce()-leaving, 0))
 		d.pin()
 		for n := d.todo.Len(); n > most; n-- {
+			leaving++
 			q.putOff(d.todo.Back(), TransportRetry, d.stuckReason())
 			assert.That(d.todo.Len() == n-1, "%s:%s has %d entries waiting after one of %d was put off", d.transport.name, d.nexthop, d.todo.Len(), n)
 		}

@@ -120,3 +120,24 @@ func TestSilentNameServers(t *testing.T) {
 		play(t, s)
 	}
 }
+
+// A destination that stops for a while, or greets late, costs its own mail that while and
+// nothing more, as long as its mail leaves half of the core to others: none of it is
+// deferred.
+func TestPausesDeferNothing(t *testing.T) {
+	well := Behaviour{Connect: Fixed(5 * time.Millisecond), Transaction: Fixed(100 * time.Millisecond)}
+	paused, late := well, well
+	paused.Transaction, late.Connect = Fixed(15*time.Second), Fixed(6*time.Second)
+	for name, site := range map[string]Site{
+		"pause":          {Behaviour: well, Changes: []Change{{At: 2 * second, Behaviour: paused}, {At: 17 * second, Behaviour: well}}},
+		"late greetings": {Behaviour: late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := neighbours(Site{}, site, 2*minute, Arrivals{To: []string{"good"}, Messages: 950})
+			s.Runs[0].Core.ActiveLimit = 2000
+			if r := play(t, s); r.DeferredPct != 0 {
+				t.Errorf("%.1f %% of the mail was deferred", r.DeferredPct)
+			}
+		})
+	}
+}
