@@ -161,8 +161,6 @@ func (m *manifestFile) sync(first func() error) error {
 	}
 	m.s.manifests.mu.Lock()
 	defer m.s.manifests.mu.Unlock()
-	// The marker is moved between two syncs of a MANIFEST, and is durable by
-	// the second one.
 	if err := m.s.manifests.settle(); err != nil {
 		return err
 	}
@@ -195,7 +193,7 @@ func (m *manifestFile) Close() error {
 	return errors.Join(err, m.File.Close(), m.copy.Close())
 }
 
-// marked notes that the store's marker points to a MANIFEST, not yet durably.
+// marked notes that the store's marker points to a MANIFEST, durably.
 func (ms *manifests) marked(num uint64) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()

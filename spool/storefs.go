@@ -42,6 +42,11 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	}
 	file, err := f.wrap(name)(f.patient(name, func() (vfs.File, error) { return f.FS.Create(name, category) }))
 	if _, num, ok := markedManifest(base); ok && err == nil {
+		// Pebble syncs the directory only after it has deleted the old marker, while
+		// another goroutine of its may be deleting other files and so settle it.
+		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
 		f.s.manifests.marked(num)
 	}
 	return file, err
