@@ -32,7 +32,7 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 		// Pebble syncs the directory after the marker is made, but not before:
 		// a crash may leave the marker without the file, which is the end of
 		// the store. TestCrashAtEveryWrite has seen it.
-		if _, err := f.patient(name, func() (vfs.File, error) { return nil, syncDir(f.FS, f.PathDir(name)) }); err != nil {
+		if err := f.syncAround(name); err != nil {
 			return nil, err
 		}
 	case kind == fileManifest:
@@ -44,12 +44,18 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	if _, num, ok := markedManifest(base); ok && err == nil {
 		// Pebble syncs the directory only after it has deleted the old marker, while
 		// another goroutine of its may be deleting other files and so settle it.
-		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
+		if err := f.syncAround(name); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
 		f.s.manifests.marked(num)
 	}
 	return file, err
+}
+
+// syncAround syncs the directory that a file is in.
+func (f *storeFS) syncAround(name string) error {
+	_, err := f.patient(name, func() (vfs.File, error) { return nil, syncDir(f.FS, f.PathDir(name)) })
+	return err
 }
 
 // patient makes a file of the store. For want of room, of inodes or of
