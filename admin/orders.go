@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -147,11 +146,10 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 			continue
 		}
 		ordered, err := s.orderOne(ctx, v, o, &sel, m, done)
-		switch {
-		case errors.Is(err, ErrGone):
-		case err != nil:
-			return nil, err
-		case ordered:
+		if err != nil && !errors.Is(err, ErrGone) {
+			break // the client is gone; what the log says was ordered so far is carried out
+		}
+		if ordered {
 			ids = append(ids, m.Envelope.ID)
 		}
 	}
@@ -207,27 +205,22 @@ func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.Q
 	}
 }
 
-// unsettled keeps the messages for which an order has not taken effect. A
-// message that is gone needs no order.
+// unsettled keeps the messages for which an order has not taken effect, as far as
+// they can be read. A message that is gone needs no order.
 func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) ([]mail.QueueID, error) {
 	left := ids[:0]
 	for _, id := range ids {
 		m, err := s.store.Show(ctx, id)
-		if errors.Is(err, ErrGone) {
-			continue
-		}
-		if err != nil {
-			return ids, fmt.Errorf("look up %s: %w", id, err)
-		}
-		waits := v.applies(m.Place.Area)
+		waits := err == nil && v.applies(m.Place.Area)
 		if waits && v.settles(sel) {
-			c, err := s.concerned(ctx, sel, &m)
-			if err != nil && !errors.Is(err, ErrGone) {
-				return ids, err
-			}
+			var c concern
+			c, err = s.concerned(ctx, sel, &m)
 			waits = len(c.recipients) > 0
 		}
-		if waits {
+		if ctx.Err() != nil {
+			return ids, ctx.Err()
+		}
+		if waits || err != nil && !errors.Is(err, ErrGone) {
 			left = append(left, id)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -305,6 +306,35 @@ func TestOrdersForRecipients(t *testing.T) {
 		}
 		if line := "id=" + id(1).String(); strings.Contains(log.String(), line) != (c.want.Matched > 0) || c.want.Recipients == 2 && !strings.Contains(log.String(), "to=j@") {
 			t.Errorf("%s %+v: log:\n%s", c.verb, c.filter, log.String())
+		}
+	}
+}
+
+// A read of one message fails, for a reason that may pass. A drop does not depend on it;
+// what depends on its recipients leaves that message alone, and is carried out for the
+// others. The log names what was done, and no more.
+func TestOrdersLeaveOutWhatCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		verb   string
+		filter admin.Filter
+		want   admin.Ordered
+		logged []int
+	}{
+		{"drop", *named(1, 2, 3), admin.Ordered{Matched: 3, Done: 3, Scanned: 3}, []int{1, 2, 3}},
+		{"bounce", *named(1, 2, 3), admin.Ordered{Matched: 2, Done: 2, Recipients: 2, Unchanged: 1, Scanned: 3}, []int{1, 3}},
+	} {
+		bad := message(2, mail.AreaDeferred, "a@b", "j@c")
+		bad.Unreadable = true
+		q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), bad, message(3, mail.AreaDeferred, "a@b", "j@c"))
+		var log bytes.Buffer
+		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if diff := cmp.Diff(c.want, a.order(c.verb, admin.Order{Filter: &c.filter})); diff != "" {
+			t.Errorf("%s: %s", c.verb, diff)
+		}
+		for n := 1; n <= 3; n++ {
+			if got, want := strings.Contains(log.String(), "msg=order verb="+c.verb+" id="+id(n).String()), slices.Contains(c.logged, n); got != want {
+				t.Errorf("%s: message %d is logged: %t, want %t\n%s", c.verb, n, got, want, log.String())
+			}
 		}
 	}
 }

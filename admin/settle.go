@@ -58,13 +58,18 @@ func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, 
 	}
 	c, err := s.concerned(ctx, sel, m)
 	switch {
-	case errors.Is(err, ErrDamaged) && v == verbDrop && !v.settles(sel):
-		// It can be dropped although nobody knows any more whom it was for.
+	case err == nil:
+	case errors.Is(err, ErrGone), ctx.Err() != nil:
+		return false, err
+	case v == verbDrop && !v.settles(sel):
+		// It can be dropped although it is not known whom it was for.
 	case errors.Is(err, ErrDamaged):
 		done.Unchanged++
 		return false, nil
-	case err != nil:
-		return false, err
+	default: // the others are not to wait for it
+		s.log.Error("a message is left out of an order, as it cannot be read now", "verb", v.String(), "id", m.Envelope.ID.String(), "error", err)
+		done.Unchanged++
+		return false, nil
 	}
 	switch {
 	case v == verbHold && c.others:

@@ -23,6 +23,7 @@ type Message struct {
 	Places     []qmgr.PlaceView // with InCore: where it goes
 	Busy       bool             // being delivered: orders take effect when Finish is called
 	Damaged    bool             // its recipients and its content cannot be read
+	Unreadable bool             // its recipients cannot be read now, for a reason that may pass
 }
 
 // A Queue is messages in memory. Its methods may be called from any goroutine.
@@ -209,6 +210,8 @@ func (q *Queue) Recipients(ctx context.Context, id mail.QueueID, query admin.Rec
 		return admin.RecipientList{}, fmt.Errorf("memory: %w", admin.ErrGone)
 	case m.Damaged:
 		return admin.RecipientList{}, fmt.Errorf("memory: %w", admin.ErrDamaged)
+	case m.Unreadable:
+		return admin.RecipientList{}, errors.New("memory: input/output error")
 	}
 	list := admin.RecipientList{Next: query.From}
 	for i := int(query.From); i < len(m.Recipients); i++ {
