@@ -139,6 +139,17 @@ func (s *script) look(tb testing.TB, l *golden.Line) {
 	switch l.Name {
 	case "show": // show [SITE…]: the picture
 		s.show(l.Words)
+	case "stuck": // which sites have become stuck, and which are
+		are := []string{"stuck:"}
+		for site := s.pool.NextStuck(); site != nil; site = s.pool.NextStuck() {
+			s.printf("%s becomes stuck", site.name)
+		}
+		for _, site := range s.sites {
+			if site.Stuck() {
+				are = append(are, site.name)
+			}
+		}
+		s.printf("%s", strings.Join(are, " "))
 	case "due": // when to call Surplus
 		if at, ok := s.pool.NextDue(); ok {
 			s.printf("%v", at-epoch)
