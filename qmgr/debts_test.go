@@ -141,6 +141,37 @@ func TestParkedDebtsSurvive(t *testing.T) {
 	}
 }
 
+// A parked message that is opened for its report is retried before it is there. The
+// report is all that it has left, and it still counts among those that are opened for
+// one.
+func TestRetryOfDebtThatIsOpened(t *testing.T) {
+	f := newFlood(t, qmgr.Config{ActiveLimit: 400})
+	f.settle()
+	f.bounce(30)
+	f.open = true
+	var opened mail.QueueID
+	for opened == 0 {
+		wake, ok := f.Core.NextWake()
+		if !ok {
+			t.Fatal("no parked message is opened")
+		}
+		f.Now = max(wake, f.Now)
+		f.Step(qmgr.Wake{})
+		for _, a := range f.Outstanding {
+			if o, is := a.(qmgr.Open); is {
+				opened = o.ID
+			}
+		}
+	}
+	f.Step(qmgr.Retry{IDs: []mail.QueueID{opened}})
+	f.pass(time.Minute)
+	for _, m := range f.bounced {
+		if len(m.Reported) != 1 || f.Gone[m.Envelope.ID] == nil {
+			t.Fatalf("%v was reported on %d times, and is gone: %v", m.Envelope.ID, len(m.Reported), f.Gone[m.Envelope.ID] != nil)
+		}
+	}
+}
+
 // A backlog that comes back at once does not take the room that new mail needs.
 func TestRetriesLeaveRoom(t *testing.T) {
 	const active = 40
