@@ -92,8 +92,19 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		}
 	case "hosts": // hosts SITE TIER…: a tier is mx1,mx2; [single] [group=NAME] for a new site
 		s.hosts(tb, l)
-	case "open": // open SITE [message=N] [held=N] [window=N]
-		s.open(tb, l)
+	case "open": // open SITE [message=N] [held=N] [window=N]; with times=N only their number is shown
+		times := l.Int(tb, "times", 1)
+		if times == 1 {
+			s.open(tb, l)
+			return
+		}
+		before, shown := s.pool.open, s.out.String()
+		for range times {
+			s.open(tb, l)
+		}
+		s.out.Reset()
+		s.out.WriteString(shown)
+		s.printf("%d connections are dialed", s.pool.open-before)
 	case "ready": // ready CONN [level=NAME] [mails=N] [rtt=TIME] [probes]
 		o := mail.OpenedConnection{Level: s.level(tb, l, mail.LevelLockStep), Mails: l.Int(tb, "mails", 0), RTT: l.Duration(tb, "rtt", 0), Probes: l.Has("probes")}
 		s.dialed(tb, l, o)
