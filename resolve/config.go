@@ -34,9 +34,12 @@ type Config struct {
 	// together; 0 means 60 s.
 	Deadline time.Duration
 	// Concurrency is how many questions are under way at once; 0 means 200. Those that
-	// have taken more than 50 ms do not count; there may be ten times as many.
+	// have taken more than 50 ms do not count, as far as Slow allows.
 	// Lower it where a name server drops bursts.
 	Concurrency int
+	// Slow is how many questions that have taken more than 50 ms may be under way
+	// beside these; 0 means ten times Concurrency. Each has a file descriptor.
+	Slow int
 	// CacheEntries is how many nexthops, and how many questions, are remembered;
 	// 0 means 20000, which takes some 15 MB when full of ordinary domains.
 	CacheEntries int
@@ -76,6 +79,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.HostsFile, "/etc/hosts")
 	setDefault(&c.Deadline, 60*time.Second)
 	setDefault(&c.Concurrency, 200)
+	setDefault(&c.Slow, SlowFactor*c.Concurrency)
 	setDefault(&c.CacheEntries, 20000)
 	setDefault(&c.PositiveMin, 30*time.Second)
 	setDefault(&c.PositiveMax, 24*time.Hour)

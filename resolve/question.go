@@ -73,13 +73,13 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 	return nil, why
 }
 
-// slowAfter is after which time a question gives its slot back, and slowFactor how many
-// times as many may go on without one. A question about a name whose own name servers
+// slowAfter is after which time a question gives its slot back, and SlowFactor how many
+// times as many may go on without one, unless Config.Slow says otherwise. A question about a name whose own name servers
 // are silent takes until our patience ends, and a thousand of those must not keep
 // others from being asked.
 const (
 	slowAfter  = 50 * time.Millisecond
-	slowFactor = 10
+	SlowFactor = 10
 )
 
 // enter waits for one of Config.Concurrency slots. The caller has to leave.

@@ -55,7 +55,7 @@ func New(c Config) (*Resolver, error) {
 		hosts:   newFile(c.HostsFile, parseHosts),
 		health:  health{sick: make(map[netip.AddrPort]time.Time), last: make(map[netip.AddrPort]time.Time)},
 		slots:   make(chan struct{}, c.Concurrency),
-		slow:    make(chan struct{}, slowFactor*c.Concurrency),
+		slow:    make(chan struct{}, c.Slow),
 		cancel:  cancel,
 	}
 	r.sets = newCache[string](ctx, c.CacheEntries, func(verdict) int { return 1 }, c.Deadline, &r.makers, &r.counts)

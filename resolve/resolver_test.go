@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -599,6 +600,32 @@ func TestSilentDomainsDelayNoOthers(t *testing.T) {
 		}
 		if order, _ := r.health.order([]netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:53"), netip.MustParseAddrPort("192.0.2.2:53")}, time.Now()); order[0].Addr().String() != "192.0.2.1" {
 			t.Error("the name server that answers all others is held to be silent")
+		}
+	})
+}
+
+// However many domains are silent, no more questions are under way than may be, each
+// of which has a file descriptor.
+func TestSlowQuestionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, zone)
+		r := w.resolver(t, Config{Concurrency: 4, Slow: 6, Servers: []string{"192.0.2.1"}})
+		var underWay, most atomic.Int32
+		r.cfg.Exchange = func(ctx context.Context, network string, server netip.AddrPort, q *dns.Msg) (*dns.Msg, error) {
+			if n := underWay.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer underWay.Add(-1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() { r.Hosts(context.Background(), fmt.Sprintf("silent%d.example", i)) })
+		}
+		wg.Wait()
+		if most.Load() != 4+6 {
+			t.Errorf("%d questions were under way at once, want 10", most.Load())
 		}
 	})
 }

@@ -127,7 +127,7 @@ func (d *daemon) listen(cfg *config.Config, handedOver []net.Listener) error {
 
 // connect makes the parts and joins them.
 func (d *daemon) connect(cfg fitted) (err error) {
-	routing, err := d.newRouting(cfg.Config)
+	routing, err := d.newRouting(cfg)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ type routing struct {
 }
 
 // newRouting makes all of it, or nothing.
-func (d *daemon) newRouting(cfg *config.Config) (*routing, error) {
+func (d *daemon) newRouting(cfg fitted) (*routing, error) {
 	table, err := route.NewTable(cfg.Route())
 	if err != nil {
 		return nil, err
@@ -174,6 +174,7 @@ func (d *daemon) newRouting(cfg *config.Config) (*routing, error) {
 	}
 	look := cfg.Resolve()
 	look.Logger = d.log
+	look.Slow = cfg.slowLookups
 	resolver, err := resolve.New(look)
 	if err != nil {
 		return nil, err
@@ -186,7 +187,7 @@ func (d *daemon) newRouting(cfg *config.Config) (*routing, error) {
 		return nil, err
 	}
 	router := resolve.NewRouter(table, resolver, cfg.Router())
-	return &routing{relay, newAgentSet(cfg, client, resolver, router)}, nil
+	return &routing{relay, newAgentSet(cfg.Config, client, resolver, router)}, nil
 }
 
 // install puts a routing into force.
@@ -270,7 +271,7 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	routing, err := d.newRouting(fit.Config)
+	routing, err := d.newRouting(fit)
 	if err != nil {
 		return nil, err
 	}

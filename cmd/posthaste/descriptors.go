@@ -7,6 +7,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/resolve"
 )
 
 // Without a file descriptor the store cannot begin a new log, no client can be
@@ -41,6 +42,7 @@ const (
 	shareClients = iota
 	shareServers
 	shareLookups
+	shareSlowLookups
 	shareTables
 	shareAdmin
 	shareKinds
@@ -57,11 +59,12 @@ const (
 // and one for each message's content that is open on it.
 func sharesOf(cfg *config.Config) [shareKinds]share {
 	return [shareKinds]share{
-		shareClients: {name: "smtpd_connection_limit", wanted: cfg.SMTPD.ConnectionLimit, least: 8, each: 2, weight: 5},
-		shareServers: {name: "smtp_connection_limit", wanted: cfg.SMTPConnectionLimit, least: 4, each: 1 + openContents(cfg), weight: 4},
-		shareLookups: {name: "dns.concurrency", wanted: cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
-		shareTables:  {name: "open table files", wanted: tableFilesWanted, least: tableFilesLeast, each: 1, weight: 2},
-		shareAdmin:   {name: "admin connections", wanted: adminConnectionsWanted, least: 4, each: 2, weight: 1},
+		shareClients:     {name: "smtpd_connection_limit", wanted: cfg.SMTPD.ConnectionLimit, least: 8, each: 2, weight: 5},
+		shareServers:     {name: "smtp_connection_limit", wanted: cfg.SMTPConnectionLimit, least: 4, each: 1 + openContents(cfg), weight: 4},
+		shareLookups:     {name: "dns.concurrency", wanted: cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
+		shareSlowLookups: {name: "slow lookups", wanted: resolve.SlowFactor * cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
+		shareTables:      {name: "open table files", wanted: tableFilesWanted, least: tableFilesLeast, each: 1, weight: 2},
+		shareAdmin:       {name: "admin connections", wanted: adminConnectionsWanted, least: 4, each: 2, weight: 1},
 	}
 }
 
@@ -136,7 +139,7 @@ func (f *fitted) fitDescriptors(limit, listeners int, log *slog.Logger) error {
 			limit, least, need), fmt.Sprintf("Raise it: LimitNOFILE=%d under systemd, or ulimit -n %d.", need, need)}
 	}
 	f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency = all[shareClients].got, all[shareServers].got, all[shareLookups].got
-	f.tableFiles, f.adminConnections = all[shareTables].got, all[shareAdmin].got
+	f.slowLookups, f.tableFiles, f.adminConnections = all[shareSlowLookups].got, all[shareTables].got, all[shareAdmin].got
 	var smaller []string
 	for _, s := range all {
 		if s.got < s.wanted {

@@ -51,6 +51,7 @@ type fitted struct {
 	*config.Config
 	tableFiles       int // open at once; 0 is the store's default
 	adminConnections int // 0 is the default
+	slowLookups      int // DNS questions that take long; 0 is the default
 }
 
 // fit returns the configuration, made smaller where the machine is too small for it;

@@ -34,12 +34,12 @@ func TestFitDescriptors(t *testing.T) {
 			}
 			continue
 		}
-		used := 2*f.SMTPD.ConnectionLimit + 3*f.SMTPConnectionLimit + f.DNS.Concurrency + f.tableFiles + 2*f.adminConnections +
+		used := 2*f.SMTPD.ConnectionLimit + 3*f.SMTPConnectionLimit + f.DNS.Concurrency + f.slowLookups + f.tableFiles + 2*f.adminConnections +
 			descriptorsFixed + 3 + f.Spooling.Readers
 		if reserve := min(64, c.limit/16); used+reserve > c.limit {
 			t.Errorf("%d: %d descriptors could be used beside a reserve of %d", c.limit, used, reserve)
 		}
-		if min(f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency, f.adminConnections) < 4 || f.tableFiles < tableFilesLeast {
+		if min(f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency, f.slowLookups, f.adminConnections) < 4 || f.tableFiles < tableFilesLeast {
 			t.Errorf("%d: %d clients, %d servers, %d look-ups, %d tables, %d for the administration", c.limit,
 				f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency, f.tableFiles, f.adminConnections)
 		}
@@ -63,7 +63,7 @@ func TestFitDescriptors(t *testing.T) {
 func TestDivideLeavesNothing(t *testing.T) {
 	all := [shareKinds]share{
 		shareClients: {wanted: 10, least: 4, each: 2, weight: 5}, shareServers: {wanted: 10_000, least: 4, each: 3, weight: 4},
-		shareLookups: {wanted: 4, least: 4, each: 1, weight: 1}, shareTables: {wanted: 100, least: 74, each: 1, weight: 2},
+		shareLookups: {wanted: 4, least: 4, each: 1, weight: 1}, shareSlowLookups: {wanted: 4, least: 4, each: 1, weight: 1}, shareTables: {wanted: 100, least: 74, each: 1, weight: 2},
 		shareAdmin: {wanted: 4, least: 4, each: 2, weight: 1},
 	}
 	if !divide(&all, 1000) {
