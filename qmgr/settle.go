@@ -23,7 +23,7 @@ type settling struct {
 }
 
 func (s *settling) add(more settling) {
-	s.outcomes = append(s.outcomes[:len(s.outcomes):len(s.outcomes)], more.outcomes...)
+	s.outcomes = append(s.outcomes, more.outcomes...) // its own: nobody else has these
 	s.last = s.last || more.last
 }
 

@@ -2,7 +2,9 @@ package qmgr_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
+	"unsafe"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -195,4 +197,29 @@ func TestSettleLeavesOthersAlone(t *testing.T) {
 			t.Errorf("a report that an operator gave up is still in %v", m.Place)
 		}
 	})
+}
+
+// An order for all of a million recipients comes in a thousand parts, of which most
+// gather while the first is made durable. Each part costs what it holds, and not what
+// has gathered so far.
+func TestSettleInManyParts(t *testing.T) {
+	w, err := qmgrtest.New(qmgr.Config{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const parts, each = 500, 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range parts {
+		outcomes := make([]mail.Outcome, each)
+		for n := range outcomes {
+			outcomes[n] = mail.Outcome{Index: uint32(i*each + n), Result: mail.Failed, Reply: mail.Reply{Code: 550}}
+		}
+		w.Now++
+		w.Core.Step(w.Now, qmgr.Settle{ID: 7, Outcomes: outcomes})
+	}
+	runtime.ReadMemStats(&after)
+	if per, most := int(after.TotalAlloc-before.TotalAlloc)/(parts*each), 12*int(unsafe.Sizeof(mail.Outcome{})); per > most {
+		t.Errorf("a recipient takes %d bytes, want at most %d", per, most)
+	}
 }
