@@ -86,6 +86,8 @@ interop: ## exchange mail with other mail servers; COUNT=10000 for the full coun
 	test/interop/run
 backlog: ## memory and restart time with a million deferred messages
 	test/backlog/run
+receivers: ## what hostile, dead and unreliable receivers cost other mail
+	test/receivers/run
 steps: ## count what the core does for each of few and of many recipients
 	test/steps/run
 demo: ## start the program against a good, a slow and a limited receiver

@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 // Budgets for the memory of the whole program, in MB. Delivering a backlog at
@@ -35,18 +36,18 @@ const growthFrom = 500_000
 type backlogTrial struct {
 	options
 	*daemon.Daemon
-	figures *figures
+	figures *measure.Figures
 	site    string // where nobody listens at first
 	tally   *tally
 }
 
 // backlog measures what a backlog costs.
-func backlog(ctx context.Context, o options, dir string, f *figures) error {
+func backlog(ctx context.Context, o options, dir string, f *measure.Figures) error {
 	site, err := daemon.QuietAddress(sitePort) // not where the program listens
 	if err != nil {
 		return err
 	}
-	route, err := target(site)
+	route, err := measure.Target(site)
 	if err != nil {
 		return err
 	}
@@ -96,14 +97,14 @@ func (t *backlogTrial) pileUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.figures.note("backlog: messages handed in and deferred", "%d in %s, %.0f/s, %.0f µs of processor each", t.messages, brief(took),
+	t.figures.Note("backlog: messages handed in and deferred", "%d in %s, %.0f/s, %.0f µs of processor each", t.messages, measure.Brief(took),
 		float64(t.messages)/took.Seconds(), float64(cpu.Microseconds())/float64(t.messages))
-	t.figures.note("backlog: last one deferred after", "%s", brief(time.Since(began)))
-	t.figures.atMost("backlog: largest memory while it piles up", m.peak, memoryBudget, "MB")
+	t.figures.Note("backlog: last one deferred after", "%s", measure.Brief(time.Since(began)))
+	t.figures.AtMost("backlog: largest memory while it piles up", m.peak, memoryBudget, "MB")
 	early, late := w.mean(t.messages*15/100, t.messages*25/100), w.mean(t.messages*90/100, t.messages)
-	t.figures.note("backlog: mean memory at 20 %, and at the end", "%.0f MB, %.0f MB", early, late)
+	t.figures.Note("backlog: mean memory at 20 %, and at the end", "%.0f MB, %.0f MB", early, late)
 	if t.messages >= growthFrom {
-		t.figures.atMost("backlog: growth in between", late-early, 25, "MB")
+		t.figures.AtMost("backlog: growth in between", late-early, 25, "MB")
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func (t *backlogTrial) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.figures.note("backlog: disk space", "%.0f MB, %d octets a message of %d", float64(used)/(1<<20), used/int64(t.messages), t.size)
+	t.figures.Note("backlog: disk space", "%.0f MB, %d octets a message of %d", float64(used)/(1<<20), used/int64(t.messages), t.size)
 	if err := t.list(ctx); err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (t *backlogTrial) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.figures.atMost("backlog: processor while nothing is due", 100*float64(after-before)/float64(period), 2, "% of one")
+	t.figures.AtMost("backlog: processor while nothing is due", 100*float64(after-before)/float64(period), 2, "% of one")
 	return nil
 }
 
@@ -192,12 +193,12 @@ func (t *backlogTrial) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.figures.within(fmt.Sprintf("backlog: list of the first %d messages", n), time.Since(began), 250*time.Millisecond)
+	t.figures.Within(fmt.Sprintf("backlog: list of the first %d messages", n), time.Since(began), 250*time.Millisecond)
 	began = time.Now()
 	if _, err := t.Admin.Status(ctx, 10); err != nil {
 		return err
 	}
-	t.figures.within("backlog: status, with all messages counted", time.Since(began), time.Second)
+	t.figures.Within("backlog: status, with all messages counted", time.Since(began), time.Second)
 	return nil
 }
 
@@ -220,8 +221,8 @@ func (t *backlogTrial) restart(ctx context.Context) error {
 	if err := errors.Join(askErr, greetErr); err != nil {
 		return err
 	}
-	t.figures.within("backlog: killed and started again: first greeting", greeted.Sub(at), 2*time.Second)
-	t.figures.within("backlog: killed and started again: first answer to status", answered.Sub(at), 2*time.Second)
+	t.figures.Within("backlog: killed and started again: first greeting", greeted.Sub(at), 2*time.Second)
+	t.figures.Within("backlog: killed and started again: first answer to status", answered.Sub(at), 2*time.Second)
 	return nil
 }
 
@@ -245,15 +246,15 @@ func (t *backlogTrial) due(ctx context.Context) error {
 	if _, err := t.Kill(); err != nil {
 		return err
 	}
-	fmt.Printf("waiting %s until the first message is due\n", brief(max(0, time.Until(due))))
+	fmt.Printf("waiting %s until the first message is due\n", measure.Brief(max(0, time.Until(due))))
 	if !pause.For(ctx, time.Until(due)+time.Second) {
 		return ctx.Err()
 	}
-	r, err := receive(t.site, func(d sink.Delivery) { t.tally.take("<%d>", d.Key) })
+	r, err := measure.Receive(sink.Config{Taken: func(d sink.Delivery) { t.tally.take("<%d>", d.Key) }}, t.site)
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, r.stop)
+	context.AfterFunc(ctx, r.Stop)
 	at, err := t.Start()
 	if err != nil {
 		return err
@@ -266,7 +267,7 @@ func (t *backlogTrial) due(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	t.figures.within("backlog: started when mail is due: first one delivered", t.tally.first.Sub(at), 2*time.Second)
+	t.figures.Within("backlog: started when mail is due: first one delivered", t.tally.first.Sub(at), 2*time.Second)
 	return nil
 }
 
@@ -308,9 +309,9 @@ func (t *backlogTrial) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.figures.note("backlog: delivered when the destination is back", "%d in %s, %.0f/s, %.0f µs of processor each", n, brief(took),
+	t.figures.Note("backlog: delivered when the destination is back", "%d in %s, %.0f/s, %.0f µs of processor each", n, measure.Brief(took),
 		float64(n)/took.Seconds(), float64((used-cpu).Microseconds())/float64(max(n, 1)))
-	t.figures.atMost("backlog: largest memory while it is delivered", m.peak, deliveryBudget, "MB")
+	t.figures.AtMost("backlog: largest memory while it is delivered", m.peak, deliveryBudget, "MB")
 	t.tally.balance(t.figures, "backlog: messages")
 	return nil
 }

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
-	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 // Good mail is sent at this interval while the bounces are under way. Its
@@ -27,18 +26,18 @@ const (
 type bouncesTrial struct {
 	options
 	*daemon.Daemon
-	figures *figures
+	figures *measure.Figures
 	what    string
-	site    string        // where nobody listens at first, and then all is refused
-	reports *tally        // what has reached the senders' host
-	good    *latencies    // of other mail
-	begun   time.Time     // the refusals
-	reply   time.Duration // what the senders' host takes for a message
+	site    string          // where nobody listens at first, and then all is refused
+	reports *tally          // what has reached the senders' host
+	good    *measure.Stream //  other mail
+	begun   time.Time       // the refusals
+	reply   time.Duration   // what the senders' host takes for a message
 }
 
 // bounces measures what a flood of bounces costs other mail: once with a senders'
 // host that takes the reports at once, and with one that takes its time.
-func bounces(ctx context.Context, o options, dir string, f *figures) error {
+func bounces(ctx context.Context, o options, dir string, f *measure.Figures) error {
 	for _, way := range []struct {
 		name  string
 		reply time.Duration
@@ -57,13 +56,13 @@ func bounces(ctx context.Context, o options, dir string, f *figures) error {
 	return nil
 }
 
-func bounceAll(ctx context.Context, o options, dir string, f *figures, what string, reply time.Duration) error {
-	t := &bouncesTrial{options: o, figures: f, what: what, reports: newTally(o.messages), good: newLatencies(), reply: reply}
+func bounceAll(ctx context.Context, o options, dir string, f *measure.Figures, what string, reply time.Duration) error {
+	t := &bouncesTrial{options: o, figures: f, what: what, reports: newTally(o.messages), good: &measure.Stream{To: "u@good.test", Every: goodEvery}, reply: reply}
 	var err error
 	if t.site, err = daemon.QuietAddress(sitePort); err != nil {
 		return err
 	}
-	origin, err := receiveAs(sink.Config{MessageDelay: reply, Taken: func(d sink.Delivery) {
+	origin, err := measure.Receive(sink.Config{MessageDelay: reply, Taken: func(d sink.Delivery) {
 		for _, to := range d.Recipients {
 			t.reports.take("s%d@", string(to))
 		}
@@ -71,15 +70,15 @@ func bounceAll(ctx context.Context, o options, dir string, f *figures, what stri
 	if err != nil {
 		return err
 	}
-	defer origin.close() //nolint:errcheck // the tally has told
-	good, err := receive("", func(d sink.Delivery) { t.good.arrived(d.Key, d.At) })
+	defer origin.Close() //nolint:errcheck // the tally has told
+	good, err := measure.Receive(sink.Config{Taken: t.good.Arrived}, "")
 	if err != nil {
 		return err
 	}
-	defer good.close() //nolint:errcheck // the tally has told
+	defer good.Close() //nolint:errcheck // the tally has told
 	routes := ""
-	for domain, address := range map[string]string{"bad.test": t.site, "origin.test": origin.address, "good.test": good.address} {
-		to, err := target(address)
+	for domain, address := range map[string]string{"bad.test": t.site, "origin.test": origin.Address, "good.test": good.Address} {
+		to, err := measure.Target(address)
 		if err != nil {
 			return err
 		}
@@ -146,11 +145,11 @@ func (t *bouncesTrial) feedBounces(ctx context.Context, next func() int) error {
 // refuse lets the destination refuse everybody, and sends good mail until all
 // senders have heard of it.
 func (t *bouncesTrial) refuse(ctx context.Context) error {
-	bad, err := receiveAs(sink.Config{Faults: []sink.Fault{{Stage: sink.AtRecipient, Kind: sink.RefuseForGood, Share: 1}}}, t.site)
+	bad, err := measure.Receive(sink.Config{Faults: []sink.Fault{{Stage: sink.AtRecipient, Kind: sink.RefuseForGood, Share: 1}}}, t.site)
 	if err != nil {
 		return err
 	}
-	defer bad.close() //nolint:errcheck // the tally has told
+	defer bad.Close() //nolint:errcheck // the tally has told
 	fmt.Printf("%srefusing them\n", t.what)
 	t.begun = time.Now()
 	if _, err := t.Admin.Flush(ctx); err != nil {
@@ -160,7 +159,7 @@ func (t *bouncesTrial) refuse(ctx context.Context) error {
 	defer stopSending()
 	var sender sync.WaitGroup
 	var sendErr error
-	sender.Go(func() { sendErr = t.sendGood(sending) })
+	sender.Go(func() { sendErr = t.good.Run(sending, t.Address) })
 	err = t.reports.wait(ctx)
 	stopSending()
 	sender.Wait()
@@ -175,105 +174,9 @@ func (t *bouncesTrial) refuse(ctx context.Context) error {
 		return err
 	}
 	took := t.reports.last.Sub(t.begun)
-	t.figures.note(t.what+"reported", "%d in %s, %.0f/s", t.messages, brief(took), float64(t.messages)/took.Seconds())
-	t.figures.atMost(t.what+"largest memory", m.peak, deliveryBudget, "MB")
+	t.figures.Note(t.what+"reported", "%d in %s, %.0f/s", t.messages, measure.Brief(took), float64(t.messages)/took.Seconds())
+	t.figures.AtMost(t.what+"largest memory", m.peak, deliveryBudget, "MB")
 	t.reports.balance(t.figures, t.what+"reports")
-	accepted, delivered := t.good.sorted()
-	t.figures.note(t.what+"good mail meanwhile", "%d; accepted p50 %s, p99 %s; delivered p50 %s, max %s", len(delivered),
-		brief(percentile(accepted, 50)), brief(percentile(accepted, 99)), brief(percentile(delivered, 50)), brief(percentile(delivered, 100)))
-	t.figures.within(t.what+"good mail delivered, p99", percentile(delivered, 99), goodBudget)
-	t.figures.exactly(t.what+"good mail that did not arrive", len(accepted)-len(delivered), 0)
+	t.good.Report(t.figures, t.what, goodBudget)
 	return nil
-}
-
-// sendGood sends a message at a fixed rate, each from a time at which it is due
-// whether or not the one before was accepted: a client that is kept waiting must
-// not hide it.
-func (t *bouncesTrial) sendGood(ctx context.Context) error {
-	const clients = 20
-	due := make(chan time.Time, 10_000)
-	errs := make([]error, clients)
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() { errs[i] = t.sendDue(due, i) })
-	}
-	tick := time.NewTicker(goodEvery)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		select {
-		case at := <-tick.C:
-			due <- at
-		case <-ctx.Done():
-		}
-	}
-	close(due)
-	all.Wait()
-	pause.For(context.WithoutCancel(ctx), time.Second) // for the last ones
-	return errors.Join(errs...)
-}
-
-func (t *bouncesTrial) sendDue(due <-chan time.Time, client int) error {
-	c, err := feed.Dial(context.Background(), "tcp", t.Address)
-	if err != nil {
-		return err
-	}
-	n := 0
-	for at := range due {
-		key := fmt.Sprintf("<good-%d-%d>", client, n)
-		n++
-		t.good.sent(key, at)
-		r := c.Send(feed.Message{Sender: "friend@good.test", Recipients: []mail.Address{"u@good.test"},
-			Content: []byte("Message-ID: " + key + "\r\nSubject: good\r\n\r\nHello.\r\n")})
-		if r.Fate != feed.Accepted {
-			return fmt.Errorf("good message: %s, %s: %w", r.Fate, r.Reply, r.Err)
-		}
-		t.good.accepted(key, time.Now())
-	}
-	return c.Close()
-}
-
-// latencies are of messages that are told by their keys.
-type latencies struct {
-	mu    sync.Mutex
-	begun map[string]time.Time
-	taken []time.Duration
-	done  []time.Duration
-}
-
-func newLatencies() *latencies { return &latencies{begun: make(map[string]time.Time)} }
-
-func (l *latencies) sent(key string, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.begun[key] = at
-}
-
-func (l *latencies) accepted(key string, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.taken = append(l.taken, at.Sub(l.begun[key]))
-}
-
-func (l *latencies) arrived(key string, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if begun, ok := l.begun[key]; ok {
-		l.done = append(l.done, at.Sub(begun))
-	}
-}
-
-func (l *latencies) sorted() (accepted, delivered []time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	slices.Sort(l.taken)
-	slices.Sort(l.done)
-	return l.taken, l.done
-}
-
-// percentile returns the value that a share of sorted values does not exceed.
-func percentile(sorted []time.Duration, percent int) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[(len(sorted)-1)*percent/100]
 }

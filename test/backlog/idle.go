@@ -7,6 +7,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/pause"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 // idleBudget is what an idle inbound connection may cost, in KB of 2^10
@@ -14,7 +15,7 @@ import (
 const idleBudget = 16
 
 // idle measures what connections cost that do nothing.
-func idle(ctx context.Context, o options, dir string, f *figures) error {
+func idle(ctx context.Context, o options, dir string, f *measure.Figures) error {
 	fmt.Printf("opening %d connections\n", o.idle)
 	// Far below the limit, beyond which idle clients have less time.
 	d, err := newDaemon(o, dir, fmt.Sprintf("smtpd_connection_limit = %d\n", 2*o.idle), "")
@@ -48,9 +49,9 @@ func idle(ctx context.Context, o options, dir string, f *figures) error {
 	if err != nil {
 		return err
 	}
-	f.note("idle: connections greeted, one after the other", "%d in %s", o.idle, brief(took))
-	f.atMost("idle: memory of each connection", (after.now-before.now)*1024/float64(o.idle), idleBudget, "KB")
-	f.atMost("idle: memory in all", after.now, memoryBudget, "MB")
+	f.Note("idle: connections greeted, one after the other", "%d in %s", o.idle, measure.Brief(took))
+	f.AtMost("idle: memory of each connection", (after.now-before.now)*1024/float64(o.idle), idleBudget, "KB")
+	f.AtMost("idle: memory in all", after.now, memoryBudget, "MB")
 	for i, c := range clients {
 		if err := c.Close(); err != nil {
 			return fmt.Errorf("connection %d, which was idle: %w", i, err)

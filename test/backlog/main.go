@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 func main() {
@@ -54,8 +56,8 @@ func (o options) scaled() options {
 }
 
 func run(ctx context.Context, o options) error {
-	var f figures
-	known := map[string]func(context.Context, options, string, *figures) error{
+	var f measure.Figures
+	known := map[string]func(context.Context, options, string, *measure.Figures) error{
 		"backlog": backlog, "recipients": recipients, "idle": idle, "bounces": bounces,
 	}
 	for part := range strings.SplitSeq(o.parts, ",") {
@@ -68,10 +70,10 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 		if err := do(ctx, o, dir, &f); err != nil {
-			f.print(os.Stdout)
+			f.Print(os.Stdout)
 			return fmt.Errorf("%s: %w; see %s", part, err, dir)
 		}
 	}
-	f.print(os.Stdout)
-	return f.verdict()
+	f.Print(os.Stdout)
+	return f.Verdict()
 }

@@ -15,14 +15,15 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 // recipients measures what a message with very many recipients costs, handed
 // in by each of two ways.
-func recipients(ctx context.Context, o options, dir string, f *figures) error {
+func recipients(ctx context.Context, o options, dir string, f *measure.Figures) error {
 	for _, way := range []struct {
 		name   string
-		handIn func(context.Context, options, *daemon.Daemon, *figures, string) error
+		handIn func(context.Context, options, *daemon.Daemon, *measure.Figures, string) error
 	}{{"submission socket", bySocket}, {"sendmail -t", bySendmail}} {
 		sub := dir + "/" + strings.Fields(way.name)[0]
 		if err := os.Mkdir(sub, 0o700); err != nil {
@@ -35,21 +36,21 @@ func recipients(ctx context.Context, o options, dir string, f *figures) error {
 	return nil
 }
 
-func largeMessage(ctx context.Context, o options, dir string, f *figures, what string, handIn func(context.Context, options, *daemon.Daemon, *figures, string) error) error {
+func largeMessage(ctx context.Context, o options, dir string, f *measure.Figures, what string, handIn func(context.Context, options, *daemon.Daemon, *measure.Figures, string) error) error {
 	fmt.Printf("%sone message for %d\n", what, o.recipients)
 	tally := newTally(o.recipients)
 	var routes strings.Builder
 	for i := range o.domains {
-		r, err := receive("", func(d sink.Delivery) {
+		r, err := measure.Receive(sink.Config{Taken: func(d sink.Delivery) {
 			for _, to := range d.Recipients {
 				tally.take("u%d@", string(to))
 			}
-		})
+		}}, "")
 		if err != nil {
 			return err
 		}
-		defer r.close() //nolint:errcheck // the tally has told
-		route, err := target(r.address)
+		defer r.Close() //nolint:errcheck // the tally has told
+		route, err := measure.Target(r.Address)
 		if err != nil {
 			return err
 		}
@@ -85,11 +86,11 @@ func largeMessage(ctx context.Context, o options, dir string, f *figures, what s
 	if err != nil {
 		return err
 	}
-	f.note(what+"accepted", "after %s, %.0f recipients/s", brief(accepted.Sub(began)), float64(o.recipients)/accepted.Sub(began).Seconds())
-	f.within(what+"first recipient served after that", max(0, tally.first.Sub(accepted)), time.Second)
-	f.note(what+"all served after that", "%s, %.0f recipients/s", brief(tally.last.Sub(accepted)), float64(o.recipients)/tally.last.Sub(accepted).Seconds())
-	f.note(what+"processor in all", "%.1f µs a recipient", float64(cpu.Microseconds())/float64(o.recipients))
-	f.atMost(what+"largest memory", m.peak, memoryBudget, "MB")
+	f.Note(what+"accepted", "after %s, %.0f recipients/s", measure.Brief(accepted.Sub(began)), float64(o.recipients)/accepted.Sub(began).Seconds())
+	f.Within(what+"first recipient served after that", max(0, tally.first.Sub(accepted)), time.Second)
+	f.Note(what+"all served after that", "%s, %.0f recipients/s", measure.Brief(tally.last.Sub(accepted)), float64(o.recipients)/tally.last.Sub(accepted).Seconds())
+	f.Note(what+"processor in all", "%.1f µs a recipient", float64(cpu.Microseconds())/float64(o.recipients))
+	f.AtMost(what+"largest memory", m.peak, memoryBudget, "MB")
 	tally.balance(f, what+"recipients")
 	return stop(d)
 }
@@ -99,7 +100,7 @@ func (o options) recipient(i int) mail.Address {
 }
 
 // bySocket speaks SMTP on the submission socket: one session, one transaction.
-func bySocket(ctx context.Context, o options, d *daemon.Daemon, _ *figures, _ string) error {
+func bySocket(ctx context.Context, o options, d *daemon.Daemon, _ *measure.Figures, _ string) error {
 	c, err := feed.Dial(ctx, "unix", d.Submission())
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func bySocket(ctx context.Context, o options, d *daemon.Daemon, _ *figures, _ st
 
 // bySendmail pipes a message whose Bcc names everybody into the sendmail
 // command.
-func bySendmail(ctx context.Context, o options, d *daemon.Daemon, f *figures, what string) error {
+func bySendmail(ctx context.Context, o options, d *daemon.Daemon, f *measure.Figures, what string) error {
 	cmd := exec.CommandContext(ctx, o.binary, "sendmail", "--config", d.Config(), "-t", "-i", "-f", "s@origin.test")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -136,7 +137,7 @@ func bySendmail(ctx context.Context, o options, d *daemon.Daemon, f *figures, wh
 	if err != nil {
 		return err
 	}
-	f.atMost(what+"largest memory of sendmail itself", w.largest(), 50, "MB")
+	f.AtMost(what+"largest memory of sendmail itself", w.largest(), 50, "MB")
 	return nil
 }
 

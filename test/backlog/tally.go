@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 // A tally counts how often each of n numbered things has arrived.
@@ -74,55 +72,9 @@ func (t *tally) wait(ctx context.Context) error {
 }
 
 // balance adds what has arrived to the figures.
-func (t *tally) balance(f *figures, what string) {
+func (t *tally) balance(f *measure.Figures, what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.exactly(what+" that arrived", t.arrived, len(t.seen))
-	f.exactly(what+" that arrived more than once, or were never sent", t.twice+t.unknown, 0)
-}
-
-// A receiver is a sink at an address.
-type receiver struct {
-	address string
-	stop    context.CancelFunc
-	ended   chan error
-}
-
-// receive starts a sink that tells of each message. Without an address it
-// takes a free port.
-func receive(address string, taken func(sink.Delivery)) (*receiver, error) {
-	return receiveAs(sink.Config{Taken: taken}, address)
-}
-
-// receiveAs is receive with a configuration.
-func receiveAs(cfg sink.Config, address string) (*receiver, error) {
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
-	s, err := sink.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	r := &receiver{address: ln.Addr().String(), stop: stop, ended: make(chan error, 1)}
-	go func() { r.ended <- s.Serve(ctx, ln) }()
-	return r, nil
-}
-
-func (r *receiver) close() error {
-	r.stop()
-	return <-r.ended
-}
-
-// target is the route to a receiver's address.
-func target(address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", errors.Join(errors.New("route to a receiver"), err)
-	}
-	return fmt.Sprintf("smtp:[%s]:%s", host, port), nil
+	f.Exactly(what+" that arrived", t.arrived, len(t.seen))
+	f.Exactly(what+" that arrived more than once, or were never sent", t.twice+t.unknown, 0)
 }

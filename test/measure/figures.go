@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"errors"
@@ -14,32 +14,37 @@ type figure struct {
 	missed              bool
 }
 
-// figures are in the order in which they were measured. The zero value is
+// Figures are in the order in which they were measured. The zero value is
 // ready.
-type figures struct{ all []figure }
+type Figures struct{ all []figure }
 
-// note adds a figure without a budget.
-func (f *figures) note(name, format string, args ...any) {
+// Note adds a figure without a budget.
+func (f *Figures) Note(name, format string, args ...any) {
 	f.add(figure{name: name, value: fmt.Sprintf(format, args...)})
 }
 
-// atMost adds a figure that must not be greater than its budget.
-func (f *figures) atMost(name string, value, budget float64, unit string) {
+// AtMost adds a figure that must not be greater than its budget.
+func (f *Figures) AtMost(name string, value, budget float64, unit string) {
 	f.add(figure{name, number(value) + " " + unit, "≤ " + number(budget) + " " + unit, !(value <= budget)})
 }
 
-// within adds a time that must not be longer than its budget.
-func (f *figures) within(name string, took, budget time.Duration) {
-	f.add(figure{name, brief(took), "≤ " + brief(budget), took > budget})
+// AtLeast adds a figure that must not be less than its budget.
+func (f *Figures) AtLeast(name string, value, budget float64, unit string) {
+	f.add(figure{name, number(value) + " " + unit, "≥ " + number(budget) + " " + unit, !(value >= budget)})
 }
 
-// exactly adds a count that must be what it has to be.
-func (f *figures) exactly(name string, value, want int) {
+// Within adds a time that must not be longer than its budget.
+func (f *Figures) Within(name string, took, budget time.Duration) {
+	f.add(figure{name, Brief(took), "≤ " + Brief(budget), took > budget})
+}
+
+// Exactly adds a count that must be what it has to be.
+func (f *Figures) Exactly(name string, value, want int) {
 	f.add(figure{name, fmt.Sprint(value), fmt.Sprintf("= %d", want), value != want})
 }
 
 // add keeps a figure and shows it at once, for a run takes minutes.
-func (f *figures) add(g figure) {
+func (f *Figures) add(g figure) {
 	f.all = append(f.all, g)
 	fmt.Printf("  %s: %s %s\n", g.name, g.value, map[bool]string{true: "MISSED, " + g.budget}[g.missed])
 }
@@ -52,7 +57,8 @@ func number(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-func brief(d time.Duration) string {
+// Brief writes a time with about three digits.
+func Brief(d time.Duration) string {
 	switch {
 	case d < 100*time.Millisecond:
 		return fmt.Sprintf("%.1f ms", d.Seconds()*1000)
@@ -62,8 +68,8 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
-// print writes the table as docs/performance.md has it.
-func (f *figures) print(w io.Writer) {
+// Print writes the table as docs/performance.md has it.
+func (f *Figures) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	fmt.Fprintf(t, "\n| figure\t| measured\t| budget\t|\n|---\t|---\t|---\t|\n")
 	for _, g := range f.all {
@@ -76,7 +82,8 @@ func (f *figures) print(w io.Writer) {
 	t.Flush() //nolint:errcheck // nobody is left to tell
 }
 
-func (f *figures) verdict() error {
+// Verdict returns an error for every budget that was missed.
+func (f *Figures) Verdict() error {
 	var missed []error
 	for _, g := range f.all {
 		if g.missed {

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/pause"
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
+)
+
+const (
+	atOnce     = 6               // rogues in a group
+	trusted    = 100             // messages that a rogue takes before it stalls
+	submitted  = 200             // messages for each of them
+	settle     = 5 * time.Second // time for all rogues to come to stall
+	goodOnes   = 20
+	goodWithin = 5 * time.Second
+)
+
+// hostile measures what good mail waits beside receivers that stall.
+func hostile(ctx context.Context, o options, f *measure.Figures) error {
+	for i := 0; i < len(ways); i += atOnce {
+		if o.short && i >= 2*atOnce {
+			break
+		}
+		if err := infested(ctx, o, f, fmt.Sprintf("hostile, group %d", i/atOnce+1), ways[i:i+atOnce]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slow does so beside receivers that take a minute for each message.
+func slow(ctx context.Context, o options, f *measure.Figures) error {
+	for _, n := range []int{atOnce, len(ways)} {
+		if o.short && n > atOnce {
+			continue
+		}
+		all := make([]way, n)
+		for i := range all {
+			all[i] = way{".", "slow"}
+		}
+		if err := infested(ctx, o, f, fmt.Sprintf("slow, %d", n), all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crowd does so beside receivers of all kinds at once.
+func crowd(ctx context.Context, o options, f *measure.Figures) error {
+	return infested(ctx, o, f, fmt.Sprintf("crowd, %d", len(ways)), ways)
+}
+
+func infested(ctx context.Context, o options, f *measure.Figures, what string, ways []way) error {
+	fmt.Printf("%s: %d receivers\n", what, len(ways))
+	var good atomic.Int64
+	box, err := measure.Receive(sink.Config{Taken: func(sink.Delivery) { good.Add(1) }}, "")
+	if err != nil {
+		return err
+	}
+	defer box.Close() //nolint:errcheck // the count has told
+	routes := make(map[string]string)
+	var rogues []*rogue
+	add := func(domain, address string) error {
+		target, err := measure.Target(address)
+		routes[domain] = target
+		return err
+	}
+	err = add("good.test", box.Address)
+	for i, w := range ways {
+		r, e := infest(w, trusted, time.Minute)
+		if e != nil {
+			return e
+		}
+		defer r.close()
+		rogues = append(rogues, r)
+		err = errors.Join(err, add(fmt.Sprintf("d%d.test", i), r.address))
+	}
+	if err != nil {
+		return err
+	}
+	d, err := o.trial(ctx, what, "", routes)
+	if err != nil {
+		return err
+	}
+	defer d.Abandon()
+	if err := provoke(ctx, d, rogues); err != nil {
+		return err
+	}
+	// All come to stall but those that other rogues leave no connection to.
+	stalls := func() (bool, error) {
+		for _, r := range rogues {
+			if r.stalled.Load() == 0 {
+				return false, d.Alive()
+			}
+		}
+		return true, nil
+	}
+	if _, err := every(ctx, 10*time.Millisecond, settle, stalls); err != nil {
+		return err
+	}
+	if !pause.For(ctx, time.Second) { // for all connections that they are given
+		return ctx.Err()
+	}
+	began := time.Now()
+	c, err := feed.Dial(ctx, "tcp", d.Address)
+	if err != nil {
+		return err
+	}
+	for n := range goodOnes {
+		if r := c.Send(feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@good.test", n))},
+			Content: []byte("Subject: good\r\n\r\nHello.\r\n")}); r.Fate != feed.Accepted {
+			return fmt.Errorf("good message: %s, %s: %w", r.Fate, r.Reply, r.Err)
+		}
+	}
+	if _, err := every(ctx, time.Millisecond, o.patience, func() (bool, error) { return good.Load() >= goodOnes, d.Alive() }); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	open, stalling := int64(0), 0
+	for _, r := range rogues {
+		open += r.open.Load()
+		if r.stalled.Load() > 0 {
+			stalling++
+		}
+	}
+	c.Abort()
+	f.Note(what+": receivers that stall, connections to them", "%d of %d, %d", stalling, len(rogues), open)
+	f.Exactly(what+": good messages delivered", int(good.Load()), goodOnes)
+	f.Within(what+": last of them after", took, goodWithin)
+	for _, r := range rogues {
+		r.close()
+	}
+	return stop(d)
+}
+
+// provoke submits mail for the rogues.
+func provoke(ctx context.Context, d *daemon.Daemon, rogues []*rogue) error {
+	long := bytes.Repeat([]byte("All work and no play makes Jack a dull boy.\r\n"), 5000)
+	errs := make([]error, len(rogues))
+	var clients sync.WaitGroup
+	for i, r := range rogues {
+		clients.Go(func() {
+			c, err := feed.Dial(ctx, "tcp", d.Address)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer c.Abort()
+			for n := range submitted {
+				m := feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@d%d.test", n, i))},
+					Content: []byte("Subject: bait\r\n\r\nHello.\r\n")}
+				if r.stage == "content" && n > trusted/2 {
+					m.Content = append(m.Content, long...)
+				}
+				if got := c.Send(m); got.Fate != feed.Accepted {
+					errs[i] = fmt.Errorf("message %d for %v: %s, %s: %w", n, r.way, got.Fate, got.Reply, got.Err)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+	return errors.Join(errs...)
+}
