@@ -51,7 +51,7 @@ func dead(ctx context.Context, o options, f *measure.Figures) error {
 			return err
 		}
 	}
-	d, err := o.trial(ctx, "dead", fmt.Sprintf("%sminimal_backoff_time = \"%s\"\n", g.settings(o), o.backoff), g.routes)
+	d, err := o.trial(ctx, "dead", g.settings(o), g.routes)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (t *deadTrial) round(ctx context.Context, n int) error {
 		}
 		return err
 	}
-	if t.short && n > 0 { // else it comes back when its hosts are tried again, in a minute
+	if n > 0 { // else it comes back after as long as the attempt took, which is minutes
 		if _, err := t.Admin.Flush(ctx); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@
 //     and so never time out.
 //   - crowd, which is done only when asked for: all kinds of hostile receivers at once.
 //   - dead: one message to very many domains, found by DNS, of whose hosts half refuse
-//     connections and half never answer. While it is tried, and again at each retry,
+//     connections and half never answer. While it is tried, and again when it is flushed,
 //     one message goes to a healthy host that has rested since its last one, and one to
 //     a host that was never spoken to.
 //   - flood: very many messages to a hundred such hosts, submitted as fast as they are

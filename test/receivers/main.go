@@ -35,9 +35,8 @@ func main() {
 	flag.IntVar(&o.messages, "messages", 200_000, "messages to dead hosts")
 	flag.IntVar(&o.hosts, "hosts", 100, "dead hosts of these messages")
 	flag.DurationVar(&o.window, "window", 20*time.Second, "time over which deliveries are counted in the part cuts")
-	flag.DurationVar(&o.backoff, "backoff", 30*time.Second, "minimal_backoff_time in the part dead")
 	flag.DurationVar(&o.connect, "connect", 30*time.Second, "smtp_connect_timeout")
-	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "time after which a trial is given up")
+	flag.DurationVar(&o.patience, "patience", 5*time.Minute, "time after which a trial is given up")
 	flag.BoolVar(&o.short, "short", false, "a run of half a minute: fewer domains and messages, shorter timeouts, one retry, two groups of hostile receivers")
 	flag.Parse()
 	if o.binary == "" || o.dir == "" || flag.NArg() > 0 {
@@ -45,7 +44,7 @@ func main() {
 		os.Exit(2)
 	}
 	if o.short {
-		o.domains, o.messages, o.window, o.backoff, o.connect = 200, 10_000, 5*time.Second, time.Second, 2*time.Second
+		o.domains, o.messages, o.window, o.connect = 200, 10_000, 5*time.Second, 2*time.Second
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -56,10 +55,10 @@ func main() {
 }
 
 type options struct {
-	binary, dir                        string
-	domains, messages, hosts           int
-	window, backoff, connect, patience time.Duration
-	short                              bool
+	binary, dir               string
+	domains, messages, hosts  int
+	window, connect, patience time.Duration
+	short                     bool
 }
 
 func run(ctx context.Context, o options, parts string) error {
