@@ -197,7 +197,8 @@ func (p *probing) health(s *session) *health {
 type health struct {
 	failures int          // in a row
 	at       mail.Instant // of the last
-	turned   int          // sessions in a row that it refused in words of its own, with none beside them
+	turned   int          // sessions in a row that it refused although it is there, with none beside them
+	well     bool         // it has taken a session
 	turnedAt mail.Instant // the last
 	trying   int          // sessions being made
 	open     int          // sessions that are established
@@ -244,9 +245,9 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 	switch {
 	case o.Reply.IsZero():
 		h.open++
-		h.failures, h.turned = 0, 0
+		h.failures, h.turned, h.well = 0, 0, true
 	case s.made < h.at: // part of the same misfortune
-	case o.Unavailable || h.trying+h.open > 0 || p.turnedAway(w, h, o) || p.widespread(w, s.host) || w.core.Offline() != 0:
+	case o.Unavailable || h.trying+h.open > 0 || p.turnedAway(w, s, h, o) || p.widespread(w, s.host) || w.core.Offline() != 0:
 	default:
 		if h.at <= w.online {
 			h.failures = 0 // forgiven
@@ -257,9 +258,10 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 }
 
 // turnedAway reports whether a refusal is one of those after which a host is asked
-// again soon, as it is there.
-func (p *probing) turnedAway(w *world, h *health, o *mail.OpenedConnection) bool {
-	if o.Reply.Code != replyBusy.Code {
+// again soon, as it is there: it said so itself, or it did its work before and the
+// refusal came soon.
+func (p *probing) turnedAway(w *world, s *session, h *health, o *mail.OpenedConnection) bool {
+	if o.Reply.Code != replyBusy.Code && (!h.well || w.now.Sub(s.made) > turnedSoon) {
 		return false
 	}
 	if w.now.Sub(h.turnedAt) > turnedForget {
@@ -275,6 +277,7 @@ const (
 	turnedMany   = 4
 	turnedAgain  = 2 // if it has failed before
 	turnedForget = time.Minute
+	turnedSoon   = 5 * time.Second
 )
 
 // offline takes back what has just been noted: it was taken for our network's

@@ -64,7 +64,14 @@ func randomGoodWorld(r *rand.Rand) goodWorld {
 	core := qmgr.Config{DoubleBounce: qmgr.DoubleBounceDiscard, DefaultTransport: qmgr.TransportConfig{Agents: qmgr.AgentsConnections,
 		Window: window.Config{Limit: connections, Positive: feedback, Negative: feedback}}}
 	core.DefaultTransport.Connections.HostLimit = connections
-	f.scenario = &Scenario{Name: "good", Seed: r.Uint64(), Duration: goodLength, Sites: []Site{{Name: "site", Behaviour: b}},
+	site := Site{Name: "site", Behaviour: b}
+	if bad[0] > 0 && b.Bad != FaultBusy {
+		// A host that has never taken mail and refuses without a word is left alone for a
+		// minute: so it begins well.
+		site.Behaviour.BadServers = 0
+		site.Changes = []Change{{At: goodFrom / 2, Behaviour: b}}
+	}
+	f.scenario = &Scenario{Name: "good", Seed: r.Uint64(), Duration: goodLength, Sites: []Site{site},
 		Arrivals: []Arrivals{
 			{Class: "mail", To: []string{"site"}, Pattern: PatternRegular, Rate: rate},
 			{Class: "poison", To: []string{"site"}, Pattern: PatternRegular, Rate: 0.005, Poison: true},
@@ -72,10 +79,9 @@ func randomGoodWorld(r *rand.Rand) goodWorld {
 		Runs: []Run{{Name: "run", Core: core}}}
 	if few {
 		f.scenario.Duration = 3 * time.Hour
-		f.deferredPct += 12 // one of eleven messages is poison
-		// A host that does not say itself why it refuses its only connection counts as
-		// failed at once.
-		f.scenario.Sites[0].Behaviour.Bad = FaultBusy
+		// One of eleven messages is poison. Where one of four servers is bad a host is given
+		// up after four refusals in a row, which one dial in 256 begins.
+		f.deferredPct += 18
 	}
 	return f
 }

@@ -120,20 +120,31 @@ func (p *Pool) failed(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	case h.connecting > 0: // let those show what is true
 		h.doubted = true
 		return blameBusy(why)
-	case p.turnedAway(h, why, now):
+	case p.isOffline(c, now): // noticed at the first failure, not when the host is given up
+		return BlameNone
+	case p.turnedAway(c, why, now):
 		return blameBusy(why)
 	}
 	return p.down(c, why, now)
 }
 
+// isOffline notes that nothing works with the host of a connection, and reports whether
+// that is held to be due to our network.
+func (p *Pool) isOffline(c *Conn, now mail.Instant) bool {
+	if p.isEvidence(c.host, now) {
+		p.outage.Result(c.host.key.Addr.Addr(), c.made, now, false)
+	}
+	if p.outage.Since() == 0 {
+		return false
+	}
+	c.site.vain = now
+	return true
+}
+
 // down takes in that a host does nothing for us any more.
 func (p *Pool) down(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	h, s := c.host, c.site
-	if p.isEvidence(h, now) {
-		p.outage.Result(h.key.Addr.Addr(), c.made, now, false)
-	}
-	if p.outage.Since() != 0 {
-		s.vain = now
+	if p.isOffline(c, now) {
 		return BlameNone
 	}
 	p.db.Failed(h.key, c.made, now, why)

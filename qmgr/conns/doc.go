@@ -81,7 +81,8 @@
 // more, and no worse tier is used. If none works, and the host has refused in words of
 // its own, it is there: it is asked again after a second, two and four by one connection
 // each, other hosts are used meanwhile, and only then it counts as failed (turnedAway).
-// One that does not answer at all counts at once.
+// So is one that says nothing but took mail lately, if it refuses within seconds; one that
+// does not answer at all, or never did, counts as failed at once.
 //
 // A transaction that is cut, by the loss of its connection or by 421, is a fault of that
 // transaction first: its message is tried later, others go at once over another

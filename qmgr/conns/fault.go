@@ -52,7 +52,7 @@ type trouble struct {
 	wrongAt mail.Instant   // when something did last
 	cuts    []mail.QueueID // messages whose transactions were cut
 	failing bool           // they are enough to be the host's fault
-	turns   int            // sessions that it refused in words of its own while no other worked
+	turns   int            // sessions that it refused while no other worked, although it is there
 }
 
 const (
@@ -68,6 +68,9 @@ const (
 	// message since. It is asked again after one second, two and four.
 	turnsMany  = 4
 	turnsAgain = 2
+	// promptly is how soon a dial has to fail for the host to be asked again, if it has
+	// said nothing. One that fails later would keep its mail waiting for as long again.
+	promptly = 5 * time.Second
 	// troubleTTL is for how long a host without connections is remembered for such
 	// things.
 	troubleTTL = 5 * time.Minute
@@ -108,11 +111,12 @@ func (p *Pool) cut(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	return p.down(c, why, now)
 }
 
-// turnedAway takes in that a host has refused a session in words of its own while no
-// other worked, and reports whether it is to be asked again soon: it is there, and one
-// of several servers behind its address, or the moment, may have been to blame.
-func (p *Pool) turnedAway(h *host, why mail.Reply, now mail.Instant) bool {
-	if why.Code != 421 && why.By == "" || p.outage.Since() != 0 {
+// turnedAway takes in that a host has refused a session while no other worked, and
+// reports whether it is to be asked again soon: it is there, and one of several servers
+// behind its address, or the moment, may have been to blame.
+func (p *Pool) turnedAway(c *Conn, why mail.Reply, now mail.Instant) bool {
+	h := c.host
+	if !p.isThere(c, why, now) {
 		return false
 	}
 	h.wrongAt = now
@@ -131,6 +135,16 @@ func (p *Pool) turnedAway(h *host, why mail.Reply, now mail.Instant) bool {
 	p.setTimer(&h.timer, h.full)
 	p.wakeAll(h) // other hosts may do
 	return true
+}
+
+// isThere reports whether there is a host that can be asked again soon, although it has
+// refused a session: it has said something itself, or it took mail lately and the refusal
+// came at once.
+func (p *Pool) isThere(c *Conn, why mail.Reply, now mail.Instant) bool {
+	if why.Code == 421 || why.By != "" {
+		return true
+	}
+	return (c.ready != 0 || now < c.made.Add(promptly)) && p.db.TookLately(c.host.key, now)
 }
 
 // shut reports whether a host without connections is left alone for a moment.

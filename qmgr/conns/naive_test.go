@@ -533,19 +533,28 @@ func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 		h.refuses(n.now, c.made, has)
 	case n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && o.state == Connecting }) > 0:
 		h.doubted = true
-	case code == 421 && (h.turns == 0 || h.turns < 3 && n.db.View(c.host, n.now).Failures == 0):
+	case n.isThere(c, code) && (h.turns == 0 || h.turns < 3 && n.db.View(c.host, n.now).Failures == 0):
 		h.trouble = n.now
 		h.turns++
 		h.patience = []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second}[h.turns]
 		h.full, h.fullAt, h.shut = n.now.Add(h.patience), 0, true
 	default:
-		if code == 421 {
+		if n.isThere(c, code) {
 			h.well()
 			h.full, h.patience = 0, 0
 		}
 		return n.down(c, code, spot)
 	}
 	return naiveBlame(code)
+}
+
+// isThere tells whether a host that refused a session is asked again.
+func (n *naive) isThere(c *naiveConn, code uint16) bool {
+	waited := n.now.Sub(c.made)
+	if c.state != Connecting {
+		waited = 0
+	}
+	return code == 421 || waited < 5*time.Second && n.db.TookLately(c.host, n.now)
 }
 
 func naiveBlame(code uint16) Blame {

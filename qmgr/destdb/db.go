@@ -177,7 +177,14 @@ func (db *DB) Works(k Key) bool {
 // WorksLately reports whether the last that is known of a host is that it took mail,
 // not longer ago than failures count.
 func (db *DB) WorksLately(k Key, now mail.Instant) bool {
-	return db.Works(k) && now < db.hosts[k].rec.Pace.At.Add(db.cfg.FailureTTL)
+	return db.Works(k) && db.TookLately(k, now)
+}
+
+// TookLately reports whether a host took mail, not longer ago than failures count,
+// whatever has happened since.
+func (db *DB) TookLately(k Key, now mail.Instant) bool {
+	h := db.hosts[k]
+	return h != nil && h.rec.Pace.At != 0 && now < h.rec.Pace.At.Add(db.cfg.FailureTTL)
 }
 
 // Succeeded says that a connection became ready: the host is well.
