@@ -140,7 +140,7 @@ func (t *transport) check(leftovers bool) {
 	assert.That(startable == t.startable, "%s: %d startable, counted %d", t.name, startable, t.startable)
 	assert.That(busy == t.busy, "%s: %d busy, counted %d", t.name, busy, t.busy)
 	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.name)
-	assert.That((t.lull.state == lullWaiting) == t.lull.timer.slot.Heaped(), "%s: lull and timer disagree", t.name)
+	assert.That((t.lull.state == lullWaiting || t.lull.fresh) == t.lull.timer.slot.Heaped(), "%s: lull and timer disagree", t.name)
 	assert.That(t.lull.state == lullFree || t.lull.state == lullTaken || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.name)
 	t.checkOrder()
 	if t.startable > 0 && t.cfg.Scheduler == Preemptive {

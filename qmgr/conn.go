@@ -143,7 +143,7 @@ func (q *Qmgr) dialed(ev Dialed) {
 	l := q.dialling[ev.Conn]
 	delete(q.dialling, ev.Conn)
 	t := q.sites[c.Site()].transport
-	defer q.dials(t, -1)
+	defer q.dialsNext(t)
 	if m := q.messages[c.Message()]; m != nil && m.serial == l.message { // it may have left and come back
 		q.ease(m)
 	}

@@ -1,6 +1,10 @@
 package qmgr
 
-import "github.com/posthaste-mta/posthaste/mail"
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
 
 // A transport may have a rate delay: then it has one delivery at a time, whatever
 // the destination, and waits before each. The wait begins when there is something
@@ -9,8 +13,10 @@ import "github.com/posthaste-mta/posthaste/mail"
 // than the delay, and what came meanwhile has its chance.
 //
 // Where the core decides on connections there is one delivery at a time, too, and the
-// wait begins when it has ended; the first goes at once. Nothing is dialled meanwhile,
-// and then one connection after the other, until something has been sent.
+// wait begins when it has ended; the first goes at once. Nothing is dialed meanwhile,
+// and then one connection after the other, until something has been sent: the next when
+// the one before is refused, or has had no answer for dialPatience. A connection that is
+// being opened is no delivery, so that a host that does not answer delays no others.
 //
 // Postfix holds an agent while it waits, and its lock on the transport stays for
 // ever if there is nothing left to deliver then, or if the agent crashes. Here it
@@ -19,19 +25,23 @@ import "github.com/posthaste-mta/posthaste/mail"
 // A lull is a transport's part in this.
 type lull struct {
 	state lullState
-	timer timer // lullWaiting: the end of the wait
-	// With connections: when the next delivery may begin, and how many connections are
-	// being opened.
-	until   mail.Instant
-	dialing int
+	timer timer // the end of the wait (lullWaiting), or of dialPatience (fresh)
+	// With connections: when the next delivery may begin, and whether a connection began
+	// to be opened less than dialPatience ago.
+	until mail.Instant
+	fresh bool
 }
+
+// dialPatience is how long the answer to a dial is waited for before another connection
+// is opened. A first packet that was lost is sent again after a second.
+const dialPatience = time.Second
 
 // spaced reports whether a transport with connections has a rate delay.
 func (t *transport) spaced() bool { return t.group != nil && t.cfg.TransportRateDelay > 0 }
 
-// taken reports whether nothing may be dialed for a queue because one connection is
-// being opened, which is enough for one delivery.
-func (t *transport) taken() bool { return t.spaced() && t.lull.dialing > 0 }
+// taken reports whether nothing may be dialed for a queue because a connection that may
+// be ready in a moment is being opened, which is enough for one delivery.
+func (t *transport) taken() bool { return t.spaced() && t.lull.fresh }
 
 // sent notes that a delivery has ended, after which a transport with connections waits.
 func (q *Qmgr) sent(t *transport) {
@@ -41,10 +51,24 @@ func (q *Qmgr) sent(t *transport) {
 	}
 }
 
-// dials notes that one connection more, or fewer, is being opened.
-func (q *Qmgr) dials(t *transport, more int) {
-	t.lull.dialing += more
-	if t.spaced() && !t.paused && t.lull.dialing == 0 {
+// dials notes that a connection begins to be opened.
+func (q *Qmgr) dials(t *transport) {
+	if t.spaced() {
+		t.lull.fresh = true
+		q.disarm(&t.lull.timer)
+		q.arm(&t.lull.timer, q.now.Add(dialPatience))
+	}
+}
+
+// dialsNext lets another connection be opened: one is ready or refused, or has had no
+// answer for dialPatience.
+func (q *Qmgr) dialsNext(t *transport) {
+	if !t.lull.fresh {
+		return
+	}
+	t.lull.fresh = false
+	q.disarm(&t.lull.timer)
+	if !t.paused {
 		t.goOn()
 	}
 }
@@ -72,6 +96,10 @@ func (q *Qmgr) serve(t *transport) {
 
 // waited starts the delivery for which a transport has waited.
 func (q *Qmgr) waited(t *transport) {
+	if t.group != nil {
+		q.dialsNext(t)
+		return
+	}
 	t.lull.state = lullTaken
 	if !q.halt && q.paused.job == nil && t.startable > 0 && !t.paused {
 		q.offer(t)

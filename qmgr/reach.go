@@ -148,7 +148,7 @@ func (q *Qmgr) resolve(d *queue) {
 func (q *Qmgr) dial(d *queue, c *conns.Conn) {
 	m := q.messages[c.Message()]
 	m.held++
-	q.dials(d.transport, +1)
+	q.dials(d.transport)
 	q.dialling[c.ID] = dialling{attempt: d.window.Begin(d.site.Count()), message: m.serial}
 	q.emit(Dial{Conn: c.ID, Opening: c.Opening()})
 }
