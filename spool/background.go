@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,9 +176,46 @@ func (s *Spool) nudge() error {
 // were cut off: recipients written ahead, and content files without envelope.
 // It looks at queue IDs of earlier runs only, so it cannot hurt a draft.
 func (s *Spool) sweep(ctx context.Context) error {
-	return errors.Join(s.sweepAhead(ctx), s.bodies.sweep(ctx, s.earlier, func(id mail.QueueID) (bool, error) {
-		return s.has(messageKey(keyEnvelope, id))
-	}))
+	var kept []mail.QueueID
+	wanted := func(id mail.QueueID) (bool, error) { return s.has(messageKey(keyEnvelope, id)) }
+	remove := s.bodies.fs.Remove
+	if s.logsLost() {
+		remove = func(name string) error {
+			id, err := mail.ParseQueueID(s.disk.PathBase(name))
+			if err != nil {
+				return s.bodies.fs.Remove(name) // of a draft
+			}
+			kept = append(kept, id)
+			return s.keepOrphan(name)
+		}
+	}
+	err := errors.Join(s.sweepAhead(ctx), s.bodies.sweep(ctx, s.earlier, wanted, remove))
+	if len(kept) > 0 {
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "contents of messages that are lost, or that had been removed, are kept because a log of the store was damaged",
+			Err: fmt.Errorf("moved to %s: %s", s.disk.PathJoin(s.path(damagedDir), orphanDir), nameIDs(kept))})
+	}
+	return err
+}
+
+// orphanDir is where contents without an envelope are kept after a log was damaged.
+// Of the message that such a content belongs to, nothing else may be left.
+const orphanDir = "content"
+
+// logsLost reports whether something of a log was lost, and nobody has yet removed
+// what is kept of that.
+func (s *Spool) logsLost() bool {
+	return slices.ContainsFunc(s.damagedFiles(), func(f DamagedFile) bool {
+		ext := filepath.Ext(f.Path)
+		return ext == ".log" || ext == ".missing"
+	})
+}
+
+func (s *Spool) keepOrphan(name string) error {
+	dir := s.disk.PathJoin(s.path(damagedDir), orphanDir)
+	if err := s.disk.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return s.disk.Rename(name, s.disk.PathJoin(dir, s.disk.PathBase(name)))
 }
 
 func (s *Spool) sweepAhead(ctx context.Context) error {

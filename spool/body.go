@@ -95,8 +95,8 @@ func (d *bodyDirs) each(ctx context.Context, visit func(mail.QueueID) bool) erro
 
 // sweep removes content files of drafts, and those that have no envelope, as
 // far as their queue ID is below earlier. A file of which wanted cannot tell
-// stays.
-func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error)) error {
+// stays. All others are passed to remove.
+func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error), remove func(name string) error) error {
 	var first error
 	var failed int
 	for n := range 256 {
@@ -115,7 +115,7 @@ func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := d.sweepFile(dir, name, earlier, wanted); err != nil {
+			if err := d.sweepFile(dir, name, earlier, wanted, remove); err != nil {
 				failed++
 				if first == nil {
 					first = fmt.Errorf("spool: sweep %s: %w", name, err)
@@ -129,7 +129,7 @@ func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(
 	return first
 }
 
-func (d *bodyDirs) sweepFile(dir, name string, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error)) error {
+func (d *bodyDirs) sweepFile(dir, name string, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error), remove func(name string) error) error {
 	text, draft := strings.CutSuffix(name, draftSuffix)
 	id, err := mail.ParseQueueID(text)
 	if err != nil || id >= earlier {
@@ -140,7 +140,7 @@ func (d *bodyDirs) sweepFile(dir, name string, earlier mail.QueueID, wanted func
 			return err
 		}
 	}
-	if err := d.fs.Remove(d.fs.PathJoin(dir, name)); err != nil && !oserror.IsNotExist(err) {
+	if err := remove(d.fs.PathJoin(dir, name)); err != nil && !oserror.IsNotExist(err) {
 		return err
 	}
 	return nil

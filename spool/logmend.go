@@ -32,9 +32,14 @@ func (s *Spool) openStore() (lost bool, err error) {
 	if err := s.checkOptions(); err != nil {
 		return false, err
 	}
+	missing, err := s.missLogs()
+	if err != nil {
+		return false, err
+	}
 	if lost, err = s.mendLogs(false); err != nil {
 		return false, err
 	}
+	lost = lost || missing
 	old, err := pebble.Peek(s.path("db"), s.fs)
 	if err != nil {
 		return false, fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
@@ -92,6 +97,72 @@ func (s *Spool) refused(err error) error {
 		s.path("db"), s.cfg.Dir, err)
 }
 
+// logNum returns the number in the name of a log.
+func logNum(name string) (num uint64, ok bool) {
+	text, ok := strings.CutSuffix(name, ".log")
+	num, err := strconv.ParseUint(text, 10, 64)
+	return num, ok && err == nil
+}
+
+// missLogs raises an alarm for each log that was made, was not given up, and is not
+// there, and takes note of those that are. What it held cannot be known. It cannot
+// miss any if the copy of the MANIFEST is damaged, or was made by an earlier version.
+func (s *Spool) missLogs() (missing bool, err error) {
+	names, err := s.disk.List(s.path("db"))
+	if err != nil {
+		return false, fmt.Errorf("spool: look for logs: %w", err)
+	}
+	copies, err := s.manifestCopies()
+	if err != nil {
+		return false, err
+	}
+	s.manifests.logs = make(map[uint64]struct{})
+	for _, name := range names {
+		if num, ok := logNum(name); ok {
+			s.manifests.logs[num] = struct{}{}
+		}
+	}
+	current, _ := currentManifest(names)
+	if !copies[current].whole {
+		return false, nil
+	}
+	for num, made := range copies[current].logs {
+		for other, c := range copies { // a newer one may have been begun
+			if kept, known := c.logs[num]; other > current && known && !kept {
+				made = false
+			}
+		}
+		if _, there := s.manifests.logs[num]; there || !made {
+			continue
+		}
+		missing = true
+		name := s.disk.PathJoin(s.path("db"), fmt.Sprintf("%06d.log", num))
+		note := s.disk.PathJoin(s.path(damagedDir), fmt.Sprintf("%06d", num)+time.Unix(0, int64(s.cfg.Now())).UTC().Format("-"+damagedTime)+".missing")
+		f, err := s.makeNote(note)
+		if err != nil {
+			return false, fmt.Errorf("spool: note that %s is missing: %w", name, err)
+		}
+		if err := f.Close(); err != nil {
+			return false, err
+		}
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a log of the store is missing",
+			Err: fmt.Errorf("%s is not there: mail that was accepted last may be lost, or be sent again; put it back before mail is taken in if you can; "+
+				"contents of such mail are kept in %s; remove %s when you have seen this", name, s.path(damagedDir), note)})
+	}
+	return missing, nil
+}
+
+func (s *Spool) makeNote(name string) (vfs.File, error) {
+	if err := errors.Join(s.disk.MkdirAll(s.path(damagedDir), 0o700), syncDir(s.disk, s.cfg.Dir)); err != nil {
+		return nil, err
+	}
+	f, err := s.disk.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, err
+	}
+	return f, syncDir(s.disk, s.path(damagedDir))
+}
+
 // mendLogs looks at all logs. One that is damaged is kept in damagedDir, and
 // what can be read of it takes its place. strict counts as damage what is none
 // at the end of the last log only.
@@ -106,8 +177,7 @@ func (s *Spool) mendLogs(strict bool) (lost bool, err error) {
 	}
 	var logs []logFile
 	for _, name := range names {
-		text, isLog := strings.CutSuffix(name, ".log")
-		if num, err := strconv.ParseUint(text, 10, 64); isLog && err == nil {
+		if num, ok := logNum(name); ok {
 			logs = append(logs, logFile{name, num})
 		}
 	}
@@ -150,12 +220,13 @@ func (s *Spool) readLog(name string, num uint64, emit func([]byte, bool) error) 
 // What follows a hole is used only if the hole is proven to be damage. After a
 // power failure it may never have been acknowledged, and rest on what is gone.
 func (s *Spool) mendLog(name string, num uint64, r logReport) error {
+	var ids logIDs
 	current := s.disk.PathJoin(s.path("db"), name)
-	kept, err := s.replace(current, strings.TrimSuffix(name, ".log"), ".log", func(to string) error { return s.rewriteLog(name, num, r, to) })
+	kept, err := s.replace(current, strings.TrimSuffix(name, ".log"), ".log", func(to string) error { return s.rewriteLog(name, num, r, &ids, to) })
 	if err != nil {
 		return fmt.Errorf("spool: mend the log %s, which is damaged at offset %d: %w", current, r.at, err)
 	}
-	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's log was damaged", Err: r.problem(current, kept)})
+	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's log was damaged", Err: fmt.Errorf("%w; %s", r.problem(current, kept), &ids)})
 	return nil
 }
 
@@ -169,15 +240,87 @@ func (r logReport) problem(file, kept string) error {
 		"mail may be lost, or be sent again; the file is kept as %s", file, r.at, r.size, r.holes, r.gap, r.after, kept)
 }
 
+// A logIDs is the messages whose acceptance can be read in a damaged log.
+type logIDs struct {
+	before, after mail.QueueID   // the greatest that was accepted before it, the least behind it; zero: none
+	unused        []mail.QueueID // accepted by changes that could be read and were not used
+}
+
+func (l *logIDs) note(record []byte, afterHole, unused bool) {
+	var b pebble.Batch
+	if err := b.SetRepr(record); err != nil {
+		return
+	}
+	for r := b.Reader(); ; {
+		_, k, _, ok, err := r.Next()
+		if !ok || err != nil {
+			return
+		}
+		if len(k) != 9 || k[0] != keyEnvelope {
+			continue
+		}
+		id := mail.QueueID(keyNumber(k))
+		switch {
+		case unused:
+			l.unused = append(l.unused, id)
+		case !afterHole:
+			l.before = max(l.before, id)
+		case l.after == 0 || id < l.after:
+			l.after = id
+		}
+	}
+}
+
+// String says which messages may be lost. Sessions overlap, so these are not bounds
+// in the strict sense: a queue ID is given out when a message begins, and a message is
+// written when it ends.
+func (l *logIDs) String() string {
+	text := "mail lost from it was accepted"
+	switch {
+	case l.before != 0 && l.after != 0:
+		text += fmt.Sprintf(" between the messages %s and %s", l.before, l.after)
+	case l.before != 0:
+		text += fmt.Sprintf(" after the message %s", l.before)
+	case l.after != 0:
+		text += fmt.Sprintf(" before the message %s", l.after)
+	default:
+		text += " at a time that is not known"
+	}
+	if len(l.unused) > 0 {
+		text += "; could be read, but is not used: " + nameIDs(l.unused)
+	}
+	return text
+}
+
+// namedMost is how many queue IDs an alarm names.
+const namedMost = 100
+
+func nameIDs(ids []mail.QueueID) string {
+	var b strings.Builder
+	for i, id := range ids {
+		if i == namedMost {
+			fmt.Fprintf(&b, " and %d more", len(ids)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(id.String())
+	}
+	return b.String()
+}
+
 // rewriteLog writes what can be read of a log into a new file.
-func (s *Spool) rewriteLog(name string, num uint64, r logReport, to string) error {
+func (s *Spool) rewriteLog(name string, num uint64, r logReport, ids *logIDs, to string) error {
 	f, err := s.disk.Create(to, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
 	w := logWriter{w: f, num: uint32(num)}
 	_, err = s.readLog(name, num, func(record []byte, afterHole bool) error {
-		if afterHole && r.end != logDamaged {
+		unused := afterHole && r.end != logDamaged
+		ids.note(record, afterHole, unused)
+		if unused {
 			return nil
 		}
 		return w.write(record)
@@ -250,7 +393,7 @@ func (s *Spool) damagedFiles() (files []DamagedFile) {
 	slices.Sort(names)
 	for _, name := range names {
 		ext := filepath.Ext(name)
-		if ext == ".new" {
+		if ext == ".new" || name == orphanDir {
 			continue // mending was cut off
 		}
 		_, text, _ := strings.Cut(strings.TrimSuffix(name, ext), "-")

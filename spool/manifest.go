@@ -42,6 +42,8 @@ const frameHeader = 4 + 4 + 1
 const (
 	frameData    = 'd' // octets of the MANIFEST
 	frameCurrent = 'c' // the store's marker points to this MANIFEST, durably
+	frameLog     = 'l' // the log of a number has been made, durably
+	frameNoLog   = 'x' // the log of a number is about to be given up
 )
 
 func frameSum(num uint64, offset int64, rest []byte) uint32 {
@@ -62,9 +64,10 @@ func appendFrame(b []byte, num uint64, offset int64, kind byte, data []byte) []b
 
 // A manifestCopy is what can be read of a copy.
 type manifestCopy struct {
-	data    []byte // the beginning of the MANIFEST
-	current bool   // it was the one in use
-	whole   bool   // the file ends with the end of a frame
+	data    []byte          // the beginning of the MANIFEST
+	current bool            // it was the one in use
+	whole   bool            // the file ends with the end of a frame
+	logs    map[uint64]bool // logs that were made; false: and given up
 }
 
 func parseManifestCopy(num uint64, file []byte) (c manifestCopy) {
@@ -78,6 +81,13 @@ func parseManifestCopy(num uint64, file []byte) (c manifestCopy) {
 			c.data = append(c.data, file[frameHeader:frameHeader+n]...)
 		case frameCurrent:
 			c.current = true
+		case frameLog, frameNoLog:
+			if n == 8 {
+				if c.logs == nil {
+					c.logs = make(map[uint64]bool)
+				}
+				c.logs[binary.BigEndian.Uint64(file[frameHeader:])] = file[8] == frameLog
+			}
 		}
 		file = file[frameHeader+n:]
 	}
@@ -88,8 +98,9 @@ func parseManifestCopy(num uint64, file []byte) (c manifestCopy) {
 // manifests keeps the copies of the manifests that are being written.
 type manifests struct {
 	mu   sync.Mutex
-	last *manifestFile // the one made last, nil if there is none or it is closed
-	due  uint64        // the MANIFEST whose copy is still to be marked as the current one; 0: none
+	last *manifestFile       // the one made last, nil if there is none or it is closed
+	due  uint64              // the MANIFEST whose copy is still to be marked as the current one; 0: none
+	logs map[uint64]struct{} // the logs that there are
 }
 
 func (s *Spool) manifestCopy(num uint64) string {
@@ -143,6 +154,11 @@ func (f *storeFS) createManifest(name string, num uint64, category vfs.DiskWrite
 	f.s.manifests.mu.Lock()
 	defer f.s.manifests.mu.Unlock()
 	f.s.manifests.last = m
+	for log := range f.s.manifests.logs {
+		if err := m.append(frameLog, binary.BigEndian.AppendUint64(nil, log)); err != nil {
+			return nil, errors.Join(err, file.Close(), second.Close())
+		}
+	}
 	return m, nil
 }
 
@@ -206,6 +222,33 @@ func (ms *manifests) beforeRemoval() error {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	return ms.settle()
+}
+
+// logMade notes that there is a log, durably. Pebble reads the logs that it finds at
+// a start, and does not notice that one is missing.
+func (ms *manifests) logMade(num uint64) error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if ms.logs == nil {
+		ms.logs = make(map[uint64]struct{})
+	}
+	ms.logs[num] = struct{}{}
+	if ms.last == nil {
+		return nil // the next copy begins with all of them
+	}
+	return ms.last.append(frameLog, binary.BigEndian.AppendUint64(nil, num))
+}
+
+// logGivenUp notes that a log is not needed any more. It must be called before the log
+// is deleted or made into another one.
+func (ms *manifests) logGivenUp(num uint64) error {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	delete(ms.logs, num)
+	if ms.last == nil {
+		return nil
+	}
+	return ms.last.append(frameNoLog, binary.BigEndian.AppendUint64(nil, num))
 }
 
 // settle marks the copy of the MANIFEST in use. The mutex is held.

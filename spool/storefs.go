@@ -41,6 +41,9 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 		}
 	}
 	file, err := f.wrap(name)(f.patient(name, func() (vfs.File, error) { return f.FS.Create(name, category) }))
+	if num, ok := logNum(base); ok && err == nil {
+		return f.madeLog(file, name, num)
+	}
 	if _, num, ok := markedManifest(base); ok && err == nil {
 		// Pebble syncs the directory only after it has deleted the old marker, while
 		// another goroutine of its may be deleting other files and so settle it.
@@ -98,8 +101,32 @@ func (f *storeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return file, err
 }
 
+// madeLog notes that a log has been made. Its name has to be durable first: one that
+// is noted and missing counts as lost.
+func (f *storeFS) madeLog(file vfs.File, name string, num uint64) (vfs.File, error) {
+	_, err := f.patient(name, func() (vfs.File, error) { return nil, syncDir(f.FS, f.PathDir(name)) })
+	if err == nil {
+		err = f.s.manifests.logMade(num)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// giveUpLog notes that a file will not be there any more, if it is a log.
+func (f *storeFS) giveUpLog(name string) error {
+	if num, ok := logNum(f.PathBase(name)); ok {
+		return f.s.manifests.logGivenUp(num)
+	}
+	return nil
+}
+
 // Remove removes a file, after what has to come first.
 func (f *storeFS) Remove(name string) error {
+	if err := f.giveUpLog(name); err != nil {
+		return err
+	}
 	if !strings.HasPrefix(f.PathBase(name), "marker.") { // else the marker is being moved
 		if err := f.s.manifests.beforeRemoval(); err != nil {
 			return err
@@ -125,10 +152,14 @@ func (f *storeFS) OpenDir(name string) (vfs.File, error) {
 
 // ReuseForWrite is how Pebble makes a log of an old one.
 func (f *storeFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if err := f.s.manifests.beforeRemoval(); err != nil {
+	if err := errors.Join(f.s.manifests.beforeRemoval(), f.giveUpLog(old)); err != nil {
 		return nil, err
 	}
-	return f.wrap(name)(f.patient(name, func() (vfs.File, error) { return f.FS.ReuseForWrite(old, name, category) }))
+	file, err := f.wrap(name)(f.patient(name, func() (vfs.File, error) { return f.FS.ReuseForWrite(old, name, category) }))
+	if num, ok := logNum(f.PathBase(name)); ok && err == nil {
+		return f.madeLog(file, name, num)
+	}
+	return file, err
 }
 
 func (f *storeFS) wrap(name string) func(vfs.File, error) (vfs.File, error) {
