@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,8 +30,10 @@ func (v verb) harmful() bool { return v == verbDrop || v == verbBounce }
 // areas are where an order finds something to do.
 func (v verb) areas() []mail.Area {
 	switch v {
-	case verbHold, verbRetry:
+	case verbHold:
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred}
+	case verbRetry: // a message of the corrupt area is released, if it is named
+		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaCorrupt}
 	case verbRelease:
 		return []mail.Area{mail.AreaHold, mail.AreaCorrupt} // the latter only if it is named
 	case verbBounce:
@@ -138,7 +141,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	if v == verbHold && o.Reason == "" {
 		o.Reason = heldByOperator
 	}
-	var ids []mail.QueueID
+	var ids, aside []mail.QueueID // aside are those of ids that are in the corrupt area
 	for i := range found {
 		m := &found[i]
 		if !v.applies(m.Place.Area) {
@@ -151,6 +154,9 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		}
 		if ordered {
 			ids = append(ids, m.Envelope.ID)
+			if m.Place.Area == mail.AreaCorrupt {
+				aside = append(aside, m.Envelope.ID)
+			}
 		}
 	}
 	done.Matched = len(ids)
@@ -158,7 +164,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		return done, nil
 	}
 	if !v.settles(&sel) {
-		s.give(v, ids, o.Reason)
+		s.give(v, ids, aside, o.Reason)
 	}
 	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason, "by", orderedBy(ctx))
 	done.Pending, err = s.settle(ctx, v, &sel, ids)
@@ -166,7 +172,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	return done, err
 }
 
-func (s *Server) give(v verb, ids []mail.QueueID, reason string) {
+func (s *Server) give(v verb, ids, aside []mail.QueueID, reason string) {
 	switch v {
 	case verbHold:
 		s.control.Hold(ids, reason)
@@ -175,7 +181,12 @@ func (s *Server) give(v verb, ids []mail.QueueID, reason string) {
 	case verbDrop:
 		s.control.Drop(ids)
 	case verbRetry:
-		s.control.Retry(ids)
+		if len(aside) > 0 {
+			s.control.Release(aside) // reads it again, and makes it due at once if it can be read
+		}
+		if len(aside) < len(ids) {
+			s.control.Retry(slices.DeleteFunc(slices.Clone(ids), func(id mail.QueueID) bool { return slices.Contains(aside, id) }))
+		}
 	}
 }
 

@@ -293,7 +293,7 @@ func (q *Queue) Hold(ids []mail.QueueID, reason string) {
 // Release implements admin.Control.
 func (q *Queue) Release(ids []mail.QueueID) {
 	q.order(ids, func(m *Message) {
-		if m.Place.Area == mail.AreaHold {
+		if m.Place.Area == mail.AreaHold || m.Place.Area == mail.AreaCorrupt { // all of it can be read
 			m.Place, m.Reason = mail.Place{Area: mail.AreaDeferred, Due: m.Envelope.Arrived}, ""
 		}
 	})
