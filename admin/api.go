@@ -71,6 +71,7 @@ type Summary struct {
 	Attempts    uint32      `json:"attempts" doc:"How often it was put off: rounds that left something to retry, also those in which nothing was tried because its destinations were dead. A round that ends in a hold does not count."`
 	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
+	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, and not by an operator: when it is removed."`
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
 	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: what keeps it from going to the first destination for which something of it waits."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient, or for its first one if none waits."`

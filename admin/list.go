@@ -68,8 +68,11 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summa
 		Arrived: wall(e.Arrived), Attempts: e.Attempts, LastAttempt: wallOrNil(e.LastAttempt),
 		Total: e.Recipients, Waiting: e.Recipients - min(m.Settled, e.Recipients), Reason: m.Reason, Damage: m.Damage,
 	}
-	if m.Place.Area == mail.AreaDeferred {
+	switch m.Place.Area {
+	case mail.AreaDeferred:
 		sum.Due = wallOrNil(m.Place.Due)
+	case mail.AreaHold:
+		sum.Until = wallOrNil(m.Place.Due)
 	}
 	list, err := s.named(ctx, &sum, e.ID, max(recipients, 1))
 	switch {

@@ -129,10 +129,10 @@ func (c *scan) area(ctx context.Context, found []Message, from position, max int
 }
 
 // past tells that neither this message nor any behind it in the index is old
-// enough: all indexes but that of deferred mail are in the order of queue IDs,
-// and a message never arrives before its ID is given out.
+// enough: the indexes of incoming and of damaged mail are in the order of queue
+// IDs, and a message never arrives before its ID is given out.
 func (c *scan) past(p position) bool {
-	return p.area != mail.AreaDeferred && p.at.ID.Time() >= c.sel.before
+	return p.area != mail.AreaDeferred && p.area != mail.AreaHold && p.at.ID.Time() >= c.sel.before
 }
 
 // look examines the message at a position. If it has to stop halfway it

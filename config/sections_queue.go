@@ -74,7 +74,7 @@ func reportParameters() []parameter[Config] {
 			"Set it to a telephone number, or to the same in a second language.").onRestart(),
 		define("double_bounce", words(word[qmgr.DoubleBounce]{"hold", qmgr.DoubleBounceHold}, word[qmgr.DoubleBounce]{"discard", qmgr.DoubleBounceDiscard}, word[qmgr.DoubleBounce]{"report", qmgr.DoubleBounceReport}),
 			func(c *Config) *qmgr.DoubleBounce { return &c.Reports.DoubleBounce }, qmgr.DoubleBounceHold,
-			"What becomes of undeliverable mail from the null sender: it is set aside, thrown away, or sent to 2bounce_notice_recipient.",
+			"What becomes of undeliverable mail from the null sender: it is set aside for bounce_queue_lifetime, thrown away, or sent to 2bounce_notice_recipient.",
 			"Set it to discard where nobody looks at what is held."),
 		define("2bounce_notice_recipient", optional(mailbox(), "for postmaster"), func(c *Config) *string { return &c.Reports.DoubleBounceTo }, "",
 			"Who gets it if double_bounce is report.",

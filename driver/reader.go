@@ -54,7 +54,7 @@ func (d *Driver) answer(ctx context.Context, t readTask) qmgr.Event {
 
 // fetch does not give up: without an answer the core would never look again.
 func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr.Event {
-	if a.Scan == qmgr.ScanFlush {
+	if !a.Scan.Timed() {
 		now = mail.Never
 	}
 	for {

@@ -34,7 +34,7 @@ func (a Area) String() string {
 // it, except for Area and Due.
 type Place struct {
 	Area    Area
-	Due     Instant // AreaDeferred: when it is to be tried again
+	Due     Instant // AreaDeferred: when it is to be tried again; AreaHold: when it is removed, 0 if never
 	Chunks  uint32  // recipient chunks
 	File    bool    // the content is a file of its own
 	Touched bool    // outcomes or a state have been recorded
@@ -42,8 +42,8 @@ type Place struct {
 }
 
 // A Cursor is a position in an area's index; the zero Cursor is its start.
-// The deferred area is ordered by Due, then ID; the others by ID alone, with
-// Due zero.
+// The deferred and the hold area are ordered by Due, then ID; the others by ID
+// alone, with Due zero.
 type Cursor struct {
 	Due Instant
 	ID  QueueID
@@ -59,7 +59,7 @@ type Found struct {
 	Cursors []Cursor // one for each message, in index order
 	Next    Cursor   // look on from here: just after the last one looked at
 	More    bool     // the look ended because enough was found
-	NextDue Instant  // AreaDeferred, More false: due of the first message that is not due yet; Never if none
+	NextDue Instant  // AreaDeferred and AreaHold, More false: due of the first message that is not due yet; Never if none
 }
 
 // An Arrival is a message that has just become durable in AreaIncoming.
@@ -84,7 +84,8 @@ const (
 	ChangeDefer
 	// ChangeRemove forgets the message, whatever its recipients' outcomes.
 	ChangeRemove
-	// ChangeHold stores Outcomes and moves the message to AreaHold with Reason.
+	// ChangeHold stores Outcomes and moves the message to AreaHold with Reason,
+	// until Due; for good if that is 0.
 	ChangeHold
 	// ChangeRelease moves a held message to AreaDeferred, due at Due, and one in
 	// AreaCorrupt if all of it can be read. It does nothing to other messages.
@@ -102,11 +103,14 @@ const (
 	ChangeReported
 	// ChangeCorrupt moves the message to AreaCorrupt with Reason.
 	ChangeCorrupt
+	// ChangeLapse forgets a message that is in AreaHold until At or an earlier
+	// instant. It does nothing to other messages.
+	ChangeLapse
 )
 
 // String returns the operation's name.
 func (op ChangeOp) String() string {
-	return [...]string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt"}[op]
+	return [...]string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt", "lapse"}[op]
 }
 
 // A Change is one durable step in the life of one message. A message that is

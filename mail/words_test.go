@@ -12,7 +12,7 @@ func TestWords(t *testing.T) {
 	for a := AreaNone; a <= AreaCorrupt; a++ {
 		areas = append(areas, a.String())
 	}
-	for op := ChangeRecord; op <= ChangeCorrupt; op++ {
+	for op := ChangeRecord; op <= ChangeLapse; op++ {
 		ops = append(ops, op.String())
 	}
 	for k := ReportNone; k <= ReportRelayed; k++ {
@@ -23,7 +23,7 @@ func TestWords(t *testing.T) {
 	}
 	for _, c := range []struct{ got, want []string }{
 		{areas, []string{"none", "incoming", "deferred", "hold", "corrupt"}},
-		{ops, []string{"record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt"}},
+		{ops, []string{"record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt", "lapse"}},
 		{reports, []string{"", "failed", "delayed", "delivered", "relayed"}},
 		{results, []string{"pending", "sent", "deferred", "bounced"}},
 	} {

@@ -15,22 +15,29 @@ const (
 	ScanIncoming Scan = iota // new mail
 	ScanDeferred             // deferred mail that is due
 	ScanFlush                // all deferred mail, because an operator asked for it
+	ScanHeld                 // held mail that is to be removed now
 	scans
 )
 
 // String returns the word that traces show.
-func (s Scan) String() string { return [...]string{"incoming", "deferred", "flush"}[s] }
+func (s Scan) String() string { return [...]string{"incoming", "deferred", "flush", "held"}[s] }
 
 // Area returns the area whose index the scan follows.
 func (s Scan) Area() mail.Area {
-	if s == ScanIncoming {
+	switch s {
+	case ScanIncoming:
 		return mail.AreaIncoming
+	case ScanHeld:
+		return mail.AreaHold
 	}
 	return mail.AreaDeferred
 }
 
-// Fetch asks for messages of a scan, in index order, from a cursor on. In
-// ScanDeferred only those due at the present instant are wanted. Answered by
+// Timed reports whether the scan wants only what is due at the present instant.
+func (s Scan) Timed() bool { return s == ScanDeferred || s == ScanHeld }
+
+// Fetch asks for messages of a scan, in index order, from a cursor on. Of a scan
+// that is Timed, only those due at the present instant are wanted. Answered by
 // Found.
 type Fetch struct {
 	Scan Scan
@@ -129,7 +136,7 @@ type Note struct {
 type NoteKind uint8
 
 const (
-	NoteExpired   NoteKind = iota + 1 // the message's unsettled recipients were given up because of its age
+	NoteExpired   NoteKind = iota + 1 // the message's unsettled recipients were given up because of its age; or, with a Text, it was removed from the hold area
 	NoteDeferred                      // the message was put off until At
 	NoteRemoved                       // the message is done
 	NoteHeld                          // the message was set aside

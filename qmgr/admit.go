@@ -8,7 +8,8 @@ import (
 // admission is how messages come into core: by being told of (Arrived) while
 // there is room and nothing older waits, else through three scans of the
 // spool's indexes. The scans take turns, so that neither new mail nor retries
-// starve.
+// starve. A fourth scan is for held mail that is to be removed, which does not come
+// into core (lapse.go).
 type admission struct {
 	scans [scans]scan
 	turn  Scan
@@ -19,7 +20,9 @@ type admission struct {
 	// flushed is when RetryAll was asked for: what has been tried since then is
 	// not tried again by that scan. Nor is what was tried last before flushSince.
 	flushed, flushSince mail.Instant
-	amnesty             uint64 // for hosts, when RetryAll was asked for; 0: never
+	amnesty             uint64       // for hosts, when RetryAll was asked for; 0: never
+	begun               bool         // there was a Step
+	firstLapse          mail.Instant // begun: when to look for held mail to be removed first; Never if that was done
 }
 
 // A scan is a way through one index. Messages behind the cursor are in core,
@@ -30,7 +33,7 @@ type scan struct {
 	low      mail.Cursor   // fetching: the first of what has appeared meanwhile
 	missed   bool          // fetching: low is set
 	more     bool          // there may be something at from or behind
-	nextDue  mail.Instant  // ScanDeferred, more false: when there will be
+	nextDue  mail.Instant  // if the scan is Timed, more false: when there will be
 	found    []mail.Cursor // fetched and not yet opened
 	force    []mail.QueueID
 }
@@ -46,15 +49,17 @@ func newAdmission() admission {
 	}
 	a.scans[ScanIncoming].more = true
 	a.scans[ScanDeferred].more = true
+	a.scans[ScanHeld].from = heldFrom
 	return a
 }
 
 // wake returns when admission has something to do without a further event.
 func (a *admission) wake(room bool) mail.Instant {
+	lapse := a.scans[ScanHeld].nextDue
 	if !room {
-		return mail.Never // a message that leaves makes room, by an event
+		return lapse // a message that leaves makes room, by an event
 	}
-	return a.scans[ScanDeferred].nextDue
+	return min(lapse, a.scans[ScanDeferred].nextDue)
 }
 
 // idle tells whether no scan has come upon anything that is left to do, or may
@@ -62,7 +67,7 @@ func (a *admission) wake(room bool) mail.Instant {
 func (a *admission) idle() bool {
 	for i := range a.scans {
 		s := &a.scans[i]
-		if s.fetching || s.more || len(s.found) > 0 || len(s.force) > 0 || s.nextDue != mail.Never {
+		if s.fetching || s.more || len(s.found) > 0 || len(s.force) > 0 || s.nextDue != mail.Never && Scan(i) != ScanHeld {
 			return false
 		}
 	}
@@ -109,6 +114,12 @@ func (a *admission) appeared(id mail.QueueID, at mail.Place) {
 		s := &a.scans[ScanDeferred]
 		s.back(mail.Cursor{Due: at.Due, ID: id})
 		s.nextDue = min(s.nextDue, at.Due)
+	case mail.AreaHold:
+		if at.Due > 0 {
+			s := &a.scans[ScanHeld]
+			s.back(mail.Cursor{Due: at.Due, ID: id})
+			s.nextDue = min(s.nextDue, at.Due)
+		}
 	}
 }
 
@@ -183,17 +194,17 @@ func (q *Qmgr) admit() {
 	if !q.hasRoom() {
 		return
 	}
-	for s := range a.scans {
-		q.fetch(Scan(s))
+	for s := range ScanHeld {
+		q.fetch(s)
 	}
 }
 
 // openOne opens one message, of the scan whose turn it is if that has one.
 func (q *Qmgr) openOne() bool {
 	a := &q.admission
-	for range scans {
+	for range ScanHeld { // the scans before it
 		s := a.turn
-		a.turn = (a.turn + 1) % scans
+		a.turn = (a.turn + 1) % ScanHeld
 		if id, from, ok := q.take(s); ok {
 			q.started++
 			m := q.newMessage(id, from)
@@ -238,7 +249,7 @@ func (q *Qmgr) free(id mail.QueueID) bool {
 
 func (q *Qmgr) fetch(s Scan) {
 	sc := &q.admission.scans[s]
-	if sc.fetching || !sc.more || len(sc.found) > 0 || !q.roomFor(s) {
+	if sc.fetching || !sc.more || len(sc.found) > 0 || s != ScanHeld && !q.roomFor(s) {
 		return
 	}
 	sc.fetching = true
@@ -254,8 +265,10 @@ func (q *Qmgr) found(ev Found) {
 	}
 	s.advance(ev.Found)
 	s.found = append(s.found[:0], ev.Found.Cursors...)
-	if ev.Scan == ScanDeferred && !ev.Found.More {
+	if ev.Scan.Timed() && !ev.Found.More {
 		s.nextDue = min(s.nextDue, ev.Found.NextDue)
+	}
+	if ev.Scan == ScanDeferred && !ev.Found.More {
 		q.rescueFuture(ev.Found.NextDue)
 	}
 }

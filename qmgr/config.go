@@ -135,7 +135,7 @@ type Config struct {
 type DoubleBounce uint8
 
 const (
-	DoubleBounceHold    DoubleBounce = iota // set it aside for the operator to look at
+	DoubleBounceHold    DoubleBounce = iota // set it aside for Backoff.BounceQueueLifetime, for the operator to look at
 	DoubleBounceDiscard                     // remove it; the log tells
 	DoubleBounceReport                      // hand it to the reporter, who knows an address to tell
 )

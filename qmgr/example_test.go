@@ -90,7 +90,7 @@ func (h *host) fetch(a qmgr.Fetch) mail.Found {
 		at := mail.Cursor{Due: m.place.Due, ID: m.envelope.ID}
 		switch {
 		case m.place.Area != a.Scan.Area() || at.Before(a.From):
-		case a.Scan == qmgr.ScanDeferred && at.Due > h.now:
+		case a.Scan.Timed() && at.Due > h.now:
 			found.NextDue = at.Due
 			return found
 		case len(found.Cursors) == a.Max:

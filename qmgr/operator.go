@@ -51,6 +51,7 @@ type wish struct {
 	order    order    // orderHold, orderDrop or orderRelease: the last one counts
 	reason   string   // why, for orderHold
 	retry    bool     // and then it is to be tried
+	lapse    bool     // the change under way removes it from the hold area
 }
 
 // add adds an order to those given before. Hold and drop make void what was to
@@ -60,7 +61,7 @@ func (w *wish) add(o order, reason string) {
 		w.retry = true
 		return
 	}
-	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease}
+	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease, lapse: w.lapse}
 }
 
 // fulfill carries out what was wished for a message that is at rest now.
@@ -113,6 +114,9 @@ func (q *Qmgr) moved(c mail.Changed) {
 		return
 	}
 	delete(q.moving, c.ID)
+	if next.lapse && c.Place.Area == mail.AreaNone {
+		q.emit(Note{Kind: NoteExpired, ID: c.ID, Text: lapsed})
+	}
 	q.admission.appeared(c.ID, c.Place)
 	q.fulfill(c.ID, next)
 }

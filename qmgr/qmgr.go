@@ -108,6 +108,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.noticeNetwork()
 	q.settleDebts()
 	q.admit()
+	q.lapse()
 	q.startLookups()
 	q.startCallouts()
 	q.schedule()

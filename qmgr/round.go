@@ -79,7 +79,7 @@ func (q *Qmgr) endRound(m *message) {
 		q.deferUntil(m, q.nextAttempt(m))
 	case m.failed && m.env.Sender == "" && q.cfg.DoubleBounce == DoubleBounceHold:
 		const why = "double bounce: a report could not be delivered"
-		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: why}, NoteHeld, why)
+		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: why, Due: q.heldUntil()}, NoteHeld, why)
 	default:
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteRemoved, "")
 	}

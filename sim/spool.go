@@ -136,10 +136,7 @@ func (s *spool) add(m *message) {
 }
 
 func (m *message) cursor() mail.Cursor {
-	if m.place.Area == mail.AreaDeferred {
-		return mail.Cursor{Due: m.place.Due, ID: m.id}
-	}
-	return mail.Cursor{ID: m.id}
+	return mail.Cursor{Due: m.place.Due, ID: m.id}
 }
 
 // move changes where a message is.
@@ -177,9 +174,13 @@ func (s *spool) apply(m *message, c *mail.Change) mail.Changed {
 	case mail.ChangeRemove:
 		s.move(m, mail.Place{})
 	case mail.ChangeHold:
-		s.move(m, mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true})
+		s.move(m, mail.Place{Area: mail.AreaHold, Due: c.Due, Chunks: 1, Touched: true})
 	case mail.ChangeCorrupt:
 		s.move(m, mail.Place{Area: mail.AreaCorrupt, Chunks: 1, Touched: true})
+	case mail.ChangeLapse:
+		if m.place.Area == mail.AreaHold && m.place.Due > 0 && m.place.Due <= c.At {
+			s.move(m, mail.Place{})
+		}
 	case mail.ChangeRelease:
 		if m.place.Area == mail.AreaHold {
 			s.move(m, deferred)

@@ -276,7 +276,7 @@ func (w *world) answer(action qmgr.Action) {
 		w.changed(&w.durable)
 	case qmgr.Fetch:
 		latest := mail.Never
-		if a.Scan == qmgr.ScanDeferred {
+		if a.Scan.Timed() {
 			latest = w.now
 		}
 		found := w.spool.areas[a.Scan.Area()].find(a.From, latest, a.Max, w.cursors[:0])

@@ -119,13 +119,17 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	case mail.ChangeDefer:
 		ed.deferUntil(c)
 	case mail.ChangeHold:
-		ed.move(mail.AreaHold, 0, c.Reason)
+		ed.move(mail.AreaHold, c.Due, c.Reason)
 	case mail.ChangeRelease:
 		switch ed.state.area {
 		case mail.AreaHold:
 			ed.move(mail.AreaDeferred, c.Due, "")
 		case mail.AreaCorrupt:
 			return e.restore(ctx, ed, c.Due)
+		}
+	case mail.ChangeLapse:
+		if st := &ed.state; st.area == mail.AreaHold && st.due > 0 && st.due <= c.At {
+			ed.phase = editGone
 		}
 	case mail.ChangeExpire:
 		return e.walk(ctx, ed, expire(c.At))
@@ -179,7 +183,7 @@ func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 	if st.area == mail.AreaCorrupt {
 		return
 	}
-	if area != mail.AreaDeferred {
+	if area != mail.AreaDeferred && area != mail.AreaHold {
 		due = 0
 	}
 	due = max(due, 0)

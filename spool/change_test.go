@@ -215,7 +215,7 @@ func TestChangesAreIdempotent(t *testing.T) {
 
 	apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: id})
 	before := dump(t, s)
-	for op := mail.ChangeRecord; op <= mail.ChangeCorrupt; op++ {
+	for op := mail.ChangeRecord; op <= mail.ChangeLapse; op++ {
 		for _, place := range []mail.Place{{}, a.Place, {Area: mail.AreaDeferred, Due: 5, Touched: true}} {
 			got := apply(t, s, mail.Change{Op: op, ID: id, Place: place, Outcomes: []mail.Outcome{busy(0, 4)}, Due: 7, At: 4})
 			if got[0] != (mail.Changed{ID: id}) {

@@ -116,7 +116,7 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 }
 
 // loadDamaged makes a copy of a message whose state or envelope cannot be
-// read. Where it is must be looked for in all indexes; in the deferred one
+// read. Where it is must be looked for in all indexes; in those ordered by due
 // that takes a scan, 92 ms for a million messages, once for all messages of an
 // Apply. The scan does not heal the index, which would need locks that are held
 // here; what it cannot read, it leaves out.
@@ -126,14 +126,16 @@ func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error)
 		for i := range e.about {
 			dues[e.about[i].ID] = nil
 		}
-		_, err := e.s.scanPast(ctx, mail.AreaDeferred, mail.Cursor{}, func(at mail.Cursor) bool {
-			if keys, ours := dues[at.ID]; ours {
-				dues[at.ID] = append(keys, e.s.indexKey(mail.AreaDeferred, at))
+		for _, area := range [...]mail.Area{mail.AreaDeferred, mail.AreaHold} {
+			_, err := e.s.scanPast(ctx, area, mail.Cursor{}, func(at mail.Cursor) bool {
+				if keys, ours := dues[at.ID]; ours {
+					dues[at.ID] = append(keys, e.s.indexKey(area, at))
+				}
+				return true
+			})
+			if err != nil {
+				return nil, err
 			}
-			return true
-		})
-		if err != nil {
-			return nil, err
 		}
 		e.dues = dues
 	}
@@ -146,6 +148,11 @@ func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error)
 		}
 	}
 	ed.strays = append(ed.strays, e.dues[id]...)
+	for _, k := range e.dues[id] {
+		if k.octets[0] == e.s.kind(mail.AreaHold) {
+			ed.state.area = mail.AreaHold
+		}
+	}
 	return e.add(ed), nil
 }
 

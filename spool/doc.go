@@ -21,6 +21,7 @@
 //	i ID         index of the incoming area (empty value)
 //	d due ID     index of the deferred area
 //	h ID, c ID   indexes of the hold and the corrupt area
+//	h 255 due ID the same of the hold area, of what is removed at due
 //	k KEY        what is known of a host (SaveHosts)
 //	w ID         recipients have been written ahead of the commit of a draft
 //	g KIND       an index is being made anew

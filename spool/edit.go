@@ -20,7 +20,7 @@ type edits struct {
 	held  lockSet
 	buf   []byte
 	about []mail.Change
-	dues  map[mail.QueueID][]key // index keys of these in the deferred area; nil until they are needed
+	dues  map[mail.QueueID][]key // index keys of these that are ordered by due; nil until they are needed
 }
 
 // An editPhase says what becomes of a message in an Apply.

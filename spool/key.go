@@ -27,14 +27,14 @@ const (
 // A key is a key of the store, held by value so that making one allocates
 // nothing.
 type key struct {
-	octets [1 + 8 + 8]byte
+	octets [2 + 8 + 8]byte
 	n      uint8
 }
 
 func (k *key) bytes() []byte { return k.octets[:k.n] }
 
 // plainKey is the key of a value of which there is one.
-func plainKey(kind byte) key { return key{octets: [17]byte{kind}, n: 1} }
+func plainKey(kind byte) key { return key{octets: [18]byte{kind}, n: 1} }
 
 // messageKey is the key of a value of which a message has one.
 func messageKey(kind byte, id mail.QueueID) key {
@@ -92,29 +92,36 @@ func (s *Spool) kind(area mail.Area) byte {
 	return byte(s.kinds[area].Load())
 }
 
+// heldUntil begins what follows the kind in an index key of the hold area that has
+// a due. Such keys so come behind those without, which have a queue ID there: IDs
+// are instants and begin with less until the year 2112.
+const heldUntil = 0xff
+
 func indexKey(kind byte, area mail.Area, at mail.Cursor) key {
-	if area != mail.AreaDeferred {
+	k := plainKey(kind)
+	switch {
+	case area == mail.AreaHold && at.Due > 0:
+		k.octets[1], k.n = heldUntil, 2
+	case area != mail.AreaDeferred:
 		return messageKey(kind, at.ID)
 	}
-	k := messageKey(kind, mail.QueueID(max(at.Due, 0)))
-	binary.BigEndian.PutUint64(k.octets[9:], uint64(at.ID))
-	k.n = 17
+	binary.BigEndian.PutUint64(k.octets[k.n:], uint64(max(at.Due, 0)))
+	binary.BigEndian.PutUint64(k.octets[k.n+8:], uint64(at.ID))
+	k.n += 16
 	return k
 }
 
 // parseIndexKey is the inverse of indexKey; ok is false for any other key.
 func parseIndexKey(area mail.Area, k []byte) (at mail.Cursor, ok bool) {
-	if area != mail.AreaDeferred {
-		if len(k) != 9 {
-			return at, false
-		}
+	switch {
+	case area == mail.AreaDeferred && len(k) == 17:
+		k = k[1:]
+	case area == mail.AreaHold && len(k) == 18 && k[1] == heldUntil:
+		k = k[2:]
+	case area != mail.AreaDeferred && len(k) == 9:
 		return mail.Cursor{ID: mail.QueueID(binary.BigEndian.Uint64(k[1:]))}, true
-	}
-	if len(k) != 17 {
+	default:
 		return at, false
 	}
-	return mail.Cursor{
-		Due: mail.Instant(binary.BigEndian.Uint64(k[1:])),
-		ID:  mail.QueueID(binary.BigEndian.Uint64(k[9:])),
-	}, true
+	return mail.Cursor{Due: mail.Instant(binary.BigEndian.Uint64(k)), ID: mail.QueueID(binary.BigEndian.Uint64(k[8:]))}, true
 }

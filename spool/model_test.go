@@ -49,7 +49,7 @@ func (m *twinMessage) moveTo(area mail.Area, due mail.Instant, reason string) {
 	}
 }
 
-func (w *twin) apply(c mail.Change) mail.Changed {
+func (w *twin) apply(c mail.Change) (answer mail.Changed) {
 	m := w.messages[c.ID]
 	if m == nil {
 		return mail.Changed{ID: c.ID}
@@ -58,6 +58,12 @@ func (w *twin) apply(c mail.Change) mail.Changed {
 		delete(w.messages, c.ID)
 		return mail.Changed{ID: c.ID}
 	}
+	defer func() {
+		if c.Op == mail.ChangeLapse && m.place.Area == mail.AreaHold && m.place.Due > 0 && m.place.Due <= c.At {
+			delete(w.messages, c.ID)
+			answer = mail.Changed{ID: c.ID}
+		}
+	}()
 	for _, o := range c.Outcomes {
 		old := m.outcomes[o.Index]
 		switch {
@@ -87,7 +93,7 @@ func (m *twinMessage) change(c mail.Change) {
 		}
 		m.moveTo(mail.AreaDeferred, c.Due, "")
 	case mail.ChangeHold:
-		m.moveTo(mail.AreaHold, 0, c.Reason)
+		m.moveTo(mail.AreaHold, c.Due, c.Reason)
 	case mail.ChangeRelease:
 		switch m.place.Area {
 		case mail.AreaHold:
@@ -246,10 +252,10 @@ func (r *trial) change() {
 			id = r.pick()
 		}
 		c := mail.Change{
-			Op: mail.ChangeOp(1 + r.rng.IntN(9)), ID: id, At: r.now, Reason: "why",
+			Op: mail.ChangeOp(1 + r.rng.IntN(10)), ID: id, At: r.now, Reason: "why",
 			Due: mail.Instant(r.rng.IntN(50)),
 		}
-		if c.Op >= mail.ChangeCorrupt && r.rng.IntN(4) > 0 {
+		if c.Op == mail.ChangeCorrupt && r.rng.IntN(4) > 0 {
 			c.Op = mail.ChangeDefer
 		}
 		if m := r.twin.messages[id]; m != nil {
@@ -371,7 +377,7 @@ func (r *trial) compareAreas() {
 		for id, m := range r.twin.messages {
 			switch {
 			case m.place.Area != area:
-			case area == mail.AreaDeferred && m.place.Due > now:
+			case m.place.Due > now:
 				next = min(next, m.place.Due)
 			default:
 				want = append(want, mail.Cursor{Due: m.place.Due, ID: id})

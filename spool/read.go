@@ -13,8 +13,8 @@ import (
 )
 
 // Fetch names messages in an area from a cursor on, at most max, in index
-// order. In mail.AreaDeferred only those due at now are named, unless now is
-// mail.Never.
+// order. In mail.AreaDeferred and mail.AreaHold only those due at now are named,
+// unless now is mail.Never; a held message without a due is always.
 //
 // A cursor also keeps Fetch fast: it steps over the tombstones of what has
 // been moved away in front of it, 20 ms per 1,000 messages against 0.2 ms.
@@ -25,7 +25,7 @@ func (s *Spool) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now
 	}
 	defer s.leave()
 	err := s.scan(ctx, area, from, func(at mail.Cursor) bool {
-		if area == mail.AreaDeferred && at.Due > now {
+		if at.Due > now {
 			found.NextDue = at.Due
 			return false
 		}

@@ -287,6 +287,9 @@ func checkNoRemains(t testing.TB, s *Spool) {
 		case keyDeferred:
 			at, _ := parseIndexKey(mail.AreaDeferred, k)
 			id = at.ID
+		case keyHold:
+			at, _ := parseIndexKey(mail.AreaHold, k)
+			id = at.ID
 		default:
 			at, _ := parseIndexKey(mail.AreaIncoming, k[:9])
 			id = at.ID

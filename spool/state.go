@@ -9,7 +9,7 @@ import (
 // A state is the value of an s key: all of a message that changes.
 type state struct {
 	area        mail.Area
-	due         mail.Instant // AreaDeferred only
+	due         mail.Instant // AreaDeferred and AreaHold
 	attempts    uint32
 	lastAttempt mail.Instant
 	warned      bool

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	scanWords    = []string{"incoming", "deferred", "flush"}
+	scanWords    = []string{"incoming", "deferred", "flush", "held"}
 	levels       = []string{"lockstep", "group", "overlap", "stream"}
 	closeReasons = []string{"asked", "idle", "busy", "lost", "step", "mixed", "wrong"}
 	proofs       = []string{"none", "passed", "failed", "executes"}

@@ -16,7 +16,7 @@ var (
 	bodyWords = []string{"7BIT", "8BITMIME"}
 	results   = []string{"pending", "sent", "deferred", "bounced", "untried"}
 	reports   = []string{"", "failed", "delayed", "delivered", "relayed"}
-	changeOps = []string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt"}
+	changeOps = []string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt", "lapse"}
 )
 
 func (c *codec) address(key string, v *mail.Address) { c.text(key, (*string)(v)) }

@@ -217,7 +217,11 @@ func waitText(d *admin.Detail, now time.Time) string {
 		}
 		return "due, waiting to be picked up by the scheduler"
 	case admin.WaitRelease:
-		return "until it is released (posthaste queue release " + d.ID + ")"
+		text := "until it is released (posthaste queue release " + d.ID + ")"
+		if d.Until != nil {
+			text += "; removed " + when(*d.Until, now)
+		}
+		return text
 	case admin.WaitRepair:
 		return "damaged, put aside"
 	}

@@ -348,10 +348,7 @@ func (w *World) fetch(a qmgr.Fetch) mail.Found {
 		if m.Place.Area != a.Scan.Area() {
 			continue
 		}
-		c := mail.Cursor{ID: id}
-		if m.Place.Area == mail.AreaDeferred {
-			c.Due = m.Place.Due
-		}
+		c := mail.Cursor{Due: m.Place.Due, ID: id}
 		if !c.Before(a.From) {
 			cursors = append(cursors, c)
 		}
@@ -364,7 +361,7 @@ func (w *World) fetch(a qmgr.Fetch) mail.Found {
 	})
 	f := mail.Found{Next: a.From, NextDue: mail.Never}
 	for _, c := range cursors {
-		if a.Scan == qmgr.ScanDeferred && c.Due > w.Now {
+		if a.Scan.Timed() && c.Due > w.Now {
 			f.NextDue = c.Due
 			return f
 		}
@@ -419,7 +416,11 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		m.Place = mail.Place{}
 	case mail.ChangeHold:
 		if m.Place.Area != mail.AreaCorrupt {
-			m.Place = mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true}
+			m.Place = mail.Place{Area: mail.AreaHold, Due: c.Due, Chunks: 1, Touched: true}
+		}
+	case mail.ChangeLapse:
+		if m.Place.Area == mail.AreaHold && m.Place.Due > 0 && m.Place.Due <= c.At {
+			m.Place = mail.Place{}
 		}
 	case mail.ChangeRelease:
 		if m.Place.Area == mail.AreaHold {

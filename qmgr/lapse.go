@@ -1,0 +1,65 @@
+package qmgr
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Double bounces that were set aside for the operator are not kept for ever, or a
+// server that gets much spam would fill its disk with them. Each is held until an
+// instant that is part of its state and of its place in the index, so finding those
+// to be removed costs as much as there are of them. What an operator holds has no
+// such instant; neither has what was held by versions that did not know of it.
+
+const (
+	// lapsed is the text of the note about a double bounce that is removed.
+	lapsed = "held double bounce removed"
+	// firstLapse is the time from the start to the first look for what is to be
+	// removed; there is more urgent work before. It is no reason to wake up.
+	firstLapse = time.Hour
+)
+
+// heldFrom is the first place in the index of the hold area that has a due.
+var heldFrom = mail.Cursor{Due: 1}
+
+// heldUntil is when a double bounce that is held now is removed: it waits for the
+// operator as long as bounces wait for their receiver.
+func (q *Qmgr) heldUntil() mail.Instant {
+	b := &q.cfg.Backoff
+	life := min(b.BounceQueueLifetime, b.MaximalQueueLifetime)
+	if life <= 0 {
+		life = b.MaximalQueueLifetime
+	}
+	if life <= 0 || q.cfg.AsPostfix {
+		return 0
+	}
+	return q.now.Add(life)
+}
+
+// lapse removes held mail whose time has come. Each removal is conditional on what
+// the spool has, for an operator may have held the message since it was found; an
+// order that comes meanwhile waits for the answer.
+func (q *Qmgr) lapse() {
+	if q.halt || q.cfg.AsPostfix {
+		return
+	}
+	a := &q.admission
+	s := &a.scans[ScanHeld]
+	if !a.begun {
+		a.begun, a.firstLapse = true, q.now.Add(firstLapse)
+	}
+	if min(a.firstLapse, s.nextDue) <= q.now {
+		s.more, s.nextDue, a.firstLapse = true, mail.Never, mail.Never
+	}
+	for len(s.found) > 0 && q.mayStart() {
+		id := s.found[0].ID
+		s.found = s.found[1:]
+		if !q.free(id) {
+			continue // it is told of again when it comes to rest
+		}
+		q.moving[id] = wish{lapse: true}
+		q.emit(Change{mail.Change{Op: mail.ChangeLapse, ID: id, At: q.now}})
+	}
+	q.fetch(ScanHeld)
+}
