@@ -32,6 +32,9 @@ func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
 	for i := range g.NumField() {
+		if !g.Type().Field(i).IsExported() {
+			continue // no setting
+		}
 		name := what + "." + g.Type().Field(i).Name
 		switch f := g.Field(i); f.Kind() {
 		case reflect.Func, reflect.Interface, reflect.Pointer:
