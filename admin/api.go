@@ -51,7 +51,9 @@ type Recipient struct {
 	Index   uint32     `json:"index" doc:"Its number within the message, from 0."`
 	Address string     `json:"address"`
 	Result  string     `json:"result" enum:"pending,sent,deferred,bounced"`
-	Reply   string     `json:"reply,omitempty" doc:"The last reply: code, status and text."`
+	Reply   string     `json:"reply,omitempty" doc:"The last reply as it came: code, status and text."`
+	PutOff  string     `json:"put_off,omitempty" doc:"Why it was put off without another attempt, in this program's words; reply is what led to that."`
+	Expired bool       `json:"expired,omitempty" doc:"It was given up because of the message's age; reply is the last one."`
 	By      string     `json:"by,omitempty" doc:"The remote host that said so, as name[address]; absent if this program did."`
 	At      *time.Time `json:"at,omitempty" doc:"When it said so."`
 	ORcpt   string     `json:"orcpt,omitempty" doc:"ORCPT as received (RFC 3461)."`

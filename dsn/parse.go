@@ -211,10 +211,10 @@ type headerField struct {
 type fields []headerField
 
 // fieldsMax is how many fields of a group are looked at, valueMax how many
-// octets of one: the longest that we write is a reply of 1,024 empty lines.
+// octets of one: the longest that we write is a reply of 4,096 empty lines.
 const (
 	fieldsMax = 100
-	valueMax  = 32 << 10
+	valueMax  = 128 << 10
 )
 
 // cutFields takes header fields off data, up to and including an empty line.

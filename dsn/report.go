@@ -39,9 +39,9 @@ type Recipient struct {
 // The verdict's class is that of the report's kind whatever the reply's was:
 // mail that expires fails although the last reply was a temporary one
 // (RFC 3464 2.3.4), which is quoted as it came. What is a verdict of ours is not
-// quoted as the remote host's words: a status of another class than the code, the
-// code of mail that earlier versions have recorded as expired, of whose last reply
-// the spool has the text alone, and why the host was not even asked again.
+// quoted as the remote host's words: a status of another class than the code, why
+// the host was not even asked again, and of mail that earlier versions have recorded
+// as expired, without saying so, the code, for they kept the text alone.
 func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 	out := ro.Outcome
 	r := Recipient{
@@ -53,7 +53,7 @@ func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 		LastAttempt: out.At,
 	}
 	late := mail.Status{Class: 5, Subject: 4, Detail: 7}
-	expired := out.Result == mail.Failed && (out.Reply.Status == late || out.Reply.Temporary())
+	expired := out.Expired || out.Result == mail.Failed && (out.Reply.Status == late || out.Reply.Temporary())
 	if expired {
 		r.Status = late
 	}
@@ -61,7 +61,7 @@ func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 		r.Reply = r.Reply.Said()
 	}
 	switch {
-	case expired && r.Reply.By != "" && r.Reply.Status == late:
+	case !out.Expired && expired && r.Reply.By != "" && r.Reply.Status == late:
 		if r.Reply.Status = (mail.Status{}); r.Reply.Code == 550 {
 			r.Reply.Code = 0
 		}

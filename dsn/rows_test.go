@@ -209,6 +209,20 @@ func TestD12Expiry(t *testing.T) {
 	ro.Outcome.Reply.Code = 550 // the spool keeps the text alone
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; <bob@example.net>")
 
+	ro.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 7, Detail: 1}
+	ro.Outcome.Expired = true // and the answer is as it came, whatever it is
+	for _, said := range []struct {
+		status mail.Status
+		want   string
+	}{
+		{mail.Status{Class: 5, Subject: 7, Detail: 1}, "550 5.7.1 <bob@example.net>"},
+		{mail.Status{Class: 5, Subject: 4, Detail: 7}, "550 5.4.7 <bob@example.net>"},
+		{mail.Status{}, "550 <bob@example.net>"},
+	} {
+		ro.Outcome.Reply.Status = said.status
+		has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; "+said.want, "    > "+said.want)
+	}
+
 	ro.Outcome.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Diagnostic-Code: x-posthaste; 550 5.4.7 delivery time expired\r\n")
 }
@@ -291,7 +305,7 @@ func TestD19B140HostileReply(t *testing.T) {
 	if strings.Contains(header, "550") || strings.Contains(header, "evil") {
 		t.Errorf("the reply is in the header:\n%s", header)
 	}
-	if strings.Contains(report, "\x1b") || len(report) > 8<<10 {
+	if strings.Contains(report, "\x1b") || len(report) > 3*mail.ReplyTextMax {
 		t.Errorf("%d octets:\n%q", len(report), report[:1000])
 	}
 }

@@ -12,6 +12,9 @@ type Delivery struct {
 	// Origin is where the mail was to go that is given to another transport, to
 	// be deferred; zero otherwise. Logs name it, and the Nexthop is the reason.
 	Origin Origin
+	// Said is what a remote host has said that led to that, as it came but for a
+	// prefix of ours in Text; zero if it was no host.
+	Said Reply
 	// Callout asks only whether the recipients would be taken: there is no content,
 	// and the envelope has nothing but the sender to ask with. Of its outcomes
 	// Delivered means that the next hop would take mail for the recipient.

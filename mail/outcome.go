@@ -61,6 +61,9 @@ type Outcome struct {
 	// call-out it means that the next hop refused the sender, and so has said
 	// nothing about the recipient.
 	Unknown bool
+	// Expired, with Failed, means that the recipient was given up because of the
+	// message's age. Reply is then the last answer, as it came, if there was one.
+	Expired bool
 	At      Instant
 }
 

@@ -91,8 +91,9 @@ const (
 	// AreaCorrupt if all of it can be read. It does nothing to other messages.
 	ChangeRelease
 	// ChangeExpire stores Outcomes, then makes Failed of every recipient that
-	// is not settled, with status 5.4.7, keeping the text of its last reply,
-	// and Report set where its NOTIFY asks for it or the sender is null. About
+	// is not settled, with Expired, keeping its last reply as it came, or 550
+	// 5.4.7 if there was none, and Report set where its NOTIFY asks for it or the
+	// sender is null. About
 	// the latter nobody is told, but an operator may be (a double bounce).
 	ChangeExpire
 	// ChangeWarn stores Outcomes, then sets Report to ReportDelayed for every

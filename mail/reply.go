@@ -91,8 +91,20 @@ func (r Reply) Said() Reply {
 	return r
 }
 
-// ReplyTextMax is the longest Reply.Text, in octets.
-const ReplyTextMax = 1024
+// PutOff returns why mail was put off without asking the host again, if that is what
+// Text begins with; "" otherwise.
+func (r Reply) PutOff() string {
+	for _, prefix := range [...]string{SuspendedPrefix, StuckPrefix} {
+		if strings.HasPrefix(r.Text, prefix) {
+			return strings.TrimSuffix(prefix, ": ")
+		}
+	}
+	return ""
+}
+
+// ReplyTextMax is the longest Reply.Text, in octets. What a host says is evidence,
+// and few say more.
+const ReplyTextMax = 4096
 
 // IsZero tells whether there is no reply.
 func (r Reply) IsZero() bool { return r.Code == 0 }

@@ -103,21 +103,21 @@ func TestReplyClasses(t *testing.T) {
 // and web pages and quoted in mail (row B-140).
 func TestCleanText(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                        "",
-		"Ok: queued as 4F2A":      "Ok: queued as 4F2A",
-		"two\nlines":              "two\nlines",
-		"a\r\nb":                  "a?\nb",
-		"\x1b[31mred\x1b[0m":      "?[31mred?[0m",
-		"tab\there":               "tab?here",
-		"nul\x00del\x7f":          "nul?del?",
-		"c1\u0085\u009bx":         "c1??x",
-		"héllo 世界":                "héllo 世界",
-		"latin1 \xe9t\xe9":        "latin1 ?t?",
-		"cut \xe4\xb8":            "cut ??",
-		"line\u2028para\u2029":    "line?para?",
-		"replacement \ufffd":      "replacement ?",
-		strings.Repeat("x", 2000): strings.Repeat("x", ReplyTextMax),
-		strings.Repeat("世", 400):  strings.Repeat("世", ReplyTextMax/3),
+		"":                                    "",
+		"Ok: queued as 4F2A":                  "Ok: queued as 4F2A",
+		"two\nlines":                          "two\nlines",
+		"a\r\nb":                              "a?\nb",
+		"\x1b[31mred\x1b[0m":                  "?[31mred?[0m",
+		"tab\there":                           "tab?here",
+		"nul\x00del\x7f":                      "nul?del?",
+		"c1\u0085\u009bx":                     "c1??x",
+		"héllo 世界":                            "héllo 世界",
+		"latin1 \xe9t\xe9":                    "latin1 ?t?",
+		"cut \xe4\xb8":                        "cut ??",
+		"line\u2028para\u2029":                "line?para?",
+		"replacement \ufffd":                  "replacement ?",
+		strings.Repeat("x", ReplyTextMax+900): strings.Repeat("x", ReplyTextMax),
+		strings.Repeat("世", ReplyTextMax/3+9): strings.Repeat("世", ReplyTextMax/3),
 	} {
 		if got := CleanText(in); got != want {
 			t.Errorf("CleanText(%q) = %q, want %q", in, got, want)
@@ -168,6 +168,19 @@ func TestCutText(t *testing.T) {
 	} {
 		if got := CutText(c.text, c.most); got != c.want {
 			t.Errorf("%q to %d: %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}
+
+// What we say and what a host has said are apart, and nothing is lost between them.
+func TestPutOff(t *testing.T) {
+	said := Reply{Code: 421, Status: Status{4, 3, 2}, Text: "delivery temporarily closed", By: "mx"}
+	for prefix, why := range map[string]string{"": "", SuspendedPrefix: "delivery temporarily suspended",
+		StuckPrefix: "too much mail waits for a destination that does not answer"} {
+		r := said
+		r.Text = prefix + said.Text
+		if r.PutOff() != why || r.Said() != said {
+			t.Errorf("%q: %q, said %+v", r.Text, r.PutOff(), r.Said())
 		}
 	}
 }

@@ -59,7 +59,7 @@ type Error struct{}
 
 // Deliver fails every recipient with the nexthop's text.
 func (Error) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
-	return verdict(d, mail.Failed, reason(d.Nexthop, 550, mail.Status{Class: 5}))
+	return verdict(d, mail.Failed, quote(d, reason(d.Nexthop, 550, mail.Status{Class: 5})))
 }
 
 // Retry refuses all mail for now (Postfix's retry(8)). The nexthop is the
@@ -68,7 +68,16 @@ type Retry struct{}
 
 // Deliver defers every recipient with the nexthop's text.
 func (Retry) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
-	return verdict(d, mail.Deferred, reason(d.Nexthop, 450, mail.Status{Class: 4}))
+	return verdict(d, mail.Deferred, quote(d, reason(d.Nexthop, 450, mail.Status{Class: 4})))
+}
+
+// quote returns what a host has said, if that is the reason, with its own code and
+// status.
+func quote(d mail.Delivery, ours mail.Reply) mail.Reply {
+	if d.Said.By == "" {
+		return ours
+	}
+	return d.Said
 }
 
 // reason makes a reply of a nexthop's text. A status of another class keeps its

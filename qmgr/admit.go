@@ -353,6 +353,7 @@ func (q *Qmgr) forget(m *message) {
 	assert.That(m.entries == 0 && m.awaits == 0 && m.routing.count == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
 		m.id, m.entries, m.routing.count, m.awaits)
 	q.hold(m, -m.inCore)
+	q.words.release(m.outcomes)
 	if m.letter {
 		q.debts.letters--
 	}

@@ -159,7 +159,7 @@ func (q *Qmgr) answerCallout(m *message, transport string, why mail.Reply) {
 	if transport == TransportError {
 		o.Result = mail.Failed
 	}
-	m.note(o)
+	q.noted(m, o)
 }
 
 // verdictOf returns what the outcome of a call-out says.

@@ -29,6 +29,7 @@ func (q *Qmgr) Check() {
 	q.checkLookups()
 	q.calling.check(q.messages)
 	q.debts.check(q.messages)
+	q.words.check(q.messages)
 	q.ring.Check()
 	q.timers.Check()
 	q.conns.Check()

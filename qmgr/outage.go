@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"strconv"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -113,8 +115,19 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 	if q.cfg.AsPostfix || of == (mail.Origin{}) {
 		return alive(q.queue(t, text))
 	}
-	d := q.namedQueue(t, of.Transport+":"+of.Nexthop+" "+text, text)
+	if q.queues > wordsWhole {
+		why.Text = mail.CutText(why.Text, wordsShort)
+		text = replyText(why)
+	}
+	name := of.Transport + ":" + of.Nexthop + " " + text
+	if why.By != "" {
+		name += " " + strconv.Itoa(int(why.Code)) + " " + why.By
+	}
+	d := q.namedQueue(t, name, text)
 	d.instead = of
+	if why.By != "" {
+		d.said = why
+	}
 	return alive(d)
 }
 
@@ -158,6 +171,6 @@ func (q *Qmgr) deferNow(m *message, recipients []mail.Recipient, why mail.Reply)
 	}
 	for i := range recipients {
 		q.counts.Outcomes[mail.Deferred]++
-		m.note(mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})
+		q.noted(m, mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})
 	}
 }

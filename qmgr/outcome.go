@@ -94,6 +94,9 @@ const SuspendedPrefix = mail.SuspendedPrefix
 // to the retry transport, which defers them.
 func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
 	d.reason = why
+	if q.queues > wordsWhole {
+		why.Text = mail.CutText(why.Text, wordsShort)
+	}
 	d.reason.Text = SuspendedPrefix + why.Text
 	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
 	q.emit(Note{Kind: NoteDead, Transport: d.transport.name, Nexthop: d.nexthop, Text: why.String()})
@@ -121,7 +124,7 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untr
 			untried = append(untried, *r)
 			continue
 		case m.callout != nil:
-			m.note(o)
+			q.noted(m, o)
 			continue
 		case o.Result == mail.Failed:
 			o.Report = failureReport(m, r)
@@ -129,7 +132,7 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untr
 			q.unknown(m, e, &o)
 		}
 		q.counts.Outcomes[o.Result]++
-		m.note(o)
+		q.noted(m, o)
 	}
 	return untried
 }

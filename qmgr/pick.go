@@ -174,6 +174,7 @@ func (e *entry) delivery(t *transport) mail.Delivery {
 		Envelope:   e.message.env,
 		Recipients: append([]mail.Recipient(nil), e.recipients...),
 		Origin:     e.queue().instead,
+		Said:       e.queue().said,
 		Callout:    e.message.callout != nil,
 	}
 }

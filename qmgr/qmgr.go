@@ -50,6 +50,7 @@ type Qmgr struct {
 
 	admission admission
 	debts     debts
+	words     words
 	lookups   lookups
 	calling   calling
 	moving    map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each

@@ -19,6 +19,7 @@ type queue struct {
 	name      string      // among the queues of the transport
 	nexthop   string      // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
 	instead   mail.Origin // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
+	said      mail.Reply  // instead: what the remote host said that led to it; zero if it was none
 	window    window.Window
 	todo      ilist.List[entry] // those that wait, oldest first, all messages
 	busy      int

@@ -127,6 +127,7 @@ func (q *Qmgr) close(m *message, c mail.Change, note NoteKind, text string) {
 func (q *Qmgr) change(m *message, c mail.Change) {
 	c.ID, c.Place, c.At = m.id, m.place, q.now
 	c.Outcomes = m.takeOutcomes()
+	q.words.release(c.Outcomes)
 	m.await(awaitsChange)
 	q.emit(Change{c})
 }

@@ -171,6 +171,7 @@ func (f *fingerprint) outcomes(list []mail.Outcome) {
 		f.mix(uint64(o.Report))
 		f.reply(&o.Reply)
 		f.flag(o.Unknown)
+		f.flag(o.Expired)
 		f.mix(uint64(o.At))
 	}
 }
@@ -182,6 +183,7 @@ func (f *fingerprint) delivery(d *mail.Delivery) {
 	f.recipients(d.Recipients)
 	f.text(d.Origin.Transport)
 	f.text(d.Origin.Nexthop)
+	f.reply(&d.Said)
 	f.flag(d.Callout)
 }
 

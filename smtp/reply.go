@@ -13,7 +13,7 @@ import (
 const (
 	// ReplyLineMax is how much of one line is kept, in octets without the line
 	// end. What follows is read and dropped, but it counts for ReplyMax.
-	ReplyLineMax = 2048
+	ReplyLineMax = mail.ReplyTextMax
 	// ReplyLinesMax is how many lines a reply may have.
 	ReplyLinesMax = 200
 	// ReplyMax is how long a reply may be, in octets, line ends counted.

@@ -254,7 +254,7 @@ func owe(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome
 // expire is the verdict of ChangeExpire on one recipient.
 func expire(at mail.Instant) verdict {
 	return func(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome {
-		known.Result = mail.Failed
+		known.Result, known.Expired = mail.Failed, true
 		if known.At == 0 {
 			known.At = at // else it is the last attempt's (RFC 3464 2.3.7)
 		}
@@ -262,15 +262,8 @@ func expire(at mail.Instant) verdict {
 		if sender == "" || r.Notify.Failure() {
 			known.Report = mail.ReportFailed
 		}
-		late := mail.Status{Class: 5, Subject: 4, Detail: 7} // RFC 3463 3.5: delivery time expired
-		switch {
-		case known.Reply.IsZero():
-			known.Reply.Code, known.Reply.Status = 550, late
-		case !known.Reply.Temporary():
-			known.Reply.Status = late // or it would seem to be what failed the recipient
-		}
-		if known.Reply.Text == "" {
-			known.Reply.Text = "delivery time expired"
+		if known.Reply.IsZero() { // RFC 3463 3.5: delivery time expired
+			known.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}
 		}
 		return known
 	}

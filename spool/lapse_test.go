@@ -99,3 +99,27 @@ func TestHeldUntilDamaged(t *testing.T) {
 		t.Errorf("state %+v, %v", st, err)
 	}
 }
+
+// What a host has said last is kept as it came when its mail expires, whatever its
+// code, and that it expired is kept beside it.
+//
+// Seen failing: an answer of class 5 got our status, and with code 550 nobody could
+// tell whose the code was.
+func TestExpiryKeepsTheAnswer(t *testing.T) {
+	cfg := small(vfs.NewMem())
+	s := mustOpen(t, cfg)
+	a := accept(t, s, mail.Envelope{Sender: "bob@example.com"}, addresses(3), nil)
+	said := busy(0, 5)
+	said.Reply.Code, said.Reply.Status = 550, mail.Status{Class: 5, Subject: 7, Detail: 1}
+	plain := busy(1, 5)
+	apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Due: 9, At: 6, Outcomes: []mail.Outcome{said, plain}},
+		mail.Change{Op: mail.ChangeExpire, ID: a.Envelope.ID, At: 7})
+	mustClose(t, s)
+	s = open(t, cfg)
+	got := outcomesOf(t, s, a.Envelope.ID)
+	for i, want := range []mail.Reply{said.Reply, plain.Reply, {Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}} {
+		if o := got[i]; o.Result != mail.Failed || !o.Expired || o.Report != mail.ReportFailed || o.Reply != want {
+			t.Errorf("recipient %d: %+v, want %+v", i, o, want)
+		}
+	}
+}

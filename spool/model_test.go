@@ -128,7 +128,7 @@ func (m *twinMessage) verdict(c mail.Change, r mail.Recipient, o mail.Outcome) m
 		}
 		return o
 	}
-	o.Result, o.Report = mail.Failed, mail.ReportNone
+	o.Result, o.Report, o.Expired = mail.Failed, mail.ReportNone, true
 	if o.At == 0 {
 		o.At = c.At
 	}
@@ -136,13 +136,7 @@ func (m *twinMessage) verdict(c mail.Change, r mail.Recipient, o mail.Outcome) m
 		o.Report = mail.ReportFailed
 	}
 	if o.Reply.Code == 0 {
-		o.Reply.Code = 550
-	}
-	if o.Reply.Code >= 500 {
-		o.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
-	}
-	if o.Reply.Text == "" {
-		o.Reply.Text = "delivery time expired"
+		o.Reply = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 4, Detail: 7}, Text: "delivery time expired"}
 	}
 	return o
 }

@@ -57,6 +57,9 @@ func supersede(old, out mail.Outcome) mail.Outcome {
 	return out
 }
 
+// kindExpired tells of a recipient that it expired; the results are below it.
+const kindExpired = 8
+
 // appendOutcomes encodes outcomes: each different reply once, then for each
 // recipient its distance from the one before, result and report, the number
 // of its reply, and the time since the one before.
@@ -75,7 +78,11 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 	for i := range list {
 		o := &list[i]
 		b = binary.AppendUvarint(b, uint64(o.Index-first))
-		b = append(b, byte(o.Result)|byte(o.Report)<<4)
+		kinds := byte(o.Result) | byte(o.Report)<<4
+		if o.Expired {
+			kinds |= kindExpired
+		}
+		b = append(b, kinds)
 		b = binary.AppendUvarint(b, uint64(which(i)))
 		b = binary.AppendVarint(b, int64(o.At-at))
 		first, at = o.Index, o.At
@@ -125,7 +132,7 @@ func decodeOutcomes(payload string, first uint32) (outcomes, error) {
 			break
 		}
 		list = append(list, mail.Outcome{
-			Index: index, Result: mail.Result(kinds & 0xf), Report: mail.ReportKind(kinds >> 4), Reply: replies[reply], At: at,
+			Index: index, Result: mail.Result(kinds & (kindExpired - 1)), Expired: kinds&kindExpired != 0, Report: mail.ReportKind(kinds >> 4), Reply: replies[reply], At: at,
 		})
 		first = index
 	}

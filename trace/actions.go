@@ -21,6 +21,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.word("nexthop", &a.Delivery.Nexthop)
 		c.flag("callout", &a.Delivery.Callout)
 		c.origin(&a.Delivery.Origin)
+		c.reply("said", &a.Delivery.Said)
 		c.recipients(&a.Delivery.Recipients)
 	}),
 	actionKind("send", func(c *codec, a *qmgr.Send) {
@@ -31,6 +32,7 @@ var actionKinds = []kind[qmgr.Action]{
 		c.word("nexthop", &a.Delivery.Nexthop)
 		c.flag("callout", &a.Delivery.Callout)
 		c.origin(&a.Delivery.Origin)
+		c.reply("said", &a.Delivery.Said)
 		c.recipients(&a.Delivery.Recipients)
 	}),
 	actionKind("change", func(c *codec, a *qmgr.Change) { c.change(&a.Change) }),

@@ -178,6 +178,7 @@ func (c *codec) outcomes(v *[]mail.Outcome, at mail.Instant) {
 		option(c, "report", reports, &o.Report)
 		c.reply("reply", &o.Reply)
 		c.flag("unknown", &o.Unknown)
+		c.flag("expired", &o.Expired)
 		c.usually("at", &o.At, at)
 	})
 }

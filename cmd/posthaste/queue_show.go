@@ -276,6 +276,12 @@ func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
 		at = "  " + when(*r.At, now)
 	}
 	fmt.Fprintf(s.out, "  %-*s  %s%s\n", width, plain(r.Address), resultText(r.Result), at)
+	if r.Expired {
+		fmt.Fprint(s.out, "      given up because of its age; the last reply:\n")
+	}
+	if r.PutOff != "" {
+		fmt.Fprintf(s.out, "      %s; because of:\n", plain(r.PutOff))
+	}
 	if r.Reply != "" {
 		fmt.Fprintf(s.out, "      %s\n", plain(r.Reply))
 	}
