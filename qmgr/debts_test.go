@@ -13,6 +13,7 @@ import (
 // home.test, takes no report until it is told to.
 type flood struct {
 	*qmgrtest.World
+	t       *testing.T
 	bounced []*qmgrtest.Message
 	taken   map[string]int // deliveries by nexthop
 	open    bool           // home.test takes reports
@@ -24,7 +25,7 @@ func newFlood(t *testing.T, cfg qmgr.Config) *flood {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &flood{World: w, taken: make(map[string]int)}
+	return &flood{World: w, t: t, taken: make(map[string]int)}
 }
 
 // settle answers everything, except that reports for home.test stay under way while
@@ -53,10 +54,20 @@ func (f *flood) settle() {
 	}
 }
 
-// pass lets time go by, with all wakes that the core asks for.
+// pass lets time go by, with all wakes that the core asks for. A core that asks to be
+// woken again and again at one instant fails the test instead of running for ever.
 func (f *flood) pass(span time.Duration) {
+	f.t.Helper()
+	const wakesMost = 100
+	wakes, at := 0, f.Now
 	for end := f.Now.Add(span); ; {
 		f.settle()
+		if wakes++; f.Now != at {
+			wakes, at = 0, f.Now
+		}
+		if wakes > wakesMost {
+			f.t.Fatalf("the core was woken %d times at one instant", wakesMost)
+		}
 		wake, ok := f.Core.NextWake()
 		if !ok || wake > end {
 			f.Now = end
@@ -191,5 +202,38 @@ func TestRetriesLeaveRoom(t *testing.T) {
 	f.settle()
 	if f.taken["good.test"] != 1 || f.Core.Behind() {
 		t.Errorf("good mail: delivered %d, want 1 at once; behind %v", f.taken["good.test"], f.Core.Behind())
+	}
+}
+
+// A retry that an operator orders for what waits for its report changes nothing: its
+// turn comes, and it stands in line once.
+func TestRetryOfParkedDebts(t *testing.T) {
+	f := newFlood(t, qmgr.Config{ActiveLimit: 400})
+	f.settle()
+	f.bounce(300)
+	var ids []mail.QueueID
+	for _, m := range f.bounced {
+		ids = append(ids, m.Envelope.ID)
+	}
+	before := f.Core.View(0).Messages
+	for range 3 {
+		f.Step(qmgr.Retry{IDs: ids})
+		f.Step(qmgr.RetryAll{})
+		for _, a := range f.Outstanding {
+			if open, is := a.(qmgr.Open); is && f.Gone[open.ID] == nil {
+				t.Fatalf("%v is opened before its turn", open.ID)
+			}
+		}
+		f.settle()
+	}
+	if n := f.Core.View(0).Messages; n != before {
+		t.Errorf("%d messages are in core, want %d as before", n, before)
+	}
+	f.open = true
+	f.pass(time.Minute)
+	for _, m := range f.bounced {
+		if len(m.Reported) != 1 || f.Gone[m.Envelope.ID] == nil {
+			t.Fatalf("%v was reported on %d times, and is gone: %v", m.Envelope.ID, len(m.Reported), f.Gone[m.Envelope.ID] != nil)
+		}
 	}
 }

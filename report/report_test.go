@@ -337,7 +337,7 @@ func TestB176ManyRecipients(t *testing.T) {
 // Replies as long as may be end a report early, so that memory does not
 // depend on what servers say.
 func TestLongReplies(t *testing.T) {
-	const n = 5000
+	const n = 5000 * 1024 / mail.ReplyTextMax
 	m := newMemory()
 	debts := make([]mail.RecipientOutcome, n)
 	for i := range debts {
