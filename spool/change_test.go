@@ -142,7 +142,7 @@ func TestLifeOfAMessage(t *testing.T) {
 	}
 	// The remote host's own code, and the time of the attempt, go into the report.
 	want := busy(2, 799)
-	want.Result, want.Report = mail.Failed, mail.ReportFailed
+	want.Result, want.Report, want.Expired = mail.Failed, mail.ReportFailed, true
 	if got := outcomesOf(t, s, id); got[2] != want {
 		t.Errorf("expired recipient: %+v, want %+v", got[2], want)
 	}
