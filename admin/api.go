@@ -122,14 +122,21 @@ type Order struct {
 // Ordered is what one request did.
 type Ordered struct {
 	Matched    int      `json:"matched" doc:"Messages that the order is for."`
-	Recipients int      `json:"recipients,omitempty" doc:"Of bounce, and of drop with conditions on recipients: the recipients that it is for."`
-	Shared     int      `json:"shared,omitempty" doc:"Of hold with conditions on recipients: messages that also wait for recipients that do not meet them. They are left alone, for only whole messages can be held."`
+	Recipients int      `json:"recipients,omitempty" doc:"Of bounce, and of drop and hold with conditions on recipients: the recipients that it is for."`
+	Splits     []Part   `json:"splits,omitempty" doc:"Of hold with conditions on recipients: the messages that also wait for recipients that do not meet them. Those that do are put into messages of their own."`
 	Done       int      `json:"done" doc:"Messages for which it has taken effect."`
 	Pending    int      `json:"pending" doc:"Messages for which it takes effect when deliveries under way have ended."`
 	Unchanged  int      `json:"unchanged" doc:"Messages asked for by ID for which there was nothing to do."`
 	Missing    []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
 	Scanned    int      `json:"scanned" doc:"Messages looked at."`
 	Next       string   `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
+}
+
+// A Part is recipients that were put into a message of their own.
+type Part struct {
+	From       string   `json:"from" doc:"The message that they were taken from."`
+	Into       string   `json:"into,omitempty" doc:"The new message, which is held. Absent in a dry run."`
+	Recipients []string `json:"recipients"`
 }
 
 // Flushed is the answer to a flush.

@@ -149,6 +149,9 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 			continue
 		}
 		ordered, err := s.orderOne(ctx, v, o, &sel, m, done)
+		if errors.Is(err, ErrFull) {
+			return nil, err // what was ordered so far is in the log, message by message
+		}
 		if err != nil && !errors.Is(err, ErrGone) {
 			break // the client is gone; what the log says was ordered so far is carried out
 		}
@@ -167,7 +170,9 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		s.give(v, ids, aside, o.Reason)
 	}
 	s.log.Info("order", "verb", v.String(), "messages", len(ids), "first", ids[0].String(), "reason", o.Reason, "by", orderedBy(ctx))
-	done.Pending, err = s.settle(ctx, v, &sel, ids)
+	pending, err := s.settle(ctx, v, &sel, ids)
+	done.Pending = len(pending)
+	done.Splits = s.made(ctx, done.Splits, pending)
 	done.Done = done.Matched - done.Pending
 	return done, err
 }
@@ -191,27 +196,27 @@ func (s *Server) give(v verb, ids, aside []mail.QueueID, reason string) {
 }
 
 // settle waits until an order has taken effect for all messages, or
-// Config.Settle is over, and returns for how many it has not.
-func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) (pending int, err error) {
+// Config.Settle is over, and returns those for which it has not.
+func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) (pending []mail.QueueID, err error) {
 	if _, err := s.view(ctx, 0); err != nil {
-		return len(ids), err // the core has seen no order
+		return ids, err // the core has seen no order
 	}
 	if v == verbRetry {
-		return 0, nil
+		return nil, nil
 	}
 	left := append([]mail.QueueID(nil), ids...)
 	deadline := time.Now().Add(s.cfg.Settle)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if left, err = s.unsettled(ctx, v, sel, left); err != nil || len(left) == 0 {
-			return len(left), err
+			return left, err
 		}
 		if time.Now().Add(pause).After(deadline) {
-			return len(left), nil
+			return left, nil
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return len(left), ctx.Err()
+			return left, ctx.Err()
 		}
 	}
 }

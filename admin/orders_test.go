@@ -255,6 +255,7 @@ func TestParameterGivenTwice(t *testing.T) {
 // ordered for the first; whom an order is for is in the log.
 func TestOrdersForRecipients(t *testing.T) {
 	none := mail.Address("quiet@c")
+	part := mail.NewQueueID(4e18, 1)
 	for _, c := range []struct {
 		verb   string
 		filter admin.Filter
@@ -269,8 +270,9 @@ func TestOrdersForRecipients(t *testing.T) {
 		{"bounce", admin.Filter{Recipient: "j@*"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "quiet@c ", 2},
 		{"bounce", admin.Filter{IDs: []string{id(1).String()}}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 3, Scanned: 1}, "", 2},
 		{"drop", admin.Filter{Domain: "nowhere"}, "a@b", admin.Ordered{Scanned: 1}, "j@c j@d quiet@c ", 0},
-		{"hold", admin.Filter{Domain: "c"}, "a@b", admin.Ordered{Shared: 1, Scanned: 1}, "j@c j@d quiet@c ", 0},
-		{"hold", admin.Filter{Recipient: "*"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Scanned: 1}, "j@c j@d quiet@c ", 0},
+		{"hold", admin.Filter{Domain: "c"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1,
+			Splits: []admin.Part{{From: id(1).String(), Into: part.String(), Recipients: []string{"j@c", "quiet@c"}}}}, "j@d ", 0},
+		{"hold", admin.Filter{Recipient: "*"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 3, Scanned: 1}, "j@c j@d quiet@c ", 0},
 	} {
 		m := message(1, mail.AreaDeferred, c.sender, "j@c", "j@d", string(none))
 		m.Recipients[2].Recipient.Notify = mail.NotifyNever
@@ -283,7 +285,7 @@ func TestOrdersForRecipients(t *testing.T) {
 		}
 		dry := o
 		dry.DryRun = true
-		if got := a.order(c.verb, dry); got.Recipients != c.want.Recipients || got.Matched != c.want.Matched || got.Shared != c.want.Shared {
+		if got := a.order(c.verb, dry); got.Recipients != c.want.Recipients || got.Matched != c.want.Matched || len(got.Splits) != len(c.want.Splits) {
 			t.Errorf("%s %+v: a dry run says %+v", c.verb, c.filter, got)
 		}
 		if diff := cmp.Diff(c.want, a.order(c.verb, o)); diff != "" {
@@ -295,6 +297,7 @@ func TestOrdersForRecipients(t *testing.T) {
 			switch {
 			case !r.Outcome.Result.Settled():
 				left += string(r.Recipient.Address) + " "
+			case r.Outcome.Result == mail.Moved:
 			case r.Outcome.Result != mail.Failed || !strings.Contains(r.Outcome.Reply.Text, "by an operator: they moved"):
 				t.Errorf("%s %+v: %+v", c.verb, c.filter, r)
 			case r.Outcome.Report == mail.ReportFailed:
@@ -303,6 +306,12 @@ func TestOrdersForRecipients(t *testing.T) {
 		}
 		if left != c.left || list != nil && told != c.told {
 			t.Errorf("%s %+v: %q are left and %d are reported, want %q and %d", c.verb, c.filter, left, told, c.left, c.told)
+		}
+		if want := len(c.want.Splits); want > 0 {
+			held := q.Outcomes(part)
+			if q.Place(part) != mail.AreaHold || len(held) != 2 || held[0].Recipient.Address != "j@c" || !strings.Contains(log.String(), "into="+part.String()) {
+				t.Errorf("%s %+v: %v is in %v, %+v; log:\n%s", c.verb, c.filter, part, q.Place(part), held, log.String())
+			}
 		}
 		if line := "id=" + id(1).String(); strings.Contains(log.String(), line) != (c.want.Matched > 0) || c.want.Recipients == 2 && !strings.Contains(log.String(), "to=j@") {
 			t.Errorf("%s %+v: log:\n%s", c.verb, c.filter, log.String())
@@ -360,5 +369,16 @@ func TestRetryOfDamagedMessage(t *testing.T) {
 	}
 	if ids, _ := q.Retried(); len(ids) != 2 || ids[0] != id(1) || ids[1] != id(1) {
 		t.Errorf("retried %v", ids)
+	}
+}
+
+// Without room for another copy of a message none of its recipients is held alone.
+func TestHoldSomeWithoutRoom(t *testing.T) {
+	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c", "j@d"))
+	q.Fill()
+	a := serve(t, q, admin.Config{})
+	w := a.do("POST", "/v1/messages/hold", `{"filter":{"domain":"c"}}`)
+	if w.Code != 507 || !strings.Contains(w.Body.String(), "no room") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -42,6 +42,12 @@ type Control interface {
 	// Settle gives up some recipients of a message, as failed; the outcomes say which,
 	// and whether their sender is told. Last says that no other recipient waits.
 	Settle(id mail.QueueID, outcomes []mail.Outcome, last bool)
+	// Reserve gives out an ID for mail.Split.Into; the error wraps ErrFull if there is no
+	// room for content of size bytes once more.
+	Reserve(size int64) (mail.QueueID, error)
+	// Split puts some recipients of a message into a message of their own, which is
+	// held.
+	Split(id mail.QueueID, s mail.Split)
 	// Retry tries messages now.
 	Retry(ids []mail.QueueID)
 	// RetryAll tries all deferred mail now.
@@ -72,7 +78,8 @@ type Scheduler interface {
 var (
 	// ErrGone means that there is no such message.
 	ErrGone = errors.New("no such message in the queue")
-	// ErrDamaged means that something about a message cannot be read.
+	// ErrFull means that there is no room for more mail. ErrDamaged means that something about a message cannot be read.
+	ErrFull    = errors.New("there is no room for more mail")
 	ErrDamaged = errors.New("the message is damaged")
 )
 

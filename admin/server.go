@@ -224,6 +224,8 @@ func (s *Server) problem(ctx context.Context, err error) error {
 		return unprocessable(field.field, clip(field.value), field.err.Error())
 	case errors.Is(err, ErrGone):
 		return huma.Error404NotFound(ErrGone.Error())
+	case errors.Is(err, ErrFull):
+		return huma.NewError(http.StatusInsufficientStorage, err.Error())
 	case errors.Is(err, ErrDamaged):
 		return huma.Error503ServiceUnavailable(err.Error())
 	case errors.Is(err, errCore):

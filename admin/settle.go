@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // settles reports whether an order is for recipients, one by one. A bounce is, since
-// each has a report of his own; so is a drop whose conditions are about recipients,
-// for the others of the same message are not meant by them.
+// each has a report of his own; so are a drop and a hold whose conditions are about
+// recipients, for the others of the same message are not meant by them.
 func (v verb) settles(sel *selector) bool {
-	return v == verbBounce || v == verbDrop && sel.aboutRecipients()
+	return v == verbBounce || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
 }
 
 // aboutRecipients reports whether there are conditions that one recipient of a message
@@ -53,7 +54,7 @@ func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (conc
 // orderOne gives an order to a message's recipients, if it is for them, and logs for whom
 // it is. It reports whether the order is for the message.
 func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, m *Message, done *Ordered) (bool, error) {
-	if !v.harmful() && v != verbHold || v == verbHold && !sel.aboutRecipients() {
+	if !v.harmful() && !v.settles(sel) {
 		return true, nil
 	}
 	c, err := s.concerned(ctx, sel, m)
@@ -71,25 +72,75 @@ func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, 
 		done.Unchanged++
 		return false, nil
 	}
-	switch {
-	case v == verbHold && c.others:
-		done.Shared++
-		return false, nil
-	case v.settles(sel) && len(c.recipients) == 0:
-		done.Unchanged++
-		return false, nil
-	case v.settles(sel):
+	if v.settles(sel) {
+		if len(c.recipients) == 0 {
+			done.Unchanged++
+			return false, nil
+		}
 		done.Recipients += len(c.recipients)
+	}
+	if v == verbHold && c.others {
+		return true, s.holdSome(ctx, o, m, &c, done)
 	}
 	if o.DryRun {
 		return true, nil
 	}
-	s.log.Info("order", "verb", v.String(), "id", m.Envelope.ID.String(), "from", string(m.Envelope.Sender), "to", addressesOf(c.recipients),
-		"reason", o.Reason, "by", orderedBy(ctx))
-	if v.settles(sel) {
+	s.logOrder(ctx, v, o, m, &c, "")
+	switch {
+	case v == verbHold:
+		s.control.Hold([]mail.QueueID{m.Envelope.ID}, o.Reason)
+	case v.settles(sel):
 		s.giveUp(v, o.Reason, m, &c)
 	}
 	return true, nil
+}
+
+// logOrder logs whom an order is for; into is the message that they are put into.
+func (s *Server) logOrder(ctx context.Context, v verb, o *Order, m *Message, c *concern, into string) {
+	attrs := []any{"verb", v.String(), "id", m.Envelope.ID.String()}
+	if into != "" {
+		attrs = append(attrs, "into", into)
+	}
+	s.log.Info("order", append(attrs, "from", string(m.Envelope.Sender), "to", addressesOf(c.recipients), "reason", o.Reason, "by", orderedBy(ctx))...)
+}
+
+// partMax is how many recipients are put into one message, which bounds the change that
+// does so. If there are more, there are more such messages.
+const partMax = 10_000
+
+// holdSome has recipients of a message held, and not the others.
+func (s *Server) holdSome(ctx context.Context, o *Order, m *Message, c *concern, done *Ordered) error {
+	for from := 0; from < len(c.recipients); from += partMax {
+		some := concern{recipients: c.recipients[from:min(from+partMax, len(c.recipients))]}
+		part := Part{From: m.Envelope.ID.String()}
+		indexes := make([]uint32, len(some.recipients))
+		for i := range some.recipients {
+			indexes[i] = some.recipients[i].Recipient.Index
+			part.Recipients = append(part.Recipients, string(some.recipients[i].Recipient.Address))
+		}
+		if !o.DryRun {
+			into, err := s.control.Reserve(m.Envelope.Size)
+			if err != nil {
+				return fmt.Errorf("hold recipients of %s: %w", part.From, err)
+			}
+			part.Into = into.String()
+			s.logOrder(ctx, verbHold, o, m, &some, part.Into)
+			s.control.Split(m.Envelope.ID, mail.Split{Into: into, Recipients: indexes, Reason: o.Reason})
+		}
+		done.Splits = append(done.Splits, part)
+	}
+	return nil
+}
+
+// made drops parts from an answer of which nothing came, because all of their recipients
+// had the message before the order was carried out.
+func (s *Server) made(ctx context.Context, parts []Part, pending []mail.QueueID) []Part {
+	return slices.DeleteFunc(parts, func(p Part) bool {
+		from, _ := mail.ParseQueueID(p.From)
+		into, _ := mail.ParseQueueID(p.Into)
+		_, err := s.store.Show(ctx, into)
+		return errors.Is(err, ErrGone) && !slices.Contains(pending, from)
+	})
 }
 
 // loggedMax is how many recipients of a message one line of the log names.

@@ -41,8 +41,23 @@ func (c *committer) take(spare []mail.Change) []mail.Change {
 	return changes
 }
 
-// applyMax bounds one batch, and with it the memory that it takes.
-const applyMax = 1024
+// applyMax bounds one batch, and with it the memory that it takes. A split copies
+// content of up to 64 KiB, and counts for splitCost changes.
+const (
+	applyMax  = 1024
+	splitCost = 64
+)
+
+// batch returns how many of some changes are made durable at once.
+func batch(changes []mail.Change) int {
+	cost := 0
+	for i := range changes {
+		if cost += 1 + splitCost*len(changes[i].Splits); cost > applyMax {
+			return max(i, 1)
+		}
+	}
+	return len(changes)
+}
 
 // commit runs the committer until ctx ends. It is the only caller of
 // Spool.Apply.
@@ -73,7 +88,7 @@ func (d *Driver) commit(ctx context.Context) {
 			}
 		}
 		for len(changes) > 0 {
-			n := min(len(changes), applyMax)
+			n := batch(changes)
 			items = items[:0]
 			changed, errs := d.apply(ctx, changes[:n])
 			for i := range changed {

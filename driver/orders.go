@@ -30,6 +30,11 @@ func (d *Driver) Settle(id mail.QueueID, outcomes []mail.Outcome, last bool) {
 	d.inbox.event(qmgr.Settle{ID: id, Outcomes: outcomes, Last: last})
 }
 
+// Split puts some recipients of a message into a message of their own, which is held.
+func (d *Driver) Split(id mail.QueueID, s mail.Split) {
+	d.inbox.event(qmgr.Split{ID: id, Split: s})
+}
+
 // Retry tries messages now.
 func (d *Driver) Retry(ids []mail.QueueID) { d.inbox.event(qmgr.Retry{IDs: ids}) }
 

@@ -13,10 +13,13 @@ const (
 	// recipients in one transaction. It goes to another connection at once and
 	// never reaches the spool.
 	Untried
+	// Moved means that the recipient was put into a message of its own, whose queue ID
+	// the reply's text names. Only the spool records it; see Split.
+	Moved
 )
 
 // Settled tells whether the recipient needs no further attempt.
-func (r Result) Settled() bool { return r == Delivered || r == Failed }
+func (r Result) Settled() bool { return r == Delivered || r == Failed || r == Moved }
 
 // String returns the word that logs and commands show.
 func (r Result) String() string {
@@ -29,6 +32,8 @@ func (r Result) String() string {
 		return "bounced"
 	case Untried:
 		return "untried"
+	case Moved:
+		return "moved"
 	}
 	return "pending"
 }

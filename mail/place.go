@@ -124,6 +124,20 @@ type Change struct {
 	Due      Instant
 	At       Instant
 	Reason   string
+	Splits   []Split // carried out after Outcomes and before Op; not with ChangeRemove
+}
+
+// A Split puts recipients of a message into a message of their own, which is held. It
+// has the same envelope, content and history, and its place is AreaHold. In the message
+// that they are taken from their result is Moved, and nothing is reported about them
+// there. Both happens or nothing, so that every recipient is in exactly one of them.
+//
+// Recipients that are settled already stay as they are; if all are, there is no new
+// message. Of a message in AreaCorrupt nothing is split off.
+type Split struct {
+	Into       QueueID  // the new message: an ID that the spool has given out for this
+	Recipients []uint32 // their indexes
+	Reason     string   // why the new message is held
 }
 
 // A Changed is the answer to a Change.

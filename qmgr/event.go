@@ -159,6 +159,14 @@ type Settle struct {
 	Last bool
 }
 
+// Split asks to put some recipients of a message into a message of their own, which is
+// held, and to leave the others as they are. Deliveries that are under way are not
+// interrupted: who has the message by then is not split off.
+type Split struct {
+	ID    mail.QueueID
+	Split mail.Split
+}
+
 // Retry asks to try messages now, whatever their due time, and to forget that
 // the destinations of these messages are dead.
 type Retry struct{ IDs []mail.QueueID }
@@ -215,6 +223,7 @@ func (Hold) event()            {}
 func (Release) event()         {}
 func (Drop) event()            {}
 func (Settle) event()          {}
+func (Split) event()           {}
 func (Retry) event()           {}
 func (RetryAll) event()        {}
 func (AgentReady) event()      {}

@@ -25,6 +25,9 @@ type message struct {
 	// settling is what operators want done with some of its recipients: it is
 	// recorded at the end of the round, before anything else.
 	settling settling
+	// splits are those of settling from the end of the round until the change that
+	// makes them.
+	splits []mail.Split
 	// again is what operators have ordered too late for this round: it is carried
 	// out once the message has left the core.
 	again wish

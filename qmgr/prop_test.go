@@ -37,11 +37,12 @@ type chaos struct {
 	dead map[[2]string]bool
 	// reloaded says that limits may have become smaller than what is in core.
 	reloaded bool
+	dropped  map[mail.QueueID]bool
 	late     []qmgr.Arrived // hints that have not come yet
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0, dead: make(map[[2]string]bool)}
+	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0, dead: make(map[[2]string]bool), dropped: make(map[mail.QueueID]bool)}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
 		VerifyLimit: 1 + c.r.IntN(3), VerifyNetworkLimit: 1 + c.r.IntN(2),
@@ -322,7 +323,19 @@ func (c *chaos) operate() {
 		return
 	}
 	ids := []mail.QueueID{c.ids[c.r.IntN(len(c.ids))]}
-	switch c.r.IntN(10) {
+	switch c.r.IntN(11) {
+	case 10:
+		if m := c.w.Messages[ids[0]]; m != nil {
+			var some []uint32
+			for i := range m.Recipients {
+				if c.r.Permille(300) {
+					some = append(some, uint32(i))
+				}
+			}
+			if len(some) > 0 {
+				c.ids = append(c.ids, c.w.HoldSome(m, some...))
+			}
+		}
 	case 9:
 		if m := c.w.Messages[ids[0]]; m != nil {
 			report := mail.ReportNone
@@ -346,6 +359,7 @@ func (c *chaos) operate() {
 			for _, m := range c.all {
 				m.Dropped = m.Dropped || m.Envelope.ID == ids[0]
 			}
+			c.dropped[ids[0]] = true // a message that is being split off is not there yet
 			c.w.Step(qmgr.Drop{IDs: ids})
 		}
 	case 4, 5:
@@ -500,7 +514,7 @@ func (c *chaos) checkEnd(seed uint64) {
 	for id, m := range c.w.Gone {
 		owed := 0
 		for i, r := range m.Results {
-			if m.Dropped {
+			if m.Dropped || c.dropped[id] {
 				continue
 			}
 			if !r.Settled() && m.Accepted[i] == 0 && !m.Refused[i] {

@@ -158,7 +158,9 @@ func (q *Qmgr) handle(ev Event) {
 	case Drop:
 		q.orderAll(ev.IDs, orderDrop, "")
 	case Settle:
-		q.settleOne(ev.ID, settling{ev.Outcomes, ev.Last})
+		q.settleOne(ev.ID, settling{outcomes: ev.Outcomes, last: ev.Last})
+	case Split:
+		q.splitOne(ev)
 	case Retry:
 		q.orderAll(ev.IDs, orderRetry, "")
 	case RetryAll:

@@ -51,6 +51,8 @@ func (q *Qmgr) advance(m *message) {
 func (q *Qmgr) endRound(m *message) {
 	q.noteSettled(m)
 	switch {
+	case len(m.splits) > 0: // before an order for all of it, which was not for these
+		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.order == orderDrop:
 		q.close(m, mail.Change{Op: mail.ChangeRemove}, NoteDropped, m.reason)
 	case m.order == orderCorrupt:
@@ -128,6 +130,7 @@ func (q *Qmgr) change(m *message, c mail.Change) {
 	c.ID, c.Place, c.At = m.id, m.place, q.now
 	c.Outcomes = m.takeOutcomes()
 	q.words.release(c.Outcomes)
+	c.Splits, m.splits = m.splits, nil
 	m.await(awaitsChange)
 	q.emit(Change{c})
 }

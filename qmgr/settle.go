@@ -16,18 +16,36 @@ import (
 // instead would save the others that detour, at the price of a second way out for
 // each of them.
 
-// A settling is recipients to be given up.
+// Recipients that are to be held without the others go the same way: the change splits
+// them off. A mark "held" for each recipient was considered instead. Everything that
+// asks whether a message has somebody left would have to ask a second question, in core
+// and spool, and a message would rest in two areas at once; a message of their own can be
+// listed, released and dropped like any other.
+
+// A settling is recipients to be given up, or to be put into a message of their own.
 type settling struct {
 	outcomes []mail.Outcome
+	splits   []mail.Split
 	last     bool // no other recipient waits
 }
 
 func (s *settling) add(more settling) {
 	s.outcomes = append(s.outcomes, more.outcomes...) // its own: nobody else has these
+	s.splits = append(s.splits, more.splits...)
 	s.last = s.last || more.last
 }
 
-func (s *settling) empty() bool { return len(s.outcomes) == 0 }
+func (s *settling) empty() bool { return len(s.outcomes)+len(s.splits) == 0 }
+
+// splitOne has some recipients of a message held, wherever it is.
+func (q *Qmgr) splitOne(ev Split) {
+	if len(ev.Split.Recipients) == 0 {
+		return
+	}
+	assert.That(ev.Split.Into != 0, "recipients of %v are to be put into no message", ev.ID)
+	ev.Split.Recipients = append([]uint32(nil), ev.Split.Recipients...)
+	q.settleOne(ev.ID, settling{splits: []mail.Split{ev.Split}})
+}
 
 // settleOne carries out an order for some recipients of a message, wherever it is.
 func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
@@ -68,7 +86,7 @@ func (q *Qmgr) settleResting(id mail.QueueID, s settling) {
 	if s.last {
 		q.moving[id] = wish{order: orderRelease, retry: true}
 	}
-	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: q.dated(s.outcomes)}})
+	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: q.dated(s.outcomes), Splits: s.splits}})
 }
 
 // dated returns outcomes with the present where they have no time.
@@ -94,5 +112,6 @@ func (q *Qmgr) noteSettled(m *message) {
 		m.owed = m.owed || o.Report != mail.ReportNone
 		m.settled = true
 	}
+	m.splits = append(m.splits, m.settling.splits...)
 	m.settling = settling{}
 }

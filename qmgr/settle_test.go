@@ -18,6 +18,7 @@ type life struct {
 	m     *qmgrtest.Message
 	calm  bool
 	steps int
+	going [4]bool
 }
 
 func newLife(t *testing.T, cfg qmgr.Config) *life {
@@ -221,5 +222,111 @@ func TestSettleInManyParts(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if per, most := int(after.TotalAlloc-before.TotalAlloc)/(parts*each), 12*int(unsafe.Sizeof(mail.Outcome{})); per > most {
 		t.Errorf("a recipient takes %d bytes, want at most %d", per, most)
+	}
+}
+
+// An order to hold the recipients at one domain, at every moment of a message's life,
+// and once more while the first is under way: each recipient is in exactly one message,
+// those of the new one stay until it is released, and everybody gets the mail once.
+func TestSplitAtEveryMoment(t *testing.T) {
+	const moments = 24
+	for _, lookups := range []bool{false, true} {
+		for moment := range moments {
+			for _, behind := range []qmgr.Event{nil, qmgr.Retry{}, qmgr.Hold{}, qmgr.Drop{}, qmgr.Split{}} {
+				t.Run(fmt.Sprintf("%v %d %T", lookups, moment, behind), func(t *testing.T) {
+					l := newLife(t, qmgr.Config{})
+					if lookups {
+						l.Lookups["good.test"] = mail.Route{Transport: "smtp", Nexthop: "good.test"}
+						l.Lookups["bad.test"] = mail.Route{Transport: "smtp", Nexthop: "bad.test"}
+					}
+					for range moment {
+						l.step()
+					}
+					id := l.m.Envelope.ID
+					if l.Gone[id] != nil {
+						return
+					}
+					l.underWay()
+					part, late := l.HoldSome(l.m, 0, 2), mail.QueueID(0)
+					switch behind.(type) {
+					case qmgr.Retry:
+						l.Step(qmgr.Retry{IDs: []mail.QueueID{id}})
+					case qmgr.Hold:
+						l.Step(qmgr.Hold{IDs: []mail.QueueID{id}})
+					case qmgr.Drop:
+						l.Step(qmgr.Drop{IDs: []mail.QueueID{id}})
+					case qmgr.Split:
+						late = l.HoldSome(l.m, 1, 2)
+					}
+					l.end(t)
+					l.checkSplit(t, part, late)
+				})
+			}
+		}
+	}
+}
+
+// underWay notes which recipients are just being delivered.
+func (l *life) underWay() {
+	for _, a := range l.Outstanding {
+		if d, is := a.(qmgr.Deliver); is {
+			for _, r := range d.Delivery.Recipients {
+				l.going[r.Index] = true
+			}
+		}
+	}
+}
+
+func (l *life) checkSplit(t *testing.T, ids ...mail.QueueID) {
+	t.Helper()
+	ids = append(ids, l.m.Envelope.ID)
+	for _, i := range []int{0, 2} {
+		if r := l.m.Results[i]; r != mail.Moved && !l.going[i] {
+			t.Errorf("recipient %d was to be held, and is %v", i, r)
+		}
+	}
+	var held []mail.QueueID
+	for _, id := range ids {
+		if p := l.Messages[id]; p != nil && p.Place.Area == mail.AreaHold {
+			held = append(held, id)
+		} else if p != nil {
+			t.Errorf("%v is in %v: %v", id, p.Place, p.Results)
+		}
+	}
+	parts := map[mail.Address]int{} // unsettled or delivered, in how many messages
+	count := func() {
+		clear(parts)
+		for _, id := range ids {
+			for _, p := range []*qmgrtest.Message{l.Messages[id], l.Gone[id]} {
+				for i := 0; p != nil && i < len(p.Results); i++ {
+					if p.Results[i] != mail.Moved {
+						parts[p.Recipients[i].Address]++
+					}
+				}
+			}
+		}
+		for _, r := range l.m.Recipients {
+			if parts[r.Address] != 1 {
+				t.Errorf("%s is in %d messages", r.Address, parts[r.Address])
+			}
+		}
+	}
+	count()
+	l.Step(qmgr.Release{IDs: held})
+	l.end(t)
+	count()
+	for _, id := range ids {
+		p := l.Gone[id]
+		for i := 0; p != nil && i < len(p.Results); i++ {
+			if p.Accepted[i] > 1 || p.Accepted[i] == 0 && p.Results[i] == mail.Delivered || p.Accepted[i] > 0 && p.Results[i] == mail.Moved {
+				t.Errorf("%s of %v is %v and was delivered %d times", p.Recipients[i].Address, id, p.Results[i], p.Accepted[i])
+			}
+			if r := p.Results[i]; id != l.m.Envelope.ID && r != mail.Delivered && r != mail.Moved {
+				t.Errorf("%s of %v is %v", p.Recipients[i].Address, id, r)
+			}
+		}
+	}
+	if len(l.Messages) > 0 || len(l.m.Reported) > 0 || len(l.Violations) > 0 {
+		t.Errorf("%d messages are left, %d reports were made; %v", len(l.Messages), len(l.m.Reported), l.Violations)
 	}
 }

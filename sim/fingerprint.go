@@ -195,6 +195,9 @@ func (f *fingerprint) change(c *mail.Change) {
 	f.mix(uint64(c.Due))
 	f.mix(uint64(c.At))
 	f.text(c.Reason)
+	if len(c.Splits) > 0 {
+		f.value(reflect.ValueOf(c.Splits))
+	}
 }
 
 func (f *fingerprint) result(r *mail.DeliveryResult) {

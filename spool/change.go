@@ -114,6 +114,11 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	if err := e.record(ed, c); err != nil {
 		return err
 	}
+	for i := range c.Splits {
+		if err := e.split(ed, c, &c.Splits[i]); err != nil {
+			return err
+		}
+	}
 	switch c.Op {
 	case mail.ChangeRecord, mail.ChangeReported:
 	case mail.ChangeDefer:

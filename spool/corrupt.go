@@ -104,7 +104,7 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 	if err != nil || ed.phase != editKept || ed.state.area == mail.AreaCorrupt {
 		return err
 	}
-	ed.parts = nil // what was changed in memory may rest on damage
+	ed.parts, ed.splits = nil, nil // what was changed in memory may rest on damage
 	reason := cause.Error()
 	if c.Op == mail.ChangeCorrupt && c.Reason != "" {
 		reason = c.Reason

@@ -39,6 +39,15 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 			mail.Change{Op: mail.ChangeDefer, ID: (*ids)[1], Due: 40, At: 11, Outcomes: []mail.Outcome{busy(1, 9)}},
 			mail.Change{Op: mail.ChangeRecord, ID: (*ids)[2], Outcomes: []mail.Outcome{sent(4999, 9), busy(0, 9), busy(1000, 9)}})
 	},
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // recipients of a message are held, one of them in vain
+		splitOff(t, s, ids, 0, []uint32{2, 0})
+	},
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // from a long list, and with content in a file
+		splitOff(t, s, ids, 2, []uint32{0, 1, 299, 300, 301, 1000, 4998, 4999})
+	},
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a split and the removal of all else, at once
+		splitOff(t, s, ids, 3, []uint32{0}, mail.Change{Op: mail.ChangeRemove, ID: (*ids)[3]})
+	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) {
 		apply(t, s, mail.Change{Op: mail.ChangeHold, ID: (*ids)[1], Reason: "look at it"},
 			mail.Change{Op: mail.ChangeExpire, ID: (*ids)[0], At: 60})
@@ -68,6 +77,18 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a file and a long list
 		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: (*ids)[2]})
 	},
+}
+
+// splitOff has some recipients of a message held, together with other changes. The new
+// message comes behind the others in ids.
+func splitOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []uint32, more ...mail.Change) {
+	into, err := s.Reserve(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*ids = append(*ids, into)
+	c := mail.Change{Op: mail.ChangeRecord, ID: (*ids)[of], At: 30, Splits: []mail.Split{{Into: into, Recipients: recipients, Reason: "some are held"}}}
+	apply(t, s, append([]mail.Change{c}, more...)...)
 }
 
 // A crash at any write to the disk, with none, some or all of what was not

@@ -51,6 +51,10 @@
 // caller's mail.Cursor keeps a scan from starting over the tombstones of what
 // has gone before.
 //
+// A mail.Split makes a message out of some recipients of another one, in the same
+// batch that marks them as moved there; content in a file gets a second name, which
+// is durable before.
+//
 // Rules for outcomes, where mail.ChangeOp leaves room: a settled outcome is
 // final, so a change may be repeated at any later time; a delay report that is
 // owed stays owed when another deferral is recorded and lapses when the

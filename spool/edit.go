@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -44,6 +45,7 @@ type edit struct {
 	strays  []key // index keys to be dropped besides home's
 	cause   error // why the spool put it aside; nil if it did not
 	back    bool  // it has come out of the corrupt area
+	splits  []*split
 }
 
 // A part is the outcomes of one chunk.
@@ -140,7 +142,7 @@ func (e *edits) emit(b *pebble.Batch) error {
 		var err error
 		switch {
 		case ed.phase == editGone:
-			err = ed.emitRemoval(e.s, b)
+			err = errors.Join(ed.emitSplits(e.s, b), ed.emitRemoval(e.s, b))
 		case ed.phase == editKept && ed.dirty:
 			err = e.emitState(b, ed)
 		}
@@ -171,6 +173,9 @@ func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
 		if err := put(b, chunkKey(keyOutcomes, ed.id, chunk), e.buf); err != nil {
 			return err
 		}
+	}
+	if err := ed.emitSplits(e.s, b); err != nil {
+		return err
 	}
 	e.buf = appendState(e.buf[:0], &ed.state)
 	if err := put(b, messageKey(keyState, ed.id), e.buf); err != nil {
@@ -248,6 +253,9 @@ func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 // committed does what may only be done when the batch is durable.
 func (e *edits) committed() {
 	for _, ed := range e.order {
+		for _, sp := range ed.splits {
+			sp.committed(e.s)
+		}
 		if ed.phase == editGone {
 			e.s.count.removed.Add(1)
 			e.s.spoilt.forget(ed.id)

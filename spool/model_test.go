@@ -78,9 +78,36 @@ func (w *twin) apply(c mail.Change) (answer mail.Changed) {
 			m.set(o.Index, o)
 		}
 	}
+	for i := range c.Splits {
+		w.split(m, c.At, &c.Splits[i])
+	}
 	m.change(c)
 	m.place.Owes = slices.ContainsFunc(m.outcomes, func(o mail.Outcome) bool { return o.Report != mail.ReportNone })
 	return mail.Changed{ID: c.ID, Place: m.place, Reports: m.place.Owes}
+}
+
+func (w *twin) split(m *twinMessage, at mail.Instant, s *mail.Split) {
+	part := &twinMessage{envelope: m.envelope, reason: s.Reason, body: m.body, place: mail.Place{Area: mail.AreaHold, File: m.place.File, Touched: true}}
+	part.envelope.ID = s.Into
+	var encoded []byte
+	for i, o := range m.outcomes {
+		if m.place.Area == mail.AreaCorrupt || o.Result.Settled() || !slices.Contains(s.Recipients, uint32(i)) {
+			continue
+		}
+		r, n := m.rcpts[i], uint32(len(part.rcpts))
+		r.Index, o.Index = n, n
+		part.rcpts, part.outcomes = append(part.rcpts, r), append(part.outcomes, o)
+		part.place.Owes = part.place.Owes || o.Report != mail.ReportNone
+		encoded = appendRecipient(encoded, r)
+		m.set(uint32(i), mail.Outcome{Result: mail.Moved, At: at, Reply: mail.Reply{
+			Code: 250, Status: mail.Status{Class: 2}, Text: "moved to " + s.Into.String() + ", which is held"}})
+	}
+	if n := uint32(len(part.rcpts)); n > 0 {
+		if part.envelope.Recipients = n; n > chunkSize || len(encoded) > inlineRecipients {
+			part.place.Chunks = (n + chunkSize - 1) / chunkSize
+		}
+		w.messages[s.Into] = part
+	}
 }
 
 func (m *twinMessage) change(c mail.Change) {
@@ -260,6 +287,9 @@ func (r *trial) change() {
 				c.Outcomes = append(c.Outcomes, r.outcome(len(m.rcpts)))
 			}
 		}
+		if m := r.twin.messages[id]; m != nil && c.Op != mail.ChangeRemove && r.rng.IntN(6) == 0 {
+			c.Splits = append(c.Splits, r.split(len(m.rcpts)))
+		}
 		changes = append(changes, c)
 		want = append(want, r.twin.apply(c))
 	}
@@ -267,6 +297,28 @@ func (r *trial) change() {
 	if err != nil || !slices.Equal(got, want) {
 		r.t.Fatalf("apply %+v: %v\n got %+v\nwant %+v", changes, err, got, want)
 	}
+	for i := range changes {
+		for _, s := range changes[i].Splits {
+			r.ids = append(r.ids, s.Into)
+		}
+	}
+}
+
+// split makes up which recipients are held: some, all, or hardly any.
+func (r *trial) split(rcpts int) mail.Split {
+	id, err := r.s.Reserve(0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s := mail.Split{Into: id, Reason: "some are held"}
+	percent := []int{1, 10, 50, 100}[r.rng.IntN(4)]
+	for i := range rcpts {
+		if r.rng.IntN(100) < percent {
+			s.Recipients = append(s.Recipients, uint32(i))
+		}
+	}
+	r.rng.Shuffle(len(s.Recipients), func(i, j int) { s.Recipients[i], s.Recipients[j] = s.Recipients[j], s.Recipients[i] })
+	return s
 }
 
 func (r *trial) outcome(rcpts int) mail.Outcome {

@@ -104,6 +104,30 @@ func (c *codec) change(m *mail.Change) {
 	c.text("reason", &m.Reason)
 	c.usually("on", &m.At, c.now)
 	c.outcomes(&m.Outcomes, m.At)
+	list(c, "splits", []string{"into"}, &m.Splits, func(s *mail.Split, _ int) { c.split(s) })
+}
+
+func (c *codec) split(s *mail.Split) {
+	into := ""
+	if c.writing {
+		into = s.Into.String()
+	}
+	c.always("into", &into)
+	if !c.writing {
+		id, err := mail.ParseQueueID(into)
+		if err != nil {
+			c.fail("into %q: %v", into, err)
+		}
+		s.Into = id
+	}
+	list(c, "moved", []string{"recipient"}, &s.Recipients, func(index *uint32, _ int) {
+		if c.writing {
+			c.putNumber("recipient", int64(*index))
+		} else {
+			*index = c.uint32(c.take())
+		}
+	})
+	c.text("why", &s.Reason)
 }
 
 func (c *codec) note(n *qmgr.Note) {

@@ -122,6 +122,10 @@ var eventKinds = []kind[qmgr.Event]{
 		c.outcomes(&e.Outcomes, 0)
 		c.flag("last", &e.Last)
 	}),
+	eventKind("split", func(c *codec, e *qmgr.Split) {
+		c.id("id", &e.ID)
+		c.split(&e.Split)
+	}),
 	eventKind("retry", func(c *codec, e *qmgr.Retry) { c.ids(&e.IDs) }),
 	eventKind("retry-all", func(*codec, *qmgr.RetryAll) {}),
 	eventKind("agent-ready", func(c *codec, e *qmgr.AgentReady) { c.word("transport", &e.Transport) }),

@@ -14,7 +14,7 @@ var (
 	areas     = []string{"none", "incoming", "deferred", "hold", "corrupt"}
 	retWords  = []string{"", "FULL", "HDRS"}
 	bodyWords = []string{"7BIT", "8BITMIME"}
-	results   = []string{"pending", "sent", "deferred", "bounced", "untried"}
+	results   = []string{"pending", "sent", "deferred", "bounced", "untried", "moved"}
 	reports   = []string{"", "failed", "delayed", "delivered", "relayed"}
 	changeOps = []string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt", "lapse"}
 )

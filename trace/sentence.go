@@ -235,6 +235,9 @@ func (f Format) changeSentence(c mail.Change) string {
 	if n := len(c.Outcomes); n > 0 {
 		text += fmt.Sprintf(", outcomes of %d", n)
 	}
+	for i := range c.Splits {
+		text += fmt.Sprintf(", %d moved into %s", len(c.Splits[i].Recipients), f.name(c.Splits[i].Into))
+	}
 	if c.Reason != "" {
 		text += ": " + c.Reason
 	}

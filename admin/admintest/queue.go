@@ -35,6 +35,8 @@ type Queue struct {
 	known    []qmgr.DestinationView
 	damaged  []admin.DamagedFile
 	silent   bool
+	full     bool
+	reserved uint16
 	retried  []mail.QueueID
 	flushes  int
 	reads    int
@@ -317,6 +319,43 @@ func (q *Queue) Settle(id mail.QueueID, outcomes []mail.Outcome, _ bool) {
 			m.Place.Area = mail.AreaNone
 		}
 	})
+}
+
+// Reserve implements admin.Control.
+func (q *Queue) Reserve(int64) (mail.QueueID, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.full {
+		return 0, fmt.Errorf("memory: %w", admin.ErrFull)
+	}
+	q.reserved++
+	return mail.NewQueueID(mail.Instant(4e18), q.reserved), nil
+}
+
+// Fill leaves no room for further messages.
+func (q *Queue) Fill() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.full = true
+}
+
+// Split implements admin.Control.
+func (q *Queue) Split(id mail.QueueID, s mail.Split) {
+	var part Message
+	q.order([]mail.QueueID{id}, func(m *Message) {
+		part = Message{Message: m.Message, Content: m.Content}
+		part.Envelope.ID, part.Place, part.Reason, part.Settled = s.Into, mail.Place{Area: mail.AreaHold}, s.Reason, 0
+		for _, i := range s.Recipients {
+			if r := &m.Recipients[i]; !r.Outcome.Result.Settled() {
+				part.Recipients = append(part.Recipients, *r)
+				r.Outcome = mail.Outcome{Index: i, Result: mail.Moved, Reply: mail.Reply{Text: "moved to " + s.Into.String()}}
+				m.Settled++
+			}
+		}
+	})
+	if len(part.Recipients) > 0 {
+		q.Add(part)
+	}
 }
 
 // Outcomes returns what is known of a message's recipients; nil if it is gone.

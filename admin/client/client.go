@@ -362,7 +362,7 @@ func (s *sum) add(page *admin.Ordered) {
 	s.Pending += page.Pending
 	s.Unchanged += page.Unchanged
 	s.Recipients += page.Recipients
-	s.Shared += page.Shared
+	s.Splits = append(s.Splits, page.Splits...)
 	s.Scanned += page.Scanned
 	s.Missing = append(s.Missing, page.Missing...)
 }

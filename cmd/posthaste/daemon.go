@@ -152,7 +152,7 @@ func (d *daemon) connect(cfg fitted) (err error) {
 	if err != nil {
 		return err
 	}
-	d.admin, err = admin.New(admin.Config{Version: version(), Logger: d.log, Connections: cfg.adminConnections}, adminStore{d.spool}, d.driver, d.driver)
+	d.admin, err = admin.New(admin.Config{Version: version(), Logger: d.log, Connections: cfg.adminConnections}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	return err
 }
 

@@ -101,6 +101,49 @@ func TestOrdersForRecipients(t *testing.T) {
 	}
 }
 
+// The whole way of a hold for some recipients: those at one domain wait in messages of
+// their own until they are released, which a restart does not change, and everybody
+// gets the mail once.
+func TestHoldSomeRecipients(t *testing.T) {
+	t.Parallel()
+	gone, bad := closed(t), closed(t)
+	dir, text := t.TempDir(), routes("bad.test", bad, "good.test", gone)
+	r := start(t, dir, text)
+	want, held := copies{}, copies{}
+	for i := range 3 {
+		r.feed(letter(key(i), "a@bad.test", "b@good.test", "c@bad.test"))
+		want[key(i)+" b@good.test"] = 1
+		held[key(i)+" a@bad.test"], held[key(i)+" c@bad.test"] = 1, 1
+	}
+	r.waiting("all deferred", census{mail.AreaDeferred: 3})
+	ids := r.ids(mail.AreaDeferred)
+	var out, complaints strings.Builder
+	if err := queueCall(t.Context(), streams{strings.NewReader(""), &out, &complaints}, &place{}, "hold", "--domain", "bad.test", "--reason", "look", "--queue-directory", dir); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(out.String(), "Held 6 recipients of 3 messages.\n") || strings.Count(out.String(), ": a@bad.test c@bad.test\n") != 3 {
+		t.Error(out.String())
+	}
+	if got := r.census(); got != (census{mail.AreaDeferred: 3, mail.AreaHold: 3}) {
+		t.Errorf("the areas hold %v", got)
+	}
+	parts := r.ids(mail.AreaHold)
+	if n := r.log.count("msg=order", "verb=hold", "into=", "to=a@bad.test,c@bad.test", "reason=look"); n != 3 || !strings.Contains(out.String(), parts[0].String()) {
+		t.Errorf("%d lines say who is held; %v are", n, parts)
+	}
+	good, late := open(t, gone), open(t, bad)
+	r.d.driver.Retry(ids)
+	r.waiting("only held mail left", census{mail.AreaHold: 3})
+	good.copies().matches(t, want)
+	late.copies().matches(t, copies{})
+	r.end()
+	r = start(t, dir, text)
+	r.d.driver.Release(parts)
+	r.settled()
+	late.copies().matches(t, held)
+	good.copies().matches(t, want)
+}
+
 // Routes send mail where the table says, the most exact line first: an
 // address, a domain, what is below a domain, and the relay host for the rest.
 // Some transports deliver nothing.

@@ -233,8 +233,21 @@ func (s adminStore) Counts(ctx context.Context) (admin.Counts, error) {
 		Corrupt: count(mail.AreaCorrupt), Used: int64(st.StoreOctets + st.FileOctets), Free: st.Free}, nil
 }
 
+// adminControl gives the administration's orders to the driver.
+type adminControl struct {
+	*driver.Driver
+	spool *spool.Spool
+}
+
+func (c adminControl) Reserve(size int64) (mail.QueueID, error) {
+	id, err := c.spool.Reserve(size)
+	return id, adminError(err)
+}
+
 func adminError(err error) error {
 	switch {
+	case errors.Is(err, spool.ErrFull):
+		return fmt.Errorf("%w: %w", admin.ErrFull, err)
 	case errors.Is(err, spool.ErrGone):
 		return fmt.Errorf("%w: %w", admin.ErrGone, err)
 	case errors.Is(err, spool.ErrCorrupt):

@@ -32,9 +32,9 @@ func holdOrder() order {
 	return order{verb: client.Hold, aliases: []string{"freeze"}, short: "Set messages aside until they are released",
 		long: `Set messages aside until they are released. What is being delivered is finished first.
 
-Only whole messages can be held. With --domain, --recipient or --error those are
-held all of whose waiting recipients meet the conditions; the others are counted
-and left alone.`,
+With --domain, --recipient or --error only the recipients that meet the conditions
+are held. Where others of the same message wait, too, those that are held are put
+into a message of their own, whose ID is shown.`,
 		present: "Holding", past: "Held", later: "will be held when the delivery under way ends", nothing: "There is nothing to hold."}
 }
 
@@ -144,14 +144,14 @@ func (o *orderCall) run(named bool) error {
 	done, err := o.give(req)
 	if o.dryRun && err == nil {
 		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, whom(&done))
-		o.tellShared(&done)
+		o.tellSplits(&done)
 	} else if err == nil || done.Matched > 0 {
 		o.tell(&done)
 	}
 	if err != nil {
 		return err
 	}
-	if done.Matched+done.Unchanged+done.Shared+len(done.Missing) == 0 && !o.all {
+	if done.Matched+done.Unchanged+len(done.Missing) == 0 && !o.all {
 		return o.none()
 	}
 	return missing(done.Missing)
@@ -266,16 +266,31 @@ func (o *orderCall) tell(done *admin.Ordered) {
 	if done.Pending > 0 {
 		fmt.Fprintf(out, "%s %s.\n", count(done.Pending, "message"), o.later)
 	}
-	o.tellShared(done)
+	o.tellSplits(done)
 	if done.Unchanged > 0 {
 		fmt.Fprintf(out, "%s needed no change.\n", count(done.Unchanged, "message"))
 	}
 }
 
-// tellShared names messages that are not held because of their other recipients.
-func (o *orderCall) tellShared(done *admin.Ordered) {
-	if done.Shared > 0 {
-		fmt.Fprintf(o.cmd.OutOrStdout(), "%s with other recipients, too: not held.\n", count(done.Shared, "message"))
+// tellSplits shows which recipients were put into which message of their own. The log
+// has them all.
+func (o *orderCall) tellSplits(done *admin.Ordered) {
+	const most, mostAddresses = 20, 10
+	out := o.cmd.OutOrStdout()
+	for i := range done.Splits[:min(len(done.Splits), most)] {
+		p := &done.Splits[i]
+		names := strings.Join(p.Recipients[:min(len(p.Recipients), mostAddresses)], " ")
+		if more := len(p.Recipients) - mostAddresses; more > 0 {
+			names += fmt.Sprintf(" and %s more", number(more))
+		}
+		if p.Into == "" {
+			fmt.Fprintf(out, "%s also has recipients that would stay. Held would be: %s\n", p.From, names)
+		} else {
+			fmt.Fprintf(out, "From %s into %s: %s\n", p.From, p.Into, names)
+		}
+	}
+	if more := len(done.Splits) - most; more > 0 {
+		fmt.Fprintf(out, "… and %s more; the log has them all.\n", number(more))
 	}
 }
 

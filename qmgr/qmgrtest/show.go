@@ -74,7 +74,7 @@ func tally(m *Message) string {
 			fmt.Fprintf(&b, " %d %s", n, what)
 		}
 	}
-	for r := mail.Pending; r <= mail.Failed; r++ {
+	for r := mail.Pending; r <= mail.Moved; r++ {
 		count(r.String(), func(i int) bool { return m.Results[i] == r })
 	}
 	for k := mail.ReportFailed; k <= mail.ReportRelayed; k++ {

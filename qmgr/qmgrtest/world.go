@@ -245,6 +245,15 @@ func (w *World) GiveUp(m *Message, report mail.ReportKind, indexes ...uint32) {
 	w.Step(ev)
 }
 
+// HoldSome has an operator hold recipients of a message and not the others, and
+// returns the ID of the message that they are put into.
+func (w *World) HoldSome(m *Message, indexes ...uint32) mail.QueueID {
+	w.serial++
+	ev := qmgr.Split{ID: m.Envelope.ID, Split: mail.Split{Into: mail.NewQueueID(w.Now, w.serial), Recipients: indexes, Reason: "some are held"}}
+	w.Step(ev)
+	return ev.Split.Into
+}
+
 // Take removes an outstanding action.
 func (w *World) Take(i int) qmgr.Action {
 	a := w.Outstanding[i]
@@ -390,6 +399,12 @@ func (w *World) apply(c mail.Change) mail.Changed {
 		m.Results[o.Index] = o.Result
 		m.Owed[o.Index] = o.Report
 	}
+	if len(c.Splits) > 0 && c.Op == mail.ChangeRemove {
+		w.violate("change %v of %v splits recipients off, which it would lose", c.Op, c.ID)
+	}
+	for i := range c.Splits {
+		w.applySplit(m, &c.Splits[i])
+	}
 	w.applyOp(m, c)
 	out := mail.Changed{ID: c.ID, Place: m.Place}
 	for _, k := range m.Owed {
@@ -401,6 +416,34 @@ func (w *World) apply(c mail.Change) mail.Changed {
 		w.Gone[c.ID] = m
 	}
 	return out
+}
+
+// applySplit is what the spool does of a split.
+func (w *World) applySplit(m *Message, s *mail.Split) {
+	if m.Place.Area == mail.AreaCorrupt {
+		return
+	}
+	if w.Messages[s.Into] != nil || w.Gone[s.Into] != nil {
+		w.violate("recipients of %v are put into %v, which is not new", m.Envelope.ID, s.Into)
+	}
+	part := &Message{Envelope: m.Envelope, Place: mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true}}
+	part.Envelope.ID = s.Into
+	for _, i := range s.Recipients {
+		if m.Results[i].Settled() {
+			continue
+		}
+		r := m.Recipients[i]
+		r.Index = uint32(len(part.Recipients))
+		part.Recipients = append(part.Recipients, r)
+		part.Results = append(part.Results, m.Results[i])
+		part.Owed = append(part.Owed, m.Owed[i])
+		part.Accepted = append(part.Accepted, 0)
+		part.Refused = append(part.Refused, false)
+		m.Results[i], m.Owed[i] = mail.Moved, mail.ReportNone
+	}
+	if part.Envelope.Recipients = uint32(len(part.Recipients)); part.Envelope.Recipients > 0 {
+		w.Messages[s.Into] = part
+	}
 }
 
 func (w *World) applyOp(m *Message, c mail.Change) {

@@ -117,7 +117,7 @@ func handles(ev qmgr.Event) []name {
 		return []name{{kind: "report", id: uint64(ev.ID)}}
 	case qmgr.Closed:
 		return nil
-	case qmgr.Arrived, qmgr.Wake, qmgr.Hold, qmgr.Release, qmgr.Drop, qmgr.Settle, qmgr.Retry, qmgr.RetryAll, qmgr.AgentReady, qmgr.AgentUnavailable, qmgr.SelectTransport,
+	case qmgr.Arrived, qmgr.Wake, qmgr.Hold, qmgr.Release, qmgr.Drop, qmgr.Settle, qmgr.Split, qmgr.Retry, qmgr.RetryAll, qmgr.AgentReady, qmgr.AgentUnavailable, qmgr.SelectTransport,
 		qmgr.Configure, qmgr.Learned, qmgr.Verify, qmgr.Halt:
 		return nil
 	}
