@@ -228,6 +228,7 @@ func (q *Qmgr) take(s Scan) (mail.QueueID, origin, bool) {
 		if q.free(id) {
 			return id, originRetry, true
 		}
+		q.retryMoved(id)
 	}
 	for len(sc.found) > 0 {
 		id := sc.found[0].ID
@@ -235,8 +236,20 @@ func (q *Qmgr) take(s Scan) (mail.QueueID, origin, bool) {
 		if q.free(id) {
 			return id, origin(s), true
 		}
+		if s == ScanFlush {
+			q.retryMoved(id)
+		}
 	}
 	return 0, 0, false
+}
+
+// retryMoved has a message that is to be tried, and is just being changed at rest, tried
+// once the change is durable.
+func (q *Qmgr) retryMoved(id mail.QueueID) {
+	if w, moving := q.moving[id]; moving {
+		w.add(orderRetry, "")
+		q.moving[id] = w
+	}
 }
 
 // free tells whether a message is neither in core nor being moved, nor in line for

@@ -39,6 +39,7 @@ type message struct {
 	next     uint32           // index from which to read on
 	unread   int              // recipients that are left in the spool, at most
 	own      int              // recipients that may be in core whatever the jobs hold
+	put      mail.Instant     // stageClosing: when it was put off; 0 if it is not
 	limit    int              // recipients that may be in core: own and the jobs' slots
 	refilled mail.Instant     // when recipients were read last
 	more     bool             // unsettled recipients are left in the spool

@@ -114,8 +114,11 @@ func (q *Qmgr) moved(c mail.Changed) {
 		return
 	}
 	delete(q.moving, c.ID)
-	if next.lapse && c.Place.Area == mail.AreaNone {
-		q.emit(Note{Kind: NoteExpired, ID: c.ID, Text: lapsed})
+	if c.Place.Area == mail.AreaNone { // nothing is left to carry a wish out for
+		if next.lapse {
+			q.emit(Note{Kind: NoteExpired, ID: c.ID, Text: lapsed})
+		}
+		return
 	}
 	q.admission.appeared(c.ID, c.Place)
 	q.fulfill(c.ID, next)

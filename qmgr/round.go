@@ -113,7 +113,7 @@ func (q *Qmgr) expire(m *message) {
 }
 
 func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
-	m.stage = stageClosing
+	m.stage, m.put = stageClosing, q.now
 	q.emit(Note{Kind: NoteDeferred, ID: m.id, At: due, Sender: m.env.Sender})
 	q.change(m, mail.Change{Op: mail.ChangeDefer, Due: due})
 }
@@ -160,8 +160,14 @@ func (q *Qmgr) changed(c mail.Changed) {
 }
 
 // leave takes a message out of core whose last step is durable.
+//
+// The scan for a RetryAll that was ordered while the message was being put off may have
+// ended by now, without having come upon it in the deferred area.
 func (q *Qmgr) leave(m *message) {
 	q.admission.appeared(m.id, m.place)
+	if a := &q.admission; m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < a.flushed && m.put >= a.flushSince {
+		m.again.add(orderRetry, "")
+	}
 	q.forget(m)
 }
 

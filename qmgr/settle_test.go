@@ -330,3 +330,59 @@ func (l *life) checkSplit(t *testing.T, ids ...mail.QueueID) {
 		t.Errorf("%d messages are left, %d reports were made; %v", len(l.Messages), len(l.m.Reported), l.Violations)
 	}
 }
+
+// All mail is tried that was deferred when that was ordered, also what was just being
+// changed or put off: the change under way keeps the scan from it.
+func TestRetryAllDuringAChange(t *testing.T) {
+	resting := func(l *life) {
+		for l.m.Place.Area != mail.AreaDeferred || len(l.Outstanding) > 0 {
+			l.step()
+		}
+		l.Now = l.Now.Add(1e9)
+	}
+	for name, begin := range map[string]func(*life){
+		"settle": func(l *life) { resting(l); l.GiveUp(l.m, mail.ReportNone, 0) },
+		"split":  func(l *life) { resting(l); l.HoldSome(l.m, 0) },
+		"retry and settle": func(l *life) {
+			resting(l)
+			l.GiveUp(l.m, mail.ReportNone, 0)
+			l.Step(qmgr.Retry{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		},
+		"put off": func(l *life) {
+			for {
+				if c, is := l.last().(qmgr.Change); is && c.Change.Op == mail.ChangeDefer {
+					l.Now = l.Now.Add(1e9)
+					return
+				}
+				l.step()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, qmgr.Config{})
+			begin(l)
+			due := l.m.Place.Due
+			if name != "retry and settle" {
+				l.Step(qmgr.RetryAll{})
+			}
+			l.calm = true
+			for i := 0; len(l.Outstanding) > 0; i++ { // the change comes last
+				if _, is := l.Outstanding[0].(qmgr.Change); is && len(l.Outstanding) > 1 {
+					l.Answer(l.Take(1))
+				} else {
+					l.step()
+				}
+			}
+			if l.m.Accepted[1] != 1 || due != 0 && l.Now >= due {
+				t.Errorf("at %v, due at %v: delivered %d times; %v %v", l.Now, due, l.m.Accepted[1], l.m.Place, l.m.Results)
+			}
+		})
+	}
+}
+
+func (l *life) last() qmgr.Action {
+	if n := len(l.Outstanding); n > 0 {
+		return l.Outstanding[n-1]
+	}
+	return nil
+}
