@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // The whole demonstration in small: the first thing that a newcomer runs must
@@ -127,5 +128,22 @@ func TestDemoCountText(t *testing.T) {
 		if got := demoCountText(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
+	}
+}
+
+// A site may have all of the bulk before its sender has read that it was accepted. No
+// length of time begins at an instant that is not known.
+func TestDemoBulkTakenBeforeItsReply(t *testing.T) {
+	tally := newDemoTally()
+	tally.expectBulk(0, 2)
+	now := time.Now()
+	for i, to := range []mail.Address{"a@x", "b@x"} {
+		tally.taken(0, sink.Delivery{Key: bulkKey, Recipients: []mail.Address{to}, At: now.Add(time.Duration(i) * time.Second)})
+	}
+	tally.taken(0, sink.Delivery{Key: "of somebody else", Recipients: []mail.Address{"a@x"}, At: now})
+	tally.bulkAccepted()
+	s := tally.snapshot()
+	if s.bulkTotal != time.Second || s.sites[0].done != time.Second || len(s.sites[0].before)+len(s.sites[0].during) != 0 {
+		t.Errorf("total %v, site %v, latencies %v %v", s.bulkTotal, s.sites[0].done, s.sites[0].before, s.sites[0].during)
 	}
 }
