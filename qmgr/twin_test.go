@@ -25,7 +25,7 @@ type twins struct {
 // newTwins returns a run with a backlog: small windows and pools, many
 // messages, several transports, and jobs that overtake each other all the time.
 func newTwins(t *testing.T, seed uint64) *twins {
-	c := &chaos{t: t, r: prng.New(seed)}
+	c := &chaos{t: t, r: prng.New(seed), dropped: make(map[mail.QueueID]bool)}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(60), RecipientLimit: 1 + c.r.IntN(200), RecipientMinimum: 1 + c.r.IntN(5),
 		AsPostfix: c.r.Permille(700), Debug: true,
