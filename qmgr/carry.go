@@ -65,7 +65,10 @@ func (q *Qmgr) send(t *transport, e *entry) {
 func (q *Qmgr) carried(e *entry, r *mail.DeliveryResult) {
 	c, m, d := e.conn, e.message, e.queue()
 	end := endOf(r)
-	praise := q.conns.Finished(c, uint64(e.id), r.Send, end, q.now)
+	praise, yields := q.conns.Finished(c, uint64(e.id), r.Send, end, q.now)
+	if yields {
+		q.hangup(c)
+	}
 	q.unhold(c, m)
 	e.conn = nil
 	if praise || end == conns.EndJudged && d.dead() && m.callout == nil {

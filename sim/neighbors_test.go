@@ -14,10 +14,9 @@ import (
 )
 
 // swarmOfNeighbors draws a world with up to 300 destinations each of up to three kinds
-// that are dead, never finish, have no names or hang up, with much mail for them, beside
-// one that is well and has had mail before. The promise to that one is the same in all of
-// them. NOTE: destinations that do finish, each after a minute, are not among them: as
-// many of these as there are connections hold all of them.
+// that are dead, never finish, take a minute for each message, have no names or hang up,
+// with much mail for them, beside one that is well and has had mail before. The promise to
+// that one is the same in all of them.
 func swarmOfNeighbors(rng *rand.Rand) *Scenario {
 	const promise = 10 * time.Second
 	well := Behaviour{Connect: Fixed(20 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond), RTT: Fixed(20 * time.Millisecond), Pipelining: mail.LevelOverlap}
@@ -30,7 +29,7 @@ func swarmOfNeighbors(rng *rand.Rand) *Scenario {
 	for i := range 1 + rng.IntN(3) {
 		site := Site{Name: fmt.Sprint("bad", i), Copies: 1 + rng.IntN(300), Behaviour: well}
 		always := Outage{Until: 24 * time.Hour}
-		switch rng.IntN(5) {
+		switch rng.IntN(6) {
 		case 0: // it is dead, one way or another
 			always.Fault = []Fault{FaultRefuse, FaultTimeout, FaultSilent, FaultBusy, FaultClose, FaultDrop}[rng.IntN(6)]
 			site.Outages = []Outage{always}
@@ -43,6 +42,8 @@ func swarmOfNeighbors(rng *rand.Rand) *Scenario {
 			site.Nameless = true
 		case 4: // it hangs up on most
 			site.Behaviour.DropPercent, site.Behaviour.ConnectionLimit = float64(rng.IntN(100)), rng.IntN(3)
+		case 5: // it takes long over each message
+			site.Behaviour.Transaction = LogNormal(time.Minute, 0.5)
 		}
 		s.Sites = append(s.Sites, site)
 		a := Arrivals{Class: site.Name, To: []string{site.Name}, From: 10*time.Second + time.Duration(rng.IntN(60))*time.Second, Messages: 1 + rng.IntN(3000), Min: 1, Max: 1}

@@ -141,3 +141,27 @@ func TestPausesDeferNothing(t *testing.T) {
 		})
 	}
 }
+
+// Destinations that take a minute for each message hold what they hold only with
+// interruptions. However many there are, mail for a destination that is known to be well
+// finds a place at once, and after a minute or two as many as it needs: 20 a second that
+// take half a second each need ten. One that nobody has sent to before finds a place, too,
+// once it is known which ones are slow.
+func TestSlowDestinations(t *testing.T) {
+	for _, c := range []struct {
+		slow, messages int
+		from           time.Duration // of the good one's mail
+		known          bool          // it has had mail before
+	}{{20, 100, 150 * second, true}, {300, 10, 150 * second, true}, {150, 20, 275 * second, false}, {300, 1, 90 * second, true}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			s := neighbours(Site{Copies: c.slow, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: LogNormal(time.Minute, 0.3)}},
+				Site{Within: 10 * second, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(500 * time.Millisecond)}}, 8*minute,
+				Arrivals{To: []string{"bad"}, From: 30 * second, Messages: c.slow * c.messages},
+				Arrivals{To: []string{"good"}, Pattern: PatternRegular, Rate: 20, From: c.from})
+			if c.known {
+				s.Arrivals = append(s.Arrivals, Arrivals{Class: "before", To: []string{"good"}, Messages: 1})
+			}
+			play(t, s)
+		})
+	}
+}

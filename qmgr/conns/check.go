@@ -7,7 +7,7 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 func (p *Pool) Check() {
 	open := 0
 	groups, hosts := make(map[*Group]int), make(map[*host]host)
-	doubtful, untested := make(map[*Group]int), make(map[*Group]int)
+	doubtful, untested, trials := make(map[*Group]int), make(map[*Group]int), make(map[*Group]int)
 	for c := range p.all.All() {
 		assert.That(p.conns[c.ID] == c, "connection %d is not known", c.ID)
 		c.check()
@@ -22,6 +22,9 @@ func (p *Pool) Check() {
 		if c.untested {
 			untested[c.site.group]++
 		}
+		if c.trial {
+			trials[c.site.group]++
+		}
 	}
 	assert.That(p.all.Len() == len(p.conns), "%d connections, %d known", p.all.Len(), len(p.conns))
 	assert.That(open == p.open, "%d connections hold a slot, counted %d", open, p.open)
@@ -29,6 +32,7 @@ func (p *Pool) Check() {
 		assert.That(n == g.open, "%s: %d connections hold a slot, counted %d", g.name, n, g.open)
 		assert.That(doubtful[g] == g.doubtful, "%s: %d connections are doubtful, counted %d", g.name, doubtful[g], g.doubtful)
 		assert.That(untested[g] == g.untested, "%s: %d connections are not tested, counted %d", g.name, untested[g], g.untested)
+		assert.That(trials[g] == g.trials, "%s: %d connections are trials, counted %d", g.name, trials[g], g.trials)
 	}
 	for _, h := range p.hosts { //archtest:anyorder assertions
 		n := hosts[h]
@@ -47,6 +51,8 @@ func (p *Pool) Check() {
 	for g := range p.groups.All() {
 		g.slots.Check()
 		g.shares.Check()
+		g.fresh.Check()
+		g.behind.Check()
 	}
 	for s := range p.outaged.All() {
 		assert.That(s.waits == WaitOutage && p.probe.slot.Heaped(), "%s waits for %v and is listed for the network", s.name, s.waits)
@@ -139,6 +145,6 @@ func (s *Site) Check() {
 func (s *Site) checkWait() {
 	g := s.group
 	assert.That((s.waits == WaitSlot) == s.inWait.On(&g.slots), "%s waits for %v, listed for a slot: %t", s.name, s.waits, s.inWait.On(&g.slots))
-	assert.That((s.waits == WaitShare || s.waits == WaitPart) == s.inWait.On(&g.shares), "%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
-	assert.That(g.slots.Empty() && g.shares.Empty() || g.inPool.Listed(), "%s has sites that wait and is not listed", g.name)
+	assert.That((s.waits == WaitShare || s.waits == WaitPart) == (s.inWait.On(&g.shares) || s.inWait.On(&g.fresh) || s.inWait.On(&g.behind)), "%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
+	assert.That(!g.wanted() || g.inPool.Listed(), "%s has sites that wait and is not listed", g.name)
 }

@@ -23,7 +23,12 @@ type naive struct {
 	// proven are the sites that have taken mail, or of which that was known when their
 	// hosts were.
 	proved map[*Site]bool
-	ended  map[*Site]naiveEnded
+	// late are those that have stalled, and how many messages they have yet to take
+	// promptly.
+	late map[*Site]int
+	// gave are those that have given up a place for others, and have not asked since.
+	gave  map[*Site]bool
+	ended map[*Site]naiveEnded
 }
 
 // A naiveEnded site has lately had so many connections that did their work, and have
@@ -81,6 +86,8 @@ type naiveConn struct {
 	trusted  bool         // its site was proven when it was dialled
 	moved    mail.Instant // when it last began something or made progress
 	stalled  bool         // that was too long ago
+	late     bool         // it began to carry something when its site was late
+	trial    bool         // it began when there were enough doubtful ones
 }
 
 type naiveHost struct {
@@ -181,7 +188,7 @@ func (n *naive) find(s *Site) *naiveConn {
 
 // doubtful tells whether the connection holds a place and has not shown that it gets on.
 func (c *naiveConn) doubtful() bool {
-	return c.slot() && !c.idle() && (c.untested() || c.stalled)
+	return c.slot() && !c.idle() && (c.untested() || c.stalled || c.late)
 }
 
 func (c *naiveConn) untested() bool { return c.slot() && !c.idle() && c.finished == 0 && !c.trusted }
@@ -189,32 +196,65 @@ func (c *naiveConn) untested() bool { return c.slot() && !c.idle() && c.finished
 // stall takes in that time has passed.
 func (n *naive) stall() {
 	for _, c := range n.conns {
-		if (c.state == Connecting || len(c.loads) > 0) && n.now >= c.moved.Add(10*time.Second) {
+		if (c.state == Connecting || len(c.loads) > 0) && n.now >= c.moved.Add(10*time.Second) && !c.stalled {
 			c.stalled = true
+			n.late[c.site] = 5
 		}
 	}
 }
 
-// mayHold is: fewer doubtful connections than there may still be, of all but a twenty-fifth;
-// and of the last twentieth of the places only one, or less than four times of what is
-// left.
-func (n *naive) mayHold(s *Site, free int) bool {
-	doubtful := n.count(func(c *naiveConn) bool { return c.site == s && c.doubtful() })
-	if doubtful > 0 && doubtful >= n.beside(s.group, (*naiveConn).doubtful) || !n.proved[s] && n.beside(s.group, (*naiveConn).untested) == 0 {
-		return false
-	}
-	has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() })
-	return has == 0 || free > min(n.cfg.Limit, s.group.cfg.Limit)/20 || has < 4*(free-1)
+// begins takes in that a connection is dialled, or carries something.
+func (n *naive) begins(c *naiveConn) {
+	c.late = n.late[c.site] > 0
+	c.trial = false
+	c.trial = c.untested() && n.beside(c.site.group, c) == 0
 }
 
-// beside is how many more connections may be such; there is no limit if the transport
-// may have fewer than 25 in all.
-func (n *naive) beside(g *Group, such func(*naiveConn) bool) int {
-	limit := min(n.cfg.Limit, g.cfg.Limit)
-	if limit < 25 {
+// mayHold is: fewer doubtful connections than there may still be, of all but two
+// twenty-fifths, unless none is doubtful and the site is neither late nor untested; or the
+// first one of an untested site, as long as fewer than a twenty-fifth are that beyond
+// these; and of the last twentieth of the places only one, or less than four times of what
+// is left.
+func (n *naive) mayHold(s *Site, free int) bool {
+	doubtful := n.count(func(c *naiveConn) bool { return c.site == s && c.doubtful() })
+	has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() })
+	trials := n.count(func(c *naiveConn) bool { return c.site.group == s.group && c.untested() && c.trial })
+	mayTry := !n.proved[s] && n.late[s] == 0 && has == 0 && trials < n.limit(s.group)/25
+	if (doubtful > 0 || n.late[s] > 0 || !n.proved[s]) && doubtful >= n.beside(s.group, nil) && !mayTry {
+		return false
+	}
+	return has == 0 || free > n.limit(s.group)/20 || has < 4*(free-1)
+}
+
+func (n *naive) limit(g *Group) int { return min(n.cfg.Limit, g.cfg.Limit) }
+
+// beside is how many more connections may be doubtful, but for trials; there is no limit
+// if the transport may have fewer than 25 in all.
+func (n *naive) beside(g *Group, but *naiveConn) int {
+	if n.limit(g) < 25 {
 		return 1 << 30
 	}
-	return max(0, limit-limit/25-n.count(func(c *naiveConn) bool { return c.site.group == g && such(c) }))
+	such := func(is func(*naiveConn) bool) int {
+		return n.count(func(c *naiveConn) bool { return c != but && c.site.group == g && c.slot() && !c.idle() && is(c) })
+	}
+	atWork := such(func(c *naiveConn) bool { return !c.doubtful() })
+	kept := min(2*(n.limit(g)/25)+atWork*3/2, n.limit(g)/2)
+	return max(0, n.limit(g)-kept-such(func(c *naiveConn) bool { return c.doubtful() && !(c.untested() && c.trial) }))
+}
+
+// slowHave reports whether doubtful connections that are not untested have half of the
+// places, but is not counted.
+func (n *naive) slowHave(g *Group, but *naiveConn) bool {
+	return 2*n.count(func(c *naiveConn) bool { return c != but && c.site.group == g && c.doubtful() && !c.untested() }) >= n.limit(g)
+}
+
+// yields reports whether a connection that has just become idle is to be hung up.
+func (n *naive) yields(c *naiveConn) bool {
+	g := c.site.group
+	if n.late[c.site] == 0 || n.limit(g) < 25 {
+		return false
+	}
+	return n.beside(g, c) == 0 || n.slowHave(g, c) && g.wanted()
 }
 
 func (n *naive) held(m mail.QueueID) int {
@@ -330,6 +370,13 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 	free := n.free(s.group)
 	if ask.Held >= n.cfg.MessageLimit && ask.Held >= n.cfg.Scale*free {
 		return verdict{wait: WaitShare}
+	}
+	if n.gave[s] || n.late[s] > 0 && n.limit(s.group) >= 25 && (n.beside(s.group, nil) == 0 || free == 0 && n.slowHave(s.group, nil)) {
+		return verdict{wait: WaitPart}
+	}
+	unknown := !n.proved[s] && n.late[s] == 0 && n.limit(s.group) >= 25 && n.beside(s.group, nil) == 0
+	if has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() }); unknown && has == 0 && !n.mayHold(s, free) {
+		return verdict{wait: WaitPart}
 	}
 	if free > 0 && !n.mayHold(s, free) {
 		return verdict{wait: WaitPart}
@@ -454,13 +501,14 @@ func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
 	}
 	n.conns = append(n.conns, &naiveConn{id: c.ID, replaces: replaces, host: key, site: c.site, made: n.now, message: message, level: c.level,
 		trusted: n.proved[c.site], moved: n.now})
+	n.begins(n.conns[len(n.conns)-1])
 }
 
 // isReady takes in that a connection is.
 func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
 	asked := c.level
 	n.turn++
-	c.state, c.message, c.ready, c.used, c.turn, c.stalled = Ready, 0, n.now, n.now, n.turn, false
+	c.state, c.message, c.ready, c.used, c.turn, c.stalled, c.late = Ready, 0, n.now, n.now, n.turn, false, false
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
 	for _, limit := range []int{c.site.group.cfg.CountLimit, o.Mails, n.db.View(c.host, n.now).MessagesMax} {
 		if limit > 0 && (c.limit == 0 || limit < c.limit) {
@@ -647,8 +695,12 @@ func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
 	c.loads = slices.Delete(slices.Clone(c.loads), 0, 1)
 	c.suspect = untried
 	if !untried {
+		if n.late[c.site] > 0 && n.now < c.moved.Add(10*time.Second) {
+			n.late[c.site]--
+		}
 		c.finished++
 		c.moved, c.stalled, n.proved[c.site] = n.now, false, true
+		n.begins(c)
 	}
 	if !untried && callout {
 		delete(n.tired, c.site)
@@ -667,6 +719,6 @@ func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
 	if len(c.loads) == 0 {
 		n.turn++
 		c.used, c.turn = n.now, n.turn
-		c.stalled = c.stalled && c.suspect
+		c.stalled, c.late = c.stalled && c.suspect, c.late && c.suspect
 	}
 }

@@ -52,6 +52,8 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 	assert.That(s.Known(), "a connection of %s is wanted and its hosts are not known", s.name)
 	p.now = now
 	p.stopWaiting(s)
+	yielded := s.yielded
+	s.yielded = false
 	if s.Count() >= ask.Window {
 		return p.wait(s, WaitWindow, mail.Never)
 	}
@@ -77,7 +79,7 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 			s.upgrades = false // there is nothing better than what there is
 			return Decision{Kind: Waiting}
 		}
-		d := p.openIn(s, v, ask, now)
+		d := p.openIn(s, v, ask, yielded, now)
 		s.upgrades = s.upgrades && d.Kind == Waiting
 		return d
 	}
@@ -205,11 +207,23 @@ func (p *Pool) idleFor(s *Site, sp *spot, h *host) *Conn {
 }
 
 // openIn chooses within a tier that can be used.
-func (p *Pool) openIn(s *Site, v *survey, ask Ask, now mail.Instant) Decision {
+func (p *Pool) openIn(s *Site, v *survey, ask Ask, yielded bool, now mail.Instant) Decision {
 	free := p.free(s.group)
 	p.listen(s, now)
 	if !p.allowed(ask.Held, free) {
 		return p.waitForShare(s, ask)
+	}
+	if yielded {
+		// It is asked before those for whose sake it has given up its place.
+		d := p.waitBehind(s, &s.group.behind)
+		p.wakeSlot()
+		return d
+	}
+	if p.yieldsTurn(s, free) {
+		return p.waitBehind(s, &s.group.behind)
+	}
+	if p.waitsForTrial(s) {
+		return p.waitBehind(s, &s.group.fresh)
 	}
 	if free > 0 && !p.mayHold(s, free) {
 		return p.waitForPart(s, ask)

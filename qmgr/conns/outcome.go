@@ -19,9 +19,11 @@ const (
 // Finished takes the end of an entry. took is what the transaction took of the
 // connection's time. It tells whether this is positive feedback for the window: at
 // most one each second and round trip for each connection, or a pipelined one would
-// outweigh all others.
-func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (praise bool) {
+// outweigh all others; and whether the connection is to be hung up, because others need
+// its place more.
+func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (praise, yields bool) {
 	p.now = now
+	wanted := c.site.group.wanted()
 	l := c.drop(entry)
 	c.suspect = end == EndUntried || end == EndBroken
 	if end == EndJudged || end == EndBroken {
@@ -53,9 +55,14 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	}
 	c.update()
 	if c.state == Ready && len(c.loads) == 0 {
+		if end == EndJudged && p.yields(c, wanted) {
+			c.site.yielded = true
+			p.part(c, PartRoom)
+			return praise, true
+		}
 		p.rest(c)
 	}
-	return praise
+	return praise, false
 }
 
 // judged takes in that the host has said what becomes of an entry, and tells whether

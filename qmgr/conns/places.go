@@ -3,6 +3,7 @@ package conns
 import (
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -19,12 +20,34 @@ import (
 // nothing but these until it takes one; for others a connection is doubtful that has
 // made no progress for stallTime. A site that has some may have another connection
 // only while it has fewer of them than there may still be of the transport, which are
-// all but a twenty-fifth of its limit: this is the dynamic threshold of Choudhury and
+// all but two twenty-fifths of its limit: this is the dynamic threshold of Choudhury and
 // Hahne ("Dynamic queue length thresholds for shared-memory packet switches", 1998)
 // with factor one. Six sites that never finish hold 13 places each of 100, and thirty
-// hold 3 each; what they leave is for sites that do take mail. A site that holds
-// nothing yet may have a first connection as long as such sites as it do not hold
-// all of these.
+// hold 3 each; what they leave is for sites that do take mail.
+//
+// A site that finishes, but takes a minute for each message, holds as much as one that
+// does not, only with interruptions: a hundred of these hold a hundred places, though
+// each has just taken a message. What a message costs others is the time for which it
+// holds a place, so a site is judged by that and not by whether it finishes. One of
+// whose connections has stalled is slow until paceVerdicts messages in a row have been
+// prompt, and all that it holds is doubtful from the start. In the terms of queueing
+// theory the transport is a loss system with two classes, where the places kept for
+// the class with the short holding time are a trunk reservation: those who hold a place
+// for 60 s can never have the last eight of 100, and whoever needs one of these for
+// 100 ms finds it free although the others have more use for places than there are.
+//
+// Eight places may be too few for the prompt sites. So what doubtful connections may not
+// have is eight places, as many as the others have at work, and half as many again, up to
+// half of all: the prompt sites can always grow without waiting. A connection to a
+// slow site ends after its message if there are too many doubtful ones, or if slow sites
+// hold half of the places and another site waits. So nothing is taken away in midmessage,
+// each class has half of the places if it needs them, and the slow sites take turns.
+//
+// A new site is in neither class, and can only be judged by trying. Of the eight, four
+// are for that: a site that has never had a message and holds nothing may have one of
+// them, once. So it waits for no slow site, however many there are; only four new ones
+// that never finish keep other new ones waiting, until their deadlines. Nothing that
+// could be observed distinguishes those from a new one that is well.
 //
 // The second keeps a twentieth of the places for sites with few or none: the last
 // ones go to a site only while it holds less than four times of what is left. It is
@@ -41,35 +64,70 @@ const (
 	// without an answer. A first packet that was lost is sent again after a second.
 	silence = time.Second
 
-	// One place in so many is kept by the first and by the second rule.
-	provenPart, sparePart = 25, 20
-	spareScale            = 4
+	// One place in so many is kept for sites that are prompt, and one for trials.
+	provenPart = 25
+	// One place in so many is kept by the second rule.
+	sparePart, spareScale = 20, 4
+	// slowPart of the places is what slow sites may keep while others wait.
+	slowPart = 2
+	// paceVerdicts is how many messages in a row a site has to take promptly so that it
+	// is no longer slow.
+	paceVerdicts = 5
 )
 
 // proven reports whether the site is known to take mail.
 func (s *Site) proven() bool { return s.took || s.known }
 
+// slow reports whether the site lately took longer than stallTime over a message.
+func (s *Site) slow() bool { return s.late > 0 }
+
 // mayHold reports whether a site may take one place more, when free are left.
 func (p *Pool) mayHold(s *Site, free int) bool {
 	g := s.group
-	switch n := p.places(g); {
-	case n < provenPart:
-	case s.doubtful > 0 && s.doubtful >= p.beside(g, g.doubtful):
-		return false
-	case !s.proven() && p.beside(g, g.untested) == 0:
+	doubted := s.doubtful > 0 || s.slow() || !s.proven()
+	if doubted && p.places(g) >= provenPart && s.doubtful >= p.beside(g) && !p.mayTry(s) {
 		return false
 	}
 	n := s.Count()
-	return n == 0 || free > p.places(s.group)/sparePart || n < spareScale*(free-1)
+	return n == 0 || free > p.places(g)/sparePart || n < spareScale*(free-1)
+}
+
+// mayTry reports whether a site may have one of the places for trials.
+func (p *Pool) mayTry(s *Site) bool {
+	g := s.group
+	return !s.proven() && !s.slow() && s.Count() == 0 && g.trials < p.places(g)/provenPart
+}
+
+// slowHave reports whether slow sites hold what they may keep while others wait.
+func (p *Pool) slowHave(g *Group) bool {
+	return slowPart*(g.doubtful-g.untested) >= p.places(g)
+}
+
+// yields reports whether a connection that has nothing under way ends for the sake of
+// others: its site is slow, and slow sites hold more than their part. wanted is whether
+// some waited for a place when its last message ended.
+func (p *Pool) yields(c *Conn, wanted bool) bool {
+	g := c.site.group
+	switch {
+	case !c.site.slow() || p.places(g) < provenPart:
+		return false
+	case p.beside(g) == 0:
+		return true
+	}
+	return wanted && p.slowHave(g)
 }
 
 // places is how many a transport has.
 func (p *Pool) places(g *Group) int { return min(g.cfg.Limit, p.cfg.Limit) }
 
-// beside is how many more of the connections that may be doubtful there may be beside n.
-func (p *Pool) beside(g *Group, n int) int {
-	all := p.places(g)
-	return max(all-all/provenPart-n, 0)
+// beside is how many more doubtful connections there may be, but for trials.
+func (p *Pool) beside(g *Group) int { return max(p.left(g), 0) }
+
+// left is the same, and below zero if there are too many.
+func (p *Pool) left(g *Group) int {
+	all, atWork := p.places(g), g.open-g.idle.Len()-g.doubtful
+	kept := min(2*(all/provenPart)+atWork+atWork/2, all/slowPart)
+	return all - kept - (g.doubtful - g.trials)
 }
 
 // mayTake reports whether a site may take a place on account of a message that holds
@@ -86,6 +144,37 @@ func (p *Pool) waitForPart(s *Site, ask Ask) Decision {
 	return p.wait(s, WaitPart, mail.Never)
 }
 
+// yieldsTurn reports whether a site waits until no other has use for a place. It has no
+// use for one that is free meanwhile, so that the first of those who wait like that can
+// speak for all.
+func (p *Pool) yieldsTurn(s *Site, free int) bool {
+	g := s.group
+	if !s.slow() || p.places(g) < provenPart {
+		return false
+	}
+	return p.beside(g) == 0 || free == 0 && p.slowHave(g)
+}
+
+// waitsForTrial reports whether a site that is new waits until such sites may hold one
+// place more.
+func (p *Pool) waitsForTrial(s *Site) bool {
+	g := s.group
+	return !s.proven() && !s.slow() && s.Count() == 0 && p.places(g) >= provenPart && p.beside(g) == 0 && !p.mayTry(s)
+}
+
+// waitBehind waits on one of the lists of sites that wait until there may be one more
+// doubtful connection.
+func (p *Pool) waitBehind(s *Site, list *ilist.List[Site]) Decision {
+	g := s.group
+	if s.cause == causeSlot {
+		list.PushFront(&s.inWait, s)
+	} else {
+		list.PushBack(&s.inWait, s)
+	}
+	p.list(g)
+	return p.wait(s, WaitPart, mail.Never)
+}
+
 // doubt notes whether the place that a connection holds is doubtful.
 func (c *Conn) doubt(it bool) {
 	if c.doubtful == it {
@@ -97,12 +186,18 @@ func (c *Conn) doubt(it bool) {
 	}
 	s.doubtful += n
 	g.doubtful += n
+	if it {
+		c.trial = c.untested && c.pool.left(g) < 0
+	}
 	if c.untested {
 		g.untested += n
 	}
+	if c.trial {
+		g.trials += n
+	}
 	if !it {
-		c.untested = false
-		if !g.shares.Empty() {
+		c.untested, c.trial = false, false
+		if !(g.shares.Empty() && g.fresh.Empty() && g.behind.Empty()) {
 			c.pool.wakeSlot()
 		}
 	}
@@ -111,7 +206,7 @@ func (c *Conn) doubt(it bool) {
 // begins notes that a connection begins to be dialled, or to carry something.
 func (p *Pool) begins(c *Conn, now mail.Instant) {
 	c.moved = now
-	if !c.trusted && c.finished == 0 {
+	if !c.trusted && c.finished == 0 || c.site.slow() {
 		c.doubt(true)
 	}
 	p.watch(c, now)
@@ -128,18 +223,21 @@ func (p *Pool) watch(c *Conn, now mail.Instant) {
 
 // movesOn notes that the host of a connection has said what becomes of an entry.
 func (p *Pool) movesOn(c *Conn, now mail.Instant) {
+	s := c.site
+	s.stuck = false
+	better := !s.took
+	s.took = true
+	if s.slow() && now < c.moved.Add(stallTime) {
+		s.late--
+		better = better || !s.slow()
+	}
+	if better && s.waits == WaitPart {
+		p.wakeSite(s)
+	}
 	c.moved = now
 	c.doubt(false)
 	if len(c.loads) > 0 {
-		p.watch(c, now)
-	}
-	s := c.site
-	s.stuck = false
-	if !s.took {
-		s.took = true
-		if s.waits == WaitPart {
-			p.wakeSite(s)
-		}
+		p.begins(c, now)
 	}
 }
 
@@ -152,6 +250,7 @@ func (p *Pool) stalled(c *Conn, now mail.Instant) {
 		p.setTimer(&c.stall, at)
 		return
 	}
+	c.site.late = paceVerdicts
 	c.doubt(true)
 	if s := c.site; s.doubtful >= s.connecting+s.ready-s.idle.Len() {
 		p.sticks(s)
@@ -170,7 +269,7 @@ func (p *Pool) listen(s *Site, now mail.Instant) {
 // unheard does that. Who is known to take mail and only waits for its turn is not to
 // blame.
 func (p *Pool) unheard(s *Site) {
-	if s.ready == 0 && (s.connecting > 0 || s.waits != WaitNone && !s.proven()) {
+	if s.ready == 0 && (s.connecting > 0 || s.waits != WaitNone && (s.slow() || !s.proven())) {
 		p.sticks(s)
 	}
 }

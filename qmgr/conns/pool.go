@@ -90,6 +90,9 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 			tier = append(tier, sp)
 			key := sp.key()
 			s.known = s.known || p.db.Works(key)
+			if !s.took && p.db.View(key, p.now).Service >= stallTime {
+				s.late = paceVerdicts
+			}
 			if where[key] == nil {
 				where[key] = sp
 			}

@@ -369,8 +369,12 @@ func (s *script) finish(tb testing.TB, l *golden.Line) {
 	case l.Has("ours"):
 		end = EndOurs
 	}
-	if s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now) {
+	praise, yields := s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now)
+	if praise {
 		s.printf("praise")
+	}
+	if yields {
+		s.printf("hang up c%d", c.ID)
 	}
 }
 

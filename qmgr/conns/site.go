@@ -14,13 +14,16 @@ type Group struct {
 	cfg  GroupConfig
 	open int // connecting, ready, and draining with something under way
 	// doubtful is how many of these have not shown that they get on, and untested how
-	// many of those are to sites that are not known to take mail.
-	doubtful, untested int
-	idle               ilist.List[Conn] // the one unused for longest first
+	// many of those are to sites that are not known to take mail; trials are the
+	// untested ones that began when there were enough doubtful ones.
+	doubtful, untested, trials int
+	idle                       ilist.List[Conn] // the one unused for longest first
 	// slots are the sites that wait for a connection of any kind, shares those
-	// that do because a message, or the site itself, holds enough.
-	slots, shares ilist.List[Site]
-	inPool        ilist.Link[Group] // on pool.groups, if there are any
+	// that do because a message, or the site itself, holds enough, fresh and behind
+	// those, new or slow, that do because doubtful connections hold enough.
+	slots, shares, fresh, behind ilist.List[Site]
+	slowTurn                     bool              // it is the turn of behind, unless slow sites hold enough
+	inPool                       ilist.Link[Group] // on pool.groups, if there are any
 }
 
 // NewGroup returns a transport without connections.
@@ -33,6 +36,11 @@ func (g *Group) Configure(cfg GroupConfig) { g.cfg = cfg.WithDefaults() }
 
 // Open returns how many connections the transport has.
 func (g *Group) Open() int { return g.open }
+
+// wanted reports whether sites wait for connections of the transport to end.
+func (g *Group) wanted() bool {
+	return !(g.slots.Empty() && g.shares.Empty() && g.fresh.Empty() && g.behind.Empty())
+}
 
 // A Site is one queue's hosts and connections.
 type Site struct {
@@ -57,13 +65,15 @@ type Site struct {
 	doubtful int  // connections that have not shown that they get on
 	took     bool // one of its hosts has said what becomes of an entry
 	known    bool // one of its hosts took mail before, and has not failed since
+	late     int  // it is slow until so many messages have been prompt
+	yielded  bool // it has given up a place for the sake of others, and has not asked since
 	stuck    bool // nothing of it gets on
 	silent   timer
 	inStuck  ilist.Link[Site] // on pool.stuck
 	dials    rate.Bucket
 
 	waits   Wait
-	inWait  ilist.Link[Site] // on group.slots, group.shares or pool.outaged
+	inWait  ilist.Link[Site] // on group.slots, group.shares, group.fresh, group.behind or pool.outaged
 	sharer  mail.QueueID     // WaitShare: the message that holds as many as it may; 0 for none
 	held    int              // WaitShare, WaitPart: how many the message holds
 	inShare ilist.Link[Site] // WaitShare: on the list that pool.sharers has for that message

@@ -55,7 +55,7 @@ func newTwins(r dice, fail func(string, ...any)) *twins {
 	cfg := Config{Limit: 3 + r.IntN(most), MessageLimit: 1 + r.IntN(most/3), Scale: r.IntN(4)}
 	db := destdb.New(destdb.Config{}, uint64(r.IntN(1000)))
 	w.p = New(cfg, db, uint64(r.IntN(1000)))
-	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost), tired: make(map[*Site]naiveTired), proved: make(map[*Site]bool), ended: make(map[*Site]naiveEnded)}
+	w.n = &naive{cfg: cfg, db: db, now: epoch, hosts: make(map[destdb.Key]*naiveHost), tired: make(map[*Site]naiveTired), proved: make(map[*Site]bool), late: make(map[*Site]int), gave: make(map[*Site]bool), ended: make(map[*Site]naiveEnded)}
 	for i := range 2 {
 		w.g = append(w.g, NewGroup(fmt.Sprint("g", i), GroupConfig{Limit: 2 + r.IntN(most-2), HostLimit: 1 + r.IntN(most/3), Initial: 1 + r.IntN(4),
 			CountLimit: 3 * r.IntN(2), Level: mail.Level(r.IntN(4)), InFlight: 1 + r.IntN(4), NoProbe: r.IntN(4) == 0}))
@@ -233,7 +233,15 @@ func (w *twins) finish() {
 	took, untried := time.Duration(1+w.r.IntN(80))*time.Millisecond, w.r.IntN(20) == 0
 	entry, callout := t.loads[0].Entry, t.loads[0].Callout
 	w.n.finished(t, took, endFor(untried))
-	praise := w.p.Finished(w.p.Conn(t.id), entry, took, endFor(untried), w.n.now)
+	yields := !untried && len(t.loads) == 0 && t.state == Ready && w.n.yields(t)
+	praise, yielded := w.p.Finished(w.p.Conn(t.id), entry, took, endFor(untried), w.n.now)
+	if yielded != yields {
+		w.fail("connection %d is hung up for the sake of others: %t, want %t", t.id, yielded, yields)
+	}
+	if yielded {
+		w.n.gave[t.site] = true
+		t.state = Draining
+	}
 	if due := t.mails == 1 || w.n.now >= t.praised.Add(max(time.Second, t.rtt)); !untried && !callout && due {
 		t.praised = w.n.now
 	} else if praise {
@@ -309,6 +317,7 @@ func (w *twins) reach(s *wanting) {
 		ask := Ask{Message: s.message, Held: w.n.held(s.message), Window: s.window, Callout: s.asks()}
 		want, upgrades, probes := w.n.open(s.Site, ask), s.Upgrades(), w.n.probes(s.Site)
 		d := w.p.Open(s.Site, ask, w.n.now)
+		delete(w.n.gave, s.Site)
 		if upgrades && d.Kind == Waiting && d.Wait == WaitNone && s.Room() > 0 {
 			return // there is nothing better than what there is
 		}
@@ -371,7 +380,11 @@ func (w *twins) assign(s *wanting) {
 		if len(want.loads) == 0 {
 			want.moved = w.n.now
 		}
+		first := len(want.loads) == 0
 		want.loads = append(slices.Clone(want.loads), l)
+		if first {
+			w.n.begins(want)
+		}
 		if last := w.p.Assign(c, l); last != (want.limit > 0 && want.finished+len(want.loads) >= want.limit) {
 			w.fail("connection %d has carried %d of %d, told to be over: %t", c.ID, want.finished, want.limit, last)
 		} else if last {

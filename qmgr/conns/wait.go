@@ -168,6 +168,10 @@ func (p *Pool) stopWaiting(s *Site) {
 		if s.waits == WaitShare {
 			p.stopSharing(s)
 		}
+	case s.inWait.On(&s.group.fresh):
+		s.group.fresh.Remove(&s.inWait)
+	case s.inWait.On(&s.group.behind):
+		s.group.behind.Remove(&s.inWait)
 	case s.inWait.On(&p.outaged):
 		p.outaged.Remove(&s.inWait)
 	}
@@ -238,7 +242,8 @@ func (p *Pool) wake(s *Site) {
 
 // wakeSlot wakes a site that waits for a slot, if there is one: those of the
 // transports take turns, and within one the site goes first that has waited
-// longest. Those that hold much, or whose message does, come after the others.
+// longest. Those that hold much, or whose message does, come after the others, and slow
+// ones last if they hold their part, and by turns with all others if not.
 func (p *Pool) wakeSlot() {
 	for range p.groups.Len() {
 		g := p.groups.Front()
@@ -249,7 +254,7 @@ func (p *Pool) wakeSlot() {
 				return
 			}
 		}
-		if g.slots.Empty() && g.shares.Empty() {
+		if !g.wanted() {
 			p.groups.Remove(&g.inPool)
 		}
 	}
@@ -260,6 +265,15 @@ const looks = 16
 
 // next returns the site of a transport that can make use of a slot.
 func (p *Pool) next(g *Group, free int) *Site {
+	behind := g.behind.Front()
+	if behind != nil && p.beside(g) == 0 {
+		behind = nil
+	}
+	if behind != nil && g.slowTurn && !p.slowHave(g) {
+		g.slowTurn = false
+		return behind
+	}
+	g.slowTurn = true
 	if s := g.slots.Front(); s != nil {
 		return s
 	}
@@ -270,7 +284,10 @@ func (p *Pool) next(g *Group, free int) *Site {
 		}
 		g.shares.MoveToBack(&s.inWait)
 	}
-	return nil
+	if s := g.fresh.Front(); s != nil && (p.beside(g) > 0 || p.mayTry(s)) {
+		return s
+	}
+	return behind
 }
 
 // wakeHost wakes the site that has waited longest for a host which may have one
