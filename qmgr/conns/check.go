@@ -100,7 +100,7 @@ func (c *Conn) check() {
 	assert.That(load == c.load, "connection %d has a load of %d, counted %d", c.ID, load, c.load)
 	assert.That((c.listed == placeIdle) == (c.state == Ready && len(c.loads) == 0 && !c.suspect), "connection %d is listed as idle wrongly", c.ID)
 	assert.That((c.listed == placeSpare) == (c.state == Ready && len(c.loads) > 0 && c.room > 0), "connection %d is listed as spare wrongly", c.ID)
-	assert.That(!c.doubtful || c.state == Connecting || c.listed != placeIdle, "connection %d is doubtful and idle", c.ID)
+	assert.That(!c.doubtful || c.finished == 0 || c.listed != placeIdle, "connection %d is doubtful and idle", c.ID)
 	assert.That(c.state == Ready || c.room == 0, "connection %d is %v and has room", c.ID, c.state)
 	assert.That(c.inAll.On(&c.site.conns), "connection %d is not on the list of its site", c.ID)
 }

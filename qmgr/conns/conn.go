@@ -224,7 +224,9 @@ func (c *Conn) enlist(where place) {
 			s.spare.InsertAfter(&c.inSite, c, &at.inSite)
 		}
 	case placeIdle:
-		c.doubt(false)
+		if c.finished > 0 || c.trusted && !s.slow() {
+			c.doubt(false) // others are about to get their first message
+		}
 		s.idle.PushBack(&c.inSite, c)
 		c.pool.idle.PushBack(&c.inPool, c)
 		s.group.idle.PushBack(&c.inGroup, c)

@@ -87,6 +87,7 @@ type naiveConn struct {
 	moved    mail.Instant // when it last began something or made progress
 	stalled  bool         // that was too long ago
 	late     bool         // it began to carry something when its site was late
+	adopted  bool         // it has begun nothing for its site
 	trial    bool         // it began when there were enough doubtful ones
 }
 
@@ -188,10 +189,10 @@ func (n *naive) find(s *Site) *naiveConn {
 
 // doubtful tells whether the connection holds a place and has not shown that it gets on.
 func (c *naiveConn) doubtful() bool {
-	return c.slot() && !c.idle() && (c.untested() || c.stalled || c.late)
+	return c.slot() && (c.untested() || c.late && c.finished == 0 || !c.idle() && (c.stalled || c.late))
 }
 
-func (c *naiveConn) untested() bool { return c.slot() && !c.idle() && c.finished == 0 && !c.trusted }
+func (c *naiveConn) untested() bool { return c.slot() && c.finished == 0 && !c.trusted }
 
 // stall takes in that time has passed.
 func (n *naive) stall() {
@@ -205,8 +206,11 @@ func (n *naive) stall() {
 
 // begins takes in that a connection is dialled, or carries something.
 func (n *naive) begins(c *naiveConn) {
-	c.late = n.late[c.site] > 0
-	c.trial = false
+	c.late = c.late && c.finished == 0 || n.late[c.site] > 0
+	if c.finished == 0 && c.state == Ready && !c.adopted {
+		return // it is what it was when it was dialled
+	}
+	c.adopted, c.trial = false, false
 	c.trial = c.untested() && n.beside(c.site.group, c) == 0
 }
 
@@ -235,9 +239,9 @@ func (n *naive) beside(g *Group, but *naiveConn) int {
 		return 1 << 30
 	}
 	such := func(is func(*naiveConn) bool) int {
-		return n.count(func(c *naiveConn) bool { return c != but && c.site.group == g && c.slot() && !c.idle() && is(c) })
+		return n.count(func(c *naiveConn) bool { return c != but && c.site.group == g && c.slot() && is(c) })
 	}
-	atWork := such(func(c *naiveConn) bool { return !c.doubtful() })
+	atWork := max(0, such(func(c *naiveConn) bool { return !c.idle() })-such((*naiveConn).doubtful))
 	kept := min(2*(n.limit(g)/25)+atWork*3/2, n.limit(g)/2)
 	return max(0, n.limit(g)-kept-such(func(c *naiveConn) bool { return c.doubtful() && !(c.untested() && c.trial) }))
 }
@@ -508,7 +512,8 @@ func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
 func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
 	asked := c.level
 	n.turn++
-	c.state, c.message, c.ready, c.used, c.turn, c.stalled, c.late = Ready, 0, n.now, n.now, n.turn, false, false
+	c.late = (c.late || c.stalled) && n.late[c.site] > 0
+	c.state, c.message, c.ready, c.used, c.turn, c.stalled = Ready, 0, n.now, n.now, n.turn, false
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
 	for _, limit := range []int{c.site.group.cfg.CountLimit, o.Mails, n.db.View(c.host, n.now).MessagesMax} {
 		if limit > 0 && (c.limit == 0 || limit < c.limit) {

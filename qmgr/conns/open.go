@@ -286,6 +286,7 @@ func (c *Conn) fits(l *HostLimits) bool {
 // adopt gives an idle connection to another site.
 func (p *Pool) adopt(s *Site, c *Conn) {
 	old := c.site
+	c.doubt(false) // for that one
 	c.unlist()
 	old.conns.Remove(&c.inAll)
 	old.ready--

@@ -125,7 +125,7 @@ func (p *Pool) beside(g *Group) int { return max(p.left(g), 0) }
 
 // left is the same, and below zero if there are too many.
 func (p *Pool) left(g *Group) int {
-	all, atWork := p.places(g), g.open-g.idle.Len()-g.doubtful
+	all, atWork := p.places(g), max(g.open-g.idle.Len()-g.doubtful, 0)
 	kept := min(2*(all/provenPart)+atWork+atWork/2, all/slowPart)
 	return all - kept - (g.doubtful - g.trials)
 }

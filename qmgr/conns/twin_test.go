@@ -331,7 +331,7 @@ func (w *twins) reach(s *wanting) {
 			return
 		case Adopted:
 			t := w.n.conn(d.Conn.ID)
-			t.site = s.Site
+			t.site, t.adopted, t.late, t.stalled = s.Site, true, false, false
 			w.n.turn++
 			t.turn = w.n.turn // it is used last here, too
 			w.assign(s)       // before somebody else takes it
