@@ -107,7 +107,7 @@ func (c *Conn) check() {
 
 // Check does that for one site.
 func (s *Site) Check() {
-	connecting, ready, carrying, fresh, room, doubtful := 0, 0, 0, 0, 0, 0
+	connecting, ready, carrying, fresh, room, doubtful, stalled := 0, 0, 0, 0, 0, 0, 0
 	for c := range s.conns.All() {
 		assert.That(c.site == s, "%s lists connection %d, which is of another site", s.name, c.ID)
 		switch c.state {
@@ -127,7 +127,11 @@ func (s *Site) Check() {
 		if c.doubtful {
 			doubtful++
 		}
+		if c.stalled {
+			stalled++
+		}
 	}
+	assert.That(stalled == s.stalled, "%s has %d stalled connections, counted %d", s.name, stalled, s.stalled)
 	assert.That(doubtful == s.doubtful, "%s has %d doubtful connections, counted %d", s.name, doubtful, s.doubtful)
 	assert.That(connecting == s.connecting && ready == s.ready, "%s has %d and %d connections, counted %d and %d", s.name, connecting, ready, s.connecting, s.ready)
 	assert.That(carrying == s.carrying && fresh == s.fresh, "%s has %d connections that end and carry something and %d that replace no other, counted %d and %d",

@@ -85,6 +85,7 @@ type Conn struct {
 	trusted  bool // its site was known to take mail when it was dialled
 	doubtful bool // it holds a place and has not shown that it gets on
 	untested bool // it is doubtful because its site is not known to take mail
+	stalled  bool // it is doubtful, and has made no progress for stallTime
 	trial    bool // it is untested, and holds a place for trials
 
 	made    mail.Instant // when dialling began

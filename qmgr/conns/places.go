@@ -197,6 +197,10 @@ func (c *Conn) doubt(it bool) {
 	}
 	if !it {
 		c.untested, c.trial = false, false
+		if c.stalled {
+			c.stalled = false
+			s.stalled--
+		}
 		if !(g.shares.Empty() && g.fresh.Empty() && g.behind.Empty()) {
 			c.pool.wakeSlot()
 		}
@@ -252,7 +256,11 @@ func (p *Pool) stalled(c *Conn, now mail.Instant) {
 	}
 	c.site.late = paceVerdicts
 	c.doubt(true)
-	if s := c.site; s.doubtful >= s.connecting+s.ready-s.idle.Len() {
+	if !c.stalled {
+		c.stalled = true
+		c.site.stalled++
+	}
+	if s := c.site; s.stalled >= s.connecting+s.ready-s.idle.Len() {
 		p.sticks(s)
 	}
 }

@@ -65,6 +65,7 @@ type Site struct {
 	doubtful int  // connections that have not shown that they get on
 	took     bool // one of its hosts has said what becomes of an entry
 	known    bool // one of its hosts took mail before, and has not failed since
+	stalled  int  // of these, the ones that have made no progress for stallTime
 	late     int  // it is slow until so many messages have been prompt
 	yielded  bool // it has given up a place for the sake of others, and has not asked since
 	stuck    bool // nothing of it gets on
