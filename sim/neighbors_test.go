@@ -18,7 +18,7 @@ import (
 // with much mail for them, beside one that is well and has had mail before. The promise to
 // that one is the same in all of them.
 func swarmOfNeighbors(rng *rand.Rand) *Scenario {
-	const promise = 3 * time.Second
+	const promise = 5 * time.Second
 	well := Behaviour{Connect: Fixed(20 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond), RTT: Fixed(20 * time.Millisecond), Pipelining: mail.LevelOverlap}
 	s := &Scenario{Name: "swarm of neighbors", Seed: rng.Uint64(), Duration: 10*time.Second + 5*minute, Patience: 24 * time.Hour,
 		Sites:    []Site{{Name: "good", Copies: 1 + rng.IntN(3), Within: promise, Behaviour: well}},
@@ -58,10 +58,11 @@ func swarmOfNeighbors(rng *rand.Rand) *Scenario {
 	return s
 }
 
-// Whatever others are like, mail for a destination that is well leaves within three
+// Whatever others are like, mail for a destination that is well leaves within five
 // seconds. SWARM_SEED is as in TestSwarm. POSTHASTE_NEIGHBORS tries so many worlds, with
-// seeds that are drawn: seven in a thousand still break the promise, one of them by more
-// than ten seconds, which is why POSTHASTE_RUNS does not.
+// seeds that are drawn: some in a thousand still break the promise, because busy
+// destinations that are well do not give up the last places to others, which is why
+// POSTHASTE_RUNS does not.
 func TestSwarmOfNeighbors(t *testing.T) {
 	t.Parallel()
 	runs, seed := 20, uint64(1)

@@ -215,15 +215,15 @@ func (n *naive) begins(c *naiveConn) {
 }
 
 // mayHold is: fewer doubtful connections than there may still be, of all but two
-// twenty-fifths, unless none is doubtful and the site is neither late nor untested; or the
-// first one of an untested site, as long as fewer than a twenty-fifth are that beyond
+// of 33 parts, unless none is doubtful and the site is neither late nor untested; or the
+// first one of an untested site, as long as fewer than one in 33 are that beyond
 // these; and of the last twentieth of the places only one, or less than four times of what
 // is left.
 func (n *naive) mayHold(s *Site, free int) bool {
 	doubtful := n.count(func(c *naiveConn) bool { return c.site == s && c.doubtful() })
 	has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() })
 	trials := n.count(func(c *naiveConn) bool { return c.site.group == s.group && c.untested() && c.trial })
-	mayTry := !n.proved[s] && n.late[s] == 0 && has == 0 && trials < n.limit(s.group)/25
+	mayTry := !n.proved[s] && n.late[s] == 0 && has == 0 && trials < n.limit(s.group)/33
 	if (doubtful > 0 || n.late[s] > 0 || !n.proved[s]) && doubtful >= n.beside(s.group, nil) && !mayTry {
 		return false
 	}
@@ -233,16 +233,16 @@ func (n *naive) mayHold(s *Site, free int) bool {
 func (n *naive) limit(g *Group) int { return min(n.cfg.Limit, g.cfg.Limit) }
 
 // beside is how many more connections may be doubtful, but for trials; there is no limit
-// if the transport may have fewer than 25 in all.
+// if the transport may have fewer than 33 in all.
 func (n *naive) beside(g *Group, but *naiveConn) int {
-	if n.limit(g) < 25 {
+	if n.limit(g) < 33 {
 		return 1 << 30
 	}
 	such := func(is func(*naiveConn) bool) int {
 		return n.count(func(c *naiveConn) bool { return c != but && c.site.group == g && c.slot() && is(c) })
 	}
 	atWork := max(0, such(func(c *naiveConn) bool { return !c.idle() })-such((*naiveConn).doubtful))
-	kept := min(2*(n.limit(g)/25)+atWork*3/2, n.limit(g)/2)
+	kept := min(2*(n.limit(g)/33)+atWork*3/2, n.limit(g)/2)
 	return max(0, n.limit(g)-kept-such(func(c *naiveConn) bool { return c.doubtful() && !(c.untested() && c.trial) }))
 }
 
@@ -255,7 +255,7 @@ func (n *naive) slowHave(g *Group, but *naiveConn) bool {
 // yields reports whether a connection that has just become idle is to be hung up.
 func (n *naive) yields(c *naiveConn) bool {
 	g := c.site.group
-	if n.late[c.site] == 0 || n.limit(g) < 25 {
+	if n.late[c.site] == 0 || n.limit(g) < 33 {
 		return false
 	}
 	return n.beside(g, c) == 0 || n.slowHave(g, c) && g.wanted()
@@ -375,10 +375,10 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 	if ask.Held >= n.cfg.MessageLimit && ask.Held >= n.cfg.Scale*free {
 		return verdict{wait: WaitShare}
 	}
-	if n.gave[s] || n.late[s] > 0 && n.limit(s.group) >= 25 && (n.beside(s.group, nil) == 0 || free == 0 && n.slowHave(s.group, nil)) {
+	if n.gave[s] || n.late[s] > 0 && n.limit(s.group) >= 33 && (n.beside(s.group, nil) == 0 || free == 0 && n.slowHave(s.group, nil)) {
 		return verdict{wait: WaitPart}
 	}
-	unknown := !n.proved[s] && n.late[s] == 0 && n.limit(s.group) >= 25 && n.beside(s.group, nil) == 0
+	unknown := !n.proved[s] && n.late[s] == 0 && n.limit(s.group) >= 33 && n.beside(s.group, nil) == 0
 	if has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() }); unknown && has == 0 && !n.mayHold(s, free) {
 		return verdict{wait: WaitPart}
 	}

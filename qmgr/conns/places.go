@@ -20,7 +20,7 @@ import (
 // nothing but these until it takes one; for others a connection is doubtful that has
 // made no progress for stallTime. A site that has some may have another connection
 // only while it has fewer of them than there may still be of the transport, which are
-// all but two twenty-fifths of its limit: this is the dynamic threshold of Choudhury and
+// all but two parts in 33 of its limit: this is the dynamic threshold of Choudhury and
 // Hahne ("Dynamic queue length thresholds for shared-memory packet switches", 1998)
 // with factor one. Six sites that never finish hold 13 places each of 100, and thirty
 // hold 3 each; what they leave is for sites that do take mail.
@@ -33,19 +33,19 @@ import (
 // prompt, and all that it holds is doubtful from the start. In the terms of queueing
 // theory the transport is a loss system with two classes, where the places kept for
 // the class with the short holding time are a trunk reservation: those who hold a place
-// for 60 s can never have the last eight of 100, and whoever needs one of these for
+// for 60 s can never have the last six of 100, and whoever needs one of these for
 // 100 ms finds it free although the others have more use for places than there are.
 //
-// Eight places may be too few for the prompt sites. So what doubtful connections may not
-// have is eight places, as many as the others have at work, and half as many again, up to
+// Six places may be too few for the prompt sites. So what doubtful connections may not
+// have is six places, as many as the others have at work, and half as many again, up to
 // half of all: the prompt sites can always grow without waiting. A connection to a
 // slow site ends after its message if there are too many doubtful ones, or if slow sites
 // hold half of the places and another site waits. So nothing is taken away in midmessage,
 // each class has half of the places if it needs them, and the slow sites take turns.
 //
-// A new site is in neither class, and can only be judged by trying. Of the eight, four
+// A new site is in neither class, and can only be judged by trying. Of the six, three
 // are for that: a site that has never had a message and holds nothing may have one of
-// them, once. So it waits for no slow site, however many there are; only four new ones
+// them, once. So it waits for no slow site, however many there are; only three new ones
 // that never finish keep other new ones waiting, until their deadlines. Nothing that
 // could be observed distinguishes those from a new one that is well.
 //
@@ -54,7 +54,7 @@ import (
 // for sites that are well known and stop answering all at once. Ten busy sites lose
 // nothing by it but these places, and those that come next find one at once.
 //
-// A transport with a limit below 25 has no places to set aside for the first rule, and
+// A transport with a limit below 33 has no places to set aside for the first rule, and
 // one below 20 none for the second: there they do not apply.
 const (
 	// stallTime is after which time without a verdict a connection is doubtful. Most
@@ -65,7 +65,7 @@ const (
 	silence = time.Second
 
 	// One place in so many is kept for sites that are prompt, and one for trials.
-	provenPart = 25
+	provenPart = 33
 	// One place in so many is kept by the second rule.
 	sparePart, spareScale = 20, 4
 	// slowPart of the places is what slow sites may keep while others wait.
