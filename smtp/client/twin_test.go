@@ -16,10 +16,9 @@ import (
 // their last line is "X-End", and that the text of each reply begins with a number,
 // "#17", tells it what is what.
 type twin struct {
-	line    string // written, not yet ended
-	content bool   // a content is being written
-	slots   []twinSlot
-	latest  int // number of the transaction whose MAIL was written last
+	line   string // written, not yet ended
+	slots  []twinSlot
+	latest int // number of the transaction whose MAIL was written last
 
 	reply     []byte // line that was read, not yet ended
 	lines     int    // of it

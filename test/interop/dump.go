@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"hash/crc32"
+	"io"
+	"mime/quotedprintable"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,9 +48,12 @@ func bookDumps(a *account, dir string) error {
 }
 
 // readDump reads a message as smtp-sink writes it: the envelope in header
-// fields of its own, lines that end in LF, and one empty line at the end.
+// fields of its own, lines that end in LF, and one empty line at the end. A sink
+// without ESMTP gets 8-bit content as quoted-printable (RFC 6152 3), which has to
+// decode to what was sent.
 func readDump(text []byte) (key string, recipients []mail.Address, bodySum uint32) {
 	header, body, _ := bytes.Cut(text, []byte("\n\n"))
+	encoded := false
 	for line := range strings.Lines(string(header)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch name {
@@ -57,6 +62,14 @@ func readDump(text []byte) (key string, recipients []mail.Address, bodySum uint3
 			recipients = append(recipients, mail.Address(address))
 		case "Message-ID":
 			key = value
+		case "Content-Transfer-Encoding":
+			encoded = value == "quoted-printable"
+		}
+	}
+	if encoded {
+		decoded, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(body)))
+		if err == nil { // else the checksum is that of what came, and differs
+			body = decoded
 		}
 	}
 	body = bytes.ReplaceAll(bytes.TrimSuffix(body, []byte("\n")), []byte("\n"), []byte("\r\n"))
