@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -91,15 +89,7 @@ func randomGoodWorld(r *rand.Rand) goodWorld {
 // POSTHASTE_RUNS says how many worlds are tried, and draws others than a plain run has.
 func TestGoodputInRandomWorlds(t *testing.T) {
 	t.Parallel()
-	runs, seed := 12, uint64(1)
-	if n, err := strconv.Atoi(os.Getenv("POSTHASTE_RUNS")); err == nil {
-		runs, seed = n, rand.Uint64()
-	} else if testing.Short() {
-		runs = 4
-	}
-	if text := os.Getenv("SWARM_SEED"); text != "" {
-		fmt.Sscan(text, &seed)
-	}
+	runs, seed := randomWorlds("POSTHASTE_RUNS", 12, 4)
 	for n := range runs {
 		f := randomGoodWorld(rand.New(rand.NewPCG(seed, uint64(n))))
 		r, err := Simulate(f.scenario, Options{})

@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -65,15 +63,7 @@ func swarmOfNeighbors(rng *rand.Rand) *Scenario {
 // POSTHASTE_RUNS does not.
 func TestSwarmOfNeighbors(t *testing.T) {
 	t.Parallel()
-	runs, seed := 20, uint64(1)
-	if n, err := strconv.Atoi(os.Getenv("POSTHASTE_NEIGHBORS")); err == nil {
-		runs, seed = n, rand.Uint64()
-	} else if testing.Short() {
-		runs = 4
-	}
-	if text := os.Getenv("SWARM_SEED"); text != "" {
-		fmt.Sscan(text, &seed)
-	}
+	runs, seed := randomWorlds("POSTHASTE_NEIGHBORS", 20, 4)
 	for n := range runs {
 		s := swarmOfNeighbors(rand.New(rand.NewPCG(seed, uint64(n))))
 		r, err := Simulate(s, Options{})

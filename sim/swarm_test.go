@@ -146,15 +146,7 @@ func swarmRun(rng *rand.Rand) Run {
 // SWARM_SEED makes it again.
 func TestSwarm(t *testing.T) {
 	t.Parallel()
-	runs, seed := 120, uint64(1)
-	if n, err := strconv.Atoi(os.Getenv("POSTHASTE_RUNS")); err == nil {
-		runs, seed = n, rand.Uint64()
-	} else if testing.Short() {
-		runs = 30
-	}
-	if text := os.Getenv("SWARM_SEED"); text != "" {
-		fmt.Sscan(text, &seed)
-	}
+	runs, seed := randomWorlds("POSTHASTE_RUNS", 120, 30)
 	for n := range runs {
 		make := swarm
 		if n%2 == 0 {
@@ -237,4 +229,20 @@ func TestFingerprintOnEveryMachine(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("fingerprints\n%swant\n%s", got, want)
 	}
+}
+
+// randomWorlds returns how many random worlds a test tries, and their seed. If the
+// variable is set it is the number, and the seed is drawn; else there are plain worlds,
+// or short ones with -short, the same ones each time. SWARM_SEED sets the seed.
+func randomWorlds(variable string, plain, short int) (runs int, seed uint64) {
+	runs, seed = plain, 1
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		runs, seed = n, rand.Uint64()
+	} else if testing.Short() {
+		runs = short
+	}
+	if text := os.Getenv("SWARM_SEED"); text != "" {
+		fmt.Sscan(text, &seed)
+	}
+	return runs, seed
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 // firstPort is from where on a free port is looked for.
@@ -37,12 +38,12 @@ func (o options) try(ctx context.Context, limit int, dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	box := &mailbox{taken: make(map[string]int)}
+	box := new(measure.Mailbox)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	receiver, err := sink.New(sink.Config{Hostname: "sink.test", Taken: box.take})
+	receiver, err := sink.New(sink.Config{Hostname: "sink.test", Taken: box.Take})
 	if err != nil {
 		return err
 	}
@@ -169,13 +170,13 @@ func (h *hesitant) Write(p []byte) (n int, err error) {
 }
 
 // delivered waits until every message has come.
-func (o options) delivered(ctx context.Context, d *daemon.Daemon, box *mailbox) error {
-	for box.keys() < o.clients {
+func (o options) delivered(ctx context.Context, d *daemon.Daemon, box *measure.Mailbox) error {
+	for box.Keys() < o.clients {
 		if err := d.Alive(); err != nil {
 			return err
 		}
 		if !pause.For(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("%d of %d messages were delivered: %w", box.keys(), o.clients, ctx.Err())
+			return fmt.Errorf("%d of %d messages were delivered: %w", box.Keys(), o.clients, ctx.Err())
 		}
 	}
 	return nil
@@ -189,22 +190,4 @@ func watch(ctx context.Context, pid int) (most int) {
 		}
 	}
 	return most
-}
-
-// A mailbox counts how often each message was delivered.
-type mailbox struct {
-	mu    sync.Mutex
-	taken map[string]int
-}
-
-func (b *mailbox) take(d sink.Delivery) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.taken[d.Key]++
-}
-
-func (b *mailbox) keys() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.taken)
 }

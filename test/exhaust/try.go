@@ -19,6 +19,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 // firstPort is from where on free ports are looked for.
@@ -99,7 +100,7 @@ func (o options) try(ctx context.Context, name string, eat eater, dir string) (e
 	}
 	taken, lost := o.deliver(ctx, d, receiver)
 	fmt.Printf("%s: %d used up for %s; %d of %d messages accepted by then, the next one %s later; turned away %d times; %d delivered, %d of them more than once\n",
-		name, eaten, o.hold, during, total, recovered.Round(time.Millisecond), l.again.Load(), taken.keys(), taken.twice())
+		name, eaten, o.hold, during, total, recovered.Round(time.Millisecond), l.again.Load(), taken.Keys(), taken.Twice())
 	return errors.Join(err, lost, complaints(filepath.Join(dir, "log")))
 }
 
@@ -116,13 +117,13 @@ func retry(ctx context.Context, d *daemon.Daemon) error {
 }
 
 // deliver kills the program, starts it again, and takes all mail.
-func (o options) deliver(ctx context.Context, d *daemon.Daemon, address string) (*mailbox, error) {
-	box := &mailbox{taken: make(map[string]int)}
+func (o options) deliver(ctx context.Context, d *daemon.Daemon, address string) (*measure.Mailbox, error) {
+	box := new(measure.Mailbox)
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return box, err
 	}
-	receiver, err := sink.New(sink.Config{Hostname: "sink.test", Taken: box.take})
+	receiver, err := sink.New(sink.Config{Hostname: "sink.test", Taken: box.Take})
 	if err != nil {
 		return box, errors.Join(err, ln.Close())
 	}
@@ -142,12 +143,12 @@ func (o options) deliver(ctx context.Context, d *daemon.Daemon, address string) 
 	if err := d.Flush(ctx); err != nil {
 		return box, err
 	}
-	for want := o.clients * o.messages; box.keys() < want; {
+	for want := o.clients * o.messages; box.Keys() < want; {
 		if err := d.Alive(); err != nil {
 			return box, err
 		}
 		if !pause.For(ctx, 50*time.Millisecond) {
-			return box, fmt.Errorf("%d of %d messages were delivered: %w", box.keys(), want, ctx.Err())
+			return box, fmt.Errorf("%d of %d messages were delivered: %w", box.Keys(), want, ctx.Err())
 		}
 	}
 	return box, d.Stop()
@@ -225,33 +226,4 @@ func complaints(name string) error {
 		}
 	}
 	return nil
-}
-
-// A mailbox counts how often each message was delivered.
-type mailbox struct {
-	mu    sync.Mutex
-	taken map[string]int
-}
-
-func (b *mailbox) take(d sink.Delivery) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.taken[d.Key]++
-}
-
-func (b *mailbox) keys() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.taken)
-}
-
-func (b *mailbox) twice() (n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, times := range b.taken {
-		if times > 1 {
-			n++
-		}
-	}
-	return n
 }
