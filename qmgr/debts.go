@@ -73,6 +73,7 @@ func (q *Qmgr) askReport(m *message) {
 // park takes a message out of core until it is its turn to be reported on. It
 // leaves at the end of the Step, for callers still hold it.
 func (q *Qmgr) park(m *message) {
+	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.id, len(m.outcomes))
 	d := &q.debts
 	if len(d.parked) >= parkedMost {
 		q.deferUntil(m, q.now.Add(parkedPause))

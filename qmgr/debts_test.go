@@ -152,6 +152,27 @@ func TestParkedDebtsSurvive(t *testing.T) {
 	}
 }
 
+// A message has failed for one recipient, and then been taken for another, when it is to
+// wait for its report. What it leaves the core with is durable first: what was delivered
+// last is not delivered again when its turn comes.
+func TestParkedMailIsRecorded(t *testing.T) {
+	f := newFlood(t, qmgr.Config{ActiveLimit: 400})
+	f.settle()
+	f.bounce(300)
+	f.bounced = append(f.bounced, f.Arrive("s@home.test", []mail.Recipient{{Address: "u@bad.test"}, {Address: "u@good.test"}}))
+	f.settle()
+	f.open = true
+	f.pass(time.Minute)
+	if f.taken["good.test"] != 1 || len(f.Violations) > 0 {
+		t.Errorf("delivered %d times, want once; violations %v", f.taken["good.test"], f.Violations)
+	}
+	for _, m := range f.bounced {
+		if len(m.Reported) != 1 || f.Gone[m.Envelope.ID] == nil {
+			t.Fatalf("%v was reported on %d times, and is gone: %v", m.Envelope.ID, len(m.Reported), f.Gone[m.Envelope.ID] != nil)
+		}
+	}
+}
+
 // A parked message that is opened for its report is retried before it is there. The
 // report is all that it has left, and it still counts among those that are opened for
 // one.

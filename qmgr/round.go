@@ -44,7 +44,8 @@ func (q *Qmgr) advance(m *message) {
 // delay, and at last the message leaves the core.
 //
 // The last step carries the outcomes that are not recorded yet, so that a
-// message with one recipient costs one change.
+// message with one recipient costs one change. To be parked is no change: what
+// is parked has been recorded before.
 //
 // A report that could not be made stays owed in the spool, and the message is
 // deferred as if it had a recipient left: the next round asks for it again.
@@ -61,6 +62,8 @@ func (q *Qmgr) endRound(m *message) {
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts && q.reportable(m) && !m.unreported && q.reportNow(m):
 		q.askReport(m)
+	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m) && len(m.outcomes) > 0:
+		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m):
 		q.park(m)
 	case m.order == orderSettle && (m.left || m.more):
