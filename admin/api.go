@@ -83,9 +83,16 @@ type Summary struct {
 	Recipients  []Recipient `json:"recipients,omitempty" doc:"The first waiting recipients, or the first ones if none waits; as many as were asked for."`
 }
 
+// An Unread is a message that could not be read, or not be changed.
+type Unread struct {
+	ID    string `json:"queue_id"`
+	Error string `json:"error"`
+}
+
 // A Page is a part of a list.
 type Page struct {
 	Messages []Summary `json:"messages"`
+	Unread   []Unread  `json:"unread,omitempty" doc:"Messages of which not all that was asked for can be read, and why. It may not be known whether they belong in the list."`
 	Scanned  int       `json:"scanned" doc:"Messages looked at."`
 	Next     string    `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
 }
@@ -128,6 +135,7 @@ type Ordered struct {
 	Pending    int      `json:"pending" doc:"Messages for which it takes effect when deliveries under way have ended."`
 	Unchanged  int      `json:"unchanged" doc:"Messages asked for by ID for which there was nothing to do."`
 	Missing    []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
+	Unread     []Unread `json:"unread,omitempty" doc:"Messages that could not be read, so that it is not known whether the order is for them, or for which it could not be carried out, and why."`
 	Scanned    int      `json:"scanned" doc:"Messages looked at."`
 	Next       string   `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
 }
@@ -136,7 +144,8 @@ type Ordered struct {
 type Part struct {
 	From       string   `json:"from" doc:"The message that they were taken from."`
 	Into       string   `json:"into,omitempty" doc:"The new message, which is held. Absent in a dry run."`
-	Recipients []string `json:"recipients"`
+	Recipients []string `json:"recipients" doc:"The first 20 of them."`
+	More       int      `json:"recipients_more,omitempty" doc:"How many others there are."`
 }
 
 // Flushed is the answer to a flush.

@@ -38,7 +38,7 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	page := Page{Scanned: c.scanned, Next: next.String(), Messages: make([]Summary, 0, len(found))}
+	page := Page{Scanned: c.scanned, Next: next.String(), Messages: make([]Summary, 0, len(found)), Unread: c.unread}
 	cores := s.explain(ctx, found, 1)
 	now := instant(time.Now())
 	for i := range found {
@@ -46,17 +46,33 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 		if errors.Is(err, ErrGone) {
 			continue
 		}
-		if err != nil {
+		if ctx.Err() != nil {
 			return nil, s.problem(ctx, err)
+		}
+		if err != nil {
+			page.Unread = append(page.Unread, unreadOf(found[i].Envelope.ID, err))
 		}
 		sum.locate(&found[i], &cores[i], now)
 		page.Messages = append(page.Messages, sum)
 	}
+	s.logUnread("list", page.Unread)
 	return &listOutput{page}, nil
 }
 
+func unreadOf(id mail.QueueID, err error) Unread {
+	return Unread{ID: id.String(), Error: err.Error()}
+}
+
+// logUnread logs that a request has left messages out: one line, for a damaged disk has
+// many of them.
+func (s *Server) logUnread(request string, unread []Unread) {
+	if len(unread) > 0 {
+		s.log.Error("admin: messages cannot be read", "request", request, "messages", len(unread), "first", unread[0].ID, "error", unread[0].Error)
+	}
+}
+
 // summary tells of a message all but what the core knows, with at most so many
-// waiting recipients.
+// waiting recipients. With an error it is what could be read.
 func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summary, error) {
 	e := &m.Envelope
 	if m.Damage != "" && e.Arrived == 0 {
@@ -79,7 +95,7 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summa
 	case errors.Is(err, ErrDamaged):
 		return sum, nil
 	case err != nil:
-		return sum, fmt.Errorf("read recipients of %s: %w", e.ID, err)
+		return sum, fmt.Errorf("read its recipients: %w", err)
 	}
 	if sum.Reason == "" && len(list) > 0 {
 		sum.Reason = list[0].Outcome.Reply.String()

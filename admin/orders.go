@@ -134,7 +134,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	if err != nil {
 		return nil, err
 	}
-	done := &Ordered{Scanned: c.scanned, Next: next.String()}
+	done := &Ordered{Scanned: c.scanned, Next: next.String(), Unread: c.unread}
 	for _, id := range c.gone {
 		done.Missing = append(done.Missing, id.String())
 	}
@@ -149,11 +149,11 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 			continue
 		}
 		ordered, err := s.orderOne(ctx, v, o, &sel, m, done)
-		if errors.Is(err, ErrFull) {
-			return nil, err // what was ordered so far is in the log, message by message
+		if err != nil && ctx.Err() != nil {
+			break // the client is gone; what the log says was ordered so far is carried out
 		}
 		if err != nil && !errors.Is(err, ErrGone) {
-			break // the client is gone; what the log says was ordered so far is carried out
+			done.Unread = append(done.Unread, unreadOf(m.Envelope.ID, err))
 		}
 		if ordered {
 			ids = append(ids, m.Envelope.ID)
@@ -163,6 +163,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		}
 	}
 	done.Matched = len(ids)
+	s.logUnread(v.String(), done.Unread)
 	if o.DryRun || len(ids) == 0 {
 		return done, nil
 	}
@@ -229,9 +230,11 @@ func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, ids []mai
 		m, err := s.store.Show(ctx, id)
 		waits := err == nil && v.applies(m.Place.Area)
 		if waits && v.settles(sel) {
-			var c concern
-			c, err = s.concerned(ctx, sel, &m)
-			waits = len(c.recipients) > 0
+			waits = false
+			err = s.eachWaiting(ctx, id, func(r *mail.RecipientOutcome) bool {
+				waits = sel.match(&m, r)
+				return !waits
+			})
 		}
 		if ctx.Err() != nil {
 			return ids, ctx.Err()

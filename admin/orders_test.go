@@ -2,9 +2,11 @@ package admin_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -330,14 +332,16 @@ func TestOrdersLeaveOutWhatCannotBeRead(t *testing.T) {
 		logged []int
 	}{
 		{"drop", *named(1, 2, 3), admin.Ordered{Matched: 3, Done: 3, Scanned: 3}, []int{1, 2, 3}},
-		{"bounce", *named(1, 2, 3), admin.Ordered{Matched: 2, Done: 2, Recipients: 2, Unchanged: 1, Scanned: 3}, []int{1, 3}},
+		{"bounce", *named(1, 2, 3), admin.Ordered{Matched: 2, Done: 2, Recipients: 2, Unread: unread(2), Scanned: 3}, []int{1, 3}},
+		{"bounce", admin.Filter{Domain: "c"}, admin.Ordered{Matched: 2, Done: 2, Recipients: 2, Unread: unread(2), Scanned: 3}, []int{1, 3}},
+		{"bounce", admin.Filter{IDs: named(1, 2, 3).IDs, Domain: "c"}, admin.Ordered{Matched: 2, Done: 2, Recipients: 2, Unread: unread(2), Scanned: 3}, []int{1, 3}},
 	} {
 		bad := message(2, mail.AreaDeferred, "a@b", "j@c")
 		bad.Unreadable = true
 		q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), bad, message(3, mail.AreaDeferred, "a@b", "j@c"))
 		var log bytes.Buffer
 		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if diff := cmp.Diff(c.want, a.order(c.verb, admin.Order{Filter: &c.filter})); diff != "" {
+		if diff := cmp.Diff(c.want, a.order(c.verb, admin.Order{Filter: &c.filter, Confirm: 3})); diff != "" {
 			t.Errorf("%s: %s", c.verb, diff)
 		}
 		for n := 1; n <= 3; n++ {
@@ -372,13 +376,130 @@ func TestRetryOfDamagedMessage(t *testing.T) {
 	}
 }
 
-// Without room for another copy of a message none of its recipients is held alone.
+// unread is what an answer says of messages whose recipients cannot be read.
+func unread(numbers ...int) []admin.Unread {
+	var all []admin.Unread
+	for _, n := range numbers {
+		all = append(all, admin.Unread{ID: id(n).String(), Error: "read its recipients: memory: input/output error"})
+	}
+	return all
+}
+
+// Without room for another copy of a large message none of its recipients is held alone.
+// The order is carried out for the others all the same.
+//
+// Seen failing: an answer 507 to all of it, with the third message held.
 func TestHoldSomeWithoutRoom(t *testing.T) {
-	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c", "j@d"))
+	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c", "j@d"), message(2, mail.AreaDeferred, "a@b", "j@c"))
 	q.Fill()
 	a := serve(t, q, admin.Config{})
-	w := a.do("POST", "/v1/messages/hold", `{"filter":{"domain":"c"}}`)
-	if w.Code != 507 || !strings.Contains(w.Body.String(), "no room") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	got := a.order("hold", admin.Order{Filter: &admin.Filter{Domain: "c"}})
+	if got.Matched != 1 || got.Recipients != 1 || len(got.Splits) != 0 || len(got.Unread) != 1 || !strings.Contains(got.Unread[0].Error, "no room") {
+		t.Errorf("%+v", got)
+	}
+	if q.Place(id(1)) != mail.AreaDeferred || q.Place(id(2)) != mail.AreaHold {
+		t.Errorf("message 1 is in %v, message 2 in %v", q.Place(id(1)), q.Place(id(2)))
+	}
+}
+
+// A crowd is the spool of one message with very many recipients, as a Store and a
+// Control. It keeps none of them, and looks at the heap every now and then.
+type crowd struct {
+	*admintest.Queue
+	recipients int
+	settled    []bool
+	splits     int
+	looks      int
+	most       uint64
+}
+
+func (c *crowd) look() {
+	if c.looks++; c.looks%100 == 0 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		c.most = max(c.most, m.HeapAlloc)
+	}
+}
+
+func (c *crowd) Recipients(_ context.Context, _ mail.QueueID, q admin.RecipientQuery) (admin.RecipientList, error) {
+	c.look()
+	list := admin.RecipientList{Next: uint32(min(int(q.From)+q.Max, c.recipients))}
+	for i := q.From; i < list.Next; i++ {
+		if !c.settled[i] {
+			list.Recipients = append(list.Recipients, mail.RecipientOutcome{
+				Recipient: mail.Recipient{Index: i, Address: mail.Address(fmt.Sprintf("recipient-with-a-long-name-%d@d%d.example", i, i%2))}})
+		}
+	}
+	list.More = int(list.Next) < c.recipients
+	return list, nil
+}
+
+// Show knows of the messages that recipients were put into.
+func (c *crowd) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {
+	if id >= mail.NewQueueID(4e18, 0) {
+		return admin.Message{Envelope: mail.Envelope{ID: id}, Place: mail.Place{Area: mail.AreaHold}}, nil
+	}
+	return c.Queue.Show(ctx, id)
+}
+
+func (c *crowd) Settle(_ mail.QueueID, outcomes []mail.Outcome, last bool) {
+	for i := range outcomes {
+		c.settled[outcomes[i].Index] = true
+	}
+	if left := slices.Index(c.settled, false); last != (left < 0) {
+		panic(fmt.Sprintf("last is %t, and recipient %d is left", last, left))
+	}
+}
+
+func (c *crowd) Split(_ mail.QueueID, s mail.Split) {
+	c.splits++
+	for _, i := range s.Recipients {
+		c.settled[i] = true
+	}
+}
+
+// An order for recipients of a message holds some of them at a time, however many there
+// are, and is carried out for all.
+//
+// Seen failing: with all recipients of the message in a list, 35 to 62 MB are held.
+func TestOrderForAMessageWithManyRecipients(t *testing.T) {
+	const recipients = 200_000
+	for _, c := range []struct {
+		verb   string
+		filter admin.Filter
+		want   int
+	}{
+		{"drop", *named(1), 0},
+		{"drop", admin.Filter{Domain: "d1.example"}, recipients / 2},
+		{"bounce", *named(1), recipients},
+		{"bounce", admin.Filter{Domain: "d1.example"}, recipients / 2},
+		{"hold", admin.Filter{Domain: "d1.example"}, recipients / 2},
+	} {
+		spool := &crowd{Queue: admintest.New(message(1, mail.AreaDeferred, "a@b")), recipients: recipients, settled: make([]bool, recipients)}
+		s, err := admin.New(admin.Config{ScanRecipients: 10 * recipients, ScanTime: time.Hour}, spool, spool, spool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		var before runtime.MemStats
+		runtime.ReadMemStats(&before)
+		o := admin.Order{Filter: &c.filter}
+		if c.verb != "hold" {
+			o.Confirm = 1
+		}
+		got := api{t, s.Handler()}.order(c.verb, o)
+		if got.Recipients != c.want || got.Matched != 1 || got.Done != 1 {
+			t.Errorf("%s %+v: %d recipients, %d matched, %d done", c.verb, c.filter, got.Recipients, got.Matched, got.Done)
+		}
+		if n := len(slices.DeleteFunc(slices.Clone(spool.settled), func(settled bool) bool { return !settled })); n != c.want {
+			t.Errorf("%s %+v: carried out for %d recipients, want %d", c.verb, c.filter, n, c.want)
+		}
+		if c.verb == "hold" && (spool.splits != 10 || len(got.Splits) != 10 || len(got.Splits[0].Recipients) != 20 || got.Splits[0].More != 9_980) {
+			t.Errorf("%d splits, %d told", spool.splits, len(got.Splits))
+		}
+		if held := int64(spool.most) - int64(before.HeapAlloc); spool.looks < 300 || held > 4<<20 {
+			t.Errorf("%s %+v: %d octets held at most, in %d looks", c.verb, c.filter, held, spool.looks)
+		}
 	}
 }

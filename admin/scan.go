@@ -26,6 +26,7 @@ type scan struct {
 	recipients int // the same
 	scanned    int // messages looked at
 	gone       []mail.QueueID
+	unread     []Unread // messages that could not be read
 }
 
 func (s *Server) newScan(sel selector) *scan {
@@ -35,7 +36,19 @@ func (s *Server) newScan(sel selector) *scan {
 
 // spent tells whether the request has looked at as much as it may.
 func (c *scan) spent() bool {
-	return c.messages <= 0 || c.recipients <= 0 || !time.Now().Before(c.deadline)
+	return c.messages <= 0 || c.recipients <= 0 || len(c.unread) >= MessagesMax || !time.Now().Before(c.deadline)
+}
+
+// unreadable names a message that cannot be read, and goes on with the others. A
+// message that is gone is none, and a client that is gone wants no others.
+func (c *scan) unreadable(ctx context.Context, id mail.QueueID, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !errors.Is(err, ErrGone):
+		c.unread = append(c.unread, unreadOf(id, err))
+	}
+	return nil
 }
 
 // run collects at most max messages from a position on. The position
@@ -76,15 +89,16 @@ func (c *scan) pick(ctx context.Context) ([]Message, error) {
 			c.gone = append(c.gone, id)
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("look up %s: %w", id, err)
-		}
 		c.scanned++
-		ok, _, err := c.meets(ctx, &m, 0)
-		if err != nil {
-			return nil, err
-		}
+		ok := err == nil
 		if ok {
+			ok, _, err = c.meets(ctx, &m, 0)
+		}
+		if err != nil {
+			if err := c.unreadable(ctx, id, err); err != nil {
+				return nil, err
+			}
+		} else if ok {
 			found = append(found, m)
 		}
 	}
@@ -96,8 +110,11 @@ func (c *scan) pick(ctx context.Context) ([]Message, error) {
 func (c *scan) area(ctx context.Context, found []Message, from position, max int) ([]Message, position, error) {
 	for {
 		list, err := c.store.Find(ctx, from.area, from.at, min(findMax, c.messages))
+		if err != nil && len(found) > 0 && ctx.Err() == nil {
+			return found, from, nil // the next request fails, and this one's messages are told
+		}
 		if err != nil {
-			return found, from, fmt.Errorf("look through %s: %w", from.area, err)
+			return nil, position{}, fmt.Errorf("look through %s: %w", from.area, err)
 		}
 		for _, at := range list.Cursors {
 			here := position{area: from.area, at: at, set: true}
@@ -144,15 +161,18 @@ func (c *scan) look(ctx context.Context, p position) (m Message, ok bool, stoppe
 	if errors.Is(err, ErrGone) || err == nil && m.Place.Area != p.area {
 		return m, false, position{}, nil
 	}
-	if err != nil {
-		return m, false, position{}, fmt.Errorf("look up %s: %w", p.at.ID, err)
+	var next uint32
+	if err == nil {
+		ok, next, err = c.meets(ctx, &m, p.recipient)
 	}
-	ok, next, err := c.meets(ctx, &m, p.recipient)
+	if err != nil {
+		return m, false, position{}, c.unreadable(ctx, p.at.ID, err)
+	}
 	if next > 0 {
 		p.recipient = next
-		return m, false, p, err
+		return m, false, p, nil
 	}
-	return m, ok, position{}, err
+	return m, ok, position{}, nil
 }
 
 // meets tells whether a message meets the selector, looking at its recipients
@@ -168,11 +188,8 @@ func (c *scan) meets(ctx context.Context, m *Message, from uint32) (ok bool, nex
 	for {
 		q := RecipientQuery{From: from, Max: recipientMax, Waiting: true}
 		list, err := c.store.Recipients(ctx, m.Envelope.ID, q)
-		if errors.Is(err, ErrGone) || errors.Is(err, ErrDamaged) {
-			return false, 0, nil
-		}
 		if err != nil {
-			return false, 0, fmt.Errorf("read recipients of %s: %w", m.Envelope.ID, err)
+			return false, 0, fmt.Errorf("read its recipients: %w", err)
 		}
 		for i := range list.Recipients {
 			if c.sel.match(m, &list.Recipients[i]) {

@@ -23,64 +23,76 @@ func (s *selector) aboutRecipients() bool {
 	return s.recipient.kind != matchAny || s.domain != "" || s.text != ""
 }
 
-// A concern is whom an order is for.
+// A concern is whom an order is for. However many they are, only some are kept: a message
+// may have a million recipients.
 type concern struct {
-	recipients []mail.RecipientOutcome // that wait and meet the conditions
-	others     bool                    // others wait, too
+	recipients int            // that wait and meet the conditions
+	first      []mail.Address // the first of them, at most loggedMax
+	others     bool           // others wait, too
 }
 
-// concerned finds out which of a message's recipients an order is for.
-func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (concern, error) {
-	var c concern
+func (c *concern) add(a mail.Address) {
+	if c.recipients++; len(c.first) < loggedMax {
+		c.first = append(c.first, a)
+	}
+}
+
+// eachWaiting calls visit with the recipients of a message that wait, page by page, until
+// it returns false.
+func (s *Server) eachWaiting(ctx context.Context, id mail.QueueID, visit func(*mail.RecipientOutcome) bool) error {
 	for from := uint32(0); ; {
-		list, err := s.store.Recipients(ctx, m.Envelope.ID, RecipientQuery{From: from, Max: recipientMax, Waiting: true})
+		list, err := s.store.Recipients(ctx, id, RecipientQuery{From: from, Max: recipientMax, Waiting: true})
 		if err != nil {
-			return c, fmt.Errorf("read recipients of %s: %w", m.Envelope.ID, err)
+			return fmt.Errorf("read its recipients: %w", err)
 		}
 		for i := range list.Recipients {
-			if r := &list.Recipients[i]; sel.match(m, r) {
-				c.recipients = append(c.recipients, *r)
-			} else {
-				c.others = true
+			if !visit(&list.Recipients[i]) {
+				return nil
 			}
 		}
 		if !list.More {
-			return c, nil
+			return nil
 		}
 		from = list.Next
 	}
 }
 
+// concerned finds out which of a message's recipients an order is for.
+func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (concern, error) {
+	var c concern
+	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
+		if sel.match(m, r) {
+			c.add(r.Recipient.Address)
+		} else {
+			c.others = true
+		}
+		return true
+	})
+	return c, err
+}
+
 // orderOne gives an order to a message's recipients, if it is for them, and logs for whom
-// it is. It reports whether the order is for the message.
+// it is. It reports whether the order is for the message. They are read twice: first to
+// know who they are, so that nothing is ordered if they cannot all be read, then to
+// order it page by page.
 func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, m *Message, done *Ordered) (bool, error) {
-	if !v.harmful() && !v.settles(sel) {
+	settles := v.settles(sel)
+	if !v.harmful() && !settles {
 		return true, nil
 	}
 	c, err := s.concerned(ctx, sel, m)
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrGone), ctx.Err() != nil:
-		return false, err
-	case v == verbDrop && !v.settles(sel):
-		// It can be dropped although it is not known whom it was for.
-	case errors.Is(err, ErrDamaged):
-		done.Unchanged++
-		return false, nil
-	default: // the others are not to wait for it
-		s.log.Error("a message is left out of an order, as it cannot be read now", "verb", v.String(), "id", m.Envelope.ID.String(), "error", err)
-		done.Unchanged++
-		return false, nil
+	if err != nil && (settles || errors.Is(err, ErrGone) || ctx.Err() != nil) {
+		return false, err // a drop of all of it does not need to know whom it was for
 	}
-	if v.settles(sel) {
-		if len(c.recipients) == 0 {
-			done.Unchanged++
-			return false, nil
-		}
-		done.Recipients += len(c.recipients)
+	if settles && c.recipients == 0 {
+		done.Unchanged++
+		return false, nil
 	}
 	if v == verbHold && c.others {
-		return true, s.holdSome(ctx, o, m, &c, done)
+		return s.holdSome(ctx, o, sel, m, done)
+	}
+	if settles {
+		done.Recipients += c.recipients
 	}
 	if o.DryRun {
 		return true, nil
@@ -89,8 +101,8 @@ func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, 
 	switch {
 	case v == verbHold:
 		s.control.Hold([]mail.QueueID{m.Envelope.ID}, o.Reason)
-	case v.settles(sel):
-		s.giveUp(v, o.Reason, m, &c)
+	case settles:
+		return true, s.giveUp(ctx, v, o.Reason, sel, m, c.others)
 	}
 	return true, nil
 }
@@ -101,35 +113,59 @@ func (s *Server) logOrder(ctx context.Context, v verb, o *Order, m *Message, c *
 	if into != "" {
 		attrs = append(attrs, "into", into)
 	}
-	s.log.Info("order", append(attrs, "from", string(m.Envelope.Sender), "to", addressesOf(c.recipients), "reason", o.Reason, "by", orderedBy(ctx))...)
+	s.log.Info("order", append(attrs, "from", string(m.Envelope.Sender), "to", c.addresses(), "reason", o.Reason, "by", orderedBy(ctx))...)
 }
 
 // partMax is how many recipients are put into one message, which bounds the change that
 // does so. If there are more, there are more such messages.
 const partMax = 10_000
 
-// holdSome has recipients of a message held, and not the others.
-func (s *Server) holdSome(ctx context.Context, o *Order, m *Message, c *concern, done *Ordered) error {
-	for from := 0; from < len(c.recipients); from += partMax {
-		some := concern{recipients: c.recipients[from:min(from+partMax, len(c.recipients))]}
-		part := Part{From: m.Envelope.ID.String()}
-		indexes := make([]uint32, len(some.recipients))
-		for i := range some.recipients {
-			indexes[i] = some.recipients[i].Recipient.Index
-			part.Recipients = append(part.Recipients, string(some.recipients[i].Recipient.Address))
+// namedMax is how many recipients of a part an answer names.
+const namedMax = 20
+
+// holdSome has the recipients of a message held that meet the conditions, and not the
+// others. It reports whether any are.
+func (s *Server) holdSome(ctx context.Context, o *Order, sel *selector, m *Message, done *Ordered) (bool, error) {
+	var (
+		some    concern // the next part
+		indexes []uint32
+		held    int
+		failed  error
+	)
+	split := func() error {
+		part := Part{From: m.Envelope.ID.String(), More: max(some.recipients-namedMax, 0)}
+		for _, a := range some.first[:min(len(some.first), namedMax)] {
+			part.Recipients = append(part.Recipients, string(a))
 		}
 		if !o.DryRun {
 			into, err := s.control.Reserve(m.Envelope.Size)
 			if err != nil {
-				return fmt.Errorf("hold recipients of %s: %w", part.From, err)
+				return fmt.Errorf("hold some of its recipients: %w", err)
 			}
 			part.Into = into.String()
 			s.logOrder(ctx, verbHold, o, m, &some, part.Into)
 			s.control.Split(m.Envelope.ID, mail.Split{Into: into, Recipients: indexes, Reason: o.Reason})
 		}
+		held += some.recipients
+		some, indexes = concern{}, nil
 		done.Splits = append(done.Splits, part)
+		return nil
 	}
-	return nil
+	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
+		if !sel.match(m, r) {
+			return true
+		}
+		some.add(r.Recipient.Address)
+		if indexes = append(indexes, r.Recipient.Index); len(indexes) == partMax {
+			failed = split()
+		}
+		return failed == nil
+	})
+	if err = errors.Join(failed, err); err == nil && some.recipients > 0 {
+		err = split()
+	}
+	done.Recipients += held
+	return held > 0, err
 }
 
 // made drops parts from an answer of which nothing came, because all of their recipients
@@ -146,15 +182,16 @@ func (s *Server) made(ctx context.Context, parts []Part, pending []mail.QueueID)
 // loggedMax is how many recipients of a message one line of the log names.
 const loggedMax = 100
 
-func addressesOf(list []mail.RecipientOutcome) string {
+// addresses lists them.
+func (c *concern) addresses() string {
 	var b strings.Builder
-	for i := range list[:min(len(list), loggedMax)] {
+	for i, a := range c.first {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(string(list[i].Recipient.Address))
+		b.WriteString(string(a))
 	}
-	if more := len(list) - loggedMax; more > 0 {
+	if more := c.recipients - len(c.first); more > 0 {
 		fmt.Fprintf(&b, ",and %d more", more)
 	}
 	return b.String()
@@ -163,22 +200,32 @@ func addressesOf(list []mail.RecipientOutcome) string {
 // giveUpMax is how many recipients are given up by one step of the core.
 const giveUpMax = 1000
 
-// giveUp settles recipients for good. Of mail from the null sender nobody is told.
-func (s *Server) giveUp(v verb, reason string, m *Message, c *concern) {
+// giveUp settles recipients for good, those that meet the conditions; others tells that
+// others of the message wait, too. Of mail from the null sender nobody is told.
+func (s *Server) giveUp(ctx context.Context, v verb, reason string, sel *selector, m *Message, others bool) error {
 	text := map[verb]string{verbDrop: "dropped by an operator", verbBounce: "returned by an operator"}[v]
 	if reason != "" {
 		text += ": " + reason
 	}
 	reply := mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: mail.CleanText(text)}
-	for from := 0; from < len(c.recipients); from += giveUpMax {
-		part := c.recipients[from:min(from+giveUpMax, len(c.recipients))]
-		outcomes := make([]mail.Outcome, len(part))
-		for i := range part {
-			outcomes[i] = mail.Outcome{Index: part[i].Recipient.Index, Result: mail.Failed, Reply: reply}
-			if v == verbBounce && m.Envelope.Sender != "" && part[i].Recipient.Notify.Failure() {
-				outcomes[i].Report = mail.ReportFailed
-			}
+	var outcomes []mail.Outcome
+	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
+		if !sel.match(m, r) {
+			return true
 		}
-		s.control.Settle(m.Envelope.ID, outcomes, !c.others && from+giveUpMax >= len(c.recipients))
+		if len(outcomes) == giveUpMax {
+			s.control.Settle(m.Envelope.ID, outcomes, false)
+			outcomes = nil // the core has these
+		}
+		one := mail.Outcome{Index: r.Recipient.Index, Result: mail.Failed, Reply: reply}
+		if v == verbBounce && m.Envelope.Sender != "" && r.Recipient.Notify.Failure() {
+			one.Report = mail.ReportFailed
+		}
+		outcomes = append(outcomes, one)
+		return true
+	})
+	if len(outcomes) > 0 {
+		s.control.Settle(m.Envelope.ID, outcomes, !others && err == nil)
 	}
+	return err
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,42 @@ func (p *Problem) Error() string {
 	return strings.Join(all, "; ")
 }
 
+// unreadMax is how many messages that could not be read are kept.
+const unreadMax = 100
+
+// A Partial is the error of a list or an order that left messages out because they could
+// not be read. What could be was listed, or ordered.
+type Partial struct {
+	Unread []admin.Unread // the first of them
+	More   int            // how many others there are
+}
+
+func (p *Partial) Error() string {
+	const most = 10
+	var all []string
+	for i := range p.Unread[:min(len(p.Unread), most)] {
+		all = append(all, p.Unread[i].ID+": "+p.Unread[i].Error)
+	}
+	if more := len(p.Unread) - most + p.More; more > 0 {
+		all = append(all, fmt.Sprintf("and %d more", more))
+	}
+	return "not all messages could be read: " + strings.Join(all, "; ")
+}
+
+// Add notes further ones.
+func (p *Partial) Add(more ...admin.Unread) {
+	n := min(len(more), unreadMax-len(p.Unread))
+	p.Unread, p.More = append(p.Unread, more[:n]...), p.More+len(more)-n
+}
+
+// OrNil is the error, nil if nothing was left out.
+func (p *Partial) OrNil() error {
+	if len(p.Unread) == 0 {
+		return nil
+	}
+	return p
+}
+
 // Status returns the core and the spool at a glance, with at most so many
 // destinations of each transport.
 func (c *Client) Status(ctx context.Context, destinations int) (admin.Status, error) {
@@ -125,8 +162,10 @@ type Query struct {
 }
 
 // List calls visit with each message that meets a query. An error of visit
-// ends the list and is returned. Memory does not grow with the list.
+// ends the list and is returned. Memory does not grow with the list. If only some
+// messages cannot be read, the error is a Partial, at the end.
 func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) error) error {
+	var partial Partial
 	values := filterValues(&q.Filter)
 	values.Set("recipients", strconv.Itoa(q.Recipients))
 	for left := q.Limit; ; {
@@ -140,13 +179,10 @@ func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) e
 				return err
 			}
 		}
-		if left > 0 {
-			if left -= len(page.Messages); left <= 0 {
-				return nil
-			}
-		}
-		if page.Next == "" {
-			return nil
+		partial.Add(page.Unread...)
+		left -= len(page.Messages)
+		if page.Next == "" || q.Limit > 0 && left <= 0 {
+			return partial.OrNil()
 		}
 		values.Set("cursor", page.Next)
 	}
@@ -220,7 +256,7 @@ func (c *Client) Order(ctx context.Context, v Verb, o admin.Order, progress func
 	var total sum
 	if o.Filter == nil || len(o.Filter.IDs) == 0 {
 		err := c.orderPages(ctx, v, o, &total, progress)
-		return total.Ordered, err
+		return total.Ordered, cmp.Or(err, total.partial.OrNil())
 	}
 	filter := *o.Filter
 	o.Filter = &filter
@@ -230,7 +266,7 @@ func (c *Client) Order(ctx context.Context, v Verb, o admin.Order, progress func
 			return total.Ordered, err
 		}
 	}
-	return total.Ordered, nil
+	return total.Ordered, total.partial.OrNil()
 }
 
 // orderPages gives an order page after page.
@@ -354,7 +390,10 @@ func readProblem(resp *http.Response) *Problem {
 }
 
 // A sum adds up what pages did.
-type sum struct{ admin.Ordered }
+type sum struct {
+	admin.Ordered
+	partial Partial
+}
 
 func (s *sum) add(page *admin.Ordered) {
 	s.Matched += page.Matched
@@ -365,4 +404,5 @@ func (s *sum) add(page *admin.Ordered) {
 	s.Splits = append(s.Splits, page.Splits...)
 	s.Scanned += page.Scanned
 	s.Missing = append(s.Missing, page.Missing...)
+	s.partial.Add(page.Unread...)
 }

@@ -161,3 +161,30 @@ func TestBusyServer(t *testing.T) {
 		t.Errorf("%+v, %v, %s", f, err, time.Since(begin))
 	}
 }
+
+// What cannot be read fails neither a list nor an order; the caller hears at the end which
+// messages these are, and of a large number how many.
+func TestUnread(t *testing.T) {
+	q := queue(3)
+	for n := range 2500 {
+		m := admintest.Message{Unreadable: true}
+		m.Envelope = mail.Envelope{ID: id(n + 10), Sender: "a@example.com", Arrived: mail.Instant(n)}
+		m.Place.Area = mail.AreaIncoming
+		m.Recipients = []mail.RecipientOutcome{{Recipient: mail.Recipient{Address: "j@example.net"}}}
+		q.Add(m)
+	}
+	c := serve(t, q, admin.Config{})
+	filter := admin.Filter{Domain: "example.net"}
+	var n int
+	err := c.List(context.Background(), client.Query{Filter: filter}, func(*admin.Summary) error { n++; return nil })
+	check := func(what string, n int, err error) {
+		t.Helper()
+		var partial *client.Partial
+		if !errors.As(err, &partial) || n != 3 || len(partial.Unread) != 100 || partial.More != 2400 || !strings.HasSuffix(err.Error(), "and 2490 more") {
+			t.Errorf("%s: %d, %v", what, n, err)
+		}
+	}
+	check("list", n, err)
+	done, err := c.Order(context.Background(), client.Bounce, admin.Order{Filter: &filter, Confirm: 5}, nil)
+	check("order", done.Done, err)
+}

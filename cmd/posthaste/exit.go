@@ -60,6 +60,7 @@ func codeOf(err error) (exitCode, string) {
 		known       *exit
 		unreachable *client.Unreachable
 		problem     *client.Problem
+		partial     *client.Partial
 		mistakes    *tomlfile.Problems
 	)
 	switch {
@@ -71,6 +72,8 @@ func codeOf(err error) (exitCode, string) {
 		return codeOfConnect(err)
 	case errors.As(err, &problem):
 		return codeOfProblem(problem), ""
+	case errors.As(err, &partial):
+		return exitIO, "The others were read. Look at the log and at the disk; \"posthaste queue list --damaged\" shows what is known to be damaged."
 	case errors.As(err, &mistakes):
 		return exitConfig, ""
 	}

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 	"unicode/utf8"
 
@@ -52,19 +55,22 @@ in which it rests on disk is another matter, and that is what --area looks at.`,
 				return err
 			}
 			defer c.Close()
-			var l lister
+			var (
+				l      lister
+				unread client.Partial
+			)
 			out := cmd.OutOrStdout()
 			switch buffered := bufio.NewWriterSize(out, 64<<10); {
 			case onlyIDs:
 				l = &idLister{buffered}
 			case asJSON:
-				l, q.Recipients = &jsonLister{out: buffered, rest: restOf(cmd, c)}, admin.RecipientsMax
+				l, q.Recipients = &jsonLister{out: buffered, rest: restOf(cmd, c, &unread)}, admin.RecipientsMax
 			case asMailq:
-				l, q.Recipients = &mailqLister{out: buffered, rest: restOf(cmd, c)}, admin.RecipientsMax
+				l, q.Recipients = &mailqLister{out: buffered, rest: restOf(cmd, c, &unread)}, admin.RecipientsMax
 			default:
 				l = &tableLister{out: buffered, width: terminal(out), now: time.Now()}
 			}
-			return list(cmd, c, q, l)
+			return cmp.Or(list(cmd, c, q, l), unread.OrNil())
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -85,18 +91,27 @@ type lister interface {
 }
 
 func list(cmd *cobra.Command, c *client.Client, q client.Query, l lister) error {
-	if err := c.List(cmd.Context(), q, l.message); err != nil {
+	err := c.List(cmd.Context(), q, l.message)
+	if !isPartial(err) {
 		return err
 	}
-	return l.end()
+	return cmp.Or(l.end(), err)
+}
+
+// isPartial reports whether a list or an order came to its end, be it that some messages
+// could not be read.
+func isPartial(err error) bool {
+	var partial *client.Partial
+	return err == nil || errors.As(err, &partial)
 }
 
 // A rest calls visit with the waiting recipients of a message that are not in
 // its summary.
 type rest func(m *admin.Summary, visit func(*admin.Recipient) error) error
 
-// restOf reads recipients page by page.
-func restOf(cmd *cobra.Command, c *client.Client) rest {
+// restOf reads recipients page by page. Those that cannot be read are named to unread;
+// those of a message that has left meanwhile do not wait.
+func restOf(cmd *cobra.Command, c *client.Client, unread *client.Partial) rest {
 	return func(m *admin.Summary, visit func(*admin.Recipient) error) error {
 		if n := len(m.Recipients); n == 0 || n >= int(m.Waiting) { // or none waits
 			return nil
@@ -104,6 +119,12 @@ func restOf(cmd *cobra.Command, c *client.Client) rest {
 		from := m.Recipients[len(m.Recipients)-1].Index + 1
 		for {
 			d, err := c.Show(cmd.Context(), m.ID, from, admin.RecipientsMax)
+			if problem := (*client.Problem)(nil); errors.As(err, &problem) {
+				if problem.Status != http.StatusNotFound {
+					unread.Add(admin.Unread{ID: m.ID, Error: problem.Error()})
+				}
+				return nil
+			}
 			if err != nil {
 				return err
 			}

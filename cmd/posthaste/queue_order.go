@@ -142,13 +142,16 @@ func (o *orderCall) run(named bool) error {
 		req.Confirm = confirmed
 	}
 	done, err := o.give(req)
-	if o.dryRun && err == nil {
+	if o.dryRun && isPartial(err) {
 		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, whom(&done))
 		o.tellSplits(&done)
 	} else if err == nil || done.Matched > 0 {
 		o.tell(&done)
 	}
 	if err != nil {
+		if gone := missing(done.Missing); gone != nil {
+			return fmt.Errorf("%w; %w", gone, err)
+		}
 		return err
 	}
 	if done.Matched+done.Unchanged+len(done.Missing) == 0 && !o.all {
@@ -186,8 +189,8 @@ func (o *orderCall) check(named bool) error {
 func (o *orderCall) confirm(req admin.Order) (int, error) {
 	req.DryRun = true
 	counted, err := o.client.Order(o.cmd.Context(), o.verb, req, nil)
-	if err != nil {
-		return 0, err
+	if err != nil && (counted.Matched == 0 || !isPartial(err)) {
+		return 0, err // what the order itself cannot read it names again
 	}
 	if counted.Matched == 0 {
 		return 0, o.none()
@@ -280,7 +283,7 @@ func (o *orderCall) tellSplits(done *admin.Ordered) {
 	for i := range done.Splits[:min(len(done.Splits), most)] {
 		p := &done.Splits[i]
 		names := strings.Join(p.Recipients[:min(len(p.Recipients), mostAddresses)], " ")
-		if more := len(p.Recipients) - mostAddresses; more > 0 {
+		if more := len(p.Recipients) + p.More - mostAddresses; more > 0 {
 			names += fmt.Sprintf(" and %s more", number(more))
 		}
 		if p.Into == "" {

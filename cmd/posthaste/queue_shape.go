@@ -51,7 +51,8 @@ left is busy; one with mail in the columns on the right does not take it.`,
 			if q.Recipients = admin.RecipientsMax; bySender {
 				q.Recipients = 0
 			}
-			add, further := s.recipients, restOf(cmd, c)
+			var unread client.Partial
+			add, further := s.recipients, restOf(cmd, c, &unread)
 			err = c.List(cmd.Context(), q, func(m *admin.Summary) error {
 				if bySender {
 					s.add(domainOf(m.Sender, "MAILER-DAEMON"), m.Arrived)
@@ -59,12 +60,12 @@ left is busy; one with mail in the columns on the right does not take it.`,
 				}
 				return add(m, further)
 			})
-			if err != nil {
+			if !isPartial(err) {
 				return err
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			s.write(out, rows)
-			return out.Flush()
+			return cmp.Or(out.Flush(), err, unread.OrNil())
 		},
 	}
 	addFilters(cmd.Flags(), &q.Filter)

@@ -81,9 +81,9 @@ func checkExitCode(ts *testscript.TestScript, neg bool, args []string) {
 // for.
 func serveAdmin(ts *testscript.TestScript, neg bool, args []string) {
 	queues := map[string]func() *admintest.Queue{"empty": func() *admintest.Queue { return admintest.New() }, "mixed": mixedQueue, "large": largeQueue,
-		"silent": silentQueue, "destinations": destinationQueue}
+		"silent": silentQueue, "destinations": destinationQueue, "unreadable": unreadableQueue}
 	if neg || len(args) != 1 || queues[args[0]] == nil {
-		ts.Fatalf("usage: admin empty|mixed|large|silent|destinations")
+		ts.Fatalf("usage: admin empty|mixed|large|silent|destinations|unreadable")
 	}
 	q := queues[args[0]]()
 	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond}, q, q, q)
@@ -162,6 +162,14 @@ func largeQueue() *admintest.Queue {
 	}
 	q.Add(many)
 	return q
+}
+
+// unreadableQueue has a message whose recipients cannot be read now, between two others.
+func unreadableQueue() *admintest.Queue {
+	bad := newMessage(2, mail.AreaDeferred, time.Hour, "bob@example.com", "joe@example.net")
+	bad.Unreadable = true
+	return admintest.New(newMessage(1, mail.AreaDeferred, time.Hour, "alice@example.com", "jane@example.net"), bad,
+		newMessage(3, mail.AreaDeferred, time.Hour, "carol@example.com", "jack@example.net"))
 }
 
 func silentQueue() *admintest.Queue {
