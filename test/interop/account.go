@@ -19,14 +19,15 @@ type account struct {
 	name     string // of the case, which is in its letters' keys and senders; "" for all
 	mu       sync.Mutex
 	got      map[delivery]int
-	total    int                  // of got
-	sums     map[string]uint32    // of bodies, by key
-	damaged  []string             // keys that came with different bodies
-	strayed  []string             // deliveries under an envelope that is not theirs
-	failed   map[mail.Address]int // how often a report says so, by recipient
-	failures int                  // of failed
-	reports  []sink.Delivery      // from the null sender
-	changed  chan struct{}        // has room for one
+	total    int                     // of got
+	sums     map[string]uint32       // of bodies, by key
+	damaged  []string                // keys that came with different bodies
+	strayed  []string                // deliveries under an envelope that is not theirs
+	failed   map[mail.Address]int    // how often a report says so, by recipient
+	failures int                     // of failed
+	reports  []sink.Delivery         // from the null sender
+	contents map[mail.Address][]byte // by recipient; nil if they are not kept
+	changed  chan struct{}           // has room for one
 }
 
 type delivery struct {
@@ -54,6 +55,7 @@ func (a *account) taken(d sink.Delivery) {
 	} else {
 		a.note(d.Key, d.Recipients, d.BodySum)
 		a.compareEnvelope(d)
+		a.keep(d)
 	}
 	select {
 	case a.changed <- struct{}{}:
@@ -73,6 +75,18 @@ func (a *account) note(key string, recipients []mail.Address, bodySum uint32) {
 		a.damaged = append(a.damaged, key)
 	}
 	a.sums[key] = bodySum
+}
+
+// keep keeps a content.
+func (a *account) keep(d sink.Delivery) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.contents == nil {
+		return
+	}
+	for _, to := range d.Recipients {
+		a.contents[to] = d.Content
+	}
 }
 
 // compareEnvelope tells whether a letter came under the envelope that it was given:

@@ -13,6 +13,9 @@
 //     our receiver, also with limits that make them answer 421 and 452 in the
 //     middle of things, and Postfix's smtp-sink, also without pipelining and
 //     without ESMTP;
+//   - contents that such servers may not take as they are, through Postfix and Exim
+//     without 8BITMIME and with other gaps in what they offer (samples.go); Python's
+//     email package decodes what arrives;
 //   - to users that do not exist at Postfix and Exim; the reports about them go
 //     back through these servers to our receiver, where Python's email package
 //     reads them;

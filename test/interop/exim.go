@@ -30,8 +30,31 @@ func startExim(ctx context.Context, dir string) (*process, error) {
 	return p, p.listens(ctx, eximAddr)
 }
 
+// startNarrowExim starts a second Exim, which does not offer 8BITMIME: that cannot be
+// chosen by port. It only takes mail into the queue of the first one.
+func startNarrowExim(ctx context.Context, dir string) (*process, error) {
+	home := filepath.Join(dir, "exim")
+	file := filepath.Join(dir, "exim4-narrow.conf")
+	text := "accept_8bitmime = false\nsmtputf8_advertise_hosts =\nqueue_only = true\n" + eximConfig(home)
+	for _, change := range []struct{ old, new string }{
+		{"daemon_smtp_ports = " + portOf(eximAddr) + " : " + portOf(eximRefuseAddr), "daemon_smtp_ports = " + portOf(eximNarrowAddr)},
+		{home + "/pid", home + "/pid-narrow"},
+	} {
+		text = strings.Replace(text, change.old, change.new, 1)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return nil, err
+	}
+	p, err := startProcess(dir, "exim-narrow", "/usr/sbin/exim4", "-C", file, "-bdf")
+	if err != nil {
+		return nil, err
+	}
+	return p, p.listens(ctx, eximNarrowAddr)
+}
+
+func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
+
 func eximConfig(home string) string {
-	port := func(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 	return fmt.Sprintf(`
 primary_hostname = exim.interop.test
 exim_user = Debian-exim
@@ -95,8 +118,8 @@ to_receiver:
 
 begin retry
 * * F,1h,1s
-`, home, port(eximAddr), strings.Join([]string{eximDomain, eximSenders, directDomain, "*." + refusalDomain}, " : "), directDomain, port(posthasteAddr), port(receiverAddr),
-		port(eximRefuseAddr), eximDice(stageMail), eximDice(stageData), eximDice(stageEnd), eximDice(stageRcpt))
+`, home, portOf(eximAddr), strings.Join([]string{eximDomain, eximSenders, directDomain, "*." + refusalDomain, "*." + narrowDomain}, " : "), directDomain, portOf(posthasteAddr), portOf(receiverAddr),
+		portOf(eximRefuseAddr), eximDice(stageMail), eximDice(stageData), eximDice(stageEnd), eximDice(stageRcpt))
 }
 
 // dropsIn is how many commands there are for each after which Exim disconnects, with a
@@ -114,7 +137,7 @@ func eximDice(stage string) string {
 		one  int
 	}{{"defer", oneIn * 6 / 4}, {"deny", oneIn * 6}, {"drop", dropsIn}} {
 		fmt.Fprintf(&b, "  %s condition = ${if and {{eq{$received_port}{%s}} {eq{${randint:%d}}{0}}}}\n", kind.verb,
-			eximRefuseAddr[strings.LastIndexByte(eximRefuseAddr, ':')+1:], kind.one)
+			portOf(eximRefuseAddr), kind.one)
 		fmt.Fprintf(&b, "       message = refused at %s\n", stage)
 	}
 	return b.String()

@@ -169,6 +169,7 @@ func (t *trial) withServers(ctx context.Context, words []string) (err error) {
 		{"", func(ctx context.Context) (*process, error) { return startPosthaste(ctx, t) }},
 		{progPostfix, func(ctx context.Context) (*process, error) { return startPostfix(ctx, t.dir) }},
 		{progExim, func(ctx context.Context) (*process, error) { return startExim(ctx, t.dir) }},
+		{progExim, func(ctx context.Context) (*process, error) { return startNarrowExim(ctx, t.dir) }},
 		{progSendmail, func(ctx context.Context) (*process, error) { return startSendmail(ctx, t.dir) }},
 		{progOpenSMTPD, func(ctx context.Context) (*process, error) { return startOpenSMTPD(ctx, t.dir) }},
 		{progGoSMTP, func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, progGoSMTP, gosmtpAddr) }},

@@ -41,7 +41,7 @@ func startPostfix(ctx context.Context, dir string) (*process, error) {
 }
 
 func postfixMain(home string) string {
-	domains := strings.Join([]string{postfixDomain, strictDomain, postfixSenders, directDomain, refusalDomain}, " ")
+	domains := strings.Join([]string{postfixDomain, strictDomain, postfixSenders, directDomain, refusalDomain, narrowDomain}, " ")
 	return fmt.Sprintf(`
 compatibility_level = 3.6
 myhostname = postfix.interop.test
@@ -84,6 +84,11 @@ func postfixMaster(text string) string {
 			fmt.Fprintf(&b, "%s inet n - n - - smtpd\n -o smtpd_delay_reject=no\n", postfixRefuseAddr)
 			for _, stage := range []string{"sender", "recipient", "data", "end_of_data"} {
 				fmt.Fprintf(&b, " -o smtpd_%s_restrictions=check_policy_service,inet:%s\n", stage, policyAddr)
+			}
+			for _, n := range narrows() {
+				if n.lacks != nil && n.address != eximNarrowAddr {
+					fmt.Fprintf(&b, "%s inet n - n - - smtpd\n -o smtpd_discard_ehlo_keywords=%s\n", n.address, strings.Join(n.lacks, ","))
+				}
 			}
 			fmt.Fprintf(&b, "%s inet n - n - - smtpd\n", strictAddr)
 			b.WriteString(" -o smtpd_recipient_limit=20 -o smtpd_client_connection_count_limit=3 -o smtpd_client_event_limit_exceptions=\n")

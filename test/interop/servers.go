@@ -10,12 +10,13 @@ import (
 
 // Where everybody listens. The network has nobody else in it.
 const (
-	posthasteAddr = "127.0.0.1:2525"
-	receiverAddr  = "127.0.0.1:2600"
-	postfixAddr   = "127.0.0.1:2610"
-	strictAddr    = "127.0.0.1:2611" // Postfix with small limits
-	eximAddr      = "127.0.0.1:2620"
-	smtpSinkAddr  = "127.0.0.1:2630"
+	posthasteAddr  = "127.0.0.1:2525"
+	receiverAddr   = "127.0.0.1:2600"
+	postfixAddr    = "127.0.0.1:2610"
+	strictAddr     = "127.0.0.1:2611" // Postfix with small limits
+	eximAddr       = "127.0.0.1:2620"
+	eximNarrowAddr = "127.0.0.1:2622" // Exim without 8BITMIME
+	smtpSinkAddr   = "127.0.0.1:2630"
 	// Those that refuse at random.
 	postfixRefuseAddr = "127.0.0.1:2612"
 	policyAddr        = "127.0.0.1:2613" // of that Postfix
@@ -34,6 +35,7 @@ const (
 	strictDomain  = "strict.test"  // likewise
 	eximDomain    = "exim.test"    // the daemon, Exim, our receiver
 	dumpDomain    = "dump.test"    // the daemon, smtp-sink
+	narrowDomain  = "narrow.test"  // the daemon, servers with few extensions, our receiver
 	// Senders, whose reports go the same ways.
 	postfixSenders = "from.postfix.test"
 	eximSenders    = "from.exim.test"
@@ -74,6 +76,10 @@ maximal_backoff_time = "2s"
 		for n := range l.hosts {
 			routes[l.host(n)] = l.transport() + ":" + l.address(n)
 		}
+	}
+	text += "\n[transport.narrow]\npipelining = \"stream\"\n"
+	for _, n := range narrows() {
+		routes[n.domain()] = "narrow:" + bracketed(n.address)
 	}
 	text += "\n[routes]\n"
 	for domain, route := range routes {
