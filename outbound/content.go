@@ -115,51 +115,68 @@ func (c *content) close() {
 // take them. What no conversion helps is left for the session to refuse.
 //
 // A content that is not in memory is only read for this if the server lacks an
-// extension: whether such a content has octets above 127 the envelope knows from
-// intake. Its long lines are broken as it passes.
+// extension, or if its size with all long lines broken might be more than the server
+// takes: whether such a content has octets above 127 the envelope knows from intake.
+// Else its long lines are broken as it passes, and its size is said to be what it is
+// without that, as Postfix says it. It may be 3 octets in 997 more, and is no more as a
+// rule; a guess that is too large could be refused for good.
 func (c *Client) fit(ctx context.Context, to *content, e mail.Envelope, caps smtp.Caps) (mail.Envelope, error) {
-	plan := downgrade.Plan{EightBit: e.Body == mail.Body8BitMIME, Long: true} // as far as is known
-	if to.whole != nil {
-		plan.EightBit, plan.Long = downgrade.Look(to.whole)
-	}
-	lacking := plan.EightBit && !caps.EightBit || e.SMTPUTF8 && !caps.UTF8
-	if lacking {
-		var s downgrade.Scanner
-		if err := c.read(ctx, e.ID, s.Scan); err != nil {
+	eightBit, long := e.Body == mail.Body8BitMIME, true // as far as is known
+	if to.whole != nil || e.Size <= caps.SizeMax && caps.SizeMax < downgrade.FoldedMax(e.Size) {
+		var m downgrade.Meter
+		if err := c.look(ctx, to, e.ID, m.Scan); err != nil {
 			return e, err
 		}
-		long := plan.Long
+		eightBit, long, e.Size = m.EightBit, m.Folded() > to.body.Size(), m.Folded()
+	}
+	var plan downgrade.Plan
+	if eightBit && !caps.EightBit || e.SMTPUTF8 && !caps.UTF8 {
+		var s downgrade.Scanner
+		if err := c.look(ctx, to, e.ID, s.Scan); err != nil {
+			return e, err
+		}
 		plan = s.Plan()
-		plan.Long = plan.Long || long
+		eightBit = plan.EightBit
 	}
 	e.SMTPUTF8 = e.SMTPUTF8 && (caps.UTF8 || plan.HeaderEightBit)
 	switch {
 	case e.SMTPUTF8 && !caps.UTF8:
 		e.Body = mail.Body7Bit // it is refused for the other reason
-	case plan.EightBit && (caps.EightBit || plan.Complex):
+	case eightBit && (caps.EightBit || plan.Complex):
 		e.Body = mail.Body8BitMIME
-	case plan.EightBit:
+	case eightBit:
 		e.Body = mail.Body7Bit
-		to.convert = downgrade.NewConverter(plan)
-		counted := downgrade.NewConverter(plan)
-		var buf []byte
-		e.Size = 0
-		count := func(p []byte) {
-			buf = counted.Append(buf[:0], p)
-			e.Size += int64(len(buf))
-		}
-		if err := c.read(ctx, e.ID, count); err != nil {
-			return e, err
-		}
-		e.Size += int64(len(counted.End(buf[:0])))
-		return e, nil
+		return c.convert(ctx, to, e, plan)
 	case !caps.EightBit:
 		e.Body = mail.Body7Bit // the sender exaggerated, as many clients always do
 	}
-	if plan.Long {
+	if long {
 		to.convert = new(downgrade.Converter)
 	}
 	return e, nil
+}
+
+// convert lets a content be converted as it passes. What comes of it is counted first.
+func (c *Client) convert(ctx context.Context, to *content, e mail.Envelope, plan downgrade.Plan) (mail.Envelope, error) {
+	counted := downgrade.NewConverter(plan)
+	var buf []byte
+	e.Size = 0
+	err := c.look(ctx, to, e.ID, func(p []byte) {
+		buf = counted.Append(buf[:0], p)
+		e.Size += int64(len(buf))
+	})
+	e.Size += int64(len(counted.End(buf[:0])))
+	to.convert = downgrade.NewConverter(plan)
+	return e, err
+}
+
+// look passes a whole content to a function, piece by piece, before it is sent.
+func (c *Client) look(ctx context.Context, to *content, id mail.QueueID, take func([]byte)) error {
+	if to.whole != nil {
+		take(to.whole)
+		return nil
+	}
+	return c.read(ctx, id, take)
 }
 
 // read passes a whole content to a function, piece by piece.

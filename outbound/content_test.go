@@ -45,18 +45,19 @@ func TestContentFitsTheServer(t *testing.T) {
 		low   = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nCaf=C3=A9\r\n"
 	)
 	long, folded := "X: y\r\n\r\n"+strings.Repeat("a", 999)+"\r\n", "X: y\r\n\r\n"+strings.Repeat("a", 998)+"\r\n a\r\n"
-	many := strings.Repeat("é\r\n", pieceSize)
+	many, foldedMany := "X: y\r\n\r\n"+strings.Repeat(long[8:], 100), "X: y\r\n\r\n"+strings.Repeat(folded[8:], 100)
+	highLines := strings.Repeat("é\r\n", pieceSize)
 	for _, test := range []struct {
-		name           string
-		text           string
-		declared       bool
-		utf8           bool
-		offered        smtp.Caps
-		want           string
-		body           mail.BodyType
-		inMemoryOnly   bool
-		headerNeeded   bool
-		announcedOctet int // 0: those of want
+		name         string
+		text         string
+		declared     bool
+		utf8         bool
+		offered      smtp.Caps
+		want         string
+		body         mail.BodyType
+		inMemoryOnly bool
+		headerNeeded bool
+		unread       int64 // the size that is announced of a file, which nobody reads for that; 0: that of want
 	}{
 		{name: "plain", text: plain, want: plain},
 		{name: "plain, declared as 8-bit", text: plain, declared: true, want: plain},
@@ -64,9 +65,14 @@ func TestContentFitsTheServer(t *testing.T) {
 		{name: "8-bit, undeclared", text: high, offered: smtp.Caps{EightBit: true}, want: high, body: mail.Body8BitMIME, inMemoryOnly: true},
 		{name: "8-bit, not offered", text: high, declared: true, want: low},
 		{name: "8-bit, undeclared, not offered", text: high, want: low, inMemoryOnly: true},
-		{name: "8-bit, large", text: high[:len(high)-2] + "\r\n" + many, declared: true, want: low + strings.Repeat("=C3=A9\r\n", pieceSize)},
-		{name: "long line", text: long, want: folded, announcedOctet: len(long)},
-		{name: "long line, offered", text: long + "é\r\n", declared: true, offered: smtp.Caps{EightBit: true}, want: folded + "é\r\n", body: mail.Body8BitMIME, announcedOctet: len(long) + 4},
+		{name: "8-bit, large", text: high[:len(high)-2] + "\r\n" + highLines, declared: true, want: low + strings.Repeat("=C3=A9\r\n", pieceSize)},
+		{name: "long line", text: long, want: folded, unread: int64(len(long))},
+		{name: "long line, offered", text: long + "é\r\n", declared: true, offered: smtp.Caps{EightBit: true}, want: folded + "é\r\n", body: mail.Body8BitMIME, unread: int64(len(long)) + 4},
+		{name: "long lines", text: many, want: foldedMany, unread: int64(len(many))},
+		{name: "long lines, far below the limit", text: many, offered: smtp.Caps{SizeMax: 1 << 20}, want: foldedMany, unread: int64(len(many))},
+		{name: "long lines, as long as the limit", text: many, offered: smtp.Caps{SizeMax: int64(len(many))}, want: foldedMany},
+		{name: "long lines, just above the limit", text: many, offered: smtp.Caps{SizeMax: int64(len(foldedMany)) - 1}, want: foldedMany},
+		{name: "short lines, as long as the limit", text: plain, offered: smtp.Caps{SizeMax: int64(len(plain))}, want: plain},
 		{name: "header beyond ASCII", text: "X: é\r\n\r\n", declared: true, utf8: true, want: "X: é\r\n\r\n", headerNeeded: true},
 		{name: "header said to be beyond ASCII", text: high, declared: true, utf8: true, want: low},
 	} {
@@ -106,12 +112,12 @@ func TestContentFitsTheServer(t *testing.T) {
 					t.Errorf("%s, in a file %v, at once %v: %v, SMTPUTF8 %v, content\n%.300q\nwant %v and\n%.300q",
 						test.name, inFile, all, e.Body, e.SMTPUTF8, got.String(), test.body, test.want)
 				}
-				octets := len(test.want)
-				if test.announcedOctet > 0 {
-					octets = test.announcedOctet
+				octets := int64(len(test.want))
+				if inFile && test.unread > 0 {
+					octets = test.unread
 				}
-				if e.Size != int64(octets) {
-					t.Errorf("%s: SIZE=%d, want %d", test.name, e.Size, octets)
+				if e.Size != octets {
+					t.Errorf("%s, in a file %v: SIZE=%d, want %d", test.name, inFile, e.Size, octets)
 				}
 			}
 		}

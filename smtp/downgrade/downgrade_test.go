@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"mime/quotedprintable"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,26 @@ func convert(plan Plan, text string, size int) string {
 		text = text[n:]
 	}
 	return string(c.End(out))
+}
+
+func meter(text string, size int) *Meter {
+	var m Meter
+	for p := range slices.Chunk([]byte(text), size) {
+		m.Scan(p)
+	}
+	return &m
+}
+
+// compareMeter holds a Meter, given pieces of a size, against a Scanner and a Converter.
+func compareMeter(t *testing.T, text string, size int) {
+	t.Helper()
+	m := meter(text, size)
+	if plan := scan(text, size); plan.EightBit != m.EightBit {
+		t.Errorf("a Meter finds octets above 127: %v, a Scanner: %v", m.EightBit, plan.EightBit)
+	}
+	if folded := convert(Plan{}, text, size); m.Folded() != int64(len(folded)) || m.Folded() > FoldedMax(int64(len(text))) {
+		t.Errorf("a Meter counts %d octets, a Converter makes %d of %q", m.Folded(), len(folded), text)
+	}
 }
 
 // crlf writes a message down in lines that end in LF.
@@ -97,10 +118,7 @@ func TestConvert(t *testing.T) {
 					t.Errorf("pieces of %d octets: got\n%q\nwant\n%q", size, got, out)
 				}
 			}
-			eightBit, long := Look([]byte(in))
-			if plan := scan(in, 5); plan.EightBit != eightBit || plan.Long != long {
-				t.Errorf("Look finds %v and %v, a Scanner %v and %v", eightBit, long, plan.EightBit, plan.Long)
-			}
+			compareMeter(t, in, 5)
 		})
 	}
 }
@@ -185,6 +203,7 @@ func FuzzConvert(f *testing.F) {
 	for _, c := range cases {
 		f.Add(crlf(c.in), uint64(1))
 	}
+	f.Add(strings.Repeat("a", 2993)+"\r\r\n"+strings.Repeat("b", 1995)+"\r", uint64(2))
 	f.Add("Content-Type:\xffBoundary=", uint64(1)) // strings.ToLower makes it longer
 	f.Fuzz(func(t *testing.T, text string, seed uint64) {
 		if len(text) > 8<<10 {
@@ -197,13 +216,11 @@ func FuzzConvert(f *testing.F) {
 		if again := convert(scan(text, size), text, size); again != out {
 			t.Fatalf("pieces of %d make a difference:\n%q\n%q", size, out, again)
 		}
-		if eightBit, long := Look([]byte(text)); plan.EightBit != eightBit || plan.Long != long {
-			t.Fatalf("Look finds %v and %v, a Scanner %v and %v", eightBit, long, plan.EightBit, plan.Long)
-		}
-		if _, long := Look([]byte(out)); long {
+		compareMeter(t, text, size)
+		if meter(out, len(out)+1).Folded() != int64(len(out)) {
 			t.Fatalf("a line is too long: %q", out)
 		}
-		if plan.Complex || plan.Long {
+		if plan.Complex || meter(text, size).Folded() != int64(len(text)) {
 			return
 		}
 		next := scan(out, len(out)+1)
@@ -227,10 +244,11 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-func BenchmarkLook(b *testing.B) {
+func BenchmarkMeter(b *testing.B) {
 	text := []byte("Subject: x\r\n\r\n" + strings.Repeat("The quick brown fox jumps over the lazy dog, as it always does.\r\n", 63))
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		Look(text)
+		var m Meter
+		m.Scan(text)
 	}
 }

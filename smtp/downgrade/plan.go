@@ -1,10 +1,6 @@
 package downgrade
 
-import (
-	"bytes"
-
-	"github.com/posthaste-mta/posthaste/smtp"
-)
+import "github.com/posthaste-mta/posthaste/smtp"
 
 // A Plan says what is to become of a message. The zero Plan leaves all but long
 // lines alone.
@@ -12,8 +8,6 @@ type Plan struct {
 	// EightBit is that some octet is above 127, HeaderEightBit that some octet of
 	// the message's own header is.
 	EightBit, HeaderEightBit bool
-	// Long is that some line has more than LineLimit octets.
-	Long bool
 	// Complex is that the message has too many parts to be converted. A Converter
 	// leaves its octets above 127 as they are.
 	Complex bool
@@ -43,7 +37,6 @@ type Scanner struct {
 	plan  Plan
 	lines splitter
 	m     parser
-	line  int // octets of the line so far
 }
 
 // Scan looks at the next piece of the message.
@@ -63,7 +56,6 @@ func (s *Scanner) Plan() Plan {
 }
 
 func (s *Scanner) take(f fragment) {
-	s.measure(f)
 	inHeader := s.m.state == atHeader && s.m.part == 0
 	e := s.m.take(f)
 	if e&headerEnds != 0 {
@@ -101,42 +93,5 @@ func (s *Scanner) conclude() {
 	}
 	if part := s.m.ended; part < len(s.plan.parts) && s.m.last.encoding == eightBit {
 		s.plan.parts[part] = relabel
-	}
-}
-
-func (s *Scanner) measure(f fragment) {
-	if f.start {
-		s.line = 0
-	}
-	s.line += len(f.octets)
-	length := s.line
-	if f.end {
-		length -= len("\r\n")
-	}
-	s.plan.Long = s.plan.Long || length > LineLimit
-}
-
-// Look reports, much faster than a Scanner, whether a message has octets above 127,
-// and whether it has lines of more than LineLimit octets.
-func Look(message []byte) (eightBit, long bool) {
-	return smtp.EightBit(message), hasLong(message)
-}
-
-func hasLong(message []byte) bool {
-	line := 0
-	for from := 0; ; {
-		i := bytes.IndexByte(message[from:], '\n')
-		if i < 0 {
-			return len(message)-line > LineLimit
-		}
-		i += from
-		from = i + 1
-		if i == 0 || message[i-1] != '\r' {
-			continue
-		}
-		if i-1-line > LineLimit {
-			return true
-		}
-		line = from
 	}
 }
