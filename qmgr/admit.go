@@ -243,9 +243,12 @@ func (q *Qmgr) take(s Scan) (mail.QueueID, origin, bool) {
 	return 0, 0, false
 }
 
-// retryMoved has a message that is to be tried, and is just being changed at rest, tried
-// once the change is durable.
+// retryMoved has a message that is to be tried, and is just being changed at rest or is in
+// core for its report, tried after that.
 func (q *Qmgr) retryMoved(id mail.QueueID) {
+	if m := q.messages[id]; m != nil && m.forReport() {
+		m.again.add(orderRetry, "")
+	}
 	if w, moving := q.moving[id]; moving {
 		w.add(orderRetry, "")
 		q.moving[id] = w

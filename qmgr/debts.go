@@ -31,6 +31,10 @@ type debts struct {
 	head       int
 	parked     map[mail.QueueID]struct{}
 	leaving    []*message // parked by this Step
+	// ordered are messages at rest of which an order has given up some recipients while
+	// others wait. They are opened to report, and stay where they are: the others are not
+	// to be tried for it, and a held message would have its sender wait for a release.
+	ordered []mail.QueueID
 }
 
 const (
@@ -94,6 +98,16 @@ func (q *Qmgr) settleDebts() {
 		d.leaving[i] = nil
 	}
 	d.leaving = d.leaving[:0]
+	for len(d.ordered) > 0 && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
+		id := d.ordered[0]
+		d.ordered = d.ordered[1:]
+		if w, moving := q.moving[id]; moving {
+			w.report = true
+			q.moving[id] = w
+		} else if q.free(id) { // else the round that is under way ends with the report
+			q.openOwing(id).order = orderSettle
+		}
+	}
 	for d.head < len(d.line) && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
 		id := d.line[d.head]
 		d.head++
@@ -104,20 +118,35 @@ func (q *Qmgr) settleDebts() {
 		if !q.free(id) {
 			continue // somebody has it in hand, and it owes the report still
 		}
-		m := q.newMessage(id, originOwing)
-		m.await(awaitsOpen)
-		d.collecting++
-		d.last = q.now
-		q.emit(Open{ID: id, Max: q.firstRead(m)})
+		q.openOwing(id)
 	}
 	if d.head > len(d.line)/2 {
 		d.line, d.head = append(d.line[:0], d.line[d.head:]...), 0
 	}
 }
 
-// debtsWake is when a parked message is opened although many reports wait.
+// openOwing opens a message to have it reported on.
+func (q *Qmgr) openOwing(id mail.QueueID) *message {
+	m := q.newMessage(id, originOwing)
+	m.await(awaitsOpen)
+	q.debts.collecting++
+	q.debts.last = q.now
+	q.emit(Open{ID: id, Max: q.firstRead(m)})
+	return m
+}
+
+// owe has a message at rest opened for its report alone.
+func (q *Qmgr) owe(id mail.QueueID) { q.debts.ordered = append(q.debts.ordered, id) }
+
+// forReport reports whether a message is in core for its report alone.
+func (m *message) forReport() bool { return m.from == originOwing && m.order == orderSettle }
+
+// idle reports whether no message waits for its turn to be reported on.
+func (d *debts) idle() bool { return d.head == len(d.line) && len(d.ordered) == 0 }
+
+// debtsWake is when a message is opened for its report although many reports wait.
 func (q *Qmgr) debtsWake() mail.Instant {
-	if d := &q.debts; d.head == len(d.line) || q.halt || !q.hasRoom() {
+	if q.debts.idle() || q.halt || !q.hasRoom() {
 		return mail.Never
 	}
 	return q.debts.last.Add(reportEvery)

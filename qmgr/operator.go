@@ -35,6 +35,8 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		q.advance(m)
 	case m.order == orderHold:
 		m.again.add(o, reason) // it is on its way to the hold area
+	case o == orderRetry && m.forReport():
+		m.again.add(o, reason)
 	case o == orderRetry:
 		if m.stage == stageOpening && m.from != originOwing {
 			m.from, m.amnesty = originRetry, q.conns.Amnesty()
@@ -52,6 +54,7 @@ type wish struct {
 	reason   string   // why, for orderHold
 	retry    bool     // and then it is to be tried
 	lapse    bool     // the change under way removes it from the hold area
+	report   bool     // its sender is to be told, though others of it wait
 }
 
 // add adds an order to those given before. Hold and drop make void what was to
@@ -61,7 +64,7 @@ func (w *wish) add(o order, reason string) {
 		w.retry = true
 		return
 	}
-	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease, lapse: w.lapse}
+	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease, lapse: w.lapse, report: w.report}
 }
 
 // fulfill carries out what was wished for a message that is at rest now.
@@ -72,6 +75,9 @@ func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
 	}
 	if w.retry {
 		q.orderOne(id, orderRetry, "")
+	}
+	if w.report {
+		q.owe(id)
 	}
 }
 

@@ -66,8 +66,10 @@ func (q *Qmgr) endRound(m *message) {
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m):
 		q.park(m)
-	case m.order == orderSettle && (m.left || m.more):
-		// It stays where it is, and the scans find it there if it is its time.
+	case m.order == orderSettle && (m.left || m.more || m.forReport() && m.retry):
+		// It stays where it is, and the scans find it there if it is its time. Retry means
+		// that it could not be opened.
+		m.again.report = m.debts && q.reportable(m) && !m.unreported
 		m.again.retry = m.again.retry || m.from == originRetry || m.from == originFlush
 		m.stage = stageClosing
 		q.change(m, mail.Change{Op: mail.ChangeRecord})

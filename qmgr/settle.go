@@ -37,6 +37,16 @@ func (s *settling) add(more settling) {
 
 func (s *settling) empty() bool { return len(s.outcomes)+len(s.splits) == 0 }
 
+// owes reports whether the sender is to be told of any of them.
+func (s *settling) owes() bool {
+	for i := range s.outcomes {
+		if s.outcomes[i].Report != mail.ReportNone {
+			return true
+		}
+	}
+	return false
+}
+
 // splitOne has some recipients of a message held, wherever it is.
 func (q *Qmgr) splitOne(ev Split) {
 	if len(ev.Split.Recipients) == 0 {
@@ -74,7 +84,8 @@ func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
 }
 
 // settleResting does so for a message that is not in core. If none of its recipients
-// waits after that, it is opened: it may owe a report, and has to go.
+// waits after that, it is opened: it may owe a report, and has to go. If others wait, it
+// is opened for the report alone.
 func (q *Qmgr) settleResting(id mail.QueueID, s settling) {
 	q.admission.named = max(q.admission.named, id)
 	if w, busy := q.moving[id]; busy {
@@ -82,9 +93,10 @@ func (q *Qmgr) settleResting(id mail.QueueID, s settling) {
 		q.moving[id] = w
 		return
 	}
-	q.moving[id] = wish{}
 	if s.last {
 		q.moving[id] = wish{order: orderRelease, retry: true}
+	} else {
+		q.moving[id] = wish{report: s.owes()}
 	}
 	q.emit(Change{mail.Change{Op: mail.ChangeRecord, ID: id, At: q.now, Outcomes: q.dated(s.outcomes), Splits: s.splits}})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -170,6 +171,89 @@ func TestSettleLeavesOthersAlone(t *testing.T) {
 		l.end(t)
 		if l.Gone[l.m.Envelope.ID] == nil || len(l.m.Reported) != 4 {
 			t.Errorf("place %v, %d reports", l.m.Place, len(l.m.Reported))
+		}
+	})
+	// The sender is told at once, while the others wait for their time, or for a release.
+	//
+	// Seen failing: the report was made at the next attempt, and after the release.
+	t.Run("report of some", func(t *testing.T) {
+		for _, held := range []bool{false, true} {
+			l := newLife(t, qmgr.Config{})
+			deferred(l)
+			if held {
+				l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
+			}
+			for len(l.Outstanding) > 0 {
+				l.step()
+			}
+			place, attempts := l.m.Place, l.m.Envelope.Attempts
+			l.GiveUp(l.m, mail.ReportFailed, 0)
+			l.GiveUp(l.m, mail.ReportFailed, 2) // while the change for the first is under way
+			for len(l.Outstanding) > 0 {
+				l.step()
+			}
+			if len(l.m.Reported) != 2 || l.m.Place.Area != place.Area || l.m.Place.Due != place.Due || l.m.Envelope.Attempts != attempts {
+				t.Errorf("held %t: %d reports; place %v, %d attempts, before %v, %d", held, len(l.m.Reported), l.m.Place, l.m.Envelope.Attempts, place, attempts)
+			}
+			if held {
+				l.Step(qmgr.Release{IDs: []mail.QueueID{l.m.Envelope.ID}})
+			}
+			l.end(t)
+			l.check(t, mail.ReportFailed)
+		}
+	})
+	// A held message that cannot be opened for its report stays held, and its sender is
+	// told with the next attempt.
+	t.Run("report of some that cannot be opened", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		deferred(l)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
+		for len(l.Outstanding) > 0 {
+			l.step()
+		}
+		l.GiveUp(l.m, mail.ReportFailed, 0, 2)
+		l.step()
+		if o, is := l.Take(0).(qmgr.Open); !is || o.ID != l.m.Envelope.ID {
+			t.Fatalf("it is not opened, but %v", o)
+		}
+		l.Step(qmgr.Broken{ID: l.m.Envelope.ID, Why: qmgr.TroubleTemporary})
+		l.end(t)
+		if l.m.Place.Area != mail.AreaHold || len(l.m.Reported) != 0 {
+			t.Errorf("place %v, %d reports", l.m.Place, len(l.m.Reported))
+		}
+		l.Step(qmgr.Release{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		l.end(t)
+		l.check(t, mail.ReportFailed)
+	})
+	// A retry that is ordered at any moment of that is not forgotten.
+	t.Run("report of some and a retry", func(t *testing.T) {
+		for _, all := range []bool{false, true} {
+			for moment := range 7 {
+				l := newLife(t, qmgr.Config{})
+				deferred(l)
+				due := l.m.Place.Due
+				l.Now = l.Now.Add(time.Second) // what was tried at this instant is not tried by RetryAll
+				l.GiveUp(l.m, mail.ReportFailed, 0, 2)
+				for range moment {
+					if len(l.Outstanding) > 0 {
+						l.step()
+					}
+				}
+				l.calm = true
+				if all {
+					l.Step(qmgr.RetryAll{})
+				} else {
+					l.Step(qmgr.Retry{IDs: []mail.QueueID{l.m.Envelope.ID}})
+				}
+				for len(l.Outstanding) > 0 {
+					l.step()
+				}
+				if l.Now >= due || l.Gone[l.m.Envelope.ID] == nil {
+					t.Errorf("all %t, moment %d: it is %v and the message was due at %v; it is in %v", all, moment, l.Now, due, l.m.Place)
+				}
+				l.end(t)
+				l.check(t, mail.ReportFailed)
+			}
 		}
 	})
 	t.Run("hold behind it", func(t *testing.T) {

@@ -64,8 +64,8 @@ delivered. With --domain, --recipient or --error only the recipients that meet
 the conditions are given up; the message stays for the others. What is being
 delivered is finished first. This cannot be taken back.
 
-The sender is told at once, or, if other recipients of the message still wait
-for a later attempt, at that time.
+The sender is told at once, also if other recipients of the message still wait
+for a later attempt.
 
 Messages that are not named by their IDs are counted first, and no more than
 that many are returned. A person is asked; a program has to say --yes.`,
