@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -162,6 +163,37 @@ func TestSlowDestinations(t *testing.T) {
 				s.Arrivals = append(s.Arrivals, Arrivals{Class: "before", To: []string{"good"}, Messages: 1})
 			}
 			play(t, s)
+		})
+	}
+}
+
+// Thirty destinations that have behaved well and are all busy stop answering, one after
+// the other or all at once. What they hold then is an equal part each, so that those who
+// come next find places: one that nobody has sent to before, and one that was busy as
+// they were.
+func TestCrowdTurnsHostile(t *testing.T) {
+	well := Behaviour{Connect: Fixed(20 * time.Millisecond), Transaction: Fixed(200 * time.Millisecond)}
+	frozen := well
+	frozen.Transaction = Fixed(24 * time.Hour)
+	for _, c := range []struct{ first, last time.Duration }{{second, second}, {second, 2 * second}, {2 * second, 10 * second}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			s := neighbours(Site{}, Site{Within: 5 * second, Behaviour: well}, 4*minute, Arrivals{To: []string{"good"}, Pattern: PatternRegular, Rate: 5})
+			s.Sites = s.Sites[1:]
+			rng := rand.New(rand.NewPCG(1, uint64(c.last)))
+			for i := range 30 {
+				name := fmt.Sprint("rogue", i)
+				at := c.first + time.Duration(rng.Int64N(int64(c.last-c.first+1)))
+				s.Sites = append(s.Sites, Site{Name: name, Behaviour: well, Changes: []Change{{At: at, Behaviour: frozen}}})
+				s.Arrivals = append(s.Arrivals, Arrivals{Class: name, To: []string{name}, Messages: 300, Min: 1, Max: 1})
+			}
+			s.Sites = append(s.Sites, Site{Name: "new", Within: 5 * second, Behaviour: well})
+			s.Arrivals = append(s.Arrivals, Arrivals{Class: "new", To: []string{"new"}, Pattern: PatternRegular, Rate: 5, From: c.last + second})
+			r := play(t, s)
+			for _, class := range []string{"good", "new"} {
+				if d := r.DelayMS[class]; d.P99 > 500 {
+					t.Errorf("%s mail is delivered after %v ms", class, d)
+				}
+			}
 		})
 	}
 }

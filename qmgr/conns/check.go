@@ -7,7 +7,7 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 func (p *Pool) Check() {
 	open := 0
 	groups, hosts := make(map[*Group]int), make(map[*host]host)
-	doubtful, untested, trials := make(map[*Group]int), make(map[*Group]int), make(map[*Group]int)
+	leaving, doubtful, untested, trials := make(map[*Group]int), make(map[*Group]int), make(map[*Group]int), make(map[*Group]int)
 	for c := range p.all.All() {
 		assert.That(p.conns[c.ID] == c, "connection %d is not known", c.ID)
 		c.check()
@@ -15,6 +15,9 @@ func (p *Pool) Check() {
 		if c.state != Draining || len(c.loads) > 0 {
 			open++
 			groups[c.site.group]++
+			if c.state == Draining {
+				leaving[c.site.group]++
+			}
 		}
 		if c.doubtful {
 			doubtful[c.site.group]++
@@ -30,6 +33,7 @@ func (p *Pool) Check() {
 	assert.That(open == p.open, "%d connections hold a slot, counted %d", open, p.open)
 	for g, n := range groups { //archtest:anyorder assertions
 		assert.That(n == g.open, "%s: %d connections hold a slot, counted %d", g.name, n, g.open)
+		assert.That(leaving[g] == g.leaving, "%s: %d connections that end hold a slot, counted %d", g.name, leaving[g], g.leaving)
 		assert.That(doubtful[g] == g.doubtful, "%s: %d connections are doubtful, counted %d", g.name, doubtful[g], g.doubtful)
 		assert.That(untested[g] == g.untested, "%s: %d connections are not tested, counted %d", g.name, untested[g], g.untested)
 		assert.That(trials[g] == g.trials, "%s: %d connections are trials, counted %d", g.name, trials[g], g.trials)
@@ -148,7 +152,8 @@ func (s *Site) Check() {
 // checkWait checks that a site is listed where what it waits for finds it.
 func (s *Site) checkWait() {
 	g := s.group
-	assert.That((s.waits == WaitSlot) == s.inWait.On(&g.slots), "%s waits for %v, listed for a slot: %t", s.name, s.waits, s.inWait.On(&g.slots))
-	assert.That((s.waits == WaitShare || s.waits == WaitPart) == (s.inWait.On(&g.shares) || s.inWait.On(&g.fresh) || s.inWait.On(&g.behind)), "%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
+	assert.That(s.waits == WaitSlot || !s.inWait.On(&g.slots), "%s waits for %v, and is listed for a slot", s.name, s.waits)
+	assert.That((s.waits == WaitSlot || s.waits == WaitShare || s.waits == WaitPart) == (s.inWait.On(&g.slots) || s.inWait.On(&g.shares) || s.inWait.On(&g.fresh) || s.inWait.On(&g.behind)),
+		"%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
 	assert.That(!g.wanted() || g.inPool.Listed(), "%s has sites that wait and is not listed", g.name)
 }

@@ -90,6 +90,7 @@ type Conn struct {
 
 	made    mail.Instant // when dialling began
 	ready   mail.Instant
+	since   mail.Instant // when it was first ready for its site
 	used    mail.Instant // when it fell idle
 	expires mail.Instant // end of ActiveTime
 	praised mail.Instant // when it last gave positive feedback

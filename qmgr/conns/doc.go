@@ -30,7 +30,7 @@
 //     one the site is exhausted, and its entries are deferred.
 //  2. A message that holds many connections may have another only while others
 //     find enough (package share), and so may a site, the more so if its connections
-//     do not get on (places.go).
+//     do not get on; and a busy site gives connections up for others (places.go).
 //  3. An idle connection to a host of the tier, made for another site of the
 //     same transport, is taken over: the one used last.
 //  4. If all connections that there may be exist, the one that has been idle for

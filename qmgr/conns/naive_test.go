@@ -65,6 +65,7 @@ type naiveConn struct {
 	state    State
 	made     mail.Instant
 	ready    mail.Instant
+	since    mail.Instant // when it was first ready for its site
 	used     mail.Instant
 	turn     int // when it fell idle
 	message  mail.QueueID
@@ -218,7 +219,7 @@ func (n *naive) begins(c *naiveConn) {
 // of 33 parts, unless none is doubtful and the site is neither late nor untested; or the
 // first one of an untested site, as long as fewer than one in 33 are that beyond
 // these; and of the last twentieth of the places only one, or less than four times of what
-// is left.
+// is left but for half of them.
 func (n *naive) mayHold(s *Site, free int) bool {
 	doubtful := n.count(func(c *naiveConn) bool { return c.site == s && c.doubtful() })
 	has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() })
@@ -227,10 +228,13 @@ func (n *naive) mayHold(s *Site, free int) bool {
 	if (doubtful > 0 || n.late[s] > 0 || !n.proved[s]) && doubtful >= n.beside(s.group, nil) && !mayTry {
 		return false
 	}
-	return has == 0 || free > n.limit(s.group)/20 || has < 4*(free-1)
+	return has == 0 || free > n.limit(s.group)/20 || has < 4*(free-n.firsts(s.group))
 }
 
 func (n *naive) limit(g *Group) int { return min(n.cfg.Limit, g.cfg.Limit) }
+
+// firsts is half of the last twentieth, rounded up.
+func (n *naive) firsts(g *Group) int { return (n.limit(g)/20 + 1) / 2 }
 
 // beside is how many more connections may be doubtful, but for trials; there is no limit
 // if the transport may have fewer than 33 in all.
@@ -256,9 +260,33 @@ func (n *naive) slowHave(g *Group, but *naiveConn) bool {
 func (n *naive) yields(c *naiveConn) bool {
 	g := c.site.group
 	if n.late[c.site] == 0 || n.limit(g) < 33 {
-		return false
+		return n.shares(c)
 	}
-	return n.beside(g, c) == 0 || n.slowHave(g, c) && g.wanted()
+	return len(c.loads) == 0 && (n.beside(g, c) == 0 || n.slowHave(g, c) && g.wanted())
+}
+
+// shares reports whether a connection to a prompt site is hung up for others: half of the
+// last twentieth is in use; one has none, and nothing ends for it; or one has two less.
+// For its only connection a site has a second, or less if more wait than there are places.
+func (n *naive) shares(c *naiveConn) bool {
+	g := c.site.group
+	of := func(s *Site) int { return n.count(func(o *naiveConn) bool { return o.site == s && o.slot() }) }
+	leaving := n.count(func(o *naiveConn) bool { return o.site.group == g && o.state == Draining && o.slot() })
+	free := n.free(g) + leaving
+	if c.idle() {
+		free--
+	}
+	if of(c.site) > 1 && free < n.firsts(g) {
+		return true
+	}
+	if g.slots.Len() > leaving {
+		return of(c.site) > 1 || n.now.Sub(c.since) >= min(time.Second, time.Second*time.Duration(n.limit(g))/time.Duration(g.slots.Len()))
+	}
+	return leaving == 0 && slices.ContainsFunc(slices.Collect(g.shares.All()), func(w *Site) bool {
+		free := max(free, n.limit(g)/20) + 1
+		mayHave := w.held < n.cfg.MessageLimit || w.held < n.cfg.Scale*free
+		return of(w)+2 <= of(c.site) && mayHave && n.mayHold(w, free)
+	})
 }
 
 func (n *naive) held(m mail.QueueID) int {
@@ -374,6 +402,9 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 	free := n.free(s.group)
 	if ask.Held >= n.cfg.MessageLimit && ask.Held >= n.cfg.Scale*free {
 		return verdict{wait: WaitShare}
+	}
+	if has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() }); n.gave[s] && n.late[s] == 0 && has == 0 {
+		return verdict{wait: WaitSlot}
 	}
 	if n.gave[s] || n.late[s] > 0 && n.limit(s.group) >= 33 && (n.beside(s.group, nil) == 0 || free == 0 && n.slowHave(s.group, nil)) {
 		return verdict{wait: WaitPart}
@@ -513,7 +544,7 @@ func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
 	asked := c.level
 	n.turn++
 	c.late = (c.late || c.stalled) && n.late[c.site] > 0
-	c.state, c.message, c.ready, c.used, c.turn, c.stalled = Ready, 0, n.now, n.now, n.turn, false
+	c.state, c.message, c.ready, c.since, c.used, c.turn, c.stalled = Ready, 0, n.now, n.now, n.now, n.turn, false
 	c.level, c.rtt = min(c.level, o.Level), o.RTT
 	for _, limit := range []int{c.site.group.cfg.CountLimit, o.Mails, n.db.View(c.host, n.now).MessagesMax} {
 		if limit > 0 && (c.limit == 0 || limit < c.limit) {

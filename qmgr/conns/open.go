@@ -214,10 +214,7 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, yielded bool, now mail.Instan
 		return p.waitForShare(s, ask)
 	}
 	if yielded {
-		// It is asked before those for whose sake it has given up its place.
-		d := p.waitBehind(s, &s.group.behind)
-		p.wakeSlot()
-		return d
+		return p.waitAgain(s, ask)
 	}
 	if p.yieldsTurn(s, free) {
 		return p.waitBehind(s, &s.group.behind)
@@ -226,12 +223,15 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, yielded bool, now mail.Instan
 		return p.waitBehind(s, &s.group.fresh)
 	}
 	if free > 0 && !p.mayHold(s, free) {
-		return p.waitForPart(s, ask)
+		return p.waitForPart(s, ask, WaitPart)
 	}
 	if v.adopt != nil {
 		from := v.adopt.site
 		p.adopt(s, v.adopt)
 		return Decision{Kind: Adopted, Conn: v.adopt, From: from}
+	}
+	if free == 0 && s.Count() > 0 {
+		return p.waitForPart(s, ask, WaitSlot)
 	}
 	if free == 0 {
 		return p.waitForSlot(s)
@@ -292,7 +292,7 @@ func (p *Pool) adopt(s *Site, c *Conn) {
 	old.ready--
 	old.room -= c.room
 	c.room = 0
-	c.site, c.spot = s, s.spotOf(c.host.key)
+	c.site, c.spot, c.since = s, s.spotOf(c.host.key), p.now
 	if limits := c.limits(); limits.ActiveTime > 0 {
 		c.expires = min(c.expires, c.ready.Add(limits.ActiveTime+limits.ActiveTime/10))
 	}

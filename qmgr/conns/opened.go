@@ -34,7 +34,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 		p.remove(c, now)
 		return nil, surplus, blame
 	}
-	c.state, c.message, c.ready = Ready, 0, now
+	c.state, c.message, c.ready, c.since = Ready, 0, now, now
 	h.ready++
 	s.ready++
 	h.probing, h.doubted = false, false

@@ -45,6 +45,7 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 		if c.state == Draining {
 			c.host.carrying--
 			c.site.carrying--
+			c.site.group.leaving--
 			if c.mails() > 0 {
 				c.site.owe(now)
 			}
@@ -54,12 +55,12 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 		}
 	}
 	c.update()
+	if c.state == Ready && end == EndJudged && p.yields(c, wanted, now) {
+		c.site.yielded = true
+		p.part(c, PartRoom)
+		return praise, true
+	}
 	if c.state == Ready && len(c.loads) == 0 {
-		if end == EndJudged && p.yields(c, wanted) {
-			c.site.yielded = true
-			p.part(c, PartRoom)
-			return praise, true
-		}
 		p.rest(c)
 	}
 	return praise, false

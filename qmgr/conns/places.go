@@ -12,8 +12,8 @@ import (
 // 4.5.3.2): whoever answers nothing, or one octet now and then, keeps what it has. So
 // no site may take so many places that others find none when they come.
 //
-// Two rules see to that. Both let a site take all that it has use for as long as
-// enough is free, and neither takes anything away.
+// Three rules see to that. They let a site take all that it has use for as long as
+// enough is free, and take away nothing that carries a message.
 //
 // The first is for places that are doubtful: held by a connection that has not shown
 // that it gets on. A site that has never taken a message, as far as is known, holds
@@ -49,10 +49,25 @@ import (
 // that never finish keep other new ones waiting, until their deadlines. Nothing that
 // could be observed distinguishes those from a new one that is well.
 //
-// The second keeps a twentieth of the places for sites with few or none: the last
-// ones go to a site only while it holds less than four times of what is left. It is
-// for sites that are well known and stop answering all at once. Ten busy sites lose
-// nothing by it but these places, and those that come next find one at once.
+// The second keeps a twentieth of the places for sites with few or none: half of these
+// go to a site only while it holds less than four times of what is left, and the other
+// half to sites that hold none. It is for sites that are well known and stop answering:
+// those that come next find a place at once.
+//
+// Sites that are well must not use up those places one by one, for thirty of them may
+// stop answering before the first is known to have done so. So the third has busy sites
+// give places up when a message has ended. A site with several does until the second
+// half of the last twentieth is free again, and for the sake of one that has none, or at
+// least two less. Busy sites then have equal parts within a few messages, as with max-min
+// fairness, and what stops answering takes its part along and not the places that were
+// kept. Where there are more busy sites than places, each keeps its only connection for a
+// quantum and they go in turn, more quickly the more of them wait, as processes do
+// under the Completely Fair Scheduler of Linux, until it is a message each.
+//
+// What no rule can see to is that more sites stop answering at once than there are
+// places, or one after the other where all others have stopped before. Each is as good
+// as any other until it has stopped, and then holds a place until its deadline. To
+// take it away sooner would be to give up mail that a slow server takes.
 //
 // A transport with a limit below 33 has no places to set aside for the first rule, and
 // one below 20 none for the second: there they do not apply.
@@ -66,8 +81,11 @@ const (
 
 	// One place in so many is kept for sites that are prompt, and one for trials.
 	provenPart = 33
-	// One place in so many is kept by the second rule.
+	// One place in so many is kept by the second rule, half of them for sites without any.
 	sparePart, spareScale = 20, 4
+	// quantum is for how long a site keeps its only connection while others have none,
+	// if these are no more than there are places. More make it shorter in proportion.
+	quantum = time.Second
 	// slowPart of the places is what slow sites may keep while others wait.
 	slowPart = 2
 	// paceVerdicts is how many messages in a row a site has to take promptly so that it
@@ -89,8 +107,11 @@ func (p *Pool) mayHold(s *Site, free int) bool {
 		return false
 	}
 	n := s.Count()
-	return n == 0 || free > p.places(g)/sparePart || n < spareScale*(free-1)
+	return n == 0 || free > p.places(g)/sparePart || n < spareScale*(free-p.firsts(g))
 }
+
+// firsts is how many places are kept for first connections.
+func (p *Pool) firsts(g *Group) int { return (p.places(g)/sparePart + 1) / 2 }
 
 // mayTry reports whether a site may have one of the places for trials.
 func (p *Pool) mayTry(s *Site) bool {
@@ -103,18 +124,49 @@ func (p *Pool) slowHave(g *Group) bool {
 	return slowPart*(g.doubtful-g.untested) >= p.places(g)
 }
 
-// yields reports whether a connection that has nothing under way ends for the sake of
-// others: its site is slow, and slow sites hold more than their part. wanted is whether
-// some waited for a place when its last message ended.
-func (p *Pool) yields(c *Conn, wanted bool) bool {
+// yields reports whether a connection whose message has ended ends for the sake of
+// others. wanted is whether some waited for a place then.
+func (p *Pool) yields(c *Conn, wanted bool, now mail.Instant) bool {
 	g := c.site.group
 	switch {
 	case !c.site.slow() || p.places(g) < provenPart:
+		return p.shares(c, now)
+	case len(c.loads) > 0:
 		return false
 	case p.beside(g) == 0:
 		return true
 	}
 	return wanted && p.slowHave(g)
+}
+
+// shares reports whether a connection to a prompt site ends for others by the third
+// rule.
+func (p *Pool) shares(c *Conn, now mail.Instant) bool {
+	s, g := c.site, c.site.group
+	n, free := s.Count(), p.free(g)+g.leaving
+	if c.listed == placeIdle {
+		free-- // its site has more for it, or it takes nothing from anybody
+	}
+	switch {
+	case n > 1 && free < p.firsts(g):
+		return true
+	case g.slots.Len() > g.leaving:
+		all := p.places(g)
+		return n > 1 || now >= c.since.Add(quantum*time.Duration(all)/time.Duration(max(all, g.slots.Len())))
+	case g.leaving > 0:
+		return false
+	}
+	left := looks
+	for w := range g.shares.All() {
+		if left == 0 {
+			break
+		}
+		left--
+		if w.Count()+2 <= n && p.mayTake(w, w.held, max(free, p.places(g)/sparePart)+1) {
+			return true
+		}
+	}
+	return false
 }
 
 // places is how many a transport has.
@@ -137,11 +189,26 @@ func (p *Pool) mayTake(s *Site, held, free int) bool {
 }
 
 // waitForPart waits until the site may hold one place more.
-func (p *Pool) waitForPart(s *Site, ask Ask) Decision {
+func (p *Pool) waitForPart(s *Site, ask Ask, why Wait) Decision {
 	s.held = ask.Held
 	s.group.shares.PushBack(&s.inWait, s)
 	p.list(s.group)
-	return p.wait(s, WaitPart, mail.Never)
+	return p.wait(s, why, mail.Never)
+}
+
+// waitAgain has a site that has given up a place wait behind those for whose sake it
+// did, before it can take the place itself.
+func (p *Pool) waitAgain(s *Site, ask Ask) (d Decision) {
+	switch {
+	case s.slow():
+		d = p.waitBehind(s, &s.group.behind)
+	case s.Count() > 0:
+		d = p.waitForPart(s, ask, WaitPart)
+	default:
+		d = p.waitForSlot(s)
+	}
+	p.wakeSlot()
+	return d
 }
 
 // yieldsTurn reports whether a site waits until no other has use for a place. It has no

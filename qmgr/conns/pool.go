@@ -219,6 +219,7 @@ func (p *Pool) Drain(c *Conn) {
 	} else {
 		c.host.carrying++
 		s.carrying++
+		s.group.leaving++
 	}
 	p.wakeFailing(c.host)
 	p.wakeSite(s)

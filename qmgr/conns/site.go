@@ -13,13 +13,15 @@ type Group struct {
 	name string
 	cfg  GroupConfig
 	open int // connecting, ready, and draining with something under way
+	// leaving is how many of these are draining: their places will soon be free.
+	leaving int
 	// doubtful is how many of these have not shown that they get on, and untested how
 	// many of those are to sites that are not known to take mail; trials are the
 	// untested ones that began when there were enough doubtful ones.
 	doubtful, untested, trials int
 	idle                       ilist.List[Conn] // the one unused for longest first
-	// slots are the sites that wait for a connection of any kind, shares those
-	// that do because a message, or the site itself, holds enough, fresh and behind
+	// slots are the sites without a connection that wait for one of any kind, shares
+	// those that have some, or whose message holds enough, fresh and behind
 	// those, new or slow, that do because doubtful connections hold enough.
 	slots, shares, fresh, behind ilist.List[Site]
 	slowTurn                     bool              // it is the turn of behind, unless slow sites hold enough

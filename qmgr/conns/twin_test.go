@@ -233,7 +233,7 @@ func (w *twins) finish() {
 	took, untried := time.Duration(1+w.r.IntN(80))*time.Millisecond, w.r.IntN(20) == 0
 	entry, callout := t.loads[0].Entry, t.loads[0].Callout
 	w.n.finished(t, took, endFor(untried))
-	yields := !untried && len(t.loads) == 0 && t.state == Ready && w.n.yields(t)
+	yields := !untried && t.state == Ready && w.n.yields(t)
 	praise, yielded := w.p.Finished(w.p.Conn(t.id), entry, took, endFor(untried), w.n.now)
 	if yielded != yields {
 		w.fail("connection %d is hung up for the sake of others: %t, want %t", t.id, yielded, yields)
@@ -331,7 +331,7 @@ func (w *twins) reach(s *wanting) {
 			return
 		case Adopted:
 			t := w.n.conn(d.Conn.ID)
-			t.site, t.adopted, t.late, t.stalled = s.Site, true, false, false
+			t.site, t.since, t.adopted, t.late, t.stalled = s.Site, w.n.now, true, false, false
 			w.n.turn++
 			t.turn = w.n.turn // it is used last here, too
 			w.assign(s)       // before somebody else takes it

@@ -9,7 +9,8 @@
 //     of them at a time; then twenty messages are submitted for a healthy destination.
 //   - slow: the same with receivers that take a minute for the end of each message,
 //     and so never time out.
-//   - crowd, which is done only when asked for: all kinds of hostile receivers at once.
+//   - crowd: all kinds of hostile receivers at once; then again, while each is a busy
+//     server that is well until some instant within ten seconds.
 //   - dead: one message to very many domains, found by DNS, of whose hosts half refuse
 //     connections and half never answer. While it is tried, and again when it is flushed,
 //     one message goes to a healthy host that has rested since its last one, and one to

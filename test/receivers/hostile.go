@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +34,7 @@ func hostile(ctx context.Context, o options, f *measure.Figures) error {
 		if o.short && i >= 2*atOnce {
 			break
 		}
-		if err := infested(ctx, o, f, fmt.Sprintf("hostile, group %d", i/atOnce+1), ways[i:i+atOnce]); err != nil {
+		if err := infested(ctx, o, f, fmt.Sprintf("hostile, group %d", i/atOnce+1), ways[i:i+atOnce], 0); err != nil {
 			return err
 		}
 	}
@@ -49,19 +51,25 @@ func slow(ctx context.Context, o options, f *measure.Figures) error {
 		for i := range all {
 			all[i] = way{".", "slow"}
 		}
-		if err := infested(ctx, o, f, fmt.Sprintf("slow, %d", n), all); err != nil {
+		if err := infested(ctx, o, f, fmt.Sprintf("slow, %d", n), all, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// crowd does so beside receivers of all kinds at once.
+// crowd does so beside receivers of all kinds at once, which stall as soon as they have
+// taken enough, or each at some instant within ten seconds.
 func crowd(ctx context.Context, o options, f *measure.Figures) error {
-	return infested(ctx, o, f, fmt.Sprintf("crowd, %d", len(ways)), ways)
+	if err := infested(ctx, o, f, fmt.Sprintf("crowd, %d", len(ways)), ways, 0); err != nil || o.short {
+		return err
+	}
+	return infested(ctx, o, f, fmt.Sprintf("crowd, %d, turning", len(ways)), ways, 10*time.Second)
 }
 
-func infested(ctx context.Context, o options, f *measure.Figures, what string, ways []way) error {
+// infested measures what good mail waits beside receivers that stall. If turning is not
+// zero each is a busy server that is well until some instant before that.
+func infested(ctx context.Context, o options, f *measure.Figures, what string, ways []way, turning time.Duration) error {
 	fmt.Printf("%s: %d receivers\n", what, len(ways))
 	var good atomic.Int64
 	box, err := measure.Receive(sink.Config{Taken: func(sink.Delivery) { good.Add(1) }}, "")
@@ -83,6 +91,12 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 			return e
 		}
 		defer r.close()
+		if turning > 0 {
+			r.busy = 100 * time.Millisecond
+			r.good.Store(math.MaxInt64)
+			at := time.AfterFunc(rand.N(turning), func() { r.good.Store(0) })
+			defer at.Stop()
+		}
 		rogues = append(rogues, r)
 		err = errors.Join(err, add(fmt.Sprintf("d%d.test", i), r.address))
 	}
@@ -94,7 +108,11 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 		return err
 	}
 	defer d.Abandon()
-	if err := provoke(ctx, d, rogues); err != nil {
+	messages := submitted
+	if turning > 0 {
+		messages *= 3
+	}
+	if err := provoke(ctx, d, rogues, messages); err != nil {
 		return err
 	}
 	// All come to stall but those that other rogues leave no connection to.
@@ -106,7 +124,7 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 		}
 		return true, nil
 	}
-	if _, err := every(ctx, 10*time.Millisecond, settle, stalls); err != nil {
+	if _, err := every(ctx, 10*time.Millisecond, turning+settle, stalls); err != nil {
 		return err
 	}
 	if !pause.For(ctx, time.Second) { // for all connections that they are given
@@ -144,8 +162,8 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 	return stop(d)
 }
 
-// provoke submits mail for the rogues.
-func provoke(ctx context.Context, d *daemon.Daemon, rogues []*rogue) error {
+// provoke submits so many messages for each of the rogues.
+func provoke(ctx context.Context, d *daemon.Daemon, rogues []*rogue, messages int) error {
 	long := bytes.Repeat([]byte("All work and no play makes Jack a dull boy.\r\n"), 5000)
 	errs := make([]error, len(rogues))
 	var clients sync.WaitGroup
@@ -157,7 +175,7 @@ func provoke(ctx context.Context, d *daemon.Daemon, rogues []*rogue) error {
 				return
 			}
 			defer c.Abort()
-			for n := range submitted {
+			for n := range messages {
 				m := feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@d%d.test", n, i))},
 					Content: []byte("Subject: bait\r\n\r\nHello.\r\n")}
 				if r.stage == "content" && n > trusted/2 {

@@ -30,7 +30,7 @@ func main() {
 	)
 	flag.StringVar(&o.binary, "binary", "", "the program under test")
 	flag.StringVar(&o.dir, "dir", "", "an empty directory for queues and logs, which are left there")
-	flag.StringVar(&parts, "parts", "hostile,slow,dead,flood,cuts", "what to do; crowd is one more part")
+	flag.StringVar(&parts, "parts", "hostile,slow,crowd,dead,flood,cuts", "what to do")
 	flag.IntVar(&o.domains, "domains", 1000, "dead domains of one message")
 	flag.IntVar(&o.messages, "messages", 200_000, "messages to dead hosts")
 	flag.IntVar(&o.hosts, "hosts", 100, "dead hosts of these messages")

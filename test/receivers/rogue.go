@@ -33,7 +33,8 @@ var ways = []way{
 // on every connection.
 type rogue struct {
 	way
-	good    int64         // messages that it takes first
+	good    atomic.Int64  // messages that it takes first
+	busy    time.Duration // how long it takes over each of these
 	delay   time.Duration // of "slow", before the reply
 	address string
 
@@ -50,7 +51,8 @@ func infest(w way, good int64, delay time.Duration) (*rogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rogue{way: w, good: good, delay: delay, address: ln.Addr().String(), ln: ln}
+	r := &rogue{way: w, delay: delay, address: ln.Addr().String(), ln: ln}
+	r.good.Store(good)
 	go func() {
 		for {
 			c, err := ln.Accept()
@@ -112,6 +114,7 @@ func (r *rogue) serve(c net.Conn) {
 				return
 			}
 		}
+		time.Sleep(r.busy)
 		if !r.say(c, ".", "250 taken") {
 			return
 		}
@@ -119,7 +122,7 @@ func (r *rogue) serve(c net.Conn) {
 	}
 }
 
-func (r *rogue) stalls(stage string) bool { return r.stage == stage && r.taken.Load() >= r.good }
+func (r *rogue) stalls(stage string) bool { return r.stage == stage && r.taken.Load() >= r.good.Load() }
 
 // say reports whether the session goes on.
 func (r *rogue) say(c net.Conn, stage, reply string) bool {
