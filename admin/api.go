@@ -51,7 +51,7 @@ type Recipient struct {
 	Index   uint32     `json:"index" doc:"Its number within the message, from 0."`
 	Address string     `json:"address"`
 	Result  string     `json:"result" enum:"pending,sent,deferred,bounced"`
-	Reply   string     `json:"reply,omitempty" doc:"The last reply as it came: code, status and text."`
+	Reply   string     `json:"reply,omitempty" doc:"The last reply as it came: code, status and text, in as many lines; [...] at the end stands for what was not kept."`
 	PutOff  string     `json:"put_off,omitempty" doc:"Why it was put off without another attempt, in this program's words; reply is what led to that."`
 	Expired bool       `json:"expired,omitempty" doc:"It was given up because of the message's age; reply is the last one."`
 	By      string     `json:"by,omitempty" doc:"The remote host that said so, as name[address]; absent if this program did."`

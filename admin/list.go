@@ -193,7 +193,7 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 func recipientOf(r *mail.RecipientOutcome) Recipient {
 	return Recipient{
 		Index: r.Recipient.Index, Address: string(r.Recipient.Address), Result: r.Outcome.Result.String(),
-		Reply: r.Outcome.Reply.Said().String(), PutOff: r.Outcome.Reply.PutOff(), Expired: r.Outcome.Expired, By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At),
+		Reply: r.Outcome.Reply.Said().Lines(), PutOff: r.Outcome.Reply.PutOff(), Expired: r.Outcome.Expired, By: r.Outcome.Reply.By, At: wallOrNil(r.Outcome.At),
 		ORcpt: r.Recipient.ORcpt, Notify: r.Recipient.Notify.String(),
 	}
 }

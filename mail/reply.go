@@ -118,21 +118,24 @@ func (r Reply) Temporary() bool { return r.Code >= 400 && r.Code < 500 }
 // Permanent tells whether the reply is 5xx.
 func (r Reply) Permanent() bool { return r.Code >= 500 }
 
-// String returns code, status and text on one line.
-func (r Reply) String() string {
+// String returns code, status and text on one line, in which " / " stands for the end
+// of a line.
+func (r Reply) String() string { return strings.ReplaceAll(r.Lines(), "\n", " / ") }
+
+// Lines returns code, status and text, in as many lines as the text has.
+func (r Reply) Lines() string {
 	if r.IsZero() {
 		return ""
 	}
-	text := strings.ReplaceAll(r.Text, "\n", " / ")
 	if r.Status == (Status{}) {
-		return fmt.Sprintf("%d %s", r.Code, text)
+		return fmt.Sprintf("%d %s", r.Code, r.Text)
 	}
-	return fmt.Sprintf("%d %s %s", r.Code, r.Status, text)
+	return fmt.Sprintf("%d %s %s", r.Code, r.Status, r.Text)
 }
 
 // CleanText makes text from a remote end safe to log, store and quote:
 // control characters except "\n" and octets that are not UTF-8 become "?",
-// and at most ReplyTextMax octets are kept, cut at a character.
+// and of more than ReplyTextMax octets as many are kept as CutText keeps.
 func CleanText(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -141,23 +144,26 @@ func CleanText(text string) string {
 		case r < 0x20, r >= 0x7f && r < 0xa0, r == 0xfffd, r == 0x2028, r == 0x2029:
 			r = '?'
 		}
-		if b.Len()+len(string(r)) > ReplyTextMax {
+		if b.WriteRune(r); b.Len() > ReplyTextMax {
 			break
 		}
-		b.WriteRune(r)
 	}
-	return b.String()
+	return CutText(b.String(), ReplyTextMax)
 }
 
-// CutText returns at most so many octets of a text, cut at a character. What it
-// returns of a longer text does not keep the rest in memory.
+// CutMark is at the end of a text of which not all was kept.
+const CutMark = " [...]"
+
+// CutText returns at most so many octets of a text, no fewer than CutMark has, cut at a
+// character, and with CutMark behind it if something was cut off. What it returns of a
+// longer text does not keep the rest in memory.
 func CutText(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	n := most
+	n := most - len(CutMark)
 	for n > 0 && text[n]&0xc0 == 0x80 {
 		n--
 	}
-	return strings.Clone(text[:n])
+	return text[:n] + CutMark
 }

@@ -116,8 +116,9 @@ func TestCleanText(t *testing.T) {
 		"cut \xe4\xb8":                        "cut ??",
 		"line\u2028para\u2029":                "line?para?",
 		"replacement \ufffd":                  "replacement ?",
-		strings.Repeat("x", ReplyTextMax+900): strings.Repeat("x", ReplyTextMax),
-		strings.Repeat("世", ReplyTextMax/3+9): strings.Repeat("世", ReplyTextMax/3),
+		strings.Repeat("x", ReplyTextMax):     strings.Repeat("x", ReplyTextMax),
+		strings.Repeat("x", ReplyTextMax+1):   strings.Repeat("x", ReplyTextMax-6) + " [...]",
+		strings.Repeat("世", ReplyTextMax/3+9): strings.Repeat("世", (ReplyTextMax-6)/3) + " [...]",
 	} {
 		if got := CleanText(in); got != want {
 			t.Errorf("CleanText(%q) = %q, want %q", in, got, want)
@@ -151,20 +152,22 @@ func FuzzCleanText(f *testing.F) {
 				t.Fatalf("%q → %q", s, clean)
 			}
 		}
-		if cut := min(utf8.RuneCountInString(s), utf8.RuneCountInString(clean)); len(clean) < ReplyTextMax-3 && cut != utf8.RuneCountInString(s) {
+		if len(clean) < ReplyTextMax-3 && utf8.RuneCountInString(s) != utf8.RuneCountInString(clean) {
 			t.Fatalf("%q was cut although there was room: %q", s, clean)
 		}
 	})
 }
 
-// A text is cut at a character, never inside one, and not at all if it fits.
+// A text is cut at a character, never inside one, with a mark for what is missing, and
+// not at all if it fits.
 func TestCutText(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		most int
 		want string
 	}{
-		{"abc", 3, "abc"}, {"abcd", 3, "abc"}, {"a世", 4, "a世"}, {"a世", 3, "a"}, {"世", 2, ""}, {"", 0, ""},
+		{"abc", 3, "abc"}, {"abcdefgh", 7, "a [...]"}, {"a世", 4, "a世"}, {"a世世", 10, "a世世"[:7]},
+		{"a世世世世", 10, "a世 [...]"}, {"a世世世世", 9, "a [...]"}, {"世世世", 8, " [...]"}, {"", 0, ""},
 	} {
 		if got := CutText(c.text, c.most); got != c.want {
 			t.Errorf("%q to %d: %q, want %q", c.text, c.most, got, c.want)

@@ -12,8 +12,10 @@ import (
 // to 512 octets; real servers write longer ones, hostile ones do not stop.
 const (
 	// ReplyLineMax is how much of one line is kept, in octets without the line
-	// end. What follows is read and dropped, but it counts for ReplyMax.
-	ReplyLineMax = mail.ReplyTextMax
+	// end. What follows is read and dropped, but it counts for ReplyMax. It is more
+	// than a mail.Reply keeps even when a status was taken off it, so that the cut
+	// shows there.
+	ReplyLineMax = mail.ReplyTextMax + len("5.999.999 ") + 1
 	// ReplyLinesMax is how many lines a reply may have.
 	ReplyLinesMax = 200
 	// ReplyMax is how long a reply may be, in octets, line ends counted.

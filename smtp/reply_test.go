@@ -101,6 +101,14 @@ func TestReplyParserAtItsLimits(t *testing.T) {
 	if got := len(p.Reply("").Text); got > mail.ReplyTextMax {
 		t.Errorf("reply text has %d octets", got)
 	}
+	for _, status := range []string{"", "5.7.1 ", "5.999.999 "} {
+		for _, more := range []int{0, 1, 50000} {
+			p, _, _ := parse(t, "550 "+status+strings.Repeat("x", mail.ReplyTextMax+more)+"\r\n", whole)
+			if text := p.Reply("").Text; strings.HasSuffix(text, mail.CutMark) != (more > 0) || len(text) != mail.ReplyTextMax {
+				t.Errorf("%sand %d octets too many: %d octets that end in %q", status, more, len(text), text[len(text)-10:])
+			}
+		}
+	}
 }
 
 // A line of 1 GiB costs no more memory than a short one.

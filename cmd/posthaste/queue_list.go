@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -225,12 +226,13 @@ func (l *jsonLister) message(m *admin.Summary) error {
 
 func (l *jsonLister) end() error { return l.out.Flush() }
 
-// reasonOf says why a recipient waits, and who said so.
+// reasonOf says on one line why a recipient waits, and who said so.
 func reasonOf(r *admin.Recipient) string {
-	if r.By == "" || r.Reply == "" {
-		return r.Reply
+	reply := strings.ReplaceAll(r.Reply, "\n", " / ")
+	if r.By == "" || reply == "" {
+		return reply
 	}
-	return "host " + r.By + " said: " + r.Reply
+	return "host " + r.By + " said: " + reply
 }
 
 // A tableLister writes a table. The widths of its columns follow from the first

@@ -282,8 +282,10 @@ func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
 	if r.PutOff != "" {
 		fmt.Fprintf(s.out, "      %s; because of:\n", plain(r.PutOff))
 	}
-	if r.Reply != "" {
-		fmt.Fprintf(s.out, "      %s\n", plain(r.Reply))
+	for line := range strings.SplitSeq(r.Reply, "\n") {
+		if r.Reply != "" {
+			fmt.Fprintf(s.out, "      %s\n", plain(line))
+		}
 	}
 	if r.By != "" {
 		fmt.Fprintf(s.out, "      said by %s\n", plain(r.By))

@@ -234,3 +234,17 @@ func TestShowAttempts(t *testing.T) {
 		}
 	}
 }
+
+// What a host has said is shown line by line, or on one line where there is only one;
+// nothing in it reaches the terminal that could act on it.
+func TestLinesOfAReply(t *testing.T) {
+	r := admin.Recipient{Address: "a@b.test", Result: "deferred", Reply: "550 5.7.1 blocked\nsee \x1b[31m\u202ehttps://b.test/", By: "mx[192.0.2.1]"}
+	var out bytes.Buffer
+	(&shower{out: &out}).recipient(&r, 8, time.Now())
+	if want := "  a@b.test  deferred\n      550 5.7.1 blocked\n      see ?[31m?https://b.test/\n      said by mx[192.0.2.1]\n"; out.String() != want {
+		t.Errorf("shown as\n%s\nwant\n%s", out.String(), want)
+	}
+	if got, want := plain(reasonOf(&r)), "host mx[192.0.2.1] said: 550 5.7.1 blocked / see ?[31m?https://b.test/"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

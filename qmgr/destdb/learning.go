@@ -254,14 +254,7 @@ const replyTextMax = 120
 
 // cut returns a reply that shares no memory with r.
 func cut(r mail.Reply) mail.Reply {
-	r.Text = cutText(r.Text)
-	r.By = cutText(r.By)
+	r.Text = strings.Clone(mail.CutText(r.Text, replyTextMax))
+	r.By = strings.Clone(mail.CutText(r.By, replyTextMax))
 	return r
-}
-
-func cutText(s string) string {
-	if len(s) > replyTextMax {
-		s = strings.ToValidUTF8(s[:replyTextMax], "")
-	}
-	return strings.Clone(s)
 }
