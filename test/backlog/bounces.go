@@ -22,6 +22,11 @@ const (
 	goodBudget = 500 * time.Millisecond
 )
 
+// bouncesPerPlace is how many bounces there are for each place in core, whatever the
+// scale: 60,000 for the 20,000 places that there are by default. What fits into the core
+// delays nobody.
+const bouncesPerPlace = 3
+
 // bouncesTrial is the part about a flood of bounces.
 type bouncesTrial struct {
 	options
@@ -84,7 +89,8 @@ func bounceAll(ctx context.Context, o options, dir string, f *measure.Figures, w
 		}
 		routes += fmt.Sprintf("%q = %q\n", domain, to)
 	}
-	if t.Daemon, err = newDaemon(o, dir, "minimal_backoff_time = \"1h\"\n", routes); err != nil {
+	settings := fmt.Sprintf("minimal_backoff_time = \"1h\"\nqmgr_message_active_limit = %d\n", o.bounces/bouncesPerPlace)
+	if t.Daemon, err = newDaemon(o, dir, settings, routes); err != nil {
 		return err
 	}
 	defer t.Abandon()
