@@ -198,8 +198,10 @@ func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 	}
 }
 
-// record stores the outcomes of a change, or clears the reports they name.
+// record stores the outcomes of a change, or clears the reports they name. Those of a
+// chunk that is damaged do not keep it from the others.
 func (e *edits) record(ed *edit, c *mail.Change) error {
+	var damage error
 	for i := range c.Outcomes {
 		out := c.Outcomes[i]
 		if out.Index >= ed.state.recipients {
@@ -208,6 +210,10 @@ func (e *edits) record(ed *edit, c *mail.Change) error {
 			continue
 		}
 		p, err := e.part(ed, chunkOf(ed.state.chunks, out.Index))
+		if errors.Is(err, ErrCorrupt) {
+			damage = err
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -220,7 +226,7 @@ func (e *edits) record(ed *edit, c *mail.Change) error {
 		}
 		ed.update(p, before, after)
 	}
-	return nil
+	return damage
 }
 
 // update replaces what is known of a recipient, if it is something else.

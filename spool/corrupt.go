@@ -95,7 +95,8 @@ func (s *Spool) check(ctx context.Context, id mail.QueueID) error {
 }
 
 // putAside turns a change to a damaged message into its move to the corrupt
-// area.
+// area. What could be recorded before the damage was met stays: it rests on none, and a
+// recipient who has been served must stay so when the message is readable again.
 func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error {
 	ed, err := e.load(c.ID)
 	if errors.Is(err, ErrCorrupt) {
@@ -104,7 +105,6 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 	if err != nil || ed.phase != editKept || ed.state.area == mail.AreaCorrupt {
 		return err
 	}
-	ed.parts, ed.splits = nil, nil // what was changed in memory may rest on damage
 	reason := cause.Error()
 	if c.Op == mail.ChangeCorrupt && c.Reason != "" {
 		reason = c.Reason
@@ -189,20 +189,20 @@ func (e *edits) rebuild(ed *edit) error {
 	if env == nil {
 		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
 	}
-	ed.state = freshState(env)
-	ed.parts = nil
+	st := freshState(env)
 	for chunk := range env.chunks {
-		known, err := e.s.readOutcomes(ed.id, &ed.state, chunk)
+		known, err := e.s.readOutcomes(ed.id, &st, chunk)
 		if err != nil {
 			return err
 		}
 		for i := range known {
-			ed.state.count(mail.Outcome{}, known[i])
+			st.count(mail.Outcome{}, known[i])
 		}
 		if first, end := chunkBounds(chunk, env.Recipients); known.settled() == end-first {
-			ed.state.full.add(chunk)
+			st.full.add(chunk)
 		}
 	}
+	ed.state, ed.parts = st, nil
 	return nil
 }
 

@@ -39,12 +39,12 @@ type edit struct {
 	phase   editPhase
 	home    mail.Place // what is on disk; unless gone, Touched tells of the s key
 	state   state
-	dirty   bool // state is to be written
-	parts   map[uint32]*part
-	damaged bool  // what home says of chunks and content may be wrong
-	strays  []key // index keys to be dropped besides home's
-	cause   error // why the spool put it aside; nil if it did not
-	back    bool  // it has come out of the corrupt area
+	dirty   bool             // state is to be written
+	parts   map[uint32]*part // what state counts: one is not dropped without the other
+	damaged bool             // what home says of chunks and content may be wrong
+	strays  []key            // index keys to be dropped besides home's
+	cause   error            // why the spool put it aside; nil if it did not
+	back    bool             // it has come out of the corrupt area
 	splits  []*split
 }
 
@@ -318,14 +318,12 @@ func (e *edits) walkChunk(ed *edit, env *envelope, chunk uint32, v verdict) erro
 	if err != nil {
 		return err
 	}
-	first, end := partBounds(env.chunks, chunk, env.Recipients)
-	reader := readRecipients(list, first)
-	for r, ok := reader.read(); ok; r, ok = reader.read() {
+	for r, ok := list.read(); ok; r, ok = list.read() {
 		if known := p.known.at(r.Index); !known.Result.Settled() {
 			ed.update(p, known, v(env.Sender, r, known))
 		}
 	}
-	return reader.check(end)
+	return nil
 }
 
 // commitWalk makes durable what has been done to one message so far.

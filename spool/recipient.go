@@ -57,8 +57,11 @@ func (r *recipientReader) read() (rcpt mail.Recipient, ok bool) {
 	return rcpt, !r.d.bad
 }
 
-// check tells, at the end of the list, whether it was as long as it should be.
-func (r *recipientReader) check(end uint32) error {
+// checkList tells whether a list has the recipients that it should have.
+func checkList(payload string, first, end uint32) error {
+	r := readRecipients(payload, first)
+	for _, ok := r.read(); ok; _, ok = r.read() {
+	}
 	if r.d.bad || r.next != end {
 		return fmt.Errorf("%w: recipient list ends at %d, not at %d", ErrCorrupt, r.next, end)
 	}
@@ -76,17 +79,22 @@ func chunkBounds(chunk, recipients uint32) (first, end uint32) {
 	return first, uint32(min(uint64(first)+chunkSize, uint64(recipients)))
 }
 
-// readList returns an encoded part of the recipient list.
-func (s *Spool) readList(e *envelope, chunk uint32) (string, error) {
-	if e.chunks == 0 {
-		return e.recipients, nil
+// readList returns an encoded part of the recipient list, once all of it has turned
+// out to be readable: what is done about its recipients rests on no damage.
+func (s *Spool) readList(e *envelope, chunk uint32) (list recipientReader, err error) {
+	payload := e.recipients
+	if e.chunks > 0 {
+		var ok bool
+		k := chunkKey(keyRecipients, e.ID, chunk)
+		if payload, ok, err = s.loadText(k); err == nil && !ok {
+			err = s.missing(e.ID, k)
+		}
+		if err != nil {
+			return list, err
+		}
 	}
-	k := chunkKey(keyRecipients, e.ID, chunk)
-	payload, ok, err := s.loadText(k)
-	if err == nil && !ok {
-		err = s.missing(e.ID, k)
-	}
-	return payload, err
+	first, end := partBounds(e.chunks, chunk, e.Recipients)
+	return readRecipients(payload, first), checkList(payload, first, end)
 }
 
 // missing explains why a key that an envelope promises is not there: because

@@ -37,13 +37,21 @@ type split struct {
 	state   state
 	chunks  [][]byte   // of recipients; the last one may not be full
 	known   []outcomes // for each chunk
+	moved   []waiting  // whom it takes from the other message
 	body    []byte     // if it is no file
 	kind    byte       // of the hold area's index keys when it was written; 0 before
 	indexed mail.Cursor
 }
 
+// A waiting is a recipient that is not settled, and where what is known of it stands.
+type waiting struct {
+	part  *part
+	known mail.Outcome
+}
+
 // split carries out a mail.Split. Of recipients that are settled nothing is done, so
-// that it may be repeated.
+// that it may be repeated. Until all that it takes has been read, nothing is changed: the
+// recipients of a split that fails for damage still wait.
 func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	if ed.state.area == mail.AreaCorrupt {
 		return nil // it is not known who is left
@@ -60,13 +68,11 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	sp.env.ID, sp.env.recipients, sp.indexed = order.Into, "", mail.Cursor{ID: order.Into}
 	wanted := slices.Clone(order.Recipients)
 	slices.Sort(wanted)
-	moved := mail.Outcome{Result: mail.Moved, At: c.At,
-		Reply: mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "moved to " + order.Into.String() + ", which is held"}}
 	for len(wanted) > 0 && wanted[0] < env.Recipients {
 		chunk := chunkOf(env.chunks, wanted[0])
 		_, end := partBounds(env.chunks, chunk, env.Recipients)
 		n, _ := slices.BinarySearch(wanted, end)
-		if err := e.splitChunk(ed, env, chunk, wanted[:n], moved, sp); err != nil {
+		if err := e.splitChunk(ed, env, chunk, wanted[:n], sp); err != nil {
 			return err
 		}
 		wanted = wanted[n:]
@@ -79,10 +85,16 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	}
 	sp.finish()
 	ed.splits = append(ed.splits, sp)
+	moved := mail.Outcome{Result: mail.Moved, At: c.At,
+		Reply: mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "moved to " + order.Into.String() + ", which is held"}}
+	for _, w := range sp.moved {
+		moved.Index = w.known.Index
+		ed.update(w.part, w.known, moved)
+	}
 	return nil
 }
 
-func (e *edits) splitChunk(ed *edit, env *envelope, chunk uint32, wanted []uint32, moved mail.Outcome, sp *split) error {
+func (e *edits) splitChunk(ed *edit, env *envelope, chunk uint32, wanted []uint32, sp *split) error {
 	list, err := e.s.readList(env, chunk)
 	if err != nil {
 		return err
@@ -91,9 +103,7 @@ func (e *edits) splitChunk(ed *edit, env *envelope, chunk uint32, wanted []uint3
 	if err != nil {
 		return err
 	}
-	first, end := partBounds(env.chunks, chunk, env.Recipients)
-	reader := readRecipients(list, first)
-	for r, ok := reader.read(); ok; r, ok = reader.read() {
+	for r, ok := list.read(); ok; r, ok = list.read() {
 		if _, found := slices.BinarySearch(wanted, r.Index); !found {
 			continue
 		}
@@ -102,10 +112,9 @@ func (e *edits) splitChunk(ed *edit, env *envelope, chunk uint32, wanted []uint3
 			continue
 		}
 		sp.add(r, known)
-		moved.Index = r.Index
-		ed.update(p, known, moved)
+		sp.moved = append(sp.moved, waiting{p, known})
 	}
-	return reader.check(end)
+	return nil
 }
 
 // add takes a recipient in, with what is known of it.

@@ -89,3 +89,54 @@ func TestSplitOfADamagedMessage(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A content file that has its second name already, from an attempt that was not
+// committed, is not written once more.
+func TestSplitFindsItsFile(t *testing.T) {
+	links, files := 0, 0
+	s := open(t, small(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch {
+		case op.Kind == errorfs.OpLink:
+			links++
+		case op.Kind == errorfs.OpCreate && links > 0:
+			files++
+		}
+		return nil
+	}))))
+	id := accept(t, s, mail.Envelope{}, addresses(1), text(60_000)).Envelope.ID
+	into, err := s.Reserve(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.shareFile(id, into), s.shareFile(id, into)); err != nil || links != 2 || files != 0 {
+		t.Errorf("%d links and %d files were made: %v", links, files, err)
+	}
+}
+
+// A message that is split off while its index moves is in the new one, too.
+func TestSplitWhileItsIndexMoves(t *testing.T) {
+	s := open(t, small(vfs.NewMem()))
+	id := accept(t, s, mail.Envelope{}, addresses(2), text(50)).Envelope.ID
+	into, err := s.Reserve(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := []mail.Change{{Op: mail.ChangeRecord, ID: id, At: 5, Splits: []mail.Split{{Into: into, Recipients: []uint32{0}}}}}
+	e := s.newEdits(changes)
+	b := s.db.NewBatch()
+	_, _, err = e.all(ctxTest, changes)
+	if err = errors.Join(err, e.emit(b)); err != nil {
+		t.Fatal(err)
+	}
+	kinds := areaKinds(mail.AreaHold)
+	s.kinds[mail.AreaHold].Store(uint32(kinds[len(kinds)-1]))
+	err = s.commit(b)
+	e.committed()
+	e.release()
+	if held := inArea(t, s, mail.AreaHold); err != nil || !slices.Equal(held, []mail.QueueID{into}) {
+		t.Errorf("%v are held, %v", held, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
