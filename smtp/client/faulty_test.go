@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,7 +65,26 @@ type faultyServer struct {
 	problem string
 
 	commands int
+
+	fed       int           // octets of the present session
+	interrupt *interruption // nil for none
 }
+
+// An interruption is what happens once so many octets of a session were fed.
+type interruption struct {
+	at     int
+	inject string
+	then   ending
+}
+
+// An ending is what the server does behind an interruption.
+type ending uint8
+
+const (
+	endsNot ending = iota // it goes on
+	endsMute
+	endsGone
+)
 
 func (f *faultyServer) wrong(format string, args ...any) {
 	f.wrongs = append(f.wrongs, fmt.Sprintf(format, args...))
@@ -308,8 +328,9 @@ func converse(f *faultyServer, s *Session) (progress bool) {
 	progress = f.write(s)
 	if f.replies != "" && !s.Over() {
 		n := 1 + f.rng.IntN(len(f.replies))
-		f.feed(s, f.replies[:n])
+		now := f.replies[:n]
 		f.replies = f.replies[n:]
+		f.feed(s, now)
 		return true
 	}
 	if f.gone && !s.Over() {
@@ -337,6 +358,21 @@ func (f *faultyServer) feed(s *Session, text string) {
 		s.Feed([]byte(text))
 		return
 	}
+	for i := range len(text) {
+		if in := f.interrupt; in != nil && f.fed == in.at {
+			f.fed++
+			f.feedOctets(s, in.inject)
+			if in.then != endsNot {
+				f.replies, f.mute, f.gone = "", true, in.then == endsGone
+				return
+			}
+		}
+		f.feedOctets(s, text[i:i+1])
+		f.fed++
+	}
+}
+
+func (f *faultyServer) feedOctets(s *Session, text string) {
 	for i := range len(text) {
 		if s.Over() {
 			return
@@ -515,7 +551,7 @@ func hostileDialogues(seed, round uint64, level Level, octets bool, verdicts map
 // session sends what waits over one connection, and takes from waiting who need not
 // be sent it again.
 func (f *faultyServer) session(level Level, waiting [][]int, verdicts map[Verdict]int, kinds map[FailureKind]int) string {
-	f.log = f.log[:0]
+	f.log, f.fed = f.log[:0], 0
 	f.in, f.replies, f.gone, f.mute, f.content, f.chunk, f.twin = "", "", false, false, false, false, newTwin()
 	s := New(Config{Hello: "me.example", Level: level, InFlight: 2 + f.rng.IntN(4)})
 	f.say(220, 220, 554)
@@ -575,6 +611,47 @@ func (f *faultyServer) session(level Level, waiting [][]int, verdicts map[Verdic
 			return "nothing would end this"
 		default:
 			s.End(LossTimeout)
+		}
+	}
+}
+
+// A server that is well-behaved but for one moment, at each octet that it says, in each
+// state and at each level: it stops, or hangs up, or says something more, whole or in
+// part, and goes on, stops or hangs up. A session makes of it what the twin does, and a
+// second one sends what is left.
+func TestInterruptedAtEachOctet(t *testing.T) {
+	injections := []string{"", "2", "250-", "250-x\r\n", "250 x\r\n", "\n", "\x00", "421 x\r\n", "354 x\r\n", "550 x\r\n",
+		"550-x\r\n421 y\r\n", "250 x\r\n250 y\r\n", "220 x\r\n250-x\r\n250 CHUNKING\r\n"}
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	kinds := map[FailureKind]int{}
+	for level := LockStep; level <= Stream; level++ {
+		for _, in := range injections {
+			for then := endsNot; then <= endsGone; then++ {
+				for at, more := 0, true; more; at += step {
+					f := &faultyServer{rng: rand.New(rand.NewPCG(1, uint64(at))), hostile: true, octets: true,
+						taken: map[string]bool{}, would: map[string]bool{}, interrupt: &interruption{at, in, then}}
+					waiting := [][]int{{0, 1}, {0}, {0, 1, 2}}
+					problem := f.session(level, waiting, map[Verdict]int{}, kinds)
+					more = f.fed > at
+					if f.interrupt = nil; problem == "" {
+						problem = f.session(level, waiting, map[Verdict]int{}, kinds)
+					}
+					if left := slices.IndexFunc(waiting, func(w []int) bool { return len(w) > 0 }); problem == "" && left >= 0 {
+						problem = fmt.Sprintf("message %d is left", left)
+					}
+					if problem != "" {
+						t.Fatalf("%v, %q at octet %d, ending %d: %s\n%s", level, in, at, then, problem, f.log)
+					}
+				}
+			}
+		}
+	}
+	for _, k := range []FailureKind{FailClosed, FailLost, FailTimeout, FailProtocol, FailStep, FailQuit} {
+		if kinds[k] == 0 {
+			t.Errorf("no session ever ended with %v", k)
 		}
 	}
 }
