@@ -2,6 +2,7 @@ package downgrade
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"mime/quotedprintable"
@@ -209,39 +210,127 @@ func FuzzConvert(f *testing.F) {
 		if len(text) > 8<<10 {
 			return
 		}
-		dice := rand.New(rand.NewPCG(seed, 1))
-		plan := scan(text, len(text)+1)
-		size := 1 + dice.IntN(len(text)+1)
-		out := convert(plan, text, len(text)+1)
-		if again := convert(scan(text, size), text, size); again != out {
-			t.Fatalf("pieces of %d make a difference:\n%q\n%q", size, out, again)
-		}
-		compareMeter(t, text, size)
-		if meter(out, len(out)+1).Folded() != int64(len(out)) {
-			t.Fatalf("a line is too long: %q", out)
-		}
-		if plan.Complex || meter(text, size).Folded() != int64(len(text)) {
-			return
-		}
-		next := scan(out, len(out)+1)
-		for i, change := range next.parts {
-			if change != keep {
-				t.Fatalf("part %d is left to be changed:\n%q\n%q", i, text, out)
-			}
-		}
-		before, after := bodies(t, text), bodies(t, out)
-		if len(before) != len(after) {
-			t.Fatalf("%d parts have become %d:\n%q\n%q", len(before), len(after), text, out)
-		}
-		for i := range before {
-			if before[i] != after[i] {
-				t.Fatalf("part %d was\n%q\nand is\n%q\nof\n%q\n%q", i, before[i], after[i], text, out)
-			}
-		}
-		if len(plan.parts) > 0 && !bytes.Contains([]byte(out), []byte("\n")) && strings.Contains(text, "\n") {
-			t.Fatal("lines were lost")
-		}
+		checkConverted(t, text, seed)
 	})
+}
+
+// checkConverted tells what is wrong with what becomes of a message.
+func checkConverted(t *testing.T, text string, seed uint64) {
+	t.Helper()
+	dice := rand.New(rand.NewPCG(seed, 1))
+	plan := scan(text, len(text)+1)
+	size := 1 + dice.IntN(len(text)+1)
+	out := convert(plan, text, len(text)+1)
+	if again := convert(scan(text, size), text, size); again != out {
+		t.Fatalf("pieces of %d make a difference:\n%q\n%q", size, out, again)
+	}
+	compareMeter(t, text, size)
+	if meter(out, len(out)+1).Folded() != int64(len(out)) {
+		t.Fatalf("a line is too long: %q", out)
+	}
+	if plan.Complex || meter(text, size).Folded() != int64(len(text)) {
+		return
+	}
+	next := scan(out, len(out)+1)
+	for i, change := range next.parts {
+		if change != keep {
+			t.Fatalf("part %d is left to be changed:\n%q\n%q", i, text, out)
+		}
+	}
+	before, after := bodies(t, text), bodies(t, out)
+	if len(before) != len(after) {
+		t.Fatalf("%d parts have become %d:\n%q\n%q", len(before), len(after), text, out)
+	}
+	for i := range before {
+		if before[i] != after[i] {
+			t.Fatalf("part %d was\n%q\nand is\n%q\nof\n%q\n%q", i, before[i], after[i], text, out)
+		}
+	}
+	if len(plan.parts) > 0 && !bytes.Contains([]byte(out), []byte("\n")) && strings.Contains(text, "\n") {
+		t.Fatal("lines were lost")
+	}
+}
+
+// Messages put together of all that matters to a parser, in any order.
+func TestRandomMessages(t *testing.T) {
+	words := []string{
+		"\r\n", "\r\n", "\r\n", "\r", "\n", "é", "a", " ", "\t", "=", "\x7f", ".", ":", "From x\r\n", "Subject: x\r\n", " folded\r\n", "MIME-Version: 1.0\r\n",
+		"\r\n--b\r\n", "\r\n--b\r\n", "\r\n--c\r\n", "\r\n--b--\r\n", "\r\n--c-- \r\n", "--b", "--bc\r\n",
+		"Content-Type: multipart/mixed; boundary=b\r\n", "content-type: multipart/digest;\r\n boundary=c\r\n", "Content-Type: message/rfc822\r\n", "Content-Type: text/plain\r\n",
+		"Content-Transfer-Encoding: 8bit\r\n", "Content-Transfer-Encoding: binary \r\n", "content-transfer-encoding:\r\n base64\r\n", "Content-Transfer-Encoding: 7bit\r\n",
+		strings.Repeat("y", 70), strings.Repeat("z", 997), strings.Repeat("é", 2100),
+	}
+	dice := rand.New(rand.NewPCG(1, 2))
+	for n := range uint64(3000) {
+		var b strings.Builder
+		for range 1 + dice.IntN(30) {
+			b.WriteString(words[dice.IntN(len(words))])
+		}
+		checkConverted(t, b.String(), n)
+		if got, want := convert(Plan{}, b.String(), 1+dice.IntN(5)), fold(b.String()); got != want {
+			t.Fatalf("%q is folded to\n%q\nwant\n%q", b.String(), got, want)
+		}
+	}
+}
+
+// fold breaks long lines in the obvious way.
+func fold(text string) string {
+	lines := strings.Split(text, "\r\n")
+	for i, line := range lines {
+		folded := ""
+		for most := LineLimit; len(line) > most; most = LineLimit - 1 {
+			folded, line = folded+line[:most]+"\r\n ", line[most:]
+		}
+		lines[i] = folded + line
+	}
+	return strings.Join(lines, "\r\n")
+}
+
+// Every octet, at every column at which a line may have to be broken, is encoded as
+// RFC 2045 6.7 has it.
+func TestEveryOctet(t *testing.T) {
+	const header = "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+	var in, want strings.Builder
+	for c := range 256 {
+		for _, n := range []int{0, 1, 71, 72, 73, 74, 75, 76, 150} {
+			if c == '\r' || c == '\n' {
+				continue
+			}
+			for _, line := range []string{string([]byte{byte(c)}), string([]byte{byte(c), 'x'}), "\xff" + string([]byte{byte(c), byte(c)})} {
+				line = strings.Repeat("a", n) + line
+				in.WriteString(line + "\r\n")
+				want.WriteString(quote(line) + "\r\n")
+			}
+		}
+	}
+	text := header + "\r\n" + in.String()
+	got := convert(scan(text, 100), text, 7)
+	if want := header + "Content-Transfer-Encoding: quoted-printable\r\n\r\n" + want.String(); got != want {
+		for i, line := range strings.SplitAfter(want, "\r\n") {
+			if rest, ok := strings.CutPrefix(got, line); ok {
+				got = rest
+				continue
+			}
+			t.Fatalf("line %d: got %.100q, want %q", i, got, line)
+		}
+	}
+}
+
+// quote encodes a line in the obvious way.
+func quote(line string) (out string) {
+	column := 0
+	for i := range len(line) {
+		c := line[i]
+		token := string(line[i])
+		if blank := c == ' ' || c == '\t'; blank && i == len(line)-1 || !blank && (c <= ' ' || c >= 0x7f || c == '=') {
+			token = fmt.Sprintf("=%02X", c)
+		}
+		if column += len(token); column > 75 {
+			out, column = out+"=\r\n", len(token)
+		}
+		out += token
+	}
+	return out
 }
 
 func BenchmarkMeter(b *testing.B) {
