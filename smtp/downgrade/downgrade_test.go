@@ -30,6 +30,7 @@ func convert(plan Plan, text string, size int) string {
 	for len(text) > 0 {
 		n := min(size, len(text))
 		out = c.Append(out, []byte(text[:n]))
+		out = c.Append(out, nil) // a piece may be empty
 		text = text[n:]
 	}
 	return string(c.End(out))
@@ -104,6 +105,7 @@ var cases = []struct{ name, in, out string }{
 		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b;;=\n\n--b\nContent-Type: text/plain; charset=unknown-8bit\nContent-Transfer-Encoding: quoted-printable\n\n=C3=A9\n--b--\n"},
 	{"empty", "", ""},
 	{"no body", "Content-Transfer-Encoding: 8bit\n", "Content-Transfer-Encoding: 7bit\n"},
+	{"no body, nor an end of the last line", "Content-Transfer-Encoding: 8bit\nSubject: x", "Subject: x\nContent-Transfer-Encoding: 7bit\n"},
 	{"encoded lines are folded", "MIME-Version: 1.0\nContent-Type: text/plain\n\n" + strings.Repeat("é", 14) + "\n",
 		"MIME-Version: 1.0\nContent-Type: text/plain\nContent-Transfer-Encoding: quoted-printable\n\n" + strings.Repeat("=C3=A9", 12) + "=C3=\n=A9=C3=A9\n"},
 	{"long lines", "X: " + strings.Repeat("a", 995) + "\nY: " + strings.Repeat("b", 996) + "\n\n" + strings.Repeat("c", 998+997+1) + "\n",
