@@ -85,7 +85,7 @@ func codeOfConnect(err error) (exitCode, string) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return exitNoPerm, "You may not use this socket. Become root, or join the group that may: admin_group for orders, submission_group for sendmail."
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ECONNREFUSED):
 		return exitUnavailable, "Posthaste is not running, or its queue is elsewhere.\n" +
 			"Start it with \"posthaste serve\", or say where it is with --queue-directory, --config, --socket\n" +
 			"or $" + queueDirectory + "."

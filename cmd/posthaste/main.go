@@ -55,15 +55,19 @@ const (
 	qshapeUsage    = "Usage: qshape [-s] [-n rows] [incoming | active | deferred | hold]…"
 )
 
+// usageOf says how a front end is called.
+func usageOf(name string) string {
+	return map[string]string{"mailq": mailqUsage, "postqueue": postqueueUsage, "postsuper": postsuperUsage, "qshape": qshapeUsage}[name]
+}
+
 // frontEndHelp explains a front end, and leads to the commands that can do
 // more.
 func frontEndHelp(name string, out io.Writer) exitCode {
-	usage := map[string]string{"mailq": mailqUsage, "postqueue": postqueueUsage, "postsuper": postsuperUsage, "qshape": qshapeUsage}[name]
 	_, err := fmt.Fprintf(out, `%s
 
 This is posthaste, called by another name. Where its queue is, $%s
 says, or else it is %s. More is in "posthaste queue --help".
-`, usage, queueDirectory, systemQueue)
+`, usageOf(name), queueDirectory, systemQueue)
 	if err != nil {
 		return exitIO
 	}

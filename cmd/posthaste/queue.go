@@ -36,50 +36,14 @@ func newQueueCommandAt(p *place) *cobra.Command {
 // addFilters adds the flags that pick messages; they are the same for all
 // commands.
 func addFilters(f *pflag.FlagSet, to *admin.Filter) {
-	once := func(to *string, name, usage string) { f.Var(&onceValue{to: to, name: name}, name, usage) }
 	f.StringSliceVar(&to.Areas, "area", nil, "in these `areas`: incoming, deferred, hold, corrupt (default all but corrupt)")
-	once(&to.Sender, "sender", "from this `address`; * stands for any text, @domain for a domain, <> for the null sender")
-	once(&to.Recipient, "recipient", "to this `address`; * stands for any text, @domain for a domain")
-	once(&to.Domain, "domain", "to this `domain`; with a dot in front, to what is below it also")
-	once(&to.Error, "error", "with this `text` in the last reply or the reason for a hold")
+	f.StringVar(&to.Sender, "sender", "", "from this `address`; * stands for any text, @domain for a domain, <> for the null sender")
+	f.StringVar(&to.Recipient, "recipient", "", "to this `address`; * stands for any text, @domain for a domain")
+	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a dot in front, to what is below it also")
+	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or the reason for a hold")
 	f.BoolVar(&to.Damaged, "damaged", false, "of which something cannot be read; without --area, corrupt is looked at, too")
-	once(&to.Older, "older", "arrived longer ago than this `time`, such as 30m, 4h or 5d")
-	once(&to.Younger, "younger", "arrived less long ago than this `time`")
-}
-
-// A givenError says what is wrong with how a flag is given.
-type givenError string
-
-func (e givenError) Error() string { return string(e) }
-
-// A onceValue is the value of a flag that can be given once. With the last of
-// several values an order would be carried out for other messages than somebody who
-// reads the command line expects.
-type onceValue struct {
-	to    *string
-	name  string
-	given bool
-}
-
-func (v *onceValue) String() string {
-	if v.to == nil {
-		return ""
-	}
-	return *v.to
-}
-
-func (v *onceValue) Type() string { return "string" }
-
-// Set implements pflag.Value.
-func (v *onceValue) Set(text string) error {
-	switch {
-	case v.given:
-		return givenError("--" + v.name + " is given twice, and takes one value: run the command once for each")
-	case text == "":
-		return givenError("--" + v.name + " is given with an empty value, which would mean any")
-	}
-	*v.to, v.given = text, true
-	return nil
+	f.StringVar(&to.Older, "older", "", "arrived longer ago than this `time`, such as 30m, 4h or 5d")
+	f.StringVar(&to.Younger, "younger", "", "arrived less long ago than this `time`")
 }
 
 // checkFilters says which flag has a value that cannot be one, and what it takes.

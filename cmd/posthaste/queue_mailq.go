@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/posthaste-mta/posthaste/admin"
@@ -22,7 +24,11 @@ func mailq(ctx context.Context, name string, args []string, s streams) exitCode 
 
 // delegate runs a queue command for a front end.
 func delegate(ctx context.Context, name string, s streams, args ...string) exitCode {
-	return complain(s.err, name, queueCall(ctx, s, &place{system: true}, args...))
+	err := queueCall(ctx, s, &place{system: true}, args...)
+	if known := (*exit)(nil); errors.As(err, &known) && strings.HasPrefix(known.hint, "Usage: ") {
+		known.hint = usageOf(name) // not of a command that nobody has called
+	}
+	return complain(s.err, name, err)
 }
 
 // A mailqLister writes the layout of mailq as scripts have read it for decades,

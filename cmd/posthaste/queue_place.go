@@ -15,7 +15,7 @@ import (
 // and the queue is what one wants to look at: then what says where they are is taken
 // alone, with a warning, if it can be read.
 func placeConfig(path string) (*config.Config, error) {
-	cfg, err := loadConfig(path)
+	cfg, err := readConfig(path)
 	var mistakes *tomlfile.Problems
 	if !errors.As(err, &mistakes) {
 		return cfg, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -14,7 +15,11 @@ func postqueue(ctx context.Context, name string, args []string, s streams) exitC
 		return complain(s.err, name, &exit{exitUsage, err, postqueueUsage})
 	}
 	var command []string
+	asked := 0
 	for _, opt := range o.options {
+		if strings.IndexByte("pjfis", opt.letter) >= 0 {
+			asked++
+		}
 		switch opt.letter {
 		case 'p':
 			command = []string{"list", "--mailq"}
@@ -28,8 +33,16 @@ func postqueue(ctx context.Context, name string, args []string, s streams) exitC
 			command = []string{"flush", "--domain", strings.Trim(opt.value, "[]")}
 		}
 	}
-	if command == nil || len(o.rest) > 0 {
-		return complain(s.err, name, &exit{exitUsage, errors.New("say what to do"), postqueueUsage})
+	switch {
+	case len(o.rest) > 0:
+		err = fmt.Errorf("unexpected argument %q", plain(o.rest[0]))
+	case asked == 0:
+		err = errors.New("say what to do")
+	case asked > 1:
+		err = errors.New("say one thing to do at a time")
+	}
+	if err != nil {
+		return complain(s.err, name, &exit{exitUsage, err, postqueueUsage})
 	}
 	return delegate(ctx, name, s, command...)
 }
@@ -40,12 +53,17 @@ func postqueueOptions() optionSet {
 }
 
 // postsuper stands in for Postfix's program of that name: -d drops, -h holds, -H
-// releases and -r tries again; as there, nobody is asked. What Postfix's has for
+// releases and -r tries again; as there, nobody is asked, and what fails for one message
+// is done for the others. What Postfix's has for
 // repairing its directories has no meaning here and does nothing.
-func postsuper(ctx context.Context, name string, args []string, s streams) exitCode {
+func postsuper(ctx context.Context, name string, args []string, s streams) (code exitCode) {
 	o, err := getopt(args, optionSet{flags: "pssSv", valued: "dhHrc"})
 	if err != nil {
 		return complain(s.err, name, &exit{exitUsage, err, postsuperUsage})
+	}
+	if len(o.rest) == 1 && o.rest[0] == "active" {
+		// Without it an order for all active mail would be one for all mail.
+		return complain(s.err, name, &exit{exitUsage, errors.New("there is no area active: mail that is being tried rests in incoming or deferred"), postsuperUsage})
 	}
 	verbs := map[byte]string{'d': "drop", 'h': "hold", 'H': "release", 'r': "flush"}
 	for _, opt := range o.options {
@@ -53,11 +71,9 @@ func postsuper(ctx context.Context, name string, args []string, s streams) exitC
 		if !ok {
 			continue
 		}
-		if code := delegate(ctx, name, s, superCommand(verb, opt.value, o.rest)...); code != exitOK {
-			return code
-		}
+		code = max(code, delegate(ctx, name, s, superCommand(verb, opt.value, o.rest)...))
 	}
-	return exitOK
+	return code
 }
 
 // superCommand is the queue command for a verb of postsuper's. Areas are the

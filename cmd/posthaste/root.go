@@ -61,6 +61,7 @@ like the program of that name.`,
 	root.SetFlagErrorFunc(wrongFlag)
 	addCobraCommands(root)
 	checkArgs(root)
+	guardFlags(root)
 	return root
 }
 
@@ -74,6 +75,9 @@ func checkArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			err := check(cmd, args)
+			if err == nil && slices.Contains(args, "") {
+				err = &exit{exitUsage, errors.New("an argument is empty"), "Usage: " + cmd.UseLine() + "\nTry \"" + cmd.CommandPath() + " --help\"."}
+			}
 			if err == nil {
 				return nil
 			}
@@ -118,7 +122,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			return &exit{exitUsage, err, "Did you mean \"--" + near + "\"?"}
 		}
 	case errors.As(err, &invalid):
-		takes := map[string]string{"int": "a whole number", "uint": "a whole number", "uint64": "a whole number", "bool": "true or false"}
+		takes := map[string]string{"int": "a whole number", "uint": "a whole number", "uint64": "a whole number", "duration": "a time such as 200ms or 5s", "bool": "true or false"}
 		f := invalid.GetFlag()
 		err = fmt.Errorf("--%s takes %s, not %q", f.Name, cmp.Or(takes[f.Value.Type()], f.Value.Type()), plain(invalid.GetValue()))
 	}
@@ -216,8 +220,25 @@ func (p *place) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&p.config, "config", "c", "", "take it from the daemon's configuration `file`")
 }
 
+// check refuses a place that is told in two ways, of which one would be passed over.
+func (p *place) check() error {
+	var given []string
+	for _, one := range [][2]string{{"--socket", p.socket}, {"--queue-directory", p.directory}, {"--config", p.config}} {
+		if one[1] != "" {
+			given = append(given, one[0])
+		}
+	}
+	if len(given) > 1 {
+		return usageError("%s exclude each other: each says where the daemon is", strings.Join(given, " and "))
+	}
+	return nil
+}
+
 // admin returns the path of the administration socket.
 func (p *place) admin() (string, error) {
+	if err := p.check(); err != nil {
+		return "", err
+	}
 	if p.socket != "" {
 		return p.socket, nil
 	}
@@ -236,6 +257,9 @@ func (p *place) admin() (string, error) {
 
 // submit returns the path of the socket that takes mail.
 func (p *place) submit() (string, error) {
+	if err := p.check(); err != nil {
+		return "", err
+	}
 	if p.socket != "" {
 		return p.socket, nil
 	}

@@ -123,7 +123,9 @@ func runSendmail(ctx context.Context, args []string, s streams, p *place) error 
 func queueCall(ctx context.Context, s streams, p *place, args ...string) error {
 	root := newQueueCommandAt(p)
 	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(wrongFlag)
 	checkArgs(root)
+	guardFlags(root)
 	root.SetArgs(args)
 	root.SetIn(s.in)
 	root.SetOut(s.out)

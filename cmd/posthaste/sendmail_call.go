@@ -23,6 +23,12 @@ func (c *sendmailCall) where(args []string) (rest []string, err error) {
 			}
 			value, args = args[0], args[1:]
 		}
+		switch {
+		case value == "":
+			return nil, fmt.Errorf("option %s is given with an empty value", name)
+		case *field != "":
+			return nil, fmt.Errorf("option %s is given twice, and takes one value", name)
+		}
 		*field = value
 	}
 	return args, nil

@@ -56,6 +56,8 @@ func getopt(args []string, known optionSet) (options, error) {
 					value, args = args[0], args[1:]
 				}
 				found.options = append(found.options, option{letter, value})
+			case strings.HasPrefix(word, "--"):
+				return found, fmt.Errorf("there is no option %s", plain(word))
 			default:
 				return found, fmt.Errorf("there is no option -%s", plain(string(letter)))
 			}

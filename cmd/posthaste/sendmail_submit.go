@@ -24,7 +24,7 @@ func (c *sendmailCall) submit() error {
 	if err := c.addresses(domain); err != nil {
 		return err
 	}
-	if len(c.raw) == 0 && !c.options.FromHeader {
+	if len(c.options.Recipients) == 0 && !c.options.FromHeader {
 		return usageError("no recipients: give some, or -t to take them from the message")
 	}
 	c.options.Domain, c.options.Now, c.options.Unique = domain, time.Now(), unique(time.Now())

@@ -126,9 +126,6 @@ func newSinkRun(p *sinkPlan) (*sinkRun, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--size-limit: %w", err)
 	}
-	if p.interval < 0 {
-		return nil, errors.New("--interval is negative")
-	}
 	s := &sinkRun{plan: p}
 	cfg := p.cfg
 	cfg.SizeLimit, cfg.Refused = size, s.tally.refused
@@ -145,6 +142,13 @@ func newSinkRun(p *sinkPlan) (*sinkRun, error) {
 func (s *sinkRun) run(ctx context.Context, out, warnings io.Writer) error {
 	listeners, err := sinkListen(s.plan.listen)
 	if err != nil {
+		var (
+			address *net.AddrError
+			service *net.DNSError
+		)
+		if errors.As(err, &address) || errors.As(err, &service) {
+			return usageError("--listen takes an address and a port such as 127.0.0.1:2526: %w", err)
+		}
 		code, hint := codeOfStart(err)
 		return &exit{code, err, strings.ReplaceAll(hint, "change listen", "change --listen")}
 	}
