@@ -62,6 +62,7 @@ func codeOf(err error) (exitCode, string) {
 		problem     *client.Problem
 		partial     *client.Partial
 		mistakes    *tomlfile.Problems
+		file        *fs.PathError
 	)
 	switch {
 	case err == nil:
@@ -76,6 +77,8 @@ func codeOf(err error) (exitCode, string) {
 		return exitIO, "The others were read. Look at the log and at the disk; \"posthaste queue list --damaged\" shows what is known to be damaged."
 	case errors.As(err, &mistakes):
 		return exitConfig, ""
+	case errors.As(err, &file) && file.Op == "write": // what was asked for, to a full disk
+		return exitIO, ""
 	}
 	return exitUnavailable, ""
 }

@@ -148,6 +148,7 @@ func TestExitCodes(t *testing.T) {
 		{&client.Problem{Status: 429}, exitTempFail},
 		{&client.Problem{Status: 503}, exitTempFail},
 		{&client.Problem{Status: 500}, exitUnavailable},
+		{&fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}, exitIO},
 		{fmt.Errorf("not in the queue: x; %w", &client.Partial{}), exitIO},
 		{&tomlfile.Problems{}, exitConfig},
 	} {
