@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -52,7 +54,7 @@ func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server
 // Handler returns the API as a handler, for a host that has its own server.
 // Requests that a web page on another site made a browser send are refused.
 func (s *Server) Handler() http.Handler {
-	return http.NewCrossOriginProtection().Handler(onlyOnce(s.mux))
+	return http.NewCrossOriginProtection().Handler(bodies(onlyOnce(s.mux)))
 }
 
 // onlyOnce refuses queries that give a parameter twice which takes one value: one of
@@ -61,16 +63,59 @@ func onlyOnce(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			if len(values) > 1 && name != "id" && name != "area" && name != "state" {
-				problem := huma.ErrorModel{Status: http.StatusUnprocessableEntity, Title: http.StatusText(http.StatusUnprocessableEntity), Detail: "validation failed",
-					Errors: []*huma.ErrorDetail{{Location: "query." + name, Message: "it is given more than once, and takes one value", Value: clip(values[1])}}}
-				w.Header().Set("Content-Type", "application/problem+json")
-				w.WriteHeader(problem.Status)
-				_ = json.NewEncoder(w).Encode(&problem) // if the client is gone, nobody wants it
+				answerProblem(w, http.StatusUnprocessableEntity, "validation failed",
+					&huma.ErrorDetail{Location: "query." + name, Message: "it is given more than once, and takes one value", Value: clip(values[1])})
 				return
 			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+const (
+	bodyMax  = 256 << 10       // octets
+	bodyTime = 5 * time.Second // for all of it
+)
+
+// bodies reads what comes with a request before it is handled: net/http and huma would
+// wait for it without an end where it is not wanted, and in a handler the time for it
+// would go on counting, and end an order that takes longer. A flush for which somebody
+// gives conditions is no flush of everything.
+func bodies(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close") // or the rest would be waited for
+		if r.Method != http.MethodPost || r.URL.Path == "/v1/flush" {
+			answerProblem(w, http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "body", Message: "this request takes none"})
+			return
+		}
+		deadline := http.NewResponseController(w)
+		_ = deadline.SetReadDeadline(time.Now().Add(bodyTime)) // a test's recorder has none
+		body, err := io.ReadAll(io.LimitReader(r.Body, bodyMax+1))
+		switch {
+		case err != nil:
+			answerProblem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come to its end in %v", bodyTime))
+			return
+		case len(body) > bodyMax:
+			answerProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: it has more than %d octets", bodyMax))
+			return
+		}
+		_ = deadline.SetReadDeadline(time.Time{})
+		w.Header().Del("Connection")
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answerProblem refuses a request before the API sees it.
+func answerProblem(w http.ResponseWriter, status int, detail string, errs ...*huma.ErrorDetail) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	// If the client is gone, nobody wants it.
+	_ = json.NewEncoder(w).Encode(&huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail, Errors: errs})
 }
 
 // Serve answers requests on a listener until ctx ends; then requests under way
@@ -160,7 +205,7 @@ const pageNote = "One request handles one page of messages: repeat it with curso
 
 func operation(id, method, path, summary string, description ...string) huma.Operation {
 	o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
-		MaxBodyBytes: 256 << 10, Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable}}
+		MaxBodyBytes: bodyMax, BodyReadTimeout: -1, Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable}}
 	for _, d := range description {
 		o.Description += d
 	}
