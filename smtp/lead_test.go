@@ -11,7 +11,8 @@ func TestLeadScan(t *testing.T) {
 		{"Subject: x\r\n", LeadHeader}, {"Subject \t: x\r\n", LeadHeader}, {"\r\nHello", LeadHeader},
 		{"From x@y Mon\r\n", LeadHeader}, {">From x@y Mon\r\n", LeadHeader}, {"From: x\r\n", LeadHeader},
 		{"Hello.\r\n", LeadBody}, {"Hello there: x\r\n", LeadBody}, {" Subject: x\r\n", LeadBody}, {"\tx", LeadBody},
-		{": x\r\n", LeadBody}, {"Gr\xc3\xbc\xc3\x9fe: x", LeadBody}, {"\n", LeadBody}, {"a\x00b: c", LeadBody},
+		{" \r\nSubject: x", LeadBody}, {"x\r\nSubject: x", LeadBody}, {"x: y\r\n", LeadHeader},
+		{": x\r\n", LeadBody}, {"Gr\xc3\xbc\xc3\x9fe: x", LeadBody}, {"\n", LeadBody}, {"a\x00b: c", LeadBody}, {"a\x7fb: c", LeadBody},
 	} {
 		var whole, pieces LeadScan
 		got := whole.Scan([]byte(test.text))
