@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"sync"
@@ -21,7 +22,32 @@ func newLog(cfg config.Log, w io.Writer) (*slog.Logger, func()) {
 	default:
 		handler = slog.NewTextHandler(out, options)
 	}
-	return slog.New(handler), out.close
+	return slog.New(promptHandler{handler, out}), out.close
+}
+
+// A promptHandler sees to it that errors are written before the program goes on: the
+// runtime ends a program without asking, for want of memory for example, and so does a
+// panic on a goroutine of a library. What led there must not be lost with the buffer.
+// Warnings are left to it: there is one for each recipient that fails.
+type promptHandler struct {
+	slog.Handler
+	out *logWriter
+}
+
+func (h promptHandler) Handle(ctx context.Context, r slog.Record) error {
+	err := h.Handler.Handle(ctx, r)
+	if r.Level >= slog.LevelError {
+		h.out.flush()
+	}
+	return err
+}
+
+func (h promptHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return promptHandler{h.Handler.WithAttrs(attrs), h.out}
+}
+
+func (h promptHandler) WithGroup(name string) slog.Handler {
+	return promptHandler{h.Handler.WithGroup(name), h.out}
 }
 
 // A logWriter writes lines from a goroutine of its own: at once when there is
@@ -36,7 +62,10 @@ type logWriter struct {
 	buf  []byte
 	done chan struct{}
 
-	closed bool
+	closed  bool
+	writing bool            // text that was in buf is being written
+	waiting []chan struct{} // to be closed when that and what is in buf is written
+	slow    bool            // somebody has waited in vain since the last write
 }
 
 const logBufferMax = 1 << 20
@@ -70,8 +99,8 @@ func (l *logWriter) run() {
 		for len(l.buf) == 0 && !l.closed {
 			l.cond.Wait()
 		}
-		text := l.buf
-		l.buf = spare[:0]
+		text, waiting := l.buf, l.waiting
+		l.buf, l.waiting, l.writing = spare[:0], nil, true
 		l.cond.Broadcast()
 		l.mu.Unlock()
 		if len(text) == 0 {
@@ -79,6 +108,41 @@ func (l *logWriter) run() {
 		}
 		l.w.Write(text) // nobody is left to tell if this fails
 		spare = text
+		l.mu.Lock()
+		l.slow, l.writing = false, false
+		if len(l.buf) == 0 { // what came meanwhile was for what has just been written
+			waiting, l.waiting = append(waiting, l.waiting...), nil
+		}
+		l.mu.Unlock()
+		for _, done := range waiting {
+			close(done)
+		}
+	}
+}
+
+// flushPatience is how long a line waits until it is written. Whoever reads the log
+// may be slow, and mail must not wait for that.
+const flushPatience = 100 * time.Millisecond
+
+// flush waits until all that has been logged is written, but not if that has taken too
+// long before.
+func (l *logWriter) flush() {
+	l.mu.Lock()
+	if len(l.buf) == 0 && !l.writing || l.closed || l.slow {
+		l.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	l.waiting = append(l.waiting, done)
+	l.mu.Unlock()
+	patience := time.NewTimer(flushPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+		l.mu.Lock()
+		l.slow = true
+		l.mu.Unlock()
 	}
 }
 
