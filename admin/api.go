@@ -196,7 +196,7 @@ type ConnectionsStatus struct {
 
 // An Alarm is something that a person has to look at.
 type Alarm struct {
-	Kind       string           `json:"kind" enum:"mixed,damaged" doc:"mixed: a server has put what was sent under another envelope. damaged: the spool's log was damaged at a start."`
+	Kind       string           `json:"kind" enum:"mixed,damaged" doc:"mixed: a server has put what was sent under another envelope. damaged: a file of the spool was damaged at a start."`
 	At         time.Time        `json:"at" doc:"When it happened last."`
 	Text       string           `json:"text"`
 	Connection *EndedConnection `json:"connection,omitempty" doc:"The connection that it happened on."`

@@ -92,7 +92,7 @@ func alarms(v *qmgr.View, damaged []DamagedFile) (all []Alarm) {
 	}
 	for _, f := range damaged {
 		all = append(all, Alarm{Kind: "damaged", At: f.At,
-			Text: "the spool's log was damaged at a start: mail may be lost or have been sent again; the log of the program of that time says how much. " +
+			Text: "a file of the spool was damaged at a start: mail may be lost or have been sent again; the log of the program of that time says how much. " +
 				"Look at the disk. This alarm ends when " + f.Path + " is removed."})
 	}
 	return all

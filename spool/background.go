@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/errors/oserror"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -87,6 +88,9 @@ func (s *Spool) maintain() {
 	defer t.Stop()
 	var seen uint64
 	for {
+		if err := s.noteTables(); err != nil {
+			s.raise(Alarm{Kind: AlarmStore, Text: "damage was not noted", Err: err})
+		}
 		commits := s.count.commits.Load()
 		err := s.round(s.work.ctx, commits-seen < idleCommits)
 		seen = commits
@@ -96,6 +100,7 @@ func (s *Spool) maintain() {
 		select {
 		case <-s.work.ctx.Done():
 			return
+		case <-s.hurt.poke:
 		case <-t.C:
 		}
 	}
@@ -120,7 +125,7 @@ func (s *Spool) round(ctx context.Context, idle bool) error {
 	s.work.round.Lock()
 	defer s.work.round.Unlock()
 	s.spare.fill(s)
-	err := s.room.restore()
+	err := errors.Join(s.room.restore(), s.deleteOrphans())
 	if idle {
 		err = errors.Join(err, s.reclaim(ctx))
 	}
@@ -179,43 +184,68 @@ func (s *Spool) sweep(ctx context.Context) error {
 	var kept []mail.QueueID
 	wanted := func(id mail.QueueID) (bool, error) { return s.has(messageKey(keyEnvelope, id)) }
 	remove := s.bodies.fs.Remove
-	if s.logsLost() {
+	var dir string
+	if s.mailLost() {
+		dir = s.disk.PathJoin(s.path(damagedDir), orphanDir, time.Unix(0, int64(s.cfg.Now())).UTC().Format(damagedTime))
 		remove = func(name string) error {
 			id, err := mail.ParseQueueID(s.disk.PathBase(name))
 			if err != nil {
 				return s.bodies.fs.Remove(name) // of a draft
 			}
 			kept = append(kept, id)
-			return s.keepOrphan(name)
+			return s.keepOrphan(name, dir)
 		}
 	}
 	err := errors.Join(s.sweepAhead(ctx), s.bodies.sweep(ctx, s.earlier, wanted, remove))
 	if len(kept) > 0 {
-		s.raise(Alarm{Kind: AlarmCorrupt, Text: "contents of messages that are lost, or that had been removed, are kept because a log of the store was damaged",
-			Err: fmt.Errorf("moved to %s: %s", s.disk.PathJoin(s.path(damagedDir), orphanDir), nameIDs(kept))})
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "contents of messages that are lost, or that had been removed, are kept because a log or a table of the store was damaged",
+			Err: fmt.Errorf("moved to %s, and deleted from there after %d days: %s", dir, orphanLife/(24*time.Hour), nameIDs(kept))})
 	}
 	return err
 }
 
-// orphanDir is where contents without an envelope are kept after a log was damaged.
-// Of the message that such a content belongs to, nothing else may be left.
-const orphanDir = "content"
+// orphanDir is where contents without an envelope are kept after a log or a table was
+// damaged, in a directory for each start. Of the message that such a content belongs
+// to, nothing else may be left. They are deleted after orphanLife: somebody had a month
+// to look at the alarm.
+const (
+	orphanDir  = "content"
+	orphanLife = 30 * 24 * time.Hour
+)
 
-// logsLost reports whether something of a log was lost, and nobody has yet removed
-// what is kept of that.
-func (s *Spool) logsLost() bool {
+// mailLost reports whether something of a log or a table was lost, and nobody has yet
+// removed what is kept of that.
+func (s *Spool) mailLost() bool {
 	return slices.ContainsFunc(s.damagedFiles(), func(f DamagedFile) bool {
 		ext := filepath.Ext(f.Path)
-		return ext == ".log" || ext == ".missing"
+		return ext == ".log" || ext == ".missing" || ext == ".sst"
 	})
 }
 
-func (s *Spool) keepOrphan(name string) error {
-	dir := s.disk.PathJoin(s.path(damagedDir), orphanDir)
+func (s *Spool) keepOrphan(name, dir string) error {
 	if err := s.disk.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	return s.disk.Rename(name, s.disk.PathJoin(dir, s.disk.PathBase(name)))
+}
+
+// deleteOrphans deletes what has been in orphanDir for orphanLife.
+func (s *Spool) deleteOrphans() error {
+	top := s.disk.PathJoin(s.path(damagedDir), orphanDir)
+	names, err := s.disk.List(top)
+	if oserror.IsNotExist(err) {
+		return nil
+	}
+	for _, name := range names {
+		at, notTime := time.Parse(damagedTime, name)
+		if notTime != nil || time.Unix(0, int64(s.cfg.Now())).Sub(at) < orphanLife {
+			continue
+		}
+		if err = errors.Join(err, s.disk.RemoveAll(s.disk.PathJoin(top, name))); err == nil {
+			s.cfg.Logger.Info("contents without a message were deleted after a month", "directory", s.disk.PathJoin(top, name))
+		}
+	}
+	return err
 }
 
 func (s *Spool) sweepAhead(ctx context.Context) error {

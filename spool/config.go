@@ -71,6 +71,9 @@ type Config struct {
 	// pause is how long the making of a file waits before it is tried again;
 	// 0 is roomPause. Tests have less time.
 	pause time.Duration
+	// stall is how long writers may be held up by a damaged table before the process
+	// ends, so that the next one can mend it; also for tests.
+	stall time.Duration
 }
 
 // inlineLimit bounds Config.InlineMax: a content is at one time in the
@@ -93,6 +96,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.SlowDisk, 5*time.Second)
 	setDefault(&c.Maintain, time.Minute)
 	setDefault(&c.pause, roomPause)
+	setDefault(&c.stall, 30*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -257,6 +258,7 @@ func fateOf(t testing.TB, img image, waiting map[mail.QueueID]int) *fate {
 // The ranges of queue IDs in alarms.
 var (
 	keysRange = regexp.MustCompile(`keys '[ms]' after (\w+)(?: and before (\w+))?`)
+	tableLoss = regexp.MustCompile(`keys '[bmrsx]'(?: from (\w+))?(?: to (\w+))?`)
 	logRange  = regexp.MustCompile(`accepted(?: between the messages (\w+) and (\w+)| after the message (\w+)| before the message (\w+))`)
 )
 
@@ -293,6 +295,15 @@ func (a *alarms) name(id mail.QueueID) bool {
 			to, bounded := parse(m[2])
 			if from < id && (!bounded || id < to) {
 				return true
+			}
+		}
+		if strings.HasPrefix(alarm.Text, "a table of the store") {
+			for _, m := range tableLoss.FindAllStringSubmatch(text, -1) {
+				from, above := parse(m[1])
+				to, below := parse(m[2])
+				if (!above || from <= id) && (!below || id <= to) {
+					return true
+				}
 			}
 		}
 		for _, m := range logRange.FindAllStringSubmatch(text, -1) {
@@ -590,11 +601,15 @@ func TestMissingLog(t *testing.T) {
 		if files := s.damagedFiles(); len(files) != 1 || path.Ext(files[0].Path) != ".missing" {
 			t.Errorf("without %s: kept are %v", name, files)
 		}
+		lost := false
 		for id, i := range waiting {
 			if _, err := contentOf(s, id); !errors.Is(err, ErrGone) {
 				continue
 			} else if flipSize(i) == 9000 {
-				if _, err := fs.Stat("/spool/damaged/content/" + id.String()); err != nil {
+				lost = true
+				if dirs, _ := fs.List("/spool/damaged/content"); len(dirs) != 1 {
+					t.Errorf("without %s: contents are in %v", name, dirs)
+				} else if _, err := fs.Stat(path.Join("/spool/damaged/content", dirs[0], id.String())); err != nil {
 					t.Errorf("without %s: content of %s: %v", name, id, err)
 				}
 				if !raised.name(id) {
@@ -607,6 +622,19 @@ func TestMissingLog(t *testing.T) {
 		mustClose(t, mustOpen(t, cfg))
 		if raised.count(AlarmCorrupt) != 0 {
 			t.Errorf("without %s: alarms at the second start: %v", name, raised.list)
+		}
+		// A month later nobody has asked for them.
+		now := cfg.Now
+		for _, age := range []time.Duration{orphanLife - time.Hour, orphanLife} {
+			cfg.Now = func() mail.Instant { return now() + mail.Instant(age) }
+			s = mustOpen(t, cfg)
+			if err := s.Maintain(ctxTest); err != nil {
+				t.Error(err)
+			}
+			if dirs, _ := fs.List("/spool/damaged/content"); len(dirs) > 0 != (age < orphanLife) && lost {
+				t.Errorf("without %s: after %v contents are in %v", name, age, dirs)
+			}
+			mustClose(t, s)
 		}
 	}
 }

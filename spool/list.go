@@ -101,7 +101,7 @@ func (s *Spool) summary(id mail.QueueID) (Summary, error) {
 	case err != nil:
 		return sum, errors.Join(stateErr, fmt.Errorf("envelope: %w", err))
 	case e == nil:
-		return sum, ErrGone
+		return sum, st.withoutEnvelope()
 	case st != nil:
 		st.complete(&e.Envelope)
 	case stateErr == nil:

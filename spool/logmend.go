@@ -45,8 +45,9 @@ func (s *Spool) openStore() (lost bool, err error) {
 		return false, fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
 	}
 	if s.db, err = s.openPebble(); err == nil {
-		if old.FormatMajorVersion >= pebble.FormatWALSyncChunks {
-			return lost, nil
+		mended, err := s.mendTables()
+		if lost = lost || mended; err != nil || old.FormatMajorVersion >= pebble.FormatWALSyncChunks {
+			return lost, err
 		}
 		// Pebble has made its log before it changed to the new format: the
 		// first log of a store would not tell damage from a torn end.
@@ -64,7 +65,8 @@ func (s *Spool) openStore() (lost bool, err error) {
 	again, mendErr := s.mendLogs(true)
 	if again && mendErr == nil {
 		if s.db, err = s.openPebble(); err == nil {
-			return true, nil
+			_, err = s.mendTables()
+			return true, err
 		}
 		s.db = nil
 	}
@@ -393,8 +395,8 @@ func (s *Spool) damagedFiles() (files []DamagedFile) {
 	slices.Sort(names)
 	for _, name := range names {
 		ext := filepath.Ext(name)
-		if ext == ".new" || name == orphanDir {
-			continue // mending was cut off
+		if ext == ".new" || ext == noteExt || name == orphanDir {
+			continue // what mending left that was cut off, what is to be mended, and contents
 		}
 		_, text, _ := strings.Cut(strings.TrimSuffix(name, ext), "-")
 		at, err := time.Parse(damagedTime, text)

@@ -65,9 +65,11 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
 // chunkSum is the checksum of a chunk, from its type on.
 func chunkSum(b []byte) uint32 {
-	c := crc32.Update(0, crcTable, b)
-	return (c>>15 | c<<17) + 0xa282ead8
+	return maskSum(crc32.Update(0, crcTable, b))
 }
+
+// maskSum makes a stored checksum of a CRC-32C.
+func maskSum(c uint32) uint32 { return (c>>15 | c<<17) + 0xa282ead8 }
 
 // parseChunk returns the chunk at the beginning of b, and the number of the log it was written for.
 func parseChunk(b []byte) (c logChunk, num uint32, ok bool) {

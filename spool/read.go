@@ -282,7 +282,7 @@ func (s *Spool) readMessage(id mail.QueueID) (*message, error) {
 		return nil, err
 	}
 	if e == nil {
-		return nil, ErrGone
+		return nil, st.withoutEnvelope()
 	}
 	if st != nil {
 		st.complete(&e.Envelope)

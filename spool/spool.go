@@ -52,6 +52,7 @@ type Spool struct {
 	opening   atomic.Bool // Pebble is being opened, and can return errors
 	dead      atomic.Bool // die has been called
 	work      background
+	hurt      hurtTables
 
 	damped damper // alarms that come in floods
 	spoilt spoilt // messages put aside by the spool itself
@@ -106,6 +107,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 	watched, stopWatch := vfs.WithDiskHealthChecks(s.disk, s.cfg.SlowDisk, nil, s.slowDisk)
 	s.opened = append(s.opened, stopWatch)
 	s.work.init()
+	s.hurt.poke = make(chan struct{}, 1)
 	s.room.init(s)
 	s.spare.fill(s)
 	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), s: s}
@@ -122,6 +124,9 @@ func Open(cfg Config) (_ *Spool, err error) {
 		return nil, err
 	}
 	if lost {
+		if err := s.keepLost(s.work.ctx); err != nil {
+			s.raise(Alarm{Kind: AlarmCorrupt, Text: "messages without an envelope could not be put aside", Err: err})
+		}
 		s.reindexAll()
 	}
 	if err := s.recheck(s.work.ctx); err != nil {
@@ -218,6 +223,7 @@ func (s *Spool) release() error {
 		errs = append(errs, s.db.Close())
 		s.db = nil
 	}
+	s.stalled(false)
 	s.spare.give()
 	for i := len(s.opened) - 1; i >= 0; i-- {
 		errs = append(errs, s.opened[i].Close())

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -129,4 +130,13 @@ func (s *Spool) readState(id mail.QueueID) (*state, error) {
 		return nil, err
 	}
 	return decodeState(payload)
+}
+
+// withoutEnvelope says what a message is that has no envelope: gone, unless it was put
+// aside because the envelope is lost.
+func (st *state) withoutEnvelope() error {
+	if st != nil && st.area == mail.AreaCorrupt {
+		return fmt.Errorf("%w: there is no envelope", ErrCorrupt)
+	}
+	return ErrGone
 }

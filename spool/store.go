@@ -72,6 +72,9 @@ func (s *Spool) storeEvents() *pebble.EventListener {
 			if s.damped.allow() {
 				s.raise(Alarm{Kind: AlarmCorrupt, Text: "damaged file " + info.Path, Err: info.Details})
 			}
+			if strings.HasSuffix(info.Path, ".sst") {
+				s.hurt.report(info.Path)
+			}
 		},
 		BackgroundError: func(err error) {
 			if s.damped.allow() {
@@ -80,10 +83,12 @@ func (s *Spool) storeEvents() *pebble.EventListener {
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			s.count.stalls.Add(1)
+			s.stalled(true)
 			if s.damped.allow() {
 				s.raise(Alarm{Kind: AlarmStall, Text: "writers wait for the store: " + info.Reason})
 			}
 		},
+		WriteStallEnd: func() { s.stalled(false) },
 	}
 }
 

@@ -1,0 +1,142 @@
+package spool
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/errors/oserror"
+)
+
+// noteExt ends the name of a note that a table is damaged.
+const noteExt = ".hurt"
+
+// notedTables returns the names of tables that were found damaged in earlier runs.
+func (s *Spool) notedTables() (map[string]bool, error) {
+	names, err := s.disk.List(s.path(damagedDir))
+	if err != nil && !oserror.IsNotExist(err) {
+		return nil, fmt.Errorf("spool: look for notes of damaged tables: %w", err)
+	}
+	noted := make(map[string]bool)
+	for _, name := range names {
+		if table, ok := strings.CutSuffix(name, noteExt); ok {
+			noted[table] = true
+		}
+	}
+	return noted, nil
+}
+
+func (s *Spool) forgetTables(noted map[string]bool) error {
+	for table := range noted {
+		if err := s.disk.Remove(s.disk.PathJoin(s.path(damagedDir), table+noteExt)); err != nil {
+			return fmt.Errorf("spool: remove the note that %s is damaged: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// hurtTables are the tables in which Pebble has found damage since the spool was opened.
+type hurtTables struct {
+	poke  chan struct{} // has room for one
+	mu    sync.Mutex
+	files map[string]hurt
+	stall *time.Timer // while writers are held up
+}
+
+// A hurt is what is known of such a table.
+type hurt uint8
+
+const (
+	hurtReported hurt = iota + 1 // by Pebble
+	hurtSure                     // by a second look
+)
+
+// report takes note of a table in which Pebble has found damage.
+func (h *hurtTables) report(file string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.files[file] != 0 {
+		return
+	}
+	if h.files == nil {
+		h.files = make(map[string]hurt)
+	}
+	h.files[file] = hurtReported
+	select {
+	case h.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hurtTables) reported() (files []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for file, how := range h.files {
+		if how == hurtReported {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// looked takes note of what a second look at a table has shown.
+func (h *hurtTables) looked(file string, damaged bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if damaged {
+		h.files[file] = hurtSure
+	} else {
+		delete(h.files, file)
+	}
+}
+
+// noteTables reads tables in which Pebble has found damage once more, and leaves a note
+// for the next start of those that are damaged indeed.
+func (s *Spool) noteTables() error {
+	for _, file := range s.hurt.reported() {
+		problem := s.tableProblem(file, true)
+		s.hurt.looked(file, isWrong(problem))
+		if !isWrong(problem) {
+			continue // compacted meanwhile, or read wrongly
+		}
+		f, err := s.makeNote(s.disk.PathJoin(s.path(damagedDir), s.disk.PathBase(file)+noteExt))
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("spool: note that %s is damaged: %w", file, err)
+		}
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store is damaged and is written anew at the next start; restart soon, until then the store cannot tidy up and may come to a halt",
+			Err: fmt.Errorf("%s: %w", file, problem)})
+	}
+	return nil
+}
+
+// stalled is told when writers are held up, and when that is over. If a damaged table is
+// the reason it is never over, and only a start helps.
+func (s *Spool) stalled(now bool) {
+	s.hurt.mu.Lock()
+	defer s.hurt.mu.Unlock()
+	if s.hurt.stall != nil {
+		s.hurt.stall.Stop()
+		s.hurt.stall = nil
+	}
+	if now {
+		s.hurt.stall = time.AfterFunc(s.cfg.stall, s.endStall)
+	}
+}
+
+func (s *Spool) endStall() {
+	s.hurt.mu.Lock()
+	defer s.hurt.mu.Unlock()
+	if s.hurt.stall == nil {
+		return
+	}
+	if slices.Contains(slices.Collect(maps.Values(s.hurt.files)), hurtSure) {
+		s.die(fmt.Errorf("spool: writers have waited for %v because a table of the store is damaged; it is written anew at the next start: %w", s.cfg.stall, ErrCorrupt))
+	}
+	s.hurt.stall.Reset(s.cfg.stall)
+}

@@ -1,0 +1,97 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"path"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+func isTable(name string) bool { return path.Ext(name) == ".sst" }
+
+// Whatever is wrong with the end of a table, which says where in it everything is, all
+// messages are read: the data is there.
+//
+// Seen failing: without mendTables, all messages in the table were damaged or missing.
+func TestDamagedEndOfATable(t *testing.T) {
+	img, waiting := spooled(t, false)
+	for _, name := range img.names(isTable) {
+		for _, size := range []int{1, 60, 500} {
+			data := bytes.Clone(img[name])
+			clear(data[len(data)-size:])
+			f := fateOf(t, img.with(name, data), waiting)
+			if f.refused != nil || f.read != len(waiting) || !f.alarms.tell("table of the store was damaged", path.Base(name), "nothing of it is lost") {
+				t.Errorf("%s, the last %d of %d octets: refused %v, of %d messages %v", name, size, len(data), f.refused, len(waiting), f)
+			}
+		}
+	}
+}
+
+// A table that is damaged at its end and in its data as well loses what is in the
+// damaged blocks, and says which messages may be hit. Of which anything is left, they
+// are listed as damaged.
+//
+// Seen failing: without keepLost, most of the messages hit were not listed.
+func TestDamagedTableLosesLittle(t *testing.T) {
+	img, waiting := spooled(t, false)
+	rng := rand.New(rand.NewPCG(3, 3))
+	var told, vanished int
+	rounds := 0
+	for _, name := range img.names(isTable) {
+		for range 3 {
+			data := bytes.Clone(img[name])
+			at, n := rng.IntN(len(data)-60), 1+rng.IntN(3000)
+			clear(data[len(data)-60:])
+			clear(data[at:min(at+n, len(data))])
+			f := fateOf(t, img.with(name, data), waiting)
+			if f.refused != nil || len(f.unnamed) > 0 || !f.alarms.tell("table of the store was damaged", path.Base(name)) {
+				t.Errorf("%s, %d octets at %d of %d: refused %v, of %d messages %v", name, n, at, len(data), f.refused, len(waiting), f)
+			}
+			rounds++
+			told += f.told
+			vanished += len(f.vanished)
+		}
+	}
+	t.Logf("%d tables: %d messages listed as damaged, %d missing and within a range that was named", rounds, told, vanished)
+	if told == 0 || vanished > told/2 || told+vanished > rounds*len(waiting)/3 {
+		t.Errorf("%d messages listed as damaged, %d missing in %d rounds", told, vanished, rounds)
+	}
+}
+
+// One bad block of data keeps every compaction from getting past it, and sooner or
+// later all writers wait for that. Then the process ends, and the next one writes the
+// table anew: no mail is held up for ever.
+//
+// Seen failing: without noteTables, writers waited for ever, after each start again.
+func TestDamagedBlockStopsNoWriters(t *testing.T) {
+	img, waiting := spooled(t, false)
+	tables := img.names(isTable)
+	name := tables[len(tables)-1]
+	fs := img.flipped(name, len(img[name])/3*8).fs(t)
+	cfg := small(fs)
+	cfg.stall = 100 * time.Millisecond
+	died := make(chan error, 1)
+	cfg.Fatal = func(err error) {
+		died <- err
+		select {} // as if the process had ended
+	}
+	s := mustOpen(t, cfg)
+	go func() {
+		for i := range 50_000 {
+			a := accept(t, s, mail.Envelope{}, addresses(1), noise(i, 900))
+			apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Place: a.Place, Due: mail.Instant(5 + i), At: 1, Outcomes: []mail.Outcome{busy(0, 1)}})
+		}
+		died <- nil
+	}()
+	if err := <-died; !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("the process ended with %v", err)
+	}
+	f := fateOf(t, imageOf(t, fs, "/spool"), waiting)
+	if f.refused != nil || f.read < len(waiting)/2 || len(f.unnamed) > 0 || !f.alarms.tell("table of the store was damaged", path.Base(name)) {
+		t.Errorf("after a start: refused %v; of %d messages %v", f.refused, len(waiting), f)
+	}
+}
