@@ -1,11 +1,14 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -104,11 +107,11 @@ func (s *Spool) eachKeyPast(ctx context.Context, kind byte, from []byte, visit f
 		return 0, fmt.Errorf("spool: scan: %w", err)
 	}
 	defer it.Close()
-	at := keyNumber(from)
+	at := bytes.Clone(from)
 	ok := it.First()
 	for steps := 1; ; steps++ {
 		for ; ok; ok = it.Next() {
-			at = keyNumber(it.Key())
+			at = append(at[:0], it.Key()...)
 			if !visit(it.Key()) {
 				return gaps, nil
 			}
@@ -124,11 +127,11 @@ func (s *Spool) eachKeyPast(ctx context.Context, kind byte, from []byte, visit f
 			return gaps, fmt.Errorf("spool: scan: %w", err)
 		}
 		gaps++
-		end, found := seekPast(it, kind, at)
+		end, found := seekPast(it, at)
 		if s.gapped.allow() {
-			text := fmt.Sprintf("part of the store cannot be read: keys %q after %s", kind, mail.QueueID(at))
-			if found {
-				text += fmt.Sprintf(" and before %s", mail.QueueID(end))
+			text := fmt.Sprintf("part of the store cannot be read: keys %q after %s", kind, keyName(at))
+			if found && it.Valid() {
+				text += fmt.Sprintf(" and before %s", keyName(it.Key()))
 			}
 			s.raise(Alarm{Kind: AlarmCorrupt, Text: text, Err: err})
 		}
@@ -147,38 +150,51 @@ func keyNumber(k []byte) uint64 {
 	return binary.BigEndian.Uint64(k[1:])
 }
 
-// seekPast positions an iterator at the first key behind a part that cannot be
-// read, which begins behind the number at. It returns the number that it found by
-// doubling and then halving steps: some hundred attempts at most.
-func seekPast(it *pebble.Iterator, kind byte, at uint64) (end uint64, found bool) {
-	try := func(n uint64) bool {
-		k := messageKey(kind, mail.QueueID(n))
-		it.SeekGE(k.bytes())
+// keyName names the message that a key is of, and when it is due if that comes first.
+func keyName(k []byte) string {
+	if n := len(k); n >= 17 {
+		due := time.Unix(0, int64(binary.BigEndian.Uint64(k[n-16:]))).UTC().Format(time.RFC3339)
+		return fmt.Sprintf("%s due %s", mail.QueueID(binary.BigEndian.Uint64(k[n-8:])), due)
+	}
+	return mail.QueueID(keyNumber(k)).String()
+}
+
+// seekPast positions an iterator at the first key behind a part that cannot be read,
+// which begins behind the key at. It returns where that part ends, which it finds by
+// doubling and then halving steps between keys, taken for numbers: some hundred
+// attempts. All of a key counts: of messages that are due at the same instant many may
+// lie behind the bad block.
+func seekPast(it *pebble.Iterator, at []byte) (end []byte, found bool) {
+	const octets = len(key{}.octets)
+	k := make([]byte, octets)
+	try := func(n *big.Int) bool {
+		it.SeekGE(n.FillBytes(k))
 		return it.Error() == nil
 	}
-	bad, step := at, uint64(1)
+	copy(k, at)
+	bad, step := new(big.Int).SetBytes(k), big.NewInt(1)
+	good := new(big.Int)
 	for {
-		if at+step < at {
-			return 0, false
+		if good.Add(bad, step).BitLen() > 8*octets {
+			return nil, false
 		}
-		if try(at + step) {
+		if try(good) {
 			break
 		}
-		bad = at + step
-		step *= 2
-		if step == 0 {
-			return 0, false
-		}
+		bad.Set(good)
+		step.Lsh(step, 1)
 	}
-	good := at + step
-	for bad+1 < good {
-		if mid := bad + (good-bad)/2; try(mid) {
+	for {
+		mid := new(big.Int).Add(bad, good)
+		if mid.Rsh(mid, 1).Cmp(bad) == 0 {
+			return k, try(good)
+		}
+		if try(mid) {
 			good = mid
 		} else {
 			bad = mid
 		}
 	}
-	return good, try(good)
 }
 
 // scanOnce is scan without the healing.
