@@ -3,6 +3,7 @@ package outbound
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -123,3 +124,30 @@ func TestContentFitsTheServer(t *testing.T) {
 		}
 	}
 }
+
+// A content that cannot be read when it is measured, looked at or counted is not sent.
+func TestContentIsUnreadableBefore(t *testing.T) {
+	text := "Subject: x\r\n\r\n" + strings.Repeat("Café\r\n", 200)
+	lost := errors.New("lost")
+	for fails := range 4 {
+		reads := -1 // the first one is that for sending
+		c := &Client{bodies: bodiesFunc(func() (Body, error) {
+			if reads++; reads == fails+1 {
+				return nil, lost
+			}
+			return letterbox{text, true}.Body(t.Context(), 1)
+		})}
+		body, _ := c.bodies.Body(t.Context(), 1)
+		var k content
+		k.open(body, &c.pieces)
+		_, err := c.fit(t.Context(), &k, mail.Envelope{ID: 1, Size: int64(len(text)), Body: mail.Body8BitMIME}, smtp.Caps{SizeMax: int64(len(text))})
+		if want := fails < 3; errors.Is(err, lost) != want {
+			t.Errorf("read %d fails: %v", fails, err)
+		}
+		k.close()
+	}
+}
+
+type bodiesFunc func() (Body, error)
+
+func (f bodiesFunc) Body(context.Context, mail.QueueID) (Body, error) { return f() }
