@@ -75,17 +75,17 @@ func TestDamageWhileSending(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	box := infest(t, "DATA", "hold", 0)
-	r := start(t, dir, routes("d.test", box.address)+"[transport.smtp]\ndestination_concurrency_limit = 1\n")
+	r := start(t, dir, routes("d.test", box.Address())+"[transport.smtp]\ndestination_concurrency_limit = 1\n")
 	m := letter(key(1), "a@d.test")
 	m.Content = text(key(1), "marker 1 marker\r\n"+bodyOf(300_000))
 	r.feed(m)
-	<-box.held // the content was checked before MAIL
+	<-box.Held // the content was checked before MAIL
 	r.feed(letter(key(2), "a@d.test"), letter(key(3), "a@d.test"))
 	flip(t, filepath.Join(dir, "body"), []byte("marker 1 marker"))
-	close(box.release)
+	close(box.Release)
 	r.waiting("the damaged message put aside", census{mail.AreaCorrupt: 1})
 	for i, want := range []bool{1: false, 2: true, 3: true} {
-		if _, taken := box.keys.Load(key(i)); taken != want {
+		if taken := box.Times(key(i)) > 0; taken != want {
 			t.Errorf("message %d was taken: %v", i, taken)
 		}
 	}

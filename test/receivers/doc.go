@@ -5,7 +5,7 @@
 // The procedure, one part after the other, each trial on a queue of its own:
 //
 //   - hostile: receivers take some messages as good ones do, so that they are given
-//     many connections, and then stall at one stage of every session (rogue.go). Six
+//     many connections, and then stall at one stage of every session (sink.Rogue). Six
 //     of them at a time; then twenty messages are submitted for a healthy destination.
 //   - slow: the same with receivers that take a minute for the end of each message,
 //     and so never time out.

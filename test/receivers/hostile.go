@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,18 @@ func crowd(ctx context.Context, o options, f *measure.Figures) error {
 	return infested(ctx, o, f, fmt.Sprintf("crowd, %d, turning", len(ways)), ways, 10*time.Second)
 }
 
+// A way is a sink.Way.
+type way struct{ stage, how string }
+
+// ways are all that rogues do, in groups of six and one of the rest.
+var ways = []way{
+	{".", "octet"}, {".", "octet"}, {".", "octet"}, {".", "octet"}, {".", "octet"}, {".", "octet"},
+	{"greeting", "silent"}, {"EHLO", "silent"}, {"MAIL", "silent"}, {"RCPT", "silent"}, {"DATA", "silent"}, {".", "silent"},
+	{"greeting", "drip"}, {"EHLO", "drip"}, {"MAIL", "drip"}, {"RCPT", "drip"}, {"DATA", "drip"}, {".", "drip"},
+	{"greeting", "part"}, {"EHLO", "part"}, {"MAIL", "part"}, {"RCPT", "part"}, {"DATA", "part"}, {".", "part"},
+	{"content", "deaf"}, {"content", "never"}, {"content", "never"}, {"content", "drip"}, {"MAIL", "never"}, {"EHLO", "octet"},
+}
+
 // infested measures what good mail waits beside receivers that stall. If turning is not
 // zero each is a busy server that is well until some instant before that.
 func infested(ctx context.Context, o options, f *measure.Figures, what string, ways []way, turning time.Duration) error {
@@ -78,7 +91,7 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 	}
 	defer box.Close() //nolint:errcheck // the count has told
 	routes := make(map[string]string)
-	var rogues []*rogue
+	var rogues []*sink.Rogue
 	add := func(domain, address string) error {
 		target, err := measure.Target(address)
 		routes[domain] = target
@@ -86,19 +99,21 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 	}
 	err = add("good.test", box.Address)
 	for i, w := range ways {
-		r, e := infest(w, trusted, time.Minute)
+		ln, e := net.Listen("tcp", "127.0.0.1:0")
 		if e != nil {
 			return e
 		}
-		defer r.close()
+		r := sink.Infest(ln, sink.Way{Stage: w.stage, How: w.how}, trusted)
+		defer r.Close()
+		r.Delay = time.Minute
 		if turning > 0 {
-			r.busy = 100 * time.Millisecond
-			r.good.Store(math.MaxInt64)
-			at := time.AfterFunc(rand.N(turning), func() { r.good.Store(0) })
+			r.Busy = 100 * time.Millisecond
+			r.Good.Store(math.MaxInt64)
+			at := time.AfterFunc(rand.N(turning), func() { r.Good.Store(0) })
 			defer at.Stop()
 		}
 		rogues = append(rogues, r)
-		err = errors.Join(err, add(fmt.Sprintf("d%d.test", i), r.address))
+		err = errors.Join(err, add(fmt.Sprintf("d%d.test", i), r.Address()))
 	}
 	if err != nil {
 		return err
@@ -118,7 +133,7 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 	// All come to stall but those that other rogues leave no connection to.
 	stalls := func() (bool, error) {
 		for _, r := range rogues {
-			if r.stalled.Load() == 0 {
+			if r.Stalled.Load() == 0 {
 				return false, d.Alive()
 			}
 		}
@@ -147,8 +162,8 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 	took := time.Since(began)
 	open, stalling := int64(0), 0
 	for _, r := range rogues {
-		open += r.open.Load()
-		if r.stalled.Load() > 0 {
+		open += r.Open.Load()
+		if r.Stalled.Load() > 0 {
 			stalling++
 		}
 	}
@@ -157,13 +172,13 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 	f.Exactly(what+": good messages delivered", int(good.Load()), goodOnes)
 	f.Within(what+": last of them after", took, goodWithin)
 	for _, r := range rogues {
-		r.close()
+		r.Close()
 	}
 	return stop(d)
 }
 
 // provoke submits so many messages for each of the rogues.
-func provoke(ctx context.Context, d *daemon.Daemon, rogues []*rogue, messages int) error {
+func provoke(ctx context.Context, d *daemon.Daemon, rogues []*sink.Rogue, messages int) error {
 	long := bytes.Repeat([]byte("All work and no play makes Jack a dull boy.\r\n"), 5000)
 	errs := make([]error, len(rogues))
 	var clients sync.WaitGroup
@@ -178,11 +193,11 @@ func provoke(ctx context.Context, d *daemon.Daemon, rogues []*rogue, messages in
 			for n := range messages {
 				m := feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@d%d.test", n, i))},
 					Content: []byte("Subject: bait\r\n\r\nHello.\r\n")}
-				if r.stage == "content" && n > trusted/2 {
+				if r.Stage == "content" && n > trusted/2 {
 					m.Content = append(m.Content, long...)
 				}
 				if got := c.Send(m); got.Fate != feed.Accepted {
-					errs[i] = fmt.Errorf("message %d for %v: %s, %s: %w", n, r.way, got.Fate, got.Reply, got.Err)
+					errs[i] = fmt.Errorf("message %d for %v: %s, %s: %w", n, r.Way, got.Fate, got.Reply, got.Err)
 					return
 				}
 			}
