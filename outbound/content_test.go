@@ -66,6 +66,7 @@ func TestContentFitsTheServer(t *testing.T) {
 		{name: "8-bit, undeclared", text: high, offered: smtp.Caps{EightBit: true}, want: high, body: mail.Body8BitMIME, inMemoryOnly: true},
 		{name: "8-bit, not offered", text: high, declared: true, want: low},
 		{name: "8-bit, undeclared, not offered", text: high, want: low, inMemoryOnly: true},
+		{name: "8-bit, not offered, no line end", text: high[:len(high)-2] + " ", declared: true, want: low[:len(low)-2] + "=20"},
 		{name: "8-bit, large", text: high[:len(high)-2] + "\r\n" + highLines, declared: true, want: low + strings.Repeat("=C3=A9\r\n", pieceSize)},
 		{name: "long line", text: long, want: folded, unread: int64(len(long))},
 		{name: "long line, offered", text: long + "é\r\n", declared: true, offered: smtp.Caps{EightBit: true}, want: folded + "é\r\n", body: mail.Body8BitMIME, unread: int64(len(long)) + 4},
