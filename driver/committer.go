@@ -62,30 +62,23 @@ func batch(changes []mail.Change) int {
 // commit runs the committer until ctx ends. It is the only caller of
 // Spool.Apply.
 func (d *Driver) commit(ctx context.Context) {
-	var spare, failed []mail.Change // failed are those that are tried again when again fires
+	var spare []mail.Change
 	var items []item
+	var failed setbacks
 	again := time.NewTimer(retryPause)
 	defer again.Stop()
 	for {
-		changes := d.committer.take(spare)
+		changes := append(d.committer.take(spare), failed.due(time.Now())...)
 		spare = changes
-		select {
-		case <-again.C:
-			d.committer.add(failed...)
-			failed = failed[:0]
-		default:
-		}
 		if len(changes) == 0 {
+			again.Reset(failed.wait(time.Now()))
 			select {
 			case <-d.committer.wakeup:
-				continue
 			case <-again.C:
-				d.committer.add(failed...)
-				failed = failed[:0]
-				continue
 			case <-ctx.Done():
 				return
 			}
+			continue
 		}
 		for len(changes) > 0 {
 			n := batch(changes)
@@ -93,15 +86,16 @@ func (d *Driver) commit(ctx context.Context) {
 			changed, errs := d.apply(ctx, changes[:n])
 			for i := range changed {
 				if errs != nil && errs[i] != nil {
-					if len(failed) == 0 {
-						again.Reset(retryPause)
-					}
-					failed = append(failed, changes[i])
+					failed.add(changes[i], time.Now())
 					continue
 				}
+				failed.forget(changed[i].ID)
 				items = append(items, item{event: qmgr.Changed{Changed: changed[i]}, ends: true})
 			}
 			d.inbox.put(items...)
+			if errs != nil && failed.worthALine() {
+				d.log.Error("some changes could not be made durable, trying again", "error", errs, "messages", len(failed.tries), "tries", failed.most())
+			}
 			changes = changes[n:]
 		}
 	}
@@ -111,16 +105,17 @@ func (d *Driver) commit(ctx context.Context) {
 // twice, and none may be lost. It returns those that could not be made for a
 // reason that concerns their message alone; the others do not wait for them.
 func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, mail.ChangeErrors) {
-	for {
+	for tries := 1; ; tries++ {
 		changed, err := d.ports.Spool.Apply(ctx, changes)
 		if err == nil {
 			return changed, nil
 		}
 		if errs := mail.ChangeErrors(nil); errors.As(err, &errs) && len(errs) == len(changes) && len(changed) == len(changes) {
-			d.log.Error("some changes could not be made durable, trying again", "error", errs)
 			return changed, errs
 		}
-		d.log.Error("changes could not be made durable, trying again", "changes", len(changes), "error", err)
+		if isPowerOfTwo(tries) {
+			d.log.Error("changes could not be made durable, trying again", "changes", len(changes), "tries", tries, "error", err)
+		}
 		if !pause.For(ctx, retryPause) {
 			return nil, nil
 		}
@@ -130,3 +125,72 @@ func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Chang
 // retryPause is how long the driver waits before it asks again for something
 // that an I/O error has prevented.
 const retryPause = time.Second
+
+// setbacks are the changes that could not be made for a reason that concerns their
+// message alone. Each is tried again after pauses that double up to setbackMost, and for
+// ever: what it says is known nowhere else.
+type setbacks struct {
+	waiting []setback
+	tries   map[mail.QueueID]int // how often the change of a message has failed
+	said    bool                 // a change has failed since worthALine that is worth a line
+}
+
+type setback struct {
+	change mail.Change
+	at     time.Time
+}
+
+const setbackMost = 5 * time.Minute
+
+func (s *setbacks) add(c mail.Change, now time.Time) {
+	if s.tries == nil {
+		s.tries = make(map[mail.QueueID]int)
+	}
+	s.tries[c.ID]++
+	n := s.tries[c.ID]
+	s.said = s.said || isPowerOfTwo(n)
+	s.waiting = append(s.waiting, setback{c, now.Add(min(retryPause<<min(n-1, 16), setbackMost))})
+}
+
+func (s *setbacks) forget(id mail.QueueID) { delete(s.tries, id) }
+
+// due takes out the changes that are to be tried again now.
+func (s *setbacks) due(now time.Time) (due []mail.Change) {
+	left := s.waiting[:0]
+	for _, w := range s.waiting {
+		if w.at.After(now) {
+			left = append(left, w)
+		} else {
+			due = append(due, w.change)
+		}
+	}
+	clear(s.waiting[len(left):])
+	s.waiting = left
+	return due
+}
+
+// wait is how long it takes until a change is to be tried again.
+func (s *setbacks) wait(now time.Time) time.Duration {
+	wait := setbackMost
+	for _, w := range s.waiting {
+		wait = min(wait, w.at.Sub(now))
+	}
+	return max(wait, 0)
+}
+
+// worthALine reports whether a change has failed for the first, second, fourth, … time
+// since it was asked last.
+func (s *setbacks) worthALine() bool {
+	said := s.said
+	s.said = false
+	return said
+}
+
+func (s *setbacks) most() (tries int) {
+	for _, n := range s.tries {
+		tries = max(tries, n)
+	}
+	return tries
+}
+
+func isPowerOfTwo(n int) bool { return n&(n-1) == 0 }

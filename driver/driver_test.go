@@ -795,3 +795,38 @@ func TestChangeThatCannotBeMade(t *testing.T) {
 		stop()
 	})
 }
+
+// A change that can never be made is tried less and less often, and so are the lines
+// about it. It is not given up: when the disk is well again, it is made.
+//
+// Seen failing: tried again each second: 3,600 attempts in an hour, with a line each.
+func TestLastingTroubleIsTriedLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		const trouble = "change "
+		name := trouble + mail.QueueID(3).String()
+		w.errors[name] = 100_000
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Delivered) }
+		var lines strings.Builder
+		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelError}))})
+		d.Arrived(w.store(3, "u@d.test"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.mu.Lock()
+		tried := 100_000 - w.errors[name]
+		w.errors[name] = 0
+		w.mu.Unlock()
+		if tried < 12 || tried > 30 {
+			t.Errorf("tried %d times in an hour", tried)
+		}
+		if n := strings.Count(lines.String(), "\n"); n < 1 || n > 6 {
+			t.Errorf("%d lines in an hour: %s", n, lines.String())
+		}
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+		if w.count() != 0 {
+			t.Errorf("%d messages left after the trouble has passed", w.count())
+		}
+		stop()
+	})
+}
