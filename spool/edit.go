@@ -297,7 +297,10 @@ func (e *edits) walk(ctx context.Context, ed *edit, v verdict) error {
 		if ed.state.full.has(chunk) {
 			continue
 		}
-		if err := e.walkChunk(ed, env, chunk, v); err != nil {
+		err := e.eachWaiting(ed, env, chunk, func(p *part, r mail.Recipient, known mail.Outcome) {
+			ed.update(p, known, v(env.Sender, r, known))
+		})
+		if err != nil {
 			return err
 		}
 		if env.chunks > walkChunks && len(ed.parts) >= walkStep {
@@ -309,7 +312,8 @@ func (e *edits) walk(ctx context.Context, ed *edit, v verdict) error {
 	return nil
 }
 
-func (e *edits) walkChunk(ed *edit, env *envelope, chunk uint32, v verdict) error {
+// eachWaiting calls visit with the recipients in a chunk that are not settled.
+func (e *edits) eachWaiting(ed *edit, env *envelope, chunk uint32, visit func(p *part, r mail.Recipient, known mail.Outcome)) error {
 	list, err := e.s.readList(env, chunk)
 	if err != nil {
 		return err
@@ -320,7 +324,7 @@ func (e *edits) walkChunk(ed *edit, env *envelope, chunk uint32, v verdict) erro
 	}
 	for r, ok := list.read(); ok; r, ok = list.read() {
 		if known := p.known.at(r.Index); !known.Result.Settled() {
-			ed.update(p, known, v(env.Sender, r, known))
+			visit(p, r, known)
 		}
 	}
 	return nil

@@ -95,26 +95,12 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 }
 
 func (e *edits) splitChunk(ed *edit, env *envelope, chunk uint32, wanted []uint32, sp *split) error {
-	list, err := e.s.readList(env, chunk)
-	if err != nil {
-		return err
-	}
-	p, err := e.part(ed, chunk)
-	if err != nil {
-		return err
-	}
-	for r, ok := list.read(); ok; r, ok = list.read() {
-		if _, found := slices.BinarySearch(wanted, r.Index); !found {
-			continue
+	return e.eachWaiting(ed, env, chunk, func(p *part, r mail.Recipient, known mail.Outcome) {
+		if _, found := slices.BinarySearch(wanted, r.Index); found {
+			sp.add(r, known)
+			sp.moved = append(sp.moved, waiting{p, known})
 		}
-		known := p.known.at(r.Index)
-		if known.Result.Settled() {
-			continue
-		}
-		sp.add(r, known)
-		sp.moved = append(sp.moved, waiting{p, known})
-	}
-	return nil
+	})
 }
 
 // add takes a recipient in, with what is known of it.
