@@ -137,7 +137,9 @@ func (w *world) Open(_ context.Context, id mail.QueueID, _ int) (mail.Envelope, 
 			b.Recipients = append(b.Recipients, r)
 		}
 	}
-	return m.envelope, m.place, b, nil
+	place := m.place
+	place.Owes = m.owed
+	return m.envelope, place, b, nil
 }
 
 func (w *world) Read(context.Context, mail.QueueID, uint32, int) (mail.RecipientBatch, error) {

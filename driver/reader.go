@@ -39,13 +39,13 @@ func (d *Driver) answer(ctx context.Context, t readTask) qmgr.Event {
 	case qmgr.Open:
 		e, place, batch, err := d.ports.Spool.Open(ctx, a.ID, a.Max)
 		if err != nil {
-			return d.broken(ctx, a.ID, err)
+			return d.broken(ctx, a.ID, "message could not be read", err)
 		}
 		return qmgr.Opened{Envelope: e, Place: place, Batch: batch}
 	case qmgr.Read:
 		batch, err := d.ports.Spool.Read(ctx, a.ID, a.From, a.Max)
 		if err != nil {
-			return d.broken(ctx, a.ID, err)
+			return d.broken(ctx, a.ID, "message could not be read", err)
 		}
 		return qmgr.Recipients{ID: a.ID, Batch: batch}
 	}
@@ -72,8 +72,8 @@ func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr
 	}
 }
 
-// broken tells the core why a message could not be read.
-func (d *Driver) broken(ctx context.Context, id mail.QueueID, err error) qmgr.Event {
+// broken tells the core why a message could not be read, or reported on.
+func (d *Driver) broken(ctx context.Context, id mail.QueueID, what string, err error) qmgr.Event {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -85,64 +85,69 @@ func (d *Driver) broken(ctx context.Context, id mail.QueueID, err error) qmgr.Ev
 		b.Why = qmgr.TroubleCorrupt
 		d.log.Error("damaged message", "id", id.String(), "error", err)
 	default:
-		d.log.Error("message could not be read", "id", id.String(), "error", err)
+		d.log.Error(what, "id", id.String(), "error", err)
 	}
 	return b
 }
 
+// A report that cannot be made is tried reportTries times, retryPause apart. Then the
+// core is told, which puts its message off: what it owes is durable, and a message that
+// is waited for takes a place in the core. Each reporter has at most failedMost that
+// fail, as more of them mean that something is wrong which takes longer to pass.
+const (
+	reportTries = 3
+	failedMost  = 8
+)
+
+// A failedReport is one that is to be tried again.
+type failedReport struct {
+	id    mail.QueueID
+	tries int // so far
+}
+
 // report makes the reports that the core asks for until ctx ends, beside others
-// that do the same (Config.Reporters). One that cannot be made is never forgotten, but it is put off, so that other senders
-// hear of theirs.
+// that do the same (Config.Reporters).
 func (d *Driver) report(ctx context.Context) {
-	var failed []mail.QueueID // the core's limit on messages bounds it
-	again := time.NewTimer(retryPause)
+	var failed []failedReport
+	again := time.NewTicker(retryPause)
 	defer again.Stop()
 	for {
 		select {
 		case id := <-d.reports:
-			if !d.reportOne(ctx, id) {
-				failed = append(failed, id)
-			}
+			failed = d.reportOne(ctx, failedReport{id: id}, failed)
 		case <-again.C:
-			failed = d.reportAgain(ctx, failed)
-			again.Reset(retryPause)
+			before := failed
+			failed = nil
+			for _, r := range before {
+				failed = d.reportOne(ctx, r, failed)
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// reportAgain makes the reports that failed before, until one fails again,
-// which then is the last in the line: what stands in the way of one most often
-// stands in the way of all.
-func (d *Driver) reportAgain(ctx context.Context, failed []mail.QueueID) []mail.QueueID {
-	for len(failed) > 0 && ctx.Err() == nil {
-		id := failed[0]
-		failed = failed[1:]
-		if !d.reportOne(ctx, id) {
-			return append(failed, id)
-		}
-	}
-	return failed
-}
-
-// reportOne makes the reports on one message and tells whether that is done.
-func (d *Driver) reportOne(ctx context.Context, id mail.QueueID) (done bool) {
-	arrivals, err := d.ports.Reporter.Report(ctx, id)
+// reportOne makes the reports on one message. If that fails, it is added to the others
+// that are to be tried again, or the core is told.
+func (d *Driver) reportOne(ctx context.Context, r failedReport, failed []failedReport) []failedReport {
+	arrivals, err := d.ports.Reporter.Report(ctx, r.id)
 	items := make([]item, 0, len(arrivals)+1)
+	r.tries++
 	switch {
 	case err == nil:
-		items = append(items, item{event: qmgr.Reported{ID: id}, ends: true})
-	case errors.Is(err, ErrCorrupt): // it will not get better by asking again
-		items = append(items, item{event: d.broken(ctx, id, err), ends: true})
-	case ctx.Err() == nil:
-		d.log.Error("report could not be made, trying again", "id", id.String(), "error", err)
+		items = append(items, item{event: qmgr.Reported{ID: r.id}, ends: true})
+	case ctx.Err() != nil:
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrGone), r.tries >= reportTries, len(failed) >= failedMost:
+		items = append(items, item{event: d.broken(ctx, r.id, "report could not be made", err), ends: true})
+	default:
+		d.log.Error("report could not be made, trying again", "id", r.id.String(), "error", err)
+		failed = append(failed, r)
 	}
 	for _, a := range arrivals { // they are durable even if more was to follow
 		items = append(items, item{event: qmgr.Arrived{Arrival: a}})
 	}
 	d.inbox.put(items...)
-	return err == nil || errors.Is(err, ErrCorrupt)
+	return failed
 }
 
 // handOut gives waiting reads and reports to whoever is free.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
 // slowReports is a world in which the commit of a report takes a while.
@@ -54,6 +55,49 @@ func TestReportsAtOnce(t *testing.T) {
 		}
 		if most := s.most.Load(); most != reporters {
 			t.Errorf("%d reports at once, want %d", most, reporters)
+		}
+		stop()
+	})
+}
+
+// Messages about which no report can be made, as the disk does not give their content
+// for instance, keep no other mail from being delivered, however many they are; when the
+// reports can be made, they are.
+//
+// Seen failing: they stayed in the core until it was full.
+func TestReportsThatFailKeepNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, bad, good = 50, 1000, 10
+		w := newWorld()
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
+			if d.Nexthop == "bad.test" {
+				r := all(d, mail.Failed)
+				r.Outcomes[0].Report = mail.ReportFailed
+				return r
+			}
+			return all(d, mail.Delivered)
+		}
+		for id := range mail.QueueID(bad) {
+			w.errors["report "+(id+1).String()] = 1 << 30
+			w.store(id+1, "u@bad.test")
+		}
+		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{ActiveLimit: limit}})
+		time.Sleep(time.Minute)
+		for id := range mail.QueueID(good) {
+			d.Arrived(w.store(bad+1+id, "u@good.test"))
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := w.count(); n != bad {
+			t.Errorf("%d messages are left, want the %d that owe a report", n, bad)
+		}
+		w.mu.Lock()
+		clear(w.errors)
+		w.mu.Unlock()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if len(w.reports) != bad || w.count() != 0 {
+			t.Errorf("%d reports were made and %d messages are left", len(w.reports), w.count())
 		}
 		stop()
 	})
