@@ -21,6 +21,7 @@ type admission struct {
 	// not tried again by that scan. Nor is what was tried last before flushSince.
 	flushed, flushSince mail.Instant
 	amnesty             uint64       // for hosts, when RetryAll was asked for; 0: never
+	lapsing             int          // removals of held mail that are being made durable
 	begun               bool         // there was a Step
 	firstLapse          mail.Instant // begun: when to look for held mail to be removed first; Never if that was done
 }

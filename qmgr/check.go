@@ -26,6 +26,7 @@ func (q *Qmgr) Check() {
 		assert.That(surplus <= max(q.surplus.most, q.surplus.granted), "%d recipients beyond the minimum, %d may be", surplus, q.surplus.most)
 	}
 	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
+	q.checkLapses()
 	q.checkLookups()
 	q.calling.check(q.messages)
 	q.debts.check(q.messages)

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -18,6 +19,9 @@ const (
 	// firstLapse is the time from the start to the first look for what is to be
 	// removed; there is more urgent work before. It is no reason to wake up.
 	firstLapse = time.Hour
+	// lapsingMost is how many removals are made durable at once: enough to fill a
+	// commit, few enough that those of other mail do not wait behind all of them.
+	lapsingMost = 256
 )
 
 // heldFrom is the first place in the index of the hold area that has a due.
@@ -52,14 +56,26 @@ func (q *Qmgr) lapse() {
 	if min(a.firstLapse, s.nextDue) <= q.now {
 		s.more, s.nextDue, a.firstLapse = true, mail.Never, mail.Never
 	}
-	for len(s.found) > 0 && q.mayStart() {
+	for len(s.found) > 0 && a.lapsing < lapsingMost && q.mayStart() {
 		id := s.found[0].ID
 		s.found = s.found[1:]
 		if !q.free(id) {
 			continue // it is told of again when it comes to rest
 		}
 		q.moving[id] = wish{lapse: true}
+		a.lapsing++
 		q.emit(Change{mail.Change{Op: mail.ChangeLapse, ID: id, At: q.now}})
 	}
 	q.fetch(ScanHeld)
+}
+
+// checkLapses panics if removals are counted wrongly.
+func (q *Qmgr) checkLapses() {
+	lapsing := 0
+	for _, w := range q.moving { //archtest:anyorder a sum
+		if w.lapse {
+			lapsing++
+		}
+	}
+	assert.That(lapsing == q.admission.lapsing && lapsing <= lapsingMost, "%d removals of held mail are under way, counted %d", lapsing, q.admission.lapsing)
 }

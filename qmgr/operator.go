@@ -120,6 +120,9 @@ func (q *Qmgr) moved(c mail.Changed) {
 		return
 	}
 	delete(q.moving, c.ID)
+	if next.lapse {
+		q.admission.lapsing--
+	}
 	if c.Place.Area == mail.AreaNone { // nothing is left to carry a wish out for
 		if next.lapse {
 			q.emit(Note{Kind: NoteExpired, ID: c.ID, Text: lapsed})
