@@ -30,7 +30,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		// corrupt area keeps them.
 		m.again.add(o, reason)
 	case o == orderHold || o == orderDrop:
-		m.order, m.reason, m.again = o, reason, wish{settling: m.again.settling}
+		m.order, m.reason, m.again = o, reason, wish{}
 		q.withdraw(m)
 		q.advance(m)
 	case m.order == orderHold:

@@ -70,6 +70,10 @@ func (q *Qmgr) endRound(m *message) {
 		// It stays where it is, and the scans find it there if it is its time. Retry means
 		// that it could not be opened.
 		m.again.report = m.debts && q.reportable(m) && !m.unreported
+		if m.retry && !m.forReport() {
+			q.deferUntil(m, q.nextAttempt(m)) // or each order would have tried again who was just put off
+			return
+		}
 		m.again.retry = m.again.retry || m.from == originRetry || m.from == originFlush
 		m.stage = stageClosing
 		q.change(m, mail.Change{Op: mail.ChangeRecord})

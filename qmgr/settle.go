@@ -11,8 +11,9 @@ import (
 //
 // A message at rest is changed where it lies. One that is in core first ends its round
 // as for a hold: what has not been started is taken back, what is under way ends, the
-// change is the round's last one, and the message comes back at once with the
-// recipients that are left. Taking recipients out of entries, routing and lookups
+// change is the round's last one, and the message comes back with the recipients that
+// are left: at once, unless one of them was deferred in this round. Then it waits for its
+// next attempt, as hosts are not to be asked again for an order about others. Taking recipients out of entries, routing and lookups
 // instead would save the others that detour, at the price of a second way out for
 // each of them.
 
@@ -122,7 +123,6 @@ func (q *Qmgr) noteSettled(m *message) {
 	for _, o := range q.dated(m.settling.outcomes) {
 		m.outcomes = append(m.outcomes, o)
 		m.owed = m.owed || o.Report != mail.ReportNone
-		m.settled = true
 	}
 	m.splits = append(m.splits, m.settling.splits...)
 	m.settling = settling{}

@@ -3,6 +3,7 @@ package qmgr_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -469,4 +470,172 @@ func (l *life) last() qmgr.Action {
 		return l.Outstanding[n-1]
 	}
 	return nil
+}
+
+// Orders for some recipients of a message that is being delivered do not have others
+// tried again that were deferred a moment ago, be it on its own or by a retry.
+//
+// Seen failing: an attempt for each order.
+func TestSettleKeepsTheBackOff(t *testing.T) {
+	for _, retried := range []bool{false, true} {
+		const orders, others = 20, 400 // more than are delivered to at once
+		l := newLife(t, qmgr.Config{})
+		to := []mail.Recipient{{Address: "a@bad.test"}}
+		for i := range others {
+			to = append(to, mail.Recipient{Address: mail.Address(fmt.Sprintf("u@slow%d.test", i))})
+		}
+		m := l.Store("s@home.test", to)
+		if retried {
+			l.Step(qmgr.Retry{IDs: []mail.QueueID{m.Envelope.ID}})
+		}
+		l.Announce(m)
+		attempts := 0
+		for n := uint32(others); len(l.Outstanding) > 0; {
+			a := l.Take(0)
+			d, is := a.(qmgr.Deliver)
+			switch {
+			case !is:
+				l.Answer(a)
+			case d.Delivery.Nexthop == "bad.test":
+				l.Deliver(d, qmgrtest.Later)
+				if d.Delivery.Envelope.ID == m.Envelope.ID {
+					attempts++
+				}
+				if n > others-orders {
+					l.GiveUp(m, mail.ReportNone, n)
+					n--
+				}
+			default:
+				l.Deliver(d, qmgrtest.Accepted)
+			}
+		}
+		if attempts != 1 || m.Place.Area != mail.AreaDeferred || m.Place.Due < l.Now.Add(time.Minute) || len(l.Violations) > 0 {
+			t.Errorf("retried %t: %d attempts; it is in %v at %v; %v", retried, attempts, m.Place, l.Now, l.Violations)
+		}
+		l.calm = true
+		l.end(t)
+		if l.Gone[m.Envelope.ID] == nil || m.Accepted[0] != 1 || m.Accepted[others-orders] != 1 {
+			t.Errorf("retried %t: %v %v", retried, m.Place, m.Results)
+		}
+	}
+}
+
+// until steps until an action of a kind is outstanding.
+func until[A qmgr.Action](t *testing.T, l *life) {
+	t.Helper()
+	for range 100 {
+		if slices.ContainsFunc(l.Outstanding, func(a qmgr.Action) bool { _, is := a.(A); return is }) {
+			return
+		}
+		l.step()
+	}
+	t.Fatalf("%T is never outstanding", *new(A))
+}
+
+func (l *life) drain() {
+	for len(l.Outstanding) > 0 {
+		l.step()
+	}
+}
+
+// Orders for some recipients and for all of a message, one behind the other.
+func TestSettleBesideOtherOrders(t *testing.T) {
+	rest := func(t *testing.T) *life {
+		l := newLife(t, qmgr.Config{})
+		until[qmgr.Deliver](t, l)
+		l.drain()
+		return l
+	}
+	all := []uint32{0, 1, 2, 3}
+	t.Run("parts of one for all", func(t *testing.T) {
+		l := rest(t)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		l.drain()
+		l.GiveUp(l.m, mail.ReportNone, 0)
+		for _, i := range all[1:] {
+			l.Step(qmgr.Settle{ID: l.m.Envelope.ID, Last: i == 2, Outcomes: []mail.Outcome{{Index: i, Result: mail.Failed, Reply: mail.Reply{Code: 550}}}})
+		}
+		l.drain()
+		if l.Gone[l.m.Envelope.ID] == nil {
+			t.Errorf("nobody waits, and it is in %v", l.m.Place.Area)
+		}
+	})
+	t.Run("all of a deferred message", func(t *testing.T) {
+		l := rest(t)
+		l.GiveUp(l.m, mail.ReportFailed, all...)
+		l.drain()
+		if l.Gone[l.m.Envelope.ID] == nil || len(l.m.Reported) != len(all) {
+			t.Errorf("nobody waits: it is in %v until %v, and %d are reported", l.m.Place.Area, l.m.Place.Due, len(l.m.Reported))
+		}
+	})
+	t.Run("all, and a hold", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		until[qmgr.Route](t, l)
+		l.GiveUp(l.m, mail.ReportFailed, all...)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		l.end(t)
+		if l.m.Place.Area != mail.AreaHold || l.m.Unsettled() != 0 {
+			t.Fatalf("it is in %v with %d that wait", l.m.Place.Area, l.m.Unsettled())
+		}
+		l.Step(qmgr.Release{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		l.end(t)
+		if l.Gone[l.m.Envelope.ID] == nil || len(l.m.Reported) != len(all) {
+			t.Errorf("it is in %v, and %d are reported", l.m.Place.Area, len(l.m.Reported))
+		}
+	})
+	t.Run("drop", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		until[qmgr.Deliver](t, l)
+		l.Step(qmgr.Drop{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		part := l.HoldSome(l.m, 0, 2)
+		l.drain()
+		if l.Gone[l.m.Envelope.ID] == nil || l.Messages[part] != nil || len(l.Violations) > 0 {
+			t.Errorf("it is in %v, and of those to be held there is %+v; %v", l.m.Place.Area, l.Messages[part], l.Violations)
+		}
+	})
+	t.Run("damage", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{RecipientLimit: 2, RecipientMinimum: 2, DefaultTransport: qmgr.TransportConfig{RecipientPool: 1, RefillLimit: 1, RecipientLimit: 1}})
+		until[qmgr.Deliver](t, l)
+		until[qmgr.Read](t, l)
+		l.Take(slices.IndexFunc(l.Outstanding, func(a qmgr.Action) bool { _, is := a.(qmgr.Read); return is }))
+		l.Step(qmgr.Broken{ID: l.m.Envelope.ID, Why: qmgr.TroubleCorrupt})
+		until[qmgr.Deliver](t, l)
+		part := l.HoldSome(l.m, 1)
+		l.drain()
+		if l.m.Place.Area != mail.AreaCorrupt || l.Messages[part] != nil || len(l.Violations) > 0 {
+			t.Errorf("it is in %v, and of those to be held there is %+v; %v", l.m.Place.Area, l.Messages[part], l.Violations)
+		}
+	})
+	// The retry is not over with the round that the order ends.
+	t.Run("retry", func(t *testing.T) {
+		for _, ev := range []func(*life) qmgr.Event{
+			func(l *life) qmgr.Event { return qmgr.Retry{IDs: []mail.QueueID{l.m.Envelope.ID}} },
+			func(*life) qmgr.Event { return qmgr.RetryAll{} },
+		} {
+			l := rest(t)
+			due := l.m.Place.Due
+			l.Now = l.Now.Add(time.Second)
+			l.Step(ev(l))
+			until[qmgr.Route](t, l)
+			l.GiveUp(l.m, mail.ReportNone, 0, 2)
+			l.calm = true
+			l.drain()
+			if l.Now >= due || l.m.Accepted[1] != 1 || l.m.Accepted[3] != 1 {
+				t.Errorf("%T: delivered %v at %v, it was due at %v", ev(l), l.m.Accepted, l.Now, due)
+			}
+		}
+	})
+	// Nor is a recipient delivered to for a hint that comes late, behind an order for
+	// him: what the hint says of the message is from before the order.
+	t.Run("late hint", func(t *testing.T) {
+		l := rest(t)
+		m := l.Store("s@home.test", []mail.Recipient{{Address: "x@good.test"}, {Address: "y@good.test"}})
+		l.calm = true
+		l.GiveUp(m, mail.ReportNone, 0)
+		l.Announce(m) // while the change is under way
+		l.drain()
+		if m.Accepted[0] != 0 || m.Accepted[1] != 1 || len(l.Violations) > 0 {
+			t.Errorf("delivered %v; %v", m.Accepted, l.Violations)
+		}
+	})
 }
