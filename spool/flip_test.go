@@ -562,8 +562,8 @@ func TestWrongStoreFiles(t *testing.T) {
 			t.Errorf("%s: opened with %v", test.name, f.refused)
 		case test.opened && f.read != len(waiting):
 			t.Errorf("%s: of %d messages %v", test.name, len(waiting), f)
-		case f.refused != nil && !strings.Contains(f.refused.Error(), "/spool"):
-			t.Errorf("%s: the error does not say where: %v", test.name, f.refused)
+		case f.refused != nil && !(strings.Contains(f.refused.Error(), "/spool") && strings.Contains(f.refused.Error(), "restore")):
+			t.Errorf("%s: the error does not say where, and what to do: %v", test.name, f.refused)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cockroachdb/errors/oserror"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -58,7 +59,7 @@ func (s *Spool) openStore() (lost bool, err error) {
 	}
 	s.db = nil
 	if !pebble.IsCorruptionError(err) {
-		return false, fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err)
+		return false, s.refused(fmt.Errorf("spool: open the store: %w", err))
 	}
 	// A log that is not the last and yet does not end as one that was closed
 	// is damage to Pebble, if it needs the log.
@@ -92,7 +93,8 @@ func (s *Spool) openPebble() (db *pebble.DB, err error) {
 
 // refused says what to do about damage that the spool does not open with.
 func (s *Spool) refused(err error) error {
-	if damaged := (*damagedStore)(nil); !errors.As(err, &damaged) && !pebble.IsCorruptionError(err) {
+	damaged := (*damagedStore)(nil)
+	if !errors.As(err, &damaged) && !pebble.IsCorruptionError(err) && !oserror.IsNotExist(err) && !strings.Contains(err.Error(), "size mismatch") {
 		return err
 	}
 	return fmt.Errorf("spool: the store in %s is damaged and was left as it is; restore %s from a backup, or move it away to begin with an empty one: %w",
