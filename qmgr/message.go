@@ -55,6 +55,7 @@ type message struct {
 	// unreported says that the reports could not be made in this round.
 	unreported bool
 	retry      bool     // some recipient is to be tried again
+	stuck      bool     // each of those was put off because its destination is stuck
 	failed     bool     // some recipient failed for good
 	doubt      bool     // some recipient may have the message, and it is to be held therefore
 	serial     uint64   // tells it from an earlier stay of the same message in core

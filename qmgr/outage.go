@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -169,6 +170,7 @@ func (q *Qmgr) deferNow(m *message, recipients []mail.Recipient, why mail.Reply)
 		q.answerCallout(m, TransportRetry, why)
 		return
 	}
+	m.deferring(strings.HasPrefix(why.Text, StuckPrefix))
 	for i := range recipients {
 		q.counts.Outcomes[mail.Deferred]++
 		q.noted(m, mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -130,6 +131,9 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untr
 			o.Report = failureReport(m, r)
 		case o.Unknown:
 			q.unknown(m, e, &o)
+		}
+		if d := e.queue(); o.Result == mail.Deferred {
+			m.deferring(d.transport.name == TransportRetry && strings.Contains(d.nexthop, StuckPrefix))
 		}
 		q.counts.Outcomes[o.Result]++
 		q.noted(m, o)

@@ -110,7 +110,13 @@ func (q *Qmgr) warnDue(m *message) bool {
 }
 
 func (q *Qmgr) nextAttempt(m *message) mail.Instant {
-	return backoff.Next(&q.cfg.Backoff, m.env.Arrived, q.now, &q.rng)
+	cfg := &q.cfg.Backoff
+	if m.stuck && !m.unreported {
+		sooner := *cfg
+		sooner.MinimalBackoffTime = min(sooner.MinimalBackoffTime, stuckPause)
+		cfg = &sooner
+	}
+	return backoff.Next(cfg, m.env.Arrived, q.now, &q.rng)
 }
 
 // expire gives up all recipients that are not settled.
@@ -230,7 +236,7 @@ func (q *Qmgr) broken(ev Broken) {
 	case TroubleGone:
 		q.vanished(m)
 	case TroubleTemporary:
-		m.retry = true
+		m.retry, m.stuck = true, false
 		q.advance(m)
 	case TroubleCorrupt:
 		q.withdraw(m)

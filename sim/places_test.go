@@ -143,6 +143,17 @@ func TestPausesDeferNothing(t *testing.T) {
 	}
 }
 
+// If its mail leaves less than half of the core to others, some of it is put off for a
+// minute, and not for as long as after an attempt: it is all gone soon after the pause.
+func TestPausesOfLargeBacklogs(t *testing.T) {
+	late := Behaviour{Connect: Fixed(6 * time.Second), Transaction: Fixed(100 * time.Millisecond)}
+	s := neighbours(Site{}, Site{Within: 2 * minute, Behaviour: late}, 5*minute, Arrivals{To: []string{"good"}, Messages: 1950})
+	s.Runs[0].Core.ActiveLimit = 2000
+	if r := play(t, s); r.DeferredPct == 0 {
+		t.Error("none of the mail was put off")
+	}
+}
+
 // Destinations that take a minute for each message hold what they hold only with
 // interruptions. However many there are, mail for a destination that is known to be well
 // finds a place at once, and after a minute or two as many as it needs: 20 a second that
