@@ -256,12 +256,11 @@ func (q *Qmgr) retryMoved(id mail.QueueID) {
 	}
 }
 
-// free tells whether a message is neither in core nor being moved, nor in line for
-// its report.
+// free tells whether a message is neither in core nor being moved, nor parked.
 func (q *Qmgr) free(id mail.QueueID) bool {
 	_, moving := q.moving[id]
-	_, parked := q.debts.parked[id]
-	return q.messages[id] == nil && !moving && !parked
+	_, owing := q.debts.parked[id]
+	return q.messages[id] == nil && !moving && !owing && q.lookups.parked.known[id] == nil
 }
 
 func (q *Qmgr) fetch(s Scan) {
@@ -371,6 +370,7 @@ func (q *Qmgr) forget(m *message) {
 		m.id, m.entries, m.routing.count, m.awaits)
 	q.hold(m, -m.inCore)
 	q.words.release(m.outcomes)
+	m.routing.disown()
 	if m.letter {
 		q.debts.letters--
 	}

@@ -43,7 +43,14 @@ type lookups struct {
 	// young are those of busy that hold a place of Config.LookupLimit, slow the others;
 	// both in the order in which they began.
 	young, slow ilist.List[lookup]
-	abandoned   map[LookupID]struct{} // given up, and not answered yet
+	abandoned   map[LookupID]string // given up, and not answered yet: what was asked about
+	// quiet are the look-ups of silent names that have not begun, oldest first;
+	// quietBusy is how many have, and have not ended.
+	quiet     ilist.List[lookup]
+	quietBusy int
+	silences  silences
+	stalled   ilist.List[routingJob] // those that wait for look-ups that take long, or are likely to
+	parked    parked
 	// lines hold the messages that have routing jobs that wait, in the order in
 	// which they came to have some.
 	lines     [lines]ilist.List[message]
@@ -54,7 +61,8 @@ type lookups struct {
 }
 
 func newLookups() lookups {
-	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup), abandoned: make(map[LookupID]struct{}),
+	return lookups{known: make(map[lookupKey]*lookup), busy: make(map[LookupID]*lookup), abandoned: make(map[LookupID]string),
+		silences: silences{known: make(map[string]*silence)}, parked: parked{known: make(map[mail.QueueID]*absentee)},
 		verifying: verifying{roster: newRoster[verification]()}}
 }
 
@@ -68,8 +76,10 @@ const (
 )
 
 // line returns the one in which a message waits.
-func (m *message) line() line {
-	if m.from == originDeferred || m.from == originFlush {
+func (m *message) line() line { return m.from.line() }
+
+func (o origin) line() line {
+	if o == originDeferred || o == originFlush {
 		return lineRetries
 	}
 	return lineNew
@@ -88,10 +98,13 @@ type lookup struct {
 	owner   *message
 	network *network[verification]
 	retry   bool // it counts among the retries, whether or not the owner is still there
+	quiet   bool // the name was silent lately
 	begun   mail.Instant
-	inAge   ilist.Link[lookup] // on lookups.young or slow
+	inAge   ilist.Link[lookup] // on lookups.young or slow; on quiet before
+	inOwner ilist.Link[lookup] // on the owner's routing.owned
 	jobs    ilist.List[routingJob]
 	checks  ilist.List[verification]
+	parked  []*absentee // messages that have left the core until it ends
 }
 
 // A routingJob is recipients of one message that wait for one look-up.
@@ -101,7 +114,7 @@ type routingJob struct {
 	recipients []mail.Recipient
 	inLookup   ilist.Link[routingJob]
 	inMessage  ilist.Link[routingJob] // on routing.jobs
-	inLine     ilist.Link[routingJob] // on routing.waiting, until the look-up begins
+	inLine     ilist.Link[routingJob] // on routing.waiting, until the look-up begins; on lookups.stalled
 }
 
 // routing is a message's part.
@@ -109,13 +122,13 @@ type routing struct {
 	jobs    ilist.List[routingJob] // all of them
 	waiting ilist.List[routingJob] // those whose look-up has not begun, oldest first
 	inLine  ilist.Link[message]    // on one of lookups.lines, while there are such
-	busy    int                    // look-ups under way on its account
+	owned   ilist.List[lookup]     // look-ups under way on its account
 	count   int                    // recipients in jobs
 }
 
 // lookUp lets a recipient of a message wait for its route.
 func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
-	l := q.lookups.need(lookupKey{to.Transport, to.Nexthop})
+	l := q.lookups.need(lookupKey{to.Transport, to.Nexthop}, m.from != originRetry && q.lookups.silences.silent(to.Nexthop, q.now))
 	// Recipients come in the order of their domains, so a message's job for one
 	// is the last of the look-up if there is one already.
 	j := l.jobs.Back()
@@ -126,20 +139,28 @@ func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
 	m.routing.count++
 }
 
-// need returns the look-up of a key that has not ended, and makes it if need be.
-func (s *lookups) need(key lookupKey) *lookup {
+// need returns the look-up of a key that has not ended, and makes it if need be: a quiet
+// one if the name was silent lately.
+func (s *lookups) need(key lookupKey, quiet bool) *lookup {
 	l := s.known[key]
 	if l == nil {
-		l = &lookup{key: key}
+		l = &lookup{key: key, quiet: quiet}
 		s.known[key] = l
+		if quiet {
+			s.quiet.PushBack(&l.inAge, l)
+		}
 	}
 	return l
 }
 
 // unneed forgets a look-up that has not begun if nobody waits for it any more.
 func (s *lookups) unneed(l *lookup) {
-	if l.id == 0 && l.jobs.Empty() && l.checks.Empty() {
-		delete(s.known, l.key)
+	if l.id != 0 || !l.jobs.Empty() || !l.checks.Empty() || len(l.parked) > 0 {
+		return
+	}
+	delete(s.known, l.key)
+	if l.quiet {
+		s.quiet.Remove(&l.inAge)
 	}
 }
 
@@ -147,6 +168,10 @@ func (q *Qmgr) newRoutingJob(m *message, l *lookup) *routingJob {
 	j := &routingJob{message: m, lookup: l}
 	l.jobs.PushBack(&j.inLookup, j)
 	m.routing.jobs.PushBack(&j.inMessage, j)
+	if q.lookups.stalls(l) {
+		q.lookups.stalled.PushBack(&j.inLine, j)
+		return j
+	}
 	if l.id != 0 {
 		return j
 	}
@@ -157,9 +182,14 @@ func (q *Qmgr) newRoutingJob(m *message, l *lookup) *routingJob {
 	return j
 }
 
-// leaveLine ends a job's wait for the beginning of its look-up.
+// leaveLine ends a job's wait for the beginning of its look-up, or for its end if that
+// takes long.
 func (s *lookups) leaveLine(j *routingJob) {
-	if !j.inLine.Listed() {
+	switch {
+	case !j.inLine.Listed():
+		return
+	case j.inLine.On(&s.stalled):
+		s.stalled.Remove(&j.inLine)
 		return
 	}
 	r := &j.message.routing
@@ -169,9 +199,23 @@ func (s *lookups) leaveLine(j *routingJob) {
 	}
 }
 
+// leave ends a job's wait for its look-up, which goes on.
+func (s *lookups) leave(j *routingJob) {
+	s.leaveLine(j)
+	j.lookup.jobs.Remove(&j.inLookup)
+}
+
+// disown lets the look-ups of a message that leaves go on at nobody's expense.
+func (r *routing) disown() {
+	for l := r.owned.PopFront(); l != nil; l = r.owned.PopFront() {
+		l.owner = nil
+	}
+}
+
 // startLookups begins look-ups as long as there is one that may begin.
 func (q *Qmgr) startLookups() {
 	q.ageLookups()
+	q.startQuiet()
 	for s := &q.lookups; !q.halt && len(s.busy) < len(s.known) && s.young.Len() < q.cfg.LookupLimit; {
 		free := max(q.cfg.LookupLimit-len(s.busy), 0)
 		n := q.nextToVerify()
@@ -184,6 +228,19 @@ func (q *Qmgr) startLookups() {
 		default:
 			q.beginOn(m)
 		}
+	}
+}
+
+// startQuiet begins look-ups of names that were silent lately, on nobody's account.
+func (q *Qmgr) startQuiet() {
+	s := &q.lookups
+	for l := s.quiet.Front(); l != nil && !q.halt && s.young.Len() < q.cfg.LookupLimit && s.quietBusy < max(q.cfg.LookupLimit/2, 1); l = s.quiet.Front() {
+		if !q.mayStart() {
+			return
+		}
+		s.quiet.Remove(&l.inAge)
+		s.quietBusy++
+		q.begin(l, 0)
 	}
 }
 
@@ -204,7 +261,7 @@ func (q *Qmgr) firstInLine(l line, free int) *message {
 		return nil
 	}
 	for m := range q.lookups.lines[l].All() {
-		if share.Allowed(m.routing.busy, few, scale, free) {
+		if share.Allowed(m.routing.owned.Len(), few, scale, free) {
 			return m
 		}
 	}
@@ -216,7 +273,7 @@ func (q *Qmgr) firstInLine(l line, free int) *message {
 func (q *Qmgr) beginOn(m *message) {
 	l := m.routing.waiting.Front().lookup
 	l.owner = m
-	m.routing.busy++
+	m.routing.owned.PushBack(&l.inOwner, l)
 	if l.retry = m.line() == lineRetries; l.retry {
 		q.lookups.retrying++
 	}
@@ -231,8 +288,10 @@ func (q *Qmgr) begin(l *lookup, on mail.QueueID) {
 	l.id = q.lookups.last
 	q.lookups.busy[l.id], l.begun = l, q.now
 	q.lookups.young.PushBack(&l.inAge, l)
-	for j := range l.jobs.All() {
-		q.lookups.leaveLine(j)
+	if !l.quiet {
+		for j := range l.jobs.All() {
+			q.lookups.leaveLine(j)
+		}
 	}
 	for c := range l.checks.All() {
 		q.lookups.verifying.leaveLine(c)
@@ -243,8 +302,11 @@ func (q *Qmgr) begin(l *lookup, on mail.QueueID) {
 // lookedUp takes the answer to a look-up: everybody who waited goes on.
 func (q *Qmgr) lookedUp(ev LookedUp) {
 	l := q.lookups.busy[ev.Lookup]
-	if _, abandoned := q.lookups.abandoned[ev.Lookup]; abandoned {
+	if name, abandoned := q.lookups.abandoned[ev.Lookup]; abandoned {
 		delete(q.lookups.abandoned, ev.Lookup)
+		if !ev.Route.Reply.Temporary() {
+			q.lookups.silences.heard(name, q.now)
+		}
 		return
 	}
 	if l == nil {
@@ -265,22 +327,34 @@ func (q *Qmgr) endLookup(l *lookup, to mail.Route) {
 		q.lookups.slow.Remove(&l.inAge)
 	}
 	if l.owner != nil {
-		l.owner.routing.busy--
+		l.owner.routing.owned.Remove(&l.inOwner)
 	}
 	if l.retry {
 		q.lookups.retrying--
 	}
+	if l.quiet {
+		q.lookups.quietBusy--
+	}
+	if to.Reply.Temporary() && q.now >= l.begun.Add(slowPatience) {
+		q.lookups.silences.heardNothing(l, to.Reply, q.now)
+	} else {
+		q.lookups.silences.heard(l.key.nexthop, q.now)
+	}
+	q.lookups.letBack(l)
 	q.lookups.verifying.settleAccount(l)
 	for c := l.checks.Front(); c != nil; c = l.checks.Front() {
 		q.routeKnown(c, to)
 	}
 	for j := l.jobs.PopFront(); j != nil; j = l.jobs.PopFront() {
-		q.follow(j, to)
+		q.lookups.leaveLine(j)
+		q.bindJob(j, to)
+		q.allRead(j.message)
+		q.advance(j.message)
 	}
 }
 
-// follow sends a job's recipients along their route.
-func (q *Qmgr) follow(j *routingJob, to mail.Route) {
+// bindJob sends a job's recipients along their route.
+func (q *Qmgr) bindJob(j *routingJob, to mail.Route) {
 	m := j.message
 	m.routing.jobs.Remove(&j.inMessage)
 	m.routing.count -= len(j.recipients)
@@ -291,8 +365,6 @@ func (q *Qmgr) follow(j *routingJob, to mail.Route) {
 	q.stocks.bound = recipients
 	q.assign(m, q.bindEach(m, recipients))
 	q.stocks.bound = emptied(q.stocks.bound)
-	q.allRead(m)
-	q.advance(m)
 }
 
 // withdrawLookups takes back what of a message waits for look-ups. Those under
@@ -305,16 +377,12 @@ func (q *Qmgr) withdrawLookups(m *message) {
 	}
 	m.left = true
 	q.hold(m, -r.count)
-	r.count, r.busy = 0, 0
+	r.count = 0
 	for j := r.jobs.PopFront(); j != nil; j = r.jobs.PopFront() {
-		q.lookups.leaveLine(j)
-		l := j.lookup
-		l.jobs.Remove(&j.inLookup)
-		if l.owner == m {
-			l.owner = nil
-		}
-		q.lookups.unneed(l)
+		q.lookups.leave(j)
+		q.lookups.unneed(j.lookup)
 	}
+	r.disown()
 	m.refile()
 }
 
@@ -322,23 +390,32 @@ func (q *Qmgr) withdrawLookups(m *message) {
 func (q *Qmgr) checkLookups() {
 	s := &q.lookups
 	owned, networks := make(map[*message]int), make(map[*network[verification]]int)
+	parked := make(map[*absentee]int)
 	var inLine [lines]int
-	retrying := 0
+	retrying, quiet := 0, 0
 	for key, l := range s.known { //archtest:anyorder sums and assertions
 		assert.That(l.key == key, "look-up of %s is known as %s", l.key.nexthop, key.nexthop)
 		assert.That((l.id != 0) == (s.busy[l.id] == l), "look-up %d of %s has begun and is not known as busy", l.id, key.nexthop)
-		assert.That(l.id != 0 || !l.jobs.Empty() || !l.checks.Empty(), "nobody waits for the look-up of %s", key.nexthop)
+		assert.That(l.id != 0 || !l.jobs.Empty() || !l.checks.Empty() || len(l.parked) > 0, "nobody waits for the look-up of %s", key.nexthop)
 		assert.That(l.id != 0 || l.owner == nil && l.network == nil, "the look-up of %s counts for somebody and has not begun", key.nexthop)
 		owned[l.owner]++
 		networks[l.network]++
 		if l.retry {
 			retrying++
 		}
+		for _, a := range l.parked {
+			parked[a]++
+		}
+		if l.quiet && l.id != 0 {
+			quiet++
+		}
+		assert.That(l.inAge.On(&s.quiet) == (l.quiet && l.id == 0), "the look-up of %s is quiet %t, begun %t", key.nexthop, l.quiet, l.id != 0)
 		l.jobs.Check()
 		l.checks.Check()
 		for j := range l.jobs.All() {
 			assert.That(q.messages[j.message.id] == j.message, "a message that is gone waits for the look-up of %s", key.nexthop)
-			assert.That(j.inLine.Listed() == (l.id == 0), "a job of %v is in line for the look-up of %s", j.message.id, key.nexthop)
+			assert.That(j.inLine.On(&s.stalled) == s.stalls(l), "a job of %v is stalled by the look-up of %s", j.message.id, key.nexthop)
+			assert.That(j.inLine.Listed() == (l.id == 0 || s.stalls(l)), "a job of %v is in line for the look-up of %s", j.message.id, key.nexthop)
 		}
 	}
 	for _, m := range q.messages { //archtest:anyorder sums and assertions
@@ -348,7 +425,7 @@ func (q *Qmgr) checkLookups() {
 			count += len(j.recipients)
 		}
 		assert.That(count == r.count, "message %v has %d recipients waiting for look-ups, counted %d", m.id, count, r.count)
-		assert.That(owned[m] == r.busy, "message %v has %d look-ups under way, counted %d", m.id, owned[m], r.busy)
+		assert.That(owned[m] == r.owned.Len(), "message %v has %d look-ups under way, counted %d", m.id, owned[m], r.owned.Len())
 		assert.That(r.inLine.Listed() == !r.waiting.Empty(), "message %v is in line: %t", m.id, r.inLine.Listed())
 		if r.inLine.Listed() {
 			inLine[m.line()]++
@@ -356,6 +433,8 @@ func (q *Qmgr) checkLookups() {
 	}
 	assert.That(s.young.Len()+s.slow.Len() == len(s.busy), "%d and %d look-ups are listed by age, %d are under way", s.young.Len(), s.slow.Len(), len(s.busy))
 	s.verifying.check(networks)
+	s.parked.check(q.messages, parked)
+	assert.That(quiet == s.quietBusy, "%d look-ups of silent names are under way, counted %d", quiet, s.quietBusy)
 	assert.That(retrying == s.retrying, "%d look-ups under way for retries, counted %d", s.retrying, retrying)
 	for l := range s.lines {
 		s.lines[l].Check()

@@ -57,6 +57,7 @@ type message struct {
 	retry      bool     // some recipient is to be tried again
 	stuck      bool     // each of those was put off because its destination is stuck
 	failed     bool     // some recipient failed for good
+	returned   bool     // it was parked until look-ups had ended
 	doubt      bool     // some recipient may have the message, and it is to be held therefore
 	serial     uint64   // tells it from an earlier stay of the same message in core
 	held       int      // connections that carry entries of it, or are being opened for it

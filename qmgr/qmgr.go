@@ -108,6 +108,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.handle(ev)
 	q.noticeNetwork()
 	q.settleDebts()
+	q.unpark()
 	q.admit()
 	q.lapse()
 	q.startLookups()

@@ -96,8 +96,13 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 	kept := 0
 	for i := range recipients {
 		if b := &recipients[i]; b.route.NeedsLookup {
-			q.lookUp(m, b.recipient, b.route)
-			continue
+			if m.from != originRetry { // which wants it tried
+				b.route.Reply = q.lookups.silences.reply(b.route.Nexthop, q.now)
+			}
+			if b.route.Reply.IsZero() {
+				q.lookUp(m, b.recipient, b.route)
+				continue
+			}
 		}
 		if kept != i {
 			recipients[kept] = recipients[i]

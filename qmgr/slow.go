@@ -17,7 +17,8 @@ import (
 // thousand silent domains are found out in half a second, at the default limit. If there
 // are too many slow ones, the one that has gone on for longest is given up after
 // slowPatience: those who wait for it are deferred as if it had failed, and its answer
-// is ignored. (unbound does so with its own questions: jostle-timeout.)
+// is ignored. (unbound does so with its own questions: jostle-timeout.) Either way the
+// name is remembered (silence.go).
 //
 // What slow look-ups leave does not count for the share of a message: a large one may
 // have no more than its part of LookupLimit, which an operator sets so that the name
@@ -42,6 +43,12 @@ func (q *Qmgr) ageLookups() {
 		}
 		s.young.Remove(&l.inAge)
 		s.slow.PushBack(&l.inAge, l)
+		if l.quiet {
+			continue
+		}
+		for j := range l.jobs.All() {
+			s.stalled.PushBack(&j.inLine, j)
+		}
 	}
 }
 
@@ -51,17 +58,23 @@ func (q *Qmgr) slowMost() int { return slowLookups * q.cfg.LookupLimit }
 
 // abandon ends a look-up whose answer takes too long while others need its place.
 func (q *Qmgr) abandon(l *lookup) {
-	q.lookups.abandoned[l.id] = struct{}{}
-	q.endLookup(l, mail.Route{Transport: l.key.transport, Nexthop: l.key.nexthop, Reply: mail.Reply{
-		Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
-		Text: "no answer from the DNS about " + l.key.nexthop + " while many others wait for one"}})
+	q.lookups.abandoned[l.id] = l.key.nexthop
+	q.endLookup(l, l.unanswered("many others wait for one"))
 }
 
-// lookupWake is when a look-up gives its place back to somebody who waits.
+// unanswered is where mail goes if there is no answer, while others need the room.
+func (l *lookup) unanswered(while string) mail.Route {
+	return mail.Route{Transport: l.key.transport, Nexthop: l.key.nexthop, Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
+		Text: "no answer from the DNS about " + l.key.nexthop + " while " + while}}
+}
+
+// lookupWake is when a look-up gives its place back to somebody who waits, or becomes
+// so old that mail may be parked that waits for it.
 func (q *Qmgr) lookupWake() mail.Instant {
 	s := &q.lookups
 	l := s.young.Front()
-	if q.halt || l == nil || s.young.Len() < q.cfg.LookupLimit || len(s.known) == len(s.busy) {
+	wanted := s.young.Len() >= q.cfg.LookupLimit && len(s.known) > len(s.busy)
+	if q.halt || l == nil || !wanted && q.scarce() <= 0 {
 		return mail.Never
 	}
 	at := l.begun.Add(lookupPatience)

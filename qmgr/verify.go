@@ -83,9 +83,9 @@ func (q *Qmgr) verify(ev Verify) {
 		q.routeKnown(c, mail.Route{Transport: ev.Transport, Nexthop: ev.Nexthop, Site: ev.Site})
 		return
 	}
-	c.lookup = q.lookups.need(lookupKey{ev.Transport, ev.Nexthop})
+	c.lookup = q.lookups.need(lookupKey{ev.Transport, ev.Nexthop}, q.lookups.silences.silent(ev.Nexthop, q.now))
 	c.lookup.checks.PushBack(&c.inLookup, c)
-	if c.lookup.id == 0 {
+	if c.lookup.id == 0 && !c.lookup.quiet {
 		c.network = v.roster.wait(ev.Client, &c.inLine, c)
 	}
 }
@@ -193,7 +193,7 @@ func (v *verifying) check(owned map[*network[verification]]int) {
 	waiting := v.roster.check(owned)
 	for c := range v.open.All() {
 		assert.That((c.lookup != nil) != (c.callout != nil), "verification %d waits for both or none", c.id)
-		inLine := c.lookup != nil && c.lookup.id == 0
+		inLine := c.lookup != nil && c.lookup.id == 0 && !c.lookup.quiet
 		assert.That(c.inLine.Listed() == inLine && c.inLine.Listed() == (c.network != nil), "verification %d is in line: %t", c.id, c.inLine.Listed())
 		if inLine {
 			waiting--

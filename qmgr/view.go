@@ -168,7 +168,7 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.
 func (q *Qmgr) Idle() bool {
-	return q.mails() == 0 && len(q.moving) == 0 && q.admission.idle() && q.debts.idle()
+	return q.mails() == 0 && len(q.lookups.parked.known) == 0 && len(q.moving) == 0 && q.admission.idle() && q.debts.idle()
 }
 
 // InCore tells whether a message is in core: being tried, or about to be.

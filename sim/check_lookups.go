@@ -35,7 +35,7 @@ func (s *shares) searching(now mail.Instant, a *qmgr.Lookup) {
 		s.found(now, "look-up %d begins while %d are under way that have not taken long; the limit is %d", a.Lookup, len(s.young), s.limit)
 	}
 	s.young[a.Lookup] = now
-	if has := s.by[a.For]; has >= s.few && has >= s.scale*free {
+	if has := s.by[a.For]; a.For != 0 && has >= s.few && has >= s.scale*free {
 		s.found(now, "look-up %d begins for %v, which has %d, while %d are free", a.Lookup, a.For, has, free)
 	}
 	s.busy++

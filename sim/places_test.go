@@ -122,6 +122,20 @@ func TestSilentNameServers(t *testing.T) {
 	}
 }
 
+// Mail for domains whose name servers do not answer does not fill a core that is small, or
+// small for it: what waits for slow look-ups leaves it, and comes back with the answer.
+// Other mail is as fast as it is without it, also when that mail is tried again.
+func TestSilentNameServersDoNotFillTheCore(t *testing.T) {
+	for _, c := range []struct{ domains, messages, recipients int }{{1000, 1000, 1}, {500, 1000, 2}, {1000, 100, 20}} {
+		s := neighbours(Site{Copies: c.domains, Nameless: true}, Site{Copies: 300, Within: second, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}}, 20*minute,
+			Arrivals{To: []string{"bad"}, From: 10 * second, Messages: c.messages, Min: c.recipients, Max: c.recipients},
+			Arrivals{To: []string{"good"}, Pattern: PatternRegular, Rate: 5, From: 10*second + time.Millisecond})
+		s.DNS = DNS{Delay: Fixed(20 * time.Millisecond), TTL: second}
+		s.Runs[0].Core.ActiveLimit = 200
+		play(t, s)
+	}
+}
+
 // A destination that stops for a while, or greets late, costs its own mail that while and
 // nothing more, as long as its mail leaves half of the core to others: none of it is
 // deferred.
