@@ -26,6 +26,7 @@ type Wait string
 const (
 	WaitCore    Wait = "core"    // its turn: it is in core, being tried or about to be
 	WaitRoom    Wait = "room"    // room in core: it is new, or due
+	WaitParked  Wait = "parked"  // what Obstacle says, after which it comes into core
 	WaitBackoff Wait = "backoff" // its next attempt, at Due
 	WaitRelease Wait = "release" // an operator's release
 	WaitRepair  Wait = "repair"  // a person to look at it: it is damaged
@@ -66,7 +67,7 @@ type Summary struct {
 	State       State       `json:"state" enum:"active,incoming,deferred,hold,corrupt" doc:"active: in core; otherwise the area it rests in."`
 	Area        string      `json:"area" enum:"incoming,deferred,hold,corrupt" doc:"Where it rests on disk."`
 	InCore      *bool       `json:"in_core,omitempty" doc:"Whether it is being tried or about to be; absent if the core did not say in time."`
-	Wait        Wait        `json:"wait" enum:"core,room,backoff,release,repair" doc:"What it waits for: its turn in core, room in core, its next attempt, a release, a repair."`
+	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,repair" doc:"What it waits for: its turn in core, room in core, what the obstacle says before it comes into core, its next attempt, a release, a repair."`
 	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
 	Size        int64       `json:"size" doc:"Octets of content."`
 	Arrived     time.Time   `json:"arrived"`
@@ -75,7 +76,7 @@ type Summary struct {
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
 	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, and not by an operator: when it is removed."`
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
-	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: what keeps it from going to the first destination for which something of it waits."`
+	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: what keeps it from going to the first destination for which something of it waits. Parked: what keeps it from coming into core."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient, or for its first one if none waits."`
 	Damage      string      `json:"damage,omitempty" doc:"What of the message cannot be read; what is told of it may be incomplete then."`
 	Total       uint32      `json:"recipients_total"`

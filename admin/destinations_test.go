@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -183,7 +184,7 @@ func TestDestination(t *testing.T) {
 // operator has to change, which must exist.
 func TestObstaclesInWords(t *testing.T) {
 	all := map[string]bool{}
-	for kind := qmgr.ObstacleStop; kind <= qmgr.ObstacleTurn; kind++ {
+	for _, kind := range qmgr.Obstacles()[1:] {
 		q := admintest.New()
 		q.SetDestinations(summaryOf("smtp", "example.net", 1, kind.Condition(), qmgr.Obstacle{Kind: kind, Limit: 20, Most: 20, Pause: 90 * time.Second}))
 		got := get[admin.DestinationPage](serve(t, q, admin.Config{}), "GET", "/v1/destinations", "").Destinations[0].Obstacle
@@ -214,6 +215,28 @@ func TestMessagesSayWhatTheyWaitFor(t *testing.T) {
 	d := get[admin.Detail](a, "GET", "/v1/messages/"+id(1).String(), "")
 	if len(d.Places) != 2 || d.Places[0].Name != "smtp:example.net" || d.Places[0].Obstacle == nil || d.Places[1].Name != "smtp:example.org" || !d.Places[1].Deferral {
 		t.Errorf("show: %+v", d.Places)
+	}
+}
+
+// A message that is parked is not in core, and says what for; a held one waits for its
+// release all the same.
+func TestParkedMessagesSayWhatFor(t *testing.T) {
+	owing, waiting, held := message(1, mail.AreaIncoming, "a@example.com", "j@example.net"), message(2, mail.AreaDeferred, "a@example.com", "j@example.net"),
+		message(3, mail.AreaHold, "a@example.com", "j@example.net")
+	owing.Parked, waiting.Parked, held.Parked = qmgr.ObstacleReportTurn, qmgr.ObstacleLookups, qmgr.ObstacleReportTurn
+	a := serve(t, admintest.New(owing, waiting, held), admin.Config{})
+	for n, want := range []string{1: "incoming parked report-turn", 2: "deferred parked look-ups", 3: "hold release -"} {
+		if n == 0 {
+			continue
+		}
+		d := get[admin.Detail](a, "GET", "/v1/messages/"+id(n).String(), "")
+		got := fmt.Sprint(d.State, " ", d.Wait, " -")
+		if d.Obstacle != nil {
+			got = fmt.Sprint(d.State, " ", d.Wait, " ", d.Obstacle.Kind)
+		}
+		if got != want || d.InCore == nil || *d.InCore {
+			t.Errorf("message %d: %s, want %s", n, got, want)
+		}
 	}
 }
 

@@ -182,7 +182,11 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 	default:
 		sum.State, sum.Wait = StateIncoming, WaitRoom
 	}
-	if has && (m.Place.Area == mail.AreaIncoming || m.Place.Area == mail.AreaDeferred) {
+	resting := m.Place.Area == mail.AreaIncoming || m.Place.Area == mail.AreaDeferred
+	if parked := core.view.Parked; parked != qmgr.ObstacleNone && resting {
+		sum.Wait, sum.Obstacle = WaitParked, obstacleOf(&qmgr.Obstacle{Kind: parked}, "")
+	}
+	if has && resting {
 		sum.State, sum.Wait, sum.Deliveries = StateActive, WaitCore, core.view.Busy
 		if len(core.view.Places) > 0 {
 			sum.Obstacle = messageDestination(&core.view.Places[0]).Obstacle

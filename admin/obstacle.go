@@ -12,7 +12,7 @@ import (
 // An Obstacle is what keeps mail from going now: the first thing that would have
 // to change.
 type Obstacle struct {
-	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-look-up,connecting,transaction,turn"`
+	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-look-up,connecting,transaction,turn,report-turn,look-ups"`
 	Text  string     `json:"text" doc:"In words, without the time at which it is over."`
 	Key   string     `json:"key,omitempty" doc:"The configuration parameter that is the reason, in full, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if it is none's doing."`
 	Until *time.Time `json:"until,omitempty" doc:"When it is over, if that depends on time alone."`
@@ -52,6 +52,10 @@ func obstacleText(o *qmgr.Obstacle) string {
 		return "a connection is being opened"
 	case qmgr.ObstacleTurn:
 		return "other mail of the transport goes first"
+	case qmgr.ObstacleReportTurn:
+		return "a report to the sender is owed, and many are being made"
+	case qmgr.ObstacleLookups:
+		return "the DNS has not told yet where its recipients go"
 	}
 	return fullText(o)
 }

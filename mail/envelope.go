@@ -103,6 +103,12 @@ func (b BodyType) String() string {
 	return "7BIT"
 }
 
+// ProtoLocal is the Proto of what the program has made itself.
+const ProtoLocal = "LOCAL"
+
+// IsReport tells whether a message is a report that the program has made.
+func (e *Envelope) IsReport() bool { return e.Sender == "" && e.Client.Proto == ProtoLocal }
+
 // A Client is where a message came from.
 type Client struct {
 	Addr  netip.Addr // invalid for mail that did not come by TCP

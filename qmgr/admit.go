@@ -357,7 +357,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	m.env, m.place, m.stage = e, place, stageRunning
 	m.queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
-	if m.letter = e.Sender == ""; m.letter {
+	if m.letter = e.IsReport(); m.letter {
 		q.debts.letters++
 	}
 	q.takeBatch(m, cut(batch, q.firstRead(m)))

@@ -24,7 +24,7 @@ import (
 // reports are made however many wait for delivery (reportEvery).
 type debts struct {
 	making     int            // messages whose Report is outstanding
-	letters    int            // messages with the null sender in core
+	letters    int            // reports in core: our own, not those that are relayed for others
 	collecting int            // messages in core because their turn has come
 	last       mail.Instant   // when a report was asked for, or its message opened
 	line       []mail.QueueID // parked, oldest first, from head on
@@ -167,7 +167,7 @@ func (d *debts) check(messages map[mail.QueueID]*message) {
 		}
 	}
 	assert.That(making == d.making, "%d reports are being made, counted %d", making, d.making)
-	assert.That(letters == d.letters, "%d messages have the null sender, counted %d", letters, d.letters)
+	assert.That(letters == d.letters, "%d reports are in core, counted %d", letters, d.letters)
 	assert.That(collecting == d.collecting, "%d messages are in core for their report, counted %d", collecting, d.collecting)
 	assert.That(len(d.line)-d.head == len(d.parked), "%d messages are in line for their report, %d are parked", len(d.line)-d.head, len(d.parked))
 	assert.That(len(d.leaving) == 0, "%d parked messages have not left", len(d.leaving))

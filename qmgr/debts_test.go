@@ -37,7 +37,9 @@ func (f *flood) settle() {
 			a := f.Take(i)
 			f.Answer(a)
 			if _, is := a.(qmgr.Report); is {
-				f.Arrive("", []mail.Recipient{{Address: "s@home.test", Notify: mail.NotifyNever}})
+				m := f.Store("", []mail.Recipient{{Address: "s@home.test", Notify: mail.NotifyNever}})
+				m.Envelope.Client.Proto = mail.ProtoLocal
+				f.Announce(m)
 			}
 			continue
 		}
@@ -99,6 +101,10 @@ func TestBouncesLeaveRoom(t *testing.T) {
 	if f.Core.Idle() {
 		t.Error("the core is idle although reports are owed")
 	}
+	last := f.bounced[bounces-1].Envelope.ID
+	if v := f.Core.Explain([]mail.QueueID{last, 1}, 1); v[0].Held || v[0].Parked != qmgr.ObstacleReportTurn || v[1].Parked != qmgr.ObstacleNone {
+		t.Errorf("a parked message is explained by %+v, one that does not exist by %+v", v[0], v[1])
+	}
 	f.Arrive("friend@x.test", []mail.Recipient{{Address: "u@good.test"}})
 	f.settle()
 	if f.taken["good.test"] != 1 || f.Core.Behind() {
@@ -124,6 +130,22 @@ func TestBouncesLeaveRoom(t *testing.T) {
 	}
 	if f.taken["home.test"] != bounces || len(f.Violations) > 0 {
 		t.Errorf("%d reports delivered, want %d; violations %v", f.taken["home.test"], bounces, f.Violations)
+	}
+}
+
+// Mail from the null sender that is relayed for others is none of our reports: however much
+// of it waits, ours are made at once.
+func TestRelayedReportsAreNotOurs(t *testing.T) {
+	f := newFlood(t, qmgr.Config{ActiveLimit: 400})
+	f.settle()
+	for range 100 {
+		f.Arrive("", []mail.Recipient{{Address: "u@home.test"}})
+	}
+	f.bounce(15)
+	for _, m := range f.bounced {
+		if len(m.Reported) != 1 {
+			t.Fatalf("%v was reported on %d times, want once", m.Envelope.ID, len(m.Reported))
+		}
 	}
 }
 

@@ -243,6 +243,9 @@ func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) 
 
 // A MessageView is what the core holds of one message.
 type MessageView struct {
+	// Parked is what keeps one that is parked, and not in core, from coming back;
+	// ObstacleNone of all others.
+	Parked  ObstacleKind
 	Held    bool // it is in core; the rest is of one that is
 	Busy    int  // deliveries under way
 	Routing int  // recipients of whom it is not known yet where they go
@@ -268,9 +271,22 @@ func (q *Qmgr) Explain(ids []mail.QueueID, most int) []MessageView {
 	for i, id := range ids {
 		if m := q.messages[id]; m != nil {
 			views[i] = q.messageView(m, most)
+		} else {
+			views[i].Parked = q.parkedFor(id)
 		}
 	}
 	return views
+}
+
+// parkedFor returns for what a message is parked.
+func (q *Qmgr) parkedFor(id mail.QueueID) ObstacleKind {
+	if _, owing := q.debts.parked[id]; owing {
+		return ObstacleReportTurn
+	}
+	if q.lookups.parked.known[id] != nil {
+		return ObstacleLookups
+	}
+	return ObstacleNone
 }
 
 func (q *Qmgr) messageView(m *message, most int) MessageView {

@@ -63,7 +63,7 @@ type message struct {
 	held       int      // connections that carry entries of it, or are being opened for it
 	left       bool     // an operator's order left recipients untried
 	callout    *callout // whose pseudo-message it is; nil for mail
-	letter     bool     // it has the null sender, and counts in debts.letters
+	letter     bool     // it is a report of ours, and counts in debts.letters
 	amnesty    uint64   // for the hosts that it goes to, 0 for none
 }
 

@@ -58,13 +58,26 @@ const (
 	ObstacleConnecting                           // a connection is being opened
 	ObstacleTransaction                          // every connection carries as much as it bears
 	ObstacleTurn                                 // it could go: other mail of the transport goes first
+	ObstacleReportTurn                           // of a message: it is parked until it is its turn to be reported on
+	ObstacleLookups                              // of a message: it is parked until it is known where its recipients go
+
+	obstacles = iota
 )
+
+// Obstacles returns all kinds of them, in the order of their numbers.
+func Obstacles() []ObstacleKind {
+	all := make([]ObstacleKind, obstacles)
+	for i := range all {
+		all[i] = ObstacleKind(i)
+	}
+	return all
+}
 
 // String returns the word that views show.
 func (k ObstacleKind) String() string {
 	return [...]string{"none", "stop", "transport-dead", "dead", "destination-delay", "destination-rate", "transport-rate",
 		"transport-delay", "process-limit", "connection-limit", "window", "message-share", "destination-share", "slow-start", "connection-rate",
-		"host-limit", "host-busy", "local-outage", "host-look-up", "connecting", "transaction", "turn"}[k]
+		"host-limit", "host-busy", "local-outage", "host-look-up", "connecting", "transaction", "turn", "report-turn", "look-ups"}[k]
 }
 
 // obstacle returns what stands in the way of mail for a destination.

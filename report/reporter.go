@@ -103,7 +103,7 @@ func (r *Reporter) begin(ctx context.Context, to mail.Address, now mail.Instant)
 // localEnvelope is the envelope of a message that is made here: null sender,
 // and neither RET nor ENVID (RFC 3461 6.1).
 func localEnvelope(now mail.Instant, body mail.BodyType, utf8 bool) mail.Envelope {
-	return mail.Envelope{Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: "LOCAL"}}
+	return mail.Envelope{Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: mail.ProtoLocal}}
 }
 
 // clearing is the change that clears debts. Only the indexes of the outcomes

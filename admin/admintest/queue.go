@@ -21,9 +21,10 @@ type Message struct {
 	Content    string
 	InCore     bool
 	Places     []qmgr.PlaceView // with InCore: where it goes
-	Busy       bool             // being delivered: orders take effect when Finish is called
-	Damaged    bool             // its recipients and its content cannot be read
-	Unreadable bool             // its recipients cannot be read now, for a reason that may pass
+	Parked     qmgr.ObstacleKind
+	Busy       bool // being delivered: orders take effect when Finish is called
+	Damaged    bool // its recipients and its content cannot be read
+	Unreadable bool // its recipients cannot be read now, for a reason that may pass
 }
 
 // A Queue is messages in memory. Its methods may be called from any goroutine.
@@ -468,7 +469,11 @@ func (q *Queue) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qm
 	}
 	views := make([]qmgr.MessageView, len(ids))
 	for i, id := range ids {
-		if m := q.find(id); m != nil && m.InCore {
+		m := q.find(id)
+		if m != nil {
+			views[i].Parked = m.Parked
+		}
+		if m != nil && m.InCore {
 			n := min(len(m.Places), most)
 			views[i] = qmgr.MessageView{Held: true, Places: m.Places[:n], More: len(m.Places) - n}
 			for _, p := range m.Places {

@@ -85,7 +85,7 @@ func TestObstaclesNameParameters(t *testing.T) {
 		known[name] = true
 	}
 	named := 0
-	for kind := qmgr.ObstacleStop; kind <= qmgr.ObstacleTurn; kind++ {
+	for _, kind := range qmgr.Obstacles()[1:] {
 		o := qmgr.Obstacle{Kind: kind, Limit: 20, Most: 20}
 		tables := []string{""}
 		switch kind {

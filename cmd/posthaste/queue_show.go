@@ -207,6 +207,10 @@ func waitText(d *admin.Detail, now time.Time) string {
 	switch d.Wait {
 	case admin.WaitCore:
 		return "being tried or about to be"
+	case admin.WaitParked:
+		if d.Obstacle != nil {
+			return "parked: " + obstacleText(d.Obstacle, now)
+		}
 	case admin.WaitBackoff:
 		if d.Due != nil {
 			return "to be tried again " + when(*d.Due, now)
