@@ -63,7 +63,7 @@ func imageOf(t testing.TB, fs vfs.FS, dir string) image {
 
 func (img image) fs(t testing.TB) *vfs.MemFS {
 	t.Helper()
-	fs := vfs.NewMem()
+	fs := vfs.NewCrashableMem()
 	for name := range img {
 		dir := name
 		if !strings.HasSuffix(name, "/") {

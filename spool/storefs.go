@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/sstable/blob"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -94,11 +97,39 @@ func (f *storeFS) patient(name string, create func() (vfs.File, error)) (vfs.Fil
 
 // Open opens a file for reading, with a spare descriptor if there are no others.
 func (f *storeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := f.blobProblem(name); err != nil {
+		return nil, err
+	}
 	file, err := f.FS.Open(name, opts...)
 	if isNoFiles(err) && f.s.spare.give() {
 		return f.FS.Open(name, opts...)
 	}
 	return file, err
+}
+
+// blobProblem looks at the end of a blob file. Pebble panics if that is damaged
+// (fileCacheHandle.findOrCreateBlob, v2.1.7), on the goroutine of whoever wants a content;
+// an error that it does not take for damage it passes on.
+func (f *storeFS) blobProblem(name string) error {
+	if kindOf(name) != fileBlob {
+		return nil
+	}
+	file, err := f.FS.Open(name)
+	if err != nil {
+		return nil // the caller meets it, too
+	}
+	readable, err := sstable.NewSimpleReadable(file)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	r, err := blob.NewFileReader(context.Background(), readable, blob.FileReaderOptions{})
+	if err == nil {
+		return r.Close()
+	}
+	if closeErr := file.Close(); !isWrong(err) || closeErr != nil {
+		return nil // the caller meets it, too, and may do better
+	}
+	return fmt.Errorf("%w: %s: %v", ErrCorrupt, name, err) // %v: not Pebble's corruption
 }
 
 // madeLog notes that a log has been made. Its name has to be durable first: one that
