@@ -83,9 +83,12 @@ func TestDamagedBlockStopsNoWriters(t *testing.T) {
 	}
 	s := mustOpen(t, cfg)
 	go func() {
-		for i := range 50_000 {
-			a := accept(t, s, mail.Envelope{}, addresses(1), noise(i, 900))
-			apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Place: a.Place, Due: mail.Instant(5 + i), At: 1, Outcomes: []mail.Outcome{busy(0, 1)}})
+		var mails []mail.Arrival
+		for i := range 2000 {
+			mails = append(mails, accept(t, s, mail.Envelope{}, addresses(1), noise(i, 900)))
+		}
+		for i := range 500_000 {
+			apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: mails[i%len(mails)].Envelope.ID, Due: mail.Instant(5 + i), At: mail.Instant(1 + i), Outcomes: []mail.Outcome{busy(0, 1)}})
 		}
 		died <- nil
 	}()
