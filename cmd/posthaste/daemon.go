@@ -42,6 +42,7 @@ type daemon struct {
 
 	current *config.Config // in force
 	started *config.Config // of which a reload leaves in force what needs a restart
+	begun   fitted         // started, made as small as the machine is
 	settled transports
 
 	mu     sync.Mutex
@@ -68,10 +69,11 @@ func newDaemonOn(m machine, cfg *config.Config, log *slog.Logger, handedOver []n
 	if err := secure(cfg, log); err != nil {
 		return nil, fmt.Errorf("queue_directory: %w", err)
 	}
-	fit, err := m.fit(cfg, listenersOf(cfg, handedOver), log)
+	fit, err := m.fit(cfg, nil, listenersOf(cfg, handedOver), log)
 	if err != nil {
 		return nil, err
 	}
+	d.begun = fit
 	spooling := fit.Spool()
 	spooling.Logger, spooling.TableFiles = log, fit.tableFiles
 	spooling.Fatal = func(error) { m.end(int(exitIO)) } // the spool has logged why
@@ -267,7 +269,7 @@ func (d *daemon) reload(cfg *config.Config) (restart []string, err error) {
 			restart = append(restart, key)
 		}
 	}
-	fit, err := d.machine.fit(cfg, len(d.listeners)+1, d.log)
+	fit, err := d.machine.fit(cfg, &d.begun, len(d.listeners)+1, d.log)
 	if err != nil {
 		return nil, err
 	}

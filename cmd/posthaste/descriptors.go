@@ -35,6 +35,7 @@ type share struct {
 	each   int    // descriptors for one of these
 	weight int    // of the share where there are not enough for all
 	got    int
+	lasts  bool // it takes a restart to change it
 }
 
 // The shares, in this order.
@@ -59,12 +60,12 @@ const (
 // and one for each message's content that is open on it.
 func sharesOf(cfg *config.Config) [shareKinds]share {
 	return [shareKinds]share{
-		shareClients:     {name: "smtpd_connection_limit", wanted: cfg.SMTPD.ConnectionLimit, least: 8, each: 2, weight: 5},
+		shareClients:     {name: "smtpd_connection_limit", wanted: cfg.SMTPD.ConnectionLimit, least: 8, each: 2, weight: 5, lasts: true},
 		shareServers:     {name: "smtp_connection_limit", wanted: cfg.SMTPConnectionLimit, least: 4, each: 1 + openContents(cfg), weight: 4},
 		shareLookups:     {name: "dns.concurrency", wanted: cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
 		shareSlowLookups: {name: "slow lookups", wanted: resolve.SlowFactor * cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
-		shareTables:      {name: "open table files", wanted: tableFilesWanted, least: tableFilesLeast, each: 1, weight: 2},
-		shareAdmin:       {name: "admin connections", wanted: adminConnectionsWanted, least: 4, each: 2, weight: 1},
+		shareTables:      {name: "open table files", wanted: tableFilesWanted, least: tableFilesLeast, each: 1, weight: 2, lasts: true},
+		shareAdmin:       {name: "admin connections", wanted: adminConnectionsWanted, least: 4, each: 2, weight: 1, lasts: true},
 	}
 }
 
@@ -124,10 +125,24 @@ func divide(all *[shareKinds]share, descriptors int) bool {
 	return true
 }
 
-// fitDescriptors makes limits smaller until all can be reached at once.
-func (f *fitted) fitDescriptors(limit, listeners int, log *slog.Logger) error {
+// keep leaves the shares that last as they were when the daemon began.
+func keep(all *[shareKinds]share, started *fitted) {
+	all[shareClients].got, all[shareTables].got, all[shareAdmin].got = started.SMTPD.ConnectionLimit, started.tableFiles, started.adminConnections
+	for i := range all {
+		if s := &all[i]; s.lasts {
+			s.wanted, s.least = s.got, s.got
+		}
+	}
+}
+
+// fitDescriptors makes limits smaller until all can be reached at once. A reporter has
+// the content of a message open, and that of the report which it writes.
+func (f *fitted) fitDescriptors(limit int, started *fitted, listeners int, log *slog.Logger) error {
 	all := sharesOf(f.Config)
-	fixed := descriptorsFixed + listeners + f.Spooling.Readers
+	if started != nil {
+		keep(&all, started)
+	}
+	fixed := descriptorsFixed + listeners + f.Spooling.Readers + 2*f.Driver().WithDefaults().Reporters
 	reserve := min(descriptorsReserve, limit/16)
 	need, least := fixed+descriptorsReserve, fixed+descriptorsReserve/4
 	for _, s := range all {

@@ -55,15 +55,20 @@ type fitted struct {
 }
 
 // fit returns the configuration, made smaller where the machine is too small for it;
-// the log says what was made smaller. The configuration itself is not changed.
-func (m machine) fit(cfg *config.Config, listeners int, log *slog.Logger) (fitted, error) {
+// the log says what was made smaller. The configuration itself is not changed. At a reload,
+// started is what the daemon began with: what it takes a restart to change is as it was
+// then, and nobody gets a part of that.
+func (m machine) fit(cfg *config.Config, started *fitted, listeners int, log *slog.Logger) (fitted, error) {
 	smaller := *cfg
 	f := fitted{Config: &smaller}
+	if started != nil {
+		f.Spooling, f.SMTPD.ConnectionLimit = started.Spooling, started.SMTPD.ConnectionLimit
+	}
 	if m.memory > 0 {
-		f.fitMemory(m.memory, log)
+		f.fitMemory(m.memory, started != nil, log)
 	}
 	if m.descriptors > 0 {
-		if err := f.fitDescriptors(m.descriptors, listeners, log); err != nil {
+		if err := f.fitDescriptors(m.descriptors, started, listeners, log); err != nil {
 			return fitted{}, err
 		}
 	}

@@ -22,17 +22,18 @@ type taker struct {
 	count func(*config.Config) *int // instead of limit, for what is counted
 	each  int64                     // bytes for one; for limit, how many of these there are
 	least int64
+	lasts bool // it takes a restart to change it
 }
 
 func takers(cfg *config.Config) []taker {
 	return []taker{
-		{key: "spool.cache_size", limit: func(c *config.Config) *int64 { return &c.Spooling.Cache }, each: 1, least: 1 << 20},
-		{key: "spool.memtable_size", limit: func(c *config.Config) *int64 { return &c.Spooling.MemTable }, each: int64(cfg.Spooling.MemTables), least: 512 << 10},
+		{key: "spool.cache_size", limit: func(c *config.Config) *int64 { return &c.Spooling.Cache }, each: 1, least: 1 << 20, lasts: true},
+		{key: "spool.memtable_size", limit: func(c *config.Config) *int64 { return &c.Spooling.MemTable }, each: int64(cfg.Spooling.MemTables), least: 512 << 10, lasts: true},
 		{key: "qmgr_message_active_limit", count: func(c *config.Config) *int { return &c.Queue.ActiveLimit }, each: 1000, least: 100},
 		{key: "qmgr_message_recipient_limit", count: func(c *config.Config) *int { return &c.Queue.RecipientLimit }, each: 400, least: 1000},
 		{key: "address_verify_limit", count: func(c *config.Config) *int { return &c.SMTPD.Verify.AddressLimit }, each: 300, least: 100},
 		{key: "dns.cache_entries", count: func(c *config.Config) *int { return &c.DNS.CacheEntries }, each: 1000, least: 100},
-		{key: "smtpd_connection_limit", count: func(c *config.Config) *int { return &c.SMTPD.ConnectionLimit }, each: 16 << 10, least: 20},
+		{key: "smtpd_connection_limit", count: func(c *config.Config) *int { return &c.SMTPD.ConnectionLimit }, each: 16 << 10, least: 20, lasts: true},
 		{key: "smtp_connection_limit", count: func(c *config.Config) *int { return &c.SMTPConnectionLimit }, each: 16 << 10, least: 10},
 	}
 }
@@ -54,20 +55,28 @@ func (t *taker) set(c *config.Config, v int64) {
 }
 
 // fitMemory makes caches and tables smaller, all in the same proportion, until
-// together they are not larger than the limit.
-func (f *fitted) fitMemory(limit int64, log *slog.Logger) {
+// together they are not larger than the limit. At a reload those that last are as they
+// are, and the others share the rest.
+func (f *fitted) fitMemory(limit int64, reload bool, log *slog.Logger) {
 	all := takers(f.Config)
-	var needed int64
+	var needed, lasting int64
 	for _, t := range all {
-		needed += t.value(f.Config) * t.each
+		if t.lasts && reload {
+			lasting += t.value(f.Config) * t.each
+		} else {
+			needed += t.value(f.Config) * t.each
+		}
 	}
-	room := max(limit-memoryBase, 0)
+	room := max(limit-memoryBase-lasting, 0)
 	if needed <= room {
 		return
 	}
 	share := float64(room) / float64(needed)
 	var smaller []string
 	for _, t := range all {
+		if t.lasts && reload {
+			continue
+		}
 		was := t.value(f.Config)
 		now := min(max(int64(float64(was)*share), t.least), was)
 		if now == was {
@@ -77,7 +86,7 @@ func (f *fitted) fitMemory(limit int64, log *slog.Logger) {
 		smaller = append(smaller, fmt.Sprintf("%s %s instead of %s", t.key, t.text(now), t.text(was)))
 	}
 	log.Warn("GOMEMLIMIT is below what the configuration may take, so caches and tables are made smaller",
-		"limit", octetsText(limit), "needed", octetsText(needed+memoryBase), "lowered", strings.Join(smaller, ", "))
+		"limit", octetsText(limit), "needed", octetsText(needed+lasting+memoryBase), "lowered", strings.Join(smaller, ", "))
 }
 
 func (t *taker) text(v int64) string {
