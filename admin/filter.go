@@ -18,6 +18,7 @@ type selector struct {
 	areas     []mail.Area
 	named     bool // areas were named; only then messages that are named by ID must be in one
 	damaged   bool // something of it cannot be read
+	lapsing   bool // of what is held, only what is held until an instant
 	sender    pattern
 	recipient pattern
 	domain    string // lower case; with a dot in front, subdomains also

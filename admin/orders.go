@@ -30,8 +30,8 @@ func (v verb) harmful() bool { return v == verbDrop || v == verbBounce }
 // areas are where an order finds something to do.
 func (v verb) areas() []mail.Area {
 	switch v {
-	case verbHold:
-		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred}
+	case verbHold: // what is held until an instant is not removed then
+		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaHold}
 	case verbRetry: // a message of the corrupt area is released, if it is named
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaCorrupt}
 	case verbRelease:
@@ -42,14 +42,9 @@ func (v verb) areas() []mail.Area {
 	return append(listed(), mail.AreaCorrupt)
 }
 
-// applies tells whether an order changes anything for a message in an area.
-func (v verb) applies(area mail.Area) bool {
-	for _, a := range v.areas() {
-		if a == area {
-			return true
-		}
-	}
-	return false
+// applies tells whether an order changes anything for a message at a place.
+func (v verb) applies(to mail.Place) bool {
+	return slices.Contains(v.areas(), to.Area) && !(v == verbHold && to.Area == mail.AreaHold && to.Due == 0)
 }
 
 type orderInput struct{ Body Order }
@@ -76,6 +71,7 @@ func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput,
 		if sel.areas = narrow(sel.areas, v); len(sel.areas) == 0 {
 			return nil, unprocessable("body.filter.areas", o.Filter.Areas, "there is nothing to "+v.String()+" in these areas")
 		}
+		sel.lapsing = v == verbHold
 		release, err := s.admit()
 		if err != nil {
 			return nil, err
@@ -109,7 +105,7 @@ func (o *Order) check(v verb) error {
 func narrow(areas []mail.Area, v verb) []mail.Area {
 	var left []mail.Area
 	for _, a := range areas {
-		if v.applies(a) {
+		if slices.Contains(v.areas(), a) {
 			left = append(left, a)
 		}
 	}
@@ -144,7 +140,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 	var ids, aside []mail.QueueID // aside are those of ids that are in the corrupt area
 	for i := range found {
 		m := &found[i]
-		if !v.applies(m.Place.Area) {
+		if !v.applies(m.Place) {
 			done.Unchanged++
 			continue
 		}
@@ -228,7 +224,7 @@ func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, ids []mai
 	left := ids[:0]
 	for _, id := range ids {
 		m, err := s.store.Show(ctx, id)
-		waits := err == nil && v.applies(m.Place.Area)
+		waits := err == nil && v.applies(m.Place)
 		if waits && v.settles(sel) {
 			waits = false
 			err = s.eachWaiting(ctx, id, func(r *mail.RecipientOutcome) bool {

@@ -68,6 +68,9 @@ func (c *scan) run(ctx context.Context, from position, max int) ([]Message, posi
 	for _, area := range c.sel.areas[first:] {
 		if from.area != area {
 			from = position{area: area, set: true}
+			if c.sel.lapsing && area == mail.AreaHold {
+				from.at.Due = 1 // in the index, it is behind what is held for good
+			}
 		}
 		if len(found) >= max || c.spent() {
 			return found, from, nil

@@ -189,7 +189,7 @@ func (s *Server) register() {
 		"Those with the most waiting come first. A destination is known while mail for it is in core, while it is dead, and for some time after it had connections."), s.destinations)
 	huma.Register(s.api, operation("destination", http.MethodGet, "/v1/destinations/{name}", "One destination with its hosts and connections"), s.destination)
 	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Set messages aside until they are released",
-		pageNote), s.order(verbHold))
+		"What is held already, but would be removed some day, is kept then. "+pageNote), s.order(verbHold))
 	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Put held messages back, due at once",
 		pageNote), s.order(verbRelease))
 	huma.Register(s.api, operation("drop", http.MethodPost, "/v1/messages/drop", "Remove messages without telling their senders",

@@ -261,7 +261,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/messages/drop", `{"reason":"` + strings.Repeat("x", 513) + `"}`, 422, "body.reason"},
 		{"POST", "/v1/messages/drop", `{"filter":{"ids":["../x"]}}`, 422, "body.filter.ids"},
 		{"POST", "/v1/messages/hold", `{"filter":{"older":"2 parsecs"}}`, 422, "body.filter.older"},
-		{"POST", "/v1/messages/hold", `{"all":true,"filter":{"areas":["hold"]}}`, 422, "nothing to hold"},
+		{"POST", "/v1/messages/hold", `{"all":true,"filter":{"areas":["corrupt"]}}`, 422, "nothing to hold"},
 		{"POST", "/v1/messages/release", `{"all":true,"filter":{"areas":["incoming"]}}`, 422, "nothing to release"},
 		{"GET", "/v1/messages?sendr=a", "", 422, "sendr"},
 		{"GET", "/v1/messages?limit=0", "", 422, "query.limit"},

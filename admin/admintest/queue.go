@@ -168,7 +168,7 @@ func (q *Queue) Find(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	var all []mail.Cursor
 	for _, m := range q.messages {
 		at := mail.Cursor{ID: m.Envelope.ID}
-		if area == mail.AreaDeferred {
+		if area == mail.AreaDeferred || area == mail.AreaHold {
 			at.Due = m.Place.Due
 		}
 		if m.Place.Area == area && !at.Before(from) {
