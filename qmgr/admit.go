@@ -306,7 +306,7 @@ func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	m := q.stocks.messages.Take()
 	q.serial++
 	m.serial = q.serial
-	m.id, m.from, m.queued = id, from, q.now
+	m.id, m.owner, m.from, m.queued = id, m, from, q.now
 	m.own, m.limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
 	switch from {
 	case originFlush:
@@ -382,7 +382,7 @@ func (q *Qmgr) forget(m *message) {
 		j.free()
 		if q.paused.job == j {
 			q.paused.job = nil
-			q.endLull(j.transport)
+			q.endLull(j.lane.owner)
 		}
 		q.stocks.giveJob(j)
 	}

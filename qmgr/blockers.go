@@ -14,8 +14,8 @@ import "github.com/posthaste-mta/posthaste/internal/ilist"
 //
 // Here nobody walks. The walk can only end at the first job in list order that
 // has an entry for a destination with room, which the transport knows
-// (transport.roomy); everything before that one has been passed then. So one
-// label, transport.passed, stands for all the marks:
+// ( lane.roomy); everything before that one has been passed then. So one
+// label, lane.passed, stands for all the marks:
 //
 //   - A job is blocked if it stands before passed. The exceptions are open jobs:
 //     those that got recipients since, and those that were put where others have
@@ -27,10 +27,10 @@ import "github.com/posthaste-mta/posthaste/internal/ilist"
 //   - Jobs at which the walk would do more than mark them have to be visited
 //     each: those that are open, those for which recipients may be read, and
 //     those that have nothing to select and are to be retired
-//     (transport.special).
+//     ( lane.special).
 //
 // A blocked job has no destination with room, because whatever makes room for
-// one that is waited for also makes the marks void (queue.unblock). Check
+// one that is waited for also makes the marks void (dest.unblock). Check
 // compares all this with real marks where Config.AsPostfix wants them for its
 // dumps, and a twin in the tests walks.
 
@@ -46,13 +46,13 @@ type blockers struct {
 	special sequence[job]
 	// roomy are the destinations that have room and entries, each where the
 	// first job stands that has an entry for it.
-	roomy sequence[queue]
+	roomy sequence[dest]
 }
 
 // blocking is a job's part.
 type blocking struct {
-	openIn  ilist.Link[job] // on transport.open
-	special place[job]      // in transport.special
+	openIn  ilist.Link[job] // on lane.open
+	special place[job]      // in lane.special
 	// tag is the tag under which the job was marked last. It is kept up to date
 	// for Config.AsPostfix only.
 	tag uint64
@@ -61,181 +61,165 @@ type blocking struct {
 // marking is a destination's part.
 type marking struct {
 	waiting sequence[peer] // peers that have entries to select
-	roomy   place[queue]   // in transport.roomy
+	roomy   place[dest]    // in lane.roomy
 	first   *peer          // while roomy is taken: that of the job where it stands
 	mark    uint64         // equal to the transport's tag: marked
 	tag     uint64         // as that of jobs
 }
 
-func (t *transport) blocked(j *job) bool {
-	return j.label < t.passed && !j.blocking.openIn.Listed()
+func (l *lane) blocked(j *job) bool {
+	return j.label < l.passed && !j.blocking.openIn.Listed()
 }
 
 // marked tells whether a blocked job waits for the destination, or has done so
 // under the present tag.
-func (t *transport) marked(d *queue) bool {
-	if d.marking.mark == t.tag {
+func (l *lane) marked(d *dest) bool {
+	if d.marking.mark == l.tag {
 		return true
 	}
 	first := d.marking.waiting.first.element()
-	return first != nil && t.blocked(first.job)
+	return first != nil && l.blocked(first.job)
 }
 
 // nextVisit returns the first job in list order at which selection would have
 // to do more than mark it: nil if there is none.
-func (quick) nextVisit(t *transport) *job {
+func (quick) nextVisit(l *lane) *job {
 	var next *job
 	consider := func(j *job) {
 		if j != nil && (next == nil || j.label < next.label) {
 			next = j
 		}
 	}
-	if d := t.roomy.first; d != nil {
+	if d := l.roomy.first; d != nil {
 		consider(d.job)
 	}
-	consider(t.special.from(t.passed).element())
-	for j := range t.open.All() {
+	consider(l.special.from(l.passed).element())
+	for j := range l.open.All() {
 		consider(j)
 	}
 	return next
 }
 
 // pass notes that the jobs before j have been looked at.
-func (t *transport) pass(j *job) {
-	before := t.jobs.Prev(&j.inOrder)
-	if before == nil || before.label < t.passed {
+func (l *lane) pass(j *job) {
+	before := l.jobs.Prev(&j.inOrder)
+	if before == nil || before.label < l.passed {
 		return
 	}
-	t.passUpTo(before)
+	l.passUpTo(before)
 }
 
 // passUpTo notes that j and the jobs before it have been looked at.
-func (t *transport) passUpTo(j *job) {
-	if t.exact {
-		for k := j; k != nil && k.label >= t.passed; k = t.jobs.Prev(&k.inOrder) {
-			t.writeTags(k)
+func (l *lane) passUpTo(j *job) {
+	if l.exact {
+		for k := j; k != nil && k.label >= l.passed; k = l.jobs.Prev(&k.inOrder) {
+			l.writeTags(k)
 		}
 	}
-	t.passed = j.label + 1
+	l.passed = j.label + 1
 }
 
 // block marks a job that has been looked at.
-func (t *transport) block(j *job) {
-	if t.exact {
-		t.writeTags(j)
+func (l *lane) block(j *job) {
+	if l.exact {
+		l.writeTags(j)
 	}
-	if j.label < t.passed {
-		t.open.Remove(&j.blocking.openIn)
+	if j.label < l.passed {
+		l.open.Remove(&j.blocking.openIn)
 		return
 	}
-	t.passed = j.label + 1
+	l.passed = j.label + 1
 }
 
 // writeTags sets the tags that Postfix would set.
-func (t *transport) writeTags(j *job) {
-	j.blocking.tag = t.tag
+func (l *lane) writeTags(j *job) {
+	j.blocking.tag = l.tag
 	for p := range j.peers.All() {
 		if p.todo.Len() > 0 {
-			p.queue.marking.tag = t.tag
+			p.queue.marking.tag = l.tag
 		}
 	}
 }
 
 // reopen opens a job that is blocked; selection starts at the head again.
-func (t *transport) reopen(j *job) {
-	t.keepMarks(j)
+func (l *lane) reopen(j *job) {
+	l.keepMarks(j)
 	j.blocking.tag = 0
-	t.open.PushBack(&j.blocking.openIn, j)
-	t.setCurrent(t.jobs.Front())
+	l.open.PushBack(&j.blocking.openIn, j)
+	l.setCurrent(l.jobs.Front())
 }
 
 // keepMarks marks the destinations that a job waits for, if they are marked
 // because it is blocked: it is about to be opened, moved or withdrawn.
-func (t *transport) keepMarks(j *job) {
+func (l *lane) keepMarks(j *job) {
 	for p := range j.peers.All() {
 		if p.todo.Len() > 0 {
-			t.keepMark(p.queue)
+			l.keepMark(p.queue)
 		}
 	}
 }
 
-func (t *transport) keepMark(d *queue) {
-	if t.marked(d) {
-		d.marking.mark = t.tag
+func (l *lane) keepMark(d *dest) {
+	if l.marked(d) {
+		d.marking.mark = l.tag
 	}
 }
 
 // openIfPassed opens a job that has been put where others have been passed.
-func (t *transport) openIfPassed(j *job) {
-	if j.label < t.passed {
-		t.open.PushBack(&j.blocking.openIn, j)
+func (l *lane) openIfPassed(j *job) {
+	if j.label < l.passed {
+		l.open.PushBack(&j.blocking.openIn, j)
 	}
 }
 
 // voidMarks makes all marks void and lets selection start at the head.
-func (t *transport) voidMarks() {
-	t.tag += 2
-	t.passed = 0
-	for j := t.open.PopFront(); j != nil; j = t.open.PopFront() {
+func (l *lane) voidMarks() {
+	l.tag += 2
+	l.passed = 0
+	for j := l.open.PopFront(); j != nil; j = l.open.PopFront() {
 	}
-	t.setCurrent(t.jobs.Front())
-	t.cache.reset()
+	l.setCurrent(l.jobs.Front())
+	l.cache.reset()
 }
 
 // unblock lets selection look at the blocked jobs again if the destination,
 // for which one of them waits, can take an entry now.
-func (q *queue) unblock() {
-	t := q.transport
-	room, dead := q.hasRoom(), q.dead()
+func (d *dest) unblock() {
+	l := d.lane
+	room, dead := d.hasRoom(), d.owner.dead()
 	if !room && !dead {
 		return
 	}
-	if t.exact && q.marking.tag == t.tag {
-		q.marking.tag = 0
+	if l.exact && d.marking.tag == l.tag {
+		d.marking.tag = 0
 	}
-	if room && q.todo.Len() > 0 && t.marked(q) {
-		t.voidMarks()
+	if room && d.todo.Len() > 0 && l.marked(d) {
+		l.voidMarks()
 	}
-	q.marking.mark = 0
+	d.marking.mark = 0
 }
 
 // attend keeps special and unread up to date for a job. It is called after every
 // change of what makes a job so.
-func (t *transport) attend(j *job) {
+func (l *lane) attend(j *job) {
 	m := j.message
 	special := j.listed && (j.waiting() == 0 || m.more && m.limit > m.inCore)
 	switch {
 	case special == j.blocking.special.taken():
 	case special:
-		t.special.add(&j.blocking.special, j, j)
+		l.special.add(&j.blocking.special, j, j)
 	default:
-		t.special.drop(&j.blocking.special)
+		l.special.drop(&j.blocking.special)
 	}
-	t.attendUnread(j)
+	l.attendUnread(j)
 }
 
-func (t *transport) attendUnread(j *job) {
+func (l *lane) attendUnread(j *job) {
 	switch unread := j.listed && j.message.more; {
 	case unread == j.unread.taken():
 	case unread:
-		t.unread.add(&j.unread, j, j)
+		l.unread.add(&j.unread, j, j)
 	default:
-		t.unread.drop(&j.unread)
-	}
-}
-
-// attend does so for all jobs of a message.
-func (m *message) attend() {
-	for _, j := range m.jobs {
-		j.transport.attend(j)
-	}
-}
-
-// refile does so, and keeps the files of candidates up to date, when the
-// recipients that are not in entries have changed.
-func (m *message) refile() {
-	for _, j := range m.jobs {
-		j.transport.refile(j)
-		j.transport.attend(j)
+		l.unread.drop(&j.unread)
 	}
 }

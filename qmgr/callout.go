@@ -121,7 +121,7 @@ func (q *Qmgr) beginCallout(n *network[callout]) {
 	q.hold(m, 1)
 	b := bound{recipient: mail.Recipient{Address: o.recipient}, route: o.to}
 	q.assign(m, q.bindEach(m, []bound{b}))
-	q.allRead(m)
+	m.allRead()
 	q.advance(m)
 }
 

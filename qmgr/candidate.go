@@ -89,71 +89,71 @@ func summarizeFiles(p *place[file]) bool {
 type filing struct {
 	file      *file // nil if it is not filed
 	place     place[job]
-	stackedIn ilist.Link[job] // on transport.stacked
+	stackedIn ilist.Link[job] // on lane.stacked
 }
 
 // most is how many entries the job can have had in the end: those it had and
 // one for each recipient of its message that is not in an entry yet.
 func (j *job) most() int {
 	m := j.message
-	return j.read + m.unread + len(m.unrouted) + m.routing.count
+	return j.read + m.unread + m.unbound
 }
 
 // need is how many of them are left to select.
 func (j *job) need() int { return j.most() - j.selected }
 
 // setCurrent says where the next selection starts.
-func (t *transport) setCurrent(j *job) {
-	old := t.current
+func (l *lane) setCurrent(j *job) {
+	old := l.current
 	if old == j {
 		return
 	}
-	t.current = j
+	l.current = j
 	if old != nil {
-		t.refile(old)
+		l.refile(old)
 	}
 	if j != nil {
-		t.refile(j)
+		l.refile(j)
 	}
 }
 
 // refile brings the files up to date for a job. It is called after every change
 // of what they depend on.
-func (t *transport) refile(j *job) {
+func (l *lane) refile(j *job) {
 	total, need := j.most(), j.need()
-	if !j.listed || j == t.current || j.stack.level > 0 || !j.stack.children.Empty() || need <= 0 {
-		t.unfile(j)
+	if !j.listed || j == l.current || j.stack.level > 0 || !j.stack.children.Empty() || need <= 0 {
+		l.unfile(j)
 		return
 	}
 	if f := j.filing.file; f != nil {
 		if f.total == total && f.need == need {
 			return
 		}
-		t.unfile(j)
+		l.unfile(j)
 	}
-	j.filing.file = t.file(total, need, j)
+	j.filing.file = l.file(total, need, j)
 }
 
-func (t *transport) unfile(j *job) {
+func (l *lane) unfile(j *job) {
 	f := j.filing.file
 	if f == nil {
 		return
 	}
 	j.filing.file = nil
 	if f.jobs.count == 1 {
-		t.files.drop(&f.place)
+		l.files.drop(&f.place)
 		f.jobs.drop(&j.filing.place)
 		f.below = holdings{}
-		t.spare = append(t.spare, f)
+		l.spare = append(l.spare, f)
 		return
 	}
 	f.jobs.drop(&j.filing.place)
-	t.files.changed(&f.place)
+	l.files.changed(&f.place)
 }
 
 // findFile returns the file for jobs with these numbers, nil if there is none.
-func (t *transport) findFile(total, need int) *file {
-	for p := t.files.root; p != nil; {
+func (l *lane) findFile(total, need int) *file {
+	for p := l.files.root; p != nil; {
 		switch f := p.elem; {
 		case f.total == total && f.need == need:
 			return f
@@ -168,21 +168,21 @@ func (t *transport) findFile(total, need int) *file {
 
 // file puts a job into the file for jobs with these numbers, which it makes if need
 // be, and returns that.
-func (t *transport) file(total, need int, j *job) *file {
-	f := t.findFile(total, need)
+func (l *lane) file(total, need int, j *job) *file {
+	f := l.findFile(total, need)
 	if f != nil {
 		f.jobs.add(&j.filing.place, j, j)
-		t.files.changed(&f.place)
+		l.files.changed(&f.place)
 		return f
 	}
 	f = &file{}
-	if n := len(t.spare); n > 0 {
-		f = t.spare[n-1]
-		t.spare = t.spare[:n-1]
+	if n := len(l.spare); n > 0 {
+		f = l.spare[n-1]
+		l.spare = l.spare[:n-1]
 	}
 	f.total, f.need = total, need
 	f.jobs.add(&j.filing.place, j, j)
-	t.files.add(&f.place, f, nil)
+	l.files.add(&f.place, f, nil)
 	return f
 }
 
@@ -215,7 +215,7 @@ func (j *job) score(now mail.Instant) score { return score{j, j.waited(now), int
 
 // candidate searches behind the current job for one that needs at most the given
 // number of slots.
-func (quick) candidate(t *transport, current *job, slots int, now mail.Instant) *job {
+func (quick) candidate(l *lane, current *job, slots int, now mail.Instant) *job {
 	best := score{total: 1}
 	consider := func(j *job) {
 		if need := j.need(); need > 0 && need <= slots && j != current {
@@ -224,22 +224,22 @@ func (quick) candidate(t *transport, current *job, slots int, now mail.Instant) 
 			}
 		}
 	}
-	for j := range t.open.All() {
+	for j := range l.open.All() {
 		if j.filing.file != nil {
 			consider(j)
 		}
 	}
-	for j := range t.stacked.All() {
-		if !j.stack.children.Empty() || t.blocked(j) || j.label <= current.label {
+	for j := range l.stacked.All() {
+		if !j.stack.children.Empty() || l.blocked(j) || j.label <= current.label {
 			continue
 		}
 		if j.overtaken() {
-			return scanForCandidate(t, current, slots, now)
+			return scanForCandidate(l, current, slots, now)
 		}
 		consider(j)
 	}
-	if oldest := t.oldestFiled(); oldest != nil {
-		t.searchFiles(t.files.root, &candidateSearch{best: &best, consider: consider, slots: slots, now: now, longest: oldest.waited(now)})
+	if oldest := l.oldestFiled(); oldest != nil {
+		l.searchFiles(l.files.root, &candidateSearch{best: &best, consider: consider, slots: slots, now: now, longest: oldest.waited(now)})
 	}
 	return best.job
 }
@@ -255,23 +255,23 @@ type candidateSearch struct {
 
 // searchFiles looks at the first job of each file that is not blocked, as far as it
 // may be better than the best one yet.
-func (t *transport) searchFiles(p *place[file], s *candidateSearch) {
-	for p != nil && t.promising(&p.elem.below, s) {
+func (l *lane) searchFiles(p *place[file], s *candidateSearch) {
+	for p != nil && l.promising(&p.elem.below, s) {
 		f := p.elem
 		if f.need <= s.slots {
-			if first := f.jobs.from(t.passed); first != nil {
+			if first := f.jobs.from(l.passed); first != nil {
 				s.consider(first.elem)
 			}
 		}
-		t.searchFiles(p.left, s) // those with fewer entries first
+		l.searchFiles(p.left, s) // those with fewer entries first
 		p = p.right
 	}
 }
 
 // promising reports whether one of some files may hold a better candidate than the
 // best one yet.
-func (t *transport) promising(h *holdings, s *candidateSearch) bool {
-	if h.need > s.slots || h.last.label < t.passed {
+func (l *lane) promising(h *holdings, s *candidateSearch) bool {
+	if h.need > s.slots || h.last.label < l.passed {
 		return false
 	}
 	best := s.best
@@ -284,12 +284,12 @@ func (t *transport) promising(h *holdings, s *candidateSearch) bool {
 
 // oldestFiled returns a job that has waited at least as long as any that is
 // filed and has not been passed.
-func (t *transport) oldestFiled() *job {
-	j := t.current
-	if j == nil || j.label < t.passed {
-		j = t.jobs.Front()
+func (l *lane) oldestFiled() *job {
+	j := l.current
+	if j == nil || j.label < l.passed {
+		j = l.jobs.Front()
 	}
-	for ; j != nil; j = t.jobs.Next(&j.inOrder) {
+	for ; j != nil; j = l.jobs.Next(&j.inOrder) {
 		if j.stack.level == 0 {
 			return j
 		}
@@ -301,8 +301,8 @@ func (t *transport) oldestFiled() *job {
 // none. The definition stops its search where nothing better can follow, and
 // takes for granted that this is not so.
 func (j *job) overtaken() bool {
-	t := j.transport
-	for k := t.jobs.Prev(&j.inOrder); k != nil; k = t.jobs.Prev(&k.inOrder) {
+	l := j.lane
+	for k := l.jobs.Prev(&j.inOrder); k != nil; k = l.jobs.Prev(&k.inOrder) {
 		if k.stack.level == 0 {
 			return k.after(j)
 		}
@@ -311,10 +311,10 @@ func (j *job) overtaken() bool {
 }
 
 // scanForCandidate is the definition.
-func scanForCandidate(t *transport, current *job, slots int, now mail.Instant) *job {
+func scanForCandidate(l *lane, current *job, slots int, now mail.Instant) *job {
 	best := score{total: 1}
-	for j := t.jobs.Next(&current.inOrder); j != nil; j = t.jobs.Next(&j.inOrder) {
-		if !j.stack.children.Empty() || t.blocked(j) {
+	for j := l.jobs.Next(&current.inOrder); j != nil; j = l.jobs.Next(&j.inOrder) {
+		if !j.stack.children.Empty() || l.blocked(j) {
 			continue
 		}
 		s := j.score(now)
@@ -331,10 +331,10 @@ func scanForCandidate(t *transport, current *job, slots int, now mail.Instant) *
 }
 
 // checkFiling panics unless a listed job is filed as it should be.
-func (t *transport) checkFiling(j *job) {
+func (l *lane) checkFiling(j *job) {
 	f := j.filing.file
-	filed := j != t.current && j.stack.level == 0 && j.stack.children.Empty() && j.need() > 0
-	assert.That((f != nil) == filed, "%s: job of %v is filed wrongly", t.name, j.message.id)
-	assert.That(f == nil || f.total == j.most() && f.need == j.need(), "%s: job of %v is in the wrong file", t.name, j.message.id)
-	assert.That(j.filing.stackedIn.Listed() == (j.stack.level > 0), "%s: job of %v has level %d", t.name, j.message.id, j.stack.level)
+	filed := j != l.current && j.stack.level == 0 && j.stack.children.Empty() && j.need() > 0
+	assert.That((f != nil) == filed, "%s: job of %v is filed wrongly", l.name, j.message.id)
+	assert.That(f == nil || f.total == j.most() && f.need == j.need(), "%s: job of %v is in the wrong file", l.name, j.message.id)
+	assert.That(j.filing.stackedIn.Listed() == (j.stack.level > 0), "%s: job of %v has level %d", l.name, j.message.id, j.stack.level)
 }

@@ -45,16 +45,17 @@ func (q *Qmgr) praise(d *queue, a window.Attempt) {
 }
 
 // send hands an entry that was selected to the connection that carries it.
-func (q *Qmgr) send(t *transport, e *entry) {
-	d, m := e.queue(), e.message
+func (q *Qmgr) send(t *transport, v *delivery) {
+	e := v.entry
+	d, m := e.queue(), e.message.owner
 	c := q.conns.Find(d.site)
 	if !c.Holds(m.id) {
 		m.held++
 	}
-	e.conn = c
-	last := q.conns.Assign(c, conns.Load{Entry: uint64(e.id), Message: m.id,
+	v.conn = c
+	last := q.conns.Assign(c, conns.Load{Entry: uint64(v.id), Message: m.id,
 		Cost: conns.Cost(m.env.Size, len(e.recipients)), Callout: m.callout != nil})
-	q.emit(Send{Conn: c.ID, Entry: e.id, Delivery: e.delivery(t)})
+	q.emit(Send{Conn: c.ID, Entry: v.id, Delivery: e.delivery(t)})
 	if last {
 		q.emit(Hangup{Conn: c.ID})
 	}
@@ -62,15 +63,15 @@ func (q *Qmgr) send(t *transport, e *entry) {
 }
 
 // carried takes an entry off its connection.
-func (q *Qmgr) carried(e *entry, r *mail.DeliveryResult) {
-	c, m, d := e.conn, e.message, e.queue()
+func (q *Qmgr) carried(v *delivery, r *mail.DeliveryResult) {
+	c, m, d := v.conn, v.entry.message.owner, v.entry.queue()
 	end := endOf(r)
-	praise, yields := q.conns.Finished(c, uint64(e.id), r.Send, end, q.now)
+	praise, yields := q.conns.Finished(c, uint64(v.id), r.Send, end, q.now)
 	if yields {
 		q.hangup(c)
 	}
 	q.unhold(c, m)
-	e.conn = nil
+	v.conn = nil
 	if praise || end == conns.EndJudged && d.dead() && m.callout == nil {
 		q.praise(d, window.Attempt{}) // at which concurrency has been told when it was dialled
 	}
@@ -99,13 +100,13 @@ func endOf(r *mail.DeliveryResult) conns.End {
 // untry takes back what a connection never began.
 func (q *Qmgr) untry(c *conns.Conn) {
 	for len(c.Loads()) > 0 {
-		e := q.busy[EntryID(c.Loads()[len(c.Loads())-1].Entry)] // so that the first comes to stand before the others
-		delete(q.busy, e.id)
-		m := e.message
-		q.conns.Finished(c, uint64(e.id), 0, conns.EndUntried, q.now)
+		id := EntryID(c.Loads()[len(c.Loads())-1].Entry) // so that the first comes to stand before the others
+		e := q.end(id).entry
+		m := e.message.owner
+		q.conns.Finished(c, uint64(id), 0, conns.EndUntried, q.now)
 		q.unhold(c, m)
 		q.putBack(e, slices.Clone(e.recipients))
-		e.finish(q)
+		q.finish(e)
 		q.advance(m)
 	}
 }
@@ -126,7 +127,7 @@ func (q *Qmgr) ease(m *message) {
 // putBack makes recipients whose turn did not come wait again, before all that
 // wait for the same destination.
 func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
-	m, t := e.message, e.queue().transport
+	m, t := e.message.owner, e.queue().transport
 	if m.order != orderNone || m.callout != nil && !m.callout.inBegun.Listed() {
 		m.left = true
 		return

@@ -67,7 +67,7 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	var list DestinationList
 	found := best[standing]{most: query.Most, compare: compareStanding}
 	for t := range q.ring.All() {
-		for d := range t.order.All() {
+		for d := range t.destinations() {
 			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.name, d.nexthop) || !d.serves(query.Domain) {
 				continue
 			}
@@ -139,7 +139,7 @@ func (d *queue) waiting() (messages, recipients int, oldest mail.Instant) {
 		if e.peer.todo.Front() == e {
 			messages++
 		}
-		if at := e.message.env.Arrived; oldest == 0 || at < oldest {
+		if at := e.message.owner.env.Arrived; oldest == 0 || at < oldest {
 			oldest = at
 		}
 	}
@@ -311,7 +311,7 @@ func (q *Qmgr) messageView(m *message, most int) MessageView {
 }
 
 func (q *Qmgr) place(p *peer) PlaceView {
-	d := p.queue
+	d := p.queue.owner
 	v := PlaceView{Transport: d.transport.name, Nexthop: d.nexthop, Instead: d.instead, Busy: p.entries - p.todo.Len()}
 	for e := range p.todo.All() {
 		v.Waiting += len(e.recipients)

@@ -55,7 +55,7 @@ func (d *dumper) job(j *job) string {
 }
 
 func (d *dumper) transport(t *transport) {
-	if t.cfg.Scheduler == RoundRobin {
+	if t.scheduler == RoundRobin {
 		d.turns(t)
 		return
 	}
@@ -67,7 +67,7 @@ func (d *dumper) transport(t *transport) {
 		t.pool.unused, d.job(t.current), d.job(t.pool.unread), t.tag,
 		d.job(t.cache.current), d.job(candidate), t.cache.second)
 	for q := range t.order.All() {
-		d.queue(q)
+		d.queue(q.owner)
 	}
 	for j := range t.jobs.All() {
 		d.listed(j)
@@ -132,7 +132,7 @@ func digit(b bool) int {
 // tag is the job's mark: the transport's if it is blocked. Marks that are void
 // are known to Config.AsPostfix only.
 func (j *job) tag() uint64 {
-	switch t := j.transport; {
+	switch t := j.lane; {
 	case t.exact:
 		return j.blocking.tag
 	case t.blocked(j):
@@ -145,7 +145,7 @@ func (q *queue) tag() uint64 {
 	switch t := q.transport; {
 	case t.exact:
 		return q.marking.tag
-	case t.marked(q):
+	case t.marked(&q.dest):
 		return t.tag
 	}
 	return 0

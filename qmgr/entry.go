@@ -4,18 +4,13 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/qmgr/conns"
-	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // An entry is a batch of recipients of one message that go to one destination
-// in one transaction.
-//
-// While it waits, it is on its peer's and on its queue's todo list. While it
-// is busy, Qmgr.busy knows it by its ID.
+// in one transaction. While it waits, it is on its peer's and on its queue's todo
+// list.
 type entry struct {
-	id         EntryID // 0 until it is selected
-	message    *message
+	message    *load
 	peer       *peer
 	recipients []mail.Recipient
 	// domain is what else its recipients have in common where a queue is a
@@ -23,13 +18,20 @@ type entry struct {
 	// domains may still treat them as strangers to each other: a policy, a filter
 	// or a limit of the one would hit the mail of the other. "" is anything.
 	domain  string
-	attempt window.Attempt // while it is busy
-	conn    *conns.Conn    // that carries it, while it is busy
+	state   entryState
 	inPeer  ilist.Link[entry]
 	inQueue ilist.Link[entry]
 }
 
-func (e *entry) queue() *queue { return e.peer.queue }
+// entryState is whether a delivery of an entry has begun.
+type entryState uint8
+
+const (
+	entryWaiting entryState = iota
+	entryBusy
+)
+
+func (e *entry) dest() *dest { return e.peer.queue }
 
 // newEntry appends an empty entry to a peer.
 func newEntry(p *peer) *entry {
@@ -45,7 +47,7 @@ func newEntry(p *peer) *entry {
 
 // takeEntry makes an entry that is not queued yet.
 func takeEntry(p *peer) *entry {
-	e := p.queue.transport.stocks.entries.Take()
+	e := p.queue.lane.spares.entries.Take()
 	e.message, e.peer = p.job.message, p
 	p.entries++
 	p.job.read++
@@ -65,18 +67,25 @@ func newEntryInFront(p *peer) *entry {
 	return e
 }
 
+// cut keeps the first recipients of a waiting entry. The others become an entry of
+// their own, which waits before all others of their peer and of their destination.
+func (e *entry) cut(keep int) {
+	rest := newEntryInFront(e.peer)
+	rest.domain = e.domain
+	rest.recipients = append(rest.recipients, e.recipients[keep:]...)
+	clear(e.recipients[keep:])
+	e.recipients = e.recipients[:keep]
+}
+
 // start takes a waiting entry off the todo lists: it is busy from now on.
-func (e *entry) start(id EntryID) {
-	assert.That(e.id == 0, "entry %d is started twice", e.id)
-	e.id = id
+func (e *entry) start() {
+	assert.That(e.state == entryWaiting, "an entry of %v is started twice", e.message.id)
+	e.state = entryBusy
 	e.unqueue()
-	q := e.queue()
-	q.busy++
-	if q.site == nil {
-		e.attempt = q.window.Begin(q.busy)
-	}
-	q.changed()
-	q.transport.busy++
+	d := e.dest()
+	d.busy++
+	d.lane.busy++
+	d.changed()
 }
 
 // unqueue takes a waiting entry off the todo lists.
@@ -91,40 +100,38 @@ func (e *entry) unqueue() {
 	p.job.selected++
 }
 
-// finish ends an entry, waiting or busy, and frees what nothing else needs:
-// its peer and its queue. Feedback has been given before.
-func (e *entry) finish(q *Qmgr) {
-	p, dest, m := e.peer, e.queue(), e.message
-	wasBusy := e.id != 0
-	if wasBusy {
-		dest.busy--
-		dest.volley = 0
-		dest.changed()
-		dest.transport.busy--
-		q.endLull(dest.transport)
-		q.sent(dest.transport)
-	} else {
-		e.unqueue()
-		dest.transport.refile(p.job)
-		dest.transport.attend(p.job)
+// leave takes an entry that is to end out of what waits, or of what is busy.
+func (e *entry) leave() {
+	d := e.dest()
+	if e.state == entryBusy {
+		d.busy--
+		d.lane.busy--
+		d.changed()
+		return
 	}
-	q.hold(m, -len(e.recipients))
-	p.job.slots.count -= len(e.recipients)
-	p.job.releaseSlots()
+	e.unqueue()
+	d.lane.refile(e.peer.job)
+	d.lane.attend(e.peer.job)
+}
+
+// release gives up the slots of an entry that has left.
+func (e *entry) release() {
+	j, m := e.peer.job, e.message
+	j.slots.count -= len(e.recipients)
+	j.releaseSlots()
 	if m.more {
 		m.attend()
 	}
-	if wasBusy {
-		q.restAfterDelivery(dest, m.callout != nil)
-	}
-	if dest.window.State() != window.Suspended {
-		dest.unblock()
-	}
+}
+
+// free ends an entry that has given up everything, and its peer if it was the last.
+func (e *entry) free() {
+	p, m := e.peer, e.message
+	spares := p.queue.lane.spares
 	p.entries--
 	if p.entries == 0 {
 		p.job.dropPeer(p)
 	}
 	m.entries--
-	q.stocks.giveEntry(e)
-	q.freeIfIdle(dest)
+	spares.giveEntry(e)
 }

@@ -4,10 +4,10 @@ import "github.com/posthaste-mta/posthaste/mail"
 
 // linear is the definition of what quick finds: it walks.
 type linear struct {
-	last map[*transport]*job // that nextVisit has returned
+	last map[*lane]*job // that nextVisit has returned
 }
 
-func (linear) place(t *transport, j *job) *job {
+func (linear) place(t *lane, j *job) *job {
 	at := t.jobs.Back()
 	for at != nil && (at.stack.parent != nil || at.after(j)) {
 		at = t.jobs.Prev(&at.inOrder)
@@ -23,9 +23,9 @@ func (linear) nextUnread(j *job) *job {
 	return next.element()
 }
 
-func (l linear) nextVisit(t *transport) *job {
+func (l linear) nextVisit(t *lane) *job {
 	j := t.jobs.Front()
-	if last := l.last[t]; last != nil && last.listed && last.transport == t && last.label < t.passed && t.open.Empty() {
+	if last := l.last[t]; last != nil && last.listed && last.lane == t && last.label < t.passed && t.open.Empty() {
 		j = last // all before it are blocked
 	}
 	for ; j != nil && t.blocked(j); j = t.jobs.Next(&j.inOrder) {
@@ -36,7 +36,7 @@ func (l linear) nextVisit(t *transport) *job {
 
 func (linear) nextPeer(j *job) *peer { return firstPeer(j) }
 
-func (linear) nextQueue(t *transport) *queue {
+func (linear) nextQueue(t *lane) *dest {
 	for d := range t.order.All() {
 		if d.startable > 0 {
 			return d
@@ -45,7 +45,7 @@ func (linear) nextQueue(t *transport) *queue {
 	return nil
 }
 
-func (linear) candidate(t *transport, current *job, slots int, now mail.Instant) *job {
+func (linear) candidate(t *lane, current *job, slots int, now mail.Instant) *job {
 	return scanForCandidate(t, current, slots, now)
 }
 
@@ -53,7 +53,7 @@ func (linear) candidate(t *transport, current *job, slots int, now mail.Instant)
 func NewLinear(cfg Config, seed uint64) (*Qmgr, error) {
 	q, err := New(cfg, seed)
 	if err == nil {
-		q.find = linear{make(map[*transport]*job)}
+		q.find = linear{make(map[*lane]*job)}
 	}
 	return q, err
 }
@@ -76,13 +76,14 @@ func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 	if void {
 		t.voidMarks()
 	}
-	e := q.selectEntry(t)
+	e := q.selection(t).next()
 	if e == nil {
 		return 0
 	}
-	q.lastEntry--
 	p, j, d := e.peer, e.peer.job, e.queue()
-	e.id = 0
+	e.start()
+	t.started(j)
+	e.state = entryWaiting
 	d.busy--
 	t.busy--
 	if p.todo.Empty() {
@@ -105,7 +106,7 @@ func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 // that can pay for so many entries.
 func (q *Qmgr) FindCandidate(name string, slots int, now mail.Instant) mail.QueueID {
 	t := q.transports[name]
-	if j := t.find.candidate(t, t.current, slots, now); j != nil {
+	if j := t.find.candidate(&t.lane, t.current, slots, now); j != nil {
 		return j.message.id
 	}
 	return 0
@@ -114,7 +115,7 @@ func (q *Qmgr) FindCandidate(name string, slots int, now mail.Instant) mail.Queu
 // Relist takes a message's job on a transport off its lists and lists it again,
 // as when further recipients of it have been read.
 func (q *Qmgr) Relist(name string, id mail.QueueID) {
-	j := q.messages[id].job(q.transports[name])
+	j := q.messages[id].job(&q.transports[name].lane)
 	j.retire()
 	j.list()
 }
@@ -124,7 +125,7 @@ func (q *Qmgr) Relist(name string, id mail.QueueID) {
 func (q *Qmgr) PassOnSlots(name string) mail.QueueID {
 	t := q.transports[name]
 	unread := t.pool.unread
-	t.pool.moveSlots(t, unread)
+	t.pool.moveSlots(&t.lane, unread)
 	next := t.pool.unread
 	t.pool.unread = unread
 	if next == nil {

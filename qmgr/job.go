@@ -14,18 +14,18 @@ import (
 // further recipients turn up; its counters go on where they were. It is freed
 // with its message.
 type job struct {
-	message   *message
-	transport *transport
-	listed    bool
-	inOrder   ilist.Link[job] // on transport.jobs
-	inTime    place[job]      // in transport.jobsByTime
-	unread    place[job]      // in transport.unread
-	turnedUp  uint64          // counts up with every job that is listed
+	message  *load
+	lane     *lane
+	listed   bool
+	inOrder  ilist.Link[job] // on lane.jobs
+	inTime   place[job]      // in lane.jobsByTime
+	unread   place[job]      // in lane.unread
+	turnedUp uint64          // counts up with every job that is listed
 	// label grows along the scheduler list: what it is for is told in order.go.
 	label uint64
 
 	peers  ilist.List[peer] // those with entries left, the next one to serve in front
-	byDest map[*queue]*peer // nil until there are more than a few peers
+	byDest map[*dest]*peer  // nil until there are more than a few peers
 	// servable are the peers whose destinations have room, and for which no job that
 	// stands before this one waits. Of a job that selection looks at these are all
 	// that have room: whoever is before it has been passed.
@@ -40,9 +40,9 @@ type job struct {
 	slots    recipientSlots
 }
 
-func newJob(m *message, t *transport) *job {
-	j := t.stocks.jobs.Take()
-	j.message, j.transport = m, t
+func newJob(m *load, l *lane) *job {
+	j := l.spares.jobs.Take()
+	j.message, j.lane = m, l
 	j.servable.before = earlierPeer
 	m.jobs = append(m.jobs, j)
 	return j
@@ -59,28 +59,28 @@ func (j *job) after(k *job) bool { return j.message.queued > k.message.queued }
 // place. On the scheduler list only jobs without a stack parent show the time;
 // those that have preempted another stand where they were put.
 func (j *job) list() {
-	t := j.transport
+	l := j.lane
 	assert.That(!j.listed, "job of %v is listed twice", j.message.id)
-	previous := t.pool.unread
+	previous := l.pool.unread
 	first := previous != nil && previous.after(j)
-	t.lists++
-	j.turnedUp = t.lists
-	t.jobsByTime.add(&j.inTime, j, j)
-	if at := t.find.place(t, j); at == nil {
-		t.jobs.PushFront(&j.inOrder, j)
+	l.lists++
+	j.turnedUp = l.lists
+	l.jobsByTime.add(&j.inTime, j, j)
+	if at := l.find.place(l, j); at == nil {
+		l.jobs.PushFront(&j.inOrder, j)
 	} else {
-		t.jobs.InsertAfter(&j.inOrder, j, &at.inOrder)
+		l.jobs.InsertAfter(&j.inOrder, j, &at.inOrder)
 	}
-	t.label(j)
+	l.label(j)
 	j.listed = true
-	t.openIfPassed(j)
-	if t.current == nil || j.label < t.current.label {
-		t.setCurrent(j)
+	l.openIfPassed(j)
+	if l.current == nil || j.label < l.current.label {
+		l.setCurrent(j)
 	} else {
-		t.refile(j)
+		l.refile(j)
 	}
-	t.attendUnread(j)
-	t.pool.enlist(t, j, first)
+	l.attendUnread(j)
+	l.pool.enlist(l, j, first)
 }
 
 // place returns the job behind which j goes on the scheduler list, nil if it
@@ -89,12 +89,12 @@ func (j *job) list() {
 //
 // Jobs on no stack are in the order of their age. Of those on a stack only
 // orphans have no parent, and there are hardly any.
-func (quick) place(t *transport, j *job) *job {
+func (quick) place(l *lane, j *job) *job {
 	at := j.inTime.prev().element()
 	for at != nil && at.stack.level > 0 {
 		at = at.inTime.prev().element()
 	}
-	for o := range t.stacked.All() {
+	for o := range l.stacked.All() {
 		if o.stack.parent == nil && !o.after(j) && (at == nil || at.label < o.label) {
 			at = o
 		}
@@ -111,12 +111,12 @@ func older(j, k *job) bool {
 // retire takes the job off the lists: off its preemption stack first, then its
 // recipient slots go to those who can use them.
 func (j *job) retire() {
-	t := j.transport
+	l := j.lane
 	assert.That(j.listed, "job of %v is retired twice", j.message.id)
 	if j.stack.level > 0 {
 		j.pop()
 	}
-	t.pool.moveSlots(t, j)
+	l.pool.moveSlots(l, j)
 	j.unlist()
 }
 
@@ -125,7 +125,7 @@ func (j *job) free() {
 	if j.stack.level > 0 {
 		j.pop()
 	}
-	j.transport.pool.moveSlots(j.transport, j)
+	j.lane.pool.moveSlots(j.lane, j)
 	assert.That(j.slots.limit == 0, "job of %v ends with %d slots", j.message.id, j.slots.limit)
 	if j.listed {
 		j.unlist()
@@ -133,36 +133,36 @@ func (j *job) free() {
 }
 
 func (j *job) unlist() {
-	t := j.transport
+	l := j.lane
 	j.orphanChildren()
 	j.listed = false
-	next := t.jobs.Next(&j.inOrder)
-	t.jobs.Remove(&j.inOrder)
-	t.jobsByTime.drop(&j.inTime)
-	if t.current == j {
-		t.setCurrent(next)
+	next := l.jobs.Next(&j.inOrder)
+	l.jobs.Remove(&j.inOrder)
+	l.jobsByTime.drop(&j.inTime)
+	if l.current == j {
+		l.setCurrent(next)
 	}
-	if t.run == j {
-		t.run = nil
+	if l.run == j {
+		l.run = nil
 	}
-	if t.wanted == j {
-		t.wanted = nil
+	if l.wanted == j {
+		l.wanted = nil
 	}
-	if t.cache.candidate == j || t.cache.current == j {
-		t.cache.reset()
+	if l.cache.candidate == j || l.cache.current == j {
+		l.cache.reset()
 	}
 	if j.blocking.openIn.Listed() {
-		t.open.Remove(&j.blocking.openIn)
+		l.open.Remove(&j.blocking.openIn)
 	}
-	t.unfile(j)
-	t.attend(j)
+	l.unfile(j)
+	l.attend(j)
 }
 
 // selectPeer returns the next peer, in turn, that has an entry which its
 // destination can take now; nil if there is none. The turn goes to the peer
 // behind it.
 func (j *job) selectPeer() *peer {
-	p := j.transport.find.nextPeer(j)
+	p := j.lane.find.nextPeer(j)
 	if p != nil {
 		j.peers.RotateAfter(&p.inJob)
 	}
@@ -173,7 +173,7 @@ func (j *job) selectPeer() *peer {
 // destinations. A runner may stay with a message although older ones have been
 // listed before it since.
 func (quick) nextPeer(j *job) *peer {
-	if t := j.transport; t.cfg.Scheduler == Runner && t.jobs.Front() != j {
+	if l := j.lane; l.scheduler == Runner && l.jobs.Front() != j {
 		return firstPeer(j)
 	}
 	if j.servable.count == 0 {
@@ -193,18 +193,18 @@ func firstPeer(j *job) *peer {
 }
 
 // peer returns the job's peer for a destination, and makes it if need be.
-func (j *job) peer(q *queue) *peer {
-	if p := j.findPeer(q); p != nil {
+func (j *job) peer(d *dest) *peer {
+	if p := j.findPeer(d); p != nil {
 		return p
 	}
-	p := newPeer(j, q)
-	p.turn = joinRing(&j.peers, (*peer).ringNumber, j.transport.labelGap)
+	p := newPeer(j, d)
+	p.turn = joinRing(&j.peers, (*peer).ringNumber, j.lane.labelGap)
 	j.peers.PushBack(&p.inJob, p)
 	switch {
 	case j.byDest != nil:
-		j.byDest[q] = p
+		j.byDest[d] = p
 	case j.peers.Len() > fewPeers:
-		j.byDest = make(map[*queue]*peer)
+		j.byDest = make(map[*dest]*peer)
 		for p := range j.peers.All() {
 			j.byDest[p.queue] = p
 		}
@@ -215,12 +215,12 @@ func (j *job) peer(q *queue) *peer {
 // fewPeers is up to how many peers a walk is cheaper than a map.
 const fewPeers = 8
 
-func (j *job) findPeer(q *queue) *peer {
+func (j *job) findPeer(d *dest) *peer {
 	if j.byDest != nil {
-		return j.byDest[q]
+		return j.byDest[d]
 	}
 	for p := range j.peers.All() {
-		if p.queue == q {
+		if p.queue == d {
 			return p
 		}
 	}
@@ -232,5 +232,5 @@ func (j *job) dropPeer(p *peer) {
 	if j.byDest != nil {
 		delete(j.byDest, p.queue)
 	}
-	j.transport.stocks.givePeer(p)
+	j.lane.spares.givePeer(p)
 }

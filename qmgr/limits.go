@@ -26,6 +26,15 @@ func (t *TransportConfig) limits() limits {
 	return limits{window: t.Window, recipients: t.RecipientLimit, rateDelay: t.RateDelay, rate: t.Rate, dials: t.Connections.OpenRate}
 }
 
+// lane returns what decides about the order of the transport's mail.
+func (t *TransportConfig) lane() laneRules {
+	return laneRules{
+		slotCost: t.SlotCost, slotLoan: t.SlotLoan, slotDiscount: t.SlotDiscount, minimumSlots: t.MinimumSlots,
+		recipientPool: t.RecipientPool, extraRecipients: t.ExtraRecipients,
+		refill: refill{limit: t.RefillLimit, delay: t.RefillDelay},
+	}
+}
+
 // with returns the limits as changed for a destination. Where that says 0 for
 // none, the core has 0 in a window and a negative number of recipients.
 func (l limits) with(s *shape.Limits) limits {
@@ -88,7 +97,7 @@ func (q *Qmgr) hostLimits(d *queue) func(mail.Host) conns.HostLimits {
 // counted notes that a delivery starts, for the limits by time.
 func (q *Qmgr) counted(e *entry) {
 	d, span := e.queue(), longestSpan
-	if e.message.callout != nil {
+	if e.message.owner.callout != nil {
 		span = calloutSpan
 	}
 	t := d.transport

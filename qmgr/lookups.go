@@ -137,6 +137,7 @@ func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
 	}
 	j.recipients = append(j.recipients, r)
 	m.routing.count++
+	m.unbound++
 }
 
 // need returns the look-up of a key that has not ended, and makes it if need be: a quiet
@@ -348,7 +349,7 @@ func (q *Qmgr) endLookup(l *lookup, to mail.Route) {
 	for j := l.jobs.PopFront(); j != nil; j = l.jobs.PopFront() {
 		q.lookups.leaveLine(j)
 		q.bindJob(j, to)
-		q.allRead(j.message)
+		j.message.allRead()
 		q.advance(j.message)
 	}
 }
@@ -358,6 +359,7 @@ func (q *Qmgr) bindJob(j *routingJob, to mail.Route) {
 	m := j.message
 	m.routing.jobs.Remove(&j.inMessage)
 	m.routing.count -= len(j.recipients)
+	m.unbound -= len(j.recipients)
 	recipients := q.stocks.bound[:0]
 	for _, r := range j.recipients {
 		recipients = append(recipients, bound{recipient: r, route: to})
@@ -377,6 +379,7 @@ func (q *Qmgr) withdrawLookups(m *message) {
 	}
 	m.left = true
 	q.hold(m, -r.count)
+	m.unbound -= r.count
 	r.count = 0
 	for j := r.jobs.PopFront(); j != nil; j = r.jobs.PopFront() {
 		q.lookups.leave(j)

@@ -110,7 +110,7 @@ func (q *Qmgr) waited(t *transport) {
 // endLull lets a transport's next wait begin if nothing of it is under way any
 // more.
 func (q *Qmgr) endLull(t *transport) {
-	if t.lull.state == lullTaken && t.busy == 0 && (q.paused.job == nil || q.paused.job.transport != t) {
+	if t.lull.state == lullTaken && t.busy == 0 && (q.paused.job == nil || q.paused.job.lane != &t.lane) {
 		t.lull.state = lullFree
 	}
 }

@@ -12,7 +12,7 @@ import (
 //
 // Qmgr.messages points to it, as do its jobs and entries.
 type message struct {
-	id    mail.QueueID
+	load
 	env   mail.Envelope
 	place mail.Place
 	from  origin
@@ -32,21 +32,10 @@ type message struct {
 	// out once the message has left the core.
 	again wish
 
-	queued mail.Instant // when it was admitted: the key of the job lists
-
 	unrouted []mail.Recipient // sent with Route, not yet answered
 	routing  routing          // those whose routes are being looked up
 	next     uint32           // index from which to read on
-	unread   int              // recipients that are left in the spool, at most
-	own      int              // recipients that may be in core whatever the jobs hold
 	put      mail.Instant     // stageClosing: when it was put off; 0 if it is not
-	limit    int              // recipients that may be in core: own and the jobs' slots
-	refilled mail.Instant     // when recipients were read last
-	more     bool             // unsettled recipients are left in the spool
-	reserved int              // recipients that are being read
-	inCore   int              // recipients in unrouted, in routing and in entries
-	entries  int              // entries, todo and busy
-	jobs     []*job           // in order of creation
 
 	outcomes []mail.Outcome // known but not yet durable
 	owed     bool           // outcomes has one that owes a report
@@ -149,20 +138,4 @@ func (m *message) takeOutcomes() []mail.Outcome {
 	o := m.outcomes
 	m.outcomes, m.owed, m.settled = nil, false, false
 	return o
-}
-
-// nothingMore notes that no more recipients can be read.
-func (m *message) nothingMore() {
-	m.more, m.unread = false, 0
-	m.refile()
-}
-
-// job returns the message's job on a transport, or nil.
-func (m *message) job(t *transport) *job {
-	for _, j := range m.jobs {
-		if j.transport == t {
-			return j
-		}
-	}
-	return nil
 }

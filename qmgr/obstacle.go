@@ -139,7 +139,7 @@ func (q *Qmgr) siteObstacle(d *queue) Obstacle {
 		return Obstacle{Kind: ObstacleHostLookup}
 	case d.limits.rateDelay > 0 && d.busy > 0:
 		return Obstacle{Kind: ObstacleDestinationDelay, Pause: d.limits.rateDelay}
-	case !d.transport.runsTo(d):
+	case !d.transport.runsTo(&d.dest):
 		return Obstacle{Kind: ObstacleTurn}
 	}
 	w := q.conns.Waits(d.site, q.now)

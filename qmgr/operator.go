@@ -139,12 +139,12 @@ func (q *Qmgr) withdraw(m *message) {
 	m.left = m.left || m.more || len(m.unrouted) > 0
 	q.withdrawLookups(m)
 	for _, j := range m.jobs {
-		j.transport.keepMarks(j)
+		j.lane.keepMarks(j)
 		for p := range j.peers.All() {
 			for e := p.todo.Front(); e != nil; {
 				next := p.todo.Next(&e.inPeer)
 				m.left = true
-				e.finish(q)
+				q.finish(e)
 				e = next
 			}
 		}
@@ -185,11 +185,11 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 func (q *Qmgr) reviveFor(m *message) {
 	amnesty := q.conns.Amnesty()
 	for _, j := range m.jobs {
-		q.restore(j.transport)
+		q.restore(j.lane.owner)
 		for p := range j.peers.All() {
-			if p.queue.window.State() == window.Dead {
-				p.queue.pardon = amnesty
-				q.revive(p.queue, CauseRevival)
+			if d := p.queue.owner; d.window.State() == window.Dead {
+				d.pardon = amnesty
+				q.revive(d, CauseRevival)
 			}
 		}
 	}

@@ -267,22 +267,22 @@ const (
 
 // label gives a job that has just been put on the list a label between those of
 // its neighbours.
-func (t *transport) label(j *job) {
-	prev, next := t.jobs.Prev(&j.inOrder), t.jobs.Next(&j.inOrder)
-	if next == nil && t.topLabel <= maxLabel-t.labelGap {
+func (l *lane) label(j *job) {
+	prev, next := l.jobs.Prev(&j.inOrder), l.jobs.Next(&j.inOrder)
+	if next == nil && l.topLabel <= maxLabel-l.labelGap {
 		// Labels at the end only grow, so that they are beyond whatever has been
 		// passed.
-		t.topLabel += t.labelGap
-		j.label = t.topLabel
+		l.topLabel += l.labelGap
+		j.label = l.topLabel
 		return
 	}
-	if !t.labelBetween(j, prev, next) {
+	if !l.labelBetween(j, prev, next) {
 		j.label = 0
-		t.relabel()
+		l.relabel()
 	}
 }
 
-func (t *transport) labelBetween(j, prev, next *job) bool {
+func (l *lane) labelBetween(j, prev, next *job) bool {
 	if next == nil {
 		return false
 	}
@@ -290,27 +290,27 @@ func (t *transport) labelBetween(j, prev, next *job) bool {
 	if prev != nil {
 		low = prev.label
 	}
-	if next.label >= t.passed {
+	if next.label >= l.passed {
 		// Before the first job that has not been passed: it has not been passed,
 		// either.
-		low = max(low, t.passed-min(t.passed, 1))
+		low = max(low, l.passed-min(l.passed, 1))
 	}
 	j.label = low + (next.label-low)/2
 	return j.label > low
 }
 
 // relabel gives all jobs new labels, in the same order.
-func (t *transport) relabel() {
-	old, passed := t.passed, uint64(0)
-	t.topLabel = 0
-	for j := range t.jobs.All() {
-		t.topLabel += t.labelGap
+func (l *lane) relabel() {
+	old, passed := l.passed, uint64(0)
+	l.topLabel = 0
+	for j := range l.jobs.All() {
+		l.topLabel += l.labelGap
 		// The job for which there was no room has no label. It has been passed
 		// if it stands before one that has.
 		if j.label != 0 && j.label < old {
-			passed = t.topLabel + 1
+			passed = l.topLabel + 1
 		}
-		j.label = t.topLabel
+		j.label = l.topLabel
 	}
-	t.passed = passed
+	l.passed = passed
 }

@@ -48,7 +48,7 @@ func (q *Qmgr) agentUnavailable(ev AgentUnavailable) {
 	q.stopLull(t)
 	q.arm(&t.outage.timer, q.now.Add(q.cfg.TransportRetryTime))
 	q.emit(Note{Kind: NoteDead, Transport: t.name, Text: why.String()})
-	for d := range t.order.All() {
+	for d := range t.destinations() {
 		q.putOffAll(d, TransportRetry, why)
 	}
 }
@@ -67,7 +67,7 @@ func (q *Qmgr) restore(t *transport) {
 // TransportError.
 func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 	end := d.todo.Front
-	if d.transport.cfg.Scheduler == RoundRobin {
+	if d.transport.scheduler == RoundRobin {
 		end = d.todo.Back // for no reason, but so it is in Postfix
 	}
 	// What is put off does not come back here (queueInstead), or this would not end.
@@ -75,7 +75,7 @@ func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 	for e := end(); e != nil; e = end() {
 		assert.That(most > 0, "mail that %s puts off to %s comes back", t.name, transport)
 		most--
-		t.keepMark(d) // it may be marked because of this very entry
+		t.keepMark(&d.dest) // it may be marked because of this very entry
 		q.putOff(e, transport, why)
 	}
 }
@@ -86,10 +86,10 @@ func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 // backlog is scheduled. Only if the transport is dead itself they are deferred on
 // the spot.
 func (q *Qmgr) putOff(e *entry, transport string, why mail.Reply) {
-	m := e.message
+	m := e.message.owner
 	if m.callout != nil {
 		q.answerCallout(m, transport, why)
-		e.finish(q)
+		q.finish(e)
 		q.advance(m)
 		return
 	}
@@ -98,7 +98,7 @@ func (q *Qmgr) putOff(e *entry, transport string, why mail.Reply) {
 		return
 	}
 	q.deferNow(m, e.recipients, why)
-	e.finish(q)
+	q.finish(e)
 	q.advance(m)
 }
 
@@ -153,15 +153,15 @@ func (d *queue) origin() mail.Origin {
 // recipients.
 func (q *Qmgr) moveTo(e *entry, d *queue) {
 	t := d.transport
-	j := q.jobFor(e.message, t)
-	moved := newEntry(j.peer(d))
+	j := q.jobFor(e.message.owner, t)
+	moved := newEntry(j.peer(&d.dest))
 	moved.domain = e.domain
 	moved.recipients, e.recipients = e.recipients, nil
 	e.peer.job.slots.count -= len(moved.recipients)
 	j.slots.count += len(moved.recipients)
 	t.refile(j)
 	t.attend(j)
-	e.finish(q)
+	q.finish(e)
 }
 
 // deferNow notes that recipients are deferred without an attempt.

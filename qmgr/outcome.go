@@ -12,25 +12,25 @@ import (
 // delivered takes the result of an attempt: feedback for the destination first,
 // then what became of the recipients.
 func (q *Qmgr) delivered(ev Delivered) {
-	e := q.busy[ev.Entry]
-	if e == nil {
+	if q.busy[ev.Entry] == nil {
 		q.duplicate(0, "delivered")
 		return
 	}
-	delete(q.busy, ev.Entry)
+	v := q.end(ev.Entry)
+	e := v.entry
 	if !ev.Result.Crashed {
 		q.restore(e.queue().transport) // its agents can be had after all
 	}
-	if e.conn != nil {
-		q.carried(e, &ev.Result)
+	if v.conn != nil {
+		q.carried(&v, &ev.Result)
 	} else {
-		q.feedback(e.queue(), e.attempt, ev.Result)
+		q.feedback(e.queue(), v.attempt, ev.Result)
 	}
-	m := e.message
+	m := e.message.owner
 	if untried := q.noteOutcomes(m, e, ev.Result.Outcomes); len(untried) > 0 {
 		q.putBack(e, untried)
 	}
-	e.finish(q)
+	q.finish(e)
 	q.refillInTurn(m)
 	q.advance(m)
 }

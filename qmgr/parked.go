@@ -88,7 +88,7 @@ func (q *Qmgr) putOffStalled(m *message) {
 		}
 		j = next
 	}
-	q.allRead(m)
+	m.allRead()
 	q.advance(m)
 }
 
@@ -102,6 +102,7 @@ func (q *Qmgr) parkForLookups(m *message) {
 		a.waits++
 	}
 	q.hold(m, -m.routing.count)
+	m.unbound -= m.routing.count
 	m.routing.count = 0
 	q.lookups.parked.known[m.id] = a
 	q.forget(m)

@@ -8,25 +8,25 @@ import (
 // to one message. It exists as long as it has entries.
 type peer struct {
 	job     *job
-	queue   *queue
+	queue   *dest
 	inJob   ilist.Link[peer]
 	turn    uint64            // its number in the ring of its job's
 	served  place[peer]       // in job.servable
 	todo    ilist.List[entry] // those that wait, oldest first
-	waiting place[peer]       // in queue.marking.waiting, while todo is not empty
+	waiting place[peer]       // in dest.marking.waiting, while todo is not empty
 	entries int               // all of them, busy ones too
 }
 
-func newPeer(j *job, q *queue) *peer {
-	p := j.transport.stocks.peers.Take()
-	p.job, p.queue = j, q
+func newPeer(j *job, d *dest) *peer {
+	p := j.lane.spares.peers.Take()
+	p.job, p.queue = j, d
 	return p
 }
 
 // wait tells the destination that the peer is going to have an entry to select.
 func (p *peer) wait() {
 	if p.job.blocking.openIn.Listed() {
-		p.job.transport.keepMark(p.queue)
+		p.job.lane.keepMark(p.queue)
 	}
 	p.queue.marking.waiting.add(&p.waiting, p, p.job)
 }

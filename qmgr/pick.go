@@ -3,180 +3,133 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// selectEntry returns the entry of a transport to deliver next, started, or nil
-// if there is none, or if recipients must be read first: then the transport is
-// paused.
-//
-// Jobs are taken in order, starting with the current one or a job that goes
-// first at its expense. Within a job, destinations take turns. A job none of
-// whose destinations has room is marked as blocked and passed by; one that has
-// nothing to select is retired until it gets more. Those that need only be
-// marked are not even looked at.
-func (q *Qmgr) selectEntry(t *transport) *entry {
-	switch {
-	case t.cfg.Scheduler == RoundRobin:
-		return q.nextInTurn(t)
-	case t.cfg.Scheduler == Runner:
-		return q.nextInRun(t)
-	case t.current == nil:
-		return nil
-	}
-	return q.walk(t, q.first(t), visitStart)
-}
-
-// walk looks at jobs, from one on, until an entry is found.
-func (q *Qmgr) walk(t *transport, j *job, at visit) *entry {
-	for ; j != nil; j, at = t.find.nextVisit(t), visitStart {
-		t.pass(j)
-		p, wait := q.visit(j, at)
-		switch {
-		case wait:
-			return nil
-		case p != nil:
-			return q.pick(j, p)
-		case j.waiting() > 0:
-			t.block(j)
-		default:
-			j.retire()
-		}
-	}
-	if last := t.jobs.Back(); last != nil && last.label >= t.passed {
-		t.passUpTo(last)
-	}
-	t.setCurrent(nil)
-	return nil
-}
-
-// first returns the job with which a selection begins.
-func (q *Qmgr) first(t *transport) *job {
-	current := t.current
-	j := t.preempt(current, q.now)
-	if j != current && q.cfg.Debug {
-		q.emit(Preempted{Transport: t.name, Current: current.message.id, By: j.message.id, Level: j.stack.level})
-	}
-	if t.blocked(j) {
-		return t.find.nextVisit(t)
-	}
-	return j
-}
-
-// visit looks at one job: it asks for more recipients if enough of them fit,
-// and returns a peer that has an entry to start. If no peer has, it asks for as
-// many recipients as fit at all and looks again. wait says that the selection
-// is paused for them.
-func (q *Qmgr) visit(j *job, at visit) (p *peer, wait bool) {
-	m := j.message
-	if at == visitStart {
-		if q.worthReading(j) && q.readFor(j, visitPeers) {
-			return nil, true
-		}
-		at = visitPeers
-	}
-	if p := j.selectPeer(); p != nil || at == visitPeersAgain {
-		return p, false
-	}
-	if m.more && m.entries > 0 && m.limit > m.inCore && q.readFor(j, visitPeersAgain) {
-		return nil, true
-	}
-	if !q.cfg.AsPostfix {
-		return nil, false
-	}
-	return j.selectPeer(), false
-}
-
-// worthReading tells whether so many recipients of the job's message fit that a
-// read is worth while, or whether the last one was long ago.
-func (q *Qmgr) worthReading(j *job) bool {
-	m, cfg := j.message, &j.transport.cfg
-	if !m.more || m.entries == 0 {
-		return false
-	}
-	room := m.limit - m.inCore
-	return room >= cfg.RefillLimit || room > 0 && q.now.Sub(m.refilled) >= cfg.RefillDelay
-}
-
-// readFor asks for recipients while a job is being looked at, and tells whether
-// the selection waits for them.
-func (q *Qmgr) readFor(j *job, then visit) bool {
-	if !q.read(j.message) || !q.cfg.AsPostfix {
-		return false
-	}
-	q.paused = pause{job: j, visit: then}
-	return true
+// A delivery is an entry that has been handed to the host.
+type delivery struct {
+	id      EntryID
+	entry   *entry
+	attempt window.Attempt // without connections
+	conn    *conns.Conn    // that carries it
 }
 
 // resume goes on with a selection that waits for recipients of m.
 func (q *Qmgr) resume(m *message) {
-	j, at := q.paused.job, q.paused.visit
-	if j == nil || j.message != m || m.awaits&(awaitsRead|awaitsRoute) != 0 {
+	at := q.paused
+	if at.job == nil || at.job.message != &m.load || m.awaits&(awaitsRead|awaitsRoute) != 0 {
 		return
 	}
 	q.paused.job = nil
-	t := j.transport
-	if next := t.find.nextVisit(t); !j.listed || next != nil && next.label < j.label {
-		q.offer(t) // the host has not answered at once, and things have changed
-	} else if e := q.walk(t, j, at); e != nil {
-		q.start(t, e)
-	}
+	t := at.job.lane.owner
+	s := q.selection(t)
+	q.offered(t, s, s.resume(at))
 	q.endLull(t)
 }
 
 // offer starts the next delivery of a transport.
 func (q *Qmgr) offer(t *transport) {
-	if e := q.selectEntry(t); e != nil {
+	s := q.selection(t)
+	q.offered(t, s, s.next())
+}
+
+func (q *Qmgr) selection(t *transport) *selection {
+	q.selecting = selection{lane: &t.lane, now: q.now, host: q}
+	return &q.selecting
+}
+
+// offered starts what a selection has found.
+func (q *Qmgr) offered(t *transport, s *selection, e *entry) {
+	if q.paused = s.paused; e != nil {
 		q.start(t, e)
 	}
 }
 
-// pick starts the next entry of a peer. The job becomes the current one, so that
-// the blocked ones before it need not be passed again.
-func (q *Qmgr) pick(j *job, p *peer) *entry {
-	t, e := j.transport, p.todo.Front()
-	q.stagger(e)
-	q.lastEntry++
-	e.start(q.lastEntry)
-	j.stack.earned()
-	if t.cache.current != j {
-		t.cache.reset()
+// readFor asks for recipients of a message for a selection.
+func (q *Qmgr) readFor(m *load) bool { return q.read(m.owner) }
+
+// preempted tells those who follow decisions that a job goes first at the expense of
+// another.
+func (q *Qmgr) preempted(current, by *job) {
+	if q.cfg.Debug {
+		q.emit(Preempted{Transport: by.lane.name, Current: current.message.id, By: by.message.id, Level: by.stack.level})
 	}
-	t.setCurrent(j)
-	switch {
-	case j.waiting() > 0:
-	case j.message.more:
-		t.attend(j)
-	default:
-		j.retire()
-	}
-	return e
 }
 
-// start hands a taken entry to the host.
+// start hands an entry to the host.
 func (q *Qmgr) start(t *transport, e *entry) {
-	q.busy[e.id] = e
-	if e.message.callout == nil {
+	d, m := e.queue(), e.message.owner
+	if t.scheduler == Preemptive {
+		q.stagger(e)
+	}
+	q.lastEntry++
+	v := q.stocks.deliveries.Take()
+	v.id, v.entry = q.lastEntry, e
+	q.busy[v.id] = v
+	e.start()
+	if d.site == nil {
+		v.attempt = d.window.Begin(d.busy)
+	}
+	t.started(e.peer.job)
+	if m.callout == nil {
 		q.counts.Started++
 	}
 	defer q.counted(e)
 	if t.group != nil {
-		q.send(t, e)
+		q.send(t, v)
 		return
 	}
-	q.emit(Deliver{Entry: e.id, Delivery: e.delivery(t)})
+	q.emit(Deliver{Entry: v.id, Delivery: e.delivery(t)})
 }
+
+// end takes a delivery from those under way.
+func (q *Qmgr) end(id EntryID) delivery {
+	d := q.busy[id]
+	delete(q.busy, id)
+	v := *d
+	q.stocks.giveDelivery(d)
+	return v
+}
+
+// queue returns the destination of an entry.
+func (e *entry) queue() *queue { return e.dest().owner }
 
 // delivery is what the host has to know of an entry.
 func (e *entry) delivery(t *transport) mail.Delivery {
+	m, d := e.message.owner, e.queue()
 	return mail.Delivery{
 		Transport:  t.name,
-		Nexthop:    e.queue().nexthop,
-		Envelope:   e.message.env,
+		Nexthop:    d.nexthop,
+		Envelope:   m.env,
 		Recipients: append([]mail.Recipient(nil), e.recipients...),
-		Origin:     e.queue().instead,
-		Said:       e.queue().said,
-		Callout:    e.message.callout != nil,
+		Origin:     d.instead,
+		Said:       d.said,
+		Callout:    m.callout != nil,
 	}
+}
+
+// finish ends an entry, waiting or busy, and frees what nothing else needs:
+// its peer and its queue. Feedback has been given before.
+func (q *Qmgr) finish(e *entry) {
+	d, m := e.queue(), e.message.owner
+	wasBusy := e.state == entryBusy
+	e.leave()
+	if wasBusy {
+		d.volley = 0
+		q.endLull(d.transport)
+		q.sent(d.transport)
+	}
+	q.hold(m, -len(e.recipients))
+	e.release()
+	if wasBusy {
+		q.restAfterDelivery(d, m.callout != nil)
+	}
+	if d.window.State() != window.Suspended {
+		d.unblock()
+	}
+	e.free()
+	q.freeIfIdle(d)
 }
 
 // schedule starts deliveries as long as there is something that may start.
@@ -263,13 +216,13 @@ func (t *transport) offers(pending int, asPostfix bool) bool {
 	switch {
 	case t.paused:
 		return false
-	case t.cfg.Scheduler == Runner:
+	case t.scheduler == Runner:
 		return pending == 0 && t.canRun()
 	case !asPostfix:
 		return t.startable > pending
 	}
 	need := pending + 1
-	for d := range t.order.All() {
+	for d := range t.destinations() {
 		if d.ready() {
 			need -= min(d.window.Size()-d.busy, d.todo.Len())
 		}

@@ -13,7 +13,7 @@ package qmgr
 // an extra pool, so that it need not go in steps of the minimum.
 //
 // Always: the unused slots of the pool and the limits of all jobs add up to
-// RecipientPool; the limit of a message is the minimum and the limits of its
+// recipientPool; the limit of a message is the minimum and the limits of its
 // jobs. How many recipients that makes in core is told in memory.go.
 
 // A recipientPool is a transport's part in this.
@@ -30,11 +30,11 @@ type recipientSlots struct {
 
 // enlist gives a job that has just been listed the free slots. If it comes before
 // the job that owned them so far, that one gives up what it does not use.
-func (p *recipientPool) enlist(t *transport, j *job, first bool) {
+func (p *recipientPool) enlist(l *lane, j *job, first bool) {
 	if old := p.unread; first || old == nil {
 		p.unread = j
 		if old != nil {
-			p.moveSlots(t, old)
+			p.moveSlots(l, old)
 		}
 	}
 	if p.unused > 0 {
@@ -55,10 +55,10 @@ func (p *recipientPool) give(j *job) {
 // moveSlots takes back the slots of a job that neither it nor its message uses,
 // and gives what is free then to the first job whose message has unread
 // recipients.
-func (p *recipientPool) moveSlots(t *transport, j *job) {
+func (p *recipientPool) moveSlots(l *lane, j *job) {
 	next := p.unread
 	if next == j {
-		next = t.find.nextUnread(j)
+		next = l.find.nextUnread(j)
 		p.unread = next
 	}
 	m := j.message
@@ -80,16 +80,16 @@ func (p *recipientPool) moveSlots(t *transport, j *job) {
 // nextUnread returns the first job behind another, by time, whose message has
 // unread recipients.
 func (quick) nextUnread(j *job) *job {
-	return j.transport.unread.find(func(k *job) bool { return older(j, k) }).element()
+	return j.lane.unread.find(func(k *job) bool { return older(j, k) }).element()
 }
 
 // grantExtra gives a job that has preempted another half of the extra slots, if
 // its message is not read.
-func (p *recipientPool) grantExtra(t *transport, j *job) {
+func (p *recipientPool) grantExtra(l *lane, j *job) {
 	if !j.message.more {
 		return
 	}
-	extra := (t.cfg.ExtraRecipients + p.unused + 1) / 2
+	extra := (l.rules.extraRecipients + p.unused + 1) / 2
 	j.slots.limit += extra
 	j.message.limit += extra
 	p.unused -= extra
@@ -101,10 +101,10 @@ func (p *recipientPool) grantExtra(t *transport, j *job) {
 func (j *job) releaseSlots() {
 	for _, s := range j.message.jobs {
 		if s != j && s.slots.count < s.slots.limit && (!s.listed || !j.message.more) {
-			s.transport.pool.moveSlots(s.transport, s)
+			s.lane.pool.moveSlots(s.lane, s)
 		}
 	}
 	if !j.message.more {
-		j.transport.pool.moveSlots(j.transport, j)
+		j.lane.pool.moveSlots(j.lane, j)
 	}
 }

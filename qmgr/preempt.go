@@ -55,72 +55,72 @@ func (c *candidateCache) valid(current *job, now mail.Instant) bool {
 
 // preempt returns the job to select from: the current one, or one that goes
 // first at its expense.
-func (t *transport) preempt(current *job, now mail.Instant) *job {
-	cfg, s := &t.cfg, &current.stack
-	if cfg.SlotCost < 2 || s.available <= 0 || current.most() < cfg.MinimumSlots*cfg.SlotCost {
+func (l *lane) preempt(current *job, now mail.Instant) *job {
+	rules, s := &l.rules, &current.stack
+	if rules.slotCost < 2 || s.available <= 0 || current.most() < rules.minimumSlots*rules.slotCost {
 		return current
 	}
-	j := t.candidate(current, now)
+	j := l.candidate(current, now)
 	if j == nil {
 		return current
 	}
 	need := j.need()
 	// floor(available/k) + loan < need × (100 − discount)/100, in whole numbers.
-	if (s.available/cfg.SlotCost+cfg.SlotLoan)*100 < need*(100-cfg.SlotDiscount) {
+	if (s.available/rules.slotCost+rules.slotLoan)*100 < need*(100-rules.slotDiscount) {
 		return current
 	}
 	if j.stack.level > 0 {
 		j.pop()
 	}
 	j.push(current)
-	t.cache.reset()
-	s.available -= need * cfg.SlotCost
+	l.cache.reset()
+	s.available -= need * rules.slotCost
 	j.stack.used = -need
-	t.pool.grantExtra(t, j)
+	l.pool.grantExtra(l, j)
 	return j
 }
 
 // candidate returns the job that may go first at the expense of the current
 // one, if there is any.
-func (t *transport) candidate(current *job, now mail.Instant) *job {
-	if t.cache.valid(current, now) {
-		return t.cache.candidate
+func (l *lane) candidate(current *job, now mail.Instant) *job {
+	if l.cache.valid(current, now) {
+		return l.cache.candidate
 	}
 	var best *job
-	if slots := (current.read - current.selected + current.stack.available) / t.cfg.SlotCost; slots > 0 {
-		best = t.find.candidate(t, current, slots, now)
+	if slots := (current.read - current.selected + current.stack.available) / l.rules.slotCost; slots > 0 {
+		best = l.find.candidate(l, current, slots, now)
 	}
-	t.cache = candidateCache{candidate: best, current: current, second: now.Seconds()}
+	l.cache = candidateCache{candidate: best, current: current, second: now.Seconds()}
 	return best
 }
 
 // push puts the job on the stack of another: it stands before that one from now
 // on, and is current.
 func (j *job) push(parent *job) {
-	t := j.transport
-	t.keepMarks(j)
-	t.unfile(j)
-	t.leave(j)
-	t.jobs.Remove(&j.inOrder)
-	t.jobs.InsertBefore(&j.inOrder, j, &parent.inOrder)
+	l := j.lane
+	l.keepMarks(j)
+	l.unfile(j)
+	l.leave(j)
+	l.jobs.Remove(&j.inOrder)
+	l.jobs.InsertBefore(&j.inOrder, j, &parent.inOrder)
 	j.label = 0
-	t.label(j)
-	t.enter(j)
+	l.label(j)
+	l.enter(j)
 	j.stack.parent = parent
 	parent.stack.children.PushBack(&j.stack.sibling, j)
 	j.stack.level = parent.stack.level + 1
-	t.stacked.PushBack(&j.filing.stackedIn, j)
-	t.setCurrent(j)
+	l.stacked.PushBack(&j.filing.stackedIn, j)
+	l.setCurrent(j)
 }
 
 // leave takes a job that is about to stand elsewhere out of whatever is in list
 // order.
-func (t *transport) leave(j *job) {
+func (l *lane) leave(j *job) {
 	if j.blocking.openIn.Listed() {
-		t.open.Remove(&j.blocking.openIn)
+		l.open.Remove(&j.blocking.openIn)
 	}
 	if j.blocking.special.taken() {
-		t.special.drop(&j.blocking.special)
+		l.special.drop(&j.blocking.special)
 	}
 	for p := range j.peers.All() {
 		if p.waiting.taken() {
@@ -131,9 +131,9 @@ func (t *transport) leave(j *job) {
 }
 
 // enter puts it back.
-func (t *transport) enter(j *job) {
-	t.openIfPassed(j)
-	t.attend(j)
+func (l *lane) enter(j *job) {
+	l.openIfPassed(j)
+	l.attend(j)
 	for p := range j.peers.All() {
 		if p.todo.Len() > 0 {
 			p.queue.marking.waiting.add(&p.waiting, p, j)
@@ -146,11 +146,11 @@ func (t *transport) enter(j *job) {
 // gets back what was not used; its children are adopted. Its place on the
 // scheduler list stays.
 func (j *job) pop() {
-	t, parent := j.transport, j.stack.parent
+	l, parent := j.lane, j.stack.parent
 	assert.That(j.stack.level > 0, "job of %v is on no stack", j.message.id)
 	if parent != nil {
 		if j.stack.level == parent.stack.level+1 {
-			parent.stack.available -= j.stack.used * t.cfg.SlotCost
+			parent.stack.available -= j.stack.used * l.rules.slotCost
 		}
 		parent.stack.children.Remove(&j.stack.sibling)
 	}
@@ -161,12 +161,12 @@ func (j *job) pop() {
 		}
 	}
 	j.stack.level, j.stack.parent = 0, nil
-	t.stacked.Remove(&j.filing.stackedIn)
-	t.refile(j)
+	l.stacked.Remove(&j.filing.stackedIn)
+	l.refile(j)
 	if parent != nil {
-		t.refile(parent)
+		l.refile(parent)
 	}
-	t.cache.reset()
+	l.cache.reset()
 }
 
 // orphanChildren leaves the jobs that preempted this one without a parent. They

@@ -36,7 +36,8 @@ type Qmgr struct {
 	ring       ilist.List[transport] // the one to serve next in front
 	paused     pause
 	stocks     stocks
-	busy       map[EntryID]*entry
+	busy       map[EntryID]*delivery
+	selecting  selection
 	lastEntry  EntryID
 
 	shapes   *shape.Table
@@ -84,7 +85,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		cfg:      cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
 		messages:   make(map[mail.QueueID]*message),
 		transports: make(map[string]*transport),
-		busy:       make(map[EntryID]*entry),
+		busy:       make(map[EntryID]*delivery),
 		moving:     make(map[mail.QueueID]wish),
 		admission:  newAdmission(),
 		debts:      debts{parked: make(map[mail.QueueID]struct{})},
@@ -261,18 +262,18 @@ func (q *Qmgr) configure(cfg Config) {
 
 // configureTransport puts new limits in force.
 func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
-	t.pool.unused += cfg.RecipientPool - t.cfg.RecipientPool
 	cfg.Scheduler = t.cfg.Scheduler
 	if (cfg.Agents == AgentsConnections) != (t.group != nil) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
 	}
 	t.cfg, t.limits = cfg, cfg.limits()
+	t.lane.configure(cfg.lane())
 	t.rate.Configure(cfg.TransportRate, q.now)
 	q.paceTransport(t)
 	if t.group != nil {
 		t.group.Configure(cfg.group())
 	}
-	for d := range t.order.All() {
+	for d := range t.destinations() {
 		q.reshape(d, d.site.Best())
 		if d.site != nil {
 			q.conns.SetLimits(d.site, q.hostLimits(d))
@@ -307,7 +308,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 		q.closeSite(d)
 	}
 	delete(d.transport.queues, d.name)
-	d.transport.order.Remove(&d.inOrder)
+	d.part()
 	q.queues--
 	q.stocks.giveQueue(d)
 }

@@ -15,25 +15,15 @@ import (
 // is known of a dead or resting destination outlives its mail. What a window
 // has learned is forgotten with an idle queue, as in Postfix.
 type queue struct {
+	dest
 	transport *transport
-	name      string      // among the queues of the transport
 	nexthop   string      // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
 	instead   mail.Origin // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
 	said      mail.Reply  // instead: what the remote host said that led to it; zero if it was none
 	window    window.Window
-	todo      ilist.List[entry] // those that wait, oldest first, all messages
-	busy      int
 	volley    int        // deliveries started since the last one ended
 	reason    mail.Reply // why the window is Dead
-	marking   marking
-	told      *Feedback // the last that was emitted, without cause; nil if none was
-	// startable is how many of the waiting entries may be started now. It is
-	// kept so that a transport knows in constant time whether to look for
-	// something to select.
-	startable int
-	inOrder   ilist.Link[queue] // on transport.order
-	turn      uint64            // its number in the ring that this is
-	served    place[queue]      // in transport.servable
+	told      *Feedback  // the last that was emitted, without cause; nil if none was
 	// site is its hosts and connections; nil where the core does not decide on
 	// them. resolving says that its hosts are being looked up.
 	site      *conns.Site
@@ -53,13 +43,13 @@ type queue struct {
 
 func newQueue(t *transport, name, nexthop string) *queue {
 	q := t.stocks.queues.Take()
-	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.limits.window)
+	q.lane, q.name, q.owner = &t.lane, name, q
+	q.transport, q.nexthop, q.window = t, nexthop, window.New(&t.limits.window)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	t.queues[name] = q
-	q.turn = joinRing(&t.order, (*queue).ringNumber, t.labelGap)
-	t.order.PushBack(&q.inOrder, q)
+	q.join()
 	return q
 }
 
@@ -95,21 +85,11 @@ func (q *queue) concurrency() int {
 	return q.site.Count()
 }
 
-func (q *queue) hasRoom() bool { return q.room() > 0 }
-
 func (q *queue) dead() bool { return q.window.State() == window.Dead }
 
-// changed brings up to date how many entries may be started. It is called after
-// every change of the window, of busy or of todo.
-func (q *queue) changed() {
-	n := max(min(q.room(), q.todo.Len()), 0)
-	q.transport.startable += n - q.startable
-	q.startable = n
-	if q.transport.cfg.Scheduler == RoundRobin {
-		q.takePart()
-	}
-	q.refresh()
-	if n == 0 && q.site != nil {
+// starved has a connection asked for, if that would help: no entry can be started.
+func (q *queue) starved() {
+	if q.site != nil {
 		q.want()
 	}
 }
@@ -129,32 +109,5 @@ func (q *queue) want() {
 	switch q.site.Waits() {
 	case conns.WaitNone, conns.WaitWindow, conns.WaitShare, conns.WaitCallout: // the last two because another message may have come
 		q.transport.wanting.PushBack(&q.inWanting, q)
-	}
-}
-
-// takePart keeps transport.servable up to date.
-func (q *queue) takePart() {
-	switch s := &q.transport.servable; {
-	case (q.startable > 0) == q.served.taken():
-	case q.startable > 0:
-		s.add(&q.served, q, nil)
-	default:
-		s.drop(&q.served)
-	}
-}
-
-// refresh keeps transport.roomy up to date, and the servable peers of jobs.
-func (q *queue) refresh() {
-	t := q.transport
-	first := q.marking.waiting.first
-	stands := &q.marking.roomy
-	if stands.taken() && (q.startable == 0 || first == nil || stands.job != first.job) {
-		t.roomy.drop(stands)
-		q.marking.first.job.servable.drop(&q.marking.first.served)
-	}
-	if q.startable > 0 && first != nil && !stands.taken() {
-		t.roomy.add(stands, q, first.job)
-		q.marking.first = first.elem
-		first.job.servable.add(&first.elem.served, first.elem, first.job)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (q *Qmgr) connect() (taken bool) {
 	q.wakeSites()
 	for t := range q.ring.All() {
-		if t.cfg.Scheduler == Runner && t.group != nil {
+		if t.scheduler == Runner && t.group != nil {
 			t.wantForRun()
 		}
 	}
@@ -48,7 +48,7 @@ func (q *Qmgr) wakeSites() {
 // eager tells whether a queue could start an entry now if a connection had room.
 // One that may not would keep a connection from others, or open it for nothing.
 func (d *queue) eager() bool {
-	return d.ready() && !d.todo.Empty() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.transport.runsTo(d)
+	return d.ready() && !d.todo.Empty() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.transport.runsTo(&d.dest)
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
@@ -111,13 +111,13 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	n := 0
 	for e := range d.todo.All() {
 		best := &rest
-		if e.message.mayUse() {
+		if e.message.owner.mayUse() {
 			best = &head
 		}
-		if *best == nil || e.message.held < (*best).message.held {
+		if *best == nil || e.message.owner.held < (*best).message.owner.held {
 			*best = e
 		}
-		if e.message.callout == nil {
+		if e.message.owner.callout == nil {
 			n++
 		}
 		if n == lookAhead {
@@ -127,7 +127,7 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	if head == nil {
 		head = rest
 	}
-	m := head.message
+	m := head.message.owner
 	if m.callout != nil && !d.mayCall(q.now) {
 		return conns.Ask{}, false
 	}
@@ -156,7 +156,7 @@ func (q *Qmgr) dial(d *queue, c *conns.Conn) {
 // reconsider has all sites of a transport asked again that wait: limits have
 // changed.
 func (q *Qmgr) reconsider(t *transport) {
-	for d := range t.order.All() {
+	for d := range t.destinations() {
 		q.conns.Reconsider(d.site)
 	}
 }

@@ -190,7 +190,7 @@ func (q *Qmgr) leave(m *message) {
 // it was in core: nothing more is started for it.
 func (q *Qmgr) vanished(m *message) {
 	m.order, m.reason = orderDrop, "it is not in the spool any more"
-	m.nothingMore()
+	m.endRead()
 	q.withdraw(m)
 	q.advance(m)
 }
@@ -216,6 +216,7 @@ func (q *Qmgr) broken(ev Broken) {
 	}
 	opening := m.answered(awaitsOpen)
 	if m.answered(awaitsRead) {
+		m.reading = false
 		q.reserve(m, 0)
 	}
 	if m.answered(awaitsReport) {
@@ -230,7 +231,7 @@ func (q *Qmgr) broken(ev Broken) {
 		q.forget(m)
 		return
 	}
-	m.nothingMore()
+	m.endRead()
 	m.stage = stageRunning
 	switch ev.Why {
 	case TroubleGone:

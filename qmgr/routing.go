@@ -32,10 +32,11 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 	}
 	m.refilled = q.now
 	if len(b.Recipients) == 0 {
-		q.allRead(m)
+		m.allRead()
 		return
 	}
 	m.unrouted = append(m.unrouted[:0], b.Recipients...)
+	m.unbound += len(m.unrouted)
 	q.hold(m, len(m.unrouted))
 	m.await(awaitsRoute)
 	q.emit(Route{ID: m.id, Recipients: append([]mail.Recipient(nil), b.Recipients...)})
@@ -50,6 +51,7 @@ func (q *Qmgr) routed(ev Routed) {
 	}
 	assert.That(len(ev.Routes) == len(m.unrouted), "%d routes for %d recipients of %v", len(ev.Routes), len(m.unrouted), m.id)
 	if m.order != orderNone {
+		m.unbound -= len(m.unrouted)
 		q.hold(m, -len(m.unrouted))
 		m.unrouted, m.left = emptied(m.unrouted), true
 		m.refile()
@@ -57,20 +59,9 @@ func (q *Qmgr) routed(ev Routed) {
 		q.assign(m, q.bindAll(m, ev.Routes))
 		q.stocks.bound = emptied(q.stocks.bound)
 	}
-	q.allRead(m)
+	m.allRead()
 	q.resume(m)
 	q.advance(m)
-}
-
-// allRead gives the slots back that a message does not need any more when it is
-// wholly in core.
-func (q *Qmgr) allRead(m *message) {
-	if m.more {
-		return
-	}
-	for _, j := range m.jobs {
-		j.transport.pool.moveSlots(j.transport, j)
-	}
 }
 
 // bindAll binds the unrouted recipients, in the order of their domains and
@@ -82,6 +73,7 @@ func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
 		recipients = append(recipients, bound{recipient: r, route: routes[i]})
 	}
 	q.stocks.bound = recipients
+	m.unbound -= len(m.unrouted)
 	m.unrouted = emptied(m.unrouted)
 	if len(recipients) > 1 {
 		slices.SortStableFunc(recipients, q.compareAddress)
@@ -267,11 +259,11 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 	for i := range recipients {
 		b := &recipients[i]
 		t := b.queue.transport
-		if j == nil || j.transport != t {
+		if j == nil || j.lane != &t.lane {
 			j, p, e = q.jobFor(m, t), nil, nil
 		}
-		if p == nil || p.queue != b.queue {
-			p, e = j.peer(b.queue), nil
+		if p == nil || p.queue != &b.queue.dest {
+			p, e = j.peer(&b.queue.dest), nil
 		}
 		e = t.openEntry(p, e)
 		if e == nil || e.domain != b.domain || b.queue.limits.recipients > 0 && len(e.recipients) >= b.queue.limits.recipients {
@@ -284,7 +276,7 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 	// The number of unread recipients has changed, and with it what the jobs
 	// of this message count for as candidates.
 	for _, j := range m.jobs {
-		t := j.transport
+		t := j.lane
 		if j.waiting() > 0 && !t.blocked(j) {
 			t.cache.reset()
 		}
@@ -295,11 +287,11 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 
 // jobFor returns the message's job on a transport, listed and not blocked.
 func (q *Qmgr) jobFor(m *message, t *transport) *job {
-	j := m.job(t)
+	j := m.job(&t.lane)
 	if j == nil {
-		j = newJob(m, t)
+		j = newJob(&m.load, &t.lane)
 	}
-	if t.cfg.Scheduler == RoundRobin {
+	if t.scheduler == RoundRobin {
 		return j // it has no list of jobs
 	}
 	if !j.listed {
@@ -333,7 +325,7 @@ func (q *Qmgr) refill(m *message) {
 	case q.cfg.AsPostfix, q.roundRobin():
 	default:
 		for _, j := range m.jobs {
-			if q.worthReading(j) {
+			if j.worthReading(q.now) {
 				q.read(m)
 				return
 			}
@@ -352,6 +344,7 @@ func (q *Qmgr) read(m *message) bool {
 		return false
 	}
 	m.await(awaitsRead)
+	m.reading = true
 	if !q.cfg.AsPostfix {
 		q.reserve(m, n)
 	}
@@ -365,6 +358,7 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 		q.duplicate(ev.ID, "recipients")
 		return
 	}
+	m.reading = false
 	if !q.cfg.AsPostfix {
 		ev.Batch = cut(ev.Batch, m.reserved)
 		q.reserve(m, 0)

@@ -10,40 +10,33 @@ package qmgr
 // one message's entries may be under way as windows and process limit allow;
 // with a process limit of 1 it is that program.
 
-// nextInRun returns the next entry of the message that the run has come to,
-// started; nil if all that it has left are under way, or wait for a destination
-// that has no room.
-func (q *Qmgr) nextInRun(t *transport) *entry {
-	j := t.runAt()
-	if t.run != j && t.run != nil {
-		t.run.retire()
+// nextInRun returns the next entry of the message that the run has come to; nil if
+// all that it has left are under way, or wait for a destination that has no room.
+func (l *lane) nextInRun() *entry {
+	j := l.runAt()
+	if l.run != j && l.run != nil {
+		l.run.retire()
 	}
-	for first := t.jobs.Front(); first != nil && !first.holdsRun(); first = t.jobs.Front() {
+	for first := l.jobs.Front(); first != nil && !first.holdsRun(); first = l.jobs.Front() {
 		first.retire()
 	}
-	t.run = j
+	l.run = j
 	if j == nil {
 		return nil
 	}
-	p := j.selectPeer()
-	if p == nil {
-		return nil
+	if p := j.selectPeer(); p != nil {
+		return p.todo.Front()
 	}
-	e := p.todo.Front()
-	q.lastEntry++
-	e.start(q.lastEntry)
-	t.refile(j)
-	t.attend(j)
-	return e
+	return nil
 }
 
 // runAt returns the job that the run has come to: that of the message it has
 // opened, although older ones may have come since, or else the first.
-func (t *transport) runAt() *job {
-	if t.run != nil && t.run.holdsRun() {
-		return t.run
+func (l *lane) runAt() *job {
+	if l.run != nil && l.run.holdsRun() {
+		return l.run
 	}
-	for j := t.jobs.Front(); j != nil; j = t.jobs.Next(&j.inOrder) {
+	for j := l.jobs.Front(); j != nil; j = l.jobs.Next(&j.inOrder) {
 		if j.holdsRun() {
 			return j
 		}
@@ -57,18 +50,18 @@ func (t *transport) runAt() *job {
 // transport fill the message's share of memory, are left for later: two runs
 // could wait for each other.
 func (j *job) holdsRun() bool {
-	return j.transport.cfg.Scheduler == Runner &&
-		(!j.peers.Empty() || j.message.awaits&(awaitsRead|awaitsRoute) != 0 || j.message.routing.count > 0)
+	return j.lane.scheduler == Runner &&
+		(!j.peers.Empty() || j.message.reading || j.message.unbound > 0)
 }
 
 // runsTo tells whether the message that the run has come to has something left to
 // start for a destination, if there is a run: the others have no use for
 // connections yet, and would take them away from each other for ever.
-func (t *transport) runsTo(d *queue) bool {
-	if t.cfg.Scheduler != Runner {
+func (l *lane) runsTo(d *dest) bool {
+	if l.scheduler != Runner {
 		return true
 	}
-	j := t.runAt()
+	j := l.runAt()
 	if j == nil {
 		return false
 	}
@@ -77,25 +70,25 @@ func (t *transport) runsTo(d *queue) bool {
 }
 
 // wantForRun asks for connections when the run has come to another message.
-func (t *transport) wantForRun() {
-	j := t.runAt()
-	if t.wanted == j {
+func (l *lane) wantForRun() {
+	j := l.runAt()
+	if l.wanted == j {
 		return
 	}
-	t.wanted = j
+	l.wanted = j
 	if j == nil {
 		return
 	}
 	for p := range j.peers.All() {
 		if !p.queue.hasRoom() {
-			p.queue.want()
+			p.queue.owner.want()
 		}
 	}
 }
 
 // canRun tells whether the message that the run has come to has an entry that
 // may start.
-func (t *transport) canRun() bool {
-	j := t.runAt()
-	return j != nil && t.find.nextPeer(j) != nil
+func (l *lane) canRun() bool {
+	j := l.runAt()
+	return j != nil && l.find.nextPeer(j) != nil
 }

@@ -9,33 +9,39 @@ import "github.com/posthaste-mta/posthaste/internal/stock"
 // keptRecipients is how much capacity for recipients a spare structure keeps.
 const keptRecipients = 16
 
+// spares are a queue manager's structures of lanes.
+type spares struct {
+	jobs    stock.Of[job]
+	peers   stock.Of[peer]
+	entries stock.Of[entry]
+}
+
 // stocks are a queue manager's.
 type stocks struct {
-	messages stock.Of[message]
-	jobs     stock.Of[job]
-	peers    stock.Of[peer]
-	entries  stock.Of[entry]
-	queues   stock.Of[queue]
-	bound    []bound // what bindAll works on
+	spares
+	messages   stock.Of[message]
+	queues     stock.Of[queue]
+	deliveries stock.Of[delivery]
+	bound      []bound // what bindAll works on
 }
 
 func (s *stocks) giveMessage(m *message) {
 	clear(m.jobs)
-	*m = message{jobs: m.jobs[:0], unrouted: emptied(m.unrouted)}
+	*m = message{load: load{jobs: m.jobs[:0]}, unrouted: emptied(m.unrouted)}
 	s.messages.Give(m)
 }
 
-func (s *stocks) giveJob(j *job) {
+func (s *spares) giveJob(j *job) {
 	*j = job{}
 	s.jobs.Give(j)
 }
 
-func (s *stocks) givePeer(p *peer) {
+func (s *spares) givePeer(p *peer) {
 	*p = peer{}
 	s.peers.Give(p)
 }
 
-func (s *stocks) giveEntry(e *entry) {
+func (s *spares) giveEntry(e *entry) {
 	*e = entry{recipients: emptied(e.recipients)}
 	s.entries.Give(e)
 }
@@ -43,6 +49,11 @@ func (s *stocks) giveEntry(e *entry) {
 func (s *stocks) giveQueue(q *queue) {
 	*q = queue{}
 	s.queues.Give(q)
+}
+
+func (s *stocks) giveDelivery(d *delivery) {
+	*d = delivery{}
+	s.deliveries.Give(d)
 }
 
 // emptied returns an empty slice with the capacity of another, if that is small.

@@ -39,9 +39,5 @@ func (q *Qmgr) stagger(e *entry) {
 	if full < staggerMin || place%width == 0 || keep >= len(e.recipients) {
 		return
 	}
-	rest := newEntryInFront(e.peer)
-	rest.domain = e.domain
-	rest.recipients = append(rest.recipients, e.recipients[keep:]...)
-	clear(e.recipients[keep:])
-	e.recipients = e.recipients[:keep]
+	e.cut(keep)
 }

@@ -16,24 +16,21 @@ import (
 func (q *Qmgr) roundRobin() bool { return q.cfg.DefaultTransport.Scheduler == RoundRobin }
 
 // nextInTurn returns the oldest entry of the next destination in turn that has
-// room, started.
-func (q *Qmgr) nextInTurn(t *transport) *entry {
-	d := t.find.nextQueue(t)
+// room.
+func (l *lane) nextInTurn() *entry {
+	d := l.find.nextQueue(l)
 	if d == nil {
 		return nil
 	}
-	t.order.RotateAfter(&d.inOrder)
-	e := d.todo.Front()
-	q.lastEntry++
-	e.start(q.lastEntry)
-	return e
+	l.order.RotateAfter(&d.inOrder)
+	return d.todo.Front()
 }
 
-func (quick) nextQueue(t *transport) *queue {
-	if t.servable.count == 0 {
+func (quick) nextQueue(l *lane) *dest {
+	if l.servable.count == 0 {
 		return nil
 	}
-	return nextInRing(&t.servable, t.order.Front().turn, (*queue).ringNumber)
+	return nextInRing(&l.servable, l.order.Front().turn, (*dest).ringNumber)
 }
 
 // readInTurn is how many recipients of a message are read at once.
@@ -59,8 +56,8 @@ func (q *Qmgr) refillInTurn(m *message) {
 // openEntry returns the entry that one more recipient of a peer may join if it
 // has room: the last one that waits, or in round robin only the one that the
 // recipient before it has just joined.
-func (t *transport) openEntry(p *peer, joined *entry) *entry {
-	if t.cfg.Scheduler == RoundRobin {
+func (l *lane) openEntry(p *peer, joined *entry) *entry {
+	if l.scheduler == RoundRobin {
 		return joined
 	}
 	return p.todo.Back()
@@ -70,7 +67,7 @@ func (t *transport) openEntry(p *peer, joined *entry) *entry {
 // what waits for each.
 func (d *dumper) turns(t *transport) {
 	d.line("  xport %s flags=%d pend=%d", t.name, t.flags(), d.Pending[t.name])
-	for q := range t.order.All() {
+	for q := range t.destinations() {
 		success, failure, cohorts := q.window.Counters()
 		var next strings.Builder
 		for e := range q.todo.All() {

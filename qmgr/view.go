@@ -129,7 +129,7 @@ func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 		return v
 	}
 	most := best[*queue]{most: maxQueues, compare: byTodo}
-	for d := range t.order.All() {
+	for d := range t.destinations() {
 		most.add(d)
 	}
 	for _, d := range most.sorted() {
