@@ -62,7 +62,7 @@ type blocking struct {
 type marking struct {
 	waiting sequence[peer] // peers that have entries to select
 	roomy   place[dest]    // in lane.roomy
-	first   *peer          // while roomy is taken: that of the job where it stands
+	first   *peer          // that of the job where roomy stands; nil if it is not taken
 	mark    uint64         // equal to the transport's tag: marked
 	tag     uint64         // as that of jobs
 }
@@ -182,25 +182,20 @@ func (l *lane) voidMarks() {
 	l.cache.reset()
 }
 
-// unblock lets selection look at the blocked jobs again if the destination,
-// for which one of them waits, can take an entry now.
+// unblock lets selection look at the blocked jobs again if one of them waits for a
+// destination that can take an entry now.
 func (d *dest) unblock() {
 	l := d.lane
-	room, dead := d.hasRoom(), d.owner.dead()
-	if !room && !dead {
-		return
-	}
 	if l.exact && d.marking.tag == l.tag {
 		d.marking.tag = 0
 	}
-	if room && d.todo.Len() > 0 && l.marked(d) {
+	if d.startable > 0 && l.marked(d) {
 		l.voidMarks()
 	}
 	d.marking.mark = 0
 }
 
-// attend keeps special and unread up to date for a job. It is called after every
-// change of what makes a job so.
+// attend keeps special up to date for a job.
 func (l *lane) attend(j *job) {
 	m := j.message
 	special := j.listed && (j.waiting() == 0 || m.more && m.limit > m.inCore)
@@ -210,16 +205,5 @@ func (l *lane) attend(j *job) {
 		l.special.add(&j.blocking.special, j, j)
 	default:
 		l.special.drop(&j.blocking.special)
-	}
-	l.attendUnread(j)
-}
-
-func (l *lane) attendUnread(j *job) {
-	switch unread := j.listed && j.message.more; {
-	case unread == j.unread.taken():
-	case unread:
-		l.unread.add(&j.unread, j, j)
-	default:
-		l.unread.drop(&j.unread)
 	}
 }

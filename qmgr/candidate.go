@@ -110,15 +110,14 @@ func (l *lane) setCurrent(j *job) {
 	}
 	l.current = j
 	if old != nil {
-		l.refile(old)
+		old.touch()
 	}
 	if j != nil {
-		l.refile(j)
+		j.touch()
 	}
 }
 
-// refile brings the files up to date for a job. It is called after every change
-// of what they depend on.
+// refile brings the files up to date for a job.
 func (l *lane) refile(j *job) {
 	total, need := j.most(), j.need()
 	if !j.listed || j == l.current || j.stack.level > 0 || !j.stack.children.Empty() || need <= 0 {

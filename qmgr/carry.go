@@ -25,7 +25,7 @@ func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) 
 		cfg := d.limits.window
 		cfg.FailedCohortLimit = 0
 		d.window.Failure(&cfg, a)
-		d.changed()
+		d.touch()
 		q.explain(d, CauseFailure)
 		return
 	}
@@ -39,7 +39,7 @@ func (q *Qmgr) praise(d *queue, a window.Attempt) {
 		q.revive(d, CauseSuccess)
 	default:
 		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
-		d.changed()
+		d.touch()
 		q.explain(d, CauseSuccess)
 	}
 }
@@ -59,7 +59,7 @@ func (q *Qmgr) send(t *transport, v *delivery) {
 	if last {
 		q.emit(Hangup{Conn: c.ID})
 	}
-	d.changed()
+	d.touch()
 }
 
 // carried takes an entry off its connection.
@@ -138,8 +138,7 @@ func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
 	back.recipients = untried
 	q.hold(m, len(untried))
 	j.slots.count += len(untried)
-	t.refile(j)
-	t.attend(j)
+	j.touch()
 	switch d := e.queue(); {
 	case d.dead():
 		q.putOff(back, TransportRetry, d.reason)

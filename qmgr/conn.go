@@ -79,8 +79,7 @@ func (q *Qmgr) hangupAll(surplus []*conns.Conn) {
 // entries than before.
 func (q *Qmgr) roomChanged(s *conns.Site) {
 	d := q.sites[s]
-	d.changed()
-	d.unblock()
+	d.touch()
 }
 
 // hosts takes the hosts of a nexthop.
@@ -103,7 +102,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 	case ev.Reply.IsZero():
 		q.reshape(d, ev.Set.Tiers[0])
 		q.hangupAll(q.conns.SetHosts(d.site, ev.Set, q.hostLimits(d)))
-		d.changed()
+		d.touch()
 	case ev.Reply.Permanent():
 		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
 		q.putOffAll(d, TransportError, ev.Reply)
@@ -111,7 +110,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 		q.conns.KeepHosts(d.site, ev.Set.Until)
 	case d.ready():
 		d.window.Close()
-		d.changed()
+		d.touch()
 		q.die(d, ev.Reply, ev.Set.Until)
 	}
 	q.unpin(d)
@@ -129,7 +128,7 @@ func (t *transport) resolving(nexthop string) *queue {
 // deferred until the first of them may be tried again.
 func (q *Qmgr) exhausted(d *queue, dec conns.Decision) {
 	d.window.Close()
-	d.changed()
+	d.touch()
 	q.die(d, dec.Reply, dec.Until)
 }
 
@@ -154,7 +153,7 @@ func (q *Qmgr) dialed(ev Dialed) {
 	q.hangupAll(surplus)
 	if ready == nil {
 		q.blame(d, blame, l.attempt, ev.Opened.Reply)
-		d.changed()
+		d.touch()
 		return
 	}
 	if ready.State() == conns.Ready && (d.dead() || !q.conns.Slow(ready, q.now)) {
@@ -162,8 +161,7 @@ func (q *Qmgr) dialed(ev Dialed) {
 	} else {
 		d.window.Lost(l.attempt)
 	}
-	d.changed()
-	d.unblock()
+	d.touch()
 	if q.halt {
 		q.conns.Drain(c)
 		q.hangup(c)
@@ -186,7 +184,7 @@ func (q *Qmgr) closed(ev Closed) {
 		q.emit(Note{Kind: NoteMixed, Transport: d.transport.name, Nexthop: d.nexthop, Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
 	blame := q.conns.Closed(ev.Conn, ev.Closing, q.now)
-	d.changed()
+	d.touch()
 	q.blame(d, blame, window.Attempt{}, ev.Closing.Reply)
 	q.db.Collect(q.now, collectSome)
 }

@@ -41,7 +41,7 @@ func newEntry(p *peer) *entry {
 	}
 	p.todo.PushBack(&e.inPeer, e)
 	p.queue.todo.PushBack(&e.inQueue, e)
-	p.queue.changed()
+	p.queue.touch()
 	return e
 }
 
@@ -51,6 +51,7 @@ func takeEntry(p *peer) *entry {
 	e.message, e.peer = p.job.message, p
 	p.entries++
 	p.job.read++
+	p.job.touch()
 	e.message.entries++
 	return e
 }
@@ -63,7 +64,7 @@ func newEntryInFront(p *peer) *entry {
 	}
 	p.todo.PushFront(&e.inPeer, e)
 	p.queue.todo.PushFront(&e.inQueue, e)
-	p.queue.changed()
+	p.queue.touch()
 	return e
 }
 
@@ -85,7 +86,6 @@ func (e *entry) start() {
 	d := e.dest()
 	d.busy++
 	d.lane.busy++
-	d.changed()
 }
 
 // unqueue takes a waiting entry off the todo lists.
@@ -94,10 +94,11 @@ func (e *entry) unqueue() {
 	p.todo.Remove(&e.inPeer)
 	p.queue.todo.Remove(&e.inQueue)
 	if p.todo.Empty() {
-		p.queue.marking.waiting.drop(&p.waiting)
+		p.queue.unawait(p)
 	}
-	p.queue.changed()
+	p.queue.touch()
 	p.job.selected++
+	p.job.touch()
 }
 
 // leave takes an entry that is to end out of what waits, or of what is busy.
@@ -106,12 +107,11 @@ func (e *entry) leave() {
 	if e.state == entryBusy {
 		d.busy--
 		d.lane.busy--
-		d.changed()
+		d.touch()
 		return
 	}
+	d.lane.keepMark(d) // it may be marked because of this very entry
 	e.unqueue()
-	d.lane.refile(e.peer.job)
-	d.lane.attend(e.peer.job)
 }
 
 // release gives up the slots of an entry that has left.
@@ -119,9 +119,7 @@ func (e *entry) release() {
 	j, m := e.peer.job, e.message
 	j.slots.count -= len(e.recipients)
 	j.releaseSlots()
-	if m.more {
-		m.attend()
-	}
+	m.touch()
 }
 
 // free ends an entry that has given up everything, and its peer if it was the last.

@@ -91,14 +91,14 @@ func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 	}
 	p.todo.PushBack(&e.inPeer, e)
 	d.todo.PushBack(&e.inQueue, e)
-	d.changed()
+	d.touch()
 	j.selected--
 	j.stack.available--
 	if !j.listed {
 		j.list()
 	}
-	t.refile(j)
-	t.attend(j)
+	j.touch()
+	t.refresh()
 	return e.message.id
 }
 
@@ -106,6 +106,7 @@ func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 // that can pay for so many entries.
 func (q *Qmgr) FindCandidate(name string, slots int, now mail.Instant) mail.QueueID {
 	t := q.transports[name]
+	t.refresh()
 	if j := t.find.candidate(&t.lane, t.current, slots, now); j != nil {
 		return j.message.id
 	}

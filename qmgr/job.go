@@ -34,6 +34,7 @@ type job struct {
 	// difference is the entries that wait.
 	selected, read int
 
+	stale    ilist.Link[job] // on lane.staleJobs
 	blocking blocking
 	filing   filing
 	stack    stacking
@@ -76,9 +77,8 @@ func (j *job) list() {
 	l.openIfPassed(j)
 	if l.current == nil || j.label < l.current.label {
 		l.setCurrent(j)
-	} else {
-		l.refile(j)
 	}
+	j.touch()
 	l.attendUnread(j)
 	l.pool.enlist(l, j, first)
 }
@@ -130,6 +130,9 @@ func (j *job) free() {
 	if j.listed {
 		j.unlist()
 	}
+	if j.stale.Listed() {
+		j.lane.staleJobs.Remove(&j.stale)
+	}
 }
 
 func (j *job) unlist() {
@@ -156,6 +159,26 @@ func (j *job) unlist() {
 	}
 	l.unfile(j)
 	l.attend(j)
+	l.attendUnread(j)
+}
+
+// touch says that something has changed from which it follows where the job is filed,
+// or whether it has to be visited. It may be called too often, but never too seldom.
+func (j *job) touch() {
+	if !j.stale.Listed() {
+		j.lane.staleJobs.PushBack(&j.stale, j)
+	}
+}
+
+// attendUnread keeps lane.unread up to date.
+func (l *lane) attendUnread(j *job) {
+	switch unread := j.listed && j.message.more; {
+	case unread == j.unread.taken():
+	case unread:
+		l.unread.add(&j.unread, j, j)
+	default:
+		l.unread.drop(&j.unread)
+	}
 }
 
 // selectPeer returns the next peer, in turn, that has an entry which its

@@ -34,6 +34,10 @@ type lane struct {
 	busy      int              // entries under way
 	startable int              // sum over the destinations
 
+	// Something has changed for these since refresh.
+	staleJobs  ilist.List[job]
+	staleDests ilist.List[dest]
+
 	blockers
 	candidates
 	cache candidateCache
@@ -88,8 +92,23 @@ func (l *lane) configure(rules laneRules) {
 	l.rules = rules
 }
 
+// refresh brings up to date what follows from the state of jobs and destinations:
+// which have room, which jobs are blocked and which have to be visited, and where
+// candidates are filed. Whatever changes a job or a destination touches it; before
+// anything is selected, this is the one place where the consequences are drawn.
+func (l *lane) refresh() {
+	for d := l.staleDests.PopFront(); d != nil; d = l.staleDests.PopFront() {
+		d.refresh()
+	}
+	for j := l.staleJobs.PopFront(); j != nil; j = l.staleJobs.PopFront() {
+		l.refile(j)
+		l.attend(j)
+	}
+}
+
 // ready reports whether selection would find an entry to start.
 func (l *lane) ready() bool {
+	l.refresh()
 	switch {
 	case l.startable == 0:
 		return false

@@ -75,7 +75,7 @@ func (q *Qmgr) reshape(d *queue, hosts []mail.Host) {
 	}
 	d.window.Reconfigure(&d.limits.window)
 	q.pace(d)
-	d.changed()
+	d.touch()
 }
 
 // hostLimits returns what holds for connections to one host.
@@ -143,7 +143,7 @@ func (q *Qmgr) pace(d *queue) {
 	if !ready {
 		q.arm(&d.pace, at)
 	}
-	d.changed()
+	d.touch()
 }
 
 // paceTransport does so for all destinations of a transport.
@@ -174,7 +174,6 @@ func (t *transport) goOn() {
 // has to be remembered.
 func (q *Qmgr) goOn(d *queue) {
 	q.pace(d)
-	d.unblock()
 	q.freeIfIdle(d)
 }
 

@@ -31,26 +31,31 @@ func (m *load) job(l *lane) *job {
 	return nil
 }
 
-// attend brings up to date for all jobs whether they have to be visited.
-func (m *load) attend() {
+// touch says that recipients of the message have come or gone, or that it may have
+// more or fewer.
+func (m *load) touch() {
 	for _, j := range m.jobs {
-		j.lane.attend(j)
+		j.touch()
 	}
 }
 
-// refile does so, and keeps the files of candidates up to date, when the
-// recipients that are not in entries have changed.
-func (m *load) refile() {
+// setMore notes whether unsettled recipients are left in the spool, and how many at
+// most.
+func (m *load) setMore(more bool, unread int) {
+	m.unread = unread
+	m.touch()
+	if m.more == more {
+		return
+	}
+	m.more = more
 	for _, j := range m.jobs {
-		j.lane.refile(j)
-		j.lane.attend(j)
+		j.lane.attendUnread(j)
 	}
 }
 
 // endRead notes that no more recipients can be read.
 func (m *load) endRead() {
-	m.more, m.unread = false, 0
-	m.refile()
+	m.setMore(false, 0)
 }
 
 // allRead gives the slots back that a message does not need any more when it is

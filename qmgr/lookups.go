@@ -386,7 +386,7 @@ func (q *Qmgr) withdrawLookups(m *message) {
 		q.lookups.unneed(j.lookup)
 	}
 	r.disown()
-	m.refile()
+	m.touch()
 }
 
 // checkLookups panics where an invariant of look-ups does not hold.

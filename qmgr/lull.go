@@ -101,6 +101,7 @@ func (q *Qmgr) waited(t *transport) {
 		return
 	}
 	t.lull.state = lullTaken
+	t.refresh()
 	if !q.halt && q.paused.job == nil && t.startable > 0 && !t.paused {
 		q.offer(t)
 	}

@@ -43,6 +43,7 @@ func (m *message) surplus() int { return max(m.inCore+m.reserved-m.own, 0) }
 // hold notes that a message has n more recipients in core, or fewer. Call-outs have
 // one each that is not mail's.
 func (q *Qmgr) hold(m *message, n int) {
+	m.touch()
 	if m.callout != nil {
 		m.inCore += n
 		return

@@ -139,7 +139,6 @@ func (q *Qmgr) withdraw(m *message) {
 	m.left = m.left || m.more || len(m.unrouted) > 0
 	q.withdrawLookups(m)
 	for _, j := range m.jobs {
-		j.lane.keepMarks(j)
 		for p := range j.peers.All() {
 			for e := p.todo.Front(); e != nil; {
 				next := p.todo.Next(&e.inPeer)

@@ -71,11 +71,10 @@ func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 		end = d.todo.Back // for no reason, but so it is in Postfix
 	}
 	// What is put off does not come back here (queueInstead), or this would not end.
-	t, most := d.transport, d.todo.Len()
+	most := d.todo.Len()
 	for e := end(); e != nil; e = end() {
-		assert.That(most > 0, "mail that %s puts off to %s comes back", t.name, transport)
+		assert.That(most > 0, "mail that %s puts off to %s comes back", d.transport.name, transport)
 		most--
-		t.keepMark(&d.dest) // it may be marked because of this very entry
 		q.putOff(e, transport, why)
 	}
 }
@@ -159,8 +158,7 @@ func (q *Qmgr) moveTo(e *entry, d *queue) {
 	moved.recipients, e.recipients = e.recipients, nil
 	e.peer.job.slots.count -= len(moved.recipients)
 	j.slots.count += len(moved.recipients)
-	t.refile(j)
-	t.attend(j)
+	j.touch()
 	q.finish(e)
 }
 

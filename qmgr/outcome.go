@@ -48,11 +48,11 @@ func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 			return
 		}
 		d.window.Success(cfg, a, d.busy)
-		d.changed()
+		d.touch()
 		q.explain(d, CauseSuccess)
 	case d.window.State() == window.Ready:
 		died := d.window.Failure(cfg, a)
-		d.changed()
+		d.touch()
 		q.explain(d, CauseFailure)
 		if died {
 			q.die(d, r.Site, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))

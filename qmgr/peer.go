@@ -28,5 +28,5 @@ func (p *peer) wait() {
 	if p.job.blocking.openIn.Listed() {
 		p.job.lane.keepMark(p.queue)
 	}
-	p.queue.marking.waiting.add(&p.waiting, p, p.job)
+	p.queue.await(p)
 }

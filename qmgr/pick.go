@@ -125,9 +125,7 @@ func (q *Qmgr) finish(e *entry) {
 	if wasBusy {
 		q.restAfterDelivery(d, m.callout != nil)
 	}
-	if d.window.State() != window.Suspended {
-		d.unblock()
-	}
+	d.ended()
 	e.free()
 	q.freeIfIdle(d)
 }
@@ -152,9 +150,17 @@ func (q *Qmgr) schedule() {
 	}
 }
 
+// refresh draws the consequences of what has changed, in all lanes.
+func (q *Qmgr) refresh() {
+	for t := range q.ring.All() {
+		t.refresh()
+	}
+}
+
 // nextReady returns the next transport, in turn, that could start a delivery.
 // The turn goes to the one behind it.
 func (q *Qmgr) nextReady() *transport {
+	q.refresh()
 	for t := range q.ring.All() {
 		if t.ready() {
 			q.ring.RotateAfter(&t.inRing)
@@ -213,6 +219,7 @@ const maxPending = 2
 // allows now counts against the others, if it came about before them, so that it
 // may hide their work.
 func (t *transport) offers(pending int, asPostfix bool) bool {
+	t.refresh()
 	switch {
 	case t.paused:
 		return false

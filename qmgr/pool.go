@@ -47,9 +47,7 @@ func (p *recipientPool) give(j *job) {
 	j.slots.limit += p.unused
 	j.message.limit += p.unused
 	p.unused = 0
-	if j.message.more {
-		j.message.attend()
-	}
+	j.message.touch()
 }
 
 // moveSlots takes back the slots of a job that neither it nor its message uses,
@@ -69,9 +67,7 @@ func (p *recipientPool) moveSlots(l *lane, j *job) {
 	j.slots.limit -= spare
 	m.limit -= spare
 	p.unused += spare
-	if m.more {
-		m.attend()
-	}
+	m.touch()
 	if next != nil && p.unused > 0 {
 		p.give(next)
 	}
@@ -93,7 +89,7 @@ func (p *recipientPool) grantExtra(l *lane, j *job) {
 	j.slots.limit += extra
 	j.message.limit += extra
 	p.unused -= extra
-	j.message.attend()
+	j.message.touch()
 }
 
 // releaseSlots gives back the slots that are not needed after an entry of j has

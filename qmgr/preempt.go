@@ -108,6 +108,7 @@ func (j *job) push(parent *job) {
 	l.enter(j)
 	j.stack.parent = parent
 	parent.stack.children.PushBack(&j.stack.sibling, j)
+	parent.touch()
 	j.stack.level = parent.stack.level + 1
 	l.stacked.PushBack(&j.filing.stackedIn, j)
 	l.setCurrent(j)
@@ -124,8 +125,7 @@ func (l *lane) leave(j *job) {
 	}
 	for p := range j.peers.All() {
 		if p.waiting.taken() {
-			p.queue.marking.waiting.drop(&p.waiting)
-			p.queue.refresh()
+			p.queue.unawait(p)
 		}
 	}
 }
@@ -133,11 +133,10 @@ func (l *lane) leave(j *job) {
 // enter puts it back.
 func (l *lane) enter(j *job) {
 	l.openIfPassed(j)
-	l.attend(j)
+	j.touch()
 	for p := range j.peers.All() {
 		if p.todo.Len() > 0 {
-			p.queue.marking.waiting.add(&p.waiting, p, j)
-			p.queue.refresh()
+			p.queue.await(p)
 		}
 	}
 }
@@ -162,9 +161,9 @@ func (j *job) pop() {
 	}
 	j.stack.level, j.stack.parent = 0, nil
 	l.stacked.Remove(&j.filing.stackedIn)
-	l.refile(j)
+	j.touch()
 	if parent != nil {
-		l.refile(parent)
+		parent.touch()
 	}
 	l.cache.reset()
 }

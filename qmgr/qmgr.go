@@ -115,6 +115,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.startLookups()
 	q.startCallouts()
 	q.schedule()
+	q.refresh()
 	if q.nextToCall() != nil {
 		q.leftover = true // for others have come to nothing at once
 	}

@@ -15,7 +15,12 @@ func (q *Qmgr) connect() (taken bool) {
 			t.wantForRun()
 		}
 	}
-	for d := q.wanting.Front(); d != nil && !taken; d = q.wanting.Front() {
+	for !taken {
+		q.refresh()
+		d := q.wanting.Front()
+		if d == nil {
+			break
+		}
 		d.pin()
 		taken = q.reach(d)
 		if q.leftover {

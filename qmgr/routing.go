@@ -20,16 +20,17 @@ type bound struct {
 
 // takeBatch takes recipients that were read and asks where they go.
 func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
-	defer m.refile()
-	m.next, m.more = b.Next, b.More
+	m.next = b.Next
 	if m.order != orderNone {
+		m.setMore(b.More, m.unread)
 		m.left = m.left || b.More || len(b.Recipients) > 0
 		return
 	}
-	m.unread = 0
+	unread := 0
 	if b.More {
-		m.unread = max(int(m.env.Recipients)-int(b.Next), 0)
+		unread = max(int(m.env.Recipients)-int(b.Next), 0)
 	}
+	m.setMore(b.More, unread)
 	m.refilled = q.now
 	if len(b.Recipients) == 0 {
 		m.allRead()
@@ -54,7 +55,7 @@ func (q *Qmgr) routed(ev Routed) {
 		m.unbound -= len(m.unrouted)
 		q.hold(m, -len(m.unrouted))
 		m.unrouted, m.left = emptied(m.unrouted), true
-		m.refile()
+		m.touch()
 	} else {
 		q.assign(m, q.bindAll(m, ev.Routes))
 		q.stocks.bound = emptied(q.stocks.bound)
@@ -280,8 +281,7 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 		if j.waiting() > 0 && !t.blocked(j) {
 			t.cache.reset()
 		}
-		t.refile(j)
-		t.attend(j)
+		j.touch()
 	}
 }
 

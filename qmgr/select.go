@@ -56,7 +56,9 @@ type selection struct {
 // nothing to select is retired until it gets more. Those that need only be
 // marked are not even looked at.
 func (s *selection) next() *entry {
-	switch l := s.lane; {
+	l := s.lane
+	l.refresh()
+	switch {
 	case l.scheduler == RoundRobin:
 		return l.nextInTurn()
 	case l.scheduler == Runner:
@@ -71,6 +73,7 @@ func (s *selection) next() *entry {
 // answered at once, and things have changed: then it begins anew.
 func (s *selection) resume(at pause) *entry {
 	l := s.lane
+	l.refresh()
 	if next := l.find.nextVisit(l); !at.job.listed || next != nil && next.label < at.job.label {
 		return s.next()
 	}
@@ -93,6 +96,7 @@ func (s *selection) walk(j *job, at visit) *entry {
 		default:
 			j.retire()
 		}
+		l.refresh()
 	}
 	if last := l.jobs.Back(); last != nil && last.label >= l.passed {
 		l.passUpTo(last)
@@ -108,6 +112,7 @@ func (s *selection) first() *job {
 	j := l.preempt(current, s.now)
 	if j != current {
 		s.host.preempted(current, j)
+		l.refresh() // it stands elsewhere now
 	}
 	if l.blocked(j) {
 		return l.find.nextVisit(l)
@@ -163,11 +168,7 @@ func (j *job) worthReading(now mail.Instant) bool {
 // one, so that the blocked ones before it need not be passed again.
 func (l *lane) started(j *job) {
 	switch l.scheduler {
-	case RoundRobin:
-		return
-	case Runner:
-		l.refile(j)
-		l.attend(j)
+	case RoundRobin, Runner:
 		return
 	}
 	j.stack.earned()
@@ -175,11 +176,7 @@ func (l *lane) started(j *job) {
 		l.cache.reset()
 	}
 	l.setCurrent(j)
-	switch {
-	case j.waiting() > 0:
-	case j.message.more:
-		l.attend(j)
-	default:
+	if j.waiting() == 0 && !j.message.more {
 		j.retire()
 	}
 }

@@ -86,8 +86,7 @@ func (q *Qmgr) resumeQueue(d *queue) {
 		q.revive(d, CauseRevival)
 	case window.Suspended:
 		d.window.Resume()
-		d.changed()
-		d.unblock()
+		d.touch()
 	default:
 		assert.Unreachable("timer of %s:%s, which is ready", d.transport.name, d.nexthop)
 	}
@@ -100,7 +99,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.disarm(&d.timer)
 	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
-	d.changed()
+	d.touch()
 	q.explain(d, cause)
 	q.emit(Note{Kind: NoteAlive, Transport: d.transport.name, Nexthop: d.nexthop})
 }
@@ -120,6 +119,6 @@ func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 		q.revive(d, CauseRevival)
 	}
 	d.window.Suspend()
-	d.changed()
+	d.touch()
 	q.arm(&d.timer, q.now.Add(delay))
 }
