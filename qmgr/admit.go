@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
 // admission is how messages come into core: by being told of (Arrived) while
@@ -306,8 +307,8 @@ func (q *Qmgr) newMessage(id mail.QueueID, from origin) *message {
 	m := q.stocks.messages.Take()
 	q.serial++
 	m.serial = q.serial
-	m.id, m.owner, m.from, m.queued = id, m, from, q.now
-	m.own, m.limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
+	m.ID, m.Owner, m.from, m.Queued = id, m, from, q.now
+	m.Own, m.Limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
 	switch from {
 	case originFlush:
 		m.amnesty = q.admission.amnesty
@@ -327,7 +328,7 @@ func (q *Qmgr) opened(ev Opened) {
 	}
 	if !q.wanted(m, ev) {
 		// Another scan may have passed it by because it was in core.
-		q.admission.appeared(m.id, ev.Place)
+		q.admission.appeared(m.ID, ev.Place)
 		q.forget(m)
 		return
 	}
@@ -355,7 +356,7 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 // enter starts a message's round.
 func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
 	m.env, m.place, m.stage = e, place, stageRunning
-	m.queued, m.debts = q.now, place.Owes
+	m.Queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
 	if m.letter = e.IsReport(); m.letter {
 		q.debts.letters++
@@ -366,9 +367,9 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 
 // forget takes a message out of core; it rests in the spool, or is gone.
 func (q *Qmgr) forget(m *message) {
-	assert.That(m.entries == 0 && m.awaits == 0 && m.routing.count == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
-		m.id, m.entries, m.routing.count, m.awaits)
-	q.hold(m, -m.inCore)
+	assert.That(m.Entries == 0 && m.awaits == 0 && m.routing.count == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
+		m.ID, m.Entries, m.routing.count, m.awaits)
+	q.hold(m, -m.InCore)
 	q.words.release(m.outcomes)
 	m.routing.disown()
 	if m.letter {
@@ -377,16 +378,12 @@ func (q *Qmgr) forget(m *message) {
 	if m.from == originOwing {
 		q.debts.collecting--
 	}
-	delete(q.messages, m.id)
-	for _, j := range m.jobs {
-		j.free()
-		if q.paused.job == j {
-			q.paused.job = nil
-			q.endLull(j.lane.owner)
-		}
-		q.stocks.giveJob(j)
+	delete(q.messages, m.ID)
+	if p := q.paused; p.Of(&m.Message) {
+		q.paused = sched.Pause{}
+		q.endLull(transportOf(p.Lane()))
 	}
-	id, again := m.id, m.again
+	id, again := m.ID, m.again
 	q.stocks.giveMessage(m)
 	q.fulfill(id, again)
 }

@@ -117,17 +117,17 @@ func (q *Qmgr) beginCallout(n *network[callout]) {
 	o.message, o.since = m, q.now
 	s.begun.PushBack(&o.inBegun, o)
 	m.callout, m.stage = o, stageRunning
-	m.env = mail.Envelope{ID: m.id, Sender: q.cfg.VerifySender, Recipients: 1, Arrived: q.now}
+	m.env = mail.Envelope{ID: m.ID, Sender: q.cfg.VerifySender, Recipients: 1, Arrived: q.now}
 	q.hold(m, 1)
 	b := bound{recipient: mail.Recipient{Address: o.recipient}, route: o.to}
 	q.assign(m, q.bindEach(m, []bound{b}))
-	m.allRead()
+	m.AllRead()
 	q.advance(m)
 }
 
 // concluded ends a call-out when none of it is in a queue, or under way, any more.
 func (q *Qmgr) concluded(m *message) {
-	if m.entries > 0 {
+	if m.Entries > 0 {
 		return
 	}
 	s, o := &q.calling, m.callout
@@ -255,7 +255,7 @@ func (s *calling) check(messages map[mail.QueueID]*message) {
 			waiting++
 			continue
 		}
-		assert.That(messages[o.message.id] == o.message && o.message.callout == o, "the call-out of %s is not in core", o.recipient)
+		assert.That(messages[o.message.ID] == o.message && o.message.callout == o, "the call-out of %s is not in core", o.recipient)
 		inCore++
 		assert.That(o.inBegun.Listed() == (o.network != nil), "the call-out of %s is late and has a place", o.recipient)
 		if o.network == nil {

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -25,7 +26,7 @@ func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) 
 		cfg := d.limits.window
 		cfg.FailedCohortLimit = 0
 		d.window.Failure(&cfg, a)
-		d.touch()
+		d.Touch()
 		q.explain(d, CauseFailure)
 		return
 	}
@@ -39,7 +40,7 @@ func (q *Qmgr) praise(d *queue, a window.Attempt) {
 		q.revive(d, CauseSuccess)
 	default:
 		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
-		d.touch()
+		d.Touch()
 		q.explain(d, CauseSuccess)
 	}
 }
@@ -47,24 +48,24 @@ func (q *Qmgr) praise(d *queue, a window.Attempt) {
 // send hands an entry that was selected to the connection that carries it.
 func (q *Qmgr) send(t *transport, v *delivery) {
 	e := v.entry
-	d, m := e.queue(), e.message.owner
+	d, m := queueOf(e.Destination()), messageOf(e.Message)
 	c := q.conns.Find(d.site)
-	if !c.Holds(m.id) {
+	if !c.Holds(m.ID) {
 		m.held++
 	}
 	v.conn = c
-	last := q.conns.Assign(c, conns.Load{Entry: uint64(v.id), Message: m.id,
-		Cost: conns.Cost(m.env.Size, len(e.recipients)), Callout: m.callout != nil})
-	q.emit(Send{Conn: c.ID, Entry: v.id, Delivery: e.delivery(t)})
+	last := q.conns.Assign(c, conns.Load{Entry: uint64(v.id), Message: m.ID,
+		Cost: conns.Cost(m.env.Size, len(e.Recipients)), Callout: m.callout != nil})
+	q.emit(Send{Conn: c.ID, Entry: v.id, Delivery: deliveryOf(t, e)})
 	if last {
 		q.emit(Hangup{Conn: c.ID})
 	}
-	d.touch()
+	d.Touch()
 }
 
 // carried takes an entry off its connection.
 func (q *Qmgr) carried(v *delivery, r *mail.DeliveryResult) {
-	c, m, d := v.conn, v.entry.message.owner, v.entry.queue()
+	c, m, d := v.conn, messageOf(v.entry.Message), queueOf(v.entry.Destination())
 	end := endOf(r)
 	praise, yields := q.conns.Finished(c, uint64(v.id), r.Send, end, q.now)
 	if yields {
@@ -72,7 +73,7 @@ func (q *Qmgr) carried(v *delivery, r *mail.DeliveryResult) {
 	}
 	q.unhold(c, m)
 	v.conn = nil
-	if praise || end == conns.EndJudged && d.dead() && m.callout == nil {
+	if praise || end == conns.EndJudged && d.Dead() && m.callout == nil {
 		q.praise(d, window.Attempt{}) // at which concurrency has been told when it was dialled
 	}
 }
@@ -102,10 +103,10 @@ func (q *Qmgr) untry(c *conns.Conn) {
 	for len(c.Loads()) > 0 {
 		id := EntryID(c.Loads()[len(c.Loads())-1].Entry) // so that the first comes to stand before the others
 		e := q.end(id).entry
-		m := e.message.owner
+		m := messageOf(e.Message)
 		q.conns.Finished(c, uint64(id), 0, conns.EndUntried, q.now)
 		q.unhold(c, m)
-		q.putBack(e, slices.Clone(e.recipients))
+		q.putBack(e, slices.Clone(e.Recipients))
 		q.finish(e)
 		q.advance(m)
 	}
@@ -113,7 +114,7 @@ func (q *Qmgr) untry(c *conns.Conn) {
 
 // unhold notes that a message has one entry fewer on a connection.
 func (q *Qmgr) unhold(c *conns.Conn, m *message) {
-	if !c.Holds(m.id) {
+	if !c.Holds(m.ID) {
 		q.ease(m)
 	}
 }
@@ -121,26 +122,21 @@ func (q *Qmgr) unhold(c *conns.Conn, m *message) {
 // ease notes that a message holds a connection fewer.
 func (q *Qmgr) ease(m *message) {
 	m.held--
-	q.conns.Eased(m.id)
+	q.conns.Eased(m.ID)
 }
 
 // putBack makes recipients whose turn did not come wait again, before all that
 // wait for the same destination.
-func (q *Qmgr) putBack(e *entry, untried []mail.Recipient) {
-	m, t := e.message.owner, e.queue().transport
+func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
+	m, t := messageOf(e.Message), queueOf(e.Destination()).transport
 	if m.order != orderNone || m.callout != nil && !m.callout.inBegun.Listed() {
 		m.left = true
 		return
 	}
-	j := q.jobFor(m, t)
-	back := newEntryInFront(e.peer)
-	back.domain = e.domain
-	back.recipients = untried
+	back := e.PutBack(untried)
 	q.hold(m, len(untried))
-	j.slots.count += len(untried)
-	j.touch()
-	switch d := e.queue(); {
-	case d.dead():
+	switch d := queueOf(e.Destination()); {
+	case d.Dead():
 		q.putOff(back, TransportRetry, d.reason)
 	case t.dead():
 		q.putOff(back, TransportRetry, t.outage.reason)

@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -9,14 +10,14 @@ import (
 // Tests and simulations call it after every Step; it takes linear time.
 func (q *Qmgr) Check() {
 	inCore, surplus := 0, 0
-	slots, underWay := make(map[*lane]int), make(map[*message]int)
+	slots, underWay := make(map[*sched.Lane]int), make(map[*message]int)
 	for _, v := range q.busy { //archtest:anyorder sums
-		underWay[v.entry.message.owner] += len(v.entry.recipients)
+		underWay[messageOf(v.entry.Message)] += len(v.entry.Recipients)
 	}
 	for _, m := range q.messages { //archtest:anyorder a sum and assertions
 		q.checkMessage(m, underWay[m], slots)
 		if m.callout == nil {
-			inCore += m.inCore
+			inCore += m.InCore
 		}
 		surplus += m.surplus()
 	}
@@ -34,16 +35,16 @@ func (q *Qmgr) Check() {
 	q.timers.Check()
 	q.conns.Check()
 	for t := range q.ring.All() {
-		assert.That(q.halt || q.leftover || q.paused.job != nil || !t.ready(), "%s could start a delivery and does not", t.name)
+		assert.That(q.halt || q.leftover || q.paused.Pending() || !t.ready(), "%s could start a delivery and does not", t.Name)
 	}
 	q.checkHeld()
 	q.checkRuns()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
-		t.check(q.cfg.AsPostfix && t.name == TransportRetry)
-		assert.That(t.pool.unused+slots[&t.lane] == t.cfg.RecipientPool, "%s: %d slots unused and %d held of %d", t.name, t.pool.unused, slots[&t.lane], t.cfg.RecipientPool)
+		t.check(q.cfg.AsPostfix && t.Name == TransportRetry)
+		t.CheckSlots(slots[&t.Lane])
 		queues += len(t.queues)
-		busy += t.busy
+		busy += t.Busy
 	}
 	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
 	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
@@ -65,73 +66,52 @@ func (q *Qmgr) checkHeld() {
 		}
 	}
 	for _, m := range q.messages { //archtest:anyorder assertions
-		assert.That(held[m] == m.held, "message %v holds %d connections, counted %d", m.id, held[m], m.held)
+		assert.That(held[m] == m.held, "message %v holds %d connections, counted %d", m.ID, held[m], m.held)
 	}
 }
 
 // checkRuns checks that a transport whose scheduler is Runner has one message
 // under way.
 func (q *Qmgr) checkRuns() {
-	running := make(map[*transport]*load)
+	running := make(map[*transport]*sched.Message)
 	for _, v := range q.busy { //archtest:anyorder assertions
 		e := v.entry
-		t := e.queue().transport
-		if t.scheduler != Runner {
+		t := queueOf(e.Destination()).transport
+		if t.Scheduler != sched.Runner {
 			continue
 		}
 		m := running[t]
-		assert.That(m == nil || m == e.message, "%s: %v is under way before the last entry of another message has ended", t.name, e.message.id)
-		running[t] = e.message
+		assert.That(m == nil || m == e.Message, "%s: %v is under way before the last entry of another message has ended", t.Name, e.Message.ID)
+		running[t] = e.Message
 	}
 }
 
 // checkMessage checks a message, so many recipients of which are under way, and adds
 // the slots that its jobs hold.
-func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*lane]int) {
-	entries, recipients, limit := 0, underWay+m.unbound, m.own
-	assert.That(m.unbound == len(m.unrouted)+m.routing.count, "message %v has %d recipients that are in no entry, counted %d", m.id, len(m.unrouted)+m.routing.count, m.unbound)
-	assert.That(m.reading == (m.awaits&awaitsRead != 0), "message %v is being read: %t", m.id, m.reading)
-	for _, j := range m.jobs {
-		waiting := 0
-		limit += j.slots.limit
-		slots[j.lane] += j.slots.limit
-		j.peers.Check()
-		j.servable.check()
-		checkRing(&j.peers, (*peer).ringNumber)
-		for p := range j.peers.All() {
-			assert.That(p.entries > 0, "peer of %v without entries", m.id)
-			assert.That(!p.served.taken() || p.queue.marking.roomy.taken() && p.queue.marking.first == p, "peer of %v for %s is servable", m.id, p.queue.name)
-			assert.That(p.entries >= p.todo.Len(), "peer of %v: %d entries, %d wait", m.id, p.entries, p.todo.Len())
-			assert.That(j.lane.owner.queues[p.queue.name] == p.queue.owner, "queue %s is gone, its peer is not", p.queue.name)
-			entries += p.entries
-			waiting += p.todo.Len()
-			for e := range p.todo.All() {
-				recipients += len(e.recipients)
-			}
-		}
-		assert.That(waiting == j.waiting(), "job of %v: %d entries wait, counted %d", m.id, waiting, j.waiting())
-		assert.That(j.listed || waiting == 0 || j.lane.scheduler == RoundRobin, "job of %v has entries and is not listed", m.id)
+func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int) {
+	m.Message.Check(underWay, slots)
+	assert.That(m.Unbound == len(m.unrouted)+m.routing.count, "message %v has %d recipients that are in no entry, counted %d", m.ID, len(m.unrouted)+m.routing.count, m.Unbound)
+	assert.That(m.Reading == (m.awaits&awaitsRead != 0), "message %v is being read: %t", m.ID, m.Reading)
+	assert.That(m.Reserved == 0 || m.Reading, "message %v has room for %d recipients that nobody reads", m.ID, m.Reserved)
+	assert.That(m.Reserved == 0 || q.roundRobin() || m.InCore+m.Reserved <= m.Limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.ID, m.InCore, m.Reserved, m.Limit)
+	for p := range m.Peers() {
+		d := queueOf(p.Destination)
+		assert.That(d.transport.queues[d.Name] == d, "queue %s is gone, its peer is not", d.Name)
 	}
-	assert.That(limit == m.limit, "message %v may have %d recipients in core, counted %d", m.id, m.limit, limit)
-	assert.That(entries == m.entries, "message %v has %d entries, counted %d", m.id, entries, m.entries)
-	assert.That(m.reserved == 0 || m.awaits&awaitsRead != 0, "message %v has room for %d recipients that nobody reads", m.id, m.reserved)
-	assert.That(m.reserved == 0 || q.roundRobin() || m.inCore+m.reserved <= m.limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.id, m.inCore, m.reserved, m.limit)
-	assert.That(recipients == m.inCore, "message %v has %d recipients in core, counted %d", m.id, recipients, m.inCore)
-	assert.That(m.entries > 0 || m.awaits != 0 || m.routing.count > 0 || q.halt, "message %v waits for nothing", m.id)
+	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.count > 0 || q.halt, "message %v waits for nothing", m.ID)
 }
 
 func (t *transport) check(leftovers bool) {
-	t.lane.check()
+	t.Lane.Check()
 	for _, d := range t.queues { //archtest:anyorder assertions
 		if d.site != nil {
 			d.site.Check()
 		}
-		assert.That(!d.todo.Empty() || d.busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.name, d.nexthop)
-		assert.That(d.window.State() != window.Dead && !t.dead() || d.todo.Empty(), "%s:%s is dead and has entries", t.name, d.nexthop)
-		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.name, d.nexthop)
+		assert.That(!d.Todo.Empty() || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
+		assert.That(d.window.State() != window.Dead && !t.dead() || d.Todo.Empty(), "%s:%s is dead and has entries", t.Name, d.nexthop)
+		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
-	assert.That(t.order.Len() == len(t.queues), "%s: %d destinations in order, %d by name", t.name, t.order.Len(), len(t.queues))
-	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.name)
-	assert.That((t.lull.state == lullWaiting || t.lull.fresh) == t.lull.timer.slot.Heaped(), "%s: lull and timer disagree", t.name)
-	assert.That(t.lull.state == lullFree || t.lull.state == lullTaken || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.name)
+	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.Name)
+	assert.That((t.lull.state == lullWaiting || t.lull.fresh) == t.lull.timer.slot.Heaped(), "%s: lull and timer disagree", t.Name)
+	assert.That(t.lull.state == lullFree || t.lull.state == lullTaken || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)
 }

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"errors"
 	"fmt"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"slices"
 	"time"
 
@@ -148,7 +149,7 @@ type TransportConfig struct {
 	// for the default transport, too: where that is Preemptive, messages that are
 	// too large to be in core at once are read in steps of RecipientMinimum for
 	// this one.
-	Scheduler Scheduler
+	Scheduler sched.Scheduler
 	// ProcessLimit bounds the deliveries under way at once over this transport
 	// (default_process_limit); default 100. Raise it when many destinations
 	// are to be served at once; each delivery may cost a connection.
@@ -228,26 +229,6 @@ type TransportConfig struct {
 	// connection is ready, one at a time being opened.
 	TransportRateDelay time.Duration
 }
-
-// Scheduler is a way to choose what is delivered next.
-type Scheduler uint8
-
-const (
-	// Preemptive is Postfix's qmgr(8): first come, first served, but mail with few
-	// recipients may overtake mail with many.
-	Preemptive Scheduler = iota
-	// RoundRobin is Postfix's oqmgr(8): destinations take turns, and within one it
-	// is first come, first served. It is there for comparison: mail to a
-	// destination with a backlog waits for all of it, however small it is.
-	RoundRobin
-	// Runner is what mail systems did before: one message after the other, each
-	// to all its destinations before the next is begun. It is there for
-	// comparison: one destination that does not answer holds up everybody.
-	Runner
-)
-
-// String returns the scheduler's name.
-func (s Scheduler) String() string { return [...]string{"preemptive", "round-robin", "runner"}[s] }
 
 // Agents says who decides that a delivery may start on a transport.
 type Agents uint8
@@ -425,7 +406,7 @@ func (t TransportConfig) validate(name string) error {
 	if t.RefillLimit < 1 {
 		errs = append(errs, fmt.Errorf("transport %s: recipient_refill_limit is %d: want at least 1", name, t.RefillLimit))
 	}
-	if t.Scheduler > Runner {
+	if t.Scheduler > sched.Runner {
 		errs = append(errs, fmt.Errorf("transport %s: scheduler %d is unknown", name, uint8(t.Scheduler)))
 	}
 	if t.SlotDiscount > 100 {
@@ -465,3 +446,13 @@ func (c *Config) transport(name string) TransportConfig {
 	}
 	return t
 }
+
+// A Scheduler is a way to choose what is delivered next (package sched).
+type Scheduler = sched.Scheduler
+
+// The schedulers are told in package sched.
+const (
+	Preemptive = sched.Preemptive
+	RoundRobin = sched.RoundRobin
+	Runner     = sched.Runner
+)

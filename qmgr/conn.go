@@ -79,7 +79,7 @@ func (q *Qmgr) hangupAll(surplus []*conns.Conn) {
 // entries than before.
 func (q *Qmgr) roomChanged(s *conns.Site) {
 	d := q.sites[s]
-	d.touch()
+	d.Touch()
 }
 
 // hosts takes the hosts of a nexthop.
@@ -102,7 +102,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 	case ev.Reply.IsZero():
 		q.reshape(d, ev.Set.Tiers[0])
 		q.hangupAll(q.conns.SetHosts(d.site, ev.Set, q.hostLimits(d)))
-		d.touch()
+		d.Touch()
 	case ev.Reply.Permanent():
 		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
 		q.putOffAll(d, TransportError, ev.Reply)
@@ -110,7 +110,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 		q.conns.KeepHosts(d.site, ev.Set.Until)
 	case d.ready():
 		d.window.Close()
-		d.touch()
+		d.Touch()
 		q.die(d, ev.Reply, ev.Set.Until)
 	}
 	q.unpin(d)
@@ -128,7 +128,7 @@ func (t *transport) resolving(nexthop string) *queue {
 // deferred until the first of them may be tried again.
 func (q *Qmgr) exhausted(d *queue, dec conns.Decision) {
 	d.window.Close()
-	d.touch()
+	d.Touch()
 	q.die(d, dec.Reply, dec.Until)
 }
 
@@ -153,15 +153,15 @@ func (q *Qmgr) dialed(ev Dialed) {
 	q.hangupAll(surplus)
 	if ready == nil {
 		q.blame(d, blame, l.attempt, ev.Opened.Reply)
-		d.touch()
+		d.Touch()
 		return
 	}
-	if ready.State() == conns.Ready && (d.dead() || !q.conns.Slow(ready, q.now)) {
+	if ready.State() == conns.Ready && (d.Dead() || !q.conns.Slow(ready, q.now)) {
 		q.praise(d, l.attempt)
 	} else {
 		d.window.Lost(l.attempt)
 	}
-	d.touch()
+	d.Touch()
 	if q.halt {
 		q.conns.Drain(c)
 		q.hangup(c)
@@ -181,10 +181,10 @@ func (q *Qmgr) closed(ev Closed) {
 	defer q.unpin(d)
 	q.untry(c)
 	if ev.Closing.Why == mail.CloseMixed {
-		q.emit(Note{Kind: NoteMixed, Transport: d.transport.name, Nexthop: d.nexthop, Text: mixedText(c.Host(), ev.Closing.Reply)})
+		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
 	blame := q.conns.Closed(ev.Conn, ev.Closing, q.now)
-	d.touch()
+	d.Touch()
 	q.blame(d, blame, window.Attempt{}, ev.Closing.Reply)
 	q.db.Collect(q.now, collectSome)
 }

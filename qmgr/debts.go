@@ -63,7 +63,7 @@ func (q *Qmgr) reportNow(m *message) bool {
 
 // parkable reports whether nothing is left to do for a message but to report.
 func (q *Qmgr) parkable(m *message) bool {
-	return !m.retry && !m.left && !m.more && !m.doubt && m.order == orderNone
+	return !m.retry && !m.left && !m.More && !m.doubt && m.order == orderNone
 }
 
 // askReport asks for the report on a message.
@@ -71,21 +71,21 @@ func (q *Qmgr) askReport(m *message) {
 	m.await(awaitsReport)
 	q.debts.making++
 	q.debts.last = q.now
-	q.emit(Report{ID: m.id})
+	q.emit(Report{ID: m.ID})
 }
 
 // park takes a message out of core until it is its turn to be reported on. It
 // leaves at the end of the Step, for callers still hold it.
 func (q *Qmgr) park(m *message) {
-	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.id, len(m.outcomes))
+	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.ID, len(m.outcomes))
 	d := &q.debts
 	if len(d.parked) >= parkedMost {
 		q.deferUntil(m, q.now.Add(parkedPause))
 		return
 	}
 	m.stage = stageClosing
-	d.parked[m.id] = struct{}{}
-	d.line = append(d.line, m.id)
+	d.parked[m.ID] = struct{}{}
+	d.line = append(d.line, m.ID)
 	d.leaving = append(d.leaving, m)
 }
 

@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"cmp"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"net/netip"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	found := best[standing]{most: query.Most, compare: compareStanding}
 	for t := range q.ring.All() {
 		for d := range t.destinations() {
-			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.name, d.nexthop) || !d.serves(query.Domain) {
+			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.Name, d.nexthop) || !d.serves(query.Domain) {
 				continue
 			}
 			s := standing{d, q.condition(d)}
@@ -93,12 +94,12 @@ type standing struct {
 }
 
 func (s standing) place() DestinationPlace {
-	return DestinationPlace{s.queue.todo.Len(), s.condition, s.queue.transport.name, s.queue.nexthop}
+	return DestinationPlace{s.queue.Todo.Len(), s.condition, s.queue.transport.Name, s.queue.nexthop}
 }
 
 func compareStanding(a, b standing) int {
-	return cmp.Or(cmp.Compare(b.queue.todo.Len(), a.queue.todo.Len()), cmp.Compare(b.condition, a.condition),
-		strings.Compare(a.queue.transport.name, b.queue.transport.name), strings.Compare(a.queue.nexthop, b.queue.nexthop))
+	return cmp.Or(cmp.Compare(b.queue.Todo.Len(), a.queue.Todo.Len()), cmp.Compare(b.condition, a.condition),
+		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop))
 }
 
 // before tells whether the place is before a destination's.
@@ -113,8 +114,8 @@ func (d *queue) serves(domain string) bool {
 	if domain == "" {
 		return true
 	}
-	for e := range d.todo.All() {
-		if e.domain == domain {
+	for e := range d.Todo.All() {
+		if e.Domain == domain {
 			return true
 		}
 	}
@@ -123,7 +124,7 @@ func (d *queue) serves(domain string) bool {
 
 func (q *Qmgr) summary(s standing) DestinationSummary {
 	d := s.queue
-	v := DestinationSummary{Transport: d.transport.name, Condition: s.condition, Queue: q.queueView(d)}
+	v := DestinationSummary{Transport: d.transport.Name, Condition: s.condition, Queue: q.queueView(d)}
 	if d.site != nil {
 		v.Hosts = q.conns.Standing(d.site, q.now)
 	}
@@ -134,12 +135,12 @@ func (q *Qmgr) summary(s standing) DestinationSummary {
 // waiting counts what waits, and tells when the oldest message of it arrived; 0 if
 // none waits.
 func (d *queue) waiting() (messages, recipients int, oldest mail.Instant) {
-	for e := range d.todo.All() {
-		recipients += len(e.recipients)
-		if e.peer.todo.Front() == e {
+	for e := range d.Todo.All() {
+		recipients += len(e.Recipients)
+		if e.Leads() {
 			messages++
 		}
-		if at := e.message.owner.env.Arrived; oldest == 0 || at < oldest {
+		if at := messageOf(e.Message).env.Arrived; oldest == 0 || at < oldest {
 			oldest = at
 		}
 	}
@@ -237,7 +238,7 @@ func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) 
 		return DestinationView{}, false
 	}
 	v := DestinationView{Remembered: true, Hosts: []conns.HostView{h}, Ceiling: t.limits.window.Limit}
-	v.Transport, v.Queue.Nexthop = t.name, nexthop
+	v.Transport, v.Queue.Nexthop = t.Name, nexthop
 	return v, true
 }
 
@@ -290,31 +291,29 @@ func (q *Qmgr) parkedFor(id mail.QueueID) ObstacleKind {
 }
 
 func (q *Qmgr) messageView(m *message, most int) MessageView {
-	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.count, Unread: m.more || m.stage == stageOpening}
+	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.count, Unread: m.More || m.stage == stageOpening}
 	for _, waiting := range []bool{true, false} {
-		for _, j := range m.jobs {
-			for p := range j.peers.All() {
-				if waiting {
-					v.Busy += p.entries - p.todo.Len()
-				}
-				switch {
-				case p.todo.Empty() == waiting:
-				case len(v.Places) >= most:
-					v.More++
-				default:
-					v.Places = append(v.Places, q.place(p))
-				}
+		for p := range m.Peers() {
+			if waiting {
+				v.Busy += p.Busy()
+			}
+			switch {
+			case p.Todo.Empty() == waiting:
+			case len(v.Places) >= most:
+				v.More++
+			default:
+				v.Places = append(v.Places, q.place(p))
 			}
 		}
 	}
 	return v
 }
 
-func (q *Qmgr) place(p *peer) PlaceView {
-	d := p.queue.owner
-	v := PlaceView{Transport: d.transport.name, Nexthop: d.nexthop, Instead: d.instead, Busy: p.entries - p.todo.Len()}
-	for e := range p.todo.All() {
-		v.Waiting += len(e.recipients)
+func (q *Qmgr) place(p *sched.Peer) PlaceView {
+	d := queueOf(p.Destination)
+	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Instead: d.instead, Busy: p.Busy()}
+	for e := range p.Todo.All() {
+		v.Waiting += len(e.Recipients)
 	}
 	if v.Waiting > 0 {
 		v.Obstacle = q.obstacle(d)

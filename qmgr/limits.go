@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"math"
 	"time"
 
@@ -27,11 +28,11 @@ func (t *TransportConfig) limits() limits {
 }
 
 // lane returns what decides about the order of the transport's mail.
-func (t *TransportConfig) lane() laneRules {
-	return laneRules{
-		slotCost: t.SlotCost, slotLoan: t.SlotLoan, slotDiscount: t.SlotDiscount, minimumSlots: t.MinimumSlots,
-		recipientPool: t.RecipientPool, extraRecipients: t.ExtraRecipients,
-		refill: refill{limit: t.RefillLimit, delay: t.RefillDelay},
+func (t *TransportConfig) lane() sched.Rules {
+	return sched.Rules{
+		SlotCost: t.SlotCost, SlotLoan: t.SlotLoan, SlotDiscount: t.SlotDiscount, MinimumSlots: t.MinimumSlots,
+		RecipientPool: t.RecipientPool, ExtraRecipients: t.ExtraRecipients,
+		Refill: sched.Refill{Limit: t.RefillLimit, Delay: t.RefillDelay},
 	}
 }
 
@@ -68,14 +69,14 @@ func (q *Qmgr) shape(d *queue, hosts []mail.Host) {
 
 // reshape puts limits in force that have changed for a destination that exists.
 func (q *Qmgr) reshape(d *queue, hosts []mail.Host) {
-	fresh := d.site != nil && d.site.Empty() && d.busy == 0
+	fresh := d.site != nil && d.site.Empty() && d.Busy == 0
 	q.shape(d, hosts)
 	if fresh && d.ready() {
 		d.window = window.New(&d.limits.window) // nothing has been learned yet
 	}
 	d.window.Reconfigure(&d.limits.window)
 	q.pace(d)
-	d.touch()
+	d.Touch()
 }
 
 // hostLimits returns what holds for connections to one host.
@@ -95,9 +96,9 @@ func (q *Qmgr) hostLimits(d *queue) func(mail.Host) conns.HostLimits {
 }
 
 // counted notes that a delivery starts, for the limits by time.
-func (q *Qmgr) counted(e *entry) {
-	d, span := e.queue(), longestSpan
-	if e.message.owner.callout != nil {
+func (q *Qmgr) counted(e *sched.Entry) {
+	d, span := queueOf(e.Destination()), longestSpan
+	if messageOf(e.Message).callout != nil {
 		span = calloutSpan
 	}
 	t := d.transport
@@ -143,14 +144,14 @@ func (q *Qmgr) pace(d *queue) {
 	if !ready {
 		q.arm(&d.pace, at)
 	}
-	d.touch()
+	d.Touch()
 }
 
 // paceTransport does so for all destinations of a transport.
 func (q *Qmgr) paceTransport(t *transport) {
 	ready, at := t.rate.Ready(q.now)
 	q.disarm(&t.pace)
-	busy := t.spaced() && t.busy > 0 // it is called again when that ends
+	busy := t.spaced() && t.Busy > 0 // it is called again when that ends
 	if t.spaced() && q.now < t.lull.until {
 		ready, at = false, max(at, t.lull.until)
 	}

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/internal/stock"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/share"
 )
@@ -137,7 +138,7 @@ func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
 	}
 	j.recipients = append(j.recipients, r)
 	m.routing.count++
-	m.unbound++
+	m.Unbound++
 }
 
 // need returns the look-up of a key that has not ended, and makes it if need be: a quiet
@@ -279,7 +280,7 @@ func (q *Qmgr) beginOn(m *message) {
 		q.lookups.retrying++
 	}
 	q.lookups.turn = (m.line() + 1) % lines
-	q.begin(l, m.id)
+	q.begin(l, m.ID)
 }
 
 // begin asks the host for a look-up. All who wait for it have it, whoever's account
@@ -349,7 +350,7 @@ func (q *Qmgr) endLookup(l *lookup, to mail.Route) {
 	for j := l.jobs.PopFront(); j != nil; j = l.jobs.PopFront() {
 		q.lookups.leaveLine(j)
 		q.bindJob(j, to)
-		j.message.allRead()
+		j.message.AllRead()
 		q.advance(j.message)
 	}
 }
@@ -359,14 +360,14 @@ func (q *Qmgr) bindJob(j *routingJob, to mail.Route) {
 	m := j.message
 	m.routing.jobs.Remove(&j.inMessage)
 	m.routing.count -= len(j.recipients)
-	m.unbound -= len(j.recipients)
+	m.Unbound -= len(j.recipients)
 	recipients := q.stocks.bound[:0]
 	for _, r := range j.recipients {
 		recipients = append(recipients, bound{recipient: r, route: to})
 	}
 	q.stocks.bound = recipients
 	q.assign(m, q.bindEach(m, recipients))
-	q.stocks.bound = emptied(q.stocks.bound)
+	q.stocks.bound = stock.Emptied(q.stocks.bound)
 }
 
 // withdrawLookups takes back what of a message waits for look-ups. Those under
@@ -379,14 +380,14 @@ func (q *Qmgr) withdrawLookups(m *message) {
 	}
 	m.left = true
 	q.hold(m, -r.count)
-	m.unbound -= r.count
+	m.Unbound -= r.count
 	r.count = 0
 	for j := r.jobs.PopFront(); j != nil; j = r.jobs.PopFront() {
 		q.lookups.leave(j)
 		q.lookups.unneed(j.lookup)
 	}
 	r.disown()
-	m.touch()
+	m.Touch()
 }
 
 // checkLookups panics where an invariant of look-ups does not hold.
@@ -416,9 +417,9 @@ func (q *Qmgr) checkLookups() {
 		l.jobs.Check()
 		l.checks.Check()
 		for j := range l.jobs.All() {
-			assert.That(q.messages[j.message.id] == j.message, "a message that is gone waits for the look-up of %s", key.nexthop)
-			assert.That(j.inLine.On(&s.stalled) == s.stalls(l), "a job of %v is stalled by the look-up of %s", j.message.id, key.nexthop)
-			assert.That(j.inLine.Listed() == (l.id == 0 || s.stalls(l)), "a job of %v is in line for the look-up of %s", j.message.id, key.nexthop)
+			assert.That(q.messages[j.message.ID] == j.message, "a message that is gone waits for the look-up of %s", key.nexthop)
+			assert.That(j.inLine.On(&s.stalled) == s.stalls(l), "a job of %v is stalled by the look-up of %s", j.message.ID, key.nexthop)
+			assert.That(j.inLine.Listed() == (l.id == 0 || s.stalls(l)), "a job of %v is in line for the look-up of %s", j.message.ID, key.nexthop)
 		}
 	}
 	for _, m := range q.messages { //archtest:anyorder sums and assertions
@@ -427,9 +428,9 @@ func (q *Qmgr) checkLookups() {
 		for j := range r.jobs.All() {
 			count += len(j.recipients)
 		}
-		assert.That(count == r.count, "message %v has %d recipients waiting for look-ups, counted %d", m.id, count, r.count)
-		assert.That(owned[m] == r.owned.Len(), "message %v has %d look-ups under way, counted %d", m.id, owned[m], r.owned.Len())
-		assert.That(r.inLine.Listed() == !r.waiting.Empty(), "message %v is in line: %t", m.id, r.inLine.Listed())
+		assert.That(count == r.count, "message %v has %d recipients waiting for look-ups, counted %d", m.ID, count, r.count)
+		assert.That(owned[m] == r.owned.Len(), "message %v has %d look-ups under way, counted %d", m.ID, owned[m], r.owned.Len())
+		assert.That(r.inLine.Listed() == !r.waiting.Empty(), "message %v is in line: %t", m.ID, r.inLine.Listed())
 		if r.inLine.Listed() {
 			inLine[m.line()]++
 		}

@@ -45,7 +45,7 @@ func (t *transport) taken() bool { return t.spaced() && t.lull.fresh }
 
 // sent notes that a delivery has ended, after which a transport with connections waits.
 func (q *Qmgr) sent(t *transport) {
-	if t.spaced() && t.busy == 0 {
+	if t.spaced() && t.Busy == 0 {
 		t.lull.until = q.now.Add(t.cfg.TransportRateDelay)
 		q.paceTransport(t)
 	}
@@ -101,8 +101,8 @@ func (q *Qmgr) waited(t *transport) {
 		return
 	}
 	t.lull.state = lullTaken
-	t.refresh()
-	if !q.halt && q.paused.job == nil && t.startable > 0 && !t.paused {
+	t.Refresh()
+	if !q.halt && !q.paused.Pending() && t.Startable > 0 && !t.paused {
 		q.offer(t)
 	}
 	q.endLull(t)
@@ -111,7 +111,7 @@ func (q *Qmgr) waited(t *transport) {
 // endLull lets a transport's next wait begin if nothing of it is under way any
 // more.
 func (q *Qmgr) endLull(t *transport) {
-	if t.lull.state == lullTaken && t.busy == 0 && (q.paused.job == nil || q.paused.job.lane != &t.lane) {
+	if t.lull.state == lullTaken && t.Busy == 0 && q.paused.Lane() != &t.Lane {
 		t.lull.state = lullFree
 	}
 }

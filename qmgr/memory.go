@@ -38,18 +38,18 @@ type surplus struct {
 
 // surplus is how many recipients a message has beyond the minimum, those that are
 // being read included.
-func (m *message) surplus() int { return max(m.inCore+m.reserved-m.own, 0) }
+func (m *message) surplus() int { return max(m.InCore+m.Reserved-m.Own, 0) }
 
 // hold notes that a message has n more recipients in core, or fewer. Call-outs have
 // one each that is not mail's.
 func (q *Qmgr) hold(m *message, n int) {
-	m.touch()
+	m.Touch()
 	if m.callout != nil {
-		m.inCore += n
+		m.InCore += n
 		return
 	}
 	before := m.surplus()
-	m.inCore += n
+	m.InCore += n
 	q.recipients += n
 	q.surplus.used += m.surplus() - before
 }
@@ -57,7 +57,7 @@ func (q *Qmgr) hold(m *message, n int) {
 // reserve notes that n recipients of a message are being read.
 func (q *Qmgr) reserve(m *message, n int) {
 	before := m.surplus()
-	m.reserved = n
+	m.Reserved = n
 	q.surplus.used += m.surplus() - before
 }
 
@@ -66,7 +66,7 @@ func (q *Qmgr) mayHave(m *message) int {
 	if q.cfg.AsPostfix {
 		return math.MaxInt
 	}
-	return m.own + max(q.surplus.most-(q.surplus.used-m.surplus()), 0)
+	return m.Own + max(q.surplus.most-(q.surplus.used-m.surplus()), 0)
 }
 
 // boundRecipients finds out what the bound is. It is called at the start, when a

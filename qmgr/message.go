@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
 // A message is one mail that is in core: some of its recipients are queued for
@@ -12,7 +13,7 @@ import (
 //
 // Qmgr.messages points to it, as do its jobs and entries.
 type message struct {
-	load
+	sched.Message
 	env   mail.Envelope
 	place mail.Place
 	from  origin
@@ -103,7 +104,7 @@ const (
 )
 
 func (m *message) await(a answers) {
-	assert.That(m.awaits&a == 0, "message %v already awaits %b", m.id, a)
+	assert.That(m.awaits&a == 0, "message %v already awaits %b", m.ID, a)
 	m.awaits |= a
 }
 
@@ -129,7 +130,7 @@ func (m *message) note(o mail.Outcome) {
 		m.failed = true
 	case mail.Delivered:
 	default:
-		assert.Unreachable("outcome of recipient %d of %v is %v", o.Index, m.id, o.Result)
+		assert.Unreachable("outcome of recipient %d of %v is %v", o.Index, m.ID, o.Result)
 	}
 }
 

@@ -84,13 +84,13 @@ func (k ObstacleKind) String() string {
 func (q *Qmgr) obstacle(d *queue) Obstacle {
 	t := d.transport
 	switch {
-	case d.todo.Empty():
+	case d.Todo.Empty():
 		return Obstacle{}
 	case q.halt:
 		return Obstacle{Kind: ObstacleStop}
 	case t.dead():
 		return Obstacle{Kind: ObstacleTransportDead, Until: t.outage.timer.at}
-	case d.dead():
+	case d.Dead():
 		return Obstacle{Kind: ObstacleDead, Until: d.timer.at}
 	case d.window.State() == window.Suspended:
 		return q.sourced(d, Obstacle{Kind: ObstacleDestinationDelay, Until: d.timer.at, Pause: d.limits.rateDelay})
@@ -99,7 +99,7 @@ func (q *Qmgr) obstacle(d *queue) Obstacle {
 		return q.sourced(d, Obstacle{Kind: ObstacleDestinationRate, Until: at, Rate: limit})
 	case t.paused:
 		return q.transportRate(t)
-	case d.startable > 0:
+	case d.Startable > 0:
 		return t.obstacle()
 	case d.site == nil:
 		return q.sourced(d, Obstacle{Kind: ObstacleWindow, Limit: d.window.Size(), Most: d.limits.window.Limit, Deliveries: true})
@@ -111,9 +111,9 @@ func (q *Qmgr) obstacle(d *queue) Obstacle {
 // which is one, too, where there are connections.
 func (q *Qmgr) transportRate(t *transport) Obstacle {
 	limit, at := t.rate.Binding(q.now)
-	if t.spaced() && (t.busy > 0 || t.lull.until >= at) {
+	if t.spaced() && (t.Busy > 0 || t.lull.until >= at) {
 		until := t.lull.until
-		if t.busy > 0 {
+		if t.Busy > 0 {
 			until = 0 // it depends on what is under way
 		}
 		return Obstacle{Kind: ObstacleTransportDelay, Until: until, Pause: t.cfg.TransportRateDelay}
@@ -126,7 +126,7 @@ func (t *transport) obstacle() Obstacle {
 	switch {
 	case t.lull.state != lullFree:
 		return Obstacle{Kind: ObstacleTransportDelay, Until: t.lull.next(), Pause: t.cfg.TransportRateDelay}
-	case t.cfg.Agents == AgentsOwn && t.busy >= t.cfg.ProcessLimit:
+	case t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit:
 		return Obstacle{Kind: ObstacleProcessLimit, Limit: t.cfg.ProcessLimit, Deliveries: true}
 	}
 	return Obstacle{Kind: ObstacleTurn}
@@ -137,9 +137,9 @@ func (q *Qmgr) siteObstacle(d *queue) Obstacle {
 	switch {
 	case !d.site.Known():
 		return Obstacle{Kind: ObstacleHostLookup}
-	case d.limits.rateDelay > 0 && d.busy > 0:
+	case d.limits.rateDelay > 0 && d.Busy > 0:
 		return Obstacle{Kind: ObstacleDestinationDelay, Pause: d.limits.rateDelay}
-	case !d.transport.runsTo(&d.dest):
+	case !d.transport.RunsTo(&d.Destination):
 		return Obstacle{Kind: ObstacleTurn}
 	}
 	w := q.conns.Waits(d.site, q.now)
@@ -248,13 +248,13 @@ func (k ObstacleKind) Condition() Condition {
 // time.
 func (q *Qmgr) condition(d *queue) Condition {
 	switch {
-	case d.dead(), d.transport.dead():
+	case d.Dead(), d.transport.dead():
 		return ConditionDead
 	case d.window.State() == window.Suspended:
 		return ConditionPaused
 	case d.paused:
 		return ConditionLimited
-	case d.todo.Empty():
+	case d.Todo.Empty():
 		return ConditionReady
 	}
 	return q.kind(d).Condition()
@@ -268,7 +268,7 @@ func (q *Qmgr) kind(d *queue) ObstacleKind {
 		return ObstacleStop
 	case t.paused:
 		return q.transportRate(t).Kind
-	case d.startable > 0:
+	case d.Startable > 0:
 		return t.obstacle().Kind
 	case d.site == nil:
 		return ObstacleWindow

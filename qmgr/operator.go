@@ -136,21 +136,13 @@ func (q *Qmgr) moved(c mail.Changed) {
 // withdraw takes back everything of a message that has not been started. Its
 // recipients stay as they are in the spool.
 func (q *Qmgr) withdraw(m *message) {
-	m.left = m.left || m.more || len(m.unrouted) > 0
+	m.left = m.left || m.More || len(m.unrouted) > 0
 	q.withdrawLookups(m)
-	for _, j := range m.jobs {
-		for p := range j.peers.All() {
-			for e := p.todo.Front(); e != nil; {
-				next := p.todo.Next(&e.inPeer)
-				m.left = true
-				q.finish(e)
-				e = next
-			}
-		}
-		if j.listed && !j.holdsRun() {
-			j.retire()
-		}
+	for e := range m.Waiting() {
+		m.left = true
+		q.finish(e)
 	}
+	m.RetireIdle()
 }
 
 // retryAll forgets all dead transports and destinations, and starts a scan of everything
@@ -183,13 +175,13 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 // reviveFor forgets that transports and destinations of a message are dead.
 func (q *Qmgr) reviveFor(m *message) {
 	amnesty := q.conns.Amnesty()
-	for _, j := range m.jobs {
-		q.restore(j.lane.owner)
-		for p := range j.peers.All() {
-			if d := p.queue.owner; d.window.State() == window.Dead {
-				d.pardon = amnesty
-				q.revive(d, CauseRevival)
-			}
+	for l := range m.Lanes() {
+		q.restore(transportOf(l))
+	}
+	for p := range m.Peers() {
+		if d := queueOf(p.Destination); d.window.State() == window.Dead {
+			d.pardon = amnesty
+			q.revive(d, CauseRevival)
 		}
 	}
 }

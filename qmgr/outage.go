@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"strconv"
 	"strings"
 
@@ -47,7 +48,7 @@ func (q *Qmgr) agentUnavailable(ev AgentUnavailable) {
 	t.outage.state, t.outage.reason = TransportDead, why
 	q.stopLull(t)
 	q.arm(&t.outage.timer, q.now.Add(q.cfg.TransportRetryTime))
-	q.emit(Note{Kind: NoteDead, Transport: t.name, Text: why.String()})
+	q.emit(Note{Kind: NoteDead, Transport: t.Name, Text: why.String()})
 	for d := range t.destinations() {
 		q.putOffAll(d, TransportRetry, why)
 	}
@@ -60,20 +61,20 @@ func (q *Qmgr) restore(t *transport) {
 	}
 	q.disarm(&t.outage.timer)
 	t.outage.state, t.outage.reason = TransportAlive, mail.Reply{}
-	q.emit(Note{Kind: NoteAlive, Transport: t.name})
+	q.emit(Note{Kind: NoteAlive, Transport: t.Name})
 }
 
 // putOffAll hands whatever waits for a destination to TransportRetry or
 // TransportError.
 func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
-	end := d.todo.Front
-	if d.transport.scheduler == RoundRobin {
-		end = d.todo.Back // for no reason, but so it is in Postfix
+	end := d.Todo.Front
+	if d.transport.Scheduler == sched.RoundRobin {
+		end = d.Todo.Back // for no reason, but so it is in Postfix
 	}
 	// What is put off does not come back here (queueInstead), or this would not end.
-	most := d.todo.Len()
+	most := d.Todo.Len()
 	for e := end(); e != nil; e = end() {
-		assert.That(most > 0, "mail that %s puts off to %s comes back", d.transport.name, transport)
+		assert.That(most > 0, "mail that %s puts off to %s comes back", d.transport.Name, transport)
 		most--
 		q.putOff(e, transport, why)
 	}
@@ -84,19 +85,19 @@ func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 // business of TransportRetry and TransportError, so that even the end of a large
 // backlog is scheduled. Only if the transport is dead itself they are deferred on
 // the spot.
-func (q *Qmgr) putOff(e *entry, transport string, why mail.Reply) {
-	m := e.message.owner
+func (q *Qmgr) putOff(e *sched.Entry, transport string, why mail.Reply) {
+	m := messageOf(e.Message)
 	if m.callout != nil {
 		q.answerCallout(m, transport, why)
 		q.finish(e)
 		q.advance(m)
 		return
 	}
-	if instead := q.queueInstead(transport, why, e.queue().origin()); instead != nil {
+	if instead := q.queueInstead(transport, why, queueOf(e.Destination()).origin()); instead != nil {
 		q.moveTo(e, instead)
 		return
 	}
-	q.deferNow(m, e.recipients, why)
+	q.deferNow(m, e.Recipients, why)
 	q.finish(e)
 	q.advance(m)
 }
@@ -133,7 +134,7 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 
 // alive returns a queue that is not dead, else nil.
 func alive(d *queue) *queue {
-	if d.dead() {
+	if d.Dead() {
 		return nil
 	}
 	return d
@@ -145,20 +146,13 @@ func (d *queue) origin() mail.Origin {
 	if d.instead != (mail.Origin{}) {
 		return d.instead
 	}
-	return mail.Origin{Transport: d.transport.name, Nexthop: d.nexthop}
+	return mail.Origin{Transport: d.transport.Name, Nexthop: d.nexthop}
 }
 
 // moveTo replaces a waiting entry by one for another queue, with the same
 // recipients.
-func (q *Qmgr) moveTo(e *entry, d *queue) {
-	t := d.transport
-	j := q.jobFor(e.message.owner, t)
-	moved := newEntry(j.peer(&d.dest))
-	moved.domain = e.domain
-	moved.recipients, e.recipients = e.recipients, nil
-	e.peer.job.slots.count -= len(moved.recipients)
-	j.slots.count += len(moved.recipients)
-	j.touch()
+func (q *Qmgr) moveTo(e *sched.Entry, d *queue) {
+	e.MoveTo(&d.Destination)
 	q.finish(e)
 }
 

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"strings"
 	"time"
 
@@ -19,14 +20,14 @@ func (q *Qmgr) delivered(ev Delivered) {
 	v := q.end(ev.Entry)
 	e := v.entry
 	if !ev.Result.Crashed {
-		q.restore(e.queue().transport) // its agents can be had after all
+		q.restore(queueOf(e.Destination()).transport) // its agents can be had after all
 	}
 	if v.conn != nil {
 		q.carried(&v, &ev.Result)
 	} else {
-		q.feedback(e.queue(), v.attempt, ev.Result)
+		q.feedback(queueOf(e.Destination()), v.attempt, ev.Result)
 	}
-	m := e.message.owner
+	m := messageOf(e.Message)
 	if untried := q.noteOutcomes(m, e, ev.Result.Outcomes); len(untried) > 0 {
 		q.putBack(e, untried)
 	}
@@ -47,12 +48,12 @@ func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 			q.revive(d, CauseSuccess)
 			return
 		}
-		d.window.Success(cfg, a, d.busy)
-		d.touch()
+		d.window.Success(cfg, a, d.Busy)
+		d.Touch()
 		q.explain(d, CauseSuccess)
 	case d.window.State() == window.Ready:
 		died := d.window.Failure(cfg, a)
-		d.touch()
+		d.Touch()
 		q.explain(d, CauseFailure)
 		if died {
 			q.die(d, r.Site, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))
@@ -82,7 +83,7 @@ func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
 }
 
 func (d *queue) tell(w *window.Window) Feedback {
-	f := Feedback{Transport: d.transport.name, Nexthop: d.nexthop, Limit: d.limits.window.Limit, Window: w.Size()}
+	f := Feedback{Transport: d.transport.Name, Nexthop: d.nexthop, Limit: d.limits.window.Limit, Window: w.Size()}
 	f.Success, f.Failure, f.FailedCohorts = w.Counters()
 	return f
 }
@@ -100,7 +101,7 @@ func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
 	}
 	d.reason.Text = SuspendedPrefix + why.Text
 	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
-	q.emit(Note{Kind: NoteDead, Transport: d.transport.name, Nexthop: d.nexthop, Text: why.String()})
+	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Text: why.String()})
 	if q.cfg.AsPostfix {
 		q.queueInstead(TransportRetry, d.reason, d.origin())
 	}
@@ -112,11 +113,11 @@ const shortestDeath = time.Second
 
 // noteOutcomes takes what became of an entry's recipients, and returns those whose
 // turn did not come.
-func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untried []mail.Recipient) {
-	assert.That(len(outcomes) == len(e.recipients), "%d outcomes for %d recipients of %v", len(outcomes), len(e.recipients), m.id)
+func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome) (untried []mail.Recipient) {
+	assert.That(len(outcomes) == len(e.Recipients), "%d outcomes for %d recipients of %v", len(outcomes), len(e.Recipients), m.ID)
 	for i, o := range outcomes {
-		r := &e.recipients[i]
-		assert.That(o.Index == r.Index, "outcome of recipient %d of %v, want %d", o.Index, m.id, r.Index)
+		r := &e.Recipients[i]
+		assert.That(o.Index == r.Index, "outcome of recipient %d of %v, want %d", o.Index, m.ID, r.Index)
 		if o.At == 0 {
 			o.At = q.now
 		}
@@ -132,8 +133,8 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untr
 		case o.Unknown:
 			q.unknown(m, e, &o)
 		}
-		if d := e.queue(); o.Result == mail.Deferred {
-			m.deferring(d.transport.name == TransportRetry && strings.Contains(d.nexthop, StuckPrefix))
+		if d := queueOf(e.Destination()); o.Result == mail.Deferred {
+			m.deferring(d.transport.Name == TransportRetry && strings.Contains(d.nexthop, StuckPrefix))
 		}
 		q.counts.Outcomes[o.Result]++
 		q.noted(m, o)
@@ -142,11 +143,11 @@ func (q *Qmgr) noteOutcomes(m *message, e *entry, outcomes []mail.Outcome) (untr
 }
 
 // unknown deals with a recipient who may have the message or not (RFC 1047).
-func (q *Qmgr) unknown(m *message, e *entry, o *mail.Outcome) {
-	d := e.queue()
+func (q *Qmgr) unknown(m *message, e *sched.Entry, o *mail.Outcome) {
+	d := queueOf(e.Destination())
 	m.doubt = m.doubt || d.transport.cfg.UnknownOutcome == UnknownHold
 	q.counts.Unknown++
-	q.emit(Note{Kind: NoteUnknown, ID: m.id, Transport: d.transport.name, Nexthop: d.nexthop, Sender: m.env.Sender, Text: o.Reply.String()})
+	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Sender: m.env.Sender, Text: o.Reply.String()})
 }
 
 // failureReport tells which report a failure of a recipient owes. With the null

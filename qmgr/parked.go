@@ -61,9 +61,9 @@ func (q *Qmgr) parkStalled() {
 // returns how many messages leave for that, but not at once.
 func (q *Qmgr) makeWay(m *message) (leaving int) {
 	switch {
-	case m.stage != stageRunning || m.order != orderNone || m.awaits != 0 || m.entries > 0:
+	case m.stage != stageRunning || m.order != orderNone || m.awaits != 0 || m.Entries > 0:
 		return 0
-	case m.more || m.retry || m.unreported || m.returned || len(q.lookups.parked.known) >= parkedNamesMost:
+	case m.More || m.retry || m.unreported || m.returned || len(q.lookups.parked.known) >= parkedNamesMost:
 		q.putOffStalled(m)
 		return 1
 	}
@@ -88,23 +88,23 @@ func (q *Qmgr) putOffStalled(m *message) {
 		}
 		j = next
 	}
-	m.allRead()
+	m.AllRead()
 	q.advance(m)
 }
 
 // parkForLookups takes a message out of core that waits for nothing but slow look-ups.
 func (q *Qmgr) parkForLookups(m *message) {
-	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.id, len(m.outcomes))
-	a := &absentee{id: m.id, from: m.from}
+	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.ID, len(m.outcomes))
+	a := &absentee{id: m.ID, from: m.from}
 	for j := m.routing.jobs.PopFront(); j != nil; j = m.routing.jobs.PopFront() {
 		q.lookups.leave(j)
 		j.lookup.parked = append(j.lookup.parked, a)
 		a.waits++
 	}
 	q.hold(m, -m.routing.count)
-	m.unbound -= m.routing.count
+	m.Unbound -= m.routing.count
 	m.routing.count = 0
-	q.lookups.parked.known[m.id] = a
+	q.lookups.parked.known[m.ID] = a
 	q.forget(m)
 }
 

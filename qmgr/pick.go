@@ -4,13 +4,14 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // A delivery is an entry that has been handed to the host.
 type delivery struct {
 	id      EntryID
-	entry   *entry
+	entry   *sched.Entry
 	attempt window.Attempt // without connections
 	conn    *conns.Conn    // that carries it
 }
@@ -18,60 +19,59 @@ type delivery struct {
 // resume goes on with a selection that waits for recipients of m.
 func (q *Qmgr) resume(m *message) {
 	at := q.paused
-	if at.job == nil || at.job.message != &m.load || m.awaits&(awaitsRead|awaitsRoute) != 0 {
+	if !at.Of(&m.Message) || m.awaits&(awaitsRead|awaitsRoute) != 0 {
 		return
 	}
-	q.paused.job = nil
-	t := at.job.lane.owner
+	q.paused = sched.Pause{}
+	t := transportOf(at.Lane())
 	s := q.selection(t)
-	q.offered(t, s, s.resume(at))
+	q.offered(t, s, s.Resume(at))
 	q.endLull(t)
 }
 
 // offer starts the next delivery of a transport.
 func (q *Qmgr) offer(t *transport) {
 	s := q.selection(t)
-	q.offered(t, s, s.next())
+	q.offered(t, s, s.Next())
 }
 
-func (q *Qmgr) selection(t *transport) *selection {
-	q.selecting = selection{lane: &t.lane, now: q.now, host: q}
+func (q *Qmgr) selection(t *transport) *sched.Selection {
+	q.selecting = sched.Selection{Lane: &t.Lane, Now: q.now, Host: q}
 	return &q.selecting
 }
 
 // offered starts what a selection has found.
-func (q *Qmgr) offered(t *transport, s *selection, e *entry) {
-	if q.paused = s.paused; e != nil {
+func (q *Qmgr) offered(t *transport, s *sched.Selection, e *sched.Entry) {
+	if q.paused = s.Paused; e != nil {
 		q.start(t, e)
 	}
 }
 
 // readFor asks for recipients of a message for a selection.
-func (q *Qmgr) readFor(m *load) bool { return q.read(m.owner) }
+func (q *Qmgr) ReadFor(m *sched.Message) bool { return q.read(messageOf(m)) }
 
-// preempted tells those who follow decisions that a job goes first at the expense of
-// another.
-func (q *Qmgr) preempted(current, by *job) {
+// preempted tells those who follow decisions that a message goes first at the expense
+// of another.
+func (q *Qmgr) Preempted(l *sched.Lane, current, by mail.QueueID, level int) {
 	if q.cfg.Debug {
-		q.emit(Preempted{Transport: by.lane.name, Current: current.message.id, By: by.message.id, Level: by.stack.level})
+		q.emit(Preempted{Transport: l.Name, Current: current, By: by, Level: level})
 	}
 }
 
 // start hands an entry to the host.
-func (q *Qmgr) start(t *transport, e *entry) {
-	d, m := e.queue(), e.message.owner
-	if t.scheduler == Preemptive {
+func (q *Qmgr) start(t *transport, e *sched.Entry) {
+	d, m := queueOf(e.Destination()), messageOf(e.Message)
+	if t.Scheduler == sched.Preemptive {
 		q.stagger(e)
 	}
 	q.lastEntry++
 	v := q.stocks.deliveries.Take()
 	v.id, v.entry = q.lastEntry, e
 	q.busy[v.id] = v
-	e.start()
+	t.Lane.Start(e)
 	if d.site == nil {
-		v.attempt = d.window.Begin(d.busy)
+		v.attempt = d.window.Begin(d.Busy)
 	}
-	t.started(e.peer.job)
 	if m.callout == nil {
 		q.counts.Started++
 	}
@@ -80,7 +80,7 @@ func (q *Qmgr) start(t *transport, e *entry) {
 		q.send(t, v)
 		return
 	}
-	q.emit(Deliver{Entry: v.id, Delivery: e.delivery(t)})
+	q.emit(Deliver{Entry: v.id, Delivery: deliveryOf(t, e)})
 }
 
 // end takes a delivery from those under way.
@@ -92,17 +92,14 @@ func (q *Qmgr) end(id EntryID) delivery {
 	return v
 }
 
-// queue returns the destination of an entry.
-func (e *entry) queue() *queue { return e.dest().owner }
-
-// delivery is what the host has to know of an entry.
-func (e *entry) delivery(t *transport) mail.Delivery {
-	m, d := e.message.owner, e.queue()
+// deliveryOf is what the host has to know of an entry.
+func deliveryOf(t *transport, e *sched.Entry) mail.Delivery {
+	m, d := messageOf(e.Message), queueOf(e.Destination())
 	return mail.Delivery{
-		Transport:  t.name,
+		Transport:  t.Name,
 		Nexthop:    d.nexthop,
 		Envelope:   m.env,
-		Recipients: append([]mail.Recipient(nil), e.recipients...),
+		Recipients: append([]mail.Recipient(nil), e.Recipients...),
 		Origin:     d.instead,
 		Said:       d.said,
 		Callout:    m.callout != nil,
@@ -111,29 +108,29 @@ func (e *entry) delivery(t *transport) mail.Delivery {
 
 // finish ends an entry, waiting or busy, and frees what nothing else needs:
 // its peer and its queue. Feedback has been given before.
-func (q *Qmgr) finish(e *entry) {
-	d, m := e.queue(), e.message.owner
-	wasBusy := e.state == entryBusy
-	e.leave()
+func (q *Qmgr) finish(e *sched.Entry) {
+	d, m := queueOf(e.Destination()), messageOf(e.Message)
+	wasBusy := e.Busy()
+	e.Leave()
 	if wasBusy {
 		d.volley = 0
 		q.endLull(d.transport)
 		q.sent(d.transport)
 	}
-	q.hold(m, -len(e.recipients))
-	e.release()
+	q.hold(m, -len(e.Recipients))
+	e.Release()
 	if wasBusy {
 		q.restAfterDelivery(d, m.callout != nil)
 	}
-	d.ended()
-	e.free()
+	d.Ended()
+	e.Free()
 	q.freeIfIdle(d)
 }
 
 // schedule starts deliveries as long as there is something that may start.
 // Transports take turns.
 func (q *Qmgr) schedule() {
-	for !q.halt && q.paused.job == nil {
+	for !q.halt && !q.paused.Pending() {
 		t := q.nextReady()
 		if t == nil {
 			// Connections that are taken over make room; mail whose destination
@@ -153,7 +150,7 @@ func (q *Qmgr) schedule() {
 // refresh draws the consequences of what has changed, in all lanes.
 func (q *Qmgr) refresh() {
 	for t := range q.ring.All() {
-		t.refresh()
+		t.Refresh()
 	}
 }
 
@@ -177,7 +174,7 @@ func (q *Qmgr) agentReady(name string) {
 		return
 	}
 	assert.That(t.cfg.Agents == AgentsOffered, "an agent of %s is offered, which has its own", name)
-	if q.paused.job != nil || t.dead() {
+	if q.paused.Pending() || t.dead() {
 		return
 	}
 	q.serve(t)
@@ -187,12 +184,12 @@ func (q *Qmgr) agentReady(name string) {
 // turn, that has more entries to start than agents on their way.
 func (q *Qmgr) selectTransport(pending map[string]int) {
 	for t := range q.ring.All() {
-		if t.mayAsk(pending[t.name]) && t.offers(pending[t.name], q.cfg.AsPostfix) {
+		if t.mayAsk(pending[t.Name]) && t.offers(pending[t.Name], q.cfg.AsPostfix) {
 			q.ring.RotateAfter(&t.inRing)
 			if t.cfg.TransportRateDelay > 0 {
 				t.lull.state = lullAsked
 			}
-			q.emit(Selected{Transport: t.name})
+			q.emit(Selected{Transport: t.Name})
 			return
 		}
 	}
@@ -219,19 +216,19 @@ const maxPending = 2
 // allows now counts against the others, if it came about before them, so that it
 // may hide their work.
 func (t *transport) offers(pending int, asPostfix bool) bool {
-	t.refresh()
+	t.Refresh()
 	switch {
 	case t.paused:
 		return false
-	case t.scheduler == Runner:
-		return pending == 0 && t.canRun()
+	case t.Scheduler == sched.Runner:
+		return pending == 0 && t.CanRun()
 	case !asPostfix:
-		return t.startable > pending
+		return t.Startable > pending
 	}
 	need := pending + 1
 	for d := range t.destinations() {
 		if d.ready() {
-			need -= min(d.window.Size()-d.busy, d.todo.Len())
+			need -= min(d.window.Size()-d.Busy, d.Todo.Len())
 		}
 		if need <= 0 {
 			return true

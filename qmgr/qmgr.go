@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"fmt"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
@@ -30,14 +31,13 @@ type Qmgr struct {
 	seq        uint64
 	serial     uint64 // of the message admitted last
 
-	find       finder
-	labelGap   uint64
+	lanes      sched.Options
 	transports map[string]*transport
 	ring       ilist.List[transport] // the one to serve next in front
-	paused     pause
+	paused     sched.Pause
 	stocks     stocks
 	busy       map[EntryID]*delivery
-	selecting  selection
+	selecting  sched.Selection
 	lastEntry  EntryID
 
 	shapes   *shape.Table
@@ -82,7 +82,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		shapes: shapes, db: db, conns: conns.New(cfg.pool(), db, seed),
 		sites:    make(map[*conns.Site]*queue),
 		dialling: make(map[ConnID]dialling),
-		cfg:      cfg, rng: prng.New(seed), find: quick{}, labelGap: labelGap,
+		cfg:      cfg, rng: prng.New(seed),
 		messages:   make(map[mail.QueueID]*message),
 		transports: make(map[string]*transport),
 		busy:       make(map[EntryID]*delivery),
@@ -92,6 +92,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		lookups:    newLookups(),
 		calling:    newCalling(cfg.Addresses),
 	}
+	q.lanes = sched.Options{Spares: &q.stocks.Spares, Exact: cfg.AsPostfix}
 	q.boundRecipients()
 	return q, nil
 }
@@ -247,7 +248,7 @@ func (q *Qmgr) configure(cfg Config) {
 	q.conns.Configure(cfg.pool())
 	q.calling.db.Configure(cfg.Addresses)
 	for t := range q.ring.All() {
-		if now := cfg.transport(t.name); now != t.cfg || reshaped {
+		if now := cfg.transport(t.Name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)
 			if t.cfg.TransportRateDelay <= 0 {
 				q.stopLull(t)
@@ -268,7 +269,7 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
 	}
 	t.cfg, t.limits = cfg, cfg.limits()
-	t.lane.configure(cfg.lane())
+	t.Lane.Configure(cfg.lane())
 	t.rate.Configure(cfg.TransportRate, q.now)
 	q.paceTransport(t)
 	if t.group != nil {
@@ -280,8 +281,6 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 			q.conns.SetLimits(d.site, q.hostLimits(d))
 		}
 	}
-	// Whatever a job is blocked for may have changed.
-	t.voidMarks()
 }
 
 // forgotten is the text of a note about a destination that is not dead any more
@@ -290,7 +289,7 @@ const forgotten = "forgotten, for there are too many dead destinations"
 
 // freeIfIdle removes a queue that has nothing left to remember.
 func (q *Qmgr) freeIfIdle(d *queue) {
-	if !d.todo.Empty() || d.busy > 0 || d.inUse() || q.remembers(d) {
+	if !d.Todo.Empty() || d.Busy > 0 || d.inUse() || q.remembers(d) {
 		return
 	}
 	switch d.window.State() {
@@ -302,14 +301,13 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 			return
 		}
 		q.disarm(&d.timer)
-		q.emit(Note{Kind: NoteAlive, Transport: d.transport.name, Nexthop: d.nexthop, Text: forgotten})
+		q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Text: forgotten})
 	}
-	assert.That(!d.marking.roomy.taken(), "%s:%s is freed and has entries", d.transport.name, d.nexthop)
 	if d.site != nil {
 		q.closeSite(d)
 	}
-	delete(d.transport.queues, d.name)
-	d.part()
+	delete(d.transport.queues, d.Name)
+	d.Part()
 	q.queues--
 	q.stocks.giveQueue(d)
 }

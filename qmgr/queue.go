@@ -5,6 +5,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -15,7 +16,7 @@ import (
 // is known of a dead or resting destination outlives its mail. What a window
 // has learned is forgotten with an idle queue, as in Postfix.
 type queue struct {
-	dest
+	sched.Destination
 	transport *transport
 	nexthop   string      // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
 	instead   mail.Origin // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
@@ -43,13 +44,13 @@ type queue struct {
 
 func newQueue(t *transport, name, nexthop string) *queue {
 	q := t.stocks.queues.Take()
-	q.lane, q.name, q.owner = &t.lane, name, q
+	q.Lane, q.Name, q.Outlet = &t.Lane, name, q
 	q.transport, q.nexthop, q.window = t, nexthop, window.New(&t.limits.window)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	t.queues[name] = q
-	q.join()
+	q.Join()
 	return q
 }
 
@@ -57,12 +58,12 @@ func (q *queue) ready() bool { return q.window.State() == window.Ready }
 
 // room is how many more deliveries the destination may take now; it may be
 // negative where a window has shrunk.
-func (q *queue) room() int {
+func (q *queue) Room() int {
 	switch {
 	case q.waits():
 		return 0
 	case q.site == nil:
-		return q.window.Size() - q.busy
+		return q.window.Size() - q.Busy
 	case q.ready():
 		return q.site.Room()
 	}
@@ -74,21 +75,21 @@ func (q *queue) room() int {
 // delivery at a time, be it on a connection that ends and that the window does not
 // count any more.
 func (q *queue) waits() bool {
-	return q.paused || q.site != nil && q.limits.rateDelay > 0 && q.busy > 0
+	return q.paused || q.site != nil && q.limits.rateDelay > 0 && q.Busy > 0
 }
 
 // concurrency is how much there is of what the window limits.
 func (q *queue) concurrency() int {
 	if q.site == nil {
-		return q.busy
+		return q.Busy
 	}
 	return q.site.Count()
 }
 
-func (q *queue) dead() bool { return q.window.State() == window.Dead }
+func (q *queue) Dead() bool { return q.window.State() == window.Dead }
 
 // starved has a connection asked for, if that would help: no entry can be started.
-func (q *queue) starved() {
+func (q *queue) Starved() {
 	if q.site != nil {
 		q.want()
 	}
@@ -100,7 +101,7 @@ func (q *queue) want() {
 	switch t := q.transport; {
 	case q.inWanting.Listed():
 		return
-	case (t.paused || t.taken()) && !q.todo.Empty():
+	case (t.paused || t.taken()) && !q.Todo.Empty():
 		t.resting.PushBack(&q.inWanting, q)
 		return
 	case !q.eager():

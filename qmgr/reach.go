@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
 // connect asks for connections where entries wait and none has room. It stops when
@@ -11,8 +12,8 @@ import (
 func (q *Qmgr) connect() (taken bool) {
 	q.wakeSites()
 	for t := range q.ring.All() {
-		if t.scheduler == Runner && t.group != nil {
-			t.wantForRun()
+		if t.Scheduler == sched.Runner && t.group != nil {
+			t.AskForRun()
 		}
 	}
 	for !taken {
@@ -53,14 +54,14 @@ func (q *Qmgr) wakeSites() {
 // eager tells whether a queue could start an entry now if a connection had room.
 // One that may not would keep a connection from others, or open it for nothing.
 func (d *queue) eager() bool {
-	return d.ready() && !d.todo.Empty() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.transport.runsTo(&d.dest)
+	return d.ready() && !d.Todo.Empty() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.transport.RunsTo(&d.Destination)
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
 // tells whether an idle one was taken over, which is there to be used at once.
 func (q *Qmgr) reach(d *queue) (taken bool) {
 	s := d.site
-	for d.eager() && (s.Room() == 0 && s.Connecting() < d.todo.Len() || s.Upgrades()) {
+	for d.eager() && (s.Room() == 0 && s.Connecting() < d.Todo.Len() || s.Upgrades()) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}
@@ -112,17 +113,17 @@ const lookAhead = 16
 // than Config.VerifyLimit. It tells whether there is one; call-outs may have to do
 // without.
 func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
-	var head, rest *entry
+	var head, rest *sched.Entry
 	n := 0
-	for e := range d.todo.All() {
+	for e := range d.Todo.All() {
 		best := &rest
-		if e.message.owner.mayUse() {
+		if messageOf(e.Message).mayUse() {
 			best = &head
 		}
-		if *best == nil || e.message.owner.held < (*best).message.owner.held {
+		if *best == nil || messageOf(e.Message).held < messageOf((*best).Message).held {
 			*best = e
 		}
-		if e.message.owner.callout == nil {
+		if messageOf(e.Message).callout == nil {
 			n++
 		}
 		if n == lookAhead {
@@ -132,22 +133,22 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	if head == nil {
 		head = rest
 	}
-	m := head.message.owner
+	m := messageOf(head.Message)
 	if m.callout != nil && !d.mayCall(q.now) {
 		return conns.Ask{}, false
 	}
-	return conns.Ask{Message: m.id, Held: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
+	return conns.Ask{Message: m.ID, Held: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
 }
 
 // mayUse tells whether a message is mail that has use for one more connection.
-func (m *message) mayUse() bool { return m.callout == nil && m.held < m.entries }
+func (m *message) mayUse() bool { return m.callout == nil && m.held < m.Entries }
 
 func (q *Qmgr) resolve(d *queue) {
 	if d.resolving {
 		return
 	}
 	d.resolving = true
-	q.emit(Resolve{Transport: d.transport.name, Nexthop: d.nexthop})
+	q.emit(Resolve{Transport: d.transport.Name, Nexthop: d.nexthop})
 }
 
 func (q *Qmgr) dial(d *queue, c *conns.Conn) {

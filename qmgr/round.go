@@ -30,7 +30,7 @@ func (q *Qmgr) advance(m *message) {
 	if m.awaits&(awaitsChange|awaitsReport) != 0 {
 		return
 	}
-	running := m.entries > 0 || m.awaits != 0 || m.routing.count > 0 || m.more && m.order == orderNone
+	running := m.Entries > 0 || m.awaits != 0 || m.routing.count > 0 || m.More && m.order == orderNone
 	switch {
 	case !running:
 		q.endRound(m)
@@ -66,7 +66,7 @@ func (q *Qmgr) endRound(m *message) {
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.debts && q.reportable(m) && !m.unreported && q.parkable(m):
 		q.park(m)
-	case m.order == orderSettle && (m.left || m.more || m.forReport() && m.retry):
+	case m.order == orderSettle && (m.left || m.More || m.forReport() && m.retry):
 		// It stays where it is, and the scans find it there if it is its time. Retry means
 		// that it could not be opened.
 		m.again.report = m.debts && q.reportable(m) && !m.unreported
@@ -77,7 +77,7 @@ func (q *Qmgr) endRound(m *message) {
 		m.again.retry = m.again.retry || m.from == originRetry || m.from == originFlush
 		m.stage = stageClosing
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
-	case m.order == orderHold && (m.left || m.retry || m.more):
+	case m.order == orderHold && (m.left || m.retry || m.More):
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
 	case m.doubt:
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: UnknownReason}, NoteHeld, UnknownReason)
@@ -123,26 +123,26 @@ func (q *Qmgr) nextAttempt(m *message) mail.Instant {
 func (q *Qmgr) expire(m *message) {
 	m.retry, m.failed = false, true
 	q.counts.Expired++
-	q.emit(Note{Kind: NoteExpired, ID: m.id, Sender: m.env.Sender})
+	q.emit(Note{Kind: NoteExpired, ID: m.ID, Sender: m.env.Sender})
 	q.change(m, mail.Change{Op: mail.ChangeExpire})
 }
 
 func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
 	m.stage, m.put = stageClosing, q.now
-	q.emit(Note{Kind: NoteDeferred, ID: m.id, At: due, Sender: m.env.Sender})
+	q.emit(Note{Kind: NoteDeferred, ID: m.ID, At: due, Sender: m.env.Sender})
 	q.change(m, mail.Change{Op: mail.ChangeDefer, Due: due})
 }
 
 // close takes the last step of a round.
 func (q *Qmgr) close(m *message, c mail.Change, note NoteKind, text string) {
 	m.stage = stageClosing
-	q.emit(Note{Kind: note, ID: m.id, Text: text, Sender: m.env.Sender})
+	q.emit(Note{Kind: note, ID: m.ID, Text: text, Sender: m.env.Sender})
 	q.change(m, c)
 }
 
 // change makes a step durable, together with all outcomes that are known.
 func (q *Qmgr) change(m *message, c mail.Change) {
-	c.ID, c.Place, c.At = m.id, m.place, q.now
+	c.ID, c.Place, c.At = m.ID, m.place, q.now
 	c.Outcomes = m.takeOutcomes()
 	q.words.release(c.Outcomes)
 	c.Splits, m.splits = m.splits, nil
@@ -179,7 +179,7 @@ func (q *Qmgr) changed(c mail.Changed) {
 // The scan for a RetryAll that was ordered while the message was being put off may have
 // ended by now, without having come upon it in the deferred area.
 func (q *Qmgr) leave(m *message) {
-	q.admission.appeared(m.id, m.place)
+	q.admission.appeared(m.ID, m.place)
 	if a := &q.admission; m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < a.flushed && m.put >= a.flushSince {
 		m.again.add(orderRetry, "")
 	}
@@ -190,7 +190,7 @@ func (q *Qmgr) leave(m *message) {
 // it was in core: nothing more is started for it.
 func (q *Qmgr) vanished(m *message) {
 	m.order, m.reason = orderDrop, "it is not in the spool any more"
-	m.endRead()
+	m.EndRead()
 	q.withdraw(m)
 	q.advance(m)
 }
@@ -216,7 +216,7 @@ func (q *Qmgr) broken(ev Broken) {
 	}
 	opening := m.answered(awaitsOpen)
 	if m.answered(awaitsRead) {
-		m.reading = false
+		m.Reading = false
 		q.reserve(m, 0)
 	}
 	if m.answered(awaitsReport) {
@@ -231,7 +231,7 @@ func (q *Qmgr) broken(ev Broken) {
 		q.forget(m)
 		return
 	}
-	m.endRead()
+	m.EndRead()
 	m.stage = stageRunning
 	switch ev.Why {
 	case TroubleGone:

@@ -2,6 +2,8 @@ package qmgr
 
 import (
 	"cmp"
+	"github.com/posthaste-mta/posthaste/internal/stock"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"slices"
 	"strings"
 
@@ -22,7 +24,7 @@ type bound struct {
 func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 	m.next = b.Next
 	if m.order != orderNone {
-		m.setMore(b.More, m.unread)
+		m.SetMore(b.More, m.Unread)
 		m.left = m.left || b.More || len(b.Recipients) > 0
 		return
 	}
@@ -30,17 +32,17 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 	if b.More {
 		unread = max(int(m.env.Recipients)-int(b.Next), 0)
 	}
-	m.setMore(b.More, unread)
-	m.refilled = q.now
+	m.SetMore(b.More, unread)
+	m.Refilled = q.now
 	if len(b.Recipients) == 0 {
-		m.allRead()
+		m.AllRead()
 		return
 	}
 	m.unrouted = append(m.unrouted[:0], b.Recipients...)
-	m.unbound += len(m.unrouted)
+	m.Unbound += len(m.unrouted)
 	q.hold(m, len(m.unrouted))
 	m.await(awaitsRoute)
-	q.emit(Route{ID: m.id, Recipients: append([]mail.Recipient(nil), b.Recipients...)})
+	q.emit(Route{ID: m.ID, Recipients: append([]mail.Recipient(nil), b.Recipients...)})
 }
 
 // routed binds recipients to their queues.
@@ -50,17 +52,17 @@ func (q *Qmgr) routed(ev Routed) {
 		q.duplicate(ev.ID, "routed")
 		return
 	}
-	assert.That(len(ev.Routes) == len(m.unrouted), "%d routes for %d recipients of %v", len(ev.Routes), len(m.unrouted), m.id)
+	assert.That(len(ev.Routes) == len(m.unrouted), "%d routes for %d recipients of %v", len(ev.Routes), len(m.unrouted), m.ID)
 	if m.order != orderNone {
-		m.unbound -= len(m.unrouted)
+		m.Unbound -= len(m.unrouted)
 		q.hold(m, -len(m.unrouted))
-		m.unrouted, m.left = emptied(m.unrouted), true
-		m.touch()
+		m.unrouted, m.left = stock.Emptied(m.unrouted), true
+		m.Touch()
 	} else {
 		q.assign(m, q.bindAll(m, ev.Routes))
-		q.stocks.bound = emptied(q.stocks.bound)
+		q.stocks.bound = stock.Emptied(q.stocks.bound)
 	}
-	m.allRead()
+	m.AllRead()
 	q.resume(m)
 	q.advance(m)
 }
@@ -74,8 +76,8 @@ func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
 		recipients = append(recipients, bound{recipient: r, route: routes[i]})
 	}
 	q.stocks.bound = recipients
-	m.unbound -= len(m.unrouted)
-	m.unrouted = emptied(m.unrouted)
+	m.Unbound -= len(m.unrouted)
+	m.unrouted = stock.Emptied(m.unrouted)
 	if len(recipients) > 1 {
 		slices.SortStableFunc(recipients, q.compareAddress)
 	}
@@ -146,11 +148,11 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.restore(t) // an operator wants it tried
 	}
 	if t.dead() {
-		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.name, Nexthop: reach})
+		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach})
 		return
 	}
 	b.queue = q.namedQueue(t, name, reach)
-	if m.from == originRetry || m.from == originFlush && !b.queue.dead() {
+	if m.from == originRetry || m.from == originFlush && !b.queue.Dead() {
 		b.queue.pardon = max(b.queue.pardon, m.amnesty)
 	}
 	switch {
@@ -176,7 +178,7 @@ func originOf(to mail.Route) mail.Origin {
 
 // queueName is the name of a recipient's queue among those of the transport.
 func (t *transport) queueName(to mail.Address, nexthop string) string {
-	if !t.cfg.PerRecipientQueues || t.cfg.RecipientLimit != 1 || t.name == TransportRetry || t.name == TransportError {
+	if !t.cfg.PerRecipientQueues || t.cfg.RecipientLimit != 1 || t.Name == TransportRetry || t.Name == TransportError {
 		return nexthop
 	}
 	return strings.ToLower(to.Local()) + "@" + nexthop
@@ -209,10 +211,10 @@ func replyText(r mail.Reply) string {
 // compareBound orders by transport, destination, domain, address. Recipients
 // that share a transaction come to stand side by side.
 func (q *Qmgr) compareBound(a, b bound) int {
-	if c := cmp.Compare(a.queue.transport.name, b.queue.transport.name); c != 0 {
+	if c := cmp.Compare(a.queue.transport.Name, b.queue.transport.Name); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.queue.name, b.queue.name); c != 0 {
+	if c := cmp.Compare(a.queue.Name, b.queue.Name); c != 0 {
 		return c
 	}
 	return q.compareAddress(a, b)
@@ -251,57 +253,14 @@ func lower(c byte) byte {
 	return c
 }
 
-// assign puts recipients, in their order, into entries: the last waiting one
-// of their peer if it has room, else a new one.
+// assign puts recipients, in their order, into entries.
 func (q *Qmgr) assign(m *message, recipients []bound) {
-	var j *job
-	var p *peer
-	var e *entry // of the recipient before
+	a := sched.Assignment{Message: &m.Message}
 	for i := range recipients {
 		b := &recipients[i]
-		t := b.queue.transport
-		if j == nil || j.lane != &t.lane {
-			j, p, e = q.jobFor(m, t), nil, nil
-		}
-		if p == nil || p.queue != &b.queue.dest {
-			p, e = j.peer(&b.queue.dest), nil
-		}
-		e = t.openEntry(p, e)
-		if e == nil || e.domain != b.domain || b.queue.limits.recipients > 0 && len(e.recipients) >= b.queue.limits.recipients {
-			e = newEntry(p)
-			e.domain = b.domain
-		}
-		e.recipients = append(e.recipients, b.recipient)
-		j.slots.count++
+		a.Add(&b.queue.Destination, b.recipient, b.domain, b.queue.limits.recipients)
 	}
-	// The number of unread recipients has changed, and with it what the jobs
-	// of this message count for as candidates.
-	for _, j := range m.jobs {
-		t := j.lane
-		if j.waiting() > 0 && !t.blocked(j) {
-			t.cache.reset()
-		}
-		j.touch()
-	}
-}
-
-// jobFor returns the message's job on a transport, listed and not blocked.
-func (q *Qmgr) jobFor(m *message, t *transport) *job {
-	j := m.job(&t.lane)
-	if j == nil {
-		j = newJob(&m.load, &t.lane)
-	}
-	if t.scheduler == RoundRobin {
-		return j // it has no list of jobs
-	}
-	if !j.listed {
-		j.list()
-	}
-	t.cache.reset()
-	if t.blocked(j) {
-		t.reopen(j)
-	}
-	return j
+	a.Done()
 }
 
 // firstRead is how many recipients to read of a message that comes into core.
@@ -309,7 +268,7 @@ func (q *Qmgr) firstRead(m *message) int {
 	if q.roundRobin() {
 		return min(q.readInTurn(), q.mayHave(m))
 	}
-	return min(max(q.cfg.RecipientLimit-q.recipients, m.own), readMax, q.mayHave(m))
+	return min(max(q.cfg.RecipientLimit-q.recipients, m.Own), readMax, q.mayHave(m))
 }
 
 // readMax bounds one read, so that it does not hold up the rest (Postfix has
@@ -320,35 +279,32 @@ const readMax = 5000
 // two looks of the selection if enough of them fit.
 func (q *Qmgr) refill(m *message) {
 	switch {
-	case m.inCore == 0:
+	case m.InCore == 0:
 		q.read(m)
 	case q.cfg.AsPostfix, q.roundRobin():
 	default:
-		for _, j := range m.jobs {
-			if j.worthReading(q.now) {
-				q.read(m)
-				return
-			}
+		if m.WorthReading(q.now) {
+			q.read(m)
 		}
 	}
 }
 
 // read asks for as many recipients as fit, and tells whether it did.
 func (q *Qmgr) read(m *message) bool {
-	n := min(m.limit-m.inCore, readMax)
+	n := min(m.Limit-m.InCore, readMax)
 	if q.roundRobin() {
 		n = q.readInTurn()
 	}
-	n = min(n, q.mayHave(m)-m.inCore)
-	if !m.more || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orderNone || q.halt {
+	n = min(n, q.mayHave(m)-m.InCore)
+	if !m.More || n < 1 || m.awaits&(awaitsRead|awaitsRoute) != 0 || m.order != orderNone || q.halt {
 		return false
 	}
 	m.await(awaitsRead)
-	m.reading = true
+	m.Reading = true
 	if !q.cfg.AsPostfix {
 		q.reserve(m, n)
 	}
-	q.emit(Read{ID: m.id, From: m.next, Max: n})
+	q.emit(Read{ID: m.ID, From: m.next, Max: n})
 	return true
 }
 
@@ -358,9 +314,9 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 		q.duplicate(ev.ID, "recipients")
 		return
 	}
-	m.reading = false
+	m.Reading = false
 	if !q.cfg.AsPostfix {
-		ev.Batch = cut(ev.Batch, m.reserved)
+		ev.Batch = cut(ev.Batch, m.Reserved)
 		q.reserve(m, 0)
 	}
 	q.takeBatch(m, ev.Batch)

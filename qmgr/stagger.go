@@ -1,5 +1,9 @@
 package qmgr
 
+import (
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
+)
+
 // Deliveries that start together to one destination, with entries of one size,
 // also end together, and so do those that follow them: all its slots come free
 // at one moment and then none for as long as a delivery takes. Small mail that
@@ -23,21 +27,21 @@ const (
 // stagger cuts an entry that is about to start, if it is part of a volley to a
 // destination that has more waiting than it can take. What is cut off waits in
 // front.
-func (q *Qmgr) stagger(e *entry) {
-	d := e.queue()
+func (q *Qmgr) stagger(e *sched.Entry) {
+	d := queueOf(e.Destination())
 	place := d.volley
 	d.volley++
 	cfg, width := &d.transport.cfg, d.window.Size()
-	if cfg.Agents == AgentsOffered || q.cfg.AsPostfix || place < volleyMin || d.todo.Len() <= width {
+	if cfg.Agents == AgentsOffered || q.cfg.AsPostfix || place < volleyMin || d.Todo.Len() <= width {
 		return
 	}
 	full := d.limits.recipients
 	if full <= 0 {
-		full = len(e.recipients)
+		full = len(e.Recipients)
 	}
 	keep := max(full*(place%width)/width, 1)
-	if full < staggerMin || place%width == 0 || keep >= len(e.recipients) {
+	if full < staggerMin || place%width == 0 || keep >= len(e.Recipients) {
 		return
 	}
-	e.cut(keep)
+	e.Cut(keep)
 }

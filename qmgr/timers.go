@@ -86,9 +86,9 @@ func (q *Qmgr) resumeQueue(d *queue) {
 		q.revive(d, CauseRevival)
 	case window.Suspended:
 		d.window.Resume()
-		d.touch()
+		d.Touch()
 	default:
-		assert.Unreachable("timer of %s:%s, which is ready", d.transport.name, d.nexthop)
+		assert.Unreachable("timer of %s:%s, which is ready", d.transport.Name, d.nexthop)
 	}
 	q.freeIfIdle(d)
 }
@@ -99,9 +99,9 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.disarm(&d.timer)
 	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
-	d.touch()
+	d.Touch()
 	q.explain(d, cause)
-	q.emit(Note{Kind: NoteAlive, Transport: d.transport.name, Nexthop: d.nexthop})
+	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop})
 }
 
 // rest suspends a destination between two deliveries, where a rate delay is
@@ -119,6 +119,6 @@ func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 		q.revive(d, CauseRevival)
 	}
 	d.window.Suspend()
-	d.touch()
+	d.Touch()
 	q.arm(&d.timer, q.now.Add(delay))
 }

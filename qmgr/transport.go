@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"iter"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
@@ -14,7 +15,7 @@ import (
 // Transports are made when the first recipient is routed to them and are never
 // removed, so a route must not invent names.
 type transport struct {
-	lane
+	sched.Lane
 	cfg    TransportConfig
 	inRing ilist.Link[transport] // on Qmgr.ring
 	queues map[string]*queue
@@ -33,10 +34,8 @@ type transport struct {
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{cfg: cfg, queues: make(map[string]*queue), stocks: &q.stocks,
-		lane: lane{name: name, exact: q.cfg.AsPostfix, find: q.find, labelGap: q.labelGap, spares: &q.stocks.spares}}
-	t.owner = t
-	t.setUp(cfg.lane(), cfg.Scheduler)
+	t := &transport{cfg: cfg, queues: make(map[string]*queue), stocks: &q.stocks}
+	t.SetUp(name, t, cfg.lane(), cfg.Scheduler, q.lanes)
 	if cfg.Agents == AgentsConnections {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
 	}
@@ -50,8 +49,8 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 // destinations are the queues in the order in which they came about.
 func (t *transport) destinations() iter.Seq[*queue] {
 	return func(yield func(*queue) bool) {
-		for d := range t.order.All() {
-			if !yield(d.owner) {
+		for d := range t.Destinations() {
+			if !yield(queueOf(d)) {
 				return
 			}
 		}
@@ -63,10 +62,10 @@ func (t *transport) ready() bool {
 	switch {
 	case t.paused, t.lull.state != lullFree:
 		return false
-	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.busy >= t.cfg.ProcessLimit:
+	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit:
 		return false
 	}
-	return t.lane.ready()
+	return t.Lane.Ready()
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.

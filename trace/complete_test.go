@@ -47,7 +47,7 @@ func typeNames[I any](kinds []kind[I]) (names []string) {
 // read back.
 func TestEveryConstantHasAWord(t *testing.T) {
 	tables := map[string][]string{"qmgr.Scan": scanWords, "mail.Level": levels, "mail.CloseReason": closeReasons, "mail.Proof": proofs, "qmgr.Trouble": troubleWords,
-		"qmgr.NoteKind": noteWords, "qmgr.FeedbackCause": causeWords, "qmgr.DoubleBounce": bounceWords, "qmgr.Scheduler": schedulers,
+		"qmgr.NoteKind": noteWords, "qmgr.FeedbackCause": causeWords, "qmgr.DoubleBounce": bounceWords, "sched.Scheduler": schedulers,
 		"qmgr.Agents": agentWords, "window.Rule": ruleWords, "mail.Area": areas, "mail.Ret": retWords, "mail.BodyType": bodyWords,
 		"mail.Result": results, "mail.ReportKind": reports, "mail.ChangeOp": changeOps, "qmgr.UnknownOutcome": unknowns}
 	seen := 0

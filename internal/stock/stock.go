@@ -27,3 +27,16 @@ func (s *Of[T]) Give(e *T) {
 		s.spare = append(s.spare, e)
 	}
 }
+
+// mostKept is how much capacity an empty slice keeps.
+const mostKept = 16
+
+// Emptied returns an empty slice with the capacity of another, if that is small: what
+// one large message needed is not kept for all those that follow.
+func Emptied[T any](s []T) []T {
+	clear(s)
+	if cap(s) > mostKept {
+		return nil
+	}
+	return s[:0]
+}

@@ -1,4 +1,4 @@
-package qmgr
+package sched
 
 import (
 	"time"
@@ -31,14 +31,14 @@ import (
 type candidates struct {
 	files   sequence[file]  // by total, then by need
 	spare   []*file         // empty ones, for reuse
-	stacked ilist.List[job] // those with a level above 0
+	stacked ilist.List[Job] // those with a level above 0
 }
 
 // A file is the jobs that wait, have no children and no parent, are not current,
 // and have the same numbers of entries.
 type file struct {
 	total, need int
-	jobs        sequence[job]
+	jobs        sequence[Job]
 	place       place[file] // in candidates.files
 	below       holdings    // of this file and those below it in the tree
 }
@@ -46,7 +46,7 @@ type file struct {
 // holdings is what some files have.
 type holdings struct {
 	total, need int  // the least of each
-	first, last *job // in list order
+	first, last *Job // in list order
 }
 
 func (f *file) before(g *file) bool {
@@ -88,22 +88,22 @@ func summarizeFiles(p *place[file]) bool {
 // filing is a job's part.
 type filing struct {
 	file      *file // nil if it is not filed
-	place     place[job]
-	stackedIn ilist.Link[job] // on lane.stacked
+	place     place[Job]
+	stackedIn ilist.Link[Job] // on lane.stacked
 }
 
 // most is how many entries the job can have had in the end: those it had and
 // one for each recipient of its message that is not in an entry yet.
-func (j *job) most() int {
+func (j *Job) most() int {
 	m := j.message
-	return j.read + m.unread + m.unbound
+	return j.read + m.Unread + m.Unbound
 }
 
 // need is how many of them are left to select.
-func (j *job) need() int { return j.most() - j.selected }
+func (j *Job) need() int { return j.most() - j.selected }
 
 // setCurrent says where the next selection starts.
-func (l *lane) setCurrent(j *job) {
+func (l *Lane) setCurrent(j *Job) {
 	old := l.current
 	if old == j {
 		return
@@ -118,7 +118,7 @@ func (l *lane) setCurrent(j *job) {
 }
 
 // refile brings the files up to date for a job.
-func (l *lane) refile(j *job) {
+func (l *Lane) refile(j *Job) {
 	total, need := j.most(), j.need()
 	if !j.listed || j == l.current || j.stack.level > 0 || !j.stack.children.Empty() || need <= 0 {
 		l.unfile(j)
@@ -133,7 +133,7 @@ func (l *lane) refile(j *job) {
 	j.filing.file = l.file(total, need, j)
 }
 
-func (l *lane) unfile(j *job) {
+func (l *Lane) unfile(j *Job) {
 	f := j.filing.file
 	if f == nil {
 		return
@@ -151,7 +151,7 @@ func (l *lane) unfile(j *job) {
 }
 
 // findFile returns the file for jobs with these numbers, nil if there is none.
-func (l *lane) findFile(total, need int) *file {
+func (l *Lane) findFile(total, need int) *file {
 	for p := l.files.root; p != nil; {
 		switch f := p.elem; {
 		case f.total == total && f.need == need:
@@ -167,7 +167,7 @@ func (l *lane) findFile(total, need int) *file {
 
 // file puts a job into the file for jobs with these numbers, which it makes if need
 // be, and returns that.
-func (l *lane) file(total, need int, j *job) *file {
+func (l *Lane) file(total, need int, j *Job) *file {
 	f := l.findFile(total, need)
 	if f != nil {
 		f.jobs.add(&j.filing.place, j, j)
@@ -188,7 +188,7 @@ func (l *lane) file(total, need int, j *job) *file {
 // A score is a wait divided by a number of entries. Scores are compared by
 // multiplying out.
 type score struct {
-	job   *job
+	job   *Job
 	delay int64
 	total int64
 }
@@ -206,17 +206,17 @@ func (a score) atLeast(delay, total int64) bool { return a.delay*total >= delay*
 
 // waited is the wait of a job as the score counts it: what has begun counts as
 // a whole second.
-func (j *job) waited(now mail.Instant) int64 {
-	return int64((now.Sub(j.message.queued) + time.Second) / time.Millisecond)
+func (j *Job) waited(now mail.Instant) int64 {
+	return int64((now.Sub(j.message.Queued) + time.Second) / time.Millisecond)
 }
 
-func (j *job) score(now mail.Instant) score { return score{j, j.waited(now), int64(j.most())} }
+func (j *Job) score(now mail.Instant) score { return score{j, j.waited(now), int64(j.most())} }
 
 // candidate searches behind the current job for one that needs at most the given
 // number of slots.
-func (quick) candidate(l *lane, current *job, slots int, now mail.Instant) *job {
+func (quick) candidate(l *Lane, current *Job, slots int, now mail.Instant) *Job {
 	best := score{total: 1}
-	consider := func(j *job) {
+	consider := func(j *Job) {
 		if need := j.need(); need > 0 && need <= slots && j != current {
 			if s := j.score(now); best.job == nil || s.better(best) {
 				best = s
@@ -246,7 +246,7 @@ func (quick) candidate(l *lane, current *job, slots int, now mail.Instant) *job 
 // A candidateSearch is a search through the files.
 type candidateSearch struct {
 	best     *score
-	consider func(*job)
+	consider func(*Job)
 	slots    int
 	now      mail.Instant
 	longest  int64 // no filed job that is not blocked has waited longer
@@ -254,7 +254,7 @@ type candidateSearch struct {
 
 // searchFiles looks at the first job of each file that is not blocked, as far as it
 // may be better than the best one yet.
-func (l *lane) searchFiles(p *place[file], s *candidateSearch) {
+func (l *Lane) searchFiles(p *place[file], s *candidateSearch) {
 	for p != nil && l.promising(&p.elem.below, s) {
 		f := p.elem
 		if f.need <= s.slots {
@@ -269,7 +269,7 @@ func (l *lane) searchFiles(p *place[file], s *candidateSearch) {
 
 // promising reports whether one of some files may hold a better candidate than the
 // best one yet.
-func (l *lane) promising(h *holdings, s *candidateSearch) bool {
+func (l *Lane) promising(h *holdings, s *candidateSearch) bool {
 	if h.need > s.slots || h.last.label < l.passed {
 		return false
 	}
@@ -283,7 +283,7 @@ func (l *lane) promising(h *holdings, s *candidateSearch) bool {
 
 // oldestFiled returns a job that has waited at least as long as any that is
 // filed and has not been passed.
-func (l *lane) oldestFiled() *job {
+func (l *Lane) oldestFiled() *Job {
 	j := l.current
 	if j == nil || j.label < l.passed {
 		j = l.jobs.Front()
@@ -299,7 +299,7 @@ func (l *lane) oldestFiled() *job {
 // overtaken tells whether a job on a stack stands behind a younger job that is on
 // none. The definition stops its search where nothing better can follow, and
 // takes for granted that this is not so.
-func (j *job) overtaken() bool {
+func (j *Job) overtaken() bool {
 	l := j.lane
 	for k := l.jobs.Prev(&j.inOrder); k != nil; k = l.jobs.Prev(&k.inOrder) {
 		if k.stack.level == 0 {
@@ -310,7 +310,7 @@ func (j *job) overtaken() bool {
 }
 
 // scanForCandidate is the definition.
-func scanForCandidate(l *lane, current *job, slots int, now mail.Instant) *job {
+func scanForCandidate(l *Lane, current *Job, slots int, now mail.Instant) *Job {
 	best := score{total: 1}
 	for j := l.jobs.Next(&current.inOrder); j != nil; j = l.jobs.Next(&j.inOrder) {
 		if !j.stack.children.Empty() || l.blocked(j) {
@@ -330,10 +330,10 @@ func scanForCandidate(l *lane, current *job, slots int, now mail.Instant) *job {
 }
 
 // checkFiling panics unless a listed job is filed as it should be.
-func (l *lane) checkFiling(j *job) {
+func (l *Lane) checkFiling(j *Job) {
 	f := j.filing.file
 	filed := j != l.current && j.stack.level == 0 && j.stack.children.Empty() && j.need() > 0
-	assert.That((f != nil) == filed, "%s: job of %v is filed wrongly", l.name, j.message.id)
-	assert.That(f == nil || f.total == j.most() && f.need == j.need(), "%s: job of %v is in the wrong file", l.name, j.message.id)
-	assert.That(j.filing.stackedIn.Listed() == (j.stack.level > 0), "%s: job of %v has level %d", l.name, j.message.id, j.stack.level)
+	assert.That((f != nil) == filed, "%s: job of %v is filed wrongly", l.Name, j.message.ID)
+	assert.That(f == nil || f.total == j.most() && f.need == j.need(), "%s: job of %v is in the wrong file", l.Name, j.message.ID)
+	assert.That(j.filing.stackedIn.Listed() == (j.stack.level > 0), "%s: job of %v has level %d", l.Name, j.message.ID, j.stack.level)
 }

@@ -1,4 +1,4 @@
-package qmgr
+package sched
 
 import "github.com/posthaste-mta/posthaste/internal/ilist"
 
@@ -41,18 +41,18 @@ type blockers struct {
 	// passed is a label: the jobs before it have been looked at under this tag.
 	passed uint64
 	// open are the jobs before passed that are not blocked.
-	open ilist.List[job]
+	open ilist.List[Job]
 	// special are the jobs that have to be visited if they are not blocked.
-	special sequence[job]
+	special sequence[Job]
 	// roomy are the destinations that have room and entries, each where the
 	// first job stands that has an entry for it.
-	roomy sequence[dest]
+	roomy sequence[Destination]
 }
 
 // blocking is a job's part.
 type blocking struct {
-	openIn  ilist.Link[job] // on lane.open
-	special place[job]      // in lane.special
+	openIn  ilist.Link[Job] // on lane.open
+	special place[Job]      // in lane.special
 	// tag is the tag under which the job was marked last. It is kept up to date
 	// for Config.AsPostfix only.
 	tag uint64
@@ -60,20 +60,20 @@ type blocking struct {
 
 // marking is a destination's part.
 type marking struct {
-	waiting sequence[peer] // peers that have entries to select
-	roomy   place[dest]    // in lane.roomy
-	first   *peer          // that of the job where roomy stands; nil if it is not taken
-	mark    uint64         // equal to the transport's tag: marked
-	tag     uint64         // as that of jobs
+	waiting sequence[Peer]     // peers that have entries to select
+	roomy   place[Destination] // in lane.roomy
+	first   *Peer              // that of the job where roomy stands; nil if it is not taken
+	mark    uint64             // equal to the transport's tag: marked
+	tag     uint64             // as that of jobs
 }
 
-func (l *lane) blocked(j *job) bool {
+func (l *Lane) blocked(j *Job) bool {
 	return j.label < l.passed && !j.blocking.openIn.Listed()
 }
 
 // marked tells whether a blocked job waits for the destination, or has done so
 // under the present tag.
-func (l *lane) marked(d *dest) bool {
+func (l *Lane) marked(d *Destination) bool {
 	if d.marking.mark == l.tag {
 		return true
 	}
@@ -83,9 +83,9 @@ func (l *lane) marked(d *dest) bool {
 
 // nextVisit returns the first job in list order at which selection would have
 // to do more than mark it: nil if there is none.
-func (quick) nextVisit(l *lane) *job {
-	var next *job
-	consider := func(j *job) {
+func (quick) nextVisit(l *Lane) *Job {
+	var next *Job
+	consider := func(j *Job) {
 		if j != nil && (next == nil || j.label < next.label) {
 			next = j
 		}
@@ -101,7 +101,7 @@ func (quick) nextVisit(l *lane) *job {
 }
 
 // pass notes that the jobs before j have been looked at.
-func (l *lane) pass(j *job) {
+func (l *Lane) pass(j *Job) {
 	before := l.jobs.Prev(&j.inOrder)
 	if before == nil || before.label < l.passed {
 		return
@@ -110,7 +110,7 @@ func (l *lane) pass(j *job) {
 }
 
 // passUpTo notes that j and the jobs before it have been looked at.
-func (l *lane) passUpTo(j *job) {
+func (l *Lane) passUpTo(j *Job) {
 	if l.exact {
 		for k := j; k != nil && k.label >= l.passed; k = l.jobs.Prev(&k.inOrder) {
 			l.writeTags(k)
@@ -120,7 +120,7 @@ func (l *lane) passUpTo(j *job) {
 }
 
 // block marks a job that has been looked at.
-func (l *lane) block(j *job) {
+func (l *Lane) block(j *Job) {
 	if l.exact {
 		l.writeTags(j)
 	}
@@ -132,17 +132,17 @@ func (l *lane) block(j *job) {
 }
 
 // writeTags sets the tags that Postfix would set.
-func (l *lane) writeTags(j *job) {
+func (l *Lane) writeTags(j *Job) {
 	j.blocking.tag = l.tag
 	for p := range j.peers.All() {
-		if p.todo.Len() > 0 {
-			p.queue.marking.tag = l.tag
+		if p.Todo.Len() > 0 {
+			p.Destination.marking.tag = l.tag
 		}
 	}
 }
 
 // reopen opens a job that is blocked; selection starts at the head again.
-func (l *lane) reopen(j *job) {
+func (l *Lane) reopen(j *Job) {
 	l.keepMarks(j)
 	j.blocking.tag = 0
 	l.open.PushBack(&j.blocking.openIn, j)
@@ -151,29 +151,29 @@ func (l *lane) reopen(j *job) {
 
 // keepMarks marks the destinations that a job waits for, if they are marked
 // because it is blocked: it is about to be opened, moved or withdrawn.
-func (l *lane) keepMarks(j *job) {
+func (l *Lane) keepMarks(j *Job) {
 	for p := range j.peers.All() {
-		if p.todo.Len() > 0 {
-			l.keepMark(p.queue)
+		if p.Todo.Len() > 0 {
+			l.keepMark(p.Destination)
 		}
 	}
 }
 
-func (l *lane) keepMark(d *dest) {
+func (l *Lane) keepMark(d *Destination) {
 	if l.marked(d) {
 		d.marking.mark = l.tag
 	}
 }
 
 // openIfPassed opens a job that has been put where others have been passed.
-func (l *lane) openIfPassed(j *job) {
+func (l *Lane) openIfPassed(j *Job) {
 	if j.label < l.passed {
 		l.open.PushBack(&j.blocking.openIn, j)
 	}
 }
 
 // voidMarks makes all marks void and lets selection start at the head.
-func (l *lane) voidMarks() {
+func (l *Lane) voidMarks() {
 	l.tag += 2
 	l.passed = 0
 	for j := l.open.PopFront(); j != nil; j = l.open.PopFront() {
@@ -184,21 +184,21 @@ func (l *lane) voidMarks() {
 
 // unblock lets selection look at the blocked jobs again if one of them waits for a
 // destination that can take an entry now.
-func (d *dest) unblock() {
-	l := d.lane
+func (d *Destination) unblock() {
+	l := d.Lane
 	if l.exact && d.marking.tag == l.tag {
 		d.marking.tag = 0
 	}
-	if d.startable > 0 && l.marked(d) {
+	if d.Startable > 0 && l.marked(d) {
 		l.voidMarks()
 	}
 	d.marking.mark = 0
 }
 
 // attend keeps special up to date for a job.
-func (l *lane) attend(j *job) {
+func (l *Lane) attend(j *Job) {
 	m := j.message
-	special := j.listed && (j.waiting() == 0 || m.more && m.limit > m.inCore)
+	special := j.listed && (j.waiting() == 0 || m.More && m.Limit > m.InCore)
 	switch {
 	case special == j.blocking.special.taken():
 	case special:

@@ -1,4 +1,4 @@
-package qmgr
+package sched
 
 import "github.com/posthaste-mta/posthaste/internal/assert"
 
@@ -26,7 +26,7 @@ type sequence[T any] struct {
 // A place is an element's node in one sequence. The zero place is in none.
 type place[T any] struct {
 	elem            *T
-	job             *job
+	job             *Job
 	up, left, right *place[T]
 	weight          uint32
 }
@@ -50,7 +50,7 @@ func (s *sequence[T]) behind(p, q *place[T]) bool {
 }
 
 // add puts an element in, behind those that do not belong behind it.
-func (s *sequence[T]) add(p *place[T], elem *T, j *job) {
+func (s *sequence[T]) add(p *place[T], elem *T, j *Job) {
 	assert.That(p.elem == nil, "adding an element that is there already")
 	*p = place[T]{elem: elem, job: j, weight: s.nextWeight()}
 	s.count++
@@ -267,7 +267,7 @@ const (
 
 // label gives a job that has just been put on the list a label between those of
 // its neighbours.
-func (l *lane) label(j *job) {
+func (l *Lane) label(j *Job) {
 	prev, next := l.jobs.Prev(&j.inOrder), l.jobs.Next(&j.inOrder)
 	if next == nil && l.topLabel <= maxLabel-l.labelGap {
 		// Labels at the end only grow, so that they are beyond whatever has been
@@ -282,7 +282,7 @@ func (l *lane) label(j *job) {
 	}
 }
 
-func (l *lane) labelBetween(j, prev, next *job) bool {
+func (l *Lane) labelBetween(j, prev, next *Job) bool {
 	if next == nil {
 		return false
 	}
@@ -300,7 +300,7 @@ func (l *lane) labelBetween(j, prev, next *job) bool {
 }
 
 // relabel gives all jobs new labels, in the same order.
-func (l *lane) relabel() {
+func (l *Lane) relabel() {
 	old, passed := l.passed, uint64(0)
 	l.topLabel = 0
 	for j := range l.jobs.All() {

@@ -1,4 +1,4 @@
-package qmgr
+package sched
 
 // Not all recipients of all messages are in core. Each transport has a pool of
 // recipient slots; a job that holds slots allows its message to have as many
@@ -19,7 +19,7 @@ package qmgr
 // A recipientPool is a transport's part in this.
 type recipientPool struct {
 	unused int  // negative when extra slots are lent
-	unread *job // the first by time that should own the free slots; nil if none
+	unread *Job // the first by time that should own the free slots; nil if none
 }
 
 // recipientSlots is a job's part in this.
@@ -30,7 +30,7 @@ type recipientSlots struct {
 
 // enlist gives a job that has just been listed the free slots. If it comes before
 // the job that owned them so far, that one gives up what it does not use.
-func (p *recipientPool) enlist(l *lane, j *job, first bool) {
+func (p *recipientPool) enlist(l *Lane, j *Job, first bool) {
 	if old := p.unread; first || old == nil {
 		p.unread = j
 		if old != nil {
@@ -43,31 +43,31 @@ func (p *recipientPool) enlist(l *lane, j *job, first bool) {
 }
 
 // give hands all free slots to a job.
-func (p *recipientPool) give(j *job) {
+func (p *recipientPool) give(j *Job) {
 	j.slots.limit += p.unused
-	j.message.limit += p.unused
+	j.message.Limit += p.unused
 	p.unused = 0
-	j.message.touch()
+	j.message.Touch()
 }
 
 // moveSlots takes back the slots of a job that neither it nor its message uses,
 // and gives what is free then to the first job whose message has unread
 // recipients.
-func (p *recipientPool) moveSlots(l *lane, j *job) {
+func (p *recipientPool) moveSlots(l *Lane, j *Job) {
 	next := p.unread
 	if next == j {
 		next = l.find.nextUnread(j)
 		p.unread = next
 	}
 	m := j.message
-	spare := min(j.slots.limit-j.slots.count, m.limit-m.inCore-m.reserved)
+	spare := min(j.slots.limit-j.slots.count, m.Limit-m.InCore-m.Reserved)
 	if spare <= 0 {
 		return
 	}
 	j.slots.limit -= spare
-	m.limit -= spare
+	m.Limit -= spare
 	p.unused += spare
-	m.touch()
+	m.Touch()
 	if next != nil && p.unused > 0 {
 		p.give(next)
 	}
@@ -75,32 +75,32 @@ func (p *recipientPool) moveSlots(l *lane, j *job) {
 
 // nextUnread returns the first job behind another, by time, whose message has
 // unread recipients.
-func (quick) nextUnread(j *job) *job {
-	return j.lane.unread.find(func(k *job) bool { return older(j, k) }).element()
+func (quick) nextUnread(j *Job) *Job {
+	return j.lane.unread.find(func(k *Job) bool { return older(j, k) }).element()
 }
 
 // grantExtra gives a job that has preempted another half of the extra slots, if
 // its message is not read.
-func (p *recipientPool) grantExtra(l *lane, j *job) {
-	if !j.message.more {
+func (p *recipientPool) grantExtra(l *Lane, j *Job) {
+	if !j.message.More {
 		return
 	}
-	extra := (l.rules.extraRecipients + p.unused + 1) / 2
+	extra := (l.rules.ExtraRecipients + p.unused + 1) / 2
 	j.slots.limit += extra
-	j.message.limit += extra
+	j.message.Limit += extra
 	p.unused -= extra
-	j.message.touch()
+	j.message.Touch()
 }
 
 // releaseSlots gives back the slots that are not needed after an entry of j has
 // ended.
-func (j *job) releaseSlots() {
+func (j *Job) releaseSlots() {
 	for _, s := range j.message.jobs {
-		if s != j && s.slots.count < s.slots.limit && (!s.listed || !j.message.more) {
+		if s != j && s.slots.count < s.slots.limit && (!s.listed || !j.message.More) {
 			s.lane.pool.moveSlots(s.lane, s)
 		}
 	}
-	if !j.message.more {
+	if !j.message.More {
 		j.lane.pool.moveSlots(j.lane, j)
 	}
 }

@@ -1,4 +1,4 @@
-package qmgr
+package sched
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -26,9 +26,9 @@ import (
 
 // stacking is a job's part in preemption.
 type stacking struct {
-	parent   *job // the job that this one has preempted, or that adopted it
-	children ilist.List[job]
-	sibling  ilist.Link[job] // on parent.stack.children
+	parent   *Job // the job that this one has preempted, or that adopted it
+	children ilist.List[Job]
+	sibling  ilist.Link[Job] // on parent.stack.children
 	// level is 0 for a job that has preempted nobody. One whose parent has left
 	// keeps its level.
 	level int
@@ -43,21 +43,21 @@ type stacking struct {
 // for the same current job and the same second; that there is none holds until
 // something changes.
 type candidateCache struct {
-	candidate, current *job
+	candidate, current *Job
 	second             int64
 }
 
 func (c *candidateCache) reset() { c.current = nil }
 
-func (c *candidateCache) valid(current *job, now mail.Instant) bool {
+func (c *candidateCache) valid(current *Job, now mail.Instant) bool {
 	return c.current == current && (c.second == now.Seconds() || c.candidate == nil)
 }
 
 // preempt returns the job to select from: the current one, or one that goes
 // first at its expense.
-func (l *lane) preempt(current *job, now mail.Instant) *job {
+func (l *Lane) preempt(current *Job, now mail.Instant) *Job {
 	rules, s := &l.rules, &current.stack
-	if rules.slotCost < 2 || s.available <= 0 || current.most() < rules.minimumSlots*rules.slotCost {
+	if rules.SlotCost < 2 || s.available <= 0 || current.most() < rules.MinimumSlots*rules.SlotCost {
 		return current
 	}
 	j := l.candidate(current, now)
@@ -66,7 +66,7 @@ func (l *lane) preempt(current *job, now mail.Instant) *job {
 	}
 	need := j.need()
 	// floor(available/k) + loan < need × (100 − discount)/100, in whole numbers.
-	if (s.available/rules.slotCost+rules.slotLoan)*100 < need*(100-rules.slotDiscount) {
+	if (s.available/rules.SlotCost+rules.SlotLoan)*100 < need*(100-rules.SlotDiscount) {
 		return current
 	}
 	if j.stack.level > 0 {
@@ -74,7 +74,7 @@ func (l *lane) preempt(current *job, now mail.Instant) *job {
 	}
 	j.push(current)
 	l.cache.reset()
-	s.available -= need * rules.slotCost
+	s.available -= need * rules.SlotCost
 	j.stack.used = -need
 	l.pool.grantExtra(l, j)
 	return j
@@ -82,12 +82,12 @@ func (l *lane) preempt(current *job, now mail.Instant) *job {
 
 // candidate returns the job that may go first at the expense of the current
 // one, if there is any.
-func (l *lane) candidate(current *job, now mail.Instant) *job {
+func (l *Lane) candidate(current *Job, now mail.Instant) *Job {
 	if l.cache.valid(current, now) {
 		return l.cache.candidate
 	}
-	var best *job
-	if slots := (current.read - current.selected + current.stack.available) / l.rules.slotCost; slots > 0 {
+	var best *Job
+	if slots := (current.read - current.selected + current.stack.available) / l.rules.SlotCost; slots > 0 {
 		best = l.find.candidate(l, current, slots, now)
 	}
 	l.cache = candidateCache{candidate: best, current: current, second: now.Seconds()}
@@ -96,7 +96,7 @@ func (l *lane) candidate(current *job, now mail.Instant) *job {
 
 // push puts the job on the stack of another: it stands before that one from now
 // on, and is current.
-func (j *job) push(parent *job) {
+func (j *Job) push(parent *Job) {
 	l := j.lane
 	l.keepMarks(j)
 	l.unfile(j)
@@ -116,7 +116,7 @@ func (j *job) push(parent *job) {
 
 // leave takes a job that is about to stand elsewhere out of whatever is in list
 // order.
-func (l *lane) leave(j *job) {
+func (l *Lane) leave(j *Job) {
 	if j.blocking.openIn.Listed() {
 		l.open.Remove(&j.blocking.openIn)
 	}
@@ -125,18 +125,18 @@ func (l *lane) leave(j *job) {
 	}
 	for p := range j.peers.All() {
 		if p.waiting.taken() {
-			p.queue.unawait(p)
+			p.Destination.dropWaiting(p)
 		}
 	}
 }
 
 // enter puts it back.
-func (l *lane) enter(j *job) {
+func (l *Lane) enter(j *Job) {
 	l.openIfPassed(j)
 	j.touch()
 	for p := range j.peers.All() {
-		if p.todo.Len() > 0 {
-			p.queue.await(p)
+		if p.Todo.Len() > 0 {
+			p.Destination.addWaiting(p)
 		}
 	}
 }
@@ -144,12 +144,12 @@ func (l *lane) enter(j *job) {
 // pop takes the job off its preemption stack. The job that it really preempted
 // gets back what was not used; its children are adopted. Its place on the
 // scheduler list stays.
-func (j *job) pop() {
+func (j *Job) pop() {
 	l, parent := j.lane, j.stack.parent
-	assert.That(j.stack.level > 0, "job of %v is on no stack", j.message.id)
+	assert.That(j.stack.level > 0, "job of %v is on no stack", j.message.ID)
 	if parent != nil {
 		if j.stack.level == parent.stack.level+1 {
-			parent.stack.available -= j.stack.used * l.rules.slotCost
+			parent.stack.available -= j.stack.used * l.rules.SlotCost
 		}
 		parent.stack.children.Remove(&j.stack.sibling)
 	}
@@ -170,7 +170,7 @@ func (j *job) pop() {
 
 // orphanChildren leaves the jobs that preempted this one without a parent. They
 // keep their levels.
-func (j *job) orphanChildren() {
+func (j *Job) orphanChildren() {
 	for c := j.stack.children.PopFront(); c != nil; c = j.stack.children.PopFront() {
 		c.stack.parent = nil
 	}

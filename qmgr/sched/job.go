@@ -1,11 +1,11 @@
-package qmgr
+package sched
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 )
 
-// A job is one message within one transport. It groups the peers, one for each
+// A Job is one message within one transport. It groups the peers, one for each
 // destination that the message has there.
 //
 // A job that has entries to select, or whose message has unread recipients, is
@@ -13,35 +13,35 @@ import (
 // It is retired from both when nothing is left to select, and listed again if
 // further recipients turn up; its counters go on where they were. It is freed
 // with its message.
-type job struct {
-	message  *load
-	lane     *lane
+type Job struct {
+	message  *Message
+	lane     *Lane
 	listed   bool
-	inOrder  ilist.Link[job] // on lane.jobs
-	inTime   place[job]      // in lane.jobsByTime
-	unread   place[job]      // in lane.unread
+	inOrder  ilist.Link[Job] // on lane.jobs
+	inTime   place[Job]      // in lane.jobsByTime
+	unread   place[Job]      // in lane.unread
 	turnedUp uint64          // counts up with every job that is listed
 	// label grows along the scheduler list: what it is for is told in order.go.
 	label uint64
 
-	peers  ilist.List[peer] // those with entries left, the next one to serve in front
-	byDest map[*dest]*peer  // nil until there are more than a few peers
+	peers  ilist.List[Peer]       // those with entries left, the next one to serve in front
+	byDest map[*Destination]*Peer // nil until there are more than a few peers
 	// servable are the peers whose destinations have room, and for which no job that
 	// stands before this one waits. Of a job that selection looks at these are all
 	// that have room: whoever is before it has been passed.
-	servable sequence[peer]
+	servable sequence[Peer]
 	// selected and read count the entries ever selected and ever created; their
 	// difference is the entries that wait.
 	selected, read int
 
-	stale    ilist.Link[job] // on lane.staleJobs
+	stale    ilist.Link[Job] // on lane.staleJobs
 	blocking blocking
 	filing   filing
 	stack    stacking
 	slots    recipientSlots
 }
 
-func newJob(m *load, l *lane) *job {
+func newJob(m *Message, l *Lane) *Job {
 	j := l.spares.jobs.Take()
 	j.message, j.lane = m, l
 	j.servable.before = earlierPeer
@@ -50,18 +50,18 @@ func newJob(m *load, l *lane) *job {
 }
 
 // waiting is the number of entries that wait to be selected.
-func (j *job) waiting() int { return j.read - j.selected }
+func (j *Job) waiting() int { return j.read - j.selected }
 
 // after tells whether j's message was admitted after k's.
-func (j *job) after(k *job) bool { return j.message.queued > k.message.queued }
+func (j *Job) after(k *Job) bool { return j.message.Queued > k.message.Queued }
 
 // list puts the job on its transport's lists, behind every job whose message
 // was not admitted later, and makes it current if selection had gone past that
 // place. On the scheduler list only jobs without a stack parent show the time;
 // those that have preempted another stand where they were put.
-func (j *job) list() {
+func (j *Job) list() {
 	l := j.lane
-	assert.That(!j.listed, "job of %v is listed twice", j.message.id)
+	assert.That(!j.listed, "job of %v is listed twice", j.message.ID)
 	previous := l.pool.unread
 	first := previous != nil && previous.after(j)
 	l.lists++
@@ -89,7 +89,7 @@ func (j *job) list() {
 //
 // Jobs on no stack are in the order of their age. Of those on a stack only
 // orphans have no parent, and there are hardly any.
-func (quick) place(l *lane, j *job) *job {
+func (quick) place(l *Lane, j *Job) *Job {
 	at := j.inTime.prev().element()
 	for at != nil && at.stack.level > 0 {
 		at = at.inTime.prev().element()
@@ -104,15 +104,15 @@ func (quick) place(l *lane, j *job) *job {
 
 // older is the order of the list by time: by admission, and of jobs admitted at the
 // same instant the one that was listed first.
-func older(j, k *job) bool {
+func older(j, k *Job) bool {
 	return k.after(j) || !j.after(k) && j.turnedUp < k.turnedUp
 }
 
 // retire takes the job off the lists: off its preemption stack first, then its
 // recipient slots go to those who can use them.
-func (j *job) retire() {
+func (j *Job) retire() {
 	l := j.lane
-	assert.That(j.listed, "job of %v is retired twice", j.message.id)
+	assert.That(j.listed, "job of %v is retired twice", j.message.ID)
 	if j.stack.level > 0 {
 		j.pop()
 	}
@@ -121,12 +121,12 @@ func (j *job) retire() {
 }
 
 // free ends a job with its message: what it holds goes back.
-func (j *job) free() {
+func (j *Job) free() {
 	if j.stack.level > 0 {
 		j.pop()
 	}
 	j.lane.pool.moveSlots(j.lane, j)
-	assert.That(j.slots.limit == 0, "job of %v ends with %d slots", j.message.id, j.slots.limit)
+	assert.That(j.slots.limit == 0, "job of %v ends with %d slots", j.message.ID, j.slots.limit)
 	if j.listed {
 		j.unlist()
 	}
@@ -135,7 +135,7 @@ func (j *job) free() {
 	}
 }
 
-func (j *job) unlist() {
+func (j *Job) unlist() {
 	l := j.lane
 	j.orphanChildren()
 	j.listed = false
@@ -164,15 +164,15 @@ func (j *job) unlist() {
 
 // touch says that something has changed from which it follows where the job is filed,
 // or whether it has to be visited. It may be called too often, but never too seldom.
-func (j *job) touch() {
+func (j *Job) touch() {
 	if !j.stale.Listed() {
 		j.lane.staleJobs.PushBack(&j.stale, j)
 	}
 }
 
 // attendUnread keeps lane.unread up to date.
-func (l *lane) attendUnread(j *job) {
-	switch unread := j.listed && j.message.more; {
+func (l *Lane) attendUnread(j *Job) {
+	switch unread := j.listed && j.message.More; {
 	case unread == j.unread.taken():
 	case unread:
 		l.unread.add(&j.unread, j, j)
@@ -184,7 +184,7 @@ func (l *lane) attendUnread(j *job) {
 // selectPeer returns the next peer, in turn, that has an entry which its
 // destination can take now; nil if there is none. The turn goes to the peer
 // behind it.
-func (j *job) selectPeer() *peer {
+func (j *Job) selectPeer() *Peer {
 	p := j.lane.find.nextPeer(j)
 	if p != nil {
 		j.peers.RotateAfter(&p.inJob)
@@ -195,20 +195,20 @@ func (j *job) selectPeer() *peer {
 // nextPeer has nothing to pass over where the job is the first that waits for its
 // destinations. A runner may stay with a message although older ones have been
 // listed before it since.
-func (quick) nextPeer(j *job) *peer {
-	if l := j.lane; l.scheduler == Runner && l.jobs.Front() != j {
+func (quick) nextPeer(j *Job) *Peer {
+	if l := j.lane; l.Scheduler == Runner && l.jobs.Front() != j {
 		return firstPeer(j)
 	}
 	if j.servable.count == 0 {
 		return nil
 	}
-	return nextInRing(&j.servable, j.peers.Front().turn, (*peer).ringNumber)
+	return nextInRing(&j.servable, j.peers.Front().turn, (*Peer).ringNumber)
 }
 
 // firstPeer is the definition.
-func firstPeer(j *job) *peer {
+func firstPeer(j *Job) *Peer {
 	for p := range j.peers.All() {
-		if !p.todo.Empty() && p.queue.hasRoom() {
+		if !p.Todo.Empty() && p.Destination.hasRoom() {
 			return p
 		}
 	}
@@ -216,20 +216,20 @@ func firstPeer(j *job) *peer {
 }
 
 // peer returns the job's peer for a destination, and makes it if need be.
-func (j *job) peer(d *dest) *peer {
+func (j *Job) peer(d *Destination) *Peer {
 	if p := j.findPeer(d); p != nil {
 		return p
 	}
 	p := newPeer(j, d)
-	p.turn = joinRing(&j.peers, (*peer).ringNumber, j.lane.labelGap)
+	p.turn = joinRing(&j.peers, (*Peer).ringNumber, j.lane.labelGap)
 	j.peers.PushBack(&p.inJob, p)
 	switch {
 	case j.byDest != nil:
 		j.byDest[d] = p
 	case j.peers.Len() > fewPeers:
-		j.byDest = make(map[*dest]*peer)
+		j.byDest = make(map[*Destination]*Peer)
 		for p := range j.peers.All() {
-			j.byDest[p.queue] = p
+			j.byDest[p.Destination] = p
 		}
 	}
 	return p
@@ -238,22 +238,22 @@ func (j *job) peer(d *dest) *peer {
 // fewPeers is up to how many peers a walk is cheaper than a map.
 const fewPeers = 8
 
-func (j *job) findPeer(d *dest) *peer {
+func (j *Job) findPeer(d *Destination) *Peer {
 	if j.byDest != nil {
 		return j.byDest[d]
 	}
 	for p := range j.peers.All() {
-		if p.queue == d {
+		if p.Destination == d {
 			return p
 		}
 	}
 	return nil
 }
 
-func (j *job) dropPeer(p *peer) {
+func (j *Job) dropPeer(p *Peer) {
 	j.peers.Remove(&p.inJob)
 	if j.byDest != nil {
-		delete(j.byDest, p.queue)
+		delete(j.byDest, p.Destination)
 	}
 	j.lane.spares.givePeer(p)
 }

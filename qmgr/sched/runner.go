@@ -1,4 +1,4 @@
-package qmgr
+package sched
 
 // A queue runner is how mail was sent before there were schedulers: a program
 // walks along the queue, opens one message, delivers it to each of its
@@ -12,7 +12,7 @@ package qmgr
 
 // nextInRun returns the next entry of the message that the run has come to; nil if
 // all that it has left are under way, or wait for a destination that has no room.
-func (l *lane) nextInRun() *entry {
+func (l *Lane) nextInRun() *Entry {
 	j := l.runAt()
 	if l.run != j && l.run != nil {
 		l.run.retire()
@@ -25,14 +25,14 @@ func (l *lane) nextInRun() *entry {
 		return nil
 	}
 	if p := j.selectPeer(); p != nil {
-		return p.todo.Front()
+		return p.Todo.Front()
 	}
 	return nil
 }
 
 // runAt returns the job that the run has come to: that of the message it has
 // opened, although older ones may have come since, or else the first.
-func (l *lane) runAt() *job {
+func (l *Lane) runAt() *Job {
 	if l.run != nil && l.run.holdsRun() {
 		return l.run
 	}
@@ -49,16 +49,16 @@ func (l *lane) runAt() *job {
 // to come. Recipients that cannot be read now, because those of another
 // transport fill the message's share of memory, are left for later: two runs
 // could wait for each other.
-func (j *job) holdsRun() bool {
-	return j.lane.scheduler == Runner &&
-		(!j.peers.Empty() || j.message.reading || j.message.unbound > 0)
+func (j *Job) holdsRun() bool {
+	return j.lane.Scheduler == Runner &&
+		(!j.peers.Empty() || j.message.Reading || j.message.Unbound > 0)
 }
 
-// runsTo tells whether the message that the run has come to has something left to
+// RunsTo tells whether the message that the run has come to has something left to
 // start for a destination, if there is a run: the others have no use for
 // connections yet, and would take them away from each other for ever.
-func (l *lane) runsTo(d *dest) bool {
-	if l.scheduler != Runner {
+func (l *Lane) RunsTo(d *Destination) bool {
+	if l.Scheduler != Runner {
 		return true
 	}
 	j := l.runAt()
@@ -66,11 +66,11 @@ func (l *lane) runsTo(d *dest) bool {
 		return false
 	}
 	p := j.findPeer(d)
-	return p != nil && !p.todo.Empty()
+	return p != nil && !p.Todo.Empty()
 }
 
-// wantForRun asks for connections when the run has come to another message.
-func (l *lane) wantForRun() {
+// AskForRun asks for connections when the run has come to another message.
+func (l *Lane) AskForRun() {
 	j := l.runAt()
 	if l.wanted == j {
 		return
@@ -80,15 +80,15 @@ func (l *lane) wantForRun() {
 		return
 	}
 	for p := range j.peers.All() {
-		if !p.queue.hasRoom() {
-			p.queue.owner.want()
+		if !p.Destination.hasRoom() {
+			p.Destination.Outlet.Starved()
 		}
 	}
 }
 
-// canRun tells whether the message that the run has come to has an entry that
+// CanRun tells whether the message that the run has come to has an entry that
 // may start.
-func (l *lane) canRun() bool {
+func (l *Lane) CanRun() bool {
 	j := l.runAt()
 	return j != nil && l.find.nextPeer(j) != nil
 }

@@ -1,4 +1,4 @@
-package qmgr
+package sched
 
 import "github.com/posthaste-mta/posthaste/internal/ilist"
 
@@ -60,11 +60,11 @@ func nextInRing[T any](servable *sequence[T], front uint64, number func(*T) *uin
 	return servable.first.element()
 }
 
-func (p *peer) ringNumber() *uint64 { return &p.turn }
-func (d *dest) ringNumber() *uint64 { return &d.turn }
+func (p *Peer) ringNumber() *uint64        { return &p.turn }
+func (d *Destination) ringNumber() *uint64 { return &d.turn }
 
-func earlierPeer(a, b *peer) bool { return a.turn < b.turn }
-func earlierDest(a, b *dest) bool { return a.turn < b.turn }
+func earlierPeer(a, b *Peer) bool        { return a.turn < b.turn }
+func earlierDest(a, b *Destination) bool { return a.turn < b.turn }
 
 // joinRing returns the number for an element that is about to become the last of a
 // ring.

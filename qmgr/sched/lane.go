@@ -1,0 +1,154 @@
+package sched
+
+import (
+	"iter"
+
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Lane is everything that decides in which order the mail of one transport is
+// selected: the jobs of its messages, the destinations they go to, and what is
+// known about both so that nobody has to walk along them. A transport has one lane.
+type Lane struct {
+	Name      string // of the transport
+	Owner     any    // the transport
+	Scheduler Scheduler
+	Busy      int // entries under way
+	Startable int // entries that may be started now: the sum over the destinations
+
+	rules Rules
+	exact bool // keep the marks that Postfix would set (Options.Exact)
+
+	// jobs is the order in which entries are selected; jobsByTime the order in
+	// which the messages were admitted.
+	jobs       ilist.List[Job]
+	jobsByTime sequence[Job]
+	unread     sequence[Job] // those of jobsByTime whose messages have unread recipients
+	lists      uint64        // how often a job was listed
+	topLabel   uint64        // the largest label that was ever given
+	labelGap   uint64
+	// current is where the next selection starts; nil means that nothing can be
+	// selected until a job is listed or unblocked.
+	current *Job
+
+	order    ilist.List[Destination] // destinations in order of creation
+	servable sequence[Destination]   // RoundRobin: the destinations that have entries to start
+	run      *Job                    // Runner: the one whose message has been opened
+	wanted   *Job                    // Runner: the one for which connections have been asked for
+
+	// Something has changed for these since refresh.
+	staleJobs  ilist.List[Job]
+	staleDests ilist.List[Destination]
+
+	blockers
+	candidates
+	cache candidateCache
+	pool  recipientPool
+
+	find   finder
+	spares *Spares // the queue manager's
+}
+
+// Rules are the parameters of a transport that decide about preemption and
+// recipient slots; TransportConfig tells what they mean.
+type Rules struct {
+	SlotCost, SlotLoan, SlotDiscount, MinimumSlots int
+	RecipientPool, ExtraRecipients                 int
+	Refill                                         Refill
+}
+
+// A finder answers the questions that would take linear time by definition. The
+// tests put the definition in its place.
+type finder interface {
+	// place returns the job behind which a new one goes on the scheduler list.
+	place(l *Lane, j *Job) *Job
+	// nextUnread returns the job that is to own the free recipient slots after
+	// another.
+	nextUnread(j *Job) *Job
+	// nextVisit returns the first job that selection has to look at.
+	nextVisit(l *Lane) *Job
+	// nextPeer returns the next peer of a job, in turn, that can be served.
+	nextPeer(j *Job) *Peer
+	// nextQueue returns the next destination, in turn, that has an entry to start.
+	nextQueue(l *Lane) *Destination
+	// candidate returns the job that gains most by going first.
+	candidate(l *Lane, current *Job, slots int, now mail.Instant) *Job
+}
+
+// quick is the finder.
+type quick struct{}
+
+// Options are what all lanes of a queue manager have in common.
+type Options struct {
+	Spares *Spares
+	// Exact keeps the marks that Postfix would set, which dumps show.
+	Exact bool
+	// ByDefinition has a lane walk wherever it has an index, for tests that compare
+	// the two.
+	ByDefinition bool
+	// LabelGap is the distance between the labels of jobs that are listed one after
+	// the other; 0 is the default. Tests make it small.
+	LabelGap uint64
+}
+
+// SetUp prepares a lane, which is the zero value.
+func (l *Lane) SetUp(name string, owner any, rules Rules, scheduler Scheduler, o Options) {
+	l.Name, l.Owner, l.rules, l.Scheduler = name, owner, rules, scheduler
+	l.exact, l.spares = o.Exact, o.Spares
+	l.find = quick{}
+	if o.ByDefinition {
+		l.find = &walker{}
+	}
+	l.labelGap = o.LabelGap
+	if l.labelGap == 0 {
+		l.labelGap = labelGap
+	}
+	l.tag = 1
+	l.pool.unused = rules.RecipientPool
+	l.jobsByTime.before, l.unread.before, l.servable.before = older, older, earlierDest
+	l.files.before, l.files.summarize = (*file).before, summarizeFiles
+}
+
+// Configure puts new rules in force. Whatever a job is blocked for may have
+// changed, too.
+func (l *Lane) Configure(rules Rules) {
+	l.pool.unused += rules.RecipientPool - l.rules.RecipientPool
+	l.rules = rules
+	l.voidMarks()
+}
+
+// Destinations are those of the lane in the order in which they came about, or in round
+// robin in that of their turns.
+func (l *Lane) Destinations() iter.Seq[*Destination] { return l.order.All() }
+
+// Refresh brings up to date what follows from the state of jobs and destinations:
+// which have room, which jobs are blocked and which have to be visited, and where
+// candidates are filed. Whatever changes a job or a destination touches it; before
+// anything is selected, this is the one place where the consequences are drawn.
+func (l *Lane) Refresh() {
+	for d := l.staleDests.PopFront(); d != nil; d = l.staleDests.PopFront() {
+		d.refresh()
+	}
+	for j := l.staleJobs.PopFront(); j != nil; j = l.staleJobs.PopFront() {
+		l.refile(j)
+		l.attend(j)
+	}
+}
+
+// Ready reports whether selection would find an entry to start.
+func (l *Lane) Ready() bool {
+	l.Refresh()
+	switch {
+	case l.Startable == 0:
+		return false
+	case l.Scheduler == RoundRobin:
+		return true
+	case l.Scheduler == Runner:
+		return l.CanRun()
+	}
+	return l.current != nil
+}
+
+// Listed is how many jobs are on the scheduler list.
+func (l *Lane) Listed() int { return l.jobs.Len() }
