@@ -35,5 +35,6 @@
 // a Scanner makes a Plan, which a Converter obeys. Both take the message in pieces
 // of any size, hold a few kilobytes, and give the same result for the same octets
 // however they are cut. Messages with more than 10,000 parts, or parts nested more
-// than 100 deep, are not converted.
+// than 100 deep, are not converted; nor are those with octets above 127 in a
+// message/partial, which are put together with others undecoded (RFC 2046 5.2.2).
 package downgrade

@@ -91,9 +91,9 @@ var cases = []struct{ name, in, out string }{
 	{"digest",
 		"MIME-Version: 1.0\nContent-Type: multipart/digest; boundary=d\n\n--d\n\nSubject: x\nMIME-Version: 1.0\n\né\n--d\nContent-Type: text/plain\n\né\n--d--\n",
 		"MIME-Version: 1.0\nContent-Type: multipart/digest; boundary=d\n\n--d\n\nSubject: x\nMIME-Version: 1.0\nContent-Type: text/plain; charset=unknown-8bit\nContent-Transfer-Encoding: quoted-printable\n\n=C3=A9\n--d\nContent-Type: text/plain\nContent-Transfer-Encoding: quoted-printable\n\n=C3=A9\n--d--\n"},
-	{"part of a message",
-		"MIME-Version: 1.0\nContent-Type: message/partial; id=x; number=2\nContent-Transfer-Encoding: 8bit\n\né\n",
-		"MIME-Version: 1.0\nContent-Type: message/partial; id=x; number=2\nContent-Transfer-Encoding: quoted-printable\n\n=C3=A9\n"},
+	{"part of a message, said to need 8BITMIME",
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/partial; id=x; number=2\nContent-Transfer-Encoding: 8bit\n\ne\n--b\n\né\n--b--\n",
+		"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/partial; id=x; number=2\nContent-Transfer-Encoding: 7bit\n\ne\n--b\nContent-Type: text/plain; charset=unknown-8bit\nContent-Transfer-Encoding: quoted-printable\n\n=C3=A9\n--b--\n"},
 	{"broken header", "Subject: x\nno field é\nmore\n",
 		"Subject: x\nMIME-Version: 1.0\nContent-Type: text/plain; charset=unknown-8bit\nContent-Transfer-Encoding: quoted-printable\n\nno field =C3=A9\nmore\n"},
 	{"part without an empty line",
@@ -144,11 +144,13 @@ func TestOthersRead(t *testing.T) {
 }
 
 // Neither depth nor number of parts grows what is kept, and what cannot be followed
-// is said to be complex and left alone.
+// is said to be complex and left alone, as is what must not be encoded.
 func TestComplex(t *testing.T) {
 	deep := strings.Repeat("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n", depthMax+5) + "\r\né\r\n"
 	many := "Content-Type: multipart/mixed; boundary=b\r\n\r\n" + strings.Repeat("--b\r\n\r\né\r\n", partsMax+5)
-	for _, text := range []string{deep, many} {
+	part := "Content-Type: Message/Partial; id=x; number=2\r\n\r\né\r\n"
+	within := "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n" + part + "--b\r\n\r\né\r\n--b--\r\n"
+	for _, text := range []string{deep, many, part, within} {
 		plan := scan(text, 1000)
 		if !plan.Complex || !plan.EightBit {
 			t.Errorf("the plan is complex: %v", plan.Complex)

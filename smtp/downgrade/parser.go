@@ -49,6 +49,7 @@ const (
 	leaf kind = iota
 	multipart
 	message // with a header of its own
+	partial // a leaf that is never encoded, as it is put together with others as it is
 )
 
 type encoding uint8
@@ -240,6 +241,8 @@ func (h *header) setType(value string) {
 		h.kind, h.boundary, h.isDigest = multipart, strings.TrimRight(boundary, " \t"), minor == "digest"
 	case major == "message" && (minor == "rfc822" || minor == "global"):
 		h.kind = message
+	case name == "message/partial":
+		h.kind = partial
 	}
 }
 

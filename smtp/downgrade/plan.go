@@ -8,8 +8,8 @@ type Plan struct {
 	// EightBit is that some octet is above 127, HeaderEightBit that some octet of
 	// the message's own header is.
 	EightBit, HeaderEightBit bool
-	// Complex is that the message has too many parts to be converted. A Converter
-	// leaves its octets above 127 as they are.
+	// Complex is that the message has too many parts to be converted, or a part that
+	// must not be encoded. A Converter leaves its octets above 127 as they are.
 	Complex bool
 
 	parts []change // in the order in which their headers begin
@@ -71,6 +71,7 @@ func (s *Scanner) take(f fragment) {
 	s.plan.HeaderEightBit = s.plan.HeaderEightBit || inHeader && e&headerBroken == 0
 	if s.m.state == atBody && e&boundaryLine == 0 && s.m.part < len(s.plan.parts) {
 		s.plan.parts[s.m.part] = encode
+		s.plan.Complex = s.plan.Complex || s.m.last.kind == partial
 	}
 }
 
