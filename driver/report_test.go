@@ -102,3 +102,28 @@ func TestReportsThatFailKeepNobodyWaiting(t *testing.T) {
 		stop()
 	})
 }
+
+// Where nearly all reports fail, few are tried again at once: the others are put off, and
+// the line goes on.
+func TestFewReportsAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 1000
+		w := newWorld()
+		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Failed) }
+		w.errors["report"] = 1 << 30
+		for id := range mail.QueueID(messages) {
+			w.store(id+1, "u@a.test")
+		}
+		d, err := driver.New(driver.Config{Reporters: 1}, driver.Ports{Spool: w, Router: w, Reporter: &slowReports{world: w}, Agent: func(string) driver.Agent { return w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, d)
+		time.Sleep(3 * messages * reportTakes / 2) // three tries of each would take twice that
+		synctest.Wait()
+		if v, err := d.View(t.Context(), 0); err != nil || v.Messages != 0 {
+			t.Errorf("%d messages are still in core, %v", v.Messages, err)
+		}
+		stop()
+	})
+}
