@@ -3,10 +3,10 @@ package smtp
 import "strings"
 
 // Caps is what a server offers: the keywords of one EHLO reply (RFC 5321
-// 4.1.1.1). The zero value is a server that was greeted with HELO. It holds
-// for the session of that reply only, and only until the next EHLO.
+// 4.1.1.1). The zero value describes a server that was greeted with HELO. Caps
+// are valid only in the session of that reply, and only until the next EHLO.
 type Caps struct {
-	Name string // what the server calls itself, as sent; "" if it does not say
+	Name string // the server's name for itself, as sent; "" if it gives none
 
 	Pipelining bool // RFC 2920
 	EightBit   bool // 8BITMIME, RFC 6152
@@ -14,7 +14,7 @@ type Caps struct {
 	DSN        bool // RFC 3461
 	Status     bool // ENHANCEDSTATUSCODES, RFC 2034
 	Chunking   bool // RFC 3030
-	Burl       bool // RFC 4468; no transaction may be pipelined behind a BDAT
+	Burl       bool // RFC 4468; no transaction may be pipelined after a BDAT
 	StartTLS   bool // RFC 3207
 	RequireTLS bool // RFC 8689
 
@@ -24,17 +24,16 @@ type Caps struct {
 	Limits  Limits
 }
 
-// Limits are what the server's LIMITS keyword (RFC 9422) allows; 0 where it
-// names no limit.
+// Limits holds the limits of the server's LIMITS keyword (RFC 9422); 0 means
+// that the server names no limit.
 type Limits struct {
 	Mails            int // MAIL commands in a session, successful or not
 	Recipients       int // RCPT commands in a transaction, successful or not
 	RecipientDomains int // different domains of recipients in a session
 }
 
-// ParseCaps reads the text of a positive reply to EHLO, as ReplyParser.Text
-// returns it. Keywords that are unknown are ignored, and so are parameters
-// that are malformed.
+// ParseCaps parses the text of a positive reply to EHLO, as ReplyParser.Text
+// returns it. Unknown keywords and malformed parameters are ignored.
 func ParseCaps(text string) Caps {
 	var c Caps
 	first, rest, more := strings.Cut(text, "\n")
@@ -79,8 +78,8 @@ func (c *Caps) set(keyword, params string) {
 	}
 }
 
-// parseLimits reads "NAME=value" words. RFC 9422 3.2 has the three values as
-// one to six digits without a leading zero, so that 0 is malformed, not a
+// parseLimits parses "NAME=value" words. RFC 9422 3.2 defines the three values
+// as one to six digits without a leading zero, so 0 is malformed; it is not a
 // limit that lets nothing through.
 func parseLimits(params string) Limits {
 	var l Limits
@@ -102,8 +101,8 @@ func parseLimits(params string) Limits {
 	return l
 }
 
-// decimal reads a number of at most so many digits, without sign or leading
-// zero.
+// decimal parses a number of at most digitsMax digits, without a sign or a
+// leading zero.
 func decimal(s string, digitsMax int) (n int64, ok bool) {
 	if s == "" || len(s) > digitsMax || len(s) > 1 && s[0] == '0' {
 		return 0, false

@@ -2,12 +2,12 @@ package smtp
 
 import "bytes"
 
-// Chunk returns the content of a whole message as it goes behind BDAT: content
-// itself if all of its line ends are CRLF and it ends in one, which is nearly
-// always so, else a copy of which that is true. A bare LF becomes CRLF and a
-// bare CR a space as a Stuffer has it: BDAT counts octets, so neither could
-// end the message here, but the next hop may have to use DATA. Content without
-// any octet becomes an empty line.
+// Chunk returns the content of a whole message in the form that BDAT needs:
+// every line end is CRLF, and the content ends in one. Nearly always content
+// already has this form and is returned itself, otherwise a copy. A bare LF
+// becomes CRLF and a bare CR a space, as in a Stuffer: BDAT counts octets, so
+// neither could end the message here, but the next hop may have to use DATA.
+// Empty content becomes an empty line.
 func Chunk(content []byte) []byte {
 	if bytes.HasSuffix(content, []byte("\r\n")) && crlfOnly(content) {
 		return content
@@ -33,8 +33,8 @@ func Chunk(content []byte) []byte {
 	return out
 }
 
-// crlfOnly tells whether every LF follows a CR and every CR is followed by an
-// LF.
+// crlfOnly reports whether every LF follows a CR and every CR is followed by
+// an LF.
 func crlfOnly(content []byte) bool {
 	ends := 0
 	for rest := content; ; ends++ {

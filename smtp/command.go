@@ -6,7 +6,7 @@ import "bytes"
 type Verb uint8
 
 const (
-	VerbUnknown Verb = iota // no word of SMTP
+	VerbUnknown Verb = iota // not a word of SMTP
 	VerbEHLO
 	VerbHELO
 	VerbMAIL
@@ -21,23 +21,23 @@ const (
 	VerbQUIT
 	VerbSTARTTLS
 	VerbAUTH
-	VerbRare    // a word of SMTP that nobody here needs: ETRN, TURN, BURL …
-	VerbForeign // the start of a request in some other protocol, HTTP above all
+	VerbRare    // a word of SMTP that is not implemented here: ETRN, TURN, BURL …
+	VerbForeign // the start of a request in another protocol, usually HTTP
 )
 
 // verbMax is the length of the longest word that ParseCommand looks up.
 const verbMax = len("STARTTLS")
 
-// ParseCommand cuts a command line, given without its line end, into verb and
-// argument. Verbs are recognised in any case (RFC 5321 2.4) and only at the
-// very start of the line; one space separates them from the argument, which
-// is returned without white space at its end (RFC 5321 4.1.1 asks for that
-// tolerance). The argument shares its octets with line.
+// ParseCommand splits a command line, given without its line end, into verb and
+// argument. Verbs are recognized in any case (RFC 5321 2.4) and only at the
+// very start of the line. One space separates the verb from the argument, which
+// is returned without trailing white space (RFC 5321 4.1.1 asks for that
+// tolerance). The argument shares memory with line.
 func ParseCommand(line []byte) (Verb, []byte) {
 	word, arg, _ := bytes.Cut(bytes.TrimRight(line, " \t"), []byte(" "))
 	if len(word) > 1 && word[len(word)-1] == ':' {
-		// "Host:" and the like: a header line of HTTP, sent here by a browser
-		// that was made to (cross-protocol attack).
+		// "Host:" or another header line of HTTP, sent by a browser that was
+		// made to connect here (cross-protocol attack).
 		return VerbForeign, arg
 	}
 	if len(word) < 3 || len(word) > verbMax {
@@ -91,9 +91,9 @@ func lookUpVerb(word []byte) Verb {
 	return VerbUnknown
 }
 
-// EndsGroup tells whether the verb must be the last of a pipelined group of
-// commands, so that input behind it was sent without waiting for the reply
-// (RFC 2920 3.1; HELP is not listed there and is treated as VRFY is).
+// EndsGroup reports whether the verb must be the last of a pipelined group of
+// commands, so that any input after it was sent without waiting for the reply
+// (RFC 2920 3.1; HELP is not listed there and is treated like VRFY).
 func (v Verb) EndsGroup() bool {
 	switch v {
 	case VerbMAIL, VerbRCPT, VerbRSET, VerbBDAT, VerbUnknown:
@@ -102,9 +102,9 @@ func (v Verb) EndsGroup() bool {
 	return true
 }
 
-// ParseChunk reads the argument of BDAT: a decimal number of octets below
-// 2^63, and LAST for the last chunk of a message (RFC 3030 2). If ok is false
-// nobody can tell where the next command begins.
+// ParseChunk parses the argument of BDAT: a decimal number of octets below
+// 2^63, and LAST for the last chunk of a message (RFC 3030 2). If ok is false,
+// the start of the next command is unknown.
 func ParseChunk(arg []byte) (size int64, last, ok bool) {
 	number, rest, more := bytes.Cut(arg, []byte(" "))
 	if more {
@@ -116,7 +116,7 @@ func ParseChunk(arg []byte) (size int64, last, ok bool) {
 	return size, last, ok
 }
 
-// parseDecimal reads digits only: no sign, no space, no overflow.
+// parseDecimal parses digits only: no sign, no space, no overflow.
 func parseDecimal(text []byte) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > 19 {
 		return 0, false
@@ -133,9 +133,9 @@ func parseDecimal(text []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// cutKeyword takes a keyword off the front of an argument, in any case, and
-// the spaces that follow. "FROM: <a@b>" is common and harmless, "FROM :<a@b>"
-// is neither allowed nor seen.
+// cutKeyword removes a keyword, in any case, and the spaces that follow it from
+// the front of an argument. "FROM: <a@b>" is common and harmless and is
+// accepted; "FROM :<a@b>" is neither allowed nor seen in practice.
 func cutKeyword(arg []byte, keyword string) (rest []byte, ok bool) {
 	if len(arg) < len(keyword) || !bytes.EqualFold(arg[:len(keyword)], []byte(keyword)) {
 		return arg, false

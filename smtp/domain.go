@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// ValidDomain tells whether text is a domain name as RFC 5321 4.1.2 wants it:
-// labels of letters, digits and inner hyphens, no dot at the end, the last
-// label not a number; A-labels must decode.
+// ValidDomain reports whether text is a domain name as defined in RFC 5321
+// 4.1.2: labels of letters, digits and inner hyphens, no trailing dot, a last
+// label that is not a number. A-labels must decode.
 func ValidDomain(text string) bool {
 	nonASCII, f := checkDomain([]byte(text), false)
 	return f == FaultNone && !nonASCII
 }
 
-// checkDomain looks at a domain label by label. Labels beyond ASCII are taken
-// as U-labels (RFC 6531 3.3); whether they can be looked up is for the
-// resolver to find out.
+// checkDomain checks a domain label by label. Labels beyond ASCII are taken as
+// U-labels (RFC 6531 3.3); whether they can be looked up is left to the
+// resolver.
 func checkDomain(domain []byte, underscore bool) (nonASCII bool, f Fault) {
 	if len(domain) > DomainMax {
 		return false, FaultDomainLong
@@ -63,7 +63,7 @@ func checkLabel(label []byte, underscore bool) (nonASCII, ok bool) {
 		}
 	}
 	if nonASCII {
-		return true, true // its length counts as an A-label, which is the resolver's business
+		return true, true // the limit applies to its A-label, which the resolver checks
 	}
 	if len(label) > labelMax {
 		return false, false
@@ -83,8 +83,8 @@ func isNumber(label []byte) bool {
 	return true
 }
 
-// validLiteral looks at what stands between the brackets of an address
-// literal (RFC 5321 4.1.3). Tags other than IPv6 are registered nowhere.
+// validLiteral checks the text between the brackets of an address literal
+// (RFC 5321 4.1.3). No tag other than IPv6 is registered.
 func validLiteral(inner []byte) bool {
 	const tag = "IPv6:"
 	if len(inner) > len("IPv6:ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
@@ -109,9 +109,9 @@ const (
 	punyInitialN    = 128
 )
 
-// decodesAsPunycode tells whether text, an A-label without its prefix, is the
-// code of some text beyond ASCII (RFC 3492 6.2). Only the code points' values
-// are followed, not their places, so it needs no memory.
+// decodesAsPunycode reports whether text, an A-label without its prefix, is the
+// encoding of some text beyond ASCII (RFC 3492 6.2). It computes only the
+// values of the code points, not their positions, so it needs no memory.
 func decodesAsPunycode(text []byte) bool {
 	basic := max(bytes.LastIndexByte(text, '-'), 0)
 	deltas := text[basic:]
@@ -140,7 +140,7 @@ func decodesAsPunycode(text []byte) bool {
 	return true
 }
 
-// punyDelta reads one number of variable length.
+// punyDelta parses one variable-length integer.
 func punyDelta(text []byte, bias int64) (delta int64, used int, ok bool) {
 	weight := int64(1)
 	for k := int64(punyBase); used < len(text); k += punyBase {

@@ -2,7 +2,7 @@ package smtp
 
 import "github.com/posthaste-mta/posthaste/mail"
 
-// A Fault is what is wrong with the argument of a command.
+// A Fault is an error in the argument of a command.
 type Fault uint8
 
 const (
@@ -10,24 +10,24 @@ const (
 	FaultKeyword           // MAIL without FROM:, RCPT without TO:
 	FaultBrackets          // the path is not in angle brackets
 	FaultNull              // the null path where a mailbox is needed
-	FaultRoute             // a source route that is none
-	FaultLocal             // no local part, or octets that it may not hold
+	FaultRoute             // a malformed source route
+	FaultLocal             // no local part, or one with octets that are not allowed
 	FaultLocalLong         // local part longer than allowed
-	FaultDomain            // no domain, or not one
+	FaultDomain            // no domain, or an invalid one
 	FaultDomainLong        // longer than 255 octets
 	FaultPathLong          // longer than 256 octets
 	FaultLiteral           // an address literal of no known form
-	FaultCharset           // not UTF-8, or a character that no address may hold
+	FaultCharset           // not UTF-8, or a character that is not allowed in an address
 	FaultNotUTF8           // beyond ASCII, and MAIL had no SMTPUTF8
 	FaultParamSyntax       // not KEYWORD or KEYWORD=value
 	FaultParamUnknown
 	FaultParamTwice
 	FaultParamValue
-	FaultSizeRange // SIZE beyond what an int64 holds
+	FaultSizeRange // SIZE does not fit an int64
 )
 
-// faultReplies says how each Fault is answered. Status 5.1.3 is
-// about a recipient; about a sender it becomes 5.1.7 (RFC 3463 3.2).
+// faultReplies holds the reply to each Fault. Status 5.1.3 is about a
+// recipient; for a sender it becomes 5.1.7 (RFC 3463 3.2).
 var faultReplies = [...]struct {
 	code            uint16
 	subject, detail uint16
@@ -47,14 +47,14 @@ var faultReplies = [...]struct {
 	FaultCharset:      {501, 6, 7, "Bad address syntax: characters"},
 	FaultNotUTF8:      {553, 6, 7, "Address needs SMTPUTF8"},
 	FaultParamSyntax:  {501, 5, 4, "Bad parameter syntax"},
-	FaultParamUnknown: {555, 5, 4, "Parameter not recognised"},
+	FaultParamUnknown: {555, 5, 4, "Parameter not recognized"},
 	FaultParamTwice:   {501, 5, 4, "Parameter given twice"},
 	FaultParamValue:   {501, 5, 4, "Bad parameter value"},
 	FaultSizeRange:    {552, 3, 4, "Message size exceeds any limit"},
 }
 
-// Reply returns what a server answers to a command with the fault; v is
-// VerbMAIL or VerbRCPT.
+// Reply returns the server's reply to a command with this fault; v is VerbMAIL
+// or VerbRCPT.
 func (f Fault) Reply(v Verb) mail.Reply {
 	row := faultReplies[f]
 	status := mail.Status{Class: row.code / 100, Subject: row.subject, Detail: row.detail}

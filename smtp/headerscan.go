@@ -2,24 +2,24 @@ package smtp
 
 import "bytes"
 
-// HeaderLimits says when a header is too much.
+// HeaderLimits are the limits above which a HeaderScan reports a Flaw.
 type HeaderLimits struct {
 	Octets   int    // of the whole header
 	Fields   int    // number of fields
 	Received int    // number of Received fields
 	Own      int    // number of Received fields written by Host
-	Host     string // our name, as it stands behind "by" in Received fields
+	Host     string // our name, as it appears after "by" in Received fields
 }
 
-// A HeaderScan counts what is in a message's header while it passes by, to
-// notice loops (RFC 5321 6.3) and absurd sizes. It changes nothing (6.4). Set
-// Limits, then scan.
+// A HeaderScan counts octets and fields of a message's header as it passes, to
+// detect loops (RFC 5321 6.3) and absurd sizes. It changes nothing (6.4). Set
+// Limits, then call Scan.
 type HeaderScan struct {
 	Limits                        HeaderLimits
 	octets, fields, received, own int
 	field                         headerField
 	done                          bool
-	line                          []byte // the start of a line that is not complete yet
+	line                          []byte // the start of an incomplete line
 }
 
 type headerField uint8
@@ -27,13 +27,13 @@ type headerField uint8
 const (
 	fieldOther headerField = iota
 	fieldReceived
-	fieldOwn // a Received field that was found to be ours
+	fieldOwn // a Received field that is known to be ours
 )
 
-// lineStart is how much of a line is looked at.
+// lineStart is the length of the part of a line that is examined.
 const lineStart = 512
 
-// Scan looks at the next piece of the content, up to the empty line that ends
+// Scan examines the next piece of the content, up to the empty line that ends
 // the header or the first line that cannot belong to one.
 func (h *HeaderScan) Scan(p []byte) (found Flaw) {
 	if h.done {
@@ -72,7 +72,7 @@ func (h *HeaderScan) flaws() (found Flaw) {
 	return found
 }
 
-// look takes one line without its LF.
+// look examines one line without its LF.
 func (h *HeaderScan) look(line []byte) {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) == 0 {
@@ -98,8 +98,8 @@ func (h *HeaderScan) look(line []byte) {
 	}
 }
 
-// isFieldName follows RFC 5322 2.2, and allows the white space before the
-// colon of its obsolete syntax.
+// isFieldName follows RFC 5322 2.2, and also allows the white space before the
+// colon that its obsolete syntax has.
 func isFieldName(name []byte) bool {
 	name = bytes.TrimRight(name, " \t")
 	for _, c := range name {
@@ -110,7 +110,7 @@ func isFieldName(name []byte) bool {
 	return len(name) > 0
 }
 
-// namesHost tells whether a line of a Received field says "by host".
+// namesHost reports whether a line of a Received field contains "by host".
 func namesHost(line []byte, host string) bool {
 	for rest := line; ; {
 		word, after, more := bytes.Cut(rest, []byte(" "))

@@ -6,13 +6,13 @@ import (
 )
 
 // A LeadScan finds out whether content begins as a message does: with a header
-// field (RFC 5322 2.2), or with the empty line behind a header that is empty. What
-// does not needs an empty line in front, or its first lines would be taken for
-// part of the fields that are put before them. The "From " line of mailbox files is
-// left to readers, who know it. The zero LeadScan is ready.
+// field (RFC 5322 2.2), or with the empty line after an empty header. Any other
+// content needs an empty line in front, or its first lines would be taken for a
+// continuation of the fields that are prepended. The "From " line of mailbox
+// files is left to readers, who know it. The zero LeadScan is ready to use.
 type LeadScan struct {
 	name  []byte
-	blank bool // behind the name
+	blank bool // white space after the name
 	lead  Lead
 }
 
@@ -20,15 +20,15 @@ type LeadScan struct {
 type Lead uint8
 
 const (
-	LeadOpen   Lead = iota // the octets so far do not tell
-	LeadHeader             // with a header, or the empty line behind it
+	LeadOpen   Lead = iota // not known yet
+	LeadHeader             // with a header, or the empty line after it
 	LeadBody               // with neither
 )
 
-// nameMax bounds the name of a header field: a line holds no more.
+// nameMax is the longest name of a header field: a line cannot be longer.
 const nameMax = 998
 
-// Scan looks at the next octets of the content, and returns what is known by then.
+// Scan examines the next octets of the content and returns what is known so far.
 func (s *LeadScan) Scan(p []byte) Lead {
 	for _, c := range p {
 		if s.lead != LeadOpen {

@@ -2,23 +2,23 @@ package smtp
 
 import "bytes"
 
-// A Flaw is something that makes content unfit to be relayed; a set of them
-// is their union.
+// A Flaw is a reason not to relay content; several are combined by a bitwise
+// or.
 type Flaw uint8
 
 const (
-	// FlawNewline: a CR or LF that is not part of CRLF. Passed on, it could
-	// end the message early at a next hop that takes it for a line end.
+	// FlawNewline: a CR or LF that is not part of CRLF. If it were relayed, it
+	// could end the message early at a next hop that takes it for a line end.
 	FlawNewline Flaw = 1 << iota
 	FlawNUL
 	FlawLongLine
 	FlawHeaderSize
 	FlawHeaderFields
-	FlawHops // too many Received fields, ours or all: the message loops
+	FlawHops // too many Received fields, in total or of our own: a mail loop
 )
 
-// A LineScan looks for flaws in the lines of content that passes by. What it
-// finds does not depend on how the content is cut into pieces.
+// A LineScan looks for flaws in the lines of content as it passes. The result
+// does not depend on how the content is split into pieces.
 type LineScan struct {
 	// Max is the longest line allowed, in octets with its line end.
 	Max    int
@@ -26,7 +26,7 @@ type LineScan struct {
 	cr     bool // the last octet was a CR
 }
 
-// Scan looks at the next piece of the content.
+// Scan examines the next piece of the content.
 func (l *LineScan) Scan(p []byte) (found Flaw) {
 	if len(p) == 0 {
 		return 0
@@ -34,8 +34,8 @@ func (l *LineScan) Scan(p []byte) (found Flaw) {
 	if bytes.IndexByte(p, 0) >= 0 {
 		found = FlawNUL
 	}
-	// Every CR belongs to a CRLF if there are as many of the one as of the
-	// other; counting them is much cheaper than looking behind each.
+	// Every CR belongs to a CRLF if CRs and CRLFs are equal in number; counting
+	// them is much cheaper than examining the octet after each CR.
 	returns := bytes.Count(p, []byte("\r"))
 	if l.cr {
 		returns++
@@ -70,7 +70,7 @@ func (l *LineScan) Scan(p []byte) (found Flaw) {
 	return found
 }
 
-// End tells what is wrong with the content's end.
+// End returns the flaw of the content's end, if it has one.
 func (l *LineScan) End() Flaw {
 	if l.cr {
 		return FlawNewline
@@ -78,15 +78,15 @@ func (l *LineScan) End() Flaw {
 	return 0
 }
 
-// A Normalizer makes text lines of content from clients that are trusted to
-// mean well but end lines by a mere LF: LF becomes CRLF, a CR on its own and
-// NUL become spaces. Zero value ready.
+// A Normalizer makes text lines of content from trusted clients that end lines
+// with a bare LF: LF becomes CRLF, a bare CR and NUL become spaces. The zero
+// value is ready to use.
 type Normalizer struct {
-	cr bool // a CR is withheld until it is known what follows
+	cr bool // a CR is held back until the next octet is known
 }
 
-// Append appends the normal form of the next piece to dst. At most a CR at
-// its end is kept for later.
+// Append appends the normalized form of the next piece to dst. At most a CR at
+// the end of the piece is held back.
 func (z *Normalizer) Append(dst, p []byte) []byte {
 	for len(p) > 0 {
 		if z.cr {
@@ -116,7 +116,7 @@ func (z *Normalizer) Append(dst, p []byte) []byte {
 	return dst
 }
 
-// End appends what was withheld.
+// End appends the CR that was held back, if any.
 func (z *Normalizer) End(dst []byte) []byte {
 	if z.cr {
 		z.cr = false

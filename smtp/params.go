@@ -7,7 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Longest values of parameters, in octets (RFC 3461 5.4, RFC 1870 3).
+// Maximum lengths of parameter values, in octets (RFC 3461 5.4, RFC 1870 3).
 const (
 	envidMax  = 100
 	orcptMax  = 500
@@ -18,23 +18,23 @@ const (
 // A Mail is the argument of MAIL.
 type Mail struct {
 	Sender   mail.Address
-	NonASCII bool  // the sender's address goes beyond ASCII
+	NonASCII bool  // the sender's address is not ASCII
 	Size     int64 // SIZE (RFC 1870); 0 if it was not given
 	Body     mail.BodyType
 	SMTPUTF8 bool
 	Ret      mail.Ret
-	EnvID    string // not decoded
+	EnvID    string // still encoded
 }
 
 // A Rcpt is the argument of RCPT.
 type Rcpt struct {
 	Recipient mail.Recipient // Index is 0
-	NonASCII  bool           // the address goes beyond ASCII
+	NonASCII  bool           // the address is not ASCII
 }
 
-// ParseMail reads the argument of MAIL: "FROM:" path and parameters. Null is
-// set in rules, Postmaster is not: a reverse path without domain could not be
-// answered.
+// ParseMail parses the argument of MAIL: "FROM:" path and parameters. It sets
+// Null in rules, but not Postmaster: a report to a reverse path without a
+// domain could not be delivered.
 func ParseMail(arg []byte, rules PathRules) (Mail, Fault) {
 	text, ok := cutKeyword(arg, "FROM:")
 	if !ok {
@@ -59,8 +59,8 @@ func ParseMail(arg []byte, rules PathRules) (Mail, Fault) {
 	return m, f
 }
 
-// ParseRcpt reads the argument of RCPT: "TO:" path and parameters. SMTPUTF8
-// tells whether MAIL had that parameter.
+// ParseRcpt parses the argument of RCPT: "TO:" path and parameters. smtputf8
+// reports whether MAIL had that parameter.
 func ParseRcpt(arg []byte, rules PathRules, smtputf8 bool) (Rcpt, Fault) {
 	text, ok := cutKeyword(arg, "TO:")
 	if !ok {
@@ -85,7 +85,7 @@ func ParseRcpt(arg []byte, rules PathRules, smtputf8 bool) (Rcpt, Fault) {
 	return r, f
 }
 
-// A paramSet remembers which parameters were given, to refuse repetitions.
+// A paramSet records the parameters already seen, to reject repetitions.
 type paramSet uint8
 
 const (
@@ -106,7 +106,7 @@ func (s *paramSet) add(p paramSet) Fault {
 	return FaultNone
 }
 
-// A param is one KEYWORD or KEYWORD=value; it shares its octets with the line.
+// A param is one KEYWORD or KEYWORD=value; it shares memory with the line.
 type param struct {
 	keyword  []byte
 	value    []byte
@@ -115,8 +115,8 @@ type param struct {
 
 func (p param) is(keyword string) bool { return bytes.EqualFold(p.keyword, []byte(keyword)) }
 
-// cutParam takes one parameter off the front of text, with the spaces around
-// it (RFC 5321 4.1.2: esmtp-param).
+// cutParam removes one parameter and the spaces around it from the front of
+// text (RFC 5321 4.1.2: esmtp-param).
 func cutParam(text []byte) (p param, rest []byte, f Fault) {
 	text = bytes.TrimLeft(text, " ")
 	word, rest, _ := bytes.Cut(text, []byte(" "))
@@ -188,8 +188,8 @@ func (m *Mail) setSize(value []byte) (f Fault) {
 	return FaultNone
 }
 
-// setBody knows BINARYMIME too, but only to refuse it as not implemented: it
-// is not offered, since no hop without it could be given the message.
+// setBody recognizes BINARYMIME too, but only to reject it as not implemented:
+// it is not offered, because a next hop without it could not be sent the message.
 func (m *Mail) setBody(value []byte) Fault {
 	switch {
 	case bytes.EqualFold(value, []byte("7BIT")):
@@ -222,7 +222,7 @@ func (r *Rcpt) set(p param, seen *paramSet, smtputf8 bool) Fault {
 	return FaultParamUnknown
 }
 
-// parseNotify reads NEVER, or a list of SUCCESS, FAILURE and DELAY
+// parseNotify parses NEVER, or a list of SUCCESS, FAILURE and DELAY
 // (RFC 3461 4.1).
 func parseNotify(value []byte) (n mail.Notify, ok bool) {
 	if len(value) > notifyMax {
@@ -249,7 +249,7 @@ func parseNotify(value []byte) (n mail.Notify, ok bool) {
 	return n, true
 }
 
-// validORcpt looks at an ORCPT value: address type, ";", xtext (RFC 3461 4.2),
+// validORcpt checks an ORCPT value: address type, ";", xtext (RFC 3461 4.2),
 // or the forms that RFC 6533 3 adds for type utf-8.
 func validORcpt(value string, smtputf8 bool) bool {
 	kind, address, found := strings.Cut(value, ";")

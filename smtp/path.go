@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Sizes of RFC 5321 4.5.3.1, in octets.
+// Maximum lengths of RFC 5321 4.5.3.1, in octets.
 const (
 	LocalMax  = 64  // local part
 	DomainMax = 255 // domain
@@ -17,23 +17,23 @@ const (
 	labelMax  = 63  // one label of a domain (RFC 1035 2.3.4)
 )
 
-// PathRules says what a path may be beyond what RFC 5321 4.1.2 says. The zero
-// value is a mailbox as it says.
+// PathRules relax the syntax of a path. The zero value requires a mailbox as
+// defined in RFC 5321 4.1.2.
 type PathRules struct {
-	Null       bool // "<>" is a path: the null reverse path
-	Postmaster bool // "<postmaster>" needs no domain (RFC 5321 4.5.1)
-	Bare       bool // the brackets may be missing, as in MAIL FROM:a@b
-	Underscore bool // labels may hold "_", as many names of hosts do
+	Null       bool // allow "<>", the null reverse path
+	Postmaster bool // allow "<postmaster>" without a domain (RFC 5321 4.5.1)
+	Bare       bool // allow missing brackets, as in MAIL FROM:a@b
+	Underscore bool // allow "_" in labels, as in many host names
 	LocalMax   int  // longest local part; 0 means LocalMax
 }
 
-// A Path is what ParsePath found.
+// A Path is the result of ParsePath.
 type Path struct {
 	Address  mail.Address // with minimum quoting, and without a source route
 	NonASCII bool         // needs SMTPUTF8
 }
 
-// ParsePath reads a path off the front of text. The rest is what follows it,
+// ParsePath parses a path at the front of text. rest is the text after it,
 // which is empty or begins with a space. A source route is checked and
 // dropped (RFC 5321 appendix C); quoting is reduced to what the local part
 // needs, so that "a.b"@d and a.b@d are the same Address.
@@ -65,7 +65,7 @@ func ParsePath(text []byte, rules PathRules) (p Path, rest []byte, f Fault) {
 	return p, rest, FaultNone
 }
 
-// skipRoute drops "@a,@b:" from the front of a path.
+// skipRoute removes "@a,@b:" from the front of a path.
 func skipRoute(text []byte, rules PathRules) ([]byte, Fault) {
 	if len(text) == 0 || text[0] != '@' {
 		return text, FaultNone
@@ -85,10 +85,10 @@ func skipRoute(text []byte, rules PathRules) ([]byte, Fault) {
 	return text[end+1:], FaultNone
 }
 
-// A pathScanner reads local part and domain off the front of text.
+// A pathScanner parses local part and domain at the front of text.
 type pathScanner struct {
 	text   []byte
-	closer byte // what ends the path: '>' or, without brackets, a space
+	closer byte // the octet that ends the path: '>' or, without brackets, a space
 	rules  PathRules
 }
 
@@ -135,8 +135,8 @@ func (s *pathScanner) mailbox() (Path, Fault) {
 
 func (s *pathScanner) atEnd() bool { return len(s.text) == 0 || s.text[0] == s.closer }
 
-// local returns the local part as it is to be emitted, and whether that is
-// not what stands in the text.
+// local returns the local part in the form to emit, and reports whether that
+// differs from the form in the text.
 func (s *pathScanner) local() (local []byte, rewritten bool, f Fault) {
 	if s.text[0] == '"' {
 		local, f = s.quotedLocal()
@@ -176,7 +176,7 @@ func (s *pathScanner) quotedLocal() ([]byte, Fault) {
 	return nil, FaultLocal
 }
 
-// quoteLocal writes a local part with the least quoting that it needs.
+// quoteLocal encodes a local part with as little quoting as possible.
 func quoteLocal(content []byte) []byte {
 	if isDotString(content) {
 		return content
@@ -209,7 +209,7 @@ func (s *pathScanner) domain() (domain []byte, nonASCII bool, f Fault) {
 	return domain, nonASCII, f
 }
 
-// isDotString tells whether text is a Dot-string: atoms with single dots
+// isDotString reports whether text is a Dot-string: atoms with single dots
 // between them (RFC 5321 4.1.2, RFC 6531 3.3).
 func isDotString(text []byte) bool {
 	if len(text) == 0 || text[0] == '.' || text[len(text)-1] == '.' {
@@ -223,8 +223,8 @@ func isDotString(text []byte) bool {
 	return true
 }
 
-// isAtext tells whether c may stand in an atom. Octets beyond ASCII may, as
-// far as this goes; checkText looks at the characters that they form.
+// isAtext reports whether c may occur in an atom. Any octet beyond ASCII is
+// accepted here; checkText checks the characters that they form.
 func isAtext(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c >= utf8.RuneSelf:
@@ -237,8 +237,8 @@ func isAtext(c byte) bool {
 	return false
 }
 
-// checkText tells whether text goes beyond ASCII, and whether everything
-// beyond ASCII is UTF-8 of characters that may stand in an address.
+// checkText reports whether text goes beyond ASCII, and whether everything
+// beyond ASCII is UTF-8 of characters that are allowed in an address.
 func checkText(text []byte) (nonASCII, ok bool) {
 	for len(text) > 0 {
 		if text[0] < utf8.RuneSelf {
@@ -255,9 +255,9 @@ func checkText(text []byte) (nonASCII, ok bool) {
 	return nonASCII, true
 }
 
-// validRune refuses what is not UTF-8 (the decoder tells overlong forms and
-// surrogates by n = 1), controls, spaces and the marks that reorder text when
-// it is shown, which would let a log lie about an address.
+// validRune rejects invalid UTF-8 (the decoder returns n = 1 for overlong forms
+// and surrogates), controls, spaces, and the marks that reorder text on
+// display, with which a sender could disguise an address in a log.
 func validRune(r rune, n int) bool {
 	if r == utf8.RuneError && n <= 1 {
 		return false

@@ -11,62 +11,63 @@ import (
 // Limits on one reply. RFC 5321 4.5.3.1.5 asks a client to expect lines of up
 // to 512 octets; real servers write longer ones, hostile ones do not stop.
 const (
-	// ReplyLineMax is how much of one line is kept, in octets without the line
-	// end. What follows is read and dropped, but it counts for ReplyMax. It is more
-	// than a mail.Reply keeps even when a status was taken off it, so that the cut
-	// shows there.
+	// ReplyLineMax is the length of a line up to which it is kept, in octets
+	// without the line end. The rest is read and dropped, but counts toward
+	// ReplyMax. The limit is larger than what a mail.Reply keeps, even after a
+	// status was removed, so that the truncation shows there.
 	ReplyLineMax = mail.ReplyTextMax + len("5.999.999 ") + 1
-	// ReplyLinesMax is how many lines a reply may have.
+	// ReplyLinesMax is the maximum number of lines of a reply.
 	ReplyLinesMax = 200
-	// ReplyMax is how long a reply may be, in octets, line ends counted.
+	// ReplyMax is the maximum length of a reply, in octets with line ends.
 	ReplyMax = 64 << 10
 )
 
-// ErrReplySyntax tells that what a server sent is not a reply.
+// ErrReplySyntax means that the server's output is not a reply.
 var ErrReplySyntax = errors.New("malformed reply")
 
-// ErrReplyTooLong tells that a reply has too many lines or octets.
+// ErrReplyTooLong means that a reply has too many lines or octets.
 var ErrReplyTooLong = errors.New("reply too long")
 
-// replyState is where in a line a ReplyParser is.
+// replyState is the position of a ReplyParser within a line.
 type replyState uint8
 
 const (
 	replyCode      replyState = iota // in the three digits
-	replySeparator                   // just behind them
+	replySeparator                   // just after them
 	replyText                        // in the text
-	replyReturn                      // behind a CR that directly follows the digits
+	replyReturn                      // after a CR that directly follows the digits
 	replyDone                        // a whole reply was read
 )
 
 // A ReplyParser assembles replies (RFC 5321 4.2) from octets that arrive in
-// whatever portions; where they are cut never matters. The zero value is
-// ready for use. It belongs to one session and keeps at most ReplyMax octets.
+// portions of any size; the result does not depend on where they were split.
+// The zero value is ready to use. A parser belongs to one session and keeps at
+// most ReplyMax octets.
 //
 // A reply is one or more lines of three digits followed by "-" (more lines
-// follow), a space, or nothing at all. The first digit must be 2 to 5, the
-// others may be any digit, since unknown codes are understood by their first
-// digit (RFC 5321 4.2.1). All lines should have the same code; where they do not,
-// the code of the last line counts, as it does for Postfix: the server has answered,
-// and to refuse its answer would send mail again that it has taken. A line that ends
-// in LF alone is taken like one that ends in CRLF.
+// follow), a space, or nothing at all. The first digit must be 2 to 5; the
+// others may be any digit, since a client interprets unknown codes by their
+// first digit (RFC 5321 4.2.1). All lines should have the same code. If they do
+// not, the code of the last line counts, as in Postfix: the server has answered,
+// and rejecting its answer would resend mail that it has accepted. A line that
+// ends in a bare LF is accepted like one that ends in CRLF.
 type ReplyParser struct {
 	state  replyState
-	column uint8  // digits read of the current line
+	column uint8  // digits of the current line read so far
 	more   bool   // the current line has a "-"
 	code   uint16 // of the latest line
-	digits uint16 // of the current line, as far as read
+	digits uint16 // value of these digits
 	lines  int    // lines begun
-	size   int    // octets taken
-	line   int    // where in text the current line begins
-	from   int    // where in text the lines with the latest code begin
+	size   int    // octets consumed
+	line   int    // offset in text of the current line
+	from   int    // offset in text of the lines with the latest code
 	text   []byte // lines without codes, joined by LF
 }
 
-// Feed takes octets from the front of data, at most up to the end of one
-// reply, and returns how many it took. When done, Code, Text and Reply tell
-// what the reply is until Feed is called again. After an error the parser is
-// of no more use.
+// Feed consumes octets from the front of data, at most up to the end of one
+// reply, and returns how many it consumed. If done, Code, Text and Reply return
+// the reply until Feed is called again. The parser must not be used after an
+// error.
 func (p *ReplyParser) Feed(data []byte) (n int, done bool, err error) {
 	if p.state == replyDone {
 		p.reset()
@@ -94,7 +95,7 @@ func (p *ReplyParser) Feed(data []byte) (n int, done bool, err error) {
 	return n, false, nil
 }
 
-// Partial tells whether some octets of a reply were read, but not its end.
+// Partial reports whether part of a reply was read, but not its end.
 func (p *ReplyParser) Partial() bool { return p.state != replyDone && p.size > 0 }
 
 // Code returns the code of a complete reply, 200 to 599.
@@ -104,16 +105,17 @@ func (p *ReplyParser) Code() uint16 { return p.code }
 // and joined by "\n". It may hold any octet but LF inside a line.
 func (p *ReplyParser) Text() string { return string(p.text) }
 
-// HasPrefix tells whether the text of a complete reply begins with prefix.
+// HasPrefix reports whether the text of a complete reply begins with prefix.
 func (p *ReplyParser) HasPrefix(prefix string) bool {
 	return len(p.text) >= len(prefix) && string(p.text[:len(prefix)]) == prefix
 }
 
-// Reply returns a complete reply as the rest of the program knows it: the text
-// cleaned and cut, the enhanced status code (RFC 2034) taken off the front of
-// every line that repeats it. It is that of the first line with the code that
-// counts. A status whose class contradicts the code is left in the text, for it
-// means nothing. By names the host that said so.
+// Reply returns a complete reply in the form that the rest of the program uses:
+// the text is cleaned and truncated, and the enhanced status code (RFC 2034) is
+// removed from the front of every line that repeats it. The status is that of
+// the first line with the code that counts. A status whose class contradicts the
+// code is meaningless and is left in the text. by names the host that sent the
+// reply.
 func (p *ReplyParser) Reply(by string) mail.Reply {
 	text := string(p.text)
 	r := mail.Reply{Code: p.code, By: by}
@@ -135,7 +137,7 @@ func (p *ReplyParser) Reply(by string) mail.Reply {
 func (p *ReplyParser) reset() {
 	text := p.text[:0]
 	if cap(text) > ReplyLineMax {
-		text = nil // an EHLO reply or a flood; an idle session need not keep that
+		text = nil // an EHLO reply or a flood, which an idle session need not keep
 	}
 	*p = ReplyParser{text: text}
 }
@@ -185,7 +187,7 @@ func (p *ReplyParser) takeDigit(c byte) error {
 	return nil
 }
 
-// takeText handles octets from within a line's text up to the line's end.
+// takeText handles octets of a line's text up to the end of the line.
 func (p *ReplyParser) takeText(data []byte) (n int, done bool) {
 	n = len(data)
 	end := bytes.IndexByte(data[:min(n, ReplyMax+1)], '\n')
@@ -205,7 +207,7 @@ func (p *ReplyParser) takeText(data []byte) (n int, done bool) {
 	return n, p.endLine()
 }
 
-// endLine tells whether the line that just ended was the last one.
+// endLine ends a line and reports whether it was the last of the reply.
 func (p *ReplyParser) endLine() bool {
 	last := !p.more
 	p.state, p.column, p.digits, p.more = replyCode, 0, 0, false
@@ -217,7 +219,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// trimStatus takes a status code off the front of every line that has it.
+// trimStatus removes a status code from the front of every line that has it.
 func trimStatus(text string, status mail.Status) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -234,8 +236,8 @@ func trimStatus(text string, status mail.Status) string {
 	return b.String()
 }
 
-// plainText tells that cleaning would change nothing. Nearly every reply is
-// plain, and cleaning copies.
+// plainText reports whether cleaning would change nothing. Nearly every reply is
+// plain, and cleaning copies it.
 func plainText(text string) bool {
 	if len(text) > mail.ReplyTextMax {
 		return false

@@ -130,8 +130,8 @@ func TestReplyParserMemory(t *testing.T) {
 	t.Error("never stopped")
 }
 
-// The parser tells how much of the input belongs to a reply, and is ready for
-// the next one.
+// Feed returns how much of the input belongs to a reply, and the parser is then
+// ready for the next one.
 func TestReplyParserSequence(t *testing.T) {
 	input := []byte("250 a\r\n550-b\r\n550 c\r\n354")
 	var p ReplyParser

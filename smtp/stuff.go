@@ -2,34 +2,34 @@ package smtp
 
 import "bytes"
 
-// stuffState is where in a line a Stuffer is.
+// stuffState is the position of a Stuffer within a line.
 type stuffState uint8
 
 const (
 	stuffStart  stuffState = iota // at the start of a line
 	stuffInside                   // inside a line
-	stuffReturn                   // behind a CR that was held back
+	stuffReturn                   // after a CR that was held back
 )
 
-// A Stuffer turns content into what follows a 354 reply: a line that starts
-// with a dot gets one more (RFC 5321 4.5.2), and the whole ends in exactly one
-// line with a lone dot. It belongs to one session; the zero value is at the
-// start of a message.
+// A Stuffer encodes content for transmission after a 354 reply: a line that
+// starts with a dot gets another one in front (RFC 5321 4.5.2), and the whole
+// ends in exactly one line with a lone dot. It belongs to one session; the zero
+// value is at the start of a message.
 //
-// Content is meant to have CRLF line ends only. Should it have others, none of
-// them goes out, since a server that takes one for a line end could be made to
-// see a second message in the content (RFC 5321 2.3.8, 4.1.1.4): a bare LF
-// becomes CRLF, a bare CR becomes a space.
+// Content should have CRLF line ends only. If it has others, none of them is
+// sent, because a server that takes one for a line end could be made to see a
+// second message in the content (RFC 5321 2.3.8, 4.1.1.4): a bare LF becomes
+// CRLF, a bare CR becomes a space.
 type Stuffer struct {
 	state stuffState
 	buf   []byte
 	end   [5]byte
 }
 
-// stuffBufferMax is the largest buffer that is kept for the next message.
+// stuffBufferMax is the size of the largest buffer kept for the next message.
 const stuffBufferMax = 128 << 10
 
-// Reset makes the Stuffer ready for the next message.
+// Reset prepares the Stuffer for the next message.
 func (s *Stuffer) Reset() {
 	s.state = stuffStart
 	if cap(s.buf) > stuffBufferMax {
@@ -37,10 +37,10 @@ func (s *Stuffer) Reset() {
 	}
 }
 
-// Encode returns what to send for the next piece of content: a part of piece
-// itself if nothing in it has to change, which is nearly always so, else a
-// buffer of the Stuffer's of at most twice its length. It is valid until the
-// next call, as long as piece is not changed.
+// Encode returns the encoding of the next piece of content. Nearly always
+// nothing in it has to change and the result is a part of piece itself;
+// otherwise it is a buffer of the Stuffer, at most twice as long. The result is
+// valid until the next call, as long as piece is not changed.
 func (s *Stuffer) Encode(piece []byte) []byte {
 	if len(piece) == 0 {
 		return nil
@@ -49,7 +49,7 @@ func (s *Stuffer) Encode(piece []byte) []byte {
 		return s.rewrite(piece)
 	}
 	switch end := len(piece) - 1; piece[end] {
-	case '\r': // whether it is a bare one shows in the next piece
+	case '\r': // the next piece shows whether it is a bare one
 		s.state = stuffReturn
 		return piece[:end]
 	case '\n':
@@ -60,8 +60,8 @@ func (s *Stuffer) Encode(piece []byte) []byte {
 	return piece
 }
 
-// End returns what completes the message: a line with a lone dot, and before
-// it the end of the last line if that is missing.
+// End returns the octets that complete the message: a line with a lone dot,
+// preceded by the end of the last line if that is missing.
 func (s *Stuffer) End() []byte {
 	copy(s.end[:], "\r\n.\r\n")
 	if s.state == stuffStart {
@@ -70,7 +70,7 @@ func (s *Stuffer) End() []byte {
 	return s.end[:]
 }
 
-// verbatim tells whether content can go out as it is: every LF follows a CR,
+// verbatim reports whether content can be sent as it is: every LF follows a CR,
 // there are no other CRs (except that the last octet may be one), and no line
 // begins with a dot.
 func verbatim(piece []byte, atStart bool) bool {
@@ -125,7 +125,7 @@ func (s *Stuffer) rewrite(piece []byte) []byte {
 }
 
 // rewriteLine appends a line or a part of one, given without its LF; ended
-// tells whether the LF was there.
+// reports whether the LF was there.
 func (s *Stuffer) rewriteLine(out, line []byte, ended bool) []byte {
 	if s.state == stuffStart && len(line) > 0 && line[0] == '.' {
 		out = append(out, '.')

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// ValidXtext tells whether text is xtext: printable ASCII in which "+" is
+// ValidXtext reports whether text is xtext: printable ASCII in which "+" is
 // followed by two upper-case hexadecimal digits, and "=" does not occur
 // (RFC 3461 4).
 func ValidXtext(text string) bool {
@@ -24,8 +24,8 @@ func ValidXtext(text string) bool {
 	return true
 }
 
-// DecodeXtext returns the octets that xtext stands for. They may be anything,
-// CR and LF included: callers that show them clean them first.
+// DecodeXtext returns the octets that xtext encodes. They can have any value,
+// including CR and LF: callers must clean them before displaying them.
 func DecodeXtext(text string) (string, bool) {
 	if !ValidXtext(text) {
 		return "", false
@@ -59,10 +59,10 @@ func EncodeXtext(text string) string {
 	return string(b)
 }
 
-// ValidUTF8Address tells whether text may follow "utf-8;" in ORCPT: either of
+// ValidUTF8Address reports whether text may follow "utf-8;" in ORCPT: either of
 // the forms utf-8-addr-xtext and utf-8-addr-unitext of RFC 6533 3, in which
-// \x{HEX} stands for a character. Characters beyond ASCII may stand for
-// themselves only if raw is true, that is if MAIL had SMTPUTF8.
+// \x{HEX} encodes a character. Characters beyond ASCII may occur unencoded only
+// if raw is true, that is, if MAIL had SMTPUTF8.
 func ValidUTF8Address(text string, raw bool) bool {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -93,8 +93,8 @@ func ValidUTF8Address(text string, raw bool) bool {
 	return true
 }
 
-// embeddedLength returns how long the \x{HEX} at the start of text is; 0 if
-// there is none that names a character.
+// embeddedLength returns the length of the \x{HEX} at the start of text, or 0
+// if there is none or it is not a character.
 func embeddedLength(text string) int {
 	end := strings.IndexByte(text, '}')
 	if end < len(`\x{1}`)-1 || end > len(`\x{10FFFF}`)-1 || text[:3] != `\x{` {

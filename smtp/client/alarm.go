@@ -1,22 +1,22 @@
 package client
 
-// An alarm watches for enhanced status codes that do not fit the commands in
-// whose places their replies came: 2.1.0 belongs to MAIL and 2.1.5 to RCPT
-// (RFC 3463 3.2). Replies are never assigned by that (RFC 2920 3.1); but if it
-// happens twice without a reply between that fits, then some reply may be
-// missing or surplus.
+// An alarm detects enhanced status codes that do not match the command whose
+// reply they came in: 2.1.0 belongs to MAIL and 2.1.5 to RCPT (RFC 3463 3.2).
+// Replies are never assigned by their codes (RFC 2920 3.1). But if codes
+// contradict twice with no matching reply in between, a reply may be missing
+// or surplus.
 type alarm struct {
-	run int  // contradictions since a reply that fits
-	now bool // the last reply is one
+	run int  // contradictions since the last matching reply
+	now bool // the last reply is a contradiction
 }
 
-// rings tells whether the last reply is at least the second contradiction in a
+// rings reports whether the last reply is at least the second contradiction in a
 // row.
 func (a *alarm) rings() bool { return a.now && a.run >= 2 }
 
-// listen looks at the reply to a pipelined transaction's command. At the second
-// contradiction in a row the session goes on at level Group, where replies
-// that are shifted show at DATA.
+// listen checks the reply to a pipelined transaction's command. After the second
+// contradiction in a row the session continues at level Group, where replies
+// that are shifted are noticed at DATA.
 func (s *Session) listen(sl slot) {
 	s.alarm.now = false
 	if sl.tx == nil || sl.tx.level < Overlap || s.class() != 2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// answer gives the reply that was just read to the command it belongs to.
+// answer passes the reply that was just read to the command it belongs to.
 func (s *Session) answer() {
 	s.serial++
 	if s.unasked() {
@@ -60,18 +60,18 @@ func (s *Session) answer() {
 // unasked reports whether no command asked for the reply that is being read.
 func (s *Session) unasked() bool { return s.slots.len() == 0 || !s.asked(s.slots.first()) }
 
-// asked tells whether the reply to a slot's command may come: the host was
-// given the command to be written before the reply began. Whether it has been
-// is not known when one goroutine writes while another one reads. A refusal may
-// come before the content has come to its end.
+// asked reports whether the reply to a slot's command may arrive now: the host
+// was given the command to write before the reply began. When one goroutine
+// writes while another reads, it is not known whether the command has been
+// written. A refusal may arrive before the end of the content.
 func (s *Session) asked(first *slot) bool {
 	given := s.given()
 	return first.end <= given || first.kind.content() && first.tx.begun <= given
 }
 
-// given returns up to where what the host was given to write can have caused
-// the reply that was just read. What a write has left over, the server has not
-// seen.
+// given returns the offset up to which output given to the host can have caused
+// the reply that was just read. The server has not seen what a short write left
+// over.
 func (s *Session) given() int64 { return min(s.heard, s.out.handed) }
 
 // reply returns the reply that was just read.
@@ -80,7 +80,7 @@ func (s *Session) reply() mail.Reply { return s.parser.Reply(s.cfg.Peer) }
 // class returns the first digit of the reply that was just read.
 func (s *Session) class() uint16 { return s.parser.Code() / 100 }
 
-// unaskedText says what is wrong with a server that speaks unasked.
+// unaskedText is the error of a server that sends an unsolicited reply.
 const unaskedText = "a reply came that belongs to no command"
 
 // unsolicited handles a reply that no command asked for.
@@ -95,14 +95,16 @@ func (s *Session) unsolicited() {
 	s.desync(WaitNothing, unaskedText)
 }
 
-// closed handles 421, which ends the session whatever it is said to
-// (RFC 5321 3.8): true if at once. It is an answer to one transaction, which then
-// surely was not taken, even if its content is on its way.
+// closed handles 421, which ends the session whatever command it answers
+// (RFC 5321 3.8), and reports whether it ended at once. The reply answers one
+// transaction, whose message was then certainly not accepted, even if its content
+// has been sent.
 //
-// That is so if the server closes the connection, as it must. Some say 421 and go on
-// (go-smtp leaves it to its user), and take a message whose content is there already
-// for those recipients that they did not refuse. So if messages were streamed what
-// the server does next is waited for, and 421 is a refusal like any other until then.
+// This holds if the server closes the connection, as it must. Some servers send
+// 421 and continue (go-smtp leaves this to its user): they accept a message whose
+// content has already arrived, for those recipients that they did not refuse. So
+// if messages were streamed, the session waits for the server's next action, and
+// treats 421 like any other refusal until then.
 func (s *Session) closed(sl slot) (over bool) {
 	t := sl.tx
 	streamed := t != nil && t.form == formStream
@@ -137,8 +139,8 @@ func (s *Session) onGreeting() {
 	}
 }
 
-// onEhlo falls back to HELO after a 5yz only (RFC 5321 3.2): a server that is
-// in trouble for now will not do better with HELO.
+// onEhlo falls back to HELO only after a 5yz reply (RFC 5321 3.2): a server with
+// a temporary problem will not do better with HELO.
 func (s *Session) onEhlo() {
 	switch s.class() {
 	case 2:
@@ -168,8 +170,7 @@ func (s *Session) highest() Level {
 	return s.cfg.Level
 }
 
-// streams tells whether the server's offers allow to send it what it did not
-// ask for.
+// streams reports whether the server's extensions permit level Stream.
 func (s *Session) streams() bool {
 	return s.caps.Pipelining && s.caps.Chunking && !s.caps.Burl
 }
@@ -185,13 +186,13 @@ func (s *Session) onHelo() {
 	}
 }
 
-// refused ends a session that never began, with a goodbye.
+// refused ends a session whose greeting or EHLO was refused, with QUIT.
 func (s *Session) refused(kind FailureKind, stage WaitKind) {
 	s.fail(Failure{Kind: kind, Stage: stage, Reply: s.reply()})
 	s.out.extend(append(s.out.commands, "QUIT\r\n"...))
 }
 
-// looks tells whether the server has our own name, and ends the session if so.
+// looks reports whether the server has our own name, and if so ends the session.
 func (s *Session) looks() bool {
 	if s.cfg.Self == "" {
 		return false

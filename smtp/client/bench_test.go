@@ -47,7 +47,7 @@ func (p *benchPeer) write() {
 	p.octets += n
 }
 
-// next takes finished transactions and tells how many there were.
+// next takes finished transactions and returns their number.
 func (p *benchPeer) next(b *testing.B) (n int) {
 	for t := p.s.Next(); t != nil; t = p.s.Next() {
 		if t.Results[0].Verdict != Delivered {

@@ -9,8 +9,9 @@ import (
 )
 
 // admit settles the recipients that this server cannot serve, before anything
-// is written. None of this is worth another server: what one host of a site
-// does not offer is taken to be the site's word, as other mail systems do.
+// is written. None of these is tried at another server: an extension that one host
+// of a site does not offer is assumed to be missing at all of them, as other mail
+// systems assume.
 func (s *Session) admit(t *Transaction) {
 	e := &t.Envelope
 	switch {
@@ -48,7 +49,7 @@ func (s *Session) admitRecipients(t *Transaction) {
 	}
 }
 
-// admitDomain tells whether the server's limit on recipient domains in a
+// admitDomain reports whether the server's limit on recipient domains in a
 // session (RFC 9422) lets one more recipient of a domain through.
 func (s *Session) admitDomain(domain string) bool {
 	most := s.caps.Limits.RecipientDomains
@@ -62,7 +63,7 @@ func (s *Session) admitDomain(domain string) bool {
 	return true
 }
 
-// command puts words in line for writing, and a slot for the reply.
+// command queues words for writing, and a slot for the reply.
 func (s *Session) command(sl slot, words ...string) {
 	b := s.out.commands
 	for _, w := range words {
@@ -71,7 +72,7 @@ func (s *Session) command(sl slot, words ...string) {
 	s.put(sl, b)
 }
 
-// put is command for one that was appended to the output's commands.
+// put is like command, for a command already appended to the output's commands.
 func (s *Session) put(sl slot, commands []byte) {
 	sl.size = int32(len(commands) - len(s.out.commands))
 	s.out.extend(commands)
@@ -82,9 +83,9 @@ func (s *Session) put(sl slot, commands []byte) {
 	s.slots.push(sl)
 }
 
-// writeMail writes MAIL with the parameters that the server offers. What it
-// does not offer is left out; admit has seen to it that nothing is lost by
-// that but the wish for reports, which is the host's to make good.
+// writeMail writes MAIL with the parameters that the server supports. Others are
+// left out; admit has made sure that nothing is lost by that except the request
+// for reports, which the host must fulfill.
 func (s *Session) writeMail(t *Transaction) {
 	e := &t.Envelope
 	b := append(s.out.commands, "MAIL FROM:<"...)
@@ -113,7 +114,7 @@ func (s *Session) writeMail(t *Transaction) {
 	s.put(slot{kind: slotMail, tx: t}, append(b, '\r', '\n'))
 }
 
-// writeRcpt writes the next recipient's RCPT, or goes on to DATA.
+// writeRcpt writes the next recipient's RCPT, or continues with DATA.
 func (s *Session) writeRcpt(t *Transaction) {
 	for t.next < len(t.Recipients) && t.Results[t.next].Verdict != Pending {
 		t.next++
@@ -150,14 +151,14 @@ func (s *Session) writeRcpt(t *Transaction) {
 	t.next++
 }
 
-// writeData writes DATA, or asks for the content that goes behind BDAT, unless
-// it is already known that nobody wants the message. A call-out ends here.
+// writeData writes DATA, or requests the content that follows BDAT, unless it is
+// already known that no recipient was accepted. A call-out ends here.
 func (s *Session) writeData(t *Transaction) {
 	t.step = stepNone
 	switch {
 	case t.Callout:
-		// Even if nobody was accepted: a server that is left with an open envelope
-		// waits for its content.
+		// Even if no recipient was accepted: a server with an open envelope waits
+		// for content.
 		s.command(slot{kind: slotReset, tx: t}, "RSET\r\n")
 	case !t.wanted():
 	case t.form == formStream:
@@ -179,7 +180,7 @@ func (t *Transaction) needsUTF8() bool {
 	return false
 }
 
-// local returns a verdict of this program.
+// local returns a reply of this program.
 func local(code uint16, class, subject, detail uint16, text string) mail.Reply {
 	return mail.Reply{Code: code, Status: mail.Status{Class: class, Subject: subject, Detail: detail}, Text: text}
 }
@@ -193,8 +194,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// clean tells that a text has no control characters. The server side lets none
-// in, but what would become a command of its own is looked at once more.
+// clean reports whether a text has no control characters. The server side admits
+// none, but a line end would become a command of its own, so this checks again.
 func clean(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] == 0x7f {

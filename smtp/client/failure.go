@@ -13,11 +13,11 @@ const (
 	FailClosed                // 421: the server closes the connection
 	FailLost                  // the connection was lost
 	FailTimeout               // the server took too long
-	FailProtocol              // what the server sent makes no sense
+	FailProtocol              // the server's output is malformed or makes no sense
 	FailStep                  // the server cannot follow a group of commands
-	FailFence                 // RSET does not keep streamed messages apart
+	FailFence                 // RSET does not separate streamed messages
 	FailEarly                 // the message was refused before it was complete
-	FailAbandoned             // the host gave up for reasons of its own
+	FailAbandoned             // the host gave up for its own reasons
 	FailQuit                  // QUIT was answered: no failure
 )
 
@@ -29,46 +29,46 @@ func (k FailureKind) String() string {
 	}[k]
 }
 
-// A Failure says why a session is over.
+// A Failure is the reason why a session is over.
 type Failure struct {
 	Kind  FailureKind
 	Stage WaitKind   // what the session was waiting for
-	Reply mail.Reply // the server's words, or ours if it said nothing
-	// Level is the highest at which commands were written whose replies were
-	// missing; without such the highest that was used in the session.
+	Reply mail.Reply // the server's reply, or ours if it sent none
+	// Level is the highest level of the unanswered commands, or, if there are
+	// none, the highest level used in the session.
 	Level Level
-	// Down tells that the server should be spoken to below Level next time: it
-	// may not be able to take commands that way. After FailFence at level
-	// Stream it should not be spoken to at that level again until somebody has
-	// looked at it.
+	// Down means that a level below Level should be used with this server next
+	// time: it may not accept commands at this one. After FailFence at level
+	// Stream, that level should not be used with it again until an operator has
+	// examined the server.
 	Down bool
 }
 
-// Loss is how a host's part of a connection came to its end.
+// Loss is how the host's side of a connection ended.
 type Loss uint8
 
 const (
 	LossClosed    Loss = iota // the connection was closed or broke
-	LossTimeout               // the time for the present Wait is over
+	LossTimeout               // the time limit of the current Wait has passed
 	LossAbandoned             // the host gave up
 )
 
-// End tells the session that nothing more will come. What was read before must
-// have been fed, since a reply that made it here counts, even if the
-// connection broke after it; and what was written must have been told with
-// Written, or else what Out returned last is taken to be written.
+// End ends the session because no more input will come. All input must have been
+// fed before, since a reply that arrived counts even if the connection broke after
+// it. All output must have been reported with Written; otherwise all that the last
+// Out returned is assumed to be written.
 func (s *Session) End(why Loss) {
 	if s.phase == phaseOver {
 		return
 	}
 	if why != LossClosed {
 		for _, t := range s.active {
-			t.dismissed = false // it was not sent away after all
+			t.dismissed = false // the server did not close after its 421
 		}
 	}
 	stage := s.Wait().Kind
 	if stage == WaitUnasked && why == LossTimeout {
-		// Part of a reply shows nothing of how the server takes commands in groups.
+		// Part of a reply does not show how the server handles groups of commands.
 		s.fail(Failure{Kind: FailProtocol, Stage: stage, Reply: s.own(451, mail.Status{Class: 4, Subject: 5}, unaskedText)})
 		return
 	}
@@ -87,12 +87,12 @@ func (s *Session) End(why Loss) {
 	s.fail(f)
 }
 
-// interrupted returns the reply for what we have given up.
+// interrupted returns the reply for a transaction that we have given up.
 func interrupted() mail.Reply {
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 2}, Text: "delivery interrupted on our side"}
 }
 
-// own returns a reply of ours about the server.
+// own returns a reply of this program about the server.
 func (s *Session) own(code uint16, status mail.Status, text string) mail.Reply {
 	if s.cfg.Peer != "" {
 		text = s.cfg.Peer + ": " + text
@@ -100,7 +100,7 @@ func (s *Session) own(code uint16, status mail.Status, text string) mail.Reply {
 	return mail.Reply{Code: code, Status: status, Text: text}
 }
 
-// garbled ends the session because of what the server sent.
+// garbled ends the session because of the server's invalid output.
 func (s *Session) garbled(stage WaitKind, what string) {
 	s.fail(Failure{
 		Kind:  FailProtocol,
@@ -110,9 +110,9 @@ func (s *Session) garbled(stage WaitKind, what string) {
 	})
 }
 
-// desync ends the session because of a reply that cannot be to the command in
-// whose place it came. After it nothing says any more which reply belongs to
-// which command of a group, nor did it just before.
+// desync ends the session because of a reply that cannot belong to the command
+// whose turn it was. From then on, and just before, it is uncertain which reply
+// belongs to which command of a group.
 func (s *Session) desync(stage WaitKind, what string) {
 	s.garbled(stage, what)
 	s.doubt(s.failure.Reply)
@@ -128,7 +128,7 @@ func (s *Session) outOfStep(t *Transaction, kind FailureKind, stage WaitKind, re
 	}
 	switch {
 	case s.phase == phaseOver || s.phase == phaseDrain:
-		if kind == FailFence { // worse than what was found before
+		if kind == FailFence { // more serious than the failure found before
 			s.failure = f
 		}
 	case t.form == formStream:
@@ -138,7 +138,7 @@ func (s *Session) outOfStep(t *Transaction, kind FailureKind, stage WaitKind, re
 	}
 }
 
-// drain stops writing. When all replies to what was written have come, the
+// drain stops writing. Once all replies to the written commands have arrived, the
 // session ends with the failure.
 func (s *Session) drain(f Failure) {
 	s.phase = phaseDrain
@@ -153,14 +153,14 @@ func (s *Session) drain(f Failure) {
 	}
 }
 
-// drained ends the session if nothing more is to be read.
+// drained ends the session if no more replies are due.
 func (s *Session) drained() {
 	if s.phase == phaseDrain && s.slots.len() == 0 {
 		s.fail(s.failure)
 	}
 }
 
-// fail ends the session and settles what was under way.
+// fail ends the session and settles the transactions under way.
 func (s *Session) fail(f Failure) {
 	switch s.phase {
 	case phaseOver:
@@ -192,8 +192,8 @@ func (s *Session) fail(f Failure) {
 	s.out.forget()
 }
 
-// unansweredLevel returns the highest level at which commands were written
-// that are unanswered; if there are none, the highest that was used.
+// unansweredLevel returns the highest level of the unanswered commands, or, if
+// there are none, the highest that was used.
 func (s *Session) unansweredLevel() Level {
 	level := LockStep
 	for _, t := range s.active {
@@ -207,8 +207,8 @@ func (s *Session) unansweredLevel() Level {
 	return level
 }
 
-// abandon gives a verdict to every recipient that has none. Only for the
-// oldest transaction the failure may be the message's fault.
+// abandon gives a verdict to every recipient that has none. Only the oldest
+// transaction's message may have caused the failure.
 func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 	verdict, reply := Again, f.Reply
 	switch {

@@ -177,7 +177,7 @@ func (f *faultyServer) contentLine(line string) {
 	}
 	if line != "." {
 		if len(f.rcptOK) == 0 {
-			f.wrong("content %q for nobody", line)
+			f.wrong("content %q without an accepted recipient", line)
 		}
 		return
 	}
@@ -304,7 +304,7 @@ func dialogueWith(f *faultyServer, verdicts map[Verdict]int) string {
 	}
 }
 
-// converse moves some octets either way and tells whether there were any.
+// converse moves some octets in either direction and reports whether there were any.
 func converse(f *faultyServer, s *Session) (progress bool) {
 	if tx := s.Wanting(); tx != nil {
 		id := fmt.Sprint(tx.Envelope.ID)
@@ -388,7 +388,7 @@ func (f *faultyServer) feedOctets(s *Session, text string) {
 func newTestTransaction(rng *rand.Rand, n int) *Transaction {
 	tx := &Transaction{Envelope: mail.Envelope{ID: mail.QueueID(n + 1), Sender: "a@example.org"}}
 	if tx.Callout = rng.IntN(4) == 0; tx.Callout {
-		tx.Recipients = []mail.Recipient{{Address: mail.Address(fmt.Sprintf("q%d@example.net", n))}} // nobody else asks for it
+		tx.Recipients = []mail.Recipient{{Address: mail.Address(fmt.Sprintf("q%d@example.net", n))}} // used in no other transaction
 		return tx
 	}
 	for i := range 1 + rng.IntN(4) {
@@ -536,7 +536,7 @@ func hostileDialogues(seed, round uint64, level Level, octets bool, verdicts map
 	rng := rand.New(rand.NewPCG(seed, round))
 	f := &faultyServer{rng: rng, hostile: true, octets: octets, taken: map[string]bool{}, would: map[string]bool{}}
 	f.faults = []float64{0.01, 0.05, 0.2}[rng.IntN(3)]
-	var waiting [][]int // recipients of each message that are to be sent
+	var waiting [][]int // recipients still to send, by message
 	for range 8 {
 		waiting = append(waiting, []int{0, 1, 2}[:1+rng.IntN(3)])
 	}

@@ -6,8 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// pump puts as many commands in line for writing as the level and the window
-// allow.
+// pump queues as many commands for writing as the level and the window allow.
 func (s *Session) pump() {
 	for s.phase == phaseReady {
 		t := s.writable()
@@ -31,9 +30,8 @@ func (s *Session) pump() {
 }
 
 // writable returns the transaction whose next command may be written now, or
-// nil. Only the end of a content may have another transaction behind it: DATA
-// is the last command of a group (RFC 2920 3.1), and what it is answered with
-// decides on what may follow.
+// nil. Another transaction may follow only the end of a content: DATA is the last
+// command of a group (RFC 2920 3.1), and the reply to it decides what may follow.
 func (s *Session) writable() *Transaction {
 	for _, t := range s.active {
 		switch {
@@ -50,8 +48,8 @@ func (s *Session) writable() *Transaction {
 	return nil
 }
 
-// mayOpen tells whether the first command of a transaction may be written,
-// given that all before it are written to their end.
+// mayOpen reports whether the first command of a transaction may be written,
+// given that all earlier transactions are completely written.
 func (s *Session) mayOpen(t *Transaction) bool {
 	if s.slots.len() == 0 {
 		return true
@@ -59,21 +57,21 @@ func (s *Session) mayOpen(t *Transaction) bool {
 	return s.level >= Overlap && (!s.streamable(t) || s.fits(t))
 }
 
-// mayWrite tells whether one more command may go out before the next reply.
+// mayWrite reports whether one more command may be sent before the next reply.
 func (s *Session) mayWrite(t *Transaction) bool {
 	return s.slots.len() == 0 || t.form == formStream || s.level >= Group && s.slots.size < GroupMax
 }
 
-// open chooses how a transaction is to be written.
+// open chooses how a transaction is written.
 //
-// An envelope that was left open is closed with RSET first, or else our
-// recipients might be added to it. One whose content was refused is taken for
-// open, too: its end should have closed it (RFC 5321 4.1.1.4), but does not if
-// Postfix's smtpd_end_of_data_restrictions refuse. Behind content whose reply is
-// not known yet there is no RSET, since hardly any is refused.
-// That is not so with BDAT (RFC 3030 2 leaves it open what state a refused one
-// leaves behind), and what goes before a streamed message is not known when
-// it is written; so at level Stream every MAIL has its RSET.
+// An envelope that was left open is first closed with RSET, or our recipients
+// might be added to it. An envelope whose content was refused is assumed to be
+// open, too: the end of the content should have closed it (RFC 5321 4.1.1.4), but
+// does not if Postfix's smtpd_end_of_data_restrictions refuse. No RSET follows
+// content whose reply is not known yet, because content is hardly ever refused.
+// BDAT is different (RFC 3030 2 does not define the state after a refused one),
+// and the outcome of earlier commands is not known when a streamed message is
+// written; so at level Stream every MAIL has its RSET.
 func (s *Session) open(t *Transaction) {
 	behind := s.slots.len() > 0
 	t.state, t.step = txEnvelope, stepMail
@@ -92,10 +90,10 @@ func (s *Session) open(t *Transaction) {
 	s.used = max(s.used, t.level)
 }
 
-// streamable tells whether a transaction may be written without waiting for
+// streamable reports whether a transaction may be written without waiting for
 // replies. The first one of a session never is, nor are the last two that the
-// server's limit allows: commands count for that, not successes (RFC 9422), and
-// what came to be refused is known only later.
+// server's limit allows: the limit counts commands, not successes (RFC 9422), and
+// refusals become known only later.
 func (s *Session) streamable(t *Transaction) bool {
 	most := s.caps.Limits.Mails
 	return s.level == Stream && s.mails > 0 && !t.Unstreamed && !t.Callout &&
@@ -103,7 +101,7 @@ func (s *Session) streamable(t *Transaction) bool {
 		t.Envelope.Size > 0 && t.Envelope.Size <= StreamSizeMax && len(t.Recipients) <= StreamRecipientsMax
 }
 
-// fits tells whether a streamed message may join those that are unanswered.
+// fits reports whether a streamed message may join the unanswered ones.
 func (s *Session) fits(t *Transaction) bool {
 	octets := t.Envelope.Size
 	for _, a := range s.active {
@@ -137,10 +135,10 @@ func (s *Session) settleEnvelope(t *Transaction) {
 	}
 }
 
-// Wanting returns the transaction whose content is to be supplied now, or nil.
-// It may have to be supplied whole; see Transaction.Whole. While there is
-// something to be written it is nil, unless the content can go into the same
-// write. What was wanted may not be any more after Feed or End.
+// Wanting returns the transaction whose content must be supplied now, or nil. The
+// content may be needed in one piece; see Transaction.Whole. While there is output
+// to be written Wanting returns nil, unless the content can go into the same
+// write. The result is valid only until the next Feed or End.
 func (s *Session) Wanting() *Transaction {
 	if t := s.content; t != nil && (t.form == formStream || s.out.empty()) {
 		return t
@@ -148,9 +146,9 @@ func (s *Session) Wanting() *Transaction {
 	return nil
 }
 
-// Supply gives the next piece of the content of the transaction that Wanting
-// returned; last tells that it is the last one. The content has CRLF line ends
-// and no dot-stuffing. The piece must not be changed before it was written.
+// Supply provides the next piece of the content of the transaction that Wanting
+// returned; last marks the last piece. The content has CRLF line ends and no
+// dot-stuffing. The piece must not be changed until it is written.
 func (s *Session) Supply(piece []byte, last bool) {
 	t := s.Wanting()
 	switch {
@@ -173,13 +171,12 @@ func (s *Session) Supply(piece []byte, last bool) {
 	s.pump()
 }
 
-// Withhold gives up the content of the transaction that Wanting returned: it turned
-// out that it cannot be had, or is not what it should be. Nothing is written that
-// would end it. In the place of BDAT nothing has been said of the content, so that
-// the recipients that the server accepts are Deferred, and the session goes on; the
-// RSET in front of the next MAIL takes the envelope back. Behind 354 there is no way
-// to break content off but with the connection, as there is no other message that
-// has not been answered.
+// Withhold gives up the content of the transaction that Wanting returned, because
+// it is not available or not valid. The end of the content is never written.
+// Before BDAT the server has seen nothing of the content: the recipients that it
+// accepts are Deferred, the session continues, and the RSET before the next MAIL
+// cancels the envelope. After 354 content can be broken off only by closing the
+// connection; at that point no other message is unanswered.
 func (s *Session) Withhold() {
 	t := s.Wanting()
 	switch {
@@ -194,9 +191,9 @@ func (s *Session) Withhold() {
 	s.pump()
 }
 
-// writeChunk writes the whole content behind BDAT. RFC 3030 2 allows chunks of
-// no octets, which some servers do not take as the last one; Chunk never
-// returns nothing.
+// writeChunk writes the whole content after BDAT. RFC 3030 2 allows empty chunks,
+// but some servers do not accept one as the last; Chunk never returns an empty
+// one.
 func (s *Session) writeChunk(t *Transaction, content []byte) {
 	content = smtp.Chunk(content)
 	b := append(s.out.commands, "BDAT "...)

@@ -107,7 +107,7 @@ func (m *modelServer) step() bool {
 	return true
 }
 
-// trouble tells whether a command is not answered as it should be.
+// trouble reports whether a command is not answered as it should be.
 func (m *modelServer) trouble() bool {
 	switch {
 	case m.chance(m.drops):
@@ -312,7 +312,7 @@ func (h *modelHost) run() error {
 	}
 }
 
-// step does a few things in random order and tells whether anything happened.
+// step does a few things in random order and reports whether anything happened.
 func (h *modelHost) step() (progress bool) {
 	s := h.session
 	for h.left > 0 && s.Room() && h.rng.IntN(4) > 0 {
@@ -360,8 +360,8 @@ func (h *modelHost) supply(t *Transaction) {
 	h.session.Supply([]byte(body[:n]), n == len(body))
 }
 
-// write writes what is to be written, or a part of it. Now and then replies to
-// it are read before the write is known to be over.
+// write writes the pending output, or a part of it. Now and then replies to it are
+// read before the write is known to be complete.
 func (h *modelHost) write() bool {
 	h.bufs = h.session.Out(h.bufs[:0])
 	out := bytes.Join(h.bufs, nil)
@@ -459,7 +459,7 @@ func (h *modelHost) check(t *Transaction) error {
 	return nil
 }
 
-// own tells whether what the server took has the envelope and the content of a
+// own reports whether what the server took has the envelope and the content of a
 // message, and nothing else. A server may add fields to its head.
 func (h *modelHost) own(t *Transaction, taken takenMessage) bool {
 	own := taken.sender == string(t.Envelope.Sender) && strings.HasSuffix(taken.content, h.body(t))
@@ -558,10 +558,10 @@ func TestModelServerThatExecutes(t *testing.T) {
 	}
 }
 
-// A server whose RSET is no fence makes streamed messages go out with the
-// sender of others. That cannot be helped any more when it shows, but it does
-// show, the session stops at once, and nobody sends such a message again. Below
-// level Stream it does not happen.
+// A server whose RSET is no fence makes streamed messages go out with the sender
+// of others. By the time this is detected it cannot be undone, but it is detected,
+// the session stops at once, and no further message is sent that way. Below level
+// Stream it does not happen.
 func TestModelServerWithoutFence(t *testing.T) {
 	seed := testSeed()
 	for level := LockStep; level <= Stream; level++ {
@@ -584,8 +584,8 @@ func TestModelServerWithoutFence(t *testing.T) {
 	}
 }
 
-// A probe tells servers that can be streamed to from those that obey what is in
-// a refused BDAT, however the replies are cut.
+// A probe distinguishes servers that support streaming from those that execute the
+// content of a refused BDAT, however the replies are split.
 func TestModelServerProbe(t *testing.T) {
 	seed := testSeed()
 	for round := range uint64(200) {

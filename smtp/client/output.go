@@ -1,26 +1,26 @@
 package client
 
-// An output is what a session has to write: commands, which it keeps itself,
-// and pieces of content, which are the host's. Its offsets count all octets of
-// the session, so that the end of a command or a message can be compared with
-// what was written: written <= handed <= queued.
+// An output is the data a session has to write: commands, which it stores
+// itself, and pieces of content, which belong to the host. Its offsets count all
+// octets of the session, so that the end of a command or a message can be compared
+// with the progress of writing: written <= handed <= queued.
 type output struct {
 	pieces [][]byte
-	lent   int // how many of the pieces were returned by hand
+	lent   int // number of pieces returned by hand
 
-	commands []byte // those that were not handed yet are in here
-	cut      int    // up to here they are in pieces
+	commands []byte // contains the commands not handed to the host yet
+	cut      int    // the part of commands up to here is in pieces
 	away     []byte // buffer of commands that are being written; nil if there is none
-	spare    []byte // buffer to be used next
+	spare    []byte // buffer to use next
 
 	queued  int64
 	handed  int64 // given to the host
 	written int64 // confirmed by the host
 
-	forgotten bool // what was handed is not waited for any more
+	forgotten bool // handed output no longer counts
 }
 
-// extend makes buf, which is commands with something appended, the commands.
+// extend sets the commands to buf, which is commands with something appended.
 func (o *output) extend(buf []byte) {
 	o.queued += int64(len(buf) - len(o.commands))
 	o.commands = buf
@@ -35,7 +35,7 @@ func (o *output) piece(octets []byte) {
 	}
 }
 
-// seal makes a piece of the commands that are not in one.
+// seal turns the commands that are not in a piece yet into one.
 func (o *output) seal() {
 	if o.cut < len(o.commands) {
 		o.pieces = append(o.pieces, o.commands[o.cut:len(o.commands):len(o.commands)])
@@ -45,9 +45,8 @@ func (o *output) seal() {
 
 func (o *output) empty() bool { return o.queued == o.written }
 
-// hand gives all that was not written to the host. Commands that come after
-// that go into another buffer, so that neither grows without end while there
-// is always something being written.
+// hand gives all unwritten output to the host. Later commands go into another
+// buffer, so that neither grows without limit while writes never pause.
 func (o *output) hand(bufs [][]byte) [][]byte {
 	o.seal()
 	if o.away == nil && len(o.commands) > 0 {
@@ -57,7 +56,7 @@ func (o *output) hand(bufs [][]byte) [][]byte {
 	return append(bufs, o.pieces...)
 }
 
-// confirm tells that the first n octets of what was handed were written, and
+// confirm records that the first n octets of the handed output were written, and
 // the rest was not.
 func (o *output) confirm(n int) {
 	if o.forgotten {
@@ -65,7 +64,7 @@ func (o *output) confirm(n int) {
 		return
 	}
 	if n < 0 || o.written+int64(n) > o.handed {
-		panic("smtp/client: more written than there was")
+		panic("smtp/client: more octets reported as written than were returned by Out")
 	}
 	o.written += int64(n)
 	if o.written == o.handed && o.away != nil {
@@ -83,15 +82,15 @@ func (o *output) confirm(n int) {
 	o.keep(o.pieces[gone:])
 }
 
-// keep makes list, the tail of the pieces, all that there are.
+// keep replaces the pieces by list, which is their tail.
 func (o *output) keep(list [][]byte) {
 	n := copy(o.pieces, list)
 	clear(o.pieces[n:])
 	o.pieces = o.pieces[:n]
 }
 
-// forget takes back everything. The host may be writing what was handed to it;
-// it will not be handed again, whatever the host says of it.
+// forget discards all output. The host may be writing what was handed to it;
+// that is not handed again, whatever the host reports.
 func (o *output) forget() {
 	o.forgotten = o.written < o.handed
 	o.queued, o.handed, o.written = 0, 0, 0
@@ -99,10 +98,10 @@ func (o *output) forget() {
 	o.lent, o.commands, o.cut, o.away, o.spare = 0, nil, 0, nil, nil
 }
 
-// drop takes back what was not handed.
+// drop discards the output that was not handed to the host.
 func (o *output) drop() {
 	clear(o.pieces[o.lent:])
 	o.pieces = o.pieces[:o.lent]
-	o.commands, o.cut = nil, 0 // a lent piece may be in there
+	o.commands, o.cut = nil, 0 // a lent piece may be part of it
 	o.queued = o.handed
 }

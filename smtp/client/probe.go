@@ -2,12 +2,12 @@ package client
 
 import "github.com/posthaste-mta/posthaste/mail"
 
-// A ProbeResult is what a probe has found out.
+// A ProbeResult is the result of a probe.
 type ProbeResult uint8
 
 const (
-	ProbeNone     ProbeResult = iota // there was none
-	ProbeUnderWay                    // replies are missing yet
+	ProbeNone     ProbeResult = iota // no probe was made
+	ProbeUnderWay                    // some replies are still missing
 	ProbePassed                      // the server refuses BDAT without a recipient, and reads its octets
 	ProbeExecuted                    // the server obeyed the octets as commands: it must never be sent a BDAT that it may refuse
 	ProbeOdd                         // some reply was of another class than expected
@@ -19,32 +19,32 @@ func (p ProbeResult) String() string {
 	return [...]string{"none", "under way", "passed", "executed", "odd", "lost"}[p]
 }
 
-// probeClasses are what the commands of a probe are to be answered with.
+// probeClasses are the classes of reply expected to the commands of a probe.
 var probeClasses = [...]uint16{2, 2, 5, 2}
 
-// MayProbe tells whether Probe may be called: the session is Idle, has carried
+// MayProbe reports whether Probe may be called: the session is Idle, has carried
 // a transaction, and the server's offers allow level Stream.
 func (s *Session) MayProbe() bool {
 	return s.Idle() && s.mails > 0 && s.level >= Group && s.streams()
 }
 
-// MayStream tells whether the session is ready and the server's offers allow level
+// MayStream reports whether the session is ready and the server's offers allow level
 // Stream, whatever Config.Level is.
 func (s *Session) MayStream() bool { return s.phase == phaseReady && s.streams() }
 
-// Probe finds out whether the server can be spoken to at level Stream. It
-// writes RSET, MAIL, BDAT with the octets of a NOOP command, and RSET, all at
-// once, and then QUIT: the session ends with that, and Probed has the result.
-// Since MAIL is not followed by RCPT the server has to refuse the BDAT, but
-// also to read its octets (RFC 3030 2). Some servers did not (go-smtp before
-// 0.25.1) and obeyed them; the author of a message could then send others by
-// it. The sender should be one that the server has accepted before.
+// Probe finds out whether level Stream can be used with the server. It writes
+// RSET, MAIL, BDAT with the octets of a NOOP command, and RSET, all at once, and
+// then QUIT: this ends the session, and Probed returns the result. Since no RCPT
+// follows MAIL, the server must refuse the BDAT, but must also read its octets
+// (RFC 3030 2). Some servers did not (go-smtp before 0.25.1) and executed them;
+// the author of a message could then send other messages through it. The sender
+// should be one that the server has accepted before.
 //
-// That the octets were not obeyed shows in the reply to QUIT, which must be
-// 221: a surplus reply would come in its place, however late it came.
+// The reply to QUIT shows that the octets were not executed: it must be 221. A
+// surplus reply would come in its place, even with a delay.
 func (s *Session) Probe(sender mail.Address) {
 	if !s.MayProbe() {
-		panic("smtp/client: probe where there may be none")
+		panic("smtp/client: Probe called where MayProbe is false")
 	}
 	if !clean(string(sender)) || !ascii(string(sender)) {
 		sender = ""

@@ -20,8 +20,8 @@ import (
 //	close, timeout, abandon                   the end of the connection
 //	quit                                      say goodbye
 //	probe from=A                              find out about streaming
-//	cut octets=N                              of what is to be written only so many
-//	                                          octets are, and the connection is gone
+//	cut octets=N                              only N octets of the output are written,
+//	                                          and the connection is gone
 //	late                                      from now on Written is called only by
 //	written                                   this, which also ends that
 //
@@ -130,7 +130,7 @@ func (d *dialogue) feed(text string) {
 	}
 }
 
-// cut writes a part of what is to be written.
+// cut writes a part of the pending output.
 func (d *dialogue) cut(n int) {
 	var text string
 	for _, piece := range d.s.Out(nil) {

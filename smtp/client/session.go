@@ -13,15 +13,15 @@ const (
 	LockStep Level = iota
 	// Group writes MAIL, the RCPTs and DATA together. It needs PIPELINING.
 	Group
-	// Overlap also writes the envelope of the next transaction directly behind
-	// the content of the one before, in one group as RFC 2920 3.1 describes it:
-	// one round trip for a message. It needs PIPELINING.
+	// Overlap also writes the envelope of the next transaction directly after
+	// the content of the previous one, in one group as RFC 2920 3.1 describes it:
+	// one round trip per message. It needs PIPELINING.
 	Overlap
-	// Stream also writes small messages behind each other without waiting for
-	// anything, each as RSET, MAIL, RCPTs and one BDAT (RFC 3030). It needs
+	// Stream also writes small messages one after another without waiting for any
+	// reply, each as RSET, MAIL, RCPTs and one BDAT (RFC 3030). It needs
 	// PIPELINING and CHUNKING, and a server that does not offer BURL (RFC 4468 3).
 	// No RFC promises that it works, so it is for servers that are known to
-	// take it; see Session.Probe.
+	// support it; see Session.Probe.
 	Stream
 )
 
@@ -32,11 +32,11 @@ func (l Level) String() string {
 
 // Limits of what is under way.
 const (
-	// GroupMax is how many octets of commands may be unanswered, unless there
-	// is only one command. With not more than that both ends can write without
-	// waiting for the other to read, even with the smallest window that TCP
-	// implementations had when RFC 2920 3.1 was written. At level Stream it
-	// holds for messages that are not streamed.
+	// GroupMax is the maximum of unanswered octets of commands, unless there is
+	// only one command. Up to this limit both ends can write without waiting for
+	// the other to read, even with the smallest window that TCP implementations
+	// had when RFC 2920 3.1 was written. At level Stream it applies to messages
+	// that are not streamed.
 	GroupMax = 4096
 	// InFlightMax is the largest Config.InFlight, InFlightDefault its default.
 	InFlightMax     = 16
@@ -46,27 +46,27 @@ const (
 	// messages go as at level Overlap.
 	StreamSizeMax       = 64 << 10
 	StreamRecipientsMax = 10
-	// StreamOctetsMax is how many octets of streamed content may be unanswered.
+	// StreamOctetsMax is the maximum of unanswered octets of streamed content.
 	StreamOctetsMax = 256 << 10
 )
 
-// Config is what a Session has to know.
+// Config is the configuration of a Session.
 type Config struct {
 	// Hello is the name by which the client introduces itself: its
 	// fully-qualified name, or an address literal (RFC 5321 4.1.1.1).
 	Hello string
-	// Self is this host's name. A server that has the same name is taken to be
-	// this host: the session ends with FailLoop. "" leaves the check out, as is
+	// Self is this host's name. A server with the same name is assumed to be
+	// this host: the session ends with FailLoop. "" disables the check, which is
 	// right where many hosts share one name.
 	Self string
-	// Peer is what the server is called in replies, "name[address]".
+	// Peer names the server in replies, as "name[address]".
 	Peer string
-	// Level is the highest level to be used. The zero value is LockStep.
+	// Level is the highest level to use. The zero value is LockStep.
 	Level Level
-	// InFlight is how many messages may be unanswered at level Stream, and so
-	// how many are Doubtful if the connection is lost. The default is
-	// InFlightDefault, the most InFlightMax; 1 is as 2. A host that learns it
-	// halves it after each connection lost with doubtful messages.
+	// InFlight is the maximum number of unanswered messages at level Stream, and
+	// so of Doubtful ones if the connection is lost. The default is
+	// InFlightDefault, the maximum InFlightMax; 1 is treated as 2. A host that
+	// adapts it halves it after each connection lost with doubtful messages.
 	InFlight int
 }
 
@@ -77,7 +77,7 @@ const (
 	phaseGreeting phase = iota
 	phaseHello
 	phaseReady
-	phaseDrain // nothing more is written; the replies to what was are read
+	phaseDrain // nothing more is written; the outstanding replies are read
 	phaseProbe
 	phaseQuit
 	phaseOver
@@ -94,7 +94,7 @@ type Session struct {
 	caps  smtp.Caps
 
 	parser  smtp.ReplyParser
-	heard   int64 // how much the host had been given to write when the reply being read began
+	heard   int64 // octets that the host had been given when the reply being read began
 	stuffer smtp.Stuffer
 	slots   slots
 	serial  uint32 // of Wait
@@ -116,19 +116,19 @@ type Session struct {
 	failure      Failure
 }
 
-// A Tally counts what a session saw that is odd but no reason to end it.
+// A Tally counts irregularities that do not end a session.
 type Tally struct {
-	// EmptyTaken is how often the server took a message without recipients.
+	// EmptyTaken counts messages without recipients that the server accepted.
 	EmptyTaken int
 	// Astray is how many messages the server took under the envelope of
 	// another one; see Transaction.Astray.
 	Astray int
-	// Contradictions is how many replies had an enhanced status code that
-	// belongs to another command than the one in whose place they came.
+	// Contradictions counts replies whose enhanced status code belongs to
+	// another command than the one whose turn it was.
 	Contradictions int
 	// FellBack is the level at which two contradictions in a row came, so that
-	// the session went on at level Group; LockStep if that did not happen. The
-	// server should be spoken to below that level next time.
+	// the session continued at level Group; LockStep if that did not happen. A
+	// lower level should be used with the server next time.
 	FellBack Level
 }
 
@@ -144,7 +144,7 @@ func New(cfg Config) *Session {
 	return s
 }
 
-// Feed takes octets that the server sent. They are not kept.
+// Feed consumes octets that the server sent. They are not kept.
 func (s *Session) Feed(data []byte) {
 	for len(data) > 0 && s.phase != phaseOver {
 		if !s.parser.Partial() {
@@ -162,25 +162,25 @@ func (s *Session) Feed(data []byte) {
 		}
 		if done {
 			s.answer()
-			s.pump() // after each reply, so that it does not matter which of them were read together
+			s.pump() // after each reply, so that it does not matter which replies were read together
 		}
 	}
 }
 
-// Out appends to bufs what is to be written now, in order. The pieces are
-// valid until they were written. They may be parts of supplied content.
+// Out appends to bufs the output to write now, in order. The pieces are
+// valid until they are written. They may be parts of supplied content.
 func (s *Session) Out(bufs [][]byte) [][]byte { return s.out.hand(bufs) }
 
-// Written tells that of what the last Out returned the first n octets were
-// handed to the connection, and that the rest will not be unless Out returns
-// it again. It is to be called once after each Out that returned something,
-// after a failed write, too, before End: which messages were sent to their end
-// depends on it.
+// Written reports that the first n octets of what the last Out returned were
+// written to the connection, and that the rest will not be unless Out returns it
+// again. The host must call it once after each Out that returned output, also
+// after a failed write and before End: it determines which messages were sent
+// completely.
 func (s *Session) Written(n int) {
 	before := s.out.written
 	s.out.confirm(n)
 	if s.slots.len() == 0 || s.slots.first().end > before {
-		s.serial++ // the wait for the oldest reply begins, or goes on with content that moves
+		s.serial++ // the wait for the oldest reply begins, or continues with progress of the content
 	}
 	s.release()
 	s.drained()
@@ -199,15 +199,15 @@ func (s *Session) Next() *Transaction {
 	return t
 }
 
-// Ready tells whether the server has been greeted; Caps then says what it
-// offers.
+// Ready reports whether the server has been greeted; Caps then returns its
+// extensions.
 func (s *Session) Ready() bool { return s.phase == phaseReady }
 
-// Caps returns what the server said it offers in this session.
+// Caps returns the extensions that the server offers in this session.
 func (s *Session) Caps() smtp.Caps { return s.caps }
 
-// Level returns the level at which the session works: Config.Level, unless the
-// server does not offer what it takes or has given reason not to use it.
+// Level returns the current level of the session: Config.Level, unless the server
+// lacks an extension for it or has given a reason not to use it.
 func (s *Session) Level() Level { return s.level }
 
 // Mails returns how many MAIL commands were written.
@@ -216,25 +216,25 @@ func (s *Session) Mails() int { return s.mails }
 // Tally returns the counts of oddities.
 func (s *Session) Tally() Tally { return s.tally }
 
-// Idle tells whether nothing is under way and a transaction may be started:
+// Idle reports whether nothing is under way and a transaction may be started:
 // the server was greeted, all commands were answered, nothing came after that,
 // and the server's limits allow one more.
 func (s *Session) Idle() bool {
 	return s.phase == phaseReady && len(s.active) == 0 && s.slots.len() == 0 && !s.parser.Partial() && s.mayMail()
 }
 
-// mayMail tells whether the server's limit on MAIL commands (RFC 9422) allows
+// mayMail reports whether the server's limit on MAIL commands (RFC 9422) allows
 // one more.
 func (s *Session) mayMail() bool {
 	most := s.caps.Limits.Mails
 	return most == 0 || s.mails+s.promised < most
 }
 
-// Room tells whether a transaction may be started. If the session is Idle it
-// may. At level Overlap it also may while one other is under way, at level
-// Stream while less than Config.InFlight others are and at most one of these
-// is not written to its end. So a host never has to commit a transaction to
-// this session much before it is written.
+// Room reports whether a transaction may be started. It may if the session is
+// Idle; at level Overlap also while one other is under way; and at level Stream
+// also while fewer than Config.InFlight others are under way and at most one of
+// them is not completely written. So a host never has to commit a transaction to
+// this session long before it is written.
 func (s *Session) Room() bool {
 	if len(s.active) == 0 {
 		return s.Idle()
@@ -255,8 +255,8 @@ func (s *Session) Room() bool {
 	return unwritten < 2
 }
 
-// Over tells whether the session has ended. What Out returns may still be
-// written, then the connection is to be closed. Failure says why.
+// Over reports whether the session has ended. The host may still write what Out
+// returns, and must then close the connection. Failure returns the reason.
 func (s *Session) Over() bool { return s.phase == phaseOver }
 
 // Failure returns why the session is over.
@@ -267,13 +267,13 @@ func (s *Session) Failure() Failure {
 	return s.failure
 }
 
-// Start begins a transaction. There must be Room. Recipients that cannot be
-// served by this server get their verdict at once. It is written as soon as
-// the level allows: at once if nothing is under way, else behind the content
-// of the transaction before it.
+// Start begins a transaction. There must be Room. Recipients that this server
+// cannot serve get their verdict at once. The transaction is written as soon as
+// the level allows: at once if nothing is under way, otherwise after the content
+// of the previous transaction.
 func (s *Session) Start(t *Transaction) {
 	if !s.Room() {
-		panic("smtp/client: transaction started where there is no room for it")
+		panic("smtp/client: Start called where Room is false")
 	}
 	t.begin()
 	t.reused = s.mails > 0
@@ -287,7 +287,7 @@ func (s *Session) Start(t *Transaction) {
 	s.pump()
 }
 
-// Quit says goodbye (RFC 5321 4.1.1.10). The session must be Idle, except that
+// Quit sends QUIT (RFC 5321 4.1.1.10). The session must be Idle, except that
 // the server's limits do not matter. A host need not wait for the reply.
 func (s *Session) Quit() {
 	if s.phase != phaseReady || len(s.active) > 0 {
@@ -297,8 +297,8 @@ func (s *Session) Quit() {
 	s.command(slot{kind: slotQuit}, "QUIT\r\n")
 }
 
-// complete marks a transaction as done. It is handed out behind those that
-// were started before it.
+// complete marks a transaction as done. Next returns it after those that were
+// started before it.
 func (s *Session) complete(t *Transaction) {
 	t.state = txDone
 	n := 0
@@ -311,13 +311,13 @@ func (s *Session) complete(t *Transaction) {
 	s.active = s.active[:left]
 }
 
-// doubt takes back what replies in a group said of recipients whose transaction has
-// not been taken yet: in a group one reply too many, or too few, has each command
-// answered by its neighbor's reply. Nobody is to be told then that mail was refused,
-// or that a call-out found a recipient, which costs no more than another attempt. A
-// final reply stands. It came where it was due, when the content had been written;
-// to doubt it would send again what the server has taken. So does whatever was said
-// to one command at a time.
+// doubt revokes the verdicts of replies in a group for recipients whose transaction
+// has not been taken with Next yet: if a group has one reply too many or too few,
+// each command appears to be answered by its neighbor's reply. Then no sender must
+// be notified that mail was refused, and no call-out may report a recipient as
+// found; another attempt costs less. A final reply stands: it came when it was due,
+// after the content had been written, and doubting it would resend what the server
+// has accepted. A reply to a command that was sent alone stands as well.
 func (s *Session) doubt(reply mail.Reply) {
 	for _, t := range s.done {
 		if t.final || t.level == LockStep && !t.Callout || !t.has(Failed) && !t.has(Delivered) {

@@ -155,9 +155,9 @@ func TestB129WaitIsForTheWholeReply(t *testing.T) {
 	}
 }
 
-// A reply that has come before its command was written belongs to nothing; one
-// that comes after it was written, but before the session took notice of what
-// else is to be written, is in order.
+// A reply that arrived before its command was written belongs to no command. One
+// that arrives after the command was written, but before the session was notified
+// of that, is in order.
 func TestReplyBeforeItsCommand(t *testing.T) {
 	s := ready(t, Group, "250-PIPELINING")
 	s.Start(&Transaction{Recipients: recipients(1)})
@@ -169,7 +169,7 @@ func TestReplyBeforeItsCommand(t *testing.T) {
 	s = ready(t, LockStep)
 	s.Start(&Transaction{Recipients: recipients(1)})
 	take(s)
-	s.Feed([]byte("250 ok\r\n")) // RCPT is to be written now
+	s.Feed([]byte("250 ok\r\n")) // RCPT is now ready to be written
 	if out := take(s); !strings.HasPrefix(out, "RCPT") {
 		t.Errorf("wrote %q", out)
 	}

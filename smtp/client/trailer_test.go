@@ -9,9 +9,10 @@ import (
 )
 
 // A final reply that has been read in full decides, whatever follows it in the same
-// read: another reply, part of one, octets that are none, the end of the connection.
-// The session is of no more use then. To call such a message doubtful sent it again,
-// and in the end back to its sender, though the server had taken it.
+// read: another reply, part of one, octets that are no reply, the end of the
+// connection. The session is then no longer usable. When such a message was called
+// doubtful, it was sent again, and finally returned to its sender, although the
+// server had accepted it.
 func TestWhatFollowsAFinalReply(t *testing.T) {
 	for level := LockStep; level <= Stream; level++ {
 		for _, c := range []struct {

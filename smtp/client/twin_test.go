@@ -11,10 +11,10 @@ import (
 
 // A twin reads the octets of a session from both sides and concludes, in the naive
 // way, what may be concluded: the n-th reply belongs to the n-th command (RFC 2920
-// 3.1). It relies on nothing of the session; that the n-th transaction has the sender
-// "m<n>@…" and the recipients "r<n>.<i>@…", that lines of content begin with X and
-// their last line is "X-End", and that the text of each reply begins with a number,
-// "#17", tells it what is what.
+// 3.1). It relies on nothing in the session. It identifies commands and replies
+// because the n-th transaction has the sender "m<n>@…" and the recipients
+// "r<n>.<i>@…", because lines of content begin with X and the last one is "X-End",
+// and because the text of each reply begins with a number, "#17".
 type twin struct {
 	line   string // written, not yet ended
 	slots  []twinSlot

@@ -4,7 +4,7 @@ import "github.com/posthaste-mta/posthaste/mail"
 
 func (s *Session) onReset(t *Transaction) {
 	if s.class() != 2 {
-		t.fenced = t.fenced && !t.dismissed // who says 421 need not obey
+		t.fenced = t.fenced && !t.dismissed // a server that sends 421 need not execute the RSET
 		s.outOfStep(t, FailStep, WaitReset, s.reply())
 		return
 	}
@@ -23,17 +23,17 @@ func (s *Session) onMail(t *Transaction) {
 	default:
 		t.mail, t.mailReply = mailRefused, s.reply()
 		// Sendmail (8.17) keeps the DSN parameters of a MAIL that it has refused,
-		// and refuses every further one for good as a duplicate, until RSET.
+		// and permanently refuses every further one as a duplicate, until RSET.
 		s.opened = s.opened || t.Envelope.EnvID != "" || t.Envelope.Ret != mail.RetUnset
 		switch {
-		case t.mailReply.Code == 421 && t.reused: // it has had enough of the session, not of the message
+		case t.mailReply.Code == 421 && t.reused: // the server ends the session; the message is not the cause
 			t.mail = mailOutOfStep
 		case t.mailReply.Code == 503 && t.fenced:
 			t.mail = mailOutOfStep
 			s.outOfStep(t, FailFence, WaitMail, t.mailReply)
 		case t.mailReply.Code == 503 && behindRefusal:
 			// The refused content has not closed the envelope, contrary to RFC
-			// 5321 4.1.1.4. RSET will; the server need not be left for that.
+			// 5321 4.1.1.4. RSET will, so the connection can be kept.
 			t.mail = mailOutOfStep
 			s.opened = true
 		case s.lostStep(t.mailReply):
@@ -75,11 +75,11 @@ func (s *Session) refuseRcpt(t *Transaction, i int) {
 	}
 }
 
-// tooMany tells whether a reply to RCPT means that the transaction has as many
-// recipients as the server takes (RFC 5321 4.5.3.1.10, which has 552 read as
-// 452). The same codes are used for full mailboxes; an enhanced code, if there
-// is one, tells which it is. Without any recipient accepted before, it is about
-// the recipient, or a loop would be built out of it.
+// tooMany reports whether a reply to RCPT means that the server accepts no more
+// recipients in the transaction (RFC 5321 4.5.3.1.10, which says to treat 552 like
+// 452). The same codes are used for full mailboxes; an enhanced code, if there is
+// one, distinguishes them. If no recipient was accepted before, the reply is taken
+// to be about the recipient, or it would lead to an endless loop.
 func tooMany(r mail.Reply) bool {
 	if r.Code != 452 && r.Code != 552 {
 		return false
@@ -95,7 +95,7 @@ func (s *Session) onData(t *Transaction) {
 	case class == 3 && t.refused():
 		s.mixedUp(t, WaitDataInit)
 	case class == 3 && s.phase == phaseDrain:
-		s.fail(s.failure) // content cannot be left out any more, nor may it be sent
+		s.fail(s.failure) // content can no longer be omitted, but must not be sent
 	case class == 3 && t.accepted == 0:
 		t.state = txEmptied
 		s.command(slot{kind: slotEmptied, tx: t}, ".\r\n")
@@ -136,9 +136,9 @@ func (s *Session) onFinal(t *Transaction) {
 	}
 }
 
-// release concludes transactions whose final reply came while their content
-// was being written, if that is now known to be written to its end. Until then
-// it may yet be cut off, and the reply have been to something else.
+// release concludes transactions whose final reply came while their content was
+// being written, if all of it is now known to be written. Until then the content
+// may yet be cut off, and the reply may have answered something else.
 func (s *Session) release() {
 	for len(s.active) > 0 && s.active[0].held && s.active[0].end <= s.out.written {
 		t := s.active[0]
@@ -175,9 +175,9 @@ func (s *Session) settleFinal(t *Transaction) {
 }
 
 // onEarlyFinal handles a reply to content whose end was not sent. A refusal
-// counts, for there is no other way for a server to stop a client that is
-// sending content; anything else is nonsense. Either way the connection is
-// closed, since content cannot be broken off.
+// counts, because a server has no other way to stop a client that is sending
+// content; any other reply is an error. Either way the connection is closed,
+// since content cannot be broken off.
 func (s *Session) onEarlyFinal(t *Transaction) {
 	if s.class() < 4 {
 		s.desync(WaitDataBlock, "a positive reply came before the end of the content")
@@ -199,9 +199,9 @@ func (s *Session) onEmptied(t *Transaction) {
 	s.complete(t)
 }
 
-// lostStep tells whether a refusal says that the server did not see the
-// commands in our order. To bounce mail for that would be wrong: it is worth
-// trying again in lock-step, where the same words are taken as they are.
+// lostStep reports whether a refusal means that the server did not see the
+// commands in our order. It would be wrong to bounce mail for that: it is worth
+// another attempt in lock-step, where the same reply is accepted as it is.
 func (s *Session) lostStep(r mail.Reply) bool {
 	if s.level == LockStep {
 		return false
@@ -210,7 +210,7 @@ func (s *Session) lostStep(r mail.Reply) bool {
 }
 
 // mixedUp ends the session because the MAIL of a transaction was refused while
-// something behind it was accepted: the server has added it to an older
+// a later command of it was accepted: the server has added it to an older
 // transaction.
 func (s *Session) mixedUp(t *Transaction, stage WaitKind) {
 	kind := FailStep

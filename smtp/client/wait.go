@@ -2,14 +2,14 @@ package client
 
 import "math"
 
-// WaitKind is what a session waits for. It is a kind of wait, not a time; the
-// host knows how long each may last (RFC 5321 4.5.3.2).
+// WaitKind is what a session waits for. The session sets no time limits; the host
+// knows how long each kind may last (RFC 5321 4.5.3.2).
 type WaitKind uint8
 
 const (
-	// WaitNothing means that the session is over, or that only the host can make
-	// something happen: it is Idle, or has used up the server's limit of
-	// transactions. It is the only wait without an end of its own.
+	// WaitNothing means that the session is over, or that it waits for the host:
+	// it is Idle, or has reached the server's limit of transactions. It is the
+	// only wait without a time limit.
 	WaitNothing   WaitKind = iota
 	WaitGreeting           // the server's greeting
 	WaitHello              // the reply to EHLO or HELO
@@ -17,12 +17,12 @@ const (
 	WaitMail               // the reply to MAIL
 	WaitRcpt               // the reply to RCPT
 	WaitDataInit           // the reply to DATA
-	WaitDataBlock          // a piece of content to be written
+	WaitDataBlock          // the transmission of a piece of content
 	WaitFinal              // the reply to the end of the content
 	WaitQuit               // the reply to QUIT
-	// WaitUnasked is the rest of a reply that no command asked for. The session is
-	// of no more use. The wait is only for what the server's last words are (421, as
-	// a rule), so a second is enough; End(LossTimeout) ends it like any other.
+	// WaitUnasked is the rest of a reply that no command asked for. The session
+	// is no longer usable. It waits only to record the server's last reply
+	// (usually 421), so a second is enough; End(LossTimeout) ends it as usual.
 	WaitUnasked
 )
 
@@ -35,17 +35,17 @@ func (k WaitKind) String() string {
 	}[k]
 }
 
-// A Wait is one particular wait, for the reply to the oldest command that is
-// unanswered. Its time starts when Session.Wait first returns it and goes on
-// while it returns the same value, however many octets arrive meanwhile, so
-// that a server cannot stretch it by sending a reply octet by octet; nor does
-// what is written behind the command stretch it.
+// A Wait is one particular wait, for the reply to the oldest unanswered command.
+// Its time starts when Session.Wait first returns it, and continues while Wait
+// returns the same value, however many octets arrive meanwhile. So a server cannot
+// extend it by sending a reply octet by octet, and neither does output written
+// after the command.
 type Wait struct {
 	Kind   WaitKind
 	Serial uint32
 }
 
-// Wait returns what the session waits for, if there is nothing to be written.
+// Wait returns what the session waits for when there is nothing to write.
 func (s *Session) Wait() Wait {
 	switch {
 	case s.phase == phaseOver:
@@ -57,7 +57,7 @@ func (s *Session) Wait() Wait {
 	case s.slots.len() == 0:
 		return Wait{Serial: s.serial}
 	case s.phase == phaseDrain && s.failure.Kind == FailClosed:
-		return Wait{WaitQuit, s.serial} // what it has said goodbye to it need not answer
+		return Wait{WaitQuit, s.serial} // the server need not answer the QUIT
 	}
 	first := s.slots.first()
 	if first.kind.content() && first.end > s.out.written {
@@ -77,11 +77,11 @@ const (
 	slotMail
 	slotRcpt
 	slotData
-	slotFinal   // the end of the content behind DATA
+	slotFinal   // the end of the content after DATA
 	slotChunk   // BDAT and its content
-	slotEmptied // a lone dot for nobody
+	slotEmptied // a lone dot for a message without accepted recipients
 	slotProbe   // a command of a probe
-	slotParting // QUIT behind a probe
+	slotParting // QUIT after a probe
 	slotQuit
 )
 
@@ -93,10 +93,10 @@ func (k slotKind) wait() WaitKind {
 	}[k]
 }
 
-// content tells whether the reply is to content.
+// content reports whether the reply is to content.
 func (k slotKind) content() bool { return k == slotFinal || k == slotChunk }
 
-// A slot is a reply that is expected.
+// A slot is an expected reply.
 type slot struct {
 	kind      slotKind
 	recipient int32 // slotRcpt: which of the transaction's recipients; slotProbe: which command
@@ -105,16 +105,15 @@ type slot struct {
 	end       int64 // offset of the end of the command or its content
 }
 
-// endUnknown is the end of content whose end was not supplied yet.
+// endUnknown is the end of content that is not completely supplied yet.
 const endUnknown = math.MaxInt64
 
-// A slots is the list of expected replies in the order in which they will
-// come. It never holds more than fit into GroupMax or belong to InFlightMax
-// streamed messages.
+// A slots is the list of expected replies in their expected order. It never holds
+// more than fit into GroupMax or belong to InFlightMax streamed messages.
 type slots struct {
 	list []slot
 	head int
-	size int // octets of the commands that are unanswered
+	size int // octets of the unanswered commands
 }
 
 func (q *slots) len() int { return len(q.list) - q.head }
@@ -135,7 +134,7 @@ func (q *slots) pop() slot {
 	switch {
 	case q.head == len(q.list):
 		q.list, q.head = q.list[:0], 0
-	case q.head >= 64: // a long list whose end never comes must not grow for ever
+	case q.head >= 64: // a long list that never becomes empty must not grow forever
 		n := copy(q.list, q.list[q.head:])
 		clear(q.list[n:])
 		q.list, q.head = q.list[:n], 0
@@ -143,7 +142,7 @@ func (q *slots) pop() slot {
 	return s
 }
 
-// cut removes the slots of what ends behind an offset, and halts the
+// cut removes the slots of output that ends after an offset, and halts the
 // transactions that they belong to.
 func (q *slots) cut(offset int64) {
 	for n := len(q.list); n > q.head && q.list[n-1].end > offset; n = len(q.list) {

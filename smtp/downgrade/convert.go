@@ -2,24 +2,24 @@ package downgrade
 
 import "bytes"
 
-// A Converter gives a message the form that a server takes. The zero Converter
-// only breaks long lines.
+// A Converter converts a message to a form that a server accepts. The zero
+// Converter only breaks long lines.
 type Converter struct {
 	plan  Plan
 	lines splitter
 	m     parser
 	out   []byte
-	line  int  // octets of the line that is written
-	drop  bool // the header field that is read is left out
+	line  int  // octets of the line being written
+	drop  bool // the header field being read is left out
 	cr    bool // a CR is held back by fold
 	qp    quoted
 }
 
-// NewConverter returns a Converter of a message for a server without 8BITMIME,
-// whose plan was made from the same octets.
+// NewConverter returns a Converter of a message for a server without 8BITMIME.
+// The plan must have been made from the same octets.
 func NewConverter(plan Plan) *Converter { return &Converter{plan: plan} }
 
-// Append appends to dst what becomes of the next piece of the message.
+// Append appends the converted form of the next piece of the message to dst.
 func (c *Converter) Append(dst, piece []byte) []byte {
 	c.out = dst
 	if len(c.plan.parts) == 0 {
@@ -31,7 +31,7 @@ func (c *Converter) Append(dst, piece []byte) []byte {
 	return dst
 }
 
-// End appends what is left at the end of the message.
+// End appends the rest of the converted message.
 func (c *Converter) End(dst []byte) []byte {
 	c.out = dst
 	if c.cr {
@@ -81,7 +81,7 @@ func (c *Converter) take(f fragment) {
 			return
 		}
 		if c.change(c.m.ended) != keep {
-			c.write([]byte("\r\n")) // what was written must not begin the body
+			c.write([]byte("\r\n")) // separates the text already written from the body
 		}
 	case inHeader:
 		if f.start && isField(f.octets) {
@@ -99,7 +99,7 @@ func (c *Converter) take(f fragment) {
 	c.write(f.octets)
 }
 
-// change returns what becomes of a part.
+// change returns the planned change of a part.
 func (c *Converter) change(part int) change {
 	if part >= len(c.plan.parts) {
 		return keep
@@ -107,7 +107,7 @@ func (c *Converter) change(part int) change {
 	return c.plan.parts[part]
 }
 
-// label writes the fields that a part's header gets in place of those dropped.
+// label writes the fields that replace those dropped from a part's header.
 func (c *Converter) label(part int, h header) {
 	switch c.change(part) {
 	case relabel:
@@ -161,14 +161,14 @@ func lineEnd(p []byte) int {
 // A quoted is the state of a quoted-printable encoding (RFC 2045 6.7).
 type quoted struct {
 	column int
-	blank  byte // a space or tab that may turn out to be the last octet of its line
+	blank  byte // a space or tab that may be the last octet of its line
 	out    []byte
 }
 
 // columnMax leaves room for the "=" of a soft line break.
 const columnMax = 75
 
-// encode returns a fragment encoded. It is valid until the next call.
+// encode returns the encoding of a fragment. It is valid until the next call.
 func (q *quoted) encode(f fragment) []byte {
 	q.out = q.out[:0]
 	text := f.octets
@@ -194,7 +194,7 @@ func (q *quoted) encode(f fragment) []byte {
 	return q.out
 }
 
-// end returns what is left at the end of the message.
+// end returns the rest of the encoded message.
 func (q *quoted) end() []byte {
 	q.out = q.out[:0]
 	q.lastBlank()

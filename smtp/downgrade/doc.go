@@ -1,6 +1,6 @@
-// Package downgrade converts messages for servers that do not take them as they
+// Package downgrade converts messages for servers that do not accept them as they
 // are: content with octets above 127 for servers without 8BITMIME, and lines of
-// more than 998 octets for all of them.
+// more than 998 octets for all servers.
 //
 // # Octets above 127 (RFC 6152 3)
 //
@@ -10,31 +10,32 @@
 // Content-Type becomes text/plain of an unknown character set (RFC 1428), and a
 // message without a MIME-Version gets one. Multiparts and messages within the
 // message are entered; their own label becomes 7bit, as does that of parts that
-// turn out to need no encoding. Everything else stays as it is, octet by octet,
-// signed parts among it: a signature over 8-bit content does not survive a 7-bit
-// path in any form, and whoever signs encodes beforehand (RFC 1847 2.1).
+// turn out to need no encoding. Everything else stays the same, octet by octet,
+// including signed parts: a signature over 8-bit content does not survive a 7-bit
+// path in any form, so a signer must encode before signing (RFC 1847 2.1).
 //
-// This is what Postfix does, but for two things. Postfix believes the labels, and
-// sends 8-bit octets under any other label as they are; here the octets decide.
-// And Postfix encodes a part that is labelled 8bit even if it is ASCII.
+// This is what Postfix does, with two differences. Postfix trusts the labels, and
+// sends 8-bit octets under any other label unchanged; here the octets decide.
+// And Postfix encodes a part that is labeled 8bit even if it is ASCII.
 //
-// Octets above 127 in header fields, in parts that are encoded already, and in the
-// text around the parts of a multipart are left alone, as Postfix leaves them: what
-// they mean is unknown, and no conversion of them could be undone.
+// Octets above 127 in header fields, in parts that are already encoded, and in the
+// text around the parts of a multipart are left alone, as in Postfix: their
+// meaning is unknown, and no conversion of them could be undone.
 //
 // # Long lines (RFC 5321 4.5.3.1.6)
 //
 // A line is broken after 998 octets, and each further line begins with a space, as
-// Postfix does it (smtp_line_length_limit). A header field is only folded by that,
-// and MIME keeps its structure. Signatures of DKIM do not survive it, but neither
-// do they survive a server that refuses or cuts the line.
+// in Postfix (smtp_line_length_limit). A header field is merely folded by this,
+// and MIME keeps its structure. DKIM signatures do not survive it, but neither
+// do they survive a server that refuses or truncates the line.
 //
 // # Procedure
 //
-// What becomes of a part's header depends on its body, so a message is read twice:
-// a Scanner makes a Plan, which a Converter obeys. Both take the message in pieces
-// of any size, hold a few kilobytes, and give the same result for the same octets
-// however they are cut. Messages with more than 10,000 parts, or parts nested more
-// than 100 deep, are not converted; nor are those with octets above 127 in a
-// message/partial, which are put together with others undecoded (RFC 2046 5.2.2).
+// The conversion of a part's header depends on its body, so a message is read
+// twice: a Scanner makes a Plan, and a Converter executes it. Both read the
+// message in pieces of any size, hold a few kilobytes, and give the same result
+// for the same octets however they are split. Messages with more than 10,000
+// parts, or with parts nested more than 100 deep, are not converted. Neither are
+// those with octets above 127 in a message/partial, which is reassembled with
+// others without being decoded (RFC 2046 5.2.2).
 package downgrade

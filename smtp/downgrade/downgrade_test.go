@@ -218,7 +218,7 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// checkConverted tells what is wrong with what becomes of a message.
+// checkConverted checks the conversion of a message.
 func checkConverted(t *testing.T, text string, seed uint64) {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(seed, 1))

@@ -6,9 +6,9 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A Meter finds out, much faster than a Scanner, what a message takes: whether it has
-// octets above 127, and how large it is when its long lines are broken. The zero Meter
-// is ready.
+// A Meter finds out, much faster than a Scanner, whether a message has octets above
+// 127, and how large it is once its long lines are broken. The zero Meter is ready
+// to use.
 type Meter struct {
 	EightBit bool // some octet so far is above 127
 
@@ -17,7 +17,7 @@ type Meter struct {
 	cr   bool  // the last octet was a CR
 }
 
-// Scan looks at the next piece of the message.
+// Scan examines the next piece of the message.
 func (m *Meter) Scan(p []byte) {
 	if len(p) == 0 {
 		return
@@ -40,11 +40,11 @@ func (m *Meter) Scan(p []byte) {
 	m.line, m.cr = len(p)-line, p[len(p)-1] == '\r'
 }
 
-// Folded returns how many octets the message so far takes if a Converter does nothing
-// but break its long lines.
+// Folded returns the size in octets of the message so far after a Converter has
+// broken its long lines and changed nothing else.
 func (m *Meter) Folded() int64 { return m.size + breaks(m.line) }
 
-// FoldedMax returns the most that Folded can be for a message of so many octets.
+// FoldedMax returns the maximum of Folded for a message of the given size.
 func FoldedMax(octets int64) int64 { return octets + octets/(LineLimit-1)*int64(len("\r\n ")) }
 
 // breaks returns how many octets are added to a line of n octets.
@@ -52,6 +52,6 @@ func breaks(n int) int64 {
 	if n <= LineLimit {
 		return 0
 	}
-	const rest = LineLimit - 1 // of the message, on the lines behind the first
+	const rest = LineLimit - 1 // of the message, on each line after the first
 	return int64((n - LineLimit + rest - 1) / rest * len("\r\n "))
 }

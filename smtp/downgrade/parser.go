@@ -7,7 +7,7 @@ import (
 )
 
 // A parser follows the structure of a message (RFC 2045, RFC 2046). The zero
-// parser is at its begin.
+// parser is at its beginning.
 type parser struct {
 	state  state
 	part   int // the part that the parser is in, or was in last
@@ -17,7 +17,7 @@ type parser struct {
 	stack  []level
 	deep   bool // multiparts were nested too deep to follow
 
-	field     []byte // the field that is being read, as much as matters
+	field     []byte // the relevant part of the field that is being read
 	inField   bool
 	name      fieldName
 	completed int // parts whose header has begun
@@ -28,10 +28,10 @@ type state uint8
 const (
 	atHeader state = iota // in a header
 	atBody                // in the body of a part that may be encoded
-	atText                // around the parts of a multipart, or in a part that is encoded already
+	atText                // around the parts of a multipart, or in a part that is already encoded
 )
 
-// A header is what matters of a part's header.
+// A header holds the relevant properties of a part's header.
 type header struct {
 	message   bool // it is a message's, not that of a part of a multipart
 	digest    bool // the part is a message unless its type says otherwise
@@ -57,7 +57,7 @@ type encoding uint8
 const (
 	sevenBit encoding = iota
 	eightBit          // 8bit or binary
-	encoded           // any other: what its octets mean is not for us to know
+	encoded           // any other: the meaning of its octets is unknown
 )
 
 // A level is a multipart that the parser is in.
@@ -75,7 +75,7 @@ const (
 	fieldVersion
 )
 
-// events are what a fragment meant.
+// events are the effects of a fragment.
 type events uint8
 
 const (
@@ -85,7 +85,7 @@ const (
 	partBegins                      // the next fragment is in the header of another part
 )
 
-// fieldMax bounds how much of a header field is looked at.
+// fieldMax is the length of the part of a header field that is examined.
 const fieldMax = 16 << 10
 
 // start begins the header of the first part.
@@ -102,7 +102,7 @@ func (m *parser) begin(h header) {
 	m.inField, m.name, m.field = false, fieldOther, m.field[:0]
 }
 
-// take follows the message by a fragment.
+// take advances the parser by a fragment.
 func (m *parser) take(f fragment) events {
 	m.start()
 	if m.state != atHeader {
@@ -128,9 +128,9 @@ func (m *parser) take(f fragment) events {
 		return 0
 	}
 	m.endHeader()
-	if m.state == atHeader { // of a message within, for which there is no place
+	if m.state == atHeader { // of an embedded message that is not expected here
 		m.part, m.completed, m.state = m.ended, m.completed-1, atText
-		m.last.encoding = encoded // whatever its label says, it is not touched
+		m.last.encoding = encoded // never converted, whatever its label is
 	}
 	return headerEnds | headerBroken | m.takeBody(f)
 }
@@ -161,14 +161,14 @@ func (m *parser) takeBody(f fragment) events {
 	return 0
 }
 
-// collect keeps as much of a field as matters.
+// collect stores the relevant part of a field.
 func (m *parser) collect(o []byte) {
 	if m.name != fieldOther {
 		m.field = append(m.field, o[:min(len(o), fieldMax-len(m.field))]...)
 	}
 }
 
-// endField reads a field that is complete.
+// endField parses a complete field.
 func (m *parser) endField() {
 	if !m.inField {
 		return
@@ -188,7 +188,7 @@ func (m *parser) endField() {
 	m.inField, m.name, m.field = false, fieldOther, m.field[:0]
 }
 
-// endHeader goes on to what is behind a header.
+// endHeader enters the part that follows a header.
 func (m *parser) endHeader() {
 	m.endField()
 	h := &m.header
@@ -246,7 +246,7 @@ func (h *header) setType(value string) {
 	}
 }
 
-// looseBoundary finds the boundary in a Content-Type that breaks the rules.
+// looseBoundary finds the boundary in a malformed Content-Type.
 func looseBoundary(value string) string {
 	i := strings.Index(lower(value), "boundary=")
 	if i < 0 {
@@ -264,7 +264,7 @@ func looseBoundary(value string) string {
 }
 
 // isField reports whether a line begins a header field (RFC 5322 2.2; blanks before
-// the colon are of old).
+// the colon are the obsolete syntax).
 func isField(o []byte) bool {
 	i := bytes.IndexByte(o, ':')
 	if i < 0 {
@@ -292,7 +292,7 @@ func nameOf(o []byte) fieldName {
 	return fieldOther
 }
 
-// lower is strings.ToLower for ASCII: the text keeps its length whatever is in it.
+// lower is strings.ToLower for ASCII: the text keeps its length in all cases.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {

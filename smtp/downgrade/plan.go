@@ -2,14 +2,15 @@ package downgrade
 
 import "github.com/posthaste-mta/posthaste/smtp"
 
-// A Plan says what is to become of a message. The zero Plan leaves all but long
-// lines alone.
+// A Plan describes the conversion of a message. The zero Plan changes nothing but
+// long lines.
 type Plan struct {
-	// EightBit is that some octet is above 127, HeaderEightBit that some octet of
-	// the message's own header is.
+	// EightBit reports whether some octet is above 127; HeaderEightBit reports
+	// whether some octet of the message's own header is.
 	EightBit, HeaderEightBit bool
-	// Complex is that the message has too many parts to be converted, or a part that
-	// must not be encoded. A Converter leaves its octets above 127 as they are.
+	// Complex reports that the message has too many parts to be converted, or a
+	// part that must not be encoded. A Converter leaves its octets above 127
+	// unchanged.
 	Complex bool
 
 	parts []change // in the order in which their headers begin
@@ -18,12 +19,12 @@ type Plan struct {
 // LineLimit is the length of the longest line that is sent, without its CRLF.
 const LineLimit = 998
 
-// A change is what becomes of a part.
+// A change is the conversion of one part.
 type change uint8
 
 const (
 	keep    change = iota
-	relabel        // its encoding is called 7bit
+	relabel        // its encoding is relabeled as 7bit
 	encode         // it becomes quoted-printable
 )
 
@@ -32,17 +33,17 @@ const (
 	depthMax = 100
 )
 
-// A Scanner makes the Plan for a message. The zero Scanner is ready.
+// A Scanner makes the Plan for a message. The zero Scanner is ready to use.
 type Scanner struct {
 	plan  Plan
 	lines splitter
 	m     parser
 }
 
-// Scan looks at the next piece of the message.
+// Scan examines the next piece of the message.
 func (s *Scanner) Scan(p []byte) { s.lines.split(p, s.take) }
 
-// Plan returns the plan when the whole message was scanned.
+// Plan returns the plan after the whole message was scanned.
 func (s *Scanner) Plan() Plan {
 	s.lines.end(s.take)
 	if s.m.state == atHeader && len(s.plan.parts) > 0 {
@@ -75,7 +76,7 @@ func (s *Scanner) take(f fragment) {
 	}
 }
 
-// begin makes room for a part whose header begins.
+// begin adds a part whose header begins.
 func (s *Scanner) begin() {
 	if s.m.part >= partsMax {
 		s.plan.Complex = true
@@ -86,8 +87,8 @@ func (s *Scanner) begin() {
 	}
 }
 
-// conclude decides on a part whose header has ended. Octets above 127 in its body
-// will change that.
+// conclude decides the conversion of a part whose header has ended. Octets above
+// 127 in its body will change the decision.
 func (s *Scanner) conclude() {
 	if len(s.plan.parts) == 0 {
 		s.plan.parts = append(s.plan.parts, keep) // a message that is empty but for this line

@@ -15,14 +15,14 @@ func (f fragment) whole() bool { return f.start && f.end }
 // names of header fields are shorter.
 const fragmentMax = 4 << 10
 
-// A splitter cuts a message into fragments, the same ones however the message
-// arrives.
+// A splitter splits a message into fragments. The fragments do not depend on how
+// the message is split into pieces.
 type splitter struct {
-	held   []byte // the beginning of a fragment that is not complete
+	held   []byte // the beginning of an incomplete fragment
 	inside bool   // the line has begun in an earlier fragment
 }
 
-// split calls take with the fragments that are complete. They are valid during the
+// split calls take with the complete fragments. They are valid only during the
 // call.
 func (s *splitter) split(p []byte, take func(fragment)) {
 	for len(p) > 0 {
@@ -33,7 +33,7 @@ func (s *splitter) split(p []byte, take func(fragment)) {
 				continue
 			}
 		}
-		// Completed by as much as can belong to it.
+		// Complete it with the octets that can belong to it.
 		old := len(s.held)
 		s.held = append(s.held, p[:min(len(p), fragmentMax-old)]...)
 		n := fragmentEnd(s.held, max(old-1, 0))
@@ -52,8 +52,8 @@ func (s *splitter) split(p []byte, take func(fragment)) {
 	}
 }
 
-// fragmentEnd returns the length of the fragment at the start of p, 0 if more
-// octets are needed to tell. No LF before from ends it.
+// fragmentEnd returns the length of the fragment at the start of p, or 0 if more
+// octets are needed. An LF before from does not end it.
 func fragmentEnd(p []byte, from int) int {
 	whole := p[:min(len(p), fragmentMax)]
 	for {
@@ -82,7 +82,7 @@ func (s *splitter) give(octets []byte, take func(fragment)) {
 	take(f)
 }
 
-// end gives what is left at the end of the message.
+// end passes the rest at the end of the message to take.
 func (s *splitter) end(take func(fragment)) {
 	if len(s.held) > 0 {
 		s.give(s.held, take)

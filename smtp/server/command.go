@@ -7,8 +7,8 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// skipMax is how much of an overlong line is read beyond the limit before the
-// client is given up.
+// skipMax is the maximum length, beyond the limit, of the part of an overlong
+// line that is read and dropped before the connection is closed.
 const skipMax = 64 << 10
 
 // tlsHandshake is the first octet of a TLS ClientHello.
@@ -34,7 +34,7 @@ func (s *Session) greet(early bool) {
 	s.out = append(s.out, "\r\n"...)
 }
 
-// readCommand takes one command line.
+// readCommand processes one command line.
 func (s *Session) readCommand(in []byte) (n int, w Waiting, more bool) {
 	if len(in) == 0 {
 		if s.tx.state != txNone {
@@ -43,7 +43,7 @@ func (s *Session) readCommand(in []byte) (n int, w Waiting, more bool) {
 		return 0, ForCommand, false
 	}
 	if in[0] == tlsHandshake {
-		// What follows is binary and may hold no LF for a long time.
+		// Binary data follows, which may contain no LF for a long time.
 		s.refuseAndEnd(reply(521, 5, 2, "This port speaks plain SMTP"), ReasonProtocol)
 		return 0, 0, true
 	}
@@ -64,7 +64,7 @@ func (s *Session) readCommand(in []byte) (n int, w Waiting, more bool) {
 	return 0, 0, true
 }
 
-// skip is how far the rest of an overlong line was thrown away.
+// skip is the progress in dropping the rest of an overlong line.
 type skip struct {
 	octets int
 	cr     bool // the last octet was a CR
@@ -95,7 +95,7 @@ func (s *Session) skipLine(in []byte) (n int, more bool) {
 	return n, false
 }
 
-// obey does what a line says. Behind tells that more input has come with it.
+// obey executes a command line. behind reports whether more input came with it.
 func (s *Session) obey(line []byte, behind bool) {
 	s.command = bytes.TrimRight(line, "\r\n")
 	text, framed := s.frame(line)
@@ -121,8 +121,8 @@ func (s *Session) obey(line []byte, behind bool) {
 	}
 }
 
-// frame takes the line end off. It is not framed if the line end is not CRLF
-// or if there is a CR or NUL elsewhere: somebody may see other lines in it.
+// frame removes the line end. framed is false if the line end is not CRLF or if
+// there is a CR or NUL elsewhere, where another server might see a line end.
 func (s *Session) frame(line []byte) (text []byte, framed bool) {
 	text, framed = bytes.CutSuffix(line, []byte("\r\n"))
 	if !framed {
@@ -131,14 +131,14 @@ func (s *Session) frame(line []byte) (text []byte, framed bool) {
 	return text, framed && bytes.IndexByte(text, '\r') < 0 && bytes.IndexByte(text, 0) < 0
 }
 
-// mustWait tells whether a client must wait for the reply to the verb before
-// it sends anything else. After HELO it must always, for it was not told of
-// PIPELINING.
+// mustWait reports whether a client must wait for the reply to the verb before
+// it sends anything else. After HELO it always must, because PIPELINING was not
+// offered.
 func (s *Session) mustWait(v smtp.Verb) bool {
 	return v.EndsGroup() || s.hello.name != "" && !s.hello.extended
 }
 
-// note tells the host, once, that the client did not wait.
+// note notifies the host, once per session, that the client did not wait.
 func (s *Session) note(command string) {
 	if s.noted {
 		return
@@ -148,8 +148,8 @@ func (s *Session) note(command string) {
 	s.pending.push(&s.slots.early)
 }
 
-// dispatch calls the function of the verb. STARTTLS and AUTH will have theirs
-// beside their lines in extensions.
+// dispatch calls the method for the verb. STARTTLS and AUTH will be added here and
+// to the reply in extensions.
 func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 	switch v {
 	case smtp.VerbMAIL:
@@ -179,7 +179,7 @@ func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 	case smtp.VerbForeign:
 		s.refuseAndEnd(reply(521, 5, 2, "Error: this is not the protocol you think"), ReasonProtocol)
 	default:
-		s.refuse(reply(500, 5, 2, "Error: command not recognised"))
+		s.refuse(reply(500, 5, 2, "Error: command not recognized"))
 	}
 }
 
@@ -187,8 +187,8 @@ func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 const heloMax = smtp.DomainMax
 
 // helo accepts any printable name. Many clients do not know theirs, and
-// service must not depend on it (RFC 5321 4.1.4); where it is shown, it is
-// cleaned. Replies to EHLO have no status code (RFC 2034 4).
+// service must not depend on it (RFC 5321 4.1.4). The name is cleaned wherever it
+// is shown. Replies to EHLO have no status code (RFC 2034 4).
 func (s *Session) helo(arg []byte, extended bool) {
 	if len(arg) == 0 || len(arg) > heloMax || !isPrintable(string(arg)) {
 		r := reply(501, 0, 0, "Syntax: EHLO or HELO hostname")
@@ -245,7 +245,7 @@ func (s *Session) rset(arg []byte) {
 	s.countJunk()
 }
 
-// vrfy does not tell who exists (RFC 5321 3.5.3, 7.3).
+// vrfy does not reveal which addresses exist (RFC 5321 3.5.3, 7.3).
 func (s *Session) vrfy(arg []byte) {
 	if len(arg) == 0 {
 		s.refuse(reply(501, 5, 4, "Syntax: VRFY address"))

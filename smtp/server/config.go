@@ -10,11 +10,11 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// Unlimited turns off a limit whose zero value stands for a default.
+// Unlimited disables a limit whose zero value means a default.
 const Unlimited = -1
 
-// Config is what all sessions of a server have in common. It is not changed
-// while sessions use it. The names in brackets are Postfix's.
+// Config is the configuration that all sessions of a server share. It must not
+// change while sessions use it. The names in parentheses are Postfix's.
 type Config struct {
 	// Hostname is our name, a domain, in the greeting, in replies and in
 	// Received fields (myhostname). There is no default.
@@ -26,55 +26,56 @@ type Config struct {
 	// SizeLimit is the largest content accepted, in octets, as announced by
 	// SIZE (message_size_limit). Default 10240000; Unlimited.
 	SizeLimit int64
-	// RecipientLimit is how many recipients a message may have
+	// RecipientLimit is the maximum number of recipients of a message
 	// (smtpd_recipient_limit). Default 1000; at least 100 (RFC 5321
 	// 4.5.3.1.8); Unlimited. Peer.RecipientLimit overrides it.
 	RecipientLimit int
-	// RecipientOvershoot is how many recipients beyond the limit are answered
-	// with 452 before the session is ended (smtpd_recipient_overshoot_limit).
-	// Default 1000.
+	// RecipientOvershoot is the number of recipients beyond the limit that are
+	// answered with 452 before the session is ended
+	// (smtpd_recipient_overshoot_limit). Default 1000.
 	RecipientOvershoot int
-	// LineLimit is the longest command line, in octets with its CRLF. Default
-	// 4096, which is room for every extension offered. Raise it only for an
-	// extension with longer lines.
+	// LineLimit is the maximum length of a command line, in octets with its CRLF.
+	// Default 4096, which is enough for every extension offered. Raise it only for
+	// an extension with longer lines.
 	LineLimit int
-	// TextLineLimit is the longest line of content, in octets with its CRLF
-	// (line_length_limit, which cuts instead). Default 65536. RFC 5321
-	// 4.5.3.1.6 asks for 1000; longer ones are common and relayed unchanged.
+	// TextLineLimit is the maximum length of a line of content, in octets with its
+	// CRLF (line_length_limit, which truncates instead). Default 65536. RFC 5321
+	// 4.5.3.1.6 requires 1000; longer ones are common and relayed unchanged.
 	TextLineLimit int
-	// HeaderLimit (header_size_limit, which cuts instead) and
-	// HeaderFieldLimit bound the message header. Defaults 1 MiB and 2000.
+	// HeaderLimit, in octets (header_size_limit, which truncates instead), and
+	// HeaderFieldLimit, in fields, limit the message header. Defaults 1 MiB and 2000.
 	HeaderLimit, HeaderFieldLimit int
-	// HopLimit is how many Received fields a message may have (hopcount_limit).
-	// Default 100 (RFC 5321 6.3). OwnHopLimit is how many of ours. Default 20;
-	// lower it where no message has a reason to come twice.
+	// HopLimit is the maximum number of Received fields in a message
+	// (hopcount_limit). Default 100 (RFC 5321 6.3). OwnHopLimit is the maximum number
+	// of those written by Hostname. Default 20; lower it where no message has a
+	// reason to arrive twice.
 	HopLimit, OwnHopLimit int
 
-	// SoftErrorLimit is how many errors a client may make before each further
-	// one is answered ErrorDelay later (smtpd_soft_error_limit,
+	// SoftErrorLimit is the number of errors after which each further error of a
+	// client is answered with a delay of ErrorDelay (smtpd_soft_error_limit,
 	// smtpd_error_sleep_time). Defaults 10 and 1 s.
 	SoftErrorLimit int
 	ErrorDelay     time.Duration
-	// HardErrorLimit is how many errors end the session
-	// (smtpd_hard_error_limit). Default 20. A message accepted sets the count
-	// back. Raise it for clients that send to long lists with dead addresses.
+	// HardErrorLimit is the number of errors that end the session
+	// (smtpd_hard_error_limit). Default 20. Accepting a message resets the
+	// count. Raise it for clients that send to long lists with dead addresses.
 	HardErrorLimit int
-	// JunkLimit is how many commands that lead to nothing (NOOP, RSET, VRFY …)
-	// a client may give for each message before they count as errors
+	// JunkLimit is the number of commands without effect (NOOP, RSET, VRFY …)
+	// that a client may send per message before they count as errors
 	// (smtpd_junk_command_limit). Default 100.
 	JunkLimit int
 
 	// LenientPaths accepts MAIL and RCPT without angle brackets
-	// (strict_rfc821_envelopes = no). For submission by old programs.
+	// (strict_rfc821_envelopes = no), for submission by old programs.
 	LenientPaths bool
-	// Underscores accepts "_" in the domains of addresses.
+	// Underscores allows "_" in the domains of addresses.
 	Underscores bool
-	// LocalPartLimit is the longest local part, in octets. Default 64
-	// (RFC 5321 4.5.3.1.1). Raise it where list software makes longer senders.
+	// LocalPartLimit is the maximum length of a local part, in octets. Default 64
+	// (RFC 5321 4.5.3.1.1). Raise it for list software with longer sender addresses.
 	LocalPartLimit int
 }
 
-// WithDefaults returns c with its zero values replaced.
+// WithDefaults returns c with its zero values replaced by the defaults.
 func (c Config) WithDefaults() Config {
 	set := func(field *int, value int) {
 		if *field == 0 {
@@ -105,10 +106,10 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// LineLimitMax is the largest LineLimit: a host's input buffer is larger.
+// LineLimitMax is the maximum of LineLimit: a host's input buffer must be larger.
 const LineLimitMax = 12288
 
-// Validate joins all complaints about a Config with its defaults filled in.
+// Validate returns all errors of a Config with its defaults filled in, joined.
 func (c Config) Validate() error {
 	var complaints []error
 	complain := func(bad bool, format string, args ...any) {
@@ -145,20 +146,20 @@ func isPrintable(text string) bool {
 	return true
 }
 
-// A Peer is who is at the other end, and what it is allowed.
+// A Peer is the client of a session, and the rules that apply to it.
 type Peer struct {
-	// Addr is its address; invalid if it did not come by TCP.
+	// Addr is its address; invalid if it did not connect by TCP.
 	Addr netip.Addr
 	// RecipientLimit overrides the Config's unless it is 0.
 	RecipientLimit int
-	// Normalize makes CRLF of a bare LF in commands and content instead of
-	// refusing it (smtpd_forbid_bare_newline = normalize). The end of content
-	// stays the exact five octets. For trusted, careless programs only.
+	// Normalize converts a bare LF in commands and content to CRLF instead of
+	// rejecting it (smtpd_forbid_bare_newline = normalize). The end of content
+	// remains exactly the five octets. Only for trusted programs with this fault.
 	Normalize bool
-	// RejectEarly ends the session when a client does not wait for a reply
-	// that it must wait for. Without it that is only noted.
+	// RejectEarly ends the session when a client does not wait for a reply that it
+	// must wait for. If false, this is only reported to the host.
 	RejectEarly bool
-	// Refusal, if not zero, takes the place of the greeting; all that is
-	// then obeyed is QUIT (RFC 5321 3.1).
+	// Refusal, if not zero, replaces the greeting; QUIT is then the only command
+	// that is executed (RFC 5321 3.1).
 	Refusal mail.Reply
 }

@@ -8,32 +8,32 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A body is what is known of the content of the transaction.
+// A body is the state of the content of the transaction.
 type body struct {
 	unstuff smtp.Unstuffer
 	header  smtp.HeaderScan
 	lead    smtp.LeadScan
-	begun   []byte // octets withheld until lead is decided, then what is handed in their place
-	led     bool   // it is
+	begun   []byte // octets held back until lead is decided, then the octets passed on in their place
+	led     bool   // lead is decided
 	high    bool   // some octet is above 127
 	lines   smtp.LineScan
 	normal  smtp.Normalizer
 	flaws   smtp.Flaw
-	failure mail.Reply // why the host could not take the content
+	failure mail.Reply // why the host could not accept the content
 	size    int64      // octets received so far
-	handed  int64      // octets given to the host; differs by what is normalised
+	handed  int64      // octets passed to the host; size after normalization
 	ended   bool       // DATA: the end was seen
 	chunk   chunk
-	trace   []byte // the Received field; kept for the next one
-	scratch []byte // normalised content
+	trace   []byte // the Received field; kept for reuse
+	scratch []byte // normalized content
 }
 
-// A chunk is what is known of the BDAT that is being read.
+// A chunk is the state of the BDAT that is being read.
 type chunk struct {
 	size    int64
 	left    int64
 	last    bool
-	refusal mail.Reply // its octets are thrown away, then this is the reply
+	refusal mail.Reply // if set, its octets are dropped and this is the reply
 }
 
 func (s *Session) data(arg []byte) {
@@ -43,8 +43,8 @@ func (s *Session) data(arg []byte) {
 	case s.tx.state == txNone:
 		s.refuse(needMail())
 	case s.tx.state == txChunks:
-		// RFC 3030 2: the two do not mix. What the client means is unclear, so
-		// what it sent so far will not become a message.
+		// RFC 3030 2: the two cannot be mixed. The client's intention is unclear, so
+		// the content sent so far must not become a message.
 		s.drop()
 		s.refuse(reply(503, 5, 1, "Error: DATA after BDAT"))
 	case s.tx.given == 0:
@@ -56,7 +56,7 @@ func (s *Session) data(arg []byte) {
 	}
 }
 
-// beginContent makes the scanners ready and writes the Received field.
+// beginContent prepares the scanners and writes the Received field.
 func (s *Session) beginContent() {
 	s.body.lines.Max = s.cfg.TextLineLimit
 	s.body.header.Limits = smtp.HeaderLimits{
@@ -71,7 +71,7 @@ func (s *Session) beginContent() {
 	s.pending.push(&s.slots.content)
 }
 
-// readContent takes what follows DATA.
+// readContent processes the input after DATA.
 func (s *Session) readContent(in []byte) (n int, more bool) {
 	if s.body.ended {
 		s.state = s.lineState()
@@ -98,7 +98,7 @@ func (s *Session) bdat(arg []byte) {
 		return
 	}
 	if size == 0 && !last {
-		s.countJunk() // legal, and a way to keep us busy
+		s.countJunk() // legal, but could be used to keep the server busy
 		if s.state == atEnd {
 			return
 		}
@@ -115,7 +115,7 @@ func (s *Session) bdat(arg []byte) {
 	}
 }
 
-// chunkRefusal tells why a BDAT cannot be accepted, whatever it carries.
+// chunkRefusal returns the reason why a BDAT cannot be accepted, whatever its content.
 func (s *Session) chunkRefusal(size int64) mail.Reply {
 	switch {
 	case s.tx.state == txNone:
@@ -128,14 +128,14 @@ func (s *Session) chunkRefusal(size int64) mail.Reply {
 	return mail.Reply{}
 }
 
-// lostCount ends the session after a BDAT that cannot be read: where its
-// octets end and the next command begins is unknown, and to guess is to obey
-// commands out of a message.
+// lostCount ends the session after a BDAT that cannot be parsed: the end of its
+// octets, and so the start of the next command, is unknown, and guessing could
+// execute commands contained in a message.
 func (s *Session) lostCount() {
 	s.refuseAndEnd(reply(501, 5, 4, "Syntax: BDAT octets [LAST]; closing connection"), ReasonProtocol)
 }
 
-// readChunk takes what follows BDAT.
+// readChunk processes the input after BDAT.
 func (s *Session) readChunk(in []byte) (n int, more bool) {
 	c := &s.body.chunk
 	if c.left == 0 {
@@ -170,7 +170,7 @@ func (s *Session) endChunk() {
 	}
 }
 
-// endPart answers a chunk that is not the last.
+// endPart answers a chunk that is not the last one.
 func (s *Session) endPart(size int64) {
 	if refusal := s.verdict(); !refusal.IsZero() {
 		s.drop()
@@ -182,8 +182,8 @@ func (s *Session) endPart(size int64) {
 	s.out = append(s.out, " octets\r\n"...)
 }
 
-// pass looks at a piece of content and hands it on. Scanning goes on after a
-// refusal is certain, so that which of several reasons is given does not
+// pass scans a piece of content and passes it to the host. Scanning continues
+// after a refusal is certain, so that the choice among several reasons does not
 // depend on their order in time.
 func (s *Session) pass(command string, octets []byte) {
 	if len(octets) == 0 {
@@ -203,9 +203,10 @@ func (s *Session) pass(command string, octets []byte) {
 	s.hand(s.leading(octets))
 }
 
-// leading returns the octets to be handed on, with an empty line in front if the content
-// begins with no header: behind our Received field its first line would be taken for
-// more of it. Until that is known octets are withheld, a line at most.
+// leading returns the octets to pass on, preceded by an empty line if the content
+// does not begin with a header: after our Received field its first line would be
+// taken for a continuation. Octets are held back until this is known, at most one
+// line.
 func (s *Session) leading(octets []byte) []byte {
 	b := &s.body
 	if b.led {
@@ -233,7 +234,7 @@ func (s *Session) leadBy(lead smtp.Lead, octets []byte) []byte {
 	return b.begun
 }
 
-// hand gives octets to the host as long as there is a draft for them.
+// hand passes octets to the host as long as there is a draft for them.
 func (s *Session) hand(octets []byte) {
 	s.body.flaws |= s.body.lines.Scan(octets)
 	s.body.high = s.body.high || smtp.EightBit(octets)
@@ -247,8 +248,8 @@ func (s *Session) hand(octets []byte) {
 	}
 }
 
-// handTail hands on what the normaliser withholds, if anything. Content behind
-// DATA ends in CRLF, so that only BDAT can leave something there.
+// handTail passes on what the normalizer has held back, if anything. Content after
+// DATA ends in CRLF, so only BDAT can leave something there.
 func (s *Session) handTail() bool {
 	tail := s.body.normal.End(s.body.scratch[:0])
 	s.body.scratch = tail
@@ -259,14 +260,14 @@ func (s *Session) handTail() bool {
 	return len(tail) > 0
 }
 
-// tooFarBeyond tells whether content grows beyond one and a half times the
-// limit: up to there it is read, so that the client gets a proper refusal.
+// tooFarBeyond reports whether content grows beyond one and a half times the
+// limit: up to that size it is read, so that the client gets a proper refusal.
 func (s *Session) tooFarBeyond(have, add int64) bool {
 	limit := s.cfg.SizeLimit
 	return limit != Unlimited && add > limit+limit/2-have
 }
 
-// verdict tells why the content so far cannot be accepted; zero if it can.
+// verdict returns the reason why the content so far cannot be accepted; zero if it can.
 func (s *Session) verdict() mail.Reply {
 	flaws := s.body.flaws
 	switch {
@@ -290,7 +291,7 @@ func (s *Session) verdict() mail.Reply {
 	return s.body.failure
 }
 
-// endContent is reached once the last octet was handed on.
+// endContent is called after the last octet was passed on.
 func (s *Session) endContent(command string) {
 	s.body.flaws |= s.body.lines.End()
 	if refusal := s.verdict(); !refusal.IsZero() {
@@ -298,7 +299,7 @@ func (s *Session) endContent(command string) {
 		s.refuseCommand(command, refusal)
 		return
 	}
-	if s.body.high { // whether it was said or not, that is what servers are to be told
+	if s.body.high { // whether announced or not, the next server needs BODY=8BITMIME
 		s.tx.mail.Body = mail.Body8BitMIME
 	}
 	s.slots.commit.Envelope = mail.Envelope{
@@ -315,7 +316,7 @@ func (s *Session) endContent(command string) {
 	s.pending.push(&s.slots.commit)
 }
 
-// committed goes on after the end of content. The draft is gone either way.
+// committed continues after the end of content. The draft no longer exists.
 func (s *Session) committed(refusal mail.Reply) {
 	id := s.tx.id
 	s.tx.draft = false

@@ -115,7 +115,7 @@ func (d *dialogue) runCut(t *testing.T, h *host, whole []byte) {
 	}
 }
 
-// compareHosts tells where two runs of the same input differ.
+// compareHosts reports the differences between two runs of the same input.
 func compareHosts(t *testing.T, a, b *host, what string) {
 	t.Helper()
 	if !bytes.Equal(a.replies, b.replies) {
@@ -129,8 +129,8 @@ func compareHosts(t *testing.T, a, b *host, what string) {
 	}
 }
 
-// lasting is the events that do not depend on how input was cut: Early does,
-// and how early an abort is does too, but not that it comes.
+// lasting returns the events that do not depend on how the input was split: Early
+// does, and so does the moment of an abort, but not the abort itself.
 func (h *host) lasting() []string {
 	var out []string
 	aborts := 0

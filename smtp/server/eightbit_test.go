@@ -6,8 +6,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The envelope says what is in the content, whether the client has said it or not,
-// so that nobody needs to look again.
+// The envelope states what the content contains, whether the client declared it or
+// not, so that the content need not be examined again.
 func TestUndeclaredEightBit(t *testing.T) {
 	for _, test := range []struct {
 		parameters, text string

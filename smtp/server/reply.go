@@ -7,8 +7,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// replyTextMax keeps a line with code, status, our name and CRLF within the
-// 512 octets of RFC 5321 4.5.3.1.5.
+// replyTextMax limits the text so that a line with code, status, our name and CRLF
+// fits into the 512 octets of RFC 5321 4.5.3.1.5.
 const replyTextMax = 480
 
 // say appends a reply, with its status on every line (RFC 2034 4).
@@ -40,8 +40,8 @@ func appendStatus(dst []byte, st mail.Status) []byte {
 	return append(dst, ' ')
 }
 
-// appendPlain appends text with everything but printable ASCII replaced:
-// replies are ASCII, whatever was quoted in them (RFC 5321 4.2).
+// appendPlain appends text with everything except printable ASCII replaced:
+// replies are ASCII, whatever they quote (RFC 5321 4.2).
 func appendPlain(dst []byte, text string) []byte {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -58,21 +58,21 @@ func (s *Session) ok(text string) {
 	s.out = append(append(append(s.out, "250 "...), text...), "\r\n"...)
 }
 
-// reply makes a reply of our own; the class of its status follows from code.
+// reply returns a reply of this server; the class of its status follows from code.
 func reply(code, subject, detail uint16, text string) mail.Reply {
 	return mail.Reply{Code: code, Status: mail.Status{Class: code / 100, Subject: subject, Detail: detail}, Text: text}
 }
 
-// goodbye makes a 421, which begins with our name (RFC 5321 4.2.3).
+// goodbye returns a 421, which begins with our name (RFC 5321 4.2.3).
 func (s *Session) goodbye(subject, detail uint16, text string) mail.Reply {
 	return reply(421, subject, detail, s.cfg.Hostname+" "+text)
 }
 
-// refuse answers the command of this Step with a refusal.
+// refuse rejects the command of this Step.
 func (s *Session) refuse(r mail.Reply) { s.refuseCommand(string(s.command), r) }
 
-// refuseCommand sends a refusal, tells the host, and counts it against the
-// client unless the trouble is ours.
+// refuseCommand sends a refusal, notifies the host, and counts it against the
+// client unless the cause is ours.
 func (s *Session) refuseCommand(command string, r mail.Reply) {
 	s.say(r)
 	s.slots.rejected = Rejected{Command: printable(command), Reply: r}
@@ -82,7 +82,7 @@ func (s *Session) refuseCommand(command string, r mail.Reply) {
 	}
 }
 
-// refuseAndEnd is refuse for what makes an end of the session.
+// refuseAndEnd is refuse for errors that end the session.
 func (s *Session) refuseAndEnd(r mail.Reply, why Reason) {
 	s.say(r)
 	s.slots.rejected = Rejected{Command: printable(string(s.command)), Reply: r}
@@ -91,10 +91,10 @@ func (s *Session) refuseAndEnd(r mail.Reply, why Reason) {
 	s.end(why)
 }
 
-// tally is what is held against the client since its last good message.
+// tally counts the client's errors since its last accepted message.
 type tally struct {
 	errors int
-	junk   int // commands that lead to nothing
+	junk   int // commands without effect
 }
 
 func (s *Session) countError() {
@@ -116,7 +116,7 @@ func (s *Session) countJunk() {
 	}
 }
 
-// commandShown is how much of a command a log line shows.
+// commandShown is the maximum length of a command in a log line.
 const commandShown = 200
 
 func printable(command string) string {

@@ -6,19 +6,19 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Request is something that a session wants from its host: one of the types
-// in this file.
+// A Request is what a session requires from its host: one of the types in this
+// file.
 type Request interface{ request() }
 
-// A Waiting tells what a session waits for; the host chooses its patience by
-// that.
+// A Waiting is the kind of input that a session waits for; the host chooses its
+// timeout accordingly.
 type Waiting uint8
 
 const (
-	ForCommand     Waiting = iota // nothing has come of the next command, and no transaction is open
-	ForTransaction                // nothing has come of the next command of an open transaction
-	ForLine                       // a part of a command has come
-	ForContent                    // within content
+	ForCommand     Waiting = iota // the next command, of which nothing has arrived, with no open transaction
+	ForTransaction                // the same with an open transaction
+	ForLine                       // the rest of a command
+	ForContent                    // content
 )
 
 // String returns the word that logs show.
@@ -26,68 +26,68 @@ func (w Waiting) String() string {
 	return [...]string{"command", "transaction", "line", "content"}[w]
 }
 
-// Read wants the replies written, then more input: at least one octet, after
-// those that Step did not take.
+// Read asks the host to write the replies, and then to read more input: at least
+// one octet, appended to the input that Step did not consume.
 type Read struct{ For Waiting }
 
-// Flush wants the replies written.
+// Flush asks the host to write the replies.
 type Flush struct{}
 
-// Pause wants some time to pass before the replies are written and the
-// session goes on.
+// Pause asks the host to wait for the given time before it writes the replies and
+// continues the session.
 type Pause struct{ For time.Duration }
 
-// Begin wants a draft opened. Answer with Begun, or with a refusal.
+// Begin asks the host to open a draft. Answer with Begun, or with a refusal.
 type Begin struct {
 	Client mail.Client
 	Sender mail.Address
-	Size   int64 // as announced; 0 if it was not
+	Size   int64 // as announced; 0 if not
 }
 
-// A Recipient is to be added to the draft, if policy has nothing against it.
-// Answer with a zero reply or the refusal.
+// Recipient asks the host to add a recipient to the draft, unless its policy
+// refuses. Answer with a zero reply or the refusal.
 type Recipient struct {
 	Client    mail.Client
 	Sender    mail.Address
 	Recipient mail.Recipient
 }
 
-// Content is to be appended to the draft. After a refusal the rest is read
-// and thrown away, and the reply to the content is that refusal.
+// Content asks the host to append octets to the draft. After a refusal the rest is
+// read and dropped, and that refusal is the reply to the content.
 type Content struct{ Octets []byte }
 
-// Commit wants the draft made durable. The envelope lacks ID and Arrived;
-// Size and Recipients are what the session counted. Answer with a zero reply
-// once the message is safe, or with a reason why it is not accepted.
+// Commit asks the host to make the draft durable. The envelope lacks ID and
+// Arrived; Size and Recipients are the session's counts. Answer with a zero reply
+// once the message is durable, or with the reason why it is not accepted.
 type Commit struct{ Envelope mail.Envelope }
 
-// Abort wants the draft forgotten.
+// Abort asks the host to discard the draft.
 type Abort struct{}
 
-// Rejected tells that something was refused.
+// Rejected reports that a command or content was refused.
 type Rejected struct {
-	Command string // what was refused, made printable and short
+	Command string // the command that was refused, made printable and short
 	Reply   mail.Reply
 }
 
-// Early tells, once for a session, that the client does not wait for replies
-// that it should wait for, but is allowed to.
+// Early reports, once per session, that the client does not wait for replies that
+// it should wait for, but is allowed not to.
 type Early struct{ Command string }
 
-// Close wants the replies written and the connection closed. Step is not to
-// be called again.
+// Close asks the host to write the replies and close the connection. Step must
+// not be called again.
 type Close struct{ Reason Reason }
 
-// A Reason is why a session ended.
+// A Reason is the reason why a session ended.
 type Reason uint8
 
 const (
 	ReasonNone      Reason = iota
-	ReasonQuit             // the client said QUIT
+	ReasonQuit             // the client sent QUIT
 	ReasonHost             // the host's Interrupt
 	ReasonErrors           // too many errors
 	ReasonEarly            // the client did not wait
-	ReasonProtocol         // not SMTP, or nobody can tell where the next command begins
+	ReasonProtocol         // not SMTP, or the start of the next command is unknown
 	ReasonOversize         // content far beyond the limit
 	ReasonOvershoot        // recipients far beyond the limit
 )
@@ -109,7 +109,7 @@ func (*Rejected) request()  {}
 func (*Early) request()     {}
 func (*Close) request()     {}
 
-// slots holds one request of each kind, so that asking allocates nothing.
+// slots holds one request of each kind, so that a request allocates nothing.
 type slots struct {
 	read      Read
 	flush     Flush
@@ -124,8 +124,8 @@ type slots struct {
 	close     Close
 }
 
-// pending is the line of requests still to be returned by Step. The longest
-// occurs when an error is the last one allowed while a draft is open.
+// pending is the queue of requests that Step has yet to return. It is longest when
+// an error is the last one allowed while a draft is open.
 type pending struct {
 	line [8]Request
 	head uint8

@@ -4,18 +4,18 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// FlushSize is how long out may be before Step asks for it to be written.
+// FlushSize is the length of out, in octets, at which Step asks to have it written.
 const FlushSize = 8 << 10
 
-// A Session is the state of one connection. It is for one goroutine at a
-// time.
+// A Session is the state of one connection. It must not be used by several
+// goroutines at once.
 type Session struct {
 	cfg  *Config
 	peer Peer
 
 	state    state
 	owed     owed
-	farewell mail.Reply // the host's, in atInterrupt
+	farewell mail.Reply // the host's reply, in atInterrupt
 	hello    hello
 	tally    tally
 	tx       transaction
@@ -25,25 +25,25 @@ type Session struct {
 	slots   slots
 	pending pending
 	out     []byte // during Step only
-	command []byte // the command line being obeyed; during Step only
-	noted   bool   // Early was told
+	command []byte // the command line being executed; during Step only
+	noted   bool   // Early was returned
 }
 
-// A state is what the session expects in its input.
+// A state is the kind of input that the session expects.
 type state uint8
 
 const (
-	atGreeting  state = iota // nothing: the greeting is due
+	atGreeting  state = iota // none: the greeting is due
 	atCommand                // a command line
-	atRefused                // a command line, all of which but QUIT are refused
+	atRefused                // a command line; every command except QUIT is refused
 	atOverlong               // the rest of a command line that is too long
-	atContent                // content behind DATA
-	atChunk                  // content behind BDAT
-	atInterrupt              // nothing: the host wants the session to end
-	atEnd                    // nothing more
+	atContent                // content after DATA
+	atChunk                  // content after BDAT
+	atInterrupt              // none: the host ends the session
+	atEnd                    // none
 )
 
-// An await is what needs an answer.
+// An await is the request that needs an answer.
 type await uint8
 
 const (
@@ -54,21 +54,21 @@ const (
 	awaitCommit
 )
 
-// owed is the answer that the host owes, and that answer once it is given.
+// owed is the request that the host must answer, and its answer once given.
 type owed struct {
 	await await
 	given bool
 	reply mail.Reply
 }
 
-// hello is what EHLO or HELO said.
+// hello is the argument of EHLO or HELO.
 type hello struct {
 	name     string // "" before either
 	extended bool   // it was EHLO
 }
 
-// New returns a session at its start. The Config has its defaults filled in
-// and is valid.
+// New returns a session at its start. cfg must have its defaults filled in and be
+// valid.
 func New(cfg *Config, peer Peer) *Session {
 	if peer.RecipientLimit == 0 {
 		peer.RecipientLimit = cfg.RecipientLimit
@@ -76,20 +76,20 @@ func New(cfg *Config, peer Peer) *Session {
 	return &Session{cfg: cfg, peer: peer}
 }
 
-// A Phase is how far the client has come with a message. Together with what a session
-// waits for it decides how long that may take.
+// A Phase is the client's progress with a message. Together with what a session
+// waits for it determines the timeout.
 type Phase uint8
 
 const (
 	PhaseNone     Phase = iota // there is no message
-	PhaseEnvelope              // from MAIL to the begin of the content
+	PhaseEnvelope              // from MAIL to the beginning of the content
 	PhaseContent               // content, and between its chunks (RFC 3030)
 )
 
 // String returns the word that logs show.
 func (p Phase) String() string { return [...]string{"none", "envelope", "content"}[p] }
 
-// Phase returns how far the client has come. It changes only within Step.
+// Phase returns the client's progress. It changes only within Step.
 func (s *Session) Phase() Phase {
 	switch {
 	case s.state == atContent, s.state == atChunk, s.tx.state == txChunks:
@@ -100,13 +100,13 @@ func (s *Session) Phase() Phase {
 	return PhaseNone
 }
 
-// Discards reports whether the session is within a line that is too long: input is
-// taken, and no command is complete by that.
+// Discards reports whether the session is dropping the rest of a line that is too
+// long: input is consumed without completing a command.
 func (s *Session) Discards() bool { return s.state == atOverlong }
 
-// Step works on in until it needs the host. It took the first n octets, whose
-// places it may have used; it appended replies to out, which begins with what
-// is not written yet of earlier ones.
+// Step processes in until it needs the host. It consumed the first n octets, whose
+// memory it may have overwritten, and appended replies to out, which begins with
+// earlier replies that are not written yet.
 func (s *Session) Step(in, out []byte) (n int, replies []byte, request Request) {
 	s.out = out
 	if s.owed.await != awaitNothing {
@@ -129,7 +129,7 @@ func (s *Session) Step(in, out []byte) (n int, replies []byte, request Request) 
 	return n, replies, request
 }
 
-// next returns the next request in line and notes the answer that it needs.
+// next returns the next request in the queue and records the answer that it needs.
 func (s *Session) next() Request {
 	r := s.pending.pop()
 	switch r.(type) {
@@ -145,8 +145,8 @@ func (s *Session) next() Request {
 	return r
 }
 
-// advance does the next thing that can be done with in. More is false if that
-// needs input first.
+// advance takes the next step that is possible with in. more is false if that
+// needs more input first.
 func (s *Session) advance(in []byte) (n int, w Waiting, more bool) {
 	switch s.state {
 	case atGreeting:
@@ -175,33 +175,33 @@ func (s *Session) advance(in []byte) (n int, w Waiting, more bool) {
 	return 0, 0, true
 }
 
-// Begun answers Begin: the draft is open and has this ID. Date is the present
-// in the form of RFC 5322 3.3, for the Received field.
+// Begun answers Begin: the draft is open and has this ID. date is the current
+// time in the form of RFC 5322 3.3, for the Received field.
 func (s *Session) Begun(id mail.QueueID, date string) {
 	s.tx.id, s.tx.date = id, date
 	s.Answer(mail.Reply{})
 }
 
 // Answer answers Begin (with a refusal), Recipient, Content or Commit. A zero
-// reply means that it was done. Refusals for reasons of our own have an X.3.Y
-// status; they are not counted against the client.
+// reply means success. Refusals for reasons of our own have an X.3.Y
+// status and are not counted against the client.
 func (s *Session) Answer(r mail.Reply) {
 	if s.owed.await == awaitNothing || s.owed.given {
-		panic("server: an answer that nothing waits for")
+		panic("server: Answer called with no request to answer")
 	}
 	s.owed.reply, s.owed.given = r, true
 }
 
-// Interrupt ends the session for the host's reasons: a timeout, a shutdown, a
-// client that is gone. The reply is sent if it is not zero. Step then asks for
-// what is left to do.
+// Interrupt ends the session for the host's reasons: a timeout, a shutdown, or a
+// client that is gone. The reply is sent if it is not zero. Step then returns the
+// remaining requests.
 func (s *Session) Interrupt(r mail.Reply) {
 	if s.state != atEnd {
 		s.state, s.farewell = atInterrupt, r
 	}
 }
 
-// resume goes on where the host's answer was needed.
+// resume continues where the host's answer was needed.
 func (s *Session) resume() {
 	if !s.owed.given {
 		panic("server: Step before the answer to the last request")
@@ -223,7 +223,7 @@ func (s *Session) resume() {
 	}
 }
 
-// end makes Close the last request.
+// end queues Close as the last request.
 func (s *Session) end(why Reason) {
 	s.state = atEnd
 	s.slots.close.Reason = why
@@ -238,7 +238,7 @@ func (s *Session) lineState() state {
 	return atCommand
 }
 
-// RejectsEarly tells whether the session ends when the client does not wait
+// RejectsEarly reports whether the session ends when the client does not wait
 // for a reply, the greeting included: if so, a host may pass input to the
 // first Step.
 func (s *Session) RejectsEarly() bool { return s.peer.RejectEarly }

@@ -4,7 +4,7 @@ import "net/netip"
 
 // appendReceived appends the Received field that records this hop
 // (RFC 5321 4.4, RFC 3848). FOR is given only for a single recipient, because
-// with several it would tell each of the others (7.2).
+// with several it would disclose each of them to the others (7.2).
 func (s *Session) appendReceived(dst []byte) []byte {
 	client := s.client()
 	dst = append(dst, "Received: from "...)
@@ -28,8 +28,8 @@ func (s *Session) appendReceived(dst []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendHelo appends what the client called itself, with everything replaced
-// that could be taken for another part of the field.
+// appendHelo appends the client's EHLO name, with everything replaced that could
+// be taken for another part of the field.
 func appendHelo(dst []byte, helo string) []byte {
 	for i := 0; i < len(helo); i++ {
 		c := helo[i]

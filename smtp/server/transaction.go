@@ -7,7 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A transaction is what happens between MAIL and the end of content.
+// A transaction is the state between MAIL and the end of content.
 type transaction struct {
 	state txState
 	draft bool // the host holds a draft for it
@@ -15,11 +15,11 @@ type transaction struct {
 	date  string // when it began, for the Received field
 	mail  smtp.Mail
 
-	given     int    // recipients accepted, repetitions counted
+	given     int    // recipients accepted, including repetitions
 	distinct  uint32 // recipients in the draft
 	overshoot int    // recipients refused because of the limit
 	first     mail.Recipient
-	seen      map[mail.Recipient]struct{} // from the second distinct recipient on
+	seen      map[mail.Recipient]struct{} // used from the second distinct recipient on
 }
 
 type txState uint8
@@ -27,12 +27,12 @@ type txState uint8
 const (
 	txNone     txState = iota
 	txEnvelope         // MAIL was accepted
-	txChunks           // content has begun to come by BDAT
+	txChunks           // content has begun to arrive by BDAT
 )
 
-// duplicatesMax is how many recipients of a message are remembered in order
-// to drop repetitions (Postfix: duplicate_filter_limit). It bounds memory;
-// repetitions beyond are delivered, which is harmless.
+// duplicatesMax is the number of recipients of a message that are remembered in
+// order to drop repetitions (Postfix: duplicate_filter_limit). It bounds memory;
+// further repetitions are delivered, which is harmless.
 const duplicatesMax = 1000
 
 func (s *Session) pathRules() smtp.PathRules {
@@ -49,7 +49,7 @@ func (s *Session) mail(arg []byte) {
 		return
 	}
 	// Also if this MAIL is refused: otherwise the recipients that a pipelining
-	// client sends behind it would go to the sender of the one before.
+	// client sends after it would be added to the previous message.
 	s.drop()
 	m, fault := smtp.ParseMail(arg, s.pathRules())
 	if fault != smtp.FaultNone {
@@ -69,7 +69,7 @@ func needMail() mail.Reply { return reply(503, 5, 1, "Error: need MAIL command")
 
 func oversize() mail.Reply { return reply(552, 3, 4, "Message size exceeds fixed limit") }
 
-// begun goes on with MAIL.
+// begun continues MAIL after the host's answer.
 func (s *Session) begun(refusal mail.Reply) {
 	if !refusal.IsZero() {
 		sender := s.tx.mail.Sender
@@ -81,7 +81,7 @@ func (s *Session) begun(refusal mail.Reply) {
 	s.ok("2.1.0 Ok")
 }
 
-// client describes the client as the envelope and the Received field do.
+// client describes the client for the envelope and the Received field.
 func (s *Session) client() mail.Client {
 	c := mail.Client{Addr: s.peer.Addr, Helo: s.hello.name, Proto: "SMTP"}
 	switch {
@@ -120,8 +120,8 @@ func (s *Session) rcpt(arg []byte) {
 	s.pending.push(&s.slots.recipient)
 }
 
-// tooManyRecipients refuses a recipient for now; the client sends it in
-// another transaction (RFC 5321 4.5.3.1.10). That is no error, up to a point.
+// tooManyRecipients refuses a recipient temporarily; the client sends it in
+// another transaction (RFC 5321 4.5.3.1.10). Up to the overshoot this is no error.
 func (s *Session) tooManyRecipients() {
 	s.tx.overshoot++
 	r := reply(452, 5, 3, "Error: too many recipients")
@@ -137,7 +137,7 @@ func (s *Session) tooManyRecipients() {
 	}
 }
 
-// added goes on with RCPT.
+// added continues RCPT after the host's answer.
 func (s *Session) added(refusal mail.Reply) {
 	r := s.slots.recipient.Recipient
 	if !refusal.IsZero() {
@@ -148,8 +148,8 @@ func (s *Session) added(refusal mail.Reply) {
 	s.ok("2.1.5 Ok")
 }
 
-// holds tells whether the very same RCPT was accepted before, parameters
-// included: those say what the sender wants to hear of the recipient.
+// holds reports whether the very same RCPT was accepted before, including its
+// parameters, which select the reports that the sender wants about the recipient.
 func (tx *transaction) holds(r mail.Recipient) bool {
 	if tx.distinct == 0 {
 		return false
@@ -161,7 +161,7 @@ func (tx *transaction) holds(r mail.Recipient) bool {
 	return found
 }
 
-// add counts a recipient that the draft has taken.
+// add counts a recipient that was added to the draft.
 func (tx *transaction) add(r mail.Recipient) {
 	switch {
 	case tx.distinct == 0:
@@ -175,8 +175,8 @@ func (tx *transaction) add(r mail.Recipient) {
 	tx.distinct++
 }
 
-// duplicateKey is the recipient with what does not distinguish it removed:
-// the case of the domain.
+// duplicateKey returns the recipient in the form used to find repetitions, with
+// the domain in lower case.
 func duplicateKey(r mail.Recipient) mail.Recipient {
 	if domain := r.Address.Domain(); domain != strings.ToLower(domain) {
 		r.Address = mail.Address(r.Address.Local() + "@" + strings.ToLower(domain))
@@ -191,8 +191,8 @@ func (s *Session) drop() {
 	s.body = body{trace: s.body.trace}
 }
 
-// abortDraft lets the host forget the draft; the transaction may go on
-// without one, to its refusal.
+// abortDraft lets the host discard the draft; the transaction may continue
+// without one until it is refused.
 func (s *Session) abortDraft() {
 	if s.tx.draft {
 		s.tx.draft = false
