@@ -43,7 +43,9 @@ func (m *message) surplus() int { return max(m.InCore+m.Reserved-m.Own, 0) }
 // hold notes that a message has n more recipients in core, or fewer. Call-outs have
 // one each that is not mail's.
 func (q *Qmgr) hold(m *message, n int) {
-	m.Touch()
+	if m.More {
+		m.Touch()
+	}
 	if m.callout != nil {
 		m.InCore += n
 		return

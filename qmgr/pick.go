@@ -147,17 +147,10 @@ func (q *Qmgr) schedule() {
 	}
 }
 
-// refresh draws the consequences of what has changed, in all lanes.
-func (q *Qmgr) refresh() {
-	for t := range q.ring.All() {
-		t.Refresh()
-	}
-}
-
 // nextReady returns the next transport, in turn, that could start a delivery.
 // The turn goes to the one behind it.
 func (q *Qmgr) nextReady() *transport {
-	q.refresh()
+	q.stale.Refresh()
 	for t := range q.ring.All() {
 		if t.ready() {
 			q.ring.RotateAfter(&t.inRing)

@@ -31,6 +31,7 @@ type Qmgr struct {
 	seq        uint64
 	serial     uint64 // of the message admitted last
 
+	stale      sched.Stale
 	lanes      sched.Options
 	transports map[string]*transport
 	ring       ilist.List[transport] // the one to serve next in front
@@ -92,7 +93,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		lookups:    newLookups(),
 		calling:    newCalling(cfg.Addresses),
 	}
-	q.lanes = sched.Options{Spares: &q.stocks.Spares, Exact: cfg.AsPostfix}
+	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.boundRecipients()
 	return q, nil
 }
@@ -116,7 +117,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.startLookups()
 	q.startCallouts()
 	q.schedule()
-	q.refresh()
+	q.stale.Refresh()
 	if q.nextToCall() != nil {
 		q.leftover = true // for others have come to nothing at once
 	}

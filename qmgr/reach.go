@@ -17,7 +17,7 @@ func (q *Qmgr) connect() (taken bool) {
 		}
 	}
 	for !taken {
-		q.refresh()
+		q.stale.Refresh()
 		d := q.wanting.Front()
 		if d == nil {
 			break

@@ -30,7 +30,7 @@ type Destination struct {
 	// kept so that a lane knows in constant time whether to look for something
 	// to select.
 	Startable int
-	stale     ilist.Link[Destination] // on lane.staleDests
+	stale     bool                    // it is among lane.staleDests
 	inOrder   ilist.Link[Destination] // on lane.order
 	turn      uint64                  // its number in the ring that this is
 	served    place[Destination]      // in lane.servable
@@ -52,9 +52,7 @@ func (d *Destination) Part() {
 	if l.Scheduler == RoundRobin {
 		d.takePart()
 	}
-	if d.stale.Listed() {
-		l.staleDests.Remove(&d.stale)
-	}
+	d.stale = false
 }
 
 func (d *Destination) hasRoom() bool { return d.Outlet.Room() > 0 }
@@ -62,9 +60,15 @@ func (d *Destination) hasRoom() bool { return d.Outlet.Room() > 0 }
 // Touch says that the destination may have more or less room, or other entries, than
 // before. It may be called too often, but never too seldom.
 func (d *Destination) Touch() {
-	if !d.stale.Listed() {
-		d.Lane.staleDests.PushBack(&d.stale, d)
+	if !d.stale {
+		d.markStale()
 	}
+}
+
+func (d *Destination) markStale() {
+	d.stale = true
+	d.Lane.staleDests = append(d.Lane.staleDests, d)
+	d.Lane.touch()
 }
 
 // Ended says that an entry of the destination has ended. Postfix looks at blocked jobs

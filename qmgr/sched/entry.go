@@ -126,7 +126,9 @@ func (e *Entry) Release() {
 	j, m := e.peer.job, e.Message
 	j.slots.count -= len(e.Recipients)
 	j.releaseSlots()
-	m.Touch()
+	if m.More {
+		m.Touch()
+	}
 }
 
 // Free ends an entry that has given up everything, and its peer if it was the last.

@@ -34,7 +34,7 @@ type Job struct {
 	// difference is the entries that wait.
 	selected, read int
 
-	stale    ilist.Link[Job] // on lane.staleJobs
+	stale    bool // it is among lane.staleJobs
 	blocking blocking
 	filing   filing
 	stack    stacking
@@ -130,9 +130,7 @@ func (j *Job) free() {
 	if j.listed {
 		j.unlist()
 	}
-	if j.stale.Listed() {
-		j.lane.staleJobs.Remove(&j.stale)
-	}
+	j.stale = false
 }
 
 func (j *Job) unlist() {
@@ -165,9 +163,15 @@ func (j *Job) unlist() {
 // touch says that something has changed from which it follows where the job is filed,
 // or whether it has to be visited. It may be called too often, but never too seldom.
 func (j *Job) touch() {
-	if !j.stale.Listed() {
-		j.lane.staleJobs.PushBack(&j.stale, j)
+	if !j.stale {
+		j.markStale()
 	}
+}
+
+func (j *Job) markStale() {
+	j.stale = true
+	j.lane.staleJobs = append(j.lane.staleJobs, j)
+	j.lane.touch()
 }
 
 // attendUnread keeps lane.unread up to date.

@@ -37,9 +37,12 @@ type Lane struct {
 	run      *Job                    // Runner: the one whose message has been opened
 	wanted   *Job                    // Runner: the one for which connections have been asked for
 
-	// Something has changed for these since refresh.
-	staleJobs  ilist.List[Job]
-	staleDests ilist.List[Destination]
+	// Something has changed for these since Refresh. One that has been freed meanwhile
+	// is not marked as stale any more, and one that was used again may stand here twice.
+	staleJobs  []*Job
+	staleDests []*Destination
+	stale      bool // it is among Options.Stale
+	all        *Stale
 
 	blockers
 	candidates
@@ -79,9 +82,28 @@ type finder interface {
 // quick is the finder.
 type quick struct{}
 
+// Stale are the lanes of a queue manager in which something has changed since they were
+// refreshed.
+type Stale struct{ lanes []*Lane }
+
+// Refresh draws the consequences in all of them.
+func (s *Stale) Refresh() {
+	if len(s.lanes) > 0 {
+		s.refresh()
+	}
+}
+
+func (s *Stale) refresh() {
+	for i := 0; i < len(s.lanes); i++ {
+		s.lanes[i].refresh()
+	}
+	s.lanes = s.lanes[:0]
+}
+
 // Options are what all lanes of a queue manager have in common.
 type Options struct {
 	Spares *Spares
+	Stale  *Stale
 	// Exact keeps the marks that Postfix would set, which dumps show.
 	Exact bool
 	// ByDefinition has a lane walk wherever it has an index, for tests that compare
@@ -95,7 +117,7 @@ type Options struct {
 // SetUp prepares a lane, which is the zero value.
 func (l *Lane) SetUp(name string, owner any, rules Rules, scheduler Scheduler, o Options) {
 	l.Name, l.Owner, l.rules, l.Scheduler = name, owner, rules, scheduler
-	l.exact, l.spares = o.Exact, o.Spares
+	l.exact, l.spares, l.all = o.Exact, o.Spares, o.Stale
 	l.find = quick{}
 	if o.ByDefinition {
 		l.find = &walker{}
@@ -127,12 +149,35 @@ func (l *Lane) Destinations() iter.Seq[*Destination] { return l.order.All() }
 // candidates are filed. Whatever changes a job or a destination touches it; before
 // anything is selected, this is the one place where the consequences are drawn.
 func (l *Lane) Refresh() {
-	for d := l.staleDests.PopFront(); d != nil; d = l.staleDests.PopFront() {
-		d.refresh()
+	if l.stale {
+		l.refresh()
 	}
-	for j := l.staleJobs.PopFront(); j != nil; j = l.staleJobs.PopFront() {
-		l.refile(j)
-		l.attend(j)
+}
+
+func (l *Lane) refresh() {
+	l.stale = false
+	for i := 0; i < len(l.staleDests); i++ {
+		if d := l.staleDests[i]; d.stale {
+			d.stale = false
+			d.refresh()
+		}
+	}
+	l.staleDests = l.staleDests[:0]
+	for i := 0; i < len(l.staleJobs); i++ {
+		if j := l.staleJobs[i]; j.stale {
+			j.stale = false
+			l.refile(j)
+			l.attend(j)
+		}
+	}
+	l.staleJobs = l.staleJobs[:0]
+}
+
+// touch says that something has changed in the lane.
+func (l *Lane) touch() {
+	if !l.stale {
+		l.stale = true
+		l.all.lanes = append(l.all.lanes, l)
 	}
 }
 

@@ -159,5 +159,8 @@ func (m *Message) Free() {
 		l.spares.giveJob(j)
 	}
 	clear(m.jobs)
-	*m = Message{jobs: m.jobs[:0]}
+	m.jobs = m.jobs[:0]
 }
+
+// Spare returns the zero value with the memory of a message that has been freed.
+func (m *Message) Spare() Message { return Message{jobs: m.jobs} }

@@ -47,7 +47,9 @@ func (p *recipientPool) give(j *Job) {
 	j.slots.limit += p.unused
 	j.message.Limit += p.unused
 	p.unused = 0
-	j.message.Touch()
+	if j.message.More {
+		j.message.Touch()
+	}
 }
 
 // moveSlots takes back the slots of a job that neither it nor its message uses,
@@ -67,7 +69,9 @@ func (p *recipientPool) moveSlots(l *Lane, j *Job) {
 	j.slots.limit -= spare
 	m.Limit -= spare
 	p.unused += spare
-	m.Touch()
+	if m.More {
+		m.Touch()
+	}
 	if next != nil && p.unused > 0 {
 		p.give(next)
 	}
