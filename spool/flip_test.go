@@ -580,11 +580,11 @@ func TestFlippedManifestCopy(t *testing.T) {
 	}
 }
 
-// A log that is not there at a start is missed, the contents of files that only it
-// told of are kept, and everything else is read.
+// A log that is not there at a start is missed, the range of its messages is named, the
+// contents of files that only it told of are kept, and everything else is read.
 //
 // Seen failing: without missLogs, the messages were gone without a word, and the sweep
-// deleted their contents.
+// deleted their contents; without a range in the alarm, 27 of 32 were not named.
 func TestMissingLog(t *testing.T) {
 	img, waiting := spooled(t, true)
 	for _, name := range img.names(func(n string) bool { return path.Ext(n) == ".log" }) {
@@ -605,15 +605,16 @@ func TestMissingLog(t *testing.T) {
 		for id, i := range waiting {
 			if _, err := contentOf(s, id); !errors.Is(err, ErrGone) {
 				continue
-			} else if flipSize(i) == 9000 {
+			}
+			if !raised.name(id) {
+				t.Errorf("without %s: no alarm names %s", name, id)
+			}
+			if flipSize(i) == 9000 {
 				lost = true
 				if dirs, _ := fs.List("/spool/damaged/content"); len(dirs) != 1 {
 					t.Errorf("without %s: contents are in %v", name, dirs)
 				} else if _, err := fs.Stat(path.Join("/spool/damaged/content", dirs[0], id.String())); err != nil {
 					t.Errorf("without %s: content of %s: %v", name, id, err)
-				}
-				if !raised.name(id) {
-					t.Errorf("without %s: no alarm names %s", name, id)
 				}
 			}
 		}

@@ -37,10 +37,11 @@ func (s *Spool) openStore() (lost bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	defer func() { s.tellMissing(missing) }()
 	if lost, err = s.mendLogs(false); err != nil {
 		return false, err
 	}
-	lost = lost || missing
+	lost = lost || len(missing) > 0
 	old, err := pebble.Peek(s.path("db"), s.fs)
 	if err != nil {
 		return false, fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
@@ -74,9 +75,26 @@ func (s *Spool) openStore() (lost bool, err error) {
 	return false, s.refused(errors.Join(err, mendErr))
 }
 
-// openPebble opens the store. Where Pebble panics because of an error of the file
-// system, it returns that error.
+// openPebble opens the store, with an empty file in the place of each blob file that is
+// missing.
 func (s *Spool) openPebble() (db *pebble.DB, err error) {
+	for {
+		if db, err = s.openAsIs(); err != nil {
+			return nil, err
+		}
+		replaced, err := s.replaceBlobs(db)
+		if err == nil && !replaced {
+			return db, nil
+		}
+		if closeErr := db.Close(); err != nil || closeErr != nil {
+			return nil, errors.Join(err, closeErr)
+		}
+	}
+}
+
+// openAsIs opens the store. Where Pebble panics because of an error of the file
+// system, it returns that error.
+func (s *Spool) openAsIs() (db *pebble.DB, err error) {
 	s.opening.Store(true)
 	defer func() {
 		s.opening.Store(false)
@@ -89,6 +107,32 @@ func (s *Spool) openPebble() (db *pebble.DB, err error) {
 		}
 	}()
 	return pebble.Open(s.path("db"), s.storeOptions())
+}
+
+// replaceBlobs makes an empty file in the place of each blob file that is missing.
+// Pebble finds out what there is when it opens the store, and panics when it wants what
+// was not there; of an empty file, blobProblem says that it is damaged. Pebble itself
+// may want one before this has looked, because it has begun to rewrite it: then the
+// process ends, and the next one looks again.
+func (s *Spool) replaceBlobs(db *pebble.DB) (replaced bool, err error) {
+	blobs := db.DebugCurrentVersion().BlobFiles
+	for blob := range blobs.All() {
+		name := s.disk.PathJoin(s.path("db"), blob.Physical.FileNum.String()+".blob")
+		if _, err := s.disk.Stat(name); !oserror.IsNotExist(err) {
+			continue
+		}
+		f, err := s.disk.Create(name, vfs.WriteCategoryUnspecified)
+		if err == nil {
+			err = errors.Join(f.Close(), syncDir(s.disk, s.path("db")))
+		}
+		if err != nil {
+			return false, fmt.Errorf("spool: make an empty file in the place of %s, which is missing: %w", name, err)
+		}
+		replaced = true
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a file of the store is missing",
+			Err: fmt.Errorf("%s is not there: the contents in it cannot be read, %d octets at most; put it back in the place of the empty file that is there now, and release the messages in the corrupt area", name, blob.Physical.ValueSize)})
+	}
+	return replaced, nil
 }
 
 // refused says what to do about damage that the spool does not open with.
@@ -108,17 +152,24 @@ func logNum(name string) (num uint64, ok bool) {
 	return num, ok && err == nil
 }
 
-// missLogs raises an alarm for each log that was made, was not given up, and is not
-// there, and takes note of those that are. What it held cannot be known. It cannot
-// miss any if the copy of the MANIFEST is damaged, or was made by an earlier version.
-func (s *Spool) missLogs() (missing bool, err error) {
+// A missingLog is a log that was made, was not given up, and is not there.
+type missingLog struct {
+	num  uint64
+	note string // file that says so to a person
+	ids  logIDs // what is known of the messages in it
+}
+
+// missLogs returns the logs that are missing, and takes note of those that are there. It
+// cannot miss any if the copy of the MANIFEST is damaged, or was made by an earlier
+// version.
+func (s *Spool) missLogs() (missing []missingLog, err error) {
 	names, err := s.disk.List(s.path("db"))
 	if err != nil {
-		return false, fmt.Errorf("spool: look for logs: %w", err)
+		return nil, fmt.Errorf("spool: look for logs: %w", err)
 	}
 	copies, err := s.manifestCopies()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	s.manifests.logs = make(map[uint64]struct{})
 	for _, name := range names {
@@ -128,7 +179,7 @@ func (s *Spool) missLogs() (missing bool, err error) {
 	}
 	current, _ := currentManifest(names)
 	if !copies[current].whole {
-		return false, nil
+		return nil, nil
 	}
 	for num, made := range copies[current].logs {
 		for other, c := range copies { // a newer one may have been begun
@@ -139,21 +190,56 @@ func (s *Spool) missLogs() (missing bool, err error) {
 		if _, there := s.manifests.logs[num]; there || !made {
 			continue
 		}
-		missing = true
-		name := s.disk.PathJoin(s.path("db"), fmt.Sprintf("%06d.log", num))
 		note := s.disk.PathJoin(s.path(damagedDir), fmt.Sprintf("%06d", num)+time.Unix(0, int64(s.cfg.Now())).UTC().Format("-"+damagedTime)+".missing")
 		f, err := s.makeNote(note)
+		if err == nil {
+			err = f.Close()
+		}
 		if err != nil {
-			return false, fmt.Errorf("spool: note that %s is missing: %w", name, err)
+			return nil, fmt.Errorf("spool: note that the log %06d is missing: %w", num, err)
 		}
-		if err := f.Close(); err != nil {
-			return false, err
+		m := missingLog{num: num, note: note}
+		if err := s.readBehind(&m); err != nil {
+			return nil, err
 		}
-		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a log of the store is missing",
-			Err: fmt.Errorf("%s is not there: mail that was accepted last may be lost, or be sent again; put it back before mail is taken in if you can; "+
-				"contents of such mail are kept in %s; remove %s when you have seen this", name, s.path(damagedDir), note)})
+		missing = append(missing, m)
 	}
 	return missing, nil
+}
+
+// readBehind looks for the first message that was accepted after a missing log.
+func (s *Spool) readBehind(m *missingLog) error {
+	for num := range s.manifests.logs {
+		if num < m.num {
+			continue
+		}
+		_, err := s.readLog(fmt.Sprintf("%06d.log", num), num, func(record []byte, _ bool) error {
+			m.ids.note(record, true, false)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellMissing raises an alarm for each log that is missing. What it held cannot be known:
+// something that came after what tables and earlier logs hold, and before what later logs
+// do.
+func (s *Spool) tellMissing(missing []missingLog) {
+	for _, m := range missing {
+		if s.db != nil {
+			var err error
+			if m.ids.before, err = s.newestMessage(m.ids.after); err != nil {
+				s.cfg.Logger.Warn("it is not known which message was accepted before those in a missing log", "error", err)
+			}
+		}
+		name := s.disk.PathJoin(s.path("db"), fmt.Sprintf("%06d.log", m.num))
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a log of the store is missing",
+			Err: fmt.Errorf("%s is not there: mail may be lost, or be sent again; %s; put it back before mail is taken in if you can; "+
+				"contents of such mail are kept in %s; remove %s when you have seen this", name, &m.ids, s.path(damagedDir), m.note)})
+	}
 }
 
 func (s *Spool) makeNote(name string) (vfs.File, error) {

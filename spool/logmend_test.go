@@ -310,20 +310,29 @@ func TestMissingLogLeavesNoMessageTwice(t *testing.T) {
 	}
 	c.Due, c.At = 9, 2
 	apply(t, s, c)
+	b := accept(t, s, mail.Envelope{}, addresses(1), text(300))
 	crashed := mem.CrashClone(vfs.CrashCloneCfg{})
 	broken.Off()
 	mustClose(t, s)
 	if err := crashed.Remove(missing); err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, small(crashed))
+	var raised alarms
+	cfg = small(crashed)
+	cfg.OnAlarm = raised.add
+	s = open(t, cfg)
 	var in []mail.Area
 	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
-		for range inArea(t, s, area) {
-			in = append(in, area)
+		for _, id := range inArea(t, s, area) {
+			if id == a.Envelope.ID {
+				in = append(in, area)
+			}
 		}
 	}
 	if len(in) != 1 || in[0] != mail.AreaDeferred {
 		t.Errorf("the message is in the areas %v", in)
+	}
+	if between := fmt.Sprintf("accepted between the messages %s and %s", a.Envelope.ID, b.Envelope.ID); !raised.tell("log of the store is missing", between) {
+		t.Errorf("no alarm says that mail is missing that was %s: %v", between, raised.list)
 	}
 }

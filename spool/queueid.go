@@ -79,7 +79,7 @@ func (s *Spool) openIDs() error {
 	if err != nil && !isDamage(err) {
 		return err
 	}
-	newest, err := s.newestMessage()
+	newest, err := s.newestMessage(0)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,13 @@ func (s *Spool) reserveIDs(ceiling mail.QueueID) error {
 	return s.commit(b)
 }
 
-func (s *Spool) newestMessage() (newest mail.QueueID, err error) {
+// newestMessage returns the greatest queue ID below a limit, 0: of all; it is 0 if there
+// is no message.
+func (s *Spool) newestMessage(limit mail.QueueID) (newest mail.QueueID, err error) {
 	from, to := plainKey(keyEnvelope), plainKey(keyEnvelope+1)
+	if limit != 0 {
+		to = messageKey(keyEnvelope, limit)
+	}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
 	if err != nil {
 		return 0, fmt.Errorf("spool: find the newest message: %w", err)

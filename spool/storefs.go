@@ -107,14 +107,18 @@ func (f *storeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return file, err
 }
 
-// blobProblem looks at the end of a blob file. Pebble panics if that is damaged
-// (fileCacheHandle.findOrCreateBlob, v2.1.7), on the goroutine of whoever wants a content;
-// an error that it does not take for damage it passes on.
+// blobProblem looks at the end of a blob file. Pebble panics if that is damaged, and if
+// there is no such file (fileCacheHandle.findOrCreateBlob, v2.1.7), on the goroutine of
+// whoever wants a content; an error that it does not take for damage it passes on. What
+// is missing at a start does not come here: see replaceBlobs.
 func (f *storeFS) blobProblem(name string) error {
 	if kindOf(name) != fileBlob {
 		return nil
 	}
 	file, err := f.FS.Open(name)
+	if oserror.IsNotExist(err) {
+		return fmt.Errorf("%w: %s is missing", ErrCorrupt, name)
+	}
 	if err != nil {
 		return nil // the caller meets it, too
 	}
