@@ -2,25 +2,25 @@ package mail
 
 import "net/netip"
 
-// An AddrClass says where an address has a meaning. Whoever owns a domain
-// decides what addresses its mail goes to, so these are told apart before one is
-// connected to.
+// An AddrClass is the scope in which an address has a meaning. The owner of a
+// domain decides to which addresses its mail goes, so the class is checked before
+// a connection is made.
 type AddrClass uint8
 
 const (
-	// AddrSpecial is an address that cannot be that of somebody else's mail
-	// server: unspecified, "this network", loopback, link-local (where the
-	// metadata services of hosting providers are), multicast, reserved.
+	// AddrSpecial is an address that cannot belong to another mail server:
+	// unspecified, "this network", loopback, link-local (which includes the
+	// metadata services of hosting providers), multicast, reserved.
 	AddrSpecial AddrClass = iota
-	// AddrPrivate is one that has a meaning inside one network only: RFC 1918,
-	// RFC 4193, RFC 6598.
+	// AddrPrivate is an address that has a meaning within one network only:
+	// RFC 1918, RFC 4193, RFC 6598.
 	AddrPrivate
 	// AddrPublic is any other.
 	AddrPublic
 )
 
-// ClassOf returns the class of an address: of the IPv4 address inside, if it is
-// one that only carries another, since that is where the packets end up.
+// ClassOf returns the class of an address. If it embeds an IPv4 address, the
+// class is that of the embedded one, since that is where the packets end up.
 func ClassOf(a netip.Addr) AddrClass {
 	a = innermost(a)
 	switch {
@@ -54,8 +54,8 @@ func private(a netip.Addr) bool {
 	return false
 }
 
-// innermost returns the IPv4 address that a mapped, compatible, NAT64 or 6to4
-// address stands for, since that is where the packets end up.
+// innermost returns the IPv4 address that is embedded in a mapped, compatible,
+// NAT64 or 6to4 address, since that is where the packets end up.
 func innermost(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() {

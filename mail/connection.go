@@ -2,34 +2,34 @@ package mail
 
 import "time"
 
-// An Opening is a connection that is to be made.
+// An Opening is a request to open a connection.
 type Opening struct {
 	Transport string
-	Nexthop   string // for whose mail it is opened; it may be used for others later
+	Nexthop   string // the nexthop for whose mail it is opened; later it may be used for others
 	Host      Host
-	Level     Level // the most that may be used, whatever the server offers
+	Level     Level // the maximum, whatever the server offers
 	InFlight  int   // messages under way at once at LevelStream; 0 means the default
-	// Probe asks to find out at the end of the connection whether the host bears
-	// LevelStream. Until that is proven, Level is below it.
+	// Probe asks to find out at the end of the connection whether the host
+	// supports LevelStream. Until that is proven, Level is below it.
 	Probe bool
 }
 
-// An OpenedConnection is ready for its first transaction, unless Reply says why
-// there is none.
+// An OpenedConnection is ready for its first transaction, or has in Reply the
+// reason why it could not be opened.
 type OpenedConnection struct {
 	Reply Reply // zero if the connection is ready
-	// Unavailable, with Reply, means that no connection of the transport can be
-	// made now, to whatever host, for want of something of our own. The host is not
-	// to blame.
+	// Unavailable, with Reply, means that the transport cannot make a connection
+	// to any host now, because it lacks something on our side. It does not count
+	// against the host.
 	Unavailable bool
-	Level       Level // what the server offers, at most what was asked for
-	Mails       int   // how many transactions the server takes on one connection (RFC 9422 MAILMAX); 0 if it does not say
+	Level       Level // what the server supports, at most the level of the Opening
+	Mails       int   // transactions per connection that the server allows (RFC 9422 MAILMAX); 0 if it states no limit
 	Extensions  Extensions
-	SizeMax     int64 // octets of a message that the server takes at most (RFC 1870); 0 if it does not say
-	Probes      bool  // the server offers what LevelStream takes, and the Probe that was asked for will be made
-	// RTT is what a round trip takes: the TCP handshake, or the reply to EHLO if
-	// that took longer, as it does if something near answers handshakes for a
-	// server that is far.
+	SizeMax     int64 // maximum size of a message that the server accepts, in octets (RFC 1870); 0 if it states none
+	Probes      bool  // the server offers the extensions of LevelStream, and the requested Probe will be made
+	// RTT is the round-trip time: of the TCP handshake, or of the reply to EHLO if
+	// that took longer, as it does if a nearby device answers handshakes for a
+	// distant server.
 	RTT     time.Duration
 	Connect time.Duration // TCP, greeting and EHLO together
 }
@@ -48,43 +48,43 @@ const (
 	ExtBurl                              // RFC 4468
 )
 
-// A Closing says how a connection ended. All transactions that were sent to it
-// have had their results before.
+// A Closing reports how a connection ended. It comes after the results of all
+// transactions that were sent on the connection.
 type Closing struct {
 	Why CloseReason
-	// Level, with CloseStep and CloseLost, is the level that the server did not
-	// follow, or may not have; LevelLockStep if that is no question.
+	// Level, with CloseStep and CloseLost, is the level at which the server did not,
+	// or may not, follow; LevelLockStep if the level is not in question.
 	Level Level
-	Reply Reply // what the server said, or our own words for what happened; zero for CloseAsked
-	Proof Proof // what the Probe has found out that was asked for
+	Reply Reply // the server's reply, or our description of what happened; zero for CloseAsked
+	Proof Proof // the result of the requested Probe
 }
 
-// A CloseReason is a kind of end of a connection.
+// A CloseReason is the reason why a connection ended.
 type CloseReason uint8
 
 const (
-	// CloseAsked is a good end: Hangup; or the connection had served its turn
-	// (MAILMAX, a message refused before it was complete); or we broke it off for
-	// reasons of our own. It says nothing about the host.
+	// CloseAsked is a normal end: Hangup; or the connection was used up
+	// (MAILMAX, a message refused before it was complete); or we closed it for our
+	// own reasons. It says nothing about the host.
 	CloseAsked CloseReason = iota
-	// CloseIdle means that the server closed it, said 421, or began to say something
-	// else that nothing had asked for, while nothing was under way or before it had
-	// said anything to what was.
+	// CloseIdle means that the server closed the connection, sent 421, or began an
+	// unsolicited reply, while nothing was under way or before it had replied to
+	// anything that was.
 	CloseIdle
-	CloseBusy // the server said 421 while something was under way
-	// CloseLost means that it broke, or a reply did not come in time, while
-	// something was under way. With several commands unanswered that may be for
-	// the level at which they were sent (Closing.Level), or because the server is
-	// going down; nobody can tell.
+	CloseBusy // the server sent 421 while something was under way
+	// CloseLost means that the connection broke, or a reply did not come in time,
+	// while something was under way. With several commands unanswered, the cause may
+	// be the level at which they were sent (Closing.Level), or a shutdown of the
+	// server; it cannot be known which.
 	CloseLost
-	// CloseStep means that the server speaks, and may do better at a lower level of
-	// pipelining than Closing.Level: its replies did not fit the commands.
+	// CloseStep means that the server responds, but its replies did not match the
+	// commands; it may do better at a level of pipelining below Closing.Level.
 	CloseStep
-	// CloseMixed means that the server attached what followed to an earlier
-	// transaction in spite of the fence between them: nothing may ever be streamed
-	// to it again.
+	// CloseMixed means that the server added commands to an earlier transaction
+	// in spite of the fence between them: LevelStream must never be used with it
+	// again.
 	CloseMixed
-	CloseWrong // the server does not keep to the protocol in any way known
+	CloseWrong // the server violates the protocol in some other way
 )
 
 // String returns the word that logs and traces show.

@@ -19,7 +19,7 @@ func (a Address) Domain() string {
 	return ""
 }
 
-// Local returns what precedes the last "@"; all of it if there is none.
+// Local returns what precedes the last "@", or all of a if there is none.
 func (a Address) Local() string {
 	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
 		return string(a)[:i]
@@ -27,7 +27,7 @@ func (a Address) Local() string {
 	return string(a)
 }
 
-// Ret says how much of the message a failure report returns (RFC 3461 4.3).
+// Ret is the part of the message that a failure report returns (RFC 3461 4.3).
 type Ret uint8
 
 const (
@@ -59,13 +59,13 @@ const (
 	NotifyNever // alone: no report at all
 )
 
-// Failure tells whether a failure is to be reported.
+// Failure reports whether the sender wants a report about a failure.
 func (n Notify) Failure() bool { return n == 0 || n&NotifyFailure != 0 }
 
-// Delay tells whether a delay may be reported.
+// Delay reports whether a delay may be reported.
 func (n Notify) Delay() bool { return n == 0 || n&NotifyDelay != 0 }
 
-// Success tells whether a success is to be reported.
+// Success reports whether the sender wants a report about a success.
 func (n Notify) Success() bool { return n&NotifySuccess != 0 }
 
 // String returns the parameter's value, as in "FAILURE,DELAY"; "" if none was
@@ -87,7 +87,7 @@ func (n Notify) String() string {
 	return string(b)
 }
 
-// BodyType is what MAIL said of the content (RFC 6152).
+// BodyType is the BODY parameter of MAIL (RFC 6152).
 type BodyType uint8
 
 const (
@@ -103,22 +103,22 @@ func (b BodyType) String() string {
 	return "7BIT"
 }
 
-// ProtoLocal is the Proto of what the program has made itself.
+// ProtoLocal is the Proto of messages that the program itself has made.
 const ProtoLocal = "LOCAL"
 
-// IsReport tells whether a message is a report that the program has made.
+// IsReport reports whether the message is a report made by the program itself.
 func (e *Envelope) IsReport() bool { return e.Sender == "" && e.Client.Proto == ProtoLocal }
 
-// A Client is where a message came from.
+// A Client is the origin of a message.
 type Client struct {
 	Addr  netip.Addr // invalid for mail that did not come by TCP
-	Helo  string     // what the client called itself in EHLO or HELO
+	Helo  string     // the client's name in EHLO or HELO
 	Proto string     // the Received field's "with" value: ESMTP, SMTP, UTF8SMTP, LOCAL … (RFC 3848)
 }
 
-// An Envelope is all that is known of a message besides its recipients and
-// its content. It never changes once the message is accepted, except for the
-// three fields at the end, which the spool keeps up.
+// An Envelope is everything known of a message except its recipients and its
+// content. It never changes once the message is accepted, except for the
+// three fields at the end, which the spool updates.
 type Envelope struct {
 	ID         QueueID
 	Sender     Address // the reverse path; "" is the null sender
@@ -144,10 +144,10 @@ type Recipient struct {
 	Notify  Notify
 }
 
-// A RecipientBatch is some unsettled recipients of one message, in the order
+// A RecipientBatch is a part of the unsettled recipients of a message, in the order
 // of their index.
 type RecipientBatch struct {
 	Recipients []Recipient
-	Next       uint32 // the index from which to go on reading
+	Next       uint32 // the index at which the next batch begins
 	More       bool   // there may be unsettled recipients at Next or later
 }

@@ -1,8 +1,7 @@
 package mail
 
-// A HostRecord is something to be kept about a host. What keeps it knows
-// neither what the key names nor what the value says, only that a value
-// replaces the earlier one of its key.
+// A HostRecord is persistent data about a host. The store that keeps it does not
+// interpret key or value; a value replaces the earlier value of its key.
 type HostRecord struct {
-	Key, Value []byte // an empty Value means that there is nothing to be kept any more
+	Key, Value []byte // an empty Value removes the record
 }

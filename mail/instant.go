@@ -10,7 +10,7 @@ import (
 //
 // It is an integer so that instants compare with ==, order with <, and print
 // the same on every machine. The zero Instant means "not set". Only hosts of
-// the core turn the wall clock into Instants; everything below takes them as
+// the core convert the wall clock to Instants; everything below gets them as
 // arguments.
 type Instant int64
 

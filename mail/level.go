@@ -2,8 +2,8 @@ package mail
 
 import "fmt"
 
-// A Level is how much is written to a server before its replies are waited
-// for. Each level includes those below it.
+// A Level is how much is written to a server before waiting for its replies.
+// Each level includes those below it.
 type Level uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	// LevelOverlap writes the content of one message and the envelope of the
 	// next together (RFC 2920 3.1: content may be the first in a group).
 	LevelOverlap
-	// LevelStream writes whole transactions one behind the other, with their
-	// content in BDAT (RFC 3030). No text promises that a server bears it.
+	// LevelStream writes whole transactions one after another, with their content
+	// in BDAT (RFC 3030). No RFC promises that a server supports it.
 	LevelStream
 )
 
@@ -34,7 +34,7 @@ func (l Level) String() string {
 	return fmt.Sprintf("level %d", uint8(l))
 }
 
-// UnmarshalText reads a level's name.
+// UnmarshalText parses a level's name.
 func (l *Level) UnmarshalText(text []byte) error {
 	for known := LevelLockStep; known <= LevelStream; known++ {
 		if string(text) == known.String() {
@@ -48,14 +48,14 @@ func (l *Level) UnmarshalText(text []byte) error {
 // MarshalText returns the level's name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// A Proof says whether a server bears LevelStream, as a probe has found out.
+// A Proof is the result of a probe for LevelStream.
 type Proof uint8
 
 const (
 	ProofNone     Proof = iota // not probed
-	ProofPassed                // exactly the replies that were due
+	ProofPassed                // exactly the expected replies
 	ProofFailed                // replies were missing or wrong
-	ProofExecutes              // it took refused content for commands
+	ProofExecutes              // the server executed refused content as commands
 )
 
 // String returns the word that traces show.

@@ -6,9 +6,9 @@ import (
 )
 
 // A QueueID names one message for as long as it is in the spool, and is never
-// used again. The high 52 bits are the microseconds since 1970 at which it was
-// given out, the low 12 bits make it unique, so that IDs sort by age. The
-// zero QueueID names no message.
+// reused. The high 52 bits are the time of assignment in microseconds since 1970,
+// the low 12 bits make it unique, so IDs sort by age. The zero QueueID names no
+// message.
 type QueueID uint64
 
 const queueIDLetters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -21,12 +21,12 @@ func NewQueueID(at Instant, serial uint16) QueueID {
 	return QueueID(uint64(int64(at)/int64(time.Microsecond))<<12 | uint64(serial&0xfff))
 }
 
-// CalloutID returns the ID of the n-th call-out. Call-outs are scheduled as
-// messages are, and no spool has them: their IDs are the last there are, of one
-// second in the year 2112, and come again after some four thousand million.
+// CalloutID returns the ID of the n-th call-out. Call-outs are scheduled like
+// messages, but are never in a spool: their IDs are the highest possible, of one
+// second in the year 2112, and repeat after some four thousand million.
 func CalloutID(n uint32) QueueID { return ^QueueID(n) }
 
-// Time returns the instant at which the ID was given out, to the microsecond.
+// Time returns the instant at which the ID was assigned, to the microsecond.
 func (q QueueID) Time() Instant {
 	return Instant(int64(q>>12) * int64(time.Microsecond))
 }
@@ -44,11 +44,11 @@ func (q QueueID) String() string {
 	return string(b[:])
 }
 
-// ErrQueueID tells that a text is not a queue ID.
+// ErrQueueID means that a text is not a queue ID.
 var ErrQueueID = errors.New("not a queue ID: want 13 letters out of " + queueIDLetters)
 
-// ParseQueueID reads the text form back. Any text that String does not write
-// is ErrQueueID.
+// ParseQueueID parses the text form. Any text that String does not return is an
+// ErrQueueID.
 func ParseQueueID(s string) (QueueID, error) {
 	if len(s) != queueIDLength {
 		return 0, ErrQueueID

@@ -62,7 +62,7 @@ func TestQueueIDOrder(t *testing.T) {
 	}
 }
 
-// An ID tells when it was given out, to the microsecond, and a serial never
+// An ID holds the time of its assignment, to the microsecond, and a serial never
 // reaches into the time.
 func TestNewQueueID(t *testing.T) {
 	at := Instant(time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC).UnixNano())
@@ -79,7 +79,7 @@ func TestNewQueueID(t *testing.T) {
 		t.Error("a serial beyond 4095 changes the time")
 	}
 	if NewQueueID(at, 1) == NewQueueID(at, 2) {
-		t.Error("serials do not tell IDs apart")
+		t.Error("IDs with different serials are equal")
 	}
 	last := Instant(time.Date(2112, 9, 17, 0, 0, 0, 0, time.UTC).UnixNano())
 	if got := NewQueueID(last, 0).Time(); got != last {

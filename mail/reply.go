@@ -20,7 +20,7 @@ func (s Status) String() string {
 	return strconv.Itoa(int(s.Class)) + "." + strconv.Itoa(int(s.Subject)) + "." + strconv.Itoa(int(s.Detail))
 }
 
-// ParseStatus reads a status code off the front of text and returns what
+// ParseStatus parses a status code at the front of text and returns what
 // follows it and one space. Its class must be 2, 4 or 5, its other numbers at
 // most 999 and without leading zeros (RFC 3463 2).
 func ParseStatus(text string) (s Status, rest string, ok bool) {
@@ -34,7 +34,7 @@ func ParseStatus(text string) (s Status, rest string, ok bool) {
 	return Status{class, subject, detail}, rest, true
 }
 
-// parseStatusPart reads a number of up to three digits that ends with end, or
+// parseStatusPart parses a number of up to three digits that ends with end, or
 // with the text if end is 0.
 func parseStatusPart(text string, end byte) (n uint16, rest string, ok bool) {
 	i := 0
@@ -55,35 +55,34 @@ func parseStatusPart(text string, end byte) (n uint16, rest string, ok bool) {
 	return n, text[i+1:], true
 }
 
-// A Reply is what somebody said about a command, a recipient or a host: an
-// SMTP server, or this program itself. The zero Reply means that there is
-// none.
+// A Reply is the answer of an SMTP server, or of this program itself, about a
+// command, a recipient or a host. The zero Reply means that there is none.
 //
-// Text is one line or several separated by "\n"; it holds no other control
-// characters, is valid UTF-8 and is at most ReplyTextMax octets long. Whoever
-// takes text from a remote end cleans it with CleanText first, so that it may
-// be logged and quoted in reports without further care.
+// Text is one line or several separated by "\n"; it has no other control
+// characters, is valid UTF-8 and is at most ReplyTextMax octets long. Callers
+// clean text from a remote end with CleanText first, so that it can be logged and
+// quoted in reports without further care.
 //
-// By tells a verdict of the other end from one of our own: of an outcome that is not
-// Delivered, the core takes only one with By as a sign that the host works (package
-// qmgr).
+// By distinguishes a verdict of the other end from one of our own: among outcomes
+// other than Delivered, the core takes only one with By as evidence that the host
+// works (package qmgr).
 type Reply struct {
 	Code   uint16 // 200…599; for our own verdicts the code that a server would give
 	Status Status
 	Text   string // without code and status
-	By     string // the remote host that said so, as "name[address]"; "" if this program did
+	By     string // the remote host that sent it, as "name[address]"; "" if this program did
 }
 
-// Prefixes come before the reason in the replies of recipients that are deferred
-// without an attempt: because their destination is dead, or because too much mail
-// waits for it already. Code, status and the text behind are those of the reply that
-// was the reason.
+// Prefixes precede the reason in the replies of recipients that are deferred
+// without an attempt, because their destination is dead, or because too much mail
+// already waits for it. Code, status and the rest of the text are those of the
+// reply that was the reason.
 const (
 	SuspendedPrefix = "delivery temporarily suspended: "
 	StuckPrefix     = "too much mail waits for a destination that does not answer: "
 )
 
-// Said returns the reply without a prefix: the words of whoever spoke, as they came.
+// Said returns the reply without a prefix, that is, the original words.
 func (r Reply) Said() Reply {
 	for _, prefix := range [...]string{SuspendedPrefix, StuckPrefix} {
 		r.Text = strings.TrimPrefix(r.Text, prefix)
@@ -91,8 +90,8 @@ func (r Reply) Said() Reply {
 	return r
 }
 
-// PutOff returns why mail was put off without asking the host again, if that is what
-// Text begins with; "" otherwise.
+// PutOff returns the reason for deferring mail without asking the host again, if
+// Text begins with one; otherwise "".
 func (r Reply) PutOff() string {
 	for _, prefix := range [...]string{SuspendedPrefix, StuckPrefix} {
 		if strings.HasPrefix(r.Text, prefix) {
@@ -102,20 +101,20 @@ func (r Reply) PutOff() string {
 	return ""
 }
 
-// ReplyTextMax is the longest Reply.Text, in octets. What a host says is evidence,
-// and few say more.
+// ReplyTextMax is the maximum length of Reply.Text, in octets. A host's reply is
+// evidence, and few are longer.
 const ReplyTextMax = 4096
 
-// IsZero tells whether there is no reply.
+// IsZero reports whether there is no reply.
 func (r Reply) IsZero() bool { return r.Code == 0 }
 
-// Positive tells whether the reply is 2xx or 3xx.
+// Positive reports whether the reply is 2xx or 3xx.
 func (r Reply) Positive() bool { return r.Code >= 200 && r.Code < 400 }
 
-// Temporary tells whether the reply is 4xx.
+// Temporary reports whether the reply is 4xx.
 func (r Reply) Temporary() bool { return r.Code >= 400 && r.Code < 500 }
 
-// Permanent tells whether the reply is 5xx.
+// Permanent reports whether the reply is 5xx.
 func (r Reply) Permanent() bool { return r.Code >= 500 }
 
 // String returns code, status and text on one line, in which " / " stands for the end
@@ -135,7 +134,7 @@ func (r Reply) Lines() string {
 
 // CleanText makes text from a remote end safe to log, store and quote:
 // control characters except "\n" and octets that are not UTF-8 become "?",
-// and of more than ReplyTextMax octets as many are kept as CutText keeps.
+// and text longer than ReplyTextMax octets is truncated by CutText.
 func CleanText(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -151,12 +150,12 @@ func CleanText(text string) string {
 	return CutText(b.String(), ReplyTextMax)
 }
 
-// CutMark is at the end of a text of which not all was kept.
+// CutMark is the end of a truncated text.
 const CutMark = " [...]"
 
-// CutText returns at most so many octets of a text, no fewer than CutMark has, cut at a
-// character, and with CutMark behind it if something was cut off. What it returns of a
-// longer text does not keep the rest in memory.
+// CutText truncates a text to at most most octets, but no fewer than CutMark has, at
+// a character boundary and with CutMark at the end. The result does not keep the
+// rest of a longer text in memory.
 func CutText(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -55,7 +55,7 @@ func TestLevelNames(t *testing.T) {
 	}
 }
 
-// A recipient is settled once nothing more is to be tried for it.
+// A recipient is settled once no further attempt is needed.
 func TestSettled(t *testing.T) {
 	for r, want := range map[Result]bool{Pending: false, Delivered: true, Deferred: false, Failed: true} {
 		if r.Settled() != want {

@@ -10,39 +10,37 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Config says how reports are made. The zero value of a field means its
-// default.
+// Config configures the reports. The zero value of a field means its default.
 type Config struct {
 	// Hostname is the name of this host in reports; required. Set it to the
-	// name that the outside knows, which logs and Received fields show too.
+	// public name of the host, which logs and Received fields show too.
 	Hostname string
-	// Postmaster is whom a report's reader may turn to; default "postmaster"
-	// at Hostname. Change it if people should write to a help desk.
+	// Postmaster is the contact address for readers of a report; default
+	// "postmaster" at Hostname. Change it if people should write to a help desk.
 	Postmaster mail.Address
-	// Footer is added to the text for people; default none. Use it for a
+	// Footer is text added to the human-readable part; default none. Use it for a
 	// telephone number or a second language; lines are separated by "\n".
 	Footer string
-	// ReturnMax is the most of a message that a report gives back, in octets;
-	// default 50 KiB (bounce_size_limit). A larger message is returned as its
-	// header even if the sender asked for all of it (RET=FULL).
+	// ReturnMax is the maximum size of a returned message, in octets; default
+	// 50 KiB (bounce_size_limit). Of a larger message only the header is returned,
+	// even if the sender asked for all of it (RET=FULL).
 	ReturnMax int
-	// RecipientsMax is the most recipients that one report is about, 1 to
-	// 10,000; default 5,000. Lower it if senders' programs choke on long
+	// RecipientsMax is the maximum number of recipients in one report, 1 to
+	// 10,000; default 5,000. Lower it if senders' programs cannot handle long
 	// reports.
 	RecipientsMax int
-	// Lifetime is how long mail is tried (maximal_queue_lifetime), which
-	// reports of a delay announce; default 0: they announce nothing.
+	// Lifetime is the time after which mail is given up (maximal_queue_lifetime),
+	// which delay reports announce; default 0: they announce no time.
 	Lifetime time.Duration
-	// DoubleBounceTo is who gets a copy of undeliverable mail that has the
-	// null sender; default "": nobody, the log tells. It takes effect when
-	// the queue manager hands such mail to the reporter.
+	// DoubleBounceTo is the address that gets a copy of undeliverable mail with
+	// the null sender; default "": no copy, only a line in the log. It takes effect
+	// when the queue manager passes such mail to the reporter.
 	DoubleBounceTo mail.Address
 	// Logger gets a line about every report; default slog.Default().
 	Logger *slog.Logger
 }
 
-// WithDefaults returns the configuration with defaults in place of zero
-// values.
+// WithDefaults returns the configuration with zero values replaced by defaults.
 func (c Config) WithDefaults() Config {
 	if c.Postmaster == "" && c.Hostname != "" {
 		c.Postmaster = mail.Address("postmaster@" + c.Hostname)
@@ -59,8 +57,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns all complaints about a configuration with its defaults in
-// place, joined; nil if there are none.
+// Validate returns all errors of a configuration with its defaults in place,
+// joined; nil if there are none.
 func (c Config) Validate() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -80,7 +78,7 @@ func (c Config) Validate() error {
 		complain("recipients in a report %d: want 1 to 10000", c.RecipientsMax)
 	}
 	if c.Lifetime < 0 {
-		complain("lifetime %v: want none or more", c.Lifetime)
+		complain("lifetime %v: must not be negative", c.Lifetime)
 	}
 	if strings.ContainsAny(c.Footer, "\r\x00") {
 		complain("footer: want lines separated by LF alone")
@@ -102,7 +100,7 @@ func isHostname(s string) bool {
 	return len(s) <= 255
 }
 
-// isAddress looks for slips in a configuration file; it is no full grammar.
+// isAddress detects slips in a configuration file; it is not a full grammar.
 func isAddress(a mail.Address) bool {
 	local, domain := a.Local(), a.Domain()
 	return local != "" && domain != "" && len(a) <= 254 && mail.CleanText(string(a)) == string(a) &&

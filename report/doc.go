@@ -1,24 +1,24 @@
-// Package report makes the reports that senders are owed: it implements the
+// Package report makes the reports that are owed to senders: it implements the
 // driver's Reporter port with package dsn and a spool.
 //
 // A message's debts are the recipients whose outcome has a Report. They are
-// paid like this:
+// paid as follows:
 //
-//  1. The debts are read page by page and gathered in three groups: failures,
-//     delays and successes. A sender who filters mail can so tell bad news from
-//     good by the subject; delivered and relayed recipients share a report,
-//     since RFC 3464 2.3 lets every recipient have an action of its own.
+//  1. The debts are read page by page and collected in three groups: failures,
+//     delays and successes, so that a sender who filters mail can distinguish
+//     them by the subject. Delivered and relayed recipients share a report,
+//     because RFC 3464 2.3 gives every recipient its own action.
 //  2. A group that is full, and in the end every group that is not empty,
 //     becomes a message: null sender, one recipient, NOTIFY=NEVER
 //     (RFC 3461 6.1). Its commit and the clearing of the debts that it pays
 //     are one step, so that each recipient is reported exactly once whenever
 //     the process stops.
-//  3. Debts about which nothing may be said are cleared without a report.
+//  3. Debts that must not be reported are cleared without a report.
 //
-// About mail that has the null sender itself nobody is told (RFC 5321 4.5.5).
+// No report is sent about mail that itself has the null sender (RFC 5321 4.5.5).
 // Its debts are cleared; if Config.DoubleBounceTo is set, a copy of the
-// message goes there, with the null sender again. A copy that fails there is
-// not copied again, so this cannot loop.
+// message goes there, again with the null sender. If that copy fails it is not
+// copied again, so this cannot loop.
 //
 // Memory is bounded by Config.RecipientsMax and Config.ReturnMax, whatever the
 // message: 100,000 recipients make 20 reports of 5,000.

@@ -11,15 +11,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A bounce is one message that has the null sender and could not be delivered.
-// All debts but the last page are cleared first, and the last page together
-// with the commit of the copy: so there is one copy, whenever the process
+// A bounce is a message that has the null sender and could not be delivered.
+// All pages of debts but the last are cleared first, and the last one together
+// with the commit of the copy. So there is exactly one copy, whenever the process
 // stops.
 type bounce struct {
 	*Reporter
 	env       mail.Envelope
 	count     int
-	elsewhere bool // it failed somewhere else than where copies go
+	elsewhere bool // it failed at a destination other than that of the copies
 	arrivals  []mail.Arrival
 }
 
@@ -44,7 +44,7 @@ func (b *bounce) page(ctx context.Context, page []mail.RecipientOutcome, last bo
 	return err
 }
 
-// settle makes the copy, if there is to be one and there is something to copy,
+// settle makes the copy, if one is configured and there is something to copy,
 // and clears the last debts. It returns the copy's ID, "" if there is none.
 func (b *bounce) settle(ctx context.Context, change []mail.Change) (string, error) {
 	if b.cfg.DoubleBounceTo == "" || !b.elsewhere {
@@ -68,8 +68,8 @@ func (b *bounce) clear(ctx context.Context, change []mail.Change) error {
 	return nil
 }
 
-// copy sends the message to whom the operator has named. It is given a trace
-// field, so that a loop through other hosts ends like any other.
+// copy sends the message to the address that the operator configured. It gets a
+// trace field, so that a loop through other hosts ends like any other.
 func (b *bounce) copy(ctx context.Context, content io.Reader, change []mail.Change) (string, error) {
 	at := now()
 	d, err := b.begin(ctx, b.cfg.DoubleBounceTo, at)
@@ -88,7 +88,7 @@ func (b *bounce) copy(ctx context.Context, content io.Reader, change []mail.Chan
 	return d.ID().String(), nil
 }
 
-// log tells of the double bounce, with one recipient as an example.
+// log logs the double bounce, with one recipient as an example.
 func (b *bounce) log(ctx context.Context, example mail.RecipientOutcome, copied string) {
 	b.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "double bounce: mail with the null sender could not be delivered",
 		slog.String("id", b.env.ID.String()), slog.String("copy", copied), slog.Int("recipients", b.count),

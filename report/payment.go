@@ -10,29 +10,29 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A payment is the making of all reports that one message owes.
+// A payment makes all reports that one message owes.
 type payment struct {
 	*Reporter
 	env       mail.Envelope
 	failures  group
 	delays    group
 	successes group
-	unsaid    []mail.Outcome // debts about which nothing may be said
+	unsaid    []mail.Outcome // debts that must not be reported
 	originals [2]*dsn.Original
 	arrivals  []mail.Arrival
 }
 
-// A group is recipients that share the next report, and the debts that it
+// A group is a set of recipients that share the next report, and the debts that it
 // pays.
 type group struct {
 	recipients []dsn.Recipient
 	paid       []mail.Outcome
-	octets     int // about how much memory their texts take
+	octets     int // approximate memory of their texts
 }
 
-// groupOctets ends a group before its recipients' texts take more than this,
-// so that memory stays bounded when every reply is as long as may be. 5,000
-// recipients with usual replies come to 1 MiB.
+// groupOctets ends a group before its recipients' texts take more memory than this,
+// so that memory stays bounded even if every reply has the maximum length. 5,000
+// recipients with usual replies take 1 MiB.
 const groupOctets = 2 << 20
 
 func (p *payment) pay(ctx context.Context) error {
@@ -76,8 +76,8 @@ func (p *payment) add(ctx context.Context, ro mail.RecipientOutcome) error {
 }
 
 // groupOf returns the group in which a debt is reported; nil if NOTIFY does not
-// allow to report it (RFC 3461 5.2). The debt should not exist then, but a
-// report that is not wanted is worse than looking twice.
+// permit a report (RFC 3461 5.2). The debt should not exist then, but an unwanted
+// report is worse than a second check.
 func (p *payment) groupOf(ro mail.RecipientOutcome) *group {
 	wanted := ro.Recipient.Notify
 	switch kind := ro.Outcome.Report; {
@@ -91,7 +91,7 @@ func (p *payment) groupOf(ro mail.RecipientOutcome) *group {
 	return nil
 }
 
-// until is when the message will be given up, 0 if that is not to be said.
+// until is when the message will be given up; 0 if the report must not state it.
 func (p *payment) until() mail.Instant {
 	if p.cfg.Lifetime == 0 {
 		return 0
@@ -99,7 +99,7 @@ func (p *payment) until() mail.Instant {
 	return p.env.Arrived.Add(p.cfg.Lifetime)
 }
 
-// forget clears the debts about which nothing may be said.
+// forget clears the debts that must not be reported.
 func (p *payment) forget(ctx context.Context) error {
 	if len(p.unsaid) == 0 {
 		return nil
@@ -111,7 +111,7 @@ func (p *payment) forget(ctx context.Context) error {
 	return nil
 }
 
-// flush makes a report of a group, and empties it.
+// flush makes a report of a group and empties it.
 func (p *payment) flush(ctx context.Context, g *group) error {
 	if len(g.recipients) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 		return err
 	}
 	body, utf8 := dsn.Needs(report, original)
-	// An address that no header field can hold still is where the report goes.
+	// An address that no header field can contain is still the recipient of the report.
 	utf8 = utf8 || !isASCII(p.env.Sender)
 	if err := d.CommitWith(ctx, localEnvelope(at, body, utf8), clearing(p.env.ID, g.paid, at)); err != nil {
 		return fmt.Errorf("commit: %w", err)
@@ -140,7 +140,7 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 	p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "report",
 		slog.String("id", p.env.ID.String()), slog.String("report", d.ID().String()), slog.String("to", string(p.env.Sender)),
 		slog.String("kind", report.Kind().String()), slog.Int("recipients", len(g.recipients)))
-	clear(g.recipients) // lets go of the texts
+	clear(g.recipients) // releases the texts
 	*g = group{recipients: g.recipients[:0], paid: g.paid[:0]}
 	return nil
 }
@@ -159,8 +159,8 @@ func (p *payment) compose(g *group, id mail.QueueID, at mail.Instant) dsn.Report
 	}
 }
 
-// clientName is the client as reports name hosts; "" for mail that did not
-// come by TCP.
+// clientName returns the client in the form in which reports name hosts; "" for mail
+// that did not come by TCP.
 func clientName(c mail.Client) string {
 	if !c.Addr.IsValid() {
 		return ""
@@ -168,8 +168,8 @@ func clientName(c mail.Client) string {
 	return c.Helo + "[" + c.Addr.Unmap().String() + "]"
 }
 
-// original reads what a report on a group returns. RET=FULL is for failures
-// alone (RFC 3461 4.3). It is read once for all reports of a message.
+// original reads the content that a report on a group returns. RET=FULL applies only
+// to failures (RFC 3461 4.3). It is read once for all reports of a message.
 func (p *payment) original(ctx context.Context, g *group) (dsn.Original, error) {
 	full := g == &p.failures && p.env.Ret == mail.RetFull && p.env.Size <= int64(p.cfg.ReturnMax)
 	slot := &p.originals[0]
@@ -187,7 +187,7 @@ func (p *payment) original(ctx context.Context, g *group) (dsn.Original, error) 
 }
 
 // readOriginal reads a message for its return. Content that is damaged or lost
-// must not keep the sender from hearing what else there is to say.
+// must not keep the sender from getting the rest of the report.
 func (p *payment) readOriginal(ctx context.Context, full bool) (dsn.Original, error) {
 	o, err := p.tryOriginal(ctx, full)
 	if errors.Is(err, ErrGone) || errors.Is(err, mail.ErrCorrupt) {

@@ -8,15 +8,14 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Spool is what the Reporter needs of one. Its methods may be called from
-// any number of goroutines. An error that wraps ErrGone tells that the message
-// cannot be reported on any more; every other error is taken to pass.
+// A Spool is the part of a spool that the Reporter needs. Its methods must be safe
+// for concurrent use. An error that wraps ErrGone means that the message can no
+// longer be reported on; every other error is assumed to be temporary.
 type Spool interface {
 	// Open reads a message's envelope; see driver.Spool.
 	Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelope, mail.Place, mail.RecipientBatch, error)
-	// Debts reads the recipients whose outcome has a Report, in the order of
-	// their index, from the one numbered from on, at most max, and tells
-	// whether there are more.
+	// Debts reads at most max recipients whose outcome has a Report, in the order of
+	// their index, starting with index from, and reports whether there are more.
 	Debts(ctx context.Context, id mail.QueueID, from uint32, max int) (debts []mail.RecipientOutcome, more bool, err error)
 	// Content opens a message's content: lines that end in CRLF.
 	Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error)
@@ -28,12 +27,12 @@ type Spool interface {
 	Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error)
 }
 
-// ErrGone is what a Spool's errors wrap when there is no such message. Nothing is
-// owed about it. Content that is gone, or damaged (mail.ErrCorrupt), costs no more
-// than the third part of the report, which then says so.
+// ErrGone is wrapped by a Spool's errors when the message does not exist. Then no
+// report is owed. If only its content is gone, or damaged (mail.ErrCorrupt), the
+// report lacks the third part, and says so.
 var ErrGone = errors.New("the message is not there any more")
 
-// A Draft is a message on its way in. It belongs to one goroutine. Exactly one
+// A Draft is a message being created. It belongs to one goroutine. Exactly one
 // of CommitWith and Abort ends it.
 type Draft interface {
 	// ID is the queue ID that the message will have.
@@ -46,8 +45,8 @@ type Draft interface {
 	// envelope's ID, Size and Recipients are set by the draft. On an error
 	// neither exists.
 	CommitWith(ctx context.Context, e mail.Envelope, changes []mail.Change) error
-	// Abort forgets the draft.
+	// Abort discards the draft.
 	Abort()
-	// Arrival tells, after the commit, what was made durable.
+	// Arrival returns, after the commit, the message that was made durable.
 	Arrival() mail.Arrival
 }

@@ -134,8 +134,8 @@ func TestD01ReportToSender(t *testing.T) {
 	})
 }
 
-// RFC 5321 4.5.5: nobody is told about mail that has the null sender. Its
-// debts are cleared nevertheless, however many they are.
+// RFC 5321 4.5.5: no report is sent about mail that has the null sender. Its
+// debts are cleared nevertheless, however many there are.
 func TestD02NullSender(t *testing.T) {
 	m := newMemory()
 	var debts []mail.RecipientOutcome
@@ -148,7 +148,7 @@ func TestD02NullSender(t *testing.T) {
 	}
 }
 
-// The operator may name somebody who gets a copy, whole and once, by a path
+// The operator may configure an address that gets a copy, whole and once, by a path
 // that cannot loop: from the null sender, and not again when it fails there.
 func TestD02DoubleBounceCopy(t *testing.T) {
 	c := Config{DoubleBounceTo: "Bounces@example.org"}
@@ -247,7 +247,7 @@ func TestD05Delayed(t *testing.T) {
 	}
 }
 
-// RET=FULL is honoured for failures of messages that are small enough (B-179),
+// RET=FULL is honored for failures of messages that are small enough (B-179),
 // and for nothing else.
 func TestD09Return(t *testing.T) {
 	tests := []struct {
@@ -418,7 +418,7 @@ func TestExactlyOnce(t *testing.T) {
 }
 
 // A message that was dropped meanwhile owes nothing; one whose content is lost
-// is reported without it; any other trouble is told and tried again.
+// is reported without it; any other error is returned and the report retried.
 func TestTrouble(t *testing.T) {
 	disk := errors.New("disk on fire")
 	tests := []struct {

@@ -11,8 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Reporter makes reports. It may be used from any number of goroutines, each
-// for other messages.
+// A Reporter makes reports. It is safe for concurrent use for different messages.
 type Reporter struct {
 	cfg      Config
 	spool    Spool
@@ -28,17 +27,17 @@ func New(cfg Config, spool Spool) (*Reporter, error) {
 	return &Reporter{cfg: cfg, spool: spool, composer: dsn.Composer{Contact: cfg.Postmaster, Footer: cfg.Footer}}, nil
 }
 
-// debtsPage is how many debts are read at a time.
+// debtsPage is the number of debts read at a time.
 const debtsPage = 1000
 
-// Report composes and spools what is owed about a message and clears the
-// debts; see the package comment. It returns the messages that it made, also
-// when it fails halfway: they are durable, and what they reported will not be
-// reported again. When it fails, nothing is lost and it is to be called again.
+// Report composes the reports owed about a message, commits them to the spool and
+// clears the debts; see the package comment. It returns the messages that it made,
+// also when it fails halfway: they are durable, and what they reported will not be
+// reported again. After an error nothing is lost, and Report must be called again.
 func (r *Reporter) Report(ctx context.Context, id mail.QueueID) ([]mail.Arrival, error) {
 	arrivals, err := r.report(ctx, id)
 	switch {
-	case errors.Is(err, ErrGone): // what was dropped meanwhile owes nothing
+	case errors.Is(err, ErrGone): // a message dropped meanwhile owes nothing
 		return arrivals, nil
 	case err != nil:
 		return arrivals, fmt.Errorf("report on %s: %w", id, err)
@@ -61,8 +60,8 @@ func (r *Reporter) report(ctx context.Context, id mail.QueueID) ([]mail.Arrival,
 	return p.arrivals, err
 }
 
-// A visitor is given a page of debts, and whether it is the last one. A last
-// page may be empty.
+// A visitor receives a page of debts, and whether it is the last one. The last page
+// may be empty.
 type visitor func(ctx context.Context, page []mail.RecipientOutcome, last bool) error
 
 // eachPage calls visit with all debts of a message, page by page.
@@ -82,7 +81,7 @@ func (r *Reporter) eachPage(ctx context.Context, id mail.QueueID, visit visitor)
 }
 
 // begin opens a draft for a message from the null sender to one recipient,
-// with a trace field as local submission writes it (RFC 5321 4.4).
+// with a trace field as written by local submission (RFC 5321 4.4).
 func (r *Reporter) begin(ctx context.Context, to mail.Address, now mail.Instant) (Draft, error) {
 	d, err := r.spool.Begin(ctx)
 	if err != nil {
@@ -100,13 +99,13 @@ func (r *Reporter) begin(ctx context.Context, to mail.Address, now mail.Instant)
 	return d, nil
 }
 
-// localEnvelope is the envelope of a message that is made here: null sender,
+// localEnvelope returns the envelope of a message made here: null sender,
 // and neither RET nor ENVID (RFC 3461 6.1).
 func localEnvelope(now mail.Instant, body mail.BodyType, utf8 bool) mail.Envelope {
 	return mail.Envelope{Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: mail.ProtoLocal}}
 }
 
-// clearing is the change that clears debts. Only the indexes of the outcomes
+// clearing returns the change that clears debts. Only the indexes of the outcomes
 // count.
 func clearing(id mail.QueueID, paid []mail.Outcome, now mail.Instant) []mail.Change {
 	if len(paid) == 0 {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A cache remembers values for a time of their own. Their weights together are
-// at most max; the one least recently used is forgotten first. A value that is
-// wanted but not there is made once, however many want it.
+// A cache holds values, each with its own lifetime. Their total weight is at most
+// max; the least recently used value is evicted first. A value that is not in the
+// cache is produced once, no matter how many callers wait for it.
 //
-// Values whose time is over stay until they are replaced or pushed out, so that
-// their makers can fall back on them.
+// Expired values stay until they are replaced or evicted, so that produce can
+// fall back on them.
 type cache[K comparable, V any] struct {
 	max     int
 	weigh   func(V) int   // at least 1
-	limit   time.Duration // of making a value
+	limit   time.Duration // for producing a value
 	ctx     context.Context
 	makers  *sync.WaitGroup
 	evicted *counter
@@ -38,10 +38,10 @@ type entry[K comparable, V any] struct {
 	prev, next *entry[K, V]
 }
 
-// A flight is a value in the making.
+// A flight is a value being produced.
 type flight[V any] struct {
 	done  chan struct{}
-	value V // this and until once done is closed
+	value V // this and until are set once done is closed
 	until time.Time
 }
 
@@ -55,7 +55,7 @@ func newCache[K comparable, V any](ctx context.Context, max int, weigh func(V) i
 	return c
 }
 
-// get returns the value for a key, and when its time is over, if it is not.
+// get returns the value for a key, and when it expires, if it has not expired.
 func (c *cache[K, V]) get(key K, now time.Time) (value V, until time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,9 +67,9 @@ func (c *cache[K, V]) get(key K, now time.Time) (value V, until time.Time, ok bo
 	return e.value, e.until, true
 }
 
-// wait returns the value for a key and when its time is over, if need be by calling produce in a goroutine
-// of its own, which goes on when the caller's context ends. Produce is told the
-// value whose time is over, and returns a new one and when its time is over.
+// wait returns the value for a key and when it expires. If necessary it calls
+// produce in a separate goroutine, which continues when the caller's context ends.
+// produce gets the expired value, and returns a new one and when it expires.
 func (c *cache[K, V]) wait(ctx context.Context, key K, produce func(ctx context.Context, key K, old V) (V, time.Time)) (V, time.Time, error) {
 	c.mu.Lock()
 	e := c.entries[key]
@@ -101,7 +101,7 @@ func (c *cache[K, V]) wait(ctx context.Context, key K, produce func(ctx context.
 
 var errClosed = errors.New("resolve: the resolver is closed")
 
-// start launches a flight. The mutex is held.
+// start begins a flight. The mutex must be held.
 func (c *cache[K, V]) start(key K, e *entry[K, V], produce func(ctx context.Context, key K, old V) (V, time.Time)) *flight[V] {
 	f := &flight[V]{done: make(chan struct{})}
 	c.flights[key] = f
@@ -122,20 +122,20 @@ func (c *cache[K, V]) start(key K, e *entry[K, V], produce func(ctx context.Cont
 	return f
 }
 
-// newStore returns a cache of at most max values that are entered only, never
-// made.
+// newStore returns a cache of at most max values that are only entered, never
+// produced.
 func newStore[K comparable, V any](max int) *cache[K, V] {
 	return newCache[K](context.Background(), max, func(V) int { return 1 }, 0, nil, &counters{})
 }
 
-// enter remembers a value.
+// enter stores a value.
 func (c *cache[K, V]) enter(key K, value V, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.put(key, value, until)
 }
 
-// put enters a value. The mutex is held.
+// put stores a value. The mutex must be held.
 func (c *cache[K, V]) put(key K, value V, until time.Time) {
 	e := c.entries[key]
 	if e == nil {
@@ -155,7 +155,7 @@ func (c *cache[K, V]) put(key K, value V, until time.Time) {
 	}
 }
 
-// touch makes e the most recently used. The mutex is held.
+// touch makes e the most recently used entry. The mutex must be held.
 func (c *cache[K, V]) touch(e *entry[K, V]) {
 	if c.order.next == e {
 		return
@@ -169,14 +169,14 @@ func (e *entry[K, V]) unlink() {
 	e.prev.next, e.next.prev = e.next, e.prev
 }
 
-// close lets no further flight start, so that the makers can be waited for.
+// close prevents further flights, so that the current ones can be waited for.
 func (c *cache[K, V]) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 }
 
-// clear forgets everything. Flights under way enter their values all the same.
+// clear removes all values. Flights under way still store theirs.
 func (c *cache[K, V]) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,62 +10,63 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// A Config says whom to ask, how long to wait and how long to remember. The
-// zero Config asks the servers of /etc/resolv.conf.
+// A Config selects the name servers and sets timeouts and cache lifetimes. The
+// zero Config uses the servers of /etc/resolv.conf.
 type Config struct {
 	// Servers are addresses of recursive name servers, "192.0.2.53" or
 	// "[2001:db8::53]:5353", in order of preference. Set it where mail has a
-	// name server of its own; empty means those of ResolvConf.
+	// dedicated name server; empty means those of ResolvConf.
 	Servers []string
-	// ResolvConf is the file that names servers, search list, timeout and
+	// ResolvConf is the file that supplies servers, search list, timeout and
 	// attempts where these are not set here. It is read again when it changes.
 	// "" means /etc/resolv.conf.
 	ResolvConf string
-	// HostsFile is where a nexthop "[host]" is looked up first. It is read again
-	// when it changes. "" means /etc/hosts.
+	// HostsFile is the file in which a nexthop "[host]" is looked up before the DNS.
+	// It is read again when it changes. "" means /etc/hosts.
 	HostsFile string
-	// Timeout is how long one server may take to answer. Raise it on a slow
-	// link; 0 means what ResolvConf says, else 5 s.
+	// Timeout is the time one server has to answer. Raise it on a slow
+	// link; 0 means the value of ResolvConf, or 5 s if it has none.
 	Timeout time.Duration
-	// Attempts is how many times the list of servers is gone through; 0 means
-	// what ResolvConf says, else 2.
+	// Attempts is the number of rounds through the list of servers; 0 means
+	// the value of ResolvConf, or 2 if it has none.
 	Attempts int
-	// Deadline bounds the look-up of one nexthop, all questions and attempts
-	// together; 0 means 60 s.
+	// Deadline is the time limit of the lookup of one nexthop, including all
+	// questions and attempts; 0 means 60 s.
 	Deadline time.Duration
-	// Concurrency is how many questions are under way at once; 0 means 200. Those that
-	// have taken more than 50 ms do not count, as far as Slow allows.
+	// Concurrency is the maximum number of concurrent questions; 0 means 200. Up to
+	// Slow questions that have taken more than 50 ms do not count.
 	// Lower it where a name server drops bursts.
 	Concurrency int
-	// Slow is how many questions that have taken more than 50 ms may be under way
-	// beside these; 0 means ten times Concurrency. Each has a file descriptor.
+	// Slow is the maximum number of further questions that have taken more than
+	// 50 ms; 0 means ten times Concurrency. Each uses a file descriptor.
 	Slow int
-	// CacheEntries is how many nexthops, and how many questions, are remembered;
+	// CacheEntries is the size of the cache of nexthops, and of that of questions;
 	// 0 means 20000, which takes some 15 MB when full of ordinary domains.
 	CacheEntries int
 
-	// PositiveMin and PositiveMax bound how long records are used, whatever
-	// their TTL; 0 means 30 s and 1 day.
+	// PositiveMin and PositiveMax limit the time for which records are used,
+	// whatever their TTL; 0 means 30 s and 1 day.
 	PositiveMin, PositiveMax time.Duration
-	// NegativeMin and NegativeMax bound how long absence is believed, whatever
-	// the zone's SOA says (RFC 2308 5); 0 means 30 s and 1 hour.
+	// NegativeMin and NegativeMax limit the time for which negative answers are
+	// used, whatever the zone's SOA says (RFC 2308 5); 0 means 30 s and 1 hour.
 	NegativeMin, NegativeMax time.Duration
-	// FailureMin is how long after a failed look-up of a name it is tried again;
-	// it doubles with every further failure up to FailureMax. 0 means 5 s and
+	// FailureMin is the delay before a failed lookup of a name is retried; it
+	// doubles with every further failure up to FailureMax. 0 means 5 s and
 	// 30 s. RFC 2308 7 allows five minutes at most.
 	FailureMin, FailureMax time.Duration
-	// StaleMax is for how long after their time records are still used when
-	// there is no answer; 0 means 1 hour.
+	// StaleMax is the time for which expired records are still used when there is
+	// no answer; 0 means 1 hour.
 	StaleMax time.Duration
-	// NoStale turns the use of old records off.
+	// NoStale disables the use of expired records.
 	NoStale bool
 
-	// Policy says which hosts and addresses are used, and what is ourselves.
+	// Policy selects the hosts and addresses that are used, and identifies our own.
 	Policy route.Policy
-	// Trusted are the nexthops that the operator wrote down, in canonical form
-	// (route.Table.Nexthops). They may be at any address, and if they cannot be
-	// found the mail waits, because the mistake is ours. "[host]" and all with
-	// brackets and a port are trusted anyway: no recipient's address has that form.
+	// Trusted are the nexthops that the operator configured, in canonical form
+	// (route.Table.Nexthops). They may be at any address, and if they are not
+	// found the mail waits, because the error is in the configuration. "[host]" and
+	// nexthops with brackets and a port are always trusted: no recipient's address
+	// has that form.
 	Trusted []string
 
 	Logger *slog.Logger // nil: no log
@@ -73,7 +74,7 @@ type Config struct {
 	Exchange Exchange
 }
 
-// WithDefaults fills in what is not set, except for what ResolvConf may say.
+// WithDefaults sets the defaults of all fields, except where ResolvConf may.
 func (c Config) WithDefaults() Config {
 	setDefault(&c.ResolvConf, "/etc/resolv.conf")
 	setDefault(&c.HostsFile, "/etc/hosts")
@@ -104,7 +105,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Validate says all that is wrong with the configuration.
+// Validate returns all errors of the configuration, joined.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
@@ -126,9 +127,9 @@ func (c Config) Validate() error {
 	} {
 		switch {
 		case d.min < 0 || d.max < 0:
-			errs = append(errs, fmt.Errorf("%s: a time cannot be negative", d.name))
+			errs = append(errs, fmt.Errorf("%s: must not be negative", d.name))
 		case d.min > d.max && d.min > 0:
-			errs = append(errs, fmt.Errorf("%s: the minimum %v is above the maximum %v", d.name, d.min, d.max))
+			errs = append(errs, fmt.Errorf("%s: minimum %v is above maximum %v", d.name, d.min, d.max))
 		}
 	}
 	for _, n := range []struct {
@@ -139,7 +140,7 @@ func (c Config) Validate() error {
 		{"hosts", c.Policy.HostsMax}, {"addresses", c.Policy.AddressesMax},
 	} {
 		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("%s: %d is below zero", n.name, n.value))
+			errs = append(errs, fmt.Errorf("%s: %d is negative", n.name, n.value))
 		}
 	}
 	for _, s := range c.Trusted {
@@ -152,10 +153,10 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// dnsPort is where name servers listen.
+// dnsPort is the port of name servers.
 const dnsPort = 53
 
-// parseServer reads "address", "address:port" or "[address]:port".
+// parseServer parses "address", "address:port" or "[address]:port".
 func parseServer(text string) (netip.AddrPort, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return netip.AddrPortFrom(a, dnsPort), nil

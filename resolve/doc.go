@@ -1,25 +1,24 @@
-// Package resolve finds the hosts that serve a nexthop by asking the DNS, and
-// remembers the answers.
+// Package resolve finds the hosts that serve a nexthop by querying the DNS, and
+// caches the answers.
 //
-// The conclusions are package route's; this package gathers the facts. A look-up
-// goes down through four layers, each of which may know the answer:
+// The conclusions are drawn by package route; this package collects the facts. A
+// lookup passes through four layers, each of which may have the answer:
 //
-//  1. [Resolver.Hosts] keeps finished host sets, and verdicts, by nexthop. This
-//     is all that a busy destination ever touches.
+//  1. [Resolver.Hosts] caches finished host sets, and verdicts, by nexthop. A busy
+//     destination never needs more.
 //  2. Questions (a name and a type) have a cache of their own, since many
-//     domains name the same MX hosts. Equal questions that are under way at the
-//     same time are asked once.
+//     domains name the same MX hosts. Equal questions under way at the same time
+//     are asked once.
 //  3. A question follows aliases, tries each server in turn, falls back from
 //     EDNS to plain messages and from UDP to TCP.
-//  4. An [Exchange] carries one message to one server and brings one back. Tests
-//     put a zone in its place.
+//  4. An [Exchange] sends one message to one server and returns the answer. Tests
+//     replace it with a zone.
 //
-// Go's own resolver is no use here. It does not tell an absent name from absent
-// records (one is a permanent failure, the other means that the domain itself
-// is the host, RFC 5321 5.1), and it does not tell how long an answer lasts.
+// Go's own resolver is not suitable. It does not distinguish a name that does not
+// exist from one without records (the first is a permanent failure, the second means
+// that the domain itself is the host, RFC 5321 5.1), and it does not return TTLs.
 //
-// When no server answers, answers whose time is over are used for a while
-// longer (RFC 8767), so that a dead name server does not stop mail at once. Only
-// answers that lead to hosts are: nothing is refused on the strength of an old
-// one.
+// When no server answers, expired answers are used for a limited time (RFC 8767),
+// so that a dead name server does not stop mail at once. This applies only to
+// answers that lead to hosts: no mail is refused because of an expired one.
 package resolve

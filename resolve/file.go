@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// fileCheckInterval is how often a file is looked at for changes.
+	// fileCheckInterval is the interval between checks of a file for changes.
 	fileCheckInterval = 5 * time.Second
-	// fileSizeMax is how much of a file is read.
+	// fileSizeMax is the maximum number of bytes read from a file.
 	fileSizeMax = 4 << 20
 )
 
-// A file holds what a small text file says, and reads it again after it has
-// changed. A file that cannot be read counts as empty.
+// A file holds the parsed contents of a small text file, and reads it again when
+// it has changed. A file that cannot be read counts as empty.
 type file[T any] struct {
 	path  string
 	parse func(text string) T
 
 	mu      sync.Mutex
 	value   T
-	looked  time.Time // when the file was last looked at
-	changed time.Time // its modification time then
+	looked  time.Time // when the file was last checked
+	changed time.Time // its modification time at that check
 	size    int64
 }
 
@@ -33,7 +33,7 @@ func newFile[T any](path string, parse func(text string) T) *file[T] {
 	return f
 }
 
-// get returns what the file says.
+// get returns the parsed contents of the file.
 func (f *file[T]) get(now time.Time) T {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// A hostsTable is what a hosts(5) file says: the addresses of each name, in
-// the order of the file. Localhost is there even if the file does not mention
-// it (RFC 6761 6.3).
+// A hostsTable is the contents of a hosts(5) file: the addresses of each name, in
+// the order of the file. It contains localhost even if the file does not
+// (RFC 6761 6.3).
 type hostsTable map[string][]netip.Addr
 
 func parseHosts(text string) hostsTable {

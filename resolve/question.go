@@ -11,25 +11,25 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A question is what a server is asked for.
+// A question is a query for one name and record type.
 type question struct {
 	name  string // canonical, without a final dot
 	qtype uint16
 }
 
-// Why there is no answer. The texts end up in reports to senders, whom our name
-// servers' addresses do not concern; those are in the log.
+// Reasons why there is no answer. The texts appear in reports to senders, so they
+// do not contain the addresses of our name servers; those are in the log.
 var (
-	errBusy   = errors.New("too many other questions are under way")
-	errSilent = errors.New("no name server answers")
-	errMisfit = errors.New("a name server answered another question")
-	errNoTCP  = errors.New("a name server does not answer by TCP")
-	errCut    = errors.New("a name server cut its answer short by TCP too")
-	errLame   = errors.New("a name server does not resolve names for us")
+	errBusy   = errors.New("too many DNS queries are under way")
+	errSilent = errors.New("no name server answered")
+	errMisfit = errors.New("the name server's answer does not match the question")
+	errNoTCP  = errors.New("the name server does not answer over TCP")
+	errCut    = errors.New("the name server truncated its answer over TCP, too")
+	errLame   = errors.New("the name server returned a referral instead of an answer")
 )
 
-// query gets one usable answer to a question out of the servers, without
-// following aliases. If there is none it says why.
+// query returns a usable answer to a question from one of the servers, without
+// following aliases, or an error that says why there is none.
 func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why error) {
 	leave, ok := r.enter(ctx)
 	if !ok {
@@ -41,14 +41,14 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 	order, allSick := r.health.order(conf.servers, time.Now())
 	rounds := conf.attempts
 	if allSick {
-		rounds = 1 // there is little hope, and others wait
+		rounds = 1 // little chance of success, and other questions wait
 	}
 	start := time.Now()
 	for round := range rounds {
 		refused := false
 		for _, server := range order {
-			// A server, or a firewall before it, may drop what it does not
-			// understand instead of refusing it, so later rounds do without EDNS.
+			// A server, or a firewall in front of it, may drop what it does not
+			// understand instead of refusing it, so later rounds omit EDNS.
 			m, err := r.ask(ctx, server, q, round == 0, conf.timeout)
 			switch {
 			case m != nil && err == nil:
@@ -59,7 +59,7 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 				refused = true
 			}
 			if m != nil || why == nil {
-				why = err // what a server said tells more than silence
+				why = err // a server's answer says more than silence
 			}
 			if ctx.Err() != nil {
 				return nil, why
@@ -73,16 +73,17 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 	return nil, why
 }
 
-// slowAfter is after which time a question gives its slot back, and SlowFactor how many
-// times as many may go on without one, unless Config.Slow says otherwise. A question about a name whose own name servers
-// are silent takes until our patience ends, and a thousand of those must not keep
-// others from being asked.
+// slowAfter is the time after which a question gives its slot back. SlowFactor
+// determines how many slow questions may continue without one, as a multiple of
+// Concurrency, unless Config.Slow is set. A question about a name whose own name
+// servers are silent takes until the deadline, and a thousand of those must not
+// keep others from being asked.
 const (
 	slowAfter  = 50 * time.Millisecond
 	SlowFactor = 10
 )
 
-// enter waits for one of Config.Concurrency slots. The caller has to leave.
+// enter waits for one of Config.Concurrency slots. The caller must call leave.
 func (r *Resolver) enter(ctx context.Context) (leave func(), ok bool) {
 	select {
 	case r.slots <- struct{}{}:
@@ -91,7 +92,7 @@ func (r *Resolver) enter(ctx context.Context) (leave func(), ok bool) {
 	}
 	var (
 		mu   sync.Mutex
-		held = r.slots // nil when it has been left
+		held = r.slots // nil after leave
 	)
 	slow := time.AfterFunc(slowAfter, func() {
 		mu.Lock()
@@ -103,7 +104,7 @@ func (r *Resolver) enter(ctx context.Context) (leave func(), ok bool) {
 		case r.slow <- struct{}{}:
 			<-held
 			held = r.slow
-		default: // there are too many of these
+		default: // Config.Slow questions already continue without a slot
 		}
 	})
 	return func() {
@@ -115,8 +116,8 @@ func (r *Resolver) enter(ctx context.Context) (leave func(), ok bool) {
 	}, true
 }
 
-// ask asks one server, first by UDP, then if need be without EDNS or by TCP. A
-// message together with an error is an answer of no use.
+// ask asks one server, first by UDP, then if necessary without EDNS or by TCP. A
+// message returned together with an error is an unusable answer.
 func (r *Resolver) ask(ctx context.Context, server netip.AddrPort, q question, edns bool, timeout time.Duration) (*dns.Msg, error) {
 	m, err := r.send(ctx, "udp", server, q, edns, timeout)
 	if err == nil && edns && refusesEDNS(m) {
@@ -138,7 +139,7 @@ func (r *Resolver) ask(ctx context.Context, server netip.AddrPort, q question, e
 		return m, errCut
 	case m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError:
 		r.counts.refusals.Add(1)
-		return m, errors.New("a name server answered " + rcodeText(m.Rcode))
+		return m, errors.New("the name server returned " + rcodeText(m.Rcode))
 	case isReferral(m):
 		r.counts.refusals.Add(1)
 		return m, errLame
@@ -146,7 +147,7 @@ func (r *Resolver) ask(ctx context.Context, server netip.AddrPort, q question, e
 	return m, nil
 }
 
-// send carries out one exchange and keeps count of it.
+// send makes one exchange and counts it.
 func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPort, q question, edns bool, timeout time.Duration) (*dns.Msg, error) {
 	query := new(dns.Msg)
 	query.SetQuestion(dns.Fqdn(q.name), q.qtype)
@@ -169,18 +170,18 @@ func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPo
 		if ctx.Err() == nil && network == "udp" {
 			r.health.silent(server, asked, time.Now())
 		}
-		r.cfg.Logger.Debug("name server does not answer", "server", server, "by", network, "name", q.name, "error", err)
+		r.cfg.Logger.Debug("name server did not answer", "server", server, "by", network, "name", q.name, "error", err)
 		return nil, errSilent
 	case !fits(query, m):
 		r.counts.forged.Add(1)
-		r.cfg.Logger.Debug("answer does not fit the question", "server", server, "by", network, "name", q.name)
+		r.cfg.Logger.Debug("DNS answer does not match the question", "server", server, "by", network, "name", q.name)
 		return nil, errMisfit
 	}
 	r.health.answered(server, time.Now())
 	return m, nil
 }
 
-// refusesEDNS tells whether a server balks at the OPT record (RFC 6891 7).
+// refusesEDNS reports whether a server rejected the OPT record (RFC 6891 7).
 func refusesEDNS(m *dns.Msg) bool {
 	switch m.Rcode {
 	case dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers:
@@ -189,8 +190,8 @@ func refusesEDNS(m *dns.Msg) bool {
 	return false
 }
 
-// isReferral tells whether a server only names others that might know, which
-// is what a server does that is not there for us (a "lame" one).
+// isReferral reports whether a server only refers to other servers, as one does
+// that does not resolve names for us (a "lame" server).
 func isReferral(m *dns.Msg) bool {
 	if m.Rcode != dns.RcodeSuccess || len(m.Answer) > 0 || m.Authoritative || m.RecursionAvailable {
 		return false
@@ -214,14 +215,14 @@ func rcodeText(code int) string {
 	return fmt.Sprintf("RCODE %d", code)
 }
 
-// heard notes that some server answers.
+// heard records that some server answered.
 func (r *Resolver) heard() {
 	if since := r.counts.silentSince.Swap(0); since != 0 {
 		r.cfg.Logger.Info("name servers answer again", "after", time.Since(time.Unix(0, since)).Round(time.Second))
 	}
 }
 
-// unheard notes that no server has answered a question asked at start.
+// unheard records that no server has answered a question asked at start.
 func (r *Resolver) unheard(start time.Time) {
 	if r.counts.silentSince.CompareAndSwap(0, start.UnixNano()) {
 		r.cfg.Logger.Warn("no name server answers")

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// aliasesMax is how many CNAME records in a row are followed.
+	// aliasesMax is the maximum length of a chain of CNAME records.
 	aliasesMax = 8
-	// recordsMax is how many records of one answer are kept. Far fewer are ever
-	// used; the bound is there because a message may hold thousands.
+	// recordsMax is the maximum number of records kept from one answer. Far fewer
+	// are ever used; the limit exists because a message may contain thousands.
 	recordsMax = 64
 )
 
-// A record is what is known about a question.
+// A record is the cached answer to a question.
 type record struct {
 	answer route.Answer
 	mx     []route.MX   // best preferences first
@@ -30,12 +30,12 @@ type record struct {
 	why    string       // Unknown: what went wrong
 	ttl    time.Duration
 
-	goodUntil time.Time // when the answer's own time is over
-	failures  int       // look-ups without an answer since then
+	goodUntil time.Time // when the answer expires
+	failures  int       // lookups without an answer since then
 }
 
-// weight is what a record counts for in memory: one, and one more for each KiB,
-// so that zones with many long names push out others instead of adding up.
+// weight returns the weight of a record in the cache: one, plus one for each KiB,
+// so that zones with many long names evict others instead of adding up.
 func (rec record) weight() int {
 	const each = 32 // octets of a record besides its name
 	size := each * (len(rec.mx) + len(rec.addrs))
@@ -45,11 +45,11 @@ func (rec record) weight() int {
 	return 1 + size/1024
 }
 
-// lookup answers a question from memory or from the servers.
+// lookup answers a question from the cache or from the servers.
 func (r *Resolver) lookup(ctx context.Context, q question) (rec record, until time.Time) {
 	rec, until, err := r.records.wait(ctx, q, r.refresh)
 	if err != nil {
-		return record{answer: route.Unknown, why: "the look-up took too long"}, time.Now().Add(r.cfg.FailureMin)
+		return record{answer: route.Unknown, why: "the lookup took too long"}, time.Now().Add(r.cfg.FailureMin)
 	}
 	return rec, until
 }
@@ -72,9 +72,9 @@ func (r *Resolver) refresh(ctx context.Context, q question, old record) (record,
 	return rec, now.Add(r.failureTime(rec.failures))
 }
 
-// mayServe tells whether an old record is better than none. Absence is not
-// believed longer than its time, since mail would be returned for it; that a
-// domain has no MX record is, since it leads to a host.
+// mayServe reports whether an expired record is better than none. A negative answer
+// is not used after it expires, since mail would be returned because of it. The
+// absence of MX records still is, since it leads to a host.
 func (r *Resolver) mayServe(q question, old record, now time.Time) bool {
 	if r.cfg.NoStale || now.After(old.goodUntil.Add(r.cfg.StaleMax)) {
 		return false
@@ -89,7 +89,7 @@ func (r *Resolver) clamp(rec record) time.Duration {
 	return min(max(rec.ttl, r.cfg.NegativeMin), r.cfg.NegativeMax)
 }
 
-// failureTime returns how long the n-th failure in a row is remembered.
+// failureTime returns the time for which the n-th failure in a row is cached.
 func (r *Resolver) failureTime(n int) time.Duration {
 	d := r.cfg.FailureMin
 	for ; n > 1 && d < r.cfg.FailureMax; n-- {
@@ -98,8 +98,8 @@ func (r *Resolver) failureTime(n int) time.Duration {
 	return min(d, r.cfg.FailureMax)
 }
 
-// chase asks for a name, and for the names it is an alias of, until there are
-// records or there is nothing more to ask for.
+// chase looks up a name, and the names it is an alias of, until there are records
+// or no further alias.
 func (r *Resolver) chase(ctx context.Context, q question) record {
 	c := chain{name: q.name, qtype: q.qtype, ttl: r.cfg.PositiveMax}
 	for {
@@ -116,17 +116,17 @@ func (r *Resolver) chase(ctx context.Context, q question) record {
 	}
 }
 
-// A chain is how far the aliases of a name have been followed.
+// A chain is the state of following the aliases of a name.
 type chain struct {
 	name  string
 	qtype uint16
 	links int
 	seen  []string
-	ttl   time.Duration // the least so far
+	ttl   time.Duration // the minimum so far
 }
 
-// follow goes along the aliases in an answer. It is not done if they lead to a
-// name that the answer says nothing about.
+// follow follows the aliases in an answer. done is false if they lead to a name
+// that the answer contains nothing about.
 func (c *chain) follow(m *dns.Msg) (rec record, done bool) {
 	before := c.links
 	for {
@@ -182,8 +182,8 @@ func (c *chain) gather(m *dns.Msg) record {
 	return rec
 }
 
-// trim keeps the best MX records, a random choice of them where they are
-// equal, and the first addresses.
+// trim keeps the best MX records, a random selection among those of equal
+// preference, and the first addresses.
 func (rec *record) trim() {
 	if len(rec.mx) > recordsMax {
 		rand.Shuffle(len(rec.mx), func(i, j int) { rec.mx[i], rec.mx[j] = rec.mx[j], rec.mx[i] })
@@ -197,7 +197,7 @@ func (rec *record) trim() {
 	}
 }
 
-// alias returns what the chain's name is an alias of.
+// alias returns the name that the chain's name is an alias of.
 func (c *chain) alias(m *dns.Msg) (target string, ok bool) {
 	for _, rr := range m.Answer {
 		if cname, is := rr.(*dns.CNAME); is && cname.Hdr.Class == dns.ClassINET && sameName(cname.Hdr.Name, c.name) {
@@ -208,8 +208,8 @@ func (c *chain) alias(m *dns.Msg) (target string, ok bool) {
 	return "", false
 }
 
-// negativeTTL returns how long absence may be believed (RFC 2308 5), and whether
-// the answer says so, which is what tells it from an incomplete one.
+// negativeTTL returns the time for which a negative answer may be cached
+// (RFC 2308 5), and whether the answer states it; an incomplete answer does not.
 func negativeTTL(m *dns.Msg) (ttl time.Duration, known bool) {
 	for _, rr := range m.Ns {
 		if soa, ok := rr.(*dns.SOA); ok {
@@ -219,7 +219,7 @@ func negativeTTL(m *dns.Msg) (ttl time.Duration, known bool) {
 	return 0, false
 }
 
-// seconds reads a TTL; one with the highest bit set means zero (RFC 2181 8).
+// seconds converts a TTL; one with the highest bit set means zero (RFC 2181 8).
 func seconds(ttl uint32) time.Duration {
 	if ttl >= 1<<31 {
 		return 0

@@ -15,7 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// A Resolver finds hosts. Any number of goroutines may use it.
+// A Resolver finds hosts. It is safe for concurrent use.
 type Resolver struct {
 	cfg     Config
 	trusted map[string]bool // canonical nexthops
@@ -23,7 +23,7 @@ type Resolver struct {
 	hosts   *file[hostsTable]
 	health  health
 	slots   chan struct{} // one element for each question under way
-	slow    chan struct{} // one for each that has taken so long that it gave its slot back
+	slow    chan struct{} // one for each that gave its slot back because it took too long
 	sets    *cache[string, verdict]
 	records *cache[question, record]
 	counts  counters
@@ -32,16 +32,16 @@ type Resolver struct {
 	makers sync.WaitGroup // the flights of both caches
 }
 
-// A verdict is what was found out about a nexthop.
+// A verdict is the result of the lookup of a nexthop.
 type verdict struct {
 	set   mail.HostSet
 	reply mail.Reply // zero if set has a host
 	// site is the nexthop of the site that serves it; "" if it is not a domain, has
-	// no MX records, or is the operator's own.
+	// no MX records, or is configured by the operator.
 	site string
 }
 
-// New returns a resolver. It asks nobody before it is asked.
+// New returns a resolver. It sends no query before it is used.
 func New(c Config) (*Resolver, error) {
 	c = c.WithDefaults()
 	if err := c.Validate(); err != nil {
@@ -66,8 +66,8 @@ func New(c Config) (*Resolver, error) {
 	return r, nil
 }
 
-// Close ends all look-ups and waits for them. Those who wait for one get a
-// temporary failure.
+// Close cancels all lookups and waits for them to end. Callers that wait for one
+// get a temporary failure.
 func (r *Resolver) Close() {
 	r.cancel()
 	r.sets.close()
@@ -75,17 +75,18 @@ func (r *Resolver) Close() {
 	r.makers.Wait()
 }
 
-// Flush forgets all answers, for an operator who knows that they have changed.
+// Flush clears the caches, for an operator who knows that the answers have changed.
 func (r *Resolver) Flush() {
 	r.records.clear()
 	r.sets.clear()
 }
 
 // Hosts returns the hosts that serve a nexthop, which is a text as
-// route.ParseNexthops reads it; the hosts of further nexthops in a list come
-// after those of the first. A reply that is not zero says why there are none: a
-// temporary one (4.4.3, or 4.3.5 for a nexthop of the operator's own) if they
-// may turn up, else a permanent one (5.1.2, 5.1.10, 5.4.4, 5.4.6).
+// route.ParseNexthops parses it; the hosts of further nexthops in a list follow
+// those of the first. A reply that is not zero is the reason why there are none: a
+// temporary one (4.4.3, or 4.3.5 for a nexthop configured by the operator) if a
+// later lookup may find some, otherwise a permanent one (5.1.2, 5.1.10, 5.4.4,
+// 5.4.6).
 //
 // The host set is shared and must not be changed.
 func (r *Resolver) Hosts(ctx context.Context, nexthop string) (mail.HostSet, mail.Reply) {
@@ -93,7 +94,7 @@ func (r *Resolver) Hosts(ctx context.Context, nexthop string) (mail.HostSet, mai
 	return v.set, v.reply
 }
 
-// find returns what is known of a nexthop, or what can be found out.
+// find returns the verdict for a nexthop from the cache or by a lookup.
 func (r *Resolver) find(ctx context.Context, nexthop string) verdict {
 	r.counts.lookups.Add(1)
 	if v, _, ok := r.sets.get(nexthop, time.Now()); ok {
@@ -104,7 +105,7 @@ func (r *Resolver) find(ctx context.Context, nexthop string) verdict {
 	if err != nil {
 		return verdict{reply: mail.Reply{
 			Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
-			Text: "the look-up of the mail hosts of " + mail.CleanText(nexthop) + " did not end in time",
+			Text: "DNS lookup of the mail hosts of " + mail.CleanText(nexthop) + " timed out",
 		}}
 	}
 	return v
@@ -139,8 +140,8 @@ func (r *Resolver) resolve(ctx context.Context, text string, _ verdict) (verdict
 	return v, until
 }
 
-// appendTiers appends further tiers, without the addresses that are there
-// already.
+// appendTiers appends further tiers, without the addresses that are already in
+// tiers.
 func appendTiers(tiers, more [][]mail.Host) [][]mail.Host {
 	if len(tiers) == 0 {
 		return more
@@ -191,12 +192,13 @@ func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (verdict, ti
 	return v, until
 }
 
-// batchesMax is how many times the policy's number of hosts is looked up, until some
-// can be used. It bounds what a domain with very many hosts costs.
+// batchesMax is the maximum number of batches of hosts that are looked up, each as
+// large as the policy allows, until one of them is usable. It limits the cost of a
+// domain with very many hosts.
 const batchesMax = 5
 
-// firstUsable looks the plan's hosts up, and then those that come next, until some can
-// be used. What is not known for now outweighs what is known not to exist.
+// firstUsable looks up the plan's hosts, batch by batch, until one is usable. A
+// temporary failure takes precedence over a permanent one.
 func (r *Resolver) firstUsable(ctx context.Context, n route.Nexthop, plan route.Plan) (set mail.HostSet, reply mail.Reply, why string, until time.Time) {
 	until = time.Now().Add(r.cfg.PositiveMax)
 	for batch := 1; ; batch++ {
@@ -222,8 +224,8 @@ func (r *Resolver) firstUsable(ctx context.Context, n route.Nexthop, plan route.
 	}
 }
 
-// isTrusted tells whether a nexthop comes from the operator. An address literal
-// in a recipient's address gives "[address]", so this form must be listed.
+// isTrusted reports whether the operator configured a nexthop. An address literal
+// in a recipient's address yields "[address]", so this form must be listed.
 func (r *Resolver) isTrusted(n route.Nexthop) bool {
 	switch n.Form {
 	case route.FormHost:
@@ -236,14 +238,14 @@ func (r *Resolver) isTrusted(n route.Nexthop) bool {
 	return r.trusted[n.String()]
 }
 
-// misconfigured is the reply for mail that waits for the operator to mend the
-// configuration.
+// misconfigured returns the reply for mail that waits until the operator corrects
+// the configuration.
 func misconfigured(text string) mail.Reply {
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5}, Text: mail.CleanText(text)}
 }
 
-// addresses looks up the plan's hosts, all at once, and tells why some of them
-// have no answer.
+// addresses looks up the plan's hosts, all at once, and returns the reason why some
+// of them have no answer.
 func (r *Resolver) addresses(ctx context.Context, n route.Nexthop, plan route.Plan) (answers []route.HostAnswer, why string, until time.Time) {
 	until = time.Now().Add(r.cfg.PositiveMax)
 	if n.Form == route.FormAddress {
@@ -278,15 +280,15 @@ func (r *Resolver) addresses(ctx context.Context, n route.Nexthop, plan route.Pl
 	return answers, why, until
 }
 
-// A hostRecord is what is known of a host's addresses.
+// A hostRecord is the result of the lookup of a host's addresses.
 type hostRecord struct {
 	route.HostAnswer
 	why   string
 	until time.Time
 }
 
-// namedHost looks up a host that the operator named: in the hosts file, then in
-// the DNS with the search list.
+// namedHost looks up a host that the operator configured: in the hosts file, then
+// in the DNS with the search list.
 func (r *Resolver) namedHost(ctx context.Context, name string) (h hostRecord) {
 	now := time.Now()
 	if addrs := r.hosts.get(now)[name]; len(addrs) > 0 {
@@ -309,7 +311,7 @@ func (r *Resolver) namedHost(ctx context.Context, name string) (h hostRecord) {
 	return h
 }
 
-// host looks up a host's addresses of the families in use in the DNS.
+// host looks up a host's addresses in the DNS, for the address families in use.
 func (r *Resolver) host(ctx context.Context, name string) hostRecord {
 	types := r.addressTypes()
 	found := make([]hostRecord, len(types))
@@ -324,8 +326,8 @@ func (r *Resolver) host(ctx context.Context, name string) hostRecord {
 	return join(found[0], found[1])
 }
 
-// knownHost is host for what is in memory. Most look-ups of a new domain name
-// hosts that others name too, and need no goroutine.
+// knownHost is like host, but uses only the cache. Most lookups of a new domain
+// yield hosts that other domains share, and need no goroutine.
 func (r *Resolver) knownHost(name string) (hostRecord, bool) {
 	var h hostRecord
 	now := time.Now()
@@ -359,8 +361,8 @@ func single(rec record, until time.Time) hostRecord {
 	return hostRecord{route.HostAnswer{Answer: rec.answer, Addrs: rec.addrs}, rec.why, until}
 }
 
-// join merges the answers about two families: addresses by turns, and without
-// any, the answer that leaves most hope.
+// join merges the answers for two address families: addresses alternate. Without
+// any, the result is the answer that is more likely to change.
 func join(a, b hostRecord) hostRecord {
 	h := hostRecord{until: earlier(a.until, b.until), why: a.why}
 	if h.why == "" {

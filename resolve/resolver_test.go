@@ -110,20 +110,20 @@ func TestHosts(t *testing.T) {
 		{"B-150 NXDOMAIN", "gone.example", 0, "550 5.1.2 gone.example does not exist"},
 		{"B-150 NODATA, address", "bare.example", 0, "0 bare.example=198.51.100.3:25"},
 		{"B-150 NODATA, no address", "empty.example", 0, "550 5.4.4 empty.example has no address that can be used"},
-		{"B-150 SERVFAIL", "servfail.example", 0, "451 4.4.3 no answer from the DNS about servfail.example: a name server answered SERVFAIL"},
-		{"B-150 REFUSED", "example.com", refuses, "451 4.4.3 no answer from the DNS about example.com: a name server answered REFUSED"},
-		{"B-150 timeout", "example.com", silent, "451 4.4.3 no answer from the DNS about example.com: no name server answers"},
-		{"B-150 odd rcode", "odd.example", 0, "451 4.4.3 no answer from the DNS about odd.example: a name server answered RCODE 13"},
+		{"B-150 SERVFAIL", "servfail.example", 0, "451 4.4.3 DNS lookup of servfail.example failed: the name server returned SERVFAIL"},
+		{"B-150 REFUSED", "example.com", refuses, "451 4.4.3 DNS lookup of example.com failed: the name server returned REFUSED"},
+		{"B-150 timeout", "example.com", silent, "451 4.4.3 DNS lookup of example.com failed: no name server answered"},
+		{"B-150 odd rcode", "odd.example", 0, "451 4.4.3 DNS lookup of odd.example failed: the name server returned RCODE 13"},
 
-		{"B-151 lame", "example.com", lame, "451 4.4.3 no answer from the DNS about example.com: a name server does not resolve names for us"},
+		{"B-151 lame", "example.com", lame, "451 4.4.3 DNS lookup of example.com failed: the name server returned a referral instead of an answer"},
 		{"B-151 truncated", "sister.example", truncates, "1" + mx1[2:] + " | 2 mx2.example.com=198.51.100.2:25"},
-		{"B-151 truncated, TCP refused", "example.com", truncates | noTCP, "451 4.4.3 no answer from the DNS about example.com: a name server does not answer by TCP"},
-		{"B-151 truncated by TCP too", "example.com", cutsTCP, "451 4.4.3 no answer from the DNS about example.com: a name server cut its answer short by TCP too"},
+		{"B-151 truncated, TCP refused", "example.com", truncates | noTCP, "451 4.4.3 DNS lookup of example.com failed: the name server does not answer over TCP"},
+		{"B-151 truncated by TCP too", "example.com", cutsTCP, "451 4.4.3 DNS lookup of example.com failed: the name server truncated its answer over TCP, too"},
 		{"B-151 EDNS refused", "bare.example", noEDNS, "0 bare.example=198.51.100.3:25"},
 		{"B-151 EDNS refused, truncated", "bare.example", noEDNS | truncates, "0 bare.example=198.51.100.3:25"},
 		{"B-151 EDNS dropped", "bare.example", dropEDNS, "0 bare.example=198.51.100.3:25"},
-		{"B-151 other question", "example.com", babbles, "451 4.4.3 no answer from the DNS about example.com: a name server answered another question"},
-		{"B-151 unreachable", "example.com", unreachable, "451 4.4.3 no answer from the DNS about example.com: no name server answers"},
+		{"B-151 other question", "example.com", babbles, "451 4.4.3 DNS lookup of example.com failed: the name server's answer does not match the question"},
+		{"B-151 unreachable", "example.com", unreachable, "451 4.4.3 DNS lookup of example.com failed: no name server answered"},
 
 		{"B-152 alias", "alias.example", 0, mx1 + " | 20 mx2.example.com=198.51.100.2:25"},
 		{"B-152 alias, link by link", "alias.example", oneLink, mx1 + " | 20 mx2.example.com=198.51.100.2:25"},
@@ -137,7 +137,7 @@ func TestHosts(t *testing.T) {
 		{"B-152 chain of 8, link by link", "c12.example", oneLink, mx2},
 		{"B-152 alias of nothing", "nowhere.example", 0, "550 5.1.2 nowhere.example does not exist"},
 		{"B-152 alias of nothing, link by link", "nowhere.example", oneLink, "550 5.1.2 nowhere.example does not exist"},
-		{"B-152 a step without answer", "broken.example", oneLink, "451 4.4.3 no answer from the DNS about broken.example: a name server answered SERVFAIL"},
+		{"B-152 a step without answer", "broken.example", oneLink, "451 4.4.3 DNS lookup of broken.example failed: the name server returned SERVFAIL"},
 		{"C-08 MX host is an alias", "mxalias.example", 0, "10 host.alias.example=198.51.100.2:25"},
 
 		{"B-153 null MX", "null.example", 0, "556 5.1.10 null.example does not accept mail (null MX)"},
@@ -162,7 +162,7 @@ func TestHosts(t *testing.T) {
 		{"C-05 own name, other port", "[mail.us.example]:587", 0, "0 mail.us.example=203.0.113.1:587"},
 
 		{"B-157 some", "some.example", 0, "30 mx2.example.com=198.51.100.2:25"},
-		{"B-157 none, one temporary", "temps.example", 0, "451 4.4.3 no answer from the DNS about the mail hosts of temps.example: a name server answered SERVFAIL"},
+		{"B-157 none, one temporary", "temps.example", 0, "451 4.4.3 DNS lookup of the mail hosts of temps.example failed: the name server returned SERVFAIL"},
 		{"B-157 none", "gones.example", 0, "550 5.4.4 no mail host of gones.example can be used"},
 
 		{"C-09 private", "private.example", 0, "550 5.4.4 mail for private.example would go to 10.0.0.25, an address that is not connected to for others"},
@@ -175,7 +175,7 @@ func TestHosts(t *testing.T) {
 		{"list", "bare.example,[mx2.example.com]", 0, "0 bare.example=198.51.100.3:25 | 0 mx2.example.com=198.51.100.2:25"},
 		{"list, first without name", "gone.example [mx2.example.com]", 0, "0 mx2.example.com=198.51.100.2:25"},
 		{"list, twice the same", "bare.example,[198.51.100.3],[mx2.example.com]", 0, "0 bare.example=198.51.100.3:25 | 0 mx2.example.com=198.51.100.2:25"},
-		{"list, nothing", "gone.example,temps.example", 0, "451 4.4.3 no answer from the DNS about the mail hosts of temps.example: a name server answered SERVFAIL"},
+		{"list, nothing", "gone.example,temps.example", 0, "451 4.4.3 DNS lookup of the mail hosts of temps.example failed: the name server returned SERVFAIL"},
 		{"list, null MX is final", "null.example,[mx2.example.com]", 0, "556 5.1.10 null.example does not accept mail (null MX)"},
 		{"list, loop is final", "us.example,[mx2.example.com]", 0, "554 5.4.6 mail for us.example loops back to ourselves"},
 	} {
@@ -211,8 +211,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A nexthop that is none can only be a mistake of ours; mail waits for it to be
-// mended.
+// An invalid nexthop can only be an error in the configuration; mail waits for its
+// correction.
 func TestHostsMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWorld(t, zone).resolver(t, Config{})
@@ -241,16 +241,16 @@ func TestSickServer(t *testing.T) {
 			return time.Since(start)
 		}
 		if d := took("[bare.example]"); d != 5*time.Second {
-			t.Errorf("the first look-up took %v", d)
+			t.Errorf("the first lookup took %v", d)
 		}
 		if d := took("[mx2.example.com]"); d != 0 {
-			t.Errorf("the second look-up took %v", d)
+			t.Errorf("the second lookup took %v", d)
 		}
 		time.Sleep(sickFor)
 		w.set("192.0.2.53", 0)
 		w.questions()
 		if d := took("[mx1.example.com]"); d != 0 {
-			t.Errorf("the third look-up took %v", d)
+			t.Errorf("the third lookup took %v", d)
 		}
 		if q := w.questions(); len(q) != 1 || !strings.Contains(q[0], "192.0.2.53") {
 			t.Errorf("the first server was not tried again: %q", q)
@@ -280,13 +280,13 @@ func TestRounds(t *testing.T) {
 				t.Errorf("%s: %d messages in %v: %s", name, n, time.Since(start), show(set, reply))
 			}
 		}
-		ask("both-fail.example", servfails, refuses, 2, 0, "a name server answered REFUSED")
-		ask("one-silent.example", silent, servfails, 2, 5*time.Second, "a name server answered SERVFAIL")
+		ask("both-fail.example", servfails, refuses, 2, 0, "the name server returned REFUSED")
+		ask("one-silent.example", silent, servfails, 2, 5*time.Second, "the name server returned SERVFAIL")
 		time.Sleep(sickFor)
-		ask("late.example", servfails, silent, 2, 5*time.Second, "a name server answered SERVFAIL")
+		ask("late.example", servfails, silent, 2, 5*time.Second, "the name server returned SERVFAIL")
 		time.Sleep(sickFor)
-		ask("both-silent.example", silent, silent, 4, 20*time.Second, "no name server answers")
-		ask("still-silent.example", silent, silent, 2, 10*time.Second, "no name server answers")
+		ask("both-silent.example", silent, silent, 4, 20*time.Second, "no name server answered")
+		ask("still-silent.example", silent, silent, 2, 10*time.Second, "no name server answered")
 	})
 }
 
@@ -332,8 +332,8 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// Absence is told by a zone's SOA; without one, or with a strange one, the
-// clamps decide (row B-158).
+// The lifetime of a negative answer comes from the zone's SOA; if that is missing
+// or strange, the configured limits decide (row B-158).
 func TestNegativeLifetimes(t *testing.T) {
 	for soa, want := range map[string]time.Duration{
 		"":                                      30 * time.Second,
@@ -656,7 +656,7 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// 500 MX records with 500 addresses each cost ten look-ups and leave a handful
+// 500 MX records with 500 addresses each cost ten lookups and leave a handful
 // of addresses (row B-156).
 func TestManyRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -864,14 +864,14 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// All mistakes are told at once.
+// All errors are reported at once.
 func TestConfigComplains(t *testing.T) {
 	_, err := New(Config{
 		Servers: []string{"ns.example", "192.0.2.1:0"}, Attempts: -1, Timeout: -1,
 		PositiveMin: time.Hour, PositiveMax: time.Minute, Trusted: []string{"[A]", "["},
 	})
 	for _, want := range []string{
-		`"ns.example": want an address`, `"192.0.2.1:0"`, "attempts: -1", "timeout: a time", "minimum 1h0m0s is above the maximum 1m0s",
+		`"ns.example": want an address`, `"192.0.2.1:0"`, "attempts: -1", "timeout: must not be negative", "minimum 1h0m0s is above maximum 1m0s",
 		`nexthop "[A]": the canonical form is "[a]"`, `nexthop "[": `,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

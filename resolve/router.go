@@ -9,31 +9,31 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// A RouterConfig says what a Router looks up. The zero RouterConfig looks
-// nothing up.
+// A RouterConfig determines which lookups a Router makes. With the zero
+// RouterConfig it makes none.
 type RouterConfig struct {
-	// Transports are those whose nexthops are looked up, with how. Leave out one
-	// that makes nothing of the DNS.
+	// Transports are the transports whose nexthops are looked up, and how. Omit
+	// transports that do not use the DNS.
 	Transports map[string]Lookups
-	// VerdictPositive and VerdictNegative are for how long it is remembered that
-	// mail can be sent to a nexthop, or cannot, for those who only want to know
-	// that (Verify); 0 means 1 day and 1 hour. It outlives the records.
+	// VerdictPositive and VerdictNegative are the times for which Verify remembers
+	// that mail can or cannot be sent to a nexthop; 0 means 1 day and 1 hour. Such a
+	// verdict outlives the DNS records.
 	VerdictPositive, VerdictNegative time.Duration
-	// VerdictEntries is of how many nexthops; 0 means 20000.
+	// VerdictEntries is the maximum number of remembered verdicts; 0 means 20000.
 	VerdictEntries int
 }
 
-// Lookups is how the nexthops of a transport are looked up.
+// Lookups determines how the nexthops of a transport are looked up.
 type Lookups struct {
-	// Sites lets domains with the same MX hosts share a site (route.Site). Leave
-	// it out where destinations are to be counted by domain, as Postfix does.
+	// Sites lets domains with the same MX hosts share a site (route.Site). Leave it
+	// false where destinations are counted by domain, as in Postfix.
 	Sites bool
-	// Fallback tells that there are relays for what cannot be found; so mail is
-	// not refused because of that.
+	// Fallback means that there are relays for domains that are not found, so that
+	// mail is not refused because of that.
 	Fallback bool
 }
 
-// WithDefaults fills in what is not set.
+// WithDefaults sets the defaults of all fields that are zero.
 func (c RouterConfig) WithDefaults() RouterConfig {
 	setDefault(&c.VerdictPositive, 24*time.Hour)
 	setDefault(&c.VerdictNegative, time.Hour)
@@ -41,12 +41,12 @@ func (c RouterConfig) WithDefaults() RouterConfig {
 	return c
 }
 
-// A Router routes recipients by a table, and by what the DNS says of the
-// nexthops that the table gives. Any number of goroutines may use it.
+// A Router routes recipients by a table, and by the DNS records of the nexthops
+// that the table yields. It is safe for concurrent use.
 //
-// Nothing is looked up for nexthops that the operator wrote down: if they cannot
-// be found the mistake is ours, and mail waits for it to be mended in the queue
-// of that nexthop, where it is seen.
+// Nexthops that the operator configured are not looked up: if they are not found
+// the error is in the configuration, and mail waits for its correction in the queue
+// of that nexthop, where it is visible.
 type Router struct {
 	table    *route.Table
 	resolver *Resolver
@@ -54,14 +54,14 @@ type Router struct {
 	verdicts *cache[string, mail.Reply]
 }
 
-// NewRouter returns a router. Its look-ups end when the resolver is closed.
+// NewRouter returns a router. Closing the resolver cancels its lookups.
 func NewRouter(t *route.Table, r *Resolver, c RouterConfig) *Router {
 	c = c.WithDefaults()
 	return &Router{table: t, resolver: r, cfg: c, verdicts: newStore[string, mail.Reply](c.VerdictEntries)}
 }
 
-// Route returns one route for each recipient, from memory: those that are not
-// known to the end need a look-up.
+// Route returns one route for each recipient from the cache. Routes that are not
+// completely known need a lookup.
 func (r *Router) Route(recipients []mail.Recipient) []mail.Route {
 	now := time.Now()
 	routes := make([]mail.Route, len(recipients))
@@ -85,7 +85,7 @@ func (r *Router) route(a mail.Address, now time.Time) mail.Route {
 	return to
 }
 
-// complete adds to a route what has been found out about its nexthop.
+// complete adds the result of a lookup to a route.
 func (how Lookups) complete(to mail.Route, v verdict) mail.Route {
 	switch {
 	case !v.reply.IsZero() && !how.Fallback:
@@ -96,8 +96,8 @@ func (how Lookups) complete(to mail.Route, v verdict) mail.Route {
 	return to
 }
 
-// Lookup completes a route that needs it. The hosts of the site are in memory
-// when it returns, so that deliveries find them there. If ctx ends before, the
+// Lookup completes a route that needs it. When it returns, the hosts of the site
+// are in the cache, so that deliveries find them there. If ctx ends first, the
 // route has a temporary reply.
 func (r *Router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
 	v := r.resolver.find(ctx, nexthop)
@@ -109,7 +109,7 @@ func (r *Router) Lookup(ctx context.Context, transport, nexthop string) mail.Rou
 	return to
 }
 
-// remember keeps a verdict, unless it may soon be another.
+// remember stores a verdict, unless it may change soon.
 func (r *Router) remember(nexthop string, reply mail.Reply) {
 	switch {
 	case reply.IsZero():
@@ -119,10 +119,10 @@ func (r *Router) remember(nexthop string, reply mail.Reply) {
 	}
 }
 
-// Verify is Route for somebody who only wants to know whether mail can be sent
-// to an address: if the route needs no look-up, its Reply tells why not. It knows
-// more nexthops than Route does, since it does not matter for it which hosts they
-// have.
+// Verify is like Route, for a caller that only needs to know whether mail can be
+// sent to an address: if the route needs no lookup, its Reply is the reason why it
+// cannot, or zero. Verify remembers more nexthops than Route, because it does not
+// need their hosts.
 func (r *Router) Verify(a mail.Address) mail.Route {
 	now := time.Now()
 	to := r.route(a, now)
@@ -138,8 +138,8 @@ func (r *Router) Verify(a mail.Address) mail.Route {
 	return to
 }
 
-// mayBeDomain tells, as fast as it can, whether a nexthop may be a domain that
-// somebody else than the operator has named.
+// mayBeDomain reports, as fast as possible, whether a nexthop may be a domain that
+// the operator has not configured.
 func (r *Resolver) mayBeDomain(nexthop string) bool {
 	return nexthop != "" && nexthop[0] != '[' && nexthop[0] != '{' && strings.IndexByte(nexthop, ',') < 0 && !r.trusted[nexthop]
 }

@@ -39,9 +39,9 @@ func routeOf(r mail.Route) string {
 	return fmt.Sprintf("%s %s %s %s", r.Transport, r.Nexthop, r.Site, status)
 }
 
-// What a route comes to: first from memory, where only the operator's own
-// nexthops and addresses are known to the end; then by a look-up; and then from
-// memory again, without another question to the DNS.
+// The complete course of a route: first from the cache, where only the nexthops and
+// addresses that the operator configured are completely known; then by a lookup; and
+// then from the cache again, without another question to the DNS.
 func TestRouter(t *testing.T) {
 	tests := []struct {
 		address     mail.Address
@@ -76,13 +76,13 @@ func TestRouter(t *testing.T) {
 					t.Errorf("from memory %q, want %q", got, c.first)
 				}
 				if asked := w.questions(); len(asked) > 0 {
-					t.Errorf("asked %q before a look-up", asked)
+					t.Errorf("asked %q before a lookup", asked)
 				}
 				if !to.NeedsLookup {
 					return
 				}
 				if got := routeOf(router.Lookup(t.Context(), to.Transport, to.Nexthop)); got != c.last {
-					t.Errorf("by a look-up %q, want %q", got, c.last)
+					t.Errorf("by a lookup %q, want %q", got, c.last)
 				}
 				w.questions()
 				again := router.Route([]mail.Recipient{{Address: c.address}})[0]
@@ -120,8 +120,8 @@ func TestSiteOutlivesItsRecords(t *testing.T) {
 	})
 }
 
-// When the name servers are gone a look-up ends with the resolver's patience, and
-// with its caller's; it gives a temporary reply and blames nobody.
+// When the name servers are gone a lookup ends at the resolver's deadline or at its
+// caller's; it returns a temporary reply that does not count against the domain.
 func TestLookupEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, zone)
@@ -144,8 +144,8 @@ func TestLookupEnds(t *testing.T) {
 	})
 }
 
-// Verdicts outlive records: that a domain takes mail is believed for a day, that it
-// does not for an hour, and then nobody knows.
+// Verdicts outlive records: a positive one is used for a day, a negative one for an
+// hour; after that there is no verdict.
 func TestVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, zone)
@@ -175,7 +175,7 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// Whoever names domains in large numbers does not fill the memory.
+// A client that names domains in large numbers does not fill the memory.
 func TestVerdictsAreBounded(t *testing.T) {
 	w := newWorld(t, zone)
 	router := w.router(t, Config{CacheEntries: 50})
@@ -202,7 +202,7 @@ func BenchmarkRouteFromMemory(b *testing.B) {
 	w := newWorld(b, zone)
 	router := w.router(b, Config{})
 	router.Lookup(b.Context(), "smtp", "example.com")
-	list := []mail.Recipient{{Address: "somebody@example.com"}}
+	list := []mail.Recipient{{Address: "someone@example.com"}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if router.Route(list)[0].NeedsLookup {

@@ -8,8 +8,8 @@ import (
 )
 
 // OwnAddresses returns the addresses and ports at which mail reaches us, for
-// route.Self: the listeners, wildcard ones replaced by all addresses of this
-// machine, and the proxies, which are addresses of a relay or address
+// route.Self: the listeners, with wildcard addresses replaced by all addresses of
+// this machine, and the proxies, which are addresses of a relay or address
 // translator in front of it, at every port on which we listen.
 func OwnAddresses(listeners []netip.AddrPort, proxies []netip.Addr) ([]netip.AddrPort, error) {
 	var own []netip.AddrPort

@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// A system is what a resolv.conf(5) file says, completed from the
+// A system is the contents of a resolv.conf(5) file combined with the
 // configuration.
 type system struct {
 	servers  []netip.AddrPort
@@ -22,7 +22,7 @@ type system struct {
 	attempts int
 }
 
-// serversMax is how many servers are asked; it bounds the time of a look-up.
+// serversMax is the maximum number of servers asked; it limits the time of a lookup.
 const serversMax = 8
 
 // parseSystem returns the parser of resolv.conf for a configuration. The
@@ -38,7 +38,7 @@ func parseSystem(c Config) func(text string) system {
 		if conf, err := dns.ClientConfigFromReader(strings.NewReader(text)); err == nil {
 			s.complete(conf)
 		}
-		if len(s.servers) == 0 { // as resolv.conf(5) has it
+		if len(s.servers) == 0 { // the default of resolv.conf(5)
 			s.servers = []netip.AddrPort{
 				netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), dnsPort),
 				netip.AddrPortFrom(netip.IPv6Loopback(), dnsPort),
@@ -51,10 +51,10 @@ func parseSystem(c Config) func(text string) system {
 	}
 }
 
-// systemTimeoutMax is the most that resolv.conf(5) lets a timeout be.
+// systemTimeoutMax is the maximum timeout in resolv.conf(5).
 const systemTimeoutMax = 30 * time.Second
 
-// complete takes from resolv.conf what the configuration leaves open.
+// complete takes from resolv.conf the values that the configuration does not set.
 func (s *system) complete(conf *dns.ClientConfig) {
 	s.search, s.ndots = conf.Search, conf.Ndots
 	setDefault(&s.timeout, min(time.Duration(conf.Timeout)*time.Second, systemTimeoutMax))
@@ -69,8 +69,8 @@ func (s *system) complete(conf *dns.ClientConfig) {
 	}
 }
 
-// candidates returns the names to ask for in order to find a host that a person
-// wrote down, the search list applied as resolv.conf(5) says.
+// candidates returns the names to look up for a host that a person wrote, with the
+// search list applied as in resolv.conf(5).
 func (s system) candidates(host string) []string {
 	names := make([]string, 0, len(s.search)+1)
 	for _, domain := range s.search {
@@ -84,19 +84,19 @@ func (s system) candidates(host string) []string {
 	return append(names, host)
 }
 
-// sickFor is how long a silent server is asked after all the others.
+// sickFor is the time for which a silent server is asked after all the others.
 const sickFor = 30 * time.Second
 
-// health remembers which servers were silent, so that a dead one does not cost
+// health records which servers were silent, so that a dead one does not cost
 // every question its timeout.
 type health struct {
 	mu   sync.Mutex
-	sick map[netip.AddrPort]time.Time // until when
-	last map[netip.AddrPort]time.Time // when it answered something last
+	sick map[netip.AddrPort]time.Time // when a server stops being sick
+	last map[netip.AddrPort]time.Time // when it last answered
 }
 
-// order returns the servers, those last that were silent lately, and whether
-// all were.
+// order returns the servers with those that were silent lately at the end, and
+// reports whether all were.
 func (h *health) order(servers []netip.AddrPort, now time.Time) (order []netip.AddrPort, allSick bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,15 +115,15 @@ func (h *health) order(servers []netip.AddrPort, now time.Time) (order []netip.A
 	return append(order, late...), len(order) == 0
 }
 
-// silent notes that a server has not answered a question. If it has answered others
-// since that was asked, it was not the server that was silent, but those that it asks.
+// silent records that a server has not answered a question. If it has answered
+// others since then, not the server was silent, but the servers that it asks.
 func (h *health) silent(s netip.AddrPort, asked, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.last[s].After(asked) {
 		return
 	}
-	if len(h.sick) > serversMax { // resolv.conf keeps changing
+	if len(h.sick) > serversMax { // resolv.conf changes frequently
 		clear(h.sick)
 	}
 	h.sick[s] = now.Add(sickFor)

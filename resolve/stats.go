@@ -8,25 +8,25 @@ import (
 // Stats are counts since the resolver was made.
 type Stats struct {
 	Lookups   uint64 // calls of Hosts
-	Hits      uint64 // … answered from memory
+	Hits      uint64 // … answered from the cache
 	Questions uint64 // questions put to servers
-	Shared    uint64 // look-ups that joined one under way
+	Shared    uint64 // lookups that joined one under way
 	Messages  uint64 // messages sent to servers
 	TCP       uint64 // … of these by TCP
 	Plain     uint64 // … of these without EDNS because the server refused it or was silent
 	Failures  uint64 // questions without a usable answer
 	Timeouts  uint64 // messages without any answer
 	Refusals  uint64 // answers such as SERVFAIL or REFUSED
-	Forged    uint64 // answers that do not fit their question
-	Stale     uint64 // old records used because there was no answer
-	Evictions uint64 // entries pushed out of memory by newer ones
+	Forged    uint64 // answers that do not match their question
+	Stale     uint64 // expired records used because there was no answer
+	Evictions uint64 // entries evicted from the cache
 
-	Nexthops int // remembered
-	Records  int // remembered
+	Nexthops int // in the cache
+	Records  int // in the cache
 	UnderWay int // questions at this moment
-	// SilentSince is since when no server has answered anything; zero if the
-	// last question was answered. While it is set, failures say nothing about
-	// the domains that were asked for.
+	// SilentSince is the time since when no server has answered anything; zero if
+	// the last question was answered. While it is set, failures mean nothing for
+	// the domains that were looked up.
 	SilentSince time.Time
 }
 

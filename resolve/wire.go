@@ -11,25 +11,25 @@ import (
 	"github.com/miekg/dns"
 )
 
-// An Exchange sends a query to a server by "udp" or "tcp" and returns what comes
-// back. It obeys ctx. It need not check the answer.
+// An Exchange sends a query to a server by "udp" or "tcp" and returns the answer.
+// It must return when ctx ends. It need not check the answer.
 type Exchange func(ctx context.Context, network string, server netip.AddrPort, query *dns.Msg) (*dns.Msg, error)
 
 const (
-	// ednsSize is the UDP message size we ask for. It is what DNS flag day 2020
-	// recommends: larger messages are fragmented, and fragments get lost.
+	// ednsSize is the UDP message size we ask for, as recommended by DNS flag day
+	// 2020: larger messages are fragmented, and fragments get lost.
 	ednsSize = 1232
-	// udpBuffer is larger than that, for servers that do not care.
+	// udpBuffer is larger than that, for servers that ignore the limit.
 	udpBuffer = 4096
-	// junkMax is how many datagrams that are no answer one query puts up with.
+	// junkMax is the number of datagrams other than the answer that end a query.
 	junkMax = 100
 )
 
 var errJunk = errors.New("too many datagrams that are not the answer")
 
-// exchange uses a socket of its own for each query, so that the kernel draws a
-// new random port each time (RFC 5452 9.2). What arrives from elsewhere or does
-// not fit is not let in the way of the answer.
+// exchange uses a separate socket for each query, so that the kernel chooses a
+// new random port each time (RFC 5452 9.2). Datagrams from other addresses and
+// those that do not match the query are ignored.
 func exchange(ctx context.Context, network string, server netip.AddrPort, query *dns.Msg) (*dns.Msg, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, server.String())
@@ -48,7 +48,7 @@ func exchange(ctx context.Context, network string, server netip.AddrPort, query 
 		var failed net.Error
 		switch {
 		case answer != nil && answer.Truncated && fits(query, answer):
-			return answer, nil // its last record may be cut, which is an error of its own
+			return answer, nil // in spite of err: its last record may be cut off
 		case err == nil && fits(query, answer):
 			return answer, nil
 		case network == "tcp" || errors.As(err, &failed):
@@ -58,8 +58,8 @@ func exchange(ctx context.Context, network string, server netip.AddrPort, query 
 	return nil, errJunk
 }
 
-// fits tells whether a message is an answer to a query (RFC 5452 9.1). Servers
-// that could not read the query may leave the question out.
+// fits reports whether a message is an answer to a query (RFC 5452 9.1). Servers
+// that could not parse the query may omit the question.
 func fits(query, answer *dns.Msg) bool {
 	if !answer.Response || answer.Id != query.Id || answer.Opcode != query.Opcode {
 		return false

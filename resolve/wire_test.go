@@ -104,8 +104,8 @@ func TestExchangeTruncated(t *testing.T) {
 	}
 }
 
-// Datagrams that do not belong to the query are not let in the way of the one
-// that does: somebody may be guessing (RFC 5452).
+// Datagrams that do not match the query are ignored and do not keep the answer from
+// being received: they may come from an attacker that guesses (RFC 5452).
 func TestExchangeForged(t *testing.T) {
 	server := serve(t, false, func(w dns.ResponseWriter, q *dns.Msg) {
 		forge := func(change func(m *dns.Msg)) {
@@ -161,7 +161,7 @@ func TestExchangeContext(t *testing.T) {
 	}
 }
 
-// Nobody listens: the error comes at once, not after the timeout.
+// With no listener the error comes at once, not after the timeout.
 func TestExchangeRefused(t *testing.T) {
 	server := serve(t, false, func(w dns.ResponseWriter, q *dns.Msg) {})
 	start := time.Now()
@@ -170,8 +170,8 @@ func TestExchangeRefused(t *testing.T) {
 	}
 }
 
-// On a TCP connection there is nobody else, so the first message is the last
-// word, and a server that hangs up has none.
+// A TCP connection has only one sender, so the first message is final, and a server
+// that closes the connection has sent none.
 func TestExchangeTCP(t *testing.T) {
 	server := serve(t, true, func(w dns.ResponseWriter, q *dns.Msg) {
 		if q.Question[0].Qtype == dns.TypeA {
@@ -221,8 +221,8 @@ func TestExchangeRandom(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, a look-up ends with an answer, keeps no more than it
-// may, and asks no more than the links it follows.
+// Whatever a server sends, a lookup ends with an answer, keeps no more records than
+// the limit, and asks no more questions than the links it follows.
 func FuzzAnswer(f *testing.F) {
 	seed := func(change func(m *dns.Msg)) {
 		m := mxQuery()

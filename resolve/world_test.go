@@ -39,7 +39,7 @@ const (
 	babbles                       // answers another question
 	oneLink                       // of a chain of aliases only the first link
 	cutsTCP                       // cut short by TCP, too
-	unreachable                   // ICMP says that nobody is there
+	unreachable                   // ICMP reports that the host is unreachable
 )
 
 // newWorld reads a zone in master file syntax, a name alone being one without

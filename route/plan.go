@@ -140,7 +140,7 @@ func firstAsGood(hosts []MX, i int) int {
 	return i
 }
 
-// isNullMX tells whether the records say that the domain takes no mail. A
+// isNullMX reports whether the records say that the domain takes no mail. A
 // dot beside real hosts is a mistake, and only ignored (RFC 7505 3).
 func isNullMX(records []MX) bool {
 	if len(records) == 0 {
@@ -201,10 +201,10 @@ func answerReply(domain string, answer Answer) mail.Reply {
 	case Endless:
 		return reply(550, mail.Status{Class: 5, Subject: 4, Detail: 4}, "the DNS aliases of "+domain+" lead nowhere")
 	}
-	return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 3}, "no answer from the DNS about "+domain)
+	return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 3}, "DNS lookup of "+domain+" failed")
 }
 
-// IsFinal tells whether a verdict forbids to go on to a further nexthop of a
+// IsFinal reports whether a verdict forbids to go on to a further nexthop of a
 // list: its domain takes no mail, or we are where the mail should go.
 func IsFinal(r mail.Reply) bool {
 	return r.By == "" && (r.Status == mail.Status{Class: 5, Subject: 1, Detail: 10} || r.Status == mail.Status{Class: 5, Subject: 4, Detail: 6})
@@ -215,7 +215,7 @@ func IsFinal(r mail.Reply) bool {
 func (p Plan) verdict(unknown bool) mail.Reply {
 	switch {
 	case unknown:
-		return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 3}, "no answer from the DNS about the mail hosts of "+p.shown)
+		return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 3}, "DNS lookup of the mail hosts of "+p.shown+" failed")
 	case p.loop:
 		return reply(554, mail.Status{Class: 5, Subject: 4, Detail: 6}, "mail for "+p.shown+" loops back to ourselves")
 	}
