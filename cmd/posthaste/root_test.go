@@ -47,10 +47,14 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(filepath.Join(e.WorkDir, "q"), 0o755)
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("unknown condition %s", name)
+			switch name {
+			case "root":
+				return os.Getuid() == 0, nil
+			case "mailname":
+				_, err := os.Stat("/etc/mailname")
+				return err == nil, nil
 			}
-			return os.Getuid() == 0, nil
+			return false, fmt.Errorf("unknown condition %s", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"admin":    serveAdmin,

@@ -37,7 +37,8 @@ expect sendmail can be given this command, or a link of that name to posthaste.
 Options that only matter to other programs of this name (-A, -C, -d, -e, -G, -h,
 -L, -m, -n, -O, -o, -p, -U, -X) are accepted and do nothing.
 
-Nothing is sent unless all recipients are accepted. Exit codes are those of
+An address without a domain gets the one in /etc/mailname or else the daemon's
+myhostname. Nothing is sent unless all recipients are accepted. Exit codes are those of
 sysexits.h: 75 means that it may work later, such as when the daemon is not
 running.`,
 		DisableFlagParsing: true,

@@ -20,7 +20,8 @@ import (
 
 // submit reads the message and hands it in.
 func (c *sendmailCall) submit() error {
-	domain := origin()
+	caps, unasked := c.ask()
+	domain := origin(caps.Name)
 	if err := c.addresses(domain); err != nil {
 		return err
 	}
@@ -28,7 +29,17 @@ func (c *sendmailCall) submit() error {
 		return usageError("no recipients: give some, or -t to take them from the message")
 	}
 	c.options.Domain, c.options.Now, c.options.Unique = domain, time.Now(), unique(time.Now())
+	c.options.Grow = func(octets int64) error {
+		if unasked == nil && caps.SizeMax > 0 && octets > caps.SizeMax {
+			return submit.TooLarge(caps.SizeMax)
+		}
+		return unasked
+	}
 	m, err := submit.Compose(c.in, c.options)
+	if err == nil && unasked != nil {
+		m.Close()
+		err = unasked
+	}
 	if err != nil {
 		return err
 	}
@@ -41,9 +52,22 @@ func (c *sendmailCall) submit() error {
 		return err
 	}
 	defer conn.Close()
-	c.sending.Message, c.sending.Hello = m, domain
+	c.sending.Message, c.sending.Hello = m, hostname()
 	_, err = submit.Send(conn, c.sending)
 	return err
+}
+
+// ask asks the daemon, before the message is read, for its name and for the largest
+// message it takes, since the input may have no end. The session is over then: the
+// input may also be slow. What is wrong with the message is told even if there is nobody
+// to ask.
+func (c *sendmailCall) ask() (smtp.Caps, error) {
+	conn, err := c.connect()
+	if err != nil {
+		return smtp.Caps{}, err
+	}
+	defer conn.Close()
+	return submit.Ask(conn, hostname())
 }
 
 // addresses reads the envelope that the command line gives, and finds out who
@@ -175,13 +199,20 @@ func (l *lineEnder) Write(p []byte) (int, error) {
 }
 
 // origin is the domain of addresses without one: what /etc/mailname says, as is
-// the custom on Debian, else the host's name.
-func origin() string {
+// the custom on Debian, else the daemon's name, if it is known.
+func origin(daemon string) string {
 	if text, err := os.ReadFile("/etc/mailname"); err == nil {
 		if name := strings.TrimSpace(string(text)); validDomain(name) {
 			return name
 		}
 	}
+	if daemon != "" && validDomain(daemon) {
+		return daemon
+	}
+	return hostname()
+}
+
+func hostname() string {
 	if name, err := os.Hostname(); err == nil && validDomain(name) {
 		return name
 	}

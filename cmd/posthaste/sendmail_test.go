@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	gosmtp "github.com/emersion/go-smtp"
 )
 
 // brokenReader stands for a bug somewhere below.
@@ -19,5 +24,53 @@ func TestSendmailSurvivesABug(t *testing.T) {
 	code := run(context.Background(), "sendmail", []string{"jane@example.net"}, streams{brokenReader{}, io.Discard, &said})
 	if code != exitSoftware || !strings.HasPrefix(said.String(), "sendmail: bug: out of range\n") || !strings.Contains(said.String(), "sendmail_test.go") {
 		t.Errorf("%d, %s", code, said.String())
+	}
+}
+
+// An endlessInput has lines and more lines. After most octets the test has failed.
+type endlessInput struct{ read, most int }
+
+func (e *endlessInput) Read(p []byte) (int, error) {
+	if e.read >= e.most {
+		return 0, io.EOF
+	}
+	n := copy(p, fmt.Sprintf("Bcc: jane%d@example.net, joe%d@example.net\n", e.read, e.read))
+	e.read += n
+	return n, nil
+}
+
+// Input without an end, such as the output of a program in a loop, is read only until it is
+// known that it cannot be sent: the rest would fill the disk. So is what nobody takes.
+//
+// Seen failing: all of it was read, into a temporary file.
+func TestEndlessInput(t *testing.T) {
+	for _, c := range []struct {
+		name, head, want string
+		limit            int64 // of the daemon; 0: there is none
+		code             exitCode
+	}{
+		{"content", "\n", "sendmail: 552 5.3.4 the message has more than the 3000000 octets that the server takes\nThe message was not sent.\n", 3e6, exitData},
+		{"recipients", "Subject: x\n", "sendmail: 552 5.3.4 the message has more than the 3000000 octets that the server takes\nThe message was not sent.\n", 3e6, exitData},
+		{"no daemon", "\n", "no such file or directory\nPosthaste is not running", 0, exitTempFail},
+	} {
+		queue := t.TempDir()
+		t.Setenv("POSTHASTE_QUEUE_DIRECTORY", queue)
+		t.Setenv("TMPDIR", t.TempDir())
+		if c.limit > 0 {
+			server := gosmtp.NewServer(&mailTaker{dir: queue})
+			server.MaxMessageBytes, server.ErrorLog = c.limit, discardLog{}
+			ln, err := net.Listen("unix", filepath.Join(queue, "submit.sock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go server.Serve(ln)
+			defer server.Close()
+		}
+		in := &endlessInput{most: 16 << 20}
+		var said strings.Builder
+		code := run(t.Context(), "sendmail", []string{"-t"}, streams{io.MultiReader(strings.NewReader(c.head), in), io.Discard, &said})
+		if code != c.code || !strings.Contains(said.String(), c.want) || in.read > 8<<20 {
+			t.Errorf("%s: %d after %d octets, %q", c.name, code, in.read, said.String())
+		}
 	}
 }

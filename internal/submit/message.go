@@ -23,6 +23,10 @@ type Options struct {
 	// resent (RFC 5322 3.6.6), which any Resent field says, from Resent-To, Resent-Cc
 	// and Resent-Bcc only.
 	FromHeader bool
+	// Grow is asked before anything goes into a temporary file, with the octets of the
+	// message or of one of its lists of recipients as far as it is read. Its error is the
+	// end of that. nil: all is read.
+	Grow func(octets int64) error
 	// Recipients are further recipients, good addresses.
 	Recipients []mail.Address
 
@@ -81,6 +85,9 @@ func (e *HeaderError) Error() string { return fmt.Sprintf("line %d of the messag
 // header is ambiguous, and else one of the system's.
 func Compose(r io.Reader, o Options) (*Message, error) {
 	c := composer{o: o, in: bufio.NewReaderSize(r, 64<<10)}
+	for _, s := range []*spill{&c.content, &c.plain.lines, &c.fromTo.lines, &c.resent.lines} {
+		s.grow = o.Grow
+	}
 	for _, a := range o.Recipients {
 		if err := c.plain.add(a); err != nil {
 			return nil, err

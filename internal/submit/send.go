@@ -80,6 +80,25 @@ func Send(conn net.Conn, s Sending) (mail.Reply, error) {
 	return reply, err
 }
 
+// Ask asks the server at the other end of a connection that was just opened what it
+// offers; Name is what it calls itself in its greeting. The error is a *Refusal or a
+// *ConnectionError.
+func Ask(conn net.Conn, hello string) (smtp.Caps, error) {
+	d := &dialogue{Sending: Sending{Hello: hello}, conn: conn, in: bufio.NewReader(conn), out: bufio.NewWriter(conn)}
+	if err := d.greet(); err != nil {
+		return smtp.Caps{}, err
+	}
+	d.quit()
+	d.caps.Name = d.name
+	return d.caps, nil
+}
+
+// TooLarge is the refusal of a message that has more octets than the server takes.
+func TooLarge(most int64) *Refusal {
+	return &Refusal{Reply: mail.Reply{Code: 552, Status: mail.Status{Class: 5, Subject: 3, Detail: 4},
+		Text: fmt.Sprintf("the message has more than the %d octets that the server takes", most)}}
+}
+
 // A dialogue is one session, driven in step by one goroutine.
 type dialogue struct {
 	Sending
@@ -87,6 +106,7 @@ type dialogue struct {
 	in      *bufio.Reader
 	out     *bufio.Writer
 	parser  smtp.ReplyParser
+	name    string // the first word of the greeting
 	caps    smtp.Caps
 	crowded mail.Reply // the last that said that there are too many recipients
 	sent    int        // recipients of transactions that the server took
@@ -141,6 +161,7 @@ func (d *dialogue) greet() error {
 	if !r.Positive() {
 		return d.refusal(r, "")
 	}
+	d.name, _, _ = strings.Cut(r.Text, " ")
 	d.write("EHLO " + d.Hello)
 	if err := d.flush(); err != nil {
 		return err
@@ -167,8 +188,7 @@ func (d *dialogue) offered() error {
 	case (d.Notify != 0 || d.Ret != mail.RetUnset || d.EnvID != "") && !d.caps.DSN:
 		missing, status = "DSN", mail.Status{Class: 5, Subject: 3, Detail: 3}
 	case d.caps.SizeMax > 0 && m.Size() > d.caps.SizeMax:
-		return d.refusal(mail.Reply{Code: 552, Status: mail.Status{Class: 5, Subject: 3, Detail: 4},
-			Text: fmt.Sprintf("the message has %d octets, and the server takes %d", m.Size(), d.caps.SizeMax)}, "")
+		return TooLarge(d.caps.SizeMax)
 	default:
 		return nil
 	}

@@ -19,6 +19,7 @@ type spill struct {
 	file *os.File
 	out  *bufio.Writer // to file
 	size int64
+	grow func(octets int64) error // asked before octets go into the file; nil: they may
 }
 
 // Write appends octets.
@@ -27,6 +28,11 @@ func (s *spill) Write(p []byte) (int, error) {
 	if s.file == nil && len(s.mem)+len(p) <= spillMax {
 		s.mem = append(s.mem, p...)
 		return len(p), nil
+	}
+	if s.grow != nil {
+		if err := s.grow(s.size); err != nil {
+			return 0, err
+		}
 	}
 	if s.file == nil {
 		if err := s.overflow(); err != nil {
