@@ -36,7 +36,7 @@ const (
 
 func newDemoScreen(w io.Writer) *demoScreen {
 	s := &demoScreen{w: w, full: "#", empty: ".", width: demoWidthMin}
-	f, ok := w.(*os.File)
+	f, ok := file(w)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s
 	}

@@ -13,8 +13,37 @@ func main() {
 	os.Exit(int(run(context.Background(), name, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})))
 }
 
-// run does what the program was called for, under the name it was called by.
+// run does what the program was called for, under the name it was called by. What could
+// not be written is an error, whether the command looks at that itself or not: most of
+// them write with fmt, and the help is cobra's.
 func run(ctx context.Context, name string, args []string, s streams) exitCode {
+	out := &output{Writer: s.out}
+	s.out = out
+	code := call(ctx, name, args, s)
+	if code != exitOK || out.err == nil {
+		return code
+	}
+	if _, other := frontEnds()[name]; !other {
+		name = "posthaste"
+	}
+	return complain(s.err, name, &exit{code: exitIO, err: out.err})
+}
+
+// An output is the standard output. It keeps the first error of writing to it.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+func call(ctx context.Context, name string, args []string, s streams) exitCode {
 	if call, ok := frontEnds()[name]; ok {
 		if len(args) == 1 && args[0] == "--help" && name != "sendmail" {
 			return frontEndHelp(name, s.out)
@@ -63,13 +92,10 @@ func usageOf(name string) string {
 // frontEndHelp explains a front end, and leads to the commands that can do
 // more.
 func frontEndHelp(name string, out io.Writer) exitCode {
-	_, err := fmt.Fprintf(out, `%s
+	fmt.Fprintf(out, `%s
 
 This is posthaste, called by another name. Where its queue is, $%s
 says, or else it is %s. More is in "posthaste queue --help".
 `, usageOf(name), queueDirectory, systemQueue)
-	if err != nil {
-		return exitIO
-	}
 	return exitOK
 }

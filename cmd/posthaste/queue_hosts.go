@@ -75,7 +75,8 @@ func unknownDestination(err error) error {
 		return err
 	}
 	hint := "\"posthaste queue destinations\" lists what there is. Mail that was deferred and is not due is not among it:\n" +
-		"\"posthaste queue list --domain\" shows that of a domain, with the reason."
+		"\"posthaste queue list --domain\" shows that of a domain, with the reason. A domain with a route is not among it by\n" +
+		"its own name: \"posthaste queue show\" says where a message goes."
 	if len(p.Errors) > 0 {
 		guess := plain(p.Errors[0].Message)
 		hint = strings.ToUpper(guess[:1]) + guess[1:]

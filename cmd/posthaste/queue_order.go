@@ -344,6 +344,7 @@ another chance.`,
 	}
 	f := cmd.Flags()
 	addFilters(f, &call.filter)
+	f.BoolVar(&call.all, "all", false, "all messages, as without any conditions")
 	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count")
 	f.StringVar(&call.reason, "reason", "", "why, in a few `words`; it is logged")
 	completeFilters(cmd)
@@ -351,15 +352,11 @@ another chance.`,
 }
 
 func (o *orderCall) flush(named bool) error {
-	if named || !isAll(&o.filter) {
+	if named || !isAll(&o.filter) || o.dryRun {
 		conditions := o.filter
 		conditions.Areas, conditions.IDs = nil, nil
-		o.all = !named && isAll(&conditions) // areas alone are no condition
+		o.all = o.all || !named && isAll(&conditions) // areas alone are no condition
 		return o.run(named)
-	}
-	if o.dryRun {
-		o.all = true
-		return o.run(false)
 	}
 	done, err := o.client.Flush(o.cmd.Context())
 	if err != nil {

@@ -82,7 +82,10 @@ func checkArgs(cmd *cobra.Command) {
 				return nil
 			}
 			if cmd.HasAvailableSubCommands() && len(args) > 0 {
-				return unknownCommand(cmd, args[0])
+				// What takes arguments besides may have got too many of them.
+				if cmd.SuggestionsMinimumDistance = 2; check(cmd, args[:1]) != nil || len(cmd.SuggestionsFor(args[0])) > 0 {
+					return unknownCommand(cmd, args[0])
+				}
 			}
 			var known *exit
 			if errors.As(err, &known) {
@@ -303,10 +306,19 @@ func (p *place) dial() (*client.Client, error) {
 	return client.New(socket), nil
 }
 
+// file returns the file that is behind a stream.
+func file(stream any) (*os.File, bool) {
+	if out, ok := stream.(*output); ok {
+		stream = out.Writer
+	}
+	f, ok := stream.(*os.File)
+	return f, ok
+}
+
 // terminal returns the width of a stream's terminal in columns; 0 if it is
 // none.
 func terminal(stream any) int {
-	f, ok := stream.(*os.File)
+	f, ok := file(stream)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0
 	}

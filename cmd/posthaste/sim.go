@@ -112,11 +112,11 @@ func (s *simulation) run(cmd *cobra.Command, name string) error {
 		return usageError("--seeds and --parallel are at least 1")
 	}
 	what, err := openScenario(name)
-	if err == nil {
-		err = s.selectRuns(what)
-	}
 	if err != nil {
 		return simInput(err)
+	}
+	if err := s.selectRuns(what); err != nil {
+		return err
 	}
 	if err := s.recordRuns(what); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (s *simulation) selectRuns(what *sim.Scenario) error {
 	}
 	for _, name := range s.only {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("scenario %s has no run %q; its runs are %s", what.Name, name, strings.Join(quoted, ", "))
+			return &exit{exitSimInput, fmt.Errorf("scenario %s has no run %q; its runs are %s", what.Name, name, strings.Join(quoted, ", ")), ""}
 		}
 	}
 	what.Runs = slices.DeleteFunc(what.Runs, func(r sim.Run) bool { return !slices.Contains(s.only, r.Name) })

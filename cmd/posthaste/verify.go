@@ -69,7 +69,7 @@ func newVerifyKindCommand(name, short string, matches func(path string) bool, ch
 // verified sums up, and tells a recording that differs from what is none by the exit
 // status.
 func verified(out io.Writer, files, differ, unread int) error {
-	fmt.Fprintf(out, "%d files, %d equal, %d differ", files, files-differ-unread, differ)
+	fmt.Fprintf(out, "%s, %d equal, %d differ", count(files, "file"), files-differ-unread, differ)
 	if unread > 0 {
 		fmt.Fprintf(out, ", %d cannot be compared", unread)
 	}
