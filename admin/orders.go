@@ -257,7 +257,7 @@ func (s *Server) flush(ctx context.Context, _ *struct{}) (*flushOutput, error) {
 	if _, err := s.view(ctx, 0); err != nil {
 		return nil, s.problem(ctx, err)
 	}
-	s.log.Info("order", "verb", "flush", "deferred", counts.Deferred)
+	s.log.Info("order", "verb", "flush", "deferred", counts.Deferred, "by", orderedBy(ctx))
 	return &flushOutput{Flushed{Deferred: counts.Deferred}}, nil
 }
 

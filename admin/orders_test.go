@@ -375,6 +375,25 @@ func TestOrdersLeaveOutWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// The log says of each message who ordered what, of orders that read no recipients, too.
+//
+// Seen failing: a hold and a release named the first message only.
+func TestOrdersAreLogged(t *testing.T) {
+	for verb, area := range map[string]mail.Area{"hold": mail.AreaDeferred, "release": mail.AreaHold} {
+		q := admintest.New(message(1, area, "a@b", "j@c"), message(2, area, "d@e", "j@c"))
+		var log bytes.Buffer
+		a := serve(t, q, admin.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for _, dry := range []bool{true, false} {
+			a.order(verb, admin.Order{All: true, Reason: "why", DryRun: dry})
+			for n, sender := range map[int]string{1: "a@b", 2: "d@e"} {
+				if got := strings.Contains(log.String(), fmt.Sprintf("msg=order verb=%s id=%s from=%s reason=why by=", verb, id(n), sender)); got == dry {
+					t.Errorf("%s, dry run %t: message %d is logged: %t\n%s", verb, dry, n, got, log.String())
+				}
+			}
+		}
+	}
+}
+
 // A damaged message cannot be tried: it is released, which reads it again, and only
 // if it is named. The others that the order names are tried.
 //

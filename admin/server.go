@@ -54,7 +54,11 @@ func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server
 // Handler returns the API as a handler, for a host that has its own server.
 // Requests that a web page on another site made a browser send are refused.
 func (s *Server) Handler() http.Handler {
-	return http.NewCrossOriginProtection().Handler(bodies(onlyOnce(s.mux)))
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		answerProblem(w, http.StatusForbidden, "a web page on another site has made a browser send this request")
+	}))
+	return sameOrigin.Handler(bodies(onlyOnce(known(s.mux))))
 }
 
 // onlyOnce refuses queries that give a parameter twice which takes one value: one of
@@ -71,6 +75,35 @@ func onlyOnce(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// known answers requests for what there is not as the API answers others: the mux would
+// say it in plain text.
+func known(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		refused := refusal{header: w.Header(), status: http.StatusNotFound}
+		answer.ServeHTTP(&refused, r)
+		detail := "there is nothing at " + clip(r.URL.Path) + "; /openapi.json describes what there is"
+		if allowed := w.Header().Get("Allow"); allowed != "" {
+			detail = clip(r.URL.Path) + " takes " + allowed + ", and not " + clip(r.Method)
+		}
+		answerProblem(w, refused.status, detail)
+	})
+}
+
+// A refusal takes the header and the status of an answer, and not its text.
+type refusal struct {
+	header http.Header
+	status int
+}
+
+func (r *refusal) Header() http.Header         { return r.header }
+func (r *refusal) WriteHeader(status int)      { r.status = status }
+func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
 
 const (
 	bodyMax  = 256 << 10       // octets
@@ -92,8 +125,8 @@ func bodies(next http.Handler) http.Handler {
 			answerProblem(w, http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "body", Message: "this request takes none"})
 			return
 		}
-		deadline := http.NewResponseController(w)
-		_ = deadline.SetReadDeadline(time.Now().Add(bodyTime)) // a test's recorder has none
+		// The operation, which reads no body any more, ends this; a test's recorder has none.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 		body, err := io.ReadAll(io.LimitReader(r.Body, bodyMax+1))
 		switch {
 		case err != nil:
@@ -103,7 +136,6 @@ func bodies(next http.Handler) http.Handler {
 			answerProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: it has more than %d octets", bodyMax))
 			return
 		}
-		_ = deadline.SetReadDeadline(time.Time{})
 		w.Header().Del("Connection")
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
@@ -205,7 +237,8 @@ const pageNote = "One request handles one page of messages: repeat it with curso
 
 func operation(id, method, path, summary string, description ...string) huma.Operation {
 	o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
-		MaxBodyBytes: bodyMax, BodyReadTimeout: -1, Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable}}
+		MaxBodyBytes: bodyMax, BodyReadTimeout: -1, // which also ends the deadline of bodies
+		Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable}}
 	for _, d := range description {
 		o.Description += d
 	}

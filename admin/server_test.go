@@ -271,12 +271,18 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/v1/messages?cursor=zz", "", 422, "query.cursor"},
 		{"GET", "/v1/messages?area=hold&cursor=incoming-0-" + id(1).String() + "-0", "", 422, "not among"},
 		{"GET", "/v1/messages?sender=" + strings.Repeat("x", 600), "", 422, "query.sender"},
-		{"DELETE", "/v1/messages", "", 405, ""},
-		{"GET", "/v2/messages", "", 404, ""},
+		{"DELETE", "/v1/messages", "", 405, "/v1/messages takes GET, HEAD, and not DELETE"},
+		{"GET", "/v1/flush", "", 405, "/v1/flush takes POST, and not GET"},
+		{"GET", "/v2/messages", "", 404, "there is nothing at /v2/messages; /openapi.json"},
+		{"GET", "/", "", 404, "there is nothing at /"},
 	} {
 		w := a.do(c.method, c.target, c.body)
 		if w.Code != c.want || !strings.Contains(w.Body.String(), c.says) {
 			t.Errorf("%s %.60s %.60s: %d, want %d with %q\n%.400s", c.method, c.target, c.body, w.Code, c.want, c.says, w.Body)
+		}
+		var problem struct{ Status int }
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || problem.Status != c.want || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %.60s: no problem details, but %s %.100s", c.method, c.target, w.Header().Get("Content-Type"), w.Body)
 		}
 	}
 	if q.Place(id(1)) != mail.AreaIncoming {
@@ -290,7 +296,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaIncoming, "a@example.com", "j@example.net"))
 	a := serve(t, q, admin.Config{})
 	w := a.do("POST", "/v1/flush", "", "Sec-Fetch-Site", "cross-site")
-	if _, all := q.Retried(); w.Code != http.StatusForbidden || all != 0 {
+	if _, all := q.Retried(); w.Code != http.StatusForbidden || all != 0 || !strings.Contains(w.Body.String(), `"status":403`) {
 		t.Errorf("answered %d; flushed %d times", w.Code, all)
 	}
 }

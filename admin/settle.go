@@ -78,6 +78,9 @@ func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (conc
 func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, m *Message, done *Ordered) (bool, error) {
 	settles := v.settles(sel)
 	if !v.harmful() && !settles {
+		if v != verbRetry && !o.DryRun { // what is tried is logged when it is
+			s.logOrder(ctx, v, o, m, nil, "")
+		}
 		return true, nil
 	}
 	c, err := s.concerned(ctx, sel, m)
@@ -107,13 +110,18 @@ func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, 
 	return true, nil
 }
 
-// logOrder logs whom an order is for; into is the message that they are put into.
+// logOrder logs whom an order is for, nil if it is for all of a message; into is the
+// message that they are put into.
 func (s *Server) logOrder(ctx context.Context, v verb, o *Order, m *Message, c *concern, into string) {
 	attrs := []any{"verb", v.String(), "id", m.Envelope.ID.String()}
 	if into != "" {
 		attrs = append(attrs, "into", into)
 	}
-	s.log.Info("order", append(attrs, "from", string(m.Envelope.Sender), "to", c.addresses(), "reason", o.Reason, "by", orderedBy(ctx))...)
+	attrs = append(attrs, "from", string(m.Envelope.Sender))
+	if c != nil {
+		attrs = append(attrs, "to", c.addresses())
+	}
+	s.log.Info("order", append(attrs, "reason", o.Reason, "by", orderedBy(ctx))...)
 }
 
 // partMax is how many recipients are put into one message, which bounds the change that

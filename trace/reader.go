@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -211,9 +210,6 @@ func (r *Reader) readLine() (string, error) {
 			r.torn = r.torn || len(r.long)+len(part) > 0
 			return "", io.EOF
 		case !errors.Is(err, bufio.ErrBufferFull):
-			if path := (*fs.PathError)(nil); errors.As(err, &path) {
-				err = path.Err // it names the file, too
-			}
 			return "", fmt.Errorf("read %s: %w", r.name, err)
 		}
 		if r.long = append(r.long, part...); len(r.long) > r.most {

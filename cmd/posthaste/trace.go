@@ -47,6 +47,17 @@ type traceFile struct {
 	in io.ReadSeekCloser // nil for the standard input
 }
 
+// A traceInput is a file whose name the reader of traces puts in front of errors.
+type traceInput struct{ *os.File }
+
+func (f traceInput) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	return n, err
+}
+
 func openTrace(cmd *cobra.Command, path string) (*traceFile, error) {
 	if path == "-" {
 		r, err := trace.NewReader(cmd.InOrStdin(), "standard input")
@@ -55,10 +66,11 @@ func openTrace(cmd *cobra.Command, path string) (*traceFile, error) {
 		}
 		return &traceFile{Reader: r}, nil
 	}
-	f, err := os.Open(path)
+	opened, err := os.Open(path)
 	if err != nil {
 		return nil, badTrace(err)
 	}
+	f := traceInput{opened}
 	r, err := trace.NewReader(f, path)
 	if err != nil {
 		return nil, badTrace(errors.Join(err, f.Close()))
