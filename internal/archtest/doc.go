@@ -8,7 +8,8 @@
 //     floating-point products that a compiler may fuse into sums;
 //   - names that say nothing, marks of unfinished work, tests that sleep;
 //   - packages and exported names without a comment, documents with broken
-//     links, a README that is too long.
+//     links, or that name files or tests that do not exist, packages that
+//     ARCHITECTURE.md does not name, a README that is too long.
 //
 // The pure half is what decides: it must be a function of its inputs, the same
 // on every machine, or no trace of it could be replayed. rules.txt says which

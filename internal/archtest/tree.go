@@ -142,7 +142,7 @@ func (t *Tree) search(path string) (int, bool) {
 // Check runs every check. The complaints are ordered by file and line.
 func Check(t *Tree, r *Rules) ([]Complaint, error) {
 	var all []Complaint
-	for _, check := range []func(*Tree, *Rules) []Complaint{imports, names, sleeps, comments, documents} {
+	for _, check := range []func(*Tree, *Rules) []Complaint{imports, names, sleeps, comments, documents, references} {
 		all = append(all, check(t, r)...)
 	}
 	impure, err := purity(t, r)
