@@ -242,7 +242,7 @@ func (q *Qmgr) giveUp(m *message) {
 func (s *calling) check(messages map[mail.QueueID]*message) {
 	s.db.Check()
 	s.begun.Check()
-	taken, waiting, inCore, late := make(map[*network[callout]]int), 0, 0, 0
+	places, waiting, inCore, late := make(map[*network[callout]]taken), 0, 0, 0
 	for key, o := range s.known { //archtest:anyorder sums and assertions
 		assert.That(addrdb.Key(o.recipient) == key, "the call-out of %s is known as %s", o.recipient, key)
 		assert.That(o.inLine.Listed() == (o.message == nil), "the call-out of %s is in line: %t", o.recipient, o.inLine.Listed())
@@ -262,7 +262,7 @@ func (s *calling) check(messages map[mail.QueueID]*message) {
 			late++
 			continue
 		}
-		taken[o.network]++
+		places[o.network] = taken{busy: places[o.network].busy + 1}
 	}
 	for _, m := range messages { //archtest:anyorder a sum
 		if m.callout != nil {
@@ -271,5 +271,5 @@ func (s *calling) check(messages map[mail.QueueID]*message) {
 	}
 	assert.That(inCore == 0, "%d call-outs are in core that are not known", -inCore)
 	assert.That(late == s.late, "%d call-outs are late, counted %d", late, s.late)
-	assert.That(s.roster.check(taken) == waiting, "%d call-outs wait", waiting)
+	assert.That(s.roster.check(places) == waiting, "%d call-outs wait", waiting)
 }

@@ -56,7 +56,7 @@ type lookups struct {
 	// which they came to have some.
 	lines     [lines]ilist.List[message]
 	turn      line // whose turn it is
-	retrying  int  // look-ups under way on account of retries
+	retrying  int  // look-ups under way on account of retries that are not slow
 	last      LookupID
 	verifying verifying
 }
@@ -98,7 +98,7 @@ type lookup struct {
 	// message which has left the core.
 	owner   *message
 	network *network[verification]
-	retry   bool // it counts among the retries, whether or not the owner is still there
+	retry   bool // it counts among the retries until it is slow, whether or not the owner is still there
 	quiet   bool // the name was silent lately
 	begun   mail.Instant
 	inAge   ilist.Link[lookup] // on lookups.young or slow; on quiet before
@@ -323,17 +323,16 @@ func (q *Qmgr) lookedUp(ev LookedUp) {
 func (q *Qmgr) endLookup(l *lookup, to mail.Route) {
 	delete(q.lookups.busy, l.id)
 	delete(q.lookups.known, l.key)
-	if l.inAge.On(&q.lookups.young) {
-		q.lookups.young.Remove(&l.inAge)
-	} else {
+	slow := l.inAge.On(&q.lookups.slow)
+	if slow {
 		q.lookups.slow.Remove(&l.inAge)
+	} else {
+		q.lookups.young.Remove(&l.inAge)
 	}
 	if l.owner != nil {
 		l.owner.routing.owned.Remove(&l.inOwner)
 	}
-	if l.retry {
-		q.lookups.retrying--
-	}
+	q.lookups.leaveRetries(l)
 	if l.quiet {
 		q.lookups.quietBusy--
 	}
@@ -343,7 +342,7 @@ func (q *Qmgr) endLookup(l *lookup, to mail.Route) {
 		q.lookups.silences.heard(l.key.nexthop, q.now)
 	}
 	q.lookups.letBack(l)
-	q.lookups.verifying.settleAccount(l)
+	q.lookups.verifying.settleAccount(l, slow)
 	for c := l.checks.Front(); c != nil; c = l.checks.Front() {
 		q.routeKnown(c, to)
 	}
@@ -370,6 +369,14 @@ func (q *Qmgr) bindJob(j *routingJob, to mail.Route) {
 	q.stocks.bound = stock.Emptied(q.stocks.bound)
 }
 
+// leaveRetries ends a look-up's part in what retries have under way.
+func (s *lookups) leaveRetries(l *lookup) {
+	if l.retry {
+		l.retry = false
+		s.retrying--
+	}
+}
+
 // withdrawLookups takes back what of a message waits for look-ups. Those under
 // way go on, since they cannot be called back; they take a worker until they
 // end.
@@ -393,7 +400,7 @@ func (q *Qmgr) withdrawLookups(m *message) {
 // checkLookups panics where an invariant of look-ups does not hold.
 func (q *Qmgr) checkLookups() {
 	s := &q.lookups
-	owned, networks := make(map[*message]int), make(map[*network[verification]]int)
+	owned, networks := make(map[*message]int), make(map[*network[verification]]taken)
 	parked := make(map[*absentee]int)
 	var inLine [lines]int
 	retrying, quiet := 0, 0
@@ -403,7 +410,15 @@ func (q *Qmgr) checkLookups() {
 		assert.That(l.id != 0 || !l.jobs.Empty() || !l.checks.Empty() || len(l.parked) > 0, "nobody waits for the look-up of %s", key.nexthop)
 		assert.That(l.id != 0 || l.owner == nil && l.network == nil, "the look-up of %s counts for somebody and has not begun", key.nexthop)
 		owned[l.owner]++
-		networks[l.network]++
+		if l.network != nil {
+			n := networks[l.network]
+			if l.inAge.On(&s.slow) {
+				n.slow++
+			} else {
+				n.busy++
+			}
+			networks[l.network] = n
+		}
 		if l.retry {
 			retrying++
 		}

@@ -14,16 +14,22 @@ import (
 type roster[T any] struct {
 	networks map[netip.Prefix]*network[T]
 	line     ilist.List[network[T]] // those for which something waits, the next one to serve in front
-	busy     int                    // places that are taken
+	taken                           // by all of them
 }
 
 // A network is where clients come from that are taken for one. It exists while
-// something waits for it, or it has places.
+// something waits for it, or it has something.
 type network[T any] struct {
 	prefix  netip.Prefix
 	waiting ilist.List[T] // oldest first
-	busy    int
-	inLine  ilist.Link[network[T]] // on roster.line
+	taken
+	inLine ilist.Link[network[T]] // on roster.line
+}
+
+// taken is what a network has, or all of them.
+type taken struct {
+	busy int // places
+	slow int // what goes on without a place
 }
 
 func newRoster[T any]() roster[T] {
@@ -70,13 +76,13 @@ func (r *roster[T]) leave(n *network[T], link *ilist.Link[T]) {
 
 // next returns the network whose turn it is to have one more place, of at most limit
 // and each of its own; nil if there is none. Of those that are passed each has
-// reached its limit, so they are few.
+// reached its limit, or has too much that goes on without a place, so they are few.
 func (r *roster[T]) next(limit, each int) *network[T] {
 	if !share.Allowed(r.busy, limit, 0, 0) {
 		return nil
 	}
 	for n := range r.line.All() {
-		if share.Allowed(n.busy, each, 0, 0) {
+		if share.Allowed(n.busy, each, 0, 0) && n.slow < slowLookups*each {
 			return n
 		}
 	}
@@ -97,25 +103,40 @@ func (r *roster[T]) end(n *network[T]) {
 	r.release(n)
 }
 
+// slowDown takes a place back from what goes on without it.
+func (r *roster[T]) slowDown(n *network[T]) {
+	n.slow++
+	r.slow++
+	r.end(n)
+}
+
+// endSlow is for what has ended after that.
+func (r *roster[T]) endSlow(n *network[T]) {
+	n.slow--
+	r.slow--
+	r.release(n)
+}
+
 // release forgets a network that has nothing left.
 func (r *roster[T]) release(n *network[T]) {
-	if n.waiting.Empty() && n.busy == 0 {
+	if n.waiting.Empty() && n.taken == (taken{}) {
 		delete(r.networks, n.prefix)
 	}
 }
 
-// check panics where an invariant does not hold; taken is the places that each
-// network has. It returns how much waits.
-func (r *roster[T]) check(taken map[*network[T]]int) (waiting int) {
+// check panics where an invariant does not hold; has is what each network has. It
+// returns how much waits.
+func (r *roster[T]) check(has map[*network[T]]taken) (waiting int) {
 	r.line.Check()
-	busy := 0
+	var all taken
 	for prefix, n := range r.networks { //archtest:anyorder sums and assertions
-		assert.That(n.prefix == prefix && (n.busy > 0 || !n.waiting.Empty()), "network %v is known as %v and has nothing", n.prefix, prefix)
-		assert.That(n.busy == taken[n], "network %v has %d places, counted %d", prefix, taken[n], n.busy)
+		assert.That(n.prefix == prefix && (n.taken != taken{} || !n.waiting.Empty()), "network %v is known as %v and has nothing", n.prefix, prefix)
+		assert.That(n.taken == has[n], "network %v has %d, counted %d", prefix, has[n], n.taken)
 		assert.That(n.inLine.Listed() == !n.waiting.Empty(), "network %v is in line: %t", prefix, n.inLine.Listed())
-		busy += n.busy
+		all.busy += n.busy
+		all.slow += n.slow
 		waiting += n.waiting.Len()
 	}
-	assert.That(busy == r.busy, "%d places are taken, counted %d", busy, r.busy)
+	assert.That(all == r.taken, "%d is taken, counted %d", all, r.taken)
 	return waiting
 }

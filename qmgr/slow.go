@@ -20,9 +20,11 @@ import (
 // is ignored. (unbound does so with its own questions: jostle-timeout.) Either way the
 // name is remembered (silence.go).
 //
-// What slow look-ups leave does not count for the share of a message: a large one may
-// have no more than its part of LookupLimit, which an operator sets so that the name
-// server can bear it.
+// A slow look-up still counts for the share of its message: a large one may have no more
+// than its part of LookupLimit, which an operator sets so that the name server can bear
+// it. It does not count for what many have in common: the share of all retries, and the
+// places of a network of clients. Of slow ones a network may have slowLookups times as
+// many as it has places; then it waits for its own.
 
 const (
 	lookupPatience = 50 * time.Millisecond
@@ -43,6 +45,10 @@ func (q *Qmgr) ageLookups() {
 		}
 		s.young.Remove(&l.inAge)
 		s.slow.PushBack(&l.inAge, l)
+		s.leaveRetries(l)
+		if l.network != nil {
+			s.verifying.roster.slowDown(l.network)
+		}
 		if l.quiet {
 			continue
 		}
@@ -73,7 +79,7 @@ func (l *lookup) unanswered(while string) mail.Route {
 func (q *Qmgr) lookupWake() mail.Instant {
 	s := &q.lookups
 	l := s.young.Front()
-	wanted := s.young.Len() >= q.cfg.LookupLimit && len(s.known) > len(s.busy)
+	wanted := len(s.known) > len(s.busy)
 	if q.halt || l == nil || !wanted && q.scarce() <= 0 {
 		return mail.Never
 	}

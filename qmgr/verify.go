@@ -22,7 +22,8 @@ import (
 //
 // Nobody waits longer than a deadline. A look-up that goes on behind it still
 // counts for its network until it ends, or clients could occupy all workers with
-// domains whose name servers never answer.
+// domains whose name servers never answer: as one of its slow ones (slow.go), or
+// whoever asked for two such domains would have nobody else of his network answered.
 
 // VerificationID names one question whether mail can be sent, from Verify to
 // Verified. The host chooses it.
@@ -99,8 +100,11 @@ func (v *verifying) leaveLine(c *verification) {
 }
 
 // nextToVerify returns the network whose turn it is to have one more look-up under
-// way; nil if there is none.
+// way; nil if there is none. Half of the slow look-ups are for mail, too.
 func (q *Qmgr) nextToVerify() *network[verification] {
+	if q.lookups.verifying.roster.slow >= q.slowMost()/2 {
+		return nil
+	}
 	limit := min(q.cfg.VerifyLimit, max(q.cfg.LookupLimit/2, 1))
 	return q.lookups.verifying.roster.next(limit, q.cfg.VerifyNetworkLimit)
 }
@@ -114,8 +118,12 @@ func (q *Qmgr) beginFor(n *network[verification]) {
 }
 
 // settleAccount ends a look-up's part in what its network has under way.
-func (v *verifying) settleAccount(l *lookup) {
-	if l.network != nil {
+func (v *verifying) settleAccount(l *lookup, slow bool) {
+	switch {
+	case l.network == nil:
+	case slow:
+		v.roster.endSlow(l.network)
+	default:
 		v.roster.end(l.network)
 	}
 }
@@ -188,7 +196,7 @@ func (q *Qmgr) abandonVerifications() {
 
 // check panics where an invariant does not hold; owned is the look-ups under way
 // by network.
-func (v *verifying) check(owned map[*network[verification]]int) {
+func (v *verifying) check(owned map[*network[verification]]taken) {
 	v.open.Check()
 	waiting := v.roster.check(owned)
 	for c := range v.open.All() {

@@ -222,3 +222,22 @@ func TestCrowdTurnsHostile(t *testing.T) {
 		})
 	}
 }
+
+// Mail that was deferred once, for hosts that work again, is tried at its time, however
+// many domains have name servers that do not answer and are tried again just then.
+func TestRetriesBesideSilentNames(t *testing.T) {
+	for _, silent := range []int{10, 100, 1000} {
+		s := neighbours(Site{Copies: silent, Nameless: true},
+			Site{Copies: 300, Outages: []Outage{{Until: 2 * minute, Fault: FaultRefuse}}, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}}, 60*minute,
+			Arrivals{To: []string{"bad"}, From: 10 * time.Second, Messages: silent},
+			Arrivals{To: []string{"good"}, From: 65 * time.Second, Messages: 300})
+		s.DNS = DNS{Delay: Fixed(20 * time.Millisecond), TTL: time.Second}
+		r, err := Simulate(s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := r.Runs[0].DelayMS["good"]; !(d.Max <= 310_000) {
+			t.Errorf("%d silent domains: mail that was to be tried again after 300 s is delivered after %.0f s", silent, d.Max/1000)
+		}
+	}
+}
