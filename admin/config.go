@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,20 +49,14 @@ func (c Config) WithDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	setDefault(&c.ScanMessages, 10_000)
-	setDefault(&c.ScanRecipients, 100_000)
-	setDefault(&c.ScanTime, 500*time.Millisecond)
-	setDefault(&c.Scans, 4)
-	setDefault(&c.Connections, 64)
-	setDefault(&c.Settle, 2*time.Second)
-	setDefault(&c.Grace, 5*time.Second)
+	c.ScanMessages = cmp.Or(c.ScanMessages, 10_000)
+	c.ScanRecipients = cmp.Or(c.ScanRecipients, 100_000)
+	c.ScanTime = cmp.Or(c.ScanTime, 500*time.Millisecond)
+	c.Scans = cmp.Or(c.Scans, 4)
+	c.Connections = cmp.Or(c.Connections, 64)
+	c.Settle = cmp.Or(c.Settle, 2*time.Second)
+	c.Grace = cmp.Or(c.Grace, 5*time.Second)
 	return c
-}
-
-func setDefault[T int | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 // Validate returns all that is wrong with the configuration, defaults applied.

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -87,15 +88,15 @@ func (c Config) WithDefaults() Config {
 
 // WithDefaults returns the configuration with all defaults filled in.
 func (t TransportConfig) WithDefaults() TransportConfig {
-	setDefault(&t.ConnectTimeout, 30*time.Second)
-	setDefault(&t.HeloTimeout, 300*time.Second)
-	setDefault(&t.MailTimeout, 300*time.Second)
-	setDefault(&t.RcptTimeout, 300*time.Second)
-	setDefault(&t.DataInitTimeout, 120*time.Second)
-	setDefault(&t.DataXferTimeout, 180*time.Second)
-	setDefault(&t.DataDoneTimeout, 600*time.Second)
-	setDefault(&t.RsetTimeout, 20*time.Second)
-	setDefault(&t.MXAddressLimit, 5)
+	t.ConnectTimeout = cmp.Or(t.ConnectTimeout, 30*time.Second)
+	t.HeloTimeout = cmp.Or(t.HeloTimeout, 300*time.Second)
+	t.MailTimeout = cmp.Or(t.MailTimeout, 300*time.Second)
+	t.RcptTimeout = cmp.Or(t.RcptTimeout, 300*time.Second)
+	t.DataInitTimeout = cmp.Or(t.DataInitTimeout, 120*time.Second)
+	t.DataXferTimeout = cmp.Or(t.DataXferTimeout, 180*time.Second)
+	t.DataDoneTimeout = cmp.Or(t.DataDoneTimeout, 600*time.Second)
+	t.RsetTimeout = cmp.Or(t.RsetTimeout, 20*time.Second)
+	t.MXAddressLimit = cmp.Or(t.MXAddressLimit, 5)
 	return t
 }
 
@@ -116,13 +117,6 @@ func (t *TransportConfig) wait(k client.WaitKind) time.Duration {
 		return t.DataDoneTimeout
 	}
 	return t.RsetTimeout
-}
-
-func setDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
 }
 
 // Validate returns all that is wrong, or nil.

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
@@ -301,21 +302,21 @@ const (
 // WithDefaults returns the configuration with every zero field replaced by its
 // default. Doing it twice changes nothing more. The result shares no memory with c.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.ActiveLimit, defaultActiveLimit)
-	setDefault(&c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
-	setDefault(&c.RecipientMinimum, defaultRecipientMinimum)
-	setDefault(&c.LookupLimit, defaultLookupLimit)
-	setDefault(&c.ConnectionLimit, defaultConnectionLimit)
+	c.ActiveLimit = cmp.Or(c.ActiveLimit, defaultActiveLimit)
+	c.RecipientLimit = cmp.Or(c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
+	c.RecipientMinimum = cmp.Or(c.RecipientMinimum, defaultRecipientMinimum)
+	c.LookupLimit = cmp.Or(c.LookupLimit, defaultLookupLimit)
+	c.ConnectionLimit = cmp.Or(c.ConnectionLimit, defaultConnectionLimit)
 	c.Hosts = c.Hosts.WithDefaults()
 	c.Addresses = c.Addresses.WithDefaults()
-	setDefault(&c.MessageConcurrency, defaultMessageShare)
-	setDefault(&c.ConcurrencyScale, defaultShareScale)
-	setDefault(&c.VerifyLimit, defaultVerifyLimit)
-	setDefault(&c.VerifyNetworkLimit, defaultVerifyNetwork)
-	setDefault(&c.VerifyDeadline, defaultVerifyDeadline)
-	setDefault(&c.FudgeFactor, defaultFudgeFactor)
-	setDefault(&c.ActionsPerStep, defaultActionsPerStep)
-	setDefault(&c.TransportRetryTime, defaultTransportRetry)
+	c.MessageConcurrency = cmp.Or(c.MessageConcurrency, defaultMessageShare)
+	c.ConcurrencyScale = cmp.Or(c.ConcurrencyScale, defaultShareScale)
+	c.VerifyLimit = cmp.Or(c.VerifyLimit, defaultVerifyLimit)
+	c.VerifyNetworkLimit = cmp.Or(c.VerifyNetworkLimit, defaultVerifyNetwork)
+	c.VerifyDeadline = cmp.Or(c.VerifyDeadline, defaultVerifyDeadline)
+	c.FudgeFactor = cmp.Or(c.FudgeFactor, defaultFudgeFactor)
+	c.ActionsPerStep = cmp.Or(c.ActionsPerStep, defaultActionsPerStep)
+	c.TransportRetryTime = cmp.Or(c.TransportRetryTime, defaultTransportRetry)
 	c.Backoff = c.Backoff.WithDefaults()
 	c.DefaultTransport = c.DefaultTransport.withDefaults()
 	transports := make(map[string]TransportConfig, len(c.Transports))
@@ -332,29 +333,23 @@ func (c Config) WithDefaults() Config {
 
 func (t TransportConfig) withDefaults() TransportConfig {
 	t.Connections = t.Connections.WithDefaults()
-	setDefault(&t.ProcessLimit, defaultProcessLimit)
-	setDefault(&t.RecipientLimit, defaultEntryLimit)
-	setDefault(&t.SlotCost, defaultSlotCost)
-	setDefault(&t.SlotLoan, defaultSlotLoan)
-	setDefault(&t.SlotDiscount, defaultSlotDiscount)
-	setDefault(&t.MinimumSlots, defaultMinimumSlots)
-	setDefault(&t.RecipientPool, defaultRecipientPool)
-	setDefault(&t.ExtraRecipients, defaultExtraRecipients)
-	setDefault(&t.RefillLimit, defaultRefillLimit)
-	setDefault(&t.RefillDelay, defaultRefillDelay)
-	setDefault(&t.Window.Limit, defaultConcurrencyLimit)
-	setDefault(&t.Window.FailedCohortLimit, defaultFailedCohorts)
+	t.ProcessLimit = cmp.Or(t.ProcessLimit, defaultProcessLimit)
+	t.RecipientLimit = cmp.Or(t.RecipientLimit, defaultEntryLimit)
+	t.SlotCost = cmp.Or(t.SlotCost, defaultSlotCost)
+	t.SlotLoan = cmp.Or(t.SlotLoan, defaultSlotLoan)
+	t.SlotDiscount = cmp.Or(t.SlotDiscount, defaultSlotDiscount)
+	t.MinimumSlots = cmp.Or(t.MinimumSlots, defaultMinimumSlots)
+	t.RecipientPool = cmp.Or(t.RecipientPool, defaultRecipientPool)
+	t.ExtraRecipients = cmp.Or(t.ExtraRecipients, defaultExtraRecipients)
+	t.RefillLimit = cmp.Or(t.RefillLimit, defaultRefillLimit)
+	t.RefillDelay = cmp.Or(t.RefillDelay, defaultRefillDelay)
+	t.Window.Limit = cmp.Or(t.Window.Limit, defaultConcurrencyLimit)
+	t.Window.FailedCohortLimit = cmp.Or(t.Window.FailedCohortLimit, defaultFailedCohorts)
 	t.Window = t.Window.WithDefaults()
 	if t.RateDelay > 0 {
 		t.Window.Limit, t.Window.Initial = 1, 1
 	}
 	return t
-}
-
-func setDefault[T int | time.Duration](field *T, value T) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 // Validate tells everything that is wrong with a configuration that has its

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,19 +77,19 @@ type Config struct {
 
 // WithDefaults sets the defaults of all fields, except where ResolvConf may.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.ResolvConf, "/etc/resolv.conf")
-	setDefault(&c.HostsFile, "/etc/hosts")
-	setDefault(&c.Deadline, 60*time.Second)
-	setDefault(&c.Concurrency, 200)
-	setDefault(&c.Slow, SlowFactor*c.Concurrency)
-	setDefault(&c.CacheEntries, 20000)
-	setDefault(&c.PositiveMin, 30*time.Second)
-	setDefault(&c.PositiveMax, 24*time.Hour)
-	setDefault(&c.NegativeMin, 30*time.Second)
-	setDefault(&c.NegativeMax, time.Hour)
-	setDefault(&c.FailureMin, 5*time.Second)
-	setDefault(&c.FailureMax, 30*time.Second)
-	setDefault(&c.StaleMax, time.Hour)
+	c.ResolvConf = cmp.Or(c.ResolvConf, "/etc/resolv.conf")
+	c.HostsFile = cmp.Or(c.HostsFile, "/etc/hosts")
+	c.Deadline = cmp.Or(c.Deadline, 60*time.Second)
+	c.Concurrency = cmp.Or(c.Concurrency, 200)
+	c.Slow = cmp.Or(c.Slow, SlowFactor*c.Concurrency)
+	c.CacheEntries = cmp.Or(c.CacheEntries, 20000)
+	c.PositiveMin = cmp.Or(c.PositiveMin, 30*time.Second)
+	c.PositiveMax = cmp.Or(c.PositiveMax, 24*time.Hour)
+	c.NegativeMin = cmp.Or(c.NegativeMin, 30*time.Second)
+	c.NegativeMax = cmp.Or(c.NegativeMax, time.Hour)
+	c.FailureMin = cmp.Or(c.FailureMin, 5*time.Second)
+	c.FailureMax = cmp.Or(c.FailureMax, 30*time.Second)
+	c.StaleMax = cmp.Or(c.StaleMax, time.Hour)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -96,13 +97,6 @@ func (c Config) WithDefaults() Config {
 		c.Exchange = exchange
 	}
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate returns all errors of the configuration, joined.

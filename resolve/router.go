@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -35,9 +36,9 @@ type Lookups struct {
 
 // WithDefaults sets the defaults of all fields that are zero.
 func (c RouterConfig) WithDefaults() RouterConfig {
-	setDefault(&c.VerdictPositive, 24*time.Hour)
-	setDefault(&c.VerdictNegative, time.Hour)
-	setDefault(&c.VerdictEntries, 20000)
+	c.VerdictPositive = cmp.Or(c.VerdictPositive, 24*time.Hour)
+	c.VerdictNegative = cmp.Or(c.VerdictNegative, time.Hour)
+	c.VerdictEntries = cmp.Or(c.VerdictEntries, 20000)
 	return c
 }
 

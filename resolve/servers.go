@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -45,8 +46,8 @@ func parseSystem(c Config) func(text string) system {
 			}
 		}
 		s.servers = s.servers[:min(len(s.servers), serversMax)]
-		setDefault(&s.timeout, 5*time.Second)
-		setDefault(&s.attempts, 2)
+		s.timeout = cmp.Or(s.timeout, 5*time.Second)
+		s.attempts = cmp.Or(s.attempts, 2)
 		return s
 	}
 }
@@ -57,8 +58,8 @@ const systemTimeoutMax = 30 * time.Second
 // complete takes from resolv.conf the values that the configuration does not set.
 func (s *system) complete(conf *dns.ClientConfig) {
 	s.search, s.ndots = conf.Search, conf.Ndots
-	setDefault(&s.timeout, min(time.Duration(conf.Timeout)*time.Second, systemTimeoutMax))
-	setDefault(&s.attempts, conf.Attempts)
+	s.timeout = cmp.Or(s.timeout, min(time.Duration(conf.Timeout)*time.Second, systemTimeoutMax))
+	s.attempts = cmp.Or(s.attempts, conf.Attempts)
 	if len(s.servers) > 0 {
 		return
 	}

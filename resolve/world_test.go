@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,8 +172,8 @@ func (w *world) resolver(t testing.TB, c Config) *Resolver {
 		c.Servers = []string{"192.0.2.53", "192.0.2.54"}
 	}
 	none := filepath.Join(t.TempDir(), "none")
-	setDefault(&c.ResolvConf, none)
-	setDefault(&c.HostsFile, none)
+	c.ResolvConf = cmp.Or(c.ResolvConf, none)
+	c.HostsFile = cmp.Or(c.HostsFile, none)
 	c.Exchange = w.exchange
 	r, err := New(c)
 	if err != nil {

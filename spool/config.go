@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -86,17 +87,17 @@ func (c Config) WithDefaults() Config {
 	if c.FS == nil {
 		c.FS = vfs.Default
 	}
-	setDefault(&c.InlineMax, 64<<10)
-	setDefault(&c.MinFree, 256<<20)
-	setDefault(&c.Ballast, 64<<20)
-	setDefault(&c.MemTable, 32<<20)
-	setDefault(&c.MemTables, 4)
-	setDefault(&c.Cache, 32<<20)
-	setDefault(&c.TableFiles, 1000)
-	setDefault(&c.SlowDisk, 5*time.Second)
-	setDefault(&c.Maintain, time.Minute)
-	setDefault(&c.pause, roomPause)
-	setDefault(&c.stall, 30*time.Second)
+	c.InlineMax = cmp.Or(c.InlineMax, 64<<10)
+	c.MinFree = cmp.Or(c.MinFree, 256<<20)
+	c.Ballast = cmp.Or(c.Ballast, 64<<20)
+	c.MemTable = cmp.Or(c.MemTable, 32<<20)
+	c.MemTables = cmp.Or(c.MemTables, 4)
+	c.Cache = cmp.Or(c.Cache, 32<<20)
+	c.TableFiles = cmp.Or(c.TableFiles, 1000)
+	c.SlowDisk = cmp.Or(c.SlowDisk, 5*time.Second)
+	c.Maintain = cmp.Or(c.Maintain, time.Minute)
+	c.pause = cmp.Or(c.pause, roomPause)
+	c.stall = cmp.Or(c.stall, 30*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -110,13 +111,6 @@ func (c Config) WithDefaults() Config {
 		c.Fatal = func(error) { os.Exit(1) }
 	}
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate returns all that is wrong with the configuration, defaults applied.

@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/prng"
@@ -15,7 +16,7 @@ import (
 func Next(cfg *Config, created, now mail.Instant, r *prng.Source) mail.Instant {
 	shortest, longest := cfg.bounds()
 	age := age(created, now)
-	percent := orDefault(cfg.JitterPercent, defaultJitterPercent)
+	percent := cmp.Or(cfg.JitterPercent, defaultJitterPercent)
 	if percent <= 0 {
 		return now.Add(clamp(age, shortest, longest))
 	}

@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -44,11 +45,11 @@ const (
 // WithDefaults returns c with defaults in place of zero values. The functions
 // of this package do not need it.
 func (c Config) WithDefaults() Config {
-	c.MinimalBackoffTime = orDefault(c.MinimalBackoffTime, defaultMinimal)
-	c.MaximalBackoffTime = orDefault(c.MaximalBackoffTime, defaultMaximal)
-	c.MaximalQueueLifetime = orDefault(c.MaximalQueueLifetime, defaultLifetime)
-	c.BounceQueueLifetime = orDefault(c.BounceQueueLifetime, defaultLifetime)
-	c.JitterPercent = orDefault(c.JitterPercent, defaultJitterPercent)
+	c.MinimalBackoffTime = cmp.Or(c.MinimalBackoffTime, defaultMinimal)
+	c.MaximalBackoffTime = cmp.Or(c.MaximalBackoffTime, defaultMaximal)
+	c.MaximalQueueLifetime = cmp.Or(c.MaximalQueueLifetime, defaultLifetime)
+	c.BounceQueueLifetime = cmp.Or(c.BounceQueueLifetime, defaultLifetime)
+	c.JitterPercent = cmp.Or(c.JitterPercent, defaultJitterPercent)
 	return c
 }
 
@@ -70,21 +71,14 @@ func (c Config) Validate() error {
 
 // bounds returns the shortest and the longest wait; the shortest wins.
 func (c *Config) bounds() (shortest, longest time.Duration) {
-	shortest = orDefault(c.MinimalBackoffTime, defaultMinimal)
-	return shortest, max(shortest, orDefault(c.MaximalBackoffTime, defaultMaximal))
+	shortest = cmp.Or(c.MinimalBackoffTime, defaultMinimal)
+	return shortest, max(shortest, cmp.Or(c.MaximalBackoffTime, defaultMaximal))
 }
 
 func (c *Config) lifetime(nullSender bool) time.Duration {
-	life := orDefault(c.MaximalQueueLifetime, defaultLifetime)
+	life := cmp.Or(c.MaximalQueueLifetime, defaultLifetime)
 	if nullSender {
-		life = min(life, orDefault(c.BounceQueueLifetime, defaultLifetime))
+		life = min(life, cmp.Or(c.BounceQueueLifetime, defaultLifetime))
 	}
 	return life
-}
-
-func orDefault[T time.Duration | int](value, standard T) T {
-	if value == 0 {
-		return standard
-	}
-	return value
 }

@@ -1,6 +1,7 @@
 package conns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -64,11 +65,11 @@ const (
 // WithDefaults returns the configuration with every zero field replaced by its
 // default; Limit has none.
 func (c GroupConfig) WithDefaults() GroupConfig {
-	setDefault(&c.HostLimit, defaultHostLimit)
-	setDefault(&c.Initial, defaultInitial)
-	setDefault(&c.IdleTime, defaultIdleTime)
-	setDefault(&c.ActiveTime, defaultActiveTime)
-	setDefault(&c.InFlight, defaultInFlight)
+	c.HostLimit = cmp.Or(c.HostLimit, defaultHostLimit)
+	c.Initial = cmp.Or(c.Initial, defaultInitial)
+	c.IdleTime = cmp.Or(c.IdleTime, defaultIdleTime)
+	c.ActiveTime = cmp.Or(c.ActiveTime, defaultActiveTime)
+	c.InFlight = cmp.Or(c.InFlight, defaultInFlight)
 	return c
 }
 
@@ -89,11 +90,4 @@ func (c GroupConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("messages in flight %d: want 1 to %d", c.InFlight, maxInFlight))
 	}
 	return errors.Join(errs...)
-}
-
-func setDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
 }

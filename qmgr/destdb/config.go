@@ -1,6 +1,7 @@
 package destdb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -46,25 +47,19 @@ type Config struct {
 
 // WithDefaults returns c with defaults in place of zero values.
 func (c Config) WithDefaults() Config {
-	setDefault(&c.RetryMin, time.Minute)
-	setDefault(&c.RetryMax, time.Hour)
-	setDefault(&c.RetryGrace, 15*time.Minute)
-	setDefault(&c.FailureTTL, 24*time.Hour)
-	setDefault(&c.ClosedTTL, 10*time.Minute)
-	setDefault(&c.FactsTTL, 30*24*time.Hour)
-	setDefault(&c.HostLimit, 200_000)
-	setDefault(&c.StepDownTTL, 24*time.Hour)
-	setDefault(&c.StepDownMax, 14*24*time.Hour)
-	setDefault(&c.StepUpMessages, 50)
-	setDefault(&c.StepUpConns, 3)
-	setDefault(&c.TarpitFactor, 3)
+	c.RetryMin = cmp.Or(c.RetryMin, time.Minute)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Hour)
+	c.RetryGrace = cmp.Or(c.RetryGrace, 15*time.Minute)
+	c.FailureTTL = cmp.Or(c.FailureTTL, 24*time.Hour)
+	c.ClosedTTL = cmp.Or(c.ClosedTTL, 10*time.Minute)
+	c.FactsTTL = cmp.Or(c.FactsTTL, 30*24*time.Hour)
+	c.HostLimit = cmp.Or(c.HostLimit, 200_000)
+	c.StepDownTTL = cmp.Or(c.StepDownTTL, 24*time.Hour)
+	c.StepDownMax = cmp.Or(c.StepDownMax, 14*24*time.Hour)
+	c.StepUpMessages = cmp.Or(c.StepUpMessages, 50)
+	c.StepUpConns = cmp.Or(c.StepUpConns, 3)
+	c.TarpitFactor = cmp.Or(c.TarpitFactor, 3)
 	return c
-}
-
-func setDefault[T time.Duration | int](v *T, standard T) {
-	if *v == 0 {
-		*v = standard
-	}
 }
 
 // Validate returns all that is wrong with c, nil if nothing is. Zero values
