@@ -232,10 +232,11 @@ type DestinationStatus struct {
 
 // A SpoolStatus counts messages by area.
 type SpoolStatus struct {
-	Incoming int64 `json:"incoming"`
-	Deferred int64 `json:"deferred"`
-	Hold     int64 `json:"hold"`
-	Corrupt  int64 `json:"corrupt"`
-	Used     int64 `json:"used" doc:"Octets on disk."`
-	Free     int64 `json:"free" doc:"Octets of disk space left."`
+	Incoming int64  `json:"incoming"`
+	Deferred int64  `json:"deferred"`
+	Hold     int64  `json:"hold"`
+	Corrupt  int64  `json:"corrupt"`
+	Used     int64  `json:"used" doc:"Octets on disk."`
+	Free     int64  `json:"free" doc:"Octets of disk space left."`
+	Refusing string `json:"refusing,omitempty" doc:"Why no mail is taken in, such as too little disk space."`
 }

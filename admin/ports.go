@@ -118,6 +118,8 @@ type Counts struct {
 
 	Used int64 // octets that the spool takes on disk
 	Free int64 // octets of disk space that are left
+	// Refusing is why no mail is taken in; "" if it is.
+	Refusing string
 
 	Damaged []DamagedFile // what of the spool was found damaged at a start, and is kept
 }

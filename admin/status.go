@@ -32,7 +32,7 @@ func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, er
 }
 
 func spoolStatus(c *Counts) SpoolStatus {
-	return SpoolStatus{Incoming: c.Incoming, Deferred: c.Deferred, Hold: c.Hold, Corrupt: c.Corrupt, Used: c.Used, Free: c.Free}
+	return SpoolStatus{Incoming: c.Incoming, Deferred: c.Deferred, Hold: c.Hold, Corrupt: c.Corrupt, Used: c.Used, Free: c.Free, Refusing: c.Refusing}
 }
 
 func coreStatus(v *qmgr.View) CoreStatus {

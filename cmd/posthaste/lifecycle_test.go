@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net/netip"
@@ -200,6 +201,16 @@ func TestDiskFull(t *testing.T) {
 		if got.Fate != feed.Refused || got.Reply.Code != 452 || got.Reply.Status != (mail.Status{Class: 4, Subject: 3, Detail: 1}) || got.Err != nil {
 			t.Errorf("result %s, %s, %v", got.Fate, got.Reply, got.Err)
 		}
+	}
+	var status strings.Builder
+	if err := queueCall(t.Context(), streams{nil, &status, io.Discard}, &place{}, "status", "--queue-directory", dir); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(status.String(), "\nFull    no mail is taken in: no room in the spool: ") {
+		t.Errorf("the status:\n%s", status.String())
+	}
+	if n := r.log.count("no room for messages", `error="no room in the spool: `); n == 0 || r.log.count("no room in the spool: no room") > 0 {
+		t.Errorf("%d lines of the log say why", n)
 	}
 	r.d.driver.RetryAll()
 	r.settled()

@@ -61,9 +61,15 @@ func (d intakeDraft) Commit(ctx context.Context, e mail.Envelope) error {
 	return nil
 }
 
+// A fullError is the spool's error that there is no room, in another package's words too.
+type fullError struct{ why, is error }
+
+func (e fullError) Error() string   { return e.why.Error() }
+func (e fullError) Unwrap() []error { return []error{e.why, e.is} }
+
 func intakeError(err error) error {
 	if errors.Is(err, spool.ErrFull) {
-		return fmt.Errorf("%w: %w", inbound.ErrFull, err)
+		return fullError{err, inbound.ErrFull}
 	}
 	return err
 }
@@ -229,7 +235,11 @@ func (s adminStore) Counts(ctx context.Context) (admin.Counts, error) {
 	for _, f := range st.Damaged {
 		damaged = append(damaged, admin.DamagedFile(f))
 	}
-	return admin.Counts{Damaged: damaged, Incoming: count(mail.AreaIncoming), Deferred: count(mail.AreaDeferred), Hold: count(mail.AreaHold),
+	refusing := ""
+	if err := s.spool.Room(0); err != nil {
+		refusing = err.Error()
+	}
+	return admin.Counts{Refusing: refusing, Damaged: damaged, Incoming: count(mail.AreaIncoming), Deferred: count(mail.AreaDeferred), Hold: count(mail.AreaHold),
 		Corrupt: count(mail.AreaCorrupt), Used: int64(st.StoreOctets + st.FileOctets), Free: st.Free}, nil
 }
 
@@ -247,7 +257,7 @@ func (c adminControl) Reserve(size int64) (mail.QueueID, error) {
 func adminError(err error) error {
 	switch {
 	case errors.Is(err, spool.ErrFull):
-		return fmt.Errorf("%w: %w", admin.ErrFull, err)
+		return fullError{err, admin.ErrFull}
 	case errors.Is(err, spool.ErrGone):
 		return fmt.Errorf("%w: %w", admin.ErrGone, err)
 	case errors.Is(err, spool.ErrCorrupt):

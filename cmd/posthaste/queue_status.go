@@ -49,6 +49,9 @@ func writeStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "Spool   %s incoming, %s deferred, %s held, %s damaged; %s on disk, %s free\n",
 		number(s.Spool.Incoming), number(s.Spool.Deferred), number(s.Spool.Hold), number(s.Spool.Corrupt),
 		octetsText(s.Spool.Used), octetsText(s.Spool.Free))
+	if s.Spool.Refusing != "" {
+		fmt.Fprintf(out, "Full    no mail is taken in: %s\n", plain(s.Spool.Refusing))
+	}
 	fmt.Fprintf(out, "Core    %s with %s, %s under way%s\n", count(s.Core.Messages, "message"), count(s.Core.Recipients, "recipient"),
 		deliveries(s.Core.Busy), coreText(&s.Core))
 	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", count(s.Core.Arrived, "message"),
