@@ -36,22 +36,14 @@
 // a message without a sender owes nobody a report if Config.DoubleBounce is
 // DoubleBounceDiscard.
 //
-// Whoever writes a host that connects (AgentsConnections) decides by mail.Reply.By
-// what an outcome says of the other end. A reply with By, which names the host that
-// gave it, was that host's own verdict, and so shows that it does its work, even if it
-// refuses; one without is of our own making, and says nothing about the host. Without
-// By no refusal ever counts as an answer: a host that has failed does not become well
-// by refusing, and nothing is learned of its time. An outcome that is mail.Delivered
-// is an answer in any case. What ended the connection goes into
-// mail.DeliveryResult.Site and mail.Closing, whoever's words these are.
-//
 // # Structures
 //
-// The words are Postfix's, and so are the structures. A message has a job in
-// each transport that is to carry some of it; a job has a peer for each
-// destination; a peer has entries, each a batch of recipients for one
-// transaction. A transport has a queue for each destination, which owns the
-// window that limits how many entries may be busy there.
+// The words are Postfix's, and so are the structures. A message has a job in each
+// transport that is to carry some of it; a job has a peer for each destination; a peer
+// has entries, each a batch of recipients for one transaction. A transport has a queue
+// for each destination, which owns the window that limits how many entries may be busy
+// there. Package sched has all of them as far as they decide what goes next; this
+// package knows the rest of transports, queues and messages.
 //
 // # Life of a message
 //
@@ -63,4 +55,52 @@
 // removed, deferred, held or set aside as corrupt. Because of rule 3 a removal is never
 // emitted before every outcome and every report that it depends on is durable, or part
 // of the removal itself.
+//
+// # How it is decided what goes next
+//
+// Selection. Jobs stand in the order in which their messages came. The first that has an
+// entry for a destination with room is served; its destinations take turns. Preemption
+// lets a job with few recipients go before one with many, which gives away at most one
+// turn for every k of its own and so takes at most k/(k-1) times as long (package sched).
+//
+// Windows. A destination has room as long as fewer entries are busy than its window
+// allows. The window grows with success and shrinks with failure, by less than one for
+// each; when too many in a row fail, the destination is dead for a while and its mail is
+// deferred (package window). Limits by time come on top (packages rate and shape).
+//
+// Connections. With AgentsConnections a destination has room where a connection to one
+// of its hosts is ready, and the window limits connections instead. Which hosts are used,
+// when one more connection is opened, when one is given up for others, and what a
+// failure says about a host, a destination or our own network is the business of package
+// conns; package destdb remembers hosts beyond that.
+//
+// Memory. Most recipients of large messages stay in the spool (memory.go), mail that
+// cannot go for now leaves (stuck.go, parked.go, debts.go), and the rest of the backlog
+// rests in the spool anyway.
+//
+// docs/scheduler.md and docs/connections.md explain all of this by examples.
+//
+// # Reading order
+//
+//	event.go, action.go, config.go      what goes in and comes out
+//	qmgr.go                             Step
+//	message.go, queue.go, transport.go  what there is
+//	admit.go, routing.go, lookups.go    how mail comes in
+//	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
+//	conn.go, reach.go, carry.go         with connections
+//	outage.go, stuck.go, parked.go, debts.go, lapse.go  what cannot go now
+//	operator.go, settle.go              orders
+//	view.go, destinations.go, obstacle.go  what can be seen
+//	verify.go, callout.go, roster.go    questions of clients
+//
+// # For hosts that connect
+//
+// Whoever writes a host that connects (AgentsConnections) decides by mail.Reply.By
+// what an outcome says of the other end. A reply with By, which names the host that
+// gave it, was that host's own verdict, and so shows that it does its work, even if it
+// refuses; one without is of our own making, and says nothing about the host. Without
+// By no refusal ever counts as an answer: a host that has failed does not become well
+// by refusing, and nothing is learned of its time. An outcome that is mail.Delivered
+// is an answer in any case. What ended the connection goes into
+// mail.DeliveryResult.Site and mail.Closing, whoever's words these are.
 package qmgr
