@@ -325,6 +325,7 @@ func (d *Driver) step(ev qmgr.Event) {
 
 func (d *Driver) turn(ev qmgr.Event) {
 	now := d.clock.now()
+	ev = d.clock.date(ev)
 	d.trace.Event(now, ev)
 	actions := d.core.Step(now, ev)
 	d.trace.Actions(now, actions)
