@@ -57,7 +57,7 @@ func TestLookups(t *testing.T) {
 func TestVerify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{VerifyLimit: 1, VerifyDeadline: 2500 * time.Millisecond}})
+		d, stop := w.start(t, driver.Config{Qmgr: qmgr.Config{VerifyLimit: 1, VerifyDeadline: 1070 * time.Millisecond}})
 		ask := func(nexthop string) <-chan string {
 			heard, start := make(chan string, 1), time.Now()
 			go func() {
@@ -66,13 +66,14 @@ func TestVerify(t *testing.T) {
 			}()
 			return heard
 		}
-		// One look-up at once, each of a second: the third is not done in time.
+		// One look-up begins at once, each takes a second, and gives its place back after
+		// 50 ms: the third is not done in time.
 		var heard []<-chan string
 		for _, nexthop := range []string{"far1.test", "far2.test", "far3.test"} {
 			heard = append(heard, ask(nexthop))
 			synctest.Wait()
 		}
-		for i, want := range []string{"1s ", "2s ", "2.5s 4.4.3"} {
+		for i, want := range []string{"1s ", "1.05s ", "1.07s 4.4.3"} {
 			if got := <-heard[i]; got != want {
 				t.Errorf("client %d heard after %q, want %q", i, got, want)
 			}
