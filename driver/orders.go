@@ -25,7 +25,8 @@ func (d *Driver) Release(ids []mail.QueueID) { d.inbox.event(qmgr.Release{IDs: i
 func (d *Driver) Drop(ids []mail.QueueID) { d.inbox.event(qmgr.Drop{IDs: ids}) }
 
 // Settle gives up some recipients of a message; the outcomes say which, and whether
-// their sender is told. Last says that no other recipient waits.
+// their sender is told. Last says that no other recipient waits. Without outcomes the
+// report is made that a held message owes.
 func (d *Driver) Settle(id mail.QueueID, outcomes []mail.Outcome, last bool) {
 	d.inbox.event(qmgr.Settle{ID: id, Outcomes: outcomes, Last: last})
 }

@@ -138,6 +138,15 @@ func (q *Qmgr) openOwing(id mail.QueueID) *message {
 // owe has a message at rest opened for its report alone.
 func (q *Qmgr) owe(id mail.QueueID) { q.debts.ordered = append(q.debts.ordered, id) }
 
+// tell has a message at rest reported on, if it owes that: what is in core is reported
+// on when its round ends.
+func (q *Qmgr) tell(id mail.QueueID) {
+	q.admission.named = max(q.admission.named, id)
+	if q.messages[id] == nil {
+		q.owe(id)
+	}
+}
+
 // forReport reports whether a message is in core for its report alone.
 func (m *message) forReport() bool { return m.from == originOwing && m.order == orderSettle }
 

@@ -152,7 +152,9 @@ type Drop struct{ IDs []mail.QueueID }
 type Settle struct {
 	ID mail.QueueID
 	// Outcomes say how. Each is Failed, and Report says whether the sender is to be
-	// told. At may be 0: the host need not know the time.
+	// told. At may be 0: the host need not know the time. Without any, a message at rest
+	// is only reported on, if it owes that: hosts ask it at a start for held mail, which
+	// the core does not look at.
 	Outcomes []mail.Outcome
 	// Last says that no other recipient waits, so that the message's round can be
 	// ended. If that was wrong, the others are tried now.

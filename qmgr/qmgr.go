@@ -163,7 +163,11 @@ func (q *Qmgr) handle(ev Event) {
 	case Drop:
 		q.orderAll(ev.IDs, orderDrop, "")
 	case Settle:
-		q.settleOne(ev.ID, settling{outcomes: ev.Outcomes, last: ev.Last})
+		if len(ev.Outcomes) == 0 {
+			q.tell(ev.ID)
+		} else {
+			q.settleOne(ev.ID, settling{outcomes: ev.Outcomes, last: ev.Last})
+		}
 	case Split:
 		q.splitOne(ev)
 	case Retry:

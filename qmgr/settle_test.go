@@ -226,6 +226,32 @@ func TestSettleLeavesOthersAlone(t *testing.T) {
 		l.end(t)
 		l.check(t, mail.ReportFailed)
 	})
+	// Or when the host asks for it, as at a start, and then once, however often it asks.
+	t.Run("report of some that is asked for", func(t *testing.T) {
+		l := newLife(t, qmgr.Config{})
+		deferred(l)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
+		for len(l.Outstanding) > 0 {
+			l.step()
+		}
+		l.GiveUp(l.m, mail.ReportFailed, 0, 2)
+		l.step()
+		l.Take(0)
+		l.Step(qmgr.Broken{ID: l.m.Envelope.ID, Why: qmgr.TroubleTemporary})
+		l.end(t)
+		place := l.m.Place
+		for range 3 {
+			l.Step(qmgr.Settle{ID: l.m.Envelope.ID})
+			l.Step(qmgr.Settle{ID: l.m.Envelope.ID})
+			l.end(t)
+			if l.m.Place.Area != mail.AreaHold || l.m.Place.Due != place.Due || len(l.m.Reported) != 2 {
+				t.Fatalf("place %v, before %v; %d reports", l.m.Place, place, len(l.m.Reported))
+			}
+		}
+		l.Step(qmgr.Release{IDs: []mail.QueueID{l.m.Envelope.ID}})
+		l.end(t)
+		l.check(t, mail.ReportFailed)
+	})
 	// A retry that is ordered at any moment of that is not forgotten.
 	t.Run("report of some and a retry", func(t *testing.T) {
 		for _, all := range []bool{false, true} {

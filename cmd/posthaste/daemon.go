@@ -232,6 +232,10 @@ func (d *daemon) run(ctx context.Context) error {
 		defer d.machine.atPanic()
 		failure = d.driver.Run(delivery)
 	})
+	delivered.Go(func() {
+		defer d.machine.atPanic()
+		d.tellOfHeld(delivery)
+	})
 	if d.adminLn != nil {
 		administered.Go(func() {
 			if err := d.admin.Serve(administration, d.adminLn); err != nil { // mail goes on without it
@@ -247,6 +251,29 @@ func (d *daemon) run(ctx context.Context) error {
 	stopAdministration() // until now it has told how far the stop is
 	administered.Wait()
 	return errors.Join(err, failure)
+}
+
+// tellOfHeld has senders told of recipients of held mail who were given up before the
+// start, and of whom no report was made then. The core finds other mail that owes a
+// report when it tries it; held mail it does not look at. Mail with the null sender
+// owes nobody a report.
+func (d *daemon) tellOfHeld(ctx context.Context) {
+	const page = 1000
+	for from, more := (mail.Cursor{}), true; more; {
+		found, err := d.spool.Fetch(ctx, mail.AreaHold, from, mail.Never, page)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.log.Error("held mail that owes a report is told of when it is released", "error", err)
+			}
+			return
+		}
+		for _, at := range found.Cursors {
+			if m, err := d.spool.Lookup(ctx, at.ID); err == nil && m.Place.Owes && m.Envelope.Sender != "" {
+				d.driver.Settle(at.ID, nil, false)
+			}
+		}
+		from, more = found.Next, found.More
+	}
 }
 
 // reload puts a new configuration into force, as far as that is possible

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"math"
 	"strings"
 	"testing"
 
@@ -180,4 +182,33 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s is %s", o.Recipient.Address, o.Outcome.Result)
 		}
 	}
+}
+
+// A sender is told at the next start of recipients of held mail who were given up when
+// there was no room for a report. The message stays held.
+//
+// Seen failing: the sender was told when the message was released.
+func TestHeldMailThatOwesAReport(t *testing.T) {
+	t.Parallel()
+	origin := receive(t, sink.Config{})
+	dir, text := t.TempDir(), routes("d.test", closed(t), "origin.test", origin.address)
+	r := start(t, dir, text)
+	r.feed(letter("<1>", "a@d.test", "b@d.test"))
+	r.waiting("a deferred message", census{mail.AreaDeferred: 1})
+	r.d.driver.Hold(r.ids(mail.AreaDeferred), "x")
+	r.waiting("a held message", census{mail.AreaHold: 1})
+	r.end()
+
+	r = start(t, dir, fmt.Sprintf("queue_minfree = %d\n", math.MaxInt64/4)+text)
+	if err := queueCall(t.Context(), streams{strings.NewReader(""), io.Discard, io.Discard}, &place{}, "bounce", "--recipient", "a@d.test", "--yes", "--queue-directory", dir); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	if n := len(origin.deliveries()); n != 0 {
+		t.Fatalf("%d reports without room for one", n)
+	}
+
+	r = start(t, dir, text)
+	r.until("the report", func() bool { return len(origin.deliveries()) == 1 })
+	r.waiting("the held message", census{mail.AreaHold: 1})
 }
