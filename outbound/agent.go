@@ -13,12 +13,12 @@ type Agent interface {
 	Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult
 }
 
-// Agents hands each delivery to the agent of its transport, by name. It must
+// Agents passes each delivery to the agent of its transport, by name. It must
 // not be changed while it is in use.
 type Agents map[string]Agent
 
-// Deliver calls the transport's agent. Mail for a transport that does not
-// exist is deferred: the configuration may have been changed while it waited.
+// Deliver calls the transport's agent. Mail for an unknown transport is deferred:
+// the configuration may have been changed while it waited.
 func (a Agents) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
 	if agent := a[d.Transport]; agent != nil {
 		return agent.Deliver(ctx, d)
@@ -33,12 +33,12 @@ func unknownTransport(d mail.Delivery) mail.DeliveryResult {
 	return r
 }
 
-// Discard takes all mail and drops it (Postfix's discard(8)). The nexthop is a
+// Discard accepts all mail and drops it (Postfix's discard(8)). The nexthop is a
 // comment.
 type Discard struct{}
 
-// Deliver delivers to nobody. NOTIFY=SUCCESS is honoured with a report of
-// delivery, since nothing else will ever report.
+// Deliver reports every recipient as delivered. NOTIFY=SUCCESS is honored with a
+// report of delivery, since no later hop can send one.
 func (Discard) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
 	text := "mail dropped"
 	if d.Nexthop != "" {
@@ -53,7 +53,7 @@ func (Discard) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
 	return r
 }
 
-// Error refuses all mail for good (Postfix's error(8)). The nexthop is the
+// Error refuses all mail permanently (Postfix's error(8)). The nexthop is the
 // reason; it may begin with an enhanced code of class 5.
 type Error struct{}
 
@@ -62,7 +62,7 @@ func (Error) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
 	return verdict(d, mail.Failed, quote(d, reason(d.Nexthop, 550, mail.Status{Class: 5})))
 }
 
-// Retry refuses all mail for now (Postfix's retry(8)). The nexthop is the
+// Retry refuses all mail temporarily (Postfix's retry(8)). The nexthop is the
 // reason; it may begin with an enhanced code of class 4.
 type Retry struct{}
 
@@ -71,8 +71,8 @@ func (Retry) Deliver(_ context.Context, d mail.Delivery) mail.DeliveryResult {
 	return verdict(d, mail.Deferred, quote(d, reason(d.Nexthop, 450, mail.Status{Class: 4})))
 }
 
-// quote returns what a host has said, if that is the reason, with its own code and
-// status.
+// quote returns the host's reply, with its own code and status, if that is the
+// reason.
 func quote(d mail.Delivery, ours mail.Reply) mail.Reply {
 	if d.Said.By == "" {
 		return ours
@@ -80,7 +80,7 @@ func quote(d mail.Delivery, ours mail.Reply) mail.Reply {
 	return d.Said
 }
 
-// reason makes a reply of a nexthop's text. A status of another class keeps its
+// reason converts a nexthop's text to a reply. A status of another class keeps its
 // subject and detail.
 func reason(text string, code uint16, otherwise mail.Status) mail.Reply {
 	status, rest, ok := mail.ParseStatus(strings.TrimSpace(text))

@@ -9,7 +9,7 @@ import (
 
 // Mail that is put off for what a host has said keeps the host's code, status and name.
 //
-// Seen failing: the agent knew the text alone, and gave it 450 and nobody's name.
+// Seen failing: the agent used only the text, with 450 and no host name.
 func TestRetryQuotes(t *testing.T) {
 	said := mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: mail.SuspendedPrefix + "closed to you", By: "mx.example.net[198.51.100.7]"}
 	d := mail.Delivery{Nexthop: "5.7.1 " + said.Text, Recipients: []mail.Recipient{{Index: 3}}}

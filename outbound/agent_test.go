@@ -65,11 +65,11 @@ func TestConfigValidate(t *testing.T) {
 	want := `hello: "my host" is not a host name
 transport relay: data_done_timeout: 10ns is less than a second
 transport smtp: mail_timeout: -1ns is less than a second
-fallback_relay: an empty nexthop`
+fallback_relay: empty nexthop`
 	if fmt.Sprint(err) != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
-	if err := (Config{Hello: "me.example"}).Validate(); fmt.Sprint(err) != "transports: there is none" {
+	if err := (Config{Hello: "me.example"}).Validate(); fmt.Sprint(err) != "transports: none is configured" {
 		t.Errorf("got %v", err)
 	}
 	if err := (Config{Hello: "me.example", Transports: map[string]TransportConfig{"smtp": {}}}).Validate(); err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
-// A carriage is one transaction on a Conn, from its begin until its result is
-// told.
+// A carriage is one transaction on a Conn, from its beginning until its result is
+// reported.
 type carriage struct {
 	id         uint64
 	delivery   mail.Delivery
 	tx         client.Transaction
 	content    content
 	began      time.Time
-	reused     int   // transactions that the connection had carried before
-	unreadable error // the content could not be had
+	reused     int   // number of earlier transactions on the connection
+	unreadable error // why the content could not be read
 	done       bool  // result is complete
 	result     mail.DeliveryResult
 }
 
 // start begins a transaction. Its content, if it has any, is opened now, and so
-// checked before anything is said about the message.
+// verified before the server is sent anything about the message.
 func (k *Conn) start(ctx context.Context, l letter) {
 	c := k.newCarriage()
 	c.id, c.delivery, c.began, c.reused = l.id, l.delivery, time.Now(), k.line.session.Mails()
@@ -38,7 +38,7 @@ func (k *Conn) start(ctx context.Context, l letter) {
 	k.line.session.Start(&c.tx)
 }
 
-// open gets the content ready.
+// open opens the content.
 func (k *Conn) open(ctx context.Context, c *carriage) error {
 	if c.delivery.Callout {
 		c.tx.Envelope = c.delivery.Envelope
@@ -53,7 +53,7 @@ func (k *Conn) open(ctx context.Context, c *carriage) error {
 	return err
 }
 
-// supply gives the session the next piece of a content. It tells whether that
+// supply gives the session the next piece of a content. It reports whether that
 // was the last one.
 func (k *Conn) supply(t *client.Transaction) (last bool) {
 	c := k.carriageOf(t)
@@ -98,7 +98,7 @@ func (k *Conn) conclude(c *carriage) {
 		}
 	}
 	if c.tx.Astray() {
-		k.client.cfg.Log.Error("message taken under another message's envelope", "id", c.delivery.Envelope.ID, "host", k.name)
+		k.client.cfg.Log.Error("message accepted under another message's envelope", "id", c.delivery.Envelope.ID, "host", k.name)
 	}
 	k.learn(c, tried)
 }
@@ -110,7 +110,7 @@ func (k *Conn) refuse(c *carriage) {
 	c.result.Crashed = true
 }
 
-// outcome returns what became of one recipient.
+// outcome returns the outcome of one recipient.
 func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 	rcpt, r := &c.delivery.Recipients[i], &c.tx.Results[i]
 	o := mail.Outcome{Index: rcpt.Index, Result: mail.Deferred, Reply: r.Reply}
@@ -134,7 +134,7 @@ func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 	return o
 }
 
-// learn draws the conclusions of a transaction for the connection, and counts.
+// learn updates the state of the connection and the counters after a transaction.
 func (k *Conn) learn(c *carriage, tried bool) {
 	count := &k.client.count
 	session := k.line.session
@@ -145,7 +145,7 @@ func (k *Conn) learn(c *carriage, tried bool) {
 		if c.reused > 0 && tried {
 			count.reused.Add(1)
 		}
-		// The server's limits let nobody in, before anything was said.
+		// The server's limits admitted no recipient, before anything was sent.
 		k.spent = k.spent || !tried && c.tx.Stale()
 		return
 	}
@@ -156,7 +156,7 @@ func (k *Conn) learn(c *carriage, tried bool) {
 	k.broken = true
 }
 
-// crash marks the result of a transaction that was broken off by ourselves.
+// crash marks the result of a transaction that we broke off ourselves.
 func (k *Conn) crash(c *carriage) {
 	if c.unreadable != nil {
 		k.client.logUnreadable(c.delivery.Envelope.ID, c.unreadable)
@@ -167,7 +167,7 @@ func (k *Conn) crash(c *carriage) {
 			continue
 		}
 		c.result.Crashed = true
-		if c.unreadable != nil && o.Reply == interrupted() { // and not what the server said
+		if c.unreadable != nil && o.Reply == interrupted() { // and not the server's reply
 			o.Reply = cannotBeRead()
 		}
 	}
@@ -180,10 +180,10 @@ func (k *Conn) carriageOf(t *client.Transaction) *carriage {
 			return c
 		}
 	}
-	panic("outbound: a transaction that nobody began")
+	panic("outbound: the session returned an unknown transaction")
 }
 
-// newCarriage returns a carriage, a used one if there is one.
+// newCarriage returns a carriage, reusing an old one if possible.
 func (k *Conn) newCarriage() *carriage {
 	n := len(k.spare)
 	if n == 0 {
@@ -195,11 +195,11 @@ func (k *Conn) newCarriage() *carriage {
 	return c
 }
 
-// resultsKept is how many results a carriage keeps the memory of.
+// resultsKept is the number of results for which a carriage keeps memory.
 const resultsKept = 50
 
 // recycle closes the contents of transactions that are over, and keeps the
-// carriages for others. Nothing is being written.
+// carriages for reuse. No write may be in progress.
 func (k *Conn) recycle() {
 	for i, c := range k.used {
 		c.content.close()

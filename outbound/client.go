@@ -12,8 +12,8 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
-// A Client finds and dials the hosts of all transports of its Config. It may be
-// used from any number of goroutines.
+// A Client finds and dials the hosts of all transports of its Config. It is safe
+// for concurrent use.
 type Client struct {
 	cfg      Config
 	resolver Resolver

@@ -13,36 +13,37 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
-// Config is what all SMTP transports share.
+// Config is the configuration shared by all SMTP transports.
 type Config struct {
 	// Hello is the name in EHLO: this host's fully-qualified name, which should
 	// resolve to the address that connections come from. Required.
 	Hello string
-	// Self is the name that shows a server to be this host, so that mail loops
-	// (default: Hello). Change it if servers greet with another name of ours.
+	// Self is the name by which a server is recognized as this host, which means
+	// that mail loops (default: Hello). Change it if our servers greet with another
+	// name.
 	Self string
-	// AllowSelf leaves the check for Self out. Set it where several hosts share
-	// one name, behind a load balancer for instance.
+	// AllowSelf disables the check for Self. Set it where several hosts share
+	// one name, for instance behind a load balancer.
 	AllowSelf bool
-	// Own are addresses on which this program listens. They are never dialled
+	// Own are addresses on which this program listens. They are never dialed
 	// for a nexthop that came from the DNS.
 	Own []netip.AddrPort
-	// Trusted are the nexthops that the operator wrote down, in canonical form
+	// Trusted are the nexthops that the operator configured, in canonical form
 	// (route.Table.Nexthops). They may be at any address.
 	Trusted []string
 	// Transports are the SMTP transports by name. Required.
 	Transports map[string]TransportConfig
-	// Seed starts the random order of equal hosts. The default is 0; give each
-	// process its own, so that they do not all favour the same hosts.
+	// Seed is the seed of the random order of equal hosts. The default is 0; give
+	// each process its own, so that they do not all favor the same hosts.
 	Seed uint64
 	// Log gets debug records about connections (default: none). Outcomes are
 	// not logged here.
 	Log *slog.Logger
 }
 
-// TransportConfig is what differs between SMTP transports. The names are those
+// TransportConfig is the configuration of one SMTP transport. The names are those
 // of Postfix's smtp_ parameters. 0 means the default. For limits a negative
-// value means that there is none; timeouts cannot be switched off.
+// value means no limit; timeouts cannot be disabled.
 type TransportConfig struct {
 	ConnectTimeout  time.Duration // TCP connection to one address (default 30 s)
 	HeloTimeout     time.Duration // greeting; reply to EHLO (default 300 s)
@@ -53,20 +54,20 @@ type TransportConfig struct {
 	DataDoneTimeout time.Duration // reply to the content (default 600 s); shorter ones cause duplicates
 	RsetTimeout     time.Duration // reply to RSET (default 20 s)
 
-	// MXAddressLimit is how many addresses of a nexthop are used until it is
-	// looked up again (default 5).
+	// MXAddressLimit is the maximum number of addresses of a nexthop that are used
+	// until it is looked up again (default 5).
 	MXAddressLimit int
 	// FallbackRelays are nexthops to try after the hosts of the nexthop itself
 	// are exhausted (smtp_fallback_relay).
 	FallbackRelays []string
-	// KeepOrder tries equal hosts in the order of the resolver's answer, not in
-	// random order (smtp_randomize_addresses=no).
+	// KeepOrder tries equal hosts in the order of the resolver's answer instead of
+	// a random order (smtp_randomize_addresses=no).
 	KeepOrder bool
 	// PermitPrivateHosts allows addresses that are not public. Set it on a
 	// transport for internal mail.
 	PermitPrivateHosts bool
-	// BindAddress is the address that connections come from (default: the
-	// system chooses).
+	// BindAddress is the source address of connections (default: the system
+	// chooses).
 	BindAddress netip.Addr
 }
 
@@ -100,7 +101,7 @@ func (t TransportConfig) WithDefaults() TransportConfig {
 	return t
 }
 
-// wait returns how long a wait may last (RFC 5321 4.5.3.2).
+// wait returns the time limit of a wait (RFC 5321 4.5.3.2).
 func (t *TransportConfig) wait(k client.WaitKind) time.Duration {
 	switch k {
 	case client.WaitGreeting, client.WaitHello:
@@ -119,14 +120,14 @@ func (t *TransportConfig) wait(k client.WaitKind) time.Duration {
 	return t.RsetTimeout
 }
 
-// Validate returns all that is wrong, or nil.
+// Validate returns all errors of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var errs []error
 	if !nameLike(c.Hello) {
 		errs = append(errs, fmt.Errorf("hello: %q is not a host name", c.Hello))
 	}
 	if len(c.Transports) == 0 {
-		errs = append(errs, errors.New("transports: there is none"))
+		errs = append(errs, errors.New("transports: none is configured"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		if err := c.Transports[name].Validate(); err != nil {
@@ -136,7 +137,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Validate returns all that is wrong, or nil.
+// Validate returns all errors of the configuration, joined, or nil.
 func (t TransportConfig) Validate() error {
 	var errs []error
 	for _, d := range []struct {
@@ -154,13 +155,13 @@ func (t TransportConfig) Validate() error {
 	}
 	for _, relay := range t.FallbackRelays {
 		if relay == "" {
-			errs = append(errs, errors.New("fallback_relay: an empty nexthop"))
+			errs = append(errs, errors.New("fallback_relay: empty nexthop"))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// nameLike tells that a text can stand in EHLO.
+// nameLike reports whether a text can be an argument of EHLO.
 func nameLike(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] <= ' ' || s[i] >= 0x7f {

@@ -11,39 +11,39 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
-// A Conn is a connection to one host that carries transactions, pipelined as
-// far as its level allows. Run does the work, in the caller's goroutine; Send and
-// Hangup may be called from any other.
+// A Conn is a connection to one host that carries transactions, pipelined up to
+// its level. Run does the work, in the caller's goroutine; Send and Hangup may be
+// called from any other.
 type Conn struct {
 	client  *Client
 	line    *line
 	host    mail.Host
 	name    string        // "name[address]:port"
-	connect time.Duration // what it took to make it
-	hello   time.Duration // what the reply to EHLO took
+	connect time.Duration // time to connect
+	hello   time.Duration // time to the reply to EHLO
 
-	// Of the goroutine of Run.
+	// Owned by the goroutine of Run.
 	staged    []letter     // sent and not begun
-	carriages []*carriage  // begun and not told, oldest first
-	used      []*carriage  // told, whose content may still be in the line's hands
-	spare     []*carriage  // to be used again
-	mails     int          // how many transactions were counted
-	seen      client.Tally // what was counted of the session's own counts
+	carriages []*carriage  // begun and not reported, oldest first
+	used      []*carriage  // reported, whose content the line may still be writing
+	spare     []*carriage  // free for reuse
+	mails     int          // number of transactions counted
+	seen      client.Tally // the part of the session's tally that was counted
 	free      time.Time    // when the last transaction ended
-	prove     bool         // a probe is to go before QUIT
+	prove     bool         // make a probe before QUIT
 	sender    mail.Address // of the last message, for the probe
 	quitting  bool         // Hangup was called
-	spent     bool         // the server takes nothing more on this connection
+	spent     bool         // the server accepts no more transactions on this connection
 	broken    bool         // the session ended while something was under way
-	stale     bool         // but the connection was gone before that began
+	stale     bool         // but the connection was lost before that began
 
 	mu     sync.Mutex
 	inbox  []letter // sent and not looked at
 	hangup bool
-	over   bool // nobody looks any more
+	over   bool // Run no longer reads the inbox
 }
 
-// A letter is a transaction that was sent.
+// A letter is a transaction passed to Send.
 type letter struct {
 	id       uint64
 	delivery mail.Delivery
@@ -64,18 +64,18 @@ func newConn(c *Client, config *TransportConfig, o mail.Opening, sock net.Conn) 
 	}
 }
 
-// sessionLevel returns what a session calls a level.
+// sessionLevel converts a level to the session's type.
 func sessionLevel(l mail.Level) client.Level {
 	return [...]client.Level{client.LockStep, client.Group, client.Overlap, client.Stream}[l]
 }
 
-// levelOf returns what the program calls a session's level.
+// levelOf converts a session's level.
 func levelOf(l client.Level) mail.Level {
 	return [...]mail.Level{mail.LevelLockStep, mail.LevelGroup, mail.LevelOverlap, mail.LevelStream}[l]
 }
 
-// Send hands one more transaction over. It never blocks. When Run has returned,
-// or is about to, nothing happens.
+// Send queues one more transaction. It never blocks. It has no effect once Run has
+// returned or is about to.
 func (k *Conn) Send(id uint64, d mail.Delivery) {
 	k.mu.Lock()
 	over := k.over
@@ -88,8 +88,8 @@ func (k *Conn) Send(id uint64, d mail.Delivery) {
 	}
 }
 
-// Hangup lets what was sent finish, and then ends the connection with QUIT. It
-// never blocks.
+// Hangup lets the queued transactions finish, and then ends the connection with
+// QUIT. It never blocks.
 func (k *Conn) Hangup() {
 	k.mu.Lock()
 	k.hangup = true
@@ -97,8 +97,8 @@ func (k *Conn) Hangup() {
 	k.line.call()
 }
 
-// greet drives the session up to where it takes transactions. Without success
-// the connection is closed.
+// greet drives the session until it is ready for transactions. If that fails the
+// connection is closed.
 func (k *Conn) greet(ctx context.Context) (client.Failure, bool) {
 	l := k.line
 	release := l.obey(ctx)
@@ -124,14 +124,14 @@ func (k *Conn) greet(ctx context.Context) (client.Failure, bool) {
 	return client.Failure{}, true
 }
 
-// alive tells whether the session goes on, after telling it when the line is
-// down or the context has ended. What was read has been concluded before, for
-// a reply that made it here counts.
+// alive reports whether the session continues, after ending it if the line is
+// down or the context has ended. All input has been processed before, because a
+// reply that arrived counts.
 func (k *Conn) alive(ctx context.Context) bool {
 	l := k.line
 	aborted := ctx.Err() != nil
 	if aborted || l.down || l.session.Over() {
-		l.stop() // and tell the session what was written
+		l.stop() // and report to the session what was written
 		k.take()
 	}
 	switch {
@@ -143,11 +143,11 @@ func (k *Conn) alive(ctx context.Context) bool {
 	return !l.session.Over()
 }
 
-// Run carries what is sent until the connection is over, and returns how it
-// ended. It calls done once for each transaction that was sent, in that order.
-// Those that could not be begun any more are mail.Untried, and those that are
-// sent when Run has returned are not looked at. When ctx ends, what is under way
-// is broken off.
+// Run executes the queued transactions until the connection is over, and returns
+// how it ended. It calls done once for each of them, in the order of Send.
+// Transactions that could no longer be begun are mail.Untried; those sent after Run
+// has returned are ignored. When ctx ends, the transactions under way are broken
+// off.
 func (k *Conn) Run(ctx context.Context, done func(id uint64, r mail.DeliveryResult)) mail.Closing {
 	release := k.line.obey(ctx)
 	defer release()
@@ -157,7 +157,7 @@ func (k *Conn) Run(ctx context.Context, done func(id uint64, r mail.DeliveryResu
 			continue
 		}
 		k.write(ctx)
-		if k.tell(done) {
+		if k.report(done) {
 			continue // there may be room for more
 		}
 		if k.finished() {
@@ -167,12 +167,12 @@ func (k *Conn) Run(ctx context.Context, done func(id uint64, r mail.DeliveryResu
 		if !k.line.down {
 			k.line.receive()
 		}
-		k.tell(done)
+		k.report(done)
 	}
 	return k.end(done)
 }
 
-// collect takes over what was sent.
+// collect moves the queued transactions to staged.
 func (k *Conn) collect() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -182,13 +182,13 @@ func (k *Conn) collect() {
 	k.inbox = k.inbox[:0]
 }
 
-// unusable reports whether there is work that the session will not take any more. The
-// work need not wait for the server's last words.
+// unusable reports whether there is work that the session can no longer accept. The
+// work need not wait for the server's last reply.
 func (k *Conn) unusable() bool {
 	return len(k.staged) > 0 && k.line.session.Wait().Kind == client.WaitUnasked
 }
 
-// begin begins as many transactions as the session takes.
+// begin begins as many transactions as the session has room for.
 func (k *Conn) begin(ctx context.Context) {
 	n := 0
 	for n < len(k.staged) && !k.spent && !k.line.down && k.line.session.Room() {
@@ -200,9 +200,9 @@ func (k *Conn) begin(ctx context.Context) {
 	k.staged = k.staged[:left]
 }
 
-// write begins and writes all that can be now. A content is supplied together with
-// what comes behind it, so that both go out in one write; only of a content of
-// several pieces each is written before the next one takes its buffer.
+// write begins and writes everything that is possible now. A content is supplied
+// together with what follows it, so that both go out in one write; only the pieces of
+// a larger content are each written before the next one reuses the buffer.
 func (k *Conn) write(ctx context.Context) {
 	l := k.line
 	for l.checkWrite(); !l.busy && !l.down; {
@@ -216,7 +216,7 @@ func (k *Conn) write(ctx context.Context) {
 	}
 }
 
-// finished tells whether the connection has served its turn.
+// finished reports whether the connection is done and should be closed.
 func (k *Conn) finished() bool {
 	if len(k.carriages) > 0 || k.line.busy {
 		return false
@@ -226,8 +226,8 @@ func (k *Conn) finished() bool {
 	return k.spent || k.quitting && len(k.staged) == 0
 }
 
-// part says goodbye. If that was asked for it finds out before whether the server can
-// be streamed to.
+// part sends QUIT. If requested, it first probes whether streaming can be used with
+// the server.
 func (k *Conn) part(ctx context.Context) {
 	l := k.line
 	if !k.prove || !l.session.MayProbe() {
@@ -243,7 +243,7 @@ func (k *Conn) part(ctx context.Context) {
 	}
 }
 
-// proof returns what the probe has found out, if there was one.
+// proof returns the result of the probe, if there was one.
 func (k *Conn) proof() mail.Proof {
 	switch s := k.line.session; s.Probed() {
 	case client.ProbePassed:
@@ -265,8 +265,8 @@ func (k *Conn) take() {
 	}
 }
 
-// tell reports the transactions that are done. It tells whether there were any.
-func (k *Conn) tell(done func(id uint64, r mail.DeliveryResult)) (told bool) {
+// report reports the transactions that are done to done, and returns whether there were any.
+func (k *Conn) report(done func(id uint64, r mail.DeliveryResult)) (told bool) {
 	k.take()
 	n := 0
 	for n < len(k.carriages) && k.carriages[n].done {
@@ -283,7 +283,7 @@ func (k *Conn) tell(done func(id uint64, r mail.DeliveryResult)) (told bool) {
 	return n > 0
 }
 
-// tally adds to the counts what the session has counted.
+// tally adds the session's tally to the counters.
 func (k *Conn) tally() {
 	session, count := k.line.session, &k.client.count
 	if n := session.Mails(); n > k.mails {
@@ -296,12 +296,12 @@ func (k *Conn) tally() {
 	k.seen = seen
 }
 
-// end reports what is left, and closes the connection.
+// end reports the remaining transactions, and closes the connection.
 func (k *Conn) end(done func(id uint64, r mail.DeliveryResult)) mail.Closing {
 	k.mu.Lock()
 	k.over = true
 	k.mu.Unlock()
-	k.tell(done) // what alive has ended
+	k.report(done) // those that alive has ended
 	k.collect()
 	for _, s := range k.staged {
 		done(s.id, verdict(s.delivery, mail.Untried, mail.Reply{}))
@@ -312,8 +312,8 @@ func (k *Conn) end(done func(id uint64, r mail.DeliveryResult)) mail.Closing {
 	return k.closing()
 }
 
-// closing says why the session is over, and what a probe has found out. What a server
-// makes of a probe says nothing about how it takes mail.
+// closing returns why the session is over, and the result of a probe. How a server
+// handles a probe says nothing about how it accepts mail.
 func (k *Conn) closing() mail.Closing {
 	closing := k.ending()
 	if proof := k.proof(); proof != mail.ProofNone {
@@ -322,8 +322,8 @@ func (k *Conn) closing() mail.Closing {
 	return closing
 }
 
-// ending says why the session is over, and counts it. Whoever ends it in good
-// order, or for reasons of our own, gives CloseAsked.
+// ending returns why the session is over, and counts it. It returns CloseAsked if we
+// ended the session normally or for our own reasons.
 func (k *Conn) ending() mail.Closing {
 	f := k.line.session.Failure()
 	why := k.reason(f)
@@ -375,7 +375,7 @@ func (k *Conn) reason(f client.Failure) mail.CloseReason {
 		switch {
 		case f.Down:
 			return mail.CloseStep
-		case k.stale || !k.broken: // what it says between messages keeps none from being delivered
+		case k.stale || !k.broken: // a 421 between messages prevents no delivery
 			return mail.CloseIdle
 		}
 		return mail.CloseWrong

@@ -14,7 +14,7 @@ import (
 )
 
 // connections are the part of a script's world that is about Client.Hosts and
-// Conn. What happens is told with the time since the block began.
+// Conn. Times in the output are relative to the beginning of the block.
 type connections struct {
 	began   time.Time
 	conn    *Conn
@@ -81,7 +81,7 @@ func (w *world) open(t *testing.T, l *golden.Line) {
 		told := uint64(0)
 		closing := k.Run(ctx, func(id uint64, r mail.DeliveryResult) {
 			if told++; id != told {
-				t.Errorf("%d is told when it is the turn of %d", id, told)
+				t.Errorf("result of %d reported when it was the turn of %d", id, told)
 			}
 			w.result(id, r)
 		})

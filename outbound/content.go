@@ -11,8 +11,8 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/downgrade"
 )
 
-// pieceSize is how much content is handed to the session at a time. The buffers
-// of a connection take that much, so smaller content is written without reading
+// pieceSize is the number of octets passed to the session at a time. The buffers
+// of a connection hold that much, so smaller content is written without reading
 // at the same time.
 const pieceSize = 64 << 10
 
@@ -33,16 +33,16 @@ func (p *pieces) put(b *[]byte) {
 	}
 }
 
-// A content is a message's content on its way to one server.
+// A content is a message's content being sent to one server.
 type content struct {
 	body   Body
 	whole  []byte  // nil if it is not in memory
 	buf    *[]byte // for reading, if it is not
-	left   int64   // octets not yet given
+	left   int64   // octets not yet supplied
 	pieces *pieces
 
-	convert *downgrade.Converter // nil if the content goes as it is
-	out     []byte               // the piece that was converted last
+	convert *downgrade.Converter // nil if the content is sent unchanged
+	out     []byte               // the latest converted piece
 }
 
 func (c *content) open(body Body, p *pieces) {
@@ -68,8 +68,8 @@ func (c *content) next(all bool) (piece []byte, last bool, err error) {
 	return c.out, last, nil
 }
 
-// read returns the next piece of what is in the spool. The content ends where its
-// size says; a body that ends earlier is damaged.
+// read returns the next piece of the content in the spool. The content ends at its
+// recorded size; a body that ends earlier is damaged.
 func (c *content) read(all bool) (piece []byte, last bool, err error) {
 	if c.whole != nil {
 		n := len(c.whole)
@@ -83,7 +83,7 @@ func (c *content) read(all bool) (piece []byte, last bool, err error) {
 	if n == 0 {
 		return nil, true, nil
 	}
-	if all && c.left > pieceSize { // it was announced to be smaller
+	if all && c.left > pieceSize { // it was announced as smaller
 		n = int(c.left)
 		c.buf = new(make([]byte, n))
 	}
@@ -106,20 +106,20 @@ func (c *content) close() {
 	if c.buf != nil {
 		c.pieces.put(c.buf)
 	}
-	c.body.Close() // nothing was written, so its error says nothing that next did not
+	c.body.Close() // nothing was written; next has already returned any read error
 	*c = content{}
 }
 
-// fit makes a content, and what is said about it, fit a server: what the content
-// needs is what is in it, and octets above 127 are converted if the server does not
-// take them. What no conversion helps is left for the session to refuse.
+// fit adapts a content, and its announcement, to a server: the content determines
+// which extensions it needs, and octets above 127 are converted if the server does
+// not accept them. What no conversion can solve is left for the session to refuse.
 //
-// A content that is not in memory is only read for this if the server lacks an
-// extension, or if its size with all long lines broken might be more than the server
-// takes: whether such a content has octets above 127 the envelope knows from intake.
-// Else its long lines are broken as it passes, and its size is said to be what it is
-// without that, as Postfix says it. It may be 3 octets in 997 more, and is no more as a
-// rule; a guess that is too large could be refused for good.
+// A content that is not in memory is read for this only if the server lacks an
+// extension, or if its size with all long lines broken might exceed the server's
+// limit: the envelope records from intake whether such a content has octets above 127.
+// Otherwise its long lines are broken as it is sent, and the announced size is the
+// unbroken one, as in Postfix. The true size may be larger by 3 octets in 997, but
+// usually is not; an estimate that is too large could be refused permanently.
 func (c *Client) fit(ctx context.Context, to *content, e mail.Envelope, caps smtp.Caps) (mail.Envelope, error) {
 	eightBit, long := e.Body == mail.Body8BitMIME, true // as far as is known
 	if to.whole != nil || e.Size <= caps.SizeMax && caps.SizeMax < downgrade.FoldedMax(e.Size) {
@@ -156,7 +156,7 @@ func (c *Client) fit(ctx context.Context, to *content, e mail.Envelope, caps smt
 	return e, nil
 }
 
-// convert lets a content be converted as it passes. What comes of it is counted first.
+// convert arranges conversion of a content as it is sent. The converted size is counted first.
 func (c *Client) convert(ctx context.Context, to *content, e mail.Envelope, plan downgrade.Plan) (mail.Envelope, error) {
 	counted := downgrade.NewConverter(plan)
 	var buf []byte
@@ -170,7 +170,7 @@ func (c *Client) convert(ctx context.Context, to *content, e mail.Envelope, plan
 	return e, err
 }
 
-// look passes a whole content to a function, piece by piece, before it is sent.
+// look passes a whole content to take, piece by piece, before it is sent.
 func (c *Client) look(ctx context.Context, to *content, id mail.QueueID, take func([]byte)) error {
 	if to.whole != nil {
 		take(to.whole)
@@ -179,7 +179,7 @@ func (c *Client) look(ctx context.Context, to *content, id mail.QueueID, take fu
 	return c.read(ctx, id, take)
 }
 
-// read passes a whole content to a function, piece by piece.
+// read passes a whole content to take, piece by piece.
 func (c *Client) read(ctx context.Context, id mail.QueueID, take func([]byte)) error {
 	body, err := c.bodies.Body(ctx, id)
 	if err != nil {

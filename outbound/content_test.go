@@ -36,8 +36,8 @@ func (b *sheet) Size() int64   { return b.size }
 func (b *sheet) Bytes() []byte { return b.whole }
 func (b *sheet) Close() error  { return nil }
 
-// What a server is told of a content is what is in it, and what it is sent is what
-// it takes: octets above 127 are announced or converted, whether the sender has
+// The announcement of a content matches the content, and the server is sent only what
+// it accepts: octets above 127 are announced or converted, whether the sender has
 // declared them or not, and long lines are broken.
 func TestContentFitsTheServer(t *testing.T) {
 	const (
@@ -58,7 +58,7 @@ func TestContentFitsTheServer(t *testing.T) {
 		body         mail.BodyType
 		inMemoryOnly bool
 		headerNeeded bool
-		unread       int64 // the size that is announced of a file, which nobody reads for that; 0: that of want
+		unread       int64 // the size that is announced for a file without reading it; 0: that of want
 	}{
 		{name: "plain", text: plain, want: plain},
 		{name: "plain, declared as 8-bit", text: plain, declared: true, want: plain},

@@ -74,7 +74,7 @@ func stalls(level mail.Level) (list []stall) {
 
 // A connection is in no state for longer than that state's time, whatever the
 // server does or leaves undone there, whether or not work waits for the connection
-// and whether or not it is to be hung up; and all that was sent gets its result.
+// and whether or not Hangup was called; and all that was sent gets its result.
 // Without a deadline for the rest of a reply that nothing asked for, one octet
 // behind a final reply held a connection, and the message sent to it next, until
 // the program was restarted.
@@ -151,7 +151,7 @@ func stalled(t *testing.T, config TransportConfig, level mail.Level, s stall, wh
 		running.Go(func() {
 			k.Run(t.Context(), func(id uint64, r mail.DeliveryResult) {
 				if told++; id != uint64(told) {
-					t.Errorf("%d is told when it is the turn of %d", id, told)
+					t.Errorf("result of %d reported when it was the turn of %d", id, told)
 				}
 				if id == 2 && s.idles(when) && r.Outcomes[0].Result != mail.Untried {
 					t.Errorf("the message behind has suffered: %+v", r)

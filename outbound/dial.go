@@ -13,9 +13,9 @@ import (
 )
 
 // Dial connects to a host and begins a session: connection, greeting, EHLO.
-// There is a Conn if and only if the Reply of the other result is zero. The
-// Reply is permanent only if the host turned out to be this one; what else a
-// host says before it knows what it is to get is about the host.
+// The Conn is not nil if and only if the Reply of the other result is zero. The
+// Reply is permanent only if the host turned out to be this one; any other refusal
+// that precedes the envelope is about the host, not the mail.
 func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedConnection) {
 	config := c.transports[o.Transport]
 	if config == nil {
@@ -45,7 +45,7 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	return k, opened
 }
 
-// extensions returns what a server offers, of that which is remembered.
+// extensions returns the server's extensions that are recorded.
 func extensions(caps *smtp.Caps) (set mail.Extensions) {
 	for _, e := range []struct {
 		offered bool
@@ -61,8 +61,8 @@ func extensions(caps *smtp.Caps) (set mail.Extensions) {
 	return set
 }
 
-// atTheDoor returns the reply for a host with which no session could be had.
-// After a refusal for good, too, others are tried and the mail is kept
+// atTheDoor returns the reply for a host with which no session could be begun.
+// Even after a permanent refusal other hosts are tried and the mail is kept
 // (smtp_skip_5xx_greeting).
 func atTheDoor(f client.Failure) mail.Reply {
 	switch f.Kind {
@@ -76,7 +76,7 @@ func atTheDoor(f client.Failure) mail.Reply {
 	return soften(f.Reply)
 }
 
-// connect opens a TCP connection. Without one, the failure says why.
+// connect opens a TCP connection, or returns the reason why it could not.
 func (c *Client) connect(ctx context.Context, config *TransportConfig, h mail.Host) (net.Conn, client.Failure) {
 	dialCtx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
 	defer cancel()
@@ -90,15 +90,15 @@ func (c *Client) connect(ctx context.Context, config *TransportConfig, h mail.Ho
 	return sock, client.Failure{}
 }
 
-// lacking tells whether a connection failed because this machine or process has
-// none left to give. That says nothing about the host, and is no better with the
-// next one.
+// lacking reports whether a connection failed because this machine or process has
+// run out of a resource. That says nothing about the host, and the next one would
+// fail as well.
 func lacking(e syscall.Errno) bool {
 	return e == syscall.EMFILE || e == syscall.ENFILE || e == syscall.ENOBUFS || e == syscall.ENOMEM
 }
 
-// dialFailure makes a failure of an error of the dialer. Only the system's
-// words are passed on, not our own addresses.
+// dialFailure converts an error of the dialer to a failure. Only the system's error
+// text is passed on, not our own addresses.
 func dialFailure(ctx context.Context, label string, port uint16, err error) client.Failure {
 	if ctx.Err() != nil {
 		return client.Failure{Kind: client.FailAbandoned}

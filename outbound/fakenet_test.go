@@ -24,7 +24,7 @@ type fakeNet struct {
 	mu      sync.Mutex
 	servers map[netip.AddrPort]*fakeServer
 	zone    map[string]mail.HostSet
-	errors  map[string]mail.Reply // look-ups that fail
+	errors  map[string]mail.Reply // lookups that fail
 	lookups int
 	dialed  []netip.AddrPort
 	log     []*fakeConn // in the order of dialling
@@ -368,7 +368,7 @@ func (c *fakeConn) untilGone() {
 	c.arrived.L.Lock()
 	defer c.arrived.L.Unlock()
 	for !c.ended {
-		if c.deaf { // whoever does not read does not hear the end either
+		if c.deaf { // a peer that does not read does not notice the end either
 			c.arrived.L.Unlock()
 			pause(time.Hour)
 			c.arrived.L.Lock()
@@ -422,7 +422,7 @@ type fakeContent struct {
 	inFile  bool
 	openErr error
 	readErr error         // in the middle
-	open    *atomic.Int64 // bodies that are not closed, if somebody wants to know
+	open    *atomic.Int64 // number of open bodies; nil if not needed
 }
 
 func (s store) Body(_ context.Context, id mail.QueueID) (Body, error) {

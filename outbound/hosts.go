@@ -9,14 +9,14 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A candidate is a host that may be tried, with its place in the order.
+// A candidate is a host that may be tried, with its position in the order.
 type candidate struct {
 	mail.Host
 	tier int
 }
 
-// order returns the hosts of a set in the order in which they are to be tried:
-// tier by tier, shuffled inside each (RFC 5321 5.1) unless rng is nil, and
+// order returns the hosts of a set in the order in which to try them:
+// tier by tier, shuffled within each (RFC 5321 5.1) unless rng is nil, and
 // without those that usable rejects.
 func order(set mail.HostSet, rng *rand.Rand, usable func(netip.AddrPort) bool) (list []candidate, blocked int) {
 	for tier, hosts := range set.Tiers {
@@ -35,9 +35,9 @@ func order(set mail.HostSet, rng *rand.Rand, usable func(netip.AddrPort) bool) (
 	return list, blocked
 }
 
-// balance cuts a list to limit addresses such that neither address family uses
-// up the limit alone, as a site whose IPv6 does not work would need. A family
-// with at most half of the limit stays whole; if both have more, each gets
+// balance truncates a list to limit addresses such that neither address family uses
+// the whole limit alone, which matters for a site whose IPv6 does not work. A family
+// with at most half of the limit stays complete; if both have more, each gets
 // half, and an odd one goes to the family of the first address
 // (smtp_balance_inet_protocols).
 func balance(list []candidate, limit int) []candidate {
@@ -78,11 +78,11 @@ func balance(list []candidate, limit int) []candidate {
 
 func isSix(c candidate) bool { return c.Addr.Addr().Unmap().Is6() }
 
-// bracketed tells whether a nexthop is written in brackets, so that it names a
+// bracketed reports whether a nexthop is written in brackets, so that it names a
 // host and not a domain.
 func bracketed(nexthop string) bool { return strings.HasPrefix(nexthop, "[") }
 
-// literal returns what is in brackets, in one spelling for each address.
+// literal returns the text in brackets, with a single spelling for each address.
 func literal(s string) string {
 	s, _, _ = strings.Cut(strings.ToLower(s[1:]), "]")
 	s = strings.TrimPrefix(s, "ipv6:")

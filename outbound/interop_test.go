@@ -16,7 +16,7 @@ import (
 )
 
 // A sender plays the part of the core for one host: it opens a connection when
-// it has none, sends what is to be sent, and sends again what was untried.
+// it has none, sends the mail that waits, and sends untried mail again.
 type sender struct {
 	t     *testing.T
 	c     *Client
@@ -62,7 +62,7 @@ func (s *sender) run(k *Conn) {
 		d := under[0]
 		under = under[1:]
 		if uint64(d.Envelope.ID) != id {
-			s.t.Errorf("%d is told when it is the turn of %v", id, d.Envelope.ID)
+			s.t.Errorf("result of %d reported when it was the turn of %v", id, d.Envelope.ID)
 		}
 		s.note(d, r)
 		next()
@@ -200,8 +200,8 @@ func (s *sender) check(all []mail.Delivery, taken map[string]int) {
 	}
 }
 
-// So does somebody else's server. It refuses some recipients, and so some whole
-// messages, whose octets it has to throw away at level Stream.
+// A go-smtp server supports all levels, too. It refuses some recipients, and so some
+// whole messages, whose octets it must drop at level Stream.
 func TestPeerLevels(t *testing.T) {
 	for _, level := range levels {
 		t.Run(level.String(), func(t *testing.T) {

@@ -13,12 +13,11 @@ import (
 
 // A line moves octets between a socket and a session such that neither
 // direction ever waits for the other. One goroutine owns the line and the
-// session. It writes without waiting as long as the system takes all, which is
-// nearly always; only what the system does not take is written by another
-// goroutine, while the owner goes on reading. So there is one goroutine for each
-// connection and, as a rule, one switch to it for each thing that happens:
-// whoever has something for the owner ends its read by setting the deadline
-// into the past (call).
+// session. It writes without waiting as long as the system accepts all output,
+// which is nearly always the case; only the rest is written by another goroutine,
+// while the owner continues to read. So there is one goroutine for each connection
+// and usually one switch to it for each event: other goroutines interrupt the
+// owner's read by setting the deadline into the past (call).
 type line struct {
 	sock    net.Conn
 	direct  *directWriter // nil if the socket cannot be written without waiting
@@ -30,21 +29,21 @@ type line struct {
 	out    [][]byte
 	rest   net.Buffers  // what the other goroutine writes
 	busy   bool         // there is such a goroutine
-	done   chan written // what became of it
+	done   chan written // its result
 	waited client.Wait  // the wait that limit belongs to
-	limit  time.Time    // when that wait is over; zero if it may last
+	limit  time.Time    // when that wait is over; zero if it has no limit
 	why    client.Loss  // why the line is down, if it is
 	down   bool         // nothing more can be read or written
 
 	mu       sync.Mutex
-	deadline time.Time // that the socket has for reading; zero for none
+	deadline time.Time // the socket's read deadline; zero for none
 	spent    bool      // that deadline has passed
 	reading  bool      // the owner reads, or is about to
-	called   bool      // the owner is wanted
+	called   bool      // call interrupts the owner's read
 }
 
 // readSize is the size of a connection's read buffer. The replies to one group
-// of commands mostly fit.
+// of commands usually fit.
 const readSize = 2048
 
 func newLine(sock net.Conn, session *client.Session, config *TransportConfig, scratch *pieces) *line {
@@ -54,7 +53,7 @@ func newLine(sock net.Conn, session *client.Session, config *TransportConfig, sc
 	}
 }
 
-// call makes receive return soon, once. It may be used by any goroutine.
+// call makes receive return soon, once. Any goroutine may call it.
 func (l *line) call() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +67,7 @@ func (l *line) call() {
 	}
 }
 
-// listen prepares for reading. It returns false if the owner is wanted.
+// listen prepares for reading. It returns false after call.
 func (l *line) listen() bool {
 	if w := l.session.Wait(); w != l.waited {
 		l.waited = w
@@ -80,8 +79,8 @@ func (l *line) listen() bool {
 		l.called = false
 		return false
 	}
-	// A deadline that comes too early costs one turn in vain, after minutes; to
-	// set it for each wait costs more.
+	// A deadline that is too early costs one needless iteration, after minutes;
+	// setting it for each wait costs more.
 	if l.spent || !l.limit.IsZero() && (l.deadline.IsZero() || l.limit.Before(l.deadline)) {
 		l.spent = false
 		l.deadline = l.limit
@@ -91,14 +90,14 @@ func (l *line) listen() bool {
 	return true
 }
 
-// until returns when a wait that begins now is over. Only WaitNothing has no end,
+// until returns when a wait that begins now is over. Only WaitNothing has no limit,
 // since the session then waits for this side; every other state of a connection ends
 // by itself, whatever the server does.
 func (l *line) until(k client.WaitKind) time.Time {
 	switch k {
 	case client.WaitNothing:
 		return time.Time{}
-	case client.WaitDataBlock: // the writer has the same time, and should be first: it hears what the server said
+	case client.WaitDataBlock: // the writer has the same limit, and should fail first: it reads the server's last reply
 		return time.Now().Add(l.config.wait(k) + 2*lastWords)
 	case client.WaitUnasked:
 		return time.Now().Add(lastWords)
@@ -106,8 +105,8 @@ func (l *line) until(k client.WaitKind) time.Time {
 	return time.Now().Add(l.config.wait(k))
 }
 
-// receive reads once and feeds the session, unless it is called away or the
-// time is up. After it the line may be down.
+// receive reads once and feeds the session, unless it is interrupted by call or the
+// time is up. Afterwards the line may be down.
 func (l *line) receive() {
 	if !l.listen() {
 		return
@@ -134,9 +133,9 @@ func (l *line) fail(why client.Loss) {
 	}
 }
 
-// flush writes what the session has to write. It returns false if that was
-// nothing. After it all is written, or the rest is being written by another
-// goroutine (busy), or the line is down.
+// flush writes the session's output. It returns false if there was none. Afterwards
+// all is written, or the rest is being written by another goroutine (busy), or the
+// line is down.
 func (l *line) flush() (wrote bool) {
 	for !l.busy && !l.down {
 		l.out = l.session.Out(l.out[:0])
@@ -157,8 +156,8 @@ func (l *line) flush() (wrote bool) {
 	return wrote
 }
 
-// writeNow writes what the system takes at once. It tells how much that was,
-// and whether the rest will have to wait.
+// writeNow writes as much as the system accepts at once. It returns how much that
+// was, and whether the rest must wait.
 func (l *line) writeNow(pieces [][]byte) (total int, blocked bool, err error) {
 	if l.direct == nil {
 		return 0, true, nil
@@ -178,9 +177,9 @@ func (l *line) writeNow(pieces [][]byte) (total int, blocked bool, err error) {
 	return total, false, nil
 }
 
-// gather returns the first piece, or together with those that follow if they are
-// small, in a buffer of scratch: copying a few kilobytes costs less than a system
-// call, and a packet, for each.
+// gather returns the first piece; or, if the next ones are small, joins them in a
+// buffer of scratch: copying a few kilobytes costs less than a system call, and a
+// packet, for each.
 func (l *line) gather(pieces [][]byte) (data []byte, count int, buf *[]byte) {
 	if len(pieces) == 1 || len(pieces[0])+len(pieces[1]) > pieceSize {
 		return pieces[0], 1, nil
@@ -197,14 +196,14 @@ func (l *line) gather(pieces [][]byte) (data []byte, count int, buf *[]byte) {
 	return data, count, buf
 }
 
-// A written is what became of a write.
+// A written is the result of a write.
 type written struct {
 	n   int64
 	err error
 }
 
-// writeRest has another goroutine write what the session has to write, and wait
-// for the server to take it.
+// writeRest starts another goroutine that writes the session's output, waiting for the
+// server to accept it.
 func (l *line) writeRest() {
 	if l.done == nil {
 		l.done = make(chan written, 1)
@@ -220,7 +219,7 @@ func (l *line) writeRest() {
 	}()
 }
 
-// checkWrite takes note that the other goroutine is done, if it is.
+// checkWrite collects the result of the other goroutine if it is done.
 func (l *line) checkWrite() {
 	if !l.busy {
 		return
@@ -246,8 +245,7 @@ func (l *line) confirm(w written) {
 // longAgo returns a deadline that has passed.
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// stop ends the other goroutine. If something is missing of what it was writing,
-// the line is down.
+// stop ends the other goroutine. If it had not written everything, the line is down.
 func (l *line) stop() {
 	if !l.busy {
 		return
@@ -260,12 +258,12 @@ func (l *line) stop() {
 	}
 }
 
-// lastWords is how long to wait for what a server said before it broke the
-// connection while we were writing, or for the rest of what it says unasked.
+// lastWords is the time to wait for the reply that a server sent before it broke the
+// connection while we were writing, or for the rest of an unsolicited reply.
 const lastWords = time.Second
 
-// hearOut reads what the server said before a write failed: the reason for
-// which it broke the connection, most likely.
+// hearOut reads what the server sent before a write failed: most likely the reason
+// for which it broke the connection.
 func (l *line) hearOut(why client.Loss) {
 	l.sock.SetReadDeadline(time.Now().Add(lastWords)) // if that fails, so does the read
 	for total := 0; !l.session.Over() && total < pieceSize; {
@@ -279,7 +277,7 @@ func (l *line) hearOut(why client.Loss) {
 	l.fail(why)
 }
 
-// abort breaks the connection off: what is being read or written fails.
+// abort breaks off the connection: reads and writes in progress fail.
 func (l *line) abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,11 +285,11 @@ func (l *line) abort() {
 	l.sock.SetDeadline(longAgo())
 }
 
-// quitTime is how long writing QUIT may take. It goes into an empty buffer, and
+// quitTime is the time limit for writing QUIT. It goes into an empty buffer, and
 // its reply would change nothing (smtp_skip_quit_response).
 const quitTime = time.Second
 
-// close writes what the session still has to say, if it can be written now, and
+// close writes the session's remaining output, if it can be written now, and
 // closes the socket.
 func (l *line) close() {
 	l.stop()
@@ -302,7 +300,7 @@ func (l *line) close() {
 	l.sock.Close()
 }
 
-// lossOf tells the session's word for an error of the connection.
+// lossOf returns the client.Loss for an error of the connection.
 func lossOf(err error) client.Loss {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return client.LossTimeout
@@ -310,8 +308,8 @@ func lossOf(err error) client.Loss {
 	return client.LossClosed
 }
 
-// obey makes the end of a context break the connection off. The function that it
-// returns undoes that; it tells whether the connection was left alone.
+// obey breaks off the connection when a context ends. The returned function undoes
+// that; it reports whether the connection was left alone.
 func (l *line) obey(ctx context.Context) (release func() bool) {
 	if ctx.Done() == nil {
 		return func() bool { return true }

@@ -10,23 +10,23 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Bounds of how long a look-up stands. The resolver has a memory of its own, so
-// asking it early costs little; asking it late would miss a change.
+// Limits of the validity of a lookup. The resolver has its own cache, so asking it
+// early costs little; asking it late would miss a change.
 const (
 	lookupMin     = 30 * time.Second
 	lookupMax     = time.Hour
-	lookupFailed  = time.Minute     // for now
-	lookupRefused = 5 * time.Minute // for good, as far as the DNS knows
+	lookupFailed  = time.Minute     // for temporary failures
+	lookupRefused = 5 * time.Minute // for permanent failures, as far as the DNS knows
 )
 
-// Hosts looks up which hosts serve a nexthop on a transport, in tiers: the
+// Hosts looks up the hosts that serve a nexthop on a transport, in tiers: the
 // nexthop's own, at most MXAddressLimit of them and none that must not be
-// dialled, then those of the fallback relays, relay by relay. A tier's hosts are
+// dialed, then those of the fallback relays, relay by relay. A tier's hosts are
 // in random order; with KeepOrder each host is a tier of its own.
 //
-// If there is none, the reply says why. It is permanent only if there are no
-// fallback relays either, since those may come back. Until is set in either
-// case.
+// If there is none, the reply is the reason. It is permanent only if there are no
+// fallback relays either, because relays may become available. Until is set in
+// either case.
 func (c *Client) Hosts(ctx context.Context, transport, nexthop string) (mail.HostSet, mail.Reply) {
 	config := c.transports[transport]
 	if config == nil {
@@ -60,12 +60,12 @@ func (c *Client) hostsOf(ctx context.Context, config *TransportConfig, nexthop s
 	}
 	return mail.HostSet{
 		Tiers: tiersOf(balance(list, config.MXAddressLimit), config.KeepOrder),
-		Until: standing(found.Until, reply),
+		Until: validUntil(found.Until, reply),
 	}, reply
 }
 
-// standing returns until when an answer stands.
-func standing(until mail.Instant, reply mail.Reply) mail.Instant {
+// validUntil returns the time until which an answer is used.
+func validUntil(until mail.Instant, reply mail.Reply) mail.Instant {
 	at := now()
 	switch {
 	case until > 0:
@@ -77,7 +77,7 @@ func standing(until mail.Instant, reply mail.Reply) mail.Instant {
 	return min(max(until, at.Add(lookupMin)), at.Add(lookupMax))
 }
 
-// tiersOf makes tiers of candidates again.
+// tiersOf groups candidates into tiers again.
 func tiersOf(list []candidate, apart bool) (tiers [][]mail.Host) {
 	for i, h := range list {
 		if apart || i == 0 || h.tier != list[i-1].tier {
@@ -89,7 +89,7 @@ func tiersOf(list []candidate, apart bool) (tiers [][]mail.Host) {
 	return tiers
 }
 
-// addTiers appends tiers, without the addresses that are there already.
+// addTiers appends further tiers, without the addresses that are already in tiers.
 func addTiers(tiers, more [][]mail.Host) [][]mail.Host {
 	known := make(map[netip.AddrPort]bool)
 	for _, h := range slices.Concat(tiers...) {
@@ -104,9 +104,9 @@ func addTiers(tiers, more [][]mail.Host) [][]mail.Host {
 	return tiers
 }
 
-// trustsNexthop tells whether it was the operator who named a nexthop, so that
-// its hosts may be at any address. An address in brackets, without a port, is also
-// what a recipient's address literal leads to; it has to be listed.
+// trustsNexthop reports whether the operator configured a nexthop, so that its hosts
+// may be at any address. A recipient's address literal also leads to an address in
+// brackets without a port, so this form must be listed.
 func (c *Client) trustsNexthop(nexthop string) bool {
 	for one := range strings.SplitSeq(nexthop, ",") {
 		if !c.trusted[one] && (!bracketed(one) || isLiteral(one)) {
@@ -116,7 +116,7 @@ func (c *Client) trustsNexthop(nexthop string) bool {
 	return true
 }
 
-// isLiteral tells whether a nexthop in brackets could be a recipient's address
+// isLiteral reports whether a nexthop in brackets could be a recipient's address
 // literal.
 func isLiteral(nexthop string) bool {
 	_, err := netip.ParseAddr(literal(nexthop))

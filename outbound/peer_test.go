@@ -51,7 +51,7 @@ func (l *pipeListener) Dial(ctx context.Context, _ netip.Addr, _ netip.AddrPort)
 	}
 }
 
-// A peer is a go-smtp server: somebody else's idea of SMTP.
+// A peer is a go-smtp server, an independent implementation of SMTP.
 type peer struct {
 	mu  sync.Mutex
 	got []string // "from to…: content"

@@ -12,15 +12,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Resolver tells which hosts serve a nexthop. It is called from many
-// goroutines. A zero Reply means that the hosts are good to try; a 4xx Reply
-// that they cannot be found for now, a 5xx Reply that there are none.
+// A Resolver finds the hosts that serve a nexthop. Its methods are called
+// concurrently. A zero Reply means that the hosts can be tried; a 4xx Reply
+// that they cannot be found now, a 5xx Reply that there are none.
 type Resolver interface {
 	Hosts(ctx context.Context, nexthop string) (mail.HostSet, mail.Reply)
 }
 
-// Bodies gives access to the content of messages. It is called from many
-// goroutines.
+// Bodies gives access to the content of messages. Its methods are called
+// concurrently.
 type Bodies interface {
 	Body(ctx context.Context, id mail.QueueID) (Body, error)
 }
@@ -28,19 +28,19 @@ type Bodies interface {
 // A Body is the content of one message, from its start: lines that end in
 // CRLF, without dot-stuffing. It was verified when it was opened, and is used
 // by one goroutine. A Body that is not in memory is verified again while it is
-// read: Read returns an error in the place of the last octets of one that is not the
-// same any more.
+// read: if the content has changed, Read returns an error instead of the last
+// octets.
 type Body interface {
 	Size() int64 // octets
-	// Bytes returns the whole content if it is in memory, else nil. It is not
-	// changed by whoever gets it, and is valid until Close.
+	// Bytes returns the whole content if it is in memory, otherwise nil. Callers
+	// must not change it. It is valid until Close.
 	Bytes() []byte
 	io.Reader
 	Close() error
 }
 
-// A Dialer opens a TCP connection, from a given address unless that is
-// invalid. It must not do look-ups: the address dialled is the one that was
+// A Dialer opens a TCP connection, from a given source address unless that is
+// invalid. It must not do lookups: the address dialed is the one that was
 // checked.
 type Dialer interface {
 	Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error)
@@ -57,8 +57,8 @@ func (netDialer) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (
 	return d.DialContext(ctx, "tcp", to.String())
 }
 
-// only returns a hook that refuses every address but one: whatever is between
-// us and the system, what was checked is what is dialled.
+// only returns a hook that refuses every address except one: whatever is between
+// us and the system, the address dialed is the one that was checked.
 func only(to netip.AddrPort) func(network, address string, _ syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

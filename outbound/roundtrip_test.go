@@ -48,7 +48,7 @@ func carryOver(from, to net.Conn, after time.Duration) {
 	}()
 	for p := range packets {
 		time.Sleep(time.Until(p.due))
-		to.Write(p.data) // whoever does not read loses it
+		to.Write(p.data) // a peer that does not read loses it
 	}
 	time.Sleep(after)
 	to.Close()
@@ -97,7 +97,7 @@ func TestRoundTrips(t *testing.T) {
 					t.Errorf("%.3f round trips for a message, want %.2f", each, c.each)
 				}
 				time.Sleep(time.Second) // until the server has gone
-				if sending != took {    // no time counts for two messages, and none for nobody
+				if sending != took {    // no time counts twice, or for no message
 					t.Errorf("sending took %v of %v", sending, took)
 				}
 			})

@@ -14,8 +14,8 @@ import (
 )
 
 // The scripts in testdata are small worlds: each block has servers, a zone and
-// deliveries, and its answer tells what became of the recipients, what the
-// servers heard, and how long it took. Time is virtual. The commands:
+// deliveries, and its answer shows the outcomes of the recipients, what the
+// servers received, and how long it took. Time is virtual. The commands:
 //
 //	config KEY=VALUE …                 a field of TransportConfig, in lower case
 //	server ADDR OCCASION="…" …         see fakeServer
@@ -212,7 +212,7 @@ func (w *world) message(t *testing.T, l *golden.Line) mail.Delivery {
 	return d
 }
 
-// finish ends the connection and tells what the servers heard.
+// finish ends the connection and returns what the servers received.
 func (w *world) finish() string {
 	if w.conn != nil {
 		w.conn.Hangup()

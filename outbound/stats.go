@@ -4,28 +4,28 @@ import "sync/atomic"
 
 // Stats are counts since the Client was made, for metrics.
 type Stats struct {
-	Transactions    uint64 // that came as far as MAIL
+	Transactions    uint64 // transactions that reached MAIL
 	Connects        uint64 // connections opened
 	ConnectFailures uint64 // connections that could not be opened
 	HandshakeFails  uint64 // connections on which the session did not begin
 	Reused          uint64 // transactions on a connection that had carried one before
-	Stale           uint64 // idle sessions that turned out to be gone
+	Stale           uint64 // idle sessions that turned out to be closed
 	Lost            uint64 // connections lost or timed out during a transaction
-	Protocol        uint64 // connections left because of a violation of the protocol
-	Doubtful        uint64 // recipients whose message may have been taken or not
-	EmptyTaken      uint64 // messages without recipients that a server took
-	Astray          uint64 // messages that a server took under the envelope of another
-	Blocked         uint64 // addresses not dialled because they are not public
+	Protocol        uint64 // connections closed because of a protocol violation
+	Doubtful        uint64 // recipients whose message may or may not have been accepted
+	EmptyTaken      uint64 // messages without recipients that a server accepted
+	Astray          uint64 // messages that a server accepted under the envelope of another
+	Blocked         uint64 // addresses not dialed because they are not public
 }
 
-// counters are the Stats as they are counted.
+// counters hold the Stats while they are counted.
 type counters struct {
 	transactions, connects, connectFailures, handshakeFails              atomic.Uint64
 	reused, stale, lost, protocol, doubtful, emptyTaken, astray, blocked atomic.Uint64
 }
 
-// Stats returns the present counts. They are read one by one, so that they may
-// not fit together to the last unit.
+// Stats returns the current counts. They are read one by one, so they may differ
+// slightly from a consistent snapshot.
 func (c *Client) Stats() Stats {
 	return Stats{
 		Transactions:    c.count.transactions.Load(),

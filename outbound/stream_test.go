@@ -213,7 +213,7 @@ func randomConnection(t *testing.T, rng *rand.Rand, results map[string]int) {
 			mu.Lock()
 			defer mu.Unlock()
 			if id != uint64(told) || over {
-				t.Errorf("%d is told when it is the turn of %d", id, told)
+				t.Errorf("result of %d reported when it was the turn of %d", id, told)
 			}
 			told++
 			checkResult(t, server, sent[id], r, results)

@@ -4,7 +4,7 @@ package outbound
 
 import "net"
 
-// A directWriter does not exist on this system: all is written by goroutines.
+// A directWriter does not exist on this system: all writes use goroutines.
 type directWriter struct{}
 
 func newDirectWriter(net.Conn) *directWriter { return nil }

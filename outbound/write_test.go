@@ -66,8 +66,8 @@ func TestNarrowConnection(t *testing.T) {
 	}
 }
 
-// What the system does not take at once is told by a number, never by waiting;
-// a connection that is gone is told by an error.
+// Output that the system does not accept at once is reported as a short count, without
+// waiting; a lost connection is reported as an error.
 func TestDirectWriter(t *testing.T) {
 	ours, theirs := narrowPair(t)()
 	w := newDirectWriter(ours)
@@ -81,7 +81,7 @@ func TestDirectWriter(t *testing.T) {
 	}
 	theirs.Close()
 	if _, err := w.write(data); err == nil {
-		t.Error("no error though nobody reads")
+		t.Error("no error after the peer has closed the connection")
 	}
 	pipe, _ := net.Pipe()
 	if newDirectWriter(pipe) != nil {

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// A directWriter writes to a non-blocking descriptor what the system takes at
+// A directWriter writes to a non-blocking descriptor as much as the system accepts at
 // once.
 type directWriter struct {
 	raw  syscall.RawConn
-	try  func(fd uintptr) bool // made once, for a closure for each write would be garbage
+	try  func(fd uintptr) bool // created once, because a closure for each write would be garbage
 	data []byte
 	n    int
 	err  error
@@ -32,8 +32,8 @@ func newDirectWriter(sock net.Conn) *directWriter {
 	return w
 }
 
-// write returns how much of data was written; less than all, without an error,
-// if the system took no more.
+// write returns how many octets of data were written; fewer than all, without an
+// error, if the system accepted no more.
 func (w *directWriter) write(data []byte) (int, error) {
 	w.data, w.n, w.err = data, 0, nil
 	err := w.raw.Write(w.try)

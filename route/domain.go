@@ -14,20 +14,20 @@ const (
 	labelLengthMax  = 63
 )
 
-// replacement is what octets that are not UTF-8 decode to. Package idna would
-// encode it, and all such names would become one.
+// replacement is the decoding of octets that are not UTF-8. Package idna would
+// encode it, and all such names would become equal.
 const replacement = '\ufffd'
 
-// A SyntaxError says what is wrong with a piece of configuration or with a
-// domain, and, where it can be guessed, what was meant.
+// A SyntaxError describes an error in a piece of configuration or in a domain, and,
+// where it can be guessed, the correct form.
 type SyntaxError struct {
 	What    string // the kind of text: "domain", "nexthop", "transport rule"
 	Text    string // the text as given
 	Problem string
-	Hint    string // what to write instead; "" if nothing comes to mind
+	Hint    string // what to write instead; "" if unknown
 }
 
-// Error returns the complaint on one line.
+// Error returns the description on one line.
 func (e *SyntaxError) Error() string {
 	s := e.What + " " + strconv.Quote(e.Text) + ": " + e.Problem
 	if e.Hint != "" {
@@ -36,24 +36,23 @@ func (e *SyntaxError) Error() string {
 	return s
 }
 
-// spelling tells how a domain is written.
+// spelling is the way a domain is written.
 type spelling uint8
 
 const (
 	spellingCanonical spelling = iota // lower-case ASCII
 	spellingUpper                     // ASCII with upper-case letters
 	spellingForeign                   // with octets beyond ASCII
-	spellingBad                       // not a domain at all
+	spellingBad                       // not a domain
 )
 
 // ParseDomain returns a domain in canonical form: lower-case A-labels without
-// a final dot. A text that is canonical already is returned as it is, without
+// a final dot. A text that is already canonical is returned unchanged, without
 // an allocation.
 //
-// Underscores are let through because domains that receive mail have them,
-// although RFC 5321 4.1.2 does not provide for any. A text that is an IPv4
-// address is refused: taking it for a name would send a query for it to the
-// root servers.
+// Underscores are allowed because domains that receive mail have them, although
+// RFC 5321 4.1.2 does not permit them. A text that is an IPv4 address is
+// rejected: taking it for a name would send a query for it to the root servers.
 func ParseDomain(text string) (string, error) {
 	name, flaw := parseDomain(text)
 	if flaw != nil {
@@ -66,11 +65,11 @@ func parseDomain(text string) (name string, flaw *SyntaxError) {
 	s := strings.TrimSuffix(text, ".")
 	how, problem := inspectDomain(s)
 	if how == spellingForeign {
-		// The Lookup profile is the one that RFC 5891 5 prescribes for those who
-		// are about to ask the DNS.
+		// The Lookup profile is the one that RFC 5891 5 prescribes before a DNS
+		// query.
 		ascii, err := idna.Lookup.ToASCII(s)
 		if err != nil || strings.ContainsRune(s, replacement) {
-			return "", &SyntaxError{"domain", text, "it is not a valid internationalised name", ""}
+			return "", &SyntaxError{"domain", text, "it is not a valid internationalized name", ""}
 		}
 		s = strings.TrimSuffix(ascii, ".") // an ideographic full stop at the end
 		how, problem = inspectDomain(s)
@@ -87,8 +86,8 @@ func parseDomain(text string) (name string, flaw *SyntaxError) {
 	return "", &SyntaxError{"domain", text, problem, ""}
 }
 
-// inspectDomain reads s once and tells how it is spelt, and what is wrong if it
-// is no domain. Lengths of foreign names are left to be checked as A-labels.
+// inspectDomain scans s once and returns its spelling, and the problem if it is not a
+// domain. The lengths of foreign names are checked later, as A-labels.
 func inspectDomain(s string) (how spelling, problem string) {
 	if s == "" {
 		return spellingBad, "it is empty"
@@ -129,13 +128,13 @@ func inspectDomain(s string) (how spelling, problem string) {
 	case s[len(s)-1] == '-':
 		return spellingBad, "a label ends with a hyphen"
 	case long && how != spellingForeign:
-		return spellingBad, "it is longer than a name can be"
+		return spellingBad, "it is too long for a domain name"
 	}
 	return how, ""
 }
 
-// isAddress tells whether a canonical domain is the text of an IPv4 address.
-// No top-level domain ends with a digit, which spares most names the parsing.
+// isAddress reports whether a canonical domain is the text of an IPv4 address.
+// No top-level domain ends with a digit, so most names need not be parsed.
 func isAddress(s string) bool {
 	if c := s[len(s)-1]; c < '0' || c > '9' {
 		return false
@@ -144,8 +143,8 @@ func isAddress(s string) bool {
 	return err == nil
 }
 
-// parseLiteral reads what stands between the brackets of an address literal
-// (RFC 5321 4.1.3), or, as people write it, a bare IPv6 address.
+// parseLiteral parses the text between the brackets of an address literal
+// (RFC 5321 4.1.3), or a bare IPv6 address, as people often write it.
 func parseLiteral(inside string) (netip.Addr, bool) {
 	const tag = "ipv6:"
 	six := len(inside) > len(tag) && strings.EqualFold(inside[:len(tag)], tag)

@@ -42,11 +42,11 @@ func TestParseDomain(t *testing.T) {
 		{"[192.0.2.1]", "", "'[' cannot be part"},
 		{"192.0.2.1", "", "it is an address"},
 		{"１９２.0.2.1", "", "it is an address"},
-		{long + "a.example", "", "longer than a name"},
-		{strings.Repeat("abcdefg.", 31) + "abcdef", "", "longer than a name"},
-		{strings.Repeat("ü", 60) + ".example", "", "longer than a name"},
-		{"\xff.example", "", "not a valid internationalised"},
-		{"a\u200db.example", "", "not a valid internationalised"},
+		{long + "a.example", "", "too long for a domain name"},
+		{strings.Repeat("abcdefg.", 31) + "abcdef", "", "too long for a domain name"},
+		{strings.Repeat("ü", 60) + ".example", "", "too long for a domain name"},
+		{"\xff.example", "", "not a valid internationalized"},
+		{"a\u200db.example", "", "not a valid internationalized"},
 	} {
 		got, err := ParseDomain(c.in)
 		if got != c.want {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Form says what a nexthop's name is, and so how its hosts are found.
+// A Form is the kind of a nexthop's name, which determines how its hosts are found.
 type Form uint8
 
 const (
@@ -17,16 +17,15 @@ const (
 	FormSite                    // "{a.example,b.example;c.example}": by the addresses of these MX hosts
 )
 
-// A Nexthop is the parsed form of what a transport is to reach. Nexthops
-// compare with ==.
+// A Nexthop is a parsed nexthop of a transport. Nexthops compare with ==.
 type Nexthop struct {
 	Form Form
-	Name string     // canonical domain or host; of a site what is between the braces; "" for an address
+	Name string     // canonical domain or host; for a site the text between the braces; "" for an address
 	Addr netip.Addr // FormAddress only
-	Port uint16     // 0: the transport's own
+	Port uint16     // 0: the transport's default
 }
 
-// String returns the canonical text, which ParseNexthop reads back.
+// String returns the canonical text, which ParseNexthop accepts.
 func (n Nexthop) String() string {
 	var s string
 	switch n.Form {
@@ -59,7 +58,7 @@ func (n Nexthop) Tiers() iter.Seq[[]string] {
 	}
 }
 
-// ParseNexthop reads one nexthop: "domain", "domain:port", "[host]",
+// ParseNexthop parses one nexthop: "domain", "domain:port", "[host]",
 // "[host]:port", "[address]", "[address]:port" or a site in braces. A port is a
 // number or one of smtp, submission, submissions, smtps and lmtp. Errors are
 // *SyntaxError.
@@ -98,7 +97,7 @@ func ParseNexthop(text string) (Nexthop, error) {
 	return n, nil
 }
 
-// parseEnclosed reads what is inside the brackets, then the port behind them.
+// parseEnclosed parses the text inside the brackets, then the port after them.
 func parseEnclosed(text string, closing byte, inside func(string) (Nexthop, string)) (Nexthop, error) {
 	bad := func(problem, hint string) (Nexthop, error) {
 		return Nexthop{}, &SyntaxError{"nexthop", text, problem, hint}
@@ -131,7 +130,7 @@ func parseBracketed(inside string) (Nexthop, string) {
 		return Nexthop{Form: FormAddress, Addr: a}, ""
 	}
 	if strings.IndexByte(inside, ':') >= 0 {
-		return Nexthop{}, "what is in brackets is neither a host nor an address; a port goes behind the brackets"
+		return Nexthop{}, "the text in brackets is neither a host nor an address; a port goes after the brackets"
 	}
 	name, flaw := parseDomain(inside)
 	if flaw != nil {
@@ -142,7 +141,7 @@ func parseBracketed(inside string) (Nexthop, string) {
 
 func parseSite(inside string) (Nexthop, string) {
 	if len(inside) > siteLengthMax {
-		return Nexthop{}, "it is longer than a site can be"
+		return Nexthop{}, "it is too long for a site"
 	}
 	var b strings.Builder
 	for i, tier := range strings.Split(inside, ";") {
@@ -163,7 +162,7 @@ func parseSite(inside string) (Nexthop, string) {
 	return Nexthop{Form: FormSite, Name: b.String()}, ""
 }
 
-// ParseNexthops reads nexthops separated by commas or white space, to be tried
+// ParseNexthops parses nexthops separated by commas or white space, to be tried
 // in this order, and returns at least one. Commas inside braces do not separate.
 func ParseNexthops(list string) ([]Nexthop, error) {
 	var all []Nexthop
@@ -181,7 +180,7 @@ func ParseNexthops(list string) ([]Nexthop, error) {
 }
 
 // FormatNexthops returns the canonical text of a list, which ParseNexthops
-// reads back.
+// accepts.
 func FormatNexthops(list []Nexthop) string {
 	if len(list) == 1 {
 		return list[0].String()
@@ -219,10 +218,9 @@ func words(list string) iter.Seq[string] {
 	}
 }
 
-// parsePort reads a port number from 1 on, or the name of a mail service. The
-// names are the registered ones, and smtps, which everybody calls
-// submissions by (RFC 8314 7.3). An LMTP service has no registered port; 24 is
-// the one that is in use.
+// parsePort parses a port number from 1 on, or the name of a mail service. The
+// names are the registered ones, and smtps, the common name of submissions
+// (RFC 8314 7.3). An LMTP service has no registered port; 24 is the one in use.
 func parsePort(text string) (uint16, bool) {
 	switch strings.ToLower(text) {
 	case "smtp":
@@ -243,12 +241,12 @@ func parsePort(text string) (uint16, bool) {
 
 func portProblem(port string) string {
 	if port == "" {
-		return "the port is missing behind the colon"
+		return "the port is missing after the colon"
 	}
 	return "the port " + strconv.Quote(port) + " is not a number from 1 to 65535 or the name of a mail service"
 }
 
-// portHint guesses that "[host]:25" or an IPv6 address was meant.
+// portHint returns the form to write if "[host]:25" or an IPv6 address was meant.
 func portHint(name, port string) string {
 	if strings.IndexByte(port, ':') >= 0 {
 		return "an IPv6 address goes into brackets: [" + name + ":" + port + "]"

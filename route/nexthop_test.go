@@ -44,7 +44,7 @@ func TestParseNexthop(t *testing.T) {
 		{"example.com:smpt", 0, "or the name of a mail service"},
 		{"[example.com", 0, "the closing ']' is missing"},
 		{"[example.com]25", 0, "only a colon and a port may follow ']'"},
-		{"[example.com:25]", 0, "a port goes behind the brackets"},
+		{"[example.com:25]", 0, "a port goes after the brackets"},
 		{"[example.com]:", 0, "the port is missing"},
 		{"[]", 0, "it is empty"},
 		{"[fe80::1%eth0]", 0, "neither a host nor an address"},
@@ -53,7 +53,7 @@ func TestParseNexthop(t *testing.T) {
 		{"{a.example;}", 0, `host "": it is empty`},
 		{"{a.example", 0, "the closing '}' is missing"},
 		{"{192.0.2.1}", 0, "it is an address"},
-		{"{" + strings.Repeat("a.example,", 60) + "b}", 0, "longer than a site"},
+		{"{" + strings.Repeat("a.example,", 60) + "b}", 0, "too long for a site"},
 		{"a b", 0, "' ' cannot be part of it"},
 		{"user@example.com", 0, "'@' cannot be part of it"},
 	} {

@@ -8,18 +8,18 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// An Answer is how a question to the DNS ended.
+// An Answer is the result of a question to the DNS.
 type Answer uint8
 
 const (
 	Found   Answer = iota + 1 // there are records
 	NoData                    // the name exists, but has no such records
 	NoName                    // the name does not exist (NXDOMAIN)
-	Endless                   // aliases lead in a circle or too far
-	Unknown                   // no answer for now: SERVFAIL, REFUSED, time-out
+	Endless                   // the aliases form a loop or are too many
+	Unknown                   // no answer for now: SERVFAIL, REFUSED, timeout
 )
 
-// String returns the word that statistics and logs show.
+// String returns the word for statistics and logs.
 func (a Answer) String() string {
 	return [...]string{"none", "found", "no data", "no such name", "alias loop", "no answer"}[a]
 }
@@ -30,40 +30,39 @@ type MX struct {
 	Name       string
 }
 
-// A HostAnswer is what the DNS said of one host's addresses.
+// A HostAnswer is the DNS's answer about one host's addresses.
 type HostAnswer struct {
 	Answer Answer
 	Addrs  []netip.Addr // in the resolver's order
 }
 
-// A Shuffle puts n things in random order, as math/rand's does. Callers bring
-// it along so that this package stays a function of its arguments.
+// A Shuffle puts n things in random order, like math/rand's. Callers supply it so
+// that this package stays a function of its arguments.
 type Shuffle func(n int, swap func(i, j int))
 
-// smtpPort is where MX hosts are reached if the nexthop does not say otherwise.
+// smtpPort is the port of MX hosts unless the nexthop has another.
 const smtpPort = 25
 
-// A Plan is what is to be found out about a nexthop: the addresses of Hosts.
+// A Plan determines what to look up for a nexthop: the addresses of Hosts.
 type Plan struct {
-	// Hosts are to be looked up, the best first; of equal preference in random
-	// order. Their names are canonical. A nexthop that is an address has one
-	// host without a name, about which nothing is to be found out.
+	// Hosts are the hosts to look up, the best first, in random order within a
+	// preference. Their names are canonical. A nexthop that is an address has one
+	// host without a name, for which nothing needs to be looked up.
 	Hosts []MX
 
-	rest   []MX   // that come after Hosts, as good or worse
-	shown  string // what replies call the nexthop
+	rest   []MX   // hosts that come after Hosts, with equal or worse preference
+	shown  string // the nexthop in replies
 	port   uint16
 	bare   bool   // the host comes from the nexthop itself, not from MX records
-	loop   bool   // we ourselves are among the records
-	unfit  string // a record that cannot be used, for the reply; "" if there is none
+	loop   bool   // our own host is among the records
+	unfit  string // an unusable record, for the reply; "" if there is none
 	policy Policy
 }
 
-// NewPlan draws the conclusions from a domain's MX records (RFC 5321 5.1): the
-// null MX is permanent (RFC 7505 3), no records mean the domain itself, and we
-// ourselves and whatever is not better than us are left out. Answer and records
-// only matter for a nexthop that is a domain. The reply is zero if there is
-// something to look up.
+// NewPlan evaluates a domain's MX records (RFC 5321 5.1): a null MX is a permanent
+// failure (RFC 7505 3), no records mean the domain itself, and our own host and all
+// hosts that are not better than it are left out. answer and records matter only for
+// a nexthop that is a domain. The reply is zero if there is something to look up.
 func NewPlan(n Nexthop, answer Answer, records []MX, p Policy, shuffle Shuffle) (Plan, mail.Reply) {
 	plan := Plan{shown: n.Name, port: n.Port, policy: p}
 	if plan.port == 0 {
@@ -89,7 +88,7 @@ func NewPlan(n Nexthop, answer Answer, records []MX, p Policy, shuffle Shuffle) 
 	return plan, mail.Reply{}
 }
 
-// choose sets the hosts worth looking up.
+// choose selects the hosts to look up.
 func (p *Plan) choose(records []MX, shuffle Shuffle) {
 	hosts := usableRecords(records)
 	if len(hosts) < len(records) {
@@ -114,10 +113,11 @@ func (p *Plan) take() {
 	p.Hosts, p.rest = p.rest[:n:n], p.rest[n:]
 }
 
-// Next returns the plan for the hosts that are to be looked up if reply, which Tiers
-// gave, says that none of this plan's can be used: a policy bounds how many are looked
-// up at once, and ten that do not exist must not hide an eleventh that does. It is not
-// ok if there are none, or if none may be used because they are worse than ourselves.
+// Next returns the plan for the hosts to look up if reply, which Tiers returned,
+// means that none of this plan's hosts can be used: a policy limits how many are
+// looked up at once, and ten that do not exist must not hide an eleventh that does. ok
+// is false if there are no more, or if none may be used because they are worse than
+// our own host.
 func (p Plan) Next(reply mail.Reply) (next Plan, ok bool) {
 	if reply.IsZero() || len(p.rest) == 0 || IsFinal(reply) {
 		return p, false
@@ -126,9 +126,9 @@ func (p Plan) Next(reply mail.Reply) (next Plan, ok bool) {
 	return p, true
 }
 
-// Unfinished is the reply where no host could be used and some were not looked up.
+// Unfinished returns the reply if no host could be used and some were not looked up.
 func (p Plan) Unfinished() mail.Reply {
-	return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 4}, "none of the first mail hosts of "+p.shown+" can be used, and there are too many")
+	return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 4}, "none of the first mail hosts of "+p.shown+" can be used, and there are too many to try them all")
 }
 
 // firstAsGood returns the index of the first host with the preference of
@@ -140,8 +140,8 @@ func firstAsGood(hosts []MX, i int) int {
 	return i
 }
 
-// isNullMX reports whether the records say that the domain takes no mail. A
-// dot beside real hosts is a mistake, and only ignored (RFC 7505 3).
+// isNullMX reports whether the records state that the domain accepts no mail. A
+// dot among real hosts is an error, and ignored (RFC 7505 3).
 func isNullMX(records []MX) bool {
 	if len(records) == 0 {
 		return false
@@ -151,10 +151,10 @@ func isNullMX(records []MX) bool {
 
 func isRoot(name string) bool { return name == "." || name == "" }
 
-// usableRecords returns a new slice of those records whose names are names of
-// hosts, in canonical form and each with its best preference. A name that is
-// the text of an address is not: RFC 1035 has no way to put one there, and
-// guessing that it was meant would send mail where nobody checked.
+// usableRecords returns a new slice of the records whose names are host names, in
+// canonical form and each with its best preference. A name that is the text of an
+// address is not one: RFC 1035 does not allow an address there, and guessing that it
+// was meant would send mail to an address that was never checked.
 func usableRecords(records []MX) []MX {
 	hosts := make([]MX, 0, len(records))
 	for _, r := range records {
@@ -188,12 +188,12 @@ func firstUnfit(records []MX) string {
 	return ""
 }
 
-// reply makes a reply of our own. Names from the DNS are part of its text.
+// reply returns a reply of this program. Names from the DNS are part of its text.
 func reply(code uint16, status mail.Status, text string) mail.Reply {
 	return mail.Reply{Code: code, Status: status, Text: mail.CleanText(text)}
 }
 
-// answerReply says why there is nothing to be looked up.
+// answerReply returns the reason why there is nothing to look up.
 func answerReply(domain string, answer Answer) mail.Reply {
 	switch answer {
 	case NoName:
@@ -204,14 +204,14 @@ func answerReply(domain string, answer Answer) mail.Reply {
 	return reply(451, mail.Status{Class: 4, Subject: 4, Detail: 3}, "DNS lookup of "+domain+" failed")
 }
 
-// IsFinal reports whether a verdict forbids to go on to a further nexthop of a
-// list: its domain takes no mail, or we are where the mail should go.
+// IsFinal reports whether a reply forbids trying further nexthops of a list: the
+// domain accepts no mail, or this host is its best mail host.
 func IsFinal(r mail.Reply) bool {
 	return r.By == "" && (r.Status == mail.Status{Class: 5, Subject: 1, Detail: 10} || r.Status == mail.Status{Class: 5, Subject: 4, Detail: 6})
 }
 
-// verdict says why a nexthop has no host. That something is unknown for now
-// outweighs all else: it may turn out to be a host.
+// verdict returns the reason why a nexthop has no host. A temporary lookup failure
+// takes precedence over all others, since the lookup may later yield a host.
 func (p Plan) verdict(unknown bool) mail.Reply {
 	switch {
 	case unknown:

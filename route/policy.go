@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Families says which kinds of addresses are used.
+// Families is the set of address families in use.
 type Families uint8
 
 const (
@@ -28,7 +28,7 @@ func (f Families) String() string {
 	return "unknown"
 }
 
-// ParseFamilies reads the word back.
+// ParseFamilies parses the word returned by String.
 func ParseFamilies(word string) (Families, error) {
 	for f := FamiliesBoth; f <= FamiliesIPv6; f++ {
 		if f.String() == word {
@@ -38,17 +38,16 @@ func ParseFamilies(word string) (Families, error) {
 	return 0, &SyntaxError{"address families", word, "it is not one of all, ipv4, ipv6", ""}
 }
 
-// Includes tells whether addresses such as a are used.
+// Includes reports whether addresses of a's family are used.
 func (f Families) Includes(a netip.Addr) bool {
 	return f == FamiliesBoth || a.Is4() == (f == FamiliesIPv4)
 }
 
-// A Self is what tells us that we ourselves are among the hosts of a domain,
-// in which case mail must not go to us or to any host that is worse
-// (RFC 5321 5.1).
+// A Self identifies this host among the hosts of a domain. Mail must not go to it
+// or to any host with a worse preference (RFC 5321 5.1).
 type Self struct {
-	// Names are what this machine is called: its host name, and what it says in
-	// its greeting and in EHLO. Canonical domains.
+	// Names are the names of this machine: its host name, and the names in its
+	// greeting and EHLO. Canonical domains.
 	Names []string
 	// Listeners are the addresses and ports at which mail for this program
 	// arrives: those it listens on, wildcards replaced by the machine's
@@ -56,10 +55,10 @@ type Self struct {
 	Listeners []netip.AddrPort
 }
 
-// isName tells whether a host to be reached at port is ourselves by its name.
+// isName reports whether a host to connect to at port has one of our own names.
 // Where listeners are known, a name counts only for a port on which we
-// listen: another server on this machine may well be the MX host for whose
-// mail we are the way out.
+// listen: another server on this machine may be the MX host whose outgoing mail
+// we relay.
 func (s Self) isName(name string, port uint16) bool {
 	if !slices.Contains(s.Names, name) {
 		return false
@@ -78,17 +77,18 @@ const (
 	DefaultAddressesMax = 5
 )
 
-// A Policy says which of the hosts that the DNS names are used.
+// A Policy selects the hosts from the DNS that are used.
 type Policy struct {
 	Self     Self
 	Reach    Reach
 	Families Families
-	// HostsMax is how many host names of one domain are looked up at once, the best
-	// first; as many again if none of them can be used. 0 means DefaultHostsMax. Raise it for a domain that is known to
-	// hide good hosts behind many dead ones.
+	// HostsMax is the maximum number of host names of one domain that are looked up
+	// at once, the best first; if none of them can be used, the next ones follow. 0
+	// means DefaultHostsMax. Raise it for a domain that is known to hide good hosts
+	// after many dead ones.
 	HostsMax int
-	// AddressesMax is how many addresses serve one nexthop, shared out between
-	// the address families; 0 means DefaultAddressesMax, as Postfix's
+	// AddressesMax is the maximum number of addresses of one nexthop, divided
+	// between the address families; 0 means DefaultAddressesMax, as in Postfix's
 	// smtp_mx_address_limit. Raise it to spread over more of a big site's hosts.
 	AddressesMax int
 }

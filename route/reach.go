@@ -6,19 +6,19 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Reach says which kinds of addresses may be connected to. Whoever owns a
-// domain decides what addresses its mail goes to, so without a limit anybody
-// could make this program talk to services on its own network: a metadata
+// Reach is the set of addresses to which connections are permitted. The owner of a
+// domain decides to which addresses its mail goes; without a limit anyone could
+// make this program connect to services on its own network: a metadata
 // service, a database on localhost, a printer.
 type Reach uint8
 
 const (
-	ReachPublic  Reach = iota // neither special nor private addresses: mail routed by somebody else's records
+	ReachPublic  Reach = iota // neither special nor private addresses: mail routed by the DNS
 	ReachPrivate              // also RFC 1918, RFC 4193 and RFC 6598: sites that exchange mail inside their network
-	ReachAny                  // every address: nexthops that the operator wrote down
+	ReachAny                  // every address: nexthops that the operator configured
 )
 
-// String returns the word used in configuration.
+// String returns the word for the configuration.
 func (r Reach) String() string {
 	switch r {
 	case ReachPublic:
@@ -31,7 +31,7 @@ func (r Reach) String() string {
 	return "unknown"
 }
 
-// ParseReach reads the word back.
+// ParseReach parses the word returned by String.
 func ParseReach(word string) (Reach, error) {
 	for r := ReachPublic; r <= ReachAny; r++ {
 		if r.String() == word {
@@ -41,7 +41,7 @@ func ParseReach(word string) (Reach, error) {
 	return 0, &SyntaxError{"reach", word, "it is not one of public, private, any", ""}
 }
 
-// Permits tells whether a may be connected to.
+// Permits reports whether connections to a are permitted.
 func (r Reach) Permits(a netip.Addr) bool {
 	if r == ReachAny {
 		return a.IsValid()

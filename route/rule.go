@@ -6,14 +6,14 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Names of transports with a meaning of their own, as in Postfix.
+// Names of transports with a special meaning, as in Postfix.
 const (
 	TransportError   = "error"   // recipients fail with the text as their reply
 	TransportRetry   = "retry"   // recipients are deferred with the text as their reply
 	TransportDiscard = "discard" // recipients count as delivered; nothing is sent
 )
 
-// A Pattern says which recipients a rule is for.
+// A Pattern is the kind of recipients that a rule matches.
 type Pattern uint8
 
 const (
@@ -27,22 +27,22 @@ const (
 type Rule struct {
 	Pattern Pattern
 	Key     string // the pattern's canonical text, local part folded to lower case
-	// Route is where the rule sends mail. An empty transport stands for the
-	// default transport, an empty nexthop for the recipient's domain, and both
-	// together for where mail would go if there were no rules.
+	// Route is the destination of the mail. An empty transport means the default
+	// transport, an empty nexthop means the recipient's domain, and both
+	// together mean the route that mail would take without any rules.
 	Route mail.Route
 }
 
-// ParseRule reads "pattern transport:nexthop", the form of Postfix's
+// ParseRule parses "pattern transport:nexthop", the form of Postfix's
 // transport(5) tables:
 //
 //	user@example.com  slow:                the recipient's domain by transport slow
 //	example.com       smtp:[relay]:587     a relay
 //	.example.com      :[a],[b]             the default transport, two relays in turn
 //	[192.0.2.1]       smtp:                an address literal
-//	old.example       error:5.1.6 moved    refused with this text
+//	old.example       error:5.1.6 moved    rejected with this text
 //	down.example      retry:4.4.1 later    deferred with this text
-//	test.example      discard:             accepted and thrown away
+//	test.example      discard:             accepted and dropped
 //	example.net       :                    as if there were no rules
 //	*                 smtp:[relay]         everything else
 //
@@ -77,7 +77,7 @@ func parsePattern(text string) (Rule, *SyntaxError) {
 		return Rule{Pattern: PatternSuffix, Key: "." + name}, flaw
 	}
 	if strings.HasPrefix(text, "*.") {
-		return Rule{}, &SyntaxError{Problem: "a pattern has no wildcard inside", Hint: "write " + text[1:] + " for all subdomains"}
+		return Rule{}, &SyntaxError{Problem: "a wildcard inside a pattern is not supported", Hint: "write " + text[1:] + " for all subdomains"}
 	}
 	at := strings.LastIndexByte(text, '@')
 	if at == 0 {
@@ -107,7 +107,7 @@ func parseMailDomain(text string) (string, *SyntaxError) {
 	return "", &SyntaxError{"domain", text, "it is not an address literal", ""}
 }
 
-// parseTarget reads "transport:nexthop".
+// parseTarget parses "transport:nexthop".
 func parseTarget(text string) (mail.Route, *SyntaxError) {
 	transport, nexthop, _ := strings.Cut(text, ":")
 	nexthop = strings.TrimSpace(nexthop)
@@ -137,14 +137,14 @@ func parseTarget(text string) (mail.Route, *SyntaxError) {
 	return mail.Route{Transport: transport, Nexthop: FormatNexthops(list)}, nil
 }
 
-// refusal completes the target of error and retry: their text may begin with a
-// status code, whose class must be that of the default.
+// refusal completes the target of error and retry. Their text may begin with a
+// status code, which must have the class of the default.
 func refusal(transport, text string, r mail.Reply) (mail.Route, *SyntaxError) {
 	if status, rest, ok := mail.ParseStatus(text); ok {
 		if status.Class != r.Status.Class {
 			return mail.Route{}, &SyntaxError{
-				Problem: "status " + status.String() + " does not fit transport " + transport,
-				Hint:    "error: goes with 5.x.x, retry: with 4.x.x",
+				Problem: "status " + status.String() + " has the wrong class for transport " + transport,
+				Hint:    "write 5.x.x after error:, 4.x.x after retry:",
 			}
 		}
 		r.Status, text = status, rest
@@ -167,7 +167,7 @@ func isTransportName(s string) bool {
 }
 
 // lower folds ASCII letters. Other letters of a local part are left alone,
-// since only its owner knows whether their case matters (RFC 6532 3.1).
+// since only the owner of its domain knows whether their case matters (RFC 6532 3.1).
 func lower(s string) string {
 	for i := 0; i < len(s); i++ {
 		if 'A' <= s[i] && s[i] <= 'Z' {

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// A site's text is a queue's name, so it must stay of a size that can be read
-// and kept in large numbers.
+// Limits of a site's text. It is a queue's name, so it must be short enough to read
+// and to keep in large numbers.
 const (
 	siteLengthMax = 512
 	siteHostsMax  = 16
 )
 
-// Site returns the nexthop that all domains with the same MX records share, so
-// that they share a queue, its window and its connections too. It is not ok
-// where there is no such nexthop: without MX records, with a null MX, or with
-// more hosts than a name should hold; the domain is the nexthop then.
+// Site returns the nexthop shared by all domains with the same MX records, so that
+// they share a queue, its window and its connections. ok is false if there is no such
+// nexthop: without MX records, with a null MX, or with more hosts than a name should
+// contain. Then the domain is the nexthop.
 //
-// The nexthop names the hosts themselves rather than one domain of the many.
-// A representative domain would be shorter, but if its records changed, the mail
-// of all the others would follow it to hosts that do not know them.
+// The nexthop names the hosts themselves instead of one of the domains. A
+// representative domain would be shorter, but if its records changed, the mail of
+// all the others would follow it to hosts that do not know them.
 //
-// What counts is the order of the preferences, not their values: "10 a, 20 b"
-// and "1 a, 2 b" make the same site. Records that can never be used are left
-// out, as in NewPlan.
+// The order of the preferences counts, not their values: "10 a, 20 b" and
+// "1 a, 2 b" are the same site. Records that can never be used are left out, as in
+// NewPlan.
 func Site(records []MX) (Nexthop, bool) {
 	hosts := usableRecords(records)
 	if len(hosts) == 0 || len(hosts) > siteHostsMax {

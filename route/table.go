@@ -11,29 +11,29 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// DefaultTransport is the transport of mail for which no rule names another.
+// DefaultTransport is the transport of mail for which no rule names one.
 const DefaultTransport = "smtp"
 
-// A Config says how recipients are routed. The zero Config sends all mail to
+// A Config configures the routing of recipients. The zero Config sends all mail to
 // the MX hosts of its domain with transport smtp.
 type Config struct {
 	// Hostname is the domain of addresses that have none. Set it to this
 	// machine's full name; without it such addresses fail.
 	Hostname string
-	// Postmaster is whose route "postmaster" without a domain takes
+	// Postmaster is the address whose route "postmaster" without a domain takes
 	// (RFC 5321 4.5.1). Set it where Hostname does not receive mail.
 	Postmaster mail.Address
 	// DefaultTransport is a transport, or "transport:nexthop", for mail that no
 	// rule matches; "" means smtp. Change it to send by a transport of your own.
 	DefaultTransport string
-	// Relayhost is nexthops, separated by commas or spaces, that take all mail
+	// Relayhost is a list of nexthops, separated by commas or spaces, for all mail
 	// that no rule sends elsewhere. Set it where a provider's server must be used.
 	Relayhost string
-	// Rules are lines as ParseRule reads them, for recipients that go elsewhere.
+	// Rules are lines in the form of ParseRule, for recipients that go elsewhere.
 	Rules []string
 }
 
-// WithDefaults fills in what is not set.
+// WithDefaults sets the defaults of all fields that are not set.
 func (c Config) WithDefaults() Config {
 	if c.DefaultTransport == "" {
 		c.DefaultTransport = DefaultTransport
@@ -41,26 +41,24 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate says all that is wrong with the configuration.
+// Validate returns all errors of the configuration, joined.
 func (c Config) Validate() error {
 	_, err := NewTable(c)
 	return err
 }
 
-// A Table maps recipients to routes. It never changes, so any number of
-// goroutines may use it.
+// A Table maps recipients to routes. It is immutable and safe for concurrent use.
 type Table struct {
 	addresses map[string]mail.Route
 	domains   map[string]mail.Route
 	suffixes  map[string]mail.Route // keys begin with a dot
 	any       *mail.Route
 	fallback  mail.Route // of mail that no rule matches
-	host      string     // domain of addresses that have none; "" if it is not known
+	host      string     // domain of addresses that have none; "" if unknown
 	master    mail.Route // of postmaster without a domain
 }
 
-// NewTable builds a table. Its error joins all complaints about the
-// configuration.
+// NewTable builds a table. Its error joins all errors of the configuration.
 func NewTable(c Config) (*Table, error) {
 	c = c.WithDefaults()
 	t := &Table{
@@ -83,7 +81,7 @@ func NewTable(c Config) (*Table, error) {
 			continue
 		}
 		if first, ok := lines[r.Key]; ok {
-			complain(fmt.Errorf("transport rule %q: there is a rule for the same pattern already: %q", line, first))
+			complain(fmt.Errorf("transport rule %q: the same pattern already has the rule %q", line, first))
 			continue
 		}
 		lines[r.Key] = line
@@ -133,8 +131,8 @@ func (t *Table) setHost(hostname string, postmaster mail.Address) error {
 	return errors.Join(errs...)
 }
 
-// add enters a rule, with what it leaves to the defaults filled in, except for
-// the recipient's domain as the nexthop.
+// add adds a rule with its defaults filled in, except for the recipient's domain as
+// the nexthop.
 func (t *Table) add(r Rule) {
 	route := r.Route
 	switch {
@@ -155,10 +153,10 @@ func (t *Table) add(r Rule) {
 	}
 }
 
-// Route returns where mail for an address goes. Addresses that cannot be
-// routed have a Reply of status 5.1.3. Mail for our own host name is routed as
-// any other; that it would come back to us is found out when its hosts are
-// looked up (RFC 5321 5.1).
+// Route returns the route of mail for an address. Addresses that cannot be
+// routed have a Reply of status 5.1.3. Mail for our own host name is routed like
+// any other; that it would loop back is detected when its hosts are looked up
+// (RFC 5321 5.1).
 //
 // It allocates nothing for an address in lower case.
 func (t *Table) Route(a mail.Address) mail.Route {
@@ -176,7 +174,7 @@ func (t *Table) lookup(a mail.Address) mail.Route {
 		local = local[:at]
 		var flaw *SyntaxError
 		if domain, flaw = parseMailDomain(string(a[at+1:])); flaw != nil {
-			return unroutable("the address's domain is wrong: " + flaw.Problem)
+			return unroutable("invalid domain: " + flaw.Problem)
 		}
 	} else if domain == "" {
 		return unroutable("the address has no domain")
@@ -188,7 +186,7 @@ func (t *Table) lookup(a mail.Address) mail.Route {
 	return r
 }
 
-// match returns the route of the most specific rule, as it is in the table.
+// match returns the route of the most specific rule, unchanged.
 func (t *Table) match(a mail.Address, local, domain string) mail.Route {
 	if len(t.addresses) > 0 {
 		if r, ok := t.addresses[addressKey(a, local, domain)]; ok {
@@ -216,7 +214,7 @@ func (t *Table) match(a mail.Address, local, domain string) mail.Route {
 	return t.fallback
 }
 
-// addressKey returns the key of an address's rule. It is most often the address
+// addressKey returns the key of an address's rule, which is usually the address
 // itself.
 func addressKey(a mail.Address, local, domain string) string {
 	folded := lower(local)
@@ -233,8 +231,8 @@ func unroutable(why string) mail.Route {
 	}
 }
 
-// Transports returns the names of all transports that routes lead to, so that
-// the configuration can be checked for ones that do not exist.
+// Transports returns the names of all transports that occur in routes, so that
+// the configuration can be checked for unknown ones.
 func (t *Table) Transports() []string {
 	names := make(map[string]bool)
 	for r := range t.routes() {
@@ -243,9 +241,8 @@ func (t *Table) Transports() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Nexthops returns all nexthops that the operator wrote down. They may be
-// reached wherever they are, and errors in their look-up are taken for mistakes
-// in the configuration.
+// Nexthops returns all nexthops that the operator configured. They may have any
+// address, and errors in their lookup are taken for errors in the configuration.
 func (t *Table) Nexthops() []string {
 	names := make(map[string]bool)
 	for r := range t.routes() {

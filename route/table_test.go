@@ -69,13 +69,13 @@ func TestRoute(t *testing.T) {
 		"postmaster":                        relay,
 		"root":                              relay,
 		"a@mail.example.net":                relay,
-		"a@":                                "error 501 5.1.3 the address's domain is wrong: it is empty",
-		"a@-x.example":                      "error 501 5.1.3 the address's domain is wrong: a label begins with a hyphen",
-		"a@192.0.2.1":                       "error 501 5.1.3 the address's domain is wrong: it is an address",
-		"a@[localhost]":                     "error 501 5.1.3 the address's domain is wrong: it is not an address literal",
-		"a@[x-tag:abc]":                     "error 501 5.1.3 the address's domain is wrong: it is not an address literal",
-		"a@{mx.example}":                    "error 501 5.1.3 the address's domain is wrong: the character '{' cannot be part of it",
-		mail.Address("a@b\x1b[31m.example"): "error 501 5.1.3 the address's domain is wrong: the character '\\x1b' cannot be part of it",
+		"a@":                                "error 501 5.1.3 invalid domain: it is empty",
+		"a@-x.example":                      "error 501 5.1.3 invalid domain: a label begins with a hyphen",
+		"a@192.0.2.1":                       "error 501 5.1.3 invalid domain: it is an address",
+		"a@[localhost]":                     "error 501 5.1.3 invalid domain: it is not an address literal",
+		"a@[x-tag:abc]":                     "error 501 5.1.3 invalid domain: it is not an address literal",
+		"a@{mx.example}":                    "error 501 5.1.3 invalid domain: the character '{' cannot be part of it",
+		mail.Address("a@b\x1b[31m.example"): "error 501 5.1.3 invalid domain: the character '\\x1b' cannot be part of it",
 	} {
 		if got := show(tab.Route(in)); got != want {
 			t.Errorf("Route(%q) = %s, want %s", in, got, want)
@@ -131,7 +131,7 @@ func TestDefaultTransport(t *testing.T) {
 	}
 }
 
-// All mistakes are told at once, so that a file is mended in one go.
+// All errors are reported at once, so that a file can be corrected in one pass.
 func TestNewTableComplains(t *testing.T) {
 	err := Config{
 		Hostname:         "not a name",
@@ -141,7 +141,7 @@ func TestNewTableComplains(t *testing.T) {
 	}.Validate()
 	for _, want := range []string{
 		"hostname: ", `postmaster "ops": a domain is missing`, `default transport "[relay]"`,
-		`"a.example smtp:["`, `"B.example. y:": there is a rule for the same pattern already: "b.example x:"`,
+		`"a.example smtp:["`, `"B.example. y:": the same pattern already has the rule "b.example x:"`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)

@@ -7,20 +7,20 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Tiers arranges what is known of the plan's hosts, answers[i] being about
-// p.Hosts[i], in tiers: one for each preference, the best first. The reply is
-// zero if there is a host to connect to; else it says why there is none.
+// Tiers arranges the plan's hosts in tiers, one for each preference, the best first;
+// answers[i] is the answer about p.Hosts[i]. The reply is zero if there is a host to
+// connect to; otherwise it is the reason why there is none.
 //
-//   - If an address is one of our listeners, that host's preference and all that
-//     are worse are left out (RFC 5321 5.1).
+//   - If an address is one of our listeners, that host's preference and all worse
+//     ones are left out (RFC 5321 5.1).
 //   - Addresses that the policy's reach or families exclude are left out.
-//   - An address counts once, where it is best.
-//   - No more than the policy's number of addresses remain. Equal hosts take
-//     turns in contributing them, so that one host with hundreds cannot use up
-//     the number, and neither can one address family.
+//   - An address counts once, at its best preference.
+//   - At most the policy's maximum of addresses remain. Hosts of equal preference
+//     contribute them in turn, so that neither one host with hundreds of addresses
+//     nor one address family can use up the maximum.
 //
-// Some hosts without an answer do no harm to the others; if there are no
-// others, the answer may yet come, and the reply is temporary.
+// Hosts without an answer do not affect the others. If there are no others, the
+// answer may come later, and the reply is temporary.
 func (p Plan) Tiers(answers []HostAnswer) (mail.HostSet, mail.Reply) {
 	best := len(p.Hosts)
 	for i := range p.Hosts {
@@ -41,9 +41,9 @@ func (p Plan) Tiers(answers []HostAnswer) (mail.HostSet, mail.Reply) {
 
 func (p Plan) isListener(a netip.Addr) bool { return p.policy.Self.isListener(a.Unmap(), p.port) }
 
-// reachable returns the addresses that may be used, ordered by preference;
-// where that is equal, the first address of every host comes before the second
-// of any. One host's addresses keep their order (RFC 5321 5.1, RFC 6724).
+// reachable returns the usable addresses, ordered by preference; within a
+// preference, the first address of every host comes before the second of any. One
+// host's addresses keep their order (RFC 5321 5.1, RFC 6724).
 func (p Plan) reachable(answers []HostAnswer) []mail.Host {
 	var hosts []mail.Host
 	seen := make(map[netip.Addr]bool)
@@ -76,7 +76,7 @@ func (p Plan) reachable(answers []HostAnswer) []mail.Host {
 	return hosts
 }
 
-// failure says why no address remained.
+// failure returns the reason why no address remained.
 func (p Plan) failure(answers []HostAnswer) mail.Reply {
 	forbidden := netip.Addr{}
 	for _, a := range answers {
@@ -101,7 +101,7 @@ func (p Plan) failure(answers []HostAnswer) mail.Reply {
 	return p.verdict(false)
 }
 
-// bareFailure says why a host that no MX record names has no address.
+// bareFailure returns the reason why a host that no MX record names has no address.
 func (p Plan) bareFailure(answer Answer) mail.Reply {
 	switch answer {
 	case NoName, Endless:
@@ -110,10 +110,10 @@ func (p Plan) bareFailure(answer Answer) mail.Reply {
 	return reply(550, mail.Status{Class: 5, Subject: 4, Detail: 4}, p.shown+" has no address that can be used")
 }
 
-// balance cuts a list of addresses to a length, as Postfix's
-// smtp_balance_inet_protocols does: a family that would fill less than its half
-// stays whole, else each gets half, an odd one going to the family that comes
-// first. The order is kept.
+// balance truncates a list of addresses to limit, like Postfix's
+// smtp_balance_inet_protocols: a family that would fill less than its half
+// stays complete, otherwise each gets half, and an odd one goes to the family that
+// comes first. The order is kept.
 func balance(hosts []mail.Host, limit int) []mail.Host {
 	if len(hosts) <= limit {
 		return hosts
@@ -148,7 +148,7 @@ func balance(hosts []mail.Host, limit int) []mail.Host {
 	})
 }
 
-// inTiers cuts a list ordered by preference where the preference changes.
+// inTiers splits a list ordered by preference where the preference changes.
 func inTiers(hosts []mail.Host) [][]mail.Host {
 	tiers := make([][]mail.Host, 0, 2)
 	from := 0

@@ -206,8 +206,8 @@ func TestTiersForbidden(t *testing.T) {
 	}
 }
 
-// Whoever owns a domain must not be able to make us connect to these, however
-// the address is wrapped (row B-154).
+// The owner of a domain must not be able to make us connect to these addresses, in
+// whatever form they are written (row B-154).
 func TestReach(t *testing.T) {
 	for _, c := range []struct {
 		kinds           string
@@ -349,7 +349,7 @@ func TestTiersNaiveTwin(t *testing.T) {
 }
 
 // A hostile zone with 500 hosts of 500 addresses each costs a handful of
-// look-ups and leaves a handful of addresses, drawn at random within a
+// lookups and leaves a handful of addresses, drawn at random within a
 // preference (rows B-156, C-07).
 func TestTiersCaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
