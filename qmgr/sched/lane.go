@@ -166,8 +166,8 @@ func (l *Lane) refresh() {
 	for i := 0; i < len(l.staleJobs); i++ {
 		if j := l.staleJobs[i]; j.stale {
 			j.stale = false
-			l.refile(j)
-			l.attend(j)
+			j.lane.refile(j)
+			j.lane.attend(j)
 		}
 	}
 	l.staleJobs = l.staleJobs[:0]

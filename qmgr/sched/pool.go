@@ -84,12 +84,13 @@ func (quick) nextUnread(j *Job) *Job {
 }
 
 // grantExtra gives a job that has preempted another half of the extra slots, if
-// its message is not read.
+// its message is not read. There are none where a reload has made one of the pools smaller
+// than what is lent.
 func (p *recipientPool) grantExtra(l *Lane, j *Job) {
 	if !j.message.More {
 		return
 	}
-	extra := (l.rules.ExtraRecipients + p.unused + 1) / 2
+	extra := max((l.rules.ExtraRecipients+p.unused+1)/2, 0)
 	j.slots.limit += extra
 	j.message.Limit += extra
 	p.unused -= extra
