@@ -197,7 +197,7 @@ type ConnectionsStatus struct {
 
 // An Alarm is something that a person has to look at.
 type Alarm struct {
-	Kind       string           `json:"kind" enum:"mixed,damaged" doc:"mixed: a server has put what was sent under another envelope. damaged: a file of the spool was damaged at a start."`
+	Kind       string           `json:"kind" enum:"mixed,damaged,unrecorded" doc:"mixed: a server has put what was sent under another envelope. damaged: a file of the spool was damaged at a start. unrecorded: what has become of mail cannot be written to the spool."`
 	At         time.Time        `json:"at" doc:"When it happened last."`
 	Text       string           `json:"text"`
 	Connection *EndedConnection `json:"connection,omitempty" doc:"The connection that it happened on."`

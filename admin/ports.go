@@ -72,6 +72,9 @@ type Scheduler interface {
 	// Explain tells of each message where it is in core, with at most most of its
 	// destinations.
 	Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error)
+	// Trouble tells of how many messages changes cannot be made durable, and when one
+	// of them failed last, and why. It does not wait for the core.
+	Trouble() (messages int, at time.Time, reason error)
 }
 
 // What a Store's errors wrap where this package tells them apart.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -344,6 +345,7 @@ func TestStatus(t *testing.T) {
 		Closing: mail.Closing{Why: mail.CloseMixed, Reply: mail.Reply{Code: 250, Text: "Ok"}}}
 	q.SetCore(view)
 	q.SetDamaged(admin.DamagedFile{Path: "/var/spool/damaged/2.log"})
+	q.SetTrouble(3, time.Unix(0, int64(noon)), errors.New("the disk is tired"))
 	a := serve(t, q, admin.Config{Version: "v1.2.3"})
 	got := get[admin.Status](a, "GET", "/v1/status?destinations=1", "")
 	until := time.Unix(0, int64(noon)).Add(time.Hour).UTC()
@@ -363,7 +365,10 @@ func TestStatus(t *testing.T) {
 		Connections: admin.ConnectionsStatus{Ended: map[string]uint64{"asked": 50, "mixed": 1}},
 		Alarms:      got.Alarms,
 	}
-	if len(got.Alarms) != 2 || got.Alarms[1].Kind != "damaged" || !strings.HasSuffix(got.Alarms[1].Text, "/var/spool/damaged/2.log is removed.") {
+	if len(got.Alarms) != 3 || got.Alarms[1].Kind != "damaged" || !strings.HasSuffix(got.Alarms[1].Text, "/var/spool/damaged/2.log is removed.") {
+		t.Errorf("alarms: %+v", got.Alarms)
+	}
+	if last := got.Alarms[len(got.Alarms)-1]; last.Kind != "unrecorded" || !last.At.Equal(time.Unix(0, int64(noon))) || !strings.Contains(last.Text, "3 messages") || !strings.Contains(last.Text, "the disk is tired") {
 		t.Errorf("alarms: %+v", got.Alarms)
 	}
 	if len(got.Alarms) == 0 || got.Alarms[0].Kind != "mixed" || !got.Alarms[0].At.Equal(soon) || !strings.Contains(got.Alarms[0].Text, "mx.example[192.0.2.1]:25") {

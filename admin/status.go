@@ -25,9 +25,13 @@ func (s *Server) status(ctx context.Context, in *statusInput) (*statusOutput, er
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
+	all := alarms(&view, counts.Damaged)
+	if messages, at, why := s.scheduler.Trouble(); messages > 0 {
+		all = append(all, unrecorded(messages, at, why))
+	}
 	return &statusOutput{Status{
 		Version: s.cfg.Version, Now: time.Now().UTC(), Core: coreStatus(&view), Transports: transportStatus(&view),
-		Spool: spoolStatus(&counts), Connections: connectionsStatus(&view), Alarms: alarms(&view, counts.Damaged),
+		Spool: spoolStatus(&counts), Connections: connectionsStatus(&view), Alarms: all,
 	}}, nil
 }
 
@@ -96,6 +100,12 @@ func alarms(v *qmgr.View, damaged []DamagedFile) (all []Alarm) {
 				"Look at the disk. This alarm ends when " + f.Path + " is removed."})
 	}
 	return all
+}
+
+// unrecorded is the alarm that what has become of mail cannot be written down.
+func unrecorded(messages int, at time.Time, why error) Alarm {
+	return Alarm{Kind: "unrecorded", At: at.UTC(), Text: fmt.Sprintf("what has become of %d messages cannot be written to the spool: %v. "+
+		"It is tried again at least every five minutes; those that a restart comes before may be delivered again.", messages, why)}
 }
 
 func insteadOf(o mail.Origin) string {

@@ -17,7 +17,35 @@ import (
 type committer struct {
 	mu      sync.Mutex
 	pending []mail.Change
+	trouble trouble
 	wakeup  chan struct{} // has room for one
+}
+
+// trouble is with changes that could not be made durable, and are tried again.
+type trouble struct {
+	messages int // whose changes these are
+	at       time.Time
+	reason   error
+}
+
+// Trouble returns of how many messages changes cannot be made durable, and when one of
+// them failed last, and why. They are tried again. It may be called from any goroutine,
+// and does not wait for the core.
+func (d *Driver) Trouble() (messages int, at time.Time, reason error) {
+	d.committer.mu.Lock()
+	defer d.committer.mu.Unlock()
+	t := &d.committer.trouble
+	return t.messages, t.at, t.reason
+}
+
+// fails notes the changes of how many messages cannot be made; err is why one has
+// failed just now, nil if none has.
+func (c *committer) fails(messages int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.trouble.messages = messages; err != nil {
+		c.trouble.at, c.trouble.reason = time.Now(), err
+	}
 }
 
 func newCommitter() *committer { return &committer{wakeup: make(chan struct{}, 1)} }
@@ -83,9 +111,11 @@ func (d *Driver) commit(ctx context.Context) {
 		for len(changes) > 0 {
 			n := batch(changes)
 			items = items[:0]
+			var why error
 			changed, errs := d.apply(ctx, changes[:n])
 			for i := range changed {
 				if errs != nil && errs[i] != nil {
+					why = errs[i]
 					failed.add(changes[i], time.Now())
 					continue
 				}
@@ -93,6 +123,7 @@ func (d *Driver) commit(ctx context.Context) {
 				items = append(items, item{event: qmgr.Changed{Changed: changed[i]}, ends: true})
 			}
 			d.inbox.put(items...)
+			d.committer.fails(len(failed.tries), why)
 			if errs != nil && failed.worthALine() {
 				d.log.Error("some changes could not be made durable, trying again", "error", errs, "messages", len(failed.tries), "tries", failed.most())
 			}
@@ -113,6 +144,7 @@ func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Chang
 		if errs := mail.ChangeErrors(nil); errors.As(err, &errs) && len(errs) == len(changes) && len(changed) == len(changes) {
 			return changed, errs
 		}
+		d.committer.fails(len(changes), err)
 		if isPowerOfTwo(tries) {
 			d.log.Error("changes could not be made durable, trying again", "changes", len(changes), "tries", tries, "error", err)
 		}

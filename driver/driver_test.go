@@ -316,9 +316,22 @@ func TestTroubleThatPasses(t *testing.T) {
 		w.errors["fetch"], w.errors["apply"], w.errors["report"] = 3, 3, 2
 		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Failed) }
 		w.store(1, "u@a.test")
-		_, stop := w.start(t, driver.Config{})
+		var lines strings.Builder
+		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelError}))})
+		for n := 0; n == 0; n, _, _ = d.Trouble() { // while it lasts, it is told
+			time.Sleep(100 * time.Millisecond)
+			if w.count() == 0 {
+				t.Fatal("nobody was told of the changes that could not be made")
+			}
+		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
+		if n := strings.Count(lines.String(), "changes could not be made durable"); n != 2 {
+			t.Errorf("%d lines about three failures, want one for the first and the second: %s", n, lines.String())
+		}
+		if n, _, _ := d.Trouble(); n != 0 {
+			t.Errorf("there is still trouble with %d messages", n)
+		}
 		if w.count() != 0 || len(w.reports) != 1 {
 			t.Errorf("%d messages left, reports %v; want none and one", w.count(), w.reports)
 		}
@@ -794,6 +807,9 @@ func TestChangeThatCannotBeMade(t *testing.T) {
 		if w.count() != 0 {
 			t.Errorf("%d messages left after the trouble has passed", w.count())
 		}
+		if n, _, _ := d.Trouble(); n != 0 {
+			t.Errorf("there is still trouble with %d messages", n)
+		}
 		stop()
 	})
 }
@@ -823,6 +839,9 @@ func TestLastingTroubleIsTriedLessOften(t *testing.T) {
 		}
 		if n := strings.Count(lines.String(), "\n"); n < 1 || n > 6 {
 			t.Errorf("%d lines in an hour: %s", n, lines.String())
+		}
+		if n, at, why := d.Trouble(); n != 1 || time.Since(at) > 6*time.Minute || why == nil {
+			t.Errorf("trouble with the changes of %d messages, %v ago: %v", n, time.Since(at), why)
 		}
 		time.Sleep(6 * time.Minute)
 		synctest.Wait()

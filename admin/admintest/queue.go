@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -35,6 +36,7 @@ type Queue struct {
 	core     qmgr.View
 	known    []qmgr.DestinationView
 	damaged  []admin.DamagedFile
+	trouble  func() (int, time.Time, error)
 	silent   bool
 	full     bool
 	reserved uint16
@@ -458,6 +460,23 @@ func (q *Queue) Destination(ctx context.Context, transport, nexthop string, most
 		}
 	}
 	return qmgr.DestinationView{}, false, ctx.Err()
+}
+
+// SetTrouble says what Trouble returns.
+func (q *Queue) SetTrouble(messages int, at time.Time, reason error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.trouble = func() (int, time.Time, error) { return messages, at, reason }
+}
+
+// Trouble implements admin.Scheduler.
+func (q *Queue) Trouble() (messages int, at time.Time, reason error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.trouble == nil {
+		return 0, time.Time{}, nil
+	}
+	return q.trouble()
 }
 
 // Explain implements admin.Scheduler.
