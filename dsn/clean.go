@@ -7,12 +7,11 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Clean returns the report as it can be said: the value that parsing gives
-// back when r has been composed. It is idempotent, and it does not change r.
+// Clean returns the report in the form in which it can be written: the value that
+// parsing returns after r has been composed. It is idempotent and does not change r.
 //
-// What is required and unusable gets a substitute, what is optional and
-// unusable is left out, control characters become "?", and instants lose what
-// is below a second.
+// An unusable value is replaced if its field is required, and left out if the field
+// is optional; control characters become "?", and instants are truncated to seconds.
 func (r Report) Clean() Report {
 	r.Host = cleanHostName(r.Host)
 	r.From = cleanHeaderAddress(r.From)
@@ -33,7 +32,7 @@ func (r Report) Clean() Report {
 	return r
 }
 
-// Clean returns the recipient as it can be said.
+// Clean returns the recipient in the form in which it can be written.
 func (r Recipient) Clean() Recipient {
 	r.Original = r.Original.Clean()
 	r.Final = cleanAddress(r.Final)
@@ -52,8 +51,8 @@ func (r Recipient) Clean() Recipient {
 	return r
 }
 
-// kindOf guesses the kind of a report from the status, for reports of other
-// programs whose Action is unknown to us ("expanded", say).
+// kindOf derives the kind of a report from the status, for reports of other
+// programs whose Action is unknown to us (such as "expanded").
 func kindOf(s mail.Status) mail.ReportKind {
 	switch s.Class {
 	case 2:
@@ -68,9 +67,9 @@ func validStatus(s mail.Status) bool {
 	return (s.Class == 2 || s.Class == 4 || s.Class == 5) && s.Subject <= 999 && s.Detail <= 999
 }
 
-// cleanInstant drops what a date cannot say.
+// cleanInstant removes the precision that a date does not have.
 func cleanInstant(i mail.Instant) mail.Instant {
-	const last = 9214646400 * nanoseconds // 2262-01-01, the first second that parseDate does not take
+	const last = 9214646400 * nanoseconds // 2262-01-01, the first second that parseDate rejects
 	if i <= 0 || i >= last {
 		return 0
 	}
@@ -80,8 +79,8 @@ func cleanInstant(i mail.Instant) mail.Instant {
 // addressMax is the longest path of RFC 5321 4.5.3.1.3, without the brackets.
 const addressMax = 254
 
-// cleanAddress makes an address fit for an address field of the second part.
-// That field is required, so there is always an answer.
+// cleanAddress converts an address for an address field of the second part. That
+// field is required, so there is always a result.
 func cleanAddress(a mail.Address) mail.Address {
 	s := oneLine(string(a))
 	for len(s) > addressMax || !ascii(s) && len(encodeEmbedded(s, false)) > encodedAddressMax {
@@ -94,9 +93,9 @@ func cleanAddress(a mail.Address) mail.Address {
 	return mail.Address(s)
 }
 
-// cleanHeaderAddress returns an address that may stand between angle brackets
-// in a header field (RFC 5322 3.4.1, RFC 6532 3.2), "" for any other. It
-// judges and never repairs: half an address is somebody else's.
+// cleanHeaderAddress returns an address that is allowed between angle brackets
+// in a header field (RFC 5322 3.4.1, RFC 6532 3.2), "" for any other. It never
+// repairs an address: a part of one could belong to someone else.
 func cleanHeaderAddress(a mail.Address) mail.Address {
 	local, domain := a.Local(), a.Domain()
 	if len(a) > addressMax || domain == "" || !printable(string(a)) {
@@ -121,7 +120,7 @@ func literal(s string) bool {
 	return n > 2 && s[0] == '[' && s[n-1] == ']' && !strings.ContainsAny(s[1:n-1], " \"(),;<>@[\\]")
 }
 
-// quoted tells whether s is a quoted-string without folding in it.
+// quoted reports whether s is a quoted-string without folding.
 func quoted(s string) bool {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
 		return false
@@ -147,8 +146,8 @@ func cleanMessageID(id string) string {
 	return id
 }
 
-// cleanEnvID keeps an envelope identifier of up to the 100 characters that
-// RFC 3461 5.4 grants it.
+// cleanEnvID returns an envelope identifier if it has at most the 100 characters that
+// RFC 3461 5.4 allows.
 func cleanEnvID(id string) string {
 	id = strings.Trim(id, " ")
 	if len(id) > 100 || !ascii(id) || !printable(id) {
@@ -157,7 +156,7 @@ func cleanEnvID(id string) string {
 	return id
 }
 
-// cleanReply returns the reply that its quotation is read back as.
+// cleanReply returns the reply that parsing its quotation returns.
 func cleanReply(r mail.Reply) mail.Reply {
 	r.By = parsePeer(r.By).String()
 	r.Text = cleanText(r.Text)
@@ -168,7 +167,7 @@ func cleanReply(r mail.Reply) mail.Reply {
 		r.Text = strings.Trim(strings.ReplaceAll(r.Text, "\n", " "), " ")
 	}
 	if !validStatus(r.Status) || r.Status.Class != r.Code/100 {
-		r.Status = mail.Status{} // nobody said this
+		r.Status = mail.Status{} // it was not part of the reply
 	}
 	if r.Code == 0 && r.Text == "" {
 		return mail.Reply{By: r.By}
@@ -178,7 +177,7 @@ func cleanReply(r mail.Reply) mail.Reply {
 	return c
 }
 
-// ascii tells whether s holds no octet above 127.
+// ascii reports whether s has no octet above 127.
 func ascii(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
@@ -188,16 +187,16 @@ func ascii(s string) bool {
 	return true
 }
 
-// printable tells whether s is what mail.CleanText would keep of one line.
+// printable reports whether s is one line that mail.CleanText would not change.
 func printable(s string) bool { return oneLine(s) == s }
 
-// oneLine is mail.CleanText for text that may not have line ends either.
+// oneLine is mail.CleanText for text that must not have line ends either.
 func oneLine(s string) string {
 	return strings.ReplaceAll(cleanText(s), "\n", "?")
 }
 
-// cleanText is mail.CleanText, which copies, only where there is something to
-// do: nearly every text has been through it.
+// cleanText is mail.CleanText, which copies, but only for text that would change:
+// nearly every text has already been cleaned.
 func cleanText(s string) string {
 	if len(s) > mail.ReplyTextMax {
 		return mail.CleanText(s)

@@ -15,20 +15,20 @@ import (
 
 // A Composer writes reports. The zero value is usable.
 type Composer struct {
-	// Contact is whom a reader may turn to; "" names nobody.
+	// Contact is the address to which a reader may turn; "" names none.
 	Contact mail.Address
-	// Footer is added at the end of the text for people. It may have several
+	// Footer is added at the end of the human-readable text. It may have several
 	// lines, separated by "\n".
 	Footer string
 }
 
 // Compose writes a report: a complete message in lines of at most 998 octets
-// that end in CRLF. It is r.Clean() and o.Clean() that are written. Memory
-// grows with the recipients of r, since the text for people groups them. The
-// error is w's, or that there are no recipients.
+// that end in CRLF. It writes r.Clean() and o.Clean(). Memory grows with the
+// recipients of r, since the human-readable text groups them. The error is w's, or
+// that there are no recipients.
 func (c Composer) Compose(w io.Writer, r Report, o Original) error {
 	if len(r.Recipients) == 0 {
-		return errors.New("dsn: a report about no recipient says nothing (RFC 3464 2.1)")
+		return errors.New("dsn: a report needs at least one recipient (RFC 3464 2.1)")
 	}
 	r, o = r.Clean(), o.Clean()
 	_, utf8OK := Needs(r, o)
@@ -54,8 +54,8 @@ type mimeParts struct {
 	boundary string
 }
 
-// header writes the report's own header fields. Nothing of the message or of
-// a reply is put here except the sender's address, and that only if it is one.
+// header writes the report's own header fields. They contain nothing of the message
+// or of a reply except the sender's address, and that only if it is valid.
 func (m mimeParts) header(r Report, o Original, utf8OK bool) {
 	if r.Date != 0 {
 		m.out.field("Date", FormatDate(r.Date))
@@ -89,8 +89,8 @@ func (m mimeParts) part(contentType, description string, e encoding) {
 	m.out.text("\r\n")
 }
 
-// explanation writes the first part. It is encoded unless it is short lines
-// of ASCII, for it has to arrive by any path.
+// explanation writes the first part. It is encoded unless it consists of short ASCII
+// lines, because it must arrive by any path.
 func (m mimeParts) explanation(text []byte) {
 	charset, e := "us-ascii", encoding7Bit
 	_, long, high := survey(text)
@@ -124,7 +124,7 @@ func (m mimeParts) original(o Original, utf8OK bool) {
 }
 
 // encode writes a part's content. The encoders' only errors are those of the
-// output, which keeps them.
+// output, which records them.
 func (m mimeParts) encode(e encoding, content []byte) {
 	switch e {
 	case encodingQP:
@@ -149,7 +149,7 @@ func (m mimeParts) encode(e encoding, content []byte) {
 // candidates, which is why the loop ends.
 func boundary(r Report, o Original) string {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, r.MessageID) // a hash does not fail
+	_, _ = io.WriteString(h, r.MessageID) // writing to a hash does not fail
 	for {
 		_, _ = h.Write([]byte{'.'})
 		b := "=_" + strconv.FormatUint(h.Sum64(), 36)
@@ -159,7 +159,7 @@ func boundary(r Report, o Original) string {
 	}
 }
 
-// subject says what the report is about, in words that are ours alone.
+// subject returns the report's subject, in words of our own only.
 func subject(kind mail.ReportKind) string {
 	switch kind {
 	case mail.ReportFailed:

@@ -15,7 +15,7 @@ const (
 )
 
 // FormatDate writes an instant as a header field does (RFC 5322 3.3), in
-// universal time: this package knows no time zones, and a sender elsewhere
+// universal time: this package has no time zones, and a sender elsewhere
 // would gain nothing from ours.
 func FormatDate(i mail.Instant) string {
 	s := i.Seconds()
@@ -37,9 +37,8 @@ func twoDigits(b []byte, n int64) []byte {
 	return append(b, byte('0'+n/10), byte('0'+n%10))
 }
 
-// parseDate reads a header field's date, without the day's name and the
-// seconds if they are missing, and with a comment after it. It returns 0 for
-// anything else.
+// parseDate parses a header field's date. The day's name and the seconds may be
+// missing, and a comment may follow. It returns 0 for anything else.
 func parseDate(text string) mail.Instant {
 	if before, after, ok := strings.Cut(text, ","); ok && len(strings.TrimSpace(before)) == 3 {
 		text = after
@@ -63,7 +62,7 @@ func parseDate(text string) mail.Instant {
 	return mail.Instant((days*secondsPerDay + clock - zone) * nanoseconds)
 }
 
-// parseClock reads "15:04:05" or "15:04" as seconds; a leap second is taken
+// parseClock converts "15:04:05" or "15:04" to seconds; a leap second is taken
 // for the second before it.
 func parseClock(text string) (int64, bool) {
 	parts := strings.Split(text, ":")
@@ -85,7 +84,7 @@ func parseClock(text string) (int64, bool) {
 	return seconds, true
 }
 
-// parseZone reads "+0100" as seconds. Names of zones other than the universal
+// parseZone converts "+0100" to seconds. Names of zones other than the universal
 // one have no reliable meaning and count as universal time (RFC 5322 4.3).
 func parseZone(text string) (int64, bool) {
 	if len(text) != 5 || text[0] != '+' && text[0] != '-' {

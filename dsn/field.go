@@ -10,13 +10,13 @@ import (
 const (
 	lineWanted = 78  // RFC 5322 2.1.1
 	lineLimit  = 998 // RFC 5322 2.1.1; octets without the line end
-	// wordLimit is the longest text without a place to fold that a field
-	// takes as it is; it leaves room for what stands before it in its line.
+	// wordLimit is the longest text without a fold that a field contains
+	// unencoded; it leaves room for what precedes it on its line.
 	wordLimit = 900
 )
 
-// An output collects what is written and passes it on in large pieces. The
-// first error stays and silences the rest.
+// An output collects written text and passes it on in large pieces. After the
+// first error it drops everything.
 type output struct {
 	w   io.Writer
 	buf []byte
@@ -40,7 +40,7 @@ func (o *output) text(parts ...string) {
 	o.pass(outputChunk)
 }
 
-// pass hands on what has been collected if it is at least min octets.
+// pass passes on the collected text if it is at least min octets long.
 func (o *output) pass(min int) {
 	if len(o.buf) < min || o.err != nil {
 		return
@@ -49,15 +49,15 @@ func (o *output) pass(min int) {
 	o.buf = o.buf[:0]
 }
 
-// field writes one header field, folded at its spaces. Unfolding gives the
-// value back octet for octet, because a fold adds a line end only.
+// field writes one header field, folded at its spaces. Unfolding restores the
+// value octet for octet, because a fold only adds a line end.
 func (o *output) field(name, value string) {
 	o.text(name, ": ")
 	o.folded(len(name)+2, value)
 	o.text("\r\n")
 }
 
-// folded writes text from a column on.
+// folded writes text that begins at the given column.
 func (o *output) folded(column int, text string) {
 	for first := true; text != ""; first = false {
 		n := tokenEnd(text)
@@ -72,10 +72,10 @@ func (o *output) folded(column int, text string) {
 	o.pass(outputChunk)
 }
 
-// tokenEnd returns the length of the first piece of text that may not be
+// tokenEnd returns the length of the first piece of text that must not be
 // folded: spaces, a word, and the words after it that must not start a line.
-// Such a word looks like the start of a reply line: where one stands at the
-// start of a folded line, a reader takes it for one (RFC 3461 9.2).
+// Such a word looks like the start of a reply line: at the start of a folded line,
+// a reader would take it for one (RFC 3461 9.2).
 func tokenEnd(text string) int {
 	n := wordEnd(text, 0)
 	for n < len(text) {
@@ -99,14 +99,14 @@ func wordEnd(text string, i int) int {
 	return i
 }
 
-// plainText tells whether free text can stand in a field as it is. The
-// alternative is encoded words (RFC 2047 5), which any reader of mail
+// plainText reports whether free text can be written in a field unencoded. The
+// alternative is encoded words (RFC 2047 5), which any mail reader
 // understands, and which can be folded anywhere.
 func plainText(s string, utf8OK bool) bool {
 	switch {
 	case !utf8OK && !ascii(s):
 		return false
-	case strings.HasSuffix(s, " "): // lost by whoever trims lines
+	case strings.HasSuffix(s, " "): // lost if a reader trims lines
 		return false
 	case strings.Contains(s, "=?"): // would be decoded
 		return false
@@ -160,8 +160,8 @@ func encodeQ(s string) string {
 	return string(b)
 }
 
-// decodeWords undoes encodeWords, and reads other programs' encoded words as
-// far as their charset is known.
+// decodeWords is the inverse of encodeWords, and also decodes other programs'
+// encoded words if their charset is known.
 func decodeWords(s string) string {
 	if !strings.Contains(s, "=?") {
 		return s

@@ -8,27 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// A Part says what the third part of a report holds.
+// A Part is the content of the third part of a report.
 type Part uint8
 
 const (
 	PartNone    Part = iota // there is no third part
 	PartHeaders             // the header of the message
 	PartMessage             // all of the message
-	PartLost                // there is none, since the message could not be read any more
+	PartLost                // there is none, because the message could no longer be read
 )
 
-// An Original is what a report gives back of the message that it is about.
+// An Original is the part of the original message that a report returns.
 type Original struct {
 	Part    Part
 	Content []byte // lines that end in CRLF; without the empty line after the header if Part is PartHeaders
 }
 
-// ReadOriginal reads from the start of a message what may be returned of it:
-// all if full is set (RET=FULL, and a recipient failed; RFC 3461 4.3) and it
-// is at most max octets long and can be sent as it is, else its header fields,
-// as many as there is room for in max octets. It reads and holds little more
-// than max.
+// ReadOriginal reads the returnable part from the start of a message: all of it if
+// full is set (RET=FULL, and a recipient failed; RFC 3461 4.3), it is at most max
+// octets long and it can be sent unencoded; otherwise as many header fields as fit
+// into max octets. It reads and holds little more than max.
 func ReadOriginal(content io.Reader, full bool, max int) (Original, error) {
 	var data []byte
 	chunk := 4 << 10 // holds the header of nearly all mail
@@ -59,7 +58,7 @@ func wholeOriginal(data []byte, full bool) Original {
 }
 
 // headers returns the header fields in the first octets of a message, without
-// the last one if its end is not among them.
+// the last one if its end is missing.
 func headers(data []byte, max int) Original {
 	if headerEnd(data) < 0 {
 		data = data[:min(len(data), max)]
@@ -68,8 +67,8 @@ func headers(data []byte, max int) Original {
 	return Original{PartHeaders, data}.Clean()
 }
 
-// headerEnd returns where the header fields end, -1 if their end is not in
-// data.
+// headerEnd returns where the header fields end, or -1 if data does not contain
+// their end.
 func headerEnd(data []byte) int {
 	if bytes.HasPrefix(data, []byte("\r\n")) {
 		return 0
@@ -95,10 +94,10 @@ func lastField(data []byte) int {
 	}
 }
 
-// Clean returns the original as it can be sent. A message that no 8-bit path
-// carries unchanged (NUL, CR or LF alone, a line of more than 998 octets)
-// becomes its header, since message/rfc822 may not be encoded (RFC 2046 5.2.1).
-// A header is cut at its end, and if there is nothing left, so is the part.
+// Clean returns the original in the form in which it can be sent. A message that no
+// 8-bit path carries unchanged (NUL, CR or LF alone, a line of more than 998 octets)
+// is reduced to its header, since message/rfc822 must not be encoded (RFC 2046
+// 5.2.1). A header is cut off at its end, and if nothing is left, so is the part.
 func (o Original) Clean() Original {
 	switch {
 	case o.Part == PartLost:
@@ -127,8 +126,8 @@ func (o Original) Clean() Original {
 	return o
 }
 
-// global tells whether the header has characters that need the message/global
-// family of types (RFC 6532 3.7). Octets above 127 that are no UTF-8 are just
+// global reports whether the header has characters that need the message/global
+// family of types (RFC 6532 3.7). Octets above 127 that are not UTF-8 are merely
 // broken mail.
 func (o Original) global() bool {
 	header := o.Content
@@ -166,10 +165,10 @@ func (e encoding) String() string {
 	return [...]string{"7bit", "8bit", "quoted-printable", "base64"}[e]
 }
 
-// encodingOf picks how an original travels. utf8OK tells that the report goes
-// by a path that carries UTF-8 everywhere. A message in ASCII or with octets
-// above 127 in its body goes as it is; all other types may be encoded and are,
-// so that they need nothing of the path.
+// encodingOf selects the encoding of an original. utf8OK reports whether the report
+// takes a path that supports UTF-8 everywhere. A message in ASCII or with octets
+// above 127 in its body is sent unencoded; all other types may be encoded and are,
+// so that they have no requirements on the path.
 func encodingOf(o Original, utf8OK bool) encoding {
 	raw, long, high := survey(o.Content)
 	free := o.Part == PartMessage && (utf8OK || !o.global()) || utf8OK && o.global()
@@ -186,7 +185,7 @@ func encodingOf(o Original, utf8OK bool) encoding {
 	return encodingQP
 }
 
-// survey tells whether text has octets that text may not have (NUL, and CR or
+// survey reports whether text has octets that text must not have (NUL, and CR or
 // LF alone), lines that are too long, and octets above 127.
 func survey(text []byte) (raw, long, high bool) {
 	line := 0

@@ -14,10 +14,10 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// ErrNotReport tells that a message is no delivery status notification.
+// ErrNotReport means that a message is not a delivery status notification.
 var ErrNotReport = errors.New("not a delivery status notification")
 
-// Bounds on what Parse takes. A report of ours about 5,000 recipients with
+// Limits of Parse. A report of ours about 5,000 recipients with
 // replies of usual length is about 3 MiB long.
 const (
 	parseMax           = 16 << 20
@@ -25,10 +25,10 @@ const (
 	parsePartsMax      = 20
 )
 
-// Parse reads a report, one of ours or of another program. It returns values
+// Parse parses a report, of this program or another. It returns values
 // that are clean (see Report.Clean). Lines may end in LF alone. Any error
-// means that the message is not a report that can be understood, and wraps
-// ErrNotReport unless it is rd's.
+// means that the message is not an intelligible report, and wraps
+// ErrNotReport unless it is an error of rd.
 func Parse(rd io.Reader) (Report, Original, error) {
 	data, err := io.ReadAll(io.LimitReader(rd, parseMax+1))
 	if err != nil {
@@ -82,12 +82,12 @@ func parse(data []byte) (Report, Original, error) {
 	return r, o, nil
 }
 
-// parsePart reads one part of the container and tells whether it was a status
+// parsePart parses one part of the container and reports whether it was a status
 // part with recipients.
 func (r *Report) parsePart(part *multipart.Part, o *Original) (status bool, err error) {
 	kind, _, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
 	if err != nil {
-		return false, nil // a part of unknown type says nothing to us
+		return false, nil // ignore a part of unknown type
 	}
 	var what Part
 	switch kind {
@@ -122,8 +122,8 @@ func decodePart(encoding string, rd io.Reader) ([]byte, error) {
 	return io.ReadAll(rd)
 }
 
-// parseStatus reads the fields of a status part. Groups without a
-// Final-Recipient, which a report must have (RFC 3464 2.3.2), are passed over.
+// parseStatus parses the fields of a status part. Groups without a
+// Final-Recipient, which a report must have (RFC 3464 2.3.2), are skipped.
 func (r *Report) parseStatus(content []byte) (bool, error) {
 	f, rest := cutFields(content)
 	r.Host = afterType(f.get("Reporting-MTA"))
@@ -176,7 +176,7 @@ func parseAction(word string) mail.ReportKind {
 func parseTyped(value string) TypedAddress {
 	kind, text, ok := strings.Cut(value, ";")
 	if !ok {
-		return TypedAddress{Text: value} // some programs leave the type out
+		return TypedAddress{Text: value} // some programs omit the type
 	}
 	t := TypedAddress{strings.ToLower(strings.Trim(kind, " \t")), strings.Trim(text, " \t")}
 	if t.Type == "utf-8" {
@@ -202,7 +202,7 @@ func bracketed(value string) string {
 	return value[i+1 : j]
 }
 
-// A headerField is one field as it stands in the message, folds and all.
+// A headerField is one field as in the message, including its folds.
 type headerField struct {
 	name, value []byte
 }
@@ -210,17 +210,17 @@ type headerField struct {
 // fields is a group of header fields.
 type fields []headerField
 
-// fieldsMax is how many fields of a group are looked at, valueMax how many
-// octets of one: the longest that we write is a reply of 4,096 empty lines.
+// fieldsMax is the maximum number of fields of a group that are examined, valueMax the
+// maximum length of one in octets: our longest is a reply of 4,096 empty lines.
 const (
 	fieldsMax = 100
 	valueMax  = 128 << 10
 )
 
-// cutFields takes header fields off data, up to and including an empty line.
-// Lines that are no field are passed over.
+// cutFields removes header fields from data, up to and including an empty line.
+// Lines that are not fields are skipped.
 func cutFields(data []byte) (f fields, rest []byte) {
-	start := -1 // of the field's value that may go on; -1 after a line that is no field
+	start := -1 // of the value of the field being read; -1 after a line that is not a field
 	for at := 0; at < len(data); {
 		end := at + bytes.IndexByte(data[at:], '\n') + 1
 		if end == at {

@@ -13,7 +13,7 @@ type peer struct {
 // hostMax is the longest domain name (RFC 5321 4.5.3.1.2).
 const hostMax = 255
 
-// parsePeer reads "name[address]", "name" or "[address]". What follows the
+// parsePeer parses "name[address]", "name" or "[address]". What follows the
 // bracket, a port, is dropped.
 func parsePeer(s string) peer {
 	name, addr := s, ""
@@ -25,7 +25,7 @@ func parsePeer(s string) peer {
 	return peer{cleanPeerName(name), hostLetters(addr)}.trim()
 }
 
-// trim moves a lone address to where a name would stand, as a literal.
+// trim moves an address without a name to the name, as a literal.
 func (p peer) trim() peer {
 	if p.name == "" && p.addr != "" {
 		return peer{name: cleanPeerName("[" + p.addr + "]")}
@@ -33,7 +33,7 @@ func (p peer) trim() peer {
 	return p
 }
 
-// String returns the form that parsePeer reads.
+// String returns the form that parsePeer parses.
 func (p peer) String() string {
 	if p.addr == "" {
 		return p.name
@@ -53,7 +53,7 @@ func (p peer) field() string {
 	return name + " (" + p.addr + ")"
 }
 
-// parsePeerField reads what field wrote, and the variants of other programs:
+// parsePeerField parses the result of field, and the variants of other programs:
 // "name (other-name [address])", "name ([address])".
 func parsePeerField(text string) peer {
 	name, comment, _ := strings.Cut(text, "(")
@@ -68,8 +68,8 @@ func (p peer) isLiteral() bool {
 	return strings.HasPrefix(p.name, "[")
 }
 
-// cleanPeerName cleans a name or an address literal, which hosts give as their
-// name in EHLO when they have no other.
+// cleanPeerName cleans a name, or an address literal, which hosts without a name
+// send in EHLO.
 func cleanPeerName(s string) string {
 	if n := len(s); n > 2 && s[0] == '[' && s[n-1] == ']' {
 		s = s[1 : n-1]
@@ -89,8 +89,8 @@ func cleanHostName(s string) string {
 	return s
 }
 
-// hostLetters makes everything a "?" that could end a name, open a comment or
-// be taken for a field's syntax.
+// hostLetters replaces every character that could end a name, open a comment or
+// be taken for a field's syntax by "?".
 func hostLetters(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r <= ' ' || r >= 0x7f || strings.ContainsRune(`()[]<>;,"\`, r) {

@@ -7,14 +7,14 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A replyLine is one line of a reply: what every line starts with (code,
-// separator and status) and the text.
+// A replyLine is one line of a reply: its prefix (code, separator and status) and
+// the text.
 type replyLine struct {
 	prefix, text string
 }
 
-// replyLines takes a reply apart as it is seen on the wire. The reply's code
-// is 0 for words that are no SMTP reply; then there is one line.
+// replyLines splits a reply into the lines seen on the wire. The reply's code is 0
+// for text that is not an SMTP reply; then there is one line.
 func replyLines(r mail.Reply) []replyLine {
 	if r.Code == 0 {
 		return []replyLine{{"", r.Text}}
@@ -35,7 +35,7 @@ func replyLines(r mail.Reply) []replyLine {
 	return lines
 }
 
-// String returns the line. A separator with nothing behind it is dropped, so
+// String returns the line. A separator with nothing after it is dropped, so
 // that no line ends in a space.
 func (l replyLine) String() string {
 	if l.text == "" {
@@ -44,7 +44,7 @@ func (l replyLine) String() string {
 	return l.prefix + l.text
 }
 
-// encoded is String for a field.
+// encoded is like String, with the text encoded for a field.
 func (l replyLine) encoded(utf8OK bool) string {
 	if s := l.String(); plainText(s, utf8OK) {
 		return s
@@ -52,11 +52,10 @@ func (l replyLine) encoded(utf8OK bool) string {
 	return l.prefix + encodeWords(l.text)
 }
 
-// parseReply puts a reply together from its lines. The status is taken from
-// the first line if its class fits the code, and off every line that repeats
-// it, which is what RFC 2034 4 asks servers to do. Reading what replyLines
-// made of any reply gives a value that stays the same when this is repeated;
-// Clean relies on it.
+// parseReply assembles a reply from its lines. The status is that of the first line
+// if its class matches the code, and is removed from every line that repeats it, as
+// RFC 2034 4 requires servers to do. Parsing the result of replyLines for any reply
+// yields a value that does not change when this is repeated; Clean relies on it.
 func parseReply(lines []replyLine) mail.Reply {
 	var r mail.Reply
 	texts := make([]string, len(lines))
@@ -64,7 +63,7 @@ func parseReply(lines []replyLine) mail.Reply {
 		line := l.String()
 		code, rest, ok := cutCode(line)
 		if !ok || i > 0 && code != r.Code {
-			rest = line // words that are no SMTP reply
+			rest = line // text that is not an SMTP reply
 		}
 		if i == 0 {
 			r.Code = code
@@ -82,7 +81,7 @@ func parseReply(lines []replyLine) mail.Reply {
 	return r
 }
 
-// cutCode takes a reply code and its separator off a line.
+// cutCode removes a reply code and its separator from a line.
 func cutCode(line string) (code uint16, rest string, ok bool) {
 	if len(line) < 3 || line[0] < '2' || line[0] > '5' {
 		return 0, line, false
@@ -102,14 +101,14 @@ func cutCode(line string) (code uint16, rest string, ok bool) {
 	return 0, line, false
 }
 
-// The types of Diagnostic-Code fields that we write: words of the next hop,
-// and our own (RFC 3464 2.1.2 reserves names that begin with "X-").
+// The types of Diagnostic-Code fields that we write: for replies of the next hop,
+// and for our own (RFC 3464 2.1.2 reserves names that begin with "X-").
 const (
 	diagnosticSMTP = "smtp"
 	diagnosticOurs = "x-posthaste"
 )
 
-// diagnostic writes the Diagnostic-Code field, a reply's line ends as folds.
+// diagnostic writes the Diagnostic-Code field, with the reply's line ends as folds.
 func (o *output) diagnostic(r mail.Reply, utf8OK bool) {
 	if r.IsZero() && r.Text == "" {
 		return
@@ -132,8 +131,8 @@ func (o *output) diagnostic(r mail.Reply, utf8OK bool) {
 	o.text("\r\n")
 }
 
-// parseDiagnostic reads the value of a Diagnostic-Code field, its folds kept
-// as line ends: a folded line that goes on with the code of the line before is
+// parseDiagnostic parses the value of a Diagnostic-Code field whose folds are kept
+// as line ends: a folded line that continues with the code of the previous line is
 // a line of the reply.
 func parseDiagnostic(value string) mail.Reply {
 	if _, after, ok := strings.Cut(value, ";"); ok {
@@ -157,7 +156,7 @@ func parseDiagnostic(value string) mail.Reply {
 	return r
 }
 
-// startsLine tells whether next is the reply line that last promises.
+// startsLine reports whether next is the reply line that must follow last.
 func startsLine(last, next string) bool {
 	if len(last) < 4 || last[3] != '-' {
 		return false

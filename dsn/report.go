@@ -6,7 +6,7 @@ import "github.com/posthaste-mta/posthaste/mail"
 type Report struct {
 	MessageID string       // the report's own, without angle brackets; "" writes none
 	Date      mail.Instant // of the report; to the second
-	From      mail.Address // who reports; "" becomes MAILER-DAEMON at Host
+	From      mail.Address // the author of the report; "" becomes MAILER-DAEMON at Host
 	To        mail.Address // the sender of the message; "" if it cannot be written in a header field
 
 	Host     string       // Reporting-MTA: the name of this host
@@ -18,30 +18,30 @@ type Report struct {
 	Recipients []Recipient
 }
 
-// A Recipient is what a Report says of one recipient.
+// A Recipient is the part of a Report about one recipient.
 type Recipient struct {
 	Original TypedAddress
 	Final    mail.Address    // as in the envelope that was received
 	Kind     mail.ReportKind // the Action field
-	Status   mail.Status     // the verdict; its class fits Kind when we report
+	Status   mail.Status     // the verdict; its class matches Kind in reports of ours
 
-	// Reply is what led to the verdict. By names the remote host (Remote-MTA);
-	// when it is empty, this program spoke.
+	// Reply is the reply that led to the verdict. By names the remote host
+	// (Remote-MTA); if it is empty, the reply is this program's.
 	Reply mail.Reply
 
 	LastAttempt mail.Instant // 0 writes none
 	RetryUntil  mail.Instant // written for mail.ReportDelayed only; 0 writes none
 }
 
-// RecipientOf tells what a report says of an outcome. until is when this
-// program will give up, 0 if that is not to be said.
+// RecipientOf converts an outcome for a report. until is when this program will give
+// up, 0 if the report must not state it.
 //
-// The verdict's class is that of the report's kind whatever the reply's was:
-// mail that expires fails although the last reply was a temporary one
-// (RFC 3464 2.3.4), which is quoted as it came. What is a verdict of ours is not
-// quoted as the remote host's words: a status of another class than the code, why
-// the host was not even asked again, and of mail that earlier versions have recorded
-// as expired, without saying so, the code, for they kept the text alone.
+// The verdict's class is that of the report's kind, whatever the reply's is: mail
+// that expires fails although the last reply was a temporary one
+// (RFC 3464 2.3.4), which is quoted unchanged. Our own verdicts are not quoted as the
+// remote host's reply: a status of another class than the code, the reason why the
+// host was not asked again, and, for mail that earlier versions recorded as expired
+// without marking it, the code, because they kept only the text.
 func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 	out := ro.Outcome
 	r := Recipient{
@@ -74,7 +74,7 @@ func RecipientOf(ro mail.RecipientOutcome, until mail.Instant) Recipient {
 	return r
 }
 
-// verdict gives a status the class that its kind of report demands.
+// verdict changes a status to the class that its kind of report requires.
 func verdict(kind mail.ReportKind, s mail.Status) mail.Status {
 	s.Class = classOf(kind)
 	return s
@@ -92,8 +92,8 @@ func classOf(kind mail.ReportKind) uint16 {
 	return 2
 }
 
-// Kind returns the gravest kind among the recipients, which is what the
-// subject speaks of: failed, delayed, relayed, delivered, in this order.
+// Kind returns the most serious kind among the recipients, which determines the
+// subject: failed, delayed, relayed, delivered, in this order.
 // mail.ReportNone if there are no recipients.
 func (r Report) Kind() mail.ReportKind {
 	kind := mail.ReportNone
@@ -119,11 +119,10 @@ func gravity(k mail.ReportKind) int {
 	return 0
 }
 
-// Needs tells what the report asks of every server on its way: 8BITMIME when
-// an octet above 127 is written, and SMTPUTF8 when the address it goes to has
-// one, for then no other path exists (RFC 6531 3.2). Toward an ASCII address
-// everything else is encoded, because nothing is known of the path back
-// (RFC 6533 3).
+// Needs returns the extensions that the report requires of every server on its way:
+// 8BITMIME if it contains an octet above 127, and SMTPUTF8 if the address it goes to
+// has one, since then no other path exists (RFC 6531 3.2). For an ASCII address
+// everything else is encoded, because the path back is unknown (RFC 6533 3).
 func Needs(r Report, o Original) (body mail.BodyType, utf8 bool) {
 	utf8 = !ascii(string(cleanHeaderAddress(r.To)))
 	if utf8 || encodingOf(o.Clean(), utf8) == encoding8Bit {

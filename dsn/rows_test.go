@@ -182,7 +182,7 @@ func TestComposeError(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if err := (Composer{}).Compose(io.Discard, reportOn(), Original{}); err == nil {
-		t.Error("a report about nobody")
+		t.Error("a report without recipients")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestD12Expiry(t *testing.T) {
 		"    > 450 4.2.0 <bob@example.net>")
 
 	ro.Outcome.Reply.Status = mail.Status{Class: 5, Subject: 4, Detail: 7}
-	ro.Outcome.Reply.Code = 521 // that of a host that greets nobody
+	ro.Outcome.Reply.Code = 521 // that of a host that accepts no mail
 	has(t, compose(t, reportOn(RecipientOf(ro, 0)), Original{}), "Status: 5.4.7\r\n", "Diagnostic-Code: smtp; 521 <bob@example.net>")
 
 	ro.Outcome.Reply.Code = 550 // the spool keeps the text alone

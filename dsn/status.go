@@ -24,8 +24,8 @@ func (o *output) status(r Report, utf8OK bool) {
 	}
 }
 
-// fieldQueueID is an extension field (RFC 3464 2.4): what an operator needs
-// in order to find the message in the log.
+// fieldQueueID is an extension field (RFC 3464 2.4) with which an operator can
+// find the message in the log.
 const fieldQueueID = "X-Posthaste-Queue-Id"
 
 func (o *output) recipient(r *Recipient, utf8OK bool) {
@@ -47,7 +47,7 @@ func (o *output) recipient(r *Recipient, utf8OK bool) {
 	}
 }
 
-// finalAddress gives an envelope address its type (RFC 6533 3).
+// finalAddress adds the type to an envelope address (RFC 6533 3).
 func finalAddress(a mail.Address) TypedAddress {
 	if ascii(string(a)) {
 		return TypedAddress{"rfc822", string(a)}

@@ -7,13 +7,13 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A prose is the text for people, in lines that end in CRLF.
+// A prose is the human-readable text, in lines that end in CRLF.
 type prose struct {
 	buf []byte
 }
 
-// proseWidth leaves room for the "=" that quoted-printable ends a broken line of
-// 76 octets with, so that text in ASCII is never broken by it.
+// proseWidth leaves room for the "=" at which quoted-printable breaks lines of
+// 76 octets, so that text in ASCII is never broken by it.
 const proseWidth = 74
 
 // explain writes the first part (RFC 6522 3: for people who cannot read the
@@ -51,7 +51,7 @@ func (p *prose) greeting(r Report) {
 	p.paragraph(text + ".")
 }
 
-// opening says what happened; there is one wording for each kind.
+// opening returns the first sentence; there is one wording for each kind.
 func opening(kind mail.ReportKind, count int, until mail.Instant) string {
 	whom := "this recipient"
 	if count > 1 {
@@ -65,17 +65,17 @@ func opening(kind mail.ReportKind, count int, until mail.Instant) string {
 		if until != 0 {
 			text += " until " + FormatDate(until)
 		}
-		return text + ", and you will hear from us if that does not help."
+		return text + ", and you will get another report if that fails."
 	case mail.ReportRelayed:
 		return "It was passed on for " + whom + " to a mail server that sends no reports of its own. " +
-			"That server has accepted it; whether it arrives, you will not hear from us:"
+			"That server has accepted it. You will get no further report on whether it arrives:"
 	}
 	return "It was delivered to " + whom + ":"
 }
 
 func (c Composer) advice() string {
 	text := "What you can do: see the reason above, and look for typing errors in the address. " +
-		"Sending the same message again will hardly help unless the reason has gone. "
+		"Sending the same message again will not help unless the cause has been removed. "
 	if a := cleanHeaderAddress(c.Contact); a != "" {
 		return text + "If you need help, write to " + string(a) + " and enclose this report."
 	}
@@ -83,17 +83,17 @@ func (c Composer) advice() string {
 }
 
 func (p *prose) closing(r Report, o Original) {
-	text := "The next part of this report says the same for programs."
+	text := "The next part of this report contains the same information for programs."
 	switch o.Part {
 	case PartHeaders:
 		text += " The part after it is the header of your message."
 	case PartMessage:
 		text += " The part after it is your message."
 	case PartLost:
-		text += " Neither your message nor its header can be returned with it: our copy has been damaged and cannot be read any more."
+		text += " Neither your message nor its header can be returned with it: our copy is damaged and can no longer be read."
 	}
 	if r.QueueID != 0 {
-		text += " In our logs your message is called " + r.QueueID.String() + "."
+		text += " In our logs your message has the queue ID " + r.QueueID.String() + "."
 	}
 	p.paragraph(text)
 }
@@ -101,9 +101,9 @@ func (p *prose) closing(r Report, o Original) {
 // A group is the recipients that share a verdict and its reason.
 type group []int
 
-// groupRecipients sorts the recipients of one kind into groups, in the order
-// in which their first ones come, and tells how many they are and how long
-// they will be tried.
+// groupRecipients sorts the recipients of one kind into groups, in the order of
+// their first members, and returns how many they are and until when they will be
+// retried.
 func groupRecipients(recipients []Recipient, kind mail.ReportKind) (groups []group, count int, until mail.Instant) {
 	type reason struct {
 		status mail.Status
@@ -129,8 +129,8 @@ func groupRecipients(recipients []Recipient, kind mail.ReportKind) (groups []gro
 	return groups, count, until
 }
 
-// group names recipients and gives their reason. Whatever another host said is
-// marked with ">" at every line and never mixed with our own words.
+// group names recipients and gives their reason. Every line of another host's reply
+// is marked with ">" and never mixed with our own words.
 func (p *prose) group(recipients []Recipient, g group, kind mail.ReportKind) {
 	for _, i := range g {
 		r := &recipients[i]
@@ -151,7 +151,7 @@ func (p *prose) group(recipients []Recipient, g group, kind mail.ReportKind) {
 	case r.Reply.By != "":
 		p.wrapped("    ", "The status is "+r.Status.String()+". The server "+r.Reply.By+" answered:")
 	default:
-		p.wrapped("    ", "The status is "+r.Status.String()+". This server's own finding is:")
+		p.wrapped("    ", "The status is "+r.Status.String()+". This server gives the reason:")
 	}
 	for _, l := range replyLines(r.Reply) {
 		if s := l.String(); s != "" {
@@ -168,7 +168,7 @@ func (p *prose) paragraph(text string) {
 }
 
 // wrapped writes text in lines of the usual width, each with an indent. Words
-// stay whole: half an address or link is of no use.
+// stay whole: part of an address or link is useless.
 func (p *prose) wrapped(indent, text string) {
 	for text != "" {
 		end := wordEnd(text, 0)
@@ -189,8 +189,8 @@ func (p *prose) line(indent, text string) {
 	p.buf = append(p.buf, "\r\n"...)
 }
 
-// meaning puts a status into a sentence (RFC 3463 3), "" where the number
-// says no more than the answer that is quoted.
+// meaning returns a sentence that explains a status (RFC 3463 3), or "" if the
+// status adds nothing to the reply that is quoted.
 func meaning(s mail.Status, kind mail.ReportKind) string {
 	if kind != mail.ReportFailed && kind != mail.ReportDelayed {
 		return ""
@@ -203,21 +203,21 @@ func meaning(s mail.Status, kind mail.ReportKind) string {
 	case [2]uint16{1, 3}:
 		return "The address is not a valid one."
 	case [2]uint16{1, 10}:
-		return "The domain of the address takes no mail at all."
+		return "The domain of the address does not accept mail."
 	case [2]uint16{2, 1}:
-		return "The mailbox is switched off."
+		return "The mailbox is disabled."
 	case [2]uint16{2, 2}:
 		return "The mailbox is full."
 	case [2]uint16{2, 3}, [2]uint16{3, 4}:
-		return "The message is larger than that server takes."
+		return "The message is larger than that server accepts."
 	case [2]uint16{4, 1}:
 		return "The mail server of the domain could not be reached."
 	case [2]uint16{4, 2}:
-		return "The connection to the mail server broke off."
+		return "The connection to the mail server was lost."
 	case [2]uint16{4, 3}, [2]uint16{4, 4}:
 		return "No mail server could be found for the domain."
 	case [2]uint16{4, 6}:
-		return "The message went round in circles."
+		return "The message is in a mail loop."
 	case [2]uint16{4, 7}:
 		return "It could not be delivered in the time allowed for it."
 	case [2]uint16{6, 7}, [2]uint16{6, 9}:

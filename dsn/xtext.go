@@ -6,23 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// A TypedAddress is an address with the name of the system of addresses that
-// it belongs to (RFC 3464 2.1.2): "rfc822", "utf-8" or another registered
-// word, in lower case. The zero value means that there is none.
+// A TypedAddress is an address with the name of its address type (RFC 3464 2.1.2):
+// "rfc822", "utf-8" or another registered word, in lower case. The zero value means
+// that there is none.
 type TypedAddress struct {
 	Type string
 	Text string // decoded
 }
 
-// typedAddressMax is the longest ORCPT value that a server must take
-// (RFC 3461 5.4); nobody has a use for a longer one.
+// typedAddressMax is the longest ORCPT value that a server must accept
+// (RFC 3461 5.4); longer ones have no use.
 const typedAddressMax = 500
 
 // ParseORCPT decodes an ORCPT parameter as it was received: a type, ";", and
 // an address in xtext (RFC 3461 4.2) or, for the type utf-8, in one of the
-// forms of RFC 6533 3. What is malformed, and what a report could not quote
-// without danger, gives the zero TypedAddress: the field it is meant for is
-// optional.
+// forms of RFC 6533 3. A malformed address, or one that a report could not safely
+// quote, yields the zero TypedAddress: the field in the report is optional.
 func ParseORCPT(parameter string) TypedAddress {
 	kind, text, ok := strings.Cut(parameter, ";")
 	if !ok {
@@ -37,7 +36,7 @@ func ParseORCPT(parameter string) TypedAddress {
 	return TypedAddress{Type: kind, Text: text}.Clean()
 }
 
-// Clean returns the address as a report can say it, zero if it cannot.
+// Clean returns the address in the form in which a report can contain it, or zero.
 func (t TypedAddress) Clean() TypedAddress {
 	t.Type = strings.ToLower(t.Type)
 	t.Text = strings.Trim(t.Text, " ")
@@ -53,8 +52,8 @@ func (t TypedAddress) Clean() TypedAddress {
 	return t
 }
 
-// atom tells whether s may name an address type; 30 letters is longer than
-// any that is registered.
+// atom reports whether s can be the name of an address type; 30 letters is longer than
+// any registered one.
 func atom(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -66,7 +65,7 @@ func atom(s string) bool {
 }
 
 // DecodeEnvID decodes an ENVID parameter as it was received (RFC 3461 4.4).
-// It returns "" for what is malformed or holds anything but printable ASCII.
+// It returns "" for a malformed one, or one with anything but printable ASCII.
 func DecodeEnvID(parameter string) string {
 	text, ok := decodeXtext(parameter)
 	if !ok {
@@ -104,9 +103,9 @@ func decodeXtext(s string) (string, bool) {
 // octets: an encoded address holds no space at which it could be folded.
 const encodedAddressMax = 900
 
-// encodeEmbedded writes an address of type utf-8. Where UTF-8 may stand as it
-// is, only the backslash is encoded, lest it read as the start of an embedded
-// character; elsewhere all that utf-8-addr-xtext excludes (RFC 6533 3).
+// encodeEmbedded writes an address of type utf-8. Where UTF-8 is allowed, only the
+// backslash is encoded, so that it is not read as the start of an embedded
+// character; elsewhere everything that utf-8-addr-xtext excludes is (RFC 6533 3).
 func encodeEmbedded(s string, utf8OK bool) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -125,8 +124,8 @@ func encodeEmbedded(s string, utf8OK bool) string {
 	return b.String()
 }
 
-// decodeEmbedded undoes encodeEmbedded. What only looks like an embedded
-// character stays as it is.
+// decodeEmbedded is the inverse of encodeEmbedded. Text that only resembles an
+// embedded character is left unchanged.
 func decodeEmbedded(s string) string {
 	if !strings.Contains(s, `\x{`) {
 		return s
