@@ -63,8 +63,10 @@ func (s *silences) heardNothing(l *lookup, why mail.Reply, now mail.Instant) {
 	}
 	name := l.key.nexthop
 	e := s.entry(name, now)
+	if e.reply.IsZero() { // it shows nothing of its zone that it is silent still
+		s.entry(zone(name), now).row++
+	}
 	e.reply, e.said = why, now
-	s.entry(zone(name), now).row++
 }
 
 // heard notes that there was an answer about a name.
