@@ -245,9 +245,12 @@ func (q *Qmgr) take(s Scan) (mail.QueueID, origin, bool) {
 	return 0, 0, false
 }
 
-// retryMoved has a message that is to be tried, and is just being changed at rest or is in
-// core for its report, tried after that.
+// retryMoved has a message that is to be tried, and is just being changed at rest, is in
+// core for its report or is parked for look-ups, tried after that.
 func (q *Qmgr) retryMoved(id mail.QueueID) {
+	if a := q.lookups.parked.known[id]; a != nil {
+		a.from = originRetry // it asks again, whatever the name servers were like
+	}
 	if m := q.messages[id]; m != nil && m.forReport() {
 		m.again.add(orderRetry, "")
 	}
