@@ -84,10 +84,10 @@ func checkExitCode(ts *testscript.TestScript, neg bool, args []string) {
 // serveAdmin serves the administration API over a queue that a name stands
 // for.
 func serveAdmin(ts *testscript.TestScript, neg bool, args []string) {
-	queues := map[string]func() *admintest.Queue{"empty": func() *admintest.Queue { return admintest.New() }, "mixed": mixedQueue, "large": largeQueue,
+	queues := map[string]func() *admintest.Queue{"empty": func() *admintest.Queue { return admintest.New() }, "mixed": mixedQueue, "parked": parkedQueue, "large": largeQueue,
 		"silent": silentQueue, "destinations": destinationQueue, "unreadable": unreadableQueue}
 	if neg || len(args) != 1 || queues[args[0]] == nil {
-		ts.Fatalf("usage: admin empty|mixed|large|silent|destinations|unreadable")
+		ts.Fatalf("usage: admin empty|mixed|parked|large|silent|destinations|unreadable")
 	}
 	q := queues[args[0]]()
 	s, err := admin.New(admin.Config{Version: "v1.2.3", Settle: 100 * time.Millisecond}, q, q, q)
@@ -151,6 +151,16 @@ func mixedQueue() *admintest.Queue {
 	view.Counts.Arrived, view.Counts.Started, view.Counts.Outcomes = 12345, 2000, [4]uint64{0, 1999, 4, 1}
 	q.SetCore(view)
 	return q
+}
+
+// parkedQueue has a message that left the core because its name servers do not answer,
+// and one that left it until its sender can be told.
+func parkedQueue() *admintest.Queue {
+	lookups := newMessage(1, mail.AreaIncoming, 5*time.Minute, "alice@example.com", "jane@example.net")
+	lookups.Parked = qmgr.ObstacleLookups
+	report := newMessage(2, mail.AreaDeferred, time.Hour, "bob@example.com", "joe@example.org")
+	report.Parked = qmgr.ObstacleReportTurn
+	return admintest.New(lookups, report)
 }
 
 // largeQueue has more messages than a page of the API, and one with more
