@@ -90,7 +90,7 @@ func (p *prose) closing(r Report, o Original) {
 	case PartMessage:
 		text += " The part after it is your message."
 	case PartLost:
-		text += " Neither your message nor its header can be returned with it: our copy is damaged and can no longer be read."
+		text += " Neither your message nor its header can be returned with it: our copy has been damaged and cannot be read any more."
 	}
 	if r.QueueID != 0 {
 		text += " In our logs your message has the queue ID " + r.QueueID.String() + "."
