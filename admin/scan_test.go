@@ -243,6 +243,34 @@ func TestOneUnreadableMessage(t *testing.T) {
 	}
 }
 
+// lastAreaFails is a store of which one area cannot be listed.
+type lastAreaFails struct{ *admintest.Queue }
+
+func (s lastAreaFails) Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error) {
+	if area == mail.AreaHold {
+		return mail.Found{}, errors.New("input/output error")
+	}
+	return s.Queue.Find(ctx, area, from, max)
+}
+
+// What has been found before an area cannot be listed is told, and an order is carried
+// out for it; whoever goes on from there hears of the fault.
+func TestAreaThatCannotBeListed(t *testing.T) {
+	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"), message(3, mail.AreaHold, "a@b", "j@c"))
+	s, err := admin.New(admin.Config{Logger: slog.New(slog.DiscardHandler)}, lastAreaFails{q}, q, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := api{t, s.Handler()}
+	page := get[admin.Page](a, "GET", "/v1/messages", "")
+	if diff := cmp.Diff([]string{id(1).String(), id(2).String()}, ids(page)); diff != "" || page.Next == "" {
+		t.Errorf("next %q, %s", page.Next, diff)
+	}
+	if got := a.do("GET", "/v1/messages?cursor="+page.Next, "").Code; got != 500 {
+		t.Errorf("the next page is answered with %d", got)
+	}
+}
+
 // A disk on which no message can be read has a list that ends, page by page, and names
 // them all once.
 func TestManyUnreadableMessages(t *testing.T) {

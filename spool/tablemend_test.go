@@ -65,6 +65,28 @@ func TestDamagedTableLosesLittle(t *testing.T) {
 	}
 }
 
+// The alarm says of each kind of value of which some may be lost between which messages
+// that was, whatever the keys are between which nothing could be read.
+func TestLostKeys(t *testing.T) {
+	at := func(kind byte, id mail.QueueID) []byte { k := messageKey(kind, id); return k.bytes() }
+	first, last := mail.QueueID(7), mail.QueueID(9)
+	for _, test := range []struct {
+		from, to []byte
+		want     string
+	}{
+		{at(keyEnvelope, first), at(keyEnvelope, last), "keys 'm' from " + first.String() + " to " + last.String()},
+		{at(keyEnvelope, first), at(keyState, last), "keys 'm' from " + first.String() + ", keys 'r', keys 's' to " + last.String()},
+		{at(keyBody, first), []byte{keyIncoming}, "keys 'b' from " + first.String()},
+		{[]byte{keyFormat}, at(keyEnvelope, last), "keys 'm' to " + last.String()},
+		{[]byte{keyEnvelope}, []byte{keyEnvelope}, "keys 'm'"},
+		{[]byte{keyCorrupt}, []byte{keyIncoming}, "keys of indexes, which are made anew, and of hosts"},
+	} {
+		if got := lostKeys(test.from, test.to); got != test.want {
+			t.Errorf("between %q and %q: %s, want %s", test.from, test.to, got, test.want)
+		}
+	}
+}
+
 // One bad block of data keeps every compaction from getting past it, and sooner or
 // later all writers wait for that. Then the process ends, and the next one writes the
 // table anew: no mail is held up for ever.
