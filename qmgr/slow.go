@@ -39,6 +39,7 @@ func (q *Qmgr) ageLookups() {
 		if s.slow.Len() >= q.slowMost() {
 			oldest := s.slow.Front()
 			if q.now < oldest.begun.Add(slowPatience) || len(s.abandoned) >= q.slowMost() {
+				q.quieten()
 				return
 			}
 			q.abandon(oldest)
@@ -56,6 +57,37 @@ func (q *Qmgr) ageLookups() {
 			s.stalled.PushBack(&j.inLine, j)
 		}
 	}
+}
+
+// quieten makes look-ups wait that cannot begin because all others take long, as those of
+// silent names do, so that mail can be parked that waits for them: it would fill the core
+// until there is an answer.
+func (q *Qmgr) quieten() {
+	s := &q.lookups
+	for n := parkedAtOnce; n > 0 && q.jammed(); n-- {
+		waiting := s.lines[lineNew].Front()
+		if waiting == nil {
+			waiting = s.lines[lineRetries].Front()
+		}
+		l := waiting.routing.waiting.Front().lookup
+		l.quiet = true
+		s.quiet.PushBack(&l.inAge, l)
+		for j := range l.jobs.All() {
+			s.leaveLine(j)
+			s.stalled.PushBack(&j.inLine, j)
+		}
+		for c := range l.checks.All() {
+			s.verifying.leaveLine(c)
+		}
+	}
+}
+
+// jammed tells whether mail waits for look-ups that cannot begin, and the core is short
+// of room.
+func (q *Qmgr) jammed() bool {
+	s := &q.lookups
+	return s.young.Len() >= q.cfg.LookupLimit && s.slow.Len() >= q.slowMost() && q.scarce() > s.stalled.Len() &&
+		!(s.lines[lineNew].Empty() && s.lines[lineRetries].Empty())
 }
 
 // slowMost is how many slow look-ups there may be, and how many that were given up and
@@ -84,6 +116,9 @@ func (q *Qmgr) lookupWake() mail.Instant {
 		return mail.Never
 	}
 	at := l.begun.Add(lookupPatience)
+	if q.jammed() {
+		return at
+	}
 	if oldest := s.slow.Front(); oldest != nil && s.slow.Len() >= q.slowMost() {
 		if len(s.abandoned) >= q.slowMost() {
 			return mail.Never // an answer makes room
