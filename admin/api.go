@@ -112,6 +112,7 @@ type Detail struct {
 	Places     []MessageDestination `json:"destinations,omitempty" doc:"In core: where it goes, at most 20, those first for which something waits."`
 	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Destinations that are left out."`
 	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients of whom it is not known yet where they go."`
+	Ordered    string               `json:"ordered,omitempty" enum:"hold,drop,some" doc:"In core: what has been ordered, and is carried out when the deliveries under way have ended. some: for some recipients. A crash forgets it."`
 	All        []Recipient          `json:"all_recipients" doc:"Recipients, settled ones also, from the index asked for."`
 	Next       *uint32              `json:"next,omitempty" doc:"The index from which to go on; absent at the end."`
 }

@@ -139,7 +139,7 @@ func TestShowSaysWhatAMessageWaitsFor(t *testing.T) {
 	far.Place.Due = mail.Instant(time.Now().Add(time.Hour).UnixNano())
 	far.Envelope.Attempts, far.Envelope.LastAttempt = 2, noon.Add(time.Minute)
 	core := message(4, mail.AreaDeferred, "a@example.com", "j@example.net")
-	core.InCore = true
+	core.InCore, core.Ordered = true, qmgr.OrderedDrop
 	held := message(5, mail.AreaHold, "", "j@example.net")
 	held.Reason = "looks like a loop"
 	broken := message(6, mail.AreaCorrupt, "")
@@ -161,6 +161,9 @@ func TestShowSaysWhatAMessageWaitsFor(t *testing.T) {
 		}
 		if d.InCore == nil || *d.InCore != (n == 4) {
 			t.Errorf("message %d: in_core is %v", n, d.InCore)
+		}
+		if d.Ordered != map[int]string{4: "drop"}[n] {
+			t.Errorf("message %d: %q is ordered", n, d.Ordered)
 		}
 	}
 	d := get[admin.Detail](a, "GET", "/v1/messages/"+id(3).String(), "")

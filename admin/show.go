@@ -38,6 +38,7 @@ func (s *Server) show(ctx context.Context, in *showInput) (*showOutput, error) {
 	sum.locate(&m, core, instant(time.Now()))
 	d := detailOf(sum, &m.Envelope)
 	d.Places, d.MorePlaces, d.Routing = messageDestinations(&core.view), core.view.More, core.view.Routing
+	d.Ordered = core.view.Ordered.String()
 	if in.Limit == 0 {
 		return &showOutput{d}, nil
 	}

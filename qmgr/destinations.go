@@ -253,6 +253,33 @@ type MessageView struct {
 	Unread  bool // there may be further ones on disk
 	Places  []PlaceView
 	More    int // destinations that are not among Places
+	Ordered Ordered
+}
+
+// Ordered is what an operator has ordered for a message in core, which is carried out when
+// its deliveries under way have ended. A core that is started anew does not know of it.
+type Ordered uint8
+
+// What can be ordered.
+const (
+	OrderedNothing Ordered = iota
+	OrderedHold
+	OrderedDrop
+	OrderedSome // some recipients are to be given up, or held in a message of their own
+)
+
+func (o Ordered) String() string { return [...]string{"", "hold", "drop", "some"}[o] }
+
+func (m *message) ordered() Ordered {
+	switch m.order {
+	case orderHold:
+		return OrderedHold
+	case orderDrop:
+		return OrderedDrop
+	case orderSettle:
+		return OrderedSome
+	}
+	return OrderedNothing
 }
 
 // A PlaceView is one destination of a message.
@@ -291,7 +318,7 @@ func (q *Qmgr) parkedFor(id mail.QueueID) ObstacleKind {
 }
 
 func (q *Qmgr) messageView(m *message, most int) MessageView {
-	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.count, Unread: m.More || m.stage == stageOpening}
+	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.count, Unread: m.More || m.stage == stageOpening, Ordered: m.ordered()}
 	for _, waiting := range []bool{true, false} {
 		for p := range m.Peers() {
 			if waiting {

@@ -665,3 +665,24 @@ func TestSettleBesideOtherOrders(t *testing.T) {
 		}
 	})
 }
+
+// What an operator orders while a message is being delivered is told until it is carried
+// out, since it shows nowhere else until then.
+func TestExplainTellsOfOrders(t *testing.T) {
+	for want, order := range map[qmgr.Ordered]func(*life){
+		qmgr.OrderedNothing: func(*life) {},
+		qmgr.OrderedHold:    func(l *life) { l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"}) },
+		qmgr.OrderedDrop:    func(l *life) { l.Step(qmgr.Drop{IDs: []mail.QueueID{l.m.Envelope.ID}}) },
+		qmgr.OrderedSome:    func(l *life) { l.GiveUp(l.m, mail.ReportFailed, 1) },
+	} {
+		l := newLife(t, qmgr.Config{})
+		for l.going == [4]bool{} && l.step() {
+			l.underWay()
+		}
+		order(l)
+		if v := l.Core.Explain([]mail.QueueID{l.m.Envelope.ID}, 1)[0]; v.Busy == 0 || v.Ordered != want {
+			t.Errorf("%d deliveries, %q ordered, want %q", v.Busy, v.Ordered, want)
+		}
+		l.end(t)
+	}
+}

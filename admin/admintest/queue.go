@@ -23,9 +23,10 @@ type Message struct {
 	InCore     bool
 	Places     []qmgr.PlaceView // with InCore: where it goes
 	Parked     qmgr.ObstacleKind
-	Busy       bool // being delivered: orders take effect when Finish is called
-	Damaged    bool // its recipients and its content cannot be read
-	Unreadable bool // its recipients cannot be read now, for a reason that may pass
+	Ordered    qmgr.Ordered // with InCore
+	Busy       bool         // being delivered: orders take effect when Finish is called
+	Damaged    bool         // its recipients and its content cannot be read
+	Unreadable bool         // its recipients cannot be read now, for a reason that may pass
 }
 
 // A Queue is messages in memory. Its methods may be called from any goroutine.
@@ -494,7 +495,7 @@ func (q *Queue) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qm
 		}
 		if m != nil && m.InCore {
 			n := min(len(m.Places), most)
-			views[i] = qmgr.MessageView{Held: true, Places: m.Places[:n], More: len(m.Places) - n}
+			views[i] = qmgr.MessageView{Held: true, Places: m.Places[:n], More: len(m.Places) - n, Ordered: m.Ordered}
 			for _, p := range m.Places {
 				views[i].Busy += p.Busy
 			}

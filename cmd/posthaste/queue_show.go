@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,6 +135,10 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	line("State", "%s, %s", d.State, waitText(d, now))
 	if d.Reason != "" {
 		line("Reason", "%s", plain(d.Reason))
+	}
+	if d.Ordered != "" {
+		what := map[string]string{"hold": "to be held", "drop": "to be dropped", "some": "some recipients are to be given up or held"}[d.Ordered]
+		line("Ordered", "%s when the deliveries under way end", cmp.Or(what, plain(d.Ordered)))
 	}
 	s.places(d, line, now)
 	line("Sender", "%s", senderText(&d.Summary))

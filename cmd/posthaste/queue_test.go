@@ -236,6 +236,17 @@ func TestShowAttempts(t *testing.T) {
 	}
 }
 
+// An order that waits for deliveries is shown, since nothing else tells of it.
+func TestShowOrdered(t *testing.T) {
+	for ordered, want := range map[string]string{"hold": "Ordered     to be held when", "some": "Ordered     some recipients are to be given up or held when", "": "\nSender"} {
+		var out bytes.Buffer
+		d := admin.Detail{Summary: admin.Summary{ID: "00AX7VVSG0003", State: admin.StateActive, Total: 1, Waiting: 1}, Ordered: ordered}
+		if (&shower{out: &out}).head(&d, time.Now()); !strings.Contains(out.String(), want) || strings.Contains(out.String(), "Ordered") != (ordered != "") {
+			t.Errorf("%s:\n%s", ordered, out.String())
+		}
+	}
+}
+
 // What a host has said is shown line by line, or on one line where there is only one;
 // nothing in it reaches the terminal that could act on it.
 func TestLinesOfAReply(t *testing.T) {
