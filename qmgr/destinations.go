@@ -268,6 +268,7 @@ const (
 	OrderedSome // some recipients are to be given up, or held in a message of their own
 )
 
+// String returns the word that the API shows; "" for OrderedNothing.
 func (o Ordered) String() string { return [...]string{"", "hold", "drop", "some"}[o] }
 
 func (m *message) ordered() Ordered {
