@@ -75,7 +75,7 @@ func (c *codec) fail(format string, args ...any) {
 	}
 }
 
-// plain tells whether a value can be written as it is.
+// plain reports whether a value can be written as it is.
 func plain(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '"' || s[i] == '=' {
@@ -140,7 +140,7 @@ func quote(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// next tells whether a pair with this key comes next.
+// next reports whether a pair with this key comes next.
 func (c *codec) next(key string) bool {
 	return c.err == nil && len(c.in) > 0 && c.in[0].key == key
 }

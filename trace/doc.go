@@ -1,5 +1,5 @@
-// Package trace writes and reads what passes between the core and its host: one
-// line for each event and each action.
+// Package trace writes and reads the events and actions that the core and its host
+// exchange, one per line.
 //
 //	1000s > arrived 06B5ZT4000001 from=s@x.test size=1000 rcpts=1 arrived=1000s area=incoming to=u@a.test next=1
 //	1000s route 06B5ZT4000001 to=u@a.test

@@ -13,9 +13,8 @@ import (
 // A Reader reads a trace file, line by line, so that its size does not matter.
 // It belongs to one goroutine.
 //
-// A file that ends without its last line, or within a line, is what a program
-// leaves that was killed: it is read as far as it goes, and Complete and Torn
-// tell.
+// A program that was killed leaves a file that ends without its last line, or within
+// a line. Such a file is read up to that point; see Complete and Torn.
 type Reader struct {
 	name string
 	in   *bufio.Reader
@@ -45,7 +44,7 @@ type Step struct {
 	Actions []Record
 }
 
-// A SyntaxError tells what is wrong with a trace file, and where.
+// A SyntaxError describes an error in a trace file, and its position.
 type SyntaxError struct {
 	Name string // of the file
 	Line int    // from 1 on
@@ -54,7 +53,7 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Name, e.Line, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the error without its position.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
 // lineMax is the longest line, in octets. An Arrived names no more than
@@ -95,11 +94,11 @@ func (r *Reader) Name() string { return r.name }
 // Head returns the head.
 func (r *Reader) Head() Head { return r.head }
 
-// Complete tells whether the last line has been read: whoever wrote the file
-// came to the end of what there was to write.
+// Complete reports whether the last line has been read, which means that the
+// program wrote the complete trace.
 func (r *Reader) Complete() bool { return r.complete }
 
-// Torn tells whether the file ended within a line, which was not returned.
+// Torn reports whether the file ended within a line, which was not returned.
 func (r *Reader) Torn() bool { return r.torn }
 
 // Next returns the next event or action; io.EOF behind the last one.
@@ -139,8 +138,8 @@ func (r *Reader) recordText() (string, error) {
 	return "", err
 }
 
-// follows tells what is wrong with a line at its place. Time that goes back
-// would make the core panic.
+// follows returns an error if a line is not allowed at its position. Time that goes
+// backward would make the core panic.
 func (r *Reader) follows(l Line) error {
 	switch {
 	case l.Event == nil && !r.begun:

@@ -9,8 +9,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// Sentence tells in words what a line says, without its instant. What has no
-// sentence of its own here is told as the line itself says it.
+// Sentence returns a line in words, without its instant. A type without a sentence
+// here is returned in the words of the line itself.
 func (f Format) Sentence(l Line) string {
 	text := ""
 	if l.Event != nil {

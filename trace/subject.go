@@ -44,9 +44,9 @@ func (l Line) Subject() Subject {
 	return s
 }
 
-// A Follower tells what lines are about. It has to be shown all lines of a
-// trace in order, since an answer names the attempt or the connection that it
-// is about, and no more. What it remembers is what is under way.
+// A Follower finds the messages and destinations that lines are about. It must see
+// all lines of a trace in order, because an answer names only the attempt or the
+// connection that it is about. It remembers what is under way.
 type Follower struct {
 	entries map[qmgr.EntryID]Subject
 	conns   map[qmgr.ConnID]Subject
@@ -105,7 +105,7 @@ func (f *Follower) begins(l Line, s Subject) {
 	}
 }
 
-// ends tells whether an event is the last of its connection.
+// ends reports whether an event is the last of its connection.
 func (f *Follower) ends(ev qmgr.Event) bool {
 	switch ev := ev.(type) {
 	case qmgr.Closed:

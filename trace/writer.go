@@ -16,7 +16,7 @@ type Writer struct {
 	err    error
 }
 
-// writeAt is how much is gathered before it is written.
+// writeAt is the buffer size, in bytes, at which lines are written.
 const writeAt = 64 << 10
 
 // NewWriter returns a writer whose file begins with a head. Each comment is a
@@ -44,14 +44,14 @@ func (w *Writer) Actions(now mail.Instant, actions []qmgr.Action) {
 	w.flushAt(writeAt)
 }
 
-// End writes the last line, which tells that nothing is missing, and whatever
-// has not been written. It returns the first error of all.
+// End writes buffered lines and the last line, which marks the trace as complete. It
+// returns the first error of the Writer.
 func (w *Writer) End() error {
 	w.buffer = AppendEnd(w.buffer)
 	return w.Flush()
 }
 
-// Flush writes whatever has not been written. It returns the first error of all.
+// Flush writes buffered lines. It returns the first error of the Writer.
 func (w *Writer) Flush() error {
 	w.flushAt(0)
 	return w.err

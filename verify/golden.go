@@ -28,7 +28,7 @@ func Golden(in, out []byte) error {
 	return err
 }
 
-// schedulersOf tells by its dumps with which scheduler a recording was made.
+// schedulersOf returns the schedulers with which a recording was made, by its dumps.
 func schedulersOf(out []string) []qmgr.Scheduler {
 	for _, line := range out {
 		if words := strings.Fields(line); len(words) > 1 && words[0] == "xport" {

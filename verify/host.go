@@ -26,7 +26,7 @@ type host struct {
 	// What the last event has brought about.
 	started  []qmgr.Deliver
 	selected string
-	// seen is told of every action, before it is answered; nil for nobody.
+	// seen, if not nil, is called with every action before it is answered.
 	seen     func(qmgr.Action)
 	fetching [3]bool // a scan has asked for messages
 	// incoming and deferred are the names that each scan has still to read. turn is
@@ -256,7 +256,7 @@ const (
 	endOK    ending = iota // every recipient is delivered
 	endSoft                // every recipient is deferred, nothing wrong with the destination
 	endSite                // the destination is in trouble
-	endCrash               // nobody knows
+	endCrash               // unknown
 )
 
 var siteDown = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "site down"}

@@ -95,7 +95,7 @@ func (t *Tree) ours(path string) (rel string, ok bool) {
 	return strings.CutPrefix(path, t.module+"/")
 }
 
-// standard tells whether a path is of the standard library: those of modules
+// standard reports whether a path is of the standard library: those of modules
 // have a dot in the first element.
 func standard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")

@@ -69,7 +69,7 @@ func sleeps(t *Tree, _ *Rules) (out []Complaint) {
 	return out
 }
 
-// selects tells whether e is written pkg.name.
+// selects reports whether e is written pkg.name.
 func selects(e ast.Expr, pkg, name string) bool {
 	s, ok := e.(*ast.SelectorExpr)
 	if !ok || s.Sel.Name != name {
@@ -131,7 +131,7 @@ func undocumented(f *file, d ast.Decl) (out []Complaint) {
 	return out
 }
 
-// ofErrors tells whether a method is one that package errors looks for; these
+// ofErrors reports whether a method is one that package errors looks for; these
 // mean the same on every type.
 func ofErrors(d *ast.FuncDecl) bool {
 	return d.Recv != nil && slices.Contains([]string{"Error", "Unwrap", "Is", "As"}, d.Name.Name)

@@ -105,7 +105,7 @@ func (v *visitor) call(n *ast.CallExpr) {
 	}
 }
 
-// sorts tells whether a call's result does not depend on the order of the
+// sorts reports whether a call's result does not depend on the order of the
 // sequence that it is given.
 func (v *visitor) sorts(n *ast.CallExpr) bool {
 	f := v.function(n)

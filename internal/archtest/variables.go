@@ -39,7 +39,7 @@ func variables(f *file, info *types.Info, changed map[types.Object]ast.Node) (ou
 	return out
 }
 
-// ownPointer tells whether a type is a pointer to a structure of ours. Those of
+// ownPointer reports whether a type is a pointer to a structure of ours. Those of
 // the standard library that are made once and kept, such as a
 // *strings.Replacer, do not change.
 func (t *Tree) ownPointer(typ types.Type) bool {
@@ -134,7 +134,7 @@ func root(e ast.Expr) *ast.Ident {
 	}
 }
 
-// mayChange tells whether a method is called on the address of a variable.
+// mayChange reports whether a method is called on the address of a variable.
 func mayChange(sel *types.Selection) bool {
 	if sel.Kind() != types.MethodVal {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A Message is what is to be handed in.
+// A Message is a message to submit.
 type Message struct {
 	Sender     mail.Address
 	EnvID      string // as xtext (RFC 3461 4.4); "" for none
@@ -116,7 +116,7 @@ func (c *Client) hello() error {
 // groupMax is how many recipients are sent before replies are read.
 const groupMax = 100
 
-// Send hands in a message. After a Result with an Err the client is closed; a
+// Send submits a message. After a Result with an Err the client is closed; a
 // 421 is such an error, whatever the server does then (RFC 5321 3.8).
 func (c *Client) Send(m Message) Result {
 	r := c.send(m)

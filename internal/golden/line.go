@@ -82,7 +82,7 @@ func (l *Line) Word(tb testing.TB, i int) string {
 	return l.Words[i]
 }
 
-// Has tells whether a bare word was given.
+// Has reports whether a bare word was given.
 func (l *Line) Has(word string) bool { return slices.Contains(l.Words, word) }
 
 func (l *Line) unused() (keys []string) {

@@ -18,10 +18,10 @@ type Link[T any] struct {
 	prev, next *Link[T]
 }
 
-// Listed tells whether the link is on a list.
+// Listed reports whether the link is on a list.
 func (e *Link[T]) Listed() bool { return e.list != nil }
 
-// On tells whether the link is on l.
+// On reports whether the link is on l.
 func (e *Link[T]) On(l *List[T]) bool { return e.list == l }
 
 // A List is a sequence of elements. The zero List is empty and ready. A List
@@ -34,7 +34,7 @@ type List[T any] struct {
 // Len returns the number of elements.
 func (l *List[T]) Len() int { return l.len }
 
-// Empty tells whether there are no elements.
+// Empty reports whether there are no elements.
 func (l *List[T]) Empty() bool { return l.front == nil }
 
 // Front returns the first element, nil if there is none.

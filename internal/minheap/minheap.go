@@ -4,7 +4,7 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 
 // An Order compares elements and finds their slots.
 type Order[T any] interface {
-	// Before tells whether a comes out before b. It is a strict total order:
+	// Before reports whether a comes out before b. It is a strict total order:
 	// of two different elements exactly one is before the other.
 	Before(a, b *T) bool
 	// Slot returns the field in which a heap of this order keeps e's place.
@@ -16,7 +16,7 @@ type Slot struct {
 	place int // index + 1
 }
 
-// Heaped tells whether the element is in a heap.
+// Heaped reports whether the element is in a heap.
 func (s *Slot) Heaped() bool { return s.place != 0 }
 
 // A Heap holds elements, the first of its order at hand. The zero Heap is
@@ -76,7 +76,7 @@ func (h *Heap[T, O]) Fix(e *T) {
 	h.settle(h.index(e, h.order.Slot(e)), e)
 }
 
-// Has tells whether e is in this heap.
+// Has reports whether e is in this heap.
 func (h *Heap[T, O]) Has(e *T) bool {
 	i := h.order.Slot(e).place - 1
 	return i >= 0 && i < len(h.elems) && h.elems[i] == e

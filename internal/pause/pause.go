@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For tells whether the time has passed without ctx ending.
+// For reports whether the time has passed without ctx ending.
 func For(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

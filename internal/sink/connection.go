@@ -57,7 +57,7 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
-// greet tells whether the client is to be greeted.
+// greet reports whether the client is to be greeted.
 func (c *connection) greet(ctx context.Context) bool {
 	if !pause.For(ctx, c.server.cfg.GreetingDelay) {
 		return false

@@ -87,7 +87,7 @@ func (f *fate) draw(faults []Fault, stage Stage, recipient mail.Address) Kind {
 	return 0
 }
 
-// isUnknown tells whether an address is one of the share that do not exist.
+// isUnknown reports whether an address is one of the share that do not exist.
 func isUnknown(seed uint64, address mail.Address, share float64) bool {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", seed, address)

@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// An AddressError tells that something is not an address, or not a list of
+// An AddressError means that a text is not an address, or not a list of
 // addresses.
 type AddressError struct {
 	Text string // what it is about, cut to a readable length

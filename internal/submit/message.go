@@ -63,7 +63,7 @@ func (m *Message) Close() {
 	m.recipients.lines.close()
 }
 
-// An InputError tells that the message could not be read.
+// An InputError means that the message could not be read.
 type InputError struct{ Err error }
 
 func (e *InputError) Error() string { return "read the message: " + e.Err.Error() }
@@ -217,7 +217,7 @@ func (c *composer) next() (p piece, ok bool, err error) {
 	return p, true, nil
 }
 
-// isLine tells whether octets are a line of just this text, ended in any way.
+// isLine reports whether octets are a line of just this text, ended in any way.
 func isLine(octets []byte, text string) bool {
 	octets = bytes.TrimSuffix(octets, []byte("\n"))
 	return string(bytes.TrimSuffix(octets, []byte("\r"))) == text

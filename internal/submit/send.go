@@ -14,7 +14,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A Sending is a message and how it is to be sent.
+// A Sending is a message and the way to send it.
 type Sending struct {
 	Message *Message
 	Sender  mail.Address // "" is the null sender
@@ -28,7 +28,7 @@ type Sending struct {
 	Trace io.Writer
 }
 
-// A Refusal tells that the server would not take the message.
+// A Refusal means that the server refused the message.
 type Refusal struct {
 	Reply     mail.Reply
 	Recipient mail.Address // whom the reply is about; "" if it is about the message
@@ -42,11 +42,11 @@ func (e *Refusal) Error() string {
 	return e.Reply.String()
 }
 
-// A ConnectionError tells that the dialogue broke off.
+// A ConnectionError means that the connection was lost or unusable.
 type ConnectionError struct {
 	Err  error
 	Sent int // recipients that the message was sent to before that
-	// Doubtful tells that it is not known whether the server took the last
+	// Doubtful means that it is not known whether the server accepted the last
 	// transaction.
 	Doubtful bool
 }
@@ -176,7 +176,7 @@ func (d *dialogue) greet() error {
 	return nil
 }
 
-// offered tells whether the server offers what the message needs.
+// offered reports whether the server offers what the message needs.
 func (d *dialogue) offered() error {
 	m := d.Message
 	missing, status := "", mail.Status{Class: 5, Subject: 6, Detail: 3}

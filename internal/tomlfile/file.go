@@ -99,12 +99,12 @@ func (s *File) Complain(at Span, p Problem) {
 	s.found = append(s.found, foundProblem{at, p})
 }
 
-// Complained tells whether the same was recorded of the same place.
+// Complained reports whether the same was recorded of the same place.
 func (s *File) Complained(at Span, message string) bool {
 	return slices.ContainsFunc(s.found, func(f foundProblem) bool { return f.at.Start == at.Start && f.Message == message })
 }
 
-// Wrong tells whether anything was found.
+// Wrong reports whether anything was found.
 func (s *File) Wrong() bool { return len(s.found) > 0 }
 
 // Unread returns how many pieces could not be read, so that what seems to be missing

@@ -19,9 +19,9 @@ type Config struct {
 	// By is the program's name and version, for people.
 	By string
 	// Limit is how many octets the file may have; the trace ends before it has
-	// more. 0 means no limit. Set it wherever nobody watches the disk.
+	// more. 0 means no limit. Set it wherever the disk is not monitored.
 	Limit int64
-	// Log is told when the trace ends before its time; nil discards it.
+	// Log gets a line if the trace ends early; nil discards it.
 	Log *slog.Logger
 }
 

@@ -28,14 +28,14 @@ type Selection struct {
 // A Destination is a transport's nexthop; "" means any.
 type Destination struct{ Transport, Nexthop string }
 
-// A CutResult tells what became of a trace.
+// A CutResult counts the parts of a trace that Cut kept and added.
 type CutResult struct {
 	Messages  int // that are wanted; 0 if all are
 	Events    int // recorded
 	Given     int // of them that the new core was given
 	Wakes     int // that it was given besides, because it asked for them
 	Questions int // that stayed unanswered
-	Answers   int // that nobody asked for
+	Answers   int // that no question asked for
 	Crash     string
 }
 
@@ -143,7 +143,7 @@ func (want *Selection) messages(open func() (*trace.Reader, error)) (map[mail.Qu
 	}
 }
 
-// isTo tells whether a line is about one of the destinations.
+// isTo reports whether a line is about one of the destinations.
 func (want *Selection) isTo(s trace.Subject) bool {
 	return slices.ContainsFunc(want.Destinations, func(d Destination) bool {
 		return (d.Transport == "" || slices.Contains(s.Transports, d.Transport)) && (d.Nexthop == "" || slices.Contains(s.Nexthops, d.Nexthop))

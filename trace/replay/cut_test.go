@@ -107,7 +107,7 @@ func TestCutMessage(t *testing.T) {
 	}
 }
 
-// names tells whether a trace has a message in it: more than as a place in an
+// names reports whether a trace has a message in it: more than as a place in an
 // index, from which to look on.
 func names(text string, id mail.QueueID) bool {
 	return strings.Contains(text, " "+id.String()) || strings.Contains(text, " id="+id.String())

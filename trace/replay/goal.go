@@ -14,7 +14,7 @@ import (
 // A Goal is what a smaller trace has to show as well.
 type Goal struct {
 	What string // in words
-	// reached tells whether a step shows it.
+	// reached reports whether a step shows it.
 	reached func(played) bool
 	// keep are messages without which it would be something else.
 	keep []mail.QueueID
@@ -43,12 +43,12 @@ func Until(what string, f trace.Format, matches func(line []byte) bool) Goal {
 	}}
 }
 
-// Judged returns the goal that somebody finds something in the trace itself.
+// Judged returns the goal that judge accepts the trace itself.
 func Judged(what string, judge func(text []byte) (bool, error)) Goal {
 	return Goal{What: what, judge: judge}
 }
 
-// ErrNoFailure tells that a trace replays as it was recorded.
+// ErrNoFailure means that a trace replays as it was recorded.
 var ErrNoFailure = errors.New("it replays as it was recorded: there is no failure to shrink to")
 
 // FailureOf returns as a goal what goes wrong when a trace is replayed: the core

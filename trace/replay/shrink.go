@@ -15,12 +15,12 @@ import (
 // not show what a smaller one is to show.
 var ErrNotReached = errors.New("the trace does not show it once the core gets answers to its own questions")
 
-// A ShrinkResult tells how small a trace has become.
+// A ShrinkResult is the size of a trace before and after.
 type ShrinkResult struct {
 	Before, After int // events
 	Tries         int
-	// Interrupted tells that there was no time for all tries: what was found is
-	// right, but may not be the smallest.
+	// Interrupted means that ctx ended before all tries: the result reaches the
+	// goal, but may not be the smallest.
 	Interrupted bool
 }
 
@@ -129,7 +129,7 @@ func (s *shrinker) groups(cues []cue, group grouping) []uint64 {
 	return order
 }
 
-// kept tells whether a cue is about a message that the goal needs.
+// kept reports whether a cue is about a message that the goal needs.
 func (s *shrinker) kept(c *cue) bool {
 	return len(s.goal.keep) > 0 && slices.ContainsFunc(c.about, func(id mail.QueueID) bool { return slices.Contains(s.goal.keep, id) })
 }
@@ -173,7 +173,7 @@ func without(cues []cue, group grouping, out []uint64) []cue {
 	return rest
 }
 
-// try tells whether cues reach the goal, and returns those of them that had a part
+// try reports whether cues reach the goal, and returns those of them that had a part
 // in it.
 func (s *shrinker) try(cues []cue) ([]cue, bool) {
 	s.result.Tries++
