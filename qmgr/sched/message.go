@@ -154,9 +154,10 @@ func (m *Message) RetireIdle() {
 // Free ends the jobs of a message that has no entries any more.
 func (m *Message) Free() {
 	for _, j := range m.jobs {
-		l := j.lane
 		j.free()
-		l.spares.giveJob(j)
+	}
+	for _, j := range m.jobs { // only now: slots that one gives back are given to all
+		j.lane.spares.giveJob(j)
 	}
 	clear(m.jobs)
 	m.jobs = m.jobs[:0]

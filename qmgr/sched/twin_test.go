@@ -281,7 +281,7 @@ func (w *world) hold(m *letter, n int) {
 func (w *world) ReadFor(of *sched.Message) bool {
 	m := of.Owner.(*letter)
 	n := min(m.Limit-m.InCore, len(m.to)-m.read)
-	if !m.More || n < 1 || m.Reading {
+	if !m.More || n < 1 || m.Reading || m.ended {
 		return false
 	}
 	m.Reading = true
@@ -299,7 +299,7 @@ func (w *world) arrive(m *letter) {
 		n = max(min(m.Limit-m.InCore, len(m.to)-m.read), 1)
 	}
 	m.Reading, m.Reserved = false, 0
-	if m.More {
+	if m.More && !m.ended {
 		w.take(m, n)
 	}
 	w.conclude(m)
@@ -356,7 +356,7 @@ func (w *world) finish(e *sched.Entry) {
 
 // conclude ends a message of which nothing is left.
 func (w *world) conclude(m *letter) {
-	if m.Entries > 0 || m.More || m.Reading {
+	if m.Entries > 0 || m.More && !m.ended || m.Reading {
 		return
 	}
 	delivered := 0
@@ -393,7 +393,9 @@ func (w *world) moveTo(e *sched.Entry, d *outlet) {
 
 // withdraw takes back what of a message has not been started.
 func (w *world) withdraw(m *letter) {
-	m.EndRead()
+	if w.often(500) { // others leave with recipients unread, as held mail does
+		m.EndRead()
+	}
 	m.ended = true
 	m.withdrawn += len(m.to) - m.read
 	for e := range m.Waiting() {
