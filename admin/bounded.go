@@ -1,53 +1,171 @@
 package admin
 
 import (
+	"context"
 	"net"
+	"net/http"
 	"sync"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/ilist"
 )
 
 // A bounded is a listener that accepts only so many connections at a time; the
 // others wait in the system's queue, where they take none of our file descriptors.
+//
+// While one waits, connections that have no request under way make room, the oldest
+// first: else as many as there may be that stay silent would keep everybody else out
+// for as long as a server waits for a request.
 type bounded struct {
 	net.Listener
-	slots  chan struct{}
+	most int
+
+	mu     sync.Mutex
+	quiet  ilist.List[slotted] // no request is under way, the one with the oldest in front
+	open   int
+	freed  chan struct{} // holds a value if a connection has ended since it was looked at
 	closed chan struct{}
 	close  sync.Once
 }
 
+// quietAtLeast is how long a connection has for its request before it may have to make
+// room. It is long for a client that is there, and short for those that wait: four
+// thousand silent connections are gone after four seconds.
+const quietAtLeast = 50 * time.Millisecond
+
 func newBounded(ln net.Listener, connections int) *bounded {
-	return &bounded{Listener: ln, slots: make(chan struct{}, connections), closed: make(chan struct{})}
+	return &bounded{Listener: ln, most: connections, freed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Accept waits for a slot, and then for a connection.
+// Accept waits for a connection, and then until there is room for it.
 func (b *bounded) Accept() (net.Conn, error) {
-	select {
-	case b.slots <- struct{}{}:
-	case <-b.closed:
-		return nil, net.ErrClosed
-	}
 	conn, err := b.Listener.Accept()
 	if err != nil {
-		<-b.slots
 		return nil, err
 	}
-	return &slotted{Conn: conn, slots: b.slots}, nil
+	for {
+		wait, ok := b.makeRoom()
+		if ok {
+			break
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-b.freed:
+		case <-b.closed:
+			timer.Stop()
+			conn.Close()
+			return nil, net.ErrClosed
+		}
+		timer.Stop()
+	}
+	c := &slotted{Conn: conn, of: b}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open++
+	c.fallQuiet()
+	return c, nil
 }
 
-// Close also ends an Accept that waits for a slot.
+// makeRoom reports whether one more connection may be open, if need be by closing one.
+// If it may not, it returns when to look again at the latest.
+func (b *bounded) makeRoom() (wait time.Duration, ok bool) {
+	b.mu.Lock()
+	oldest := b.quiet.Front()
+	switch {
+	case b.open < b.most:
+		b.mu.Unlock()
+		return 0, true
+	case oldest == nil:
+		b.mu.Unlock()
+		return time.Hour, false
+	}
+	if age := time.Since(oldest.since); age < quietAtLeast {
+		b.mu.Unlock()
+		return quietAtLeast - age, false
+	}
+	b.quiet.Remove(&oldest.inQuiet)
+	b.mu.Unlock()
+	oldest.Close()
+	return 0, true
+}
+
+// Close also ends an Accept that waits for room.
 func (b *bounded) Close() error {
 	b.close.Do(func() { close(b.closed) })
 	return b.Listener.Close()
 }
 
-// A slotted is a connection that gives its slot back when it is closed.
+// A slotted is a connection that makes room when it is closed.
 type slotted struct {
 	net.Conn
-	slots chan struct{}
-	close sync.Once
+	of      *bounded
+	since   time.Time // quiet: since when
+	inQuiet ilist.Link[slotted]
+	ended   bool
+}
+
+// fallQuiet notes that no request is under way. of.mu is held.
+func (c *slotted) fallQuiet() {
+	c.since = time.Now()
+	c.of.quiet.PushBack(&c.inQuiet, c)
 }
 
 func (c *slotted) Close() error {
 	err := c.Conn.Close()
-	c.close.Do(func() { <-c.slots })
+	b := c.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c.ended {
+		return err
+	}
+	c.ended = true
+	b.open--
+	if c.inQuiet.Listed() {
+		b.quiet.Remove(&c.inQuiet)
+	}
+	select {
+	case b.freed <- struct{}{}:
+	default:
+	}
 	return err
+}
+
+// connKey is the context's key for the connection of a request.
+type connKey struct{}
+
+// withConn notes the connection for whoever serves its requests.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	if c, ok := conn.(*slotted); ok {
+		ctx = context.WithValue(ctx, connKey{}, c)
+	}
+	return withPeer(ctx, conn)
+}
+
+// notQuiet keeps connections open while their requests are served.
+func notQuiet(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(*slotted); ok {
+			c.serve(true)
+			defer c.serve(false)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serve notes that a request begins, or has ended.
+func (c *slotted) serve(begins bool) {
+	b := c.of
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch quiet := c.inQuiet.Listed(); {
+	case begins && quiet:
+		b.quiet.Remove(&c.inQuiet)
+	case !begins && !quiet && !c.ended:
+		c.fallQuiet()
+		select {
+		case b.freed <- struct{}{}: // somebody may wait for this one
+		default:
+		}
+	}
 }

@@ -5,61 +5,118 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
+// doors is a bounded listener at which connections knock.
+type doors struct {
+	*bounded
+	pipes    *pipeListener
+	accepted chan *slotted
+	failed   chan error
+}
+
+func newDoors(connections int) *doors {
+	pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	d := &doors{bounded: newBounded(pipes, connections), pipes: pipes, accepted: make(chan *slotted, 10), failed: make(chan error)}
+	go func() {
+		for {
+			conn, err := d.Accept()
+			if err != nil {
+				d.failed <- err
+				return
+			}
+			d.accepted <- conn.(*slotted)
+		}
+	}()
+	return d
+}
+
+// knock has one more connection come, and returns it if it is accepted within a time.
+func (d *doors) knock(within time.Duration) *slotted {
+	go func() {
+		a, _ := net.Pipe()
+		select {
+		case d.pipes.conns <- a:
+		case <-d.pipes.closed:
+		}
+	}()
+	select {
+	case c := <-d.accepted:
+		return c
+	case <-time.After(within):
+		return nil
+	}
+}
+
+func (c *slotted) isClosed() bool {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return c.ended
+}
+
 // A script that opens connections in a loop must not take the file descriptors that
-// mail needs: beyond the limit connections wait, and one that ends makes room. A stop
-// does not wait for room.
+// mail needs: beyond the limit connections wait while requests are served, and one that
+// ends makes room. A stop does not wait for room.
 func TestBoundedListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-		b := newBounded(pipes, 2)
-		accepted := make(chan net.Conn)
-		failed := make(chan error)
-		go func() {
-			for {
-				conn, err := b.Accept()
-				if err != nil {
-					failed <- err
-					return
-				}
-				accepted <- conn
-			}
-		}()
-		offer := func() {
-			go func() {
-				a, _ := net.Pipe()
-				select {
-				case pipes.conns <- a:
-				case <-pipes.closed:
-				}
-			}()
-		}
-		for range 4 {
-			offer()
-		}
-		first, second := <-accepted, <-accepted
-		synctest.Wait()
-		select {
-		case <-accepted:
+		d := newDoors(2)
+		first, second := d.knock(time.Second), d.knock(time.Second)
+		first.serve(true)
+		second.serve(true)
+		if d.knock(time.Minute) != nil {
 			t.Fatal("a third connection was accepted")
-		default:
 		}
 		first.Close()
-		first.Close() // closing twice gives back one slot
-		third := <-accepted
-		synctest.Wait()
-		select {
-		case <-accepted:
+		first.Close() // closing twice makes room once
+		third := <-d.accepted
+		third.serve(true)
+		if d.knock(time.Minute) != nil {
 			t.Fatal("a fourth connection was accepted")
-		default:
 		}
-		b.Close()
-		if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		d.Close()
+		if err := <-d.failed; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
-		second.Close()
-		third.Close()
+		if second.isClosed() || third.isClosed() {
+			t.Error("a connection was closed while its request was served")
+		}
+	})
+}
+
+// Connections without a request make room, the oldest first, once they have had time to
+// send one: silent ones keep nobody out.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoors(3)
+		begun := time.Now()
+		first, second, third := d.knock(time.Second), d.knock(time.Second), d.knock(time.Second)
+		first.serve(true)
+		fourth := d.knock(time.Second)
+		if fourth == nil || time.Since(begun) < quietAtLeast {
+			t.Fatalf("a fourth connection was accepted after %v: %v", time.Since(begun), fourth)
+		}
+		if first.isClosed() || !second.isClosed() || third.isClosed() {
+			t.Error("not the oldest silent connection has made room")
+		}
+		first.serve(false) // it is younger than the third now
+		time.Sleep(time.Second)
+		if d.knock(time.Second) == nil || !third.isClosed() || first.isClosed() {
+			t.Error("not the one that has been silent for longest has made room")
+		}
+		third.serve(false) // its handler returns after it has ended
+		for range 1000 {
+			if d.knock(time.Second) == nil {
+				t.Fatal("a connection among many silent ones was not accepted")
+			}
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.open != 3 || d.quiet.Len() != 3 {
+			t.Errorf("%d connections are open, %d of them silent", d.open, d.quiet.Len())
+		}
+		go d.Close()
+		go func() { <-d.failed }()
 	})
 }
 

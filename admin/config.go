@@ -29,8 +29,9 @@ type Config struct {
 	// one more is refused with 429. 0 is 4. Raise it where many dashboards
 	// are open and the disk is fast.
 	Scans int
-	// Connections is how many there may be at the same time; a further one waits
-	// until another ends. 0 is 64. Lower it where file descriptors are scarce.
+	// Connections is the maximum number of open connections. One more takes the place of the
+	// oldest that has no request under way, or waits for one to end.
+	// 0 is 64. Lower it where file descriptors are scarce.
 	Connections int
 	// Settle is how long an order's request waits for the order to take
 	// effect. 0 is 2 s; negative: it does not wait.

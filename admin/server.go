@@ -155,10 +155,10 @@ func answerProblem(w http.ResponseWriter, status int, detail string, errs ...*hu
 // unless the listener fails.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
-		Handler:           s.Handler(),
+		Handler:           notQuiet(s.Handler()),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		ConnContext:       withPeer,
+		ConnContext:       withConn,
 		MaxHeaderBytes:    128 << 10, // a page of IDs is 20 kB
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
