@@ -261,6 +261,39 @@ func TestSickServer(t *testing.T) {
 	})
 }
 
+// A server is silent if a question by UDP had all its time. A lookup that ends sooner, or
+// a server that takes no TCP, shows nothing of that. However many servers there have been,
+// few are remembered.
+func TestWhatIsSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, zone)
+		r := w.resolver(t, Config{})
+		defer r.Close()
+		sick := func(network string, patience time.Duration) bool {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			server := netip.MustParseAddrPort("192.0.2.53:53")
+			if _, err := r.send(ctx, network, server, question{"example.com", dns.TypeA}, true, 5*time.Second); err == nil {
+				t.Error("a server that is silent has answered")
+			}
+			_, sick := r.health.order([]netip.AddrPort{server}, time.Now())
+			return sick
+		}
+		w.set("192.0.2.53", silent)
+		if sick("tcp", time.Minute) || sick("udp", time.Second) || !sick("udp", time.Minute) {
+			t.Error("want a server sick that did not answer by UDP, and no other")
+		}
+		for i := range 10 * serversMax {
+			server := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 53)
+			r.health.answered(server, time.Now())
+			r.health.silent(server, time.Now(), time.Now())
+		}
+		if n, m := len(r.health.sick), len(r.health.last); n > serversMax+1 || m > serversMax+1 {
+			t.Errorf("%d servers are remembered as sick, and %d for their answers", n, m)
+		}
+	})
+}
+
 // How often servers are asked, and how long it takes: silence is asked again,
 // an answer of no use is not, and while all are known to be silent, once is
 // enough.
