@@ -46,12 +46,14 @@ type lookups struct {
 	young, slow ilist.List[lookup]
 	abandoned   map[LookupID]string // given up, and not answered yet: what was asked about
 	// quiet are the look-ups of silent names that have not begun, oldest first;
-	// quietBusy is how many have, and have not ended.
-	quiet     ilist.List[lookup]
-	quietBusy int
-	silences  silences
-	stalled   ilist.List[routingJob] // those that wait for look-ups that take long, or are likely to
-	parked    parked
+	// quietBusy is how many have, and have not ended, and quietYoung how many of
+	// these are not slow.
+	quiet      ilist.List[lookup]
+	quietBusy  int
+	quietYoung int
+	silences   silences
+	stalled    ilist.List[routingJob] // those that wait for look-ups that take long, or are likely to
+	parked     parked
 	// lines hold the messages that have routing jobs that wait, in the order in
 	// which they came to have some.
 	lines     [lines]ilist.List[message]
@@ -236,14 +238,22 @@ func (q *Qmgr) startLookups() {
 // startQuiet begins look-ups of names that were silent lately, on nobody's account.
 func (q *Qmgr) startQuiet() {
 	s := &q.lookups
-	for l := s.quiet.Front(); l != nil && !q.halt && s.young.Len() < q.cfg.LookupLimit && s.quietBusy < max(q.cfg.LookupLimit/2, 1); l = s.quiet.Front() {
+	for l := s.quiet.Front(); l != nil && !q.halt && s.young.Len() < q.cfg.LookupLimit && q.mayBeginQuiet(); l = s.quiet.Front() {
 		if !q.mayStart() {
 			return
 		}
 		s.quiet.Remove(&l.inAge)
 		s.quietBusy++
+		s.quietYoung++
 		q.begin(l, 0)
 	}
+}
+
+// mayBeginQuiet tells whether one more may begin: they have half of the places, and half
+// of what there may be of slow ones, which they are likely to become.
+func (q *Qmgr) mayBeginQuiet() bool {
+	s := &q.lookups
+	return s.quietYoung < max(q.cfg.LookupLimit/2, 1) && s.quietBusy < q.slowMost()/2
 }
 
 // nextToLookUp returns the first message that may have one more look-up under way,
@@ -335,6 +345,9 @@ func (q *Qmgr) endLookup(l *lookup, to mail.Route) {
 	q.lookups.leaveRetries(l)
 	if l.quiet {
 		q.lookups.quietBusy--
+		if !slow {
+			q.lookups.quietYoung--
+		}
 	}
 	if to.Reply.Temporary() && q.now >= l.begun.Add(slowPatience) {
 		q.lookups.silences.heardNothing(l, to.Reply, q.now)
@@ -403,7 +416,7 @@ func (q *Qmgr) checkLookups() {
 	owned, networks := make(map[*message]int), make(map[*network[verification]]taken)
 	parked := make(map[*absentee]int)
 	var inLine [lines]int
-	retrying, quiet := 0, 0
+	retrying, quiet, quietYoung := 0, 0, 0
 	for key, l := range s.known { //archtest:anyorder sums and assertions
 		assert.That(l.key == key, "look-up of %s is known as %s", l.key.nexthop, key.nexthop)
 		assert.That((l.id != 0) == (s.busy[l.id] == l), "look-up %d of %s has begun and is not known as busy", l.id, key.nexthop)
@@ -427,6 +440,9 @@ func (q *Qmgr) checkLookups() {
 		}
 		if l.quiet && l.id != 0 {
 			quiet++
+			if l.inAge.On(&s.young) {
+				quietYoung++
+			}
 		}
 		assert.That(l.inAge.On(&s.quiet) == (l.quiet && l.id == 0), "the look-up of %s is quiet %t, begun %t", key.nexthop, l.quiet, l.id != 0)
 		l.jobs.Check()
@@ -453,7 +469,8 @@ func (q *Qmgr) checkLookups() {
 	assert.That(s.young.Len()+s.slow.Len() == len(s.busy), "%d and %d look-ups are listed by age, %d are under way", s.young.Len(), s.slow.Len(), len(s.busy))
 	s.verifying.check(networks)
 	s.parked.check(q.messages, parked)
-	assert.That(quiet == s.quietBusy, "%d look-ups of silent names are under way, counted %d", quiet, s.quietBusy)
+	assert.That(quiet == s.quietBusy && quietYoung == s.quietYoung, "%d look-ups of silent names are under way, %d of them not slow, counted %d and %d",
+		quiet, quietYoung, s.quietBusy, s.quietYoung)
 	assert.That(retrying == s.retrying, "%d look-ups under way for retries, counted %d", s.retrying, retrying)
 	for l := range s.lines {
 		s.lines[l].Check()

@@ -11,10 +11,10 @@ import (
 // A name whose look-up took long and ended without an answer is silent until a look-up
 // of it is answered, or an hour has passed. For a minute its mail is deferred with what
 // was said then, and nobody asks. After that it is asked about again, but what is
-// looked up for silent names may take only half of the places of LookupLimit, wherever
-// it goes on: others find a place however many of them are tried again. Where no other
-// name was answered meanwhile it may as well be our resolver, or our network, that
-// nothing was heard of, and no name is blamed.
+// looked up for silent names may take only half of the places of LookupLimit, and be
+// only half of the slow look-ups that there may be (slow.go): others find a place however
+// many of them are tried again. Where no other name was answered meanwhile it may as well
+// be our resolver, or our network, that nothing was heard of, and no name is blamed.
 //
 // Names of one zone mostly have the same name servers, and somebody may send to as many
 // of them as he likes. So three of them in a row that are silent make the others wait

@@ -51,6 +51,7 @@ func (q *Qmgr) ageLookups() {
 			s.verifying.roster.slowDown(l.network)
 		}
 		if l.quiet {
+			s.quietYoung--
 			continue
 		}
 		for j := range l.jobs.All() {
