@@ -203,12 +203,15 @@ func (f *fate) String() string {
 	return b.String()
 }
 
-// fateOf opens an image and looks for the messages that were in it.
-func fateOf(t testing.TB, img image, waiting map[mail.QueueID]int) *fate {
+// fateOf opens an image, some time after it was made, and looks for the messages that
+// were in it. Of them, earlier alarms may have told.
+func fateOf(t testing.TB, img image, waiting map[mail.QueueID]int, earlier ...Alarm) *fate {
 	t.Helper()
 	fs := img.fs(t)
-	f := &fate{}
+	f := &fate{alarms: alarms{list: earlier}}
 	cfg := small(fs)
+	now := cfg.Now
+	cfg.Now = func() mail.Instant { return now() + mail.Instant(time.Hour) }
 	cfg.OnAlarm = f.alarms.add
 	s, err := Open(cfg)
 	if err != nil {

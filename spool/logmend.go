@@ -21,58 +21,90 @@ import (
 // damagedDir is where damaged logs are kept for a person to look at.
 const damagedDir = "damaged"
 
-// openStore opens the store after a look at its logs. It returns whether
-// something was lost from the middle of one.
+// mendNote is the file in damagedDir that says that keys may be lost, or be back, and
+// that what rests on them is not in order yet.
+const mendNote = "mending"
+
+// beginMend leaves the note, before the damage is out of sight: a start that is cut off
+// behind that would find nothing wrong in the next one.
+func (s *Spool) beginMend() error {
+	f, err := s.makeNote(s.disk.PathJoin(s.path(damagedDir), mendNote))
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("spool: note that the store is being mended: %w", err)
+	}
+	return nil
+}
+
+// endMend puts in order what rests on keys that may be lost, if there is the note.
+func (s *Spool) endMend() error {
+	note := s.disk.PathJoin(s.path(damagedDir), mendNote)
+	if _, err := s.disk.Stat(note); oserror.IsNotExist(err) {
+		return nil
+	}
+	err := s.keepLost(s.work.ctx)
+	s.reindexAll()
+	if err != nil {
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "messages without an envelope could not be put aside", Err: err})
+		return nil // the next start tries again
+	}
+	if err := s.disk.Remove(note); err != nil {
+		return fmt.Errorf("spool: remove the note that the store is being mended: %w", err)
+	}
+	return nil
+}
+
+// openStore opens the store after a look at its logs. It leaves a note for endMend
+// where something may be lost.
 //
 // Pebble reads a log up to the first chunk that it cannot read, and deletes
 // it. Where that is not the end, all that follows would be gone without a word.
-func (s *Spool) openStore() (lost bool, err error) {
+func (s *Spool) openStore() error {
 	if err := s.checkManifest(); err != nil {
-		return false, s.refused(err)
+		return s.refused(err)
 	}
 	if err := s.checkOptions(); err != nil {
-		return false, err
+		return err
 	}
 	missing, err := s.missLogs()
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { s.tellMissing(missing) }()
-	if lost, err = s.mendLogs(false); err != nil {
-		return false, err
+	if _, err = s.mendLogs(false); err != nil {
+		return err
 	}
-	lost = lost || len(missing) > 0
 	old, err := pebble.Peek(s.path("db"), s.fs)
 	if err != nil {
-		return false, fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
+		return fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
 	}
 	if s.db, err = s.openPebble(); err == nil {
-		mended, err := s.mendTables()
-		if lost = lost || mended; err != nil || old.FormatMajorVersion >= pebble.FormatWALSyncChunks {
-			return lost, err
+		if err := s.mendTables(); err != nil || old.FormatMajorVersion >= pebble.FormatWALSyncChunks {
+			return err
 		}
 		// Pebble has made its log before it changed to the new format: the
 		// first log of a store would not tell damage from a torn end.
 		if err := s.db.Flush(); err != nil {
-			return lost, fmt.Errorf("spool: begin a log: %w", err)
+			return fmt.Errorf("spool: begin a log: %w", err)
 		}
-		return lost, nil
+		return nil
 	}
 	s.db = nil
 	if !pebble.IsCorruptionError(err) {
-		return false, s.refused(fmt.Errorf("spool: open the store: %w", err))
+		return s.refused(fmt.Errorf("spool: open the store: %w", err))
 	}
 	// A log that is not the last and yet does not end as one that was closed
 	// is damage to Pebble, if it needs the log.
 	again, mendErr := s.mendLogs(true)
 	if again && mendErr == nil {
 		if s.db, err = s.openPebble(); err == nil {
-			_, err = s.mendTables()
-			return true, err
+			return s.mendTables()
 		}
 		s.db = nil
 	}
-	return false, s.refused(errors.Join(err, mendErr))
+	return s.refused(errors.Join(err, mendErr))
 }
 
 // openPebble opens the store, with an empty file in the place of each blob file that is
@@ -190,6 +222,9 @@ func (s *Spool) missLogs() (missing []missingLog, err error) {
 		if _, there := s.manifests.logs[num]; there || !made {
 			continue
 		}
+		if err := s.beginMend(); err != nil {
+			return nil, err
+		}
 		note := s.disk.PathJoin(s.path(damagedDir), fmt.Sprintf("%06d", num)+time.Unix(0, int64(s.cfg.Now())).UTC().Format("-"+damagedTime)+".missing")
 		f, err := s.makeNote(note)
 		if err == nil {
@@ -255,8 +290,8 @@ func (s *Spool) makeNote(name string) (vfs.File, error) {
 
 // mendLogs looks at all logs. One that is damaged is kept in damagedDir, and
 // what can be read of it takes its place. strict counts as damage what is none
-// at the end of the last log only.
-func (s *Spool) mendLogs(strict bool) (lost bool, err error) {
+// at the end of the last log only. It returns whether there was one.
+func (s *Spool) mendLogs(strict bool) (mended bool, err error) {
 	names, err := s.disk.List(s.path("db"))
 	if err != nil {
 		return false, fmt.Errorf("spool: look for logs: %w", err)
@@ -275,7 +310,7 @@ func (s *Spool) mendLogs(strict bool) (lost bool, err error) {
 	for i, l := range logs {
 		r, err := s.readLog(l.name, l.num, nil)
 		if err != nil {
-			return lost, err
+			return mended, err
 		}
 		if r.end == logTorn && strict && i < len(logs)-1 {
 			r.end = logDoubtful
@@ -284,13 +319,16 @@ func (s *Spool) mendLogs(strict bool) (lost bool, err error) {
 		case logTorn:
 			s.cfg.Logger.Info("the store's log ends in a write that was cut off", "file", l.name, "offset", r.at, "size", r.size)
 		case logDoubtful, logDamaged:
-			if err := s.mendLog(l.name, l.num, r); err != nil {
-				return lost, err
+			if err := s.beginMend(); err != nil {
+				return mended, err
 			}
-			lost = true
+			if err := s.mendLog(l.name, l.num, r); err != nil {
+				return mended, err
+			}
+			mended = true
 		}
 	}
-	return lost, nil
+	return mended, nil
 }
 
 func (s *Spool) readLog(name string, num uint64, emit func([]byte, bool) error) (r logReport, err error) {
@@ -312,11 +350,16 @@ func (s *Spool) readLog(name string, num uint64, emit func([]byte, bool) error) 
 func (s *Spool) mendLog(name string, num uint64, r logReport) error {
 	var ids logIDs
 	current := s.disk.PathJoin(s.path("db"), name)
-	kept, err := s.replace(current, strings.TrimSuffix(name, ".log"), ".log", func(to string) error { return s.rewriteLog(name, num, r, &ids, to) })
+	err := s.replace(current, strings.TrimSuffix(name, ".log"), ".log", func(to, kept string) error {
+		err := s.rewriteLog(name, num, r, &ids, to)
+		if err == nil {
+			s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's log was damaged", Err: fmt.Errorf("%w; %s", r.problem(current, kept), &ids)})
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("spool: mend the log %s, which is damaged at offset %d: %w", current, r.at, err)
 	}
-	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's log was damaged", Err: fmt.Errorf("%w; %s", r.problem(current, kept), &ids)})
 	return nil
 }
 
@@ -483,8 +526,8 @@ func (s *Spool) damagedFiles() (files []DamagedFile) {
 	slices.Sort(names)
 	for _, name := range names {
 		ext := filepath.Ext(name)
-		if ext == ".new" || ext == noteExt || name == orphanDir {
-			continue // what mending left that was cut off, what is to be mended, and contents
+		if ext == ".new" || ext == noteExt || name == mendNote || name == orphanDir {
+			continue // what mending left that was cut off, notes, and contents
 		}
 		_, text, _ := strings.Cut(strings.TrimSuffix(name, ext), "-")
 		at, err := time.Parse(damagedTime, text)

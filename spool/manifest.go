@@ -385,47 +385,49 @@ func manifestProblem(data, want []byte, err error) string {
 // mendManifest puts the octets of its copy in the place of a MANIFEST. The old
 // file is kept, as that of a damaged log is.
 func (s *Spool) mendManifest(name string, num uint64, data []byte, problem string) error {
-	kept, err := s.replace(name, fmt.Sprintf("%06d", num), ".manifest", func(to string) error {
+	err := s.replace(name, fmt.Sprintf("%06d", num), ".manifest", func(to, kept string) error {
 		f, err := s.disk.Create(to, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return err
 		}
 		_, err = f.Write(bytes.Clone(data))
-		return errors.Join(err, f.Sync(), f.Close())
+		if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+			s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's MANIFEST was damaged and is restored from its copy; nothing is missing",
+				Err: fmt.Errorf("%s: %s; the file is kept as %s", name, problem, kept)})
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("spool: mend %s: %w", name, err)
 	}
-	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's MANIFEST was damaged and was restored from its copy; nothing is missing",
-		Err: fmt.Errorf("%s: %s; the file is kept as %s", name, problem, kept)})
 	return nil
 }
 
 // replace puts a new file, which write makes, in the place of a damaged one,
 // which is kept in damagedDir. The old file gets its second name first and
 // loses the first one last, so that a crash on the way leaves it to be mended
-// again.
-func (s *Spool) replace(current, text, ext string, write func(to string) error) (kept string, err error) {
+// again. write also tells of the damage: behind it a crash would leave that untold.
+func (s *Spool) replace(current, text, ext string, write func(to, kept string) error) error {
 	dir := s.path(damagedDir)
 	text += time.Unix(0, int64(s.cfg.Now())).UTC().Format("-" + damagedTime)
-	kept = s.disk.PathJoin(dir, text+ext)
+	kept := s.disk.PathJoin(dir, text+ext)
 	mended := s.disk.PathJoin(dir, text+".new")
 	if err := s.disk.MkdirAll(dir, 0o700); err != nil {
-		return kept, err
+		return err
 	}
-	if err := errors.Join(syncDir(s.disk, s.cfg.Dir), write(mended)); err != nil {
-		return kept, err
+	if err := errors.Join(syncDir(s.disk, s.cfg.Dir), write(mended, kept)); err != nil {
+		return err
 	}
 	if err := s.disk.Link(current, kept); err != nil && !oserror.IsNotExist(err) {
-		return kept, err
+		return err
 	}
 	if err := syncDir(s.disk, dir); err != nil {
-		return kept, err
+		return err
 	}
 	if err := s.disk.Rename(mended, current); err != nil {
-		return kept, err
+		return err
 	}
-	return kept, errors.Join(syncDir(s.disk, s.disk.PathDir(current)), syncDir(s.disk, dir))
+	return errors.Join(syncDir(s.disk, s.disk.PathDir(current)), syncDir(s.disk, dir))
 }
 
 // checkOptions moves a damaged OPTIONS file out of the way. Pebble compares it

@@ -113,8 +113,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), s: s}
 	// A content file that does not fit is refused; the ballast is for the rest.
 	s.bodies = bodyDirs{fs: watched, dir: s.path("body")}
-	lost, err := s.openStore()
-	if err != nil {
+	if err := s.openStore(); err != nil {
 		return nil, err
 	}
 	if err := s.checkFormat(); err != nil {
@@ -123,11 +122,8 @@ func Open(cfg Config) (_ *Spool, err error) {
 	if err := s.openIndexes(); err != nil {
 		return nil, err
 	}
-	if lost {
-		if err := s.keepLost(s.work.ctx); err != nil {
-			s.raise(Alarm{Kind: AlarmCorrupt, Text: "messages without an envelope could not be put aside", Err: err})
-		}
-		s.reindexAll()
+	if err := s.endMend(); err != nil {
+		return nil, err
 	}
 	if err := s.recheck(s.work.ctx); err != nil {
 		s.cfg.Logger.Warn("not all messages of the corrupt area could be looked at", "error", err)

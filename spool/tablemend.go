@@ -39,31 +39,36 @@ type damagedTable struct {
 	smallest, largest []byte // keys between which it has all of its keys, by the MANIFEST
 }
 
-// mendTables writes tables anew that cannot be read at all. It returns whether keys may
-// be lost, or be back.
-func (s *Spool) mendTables() (mended bool, err error) {
+// mendTables writes damaged tables anew.
+func (s *Spool) mendTables() error {
 	noted, err := s.notedTables()
 	if err != nil {
-		return false, err
+		return err
 	}
 	damaged, err := s.checkTables(noted)
-	if err != nil || len(damaged) == 0 {
-		return false, errors.Join(err, s.forgetTables(noted))
+	if err != nil {
+		return err
+	}
+	if len(damaged) == 0 {
+		return s.forgetTables(noted)
+	}
+	if err := s.beginMend(); err != nil {
+		return err
 	}
 	err, s.db = s.db.Close(), nil
 	if err != nil {
-		return false, fmt.Errorf("spool: close the store to mend it: %w", err)
+		return fmt.Errorf("spool: close the store to mend it: %w", err)
 	}
 	for _, t := range damaged {
 		if err := s.mendTable(t); err != nil {
-			return true, s.refused(err)
+			return s.refused(err)
 		}
 	}
 	if s.db, err = s.openPebble(); err != nil {
 		s.db = nil
-		return true, s.refused(fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err))
+		return s.refused(fmt.Errorf("spool: open the store in %s: %w", s.cfg.Dir, err))
 	}
-	return true, s.forgetTables(noted)
+	return s.forgetTables(noted)
 }
 
 // checkTables returns the tables that are damaged. Of those that were not noted only the
@@ -174,16 +179,22 @@ func (s *Spool) mendTable(t *damagedTable) error {
 	m := tableMend{table: t, data: data}
 	m.blocks = m.scan()
 	base := strings.TrimSuffix(s.disk.PathBase(t.file), ".sst")
-	kept, err := s.replace(t.file, base, ".sst", func(to string) error { return s.rewriteTable(&m, to) })
+	err = s.replace(t.file, base, ".sst", func(to, kept string) error {
+		err := s.rewriteTable(&m, to)
+		if err != nil {
+			return err
+		}
+		text := "nothing of it is lost"
+		if len(m.lost) > 0 {
+			text = "mail may be lost, or be sent again: " + strings.Join(m.lost, "; ")
+		}
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store was damaged and is written anew",
+			Err: fmt.Errorf("%s: %w; %d keys were read, %s; the file is kept as %s", t.file, t.problem, m.keys, text, kept)})
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("spool: mend the table %s, which is damaged (%w): %w", t.file, t.problem, err)
 	}
-	text := "nothing of it is lost"
-	if len(m.lost) > 0 {
-		text = "mail may be lost, or be sent again: " + strings.Join(m.lost, "; ")
-	}
-	s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store was damaged and was written anew",
-		Err: fmt.Errorf("%s: %w; %d keys were read, %s; the file is kept as %s", t.file, t.problem, m.keys, text, kept)})
 	return nil
 }
 
