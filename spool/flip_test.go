@@ -329,12 +329,21 @@ func isMail(name string) bool {
 	return strings.Contains(name, "/body/") || strings.HasPrefix(path.Base(name), "MANIFEST")
 }
 
-// flipEnv asks for every flip instead of a sample.
+// flipStep is how many flips, or crashes, are passed over after each that is tried: a
+// sample, unless POSTHASTE_FLIPS asks for "all", or for every so many.
 func flipStep(t testing.TB, sample int) int {
-	if os.Getenv("POSTHASTE_FLIPS") == "all" {
+	switch every := os.Getenv("POSTHASTE_FLIPS"); every {
+	case "":
+		return sample
+	case "all":
 		return 1
+	default:
+		step, err := strconv.Atoi(every)
+		if err != nil || step < 1 {
+			t.Fatalf("POSTHASTE_FLIPS=%q: want all, or a number", every)
+		}
+		return step
 	}
-	return sample
 }
 
 func kindOfImage(killed bool) string {
