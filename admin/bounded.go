@@ -23,7 +23,7 @@ type bounded struct {
 	mu     sync.Mutex
 	quiet  ilist.List[slotted] // no request is under way, the one with the oldest in front
 	open   int
-	freed  chan struct{} // holds a value if a connection has ended since it was looked at
+	freed  chan struct{} // holds a value if there may be room that was not there at the last look
 	closed chan struct{}
 	close  sync.Once
 }
@@ -96,6 +96,14 @@ func (b *bounded) Close() error {
 	return b.Listener.Close()
 }
 
+// signal has an Accept that waits look again.
+func (b *bounded) signal() {
+	select {
+	case b.freed <- struct{}{}:
+	default:
+	}
+}
+
 // A slotted is a connection that makes room when it is closed.
 type slotted struct {
 	net.Conn
@@ -124,10 +132,7 @@ func (c *slotted) Close() error {
 	if c.inQuiet.Listed() {
 		b.quiet.Remove(&c.inQuiet)
 	}
-	select {
-	case b.freed <- struct{}{}:
-	default:
-	}
+	b.signal()
 	return err
 }
 
@@ -163,9 +168,6 @@ func (c *slotted) serve(begins bool) {
 		b.quiet.Remove(&c.inQuiet)
 	case !begins && !quiet && !c.ended:
 		c.fallQuiet()
-		select {
-		case b.freed <- struct{}{}: // somebody may wait for this one
-		default:
-		}
+		b.signal()
 	}
 }

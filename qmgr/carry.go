@@ -1,11 +1,11 @@
 package qmgr
 
 import (
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 

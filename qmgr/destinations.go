@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"cmp"
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
 // A DestinationQuery picks destinations. Queues that only take mail to its deferral

@@ -2,11 +2,11 @@ package qmgr
 
 import (
 	"fmt"
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"strconv"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 

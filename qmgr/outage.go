@@ -1,12 +1,12 @@
 package qmgr
 
 import (
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"strconv"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
 // A transport whose agents cannot be had is dead: whatever waits for it is put

@@ -1,12 +1,12 @@
 package qmgr
 
 import (
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 

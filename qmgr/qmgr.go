@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"fmt"
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
@@ -11,6 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )

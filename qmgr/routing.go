@@ -2,13 +2,13 @@ package qmgr
 
 import (
 	"cmp"
-	"github.com/posthaste-mta/posthaste/internal/stock"
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"slices"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/stock"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 

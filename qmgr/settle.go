@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"slices"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -13,7 +15,9 @@ import (
 // as for a hold: what has not been started is taken back, what is under way ends, the
 // change is the round's last one, and the message comes back with the recipients that
 // are left: at once, unless one of them was deferred in this round. Then it waits for its
-// next attempt, as hosts are not to be asked again for an order about others. Taking recipients out of entries, routing and lookups
+// next attempt, as hosts are not to be asked again for an order about others.
+//
+// Taking recipients out of entries, routing and lookups
 // instead would save the others that detour, at the price of a second way out for
 // each of them.
 
@@ -40,12 +44,7 @@ func (s *settling) empty() bool { return len(s.outcomes)+len(s.splits) == 0 }
 
 // owes reports whether the sender is to be told of any of them.
 func (s *settling) owes() bool {
-	for i := range s.outcomes {
-		if s.outcomes[i].Report != mail.ReportNone {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.outcomes, func(o mail.Outcome) bool { return o.Report != mail.ReportNone })
 }
 
 // splitOne has some recipients of a message held, wherever it is.

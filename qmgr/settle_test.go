@@ -136,6 +136,15 @@ func TestSettleLeavesOthersAlone(t *testing.T) {
 			l.step()
 		}
 	}
+	held := func(t *testing.T) *life {
+		l := newLife(t, qmgr.Config{})
+		deferred(l)
+		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
+		for len(l.Outstanding) > 0 {
+			l.step()
+		}
+		return l
+	}
 	t.Run("deferred", func(t *testing.T) {
 		l := newLife(t, qmgr.Config{})
 		deferred(l)
@@ -206,12 +215,7 @@ func TestSettleLeavesOthersAlone(t *testing.T) {
 	// A held message that cannot be opened for its report stays held, and its sender is
 	// told with the next attempt.
 	t.Run("report of some that cannot be opened", func(t *testing.T) {
-		l := newLife(t, qmgr.Config{})
-		deferred(l)
-		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
-		for len(l.Outstanding) > 0 {
-			l.step()
-		}
+		l := held(t)
 		l.GiveUp(l.m, mail.ReportFailed, 0, 2)
 		l.step()
 		if o, is := l.Take(0).(qmgr.Open); !is || o.ID != l.m.Envelope.ID {
@@ -228,12 +232,7 @@ func TestSettleLeavesOthersAlone(t *testing.T) {
 	})
 	// Or when the host asks for it, as at a start, and then once, however often it asks.
 	t.Run("report of some that is asked for", func(t *testing.T) {
-		l := newLife(t, qmgr.Config{})
-		deferred(l)
-		l.Step(qmgr.Hold{IDs: []mail.QueueID{l.m.Envelope.ID}, Reason: "x"})
-		for len(l.Outstanding) > 0 {
-			l.step()
-		}
+		l := held(t)
 		l.GiveUp(l.m, mail.ReportFailed, 0, 2)
 		l.step()
 		l.Take(0)

@@ -1,12 +1,12 @@
 package qmgr
 
 import (
-	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"iter"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 

@@ -3,7 +3,6 @@ package spool
 import (
 	"errors"
 	"fmt"
-
 	"sync"
 	"sync/atomic"
 	"time"

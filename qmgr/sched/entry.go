@@ -43,16 +43,12 @@ func (e *Entry) Leads() bool { return e.peer.Todo.Front() == e }
 // newEntry appends an empty entry to a peer.
 func newEntry(p *Peer) *Entry {
 	e := takeEntry(p)
-	if p.Todo.Empty() {
-		p.wait()
-	}
 	p.Todo.PushBack(&e.inPeer, e)
 	p.Destination.Todo.PushBack(&e.inQueue, e)
-	p.Destination.Touch()
 	return e
 }
 
-// takeEntry makes an entry that is not queued yet.
+// takeEntry makes an entry that is about to be queued.
 func takeEntry(p *Peer) *Entry {
 	e := p.Destination.Lane.spares.entries.Take()
 	e.Message, e.peer = p.job.message, p
@@ -60,18 +56,18 @@ func takeEntry(p *Peer) *Entry {
 	p.job.read++
 	p.job.touch()
 	e.Message.Entries++
+	if p.Todo.Empty() {
+		p.wait()
+	}
+	p.Destination.Touch()
 	return e
 }
 
 // newEntryInFront puts an empty entry before a peer's waiting ones.
 func newEntryInFront(p *Peer) *Entry {
 	e := takeEntry(p)
-	if p.Todo.Empty() {
-		p.wait()
-	}
 	p.Todo.PushFront(&e.inPeer, e)
 	p.Destination.Todo.PushFront(&e.inQueue, e)
-	p.Destination.Touch()
 	return e
 }
 
