@@ -24,27 +24,27 @@ const (
 type Wait string
 
 const (
-	WaitCore    Wait = "core"    // its turn: it is in core, being tried or about to be
-	WaitRoom    Wait = "room"    // room in core: it is new, or due
-	WaitParked  Wait = "parked"  // what Obstacle says, after which it comes into core
+	WaitCore    Wait = "core"    // its turn: it is in core, and a delivery is under way or next
+	WaitRoom    Wait = "room"    // room in core: it is new or due
+	WaitParked  Wait = "parked"  // the reason in Obstacle, after which it enters core
 	WaitBackoff Wait = "backoff" // its next attempt, at Due
 	WaitRelease Wait = "release" // an operator's release
-	WaitRepair  Wait = "repair"  // a person to look at it: it is damaged
+	WaitRepair  Wait = "repair"  // an operator's attention: it is damaged
 )
 
-// A Filter picks messages: those that meet all of its conditions. Conditions
-// on recipients look at recipients that still wait, and one of them must meet
+// A Filter selects the messages that meet all of its conditions. Conditions on
+// recipients apply to recipients that still wait, and a single recipient must meet
 // all of them.
 type Filter struct {
-	IDs       []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. Given them, no other message is looked at; those of them that do not meet the other conditions are left alone."`
-	Areas     []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to look in. Without any: all but corrupt."`
+	IDs       []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. If given, only these messages are considered, and only those that also meet the other conditions are selected."`
+	Areas     []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to search. Default: all except corrupt."`
 	Sender    string   `json:"sender,omitempty" query:"sender" maxLength:"512" example:"*@example.com" doc:"The envelope sender: an address, in which * stands for any text; @domain; or <> for the null sender. Case does not matter."`
 	Recipient string   `json:"recipient,omitempty" query:"recipient" maxLength:"512" example:"jane@example.net" doc:"A recipient: an address, in which * stands for any text; or @domain. Case does not matter."`
-	Domain    string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a dot in front, its subdomains also."`
-	Error     string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A part of a recipient's last reply, or of the reason for a hold. Case does not matter."`
-	Damaged   bool     `json:"damaged,omitempty" query:"damaged" doc:"Of which something cannot be read. Without areas, corrupt is looked at, too."`
-	Older     string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this; units s, m, h, d, w."`
-	Younger   string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived less long ago than this; units s, m, h, d, w."`
+	Domain    string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a leading dot, also its subdomains."`
+	Error     string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A substring of a recipient's last reply or of the hold reason. Case does not matter."`
+	Damaged   bool     `json:"damaged,omitempty" query:"damaged" doc:"Only messages of which something cannot be read. Unless areas are given, corrupt is searched too."`
+	Older     string   `json:"older,omitempty" query:"older" maxLength:"32" example:"2h" doc:"Arrived longer ago than this time; units s, m, h, d, w."`
+	Younger   string   `json:"younger,omitempty" query:"younger" maxLength:"32" example:"1d" doc:"Arrived more recently than this time ago; units s, m, h, d, w."`
 }
 
 // A Recipient is one recipient with its last outcome.
@@ -52,11 +52,11 @@ type Recipient struct {
 	Index   uint32     `json:"index" doc:"Its number within the message, from 0."`
 	Address string     `json:"address"`
 	Result  string     `json:"result" enum:"pending,sent,deferred,bounced"`
-	Reply   string     `json:"reply,omitempty" doc:"The last reply as it came: code, status and text, in as many lines; [...] at the end stands for what was not kept."`
-	PutOff  string     `json:"put_off,omitempty" doc:"Why it was put off without another attempt, in this program's words; reply is what led to that."`
-	Expired bool       `json:"expired,omitempty" doc:"It was given up because of the message's age; reply is the last one."`
-	By      string     `json:"by,omitempty" doc:"The remote host that said so, as name[address]; absent if this program did."`
-	At      *time.Time `json:"at,omitempty" doc:"When it said so."`
+	Reply   string     `json:"reply,omitempty" doc:"The last reply exactly as received: code, status and text, with its line breaks; a final [...] marks truncation."`
+	PutOff  string     `json:"put_off,omitempty" doc:"Why it was deferred without another attempt, in this program's words; reply is the earlier failure that led to it."`
+	Expired bool       `json:"expired,omitempty" doc:"It failed because the message expired; reply is the last one received."`
+	By      string     `json:"by,omitempty" doc:"The remote host that sent the reply, as name[address]; absent if this program made the reply."`
+	At      *time.Time `json:"at,omitempty" doc:"When the reply was made."`
 	ORcpt   string     `json:"orcpt,omitempty" doc:"ORCPT as received (RFC 3461)."`
 	Notify  string     `json:"notify,omitempty" doc:"NOTIFY as received (RFC 3461)."`
 }
@@ -66,25 +66,25 @@ type Summary struct {
 	ID          string      `json:"queue_id"`
 	State       State       `json:"state" enum:"active,incoming,deferred,hold,corrupt" doc:"active: in core; otherwise the area it rests in."`
 	Area        string      `json:"area" enum:"incoming,deferred,hold,corrupt" doc:"Where it rests on disk."`
-	InCore      *bool       `json:"in_core,omitempty" doc:"Whether it is being tried or about to be; absent if the core did not say in time."`
-	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,repair" doc:"What it waits for: its turn in core, room in core, what the obstacle says before it comes into core, its next attempt, a release, a repair."`
+	InCore      *bool       `json:"in_core,omitempty" doc:"Whether the scheduler holds it for delivery; absent if the core did not answer in time."`
+	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in obstacle, before it enters core; backoff: its next attempt; release: an operator's release; repair: an operator's attention to damage."`
 	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
-	Size        int64       `json:"size" doc:"Octets of content."`
+	Size        int64       `json:"size" doc:"Size of the content in bytes."`
 	Arrived     time.Time   `json:"arrived"`
-	Attempts    uint32      `json:"attempts" doc:"How often it was put off: rounds that left something to retry, also those in which nothing was tried because its destinations were dead. A round that ends in a hold does not count."`
+	Attempts    uint32      `json:"attempts" doc:"Number of times it was deferred, including rounds in which nothing was tried because its destinations were dead. A round that ends in a hold does not count."`
 	LastAttempt *time.Time  `json:"last_attempt,omitempty"`
-	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: when it is to be tried again."`
-	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, and not by an operator: when it is removed."`
+	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: time of the next attempt."`
+	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, but not by an operator: time of its removal."`
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
-	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: what keeps it from going to the first destination for which something of it waits. Parked: what keeps it from coming into core."`
-	Reason      string      `json:"reason,omitempty" doc:"Why it is held or put aside; else the last reply for its first waiting recipient, or for its first one if none waits."`
-	Damage      string      `json:"damage,omitempty" doc:"What of the message cannot be read; what is told of it may be incomplete then."`
+	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked: why it does not enter core."`
+	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`
+	Damage      string      `json:"damage,omitempty" doc:"What part of the message cannot be read; the other fields may then be incomplete."`
 	Total       uint32      `json:"recipients_total"`
 	Waiting     uint32      `json:"recipients_waiting" doc:"Recipients that still need an attempt."`
-	Recipients  []Recipient `json:"recipients,omitempty" doc:"The first waiting recipients, or the first ones if none waits; as many as were asked for."`
+	Recipients  []Recipient `json:"recipients,omitempty" doc:"The first waiting recipients, or the first recipients if none waits, up to the number requested."`
 }
 
-// An Unread is a message that could not be read, or not be changed.
+// An Unread is a message that could not be read or changed.
 type Unread struct {
 	ID    string `json:"queue_id"`
 	Error string `json:"error"`
@@ -93,9 +93,9 @@ type Unread struct {
 // A Page is a part of a list.
 type Page struct {
 	Messages []Summary `json:"messages"`
-	Unread   []Unread  `json:"unread,omitempty" doc:"Messages of which not all that was asked for can be read, and why. It may not be known whether they belong in the list."`
+	Unread   []Unread  `json:"unread,omitempty" doc:"Messages that could not be read completely, and why. They may or may not match the filter."`
 	Scanned  int       `json:"scanned" doc:"Messages looked at."`
-	Next     string    `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
+	Next     string    `json:"next,omitempty" doc:"Position of the next page, to be passed as cursor. Absent at the end."`
 }
 
 // A Detail is all about one message but its content.
@@ -105,54 +105,54 @@ type Detail struct {
 	Ret        string               `json:"ret,omitempty" enum:"FULL,HDRS" doc:"RET as received (RFC 3461)."`
 	Body       string               `json:"body,omitempty" enum:"7BIT,8BITMIME"`
 	SMTPUTF8   bool                 `json:"smtputf8"`
-	Warned     bool                 `json:"warned" doc:"Whether the sender was told of the delay."`
+	Warned     bool                 `json:"warned" doc:"Whether a delay warning was sent to the sender."`
 	ClientAddr string               `json:"client_address,omitempty"`
 	ClientHelo string               `json:"client_helo,omitempty"`
 	Protocol   string               `json:"protocol,omitempty"`
-	Places     []MessageDestination `json:"destinations,omitempty" doc:"In core: where it goes, at most 20, those first for which something waits."`
-	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Destinations that are left out."`
-	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients of whom it is not known yet where they go."`
-	Ordered    string               `json:"ordered,omitempty" enum:"hold,drop,some" doc:"In core: what has been ordered, and is carried out when the deliveries under way have ended. some: for some recipients. A crash forgets it."`
-	All        []Recipient          `json:"all_recipients" doc:"Recipients, settled ones also, from the index asked for."`
-	Next       *uint32              `json:"next,omitempty" doc:"The index from which to go on; absent at the end."`
+	Places     []MessageDestination `json:"destinations,omitempty" doc:"In core: its destinations, at most 20, those with waiting recipients first."`
+	MorePlaces int                  `json:"destinations_more,omitempty" doc:"Number of destinations left out."`
+	Routing    int                  `json:"routing,omitempty" doc:"In core: recipients whose routes are still being looked up."`
+	Ordered    string               `json:"ordered,omitempty" enum:"hold,drop,some" doc:"In core: the order that takes effect when the deliveries under way have ended. some: an order for some recipients. It is lost in a crash."`
+	All        []Recipient          `json:"all_recipients" doc:"Recipients, including settled ones, from the requested index on."`
+	Next       *uint32              `json:"next,omitempty" doc:"The index of the next page; absent at the end."`
 }
 
-// An Order says for which messages an order is, and how.
+// An Order selects the messages that an order applies to.
 type Order struct {
-	Filter  *Filter `json:"filter,omitempty" doc:"Which messages. Either it has conditions or all is true."`
-	All     bool    `json:"all,omitempty" doc:"All messages, or all in the areas that the filter names."`
-	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Why; kept with held messages, and logged. Without it, held messages are held by an operator."`
+	Filter  *Filter `json:"filter,omitempty" doc:"Selects the messages. Required unless all is true."`
+	All     bool    `json:"all,omitempty" doc:"Apply to all messages, or to all in the filter's areas."`
+	Reason  string  `json:"reason,omitempty" maxLength:"512" doc:"Reason, stored with held messages and logged. Default for a hold: \"held by an operator\"."`
 	DryRun  bool    `json:"dry_run,omitempty" doc:"Only count."`
-	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop and bounce without IDs: how many messages the caller means at most, as a dry run counted them."`
-	Limit   int     `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"Messages that this request handles at most; 0 is 1000."`
-	Cursor  string  `json:"cursor,omitempty" maxLength:"128" doc:"Where to go on: next of the answer before."`
+	Confirm int     `json:"confirm,omitempty" minimum:"0" doc:"For drop and bounce without IDs: the maximum number of messages to change, as counted by a dry run."`
+	Limit   int     `json:"limit,omitempty" minimum:"0" maximum:"1000" doc:"Maximum number of messages that this request handles; 0 means 1000."`
+	Cursor  string  `json:"cursor,omitempty" maxLength:"128" doc:"Position to continue from: next of the previous answer."`
 }
 
 // Ordered is what one request did.
 type Ordered struct {
-	Matched    int      `json:"matched" doc:"Messages that the order is for."`
-	Recipients int      `json:"recipients,omitempty" doc:"Of bounce, and of drop and hold with conditions on recipients: the recipients that it is for."`
-	Splits     []Part   `json:"splits,omitempty" doc:"Of hold with conditions on recipients: the messages that also wait for recipients that do not meet them. Those that do are put into messages of their own."`
-	Done       int      `json:"done" doc:"Messages for which it has taken effect."`
-	Pending    int      `json:"pending" doc:"Messages for which it takes effect when deliveries under way have ended."`
-	Unchanged  int      `json:"unchanged" doc:"Messages asked for by ID for which there was nothing to do."`
+	Matched    int      `json:"matched" doc:"Messages that the order applies to."`
+	Recipients int      `json:"recipients,omitempty" doc:"For bounce, and for drop and hold with conditions on recipients: number of recipients that the order applies to."`
+	Splits     []Part   `json:"splits,omitempty" doc:"For hold with conditions on recipients: messages that also have waiting recipients that do not match. The matching recipients are moved to new messages."`
+	Done       int      `json:"done" doc:"Messages for which the order has taken effect."`
+	Pending    int      `json:"pending" doc:"Messages for which the order takes effect when the deliveries under way have ended."`
+	Unchanged  int      `json:"unchanged" doc:"Messages given by ID that needed no change."`
 	Missing    []string `json:"missing,omitempty" doc:"IDs that are not in the queue."`
-	Unread     []Unread `json:"unread,omitempty" doc:"Messages that could not be read, so that it is not known whether the order is for them, or for which it could not be carried out, and why."`
+	Unread     []Unread `json:"unread,omitempty" doc:"Messages that could not be read or changed, and why. An unreadable message may or may not match the filter."`
 	Scanned    int      `json:"scanned" doc:"Messages looked at."`
-	Next       string   `json:"next,omitempty" doc:"Where to go on: pass it as cursor. Absent at the end."`
+	Next       string   `json:"next,omitempty" doc:"Position of the next page, to be passed as cursor. Absent at the end."`
 }
 
-// A Part is recipients that were put into a message of their own.
+// A Part is the recipients that were moved to a new message.
 type Part struct {
-	From       string   `json:"from" doc:"The message that they were taken from."`
+	From       string   `json:"from" doc:"The message that the recipients were moved from."`
 	Into       string   `json:"into,omitempty" doc:"The new message, which is held. Absent in a dry run."`
 	Recipients []string `json:"recipients" doc:"The first 20 of them."`
-	More       int      `json:"recipients_more,omitempty" doc:"How many others there are."`
+	More       int      `json:"recipients_more,omitempty" doc:"Number of recipients left out of the list."`
 }
 
 // Flushed is the answer to a flush.
 type Flushed struct {
-	Deferred int64 `json:"deferred" doc:"Deferred messages at the time."`
+	Deferred int64 `json:"deferred" doc:"Number of deferred messages at the time of the flush."`
 }
 
 // A Status is the core and the spool at a glance.
@@ -162,10 +162,10 @@ type Status struct {
 	Core       CoreStatus        `json:"core"`
 	Transports []TransportStatus `json:"transports"`
 	Spool      SpoolStatus       `json:"spool"`
-	// Connections and Alarms are of this run of the program; an alarm of kind
-	// damaged stays until the file that it names is removed.
+	// Connections and Alarms cover the time since the program's start; an alarm of
+	// kind damaged stays until the file that it names is removed.
 	Connections ConnectionsStatus `json:"connections"`
-	Alarms      []Alarm           `json:"alarms,omitempty" doc:"What must not be missed."`
+	Alarms      []Alarm           `json:"alarms,omitempty" doc:"Conditions that need an operator's attention."`
 }
 
 // A CoreStatus is what the core holds and has done since the start.
@@ -173,16 +173,16 @@ type CoreStatus struct {
 	Messages   int        `json:"messages"`
 	Recipients int        `json:"recipients"`
 	Busy       int        `json:"busy" doc:"Deliveries under way."`
-	Lookups    int        `json:"lookups" doc:"Look-ups of where mail goes, under way."`
-	Waiting    int        `json:"lookups_waiting" doc:"Look-ups that have not begun, because as many as may be are under way."`
-	Verifying  int        `json:"verifying" doc:"Clients that wait to hear whether a recipient can be reached."`
-	Callouts   int        `json:"callouts" doc:"Questions to receivers about recipients, under way or waiting in queues."`
-	CalledOut  uint64     `json:"called_out" doc:"Such questions that have ended, since the start."`
-	Addresses  int        `json:"addresses" doc:"Addresses of which the receiver's answer is remembered."`
+	Lookups    int        `json:"lookups" doc:"Route lookups under way."`
+	Waiting    int        `json:"lookups_waiting" doc:"Route lookups that wait because the limit of lookups under way is reached."`
+	Verifying  int        `json:"verifying" doc:"Clients that wait for a recipient to be verified."`
+	Callouts   int        `json:"callouts" doc:"Call-outs (probes of recipient addresses at remote servers) under way or queued."`
+	CalledOut  uint64     `json:"called_out" doc:"Call-outs completed since the start."`
+	Addresses  int        `json:"addresses" doc:"Addresses whose call-out result is cached."`
 	Behind     bool       `json:"behind" doc:"New mail waits in the spool because the core is full."`
-	Halted     bool       `json:"halted" doc:"Nothing new is started: the program is stopping."`
-	Arrived    uint64     `json:"arrived" doc:"Messages, since the start."`
-	Deliveries uint64     `json:"deliveries" doc:"Attempts started, since the start."`
+	Halted     bool       `json:"halted" doc:"No new deliveries are started: the program is stopping."`
+	Arrived    uint64     `json:"arrived" doc:"Messages received since the start."`
+	Deliveries uint64     `json:"deliveries" doc:"Delivery attempts started since the start."`
 	Sent       uint64     `json:"sent" doc:"Recipients, since the start."`
 	Deferred   uint64     `json:"deferred" doc:"Recipients, since the start; one may count more than once."`
 	Bounced    uint64     `json:"bounced" doc:"Recipients, since the start."`

@@ -17,7 +17,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A pipeListener gives out the connections that it is given.
+// A pipeListener accepts the connections sent to its channel.
 type pipeListener struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -34,8 +34,8 @@ func (l pipeListener) Accept() (net.Conn, error) {
 func (l pipeListener) Close() error   { close(l.ended); return nil }
 func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// serveOne sends a request over a connection of its own and returns the answer, with the
-// connection's time up to that; the test runs in a bubble.
+// serveOne sends a request over a new connection and returns the answer and the time
+// that it took; the test runs in a bubble.
 func serveOne(t *testing.T, q *admintest.Queue, cfg admin.Config, request string) (status int, body string, took time.Duration) {
 	t.Helper()
 	s, err := admin.New(cfg, q, q, q)
@@ -65,8 +65,9 @@ func serveOne(t *testing.T, q *admintest.Queue, cfg admin.Config, request string
 	return status, body, took
 }
 
-// What comes with a request, or does not come, takes a place of the API for seconds at
-// most, whatever is asked; and a request that takes none is not carried out with one.
+// The body of a request, even one that never arrives, occupies a connection of the API
+// for seconds at most, whatever the request; and a request that takes no body is
+// refused if it has one.
 //
 // Seen failing: no answer within an hour to the GET, and all mail was flushed.
 func TestBodies(t *testing.T) {
@@ -94,7 +95,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// The time for the body does not count what the order takes.
+// The deadline of the body does not limit the order.
 //
 // Seen failing: 503 after five seconds, though the order was carried out.
 func TestOrderThatTakesLong(t *testing.T) {

@@ -10,27 +10,27 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 )
 
-// A bounded is a listener that accepts only so many connections at a time; the
-// others wait in the system's queue, where they take none of our file descriptors.
+// A bounded is a listener that limits the number of open connections; the others
+// wait in the system's queue, where they use none of our file descriptors.
 //
-// While one waits, connections that have no request under way make room, the oldest
-// first: else as many as there may be that stay silent would keep everybody else out
-// for as long as a server waits for a request.
+// While one waits, connections without a request under way make room, the oldest
+// first: otherwise silent connections up to the limit would keep all others out for
+// as long as a server waits for a request.
 type bounded struct {
 	net.Listener
 	most int
 
 	mu     sync.Mutex
-	quiet  ilist.List[slotted] // no request is under way, the one with the oldest in front
+	quiet  ilist.List[slotted] // no request under way, the oldest first
 	open   int
-	freed  chan struct{} // holds a value if there may be room that was not there at the last look
+	freed  chan struct{} // holds a value if there may be new room since the last check
 	closed chan struct{}
 	close  sync.Once
 }
 
-// quietAtLeast is how long a connection has for its request before it may have to make
-// room. It is long for a client that is there, and short for those that wait: four
-// thousand silent connections are gone after four seconds.
+// quietAtLeast is the time that a connection has to send a request before it may have
+// to make room. It is long for a live client and short for those that wait: with the
+// default limit, four thousand silent connections are gone after four seconds.
 const quietAtLeast = 50 * time.Millisecond
 
 func newBounded(ln net.Listener, connections int) *bounded {
@@ -67,8 +67,8 @@ func (b *bounded) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// makeRoom reports whether one more connection may be open, if need be by closing one.
-// If it may not, it returns when to look again at the latest.
+// makeRoom reports whether one more connection may be open, closing one if necessary.
+// If not, it returns the longest time to wait before checking again.
 func (b *bounded) makeRoom() (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	oldest := b.quiet.Front()
@@ -96,7 +96,7 @@ func (b *bounded) Close() error {
 	return b.Listener.Close()
 }
 
-// signal has an Accept that waits look again.
+// signal makes a waiting Accept check again.
 func (b *bounded) signal() {
 	select {
 	case b.freed <- struct{}{}:
@@ -113,7 +113,7 @@ type slotted struct {
 	ended   bool
 }
 
-// fallQuiet notes that no request is under way. of.mu is held.
+// fallQuiet records that no request is under way. The caller holds of.mu.
 func (c *slotted) fallQuiet() {
 	c.since = time.Now()
 	c.of.quiet.PushBack(&c.inQuiet, c)
@@ -136,10 +136,10 @@ func (c *slotted) Close() error {
 	return err
 }
 
-// connKey is the context's key for the connection of a request.
+// connKey is the context key for the connection of a request.
 type connKey struct{}
 
-// withConn notes the connection for whoever serves its requests.
+// withConn records the connection for the handlers of its requests.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
 	if c, ok := conn.(*slotted); ok {
 		ctx = context.WithValue(ctx, connKey{}, c)
@@ -158,7 +158,7 @@ func notQuiet(next http.Handler) http.Handler {
 	})
 }
 
-// serve notes that a request begins, or has ended.
+// serve records that a request begins or has ended.
 func (c *slotted) serve(begins bool) {
 	b := c.of
 	b.mu.Lock()

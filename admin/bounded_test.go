@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// doors is a bounded listener at which connections knock.
+// doors is a bounded listener and the connections that knock at it.
 type doors struct {
 	*bounded
 	pipes    *pipeListener
@@ -32,7 +32,7 @@ func newDoors(connections int) *doors {
 	return d
 }
 
-// knock has one more connection come, and returns it if it is accepted within a time.
+// knock opens one more connection, and returns it if it is accepted within a time.
 func (d *doors) knock(within time.Duration) *slotted {
 	go func() {
 		a, _ := net.Pipe()
@@ -56,8 +56,8 @@ func (c *slotted) isClosed() bool {
 }
 
 // A script that opens connections in a loop must not take the file descriptors that
-// mail needs: beyond the limit connections wait while requests are served, and one that
-// ends makes room. A stop does not wait for room.
+// mail needs: connections beyond the limit wait while requests are served, until one
+// ends. A stop does not wait for room.
 func TestBoundedListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(2)
@@ -85,7 +85,7 @@ func TestBoundedListener(t *testing.T) {
 }
 
 // Connections without a request make room, the oldest first, once they have had time to
-// send one: silent ones keep nobody out.
+// send one: silent ones keep no client out.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoors(3)

@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// Config says what requests may cost.
+// Config limits what requests may cost.
 type Config struct {
 	// Version is the program's version as the API shows it; "" is "unknown".
 	Version string
-	// Logger takes one line for each order and for each failure that is not
-	// the client's fault; nil discards them.
+	// Logger gets one line for each order and for each failure that is not the
+	// client's fault; nil discards them.
 	Logger *slog.Logger
 
-	// ScanMessages is how many messages one request looks at, at most. 0 is
-	// 10,000. Lower it if requests are to return sooner.
+	// ScanMessages is the maximum number of messages that one request looks at. 0
+	// means 10,000. Lower it to make requests return sooner.
 	ScanMessages int
-	// ScanRecipients is how many recipients one request looks at, at most.
-	// 0 is 100,000.
+	// ScanRecipients is the maximum number of recipients that one request looks at.
+	// 0 means 100,000.
 	ScanRecipients int
-	// ScanTime is after how long a request ends with what it has found. 0 is
-	// 500 ms.
+	// ScanTime is the time after which a request returns what it has found so far.
+	// 0 means 500 ms.
 	ScanTime time.Duration
-	// Scans is how many requests may go through the spool at the same time;
-	// one more is refused with 429. 0 is 4. Raise it where many dashboards
-	// are open and the disk is fast.
+	// Scans is the maximum number of concurrent scans of the spool; further
+	// requests are refused with 429. 0 means 4. Raise it where many dashboards are
+	// open and the disk is fast.
 	Scans int
 	// Connections is the maximum number of open connections. One more takes the place of the
-	// oldest that has no request under way, or waits for one to end.
-	// 0 is 64. Lower it where file descriptors are scarce.
+	// oldest that has no request under way, or waits for one to end. 0 means 64. Lower it
+	// where file descriptors are scarce.
 	Connections int
-	// Settle is how long an order's request waits for the order to take
-	// effect. 0 is 2 s; negative: it does not wait.
+	// Settle is how long an order's request waits for the order to take effect. 0
+	// means 2 s; negative means no wait.
 	Settle time.Duration
-	// Grace is how long a stop waits for requests that are under way. 0 is
-	// 5 s; negative: not at all.
+	// Grace is how long a stop waits for requests that are under way. 0 means 5 s;
+	// negative means no wait.
 	Grace time.Duration
 }
 
@@ -60,7 +60,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns all that is wrong with the configuration, defaults applied.
+// Validate returns all errors of the configuration, joined, with defaults applied.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var all []error

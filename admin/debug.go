@@ -2,9 +2,9 @@ package admin
 
 import "net/http/pprof"
 
-// registerDebug adds Go's profiles under /debug/pprof/, for whoever may give
-// orders: where the time goes and what the memory is for. They are not part of
-// the API and not in its description.
+// registerDebug adds Go's profiles under /debug/pprof/, for clients that may give
+// orders: where time is spent and what uses the memory. They are not part of the
+// API and not in its description.
 //
 //	curl --unix-socket admin.sock 'http://x/debug/pprof/profile?seconds=10' >cpu.prof
 func (s *Server) registerDebug() {

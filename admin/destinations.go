@@ -17,10 +17,10 @@ import (
 )
 
 type destinationsInput struct {
-	Name   string   `query:"name" maxLength:"512" example:"*.example.com" doc:"A part of transport:nexthop; with a *, which stands for any text, all of it. Case does not matter."`
+	Name   string   `query:"name" maxLength:"512" example:"*.example.com" doc:"A substring of transport:nexthop; or a pattern for all of it, in which * stands for any text. Case does not matter."`
 	States []string `query:"state,explode" enum:"ready,opening,full,rate-limited,paused,dead" maxItems:"6" doc:"Only destinations in these states."`
-	Limit  int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Destinations in the answer, at most."`
-	Cursor string   `query:"cursor" maxLength:"2048" doc:"Where to go on: next of the answer before. What waits changes meanwhile, so that a destination may be met twice, or not at all."`
+	Limit  int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of destinations in the answer."`
+	Cursor string   `query:"cursor" maxLength:"2048" doc:"Position to continue from: next of the previous answer. Since the queue changes between requests, a destination may be returned twice or not at all."`
 }
 
 type destinationsOutput struct{ Body DestinationPage }
@@ -58,7 +58,7 @@ func (s *Server) destinations(ctx context.Context, in *destinationsInput) (*dest
 	return &destinationsOutput{page}, nil
 }
 
-// ask has the core list destinations.
+// ask returns the core's list of destinations.
 func (s *Server) ask(ctx context.Context, query qmgr.DestinationQuery) (qmgr.DestinationList, error) {
 	limited, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
@@ -69,8 +69,8 @@ func (s *Server) ask(ctx context.Context, query qmgr.DestinationQuery) (qmgr.Des
 	return list, err
 }
 
-// matchName returns what tells whether a destination is meant by a text; nil if all
-// are.
+// matchName returns a function that reports whether text matches a destination; nil
+// if it matches all.
 func matchName(text string) func(transport, nexthop string) bool {
 	if text == "" {
 		return nil
@@ -82,13 +82,13 @@ func matchName(text string) func(transport, nexthop string) bool {
 	return func(transport, nexthop string) bool { return p.match(transport+":"+nexthop) || p.match(nexthop) }
 }
 
-// A place is given to clients as text that says nothing to them.
+// Clients get a position as opaque text.
 func placeText(p qmgr.DestinationPlace) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", p.Todo, p.Condition, p.Transport, p.Nexthop))
 }
 
 func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
-	bad := errors.New("it does not come from an answer of this server")
+	bad := errors.New("not a cursor returned by this server")
 	octets, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return p, bad
@@ -103,8 +103,8 @@ func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
 }
 
 type destinationInput struct {
-	Name  string `path:"name" maxLength:"1024" doc:"Transport and nexthop with a colon between them, as in a list; or a nexthop that only one transport has; or a part of that which only one destination has."`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Hosts, connections, and connections that have ended, of each so many at most."`
+	Name  string `path:"name" maxLength:"1024" doc:"Transport and nexthop with a colon between them, as in a list; or a nexthop that only one transport has; or a substring that only one destination has."`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number each of hosts, connections and ended connections."`
 }
 
 type destinationOutput struct{ Body DestinationDetail }
@@ -115,7 +115,7 @@ func (s *Server) destination(ctx context.Context, in *destinationInput) (*destin
 	case err != nil:
 		return nil, s.problem(ctx, err)
 	case len(names) > 1:
-		return nil, unprocessable("path.name", clip(in.Name), "several transports have it: "+strings.Join(fullNames(names), ", "))
+		return nil, unprocessable("path.name", clip(in.Name), "ambiguous, several transports have it: "+strings.Join(fullNames(names), ", "))
 	case len(names) == 1:
 		limited, cancel := context.WithTimeout(ctx, viewTimeout)
 		defer cancel()
@@ -130,8 +130,8 @@ func (s *Server) destination(ctx context.Context, in *destinationInput) (*destin
 	return nil, s.unknownDestination(ctx, in.Name)
 }
 
-// meant returns the destinations that a name means: one that is written in full, those
-// with that nexthop, or the only one of whose name it is a part.
+// meant returns the destinations that a name stands for: the one with this full name,
+// those with this nexthop, or the only one whose name contains it.
 func (s *Server) meant(ctx context.Context, name string) ([]mail.Origin, error) {
 	list, err := s.ask(ctx, qmgr.DestinationQuery{Most: 10, Match: func(transport, nexthop string) bool {
 		return strings.EqualFold(nexthop, name) || strings.EqualFold(transport+":"+nexthop, name)
@@ -140,7 +140,7 @@ func (s *Server) meant(ctx context.Context, name string) ([]mail.Origin, error) 
 		return originsOf(&list), err
 	}
 	if transport, nexthop, full := strings.Cut(name, ":"); full && isAddress(nexthop) {
-		return []mail.Origin{{Transport: transport, Nexthop: nexthop}}, nil // it may be remembered
+		return []mail.Origin{{Transport: transport, Nexthop: nexthop}}, nil // destdb may remember it
 	}
 	if list, err = s.ask(ctx, qmgr.DestinationQuery{Most: 2, Match: matchName(name)}); len(list.Destinations) > 1 {
 		return nil, err
@@ -164,12 +164,12 @@ func fullNames(all []mail.Origin) []string {
 	return names
 }
 
-// nearMax is how many destinations are named in place of one that is not there.
+// nearMax is the maximum number of destinations suggested for an unknown name.
 const nearMax = 5
 
-// unknownDestination says that the core has no such destination, and which were
-// probably meant: sites that have mail for it, those whose name it is a part of, and
-// those that are spelt alike.
+// unknownDestination returns the error for a destination that the core does not
+// hold, with suggestions: sites that have mail for it, destinations whose name
+// contains it, and those with a similar spelling.
 func (s *Server) unknownDestination(ctx context.Context, name string) error {
 	all := []struct {
 		query qmgr.DestinationQuery
@@ -179,7 +179,7 @@ func (s *Server) unknownDestination(ctx context.Context, name string) error {
 		{qmgr.DestinationQuery{Match: matchName(name), Most: nearMax}, nil},
 		{qmgr.DestinationQuery{Most: DestinationsMax}, func(known []mail.Origin) []mail.Origin { return alike(name, known) }},
 	}
-	text := clip(name) + " is no destination that has mail in core or connections now"
+	text := "unknown destination " + clip(name) + ": no mail in core and no connections"
 	for _, one := range all {
 		list, err := s.ask(ctx, one.query)
 		if err != nil {
@@ -197,7 +197,7 @@ func (s *Server) unknownDestination(ctx context.Context, name string) error {
 	return huma.Error404NotFound(text)
 }
 
-// isAddress tells whether a nexthop is an address, with a port or without.
+// isAddress reports whether a nexthop is an IP address, with or without a port.
 func isAddress(nexthop string) bool {
 	if _, err := netip.ParseAddrPort(nexthop); err == nil {
 		return true
@@ -207,13 +207,13 @@ func isAddress(nexthop string) bool {
 	return err == nil
 }
 
-// alike returns destinations whose names are spelt like a given one.
+// alike returns destinations with a spelling similar to name.
 func alike(name string, known []mail.Origin) []mail.Origin {
 	byName := map[string]mail.Origin{}
 	var names []string
 	for _, o := range known {
 		if isAddress(o.Nexthop) {
-			continue // addresses that are spelt alike have nothing to do with each other
+			continue // similar addresses are unrelated
 		}
 		for _, text := range []string{o.Nexthop, insteadOf(o)} {
 			if text = strings.ToLower(text); byName[text] == (mail.Origin{}) {

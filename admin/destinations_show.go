@@ -136,61 +136,61 @@ func endedConnection(e *conns.Ending) EndedConnection {
 		Text: endingText(e), Reply: e.Closing.Reply.String(), Level: e.Level.String(), Carried: e.Carried, Made: wall(e.Made), At: wall(e.At)}
 }
 
-// endingText says why a connection ended.
+// endingText returns why a connection ended.
 func endingText(e *conns.Ending) string {
 	switch e.Closing.Why {
 	case mail.CloseIdle:
-		return "closed by the server while nothing was under way"
+		return "closed by the server while idle"
 	case mail.CloseBusy:
-		return "the server said 421 in the midst of something"
+		return "the server replied 421 during a transaction"
 	case mail.CloseLost:
-		return "it broke in the midst of something"
+		return "the connection was lost during a transaction"
 	case mail.CloseStep:
-		return "the server did not follow at level " + e.Closing.Level.String()
+		return "the server did not follow pipelining level " + e.Closing.Level.String()
 	case mail.CloseMixed:
-		return "the server put what was sent under another envelope"
+		return "the server put a message under another message's envelope"
 	case mail.CloseWrong:
-		return "the server does not keep to the protocol"
+		return "the server violated the protocol"
 	}
 	switch e.Parting {
 	case conns.PartIdle:
-		return "it had nothing to carry (connection_cache_time_limit)"
+		return "idle for too long (connection_cache_time_limit)"
 	case conns.PartAge:
-		return "old enough (connection_reuse_time_limit)"
+		return "reached its maximum age (connection_reuse_time_limit)"
 	case conns.PartCount:
-		return "it had carried as many messages as it may"
+		return "reached its maximum number of messages"
 	case conns.PartRoom:
-		return "it made room for another connection"
+		return "closed to make room for another connection"
 	case conns.PartBetter:
-		return "a host of a better tier is back"
+		return "a host of a better tier is available again"
 	case conns.PartPlan:
-		return "the host does not serve the destination any more"
+		return "the host no longer serves the destination"
 	case conns.PartStop:
 		return "Posthaste is stopping"
 	case conns.PartProbe:
 		return probeText(e.Closing.Proof)
 	case conns.PartOutdated:
-		return "it was opened before the host could be streamed to"
+		return "opened before the host was known to support streaming"
 	}
-	return "it had served its turn"
+	return "no longer needed"
 }
 
-// probeText says what a connection ended with that was to show whether its host bears
-// streaming.
+// probeText returns the result of a probe connection, which tests whether its host
+// supports streaming.
 func probeText(p mail.Proof) string {
-	text := "it ended with the probe for streaming, which "
+	text := "ended with the streaming probe, which "
 	switch p {
 	case mail.ProofPassed:
 		return text + "the host passed"
 	case mail.ProofFailed:
 		return text + "the host failed"
 	case mail.ProofExecutes:
-		return text + "the host failed: it took refused content for commands"
+		return text + "the host failed: it executed refused content as commands"
 	}
 	return text + "could not be made"
 }
 
-// messageDestinations tells where a message is in core.
+// messageDestinations returns a message's destinations in core.
 func messageDestinations(v *qmgr.MessageView) []MessageDestination {
 	var all []MessageDestination
 	for i := range v.Places {

@@ -24,7 +24,8 @@ func summaryOf(transport, nexthop string, todo int, c qmgr.Condition, o qmgr.Obs
 		Oldest: noon, Queue: qmgr.QueueView{Nexthop: nexthop, Window: 5, Todo: todo, Obstacle: o}}}
 }
 
-// known are destinations of which one waits for its rate, one is dead, one is a path.
+// known returns a queue with three destinations: one at its rate limit, one dead,
+// one a path.
 func known() *admintest.Queue {
 	q := admintest.New()
 	q.SetDestinations(
@@ -43,8 +44,8 @@ func names(page admin.DestinationPage) (all []string) {
 	return all
 }
 
-// Filters that match too much or too little hide the destination that is looked for;
-// a list of any length is read in pages.
+// Filters that match too much or too little hide the destination in question; a list
+// of any length is read in pages.
 func TestDestinations(t *testing.T) {
 	a := serve(t, known(), admin.Config{})
 	for query, want := range map[string]string{
@@ -96,10 +97,10 @@ func TestDestinationNames(t *testing.T) {
 		code int
 		want string
 	}{
-		{"example.net", http.StatusUnprocessableEntity, "several transports have it: smtp:example.net, relay:example.net"},
+		{"example.net", http.StatusUnprocessableEntity, "ambiguous, several transports have it: smtp:example.net, relay:example.net"},
 		{"example.nte", http.StatusNotFound, "did you mean smtp:example.net"},
 		{"example", http.StatusNotFound, "did you mean smtp:example.net or smtp:{a.mx.example;b.mx.example} or relay:example.net?"},
-		{"somewhere.test", http.StatusNotFound, "somewhere.test is no destination that has mail in core or connections now"},
+		{"somewhere.test", http.StatusNotFound, "unknown destination somewhere.test: no mail in core and no connections"},
 	} {
 		if w := a.do("GET", "/v1/destinations/"+c.name, ""); w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
@@ -107,7 +108,7 @@ func TestDestinationNames(t *testing.T) {
 	}
 }
 
-// Addresses that are spelt alike have nothing to do with each other.
+// Similar addresses are unrelated, so none is suggested.
 func TestAddressesAreNotGuessed(t *testing.T) {
 	q := admintest.New()
 	var all []qmgr.DestinationView
@@ -121,8 +122,8 @@ func TestAddressesAreNotGuessed(t *testing.T) {
 	}
 }
 
-// What is told of one destination must answer at one look why its mail waits, how its
-// hosts are, and what became of its connections.
+// The details of one destination must show why its mail waits, the state of its
+// hosts, and why its connections ended.
 func TestDestination(t *testing.T) {
 	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 	v := summaryOf("smtp", "example.net", 9, qmgr.ConditionLimited, qmgr.Obstacle{Kind: qmgr.ObstacleConnectionRate, Table: "strict",
@@ -153,7 +154,7 @@ func TestDestination(t *testing.T) {
 	q := admintest.New()
 	q.SetDestinations(v)
 	got := get[admin.DestinationDetail](serve(t, q, admin.Config{}), "GET", "/v1/destinations/example.net", "")
-	if o := got.Obstacle; o == nil || o.Kind != "connection-rate" || o.Key != "destination.strict.connection_rate" || o.Text != "rate 2/h of new connections is used up" ||
+	if o := got.Obstacle; o == nil || o.Kind != "connection-rate" || o.Key != "destination.strict.connection_rate" || o.Text != "at the connection rate limit of 2/h" ||
 		o.Until == nil || got.State != "rate-limited" || got.Failure == nil || got.Failure.Reply != "421 too many" || *got.Hosts != (admin.HostCounts{Up: 3, Busy: 1, Retry: 2}) ||
 		got.Limit != 20 || len(got.Rates) != 1 || got.Rates[0] != (admin.RateUse{Key: "destination_rate", Limit: "30/min", Used: 12}) {
 		t.Errorf("%+v %+v", got.Destination, got.Obstacle)
@@ -163,7 +164,7 @@ func TestDestination(t *testing.T) {
 		want := name
 		if name == "fell" {
 			want = "unused"
-			if h.Fell == nil || h.Fell.Text != "the server did not follow at level overlap" || h.LevelUntil == nil || h.LevelFixed || h.Level != "group" {
+			if h.Fell == nil || h.Fell.Text != "the server did not follow pipelining level overlap" || h.LevelUntil == nil || h.LevelFixed || h.Level != "group" {
 				t.Errorf("%+v", h)
 			}
 		}
@@ -180,8 +181,8 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-// Every kind of obstacle is told in words of its own and with the parameter that an
-// operator has to change, which must exist.
+// Every kind of obstacle has a text of its own and names the parameter to change,
+// which must exist.
 func TestObstaclesInWords(t *testing.T) {
 	all := map[string]bool{}
 	for _, kind := range qmgr.Obstacles()[1:] {
@@ -199,7 +200,7 @@ func TestObstaclesInWords(t *testing.T) {
 	}
 }
 
-// A message in core says for which of its destinations it waits, and why.
+// A message in core shows which destinations it waits for, and why.
 func TestMessagesSayWhatTheyWaitFor(t *testing.T) {
 	m := message(1, mail.AreaIncoming, "a@example.com", "j@example.net", "k@example.org")
 	m.InCore = true
@@ -218,8 +219,8 @@ func TestMessagesSayWhatTheyWaitFor(t *testing.T) {
 	}
 }
 
-// A message that is parked is not in core, and says what for; a held one waits for its
-// release all the same.
+// A parked message is not in core and shows what it waits for; a held one waits for
+// its release all the same.
 func TestParkedMessagesSayWhatFor(t *testing.T) {
 	owing, waiting, held := message(1, mail.AreaIncoming, "a@example.com", "j@example.net"), message(2, mail.AreaDeferred, "a@example.com", "j@example.net"),
 		message(3, mail.AreaHold, "a@example.com", "j@example.net")
@@ -240,8 +241,7 @@ func TestParkedMessagesSayWhatFor(t *testing.T) {
 	}
 }
 
-// While the program stops, operators may look at how far it is, but an order would be
-// lost.
+// While the program stops, operators may query its state, but an order would be lost.
 func TestStoppingTakesNoOrders(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaIncoming, "a@example.com", "j@example.net"))
 	s, err := admin.New(admin.Config{}, q, q, q)

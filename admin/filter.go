@@ -12,26 +12,26 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A selector is a Filter that was read and found good.
+// A selector is a parsed, valid Filter.
 type selector struct {
 	ids       []mail.QueueID
 	areas     []mail.Area
-	named     bool // areas were named; only then messages that are named by ID must be in one
-	damaged   bool // something of it cannot be read
-	lapsing   bool // of what is held, only what is held until an instant
+	named     bool // areas were given; only then must messages named by ID be in one of them
+	damaged   bool // only messages of which something cannot be read
+	lapsing   bool // of held messages, only those held until an instant
 	sender    pattern
 	recipient pattern
-	domain    string // lower case; with a dot in front, subdomains also
+	domain    string // lower case; a leading dot includes subdomains
 	text      string // lower case; part of a reply or a reason
 	before    mail.Instant
 	after     mail.Instant
 }
 
-// listed are the areas that are looked at if none is named. Damaged messages
-// are left out: nobody who drops or retries everything means them.
+// listed returns the areas that are searched by default. Damaged messages are left
+// out: an order to drop or retry everything is not meant for them.
 func listed() []mail.Area { return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaHold} }
 
-// A fieldError says which field of a request is bad, and why.
+// A fieldError names an invalid field of a request and the reason.
 type fieldError struct {
 	field, value string
 	err          error
@@ -40,8 +40,7 @@ type fieldError struct {
 func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
 func (e *fieldError) Unwrap() error { return e.err }
 
-// parse reads a filter, at an instant from which ages count. The error joins
-// fieldErrors.
+// parse parses a filter; ages are relative to now. The error joins fieldErrors.
 func (f *Filter) parse(now mail.Instant) (selector, error) {
 	s := selector{areas: listed(), before: mail.Never,
 		sender: newPattern(f.Sender), recipient: newPattern(f.Recipient),
@@ -88,38 +87,38 @@ func (f *Filter) parse(now mail.Instant) (selector, error) {
 	return s, errors.Join(errs...)
 }
 
-// checkPattern returns what keeps a pattern from ever matching an address. A condition
-// that nothing can meet must not look like one that nothing happens to meet.
+// checkPattern returns why a pattern can never match an address. A condition that
+// cannot be met must not look like one that no message happens to meet.
 func checkPattern(text string, sender bool) error {
 	bare, quoted := text, strings.Contains(text, `"`)
 	switch {
 	case text == "", sender && text == "<>":
 		return nil
 	case text == "<>":
-		return errors.New("no recipient is the null address")
+		return errors.New("a recipient is never the null address")
 	case strings.TrimSpace(text) == "":
-		return errors.New("it is empty")
+		return errors.New("empty pattern")
 	case len(bare) > 2 && bare[0] == '<' && bare[len(bare)-1] == '>':
 		return fmt.Errorf("write it without <>: %s", bare[1:len(bare)-1])
 	case !quoted && strings.ContainsAny(text, ", \t;"):
-		return errors.New("want one address or pattern, not a list")
+		return errors.New("give one address or pattern, not a list")
 	case text == "@":
 		return errors.New("want @domain")
 	case strings.HasPrefix(text, "@."):
-		return fmt.Errorf("want @domain; *%s stands for what is below it", text[1:])
+		return fmt.Errorf("write @domain for a domain, or *%s for its subdomains", text[1:])
 	case text[0] == '@':
 		return checkDomain(strings.ReplaceAll(text[1:], "*", "x"))
 	case strings.ContainsAny(text, "@*"):
 		return nil
 	case strings.Contains(text, "."):
-		return fmt.Errorf("want an address; @%s stands for all of a domain", text)
+		return fmt.Errorf("write an address, or @%s for the whole domain", text)
 	}
 	return nil // an address without a domain, such as postmaster
 }
 
-// checkDomain returns what keeps a text from being a domain, or one with a dot in front.
+// checkDomain returns why text is not a domain, with or without a leading dot.
 func checkDomain(text string) error {
-	want := errors.New("want one domain such as example.net, or .example.net for it and all below it")
+	want := errors.New("give one domain such as example.net, or .example.net to include its subdomains")
 	name := strings.TrimPrefix(text, ".")
 	switch {
 	case text == "":
@@ -147,22 +146,22 @@ func parseArea(name string) (mail.Area, error) {
 	return mail.AreaNone, errors.New("want incoming, deferred, hold or corrupt")
 }
 
-// envelope tells whether a message meets the conditions that its envelope and
-// its place decide.
+// envelope reports whether a message meets the conditions on its envelope and
+// place.
 func (s *selector) envelope(m *Message) bool {
 	e := &m.Envelope
 	if s.damaged && m.Damage == "" && m.Place.Area != mail.AreaCorrupt || s.named && !slices.Contains(s.areas, m.Place.Area) {
 		return false
 	}
 	if m.Damage != "" && e.Arrived == 0 {
-		// Nothing is known of the sender and the age: nobody means it by these.
+		// The sender and the age are unknown, so conditions on them do not match.
 		return s.before == mail.Never && s.after == 0 && s.sender.kind == matchAny
 	}
 	return e.Arrived < s.before && (s.after == 0 || e.Arrived > s.after) && s.sender.match(string(e.Sender))
 }
 
-// wantsRecipients tells whether recipients have to be looked at, given that
-// the envelope is right.
+// wantsRecipients reports whether recipients have to be read, given that the
+// envelope matches.
 func (s *selector) wantsRecipients(m *Message) bool {
 	if s.text != "" && m.Reason != "" && strings.Contains(strings.ToLower(m.Reason), s.text) {
 		return s.recipient.kind != matchAny || s.domain != ""
@@ -170,7 +169,7 @@ func (s *selector) wantsRecipients(m *Message) bool {
 	return s.recipient.kind != matchAny || s.domain != "" || s.text != ""
 }
 
-// match tells whether a recipient meets the conditions on recipients.
+// match reports whether a recipient meets the conditions on recipients.
 func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
 	if !s.recipient.match(string(r.Recipient.Address)) || !matchDomain(s.domain, r.Recipient.Address.Domain()) {
 		return false
@@ -179,8 +178,8 @@ func (s *selector) match(m *Message, r *mail.RecipientOutcome) bool {
 		strings.Contains(strings.ToLower(m.Reason), s.text)
 }
 
-// matchDomain tells whether a domain is the wanted one, or, if that begins
-// with a dot, below it or the same.
+// matchDomain reports whether domain is want or, if want begins with a dot, the
+// same domain or a subdomain of it.
 func matchDomain(want, domain string) bool {
 	if want == "" {
 		return true
@@ -192,7 +191,7 @@ func matchDomain(want, domain string) bool {
 	return domain == want
 }
 
-// A matchKind says how a pattern matches.
+// A matchKind is how a pattern matches.
 type matchKind uint8
 
 const (
@@ -202,9 +201,10 @@ const (
 	matchGlob               // literal text between stars
 )
 
-// A pattern matches addresses without regard to case. Stars are its only
-// special characters: matching takes time in proportion to the address times
-// the number of stars at worst, unlike backtracking regular expressions.
+// A pattern matches addresses without regard to case. Stars are its only special
+// characters: the worst-case matching time is proportional to the length of the
+// address times the number of stars, unlike that of backtracking regular
+// expressions.
 type pattern struct {
 	kind  matchKind
 	parts []string // matchGlob: the text between the stars
@@ -251,8 +251,8 @@ func (p *pattern) match(address string) bool {
 	return true
 }
 
-// ParseAge reads a time such as "90s", "2h", "1.5d" or "1h30m": numbers with
-// the units s, m, h, d (24 h) and w (7 d). A number alone is seconds.
+// ParseAge reads a time such as "90s", "2h", "1.5d" or "1h30m": numbers with the
+// units s, m, h, d (24 h) and w (7 d). A number without a unit is in seconds.
 func ParseAge(text string) (time.Duration, error) {
 	bad := fmt.Errorf("%q is not a time such as 30s, 20m, 4h, 5d or 1h30m", text)
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Filters decide what is dropped for good: each must match what it says, and
-// no more.
+// Filters decide what is dropped irreversibly: each must match what it says, and no
+// more.
 func TestPatterns(t *testing.T) {
 	for _, c := range []struct {
 		pattern, address string
@@ -56,7 +56,8 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// A condition that no message can ever meet is a slip, and what it takes is said.
+// A condition that no message can ever meet is refused as a mistake, with the
+// correct form.
 func TestConditionsThatCannotBeMet(t *testing.T) {
 	for _, f := range []Filter{
 		{Sender: "example.com"}, {Sender: "<a@b>"}, {Sender: "a@b,c@d"}, {Sender: "a@b c@d"}, {Sender: "@.b"}, {Sender: "@"}, {Sender: "@a,b"}, {Sender: " "},
@@ -79,7 +80,7 @@ func TestConditionsThatCannotBeMet(t *testing.T) {
 	}
 }
 
-// A domain with a dot in front stands for a whole organisation.
+// A domain with a leading dot stands for a whole organization.
 func TestMatchDomain(t *testing.T) {
 	for _, c := range []struct {
 		want, domain string

@@ -10,14 +10,14 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// coreTimeout is how long an answer waits for the core to say which messages
-// it holds. Without that it says less, but it comes.
+// coreTimeout limits how long an answer waits for the core to report which messages
+// it holds. After that it is sent without this information.
 const coreTimeout = 250 * time.Millisecond
 
 type listInput struct {
 	Filter
-	Recipients int    `query:"recipients" minimum:"0" maximum:"1000" default:"1" doc:"Waiting recipients to tell of each message."`
-	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Messages in the answer, at most."`
+	Recipients int    `query:"recipients" minimum:"0" maximum:"1000" default:"1" doc:"Maximum number of waiting recipients shown for each message."`
+	Limit      int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of messages in the answer."`
 	Cursor     string `query:"cursor" maxLength:"128" doc:"Where to go on: next of the answer before."`
 }
 
@@ -63,21 +63,21 @@ func unreadOf(id mail.QueueID, err error) Unread {
 	return Unread{ID: id.String(), Error: err.Error()}
 }
 
-// logUnread logs that a request has left messages out: one line, for a damaged disk has
+// logUnread logs in one line that a request left messages out, since a damaged disk has
 // many of them.
 func (s *Server) logUnread(request string, unread []Unread) {
 	if len(unread) > 0 {
-		s.log.Error("admin: messages cannot be read", "request", request, "messages", len(unread), "first", unread[0].ID, "error", unread[0].Error)
+		s.log.Error("admin: cannot read messages", "request", request, "messages", len(unread), "first", unread[0].ID, "error", unread[0].Error)
 	}
 }
 
-// summary tells of a message all but what the core knows, with at most so many
-// waiting recipients. With an error it is what could be read.
+// summary returns the summary of a message without the core's part, with at most
+// recipients waiting recipients. With an error it contains what could be read.
 func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summary, error) {
 	e := &m.Envelope
 	if m.Damage != "" && e.Arrived == 0 {
 		known := *e
-		known.Arrived, e = known.ID.Time(), &known // the ID was made from that time
+		known.Arrived, e = known.ID.Time(), &known // the ID contains that time
 	}
 	sum := Summary{
 		ID: e.ID.String(), Area: m.Place.Area.String(), Sender: string(e.Sender), Size: e.Size,
@@ -106,8 +106,8 @@ func (s *Server) summary(ctx context.Context, m *Message, recipients int) (Summa
 	return sum, nil
 }
 
-// named returns the recipients that a summary names: the first that wait or, if
-// none does, as in a held message that only its reason explains, the first.
+// named returns the recipients that a summary names: the first that wait, or the
+// first of all if none waits, as in a held message.
 func (s *Server) named(ctx context.Context, sum *Summary, id mail.QueueID, max int) ([]mail.RecipientOutcome, error) {
 	if sum.Waiting > 0 {
 		return s.waiting(ctx, id, max)
@@ -132,13 +132,13 @@ func (s *Server) waiting(ctx context.Context, id mail.QueueID, max int) ([]mail.
 	}
 }
 
-// A whereabouts is what the core says of a message.
+// A whereabouts is the core's part of a summary.
 type whereabouts struct {
-	silent bool // it did not say in time
+	silent bool // it did not answer in time
 	view   qmgr.MessageView
 }
 
-// explain asks the core where some messages are.
+// explain asks the core about some messages.
 func (s *Server) explain(ctx context.Context, messages []Message, most int) []whereabouts {
 	answers := make([]whereabouts, len(messages))
 	for i := range answers {
@@ -163,7 +163,7 @@ func (s *Server) explain(ctx context.Context, messages []Message, most int) []wh
 	return answers
 }
 
-// locate says where a message is and what it waits for.
+// locate sets a message's state and what it waits for.
 func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 	has := core.view.Held
 	if !core.silent {

@@ -9,16 +9,16 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
-// An Obstacle is what keeps mail from going now: the first thing that would have
-// to change.
+// An Obstacle is the reason why mail is not being sent now: the first condition
+// that would have to change.
 type Obstacle struct {
 	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-look-up,connecting,transaction,turn,report-turn,look-ups"`
-	Text  string     `json:"text" doc:"In words, without the time at which it is over."`
-	Key   string     `json:"key,omitempty" doc:"The configuration parameter that is the reason, in full, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if it is none's doing."`
-	Until *time.Time `json:"until,omitempty" doc:"When it is over, if that depends on time alone."`
+	Text  string     `json:"text" doc:"Description, without the time at which it ends."`
+	Key   string     `json:"key,omitempty" doc:"Full name of the configuration parameter that causes it, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if no parameter causes it."`
+	Until *time.Time `json:"until,omitempty" doc:"When it ends, if that depends on time alone."`
 }
 
-// obstacleOf puts an obstacle of a destination into words; nil if there is none.
+// obstacleOf describes an obstacle of a destination; nil if there is none.
 func obstacleOf(o *qmgr.Obstacle, transport string) *Obstacle {
 	if o.Kind == qmgr.ObstacleNone {
 		return nil
@@ -35,32 +35,32 @@ func obstacleText(o *qmgr.Obstacle) string {
 	case qmgr.ObstacleDead:
 		return "the destination is dead"
 	case qmgr.ObstacleDestinationDelay:
-		return fmt.Sprintf("one delivery at a time, and a pause of %s after each", pauseText(o.Pause))
+		return fmt.Sprintf("one delivery at a time, with a delay of %s after each", pauseText(o.Pause))
 	case qmgr.ObstacleDestinationRate:
-		return fmt.Sprintf("rate %v is used up", o.Rate)
+		return fmt.Sprintf("at the rate limit of %v", o.Rate)
 	case qmgr.ObstacleTransportRate:
-		return fmt.Sprintf("rate %v of the whole transport is used up", o.Rate)
+		return fmt.Sprintf("at the transport's rate limit of %v", o.Rate)
 	case qmgr.ObstacleTransportDelay:
-		return fmt.Sprintf("a pause of %s before each delivery of the whole transport", pauseText(o.Pause))
+		return fmt.Sprintf("transport delay: %s before each delivery", pauseText(o.Pause))
 	case qmgr.ObstacleConnectionRate:
-		return fmt.Sprintf("rate %v of new connections is used up", o.Rate)
+		return fmt.Sprintf("at the connection rate limit of %v", o.Rate)
 	case qmgr.ObstacleLocalOutage:
-		return "hardly any host can be reached: our own network seems to be down"
+		return "hardly any host can be reached: the local network seems to be down"
 	case qmgr.ObstacleHostLookup:
-		return "its hosts are being looked up"
+		return "DNS lookup of its hosts in progress"
 	case qmgr.ObstacleConnecting:
 		return "a connection is being opened"
 	case qmgr.ObstacleTurn:
 		return "other mail of the transport goes first"
 	case qmgr.ObstacleReportTurn:
-		return "a report to the sender is owed, and many are being made"
+		return "waits to send a report to its sender; many reports are in progress"
 	case qmgr.ObstacleLookups:
-		return "the DNS has not told yet where its recipients go"
+		return "the DNS lookups for its recipients are slow"
 	}
 	return fullText(o)
 }
 
-// fullText is for what there is as much of as may be.
+// fullText describes limits that are reached.
 func fullText(o *qmgr.Obstacle) string {
 	what := "connections"
 	if o.Deliveries {
@@ -68,43 +68,43 @@ func fullText(o *qmgr.Obstacle) string {
 	}
 	switch o.Kind {
 	case qmgr.ObstacleProcessLimit:
-		return fmt.Sprintf("the transport has %d %s, as many as it may", o.Limit, what)
+		return fmt.Sprintf("the transport is at its limit of %d %s", o.Limit, what)
 	case qmgr.ObstacleConnectionLimit:
 		return fmt.Sprintf("all %d connections are in use", o.Limit)
 	case qmgr.ObstacleWindow:
 		if o.Most > 0 && o.Limit >= o.Most {
-			return fmt.Sprintf("it has %d %s, as many as it may", o.Limit, what)
+			return fmt.Sprintf("at its limit of %d %s", o.Limit, what)
 		}
-		return fmt.Sprintf("it has as many %s as its window of %d allows, which grows with success", what, o.Limit)
+		return fmt.Sprintf("at its current window of %d %s, which grows with success", o.Limit, what)
 	case qmgr.ObstacleMessageShare:
-		return fmt.Sprintf("its message holds %d connections, as many as it may while others need them", o.Limit)
+		return fmt.Sprintf("its message is at its limit of %d connections while other mail needs them", o.Limit)
 	case qmgr.ObstaclePart:
-		return fmt.Sprintf("it has as many of the transport's %d connections as it may while others may need them", o.Limit)
+		return fmt.Sprintf("at its part of the transport's %d connections; the rest is kept for other destinations", o.Limit)
 	case qmgr.ObstacleSlowStart:
-		return fmt.Sprintf("%d connections are being opened, as many as may be at once", o.Limit)
+		return fmt.Sprintf("at the limit of %d connections being opened at once", o.Limit)
 	case qmgr.ObstacleHostLimit:
 		if o.Limit == 0 {
-			return hostsSubject(&o.Hosts) + " being tried, or has as many connections as it may" + laterTiers(&o.Hosts)
+			return hostsSubject(&o.Hosts) + " being probed or at its connection limit" + laterTiers(&o.Hosts)
 		}
-		return fmt.Sprintf("host limit: %d connections to each", o.Limit) + laterTiers(&o.Hosts)
+		return fmt.Sprintf("at the limit of %d connections to each host", o.Limit) + laterTiers(&o.Hosts)
 	case qmgr.ObstacleHostBusy:
 		return busyText(o)
 	}
-	return "its connections carry as much as they bear" // ObstacleTransaction
+	return "its connections are at their limits of messages in flight" // ObstacleTransaction
 }
 
-// busyText is for hosts that have said that they take no more connections.
+// busyText describes hosts that refuse further connections.
 func busyText(o *qmgr.Obstacle) string {
 	h := &o.Hosts
 	switch {
 	case o.Callouts:
-		return "a host has lately ended a connection over a question about a recipient, and nothing but such questions waits"
+		return "a host recently ended a connection during a call-out, and only call-outs wait"
 	case h.Full == 1:
-		return fmt.Sprintf("%s, %s, takes no more connections than its %d", hostLabel(h.First), onlyHost(h), h.Count) + laterTiers(h)
+		return fmt.Sprintf("%s, %s, refuses more than its %d connections", hostLabel(h.First), onlyHost(h), h.Count) + laterTiers(h)
 	case h.Full < h.Hosts || h.Tier+h.Later > 0:
-		return fmt.Sprintf("the %d usable hosts of tier %d take no more connections, or have as many as they may", h.Full, h.Tier+1) + laterTiers(h)
+		return fmt.Sprintf("the %d usable hosts of tier %d refuse more connections or are at their limits", h.Full, h.Tier+1) + laterTiers(h)
 	}
-	return "every host has said that it takes no more connections, or has as many as it may"
+	return "every host refuses more connections or is at its limit"
 }
 
 // hostsSubject begins a sentence about hosts that are waited for.
@@ -118,7 +118,7 @@ func hostsSubject(h *conns.TierView) string {
 	return "every host is"
 }
 
-// onlyHost says in which respect a host is the only one.
+// onlyHost describes a host as the only one, of all or of its tier.
 func onlyHost(h *conns.TierView) string {
 	text := "the only "
 	if h.Hosts > 1 {
@@ -130,7 +130,7 @@ func onlyHost(h *conns.TierView) string {
 	return text
 }
 
-// laterTiers says why hosts of the next tier do not help; "" if there is none.
+// laterTiers explains why hosts of the next tier are not used; "" if there is none.
 func laterTiers(h *conns.TierView) string {
 	if h.Later == 0 {
 		return ""
@@ -139,10 +139,10 @@ func laterTiers(h *conns.TierView) string {
 	if h.More > 0 {
 		names += fmt.Sprintf(" and %d more", h.More)
 	}
-	return fmt.Sprintf("; tier %d (%s) is for when none of tier %d answers", h.Tier+2, names, h.Tier+1)
+	return fmt.Sprintf("; tier %d (%s) is used only if no host of tier %d answers", h.Tier+2, names, h.Tier+1)
 }
 
-// hostLabel is a host's name, or its address if it has none.
+// hostLabel returns a host's name, or its address if it has none.
 func hostLabel(h mail.Host) string {
 	if h.Name == "" {
 		return hostText(h)
@@ -150,7 +150,7 @@ func hostLabel(h mail.Host) string {
 	return h.Name
 }
 
-// obstacleKey names the parameter to change.
+// obstacleKey returns the name of the parameter to change.
 func obstacleKey(o *qmgr.Obstacle, transport string) string {
 	name := ""
 	switch o.Kind {
@@ -193,7 +193,7 @@ func obstacleKey(o *qmgr.Obstacle, transport string) string {
 	return "transport." + transport + "." + name
 }
 
-// pauseText is a length of time as it is written in the configuration.
+// pauseText formats a duration as in the configuration.
 func pauseText(d time.Duration) string {
 	for _, u := range []struct {
 		of   time.Duration

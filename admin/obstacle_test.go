@@ -12,8 +12,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
-// An operator sees a healthy host that has no connection, and asks why. That it is of
-// a later tier has to be said, and "every host" must not be said of a few of them.
+// An operator sees a healthy host without connections and asks why. The text must say
+// that it is in a later tier, and must not say "every host" of a few of them.
 func TestHostsThatAreFull(t *testing.T) {
 	mx1, literal := mail.Host{Name: "mx1"}, mail.Host{Addr: netip.MustParseAddrPort("192.0.2.1:25")}
 	for _, c := range []struct {
@@ -21,21 +21,21 @@ func TestHostsThatAreFull(t *testing.T) {
 		want     string
 	}{
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Hosts: 2, Full: 1, First: mx1, Count: 2, Later: 2, Next: mail.Host{Name: "mx3"}}},
-			"mx1, the only usable host of tier 1, takes no more connections than its 2; tier 2 (mx3) is for when none of tier 1 answers"},
+			"mx1, the only usable host of tier 1, refuses more than its 2 connections; tier 2 (mx3) is used only if no host of tier 1 answers"},
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Hosts: 1, Full: 1, First: literal, Count: 3}},
-			"[192.0.2.1]:25, the only host, takes no more connections than its 3"},
+			"[192.0.2.1]:25, the only host, refuses more than its 3 connections"},
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Tier: 1, Hosts: 3, Full: 2, First: mx1}},
-			"the 2 usable hosts of tier 2 take no more connections, or have as many as they may"},
+			"the 2 usable hosts of tier 2 refuse more connections or are at their limits"},
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Hosts: 2, Full: 2, First: mx1}},
-			"every host has said that it takes no more connections, or has as many as it may"},
+			"every host refuses more connections or is at its limit"},
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Callouts: true},
-			"a host has lately ended a connection over a question about a recipient, and nothing but such questions waits"},
+			"a host recently ended a connection during a call-out, and only call-outs wait"},
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Limit: 2, Hosts: conns.TierView{Hosts: 1, Full: 1, First: mx1, Later: 1, Next: literal, More: 2}},
-			"host limit: 2 connections to each; tier 2 ([192.0.2.1]:25 and 2 more) is for when none of tier 1 answers"},
+			"at the limit of 2 connections to each host; tier 2 ([192.0.2.1]:25 and 2 more) is used only if no host of tier 1 answers"},
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Hosts: conns.TierView{Hosts: 2, Full: 1, First: mx1}},
-			"mx1, the only usable host, is being tried, or has as many connections as it may"},
+			"mx1, the only usable host, is being probed or at its connection limit"},
 		{qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Hosts: conns.TierView{Hosts: 2, Full: 2, Tier: 1}},
-			"every usable host of tier 2 is being tried, or has as many connections as it may"},
+			"every usable host of tier 2 is being probed or at its connection limit"},
 	} {
 		q := admintest.New()
 		q.SetDestinations(summaryOf("smtp", "example.net", 1, qmgr.ConditionFull, c.obstacle))
@@ -46,8 +46,8 @@ func TestHostsThatAreFull(t *testing.T) {
 	}
 }
 
-// Every reason for which we end a connection has words of its own; those of a probe
-// say what it has shown.
+// Every reason for which we close a connection has a text of its own; that of a
+// probe gives its result.
 func TestPartingsInWords(t *testing.T) {
 	v := summaryOf("smtp", "example.net", 1, qmgr.ConditionReady, qmgr.Obstacle{Kind: qmgr.ObstacleTurn})
 	for p := conns.PartIdle; p <= conns.PartOutdated; p++ {
@@ -63,12 +63,12 @@ func TestPartingsInWords(t *testing.T) {
 		if seen[e.Text] {
 			t.Errorf("twice: %s", e.Text)
 		}
-		if seen[e.Text] = true; e.Parting == "probe" && !strings.HasPrefix(e.Text, "it ended with the probe for streaming, which ") ||
-			e.Parting == "outdated" && e.Text != "it was opened before the host could be streamed to" {
+		if seen[e.Text] = true; e.Parting == "probe" && !strings.HasPrefix(e.Text, "ended with the streaming probe, which ") ||
+			e.Parting == "outdated" && e.Text != "opened before the host was known to support streaming" {
 			t.Errorf("%s: %s", e.Parting, e.Text)
 		}
 	}
-	if !seen["it ended with the probe for streaming, which the host passed"] {
+	if !seen["ended with the streaming probe, which the host passed"] {
 		t.Errorf("%v", seen)
 	}
 }

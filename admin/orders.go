@@ -27,22 +27,22 @@ func (v verb) String() string { return [...]string{"hold", "release", "drop", "b
 // harmful reports whether an order cannot be taken back.
 func (v verb) harmful() bool { return v == verbDrop || v == verbBounce }
 
-// areas are where an order finds something to do.
+// areas returns the areas whose messages an order can change.
 func (v verb) areas() []mail.Area {
 	switch v {
-	case verbHold: // what is held until an instant is not removed then
+	case verbHold: // a message held until an instant is then kept
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaHold}
-	case verbRetry: // a message of the corrupt area is released, if it is named
+	case verbRetry: // a message of the corrupt area is released if it is named by ID
 		return []mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaCorrupt}
 	case verbRelease:
-		return []mail.Area{mail.AreaHold, mail.AreaCorrupt} // the latter only if it is named
+		return []mail.Area{mail.AreaHold, mail.AreaCorrupt} // corrupt only if named by ID
 	case verbBounce:
 		return listed()
 	}
 	return append(listed(), mail.AreaCorrupt)
 }
 
-// applies tells whether an order changes anything for a message at a place.
+// applies reports whether an order changes a message at a place.
 func (v verb) applies(to mail.Place) bool {
 	return slices.Contains(v.areas(), to.Area) && !(v == verbHold && to.Area == mail.AreaHold && to.Due == 0)
 }
@@ -85,23 +85,22 @@ func (s *Server) order(v verb) func(context.Context, *orderInput) (*orderOutput,
 	}
 }
 
-// check refuses orders that say too little: an empty filter is more often a
-// mistake than it means everything, and messages that are dropped do not come
-// back.
+// check refuses underspecified orders: an empty filter is more often a mistake than
+// it means everything, and dropped messages cannot be restored.
 func (o *Order) check(v verb) error {
 	conditional := o.Filter.conditional()
 	switch {
 	case !conditional && !o.All:
-		return unprocessable("body.filter", nil, "name messages by a filter, or set all")
+		return unprocessable("body.filter", nil, "give a filter with conditions, or set all")
 	case conditional && o.All:
-		return unprocessable("body.all", true, "a filter with conditions and all contradict each other")
+		return unprocessable("body.all", true, "all cannot be combined with a filter that has conditions")
 	case v.harmful() && !o.DryRun && len(o.Filter.IDs) == 0 && o.Confirm == 0:
-		return unprocessable("body.confirm", 0, "to "+v.String()+" messages that are not named by ID, confirm how many; a dry run counts them")
+		return unprocessable("body.confirm", 0, "to "+v.String()+" messages that are not named by ID, set confirm to their number, which a dry run returns")
 	}
 	return nil
 }
 
-// narrow leaves the areas in which an order finds something to do.
+// narrow returns those areas in which an order can change messages.
 func narrow(areas []mail.Area, v verb) []mail.Area {
 	var left []mail.Area
 	for _, a := range areas {
@@ -112,8 +111,8 @@ func narrow(areas []mail.Area, v verb) []mail.Area {
 	return left
 }
 
-// heldByOperator is why messages are held if the order does not say: without a reason
-// the last reply would look like one.
+// heldByOperator is the hold reason if the order gives none: otherwise the last reply
+// would look like the reason.
 const heldByOperator = "held by an operator"
 
 // carryOut gives the order to one page of messages.
@@ -146,7 +145,7 @@ func (s *Server) carryOut(ctx context.Context, v verb, o *Order, sel selector, f
 		}
 		ordered, err := s.orderOne(ctx, v, o, &sel, m, done)
 		if err != nil && ctx.Err() != nil {
-			break // the client is gone; what the log says was ordered so far is carried out
+			break // the client is gone; orders logged so far are still carried out
 		}
 		if err != nil && !errors.Is(err, ErrGone) {
 			done.Unread = append(done.Unread, unreadOf(m.Envelope.ID, err))
@@ -184,7 +183,7 @@ func (s *Server) give(v verb, ids, aside []mail.QueueID, reason string) {
 		s.control.Drop(ids)
 	case verbRetry:
 		if len(aside) > 0 {
-			s.control.Release(aside) // reads it again, and makes it due at once if it can be read
+			s.control.Release(aside) // rereads it, and makes it due at once if it is readable
 		}
 		if len(aside) < len(ids) {
 			s.control.Retry(slices.DeleteFunc(slices.Clone(ids), func(id mail.QueueID) bool { return slices.Contains(aside, id) }))
@@ -192,11 +191,11 @@ func (s *Server) give(v verb, ids, aside []mail.QueueID, reason string) {
 	}
 }
 
-// settle waits until an order has taken effect for all messages, or
-// Config.Settle is over, and returns those for which it has not.
+// settle waits until an order has taken effect for all messages, or for
+// Config.Settle, and returns those for which it has not.
 func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) (pending []mail.QueueID, err error) {
 	if _, err := s.view(ctx, 0); err != nil {
-		return ids, err // the core has seen no order
+		return ids, err // the core has not received the order
 	}
 	if v == verbRetry {
 		return nil, nil
@@ -219,7 +218,7 @@ func (s *Server) settle(ctx context.Context, v verb, sel *selector, ids []mail.Q
 }
 
 // unsettled keeps the messages for which an order has not taken effect, as far as
-// they can be read. A message that is gone needs no order.
+// they can be read. A message that is gone no longer needs the order.
 func (s *Server) unsettled(ctx context.Context, v verb, sel *selector, ids []mail.QueueID) ([]mail.QueueID, error) {
 	left := ids[:0]
 	for _, id := range ids {

@@ -37,8 +37,8 @@ func named(numbers ...int) *admin.Filter {
 	return f
 }
 
-// The life of an order by ID: it says for each message whether it was done,
-// was so already, or is not there, and may be repeated.
+// An order by ID reports for each message whether it was carried out, needed no
+// change, or is not in the queue, and may be repeated.
 func TestOrdersByID(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaIncoming, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"),
 		message(3, mail.AreaHold, "a@b", "j@c"), message(4, mail.AreaCorrupt, "a@b", "j@c"))
@@ -79,8 +79,8 @@ func TestOrdersByID(t *testing.T) {
 	}
 }
 
-// A hold keeps a double bounce that would be removed some day, whether it is named or
-// found; what an operator holds is left alone, and is no match.
+// A hold keeps a double bounce that would expire, whether it is named by ID or found
+// by a filter; a message held by an operator is left alone and does not match.
 //
 // Seen failing: it "needed no change", and was removed.
 func TestHoldKeepsWhatWouldBeRemoved(t *testing.T) {
@@ -130,7 +130,7 @@ func TestOrderForAllInPages(t *testing.T) {
 	}
 }
 
-// A reason that nobody gave must not be replaced by the last reply of a server.
+// A missing reason must not be replaced by the last reply of a server.
 func TestHoldWithoutReason(t *testing.T) {
 	a := serve(t, admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c")), admin.Config{})
 	a.order("hold", admin.Order{Filter: named(1)})
@@ -140,8 +140,8 @@ func TestHoldWithoutReason(t *testing.T) {
 	}
 }
 
-// Dropping is for good, so it stops at the number that the caller has seen and
-// confirmed, even if more has come in meanwhile; damaged messages stay.
+// Dropping is irreversible, so it stops at the number that the caller confirmed,
+// even if more messages have arrived meanwhile; damaged messages stay.
 func TestDropStopsAtTheConfirmedNumber(t *testing.T) {
 	q := admintest.New(message(30, mail.AreaCorrupt, "a@b", "j@c"))
 	for n := range 5 {
@@ -159,8 +159,8 @@ func TestDropStopsAtTheConfirmedNumber(t *testing.T) {
 	}
 }
 
-// An order for a message that is being delivered waits for the delivery, but
-// its caller does not wait for ever: the rest is pending.
+// An order for a message that is being delivered waits for the delivery, but its
+// caller does not wait forever: the rest is pending.
 func TestOrderForBusyMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy, soon := message(1, mail.AreaIncoming, "a@b", "j@c"), message(2, mail.AreaIncoming, "a@b", "j@c")
@@ -186,8 +186,8 @@ func TestOrderForBusyMessages(t *testing.T) {
 	})
 }
 
-// A message that was delivered while it was to be held is no failure: it is
-// gone, and needs no order any more.
+// A message that was delivered before a hold took effect is not a failure: it is
+// gone and no longer needs the order.
 func TestOrderForAMessageThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := message(1, mail.AreaIncoming, "a@b", "j@c")
@@ -205,7 +205,7 @@ func TestOrderForAMessageThatLeaves(t *testing.T) {
 	})
 }
 
-// A flush reaches the core once and says how much it is about.
+// A flush reaches the core once and returns the number of deferred messages.
 func TestFlush(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"))
 	a := serve(t, q, admin.Config{})
@@ -215,8 +215,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// One page must not take long even if it is a full one: the request's cost is
-// what bounds how long a list of a million takes.
+// One page must not take long even if it is a full one: its cost determines how
+// long a list of a million takes.
 func BenchmarkListPage(b *testing.B) {
 	q := admintest.New()
 	for n := range 1000 {
@@ -234,8 +234,8 @@ func BenchmarkListPage(b *testing.B) {
 	}
 }
 
-// A message of which something cannot be read is shown with what that is, can be
-// picked by that, and is not picked by conditions on what is not known of it.
+// A damaged message is shown with its damage, can be selected by it, and does not
+// match conditions on what cannot be read.
 func TestDamagedMessages(t *testing.T) {
 	whole, state, lost := message(1, mail.AreaDeferred, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"), message(3, mail.AreaDeferred, "")
 	state.Damage = "state: checksum mismatch"
@@ -266,7 +266,7 @@ func TestDamagedMessages(t *testing.T) {
 	}
 }
 
-// A parameter that takes one value and is given twice is no condition at all.
+// A parameter that takes one value is refused if given twice.
 func TestParameterGivenTwice(t *testing.T) {
 	a := serve(t, admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c")), admin.Config{})
 	for query, want := range map[string]int{"sender=a@b&sender=c@d": 422, "domain=c&domain=c": 422, "limit=1&limit=2": 422, "area=hold&area=deferred": 200} {
@@ -276,8 +276,8 @@ func TestParameterGivenTwice(t *testing.T) {
 	}
 }
 
-// A message with recipients at two domains keeps those at the other one, whatever is
-// ordered for the first; whom an order is for is in the log.
+// A message with recipients at two domains keeps those at the second, whatever is
+// ordered for the first; the log names the recipients that an order applies to.
 func TestOrdersForRecipients(t *testing.T) {
 	none := mail.Address("quiet@c")
 	part := mail.NewQueueID(4e18, 1)
@@ -286,7 +286,7 @@ func TestOrdersForRecipients(t *testing.T) {
 		filter admin.Filter
 		sender string
 		want   admin.Ordered
-		left   string // recipients that wait
+		left   string // waiting recipients
 		told   int
 	}{
 		{"drop", admin.Filter{Domain: "c"}, "a@b", admin.Ordered{Matched: 1, Done: 1, Recipients: 2, Scanned: 1}, "j@d ", 0},
@@ -344,9 +344,9 @@ func TestOrdersForRecipients(t *testing.T) {
 	}
 }
 
-// A read of one message fails, for a reason that may pass. A drop does not depend on it;
-// what depends on its recipients leaves that message alone, and is carried out for the
-// others. The log names what was done, and no more.
+// Reading one message fails temporarily. A drop does not depend on it; orders that
+// depend on its recipients leave that message alone and are carried out for the others.
+// The log names what was done, and no more.
 func TestOrdersLeaveOutWhatCannotBeRead(t *testing.T) {
 	for _, c := range []struct {
 		verb   string
@@ -375,7 +375,8 @@ func TestOrdersLeaveOutWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The log says of each message who ordered what, of orders that read no recipients, too.
+// The log names, for each message, the order and the peer that gave it, also for orders
+// that read no recipients.
 //
 // Seen failing: a hold and a release named the first message only.
 func TestOrdersAreLogged(t *testing.T) {
@@ -394,8 +395,8 @@ func TestOrdersAreLogged(t *testing.T) {
 	}
 }
 
-// A damaged message cannot be tried: it is released, which reads it again, and only
-// if it is named. The others that the order names are tried.
+// A damaged message cannot be tried: a retry by ID releases it, which rereads it.
+// The other messages of the order are tried.
 //
 // Seen failing: retry for the areas of other mail only: nothing was done.
 func TestRetryOfDamagedMessage(t *testing.T) {
@@ -418,7 +419,7 @@ func TestRetryOfDamagedMessage(t *testing.T) {
 	}
 }
 
-// unread is what an answer says of messages whose recipients cannot be read.
+// unread is the part of an answer about messages whose recipients cannot be read.
 func unread(numbers ...int) []admin.Unread {
 	var all []admin.Unread
 	for _, n := range numbers {
@@ -427,8 +428,8 @@ func unread(numbers ...int) []admin.Unread {
 	return all
 }
 
-// Without room for another copy of a large message none of its recipients is held alone.
-// The order is carried out for the others all the same.
+// Without room for another copy of a large message none of its recipients is held
+// separately. The order is still carried out for other messages.
 //
 // Seen failing: an answer 507 to all of it, with the third message held.
 func TestHoldSomeWithoutRoom(t *testing.T) {
@@ -444,8 +445,8 @@ func TestHoldSomeWithoutRoom(t *testing.T) {
 	}
 }
 
-// A crowd is the spool of one message with very many recipients, as a Store and a
-// Control. It keeps none of them, and looks at the heap every now and then.
+// A crowd is a Store and a Control with one message of very many recipients. It
+// stores none of them, and samples the heap.
 type crowd struct {
 	*admintest.Queue
 	recipients int
@@ -477,7 +478,7 @@ func (c *crowd) Recipients(_ context.Context, _ mail.QueueID, q admin.RecipientQ
 	return list, nil
 }
 
-// Show knows of the messages that recipients were put into.
+// Show also knows the messages that recipients were moved to.
 func (c *crowd) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {
 	if id >= mail.NewQueueID(4e18, 0) {
 		return admin.Message{Envelope: mail.Envelope{ID: id}, Place: mail.Place{Area: mail.AreaHold}}, nil
@@ -501,8 +502,8 @@ func (c *crowd) Split(_ mail.QueueID, s mail.Split) {
 	}
 }
 
-// An order for recipients of a message holds some of them at a time, however many there
-// are, and is carried out for all.
+// An order for recipients keeps only some of them in memory at a time, however many
+// there are, and is carried out for all.
 //
 // Seen failing: with all recipients of the message in a list, 35 to 62 MB are held.
 func TestOrderForAMessageWithManyRecipients(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// peerKey is the context's key for who is at the other end of a connection.
+// peerKey is the context key for the identity of a connection's peer.
 type peerKey struct{}
 
-// withPeer notes who has connected: the user for a unix socket, where the system says,
-// else the address.
+// withPeer records the peer of a connection: its user for a unix socket, where the
+// system reports it, else its address.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	if s, ok := conn.(*slotted); ok {
 		conn = s.Conn
@@ -28,7 +28,7 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, by)
 }
 
-// orderedBy returns who has given an order, as the log shows it.
+// orderedBy returns the peer that gave an order, as shown in the log.
 func orderedBy(ctx context.Context) string {
 	if by, ok := ctx.Value(peerKey{}).(string); ok && by != "" && by != "@" {
 		return by

@@ -4,5 +4,5 @@ package admin
 
 import "net"
 
-// peerUser returns false: only Linux is asked.
+// peerUser returns false: peer credentials are implemented only for Linux.
 func peerUser(*net.UnixConn) (uid uint32, ok bool) { return 0, false }

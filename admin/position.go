@@ -9,9 +9,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A position is where a request stopped and the next one goes on: at a
-// message of an area, and there at a recipient, if its list was too long to
-// be looked through in one request. The zero position is the start.
+// A position is where a request stopped and the next one continues: at a message of
+// an area, and at one of its recipients if the list was too long for one request.
+// The zero position is the start.
 type position struct {
 	area      mail.Area
 	at        mail.Cursor
@@ -19,7 +19,7 @@ type position struct {
 	set       bool
 }
 
-var errCursor = errors.New("not a cursor that this API gave out")
+var errCursor = errors.New("not a cursor returned by this API")
 
 // String returns the text that clients carry; "" for the zero position.
 func (p position) String() string {

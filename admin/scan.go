@@ -10,19 +10,19 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// How much of an index, and of a recipient list, is read in one go.
+// Page sizes of reads from an index and from a recipient list.
 const (
 	findMax      = 256
 	recipientMax = 512
 )
 
-// A scan goes through the spool for messages that meet a selector, as far as
-// one request may. It belongs to one request.
+// A scan searches the spool for messages that meet a selector, within the limits of
+// one request. It belongs to one request.
 type scan struct {
 	store      Store
 	sel        selector
 	deadline   time.Time
-	messages   int // that may still be looked at
+	messages   int // messages that may still be looked at
 	recipients int // the same
 	scanned    int // messages looked at
 	gone       []mail.QueueID
@@ -34,13 +34,14 @@ func (s *Server) newScan(sel selector) *scan {
 		messages: s.cfg.ScanMessages, recipients: s.cfg.ScanRecipients}
 }
 
-// spent tells whether the request has looked at as much as it may.
+// spent reports whether the request has reached one of its limits.
 func (c *scan) spent() bool {
 	return c.messages <= 0 || c.recipients <= 0 || len(c.unread) >= MessagesMax || !time.Now().Before(c.deadline)
 }
 
-// unreadable names a message that cannot be read, and goes on with the others. A
-// message that is gone is none, and a client that is gone wants no others.
+// unreadable records a message that cannot be read, so that the scan continues. A
+// message that is gone is not recorded; if the client is gone, the error ends the
+// scan.
 func (c *scan) unreadable(ctx context.Context, id mail.QueueID, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -51,8 +52,8 @@ func (c *scan) unreadable(ctx context.Context, id mail.QueueID, err error) error
 	return nil
 }
 
-// run collects at most max messages from a position on. The position
-// returned is where to go on; it is not set at the end.
+// run collects at most max messages from a position on. The position returned is
+// where to continue; it is zero at the end.
 func (c *scan) run(ctx context.Context, from position, max int) ([]Message, position, error) {
 	if len(c.sel.ids) > 0 {
 		found, err := c.pick(ctx)
@@ -61,7 +62,7 @@ func (c *scan) run(ctx context.Context, from position, max int) ([]Message, posi
 	first := 0
 	if from.set {
 		if first = slices.Index(c.sel.areas, from.area); first < 0 {
-			return nil, position{}, &fieldError{"cursor", from.String(), errors.New("its area is not among those asked for")}
+			return nil, position{}, &fieldError{"cursor", from.String(), errors.New("its area is not among the requested areas")}
 		}
 	}
 	var found []Message
@@ -69,7 +70,7 @@ func (c *scan) run(ctx context.Context, from position, max int) ([]Message, posi
 		if from.area != area {
 			from = position{area: area, set: true}
 			if c.sel.lapsing && area == mail.AreaHold {
-				from.at.Due = 1 // in the index, it is behind what is held for good
+				from.at.Due = 1 // in the index it follows messages held indefinitely
 			}
 		}
 		if len(found) >= max || c.spent() {
@@ -83,7 +84,7 @@ func (c *scan) run(ctx context.Context, from position, max int) ([]Message, posi
 	return found, position{}, nil
 }
 
-// pick collects the messages that the selector names.
+// pick collects the messages that the selector names by ID.
 func (c *scan) pick(ctx context.Context) ([]Message, error) {
 	var found []Message
 	for _, id := range c.sel.ids {
@@ -108,16 +109,16 @@ func (c *scan) pick(ctx context.Context) ([]Message, error) {
 	return found, nil
 }
 
-// area goes on in one area until it ends, enough is found, or the request has
-// looked at as much as it may.
+// area scans one area until it ends, max messages are found, or the request reaches
+// a limit.
 func (c *scan) area(ctx context.Context, found []Message, from position, max int) ([]Message, position, error) {
 	for {
 		list, err := c.store.Find(ctx, from.area, from.at, min(findMax, c.messages))
 		if err != nil && len(found) > 0 && ctx.Err() == nil {
-			return found, from, nil // the next request fails, and this one's messages are told
+			return found, from, nil // this request returns its messages, the next one fails
 		}
 		if err != nil {
-			return nil, position{}, fmt.Errorf("look through %s: %w", from.area, err)
+			return nil, position{}, fmt.Errorf("list %s: %w", from.area, err)
 		}
 		for _, at := range list.Cursors {
 			here := position{area: from.area, at: at, set: true}
@@ -148,15 +149,15 @@ func (c *scan) area(ctx context.Context, found []Message, from position, max int
 	}
 }
 
-// past tells that neither this message nor any behind it in the index is old
+// past reports that neither this message nor any after it in the index is old
 // enough: the indexes of incoming and of damaged mail are in the order of queue
 // IDs, and a message never arrives before its ID is given out.
 func (c *scan) past(p position) bool {
 	return p.area != mail.AreaDeferred && p.area != mail.AreaHold && p.at.ID.Time() >= c.sel.before
 }
 
-// look examines the message at a position. If it has to stop halfway it
-// returns the position to go on from.
+// look examines the message at a position. If it has to stop partway it returns the
+// position to continue from.
 func (c *scan) look(ctx context.Context, p position) (m Message, ok bool, stopped position, err error) {
 	c.messages--
 	c.scanned++
@@ -178,8 +179,8 @@ func (c *scan) look(ctx context.Context, p position) (m Message, ok bool, stoppe
 	return m, ok, position{}, nil
 }
 
-// meets tells whether a message meets the selector, looking at its recipients
-// from one on. If next is not 0 the question is open, to be decided by the
+// meets reports whether a message meets the selector, reading its recipients from
+// index from on. If next is not 0 the result is undecided and depends on the
 // recipients from next on.
 func (c *scan) meets(ctx context.Context, m *Message, from uint32) (ok bool, next uint32, err error) {
 	if !c.sel.envelope(m) {

@@ -36,9 +36,8 @@ func (a api) pages(query url.Values) (all []string, n int) {
 	}
 }
 
-// Whatever the limits of a request are, and wherever it stops, the pages
-// together must be what looking at every message by hand gives: nothing left
-// out, nothing twice.
+// Whatever the limits of a request are, and wherever it stops, the pages together
+// must equal a naive scan of all messages: nothing left out, nothing twice.
 func TestPagesTogetherAreTheWholeList(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -119,8 +118,8 @@ func naive(all []admintest.Message, want func(*admintest.Message) bool) []string
 	return list
 }
 
-// A filter that matches nothing must not read all of a backlog in one request:
-// the answer is an empty page that says where to go on.
+// A filter that matches nothing must not read all of a backlog in one request: the
+// answer is an empty page with a cursor to continue from.
 func TestScanIsBounded(t *testing.T) {
 	q := admintest.New()
 	for n := range 500 {
@@ -136,8 +135,8 @@ func TestScanIsBounded(t *testing.T) {
 	}
 }
 
-// "older" is asked when the queue is full of new mail: where the index is in
-// the order of age, what is too young need not be looked at at all.
+// "older" is used when the queue is full of new mail: where the index is sorted by
+// age, messages that are too young need not be read at all.
 func TestOlderStopsAtTheFirstYoungMessage(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaIncoming, "a@example.com", "j@example.net"))
 	for n := range 200 {
@@ -152,8 +151,8 @@ func TestOlderStopsAtTheFirstYoungMessage(t *testing.T) {
 	}
 }
 
-// An error text narrows a list down to what has one cause, be it a server's
-// reply or the reason for which an operator held a message.
+// An error text narrows a list to messages with one cause, be it a server's reply
+// or an operator's reason for a hold.
 func TestErrorFilter(t *testing.T) {
 	held := message(3, mail.AreaHold, "a@example.com", "j@example.net")
 	held.Reason = "suspected GREYlist test"
@@ -172,7 +171,7 @@ func TestErrorFilter(t *testing.T) {
 }
 
 // IDs that were copied from a log are looked up directly, in the order given;
-// what has left meanwhile is left out.
+// messages that have left meanwhile are left out.
 func TestListByID(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaCorrupt, "a@example.com", "j@example.net"), message(2, mail.AreaHold, "b@example.com", "j@example.net"))
 	a := serve(t, q, admin.Config{})
@@ -201,7 +200,7 @@ func (s faultyStore) Show(ctx context.Context, id mail.QueueID) (admin.Message, 
 	return s.Queue.Show(ctx, id)
 }
 
-// One message that cannot be read is named. The others are listed, whatever is asked for,
+// One message that cannot be read is named. The others are listed, whatever the query,
 // and an order is carried out for them.
 //
 // Seen failing: an answer 500 to all of it.
@@ -223,13 +222,13 @@ func TestOneUnreadableMessage(t *testing.T) {
 			a := api{t, s.Handler()}
 			page := get[admin.Page](a, "GET", "/v1/messages?"+query, "")
 			want := []string{id(1).String(), id(3).String()}
-			if !whole && (query == "" || query == "older=1s") { // of which its recipients are missing
+			if !whole && (query == "" || query == "older=1s") { // whose recipients are missing
 				want = slices.Insert(want, 1, id(2).String())
 			}
 			if diff := cmp.Diff(want, ids(page)); diff != "" || len(page.Unread) != 1 || page.Unread[0].ID != id(2).String() || !strings.Contains(page.Unread[0].Error, "input/output") {
 				t.Errorf("%q, whole %t: unread %+v, %s", query, whole, page.Unread, diff)
 			}
-			if strings.Count(log.String(), "cannot be read") != 1 {
+			if strings.Count(log.String(), "cannot read messages") != 1 {
 				t.Errorf("%q, whole %t: log:\n%s", query, whole, log.String())
 			}
 			if query != "domain=c" {
@@ -253,8 +252,8 @@ func (s lastAreaFails) Find(ctx context.Context, area mail.Area, from mail.Curso
 	return s.Queue.Find(ctx, area, from, max)
 }
 
-// What has been found before an area cannot be listed is told, and an order is carried
-// out for it; whoever goes on from there hears of the fault.
+// Messages found before an area that cannot be listed are returned, and an order is
+// carried out for them; the request that continues from there gets the error.
 func TestAreaThatCannotBeListed(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaDeferred, "a@b", "j@c"), message(2, mail.AreaDeferred, "a@b", "j@c"), message(3, mail.AreaHold, "a@b", "j@c"))
 	s, err := admin.New(admin.Config{Logger: slog.New(slog.DiscardHandler)}, lastAreaFails{q}, q, q)
@@ -271,7 +270,7 @@ func TestAreaThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// A disk on which no message can be read has a list that ends, page by page, and names
+// A disk on which no message can be read still has a finite list of pages, which names
 // them all once.
 func TestManyUnreadableMessages(t *testing.T) {
 	q := admintest.New()

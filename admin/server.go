@@ -27,17 +27,17 @@ type Server struct {
 	log     *slog.Logger
 	store   Store
 	control Control
-	// scheduler is asked what mail waits for.
+	// scheduler answers what mail waits for.
 	scheduler Scheduler
 	stopping  atomic.Bool // orders are refused
 	counts    tally
-	scans     chan struct{} // holds one element for each scan that goes on
+	scans     chan struct{} // holds one element for each scan in progress
 	mux       *http.ServeMux
 	api       huma.API
 }
 
-// New returns a server over a spool and a core, which takes orders and tells about
-// itself.
+// New returns a server for a spool and a core; control gives orders to the core,
+// scheduler asks it for its state.
 func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -52,23 +52,23 @@ func New(cfg Config, store Store, control Control, scheduler Scheduler) (*Server
 }
 
 // Handler returns the API as a handler, for a host that has its own server.
-// Requests that a web page on another site made a browser send are refused.
+// Cross-origin requests from a browser are refused.
 func (s *Server) Handler() http.Handler {
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		answerProblem(w, http.StatusForbidden, "a web page on another site has made a browser send this request")
+		answerProblem(w, http.StatusForbidden, "cross-origin request refused")
 	}))
 	return sameOrigin.Handler(bodies(onlyOnce(known(s.mux))))
 }
 
-// onlyOnce refuses queries that give a parameter twice which takes one value: one of
-// the values would be passed over.
+// onlyOnce refuses queries that repeat a parameter that takes one value: one of the
+// values would be ignored.
 func onlyOnce(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			if len(values) > 1 && name != "id" && name != "area" && name != "state" {
 				answerProblem(w, http.StatusUnprocessableEntity, "validation failed",
-					&huma.ErrorDetail{Location: "query." + name, Message: "it is given more than once, and takes one value", Value: clip(values[1])})
+					&huma.ErrorDetail{Location: "query." + name, Message: "given more than once, but takes a single value", Value: clip(values[1])})
 				return
 			}
 		}
@@ -76,8 +76,8 @@ func onlyOnce(next http.Handler) http.Handler {
 	})
 }
 
-// known answers requests for what there is not as the API answers others: the mux would
-// say it in plain text.
+// known answers requests for unknown paths and methods with problem details, as the API
+// does; the mux would answer in plain text.
 func known(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, pattern := mux.Handler(r)
@@ -87,15 +87,15 @@ func known(mux *http.ServeMux) http.Handler {
 		}
 		refused := refusal{header: w.Header(), status: http.StatusNotFound}
 		answer.ServeHTTP(&refused, r)
-		detail := "there is nothing at " + clip(r.URL.Path) + "; /openapi.json describes what there is"
+		detail := "unknown path " + clip(r.URL.Path) + "; see /openapi.json"
 		if allowed := w.Header().Get("Allow"); allowed != "" {
-			detail = clip(r.URL.Path) + " takes " + allowed + ", and not " + clip(r.Method)
+			detail = clip(r.URL.Path) + " allows " + allowed + ", not " + clip(r.Method)
 		}
 		answerProblem(w, refused.status, detail)
 	})
 }
 
-// A refusal takes the header and the status of an answer, and not its text.
+// A refusal records the header and the status of an answer and discards its body.
 type refusal struct {
 	header http.Header
 	status int
@@ -110,30 +110,31 @@ const (
 	bodyTime = 5 * time.Second // for all of it
 )
 
-// bodies reads what comes with a request before it is handled: net/http and huma would
-// wait for it without an end where it is not wanted, and in a handler the time for it
-// would go on counting, and end an order that takes longer. A flush for which somebody
-// gives conditions is no flush of everything.
+// bodies reads the body of a request before it is handled: net/http and huma would
+// wait forever for a body that the operation does not take, and a read deadline set in
+// a handler would still run while an order is carried out, and end it. A flush with a
+// body is refused: a client that sends conditions does not mean to flush everything.
 func bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Connection", "close") // or the rest would be waited for
+		w.Header().Set("Connection", "close") // or the server would wait for the rest of the body
 		if r.Method != http.MethodPost || r.URL.Path == "/v1/flush" {
-			answerProblem(w, http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "body", Message: "this request takes none"})
+			answerProblem(w, http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: "body", Message: "this request takes no body"})
 			return
 		}
-		// The operation, which reads no body any more, ends this; a test's recorder has none.
+		// huma's operation resets the deadline although it reads no body; a test's recorder
+		// has no deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 		body, err := io.ReadAll(io.LimitReader(r.Body, bodyMax+1))
 		switch {
 		case err != nil:
-			answerProblem(w, http.StatusRequestTimeout, fmt.Sprintf("the body did not come to its end in %v", bodyTime))
+			answerProblem(w, http.StatusRequestTimeout, fmt.Sprintf("the body was not complete within %v", bodyTime))
 			return
 		case len(body) > bodyMax:
-			answerProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: it has more than %d octets", bodyMax))
+			answerProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes", bodyMax))
 			return
 		}
 		w.Header().Del("Connection")
@@ -146,7 +147,7 @@ func bodies(next http.Handler) http.Handler {
 func answerProblem(w http.ResponseWriter, status int, detail string, errs ...*huma.ErrorDetail) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	// If the client is gone, nobody wants it.
+	// An error means that the client is gone.
 	_ = json.NewEncoder(w).Encode(&huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail, Errors: errs})
 }
 
@@ -179,28 +180,27 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// Stopping has the server refuse orders from now on, since the core starts nothing
-// any more. It goes on telling what there is.
+// Stopping makes the server refuse orders from now on, since the core starts no new
+// deliveries. Queries are still answered.
 func (s *Server) Stopping() { s.stopping.Store(true) }
 
-// refuse tells why an order is not taken, nil if it is.
+// refuse returns why orders are refused, nil if they are not.
 func (s *Server) refuse() error {
 	if !s.stopping.Load() {
 		return nil
 	}
-	return huma.Error503ServiceUnavailable("Posthaste is stopping; give the order again when it has started")
+	return huma.Error503ServiceUnavailable("Posthaste is stopping; repeat the order after the restart")
 }
 
 // OpenAPI returns the API's description, as in openapi.json.
 func (s *Server) OpenAPI() *huma.OpenAPI { return s.api.OpenAPI() }
 
-// apiConfig leaves out what huma adds by default: a documentation page that
-// loads scripts from elsewhere, and $schema fields in answers. Query parameters
-// that are not known are refused, since a filter with a slip of the pen must
-// not match everything.
+// apiConfig disables what huma adds by default: a documentation page that loads
+// scripts from other sites, and $schema fields in answers. Unknown query parameters
+// are refused, since a misspelled filter must not match everything.
 func apiConfig() huma.Config {
 	c := huma.DefaultConfig("Posthaste", "1")
-	c.Info.Description = "Looks at the mail queue and changes it. Errors are problem details (RFC 9457)."
+	c.Info.Description = "Shows and changes the mail queue. Errors are problem details (RFC 9457)."
 	c.CreateHooks = nil
 	c.DocsPath, c.SchemasPath = "", ""
 	c.RejectUnknownQueryParameters = true
@@ -212,28 +212,28 @@ func apiConfig() huma.Config {
 }
 
 func (s *Server) register() {
-	huma.Register(s.api, operation("status", http.MethodGet, "/v1/status", "The core and the spool at a glance"), s.status)
+	huma.Register(s.api, operation("status", http.MethodGet, "/v1/status", "Overview of the core and the spool"), s.status)
 	huma.Register(s.api, operation("list", http.MethodGet, "/v1/messages", "Messages that meet a filter",
-		"Incoming and held messages are in the order of their age, deferred ones in that of their next attempt."), s.list)
+		"Incoming and held messages are sorted by age, deferred ones by their next attempt."), s.list)
 	huma.Register(s.api, operation("show", http.MethodGet, "/v1/messages/{id}", "All about one message"), s.show)
 	huma.Register(s.api, contentOperation(), s.content)
-	huma.Register(s.api, operation("destinations", http.MethodGet, "/v1/destinations", "Destinations that the core holds, and what their mail waits for",
+	huma.Register(s.api, operation("destinations", http.MethodGet, "/v1/destinations", "Destinations in core, and why their mail waits",
 		"Those with the most waiting come first. A destination is known while mail for it is in core, while it is dead, and for some time after it had connections."), s.destinations)
 	huma.Register(s.api, operation("destination", http.MethodGet, "/v1/destinations/{name}", "One destination with its hosts and connections"), s.destination)
-	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Set messages aside until they are released",
-		"What is held already, but would be removed some day, is kept then. "+pageNote), s.order(verbHold))
-	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Put held messages back, due at once",
+	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Hold messages until they are released",
+		"A message that is already held but would expire is then kept. "+pageNote), s.order(verbHold))
+	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Release held messages, due at once",
 		pageNote), s.order(verbRelease))
-	huma.Register(s.api, operation("drop", http.MethodPost, "/v1/messages/drop", "Remove messages without telling their senders",
-		pageNote+" With conditions on recipients, only those that meet them are given up. Damaged messages are dropped only if named by ID or area."), s.order(verbDrop))
-	huma.Register(s.api, operation("bounce", http.MethodPost, "/v1/messages/bounce", "Give up recipients and return the message to its sender",
-		pageNote+" Only the recipients that meet the conditions are given up; a sender who asked for no reports gets none."), s.order(verbBounce))
+	huma.Register(s.api, operation("drop", http.MethodPost, "/v1/messages/drop", "Remove messages without a report to the sender",
+		pageNote+" With conditions on recipients, only matching recipients are dropped. Damaged messages are dropped only if named by ID or area."), s.order(verbDrop))
+	huma.Register(s.api, operation("bounce", http.MethodPost, "/v1/messages/bounce", "Fail recipients and return the message to its sender",
+		pageNote+" Only matching recipients are failed; no report is sent if the sender requested none."), s.order(verbBounce))
 	huma.Register(s.api, operation("retry", http.MethodPost, "/v1/messages/retry", "Try messages now", pageNote), s.order(verbRetry))
 	huma.Register(s.api, operation("flush", http.MethodPost, "/v1/flush", "Try all deferred mail now"), s.flush)
 }
 
-const pageNote = "One request handles one page of messages: repeat it with cursor set to next until there is no next. " +
-	"It may be repeated without harm."
+const pageNote = "One request handles one page of messages: repeat it with cursor set to next until next is absent. " +
+	"Requests may be repeated safely."
 
 func operation(id, method, path, summary string, description ...string) huma.Operation {
 	o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary,
@@ -255,30 +255,30 @@ func operation(id, method, path, summary string, description ...string) huma.Ope
 }
 
 func contentOperation() huma.Operation {
-	o := operation("content", http.MethodGet, "/v1/messages/{id}/content", "The message itself")
+	o := operation("content", http.MethodGet, "/v1/messages/{id}/content", "Content of one message")
 	o.Responses = map[string]*huma.Response{"200": {
-		Description: "The message with CRLF line ends.",
+		Description: "The message with CRLF line endings.",
 		Content:     map[string]*huma.MediaType{"message/rfc822": {Schema: &huma.Schema{Type: "string"}}},
 	}}
 	return o
 }
 
-// admit lets a scan begin unless too many are going on.
+// admit lets a scan begin unless the limit of concurrent scans is reached.
 func (s *Server) admit() (release func(), err error) {
 	select {
 	case s.scans <- struct{}{}:
 		return func() { <-s.scans }, nil
 	default:
-		busy := huma.Error429TooManyRequests("others are looking through the queue; try again in a second")
+		busy := huma.Error429TooManyRequests("too many queue scans in progress; try again in a second")
 		return nil, huma.ErrorWithHeaders(busy, http.Header{"Retry-After": {"1"}})
 	}
 }
 
-// viewTimeout is how long a request waits for the core. It answers within
-// milliseconds unless it is not running.
+// viewTimeout limits how long a request waits for the core, which answers within
+// milliseconds while it runs.
 const viewTimeout = 5 * time.Second
 
-// errCore tells that the core did not answer.
+// errCore means that the core did not answer.
 var errCore = errors.New("the scheduler does not answer")
 
 func (s *Server) view(ctx context.Context, queues int) (qmgr.View, error) {
@@ -291,13 +291,13 @@ func (s *Server) view(ctx context.Context, queues int) (qmgr.View, error) {
 	return v, err
 }
 
-// problem turns an error into what the client is told. What is nobody's
-// business but the operator's is logged.
+// problem converts an error to the client's answer. Details that only concern the
+// operator are logged.
 func (s *Server) problem(ctx context.Context, err error) error {
 	var field *fieldError
 	switch {
 	case ctx.Err() != nil:
-		return huma.Error503ServiceUnavailable("the request was given up")
+		return huma.Error503ServiceUnavailable("the request was canceled")
 	case errors.As(err, &field):
 		return unprocessable(field.field, clip(field.value), field.err.Error())
 	case errors.Is(err, ErrGone):
@@ -311,7 +311,7 @@ func (s *Server) problem(ctx context.Context, err error) error {
 		return huma.Error503ServiceUnavailable(errCore.Error())
 	}
 	s.log.Error("admin: request failed", "error", err)
-	return huma.Error500InternalServerError("the spool cannot be read; the log says why")
+	return huma.Error500InternalServerError("cannot read the spool; see the log for the reason")
 }
 
 // parseQuery reads a filter and a cursor; where is the filter's place in the

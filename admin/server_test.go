@@ -85,7 +85,7 @@ func (a api) do(method, target, body string, header ...string) *httptest.Respons
 	return w
 }
 
-// get decodes a good answer.
+// get decodes a successful answer.
 func get[T any](a api, method, target, body string) T {
 	a.t.Helper()
 	w := a.do(method, target, body)
@@ -107,8 +107,8 @@ func ids(page admin.Page) []string {
 	return all
 }
 
-// The description is what others build clients from, so a change of the API
-// must show up in a review. UPDATE=1 rewrites it.
+// Clients are built from the description, so a change of the API must show up in a
+// review. UPDATE=1 rewrites it.
 func TestDescriptionIsUpToDate(t *testing.T) {
 	q := admintest.New()
 	s, err := admin.New(admin.Config{}, q, q, q)
@@ -131,8 +131,8 @@ func TestDescriptionIsUpToDate(t *testing.T) {
 	}
 }
 
-// A person who asks about a message wants to know where it is, why it is still
-// there and when it goes on; each state must say so.
+// An operator who asks about a message wants to know where it is, why it is still
+// there and when it is tried next; each state must say so.
 func TestShowSaysWhatAMessageWaitsFor(t *testing.T) {
 	refused := mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 1}, Text: "greylisted", By: "mx.example.net[192.0.2.1]"}
 	far := deferredFor(message(3, mail.AreaDeferred, "a@example.com", "j@example.net"), refused)
@@ -172,8 +172,8 @@ func TestShowSaysWhatAMessageWaitsFor(t *testing.T) {
 	}
 }
 
-// Mail to many people has more recipients than fit into an answer; they are
-// read page by page, settled ones also.
+// Mail to many people has more recipients than fit into an answer; they are read
+// page by page, including settled ones.
 func TestShowPagesRecipients(t *testing.T) {
 	var all []string
 	for i := range 250 {
@@ -204,7 +204,7 @@ func TestShowPagesRecipients(t *testing.T) {
 	}
 }
 
-// Whoever looks at a message wants exactly the octets that will be sent.
+// The content shown is exactly the bytes that will be sent.
 func TestContent(t *testing.T) {
 	m := message(1, mail.AreaDeferred, "a@example.com", "j@example.net")
 	m.Content = "Subject: \xe9\r\n\r\n.\r\n\x00\r\n"
@@ -216,8 +216,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// Queue IDs come from outside: nothing but an ID may reach the spool, and what
-// is wrong is said as problem details.
+// Queue IDs come from outside: nothing but an ID may reach the spool, and errors
+// are problem details.
 func TestBadIDs(t *testing.T) {
 	a := serve(t, admintest.New(), admin.Config{})
 	for path, want := range map[string]int{
@@ -236,8 +236,8 @@ func TestBadIDs(t *testing.T) {
 	}
 }
 
-// A request that is not understood must change nothing and must not cost much;
-// these are the ones that have been seen to go wrong elsewhere.
+// A malformed request must change nothing and must be cheap; these are requests
+// that other servers are known to mishandle.
 func TestBadRequests(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaIncoming, "a@example.com", "j@example.net"))
 	a := serve(t, q, admin.Config{})
@@ -247,21 +247,21 @@ func TestBadRequests(t *testing.T) {
 		want                 int
 		says                 string
 	}{
-		{"POST", "/v1/messages/drop", `{}`, 422, "name messages by a filter"},
-		{"POST", "/v1/messages/drop", `{"filter":{}}`, 422, "name messages by a filter"},
-		{"POST", "/v1/messages/drop", `{"filter":{"areas":["incoming"]}}`, 422, "name messages by a filter"},
-		{"POST", "/v1/messages/drop", `{"all":true}`, 422, "confirm how many"},
-		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1,"filter":{"sender":"a@example.com"}}`, 422, "contradict"},
+		{"POST", "/v1/messages/drop", `{}`, 422, "give a filter with conditions"},
+		{"POST", "/v1/messages/drop", `{"filter":{}}`, 422, "give a filter with conditions"},
+		{"POST", "/v1/messages/drop", `{"filter":{"areas":["incoming"]}}`, 422, "give a filter with conditions"},
+		{"POST", "/v1/messages/drop", `{"all":true}`, 422, "set confirm to their number"},
+		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1,"filter":{"sender":"a@example.com"}}`, 422, "cannot be combined"},
 		{"POST", "/v1/messages/drop", `{"all":true,"confirm":-1}`, 422, "body.confirm"},
 		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1e99}`, 422, "confirm"},
 		{"POST", "/v1/messages/drop", `{"all":true,"confirm":1,"fitler":{}}`, 422, "unexpected property"},
-		{"POST", "/v1/messages/drop", `{"all":true,"all":true,"confirm":1}`, 400, "occurs twice"},
+		{"POST", "/v1/messages/drop", `{"all":true,"all":true,"confirm":1}`, 400, "duplicate key"},
 		{"POST", "/v1/messages/drop", "{\"reason\":\"\xff\"}", 400, "UTF-8"},
 		{"POST", "/v1/messages/drop", "\xff\xfe{\x00}\x00", 400, "UTF-8"},
 		{"POST", "/v1/messages/drop", "\ufeff{}", 400, "JSON"},
-		{"POST", "/v1/messages/drop", `{} {}`, 400, "behind"},
+		{"POST", "/v1/messages/drop", `{} {}`, 400, "after the JSON value"},
 		{"POST", "/v1/messages/drop", deep, 400, "deep"},
-		{"POST", "/v1/messages/drop", `{"reason":"` + strings.Repeat("x", 300<<10) + `"}`, 413, "too large"},
+		{"POST", "/v1/messages/drop", `{"reason":"` + strings.Repeat("x", 300<<10) + `"}`, 413, "larger than"},
 		{"POST", "/v1/messages/drop", `{"reason":"` + strings.Repeat("x", 513) + `"}`, 422, "body.reason"},
 		{"POST", "/v1/messages/drop", `{"filter":{"ids":["../x"]}}`, 422, "body.filter.ids"},
 		{"POST", "/v1/messages/hold", `{"filter":{"older":"2 parsecs"}}`, 422, "body.filter.older"},
@@ -275,10 +275,10 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/v1/messages?cursor=zz", "", 422, "query.cursor"},
 		{"GET", "/v1/messages?area=hold&cursor=incoming-0-" + id(1).String() + "-0", "", 422, "not among"},
 		{"GET", "/v1/messages?sender=" + strings.Repeat("x", 600), "", 422, "query.sender"},
-		{"DELETE", "/v1/messages", "", 405, "/v1/messages takes GET, HEAD, and not DELETE"},
-		{"GET", "/v1/flush", "", 405, "/v1/flush takes POST, and not GET"},
-		{"GET", "/v2/messages", "", 404, "there is nothing at /v2/messages; /openapi.json"},
-		{"GET", "/", "", 404, "there is nothing at /"},
+		{"DELETE", "/v1/messages", "", 405, "/v1/messages allows GET, HEAD, not DELETE"},
+		{"GET", "/v1/flush", "", 405, "/v1/flush allows POST, not GET"},
+		{"GET", "/v2/messages", "", 404, "unknown path /v2/messages; see /openapi.json"},
+		{"GET", "/", "", 404, "unknown path /"},
 	} {
 		w := a.do(c.method, c.target, c.body)
 		if w.Code != c.want || !strings.Contains(w.Body.String(), c.says) {
@@ -306,7 +306,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 }
 
 // If the core hangs, an operator must still see what is in the spool, and must
-// be told that orders reach nobody.
+// learn that orders are not carried out.
 func TestSilentCore(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaIncoming, "a@example.com", "j@example.net"))
 	q.Silence()
@@ -326,8 +326,7 @@ func TestSilentCore(t *testing.T) {
 	}
 }
 
-// The status is the first thing that people look at; every number must come
-// from the right place.
+// Operators look at the status first; every number must come from the right source.
 func TestStatus(t *testing.T) {
 	q := admintest.New(message(1, mail.AreaIncoming, "a@b"), message(2, mail.AreaDeferred, "a@b"), message(3, mail.AreaDeferred, "a@b"),
 		message(4, mail.AreaHold, "a@b"), message(5, mail.AreaCorrupt, "a@b"))
@@ -360,7 +359,7 @@ func TestStatus(t *testing.T) {
 				{Nexthop: "example.net", State: "dead", Window: 5, Todo: 7, Reason: "421 go away", Until: &until}}},
 			{Name: "relay", State: "alive", Destinations: []admin.DestinationStatus{
 				{Nexthop: "far.example", State: "ready", Window: 5, Busy: 2, Todo: 1, Open: 2, Opening: 1, Waits: "host-limit",
-					Obstacle: &admin.Obstacle{Kind: "host-limit", Text: "host limit: 2 connections to each", Key: "destination.strict.destination_host_concurrency_limit"}}}},
+					Obstacle: &admin.Obstacle{Kind: "host-limit", Text: "at the limit of 2 connections to each host", Key: "destination.strict.destination_host_concurrency_limit"}}}},
 			{Name: "lmtp", State: "dead", Reason: "451 no sockets", Until: &soon, Destinations: []admin.DestinationStatus{}},
 			{Name: "retry", Jobs: 1, State: "alive", Destinations: []admin.DestinationStatus{
 				{Nexthop: "4.4.1 no answer", Instead: "smtp:[::1]:25", State: "ready", Window: 5, Todo: 1}}}},
@@ -382,7 +381,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// slow is a store in which looking takes until the test says so.
+// slow is a store whose reads block until the test lets them continue.
 type slow struct {
 	*admintest.Queue
 	entered, leave chan struct{}
@@ -394,8 +393,8 @@ func (s slow) Find(ctx context.Context, area mail.Area, from mail.Cursor, max in
 	return s.Queue.Find(ctx, area, from, max)
 }
 
-// Many people with dashboards must not take the disk away from delivery: what
-// is too much is refused at once, and says when to come back.
+// Many people with dashboards must not take the disk away from delivery: a scan
+// over the limit is refused at once, with the time to retry.
 func TestTooManyScans(t *testing.T) {
 	q := admintest.New()
 	store := slow{q, make(chan struct{}), make(chan struct{})}
@@ -451,7 +450,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// Limits of zero would make every request end before it began, for ever.
+// With limits of zero every request would end before it began.
 func TestConfigValidate(t *testing.T) {
 	if err := (admin.Config{}).Validate(); err != nil {
 		t.Error(err)
@@ -464,8 +463,8 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-// A stalled or swollen daemon is looked into through the socket that is there
-// already.
+// A daemon that stalls or uses too much memory is examined through the admin
+// socket.
 func TestDebugProfiles(t *testing.T) {
 	w := serve(t, admintest.New(), admin.Config{}).do(http.MethodGet, "/debug/pprof/goroutine?debug=1", "")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "goroutine profile: total") {

@@ -10,25 +10,25 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// settles reports whether an order is for recipients, one by one. A bounce is, since
-// each has a report of his own; so are a drop and a hold whose conditions are about
-// recipients, for the others of the same message are not meant by them.
+// settles reports whether an order applies to single recipients. A bounce does,
+// since each recipient is reported on; so do a drop and a hold with conditions on
+// recipients, since they must not affect the other recipients of the same message.
 func (v verb) settles(sel *selector) bool {
 	return v == verbBounce || (v == verbDrop || v == verbHold) && sel.aboutRecipients()
 }
 
-// aboutRecipients reports whether there are conditions that one recipient of a message
-// can meet and another not.
+// aboutRecipients reports whether there are conditions that can differ between the
+// recipients of one message.
 func (s *selector) aboutRecipients() bool {
 	return s.recipient.kind != matchAny || s.domain != "" || s.text != ""
 }
 
-// A concern is whom an order is for. However many they are, only some are kept: a message
-// may have a million recipients.
+// A concern describes the recipients that an order applies to. It keeps only some of
+// their addresses: a message may have a million recipients.
 type concern struct {
-	recipients int            // that wait and meet the conditions
+	recipients int            // waiting recipients that meet the conditions
 	first      []mail.Address // the first of them, at most loggedMax
-	others     bool           // others wait, too
+	others     bool           // other recipients wait, too
 }
 
 func (c *concern) add(a mail.Address) {
@@ -57,7 +57,7 @@ func (s *Server) eachWaiting(ctx context.Context, id mail.QueueID, visit func(*m
 	}
 }
 
-// concerned finds out which of a message's recipients an order is for.
+// concerned returns the recipients of a message that an order applies to.
 func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (concern, error) {
 	var c concern
 	err := s.eachWaiting(ctx, m.Envelope.ID, func(r *mail.RecipientOutcome) bool {
@@ -71,21 +71,21 @@ func (s *Server) concerned(ctx context.Context, sel *selector, m *Message) (conc
 	return c, err
 }
 
-// orderOne gives an order to a message's recipients, if it is for them, and logs for whom
-// it is. It reports whether the order is for the message. They are read twice: first to
-// know who they are, so that nothing is ordered if they cannot all be read, then to
-// order it page by page.
+// orderOne gives an order for a message and logs the recipients that it applies to. It
+// reports whether the order applies to the message. The recipients are read twice: first
+// to find those that match, so that nothing is ordered if they cannot all be read, then
+// to give the order page by page.
 func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, m *Message, done *Ordered) (bool, error) {
 	settles := v.settles(sel)
 	if !v.harmful() && !settles {
-		if v != verbRetry && !o.DryRun { // what is tried is logged when it is
+		if v != verbRetry && !o.DryRun { // attempts are logged anyway
 			s.logOrder(ctx, v, o, m, nil, "")
 		}
 		return true, nil
 	}
 	c, err := s.concerned(ctx, sel, m)
 	if err != nil && (settles || errors.Is(err, ErrGone) || ctx.Err() != nil) {
-		return false, err // a drop of all of it does not need to know whom it was for
+		return false, err // a drop of the whole message does not depend on its recipients
 	}
 	if settles && c.recipients == 0 {
 		done.Unchanged++
@@ -110,8 +110,8 @@ func (s *Server) orderOne(ctx context.Context, v verb, o *Order, sel *selector, 
 	return true, nil
 }
 
-// logOrder logs whom an order is for, nil if it is for all of a message; into is the
-// message that they are put into.
+// logOrder logs an order with the recipients that it applies to, nil for a whole
+// message; into is the message that they are moved to.
 func (s *Server) logOrder(ctx context.Context, v verb, o *Order, m *Message, c *concern, into string) {
 	attrs := []any{"verb", v.String(), "id", m.Envelope.ID.String()}
 	if into != "" {
@@ -124,15 +124,15 @@ func (s *Server) logOrder(ctx context.Context, v verb, o *Order, m *Message, c *
 	s.log.Info("order", append(attrs, "reason", o.Reason, "by", orderedBy(ctx))...)
 }
 
-// partMax is how many recipients are put into one message, which bounds the change that
-// does so. If there are more, there are more such messages.
+// partMax is the maximum number of recipients moved to one new message, which bounds
+// the size of that change. More recipients go to more new messages.
 const partMax = 10_000
 
-// namedMax is how many recipients of a part an answer names.
+// namedMax is the maximum number of a part's recipients named in an answer.
 const namedMax = 20
 
-// holdSome has the recipients of a message held that meet the conditions, and not the
-// others. It reports whether any are.
+// holdSome holds only the recipients of a message that meet the conditions. It
+// reports whether there are any.
 func (s *Server) holdSome(ctx context.Context, o *Order, sel *selector, m *Message, done *Ordered) (bool, error) {
 	var (
 		some    concern // the next part
@@ -176,8 +176,8 @@ func (s *Server) holdSome(ctx context.Context, o *Order, sel *selector, m *Messa
 	return held > 0, err
 }
 
-// made drops parts from an answer of which nothing came, because all of their recipients
-// had the message before the order was carried out.
+// made returns the parts that exist: without those whose recipients all got the message
+// before the order was carried out.
 func (s *Server) made(ctx context.Context, parts []Part, pending []mail.QueueID) []Part {
 	return slices.DeleteFunc(parts, func(p Part) bool {
 		from, _ := mail.ParseQueueID(p.From)
@@ -187,10 +187,10 @@ func (s *Server) made(ctx context.Context, parts []Part, pending []mail.QueueID)
 	})
 }
 
-// loggedMax is how many recipients of a message one line of the log names.
+// loggedMax is the maximum number of a message's recipients named in one log line.
 const loggedMax = 100
 
-// addresses lists them.
+// addresses lists them as text.
 func (c *concern) addresses() string {
 	var b strings.Builder
 	for i, a := range c.first {
@@ -205,11 +205,12 @@ func (c *concern) addresses() string {
 	return b.String()
 }
 
-// giveUpMax is how many recipients are given up by one step of the core.
+// giveUpMax is the maximum number of recipients settled by one step of the core.
 const giveUpMax = 1000
 
-// giveUp settles recipients for good, those that meet the conditions; others tells that
-// others of the message wait, too. Of mail from the null sender nobody is told.
+// giveUp settles the recipients that meet the conditions as failed; others says that
+// the message has other waiting recipients. Mail from the null sender is never reported
+// on.
 func (s *Server) giveUp(ctx context.Context, v verb, reason string, sel *selector, m *Message, others bool) error {
 	text := map[verb]string{verbDrop: "dropped by an operator", verbBounce: "returned by an operator"}[v]
 	if reason != "" {
@@ -223,7 +224,7 @@ func (s *Server) giveUp(ctx context.Context, v verb, reason string, sel *selecto
 		}
 		if len(outcomes) == giveUpMax {
 			s.control.Settle(m.Envelope.ID, outcomes, false)
-			outcomes = nil // the core has these
+			outcomes = nil // the core owns the slice now
 		}
 		one := mail.Outcome{Index: r.Recipient.Index, Result: mail.Failed, Reply: reply}
 		if v == verbBounce && m.Envelope.Sender != "" && r.Recipient.Notify.Failure() {

@@ -16,11 +16,11 @@ import (
 
 type showInput struct {
 	ID    string `path:"id" doc:"The queue ID: 13 letters and digits."`
-	From  uint32 `query:"from" doc:"The index of the first recipient wanted."`
-	Limit int    `query:"limit" minimum:"0" maximum:"1000" default:"100" doc:"Recipients in the answer, at most."`
+	From  uint32 `query:"from" doc:"Index of the first recipient to return."`
+	Limit int    `query:"limit" minimum:"0" maximum:"1000" default:"100" doc:"Maximum number of recipients in the answer."`
 }
 
-// placesMax is how many destinations of a message are told.
+// placesMax is the maximum number of a message's destinations in an answer.
 const placesMax = 20
 
 type showOutput struct{ Body Detail }
@@ -84,8 +84,8 @@ type contentInput struct {
 	ID string `path:"id" doc:"The queue ID: 13 letters and digits."`
 }
 
-// content sends a message as it is on disk. It says how long it will be, so
-// that a client can tell when it was cut off.
+// content sends a message as it is on disk, with its length, so that a client can
+// detect truncation.
 func (s *Server) content(ctx context.Context, in *contentInput) (*huma.StreamResponse, error) {
 	m, err := s.message(ctx, in.ID)
 	if err != nil {
@@ -102,12 +102,12 @@ func (s *Server) content(ctx context.Context, in *contentInput) (*huma.StreamRes
 		out.SetHeader("X-Content-Type-Options", "nosniff")
 		out.SetStatus(http.StatusOK)
 		if _, err := io.Copy(out.BodyWriter(), r); err != nil && ctx.Err() == nil {
-			s.log.Warn("content cut off", "id", in.ID, "error", err)
+			s.log.Warn("content truncated", "id", in.ID, "error", err)
 		}
 	}}, nil
 }
 
-// clip keeps an answer from repeating a megabyte of somebody's input.
+// clip shortens input, so that an answer does not repeat a megabyte of it.
 func clip(text string) string {
 	if len(text) > 64 {
 		return text[:64] + "…"

@@ -11,7 +11,7 @@ import (
 )
 
 type statusInput struct {
-	Destinations int `query:"destinations" minimum:"0" maximum:"1000" default:"10" doc:"Destinations to tell of each transport, those with the most waiting."`
+	Destinations int `query:"destinations" minimum:"0" maximum:"1000" default:"10" doc:"Maximum number of destinations per transport, those with the most waiting first."`
 }
 
 type statusOutput struct{ Body Status }
@@ -86,26 +86,26 @@ func connectionsStatus(v *qmgr.View) ConnectionsStatus {
 	return status
 }
 
-// alarms are what an operator must not miss.
+// alarms are conditions that need an operator's attention.
 func alarms(v *qmgr.View, damaged []DamagedFile) (all []Alarm) {
 	if v.Mixed.Conn != 0 {
 		e := endedConnection(&v.Mixed)
 		all = append(all, Alarm{Kind: "mixed", At: e.At, Connection: &e,
-			Text: "the server " + e.Host + " has put what was sent under another message's envelope: find out which mail it has delivered to whom. " +
-				"It is spoken to in lock step from now on. " + e.Reply})
+			Text: "server " + e.Host + " put a message under another message's envelope: find out which mail it delivered to whom. " +
+				"Commands to it are no longer pipelined. " + e.Reply})
 	}
 	for _, f := range damaged {
 		all = append(all, Alarm{Kind: "damaged", At: f.At,
-			Text: "a file of the spool was damaged at a start: mail may be lost or have been sent again; the log of the program of that time says how much. " +
-				"Look at the disk. This alarm ends when " + f.Path + " is removed."})
+			Text: "a spool file was found damaged at a start: mail may have been lost or sent twice; the log of that start says how much. " +
+				"Check the disk. This alarm ends when " + f.Path + " is removed."})
 	}
 	return all
 }
 
-// unrecorded is the alarm that what has become of mail cannot be written down.
+// unrecorded is the alarm for outcomes that cannot be made durable.
 func unrecorded(messages int, at time.Time, why error) Alarm {
-	return Alarm{Kind: "unrecorded", At: at.UTC(), Text: fmt.Sprintf("what has become of %d messages cannot be written to the spool: %v. "+
-		"It is tried again at least every five minutes; those that a restart comes before may be delivered again.", messages, why)}
+	return Alarm{Kind: "unrecorded", At: at.UTC(), Text: fmt.Sprintf("outcomes of %d messages cannot be written to the spool: %v. "+
+		"The write is retried at least every five minutes; messages whose outcomes are not written before a restart may be delivered again.", messages, why)}
 }
 
 func insteadOf(o mail.Origin) string {
@@ -115,9 +115,9 @@ func insteadOf(o mail.Origin) string {
 	return o.Transport + ":" + o.Nexthop
 }
 
-// A tally keeps the spool's counts for a while. Counting reads all of the
-// indexes, 0.1 s for a million messages, so it may take a twentieth of the time
-// at most, however many dashboards ask.
+// A tally caches the spool's counts. Counting reads all of the indexes, which takes
+// 0.1 s for a million messages, so it is limited to a twentieth of the time,
+// however many dashboards ask.
 type tally struct {
 	mu     sync.Mutex
 	counts Counts

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// depthMax is how deep the JSON of a request may nest; the API's own is three
-// deep.
+// depthMax is the maximum nesting depth of a request's JSON; the API's own is
+// three.
 const depthMax = 32
 
-// unmarshalStrict is json.Unmarshal for requests: it refuses what two readers
-// could understand in two ways (octets that are not UTF-8, an object with the
-// same name twice, something behind the end), and deep nesting.
+// unmarshalStrict is json.Unmarshal for requests: it refuses what two parsers could
+// read differently (bytes that are not UTF-8, duplicate keys, data after the
+// value), and deep nesting.
 func unmarshalStrict(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("the body is not UTF-8")
@@ -26,7 +26,7 @@ func unmarshalStrict(data []byte, v any) error {
 		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("there is something behind the JSON value")
+		return errors.New("unexpected data after the JSON value")
 	}
 	return json.Unmarshal(data, v)
 }
@@ -68,10 +68,10 @@ func checkName(d *json.Decoder, seen map[string]bool) error {
 	}
 	name, ok := t.(string)
 	if !ok {
-		return errors.New("not JSON: an object has something else than a name")
+		return errors.New("not JSON: an object key is not a string")
 	}
 	if seen[name] {
-		return fmt.Errorf("the name %q occurs twice", name)
+		return fmt.Errorf("duplicate key %q", name)
 	}
 	seen[name] = true
 	return nil

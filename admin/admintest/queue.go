@@ -26,7 +26,7 @@ type Message struct {
 	Ordered    qmgr.Ordered // with InCore
 	Busy       bool         // being delivered: orders take effect when Finish is called
 	Damaged    bool         // its recipients and its content cannot be read
-	Unreadable bool         // its recipients cannot be read now, for a reason that may pass
+	Unreadable bool         // its recipients cannot be read now, for a reason that may be temporary
 }
 
 // A Queue is messages in memory. Its methods may be called from any goroutine.
@@ -61,8 +61,8 @@ func New(messages ...Message) *Queue {
 	return q
 }
 
-// Add puts a message into the queue. Its size and its number of recipients
-// follow from what it has.
+// Add puts a message into the queue. Its size and its number of recipients are
+// derived from its contents.
 func (q *Queue) Add(m Message) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,7 +91,7 @@ func byID(m *Message, id mail.QueueID) int {
 	return 0
 }
 
-// SetCore sets what View tells of transports and counts.
+// SetCore sets the transports and counts that View returns.
 func (q *Queue) SetCore(v qmgr.View) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +105,7 @@ func (q *Queue) SetDestinations(all ...qmgr.DestinationView) {
 	q.known = all
 }
 
-// Silence makes the core not answer any more.
+// Silence makes the core stop answering.
 func (q *Queue) Silence() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,14 +138,15 @@ func (q *Queue) Place(id mail.QueueID) mail.Area {
 	return mail.AreaNone
 }
 
-// Retried returns the messages that were to be tried, and how often all were.
+// Retried returns the messages that Retry was called for, and the number of calls
+// of RetryAll.
 func (q *Queue) Retried() (ids []mail.QueueID, all int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.retried), q.flushes
 }
 
-// Reads returns how many messages were looked up.
+// Reads returns the number of messages that were looked up.
 func (q *Queue) Reads() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -159,7 +160,7 @@ func (q *Queue) find(id mail.QueueID) *Message {
 	return nil
 }
 
-// sweep takes out messages that were dropped.
+// sweep removes messages that were dropped.
 func (q *Queue) sweep() {
 	q.messages = slices.DeleteFunc(q.messages, func(m *Message) bool { return m.Place.Area == mail.AreaNone })
 }
@@ -247,7 +248,7 @@ func (q *Queue) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, er
 	return io.NopCloser(strings.NewReader(m.Content)), ctx.Err()
 }
 
-// SetDamaged tells which files are kept for being damaged.
+// SetDamaged sets the damaged files that Counts returns.
 func (q *Queue) SetDamaged(files ...admin.DamagedFile) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -275,7 +276,7 @@ func (q *Queue) Counts(ctx context.Context) (admin.Counts, error) {
 	return c, ctx.Err()
 }
 
-// order does something to messages, to busy ones when they are finished.
+// order applies do to messages, to busy ones when Finish is called.
 func (q *Queue) order(ids []mail.QueueID, do func(*Message)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -336,7 +337,7 @@ func (q *Queue) Reserve(int64) (mail.QueueID, error) {
 	return mail.NewQueueID(mail.Instant(4e18), q.reserved), nil
 }
 
-// Fill leaves no room for further messages.
+// Fill makes Reserve fail, as if the spool were full.
 func (q *Queue) Fill() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -362,7 +363,7 @@ func (q *Queue) Split(id mail.QueueID, s mail.Split) {
 	}
 }
 
-// Outcomes returns what is known of a message's recipients; nil if it is gone.
+// Outcomes returns the outcomes of a message's recipients; nil if it is gone.
 func (q *Queue) Outcomes(id mail.QueueID) []mail.RecipientOutcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -463,7 +464,7 @@ func (q *Queue) Destination(ctx context.Context, transport, nexthop string, most
 	return qmgr.DestinationView{}, false, ctx.Err()
 }
 
-// SetTrouble says what Trouble returns.
+// SetTrouble sets what Trouble returns.
 func (q *Queue) SetTrouble(messages int, at time.Time, reason error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,8 +25,8 @@ type Client struct {
 	http   http.Client
 }
 
-// New returns a client for the server that listens on a Unix socket. Nothing
-// is dialled before the first request.
+// New returns a client for the server that listens on a Unix socket. It does not
+// connect before the first request.
 func New(socket string) *Client {
 	var d net.Dialer
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) }
@@ -73,14 +73,14 @@ func (p *Problem) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// unreadMax is how many messages that could not be read are kept.
+// unreadMax is the maximum number of unreadable messages kept in a Partial.
 const unreadMax = 100
 
 // A Partial is the error of a list or an order that left messages out because they could
-// not be read. What could be was listed, or ordered.
+// not be read. The others were listed, or the order was carried out for them.
 type Partial struct {
 	Unread []admin.Unread // the first of them
-	More   int            // how many others there are
+	More   int            // number of others
 }
 
 func (p *Partial) Error() string {
@@ -92,16 +92,16 @@ func (p *Partial) Error() string {
 	if more := len(p.Unread) - most + p.More; more > 0 {
 		all = append(all, fmt.Sprintf("and %d more", more))
 	}
-	return "not all messages could be read: " + strings.Join(all, "; ")
+	return "some messages could not be read: " + strings.Join(all, "; ")
 }
 
-// Add notes further ones.
+// Add adds unreadable messages.
 func (p *Partial) Add(more ...admin.Unread) {
 	n := min(len(more), unreadMax-len(p.Unread))
 	p.Unread, p.More = append(p.Unread, more[:n]...), p.More+len(more)-n
 }
 
-// OrNil is the error, nil if nothing was left out.
+// OrNil returns p, or nil if nothing was left out.
 func (p *Partial) OrNil() error {
 	if len(p.Unread) == 0 {
 		return nil
@@ -109,15 +109,15 @@ func (p *Partial) OrNil() error {
 	return p
 }
 
-// Status returns the core and the spool at a glance, with at most so many
+// Status returns an overview of the core and the spool, with at most destinations
 // destinations of each transport.
 func (c *Client) Status(ctx context.Context, destinations int) (admin.Status, error) {
 	var s admin.Status
 	return s, c.get(ctx, "/v1/status", url.Values{"destinations": {strconv.Itoa(destinations)}}, &s)
 }
 
-// Destinations calls visit with the destinations of which a part of the name matches
-// and that are in some states, without any in all; at most limit if that is not 0. It
+// Destinations calls visit for each destination whose name matches and that is in one
+// of states, or in any state if there are none; at most limit, unless that is 0. It
 // returns the last page without its destinations.
 func (c *Client) Destinations(ctx context.Context, name string, states []string, limit int, visit func(*admin.Destination) error) (admin.DestinationPage, error) {
 	values := url.Values{}
@@ -147,23 +147,23 @@ func (c *Client) Destinations(ctx context.Context, name string, states []string,
 	}
 }
 
-// Destination returns all about a destination, with at most so many hosts and as many
+// Destination returns the details of a destination, with at most most hosts and
 // connections.
 func (c *Client) Destination(ctx context.Context, name string, most int) (admin.DestinationDetail, error) {
 	var d admin.DestinationDetail
 	return d, c.get(ctx, "/v1/destinations/"+url.PathEscape(name), url.Values{"limit": {strconv.Itoa(most)}}, &d)
 }
 
-// A Query says what a list is to hold.
+// A Query selects the messages of a list.
 type Query struct {
 	admin.Filter
-	Recipients int // waiting recipients told of each message
-	Limit      int // messages in all; 0 is all
+	Recipients int // maximum number of waiting recipients shown for each message
+	Limit      int // maximum number of messages; 0 means no limit
 }
 
-// List calls visit with each message that meets a query. An error of visit
-// ends the list and is returned. Memory does not grow with the list. If only some
-// messages cannot be read, the error is a Partial, at the end.
+// List calls visit for each message that meets a query. An error of visit ends the
+// list and is returned. Memory does not grow with the list. If some messages cannot
+// be read, the others are listed and the error is a Partial.
 func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) error) error {
 	var partial Partial
 	values := filterValues(&q.Filter)
@@ -188,8 +188,8 @@ func (c *Client) List(ctx context.Context, q Query, visit func(*admin.Summary) e
 	}
 }
 
-// pageSize is how many to ask for at once if so many are wanted still, or all if that
-// is 0.
+// pageSize returns the size of the next page if left more items are wanted, or all if
+// that is 0.
 func pageSize(left, most int) string {
 	if left > 0 {
 		most = min(most, left)
@@ -216,8 +216,8 @@ func filterValues(f *admin.Filter) url.Values {
 	return v
 }
 
-// Show returns all about a message, with at most max of its recipients from
-// the one numbered from on.
+// Show returns the details of a message, with at most max recipients from index
+// from on.
 func (c *Client) Show(ctx context.Context, id string, from uint32, max int) (admin.Detail, error) {
 	var d admin.Detail
 	values := url.Values{"from": {strconv.FormatUint(uint64(from), 10)}, "limit": {strconv.Itoa(max)}}
@@ -249,9 +249,9 @@ const (
 	Retry   Verb = "retry"
 )
 
-// Order gives an order to all the messages that it is for, page after page.
-// After each page it calls progress, which may be nil, with what was done so
-// far. On an error, what was done before is returned.
+// Order gives an order for all messages that it applies to, page by page. After
+// each page it calls progress, which may be nil, with the totals so far. On an
+// error it returns what was done before.
 func (c *Client) Order(ctx context.Context, v Verb, o admin.Order, progress func(*admin.Ordered)) (admin.Ordered, error) {
 	var total sum
 	if o.Filter == nil || len(o.Filter.IDs) == 0 {
@@ -269,7 +269,7 @@ func (c *Client) Order(ctx context.Context, v Verb, o admin.Order, progress func
 	return total.Ordered, total.partial.OrNil()
 }
 
-// orderPages gives an order page after page.
+// orderPages gives an order page by page.
 func (c *Client) orderPages(ctx context.Context, v Verb, o admin.Order, total *sum, progress func(*admin.Ordered)) error {
 	for {
 		var page admin.Ordered
@@ -325,10 +325,11 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// busyMax is how often a request that was refused with 429 is repeated.
+// busyMax is the maximum number of repetitions of a request that was refused with
+// 429.
 const busyMax = 30
 
-// do returns the answer to a request if it is a good one.
+// do returns the answer to a request if its status is 2xx.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
 	for busy := 0; ; busy++ {
 		resp, err := c.once(ctx, method, path, query, body)
@@ -353,12 +354,12 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 func (c *Client) once(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	u := url.URL{Scheme: "http", Host: "posthaste", Path: plain, RawPath: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
@@ -377,7 +378,7 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 	return nil, fmt.Errorf("%s %s on %s: %w", method, path, c.socket, errors.Unwrap(err))
 }
 
-// readProblem reads the answer to a request that was refused.
+// readProblem reads the problem details of a refused request.
 func readProblem(resp *http.Response) *Problem {
 	defer resp.Body.Close()
 	p := &Problem{}
@@ -389,7 +390,7 @@ func readProblem(resp *http.Response) *Problem {
 	return p
 }
 
-// A sum adds up what pages did.
+// A sum adds up the results of pages.
 type sum struct {
 	admin.Ordered
 	partial Partial

@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// An order for everything is one order for the caller; it hears how far it is.
+// An order for everything is one order for the caller; it gets the progress.
 func TestOrder(t *testing.T) {
 	q := queue(2500)
 	c := serve(t, q, admin.Config{})
@@ -117,7 +117,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// What is wrong must reach the person in words, with the field's name.
+// Errors must reach the user as text with the field's name.
 func TestProblems(t *testing.T) {
 	c, ctx := serve(t, queue(0), admin.Config{}), context.Background()
 	var p *client.Problem
@@ -135,7 +135,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A message that is cut off must not pass for a whole one.
+// A truncated message must not pass for a whole one.
 func TestContentCutOff(t *testing.T) {
 	c := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000")
@@ -146,7 +146,8 @@ func TestContentCutOff(t *testing.T) {
 	}
 }
 
-// A busy server is asked again; a person would only do the same by hand.
+// A request that a busy server refused is repeated; a user would only do the same
+// by hand.
 func TestBusyServer(t *testing.T) {
 	var asked atomic.Int32
 	c := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -162,8 +163,8 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
-// What cannot be read fails neither a list nor an order; the caller hears at the end which
-// messages these are, and of a large number how many.
+// Unreadable messages fail neither a list nor an order; at the end the caller gets the
+// first of them and their number.
 func TestUnread(t *testing.T) {
 	q := queue(3)
 	for n := range 2500 {
