@@ -11,9 +11,9 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// A person who mends a file reads nothing of this program but these messages,
-// so each file of testdata/broken has beside it what is said about it. Read
-// every difference as that person would.
+// An operator who fixes a file sees nothing of this program but these messages,
+// so each file of testdata/broken has its messages beside it. Read every difference
+// as that operator would.
 func TestBroken(t *testing.T) {
 	files, err := filepath.Glob("testdata/broken/*.toml")
 	if err != nil || len(files) == 0 {

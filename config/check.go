@@ -11,7 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// check finds what is wrong with values that are right each by itself.
+// check complains about combinations of values that are each valid alone.
 func (l *loader) check() {
 	c := l.c
 	atMost(l, "minimal_backoff_time", "maximal_backoff_time", c.Retry.MinimalBackoff, c.Retry.MaximalBackoff)
@@ -20,14 +20,14 @@ func (l *loader) check() {
 	atMost(l, "dns.negative_ttl_min", "dns.negative_ttl_max", c.DNS.NegativeMin, c.DNS.NegativeMax)
 	atMost(l, "dns.failure_time_min", "dns.failure_time_max", c.DNS.FailureMin, c.DNS.FailureMax)
 	if c.Retry.DelayWarningTime > 0 && c.Retry.DelayWarningTime >= c.Retry.MaximalLifetime {
-		l.complain("mail is not that old before it is returned: maximal_queue_lifetime is "+l.shown("maximal_queue_lifetime", show(c.Retry.MaximalLifetime)), "set it to 0 for no warnings",
+		l.complain("mail never reaches this age: maximal_queue_lifetime is "+l.shown("maximal_queue_lifetime", show(c.Retry.MaximalLifetime)), "set it to 0 for no warnings",
 			"delay_warning_time", "maximal_queue_lifetime")
 	}
 	if c.Reports.DoubleBounceTo != "" && c.Reports.DoubleBounce != qmgr.DoubleBounceReport {
-		l.complain("nothing is sent there", `set double_bounce = "report" too`, "2bounce_notice_recipient", "double_bounce")
+		l.complain(`no mail is sent to this address unless double_bounce is "report"`, `set double_bounce = "report" too`, "2bounce_notice_recipient", "double_bounce")
 	}
 	if c.SMTPD.GreetPause > 0 && !c.SMTPD.ForbidEarly {
-		l.complain("nobody would be refused for speaking in the pause", "set smtpd_forbid_unauth_pipelining = true too",
+		l.complain("the pause has no effect while smtpd_forbid_unauth_pipelining is false", "set smtpd_forbid_unauth_pipelining = true too",
 			"smtpd_greet_pause", "smtpd_forbid_unauth_pipelining")
 	}
 	l.checkSockets()
@@ -38,8 +38,8 @@ func (l *loader) check() {
 	}
 }
 
-// complain records what is wrong with the first of some parameters, given the
-// others, at the first of them that the file sets.
+// complain records a problem of the first of several parameters that conflict, at
+// the position of the first of them that the file sets.
 func (l *loader) complain(message, hint string, keys ...string) {
 	var at tomlfile.Span
 	for _, key := range slices.Backward(keys) {
@@ -72,7 +72,7 @@ func show(v any) string {
 	return fmt.Sprint(v)
 }
 
-// shown tells a value and where it comes from.
+// shown returns a value and its origin, for a message.
 func (l *loader) shown(key, value string) string {
 	if at, ok := l.places[key]; ok {
 		return fmt.Sprintf("%s (line %d)", value, l.src.Line(at))
@@ -83,15 +83,15 @@ func (l *loader) shown(key, value string) string {
 func (l *loader) checkSockets() {
 	c := l.c
 	if c.AdminSocket != "" && c.AdminSocketPath() == c.SubmissionSocketPath() {
-		l.complain("it is the same as admin_socket", "", "submission_socket", "admin_socket")
+		l.complain("this is the same path as admin_socket", "", "submission_socket", "admin_socket")
 	}
 	for _, socket := range []struct{ key, set, path string }{
 		{"admin_socket", c.AdminSocket, c.AdminSocketPath()},
 		{"submission_socket", c.SubmissionSocket, c.SubmissionSocketPath()},
 	} {
 		if n := len(socket.path); socket.set != "" && n > socketPathMax {
-			l.complain(fmt.Sprintf("in this queue_directory its path has %d octets; a unix socket's cannot be longer than %d", n, socketPathMax),
-				"set it to an absolute path that is shorter", socket.key, "queue_directory")
+			l.complain(fmt.Sprintf("in this queue_directory its path has %d bytes; that of a unix socket cannot be longer than %d", n, socketPathMax),
+				"set it to a shorter, absolute path", socket.key, "queue_directory")
 		}
 	}
 	for i, a := range c.Listen {
@@ -105,7 +105,7 @@ func (l *loader) checkSockets() {
 // checkTransports complains about routes to transports that do not exist.
 func (l *loader) checkTransports() {
 	if l.broken {
-		return // the transport may be behind a header that could not be read
+		return // the transport may be defined in the part that could not be read
 	}
 	names := slices.Sorted(maps.Keys(l.c.Transports))
 	check := func(key string, at tomlfile.Span, name string) {
@@ -126,21 +126,21 @@ func (l *loader) checkTransports() {
 	check("default_transport", l.places["default_transport"], name)
 }
 
-// checkHostname complains about a name that comes from the machine: a name in
-// the file has been looked at already.
+// checkHostname complains about the machine's own name if it cannot be used; a name
+// in the file has been checked already.
 func (l *loader) checkHostname() {
 	if l.c.explicit[nameHostname] || l.failed[nameHostname] {
 		return
 	}
 	k := domain()
 	if _, f := k.read(&tomlfile.Node{Kind: tomlfile.KindText, Text: l.c.Hostname}); f != nil {
-		l.complain("it is not set, and the machine's name will not do: "+f.message, `write myhostname = "mail.example.com"`, nameHostname)
+		l.complain("it is not set, and the machine's own name cannot be used: "+f.message, `write myhostname = "mail.example.com"`, nameHostname)
 	}
 }
 
-// checkPackages has every package look at what it would get. Nothing is left
-// to find, or a check is missing above; but a program that starts and then
-// refuses its own configuration would be worse than a complaint without a place.
+// checkPackages has every package validate its configuration. It finds nothing
+// unless a check above is missing; but a program that starts and then rejects its
+// own configuration would be worse than a message without a position.
 func (l *loader) checkPackages() {
 	for _, err := range l.c.validateAll() {
 		l.src.Complain(tomlfile.Span{}, tomlfile.Problem{Message: strings.ReplaceAll(err.Error(), "\n", "; ")})

@@ -19,21 +19,22 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// An Environment is what defaults depend on besides the file. It is given, not
-// looked up, so that a file has the same meaning in every test.
+// An Environment is the machine that defaults depend on. It is passed in rather
+// than looked up, so that a file has the same meaning in every test.
 type Environment struct {
-	// Hostname is this machine's name, best in full; "" stands for localhost.
+	// Hostname is this machine's name, preferably fully qualified; "" means
+	// localhost.
 	Hostname string
-	// Addresses are this machine's own, which is what a listener on all
-	// addresses listens on. Without them such a listener is not recognized when
-	// mail would loop through it.
+	// Addresses are this machine's own addresses, on all of which a listener
+	// without an address listens. Without them, a mail loop through such a
+	// listener is not detected.
 	Addresses []netip.Addr
 }
 
-// A Config is the configuration of the whole program: what a file says, and
-// the defaults of what it does not say. Fields have the names of the
-// parameters, which Parameters and docs/config.md explain. It must not be
-// changed after it was made.
+// A Config is the configuration of the whole program: the values that a file
+// sets, and the defaults of all others. Fields have the names of the parameters,
+// which Parameters and docs/config.md explain. It must not be modified after it
+// has been created.
 type Config struct {
 	Hostname         string // myhostname
 	QueueDirectory   string
@@ -65,8 +66,8 @@ type Config struct {
 
 	Reports Reports
 
-	Defaults   Transport            // what transports have that say nothing else
-	Transports map[string]Transport // by name, with the defaults filled in; those of Postfix's that always exist, too
+	Defaults   Transport            // of all transports
+	Transports map[string]Transport // by name, with the defaults filled in; includes the built-in ones
 
 	Destinations map[string]Destination // by name
 
@@ -76,17 +77,18 @@ type Config struct {
 
 	env      Environment
 	explicit map[string]bool // keys that the file sets
-	lines    map[string]int  // of these, in the file
+	lines    map[string]int  // their lines in the file
 }
 
-// Relay is what else mynetworks may send; the permit_ parameters.
+// Relay is the forms of recipients that mynetworks may use in addition; the
+// permit_ parameters.
 type Relay struct {
 	AddressLiterals    bool
 	UnqualifiedDomains bool
 	RoutedAddresses    bool
 }
 
-// Reports is what senders, and we, are told about failures.
+// Reports is the notifications about failures, and the handling of double bounces.
 type Reports struct {
 	SizeLimit      int64
 	RecipientLimit int
@@ -95,7 +97,7 @@ type Reports struct {
 	DoubleBounceTo string
 }
 
-// SMTPD is the limits of the server's sessions, the smtpd_ parameters.
+// SMTPD is the limits on the server's sessions; the smtpd_ parameters.
 type SMTPD struct {
 	Banner             string
 	MessageSizeLimit   int64 // 0: none
@@ -131,33 +133,33 @@ type SMTPD struct {
 	Verify Verify
 }
 
-// Verify is what is found out about recipients before they are accepted.
+// Verify is the verification of recipients before they are accepted.
 type Verify struct {
 	Recipients   Verification
-	Limit        int // look-ups at once, and call-outs
-	NetworkLimit int // of them, for one network of clients
+	Limit        int // of lookups in progress, and of call-outs
+	NetworkLimit int // the same for one network of clients
 	Deadline     time.Duration
 	PositiveTime time.Duration
 	NegativeTime time.Duration
 	Sender       string // of call-outs; "" is the null sender
-	RejectReason string // what is told instead of what a call-out has found out; "" is that
+	RejectReason string // in replies, in place of the result of the call-out; "" for that result
 	DeferReason  string
 	AddressLimit int
-	// Of what a receiver has said about an address.
+	// Lifetimes of call-out results.
 	AddressPositive, AddressPositiveRefresh time.Duration
 	AddressNegative, AddressNegativeRefresh time.Duration
 }
 
-// A Verification is how much is found out about a recipient.
+// A Verification is the extent of recipient verification.
 type Verification uint8
 
 const (
 	VerifyNothing Verification = iota
 	VerifyRoute                // whether mail can be sent to the domain
-	VerifyCallout              // also, whether the receiver would take it
+	VerifyCallout              // also whether its server would accept the recipient
 )
 
-// Queue is the limits of what is in core.
+// Queue is the limits on the core and on intake.
 type Queue struct {
 	ActiveLimit        int
 	RecipientLimit     int
@@ -170,7 +172,7 @@ type Queue struct {
 	MinFree            int64
 }
 
-// Retry is when mail is tried again, and for how long.
+// Retry is the intervals and the lifetimes of retries.
 type Retry struct {
 	MinimalBackoff   time.Duration
 	MaximalBackoff   time.Duration
@@ -185,17 +187,17 @@ type Retry struct {
 // goes to the target, a transport and a nexthop with a colon between them.
 type Route struct{ Pattern, Target string }
 
-// A TransportType says what delivers the mail of a transport.
+// A TransportType is the delivery method of a transport.
 type TransportType uint8
 
 const (
 	TypeSMTP    TransportType = iota // sent to another server
-	TypeDiscard                      // thrown away, and called delivered
+	TypeDiscard                      // thrown away, and counted as delivered
 	TypeError                        // refused; the built-in transport error
 	TypeRetry                        // deferred; the built-in transport retry
 )
 
-// String returns the word of the file.
+// String returns the type as written in the file.
 func (t TransportType) String() string {
 	return [...]string{"smtp", "discard", "error", "retry"}[t]
 }
@@ -230,7 +232,7 @@ type Transport struct {
 	SMTP SMTP
 }
 
-// SMTP is how a transport of type smtp talks to servers.
+// SMTP is the additional parameters of a transport of type smtp.
 type SMTP struct {
 	ConnectTimeout  time.Duration
 	HeloTimeout     time.Duration
@@ -255,7 +257,7 @@ type SMTP struct {
 	HostConcurrencyLimit int // 0: none
 	ConnectionRate       rate.Limits
 
-	CacheTimeLimit  time.Duration // 0: connections are not kept
+	CacheTimeLimit  time.Duration // 0: connections are not kept open
 	ReuseTimeLimit  time.Duration // 0: none
 	ReuseCountLimit int           // 0: none
 }
@@ -299,7 +301,7 @@ type Log struct {
 	Format LogFormat
 }
 
-// A LogFormat says how log records are written.
+// A LogFormat is the format of log records.
 type LogFormat uint8
 
 const (
@@ -307,7 +309,7 @@ const (
 	LogJSON                  // one object per line
 )
 
-// builtin are the transports that exist without being written down.
+// builtin returns the transports that exist without being configured.
 func builtin() map[string]TransportType {
 	return map[string]TransportType{
 		"smtp": TypeSMTP, "relay": TypeSMTP,
@@ -315,7 +317,7 @@ func builtin() map[string]TransportType {
 	}
 }
 
-// Default returns the configuration that an empty file gives.
+// Default returns the configuration of an empty file.
 func Default(env Environment) *Config {
 	c := &Config{env: env, explicit: make(map[string]bool), lines: make(map[string]int), Transports: make(map[string]Transport), Destinations: make(map[string]Destination)}
 	for _, s := range sections {
@@ -334,7 +336,7 @@ func Default(env Environment) *Config {
 	return c
 }
 
-// addTransports makes the transports that always exist, and those named.
+// addTransports creates the built-in transports and the given ones.
 func (c *Config) addTransports(names []string) {
 	types := builtin()
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(types)), names) {
@@ -344,15 +346,15 @@ func (c *Config) addTransports(names []string) {
 	}
 }
 
-// fileMax is the largest file that is read. Ten thousand routes fit.
+// fileMax is the size of the largest file that is read. Ten thousand routes fit.
 const fileMax = 1 << 20
 
-// Load reads a configuration file. If the file can be read and is wrong, the
+// Load reads a configuration file. If the file can be read but has mistakes, the
 // error is a *tomlfile.Problems.
 func Load(path string, env Environment) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err // it says what was attempted
+		return nil, err // it names the operation and the path
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, fileMax+1))
@@ -362,8 +364,8 @@ func Load(path string, env Environment) (*Config, error) {
 	return Parse(path, text, env)
 }
 
-// Parse reads the text of a configuration file; name is what it is called in
-// complaints. An error is a *tomlfile.Problems.
+// Parse reads the text of a configuration file; name is its name in messages. An
+// error is a *tomlfile.Problems.
 func Parse(name string, text []byte, env Environment) (*Config, error) {
 	if len(text) > fileMax {
 		src := tomlfile.New(name, nil)
@@ -385,10 +387,11 @@ func Parse(name string, text []byte, env Environment) (*Config, error) {
 	return l.c, nil
 }
 
-// AdminSocketPath returns where the administration API listens.
+// AdminSocketPath returns the path of the socket of the administration API.
 func (c *Config) AdminSocketPath() string { return c.inQueueDirectory(c.AdminSocket) }
 
-// SubmissionSocketPath returns where local programs hand in mail.
+// SubmissionSocketPath returns the path of the socket through which local programs
+// submit mail.
 func (c *Config) SubmissionSocketPath() string { return c.inQueueDirectory(c.SubmissionSocket) }
 
 func (c *Config) inQueueDirectory(path string) string {

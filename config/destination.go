@@ -14,8 +14,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 )
 
-// A Destination is limits of some receivers, in place of those of the
-// transport. Patterns are as they were written.
+// A Destination has limits for some receivers that replace those of the
+// transport. Its patterns are kept as written in the file.
 type Destination struct {
 	Domains  []string
 	MX       []string
@@ -29,14 +29,14 @@ var destinationParameters = allDestinationParameters()
 func allDestinationParameters() []parameter[Destination] {
 	return append([]parameter[Destination]{
 		define("domains", list(receiverDomain(), "domains"), func(d *Destination) *[]string { return &d.Domains }, nil,
-			"The domains that mail is sent to, or with a dot in front all domains below one; mail that a route or relayhost sends elsewhere is named by that host.",
-			"Set it to make rules for a receiver that has few domains."),
+			"The destination domains that these limits apply to, where \".example.com\" stands for all domains below example.com; mail that a route or relayhost sends elsewhere is matched by that host instead.",
+			"Set it for a receiver that has few domains."),
 		define("mx", list(mxPattern(), "patterns"), func(d *Destination) *[]string { return &d.MX }, nil,
-			"The names of hosts that mail goes to; a dot in front stands for all names below, and a star for any characters.",
-			"Set it to make rules for a provider who receives mail for many domains."),
+			"The names of the hosts that these limits apply to, where \".example.com\" stands for all names below example.com and a star for any characters.",
+			"Set it for a provider that receives mail for many domains."),
 		define("networks", list(receiverNetwork(), "networks"), func(d *Destination) *[]netip.Prefix { return &d.Networks }, nil,
-			"The addresses that mail goes to.",
-			"Set it where a provider's hosts have names of all kinds."),
+			"The host addresses that these limits apply to.",
+			"Set it if a provider's hosts have many unrelated names."),
 	}, destinationLimits()...)
 }
 
@@ -56,8 +56,8 @@ func destinationLimits() []parameter[Destination] {
 	}
 }
 
-// limitAs describes the limit that takes the place of the transport's parameter
-// of the same name.
+// limitAs defines the limit that replaces the transport's parameter of the same
+// name.
 func limitAs[T any](name string, k kind[T], field func(*shape.Limits) *shape.Opt[T]) parameter[Destination] {
 	i := slices.IndexFunc(transportParameters, func(p parameter[Transport]) bool { return p.name == name })
 	as := transportParameters[i]
@@ -69,7 +69,7 @@ func limitAs[T any](name string, k kind[T], field func(*shape.Limits) *shape.Opt
 // destinationTable returns the full name of a destination's table.
 func destinationTable(name string) string { return tableDestination + "." + tomlfile.QuoteKey(name) }
 
-// destinations makes the destinations that the file names.
+// destinations creates the destinations that the file defines.
 func (l *loader) destinations(all *tomlfile.Entry) {
 	if all == nil {
 		return
@@ -79,7 +79,7 @@ func (l *loader) destinations(all *tomlfile.Entry) {
 		return
 	}
 	tables := l.namedTables(tableDestination, t)
-	for _, e := range t.Entries { // in the file's order, so that of two the second is the mistake
+	for _, e := range t.Entries { // in the file's order, so that the second of two duplicates is reported
 		if tables[e.Name] == nil {
 			continue
 		}
@@ -105,8 +105,8 @@ func (l *loader) setDestination(table string, d *Destination, e *tomlfile.Entry)
 	l.unknown(key, tableDestination, e)
 }
 
-// checkPatterns complains about a destination that matches nothing, and about
-// patterns that another one has already.
+// checkPatterns complains about a destination without patterns, and about
+// patterns that another destination already has.
 func (l *loader) checkPatterns(e *tomlfile.Entry, d *Destination) {
 	table := destinationTable(e.Name)
 	given := false
@@ -122,7 +122,7 @@ func (l *loader) checkPatterns(e *tomlfile.Entry, d *Destination) {
 	}
 	if !given && !l.broken {
 		l.src.Complain(e.Value.Table.At, tomlfile.Problem{
-			Key: table, Message: "it is not said for which receivers this is", Hint: `add domains, mx or networks, such as mx = [".example.net"]`,
+			Key: table, Message: "this destination names no receivers", Hint: `add domains, mx or networks, such as mx = [".example.net"]`,
 		})
 	}
 }
@@ -145,7 +145,7 @@ func (l *loader) claim(owner, key, what, pattern string) {
 func canonicalDomains(written []string) []string {
 	all := make([]string, len(written))
 	for i, s := range written {
-		all[i], _ = canonicalDomain(s) // it has been read before, so there is nothing wrong with it
+		all[i], _ = canonicalDomain(s) // checked when the file was read
 	}
 	return all
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 )
 
-// What an operator writes about a receiver arrives in the form in which it is
-// compared: lower case, ASCII, no final dots. What is not set is not there, and
-// what is set to 0 is.
+// The patterns of a destination are converted to the form in which they are
+// compared: lower case, ASCII, no final dots. A limit that is not set is absent, and
+// one that is set to 0 is present.
 func TestShapes(t *testing.T) {
 	c := mustParse(t, `
 [destination.b]
@@ -57,7 +57,7 @@ domains = "a.example"
 	if !reflect.DeepEqual(c.Driver().Qmgr.Destinations, got) {
 		t.Error("the core does not get them")
 	}
-	// The test is to know every limit there is.
+	// This test must cover every limit.
 	for i := range reflect.TypeFor[shape.Limits]().NumField() {
 		if name := reflect.TypeFor[shape.Limits]().Field(i).Name; !reflect.ValueOf(got[1].Limits).Field(i).FieldByName("Set").Bool() {
 			t.Errorf("%s cannot be set", name)
@@ -66,7 +66,7 @@ domains = "a.example"
 }
 
 // A limit of a destination has the name, the range and the units of the
-// transport's limit whose place it takes.
+// transport's limit that it overrides.
 func TestDestinationsAreLikeTransports(t *testing.T) {
 	all := Parameters()
 	for _, p := range destinationParameters {
@@ -85,7 +85,7 @@ func TestDestinationsAreLikeTransports(t *testing.T) {
 	}
 }
 
-// An operator who reloads is told which limits of which receivers change.
+// A reload reports which limits of which receivers change.
 func TestDiffDestinations(t *testing.T) {
 	before := mustParse(t, "[destination.a]\nmx = \".a.example\"\ndestination_rate = \"1/s\"\n[destination.old]\nmx = \".old.example\"\n")
 	after := mustParse(t, "[destination.a]\nmx = \".a.example, .b.example\"\ndestination_rate_delay = 1\n[destination.new]\nmx = \".new.example\"\n")

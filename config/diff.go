@@ -10,14 +10,14 @@ import (
 // A Change is one difference between two configurations.
 type Change struct {
 	Key     string // the parameter's full name, or that of a transport's or a destination's table
-	Old     string // in TOML; "" if it was not there
-	New     string // in TOML; "" if it is not there any more
+	Old     string // in TOML; "" if it did not exist
+	New     string // in TOML; "" if it no longer exists
 	Restart bool   // whether it takes effect only when the program starts again
 }
 
-// Diff returns what a reload from one configuration to another changes, in the
-// order of the reference. Values count, not how they came about: a parameter
-// that is now set to its default has not changed.
+// Diff returns the changes of a reload from one configuration to another, in the
+// order of the reference. Only values count: a parameter that the file now sets to
+// its default has not changed.
 func Diff(before, after *Config) []Change {
 	var all []Change
 	for _, s := range sections {
@@ -32,7 +32,7 @@ func Diff(before, after *Config) []Change {
 	return append(all, diffRoutes(before.Routes, after.Routes)...)
 }
 
-// TransportKey returns the full name of a parameter of a transport, as in Change.
+// TransportKey returns the full name of a transport's parameter, as in Change.
 func TransportKey(transport, parameter string) string {
 	return fullName(transportTable(transport), parameter)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// An operator who reloads must be told what will change, and what will not
-// until the next start.
+// A reload must report to the operator what changes now, and what changes only at
+// the next start.
 func TestDiff(t *testing.T) {
 	before := mustParse(t, `
 minimal_backoff_time = "300s"
@@ -78,9 +78,9 @@ func at(all []Change, i int) any {
 	return "nothing"
 }
 
-// effects are what a configuration means to the program: what a reload puts
-// into force, and what is looked at when the program starts. They are what
-// cmd/posthaste does.
+// effects returns the parts of a configuration that the program uses: those that a
+// reload applies, and those that are read only when the program starts. They must
+// match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.SMTPD.Verify.Recipients}
@@ -94,9 +94,9 @@ func effects(c *Config) (reloaded, started []any) {
 	return reloaded, started
 }
 
-// A parameter that reaches nobody is a lie, and so is one that is said to be
-// reloaded and needs a restart. Each is changed alone, and what the packages
-// get is compared.
+// A parameter that no package receives is a lie, and so is one that is documented as
+// reloadable but needs a restart. Each parameter is changed alone, and the
+// configurations of the packages are compared.
 func TestEveryParameterHasItsEffect(t *testing.T) {
 	const both = "maximal_queue_lifetime" // in force at once; only the text of delay reports waits for the restart
 	for _, p := range Parameters() {
@@ -157,7 +157,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 	}
 }
 
-// Load tells a file that is not there from one that is wrong: the second is
+// Load distinguishes a missing file from one with mistakes: only the second is
 // EX_CONFIG.
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "posthaste.toml")
@@ -189,8 +189,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The machine's name is used as it is, with or without a dot, unless it cannot
-// stand in a greeting.
+// The machine's name is used as it is, with or without a dot, unless it is not valid
+// in a greeting.
 func TestHostname(t *testing.T) {
 	for name, want := range map[string]string{"box": "box", "mail.example.com": "mail.example.com", "": "localhost"} {
 		c, err := Parse("", nil, Environment{Hostname: name})

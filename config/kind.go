@@ -11,27 +11,27 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// A kind is a type of parameters together with the range of its values: how a
-// value is read, how it is written, and what people are told about both.
+// A kind is a type of parameter with its range of values: how a value is read, how
+// it is written, and how error messages and documents describe it.
 type kind[T any] struct {
 	name   string // as in the reference: "time", "whole number"
 	unit   string // of a number without one; "" if there is none
-	limits string // "at least 1s", "from 0 to 100"; "" if every value will do
-	form   string // how it is written, where that is not plain
-	closed bool   // form tells all values there are
+	limits string // "at least 1s", "from 0 to 100"; "" if every value is allowed
+	form   string // how it is written, if that is not obvious
+	closed bool   // form lists all values
 	read   func(*tomlfile.Node) (T, *flaw)
-	// plain returns what is written: a string, bool, int64 or []string.
+	// plain returns the value as in TOML: a string, bool, int64 or []string.
 	plain func(T) any
 }
 
-// A flaw is why a value cannot be used.
+// A flaw is the reason why a value cannot be used.
 type flaw struct {
-	at            tomlfile.Span // the zero span means all of the value
+	at            tomlfile.Span // the zero span means the whole value
 	message, hint string
-	next          *flaw // a further one, in a list
+	next          *flaw // the next one of a list
 }
 
-// allowed tells what values there are, for somebody who gave another.
+// allowed describes the allowed values, for error messages and the reference.
 func (k kind[T]) allowed() string {
 	if k.closed {
 		return k.form
@@ -59,7 +59,7 @@ func (k kind[T]) allowed() string {
 func mismatch(n *tomlfile.Node, want string) *flaw {
 	f := &flaw{message: fmt.Sprintf("this is %s, not %s", n.Kind, want)}
 	if n.Kind == tomlfile.KindTable {
-		f.hint = "a [table] or a dotted key has this name, which is that of a parameter"
+		f.hint = "a [table] header or a dotted key uses the name of this parameter"
 	}
 	return f
 }
@@ -67,14 +67,14 @@ func mismatch(n *tomlfile.Node, want string) *flaw {
 // A limit is the range of a number. Zero may have a meaning of its own.
 type limit[N int | int64 | time.Duration] struct {
 	min, max N
-	zero     string // what 0 means, if it is allowed beside the range; "" if it is not
+	zero     string // what 0 means, if it has a special meaning; "" if it has none
 }
 
 func (l limit[N]) permits(v N) bool {
 	return l.min <= v && v <= l.max || v == 0 && l.zero != ""
 }
 
-// outside says how a number misses the range.
+// outside returns the flaw of a number outside the range.
 func (l limit[N]) outside(v N, text string, format func(N) string) *flaw {
 	if v < l.min {
 		return &flaw{message: text + " is less than " + format(l.min)}
@@ -135,7 +135,7 @@ func readInteger(n *tomlfile.Node, want string) (int64, *flaw) {
 	return v, nil
 }
 
-// percent is a whole number of percent, with or without the sign.
+// percent is a whole number with or without a percent sign.
 func percent() kind[int] {
 	k := integer(limit[int]{min: 0, max: 100})
 	k.name, k.unit, k.form = "percentage", "%", `such as 10 or "10%"`
@@ -152,11 +152,11 @@ func percent() kind[int] {
 	return k
 }
 
-// longest is the upper end of times that have none of their own: far beyond
-// any use, and still no sum of two overflows.
+// longest is the maximum of times that have no maximum of their own: far beyond
+// any use, and small enough that no sum of two overflows.
 const longest = 100 * 365 * 24 * time.Hour
 
-// period is a time whose numbers count in the given unit if they have none.
+// period is a time; a number without a unit is in the given one.
 func period(unit time.Duration, l limit[time.Duration]) kind[time.Duration] {
 	if l.max == 0 {
 		l.max = longest
@@ -197,18 +197,17 @@ func plural(unit time.Duration) string {
 	return "seconds"
 }
 
-// loose is a time as people write it who were told of no rules.
+// loose matches a time written without knowing the syntax.
 var loose = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)$`)
 
-// looseUnits are the names that people have for units.
+// looseUnits are common names of units.
 var looseUnits = map[string]string{
 	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
 	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "week": "w", "weeks": "w",
 	"msec": "ms", "millis": "ms", "milliseconds": "ms", "usec": "us", "µs": "us", "microseconds": "us",
 }
 
-// guessTime returns what somebody who wrote 5 minutes, 5D, 300 s or 1.5h may
-// have meant.
+// guessTime returns a hint for a time such as 5 minutes, 5D, 300 s or 1.5h, or "".
 func guessTime(text string, unit time.Duration) string {
 	m := loose.FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
 	if m == nil {
@@ -230,16 +229,16 @@ func guessTime(text string, unit time.Duration) string {
 	return "write " + tomlfile.QuoteText(FormatDuration(time.Duration(number*float64(unit))))
 }
 
-// size is a number of octets.
+// size is a number of bytes.
 func size(l limit[int64]) kind[int64] {
 	if l.max == 0 {
 		l.max = math.MaxInt64
 	}
 	return kind[int64]{
 		name:   "size",
-		unit:   "octets",
+		unit:   "bytes",
 		limits: l.text(FormatSize, math.MaxInt64),
-		form:   `a number of octets, or such as "64K", "10M" or "2G"`,
+		form:   `a number of bytes, or such as "64K", "10M" or "2G"`,
 		plain: func(n int64) any {
 			if text := FormatSize(n); countDigits(text) < len(text) {
 				return text
@@ -266,7 +265,7 @@ func size(l limit[int64]) kind[int64] {
 	}
 }
 
-// guessSize returns what somebody who wrote 10MB, 10 MiB or 10m may have meant.
+// guessSize returns a hint for a size such as 10MB, 10 MiB or 10m, or "".
 func guessSize(text string) string {
 	short := strings.ToUpper(strings.ReplaceAll(text, " ", ""))
 	short = strings.TrimSuffix(strings.TrimSuffix(short, "B"), "I")

@@ -16,7 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// network is addresses with a common prefix.
+// network is an address prefix, or a single address.
 func network() kind[netip.Prefix] {
 	return kind[netip.Prefix]{
 		name:  "network",
@@ -32,15 +32,15 @@ func network() kind[netip.Prefix] {
 			case !ok:
 				return p, &flaw{message: tomlfile.QuoteText(s) + " is not a network", hint: tableHint(s)}
 			case p != p.Masked():
-				return p, &flaw{message: fmt.Sprintf("%q has bits set behind the first %d", s, p.Bits()), hint: "did you mean " + tomlfile.QuoteText(p.Masked().String()) + "?"}
+				return p, &flaw{message: fmt.Sprintf("%q has bits set after the first %d", s, p.Bits()), hint: "did you mean " + tomlfile.QuoteText(p.Masked().String()) + "?"}
 			}
 			return p, nil
 		},
 	}
 }
 
-// parsePrefix also reads an address alone, and brackets around IPv6 as Postfix
-// has them.
+// parsePrefix also accepts a single address, and brackets around IPv6 addresses as
+// in Postfix.
 func parsePrefix(s string) (netip.Prefix, bool) {
 	s = strings.NewReplacer("[", "", "]", "").Replace(s)
 	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
@@ -50,10 +50,10 @@ func parsePrefix(s string) (netip.Prefix, bool) {
 	return p, err == nil
 }
 
-// tableHint is for those who used a look-up table of Postfix.
+// tableHint returns a hint for a value that is a lookup table of Postfix, or "".
 func tableHint(s string) string {
 	if kind, _, found := strings.Cut(s, ":"); found && slices.Contains([]string{"hash", "cidr", "texthash", "lmdb", "btree", "regexp", "pcre", "static"}, kind) {
-		return "there are no look-up tables; write the entries here"
+		return "lookup tables are not supported; write the entries here"
 	}
 	return ""
 }
@@ -144,7 +144,7 @@ func address() kind[netip.Addr] {
 	}
 }
 
-// sourceAddress is the address that connections come from; "" leaves it to the system.
+// sourceAddress is the source address of connections; "" lets the system choose it.
 func sourceAddress() kind[netip.Addr] {
 	k := address()
 	k.limits = `or "" to let the system choose`
@@ -178,7 +178,7 @@ func domain() kind[string] {
 	})
 }
 
-// relayDomain is a domain, or all below one.
+// relayDomain is a domain, or all domains below one.
 func relayDomain() kind[string] {
 	return text("domain", `such as ["example.com", ".example.net"]`, func(s string) (string, string) {
 		if _, err := inbound.NewRelayPolicy(inbound.RelayConfig{RelayDomains: []string{s}}); err == nil {
@@ -191,17 +191,18 @@ func relayDomain() kind[string] {
 	})
 }
 
-// nexthops is one or more places to send mail to.
+// nexthops is one or more nexthops.
 func nexthops() kind[string] {
-	return text("nexthop", `"example.com" for its MX hosts, "[mail.example.com]:587" for one host; several with commas between them`,
+	return text("nexthop", `"example.com" for its MX hosts, "[mail.example.com]:587" for one host; separate several with commas`,
 		func(s string) (string, string) {
 			_, err := route.ParseNexthops(s)
 			return explainRoute(s, err)
 		})
 }
 
-// explainRoute returns what package route says about a text, its guess apart.
-// The text itself is left out, because it is underlined; a part of it is not.
+// explainRoute splits an error of package route into the message and the hint.
+// The message does not quote the whole text, because it is underlined anyway, but
+// it quotes a part of it.
 func explainRoute(whole string, err error) (message, hint string) {
 	var wrong *route.SyntaxError
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// rates are numbers by time, all of which hold at once.
+// rates are rate limits, all of which apply together.
 func rates() kind[rate.Limits] {
 	return kind[rate.Limits]{
 		name:   "rate",
@@ -27,7 +27,7 @@ func rates() kind[rate.Limits] {
 			s, f := readText(n, "a rate")
 			if f != nil {
 				if n.Kind == tomlfile.KindInteger {
-					f.hint = "say in which time: " + tomlfile.QuoteText(n.Text+"/s")
+					f.hint = "give the span of time: " + tomlfile.QuoteText(n.Text+"/s")
 				}
 				return rate.Limits{}, f
 			}
@@ -53,7 +53,7 @@ func readRates(n *tomlfile.Node, s string) (rate.Limits, *flaw) {
 	return limits, f
 }
 
-// joinRates reads a list, as people write who know that lists can be lists.
+// joinRates reads rates that are written as a TOML list.
 func joinRates(n *tomlfile.Node) (rate.Limits, *flaw) {
 	var texts []string
 	var flaws *flaw
@@ -76,7 +76,7 @@ func joinRates(n *tomlfile.Node) (rate.Limits, *flaw) {
 	return readRates(n, strings.Join(texts, ", "))
 }
 
-// levels are how much is sent before replies are waited for.
+// levels are the levels of pipelining.
 func levels() kind[mail.Level] {
 	var all []word[mail.Level]
 	for l := mail.LevelLockStep; l <= mail.LevelStream; l++ {
@@ -85,7 +85,7 @@ func levels() kind[mail.Level] {
 	return words(all...)
 }
 
-// opt is k, for a parameter that may be left out and then has no value.
+// opt is k for a parameter that has no value unless it is set.
 func opt[T any](k kind[T]) kind[shape.Opt[T]] {
 	return kind[shape.Opt[T]]{
 		name: k.name, unit: k.unit, limits: k.limits, form: k.form, closed: k.closed,
@@ -102,7 +102,7 @@ func opt[T any](k kind[T]) kind[shape.Opt[T]] {
 	}
 }
 
-// receiverDomain is a domain, or all below one.
+// receiverDomain is a domain, or all domains below one.
 func receiverDomain() kind[string] {
 	return text("domain", `such as ["example.com", ".example.net"]`, func(s string) (string, string) {
 		if rest, found := strings.CutPrefix(s, "*."); found {
@@ -117,8 +117,8 @@ func receiverDomain() kind[string] {
 	})
 }
 
-// canonicalDomain returns a domain, or a dot and a domain, as package shape
-// wants it.
+// canonicalDomain returns a domain, or a dot and a domain, in the form that package
+// shape requires.
 func canonicalDomain(s string) (string, error) {
 	bare := strings.TrimPrefix(s, ".")
 	name, err := route.ParseDomain(bare)
@@ -128,7 +128,7 @@ func canonicalDomain(s string) (string, error) {
 	return s[:len(s)-len(bare)] + name, nil
 }
 
-// mxPattern is the name of a host, or a pattern of such names.
+// mxPattern is the name of a host, or a pattern for such names.
 func mxPattern() kind[string] {
 	return text("pattern", `such as ["mx.example.com", ".example.net", "mx*.example.org"]`, func(s string) (string, string) {
 		if err := shape.CheckMX(canonicalMX(s)); err != nil {
@@ -140,7 +140,7 @@ func mxPattern() kind[string] {
 
 func canonicalMX(s string) string { return strings.ToLower(strings.TrimSuffix(s, ".")) }
 
-// receiverNetwork is a network that can be that of another host.
+// receiverNetwork is a network that mail can be sent to.
 func receiverNetwork() kind[netip.Prefix] {
 	k := network()
 	inner := k.read
@@ -151,7 +151,7 @@ func receiverNetwork() kind[netip.Prefix] {
 			return p, f
 		}
 		if err := shape.CheckNetwork(p); err != nil {
-			return p, &flaw{message: fmt.Sprintf("%q will not do: %v", n.Text, err)}
+			return p, &flaw{message: fmt.Sprintf("%q cannot be used: %v", n.Text, err)}
 		}
 		return p, nil
 	}

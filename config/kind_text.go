@@ -11,10 +11,10 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// expansion is what main.cf replaces by the value of another parameter.
+// expansion matches a reference that main.cf replaces by another parameter's value.
 var expansion = regexp.MustCompile(`\$[({]?[A-Za-z_]+`)
 
-// readText reads a text, whatever it is about.
+// readText reads any text.
 func readText(n *tomlfile.Node, want string) (string, *flaw) {
 	if n.Kind != tomlfile.KindText {
 		f := mismatch(n, want)
@@ -24,7 +24,7 @@ func readText(n *tomlfile.Node, want string) (string, *flaw) {
 		return "", f
 	}
 	if found := expansion.FindString(n.Text); found != "" {
-		return "", &flaw{message: fmt.Sprintf("%s stands for nothing here: parameters are not expanded", found), hint: "write the value itself"}
+		return "", &flaw{message: fmt.Sprintf("%s is not expanded: parameters cannot refer to others", found), hint: "write the value itself"}
 	}
 	if i := strings.IndexFunc(n.Text, func(r rune) bool { return r < ' ' || r == 0x7f }); i >= 0 {
 		return "", &flaw{message: fmt.Sprintf("there is a control character %q in it", n.Text[i])}
@@ -32,7 +32,7 @@ func readText(n *tomlfile.Node, want string) (string, *flaw) {
 	return n.Text, nil
 }
 
-// text is a text of which check, unless it is nil, says what is wrong.
+// text is a text that check, unless it is nil, validates.
 func text(name, form string, check func(string) (message, hint string)) kind[string] {
 	return kind[string]{
 		name:  name,
@@ -51,7 +51,7 @@ func text(name, form string, check func(string) (message, hint string)) kind[str
 	}
 }
 
-// optional is k with the empty text as a value more.
+// optional is k with the empty text as an additional value.
 func optional(k kind[string], empty string) kind[string] {
 	inner := k.read
 	k.limits = `or "" ` + empty
@@ -64,13 +64,13 @@ func optional(k kind[string], empty string) kind[string] {
 	return k
 }
 
-// A word is one of the values of a parameter that has few.
+// A word is one of the values of a parameter with a fixed set of them.
 type word[T comparable] struct {
 	name  string
 	value T
 }
 
-// words is a parameter whose values have names.
+// words is a parameter with a fixed set of named values.
 func words[T comparable](all ...word[T]) kind[T] {
 	names := make([]string, len(all))
 	for i, w := range all {
@@ -95,13 +95,13 @@ func words[T comparable](all ...word[T]) kind[T] {
 			if i := slices.Index(names, s); i >= 0 {
 				return all[i].value, nil
 			}
-			return none, &flaw{message: tomlfile.QuoteText(s) + " is not one of the words", hint: didYouMean(s, names)}
+			return none, &flaw{message: tomlfile.QuoteText(s) + " is not one of the allowed words", hint: didYouMean(s, names)}
 		},
 	}
 }
 
-// list is any number of values: a list, or one text with commas or spaces
-// between them, as in main.cf.
+// list is any number of values: a list, or one text that separates them with
+// commas or spaces, as in main.cf.
 func list[T any](item kind[T], name string) kind[[]T] {
 	return kind[[]T]{
 		name:   "list of " + name,
@@ -139,7 +139,7 @@ func list[T any](item kind[T], name string) kind[[]T] {
 	}
 }
 
-// pieces returns the values of a list, or of a text that is one.
+// pieces returns the values of a list, or those in a text.
 func pieces(n *tomlfile.Node) []*tomlfile.Node {
 	if n.Kind == tomlfile.KindList {
 		return n.Items
@@ -186,15 +186,15 @@ func footer() kind[string] {
 	}
 }
 
-// schedulers are the ways to choose what is delivered next. Postfix has two of
-// them, which go by the names of its programs.
+// schedulers are the scheduling algorithms. Those of Postfix can also be given by
+// the names of its programs.
 func schedulers() kind[qmgr.Scheduler] {
 	return words(
 		word[qmgr.Scheduler]{"preemptive", qmgr.Preemptive}, word[qmgr.Scheduler]{"round-robin", qmgr.RoundRobin}, word[qmgr.Scheduler]{"runner", qmgr.Runner},
 		word[qmgr.Scheduler]{"qmgr", qmgr.Preemptive}, word[qmgr.Scheduler]{"oqmgr", qmgr.RoundRobin})
 }
 
-// feedback is how much one delivery counts.
+// feedback is the weight of one delivery.
 func feedback() kind[window.Feedback] {
 	return kind[window.Feedback]{
 		name: "feedback", closed: true,
@@ -206,7 +206,7 @@ func feedback() kind[window.Feedback] {
 			}
 			v, err := window.ParseFeedback(n.Text)
 			if err != nil {
-				reason, _, _ := strings.Cut(err.Error(), ";") // what follows is in form
+				reason, _, _ := strings.Cut(err.Error(), ";") // form has the rest
 				return v, &flaw{message: reason}
 			}
 			return v, nil

@@ -16,15 +16,15 @@ import (
 type loader struct {
 	src    *tomlfile.File
 	c      *Config
-	broken bool                     // there are syntax errors: what seems to be missing may be there
+	broken bool                     // there are syntax errors: what seems to be missing may be in the unread part
 	places map[string]tomlfile.Span // values by their parameters' full names
 	failed map[string]bool          // parameters whose values cannot be used
 	rules  []placedRule
 
-	patterns map[string]string // of destinations, with their kind in front: whose they are
+	patterns map[string]string // owners of the destinations' patterns, by kind and pattern
 }
 
-// A placedRule is a rule of [routes] and where it stands.
+// A placedRule is a rule of [routes] and its position.
 type placedRule struct {
 	route.Rule
 	key string        // its full name
@@ -55,7 +55,7 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.routes(routes)
 }
 
-// asTable returns the table that an entry must be.
+// asTable returns the table of an entry, or complains if it is not a table.
 func (l *loader) asTable(e *tomlfile.Entry, name string) *tomlfile.Table {
 	if e.Value.Kind == tomlfile.KindTable {
 		return e.Value.Table
@@ -112,22 +112,22 @@ func apply[O any](l *loader, p parameter[O], o *O, key string, e *tomlfile.Entry
 	}
 }
 
-// mark records that the file sets a parameter, and where its value stands.
+// mark records that the file sets a parameter, and the position of its value.
 func (l *loader) mark(key string, at tomlfile.Span) {
 	l.places[key] = at
 	l.note(key, at)
 }
 
-// note records that the file has a parameter or a table.
+// note records that the file contains a parameter or a table.
 func (l *loader) note(key string, at tomlfile.Span) {
 	l.c.explicit[key], l.c.lines[key] = true, l.src.Line(at)
 }
 
 func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
-	message := "there is no such parameter"
+	message := "unknown parameter"
 	hint := suggest(e.Name, table)
 	if e.Value.Kind == tomlfile.KindTable && table == tableTop {
-		message = "there is no such table"
+		message = "unknown table"
 		if guess := near.Name(e.Name, tableNames()); guess != "" {
 			hint = "did you mean [" + guess + "]?"
 		} else if hint == "" {
@@ -140,7 +140,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 	l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: message, Hint: hint})
 }
 
-// fullName returns what a parameter is called outside of its table.
+// fullName returns the name of a parameter with its table.
 func fullName(table, name string) string {
 	if table == tableTop {
 		return tomlfile.QuoteKey(name)
@@ -151,11 +151,11 @@ func fullName(table, name string) string {
 // transportTable returns the full name of a transport's table.
 func transportTable(name string) string { return tableTransport + "." + tomlfile.QuoteKey(name) }
 
-// tableName is what a transport or a destination may be called.
+// tableName matches the valid names of transports and destinations.
 var tableName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// transports makes the transports that the file names. It comes after all
-// other parameters, because these are the defaults.
+// transports creates the transports that the file defines. It runs after all other
+// parameters have been read, because these are the defaults.
 func (l *loader) transports(all *tomlfile.Entry) {
 	tables := map[string]*tomlfile.Table{}
 	if all != nil {
@@ -183,11 +183,11 @@ func (l *loader) namedTables(of string, t *tomlfile.Table) map[string]*tomlfile.
 		key := fullName(of, e.Name)
 		switch {
 		case e.Value.Kind != tomlfile.KindTable && slices.Contains(namesOf(of), e.Name):
-			l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: "it is not said for which " + of, Hint: "write it under [" + of + ".NAME]"})
+			l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: "this must be set for a named " + of, Hint: "write it under [" + of + ".NAME]"})
 		case e.Value.Kind != tomlfile.KindTable:
 			l.asTable(e, key)
 		case !tableName.MatchString(e.Name):
-			l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: "this cannot be the name of a " + of, Allowed: "1 to 64 letters, digits, - and _"})
+			l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: "invalid name of a " + of, Allowed: "1 to 64 letters, digits, - and _"})
 		default:
 			tables[e.Name] = e.Value.Table
 		}
@@ -202,7 +202,7 @@ func (l *loader) setTransport(name string, t *Transport, e *tomlfile.Entry) {
 			continue
 		}
 		if kind, fixed := builtin()[name]; fixed && p.name == "type" && name != "smtp" && name != "relay" {
-			l.src.Complain(e.Value.At, tomlfile.Problem{Key: key, Message: fmt.Sprintf("this transport always exists, and its type is %s", kind), Hint: "leave the type out, or choose another name for the transport"})
+			l.src.Complain(e.Value.At, tomlfile.Problem{Key: key, Message: fmt.Sprintf("the type of this built-in transport is always %s", kind), Hint: "remove the type, or choose another name for the transport"})
 			return
 		}
 		apply(l, p, t, key, e)
@@ -211,8 +211,8 @@ func (l *loader) setTransport(name string, t *Transport, e *tomlfile.Entry) {
 	l.unknown(key, tableTransport, e)
 }
 
-// refuseSMTP complains about parameters that mean nothing to a transport that
-// does not speak SMTP.
+// refuseSMTP complains about parameters of SMTP in a transport that does not use
+// it.
 func (l *loader) refuseSMTP(name string, t *Transport, from *tomlfile.Table) {
 	if t.Type == TypeSMTP || l.failed[transportTable(name)+".type"] {
 		return
@@ -221,7 +221,7 @@ func (l *loader) refuseSMTP(name string, t *Transport, from *tomlfile.Table) {
 		if e := from.Get(p.name); e != nil && p.smtp {
 			l.src.Complain(e.At, tomlfile.Problem{
 				Key:     fullName(transportTable(name), p.name),
-				Message: fmt.Sprintf("this means nothing to a transport of type %s, which connects to nobody", t.Type),
+				Message: fmt.Sprintf("a transport of type %s makes no connections, so this has no effect", t.Type),
 				Hint:    "remove it",
 			})
 		}
@@ -265,9 +265,9 @@ func (l *loader) rule(key string, e *tomlfile.Entry) (route.Rule, bool) {
 		return route.Rule{}, false
 	}
 	if e.Value.Kind == tomlfile.KindTable {
-		return fail(e.At, "the name of a domain goes in quotes", "write "+tomlfile.QuoteText(dottedName(e))+" =")
+		return fail(e.At, "the name of a domain must be in quotes", "write "+tomlfile.QuoteText(dottedName(e))+" =")
 	}
-	if topLevel(e.Name) { // whoever appends a parameter to the file puts it into its last table
+	if topLevel(e.Name) { // a parameter appended to the file ends up in its last table
 		return fail(e.At, "this is a parameter, not a recipient", "set "+tomlfile.QuoteKey(e.Name)+" above the first [table] of the file")
 	}
 	target, f := readText(e.Value, "a text")
@@ -275,7 +275,7 @@ func (l *loader) rule(key string, e *tomlfile.Entry) (route.Rule, bool) {
 		return fail(e.Value.At, f.message, f.hint)
 	}
 	if e.Name == "" || strings.ContainsAny(e.Name, " \t\r\n") {
-		return fail(e.At, "this is not a recipient: it is empty, or there is a space in it", "")
+		return fail(e.At, "this is not a recipient: it is empty or contains a space", "")
 	}
 	if _, err := route.ParseRule(e.Name + " :"); err != nil {
 		message, hint := explainRoute(e.Name+" :", err)
@@ -290,7 +290,7 @@ func (l *loader) rule(key string, e *tomlfile.Entry) (route.Rule, bool) {
 	return rule, true
 }
 
-// dottedName returns the first name that was taken apart at its dots.
+// dottedName returns the first name that TOML split at its dots, joined again.
 func dottedName(e *tomlfile.Entry) string {
 	name := e.Name
 	for e.Value.Kind == tomlfile.KindTable && len(e.Value.Table.Entries) > 0 {

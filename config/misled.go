@@ -12,10 +12,10 @@ import (
 	"github.com/posthaste-mta/posthaste/route"
 )
 
-// ways is where mail goes.
+// ways is the routing table, with and without the default route.
 type ways struct {
-	all      *route.Table // nil if the configuration is wrong, which checkPackages tells
-	rules    *route.Table // without what holds for the mail that has no route
+	all      *route.Table // nil if the configuration is wrong, which checkPackages reports
+	rules    *route.Table // without default_transport and relayhost
 	nexthops []string     // of all
 }
 
@@ -33,9 +33,9 @@ func newWays(c *Config) ways {
 	return ways{all, rules, all.Nexthops()}
 }
 
-// misled looks for domains of a destination whose mail goes elsewhere: patterns are
-// compared with where mail goes, not with whom it is for, so that such a one never
-// matches, and the receiver gets what the limits were to spare it.
+// misled warns of domains of a destination whose mail is routed elsewhere. Patterns
+// are compared with the nexthop, not with the recipient's domain, so such a pattern
+// never matches, and the limits do not protect the receiver.
 func (w *warner) misled(key string, d *Destination) {
 	if w.ways.all == nil {
 		return
@@ -43,7 +43,7 @@ func (w *warner) misled(key string, d *Destination) {
 	for _, pattern := range canonicalDomains(d.Domains) {
 		matching, err := shape.NewTable([]shape.Destination{{Name: key, Domains: []string{pattern}}})
 		if err != nil {
-			continue // wrong patterns are complained of elsewhere
+			continue // wrong patterns are reported elsewhere
 		}
 		recipient, whom := probe(pattern)
 		to := w.ways.all.Route(recipient)
@@ -54,8 +54,8 @@ func (w *warner) misled(key string, d *Destination) {
 	}
 }
 
-// probe returns a recipient that a domain pattern is about, and a name for all of
-// these. Of domains below another it is one that has no route of its own.
+// probe returns a recipient that a domain pattern matches, and a description of all
+// such recipients. For domains below another, it is one without a route of its own.
 func probe(pattern string) (recipient mail.Address, whom string) {
 	if strings.HasPrefix(pattern, ".") {
 		return mail.Address("anybody@any-name-without-a-route" + pattern), "domains below " + pattern[1:]
@@ -63,8 +63,8 @@ func probe(pattern string) (recipient mail.Address, whom string) {
 	return mail.Address("anybody@" + pattern), pattern
 }
 
-// sender returns which part of the configuration sends a recipient's mail to a host
-// that is not its domain's.
+// sender returns the part of the configuration that sends a recipient's mail to
+// another host than its domain's.
 func (w *warner) sender(recipient mail.Address) string {
 	if w.ways.rules.Route(recipient).Nexthop != recipient.Domain() {
 		return "[" + tableRoutes + "]"
@@ -79,7 +79,7 @@ func (w *warner) sender(recipient mail.Address) string {
 	return fullName(transportTable(name), "nexthop")
 }
 
-// instead says what names the receiver that mail goes to in fact.
+// instead returns the pattern that matches the actual receiver, as advice.
 func instead(nexthop string, d *Destination) string {
 	all, err := route.ParseNexthops(nexthop)
 	if err != nil || len(all) == 0 {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// An operator routes a domain to a host and gives limits to the domain: the limits
-// hold for nobody, and the receiver is overrun. Only what never matches may be
-// warned of.
+// An operator routes a domain to a host and sets limits for the domain: the limits
+// match nothing, and the receiver is overrun. Only patterns that never match may
+// cause a warning.
 func TestMisledDomains(t *testing.T) {
 	const limits = "destination_rate = \"1/70s\"\n"
 	own := func(domains string) string { return "[destination.own]\ndomains = [" + domains + "]\n" + limits }

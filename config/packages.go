@@ -26,10 +26,10 @@ import (
 // The methods of this file fill in each package's Config. Loggers, clocks,
 // seeds and callbacks are left to the caller, since no file can name them.
 //
-// Where 0 means "none" in the file, the packages have a negative value, because
-// their zero stands for the default.
+// Where 0 means "none" in the file, the packages use a negative value, because
+// their zero value means the default.
 
-// orNone returns what packages have for a value of which 0 means none.
+// orNone returns the packages' value for one whose 0 means none.
 func orNone[N int | int64 | time.Duration](v N) N {
 	if v == 0 {
 		return -1
@@ -47,21 +47,21 @@ func (c *Config) Spool() spool.Config {
 	}
 }
 
-// addresses returns how long is believed what receivers say about addresses.
+// addresses returns the configuration of package addrdb.
 func (c *Config) addresses() addrdb.Config {
 	v := c.SMTPD.Verify
 	return addrdb.Config{Limit: v.AddressLimit, PositiveTime: v.AddressPositive, PositiveRefresh: v.AddressPositiveRefresh,
 		NegativeTime: v.AddressNegative, NegativeRefresh: v.AddressNegativeRefresh}
 }
 
-// Driver returns the configuration of package driver, that of the core included.
+// Driver returns the configuration of package driver, including that of the core.
 func (c *Config) Driver() driver.Config {
 	q := qmgr.Config{
 		ActiveLimit: c.Queue.ActiveLimit, RecipientLimit: c.Queue.RecipientLimit, RecipientMinimum: c.Queue.RecipientMinimum,
 		ConnectionLimit: c.SMTPConnectionLimit, LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
 		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
 		VerifySender: mail.Address(c.SMTPD.Verify.Sender), VerifyRejectReason: c.SMTPD.Verify.RejectReason, VerifyDeferReason: c.SMTPD.Verify.DeferReason, Addresses: c.addresses(),
-		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is read in any case
+		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is always read
 		DoubleBounce: c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
 		Backoff: backoff.Config{
 			MinimalBackoffTime: c.Retry.MinimalBackoff, MaximalBackoffTime: c.Retry.MaximalBackoff,
@@ -127,7 +127,7 @@ func (c *Config) Inbound() inbound.Config {
 	}
 }
 
-// EarlyTalkers returns what TCP listeners do about clients that do not wait.
+// EarlyTalkers returns how TCP listeners treat clients that do not wait for replies.
 func (c *Config) EarlyTalkers() inbound.EarlyTalkers {
 	if c.SMTPD.ForbidEarly {
 		return inbound.EarlyReject
@@ -174,8 +174,7 @@ func (s SMTP) settings() outbound.TransportConfig {
 	}
 }
 
-// canonicalNexthops takes a list of nexthops apart. It has been read before,
-// so there is nothing wrong with it.
+// canonicalNexthops splits a list of nexthops, which has been validated before.
 func canonicalNexthops(list string) []string {
 	parsed, err := route.ParseNexthops(list)
 	if err != nil {
@@ -193,7 +192,7 @@ func (c *Config) own() []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, l := range c.Listen {
 		if l.Port() == 0 {
-			continue // nobody knows it yet
+			continue // not known yet
 		}
 		addresses := []netip.Addr{l.Addr()}
 		if l.Addr().IsUnspecified() {
@@ -222,8 +221,7 @@ func (c *Config) Route() route.Config {
 	return r
 }
 
-// withNexthop completes a target that names a transport and no nexthop with
-// the transport's own.
+// withNexthop adds the transport's own nexthop to a target without one.
 func (c *Config) withNexthop(target string) string {
 	name, nexthop, _ := strings.Cut(target, ":")
 	if t := c.Transports[name]; t.Nexthop != "" && strings.TrimSpace(nexthop) == "" {
@@ -256,8 +254,8 @@ func (c *Config) Router() resolve.RouterConfig {
 	return r
 }
 
-// policy returns what holds for all transports; package outbound holds each to
-// its own limits afterwards.
+// policy returns the widest limits of all transports; package outbound applies
+// those of each transport afterwards.
 func (c *Config) policy() route.Policy {
 	p := route.Policy{
 		Self:     route.Self{Names: c.names(), Listeners: c.own()},
@@ -272,7 +270,7 @@ func (c *Config) policy() route.Policy {
 		}
 		most := t.SMTP.MXAddressLimit
 		if most == 0 {
-			most = math.MaxInt16 // more than any answer of the DNS can hold
+			most = math.MaxInt16 // more than any DNS response can contain
 		}
 		p.AddressesMax = max(p.AddressesMax, most)
 	}
@@ -287,10 +285,10 @@ func (c *Config) names() []string {
 	return names
 }
 
-// trusted returns the nexthops that the operator wrote down.
+// trusted returns the nexthops that the operator configured.
 func (c *Config) trusted() []string {
 	var all []string
-	if table, err := route.NewTable(c.Route()); err == nil { // checkPackages has seen to it
+	if table, err := route.NewTable(c.Route()); err == nil { // checkPackages reports errors
 		all = table.Nexthops()
 	}
 	for _, t := range c.Transports {
@@ -302,9 +300,9 @@ func (c *Config) trusted() []string {
 	return slices.Compact(all)
 }
 
-// Report returns the configuration of package report. Whom double bounces go to
-// is always in it: whether there are any is for the core to say, which unlike
-// the reporter takes a new configuration while it runs.
+// Report returns the configuration of package report. It always has the recipient
+// of double bounces: whether there are any is decided by the core, which unlike
+// the reporter accepts a new configuration while it runs.
 func (c *Config) Report() report.Config {
 	r := report.Config{
 		Hostname: c.Hostname, Postmaster: mail.Address(c.Postmaster), Footer: c.Reports.Footer,
@@ -317,7 +315,7 @@ func (c *Config) Report() report.Config {
 	return r
 }
 
-// validateAll has every package judge its configuration.
+// validateAll has every package validate its configuration.
 func (c *Config) validateAll() []error {
 	_, relay := inbound.NewRelayPolicy(c.RelayPolicy())
 	var all []error

@@ -18,7 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/spool"
 )
 
-// checkMapped asserts that every package takes what it would get.
+// checkMapped asserts that every package accepts its configuration.
 func checkMapped(t testing.TB, c *Config) {
 	t.Helper()
 	for _, err := range c.validateAll() {
@@ -26,8 +26,8 @@ func checkMapped(t testing.TB, c *Config) {
 	}
 }
 
-// same compares two structures field by field. Functions, interfaces and what
-// the caller fills in are left out.
+// same compares two structures field by field, except for functions, interfaces and
+// pointers, which the caller fills in.
 func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
@@ -59,9 +59,9 @@ func empty(v reflect.Value) bool {
 	return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 }
 
-// A program that is given an empty file, and a library whose Config is zero,
-// must do the same: every default of a package is stated twice, here and
-// there, and this is what keeps them equal.
+// A program with an empty file and a library with a zero Config must behave alike:
+// every default of a package is stated twice, here and there, and this test keeps
+// them equal.
 func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	c := Default(testEnvironment)
 	checkMapped(t, c)
@@ -123,13 +123,13 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 
 func sortedKeys[V any](m map[string]V) []string { return bothKeys(m, nil) }
 
-// qmgrLess leaves the map of transports out, which is compared by itself.
+// qmgrLess removes the map of transports, which is compared separately.
 func qmgrLess(c qmgr.Config) qmgr.Config {
 	c.Transports = nil
 	return c
 }
 
-// What a file says arrives where it has its effect, none as none.
+// The values in a file reach the packages, and 0 becomes their value for none.
 func TestMapping(t *testing.T) {
 	c, err := Parse("test.toml", []byte(`
 myhostname = "mail.example.com"

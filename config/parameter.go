@@ -7,25 +7,26 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// A parameter is one key of a table whose values are kept in an O: a Config, a
-// Transport or a Destination. All that is said or done about a key comes from here.
+// A parameter is one key of a table whose values are stored in an O: a Config, a
+// Transport or a Destination. It is the only declaration of the key: parsing,
+// defaults, messages and documents all come from it.
 type parameter[O any] struct {
 	name    string
 	meaning string // one sentence: what it is
 	change  string // one sentence: when to change it
 	restart bool   // a change needs a restart
-	global  string // of a Transport's: the top-level parameter that gives the default; of a Destination's: the transport's
-	smtp    bool   // of a Transport's parameter: only for type smtp
-	postfix string // Postfix's default, if it is another
+	global  string // the parameter that gives the default: a top-level one for a transport, the transport's for a destination
+	smtp    bool   // only for transports of type smtp
+	postfix string // Postfix's default, if it differs
 
 	kind, unit, limits, allowed string
 
 	reset func(*O) // sets the default
 	set   func(*O, *tomlfile.Node) *flaw
-	plain func(*O) any // what would be written: string, bool, int64 or []string; nil if nothing would
+	plain func(*O) any // the value as in TOML: string, bool, int64 or []string; nil if it is not set
 }
 
-// define describes a parameter that is kept in a field of O.
+// define returns a parameter whose value is stored in a field of O.
 func define[O, T any](name string, k kind[T], field func(*O) *T, standard T, meaning, change string) parameter[O] {
 	return parameter[O]{
 		name: name, meaning: meaning, change: change,
@@ -54,13 +55,13 @@ func (p parameter[O]) from(global string) parameter[O] {
 	return p
 }
 
-// forSMTP marks a parameter that means something to type smtp alone.
+// forSMTP marks a parameter that only transports of type smtp have.
 func (p parameter[O]) forSMTP() parameter[O] {
 	p.smtp = true
 	return p
 }
 
-// asGlobal returns the top-level parameter that sets a default of transports.
+// asGlobal returns the top-level parameter that sets the default of a transport's.
 func asGlobal(p parameter[Transport]) parameter[Config] {
 	g := parameter[Config]{
 		name: p.global, meaning: p.meaning, change: p.change, restart: p.restart, postfix: p.postfix,
@@ -72,13 +73,13 @@ func asGlobal(p parameter[Transport]) parameter[Config] {
 	return g
 }
 
-// unlike says what Postfix's default is where ours is another.
+// unlike records Postfix's default where ours differs.
 func (p parameter[O]) unlike(standard string) parameter[O] {
 	p.postfix = standard
 	return p
 }
 
-// equal tells whether a parameter has the same value in both.
+// equal reports whether a parameter has the same value in a and b.
 func (p parameter[O]) equal(a, b *O) bool {
 	return reflect.DeepEqual(p.plain(a), p.plain(b))
 }
@@ -87,7 +88,7 @@ func (p parameter[O]) equal(a, b *O) bool {
 func literal(plain any) string {
 	switch v := plain.(type) {
 	case nil:
-		return "" // it is not set
+		return "" // not set
 	case string:
 		return tomlfile.QuoteText(v)
 	case []string:
@@ -105,14 +106,14 @@ func literal(plain any) string {
 
 // A Parameter describes a key of the file.
 type Parameter struct {
-	Table   string // "", "spool", "dns", "log", or "transport" and "destination" for those of [transport.NAME] and so on
+	Table   string // "", "spool", "dns", "log", or "transport" and "destination" for [transport.NAME] and [destination.NAME]
 	Name    string
 	Type    string
-	Unit    string // of a number without a unit; "" if it has none
-	Range   string // "" if every value of the type will do
-	Allowed string // type, range and form, as complaints tell them
-	Default string // in TOML; of a transport's parameter, the top-level one that gives it
-	Postfix string // Postfix's default, if it is another; as main.cf has it
+	Unit    string // of a number written without a unit; "" if it has none
+	Range   string // "" if every value of the type is allowed
+	Allowed string // type, range and form, as in error messages
+	Default string // in TOML; for a transport's parameter, the name of the top-level one that gives it
+	Postfix string // Postfix's default as in main.cf, if it differs
 	Meaning string // what it is
 	Change  string // when to change it
 	Restart bool   // whether a change needs a restart
@@ -140,7 +141,8 @@ func Parameters() []Parameter {
 	return all
 }
 
-// destinationDefault says what holds without a destination's parameter.
+// destinationDefault describes the value that applies if a destination does not set
+// a parameter.
 func destinationDefault(p parameter[Destination]) string {
 	if p.global == "" {
 		return literal([]string{})

@@ -13,9 +13,9 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// Whatever stands in the file, Parse either takes it, and then every package
-// takes it too and it can be written down and read again, or says where the
-// mistakes are. Nothing panics.
+// Parse either accepts a file, and then every package accepts the result, which can
+// be written and read again; or it reports the positions of the mistakes. Nothing
+// panics.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/broken/*.toml")
 	if err != nil {
@@ -58,8 +58,8 @@ func checkAgain(t *testing.T, c *Config) {
 	}
 }
 
-// checkProblems asserts that each problem has a place in the text, in order,
-// and that its picture underlines part of the line.
+// checkProblems asserts that the problems have positions in the text, in order, and
+// that each excerpt underlines a part of its line.
 func checkProblems(t *testing.T, text []byte, problems *tomlfile.Problems) {
 	t.Helper()
 	lines := bytes.Split(bytes.TrimPrefix(text, []byte("\ufeff")), []byte("\n"))
@@ -83,8 +83,8 @@ func checkProblems(t *testing.T, text []byte, problems *tomlfile.Problems) {
 	}
 }
 
-// All mistakes are told in one run: a file with a mistake in every line has a
-// problem in every line, up to the number that anybody reads.
+// All mistakes are reported in one run: a file with a mistake in every line has a
+// problem in every line, up to ProblemsMax.
 func TestAllAtOnce(t *testing.T) {
 	var file strings.Builder
 	for i := range tomlfile.ProblemsMax + 20 {
@@ -109,8 +109,8 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
-// A parameter of every type refuses every other type of value, with a place
-// and without a panic.
+// A parameter of every type rejects values of every other type, with a position and
+// without a panic.
 func TestEveryParameterRefusesOtherTypes(t *testing.T) {
 	for _, p := range Parameters() {
 		for _, value := range []string{"{}", "1979-05-27", "[[]]", "[{}]", "1e400", "-1", "nan", `"\u0000"`, "[true]", `"$x"`} {
@@ -145,7 +145,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// Ten thousand routes are not many for somebody who relays for others.
+// Ten thousand routes are not many for a provider that relays for others.
 func BenchmarkParseRoutes(b *testing.B) {
 	var file strings.Builder
 	file.WriteString("[routes]\n")
@@ -160,8 +160,8 @@ func BenchmarkParseRoutes(b *testing.B) {
 	}
 }
 
-// Files are broken by people who edit good ones: a line too few, a quote too
-// many. Every such file is taken or explained, like those of FuzzParse.
+// People break good files as they edit them: a line is missing, or a quote is left
+// over. Every such file is accepted or explained, as in FuzzParse.
 func TestMutants(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	pieces := []string{"\"", "'", "[", "]", "=", "\n", "#", " ", ".", "{", "}", ",", "\\", "\"\"\"", "0", "x", "\t", "\r", "[[", "true", "é", "\x00", "\xff"}

@@ -9,16 +9,16 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// Example is a configuration file that sets nothing: every parameter with its
-// meaning and its default, commented out. It is generated (see the tests).
+// Example is a configuration file that sets nothing: every parameter is commented
+// out, with its meaning and its default. It is generated (see the tests).
 //
 //go:embed posthaste.toml
 var Example string
 
-// example returns what Example should be.
+// example generates Example.
 func example() string {
 	var b bytes.Buffer
-	b.WriteString("# Configuration of Posthaste. Every parameter is here with its default; take away\n# the \"#\" in front of one to change it. \"posthaste config check\" finds mistakes.\n#\n# Times are written as \"30s\", \"5m\", \"2h30m\", \"5d\"; sizes as 10240000, \"64K\", \"10M\".\n# Parameters that stand before the first [table] belong to no table.\n")
+	b.WriteString("# Configuration of Posthaste. Every parameter is listed with its default; remove the\n# \"#\" in front of one to change it. \"posthaste config check\" finds mistakes.\n#\n# Times are written as \"30s\", \"5m\", \"2h30m\", \"5d\"; sizes as 10240000, \"64K\", \"10M\".\n# Parameters that belong to no table must come before the first [table].\n")
 	standard := Default(Environment{})
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n#\n# %s. %s\n#\n", s.title, s.intro)
@@ -41,8 +41,8 @@ func example() string {
 
 const exampleTransport = `
 #
-# Transports. Each has limits of its own; what it does not say it takes from the
-# parameters above. smtp and relay always exist, and so do discard, error and retry.
+# Transports. Each has its own limits; those that it does not set come from the
+# parameters above. smtp, relay, discard, error and retry always exist.
 #
 
 #[transport.bulk]
@@ -51,8 +51,8 @@ const exampleTransport = `
 #connect_timeout = "10s"
 
 #
-# Destinations: receivers that have limits of their own, whichever transport mail
-# takes to them. What one does not say is as the transport says.
+# Destinations. Limits for certain receivers, whichever transport delivers mail to
+# them. Limits that a destination does not set are those of the transport.
 #
 
 #[destination.provider]
@@ -61,7 +61,7 @@ const exampleTransport = `
 #destination_rate = "10/s, 20000/h"
 
 #
-# Routes: recipients that do not take the way of all others.
+# Routes. Exceptions from default_transport and relayhost for certain recipients.
 #
 
 #[routes]
@@ -70,7 +70,7 @@ const exampleTransport = `
 #"user@example.org" = "error:5.1.6 this user has moved"
 `
 
-// writeComment writes a text in lines of at most 80 characters.
+// writeComment writes a comment in lines of at most 80 characters.
 func writeComment(b *bytes.Buffer, text string) {
 	line := "#"
 	for _, word := range strings.Fields(text) {
@@ -83,8 +83,7 @@ func writeComment(b *bytes.Buffer, text string) {
 	b.WriteString(line + "\n")
 }
 
-// Reference returns the reference of all parameters in Markdown, which is
-// docs/config.md.
+// Reference returns docs/config.md, the reference of all parameters in Markdown.
 func Reference() string {
 	var b bytes.Buffer
 	b.WriteString(referenceIntro)
@@ -112,12 +111,12 @@ func Reference() string {
 	return b.String()
 }
 
-// describeIn writes the entry of one parameter. One that takes its default from
-// another is explained there.
+// describeIn writes the entry of one parameter. A parameter that takes its default
+// from another is explained there.
 func describeIn(b *bytes.Buffer, p Parameter, global string) {
 	fmt.Fprintf(b, "\n### %s\n\n", p.Name)
 	if global != "" {
-		fmt.Fprintf(b, "As `%s`, for this transport.\n", global)
+		fmt.Fprintf(b, "Overrides `%s` for this transport.\n", global)
 		return
 	}
 	fmt.Fprintf(b, "%s %s\n\n", p.Meaning, p.Change)
@@ -137,20 +136,20 @@ func describeIn(b *bytes.Buffer, p Parameter, global string) {
 // describeDestination writes the entry of a destination's parameter.
 func describeDestination(b *bytes.Buffer, p parameter[Destination]) {
 	if p.global != "" {
-		fmt.Fprintf(b, "\n### %s\n\nAs `%s` of a transport, for these receivers.\n", p.name, p.global)
+		fmt.Fprintf(b, "\n### %s\n\nOverrides the transport's `%s` for these receivers.\n", p.name, p.global)
 		return
 	}
 	describeIn(b, describe(p, tableDestination, destinationDefault(p)), "")
 }
 
-// valueOf says what values there are. How times and sizes are written is said
-// once, at the head of the page.
+// valueOf describes the allowed values. The syntax of times and sizes is explained
+// once, at the top of the page.
 func valueOf(p Parameter) string {
 	switch p.Type {
 	case "time":
 		text, _, _ := strings.Cut(p.Allowed, ", such as")
 		unit, _ := timeUnit(p.Unit)
-		return text + "; a number alone counts in " + plural(unit)
+		return text + "; a number without a unit is in " + plural(unit)
 	case "size":
 		text, _, _ := strings.Cut(p.Allowed, "; a number")
 		return text
@@ -162,8 +161,8 @@ const referenceIntro = `# Configuration
 
 This page is generated from the program's own table of parameters: ` + "`UPDATE=1 go test ./config`" + ` writes it.
 
-Posthaste reads one file in [TOML](https://toml.io). A parameter has the name, the default and the units that it has in
-Postfix, where Postfix has it. An empty file is a good file: everything has a default.
+Posthaste reads one file in [TOML](https://toml.io). A parameter that Postfix also has uses Postfix's name and units, and
+its default unless the entry says otherwise. An empty file is valid: everything has a default.
 
 ` + "```toml" + `
 myhostname = "mail.example.com"
@@ -177,33 +176,34 @@ destination_concurrency_limit = 5
 "news.example.com" = "bulk:"
 ` + "```" + `
 
-- Text stands in quotes; numbers, ` + "`true` and `false`" + ` do not.
-- A **time** is written ` + "`\"30s\"`, `\"5m\"`, `\"2h30m\"`, `\"5d\"`, `\"1w\"`" + `, for short ones also ` + "`\"300us\"` or `\"20ms\"`" + `. A number alone counts in the
-  parameter's own unit, as in Postfix.
-- A **size** is a number of octets, or ` + "`\"64K\"`, `\"10M\"`, `\"2G\"`" + `, in steps of 1024.
-- A **list** is ` + "`[\"a\", \"b\"]`, or one text with commas or spaces between its parts: `\"a, b\"`" + `.
-- There are no references to other parameters (` + "`$myhostname`" + `) and no look-up tables (` + "`hash:/etc/…`" + `).
+- Text is written in quotes; numbers, ` + "`true` and `false`" + ` are not.
+- A **time** is written ` + "`\"30s\"`, `\"5m\"`, `\"2h30m\"`, `\"5d\"`, `\"1w\"`" + `, and short ones also ` + "`\"300us\"` or `\"20ms\"`" + `. A number without a unit
+  is in the parameter's own unit, as in Postfix.
+- A **size** is a number of bytes, or ` + "`\"64K\"`, `\"10M\"`, `\"2G\"`" + `, where K is 1024.
+- A **list** is ` + "`[\"a\", \"b\"]`, or one text that separates its items with commas or spaces: `\"a, b\"`" + `.
+- References to other parameters (` + "`$myhostname`" + `) and lookup tables (` + "`hash:/etc/…`" + `) are not supported.
 - Parameters above the first ` + "`[table]`" + ` belong to no table; those below a header belong to that table.
-- What a ` + "`[transport.NAME]`" + ` says holds for this transport in place of the default of the same name. Nothing else overrides
-  anything.
+- A parameter in ` + "`[transport.NAME]`" + ` overrides its top-level default for this transport, and one in ` + "`[destination.NAME]`" + `
+  overrides the transport's for these receivers. Nothing else overrides anything.
 
-` + "`posthaste config check`" + ` reports all mistakes of a file at once, each with its place, what is allowed, and what was
-probably meant. ` + "`posthaste config show`" + ` prints what is in force, ` + "`--changed`" + ` only what is not the default.
+` + "`posthaste config check`" + ` reports all mistakes of a file at once, each with its position, the allowed values, and what was
+probably meant. ` + "`posthaste config show`" + ` prints the effective values, and with ` + "`--changed`" + ` only those that differ from the default.
 `
 
 const referenceTransports = `
 ## Transports: [transport.NAME]
 
-A transport is a named way to deliver, with limits of its own. Routes and ` + "`default_transport`" + ` name it. ` + "`smtp` and `relay`" + `
-always exist, and so do ` + "`discard`" + ` (mail is thrown away), ` + "`error`" + ` (mail is refused) and ` + "`retry`" + ` (mail is deferred), whose
-type cannot be changed. What a transport does not say it takes from the default that is named.
+A transport is a named way to deliver mail, with its own limits. Routes and ` + "`default_transport`" + ` refer to it by name. The
+transports ` + "`smtp`, `relay`, `discard`" + ` (mail is thrown away), ` + "`error`" + ` (mail is refused) and ` + "`retry`" + ` (mail is deferred) always
+exist; the type of the last three cannot be changed. A parameter that a transport does not set has the value of the
+top-level parameter named below.
 `
 
 const referenceDestinations = `
 ## Destinations: [destination.NAME]
 
-Limits of some receivers, in place of those of the transport that mail takes to them. The name is only for people. At least one
-of ` + "`domains`, `mx` and `networks`" + ` says which receivers they are; a destination matches if one of its patterns does.
+A destination replaces limits of the transport for certain receivers. Its name is only for people. At least one of
+` + "`domains`, `mx` and `networks`" + ` must select the receivers; a destination matches if any of its patterns does.
 
 ` + "```toml" + `
 [destination.provider]
@@ -217,33 +217,34 @@ destination_rate = "1/s"
 connection_reuse_count_limit = 5
 ` + "```" + `
 
-Where several match, each limit is taken from the most specific one that sets it: one that names the domain, then the longest
-` + "`.domain`" + ` above it, then the name of an MX host, then the pattern with the most characters, then the smallest network. Mail goes
-to several hosts; for the limits of a destination it is enough that one of them matches, those of a connection
-(` + "`destination_host_concurrency_limit`, `connection_reuse_…`, `pipelining`" + `) are of the host that matches.
+If several destinations match, each limit comes from the most specific one that sets it: one that names the domain, then the
+longest ` + "`.domain`" + ` above it, then the name of an MX host, then the pattern with the most characters, then the smallest network.
+A receiver can have several hosts: for limits on the destination it is enough that one of them matches, while limits on a
+connection (` + "`destination_host_concurrency_limit`, `connection_reuse_…`, `pipelining`" + `) apply only to the hosts that match.
 `
 
 const referenceRoutes = `
 ## Routes: [routes]
 
-Each key is a pattern for recipients, each value the transport and the nexthop of their mail, with a colon between them; "bulk:", or "bulk" alone, leaves the nexthop to the transport: its own, or the domain of the recipient.
-The order does not matter: the most specific pattern counts.
+Each key is a pattern for recipients. Each value is the transport and the nexthop of their mail, separated by a colon. With
+` + "`\"bulk:\"`, or `\"bulk\"`" + ` alone, the nexthop is that of the transport or, if it has none, the domain of the recipient. The order of
+routes does not matter: the most specific pattern wins.
 
 | pattern | recipients |
 |---|---|
 | ` + "`\"user@example.com\"`" + ` | this address |
 | ` + "`\"example.com\"`" + ` | addresses of this domain |
-| ` + "`\".example.com\"`" + ` | addresses of the domains below it, the longest pattern first |
+| ` + "`\".example.com\"`" + ` | addresses of the domains below it; the longest pattern wins |
 | ` + "`\"*\"`" + ` | all others |
 
-| value | mail goes |
+| value | where mail goes |
 |---|---|
-| ` + "`\"smtp:\"`" + ` | to the recipient's domain, by this transport |
+| ` + "`\"smtp:\"`" + ` | to the recipient's domain, with this transport |
 | ` + "`\"smtp:example.net\"`" + ` | to the MX hosts of example.net |
 | ` + "`\"smtp:[mail.example.net]:587\"`" + ` | to this host and port |
-| ` + "`\":[10.0.0.1],[10.0.0.2]\"`" + ` | by the default transport, to the first of these that can be reached |
+| ` + "`\":[10.0.0.1],[10.0.0.2]\"`" + ` | with the default transport, to the first of these hosts that can be reached |
 | ` + "`\"error:5.1.6 has moved\"`" + ` | back to its sender, with this text |
-| ` + "`\"retry:4.4.1 later\"`" + ` | nowhere for now |
-| ` + "`\"discard:\"`" + ` | nowhere at all |
-| ` + "`\":\"`" + ` | as if there were no routes |
+| ` + "`\"retry:4.4.1 later\"`" + ` | it is deferred |
+| ` + "`\"discard:\"`" + ` | it is thrown away |
+| ` + "`\":\"`" + ` | where it would go without routes |
 `

@@ -7,16 +7,15 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/golden"
 )
 
-// The reference and the example are what administrators read, and the table of
-// parameters is what the program obeys: they must not come apart. UPDATE=1
-// writes both files.
+// Administrators read the reference and the example, and the program follows the
+// table of parameters: they must agree. UPDATE=1 writes both files.
 func TestGeneratedFiles(t *testing.T) {
 	golden.File(t, "../docs/config.md", Reference())
 	golden.File(t, "posthaste.toml", example())
 }
 
-// An administrator takes away "#" characters one by one, so the example must
-// be valid with none and with all of them removed, and say the defaults.
+// An administrator removes "#" characters one by one, so the example must be valid
+// with none and with all of them removed, and it must contain the defaults.
 func TestExample(t *testing.T) {
 	env := Environment{Hostname: "mail.example.com"}
 	if _, err := Parse("example", []byte(example()), env); err != nil {
@@ -45,8 +44,8 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// Every parameter must explain itself: a knob that nobody can explain is one
-// that nobody can set.
+// Every parameter must be explained: a knob that we cannot explain is one that an
+// administrator cannot set.
 func TestEveryParameterIsExplained(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, p := range Parameters() {
@@ -72,7 +71,7 @@ func TestEveryParameterIsExplained(t *testing.T) {
 	}
 }
 
-// A name that Postfix's users are told is not here must not be here.
+// A name that is documented as not supported must not exist.
 func TestForeignNames(t *testing.T) {
 	for _, p := range Parameters() {
 		if note, ok := Foreign(p.Name); ok {

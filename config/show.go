@@ -12,10 +12,10 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// Show writes the configuration in force as TOML that Parse reads back to the
-// same configuration. What is not set by the file is marked as a default.
-// OnlyChanged leaves out what has its default, as postconf -n does. AsJSON
-// writes the same keys and values as one JSON object.
+// Show writes the effective configuration as TOML that Parse reads back to the
+// same configuration. Values that the file does not set are marked as defaults.
+// With onlyChanged, values equal to their defaults are left out, as postconf -n
+// does. With asJSON, the same keys and values are written as one JSON object.
 func (c *Config) Show(w io.Writer, onlyChanged, asJSON bool) error {
 	s := &shower{c: c, onlyChanged: onlyChanged}
 	tables := s.tables()
@@ -82,7 +82,7 @@ func (s *shower) tables() []shownTable {
 	return all
 }
 
-// showLine returns the line of a parameter; ok is false if it is left out.
+// showLine returns the line of a parameter; ok is false if it must be left out.
 func showLine[O any](s *shower, p parameter[O], o, standard *O, key, note string) (line shownLine, ok bool) {
 	changed := s.c.explicit[key] || !p.equal(o, standard)
 	line = shownLine{name: p.name, value: p.plain(o)}
@@ -120,7 +120,7 @@ func (s *shower) transports() []shownTable {
 	return all
 }
 
-// destinations shows what is set: the rest is the transport's.
+// destinations shows only the limits that are set; the others are the transport's.
 func (s *shower) destinations() []shownTable {
 	var all []shownTable
 	for _, name := range slices.Sorted(maps.Keys(s.c.Destinations)) {

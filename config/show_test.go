@@ -79,8 +79,8 @@ process_limit = 5
 level = "debug"
 `
 
-// What is in force, and what the file changed, in both forms. An operator
-// compares the short form with the file.
+// All values, and those that the file changed, in both formats. An operator compares
+// the short form with the file.
 func TestShow(t *testing.T) {
 	c := mustParse(t, sample)
 	golden.File(t, "testdata/show-all.txt", shown(t, c, false, false))
@@ -91,8 +91,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// The JSON form holds what the TOML form holds, so that a program may read
-// either.
+// JSON and TOML have the same content, so that a program may read either.
 func TestShowJSON(t *testing.T) {
 	for _, onlyChanged := range []bool{false, true} {
 		c := mustParse(t, sample)
@@ -117,8 +116,8 @@ func TestShowJSON(t *testing.T) {
 	}
 }
 
-// Whatever is in force can be written down and read again: operators keep what
-// show prints.
+// Every configuration can be written and read again: operators keep the output of
+// config show.
 func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
@@ -144,7 +143,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// samples are good values for every kind of parameter, by the kind's name.
+// samples returns valid values for every kind of parameter, by the kind's name.
 func samples(p Parameter) []string {
 	switch p.Name {
 	case "minimal_backoff_time":
@@ -232,7 +231,7 @@ func samples(p Parameter) []string {
 	panic("no samples for type " + p.Type)
 }
 
-// randomFile writes a good file that sets about a third of all parameters.
+// randomFile returns a valid file that sets about a third of all parameters.
 func randomFile(rng *rand.Rand) string {
 	tables := map[string]*strings.Builder{}
 	table := func(name string) *strings.Builder {

@@ -8,16 +8,16 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// unreadMax is how many pieces of a file that sets nothing known may be no TOML
-// before it is taken for a file of another kind.
+// unreadMax is the number of unreadable pieces at which a file that sets no known
+// parameter is considered to be a file of another kind.
 const unreadMax = 10
 
-// setting is how a line begins that sets a parameter or opens a table, in this file
-// or in main.cf.
+// setting matches the beginning of a line that sets a parameter or opens a table,
+// in this file or in main.cf.
 var setting = regexp.MustCompile(`(?m)^[ \t]*\[{0,2}[ \t]*["']?([A-Za-z0-9_-]+)["']?[ \t]*[=.\]]`)
 
-// isSomethingElse tells whether a file is no configuration at all, and complains of
-// that alone: a complaint about each of its lines would help nobody.
+// isSomethingElse reports whether a file is not a configuration file, and then
+// complains of that alone: complaints about each of its lines would not help.
 func isSomethingElse(src *tomlfile.File, text []byte) bool {
 	const hint = `"posthaste config show --example" prints one to start from`
 	if bytes.IndexByte(text, 0) >= 0 {
@@ -34,6 +34,6 @@ func isSomethingElse(src *tomlfile.File, text []byte) bool {
 			return false
 		}
 	}
-	src.Only(tomlfile.Span{}, tomlfile.Problem{Message: "this is not a configuration file: it is not TOML, and sets no parameter that there is", Hint: hint})
+	src.Only(tomlfile.Span{}, tomlfile.Problem{Message: "this is not a configuration file: it is not TOML, and sets no known parameter", Hint: hint})
 	return true
 }

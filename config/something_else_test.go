@@ -8,9 +8,9 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// Whoever names the wrong file, such as a program or a letter, wants to hear that, and
-// not 2730 complaints about its lines. A main.cf, or a file with mistakes in it, is
-// what somebody took for a configuration: there each line counts.
+// An operator who names the wrong file, such as a program or a letter, needs to learn
+// that, and not to read 2730 complaints about its lines. A main.cf, or a file with
+// mistakes in it, is meant as a configuration: there each line is reported.
 func TestSomethingElse(t *testing.T) {
 	lines := func(line string) string { return strings.Repeat(line+"\n", 200) }
 	for _, c := range []struct {
@@ -37,16 +37,16 @@ func TestSomethingElse(t *testing.T) {
 	}
 }
 
-// A parameter that is set twice is no reason to be silent about a route to a
-// transport that does not exist: else the second look finds more than the first.
+// A parameter that is set twice must not hide a route to a transport that does not
+// exist: otherwise a second run would find more than the first.
 func TestDuplicateHidesNothing(t *testing.T) {
 	_, err := Parse("a.toml", []byte("process_id = 1\ndefault_process_limit = 3\ndefault_process_limit = 4\n[routes]\n\"x.test\" = \"bulk:\"\n[destination.own]\n"), Environment{Hostname: "mta.example.com"})
-	for _, want := range []string{"set a second time", `there is no transport "bulk"`, "it is not said for which receivers"} {
+	for _, want := range []string{"set a second time", `there is no transport "bulk"`, "this destination names no receivers"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}
 	}
-	// A piece that cannot be read may be the transport.
+	// The transport may be defined in a part that cannot be read.
 	_, err = Parse("a.toml", []byte("[transport.bulk\n[routes]\n\"x.test\" = \"bulk:\"\n"), Environment{Hostname: "mta.example.com"})
 	if err == nil || strings.Contains(err.Error(), "no transport") {
 		t.Error(err)

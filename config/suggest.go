@@ -9,7 +9,8 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// didYouMean returns a guess at what a misspelt name was meant to be, or "".
+// didYouMean returns a hint with the name that a misspelled one probably means, or
+// "".
 func didYouMean(name string, names []string) string {
 	if guess := near.Name(name, names); guess != "" {
 		return "did you mean " + tomlfile.QuoteKey(guess) + "?"
@@ -17,9 +18,8 @@ func didYouMean(name string, names []string) string {
 	return ""
 }
 
-// suggest guesses what a key was meant to be that the table has no parameter
-// for: one of another table, one of Postfix's that is called otherwise here,
-// or a misspelt one.
+// suggest returns a hint for an unknown key: it may belong to another table, be a
+// parameter of Postfix that has another name here, or be misspelled.
 func suggest(name, table string) string {
 	if table == tableTransport {
 		for _, p := range transportParameters {
@@ -35,10 +35,10 @@ func suggest(name, table string) string {
 			}
 		}
 		if slices.Contains(namesOf(table), "destination_"+name) {
-			return "in a destination, too, it is called destination_" + name
+			return "in a destination it is called destination_" + name
 		}
 		if slices.Contains(namesOf(tableTransport), name) {
-			return "this is for a transport as a whole: write it under [transport.NAME]"
+			return "this applies to a whole transport: write it under [transport.NAME]"
 		}
 	}
 	if table != tableTop && topLevel(name) {
@@ -66,8 +66,8 @@ func topLevel(name string) bool {
 	return slices.Contains(namesOf(tableTop), name) && !slices.Contains(tableNames(), name)
 }
 
-// suggestTransport is for parameters of transports that stand elsewhere: by
-// their own name, or by that which Postfix has for one transport's.
+// suggestTransport returns a hint for a transport's parameter in another table,
+// under its own name or the name of Postfix's parameter for one transport.
 func suggestTransport(name string) string {
 	for _, p := range transportParameters {
 		if p.name == name && p.global != "" {
@@ -87,7 +87,7 @@ func tableNames() []string {
 	return []string{tableTransport, tableDestination, tableRoutes, tableDNS, tableSpool, tableLog}
 }
 
-// namesOf returns the names that a table may have.
+// namesOf returns the names of the parameters in a table.
 func namesOf(table string) []string {
 	var names []string
 	switch table {

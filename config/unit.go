@@ -18,10 +18,9 @@ var timeUnits = [...]struct {
 	{"ms", time.Millisecond}, {"us", time.Microsecond}, {"ns", time.Nanosecond},
 }
 
-// ParseDuration reads a time: numbers with the units w, d, h, m, s, ms, us or
-// ns, one behind the other, as in "5d", "90s" or "1h30m". A number without a
-// unit counts in the given one, as Postfix's parameters do. It is never
-// negative.
+// ParseDuration reads a time: numbers with the units w, d, h, m, s, ms, us or ns
+// in sequence, as in "5d", "90s" or "1h30m". A number without a unit is in the
+// given one, as in Postfix. The result is never negative.
 func ParseDuration(text string, unit time.Duration) (time.Duration, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return times(n, unit)
@@ -66,10 +65,10 @@ func unknownUnit(text, name string) error {
 	case trimmed == "":
 		return fmt.Errorf("%q is not a time: the last number has no unit", text)
 	case trimmed[0] == '.' || trimmed[0] == ',':
-		return fmt.Errorf("%q is not a time: there are no fractions; use a smaller unit", text)
+		return fmt.Errorf("%q is not a time: fractions are not supported; use a smaller unit", text)
 	default:
 		if _, ok := timeUnit(trimmed); ok {
-			return fmt.Errorf("%q is not a time: there is a space in it", text)
+			return fmt.Errorf("%q is not a time: it contains a space", text)
 		}
 		return fmt.Errorf("%q is not a time: %q is not a unit", text, trimmed)
 	}
@@ -131,7 +130,7 @@ var sizeUnits = [...]struct {
 	size int64
 }{{"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}}
 
-// ParseSize reads a number of octets: "10240000", or "64K", "10M", "2G", where
+// ParseSize reads a number of bytes: "10240000", or "64K", "10M", "2G", where
 // K is 1024, M is 1024 K and G is 1024 M.
 func ParseSize(text string) (int64, error) {
 	number, name := text[:countDigits(text)], text[countDigits(text):]
@@ -158,8 +157,8 @@ func ParseSize(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// FormatSize writes a number of octets so that ParseSize reads it back, with a
-// unit where that makes a short number of it.
+// FormatSize writes a number of bytes so that ParseSize reads it back, with a unit
+// if that makes the number short.
 func FormatSize(n int64) string {
 	for _, u := range sizeUnits {
 		if n >= u.size && n%u.size == 0 && n/u.size < 10000 {

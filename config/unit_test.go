@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Times as Postfix's administrators and Go's programmers write them.
+// Times are written as Postfix's administrators and Go's programmers do.
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"300": 300 * time.Second, "300s": 300 * time.Second, "5m": 5 * time.Minute, "1h30m": 90 * time.Minute, "5d": 120 * time.Hour,
@@ -32,7 +32,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// Whatever is written is read back to the same value.
+// Every time and size that is written is read back to the same value.
 func TestUnitsRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 20000 {

@@ -12,19 +12,19 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 )
 
-// A Warning is about a value that is allowed and does nothing, or less than it
-// says.
+// A Warning is about a value that is allowed but has no effect, or less effect than
+// it seems to have.
 type Warning struct {
 	Key     string // the parameter, in full
 	Line    int    // of the file
 	Message string
 }
 
-// String returns the warning in one line.
+// String returns the warning on one line.
 func (w Warning) String() string { return w.Key + ": " + w.Message }
 
-// Warnings returns what the file sets to no effect, in the order of transports and
-// of destinations. What is a default, and what no file could better, is no matter.
+// Warnings returns the values in the file that have no effect, in the order of
+// transports and of destinations. It does not warn of defaults.
 func (c *Config) Warnings() []Warning {
 	w := warner{c: c, standard: Default(c.env), ways: newWays(c)}
 	w.retry()
@@ -40,8 +40,8 @@ func (c *Config) Warnings() []Warning {
 	return w.list
 }
 
-// A warner gathers warnings. What several transports inherit from one parameter is
-// told once.
+// A warner gathers warnings. One parameter that several transports inherit is
+// reported once.
 type warner struct {
 	c, standard *Config
 	ways        ways
@@ -64,8 +64,8 @@ func (w *warner) top(name string) string {
 	return ""
 }
 
-// of returns the key from which a transport has a value: its own, or the top-level
-// one for all; "" if the file sets neither.
+// of returns the key that gives a transport a value: its own, or the top-level one;
+// "" if the file sets neither.
 func (w *warner) of(transport, name string) string {
 	if key := transportTable(transport) + "." + name; w.c.explicit[key] {
 		return key
@@ -81,7 +81,7 @@ func (w *warner) of(transport, name string) string {
 func (w *warner) retry() {
 	r := &w.c.Retry
 	if r.MaximalLifetime > 0 && r.MaximalLifetime <= r.MinimalBackoff {
-		w.about("maximal_queue_lifetime", "mail is returned before it is tried a second time: minimal_backoff_time is %s", FormatDuration(r.MinimalBackoff))
+		w.about("maximal_queue_lifetime", "mail is returned before its second attempt: minimal_backoff_time is %s", FormatDuration(r.MinimalBackoff))
 	}
 }
 
@@ -117,16 +117,16 @@ func (w *warner) smtp(name string, t, standard *Transport) {
 		w.about(w.of(name, "destination_host_concurrency_limit"), "%d is never reached: process_limit is %d", s.HostConcurrencyLimit, t.ProcessLimit)
 	}
 	if s.InFlight != standard.SMTP.InFlight && s.Pipelining < mail.LevelStream && !w.streams() {
-		w.about(w.of(name, "pipelining_in_flight"), `it does nothing: pipelining is %s, and it is for "stream"`, tomlWord(s.Pipelining))
+		w.about(w.of(name, "pipelining_in_flight"), `it has no effect: pipelining is %s, not "stream"`, tomlWord(s.Pipelining))
 	}
 	if s.ReuseCountLimit == 1 && s.Pipelining > mail.LevelGroup {
-		w.about(w.of(name, "pipelining"), `%s does no more than "group": connection_reuse_count_limit is 1, so that no connection carries a second message`, tomlWord(s.Pipelining))
+		w.about(w.of(name, "pipelining"), `%s has no more effect than "group": connection_reuse_count_limit is 1, so no connection carries a second message`, tomlWord(s.Pipelining))
 	}
 }
 
 func tomlWord(l mail.Level) string { return `"` + l.String() + `"` }
 
-// streams tells whether some destination is spoken to at level stream.
+// streams reports whether a destination has the level stream.
 func (w *warner) streams() bool {
 	for _, d := range w.c.Destinations { // in any order
 		if d.Limits.Level.Or(mail.LevelLockStep) == mail.LevelStream {
@@ -136,19 +136,19 @@ func (w *warner) streams() bool {
 	return false
 }
 
-// concurrency looks at limits that hold each other in check; of gives the key of a
-// parameter, "" if it is not set.
+// concurrency checks limits that bound each other; of returns the key of a
+// parameter, or "" if it is not set.
 func (w *warner) concurrency(of func(name string) string, initial, limit int, delay time.Duration, standard *Transport) {
 	if limit > 0 && initial > limit && initial != standard.InitialConcurrency {
-		w.about(of("initial_destination_concurrency"), "%d is more than there may be: destination_concurrency_limit is %d", initial, limit)
+		w.about(of("initial_destination_concurrency"), "%d exceeds destination_concurrency_limit, which is %d", initial, limit)
 	}
 	if delay > 0 && limit != 1 && limit != standard.ConcurrencyLimit {
-		w.about(of("destination_concurrency_limit"), "it does nothing: with destination_rate_delay there is one delivery at a time")
+		w.about(of("destination_concurrency_limit"), "it has no effect: with destination_rate_delay there is one delivery at a time")
 	}
 }
 
-// rates looks for limits by time that others imply: in any span of 1 min there are at
-// most 600 where there are at most 10 in any second.
+// rates warns of rate limits that others imply: at most 10 in any second means at
+// most 600 in any span of 1 min.
 func (w *warner) rates(key string, limits rate.Limits) {
 	all := limits.All()
 	for _, one := range all {
@@ -157,29 +157,29 @@ func (w *warner) rates(key string, limits rate.Limits) {
 				continue
 			}
 			if implies(other, one) {
-				w.about(key, "%v does nothing: %v allows no more than that", one, other)
+				w.about(key, "%v has no effect: %v is at least as strict", one, other)
 				break
 			}
 		}
 	}
 }
 
-// implies tells whether one limit lets through no more than another.
+// implies reports whether one limit is at least as strict as another.
 func implies(tight, loose rate.Limit) bool {
 	spans := (loose.Per + tight.Per - 1) / tight.Per
 	return int64(tight.N) <= int64(loose.N)/int64(spans)
 }
 
-// paused looks for limits by time that a pause before each delivery implies: with a
-// pause of 1 s there is one in any second. It does not look the other way, since the
-// pause also keeps deliveries to one at a time.
+// paused warns of rate limits that a pause before each delivery implies: with a
+// pause of 1 s there is at most one in any second. It does not warn of the opposite
+// case, since the pause also keeps deliveries to one at a time.
 func (w *warner) paused(key string, limits rate.Limits, by string, delay time.Duration) {
 	if delay <= 0 {
 		return
 	}
 	for _, one := range limits.All() {
 		if implies(rate.Limit{N: 1, Per: delay}, one) {
-			w.about(key, "%v does nothing: %s, which is %s, allows no more than that", one, by, FormatDuration(delay))
+			w.about(key, "%v has no effect: %s, which is %s, is at least as strict", one, by, FormatDuration(delay))
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (w *warner) destination(name string, d *Destination) {
 	w.misled(of("domains"), d)
 	l := &d.Limits
 	if (*l == shape.Limits{}) {
-		w.about(table, "it sets no limit, so that it does nothing")
+		w.about(table, "it sets no limit, so it has no effect")
 		return
 	}
 	most := 0
@@ -202,18 +202,18 @@ func (w *warner) destination(name string, d *Destination) {
 	}
 	limit := l.ConcurrencyLimit.Or(w.c.Defaults.ConcurrencyLimit)
 	if n := l.InitialConcurrency; n.Set && limit > 0 && n.Value > limit {
-		w.about(of("initial_destination_concurrency"), "%d is more than there may be: destination_concurrency_limit is %d", n.Value, limit)
+		w.about(of("initial_destination_concurrency"), "%d exceeds destination_concurrency_limit, which is %d", n.Value, limit)
 	}
 	if n := l.ConcurrencyLimit; n.Set && n.Value != 1 && l.RateDelay.Or(0) > 0 {
-		w.about(of("destination_concurrency_limit"), "it does nothing: with destination_rate_delay there is one delivery at a time")
+		w.about(of("destination_concurrency_limit"), "it has no effect: with destination_rate_delay there is one delivery at a time")
 	}
 	w.rates(of("destination_rate"), l.Rate.Or(rate.Limits{}))
 	w.paused(of("destination_rate"), l.Rate.Or(rate.Limits{}), "destination_rate_delay", l.RateDelay.Or(0))
 	w.rates(of("connection_rate"), l.ConnectionRate.Or(rate.Limits{}))
 }
 
-// Warn returns the warnings as lines that a person reads, with the file's name
-// and the line in front.
+// Warn returns the warnings as text, each line with the file's name and the line
+// number in front.
 func (c *Config) Warn(file string) string {
 	var b strings.Builder
 	for _, w := range c.Warnings() {

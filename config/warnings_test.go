@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A value that does nothing is worse than a mistake: nobody tells of it, and the
-// operator believes in it. A file of defaults, and one whose values work, must not be
-// nagged about.
+// A value without effect is worse than a mistake: without a warning the operator
+// relies on it. A file of defaults, and one whose values all have an effect, must give
+// no warnings.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"defaults", "", ""},
@@ -17,35 +17,35 @@ func TestWarnings(t *testing.T) {
 		{"told once for all transports", "default_process_limit = 10\ndefault_destination_concurrency_limit = 30",
 			"default_destination_concurrency_limit: 30 is never reached: process_limit is 10"},
 		{"start above the window", "initial_destination_concurrency = 8\n[transport.smtp]\ndestination_concurrency_limit = 4",
-			"initial_destination_concurrency: 8 is more than there may be: destination_concurrency_limit is 4"},
+			"initial_destination_concurrency: 8 exceeds destination_concurrency_limit, which is 4"},
 		{"a pause and a window", "[transport.slow]\ndestination_rate_delay = \"5s\"\ndestination_concurrency_limit = 4",
-			"transport.slow.destination_concurrency_limit: it does nothing: with destination_rate_delay there is one delivery at a time"},
+			"transport.slow.destination_concurrency_limit: it has no effect: with destination_rate_delay there is one delivery at a time"},
 		{"processes above connections", "smtp_connection_limit = 100\n[transport.smtp]\nprocess_limit = 500",
 			"transport.smtp.process_limit: 500 is never reached: smtp_connection_limit is 100"},
 		{"share above connections", "smtp_connection_limit = 200\nmax_message_concurrency = 200", "max_message_concurrency: it is never reached: smtp_connection_limit is 200"},
 		{"host limit", "[transport.smtp]\nprocess_limit = 30\ndestination_host_concurrency_limit = 40",
 			"transport.smtp.destination_host_concurrency_limit: 40 is never reached: process_limit is 30"},
-		{"in flight", "[transport.smtp]\npipelining_in_flight = 8", `transport.smtp.pipelining_in_flight: it does nothing: pipelining is "overlap", and it is for "stream"`},
+		{"in flight", "[transport.smtp]\npipelining_in_flight = 8", `transport.smtp.pipelining_in_flight: it has no effect: pipelining is "overlap", not "stream"`},
 		{"in flight for one", "[transport.smtp]\npipelining_in_flight = 8\n[destination.own]\ndomains = [\"own.example\"]\npipelining = \"stream\"", ""},
 		{"one message each", "[transport.smtp]\npipelining = \"stream\"\nconnection_reuse_count_limit = 1",
-			`transport.smtp.pipelining: "stream" does no more than "group": connection_reuse_count_limit is 1, so that no connection carries a second message`},
+			`transport.smtp.pipelining: "stream" has no more effect than "group": connection_reuse_count_limit is 1, so no connection carries a second message`},
 		{"rates that work", "default_destination_rate = \"10/s, 300/min, 10000/h\"", ""},
-		{"rates that do not", "default_destination_rate = \"10/s, 600/min\"", "default_destination_rate: 600/min does nothing: 10/s allows no more than that"},
-		{"rates the other way", "[transport.smtp]\nconnection_rate = \"100/s, 60/min\"", "transport.smtp.connection_rate: 100/s does nothing: 60/min allows no more than that"},
+		{"rates that do not", "default_destination_rate = \"10/s, 600/min\"", "default_destination_rate: 600/min has no effect: 10/s is at least as strict"},
+		{"rates the other way", "[transport.smtp]\nconnection_rate = \"100/s, 60/min\"", "transport.smtp.connection_rate: 100/s has no effect: 60/min is at least as strict"},
 		{"no second attempt", "minimal_backoff_time = \"2h\"\nmaximal_backoff_time = \"3h\"\nmaximal_queue_lifetime = \"1h\"\nbounce_queue_lifetime = \"1h\"",
-			"maximal_queue_lifetime: mail is returned before it is tried a second time: minimal_backoff_time is 2h"},
-		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit, so that it does nothing"},
+			"maximal_queue_lifetime: mail is returned before its second attempt: minimal_backoff_time is 2h"},
+		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit, so it has no effect"},
 		{"a pause and a rate", "[transport.slow]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"5/s, 10/min\"",
-			"transport.slow.destination_rate: 5/s does nothing: destination_rate_delay, which is 1s, allows no more than that"},
+			"transport.slow.destination_rate: 5/s has no effect: destination_rate_delay, which is 1s, is at least as strict"},
 		{"a pause within a rate", "[transport.slow]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"1/5s\"", ""},
 		{"a transport's pause and rate", "default_transport_rate_delay = \"2s\"\ndefault_transport_rate = \"1/s\"",
-			"default_transport_rate: 1/s does nothing: transport_rate_delay, which is 2s, allows no more than that"},
+			"default_transport_rate: 1/s has no effect: transport_rate_delay, which is 2s, is at least as strict"},
 		{"a destination's pause and rate", "[destination.own]\ndomains = [\"own.example\"]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"5/s\"",
-			"destination.own.destination_rate: 5/s does nothing: destination_rate_delay, which is 1s, allows no more than that"},
+			"destination.own.destination_rate: 5/s has no effect: destination_rate_delay, which is 1s, is at least as strict"},
 		{"a destination", "[destination.own]\ndomains = [\"own.example\"]\ndestination_concurrency_limit = 300\ninitial_destination_concurrency = 400\ndestination_rate = \"1/s, 3600/h\"",
 			"destination.own.destination_concurrency_limit: 300 is never reached: no transport has a process_limit of more than 100\n" +
-				"destination.own.initial_destination_concurrency: 400 is more than there may be: destination_concurrency_limit is 300\n" +
-				"destination.own.destination_rate: 3600/h does nothing: 1/s allows no more than that"},
+				"destination.own.initial_destination_concurrency: 400 exceeds destination_concurrency_limit, which is 300\n" +
+				"destination.own.destination_rate: 3600/h has no effect: 1/s is at least as strict"},
 	} {
 		cfg, err := Parse("test.toml", []byte(c.text), Environment{Hostname: "mta.example.com"})
 		if err != nil {
@@ -65,8 +65,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// An editor, and whoever has a long file, finds a warning by its line: that of the
-// value, or of the table if the whole of it does nothing.
+// An editor, and the reader of a long file, finds a warning by its line: that of the
+// value, or of the table if all of it has no effect.
 func TestWarningsHaveLines(t *testing.T) {
 	text := "default_process_limit = 10\n\n[transport.bulk]\ndestination_concurrency_limit = 30\n\n[destination.own]\ndomains = [\"own.example\"]\n"
 	cfg, err := Parse("test.toml", []byte(text), Environment{Hostname: "mta.example.com"})
@@ -74,7 +74,7 @@ func TestWarningsHaveLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "a.toml:4: warning: transport.bulk.destination_concurrency_limit: 30 is never reached: process_limit is 10\n" +
-		"a.toml:6: warning: destination.own: it sets no limit, so that it does nothing\n"
+		"a.toml:6: warning: destination.own: it sets no limit, so it has no effect\n"
 	if got := cfg.Warn("a.toml"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -34,21 +34,21 @@ func explainSyntax(complaint, line string, at int) (message, hint string) {
 	key := strings.TrimSpace(line[:max(equals, 0)])
 	switch m := unquoted.FindStringSubmatch(line); {
 	case strings.HasPrefix(complaint, "expected ',' or ']'") && assignment.MatchString(line):
-		return "the list that begins above has no end", "a comma is between two values, and ] behind the last one"
+		return "the list that begins above is not closed", "put a comma between two values, and ] after the last one"
 	case strings.Contains(complaint, "to close table name"):
 		return "the name of the table has no closing bracket", ""
 	case strings.Contains(complaint, "not terminated by"):
-		return "the text that begins here has no end", ""
+		return "the text that begins here is not closed", ""
 	case equals >= 0 && at > equals && m != nil:
-		return "a value that is neither a number nor true or false goes in quotes", "write " + m[1] + " = " + Quoted(m[2])
+		return "a value that is neither a number nor true or false must be in quotes", "write " + m[1] + " = " + Quoted(m[2])
 	case equals >= 0 && at >= equals && strings.TrimSpace(line[equals+1:]) == "":
-		return "the value is missing", `if it is to be empty, write ` + key + ` = ""`
+		return "the value is missing", `to leave it empty, write ` + key + ` = ""`
 	case equals > 0 && at <= equals && !strings.HasPrefix(key, "[") && !strings.ContainsAny(key, `"'`):
-		return "a key with anything but letters, digits, - and _ in it goes in quotes", "write " + QuoteText(key) + " ="
+		return "a key with characters other than letters, digits, - and _ must be in quotes", "write " + QuoteText(key) + " ="
 	case strings.Contains(complaint, "'='") && equals < 0:
 		return "this is neither a [table] nor key = value", missingEquals(line)
 	case strings.HasPrefix(complaint, "expected newline"):
-		return "there is something behind the value", "one line has one key and one value"
+		return "unexpected text after the value", "write one key and one value on a line"
 	case strings.Contains(complaint, "cannot have new lines"):
 		return "the text has no closing quote", ""
 	case strings.HasPrefix(complaint, "invalid escape character"):
