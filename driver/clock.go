@@ -7,20 +7,20 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A clock gives the core a time that never goes back. It is the wall clock,
-// except after that was set back: by up to catchUpMost, it then runs at half
-// speed until the wall clock has caught up; by more, it goes on as if nothing had
-// been, until a restart. So intervals stay sensible meanwhile. It belongs to one
-// goroutine.
+// A clock gives the core a time that never goes back. It follows the wall clock
+// until that is set back. If it is set back by at most catchUpMost, the clock runs
+// at half speed until the wall clock has caught up; if by more, it keeps running at
+// full speed, ahead of the wall clock, until a restart. So intervals stay
+// meaningful. It belongs to one goroutine.
 type clock struct {
-	last     mail.Instant  // what was given out last
+	last     mail.Instant  // the last time returned
 	lastReal time.Time     // with the monotonic reading
 	wall     mail.Instant  // what the wall clock showed then
 	ahead    time.Duration // how far last is ahead of it
 }
 
-// catchUpMost is for how far the clock lets the wall clock catch up: two hours at
-// half speed.
+// catchUpMost is the largest lead that is reduced by running at half speed, which
+// then takes two hours.
 const catchUpMost = time.Hour
 
 func (c *clock) now() mail.Instant {
@@ -28,7 +28,7 @@ func (c *clock) now() mail.Instant {
 	return c.at(real, mail.Instant(real.UnixNano()))
 }
 
-// at is now, when the wall clock shows wall.
+// at returns the core's time when the wall clock shows wall.
 func (c *clock) at(real time.Time, wall mail.Instant) mail.Instant {
 	passed := real.Sub(c.lastReal)
 	switch behind := c.last.Sub(wall); {
@@ -43,9 +43,9 @@ func (c *clock) at(real time.Time, wall mail.Instant) mail.Instant {
 	return c.last
 }
 
-// date puts the arrival of a message, of which an event tells, on the time of the core.
-// Else mail taken in after a clock that was a year ahead was set right would be a year
-// old, and would be returned after its first attempt.
+// date converts the arrival time in an event to the core's time. Otherwise mail that
+// arrives after a clock that was a year ahead was set right would be a year old, and
+// would be returned after its first attempt.
 func (c *clock) date(ev qmgr.Event) qmgr.Event {
 	if c.ahead == 0 {
 		return ev
@@ -63,7 +63,7 @@ func (c *clock) date(ev qmgr.Event) qmgr.Event {
 
 func (c *clock) arrived(at mail.Instant) mail.Instant {
 	if at == 0 || at > c.wall {
-		return at // of the future: it arrived before the clock was set back
+		return at // in the future: it arrived before the clock was set back
 	}
 	return at.Add(c.ahead)
 }

@@ -18,7 +18,7 @@ func TestClockSetBack(t *testing.T) {
 	real := time.Now()
 	for _, test := range []struct {
 		back   time.Duration
-		passes time.Duration // for the core in a minute
+		passes time.Duration // of the core's time in a minute
 	}{{0, time.Minute}, {time.Second, 59 * time.Second}, {30 * time.Minute, 30 * time.Second}, {24 * time.Hour, time.Minute}, {year, time.Minute}} {
 		var c clock
 		wrong := right.Add(test.back)

@@ -11,26 +11,26 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A committer makes changes durable. While one batch is being synced the next
-// one gathers, so that the number of syncs adapts to the load and a lone change
-// does not wait.
+// A committer makes changes durable. While one batch is being synced the next one
+// gathers, so that the number of syncs adapts to the load and a single change does
+// not wait.
 type committer struct {
 	mu      sync.Mutex
 	pending []mail.Change
 	trouble trouble
-	wakeup  chan struct{} // has room for one
+	wakeup  chan struct{} // buffer of one
 }
 
-// trouble is with changes that could not be made durable, and are tried again.
+// trouble describes the changes that could not be made durable and are retried.
 type trouble struct {
-	messages int // whose changes these are
+	messages int // number of messages concerned
 	at       time.Time
 	reason   error
 }
 
-// Trouble returns of how many messages changes cannot be made durable, and when one of
-// them failed last, and why. They are tried again. It may be called from any goroutine,
-// and does not wait for the core.
+// Trouble returns the number of messages whose changes cannot be made durable, and the
+// time and reason of the last failure. The changes are retried. It may be called from
+// any goroutine and does not wait for the core.
 func (d *Driver) Trouble() (messages int, at time.Time, reason error) {
 	d.committer.mu.Lock()
 	defer d.committer.mu.Unlock()
@@ -38,8 +38,8 @@ func (d *Driver) Trouble() (messages int, at time.Time, reason error) {
 	return t.messages, t.at, t.reason
 }
 
-// fails notes the changes of how many messages cannot be made; err is why one has
-// failed just now, nil if none has.
+// fails records the number of messages whose changes cannot be made; err is the
+// error of one that has just failed, nil if none has.
 func (c *committer) fails(messages int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,14 +69,14 @@ func (c *committer) take(spare []mail.Change) []mail.Change {
 	return changes
 }
 
-// applyMax bounds one batch, and with it the memory that it takes. A split copies
-// content of up to 64 KiB, and counts for splitCost changes.
+// applyMax bounds one batch and thus its memory. A split copies content of up to 64
+// KiB and counts as splitCost changes.
 const (
 	applyMax  = 1024
 	splitCost = 64
 )
 
-// batch returns how many of some changes are made durable at once.
+// batch returns how many of the first changes form one batch.
 func batch(changes []mail.Change) int {
 	cost := 0
 	for i := range changes {
@@ -87,8 +87,7 @@ func batch(changes []mail.Change) int {
 	return len(changes)
 }
 
-// commit runs the committer until ctx ends. It is the only caller of
-// Spool.Apply.
+// commit runs the committer until ctx ends. It is the only caller of Spool.Apply.
 func (d *Driver) commit(ctx context.Context) {
 	var spare []mail.Change
 	var items []item
@@ -132,9 +131,9 @@ func (d *Driver) commit(ctx context.Context) {
 	}
 }
 
-// apply makes changes durable and does not give up: every change may be made
-// twice, and none may be lost. It returns those that could not be made for a
-// reason that concerns their message alone; the others do not wait for them.
+// apply makes changes durable and does not give up: a change may be applied twice,
+// but none may be lost. It returns the changes that failed for a reason that
+// concerns their message alone; the others do not wait for them.
 func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, mail.ChangeErrors) {
 	for tries := 1; ; tries++ {
 		changed, err := d.ports.Spool.Apply(ctx, changes)
@@ -154,17 +153,17 @@ func (d *Driver) apply(ctx context.Context, changes []mail.Change) ([]mail.Chang
 	}
 }
 
-// retryPause is how long the driver waits before it asks again for something
-// that an I/O error has prevented.
+// retryPause is how long the driver waits before it repeats an operation that
+// failed with an I/O error.
 const retryPause = time.Second
 
-// setbacks are the changes that could not be made for a reason that concerns their
-// message alone. Each is tried again after pauses that double up to setbackMost, and for
-// ever: what it says is known nowhere else.
+// setbacks are the changes that failed for a reason that concerns their message alone.
+// Each is retried after pauses that double up to setbackMost, without end: its
+// information exists nowhere else.
 type setbacks struct {
 	waiting []setback
-	tries   map[mail.QueueID]int // how often the change of a message has failed
-	said    bool                 // a change has failed since worthALine that is worth a line
+	tries   map[mail.QueueID]int // number of failures of a message's change
+	said    bool                 // since the last call of worthALine, a change has failed that deserves a log line
 }
 
 type setback struct {
@@ -186,7 +185,7 @@ func (s *setbacks) add(c mail.Change, now time.Time) {
 
 func (s *setbacks) forget(id mail.QueueID) { delete(s.tries, id) }
 
-// due takes out the changes that are to be tried again now.
+// due removes and returns the changes that must be retried now.
 func (s *setbacks) due(now time.Time) (due []mail.Change) {
 	left := s.waiting[:0]
 	for _, w := range s.waiting {
@@ -201,7 +200,7 @@ func (s *setbacks) due(now time.Time) (due []mail.Change) {
 	return due
 }
 
-// wait is how long it takes until a change is to be tried again.
+// wait returns the time until the next retry.
 func (s *setbacks) wait(now time.Time) time.Duration {
 	wait := setbackMost
 	for _, w := range s.waiting {
@@ -210,8 +209,8 @@ func (s *setbacks) wait(now time.Time) time.Duration {
 	return max(wait, 0)
 }
 
-// worthALine reports whether a change has failed for the first, second, fourth, … time
-// since it was asked last.
+// worthALine reports whether, since its last call, a change has failed for the first,
+// second, fourth, … time.
 func (s *setbacks) worthALine() bool {
 	said := s.said
 	s.said = false

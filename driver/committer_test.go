@@ -10,7 +10,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// batches is a world that notes how many messages were split off by one Apply at most.
+// batches is a world that records the largest number of messages split off by one
+// Apply.
 type batches struct {
 	*world
 	splits int
@@ -25,8 +26,8 @@ func (b *batches) Apply(ctx context.Context, changes []mail.Change) ([]mail.Chan
 	return b.world.Apply(ctx, changes)
 }
 
-// A change that splits off a message copies content of up to 64 KiB, so that few of
-// them are made durable at once, and take 1 MiB at most.
+// A change that splits off a message copies content of up to 64 KiB, so only a few
+// of them form one batch, of 1 MiB at most.
 func TestSplitsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages, most = 200, 16

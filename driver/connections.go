@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A link is a connection that the core has asked for, and what was sent over it.
+// A link is a connection requested by the core, with the transactions sent over it.
 type link struct {
 	id   qmgr.ConnID
 	conn Connection
@@ -18,13 +18,13 @@ type link struct {
 	sent []sent // not answered, oldest first
 }
 
-// sent is a transaction that a connection was given.
+// sent is a transaction that was given to a connection.
 type sent struct {
 	delivery mail.Delivery
 	at       time.Time
 }
 
-// A dialTask asks for a connection.
+// A dialTask is a request for a connection.
 type dialTask struct {
 	action qmgr.Dial
 	ctx    context.Context
@@ -36,8 +36,7 @@ func (d *Driver) resolve(a qmgr.Resolve) {
 	d.inbox.event(qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: set, Reply: reply})
 }
 
-// dial opens a connection and runs it until it is over, on a goroutine of the
-// pool.
+// dial opens a connection and runs it until it ends, on a goroutine of the pool.
 func (d *Driver) dial(t dialTask) {
 	id := t.action.Conn
 	conn, opened := d.ports.Connector.Dial(t.ctx, t.action.Opening)
@@ -55,8 +54,9 @@ func (d *Driver) dial(t dialTask) {
 	d.inbox.put(item{event: qmgr.Closed{Conn: id, Closing: closing}, ends: true})
 }
 
-// refused tells of a connection that could not be made, and before that of the
-// transport if none can be made: the core would ask for the next one at once.
+// refused reports a connection that could not be made. If the transport can make
+// none at all it reports that first, since the core would otherwise request the
+// next one at once.
 func (d *Driver) refused(a qmgr.Dial, opened mail.OpenedConnection) {
 	answer := item{event: qmgr.Dialed{Conn: a.Conn, Opened: opened}, ends: true}
 	if !opened.Unavailable {
@@ -66,8 +66,8 @@ func (d *Driver) refused(a qmgr.Dial, opened mail.OpenedConnection) {
 	d.inbox.put(item{event: qmgr.AgentUnavailable{Transport: a.Opening.Transport, Reply: opened.Reply}}, answer)
 }
 
-// send hands an entry over. A connection that is over takes nothing any more, and
-// its Closed is on its way.
+// send gives an entry to a connection. A connection that has ended takes no more,
+// and its Closed event follows.
 func (d *Driver) send(a qmgr.Send) {
 	l := d.links[a.Conn]
 	l.mu.Lock()
@@ -76,7 +76,7 @@ func (d *Driver) send(a qmgr.Send) {
 	l.conn.Send(uint64(a.Entry), a.Delivery)
 }
 
-// answered returns the oldest transaction, whose result has come.
+// answered removes and returns the oldest transaction, whose result has arrived.
 func (l *link) answered() sent {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A town is hosts that take mail, and connections to them, in memory. It holds
-// what each host is like; the tests look at what it got.
+// A town is a set of hosts in memory with connections to them. It holds how each
+// host behaves; the tests look at the mail that the hosts received.
 type town struct {
 	mu     sync.Mutex
 	tiers  [][]mail.Host
 	hosts  map[string]*resident // by name
 	dials  []string             // names, in order
-	broken int                  // dials whose context ended
+	broken int                  // number of dials whose context ended
 	open   int
 	most   int // open at once
 	ends   []mail.CloseReason
@@ -30,11 +30,11 @@ type town struct {
 
 // A resident is one host.
 type resident struct {
-	refuses  mail.Reply       // at the door
-	answers  time.Duration    // after this time; of a dial
-	takes    time.Duration    // for one transaction
-	breaks   int              // the connection is lost after so many transactions; 0: it is not
-	ends     mail.CloseReason // how it is lost then; CloseAsked stands for CloseIdle
+	refuses  mail.Reply       // in place of a greeting
+	answers  time.Duration    // duration of a dial
+	takes    time.Duration    // duration of a transaction
+	breaks   int              // the connection is lost after this many transactions; 0: never
+	ends     mail.CloseReason // how it is lost; CloseAsked stands for CloseIdle
 	accepted []mail.Address
 	dialled  time.Time // the last time
 }
@@ -82,8 +82,8 @@ func (x *town) Dial(ctx context.Context, o mail.Opening) (driver.Connection, mai
 	return &line{town: x, host: r, called: make(chan struct{}, 1)}, mail.OpenedConnection{Level: o.Level, RTT: time.Millisecond}
 }
 
-// A line is a connection to a host of the town. It carries one transaction after the
-// other.
+// A line is a connection to a host of the town. It carries one transaction after
+// another.
 type line struct {
 	town   *town
 	host   *resident
@@ -116,7 +116,7 @@ func (l *line) Hangup() {
 	l.call()
 }
 
-// next returns the transaction that is next, or whether there will be none.
+// next returns the next transaction; over means that there will be none.
 func (l *line) next() (id uint64, d mail.Delivery, ok, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +188,7 @@ func (x *town) drives(t *testing.T, w *world, store driver.HostStore, grace time
 	return d, run(t, d)
 }
 
-// arrive stores messages for one recipient each and tells the driver.
+// arrive stores messages for one recipient each and notifies the driver.
 func arrive(d *driver.Driver, w *world, to ...mail.Address) {
 	for i, a := range to {
 		d.Arrived(w.store(mail.QueueID(i+1), a))
@@ -201,16 +201,16 @@ func (x *town) accepted(name string) []mail.Address {
 	return slices.Clone(x.hosts[name].accepted)
 }
 
-// lines tells how many connections are open, how many were at once, and how the
-// others ended.
+// lines returns the number of open connections, the largest number open at once,
+// and how the others ended.
 func (x *town) lines() (open, most int, ends []mail.CloseReason) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.open, x.most, slices.Clone(x.ends)
 }
 
-// Mail goes over connections that are opened for it; they are hung up when there is
-// nothing left to carry, not before, and a stop waits for none that is idle.
+// Mail goes over connections that are opened for it; they are closed when there is
+// nothing left to send, not before, and a stop does not wait for idle ones.
 func TestConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, x := newWorld(), newTown([]string{"mx1", "mx2"})
@@ -245,8 +245,8 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// A host that refuses connections costs the mail nothing where there is another, and
-// neither does one that closes each connection after a message.
+// A host that refuses connections does not delay mail that another host can take,
+// and neither does one that closes each connection after a message.
 func TestConnectionsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, x := newWorld(), newTown([]string{"dead", "short"}, []string{"spare"})
@@ -269,8 +269,8 @@ func TestConnectionsFail(t *testing.T) {
 	})
 }
 
-// A stop lets what is under way finish for as long as it may, breaks the rest off, and
-// gives up at once what is only being dialled. What was not delivered is still there.
+// A stop lets transactions finish within the grace period, then cuts them off, and
+// cancels dials at once. Mail that was not delivered is still in the spool.
 func TestConnectionsStop(t *testing.T) {
 	for _, grace := range []time.Duration{time.Minute, 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestConnectionsStop(t *testing.T) {
 	}
 }
 
-// A cellar keeps records of hosts.
+// A cellar is a HostStore in memory.
 type cellar struct {
 	mu      sync.Mutex
 	records map[string][]byte
@@ -331,8 +331,8 @@ func (c *cellar) LoadHosts(_ context.Context, most int, visit func(mail.HostReco
 	return nil
 }
 
-// What is known of hosts outlives a stop: a host that has failed is left alone by the
-// next run, too. What a stop breaks off is not known of the host.
+// Host records survive a stop: a host that has failed is not tried by the next run,
+// either. What a stop cuts off is not recorded as the host's failure.
 func TestHostsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cellar{records: make(map[string][]byte)}
@@ -357,9 +357,9 @@ func TestHostsAreKept(t *testing.T) {
 	})
 }
 
-// Where all hosts had failed the next run tries them at once, and once: whoever has
-// started the program again may have mended what was wrong, and mail that is due
-// would wait for up to an hour.
+// If all hosts had failed, the next run tries each at once, a single time: the
+// operator may have fixed the cause before the restart, and due mail would
+// otherwise wait for up to an hour.
 func TestDeadHostsAreTriedAfterAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cellar{records: make(map[string][]byte)}

@@ -20,11 +20,12 @@ func (d *Driver) deliver(a qmgr.Deliver) {
 		d.inbox.put(answer)
 		return
 	}
-	// Before the answer, or the core would start the next one in its place.
+	// Must precede the answer, or the core would start the next delivery in its
+	// place.
 	d.inbox.put(item{event: qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: result.Unavailable}}, answer)
 }
 
-// attempt has the transport's agent attempt a delivery, if it has one.
+// attempt lets the transport's agent, if it has one, attempt a delivery.
 func (d *Driver) attempt(a mail.Delivery) mail.DeliveryResult {
 	if agent := d.ports.Agent(a.Transport); agent != nil {
 		return agent.Deliver(d.deliverCtx, a)
@@ -37,9 +38,9 @@ func (d *Driver) attempt(a mail.Delivery) mail.DeliveryResult {
 	return r
 }
 
-// lookUp completes a route on a goroutine of the pool. When the driver ends, what
-// that interrupts is not answered: the core has been halted, and waits for
-// changes and deliveries alone.
+// lookUp completes a route on a goroutine of the pool. A lookup that is interrupted
+// by the driver's end is not answered: the core has been halted, and waits only for
+// changes and deliveries.
 func (d *Driver) lookUp(a qmgr.Lookup) {
 	to := d.ports.Finder.Lookup(d.workCtx, a.Transport, a.Nexthop)
 	if d.workCtx.Err() == nil {
@@ -47,11 +48,10 @@ func (d *Driver) lookUp(a qmgr.Lookup) {
 	}
 }
 
-// logOutcomes writes one line for each recipient. Operators search for exactly
-// these keys. Transport and nexthop are those to which the mail was routed, even
-// if they are dead and it was given to TransportRetry. The delays are: before this attempt was started, look-up and
-// connection, transaction. Of a recipient who may have the message or not the line ends
-// in unknown=true.
+// logOutcomes writes one line for each recipient. Operators search for exactly these keys.
+// Transport and nexthop are those that the mail was routed to, even if they are dead and it was
+// given to TransportRetry. The delays are: before this attempt, lookup and connection, transaction.
+// If it is unknown whether a recipient got the message, the line ends in unknown=true.
 func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start time.Time) {
 	if !d.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -87,8 +87,8 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	}
 }
 
-// logCallout writes what a receiver has said about a recipient. What was not asked in
-// the end is asked again, and tells nothing.
+// logCallout logs what a receiver has said about a recipient. A call-out that was not
+// made is repeated and not logged.
 func (d *Driver) logCallout(a *mail.Delivery, r *mail.DeliveryResult) {
 	for i, o := range r.Outcomes {
 		status := ""
@@ -111,7 +111,7 @@ func (d *Driver) logCallout(a *mail.Delivery, r *mail.DeliveryResult) {
 	}
 }
 
-// logNote writes what the core has to say.
+// logNote logs a note of the core.
 func (d *Driver) logNote(n qmgr.Note) {
 	level, text := slog.LevelInfo, n.Kind.String()
 	switch n.Kind {
@@ -147,7 +147,7 @@ func (d *Driver) logNote(n qmgr.Note) {
 	d.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-// logFeedback writes what a window has come to, where the operator wants to know
+// logFeedback logs a window after feedback, if the operator asks for it
 // (destination_concurrency_feedback_debug).
 func (d *Driver) logFeedback(f *qmgr.Feedback) {
 	d.log.LogAttrs(context.Background(), slog.LevelInfo, "feedback",

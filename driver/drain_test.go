@@ -10,9 +10,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A host whose input has an end wants to return when all of it is done: retries
-// that are due much later included, and also what lay in the spool before. What the
-// run came to can be asked for afterwards.
+// A host whose input is finite must return when all of it is done, including
+// retries that are due much later and messages that were in the spool before. The
+// result of the run can be queried afterwards.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -42,8 +42,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// With nothing to do a run that is to be drained ends at once, but not before the
-// spool has said so.
+// Draining with nothing to do ends at once, but not before the spool has been read.
 func TestDrainOfNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -61,7 +60,7 @@ func TestDrainOfNothing(t *testing.T) {
 	})
 }
 
-// drain runs a driver that nobody stops.
+// drain runs a driver until it has drained.
 func (w *world) drain(t *testing.T) (d *driver.Driver, wait func()) {
 	t.Helper()
 	d, err := driver.New(driver.Config{}, driver.Ports{Spool: w, Router: w, Agent: func(string) driver.Agent { return w }})

@@ -13,30 +13,30 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// Config is how the production host behaves.
+// Config configures the production host.
 type Config struct {
 	// Qmgr configures the core.
 	Qmgr qmgr.Config
-	// Seed is the core's; 0 takes one from the clock.
+	// Seed is the core's random seed; 0 takes one from the clock.
 	Seed uint64
-	// Grace is how long a stop waits for deliveries that are under way before
-	// it cuts them off; default 30 s. Negative: not at all.
+	// Grace is how long a stop waits for deliveries that are under way before it
+	// cuts them off; default 30 s. Negative means no wait.
 	Grace time.Duration
-	// FlowDelay is how long a message is kept waiting at the door while
-	// delivery has fallen behind (in_flow_delay); default 1 s, negative: not.
+	// FlowDelay is the delay before a new message is accepted while delivery has
+	// fallen behind (in_flow_delay); default 1 s. Negative means no delay.
 	FlowDelay time.Duration
-	// Readers bounds the reads of the spool that go on at once; default 4.
+	// Readers is the maximum number of concurrent reads of the spool; default 4.
 	Readers int
 	// Reporters bounds the messages about which reports are made at once; default
 	// 8. What they commit at the same time, and what intake commits meanwhile,
 	// shares a sync of the disk; the bound is what keeps a flood of reports from
 	// taking the processors from other mail.
 	Reporters int
-	// Log takes one line for each recipient's outcome and one for each note;
-	// nil discards them.
+	// Log gets one line for each recipient's outcome and one for each note; nil
+	// discards them.
 	Log *slog.Logger
-	// Trace is told of everything that passes between the core and the driver;
-	// nil: nobody is.
+	// Trace receives everything that passes between the core and the driver; nil
+	// disables tracing.
 	Trace Tracer
 }
 
@@ -68,40 +68,38 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate tells everything that is wrong with a configuration that has its
-// defaults.
+// Validate returns all errors of a configuration that has its defaults.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Readers < 1 {
-		errs = append(errs, fmt.Errorf("readers is %d: want at least 1", c.Readers))
+		errs = append(errs, fmt.Errorf("readers is %d, must be at least 1", c.Readers))
 	}
 	if c.Reporters < 1 {
-		errs = append(errs, fmt.Errorf("reporters is %d: want at least 1", c.Reporters))
+		errs = append(errs, fmt.Errorf("reporters is %d, must be at least 1", c.Reporters))
 	}
 	return errors.Join(append(errs, c.Qmgr.Validate())...)
 }
 
-// Ports are the parts of the world that the driver reaches.
+// Ports are the driver's connections to the world.
 type Ports struct {
 	Spool  Spool
 	Router Router
-	// Finder may be nil if no route ever needs a look-up.
+	// Finder may be nil if no route ever needs a lookup.
 	Finder Finder
 	// Reporter may be nil if no report is ever owed: if messages have no
 	// sender, and qmgr.Config.DoubleBounce is not DoubleBounceReport.
 	Reporter Reporter
 	// Connector may be nil if no transport has qmgr.AgentsConnections.
 	Connector Connector
-	// Hosts may be nil: then what is known of hosts is forgotten at a stop.
+	// Hosts may be nil: then host records are lost at a stop.
 	Hosts HostStore
-	// Agent returns the agent of a transport; nil if there is none now. Then the
-	// transport is dead for a while, and its mail deferred.
+	// Agent returns the agent of a transport, nil if none is available now. Then
+	// the transport is dead for a while, and its mail is deferred.
 	Agent func(transport string) Agent
 }
 
-// A Driver is the production host of the core: one goroutine owns the core,
-// bounded pools do what it asks for. Its methods may be called from any
-// goroutine.
+// A Driver is the production host of the core: one goroutine owns the core, bounded
+// pools carry out its actions. Its methods may be called from any goroutine.
 type Driver struct {
 	ports     Ports
 	log       *slog.Logger
@@ -116,10 +114,10 @@ type Driver struct {
 	grace     time.Duration
 	readers   int
 	reporters int
-	atRest    chan struct{} // closed when Run is over: nobody owns the core any more
-	deadline  atomic.Int64  // of Verify, as the core has it
+	atRest    chan struct{} // closed when Run has returned: the core has no owner any more
+	deadline  atomic.Int64  // of Verify, as configured in the core
 
-	// Below: the owner's goroutine alone.
+	// The fields below belong to the owner's goroutine.
 	core       *qmgr.Qmgr
 	trace      Tracer
 	clock      clock
@@ -132,7 +130,7 @@ type Driver struct {
 	readQueue  []readTask
 	owedQueue  []mail.QueueID
 	draining   bool
-	underway   int // answers that the core waits for from deliveries, connections, changes and reports
+	underway   int // outstanding answers from deliveries, connections, changes and reports
 	deliverCtx context.Context
 	dialCtx    context.Context
 	workCtx    context.Context
@@ -168,10 +166,10 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	return d, nil
 }
 
-// Run drives the core until ctx ends, or after Drain until there is nothing left
-// to try. Then it lets what is under way finish within the grace period, and
-// returns when everything known is durable, or when it has turned out within a
-// further 10 s that the disk does not take it. It can be called once.
+// Run drives the core until ctx ends, or after Drain until there is nothing left to
+// try. Then it lets what is under way finish within the grace period, and returns
+// when everything known is durable, or after a further 10 s if the disk does not
+// accept it. It can be called once.
 func (d *Driver) Run(ctx context.Context) error {
 	defer close(d.atRest)
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
@@ -253,15 +251,15 @@ func (d *Driver) own(stop <-chan struct{}) {
 	}
 }
 
-// settleTime is how long a stop waits after the grace period for what was cut
-// off to end, and for the disk. A disk that takes nothing more must not keep
-// the process from ending: what it has not taken is done again after the next
-// start.
+// settleTime is how long a stop waits after the grace period for deliveries that
+// were cut off to end, and for the disk. A disk that accepts no more writes must
+// not keep the process from ending: what was not written is done again after the
+// next start.
 const settleTime = 10 * time.Second
 
-// finish takes answers until nothing is under way. When the grace period is
-// over, deliveries are cut off; their recipients are tried again after the
-// next start.
+// finish processes answers until nothing is under way. When the grace period is
+// over, deliveries are cut off; their recipients are tried again after the next
+// start.
 func (d *Driver) finish(cutOff context.CancelFunc) {
 	patience := time.NewTimer(max(d.grace, 0))
 	defer patience.Stop()
@@ -274,7 +272,7 @@ func (d *Driver) finish(cutOff context.CancelFunc) {
 			d.owedQueue = d.owedQueue[1:]
 		case <-patience.C:
 			if cut {
-				d.logUnderway(slog.LevelError, "stopping although not everything has ended")
+				d.logUnderway(slog.LevelError, "stopping with operations still under way")
 				return
 			}
 			d.logUnderway(slog.LevelWarn, "cutting off deliveries")
@@ -285,8 +283,9 @@ func (d *Driver) finish(cutOff context.CancelFunc) {
 	}
 }
 
-// logUnderway tells how far a stop is: underway counts deliveries, as the status does,
-// and answers whatever the core waits for, be it of connections, the spool or reports.
+// logUnderway logs the progress of a stop: underway counts deliveries, as the status
+// does, and answers counts all that the core waits for, including connections, the
+// spool and reports.
 func (d *Driver) logUnderway(level slog.Level, text string) {
 	d.log.LogAttrs(context.Background(), level, text, slog.Int("underway", d.core.View(0).Busy), slog.Int("answers", d.underway))
 }
@@ -310,8 +309,8 @@ func (d *Driver) stepAll(items []item) {
 	}
 }
 
-// step gives the core one event and starts what it asks for. Routes are told on
-// the spot, since it takes no more than memory.
+// step gives the core one event and starts the actions that it returns. Routes are
+// answered immediately, since that needs no more than memory.
 func (d *Driver) step(ev qmgr.Event) {
 	d.turn(ev)
 	for len(d.routes) > 0 {

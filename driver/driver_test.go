@@ -22,22 +22,22 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// A world is what a driver reaches, held in memory: messages by ID, and how
-// deliveries end. It holds data; the tests look at it afterwards.
+// A world implements the driver's ports in memory: messages by ID, and how
+// deliveries end. It holds data, which the tests inspect afterwards.
 type world struct {
 	mu       sync.Mutex
 	messages map[mail.QueueID]*stored
-	errors   map[string]int // how often the operation still fails
+	errors   map[string]int // remaining failures by operation
 	batches  int
 	damaged  bool // contents cannot be read
-	// syncTakes is how long a commit takes.
+	// syncTakes is the duration of a commit.
 	syncTakes time.Duration
 	reports   []mail.QueueID
-	// halfway is what a Report that fails has spooled before.
+	// halfway is what a failing Report has already spooled.
 	halfway []mail.Arrival
-	// looking is how many look-ups are under way, lookingMost how many were.
+	// looking is the number of lookups under way, lookingMost its maximum.
 	looking, lookingMost atomic.Int64
-	// deliver says how a delivery ends; nil: everything is taken.
+	// deliver decides how a delivery ends; nil accepts everything.
 	deliver func(ctx context.Context, d mail.Delivery) mail.DeliveryResult
 }
 
@@ -49,7 +49,7 @@ type stored struct {
 	place    mail.Place
 }
 
-// A logBook is a log that is read while the driver goes on writing it.
+// A logBook is a log that can be read while the driver writes it.
 type logBook struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -196,7 +196,7 @@ func (w *world) Route(recipients []mail.Recipient) []mail.Route {
 	return routes
 }
 
-// Lookup takes a second for every domain, unless it is cut off.
+// Lookup takes a second for every domain, unless it is canceled.
 func (w *world) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
 	if now := w.looking.Add(1); now > w.lookingMost.Load() {
 		w.lookingMost.Store(now)
@@ -273,8 +273,8 @@ func run(t *testing.T, d *driver.Driver) (stop func()) {
 	}
 }
 
-// What arrives while the daemon runs and what lay in the spool before are both
-// delivered and removed, and each outcome is one line with the fixed keys.
+// Mail that arrives while the daemon runs and mail that was in the spool before are
+// both delivered and removed, and each outcome is one log line with the fixed keys.
 func TestRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -309,7 +309,7 @@ func TestRelay(t *testing.T) {
 	})
 }
 
-// Disk trouble that passes costs time and nothing else.
+// Temporary disk errors cost time and nothing else.
 func TestTroubleThatPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -318,10 +318,10 @@ func TestTroubleThatPasses(t *testing.T) {
 		w.store(1, "u@a.test")
 		var lines strings.Builder
 		d, stop := w.start(t, driver.Config{Log: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelError}))})
-		for n := 0; n == 0; n, _, _ = d.Trouble() { // while it lasts, it is told
+		for n := 0; n == 0; n, _, _ = d.Trouble() { // it is reported while it lasts
 			time.Sleep(100 * time.Millisecond)
 			if w.count() == 0 {
-				t.Fatal("nobody was told of the changes that could not be made")
+				t.Fatal("the changes that could not be made were not reported")
 			}
 		}
 		time.Sleep(time.Minute)
@@ -339,7 +339,7 @@ func TestTroubleThatPasses(t *testing.T) {
 	})
 }
 
-// A damaged message is set aside and the others go on.
+// A damaged message is moved to the corrupt area and the others are delivered.
 func TestDamagedMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -428,9 +428,10 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A transport without an agent, or whose agent cannot work, must neither lose
-// mail nor have its destinations blamed: the transport as a whole is left alone
-// for a while. The log says where the mail was to go that is put off meanwhile.
+// A transport without an agent, or whose agent cannot work, must not lose mail, and
+// its destinations must get no negative feedback: the transport as a whole is
+// suspended for a while. The log names the original destination of mail that is
+// deferred meanwhile.
 func TestAgentUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -492,9 +493,9 @@ func TestAgentUnavailable(t *testing.T) {
 	})
 }
 
-// A recipient who may have the message already is put off like others, and may get it
-// twice: an operator who is asked why must find that in the log, and of this recipient
-// alone.
+// A recipient who may already have the message is deferred like others, and may get it
+// twice: an operator who is asked why must find that in the log, for this recipient
+// only.
 func TestUnknownIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -524,8 +525,8 @@ func TestUnknownIsLogged(t *testing.T) {
 	})
 }
 
-// Who wants to know why a destination gets so many deliveries at once can have
-// every change of its window in the log.
+// An operator who wants to know why a destination gets so many deliveries at once
+// can log every change of its window.
 func TestFeedbackIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -557,7 +558,7 @@ func TestFeedbackIsLogged(t *testing.T) {
 	})
 }
 
-// noSockets is a Connector that has none for a while.
+// noSockets is a Connector that has no sockets for a while.
 type noSockets struct{ until time.Time }
 
 func (noSockets) Hosts(context.Context, string, string) (mail.HostSet, mail.Reply) {
@@ -643,9 +644,9 @@ func TestChangesGather(t *testing.T) {
 	})
 }
 
-// A report that cannot be made, because a file cannot be read for instance,
-// must keep neither other senders from hearing of theirs, nor the process from
-// ending: the debt is durable.
+// A report that cannot be made, for example because a file cannot be read, must not
+// block reports to other senders or the end of the process: that it is owed is
+// durable.
 func TestReportThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -671,8 +672,8 @@ func TestReportThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// A disk that takes no more changes must not keep the process from ending
-// either: what is not durable is done again after the next start.
+// A disk that accepts no more changes must not keep the process from ending either:
+// what is not durable is done again after the next start.
 func TestStopWithoutDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -691,8 +692,8 @@ func TestStopWithoutDisk(t *testing.T) {
 	})
 }
 
-// A Reporter that fails halfway has spooled some messages. They are delivered
-// now, not after the next start.
+// A Reporter that fails halfway has spooled some messages. They are delivered now,
+// not after the next start.
 func TestReportHalfMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -704,7 +705,7 @@ func TestReportHalfMade(t *testing.T) {
 		}
 		w.errors["report"] = 1
 		d, stop := w.start(t, driver.Config{})
-		synctest.Wait() // the scan of what was there at the start is over
+		synctest.Wait() // the scan of the spool at the start has ended
 		w.halfway = []mail.Arrival{w.store(2, "s@x.test")}
 		d.Arrived(w.store(1, "u@a.test"))
 		time.Sleep(time.Minute)
@@ -716,7 +717,7 @@ func TestReportHalfMade(t *testing.T) {
 	})
 }
 
-// slowReads is a world whose reads take until they are given up.
+// slowReads is a world whose reads block until they are canceled.
 type slowReads struct{ *world }
 
 func (s slowReads) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now mail.Instant, max int) (mail.Found, error) {
@@ -732,8 +733,8 @@ func (s slowReads) Open(ctx context.Context, _ mail.QueueID, _ int) (mail.Envelo
 	return mail.Envelope{}, mail.Place{}, mail.RecipientBatch{}, ctx.Err()
 }
 
-// A stop gives up reads that are under way. That is no trouble, and an
-// operator must not find an error in the log.
+// A stop cancels reads that are under way. That is not an error, and must not be
+// logged as one.
 func TestStopDuringReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -758,8 +759,8 @@ func TestStopDuringReads(t *testing.T) {
 	})
 }
 
-// A failure whose report cannot be made because the message is damaged is not
-// forgotten with the message: it is set aside, and a stop does not wait for it.
+// A failed message whose report cannot be made because it is damaged is not lost:
+// it is moved to the corrupt area, and a stop does not wait for it.
 func TestDamagedReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -814,8 +815,8 @@ func TestChangeThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// A change that can never be made is tried less and less often, and so are the lines
-// about it. It is not given up: when the disk is well again, it is made.
+// A change that keeps failing is tried, and logged, less and less often. It is never
+// abandoned: when the disk works again, it is made.
 //
 // Seen failing: tried again each second: 3,600 attempts in an hour, with a line each.
 func TestLastingTroubleIsTriedLessOften(t *testing.T) {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// saveEvery is how often what is known of hosts is saved.
+	// saveEvery is the interval between saves of host records.
 	saveEvery = 10 * time.Second
-	// saveMost is how many records are saved at once, so that the owner is not held
-	// up by collecting them; the rest waits for the next time.
+	// saveMost is the maximum number of records in one save, so that collecting
+	// them does not delay the owner; the rest waits for the next save.
 	saveMost = 2000
 )
 
-// loadHosts tells the core what was known at the last stop.
+// loadHosts gives the core the host records of the last run.
 func (d *Driver) loadHosts(ctx context.Context, most int) {
 	if d.ports.Hosts == nil {
 		return
@@ -27,20 +27,20 @@ func (d *Driver) loadHosts(ctx context.Context, most int) {
 		ev.Hosts = append(ev.Hosts, mail.HostRecord{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value)})
 	})
 	if err != nil {
-		d.log.Warn("what was known of hosts cannot be read; it will be learned again", "error", err)
+		d.log.Warn("cannot read saved host records; they will be learned again", "error", err)
 	}
 	if len(ev.Hosts) > 0 {
 		d.step(ev)
 	}
 }
 
-// saveHosts saves what the owner hands over.
+// saveHosts saves the records that the owner sends.
 func (d *Driver) saveHosts(ctx context.Context) {
 	for {
 		select {
 		case records := <-d.hostSaves:
 			if err := d.ports.Hosts.SaveHosts(ctx, records); err != nil && ctx.Err() == nil {
-				d.log.Warn("what is known of hosts cannot be saved", "error", err)
+				d.log.Warn("cannot save host records", "error", err)
 			}
 		case <-ctx.Done():
 			return
@@ -48,26 +48,26 @@ func (d *Driver) saveHosts(ctx context.Context) {
 	}
 }
 
-// changedHosts hands what has changed of what is known of hosts to be saved, unless
-// the last ones are still being written.
+// changedHosts sends changed host records to saveHosts, unless the previous ones
+// are still being written.
 func (d *Driver) changedHosts() {
 	if d.ports.Hosts == nil || len(d.hostSaves) > 0 {
 		return
 	}
 	if records := d.core.HostChanges(nil, saveMost); len(records) > 0 {
-		d.hostSaves <- records // it has room for one, and nobody else puts any in
+		d.hostSaves <- records // it has a buffer of one, and this is the only sender
 	}
 }
 
-// saveLastHosts saves what is left at a stop.
+// saveLastHosts saves the remaining records at a stop.
 func (d *Driver) saveLastHosts(ctx context.Context) {
 	if d.ports.Hosts == nil {
 		return
 	}
-	select { // what was handed over last is older than what follows
+	select { // the records sent last are older than those that follow
 	case records := <-d.hostSaves:
 		if err := d.ports.Hosts.SaveHosts(ctx, records); err != nil {
-			d.log.Warn("what is known of hosts cannot be saved", "error", err)
+			d.log.Warn("cannot save host records", "error", err)
 		}
 	default:
 	}
@@ -77,7 +77,7 @@ func (d *Driver) saveLastHosts(ctx context.Context) {
 			return
 		}
 		if err := d.ports.Hosts.SaveHosts(ctx, records); err != nil {
-			d.log.Warn("what is known of hosts cannot be saved", "error", err)
+			d.log.Warn("cannot save host records", "error", err)
 			return
 		}
 	}

@@ -7,17 +7,16 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// An inbox carries events to the goroutine that owns the core. Whoever has
-// several puts them in together, so that the owner is woken once.
+// An inbox carries events to the goroutine that owns the core. A sender of several
+// events puts them in together, so that the owner is woken once.
 //
-// It has no bound of its own: everything in it is an answer to something that
-// the core has asked for, a message that is safe on disk, an order of an operator,
-// or a question for which somebody waits; the core's limits bound the first, the
-// spool's room the second.
+// It has no bound of its own: everything in it is an answer to an action of the
+// core, a message that is safe on disk, an operator's order, or a question whose
+// caller waits; the core's limits bound the first, the spool's room the second.
 type inbox struct {
 	mu     sync.Mutex
 	items  []item
-	wakeup chan struct{} // has room for one
+	wakeup chan struct{} // buffer of one
 }
 
 // An item is an event, or a question.
@@ -34,7 +33,7 @@ type question interface{ ask(d *Driver) }
 // viewRequest asks for a snapshot.
 type viewRequest struct {
 	queues int
-	reply  chan qmgr.View // has room for one
+	reply  chan qmgr.View // buffer of one
 }
 
 func (r viewRequest) ask(d *Driver) { r.reply <- d.core.View(r.queues) }
@@ -43,7 +42,7 @@ func (r viewRequest) ask(d *Driver) { r.reply <- d.core.View(r.queues) }
 type destinationRequest struct {
 	transport, nexthop string
 	most               int
-	reply              chan destinationReply // has room for one
+	reply              chan destinationReply // buffer of one
 }
 
 type destinationReply struct {
@@ -59,7 +58,7 @@ func (r destinationRequest) ask(d *Driver) {
 // destinationsRequest asks for a page of destinations.
 type destinationsRequest struct {
 	query qmgr.DestinationQuery
-	reply chan qmgr.DestinationList // has room for one
+	reply chan qmgr.DestinationList // buffer of one
 }
 
 func (r destinationsRequest) ask(d *Driver) { r.reply <- d.core.Destinations(r.query) }
@@ -68,7 +67,7 @@ func (r destinationsRequest) ask(d *Driver) { r.reply <- d.core.Destinations(r.q
 type explainRequest struct {
 	ids   []mail.QueueID
 	most  int
-	reply chan []qmgr.MessageView // has room for one
+	reply chan []qmgr.MessageView // buffer of one
 }
 
 func (r explainRequest) ask(d *Driver) { r.reply <- d.core.Explain(r.ids, r.most) }
@@ -81,7 +80,7 @@ func (drainRequest) ask(d *Driver) { d.draining = true }
 // inCoreRequest asks which messages are in core.
 type inCoreRequest struct {
 	ids   []mail.QueueID
-	reply chan []bool // has room for one
+	reply chan []bool // buffer of one
 }
 
 func (r inCoreRequest) ask(d *Driver) {
@@ -103,13 +102,13 @@ func (b *inbox) put(items ...item) {
 	b.mu.Unlock()
 	select {
 	case b.wakeup <- struct{}{}:
-	default: // the owner has been woken and has not looked yet
+	default: // the owner has been woken and has not yet read the inbox
 	}
 }
 
 func (b *inbox) event(ev qmgr.Event) { b.put(item{event: ev}) }
 
-// take returns what has come, and takes spare for what comes next.
+// take returns the items, and keeps spare for the next ones.
 func (b *inbox) take(spare []item) []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()

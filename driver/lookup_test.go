@@ -15,8 +15,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// Look-ups hold up nobody but those who wait for them: mail whose way is known
-// goes out at once, and as many look-ups as are allowed go on side by side.
+// Lookups delay only the mail that waits for them: mail with a known route goes out
+// at once, and lookups run concurrently up to their limit.
 func TestLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -40,20 +40,20 @@ func TestLookups(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		if took := <-near; took != 0 {
-			t.Errorf("mail whose way is known waited for %v", took)
+			t.Errorf("mail with a known route waited for %v", took)
 		}
 		if most := w.lookingMost.Load(); most != 10 {
-			t.Errorf("%d look-ups were under way at once, want 10", most)
+			t.Errorf("%d lookups were under way at once, want 10", most)
 		}
 		if w.count() != 0 {
-			t.Errorf("%d messages are left after the time that 50 look-ups take, ten at once", w.count())
+			t.Errorf("%d messages are left after the time that 50 lookups take, ten at once", w.count())
 		}
 		stop()
 	})
 }
 
-// Clients who ask whether a recipient can be reached get the look-up's answer, or hear
-// within the deadline that nobody knows, or that the daemon has stopped.
+// Clients who ask whether a recipient can be reached get the lookup's answer or,
+// within the deadline, the answer that it is not known or that the daemon has stopped.
 func TestVerify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -66,8 +66,8 @@ func TestVerify(t *testing.T) {
 			}()
 			return heard
 		}
-		// One look-up begins at once, each takes a second, and gives its place back after
-		// 50 ms: the third is not done in time.
+		// One lookup begins at once, each takes a second, and gives its place back after
+		// 50 ms: the third does not end in time.
 		var heard []<-chan string
 		for _, nexthop := range []string{"far1.test", "far2.test", "far3.test"} {
 			heard = append(heard, ask(nexthop))
@@ -90,8 +90,7 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// A stop does not wait for look-ups, and what they were for stays in the spool as
-// it was.
+// A stop does not wait for lookups, and their mail stays in the spool unchanged.
 func TestStopDuringLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -109,8 +108,9 @@ func TestStopDuringLookups(t *testing.T) {
 	})
 }
 
-// A client who asks whether a receiver takes mail for a recipient gets its answer, and
-// the next one the same without delay; the log tells of one question and no delivery.
+// A client who asks whether a receiver accepts mail for a recipient gets the
+// receiver's answer, and the next client the same without delay; the log has one
+// call-out and no delivery.
 func TestCallOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, x, log := newWorld(), newTown([]string{"mx1"}), new(logBook)

@@ -10,10 +10,10 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// Arrived tells of a message that has become durable.
+// Arrived reports a message that has become durable.
 func (d *Driver) Arrived(a mail.Arrival) { d.inbox.event(qmgr.Arrived{Arrival: a}) }
 
-// Hold sets messages aside until they are released.
+// Hold holds messages until they are released.
 func (d *Driver) Hold(ids []mail.QueueID, reason string) {
 	d.inbox.event(qmgr.Hold{IDs: ids, Reason: reason})
 }
@@ -24,14 +24,14 @@ func (d *Driver) Release(ids []mail.QueueID) { d.inbox.event(qmgr.Release{IDs: i
 // Drop removes messages without a report.
 func (d *Driver) Drop(ids []mail.QueueID) { d.inbox.event(qmgr.Drop{IDs: ids}) }
 
-// Settle gives up some recipients of a message; the outcomes say which, and whether
-// their sender is told. Last says that no other recipient waits. Without outcomes the
-// report is made that a held message owes.
+// Settle marks some recipients of a message as failed; the outcomes say which, and
+// whether a report is owed. last means that no other recipient waits. Without
+// outcomes it makes the report that a held message owes.
 func (d *Driver) Settle(id mail.QueueID, outcomes []mail.Outcome, last bool) {
 	d.inbox.event(qmgr.Settle{ID: id, Outcomes: outcomes, Last: last})
 }
 
-// Split puts some recipients of a message into a message of their own, which is held.
+// Split moves some recipients of a message to a new message, which is held.
 func (d *Driver) Split(id mail.QueueID, s mail.Split) {
 	d.inbox.event(qmgr.Split{ID: id, Split: s})
 }
@@ -55,21 +55,21 @@ func (d *Driver) Configure(cfg Config) error {
 	return nil
 }
 
-// Drain lets Run return when there is nothing left to try: when everything of
-// which the driver was told before, and everything in the spool, is done or
-// held. It is for hosts whose input has an end; it does not wait.
+// Drain makes Run return when there is nothing left to try: when all mail in the
+// spool, including that reported before by Arrived, is done or held. It is for
+// hosts whose input is finite; it does not wait.
 func (d *Driver) Drain() { d.inbox.put(item{question: drainRequest{}}) }
 
-// View returns a snapshot of the core with at most queues destinations for
-// each transport. It returns ctx's error if the driver does not answer in time,
-// as before Run is called. When Run has returned, it tells what the core came to.
+// View returns a snapshot of the core with at most queues destinations for each
+// transport. It returns ctx's error if the driver does not answer in time, as
+// before Run is called. After Run has returned, it shows the core's final state.
 func (d *Driver) View(ctx context.Context, queues int) (qmgr.View, error) {
 	req := viewRequest{queues: queues, reply: make(chan qmgr.View, 1)}
 	return consult(ctx, d, req, req.reply)
 }
 
 // Destination returns what the core holds of a nexthop of a transport, with at most
-// most hosts and as many connections; false if it holds nothing. Errors are as for
+// most hosts and most connections; false if it holds nothing. Errors are as for
 // View.
 func (d *Driver) Destination(ctx context.Context, transport, nexthop string, most int) (qmgr.DestinationView, bool, error) {
 	req := destinationRequest{transport: transport, nexthop: nexthop, most: most, reply: make(chan destinationReply, 1)}
@@ -84,22 +84,22 @@ func (d *Driver) Destinations(ctx context.Context, query qmgr.DestinationQuery) 
 	return consult(ctx, d, req, req.reply)
 }
 
-// Explain tells of each message where it is in core, with at most most destinations.
+// Explain returns where each message is in core, with at most most destinations.
 // Errors are as for View.
 func (d *Driver) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error) {
 	req := explainRequest{ids: slices.Clone(ids), most: most, reply: make(chan []qmgr.MessageView, 1)}
 	return consult(ctx, d, req, req.reply)
 }
 
-// InCore tells of each message whether it is in core: being tried, or about to
-// be. Errors are as for View.
+// InCore reports for each message whether it is in core, that is, scheduled for
+// delivery. Errors are as for View.
 func (d *Driver) InCore(ctx context.Context, ids []mail.QueueID) ([]bool, error) {
 	req := inCoreRequest{ids: slices.Clone(ids), reply: make(chan []bool, 1)}
 	return consult(ctx, d, req, req.reply)
 }
 
-// consult has a question answered by the owner of the core or, when there is none
-// any more, answers it itself: questions change nothing then.
+// consult passes a question to the owner of the core or, after Run has returned,
+// answers it itself: by then questions change nothing.
 func consult[T any](ctx context.Context, d *Driver, q question, reply <-chan T) (T, error) {
 	d.inbox.put(item{question: q})
 	select {
@@ -119,8 +119,8 @@ func consult[T any](ctx context.Context, d *Driver, q question, reply <-chan T) 
 	}
 }
 
-// Wait keeps a message waiting at the door for a while if delivery has fallen
-// behind: new mail waits in the spool because the core is full (in_flow_delay
+// Wait delays the intake of a message by FlowDelay if delivery has fallen behind,
+// that is, if new mail waits in the spool because the core is full (in_flow_delay
 // in Postfix). It returns ctx's error if that ends first.
 func (d *Driver) Wait(ctx context.Context) error {
 	delay := time.Duration(d.flowDelay.Load())

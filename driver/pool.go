@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A pool runs tasks on goroutines that it keeps for a while, because a worn-in
-// goroutine has a stack of the right size. It does not limit their number:
-// whoever hands out the tasks does.
+// A pool runs tasks on goroutines that it keeps for a while, because a used
+// goroutine has a stack of the right size. It does not limit their number: its
+// callers do.
 type pool[T any] struct {
 	run   func(T)
 	tasks chan T // unbuffered: a send succeeds if a worker is idle
@@ -47,8 +47,8 @@ func (p *pool[T]) work(task T) {
 	}
 }
 
-// stop ends the idle workers and waits for the busy ones. No task may be
-// started any more.
+// stop ends the idle workers and waits for the busy ones. No task may be started
+// after that.
 func (p *pool[T]) stop() {
 	close(p.tasks)
 	p.wg.Wait()

@@ -10,15 +10,15 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A readTask is a Fetch, Open or Read of the core, and when it asked.
+// A readTask is a Fetch, Open or Read of the core, and the time of the request.
 type readTask struct {
 	action qmgr.Action
 	now    mail.Instant
 }
 
-// read answers the core's reads of the spool until ctx ends. What that
-// interrupts is not answered: the core has been halted, and waits for changes
-// and deliveries alone.
+// read answers the core's reads of the spool until ctx ends. A read that is then
+// interrupted is not answered: the core has been halted, and waits only for changes
+// and deliveries.
 func (d *Driver) read(ctx context.Context) {
 	for {
 		select {
@@ -39,20 +39,20 @@ func (d *Driver) answer(ctx context.Context, t readTask) qmgr.Event {
 	case qmgr.Open:
 		e, place, batch, err := d.ports.Spool.Open(ctx, a.ID, a.Max)
 		if err != nil {
-			return d.broken(ctx, a.ID, "message could not be read", err)
+			return d.broken(ctx, a.ID, "cannot read message", err)
 		}
 		return qmgr.Opened{Envelope: e, Place: place, Batch: batch}
 	case qmgr.Read:
 		batch, err := d.ports.Spool.Read(ctx, a.ID, a.From, a.Max)
 		if err != nil {
-			return d.broken(ctx, a.ID, "message could not be read", err)
+			return d.broken(ctx, a.ID, "cannot read message", err)
 		}
 		return qmgr.Recipients{ID: a.ID, Batch: batch}
 	}
 	return nil
 }
 
-// fetch does not give up: without an answer the core would never look again.
+// fetch does not give up: without an answer the core would never scan again.
 func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr.Event {
 	if !a.Scan.Timed() {
 		now = mail.Never
@@ -65,14 +65,15 @@ func (d *Driver) fetch(ctx context.Context, a qmgr.Fetch, now mail.Instant) qmgr
 		if ctx.Err() != nil {
 			return nil
 		}
-		d.log.Error("the spool's index could not be read, trying again", "area", a.Scan.Area().String(), "error", err)
+		d.log.Error("cannot read the spool's index, trying again", "area", a.Scan.Area().String(), "error", err)
 		if !pause.For(ctx, retryPause) {
 			return nil
 		}
 	}
 }
 
-// broken tells the core why a message could not be read, or reported on.
+// broken returns the event for a message that could not be read or reported on,
+// with the reason.
 func (d *Driver) broken(ctx context.Context, id mail.QueueID, what string, err error) qmgr.Event {
 	if ctx.Err() != nil {
 		return nil
@@ -91,22 +92,22 @@ func (d *Driver) broken(ctx context.Context, id mail.QueueID, what string, err e
 }
 
 // A report that cannot be made is tried reportTries times, retryPause apart. Then the
-// core is told, which puts its message off: what it owes is durable, and a message that
-// is waited for takes a place in the core. Each reporter has at most failedMost that
-// fail, as more of them mean that something is wrong which takes longer to pass.
+// core is notified, which defers the message: that the report is owed is durable, and a
+// message that waits occupies a place in the core. Each reporter keeps at most
+// failedMost failed reports, as more of them mean a problem that takes longer to pass.
 const (
 	reportTries = 3
 	failedMost  = 8
 )
 
-// A failedReport is one that is to be tried again.
+// A failedReport is a report that will be tried again.
 type failedReport struct {
 	id    mail.QueueID
 	tries int // so far
 }
 
-// report makes the reports that the core asks for until ctx ends, beside others
-// that do the same (Config.Reporters).
+// report makes the reports that the core requests until ctx ends. Config.Reporters
+// goroutines run it.
 func (d *Driver) report(ctx context.Context) {
 	var failed []failedReport
 	again := time.NewTicker(retryPause)
@@ -127,8 +128,8 @@ func (d *Driver) report(ctx context.Context) {
 	}
 }
 
-// reportOne makes the reports on one message. If that fails, it is added to the others
-// that are to be tried again, or the core is told.
+// reportOne makes the reports on one message. If that fails, the message is added to
+// failed, or the core is notified.
 func (d *Driver) reportOne(ctx context.Context, r failedReport, failed []failedReport) []failedReport {
 	arrivals, err := d.ports.Reporter.Report(ctx, r.id)
 	items := make([]item, 0, len(arrivals)+1)
@@ -138,19 +139,19 @@ func (d *Driver) reportOne(ctx context.Context, r failedReport, failed []failedR
 		items = append(items, item{event: qmgr.Reported{ID: r.id}, ends: true})
 	case ctx.Err() != nil:
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrGone), r.tries >= reportTries, len(failed) >= failedMost:
-		items = append(items, item{event: d.broken(ctx, r.id, "report could not be made", err), ends: true})
+		items = append(items, item{event: d.broken(ctx, r.id, "cannot make the report", err), ends: true})
 	default:
-		d.log.Error("report could not be made, trying again", "id", r.id.String(), "error", err)
+		d.log.Error("cannot make the report, trying again", "id", r.id.String(), "error", err)
 		failed = append(failed, r)
 	}
-	for _, a := range arrivals { // they are durable even if more was to follow
+	for _, a := range arrivals { // they are durable even if others failed
 		items = append(items, item{event: qmgr.Arrived{Arrival: a}})
 	}
 	d.inbox.put(items...)
 	return failed
 }
 
-// handOut gives waiting reads and reports to whoever is free.
+// handOut gives waiting reads and reports to idle readers and reporters.
 func (d *Driver) handOut() {
 	for {
 		select {

@@ -8,8 +8,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// Long after its mail has gone an operator asks about a host: what is remembered of it
-// is told, if it can be found without a look-up, and of others that there is nothing.
+// An operator asks about a host long after its mail has gone: what is remembered of it
+// is returned if it can be found without a lookup, and for other hosts nothing.
 func TestRememberedHost(t *testing.T) {
 	x := newTown([]string{"mx1"})
 	view(t, x, nil, transport(qmgr.TransportConfig{}), func(v *viewing) {

@@ -29,8 +29,8 @@ func (s *slowReports) Report(ctx context.Context, id mail.QueueID) ([]mail.Arriv
 	return s.world.Report(ctx, id)
 }
 
-// Many reports that are owed at once do not wait for each other's commit, and
-// never more are made at once than Config.Reporters.
+// Many reports that are owed at once do not wait for each other's commit, and at
+// most Config.Reporters are made concurrently.
 func TestReportsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const reporters, messages = 4, 100
@@ -60,9 +60,9 @@ func TestReportsAtOnce(t *testing.T) {
 	})
 }
 
-// Messages about which no report can be made, as the disk does not give their content
-// for instance, keep no other mail from being delivered, however many they are; when the
-// reports can be made, they are.
+// Messages whose reports cannot be made, for example because their content cannot be
+// read, do not block other mail, however many there are; once the reports can be made,
+// they are.
 //
 // Seen failing: they stayed in the core until it was full.
 func TestReportsThatFailKeepNobodyWaiting(t *testing.T) {
@@ -103,8 +103,8 @@ func TestReportsThatFailKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-// Where nearly all reports fail, few are tried again at once: the others are put off, and
-// the line goes on.
+// If nearly all reports fail, only a few are retried at once: the others are deferred,
+// and the queue of reports moves on.
 func TestFewReportsAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages = 1000

@@ -5,26 +5,25 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A Tracer is told of everything that passes between the core and the driver, so
-// that another core can be given the same later. Begin is called once, by New;
-// after that all calls come from the goroutine that owns the core, which waits
-// for them.
+// A Tracer receives everything that passes between the core and the driver, so that
+// it can be replayed later. Begin is called once, by New; after that all calls come
+// from the goroutine that owns the core, which waits for them.
 type Tracer interface {
-	// Begin tells with what the core is made. An error keeps the driver from
-	// being made.
+	// Begin receives the arguments that the core is created with. If it returns an
+	// error, New fails.
 	Begin(now mail.Instant, seed uint64, cfg qmgr.Config) error
-	// Event tells what the core is going to be given. Slices in it belong to the
-	// driver again when Event returns.
+	// Event receives the next event of the core. Slices in it may not be used after
+	// Event returns.
 	Event(now mail.Instant, ev qmgr.Event)
-	// Actions tells what came of the last event, under the same rule.
+	// Actions receives the actions that resulted from the last event, under the
+	// same rule.
 	Actions(now mail.Instant, actions []qmgr.Action)
-	// End tells that there is no more. Clean is false if the core has panicked
-	// over the last event: the process is about to end, and what has been told is
-	// the only witness.
+	// End is the last call. clean is false if the core panicked on the last event:
+	// the process is about to end, and the trace is the only evidence.
 	End(clean bool)
 }
 
-// noTracer is told everything in vain.
+// noTracer discards everything.
 type noTracer struct{}
 
 func (noTracer) Begin(mail.Instant, uint64, qmgr.Config) error { return nil }

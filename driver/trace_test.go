@@ -26,7 +26,7 @@ func (*tape) Close() error { return nil }
 
 func (t *tape) open() (io.WriteCloser, error) { return t, nil }
 
-// replayed replays a tape, and returns what came of it.
+// replayed replays a tape and returns the result.
 func replayed(t *testing.T, text string) replay.Result {
 	t.Helper()
 	r, err := trace.NewReader(strings.NewReader(text), "tape")
@@ -40,9 +40,9 @@ func replayed(t *testing.T, text string) replay.Result {
 	return result
 }
 
-// What a daemon has done can be done again, from its trace alone, whatever it went
-// through: retries, a dead site, look-ups, trouble with the disk, orders, a reload,
-// a stop in the middle of things.
+// What a daemon did can be replayed from its trace alone, whatever happened:
+// retries, a dead site, lookups, disk errors, orders, a reload, a stop with
+// deliveries under way.
 func TestTraceReplays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -92,7 +92,7 @@ func TestTraceReplays(t *testing.T) {
 	})
 }
 
-// roughly delivers, with all that may happen to mail.
+// roughly delivers with every kind of result.
 func roughly(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
 	select {
 	case <-time.After(time.Duration(len(d.Recipients)) * 20 * time.Millisecond):
@@ -119,8 +119,8 @@ type brokenTracer struct{ driver.Tracer }
 
 func (brokenTracer) Begin(mail.Instant, uint64, qmgr.Config) error { return io.ErrShortWrite }
 
-// A trace that cannot be begun keeps the driver from starting: whoever asked for
-// it would look in vain for it later.
+// A trace that cannot be started keeps the driver from starting: otherwise the
+// operator who asked for it would find none later.
 func TestTraceThatCannotBegin(t *testing.T) {
 	w := newWorld()
 	_, err := driver.New(driver.Config{Trace: brokenTracer{}}, driver.Ports{Spool: w, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
@@ -129,7 +129,7 @@ func TestTraceThatCannotBegin(t *testing.T) {
 	}
 }
 
-// lastWords notes how a trace ends.
+// lastWords records how a trace ends.
 type lastWords struct {
 	*record.Recorder
 	clean atomic.Int32 // 1: yes, -1: no
@@ -143,13 +143,13 @@ func (l *lastWords) End(clean bool) {
 	l.Recorder.End(clean)
 }
 
-// If the core panics, the process ends, and the trace is what is left to tell
-// why: its last line is the event over which the core did.
+// If the core panics, the process ends, and the trace must show why: its last line
+// is the event on which the core panicked.
 func TestTraceOfAPanic(t *testing.T) {
 	var file tape
 	words := &lastWords{Recorder: record.New(file.open, record.Config{})}
 	w := newWorld()
-	w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Pending) } // which no agent may say
+	w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult { return all(d, mail.Pending) } // which no agent may return
 	d, err := driver.New(driver.Config{Trace: words}, driver.Ports{Spool: w, Router: w, Reporter: w, Agent: func(string) driver.Agent { return w }})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // A verifyRequest asks whether mail can be sent.
 type verifyRequest struct {
 	verify qmgr.Verify
-	reply  chan mail.Reply // has room for one
+	reply  chan mail.Reply // buffer of one
 }
 
 func (r verifyRequest) ask(d *Driver) {
@@ -22,28 +22,27 @@ func (r verifyRequest) ask(d *Driver) {
 	d.step(r.verify)
 }
 
-// verified hands an answer to whoever waits for it, or has waited.
+// verified passes an answer to its caller, which may have stopped waiting.
 func (d *Driver) verified(a qmgr.Verified) {
 	d.verifying[a.Verification] <- a.Reply
 	delete(d.verifying, a.Verification)
 }
 
-// verifyMargin is how much longer than the core's deadline an answer may take
-// before the driver is taken to have stopped.
+// verifyMargin is the time after the core's deadline at which the driver is assumed
+// to have stopped.
 const verifyMargin = time.Second
 
-// Verify finds out, for a client, whether mail can be sent to where a route leads
-// that needs a look-up: the reply is zero if it can, else it says why not, or that it
-// is not known. It waits for a look-up, with the core's limits on those for clients,
-// and never longer than until its deadline. It may be called from any number of
-// goroutines.
+// Verify finds out for a client whether mail can be sent along a route that needs a
+// lookup: the reply is zero if it can, otherwise it says why not, or that it is not
+// known. It waits for a lookup, within the core's limits on lookups for clients, and
+// at most until the core's deadline. It may be called from any number of goroutines.
 func (d *Driver) Verify(ctx context.Context, client netip.Addr, to mail.Route) mail.Reply {
 	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop})
 }
 
-// CallOut finds out, for a client, whether the receiver would take mail for a
-// recipient whose route is given, complete or not: the reply is zero if it would, or
-// if there is nobody who could be asked. Otherwise it is as Verify.
+// CallOut finds out for a client whether the receiver would accept mail for a
+// recipient, whose route may need a lookup: the reply is zero if it would, or if
+// there is no receiver to ask. Otherwise it is as for Verify.
 func (d *Driver) CallOut(ctx context.Context, client netip.Addr, recipient mail.Address, to mail.Route) mail.Reply {
 	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop,
 		Routed: !to.NeedsLookup, Site: to.Site, Recipient: recipient})

@@ -18,7 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// A viewing is a daemon over a town, as an operator looks at it.
+// A viewing is an operator's view of a daemon that delivers to a town.
 type viewing struct {
 	*testing.T
 	w *world
@@ -46,7 +46,7 @@ func view(t *testing.T, x *town, log *slog.Logger, cfg qmgr.Config, do func(v *v
 	})
 }
 
-// transport is a configuration with nothing but the transport of the tests.
+// transport returns a configuration with a single transport.
 func transport(t qmgr.TransportConfig) qmgr.Config {
 	return qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": t}}
 }
@@ -85,9 +85,9 @@ func (v *viewing) one(nexthop string) qmgr.DestinationView {
 	return view
 }
 
-// Whatever mail waits for has a name of its own, says the limit, and when it is
-// over if time is what it takes: the question "why does this mail wait?" is asked in
-// the night, by somebody who did not write the configuration.
+// Every reason for which mail waits has its own name, its limit, and its end if that
+// depends on time: the question "why does this mail wait?" is asked at night, by an
+// operator who did not write the configuration.
 func TestObstacles(t *testing.T) {
 	tenPerHour, err := rate.Parse("10/h, 1000/d")
 	if err != nil {
@@ -168,8 +168,8 @@ func rateOf(t *testing.T, text string) rate.Limits {
 	return l
 }
 
-// An operator sees how each host is and why the last connections ended, those that we
-// ended apart from those that broke.
+// An operator sees the state of each host and why the last connections ended, with
+// those that we closed distinct from those that were lost.
 func TestHostsAndConnections(t *testing.T) {
 	x := newTown([]string{"dead", "short", "well"}, []string{"spare"})
 	x.hosts["dead"].refuses = mail.Reply{Code: 450, Text: "connection refused"}
@@ -216,7 +216,7 @@ func TestHostsAndConnections(t *testing.T) {
 	})
 }
 
-// Mail under the wrong envelope is the worst that can happen, so it is told at the
+// Mail under the wrong envelope is the worst failure, so it is logged at the
 // highest level and stays visible.
 func TestMixedIsToldLoudly(t *testing.T) {
 	x := newTown([]string{"mx1"})
@@ -235,8 +235,8 @@ func TestMixedIsToldLoudly(t *testing.T) {
 	}
 }
 
-// A list is read page by page, the most waiting first, whatever there is of it; each
-// destination is in it once.
+// A list of any length is read page by page, destinations with the most waiting
+// first; each destination is in it once.
 func TestDestinationsPageByPage(t *testing.T) {
 	x := newTown([]string{"mx1"})
 	x.hosts["mx1"].takes = time.Hour
@@ -259,7 +259,7 @@ func TestDestinationsPageByPage(t *testing.T) {
 				}
 				seen[d.Queue.Nexthop], todo = true, d.Queue.Todo
 				if d.Messages > 0 && d.Oldest == 0 {
-					v.Errorf("%s does not say how old its mail is", d.Queue.Nexthop)
+					v.Errorf("%s does not report the age of its mail", d.Queue.Nexthop)
 				}
 			}
 			if !list.More {
