@@ -8,34 +8,6 @@ import "github.com/posthaste-mta/posthaste/mail"
 // name the same connection are independent of each other.
 type Action interface{ action() }
 
-// A Scan is one of the ways through the spool's indexes that the core follows.
-type Scan uint8
-
-const (
-	ScanIncoming Scan = iota // new mail
-	ScanDeferred             // deferred mail that is due
-	ScanFlush                // all deferred mail, because an operator asked for it
-	ScanHeld                 // held mail that is to be removed now
-	scans
-)
-
-// String returns the word that traces show.
-func (s Scan) String() string { return [...]string{"incoming", "deferred", "flush", "held"}[s] }
-
-// Area returns the area whose index the scan follows.
-func (s Scan) Area() mail.Area {
-	switch s {
-	case ScanIncoming:
-		return mail.AreaIncoming
-	case ScanHeld:
-		return mail.AreaHold
-	}
-	return mail.AreaDeferred
-}
-
-// Timed reports whether the scan wants only what is due at the present instant.
-func (s Scan) Timed() bool { return s == ScanDeferred || s == ScanHeld }
-
 // Fetch asks for messages of a scan, in index order, from a cursor on. Of a scan
 // that is Timed, only those due at the present instant are wanted. Answered by
 // Found.

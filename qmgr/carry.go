@@ -129,7 +129,7 @@ func (q *Qmgr) ease(m *message) {
 // wait for the same destination.
 func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
 	m, t := messageOf(e.Message), queueOf(e.Destination()).transport
-	if m.order != orderNone || m.callout != nil && !m.callout.inBegun.Listed() {
+	if m.order != orderNone || m.callout != nil && !m.callout.InTime() {
 		m.left = true
 		return
 	}

@@ -1,7 +1,12 @@
 package qmgr
 
 import (
+	"iter"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/callout"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -19,16 +24,16 @@ func (q *Qmgr) Check() {
 		if m.callout == nil {
 			inCore += m.InCore
 		}
-		surplus += m.surplus()
+		surplus += intake.Surplus(&m.Message)
 	}
-	assert.That(surplus == q.surplus.used, "%d recipients beyond the minimum, counted %d", q.surplus.used, surplus)
+	assert.That(surplus == q.recipients.Used(), "%d recipients beyond the minimum, counted %d", q.recipients.Used(), surplus)
 	if !q.cfg.AsPostfix {
-		assert.That(surplus <= max(q.surplus.most, q.surplus.granted), "%d recipients beyond the minimum, %d may be", surplus, q.surplus.most)
+		assert.That(q.recipients.Over() == 0, "%d recipients beyond the minimum are %d too many", surplus, q.recipients.Over())
 	}
-	assert.That(inCore == q.recipients, "%d recipients in core, counted %d", inCore, q.recipients)
+	assert.That(inCore == q.recipients.InCore(), "%d recipients in core, counted %d", inCore, q.recipients.InCore())
 	q.checkLapses()
-	q.checkLookups()
-	q.calling.check(q.messages)
+	q.lookups.Check(q.routings(), q.InCore)
+	q.checkCallouts()
 	q.debts.check(q.messages)
 	q.words.check(q.messages)
 	q.ring.Check()
@@ -48,6 +53,27 @@ func (q *Qmgr) Check() {
 	}
 	assert.That(queues == q.queues, "%d destinations, counted %d", q.queues, queues)
 	assert.That(busy == len(q.busy), "%d deliveries busy, counted %d", len(q.busy), busy)
+}
+
+// routings are the recipients of all messages that wait for lookups.
+func (q *Qmgr) routings() iter.Seq2[*sched.Message, *intake.Routing] {
+	return func(yield func(*sched.Message, *intake.Routing) bool) {
+		for _, m := range q.messages { //archtest:anyorder for assertions
+			if !yield(&m.Message, &m.routing) {
+				return
+			}
+		}
+	}
+}
+
+func (q *Qmgr) checkCallouts() {
+	inCore := make(map[mail.QueueID]*callout.Callout)
+	for id, m := range q.messages { //archtest:anyorder a copy
+		if m.callout != nil {
+			inCore[id] = m.callout
+		}
+	}
+	q.desk.Check(inCore)
 }
 
 // checkHeld checks how many connections each message holds.
@@ -90,7 +116,7 @@ func (q *Qmgr) checkRuns() {
 // the slots that its jobs hold.
 func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int) {
 	m.Message.Check(underWay, slots)
-	assert.That(m.Unbound == len(m.unrouted)+m.routing.count, "message %v has %d recipients that are in no entry, counted %d", m.ID, len(m.unrouted)+m.routing.count, m.Unbound)
+	assert.That(m.Unbound == len(m.unrouted)+m.routing.Len(), "message %v has %d recipients that are in no entry, counted %d", m.ID, len(m.unrouted)+m.routing.Len(), m.Unbound)
 	assert.That(m.Reading == (m.awaits&awaitsRead != 0), "message %v is being read: %t", m.ID, m.Reading)
 	assert.That(m.Reserved == 0 || m.Reading, "message %v has room for %d recipients that nobody reads", m.ID, m.Reserved)
 	assert.That(m.Reserved == 0 || q.roundRobin() || m.InCore+m.Reserved <= m.Limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.ID, m.InCore, m.Reserved, m.Limit)
@@ -98,7 +124,7 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 		d := queueOf(p.Destination)
 		assert.That(d.transport.queues[d.Name] == d, "queue %s is gone, its peer is not", d.Name)
 	}
-	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.count > 0 || q.halt, "message %v waits for nothing", m.ID)
+	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || q.halt, "message %v waits for nothing", m.ID)
 }
 
 func (t *transport) check(leftovers bool) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
 // debts paces the reports that senders are owed. Each report is a message of its
@@ -58,7 +59,7 @@ func (q *Qmgr) mayReport() bool {
 // reportNow reports whether the report on a message whose round ends is made now.
 // Postfix always makes it, and so does an order that ends the message's stay.
 func (q *Qmgr) reportNow(m *message) bool {
-	return q.cfg.AsPostfix || m.from == originOwing || q.mayReport() || !m.retry && !q.parkable(m)
+	return q.cfg.AsPostfix || m.from == intake.FromDebt || q.mayReport() || !m.retry && !q.parkable(m)
 }
 
 // parkable reports whether nothing is left to do for a message but to report.
@@ -127,12 +128,9 @@ func (q *Qmgr) settleDebts() {
 
 // openOwing opens a message to have it reported on.
 func (q *Qmgr) openOwing(id mail.QueueID) *message {
-	m := q.newMessage(id, originOwing)
-	m.await(awaitsOpen)
 	q.debts.collecting++
 	q.debts.last = q.now
-	q.emit(Open{ID: id, Max: q.firstRead(m)})
-	return m
+	return q.open(id, intake.FromDebt)
 }
 
 // owe has a message at rest opened for its report alone.
@@ -141,14 +139,14 @@ func (q *Qmgr) owe(id mail.QueueID) { q.debts.ordered = append(q.debts.ordered, 
 // tell has a message at rest reported on, if it owes that: what is in core is reported
 // on when its round ends.
 func (q *Qmgr) tell(id mail.QueueID) {
-	q.admission.named = max(q.admission.named, id)
+	q.admission.Name(id)
 	if q.messages[id] == nil {
 		q.owe(id)
 	}
 }
 
 // forReport reports whether a message is in core for its report alone.
-func (m *message) forReport() bool { return m.from == originOwing && m.order == orderSettle }
+func (m *message) forReport() bool { return m.from == intake.FromDebt && m.order == orderSettle }
 
 // idle reports whether no message waits for its turn to be reported on.
 func (d *debts) idle() bool { return d.head == len(d.line) && len(d.ordered) == 0 }
@@ -171,7 +169,7 @@ func (d *debts) check(messages map[mail.QueueID]*message) {
 		if m.letter {
 			letters++
 		}
-		if m.from == originOwing {
+		if m.from == intake.FromDebt {
 			collecting++
 		}
 	}

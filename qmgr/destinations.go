@@ -312,14 +312,14 @@ func (q *Qmgr) parkedFor(id mail.QueueID) ObstacleKind {
 	if _, owing := q.debts.parked[id]; owing {
 		return ObstacleReportTurn
 	}
-	if q.lookups.parked.known[id] != nil {
+	if q.lookups.IsParked(id) {
 		return ObstacleLookups
 	}
 	return ObstacleNone
 }
 
 func (q *Qmgr) messageView(m *message, most int) MessageView {
-	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.count, Unread: m.More || m.stage == stageOpening, Ordered: m.ordered()}
+	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.Len(), Unread: m.More || m.stage == stageOpening, Ordered: m.ordered()}
 	for _, waiting := range []bool{true, false} {
 		for p := range m.Peers() {
 			if waiting {

@@ -74,8 +74,8 @@
 // failure says about a host, a destination or our own network is the business of package
 // conns; package destdb remembers hosts beyond that.
 //
-// Memory. Most recipients of large messages stay in the spool (memory.go), mail that
-// cannot go for now leaves (stuck.go, parked.go, debts.go), and the rest of the backlog
+// Memory. Most recipients of large messages stay in the spool (recipients.go), mail that
+// cannot go for now leaves (crowding.go, debts.go), and the rest of the backlog
 // rests in the spool anyway.
 //
 // docs/scheduler.md and docs/connections.md explain all of this by examples.
@@ -85,13 +85,13 @@
 //	event.go, action.go, config.go      what goes in and comes out
 //	qmgr.go                             Step
 //	message.go, queue.go, transport.go  what there is
-//	admit.go, routing.go, lookups.go    how mail comes in
+//	admission.go, routing.go, lookups.go   how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
 //	conn.go, reach.go, carry.go         with connections
-//	outage.go, stuck.go, parked.go, debts.go, lapse.go  what cannot go now
+//	outage.go, crowding.go, debts.go, lapse.go  what cannot go now
 //	operator.go, settle.go              orders
 //	view.go, destinations.go, obstacle.go  what can be seen
-//	verify.go, callout.go, roster.go    questions of clients
+//	verification.go                     questions of clients (package callout)
 //
 // # For hosts that connect
 //

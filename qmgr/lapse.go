@@ -24,8 +24,12 @@ const (
 	lapsingMost = 256
 )
 
-// heldFrom is the first place in the index of the hold area that has a due.
-var heldFrom = mail.Cursor{Due: 1}
+// lapses is the queue manager's part in this.
+type lapses struct {
+	underWay int          // removals that are being made durable
+	begun    bool         // there was a Step
+	first    mail.Instant // begun: when to look for what is to be removed first; Never if that was done
+}
 
 // heldUntil is when a double bounce that is held now is removed: it waits for the
 // operator as long as bounces wait for their receiver.
@@ -48,22 +52,21 @@ func (q *Qmgr) lapse() {
 	if q.halt || q.cfg.AsPostfix {
 		return
 	}
-	a := &q.admission
-	s := &a.scans[ScanHeld]
-	if !a.begun {
-		a.begun, a.firstLapse = true, q.now.Add(firstLapse)
+	if !q.lapses.begun {
+		q.lapses.begun, q.lapses.first = true, q.now.Add(firstLapse)
 	}
-	if min(a.firstLapse, s.nextDue) <= q.now {
-		s.more, s.nextDue, a.firstLapse = true, mail.Never, mail.Never
+	if q.lapses.first <= q.now {
+		q.lapses.first = mail.Never
+		q.admission.Look(ScanHeld)
 	}
-	for len(s.found) > 0 && a.lapsing < lapsingMost && q.mayStart() {
-		id := s.found[0].ID
-		s.found = s.found[1:]
+	q.admission.Due(ScanHeld, q.now)
+	for q.lapses.underWay < lapsingMost && q.admission.Has(ScanHeld) && q.mayStart() {
+		id, _, _ := q.admission.Take(ScanHeld)
 		if !q.free(id) {
 			continue // it is told of again when it comes to rest
 		}
 		q.moving[id] = wish{lapse: true}
-		a.lapsing++
+		q.lapses.underWay++
 		q.emit(Change{mail.Change{Op: mail.ChangeLapse, ID: id, At: q.now}})
 	}
 	q.fetch(ScanHeld)
@@ -77,5 +80,5 @@ func (q *Qmgr) checkLapses() {
 			lapsing++
 		}
 	}
-	assert.That(lapsing == q.admission.lapsing && lapsing <= lapsingMost, "%d removals of held mail are under way, counted %d", lapsing, q.admission.lapsing)
+	assert.That(lapsing == q.lapses.underWay && lapsing <= lapsingMost, "%d removals of held mail are under way, counted %d", lapsing, q.lapses.underWay)
 }

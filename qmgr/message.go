@@ -3,6 +3,8 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/callout"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
@@ -16,7 +18,7 @@ type message struct {
 	sched.Message
 	env   mail.Envelope
 	place mail.Place
-	from  origin
+	from  intake.Origin
 	stage stage
 	// awaits is the set of answers that are outstanding. While it is not
 	// empty, the message stays in core.
@@ -34,7 +36,7 @@ type message struct {
 	again wish
 
 	unrouted []mail.Recipient // sent with Route, not yet answered
-	routing  routing          // those whose routes are being looked up
+	routing  intake.Routing   // those whose routes are being looked up
 	next     uint32           // index from which to read on
 	put      mail.Instant     // stageClosing: when it was put off; 0 if it is not
 
@@ -44,17 +46,17 @@ type message struct {
 	debts    bool           // the spool holds an outcome that owes a report
 	// unreported says that the reports could not be made in this round.
 	unreported bool
-	retry      bool     // some recipient is to be tried again
-	stuck      bool     // each of those was put off because its destination is stuck
-	failed     bool     // some recipient failed for good
-	returned   bool     // it was parked until look-ups had ended
-	doubt      bool     // some recipient may have the message, and it is to be held therefore
-	serial     uint64   // tells it from an earlier stay of the same message in core
-	held       int      // connections that carry entries of it, or are being opened for it
-	left       bool     // an operator's order left recipients untried
-	callout    *callout // whose pseudo-message it is; nil for mail
-	letter     bool     // it is a report of ours, and counts in debts.letters
-	amnesty    uint64   // for the hosts that it goes to, 0 for none
+	retry      bool             // some recipient is to be tried again
+	stuck      bool             // each of those was put off because its destination is stuck
+	failed     bool             // some recipient failed for good
+	returned   bool             // it was parked until look-ups had ended
+	doubt      bool             // some recipient may have the message, and it is to be held therefore
+	serial     uint64           // tells it from an earlier stay of the same message in core
+	held       int              // connections that carry entries of it, or are being opened for it
+	left       bool             // an operator's order left recipients untried
+	callout    *callout.Callout // whose pseudo-message it is; nil for mail
+	letter     bool             // it is a report of ours, and counts in debts.letters
+	amnesty    uint64           // for the hosts that it goes to, 0 for none
 }
 
 // A stage is how far a message has come in core.
@@ -64,19 +66,6 @@ const (
 	stageOpening stage = iota // Open is outstanding
 	stageRunning              // recipients are queued, being routed or being read
 	stageClosing              // the last change of this round is outstanding
-)
-
-// An origin is how a message came into core. It decides whether it is still
-// wanted when it has been opened.
-type origin uint8
-
-const (
-	originIncoming origin = iota // new mail
-	originDeferred               // deferred mail that was due
-	originFlush                  // found by the scan for RetryAll
-	originRetry                  // named by Retry
-	originCallout                // it is a call-out's
-	originOwing                  // it is its turn to be reported on
 )
 
 // answers is a set of outstanding answers.

@@ -43,7 +43,7 @@ func (q *Qmgr) noticeNetwork() {
 // comebackWake is when the next scan is to begin. It does not have one that is under
 // way begin anew, which might never end then.
 func (q *Qmgr) comebackWake() mail.Instant {
-	if q.comeback.since == 0 || q.offline != 0 || q.halt || q.admission.scans[ScanFlush].underWay() {
+	if q.comeback.since == 0 || q.offline != 0 || q.halt || q.admission.UnderWay(ScanFlush) {
 		return mail.Never
 	}
 	return q.comeback.next

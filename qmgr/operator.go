@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -38,8 +39,8 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 	case o == orderRetry && m.forReport():
 		m.again.add(o, reason)
 	case o == orderRetry:
-		if m.stage == stageOpening && m.from != originOwing {
-			m.from, m.amnesty = originRetry, q.conns.Amnesty()
+		if m.stage == stageOpening && m.from != intake.FromDebt {
+			m.from, m.amnesty = intake.FromRetry, q.conns.Amnesty()
 		}
 		q.reviveFor(m)
 	}
@@ -83,15 +84,14 @@ func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
 
 // orderResting carries out an order for a message that is not in core.
 func (q *Qmgr) orderResting(id mail.QueueID, o order, reason string) {
-	q.admission.named = max(q.admission.named, id)
+	q.admission.Name(id)
 	if w, busy := q.moving[id]; busy { // at most one change at a time
 		w.add(o, reason)
 		q.moving[id] = w
 		return
 	}
 	if o == orderRetry {
-		s := &q.admission.scans[ScanFlush]
-		s.force = append(s.force, id)
+		q.admission.Retry(id)
 		return
 	}
 	q.moving[id] = wish{}
@@ -121,7 +121,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 	}
 	delete(q.moving, c.ID)
 	if next.lapse {
-		q.admission.lapsing--
+		q.lapses.underWay--
 	}
 	if c.Place.Area == mail.AreaNone { // nothing is left to carry a wish out for
 		if next.lapse {
@@ -129,7 +129,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 		}
 		return
 	}
-	q.admission.appeared(c.ID, c.Place)
+	q.admission.Appeared(c.ID, c.Place)
 	q.fulfill(c.ID, next)
 }
 
@@ -164,12 +164,8 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 			}
 		}
 	}
-	s := &q.admission.scans[ScanFlush]
-	assert.That(since == 0 || !s.underWay(), "a scan for what was tried since %v takes the place of another", since)
-	q.admission.flushed, q.admission.flushSince, q.admission.amnesty = q.now, since, amnesty
-	s.found = s.found[:0]
-	s.more = true
-	s.back(mail.Cursor{})
+	assert.That(since == 0 || !q.admission.UnderWay(ScanFlush), "a scan for what was tried since %v takes the place of another", since)
+	q.admission.FlushAll(intake.Flush{Asked: q.now, Since: since, Amnesty: amnesty})
 }
 
 // reviveFor forgets that transports and destinations of a message are dead.

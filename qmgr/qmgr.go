@@ -8,8 +8,10 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/minheap"
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -25,8 +27,7 @@ type Qmgr struct {
 	halt bool
 
 	messages   map[mail.QueueID]*message
-	recipients int // in core, all messages
-	surplus    surplus
+	recipients intake.Recipients
 	queues     int // destinations, all transports
 	seq        uint64
 	serial     uint64 // of the message admitted last
@@ -50,11 +51,12 @@ type Qmgr struct {
 	offline  mail.Instant      // since when our own network is held to be down; 0: it is not
 	comeback comeback
 
-	admission admission
+	admission intake.Admission
+	lapses    lapses
 	debts     debts
 	words     words
-	lookups   lookups
-	calling   calling
+	lookups   intake.Lookups
+	desk      *callout.Desk
 	moving    map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
 	timers    minheap.Heap[timer, byInstant]
 
@@ -88,12 +90,13 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		transports: make(map[string]*transport),
 		busy:       make(map[EntryID]*delivery),
 		moving:     make(map[mail.QueueID]wish),
-		admission:  newAdmission(),
+		admission:  intake.NewAdmission(),
 		debts:      debts{parked: make(map[mail.QueueID]struct{})},
-		lookups:    newLookups(),
-		calling:    newCalling(cfg.Addresses),
+		lookups:    intake.NewLookups(),
+		desk:       callout.New(cfg.desk()),
 	}
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
+	q.lookups.Configure(cfg.lookups())
 	q.boundRecipients()
 	return q, nil
 }
@@ -118,7 +121,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.startCallouts()
 	q.schedule()
 	q.stale.Refresh()
-	if q.nextToCall() != nil {
+	if !q.halt && q.desk.Ready() {
 		q.leftover = true // for others have come to nothing at once
 	}
 	return q.actions
@@ -205,9 +208,9 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.verificationWake(), q.calloutWake(), q.comebackWake(), q.lookupWake())
+	wake = min(wake, q.desk.Deadline(), q.desk.Wake(), q.comebackWake())
 	if !q.halt {
-		wake = min(wake, q.debtsWake(), q.admission.wake(q.roomFor(ScanDeferred)))
+		wake = min(wake, q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}
 	return wake, wake != mail.Never
 }
@@ -251,7 +254,8 @@ func (q *Qmgr) configure(cfg Config) {
 	q.cfg, q.shapes = cfg, shapes
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())
-	q.calling.db.Configure(cfg.Addresses)
+	q.desk.Configure(cfg.desk())
+	q.lookups.Configure(cfg.lookups())
 	for t := range q.ring.All() {
 		if now := cfg.transport(t.Name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)

@@ -4,6 +4,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
 // recordAt is how many outcomes may wait in core although none of them is
@@ -30,7 +31,7 @@ func (q *Qmgr) advance(m *message) {
 	if m.awaits&(awaitsChange|awaitsReport) != 0 {
 		return
 	}
-	running := m.Entries > 0 || m.awaits != 0 || m.routing.count > 0 || m.More && m.order == orderNone
+	running := m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || m.More && m.order == orderNone
 	switch {
 	case !running:
 		q.endRound(m)
@@ -74,7 +75,7 @@ func (q *Qmgr) endRound(m *message) {
 			q.deferUntil(m, q.nextAttempt(m)) // or each order would have tried again who was just put off
 			return
 		}
-		m.again.retry = m.again.retry || m.from == originRetry || m.from == originFlush
+		m.again.retry = m.again.retry || m.from == intake.FromRetry || m.from == intake.FromFlush
 		m.stage = stageClosing
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.order == orderHold && (m.left || m.retry || m.More):
@@ -179,8 +180,8 @@ func (q *Qmgr) changed(c mail.Changed) {
 // The scan for a RetryAll that was ordered while the message was being put off may have
 // ended by now, without having come upon it in the deferred area.
 func (q *Qmgr) leave(m *message) {
-	q.admission.appeared(m.ID, m.place)
-	if a := &q.admission; m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < a.flushed && m.put >= a.flushSince {
+	q.admission.Appeared(m.ID, m.place)
+	if f := q.admission.Flush(); m.place.Area == mail.AreaDeferred && m.put > 0 && m.put < f.Asked && m.put >= f.Since {
 		m.again.add(orderRetry, "")
 	}
 	q.forget(m)
@@ -217,7 +218,7 @@ func (q *Qmgr) broken(ev Broken) {
 	opening := m.answered(awaitsOpen)
 	if m.answered(awaitsRead) {
 		m.Reading = false
-		q.reserve(m, 0)
+		q.recipients.Reserve(&m.Message, 0)
 	}
 	if m.answered(awaitsReport) {
 		q.debts.making--

@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/stock"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -91,8 +92,8 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 	kept := 0
 	for i := range recipients {
 		if b := &recipients[i]; b.route.NeedsLookup {
-			if m.from != originRetry { // which wants it tried
-				b.route.Reply = q.lookups.silences.reply(b.route.Nexthop, q.now)
+			if m.from != intake.FromRetry { // which wants it tried
+				b.route.Reply = q.lookups.Remembered(b.route.Nexthop, q.now)
 			}
 			if b.route.Reply.IsZero() {
 				q.lookUp(m, b.recipient, b.route)
@@ -144,7 +145,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 			b.domain = nexthop
 		}
 	}
-	if m.from == originRetry {
+	if m.from == intake.FromRetry {
 		q.restore(t) // an operator wants it tried
 	}
 	if t.dead() {
@@ -152,15 +153,15 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		return
 	}
 	b.queue = q.namedQueue(t, name, reach)
-	if m.from == originRetry || m.from == originFlush && !b.queue.Dead() {
+	if m.from == intake.FromRetry || m.from == intake.FromFlush && !b.queue.Dead() {
 		b.queue.pardon = max(b.queue.pardon, m.amnesty)
 	}
 	switch {
 	case b.queue.window.State() != window.Dead:
-		if m.from != originRetry && m.callout == nil && !q.mayWait(b.queue) {
+		if m.from != intake.FromRetry && m.callout == nil && !q.mayWait(b.queue) {
 			q.bindToRetry(m, b, b.queue.stuckReason(), b.queue.origin())
 		}
-	case m.from == originRetry:
+	case m.from == intake.FromRetry:
 		q.revive(b.queue, CauseRevival)
 	default:
 		q.bindToRetry(m, b, b.queue.reason, b.queue.origin())
@@ -268,7 +269,7 @@ func (q *Qmgr) firstRead(m *message) int {
 	if q.roundRobin() {
 		return min(q.readInTurn(), q.mayHave(m))
 	}
-	return min(max(q.cfg.RecipientLimit-q.recipients, m.Own), readMax, q.mayHave(m))
+	return min(max(q.cfg.RecipientLimit-q.recipients.InCore(), m.Own), readMax, q.mayHave(m))
 }
 
 // readMax bounds one read, so that it does not hold up the rest (Postfix has
@@ -302,7 +303,7 @@ func (q *Qmgr) read(m *message) bool {
 	m.await(awaitsRead)
 	m.Reading = true
 	if !q.cfg.AsPostfix {
-		q.reserve(m, n)
+		q.recipients.Reserve(&m.Message, n)
 	}
 	q.emit(Read{ID: m.ID, From: m.next, Max: n})
 	return true
@@ -317,7 +318,7 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 	m.Reading = false
 	if !q.cfg.AsPostfix {
 		ev.Batch = cut(ev.Batch, m.Reserved)
-		q.reserve(m, 0)
+		q.recipients.Reserve(&m.Message, 0)
 	}
 	q.takeBatch(m, ev.Batch)
 	q.resume(m)

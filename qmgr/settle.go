@@ -87,7 +87,7 @@ func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
 // waits after that, it is opened: it may owe a report, and has to go. If others wait, it
 // is opened for the report alone.
 func (q *Qmgr) settleResting(id mail.QueueID, s settling) {
-	q.admission.named = max(q.admission.named, id)
+	q.admission.Name(id)
 	if w, busy := q.moving[id]; busy {
 		w.settling.add(s)
 		q.moving[id] = w

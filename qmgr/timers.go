@@ -56,7 +56,7 @@ func (q *Qmgr) disarm(t *timer) {
 func (q *Qmgr) runTimers() {
 	q.hangupAll(q.conns.Surplus(q.now))
 	q.relieve()
-	q.parkStalled()
+	q.relieveLookups()
 	// A timer that ends may start others, for later. One that started anew for now
 	// would end for ever.
 	most := 2*q.timers.Len() + 16

@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
@@ -9,7 +10,7 @@ func (q *Qmgr) roundRobin() bool { return q.cfg.DefaultTransport.Scheduler == sc
 
 // readInTurn is how many recipients of a message are read at once.
 func (q *Qmgr) readInTurn() int {
-	return max(clamp((q.fudged()+99)/100), 1)
+	return max(intake.Clamp((q.fudged()+99)/100), 1)
 }
 
 // fudged is a hundred times what one message may have read.
@@ -22,7 +23,7 @@ const refillMargin = 100
 // refillInTurn asks for more recipients of a message an entry of which has
 // ended.
 func (q *Qmgr) refillInTurn(m *message) {
-	if q.roundRobin() && 100*int64(q.recipients+refillMargin) < q.fudged() {
+	if q.roundRobin() && 100*int64(q.recipients.InCore()+refillMargin) < q.fudged() {
 		q.read(m)
 	}
 }

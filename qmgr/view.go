@@ -59,14 +59,6 @@ type LookupsView struct {
 	Verifying int // clients that wait to hear whether a recipient can be reached
 }
 
-// CalloutsView is the questions to receivers about recipients.
-type CalloutsView struct {
-	Waiting int // for a place in core
-	InCore  int
-	Late    int // of these, those that have lost their places to others
-	Known   int // addresses of which the answer is remembered
-}
-
 // TransportView is what the core holds of one transport.
 type TransportView struct {
 	Name      string
@@ -100,8 +92,8 @@ type QueueView struct {
 // transport, those with the most waiting entries; 0 means none. It takes time
 // in proportion to the number of destinations.
 func (q *Qmgr) View(maxQueues int) View {
-	v := View{Messages: q.mails(), Recipients: q.recipients, Busy: len(q.busy),
-		Lookups: q.lookups.view(), Callouts: q.calling.view(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts,
+	v := View{Messages: q.mails(), Recipients: q.recipients.InCore(), Busy: len(q.busy),
+		Lookups: q.lookupsView(), Callouts: q.desk.View(), Behind: q.Behind(), Halted: q.halt, Counts: q.counts,
 		Offline: q.conns.Offline(), Closings: q.conns.Closings()}
 	v.Mixed, _ = q.conns.Mixed()
 	for t := range q.ring.All() {
@@ -111,12 +103,10 @@ func (q *Qmgr) View(maxQueues int) View {
 	return v
 }
 
-func (s *calling) view() CalloutsView {
-	return CalloutsView{Waiting: len(s.known) - s.inCore(), InCore: s.inCore(), Late: s.late, Known: s.db.Len()}
-}
-
-func (s *lookups) view() LookupsView {
-	return LookupsView{Busy: len(s.busy), Waiting: len(s.known) - len(s.busy), Messages: s.lines[lineNew].Len() + s.lines[lineRetries].Len(), Verifying: s.verifying.open.Len()}
+func (q *Qmgr) lookupsView() LookupsView {
+	v := LookupsView{Verifying: q.desk.Len()}
+	v.Busy, v.Waiting, v.Messages = q.lookups.Count()
+	return v
 }
 
 func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
@@ -168,7 +158,7 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.
 func (q *Qmgr) Idle() bool {
-	return q.mails() == 0 && len(q.lookups.parked.known) == 0 && len(q.moving) == 0 && q.admission.idle() && q.debts.idle()
+	return q.mails() == 0 && q.lookups.Parked() == 0 && len(q.moving) == 0 && q.admission.Idle() && q.debts.idle()
 }
 
 // InCore tells whether a message is in core: being tried, or about to be.

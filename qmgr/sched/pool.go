@@ -14,7 +14,7 @@ package sched
 //
 // Always: the unused slots of the pool and the limits of all jobs add up to
 // recipientPool; the limit of a message is the minimum and the limits of its
-// jobs. How many recipients that makes in core is told in memory.go.
+// jobs. How many recipients that makes in core is bounded by package intake.
 
 // A recipientPool is a transport's part in this.
 type recipientPool struct {

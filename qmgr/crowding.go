@@ -5,6 +5,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
 // Mail that waits for a destination of which nothing gets on (conns.Site.Stuck) would
@@ -22,6 +23,12 @@ import (
 // so it comes back as soon as its age allows, from stuckPause on: one that is a minute
 // old after a minute, one that is an hour old after an hour. A pause of the receiver then
 // costs its mail little more than the pause.
+//
+// Mail that waits for lookups that take long has the same part of the core, all of it
+// together. What is more is parked (package intake). A message that cannot be parked,
+// since it has recipients in the spool that have not been read, or some that are to be
+// tried again, or because it was parked before, has those deferred that wait for slow
+// lookups.
 
 const (
 	stuckPart = 8
@@ -31,6 +38,9 @@ const (
 	// is stuck. Mail for dead hosts that fills the core over and over again is read and
 	// written once each time, until the hosts have been given up.
 	stuckPause = time.Minute
+	// crowdAtOnce bounds how many messages that wait for slow lookups are looked at in
+	// one Step.
+	crowdAtOnce = 64
 )
 
 // StuckPrefix comes before the reason in the replies of recipients that are deferred
@@ -83,4 +93,55 @@ func (d *queue) stuckReason() mail.Reply {
 	}
 	why.Text = StuckPrefix + why.Text
 	return why
+}
+
+// relieveLookups has mail leave the core that waits for slow lookups and is too much.
+func (q *Qmgr) relieveLookups() {
+	q.ageLookups()
+	leaving := 0 // what is put off leaves when that is recorded
+	for n := min(q.lookups.Stalled(), crowdAtOnce); n > 0 && q.scarce() > leaving && q.lookups.Stalled() > (q.unused()+leaving)/stuckPart; n-- {
+		leaving += q.makeWay(messageOf(q.lookups.RotateStalled().Message()))
+	}
+}
+
+// makeWay parks a message that waits for a slow lookup, or puts off what of it does. It
+// returns how many messages leave for that, but not at once.
+func (q *Qmgr) makeWay(m *message) (leaving int) {
+	switch {
+	case m.stage != stageRunning || m.order != orderNone || m.awaits != 0 || m.Entries > 0:
+		return 0
+	case m.More || m.retry || m.unreported || m.returned || !q.lookups.HasParking():
+		q.putOffStalled(m)
+		return 1
+	case !q.lookups.MayPark(&m.routing):
+		return 0
+	}
+	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.ID, len(m.outcomes))
+	q.hold(m, -q.lookups.Park(&m.routing, m.from))
+	q.forget(m)
+	q.leftover = true // there may be more of it, and there is room now
+	return 0
+}
+
+// putOffStalled defers the recipients of a message that wait for slow lookups.
+func (q *Qmgr) putOffStalled(m *message) {
+	for j := q.lookups.TakeStalled(&m.routing); j != nil; j = q.lookups.TakeStalled(&m.routing) {
+		q.bindJob(m, j, j.Lookup().Unanswered("too much mail waits for such answers"))
+	}
+	m.AllRead()
+	q.advance(m)
+}
+
+// unpark opens parked messages whose lookups have ended.
+func (q *Qmgr) unpark() {
+	for l, scan := range []Scan{intake.LineNew: ScanIncoming, intake.LineRetries: ScanDeferred} {
+		for line := intake.Line(l); q.lookups.Returning(line) && !q.halt && q.roomFor(scan) && q.mayStart(); {
+			id, from := q.lookups.Return(line)
+			if !q.free(id) {
+				continue // an operator's change of it is under way, after which it is found again
+			}
+			m := q.open(id, from)
+			m.returned = true
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package qmgr
+package intake
 
 import (
 	"strings"
@@ -8,19 +8,19 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A name whose look-up took long and ended without an answer is silent until a look-up
-// of it is answered, or an hour has passed. For a minute its mail is deferred with what
-// was said then, and nobody asks. After that it is asked about again, but what is
-// looked up for silent names may take only half of the places of LookupLimit, and be
-// only half of the slow look-ups that there may be (slow.go): others find a place however
-// many of them are tried again. Where no other name was answered meanwhile it may as well
-// be our resolver, or our network, that nothing was heard of, and no name is blamed.
+// A name whose lookup took long and ended without an answer is silent until a lookup of
+// it is answered, or an hour has passed. For a minute its mail is deferred with the reply
+// of that lookup, and nobody asks. After that the name is looked up again, but lookups of
+// silent names may take only half of the slots of Limits.Lookups, and be only half of the
+// slow lookups that there may be (slow.go): others find a slot however many silent names
+// are tried again. If no other name was answered meanwhile, the cause may as well be our
+// resolver or our network, and no name is taken for silent.
 //
-// Names of one zone mostly have the same name servers, and somebody may send to as many
-// of them as he likes. So three of them in a row that are silent make the others wait
-// among the silent ones, though not be deferred; one that is answered shows that it is
-// not the zone. What a zone is only the DNS knows: here it is two labels. Where that is
-// too much (co.uk), some name is answered often enough.
+// Names of one zone mostly have the same name servers, and a sender may use as many of
+// them as he likes. So three names in a row that are silent make the other names of the
+// zone wait among the silent ones, though they are not deferred; one that is answered
+// shows that the cause is not the zone. Only the DNS knows zone cuts: here a zone is the
+// last two labels. Where that is too much (co.uk), some name is answered often enough.
 
 const (
 	silenceReplies = time.Minute
@@ -57,11 +57,11 @@ func zone(name string) string {
 }
 
 // heardNothing notes that a name is silent, unless nobody has been heard of meanwhile.
-func (s *silences) heardNothing(l *lookup, why mail.Reply, now mail.Instant) {
+func (s *silences) heardNothing(l *Lookup, why mail.Reply, now mail.Instant) {
 	if s.heardLast < l.begun {
 		return
 	}
-	name := l.key.nexthop
+	name := l.Nexthop
 	e := s.entry(name, now)
 	if e.reply.IsZero() { // it shows nothing of its zone that it is silent still
 		s.entry(zone(name), now).row++
@@ -99,8 +99,8 @@ func (s *silences) forget(e *silence) {
 	}
 }
 
-// silent tells whether a name, or its zone, was silent lately.
-func (s *silences) silent(name string, now mail.Instant) bool {
+// is reports whether a name, or its zone, was silent lately.
+func (s *silences) is(name string, now mail.Instant) bool {
 	lately := func(e *silence) bool { return e != nil && now < e.since.Add(silenceMemory) }
 	e, z := s.known[name], s.known[zone(name)]
 	return lately(e) && !e.reply.IsZero() || lately(z) && z.row >= silentZone

@@ -1,0 +1,250 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
+)
+
+// A Scan is one of the ways through the spool's indexes that the core follows (package
+// intake).
+type Scan = intake.Scan
+
+// The scans are explained in package intake.
+const (
+	ScanIncoming = intake.ScanIncoming
+	ScanDeferred = intake.ScanDeferred
+	ScanFlush    = intake.ScanFlush
+	ScanHeld     = intake.ScanHeld
+)
+
+// fetchMax is how many messages a Fetch asks for. It bounds what is read in
+// vain when the active limit is reached in between.
+const fetchMax = 256
+
+// mails is how many messages are in core that are mail.
+func (q *Qmgr) mails() int { return len(q.messages) - q.desk.InCore() }
+
+// hasRoom reports whether one more message may come into core.
+func (q *Qmgr) hasRoom() bool {
+	if q.mails() >= q.cfg.ActiveLimit {
+		return false
+	}
+	return !q.roundRobin() || q.cfg.AsPostfix || q.recipients.InCore() < q.cfg.RecipientLimit
+}
+
+// roomFor reports whether one more message of a scan may come into core. A
+// quarter of the room is for new mail alone: a backlog that comes back at once
+// delays new mail by its share of the deliveries, not by its length.
+func (q *Qmgr) roomFor(s Scan) bool {
+	if s == ScanIncoming || q.cfg.AsPostfix {
+		return q.hasRoom()
+	}
+	const part = 4
+	return q.mails() < q.cfg.ActiveLimit-q.cfg.ActiveLimit/part &&
+		(!q.roundRobin() || q.recipients.InCore() < q.cfg.RecipientLimit-q.cfg.RecipientLimit/part)
+}
+
+// Behind reports whether new mail waits in the spool because the core is full:
+// delivery has fallen behind, and intake should be slowed down.
+func (q *Qmgr) Behind() bool { return q.admission.Waiting() && !q.hasRoom() }
+
+// arrived admits a message at once if nothing older waits; else the scan will
+// find it.
+func (q *Qmgr) arrived(a mail.Arrival) {
+	q.counts.Arrived++
+	id := a.Envelope.ID
+	if q.messages[id] != nil {
+		return // the scan was faster
+	}
+	if q.admission.Announced(id, !q.halt && q.hasRoom()) {
+		q.enter(q.newMessage(id, intake.FromIncoming), a.Envelope, a.Place, a.Batch)
+	}
+}
+
+// admit opens messages while there is room, one scan after the other, and
+// fetches more names when a scan runs out of them.
+func (q *Qmgr) admit() {
+	if q.halt {
+		return
+	}
+	q.admission.Due(ScanDeferred, q.now)
+	for q.hasRoom() && q.started < q.cfg.ActionsPerStep {
+		if !q.openOne() {
+			break
+		}
+	}
+	if q.hasRoom() && q.started >= q.cfg.ActionsPerStep {
+		q.leftover = true
+	}
+	if !q.hasRoom() {
+		return
+	}
+	for s := range ScanHeld {
+		if q.roomFor(s) {
+			q.fetch(s)
+		}
+	}
+}
+
+// openOne opens one message, of the scan whose turn it is if that has one.
+func (q *Qmgr) openOne() bool {
+	for range ScanHeld { // the scans before it
+		s := q.admission.Turn()
+		if !q.roomFor(s) {
+			continue
+		}
+		for id, from, ok := q.admission.Take(s); ok; id, from, ok = q.admission.Take(s) {
+			if q.free(id) {
+				q.started++
+				q.open(id, from)
+				return true
+			}
+			if s == ScanFlush {
+				q.retryMoved(id)
+			}
+		}
+	}
+	return false
+}
+
+// open asks for a message that is to come into core.
+func (q *Qmgr) open(id mail.QueueID, from intake.Origin) *message {
+	m := q.newMessage(id, from)
+	m.await(awaitsOpen)
+	q.emit(Open{ID: id, Max: q.firstRead(m)})
+	return m
+}
+
+// retryMoved has a message that is to be tried, and is just being changed at rest, is in
+// core for its report or is parked for look-ups, tried after that.
+func (q *Qmgr) retryMoved(id mail.QueueID) {
+	q.lookups.RetryParked(id)
+	if m := q.messages[id]; m != nil && m.forReport() {
+		m.again.add(orderRetry, "")
+	}
+	if w, moving := q.moving[id]; moving {
+		w.add(orderRetry, "")
+		q.moving[id] = w
+	}
+}
+
+// free tells whether a message is neither in core nor being moved, nor parked.
+func (q *Qmgr) free(id mail.QueueID) bool {
+	_, moving := q.moving[id]
+	_, owing := q.debts.parked[id]
+	return q.messages[id] == nil && !moving && !owing && !q.lookups.IsParked(id)
+}
+
+func (q *Qmgr) fetch(s Scan) {
+	if from, ok := q.admission.Fetch(s); ok {
+		q.emit(Fetch{Scan: s, From: from, Max: fetchMax})
+	}
+}
+
+func (q *Qmgr) found(ev Found) {
+	if !q.admission.Found(ev.Scan, ev.Found) {
+		q.duplicate(0, "found")
+		return
+	}
+	if ev.Scan == ScanDeferred && !ev.Found.More {
+		q.rescueFuture(ev.Found.NextDue)
+	}
+}
+
+// rescueFuture looks at deferred mail whose due time no retry schedule can have
+// given: the clock was ahead when it was deferred. It is tried now.
+func (q *Qmgr) rescueFuture(due mail.Instant) {
+	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime))
+	if due != mail.Never && due > latest && !q.admission.Looking(ScanFlush) {
+		q.admission.FlushFrom(due, intake.Flush{Asked: q.now, Amnesty: q.conns.Amnesty()})
+	}
+}
+
+// newMessage puts a message into core.
+func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
+	assert.That(q.messages[id] == nil, "message %v is in core already", id)
+	m := q.stocks.messages.Take()
+	q.serial++
+	m.serial = q.serial
+	m.ID, m.Owner, m.from, m.Queued = id, m, from, q.now
+	m.Own, m.Limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
+	switch from {
+	case intake.FromFlush:
+		m.amnesty = q.admission.Flush().Amnesty
+	case intake.FromRetry:
+		m.amnesty = q.conns.Amnesty()
+	}
+	q.messages[id] = m
+	return m
+}
+
+// opened takes a message that was asked for, unless it is not wanted any more.
+func (q *Qmgr) opened(ev Opened) {
+	m := q.messages[ev.Envelope.ID]
+	if m == nil || !m.answered(awaitsOpen) {
+		q.duplicate(ev.Envelope.ID, "opened")
+		return
+	}
+	if !q.wanted(m, ev) {
+		// Another scan may have passed it by because it was in core.
+		q.admission.Appeared(m.ID, ev.Place)
+		q.forget(m)
+		return
+	}
+	q.enter(m, ev.Envelope, ev.Place, ev.Batch)
+}
+
+// wanted tells whether an opened message is still what its scan looked for: it
+// may have been moved between Fetch and Open.
+func (q *Qmgr) wanted(m *message, ev Opened) bool {
+	if m.order != orderNone {
+		return true // an operator's order wants it wherever it is
+	}
+	switch m.from {
+	case intake.FromIncoming:
+		return ev.Place.Area == mail.AreaIncoming
+	case intake.FromDeferred:
+		return ev.Place.Area == mail.AreaDeferred && ev.Place.Due <= q.now
+	case intake.FromFlush:
+		flush := q.admission.Flush()
+		return ev.Place.Area == mail.AreaDeferred && flush.Wants(ev.Envelope.LastAttempt, q.now)
+	}
+	return ev.Place.Area == mail.AreaDeferred || ev.Place.Area == mail.AreaIncoming
+}
+
+// enter starts a message's round.
+func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
+	m.env, m.place, m.stage = e, place, stageRunning
+	m.Queued, m.debts = q.now, place.Owes
+	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
+	if m.letter = e.IsReport(); m.letter {
+		q.debts.letters++
+	}
+	q.takeBatch(m, cut(batch, q.firstRead(m)))
+	q.advance(m)
+}
+
+// forget takes a message out of core; it rests in the spool, or is gone.
+func (q *Qmgr) forget(m *message) {
+	assert.That(m.Entries == 0 && m.awaits == 0 && m.routing.Len() == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
+		m.ID, m.Entries, m.routing.Len(), m.awaits)
+	q.hold(m, -m.InCore)
+	q.words.release(m.outcomes)
+	m.routing.Disown()
+	if m.letter {
+		q.debts.letters--
+	}
+	if m.from == intake.FromDebt {
+		q.debts.collecting--
+	}
+	delete(q.messages, m.ID)
+	if p := q.paused; p.Of(&m.Message) {
+		q.paused = sched.Pause{}
+		q.endLull(transportOf(p.Lane()))
+	}
+	id, again := m.ID, m.again
+	q.stocks.giveMessage(m)
+	q.fulfill(id, again)
+}

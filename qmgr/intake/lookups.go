@@ -1,0 +1,489 @@
+package intake
+
+import (
+	"net/netip"
+
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/roster"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/share"
+)
+
+// A LookupID names one lookup, from Lookup to LookedUp. IDs count up from 1 and are
+// never used again within one run.
+type LookupID uint64
+
+// Limits are how many lookups may be under way.
+type Limits struct {
+	Lookups int // at once, except slow ones
+	Message int // that one message may always have
+	Scale   int // how many times what is free a message may have besides
+	Clients int // on behalf of clients, of Lookups
+	Network int // of these, for one network of clients
+}
+
+// Lookups decides which routes are looked up next. A delivery that waited for the DNS
+// would hold a slot of its destination and of its transport meanwhile, for a minute if
+// the name server is dead; so lookups come before anything is scheduled for delivery.
+//
+// Who may have how many lookups under way is decided as in Finch's router scheduler.
+// Messages that wait for lookups stand in line; whenever a slot is free, the first
+// message that may have one more (package share) gets it, for the lookup that it has
+// waited for longest. One message with 100,000 domains takes 91 % of the slots if nobody
+// else wants them, and those behind it always find one free. Lookups that take long give
+// their slots back (slow.go).
+//
+// Mail that was deferred is as many small messages, none of which ever has more than its
+// share; and often it was deferred because its name servers are dead, so that each of
+// its lookups holds a slot for long. So new mail and retries have a line each and take
+// turns, and all retries together have the share of one message: however many there
+// are, new mail finds a slot free.
+//
+// What several messages wait for is looked up once. It counts for the message on whose
+// account it was begun and for no other: the parts of all messages then add up to what
+// there is, so that no more messages can have reached the limit than there are slots,
+// which bounds the search for the next one. (Finch leaves open what a free ride counts
+// for.)
+//
+// It is not safe for concurrent use.
+type Lookups struct {
+	limits Limits
+	known  map[Key]*Lookup      // all lookups that have not ended
+	busy   map[LookupID]*Lookup // those that have begun
+	last   LookupID
+	// young are those of busy that hold a slot of Limits.Lookups, slow the others; both
+	// in the order in which they began.
+	young, slow ilist.List[Lookup]
+	abandoned   map[LookupID]string // given up, and not answered yet: what was asked about
+	// lines hold the messages with a lookup that has not begun, in the order in which
+	// they came to have one.
+	lines    [lines]ilist.List[Routing]
+	turn     Line
+	retrying int                     // young lookups on account of retries
+	clients  roster.Roster[Question] // slots are young lookups on account of clients
+	silent   silentLookups
+	stalled  ilist.List[Job] // those that wait for lookups that take long, or are likely to
+	parked   parking
+}
+
+// silentLookups are the lookups of names that were silent lately.
+type silentLookups struct {
+	silences
+	waiting ilist.List[Lookup] // not begun, oldest first
+	busy    int                // begun and not ended
+	young   int                // of these, not slow
+}
+
+// NewLookups returns a Lookups that has nothing to look up.
+func NewLookups() Lookups {
+	return Lookups{known: make(map[Key]*Lookup), busy: make(map[LookupID]*Lookup), abandoned: make(map[LookupID]string),
+		silent: silentLookups{silences: silences{known: make(map[string]*silence)}}, parked: parking{known: make(map[mail.QueueID]*absentee)},
+		clients: roster.New[Question]()}
+}
+
+// Configure sets the limits. What is under way goes on.
+func (s *Lookups) Configure(l Limits) { s.limits = l }
+
+// A Key is what is looked up.
+type Key struct{ Transport, Nexthop string }
+
+// A Lookup is one lookup, and all who wait for its answer. Before it has begun there is
+// somebody who waits; afterwards they may all have gone.
+type Lookup struct {
+	Key
+	id LookupID // 0 until it has begun
+	// owner or network is on whose account it has begun; neither if that was a message
+	// which has left the core, or if the name is silent.
+	owner     *Routing
+	network   *roster.Network[Question]
+	retry     bool // it counts in Lookups.retrying, whether or not the owner is still there
+	quiet     bool // the name was silent lately
+	begun     mail.Instant
+	inAge     ilist.Link[Lookup] // on Lookups.young or slow; before it begins, if it is quiet, on silent.waiting
+	inOwner   ilist.Link[Lookup] // on the owner's owned
+	jobs      ilist.List[Job]
+	questions ilist.List[Question]
+	parked    []*absentee // messages that have left the core until it ends
+}
+
+// ID returns the lookup's name; 0 until it has begun.
+func (l *Lookup) ID() LookupID { return l.id }
+
+// For returns the message on whose account the lookup was begun; 0 if it was none.
+func (l *Lookup) For() mail.QueueID {
+	if l.owner == nil {
+		return 0
+	}
+	return l.owner.message.ID
+}
+
+// A Job is recipients of one message that wait for one lookup.
+type Job struct {
+	Recipients []mail.Recipient
+	routing    *Routing
+	lookup     *Lookup
+	inLookup   ilist.Link[Job]
+	inRouting  ilist.Link[Job] // on routing.jobs
+	inLine     ilist.Link[Job] // on routing.waiting, until the lookup begins; on Lookups.stalled
+}
+
+// Message returns whose recipients the job has.
+func (j *Job) Message() *sched.Message { return j.routing.message }
+
+// Lookup returns what the job waits for.
+func (j *Job) Lookup() *Lookup { return j.lookup }
+
+// A Routing is a message's recipients that wait for lookups. The zero Routing is empty.
+type Routing struct {
+	message *sched.Message
+	line    Line
+	jobs    ilist.List[Job] // all of them
+	waiting ilist.List[Job] // those whose lookup has not begun, oldest first
+	inLine  ilist.Link[Routing]
+	owned   ilist.List[Lookup] // lookups under way on its account
+	count   int                // recipients in jobs
+}
+
+// Len returns how many recipients wait.
+func (r *Routing) Len() int { return r.count }
+
+// A Question is a client's, which waits for a lookup as mail does. It is embedded in
+// what else is known of the question.
+type Question struct {
+	Owner    any
+	lookup   *Lookup // nil if it waits for none
+	network  *roster.Network[Question]
+	inLookup ilist.Link[Question]
+	inLine   ilist.Link[Question] // in the line of network, until the lookup begins
+}
+
+// Lookup returns what the question waits for; nil if that is no lookup.
+func (c *Question) Lookup() *Lookup { return c.lookup }
+
+// Add has a recipient of a message wait for its route.
+func (s *Lookups) Add(r *Routing, m *sched.Message, from Origin, to mail.Recipient, key Key, now mail.Instant) {
+	r.message, r.line = m, from.Line()
+	l := s.need(key, from != FromRetry && s.silent.is(key.Nexthop, now))
+	// Recipients come in the order of their domains, so a message's job for one is the
+	// last of the lookup if there is one already.
+	j := l.jobs.Back()
+	if j == nil || j.routing != r {
+		j = s.newJob(r, l)
+	}
+	j.Recipients = append(j.Recipients, to)
+	r.count++
+	m.Unbound++
+}
+
+// Ask has a client's question wait for a lookup.
+func (s *Lookups) Ask(c *Question, client netip.Addr, key Key, now mail.Instant) {
+	l := s.need(key, s.silent.is(key.Nexthop, now))
+	c.lookup = l
+	l.questions.PushBack(&c.inLookup, c)
+	if l.id == 0 && !l.quiet {
+		c.network = s.clients.Wait(client, &c.inLine, c)
+	}
+}
+
+// Remembered returns the reply about a name that was silent a moment ago; zero if it
+// was not.
+func (s *Lookups) Remembered(name string, now mail.Instant) mail.Reply {
+	return s.silent.reply(name, now)
+}
+
+// need returns the lookup of a key that has not ended, and makes it if need be: a quiet
+// one if the name was silent lately.
+func (s *Lookups) need(key Key, quiet bool) *Lookup {
+	l := s.known[key]
+	if l == nil {
+		l = &Lookup{Key: key, quiet: quiet}
+		s.known[key] = l
+		if quiet {
+			s.silent.waiting.PushBack(&l.inAge, l)
+		}
+	}
+	return l
+}
+
+// unneed forgets a lookup that has not begun if nobody waits for it any more.
+func (s *Lookups) unneed(l *Lookup) {
+	if l.id != 0 || !l.jobs.Empty() || !l.questions.Empty() || len(l.parked) > 0 {
+		return
+	}
+	delete(s.known, l.Key)
+	if l.quiet {
+		s.silent.waiting.Remove(&l.inAge)
+	}
+}
+
+func (s *Lookups) newJob(r *Routing, l *Lookup) *Job {
+	j := &Job{routing: r, lookup: l}
+	l.jobs.PushBack(&j.inLookup, j)
+	r.jobs.PushBack(&j.inRouting, j)
+	switch {
+	case s.stalls(l):
+		s.stalled.PushBack(&j.inLine, j)
+	case l.id == 0:
+		if r.waiting.Empty() {
+			s.lines[r.line].PushBack(&r.inLine, r)
+		}
+		r.waiting.PushBack(&j.inLine, j)
+	}
+	return j
+}
+
+// leaveLine ends a job's wait for the beginning of its lookup, or for its end if that
+// takes long.
+func (s *Lookups) leaveLine(j *Job) {
+	switch r := j.routing; {
+	case !j.inLine.Listed():
+	case j.inLine.On(&s.stalled):
+		s.stalled.Remove(&j.inLine)
+	default:
+		r.waiting.Remove(&j.inLine)
+		if r.waiting.Empty() {
+			s.lines[r.line].Remove(&r.inLine)
+		}
+	}
+}
+
+// leave takes a job out of everything; its lookup goes on.
+func (s *Lookups) leave(j *Job) {
+	s.leaveLine(j)
+	r := j.routing
+	j.lookup.jobs.Remove(&j.inLookup)
+	r.jobs.Remove(&j.inRouting)
+	r.count -= len(j.Recipients)
+	r.message.Unbound -= len(j.Recipients)
+}
+
+// leaveNetwork ends a question's wait for the beginning of its lookup.
+func (s *Lookups) leaveNetwork(c *Question) {
+	if n := c.network; n != nil {
+		c.network = nil
+		s.clients.Leave(n, &c.inLine)
+	}
+}
+
+// A Turn is a lookup that may begin, and on whose account: a network's, a message's, or
+// nobody's.
+type Turn struct {
+	lookup  *Lookup
+	network *roster.Network[Question]
+	routing *Routing
+}
+
+// Next returns whose turn it is; false if no lookup may begin. Names that were silent
+// lately come first, on nobody's account, as far as they may; then clients, since
+// somebody waits on the line; then mail.
+func (s *Lookups) Next() (Turn, bool) {
+	if len(s.busy) >= len(s.known) || s.young.Len() >= s.limits.Lookups {
+		return Turn{}, false
+	}
+	if l := s.silent.waiting.Front(); l != nil && s.mayBeginSilent() {
+		return Turn{lookup: l}, true
+	}
+	if n := s.nextNetwork(); n != nil {
+		return Turn{lookup: n.Oldest().lookup, network: n}, true
+	}
+	if r := s.nextMessage(max(s.limits.Lookups-len(s.busy), 0)); r != nil {
+		return Turn{lookup: r.waiting.Front().lookup, routing: r}, true
+	}
+	return Turn{}, false
+}
+
+// mayBeginSilent reports whether one more lookup of a silent name may begin: they have
+// half of the slots, and half of what there may be of slow ones, which they are likely
+// to become.
+func (s *Lookups) mayBeginSilent() bool {
+	return s.silent.young < max(s.limits.Lookups/2, 1) && s.silent.busy < s.slowMost()/2
+}
+
+// nextNetwork returns the network whose turn it is to have one more lookup under way;
+// nil if there is none. Half of the slow lookups are for mail, too.
+func (s *Lookups) nextNetwork() *roster.Network[Question] {
+	if s.clients.Slow >= s.slowMost()/2 {
+		return nil
+	}
+	limit := min(s.limits.Clients, max(s.limits.Lookups/2, 1))
+	return s.clients.Next(limit, s.limits.Network, slowLookups*s.limits.Network)
+}
+
+// nextMessage returns the first message that may have one more lookup under way, of the
+// line whose turn it is if there is one; nil if there is none.
+func (s *Lookups) nextMessage(free int) *Routing {
+	for i := range lines {
+		if r := s.firstInLine((s.turn+i)%lines, free); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func (s *Lookups) firstInLine(l Line, free int) *Routing {
+	few, scale := s.limits.Message, s.limits.Scale
+	if l == LineRetries && !share.Allowed(s.retrying, few, scale, free) {
+		return nil
+	}
+	for r := range s.lines[l].All() {
+		if share.Allowed(r.owned.Len(), few, scale, free) {
+			return r
+		}
+	}
+	return nil
+}
+
+// Begin begins the lookup whose turn it is, and nothing else has happened since Next. All
+// who wait for the lookup have it, whoever's account it is on.
+func (s *Lookups) Begin(t Turn, now mail.Instant) *Lookup {
+	l := t.lookup
+	switch {
+	case t.network != nil:
+		l.network = t.network
+		s.clients.Begin(t.network)
+	case t.routing != nil:
+		s.beginFor(t.routing, l)
+	default:
+		s.silent.waiting.Remove(&l.inAge)
+		s.silent.busy++
+		s.silent.young++
+	}
+	s.last++
+	l.id, l.begun = s.last, now
+	s.busy[l.id] = l
+	s.young.PushBack(&l.inAge, l)
+	if !l.quiet {
+		for j := range l.jobs.All() {
+			s.leaveLine(j)
+		}
+	}
+	for c := range l.questions.All() {
+		s.leaveNetwork(c)
+	}
+	return l
+}
+
+// beginFor has a lookup count for a message. The turn passes to the other line.
+func (s *Lookups) beginFor(r *Routing, l *Lookup) {
+	l.owner = r
+	r.owned.PushBack(&l.inOwner, l)
+	if l.retry = r.line == LineRetries; l.retry {
+		s.retrying++
+	}
+	s.turn = (r.line + 1) % lines
+}
+
+// Answered returns the lookup that is answered; known is false if there was none. The
+// answer to one that was given up shows no more than that its name is not silent.
+func (s *Lookups) Answered(id LookupID, reply mail.Reply, now mail.Instant) (l *Lookup, known bool) {
+	if name, abandoned := s.abandoned[id]; abandoned {
+		delete(s.abandoned, id)
+		if !reply.Temporary() {
+			s.silent.heard(name, now)
+		}
+		return nil, true
+	}
+	l = s.busy[id]
+	return l, l != nil
+}
+
+// End ends a lookup with a reply, zero if there is a route. Whoever waited for it is
+// there to be taken: NextQuestion, NextJob.
+func (s *Lookups) End(l *Lookup, reply mail.Reply, now mail.Instant) {
+	delete(s.busy, l.id)
+	delete(s.known, l.Key)
+	slow := l.inAge.On(&s.slow)
+	if slow {
+		s.slow.Remove(&l.inAge)
+	} else {
+		s.young.Remove(&l.inAge)
+	}
+	if l.owner != nil {
+		l.owner.owned.Remove(&l.inOwner)
+	}
+	s.leaveRetries(l)
+	if l.quiet {
+		s.silent.busy--
+		if !slow {
+			s.silent.young--
+		}
+	}
+	if reply.Temporary() && now >= l.begun.Add(slowPatience) {
+		s.silent.heardNothing(l, reply, now)
+	} else {
+		s.silent.heard(l.Nexthop, now)
+	}
+	s.parked.letBack(l)
+	switch {
+	case l.network == nil:
+	case slow:
+		s.clients.EndSlow(l.network)
+	default:
+		s.clients.End(l.network)
+	}
+}
+
+// leaveRetries ends a lookup's part in what retries have under way.
+func (s *Lookups) leaveRetries(l *Lookup) {
+	if l.retry {
+		l.retry = false
+		s.retrying--
+	}
+}
+
+// NextJob takes a job off a lookup that has ended; nil if there is none left.
+func (s *Lookups) NextJob(l *Lookup) *Job {
+	j := l.jobs.Front()
+	if j != nil {
+		s.leave(j)
+	}
+	return j
+}
+
+// NextQuestion takes a question off a lookup that has ended; nil if there is none left.
+func (s *Lookups) NextQuestion(l *Lookup) *Question {
+	c := l.questions.Front()
+	if c != nil {
+		s.WithdrawQuestion(c)
+	}
+	return c
+}
+
+// WithdrawQuestion ends a question's wait for its lookup, if it waits for one.
+func (s *Lookups) WithdrawQuestion(c *Question) {
+	l := c.lookup
+	if l == nil {
+		return
+	}
+	c.lookup = nil
+	l.questions.Remove(&c.inLookup)
+	s.leaveNetwork(c)
+	s.unneed(l)
+}
+
+// Withdraw takes back all of a message that waits for lookups, and returns how many
+// recipients that was. Lookups under way go on, since they cannot be called back; they
+// hold their slots until they end.
+func (s *Lookups) Withdraw(r *Routing) (n int) {
+	n = r.count
+	for j := r.jobs.Front(); j != nil; j = r.jobs.Front() {
+		s.leave(j)
+		s.unneed(j.lookup)
+	}
+	r.Disown()
+	return n
+}
+
+// Disown has the lookups of a message that leaves go on at nobody's expense.
+func (r *Routing) Disown() {
+	for l := r.owned.PopFront(); l != nil; l = r.owned.PopFront() {
+		l.owner = nil
+	}
+}
+
+// Count returns how many lookups are under way, how many have not begun, and how many
+// messages have some that have not begun.
+func (s *Lookups) Count() (busy, waiting, messages int) {
+	return len(s.busy), len(s.known) - len(s.busy), s.lines[LineNew].Len() + s.lines[LineRetries].Len()
+}

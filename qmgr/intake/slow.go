@@ -1,0 +1,135 @@
+package intake
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Name servers that do not answer keep each lookup for as long as its host has patience,
+// nearly a minute. A message has its share of lookups, but a thousand messages with one
+// such domain each had all of them, and those behind them waited for nearly a minute,
+// too.
+//
+// Who will not answer can only be found out by asking, so the slots of Limits.Lookups are
+// for asking: a lookup that has taken longer than lookupPatience gives its slot back and
+// goes on among the slow ones, of which there may be slowLookups times as many. A thousand
+// silent domains are found out in half a second, at the default limit. If there are too
+// many slow ones, the one that has gone on for longest is given up after slowPatience:
+// those who wait for it are deferred as if it had failed, and its answer is ignored.
+// (unbound does so with its own questions: jostle-timeout.) Either way the name is
+// remembered (silence.go).
+//
+// A slow lookup still counts for the share of its message: a large one may have no more
+// than its part of Limits.Lookups, which an operator sets so that the name server can bear
+// it. It does not count for what many have in common: the share of all retries, and the
+// slots of a network of clients. Of slow ones a network may have slowLookups times as
+// many as it has slots; then it waits for its own.
+
+const (
+	lookupPatience = 50 * time.Millisecond
+	slowPatience   = 2 * time.Second
+	slowLookups    = 10
+)
+
+// Age has lookups that take long give their slots back. It returns one that is to be
+// given up so that others can (Abandon, after which Age is to be called again), or nil.
+// scarce is how many messages too many are in core, if any.
+func (s *Lookups) Age(now mail.Instant, scarce int) *Lookup {
+	for l := s.young.Front(); l != nil && now >= l.begun.Add(lookupPatience); l = s.young.Front() {
+		if s.slow.Len() >= s.slowMost() {
+			oldest := s.slow.Front()
+			if now >= oldest.begun.Add(slowPatience) && len(s.abandoned) < s.slowMost() {
+				return oldest
+			}
+			s.quieten(scarce)
+			return nil
+		}
+		s.slowDown(l)
+	}
+	return nil
+}
+
+// slowDown takes a lookup's slot back.
+func (s *Lookups) slowDown(l *Lookup) {
+	s.young.Remove(&l.inAge)
+	s.slow.PushBack(&l.inAge, l)
+	s.leaveRetries(l)
+	if l.network != nil {
+		s.clients.SlowDown(l.network)
+	}
+	if l.quiet {
+		s.silent.young--
+		return
+	}
+	for j := range l.jobs.All() {
+		s.stalled.PushBack(&j.inLine, j)
+	}
+}
+
+// quieten makes lookups wait that cannot begin because all others take long, as those of
+// silent names do, so that mail can be parked that waits for them: it would fill the core
+// until there is an answer.
+func (s *Lookups) quieten(scarce int) {
+	for n := parkedAtOnce; n > 0 && s.jammed(scarce); n-- {
+		waiting := s.lines[LineNew].Front()
+		if waiting == nil {
+			waiting = s.lines[LineRetries].Front()
+		}
+		l := waiting.waiting.Front().lookup
+		l.quiet = true
+		s.silent.waiting.PushBack(&l.inAge, l)
+		for j := range l.jobs.All() {
+			s.leaveLine(j)
+			s.stalled.PushBack(&j.inLine, j)
+		}
+		for c := range l.questions.All() {
+			s.leaveNetwork(c)
+		}
+	}
+}
+
+// jammed reports whether mail waits for lookups that cannot begin, and the core is short
+// of room.
+func (s *Lookups) jammed(scarce int) bool {
+	return s.young.Len() >= s.limits.Lookups && s.slow.Len() >= s.slowMost() && scarce > s.stalled.Len() &&
+		!(s.lines[LineNew].Empty() && s.lines[LineRetries].Empty())
+}
+
+// slowMost is how many slow lookups there may be, and how many that were given up and
+// that the host still works on.
+func (s *Lookups) slowMost() int { return slowLookups * s.limits.Lookups }
+
+// Abandon notes that a lookup is given up because others need its place. It is to be
+// ended with what it returns; its answer will be ignored.
+func (s *Lookups) Abandon(l *Lookup) mail.Route {
+	s.abandoned[l.id] = l.Nexthop
+	return l.Unanswered("many others wait for one")
+}
+
+// Unanswered is where mail goes if there is no answer, while others need the room.
+func (l *Lookup) Unanswered(while string) mail.Route {
+	return mail.Route{Transport: l.Transport, Nexthop: l.Nexthop, Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
+		Text: "no answer from the DNS about " + l.Nexthop + " while " + while}}
+}
+
+// Wake returns when a lookup gives its slot back to somebody who waits, or becomes so old
+// that mail may be parked that waits for it.
+func (s *Lookups) Wake(scarce int) mail.Instant {
+	l := s.young.Front()
+	wanted := len(s.known) > len(s.busy)
+	if l == nil || !wanted && scarce <= 0 {
+		return mail.Never
+	}
+	at := l.begun.Add(lookupPatience)
+	if s.jammed(scarce) {
+		return at
+	}
+	if oldest := s.slow.Front(); oldest != nil && s.slow.Len() >= s.slowMost() {
+		if len(s.abandoned) >= s.slowMost() {
+			return mail.Never // an answer makes room
+		}
+		at = max(at, oldest.begun.Add(slowPatience))
+	}
+	return at
+}
