@@ -60,6 +60,7 @@ func (s *Spool) raise(a Alarm) {
 
 // die ends the process, for reasons that forbid returning to the caller.
 func (s *Spool) die(err error) {
+	err = s.wantsRoom(err)
 	s.dead.Store(true)
 	s.raise(Alarm{Kind: AlarmFatal, Text: "the spool's store failed and cannot go on", Err: err})
 	s.cfg.Fatal(err)

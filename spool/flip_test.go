@@ -410,7 +410,7 @@ func glance(t testing.TB, img image, waiting map[mail.QueueID]int) bool {
 // known. It takes a hundredth of the time of opening the spool and reading all mail.
 func checksRestore(t testing.TB, lists image, name string, bit int) bool {
 	fs := lists.flipped(name, bit).fs(t)
-	s := &Spool{cfg: small(fs).WithDefaults(), disk: fs, fs: fs}
+	s := &Spool{cfg: small(fs).WithDefaults(), disk: fs, fs: fs, mending: fs}
 	if err := errors.Join(s.checkManifest(), s.checkOptions()); err != nil {
 		return false
 	}

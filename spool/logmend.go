@@ -153,7 +153,7 @@ func (s *Spool) replaceBlobs(db *pebble.DB) (replaced bool, err error) {
 		if _, err := s.disk.Stat(name); !oserror.IsNotExist(err) {
 			continue
 		}
-		f, err := s.disk.Create(name, vfs.WriteCategoryUnspecified)
+		f, err := s.mending.Create(name, vfs.WriteCategoryUnspecified)
 		if err == nil {
 			err = errors.Join(f.Close(), syncDir(s.disk, s.path("db")))
 		}
@@ -281,7 +281,7 @@ func (s *Spool) makeNote(name string) (vfs.File, error) {
 	if err := errors.Join(s.disk.MkdirAll(s.path(damagedDir), 0o700), syncDir(s.disk, s.cfg.Dir)); err != nil {
 		return nil, err
 	}
-	f, err := s.disk.Create(name, vfs.WriteCategoryUnspecified)
+	f, err := s.mending.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, err
 	}
@@ -445,7 +445,7 @@ func nameIDs(ids []mail.QueueID) string {
 
 // rewriteLog writes what can be read of a log into a new file.
 func (s *Spool) rewriteLog(name string, num uint64, r logReport, ids *logIDs, to string) error {
-	f, err := s.disk.Create(to, vfs.WriteCategoryUnspecified)
+	f, err := s.mending.Create(to, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -555,23 +555,30 @@ const flushWait = 10 * time.Second
 
 // settle gets all that is in the log only into tables, which have a checksum
 // for every block and of which each is read by itself. It is no matter if it
-// cannot be done: the log has it.
+// cannot be done: the log has it. On a full disk it is not tried: the store would begin a
+// log first, which cannot fail.
 func (s *Spool) settle() {
-	if s.room.failedWithin(roomPause) {
-		return // on a full disk it would be tried for ever
-	}
-	if s.inPlace() != nil {
+	s.room.look()
+	if s.room.isNone() || s.inPlace() != nil {
 		return // there is nothing left to write to
 	}
 	done, err := s.db.AsyncFlush()
 	if err == nil {
 		t := time.NewTimer(flushWait)
 		defer t.Stop()
-		select {
-		case <-done:
-			return
-		case <-t.C:
-			err = fmt.Errorf("not done within %v", flushWait)
+		again := time.NewTicker(s.cfg.pause)
+		defer again.Stop()
+		for err == nil {
+			select {
+			case <-done:
+				return
+			case <-t.C:
+				err = fmt.Errorf("not done within %v", flushWait)
+			case <-again.C:
+				if s.room.failedWithin(roomSpell) {
+					err = ErrFull // it would be tried for ever
+				}
+			}
 		}
 	}
 	s.cfg.Logger.Warn("the store was not flushed before the end; its log is read at the next start", "error", err)

@@ -386,7 +386,7 @@ func manifestProblem(data, want []byte, err error) string {
 // file is kept, as that of a damaged log is.
 func (s *Spool) mendManifest(name string, num uint64, data []byte, problem string) error {
 	err := s.replace(name, fmt.Sprintf("%06d", num), ".manifest", func(to, kept string) error {
-		f, err := s.disk.Create(to, vfs.WriteCategoryUnspecified)
+		f, err := s.mending.Create(to, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return err
 		}
@@ -407,18 +407,25 @@ func (s *Spool) mendManifest(name string, num uint64, data []byte, problem strin
 // which is kept in damagedDir. The old file gets its second name first and
 // loses the first one last, so that a crash on the way leaves it to be mended
 // again. write also tells of the damage: behind it a crash would leave that untold.
-func (s *Spool) replace(current, text, ext string, write func(to, kept string) error) error {
+func (s *Spool) replace(current, text, ext string, write func(to, kept string) error) (err error) {
 	dir := s.path(damagedDir)
 	text += time.Unix(0, int64(s.cfg.Now())).UTC().Format("-" + damagedTime)
 	kept := s.disk.PathJoin(dir, text+ext)
 	mended := s.disk.PathJoin(dir, text+".new")
-	if err := s.disk.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(s.disk.MkdirAll(dir, 0o700), syncDir(s.disk, s.cfg.Dir)); err != nil {
 		return err
 	}
-	if err := errors.Join(syncDir(s.disk, s.cfg.Dir), write(mended, kept)); err != nil {
+	defer func() { // each start uses a name of its own: a full disk must not get fuller
+		if err != nil {
+			if rm := s.disk.Remove(mended); rm != nil && !oserror.IsNotExist(rm) {
+				err = errors.Join(err, rm)
+			}
+		}
+	}()
+	if err := write(mended, kept); err != nil {
 		return err
 	}
-	if err := s.disk.Link(current, kept); err != nil && !oserror.IsNotExist(err) {
+	if err := s.mending.Link(current, kept); err != nil && !oserror.IsNotExist(err) {
 		return err
 	}
 	if err := syncDir(s.disk, dir); err != nil {

@@ -118,6 +118,13 @@ func (r *room) look() {
 	r.enter(state, free)
 }
 
+// isNone reports whether no mail is taken in for want of room.
+func (r *room) isNone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state == roomNone
+}
+
 // enter moves to a state. The mutex is held.
 func (r *room) enter(state roomState, free int64) {
 	if state == r.state {
@@ -132,6 +139,19 @@ func (r *room) enter(state roomState, free int64) {
 	case roomNone:
 		r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("%d octets of disk space are left; no mail is taken in", free)})
 	}
+}
+
+// wantsRoom makes ErrFull of an error that means that there was no room, and says how
+// much is left. Other errors it returns as they are.
+func (s *Spool) wantsRoom(err error) error {
+	if !isNoRoom(err) || errors.Is(err, ErrFull) {
+		return err
+	}
+	left := "an unknown number of"
+	if usage, err := s.disk.GetDiskUsage(s.cfg.Dir); err == nil {
+		left = fmt.Sprint(usage.AvailBytes)
+	}
+	return fmt.Errorf("%w: %s octets are left in the file system of %s: %w", ErrFull, left, s.cfg.Dir, err)
 }
 
 // refuse makes ErrFull of an error that says that there was no room for a

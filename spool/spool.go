@@ -39,6 +39,7 @@ type Spool struct {
 	cfg       Config
 	disk      vfs.FS // as configured
 	fs        vfs.FS // disk, with everything in between that watches it
+	mending   vfs.FS // disk for files that are written in order to mend others: with the ballast
 	db        *pebble.DB
 	opened    []io.Closer // to be closed after db, last first
 	manifests manifests
@@ -49,14 +50,16 @@ type Spool struct {
 	bodies    bodyDirs
 	place     place
 	spare     spareFiles
+	starting  atomic.Bool // Open has not returned yet
 	opening   atomic.Bool // Pebble is being opened, and can return errors
 	dead      atomic.Bool // die has been called
 	work      background
 	hurt      hurtTables
 
-	damped damper // alarms that come in floods
-	spoilt spoilt // messages put aside by the spool itself
-	count  counters
+	damped  damper // alarms that come in floods
+	wanting damper // alarms of writes that wait for room, each of which is tried four times a second
+	spoilt  spoilt // messages put aside by the spool itself
+	count   counters
 
 	indexes    sync.RWMutex // held for reading by scans, for writing by heal
 	healed     uint64       // indexes made anew
@@ -85,6 +88,9 @@ type counters struct {
 // the same time however many messages there are. If the log is damaged, an
 // alarm is raised, the file kept, and what can be read of it is used; then all
 // indexes are made anew, some seconds for a million messages.
+//
+// On a full disk Open gives up the ballast, waits for some seconds, and then
+// returns an error that wraps ErrFull, or calls Config.Fatal with it.
 func Open(cfg Config) (_ *Spool, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -92,13 +98,16 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s := &Spool{
 		cfg:     cfg.WithDefaults(),
 		damped:  damper{per: 10, period: time.Minute},
+		wanting: damper{per: 1, period: 30 * time.Second},
 		healing: damper{per: 4, period: 10 * time.Minute},
 		gapped:  damper{per: 20, period: time.Minute},
 	}
 	s.disk = s.cfg.FS
+	s.starting.Store(true)
+	defer s.starting.Store(false)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.release())
+			err = errors.Join(s.wantsRoom(err), s.release())
 		}
 	}()
 	if err := s.claim(); err != nil {
@@ -110,7 +119,9 @@ func Open(cfg Config) (_ *Spool, err error) {
 	s.hurt.poke = make(chan struct{}, 1)
 	s.room.init(s)
 	s.spare.fill(s)
-	s.fs = &storeFS{FS: vfs.OnDiskFull(watched, s.room.ranFull), s: s}
+	ballasted := vfs.OnDiskFull(watched, s.room.ranFull)
+	s.fs = &storeFS{FS: ballasted, s: s}
+	s.mending = ballasted
 	// A content file that does not fit is refused; the ballast is for the rest.
 	s.bodies = bodyDirs{fs: watched, dir: s.path("body")}
 	if err := s.openStore(); err != nil {

@@ -75,20 +75,27 @@ func (f *storeFS) patient(name string, create func() (vfs.File, error)) (vfs.Fil
 			return file, nil
 		}
 		wait := isNoRoom(err) || isNoFiles(err)
-		if f.s.opening.Load() || f.s.work.ctx.Err() != nil {
+		if f.s.hasNoTime() {
 			tries++
 		}
 		if wait && tries < closingWrites {
 			if isNoFiles(err) && f.s.spare.give() {
 				continue
 			}
-			if f.s.damped.allow() {
+			if f.s.wanting.allow() {
 				f.s.raise(Alarm{Kind: AlarmStore, Text: "the store waits for room, inodes or file descriptors to make a file", Err: err})
 			}
 			time.Sleep(f.s.cfg.pause)
 			continue
 		}
-		if kind := kindOf(name); !f.s.opening.Load() && (kind == fileLog || kind == fileManifest || strings.HasPrefix(f.PathBase(name), "marker.")) {
+		kind := kindOf(name)
+		switch {
+		case strings.HasPrefix(f.PathBase(name), "marker."):
+			kind = fileManifest
+		case kind == fileBlob:
+			kind = fileTable // nothing is written yet
+		}
+		if kind != fileOther && !f.s.canReturn(kind, err) {
 			f.s.die(fmt.Errorf("spool: create %s: %w", name, err))
 		}
 		return nil, err
@@ -265,9 +272,14 @@ type storeFile struct {
 	kind fileKind
 }
 
-// closingWrites is how often a write to a full disk is still tried when the
-// spool is being closed: for 5 s.
+// closingWrites is how often a write to a full disk is tried while the spool is being
+// opened or closed: for 5 s.
 const closingWrites = 20
+
+// hasNoTime reports whether a write must not wait until there is room, however long that
+// takes. A start that waits is worse than one that fails: nothing answers, and the service
+// manager does not see that anything is wrong.
+func (s *Spool) hasNoTime() bool { return s.starting.Load() || s.work.ctx.Err() != nil }
 
 func (f *storeFile) Write(p []byte) (n int, err error) {
 	for tries := 0; ; {
@@ -276,13 +288,13 @@ func (f *storeFile) Write(p []byte) (n int, err error) {
 		if err == nil || !isNoRoom(err) || tries >= closingWrites {
 			return n, f.check("write", err)
 		}
-		if f.s.work.ctx.Err() != nil {
+		if f.s.hasNoTime() {
 			tries++
 		}
-		if f.s.damped.allow() {
+		if f.s.wanting.allow() {
 			f.s.raise(Alarm{Kind: AlarmStore, Text: "the store waits for disk space", Err: err})
 		}
-		time.Sleep(roomPause)
+		time.Sleep(f.s.cfg.pause)
 	}
 }
 
@@ -290,13 +302,26 @@ func (f *storeFile) Sync() error     { return f.check("sync", f.File.Sync()) }
 func (f *storeFile) SyncData() error { return f.check("sync", f.File.SyncData()) }
 
 func (f *storeFile) check(what string, err error) error {
-	if err != nil && f.kind != fileTable && !f.s.opening.Load() {
+	if err != nil && !f.s.canReturn(f.kind, err) {
 		f.s.die(fmt.Errorf("spool: %s %s: %w", what, f.name, err))
 	}
 	return err
 }
 
-// isNoRoom tells whether an error means that the disk, or a quota, is full.
+// canReturn reports whether Pebble handles an error of a file. While it is opened, it
+// returns errors of a log or a list of tables, but it waits for flushes, which it repeats
+// without end.
+func (s *Spool) canReturn(kind fileKind, err error) bool {
+	switch {
+	case !s.starting.Load():
+		return kind == fileTable
+	case isNoRoom(err), isNoFiles(err):
+		return false
+	}
+	return s.opening.Load() && kind != fileTable && kind != fileBlob
+}
+
+// isNoRoom reports whether an error means that the disk, or a quota, is full.
 func isNoRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

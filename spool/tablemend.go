@@ -321,7 +321,7 @@ func (s *Spool) rewriteTable(m *tableMend, to string) error {
 		if small {
 			w.Compression, w.FilterPolicy = tblock.ZstdCompression, nil
 		}
-		f, err := s.disk.Create(to, vfs.WriteCategoryUnspecified)
+		f, err := s.mending.Create(to, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return err
 		}
@@ -344,7 +344,7 @@ func (s *Spool) rewriteTable(m *tableMend, to string) error {
 		footer := len(data) - w.TableFormat.FooterSize()
 		padded := append(make([]byte, 0, len(m.data)), data[:footer]...)
 		padded = append(append(padded, make([]byte, len(m.data)-len(data))...), data[footer:]...)
-		if f, err = s.disk.Create(to, vfs.WriteCategoryUnspecified); err != nil {
+		if f, err = s.mending.Create(to, vfs.WriteCategoryUnspecified); err != nil {
 			return err
 		}
 		_, err = f.Write(padded)

@@ -27,7 +27,7 @@ import (
 
 // mender is a spool that has no more than what it takes to write tables anew.
 func mender(fs vfs.FS) *Spool {
-	return &Spool{cfg: small(fs).WithDefaults(), disk: fs, fs: fs}
+	return &Spool{cfg: small(fs).WithDefaults(), disk: fs, fs: fs, mending: fs}
 }
 
 func tableKey(i int) pebble.InternalKey {
@@ -193,7 +193,7 @@ func (f flipFile) Write(p []byte) (int, error) {
 func TestTableIsWrittenWrongly(t *testing.T) {
 	s := mender(vfs.NewMem())
 	m := madeTable(t, s, func(o *sstable.WriterOptions) {}, digits)
-	s.disk = flipFS{s.disk}
+	s.mending = flipFS{s.disk}
 	if err := s.rewriteTable(m, "/new.sst"); !isWrong(err) {
 		t.Errorf("error %v", err)
 	}

@@ -112,6 +112,12 @@ func codeOfStart(err error) (exitCode, string) {
 		return exitConfig, "\"getent group\" shows the groups there are."
 	case errors.Is(err, record.ErrUnwritable):
 		return exitIO, hintForTrace(err)
+	case errors.Is(err, spool.ErrFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return exitIO, "Nothing is lost. Make room in the file system of the queue directory, then start again; \"df\" and \"df -i\" show what is left."
+	case errors.Is(err, syscall.EROFS):
+		return exitIO, "Nothing is lost. The file system of the queue directory is mounted read-only, by hand or after an error of the disk (see \"dmesg\"). Make it writable, then start again."
+	case errors.Is(err, syscall.EIO):
+		return exitIO, "The disk does not work, or a file system on it is damaged: see \"dmesg\". Nothing was changed."
 	case errors.Is(err, spool.ErrInUse):
 		return exitUnavailable, "Another posthaste serves this queue. Stop it first, or give this one a queue_directory of its own."
 	case errors.Is(err, syscall.EADDRINUSE):

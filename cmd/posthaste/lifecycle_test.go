@@ -7,11 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -279,4 +281,20 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 	})
 	goleak.VerifyNone(t, before)
+}
+
+// A start that fails because of the file system says what to do about it.
+func TestDisksThatForbidAStart(t *testing.T) {
+	for cause, hint := range map[error]string{
+		spool.ErrFull:  "Make room",
+		syscall.ENOSPC: "Make room",
+		syscall.EDQUOT: "Make room",
+		syscall.EROFS:  "mounted read-only",
+		syscall.EIO:    "dmesg",
+	} {
+		err := fmt.Errorf("listen: %w", &net.OpError{Op: "listen", Net: "unix", Err: cause})
+		if code, got := codeOfStart(err); code != exitIO || !strings.Contains(got, hint) {
+			t.Errorf("%v: code %d, hint %q; want %q", cause, code, got, hint)
+		}
+	}
 }

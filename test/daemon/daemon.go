@@ -181,6 +181,12 @@ func (d *Daemon) lastWords() string {
 	return string(text[max(0, len(text)-most):])
 }
 
+// Log returns all that the processes have logged.
+func (d *Daemon) Log() (string, error) {
+	text, err := os.ReadFile(d.log.Name())
+	return string(text), err
+}
+
 // errorsMax bounds what Errors returns.
 const errorsMax = 10
 

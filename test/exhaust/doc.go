@@ -15,6 +15,11 @@
 // message that was accepted must be delivered, and the log may tell of no errors
 // but the want of room.
 //
+// Then it starts the program again and again on a file system that is full but for a few
+// pages. Each start must succeed, or end and say where there is no room; with room again,
+// no message is missing.
+//
 // Seen failing: a version that could not make a new log without inodes died within
-// a second.
+// a second; one that waited for room in a start, or flushed again for ever, neither worked
+// nor ended.
 package main

@@ -20,7 +20,7 @@ func main() {
 	)
 	flag.StringVar(&o.binary, "binary", "", "the program under test")
 	flag.StringVar(&o.dir, "dir", "", "an empty directory for logs, which are left there, and for file systems to be mounted in")
-	flag.StringVar(&what, "what", "inodes,space", "what runs out, one after the other")
+	flag.StringVar(&what, "what", "inodes,space,start", "what runs out, one after the other; start: space, before a start")
 	flag.IntVar(&o.clients, "clients", 40, "clients at the same time")
 	flag.IntVar(&o.messages, "messages", 40, "messages from each client")
 	flag.DurationVar(&o.hold, "hold", 2*time.Second, "how long nothing is left")
@@ -34,8 +34,11 @@ func main() {
 	var failed []error
 	for name := range strings.SplitSeq(what, ",") {
 		err := fmt.Errorf("there is no such thing to use up")
+		dir := filepath.Join(o.dir, name)
 		if eater, ok := eaters[name]; ok {
-			err = o.try(ctx, name, eater, filepath.Join(o.dir, name))
+			err = o.try(ctx, name, eater, dir)
+		} else if name == "start" {
+			err = o.tryStarts(ctx, dir)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))

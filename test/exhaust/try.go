@@ -43,20 +43,11 @@ func (o options) try(ctx context.Context, name string, eat eater, dir string) (e
 	ctx, cancel := context.WithTimeout(ctx, tryMax)
 	defer cancel()
 	queue := filepath.Join(dir, "queue")
-	if err := os.MkdirAll(queue, 0o700); err != nil {
+	if err := mount(ctx, queue); err != nil {
 		return err
-	}
-	if out, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", mountOptions, "posthaste-test", queue).CombinedOutput(); err != nil {
-		return fmt.Errorf("mount: %w: %s", err, out)
 	}
 	defer func() { err = errors.Join(err, exec.Command("umount", queue).Run()) }()
-	receiver, err := daemon.QuietAddress(firstPort + 2000)
-	if err != nil {
-		return err
-	}
-	d, err := daemon.New(daemon.Config{Binary: o.binary, Dir: dir, Hostname: "exhaust.test", FirstPort: firstPort,
-		Settings: fmt.Sprintf("queue_minfree = \"1M\"\nspool = {ballast_size = \"1M\", memtable_size = \"64K\", memtables = 64}\n[routes]\n\"d.test\" = \"smtp:[127.0.0.1]:%s\"\n",
-			receiver[strings.LastIndexByte(receiver, ':')+1:])})
+	d, receiver, err := o.daemon(dir)
 	if err != nil {
 		return err
 	}
@@ -102,6 +93,29 @@ func (o options) try(ctx context.Context, name string, eat eater, dir string) (e
 	fmt.Printf("%s: %d used up for %s; %d of %d messages accepted by then, the next one %s later; turned away %d times; %d delivered, %d of them more than once\n",
 		name, eaten, o.hold, during, total, recovered.Round(time.Millisecond), l.again.Load(), taken.Keys(), taken.Twice())
 	return errors.Join(err, lost, complaints(filepath.Join(dir, "log")))
+}
+
+// mount mounts a file system of its own for the queue.
+func mount(ctx context.Context, queue string) error {
+	if err := os.MkdirAll(queue, 0o700); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", mountOptions, "posthaste-test", queue).CombinedOutput(); err != nil {
+		return fmt.Errorf("mount: %w: %s", err, out)
+	}
+	return nil
+}
+
+// daemon returns a program that has not started yet, and where its mail is to go.
+func (o options) daemon(dir string) (d *daemon.Daemon, receiver string, err error) {
+	receiver, err = daemon.QuietAddress(firstPort + 2000)
+	if err != nil {
+		return nil, "", err
+	}
+	d, err = daemon.New(daemon.Config{Binary: o.binary, Dir: dir, Hostname: "exhaust.test", FirstPort: firstPort,
+		Settings: fmt.Sprintf("queue_minfree = \"1M\"\nspool = {ballast_size = \"1M\", memtable_size = \"64K\", memtables = 64}\n[routes]\n\"d.test\" = \"smtp:[127.0.0.1]:%s\"\n",
+			receiver[strings.LastIndexByte(receiver, ':')+1:])})
+	return d, receiver, err
 }
 
 // retry has the mail in the queue tried again and again. No mail is taken in when
