@@ -223,7 +223,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 		q.debts.letters++
 	}
 	q.takeBatch(m, cut(batch, q.firstRead(m)))
-	q.advance(m)
+	q.attend(m)
 }
 
 // forget takes a message out of core; it rests in the spool, or is gone.
@@ -240,11 +240,14 @@ func (q *Qmgr) forget(m *message) {
 		q.debts.collecting--
 	}
 	delete(q.messages, m.ID)
+	if m.inAttended.Listed() {
+		q.attended.Remove(&m.inAttended)
+	}
 	if p := q.paused; p.Of(&m.Message) {
 		q.paused = sched.Pause{}
 		q.endLull(transportOf(p.Lane()))
 	}
 	id, again := m.ID, m.again
 	q.stocks.giveMessage(m)
-	q.fulfill(id, again)
+	q.wish(id, again)
 }

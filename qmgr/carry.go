@@ -108,7 +108,7 @@ func (q *Qmgr) untry(c *conns.Conn) {
 		q.unhold(c, m)
 		q.putBack(e, slices.Clone(e.Recipients))
 		q.finish(e)
-		q.advance(m)
+		q.attend(m)
 	}
 }
 

@@ -31,6 +31,7 @@ func (q *Qmgr) Check() {
 		assert.That(q.recipients.Over() == 0, "%d recipients beyond the minimum are %d too many", surplus, q.recipients.Over())
 	}
 	assert.That(inCore == q.recipients.InCore(), "%d recipients in core, counted %d", inCore, q.recipients.InCore())
+	assert.That(q.attended.Empty() && len(q.wishes) == 0, "a Step has left %d messages and %d wishes", q.attended.Len(), len(q.wishes))
 	q.checkLapses()
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()

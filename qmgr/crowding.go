@@ -129,7 +129,7 @@ func (q *Qmgr) putOffStalled(m *message) {
 		q.bindJob(m, j, j.Lookup().Unanswered("too much mail waits for such answers"))
 	}
 	m.AllRead()
-	q.advance(m)
+	q.attend(m)
 }
 
 // unpark opens parked messages whose lookups have ended.

@@ -31,7 +31,6 @@ type debts struct {
 	line       []mail.QueueID // parked, oldest first, from head on
 	head       int
 	parked     map[mail.QueueID]struct{}
-	leaving    []*message // parked by this Step
 	// ordered are messages at rest of which an order has given up some recipients while
 	// others wait. They are opened to report, and stay where they are: the others are not
 	// to be tried for it, and a held message would have its sender wait for a release.
@@ -75,8 +74,7 @@ func (q *Qmgr) askReport(m *message) {
 	q.emit(Report{ID: m.ID})
 }
 
-// park takes a message out of core until it is its turn to be reported on. It
-// leaves at the end of the Step, for callers still hold it.
+// park takes a message out of core until it is its turn to be reported on.
 func (q *Qmgr) park(m *message) {
 	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.ID, len(m.outcomes))
 	d := &q.debts
@@ -84,21 +82,15 @@ func (q *Qmgr) park(m *message) {
 		q.deferUntil(m, q.now.Add(parkedPause))
 		return
 	}
-	m.stage = stageClosing
-	d.parked[m.ID] = struct{}{}
-	d.line = append(d.line, m.ID)
-	d.leaving = append(d.leaving, m)
+	id := m.ID
+	q.forget(m)
+	d.parked[id] = struct{}{}
+	d.line = append(d.line, id)
 }
 
-// settleDebts lets go of what was parked, and opens parked messages whose turn has
-// come.
+// settleDebts opens parked messages whose turn has come.
 func (q *Qmgr) settleDebts() {
 	d := &q.debts
-	for i, m := range d.leaving {
-		q.forget(m)
-		d.leaving[i] = nil
-	}
-	d.leaving = d.leaving[:0]
 	for len(d.ordered) > 0 && !q.halt && q.hasRoom() && q.mayReport() && q.mayStart() {
 		id := d.ordered[0]
 		d.ordered = d.ordered[1:]
@@ -177,5 +169,4 @@ func (d *debts) check(messages map[mail.QueueID]*message) {
 	assert.That(letters == d.letters, "%d reports are in core, counted %d", letters, d.letters)
 	assert.That(collecting == d.collecting, "%d messages are in core for their report, counted %d", collecting, d.collecting)
 	assert.That(len(d.line)-d.head == len(d.parked), "%d messages are in line for their report, %d are parked", len(d.line)-d.head, len(d.parked))
-	assert.That(len(d.leaving) == 0, "%d parked messages have not left", len(d.leaving))
 }

@@ -65,7 +65,7 @@ func (q *Qmgr) endLookup(l *intake.Lookup, to mail.Route) {
 		m := messageOf(j.Message())
 		q.bindJob(m, j, to)
 		m.AllRead()
-		q.advance(m)
+		q.attend(m)
 	}
 }
 

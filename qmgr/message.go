@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -16,47 +17,67 @@ import (
 // Qmgr.messages points to it, as do its jobs and entries.
 type message struct {
 	sched.Message
-	env   mail.Envelope
-	place mail.Place
-	from  intake.Origin
-	stage stage
-	// awaits is the set of answers that are outstanding. While it is not
-	// empty, the message stays in core.
-	awaits answers
-	order  order  // what an operator wants done with it
-	reason string // why, for orderHold and orderCorrupt
-	// settling is what operators want done with some of its recipients: it is
-	// recorded at the end of the round, before anything else.
-	settling settling
-	// splits are those of settling from the end of the round until the change that
-	// makes them.
-	splits []mail.Split
-	// again is what operators have ordered too late for this round: it is carried
-	// out once the message has left the core.
-	again wish
+	env     mail.Envelope
+	place   mail.Place
+	callout *callout.Callout // whose pseudo-message it is; nil for mail
+	held    int              // connections that carry entries of it, or are being opened for it
+	stay
+	reading
+	round
+	orders
+}
 
+// stay is how a message has come into core, and how far it has come there.
+type stay struct {
+	from   intake.Origin
+	stage  stage
+	serial uint64 // tells it from an earlier stay of the same message
+	// awaits is the set of answers that are outstanding. While it is not empty, the
+	// message stays in core.
+	awaits     answers
+	put        mail.Instant // stageClosing: when it was put off; 0 if it is not
+	returned   bool         // it was parked until lookups had ended
+	letter     bool         // it is a report of ours, and counts in debts.letters
+	amnesty    uint64       // for the hosts that it goes to, 0 for none
+	inAttended ilist.Link[message]
+}
+
+// reading is the recipients that are on their way from the spool into entries.
+// Invariant: len(unrouted) + routing.Len() is Message.Unbound.
+type reading struct {
+	next     uint32           // index from which to read on
 	unrouted []mail.Recipient // sent with Route, not yet answered
 	routing  intake.Routing   // those whose routes are being looked up
-	next     uint32           // index from which to read on
-	put      mail.Instant     // stageClosing: when it was put off; 0 if it is not
+}
 
-	outcomes []mail.Outcome // known but not yet durable
-	owed     bool           // outcomes has one that owes a report
-	settled  bool           // outcomes has one that is settled
-	debts    bool           // the spool holds an outcome that owes a report
-	// unreported says that the reports could not be made in this round.
-	unreported bool
-	retry      bool             // some recipient is to be tried again
-	stuck      bool             // each of those was put off because its destination is stuck
-	failed     bool             // some recipient failed for good
-	returned   bool             // it was parked until look-ups had ended
-	doubt      bool             // some recipient may have the message, and it is to be held therefore
-	serial     uint64           // tells it from an earlier stay of the same message in core
-	held       int              // connections that carry entries of it, or are being opened for it
-	left       bool             // an operator's order left recipients untried
-	callout    *callout.Callout // whose pseudo-message it is; nil for mail
-	letter     bool             // it is a report of ours, and counts in debts.letters
-	amnesty    uint64           // for the hosts that it goes to, 0 for none
+// round is what has become of recipients since the message came into core, as far as its
+// end needs to know. What of it is durable is in the spool, so that it can be lost.
+type round struct {
+	outcomes   []mail.Outcome // known but not yet durable
+	owed       bool           // outcomes has one that owes a report
+	settled    bool           // outcomes has one that is settled
+	debts      bool           // the spool holds an outcome that owes a report
+	unreported bool           // the reports could not be made in this round
+	retry      bool           // some recipient is to be tried again
+	stuck      bool           // each of those was put off because its destination is stuck
+	failed     bool           // some recipient failed for good
+	doubt      bool           // some recipient may have the message, and it is to be held therefore
+}
+
+// orders is what operators want done with a message, and what that has left behind.
+type orders struct {
+	order  order
+	reason string // why, for orderHold and orderCorrupt
+	left   bool   // recipients were left untried because of it
+	// settling is what operators want done with some of its recipients: it is recorded at
+	// the end of the round, before anything else.
+	settling settling
+	// splits are those of settling from the end of the round until the change that makes
+	// them.
+	splits []mail.Split
+	// again is what operators have ordered too late for this round: it is carried out once
+	// the message has left the core.
+	again wish
 }
 
 // A stage is how far a message has come in core.
@@ -97,7 +118,7 @@ func (m *message) await(a answers) {
 	m.awaits |= a
 }
 
-// answered notes that an answer has come and tells whether it was awaited.
+// answered notes that an answer has come, and reports whether it was awaited.
 func (m *message) answered(a answers) bool {
 	if m.awaits&a == 0 {
 		return false

@@ -33,7 +33,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 	case o == orderHold || o == orderDrop:
 		m.order, m.reason, m.again = o, reason, wish{}
 		q.withdraw(m)
-		q.advance(m)
+		q.attend(m)
 	case m.order == orderHold:
 		m.again.add(o, reason) // it is on its way to the hold area
 	case o == orderRetry && m.forReport():
@@ -66,6 +66,24 @@ func (w *wish) add(o order, reason string) {
 		return
 	}
 	*w = wish{settling: w.settling, order: o, reason: reason, retry: w.retry && o == orderRelease, lapse: w.lapse, report: w.report}
+}
+
+// empty reports whether nothing is wished.
+func (w *wish) empty() bool {
+	return w.settling.empty() && w.order == orderNone && !w.retry && !w.report
+}
+
+// A pendingWish is to be carried out before the Step goes on.
+type pendingWish struct {
+	id mail.QueueID
+	wish
+}
+
+// wish has advanceAll carry out what was wished for a message that is at rest now.
+func (q *Qmgr) wish(id mail.QueueID, w wish) {
+	if !w.empty() {
+		q.wishes = append(q.wishes, pendingWish{id, w})
+	}
 }
 
 // fulfill carries out what was wished for a message that is at rest now.
@@ -130,7 +148,7 @@ func (q *Qmgr) moved(c mail.Changed) {
 		return
 	}
 	q.admission.Appeared(c.ID, c.Place)
-	q.fulfill(c.ID, next)
+	q.wish(c.ID, next)
 }
 
 // withdraw takes back everything of a message that has not been started. Its

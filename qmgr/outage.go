@@ -90,7 +90,7 @@ func (q *Qmgr) putOff(e *sched.Entry, transport string, why mail.Reply) {
 	if m.callout != nil {
 		q.answerCallout(m, transport, why)
 		q.finish(e)
-		q.advance(m)
+		q.attend(m)
 		return
 	}
 	if instead := q.queueInstead(transport, why, queueOf(e.Destination()).origin()); instead != nil {
@@ -99,7 +99,7 @@ func (q *Qmgr) putOff(e *sched.Entry, transport string, why mail.Reply) {
 	}
 	q.deferNow(m, e.Recipients, why)
 	q.finish(e)
-	q.advance(m)
+	q.attend(m)
 }
 
 // queueInstead returns the queue of TransportRetry or TransportError for mail that

@@ -33,7 +33,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 	}
 	q.finish(e)
 	q.refillInTurn(m)
-	q.advance(m)
+	q.attend(m)
 }
 
 // feedback tells a destination's window how an attempt went. A delivery that

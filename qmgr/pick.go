@@ -136,6 +136,7 @@ func (q *Qmgr) schedule() {
 			// Connections that are taken over make room; mail whose destination
 			// cannot be reached is deferred, which is a delivery, too.
 			taken := q.connect()
+			q.advanceAll()
 			if t = q.nextReady(); t == nil && taken {
 				continue
 			}

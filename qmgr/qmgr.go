@@ -27,6 +27,8 @@ type Qmgr struct {
 	halt bool
 
 	messages   map[mail.QueueID]*message
+	attended   ilist.List[message] // something has happened to them, and advance has not looked
+	wishes     []pendingWish
 	recipients intake.Recipients
 	queues     int // destinations, all transports
 	seq        uint64
@@ -111,13 +113,16 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.runTimers()
 	q.endVerifications()
 	q.endCallouts()
+	q.advanceAll()
 	q.handle(ev)
+	q.advanceAll()
 	q.noticeNetwork()
 	q.settleDebts()
 	q.unpark()
 	q.admit()
 	q.lapse()
 	q.startLookups()
+	q.advanceAll()
 	q.startCallouts()
 	q.schedule()
 	q.stale.Refresh()

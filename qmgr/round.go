@@ -11,9 +11,34 @@ import (
 // settled. Settled ones are recorded at once.
 const recordAt = 256
 
-// advance does what is next for a message. It is called after everything that
-// happens to it, and does nothing while the answer that will call it again is
-// outstanding.
+// attend has advance look at a message to which something has happened, before the Step
+// goes on to something else.
+func (q *Qmgr) attend(m *message) {
+	if !m.inAttended.Listed() {
+		q.attended.PushBack(&m.inAttended, m)
+	}
+}
+
+// advanceAll does what is next for all messages to which something has happened, and
+// carries out what was wished for those that have come to rest.
+func (q *Qmgr) advanceAll() {
+	for {
+		for len(q.wishes) > 0 {
+			w := q.wishes[0]
+			q.wishes = q.wishes[1:]
+			q.fulfill(w.id, w.wish)
+		}
+		m := q.attended.PopFront()
+		if m == nil {
+			q.wishes = nil
+			return
+		}
+		q.advance(m)
+	}
+}
+
+// advance does what is next for a message, and nothing while an answer is outstanding
+// after which it will be called again.
 //
 // While recipients are in core, their outcomes are recorded: at most one change
 // is under way for a message, and what comes meanwhile goes with the next one.
@@ -172,7 +197,7 @@ func (q *Qmgr) changed(c mail.Changed) {
 		q.leave(m)
 		return
 	}
-	q.advance(m)
+	q.attend(m)
 }
 
 // leave takes a message out of core whose last step is durable.
@@ -193,7 +218,7 @@ func (q *Qmgr) vanished(m *message) {
 	m.order, m.reason = orderDrop, "it is not in the spool any more"
 	m.EndRead()
 	q.withdraw(m)
-	q.advance(m)
+	q.attend(m)
 }
 
 func (q *Qmgr) reported(ev Reported) {
@@ -205,7 +230,7 @@ func (q *Qmgr) reported(ev Reported) {
 	m.debts = false
 	q.debts.making--
 	q.counts.Reports++
-	q.advance(m)
+	q.attend(m)
 }
 
 // broken deals with a message that cannot be read.
@@ -224,7 +249,7 @@ func (q *Qmgr) broken(ev Broken) {
 		q.debts.making--
 		if ev.Why == TroubleTemporary {
 			m.unreported = true
-			q.advance(m)
+			q.attend(m)
 			return
 		}
 	}
@@ -239,11 +264,11 @@ func (q *Qmgr) broken(ev Broken) {
 		q.vanished(m)
 	case TroubleTemporary:
 		m.retry, m.stuck = true, false
-		q.advance(m)
+		q.attend(m)
 	case TroubleCorrupt:
 		q.withdraw(m)
 		m.order, m.reason = orderCorrupt, ev.Text
-		q.advance(m)
+		q.attend(m)
 	default:
 		assert.Unreachable("message %v is broken because of %d", ev.ID, ev.Why)
 	}

@@ -65,7 +65,7 @@ func (q *Qmgr) routed(ev Routed) {
 	}
 	m.AllRead()
 	q.resume(m)
-	q.advance(m)
+	q.attend(m)
 }
 
 // bindAll binds the unrouted recipients, in the order of their domains and
@@ -322,5 +322,5 @@ func (q *Qmgr) recipientsRead(ev Recipients) {
 	}
 	q.takeBatch(m, ev.Batch)
 	q.resume(m)
-	q.advance(m)
+	q.attend(m)
 }

@@ -79,7 +79,7 @@ func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
 			m.order = orderSettle
 			q.withdraw(m)
 		}
-		q.advance(m)
+		q.attend(m)
 	}
 }
 

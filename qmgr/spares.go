@@ -20,7 +20,7 @@ type stocks struct {
 
 func (s *stocks) giveMessage(m *message) {
 	m.Message.Free()
-	*m = message{Message: m.Message.Spare(), unrouted: stock.Emptied(m.unrouted)}
+	*m = message{Message: m.Message.Spare(), reading: reading{unrouted: stock.Emptied(m.unrouted)}}
 	s.messages.Give(m)
 }
 

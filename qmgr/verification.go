@@ -80,6 +80,7 @@ func (q *Qmgr) abandonVerifications() {
 func (q *Qmgr) startCallouts() {
 	for !q.halt && q.desk.Ready() && q.mayStart() {
 		q.beginCallout(q.desk.Begin(q.now))
+		q.advanceAll() // where its destination has no use for it, its slot is free again
 	}
 }
 
@@ -93,7 +94,7 @@ func (q *Qmgr) beginCallout(o *callout.Callout) {
 	b := bound{recipient: mail.Recipient{Address: o.Recipient}, route: o.To}
 	q.assign(m, q.bindEach(m, []bound{b}))
 	m.AllRead()
-	q.advance(m)
+	q.attend(m)
 }
 
 // concluded ends a call-out when none of it is in a queue, or under way, any more.
@@ -136,7 +137,7 @@ func (q *Qmgr) endCallouts() {
 // giveUp takes back a call-out that waits.
 func (q *Qmgr) giveUp(m *message) {
 	q.withdraw(m)
-	q.advance(m)
+	q.attend(m)
 }
 
 // desk returns how clients' questions are answered.
