@@ -11,34 +11,34 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// An AlarmKind says what sort of trouble an Alarm is about.
+// An AlarmKind is the kind of an Alarm.
 type AlarmKind uint8
 
 const (
-	AlarmCorrupt AlarmKind = iota + 1 // a message was put aside, or the store found damage
-	AlarmLow                          // little disk space is left
-	AlarmFull                         // no mail is taken in for want of disk space
-	AlarmRoom                         // there is enough space again (the end of AlarmLow and AlarmFull)
+	AlarmCorrupt AlarmKind = iota + 1 // a message was moved to the corrupt area, or the store is damaged
+	AlarmLow                          // disk space is low
+	AlarmFull                         // new mail is refused because of too little disk space
+	AlarmRoom                         // there is enough space again (ends AlarmLow and AlarmFull)
 	AlarmSlow                         // a disk operation takes very long
-	AlarmStall                        // writers have to wait until the store has caught up
-	AlarmStore                        // the store could not do its work in the background and tries again
+	AlarmStall                        // writers wait for the store to catch up
+	AlarmStore                        // background work of the store failed and is retried
 	AlarmFatal                        // the spool can no longer be relied on; the process ends
 )
 
-// String returns the word that logs and metrics show.
+// String returns the name used in logs and metrics.
 func (k AlarmKind) String() string {
 	return [...]string{"", "corrupt", "low", "full", "room", "slow", "stall", "store", "fatal"}[k]
 }
 
-// An Alarm is something that somebody should look at.
+// An Alarm is a condition that needs an operator's attention.
 type Alarm struct {
 	Kind AlarmKind
 	ID   mail.QueueID // the message it is about, zero if none
-	Text string       // one sentence for people
+	Text string       // one sentence for operators
 	Err  error        // the cause, nil if there is none
 }
 
-// raise logs an alarm and passes it on.
+// raise logs an alarm and passes it to Config.OnAlarm.
 func (s *Spool) raise(a Alarm) {
 	level := slog.LevelError
 	switch a.Kind {
@@ -58,18 +58,18 @@ func (s *Spool) raise(a Alarm) {
 	s.cfg.OnAlarm(a)
 }
 
-// die ends the process, for reasons that forbid returning to the caller.
+// die ends the process, for errors after which the caller must not continue.
 func (s *Spool) die(err error) {
 	err = s.wantsRoom(err)
 	s.dead.Store(true)
-	s.raise(Alarm{Kind: AlarmFatal, Text: "the spool's store failed and cannot go on", Err: err})
+	s.raise(Alarm{Kind: AlarmFatal, Text: "the spool's store failed and cannot continue", Err: err})
 	s.cfg.Fatal(err)
 	panic(err) // Fatal returned, which its contract forbids
 }
 
-// dieOfPanic is to be deferred by whoever enters the store on a goroutine whose
-// panics may be recovered, such as that of a client: what panicked in
-// the store holds its locks for ever, and a program that went on would hang.
+// dieOfPanic must be deferred before a call of the store on a goroutine whose
+// panics may be recovered, such as a client's: after a panic the store holds its
+// locks forever, and a program that continued would hang.
 func (s *Spool) dieOfPanic() {
 	if bug := recover(); bug != nil {
 		if s.dead.Load() {
@@ -79,8 +79,8 @@ func (s *Spool) dieOfPanic() {
 	}
 }
 
-// A damper limits how often the same trouble is reported or acted upon: per
-// times in every period.
+// A damper limits how often the same problem is reported or acted upon: per times
+// in every period.
 type damper struct {
 	per    int
 	period time.Duration

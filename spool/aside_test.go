@@ -10,8 +10,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A change that meets damage which passes leaves each recipient in one place: served by
-// what the change recorded, waiting in the message, or waiting in what was split off it.
+// After a change that meets temporary damage each recipient is in one place: settled by
+// an outcome of the change, waiting in the message, or waiting in a message split off
+// it.
 func TestDamageThatPassesCostsNoRecipient(t *testing.T) {
 	content := func(id mail.QueueID) key { return messageKey(keyBody, id) }
 	list := func(id mail.QueueID) key { return chunkKey(keyRecipients, id, 1) }
@@ -20,10 +21,10 @@ func TestDamageThatPassesCostsNoRecipient(t *testing.T) {
 		name       string
 		damaged    func(mail.QueueID) key
 		recipients int
-		outcomes   []uint32   // recipients that the change says have been served
-		first      []uint32   // of these, a change before it in the same Apply
+		outcomes   []uint32   // recipients that the change records as delivered
+		first      []uint32   // recipients recorded by an earlier change in the same Apply
 		splits     [][]uint32 // the last one fails
-		served     []uint32   // what the spool is to know
+		served     []uint32   // recipients that must be settled afterwards
 		moved      []uint32
 	}{
 		{name: "content", damaged: content, recipients: 3, splits: [][]uint32{{0}}},
@@ -59,7 +60,7 @@ func TestDamageThatPassesCostsNoRecipient(t *testing.T) {
 				t.Fatalf("%s, tried %t: %+v", c.name, tried, got)
 			}
 			mustClose(t, s)
-			s = open(t, cfg) // which takes it out of the corrupt area
+			s = open(t, cfg) // which moves it out of the corrupt area
 
 			var served, moved []uint32
 			for _, o := range outcomesOf(t, s, id) {

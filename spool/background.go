@@ -22,9 +22,9 @@ type background struct {
 	ctx   context.Context // ends when Close is called
 	stop  context.CancelFunc
 	done  sync.WaitGroup
-	swept chan struct{}     // closed when what a crash has left is cleared
-	files chan mail.QueueID // contents of removed messages, to be deleted
-	round sync.Mutex        // held by the one round of maintenance at a time
+	swept chan struct{}     // closed when the remains of a crash are removed
+	files chan mail.QueueID // messages whose content files must be deleted
+	round sync.Mutex        // held during a round of maintenance
 }
 
 func (w *background) init() {
@@ -54,9 +54,9 @@ func (s *Spool) stopBackground() {
 	s.work.done.Wait()
 }
 
-// discard deletes the content file of a message that is gone, soon. Deleting
-// a large file takes a while that no commit should wait for; what is not
-// deleted when the process ends is cleared after the next start.
+// discard deletes the content file of a removed message in the background, since a
+// commit should not wait for the deletion of a large file. Files that are left when
+// the process ends are deleted after the next start.
 func (s *Spool) discard(id mail.QueueID) {
 	select {
 	case s.work.files <- id:
@@ -73,15 +73,15 @@ func (s *Spool) deleteFiles() {
 
 func (s *Spool) deleteFile(id mail.QueueID) {
 	if err := s.bodies.remove(id); err != nil {
-		s.cfg.Logger.Error("content file was not deleted", "id", id.String(), "error", err)
+		s.cfg.Logger.Error("cannot delete content file", "id", id.String(), "error", err)
 	}
 }
 
-// maintain clears what a crash has left, then does a round of maintenance
-// every Config.Maintain.
+// maintain removes the remains of a crash, then does a round of maintenance every
+// Config.Maintain.
 func (s *Spool) maintain() {
 	if err := s.sweep(s.work.ctx); err != nil && s.work.ctx.Err() == nil {
-		s.raise(Alarm{Kind: AlarmStore, Text: "remains of earlier runs could not be cleared", Err: err})
+		s.raise(Alarm{Kind: AlarmStore, Text: "cannot remove remains of earlier runs", Err: err})
 	}
 	close(s.work.swept)
 	t := time.NewTicker(s.cfg.Maintain)
@@ -89,7 +89,7 @@ func (s *Spool) maintain() {
 	var seen uint64
 	for {
 		if err := s.noteTables(); err != nil {
-			s.raise(Alarm{Kind: AlarmStore, Text: "damage was not noted", Err: err})
+			s.raise(Alarm{Kind: AlarmStore, Text: "cannot record damaged tables", Err: err})
 		}
 		commits := s.count.commits.Load()
 		err := s.round(s.work.ctx, commits-seen < idleCommits)
@@ -106,13 +106,13 @@ func (s *Spool) maintain() {
 	}
 }
 
-// idleCommits is how many commits in one maintenance period still count as
-// idle. With more than that, compactions give space back by themselves.
+// idleCommits is the number of commits in one maintenance period up to which the
+// store counts as idle. With more, compactions free space by themselves.
 const idleCommits = 100
 
-// Maintain does one round of maintenance now: it restores the ballast, and
-// gives back disk space that deleted contents still occupy. The spool does so
-// by itself from time to time; an operator may wish it sooner.
+// Maintain does one round of maintenance now: it restores the ballast, and frees
+// disk space that deleted contents still occupy. The spool does so periodically; an
+// operator may want it sooner.
 func (s *Spool) Maintain(ctx context.Context) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -132,20 +132,20 @@ func (s *Spool) round(ctx context.Context, idle bool) error {
 	return err
 }
 
-// What makes a reclaim worth while: so many contents removed since the last
-// one, or so many octets of garbage that are such a share of all contents. The
-// share is above TargetGarbageRatio, at which Pebble is content.
+// Thresholds for a reclaim: contents removed since the last one, or bytes of
+// garbage that are also a minimum fraction of all contents. The fraction is above
+// TargetGarbageRatio, at which Pebble stops by itself.
 const (
 	reclaimRemovals = 1000
 	reclaimGarbage  = 1 << 20
 	reclaimPercent  = 35
 )
 
-// reclaim gives back the space of removed contents. Pebble by itself does so
-// only while there is traffic: after most of a backlog was removed nothing
-// happened for as long as the store was idle. Compacting the contents' keys
-// drops the references to their blobs; the rewriting of these starts with the
-// next flush, which takes a write to happen.
+// reclaim frees the space of removed contents. Pebble by itself does so only while
+// there is traffic: after most of a backlog was removed nothing happened while the
+// store was idle. Compacting the contents' keys drops the references to their
+// blobs; the rewriting of these starts with the next flush, which takes a write to
+// happen.
 func (s *Spool) reclaim(ctx context.Context) error {
 	blobs := s.db.Metrics().BlobFiles
 	garbage := blobs.ValueSize - min(blobs.ReferencedValueSize, blobs.ValueSize)
@@ -177,9 +177,9 @@ func (s *Spool) nudge() error {
 	return nil
 }
 
-// sweep clears what drafts and removals of earlier runs have left when they
-// were cut off: recipients written ahead, and content files without envelope.
-// It looks at queue IDs of earlier runs only, so it cannot hurt a draft.
+// sweep removes what interrupted drafts and removals of earlier runs have left:
+// recipients written ahead, and content files without an envelope. It only looks at
+// queue IDs of earlier runs, so it cannot affect a current draft.
 func (s *Spool) sweep(ctx context.Context) error {
 	var kept []mail.QueueID
 	wanted := func(id mail.QueueID) (bool, error) { return s.has(messageKey(keyEnvelope, id)) }
@@ -198,23 +198,23 @@ func (s *Spool) sweep(ctx context.Context) error {
 	}
 	err := errors.Join(s.sweepAhead(ctx), s.bodies.sweep(ctx, s.earlier, wanted, remove))
 	if len(kept) > 0 {
-		s.raise(Alarm{Kind: AlarmCorrupt, Text: "contents of messages that are lost, or that had been removed, are kept because a log or a table of the store was damaged",
-			Err: fmt.Errorf("moved to %s, and deleted from there after %d days: %s", dir, orphanLife/(24*time.Hour), nameIDs(kept))})
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "content files without an envelope are kept because a log or a table of the store was damaged; their messages are lost or had been removed",
+			Err: fmt.Errorf("moved to %s, will be deleted after %d days: %s", dir, orphanLife/(24*time.Hour), nameIDs(kept))})
 	}
 	return err
 }
 
 // orphanDir is where contents without an envelope are kept after a log or a table was
-// damaged, in a directory for each start. Of the message that such a content belongs
-// to, nothing else may be left. They are deleted after orphanLife: somebody had a month
-// to look at the alarm.
+// damaged, in a directory for each start. Such a content may be all that is left of its
+// message. They are deleted after orphanLife, which gives operators a month to react to
+// the alarm.
 const (
 	orphanDir  = "content"
 	orphanLife = 30 * 24 * time.Hour
 )
 
-// mailLost reports whether something of a log or a table was lost, and nobody has yet
-// removed what is kept of that.
+// mailLost reports whether part of a log or a table was lost and the damaged file
+// that was kept has not been removed yet.
 func (s *Spool) mailLost() bool {
 	return slices.ContainsFunc(s.damagedFiles(), func(f DamagedFile) bool {
 		ext := filepath.Ext(f.Path)
@@ -229,7 +229,7 @@ func (s *Spool) keepOrphan(name, dir string) error {
 	return s.disk.Rename(name, s.disk.PathJoin(dir, s.disk.PathBase(name)))
 }
 
-// deleteOrphans deletes what has been in orphanDir for orphanLife.
+// deleteOrphans deletes files that have been in orphanDir for orphanLife.
 func (s *Spool) deleteOrphans() error {
 	top := s.disk.PathJoin(s.path(damagedDir), orphanDir)
 	names, err := s.disk.List(top)
@@ -242,7 +242,7 @@ func (s *Spool) deleteOrphans() error {
 			continue
 		}
 		if err = errors.Join(err, s.disk.RemoveAll(s.disk.PathJoin(top, name))); err == nil {
-			s.cfg.Logger.Info("contents without a message were deleted after a month", "directory", s.disk.PathJoin(top, name))
+			s.cfg.Logger.Info("deleted contents without an envelope after 30 days", "directory", s.disk.PathJoin(top, name))
 		}
 	}
 	return err
@@ -266,7 +266,7 @@ func (s *Spool) sweepAhead(ctx context.Context) error {
 	return errors.Join(it.Error(), ctx.Err())
 }
 
-// dropAhead forgets the recipients that a draft wrote ahead of its commit.
+// dropAhead deletes the recipients that a draft wrote ahead of its commit.
 func (s *Spool) dropAhead(id mail.QueueID) error {
 	b := s.db.NewBatch()
 	defer b.Close()

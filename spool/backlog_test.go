@@ -18,9 +18,9 @@ import (
 
 var backlogFlag = flag.Int("spool.backlog", 0, "messages in the backlog test, 1000000 for the budget; 0 skips it")
 
-// A backlog of a million deferred messages must cost neither memory nor time:
-// the process that has built it is killed, and the next one has to be ready at
-// once, in the memory that an empty spool takes.
+// A backlog of a million deferred messages must cost neither memory nor time: the
+// process that has built it is killed, and the next one must be ready at once, in
+// the memory that an empty spool uses.
 //
 //	go test ./spool -run TestBacklog -v -timeout 30m -spool.backlog 1000000
 func TestBacklog(t *testing.T) {
@@ -68,8 +68,8 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// One message to a million recipients is taken in, read, expired, reported
-// and removed in the memory that any other message takes.
+// One message to a million recipients is accepted, read, expired, reported on and
+// removed in the memory that any other message uses.
 func TestMillionRecipients(t *testing.T) {
 	if *backlogFlag == 0 {
 		t.Skip("takes some seconds; see the flag spool.backlog")
@@ -114,7 +114,7 @@ func TestMillionRecipients(t *testing.T) {
 	}
 }
 
-// payBacklog clears all debts of a message, 1,000 at a time.
+// payBacklog clears all owed reports of a message, 1,000 at a time.
 func payBacklog(t *testing.T, s *Spool, id mail.QueueID) {
 	t.Helper()
 	for from, more, paid := uint32(0), true, 0; more; {
@@ -206,7 +206,7 @@ func popBacklog(t *testing.T, s *Spool, n int) (popped int) {
 	return popped
 }
 
-// memory reads a line of a process's status, in octets.
+// memory returns the value of a line of a process's status, in bytes.
 func memory(t *testing.T, pid int, what string) int64 {
 	t.Helper()
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))

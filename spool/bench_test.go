@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// cpuTime is what the process has used so far.
+// cpuTime returns the CPU time used by the process so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -21,8 +21,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measured runs a benchmark body and reports messages per second and CPU time
-// per message besides what Go reports.
+// measured runs a benchmark body and also reports messages per second and CPU time
+// per message.
 func measured(b *testing.B, body func()) {
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -42,7 +42,7 @@ func benchSpool(b *testing.B) *Spool {
 	return s
 }
 
-// benchBody is 4 KB in which a compressor finds nothing.
+// benchBody is 4 KB of data that does not compress.
 var benchBody = noise(1, 4096)
 
 func benchAccept(b testing.TB, s *Spool) mail.Arrival {
@@ -85,8 +85,8 @@ func BenchmarkAccept(b *testing.B) {
 	measured(b, func() { writers(b.N, func() { benchAccept(b, s) }) })
 }
 
-// BenchmarkAcceptRemove is the life of most mail: taken in, read for delivery,
-// removed by the committer together with whatever else is done by then.
+// BenchmarkAcceptRemove is the life of most mail: accepted, read for delivery,
+// removed by the committer together with other changes.
 func BenchmarkAcceptRemove(b *testing.B) {
 	s := benchSpool(b)
 	done := make(chan mail.Change, 4096)
@@ -105,7 +105,7 @@ func BenchmarkAcceptRemove(b *testing.B) {
 	})
 }
 
-// benchCommitter applies changes in groups as large as they come.
+// benchCommitter applies changes in groups of all that are waiting.
 func benchCommitter(b testing.TB, s *Spool, done <-chan mail.Change) {
 	var group []mail.Change
 	for c := range done {

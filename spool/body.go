@@ -15,15 +15,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A bodyDirs is the place of content files: body/<2 hex digits>/<queue ID>.
-// The 256 directories keep each of them small; the digits are those of the
-// queue ID that change fastest.
+// A bodyDirs manages the content files, body/<2 hex digits>/<queue ID>. The 256
+// directories keep each of them small; the digits are those of the queue ID that
+// change fastest.
 type bodyDirs struct {
 	fs  vfs.FS
 	dir string
 
 	mu   sync.Mutex
-	made bitset // directories known to be there, and durably so
+	made bitset // directories known to exist durably
 }
 
 // draftSuffix marks a content file whose message is not committed.
@@ -38,7 +38,7 @@ func (d *bodyDirs) subdir(n byte) string {
 	return d.fs.PathJoin(d.dir, string([]byte{hex[n>>4], hex[n&15]}))
 }
 
-// ensure makes the directory of a content file if it is not there.
+// ensure creates the directory of a content file if it does not exist.
 func (d *bodyDirs) ensure(id mail.QueueID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,7 +49,7 @@ func (d *bodyDirs) ensure(id mail.QueueID) error {
 	if err := d.fs.MkdirAll(d.subdir(n), 0o700); err != nil {
 		return err
 	}
-	// The one above as well: somebody may have removed all of it.
+	// The parent directory as well: all of it may have been removed.
 	if err := errors.Join(syncDir(d.fs, d.dir), syncDir(d.fs, d.fs.PathDir(d.dir))); err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ func (d *bodyDirs) each(ctx context.Context, visit func(mail.QueueID) bool) erro
 	return nil
 }
 
-// sweep removes content files of drafts, and those that have no envelope, as
-// far as their queue ID is below earlier. A file of which wanted cannot tell
-// stays. All others are passed to remove.
+// sweep removes content files of drafts, and those that have no envelope, if their
+// queue ID is below earlier. A file for which wanted returns an error stays. All
+// others are passed to remove.
 func (d *bodyDirs) sweep(ctx context.Context, earlier mail.QueueID, wanted func(mail.QueueID) (bool, error), remove func(name string) error) error {
 	var first error
 	var failed int
@@ -150,7 +150,7 @@ func (d *bodyDirs) sweepFile(dir, name string, earlier mail.QueueID, wanted func
 type bodyFile struct {
 	fs   vfs.FS
 	dir  string
-	name string   // as it is now
+	name string   // current name
 	file vfs.File // nil when nothing more can be written
 	sum  uint32
 }
@@ -168,16 +168,16 @@ func (d *bodyDirs) create(id mail.QueueID) (*bodyFile, error) {
 	return &bodyFile{fs: d.fs, dir: dir, name: name, file: f}, nil
 }
 
-// write appends octets. The slice may be changed by it (vfs.File says so),
-// which is why the sum is taken first.
+// write appends bytes. It may modify the slice (vfs.File allows that), which is why
+// the checksum is updated first.
 func (f *bodyFile) write(p []byte) error {
 	f.sum = crc32.Update(f.sum, castagnoli, p)
 	_, err := f.file.Write(p)
 	return err
 }
 
-// keep gives the file its name and makes it durable, all but the envelope
-// that refers to it.
+// keep gives the file its final name and makes it durable; only the envelope that
+// refers to it is then missing.
 func (f *bodyFile) keep() error {
 	err := errors.Join(f.file.SyncData(), f.file.Close())
 	f.file = nil
@@ -216,9 +216,9 @@ func (d *bodyDirs) open(e *envelope) (*bodyReader, error) {
 
 var verifyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// verify reads a file through once. What is read again soon comes from the
-// page cache; giving out octets before the last has been checked would send
-// damaged mail that cannot be called back.
+// verify reads a file completely. Reading it again soon is served by the page
+// cache; passing on bytes before the last has been checked would send damaged mail
+// that cannot be recalled.
 func verify(f vfs.File, e *envelope) error {
 	buf := verifyBuffers.Get().(*[32 << 10]byte)
 	defer verifyBuffers.Put(buf)
@@ -236,18 +236,17 @@ func verify(f vfs.File, e *envelope) error {
 		}
 	}
 	if size != e.Size {
-		return fmt.Errorf("%w: content file of %d octets, not %d", ErrCorrupt, size, e.Size)
+		return fmt.Errorf("%w: content file of %d bytes, not %d", ErrCorrupt, size, e.Size)
 	}
 	if sum != e.sum {
-		return fmt.Errorf("%w: checksum mismatch in content file of %d octets", ErrCorrupt, size)
+		return fmt.Errorf("%w: checksum mismatch in content file of %d bytes", ErrCorrupt, size)
 	}
 	return nil
 }
 
 // A bodyReader reads a content file that has been checked, and checks it again
-// meanwhile: it does not hand out the last octets unless all of them had the
-// checksum. So whoever passes them on stops short of the end of a content that has
-// changed since it was checked.
+// while reading: it withholds the last bytes unless all of them match the checksum.
+// So a content that has changed since it was checked is never passed on completely.
 type bodyReader struct {
 	file    vfs.File
 	size    int64
@@ -256,7 +255,7 @@ type bodyReader struct {
 
 	at  int64
 	sum uint32
-	err error // that ended the reading, or nil
+	err error // the error that ended the reading, or nil
 }
 
 func (r *bodyReader) Read(p []byte) (n int, err error) {

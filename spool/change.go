@@ -8,19 +8,19 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Apply makes changes durable, all in one synced commit, and returns for each
-// where its message is now. A message that is not in the spool makes its change
-// a success that does nothing.
+// Apply makes changes durable, all in one synced commit, and returns for each where
+// its message is now. A change of a message that is not in the spool succeeds and
+// does nothing.
 //
-// A message that turns out to be damaged is put aside instead of being
-// changed; that is a success too, and shows in Changed.Place. If messages cannot
-// be read for a reason that may pass, all changes of other messages are made, and
-// the error is a mail.ChangeErrors. After any other error nothing is known of any
-// change. Whatever was not made may be applied again.
+// A message that turns out to be damaged is moved to the corrupt area instead of
+// being changed; that is also a success, and shows in Changed.Place. If messages
+// cannot be read for a possibly temporary reason, the changes of all other messages
+// are made, and the error is a mail.ChangeErrors. After any other error it is
+// unknown which changes were made. Changes that were not made may be applied again.
 //
-// ChangeExpire and ChangeWarn on a very long recipient list are done in
-// several commits, so that memory stays bounded; each leaves the message as
-// good as before, and the rest is done when the change is repeated.
+// ChangeExpire and ChangeWarn on a very long recipient list are done in several
+// commits, so that memory stays bounded; each leaves the message consistent, and a
+// repeated change does the rest.
 func (s *Spool) Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -51,9 +51,9 @@ func (s *Spool) apply(ctx context.Context, changes []mail.Change) ([]mail.Change
 	return answers, nil
 }
 
-// all carries changes out on the copies in memory. A message that cannot be
-// read fails its own changes and no other; it stays as it is. The error is for
-// what concerns all of them.
+// all applies changes to the copies in memory. If a message cannot be read, only
+// its own changes fail, and it stays as it is. The last result is an error that
+// affects all changes.
 func (e *edits) all(ctx context.Context, changes []mail.Change) ([]mail.Changed, mail.ChangeErrors, error) {
 	answers := make([]mail.Changed, len(changes))
 	var failed map[mail.QueueID]error
@@ -102,7 +102,7 @@ func (e *edits) answer(id mail.QueueID) mail.Changed {
 	return mail.Changed{ID: id, Place: ed.place(), Reports: ed.state.owed > 0}
 }
 
-// one carries out one change.
+// one applies one change.
 func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	if c.Op == mail.ChangeRemove {
 		return e.remove(ctx, c)
@@ -148,7 +148,7 @@ func (e *edits) one(ctx context.Context, c *mail.Change) error {
 	return nil
 }
 
-// remove forgets a message. If the caller knows where it is, nothing is read.
+// remove deletes a message. If the caller knows its place, nothing is read.
 func (e *edits) remove(ctx context.Context, c *mail.Change) error {
 	ed := e.byID[c.ID]
 	if ed == nil && c.Place.Area != mail.AreaNone && !e.s.spoilt.has(c.ID) {
@@ -157,7 +157,7 @@ func (e *edits) remove(ctx context.Context, c *mail.Change) error {
 	}
 	ed, err := e.load(c.ID)
 	if errors.Is(err, ErrCorrupt) {
-		// Being removed, it need not be read; but where it is must be found.
+		// It need not be readable to be removed, but its place must be found.
 		ed, err = e.loadDamaged(ctx, c.ID)
 	}
 	if err != nil {
@@ -169,8 +169,8 @@ func (e *edits) remove(ctx context.Context, c *mail.Change) error {
 	return nil
 }
 
-// deferUntil moves a message to the deferred area. The same change done twice
-// is one attempt, which its instant tells.
+// deferUntil moves a message to the deferred area. The same change applied twice
+// counts as one attempt; its instant identifies it.
 func (ed *edit) deferUntil(c *mail.Change) {
 	st := &ed.state
 	if st.attempts == 0 || st.lastAttempt != c.At {
@@ -181,8 +181,8 @@ func (ed *edit) deferUntil(c *mail.Change) {
 	ed.move(mail.AreaDeferred, c.Due, "")
 }
 
-// move changes the area of a message. From the corrupt area there is no way
-// out but restore and removal.
+// move changes the area of a message. A message only leaves the corrupt area by
+// restore or removal.
 func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 	st := &ed.state
 	if st.area == mail.AreaCorrupt {
@@ -198,8 +198,8 @@ func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 	}
 }
 
-// record stores the outcomes of a change, or clears the reports they name. Those of a
-// chunk that is damaged do not keep it from the others.
+// record stores the outcomes of a change, or clears the reports they name. A damaged
+// chunk does not prevent this for the others.
 func (e *edits) record(ed *edit, c *mail.Change) error {
 	var damage error
 	for i := range c.Outcomes {
@@ -229,7 +229,7 @@ func (e *edits) record(ed *edit, c *mail.Change) error {
 	return damage
 }
 
-// update replaces what is known of a recipient, if it is something else.
+// update replaces the outcome of a recipient if it differs.
 func (ed *edit) update(p *part, before, after mail.Outcome) {
 	if after == before {
 		return
@@ -240,7 +240,7 @@ func (ed *edit) update(p *part, before, after mail.Outcome) {
 	ed.state.count(before, after)
 }
 
-// warn owes a delay report for every recipient that waits and may have one,
+// warn marks a delay report as owed on every waiting recipient that requests one,
 // once in the life of a message.
 func (e *edits) warn(ctx context.Context, ed *edit) error {
 	if ed.state.warned {
@@ -267,7 +267,7 @@ func expire(at mail.Instant) verdict {
 	return func(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome {
 		known.Result, known.Expired = mail.Failed, true
 		if known.At == 0 {
-			known.At = at // else it is the last attempt's (RFC 3464 2.3.7)
+			known.At = at // otherwise it would be the last attempt's (RFC 3464 2.3.7)
 		}
 		known.Report = mail.ReportNone
 		if sender == "" || r.Notify.Failure() {

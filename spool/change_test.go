@@ -47,8 +47,8 @@ func inArea(t *testing.T, s *Spool, area mail.Area) (ids []mail.QueueID) {
 	return ids
 }
 
-// One message goes through all of its life; after each step it is in exactly
-// one index and says what the step was to make of it.
+// One message goes through its whole life; after each step it is in exactly one
+// index and in the state that the step leads to.
 func TestLifeOfAMessage(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	a := accept(t, s, mail.Envelope{Sender: "bob@example.com"}, addresses(3), text(100))
@@ -119,7 +119,7 @@ func TestLifeOfAMessage(t *testing.T) {
 			func(m Summary) bool { return m.Reason == "by hand" },
 		},
 		{
-			mail.Change{Op: mail.ChangeDefer, Due: 900, At: 900}, // no way out
+			mail.Change{Op: mail.ChangeDefer, Due: 900, At: 900}, // not possible
 			mail.Place{Area: mail.AreaCorrupt, Touched: true, Owes: true}, true, nil,
 		},
 	} {
@@ -132,7 +132,7 @@ func TestLifeOfAMessage(t *testing.T) {
 		place = got.Place
 		m, err := s.Lookup(ctxTest, id)
 		if err != nil || m.Place != place || step.check != nil && !step.check(m) {
-			t.Fatalf("%s: %v, look-up says %+v", c.Op, err, m)
+			t.Fatalf("%s: %v, Lookup returns %+v", c.Op, err, m)
 		}
 		for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
 			if in := len(inArea(t, s, area)); (in == 1) != (area == place.Area) {
@@ -140,7 +140,7 @@ func TestLifeOfAMessage(t *testing.T) {
 			}
 		}
 	}
-	// The remote host's own code, and the time of the attempt, go into the report.
+	// The report contains the remote host's own code, and the time of the attempt.
 	want := busy(2, 799)
 	want.Result, want.Report, want.Expired = mail.Failed, mail.ReportFailed, true
 	if got := outcomesOf(t, s, id); got[2] != want {
@@ -152,8 +152,7 @@ func TestLifeOfAMessage(t *testing.T) {
 	checkNoRemains(t, s)
 }
 
-// Which reports come to be owed depends on the sender, on NOTIFY and on what
-// is known already.
+// Which reports are owed depends on the sender, on NOTIFY and on earlier outcomes.
 func TestReportsOwed(t *testing.T) {
 	rcpts := addresses(6)
 	rcpts[1].Notify = mail.NotifyNever
@@ -171,7 +170,7 @@ func TestReportsOwed(t *testing.T) {
 			mail.ReportFailed, 0, mail.ReportFailed, 0, mail.ReportRelayed, mail.ReportFailed}},
 		{"warn", "bob@example.com", mail.ChangeWarn, []mail.ReportKind{
 			mail.ReportDelayed, 0, 0, mail.ReportDelayed, mail.ReportRelayed, mail.ReportDelayed}},
-		{"expire, null sender", "", mail.ChangeExpire, []mail.ReportKind{ // whatever NOTIFY says: it is about reports to the sender
+		{"expire, null sender", "", mail.ChangeExpire, []mail.ReportKind{ // regardless of NOTIFY, which is about reports to the sender
 			mail.ReportFailed, mail.ReportFailed, mail.ReportFailed, mail.ReportFailed, mail.ReportRelayed, mail.ReportFailed}},
 		{"warn, null sender", "", mail.ChangeWarn, []mail.ReportKind{0, 0, 0, 0, mail.ReportRelayed, 0}},
 	} {
@@ -194,8 +193,8 @@ func TestReportsOwed(t *testing.T) {
 	}
 }
 
-// Changes come twice when a commit's answer was lost, and they come for
-// messages that are gone. Neither may bring anything back.
+// Changes are applied twice when a commit's answer was lost, and may be for
+// messages that are gone. Neither may restore anything.
 func TestChangesAreIdempotent(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	a := accept(t, s, mail.Envelope{Sender: "bob@example.com"}, addresses(2), text(10))
@@ -229,8 +228,8 @@ func TestChangesAreIdempotent(t *testing.T) {
 	checkNoRemains(t, s)
 }
 
-// A report and the clearing of the debts that it pays are one step: if the
-// report cannot be committed, the debts stay.
+// A report is committed together with the record that it is no longer owed: if the
+// commit fails, it stays owed.
 func TestCommitWith(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	id := accept(t, s, mail.Envelope{Sender: "bob@example.com"}, addresses(2), nil).Envelope.ID
@@ -259,7 +258,7 @@ func TestCommitWith(t *testing.T) {
 	}
 }
 
-// Fetch names what is due and tells when the next message will be.
+// Fetch returns the messages that are due, and when the next one will be.
 func TestFetch(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	var ids []mail.QueueID
@@ -300,8 +299,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// Of a long list, reading starts anywhere, skips what is settled, and does
-// not read what comes before.
+// Reading a long list can start anywhere, skips settled recipients, and does not
+// read earlier chunks.
 func TestReadLongList(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	const n = 3000
@@ -335,7 +334,7 @@ func TestReadLongList(t *testing.T) {
 	if m, err := s.readMessage(id); err != nil || !m.state.full.has(1) || m.state.full.has(0) {
 		t.Errorf("full chunks: %v %v", m.state.full, err)
 	}
-	// Damage before the starting point is not noticed, for it is not read.
+	// Damage before the starting point is not noticed, since that part is not read.
 	b := s.db.NewBatch()
 	if err := errors.Join(b.Set([]byte(chunkKeyText(id, 0)), []byte("rot"), nil), s.commit(b), b.Close()); err != nil {
 		t.Fatal(err)
@@ -350,8 +349,8 @@ func chunkKeyText(id mail.QueueID, chunk uint32) string {
 	return string(k.bytes())
 }
 
-// Expiring a very long list must not hold it in memory. It takes several
-// commits; if it is cut off between them, doing it again completes it.
+// Expiring a very long list must not hold it in memory. It takes several commits;
+// if it is interrupted between them, repeating it completes it.
 func TestExpireLongListInPieces(t *testing.T) {
 	const n = 40_000
 	fs := vfs.NewCrashableMem()
@@ -407,7 +406,7 @@ func TestExpireMemory(t *testing.T) {
 	}
 }
 
-// cutOff is a context that ends after some looks at it.
+// cutOff is a context that ends after a number of calls of Err.
 type cutOff struct {
 	context.Context
 	after int
@@ -478,10 +477,9 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// A process may end after an outcome was made durable and before the report
-// about it was. Whoever opens the message after that learns that something is
-// owed: a message whose recipients are all settled would be removed otherwise,
-// and its sender never told.
+// A process may end after an outcome was made durable and before the report on it
+// was. Open must then show that a report is owed: otherwise a message whose
+// recipients are all settled would be removed without a report to its sender.
 func TestDebtOutlivesProcess(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	cfg := small(fs)

@@ -7,17 +7,17 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// appendText appends a text with its length before it.
+// appendText appends a text preceded by its length.
 func appendText(b []byte, text string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(text)))
 	return append(b, text...)
 }
 
-// A decoder takes values off the front of a payload, in the order in which
-// they were appended. After the first value that is not there it yields zeros
-// and stays bad, so callers check once, at the end.
+// A decoder reads values from a payload in the order in which they were appended.
+// After the first missing value it returns zeros and stays bad, so callers check
+// once, at the end.
 //
-// It works on a string: texts taken out share its memory.
+// It works on a string: decoded texts share its memory.
 type decoder struct {
 	rest string
 	bad  bool
@@ -71,9 +71,9 @@ func (d *decoder) text() string {
 	return text
 }
 
-// check returns an error if some value was not there. The checksum has been
-// verified by then, so it means a defect of this program, but the remedy is
-// the same: the message has to be put aside.
+// check returns an error if a value was missing. The checksum has been verified by
+// then, so this is a bug of this program, but the remedy is the same: the message
+// is moved to the corrupt area.
 func (d *decoder) check(what string) error {
 	if d.bad {
 		return fmt.Errorf("%w: malformed %s", ErrCorrupt, what)

@@ -9,9 +9,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// What has passed its checksum may still be anything, after a defect or with
-// ill will: decoding must end in a value or an error, and a value must encode
-// to something that decodes to the same value.
+// Data that passes its checksum may still be arbitrary, because of a bug or malice:
+// decoding must return a value or an error, and a value must encode to data that
+// decodes to the same value.
 func FuzzDecode(f *testing.F) {
 	list := outcomes{busy(3, 77), sent(5, 60), {Index: 9, Result: mail.Failed, Report: mail.ReportFailed, At: -4}}
 	f.Add(appendOutcomes(nil, list, 0))
@@ -51,8 +51,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// ascending tells whether outcomes are as this package makes them: damaged
-// ones may be in any order.
+// ascending reports whether outcomes are in the order in which this package encodes
+// them: damaged ones may be in any order.
 func ascending(o outcomes) bool {
 	for i := 1; i < len(o); i++ {
 		if o[i].Index <= o[i-1].Index {
@@ -88,6 +88,6 @@ func TestOutcomesAreCompact(t *testing.T) {
 		list.set(busy(i, 1_800_000_000_000_000_000+mail.Instant(i)))
 	}
 	if n := len(appendOutcomes(nil, list, 0)); n > chunkSize*6 {
-		t.Errorf("%d octets for %d recipients", n, chunkSize)
+		t.Errorf("%d bytes for %d recipients", n, chunkSize)
 	}
 }

@@ -13,72 +13,72 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Config says where a spool is and what it may use.
+// Config configures a spool.
 type Config struct {
-	// Dir is the spool's directory; it is made if it does not exist. It should
+	// Dir is the spool's directory; it is created if it does not exist. It should
 	// be on a local disk. Required.
 	Dir string
-	// FS is the file system that all of the spool is in; nil is the operating
-	// system's. Tests change it.
+	// FS is the file system of the spool; nil means the operating system's. Tests
+	// replace it.
 	FS vfs.FS
 
-	// InlineMax is the largest content, in octets, that is kept inside the
-	// store; longer content becomes a file. 0 is 65,536, the largest value
-	// allowed is 1 MiB. Raise it where most mail is a little larger and memory
-	// is plentiful: a session holds that much until the message is complete.
+	// InlineMax is the largest content, in bytes, that is kept inside the store;
+	// larger content becomes a file. 0 means 65,536; the maximum is 1 MiB. Raise it
+	// where most mail is a little larger and memory is plentiful: a session holds
+	// this much until the message is complete.
 	InlineMax int
-	// MinFree is the free disk space, in octets, below which no mail is taken
-	// in; reports may use half of it. 0 is 256 MiB. Raise it on a disk that is
+	// MinFree is the free disk space, in bytes, below which new mail is refused;
+	// reports may use half of it. 0 means 256 MiB. Raise it on a disk that is
 	// shared with other writers.
 	MinFree int64
-	// Ballast is the size, in octets, of a file that is deleted when the disk
-	// runs full all the same. 0 is 64 MiB.
+	// Ballast is the size, in bytes, of a file that is deleted if the disk runs
+	// full nevertheless. 0 means 64 MiB.
 	Ballast int64
 
-	// MemTable is the size, in octets, of a memtable: what is removed again
-	// before so much was written never reaches a table file. 0 is 32 MiB.
+	// MemTable is the size, in bytes, of a memtable: messages that are removed
+	// again before this much was written never reach a table file. 0 means 32 MiB.
 	// Raise it where more mail than that is in flight and memory is plentiful.
 	MemTable int
-	// MemTables is how many memtables there may be before writers must wait
-	// for the disk. 0 is 4; at least 2.
+	// MemTables is the maximum number of memtables before writers must wait for the
+	// disk. 0 means 4; the minimum is 2.
 	MemTables int
-	// Cache is the size, in octets, of the block cache. 0 is 32 MiB.
+	// Cache is the size, in bytes, of the block cache. 0 means 32 MiB.
 	Cache int64
-	// TableFiles is how many table files may be open at once. 0 is 1,000; the
-	// store takes 74 at least. Lower it where file descriptors are scarce.
+	// TableFiles is the maximum number of open table files. 0 means 1,000; the
+	// store uses at least 74. Lower it where file descriptors are scarce.
 	TableFiles int
-	// SyncInterval is the least time between two syncs of the log. 0 is none.
+	// SyncInterval is the minimum time between two syncs of the log. 0 means none.
 	// 300 to 500 microseconds give a slow disk larger groups to commit.
 	SyncInterval time.Duration
-	// SlowDisk is how long one disk operation may take before an alarm is
-	// raised. 0 is 5 s.
+	// SlowDisk is the duration of a disk operation above which an alarm is raised.
+	// 0 means 5 s.
 	SlowDisk time.Duration
-	// Maintain is the time between two rounds of maintenance. 0 is 1 minute.
+	// Maintain is the time between two rounds of maintenance. 0 means 1 minute.
 	Maintain time.Duration
 
-	// Logger takes what operators should know; nil discards it.
+	// Logger gets messages for operators; nil discards them.
 	Logger *slog.Logger
-	// Now is the clock that queue IDs are made from; nil is the system's. It
-	// may go back: queue IDs do not.
+	// Now is the clock for queue IDs; nil means the system's. It may go back; queue
+	// IDs do not.
 	Now func() mail.Instant
-	// OnAlarm is told of trouble that somebody should look at. It may be
-	// called from any goroutine, must return at once and must not call the
-	// spool. nil ignores alarms; they are logged in any case.
+	// OnAlarm is called for every alarm. It may be called from any goroutine, must
+	// return at once and must not call the spool. nil ignores alarms; they are
+	// logged in any case.
 	OnAlarm func(Alarm)
-	// Fatal is called when nothing the spool says can be relied on any more,
-	// and must not return. nil ends the process with status 1.
+	// Fatal is called when the spool can no longer be relied on, and must not
+	// return. nil ends the process with status 1.
 	Fatal func(error)
 
-	// pause is how long the making of a file waits before it is tried again;
-	// 0 is roomPause. Tests have less time.
+	// pause is the time between attempts to create a file; 0 means roomPause. Tests
+	// shorten it.
 	pause time.Duration
-	// stall is how long writers may be held up by a damaged table before the process
-	// ends, so that the next one can mend it; also for tests.
+	// stall is how long a damaged table may block writers before the process ends,
+	// so that the next start can repair it; set by tests.
 	stall time.Duration
 }
 
-// inlineLimit bounds Config.InlineMax: a content is at one time in the
-// session, in the batch and in the memtable.
+// inlineLimit bounds Config.InlineMax: a content is in the session, in the batch
+// and in the memtable at the same time.
 const inlineLimit = 1 << 20
 
 // WithDefaults returns the configuration with every zero value replaced by
@@ -113,7 +113,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns all that is wrong with the configuration, defaults applied.
+// Validate returns all errors of the configuration, joined, with defaults applied.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var all []error

@@ -10,11 +10,11 @@ import (
 )
 
 // A Content is the content of one message: lines that end in CRLF, without
-// dot-stuffing. All of it has been checked, so what it yields is what was
-// taken in. Exactly one of Bytes and File is set. A File is checked once more while
-// it is read, and does not yield its last octets if anything has changed.
+// dot-stuffing. Its checksum has been verified, so it equals what was received.
+// Exactly one of Bytes and File is set. A File is checked once more while it is
+// read, and withholds its last bytes if anything has changed.
 type Content struct {
-	Size  int64         // octets
+	Size  int64         // bytes
 	Bytes []byte        // all of it, if it is small; it belongs to the caller
 	File  io.ReadCloser // if it is large; to be closed by the caller, see Close
 }
@@ -36,12 +36,12 @@ func (c *Content) Close() error {
 	return c.File.Close()
 }
 
-// Content returns the content of a message. It is the only way to it: nothing
-// is handed out before every octet has been checked. The error wraps ErrGone
-// if there is no such message; it wraps ErrCorrupt if the content is damaged,
-// and the message has then been put aside.
+// Content returns the content of a message. It is the only access to it: nothing is
+// returned before every byte has been checked. The error wraps ErrGone if there is
+// no such message; it wraps ErrCorrupt if the content is damaged, and the message
+// has then been moved to the corrupt area.
 //
-// It stays readable when the message is removed meanwhile.
+// The content stays readable if the message is removed meanwhile.
 func (s *Spool) Content(ctx context.Context, id mail.QueueID) (Content, error) {
 	if err := s.enter(); err != nil {
 		return Content{}, err
@@ -54,8 +54,8 @@ func (s *Spool) Content(ctx context.Context, id mail.QueueID) (Content, error) {
 	return c, nil
 }
 
-// respoil is spoil for a content file that fails while it is read, when the spool may
-// have been closed.
+// respoil is spoil for a content file that fails while it is being read, when the
+// spool may already be closed.
 func (s *Spool) respoil(ctx context.Context, id mail.QueueID, cause error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Spool) respoil(ctx context.Context, id mail.QueueID, cause error) error
 }
 
 func (s *Spool) content(ctx context.Context, id mail.QueueID) (Content, error) {
-	// Looking for the usual case first saves reading the envelope.
+	// Trying the usual case first saves reading the envelope.
 	k := messageKey(keyBody, id)
 	var octets []byte
 	ok, err := s.load(k, func(payload []byte) { octets = bytes.Clone(payload) })
@@ -88,13 +88,13 @@ func (s *Spool) content(ctx context.Context, id mail.QueueID) (Content, error) {
 	if err != nil {
 		return Content{}, s.lostFile(id, err)
 	}
-	ctx = context.WithoutCancel(ctx) // a delivery that has been given up finds damage all the same
+	ctx = context.WithoutCancel(ctx) // damage counts even if it was found by a delivery that was canceled
 	file.changed = func(cause error) error { return s.respoil(ctx, id, cause) }
 	return Content{Size: e.Size, File: file}, nil
 }
 
-// lostFile explains why a content file could not be opened: because the
-// message has been removed since its envelope was read, or else damage.
+// lostFile returns why a content file could not be opened: the message has been
+// removed since its envelope was read, or it is damaged.
 func (s *Spool) lostFile(id mail.QueueID, cause error) error {
 	ok, err := s.has(messageKey(keyEnvelope, id))
 	if err != nil {

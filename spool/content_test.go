@@ -13,11 +13,11 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Content in a file is read twice: once to check it before anything is said about
-// the message, and again to send it. What is read then has to have the checksum,
-// too: the last octets of a content that has changed meanwhile are not handed out, so
-// that whoever sends it cannot come to its end; and the message is put aside, as it
-// is when the damage is found sooner.
+// Content in a file is read twice: once to check it before anything else is done with
+// the message, and again to send it. The second reading must match the checksum, too:
+// the last bytes of a content that has changed meanwhile are withheld, so that it is
+// never sent completely; and the message is moved to the corrupt area, as when the
+// damage is found earlier.
 func TestContentIsCheckedWhileItIsRead(t *testing.T) {
 	const size = 200_000
 	for name, spoil := range map[string]func(data []byte){
@@ -44,10 +44,10 @@ func TestContentIsCheckedWhileItIsRead(t *testing.T) {
 			buf := make([]byte, 3000)
 			_, err = io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{c.Reader()}, buf)
 			if !errors.Is(err, ErrCorrupt) {
-				t.Errorf("read %d octets: %v", got.Len(), err)
+				t.Errorf("read %d bytes: %v", got.Len(), err)
 			}
 			if got.Len() >= size {
-				t.Errorf("all %d octets were handed out", got.Len())
+				t.Errorf("all %d bytes were returned", got.Len())
 			}
 			if _, err := c.Reader().Read(buf); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("and then: %v", err)
@@ -57,14 +57,14 @@ func TestContentIsCheckedWhileItIsRead(t *testing.T) {
 				t.Errorf("the corrupt area has %v", in)
 			}
 			if got, err := contentOf(s, sound.Envelope.ID); err != nil || len(got) != size {
-				t.Errorf("a sound message: %d octets, %v", len(got), err)
+				t.Errorf("a sound message: %d bytes, %v", len(got), err)
 			}
 		})
 	}
 }
 
-// A reading that went wrong where the file has not is no damage: the message stays
-// where it is, and is read well the next time.
+// A read error that does not repeat is not damage: the message stays where it is,
+// and is read correctly the next time.
 func TestContentThatIsReadWronglyOnce(t *testing.T) {
 	var reads atomic.Int64
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -82,18 +82,18 @@ func TestContentThatIsReadWronglyOnce(t *testing.T) {
 	reads.Store(3)
 	got, err := io.ReadAll(c.Reader())
 	if err == nil || errors.Is(err, ErrCorrupt) || len(got) >= 200_000 {
-		t.Errorf("read %d octets: %v", len(got), err)
+		t.Errorf("read %d bytes: %v", len(got), err)
 	}
 	c.Close()
 	if in := inArea(t, s, mail.AreaCorrupt); len(in) != 0 {
 		t.Errorf("the corrupt area has %v", in)
 	}
 	if got, err := contentOf(s, m.Envelope.ID); err != nil || len(got) != 200_000 {
-		t.Errorf("read again: %d octets, %v", len(got), err)
+		t.Errorf("read again: %d bytes, %v", len(got), err)
 	}
 }
 
-// The same, if what was read is not what the file has.
+// The same, if the data read differs from the file.
 func TestContentThatIsReadDifferentlyOnce(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, small(fs))
@@ -113,7 +113,7 @@ func TestContentThatIsReadDifferentlyOnce(t *testing.T) {
 	}
 	data[5] ^= 1
 	if got, err := io.ReadAll(c.Reader()); err == nil || errors.Is(err, ErrCorrupt) || len(got) >= 199_000 {
-		t.Errorf("read %d octets: %v", len(got), err)
+		t.Errorf("read %d bytes: %v", len(got), err)
 	}
 	c.Close()
 	if in := inArea(t, s, mail.AreaCorrupt); len(in) != 0 {

@@ -9,8 +9,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The spoilt are the messages that the spool has put aside by itself since it
-// was opened. Whoever still holds a mail.Place from before does not know.
+// The spoilt are the messages that the spool itself has moved to the corrupt area
+// since it was opened. A caller that holds a mail.Place from before does not know
+// that.
 type spoilt struct {
 	mu  sync.Mutex
 	ids map[mail.QueueID]struct{}
@@ -38,8 +39,8 @@ func (p *spoilt) forget(id mail.QueueID) {
 	delete(p.ids, id)
 }
 
-// spoil wraps the error of a failed read. If it is damage, the message is put
-// aside, so that nobody tries in vain again and again.
+// spoil wraps the error of a failed read. If the error is damage, it moves the
+// message to the corrupt area, so that it is not tried over and over.
 func (s *Spool) spoil(ctx context.Context, id mail.QueueID, what string, cause error) error {
 	cause = fmt.Errorf("spool: %s %s: %w", what, id, cause)
 	if !errors.Is(cause, ErrCorrupt) {
@@ -52,7 +53,7 @@ func (s *Spool) spoil(ctx context.Context, id mail.QueueID, what string, cause e
 	e := s.newEdits([]mail.Change{change})
 	defer e.release()
 	if err := e.putAside(ctx, &change, cause); err != nil {
-		return fmt.Errorf("%w; it could not be put aside: %w", cause, err)
+		return fmt.Errorf("%w; cannot move it to the corrupt area: %w", cause, err)
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
@@ -63,14 +64,14 @@ func (s *Spool) spoil(ctx context.Context, id mail.QueueID, what string, cause e
 	return cause
 }
 
-// confirm reads a message once more after something of it was read wrongly. It
-// returns the cause if that repeats, and else an error that may pass: a bad
-// read is not a verdict on what is on the disk.
+// confirm rereads a message after part of it was read wrongly. It returns the cause
+// if that repeats, otherwise a temporary error: a single bad read does not prove
+// that the data on disk is damaged.
 func (s *Spool) confirm(ctx context.Context, id mail.QueueID, cause error) error {
 	switch err := s.check(ctx, id); {
 	case err == nil:
-		s.cfg.Logger.Warn("a message was read wrongly, and rightly when it was read again", "id", id.String(), "error", cause)
-		return fmt.Errorf("read wrongly, and rightly when it was read again: %v", cause) // %v: not ErrCorrupt
+		s.cfg.Logger.Warn("a message was read with errors, but without when it was read again", "id", id.String(), "error", cause)
+		return fmt.Errorf("read with errors, but without when it was read again: %v", cause) // %v: not ErrCorrupt
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrGone):
 		return cause
 	default:
@@ -94,9 +95,10 @@ func (s *Spool) check(ctx context.Context, id mail.QueueID) error {
 	return c.Close()
 }
 
-// putAside turns a change to a damaged message into its move to the corrupt
-// area. What could be recorded before the damage was met stays: it rests on none, and a
-// recipient who has been served must stay so when the message is readable again.
+// putAside turns a change of a damaged message into its move to the corrupt area. What
+// was recorded before the damage was found stays: it does not depend on damaged data,
+// and a recipient that has the message must stay settled when the message becomes
+// readable again.
 func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error {
 	ed, err := e.load(c.ID)
 	if errors.Is(err, ErrCorrupt) {
@@ -115,11 +117,11 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 	return nil
 }
 
-// loadDamaged makes a copy of a message whose state or envelope cannot be
-// read. Where it is must be looked for in all indexes; in those ordered by due
-// that takes a scan, 92 ms for a million messages, once for all messages of an
-// Apply. The scan does not heal the index, which would need locks that are held
-// here; what it cannot read, it leaves out.
+// loadDamaged makes a copy of a message whose state or envelope cannot be read. Its
+// place must be searched for in all indexes; those ordered by due time need a scan,
+// 92 ms for a million messages, once for all messages of an Apply. The scan does
+// not rebuild a damaged index, which would need locks that are held here; it skips
+// what it cannot read.
 func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error) {
 	if e.dues == nil {
 		dues := make(map[mail.QueueID][]key)
@@ -156,8 +158,8 @@ func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error)
 	return e.add(ed), nil
 }
 
-// restore takes a message out of the corrupt area if all of it can be read,
-// and leaves it there if not.
+// restore moves a message out of the corrupt area if all of it can be read, and
+// otherwise leaves it there.
 func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
 	err := e.s.check(ctx, ed.id)
 	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGone) {
@@ -167,7 +169,7 @@ func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
 	if err != nil {
 		return err
 	}
-	if ed.state.recipients == 0 { // the state could not be read when it was put aside
+	if ed.state.recipients == 0 { // the state was unreadable when it was moved there
 		if err := e.rebuild(ed); err != nil {
 			return err
 		}
@@ -179,8 +181,8 @@ func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
 	return nil
 }
 
-// rebuild makes a state from the envelope and the outcomes that are kept apart
-// from it.
+// rebuild reconstructs a state from the envelope and the outcomes that are stored
+// separately.
 func (e *edits) rebuild(ed *edit) error {
 	env, err := e.s.readEnvelope(ed.id)
 	if err != nil {
@@ -206,12 +208,13 @@ func (e *edits) rebuild(ed *edit) error {
 	return nil
 }
 
-// recheckMax is how many messages of the corrupt area are read at a start.
+// recheckMax is the maximum number of messages of the corrupt area that are read at
+// a start.
 const recheckMax = 1000
 
-// recheck takes messages out of the corrupt area that can be read again: what
-// was wrong may have been the machine, not the disk. A message whose state was lost
-// stays, as some of its recipients may have it; an operator may release it.
+// recheck moves messages that can be read again out of the corrupt area: the fault
+// may have been in the machine, not on the disk. A message whose state was lost
+// stays, as some of its recipients may already have it; an operator may release it.
 func (s *Spool) recheck(ctx context.Context) error {
 	var ids []mail.QueueID
 	_, err := s.scanPast(ctx, mail.AreaCorrupt, mail.Cursor{}, func(at mail.Cursor) bool {

@@ -17,10 +17,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Whichever value of a message is damaged, whoever meets it first gets an
+// Whichever value of a message is damaged, the first call that reads it returns an
 // error or a place in the corrupt area, never wrong data; the message ends in
-// exactly one index; others are not affected; and it can be removed without
-// anything remaining.
+// exactly one index; others are not affected; and it can be removed completely.
 func TestDamage(t *testing.T) {
 	values := map[string]func(id mail.QueueID) key{
 		"envelope":   func(id mail.QueueID) key { return messageKey(keyEnvelope, id) },
@@ -59,7 +58,7 @@ func TestDamage(t *testing.T) {
 		},
 		"nobody": func(*Spool, mail.Changed) error { return nil },
 	}
-	// Who must notice; all others may.
+	// The calls that must notice; others may.
 	notice := map[string][]string{
 		"envelope":   {"open", "outcomes", "expire"},
 		"state":      {"open", "outcomes", "expire", "defer"},
@@ -90,7 +89,7 @@ func TestDamage(t *testing.T) {
 							t.Fatalf("corrupt area has %v, deferred %v", got, in)
 						}
 						if sum, err := s.Lookup(ctxTest, m.ID); err != nil || sum.Reason == "" {
-							t.Errorf("look-up: %+v %v", sum, err)
+							t.Errorf("lookup: %+v %v", sum, err)
 						}
 					}
 					if _, _, _, err := s.Open(ctxTest, sound.Envelope.ID, 1); err != nil {
@@ -98,7 +97,7 @@ func TestDamage(t *testing.T) {
 					}
 					place := mail.Place{}
 					if noticed {
-						place = m.Place // what a caller may still believe
+						place = m.Place // what a caller may still assume
 					}
 					apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: m.ID, Place: place})
 					checkNoRemains(t, s)
@@ -125,7 +124,7 @@ func flip(t *testing.T, s *Spool, k key) {
 	}
 }
 
-// A ceiling of queue IDs that cannot be read must not let old IDs come again.
+// An unreadable ceiling of queue IDs must not lead to the reuse of old IDs.
 func TestDamagedCeiling(t *testing.T) {
 	cfg := small(vfs.NewMem())
 	s := mustOpen(t, cfg)
@@ -133,7 +132,7 @@ func TestDamagedCeiling(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, cfg)
 	flip(t, s, plainKey(keyNextID))
-	s.closed = true // as after a crash: without putting the ceiling right
+	s.closed = true // as after a crash: without lowering the ceiling
 	s.stopBackground()
 	if err := s.release(); err != nil {
 		t.Fatal(err)
@@ -146,7 +145,7 @@ func TestDamagedCeiling(t *testing.T) {
 	}
 }
 
-// damagedStates makes n messages in the deferred area, in tables, and spoils the
+// damagedStates creates n messages in the deferred area, in tables, and damages the
 // states of the first k.
 func damagedStates(t *testing.T, s *Spool, n, k int) []mail.Changed {
 	t.Helper()
@@ -162,8 +161,8 @@ func damagedStates(t *testing.T, s *Spool, n, k int) []mail.Changed {
 	return all
 }
 
-// However many of the messages of an Apply are damaged, they are put aside and
-// the changes of the others are made.
+// However many of the messages of an Apply are damaged, they are moved to the
+// corrupt area and the changes of the others are made.
 //
 // Seen failing: with the breaker, 17 damaged messages failed all changes.
 func TestManyDamagedInOneApply(t *testing.T) {
@@ -188,7 +187,7 @@ func TestManyDamagedInOneApply(t *testing.T) {
 	}
 }
 
-// A message that cannot be read just now fails its own changes and no others.
+// For a message that temporarily cannot be read, only its own changes fail.
 func TestUnreadableFailsItsOwnChanges(t *testing.T) {
 	var broken errorfs.Toggle
 	broken.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -237,7 +236,7 @@ func TestUnreadableFailsItsOwnChanges(t *testing.T) {
 // A damaged state and a damaged index of the deferred area at once: every change
 // ends.
 //
-// Seen failing: loadDamaged with scanOnce: the change failed for ever.
+// Seen failing: loadDamaged with scanOnce: the change failed forever.
 func TestDamagedStateAndIndex(t *testing.T) {
 	fs := vfs.NewMem()
 	cfg := small(fs)
@@ -264,8 +263,8 @@ func TestDamagedStateAndIndex(t *testing.T) {
 	}
 }
 
-// What was put aside can be released when it can be read again, and a start looks
-// by itself; what was held is held again.
+// A message in the corrupt area can be released when it is readable again, and a
+// start does so by itself; one that was held is held again.
 //
 // Seen failing: there was no way out of the corrupt area but removal.
 func TestWayOutOfTheCorruptArea(t *testing.T) {
@@ -282,7 +281,7 @@ func TestWayOutOfTheCorruptArea(t *testing.T) {
 		}
 	}
 	if got := len(inArea(t, s, mail.AreaCorrupt)); got != 5 {
-		t.Fatalf("%d messages were put aside", got)
+		t.Fatalf("%d messages are in the corrupt area", got)
 	}
 	release := func(i int) mail.Place {
 		return apply(t, s, mail.Change{Op: mail.ChangeRelease, ID: all[i].ID, Due: 77})[0].Place
@@ -314,8 +313,8 @@ func TestWayOutOfTheCorruptArea(t *testing.T) {
 	}
 }
 
-// A message whose state was lost can be released, but is not at a start: some of
-// its recipients may have it. Outcomes of long lists are not lost with it.
+// A message whose state was lost can be released, but a start does not do so: some
+// of its recipients may have it. Outcomes of long lists are not lost with it.
 func TestReleaseWithoutState(t *testing.T) {
 	cfg := small(vfs.NewMem())
 	s := mustOpen(t, cfg)

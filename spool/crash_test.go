@@ -29,7 +29,7 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // recipients written ahead, content in a file
 		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "c@example.com"}, addresses(5000), text(20_000)).Envelope.ID)
 	},
-	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // all that is written ahead is given up
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // everything written ahead is discarded
 		d := draft(t, s, addresses(5000), text(30_000))
 		d.Abort()
 	},
@@ -39,20 +39,20 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 			mail.Change{Op: mail.ChangeDefer, ID: (*ids)[1], Due: 40, At: 11, Outcomes: []mail.Outcome{busy(1, 9)}},
 			mail.Change{Op: mail.ChangeRecord, ID: (*ids)[2], Outcomes: []mail.Outcome{sent(4999, 9), busy(0, 9), busy(1000, 9)}})
 	},
-	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // recipients of a message are held, one of them in vain
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // recipients of a message are held, one of them without effect
 		splitOff(t, s, ids, 0, []uint32{2, 0})
 	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // from a long list, and with content in a file
 		splitOff(t, s, ids, 2, []uint32{0, 1, 299, 300, 301, 1000, 4998, 4999})
 	},
-	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a split and the removal of all else, at once
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a split and the removal of the rest, at once
 		splitOff(t, s, ids, 3, []uint32{0}, mail.Change{Op: mail.ChangeRemove, ID: (*ids)[3]})
 	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) {
 		apply(t, s, mail.Change{Op: mail.ChangeHold, ID: (*ids)[1], Reason: "look at it"},
 			mail.Change{Op: mail.ChangeExpire, ID: (*ids)[0], At: 60})
 	},
-	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a report and the debts that it pays
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a report, and the record that it is no longer owed
 		d := draft(t, s, []mail.Recipient{{Address: "a@example.com"}}, text(9_000))
 		err := d.CommitWith(ctxTest, mail.Envelope{}, []mail.Change{
 			{Op: mail.ChangeReported, ID: (*ids)[0], Outcomes: []mail.Outcome{{Index: 1}, {Index: 2}}}})
@@ -61,7 +61,7 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 		}
 		*ids = append(*ids, d.ID())
 	},
-	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // no mail: nothing is to change
+	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // no mail: nothing must change
 		saveHosts(t, s, hostRecord(1, 1), hostRecord(2, 1))
 	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // table files
@@ -79,8 +79,8 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 	},
 }
 
-// splitOff has some recipients of a message held, together with other changes. The new
-// message comes behind the others in ids.
+// splitOff holds some recipients of a message, together with other changes. The new
+// message is appended to ids.
 func splitOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []uint32, more ...mail.Change) {
 	into, err := s.Reserve(100)
 	if err != nil {
@@ -91,9 +91,9 @@ func splitOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []
 	apply(t, s, append([]mail.Change{c}, more...)...)
 }
 
-// A crash at any write to the disk, with none, some or all of what was not
-// synced having reached it, loses nothing that was confirmed, brings nothing
-// back, tears no step apart, and leaves nothing behind.
+// A crash at any write to the disk, with none, some or all of the unsynced data
+// having reached it, loses nothing that was confirmed, restores nothing that was
+// removed, splits no step, and leaves nothing behind.
 func TestCrashAtEveryWrite(t *testing.T) {
 	states := undisturbed(t)
 	var clones []clone
@@ -139,7 +139,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	}
 }
 
-// undisturbed returns what there is before the first step and after each.
+// undisturbed returns the state before the first step and after each step.
 func undisturbed(t *testing.T) (states []string) {
 	s := mustOpen(t, small(vfs.NewMem()))
 	var ids []mail.QueueID
@@ -152,7 +152,7 @@ func undisturbed(t *testing.T) (states []string) {
 	return states
 }
 
-// A clone is the disk as it is after a crash during a step.
+// A clone is the disk after a crash during a step.
 type clone struct {
 	fs   *vfs.MemFS
 	step int // states[step-1] or states[step] is right
@@ -174,7 +174,7 @@ func (c clone) check(t *testing.T, states []string) {
 	}
 }
 
-// A ledger knows what was confirmed to each of several writers.
+// A ledger records what was confirmed to each of several writers.
 type ledger struct {
 	mu      sync.Mutex
 	entries map[mail.QueueID]confirmation
@@ -182,7 +182,7 @@ type ledger struct {
 
 type confirmation struct {
 	area    mail.Area // AreaNone: its removal was confirmed
-	leaving bool      // its removal has been asked for
+	leaving bool      // its removal has been requested
 }
 
 func (l *ledger) set(id mail.QueueID, c confirmation) {
@@ -197,8 +197,9 @@ func (l *ledger) copy() map[mail.QueueID]confirmation {
 	return maps.Clone(l.entries)
 }
 
-// Eight writers take in, defer and remove at once; the power goes at a random
-// moment. All that was confirmed by then is as it was confirmed, or further.
+// Eight writers commit, defer and remove concurrently; the power fails at a random
+// moment. Every message is then in the last state that was confirmed, or a later
+// one.
 func TestCrashUnderConcurrentWriters(t *testing.T) {
 	for round := range uint64(6) {
 		fs := vfs.NewCrashableMem()
@@ -219,8 +220,8 @@ func TestCrashUnderConcurrentWriters(t *testing.T) {
 		for range 100 + 40*round {
 			<-progress
 		}
-		// First what was confirmed, then the crash: what is confirmed in
-		// between may or may not be there.
+		// The confirmed states are copied before the crash: what is confirmed in
+		// between may or may not survive.
 		confirmed := known.copy()
 		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: int(round%3) * 50, RNG: rand.New(rand.NewPCG(round, 99))})
 		later := known.copy()
@@ -238,8 +239,8 @@ func TestCrashUnderConcurrentWriters(t *testing.T) {
 	}
 }
 
-// checkConfirmed compares a message with what had been confirmed of it before
-// the crash, given what had been asked for shortly after.
+// checkConfirmed compares a message with its state confirmed before the crash,
+// given what was requested shortly after.
 func checkConfirmed(t *testing.T, s *Spool, id mail.QueueID, c, later confirmation) {
 	t.Helper()
 	m, err := s.Lookup(ctxTest, id)
@@ -259,8 +260,8 @@ func checkConfirmed(t *testing.T, s *Spool, id mail.QueueID, c, later confirmati
 	}
 }
 
-// crashWriter takes one message through some of its life. The ledger is told
-// of a removal before it is asked for, as from then on both is right.
+// crashWriter takes one message through some of its life. It records a removal in
+// the ledger before requesting it, as from then on both states are right.
 func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 	size := rng.IntN(5000)
 	if rng.IntN(10) == 0 {
@@ -305,9 +306,9 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 	known.set(d.ID(), confirmation{})
 }
 
-// A write to the disk fails, each in turn. Whatever the spool makes of it, an
-// error, an alarm or the end of the process, what it had confirmed is there
-// afterwards and what it had not is there as a whole or not at all.
+// Each write to the disk fails in turn. Whether the result is an error, an alarm or
+// the end of the process, confirmed changes are there afterwards, and others
+// completely or not at all.
 func TestErrorAtEveryWrite(t *testing.T) {
 	states := undisturbed(t)
 	for n := int64(0); ; n++ {
@@ -333,13 +334,13 @@ func TestErrorAtEveryWrite(t *testing.T) {
 // mayFail reports whether an operation changes the disk.
 func mayFail(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
 
-// runUntilError takes the steps until one fails or the spool ends the
-// process, and returns how many it has confirmed.
+// runUntilError takes the steps until one fails or the spool ends the process, and
+// returns the number of confirmed ones.
 func runUntilError(t *testing.T, cfg Config) int {
 	over := make(chan struct{}, 100)
 	cfg.Fatal = func(error) {
 		over <- struct{}{}
-		select {} // as good as the end of the process, for this goroutine
+		select {} // for this goroutine, like the end of the process
 	}
 	var acked atomic.Int64
 	go func() {
@@ -353,7 +354,7 @@ func runUntilError(t *testing.T, cfg Config) int {
 			step(giveUp{t}, s, &ids)
 			acked.Add(1)
 		}
-		_ = s.Close() // an error now and then is what this is about
+		_ = s.Close() // errors are expected here
 	}()
 	<-over
 	return int(acked.Load())

@@ -11,30 +11,30 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Draft is a message on its way in. It does not exist for anybody else until
-// it is committed. A Draft belongs to one goroutine at a time; exactly one of
-// Commit, CommitWith and Abort ends it.
+// A Draft is a message that is being received. It is not visible to other calls
+// until it is committed. A Draft belongs to one goroutine at a time; it must be
+// ended by exactly one of Commit, CommitWith and Abort.
 type Draft struct {
 	s      *Spool
 	id     mail.QueueID
 	report bool
 	phase  draftPhase
-	err    error // what made it impossible to commit
+	err    error // why it cannot be committed
 
-	// Content. Up to Config.InlineMax octets are in blocks; when there are
-	// more, a file is begun and one block serves as its buffer.
+	// Content. Up to Config.InlineMax bytes are in blocks; beyond that, a file is
+	// created and one block serves as its buffer.
 	blocks []*block
-	filled int // octets in the last block
+	filled int // bytes in the last block
 	size   int64
 	file   *bodyFile
 
-	// Recipients. Full chunks wait in chunks, and are written ahead of the
-	// commit when they have become many.
+	// Recipients. Full chunks are collected in chunks, and written ahead of the
+	// commit when there are many.
 	chunk  []byte // the encoded chunk being filled
 	chunks [][]byte
 	ahead  uint32           // chunks written ahead
 	count  uint32           // recipients
-	first  []mail.Recipient // what Arrival needs
+	first  []mail.Recipient // those needed by Arrival
 
 	arrival mail.Arrival
 }
@@ -47,30 +47,30 @@ const (
 	draftAborted
 )
 
-// blockSize is how much content memory a draft takes at a time: one block
-// holds most messages whole, and none is ever copied to make room.
+// blockSize is the unit in which a draft allocates memory for content: most
+// messages fit into one block, and blocks are never copied to grow.
 const blockSize = 16 << 10
 
 type block [blockSize]byte
 
 var blockPool = sync.Pool{New: func() any { return new(block) }}
 
-// aheadChunks is how many full chunks a draft holds in memory: 16 of them are
-// 4,096 recipients and some 150 KB.
+// aheadChunks is the maximum number of full chunks that a draft holds in memory: 16
+// of them are 4,096 recipients and some 150 KB.
 const aheadChunks = 16
 
 var errDraftEnded = errors.New("spool: draft has ended")
 
-// Begin opens a draft. It gives out a queue ID and writes nothing. The error
-// wraps ErrFull if there is no room for more mail.
+// Begin opens a draft. It assigns a queue ID and writes nothing. The error wraps
+// ErrFull if there is no room for more mail.
 func (s *Spool) Begin(ctx context.Context) (*Draft, error) { return s.begin(ctx, false) }
 
 // Room returns an error that wraps ErrFull if there is no room for a message whose
-// content has size bytes. It keeps no room: others may be faster.
+// content has size bytes. It does not reserve the room.
 func (s *Spool) Room(size int64) error { return s.room.admit(false, size) }
 
-// BeginReport opens a draft for a report about mail already taken in. It may
-// use disk space that Begin leaves alone.
+// BeginReport opens a draft for a report on mail already accepted. It may use disk
+// space that Begin may not.
 func (s *Spool) BeginReport(ctx context.Context) (*Draft, error) { return s.begin(ctx, true) }
 
 func (s *Spool) begin(ctx context.Context, report bool) (*Draft, error) {
@@ -91,11 +91,11 @@ func (s *Spool) begin(ctx context.Context, report bool) (*Draft, error) {
 	return &Draft{s: s, id: id, report: report}, nil
 }
 
-// ID is the queue ID that the message will have.
+// ID returns the queue ID that the message will have.
 func (d *Draft) ID() mail.QueueID { return d.id }
 
-// AddRecipient appends a recipient. Its Index is set here: recipients are
-// numbered in the order in which they come.
+// AddRecipient appends a recipient and sets its Index: recipients are numbered in
+// the order in which they are added.
 func (d *Draft) AddRecipient(r mail.Recipient) error {
 	if err := d.usable(); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (d *Draft) AddRecipient(r mail.Recipient) error {
 	return d.fail(d.writeAhead())
 }
 
-// writeAhead moves full chunks out of memory, with a mark by which they are
-// found after a crash.
+// writeAhead writes full chunks to the store, with a mark by which they are found
+// after a crash.
 func (d *Draft) writeAhead() error {
 	if err := d.s.enter(); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (d *Draft) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// room returns where the next octets of content go; it is never empty.
+// room returns the free part of the last block, which is never empty.
 func (d *Draft) room() ([]byte, error) {
 	if len(d.blocks) > 0 && d.filled < blockSize {
 		return d.blocks[len(d.blocks)-1][d.filled:], nil
@@ -194,17 +194,17 @@ func (d *Draft) room() ([]byte, error) {
 	return d.blocks[len(d.blocks)-1][:], nil
 }
 
-// beginFile moves content out of memory.
+// beginFile creates the content file.
 func (d *Draft) beginFile() error {
 	file, err := d.s.bodies.create(d.id)
 	if err != nil {
-		return fmt.Errorf("spool: begin content file: %w", err)
+		return fmt.Errorf("spool: create content file: %w", err)
 	}
 	d.file = file
 	return d.flush()
 }
 
-// flush writes out what is in blocks and leaves one of them, empty.
+// flush writes the blocks to the file and keeps one of them, empty.
 func (d *Draft) flush() error {
 	for i, b := range d.blocks {
 		octets := b[:]
@@ -241,9 +241,9 @@ func (d *Draft) Commit(ctx context.Context, e mail.Envelope) error {
 	return d.CommitWith(ctx, e, nil)
 }
 
-// CommitWith is Commit together with changes to other messages: either all of
-// it happens or nothing. It lets a report and the clearing of the debts that
-// it pays be one step.
+// CommitWith is Commit together with changes of other messages, atomically. It
+// makes a report durable in the same step in which the reports that it covers are
+// recorded as no longer owed.
 func (d *Draft) CommitWith(ctx context.Context, e mail.Envelope, changes []mail.Change) error {
 	if err := d.usable(); err != nil {
 		d.Abort()
@@ -284,7 +284,7 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 		return err
 	}
 	if d.s.kind(mail.AreaIncoming) != kind {
-		// The index has moved meanwhile, and may have done so without this message.
+		// The index has been rebuilt meanwhile, possibly without this message.
 		if err := d.s.index(mail.AreaIncoming, mail.Cursor{ID: d.id}); err != nil {
 			d.s.cfg.Logger.Error("a message is not in its index until the next start", "id", d.id.String(), "error", err)
 		}
@@ -295,8 +295,7 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	return nil
 }
 
-// settle makes sure of the content: that there is room for it, or that its
-// file is durable.
+// settle ensures that there is room for the content, or that its file is durable.
 func (d *Draft) settle() error {
 	if d.file == nil {
 		return d.s.room.admit(d.report, d.size)
@@ -359,7 +358,7 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 	return put(b, messageKey(keyBody, d.id), d.content()...)
 }
 
-// content is what is in blocks.
+// content returns the contents of the blocks.
 func (d *Draft) content() [][]byte {
 	parts := make([][]byte, len(d.blocks))
 	for i, b := range d.blocks {
@@ -371,8 +370,8 @@ func (d *Draft) content() [][]byte {
 	return parts
 }
 
-// Arrival is what the driver is told after the draft was committed. Before,
-// it is zero.
+// Arrival returns what the driver must be given after the draft was committed.
+// Before that it is zero.
 func (d *Draft) Arrival() mail.Arrival {
 	if d.phase != draftCommitted {
 		return mail.Arrival{}
@@ -380,7 +379,7 @@ func (d *Draft) Arrival() mail.Arrival {
 	return d.arrival
 }
 
-// Abort forgets the draft. It does nothing to one that has ended.
+// Abort discards the draft. It does nothing if the draft has ended.
 func (d *Draft) Abort() {
 	if d.phase != draftOpen {
 		return
@@ -395,8 +394,8 @@ func (d *Draft) Abort() {
 	if d.ahead > 0 {
 		err = errors.Join(err, d.dropAhead())
 	}
-	if err != nil { // it costs space until the next start, no more
-		d.s.cfg.Logger.Warn("remains of an aborted message", "id", d.id.String(), "error", err)
+	if err != nil { // it only wastes space until the next start
+		d.s.cfg.Logger.Warn("cannot remove an aborted message", "id", d.id.String(), "error", err)
 	}
 }
 
@@ -415,7 +414,7 @@ func (d *Draft) usable() error {
 	return d.err
 }
 
-// fail makes an error final: what a draft has lost cannot be added later.
+// fail makes an error permanent: lost data cannot be added later.
 func (d *Draft) fail(err error) error {
 	if err != nil {
 		d.err = d.s.room.refuse(err)

@@ -16,9 +16,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// What happens on disk when mail is taken in is written down in testdata: a
-// sync that is missing, or in the wrong place, is a difference. UPDATE=1
-// writes the file anew.
+// The disk operations of accepting mail are recorded in testdata: a missing or
+// misplaced sync is a difference. UPDATE=1 rewrites the file.
 func TestGoldenAccept(t *testing.T) {
 	var mu sync.Mutex
 	var log strings.Builder
@@ -67,8 +66,8 @@ func TestGoldenAccept(t *testing.T) {
 	}
 }
 
-// If the disk fails at any operation on a content file, the client is told
-// so, there is no message, and later mail is not affected.
+// If the disk fails at any operation on a content file, the client gets an error,
+// there is no message, and later mail is not affected.
 func TestContentFileErrors(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -108,10 +107,10 @@ func TestContentFileErrors(t *testing.T) {
 			}
 			broken.Off()
 			if !errors.Is(err, syscall.EIO) {
-				t.Errorf("the client was told: %v", err)
+				t.Errorf("the client got: %v", err)
 			}
 			if _, err := s.Lookup(ctxTest, d.ID()); !errors.Is(err, ErrGone) {
-				t.Errorf("look-up: %v", err)
+				t.Errorf("lookup: %v", err)
 			}
 			accept(t, s, mail.Envelope{}, addresses(1), text(50_000))
 			checkNoRemains(t, s)
@@ -119,8 +118,8 @@ func TestContentFileErrors(t *testing.T) {
 	}
 }
 
-// A content file that meets a full disk, or a quota that the file system's
-// figures do not show, is refused for now; the ballast is not given up for it.
+// A content file that does not fit on the disk, or into a quota that the file
+// system does not report, is refused temporarily; the ballast is not used for it.
 func TestContentFileWithoutRoom(t *testing.T) {
 	for _, cause := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
 		for _, kind := range []errorfs.OpKind{errorfs.OpFileWrite, errorfs.OpFileSyncData} {
@@ -140,7 +139,7 @@ func TestContentFileWithoutRoom(t *testing.T) {
 				err = d.Commit(ctxTest, mail.Envelope{})
 			}
 			if !errors.Is(err, ErrFull) {
-				t.Errorf("%v: the client was told %v", cause, err)
+				t.Errorf("%v: the client got %v", cause, err)
 			}
 			d.Abort()
 			if _, err := s.Begin(ctxTest); !errors.Is(err, ErrFull) {
@@ -154,8 +153,8 @@ func TestContentFileWithoutRoom(t *testing.T) {
 	}
 }
 
-// Below the floor mail is refused at every stage, reports only below half of
-// it, and what is in the spool can still be finished.
+// Below the minimum of free space mail is refused at every stage, reports only
+// below half of it, and mail in the spool can still be finished.
 func TestAdmission(t *testing.T) {
 	mem := vfs.NewMem()
 	var raised alarms
@@ -228,8 +227,8 @@ func TestAdmission(t *testing.T) {
 	checkNoRemains(t, s)
 }
 
-// What is written between two looks at the disk counts, so that a burst does
-// not run through the floor.
+// Data written between two checks of the disk counts, so that a burst does not pass
+// the minimum.
 func TestAdmissionCountsWhatIsWritten(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 110 << 20, TotalBytes: 1 << 40})
@@ -245,9 +244,9 @@ func TestAdmissionCountsWhatIsWritten(t *testing.T) {
 			break
 		}
 		if err != nil || written > 20<<20 {
-			t.Fatalf("%d octets were taken in with 10 MiB to spare (%v)", written, err)
+			t.Fatalf("%d bytes were accepted with 10 MiB to spare (%v)", written, err)
 		}
-		s.room.asked.Store(int64(1 << 62)) // the look of this second was already taken
+		s.room.asked.Store(int64(1 << 62)) // the check of this second was already made
 	}
 	d.Abort()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Edits is one Apply under way: copies of the messages that are being changed,
-// so that several changes to one message see each other and cost one write.
+// Edits is one Apply under way: copies of the messages that are being changed, so
+// that several changes of one message see each other and cost one write.
 type edits struct {
 	s     *Spool
 	byID  map[mail.QueueID]*edit
@@ -21,10 +21,10 @@ type edits struct {
 	held  lockSet
 	buf   []byte
 	about []mail.Change
-	dues  map[mail.QueueID][]key // index keys of these that are ordered by due; nil until they are needed
+	dues  map[mail.QueueID][]key // index keys of these in indexes ordered by due time; nil until needed
 }
 
-// An editPhase says what becomes of a message in an Apply.
+// An editPhase is the state of a message within an Apply.
 type editPhase uint8
 
 const (
@@ -37,14 +37,14 @@ const (
 type edit struct {
 	id      mail.QueueID
 	phase   editPhase
-	home    mail.Place // what is on disk; unless gone, Touched tells of the s key
+	home    mail.Place // its place on disk; unless it is gone, Touched says whether there is an s key
 	state   state
-	dirty   bool             // state is to be written
-	parts   map[uint32]*part // what state counts: one is not dropped without the other
-	damaged bool             // what home says of chunks and content may be wrong
-	strays  []key            // index keys to be dropped besides home's
-	cause   error            // why the spool put it aside; nil if it did not
-	back    bool             // it has come out of the corrupt area
+	dirty   bool             // state must be written
+	parts   map[uint32]*part // counted in state: one is not dropped without the other
+	damaged bool             // chunks and content in home may be wrong
+	strays  []key            // further index keys to delete besides home's
+	cause   error            // why the spool moved it to the corrupt area; nil if it did not
+	back    bool             // it has left the corrupt area
 	splits  []*split
 }
 
@@ -63,7 +63,7 @@ func (ed *edit) place() mail.Place {
 
 var editsPool = sync.Pool{New: func() any { return &edits{byID: make(map[mail.QueueID]*edit)} }}
 
-// newEdits begins an Apply and locks the messages it is about.
+// newEdits begins an Apply and locks its messages.
 func (s *Spool) newEdits(changes []mail.Change) *edits {
 	e := editsPool.Get().(*edits)
 	e.s, e.about = s, changes
@@ -82,7 +82,7 @@ func (e *edits) release() {
 	editsPool.Put(e)
 }
 
-// forget leaves a message as it is on disk.
+// forget discards the changes of a message, which stays as it is on disk.
 func (e *edits) forget(id mail.QueueID) {
 	if ed := e.byID[id]; ed != nil {
 		delete(e.byID, id)
@@ -214,7 +214,7 @@ func (ed *edit) dropStrays(b *pebble.Batch) error {
 	return nil
 }
 
-// thorough tells that a removal must not rely on what home says.
+// thorough reports whether a removal must not rely on home.
 func (ed *edit) thorough() bool { return ed.damaged || ed.home.Area == mail.AreaCorrupt }
 
 func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
@@ -250,7 +250,7 @@ func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 	return dropChunks(b, keyOutcomes, ed.id, chunks)
 }
 
-// committed does what may only be done when the batch is durable.
+// committed does what must wait until the batch is durable.
 func (e *edits) committed() {
 	for _, ed := range e.order {
 		for _, sp := range ed.splits {
@@ -265,26 +265,26 @@ func (e *edits) committed() {
 		}
 		if ed.back {
 			e.s.spoilt.forget(ed.id)
-			e.s.cfg.Logger.Info("a message was readable again and left the corrupt area", "id", ed.id.String(), "area", ed.state.area.String())
+			e.s.cfg.Logger.Info("a message is readable again and left the corrupt area", "id", ed.id.String(), "area", ed.state.area.String())
 		}
 		if ed.cause != nil {
 			e.s.spoilt.add(ed.id)
-			e.s.raise(Alarm{Kind: AlarmCorrupt, ID: ed.id, Text: "a damaged message was put aside", Err: ed.cause})
+			e.s.raise(Alarm{Kind: AlarmCorrupt, ID: ed.id, Text: "a damaged message was moved to the corrupt area", Err: ed.cause})
 		}
 	}
 }
 
-// A verdict says what becomes of a recipient that is not settled.
+// A verdict returns the new outcome of a recipient that is not settled.
 type verdict func(sender mail.Address, r mail.Recipient, known mail.Outcome) mail.Outcome
 
-// Of a message with more than walkChunks chunks, walk commits walkStep of them
-// at a time: some 100 KB of outcomes in memory, whatever the list's length.
+// For a message with more than walkChunks chunks, walk commits walkStep of them at
+// a time: some 100 KB of outcomes in memory, whatever the list's length.
 const (
 	walkChunks = 64
 	walkStep   = 32
 )
 
-// walk passes the verdict on every recipient that is not settled.
+// walk applies the verdict to every recipient that is not settled.
 func (e *edits) walk(ctx context.Context, ed *edit, v verdict) error {
 	env, err := e.s.readEnvelope(ed.id)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// An envelope is the value of an m key: all of a message that never changes
-// and is not its content.
+// An envelope is the value of an m key: everything of a message that never changes,
+// except its content.
 type envelope struct {
 	mail.Envelope
 	chunks     uint32 // r keys; 0 if recipients holds the list
@@ -17,7 +17,7 @@ type envelope struct {
 	recipients string // the encoded list, if chunks is 0
 }
 
-// place is where a message is that was never touched.
+// place returns the place of a message that was never changed.
 func (e *envelope) place() mail.Place {
 	return mail.Place{Area: mail.AreaIncoming, Chunks: e.chunks, File: e.file}
 }

@@ -101,12 +101,13 @@ func (img image) names(match func(name string) bool) (names []string) {
 	return names
 }
 
-// copies are the copies of the MANIFEST.
+// copies returns the names of the copies of the MANIFEST.
 func (img image) copies() []string {
 	return slices.DeleteFunc(img.names(func(string) bool { return true }), func(n string) bool { return path.Base(path.Dir(n)) != manifestDir })
 }
 
-// with is the image with another content of one file; nil: without the file.
+// with returns the image with other data in one file, or without that file if data
+// is nil.
 func (img image) with(name string, data []byte) image {
 	other := make(image, len(img))
 	for n, d := range img {
@@ -124,9 +125,9 @@ func (img image) flipped(name string, bit int) image {
 	return img.with(name, data)
 }
 
-// spooled makes a spool with messages of all kinds in all areas, in tables,
-// blobs, files and the log, and returns its files as they are after a stop or
-// a kill, and the number in noise of each message's content.
+// spooled creates a spool with messages of all kinds in all areas, in tables,
+// blobs, files and the log. It returns its files after a stop or a kill, and for
+// each message the number of its content in noise.
 func spooled(t testing.TB, killed bool) (image, map[mail.QueueID]int) {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -180,13 +181,13 @@ func flipSize(i int) int {
 	return 300
 }
 
-// A fate is what has become of the messages of an image.
+// A fate is the outcome for the messages of an image.
 type fate struct {
-	refused  error // the spool was not opened
+	refused  error // why the spool was not opened
 	read     int
-	told     int // cannot be read and are listed
+	told     int // unreadable messages that are listed
 	vanished []mail.QueueID
-	unnamed  []mail.QueueID // of these, what no alarm names, itself or within a range
+	unnamed  []mail.QueueID // of these, those that no alarm names, directly or within a range
 	alarms   alarms
 }
 
@@ -204,7 +205,7 @@ func (f *fate) String() string {
 }
 
 // fateOf opens an image, some time after it was made, and looks for the messages that
-// were in it. Of them, earlier alarms may have told.
+// were in it. earlier are alarms that may already have named some.
 func fateOf(t testing.TB, img image, waiting map[mail.QueueID]int, earlier ...Alarm) *fate {
 	t.Helper()
 	fs := img.fs(t)
@@ -265,8 +266,8 @@ var (
 	logRange  = regexp.MustCompile(`accepted(?: between the messages (\w+) and (\w+)| after the message (\w+)| before the message (\w+))`)
 )
 
-// tell reports whether there is an alarm with all these texts.
-func (a *alarms) tell(texts ...string) bool {
+// contain reports whether there is an alarm that contains all texts.
+func (a *alarms) contain(texts ...string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.ContainsFunc(a.list, func(alarm Alarm) bool {
@@ -329,8 +330,8 @@ func isMail(name string) bool {
 	return strings.Contains(name, "/body/") || strings.HasPrefix(path.Base(name), "MANIFEST")
 }
 
-// flipStep is how many flips, or crashes, are passed over after each that is tried: a
-// sample, unless POSTHASTE_FLIPS asks for "all", or for every so many.
+// flipStep returns the step between the flips, or crashes, that are tried: sample,
+// unless POSTHASTE_FLIPS is "all", or a step.
 func flipStep(t testing.TB, sample int) int {
 	switch every := os.Getenv("POSTHASTE_FLIPS"); every {
 	case "":
@@ -353,7 +354,8 @@ func kindOfImage(killed bool) string {
 	return "stopped"
 }
 
-// lists is the image with what the checks of its lists do not read left empty.
+// lists returns the image with all files empty that the checks of its lists do not
+// read.
 func (img image) lists() image {
 	other := make(image, len(img))
 	for name, data := range img {
@@ -367,7 +369,7 @@ func (img image) lists() image {
 }
 
 // glance reports whether an image can be opened and lists all messages, none of
-// them as damaged. It reads no contents, and ends as a kill does.
+// them as damaged. It reads no contents, and ends without a clean stop.
 func glance(t testing.TB, img image, waiting map[mail.QueueID]int) bool {
 	s, err := Open(small(img.fs(t)))
 	if err != nil {
@@ -405,9 +407,9 @@ func glance(t testing.TB, img image, waiting map[mail.QueueID]int) bool {
 	return sound == len(waiting)
 }
 
-// checksRestore reports whether the checks before the store is opened make, of an image
-// with a flipped bit in one of its lists, what it was without: what happens then is
-// known. It takes a hundredth of the time of opening the spool and reading all mail.
+// checksRestore reports whether the checks before the store is opened restore an image
+// with a flipped bit in one of its lists to the original, for which the rest is known
+// to work. It takes a hundredth of the time of opening the spool and reading all mail.
 func checksRestore(t testing.TB, lists image, name string, bit int) bool {
 	fs := lists.flipped(name, bit).fs(t)
 	s := &Spool{cfg: small(fs).WithDefaults(), disk: fs, fs: fs, mending: fs}
@@ -416,7 +418,7 @@ func checksRestore(t testing.TB, lists image, name string, bit int) bool {
 	}
 	after := imageOf(t, fs, "/spool/db")
 	if strings.HasPrefix(path.Base(name), "OPTIONS") {
-		_, there := after[name] // it is not needed: an empty store begins without
+		_, there := after[name] // not needed: an empty store starts without it
 		return !there
 	}
 	for file, data := range lists {
@@ -464,7 +466,7 @@ func TestFlippedManifest(t *testing.T) {
 	}
 }
 
-// Each bit of the names of the files whose names are what they say.
+// Each bit of the names of marker files, whose information is in their names.
 func TestFlippedMarkers(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
@@ -533,7 +535,7 @@ func TestFlippedData(t *testing.T) {
 	}
 }
 
-// What a flipped bit does not do, but people and restores do.
+// Mistakes that are not made by flipped bits, but by people and restores.
 func TestWrongStoreFiles(t *testing.T) {
 	img, waiting := spooled(t, false)
 	manifests, copies := img.names(func(n string) bool { return strings.HasPrefix(n, "MANIFEST") }), img.copies()
@@ -575,12 +577,12 @@ func TestWrongStoreFiles(t *testing.T) {
 		case test.opened && f.read != len(waiting):
 			t.Errorf("%s: of %d messages %v", test.name, len(waiting), f)
 		case f.refused != nil && !(strings.Contains(f.refused.Error(), "/spool") && strings.Contains(f.refused.Error(), "restore")):
-			t.Errorf("%s: the error does not say where, and what to do: %v", test.name, f.refused)
+			t.Errorf("%s: the error does not say where the damage is and what to do: %v", test.name, f.refused)
 		}
 	}
 }
 
-// Every bit of the copy of the MANIFEST: the MANIFEST itself is sound.
+// Every bit of the copy of the MANIFEST: the MANIFEST itself is intact.
 func TestFlippedManifestCopy(t *testing.T) {
 	img, waiting := spooled(t, true)
 	for _, name := range img.copies() {
@@ -592,10 +594,10 @@ func TestFlippedManifestCopy(t *testing.T) {
 	}
 }
 
-// A log that is not there at a start is missed, the range of its messages is named, the
-// contents of files that only it told of are kept, and everything else is read.
+// A log that is missing at a start is noticed, the range of its messages is named,
+// content files that only it referred to are kept, and everything else is read.
 //
-// Seen failing: without missLogs, the messages were gone without a word, and the sweep
+// Seen failing: without missLogs, the messages were lost silently, and the sweep
 // deleted their contents; without a range in the alarm, 27 of 32 were not named.
 func TestMissingLog(t *testing.T) {
 	img, waiting := spooled(t, true)
@@ -607,7 +609,7 @@ func TestMissingLog(t *testing.T) {
 		cfg.OnAlarm = raised.add
 		s := mustOpen(t, cfg)
 		<-s.work.swept
-		if !raised.tell("log of the store is missing", path.Base(name)) {
+		if !raised.contain("log of the store is missing", path.Base(name)) {
 			t.Errorf("without %s: alarms %v", name, raised.list)
 		}
 		if files := s.damagedFiles(); len(files) != 1 || path.Ext(files[0].Path) != ".missing" {
@@ -636,7 +638,7 @@ func TestMissingLog(t *testing.T) {
 		if raised.count(AlarmCorrupt) != 0 {
 			t.Errorf("without %s: alarms at the second start: %v", name, raised.list)
 		}
-		// A month later nobody has asked for them.
+		// A month later they are deleted.
 		now := cfg.Now
 		for _, age := range []time.Duration{orphanLife - time.Hour, orphanLife} {
 			cfg.Now = func() mail.Instant { return now() + mail.Instant(age) }

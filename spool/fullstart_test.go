@@ -17,15 +17,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The disk is full from some write of a start on, each in turn. The start, or the stop
-// after it, gives up within its number of tries and says that there is no room; when
-// there is, the next start has all messages, of a damaged spool as many as without a
-// full disk.
+// The disk is full from some write of a start on, for each write in turn. The start,
+// or the stop after it, gives up after its number of attempts and reports that there
+// is no room; when there is, the next start has all messages, of a damaged spool as
+// many as without a full disk.
 //
-// Seen failing: without hasNoTime in storeFile.Write, and with errors of tables returned
-// to Pebble, which flushes again for ever, the fifth write of a start did not return;
-// with nothing removed in replace, damaged/*.new stayed; with settle on a full disk, a stop
-// took 10 s and was fatal.
+// Seen failing: without hasNoTime in storeFile.Write, and with errors of tables returned to
+// Pebble, which flushes again forever, the fifth write of a start did not return; with
+// nothing removed in replace, damaged/*.new stayed; with settle on a full disk, a stop took
+// 10 s and was fatal.
 func TestFullDiskAtEachWriteOfAStart(t *testing.T) {
 	killed, inKilled := spooled(t, true)
 	stopped, inStopped := spooled(t, false)
@@ -81,8 +81,8 @@ type fullStart struct {
 	waiting map[mail.QueueID]int
 }
 
-// try starts the spool on a disk that is full from the write behind the first n on. It
-// reports whether there was such a write, and returns why the start or the stop failed.
+// try starts the spool on a disk that is full after the first n writes. It reports
+// whether there was such a write, and returns why the start or the stop failed.
 func (v *fullStart) try(t *testing.T, n int64, want *fate) (met bool, failure error) {
 	fs := v.img.with("/spool/ballast", nil).fs(t)
 	var writes atomic.Int64
@@ -137,9 +137,9 @@ func (v *fullStart) try(t *testing.T, n int64, want *fate) (met bool, failure er
 	return writes.Load() > n, failure
 }
 
-// What mends a damaged spool may use the room of the ballast.
+// The repair of a damaged spool may use the room of the ballast.
 //
-// Seen failing: with files for mending made on Spool.disk.
+// Seen failing: with files for repairs made on Spool.disk.
 func TestBallastForMending(t *testing.T) {
 	img, waiting := spooled(t, true)
 	logs := img.names(func(name string) bool { return path.Ext(name) == ".log" })

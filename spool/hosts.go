@@ -10,29 +10,28 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// What is known of hosts rests beside the mail, because it is of use to the
-// same program at the same time, but it is not worth what mail is: a record
-// that is lost costs a connection. So writing it waits for no sync, damage to
-// it is a line in the log, and it never takes the last of the disk.
+// Host records are stored beside the mail, because the same program uses them at
+// the same time, but they are worth less than mail: a lost record costs a
+// connection. So writing them waits for no sync, damage to them is a line in the
+// log, and they never use the last of the disk.
 
 const (
-	// HostKeyMax and HostValueMax are the longest key and value, in octets, of
-	// a mail.HostRecord that is kept.
+	// HostKeyMax and HostValueMax are the maximum lengths in bytes of the key and
+	// value of a mail.HostRecord.
 	HostKeyMax   = 4096
 	HostValueMax = 4096
 
-	// hostBatch is how many octets are written at once. Loading, too, writes
-	// so much at most.
+	// hostBatch is the maximum number of bytes written at once, also by loading.
 	hostBatch = 256 << 10
 )
 
-// SaveHosts keeps records, and forgets those whose value is empty. It does not
-// wait for the disk: after a crash some of the last ones may be gone, but only
-// together with all that were saved after them. The next commit of mail, and
-// Close, make them durable.
+// SaveHosts stores records, and deletes those whose value is empty. It does not
+// wait for the disk: a crash may lose some of the last ones, but only together with
+// all that were saved after them. The next commit of mail, and Close, make them
+// durable.
 //
-// Records that are too long are not kept, and named in the error; the others
-// are. It returns ErrFull, and keeps none, when no mail is taken in.
+// Records that are too long are not stored, and named in the error; the others are.
+// While new mail is refused it stores none and returns ErrFull.
 func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error 
 	var tooLong []error
 	for _, r := range records {
 		if len(r.Key) > HostKeyMax || len(r.Value) > HostValueMax {
-			tooLong = append(tooLong, fmt.Errorf("spool: save host %.40q: %d octets of key and %d of value are too many", r.Key, len(r.Key), len(r.Value)))
+			tooLong = append(tooLong, fmt.Errorf("spool: save host %.40q: key of %d bytes or value of %d bytes is too long", r.Key, len(r.Key), len(r.Value)))
 			continue
 		}
 		if err := errors.Join(w.add(r), ctx.Err()); err != nil {
@@ -61,11 +60,10 @@ func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error 
 }
 
 // LoadHosts calls visit with all records that were saved, at most most, in the
-// order of their keys. A record's octets are valid until visit returns; visit
-// must not call the spool.
+// order of their keys. A record's bytes are valid until visit returns; visit must
+// not call the spool.
 //
-// Records that are damaged are skipped and forgotten, and so are those that are
-// more than most; the log has a line about it.
+// Damaged records, and those beyond most, are skipped and deleted, which is logged.
 func (s *Spool) LoadHosts(ctx context.Context, most int, visit func(mail.HostRecord)) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -75,14 +73,14 @@ func (s *Spool) LoadHosts(ctx context.Context, most int, visit func(mail.HostRec
 	defer l.waste.b.Close()
 	err := l.run(ctx)
 	if err != nil && isDamage(err) {
-		// A block of the store is damaged. What lies behind it cannot be read,
-		// and as long as it is there no compaction gets past it.
+		// A block of the store is damaged. What follows it cannot be read, and as
+		// long as it exists no compaction gets past it.
 		err = s.forgetHosts(ctx, err)
 	} else if err == nil {
 		err = l.waste.flush()
 	}
 	if l.damaged > 0 || l.excess > 0 {
-		s.cfg.Logger.Warn("some of what was known of hosts is lost", "read", l.read, "damaged", l.damaged, "excess", l.excess, "example", l.example)
+		s.cfg.Logger.Warn("some host records are lost", "read", l.read, "damaged", l.damaged, "excess", l.excess, "example", l.example)
 	}
 	if err != nil {
 		return fmt.Errorf("spool: load hosts: %w", err)
@@ -95,7 +93,7 @@ type hostLoad struct {
 	s     *Spool
 	most  int
 	visit func(mail.HostRecord)
-	waste hostWriter // forgets what is of no use
+	waste hostWriter // deletes useless records
 
 	read, damaged, excess int
 	example               string // of damage
@@ -139,10 +137,10 @@ func (l *hostLoad) one(it *pebble.Iterator) error {
 	return nil
 }
 
-// forgetHosts takes all records out of the store without reading them: a range
-// tombstone would leave the damaged block to be read by compactions.
+// forgetHosts removes all records from the store without reading them: with a range
+// tombstone, compactions would still read the damaged block.
 func (s *Spool) forgetHosts(ctx context.Context, damage error) error {
-	s.raise(Alarm{Kind: AlarmCorrupt, Text: "what was known of hosts is damaged and is begun anew", Err: damage})
+	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the host records are damaged and were deleted", Err: damage})
 	if err := s.clear(ctx, plainKey(keyHost), plainKey(keyHost+1)); err != nil {
 		return errors.Join(damage, err)
 	}
@@ -174,8 +172,8 @@ func (w *hostWriter) add(r mail.HostRecord) error {
 	return nil
 }
 
-// flush hands the batch to the store. The log has it when the log is synced
-// next, which it is for every commit of mail.
+// flush writes the batch to the store. It becomes durable with the next sync of the
+// log, which every commit of mail causes.
 func (w *hostWriter) flush() error {
 	if w.b.Empty() {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// hostRecord is version v of what is known of host i.
+// hostRecord returns version v of the record of host i.
 func hostRecord(i, v int) mail.HostRecord {
 	return mail.HostRecord{Key: fmt.Appendf(nil, "host %06d", i), Value: fmt.Appendf(nil, "version %d of %d", v, i)}
 }
@@ -30,7 +30,7 @@ func saveHosts(t testing.TB, s *Spool, records ...mail.HostRecord) {
 	}
 }
 
-// hosts returns what is loaded, by key.
+// hosts returns the loaded records by key.
 func hosts(t testing.TB, s *Spool) map[string]string {
 	t.Helper()
 	got := make(map[string]string)
@@ -48,14 +48,14 @@ func hosts(t testing.TB, s *Spool) map[string]string {
 	return got
 }
 
-// lines counts what a spool has logged as warnings and worse.
+// lines returns a buffer that gets what a spool logs as warnings and worse.
 func lines(cfg *Config) *bytes.Buffer {
 	var out bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return &out
 }
 
-// What was saved last is there after a restart, and what was forgotten is not.
+// Saved records are loaded after a restart, deleted ones are not.
 func TestHosts(t *testing.T) {
 	fs := vfs.NewMem()
 	s := mustOpen(t, small(fs))
@@ -86,7 +86,7 @@ func TestHosts(t *testing.T) {
 	checkNoRemains(t, s)
 }
 
-// More than fits in a batch is written in several.
+// More records than fit in a batch are written in several.
 func TestHostsManyBatches(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	var records []mail.HostRecord
@@ -101,8 +101,8 @@ func TestHostsManyBatches(t *testing.T) {
 	}
 }
 
-// What is too long is refused by itself: a host with a strange name must not
-// keep what is known of all others from being saved.
+// A record that is too long is refused alone: a host with a strange name must not
+// keep the records of all others from being saved.
 func TestHostsTooLong(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	long := make([]byte, 4097)
@@ -110,7 +110,7 @@ func TestHostsTooLong(t *testing.T) {
 		{Key: long, Value: []byte("a")}, hostRecord(1, 1), {Key: []byte("b"), Value: long}, hostRecord(2, 1),
 		{Key: long[:HostKeyMax], Value: long[:HostValueMax]},
 	})
-	if err == nil || strings.Count(err.Error(), "too many") != 2 {
+	if err == nil || strings.Count(err.Error(), "too long") != 2 {
 		t.Errorf("error %v", err)
 	}
 	if got := hosts(t, s); len(got) != 3 {
@@ -118,8 +118,8 @@ func TestHostsTooLong(t *testing.T) {
 	}
 }
 
-// If there are more than the caller has room for, because clearing them was
-// lost in crashes for years, they do not become more.
+// If there are more records than the caller has room for, because their deletion
+// was lost in crashes for years, the excess is deleted.
 func TestHostsTooMany(t *testing.T) {
 	cfg := small(vfs.NewMem())
 	out := lines(&cfg)
@@ -139,7 +139,7 @@ func TestHostsTooMany(t *testing.T) {
 	}
 }
 
-// Damaged records are skipped with one line, and not found again.
+// Damaged records are skipped with one log line, and deleted.
 func TestHostsDamagedRecord(t *testing.T) {
 	cfg := small(vfs.NewMem())
 	out := lines(&cfg)
@@ -176,8 +176,8 @@ func TestHostsDamagedRecord(t *testing.T) {
 	}
 }
 
-// A block of the store is damaged. What is before it is read; then all of it is
-// begun anew, mail is untouched, and no compaction ever meets that block.
+// A block of the store is damaged. The records before it are read; then all records
+// are deleted, mail is untouched, and no compaction ever reads that block.
 func TestHostsDamagedBlock(t *testing.T) {
 	fs := vfs.NewMem()
 	cfg := small(fs)
@@ -214,7 +214,7 @@ func TestHostsDamagedBlock(t *testing.T) {
 	}
 }
 
-// The last of the disk is for mail.
+// The last of the disk space is for mail.
 func TestHostsWithoutRoom(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	saveHosts(t, s, hostRecord(1, 1))
@@ -227,7 +227,7 @@ func TestHostsWithoutRoom(t *testing.T) {
 	}
 }
 
-// A caller that gives up, and a spool that is closed, answer at once.
+// With a canceled context, and after Close, calls return at once.
 func TestHostsEnd(t *testing.T) {
 	s := mustOpen(t, small(vfs.NewMem()))
 	saveHosts(t, s, hostRecord(1, 1))
@@ -248,8 +248,8 @@ func TestHostsEnd(t *testing.T) {
 	}
 }
 
-// A crash takes the last saves away at most: what is left is all that was saved
-// up to some moment, whole, and not before the last commit of mail.
+// A crash loses the last saves at most: what remains is the complete state at some
+// moment, not before the last commit of mail.
 func TestHostsCrash(t *testing.T) {
 	for round := range uint64(40) {
 		rng := rand.New(rand.NewPCG(round, 5))

@@ -6,7 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The first octet of a key says what the value is; see the package comment.
+// The first byte of a key is the kind of its value; see the package comment.
 const (
 	keyBody       = 'b'
 	keyCorrupt    = 'c'
@@ -24,8 +24,8 @@ const (
 	keyOutcomes   = 'x'
 )
 
-// A key is a key of the store, held by value so that making one allocates
-// nothing.
+// A key is a key of the store. It is a value type, so that making one does not
+// allocate.
 type key struct {
 	octets [2 + 8 + 8]byte
 	n      uint8
@@ -33,10 +33,10 @@ type key struct {
 
 func (k *key) bytes() []byte { return k.octets[:k.n] }
 
-// plainKey is the key of a value of which there is one.
+// plainKey returns the key of a value that exists once in the store.
 func plainKey(kind byte) key { return key{octets: [18]byte{kind}, n: 1} }
 
-// messageKey is the key of a value of which a message has one.
+// messageKey returns the key of a value that exists once per message.
 func messageKey(kind byte, id mail.QueueID) key {
 	k := plainKey(kind)
 	binary.BigEndian.PutUint64(k.octets[1:], uint64(id))
@@ -44,7 +44,7 @@ func messageKey(kind byte, id mail.QueueID) key {
 	return k
 }
 
-// chunkKey is the key of a value of which a message has one for each chunk.
+// chunkKey returns the key of a value that exists once per chunk of a message.
 func chunkKey(kind byte, id mail.QueueID, chunk uint32) key {
 	k := messageKey(kind, id)
 	binary.BigEndian.PutUint32(k.octets[9:], chunk)
@@ -52,8 +52,8 @@ func chunkKey(kind byte, id mail.QueueID, chunk uint32) key {
 	return k
 }
 
-// afterChunks follows every chunkKey of a message and precedes those of the
-// next one.
+// afterChunks returns a key that sorts after every chunkKey of a message and before
+// those of the next one.
 func afterChunks(kind byte, id mail.QueueID) key {
 	k := chunkKey(kind, id, ^uint32(0))
 	k.octets[13] = 0xff
@@ -61,10 +61,10 @@ func afterChunks(kind byte, id mail.QueueID) key {
 	return k
 }
 
-// areaKinds are the first octets that the index keys of an area may have: the
-// first, and those that it moves to when it cannot be made anew in place
-// (Spool.reindex). They come before all others, so that a scan of one touches no
-// table that has no keys of it.
+// areaKinds returns the possible first bytes of the index keys of an area: the
+// original one, and those that it moves to when it cannot be rebuilt in place
+// (Spool.reindex). They sort before all others, so that a scan of one reads no
+// tables without its keys.
 func areaKinds(area mail.Area) [3]byte {
 	switch area {
 	case mail.AreaIncoming:
@@ -79,12 +79,12 @@ func areaKinds(area mail.Area) [3]byte {
 	return [3]byte{}
 }
 
-// indexKey is the key that says that a message is in an area.
+// indexKey returns the key that records that a message is in an area.
 func (s *Spool) indexKey(area mail.Area, at mail.Cursor) key {
 	return indexKey(s.kind(area), area, at)
 }
 
-// kind is the first octet of the index keys of an area.
+// kind returns the first byte of the index keys of an area.
 func (s *Spool) kind(area mail.Area) byte {
 	if int(area) >= len(s.kinds) {
 		return 0
@@ -92,9 +92,9 @@ func (s *Spool) kind(area mail.Area) byte {
 	return byte(s.kinds[area].Load())
 }
 
-// heldUntil begins what follows the kind in an index key of the hold area that has
-// a due. Such keys so come behind those without, which have a queue ID there: IDs
-// are instants and begin with less until the year 2112.
+// heldUntil follows the kind in index keys of the hold area that have a due time.
+// So these keys sort after those without, which have a queue ID there: IDs are
+// instants, and their first byte is less until the year 2112.
 const heldUntil = 0xff
 
 func indexKey(kind byte, area mail.Area, at mail.Cursor) key {

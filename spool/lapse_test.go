@@ -10,11 +10,11 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// What is held until an instant is found by that instant, behind what is held for
-// good and after a restart, and is removed by nothing but a ChangeLapse that comes
-// late enough.
+// A message held until an instant is found by that instant, after those held
+// indefinitely, also after a restart, and is removed only by a ChangeLapse at or
+// after that instant.
 //
-// Seen failing: double bounces were held for ever.
+// Seen failing: double bounces were held forever.
 func TestHeldUntil(t *testing.T) {
 	cfg := small(vfs.NewMem())
 	s := mustOpen(t, cfg)
@@ -79,8 +79,8 @@ func TestHeldUntil(t *testing.T) {
 	checkNoRemains(t, s)
 }
 
-// One that is damaged leaves its place in the index of the hold area for the corrupt
-// area, as others do.
+// A damaged one is moved from the index of the hold area to the corrupt area, like
+// others.
 func TestHeldUntilDamaged(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	all := damagedStates(t, s, 2, 0)
@@ -100,11 +100,11 @@ func TestHeldUntilDamaged(t *testing.T) {
 	}
 }
 
-// What a host has said last is kept as it came when its mail expires, whatever its
-// code, and that it expired is kept beside it.
+// When mail expires, the host's last reply is kept unchanged, whatever its code,
+// and the expiry is recorded separately.
 //
-// Seen failing: an answer of class 5 got our status, and with code 550 nobody could
-// tell whose the code was.
+// Seen failing: a reply of class 5 got our status, and with code 550 it was unclear
+// whose code it was.
 func TestExpiryKeepsTheAnswer(t *testing.T) {
 	cfg := small(vfs.NewMem())
 	s := mustOpen(t, cfg)

@@ -14,15 +14,15 @@ import (
 type Summary struct {
 	Envelope mail.Envelope
 	Place    mail.Place
-	Reason   string // why it is held or was put aside
+	Reason   string // why it is held or in the corrupt area
 	Settled  uint32 // recipients that need no further attempt
-	Owed     uint32 // recipients about whom a report is owed
-	Err      error  // what of it cannot be read; all that could be is set, at least the ID and Place.Area
+	Owed     uint32 // recipients on whom a report is owed
+	Err      error  // why it cannot be read completely; what is readable is set, at least the ID and Place.Area
 }
 
-// List returns messages of an area in index order from a cursor on, at most
-// max, and where to go on; more is false at the end. Messages that are being
-// removed meanwhile may be missing or not.
+// List returns at most max messages of an area in index order from a cursor on, and
+// the cursor to continue from; more is false at the end. Messages that are removed
+// meanwhile may or may not be included.
 func (s *Spool) List(ctx context.Context, area mail.Area, from mail.Cursor, max int) (list []Summary, next mail.Cursor, more bool, err error) {
 	if err := s.enter(); err != nil {
 		return nil, from, false, err
@@ -49,9 +49,8 @@ func (s *Spool) List(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	return list, next, more, err
 }
 
-// Lookup returns what List does, for one message. The error wraps ErrGone if
-// there is no such message. That something of it cannot be read shows in
-// Summary.Err.
+// Lookup returns the Summary of one message. The error wraps ErrGone if there is no
+// such message. If part of it cannot be read, Summary.Err is set.
 func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 	if err := s.enter(); err != nil {
 		return Summary{}, err
@@ -76,8 +75,8 @@ func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 	return sum, nil
 }
 
-// indexed returns the area that a message is in by the indexes. That of the
-// deferred area cannot be asked about an ID, and is what remains.
+// indexed returns the area that a message is in according to the indexes. The index
+// of the deferred area cannot be searched by ID, so that area is what remains.
 func (s *Spool) indexed(id mail.QueueID) (mail.Area, error) {
 	for _, area := range [...]mail.Area{mail.AreaCorrupt, mail.AreaHold, mail.AreaIncoming} {
 		if ok, err := s.has(s.indexKey(area, mail.Cursor{ID: id})); ok || err != nil {
@@ -111,24 +110,24 @@ func (s *Spool) summary(id mail.QueueID) (Summary, error) {
 	return sum, stateErr
 }
 
-// Outcomes returns all recipients of a message from the one numbered from on,
-// at most max, each with what is known of it; more is false at the end.
+// Outcomes returns at most max recipients of a message from index from on, each
+// with its outcome; more is false at the end.
 func (s *Spool) Outcomes(ctx context.Context, id mail.QueueID, from uint32, max int) (list []mail.RecipientOutcome, more bool, err error) {
 	return s.outcomes(ctx, id, from, max, allRecipients)
 }
 
-// Debts returns the recipients of a message about whom a report is owed, from
-// the one numbered from on, at most max; more is false at the end.
+// Debts returns at most max recipients of a message on whom a report is owed, from
+// index from on; more is false at the end.
 func (s *Spool) Debts(ctx context.Context, id mail.QueueID, from uint32, max int) (list []mail.RecipientOutcome, more bool, err error) {
 	return s.outcomes(ctx, id, from, max, owedRecipients)
 }
 
-// A selection says which recipients outcomes collects.
+// A selection determines which recipients outcomes collects.
 type selection bool
 
 const (
 	allRecipients  selection = false
-	owedRecipients selection = true // those about whom a report is owed
+	owedRecipients selection = true // those on whom a report is owed
 )
 
 func (s *Spool) outcomes(ctx context.Context, id mail.QueueID, from uint32, max int, want selection) (list []mail.RecipientOutcome, more bool, err error) {
@@ -159,22 +158,22 @@ func (s *Spool) outcomes(ctx context.Context, id mail.QueueID, from uint32, max 
 	return list, more, nil
 }
 
-// Health is how the store is doing. All sizes are in octets.
+// Health is the condition of the store. All sizes are in bytes.
 type Health struct {
 	Commits   uint64 // synced commits since the spool was opened
 	Stalls    uint64 // times that writers had to wait for the store
-	Steps     uint64 // index keys that scans stepped over; many more than messages means tombstones
+	Steps     uint64 // index keys that scans passed; many more than messages indicates tombstones
 	MemTables uint64 // memory in memtables
 	Log       uint64 // write-ahead log that is still needed
-	Debt      uint64 // what compactions have to do to be done
+	Debt      uint64 // remaining work of compactions
 	Blobs     uint64 // contents in blob files
-	Garbage   uint64 // of these, what belongs to removed messages
-	ReadAmp   int    // places to look for a key in; above 20 is much
-	Free      int64  // disk space that is left, as of the last look
-	Full      bool   // no mail is taken in for want of disk space
+	Garbage   uint64 // of these, contents of removed messages
+	ReadAmp   int    // read amplification: sources to search for a key; above 20 is high
+	Free      int64  // free disk space at the last check
+	Full      bool   // new mail is refused because of too little disk space
 }
 
-// Health tells how the store is doing. It costs microseconds.
+// Health returns the condition of the store. It takes microseconds.
 func (s *Spool) Health() Health {
 	if s.enter() != nil {
 		return Health{}
@@ -196,18 +195,18 @@ func (s *Spool) Health() Health {
 	}
 }
 
-// Stats counts what is in the spool.
+// Stats counts the contents of the spool.
 type Stats struct {
 	Health
 	Messages    [mail.AreaCorrupt + 1]uint64 // by area
 	StoreOctets uint64                       // disk space taken by the store
 	FileOctets  uint64                       // disk space taken by content files
 	Files       uint64                       // content files
-	Damaged     []DamagedFile                // logs that were damaged at a start
+	Damaged     []DamagedFile                // damaged files found at a start
 }
 
-// Stats counts the messages and adds up the disk space they take. It reads
-// all indexes, 0.1 s for a million messages, and the sizes of all files.
+// Stats counts the messages and adds up their disk space. It reads all indexes,
+// which takes 0.1 s for a million messages, and the sizes of all files.
 func (s *Spool) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{Health: s.Health(), Damaged: s.damagedFiles()}
 	if err := s.enter(); err != nil {
@@ -222,8 +221,8 @@ func (s *Spool) Stats(ctx context.Context) (Stats, error) {
 			return st, err
 		}
 	}
-	// Not Metrics().DiskSpaceUsage(): after a reopen it leaves out blob files
-	// that were there before, 135 MB instead of 4.3 GB in one case.
+	// Not Metrics().DiskSpaceUsage(): after a reopen it leaves out existing blob
+	// files, 135 MB instead of 4.3 GB in one case.
 	octets, _, err := s.sizeOf(ctx, s.path("db"))
 	if err != nil {
 		return st, err
@@ -240,8 +239,8 @@ func (s *Spool) Stats(ctx context.Context) (Stats, error) {
 	return st, nil
 }
 
-// sizeOf adds up the files in a directory. Those that vanish meanwhile, and a
-// directory that is not there, count nothing.
+// sizeOf adds up the sizes of the files in a directory. Files that vanish
+// meanwhile, and a missing directory, count as zero.
 func (s *Spool) sizeOf(ctx context.Context, dir string) (octets, files uint64, err error) {
 	names, err := s.fs.List(dir)
 	if err != nil && !oserror.IsNotExist(err) {

@@ -7,15 +7,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The messageLocks keep two Applies from reading and then writing the same
-// message in each other's way: the driver's and those that come with a report.
-// Messages share locks by a hash of their ID. A lock is held during the
-// commit, so different messages still share the sync.
+// The messageLocks serialize read-modify-write of a message between concurrent
+// Applies: the driver's and those of reports. Messages share locks by a hash of
+// their ID. A lock is held during the commit, so different messages still share the
+// sync.
 type messageLocks [lockCount]sync.Mutex
 
 const lockCount = 1024
 
-// A lockSet is some of the locks.
+// A lockSet is a set of locks.
 type lockSet [lockCount / 64]uint64
 
 func (set *lockSet) add(id mail.QueueID) {

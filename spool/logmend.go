@@ -18,27 +18,27 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// damagedDir is where damaged logs are kept for a person to look at.
+// damagedDir is where damaged files are kept for inspection.
 const damagedDir = "damaged"
 
-// mendNote is the file in damagedDir that says that keys may be lost, or be back, and
-// that what rests on them is not in order yet.
+// mendNote is the file in damagedDir that marks an unfinished repair: keys may be
+// lost or have reappeared, and what depends on them is not consistent yet.
 const mendNote = "mending"
 
-// beginMend leaves the note, before the damage is out of sight: a start that is cut off
-// behind that would find nothing wrong in the next one.
+// beginMend creates the note before the damage is removed: if the start is interrupted
+// after that, the next one would find no damage.
 func (s *Spool) beginMend() error {
 	f, err := s.makeNote(s.disk.PathJoin(s.path(damagedDir), mendNote))
 	if err == nil {
 		err = f.Close()
 	}
 	if err != nil {
-		return fmt.Errorf("spool: note that the store is being mended: %w", err)
+		return fmt.Errorf("spool: mark the repair of the store as begun: %w", err)
 	}
 	return nil
 }
 
-// endMend puts in order what rests on keys that may be lost, if there is the note.
+// endMend restores consistency with keys that may be lost, if the note exists.
 func (s *Spool) endMend() error {
 	note := s.disk.PathJoin(s.path(damagedDir), mendNote)
 	if _, err := s.disk.Stat(note); oserror.IsNotExist(err) {
@@ -47,20 +47,20 @@ func (s *Spool) endMend() error {
 	err := s.keepLost(s.work.ctx)
 	s.reindexAll()
 	if err != nil {
-		s.raise(Alarm{Kind: AlarmCorrupt, Text: "messages without an envelope could not be put aside", Err: err})
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "cannot move messages without an envelope to the corrupt area", Err: err})
 		return nil // the next start tries again
 	}
 	if err := s.disk.Remove(note); err != nil {
-		return fmt.Errorf("spool: remove the note that the store is being mended: %w", err)
+		return fmt.Errorf("spool: mark the repair of the store as finished: %w", err)
 	}
 	return nil
 }
 
-// openStore opens the store after a look at its logs. It leaves a note for endMend
-// where something may be lost.
+// openStore opens the store after checking its logs. It leaves a note for endMend
+// if something may be lost.
 //
-// Pebble reads a log up to the first chunk that it cannot read, and deletes
-// it. Where that is not the end, all that follows would be gone without a word.
+// Pebble reads a log up to the first chunk that it cannot read, and deletes it. If
+// that is not the end, everything after it would be lost silently.
 func (s *Spool) openStore() error {
 	if err := s.checkManifest(); err != nil {
 		return s.refused(err)
@@ -78,16 +78,16 @@ func (s *Spool) openStore() error {
 	}
 	old, err := pebble.Peek(s.path("db"), s.fs)
 	if err != nil {
-		return fmt.Errorf("spool: look at the store in %s: %w", s.cfg.Dir, err)
+		return fmt.Errorf("spool: check the store in %s: %w", s.cfg.Dir, err)
 	}
 	if s.db, err = s.openPebble(); err == nil {
 		if err := s.mendTables(); err != nil || old.FormatMajorVersion >= pebble.FormatWALSyncChunks {
 			return err
 		}
-		// Pebble has made its log before it changed to the new format: the
-		// first log of a store would not tell damage from a torn end.
+		// Pebble creates its log before it changes to the new format: in the first
+		// log of a store, damage could not be distinguished from a torn end.
 		if err := s.db.Flush(); err != nil {
-			return fmt.Errorf("spool: begin a log: %w", err)
+			return fmt.Errorf("spool: start a log: %w", err)
 		}
 		return nil
 	}
@@ -95,8 +95,8 @@ func (s *Spool) openStore() error {
 	if !pebble.IsCorruptionError(err) {
 		return s.refused(fmt.Errorf("spool: open the store: %w", err))
 	}
-	// A log that is not the last and yet does not end as one that was closed
-	// is damage to Pebble, if it needs the log.
+	// If Pebble needs a log that is not the last one, and that log does not end
+	// like a closed one, Pebble takes that for damage.
 	again, mendErr := s.mendLogs(true)
 	if again && mendErr == nil {
 		if s.db, err = s.openPebble(); err == nil {
@@ -107,8 +107,7 @@ func (s *Spool) openStore() error {
 	return s.refused(errors.Join(err, mendErr))
 }
 
-// openPebble opens the store, with an empty file in the place of each blob file that is
-// missing.
+// openPebble opens the store, with an empty file in place of each missing blob file.
 func (s *Spool) openPebble() (db *pebble.DB, err error) {
 	for {
 		if db, err = s.openAsIs(); err != nil {
@@ -124,7 +123,7 @@ func (s *Spool) openPebble() (db *pebble.DB, err error) {
 	}
 }
 
-// openAsIs opens the store. Where Pebble panics because of an error of the file
+// openAsIs opens the store. If Pebble panics because of an error of the file
 // system, it returns that error.
 func (s *Spool) openAsIs() (db *pebble.DB, err error) {
 	s.opening.Store(true)
@@ -141,11 +140,11 @@ func (s *Spool) openAsIs() (db *pebble.DB, err error) {
 	return pebble.Open(s.path("db"), s.storeOptions())
 }
 
-// replaceBlobs makes an empty file in the place of each blob file that is missing.
-// Pebble finds out what there is when it opens the store, and panics when it wants what
-// was not there; of an empty file, blobProblem says that it is damaged. Pebble itself
-// may want one before this has looked, because it has begun to rewrite it: then the
-// process ends, and the next one looks again.
+// replaceBlobs creates an empty file in place of each missing blob file. Pebble lists
+// the existing files when it opens the store, and panics when it needs a file that was
+// missing; an empty file is reported by blobProblem as damaged. Pebble may need a
+// missing file before this check, because it has begun to rewrite it: then the process
+// ends, and the next one checks again.
 func (s *Spool) replaceBlobs(db *pebble.DB) (replaced bool, err error) {
 	blobs := db.DebugCurrentVersion().BlobFiles
 	for blob := range blobs.All() {
@@ -158,22 +157,22 @@ func (s *Spool) replaceBlobs(db *pebble.DB) (replaced bool, err error) {
 			err = errors.Join(f.Close(), syncDir(s.disk, s.path("db")))
 		}
 		if err != nil {
-			return false, fmt.Errorf("spool: make an empty file in the place of %s, which is missing: %w", name, err)
+			return false, fmt.Errorf("spool: create an empty file in place of the missing %s: %w", name, err)
 		}
 		replaced = true
 		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a file of the store is missing",
-			Err: fmt.Errorf("%s is not there: the contents in it cannot be read, %d octets at most; put it back in the place of the empty file that is there now, and release the messages in the corrupt area", name, blob.Physical.ValueSize)})
+			Err: fmt.Errorf("%s is missing: up to %d bytes of message contents in it cannot be read; to recover them, replace the empty file now in its place by the original and release the messages in the corrupt area", name, blob.Physical.ValueSize)})
 	}
 	return replaced, nil
 }
 
-// refused says what to do about damage that the spool does not open with.
+// refused adds what to do about damage that keeps the spool from opening.
 func (s *Spool) refused(err error) error {
 	damaged := (*damagedStore)(nil)
 	if !errors.As(err, &damaged) && !pebble.IsCorruptionError(err) && !oserror.IsNotExist(err) && !strings.Contains(err.Error(), "size mismatch") {
 		return err
 	}
-	return fmt.Errorf("spool: the store in %s is damaged and was left as it is; restore %s from a backup, or move it away to begin with an empty one: %w",
+	return fmt.Errorf("spool: the store in %s is damaged and was left unchanged; restore %s from a backup, or move it away to start with an empty one: %w",
 		s.path("db"), s.cfg.Dir, err)
 }
 
@@ -184,16 +183,15 @@ func logNum(name string) (num uint64, ok bool) {
 	return num, ok && err == nil
 }
 
-// A missingLog is a log that was made, was not given up, and is not there.
+// A missingLog is a log that was created, is still needed, and does not exist.
 type missingLog struct {
 	num  uint64
-	note string // file that says so to a person
+	note string // file that records this for operators
 	ids  logIDs // what is known of the messages in it
 }
 
-// missLogs returns the logs that are missing, and takes note of those that are there. It
-// cannot miss any if the copy of the MANIFEST is damaged, or was made by an earlier
-// version.
+// missLogs returns the missing logs and records the existing ones. It finds none missing
+// if the copy of the MANIFEST is damaged, or was made by an earlier version.
 func (s *Spool) missLogs() (missing []missingLog, err error) {
 	names, err := s.disk.List(s.path("db"))
 	if err != nil {
@@ -214,7 +212,7 @@ func (s *Spool) missLogs() (missing []missingLog, err error) {
 		return nil, nil
 	}
 	for num, made := range copies[current].logs {
-		for other, c := range copies { // a newer one may have been begun
+		for other, c := range copies { // a newer one may have been started
 			if kept, known := c.logs[num]; other > current && known && !kept {
 				made = false
 			}
@@ -231,7 +229,7 @@ func (s *Spool) missLogs() (missing []missingLog, err error) {
 			err = f.Close()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("spool: note that the log %06d is missing: %w", num, err)
+			return nil, fmt.Errorf("spool: record that the log %06d is missing: %w", num, err)
 		}
 		m := missingLog{num: num, note: note}
 		if err := s.readBehind(&m); err != nil {
@@ -242,7 +240,7 @@ func (s *Spool) missLogs() (missing []missingLog, err error) {
 	return missing, nil
 }
 
-// readBehind looks for the first message that was accepted after a missing log.
+// readBehind finds the first message that was accepted after a missing log.
 func (s *Spool) readBehind(m *missingLog) error {
 	for num := range s.manifests.logs {
 		if num < m.num {
@@ -259,21 +257,20 @@ func (s *Spool) readBehind(m *missingLog) error {
 	return nil
 }
 
-// tellMissing raises an alarm for each log that is missing. What it held cannot be known:
-// something that came after what tables and earlier logs hold, and before what later logs
-// do.
+// tellMissing raises an alarm for each missing log. Its contents are unknown: changes
+// made after those in tables and earlier logs, and before those in later logs.
 func (s *Spool) tellMissing(missing []missingLog) {
 	for _, m := range missing {
 		if s.db != nil {
 			var err error
 			if m.ids.before, err = s.newestMessage(m.ids.after); err != nil {
-				s.cfg.Logger.Warn("it is not known which message was accepted before those in a missing log", "error", err)
+				s.cfg.Logger.Warn("cannot find the last message accepted before those in a missing log", "error", err)
 			}
 		}
 		name := s.disk.PathJoin(s.path("db"), fmt.Sprintf("%06d.log", m.num))
 		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a log of the store is missing",
-			Err: fmt.Errorf("%s is not there: mail may be lost, or be sent again; %s; put it back before mail is taken in if you can; "+
-				"contents of such mail are kept in %s; remove %s when you have seen this", name, &m.ids, s.path(damagedDir), m.note)})
+			Err: fmt.Errorf("%s is missing: mail may be lost, or be sent again; %s; if you can, stop and restore it before new mail is accepted; "+
+				"contents of lost mail are kept in %s; remove %s to clear this alarm", name, &m.ids, s.path(damagedDir), m.note)})
 	}
 }
 
@@ -288,9 +285,9 @@ func (s *Spool) makeNote(name string) (vfs.File, error) {
 	return f, syncDir(s.disk, s.path(damagedDir))
 }
 
-// mendLogs looks at all logs. One that is damaged is kept in damagedDir, and
-// what can be read of it takes its place. strict counts as damage what is none
-// at the end of the last log only. It returns whether there was one.
+// mendLogs checks all logs. A damaged one is kept in damagedDir and replaced by
+// what can be read of it. With strict, an incomplete end counts as damage in every
+// log but the last, otherwise in none. It reports whether there was a damaged log.
 func (s *Spool) mendLogs(strict bool) (mended bool, err error) {
 	names, err := s.disk.List(s.path("db"))
 	if err != nil {
@@ -317,7 +314,7 @@ func (s *Spool) mendLogs(strict bool) (mended bool, err error) {
 		}
 		switch r.end {
 		case logTorn:
-			s.cfg.Logger.Info("the store's log ends in a write that was cut off", "file", l.name, "offset", r.at, "size", r.size)
+			s.cfg.Logger.Info("the store's log ends in an interrupted write", "file", l.name, "offset", r.at, "size", r.size)
 		case logDoubtful, logDamaged:
 			if err := s.beginMend(); err != nil {
 				return mended, err
@@ -343,10 +340,11 @@ func (s *Spool) readLog(name string, num uint64, emit func([]byte, bool) error) 
 	return r, nil
 }
 
-// mendLog puts what can be read of a log in its place.
+// mendLog replaces a log by what can be read of it.
 //
 // What follows a hole is used only if the hole is proven to be damage. After a
-// power failure it may never have been acknowledged, and rest on what is gone.
+// power failure it may never have been acknowledged, and may depend on what was
+// lost.
 func (s *Spool) mendLog(name string, num uint64, r logReport) error {
 	var ids logIDs
 	current := s.disk.PathJoin(s.path("db"), name)
@@ -358,25 +356,25 @@ func (s *Spool) mendLog(name string, num uint64, r logReport) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("spool: mend the log %s, which is damaged at offset %d: %w", current, r.at, err)
+		return fmt.Errorf("spool: repair the log %s, which is damaged at offset %d: %w", current, r.at, err)
 	}
 	return nil
 }
 
-// problem says what is wrong with a log, and what that means.
+// problem returns what is wrong with a log, and its consequences.
 func (r logReport) problem(file, kept string) error {
 	if r.end == logDoubtful {
-		return fmt.Errorf("%s cannot be read from offset %d of %d on: damage, and mail accepted last is lost or mail sent last is sent again, "+
-			"or a power failure during a write, and nothing is missing; the file is kept as %s", file, r.at, r.size, kept)
+		return fmt.Errorf("%s cannot be read from offset %d of %d on: either it is damaged, and the mail accepted last is lost or the mail sent last is sent again, "+
+			"or a power failure interrupted a write, and nothing is missing; the file is kept as %s", file, r.at, r.size, kept)
 	}
-	return fmt.Errorf("%s cannot be read at offset %d of %d, %d octets in all, with at least %d changes; %d groups of changes behind it were read: "+
+	return fmt.Errorf("%s cannot be read at offset %d of %d, %d bytes in all, with at least %d changes; %d groups of changes after it were read: "+
 		"mail may be lost, or be sent again; the file is kept as %s", file, r.at, r.size, r.holes, r.gap, r.after, kept)
 }
 
-// A logIDs is the messages whose acceptance can be read in a damaged log.
+// A logIDs describes the messages whose acceptance can be read in a damaged log.
 type logIDs struct {
-	before, after mail.QueueID   // the greatest that was accepted before it, the least behind it; zero: none
-	unused        []mail.QueueID // accepted by changes that could be read and were not used
+	before, after mail.QueueID   // the greatest accepted before the damage, the least after it; zero: none
+	unused        []mail.QueueID // accepted by changes that were readable but not used
 }
 
 func (l *logIDs) note(record []byte, afterHole, unused bool) {
@@ -404,8 +402,8 @@ func (l *logIDs) note(record []byte, afterHole, unused bool) {
 	}
 }
 
-// String says which messages may be lost. Sessions overlap, so these are not bounds
-// in the strict sense: a queue ID is given out when a message begins, and a message is
+// String describes which messages may be lost. Sessions overlap, so these are not
+// strict bounds: a queue ID is assigned when a message begins, and the message is
 // written when it ends.
 func (l *logIDs) String() string {
 	text := "mail lost from it was accepted"
@@ -417,15 +415,15 @@ func (l *logIDs) String() string {
 	case l.after != 0:
 		text += fmt.Sprintf(" before the message %s", l.after)
 	default:
-		text += " at a time that is not known"
+		text += " at an unknown time"
 	}
 	if len(l.unused) > 0 {
-		text += "; could be read, but is not used: " + nameIDs(l.unused)
+		text += "; readable, but not used: " + nameIDs(l.unused)
 	}
 	return text
 }
 
-// namedMost is how many queue IDs an alarm names.
+// namedMost is the maximum number of queue IDs named in an alarm.
 const namedMost = 100
 
 func nameIDs(ids []mail.QueueID) string {
@@ -443,7 +441,7 @@ func nameIDs(ids []mail.QueueID) string {
 	return b.String()
 }
 
-// rewriteLog writes what can be read of a log into a new file.
+// rewriteLog writes what can be read of a log to a new file.
 func (s *Spool) rewriteLog(name string, num uint64, r logReport, ids *logIDs, to string) error {
 	f, err := s.mending.Create(to, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -461,7 +459,7 @@ func (s *Spool) rewriteLog(name string, num uint64, r logReport, ids *logIDs, to
 	return errors.Join(err, w.finish(), f.Sync(), f.Close())
 }
 
-// A logWriter writes a log of chunks without synced offset.
+// A logWriter writes a log in chunks without synced offset.
 type logWriter struct {
 	w     io.Writer
 	num   uint32
@@ -507,27 +505,26 @@ func (w *logWriter) flush(block []byte) error {
 	return err
 }
 
-// damagedTime is the instant in the name of a file in damagedDir.
+// damagedTime is the format of the instant in the name of a file in damagedDir.
 const damagedTime = "20060102T150405.000000000Z"
 
-// A DamagedFile is a file of the store that was damaged, and is kept until
-// somebody removes it.
+// A DamagedFile is a damaged file of the store, kept until an operator removes it.
 type DamagedFile struct {
 	Path string
-	At   time.Time // when the damage was found, zero if that is not known
+	At   time.Time // when the damage was found, zero if unknown
 }
 
-// damagedFiles lists what is kept.
+// damagedFiles lists the files that are kept.
 func (s *Spool) damagedFiles() (files []DamagedFile) {
 	names, err := s.disk.List(s.path(damagedDir))
 	if err != nil {
-		return nil // as a rule there is no such directory
+		return nil // usually there is no such directory
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		ext := filepath.Ext(name)
 		if ext == ".new" || ext == noteExt || name == mendNote || name == orphanDir {
-			continue // what mending left that was cut off, notes, and contents
+			continue // remains of an interrupted repair, notes, and contents
 		}
 		_, text, _ := strings.Cut(strings.TrimSuffix(name, ext), "-")
 		at, err := time.Parse(damagedTime, text)
@@ -539,13 +536,13 @@ func (s *Spool) damagedFiles() (files []DamagedFile) {
 	return files
 }
 
-// reindexAll makes all indexes anew, after changes were lost of which each may
-// have moved a message from one to another. What cannot be read is a matter of
-// whoever reads it.
+// reindexAll rebuilds all indexes after changes were lost, since each may have
+// moved a message from one index to another. Unreadable messages are left to later
+// readers.
 func (s *Spool) reindexAll() {
 	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
 		if err := s.reindex(s.work.ctx, area); err != nil {
-			s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area could not be made anew", Err: err})
+			s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area cannot be rebuilt", Err: err})
 		}
 	}
 }
@@ -553,14 +550,13 @@ func (s *Spool) reindexAll() {
 // flushWait is how long Close waits for the memtables to be written.
 const flushWait = 10 * time.Second
 
-// settle gets all that is in the log only into tables, which have a checksum
-// for every block and of which each is read by itself. It is no matter if it
-// cannot be done: the log has it. On a full disk it is not tried: the store would begin a
-// log first, which cannot fail.
+// settle flushes what is only in the log to tables, which have a checksum for every block
+// and are read independently of each other. Failure is harmless: the data is in the log.
+// On a full disk it is not tried: the store would begin a log first, which cannot fail.
 func (s *Spool) settle() {
 	s.room.look()
 	if s.room.isNone() || s.inPlace() != nil {
-		return // there is nothing left to write to
+		return // the store has failed
 	}
 	done, err := s.db.AsyncFlush()
 	if err == nil {
@@ -576,10 +572,10 @@ func (s *Spool) settle() {
 				err = fmt.Errorf("not done within %v", flushWait)
 			case <-again.C:
 				if s.room.failedWithin(roomSpell) {
-					err = ErrFull // it would be tried for ever
+					err = ErrFull // it would be retried forever
 				}
 			}
 		}
 	}
-	s.cfg.Logger.Warn("the store was not flushed before the end; its log is read at the next start", "error", err)
+	s.cfg.Logger.Warn("the store was not flushed before the stop; its log is read at the next start", "error", err)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// busyLog fills a spool so that all is in one log: messages that wait, and some
-// that were sent. It returns those that wait.
+// busyLog fills a spool so that everything is in one log: messages that wait, and
+// some that were sent. It returns those that wait.
 func busyLog(t *testing.T, s *Spool, n int) (waiting map[mail.QueueID]int) {
 	t.Helper()
 	waiting = make(map[mail.QueueID]int)
@@ -33,7 +33,7 @@ func busyLog(t *testing.T, s *Spool, n int) (waiting map[mail.QueueID]int) {
 	return waiting
 }
 
-// storeLogs returns the logs of a store that hold anything.
+// storeLogs returns the logs of a store that are not empty.
 func storeLogs(t *testing.T, fs *vfs.MemFS) (names []string) {
 	t.Helper()
 	all, err := fs.List("/spool/db")
@@ -50,7 +50,7 @@ func storeLogs(t *testing.T, fs *vfs.MemFS) (names []string) {
 	return names
 }
 
-// lastLog returns the log that is being written, and what it holds.
+// lastLog returns the log that is being written, and its contents.
 func lastLog(t *testing.T, fs *vfs.MemFS) (name string, data []byte) {
 	t.Helper()
 	names := storeLogs(t, fs)
@@ -79,7 +79,7 @@ func overwrite(t *testing.T, fs *vfs.MemFS, name string, at int, b []byte) {
 	}
 }
 
-// damageLog flips a bit or overwrites up to 16 octets of a log.
+// damageLog flips a bit or overwrites up to 16 bytes of a log.
 func damageLog(t *testing.T, fs *vfs.MemFS, name string, rng *rand.Rand) (what string) {
 	t.Helper()
 	data, err := fs.UnsafeGetFileDataBuffer(name)
@@ -99,8 +99,8 @@ func damageLog(t *testing.T, fs *vfs.MemFS, name string, rng *rand.Rand) (what s
 	return fmt.Sprintf("%d octets of %s overwritten at %d of %d", len(b), name, at, len(data))
 }
 
-// reopened tells what a spool has lost of the messages that were waiting, how
-// many it has that were sent, and whether it has said that something is wrong.
+// reopened returns how many waiting messages a spool has lost, how many sent ones
+// it has again, and whether it raised an alarm.
 func reopened(t *testing.T, fs *vfs.MemFS, waiting map[mail.QueueID]int) (lost, again int, told bool) {
 	t.Helper()
 	var raised alarms
@@ -129,12 +129,12 @@ func reopened(t *testing.T, fs *vfs.MemFS, waiting map[mail.QueueID]int) (lost, 
 	return lost, len(there), raised.count(AlarmCorrupt) > 0
 }
 
-// Damage anywhere in the log of a process that was killed is never passed over
-// in silence, and takes with it what it has hit, not all that follows: Pebble by
-// itself ended the log there, and 43 of 100 messages were gone without a word.
+// Damage anywhere in the log of a process that was killed is never silent, and
+// costs what it has hit, not all that follows: Pebble by itself ended the log
+// there, and silently lost 43 of 100 messages.
 //
-// Seen failing: openStore without mendLogs: up to 6 of 30 lost in silence, in
-// the last block; without the Flush in openStore: 45 of 45 lost, and told.
+// Seen failing: openStore without mendLogs: up to 6 of 30 lost silently, in the
+// last block; without the Flush in openStore: 45 of 45 lost, and reported.
 func TestDamagedLogOfAKilledProcess(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, small(fs))
@@ -148,7 +148,7 @@ func TestDamagedLogOfAKilledProcess(t *testing.T) {
 		what := damageLog(t, crashed, name, rng)
 		lost, again, told := reopened(t, crashed, waiting)
 		if !told && lost+again > 0 {
-			t.Errorf("%s: %d lost, %d back, and not a word", what, lost, again)
+			t.Errorf("%s: %d lost, %d back, and no alarm", what, lost, again)
 		}
 		sum += lost + again
 		if lost+again > 25 {
@@ -161,7 +161,7 @@ func TestDamagedLogOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// After a clean stop nothing is in the log only, so damage to it is harmless.
+// After a clean stop nothing is only in the log, so damage to it is harmless.
 //
 // Seen failing: Close without settle: up to 14 of 30 messages were lost.
 func TestDamagedLogOfAStoppedProcess(t *testing.T) {
@@ -180,15 +180,15 @@ func TestDamagedLogOfAStoppedProcess(t *testing.T) {
 	}
 }
 
-// A log that was cut off, as a power failure leaves it, is no damage: there is
-// no alarm, and no more is missing than what was cut off.
+// A truncated log, as a power failure leaves it, is not damage: there is no alarm,
+// and only what was cut off is missing.
 func TestTornLogIsNoAlarm(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, small(fs))
 	busyLog(t, s, 20)
 	_, safe := lastLog(t, fs)
 	floor := len(safe)
-	waiting := busyLog(t, s, 3) // acknowledged; and then
+	waiting := busyLog(t, s, 3) // acknowledged
 	_, whole := lastLog(t, fs)
 	ceiling := len(whole)
 	accept(t, s, mail.Envelope{}, addresses(1), noise(99, 3000))
@@ -201,7 +201,7 @@ func TestTornLogIsNoAlarm(t *testing.T) {
 			cut = min((cut+511)/512*512, len(data))
 		}
 		rest := append([]byte(nil), data[:cut]...)
-		if round%2 == 1 { // the file's size had reached the disk, the content of some sectors not
+		if round%2 == 1 { // the file's size has reached the disk, but not the content of some sectors
 			rest = append(rest, make([]byte, len(data)-cut)...)
 		}
 		f, err := crashed.Create(name, vfs.WriteCategoryUnspecified)
@@ -219,8 +219,8 @@ func TestTornLogIsNoAlarm(t *testing.T) {
 	}
 }
 
-// A process that has run for long writes into files of old logs. What is left
-// of those behind its own end is no damage.
+// A process that has run for long reuses the files of old logs. Their remains after
+// the end of the new log are not damage.
 func TestRecycledLogIsNoAlarm(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	cfg := small(fs)
@@ -250,11 +250,11 @@ func TestRecycledLogIsNoAlarm(t *testing.T) {
 		}
 	}
 	if !seen {
-		t.Error("no log was made of an old one")
+		t.Error("no log reused an old one")
 	}
 }
 
-// What is kept of a damaged log is what was there, and the status names it.
+// A damaged log is kept unchanged, and the status names it.
 func TestDamagedLogIsKept(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, small(fs))
@@ -281,9 +281,9 @@ func TestDamagedLogIsKept(t *testing.T) {
 	}
 }
 
-// Of what a missing log held only a part may be in the tables or in a later log: a move
-// of a message out of one index, and not the one into it before that. So the indexes are
-// made anew, and each message is in one of them again.
+// Only a part of what a missing log contained may be in the tables or in a later log: a
+// message's move out of an index, but not its earlier move into it. So the indexes are
+// rebuilt, and each message is in exactly one of them again.
 //
 // Seen failing: missLogs that returns false: the message was incoming and deferred.
 func TestMissingLogLeavesNoMessageTwice(t *testing.T) {
@@ -301,7 +301,7 @@ func TestMissingLogLeavesNoMessageTwice(t *testing.T) {
 	if err := s.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	broken.On() // no memtable becomes a table any more, so logs stay
+	broken.On() // memtables are no longer flushed, so logs stay
 	c := mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Place: a.Place, Due: 5, At: 1, Outcomes: []mail.Outcome{busy(0, 1)}}
 	c.Place = apply(t, s, c)[0].Place
 	missing, _ := lastLog(t, mem)
@@ -332,7 +332,7 @@ func TestMissingLogLeavesNoMessageTwice(t *testing.T) {
 	if len(in) != 1 || in[0] != mail.AreaDeferred {
 		t.Errorf("the message is in the areas %v", in)
 	}
-	if between := fmt.Sprintf("accepted between the messages %s and %s", a.Envelope.ID, b.Envelope.ID); !raised.tell("log of the store is missing", between) {
+	if between := fmt.Sprintf("accepted between the messages %s and %s", a.Envelope.ID, b.Envelope.ID); !raised.contain("log of the store is missing", between) {
 		t.Errorf("no alarm says that mail is missing that was %s: %v", between, raised.list)
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"io"
 )
 
-// Pebble's write-ahead log is a row of blocks, each a row of chunks; a chunk
-// is a header and a piece of one record, and no chunk crosses a block. The
-// header is a checksum (4 octets), the length of the piece (2), the type (1),
-// the number of the log (4), and in the newer types the offset up to which the
-// log had been synced when the chunk was made (8). A log that was closed has a
-// trailer: a header without checksum and length, with the number of the log
-// plus one.
+// Pebble's write-ahead log is a sequence of blocks, each a sequence of chunks; a
+// chunk is a header and a piece of one record, and no chunk crosses a block. The
+// header is a checksum (4 bytes), the length of the piece (2), the type (1), the
+// number of the log (4), and in the newer types the offset up to which the log had
+// been synced when the chunk was made (8). A log that was closed has a trailer: a
+// header without checksum and length, with the number of the log plus one.
 const (
 	logBlock      = 32 << 10
 	logHeader     = 11
@@ -25,7 +24,7 @@ const (
 	chunkTypeLimit = 13
 )
 
-// Where a chunk is in its record, counted from chunkFull or chunkFullSync.
+// Position of a chunk in its record, relative to chunkFull or chunkFullSync.
 const (
 	pieceFull = iota
 	pieceFirst
@@ -33,24 +32,24 @@ const (
 	pieceLast
 )
 
-// A logEnd says how the readable part of a log ends.
+// A logEnd is how the readable part of a log ends.
 type logEnd uint8
 
 const (
 	logSound    logEnd = iota + 1 // with a trailer, or with a whole record
-	logTorn                       // with a record that has not been written to its end, as a crash leaves it
-	logDoubtful                   // with something that is either that or damage
-	logDamaged                    // with damage: what follows tells that it had been synced
+	logTorn                       // with an incomplete record, as a crash leaves it
+	logDoubtful                   // with either an incomplete record or damage
+	logDamaged                    // with damage: what follows proves that it had been synced
 )
 
-// A logReport is what scanLog has found.
+// A logReport is the result of scanLog.
 type logReport struct {
 	end   logEnd
-	at    int64  // offset of the first octet that could not be read; the end of the file if all could
+	at    int64  // offset of the first unreadable byte; the end of the file if all is readable
 	size  int64  // of the file
-	holes int64  // octets that could not be read, up to the next that could
-	after int    // records that could be read after a hole
-	gap   uint64 // changes between the records that could be read, by the sequence numbers of the store
+	holes int64  // unreadable bytes, up to the next readable one
+	after int    // records read after a hole
+	gap   uint64 // changes missing between the records that were read, by the sequence numbers of the store
 }
 
 // A logChunk is one chunk of a block.
@@ -63,12 +62,12 @@ type logChunk struct {
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// chunkSum is the checksum of a chunk, from its type on.
+// chunkSum returns the checksum of a chunk, from its type on.
 func chunkSum(b []byte) uint32 {
 	return maskSum(crc32.Update(0, crcTable, b))
 }
 
-// maskSum makes a stored checksum of a CRC-32C.
+// maskSum converts a CRC-32C to the stored form.
 func maskSum(c uint32) uint32 { return (c>>15 | c<<17) + 0xa282ead8 }
 
 // parseChunk returns the chunk at the beginning of b, and the number of the log it was written for.
@@ -91,7 +90,7 @@ func parseChunk(b []byte) (c logChunk, num uint32, ok bool) {
 	return c, binary.LittleEndian.Uint32(b[7:]), true
 }
 
-// isTrailer tells whether b begins with the trailer of the log of a number.
+// isTrailer reports whether b begins with the trailer of the log with this number.
 func isTrailer(b []byte, num uint32) bool {
 	return len(b) >= logHeader && binary.LittleEndian.Uint32(b) == 0 && binary.LittleEndian.Uint16(b[4:]) == 0 &&
 		b[6] == chunkFull && binary.LittleEndian.Uint32(b[7:]) == num+1
@@ -103,28 +102,30 @@ type logScan struct {
 	emit func(record []byte, afterHole bool) error
 
 	report  logReport
-	hurt    bool   // a hole has been met
-	proven  bool   // it is damage
-	own     int    // chunks of this log found behind the first hole
-	old     bool   // there are remains of the log that the file was made of
-	tail    logEnd // what the first hole looks like if nothing of this log follows
+	hurt    bool   // a hole has been found
+	proven  bool   // the hole is damage
+	own     int    // chunks of this log found after the first hole
+	old     bool   // there are remains of the older log that used the file
+	tail    logEnd // what the first hole is if nothing of this log follows
 	begun   bool   // it has the header of a chunk of this log
-	closed  bool   // the trailer has been met
-	record  []byte // what has been read of a record
-	open    bool   // record is one
+	closed  bool   // the trailer has been found
+	record  []byte // the part of a record read so far
+	open    bool   // record is incomplete
 	nextSeq uint64 // sequence number that the next record should have, 0 if unknown
 }
 
-// scanLog reads the log of a number, hands every whole record to emit, and
-// tells whether it ends as a log does that was closed or cut off by a crash.
+// scanLog reads the log with a number, passes every whole record to emit, and
+// reports how the log ends: as one that was closed, as one cut off by a crash, or
+// with damage.
 //
-// Pebble's own reader stops at the first chunk that it cannot read and, unless
-// a later block (not a later chunk: a log that is small, or the last 32 KiB of
-// any) says that it had been synced, takes that for the end.
+// Pebble's own reader stops at the first chunk that it cannot read and takes that
+// for the end, unless a later block says that it had been synced. A later chunk of
+// the same block does not count, which leaves out small logs, and the last 32 KiB
+// of any log.
 //
-// After a hole, reading goes on where the header before it points to, or with
-// the next block. Searching octet by octet for more would find chunks that
-// somebody has put into his mail; what is found that way is counted, not used.
+// After a hole, reading continues where the header before it points to, or with the
+// next block. A search at every offset could find chunks that a sender has put into
+// mail; chunks found that way are counted, not used.
 func scanLog(r io.Reader, num uint32, emit func(record []byte, afterHole bool) error) (logReport, error) {
 	s := logScan{num: num, emit: emit, tail: logSound}
 	block := make([]byte, logBlock)
@@ -172,7 +173,7 @@ func (s *logScan) readBlock(b []byte) error {
 	return nil
 }
 
-// sighted notes what a chunk of this log says about the first hole.
+// sighted records what a chunk of this log implies about the first hole.
 func (s *logScan) sighted(c logChunk) {
 	if s.hurt {
 		s.own++
@@ -180,7 +181,7 @@ func (s *logScan) sighted(c logChunk) {
 	}
 }
 
-// take adds a chunk to the record that it belongs to.
+// take adds a chunk to its record.
 func (s *logScan) take(c logChunk) error {
 	switch c.piece {
 	case pieceFull, pieceFirst:
@@ -211,8 +212,8 @@ func (s *logScan) take(c logChunk) error {
 	return s.emit(s.record, s.hurt)
 }
 
-// hole deals with the beginning of rest, which is no chunk of this log, and
-// returns how much to skip.
+// hole handles the beginning of rest, which is not a chunk of this log, and returns
+// how much to skip.
 func (s *logScan) hole(rest []byte, at int64, full bool) int {
 	if !s.hurt {
 		s.hurt, s.report.at, s.tail = true, at, s.judge(rest, int(at%logBlock), full)
@@ -228,7 +229,8 @@ func (s *logScan) hole(rest []byte, at int64, full bool) int {
 	return skip
 }
 
-// chunkEnd is where the header at the beginning of b says that its chunk ends.
+// chunkEnd returns where the chunk at the beginning of b ends according to its
+// header.
 func chunkEnd(b []byte) int {
 	if len(b) < logHeader {
 		return len(b)
@@ -240,7 +242,7 @@ func chunkEnd(b []byte) int {
 	return header + int(binary.LittleEndian.Uint16(b[4:]))
 }
 
-// resumes tells whether the log goes on with b.
+// resumes reports whether the log continues with b.
 func (s *logScan) resumes(b []byte, full bool) bool {
 	_, num, ok := parseChunk(b)
 	return ok && num == s.num || isTrailer(b, s.num) || full && len(b) < logHeaderSync
@@ -252,7 +254,7 @@ func (s *logScan) search(rest []byte) {
 		if t := rest[i+6]; t < chunkFull || t >= chunkTypeLimit {
 			continue
 		}
-		// Logs are numbered upwards, and a file is made of an older log.
+		// Log numbers increase, and a file reuses that of an older log.
 		num := binary.LittleEndian.Uint32(rest[i+7:])
 		if num == 0 || num > s.num {
 			continue
@@ -267,9 +269,9 @@ func (s *logScan) search(rest []byte) {
 	}
 }
 
-// judge says what the octets look like at which reading has stopped, if
-// nothing of this log follows. A write that was cut off leaves a file that is
-// too short, or zeros from the end of a sector on.
+// judge classifies the bytes at which reading stopped, if nothing of this log
+// follows. An interrupted write leaves a file that is too short, or zeros from the
+// end of a sector on.
 func (s *logScan) judge(rest []byte, pos int, full bool) logEnd {
 	written := bytes.TrimRight(rest, "\x00")
 	end := chunkEnd(rest)
@@ -279,7 +281,7 @@ func (s *logScan) judge(rest []byte, pos int, full bool) logEnd {
 	case len(written) == 0:
 		return logSound
 	case len(written) <= logHeaderSync:
-		return logTorn // a header without content; or the trailer, which nothing depends on
+		return logTorn // a header without content, or the trailer, which is not needed
 	case !s.begun:
 		return logDoubtful
 	case end <= len(rest) && (pos+len(written)+sector-1)/sector*sector < pos+end:
@@ -290,7 +292,7 @@ func (s *logScan) judge(rest []byte, pos int, full bool) logEnd {
 	return logTorn
 }
 
-// conclude says how the log ends.
+// conclude determines how the log ends.
 func (s *logScan) conclude() {
 	r := &s.report
 	switch {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// writtenLog is a closed log with records of some sizes.
+// writtenLog returns a closed log with records of the given sizes.
 func writtenLog(t testing.TB, num uint32, sizes []int) ([]byte, [][]byte) {
 	t.Helper()
 	var out bytes.Buffer
@@ -24,8 +24,8 @@ func writtenLog(t testing.TB, num uint32, sizes []int) ([]byte, [][]byte) {
 	return out.Bytes(), records
 }
 
-// What a log is mended with must be read as it was written, wherever the ends
-// of blocks fall.
+// A repaired log must be read back as it was written, wherever the ends of blocks
+// fall.
 func TestLogWriterAndScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 200 {
@@ -53,8 +53,8 @@ func TestLogWriterAndScan(t *testing.T) {
 	}
 }
 
-// Somebody's mail may hold what looks like a chunk of the log. If the damage
-// hits that very mail, it must not be taken for one.
+// A sender may put data into mail that looks like a chunk of the log. If the damage
+// hits that mail, the data must not be taken for one.
 func TestChunksInContentsAreNotUsed(t *testing.T) {
 	forged, _ := writtenLog(t, 9, []int{50})
 	var out bytes.Buffer

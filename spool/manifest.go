@@ -16,34 +16,30 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The MANIFEST of a store is the list of its files: a log of edits, each of
-// which adds and removes tables. Pebble reads it up to the first record that
-// it cannot read, takes that for the end, and then deletes every file that
-// the list so far does not name. One bad bit in it was the end of half of the
-// mail, without a word.
+// The MANIFEST of a store is the list of its files: a log of edits, each of which
+// adds and removes tables. Pebble reads it up to the first record that it cannot
+// read, takes that for the end, and then deletes every file that the list so far
+// does not name. One bad bit in it silently destroyed half of the mail.
 //
-// So there is a second copy, in files of our own whose frames have checksums.
-// A sync of the MANIFEST returns only after the copy has the same octets
-// durably, and nothing is deleted on the strength of an edit before that sync.
-// Hence what the copy has, the MANIFEST must have; what the MANIFEST has beyond
-// the copy, nothing depends on. Whichever of the two is damaged, the other one
-// has all of it.
+// So there is a copy, in files of our own whose frames have checksums. A sync of
+// the MANIFEST returns only after the copy has the same bytes durably, and nothing
+// is deleted because of an edit before that sync. Hence the MANIFEST must have
+// everything that the copy has, and nothing depends on what the MANIFEST has beyond
+// the copy. If one of the two is damaged, the other one is complete.
 
-// manifestDir is where the copies are; the name of a copy is the number of its
-// MANIFEST.
+// manifestDir holds the copies; the name of a copy is the number of its MANIFEST.
 const manifestDir = "manifest"
 
-// A frame of a copy is a CRC-32C over the number of the MANIFEST, the offset in
-// it, and all that follows; the length of the octets (4); the kind (1); and the
-// octets.
+// A frame of a copy is a CRC-32C over the number of the MANIFEST, the offset in it,
+// and all that follows; the length of the data (4); the kind (1); and the data.
 const frameHeader = 4 + 4 + 1
 
 // The kinds of frames.
 const (
-	frameData    = 'd' // octets of the MANIFEST
+	frameData    = 'd' // bytes of the MANIFEST
 	frameCurrent = 'c' // the store's marker points to this MANIFEST, durably
-	frameLog     = 'l' // the log of a number has been made, durably
-	frameNoLog   = 'x' // the log of a number is about to be given up
+	frameLog     = 'l' // the log with a number has been created durably
+	frameNoLog   = 'x' // the log with a number is about to be deleted
 )
 
 func frameSum(num uint64, offset int64, rest []byte) uint32 {
@@ -62,12 +58,12 @@ func appendFrame(b []byte, num uint64, offset int64, kind byte, data []byte) []b
 	return b
 }
 
-// A manifestCopy is what can be read of a copy.
+// A manifestCopy is the readable part of a copy.
 type manifestCopy struct {
 	data    []byte          // the beginning of the MANIFEST
-	current bool            // it was the one in use
-	whole   bool            // the file ends with the end of a frame
-	logs    map[uint64]bool // logs that were made; false: and given up
+	current bool            // it was the MANIFEST in use
+	whole   bool            // the file ends with a whole frame
+	logs    map[uint64]bool // logs that were created; false: and deleted
 }
 
 func parseManifestCopy(num uint64, file []byte) (c manifestCopy) {
@@ -95,12 +91,12 @@ func parseManifestCopy(num uint64, file []byte) (c manifestCopy) {
 	return c
 }
 
-// manifests keeps the copies of the manifests that are being written.
+// manifests maintains the copies of the MANIFESTs that are being written.
 type manifests struct {
 	mu   sync.Mutex
-	last *manifestFile       // the one made last, nil if there is none or it is closed
-	due  uint64              // the MANIFEST whose copy is still to be marked as the current one; 0: none
-	logs map[uint64]struct{} // the logs that there are
+	last *manifestFile       // the latest one, nil if there is none or it is closed
+	due  uint64              // the MANIFEST whose copy must still be marked as current; 0: none
+	logs map[uint64]struct{} // the existing logs
 }
 
 func (s *Spool) manifestCopy(num uint64) string {
@@ -129,8 +125,8 @@ type manifestFile struct {
 	s      *Spool
 	num    uint64
 	copy   vfs.File
-	offset int64  // octets that are in the copy
-	ahead  []byte // octets written and not yet in the copy
+	offset int64  // bytes that are in the copy
+	ahead  []byte // bytes written but not yet in the copy
 	buf    []byte
 }
 
@@ -209,23 +205,23 @@ func (m *manifestFile) Close() error {
 	return errors.Join(err, m.File.Close(), m.copy.Close())
 }
 
-// marked notes that the store's marker points to a MANIFEST, durably.
+// marked records that the store's marker durably points to a MANIFEST.
 func (ms *manifests) marked(num uint64) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	ms.due = num
 }
 
-// beforeRemoval is to be called before a file of the store is given up, which
-// it is because of the MANIFEST in use: an older one is no good from then on.
+// beforeRemoval must be called before a file of the store is deleted, which the
+// MANIFEST in use justifies: an older MANIFEST is unusable from then on.
 func (ms *manifests) beforeRemoval() error {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	return ms.settle()
 }
 
-// logMade notes that there is a log, durably. Pebble reads the logs that it finds at
-// a start, and does not notice that one is missing.
+// logMade durably records the existence of a log. Pebble reads the logs that it
+// finds at a start, and does not notice if one is missing.
 func (ms *manifests) logMade(num uint64) error {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -239,8 +235,8 @@ func (ms *manifests) logMade(num uint64) error {
 	return ms.last.append(frameLog, binary.BigEndian.AppendUint64(nil, num))
 }
 
-// logGivenUp notes that a log is not needed any more. It must be called before the log
-// is deleted or made into another one.
+// logGivenUp records that a log is no longer needed. It must be called before the log
+// is deleted or reused for another one.
 func (ms *manifests) logGivenUp(num uint64) error {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -260,14 +256,14 @@ func (ms *manifests) settle() error {
 	return ms.last.append(frameCurrent, nil)
 }
 
-// A damagedStore is damage that the spool does not open with.
+// A damagedStore is damage that keeps the spool from opening.
 type damagedStore struct{ what string }
 
 func (e *damagedStore) Error() string { return e.what }
 
-// checkManifest makes sure that Pebble will find the list of files that it has
-// written, and puts it in place again if it is damaged. It must come before
-// anything is opened: what the list does not name is deleted.
+// checkManifest ensures that Pebble will find the list of files that it has
+// written, and restores it if it is damaged. It must precede the opening of the
+// store, which deletes the files that the list does not name.
 func (s *Spool) checkManifest() error {
 	names, err := s.disk.List(s.path("db"))
 	if err != nil {
@@ -295,11 +291,11 @@ func (s *Spool) checkManifest() error {
 	at, end := scanManifest(data)
 	switch {
 	case err == nil && !copied && end == manifestSound:
-		return nil // as a version that made no copies leaves it
+		return nil // as left by a version that made no copies
 	case err == nil && copied && bytes.HasPrefix(data, c.data) && (c.whole || end != manifestDamaged):
 		return nil
 	case err == nil && copied && !c.whole && end == manifestSound && len(data) >= len(c.data):
-		s.cfg.Logger.Warn("the copy of the store's MANIFEST is damaged and is made anew", "file", s.manifestCopy(num))
+		s.cfg.Logger.Warn("the copy of the store's MANIFEST is damaged and is made again", "file", s.manifestCopy(num))
 		return nil
 	case copied && c.whole && len(c.data) > 0:
 		return s.mendManifest(name, num, c.data, manifestProblem(data, c.data, err))
@@ -309,7 +305,7 @@ func (s *Spool) checkManifest() error {
 		return &damagedStore{fmt.Sprintf("%s ends in the middle of a record, at offset %d, and there is no copy of it; "+
 			"if this is the first start of a new version, start and stop the previous one once", name, at)}
 	}
-	return &damagedStore{fmt.Sprintf("%s is damaged at offset %d of %d, and there is no sound copy of it", name, at, len(data))}
+	return &damagedStore{fmt.Sprintf("%s is damaged at offset %d of %d, and there is no undamaged copy of it", name, at, len(data))}
 }
 
 // currentManifest returns which MANIFEST a store's marker names.
@@ -323,8 +319,8 @@ func currentManifest(names []string) (num uint64, ok bool) {
 	return num, ok
 }
 
-// checkEmpty refuses a store that has files but nothing that says which: Pebble
-// would begin a new one in its place.
+// checkEmpty refuses a store that has files but no marker: Pebble would create a
+// new store in its place.
 func (s *Spool) checkEmpty(names []string, copies map[uint64]manifestCopy) error {
 	for n, c := range copies {
 		if c.current {
@@ -368,7 +364,7 @@ func (s *Spool) readFile(name string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// manifestProblem says in what a MANIFEST differs from its copy.
+// manifestProblem describes how a MANIFEST differs from its copy.
 func manifestProblem(data, want []byte, err error) string {
 	if err != nil {
 		return err.Error()
@@ -379,11 +375,11 @@ func manifestProblem(data, want []byte, err error) string {
 			return fmt.Sprintf("it is damaged at offset %d of %d", i, len(data))
 		}
 	}
-	return fmt.Sprintf("it has %d octets of %d", len(data), len(want))
+	return fmt.Sprintf("it has %d of %d bytes", len(data), len(want))
 }
 
-// mendManifest puts the octets of its copy in the place of a MANIFEST. The old
-// file is kept, as that of a damaged log is.
+// mendManifest restores a MANIFEST from its copy. The old file is kept, as for a
+// damaged log.
 func (s *Spool) mendManifest(name string, num uint64, data []byte, problem string) error {
 	err := s.replace(name, fmt.Sprintf("%06d", num), ".manifest", func(to, kept string) error {
 		f, err := s.mending.Create(to, vfs.WriteCategoryUnspecified)
@@ -392,21 +388,22 @@ func (s *Spool) mendManifest(name string, num uint64, data []byte, problem strin
 		}
 		_, err = f.Write(bytes.Clone(data))
 		if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-			s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's MANIFEST was damaged and is restored from its copy; nothing is missing",
+			s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's MANIFEST was damaged and was restored from its copy; nothing is missing",
 				Err: fmt.Errorf("%s: %s; the file is kept as %s", name, problem, kept)})
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("spool: mend %s: %w", name, err)
+		return fmt.Errorf("spool: repair %s: %w", name, err)
 	}
 	return nil
 }
 
-// replace puts a new file, which write makes, in the place of a damaged one,
-// which is kept in damagedDir. The old file gets its second name first and
-// loses the first one last, so that a crash on the way leaves it to be mended
-// again. write also tells of the damage: behind it a crash would leave that untold.
+// replace substitutes a new file, which write creates, for a damaged one, which is
+// kept in damagedDir. The old file gets its second name first and loses its first
+// one last, so that after a crash in between it is repaired again. write also
+// raises the alarm: after a crash behind it the damage would otherwise go
+// unreported.
 func (s *Spool) replace(current, text, ext string, write func(to, kept string) error) (err error) {
 	dir := s.path(damagedDir)
 	text += time.Unix(0, int64(s.cfg.Now())).UTC().Format("-" + damagedTime)
@@ -437,9 +434,8 @@ func (s *Spool) replace(current, text, ext string, write func(to, kept string) e
 	return errors.Join(syncDir(s.disk, s.disk.PathDir(current)), syncDir(s.disk, dir))
 }
 
-// checkOptions moves a damaged OPTIONS file out of the way. Pebble compares it
-// with the options it is opened with, which are always the same here; it does
-// not need it.
+// checkOptions moves a damaged OPTIONS file away. Pebble compares it with the
+// options it is opened with, which are always the same here, and does not need it.
 func (s *Spool) checkOptions() error {
 	names, err := s.disk.List(s.path("db"))
 	if err != nil {
@@ -463,7 +459,7 @@ func (s *Spool) checkOptions() error {
 		dir := s.path(damagedDir)
 		kept := s.disk.PathJoin(dir, digits+time.Unix(0, int64(s.cfg.Now())).UTC().Format("-"+damagedTime)+".options")
 		if moveErr := errors.Join(s.disk.MkdirAll(dir, 0o700), s.disk.Rename(file, kept), syncDir(s.disk, s.path("db"))); moveErr != nil {
-			return fmt.Errorf("spool: move %s, which is damaged (%w), out of the way: %w", file, err, moveErr)
+			return fmt.Errorf("spool: move away %s, which is damaged (%w): %w", file, err, moveErr)
 		}
 		s.raise(Alarm{Kind: AlarmCorrupt, Text: "the store's OPTIONS file was damaged and is not needed; nothing is missing",
 			Err: fmt.Errorf("%w; the file is kept as %s", err, kept)})
@@ -471,18 +467,18 @@ func (s *Spool) checkOptions() error {
 	return nil
 }
 
-// A manifestEnd says how a MANIFEST ends.
+// A manifestEnd is how a MANIFEST ends.
 type manifestEnd uint8
 
 const (
 	manifestSound   manifestEnd = iota // with a whole record
 	manifestTorn                       // in the middle of one
-	manifestDamaged                    // there is something before the end that is no record
+	manifestDamaged                    // there is an invalid record before the end
 )
 
-// scanManifest looks at every record of a MANIFEST and returns the offset of
-// the first octet that is not part of a whole one. The format is that of the
-// log (scanLog) with a shorter header: checksum (4 octets), length (2), type (1).
+// scanManifest checks every record of a MANIFEST and returns the offset of the
+// first byte that is not part of a whole one. The format is that of the log
+// (scanLog) with a shorter header: checksum (4 bytes), length (2), type (1).
 func scanManifest(data []byte) (at int, end manifestEnd) {
 	const header = 7
 	open := false

@@ -11,7 +11,7 @@ import (
 
 // The power fails while the store's marker is moved to a new MANIFEST, when the new
 // marker is not durable yet and Pebble deletes a file in the background. The copy must
-// not say by then that the new MANIFEST is in use, or a sound store would not open.
+// not say by then that the new MANIFEST is in use, or an intact store would not open.
 func TestPowerFailureAsTheMarkerMoves(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := mustOpen(t, small(fs))

@@ -17,8 +17,8 @@ import (
 
 var seedFlag = flag.Uint64("spool.seed", 0, "seed of the property test; 0 takes three fixed ones")
 
-// A twin is the spool as one would write it without a disk: the obvious second
-// version that the real one has to agree with.
+// A twin is a spool without a disk: the obvious second implementation that the real
+// one must agree with.
 type twin struct {
 	messages map[mail.QueueID]*twinMessage
 }
@@ -177,11 +177,11 @@ type trial struct {
 	s    *Spool
 	twin twin
 	now  mail.Instant
-	ids  []mail.QueueID // of all messages that ever were
+	ids  []mail.QueueID // of all messages ever made
 }
 
-// Whatever is done to a spool, in whatever order, closing it and losing power
-// included, it is as a simple map of messages would be.
+// After any operations in any order, including closing and loss of power, a spool
+// equals a simple map of messages.
 func TestAgainstTwin(t *testing.T) {
 	seeds := []uint64{1, 2, 3}
 	if *seedFlag != 0 {
@@ -304,7 +304,7 @@ func (r *trial) change() {
 	}
 }
 
-// split makes up which recipients are held: some, all, or hardly any.
+// split draws the recipients to hold: some, all, or hardly any.
 func (r *trial) split(rcpts int) mail.Split {
 	id, err := r.s.Reserve(0)
 	if err != nil {
@@ -332,7 +332,7 @@ func (r *trial) outcome(rcpts int) mail.Outcome {
 	return o
 }
 
-// reopen closes the spool, or cuts the power with some of what was not synced
+// reopen closes the spool, or cuts the power, with some of the unsynced data
 // reaching the disk all the same.
 func (r *trial) reopen() {
 	if r.rng.IntN(2) == 0 {

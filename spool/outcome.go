@@ -8,15 +8,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Outcomes is what is known of the recipients of one chunk, sorted by Index;
-// recipients of which nothing is known are not in it.
+// Outcomes is the outcomes of the recipients of one chunk, sorted by Index;
+// recipients without an outcome are not in it.
 type outcomes []mail.Outcome
 
 func (o outcomes) find(index uint32) (int, bool) {
 	return slices.BinarySearchFunc(o, index, func(a mail.Outcome, i uint32) int { return cmp.Compare(a.Index, i) })
 }
 
-// at returns the outcome of a recipient, the zero outcome if none is known.
+// at returns the outcome of a recipient, the zero outcome if there is none.
 func (o outcomes) at(index uint32) mail.Outcome {
 	if i, ok := o.find(index); ok {
 		return o[i]
@@ -45,8 +45,8 @@ func (o outcomes) settled() uint32 {
 	return n
 }
 
-// supersede returns what is known of a recipient after a new outcome. See the
-// rules in the package comment.
+// supersede combines the outcome of a recipient with a new one, by the rules in the
+// package comment.
 func supersede(old, out mail.Outcome) mail.Outcome {
 	if old.Result.Settled() {
 		return old
@@ -57,7 +57,7 @@ func supersede(old, out mail.Outcome) mail.Outcome {
 	return out
 }
 
-// kindExpired tells of a recipient that it expired; the results are below it.
+// kindExpired is a flag for an expired recipient; results are less than it.
 const kindExpired = 8
 
 // appendOutcomes encodes outcomes: each different reply once, then for each
@@ -90,8 +90,8 @@ func appendOutcomes(b []byte, list outcomes, first uint32) []byte {
 	return b
 }
 
-// distinctReplies returns the different replies of a list in the order in
-// which they come up, and which of them an element has.
+// distinctReplies returns the distinct replies of a list in order of appearance,
+// and a function from an element to the index of its reply.
 func distinctReplies(list outcomes) ([]mail.Reply, func(int) int) {
 	if len(list) == 1 { // nearly always
 		return []mail.Reply{list[0].Reply}, func(int) int { return 0 }
@@ -139,8 +139,8 @@ func decodeOutcomes(payload string, first uint32) (outcomes, error) {
 	return list, d.check("outcomes")
 }
 
-// readOutcomes returns what is known of the recipients of a chunk. st is nil
-// for a message that was never touched.
+// readOutcomes returns the outcomes of the recipients of a chunk. st is nil for a
+// message that was never changed.
 func (s *Spool) readOutcomes(id mail.QueueID, st *state, chunk uint32) (outcomes, error) {
 	if st == nil || st.chunks == 0 {
 		if st == nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The traps that have to do with damage; see pitfall_test.go.
+// The pitfalls that concern damage; see pitfall_test.go.
 
-// alarms gathers what a spool raises.
+// alarms collects the alarms of a spool.
 type alarms struct {
 	mu   sync.Mutex
 	list []Alarm
@@ -44,9 +44,9 @@ func (a *alarms) count(kind AlarmKind) (n int) {
 	return n
 }
 
-// rot changes an octet of the files with an extension that hold a text, where
-// it comes up after being passed over a number of times; it fails the test if
-// there is no such file.
+// rot changes a byte of needle in the files with the extension ext, at its
+// occurrence after skipping pass of them; it fails the test if there is no such
+// file.
 func rot(t *testing.T, fs *vfs.MemFS, ext string, pass int, needle []byte) {
 	t.Helper()
 	names, err := fs.List("/spool/db")
@@ -91,8 +91,8 @@ func rot(t *testing.T, fs *vfs.MemFS, ext string, pass int, needle []byte) {
 	}
 }
 
-// flushed takes messages in, gets them into table and blob files and closes
-// the spool. Message i has a sender and a content that no other has.
+// flushed commits n messages, flushes them to table and blob files and closes the
+// spool. Each message has a unique sender and content.
 func flushed(t *testing.T, cfg Config, n int) (ids []mail.QueueID) {
 	t.Helper()
 	s := mustOpen(t, cfg)
@@ -109,7 +109,7 @@ func flushed(t *testing.T, cfg Config, n int) (ids []mail.QueueID) {
 
 func needle(what string, i int) string { return fmt.Sprintf("%s<%08x>", what, uint32(i+1)*0x9e3779b1) }
 
-// noise is content that a compressor leaves as it is.
+// noise returns content that does not compress.
 func noise(i, n int) []byte {
 	b := []byte(needle("content", i))
 	for x := uint64(i + 1); len(b) < n; {
@@ -121,11 +121,11 @@ func noise(i, n int) []byte {
 	return b
 }
 
-// 1. Pebble's Get returns an empty value and no error if the block of a blob
-// file cannot be read. Believing it would deliver an empty mail.
+// 1. Pebble's Get returns an empty value and no error if the block of a blob file
+// cannot be read. Trusting it would deliver an empty mail.
 //
-// Seen failing: load without unseal and without a look at closer.Close:
-// Content returned 0 octets and nil, or somebody else's 50 octets.
+// Seen failing: load without unseal and without checking closer.Close: Content
+// returned 0 bytes and nil, or 50 bytes of another message.
 func TestPitfall1GetHidesReadErrors(t *testing.T) {
 	t.Run("checksum", func(t *testing.T) {
 		fs := vfs.NewMem()
@@ -177,7 +177,7 @@ func TestPitfall1GetHidesReadErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, err := contentOf(s, b.Envelope.ID); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("somebody else's content was given out: %d octets, %v", len(c), err)
+			t.Errorf("another message's content was returned: %d octets, %v", len(c), err)
 		}
 	})
 	t.Run("content file", func(t *testing.T) {
@@ -248,15 +248,14 @@ func TestPitfall3OneBadBlockIsNotFatal(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Envelope.ID != ids[200] || !errors.Is(list[0].Err, ErrCorrupt) || list[0].Reason == "" {
 		t.Errorf("list: %+v %v", list, err)
 	}
-	place := mail.Place{Area: mail.AreaIncoming} // where the core still believes it is
+	place := mail.Place{Area: mail.AreaIncoming} // where the core still assumes it is
 	apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: ids[200], Place: place})
 	if got := inArea(t, s, mail.AreaCorrupt); len(got) != 0 {
 		t.Errorf("corrupt area has %v after the removal", got)
 	}
 }
 
-// 3, continued. A bad block in an index must not keep the mail behind it from
-// being found.
+// 3, continued. A bad block in an index must not hide the mail after it.
 //
 // Seen failing: scan without heal: Fetch returned ErrCorrupt.
 func TestPitfall3DamagedIndexIsMadeAnew(t *testing.T) {
@@ -300,7 +299,7 @@ func TestPitfall3DamagedIndexIsMadeAnew(t *testing.T) {
 		if raised.count(AlarmCorrupt) == 0 || moved[0].Place.Area != mail.AreaHold {
 			t.Errorf("%s: alarms %v, moved %v", area, raised.list, moved)
 		}
-		// The store is sound again: what was bad is nowhere referred to.
+		// The store is intact again: nothing refers to the bad block.
 		if err := s.db.Compact(ctxTest, []byte("a"), []byte("z"), false); err != nil {
 			t.Errorf("%s: compaction: %v", area, err)
 		}
@@ -308,10 +307,10 @@ func TestPitfall3DamagedIndexIsMadeAnew(t *testing.T) {
 	}
 }
 
-// 3, continued. A disk that cannot be read just now says nothing about the mail:
-// messages stay where they are, and are read when it can.
+// 3, continued. A temporary read error proves no damage: messages stay where they
+// are, and are read once the disk works again.
 //
-// Seen failing: isWrong with EIO: messages were put aside.
+// Seen failing: isWrong with EIO: messages were moved to the corrupt area.
 func TestPitfall3UnreadableDiskIsNoVerdict(t *testing.T) {
 	for _, cause := range []error{syscall.EIO, oserror.ErrNotExist} {
 		var broken errorfs.Toggle
@@ -332,7 +331,7 @@ func TestPitfall3UnreadableDiskIsNoVerdict(t *testing.T) {
 		}
 		broken.Off()
 		if got := len(inArea(t, s, mail.AreaCorrupt)); got != 0 {
-			t.Errorf("%v: %d messages were put aside", cause, got)
+			t.Errorf("%v: %d messages are in the corrupt area", cause, got)
 		}
 		for i, id := range ids {
 			if c, err := contentOf(s, id); err != nil || !bytes.Equal(c, noise(i, 4000)) {
@@ -343,10 +342,10 @@ func TestPitfall3UnreadableDiskIsNoVerdict(t *testing.T) {
 }
 
 // A damaged block that holds the last contents and the first keys of an index: the
-// index is made anew, and no content is lost but those in the block.
+// index is rebuilt, and only the contents in the block are lost.
 //
-// Seen failing: clear with Excise whatever clearable says: it dropped all of
-// the table in front of the block, and 88 contents with it.
+// Seen failing: clear with Excise regardless of clearable: it dropped the whole
+// table before the block, with 88 contents.
 func TestDamagedBlockAtTheEdgeOfAnIndex(t *testing.T) {
 	fs := vfs.NewMem()
 	cfg := small(fs)
@@ -362,7 +361,7 @@ func TestDamagedBlockAtTheEdgeOfAnIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	rot(t, fs, ".sst", 0, noise(n-1, 60)[30:]) // what a compressor leaves as it is
+	rot(t, fs, ".sst", 0, noise(n-1, 60)[30:]) // does not compress
 	s = open(t, cfg)
 	if got := len(inArea(t, s, mail.AreaDeferred)); got != n {
 		t.Errorf("%d messages are deferred, want %d", got, n)
@@ -378,11 +377,11 @@ func TestDamagedBlockAtTheEdgeOfAnIndex(t *testing.T) {
 	}
 }
 
-// Of many messages that are due at the same instant, those in a bad block of the index
-// alone are stepped over, whichever of the areas with a due they are in.
+// Of many messages that are due at the same instant, only those in a bad block of the
+// index are skipped, in each area that has due times.
 //
-// Seen failing: seekPast that went from due to due: all behind the bad block were
-// missing.
+// Seen failing: seekPast that stepped from due time to due time: all messages after
+// the bad block were missing.
 func TestDamagedBlockAmongEqualDues(t *testing.T) {
 	for _, area := range []mail.Area{mail.AreaDeferred, mail.AreaHold} {
 		fs := vfs.NewMem()

@@ -19,16 +19,16 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Each test here is about one trap in the store that was found by probing it.
-// The sentence "Seen failing" says with which change to the package the test
-// has been watched to fail.
+// Each test here covers one pitfall of the store that was found by probing it.
+// "Seen failing" names the change to the package with which the test was seen to
+// fail.
 
-// 2. Having failed to write the log, Pebble's Commit calls Logger.Fatalf and
-// then returns nil. If Fatalf came back, a 250 would be sent for mail that is
-// not on disk.
+// 2. Having failed to write the log, Pebble's Commit calls Logger.Fatalf and then
+// returns nil. If Fatalf returned, a 250 would be sent for mail that is not on
+// disk.
 //
-// There are two guards: storeFile, before Pebble hears of the error, and
-// Fatalf itself, for errors of other origin.
+// There are two guards: storeFile, before Pebble gets the error, and Fatalf itself,
+// for errors of other origin.
 //
 // Seen failing: storeLogger.Fatalf only logging, and no storeFile around the
 // log: Commit returned nil. With storeFile: Fatalf returned.
@@ -62,7 +62,7 @@ func TestPitfall2FatalfMustNotReturn(t *testing.T) {
 			}
 			select {} // as good as the end of the process, for this goroutine
 		}
-		s := mustOpen(t, cfg) // never closed: it is beyond that
+		s := mustOpen(t, cfg) // never closed: it has failed
 		d := draft(t, s, addresses(1), text(100))
 		broken.On()
 		returned := make(chan error, 1)
@@ -72,18 +72,18 @@ func TestPitfall2FatalfMustNotReturn(t *testing.T) {
 			t.Fatalf("op %d failed on the log, Commit returned %v", kind, err)
 		case err := <-fatal:
 			if !errors.Is(err, syscall.EIO) {
-				t.Errorf("fatal error %v does not tell the cause", err)
+				t.Errorf("fatal error %v does not contain the cause", err)
 			}
 		}
 	}
 }
 
-// 4. On a full disk Pebble retries a flush without pause, and a log that
-// cannot be written is fatal. The ballast has to save the log; the flush has
-// to be slowed down; mail has to be refused; and all has to come back.
+// 4. On a full disk Pebble retries a flush without pause, and a log that cannot be
+// written is fatal. The ballast must save the log; the flush must be slowed down;
+// mail must be refused; and everything must recover.
 //
-// Seen failing: Open without vfs.OnDiskFull: the ballast stayed and the commit
-// waited for ever. Create without pauseFlush and storeFile: 1,000 attempts in no time for tables, and a nil
+// Seen failing: Open without vfs.OnDiskFull: the ballast stayed and the commit waited forever.
+// Create without pauseFlush and storeFile: 1,000 attempts in no time for tables, and a nil
 // dereference in Pebble for blobs.
 func TestPitfall4DiskFull(t *testing.T) {
 	t.Run("ballast", func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestPitfall4DiskFull(t *testing.T) {
 				t.Fatalf("commit on a full disk with a ballast: %v", err)
 			}
 			if _, err := mem.Stat("/spool/ballast"); err == nil || raised.count(AlarmFull) == 0 {
-				t.Error("the ballast is still there, or nobody was told")
+				t.Error("the ballast still exists, or no alarm was raised")
 			}
 			if _, err := s.Begin(ctxTest); !errors.Is(err, ErrFull) {
 				t.Errorf("mail after the disk was full: %v, want ErrFull", err)
@@ -200,8 +200,8 @@ func TestPitfall4DiskFull(t *testing.T) {
 	})
 }
 
-// 5. A scan from the start of an index steps over the tombstones of all that
-// was moved away. With the cursor that Fetch returns it must not.
+// 5. A scan from the start of an index passes the tombstones of all messages that
+// were moved away. With the cursor that Fetch returns it must not.
 //
 // Seen failing: Fetch scanning from the zero cursor: 291,320 steps.
 func TestPitfall5CursorSkipsTombstones(t *testing.T) {
@@ -239,7 +239,7 @@ func TestPitfall5CursorSkipsTombstones(t *testing.T) {
 func TestPitfall6IdleSpaceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := small(vfs.NewMem())
-		cfg.MemTable = 32 << 20 // as in production: few, large tables, so that nothing calls for a compaction
+		cfg.MemTable = 32 << 20 // as in production: few, large tables, so that nothing triggers a compaction
 		s := mustOpen(t, cfg)
 		defer s.Close()
 		const n = 2000
@@ -248,7 +248,7 @@ func TestPitfall6IdleSpaceComesBack(t *testing.T) {
 			a := accept(t, s, mail.Envelope{}, addresses(1), noise(i, 4000))
 			all = append(all, mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place})
 		}
-		// As an older backlog is: in the lowest level.
+		// In the lowest level, like an older backlog.
 		if err := s.db.Compact(ctxTest, []byte("a"), []byte("z"), false); err != nil {
 			t.Fatal(err)
 		}

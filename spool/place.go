@@ -10,19 +10,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A place is where the store was when it was opened. What is written into files
-// that somebody has removed, or moved away together with their directory,
-// succeeds and is lost: 22 messages were acknowledged that way.
+// A place is where the store was when it was opened. Writes to files that were
+// removed, or moved away together with their directory, succeed and are lost: 22
+// messages were acknowledged that way.
 type place struct {
-	dir fileID                    // of the directory of the store; zero if the file system cannot say
-	log atomic.Pointer[storeFile] // the write-ahead log made last
+	dir fileID                    // of the directory of the store; zero if the file system does not provide it
+	log atomic.Pointer[storeFile] // the latest write-ahead log
 }
 
-// A fileID tells one file from another.
+// A fileID identifies a file.
 type fileID struct{ device, inode uint64 }
 
-// identify returns which file it is and how many names it has; ok is false if
-// the file system cannot say.
+// identify returns a file's ID and its number of names; ok is false if the file
+// system does not provide them.
 func identify(info vfs.FileInfo) (id fileID, names uint64, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -40,7 +40,7 @@ func (p *place) init(s *Spool) error {
 	return nil
 }
 
-// inPlace makes sure, after a commit, that it is where the next start will look
+// inPlace checks, after a commit, that the data is where the next start will look
 // for it. It costs two system calls.
 func (s *Spool) inPlace() error {
 	if s.place.dir == (fileID{}) {
@@ -50,9 +50,9 @@ func (s *Spool) inPlace() error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("the queue directory was removed or replaced while in use, put it back or restart: %w", err)
+	err = fmt.Errorf("the queue directory was removed or replaced while in use; put it back or restart: %w", err)
 	if s.damped.allow() {
-		s.raise(Alarm{Kind: AlarmStore, Text: "no mail is taken in, and nothing can be recorded", Err: err})
+		s.raise(Alarm{Kind: AlarmStore, Text: "new mail is refused, and outcomes cannot be recorded", Err: err})
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func (s *Spool) misplaced() error {
 	if log := s.place.log.Load(); log != nil {
 		info, err := log.File.Stat()
 		if err != nil {
-			return nil // it has just been replaced by the next one
+			return nil // it has just been replaced by the next log
 		}
 		if _, names, ok := identify(info); ok && names == 0 {
 			return fmt.Errorf("%s was removed", log.name)
@@ -77,15 +77,15 @@ func (s *Spool) misplaced() error {
 	return nil
 }
 
-// spareFiles are descriptors that the store can fall back on when there are no
-// others left: a log that cannot be begun stops all mail.
+// spareFiles are file descriptors that are released when no others are left: a log
+// that cannot be created stops all mail.
 type spareFiles struct {
 	mu   sync.Mutex
 	held []vfs.File
 }
 
-// spareCount is how many there are: a log, the two files of a MANIFEST, a
-// marker, a table and its blob file, and two directories to be synced.
+// spareCount is their number: a log, the two files of a MANIFEST, a marker, a table
+// and its blob file, and two directories to sync.
 const spareCount = 8
 
 func (f *spareFiles) fill(s *Spool) {
@@ -94,7 +94,7 @@ func (f *spareFiles) fill(s *Spool) {
 	for len(f.held) < spareCount {
 		file, err := s.disk.OpenDir(s.cfg.Dir)
 		if err != nil {
-			return // it is tried again by the next round of maintenance
+			return // the next round of maintenance tries again
 		}
 		f.held = append(f.held, file)
 	}
@@ -112,7 +112,7 @@ func (f *spareFiles) give() bool {
 	return gave
 }
 
-// isNoFiles reports whether an error means that there are no descriptors left.
+// isNoFiles reports whether an error means that no file descriptors are left.
 func isNoFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

@@ -92,8 +92,8 @@ func tryAccept(s *Spool, size int) error {
 	return d.Commit(ctxTest, mail.Envelope{Sender: "b@example.com"})
 }
 
-// Want of descriptors, inodes or room at any making of a file of the store costs
-// time, and neither mail nor the process.
+// A lack of file descriptors, inodes or room when any file of the store is created
+// costs time, but neither mail nor the process.
 //
 // Seen failing: without patient, rotateWAL panicked, and new manifests were fatal.
 func TestNoFileCanBeMade(t *testing.T) {
@@ -123,7 +123,7 @@ func TestNoFileCanBeMade(t *testing.T) {
 					}
 					ids = append(ids, acceptPatiently(t, s, noise(i, 2000)))
 					if what == "MANIFEST-" || what == "marker." || what == "manifest/" {
-						if i == 50 { // only a start makes a new one
+						if i == 50 { // only a start creates a new one
 							mustClose(t, s)
 							s = mustOpen(t, cfg)
 						}
@@ -150,7 +150,7 @@ func acceptPatiently(t *testing.T, s *Spool, body []byte) mail.QueueID {
 	for {
 		d, err := s.Begin(ctxTest)
 		if errors.Is(err, ErrFull) {
-			s.room.full.Store(0) // else it takes no mail for 5 s
+			s.room.full.Store(0) // otherwise it refuses mail for 5 s
 			continue
 		}
 		if err != nil {
@@ -173,10 +173,10 @@ func acceptPatiently(t *testing.T, s *Spool, body []byte) mail.QueueID {
 	}
 }
 
-// A panic in the store, on a goroutine whose panics are recovered, ends the
-// process instead of leaving it with locks that are held for ever.
+// A panic in the store, on a goroutine whose panics are recovered, ends the process
+// instead of leaving it with locks held forever.
 //
-// Seen failing: without dieOfPanic the panic went on to whoever recovers it.
+// Seen failing: without dieOfPanic the panic was recovered by the session.
 func TestPanicInTheStoreIsTheEnd(t *testing.T) {
 	fatal := make(chan error, 1)
 	cfg := small(vfs.NewMem())
@@ -204,10 +204,10 @@ func TestPanicInTheStoreIsTheEnd(t *testing.T) {
 	}
 }
 
-// The store falls back on the spare descriptors before it waits, for a file to be
-// made and for one to be read, and takes new ones when it can.
+// The store uses the spare descriptors before it waits, both to create a file and
+// to read one, and opens new ones when it can.
 //
-// Seen failing: without spare.give, the commits waited for ever.
+// Seen failing: without spare.give, the commits waited forever.
 func TestSpareDescriptors(t *testing.T) {
 	var s *Spool
 	spare := func() int {
@@ -215,7 +215,7 @@ func TestSpareDescriptors(t *testing.T) {
 		defer s.spare.mu.Unlock()
 		return len(s.spare.held)
 	}
-	var short atomic.Bool // there are descriptors only if the spare ones were given up
+	var short atomic.Bool // there are descriptors only if the spare ones were released
 	var gone atomic.Int64
 	var raised alarms
 	cfg := small(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -261,8 +261,8 @@ func TestSpareDescriptors(t *testing.T) {
 	}
 }
 
-// A file system that does not say how much room there is takes no mail, until it
-// does; it does not count as full.
+// A file system that does not report its free space gets no mail until it does; it
+// does not count as full.
 //
 // Seen failing: look without unknown: messages were accepted.
 func TestFreeSpaceUnknown(t *testing.T) {

@@ -11,26 +11,26 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// An idSource gives out queue IDs, each greater than all before, whatever the
-// clock does and however often the program is restarted.
+// An idSource generates queue IDs, each greater than all before, whatever the clock
+// does and however often the program is restarted.
 //
-// It does so by never giving out an ID at or above a ceiling that is on disk,
-// and by starting at that ceiling. Making each ID durable would cost a sync;
-// a ceiling a little in the future costs one in idAhead.
+// It never returns an ID at or above a ceiling that is on disk, and starts at that
+// ceiling. Making each ID durable would cost a sync each; a ceiling in the near
+// future costs one sync per idAhead.
 type idSource struct {
 	now     func() mail.Instant
 	reserve func(ceiling mail.QueueID) error // makes a ceiling durable
 
 	mu      sync.Mutex
-	last    mail.QueueID // given out last
+	last    mail.QueueID // the last one returned
 	ceiling mail.QueueID
 }
 
-// idAhead is how far ahead of need the ceiling is raised. After a crash the
-// time inside new IDs is ahead of the clock by at most as much.
+// idAhead is how far ahead of need the ceiling is raised. After a crash the time in
+// new IDs is ahead of the clock by at most this much.
 const idAhead = mail.QueueID(10*time.Second/time.Microsecond) << 12
 
-// next gives out an ID.
+// next returns a new ID.
 func (g *idSource) next() (mail.QueueID, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,7 +46,7 @@ func (g *idSource) next() (mail.QueueID, error) {
 	return id, nil
 }
 
-// release gives back, at a clean end, what was reserved and not used.
+// release returns reserved, unused IDs at a clean stop.
 func (g *idSource) release() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,8 +57,8 @@ func (g *idSource) release() error {
 	return g.reserve(g.ceiling)
 }
 
-// clockID is the first ID of an instant; 0 if the clock shows a time that IDs
-// cannot express, which is after 2112 or before 1970.
+// clockID returns the first ID of an instant; 0 if IDs cannot express it, which is
+// after 2112 or before 1970.
 func clockID(at mail.Instant) mail.QueueID {
 	if at < 0 || int64(at)/int64(time.Microsecond) >= 1<<52 {
 		return 0
@@ -66,8 +66,8 @@ func clockID(at mail.Instant) mail.QueueID {
 	return mail.NewQueueID(at, 0)
 }
 
-// openIDs starts giving out IDs where the last run can have ended at most. A
-// lost ceiling is made up for by the newest message there is.
+// openIDs starts with IDs above all that the last run can have used. If the ceiling
+// is lost, the newest message replaces it.
 func (s *Spool) openIDs() error {
 	var floor mail.QueueID
 	k := plainKey(keyNextID)
@@ -98,8 +98,8 @@ func (s *Spool) reserveIDs(ceiling mail.QueueID) error {
 	return s.commit(b)
 }
 
-// newestMessage returns the greatest queue ID below a limit, 0: of all; it is 0 if there
-// is no message.
+// newestMessage returns the greatest queue ID below a limit, or of all messages if the
+// limit is 0; it returns 0 if there is no message.
 func (s *Spool) newestMessage(limit mail.QueueID) (newest mail.QueueID, err error) {
 	from, to := plainKey(keyEnvelope), plainKey(keyEnvelope+1)
 	if limit != 0 {

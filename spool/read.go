@@ -15,12 +15,12 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Fetch names messages in an area from a cursor on, at most max, in index
-// order. In mail.AreaDeferred and mail.AreaHold only those due at now are named,
-// unless now is mail.Never; a held message without a due is always.
+// Fetch returns at most max messages of an area from a cursor on, in index order.
+// In mail.AreaDeferred and mail.AreaHold it returns only those due at now, unless
+// now is mail.Never; a held message without a due time is always returned.
 //
-// A cursor also keeps Fetch fast: it steps over the tombstones of what has
-// been moved away in front of it, 20 ms per 1,000 messages against 0.2 ms.
+// A cursor also keeps Fetch fast: it skips the tombstones of messages that have
+// been moved away before it, 20 ms per 1,000 messages against 0.2 ms.
 func (s *Spool) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now mail.Instant, max int) (mail.Found, error) {
 	found := mail.Found{Next: from, NextDue: mail.Never}
 	if err := s.enter(); err != nil {
@@ -43,13 +43,13 @@ func (s *Spool) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now
 	return found, err
 }
 
-// after is the first cursor that comes after c.
+// after returns the first cursor after c.
 func after(c mail.Cursor) mail.Cursor { return mail.Cursor{Due: c.Due, ID: c.ID + 1} }
 
 // scan calls visit with the cursors of an area, from a cursor on, until visit
-// returns false or there are no more. If the index is damaged it is made anew,
-// and the scan goes on where it was. What cannot be read even then is stepped
-// over, with an alarm: nothing that lies behind it is kept from being found.
+// returns false or there are no more. If the index is damaged it is rebuilt, and
+// the scan continues where it was. What cannot be read even then is skipped, with
+// an alarm, so that what follows it is still found.
 func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
 	next := from
 	step := func(at mail.Cursor) bool {
@@ -69,7 +69,7 @@ func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visi
 			return nil
 		}
 		if err != nil && !isWrong(err) {
-			// It may pass; but a sector that cannot be read for long is damage.
+			// It may be temporary, but a sector that stays unreadable is damage.
 			if !isDamage(err) || s.passing[area].Add(1) < passingMax {
 				return err
 			}
@@ -83,12 +83,12 @@ func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visi
 	}
 }
 
-// passingMax is how often a scan may fail for a reason that may pass before that
-// is taken for damage. The driver scans again after a second.
+// passingMax is the number of consecutive temporary failures of a scan that are
+// taken for damage. The driver scans again after a second.
 const passingMax = 5
 
-// scanPast is scan without the healing: what cannot be read is stepped over.
-// It returns the number of gaps.
+// scanPast is scan without rebuilding the index: what cannot be read is skipped. It
+// returns the number of gaps.
 func (s *Spool) scanPast(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) (gaps int, err error) {
 	lower := s.indexKey(area, from)
 	return s.eachKeyPast(ctx, s.kind(area), lower.bytes(), func(k []byte) bool {
@@ -97,9 +97,9 @@ func (s *Spool) scanPast(ctx context.Context, area mail.Area, from mail.Cursor, 
 	})
 }
 
-// eachKeyPast calls visit with the keys of a kind, from one on, until visit
-// returns false or there are no more. A part of the store that cannot be read is
-// stepped over, and an alarm says which. It returns the number of such gaps.
+// eachKeyPast calls visit with the keys of a kind, from one on, until visit returns
+// false or there are no more. A part of the store that cannot be read is skipped,
+// and an alarm says which. It returns the number of such gaps.
 func (s *Spool) eachKeyPast(ctx context.Context, kind byte, from []byte, visit func(k []byte) bool) (gaps int, err error) {
 	upper := plainKey(kind + 1)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper.bytes()})
@@ -142,7 +142,7 @@ func (s *Spool) eachKeyPast(ctx context.Context, kind byte, from []byte, visit f
 	}
 }
 
-// keyNumber is the number that follows the kind in a key, 0 if there is none.
+// keyNumber returns the number that follows the kind in a key, 0 if there is none.
 func keyNumber(k []byte) uint64 {
 	if len(k) < 9 {
 		return 0
@@ -150,7 +150,7 @@ func keyNumber(k []byte) uint64 {
 	return binary.BigEndian.Uint64(k[1:])
 }
 
-// keyName names the message that a key is of, and when it is due if that comes first.
+// keyName names the message of a key, and its due time if that precedes the ID.
 func keyName(k []byte) string {
 	if n := len(k); n >= 17 {
 		due := time.Unix(0, int64(binary.BigEndian.Uint64(k[n-16:]))).UTC().Format(time.RFC3339)
@@ -159,11 +159,11 @@ func keyName(k []byte) string {
 	return mail.QueueID(keyNumber(k)).String()
 }
 
-// seekPast positions an iterator at the first key behind a part that cannot be read,
-// which begins behind the key at. It returns where that part ends, which it finds by
-// doubling and then halving steps between keys, taken for numbers: some hundred
-// attempts. All of a key counts: of messages that are due at the same instant many may
-// lie behind the bad block.
+// seekPast positions an iterator at the first key after an unreadable part, which
+// begins after the key at. It returns where that part ends, which it finds by doubling
+// and then halving steps between keys, taken as numbers: some hundred attempts. All
+// bytes of a key count: many messages that are due at the same instant may follow the
+// bad block.
 func seekPast(it *pebble.Iterator, at []byte) (end []byte, found bool) {
 	const octets = len(key{}.octets)
 	k := make([]byte, octets)
@@ -197,7 +197,7 @@ func seekPast(it *pebble.Iterator, at []byte) (end []byte, found bool) {
 	}
 }
 
-// scanOnce is scan without the healing.
+// scanOnce is scan without rebuilding the index.
 func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
 	kind := s.kind(area)
 	if kind == 0 {
@@ -225,10 +225,10 @@ func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, 
 	return nil
 }
 
-// Open reads a message's envelope, where it is, and the first of its
-// recipients that are not settled, at most max. The error wraps ErrGone if
-// there is no such message, ErrCorrupt if it was put aside because it cannot
-// be read.
+// Open reads a message's envelope and place, and at most max of its first
+// recipients that are not settled. The error wraps ErrGone if there is no such
+// message, ErrCorrupt if it was moved to the corrupt area because it cannot be
+// read.
 func (s *Spool) Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
 	var none mail.Envelope
 	if err := s.enter(); err != nil {
@@ -246,8 +246,8 @@ func (s *Spool) Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelo
 	return m.envelope.Envelope, m.place(), batch, nil
 }
 
-// Read reads further recipients of a message that are not settled, at most
-// max, from the one numbered from on. What comes before is not read.
+// Read reads at most max further recipients of a message that are not settled, from
+// index from on. Earlier ones are not read.
 func (s *Spool) Read(ctx context.Context, id mail.QueueID, from uint32, max int) (mail.RecipientBatch, error) {
 	if err := s.enter(); err != nil {
 		return mail.RecipientBatch{}, err
@@ -267,7 +267,7 @@ func (s *Spool) Read(ctx context.Context, id mail.QueueID, from uint32, max int)
 // A message is what the store has of one message, without its content.
 type message struct {
 	envelope *envelope
-	state    *state // nil if it was never touched
+	state    *state // nil if it was never changed
 }
 
 func (m *message) place() mail.Place {
@@ -277,7 +277,7 @@ func (m *message) place() mail.Place {
 	return m.state.place()
 }
 
-// settled is how many recipients need no further attempt.
+// settled returns the number of recipients that need no further attempt.
 func (m *message) settled() uint32 {
 	if m.state == nil {
 		return 0
@@ -288,7 +288,7 @@ func (m *message) settled() uint32 {
 // readMessage reads envelope and state, ErrGone if there are none.
 func (s *Spool) readMessage(id mail.QueueID) (*message, error) {
 	// The state first: if the message is removed in between, the envelope is
-	// found missing; the other way round it would seem never touched.
+	// missing; in the other order it would seem never changed.
 	st, err := s.readState(id)
 	if err != nil {
 		return nil, err
@@ -306,8 +306,8 @@ func (s *Spool) readMessage(id mail.QueueID) (*message, error) {
 	return &message{envelope: e, state: st}, nil
 }
 
-// unsettled collects recipients that are not settled, at most max, from the
-// one numbered from on.
+// unsettled returns at most max recipients that are not settled, from index from
+// on.
 func (s *Spool) unsettled(ctx context.Context, m *message, from uint32, max int) (mail.RecipientBatch, error) {
 	batch := mail.RecipientBatch{Next: from}
 	total := m.envelope.Recipients
@@ -326,21 +326,21 @@ func (s *Spool) unsettled(ctx context.Context, m *message, from uint32, max int)
 		batch.Next = total
 	}
 	if from == 0 && uint32(len(batch.Recipients)) == total-m.settled() {
-		batch.More = false // that was all, as the counter knows
+		batch.More = false // the counter shows that there are no more
 	}
 	return batch, err
 }
 
-// A skipping says which chunks eachRecipient need not read.
+// A skipping determines which chunks eachRecipient need not read.
 type skipping bool
 
 const (
 	skipNone skipping = false
-	skipFull skipping = true // those all of whose recipients are settled
+	skipFull skipping = true // those with only settled recipients
 )
 
-// eachRecipient calls visit with the recipients of a message and what is
-// known of them, from the one numbered from on, until visit returns false.
+// eachRecipient calls visit with the recipients of a message and their outcomes,
+// from index from on, until visit returns false.
 func (s *Spool) eachRecipient(ctx context.Context, m *message, from uint32, skip skipping, visit func(mail.Recipient, mail.Outcome) bool) error {
 	e := m.envelope
 	for chunk := chunkOf(e.chunks, from); chunk < chunkCount(e.chunks); chunk++ {
@@ -358,7 +358,7 @@ func (s *Spool) eachRecipient(ctx context.Context, m *message, from uint32, skip
 	return nil
 }
 
-// chunkOf is the chunk that a recipient is in.
+// chunkOf returns the chunk of a recipient.
 func chunkOf(chunks, index uint32) uint32 {
 	if chunks == 0 {
 		return 0
@@ -366,7 +366,7 @@ func chunkOf(chunks, index uint32) uint32 {
 	return index / chunkSize
 }
 
-// partBounds is chunkBounds that knows lists inside envelopes.
+// partBounds is chunkBounds that also handles lists inside envelopes.
 func partBounds(chunks, chunk, recipients uint32) (first, end uint32) {
 	if chunks == 0 {
 		return 0, recipients
@@ -389,7 +389,7 @@ func (s *Spool) eachInChunk(m *message, chunk, from uint32, visit func(mail.Reci
 			continue
 		}
 		if e.chunks > 0 {
-			// A few recipients kept in memory must not keep all the list.
+			// A few recipients kept in memory must not keep the whole list alive.
 			r.Address, r.ORcpt = mail.Address(strings.Clone(string(r.Address))), strings.Clone(r.ORcpt)
 		}
 		if !visit(r, known.at(r.Index)) {

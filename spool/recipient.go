@@ -6,17 +6,17 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// chunkSize is how many recipients share an r key: enough to make a list of a
-// million cheap to read, few enough that rewriting the outcomes of a chunk for
+// chunkSize is the number of recipients that share an r key: enough to make a list
+// of a million cheap to read, few enough that rewriting the outcomes of a chunk for
 // each of its deliveries stays cheap.
 const chunkSize = 256
 
-// inlineRecipients is the longest encoded list, in octets, that goes into the
-// envelope's value. It keeps most envelopes below blobMin, so that reading
-// one reads one block.
+// inlineRecipients is the maximum length in bytes of an encoded list inside the
+// envelope's value. It keeps most envelopes below blobMin, so that reading one
+// reads one block.
 const inlineRecipients = 640
 
-const flagORcpt = 0x80 // in the octet that holds mail.Notify otherwise
+const flagORcpt = 0x80 // in the byte that also holds mail.Notify
 
 func appendRecipient(b []byte, r mail.Recipient) []byte {
 	flags := byte(r.Notify) &^ flagORcpt
@@ -31,7 +31,7 @@ func appendRecipient(b []byte, r mail.Recipient) []byte {
 	return b
 }
 
-// A recipientReader takes recipients out of an encoded list.
+// A recipientReader reads recipients from an encoded list.
 type recipientReader struct {
 	d    decoder
 	next uint32 // index of the next recipient
@@ -57,7 +57,8 @@ func (r *recipientReader) read() (rcpt mail.Recipient, ok bool) {
 	return rcpt, !r.d.bad
 }
 
-// checkList tells whether a list has the recipients that it should have.
+// checkList returns an error unless a list has exactly the recipients that it
+// should have.
 func checkList(payload string, first, end uint32) error {
 	r := readRecipients(payload, first)
 	for _, ok := r.read(); ok; _, ok = r.read() {
@@ -68,7 +69,7 @@ func checkList(payload string, first, end uint32) error {
 	return nil
 }
 
-// chunkCount is how many parts the recipients of a message are in, counting a
+// chunkCount returns the number of parts of the recipients of a message, counting a
 // list in the envelope as one.
 func chunkCount(chunks uint32) uint32 { return max(chunks, 1) }
 
@@ -79,8 +80,8 @@ func chunkBounds(chunk, recipients uint32) (first, end uint32) {
 	return first, uint32(min(uint64(first)+chunkSize, uint64(recipients)))
 }
 
-// readList returns an encoded part of the recipient list, once all of it has turned
-// out to be readable: what is done about its recipients rests on no damage.
+// readList returns an encoded part of the recipient list after checking that all of
+// it is readable, so that nothing done for its recipients depends on damaged data.
 func (s *Spool) readList(e *envelope, chunk uint32) (list recipientReader, err error) {
 	payload := e.recipients
 	if e.chunks > 0 {
@@ -97,8 +98,8 @@ func (s *Spool) readList(e *envelope, chunk uint32) (list recipientReader, err e
 	return readRecipients(payload, first), checkList(payload, first, end)
 }
 
-// missing explains why a key that an envelope promises is not there: because
-// the message has been removed since the envelope was read, or else damage.
+// missing returns why a key that an envelope implies does not exist: the message
+// has been removed since the envelope was read, or it is damaged.
 func (s *Spool) missing(id mail.QueueID, k key) error {
 	ok, err := s.has(messageKey(keyEnvelope, id))
 	if err != nil {

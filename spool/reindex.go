@@ -11,16 +11,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A bad block in an index would stop every scan short of all that lies behind
-// it, for ever: mail that is due would not be found. But an index says nothing
-// that states and envelopes do not say too, so it is made anew from these.
+// A bad block in an index would keep every scan from all that follows it, forever:
+// due mail would not be found. But an index contains nothing that states and
+// envelopes do not contain too, so it is rebuilt from these.
 
-// heal makes the index of an area anew after a scan has met damage, unless
-// another scan has seen to that since seen. It returns nil if it is worth
-// scanning again.
+// heal rebuilds the index of an area after a scan has found damage, unless another
+// scan has done so since seen. It returns nil if the scan should be repeated.
 //
-// Scans of any area wait meanwhile, some seconds for a million messages; a
-// cursor could otherwise run past messages that are not back in the index yet.
+// Scans of all areas wait meanwhile, some seconds for a million messages; a cursor
+// could otherwise pass messages that are not in the index again yet.
 func (s *Spool) heal(ctx context.Context, area mail.Area, seen uint64, damage error) error {
 	s.indexes.Lock()
 	defer s.indexes.Unlock()
@@ -28,28 +27,30 @@ func (s *Spool) heal(ctx context.Context, area mail.Area, seen uint64, damage er
 		return nil
 	}
 	if !s.healing.allow() {
-		return fmt.Errorf("spool: the index of %s was made anew several times: %w", area, damage)
+		return fmt.Errorf("spool: the index of %s was rebuilt several times: %w", area, damage)
 	}
-	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area is damaged and is made anew", Err: damage})
+	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area is damaged and is being rebuilt", Err: damage})
 	if err := s.reindex(ctx, area); err != nil {
-		return errors.Join(damage, fmt.Errorf("spool: make the index of %s anew: %w", area, err))
+		return errors.Join(damage, fmt.Errorf("spool: rebuild the index of %s: %w", area, err))
 	}
 	s.healed++
 	return nil
 }
 
-// reindex makes an index anew. That it has begun is on disk before the old one
-// is given up, so that what a crash or an error cuts off is done again.
+// reindex rebuilds an index. That it has begun is on disk before the old index is
+// deleted, so that a rebuild that is interrupted by a crash or an error is
+// repeated.
 //
-// If the bad block holds other keys as well, the old index cannot be taken out of
-// the store, nor can a scan get past it. Then the new one has keys of another kind.
+// If the bad block contains other keys as well, the old index cannot be removed
+// from the store, nor can a scan get past it. Then the new index gets keys of
+// another kind.
 func (s *Spool) reindex(ctx context.Context, area mail.Area) error {
 	kind := s.kind(area)
 	for _, next := range areaKinds(area) {
 		if s.clearable(plainKey(kind), plainKey(kind+1)) {
 			break
 		}
-		if next < kind && s.empty(next) { // each kind comes before the one it takes the place of
+		if next < kind && s.empty(next) { // each kind sorts before the one that it replaces
 			kind = next
 		}
 	}
@@ -71,7 +72,7 @@ func (s *Spool) reindex(ctx context.Context, area mail.Area) error {
 	return nil
 }
 
-// empty reports whether there are no keys of a kind, and a scan can tell.
+// empty reports whether a scan shows that there are no keys of a kind.
 func (s *Spool) empty(kind byte) bool {
 	from, to := plainKey(kind), plainKey(kind+1)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
@@ -82,14 +83,14 @@ func (s *Spool) empty(kind byte) bool {
 	return it.Close() == nil && !some
 }
 
-// How much of an index is there, as the value of its g key says.
+// Progress of a rebuild, as the value of the index's g key.
 const (
 	indexWhole = 'w'
 	indexBegun = 'b'
 )
 
-// reindexKey is the key under which the kind of an area's index keys is kept
-// once it has been made anew.
+// reindexKey returns the key that stores the kind of an area's index keys once the
+// index has been rebuilt.
 func reindexKey(area mail.Area) key {
 	k := plainKey(keyReindex)
 	k.octets[1], k.n = byte(area), 2
@@ -102,8 +103,8 @@ func (s *Spool) beginIndex(area mail.Area, kind, how byte) error {
 	return errors.Join(put(b, reindexKey(area), []byte{kind, how}), s.commit(b))
 }
 
-// openIndexes finds out where the indexes are, and makes those anew of which
-// that was begun in an earlier run and not ended.
+// openIndexes finds the kinds of the indexes, and rebuilds those whose rebuild was
+// begun but not finished in an earlier run.
 func (s *Spool) openIndexes() error {
 	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
 		kinds := areaKinds(area)
@@ -126,14 +127,14 @@ func (s *Spool) openIndexes() error {
 		s.kinds[area].Store(uint32(kind))
 		if how == indexBegun {
 			if err := s.reindex(s.work.ctx, area); err != nil {
-				s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area could not be made anew", Err: err})
+				s.raise(Alarm{Kind: AlarmCorrupt, Text: "the index of the " + area.String() + " area cannot be rebuilt", Err: err})
 			}
 		}
 	}
 	return nil
 }
 
-// index puts a message into an index.
+// index adds a message to an index.
 func (s *Spool) index(area mail.Area, at mail.Cursor) error {
 	b := s.db.NewBatch()
 	defer b.Close()
@@ -142,13 +143,13 @@ func (s *Spool) index(area mail.Area, at mail.Cursor) error {
 
 // clear deletes a range of keys, some of which cannot be read.
 //
-// Excise takes the range out of its tables without reading it, which a later
-// compaction would have to do if the keys were deleted. But of what is left of a
-// table on either side it looks for the last key and the first; and if these
-// cannot be read, it takes that for a sign that there is none, and drops all of the
-// table. One bad block that held the last contents and the first index keys cost
-// the contents of a hundred messages that way. So it is used only if both
-// neighbors of the range can be read.
+// Excise removes the range from its tables without reading it, which a later
+// compaction would have to do if the keys were deleted. But it looks for the last
+// and the first key of what is left of a table on either side; and if these cannot
+// be read, it concludes that there are none, and drops the whole table. One bad
+// block that held the last contents and the first index keys cost the contents of a
+// hundred messages that way. So it is used only if both neighbors of the range can
+// be read.
 func (s *Spool) clear(ctx context.Context, from, to key) error {
 	if s.clearable(from, to) {
 		return s.db.Excise(ctx, pebble.KeyRange{Start: bytes.Clone(from.bytes()), End: bytes.Clone(to.bytes())})
@@ -171,10 +172,10 @@ func (s *Spool) clearable(from, to key) bool {
 	return errors.Join(err, it.Close()) == nil
 }
 
-// eachBatch calls do with the queue IDs of all messages that may be in an
-// area, some hundred at a time: those with a state, and for the incoming area
-// all. Where these keys cannot be read, it falls back on all others that tell of
-// a message. An ID may come up several times.
+// eachBatch calls do with the queue IDs of all messages that may be in an area,
+// some hundred at a time: those with a state, and for the incoming area all. Where
+// these keys cannot be read, it falls back on all other keys that name a message.
+// An ID may occur several times.
 func (s *Spool) eachBatch(ctx context.Context, area mail.Area, do func([]mail.QueueID) error) error {
 	kinds := []byte{keyState, keyEnvelope, keyBody, keyRecipients, keyOutcomes}
 	if area == mail.AreaIncoming {
@@ -211,8 +212,8 @@ func (s *Spool) eachBatch(ctx context.Context, area mail.Area, do func([]mail.Qu
 	return errors.Join(failed, do(ids))
 }
 
-// reindexBatch puts those messages back into the index that are in the area.
-// They are locked, so that none moves between look and mark.
+// reindexBatch adds those messages that are in the area to its index. They are
+// locked, so that none moves between check and write.
 func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) error {
 	var held lockSet
 	for _, id := range ids {
@@ -225,7 +226,8 @@ func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) error {
 	for _, id := range ids {
 		in, due, err := s.whereabouts(id)
 		if errors.Is(err, ErrCorrupt) {
-			// In no other index for certain; due at once: who opens it will put it aside.
+			// It is in no other index for certain. Due at once, so that the next Open
+			// moves it to the corrupt area.
 			to := mail.AreaDeferred
 			if area == mail.AreaIncoming {
 				to = area

@@ -11,42 +11,42 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A roomState says how much disk space is left.
+// A roomState is a range of free disk space.
 type roomState uint8
 
 const (
 	roomEnough roomState = iota
 	roomLow              // less than twice Config.MinFree
-	roomNone             // less than Config.MinFree, or a write has failed for want of space
+	roomNone             // less than Config.MinFree, or a write has failed because the disk was full
 )
 
-// A room keeps watch over the disk space that is left. Asking the file system
-// costs a system call, so the answer is kept for a second or until roomStale
-// octets have been written, whichever comes first.
+// A room monitors the free disk space. Asking the file system costs a system call,
+// so the answer is cached for a second or until roomStale bytes have been written,
+// whichever comes first.
 type room struct {
 	s       *Spool
 	ballast string
 
 	asked   atomic.Int64          // when the file system was asked last, as time since start
 	free    atomic.Int64          // its answer, less what was written since
-	unknown atomic.Pointer[error] // why the file system did not answer; nil: it has
-	since   atomic.Int64          // octets written since
-	full    atomic.Int64          // when a write last failed for want of space, as time since start; 0 never
+	unknown atomic.Pointer[error] // why the file system did not answer; nil if it did
+	since   atomic.Int64          // bytes written since
+	full    atomic.Int64          // when a write last failed because the disk was full, as time since start; 0: never
 	start   time.Time
 
-	mu    sync.Mutex // asking, and moving between states
+	mu    sync.Mutex // guards asking and state changes
 	state roomState
-	held  bool // the ballast is in place
+	held  bool // the ballast exists
 }
 
 const (
 	roomFresh = time.Second
 	roomStale = 16 << 20
-	// roomPause is how long Pebble has to wait between attempts to flush to a
-	// full disk. It would try again at once: 25,000 attempts were seen in 40 s.
+	// roomPause is how long Pebble must wait between attempts to flush to a full
+	// disk. It would retry at once: 25,000 attempts were seen in 40 s.
 	roomPause = 250 * time.Millisecond
-	// roomSpell is how long after a failed write no mail is taken in,
-	// whatever the file system says: quotas and reserves do not show in it.
+	// roomSpell is how long new mail is refused after a failed write, whatever the
+	// file system reports: it does not include quotas and reserves.
 	roomSpell = 5 * time.Second
 )
 
@@ -57,29 +57,29 @@ func (r *room) init(s *Spool) {
 	r.look()
 }
 
-// admit tells whether size more octets may be taken in: nil or ErrFull.
-// Reports may use half of what is kept from other mail, so that the answer to
-// mail already taken in does not get stuck.
+// admit returns an error that wraps ErrFull if there is no room for size more
+// bytes. Reports may use half of the space that is kept from other mail, so that
+// reports on mail already accepted do not get stuck.
 func (r *room) admit(report bool, size int64) error {
 	if time.Since(r.start)-time.Duration(r.asked.Load()) >= roomFresh || r.since.Load() >= roomStale {
 		r.look()
 	}
 	if err := r.unknown.Load(); err != nil {
-		return fmt.Errorf("spool: the file system does not answer: %w", *err)
+		return fmt.Errorf("spool: the file system does not report its free space: %w", *err)
 	}
 	floor := r.s.cfg.MinFree
 	if report {
 		floor /= 2
 	} else if r.failedWithin(roomSpell) {
-		return fmt.Errorf("%w: a write failed for want of disk space", ErrFull)
+		return fmt.Errorf("%w: a write failed because the disk is full", ErrFull)
 	}
 	if free := r.free.Load(); free-size < floor {
-		return fmt.Errorf("%w: %d octets of disk space are left, %d are kept back", ErrFull, free, floor)
+		return fmt.Errorf("%w: %d bytes of disk space are left, the minimum is %d", ErrFull, free, floor)
 	}
 	return nil
 }
 
-// spend takes note of octets written.
+// spend records bytes written.
 func (r *room) spend(size int64) {
 	r.since.Add(size)
 	r.free.Add(-size)
@@ -90,7 +90,7 @@ func (r *room) failedWithin(spell time.Duration) bool {
 	return at != 0 && time.Since(r.start)-time.Duration(at) < spell
 }
 
-// look asks the file system and raises an alarm if things have changed.
+// look asks the file system and raises an alarm if the state has changed.
 func (r *room) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *room) look() {
 		r.unknown.Store(&err)
 	}
 	if err != nil {
-		free = 1 << 62 // a file system that cannot say is taken to have room
+		free = 1 << 62 // a file system that cannot report it is assumed to have room
 	}
 	r.free.Store(free)
 	r.since.Store(0)
@@ -118,14 +118,14 @@ func (r *room) look() {
 	r.enter(state, free)
 }
 
-// isNone reports whether no mail is taken in for want of room.
+// isNone reports whether new mail is refused for lack of room.
 func (r *room) isNone() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state == roomNone
 }
 
-// enter moves to a state. The mutex is held.
+// enter changes the state. The caller holds the mutex.
 func (r *room) enter(state roomState, free int64) {
 	if state == r.state {
 		return
@@ -133,16 +133,16 @@ func (r *room) enter(state roomState, free int64) {
 	r.state = state
 	switch state {
 	case roomEnough:
-		r.s.raise(Alarm{Kind: AlarmRoom, Text: fmt.Sprintf("disk space is sufficient again: %d octets", free)})
+		r.s.raise(Alarm{Kind: AlarmRoom, Text: fmt.Sprintf("disk space is sufficient again: %d bytes", free)})
 	case roomLow:
-		r.s.raise(Alarm{Kind: AlarmLow, Text: fmt.Sprintf("%d octets of disk space are left; no mail is taken in below %d", free, r.s.cfg.MinFree)})
+		r.s.raise(Alarm{Kind: AlarmLow, Text: fmt.Sprintf("%d bytes of disk space are left; new mail is refused below %d", free, r.s.cfg.MinFree)})
 	case roomNone:
-		r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("%d octets of disk space are left; no mail is taken in", free)})
+		r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("%d bytes of disk space are left; new mail is refused", free)})
 	}
 }
 
-// wantsRoom makes ErrFull of an error that means that there was no room, and says how
-// much is left. Other errors it returns as they are.
+// wantsRoom converts an error that means that there was no room to ErrFull, with the
+// remaining space. It returns other errors unchanged.
 func (s *Spool) wantsRoom(err error) error {
 	if !isNoRoom(err) || errors.Is(err, ErrFull) {
 		return err
@@ -151,11 +151,11 @@ func (s *Spool) wantsRoom(err error) error {
 	if usage, err := s.disk.GetDiskUsage(s.cfg.Dir); err == nil {
 		left = fmt.Sprint(usage.AvailBytes)
 	}
-	return fmt.Errorf("%w: %s octets are left in the file system of %s: %w", ErrFull, left, s.cfg.Dir, err)
+	return fmt.Errorf("%w: %s bytes are free in the file system of %s: %w", ErrFull, left, s.cfg.Dir, err)
 }
 
-// refuse makes ErrFull of an error that says that there was no room for a
-// content file, and sees to it that no further mail is taken in for a while.
+// refuse converts the error of a content file for which there was no room to
+// ErrFull, and has further mail refused for a while.
 func (r *room) refuse(err error) error {
 	if !isNoRoom(err) {
 		return err
@@ -165,7 +165,7 @@ func (r *room) refuse(err error) error {
 	return fmt.Errorf("%w: %w", ErrFull, err)
 }
 
-// ranFull is called when a write has failed for want of space; when it
+// ranFull is called when a write has failed because the disk is full; when it
 // returns, the write is repeated once. All other writes wait meanwhile.
 func (r *room) ranFull() {
 	r.full.Store(int64(max(time.Since(r.start), 1)))
@@ -176,17 +176,16 @@ func (r *room) ranFull() {
 		return
 	}
 	r.held = false
-	// Past all wrappers: they hold writes back until this returns.
+	// Bypass all wrappers: they block writes until this returns.
 	if err := r.s.disk.Remove(r.ballast); err != nil {
-		r.s.raise(Alarm{Kind: AlarmFull, Text: "the ballast could not be given up", Err: err})
+		r.s.raise(Alarm{Kind: AlarmFull, Text: "cannot delete the ballast", Err: err})
 		return
 	}
-	r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("the disk is full; a ballast of %d octets was given up", r.s.cfg.Ballast)})
+	r.s.raise(Alarm{Kind: AlarmFull, Text: fmt.Sprintf("the disk is full; the ballast of %d bytes was deleted", r.s.cfg.Ballast)})
 }
 
-// restore puts the ballast in place if it is not and there is room for it and
-// to spare. It is written, not just reserved, because not all file systems
-// can reserve.
+// restore creates the ballast if it is missing and there is ample room for it. It
+// is written, not just reserved, because not all file systems can reserve.
 func (r *room) restore() error {
 	r.look()
 	r.mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Reserve gives out a queue ID for mail.Split.Into. The error wraps ErrFull if there is
-// no room for content of size bytes once more: changes are never refused, so whoever
-// orders one that takes room has to ask before.
+// Reserve returns a queue ID for mail.Split.Into. The error wraps ErrFull if there is
+// no room for another copy of content of size bytes: changes are never refused, so a
+// caller must check for room before a change that needs it.
 func (s *Spool) Reserve(size int64) (mail.QueueID, error) {
 	if err := s.enter(); err != nil {
 		return 0, err
@@ -28,33 +28,33 @@ func (s *Spool) Reserve(size int64) (mail.QueueID, error) {
 	return s.ids.next()
 }
 
-// A split is a message that comes out of another one (mail.Split). It is written in the
-// batch that marks its recipients as moved, and only its content file, which is a second
-// name of the same file, is there before: without an envelope that is nobody's, and is
-// cleared after a start as what a draft leaves is.
+// A split is a message created from another one (mail.Split). It is written in the batch
+// that marks its recipients as moved. Only its content file, a second name of the same
+// file, is made before that: without an envelope it is removed after a start, like the
+// remains of a draft.
 type split struct {
 	env     envelope
 	state   state
-	chunks  [][]byte   // of recipients; the last one may not be full
+	chunks  [][]byte   // of recipients; the last one may be partial
 	known   []outcomes // for each chunk
-	moved   []waiting  // whom it takes from the other message
-	body    []byte     // if it is no file
-	kind    byte       // of the hold area's index keys when it was written; 0 before
+	moved   []waiting  // the recipients moved from the other message
+	body    []byte     // content, unless it is a file
+	kind    byte       // kind of the hold area's index keys when it was written; 0 before
 	indexed mail.Cursor
 }
 
-// A waiting is a recipient that is not settled, and where what is known of it stands.
+// A waiting is a recipient that is not settled, and the part that has its outcome.
 type waiting struct {
 	part  *part
 	known mail.Outcome
 }
 
-// split carries out a mail.Split. Of recipients that are settled nothing is done, so
-// that it may be repeated. Until all that it takes has been read, nothing is changed: the
-// recipients of a split that fails for damage still wait.
+// split applies a mail.Split. Settled recipients are left alone, so that it may be
+// repeated. Nothing is changed until everything needed has been read: the recipients of a
+// split that fails because of damage still wait.
 func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	if ed.state.area == mail.AreaCorrupt {
-		return nil // it is not known who is left
+		return nil // the remaining recipients are unknown
 	}
 	env, err := e.s.readEnvelope(ed.id)
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *edits) splitChunk(ed *edit, env *envelope, chunk uint32, wanted []uint3
 	})
 }
 
-// add takes a recipient in, with what is known of it.
+// add adds a recipient with its outcome.
 func (sp *split) add(r mail.Recipient, known mail.Outcome) {
 	index := sp.state.recipients
 	if index%chunkSize == 0 {
@@ -119,7 +119,7 @@ func (sp *split) add(r mail.Recipient, known mail.Outcome) {
 	}
 }
 
-// finish decides where the recipients go, as Draft.emit does.
+// finish decides where the recipient list is stored, as Draft.emit does.
 func (sp *split) finish() {
 	sp.env.Recipients = sp.state.recipients
 	sp.env.chunks = 0
@@ -131,7 +131,7 @@ func (sp *split) finish() {
 	sp.state.chunks = sp.env.chunks
 }
 
-// splitContent copies small content, and gives a file a second name.
+// splitContent copies small content, and gives a content file a second name.
 func (e *edits) splitContent(env *envelope, sp *split) error {
 	if env.file {
 		return e.s.shareFile(env.ID, sp.env.ID)
@@ -144,10 +144,10 @@ func (e *edits) splitContent(env *envelope, sp *split) error {
 	return err
 }
 
-// shareFile makes the content file of one message that of another one, too. Files are
-// never written to once they have their name, so a link is as good as a copy; where the
-// file system has no links it is copied. A file that is not there is not there for
-// the other message either, and delivering either says so.
+// shareFile makes the content file of one message also that of another one. Files are
+// never modified once they have their final name, so a link is as good as a copy; if
+// the file system has no links, the file is copied. If the file is missing, it is
+// missing for both messages, and delivering either reports that.
 func (s *Spool) shareFile(from, to mail.QueueID) error {
 	if err := s.bodies.ensure(to); err != nil {
 		return fmt.Errorf("link content file: %w", err)
@@ -156,11 +156,11 @@ func (s *Spool) shareFile(from, to mail.QueueID) error {
 	dir, name := s.bodies.path(to)
 	err := s.fs.Link(old, name)
 	switch {
-	case oserror.IsExist(err): // made before a commit that failed
+	case oserror.IsExist(err): // made by an earlier attempt whose commit failed
 	case oserror.IsNotExist(err):
 		return nil
 	case err != nil:
-		s.cfg.Logger.Debug("content file is copied, as it could not be linked", "from", from.String(), "to", to.String(), "error", err)
+		s.cfg.Logger.Debug("content file cannot be linked, it is copied", "from", from.String(), "to", to.String(), "error", err)
 		if err := s.copyFile(old, to); err != nil {
 			return fmt.Errorf("copy content file: %w", err)
 		}
@@ -240,8 +240,8 @@ func (ed *edit) emitSplits(s *Spool, b *pebble.Batch) error {
 	return nil
 }
 
-// committed sees to it that the message is in its index, which may have moved meanwhile
-// (see Draft.commit).
+// committed ensures that the message is in its index, which may have been rebuilt
+// meanwhile (see Draft.commit).
 func (sp *split) committed(s *Spool) {
 	if sp.kind == 0 || s.kind(mail.AreaHold) == sp.kind {
 		return

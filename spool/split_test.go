@@ -13,8 +13,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A split may be repeated, by which nothing is split off twice; each message keeps its
-// content when the other one goes; and where files cannot be linked they are copied.
+// A split may be repeated without splitting anything off twice; each message keeps its
+// content when the other one is removed; and if files cannot be linked they are
+// copied.
 func TestSplit(t *testing.T) {
 	for _, c := range []struct {
 		size  int
@@ -49,7 +50,7 @@ func TestSplit(t *testing.T) {
 			}
 		}
 		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: id})
-		s.deleteFile(id) // which happens at some time
+		s.deleteFile(id) // which happens in the background
 		if body, err := contentOf(s, into); err != nil || !bytes.Equal(body, text(c.size)) {
 			t.Errorf("%+v: %d bytes of content, %v", c, len(body), err)
 		}
@@ -60,7 +61,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A message whose content is damaged is put aside whole, and fails no other one's split.
+// A message with damaged content is moved to the corrupt area as a whole, and does not
+// make the split of another one fail.
 func TestSplitOfADamagedMessage(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	var ids, parts []mail.QueueID
@@ -83,15 +85,15 @@ func TestSplitOfADamagedMessage(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if _, err := s.Lookup(ctxTest, parts[0]); !errors.Is(err, ErrGone) {
-		t.Errorf("of the damaged one there is a part: %v", err)
+		t.Errorf("a part of the damaged one exists: %v", err)
 	}
 	if _, err := s.Lookup(ctxTest, parts[1]); err != nil {
 		t.Error(err)
 	}
 }
 
-// A content file that has its second name already, from an attempt that was not
-// committed, is not written once more.
+// A content file that already has its second name, from an attempt that was not
+// committed, is not written again.
 func TestSplitFindsItsFile(t *testing.T) {
 	links, files := 0, 0
 	s := open(t, small(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -113,7 +115,7 @@ func TestSplitFindsItsFile(t *testing.T) {
 	}
 }
 
-// A message that is split off while its index moves is in the new one, too.
+// A message that is split off while its index is rebuilt is in the new one, too.
 func TestSplitWhileItsIndexMoves(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	id := accept(t, s, mail.Envelope{}, addresses(2), text(50)).Envelope.ID

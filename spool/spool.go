@@ -17,10 +17,10 @@ import (
 )
 
 var (
-	// ErrFull means that there is no room for a message now; a client is told
-	// 452 4.3.1 (RFC 3463 3.4).
+	// ErrFull means that there is no room for a message now; the reply to a client
+	// is 452 4.3.1 (RFC 3463 3.4).
 	ErrFull = errors.New("no room in the spool")
-	// ErrCorrupt means that something once stored cannot be had back.
+	// ErrCorrupt means that stored data cannot be read back.
 	ErrCorrupt = mail.ErrCorrupt
 	// ErrGone means that there is no such message.
 	ErrGone = mail.ErrGone
@@ -33,41 +33,41 @@ var (
 // formatVersion is the number of the layout described in the package comment.
 const formatVersion = 1
 
-// A Spool is a directory full of messages. All its methods may be called from
-// any number of goroutines at once.
+// A Spool is a directory of messages. All its methods may be called concurrently
+// from any number of goroutines.
 type Spool struct {
 	cfg       Config
 	disk      vfs.FS // as configured
-	fs        vfs.FS // disk, with everything in between that watches it
-	mending   vfs.FS // disk for files that are written in order to mend others: with the ballast
+	fs        vfs.FS // disk with all wrappers that monitor it
+	mending   vfs.FS // disk for files that repairs write; they may use the ballast
 	db        *pebble.DB
-	opened    []io.Closer // to be closed after db, last first
+	opened    []io.Closer // closed after db, last first
 	manifests manifests
 	room      room
 	ids       idSource
-	earlier   mail.QueueID // queue IDs below are those of earlier runs
+	earlier   mail.QueueID // queue IDs below it are those of earlier runs
 	locks     messageLocks
 	bodies    bodyDirs
 	place     place
 	spare     spareFiles
 	starting  atomic.Bool // Open has not returned yet
-	opening   atomic.Bool // Pebble is being opened, and can return errors
+	opening   atomic.Bool // Pebble is being opened and can return errors
 	dead      atomic.Bool // die has been called
 	work      background
 	hurt      hurtTables
 
-	damped  damper // alarms that come in floods
-	wanting damper // alarms of writes that wait for room, each of which is tried four times a second
-	spoilt  spoilt // messages put aside by the spool itself
+	damped  damper // limits repeated alarms
+	wanting damper // limits alarms of writes that wait for room, each of which is tried four times a second
+	spoilt  spoilt // messages moved to the corrupt area by the spool itself
 	count   counters
 
 	indexes    sync.RWMutex // held for reading by scans, for writing by heal
-	healed     uint64       // indexes made anew
+	healed     uint64       // number of indexes rebuilt
 	healing    damper
-	gapped     damper                              // parts of the store that cannot be read
-	kinds      [mail.AreaCorrupt + 1]atomic.Uint32 // first octets of the index keys of each area
-	unfinished bitset                              // areas whose index is not all there
-	passing    [mail.AreaCorrupt + 1]atomic.Int32  // scans of each area that have failed in a row and may not for long
+	gapped     damper                              // limits alarms on unreadable parts of the store
+	kinds      [mail.AreaCorrupt + 1]atomic.Uint32 // first bytes of the index keys of each area
+	unfinished bitset                              // areas whose index is incomplete
+	passing    [mail.AreaCorrupt + 1]atomic.Int32  // consecutive temporary failures of scans of each area
 
 	life   sync.RWMutex // held for reading by every call
 	closed bool
@@ -77,20 +77,20 @@ type Spool struct {
 type counters struct {
 	stalls  atomic.Uint64 // times that writers had to wait
 	commits atomic.Uint64 // synced batches
-	steps   atomic.Uint64 // index keys that scans stepped over, tombstones counted
+	steps   atomic.Uint64 // index keys that scans passed, including tombstones
 	removed atomic.Uint64 // messages removed since space was last reclaimed
 }
 
-// Open opens the spool in cfg.Dir, making it if it is not there, and starts
-// its maintenance. It returns ErrInUse if somebody else has it open.
+// Open opens the spool in cfg.Dir, creating it if it does not exist, and starts its
+// maintenance. It returns ErrInUse if it is already open.
 //
-// Opening replays what the log holds, at most a few memtables, and so takes
-// the same time however many messages there are. If the log is damaged, an
-// alarm is raised, the file kept, and what can be read of it is used; then all
-// indexes are made anew, some seconds for a million messages.
+// Opening replays the log, at most a few memtables, and so takes the same time
+// however many messages there are. If the log is damaged, an alarm is raised, the
+// file is kept, and what can be read of it is used; then all indexes are rebuilt,
+// which takes some seconds for a million messages.
 //
-// On a full disk Open gives up the ballast, waits for some seconds, and then
-// returns an error that wraps ErrFull, or calls Config.Fatal with it.
+// On a full disk Open deletes the ballast, waits for some seconds, and then returns
+// an error that wraps ErrFull, or calls Config.Fatal with it.
 func Open(cfg Config) (_ *Spool, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -122,7 +122,8 @@ func Open(cfg Config) (_ *Spool, err error) {
 	ballasted := vfs.OnDiskFull(watched, s.room.ranFull)
 	s.fs = &storeFS{FS: ballasted, s: s}
 	s.mending = ballasted
-	// A content file that does not fit is refused; the ballast is for the rest.
+	// A content file that does not fit is refused; the ballast is for all other
+	// writes.
 	s.bodies = bodyDirs{fs: watched, dir: s.path("body")}
 	if err := s.openStore(); err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 		return nil, err
 	}
 	if err := s.recheck(s.work.ctx); err != nil {
-		s.cfg.Logger.Warn("not all messages of the corrupt area could be looked at", "error", err)
+		s.cfg.Logger.Warn("cannot check all messages of the corrupt area", "error", err)
 	}
 	if err := s.openIDs(); err != nil {
 		return nil, err
@@ -151,14 +152,14 @@ func Open(cfg Config) (_ *Spool, err error) {
 
 func (s *Spool) path(name string) string { return s.disk.PathJoin(s.cfg.Dir, name) }
 
-// claim makes the directories and takes the lock on them.
+// claim creates the directories and locks them.
 func (s *Spool) claim() error {
 	if err := s.makeDirs(); err != nil {
-		return fmt.Errorf("spool: make %s: %w", s.cfg.Dir, err)
+		return fmt.Errorf("spool: create %s: %w", s.cfg.Dir, err)
 	}
 	lock, err := s.disk.Lock(s.path("lock"))
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		return fmt.Errorf("spool: lock: %w", err) // the file could not even be made
+		return fmt.Errorf("spool: lock: %w", err) // the file could not be created
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrInUse, s.path("lock"), err)
@@ -167,10 +168,10 @@ func (s *Spool) claim() error {
 	return nil
 }
 
-// makeDirs makes the directories that are not there, and syncs what is above
-// them: a message may be durable in a directory that a crash takes away. Pebble
-// would make its own readable by all, and an operator may open cfg.Dir to those
-// who are to reach the sockets in it.
+// makeDirs creates missing directories and syncs their parents: otherwise a message
+// could be durable in a directory that a crash removes. Pebble would make its own
+// directory readable by all, and an operator may open cfg.Dir to users who need the
+// sockets in it.
 func (s *Spool) makeDirs() error {
 	for _, dir := range []string{s.cfg.Dir, s.path("body"), s.path("db"), s.path(manifestDir)} {
 		if err := s.disk.MkdirAll(dir, 0o700); err != nil {
@@ -180,15 +181,15 @@ func (s *Spool) makeDirs() error {
 	return errors.Join(syncDir(s.disk, s.disk.PathDir(s.cfg.Dir)), syncDir(s.disk, s.cfg.Dir))
 }
 
-// checkFormat refuses a spool that a later version of this program has
-// written: taken for damage, its messages would all be put aside.
+// checkFormat refuses a spool that a later version of this program has written: all
+// its messages would otherwise be taken for damaged.
 func (s *Spool) checkFormat() error {
 	text, ok, err := s.loadText(plainKey(keyFormat))
 	if err != nil && !isDamage(err) {
 		return err
 	}
 	if version, err := strconv.Atoi(text); ok && (err != nil || version != formatVersion) {
-		return fmt.Errorf("spool: %s has format %q, this program knows %d", s.cfg.Dir, text, formatVersion)
+		return fmt.Errorf("spool: %s has format %q, this version supports %d", s.cfg.Dir, text, formatVersion)
 	}
 	if ok {
 		return nil
@@ -205,10 +206,10 @@ func putFormat(b *pebble.Batch) error {
 	return put(b, plainKey(keyFormat), strconv.AppendInt(nil, formatVersion, 10))
 }
 
-// Close waits for calls that have begun, writes what only the log holds into
-// tables, for at most 10 s, and closes the spool. A call that
-// waits for disk space is waited for during 5 s; then the process ends. Contents and
-// cursors that were handed out stay valid; drafts can only be aborted.
+// Close waits for calls that have begun, flushes what is only in the log to tables,
+// for at most 10 s, and closes the spool. It waits 5 s for a call that waits for
+// disk space; then the process ends. Contents and cursors that were returned stay
+// valid; drafts can only be aborted.
 func (s *Spool) Close() error {
 	s.work.stop() // a call may be waiting for disk space
 	s.life.Lock()
@@ -223,7 +224,7 @@ func (s *Spool) Close() error {
 	return errors.Join(err, s.release())
 }
 
-// release closes whatever is open, in the reverse order of opening.
+// release closes everything that is open, in reverse order of opening.
 func (s *Spool) release() error {
 	var errs []error
 	if s.db != nil {
@@ -255,8 +256,8 @@ func (s *Spool) enter() error {
 
 func (s *Spool) leave() { s.life.RUnlock() }
 
-// commit makes a batch durable. Pebble writes the batches of all goroutines
-// that are here at the same time with one sync.
+// commit makes a batch durable. Pebble writes the batches of all concurrent callers
+// with one sync.
 func (s *Spool) commit(b *pebble.Batch) error {
 	if b.Empty() {
 		return nil

@@ -25,8 +25,8 @@ import (
 // ctxTest is the context of calls that nothing interrupts.
 var ctxTest = context.Background()
 
-// tick is a clock that moves a millisecond each time it is asked, so that
-// queue IDs are the same in every run.
+// tick returns a clock that advances a millisecond with each call, so that queue
+// IDs are the same in every run.
 func tick() func() mail.Instant {
 	var n atomic.Int64
 	return func() mail.Instant {
@@ -34,7 +34,7 @@ func tick() func() mail.Instant {
 	}
 }
 
-// small is a configuration that makes files of a few KB and flushes often.
+// small returns a configuration with files of a few KB and frequent flushes.
 func small(fs vfs.FS) Config {
 	return Config{
 		Dir: "/spool", FS: fs, InlineMax: 8 << 10, MinFree: 1, Ballast: 4 << 10,
@@ -79,7 +79,7 @@ func text(n int) []byte {
 	return bytes.Repeat([]byte("0123456789 line\r\n"), n/17+1)[:n]
 }
 
-// accept takes a message in.
+// accept commits a message.
 func accept(t testing.TB, s *Spool, e mail.Envelope, rcpts []mail.Recipient, body []byte) mail.Arrival {
 	t.Helper()
 	d := draft(t, s, rcpts, body)
@@ -132,7 +132,7 @@ func contentOf(s *Spool, id mail.QueueID) ([]byte, error) {
 	return body, err
 }
 
-// dump describes all that callers can see of a spool.
+// dump describes everything that callers can see of a spool.
 func dump(t testing.TB, s *Spool) string {
 	t.Helper()
 	var b strings.Builder
@@ -163,8 +163,8 @@ func dump(t testing.TB, s *Spool) string {
 	return b.String()
 }
 
-// Everything that a sender has said comes out as it went in, for each way in
-// which a message may be stored, before and after the spool is opened again.
+// Everything in a message is read back unchanged, for each way in which it may be
+// stored, before and after the spool is reopened.
 func TestRoundTrip(t *testing.T) {
 	envelope := mail.Envelope{
 		Sender: "bob@example.com", EnvID: "QQ+3D314159", Ret: mail.RetHeaders, Body: mail.Body8BitMIME, SMTPUTF8: true,
@@ -240,8 +240,7 @@ func checkMessage(t *testing.T, s *Spool, e mail.Envelope, place mail.Place, rcp
 	}
 }
 
-// A draft that was not committed never was: nobody can see it, and it leaves
-// nothing behind.
+// A draft that was not committed is never visible, and it leaves nothing behind.
 func TestAbort(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, small(fs))
@@ -249,7 +248,7 @@ func TestAbort(t *testing.T) {
 	d.Abort()
 	d.Abort() // a second time does nothing
 	if _, err := d.Write([]byte("x")); err == nil {
-		t.Error("an aborted draft takes content")
+		t.Error("an aborted draft accepts content")
 	}
 	if err := d.Commit(ctxTest, mail.Envelope{}); err == nil {
 		t.Error("an aborted draft can be committed")
@@ -258,7 +257,7 @@ func TestAbort(t *testing.T) {
 		t.Error("an aborted draft has an arrival")
 	}
 	if _, err := s.Lookup(ctxTest, d.ID()); !errors.Is(err, ErrGone) {
-		t.Errorf("look-up of an aborted message: %v", err)
+		t.Errorf("lookup of an aborted message: %v", err)
 	}
 	checkNoRemains(t, s)
 
@@ -268,7 +267,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// checkNoRemains fails if something is stored that belongs to no message.
+// checkNoRemains fails if anything is stored that belongs to no message.
 func checkNoRemains(t testing.TB, s *Spool) {
 	t.Helper()
 	it, err := s.db.NewIter(nil)
@@ -329,8 +328,8 @@ func contentFiles(t testing.TB, s *Spool) (names []string) {
 	return names
 }
 
-// Queue IDs grow strictly, whatever the clock does and across restarts, clean
-// or not; if one came twice, a message could adopt what another has left.
+// Queue IDs grow strictly, whatever the clock does and across restarts, clean or
+// not; if one were used twice, a message could adopt the remains of another.
 func TestQueueIDsGrow(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	cfg := small(fs)
@@ -339,7 +338,7 @@ func TestQueueIDsGrow(t *testing.T) {
 	var last mail.QueueID
 	take := func(s *Spool, when string) {
 		t.Helper()
-		for range 5000 { // more than one microsecond has room for
+		for range 5000 { // more IDs than one microsecond has
 			d, err := s.Begin(ctxTest)
 			if err != nil {
 				t.Fatal(err)
@@ -373,7 +372,7 @@ func TestQueueIDsGrow(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Two processes on one spool would destroy it: the second one is told so.
+// Two processes on one spool would destroy it: the second one gets an error.
 func TestSecondProcessIsRefused(t *testing.T) {
 	if dir := os.Getenv("SPOOL_TEST_SECOND"); dir != "" {
 		_, err := Open(Config{Dir: dir})
@@ -420,8 +419,8 @@ func TestClosed(t *testing.T) {
 	checkNoRemains(t, s)
 }
 
-// A spool written by a later version is refused as a whole; read as it is, its
-// messages would look damaged one by one.
+// A spool written by a later version is refused as a whole; otherwise its messages
+// would look damaged one by one.
 func TestLaterFormatIsRefused(t *testing.T) {
 	cfg := small(vfs.NewMem())
 	s := mustOpen(t, cfg)
@@ -447,8 +446,8 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-// The directory may be opened to a group that is to reach the sockets in it.
-// What is inside must stay closed then, for it is everybody's mail.
+// The directory may be opened to a group that needs the sockets in it. Its other
+// contents must then stay closed, since they are other users' mail.
 func TestMailIsNobodyElses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "queue")
 	s := open(t, Config{Dir: dir, MinFree: 1, Ballast: 1})

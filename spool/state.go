@@ -7,7 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A state is the value of an s key: all of a message that changes.
+// A state is the value of an s key: everything of a message that changes.
 type state struct {
 	area        mail.Area
 	due         mail.Instant // AreaDeferred and AreaHold
@@ -15,36 +15,36 @@ type state struct {
 	lastAttempt mail.Instant
 	warned      bool
 	reason      string
-	aside       bool // AreaCorrupt: the spool itself has put it there
+	aside       bool // AreaCorrupt: the spool itself has moved it there
 	held        bool // aside: it was in AreaHold before
 
-	// Copies from the envelope, so that most changes need not read it.
+	// Copies from the envelope, so that most changes need not read that.
 	chunks     uint32
 	recipients uint32
 	file       bool
 
 	settled  uint32   // recipients whose outcome is settled
 	owed     uint32   // recipients about whom a report is owed
-	full     bitset   // chunks all of whose recipients are settled, if chunks > 0
+	full     bitset   // chunks with only settled recipients, if chunks > 0
 	outcomes outcomes // if chunks is 0; otherwise they are in x keys
 }
 
-// freshState is the state of a message that was never touched.
+// freshState returns the state of a message that was never changed.
 func freshState(e *envelope) state {
 	return state{area: mail.AreaIncoming, chunks: e.chunks, recipients: e.Recipients, file: e.file}
 }
 
-// place is where a message with this state is.
+// place returns the place of a message with this state.
 func (st *state) place() mail.Place {
 	return mail.Place{Area: st.area, Due: st.due, Chunks: st.chunks, File: st.file, Touched: true, Owes: st.owed > 0}
 }
 
-// complete fills the fields of an envelope that the spool keeps up.
+// complete fills the fields of an envelope that the spool maintains.
 func (st *state) complete(e *mail.Envelope) {
 	e.Attempts, e.LastAttempt, e.Warned = st.attempts, st.lastAttempt, st.warned
 }
 
-// count keeps the counters right when one recipient's outcome changes.
+// count updates the counters when one recipient's outcome changes.
 func (st *state) count(before, after mail.Outcome) {
 	if !before.Result.Settled() && after.Result.Settled() {
 		st.settled++
@@ -122,8 +122,8 @@ func decodeState(payload string) (*state, error) {
 	return st, err
 }
 
-// readState reads the s key; nil without an error means that there is none,
-// because the message was never touched or because it does not exist.
+// readState reads the s key; nil without an error means that there is none, because
+// the message was never changed or does not exist.
 func (s *Spool) readState(id mail.QueueID) (*state, error) {
 	payload, ok, err := s.loadText(messageKey(keyState, id))
 	if err != nil || !ok {
@@ -132,8 +132,8 @@ func (s *Spool) readState(id mail.QueueID) (*state, error) {
 	return decodeState(payload)
 }
 
-// withoutEnvelope says what a message is that has no envelope: gone, unless it was put
-// aside because the envelope is lost.
+// withoutEnvelope returns the error for a message without an envelope: ErrGone, unless
+// it was moved to the corrupt area because the envelope is lost.
 func (st *state) withoutEnvelope() error {
 	if st != nil && st.area == mail.AreaCorrupt {
 		return fmt.Errorf("%w: there is no envelope", ErrCorrupt)

@@ -13,20 +13,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// blobMin is the smallest value, in octets, that tables keep apart from its
-// key. Contents are then not copied by every compaction: a backlog of a
-// million 4 KB messages is 82 MB of tables and 4.2 GB of blobs that lie still.
+// blobMin is the smallest value, in bytes, that tables store separately from its
+// key. Contents are then not copied by every compaction: a backlog of a million 4
+// KB messages is 82 MB of tables and 4.2 GB of blobs that are not rewritten.
 const blobMin = 1024
 
 // tableSize is the size that tables and blobs grow to. With the default 2 MB,
-// deleting 90 % of 100,000 messages gave no space back; with 32 MB it did.
+// deleting 90 % of 100,000 messages freed no space; with 32 MB it did.
 const tableSize = 32 << 20
 
-// manifestSize is the size at which a new MANIFEST is begun, thousands of
+// manifestSize is the size at which a new MANIFEST is started, after thousands of
 // edits. At a start it is read into memory, together with its copy.
 const manifestSize = 4 << 20
 
-// storeOptions is how Pebble is run.
+// storeOptions returns Pebble's options.
 func (s *Spool) storeOptions() *pebble.Options {
 	o := &pebble.Options{
 		FS:                          s.fs,
@@ -61,13 +61,13 @@ func (s *Spool) storeOptions() *pebble.Options {
 	return o
 }
 
-// storeEvents tells what to do about trouble inside Pebble. A handler may run
+// storeEvents returns the handlers for events inside Pebble. A handler may run
 // under Pebble's locks and must not call it. LowDiskSpace is left out: room
-// watches the disk with thresholds that the operator has set.
+// monitors the disk with thresholds set by the operator.
 func (s *Spool) storeEvents() *pebble.EventListener {
 	return &pebble.EventListener{
-		// The default handler ends the process over one bad block. Which
-		// message is hit shows when it is read.
+		// The default handler ends the process because of one bad block. Which
+		// message is affected shows when it is read.
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			if s.damped.allow() {
 				s.raise(Alarm{Kind: AlarmCorrupt, Text: "damaged file " + info.Path, Err: info.Details})
@@ -92,14 +92,14 @@ func (s *Spool) storeEvents() *pebble.EventListener {
 	}
 }
 
-// slowDisk is told of a disk operation that takes longer than Config.SlowDisk.
+// slowDisk is called for a disk operation that takes longer than Config.SlowDisk.
 func (s *Spool) slowDisk(info vfs.DiskSlowInfo) {
 	if s.damped.allow() {
 		s.raise(Alarm{Kind: AlarmSlow, Text: "slow disk: " + info.String()})
 	}
 }
 
-// A storeLogger passes on what Pebble logs.
+// A storeLogger receives Pebble's log messages.
 type storeLogger struct{ s *Spool }
 
 func (l storeLogger) Infof(format string, args ...any) {
@@ -112,9 +112,9 @@ func (l storeLogger) Errorf(format string, args ...any) {
 	l.s.cfg.Logger.Error("store: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
 }
 
-// Fatalf must never return: Pebble's Commit, having failed to write the log,
-// calls it and then returns nil, so that mail would be acknowledged that is
-// not on disk.
+// Fatalf must never return: Pebble's Commit calls it after failing to write the
+// log, and then returns nil, so that mail would be acknowledged that is not on
+// disk.
 func (l storeLogger) Fatalf(format string, args ...any) {
 	var err error = errors.New(strings.TrimSpace(fmt.Sprintf(format, args...)))
 	for _, arg := range args {

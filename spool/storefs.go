@@ -15,26 +15,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A storeFS is the file system as Pebble needs it, where it takes more for
-// granted than is safe.
+// A storeFS adds the guarantees that Pebble wrongly assumes of a file system.
 type storeFS struct {
 	vfs.FS
 	s *Spool
 }
 
-// Create creates a file, after what has to come first.
+// Create creates a file, after the necessary preparations.
 func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	base := f.PathBase(name)
 	switch kind := kindOf(name); {
 	case kind == fileTable || kind == fileBlob:
-		// Pebble repeats a failed flush at once: 25,000 times in 40 s. The log
-		// is not held up, because writers wait for it.
+		// Pebble repeats a failed flush at once: 25,000 times in 40 s. The log is
+		// not delayed, because writers wait for it.
 		f.s.pauseFlush()
 	case strings.HasPrefix(base, "marker."):
-		// The marker says which of the files that were just created counts.
-		// Pebble syncs the directory after the marker is made, but not before:
-		// a crash may leave the marker without the file, which is the end of
-		// the store. TestCrashAtEveryWrite has seen it.
+		// The marker says which of the files that were just created is in use.
+		// Pebble syncs the directory after the marker is created, but not before: a
+		// crash may leave the marker without the file, which destroys the store.
+		// TestCrashAtEveryWrite has found this.
 		if err := f.syncAround(name); err != nil {
 			return nil, err
 		}
@@ -48,8 +47,9 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 		return f.madeLog(file, name, num)
 	}
 	if _, num, ok := markedManifest(base); ok && err == nil {
-		// Pebble syncs the directory only after it has deleted the old marker, while
-		// another goroutine of its may be deleting other files and so settle it.
+		// Pebble syncs the directory only after it has deleted the old marker;
+		// meanwhile another of its goroutines may delete other files and so call
+		// settle.
 		if err := f.syncAround(name); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
@@ -58,16 +58,16 @@ func (f *storeFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	return file, err
 }
 
-// syncAround syncs the directory that a file is in.
+// syncAround syncs the directory of a file.
 func (f *storeFS) syncAround(name string) error {
 	_, err := f.patient(name, func() (vfs.File, error) { return nil, syncDir(f.FS, f.PathDir(name)) })
 	return err
 }
 
-// patient makes a file of the store. For want of room, of inodes or of
-// descriptors it waits, as a write does: the log and the list of tables cannot do
-// without a new file, and Pebble panics with locks held, or ends the process. Other
-// errors end the process here, in words, unless Open can still return them.
+// patient creates a file of the store. If room, inodes or file descriptors are
+// lacking it waits, as a write does: without a new file for the log or the list of
+// tables Pebble panics with locks held, or ends the process. Other errors end the
+// process here, with a message, unless Open can still return them.
 func (f *storeFS) patient(name string, create func() (vfs.File, error)) (vfs.File, error) {
 	for tries := 0; ; {
 		file, err := create()
@@ -83,7 +83,7 @@ func (f *storeFS) patient(name string, create func() (vfs.File, error)) (vfs.Fil
 				continue
 			}
 			if f.s.wanting.allow() {
-				f.s.raise(Alarm{Kind: AlarmStore, Text: "the store waits for room, inodes or file descriptors to make a file", Err: err})
+				f.s.raise(Alarm{Kind: AlarmStore, Text: "the store waits for disk space, inodes or file descriptors to create a file", Err: err})
 			}
 			time.Sleep(f.s.cfg.pause)
 			continue
@@ -102,7 +102,7 @@ func (f *storeFS) patient(name string, create func() (vfs.File, error)) (vfs.Fil
 	}
 }
 
-// Open opens a file for reading, with a spare descriptor if there are no others.
+// Open opens a file for reading, using a spare descriptor if no other is left.
 func (f *storeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if err := f.blobProblem(name); err != nil {
 		return nil, err
@@ -114,10 +114,10 @@ func (f *storeFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	return file, err
 }
 
-// blobProblem looks at the end of a blob file. Pebble panics if that is damaged, and if
-// there is no such file (fileCacheHandle.findOrCreateBlob, v2.1.7), on the goroutine of
-// whoever wants a content; an error that it does not take for damage it passes on. What
-// is missing at a start does not come here: see replaceBlobs.
+// blobProblem checks the end of a blob file. Pebble panics if that is damaged or the
+// file is missing (fileCacheHandle.findOrCreateBlob, v2.1.7), on the goroutine that
+// reads a content; it returns an error that it does not take for damage. For files that
+// are missing at a start see replaceBlobs.
 func (f *storeFS) blobProblem(name string) error {
 	if kindOf(name) != fileBlob {
 		return nil
@@ -127,7 +127,7 @@ func (f *storeFS) blobProblem(name string) error {
 		return fmt.Errorf("%w: %s is missing", ErrCorrupt, name)
 	}
 	if err != nil {
-		return nil // the caller meets it, too
+		return nil // the caller gets the same error
 	}
 	readable, err := sstable.NewSimpleReadable(file)
 	if err != nil {
@@ -138,13 +138,13 @@ func (f *storeFS) blobProblem(name string) error {
 		return r.Close()
 	}
 	if closeErr := file.Close(); !isWrong(err) || closeErr != nil {
-		return nil // the caller meets it, too, and may do better
+		return nil // the caller gets the same error and may handle it better
 	}
 	return fmt.Errorf("%w: %s: %v", ErrCorrupt, name, err) // %v: not Pebble's corruption
 }
 
-// madeLog notes that a log has been made. Its name has to be durable first: one that
-// is noted and missing counts as lost.
+// madeLog records that a log has been created. Its name must be durable first: a log
+// that is recorded but missing counts as lost.
 func (f *storeFS) madeLog(file vfs.File, name string, num uint64) (vfs.File, error) {
 	_, err := f.patient(name, func() (vfs.File, error) { return nil, syncDir(f.FS, f.PathDir(name)) })
 	if err == nil {
@@ -156,7 +156,7 @@ func (f *storeFS) madeLog(file vfs.File, name string, num uint64) (vfs.File, err
 	return file, nil
 }
 
-// giveUpLog notes that a file will not be there any more, if it is a log.
+// giveUpLog records that a file is about to be deleted, if it is a log.
 func (f *storeFS) giveUpLog(name string) error {
 	if num, ok := logNum(f.PathBase(name)); ok {
 		return f.s.manifests.logGivenUp(num)
@@ -164,12 +164,12 @@ func (f *storeFS) giveUpLog(name string) error {
 	return nil
 }
 
-// Remove removes a file, after what has to come first.
+// Remove removes a file, after the necessary preparations.
 func (f *storeFS) Remove(name string) error {
 	if err := f.giveUpLog(name); err != nil {
 		return err
 	}
-	if !strings.HasPrefix(f.PathBase(name), "marker.") { // else the marker is being moved
+	if !strings.HasPrefix(f.PathBase(name), "marker.") { // otherwise the marker is being moved
 		if err := f.s.manifests.beforeRemoval(); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (f *storeFS) Remove(name string) error {
 	err := f.FS.Remove(name)
 	if num, ok := manifestNum(f.PathBase(name)); ok && err == nil {
 		if err := f.FS.Remove(f.s.manifestCopy(num)); err != nil && !oserror.IsNotExist(err) {
-			f.s.cfg.Logger.Error("the copy of an old MANIFEST was not deleted", "file", f.s.manifestCopy(num), "error", err)
+			f.s.cfg.Logger.Error("cannot delete the copy of an old MANIFEST", "file", f.s.manifestCopy(num), "error", err)
 		}
 	}
 	return err
@@ -192,7 +192,7 @@ func (f *storeFS) OpenDir(name string) (vfs.File, error) {
 	return &storeFile{File: dir, s: f.s, name: name, kind: fileManifest}, nil
 }
 
-// ReuseForWrite is how Pebble makes a log of an old one.
+// ReuseForWrite makes a new log from an old one.
 func (f *storeFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := errors.Join(f.s.manifests.beforeRemoval(), f.giveUpLog(old)); err != nil {
 		return nil, err
@@ -218,24 +218,24 @@ func (f *storeFS) wrap(name string) func(vfs.File, error) (vfs.File, error) {
 	}
 }
 
-// Unwrap lets vfs.Root see through.
+// Unwrap implements the interface that vfs.Root uses.
 func (f *storeFS) Unwrap() vfs.FS { return f.FS }
 
-// pauseFlush slows down the making of files while the disk is full.
+// pauseFlush slows down the creation of files while the disk is full.
 func (s *Spool) pauseFlush() {
 	if s.room.failedWithin(roomPause) {
 		s.work.pause(roomPause)
 	}
 }
 
-// A fileKind says what Pebble does about errors of a file.
+// A fileKind determines how Pebble handles errors of a file.
 type fileKind uint8
 
 const (
 	fileOther    fileKind = iota
 	fileTable             // written by a flush or compaction, which can be repeated
-	fileBlob              // the same, but errors at its end are a nil dereference
-	fileLog               // what it cannot take ends the process
+	fileBlob              // the same, but errors at its end cause a nil dereference
+	fileLog               // a failed write ends the process
 	fileManifest          // the same
 )
 
@@ -254,17 +254,16 @@ func kindOf(name string) fileKind {
 	return fileOther
 }
 
-// A storeFile is a file of the store. On a full disk a write waits for room
-// instead of failing. A flush that failed would have to begin again; and with
-// a log that failed the process would have to end, could not start again for
-// want of room, and would not take up its work by itself when there is room.
+// A storeFile is a file of the store. On a full disk a write waits for room instead
+// of failing. A failed flush would have to begin again; and after a failed write to
+// the log the process would have to end, could not start again on the full disk,
+// and would not resume by itself when there is room.
 //
-// Other errors end the process here, in words, where Pebble would panic or
-// worse: rotateWAL panics with locks held, and blob.FileWriter.Close aborts
-// what Finish has already ended. A restart finds all in the log. Only what
-// befalls a table is left to Pebble. A sync that failed is never repeated: the
-// system may have dropped the pages, and the second one would say that all is
-// well.
+// Other errors end the process here, with a message, where Pebble would panic or
+// worse: rotateWAL panics with locks held, and blob.FileWriter.Close aborts what
+// Finish has already ended. A restart finds everything in the log. Only errors of a
+// table are left to Pebble. A failed sync is never repeated: the system may have
+// dropped the pages, and the second sync would then report success.
 type storeFile struct {
 	vfs.File
 	s    *Spool
@@ -272,13 +271,13 @@ type storeFile struct {
 	kind fileKind
 }
 
-// closingWrites is how often a write to a full disk is tried while the spool is being
-// opened or closed: for 5 s.
+// closingWrites is the number of attempts of a write to a full disk while the spool
+// is being opened or closed: for 5 s.
 const closingWrites = 20
 
-// hasNoTime reports whether a write must not wait until there is room, however long that
-// takes. A start that waits is worse than one that fails: nothing answers, and the service
-// manager does not see that anything is wrong.
+// hasNoTime reports whether a write must not wait indefinitely for room. A start that
+// waits is worse than one that fails: nothing answers, and the service manager does not
+// see that anything is wrong.
 func (s *Spool) hasNoTime() bool { return s.starting.Load() || s.work.ctx.Err() != nil }
 
 func (f *storeFile) Write(p []byte) (n int, err error) {

@@ -15,12 +15,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// A crash at any write of the start that mends tables, and of what has to be done after
-// that, costs no message more than the damage does, and none goes without a word: the
-// next start goes on.
+// A crash at any write of the start that repairs tables, and of the work that follows,
+// loses no more messages than the damage does, and none silently: the next start
+// continues.
 //
-// Seen failing: without the note that beginMend leaves, after 174 of 477 crashes; and with
-// the alarm raised when the table was in its place (a crash that -short leaves out).
+// Seen failing: without the note that beginMend leaves, after 174 of 477 crashes; and if
+// the alarm is raised only after the table was replaced (a crash that -short leaves out).
 func TestCrashWhileTablesAreMended(t *testing.T) {
 	img, waiting := spooled(t, false)
 	damaged := img.names(isTable)
@@ -67,7 +67,7 @@ func TestCrashWhileTablesAreMended(t *testing.T) {
 	mu.Unlock()
 	mustClose(t, s)
 	if _, err := fs.Stat("/spool/damaged/" + mendNote); !oserror.IsNotExist(err) {
-		t.Errorf("the note is there when all is done: %v", err)
+		t.Errorf("the note exists when all is done: %v", err)
 	}
 	if len(all) < 300 {
 		t.Fatalf("only %d crashes", len(all))
@@ -83,15 +83,15 @@ func TestCrashWhileTablesAreMended(t *testing.T) {
 			t.Errorf("crash with %s: refused %v, of %d messages %v", c.what, f.refused, len(waiting), f)
 		}
 		for _, name := range damaged {
-			if !f.alarms.tell("a table of the store was damaged", path.Base(name)) {
-				t.Errorf("crash with %s: nothing was said of %s", c.what, name)
+			if !f.alarms.contain("a table of the store was damaged", path.Base(name)) {
+				t.Errorf("crash with %s: no alarm names %s", c.what, name)
 			}
 		}
 	}
 }
 
-// The same for logs: a start that is cut off when a log has been mended, or one that is
-// missing noted, leaves to the next one what rests on it.
+// The same for logs: if a start is interrupted after a log was repaired, or a missing
+// one recorded, the next start does the work that depends on it.
 //
 // Seen failing: without beginMend in mendLogs, and in missLogs.
 func TestCutOffBehindAMendedLog(t *testing.T) {
@@ -108,7 +108,7 @@ func TestCutOffBehindAMendedLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := fs.Stat("/spool/damaged/" + mendNote); err != nil {
-			t.Errorf("%s: nothing tells the next start to go on: %v", what, err)
+			t.Errorf("%s: there is no note for the next start: %v", what, err)
 		}
 		f := fateOf(t, imageOf(t, fs, "/spool"), waiting)
 		if f.refused != nil || f.read != want.read || f.told != want.told {

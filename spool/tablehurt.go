@@ -11,14 +11,14 @@ import (
 	"github.com/cockroachdb/errors/oserror"
 )
 
-// noteExt ends the name of a note that a table is damaged.
+// noteExt is the suffix of a note that a table is damaged.
 const noteExt = ".hurt"
 
 // notedTables returns the names of tables that were found damaged in earlier runs.
 func (s *Spool) notedTables() (map[string]bool, error) {
 	names, err := s.disk.List(s.path(damagedDir))
 	if err != nil && !oserror.IsNotExist(err) {
-		return nil, fmt.Errorf("spool: look for notes of damaged tables: %w", err)
+		return nil, fmt.Errorf("spool: list notes of damaged tables: %w", err)
 	}
 	noted := make(map[string]bool)
 	for _, name := range names {
@@ -40,21 +40,21 @@ func (s *Spool) forgetTables(noted map[string]bool) error {
 
 // hurtTables are the tables in which Pebble has found damage since the spool was opened.
 type hurtTables struct {
-	poke  chan struct{} // has room for one
+	poke  chan struct{} // buffer of one
 	mu    sync.Mutex
 	files map[string]hurt
-	stall *time.Timer // while writers are held up
+	stall *time.Timer // set while writers are blocked
 }
 
-// A hurt is what is known of such a table.
+// A hurt is the state of such a table.
 type hurt uint8
 
 const (
 	hurtReported hurt = iota + 1 // by Pebble
-	hurtSure                     // by a second look
+	hurtSure                     // confirmed by a second read
 )
 
-// report takes note of a table in which Pebble has found damage.
+// report records a table in which Pebble has found damage.
 func (h *hurtTables) report(file string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *hurtTables) reported() (files []string) {
 	return files
 }
 
-// looked takes note of what a second look at a table has shown.
+// looked records the result of a second read of a table.
 func (h *hurtTables) looked(file string, damaged bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,30 +93,30 @@ func (h *hurtTables) looked(file string, damaged bool) {
 	}
 }
 
-// noteTables reads tables in which Pebble has found damage once more, and leaves a note
-// for the next start of those that are damaged indeed.
+// noteTables rereads tables in which Pebble has found damage, and leaves a note for the
+// next start about those that are indeed damaged.
 func (s *Spool) noteTables() error {
 	for _, file := range s.hurt.reported() {
 		problem := s.tableProblem(file, true)
 		s.hurt.looked(file, isWrong(problem))
 		if !isWrong(problem) {
-			continue // compacted meanwhile, or read wrongly
+			continue // compacted meanwhile, or a single bad read
 		}
 		f, err := s.makeNote(s.disk.PathJoin(s.path(damagedDir), s.disk.PathBase(file)+noteExt))
 		if err == nil {
 			err = f.Close()
 		}
 		if err != nil {
-			return fmt.Errorf("spool: note that %s is damaged: %w", file, err)
+			return fmt.Errorf("spool: record that %s is damaged: %w", file, err)
 		}
-		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store is damaged and is written anew at the next start; restart soon, until then the store cannot tidy up and may come to a halt",
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store is damaged and will be repaired at the next start; restart soon, since the store cannot compact until then and may stop accepting writes",
 			Err: fmt.Errorf("%s: %w", file, problem)})
 	}
 	return nil
 }
 
-// stalled is told when writers are held up, and when that is over. If a damaged table is
-// the reason it is never over, and only a start helps.
+// stalled is called when writers are blocked and when they are not any more. If a
+// damaged table blocks them, that never ends, and only a restart helps.
 func (s *Spool) stalled(now bool) {
 	s.hurt.mu.Lock()
 	defer s.hurt.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Spool) endStall() {
 		return
 	}
 	if slices.Contains(slices.Collect(maps.Values(s.hurt.files)), hurtSure) {
-		s.die(fmt.Errorf("spool: writers have waited for %v because a table of the store is damaged; it is written anew at the next start: %w", s.cfg.stall, ErrCorrupt))
+		s.die(fmt.Errorf("spool: writers have waited for %v because a table of the store is damaged; it will be repaired at the next start: %w", s.cfg.stall, ErrCorrupt))
 	}
 	s.hurt.stall.Reset(s.cfg.stall)
 }

@@ -21,25 +21,26 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A table of the store is a row of blocks, each with a checksum: those of data, then
-// a few that say where these are. A bad bit in one of the few makes all of the table
+// A table of the store is a sequence of blocks, each with a checksum: data blocks,
+// then a few that locate these. A bad bit in one of the few makes the whole table
 // unreadable, and with it every key that the levels above it do not have. A bad bit in
-// a block of data costs more than what it holds: no compaction gets past it, so tables
-// pile up in front of it until Pebble holds up all writers, for ever.
+// a data block costs more than its contents: no compaction gets past it, so tables
+// pile up in the levels above it until Pebble blocks all writers, forever.
 //
-// So the few are read at each start, and all of a table that was found damaged in an
-// earlier run, of which a note tells. A damaged table is written anew from the data
-// blocks that can be read: under the same name and with the same size, as the list of
-// tables has it. What cannot be read is named by the keys around it.
+// So these few are read at each start, and all blocks of a table that was found
+// damaged in an earlier run, which a note records. A damaged table is rewritten from
+// the data blocks that can be read: under the same name and with the same size, as
+// the list of tables requires. What cannot be read is identified by the keys around
+// it.
 
-// A damagedTable is a table that is to be written anew.
+// A damagedTable is a table that must be rewritten.
 type damagedTable struct {
 	file              string // its name
 	problem           error
-	smallest, largest []byte // keys between which it has all of its keys, by the MANIFEST
+	smallest, largest []byte // bounds of its keys, from the MANIFEST
 }
 
-// mendTables writes damaged tables anew.
+// mendTables rewrites damaged tables.
 func (s *Spool) mendTables() error {
 	noted, err := s.notedTables()
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Spool) mendTables() error {
 	}
 	err, s.db = s.db.Close(), nil
 	if err != nil {
-		return fmt.Errorf("spool: close the store to mend it: %w", err)
+		return fmt.Errorf("spool: close the store for repair: %w", err)
 	}
 	for _, t := range damaged {
 		if err := s.mendTable(t); err != nil {
@@ -71,14 +72,14 @@ func (s *Spool) mendTables() error {
 	return s.forgetTables(noted)
 }
 
-// checkTables returns the tables that are damaged. Of those that were not noted only the
-// blocks are read that say where the others are.
+// checkTables returns the damaged tables. Of tables without a note it reads only the
+// blocks that locate the others.
 func (s *Spool) checkTables(noted map[string]bool) (damaged []*damagedTable, err error) {
 	levels, err := s.db.SSTables()
 	if err != nil {
 		return nil, fmt.Errorf("spool: list tables: %w", err)
 	}
-	seen := make(map[string]*damagedTable) // nil: sound. Several tables may be parts of one file.
+	seen := make(map[string]*damagedTable) // nil: undamaged. Several tables may be parts of one file.
 	for _, tables := range levels {
 		for i := range tables {
 			info := &tables[i]
@@ -102,7 +103,7 @@ func (s *Spool) checkTables(noted map[string]bool) (damaged []*damagedTable, err
 	return damaged, nil
 }
 
-// openTable returns a reader of a table, which reads what is at its end.
+// openTable returns a reader of a table, which reads the blocks at its end.
 func (s *Spool) openTable(file string) (*sstable.Reader, vfs.File, error) {
 	f, err := s.fs.Open(file)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Spool) openTable(file string) (*sstable.Reader, vfs.File, error) {
 	return r, f, nil
 }
 
-// tableProblem looks at the blocks of a table, at those of data if all are wanted.
+// tableProblem checks the blocks of a table, with all including the data blocks.
 func (s *Spool) tableProblem(file string, all bool) error {
 	r, f, err := s.openTable(file)
 	if err != nil {
@@ -167,14 +168,14 @@ func (s *Spool) tableOptions() *pebble.Options {
 	return o
 }
 
-// mendTable writes a table anew from what can be read of it.
+// mendTable rewrites a table from what can be read of it.
 func (s *Spool) mendTable(t *damagedTable) error {
 	data, err := s.readFile(t.file)
 	if oserror.IsNotExist(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("spool: mend the table %s: %w", t.file, err)
+		return fmt.Errorf("spool: repair the table %s: %w", t.file, err)
 	}
 	m := tableMend{table: t, data: data}
 	m.blocks = m.scan()
@@ -188,33 +189,34 @@ func (s *Spool) mendTable(t *damagedTable) error {
 		if len(m.lost) > 0 {
 			text = "mail may be lost, or be sent again: " + strings.Join(m.lost, "; ")
 		}
-		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store was damaged and is written anew",
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store was damaged and was rewritten",
 			Err: fmt.Errorf("%s: %w; %d keys were read, %s; the file is kept as %s", t.file, t.problem, m.keys, text, kept)})
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("spool: mend the table %s, which is damaged (%w): %w", t.file, t.problem, err)
+		return fmt.Errorf("spool: repair the table %s, which is damaged (%w): %w", t.file, t.problem, err)
 	}
 	return nil
 }
 
-// A tableMend is a table being written anew.
+// A tableMend is a table that is being rewritten.
 type tableMend struct {
 	table  *damagedTable
 	data   []byte
 	blocks []tableBlock
 	keys   int
 	lost   []string // what could not be read
-	refs   uint32   // blob files that have been referred to
+	refs   uint32   // blob files referred to so far
 	prev   []byte   // the key written last
 }
 
-// A tableBlock is a block of data, uncompressed, or a gap.
+// A tableBlock is an uncompressed data block, or nil for a gap.
 type tableBlock []byte
 
-// The longest block that is looked for where one should begin, which may be a filter,
-// and behind damage, where every octet may be the first; how far from that; and
-// how often, which bounds the time to some seconds.
+// Limits of the search for blocks: the longest block where one should begin, which
+// may be a filter; the longest after damage, where every byte may be the first; the
+// distance from the damage; and the number of attempts, which bounds the time to some
+// seconds.
 const (
 	blockMost    = 2 << 20
 	blockBehind  = 16 << 10
@@ -222,8 +224,8 @@ const (
 	searchesMost = 16
 )
 
-// scan returns the data blocks of a table, and nil for each gap between them. Lengths
-// of blocks are in the index only; they are found by their checksums.
+// scan returns the data blocks of a table, and nil for each gap between them. The
+// lengths of blocks are only in the index; blocks are found by their checksums.
 func (m *tableMend) scan() (blocks []tableBlock) {
 	searches := 0
 	for at := 0; at < len(m.data); {
@@ -236,7 +238,7 @@ func (m *tableMend) scan() (blocks []tableBlock) {
 			from := at
 			for at++; at < len(m.data) && at-from < gapMost; at++ {
 				if end = blockEnd(m.data, at, blockBehind); end != 0 && dataBlock(m.data[at:end]) != nil {
-					break // of so many checksums, some are right by chance
+					break // of so many checksums, some match by chance
 				}
 				end = 0
 			}
@@ -252,8 +254,8 @@ func (m *tableMend) scan() (blocks []tableBlock) {
 	return blocks
 }
 
-// blockEnd returns where the block ends that begins at an offset, 0 if there is none
-// of at most max octets.
+// blockEnd returns the end of the block that begins at an offset, 0 if there is none
+// of at most max bytes.
 func blockEnd(data []byte, at, max int) int {
 	sum := ^uint32(0)
 	for i := at; i+tblock.TrailerLen <= len(data) && i-at <= max; i++ {
@@ -267,11 +269,11 @@ func blockEnd(data []byte, at, max int) int {
 	return 0
 }
 
-// compressions are the octets that say how a block is compressed.
+// compressions is the set of bytes that indicate a block's compression.
 var compressions = [256]bool{tblock.NoCompressionIndicator: true, tblock.SnappyCompressionIndicator: true,
 	tblock.ZstdCompressionIndicator: true, tblock.MinLZCompressionIndicator: true}
 
-// The columns of a data block: two of the key, and these.
+// The columns of a data block: two for the key, and these.
 const (
 	columnKey = iota
 	_
@@ -283,10 +285,10 @@ const (
 	columns
 )
 
-// dataHeader is the length of what precedes the general header in a data block.
+// dataHeader is the length of the part before the general header of a data block.
 const dataHeader = 4
 
-// dataBlock uncompresses a block. It returns nil if it is not one of data.
+// dataBlock decompresses a block. It returns nil if it is not a data block.
 func dataBlock(b []byte) tableBlock {
 	n := len(b) - tblock.TrailerLen
 	data, how := b[:n], tblock.CompressionIndicator(b[n])
@@ -304,7 +306,7 @@ func dataBlock(b []byte) tableBlock {
 	if len(data) < dataHeader+int(colblk.HeaderSize(columns, 0)) || colblk.DecodeHeader(data[dataHeader:]).Columns != columns {
 		return nil
 	}
-	data = slices.Clone(data) // aligned, as the decoder wants it
+	data = slices.Clone(data) // aligned, as the decoder requires
 	d := colblk.DecodeBlock(data, dataHeader)
 	if d.DataType(columnKey) != colblk.DataTypePrefixBytes || d.DataType(columnTrailer) != colblk.DataTypeUint || d.DataType(columnValue) != colblk.DataTypeBytes {
 		return nil
@@ -312,8 +314,8 @@ func dataBlock(b []byte) tableBlock {
 	return data
 }
 
-// rewriteTable writes what could be read of a table to a new file. If that has grown,
-// which small blocks and a filter that was lost can cause, it is compressed better.
+// rewriteTable writes what could be read of a table to a new file. If that is larger,
+// as small blocks and a lost filter can cause, it is compressed better.
 func (s *Spool) rewriteTable(m *tableMend, to string) error {
 	o := s.tableOptions()
 	for _, small := range []bool{false, true} {
@@ -340,7 +342,7 @@ func (s *Spool) rewriteTable(m *tableMend, to string) error {
 		if len(data) > len(m.data) {
 			continue
 		}
-		// The footer is looked for at the end, and says where all else is.
+		// The footer must be at the end, and locates everything else.
 		footer := len(data) - w.TableFormat.FooterSize()
 		padded := append(make([]byte, 0, len(m.data)), data[:footer]...)
 		padded = append(append(padded, make([]byte, len(m.data)-len(data))...), data[footer:]...)
@@ -353,14 +355,14 @@ func (s *Spool) rewriteTable(m *tableMend, to string) error {
 		}
 		return s.tableProblem(to, true)
 	}
-	return fmt.Errorf("what can be read of it takes more than %d octets", len(m.data))
+	return fmt.Errorf("its readable part takes more than %d bytes", len(m.data))
 }
 
 func (s *Spool) tableFormat() sstable.TableFormat {
 	return pebble.FormatNewest.MaxTableFormat()
 }
 
-// write adds all keys that can be read.
+// write adds all readable keys.
 func (m *tableMend) write(w sstable.RawWriter) error {
 	gap := false
 	last := m.table.smallest
@@ -399,12 +401,12 @@ func (m *tableMend) add(w sstable.RawWriter, k pebble.InternalKey, value []byte,
 	}
 	how := tblock.ValuePrefix(value[0])
 	if how.IsValueBlockHandle() {
-		return nil // an older version of the key before it
+		return nil // an older version of the previous key
 	}
 	preface, rest := blob.DecodeInlineHandlePreface(value[1:])
-	// Of each blob file that a table refers to the values are marked that it needs, in
-	// the order in which the files come up first. Where one came up only in what is
-	// lost, a key that means nothing takes its place.
+	// For each blob file that a table refers to, the values that it needs are marked,
+	// in the order in which the files first occur. If a file occurred only in the lost
+	// part, a meaningless key takes its place.
 	for ; m.refs < uint32(preface.ReferenceID); m.refs++ {
 		m.prev = append(bytes.Clone(m.prev), 0)
 		filler := pebble.InternalKey{UserKey: m.prev, Trailer: k.Trailer}
@@ -417,9 +419,9 @@ func (m *tableMend) add(w sstable.RawWriter, k pebble.InternalKey, value []byte,
 	return w.AddWithBlobHandle(k, blob.InlineHandle{InlineHandlePreface: preface, HandleSuffix: blob.DecodeHandleSuffix(rest)}, how.ShortAttribute(), obsolete)
 }
 
-// copyRangeDels copies deletions of ranges. Where they cannot be read, what they
-// deleted is back: parts of messages that are gone, which nobody asks for, and keys of
-// indexes, which are made anew.
+// copyRangeDels copies range deletions. If they cannot be read, the deleted keys
+// reappear: parts of removed messages, which are never read, and keys of indexes,
+// which are rebuilt.
 func (s *Spool) copyRangeDels(file string, w sstable.RawWriter) error {
 	r, f, err := s.openTable(file)
 	if err != nil {
@@ -447,7 +449,7 @@ func (s *Spool) copyRangeDels(file string, w sstable.RawWriter) error {
 	return err
 }
 
-// lostKeys names the messages of which something may have been between two keys.
+// lostKeys names the messages that may have had data between two keys.
 func lostKeys(from, to []byte) string {
 	var parts []string
 	for _, kind := range []byte{keyBody, keyEnvelope, keyRecipients, keyState, keyOutcomes} {
@@ -464,13 +466,13 @@ func lostKeys(from, to []byte) string {
 		parts = append(parts, text)
 	}
 	if parts == nil {
-		return "keys of indexes, which are made anew, and of hosts"
+		return "keys of indexes, which are rebuilt, and of hosts"
 	}
 	return strings.Join(parts, ", ")
 }
 
-// keepLost puts messages aside of which something is left, but no envelope: all that
-// was known of where they go is gone.
+// keepLost moves messages of which something is left, but no envelope, to the
+// corrupt area: their sender and recipients may be lost.
 func (s *Spool) keepLost(ctx context.Context) error {
 	var lost []mail.Change
 	known := make(map[mail.QueueID]bool)
@@ -502,7 +504,7 @@ func (s *Spool) keepLost(ctx context.Context) error {
 	return nil
 }
 
-// lostBatch is how many messages are put aside in one commit.
+// lostBatch is the number of messages moved in one commit.
 const lostBatch = 512
 
 func (s *Spool) putAsideLost(ctx context.Context, lost []mail.Change) error {
@@ -517,7 +519,7 @@ func (s *Spool) putAsideLost(ctx context.Context, lost []mail.Change) error {
 			}
 		}
 		ed.move(mail.AreaCorrupt, 0, lost[i].Reason)
-		ed.cause = fmt.Errorf("%w: %s; if it had been removed, remove it again", ErrCorrupt, lost[i].Reason)
+		ed.cause = fmt.Errorf("%w: %s; if it had already been removed, remove it again", ErrCorrupt, lost[i].Reason)
 	}
 	b := s.db.NewBatch()
 	defer b.Close()

@@ -16,8 +16,8 @@ import (
 func isTable(name string) bool { return path.Ext(name) == ".sst" }
 func isBlob(name string) bool  { return path.Ext(name) == ".blob" }
 
-// Whatever is wrong with the end of a table, which says where in it everything is, all
-// messages are read: the data is there.
+// Whatever is wrong with the end of a table, which locates its data blocks, all
+// messages are read: the data is intact.
 //
 // Seen failing: without mendTables, all messages in the table were damaged or missing.
 func TestDamagedEndOfATable(t *testing.T) {
@@ -27,16 +27,16 @@ func TestDamagedEndOfATable(t *testing.T) {
 			data := bytes.Clone(img[name])
 			clear(data[len(data)-size:])
 			f := fateOf(t, img.with(name, data), waiting)
-			if f.refused != nil || f.read != len(waiting) || !f.alarms.tell("table of the store was damaged", path.Base(name), "nothing of it is lost") {
+			if f.refused != nil || f.read != len(waiting) || !f.alarms.contain("table of the store was damaged", path.Base(name), "nothing of it is lost") {
 				t.Errorf("%s, the last %d of %d octets: refused %v, of %d messages %v", name, size, len(data), f.refused, len(waiting), f)
 			}
 		}
 	}
 }
 
-// A table that is damaged at its end and in its data as well loses what is in the
-// damaged blocks, and says which messages may be hit. Of which anything is left, they
-// are listed as damaged.
+// A table that is damaged both at its end and in its data loses the contents of the
+// damaged blocks, and an alarm names the messages that may be affected. Those of
+// which anything is left are listed as damaged.
 //
 // Seen failing: without keepLost, most of the messages hit were not listed.
 func TestDamagedTableLosesLittle(t *testing.T) {
@@ -51,7 +51,7 @@ func TestDamagedTableLosesLittle(t *testing.T) {
 			clear(data[len(data)-60:])
 			clear(data[at:min(at+n, len(data))])
 			f := fateOf(t, img.with(name, data), waiting)
-			if f.refused != nil || len(f.unnamed) > 0 || !f.alarms.tell("table of the store was damaged", path.Base(name)) {
+			if f.refused != nil || len(f.unnamed) > 0 || !f.alarms.contain("table of the store was damaged", path.Base(name)) {
 				t.Errorf("%s, %d octets at %d of %d: refused %v, of %d messages %v", name, n, at, len(data), f.refused, len(waiting), f)
 			}
 			rounds++
@@ -65,8 +65,8 @@ func TestDamagedTableLosesLittle(t *testing.T) {
 	}
 }
 
-// The alarm says of each kind of value of which some may be lost between which messages
-// that was, whatever the keys are between which nothing could be read.
+// For each kind of value that may be lost, the alarm names the messages before and
+// after, whatever the keys around the unreadable part.
 func TestLostKeys(t *testing.T) {
 	at := func(kind byte, id mail.QueueID) []byte { k := messageKey(kind, id); return k.bytes() }
 	first, last := mail.QueueID(7), mail.QueueID(9)
@@ -79,7 +79,7 @@ func TestLostKeys(t *testing.T) {
 		{at(keyBody, first), []byte{keyIncoming}, "keys 'b' from " + first.String()},
 		{[]byte{keyFormat}, at(keyEnvelope, last), "keys 'm' to " + last.String()},
 		{[]byte{keyEnvelope}, []byte{keyEnvelope}, "keys 'm'"},
-		{[]byte{keyCorrupt}, []byte{keyIncoming}, "keys of indexes, which are made anew, and of hosts"},
+		{[]byte{keyCorrupt}, []byte{keyIncoming}, "keys of indexes, which are rebuilt, and of hosts"},
 	} {
 		if got := lostKeys(test.from, test.to); got != test.want {
 			t.Errorf("between %q and %q: %s, want %s", test.from, test.to, got, test.want)
@@ -87,11 +87,11 @@ func TestLostKeys(t *testing.T) {
 	}
 }
 
-// One bad block of data keeps every compaction from getting past it, and sooner or
-// later all writers wait for that. Then the process ends, and the next one writes the
-// table anew: no mail is held up for ever.
+// One bad data block blocks every compaction, and sooner or later all writers wait
+// for that. Then the process ends, and the next one rewrites the table: no mail is
+// blocked forever.
 //
-// Seen failing: without noteTables, writers waited for ever, after each start again.
+// Seen failing: without noteTables, writers waited forever, again after each start.
 func TestDamagedBlockStopsNoWriters(t *testing.T) {
 	img, waiting := spooled(t, false)
 	tables := img.names(isTable)
@@ -110,7 +110,7 @@ func TestDamagedBlockStopsNoWriters(t *testing.T) {
 		for i := range 2000 {
 			mails = append(mails, accept(t, s, mail.Envelope{}, addresses(1), noise(i, 900)))
 		}
-		for i := 0; ; i++ { // until a compaction comes to the block, and all wait for it
+		for i := 0; ; i++ { // until a compaction reaches the block, and all wait for it
 			apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: mails[i%len(mails)].Envelope.ID, Due: mail.Instant(5 + i), At: mail.Instant(1 + i), Outcomes: []mail.Outcome{busy(0, 1)}})
 		}
 	}()
@@ -124,13 +124,13 @@ func TestDamagedBlockStopsNoWriters(t *testing.T) {
 	}
 	left := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 	f := fateOf(t, imageOf(t, left, "/spool"), waiting)
-	if f.refused != nil || f.read < len(waiting)/2 || len(f.unnamed) > 0 || !f.alarms.tell("table of the store was damaged", path.Base(name)) {
+	if f.refused != nil || f.read < len(waiting)/2 || len(f.unnamed) > 0 || !f.alarms.contain("table of the store was damaged", path.Base(name)) {
 		t.Errorf("after a start: refused %v; of %d messages %v", f.refused, len(waiting), f)
 	}
 }
 
-// A bit at the end of a file of contents, which says what is where in it, costs these
-// contents, and not the process.
+// A bad bit at the end of a blob file, which locates its contents, costs these
+// contents, not the process.
 //
 // Seen failing: without blobProblem, Pebble panicked.
 func TestDamagedEndOfABlob(t *testing.T) {
@@ -146,15 +146,15 @@ func TestDamagedEndOfABlob(t *testing.T) {
 	}
 }
 
-// A file of contents that is not there costs these contents, and not the process; and
-// not even these when it is put back.
+// A missing blob file costs its contents, not the process; and not even these once it
+// is restored.
 //
 // Seen failing: without replaceBlobs, Pebble panicked.
 func TestMissingBlob(t *testing.T) {
 	img, waiting := spooled(t, true)
 	for _, name := range img.names(isBlob) {
 		f := fateOf(t, img.with(name, nil), waiting)
-		if f.refused != nil || len(f.vanished) > 0 || f.told == 0 || f.read+f.told != len(waiting) || !f.alarms.tell("missing", path.Base(name)) {
+		if f.refused != nil || len(f.vanished) > 0 || f.told == 0 || f.read+f.told != len(waiting) || !f.alarms.contain("missing", path.Base(name)) {
 			t.Errorf("without %s: refused %v, of %d messages %v", name, f.refused, len(waiting), f)
 		}
 		fs := img.with(name, nil).fs(t)
@@ -171,7 +171,7 @@ func TestMissingBlob(t *testing.T) {
 
 // The same while the spool is open.
 //
-// Seen failing: with a blobProblem that leaves it to Pebble, that panicked.
+// Seen failing: with a blobProblem that ignores it, Pebble panicked.
 func TestBlobGoesMissing(t *testing.T) {
 	img, waiting := spooled(t, true)
 	fs := img.fs(t)
@@ -190,6 +190,6 @@ func TestBlobGoesMissing(t *testing.T) {
 		}
 	}
 	if got := len(inArea(t, s, mail.AreaCorrupt)); damaged == 0 || got != damaged {
-		t.Errorf("%d contents are damaged, %d messages were put aside", damaged, got)
+		t.Errorf("%d contents are damaged, %d messages are in the corrupt area", damaged, got)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// mender is a spool that has no more than what it takes to write tables anew.
+// mender returns a spool with only the fields that rewriting tables needs.
 func mender(fs vfs.FS) *Spool {
 	return &Spool{cfg: small(fs).WithDefaults(), disk: fs, fs: fs, mending: fs}
 }
@@ -35,7 +35,7 @@ func tableKey(i int) pebble.InternalKey {
 	return pebble.MakeInternalKey(k.bytes(), 1, pebble.InternalKeyKindSet)
 }
 
-// madeTable makes a table, and returns what is known when it is to be written anew.
+// madeTable creates a table and returns the state needed to rewrite it.
 func madeTable(t *testing.T, s *Spool, change func(*sstable.WriterOptions), fill func(sstable.RawWriter) error) *tableMend {
 	t.Helper()
 	o := s.tableOptions().MakeWriterOptions(0, s.tableFormat())
@@ -62,7 +62,7 @@ func madeTable(t *testing.T, s *Spool, change func(*sstable.WriterOptions), fill
 
 const tableKeys = 2000
 
-// digits are values that only a compression with an entropy code makes smaller.
+// digits writes values that only a compression with an entropy code makes smaller.
 func digits(w sstable.RawWriter) (err error) {
 	for i := 0; i < tableKeys && err == nil; i++ {
 		err = w.Add(tableKey(i), []byte(hex.EncodeToString(noise(i, 100))), false)
@@ -70,8 +70,8 @@ func digits(w sstable.RawWriter) (err error) {
 	return err
 }
 
-// keysOf returns the user keys in a table, with the blob file that a value is in, if it
-// is in one.
+// keysOf returns the user keys in a table, with the blob file of the value, if it is in
+// one.
 func keysOf(t *testing.T, s *Spool, file string) (keys []string) {
 	t.Helper()
 	data, err := s.readFile(file)
@@ -96,8 +96,8 @@ func keysOf(t *testing.T, s *Spool, file string) (keys []string) {
 	return keys
 }
 
-// A table that grows when it is written anew is compressed better, so that it gets its
-// size, with all keys. Where that does not help, nothing is put in its place.
+// A table that grows when it is rewritten is compressed better, so that it keeps its
+// size, with all keys. If that does not help, it is not replaced.
 //
 // Seen failing: with one round only, and with the check of the size left out.
 func TestTableThatGrows(t *testing.T) {
@@ -136,10 +136,10 @@ func TestTableThatGrows(t *testing.T) {
 	}
 }
 
-// Whatever fails while a table is written anew, that is said, and not a table put in
-// the place that is not whole.
+// Any failure while a table is rewritten is reported, and no incomplete table
+// replaces it.
 //
-// Seen failing: without the look at the error of Close, and at that of readFile.
+// Seen failing: without checking the error of Close, and that of readFile.
 func TestErrorsWhileATableIsWritten(t *testing.T) {
 	n := int64(0)
 	for ; ; n++ {
@@ -187,7 +187,7 @@ func (f flipFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// A table is read once more before it takes the place of the old one.
+// A table is read once more before it replaces the old one.
 //
 // Seen failing: without tableProblem at the end of rewriteTable.
 func TestTableIsWrittenWrongly(t *testing.T) {
@@ -199,10 +199,10 @@ func TestTableIsWrittenWrongly(t *testing.T) {
 	}
 }
 
-// The blob files that a table refers to keep their order when all keys are lost whose
-// values are in one of them.
+// The blob files that a table refers to keep their order when all keys with values in
+// one of them are lost.
 //
-// Seen failing: without the key that takes their place.
+// Seen failing: without the key that replaces them.
 func TestReferenceThatOnlyLostKeysHeld(t *testing.T) {
 	s := mender(vfs.NewMem())
 	m := madeTable(t, s, func(*sstable.WriterOptions) {}, func(w sstable.RawWriter) (err error) {
@@ -237,7 +237,7 @@ func TestReferenceThatOnlyLostKeysHeld(t *testing.T) {
 	}
 }
 
-// A block that is not one of data, or says that it is longer than any, is passed over.
+// A block that is not a data block, or claims to be longer than any, is skipped.
 //
 // Seen failing: without each of the checks in dataBlock.
 func TestNoDataBlock(t *testing.T) {
@@ -282,8 +282,8 @@ func TestNoDataBlock(t *testing.T) {
 	}
 }
 
-// Of several tables that are parts of one damaged file, all keys count, in whatever
-// order the tables come up.
+// If several tables are parts of one damaged file, the bounds of all of them count,
+// in whatever order the tables are listed.
 //
 // Seen failing: without the smallest key of the second one, and the largest of the third.
 func TestTablesThatShareAFile(t *testing.T) {
@@ -297,7 +297,8 @@ func TestTablesThatShareAFile(t *testing.T) {
 	if err := s.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	// Of three parts, the first and the last go down to where they come up later.
+	// Of three parts, the first and the last are moved to a lower level, where they
+	// are listed later.
 	body := messageKey(keyBody, ids[30])
 	first, last := body.bytes(), []byte{keyEnvelope}
 	err := errors.Join(s.db.Excise(ctxTest, pebble.KeyRange{Start: first, End: append(bytes.Clone(first), 0)}),
@@ -328,7 +329,8 @@ func TestTablesThatShareAFile(t *testing.T) {
 	}
 }
 
-// A message is put aside of which no more is left than a key of an index, of any area.
+// A message of which only an index key is left, of any area, is moved to the corrupt
+// area.
 //
 // Seen failing: without the last area.
 func TestKeepLostLooksIntoEachArea(t *testing.T) {

@@ -13,22 +13,23 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// valueVersion is the first octet of every value.
+// valueVersion is the first byte of every value.
 const valueVersion = 1
 
-// sealSize is how much longer a value is than its payload: the version octet
-// in front and the CRC-32C at the end.
+// sealSize is the overhead of a value over its payload: the version byte in front
+// and the CRC-32C at the end.
 const sealSize = 1 + 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sealSum covers the key as well, so that a value that turns up under another
-// message's key is as bad as one that has rotted.
+// sealSum covers the key as well, so that a value found under another message's key
+// counts as damaged, too.
 func sealSum(k, versionAndPayload []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, k), castagnoli, versionAndPayload)
 }
 
-// put adds to the batch that a key has the payload made of all parts.
+// put adds a write of a key to the batch, with the concatenated parts as its
+// payload.
 func put(b *pebble.Batch, k key, parts ...[]byte) error {
 	return putSealed(b, k.bytes(), parts...)
 }
@@ -50,14 +51,14 @@ func putSealed(b *pebble.Batch, k []byte, parts ...[]byte) error {
 	return op.Finish()
 }
 
-// mark adds to the batch that a key exists, without a value.
+// mark adds a write of a key without a value to the batch.
 func mark(b *pebble.Batch, k key) error {
 	op := b.SetDeferred(int(k.n), 0)
 	copy(op.Key, k.bytes())
 	return op.Finish()
 }
 
-// drop adds to the batch that a key is gone. Delete, never SingleDelete: the
+// drop adds the deletion of a key to the batch. Delete, never SingleDelete: the
 // latter undoes only one put, and an index key may have been put twice.
 func drop(b *pebble.Batch, k key) error {
 	op := b.DeleteDeferred(int(k.n))
@@ -65,8 +66,8 @@ func drop(b *pebble.Batch, k key) error {
 	return op.Finish()
 }
 
-// dropChunks adds to the batch that all chunk keys of a kind are gone. A few
-// are deleted one by one, because each range tombstone costs every iterator.
+// dropChunks adds the deletion of all chunk keys of a kind to the batch. A few keys
+// are deleted one by one, because each range tombstone slows down every iterator.
 func dropChunks(b *pebble.Batch, kind byte, id mail.QueueID, chunks uint32) error {
 	const few = 16
 	if chunks > few {
@@ -81,26 +82,26 @@ func dropChunks(b *pebble.Batch, kind byte, id mail.QueueID, chunks uint32) erro
 	return nil
 }
 
-// unseal returns the payload inside a value, or why there is none to be had.
+// unseal returns the payload of a value, or an error if the value is damaged.
 func unseal(k, value []byte) ([]byte, error) {
 	n := len(value) - 4
 	switch {
 	case n < 1:
-		return nil, fmt.Errorf("%w: value of %d octets", ErrCorrupt, len(value))
+		return nil, fmt.Errorf("%w: value of %d bytes", ErrCorrupt, len(value))
 	case binary.BigEndian.Uint32(value[n:]) != sealSum(k, value[:n]):
-		return nil, fmt.Errorf("%w: checksum mismatch in %d octets", ErrCorrupt, len(value))
+		return nil, fmt.Errorf("%w: checksum mismatch in %d bytes", ErrCorrupt, len(value))
 	case value[0] != valueVersion:
-		return nil, fmt.Errorf("spool: value of version %d, this program knows %d", value[0], valueVersion)
+		return nil, fmt.Errorf("spool: value of version %d, this version supports %d", value[0], valueVersion)
 	}
 	return value[1:n], nil
 }
 
-// load hands the payload of a key to take, which must copy what it wants to
-// keep; ok is false if there is no such key.
+// load passes the payload of a key to take, which must copy what it keeps; ok is
+// false if there is no such key.
 //
-// All reads of values go through here. Pebble's Get cannot be believed: when
-// it fails to fetch a value that is kept apart from its key, in a blob file,
-// it returns an empty value and no error, and only the closer knows.
+// All reads of values go through here. Pebble's Get is not reliable: when it fails
+// to fetch a value that is stored separately from its key, in a blob file, it
+// returns an empty value and no error; only the closer returns the error.
 func (s *Spool) load(k key, take func(payload []byte)) (ok bool, err error) {
 	value, closer, err := s.db.Get(k.bytes())
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -129,7 +130,7 @@ func (s *Spool) loadText(k key) (text string, ok bool, err error) {
 	return text, ok, err
 }
 
-// has tells whether a key exists.
+// has reports whether a key exists.
 func (s *Spool) has(k key) (bool, error) {
 	_, closer, err := s.db.Get(k.bytes())
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -144,8 +145,8 @@ func (s *Spool) has(k key) (bool, error) {
 	return true, nil
 }
 
-// unreadable makes an error of a failed read. What the disk returns wrongly is
-// ErrCorrupt; other errors may pass.
+// unreadable returns the error of a failed read. Wrong data from the disk is
+// ErrCorrupt; other errors may be temporary.
 func unreadable(k key, err error) error {
 	if isWrong(err) && !errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -154,14 +155,15 @@ func unreadable(k key, err error) error {
 }
 
 // isWrong reports whether an error means that what was read is not what was
-// written: a checksum or a decoding failure. Only that is a verdict on the data.
+// written: a checksum or a decoding failure. Only that proves damage.
 func isWrong(err error) bool {
 	return errors.Is(err, ErrCorrupt) || pebble.IsCorruptionError(err)
 }
 
-// isDamage reports whether an error means that data could not be had, although
-// it was once written. EIO and a file that is not there count, but may pass: a
-// cable, a controller, a mount. Nothing is put aside or made anew because of them.
+// isDamage reports whether an error means that data that was once written could not
+// be read. EIO and a missing file count, but may be temporary: a cable, a
+// controller, a mount. They alone do not move a message to the corrupt area or
+// cause a rebuild.
 func isDamage(err error) bool {
 	return isWrong(err) || errors.Is(err, syscall.EIO) || oserror.IsNotExist(err)
 }
