@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// An admission knows the connections and decides which are let in.
+// An admission tracks the connections and decides which are admitted.
 type admission struct {
 	total, perClient, perPrefix int
 	ipv4Bits, ipv6Bits          int // of a prefix
 	exceptions                  []netip.Prefix
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	all      map[*connection]struct{}
 	byClient map[netip.Addr]int
 	byPrefix map[netip.Prefix]int
 	fresh    list.List // of *connection: those without a MAIL, oldest first
-	leaving  int       // evicted, and not gone yet
+	leaving  int       // evicted but not closed yet
 	closing  bool
 }
 
@@ -35,13 +35,13 @@ func newAdmission(cfg *Config) *admission {
 	}
 }
 
-// leavingMax is how many connections may be on their way out, beyond the limit, to
-// make room for others. Each still has a file descriptor: without this bound a flood
-// of connections would have twice as many as the limit.
+// leavingMax is the maximum number of evicted connections that are not closed yet.
+// They count beyond the limit, and each still has a file descriptor: without this
+// bound a flood of connections could use twice the limit.
 const leavingMax = 4
 
-// atMostHalf lowers a limit where few connections are possible in all, such as with
-// few file descriptors, so that no client or network can take all of them.
+// atMostHalf lowers a limit to half of the total, so that no client or network can
+// take all connections where few are possible, as with few file descriptors.
 func atMostHalf(limit, total int) int {
 	if limit == Unlimited {
 		return limit
@@ -49,7 +49,7 @@ func atMostHalf(limit, total int) int {
 	return min(limit, max(total/2, 1))
 }
 
-// A verdict is what admission says to a new connection.
+// A verdict is the result of admission for a new connection.
 type verdict uint8
 
 const (
@@ -59,14 +59,14 @@ const (
 	refusedClosing
 )
 
-// String returns what the client and the log are told.
+// String returns the text for the client and the log.
 func (v verdict) String() string {
 	return [...]string{"admitted", "too many connections", "too many connections from your network", "shutting down"}[v]
 }
 
-// enter lets a connection in, or not. If room must be made, evicted is the
-// connection that has to go; it counts until it left, so that the limit may
-// be exceeded for as long as that takes, by leavingMax.
+// enter admits a connection, or not. If room must be made, evicted is the
+// connection to close; it counts until it has left, so that the limit may be
+// exceeded by up to leavingMax for that time.
 func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +99,7 @@ func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 	return admitted, evicted
 }
 
-// settle notes that a connection gave MAIL and is not to be evicted any more.
+// settle records that a connection gave MAIL and must not be evicted any more.
 func (a *admission) settle(c *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +133,7 @@ func (a *admission) forgetFresh(c *connection) {
 	}
 }
 
-// close admits nobody any more and returns who is there.
+// close stops admission and returns the open connections.
 func (a *admission) close() []*connection {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,12 +145,12 @@ func (a *admission) close() []*connection {
 	return there
 }
 
-// counts tells whether connections from the address are counted.
+// counts reports whether connections from the address are counted.
 func (a *admission) counts(addr netip.Addr) bool {
 	return addr.IsValid() && !contains(a.exceptions, addr)
 }
 
-// prefixOf returns the network that is taken for one owner's.
+// prefixOf returns the network that an address is counted under.
 func (a *admission) prefixOf(addr netip.Addr) netip.Prefix {
 	bits := a.ipv6Bits
 	if addr.Is4() {

@@ -110,7 +110,7 @@ func greet(b testing.TB, conn net.Conn) {
 type lineReader struct {
 	conn   net.Conn
 	buffer []byte
-	have   int // lines read and not asked for
+	have   int // lines read ahead
 }
 
 func newLineReader(conn net.Conn) *lineReader {
@@ -137,15 +137,15 @@ func (r *lineReader) skip(b testing.TB, n int) {
 func BenchmarkIdle(b *testing.B) {
 	cost := idleCost(b, 2000)
 	for b.Loop() {
-		// What is measured is not time.
+		// This does not measure time.
 	}
 	b.ReportMetric(float64(cost.heap), "heap-B/conn")
 	b.ReportMetric(float64(cost.stack), "stack-B/conn")
 	b.ReportMetric(float64(cost.resident), "rss-B/conn")
 }
 
-// idleCost opens connections that have given a message each, and then wait.
-// What the clients' ends cost is counted too; it is little.
+// idleCost opens connections that each submit a message and then wait. The small
+// cost of the clients' ends is included.
 func idleCost(t testing.TB, clients int) memory {
 	t.Helper()
 	l := listen(t, "unix", t.TempDir()+"/smtp")

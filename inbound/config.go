@@ -14,93 +14,96 @@ import (
 // Unlimited turns off a limit whose zero value stands for a default.
 const Unlimited = server.Unlimited
 
-// Config is that of a Server. The names in brackets are Postfix's.
+// Config configures a Server. The names in parentheses are Postfix's.
 type Config struct {
-	// Session is what all sessions have in common: our name, and the limits
-	// on messages, commands and errors.
+	// Session configures all sessions: our hostname, and the limits on messages,
+	// commands and errors.
 	Session server.Config
 	// LocalRecipientLimit is Session.RecipientLimit for unix sockets. Default
-	// Unlimited: local programs cannot well split a message. Memory does not
-	// grow with recipients.
+	// Unlimited: local programs can hardly split a message. Memory does not grow
+	// with recipients.
 	LocalRecipientLimit int
 
-	// NormalizeNetworks may end lines by a bare LF, which is repaired instead
-	// of refused (smtpd_forbid_bare_newline = normalize). Default none. For
-	// old devices in our own network.
+	// NormalizeNetworks are networks whose clients may end lines with a bare LF,
+	// which is repaired instead of refused (smtpd_forbid_bare_newline = normalize).
+	// Default none. Use it for old devices in your own network.
 	NormalizeNetworks []netip.Prefix
-	// RefuseNetworks are greeted with 554 and get no service. Default none.
+	// RefuseNetworks are networks that get no service: their clients are greeted
+	// with 554. Default none.
 	RefuseNetworks []netip.Prefix
 
-	// ConnectionLimit is how many connections there may be (by intention
-	// default_process_limit). Default 4000. At the limit the oldest that has
-	// not given MAIL yet makes room for a new one.
+	// ConnectionLimit is the maximum number of connections (similar to
+	// default_process_limit). Default 4000. At the limit, the oldest connection
+	// that has not given MAIL yet makes room for a new one.
 	ConnectionLimit int
-	// ClientConnectionLimit is how many there may be from one address
-	// (smtpd_client_connection_count_limit). Default 50; Unlimited.
+	// ClientConnectionLimit is the maximum number of connections from one address
+	// (smtpd_client_connection_count_limit). Default 50; Unlimited turns it off.
 	ClientConnectionLimit int
-	// PrefixConnectionLimit is how many there may be from one network. Default
-	// 250; Unlimited. Neither limit is more than half of ConnectionLimit.
+	// PrefixConnectionLimit is the maximum number of connections from one network.
+	// Default 250; Unlimited turns it off. Both limits are capped at half of
+	// ConnectionLimit.
 	PrefixConnectionLimit int
-	// IPv4PrefixLength and IPv6PrefixLength are how many bits of an address name
-	// its network (smtpd_client_ipv4_prefix_length,
-	// smtpd_client_ipv6_prefix_length, by intention). Defaults 24 and 64.
+	// IPv4PrefixLength and IPv6PrefixLength are the lengths in bits of the prefix
+	// that identifies a network (similar to smtpd_client_ipv4_prefix_length and
+	// smtpd_client_ipv6_prefix_length). Defaults 24 and 64.
 	IPv4PrefixLength, IPv6PrefixLength int
-	// LimitExceptions are exempt from the last two limits
-	// (smtpd_client_event_limit_exceptions). Default loopback.
+	// LimitExceptions are networks exempt from ClientConnectionLimit and
+	// PrefixConnectionLimit (smtpd_client_event_limit_exceptions). Default
+	// loopback.
 	LimitExceptions []netip.Prefix
 
-	// CommandTimeout is how long a client may be silent between commands
-	// (smtpd_timeout, RFC 5321 4.5.3.2.7). Default 5 minutes.
+	// CommandTimeout limits a client's silence between commands (smtpd_timeout, RFC
+	// 5321 4.5.3.2.7). Default 5 minutes.
 	CommandTimeout time.Duration
-	// StressTimeout takes its place when more than four fifths of
+	// StressTimeout replaces CommandTimeout while more than four fifths of
 	// ConnectionLimit are in use (smtpd_timeout under stress). Default 10 s.
 	StressTimeout time.Duration
-	// LineTimeout is how long a command may take from its first octet to its
-	// last. Default 60 s.
+	// LineTimeout limits the time from the first byte of a command to its last.
+	// Default 60 s.
 	LineTimeout time.Duration
-	// IdleTime is how long a client may be waited for in all, outside of messages
-	// and in envelopes, until a message is accepted. Default 30 minutes.
+	// IdleTime limits the total time spent waiting for a client, outside of
+	// messages and in envelopes, until a message is accepted. Default 30 minutes.
 	IdleTime time.Duration
-	// EnvelopeTime is how long a client may be waited for from MAIL to the begin of
-	// the content, and RecipientTime how much longer for each recipient that is
-	// accepted. Defaults 5 minutes and 1 s.
+	// EnvelopeTime limits the time spent waiting for a client from MAIL to the
+	// beginning of the content; RecipientTime extends it for each accepted
+	// recipient. Defaults 5 minutes and 1 s.
 	EnvelopeTime  time.Duration
 	RecipientTime time.Duration
-	// DataRate is how many octets a second must come on average while content
-	// is waited for, be it by DATA or in chunks, over periods of DataRatePeriod of waiting
-	// (smtpd_min_data_rate). Defaults 500 and 60 s. Lower the rate for clients
-	// behind very thin lines.
+	// DataRate is the minimum average rate of content, by DATA or in chunks, in bytes per
+	// second, over periods of DataRatePeriod of waiting (smtpd_min_data_rate). Defaults
+	// 500 and 60 s. Lower the rate for clients with very slow links.
 	DataRate       int
 	DataRatePeriod time.Duration
-	// TransactionTimeout is how long a client may take from MAIL to the end of
-	// content. Default 2 h.
+	// TransactionTimeout limits the time from MAIL to the end of content. Default 2
+	// h.
 	TransactionTimeout time.Duration
-	// WriteTimeout is how long a client may refuse to read replies. Default
+	// WriteTimeout limits the time that a client may leave replies unread. Default
 	// 60 s.
 	WriteTimeout time.Duration
-	// GreetPause is how long a client of a listener with EarlyReject must be
-	// silent before it is greeted (postscreen_greet_wait). Default none.
+	// GreetPause is the delay before the greeting, during which a client of a
+	// listener with EarlyReject must be silent (postscreen_greet_wait). Default
+	// none.
 	GreetPause time.Duration
-	// Grace is how long content in transfer may go on when Serve is to end.
+	// Grace limits how long content in transfer may continue when Serve ends.
 	// Default 10 s.
 	Grace time.Duration
 
-	// Verifier is asked about every recipient that the policy permits; nil: nobody
-	// is. Set it where clients can do something with the answer, or where reports
-	// would go to strangers.
+	// Verifier verifies every recipient that the policy permits; nil disables
+	// verification. Set it where clients can use the answer, or where reports would
+	// go to strangers.
 	Verifier Verifier
-	// Logger gets a line for every message accepted and everything refused
-	// (info), and for connections (debug). Default: nothing is logged.
+	// Logger gets a line for every accepted message and every refusal (info), and
+	// for connections (debug). Default: nothing is logged.
 	Logger *slog.Logger
 }
 
-// EarlyTalkers says what is done about clients that do not wait for replies
-// where they must.
+// EarlyTalkers is the action for clients that do not wait for replies where they
+// must.
 type EarlyTalkers uint8
 
 const (
-	EarlyLog    EarlyTalkers = iota // a line in the log: right for submission, where good programs do it
-	EarlyReject                     // 554 and an end: right for port 25, where only bad ones do
+	EarlyLog    EarlyTalkers = iota // log it: for submission, where legitimate programs do it
+	EarlyReject                     // reply 554 and close: for port 25, where only malicious clients do it
 )
 
 // UnmarshalText reads "log" or "reject".
@@ -111,12 +114,12 @@ func (e *EarlyTalkers) UnmarshalText(text []byte) error {
 	case "reject":
 		*e = EarlyReject
 	default:
-		return fmt.Errorf("early talkers %q: want log or reject", text)
+		return fmt.Errorf("early talkers %q: must be log or reject", text)
 	}
 	return nil
 }
 
-// MarshalText is the opposite of UnmarshalText.
+// MarshalText is the inverse of UnmarshalText.
 func (e EarlyTalkers) MarshalText() ([]byte, error) {
 	if e == EarlyReject {
 		return []byte("reject"), nil
@@ -124,7 +127,7 @@ func (e EarlyTalkers) MarshalText() ([]byte, error) {
 	return []byte("log"), nil
 }
 
-// A Listener is where connections come from: TCP, or a unix socket for local
+// A Listener is a source of connections: TCP, or a unix socket for local
 // submission.
 type Listener struct {
 	net.Listener
@@ -174,7 +177,7 @@ func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
-// Validate joins all complaints about a Config with its defaults filled in.
+// Validate returns all errors of a Config with its defaults, joined.
 func (c Config) Validate() error {
 	complaints := []error{c.Session.Validate()}
 	complain := func(bad bool, format string, args ...any) {
@@ -192,8 +195,8 @@ func (c Config) Validate() error {
 	complain(c.ConnectionLimit < 1, "connection limit %d is not positive", c.ConnectionLimit)
 	limit("client connection limit", c.ClientConnectionLimit)
 	limit("prefix connection limit", c.PrefixConnectionLimit)
-	complain(c.IPv4PrefixLength < 1 || c.IPv4PrefixLength > 32, "IPv4 prefix length %d is not within 1 and 32", c.IPv4PrefixLength)
-	complain(c.IPv6PrefixLength < 1 || c.IPv6PrefixLength > 128, "IPv6 prefix length %d is not within 1 and 128", c.IPv6PrefixLength)
+	complain(c.IPv4PrefixLength < 1 || c.IPv4PrefixLength > 32, "IPv4 prefix length %d is not between 1 and 32", c.IPv4PrefixLength)
+	complain(c.IPv6PrefixLength < 1 || c.IPv6PrefixLength > 128, "IPv6 prefix length %d is not between 1 and 128", c.IPv6PrefixLength)
 	positive("command timeout", c.CommandTimeout)
 	positive("stress timeout", c.StressTimeout)
 	positive("line timeout", c.LineTimeout)
@@ -212,7 +215,7 @@ func (c Config) Validate() error {
 	return errors.Join(complaints...)
 }
 
-// contains tells whether one of the networks holds the address.
+// contains reports whether one of the networks contains the address.
 func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	for _, p := range networks {
 		if p.Contains(addr) {

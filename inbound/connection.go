@@ -17,14 +17,14 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
-// outputSize holds what a session may have to say before it asks for it to be
-// written, and one long reply.
+// outputSize is enough for the output of a session before it requests a flush, and
+// one long reply.
 const outputSize = server.FlushSize + 2<<10
 
 type outputBuffer [outputSize]byte
 
-// A connection hosts one session. It belongs to its goroutine, except for
-// what is said of the fields below.
+// A connection hosts one session. It belongs to its goroutine, except where noted
+// at a field.
 type connection struct {
 	server  *Server
 	conn    net.Conn // any goroutine may set deadlines and close it
@@ -65,7 +65,7 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
-// serve does what the session wants; true means that the connection is over.
+// serve handles a request of the session; true means that the connection has ended.
 func (c *connection) serve(ctx context.Context, request server.Request) (done bool) {
 	switch r := request.(type) {
 	case *server.Read:
@@ -101,7 +101,7 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 	return false
 }
 
-// begin opens a draft, once the gate lets it.
+// begin opens a draft after waiting at the gate.
 func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	if !c.settled {
 		c.settled = true
@@ -144,9 +144,9 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 	return failure
 }
 
-// verify returns the reason why mail cannot be sent to a recipient. What was said
-// before is written first if that takes time, or a client that sends many
-// recipients at once would hear nothing until the last has been looked up.
+// verify returns the reason why mail cannot be sent to a recipient. If that takes
+// time, earlier replies are flushed first; otherwise a client that sends many
+// recipients at once would get no reply until the last has been looked up.
 func (c *connection) verify(ctx context.Context, r *server.Recipient) mail.Reply {
 	v := c.server.cfg.Verifier
 	if v == nil {
@@ -189,14 +189,14 @@ func (c *connection) abort() {
 	draft.Abort()
 }
 
-// kindOf returns what refusals of one kind have in common: code and status, but not the
+// kindOf returns the code and status of a refusal, which identify its kind, without the
 // text, which may name a recipient.
 func kindOf(r mail.Reply) string {
 	return fmt.Sprintf("%d %d.%d.%d", r.Code, r.Status.Class, r.Status.Subject, r.Status.Detail)
 }
 
-// failure makes the reply for an error of ours; zero for none. What went
-// wrong is for the log, not for the client.
+// failure returns the reply for an internal error, zero if there is none. Details
+// go to the log, not to the client.
 func (c *connection) failure(ctx context.Context, attempt string, err error) mail.Reply {
 	if err == nil {
 		return mail.Reply{}
@@ -206,11 +206,11 @@ func (c *connection) failure(ctx context.Context, attempt string, err error) mai
 	}
 	c.server.counters.failed.Add(1)
 	if errors.Is(err, ErrFull) {
-		// A full disk refuses all clients alike: who they are does not matter.
+		// A full disk refuses all clients alike, so they are counted together.
 		c.server.refusals.note(slog.LevelError, "no room for messages", "all", ErrFull.Error(), "attempt", attempt, "error", err)
 		return mail.Reply{Code: 452, Status: mail.Status{Class: 4, Subject: 3, Detail: 1}, Text: "Error: insufficient system storage"}
 	}
-	c.server.refusals.note(slog.LevelError, "cannot take a message", c.client(), attempt, "attempt", attempt, "error", err)
+	c.server.refusals.note(slog.LevelError, "cannot accept a message", c.client(), attempt, "attempt", attempt, "error", err)
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "Error: local error in processing"}
 }
 
@@ -224,8 +224,8 @@ func (c *connection) read(w server.Waiting) {
 	for {
 		from := time.Now()
 		c.conn.SetReadDeadline(c.patience.deadline(from, w, phase, c.server.stressed())) // then the read fails too
-		// Looked at after the deadline was set: who wakes us sets the flag
-		// before the deadline, so that one of the two is seen.
+		// Checked after the deadline was set: wake's callers set the flag before
+		// the deadline, so that one of the two is seen.
 		if goodbye := c.dismissal(w); !goodbye.IsZero() {
 			c.session.Interrupt(goodbye)
 			return
@@ -251,8 +251,8 @@ func (c *connection) read(w server.Waiting) {
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// dismissal tells why the connection must end before its client is done; zero
-// if it need not. Content in transfer is never cut off by it.
+// dismissal returns the reply with which the connection must end early, zero if it
+// need not. It never cuts off content in transfer.
 func (c *connection) dismissal(w server.Waiting) mail.Reply {
 	switch {
 	case w == server.ForContent:
@@ -265,7 +265,7 @@ func (c *connection) dismissal(w server.Waiting) mail.Reply {
 	return mail.Reply{}
 }
 
-// wake makes a read that waits look at the flags again.
+// wake makes a waiting read check the flags again.
 func (c *connection) wake() {
 	c.conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection needs no waking
 }
@@ -282,8 +282,8 @@ func (c *connection) flush() (ok bool) {
 		c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.WriteTimeout)) // then Write fails too
 		_, err := c.conn.Write(c.out)
 		if ok = err == nil; !ok {
-			// A message whose 250 is among these stays accepted; its client
-			// may send it again (RFC 1047).
+			// A message whose 250 is among these stays accepted; its client may
+			// send it again (RFC 1047).
 			c.server.refusals.note(slog.LevelInfo, "cannot write replies", c.client(), "", "error", err)
 		}
 	}
@@ -294,7 +294,7 @@ func (c *connection) flush() (ok bool) {
 	return ok
 }
 
-// greetPause waits for a client that speaks before it was greeted.
+// greetPause waits to see whether a client speaks before the greeting.
 func (c *connection) greetPause() (alive bool) {
 	if c.server.cfg.GreetPause == 0 || !c.session.RejectsEarly() {
 		return true
@@ -313,7 +313,7 @@ func (c *connection) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// survive keeps a bug in the handling of one connection from ending the rest.
+// survive keeps a panic in one connection from ending the others.
 func (c *connection) survive() {
 	if bug := recover(); bug != nil {
 		c.server.counters.panicks.Add(1)
@@ -321,9 +321,9 @@ func (c *connection) survive() {
 	}
 }
 
-// end leaves nothing behind.
+// end releases everything that the connection holds.
 func (c *connection) end() {
-	c.conn.Close() // all that matters was written before
+	c.conn.Close() // everything was written before
 	c.server.admission.leave(c)
 	c.server.counters.open.Add(-1)
 	c.input.release()
@@ -342,7 +342,7 @@ func (c *connection) goodbye(subject, detail uint16, text string) mail.Reply {
 	}
 }
 
-// client is how the log shows the client.
+// client returns the client's name in the log.
 func (c *connection) client() string {
 	if !c.addr.IsValid() {
 		return "local"

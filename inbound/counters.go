@@ -10,7 +10,7 @@ type Counters struct {
 	Shed        int64 // closed to make room
 	Messages    int64 // accepted
 	Recipients  int64 // of these
-	Octets      int64 // of content of these
+	Octets      int64 // bytes of content of these
 	Rejections  int64 // commands, recipients and messages refused
 	Early       int64 // sessions that did not wait for replies
 	Timeouts    int64 // sessions ended because the client was too slow
@@ -24,8 +24,8 @@ type counters struct {
 	rejections, early, timeouts, failed, panicks atomic.Int64
 }
 
-// Counters returns the present values. Each is exact; together they need not
-// be of the same moment.
+// Counters returns the present values. Each is exact, but they are not a consistent
+// snapshot.
 func (s *Server) Counters() Counters {
 	c := &s.counters
 	return Counters{

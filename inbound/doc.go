@@ -1,26 +1,24 @@
-// Package inbound takes mail in by SMTP: it listens, runs one session of
-// smtp/server for each connection, and hands messages to a [Sink].
+// Package inbound receives mail by SMTP: it listens, runs one session of
+// smtp/server for each connection, and passes messages to a [Sink].
 //
-// The procedure. [Server.Serve] accepts connections and admits them
-// (admission.go: limits for all, per address and per prefix). Each connection
-// has one goroutine, which steps its session and does what that asks for
-// (connection.go): it reads and writes, asks the [Policy] about recipients,
-// waits at the [Gate] before a message is begun, and moves recipients and
-// content into a [Draft]. The reply to the end of content is written after
-// Draft.Commit returned. How long a client may take for what is decided in
-// patience.go.
+// Procedure. [Server.Serve] accepts connections and admits them (admission.go:
+// limits for all, per address and per prefix). Each connection has one goroutine,
+// which steps its session and carries out its requests (connection.go): it reads
+// and writes, asks the [Policy] about recipients, waits at the [Gate] before a
+// message begins, and moves recipients and content into a [Draft]. The reply to the
+// end of content is written after Draft.Commit has returned. The time limits of
+// clients are in patience.go.
 //
-// Memory. A connection without input or output in hand holds no buffers
-// (input.go); with its goroutine it takes a few KiB. What a client can make
-// the server hold is one input buffer, one output buffer, and a bounded list
-// of recipients seen.
+// Memory. A connection without pending input or output holds no buffers (input.go);
+// with its goroutine it uses a few KiB. A client can make the server hold at most
+// one input buffer, one output buffer, and a bounded list of recipients seen.
 //
-// Back-pressure. Whatever is slow, be it Gate, Sink or the client's own
-// reading of replies, the connection does not read on meanwhile, so that TCP
-// slows the client down. Nothing is queued in between.
+// Back-pressure. While the Gate, the Sink or the client's own reading of replies is
+// slow, the connection does not read on, so that TCP slows the client down. Nothing
+// is queued in between.
 //
-// End. When Serve's context ends, listeners close, idle clients are told 421
-// 4.3.2, content that is in transfer is taken to its end within Config.Grace,
-// and what remains is cut off. Nothing for which a 250 was written is lost by
-// any of this, because that is written after the commit only.
+// Shutdown. When Serve's context ends, listeners close, idle clients get 421 4.3.2,
+// content in transfer may be completed within Config.Grace, and remaining
+// connections are cut off. No message for which a 250 was written is lost by this,
+// because the 250 is written only after the commit.
 package inbound

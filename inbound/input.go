@@ -6,27 +6,27 @@ import (
 	"syscall"
 )
 
-// inputSize is larger than any command line, and large enough for content to
-// come in few reads.
+// inputSize is larger than any command line, and large enough to read content in
+// few reads.
 const inputSize = 32 << 10
 
 type inputBuffer [inputSize]byte
 
-// An input is what a client has sent and the session has not taken. It has a
-// buffer only while there is something in it: where the connection has a file
-// descriptor, the buffer is taken from the pool when the descriptor is found
-// readable, not while waiting for that.
+// An input is data that a client has sent and the session has not consumed. It has
+// a buffer only while it is not empty: if the connection has a file descriptor, the
+// buffer is taken from the pool when the descriptor is readable, not while waiting
+// for that.
 type input struct {
 	conn net.Conn
 	pool *sync.Pool // of *inputBuffer
 
 	buffer     *inputBuffer
-	start, end int // the octets that are waiting
+	start, end int // the pending bytes
 
 	raw syscall.RawConn // nil if the connection has no descriptor
 	try func(fd uintptr) bool
-	n   int   // what try has read
-	err error // or why not
+	n   int   // the result of tryRead
+	err error // or its error
 }
 
 func newInput(conn net.Conn, pool *sync.Pool) *input {
@@ -39,8 +39,7 @@ func newInput(conn net.Conn, pool *sync.Pool) *input {
 	return in
 }
 
-// waiting returns the octets that are there. They stay where they are until
-// the next call of fill.
+// waiting returns the pending bytes. They are valid until the next call of fill.
 func (in *input) waiting() []byte {
 	if in.buffer == nil {
 		return nil
@@ -48,11 +47,11 @@ func (in *input) waiting() []byte {
 	return in.buffer[in.start:in.end]
 }
 
-// took removes the first n octets.
+// took removes the first n bytes.
 func (in *input) took(n int) { in.start += n }
 
-// fill reads at least one octet, or returns why there is none. It obeys the
-// connection's read deadline.
+// fill reads at least one byte, or returns an error. It obeys the connection's read
+// deadline.
 func (in *input) fill() (n int, err error) {
 	if in.start == in.end {
 		in.release()
@@ -79,7 +78,7 @@ func (in *input) acquire() {
 	}
 }
 
-// release gives the buffer back, with whatever is in it.
+// release returns the buffer to the pool and discards its contents.
 func (in *input) release() {
 	if in.buffer != nil {
 		in.pool.Put(in.buffer)

@@ -2,8 +2,8 @@
 
 package inbound
 
-// tryRead is not used where descriptors cannot be read directly: it leaves
-// the reading to the connection, at the price of a buffer for each that waits.
+// tryRead is not used where descriptors cannot be read directly: reading is left to
+// the connection, at the cost of a buffer for each one that waits.
 func (in *input) tryRead(uintptr) bool {
 	in.acquire()
 	in.n, in.err = in.conn.Read(in.buffer[in.end:])

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tryRead reads what is there without waiting; false means that nothing is,
-// and that the runtime is to call again when something may be.
+// tryRead reads available data without waiting; false means that there is none, and
+// that the runtime must call again when there may be some.
 func (in *input) tryRead(fd uintptr) bool {
 	in.acquire()
 	for {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// B-02, S-11: a client that never speaks is told so after five minutes.
+// B-02, S-11: a client that never speaks gets a 421 after five minutes.
 func TestSilentClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
@@ -68,8 +68,8 @@ func TestSlowCommand(t *testing.T) {
 	})
 }
 
-// B-03: content that trickles is cut off after a minute; content that comes at
-// twice the least rate is not, however long it takes.
+// B-03: content that trickles is cut off after a minute; content at twice the
+// minimum rate is not, however long it takes.
 func TestSlowContent(t *testing.T) {
 	for _, test := range []struct {
 		octets int // every ten seconds
@@ -150,7 +150,7 @@ func TestClientDoesNotRead(t *testing.T) {
 	})
 }
 
-// The tarpit: from the eleventh error on each costs a second, the twentieth
+// The tarpit: from the eleventh error on each costs a second, the twentieth ends
 // the connection (B-42).
 func TestTarpit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -169,8 +169,8 @@ func TestTarpit(t *testing.T) {
 	})
 }
 
-// B-04: one address, and one network, may have so many connections and no
-// more; those of our own network are not counted.
+// B-04: one address, and one network, may have connections up to their limits;
+// those of our own network are not counted.
 func TestConnectionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{ClientConnectionLimit: 2, PrefixConnectionLimit: 3}, nil, EarlyLog)
@@ -225,8 +225,8 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// S-14: networks without service are told so and nothing else; S-09: others
-// may be careless about line ends.
+// S-14: refused networks get a 554 and no service; S-09: others may use bare LF as
+// line ends.
 func TestNetworks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := func(s string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(s)} }
@@ -272,9 +272,9 @@ func TestLocalRecipientLimit(t *testing.T) {
 	})
 }
 
-// A client that is told to go still has its file descriptor until it has gone. A
-// flood of connections must not be able to push the whole room out at once, or twice
-// as many as the limit are there for a moment.
+// An evicted client keeps its file descriptor until its connection is closed. A
+// flood of connections must not be able to evict all others at once, or there would
+// be twice as many as the limit for a moment.
 func TestEvictionIsBounded(t *testing.T) {
 	cfg := Config{ConnectionLimit: 100}.WithDefaults()
 	a := newAdmission(&cfg)
@@ -285,7 +285,7 @@ func TestEvictionIsBounded(t *testing.T) {
 			out = append(out, evicted)
 		}
 		if want := i < 100+leavingMax; (v == admitted) != want || len(a.all) > 100+leavingMax {
-			t.Fatalf("connection %d: %s, with %d there", i, v, len(a.all))
+			t.Fatalf("connection %d: %s, with %d open", i, v, len(a.all))
 		}
 	}
 	for _, c := range out {
@@ -296,9 +296,9 @@ func TestEvictionIsBounded(t *testing.T) {
 	}
 }
 
-// A client with a network of its own has as many addresses as it wants: what counts is
-// the network, of the length that is configured. And no client or network ever has
-// more than half of what there is, however small that is.
+// A client with a network of its own has any number of addresses: so the network
+// counts, with the configured prefix length. And no client or network ever gets more
+// than half of all connections, however few there are.
 func TestNetworkLimits(t *testing.T) {
 	for _, c := range []struct {
 		name    string

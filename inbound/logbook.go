@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// A logbook writes what is refused into the log, without letting a client decide how
-// much that is: 9,300 refusals a second were 9,300 lines, which took more than the
-// refusals. What happens first is written in full; then what happens again to the
-// same client for the same reason is counted, and written as one line with a count at
-// the end of the interval.
+// A logbook logs refusals without letting clients determine the volume: 9,300
+// refusals a second were 9,300 lines, which cost more than the refusals. The first
+// occurrences are written in full; repetitions for the same client and reason are
+// counted, and written as one line with a count at the end of the interval.
 type logbook struct {
 	log *slog.Logger
 
@@ -22,7 +21,7 @@ type logbook struct {
 	seen map[occurrence]*occurred
 }
 
-// An occurrence is what is counted together.
+// An occurrence identifies events that are counted together.
 type occurrence struct{ event, client, reason string }
 
 type occurred struct {
@@ -35,8 +34,8 @@ const (
 	// logInFull is how many times the same occurrence is written in full in an
 	// interval.
 	logInFull = 5
-	// occurrencesMax bounds the memory, and the lines, that many clients can take.
-	// Those beyond are counted together.
+	// occurrencesMax bounds the memory and the lines that many clients can use.
+	// Further occurrences are counted together.
 	occurrencesMax = 500
 )
 
@@ -47,14 +46,14 @@ func newLogbook(log *slog.Logger) *logbook {
 	return &logbook{log: log, seen: make(map[occurrence]*occurred)}
 }
 
-// note writes or counts an occurrence. The attributes are for the line in full.
+// note writes or counts an occurrence. The attributes are for the full line.
 func (b *logbook) note(level slog.Level, event, client, reason string, attributes ...any) {
 	if b.log.Enabled(context.Background(), level) && b.first(level, occurrence{event, client, reason}) {
 		b.log.Log(context.Background(), level, event, append([]any{"client", client}, attributes...)...)
 	}
 }
 
-// first counts an occurrence and reports whether it is to be written in full.
+// first counts an occurrence and reports whether it must be written in full.
 func (b *logbook) first(level slog.Level, o occurrence) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +85,7 @@ func (b *logbook) run(ctx context.Context) {
 	}
 }
 
-// close ends an interval: it writes the counts, the largest first, and forgets them.
+// close ends an interval: it writes the counts, the largest first, and clears them.
 func (b *logbook) close(interval time.Duration) {
 	b.mu.Lock()
 	seen := b.seen

@@ -46,8 +46,8 @@ func TestRefusalsAreCounted(t *testing.T) {
 	})
 }
 
-// Very many clients that are refused once take neither memory nor lines without
-// bound.
+// Very many clients that are each refused once use bounded memory and a bounded
+// number of lines.
 func TestRefusalsOfManyClients(t *testing.T) {
 	var log syncBuffer
 	b := newLogbook(slog.New(slog.NewTextHandler(&log, nil)))
@@ -64,7 +64,7 @@ func TestRefusalsOfManyClients(t *testing.T) {
 	}
 }
 
-// A full disk refuses everybody: that is one trouble, and not one for each client.
+// A full disk refuses all clients: that is one problem, not one for each client.
 func TestFullDiskIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
@@ -92,8 +92,8 @@ func TestFullDiskIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A client that says how large its message is hears at MAIL that there is no room
-// for it, before it has sent anything; smaller ones are taken.
+// A client that declares the size of its message is refused at MAIL if there is no
+// room for it, before it has sent anything; smaller messages are accepted.
 func TestAnnouncedSizeNeedsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)

@@ -6,12 +6,13 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
-// A patience decides how long a connection waits for its client. Only time
-// spent waiting counts: while the server itself is slow, the client is not.
+// A patience decides how long a connection waits for its client. Only time spent
+// waiting counts, not time that the server itself takes.
 //
-// A limit on silence alone lets a client stay for ever that sends an octet now and
-// then. So every phase has a limit that grows with what the client achieves and not
-// with what it sends, and all phases together have one until a message is accepted:
+// With a limit on silence alone, a client that sends a byte now and then could stay
+// forever. So every phase has a limit that grows with the client's progress, not
+// with the bytes that it sends, and all phases together have one until a message is
+// accepted:
 //
 //	any phase   a line: LineTimeout from its first octet to its last
 //	none        silence: CommandTimeout; in all: IdleTime
@@ -21,16 +22,16 @@ import (
 type patience struct {
 	cfg         *Config
 	transaction time.Time // when MAIL was given; zero without
-	line        time.Time // when the first octet of an incomplete command came; zero without
+	line        time.Time // when the first byte of an incomplete command came; zero without
 
-	period     time.Duration // waited for content since the rate was looked at
-	octets     int           // that came in period
-	envelope   time.Duration // waited since MAIL, but for content
+	period     time.Duration // waited for content since the rate was last checked
+	octets     int           // received in period
+	envelope   time.Duration // waited since MAIL, except for content
 	recipients int           // accepted since MAIL
-	fruitless  time.Duration // waited since the begin or the last accepted message
+	fruitless  time.Duration // waited since the start or the last accepted message
 }
 
-// deadline returns until when to wait now.
+// deadline returns the read deadline.
 func (p *patience) deadline(now time.Time, w server.Waiting, phase server.Phase, stress bool) time.Time {
 	silence := p.cfg.CommandTimeout
 	if stress {
@@ -52,8 +53,8 @@ func (p *patience) deadline(now time.Time, w server.Waiting, phase server.Phase,
 	return until
 }
 
-// left returns how much longer the client may be waited for in this phase, however
-// busy it seems.
+// left returns the remaining waiting time of this phase, however active the client
+// is.
 func (p *patience) left(phase server.Phase) time.Duration {
 	switch phase {
 	case server.PhaseContent:
@@ -64,7 +65,7 @@ func (p *patience) left(phase server.Phase) time.Duration {
 	return p.cfg.IdleTime - p.fruitless
 }
 
-// envelopeTime is how long the client may take over an envelope as it is now.
+// envelopeTime returns the time limit of the current envelope.
 func (p *patience) envelopeTime() time.Duration {
 	return p.cfg.EnvelopeTime + time.Duration(p.recipients)*p.cfg.RecipientTime
 }
@@ -76,8 +77,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// received notes what came while the connection waited. It reports whether the client
-// keeps up.
+// received records input and the time spent waiting for it. It reports whether the
+// client is within its limits.
 func (p *patience) received(from, now time.Time, phase server.Phase, octets int) (keepsUp bool) {
 	waited := now.Sub(from)
 	p.fruitless += waited
@@ -101,24 +102,24 @@ func (p *patience) received(from, now time.Time, phase server.Phase, octets int)
 	return keepsUp
 }
 
-// lasts reports whether there is any patience left at a deadline: content may
-// keep its rate although nothing came at the end of a period.
+// lasts reports whether the client is within its limits at a deadline: content may
+// be fast enough although nothing came at the end of a period.
 func (p *patience) lasts(now time.Time, w server.Waiting, phase server.Phase) bool {
 	return phase == server.PhaseContent && w != server.ForLine && now.Sub(p.transaction) < p.cfg.TransactionTimeout
 }
 
-// consumed notes that the session took input: a command that was incomplete
-// is complete.
+// consumed records that the session took input: an incomplete command is now
+// complete.
 func (p *patience) consumed() { p.line = time.Time{} }
 
 func (p *patience) beginTransaction(now time.Time) {
 	p.transaction, p.envelope, p.recipients = now, 0, 0
 }
 
-// addRecipient notes that a recipient was accepted.
+// addRecipient records an accepted recipient.
 func (p *patience) addRecipient() { p.recipients++ }
 
 func (p *patience) endTransaction() { p.transaction = time.Time{} }
 
-// accepted notes that a message was.
+// accepted records an accepted message.
 func (p *patience) accepted() { p.fruitless = 0 }

@@ -11,9 +11,9 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
-// A client that does a little now and then keeps its connection, its goroutine and
-// perhaps a content file for as long as the server lets it. Whatever it does, in
-// whatever phase, there is an end, unless messages come of it.
+// A client that sends a little now and then keeps its connection, its goroutine and
+// perhaps a content file for as long as the server allows. Whatever it does, in any
+// phase, it is cut off unless it completes messages.
 func TestEveryPhaseHasAnEnd(t *testing.T) {
 	const start, mail = "EHLO c.example\r\n", "MAIL FROM:<a@a.example>\r\nRCPT TO:<b@b.example>\r\n"
 	for _, c := range []struct {
@@ -21,7 +21,7 @@ func TestEveryPhaseHasAnEnd(t *testing.T) {
 		phase server.Phase
 		first string             // all at once
 		again func(n int) string // then, again and again
-		every time.Duration      // at this distance
+		every time.Duration      // at this interval
 		most  time.Duration      // until the end
 	}{
 		{"silent", server.PhaseNone, "", nil, time.Minute, 5 * time.Minute},
@@ -111,7 +111,7 @@ func text(s string) func(int) string { return func(int) string { return s } }
 
 func startQuiet(t *testing.T, cfg Config) *testServer { return start(t, cfg, nil, EarlyLog) }
 
-// A person at a keyboard, a list with a thousand recipients over a slow line, and a
+// A person at a keyboard, a list with a thousand recipients over a slow link, and a
 // program that keeps its connection between messages are not cut off.
 func TestPatienceWithHonestClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // loopbackServer runs a server behind a real listener, for what a pipe cannot
-// show: descriptors, half-closed connections, another program's client.
+// provide: descriptors, half-closed connections, another program's client.
 func loopbackServer(t testing.TB, l net.Listener, cfg Config, sink Sink) *Server {
 	t.Helper()
 	cfg.Session.Hostname = "mx.example"
@@ -45,8 +45,8 @@ func listen(t testing.TB, network, address string) net.Listener {
 	return l
 }
 
-// The client of go-smtp, written by others from the same RFCs, must get its
-// addresses, parameters and content through unchanged.
+// The client of go-smtp, an independent implementation of the same RFCs, must get
+// its addresses, parameters and content through unchanged.
 func TestAgainstAnotherClient(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
 	sink := &memorySink{}
@@ -122,8 +122,8 @@ func compareMessage(t *testing.T, m *memoryDraft, sender string, recipients []st
 	}
 }
 
-// B-09, B-36: a client that says everything at once and closes its sending
-// half. Over TCP and over a unix socket, both of which have descriptors.
+// B-09, B-36: a client that sends everything at once and closes its sending half.
+// Over TCP and over a unix socket, both of which have descriptors.
 func TestHalfClose(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {

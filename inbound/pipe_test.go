@@ -14,8 +14,8 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
-// A pipeListener hands out the server's ends of pipes, whose clients have
-// whatever address the test wants.
+// A pipeListener accepts the server's ends of pipes, whose clients have any address
+// that the test sets.
 type pipeListener struct {
 	conns    chan net.Conn
 	failures chan error
@@ -110,7 +110,7 @@ func (ts *testServer) end(t *testing.T) {
 	}
 }
 
-// A client types and reads lines.
+// A client sends and reads lines.
 type client struct {
 	net.Conn
 	t       *testing.T

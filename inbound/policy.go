@@ -13,65 +13,64 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// A Policy says who may send where. It is called from many connections at
-// once, for every recipient, and answers at once: no look-ups.
+// A Policy decides who may send where. It is called concurrently from many
+// connections, for every recipient, and must not block: no lookups.
 type Policy interface {
 	// Recipient returns the refusal of a recipient, or a zero reply.
 	Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply
 }
 
 // A Verifier finds out whether a recipient that the policy permits can be sent to,
-// so that the client is told at once if not. It is called from many connections at
-// once.
+// so that the client learns at once if not. It is called concurrently from many
+// connections.
 type Verifier interface {
-	// Known returns the reason why mail cannot be sent there, a zero reply if it
-	// can, as far as that is known at once. Otherwise Verify has to be asked.
+	// Known returns the reason why mail cannot be sent there, or a zero reply if it
+	// can, if that is known without waiting. Otherwise ok is false, and Verify must
+	// be called.
 	Known(client mail.Client, recipient mail.Address) (reason mail.Reply, ok bool)
-	// Verify finds it out, or returns a temporary reason if it cannot. It should
-	// take seconds at most: the client waits for its reply to RCPT.
+	// Verify finds out the reason, or returns a temporary one if it cannot. It
+	// should take seconds at most: the client waits for its reply to RCPT.
 	Verify(ctx context.Context, client mail.Client, recipient mail.Address) (reason mail.Reply)
 }
 
 // A Gate slows intake down when delivery falls behind (Postfix:
 // in_flow_delay).
 type Gate interface {
-	// Wait returns when a message may be begun. It should take seconds at
-	// most: the client waits for its reply to MAIL. An error refuses the
-	// message for now.
+	// Wait returns when a message may begin. It should take seconds at most: the
+	// client waits for its reply to MAIL. An error refuses the message for now.
 	Wait(ctx context.Context) error
 }
 
-// RelayConfig is that of a RelayPolicy. The names in brackets are Postfix's.
+// RelayConfig configures a RelayPolicy. The names in parentheses are Postfix's.
 type RelayConfig struct {
 	// Networks may send anywhere (mynetworks). Default loopback. Clients on
 	// unix sockets always may.
 	Networks []netip.Prefix
-	// RelayDomains are the domains to which everybody may send
-	// (relay_domains). ".example.com" stands for all names below
-	// example.com. Default none.
+	// RelayDomains are the domains to which any client may send (relay_domains).
+	// ".example.com" stands for all names below example.com. Default none.
 	RelayDomains []string
-	// AllowLiterals accepts recipients such as user@[192.0.2.1]
-	// (resolve_numeric_domain, by intention).
+	// AllowLiterals accepts recipients such as user@[192.0.2.1] (similar to
+	// resolve_numeric_domain).
 	AllowLiterals bool
 	// AllowUnqualified accepts recipient domains without a dot, for closed
 	// networks that have such names. A domain in RelayDomains needs no dot.
 	AllowUnqualified bool
-	// AllowRouting accepts "%", "!" and a quoted "@" in local parts from
-	// Networks (allow_untrusted_routing, by intention). A next hop that trusts
-	// us could take them for routes. Others than Networks never may.
+	// AllowRouting accepts "%", "!" and a quoted "@" in local parts from Networks
+	// (similar to allow_untrusted_routing). A next hop that trusts us could take
+	// them for routes. Other networks may never use them.
 	AllowRouting bool
 }
 
-// A RelayPolicy lets some networks send anywhere and all others to some
-// domains only (RFC 5321 7.9). The sender's address and EHLO authorise
-// nothing, for anybody can write them.
+// A RelayPolicy lets some networks send anywhere and all others to some domains
+// only (RFC 5321 7.9). The sender's address and the EHLO name authorize nothing,
+// since any client can claim them.
 type RelayPolicy struct {
 	cfg     RelayConfig
-	domains map[string]bool // in lower case, as A-labels; with a leading dot for all below
+	domains map[string]bool // in lower case, as A-labels; with a leading dot for all subdomains
 }
 
-// NewRelayPolicy makes a RelayPolicy; all that is wrong with the config is
-// joined in the error.
+// NewRelayPolicy returns a RelayPolicy; the error joins all errors of the
+// configuration.
 func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 	if cfg.Networks == nil {
 		cfg.Networks = loopback()
@@ -102,7 +101,7 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 func (p *RelayPolicy) Recipient(client mail.Client, _, recipient mail.Address) mail.Reply {
 	domain := recipient.Domain()
 	if domain == "" {
-		return mail.Reply{} // postmaster, whom everybody may reach (RFC 5321 4.5.1)
+		return mail.Reply{} // postmaster, which any client may reach (RFC 5321 4.5.1)
 	}
 	trusted := !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr)
 	if strings.ContainsAny(recipient.Local(), "%!@") && !(trusted && p.cfg.AllowRouting) {
@@ -136,7 +135,7 @@ func (p *RelayPolicy) literal(trusted bool, recipient mail.Address) mail.Reply {
 	return mail.Reply{}
 }
 
-// relays tells whether everybody may send to the domain.
+// relays reports whether any client may send to the domain.
 func (p *RelayPolicy) relays(domain string) bool {
 	if len(p.domains) == 0 {
 		return false
@@ -166,7 +165,7 @@ func refusal(recipient mail.Address, subject, detail uint16, text string) mail.R
 }
 
 // asciiDomain returns the domain in lower case, U-labels as A-labels
-// (nontransitional, UTS 46), so that all ways to write a name compare equal.
+// (nontransitional, UTS 46), so that all spellings of a name compare equal.
 func asciiDomain(domain string) (string, error) {
 	for i := 0; i < len(domain); i++ {
 		if domain[i] >= 0x80 {

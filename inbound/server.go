@@ -15,8 +15,8 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
-// A Server accepts connections and takes mail in. Serve is called once; the
-// other methods at any time from anywhere.
+// A Server accepts connections and receives mail. Serve may be called once; the
+// other methods may be called at any time from any goroutine.
 type Server struct {
 	cfg    Config
 	sink   Sink
@@ -33,7 +33,7 @@ type Server struct {
 	running   sync.WaitGroup // connections
 }
 
-// New makes a Server. Zero values of the config are replaced by defaults.
+// New returns a Server. Zero values of the configuration are replaced by defaults.
 // The gate may be nil.
 func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	cfg = cfg.WithDefaults()
@@ -49,10 +49,10 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	return s, nil
 }
 
-// Serve takes connections from the listeners until ctx ends, then brings
-// content in transfer to its end within Config.Grace, and returns when the
-// last connection is closed. It closes the listeners. The error is that of a
-// listener that failed; all are given up then.
+// Serve accepts connections from the listeners until ctx ends, then lets content in
+// transfer finish within Config.Grace, and returns when the last connection is
+// closed. It closes the listeners. If a listener fails, Serve closes all of them
+// and returns its error.
 func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -60,7 +60,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	defer cancelWork()
 
 	booked, endBook := context.WithCancel(work)
-	defer s.refusals.close(logInterval) // also what comes of the stop
+	defer s.refusals.close(logInterval) // including refusals caused by the stop
 	defer endBook()
 	go s.refusals.run(booked)
 
@@ -74,7 +74,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	}
 	<-ctx.Done()
 	for _, l := range listeners {
-		l.Close() // it may be closed already, and nothing depends on it
+		l.Close() // it may already be closed
 	}
 	accepting.Wait()
 	s.finish(cancelWork)
@@ -94,14 +94,14 @@ func (s *Server) finish(cancelWork context.CancelFunc) {
 	cut := time.AfterFunc(s.cfg.Grace, func() {
 		cancelWork()
 		for _, c := range there {
-			c.conn.Close() // what it says does not matter any more
+			c.conn.Close() // its error does not matter
 		}
 	})
 	s.running.Wait()
 	cut.Stop()
 }
 
-// Pauses after a failed accept, which is mostly for want of descriptors.
+// Pauses after a failed accept, which is mostly due to a lack of file descriptors.
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
@@ -136,7 +136,7 @@ func (s *Server) accept(ctx, work context.Context, l Listener) error {
 func (s *Server) welcome(work context.Context, l Listener, conn net.Conn) {
 	addr, ok := clientAddr(conn)
 	if !ok {
-		s.cfg.Logger.Error("connection of an unknown kind", "remote", conn.RemoteAddr())
+		s.cfg.Logger.Error("connection with an unknown kind of address", "remote", conn.RemoteAddr())
 		conn.Close() // never used
 		return
 	}
@@ -157,8 +157,8 @@ func (s *Server) welcome(work context.Context, l Listener, conn net.Conn) {
 	s.running.Go(func() { c.run(work) })
 }
 
-// turnAwayTime is how long a refused client may block the accepting goroutine:
-// practically never, for nothing has been sent to it yet.
+// turnAwayTime limits how long a refused client may block the accepting goroutine.
+// It practically never does, since nothing has been sent to it yet.
 const turnAwayTime = 100 * time.Millisecond
 
 func (s *Server) turnAway(c *connection, v verdict) {
@@ -174,8 +174,8 @@ func (s *Server) turnAway(c *connection, v verdict) {
 	c.conn.Close()                                        // never used
 }
 
-// clientAddr returns the address of the client, an invalid one for a unix
-// socket. Only that may stand for a local client, whom a Policy may trust.
+// clientAddr returns the address of the client, an invalid one for a unix socket.
+// Only that may represent a local client, which a Policy may trust.
 func clientAddr(conn net.Conn) (addr netip.Addr, ok bool) {
 	remote := conn.RemoteAddr()
 	if _, ok := remote.(*net.UnixAddr); ok {
@@ -203,19 +203,18 @@ func (s *Server) peer(l Listener, addr netip.Addr) server.Peer {
 	return p
 }
 
-// stressed tells whether so many connections are open that clients must be
-// quicker.
+// stressed reports whether so many connections are open that StressTimeout applies.
 func (s *Server) stressed() bool {
 	return s.counters.open.Load() > int64(s.cfg.ConnectionLimit)*4/5
 }
 
-// A dateText is a second and its text, which thousands of messages share.
+// A dateText caches the text of a second, which thousands of messages share.
 type dateText struct {
 	second int64
 	text   string
 }
 
-// dateOf returns the time as RFC 5322 3.3 writes it.
+// dateOf returns the time in the format of RFC 5322 3.3.
 func (s *Server) dateOf(now time.Time) string {
 	if d := s.date.Load(); d != nil && d.second == now.Unix() {
 		return d.text
@@ -225,8 +224,8 @@ func (s *Server) dateOf(now time.Time) string {
 	return d.text
 }
 
-// level tells whether the log wants lines of a level, so that busy places
-// need not compose them in vain.
+// level reports whether lines of a level are logged, so that hot code need not
+// format them otherwise.
 func (s *Server) level(l slog.Level) bool {
 	return s.cfg.Logger.Enabled(context.Background(), l)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A message goes all the way; what the sink gets is what was sent, and the log
-// has the keys by which operators look for it.
+// A message passes through; the sink gets what was sent, and the log has the keys
+// that operators search for.
 func TestMessageIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
@@ -55,8 +55,8 @@ func TestMessageIsTaken(t *testing.T) {
 	})
 }
 
-// B-70, S-31: strangers may send to relay domains only, whatever they call
-// themselves; unix sockets may send anywhere.
+// B-70, S-31: strangers may send to relay domains only, whatever EHLO name they
+// use; unix sockets may send anywhere.
 func TestRelaying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
@@ -78,7 +78,8 @@ func TestRelaying(t *testing.T) {
 	})
 }
 
-// B-97: what the sink cannot take is refused for now and never answered 250.
+// B-97: a message that the sink cannot accept is refused temporarily and never
+// answered with 250.
 func TestSinkFails(t *testing.T) {
 	full := fmt.Errorf("disk: %w", ErrFull)
 	broken := errors.New("input/output error")
@@ -144,7 +145,7 @@ func TestLostConnection(t *testing.T) {
 	})
 }
 
-// A bug in the handling of one connection costs that connection only.
+// A panic in one connection costs that connection only.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
@@ -203,8 +204,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// The end of Serve: an idle client is told, content in transfer is taken and
-// then its client is told, new ones are not admitted.
+// The end of Serve: an idle client gets a 421, content in transfer is completed and
+// then its client gets a 421, new clients are not admitted.
 func TestGracefulStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
@@ -236,7 +237,8 @@ func TestGracefulStop(t *testing.T) {
 	})
 }
 
-// The end of Serve does not wait for ever: after the grace what is left is cut.
+// The end of Serve does not wait forever: after the grace period the remaining
+// connections are cut off.
 func TestGraceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{Grace: 3 * time.Second}, nil, EarlyLog)
@@ -287,8 +289,8 @@ func TestEarlyTalker(t *testing.T) {
 	})
 }
 
-// B-37, B-08: a thousand transactions sent at once; the replies come in order
-// while the client is still writing, and nobody buffers them all.
+// B-37, B-08: a thousand transactions sent at once; the replies come in order while
+// the client is still writing, and are not all buffered.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
@@ -318,7 +320,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// A listener that fails for a while is tried again; one that is broken ends
+// A listener that fails temporarily is retried; one that fails permanently ends
 // Serve with its error, and a connection of an unknown kind is not trusted.
 func TestAcceptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -341,7 +343,7 @@ func TestAcceptFails(t *testing.T) {
 	})
 }
 
-// A Config is complete, or all that is wrong with it is told at once.
+// A Config is complete, or all of its errors are returned at once.
 func TestConfig(t *testing.T) {
 	if _, err := New(Config{}, &memorySink{}, nil, nil); err == nil || !strings.Contains(err.Error(), "hostname") {
 		t.Errorf("no hostname: %v", err)

@@ -8,35 +8,34 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Sink takes messages into safe keeping. It is called from many sessions at
-// once.
+// A Sink stores messages durably. It is called concurrently from many sessions.
 type Sink interface {
-	// Begin opens a draft: a message that does not exist until it is
-	// committed. It costs next to nothing, so it is done at MAIL. The size is what the
-	// client has announced (RFC 1870), 0 if nothing: a message for which there is no
-	// room is refused before it is sent.
+	// Begin opens a draft: a message that does not exist until it is committed. It
+	// costs next to nothing, so it is done at MAIL. size is the size declared by the
+	// client (RFC 1870), 0 if none: a message for which there is no room is refused
+	// before it is sent.
 	Begin(ctx context.Context, size int64) (Draft, error)
 }
 
-// A Draft is a message on its way in. It belongs to one session. Exactly one
-// of Commit and Abort ends it.
+// A Draft is a message that is being received. It belongs to one session. Exactly
+// one of Commit and Abort ends it.
 type Draft interface {
-	// ID is the queue ID that the message will have.
+	// ID returns the queue ID that the message will have.
 	ID() mail.QueueID
 	// AddRecipient appends a recipient; its Index is set by the draft. Memory
 	// does not grow with their number.
 	AddRecipient(r mail.Recipient) error
-	// Write appends content octets: lines that end in CRLF, without
-	// dot-stuffing. Memory does not grow with their number.
+	// Write appends content: lines that end in CRLF, without dot-stuffing. Memory
+	// does not grow with their number.
 	io.Writer
 	// Commit makes the message durable. The envelope's ID, Size and
 	// Recipients are set by the draft. When it returns nil the message is
 	// this program's responsibility and a 250 may be sent (RFC 5321 4.2.5).
 	Commit(ctx context.Context, e mail.Envelope) error
-	// Abort forgets the draft.
+	// Abort discards the draft.
 	Abort()
 }
 
-// ErrFull is what a Sink's errors wrap when there is no room for the message
-// for now; the client is told 452 4.3.1.
+// ErrFull means that there is no room for the message now; a Sink's errors wrap it.
+// The client gets 452 4.3.1.
 var ErrFull = errors.New("no room in the spool")

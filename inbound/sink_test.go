@@ -8,14 +8,14 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A memorySink keeps messages in memory. What it refuses is data.
+// A memorySink keeps messages in memory. Its refusals are set as data.
 type memorySink struct {
 	mu        sync.Mutex
 	serial    uint16
 	messages  []*memoryDraft
 	aborted   int
 	beginErr  error
-	room      int64 // for a message; 0 is unbounded
+	room      int64 // for a message; 0 means unbounded
 	commitErr error
 	writeErr  error
 	hold      chan struct{} // if not nil, commits wait until it is closed
@@ -43,7 +43,7 @@ func (s *memorySink) Begin(_ context.Context, size int64) (Draft, error) {
 	return &memoryDraft{sink: s, id: mail.NewQueueID(1, s.serial)}, nil
 }
 
-// refuse has every message refused from now on.
+// refuse makes the sink refuse every message from now on.
 func (s *memorySink) refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (d *memoryDraft) Abort() {
 	d.sink.aborted++
 }
 
-// A nullSink forgets everything, for benchmarks.
+// A nullSink discards everything, for benchmarks.
 type nullSink struct{ draft nullDraft }
 
 type nullDraft struct{}

@@ -9,8 +9,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// reasons knows some recipients at once and all others after two seconds. Those it
-// has no reason for are good.
+// reasons knows some recipients at once and all others after two seconds.
+// Recipients without a reason are valid.
 type reasons struct {
 	known, found map[mail.Address]mail.Reply
 }
@@ -30,9 +30,9 @@ func (r reasons) Verify(ctx context.Context, _ mail.Client, a mail.Address) mail
 }
 
 // A recipient that cannot be sent to is refused at RCPT; the others of the message
-// are taken. A client that sends all its commands at once hears of each recipient
-// when it is known, and not when the last one is; and the policy comes first, so
-// that nobody can have domains looked up to which he may not send.
+// are accepted. A client that sends all its commands at once gets the reply for
+// each recipient when it is known, not when the last one is; and the policy comes
+// first, so that a client cannot cause lookups of domains to which it may not send.
 func TestRecipientsAreVerified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 2}, Text: "gone.example does not exist"}
@@ -67,12 +67,12 @@ func TestRecipientsAreVerified(t *testing.T) {
 		c.hearEnd()
 		ts.end(t)
 		if got := ts.sink.taken(); len(got) != 1 || len(got[0].recipients) != 2 {
-			t.Errorf("%d messages were taken, want one with two recipients", len(got))
+			t.Errorf("%d messages were accepted, want one with two recipients", len(got))
 		}
 	})
 }
 
-// Others are served while one client waits, and a client that goes away while it
+// Other clients are served while one waits, and a client that disconnects while it
 // waits leaves nothing behind.
 func TestVerificationHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestVerificationHoldsNobodyUp(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if n := ts.sink.abortions(); n != 1 {
-			t.Errorf("%d drafts were given up, want 1", n)
+			t.Errorf("%d drafts were aborted, want 1", n)
 		}
 		ts.end(t)
 	})
