@@ -4,6 +4,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/cli"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
 // What cannot be written is an error of every command, under every name.
@@ -20,8 +24,8 @@ func TestOutputThatFails(t *testing.T) {
 		writer.Close() // a write to it fails from now on
 		var said strings.Builder
 		args := strings.Fields(line)
-		code := run(t.Context(), args[0], args[1:], streams{strings.NewReader(""), writer, &said})
-		if code != exitIO || strings.Count(said.String(), "\n") != 1 || !strings.HasPrefix(said.String(), args[0]+": ") {
+		code := cli.Run(t.Context(), args[0], args[1:], command.Streams{In: strings.NewReader(""), Out: writer, Err: &said})
+		if code != exit.IO || strings.Count(said.String(), "\n") != 1 || !strings.HasPrefix(said.String(), args[0]+": ") {
 			t.Errorf("%s: %d %q", line, code, said.String())
 		}
 		reader.Close()

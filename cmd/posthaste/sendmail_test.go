@@ -10,6 +10,10 @@ import (
 	"testing"
 
 	gosmtp "github.com/emersion/go-smtp"
+
+	"github.com/posthaste-mta/posthaste/internal/cli"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
 // brokenReader stands for a bug somewhere below.
@@ -21,8 +25,8 @@ func (brokenReader) Read([]byte) (int, error) { panic("out of range") }
 // has a code of its own, and leaves what is needed to mend it.
 func TestSendmailSurvivesABug(t *testing.T) {
 	var said strings.Builder
-	code := run(context.Background(), "sendmail", []string{"jane@example.net"}, streams{brokenReader{}, io.Discard, &said})
-	if code != exitSoftware || !strings.HasPrefix(said.String(), "sendmail: bug: out of range\n") || !strings.Contains(said.String(), "sendmail_test.go") {
+	code := cli.Run(context.Background(), "sendmail", []string{"jane@example.net"}, command.Streams{In: brokenReader{}, Out: io.Discard, Err: &said})
+	if code != exit.Software || !strings.HasPrefix(said.String(), "sendmail: bug: out of range\n") || !strings.Contains(said.String(), "sendmail_test.go") {
 		t.Errorf("%d, %s", code, said.String())
 	}
 }
@@ -47,11 +51,11 @@ func TestEndlessInput(t *testing.T) {
 	for _, c := range []struct {
 		name, head, want string
 		limit            int64 // of the daemon; 0: there is none
-		code             exitCode
+		code             exit.Code
 	}{
-		{"content", "\n", "sendmail: 552 5.3.4 the message has more than the 3000000 octets that the server takes\nThe message was not sent.\n", 3e6, exitData},
-		{"recipients", "Subject: x\n", "sendmail: 552 5.3.4 the message has more than the 3000000 octets that the server takes\nThe message was not sent.\n", 3e6, exitData},
-		{"no daemon", "\n", "no such file or directory\nPosthaste is not running", 0, exitTempFail},
+		{"content", "\n", "sendmail: 552 5.3.4 the message has more than the 3000000 octets that the server takes\nThe message was not sent.\n", 3e6, exit.Data},
+		{"recipients", "Subject: x\n", "sendmail: 552 5.3.4 the message has more than the 3000000 octets that the server takes\nThe message was not sent.\n", 3e6, exit.Data},
+		{"no daemon", "\n", "no such file or directory\nPosthaste is not running", 0, exit.TempFail},
 	} {
 		queue := t.TempDir()
 		t.Setenv("POSTHASTE_QUEUE_DIRECTORY", queue)
@@ -68,7 +72,7 @@ func TestEndlessInput(t *testing.T) {
 		}
 		in := &endlessInput{most: 16 << 20}
 		var said strings.Builder
-		code := run(t.Context(), "sendmail", []string{"-t"}, streams{io.MultiReader(strings.NewReader(c.head), in), io.Discard, &said})
+		code := cli.Run(t.Context(), "sendmail", []string{"-t"}, command.Streams{In: io.MultiReader(strings.NewReader(c.head), in), Out: io.Discard, Err: &said})
 		if code != c.code || !strings.Contains(said.String(), c.want) || in.read > 8<<20 {
 			t.Errorf("%s: %d after %d octets, %q", c.name, code, in.read, said.String())
 		}

@@ -8,6 +8,10 @@ import (
 	"net/smtp"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/cli"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
 // An operator tries limits against a receiver that refuses every recipient or none.
@@ -26,10 +30,10 @@ func TestSink(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		read, write := io.Pipe()
 		var complaints strings.Builder
-		ended := make(chan exitCode, 1)
+		ended := make(chan exit.Code, 1)
 		go func() {
 			args := append([]string{"sink", "--listen", "127.0.0.1:0"}, strings.Fields(c.flags)...)
-			code := run(ctx, "posthaste", args, streams{strings.NewReader(""), write, &complaints})
+			code := cli.Run(ctx, "posthaste", args, command.Streams{In: strings.NewReader(""), Out: write, Err: &complaints})
 			write.Close()
 			ended <- code
 		}()
@@ -48,7 +52,7 @@ func TestSink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code := <-ended; code != exitOK || complaints.Len() > 0 {
+		if code := <-ended; code != exit.OK || complaints.Len() > 0 {
 			t.Errorf("%s: status %d, %s", c.flags, code, complaints.String())
 		}
 		for _, want := range c.want {

@@ -1,0 +1,94 @@
+// Package cli is the command line of posthaste: the tree of its commands, and the
+// programs that it stands in for.
+//
+// # Procedure
+//
+// Run looks at the name it was called by. Under the name of a program of Postfix
+// (package postfix) it reads that program's options; under any other name it is a tree
+// of commands, each family in a package below this one. An error that reaches Run knows
+// its exit code (package exit), as in sysexits(3), or package command finds one.
+//
+// The queue commands know only the administration API (admin/client), so they work on
+// a daemon of any size, and sendmail only the daemon's submission socket. The daemon
+// itself is internal/daemon, which package service runs.
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/demo"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/cli/postfix"
+	"github.com/posthaste-mta/posthaste/internal/cli/queue"
+	"github.com/posthaste-mta/posthaste/internal/cli/receiver"
+	"github.com/posthaste-mta/posthaste/internal/cli/recording"
+	"github.com/posthaste-mta/posthaste/internal/cli/service"
+	"github.com/posthaste-mta/posthaste/internal/cli/simulation"
+	"github.com/posthaste-mta/posthaste/internal/cli/version"
+)
+
+// Run does what the program was called for, under the name it was called by. What could
+// not be written is an error, whether the command looks at that itself or not: most of
+// them write with fmt, and the help is cobra's.
+func Run(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
+	out := &command.Output{Writer: s.Out}
+	s.Out = out
+	code := call(ctx, name, args, s)
+	if code != exit.OK || out.Err == nil {
+		return code
+	}
+	if _, other := postfix.Programs()[name]; !other {
+		name = "posthaste"
+	}
+	return command.Complain(s.Err, name, exit.New(exit.IO, out.Err, ""))
+}
+
+func call(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
+	if call, ok := postfix.Programs()[name]; ok {
+		if len(args) == 1 && args[0] == "--help" && name != "sendmail" {
+			return postfix.Help(name, s.Out)
+		}
+		return call(ctx, name, args, s)
+	}
+	return command.Complain(s.Err, "posthaste", command.Execute(ctx, newRootCommand(), args, s))
+}
+
+// commands are the subcommands. Each has a file of its own.
+func commands() []*cobra.Command {
+	return []*cobra.Command{
+		service.NewCommand(),
+		configuration.NewCommand(),
+		queue.NewCommand(),
+		postfix.NewSendmailCommand(),
+		demo.NewCommand(),
+		receiver.NewCommand(),
+		recording.NewVerifyCommand(),
+		simulation.NewCommand(),
+		recording.NewTraceCommand(),
+		version.NewCommand(),
+	}
+}
+
+// newRootCommand returns the program as it is called by its own name.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "posthaste",
+		Short: "An outbound mail queue",
+		Long: `Posthaste takes mail in, keeps it safe on disk, and delivers it fast without
+overrunning whoever receives it.
+
+Called by the name sendmail, mailq, postqueue, postsuper or qshape, it behaves
+like the program of that name.`,
+		Version: version.String(),
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddCommand(commands()...)
+	root.SetVersionTemplate("posthaste {{.Version}}\n")
+	command.AddCobraCommands(root)
+	return root
+}

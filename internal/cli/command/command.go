@@ -1,0 +1,41 @@
+// Package command holds what all commands have in common: they refuse arguments and
+// flags that they do not know, say what was probably meant, end with the exit code for
+// an error, and write to streams that a test can replace.
+package command
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Execute runs a command, or one below it, which refuses what it does not know.
+func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams) error {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(wrongFlag)
+	checkArgs(root)
+	guardFlags(root)
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	if err := helpOfNothing(root, args); err != nil {
+		return err
+	}
+	return root.ExecuteContext(ctx)
+}
+
+// Misuse says how a command is to be called.
+func Misuse(cmd *cobra.Command, err error) error {
+	return exit.New(exit.Usage, err, "Usage: "+cmd.UseLine()+"\nTry \""+cmd.CommandPath()+" --help\".")
+}

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/admin/client"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+)
+
+// codeOf returns the exit code for an error, and a hint for the person.
+func codeOf(err error) (exit.Code, string) {
+	var (
+		known       *exit.Error
+		unreachable *client.Unreachable
+		problem     *client.Problem
+		partial     *client.Partial
+		mistakes    *tomlfile.Problems
+		file        *fs.PathError
+	)
+	switch {
+	case err == nil:
+		return exit.OK, ""
+	case errors.As(err, &known):
+		return known.Code, known.Hint
+	case errors.As(err, &unreachable):
+		return exit.OfConnect(err)
+	case errors.As(err, &problem):
+		return codeOfProblem(problem), ""
+	case errors.As(err, &partial):
+		return exit.IO, "The others were read. Look at the log and at the disk; \"posthaste queue list --damaged\" shows what is known to be damaged."
+	case errors.As(err, &mistakes):
+		return exit.Config, ""
+	case errors.As(err, &file) && file.Op == "write": // what was asked for, to a full disk
+		return exit.IO, ""
+	}
+	return exit.Unavailable, ""
+}
+
+func codeOfProblem(p *client.Problem) exit.Code {
+	switch p.Status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return exit.Usage
+	case http.StatusNotFound:
+		return exit.NoInput
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		return exit.TempFail
+	}
+	return exit.Unavailable
+}
+
+// Complain tells a person what went wrong.
+func Complain(w io.Writer, program string, err error) exit.Code {
+	code, hint := codeOf(err)
+	if code == exit.OK {
+		return code
+	}
+	var mistakes *tomlfile.Problems
+	if errors.As(err, &mistakes) {
+		WritePlain(w, mistakes.String())
+		return code
+	}
+	fmt.Fprintf(w, "%s: %s\n", program, human.Plain(err.Error()))
+	if hint != "" {
+		fmt.Fprintln(w, hint)
+	}
+	return code
+}
+
+// WritePlain writes text of several lines, each made safe for a terminal.
+func WritePlain(w io.Writer, text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(w, human.Plain(strings.TrimSuffix(line, "\n")))
+	}
+}

@@ -1,0 +1,83 @@
+// Package configuration has the commands that check and show the configuration, and
+// reads its file for the other commands.
+package configuration
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+)
+
+// NewCommand returns the commands that check and show the configuration.
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check and show the configuration",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newConfigCheckCommand(), newConfigShowCommand())
+	return cmd
+}
+
+func newConfigCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Tell everything that is wrong with a configuration file",
+		Long: `Tell everything that is wrong with a configuration file, each mistake with its
+line, its column and what would be right. The exit status is 78 if there is any.
+Values that are allowed and have no effect, such as a limit that another one keeps
+from being reached, are warned of.
+
+Run it before a reload: the daemon keeps its old configuration if the new one has
+a mistake, but only its log tells.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := Read(args[0])
+			if err != nil {
+				return err
+			}
+			command.WritePlain(cmd.ErrOrStderr(), cfg.Warn(args[0]))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: no mistakes; the queue is in %s\n", args[0], cfg.QueueDirectory)
+			return err
+		},
+	}
+}
+
+func newConfigShowCommand() *cobra.Command {
+	var path string
+	var changed, asJSON, example bool
+	cmd := &cobra.Command{
+		Use:        "show",
+		SuggestFor: []string{"postconf"},
+		Short:      "Show the configuration in force, or an explained example",
+		Long: `Show the configuration that a file gives: every parameter with its value, those
+that have their default marked. What it prints is a configuration file itself.
+
+Without --config it shows the built-in defaults. With --example it prints a file
+in which every parameter is explained and commented out.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if example {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), config.Example)
+				return err
+			}
+			cfg, err := Read(path)
+			if err != nil {
+				return err
+			}
+			return cfg.Show(cmd.OutOrStdout(), changed, asJSON)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&path, "config", "c", "", "configuration file (TOML); without it, the defaults")
+	flags.BoolVarP(&changed, "changed", "n", false, "only what differs from the defaults, as postconf -n does")
+	flags.BoolVar(&asJSON, "json", false, "as one JSON object")
+	flags.BoolVar(&example, "example", false, "print a file in which every parameter is explained")
+	cmd.MarkFlagsMutuallyExclusive("example", "json")
+	cmd.MarkFlagsMutuallyExclusive("example", "config")
+	return cmd
+}

@@ -1,0 +1,103 @@
+package postfix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/human"
+)
+
+// postqueue stands in for Postfix's program of that name: -p, -j, -f, -i ID and
+// -s site.
+func postqueue(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
+	o, err := getopt(args, postqueueOptions())
+	if err != nil {
+		return command.Complain(s.Err, name, exit.New(exit.Usage, err, postqueueUsage))
+	}
+	var call []string
+	asked := 0
+	for _, opt := range o.options {
+		if strings.IndexByte("pjfis", opt.letter) >= 0 {
+			asked++
+		}
+		switch opt.letter {
+		case 'p':
+			call = []string{"list", "--mailq"}
+		case 'j':
+			call = []string{"list", "--json"}
+		case 'f':
+			call = []string{"flush"}
+		case 'i':
+			call = []string{"flush", opt.value}
+		case 's':
+			call = []string{"flush", "--domain", strings.Trim(opt.value, "[]")}
+		}
+	}
+	switch {
+	case len(o.rest) > 0:
+		err = fmt.Errorf("unexpected argument %q", human.Plain(o.rest[0]))
+	case asked == 0:
+		err = errors.New("say what to do")
+	case asked > 1:
+		err = errors.New("say one thing to do at a time")
+	}
+	if err != nil {
+		return command.Complain(s.Err, name, exit.New(exit.Usage, err, postqueueUsage))
+	}
+	return delegate(ctx, name, s, call...)
+}
+
+// postqueueOptions are its options: v and c matter to Postfix alone.
+func postqueueOptions() optionSet {
+	return optionSet{flags: "pjfv", valued: "isc"}
+}
+
+// postsuper stands in for Postfix's program of that name: -d drops, -h holds, -H
+// releases and -r tries again; as there, nobody is asked, and what fails for one message
+// is done for the others. What Postfix's has for
+// repairing its directories has no meaning here and does nothing.
+func postsuper(ctx context.Context, name string, args []string, s command.Streams) (code exit.Code) {
+	o, err := getopt(args, optionSet{flags: "pssSv", valued: "dhHrc"})
+	if err != nil {
+		return command.Complain(s.Err, name, exit.New(exit.Usage, err, postsuperUsage))
+	}
+	if len(o.rest) == 1 && o.rest[0] == "active" {
+		// Without it an order for all active mail would be one for all mail.
+		return command.Complain(s.Err, name, exit.New(exit.Usage, errors.New("there is no area active: mail that is being tried rests in incoming or deferred"), postsuperUsage))
+	}
+	verbs := map[byte]string{'d': "drop", 'h': "hold", 'H': "release", 'r': "flush"}
+	for _, opt := range o.options {
+		verb, ok := verbs[opt.letter]
+		if !ok {
+			continue
+		}
+		code = max(code, delegate(ctx, name, s, superCommand(verb, opt.value, o.rest)...))
+	}
+	return code
+}
+
+// superCommand is the queue command for a verb of postsuper's. Areas are the
+// directories of Postfix's queue; active mail rests in incoming or deferred
+// here.
+func superCommand(verb, which string, areas []string) []string {
+	command := []string{verb}
+	if verb == "drop" {
+		command = append(command, "--yes")
+	}
+	if which != "ALL" {
+		return append(command, which)
+	}
+	if verb != "flush" {
+		command = append(command, "--all")
+	}
+	for _, area := range areas {
+		if area != "active" {
+			command = append(command, "--area", area)
+		}
+	}
+	return command
+}

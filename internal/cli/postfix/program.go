@@ -1,0 +1,53 @@
+// Package postfix stands in for programs of Postfix: sendmail, mailq, postqueue,
+// postsuper and qshape. Each reads the options of the original and calls a queue
+// command; sendmail submits mail to the daemon's socket.
+package postfix
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+)
+
+// A Program is another program that this one stands in for.
+type Program func(ctx context.Context, name string, args []string, s command.Streams) exit.Code
+
+// Programs are the names under which the program behaves like another one, if
+// a link of that name leads to it.
+func Programs() map[string]Program {
+	return map[string]Program{
+		"sendmail":  sendmail,
+		"mailq":     mailq,
+		"postqueue": postqueue,
+		"postsuper": postsuper,
+		"qshape":    qshape,
+	}
+}
+
+// How front ends are called, but for sendmail, which has a help text.
+const (
+	mailqUsage     = "Usage: mailq [-q]"
+	postqueueUsage = "Usage: postqueue -p | -j | -f | -i queue-id | -s site"
+	postsuperUsage = "Usage: postsuper [-d | -h | -H | -r] {queue-id | ALL [area…] | -}"
+	qshapeUsage    = "Usage: qshape [-s] [-n rows] [incoming | active | deferred | hold]…"
+)
+
+// usageOf says how a front end is called.
+func usageOf(name string) string {
+	return map[string]string{"mailq": mailqUsage, "postqueue": postqueueUsage, "postsuper": postsuperUsage, "qshape": qshapeUsage}[name]
+}
+
+// Help explains a front end, and leads to the commands that can do
+// more.
+func Help(name string, out io.Writer) exit.Code {
+	fmt.Fprintf(out, `%s
+
+This is posthaste, called by another name. Where its queue is, $%s
+says, or else it is %s. More is in "posthaste queue --help".
+`, usageOf(name), socket.QueueVariable, socket.SystemQueue)
+	return exit.OK
+}

@@ -1,0 +1,229 @@
+package queue
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// stateNames are the states of destinations, as in the API.
+func stateNames() []string {
+	var names []string
+	for _, c := range qmgr.Conditions() {
+		names = append(names, c.String())
+	}
+	return names
+}
+
+// checkStates refuses states that there are not.
+func checkStates(cmd *cobra.Command, states []string) error {
+	for _, s := range states {
+		if !slices.Contains(stateNames(), s) {
+			return command.Misuse(cmd, fmt.Errorf("--state takes %s, not %q", strings.Join(stateNames(), ", "), human.Plain(s)))
+		}
+	}
+	return nil
+}
+
+func newDestinationsCommand(p *socket.Finder) *cobra.Command {
+	var (
+		states []string
+		limit  int
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:        "destinations [flags] [NAME]",
+		SuggestFor: []string{"sites", "destination", "domains"},
+		Aliases:    []string{"dest"},
+		Short:      "List where mail goes, and what it waits for there",
+		Long: `List the destinations for which the scheduler holds mail, or of which it knows
+something, those with the most waiting first. Under each is what keeps its mail
+waiting: the limit that is reached with the parameter that sets it, the pause and
+when it is over, or why the destination is dead.
+
+NAME is a part of transport:nexthop; with a *, which stands for any text, all of
+it. Mail that was deferred and is not due does not count: "posthaste queue shape"
+counts all.`,
+		Example: `  posthaste queue destinations example.com
+  posthaste queue destinations --state dead,rate-limited
+  posthaste queue destinations --json | jq -r 'select(.messages > 100).name'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkStates(cmd, states); err != nil {
+				return err
+			}
+			c, err := p.Dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			name := strings.Join(args, "")
+			buffered := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+			if asJSON {
+				e := json.NewEncoder(buffered)
+				if _, err := c.Destinations(cmd.Context(), name, states, limit, func(d *admin.Destination) error { return e.Encode(d) }); err != nil {
+					return err
+				}
+				return buffered.Flush()
+			}
+			l := destinationLister{out: buffered, width: command.Terminal(cmd.OutOrStdout()), now: time.Now()}
+			page, err := c.Destinations(cmd.Context(), name, states, limit, l.destination)
+			if err != nil {
+				return err
+			}
+			l.end(&page, len(states) > 0)
+			if l.shown == 0 && name != "" && len(states) == 0 {
+				fmt.Fprintf(buffered, "A destination is where mail goes next: a host, or a domain with its transport. Where mail for a\n"+
+					"recipient domain goes, [routes] says; \"posthaste queue list --domain %s\" shows what of it waits.\n", human.Plain(name))
+			}
+			return buffered.Flush()
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&states, "state", nil, "only in these `states`: "+strings.Join(stateNames(), ", "))
+	f.IntVarP(&limit, "limit", "n", 50, "show this `number` of destinations; 0 is all")
+	f.BoolVar(&asJSON, "json", false, "one JSON object a line")
+	if err := cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag does not exist: a bug
+	}
+	return cmd
+}
+
+// A destinationLister writes a table. The widths of its columns follow from the first
+// rows, as those of a tableLister.
+type destinationLister struct {
+	out   *bufio.Writer
+	width int // of the terminal; 0 if it is none
+	now   time.Time
+
+	rows  []destinationRow
+	table table
+	begun bool
+	shown int
+}
+
+func (l *destinationLister) destination(d *admin.Destination) error {
+	l.shown++
+	oldest, window := "-", human.Number(d.Window)
+	if d.Oldest != nil {
+		oldest = human.Age(l.now.Sub(*d.Oldest))
+	}
+	l.rows = append(l.rows, destinationRow{
+		cells: []string{human.Shorten(human.Plain(d.Name), destinationMax), d.State, human.Number(d.Messages), human.Number(d.Recipients), oldest, human.Number(d.Busy), window,
+			connectionsCell(d), hostsCell(d.Hosts)},
+		lines: whyLines(d, l.now),
+	})
+	if l.begun || len(l.rows) >= tableLook {
+		l.flush()
+	}
+	return nil
+}
+
+func connectionsCell(d *admin.Destination) string {
+	if d.Opening > 0 {
+		return fmt.Sprintf("%s+%s", human.Number(d.Open), human.Number(d.Opening))
+	}
+	return human.Number(d.Open)
+}
+
+func hostsCell(h *admin.HostCounts) string {
+	if h == nil {
+		return "-"
+	}
+	var parts []string
+	if h.Up > 0 || h.Retry == 0 {
+		parts = append(parts, human.Number(h.Up)+" up")
+	}
+	if h.Busy > 0 {
+		parts = append(parts, human.Number(h.Busy)+" busy")
+	}
+	if h.Retry > 0 {
+		parts = append(parts, human.Number(h.Retry)+" retry")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// whyLines say what a destination's mail waits for, and what went wrong last.
+func whyLines(d *admin.Destination, now time.Time) []string {
+	var lines []string
+	if d.State == "dead" && d.Reason != "" {
+		lines = append(lines, human.Plain(d.Reason))
+		if d.Until != nil {
+			lines = append(lines, "tried again "+human.When(*d.Until, now))
+		}
+		return lines
+	}
+	if d.Obstacle != nil {
+		lines = append(lines, obstacleText(d.Obstacle, now))
+	}
+	if d.Failure != nil && d.Hosts != nil && d.Hosts.Retry+d.Hosts.Busy > 0 {
+		lines = append(lines, fmt.Sprintf("last failure %s ago: %s", human.Span(now.Sub(d.Failure.At)), human.Plain(d.Failure.Reply)))
+	}
+	return lines
+}
+
+// obstacleText says what mail waits for, when that is over, and which parameter says
+// so.
+func obstacleText(o *admin.Obstacle, now time.Time) string {
+	text := human.Plain(o.Text)
+	if o.Until != nil {
+		text += ", next in " + human.Span(max(o.Until.Sub(now)+time.Second-1, 0)) // never sooner than it is
+	}
+	if o.Key != "" {
+		text += " (" + human.Plain(o.Key) + ")"
+	}
+	return text
+}
+
+func (l *destinationLister) flush() {
+	if !l.begun {
+		l.begun = true
+		header := destinationRow{cells: []string{"DESTINATION", "STATE", "MESSAGES", "RECIPIENTS", "OLDEST", "BUSY", "WINDOW", "CONNECTIONS", "HOSTS"}}
+		l.rows = append([]destinationRow{header}, l.rows...)
+		l.table = table{left: []int{0, 1, 8}}
+		for _, row := range l.rows {
+			l.table.fit(row.cells)
+		}
+	}
+	for _, row := range l.rows {
+		fmt.Fprintln(l.out, human.Shorten(l.table.line(row.cells), l.width))
+		for _, line := range row.lines {
+			fmt.Fprintln(l.out, human.Shorten("    "+line, l.width))
+		}
+	}
+	l.rows = l.rows[:0]
+}
+
+func (l *destinationLister) end(page *admin.DestinationPage, filtered bool) {
+	if l.shown == 0 {
+		fmt.Fprintln(l.out, "No destinations.")
+	} else {
+		l.flush()
+		fmt.Fprintln(l.out)
+	}
+	if page.Matched == 0 {
+		return
+	}
+	var parts []string
+	for _, state := range stateNames() {
+		if n := page.States[state]; n > 0 {
+			parts = append(parts, human.Number(n)+" "+state)
+		}
+	}
+	fmt.Fprintf(l.out, "%s: %s\n", human.Count(page.Matched, "destination"), strings.Join(parts, ", "))
+	if page.Next != "" && !filtered {
+		fmt.Fprintf(l.out, "%s are not shown; --limit 0 shows all\n", human.Number(page.Matched-l.shown))
+	}
+}

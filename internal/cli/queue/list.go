@@ -1,0 +1,410 @@
+package queue
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
+)
+
+func newListCommand(p *socket.Finder) *cobra.Command {
+	var (
+		q       client.Query
+		asJSON  bool
+		onlyIDs bool
+		asMailq bool
+	)
+	q.Recipients = 1
+	cmd := &cobra.Command{
+		Use:        "list [flags] [ID…]",
+		SuggestFor: []string{"mailq", "postqueue"},
+		Aliases:    []string{"ls"},
+		Short:      "List messages",
+		Long: `List the messages that meet all of the conditions given, or all messages.
+
+Incoming and held messages come in the order of their age, deferred ones in that
+of their next attempt. The list is read piece by piece, so it may be of any
+length, and a message that is tried meanwhile may come twice.
+
+The state "active" means that a message is being tried or about to be; the area
+in which it rests on disk is another matter, and that is what --area looks at.`,
+		Example: `  posthaste queue list --older 4h --domain example.com
+  posthaste queue list --error greylist --ids | posthaste queue flush -
+  posthaste queue list --json | jq -r .sender | sort | uniq -c`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := command.Exclusive(cmd, "json", "ids", "mailq"); err != nil {
+				return err
+			}
+			if err := checkFilters(cmd, &q.Filter); err != nil {
+				return err
+			}
+			if q.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
+				return err
+			}
+			c, err := p.Dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var (
+				l      lister
+				unread client.Partial
+			)
+			out := cmd.OutOrStdout()
+			switch buffered := bufio.NewWriterSize(out, 64<<10); {
+			case onlyIDs:
+				l = &idLister{buffered}
+			case asJSON:
+				l, q.Recipients = &jsonLister{out: buffered, rest: restOf(cmd, c, &unread)}, admin.RecipientsMax
+			case asMailq:
+				l, q.Recipients = &mailqLister{out: buffered, rest: restOf(cmd, c, &unread)}, admin.RecipientsMax
+			default:
+				l = &tableLister{out: buffered, width: command.Terminal(out), now: time.Now()}
+			}
+			return cmp.Or(list(cmd, c, q, l), unread.OrNil())
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	addFilters(f, &q.Filter)
+	f.IntVarP(&q.Limit, "limit", "n", 0, "show no more than this `number` of messages")
+	f.BoolVar(&asJSON, "json", false, "one JSON object a line, with the names of postqueue -j")
+	f.BoolVar(&onlyIDs, "ids", false, "only the queue IDs")
+	f.BoolVar(&asMailq, "mailq", false, "the layout of mailq")
+	completeFilters(cmd)
+	return cmd
+}
+
+// A lister shows messages one by one.
+type lister interface {
+	message(*admin.Summary) error
+	end() error
+}
+
+func list(cmd *cobra.Command, c *client.Client, q client.Query, l lister) error {
+	err := c.List(cmd.Context(), q, l.message)
+	if !isPartial(err) {
+		return err
+	}
+	return cmp.Or(l.end(), err)
+}
+
+// isPartial reports whether a list or an order came to its end, be it that some messages
+// could not be read.
+func isPartial(err error) bool {
+	var partial *client.Partial
+	return err == nil || errors.As(err, &partial)
+}
+
+// A rest calls visit with the waiting recipients of a message that are not in
+// its summary.
+type rest func(m *admin.Summary, visit func(*admin.Recipient) error) error
+
+// restOf reads recipients page by page. Those that cannot be read are named to unread;
+// those of a message that has left meanwhile do not wait.
+func restOf(cmd *cobra.Command, c *client.Client, unread *client.Partial) rest {
+	return func(m *admin.Summary, visit func(*admin.Recipient) error) error {
+		if n := len(m.Recipients); n == 0 || n >= int(m.Waiting) { // or none waits
+			return nil
+		}
+		from := m.Recipients[len(m.Recipients)-1].Index + 1
+		for {
+			d, err := c.Show(cmd.Context(), m.ID, from, admin.RecipientsMax)
+			if problem := (*client.Problem)(nil); errors.As(err, &problem) {
+				if problem.Status != http.StatusNotFound {
+					unread.Add(admin.Unread{ID: m.ID, Error: problem.Error()})
+				}
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for i := range d.All {
+				if r := &d.All[i]; r.Result == "pending" || r.Result == "deferred" {
+					if err := visit(r); err != nil {
+						return err
+					}
+				}
+			}
+			if d.Next == nil {
+				return nil
+			}
+			from = *d.Next
+		}
+	}
+}
+
+// An idLister writes queue IDs.
+type idLister struct{ out *bufio.Writer }
+
+func (l *idLister) message(m *admin.Summary) error {
+	_, err := l.out.WriteString(m.ID + "\n")
+	return err
+}
+
+func (l *idLister) end() error { return l.out.Flush() }
+
+// A jsonLister writes an object for each message, with the names of postqueue
+// -j and a few more. However many recipients a message has, they are written as
+// they come.
+type jsonLister struct {
+	out  *bufio.Writer
+	rest rest
+}
+
+type jsonMessage struct {
+	QueueName     string           `json:"queue_name"`
+	QueueID       string           `json:"queue_id"`
+	ArrivalTime   int64            `json:"arrival_time"`
+	MessageSize   int64            `json:"message_size"`
+	ForcedExpire  bool             `json:"forced_expire"`
+	Sender        string           `json:"sender"`
+	Area          string           `json:"area"`
+	Wait          string           `json:"wait"`
+	Attempts      uint32           `json:"attempts"`
+	NextAttempt   int64            `json:"next_attempt,omitempty"`
+	Reason        string           `json:"reason,omitempty"`
+	Damage        string           `json:"damage,omitempty"`
+	Obstacle      *admin.Obstacle  `json:"obstacle,omitempty"`
+	Deliveries    int              `json:"deliveries,omitempty"`
+	RecipientsAll uint32           `json:"recipients_total"`
+	Recipients    *json.RawMessage `json:"recipients,omitempty"` // written apart
+}
+
+type jsonRecipient struct {
+	Address     string `json:"address"`
+	DelayReason string `json:"delay_reason,omitempty"`
+}
+
+func (l *jsonLister) message(m *admin.Summary) error {
+	j := jsonMessage{QueueName: string(m.State), QueueID: m.ID, ArrivalTime: m.Arrived.Unix(), MessageSize: m.Size, Sender: m.Sender,
+		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Damage: m.Damage, Obstacle: m.Obstacle, Deliveries: m.Deliveries, RecipientsAll: m.Total}
+	if j.Sender == "" {
+		j.Sender = "MAILER-DAEMON"
+	}
+	if m.Due != nil {
+		j.NextAttempt = m.Due.Unix()
+	}
+	head, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	l.out.Write(head[:len(head)-1])
+	l.out.WriteString(`,"recipients":[`)
+	between := ""
+	one := func(r *admin.Recipient) error {
+		octets, err := json.Marshal(jsonRecipient{r.Address, reasonOf(r)})
+		if err != nil {
+			return err
+		}
+		l.out.WriteString(between)
+		between = ","
+		_, err = l.out.Write(octets)
+		return err
+	}
+	for i := range m.Recipients {
+		if err := one(&m.Recipients[i]); err != nil {
+			return err
+		}
+	}
+	if err := l.rest(m, one); err != nil {
+		return err
+	}
+	_, err = l.out.WriteString("]}\n")
+	return err
+}
+
+func (l *jsonLister) end() error { return l.out.Flush() }
+
+// reasonOf says on one line why a recipient waits, and who said so.
+func reasonOf(r *admin.Recipient) string {
+	reply := strings.ReplaceAll(r.Reply, "\n", " / ")
+	if r.By == "" || reply == "" {
+		return reply
+	}
+	return "host " + r.By + " said: " + reply
+}
+
+// A tableLister writes a table. The widths of its columns follow from the first
+// rows; what is wider later just sticks out.
+type tableLister struct {
+	out   *bufio.Writer
+	width int // of the terminal; 0 if it is none
+	now   time.Time
+
+	rows   [][]string
+	widths []int
+	begun  bool
+	shown  int
+	octets int64
+
+	damaged int // of which something cannot be read
+}
+
+const (
+	tableLook   = 200 // rows that decide the widths
+	tableWide   = 120 // columns of a terminal from which on a message takes one line, not two
+	tableNarrow = 48  // columns before the addresses
+	tableCell   = 32  // widest cell on a wide terminal, except for the last column
+)
+
+// twoLines tells whether reasons have lines of their own: on a terminal that
+// has no room for them they would be cut off, and they are what people look for.
+func (l *tableLister) twoLines() bool { return l.width > 0 && l.width < tableWide }
+
+func (l *tableLister) message(m *admin.Summary) error {
+	l.shown++
+	l.octets += m.Size
+	if m.Damage != "" || m.State == admin.StateCorrupt {
+		l.damaged++
+	}
+	l.rows = append(l.rows, []string{m.ID, string(m.State), human.Size(m.Size), human.Age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
+		l.cell(senderText(m)), l.cell(recipientsText(m)), listReason(m)})
+	if l.begun || len(l.rows) >= tableLook {
+		return l.flush()
+	}
+	return nil
+}
+
+func (l *tableLister) cell(text string) string {
+	switch {
+	case l.width == 0:
+		return text
+	case l.twoLines():
+		return human.Shorten(text, max((l.width-tableNarrow)/2, 12))
+	}
+	return human.Shorten(text, tableCell)
+}
+
+// listReason says why a message waits: what keeps it from going, if it is in core, or
+// what was said of it last.
+func listReason(m *admin.Summary) string {
+	if m.Damage != "" {
+		return human.Plain("damaged: " + m.Damage)
+	}
+	if o := m.Obstacle; o != nil && o.Kind != "turn" {
+		if o.Key != "" {
+			return human.Plain(o.Text + " (" + o.Key + ")")
+		}
+		return human.Plain(o.Text)
+	}
+	if m.Deliveries > 0 {
+		return "being delivered"
+	}
+	return human.Plain(m.Reason)
+}
+
+// nextAttempt says when a message goes on.
+func nextAttempt(m *admin.Summary, now time.Time) string {
+	switch m.Wait {
+	case admin.WaitCore, admin.WaitRoom:
+		if m.Obstacle != nil && m.Obstacle.Until != nil {
+			return "in " + human.Age(m.Obstacle.Until.Sub(now))
+		}
+		return "now"
+	case admin.WaitBackoff:
+		if m.Due != nil {
+			return "in " + human.Age(m.Due.Sub(now))
+		}
+	}
+	return "-"
+}
+
+// recipientsText names the first waiting recipient and counts the others.
+func recipientsText(m *admin.Summary) string {
+	switch {
+	case m.Total == 0:
+		return "-"
+	case len(m.Recipients) == 0:
+		return human.Count(m.Total, "recipient")
+	case m.Waiting <= 1:
+		return human.Plain(m.Recipients[0].Address)
+	}
+	return human.Plain(m.Recipients[0].Address) + " +" + human.Number(m.Waiting-1)
+}
+
+// flush writes the rows that have come.
+func (l *tableLister) flush() error {
+	if !l.begun {
+		l.begun = true
+		header := []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "SENDER", "RECIPIENTS", "REASON"}
+		if l.twoLines() {
+			header[len(header)-1] = ""
+		}
+		l.rows = append([][]string{header}, l.rows...)
+		l.widths = make([]int, len(header))
+		for _, row := range l.rows {
+			for i, cell := range row[:len(row)-1] {
+				l.widths[i] = max(l.widths[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for _, row := range l.rows {
+		if err := l.row(row); err != nil {
+			return err
+		}
+	}
+	l.rows = l.rows[:0]
+	return nil
+}
+
+func (l *tableLister) row(cells []string) error {
+	reason := cells[len(cells)-1]
+	line := ""
+	for i, cell := range cells[:len(cells)-1] {
+		switch i {
+		case 2, 3:
+			line += fmt.Sprintf("%*s  ", l.widths[i], cell)
+		default:
+			line += fmt.Sprintf("%-*s  ", l.widths[i], cell)
+		}
+	}
+	if !l.twoLines() {
+		line, reason = line+reason, ""
+	}
+	_, err := fmt.Fprintln(l.out, human.Shorten(trimRight(line), l.width))
+	if err == nil && reason != "" {
+		_, err = fmt.Fprintln(l.out, human.Shorten("    "+reason, l.width))
+	}
+	return err
+}
+
+func (l *tableLister) end() error {
+	if l.shown == 0 {
+		fmt.Fprintln(l.out, "No messages.")
+	} else {
+		if err := l.flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(l.out, "\n%s, %s", human.Count(l.shown, "message"), human.Octets(l.octets))
+		if l.damaged > 0 {
+			fmt.Fprintf(l.out, "; %s damaged", human.Number(l.damaged))
+		}
+		fmt.Fprintln(l.out)
+	}
+	return l.out.Flush()
+}
+
+// senderText shows an envelope sender; the null sender is as on the wire.
+func senderText(m *admin.Summary) string {
+	switch {
+	case m.Sender != "":
+		return human.Plain(m.Sender)
+	case (m.State == admin.StateCorrupt || m.Damage != "") && m.Total == 0:
+		return "-" // the envelope cannot be read
+	}
+	return "<>"
+}

@@ -1,0 +1,375 @@
+package queue
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
+)
+
+// An order is one of the commands that change messages.
+type order struct {
+	verb    client.Verb
+	aliases []string
+	short   string
+	long    string
+	present string // "Holding"
+	past    string // "Held"
+	later   string // "will be held when their deliveries end"
+	nothing string // "No message was there to hold."
+	harmful bool   // it cannot be taken back
+}
+
+func holdOrder() order {
+	return order{verb: client.Hold, aliases: []string{"freeze"}, short: "Set messages aside until they are released",
+		long: `Set messages aside until they are released. What is being delivered is finished first.
+
+With --domain, --recipient or --error only the recipients that meet the conditions
+are held. Where others of the same message wait, too, those that are held are put
+into a message of their own, whose ID is shown.`,
+		present: "Holding", past: "Held", later: "will be held when the delivery under way ends", nothing: "There is nothing to hold."}
+}
+
+func releaseOrder() order {
+	return order{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Put held messages back, to be tried at once",
+		long:    "Put held messages back, to be tried at once.",
+		present: "Releasing", past: "Released", later: "will be released", nothing: "There is nothing to release."}
+}
+
+func dropOrder() order {
+	return order{verb: client.Drop, aliases: []string{"delete", "rm"}, short: "Remove messages without telling their senders",
+		long: `Remove messages without telling their senders. What is being delivered is
+finished first. This cannot be taken back.
+
+With --domain, --recipient or --error only the recipients that meet the
+conditions are given up; the message stays for the others.
+
+Messages that are not named by their IDs are counted first, and no more than
+that many are dropped. A person is asked; a program has to say --yes.`,
+		present: "Dropping", past: "Dropped", later: "will be dropped when the delivery under way ends", nothing: "There is nothing to drop.", harmful: true}
+}
+
+func bounceOrder() order {
+	return order{verb: client.Bounce, aliases: []string{"return"}, short: "Give recipients up, and return the message to its sender",
+		long: `Give recipients up, and tell the sender that mail for them could not be
+delivered. With --domain, --recipient or --error only the recipients that meet
+the conditions are given up; the message stays for the others. What is being
+delivered is finished first. This cannot be taken back.
+
+The sender is told at once, also if other recipients of the message still wait
+for a later attempt.
+
+Messages that are not named by their IDs are counted first, and no more than
+that many are returned. A person is asked; a program has to say --yes.`,
+		present: "Returning", past: "Returned", later: "will be returned when the delivery under way ends", nothing: "There is nothing to return.", harmful: true}
+}
+
+func retryOrder() order {
+	return order{verb: client.Retry, present: "Retrying", past: "Trying", nothing: "There is nothing to try."}
+}
+
+// An orderCall is one call of an order.
+type orderCall struct {
+	order
+	cmd    *cobra.Command
+	client *client.Client
+	filter admin.Filter
+	all    bool
+	reason string
+	dryRun bool
+	yes    bool
+}
+
+func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
+	call := orderCall{order: o}
+	cmd := &cobra.Command{
+		Use:     string(o.verb) + " {ID… | - | conditions | --all}",
+		Aliases: o.aliases,
+		Short:   o.short,
+		Long:    o.long + "\n\nName messages by their IDs, by \"-\" for IDs on standard input, by conditions\nof which all must be met, or with --all.",
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			call.cmd = cmd
+			if err := checkFilters(cmd, &call.filter); err != nil {
+				return err
+			}
+			if call.filter.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
+				return err
+			}
+			if call.client, err = p.Dial(); err != nil {
+				return err
+			}
+			defer call.client.Close()
+			return call.run(len(args) > 0)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	addFilters(f, &call.filter)
+	f.BoolVar(&call.all, "all", false, "all messages, or all in the areas of --area")
+	f.StringVar(&call.reason, "reason", "", "why, in a few `words`; kept with held messages, and logged")
+	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count")
+	if o.harmful {
+		f.BoolVarP(&call.yes, "yes", "y", false, "do not ask")
+	}
+	completeFilters(cmd)
+	return cmd
+}
+
+// run carries the order out; named tells that IDs were asked for, even if
+// there were none on standard input.
+func (o *orderCall) run(named bool) error {
+	if err := o.check(named); err != nil {
+		return err
+	}
+	if named && len(o.filter.IDs) == 0 {
+		fmt.Fprintln(o.cmd.OutOrStdout(), o.nothing)
+		return nil
+	}
+	req := admin.Order{Filter: &o.filter, All: o.all, Reason: o.reason, DryRun: o.dryRun}
+	if o.harmful && !named && !o.dryRun {
+		confirmed, err := o.confirm(req)
+		if err != nil || confirmed == 0 {
+			return err
+		}
+		req.Confirm = confirmed
+	}
+	done, err := o.give(req)
+	if o.dryRun && isPartial(err) {
+		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, whom(&done))
+		o.tellSplits(&done)
+	} else if err == nil || done.Matched > 0 {
+		o.tell(&done)
+	}
+	if err != nil {
+		if gone := missing(done.Missing); gone != nil {
+			return fmt.Errorf("%w; %w", gone, err)
+		}
+		return err
+	}
+	if done.Matched+done.Unchanged+len(done.Missing) == 0 && !o.all {
+		return o.none()
+	}
+	return missing(done.Missing)
+}
+
+// none says that there is nothing to do. That all messages are none is well; that
+// nothing meets the conditions is more often a slip in them, and a script has to
+// notice.
+func (o *orderCall) none() error {
+	if o.all {
+		fmt.Fprintln(o.cmd.OutOrStdout(), o.nothing)
+		return nil
+	}
+	return exit.New(exit.Nothing, fmt.Errorf("no message to %s meets the conditions", o.verb), "\"posthaste queue list\" takes the same conditions and shows what there is.")
+}
+
+func (o *orderCall) check(named bool) error {
+	conditions := o.filter
+	conditions.IDs, conditions.Areas = nil, nil
+	conditional := named || !isAll(&conditions)
+	switch {
+	case !conditional && !o.all:
+		return command.Misuse(o.cmd, fmt.Errorf("say which messages to %s: IDs, conditions, or --all", o.verb))
+	case conditional && o.all:
+		return command.Misuse(o.cmd, errors.New("--all does not go with IDs or conditions"))
+	}
+	return nil
+}
+
+// confirm asks whether to drop what the filter matches, and returns how many
+// messages that may be; 0 is a no.
+func (o *orderCall) confirm(req admin.Order) (int, error) {
+	req.DryRun = true
+	counted, err := o.client.Order(o.cmd.Context(), o.verb, req, nil)
+	if err != nil && (counted.Matched == 0 || !isPartial(err)) {
+		return 0, err // what the order itself cannot read it names again
+	}
+	if counted.Matched == 0 {
+		return 0, o.none()
+	}
+	if o.yes {
+		return counted.Matched, nil
+	}
+	if command.Terminal(o.cmd.InOrStdin()) == 0 {
+		return 0, exit.New(exit.Usage, fmt.Errorf("this would %s %s", o.verb, whom(&counted)), "Say --yes to do so, or --dry-run to only count.")
+	}
+	question := "Drop %s without telling the senders? [y/N] "
+	if o.verb == client.Bounce {
+		question = "Return %s to the senders? [y/N] "
+	}
+	fmt.Fprintf(o.cmd.ErrOrStderr(), question, whom(&counted))
+	answer, err := bufio.NewReader(o.cmd.InOrStdin()).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return 0, exit.Errorf(exit.IO, "read the answer: %w", err)
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		fmt.Fprintln(o.cmd.OutOrStdout(), "Nothing was done.")
+		return 0, nil
+	}
+	return counted.Matched, nil
+}
+
+// give gives the order, with a bar on a terminal if it takes long.
+func (o *orderCall) give(req admin.Order) (admin.Ordered, error) {
+	stderr := o.cmd.ErrOrStderr()
+	if command.Terminal(stderr) == 0 {
+		return o.client.Order(o.cmd.Context(), o.verb, req, nil)
+	}
+	bar := progressbar.NewOptions64(o.total(&req), progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription(o.present),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30))
+	defer func() { _ = bar.Exit() }() // a bar that cannot be drawn harms nobody
+	begin := time.Now()
+	return o.client.Order(o.cmd.Context(), o.verb, req, func(done *admin.Ordered) {
+		if time.Since(begin) > time.Second { // a short order needs no bar
+			_ = bar.Set64(int64(max(done.Matched, done.Scanned)))
+		}
+	})
+}
+
+// total is how many messages an order will look at, as far as is known; -1 if
+// it is not.
+func (o *orderCall) total(req *admin.Order) int64 {
+	switch {
+	case len(o.filter.IDs) > 0:
+		return int64(len(o.filter.IDs))
+	case req.Confirm > 0:
+		return int64(req.Confirm)
+	}
+	s, err := o.client.Status(o.cmd.Context(), 0)
+	if err != nil || len(o.filter.Areas) > 0 {
+		return -1
+	}
+	if o.verb == client.Release {
+		return s.Spool.Hold
+	}
+	return s.Spool.Incoming + s.Spool.Deferred
+}
+
+// tell says what was done.
+func (o *orderCall) tell(done *admin.Ordered) {
+	out := o.cmd.OutOrStdout()
+	switch {
+	case done.Done > 0:
+		all := *done
+		if all.Matched = done.Done; done.Pending > 0 {
+			all.Recipients = 0 // it is not known how they are divided
+		}
+		fmt.Fprintf(out, "%s %s.\n", o.past, whom(&all))
+	case done.Pending+done.Unchanged == 0 && len(done.Missing) == 0 && o.all:
+		fmt.Fprintln(out, o.nothing)
+	}
+	if done.Pending > 0 {
+		fmt.Fprintf(out, "%s %s.\n", human.Count(done.Pending, "message"), o.later)
+	}
+	o.tellSplits(done)
+	if done.Unchanged > 0 {
+		fmt.Fprintf(out, "%s needed no change.\n", human.Count(done.Unchanged, "message"))
+	}
+}
+
+// tellSplits shows which recipients were put into which message of their own. The log
+// has them all.
+func (o *orderCall) tellSplits(done *admin.Ordered) {
+	const most, mostAddresses = 20, 10
+	out := o.cmd.OutOrStdout()
+	for i := range done.Splits[:min(len(done.Splits), most)] {
+		p := &done.Splits[i]
+		names := strings.Join(p.Recipients[:min(len(p.Recipients), mostAddresses)], " ")
+		if more := len(p.Recipients) + p.More - mostAddresses; more > 0 {
+			names += fmt.Sprintf(" and %s more", human.Number(more))
+		}
+		if p.Into == "" {
+			fmt.Fprintf(out, "%s also has recipients that would stay. Held would be: %s\n", p.From, names)
+		} else {
+			fmt.Fprintf(out, "From %s into %s: %s\n", p.From, p.Into, names)
+		}
+	}
+	if more := len(done.Splits) - most; more > 0 {
+		fmt.Fprintf(out, "… and %s more; the log has them all.\n", human.Number(more))
+	}
+}
+
+// whom says for how many recipients or messages an order is.
+func whom(done *admin.Ordered) string {
+	if done.Recipients > 0 {
+		return human.Count(done.Recipients, "recipient") + " of " + human.Count(done.Matched, "message")
+	}
+	return human.Count(done.Matched, "message")
+}
+
+// missing complains about IDs that are not in the queue.
+func missing(ids []string) error {
+	const most = 10
+	switch n := len(ids); {
+	case n == 0:
+		return nil
+	case n > most:
+		return exit.Errorf(exit.NoInput, "not in the queue: %s and %s more", strings.Join(ids[:most], " "), human.Number(n-most))
+	}
+	return exit.New(exit.NoInput, errors.New("not in the queue: "+strings.Join(ids, " ")), "")
+}
+
+func newFlushCommand(p *socket.Finder) *cobra.Command {
+	call := orderCall{order: retryOrder()}
+	cmd := &cobra.Command{
+		Use:     "flush [ID… | - | conditions]",
+		Aliases: []string{"retry"},
+		Short:   "Try messages now",
+		Long: `Try deferred messages now instead of when they are due. Without IDs or
+conditions all of them are tried, and destinations that were found dead get
+another chance.`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			call.cmd = cmd
+			if err := checkFilters(cmd, &call.filter); err != nil {
+				return err
+			}
+			if call.filter.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
+				return err
+			}
+			if call.client, err = p.Dial(); err != nil {
+				return err
+			}
+			defer call.client.Close()
+			return call.flush(len(args) > 0)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	addFilters(f, &call.filter)
+	f.BoolVar(&call.all, "all", false, "all messages, as without any conditions")
+	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count")
+	f.StringVar(&call.reason, "reason", "", "why, in a few `words`; it is logged")
+	completeFilters(cmd)
+	return cmd
+}
+
+func (o *orderCall) flush(named bool) error {
+	if named || !isAll(&o.filter) || o.dryRun {
+		conditions := o.filter
+		conditions.Areas, conditions.IDs = nil, nil
+		o.all = o.all || !named && isAll(&conditions) // areas alone are no condition
+		return o.run(named)
+	}
+	done, err := o.client.Flush(o.cmd.Context())
+	if err != nil {
+		return err
+	}
+	if done.Deferred == 0 {
+		fmt.Fprintln(o.cmd.OutOrStdout(), o.nothing)
+		return nil
+	}
+	fmt.Fprintf(o.cmd.OutOrStdout(), "Trying %s now.\n", human.Count(done.Deferred, "deferred message"))
+	return nil
+}

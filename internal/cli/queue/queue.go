@@ -1,0 +1,122 @@
+// Package queue has the commands that look at the mail queue and change it: lists of
+// messages, destinations and hosts, the status, and orders. They are clients of the
+// administration API and know nothing else of the daemon.
+package queue
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// NewCommand returns the queue commands.
+func NewCommand() *cobra.Command { return newQueueCommandAt(&socket.Finder{}) }
+
+// newQueueCommandAt returns the queue commands for a daemon at a place, which
+// their flags may change.
+func newQueueCommandAt(p *socket.Finder) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Look at the mail queue and change it",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	p.AddFlags(cmd.PersistentFlags())
+	cmd.AddCommand(
+		newListCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newHostsCommand(p), newShapeCommand(p),
+		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newOrderCommand(p, bounceOrder()), newFlushCommand(p))
+	return cmd
+}
+
+// addFilters adds the flags that pick messages; they are the same for all
+// commands.
+func addFilters(f *pflag.FlagSet, to *admin.Filter) {
+	f.StringSliceVar(&to.Areas, "area", nil, "in these `areas`: incoming, deferred, hold, corrupt (default all but corrupt)")
+	f.StringVar(&to.Sender, "sender", "", "from this `address`; * stands for any text, @domain for a domain, <> for the null sender")
+	f.StringVar(&to.Recipient, "recipient", "", "to this `address`; * stands for any text, @domain for a domain")
+	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a dot in front, to what is below it also")
+	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or the reason for a hold")
+	f.BoolVar(&to.Damaged, "damaged", false, "of which something cannot be read; without --area, corrupt is looked at, too")
+	f.StringVar(&to.Older, "older", "", "arrived longer ago than this `time`, such as 30m, 4h or 5d")
+	f.StringVar(&to.Younger, "younger", "", "arrived less long ago than this `time`")
+}
+
+// checkFilters says which flag has a value that cannot be one, and what it takes.
+func checkFilters(cmd *cobra.Command, f *admin.Filter) error {
+	for _, area := range f.Areas {
+		if !slices.Contains(areaNames(), area) {
+			return command.Misuse(cmd, fmt.Errorf("--area takes incoming, deferred, hold or corrupt, not %q", human.Plain(area)))
+		}
+	}
+	for _, age := range []struct{ flag, value string }{{"older", f.Older}, {"younger", f.Younger}} {
+		if age.value == "" {
+			continue
+		}
+		if _, err := admin.ParseAge(age.value); err != nil {
+			return command.Misuse(cmd, fmt.Errorf("--%s takes a time such as 30s, 20m, 4h, 5d or 1h30m, not %q", age.flag, human.Plain(age.value)))
+		}
+	}
+	return nil
+}
+
+func areaNames() []string { return []string{"incoming", "deferred", "hold", "corrupt"} }
+
+func completeFilters(cmd *cobra.Command) {
+	areas := cobra.FixedCompletions(areaNames(), cobra.ShellCompDirectiveNoFileComp)
+	for _, name := range []string{"area", "sender", "recipient", "domain", "error", "older", "younger"} {
+		complete := cobra.NoFileCompletions
+		if name == "area" {
+			complete = areas
+		}
+		if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
+			panic(err) // the flag does not exist: a bug
+		}
+	}
+}
+
+// isAll tells whether a filter has no conditions.
+func isAll(f *admin.Filter) bool {
+	return len(f.IDs) == 0 && len(f.Areas) == 0 && f.Sender == "" && f.Recipient == "" && f.Domain == "" && f.Error == "" && !f.Damaged &&
+		f.Older == "" && f.Younger == ""
+}
+
+// readIDs checks queue IDs. A lone "-" stands for those on standard input, one
+// at the start of each line; what follows on the line does not matter.
+func readIDs(args []string, in io.Reader) ([]string, error) {
+	if len(args) == 1 && args[0] == "-" {
+		args = nil
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			if fields := strings.Fields(lines.Text()); len(fields) > 0 {
+				args = append(args, fields[0])
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return nil, exit.Errorf(exit.IO, "read queue IDs: %w", err)
+		}
+	}
+	for _, id := range args {
+		if _, err := mail.ParseQueueID(id); err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("%q is not a queue ID", human.Plain(id)), "A queue ID has 13 digits and upper-case letters; \"posthaste queue list\" shows them.")
+		}
+	}
+	return args, nil
+}
+
+// Call runs a queue command.
+func Call(ctx context.Context, s command.Streams, p *socket.Finder, args ...string) error {
+	return command.Execute(ctx, newQueueCommandAt(p), args, s)
+}

@@ -1,0 +1,312 @@
+package queue
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
+)
+
+// showPage is how many recipients are shown if not all are asked for.
+const showPage = 50
+
+func newShowCommand(p *socket.Finder) *cobra.Command {
+	var asJSON, content, all bool
+	cmd := &cobra.Command{
+		Use:        "show [flags] ID…",
+		SuggestFor: []string{"postcat"},
+		Short:      "Show all about messages: where they are, why they wait, who is left",
+		Args:       cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(command.Exclusive(cmd, "json", "content"), command.Exclusive(cmd, "all", "content")); err != nil {
+				return err
+			}
+			ids, err := readIDs(args, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			c, err := p.Dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+			s := shower{cmd: cmd, client: c, out: out, all: all}
+			show := s.page
+			switch {
+			case content:
+				show = func(id string) error { return c.Content(cmd.Context(), id, out) }
+			case asJSON:
+				show = s.json
+			}
+			for i, id := range ids {
+				if i > 0 && !asJSON && !content {
+					fmt.Fprintln(out)
+				}
+				if err := show(id); err != nil {
+					return fmt.Errorf("%s: %w", id, err)
+				}
+			}
+			return out.Flush()
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&asJSON, "json", false, "a JSON object for each message; with --all, one more for each 1000 further recipients")
+	f.BoolVar(&content, "content", false, "the message itself, as it will be sent")
+	f.BoolVar(&all, "all", false, fmt.Sprintf("all recipients, not just the first %d", showPage))
+	return cmd
+}
+
+// A shower shows messages.
+type shower struct {
+	cmd    *cobra.Command
+	client *client.Client
+	out    io.Writer
+	all    bool
+}
+
+// each calls visit with the details of a message, again for each page of its
+// recipients if all are wanted.
+func (s *shower) each(id string, visit func(d *admin.Detail, first bool) error) error {
+	from, size := uint32(0), showPage
+	if s.all {
+		size = admin.RecipientsMax
+	}
+	for {
+		d, err := s.client.Show(s.cmd.Context(), id, from, size)
+		if err != nil {
+			return err
+		}
+		if err := visit(&d, from == 0); err != nil {
+			return err
+		}
+		if !s.all || d.Next == nil {
+			return nil
+		}
+		from = *d.Next
+	}
+}
+
+func (s *shower) json(id string) error {
+	e := json.NewEncoder(s.out)
+	return s.each(id, func(d *admin.Detail, _ bool) error { return e.Encode(d) })
+}
+
+// page writes a message as a person reads it.
+func (s *shower) page(id string) error {
+	now := time.Now()
+	return s.each(id, func(d *admin.Detail, first bool) error {
+		if first {
+			s.head(d, now)
+		}
+		width := 0
+		for i := range d.All {
+			width = max(width, utf8.RuneCountInString(human.Plain(d.All[i].Address)))
+		}
+		for i := range d.All {
+			s.recipient(&d.All[i], min(width, 40), now)
+		}
+		if !s.all && d.Next != nil {
+			fmt.Fprintf(s.out, "  … and %s; --all shows them\n", human.Count(d.Total-*d.Next, "more recipient"))
+		}
+		return nil
+	})
+}
+
+func (s *shower) head(d *admin.Detail, now time.Time) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(s.out, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("Message", "%s", d.ID)
+	if d.Damage != "" {
+		line("Damaged", "%s", human.Plain(d.Damage))
+	}
+	line("State", "%s, %s", d.State, waitText(d, now))
+	if d.Reason != "" {
+		line("Reason", "%s", human.Plain(d.Reason))
+	}
+	if d.Ordered != "" {
+		what := map[string]string{"hold": "to be held", "drop": "to be dropped", "some": "some recipients are to be given up or held"}[d.Ordered]
+		line("Ordered", "%s when the deliveries under way end", cmp.Or(what, human.Plain(d.Ordered)))
+	}
+	s.places(d, line, now)
+	line("Sender", "%s", senderText(&d.Summary))
+	line("Arrived", "%s%s", human.When(d.Arrived, now), originText(d))
+	line("Size", "%s%s", human.Octets(d.Size), contentText(d))
+	switch {
+	case d.Attempts > 0 && d.LastAttempt != nil:
+		line("Attempts", "%s that left something to retry, with dead destinations also counted; the last %s", human.Number(d.Attempts), human.When(*d.LastAttempt, now))
+	case lastOutcome(d) != nil: // it ended in a hold, or goes on
+		line("Attempts", "%s that left something to retry; the last reply %s", human.Number(d.Attempts), human.When(*lastOutcome(d), now))
+	case d.Waiting == d.Total && d.State != admin.StateCorrupt:
+		line("Attempts", "none yet")
+	}
+	if d.EnvID != "" || d.Ret != "" {
+		line("DSN", "%s", dsnText(d))
+	}
+	if d.Warned {
+		line("Reports", "the sender was told of the delay")
+	}
+	line("Recipients", "%s", recipientCounts(d.Total, d.Waiting))
+	fmt.Fprintln(s.out)
+}
+
+// lastOutcome returns when the last of the recipients that are shown had an outcome;
+// nil if none had one. A round that ends in a hold is not counted among the attempts,
+// though servers have been asked.
+func lastOutcome(d *admin.Detail) *time.Time {
+	var last *time.Time
+	for i := range d.All {
+		if at := d.All[i].At; at != nil && (last == nil || at.After(*last)) {
+			last = at
+		}
+	}
+	return last
+}
+
+// places says where a message that is in core goes, and what it waits for there.
+func (s *shower) places(d *admin.Detail, line func(name, format string, args ...any), now time.Time) {
+	name := "Goes to"
+	for _, p := range d.Places {
+		line(name, "%s: %s", human.Plain(p.Name), placeText(&p, now))
+		name = ""
+	}
+	if d.MorePlaces > 0 {
+		line(name, "and %s", human.Count(d.MorePlaces, "more destination"))
+		name = ""
+	}
+	if d.Routing > 0 {
+		line(name, "%s: where to is being looked up", human.Count(d.Routing, "recipient"))
+	}
+}
+
+func placeText(p *admin.MessageDestination, now time.Time) string {
+	var parts []string
+	if p.Busy > 0 {
+		parts = append(parts, deliveries(p.Busy)+" under way")
+	}
+	switch {
+	case p.Deferral:
+		parts = append(parts, "cannot go there now, and is being deferred")
+	case p.Waiting > 0 && p.Obstacle != nil:
+		parts = append(parts, human.Count(p.Waiting, "recipient")+" waiting: "+obstacleText(p.Obstacle, now))
+	case p.Waiting > 0:
+		parts = append(parts, human.Count(p.Waiting, "recipient")+" waiting")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// waitText says what a message waits for and what ends the waiting.
+func waitText(d *admin.Detail, now time.Time) string {
+	switch d.Wait {
+	case admin.WaitCore:
+		return "being tried or about to be"
+	case admin.WaitParked:
+		if d.Obstacle != nil {
+			return "parked: " + obstacleText(d.Obstacle, now)
+		}
+	case admin.WaitBackoff:
+		if d.Due != nil {
+			return "to be tried again " + human.When(*d.Due, now)
+		}
+	case admin.WaitRoom:
+		if d.Area == string(admin.StateIncoming) {
+			return "waiting to be picked up by the scheduler"
+		}
+		return "due, waiting to be picked up by the scheduler"
+	case admin.WaitRelease:
+		text := "until it is released (posthaste queue release " + d.ID + ")"
+		if d.Until != nil {
+			text += "; removed " + human.When(*d.Until, now)
+		}
+		return text
+	case admin.WaitRepair:
+		return "damaged, put aside"
+	}
+	return "waiting"
+}
+
+func originText(d *admin.Detail) string {
+	text := ""
+	if d.ClientAddr != "" {
+		text = ", from " + human.Plain(d.ClientHelo) + "[" + human.Plain(d.ClientAddr) + "]"
+	}
+	if d.Protocol != "" {
+		text += ", by " + human.Plain(d.Protocol)
+	}
+	return text
+}
+
+func contentText(d *admin.Detail) string {
+	switch {
+	case d.SMTPUTF8:
+		return ", needs SMTPUTF8"
+	case d.Body == "8BITMIME":
+		return ", 8-bit"
+	}
+	return ""
+}
+
+func dsnText(d *admin.Detail) string {
+	text := ""
+	if d.Ret != "" {
+		text = "return " + map[string]string{"FULL": "all of the message", "HDRS": "its header"}[d.Ret] + "  "
+	}
+	if d.EnvID != "" {
+		text += "envelope ID " + human.Plain(d.EnvID)
+	}
+	return trimRight(text)
+}
+
+func recipientCounts(total, waiting uint32) string {
+	switch {
+	case total == waiting:
+		return human.Number(total)
+	case waiting == 0:
+		return human.Number(total) + ", all settled"
+	}
+	return fmt.Sprintf("%s, of whom %s still waiting", human.Number(total), map[bool]string{true: "1 is", false: human.Number(waiting) + " are"}[waiting == 1])
+}
+
+func (s *shower) recipient(r *admin.Recipient, width int, now time.Time) {
+	at := ""
+	if r.At != nil {
+		at = "  " + human.When(*r.At, now)
+	}
+	fmt.Fprintf(s.out, "  %-*s  %s%s\n", width, human.Plain(r.Address), resultText(r.Result), at)
+	if r.Expired {
+		fmt.Fprint(s.out, "      given up because of its age; the last reply:\n")
+	}
+	if r.PutOff != "" {
+		fmt.Fprintf(s.out, "      %s; because of:\n", human.Plain(r.PutOff))
+	}
+	for line := range strings.SplitSeq(r.Reply, "\n") {
+		if r.Reply != "" {
+			fmt.Fprintf(s.out, "      %s\n", human.Plain(line))
+		}
+	}
+	if r.By != "" {
+		fmt.Fprintf(s.out, "      said by %s\n", human.Plain(r.By))
+	}
+}
+
+func resultText(result string) string {
+	if result == "pending" {
+		return "not tried yet"
+	}
+	return result
+}

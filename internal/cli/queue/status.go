@@ -1,0 +1,190 @@
+package queue
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
+)
+
+func newStatusCommand(p *socket.Finder) *cobra.Command {
+	var (
+		destinations int
+		asJSON       bool
+	)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the scheduler holds and how much is in the spool",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := p.Dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			s, err := c.Status(cmd.Context(), destinations)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+			}
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			writeStatus(out, &s)
+			return out.Flush()
+		},
+	}
+	cmd.Flags().IntVarP(&destinations, "destinations", "n", 10, "show this `number` of destinations of each transport, those with the most waiting")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object")
+	return cmd
+}
+
+func writeStatus(out io.Writer, s *admin.Status) {
+	fmt.Fprintf(out, "Spool   %s incoming, %s deferred, %s held, %s damaged; %s on disk, %s free\n",
+		human.Number(s.Spool.Incoming), human.Number(s.Spool.Deferred), human.Number(s.Spool.Hold), human.Number(s.Spool.Corrupt),
+		human.Octets(s.Spool.Used), human.Octets(s.Spool.Free))
+	if s.Spool.Refusing != "" {
+		fmt.Fprintf(out, "Full    no mail is taken in: %s\n", human.Plain(s.Spool.Refusing))
+	}
+	fmt.Fprintf(out, "Core    %s with %s, %s under way%s\n", human.Count(s.Core.Messages, "message"), human.Count(s.Core.Recipients, "recipient"),
+		deliveries(s.Core.Busy), coreText(&s.Core))
+	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", human.Count(s.Core.Arrived, "message"),
+		deliveries(s.Core.Deliveries), human.Number(s.Core.Sent), human.Number(s.Core.Deferred), human.Number(s.Core.Bounced))
+	if s.Core.Unknown > 0 {
+		fmt.Fprintf(out, "Unknown %s after which a recipient may have the message or not: it was sent, and no reply came\n", human.Count(s.Core.Unknown, "attempt"))
+	}
+	if s.Core.Offline != nil {
+		fmt.Fprintf(out, "Network hardly any host can be reached since %s: our own network seems to be down\n", human.When(*s.Core.Offline, s.Now))
+	}
+	for i := range s.Alarms {
+		fmt.Fprintf(out, "ALARM   %s: %s\n", human.When(s.Alarms[i].At, s.Now), human.Plain(s.Alarms[i].Text))
+	}
+	for i := range s.Transports {
+		writeTransport(out, &s.Transports[i], s.Now)
+	}
+}
+
+func deliveries[T int | uint64](n T) string {
+	if n == 1 {
+		return "1 delivery"
+	}
+	return human.Number(n) + " deliveries"
+}
+
+func coreText(c *admin.CoreStatus) string {
+	text := ""
+	if c.Lookups+c.Waiting > 0 {
+		text = fmt.Sprintf(", %s under way and %s waiting", human.Count(c.Lookups, "look-up"), human.Number(c.Waiting))
+	}
+	if c.Verifying > 0 {
+		text += fmt.Sprintf(", %s waiting to hear of a recipient", human.Count(c.Verifying, "client"))
+	}
+	if c.CalledOut > 0 {
+		text += fmt.Sprintf("; %s, %s remembered", human.Count(c.CalledOut, "call-out"), addresses(c.Addresses))
+	}
+	switch {
+	case c.Halted:
+		text += "; stopping"
+		if c.Busy > 0 {
+			text += fmt.Sprintf(", %s to go", deliveries(c.Busy))
+		}
+	case c.Behind:
+		text += "; full, new mail waits in the spool"
+	}
+	return text
+}
+
+func addresses(n int) string {
+	if n == 1 {
+		return "1 address"
+	}
+	return human.Number(n) + " addresses"
+}
+
+// destinationMax is the widest destination that is shown in full.
+const destinationMax = 44
+
+func writeTransport(out io.Writer, t *admin.TransportStatus, now time.Time) {
+	dead := t.Reason != ""
+	if len(t.Destinations) == 0 && !dead {
+		return
+	}
+	fmt.Fprintf(out, "\nTransport %s: %s, %s under way\n", human.Plain(t.Name), human.Count(t.Jobs, "message"), deliveries(t.Busy))
+	if dead {
+		fmt.Fprintf(out, "  dead: %s\n", human.Plain(t.Reason))
+		if t.Until != nil {
+			fmt.Fprintf(out, "  tried again %s\n", human.When(*t.Until, now))
+		}
+	}
+	common := commonObstacle(t)
+	if common != nil && !dead {
+		fmt.Fprintf(out, "  waits: %s\n", obstacleText(common, now))
+	}
+	if len(t.Destinations) > 0 {
+		writeDestinations(out, t.Destinations, now, common)
+	}
+}
+
+// commonObstacle returns what keeps all of a transport's mail waiting; nil if that is
+// different for each destination.
+func commonObstacle(t *admin.TransportStatus) *admin.Obstacle {
+	for i := range t.Destinations {
+		o := t.Destinations[i].Obstacle
+		if o == nil {
+			continue
+		}
+		switch o.Kind {
+		case "stop", "transport-dead", "transport-rate", "transport-delay", "process-limit":
+			return o
+		}
+	}
+	return nil
+}
+
+// writeDestinations writes a transport's destinations. Those of the transport
+// retry go by where the mail was to go, and why it does not is the reason.
+func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Time, common *admin.Obstacle) {
+	width := len("DESTINATION")
+	for i := range all {
+		if d := &all[i]; d.Instead != "" {
+			d.Nexthop, d.Reason = d.Instead, d.Nexthop
+		}
+		width = min(max(width, utf8.RuneCountInString(all[i].Nexthop)), destinationMax)
+	}
+	fmt.Fprintf(out, "  %-*s  %-9s %6s %6s %6s\n", width, "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
+	for _, d := range all {
+		fmt.Fprintf(out, "  %-*s  %-9s %6d %6d %6d\n", width, human.Shorten(human.Plain(d.Nexthop), width), d.State, d.Window, d.Busy, d.Todo)
+		if text := connectionsText(&d); text != "" {
+			fmt.Fprintf(out, "      %s\n", text)
+		}
+		if o := d.Obstacle; o != nil && o.Kind != "dead" && o.Kind != "turn" && (common == nil || o.Kind != common.Kind) {
+			fmt.Fprintf(out, "      waits: %s\n", obstacleText(o, now))
+		}
+		if d.Reason != "" {
+			fmt.Fprintf(out, "      %s\n", human.Plain(d.Reason))
+		}
+		if d.Until != nil {
+			fmt.Fprintf(out, "      tried again %s\n", human.When(*d.Until, now))
+		}
+	}
+}
+
+// connectionsText says what carries a destination's mail; "" where agents do.
+func connectionsText(d *admin.DestinationStatus) string {
+	if d.Open+d.Opening == 0 {
+		return ""
+	}
+	text := human.Count(d.Open, "connection")
+	if d.Opening > 0 {
+		text += fmt.Sprintf(", %s being opened", human.Number(d.Opening))
+	}
+	return text
+}

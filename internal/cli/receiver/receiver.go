@@ -1,0 +1,210 @@
+// Package receiver has the command that plays a receiver of mail, good or bad.
+package receiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/sink"
+)
+
+// A sinkPlan is how a receiver is to behave.
+type sinkPlan struct {
+	listen   []string
+	size     string
+	interval time.Duration // between lines of progress; 0: none
+	cfg      sink.Config
+	shares   []*sinkShare
+}
+
+// A sinkShare is a fault that a flag asks for.
+type sinkShare struct {
+	flag, help string
+	fault      sink.Fault
+	told       string // what happened, for the summary
+}
+
+func sinkShares() []*sinkShare {
+	one := func(flag, help string, at sink.Stage, kind sink.Kind, told string) *sinkShare {
+		return &sinkShare{flag, help, sink.Fault{Stage: at, Kind: kind}, told}
+	}
+	return []*sinkShare{
+		one("refuse-connections", "answer 421 to `percent` of connections", sink.AtGreeting, sink.RefuseForNow, "connections refused with 421"),
+		one("tempfail", "answer 450 to `percent` of messages, at MAIL", sink.AtMail, sink.RefuseForNow, "messages refused with 450"),
+		one("refuse-recipients", "answer 550 to `percent` of recipients, to the same ones each time", sink.AtRecipient, sink.RefuseForGood, "recipients refused with 550"),
+		one("tempfail-recipients", "answer 450 to `percent` of recipients", sink.AtRecipient, sink.RefuseForNow, "recipients refused with 450"),
+		one("drop", "close the connection within `percent` of messages", sink.AtContent, sink.Drop, "connections closed within a message"),
+		one("lose-reply", "take `percent` of messages and close the connection without saying so", sink.AtCommit, sink.LoseReply, "replies to messages lost"),
+	}
+}
+
+// NewCommand returns the command that plays a receiver.
+func NewCommand() *cobra.Command {
+	plan := sinkPlan{interval: 5 * time.Second, shares: sinkShares()}
+	cmd := &cobra.Command{
+		Use:        "sink",
+		SuggestFor: []string{"smtp-sink"},
+		Short:      "Play a receiver, good or bad, to try limits and routes with",
+		Long: `Take mail by SMTP from anybody, throw it away and count it, in the way of the
+receiver that the flags describe: slow, limited, refusing, breaking off. A route
+such as "slow.test" = "smtp:[127.0.0.1]:2526" sends mail there.
+
+It keeps nothing and asks nobody who he is, so it is not for a network that others
+reach: it listens on the loopback interface unless --listen says otherwise.
+
+It tells every few seconds what has happened, if anything has, and all of it at the
+end, which is SIGINT (Ctrl-C) or SIGTERM.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := newSinkRun(&plan)
+			if err != nil {
+				return command.Misuse(cmd, err)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return s.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	plan.addFlags(cmd.Flags())
+	return cmd
+}
+
+func (p *sinkPlan) addFlags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringArrayVar(&p.listen, "listen", []string{"127.0.0.1:2526"}, "listen on this `address` and port; may be given several times")
+	f.StringVar(&p.cfg.Hostname, "hostname", "sink.test", "what it calls itself")
+	f.IntVar(&p.cfg.ConnectionLimit, "connection-limit", 0, "answer 421 to connections beyond so many at once; 0: none")
+	f.IntVar(&p.cfg.RecipientLimit, "recipient-limit", 0, "answer 452 to recipients of a message beyond so many, at least 100; 0: none")
+	f.StringVar(&p.size, "size-limit", "0", "refuse messages larger than this `size`, at least 64K; 0: none")
+	f.DurationVar(&p.cfg.MessageDelay, "delay", 0, "wait before each message is taken, such as 200ms")
+	f.DurationVar(&p.cfg.GreetingDelay, "greeting-delay", 0, "wait before the greeting")
+	f.DurationVar(&p.cfg.RecipientDelay, "recipient-delay", 0, "wait before each recipient is answered")
+	f.DurationVar(&p.cfg.CommandDelay, "reply-delay", 0, "wait before each reply")
+	for _, s := range p.shares {
+		f.Var((*sinkPercent)(&s.fault.Share), s.flag, s.help)
+	}
+	f.StringSliceVar(&p.cfg.Withheld, "without", nil, "ESMTP `extensions` that are not offered, such as PIPELINING,SIZE")
+	f.Uint64Var(&p.cfg.Seed, "seed", 1, "decides which ones the percentages hit")
+	f.DurationVar(&p.interval, "interval", p.interval, "time between lines of progress; 0: none")
+}
+
+// A sinkPercent is a share that is written in percent.
+type sinkPercent float64
+
+func (p *sinkPercent) Set(text string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !(v >= 0 && v <= 100) {
+		return errors.New("it is not a number from 0 to 100")
+	}
+	*p = sinkPercent(v / 100)
+	return nil
+}
+
+func (p *sinkPercent) String() string { return strconv.FormatFloat(float64(*p)*100, 'g', 6, 64) }
+func (p *sinkPercent) Type() string   { return "a percentage, from 0 to 100" }
+
+// A sinkRun is a receiver at work.
+type sinkRun struct {
+	plan   *sinkPlan
+	server *sink.Server
+	tally  sinkTally
+}
+
+func newSinkRun(p *sinkPlan) (*sinkRun, error) {
+	size, err := config.ParseSize(p.size)
+	if err != nil {
+		return nil, fmt.Errorf("--size-limit: %w", err)
+	}
+	s := &sinkRun{plan: p}
+	cfg := p.cfg
+	cfg.SizeLimit, cfg.Refused = size, s.tally.refused
+	for _, one := range p.shares {
+		if one.fault.Share > 0 {
+			cfg.Faults = append(cfg.Faults, one.fault)
+		}
+	}
+	s.server, err = sink.New(cfg)
+	return s, err
+}
+
+// run serves until ctx ends.
+func (s *sinkRun) run(ctx context.Context, out, warnings io.Writer) error {
+	listeners, err := sinkListen(s.plan.listen)
+	if err != nil {
+		var (
+			address *net.AddrError
+			service *net.DNSError
+		)
+		if errors.As(err, &address) || errors.As(err, &service) {
+			return exit.Usagef("--listen takes an address and a port such as 127.0.0.1:2526: %w", err)
+		}
+		code, hint := exit.OfListen(err)
+		return exit.New(code, err, strings.ReplaceAll(hint, "change listen", "change --listen"))
+	}
+	for _, ln := range listeners {
+		fmt.Fprintf(out, "listening on %s\n", ln.Addr())
+		if at, ok := ln.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+			fmt.Fprintf(warnings, "posthaste: %s is not a loopback address: whoever reaches it can use it\n", at)
+		}
+	}
+	// Not ctx itself, whose cause tells a signal as if it were a failure.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Serve(serving, listeners...) }()
+	err = s.watch(ended, out)
+	return errors.Join(err, writeSinkSummary(out, s.server.Stats(), s.plan.shares, &s.tally))
+}
+
+// watch tells what happens until the server has ended.
+func (s *sinkRun) watch(ended <-chan error, out io.Writer) error {
+	var tick <-chan time.Time
+	if s.plan.interval > 0 {
+		ticker := time.NewTicker(s.plan.interval)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	var last sink.Stats
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case now := <-tick:
+			if stats := s.server.Stats(); stats != last {
+				fmt.Fprintf(out, "%s  %s\n", now.Format(time.TimeOnly), sinkLine(stats))
+				last = stats
+			}
+		}
+	}
+}
+
+// sinkListen opens all listeners, or none.
+func sinkListen(addresses []string) ([]net.Listener, error) {
+	var all []net.Listener
+	for _, address := range addresses {
+		ln, err := net.Listen("tcp", address)
+		if err != nil {
+			for _, open := range all {
+				open.Close() //nolint:errcheck // it was never used
+			}
+			return nil, err
+		}
+		all = append(all, ln)
+	}
+	return all, nil
+}

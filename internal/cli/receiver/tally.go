@@ -1,0 +1,63 @@
+package receiver
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+)
+
+// A sinkTally counts what went wrong as asked for. Its zero value is ready; any
+// number of goroutines may use it.
+type sinkTally struct {
+	mu     sync.Mutex
+	counts map[sink.Fault]int // by stage and kind; the share is 0
+}
+
+func (t *sinkTally) refused(r sink.Refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts == nil {
+		t.counts = make(map[sink.Fault]int)
+	}
+	t.counts[sink.Fault{Stage: r.Stage, Kind: r.Kind}]++
+}
+
+func (t *sinkTally) count(f sink.Fault) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.counts[sink.Fault{Stage: f.Stage, Kind: f.Kind}]
+}
+
+// sinkLine tells in one line how things stand.
+func sinkLine(s sink.Stats) string {
+	return fmt.Sprintf("%d open, %s, %d turned away; %s; %s",
+		s.Open, several(s.Connections, "connection"), s.TurnedAway, several(s.Messages, "message"), several(s.Faults, "fault"))
+}
+
+func several(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// writeSinkSummary tells all that has happened, and how often each fault did that
+// was asked for.
+func writeSinkSummary(out io.Writer, s sink.Stats, shares []*sinkShare, tally *sinkTally) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, at most %d at once", several(s.Connections, "connection"), s.Peak)
+	if s.TurnedAway > 0 {
+		fmt.Fprintf(&b, "; %d more turned away with 421", s.TurnedAway)
+	}
+	fmt.Fprintf(&b, "\n%s taken, for %s, with %s\n", several(s.Messages, "message"), several(s.Recipients, "recipient"), several(s.Octets, "octet"))
+	for _, one := range shares {
+		if one.fault.Share > 0 {
+			fmt.Fprintf(&b, "%s: %d\n", one.told, tally.count(one.fault))
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

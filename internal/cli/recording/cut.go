@@ -1,0 +1,151 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/trace"
+	"github.com/posthaste-mta/posthaste/trace/replay"
+)
+
+func newTraceCutCommand() *cobra.Command {
+	var c traceCut
+	cmd := &cobra.Command{
+		Use:   "cut FILE",
+		Short: "Cut a part out of a trace that replays on its own",
+		Long: `Cut a part out of a trace: some messages, the messages that go to some transports
+and nexthops, everything up to a line, or both. What is left is given to a new
+scheduler, which gets the recorded answers to its questions, and recorded anew: so
+the result replays, and becomes a test by being copied into qmgr/testdata/traces.
+
+With others out of the way, a message may be tried earlier than it was. An answer
+that has not been recorded is not made up: a question without one stays open.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&c.messages, "message", nil, "what is about this message (`ID`); may be given several times")
+	f.StringSliceVar(&c.transports, "transport", nil, "messages of which something goes by this transport (`name`)")
+	f.StringSliceVar(&c.nexthops, "nexthop", nil, "messages of which something goes to this nexthop (`name`)")
+	f.IntVar(&c.toLine, "to-line", 0, "nothing behind this line of the file (`number`)")
+	f.StringVarP(&c.output, "output", "o", "", "write the result into a `file`")
+	return cmd
+}
+
+// A traceCut is what the command line asks for.
+type traceCut struct {
+	messages, transports, nexthops []string
+	toLine                         int
+	output                         string
+}
+
+func (c *traceCut) run(cmd *cobra.Command, path string) error {
+	want, err := c.selection()
+	if err != nil {
+		return err
+	}
+	f, err := openTrace(cmd, path)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	fresh := true
+	open := func() (*trace.Reader, error) {
+		if fresh {
+			fresh = false
+			return f.Reader, nil
+		}
+		if !f.seekable() {
+			return nil, errors.New("to find the messages of a destination the trace has to be read twice: give a file")
+		}
+		err := f.rewind()
+		return f.Reader, err
+	}
+	var result replay.CutResult
+	err = writeResult(cmd, c.output, func(to io.Writer) (err error) {
+		result, err = replay.Cut(open, want, to, "cut from a trace by "+c.String())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	warnIncomplete(cmd, f.Reader)
+	c.tell(cmd, &result)
+	return nil
+}
+
+// tell says what has become of the trace.
+func (c *traceCut) tell(cmd *cobra.Command, r *replay.CutResult) {
+	var more []string
+	if r.Messages > 0 {
+		more = append(more, fmt.Sprintf("messages: %d", r.Messages))
+	}
+	if r.Wakes > 0 {
+		more = append(more, fmt.Sprintf("wakes that the scheduler asks for now: %d", r.Wakes))
+	}
+	if r.Questions > 0 {
+		more = append(more, fmt.Sprintf("questions without a recorded answer: %d", r.Questions))
+	}
+	if r.Answers > 0 {
+		more = append(more, fmt.Sprintf("answers left out that nobody asked for: %d", r.Answers))
+	}
+	if r.Crash != "" {
+		more = append(more, "the scheduler gives up at the end: "+r.Crash)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: %d of %d events%s\n", r.Given, r.Events, human.Plain(strings.Join(append([]string{""}, more...), "; ")))
+}
+
+func (c *traceCut) selection() (replay.Selection, error) {
+	want := replay.Selection{ToLine: c.toLine}
+	if c.toLine < 0 {
+		return want, exit.Usagef("--to-line is at least 1")
+	}
+	if len(c.messages)+len(c.transports)+len(c.nexthops)+c.toLine == 0 {
+		return want, exit.Usagef("say what is wanted: --message, --transport, --nexthop or --to-line")
+	}
+	ids, err := parseIDs(c.messages)
+	if err != nil {
+		return want, err
+	}
+	want.Messages = ids
+	if len(c.transports)+len(c.nexthops) == 0 {
+		return want, nil
+	}
+	for _, t := range orAny(c.transports) {
+		for _, n := range orAny(c.nexthops) {
+			want.Destinations = append(want.Destinations, replay.Destination{Transport: t, Nexthop: n})
+		}
+	}
+	return want, nil
+}
+
+// orAny makes "any" of an empty list.
+func orAny(list []string) []string {
+	if len(list) == 0 {
+		return []string{""}
+	}
+	return list
+}
+
+// String says what was wanted, as on the command line.
+func (c *traceCut) String() string {
+	var words []string
+	for _, f := range []struct {
+		flag   string
+		values []string
+	}{{"--message", c.messages}, {"--transport", c.transports}, {"--nexthop", c.nexthops}} {
+		for _, v := range f.values {
+			words = append(words, f.flag+" "+human.Plain(v))
+		}
+	}
+	if c.toLine > 0 {
+		words = append(words, fmt.Sprint("--to-line ", c.toLine))
+	}
+	return strings.Join(words, " ")
+}

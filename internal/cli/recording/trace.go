@@ -1,0 +1,165 @@
+// Package recording has the commands for recordings of the scheduler: traces of ours,
+// which are shown, replayed, compared, cut and shrunk, and those of Postfix's queue
+// manager, with which it is verified.
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/human"
+	"github.com/posthaste-mta/posthaste/trace"
+)
+
+// exitTraceInput is what the trace commands end with if a trace is bad or is not
+// there, so that a script can tell it from one that differs (exitDiffers).
+const exitTraceInput exit.Code = 2
+
+// NewTraceCommand returns the commands for traces.
+func NewTraceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Show, replay, compare, cut and shrink recordings of the scheduler",
+		Long: `A trace is everything that the scheduler was told and everything that it did, one
+line each. "posthaste serve --trace FILE" and "posthaste sim --trace FILE" write
+one. docs/testing.md tells how a trace becomes a test.
+
+A FILE named "-" is the standard input.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTraceShowCommand(), newTraceReplayCommand(), newTraceDiffCommand(), newTraceCutCommand(), newTraceShrinkCommand())
+	return cmd
+}
+
+// badTrace is for what is wrong with a trace.
+func badTrace(err error) error { return exit.New(exitTraceInput, err, "") }
+
+// A traceFile is a trace that is open.
+type traceFile struct {
+	*trace.Reader
+	in io.ReadSeekCloser // nil for the standard input
+}
+
+// A traceInput is a file whose name the reader of traces puts in front of errors.
+type traceInput struct{ *os.File }
+
+func (f traceInput) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	return n, err
+}
+
+func openTrace(cmd *cobra.Command, path string) (*traceFile, error) {
+	if path == "-" {
+		r, err := trace.NewReader(cmd.InOrStdin(), "standard input")
+		if err != nil {
+			return nil, badTrace(err)
+		}
+		return &traceFile{Reader: r}, nil
+	}
+	opened, err := os.Open(path)
+	if err != nil {
+		return nil, badTrace(err)
+	}
+	f := traceInput{opened}
+	r, err := trace.NewReader(f, path)
+	if err != nil {
+		return nil, badTrace(errors.Join(err, f.Close()))
+	}
+	return &traceFile{r, f}, nil
+}
+
+// rewind begins anew. The standard input cannot.
+func (f *traceFile) rewind() error {
+	if _, err := f.in.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r, err := trace.NewReader(f.in, f.Name())
+	f.Reader = r
+	return err
+}
+
+// seekable tells whether rewind works: it does not for pipes.
+func (f *traceFile) seekable() bool {
+	if f.in == nil {
+		return false
+	}
+	_, err := f.in.Seek(0, io.SeekCurrent)
+	return err == nil
+}
+
+func (f *traceFile) close() {
+	if f.in != nil {
+		f.in.Close() // it was read only
+	}
+}
+
+// trouble is for what a command has met with in the trace, by name.
+func (f *traceFile) trouble(err error) error {
+	var placed *trace.SyntaxError
+	if !errors.As(err, &placed) {
+		err = fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return badTrace(err)
+}
+
+// warnIncomplete says that a trace that has been read ends before its end.
+func warnIncomplete(cmd *cobra.Command, r *trace.Reader) {
+	switch {
+	case r.Torn():
+		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: %s ends within a line, which is left out: the program was killed, or is still writing\n", human.Plain(r.Name()))
+	case !r.Complete():
+		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: %s has no end: the program was killed, or is still writing, or stopped recording\n", human.Plain(r.Name()))
+	}
+}
+
+// writeResult has a trace written, into a file or on the standard output. A file
+// takes its name when it is complete: until then, and if something goes wrong,
+// what had that name stays, which may be the trace that is being read.
+func writeResult(cmd *cobra.Command, path string, write func(io.Writer) error) error {
+	if path == "" {
+		return outputTrouble(write(cmd.OutOrStdout()))
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a device or a pipe
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return exit.New(exit.IO, err, "")
+		}
+		return outputTrouble(errors.Join(write(f), f.Close()))
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".posthaste-trace-*")
+	if err != nil {
+		return exit.New(exit.IO, err, "")
+	}
+	defer os.Remove(f.Name()) // in vain if it has got its name
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return outputTrouble(err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return exit.New(exit.IO, err, "")
+	}
+	return nil
+}
+
+// outputTrouble tells what is wrong with the output from what is wrong with a
+// trace.
+func outputTrouble(err error) error {
+	var path *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &path) && path.Op == "write":
+		return exit.New(exit.IO, err, "")
+	}
+	return badTrace(err)
+}

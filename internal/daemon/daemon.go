@@ -1,0 +1,365 @@
+// Package daemon is the composition root: it makes every part of the daemon from the
+// configuration, joins the parts by adapters, runs them, and replaces what a reload
+// changes.
+//
+// # Procedure
+//
+// New opens the spool and the listeners and makes the parts (daemon.go) with limits
+// that the machine has room for (package machine). Each port is declared by the package
+// that needs it and filled in ports.go, where alone both ends are known. A reload makes
+// new agents, which take over from the old ones when their deliveries have ended
+// (agents.go). Serve is Run with signals (signals.go).
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/report"
+	"github.com/posthaste-mta/posthaste/resolve"
+	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/spool"
+)
+
+// A Daemon is the whole program at work: everything that New opens, run
+// uses and closes. A test or a demonstration starts one as well as the serve
+// command does.
+type Daemon struct {
+	log     *slog.Logger
+	options Options
+	spool   *spool.Spool
+	driver  *driver.Driver
+	inbound *inbound.Server
+	admin   *admin.Server
+	policy  *policy
+	agents  *agents
+
+	intake  []inbound.Listener // of SMTP
+	adminLn net.Listener
+
+	current *config.Config // in force
+	started *config.Config // of which a reload leaves in force what needs a restart
+	begun   machine.Fitted // started, made as small as the machine is
+	settled transports
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// Options are what a daemon is given besides its configuration.
+type Options struct {
+	Log       *slog.Logger
+	Version   string
+	Listeners []net.Listener // instead of those in the configuration (systemd); none: those
+	Machine   machine.Limits // the limits of this process
+	Tracer    driver.Tracer  // told of everything that the scheduler is told and does; nil: nobody is
+	LastWords func()         // writes the log out before the process ends against its will; nil: nothing
+}
+
+// New opens the spool and the listeners. Nothing runs yet; if it fails, nothing
+// stays open.
+func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
+	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}}
+	d.settled.add(cfg)
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	if err := secure(cfg, o.Log); err != nil {
+		return nil, fmt.Errorf("queue_directory: %w", err)
+	}
+	fit, err := o.Machine.Fit(cfg, nil, max(len(o.Listeners), len(cfg.Listen))+2, o.Log) // administration and submission
+	if err != nil {
+		return nil, err
+	}
+	d.begun = fit
+	spooling := fit.Spool()
+	spooling.Logger, spooling.TableFiles = o.Log, fit.TableFiles
+	spooling.Fatal = func(error) { o.end(exitDisk) } // the spool has logged why
+	if d.spool, err = spool.Open(spooling); err != nil {
+		return nil, err
+	}
+	if err := d.listen(cfg); err != nil {
+		return nil, err
+	}
+	if err := d.connect(fit); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// listen opens the sockets. Those of the administration and of local submission
+// are in the queue directory unless the configuration names another place.
+func (d *Daemon) listen(cfg *config.Config) error {
+	early := cfg.EarlyTalkers()
+	for _, ln := range d.options.Listeners {
+		d.intake = append(d.intake, inbound.Listener{Listener: ln, EarlyTalkers: early})
+	}
+	if len(d.intake) == 0 {
+		for _, addr := range cfg.Listen {
+			ln, err := net.Listen("tcp", addr.String())
+			if err != nil {
+				return fmt.Errorf("listen: %w", err)
+			}
+			d.intake = append(d.intake, inbound.Listener{Listener: ln, EarlyTalkers: early})
+		}
+	}
+	if path := cfg.SubmissionSocketPath(); path != "" {
+		ln, err := listenUnix(path, "submission_group", cfg.SubmissionGroup)
+		if err != nil {
+			return fmt.Errorf("submission_socket: %w", err)
+		}
+		d.intake = append(d.intake, inbound.Listener{Listener: ln})
+	}
+	if path := cfg.AdminSocketPath(); path != "" {
+		ln, err := listenUnix(path, "admin_group", cfg.AdminGroup)
+		if err != nil {
+			return fmt.Errorf("admin_socket: %w", err)
+		}
+		d.adminLn = ln
+	}
+	return nil
+}
+
+// connect makes the parts and joins them.
+func (d *Daemon) connect(cfg machine.Fitted) (err error) {
+	routing, err := d.newRouting(cfg)
+	if err != nil {
+		return err
+	}
+	d.install(routing)
+	reports := cfg.Report()
+	reports.Logger = d.log
+	reporter, err := report.New(reports, reportSpool{d.spool})
+	if err != nil {
+		return err
+	}
+	d.driver, err = driver.New(d.driverConfig(cfg.Config), driver.Ports{
+		Spool: d.spool, Router: router{d.agents}, Finder: router{d.agents}, Reporter: reporter,
+		Connector: d.agents, Hosts: d.spool,
+		Agent: func(string) driver.Agent { return d.agents },
+	})
+	if err != nil {
+		return err
+	}
+	in := cfg.Inbound()
+	in.Logger, in.Verifier = d.log, verifier{d.agents, d.driver}
+	d.inbound, err = inbound.New(in, intake{d.spool, d.driver.Arrived}, d.policy, d.driver)
+	if err != nil {
+		return err
+	}
+	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+	return err
+}
+
+// A routing is everything that decides where mail goes and who may send it.
+type routing struct {
+	policy *inbound.RelayPolicy
+	agents *agentSet
+}
+
+// newRouting makes all of it, or nothing.
+func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
+	table, err := route.NewTable(cfg.Route())
+	if err != nil {
+		return nil, err
+	}
+	relay, err := inbound.NewRelayPolicy(cfg.RelayPolicy())
+	if err != nil {
+		return nil, err
+	}
+	look := cfg.Resolve()
+	look.Logger = d.log
+	look.Slow = cfg.SlowLookups
+	resolver, err := resolve.New(look)
+	if err != nil {
+		return nil, err
+	}
+	send := cfg.Outbound()
+	send.Log, send.Seed = d.log, uint64(time.Now().UnixNano())
+	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
+	if err != nil {
+		resolver.Close()
+		return nil, err
+	}
+	router := resolve.NewRouter(table, resolver, cfg.Router())
+	return &routing{relay, newAgentSet(cfg.Config, client, resolver, router)}, nil
+}
+
+// install puts a routing into force.
+func (d *Daemon) install(r *routing) {
+	d.agents.set(r.agents)
+	d.policy.p.Store(r.policy)
+}
+
+func (d *Daemon) driverConfig(cfg *config.Config) driver.Config {
+	c := cfg.Driver()
+	c.Log, c.Trace = d.log, d.options.Tracer
+	return c
+}
+
+// addresses are those of the SMTP listeners that are on TCP.
+func (d *Daemon) addresses() []string {
+	var list []string
+	for _, ln := range d.intake {
+		if tcp, ok := ln.Addr().(*net.TCPAddr); ok {
+			list = append(list, tcp.String())
+		}
+	}
+	return list
+}
+
+// Run takes mail in and delivers it until ctx ends, then stops in the order in
+// which mail flows: no more comes in, no more orders are taken, what is under way
+// ends, the spool closes.
+func (d *Daemon) Run(ctx context.Context) error {
+	defer d.Close()
+	taking, stopIntake := context.WithCancel(ctx)
+	defer stopIntake()
+	delivery, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDelivery()
+	administration, stopAdministration := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAdministration()
+	var delivered, administered sync.WaitGroup
+	var failure error // of the delivery
+	delivered.Go(func() {
+		defer d.options.atPanic()
+		failure = d.driver.Run(delivery)
+	})
+	delivered.Go(func() {
+		defer d.options.atPanic()
+		d.tellOfHeld(delivery)
+	})
+	if d.adminLn != nil {
+		administered.Go(func() {
+			if err := d.admin.Serve(administration, d.adminLn); err != nil { // mail goes on without it
+				d.log.Error("the administration cannot be reached any more", "error", err)
+			}
+		})
+	}
+	err := d.inbound.Serve(taking, d.intake...)
+	stopIntake()
+	d.admin.Stopping()
+	stopDelivery()
+	delivered.Wait()
+	stopAdministration() // until now it has told how far the stop is
+	administered.Wait()
+	return errors.Join(err, failure)
+}
+
+// tellOfHeld has senders told of recipients of held mail who were given up before the
+// start, and of whom no report was made then. The core finds other mail that owes a
+// report when it tries it; held mail it does not look at. Mail with the null sender
+// owes nobody a report.
+func (d *Daemon) tellOfHeld(ctx context.Context) {
+	const page = 1000
+	for from, more := (mail.Cursor{}), true; more; {
+		found, err := d.spool.Fetch(ctx, mail.AreaHold, from, mail.Never, page)
+		if err != nil {
+			if ctx.Err() == nil {
+				d.log.Error("held mail that owes a report is told of when it is released", "error", err)
+			}
+			return
+		}
+		for _, at := range found.Cursors {
+			if m, err := d.spool.Lookup(ctx, at.ID); err == nil && m.Place.Owes && m.Envelope.Sender != "" {
+				d.driver.Settle(at.ID, nil, false)
+			}
+		}
+		from, more = found.Next, found.More
+	}
+}
+
+// reload puts a new configuration into force, as far as that is possible
+// without a restart, and tells which changes are not, those of earlier reloads
+// among them. On an error nothing has changed.
+func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errors.New("the daemon has stopped")
+	}
+	for _, c := range config.Diff(d.started, cfg) {
+		if c.Restart {
+			restart = append(restart, c.Key)
+		}
+	}
+	cfg, kept := d.settled.keep(cfg)
+	for _, key := range kept {
+		if !slices.Contains(restart, key) { // the transport has come about by a reload
+			restart = append(restart, key)
+		}
+	}
+	fit, err := d.options.Machine.Fit(cfg, &d.begun, len(d.intake)+1, d.log)
+	if err != nil {
+		return nil, err
+	}
+	routing, err := d.newRouting(fit)
+	if err != nil {
+		return nil, err
+	}
+	core := d.driverConfig(fit.Config)
+	if err := core.WithDefaults().Validate(); err != nil {
+		routing.agents.close()
+		return nil, err
+	}
+	d.settled.add(cfg)
+	d.install(routing) // first, for the core tries transports again that were not configured
+	if err := d.driver.Configure(core); err != nil {
+		return nil, err
+	}
+	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often an editor's slip than a wish
+		d.log.Warn("the configuration has no routes any more", "routes", 0, "had", had)
+	}
+	d.current = cfg
+	return restart, nil
+}
+
+// View shows the scheduler, and of each transport at most so many queues.
+func (d *Daemon) View(ctx context.Context, queues int) (qmgr.View, error) {
+	return d.driver.View(ctx, queues)
+}
+
+// Close closes whatever is open.
+func (d *Daemon) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, ln := range d.intake {
+		ln.Close()
+	}
+	if d.adminLn != nil {
+		d.adminLn.Close()
+	}
+	d.agents.close()
+	if d.spool != nil {
+		if err := d.spool.Close(); err != nil {
+			d.log.Error("the spool could not be closed", "error", err)
+		}
+	}
+}
+
+// policy is the relay policy, which a reload replaces.
+type policy struct {
+	p atomic.Pointer[inbound.RelayPolicy]
+}
+
+func (p *policy) Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply {
+	return p.p.Load().Recipient(client, sender, recipient)
+}

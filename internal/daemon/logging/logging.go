@@ -1,0 +1,160 @@
+// Package logging is the daemon's log: lines are buffered and written by a goroutine of
+// its own, errors before the program goes on.
+package logging
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// New returns the program's log and a function that writes out what is
+// still in memory.
+func New(w io.Writer, level slog.Level, asJSON bool) (*slog.Logger, func()) {
+	out := newLogWriter(w)
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(out, options)
+	if asJSON {
+		handler = slog.NewJSONHandler(out, options)
+	}
+	return slog.New(promptHandler{handler, out}), out.close
+}
+
+// A promptHandler sees to it that errors are written before the program goes on: the
+// runtime ends a program without asking, for want of memory for example, and so does a
+// panic on a goroutine of a library. What led there must not be lost with the buffer.
+// Warnings are left to it: there is one for each recipient that fails.
+type promptHandler struct {
+	slog.Handler
+	out *logWriter
+}
+
+func (h promptHandler) Handle(ctx context.Context, r slog.Record) error {
+	err := h.Handler.Handle(ctx, r)
+	if r.Level >= slog.LevelError {
+		h.out.flush()
+	}
+	return err
+}
+
+func (h promptHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return promptHandler{h.Handler.WithAttrs(attrs), h.out}
+}
+
+func (h promptHandler) WithGroup(name string) slog.Handler {
+	return promptHandler{h.Handler.WithGroup(name), h.out}
+}
+
+// A logWriter writes lines from a goroutine of its own: at once when there is
+// little to write, and many with one system call when there is much. At 10,000
+// deliveries a second a call for each line takes 3 % of a core.
+//
+// Whoever logs waits when logBufferMax octets are in memory.
+type logWriter struct {
+	w    io.Writer
+	mu   sync.Mutex
+	cond sync.Cond // of mu: buf or closed has changed
+	buf  []byte
+	done chan struct{}
+
+	closed  bool
+	writing bool            // text that was in buf is being written
+	waiting []chan struct{} // to be closed when that and what is in buf is written
+	slow    bool            // somebody has waited in vain since the last write
+}
+
+const logBufferMax = 1 << 20
+
+func newLogWriter(w io.Writer) *logWriter {
+	l := &logWriter{w: w, done: make(chan struct{})}
+	l.cond.L = &l.mu
+	go l.run()
+	return l
+}
+
+func (l *logWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.buf) > logBufferMax && !l.closed {
+		l.cond.Wait()
+	}
+	if l.closed {
+		return l.w.Write(p)
+	}
+	l.buf = append(l.buf, p...)
+	l.cond.Broadcast()
+	return len(p), nil
+}
+
+func (l *logWriter) run() {
+	defer close(l.done)
+	var spare []byte
+	for {
+		l.mu.Lock()
+		for len(l.buf) == 0 && !l.closed {
+			l.cond.Wait()
+		}
+		text, waiting := l.buf, l.waiting
+		l.buf, l.waiting, l.writing = spare[:0], nil, true
+		l.cond.Broadcast()
+		l.mu.Unlock()
+		if len(text) == 0 {
+			return
+		}
+		l.w.Write(text) // nobody is left to tell if this fails
+		spare = text
+		l.mu.Lock()
+		l.slow, l.writing = false, false
+		if len(l.buf) == 0 { // what came meanwhile was for what has just been written
+			waiting, l.waiting = append(waiting, l.waiting...), nil
+		}
+		l.mu.Unlock()
+		for _, done := range waiting {
+			close(done)
+		}
+	}
+}
+
+// flushPatience is how long a line waits until it is written. Whoever reads the log
+// may be slow, and mail must not wait for that.
+const flushPatience = 100 * time.Millisecond
+
+// flush waits until all that has been logged is written, but not if that has taken too
+// long before.
+func (l *logWriter) flush() {
+	l.mu.Lock()
+	if len(l.buf) == 0 && !l.writing || l.closed || l.slow {
+		l.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	l.waiting = append(l.waiting, done)
+	l.mu.Unlock()
+	patience := time.NewTimer(flushPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+		l.mu.Lock()
+		l.slow = true
+		l.mu.Unlock()
+	}
+}
+
+// logPatience is how long the end of the program waits for whoever reads its log.
+const logPatience = 2 * time.Second
+
+// close writes out what is there, unless nobody takes it for logPatience. Later
+// lines are written directly.
+func (l *logWriter) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.cond.Broadcast()
+	l.mu.Unlock()
+	select {
+	case <-l.done:
+	case <-time.After(logPatience):
+	}
+}

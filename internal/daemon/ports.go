@@ -1,0 +1,279 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/report"
+	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/spool"
+)
+
+// The adapters below join packages that do not know each other: each port is
+// declared by the package that needs it, and this program alone sees both ends.
+
+// intake is inbound's sink: the spool, and a word to the driver when a message
+// has become durable.
+type intake struct {
+	spool   *spool.Spool
+	arrived func(mail.Arrival)
+}
+
+func (s intake) Begin(ctx context.Context, size int64) (inbound.Draft, error) {
+	if err := s.spool.Room(size); err != nil {
+		return nil, intakeError(err)
+	}
+	d, err := s.spool.Begin(ctx)
+	if err != nil {
+		return nil, intakeError(err)
+	}
+	return intakeDraft{d, s.arrived}, nil
+}
+
+type intakeDraft struct {
+	*spool.Draft
+	arrived func(mail.Arrival)
+}
+
+func (d intakeDraft) AddRecipient(r mail.Recipient) error {
+	return intakeError(d.Draft.AddRecipient(r))
+}
+
+func (d intakeDraft) Write(p []byte) (int, error) {
+	n, err := d.Draft.Write(p)
+	return n, intakeError(err)
+}
+
+func (d intakeDraft) Commit(ctx context.Context, e mail.Envelope) error {
+	if err := d.Draft.Commit(ctx, e); err != nil {
+		return intakeError(err)
+	}
+	d.arrived(d.Draft.Arrival())
+	return nil
+}
+
+// A fullError is the spool's error that there is no room, in another package's words too.
+type fullError struct{ why, is error }
+
+func (e fullError) Error() string   { return e.why.Error() }
+func (e fullError) Unwrap() []error { return []error{e.why, e.is} }
+
+func intakeError(err error) error {
+	if errors.Is(err, spool.ErrFull) {
+		return fullError{err, inbound.ErrFull}
+	}
+	return err
+}
+
+// bodies gives outbound the content of messages.
+type bodies struct{ spool *spool.Spool }
+
+func (b bodies) Body(ctx context.Context, id mail.QueueID) (outbound.Body, error) {
+	c, err := b.spool.Content(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &body{content: c, Reader: c.Reader()}, nil
+}
+
+type body struct {
+	content spool.Content
+	io.Reader
+}
+
+func (b *body) Size() int64   { return b.content.Size }
+func (b *body) Bytes() []byte { return b.content.Bytes }
+func (b *body) Close() error  { return b.content.Close() }
+
+// reportSpool is the reporter's spool.
+type reportSpool struct{ *spool.Spool }
+
+func (s reportSpool) Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
+	e, p, b, err := s.Spool.Open(ctx, id, max)
+	return e, p, b, reportError(err)
+}
+
+func (s reportSpool) Debts(ctx context.Context, id mail.QueueID, from uint32, max int) ([]mail.RecipientOutcome, bool, error) {
+	list, more, err := s.Spool.Debts(ctx, id, from, max)
+	return list, more, reportError(err)
+}
+
+func (s reportSpool) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error) {
+	r, err := openContent(ctx, s.Spool, id)
+	return r, reportError(err)
+}
+
+func (s reportSpool) Begin(ctx context.Context) (report.Draft, error) {
+	return s.Spool.BeginReport(ctx)
+}
+
+func reportError(err error) error {
+	if errors.Is(err, spool.ErrGone) {
+		return fmt.Errorf("%w: %w", report.ErrGone, err)
+	}
+	return err
+}
+
+// router answers the driver from what is in force; a look-up ends with what it
+// began with.
+type router struct{ agents *agents }
+
+func (r router) Route(recipients []mail.Recipient) []mail.Route {
+	set := r.agents.join()
+	defer set.users.Done()
+	return set.router.Route(recipients)
+}
+
+func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
+	set := r.agents.join()
+	defer set.users.Done()
+	return set.router.Lookup(ctx, transport, nexthop)
+}
+
+// verifier answers inbound from memory where it can, and asks the core for a look-up
+// where it cannot.
+type verifier struct {
+	agents *agents
+	driver *driver.Driver
+}
+
+func (v verifier) Known(client mail.Client, recipient mail.Address) (reason mail.Reply, ok bool) {
+	to, callout := v.route(client, recipient)
+	return to.Reply, !to.NeedsLookup && !callout
+}
+
+func (v verifier) Verify(ctx context.Context, client mail.Client, recipient mail.Address) (reason mail.Reply) {
+	switch to, callout := v.route(client, recipient); {
+	case callout:
+		return v.driver.CallOut(ctx, client.Addr, recipient, to)
+	case to.NeedsLookup:
+		return v.driver.Verify(ctx, client.Addr, to)
+	default:
+		return to.Reply
+	}
+}
+
+// route tells what is known of a recipient, and whether its receiver is to be asked
+// if nothing speaks against it. Nothing is against one that a program on
+// this machine names: such a program can often do nothing but lose the message,
+// while a report says what is wrong. Neither is against one that the operator wants
+// to be kept here.
+func (v verifier) route(client mail.Client, recipient mail.Address) (to mail.Route, callout bool) {
+	set := v.agents.join()
+	defer set.users.Done()
+	if set.verifies == config.VerifyNothing || !client.Addr.IsValid() {
+		return mail.Route{}, false
+	}
+	to = set.router.Verify(recipient)
+	if to.Transport == route.TransportRetry {
+		return mail.Route{}, false
+	}
+	if set.verifies == config.VerifyCallout && to.Reply.IsZero() {
+		// The same way that mail goes: the verdict on a domain does not say which
+		// site it is.
+		to = set.router.Route([]mail.Recipient{{Address: recipient}})[0]
+		return to, to.Reply.IsZero()
+	}
+	return to, false
+}
+
+// adminStore is the administration's view of the spool.
+type adminStore struct{ spool *spool.Spool }
+
+func (s adminStore) Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error) {
+	return s.spool.Fetch(ctx, area, from, mail.Never, max)
+}
+
+func (s adminStore) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {
+	m, err := s.spool.Lookup(ctx, id)
+	if err != nil {
+		return admin.Message{}, adminError(err)
+	}
+	shown := admin.Message{Envelope: m.Envelope, Place: m.Place, Settled: m.Settled, Reason: m.Reason}
+	if m.Err != nil {
+		shown.Damage = m.Err.Error()
+	}
+	return shown, nil
+}
+
+func (s adminStore) Recipients(ctx context.Context, id mail.QueueID, q admin.RecipientQuery) (admin.RecipientList, error) {
+	list, more, err := s.spool.Outcomes(ctx, id, q.From, q.Max)
+	if err != nil {
+		return admin.RecipientList{}, adminError(err)
+	}
+	out := admin.RecipientList{Next: q.From, More: more}
+	for _, r := range list {
+		out.Next = r.Recipient.Index + 1
+		if !q.Waiting || !r.Outcome.Result.Settled() {
+			out.Recipients = append(out.Recipients, r)
+		}
+	}
+	return out, nil
+}
+
+func (s adminStore) Content(ctx context.Context, id mail.QueueID) (io.ReadCloser, error) {
+	r, err := openContent(ctx, s.spool, id)
+	return r, adminError(err)
+}
+
+func (s adminStore) Counts(ctx context.Context) (admin.Counts, error) {
+	st, err := s.spool.Stats(ctx)
+	if err != nil {
+		return admin.Counts{}, err
+	}
+	count := func(a mail.Area) int64 { return int64(st.Messages[a]) }
+	var damaged []admin.DamagedFile
+	for _, f := range st.Damaged {
+		damaged = append(damaged, admin.DamagedFile(f))
+	}
+	refusing := ""
+	if err := s.spool.Room(0); err != nil {
+		refusing = err.Error()
+	}
+	return admin.Counts{Refusing: refusing, Damaged: damaged, Incoming: count(mail.AreaIncoming), Deferred: count(mail.AreaDeferred), Hold: count(mail.AreaHold),
+		Corrupt: count(mail.AreaCorrupt), Used: int64(st.StoreOctets + st.FileOctets), Free: st.Free}, nil
+}
+
+// adminControl gives the administration's orders to the driver.
+type adminControl struct {
+	*driver.Driver
+	spool *spool.Spool
+}
+
+func (c adminControl) Reserve(size int64) (mail.QueueID, error) {
+	id, err := c.spool.Reserve(size)
+	return id, adminError(err)
+}
+
+func adminError(err error) error {
+	switch {
+	case errors.Is(err, spool.ErrFull):
+		return fullError{err, admin.ErrFull}
+	case errors.Is(err, spool.ErrGone):
+		return fmt.Errorf("%w: %w", admin.ErrGone, err)
+	case errors.Is(err, spool.ErrCorrupt):
+		return fmt.Errorf("%w: %w", admin.ErrDamaged, err)
+	}
+	return err
+}
+
+// openContent opens a message's content, which has been checked.
+func openContent(ctx context.Context, s *spool.Spool, id mail.QueueID) (io.ReadCloser, error) {
+	c, err := s.Content(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if c.File != nil {
+		return c.File, nil
+	}
+	return io.NopCloser(bytes.NewReader(c.Bytes)), nil
+}

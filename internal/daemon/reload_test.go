@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+)
+
+// A reload that asks for another type of a transport says that this needs a restart,
+// and leaves the transport as it was: no mail is thrown away, and none is dialled for
+// what takes no connections. That holds for transports that came about by a reload,
+// too, and for those that were away in between.
+func TestReloadKeepsTypesOfTransports(t *testing.T) {
+	t.Parallel()
+	box := receive(t, sink.Config{})
+	route := strings.Replace(routes("good.test", box.address), "smtp:", "x:", 1)
+	r := start(t, t.TempDir(), route+"[transport.x]\n")
+	other := "relay_domains = [\"b.test\"]\n"
+	for _, step := range []struct {
+		text string
+		want []string
+	}{
+		{route + "[transport.x]\ntype = \"discard\"\n", []string{"transport.x.type"}},
+		{other, nil},
+		{route + "[transport.x]\ntype = \"discard\"\n", []string{"transport.x.type"}},
+		{route + "[transport.x]\n[transport.y]\ntype = \"discard\"\n", nil},
+		{route + "[transport.x]\n[transport.y]\n", []string{"transport.y.type"}},
+		{route + "[transport.x]\ntype = \"discard\"\n[transport.y]\ntype = \"discard\"\n", []string{"transport.x.type"}},
+	} {
+		restart, err := r.d.reload(configure(t, r.dir, step.text))
+		if err != nil || !slices.Equal(restart, step.want) {
+			t.Errorf("%q: %q need a restart, %v; want %q", step.text, restart, err, step.want)
+		}
+	}
+	r.feed(letter("<1>", "a@good.test"))
+	r.settled()
+	box.copies().matches(t, copies{"<1> a@good.test": 1})
+}
+
+// An operator saves a file in which the routes are missing. Mail that went to hosts of
+// theirs would go to the MX hosts of its domains, so that the log has to tell, once.
+func TestReloadWithoutRoutes(t *testing.T) {
+	t.Parallel()
+	r := start(t, t.TempDir(), routes("d.test", "smtp:[127.0.0.1]:1"))
+	for _, text := range []string{"", "", routes("d.test", "smtp:[127.0.0.1]:1")} {
+		if _, err := r.d.reload(configure(t, r.dir, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.log.count("level=WARN", "no routes any more", "routes=0", "had=1"); n != 1 {
+		t.Errorf("%d warnings that the routes are gone", n)
+	}
+}

@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+)
+
+// Serve runs the daemon as a service until ctx ends or a signal stops it: SIGINT and
+// SIGTERM do, SIGHUP loads the configuration again, and a second signal to stop ends
+// the process at once. systemd is told, if it is there.
+func (d *Daemon) Serve(ctx context.Context, signals <-chan os.Signal, load func() (*config.Config, error)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go d.obey(ctx, signals, stop, load)
+	cfg := d.started
+	d.log.Info("started", "version", d.options.Version, "listen", strings.Join(d.addresses(), " "), "queue_directory", cfg.QueueDirectory,
+		"admin_socket", cfg.AdminSocketPath())
+	d.logWarnings(cfg)
+	if !strings.Contains(cfg.Hostname, ".") {
+		d.log.Warn("myhostname is not a full name: some servers refuse mail from it", "myhostname", cfg.Hostname)
+	}
+	d.notify(sd.SdNotifyReady)
+	err := d.Run(ctx)
+	d.log.Info("stopped")
+	return err
+}
+
+// obey does what signals say until ctx ends.
+func (d *Daemon) obey(ctx context.Context, signals <-chan os.Signal, stop func(), load func() (*config.Config, error)) {
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGHUP {
+				d.reloadFile(load)
+				continue
+			}
+			d.log.Info("stopping: finishing what is under way", "signal", s.String())
+			d.notify(sd.SdNotifyStopping)
+			stop()
+			d.endAtNext(signals)
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// endAtNext ends the process when a further signal asks it to stop.
+func (d *Daemon) endAtNext(signals <-chan os.Signal) {
+	for s := range signals {
+		if s == syscall.SIGHUP {
+			continue
+		}
+		d.log.Warn("stopping at once; what is under way is tried again after the next start", "signal", s.String())
+		d.options.end(int(128 + s.(syscall.Signal)))
+	}
+}
+
+// reloadFile reads the configuration again. A mistake in it changes nothing.
+func (d *Daemon) reloadFile(load func() (*config.Config, error)) {
+	d.notify(sd.SdNotifyReloading + "\n" + sd.SdNotifyMonotonicUsec())
+	defer d.notify(sd.SdNotifyReady)
+	cfg, err := load()
+	var mistakes *tomlfile.Problems
+	switch {
+	case errors.As(err, &mistakes):
+		for _, one := range mistakes.List {
+			d.log.Error("mistake in the configuration", "error", one)
+		}
+		d.log.Error("the configuration stays as it was", "mistakes", len(mistakes.List)+mistakes.More)
+		return
+	case err != nil:
+		d.log.Error("the configuration stays as it was", "error", err)
+		return
+	}
+	d.logWarnings(cfg)
+	restart, err := d.reload(cfg)
+	switch {
+	case err != nil:
+		d.log.Error("the configuration stays as it was", "error", err)
+	case len(restart) > 0:
+		d.log.Warn("configuration reloaded; some changes need a restart", "restart", strings.Join(restart, " "))
+	default:
+		d.log.Info("configuration reloaded")
+	}
+}
+
+// logWarnings tells of values that do nothing.
+func (d *Daemon) logWarnings(cfg *config.Config) {
+	for _, w := range cfg.Warnings() {
+		d.log.Warn("the configuration sets something to no effect", "parameter", w.Key, "line", w.Line, "reason", w.Message)
+	}
+}
+
+// notify tells systemd, if it is there.
+func (d *Daemon) notify(state string) {
+	if _, err := sd.SdNotify(false, state); err != nil {
+		d.log.Warn("systemd could not be told", "state", state, "error", err)
+	}
+}
