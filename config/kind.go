@@ -36,10 +36,7 @@ func (k kind[T]) allowed() string {
 	if k.closed {
 		return k.form
 	}
-	text := "a " + k.name
-	if strings.IndexByte("aeiouI", k.name[0]) >= 0 {
-		text = "an " + k.name
-	}
+	text := withArticle(k.name)
 	switch {
 	case strings.HasPrefix(k.limits, "at "), strings.HasPrefix(k.limits, "or "):
 		text += ", " + k.limits
@@ -55,9 +52,27 @@ func (k kind[T]) allowed() string {
 	return text
 }
 
+// withArticle returns a noun with its indefinite article.
+func withArticle(noun string) string {
+	if strings.IndexByte("aeiouI", noun[0]) >= 0 {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
 // mismatch is the flaw of a value of the wrong type.
 func mismatch(n *tomlfile.Node, want string) *flaw {
-	f := &flaw{message: fmt.Sprintf("this is %s, not %s", n.Kind, want)}
+	f := &flaw{}
+	switch n.Kind {
+	case tomlfile.KindTable, tomlfile.KindList:
+		f.message = fmt.Sprintf("this is %s, not %s", n.Kind, want)
+	case tomlfile.KindBool:
+		f.message = fmt.Sprintf("%s is not %s", n.Text, want)
+	case tomlfile.KindText:
+		f.message = fmt.Sprintf("%s is %s, not %s", tomlfile.QuoteText(n.Text), n.Kind, want)
+	default:
+		f.message = fmt.Sprintf("%s is %s, not %s", n.Text, n.Kind, want)
+	}
 	if n.Kind == tomlfile.KindTable {
 		f.hint = "a [table] header or a dotted key uses the name of this parameter"
 	}

@@ -39,7 +39,7 @@ func text(name, form string, check func(string) (message, hint string)) kind[str
 		form:  form,
 		plain: func(s string) any { return s },
 		read: func(n *tomlfile.Node) (string, *flaw) {
-			s, f := readText(n, "a "+name)
+			s, f := readText(n, withArticle(name))
 			if f != nil || check == nil {
 				return s, f
 			}

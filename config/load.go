@@ -272,6 +272,9 @@ func (l *loader) rule(key string, e *tomlfile.Entry) (route.Rule, bool) {
 	}
 	target, f := readText(e.Value, "a text")
 	if f != nil {
+		if slices.ContainsFunc(Parameters(), func(p Parameter) bool { return p.Name == e.Name }) {
+			return fail(e.At, "this is a parameter, not a recipient", suggest(e.Name, tableRoutes))
+		}
 		return fail(e.Value.At, f.message, f.hint)
 	}
 	if e.Name == "" || strings.ContainsAny(e.Name, " \t\r\n") {

@@ -45,9 +45,12 @@ func suggest(name, table string) string {
 		return fmt.Sprintf("%s is not part of a table: set it above the first [table] of the file", tomlfile.QuoteKey(name))
 	}
 	if table != tableTransport {
-		if hint := suggestTransport(name); hint != "" {
+		if hint := suggestTransport(name, namesOf(table)); hint != "" {
 			return hint
 		}
+	}
+	if table != tableDestination && slices.Contains(namesOf(tableDestination), name) {
+		return "write it under [destination.NAME]"
 	}
 	for _, s := range sections {
 		for _, p := range s.parameters {
@@ -67,8 +70,9 @@ func topLevel(name string) bool {
 }
 
 // suggestTransport returns a hint for a transport's parameter in another table,
-// under its own name or the name of Postfix's parameter for one transport.
-func suggestTransport(name string) string {
+// under its own name or the name of Postfix's parameter for one transport, unless that
+// name is nearer to one that the table has.
+func suggestTransport(name string, others []string) string {
 	for _, p := range transportParameters {
 		if p.name == name && p.global != "" {
 			return fmt.Sprintf("write %s here, or %s under [transport.NAME]", p.global, p.name)
@@ -77,11 +81,19 @@ func suggestTransport(name string) string {
 			return "write it under [transport.NAME]"
 		}
 		if owner, found := strings.CutSuffix(name, "_"+p.name); found && owner != "default" && owner != "" {
+			real, found := strings.CutSuffix(near.Name(name, others), "_"+p.name)
+			if found && near.Name(owner, []string{real}) != "" && !slices.Contains(postfixServices, owner) {
+				return didYouMean(name, others)
+			}
 			return fmt.Sprintf("write %s under [transport.%s]", p.name, tomlfile.QuoteKey(owner))
 		}
 	}
 	return ""
 }
+
+// postfixServices are the names of transports in Postfix's master.cf, with which its
+// parameters begin.
+var postfixServices = []string{"lmtp", "local", "pipe", "relay", "uucp", "virtual"}
 
 func tableNames() []string {
 	return []string{tableTransport, tableDestination, tableRoutes, tableDNS, tableSpool, tableLog}

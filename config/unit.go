@@ -26,7 +26,7 @@ func ParseDuration(text string, unit time.Duration) (time.Duration, error) {
 		return times(n, unit)
 	}
 	if strings.HasPrefix(text, "-") {
-		return times(-1, unit)
+		return 0, fmt.Errorf("%q is negative", text)
 	}
 	rest := text
 	var sum time.Duration
@@ -55,7 +55,7 @@ func ParseDuration(text string, unit time.Duration) (time.Duration, error) {
 		}
 	}
 	if text == "" {
-		return 0, fmt.Errorf("the time is empty")
+		return 0, fmt.Errorf("%q is not a time", text)
 	}
 	return sum, nil
 }
@@ -77,7 +77,7 @@ func unknownUnit(text, name string) error {
 func times(n int64, unit time.Duration) (time.Duration, error) {
 	switch {
 	case n < 0:
-		return 0, fmt.Errorf("a time cannot be negative")
+		return 0, fmt.Errorf("%d%s is negative", n, unitName(unit))
 	case n > math.MaxInt64/int64(unit):
 		return 0, fmt.Errorf("%d%s is longer than 292 years", n, unitName(unit))
 	}
@@ -146,7 +146,7 @@ func ParseSize(text string) (int64, error) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	switch {
 	case strings.HasPrefix(text, "-"):
-		return 0, fmt.Errorf("a size cannot be negative")
+		return 0, fmt.Errorf("%q is negative", text)
 	case number == "":
 		return 0, fmt.Errorf("%q is not a size", text)
 	case unit == 0:

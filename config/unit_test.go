@@ -23,7 +23,7 @@ func TestParseDuration(t *testing.T) {
 		t.Errorf("5, in days: %v %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"": "empty", "-1": "negative", "-1s": "negative", "s": "number is missing", "5x": `"x" is not a unit`, "5 s": "a space", "1h30": "no unit",
+		"": `"" is not a time`, "-1": "negative", "-1s": "negative", "s": "number is missing", "5x": `"x" is not a unit`, "5 s": "a space", "1h30": "no unit",
 		"1.5h": "fractions", "15251w": "292 years", "15250w99999d": "292 years", "9999999999999999999s": "292 years", "+5s": "missing", "5M": "not a unit",
 	} {
 		if got, err := ParseDuration(text, time.Second); err == nil || !strings.Contains(err.Error(), want) {

@@ -20,10 +20,10 @@ type Problem struct {
 // Error returns the problem in one line, as editors and logs want it.
 func (p Problem) Error() string {
 	text := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.what())
-	switch {
-	case p.Hint != "":
+	if p.Hint != "" {
 		text += " (" + p.Hint + ")"
-	case p.Allowed != "":
+	}
+	if p.Allowed != "" {
 		text += " (allowed: " + p.Allowed + ")"
 	}
 	return text
