@@ -132,7 +132,7 @@ func hostText(h mail.Host) string {
 }
 
 func endedConnection(e *conns.Ending) EndedConnection {
-	return EndedConnection{ID: uint64(e.Conn), Host: hostText(e.Host), Why: e.Closing.Why.String(), Parting: e.Parting.String(),
+	return EndedConnection{ID: uint64(e.Conn), Host: hostText(e.Host), Why: e.Closing.Why.String(), Parting: e.Drained.String(),
 		Text: endingText(e), Reply: e.Closing.Reply.String(), Level: e.Level.String(), Carried: e.Carried, Made: wall(e.Made), At: wall(e.At)}
 }
 
@@ -152,24 +152,24 @@ func endingText(e *conns.Ending) string {
 	case mail.CloseWrong:
 		return "the server violated the protocol"
 	}
-	switch e.Parting {
-	case conns.PartIdle:
+	switch e.Drained {
+	case conns.DrainIdle:
 		return "idle for too long (connection_cache_time_limit)"
-	case conns.PartAge:
+	case conns.DrainAge:
 		return "reached its maximum age (connection_reuse_time_limit)"
-	case conns.PartCount:
+	case conns.DrainCount:
 		return "reached its maximum number of messages"
-	case conns.PartRoom:
+	case conns.DrainSlot:
 		return "closed to make room for another connection"
-	case conns.PartBetter:
+	case conns.DrainBetterHost:
 		return "a host of a better tier is available again"
-	case conns.PartPlan:
+	case conns.DrainHostGone:
 		return "the host no longer serves the destination"
-	case conns.PartStop:
+	case conns.DrainStop:
 		return "Posthaste is stopping"
-	case conns.PartProbe:
+	case conns.DrainProbe:
 		return probeText(e.Closing.Proof)
-	case conns.PartOutdated:
+	case conns.DrainOutdated:
 		return "opened before the host was known to support streaming"
 	}
 	return "no longer needed"

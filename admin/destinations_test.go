@@ -129,7 +129,7 @@ func TestDestination(t *testing.T) {
 	v := summaryOf("smtp", "example.net", 9, qmgr.ConditionLimited, qmgr.Obstacle{Kind: qmgr.ObstacleConnectionRate, Table: "strict",
 		Rate: rate.Limit{N: 2, Per: time.Hour}, Until: noon.Add(time.Hour)})
 	refused := mail.Reply{Code: 421, Text: "too many"}
-	v.DestinationSummary.Hosts = conns.Standing{Up: 3, Busy: 1, Retry: 2, Failure: refused, FailedAt: noon}
+	v.DestinationSummary.Hosts = conns.Health{Up: 3, Busy: 1, Retry: 2, Failure: refused, FailedAt: noon}
 	v.Rate = []rate.Use{{Limit: rate.Limit{N: 30, Per: time.Minute}, Used: 12}}
 	v.Ceiling, v.Tables = 20, []string{"strict"}
 	host := func(n string, h conns.HostView) conns.HostView {
@@ -149,7 +149,7 @@ func TestDestination(t *testing.T) {
 		fell,
 	}
 	v.Connections = []conns.ConnView{{ID: 4, Host: v.Hosts[0].Host, State: conns.Ready, Level: mail.LevelOverlap, Carried: 7, Made: noon, IdleFrom: noon.Add(time.Second)}}
-	v.Ended = []conns.Ending{{Conn: 2, Host: v.Hosts[0].Host, Parting: conns.PartIdle, Made: noon, At: noon.Add(time.Minute), Carried: 5},
+	v.Ended = []conns.Ending{{Conn: 2, Host: v.Hosts[0].Host, Drained: conns.DrainIdle, Made: noon, At: noon.Add(time.Minute), Carried: 5},
 		{Conn: 1, Host: v.Hosts[0].Host, Closing: mail.Closing{Why: mail.CloseLost, Reply: refused}, Made: noon, At: noon}}
 	q := admintest.New()
 	q.SetDestinations(v)

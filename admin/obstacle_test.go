@@ -50,11 +50,11 @@ func TestHostsThatAreFull(t *testing.T) {
 // probe gives its result.
 func TestPartingsInWords(t *testing.T) {
 	v := summaryOf("smtp", "example.net", 1, qmgr.ConditionReady, qmgr.Obstacle{Kind: qmgr.ObstacleTurn})
-	for p := conns.PartIdle; p <= conns.PartOutdated; p++ {
-		v.Ended = append(v.Ended, conns.Ending{Parting: p, Closing: mail.Closing{Proof: mail.ProofPassed}})
+	for p := conns.DrainIdle; p <= conns.DrainOutdated; p++ {
+		v.Ended = append(v.Ended, conns.Ending{Drained: p, Closing: mail.Closing{Proof: mail.ProofPassed}})
 	}
 	for _, proof := range []mail.Proof{mail.ProofNone, mail.ProofFailed, mail.ProofExecutes} {
-		v.Ended = append(v.Ended, conns.Ending{Parting: conns.PartProbe, Closing: mail.Closing{Proof: proof}})
+		v.Ended = append(v.Ended, conns.Ending{Drained: conns.DrainProbe, Closing: mail.Closing{Proof: proof}})
 	}
 	q := admintest.New()
 	q.SetDestinations(v)

@@ -206,7 +206,7 @@ func TestHostsAndConnections(t *testing.T) {
 		v.arrive(1, "a@a.test")
 		v.pass(time.Second)
 		got = v.one("a.test")
-		if e := got.Ended[0]; e.Parting != conns.PartIdle || e.Closing.Why != mail.CloseAsked {
+		if e := got.Ended[0]; e.Drained != conns.DrainIdle || e.Closing.Why != mail.CloseAsked {
 			t.Errorf("the last connection of a quiet site ended by %+v", e)
 		}
 		all, err := v.d.View(v.Context(), 10)

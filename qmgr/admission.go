@@ -158,7 +158,7 @@ func (q *Qmgr) found(ev Found) {
 func (q *Qmgr) rescueFuture(due mail.Instant) {
 	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime))
 	if due != mail.Never && due > latest && !q.admission.Looking(ScanFlush) {
-		q.admission.FlushFrom(due, intake.Flush{Asked: q.now, Amnesty: q.conns.Amnesty()})
+		q.admission.FlushFrom(due, intake.Flush{Asked: q.now, Amnesty: q.conns.ResetRetries()})
 	}
 }
 
@@ -174,7 +174,7 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 	case intake.FromFlush:
 		m.amnesty = q.admission.Flush().Amnesty
 	case intake.FromRetry:
-		m.amnesty = q.conns.Amnesty()
+		m.amnesty = q.conns.ResetRetries()
 	}
 	q.messages[id] = m
 	return m

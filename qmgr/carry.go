@@ -9,53 +9,48 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// blame tells the window of a failure that is the site's. The window does not die of
-// that, as it does without connections: mail is deferred when no host can be tried,
-// and until one can be. Mail that would come back here fails.
+// connFeedback tells the window what an event of a connection means for it. The window does
+// not die of failures, as it does without connections: mail is deferred when no host can be
+// tried, and until one can be. Mail that would come back here fails.
 //
 // With the style "level" a refusal does not lower the window either: the hosts remember
 // for themselves how many connections they take. That style judges by attempts, of which
 // there are hundreds where each delivery is one, and a few here, some of them in vain
 // wherever a server behind the address is down; and what it saves, mail that is deferred
 // because of a refusal, costs nothing here.
-func (q *Qmgr) blame(d *queue, b conns.Blame, a window.Attempt, why mail.Reply) {
+func (q *Qmgr) connFeedback(d *queue, f conns.Feedback, a window.Attempt, why mail.Reply) {
 	switch {
-	case b == conns.BlameLoop:
-		q.putOffAll(d, TransportError, why)
-	case b == conns.BlameSite && d.ready() && !d.limits.window.ByLevel():
+	case f >= conns.FeedbackAlive && d.Dead():
+		q.revive(d, CauseSuccess)
+		return
+	case f == conns.FeedbackPositive:
+		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
+		d.Touch()
+		q.explain(d, CauseSuccess)
+		return
+	case f == conns.FeedbackNegative && d.ready() && !d.limits.window.ByLevel():
 		cfg := d.limits.window
 		cfg.FailedCohortLimit = 0
 		d.window.Failure(&cfg, a)
 		d.Touch()
 		q.explain(d, CauseFailure)
 		return
+	case f == conns.FeedbackLoop:
+		q.putOffAll(d, TransportError, why)
 	}
 	d.window.Lost(a)
-}
-
-// praise tells the window that a connection does its work.
-func (q *Qmgr) praise(d *queue, a window.Attempt) {
-	switch d.window.State() {
-	case window.Dead:
-		q.revive(d, CauseSuccess)
-	default:
-		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
-		d.Touch()
-		q.explain(d, CauseSuccess)
-	}
 }
 
 // send hands an entry that was selected to the connection that carries it.
 func (q *Qmgr) send(t *transport, v *delivery) {
 	e := v.entry
 	d, m := queueOf(e.Destination()), messageOf(e.Message)
-	c := q.conns.Find(d.site)
-	if !c.Holds(m.ID) {
+	c, first, last := q.conns.Assign(d.site, conns.Load{Entry: uint64(v.id), Message: m.ID,
+		Cost: conns.Cost(m.env.Size, len(e.Recipients)), Callout: m.callout != nil})
+	if first {
 		m.held++
 	}
 	v.conn = c
-	last := q.conns.Assign(c, conns.Load{Entry: uint64(v.id), Message: m.ID,
-		Cost: conns.Cost(m.env.Size, len(e.Recipients)), Callout: m.callout != nil})
 	q.emit(Send{Conn: c.ID, Entry: v.id, Delivery: deliveryOf(t, e)})
 	if last {
 		q.emit(Hangup{Conn: c.ID})
@@ -66,19 +61,18 @@ func (q *Qmgr) send(t *transport, v *delivery) {
 // carried takes an entry off its connection.
 func (q *Qmgr) carried(v *delivery, r *mail.DeliveryResult) {
 	c, m, d := v.conn, messageOf(v.entry.Message), queueOf(v.entry.Destination())
-	end := endOf(r)
-	praise, yields := q.conns.Finished(c, uint64(v.id), r.Send, end, q.now)
-	if yields {
+	f := q.conns.Finished(c, uint64(v.id), r.Send, endOf(r), q.now)
+	if f.Hangup {
 		q.hangup(c)
 	}
-	q.unhold(c, m)
-	v.conn = nil
-	if praise || end == conns.EndJudged && d.Dead() && m.callout == nil {
-		q.praise(d, window.Attempt{}) // at which concurrency has been told when it was dialled
+	if f.Left {
+		q.ease(m)
 	}
+	v.conn = nil
+	q.connFeedback(d, f.Feedback, window.Attempt{}, mail.Reply{}) // at which concurrency has been said when it was dialed
 }
 
-// endOf tells how far a transaction came. Only what the server has said itself
+// endOf returns how far a transaction came. Only what the server has said itself
 // shows that it does its work. Our own words are about a message that cannot be
 // read, or about what the server does not offer, unless the connection has ended.
 func endOf(r *mail.DeliveryResult) conns.End {
@@ -104,18 +98,12 @@ func (q *Qmgr) untry(c *conns.Conn) {
 		id := EntryID(c.Loads()[len(c.Loads())-1].Entry) // so that the first comes to stand before the others
 		e := q.end(id).entry
 		m := messageOf(e.Message)
-		q.conns.Finished(c, uint64(id), 0, conns.EndUntried, q.now)
-		q.unhold(c, m)
+		if f := q.conns.Finished(c, uint64(id), 0, conns.EndUntried, q.now); f.Left {
+			q.ease(m)
+		}
 		q.putBack(e, slices.Clone(e.Recipients))
 		q.finish(e)
 		q.attend(m)
-	}
-}
-
-// unhold notes that a message has one entry fewer on a connection.
-func (q *Qmgr) unhold(c *conns.Conn, m *message) {
-	if !c.Holds(m.ID) {
-		q.ease(m)
 	}
 }
 

@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"iter"
+	"maps"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -39,7 +40,7 @@ func (q *Qmgr) Check() {
 	q.words.check(q.messages)
 	q.ring.Check()
 	q.timers.Check()
-	q.conns.Check()
+	q.conns.Check(maps.Keys(q.sites)) //archtest:anyorder assertions
 	for t := range q.ring.All() {
 		assert.That(q.halt || q.leftover || q.paused.Pending() || !t.ready(), "%s could start a delivery and does not", t.Name)
 	}
@@ -131,9 +132,6 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 func (t *transport) check(leftovers bool) {
 	t.Lane.Check()
 	for _, d := range t.queues { //archtest:anyorder assertions
-		if d.site != nil {
-			d.site.Check()
-		}
 		assert.That(!d.Todo.Empty() || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Todo.Empty(), "%s:%s is dead and has entries", t.Name, d.nexthop)
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)

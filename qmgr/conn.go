@@ -134,8 +134,8 @@ func (q *Qmgr) exhausted(d *queue, dec conns.Decision) {
 
 // dialed takes a connection that is ready, or the reason why it is not.
 func (q *Qmgr) dialed(ev Dialed) {
-	c := q.conns.Conn(ev.Conn)
-	if c == nil || c.State() != conns.Connecting {
+	c := q.conns.Dialing(ev.Conn)
+	if c == nil {
 		q.duplicate(0, "dialed")
 		return
 	}
@@ -149,30 +149,20 @@ func (q *Qmgr) dialed(ev Dialed) {
 	d := q.sites[c.Site()]
 	d.pin()
 	defer q.unpin(d)
-	ready, surplus, blame := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
+	ready, surplus, f := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
 	q.hangupAll(surplus)
-	if ready == nil {
-		q.blame(d, blame, l.attempt, ev.Opened.Reply)
-		d.Touch()
-		return
-	}
-	if ready.State() == conns.Ready && (d.Dead() || !q.conns.Slow(ready, q.now)) {
-		q.praise(d, l.attempt)
-	} else {
-		d.window.Lost(l.attempt)
-	}
+	q.connFeedback(d, f, l.attempt, ev.Opened.Reply)
 	d.Touch()
-	if q.halt {
-		q.conns.Drain(c)
-		q.hangup(c)
+	if q.halt && ready != nil {
+		q.hangupAll(q.conns.Halt())
 	}
 }
 
 // closed takes the end of a connection. Everything that was sent to it has been
 // answered.
 func (q *Qmgr) closed(ev Closed) {
-	c := q.conns.Conn(ev.Conn)
-	if c == nil || c.State() == conns.Connecting {
+	c := q.conns.Established(ev.Conn)
+	if c == nil {
 		q.duplicate(0, "closed")
 		return
 	}
@@ -183,9 +173,9 @@ func (q *Qmgr) closed(ev Closed) {
 	if ev.Closing.Why == mail.CloseMixed {
 		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
-	blame := q.conns.Closed(ev.Conn, ev.Closing, q.now)
+	f := q.conns.Closed(ev.Conn, ev.Closing, q.now)
 	d.Touch()
-	q.blame(d, blame, window.Attempt{}, ev.Closing.Reply)
+	q.connFeedback(d, f, window.Attempt{}, ev.Closing.Reply)
 	q.db.Collect(q.now, collectSome)
 }
 
@@ -201,11 +191,5 @@ const collectSome = 16
 // endConnections ends all of them, as soon as what is under way there has ended:
 // nothing more is to be started.
 func (q *Qmgr) endConnections() {
-	q.conns.Halt()
-	for c := range q.conns.All() {
-		if c.State() == conns.Ready {
-			q.conns.Drain(c)
-			q.hangup(c)
-		}
-	}
+	q.hangupAll(q.conns.Halt())
 }

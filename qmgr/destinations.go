@@ -52,7 +52,7 @@ type DestinationSummary struct {
 	Messages   int // that have something waiting
 	Recipients int // that wait
 	Oldest     mail.Instant
-	Hosts      conns.Standing
+	Hosts      conns.Health
 }
 
 // Place returns where the destination stands.
@@ -126,7 +126,7 @@ func (q *Qmgr) summary(s standing) DestinationSummary {
 	d := s.queue
 	v := DestinationSummary{Transport: d.transport.Name, Condition: s.condition, Queue: q.queueView(d)}
 	if d.site != nil {
-		v.Hosts = q.conns.Standing(d.site, q.now)
+		v.Hosts = q.conns.Health(d.site, q.now)
 	}
 	v.Messages, v.Recipients, v.Oldest = d.waiting()
 	return v

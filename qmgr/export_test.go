@@ -49,7 +49,7 @@ func (q *Qmgr) PassOnSlots(name string) mail.QueueID {
 }
 
 // OpenedFor returns the message on whose behalf a connection is being opened.
-func (q *Qmgr) OpenedFor(id ConnID) mail.QueueID { return q.conns.Conn(id).Message() }
+func (q *Qmgr) OpenedFor(id ConnID) mail.QueueID { return q.conns.Dialing(id).Message() }
 
 // Current reports whether a transport has a current job.
 func (q *Qmgr) Current(name string) bool {

@@ -198,7 +198,7 @@ func used(b *rate.Bucket, now mail.Instant) (longest time.Duration) {
 func (q *Qmgr) remembers(d *queue) bool {
 	longest := used(&d.rate, q.now)
 	if d.site != nil {
-		longest = max(longest, used(d.site.Dials(), q.now), d.site.Tired(q.now))
+		longest = max(longest, used(d.site.Dials(), q.now), d.site.CalloutPause(q.now))
 	}
 	if longest == 0 || q.queues > 2*q.cfg.RecipientLimit {
 		q.disarm(&d.pace)

@@ -166,7 +166,7 @@ func (q *Qmgr) siteObstacle(d *queue) Obstacle {
 	case conns.WaitOutage:
 		o.Kind = ObstacleLocalOutage
 	case conns.WaitNone:
-		if o.Kind = ObstacleTransaction; d.site.Connecting() > 0 {
+		if o.Kind = ObstacleTransaction; d.site.View().Connecting > 0 {
 			o.Kind = ObstacleConnecting
 		}
 	}

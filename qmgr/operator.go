@@ -40,7 +40,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		m.again.add(o, reason)
 	case o == orderRetry:
 		if m.stage == stageOpening && m.from != intake.FromDebt {
-			m.from, m.amnesty = intake.FromRetry, q.conns.Amnesty()
+			m.from, m.amnesty = intake.FromRetry, q.conns.ResetRetries()
 		}
 		q.reviveFor(m)
 	}
@@ -171,7 +171,7 @@ func (q *Qmgr) retryAll() { q.retryTriedSince(0) }
 // later. An instant other than 0 is not given while a scan is under way, which might
 // want more than that.
 func (q *Qmgr) retryTriedSince(since mail.Instant) {
-	amnesty := q.conns.Amnesty()
+	amnesty := q.conns.ResetRetries()
 	for t := range q.ring.All() {
 		q.restore(t)
 		for _, d := range sortedQueues(t) {
@@ -188,7 +188,7 @@ func (q *Qmgr) retryTriedSince(since mail.Instant) {
 
 // reviveFor forgets that transports and destinations of a message are dead.
 func (q *Qmgr) reviveFor(m *message) {
-	amnesty := q.conns.Amnesty()
+	amnesty := q.conns.ResetRetries()
 	for l := range m.Lanes() {
 		q.restore(transportOf(l))
 	}

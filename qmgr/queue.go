@@ -107,8 +107,7 @@ func (q *queue) want() {
 	case !q.eager():
 		return
 	}
-	switch q.site.Waits() {
-	case conns.WaitNone, conns.WaitWindow, conns.WaitShare, conns.WaitCallout: // the last two because another message may have come
+	if q.site.MayAsk() {
 		q.transport.wanting.PushBack(&q.inWanting, q)
 	}
 }

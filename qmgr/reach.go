@@ -61,7 +61,7 @@ func (d *queue) eager() bool {
 // tells whether an idle one was taken over, which is there to be used at once.
 func (q *Qmgr) reach(d *queue) (taken bool) {
 	s := d.site
-	for d.eager() && (s.Room() == 0 && s.Connecting() < d.Todo.Len() || s.Upgrades()) {
+	for d.eager() && s.Wants(d.Todo.Len()) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}
@@ -69,7 +69,7 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 			return taken
 		}
 		if d.pardon != 0 {
-			q.conns.Pardon(s, d.pardon, q.now)
+			q.conns.ApplyReset(s, d.pardon, q.now)
 			d.pardon = 0
 		}
 		ask, ok := q.ask(d)
@@ -82,7 +82,7 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 		case conns.Exhausted:
 			// What an earlier run has found to be dead is tried before mail is put off
 			// because of it: often that is why there is a new run.
-			if !q.conns.Pardon(s, destdb.AmnestyStart, q.now) {
+			if !q.conns.ApplyReset(s, destdb.AmnestyStart, q.now) {
 				q.exhausted(d, dec)
 				return taken
 			}
@@ -137,7 +137,7 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	if m.callout != nil && !d.mayCall(q.now) {
 		return conns.Ask{}, false
 	}
-	return conns.Ask{Message: m.ID, Held: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
+	return conns.Ask{Message: m.ID, Used: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
 }
 
 // mayUse tells whether a message is mail that has use for one more connection.

@@ -30,7 +30,7 @@ func destinationQueue() *admintest.Queue {
 	}
 	limited := qmgr.DestinationView{
 		DestinationSummary: qmgr.DestinationSummary{Transport: "smtp", Condition: qmgr.ConditionLimited, Messages: 1200, Recipients: 1300, Oldest: arrived(2 * time.Hour),
-			Hosts: conns.Standing{Up: 2, Busy: 1, Retry: 1, Failure: refused, FailedAt: arrived(5 * time.Minute)},
+			Hosts: conns.Health{Up: 2, Busy: 1, Retry: 1, Failure: refused, FailedAt: arrived(5 * time.Minute)},
 			Queue: qmgr.QueueView{Nexthop: "example.net", Window: 12, Busy: 3, Todo: 1250, Connections: conns.SiteView{Ready: 2, Connecting: 1},
 				Obstacle: qmgr.Obstacle{Kind: qmgr.ObstacleDestinationRate, Rate: rate.Limit{N: 600, Per: time.Hour}, Until: due(12 * time.Minute), Table: "strict"}}},
 		Ceiling: 20, Tables: []string{"strict", "all"}, Rate: []rate.Use{{Limit: rate.Limit{N: 600, Per: time.Hour}, Used: 600}},
@@ -46,10 +46,10 @@ func destinationQueue() *admintest.Queue {
 	}
 	limited.Connections = []conns.ConnView{{ID: 5, Host: host(1), State: conns.Ready, Level: mail.LevelOverlap, Entries: 2, Carried: 7, Limit: 50, Made: arrived(3 * time.Minute)},
 		{ID: 6, Host: host(1), State: conns.Ready, Level: mail.LevelOverlap, Carried: 1, Made: arrived(3 * time.Minute), IdleFrom: arrived(2 * time.Minute)}}
-	limited.Ended = []conns.Ending{{Conn: 4, Host: host(1), Parting: conns.PartAge, Carried: 900, Made: arrived(15 * time.Minute), At: arrived(10 * time.Minute)},
+	limited.Ended = []conns.Ending{{Conn: 4, Host: host(1), Drained: conns.DrainAge, Carried: 900, Made: arrived(15 * time.Minute), At: arrived(10 * time.Minute)},
 		{Conn: 3, Host: host(1), Carried: 2, Made: arrived(16 * time.Minute), At: arrived(15 * time.Minute), Closing: mail.Closing{Why: mail.CloseLost, Reply: mail.Reply{Code: 451, Text: "connection reset"}}}}
 	dead := qmgr.DestinationView{DestinationSummary: qmgr.DestinationSummary{Transport: "smtp", Condition: qmgr.ConditionDead,
-		Hosts: conns.Standing{Retry: 1, Failure: refused, FailedAt: arrived(time.Minute)},
+		Hosts: conns.Health{Retry: 1, Failure: refused, FailedAt: arrived(time.Minute)},
 		Queue: qmgr.QueueView{Nexthop: "dead.example", Reason: refused, Until: due(5 * time.Minute)}}}
 	paused := qmgr.DestinationView{DestinationSummary: qmgr.DestinationSummary{Transport: "fax", Condition: qmgr.ConditionPaused, Messages: 1, Recipients: 1, Oldest: arrived(time.Minute),
 		Queue: qmgr.QueueView{Nexthop: "+49", Window: 1, Todo: 1, Obstacle: qmgr.Obstacle{Kind: qmgr.ObstacleTransportDelay, Pause: 10 * time.Minute, Until: due(3 * time.Minute)}}}}

@@ -47,7 +47,7 @@ func BenchmarkMessage(b *testing.B) {
 			entry := uint64(0)
 			for _, s := range list { // one is under way on each
 				entry++
-				p.Assign(p.Find(s), Load{Entry: entry, Message: 1, Cost: 1000})
+				p.Assign(s, Load{Entry: entry, Message: 1, Cost: 1000})
 			}
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
@@ -56,7 +56,7 @@ func BenchmarkMessage(b *testing.B) {
 				c := s.conns.Front()
 				p.Finished(c, c.loads[0].Entry, time.Millisecond, EndJudged, now)
 				entry++
-				p.Assign(p.Find(s), Load{Entry: entry, Message: 1, Cost: 1000})
+				p.Assign(s, Load{Entry: entry, Message: 1, Cost: 1000})
 				p.Woken()
 			}
 		})
@@ -91,7 +91,7 @@ func BenchmarkWaiting(b *testing.B) {
 	entry := uint64(0)
 	for _, s := range list[:limit] {
 		entry++
-		p.Assign(p.Find(s), Load{Entry: entry, Message: 1, Cost: 1000})
+		p.Assign(s, Load{Entry: entry, Message: 1, Cost: 1000})
 	}
 	ask := Ask{Message: 1, Window: 1}
 	for _, s := range list[limit:] {
@@ -110,7 +110,7 @@ func BenchmarkWaiting(b *testing.B) {
 		p.PassOn(next)
 		p.Dialed(d.Conn.ID, mail.OpenedConnection{Level: mail.LevelOverlap}, now)
 		entry++
-		p.Assign(p.Find(next), Load{Entry: entry, Message: 1, Cost: 1000})
+		p.Assign(next, Load{Entry: entry, Message: 1, Cost: 1000})
 		if d := p.Open(c.site, ask, now); d.Kind != Waiting { // it has mail again
 			b.Fatal(d)
 		}

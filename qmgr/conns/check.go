@@ -1,159 +1,228 @@
 package conns
 
-import "github.com/posthaste-mta/posthaste/internal/assert"
+import (
+	"iter"
 
-// Check panics unless everything that is counted or listed agrees with what it
-// counts. It is for tests and takes time in proportion to the connections.
-func (p *Pool) Check() {
-	open := 0
-	groups, hosts := make(map[*Group]int), make(map[*host]host)
-	leaving, doubtful, untested, trials := make(map[*Group]int), make(map[*Group]int), make(map[*Group]int), make(map[*Group]int)
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+)
+
+// Check panics unless all that is counted, listed, set or implied agrees with what it
+// comes from. Sites are all that there are. It is for tests, and takes time in proportion
+// to connections, hosts and sites.
+func (p *Pool) Check(sites iter.Seq[*Site]) {
+	hosts, groups, own := make(map[*host]*tally), make(map[*Group]*tally), make(map[*Site]*tally)
+	lines := make(map[*ilist.List[Site]]int)
+	for s := range sites {
+		groups[s.group], own[s] = new(tally), new(tally)
+		lines[s.line]++
+	}
+	for _, h := range p.hosts { //archtest:anyorder one by one
+		hosts[h] = new(tally)
+	}
+	var all tally
 	for c := range p.all.All() {
-		assert.That(p.conns[c.ID] == c, "connection %d is not known", c.ID)
+		assert.That(p.conns[c.ID] == c && c.pool == p, "connection %d is not known", c.ID)
+		assert.That(hosts[c.host] != nil, "connection %d leads to %v, which is not known", c.ID, c.host.key)
 		c.check()
-		hosts[c.host] = hosts[c.host].with(c)
-		if c.state != Draining || len(c.loads) > 0 {
-			open++
-			groups[c.site.group]++
-			if c.state == Draining {
-				leaving[c.site.group]++
-			}
-		}
-		if c.doubtful {
-			doubtful[c.site.group]++
-		}
-		if c.untested {
-			untested[c.site.group]++
-		}
-		if c.trial {
-			trials[c.site.group]++
+		for _, n := range []*tally{&all, hosts[c.host], groups[c.site.group], own[c.site]} {
+			n.add(c)
 		}
 	}
 	assert.That(p.all.Len() == len(p.conns), "%d connections, %d known", p.all.Len(), len(p.conns))
-	assert.That(open == p.open, "%d connections hold a slot, counted %d", open, p.open)
+	assert.That(all.slots == p.open, "%d connections have a slot, counted %d", all.slots, p.open)
+	for h, n := range hosts { //archtest:anyorder assertions
+		h.check(p, n)
+	}
 	for g, n := range groups { //archtest:anyorder assertions
-		assert.That(n == g.open, "%s: %d connections hold a slot, counted %d", g.name, n, g.open)
-		assert.That(leaving[g] == g.leaving, "%s: %d connections that end hold a slot, counted %d", g.name, leaving[g], g.leaving)
-		assert.That(doubtful[g] == g.doubtful, "%s: %d connections are doubtful, counted %d", g.name, doubtful[g], g.doubtful)
-		assert.That(untested[g] == g.untested, "%s: %d connections are not tested, counted %d", g.name, untested[g], g.untested)
-		assert.That(trials[g] == g.trials, "%s: %d connections are trials, counted %d", g.name, trials[g], g.trials)
+		g.check(p, n, lines)
 	}
-	for _, h := range p.hosts { //archtest:anyorder assertions
-		n := hosts[h]
-		assert.That(n.count == h.count && (h.count > 0 || h.timer.slot.Heaped()), "%v has %d connections, counted %d", h.key, n.count, h.count)
-		assert.That(n.connecting == h.connecting && n.ready == h.ready && n.carrying == h.carrying, "%v has %d, %d and %d connections, counted %d, %d and %d",
-			h.key, n.connecting, n.ready, n.carrying, h.connecting, h.ready, h.carrying)
-		h.waiting.Check()
-		h.idles.Check()
-		for sp := range h.waiting.All() {
-			assert.That(sp.site.waits == WaitHost || sp.site.waits == WaitBusy, "%s is listed at %v and waits for %v", sp.site.name, h.key, sp.site.waits)
-		}
+	for s, n := range own { //archtest:anyorder assertions
+		s.check(p, n)
 	}
+	p.checkLines(lines)
 	p.idle.Check()
-	p.groups.Check()
-	p.outaged.Check()
-	for g := range p.groups.All() {
-		g.slots.Check()
-		g.shares.Check()
-		g.fresh.Check()
-		g.behind.Check()
-	}
-	for s := range p.outaged.All() {
-		assert.That(s.waits == WaitOutage && p.probe.slot.Heaped(), "%s waits for %v and is listed for the network", s.name, s.waits)
-	}
-	sharers := 0
-	for message, list := range p.sharers { //archtest:anyorder sums and assertions
-		list.Check()
-		sharers += list.Len()
-		assert.That(!list.Empty(), "a list of sites that wait for message %v is empty", message)
-		for s := range list.All() {
-			assert.That(s.waits == WaitShare && s.sharer == message, "%s is listed for a share of message %v, and waits for %v of %v", s.name, message, s.waits, s.sharer)
-		}
-	}
-	for g := range p.groups.All() {
-		for s := range g.shares.All() {
-			if s.waits == WaitShare {
-				sharers--
-			}
-		}
-	}
-	assert.That(sharers == 0, "of the sites that wait for shares %d are not listed with both their transport and message", sharers)
-	p.woken.Check()
-	p.timers.Check()
+	p.heap.Check()
 }
 
-// with returns the counts with one connection more.
-func (h host) with(c *Conn) host {
-	h.count++
-	switch {
-	case c.state == Connecting:
-		h.connecting++
-	case c.state == Ready:
-		h.ready++
-	case len(c.loads) > 0:
-		h.carrying++
+// A tally is what there is of connections.
+type tally struct {
+	all, connecting, ready, carrying int // carrying: draining, with something under way
+	fresh                            int // of connecting: replace no other
+	slots, leaving                   int
+	doubtful, untested, trials       int
+	stalled, proving, room           int
+}
+
+func (n *tally) add(c *Conn) {
+	count := func(at *int, is bool) {
+		if is {
+			*at++
+		}
 	}
-	return h
+	n.all++
+	count(&n.connecting, c.state == Connecting)
+	count(&n.ready, c.state == Ready)
+	count(&n.carrying, c.state == Draining && c.working())
+	count(&n.fresh, c.state == Connecting && !c.replaces)
+	count(&n.slots, c.hasSlot())
+	count(&n.leaving, c.state == Draining && c.hasSlot())
+	count(&n.doubtful, c.doubt != doubtNone)
+	count(&n.untested, c.doubt.untested())
+	count(&n.trials, c.doubt.trial())
+	count(&n.stalled, c.doubt.stalled())
+	count(&n.proving, c.proving)
+	n.room += c.room
+}
+
+// checkLines checks where sites wait that do not wait for a slot of their group, and where
+// they are told of. lines counts the sites that are in each line.
+func (p *Pool) checkLines(lines map[*ilist.List[Site]]int) {
+	p.groups.Check()
+	p.woken.Check()
+	p.stuck.Check()
+	p.offline.Check()
+	assert.That(lines[&p.offline] == p.offline.Len(), "%d sites wait for the network, listed %d", lines[&p.offline], p.offline.Len())
+	assert.That(p.offline.Empty() || p.probe.set(), "%d sites wait for the network, and none will be woken", p.offline.Len())
+	for message, list := range p.sharers { //archtest:anyorder assertions
+		list.Check()
+		assert.That(!list.Empty(), "a list of sites that wait for message %v is empty", message)
+		for s := range list.All() {
+			assert.That(s.waits == WaitShare && s.sharing == message, "%s is listed for a share of message %v, and waits for %v of %v", s.name, message, s.waits, s.sharing)
+		}
+	}
 }
 
 func (c *Conn) check() {
-	load := 0
+	cost := 0
 	for _, l := range c.loads {
-		load += l.Cost
+		cost += l.Cost
 	}
-	assert.That(load == c.load, "connection %d has a load of %d, counted %d", c.ID, load, c.load)
-	assert.That((c.listed == placeIdle) == (c.state == Ready && len(c.loads) == 0 && !c.suspect), "connection %d is listed as idle wrongly", c.ID)
-	assert.That((c.listed == placeSpare) == (c.state == Ready && len(c.loads) > 0 && c.room > 0), "connection %d is listed as spare wrongly", c.ID)
-	assert.That(!c.doubtful || c.finished == 0 || c.listed != placeIdle, "connection %d is doubtful and idle", c.ID)
-	assert.That(c.state == Ready || c.room == 0, "connection %d is %v and has room", c.ID, c.state)
-	assert.That(c.inAll.On(&c.site.conns), "connection %d is not on the list of its site", c.ID)
+	assert.That(cost == c.cost, "connection %d has loads of %d, counted %d", c.ID, cost, c.cost)
+	assert.That(c.callouts <= c.finished, "connection %d has carried %d call-outs among %d entries", c.ID, c.callouts, c.finished)
+	assert.That(c.charged == 0 || c.broken, "connection %d charges message %v and is not broken", c.ID, c.charged)
+	c.checkState()
+	c.checkLinks()
+	assert.That(c.doubt == doubtNone || c.hasSlot(), "connection %d is %v without a slot", c.ID, c.doubt)
+	assert.That(!c.doubt.untested() || c.isUntested(), "connection %d is %v after %d entries", c.ID, c.doubt, c.finished)
+	assert.That(c.doubt == doubtNone || c.finished == 0 || c.links.listed != listedIdle, "connection %d is %v and idle", c.ID, c.doubt)
+	assert.That(c.state != Connecting && !c.working() || c.stall.set() || c.doubt.stalled(), "nobody looks whether connection %d makes progress", c.ID)
 }
 
-// Check does that for one site.
-func (s *Site) Check() {
-	connecting, ready, carrying, fresh, room, doubtful, stalled := 0, 0, 0, 0, 0, 0, 0
-	for c := range s.conns.All() {
-		assert.That(c.site == s, "%s lists connection %d, which is of another site", s.name, c.ID)
-		switch c.state {
-		case Connecting:
-			connecting++
-			if !c.replaces {
-				fresh++
-			}
-		case Ready:
-			ready++
-		case Draining:
-			if len(c.loads) > 0 {
-				carrying++
-			}
-		}
-		room += c.room
-		if c.doubtful {
-			doubtful++
-		}
-		if c.stalled {
-			stalled++
-		}
+func (c *Conn) checkState() {
+	switch c.state {
+	case Connecting:
+		assert.That(c.ready == 0 && c.finished == 0 && !c.working(), "connection %d is being opened and has carried %d entries", c.ID, c.finished)
+	case Ready:
+		assert.That(c.planned != nil, "connection %d is ready and leads to no host of %s", c.ID, c.site.name)
+		assert.That(c.timer.set(), "nobody looks whether connection %d is to end", c.ID)
+		assert.That(c.limit == 0 || c.finished+len(c.loads) < c.limit, "connection %d has %d and %d entries of %d, and takes more", c.ID, c.finished, len(c.loads), c.limit)
+	case gone:
+		assert.Unreachable("connection %d is gone and listed", c.ID)
 	}
-	assert.That(stalled == s.stalled, "%s has %d stalled connections, counted %d", s.name, stalled, s.stalled)
-	assert.That(doubtful == s.doubtful, "%s has %d doubtful connections, counted %d", s.name, doubtful, s.doubtful)
-	assert.That(connecting == s.connecting && ready == s.ready, "%s has %d and %d connections, counted %d and %d", s.name, connecting, ready, s.connecting, s.ready)
-	assert.That(carrying == s.carrying && fresh == s.fresh, "%s has %d connections that end and carry something and %d that replace no other, counted %d and %d",
-		s.name, carrying, fresh, s.carrying, s.fresh)
-	assert.That(room == s.room, "%s has room for %d, counted %d", s.name, room, s.room)
+	assert.That(c.state == Connecting || c.message == 0 && c.ready != 0, "connection %d is %v for message %v", c.ID, c.state, c.message)
+	assert.That(c.state == Ready || c.room == 0, "connection %d is %v and has room", c.ID, c.state)
+	assert.That(c.state == Draining || c.drained == notDrained, "connection %d is %v and drained: %v", c.ID, c.state, c.drained)
+	assert.That(!c.proving || c.host.proving, "connection %d is to prove what nobody waits for", c.ID)
+	if at := c.planned; at != nil {
+		assert.That(at.site == c.site && at.key() == c.host.key, "connection %d to %v is planned as %v of %s", c.ID, c.host.key, at.key(), at.site.name)
+	}
+}
+
+func (c *Conn) checkLinks() {
+	s, l := c.site, &c.links
+	idle, spare := c.state == Ready && !c.working() && !c.suspect, c.state == Ready && c.working() && c.room > 0
+	assert.That(l.ofSite.On(&s.conns), "connection %d is not on the list of its site", c.ID)
+	assert.That((l.listed == listedIdle) == idle && l.site.On(&s.idle) == idle, "connection %d is listed as idle wrongly", c.ID)
+	assert.That((l.listed == listedSpare) == spare && l.site.On(&s.spare) == spare, "connection %d is listed as spare wrongly", c.ID)
+	assert.That(l.inPool.On(&c.pool.idle) == idle && l.inGroup.On(&s.group.idle) == idle && l.inHost.On(&c.host.idle) == idle, "connection %d is listed as idle wrongly", c.ID)
+}
+
+// check compares a host with the counts of its connections.
+func (h *host) check(p *Pool, n *tally) {
+	assert.That(p.hosts[h.key] == h, "%v is not known", h.key)
+	assert.That(n.all == h.count && (h.count > 0 || h.timer.set()), "%v has %d connections, counted %d", h.key, n.all, h.count)
+	assert.That(n.connecting == h.connecting && n.ready == h.ready && n.carrying == h.carrying, "%v has %d, %d and %d connections, counted %d, %d and %d",
+		h.key, n.connecting, n.ready, n.carrying, h.connecting, h.ready, h.carrying)
+	assert.That(n.proving <= 1 && (n.proving == 1) == h.proving, "%v is being proven by %d connections: %t", h.key, n.proving, h.proving)
+	assert.That(h.inquiry == inquiryNone || h.ready == 0, "%v is %v with %d ready connections", h.key, h.inquiry, h.ready)
+	assert.That(h.inquiry != inquiryProbe || h.connecting <= 1, "%v is probed by %d connections", h.key, h.connecting)
+	assert.That((h.refused == refusedNothing) == (h.full == 0) && (h.full == 0) == (h.patience == 0), "%v has refused %v until %d, for %v", h.key, h.refused, h.full, h.patience)
+	assert.That(h.full <= p.now || h.timer.set(), "%v takes no more connections until %d, and nobody looks then", h.key, h.full)
+	assert.That(!h.failing || len(h.cuts) >= cutsAgain, "%v fails after %d cuts", h.key, len(h.cuts))
+	assert.That(len(h.cuts) <= cutsMany && h.turns < turnsMany, "%v has cut %d messages, and turned away %d sessions", h.key, len(h.cuts), h.turns)
+	assert.That(h.accepted+h.noise < oddsMemory && h.odd <= h.inRow, "%v has accepted %d sessions, and refused %d, %d of %d in a row by chance", h.key, h.accepted, h.noise, h.odd, h.inRow)
+	h.waiting.Check()
+	h.idle.Check()
+	for sh := range h.waiting.All() {
+		assert.That(sh.site.waits == WaitHost || sh.site.waits == WaitBusy, "%s is listed at %v and waits for %v", sh.site.name, h.key, sh.site.waits)
+	}
+}
+
+// check compares a transport with the counts of its connections and of the sites in lines.
+func (g *Group) check(p *Pool, n *tally, lines map[*ilist.List[Site]]int) {
+	assert.That(n.slots == g.open, "%s: %d connections have a slot, counted %d", g.name, n.slots, g.open)
+	assert.That(n.leaving == g.leaving, "%s: %d connections that end have a slot, counted %d", g.name, n.leaving, g.leaving)
+	assert.That(n.doubtful == g.doubtful, "%s: %d connections are doubtful, counted %d", g.name, n.doubtful, g.doubtful)
+	assert.That(n.untested == g.untested, "%s: %d connections are not tested, counted %d", g.name, n.untested, g.untested)
+	assert.That(n.trials == g.trials, "%s: %d connections are trials, counted %d", g.name, n.trials, g.trials)
+	g.idle.Check()
+	for _, line := range []*ilist.List[Site]{&g.slots, &g.shares, &g.fresh, &g.behind} {
+		line.Check()
+		assert.That(line.Len() == lines[line], "%s: %d sites wait in a line, listed %d", g.name, lines[line], line.Len())
+	}
+	assert.That(!g.wanted() || g.inPool.On(&p.groups), "%s has sites that wait and is not listed", g.name)
+}
+
+// check compares a site with the counts of its connections.
+func (s *Site) check(p *Pool, n *tally) {
+	assert.That(n.connecting == s.connecting && n.ready == s.ready, "%s has %d and %d connections, counted %d and %d", s.name, n.connecting, n.ready, s.connecting, s.ready)
+	assert.That(n.carrying == s.carrying && n.fresh == s.fresh, "%s has %d connections that end and carry something and %d that replace no other, counted %d and %d",
+		s.name, n.carrying, n.fresh, s.carrying, s.fresh)
+	assert.That(n.room == s.room, "%s has room for %d, counted %d", s.name, n.room, s.room)
+	assert.That(n.doubtful == s.doubtful, "%s has %d doubtful connections, counted %d", s.name, n.doubtful, s.doubtful)
+	assert.That(n.stalled == s.stalled, "%s has %d stalled connections, counted %d", s.name, n.stalled, s.stalled)
+	assert.That(s.slow() == (s.late > 0) && s.late <= paceVerdicts, "%s is %v, and has %d messages to take promptly", s.name, s.pace, s.late)
+	assert.That(s.owed.n >= 0, "%s may replace %d connections", s.name, s.owed.n)
+	s.conns.Check()
 	s.idle.Check()
 	s.spare.Check()
-	s.checkWait()
-	for prev, c := (*Conn)(nil), s.spare.Front(); c != nil; prev, c = c, s.spare.Next(&c.inSite) {
+	for prev, c := (*Conn)(nil), s.spare.Front(); c != nil; prev, c = c, s.spare.Next(&c.links.site) {
 		assert.That(prev == nil || prev.ready <= c.ready, "%s: connections with room are not in the order of their age", s.name)
 	}
+	listed := false
+	for i, tier := range s.tiers {
+		for _, sh := range tier {
+			assert.That(sh.site == s && sh.tier == i, "%s: a host of tier %d is planned for tier %d of %s", s.name, i, sh.tier, sh.site.name)
+			listed = listed || sh.inWaiting.Listed()
+		}
+	}
+	s.checkWait(p, listed)
 }
 
-// checkWait checks that a site is listed where what it waits for finds it.
-func (s *Site) checkWait() {
-	g := s.group
-	assert.That(s.waits == WaitSlot || !s.inWait.On(&g.slots), "%s waits for %v, and is listed for a slot", s.name, s.waits)
-	assert.That((s.waits == WaitSlot || s.waits == WaitShare || s.waits == WaitPart) == (s.inWait.On(&g.slots) || s.inWait.On(&g.shares) || s.inWait.On(&g.fresh) || s.inWait.On(&g.behind)),
-		"%s waits for %v, listed for a share: %t", s.name, s.waits, s.inWait.On(&g.shares))
-	assert.That(!g.wanted() || g.inPool.Listed(), "%s has sites that wait and is not listed", g.name)
+// checkWait checks that a site is listed where what it waits for finds it. atHost is
+// whether that is at one of its hosts.
+func (s *Site) checkWait(p *Pool, atHost bool) {
+	g, l := s.group, s.line
+	found := false
+	switch s.waits {
+	case WaitSlot:
+		found = l == &g.slots || l == &g.shares
+	case WaitPart:
+		found = l == &g.shares || l == &g.fresh || l == &g.behind
+	case WaitShare:
+		found = l == &g.shares
+	case WaitOutage:
+		found = l == &p.offline
+	case WaitHost, WaitBusy:
+		found = l == nil && (atHost || s.timer.set())
+	case WaitRate, WaitCallout:
+		found = l == nil && s.timer.set()
+	default: // it is woken by what happens to itself
+		found = l == nil && !s.timer.set()
+	}
+	assert.That(found && (l == nil && !s.inLine.Listed() || s.inLine.On(l)), "%s waits for %v, and nothing that ends the wait finds it", s.name, s.waits)
+	assert.That(!atHost || s.waits == WaitHost || s.waits == WaitBusy, "%s waits for %v, and is listed at a host", s.name, s.waits)
+	assert.That(s.inShare.Listed() == (s.waits == WaitShare), "%s waits for %v, listed for a share: %t", s.name, s.waits, s.inShare.Listed())
+	assert.That((s.cause == causeHost) == (s.at != nil) && (s.cause == causeShare || s.eased == 0), "%s was woken by %v, and by message %v", s.name, s.cause, s.eased)
 }

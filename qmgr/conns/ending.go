@@ -7,41 +7,41 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Parting is why we end a connection that works.
-type Parting uint8
+// A DrainReason is why we end a connection that works.
+type DrainReason uint8
 
 const (
-	PartNone     Parting = iota // we did not: the server ended it, it broke, or it had served its turn there
-	PartIdle                    // it had nothing to carry for IdleTime
-	PartAge                     // it was older than ActiveTime
-	PartCount                   // it had carried as many transactions as it may
-	PartRoom                    // another one needed its place under a limit
-	PartBetter                  // a host of a better tier is back
-	PartPlan                    // its host does not serve the site any more
-	PartStop                    // nothing is to be started any more
-	PartProbe                   // it had carried what comes before the probe at its end
-	PartOutdated                // its host has been proven able of LevelStream since it was opened
+	notDrained      DrainReason = iota // we did not: the server ended it, it broke, or it had served its turn there
+	DrainIdle                          // it had nothing to carry for IdleTime
+	DrainAge                           // it was older than ActiveTime
+	DrainCount                         // it had carried as many transactions as it may
+	DrainSlot                          // another one needed its slot
+	DrainBetterHost                    // a host of a better tier is back
+	DrainHostGone                      // its host does not serve the site any more
+	DrainStop                          // nothing is to be started any more
+	DrainProbe                         // it had carried what comes before the probe at its end
+	DrainOutdated                      // its host has been proven to handle LevelStream since it was opened
 )
 
 // String returns the word that views show.
-func (p Parting) String() string {
-	return [...]string{"", "idle-time", "age", "count", "room", "better-host", "host-gone", "stop", "probe", "outdated"}[p]
+func (r DrainReason) String() string {
+	return [...]string{"", "idle-time", "age", "count", "room", "better-host", "host-gone", "stop", "probe", "outdated"}[r]
 }
 
 // An Ending is how a connection ended that was ready once.
 type Ending struct {
 	Conn      ID
-	Transport string
-	Nexthop   string // of the site that it served last
+	transport string
+	nexthop   string // of the site that it served last
 	Host      mail.Host
 	Level     mail.Level // at which it was spoken to
 	Carried   int        // transactions
 	Made, At  mail.Instant
-	Parting   Parting
+	Drained   DrainReason
 	Closing   mail.Closing // its texts cut
 }
 
-// fell tells whether the host is spoken to more simply since this ending.
+// fell reports whether the host is spoken to more simply since this ending.
 func (e *Ending) fell() bool {
 	switch e.Closing.Why {
 	case mail.CloseStep, mail.CloseLost:
@@ -96,8 +96,8 @@ func (r *ring) newest() iter.Seq[*Ending] {
 // ended remembers how a connection ended.
 func (p *Pool) ended(c *Conn, cl mail.Closing, now mail.Instant) {
 	cl.Reply.Text, cl.Reply.By = mail.CutText(cl.Reply.Text, endingOctets), mail.CutText(cl.Reply.By, endingOctets)
-	e := Ending{Conn: c.ID, Transport: c.site.group.name, Nexthop: c.site.name, Host: c.host.Host, Level: c.level,
-		Carried: c.finished, Made: c.made, At: now, Parting: c.parting, Closing: cl}
+	e := Ending{Conn: c.ID, transport: c.site.group.name, nexthop: c.site.name, Host: c.host.Host, Level: c.level,
+		Carried: c.finished, Made: c.made, At: now, Drained: c.drained, Closing: cl}
 	p.endings.counts[cl.Why]++
 	if cl.Why == mail.CloseMixed {
 		p.endings.mixed = e
@@ -119,7 +119,7 @@ func (p *Pool) Endings(s *Site, most int) []Ending {
 			if n == most {
 				break
 			}
-			if e.Nexthop == s.name && e.Transport == s.group.name {
+			if e.nexthop == s.name && e.transport == s.group.name {
 				found = append(found, *e)
 				n++
 			}
@@ -139,9 +139,9 @@ func (p *Pool) Mixed() (Ending, bool) { return p.endings.mixed, p.endings.mixed.
 
 // fell returns the last ending that made a host be spoken to more simply; of Conn 0
 // if none is remembered.
-func (p *Pool) fell(sp *spot) Ending {
+func (p *Pool) fell(sh *siteHost) Ending {
 	for e := range p.endings.bad.newest() {
-		if e.Host.Addr == sp.host.Addr && e.Transport == sp.site.group.name && e.fell() {
+		if e.Host.Addr == sh.host.Addr && e.transport == sh.site.group.name && e.fell() {
 			return *e
 		}
 	}

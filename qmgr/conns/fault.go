@@ -40,7 +40,7 @@ func (c *Conn) faultOf(cl mail.Closing, now mail.Instant) fault {
 		if c.limit > 0 && c.finished >= c.limit {
 			return faultNone
 		}
-		if c.finished == 0 && !c.begun { // nothing was charged with it, so that it would happen again at once
+		if c.finished == 0 && !c.broken { // nothing was charged with it, so that it would happen again at once
 			return faultSession
 		}
 	}
@@ -88,12 +88,12 @@ func (t *trouble) until() mail.Instant {
 // the fault of the transaction, or of the connection, and says nothing about how many
 // connections the host takes. If it happens to one message after the other and
 // nothing else works, the host is at fault.
-func (p *Pool) cut(c *Conn, why mail.Reply, now mail.Instant) Blame {
+func (p *Pool) cut(c *Conn, why mail.Reply, now mail.Instant) Feedback {
 	h, s := c.host, c.site
-	s.last, s.lastAt = why, now
-	if c.asked { // who is tired of questions may still want mail
-		s.tire(now)
-		return BlameHost
+	s.failure.reply, s.failure.at = why, now
+	if c.lastCallout { // a host that wants no more questions may still want mail
+		s.calloutPause.extend(now)
+		return feedbackHost
 	}
 	h.wrongAt = now
 	if c.charged != 0 && !slices.Contains(h.cuts, c.charged) && len(h.cuts) < cutsMany {
@@ -105,7 +105,7 @@ func (p *Pool) cut(c *Conn, why mail.Reply, now mail.Instant) Blame {
 	}
 	h.failing = h.failing || len(h.cuts) >= enough
 	if !h.failing || h.working() || h.carrying > 0 {
-		return BlameNone
+		return feedbackNone
 	}
 	h.trouble = trouble{}
 	return p.down(c, why, now)
@@ -126,13 +126,10 @@ func (p *Pool) turnedAway(c *Conn, why mail.Reply, now mail.Instant) bool {
 	}
 	if h.turns++; h.turns >= enough {
 		h.trouble = trouble{}
-		p.forgive(h)
+		p.clearRefusal(h)
 		return false
 	}
-	h.patience = firstPatience << (h.turns - 1)
-	h.refused, h.full, h.fullAt, h.amnesty = refusedAll, now.Add(h.patience), 0, p.amnesty
-	h.timer.host = h
-	p.setTimer(&h.timer, h.full)
+	p.setRefused(h, refusedAll, 0, firstPatience<<(h.turns-1), now)
 	p.wakeAll(h) // other hosts may do
 	return true
 }
@@ -147,21 +144,8 @@ func (p *Pool) isThere(c *Conn, why mail.Reply, now mail.Instant) bool {
 	return (c.ready != 0 || now < c.made.Add(promptly)) && p.db.TookLately(c.host.key, now)
 }
 
-// shut reports whether a host without connections is left alone for a moment.
-func (h *host) shut(now mail.Instant) bool {
-	return h.refused == refusedAll && now < h.full && !h.working()
-}
-
-// wakeFailing wakes a site that waits for a host at which one transaction after the
-// other was cut, if nothing is left there that would show whether it works.
-func (p *Pool) wakeFailing(h *host) {
-	if h.failing && !h.working() && h.carrying == 0 {
-		p.wakeHost(h)
-	}
-}
-
-// well notes that the host has given a verdict on a message.
-func (p *Pool) well(h *host) {
+// hostJudged notes that the host has given a verdict on a message.
+func (p *Pool) hostJudged(h *host) {
 	failing := h.failing
 	h.trouble = trouble{}
 	if failing {

@@ -284,7 +284,7 @@ func (n *naive) shares(c *naiveConn) bool {
 	}
 	return leaving == 0 && slices.ContainsFunc(slices.Collect(g.shares.All()), func(w *Site) bool {
 		free := max(free, n.limit(g)/20) + 1
-		mayHave := w.held < n.cfg.MessageLimit || w.held < n.cfg.Scale*free
+		mayHave := w.used < n.cfg.MessageLimit || w.used < n.cfg.Scale*free
 		return of(w)+2 <= of(c.site) && mayHave && n.mayHold(w, free)
 	})
 }
@@ -312,7 +312,7 @@ type standing struct {
 	shut          bool // has turned a session away, and is asked again at that instant
 }
 
-func (n *naive) standing(sp *spot) standing {
+func (n *naive) standing(sp *siteHost) standing {
 	key := sp.key()
 	var is standing
 	at := func(states ...State) int {
@@ -398,9 +398,9 @@ func (n *naive) open(s *Site, ask Ask) verdict {
 	return verdict{kind: Exhausted, until: until}
 }
 
-func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
+func (n *naive) openIn(s *Site, tier []*siteHost, all []standing, ask Ask) verdict {
 	free := n.free(s.group)
-	if ask.Held >= n.cfg.MessageLimit && ask.Held >= n.cfg.Scale*free {
+	if ask.Used >= n.cfg.MessageLimit && ask.Used >= n.cfg.Scale*free {
 		return verdict{wait: WaitShare}
 	}
 	if has := n.count(func(c *naiveConn) bool { return c.site == s && c.slot() }); n.gave[s] && n.late[s] == 0 && has == 0 {
@@ -417,7 +417,7 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 		return verdict{wait: WaitPart}
 	}
 	adopt := n.most(func(c *naiveConn) bool {
-		serves := slices.ContainsFunc(tier, func(sp *spot) bool { return sp.key() == c.host })
+		serves := slices.ContainsFunc(tier, func(sp *siteHost) bool { return sp.key() == c.host })
 		return serves && c.idle() && c.site != s && c.site.group == s.group && c.level <= s.group.cfg.Level &&
 			(s.group.cfg.CountLimit <= 0 || c.finished < s.group.cfg.CountLimit)
 	}, func(c *naiveConn) int64 { return int64(c.turn) })
@@ -443,7 +443,7 @@ func (n *naive) openIn(s *Site, tier []*spot, all []standing, ask Ask) verdict {
 }
 
 // choose returns the hosts of which one is to be dialled: steps 8 to 12.
-func (n *naive) choose(s *Site, tier []*spot, all []standing) []destdb.Key {
+func (n *naive) choose(s *Site, tier []*siteHost, all []standing) []destdb.Key {
 	in := func(is func(standing) bool) (keys []destdb.Key) {
 		for i, sp := range tier {
 			if all[i].more && is(all[i]) {
@@ -594,7 +594,7 @@ func (h *naiveHost) refuses(now, made mail.Instant, has int) {
 
 // failed is whose fault it is that a connection could not be made, or that the host
 // ended it before it had said anything to a transaction.
-func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
+func (n *naive) failed(c *naiveConn, code uint16, spot *siteHost) Feedback {
 	h := n.hosts[c.host]
 	has := n.count(func(o *naiveConn) bool { return o != c && o.host == c.host })
 	if n.serves(c) {
@@ -608,7 +608,7 @@ func (n *naive) failed(c *naiveConn, code uint16, spot *spot) Blame {
 			if c.replaces {
 				n.ended[c.site] = naiveEnded{n.owed(c.site) + 1, n.now}
 			}
-			return BlameHost
+			return feedbackHost
 		}
 	}
 	delete(n.ended, c.site)
@@ -641,11 +641,11 @@ func (n *naive) isThere(c *naiveConn, code uint16) bool {
 	return code == 421 || waited < 5*time.Second && n.db.TookLately(c.host, n.now)
 }
 
-func naiveBlame(code uint16) Blame {
+func naiveBlame(code uint16) Feedback {
 	if code == 421 {
-		return BlameSite
+		return FeedbackNegative
 	}
-	return BlameHost
+	return feedbackHost
 }
 
 // serves tells whether other connections to the host of one do its work.
@@ -654,20 +654,20 @@ func (n *naive) serves(c *naiveConn) bool {
 }
 
 // down is whose fault it is that nothing works with a host.
-func (n *naive) down(c *naiveConn, code uint16, spot *spot) Blame {
+func (n *naive) down(c *naiveConn, code uint16, spot *siteHost) Feedback {
 	if spot != nil && !n.good(c, c.site.tiers[spot.tier]) {
-		return BlameSite
+		return FeedbackNegative
 	}
 	return naiveBlame(code)
 }
 
 // cut is whose fault it is that a connection was lost in a transaction.
-func (n *naive) cut(c *naiveConn, code uint16, spot *spot) Blame {
+func (n *naive) cut(c *naiveConn, code uint16, spot *siteHost) Feedback {
 	h := n.hosts[c.host]
 	if c.asked {
 		pause := min(max(2*n.tired[c.site].pause, time.Second), time.Minute)
 		n.tired[c.site] = naiveTired{n.now.Add(pause), pause}
-		return BlameHost
+		return feedbackHost
 	}
 	h.trouble = n.now
 	if c.charged != 0 && !slices.Contains(h.cuts, c.charged) {
@@ -679,7 +679,7 @@ func (n *naive) cut(c *naiveConn, code uint16, spot *spot) Blame {
 	}
 	opening := n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && o.state == Connecting })
 	if !h.failing || n.serves(c) || opening > 0 {
-		return BlameNone
+		return feedbackNone
 	}
 	h.well()
 	return n.down(c, code, spot)
@@ -687,7 +687,7 @@ func (n *naive) cut(c *naiveConn, code uint16, spot *spot) Blame {
 
 // good tells whether a tier has a host that can be used other than that of a
 // connection which has failed.
-func (n *naive) good(c *naiveConn, tier []*spot) bool {
+func (n *naive) good(c *naiveConn, tier []*siteHost) bool {
 	for _, sp := range tier {
 		key := sp.key()
 		working := n.count(func(o *naiveConn) bool { return o.host == key && o.state != Draining }) > 0

@@ -30,17 +30,17 @@ const epoch = mail.Instant(1_000_000 * time.Second)
 // A script is a conversation with a pool. Sites that are woken are named after
 // the command that woke them.
 type script struct {
-	cfg     Config
-	group   GroupConfig
-	hostDB  destdb.Config
-	pool    *Pool
-	db      *destdb.DB
-	groups  map[string]*Group
-	sites   []*Site
-	now     mail.Instant
-	amnesty uint64
-	entry   uint64
-	out     strings.Builder
+	cfg    Config
+	group  GroupConfig
+	hostDB destdb.Config
+	pool   *Pool
+	db     *destdb.DB
+	groups map[string]*Group
+	sites  []*Site
+	now    mail.Instant
+	reset  uint64
+	entry  uint64
+	out    strings.Builder
 }
 
 func (s *script) handle(tb testing.TB, b *golden.Block) string {
@@ -60,10 +60,7 @@ func (s *script) settle() {
 	if s.pool == nil {
 		return
 	}
-	s.pool.Check()
-	for _, site := range s.sites {
-		site.Check()
-	}
+	s.pool.Check(slices.Values(s.sites))
 	for site := s.pool.Woken(); site != nil; site = s.pool.Woken() {
 		s.printf("%s is woken", site.name)
 	}
@@ -92,7 +89,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		}
 	case "hosts": // hosts SITE TIER…: a tier is mx1,mx2; [single] [group=NAME] for a new site
 		s.hosts(tb, l)
-	case "open": // open SITE [message=N] [held=N] [window=N]; with times=N only their number is shown
+	case "open": // open SITE [message=N] [used=N] [window=N]; with times=N only their number is shown
 		times := l.Int(tb, "times", 1)
 		if times == 1 {
 			s.open(tb, l)
@@ -133,12 +130,12 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.pool.PassOn(s.site(tb, l))
 	case "eased": // eased N: that message holds a connection fewer
 		s.pool.Eased(mail.QueueID(number(tb, l, 0)))
-	case "amnesty":
-		s.amnesty = s.pool.Amnesty()
-	case "pardon": // pardon SITE: what was before the last amnesty
-		s.pool.Pardon(s.site(tb, l), s.amnesty, s.now)
+	case "reset": // for all that has failed until now
+		s.reset = s.pool.ResetRetries()
+	case "apply": // apply SITE: the last reset to it
+		s.pool.ApplyReset(s.site(tb, l), s.reset, s.now)
 	case "halt":
-		s.pool.Halt()
+		s.hangup(s.pool.Halt())
 	case "step-down", "proven", "executes", "slow", "worked": // HOST…: what destdb has learned of them
 		s.learn(tb, l)
 	default:
@@ -252,7 +249,7 @@ func (s *script) site(tb testing.TB, l *golden.Line) *Site {
 
 func (s *script) conn(tb testing.TB, l *golden.Line) *Conn {
 	tb.Helper()
-	c := s.pool.Conn(ID(number(tb, l, 0)))
+	c := s.pool.conns[ID(number(tb, l, 0))]
 	if c == nil {
 		tb.Fatalf("%s: there is no connection %s", l.Pos, l.Words[0])
 	}
@@ -294,10 +291,10 @@ func (s *script) limits(mail.Host) HostLimits {
 func (s *script) open(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	site := s.site(tb, l)
-	d := s.pool.Open(site, Ask{Message: mail.QueueID(l.Int(tb, "message", 1)), Held: l.Int(tb, "held", 0), Window: l.Int(tb, "window", 20)}, s.now)
+	d := s.pool.Open(site, Ask{Message: mail.QueueID(l.Int(tb, "message", 1)), Used: l.Int(tb, "used", 0), Window: l.Int(tb, "window", 20)}, s.now)
 	switch d.Kind {
 	case Waiting:
-		s.printf("wait: %v", d.Wait)
+		s.printf("wait: %v", d.wait)
 	case Adopted:
 		s.printf("take c%d of %s", d.Conn.ID, d.From.name)
 	case Dialing:
@@ -319,17 +316,19 @@ func (s *script) hangup(surplus []*Conn) {
 func (s *script) dialed(tb testing.TB, l *golden.Line, o mail.OpenedConnection) {
 	tb.Helper()
 	c := s.conn(tb, l)
-	got, surplus, blame := s.pool.Dialed(c.ID, o, s.now)
+	got, surplus, f := s.pool.Dialed(c.ID, o, s.now)
 	if (got == nil) == o.Reply.IsZero() {
 		tb.Errorf("%s: connection %v, reply %v", l.Pos, got, o.Reply)
 	}
 	s.hangup(surplus)
-	s.blame(blame)
+	if got == nil {
+		s.feedback(f)
+	}
 }
 
-func (s *script) blame(b Blame) {
-	if b != BlameNone {
-		s.printf("blame %s", [...]string{"", "host", "site", "loop"}[b])
+func (s *script) feedback(f Feedback) {
+	if f != feedbackNone {
+		s.printf("feedback: %s", [...]string{"", "none, it is the host", "negative", "loop", "none, it is alive", "positive"}[f])
 	}
 }
 
@@ -337,7 +336,7 @@ func (s *script) assign(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	site := s.site(tb, l)
 	for range l.Int(tb, "times", 1) {
-		c := s.pool.Find(site)
+		c := s.pool.find(site)
 		if (c == nil) != (site.Room() == 0) {
 			tb.Errorf("%s: room for %d, found %v", l.Pos, site.Room(), c)
 		}
@@ -348,7 +347,7 @@ func (s *script) assign(tb testing.TB, l *golden.Line) {
 		s.entry++
 		s.printf("e%d on c%d", s.entry, c.ID)
 		cost := Cost(int64(l.Int(tb, "size", 0)), l.Int(tb, "recipients", 1))
-		if s.pool.Assign(c, Load{Entry: s.entry, Message: mail.QueueID(l.Int(tb, "message", 1)), Cost: cost}) {
+		if _, _, last := s.pool.Assign(site, Load{Entry: s.entry, Message: mail.QueueID(l.Int(tb, "message", 1)), Cost: cost}); last {
 			s.printf("hang up c%d", c.ID)
 		}
 	}
@@ -369,11 +368,11 @@ func (s *script) finish(tb testing.TB, l *golden.Line) {
 	case l.Has("ours"):
 		end = EndOurs
 	}
-	praise, yields := s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now)
-	if praise {
-		s.printf("praise")
+	f := s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now)
+	if f.Feedback == FeedbackPositive {
+		s.feedback(f.Feedback)
 	}
-	if yields {
+	if f.Hangup {
 		s.printf("hang up c%d", c.ID)
 	}
 }
@@ -399,7 +398,7 @@ func (s *script) close(tb testing.TB, l *golden.Line) {
 			tb.Fatalf("%s: %s is no proof", l.Pos, proof)
 		}
 	}
-	s.blame(s.pool.Closed(c.ID, cl, s.now))
+	s.feedback(s.pool.Closed(c.ID, cl, s.now))
 }
 
 func (s *script) learn(tb testing.TB, l *golden.Line) {
@@ -437,7 +436,7 @@ func (s *script) waits(site *Site) {
 // endings draws how the connections of a site have ended, the last one first.
 func (s *script) endings(site *Site) {
 	for _, e := range s.pool.Endings(site, 10) {
-		s.printf("c%d %v %v %v", e.Conn, e.Closing.Why, e.Parting, e.Closing.Proof)
+		s.printf("c%d %v %v %v", e.Conn, e.Closing.Why, e.Drained, e.Closing.Proof)
 	}
 }
 
@@ -446,8 +445,8 @@ func (s *script) show(names []string) {
 	hosts := make(map[destdb.Key]mail.Host)
 	for _, site := range s.sites {
 		for _, tier := range site.tiers {
-			for _, sp := range tier {
-				hosts[sp.key()] = sp.host
+			for _, sh := range tier {
+				hosts[sh.key()] = sh.host
 			}
 		}
 		if len(names) > 0 && !slices.Contains(names, site.name) {
@@ -459,7 +458,7 @@ func (s *script) show(names []string) {
 			if c.proving {
 				proving = ", to be proven"
 			}
-			s.printf("  c%d %s %v %v%s, %d entries, load %d, room %d, carried %d", c.ID, c.host.Name, c.state, c.level, proving, len(c.loads), c.load, c.room, c.finished)
+			s.printf("  c%d %s %v %v%s, %d entries, load %d, room %d, carried %d", c.ID, c.host.Name, c.state, c.level, proving, len(c.loads), c.cost, c.room, c.finished)
 		}
 	}
 	if len(names) > 0 {
@@ -491,10 +490,10 @@ func (s *script) describe(key destdb.Key) string {
 		if h.busy(s.now) {
 			text += fmt.Sprintf(", takes no more until %v", h.full-epoch)
 		}
-		if h.probing {
+		if h.inquiry == inquiryProbe {
 			text += ", probing"
 		}
-		if h.doubted {
+		if h.inquiry == inquiryDoubt {
 			text += ", doubted"
 		}
 		if n := len(h.cuts); n > 0 {

@@ -2,6 +2,7 @@ package conns
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -69,6 +70,16 @@ func newTwins(r dice, fail func(string, ...any)) *twins {
 	return w
 }
 
+func (w *twins) sites() iter.Seq[*Site] {
+	return func(yield func(*Site) bool) {
+		for _, s := range w.s {
+			if !yield(s.Site) {
+				return
+			}
+		}
+	}
+}
+
 func (w *twins) limits(s *wanting) func(mail.Host) HostLimits {
 	return func(mail.Host) HostLimits {
 		g := s.group.cfg
@@ -89,10 +100,10 @@ func (w *twins) plan(s *wanting) {
 		set.Tiers = append(set.Tiers, tier)
 	}
 	w.hungUp(w.p.SetHosts(s.Site, set, w.limits(s)))
-	w.n.proved[s.Site] = s.took
+	w.n.proved[s.Site] = s.trust == trustProven
 	for _, tier := range s.tiers {
-		for _, sp := range tier {
-			w.n.proved[s.Site] = w.n.proved[s.Site] || w.n.db.Works(sp.key())
+		for _, sh := range tier {
+			w.n.proved[s.Site] = w.n.proved[s.Site] || w.n.db.Works(sh.key())
 		}
 	}
 }
@@ -188,12 +199,12 @@ func (w *twins) dialed() {
 	if t == nil {
 		return
 	}
-	c := w.p.Conn(t.id)
+	c := w.p.conns[t.id]
 	proving := c.Opening().Probe
 	o := mail.OpenedConnection{Level: mail.Level(w.r.IntN(4)), RTT: time.Duration(w.r.IntN(50)) * time.Millisecond}
 	o.Probes = proving && o.Level == mail.LevelStream
 	o.Extensions = mail.Extensions(1 + w.r.IntN(255))
-	want := BlameNone
+	want := feedbackNone
 	switch w.r.IntN(10) {
 	case 0, 1, 2:
 		o.Reply.Code = 450
@@ -205,11 +216,17 @@ func (w *twins) dialed() {
 		o.Reply.Code, o.Unavailable = 451, w.r.IntN(4) == 0
 	}
 	if o.Reply.Code != 0 && !o.Unavailable {
-		want = w.n.failed(t, o.Reply.Code, c.spot)
+		want = w.n.failed(t, o.Reply.Code, c.planned)
 	}
-	got, surplus, blame := w.p.Dialed(t.id, o, w.n.now)
-	if (got != nil) != o.Reply.IsZero() || blame != want {
-		w.fail("connection %d with reply %v: ready %t, blame %d, want %d", t.id, o.Reply, got != nil, blame, want)
+	got, surplus, f := w.p.Dialed(t.id, o, w.n.now)
+	if got != nil && got.state == Ready {
+		want = FeedbackPositive
+		if w.n.db.View(t.host, w.n.now).Slow {
+			want = FeedbackAlive
+		}
+	}
+	if (got != nil) != o.Reply.IsZero() || f != want {
+		w.fail("connection %d with reply %v: ready %t, feedback %d, want %d", t.id, o.Reply, got != nil, f, want)
 	}
 	if got == nil {
 		if h := w.n.hosts[t.host]; o.Unavailable {
@@ -234,18 +251,18 @@ func (w *twins) finish() {
 	entry, callout := t.loads[0].Entry, t.loads[0].Callout
 	w.n.finished(t, took, endFor(untried))
 	yields := !untried && t.state == Ready && w.n.yields(t)
-	praise, yielded := w.p.Finished(w.p.Conn(t.id), entry, took, endFor(untried), w.n.now)
-	if yielded != yields {
-		w.fail("connection %d is hung up for the sake of others: %t, want %t", t.id, yielded, yields)
+	f := w.p.Finished(w.p.conns[t.id], entry, took, endFor(untried), w.n.now)
+	if f.Hangup != yields {
+		w.fail("connection %d is hung up for the sake of others: %t, want %t", t.id, f.Hangup, yields)
 	}
-	if yielded {
+	if f.Hangup {
 		w.n.gave[t.site] = true
 		t.state = Draining
 	}
 	if due := t.mails == 1 || w.n.now >= t.praised.Add(max(time.Second, t.rtt)); !untried && !callout && due {
 		t.praised = w.n.now
-	} else if praise {
-		w.fail("connection %d is praised again after %v", t.id, w.n.now.Sub(t.praised))
+	} else if f.Feedback == FeedbackPositive {
+		w.fail("connection %d gives positive feedback again after %v", t.id, w.n.now.Sub(t.praised))
 	}
 }
 
@@ -257,7 +274,7 @@ func (w *twins) close() {
 	for end := End(w.r.IntN(2)); len(t.loads) > 0; end = EndUntried { // it may have broken under the first
 		entry := t.loads[0].Entry
 		w.n.finished(t, 0, end)
-		w.p.Finished(w.p.Conn(t.id), entry, 0, end, w.n.now)
+		w.p.Finished(w.p.conns[t.id], entry, 0, end, w.n.now)
 	}
 	cl := mail.Closing{Why: mail.CloseReason(w.r.IntN(4)), Reply: mail.Reply{Code: 421}}
 	if w.r.IntN(2) == 0 {
@@ -266,23 +283,23 @@ func (w *twins) close() {
 	if t.state == Draining && w.r.IntN(4) > 0 {
 		cl.Why = mail.CloseAsked
 	}
-	if c := w.p.Conn(t.id); c.Opening().Probe && cl.Why == mail.CloseAsked {
+	if c := w.p.conns[t.id]; c.Opening().Probe && cl.Why == mail.CloseAsked {
 		cl.Proof = mail.Proof(w.r.IntN(4))
 	}
 	lost := (cl.Why == mail.CloseBusy || cl.Why == mail.CloseLost) && (t.limit == 0 || t.finished < t.limit)
 	refused := lost && t.finished == 0 && !t.begun || cl.Why == mail.CloseIdle && t.finished == 0 && w.n.now < t.ready.Add(5*time.Second)
-	want := BlameNone
+	want := feedbackNone
 	if t.state == Ready {
 		w.n.doneWith(t)
 	}
 	switch t.state = Draining; {
 	case refused:
-		want = w.n.failed(t, cl.Reply.Code, w.p.Conn(t.id).spot)
+		want = w.n.failed(t, cl.Reply.Code, w.p.conns[t.id].planned)
 	case lost:
-		want = w.n.cut(t, cl.Reply.Code, w.p.Conn(t.id).spot)
+		want = w.n.cut(t, cl.Reply.Code, w.p.conns[t.id].planned)
 	}
 	if got := w.p.Closed(t.id, cl, w.n.now); got != want {
-		w.fail("connection %d ends, %v: blame %d, want %d", t.id, cl.Why, got, want)
+		w.fail("connection %d ends, %v: feedback %d, want %d", t.id, cl.Why, got, want)
 	}
 	w.n.gone(t)
 	if cl.Proof == mail.ProofPassed {
@@ -313,12 +330,12 @@ func (w *twins) settle() {
 }
 
 func (w *twins) reach(s *wanting) {
-	for s.entries > 0 && (s.Room() == 0 && s.Connecting() < s.entries || s.Upgrades()) {
-		ask := Ask{Message: s.message, Held: w.n.held(s.message), Window: s.window, Callout: s.asks()}
-		want, upgrades, probes := w.n.open(s.Site, ask), s.Upgrades(), w.n.probes(s.Site)
+	for s.entries > 0 && (s.Room() == 0 && s.connecting < s.entries || s.upgrades) {
+		ask := Ask{Message: s.message, Used: w.n.held(s.message), Window: s.window, Callout: s.asks()}
+		want, upgrades, probes := w.n.open(s.Site, ask), s.upgrades, w.n.probes(s.Site)
 		d := w.p.Open(s.Site, ask, w.n.now)
 		delete(w.n.gave, s.Site)
-		if upgrades && d.Kind == Waiting && d.Wait == WaitNone && s.Room() > 0 {
+		if upgrades && d.Kind == Waiting && d.wait == WaitNone && s.Room() > 0 {
 			return // there is nothing better than what there is
 		}
 		w.agree(s, d, want)
@@ -349,7 +366,7 @@ func (w *twins) agree(s *wanting, d Decision, want verdict) {
 	switch {
 	case !right:
 	case d.Kind == Waiting:
-		right = d.Wait == want.wait
+		right = d.wait == want.wait
 	case d.Kind == Adopted:
 		right = d.Conn.ID == want.adopt
 	case d.Kind == Exhausted:
@@ -364,7 +381,7 @@ func (w *twins) agree(s *wanting, d Decision, want verdict) {
 
 func (w *twins) assign(s *wanting) {
 	for ; s.entries > 0; s.entries-- {
-		want, c := w.n.find(s.Site), w.p.Find(s.Site)
+		want, c := w.n.find(s.Site), w.p.find(s.Site)
 		if want == nil || c == nil {
 			if want != nil || c != nil {
 				w.fail("%s: found %v, want %v", s.name, c, want)
@@ -385,7 +402,7 @@ func (w *twins) assign(s *wanting) {
 		if first {
 			w.n.begins(want)
 		}
-		if last := w.p.Assign(c, l); last != (want.limit > 0 && want.finished+len(want.loads) >= want.limit) {
+		if _, _, last := w.p.Assign(s.Site, l); last != (want.limit > 0 && want.finished+len(want.loads) >= want.limit) {
 			w.fail("connection %d has carried %d of %d, told to be over: %t", c.ID, want.finished, want.limit, last)
 		} else if last {
 			want.state = Draining
@@ -395,24 +412,23 @@ func (w *twins) assign(s *wanting) {
 
 // compare checks that both know the same, and that nobody waits for what is there.
 func (w *twins) compare() {
-	w.p.Check()
+	w.p.Check(w.sites())
 	if len(w.n.conns) != len(w.p.conns) {
 		w.fail("%d connections, want %d", len(w.p.conns), len(w.n.conns))
 	}
 	for _, c := range w.n.conns {
-		if got := w.p.Conn(c.id).doubtful; got != c.doubtful() {
+		if got := w.p.conns[c.id].doubt != doubtNone; got != c.doubtful() {
 			w.fail("connection %d, %v with %d entries, is doubtful: %t, want %t", c.id, c.state, len(c.loads), got, c.doubtful())
 		}
 	}
 	for _, s := range w.s {
-		s.Check()
 		if got, want := s.Room(), w.n.room(s.Site); got != want {
 			w.fail("%s has room for %d, want %d", s.name, got, want)
 		}
-		if s.entries == 0 || s.Room() > 0 || s.Connecting() >= s.entries {
+		if s.entries == 0 || s.Room() > 0 || s.connecting >= s.entries {
 			continue
 		}
-		v := w.n.open(s.Site, Ask{Message: s.message, Held: w.n.held(s.message), Window: s.window, Callout: s.asks()})
+		v := w.n.open(s.Site, Ask{Message: s.message, Used: w.n.held(s.message), Window: s.window, Callout: s.asks()})
 		soon := s.waits == WaitStart                           // one of its own is about to be ready
 		above := s.waits == WaitSlot && w.n.free(s.group) == 0 // the limit was lowered
 		switch {

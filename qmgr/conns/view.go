@@ -59,19 +59,19 @@ type ConnView struct {
 
 // Hosts returns the hosts of a site, the best first, at most most.
 func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
-	for tier, spots := range s.tiers {
-		for _, sp := range spots {
+	for tier, hosts := range s.tiers {
+		for _, sh := range hosts {
 			if len(views) == most {
 				return views
 			}
-			v := HostView{Host: sp.host, Tier: tier, Limit: max(sp.limits.Connections, 0), Configured: sp.limits.Level, Known: p.db.View(sp.key(), now)}
+			v := HostView{Host: sh.host, Tier: tier, Limit: max(sh.limits.Connections, 0), Configured: sh.limits.Level, Known: p.db.View(sh.key(), now)}
 			if v.Level = min(v.Configured, v.Known.Level); v.Level == mail.LevelStream && !v.Known.Streams {
 				v.Level, v.Unproven = mail.LevelOverlap, true
 			} else if v.Level < v.Configured {
-				v.Fell = p.fell(sp)
+				v.Fell = p.fell(sh)
 			}
-			if h := p.hosts[sp.key()]; h != nil {
-				v.Connections, v.Connecting, v.Idle, v.Probing = h.count, h.connecting, h.idles.Len(), h.probing
+			if h := p.hosts[sh.key()]; h != nil {
+				v.Connections, v.Connecting, v.Idle, v.Probing = h.count, h.connecting, h.idle.Len(), h.inquiry == inquiryProbe
 				if h.busy(now) {
 					v.BusyUntil = h.full
 				}
@@ -142,21 +142,21 @@ type TierView struct {
 // Waits returns what a site waits for.
 func (p *Pool) Waits(s *Site, now mail.Instant) WaitView {
 	w := WaitView{Why: s.waits}
-	if s.timer.slot.Heaped() {
+	if s.timer.set() {
 		w.Until = s.timer.at
 	}
 	switch s.waits {
 	case WaitShare:
 		w.Limit = p.cfg.MessageLimit
 	case WaitPart:
-		w.Limit = p.places(s.group)
+		w.Limit = p.slotLimit(s.group)
 	case WaitSlot:
 		g := s.group
 		if w.Limit = g.cfg.Limit; g.open-g.idle.Len() < g.cfg.Limit {
 			w.Limit, w.Shared = p.cfg.Limit, true
 		}
 	case WaitStart:
-		w.Limit = s.begins()
+		w.Limit = s.initial()
 	case WaitRate:
 		w.Rate, w.Until = s.dials.Binding(now)
 	case WaitHost, WaitBusy:
@@ -169,17 +169,17 @@ func (p *Pool) Waits(s *Site, now mail.Instant) WaitView {
 // first takes more again.
 func (p *Pool) waitingForHost(s *Site, w *WaitView, now mail.Instant) {
 	for i, tier := range s.tiers {
-		for _, sp := range tier {
-			if !sp.inHost.Listed() {
+		for _, sh := range tier {
+			if !sh.inWaiting.Listed() {
 				continue
 			}
-			h := p.hosts[sp.key()]
+			h := p.hosts[sh.key()]
 			if w.Hosts.Full++; w.Hosts.Full == 1 {
 				w.Hosts.inTier(s.tiers, i)
-				w.Hosts.First, w.Hosts.Count = sp.host, h.count
+				w.Hosts.First, w.Hosts.Count = sh.host, h.count
 			}
-			if w.Why == WaitHost && w.Limit == 0 && sp.limits.Connections > 0 && h.count >= sp.limits.Connections {
-				w.Limit = sp.limits.Connections
+			if w.Why == WaitHost && w.Limit == 0 && sh.limits.Connections > 0 && h.count >= sh.limits.Connections {
+				w.Limit = sh.limits.Connections
 			}
 			if w.Why == WaitBusy && h.busy(now) && (w.Until == 0 || h.full < w.Until) {
 				w.Until = h.full
@@ -188,8 +188,8 @@ func (p *Pool) waitingForHost(s *Site, w *WaitView, now mail.Instant) {
 	}
 }
 
-// inTier notes which tier it is, and what comes after it.
-func (v *TierView) inTier(tiers [][]*spot, i int) {
+// inTier sets which tier it is, and what comes after it.
+func (v *TierView) inTier(tiers [][]*siteHost, i int) {
 	v.Tier, v.Hosts, v.Later = i, len(tiers[i]), len(tiers)-i-1
 	if v.Later > 0 {
 		v.Next, v.More = tiers[i+1][0].host, len(tiers[i+1])-1
@@ -197,7 +197,7 @@ func (v *TierView) inTier(tiers [][]*spot, i int) {
 }
 
 // A Standing is a site's hosts in numbers.
-type Standing struct {
+type Health struct {
 	Up    int // have connections, or are not known to have failed
 	Busy  int // of these: have said that they take no more connections
 	Retry int // have failed, and are left alone or about to be tried again
@@ -208,17 +208,17 @@ type Standing struct {
 }
 
 // Standing returns how the hosts of a site are. A site that is nil has none.
-func (p *Pool) Standing(s *Site, now mail.Instant) (v Standing) {
+func (p *Pool) Health(s *Site, now mail.Instant) (v Health) {
 	if s == nil {
 		return v
 	}
-	v.Failure, v.FailedAt = s.last, s.lastAt
+	v.Failure, v.FailedAt = s.failure.reply, s.failure.at
 	for _, tier := range s.tiers {
-		for _, sp := range tier {
-			h := p.hosts[sp.key()]
-			state, _ := p.db.State(sp.key(), now)
-			switch working := h != nil && h.working() && !h.probing; {
-			case !working && (state == destdb.RetryLater || state == destdb.RetryDue || p.db.RetryAt(sp.key(), now) != 0):
+		for _, sh := range tier {
+			h := p.hosts[sh.key()]
+			state, _ := p.db.State(sh.key(), now)
+			switch working := h != nil && h.working() && h.inquiry != inquiryProbe; {
+			case !working && (state == destdb.RetryLater || state == destdb.RetryDue || p.db.RetryAt(sh.key(), now) != 0):
 				v.Retry++
 			case h != nil && h.busy(now):
 				v.Busy++

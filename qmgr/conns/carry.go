@@ -1,0 +1,122 @@
+package conns
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// find returns the connection that is to carry the site's next entry: the newest
+// active one that has room, else the one that fell idle last; nil if none has
+// room.
+func (p *Pool) find(s *Site) *Conn {
+	if c := s.spare.Back(); c != nil {
+		return c
+	}
+	return s.idle.Back()
+}
+
+// Assign gives an entry to a connection of a site that has room, and returns it. First
+// means that it carried nothing of the entry's message; last that it is to be hung up,
+// because it may carry no more after this one.
+func (p *Pool) Assign(s *Site, l Load) (c *Conn, first, last bool) {
+	c = p.find(s)
+	first = !c.carries(l.Message)
+	c.assign(l)
+	if c.limit == 0 || c.finished+len(c.loads) < c.limit {
+		return c, first, false
+	}
+	why := DrainCount
+	if c.proving {
+		why = DrainProbe
+	}
+	p.drainFor(c, why)
+	return c, first, true
+}
+
+// An End is how far an entry came on its connection.
+type End uint8
+
+const (
+	EndUntried End = iota // it was not begun, or nobody can tell
+	EndBroken             // it was begun, and the end of the connection has decided
+	EndOurs               // we have decided, without the server; the connection is what it was
+	EndJudged             // the server has given a verdict on it
+)
+
+// A Finish is what follows from the end of an entry.
+type Finish struct {
+	Feedback Feedback
+	Left     bool // the connection carries nothing more of the entry's message
+	Hangup   bool // the connection is to be hung up, because others need its slot more
+}
+
+// Finished takes the end of an entry. took is what the transaction took of the
+// connection's time.
+func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (f Finish) {
+	p.now = now
+	wanted := c.site.group.wanted()
+	l := c.drop(entry)
+	f.Left = !c.carries(l.Message)
+	c.suspect = end == EndUntried || end == EndBroken
+	if end == EndJudged || end == EndBroken {
+		c.lastCallout = l.Callout
+	}
+	if end == EndBroken && !c.broken { // only the first was under way for certain
+		c.broken = true
+		if !l.Callout {
+			c.charged = l.Message
+		}
+	}
+	if end == EndJudged {
+		c.finished++
+		p.progressed(c, now)
+		f.Feedback = p.judged(c, l, took, now)
+	}
+	if !c.working() {
+		c.used = now
+		if c.state == Draining {
+			p.drained(c, now)
+		}
+	}
+	c.update()
+	if c.state != Ready {
+		return f
+	}
+	if end == EndJudged && p.mustYield(c, wanted, now) {
+		c.site.yielded = true
+		p.drainFor(c, DrainSlot)
+		f.Hangup = true
+	} else if !c.working() {
+		p.rest(c)
+	}
+	return f
+}
+
+// drained gives back the slot of a draining connection that has finished what it carried.
+func (p *Pool) drained(c *Conn, now mail.Instant) {
+	s := c.site
+	c.host.carrying--
+	s.carrying--
+	s.group.leaving--
+	if c.mails() > 0 {
+		s.owed.add(now)
+	}
+	p.wakeSite(s)
+	p.release(c)
+	p.wakeFailing(c.host)
+}
+
+// rest deals with a connection that has nothing to carry. Those who may have use
+// for it take it over, or have it closed for their own, only if its own site has
+// no more use for it: they are asked after that.
+func (p *Pool) rest(c *Conn) {
+	if end := c.end(); !c.timer.set() || end < c.timer.at {
+		p.setTimer(&c.timer, end)
+	}
+	if c.suspect {
+		return
+	}
+	p.wakeHost(c.host)
+	p.wakeSlot()
+}

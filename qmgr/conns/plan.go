@@ -1,0 +1,151 @@
+package conns
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+)
+
+// A plan is the hosts that a site's mail may go to.
+type plan struct {
+	tiers [][]*siteHost // hosts of equal preference, the best first; none if they are not known
+	until mail.Instant  // when the hosts should be looked up again; 0: they were never
+	// upgrade is when a host of a better tier than those in use may be tried;
+	// upgrades means that the time has come.
+	upgrade  timer
+	upgrades bool
+}
+
+// A siteHost is a host in one site's plan. The host itself may be in many.
+type siteHost struct {
+	host      mail.Host
+	site      *Site
+	tier      int // it is in site.tiers[tier]
+	limits    HostLimits
+	inWaiting ilist.Link[siteHost] // on host.waiting
+}
+
+// keyOf returns what a host is known by. Transports have names, addresses and
+// timeouts of their own, so that what one learns of a host, and how many connections
+// it has to it, is no business of another.
+func keyOf(g *Group, h mail.Host) destdb.Key { return destdb.Key{Addr: h.Addr, Security: g.name} }
+
+func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.host) }
+
+// Known reports whether hosts are known, however old that knowledge is.
+func (l *plan) Known() bool { return len(l.tiers) > 0 }
+
+// Stale reports whether the hosts should be looked up (again).
+func (l *plan) Stale(now mail.Instant) bool { return now >= l.until }
+
+// find returns the host of a key, nil if it is not in the plan.
+func (l *plan) find(key destdb.Key) *siteHost {
+	for _, tier := range l.tiers {
+		for _, sh := range tier {
+			if sh.key() == key {
+				return sh
+			}
+		}
+	}
+	return nil
+}
+
+// Best returns the hosts of the best tier, as far as they are known: those that the
+// site's mail is meant for. A site that is nil has none.
+func (s *Site) Best() (hosts []mail.Host) {
+	if s == nil || !s.Known() {
+		return nil
+	}
+	for _, sh := range s.tiers[0] {
+		hosts = append(hosts, sh.host)
+	}
+	return hosts
+}
+
+// SetLimits sets what holds for connections to the site's hosts that are opened from now
+// on.
+func (p *Pool) SetLimits(s *Site, limits func(mail.Host) HostLimits) {
+	for _, tier := range s.tiers {
+		for _, sh := range tier {
+			sh.limits = limits(sh.host)
+		}
+	}
+}
+
+// SetHosts sets which hosts serve the site and which limits they have. If the set is
+// empty they are not known any more. It returns the connections to hosts that serve the
+// site no longer: they have to be hung up.
+func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLimits) []*Conn {
+	p.wakeSite(s)
+	p.forgetPlan(s)
+	s.until = set.Until
+	s.tiers = make([][]*siteHost, 0, len(set.Tiers))
+	where := make(map[destdb.Key]*siteHost)
+	trust := trustNone
+	for i, hosts := range set.Tiers {
+		tier := make([]*siteHost, 0, len(hosts))
+		for _, h := range hosts {
+			sh := &siteHost{host: h, site: s, tier: i, limits: limits(h)}
+			tier = append(tier, sh)
+			key := sh.key()
+			if p.db.Works(key) {
+				trust = trustKnown
+			}
+			if s.trust != trustProven && p.db.View(key, p.now).Service >= stallTime {
+				p.becomesSlow(s)
+			}
+			if where[key] == nil {
+				where[key] = sh
+			}
+		}
+		s.tiers = append(s.tiers, tier)
+	}
+	if s.trust != trustProven {
+		p.setTrust(s, trust)
+	}
+	var surplus []*Conn
+	for c := range s.conns.All() {
+		if c.planned = where[c.host.key]; c.planned == nil && c.state == Ready {
+			surplus = append(surplus, c)
+		}
+	}
+	for _, c := range surplus {
+		p.drainFor(c, DrainHostGone)
+	}
+	return surplus
+}
+
+// KeepHosts notes that the hosts could not be looked up, and when that should be tried
+// again. What is known of them is better than nothing.
+func (p *Pool) KeepHosts(s *Site, until mail.Instant) { s.until = until }
+
+func (p *Pool) forgetPlan(s *Site) {
+	p.stopWaiting(s)
+	for c := range s.conns.All() {
+		c.planned = nil
+	}
+	s.tiers = nil
+}
+
+// ResetRetries returns the number of a new retry reset, which is for all that hosts have
+// failed until now: an operator wants them tried, or our network is back.
+func (p *Pool) ResetRetries() uint64 {
+	p.lastReset = p.db.Amnesty()
+	return p.lastReset
+}
+
+// ApplyReset forgets that hosts of the site have failed, if that was before a retry
+// reset. It reports whether there was anything to forget.
+func (p *Pool) ApplyReset(s *Site, reset uint64, now mail.Instant) (forgotten bool) {
+	for _, tier := range s.tiers {
+		for _, sh := range tier {
+			key := sh.key()
+			forgotten = p.db.Pardon(key, reset, now) || forgotten
+			if h := p.hosts[key]; h != nil && h.reset < reset {
+				p.clearRefusal(h)
+			}
+		}
+	}
+	p.wakeSite(s)
+	return forgotten
+}
