@@ -216,7 +216,8 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 
 // enter starts a message's round.
 func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
-	m.env, m.place, m.stage = e, place, stageRunning
+	m.become(stageRunning)
+	m.env, m.place = e, place
 	m.Queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
 	if m.letter = e.IsReport(); m.letter {
@@ -231,7 +232,7 @@ func (q *Qmgr) forget(m *message) {
 	assert.That(m.Entries == 0 && m.awaits == 0 && m.routing.Len() == 0, "message %v leaves with %d entries and %d recipients that are looked up, awaiting %b",
 		m.ID, m.Entries, m.routing.Len(), m.awaits)
 	q.hold(m, -m.InCore)
-	q.words.release(m.outcomes)
+	q.texts.release(m.outcomes)
 	m.routing.Disown()
 	if m.letter {
 		q.debts.letters--
@@ -245,7 +246,7 @@ func (q *Qmgr) forget(m *message) {
 	}
 	if p := q.paused; p.Of(&m.Message) {
 		q.paused = sched.Pause{}
-		q.endLull(transportOf(p.Lane()))
+		q.endDelay(transportOf(p.Lane()))
 	}
 	id, again := m.ID, m.again
 	q.stocks.giveMessage(m)

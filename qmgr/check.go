@@ -37,7 +37,7 @@ func (q *Qmgr) Check() {
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()
 	q.debts.check(q.messages)
-	q.words.check(q.messages)
+	q.texts.check(q.messages)
 	q.ring.Check()
 	q.timers.Check()
 	q.conns.Check(maps.Keys(q.sites)) //archtest:anyorder assertions
@@ -137,6 +137,6 @@ func (t *transport) check(leftovers bool) {
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
 	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.Name)
-	assert.That((t.lull.state == lullWaiting || t.lull.fresh) == t.lull.timer.slot.Heaped(), "%s: lull and timer disagree", t.Name)
-	assert.That(t.lull.state == lullFree || t.lull.state == lullTaken || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)
+	assert.That((t.delay.state == delayWaiting || t.delay.state == delayDialing) == t.delay.timer.slot.Heaped(), "%s: delay and timer disagree", t.Name)
+	assert.That(t.delay.state == delayFree || t.delay.state == delayTaken || t.delay.state == delayDialing || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)
 }

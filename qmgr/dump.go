@@ -58,7 +58,7 @@ func (t *transport) flags() int {
 	if t.dead() {
 		flags |= 2
 	}
-	if t.lull.state != lullFree {
+	if t.delay.holds() {
 		flags |= 4
 	}
 	return flags

@@ -152,8 +152,8 @@ func (q *Qmgr) paceTransport(t *transport) {
 	ready, at := t.rate.Ready(q.now)
 	q.disarm(&t.pace)
 	busy := t.spaced() && t.Busy > 0 // it is called again when that ends
-	if t.spaced() && q.now < t.lull.until {
-		ready, at = false, max(at, t.lull.until)
+	if t.spaced() && q.now < t.delay.until {
+		ready, at = false, max(at, t.delay.until)
 	}
 	t.paused = busy || !ready
 	if !ready && !busy {

@@ -87,7 +87,21 @@ const (
 	stageOpening stage = iota // Open is outstanding
 	stageRunning              // recipients are queued, being routed or being read
 	stageClosing              // the last change of this round is outstanding
+	stages       = iota
 )
+
+// stageTransitions[from][to] reports which changes there are. A message that turns out to
+// be damaged runs, or runs on, to its end in the corrupt area. Any may leave the core.
+var stageTransitions = [stages][stages]bool{
+	stageOpening: {stageRunning: true},
+	stageRunning: {stageRunning: true, stageClosing: true},
+}
+
+// become takes a message to its next stage.
+func (m *message) become(s stage) {
+	assert.That(stageTransitions[m.stage][s], "message %v in stage %d cannot come to stage %d", m.ID, m.stage, s)
+	m.stage = s
+}
 
 // answers is a set of outstanding answers.
 type answers uint8

@@ -111,8 +111,8 @@ func (q *Qmgr) obstacle(d *queue) Obstacle {
 // which is one, too, where there are connections.
 func (q *Qmgr) transportRate(t *transport) Obstacle {
 	limit, at := t.rate.Binding(q.now)
-	if t.spaced() && (t.Busy > 0 || t.lull.until >= at) {
-		until := t.lull.until
+	if t.spaced() && (t.Busy > 0 || t.delay.until >= at) {
+		until := t.delay.until
 		if t.Busy > 0 {
 			until = 0 // it depends on what is under way
 		}
@@ -124,8 +124,8 @@ func (q *Qmgr) transportRate(t *transport) Obstacle {
 // obstacle returns what keeps a transport from starting what could be started.
 func (t *transport) obstacle() Obstacle {
 	switch {
-	case t.lull.state != lullFree:
-		return Obstacle{Kind: ObstacleTransportDelay, Until: t.lull.next(), Pause: t.cfg.TransportRateDelay}
+	case t.delay.holds():
+		return Obstacle{Kind: ObstacleTransportDelay, Until: t.delay.next(), Pause: t.cfg.TransportRateDelay}
 	case t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit:
 		return Obstacle{Kind: ObstacleProcessLimit, Limit: t.cfg.ProcessLimit, Deliveries: true}
 	}

@@ -46,7 +46,7 @@ func (q *Qmgr) agentUnavailable(ev AgentUnavailable) {
 		why = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"}
 	}
 	t.outage.state, t.outage.reason = TransportDead, why
-	q.stopLull(t)
+	q.stopDelay(t)
 	q.arm(&t.outage.timer, q.now.Add(q.cfg.TransportRetryTime))
 	q.emit(Note{Kind: NoteDead, Transport: t.Name, Text: why.String()})
 	for d := range t.destinations() {
@@ -116,8 +116,8 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 	if q.cfg.AsPostfix || of == (mail.Origin{}) {
 		return alive(q.queue(t, text))
 	}
-	if q.queues > wordsWhole {
-		why.Text = mail.CutText(why.Text, wordsShort)
+	if q.queues > textsWhole {
+		why.Text = mail.CutText(why.Text, textShort)
 		text = replyText(why)
 	}
 	name := of.Transport + ":" + of.Nexthop + " " + text

@@ -96,8 +96,8 @@ const SuspendedPrefix = mail.SuspendedPrefix
 // to the retry transport, which defers them.
 func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
 	d.reason = why
-	if q.queues > wordsWhole {
-		why.Text = mail.CutText(why.Text, wordsShort)
+	if q.queues > textsWhole {
+		why.Text = mail.CutText(why.Text, textShort)
 	}
 	d.reason.Text = SuspendedPrefix + why.Text
 	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))

@@ -26,7 +26,7 @@ func (q *Qmgr) resume(m *message) {
 	t := transportOf(at.Lane())
 	s := q.selection(t)
 	q.offered(t, s, s.Resume(at))
-	q.endLull(t)
+	q.endDelay(t)
 }
 
 // offer starts the next delivery of a transport.
@@ -114,7 +114,7 @@ func (q *Qmgr) finish(e *sched.Entry) {
 	e.Leave()
 	if wasBusy {
 		d.volley = 0
-		q.endLull(d.transport)
+		q.endDelay(d.transport)
 		q.sent(d.transport)
 	}
 	q.hold(m, -len(e.Recipients))
@@ -180,9 +180,7 @@ func (q *Qmgr) selectTransport(pending map[string]int) {
 	for t := range q.ring.All() {
 		if t.mayAsk(pending[t.Name]) && t.offers(pending[t.Name], q.cfg.AsPostfix) {
 			q.ring.RotateAfter(&t.inRing)
-			if t.cfg.TransportRateDelay > 0 {
-				t.lull.state = lullAsked
-			}
+			t.askedForAgent()
 			q.emit(Selected{Transport: t.Name})
 			return
 		}
@@ -192,10 +190,10 @@ func (q *Qmgr) selectTransport(pending map[string]int) {
 
 // mayAsk tells whether one more agent may be asked for.
 func (t *transport) mayAsk(pending int) bool {
-	switch t.lull.state {
-	case lullFree:
+	switch t.delay.state {
+	case delayFree, delayDialing:
 		return pending < maxPending
-	case lullAsked:
+	case delayAsked:
 		return pending == 0 // the one that was asked for does not come
 	}
 	return false

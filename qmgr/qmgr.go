@@ -21,51 +21,73 @@ import (
 // and what becomes of it. It belongs to one goroutine. See the package comment
 // for the contract between it and its host.
 type Qmgr struct {
-	cfg  Config
-	now  mail.Instant
-	rng  prng.Source
-	halt bool
+	cfg    Config
+	now    mail.Instant
+	rng    prng.Source
+	halt   bool
+	counts Counts
+	timers minheap.Heap[timer, byInstant]
+	seq    uint64 // of the timer that was armed last
+	stocks stocks
+	step
 
-	messages   map[mail.QueueID]*message
-	attended   ilist.List[message] // something has happened to them, and advance has not looked
-	wishes     []pendingWish
+	incoming
+	core
+	delivering
+	connecting
+}
+
+// step is what a Step has come to so far.
+type step struct {
+	actions  []Action
+	started  int  // of what Config.ActionsPerStep counts
+	leftover bool // something is left to do at once
+	attended ilist.List[message]
+	wishes   []pendingWish
+}
+
+// incoming is how mail comes into core (package intake), and what clients ask about
+// recipients (package callout).
+type incoming struct {
+	admission  intake.Admission
 	recipients intake.Recipients
-	queues     int // destinations, all transports
-	seq        uint64
-	serial     uint64 // of the message admitted last
+	lookups    intake.Lookups
+	desk       *callout.Desk
+	lapses     lapses
+}
 
-	stale      sched.Stale
-	lanes      sched.Options
+// core is the messages in core, and what is to be done with some that are not.
+type core struct {
+	messages map[mail.QueueID]*message
+	serial   uint64                // of the message admitted last
+	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
+	debts    debts
+	texts    texts
+}
+
+// delivering is what is selected next (package sched), and what is under way.
+type delivering struct {
 	transports map[string]*transport
 	ring       ilist.List[transport] // the one to serve next in front
-	paused     sched.Pause
-	stocks     stocks
-	busy       map[EntryID]*delivery
+	queues     int                   // destinations, all transports
+	lanes      sched.Options
+	stale      sched.Stale
 	selecting  sched.Selection
+	paused     sched.Pause
+	busy       map[EntryID]*delivery
 	lastEntry  EntryID
+	shapes     *shape.Table
+}
 
-	shapes   *shape.Table
-	db       *destdb.DB
+// connecting is the connections on which the core decides (package conns).
+type connecting struct {
 	conns    *conns.Pool
+	db       *destdb.DB
 	sites    map[*conns.Site]*queue
 	dialling map[ConnID]dialling
 	wanting  ilist.List[queue] // have entries and no connection with room
 	offline  mail.Instant      // since when our own network is held to be down; 0: it is not
-	comeback comeback
-
-	admission intake.Admission
-	lapses    lapses
-	debts     debts
-	words     words
-	lookups   intake.Lookups
-	desk      *callout.Desk
-	moving    map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
-	timers    minheap.Heap[timer, byInstant]
-
-	actions  []Action
-	started  int // of what Config.ActionsPerStep counts
-	leftover bool
-	counts   Counts
+	recovery recovery
 }
 
 // New returns a queue manager that knows nothing yet: its first Step asks the
@@ -83,20 +105,11 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		return nil, fmt.Errorf("queue manager: %w", err)
 	}
 	db := destdb.New(cfg.Hosts, seed)
-	q := &Qmgr{
-		shapes: shapes, db: db, conns: conns.New(cfg.pool(), db, seed),
-		sites:    make(map[*conns.Site]*queue),
-		dialling: make(map[ConnID]dialling),
-		cfg:      cfg, rng: prng.New(seed),
-		messages:   make(map[mail.QueueID]*message),
-		transports: make(map[string]*transport),
-		busy:       make(map[EntryID]*delivery),
-		moving:     make(map[mail.QueueID]wish),
-		admission:  intake.NewAdmission(),
-		debts:      debts{parked: make(map[mail.QueueID]struct{})},
-		lookups:    intake.NewLookups(),
-		desk:       callout.New(cfg.desk()),
-	}
+	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
+	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
+	q.core = core{messages: make(map[mail.QueueID]*message), moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
+	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes}
+	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.lookups.Configure(cfg.lookups())
 	q.boundRecipients()
@@ -213,7 +226,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	if at, ok := q.conns.NextDue(); ok {
 		wake = min(wake, at)
 	}
-	wake = min(wake, q.desk.Deadline(), q.desk.Wake(), q.comebackWake())
+	wake = min(wake, q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
 		wake = min(wake, q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}
@@ -265,7 +278,7 @@ func (q *Qmgr) configure(cfg Config) {
 		if now := cfg.transport(t.Name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)
 			if t.cfg.TransportRateDelay <= 0 {
-				q.stopLull(t)
+				q.stopDelay(t)
 			}
 		}
 		if t.group != nil {

@@ -101,7 +101,7 @@ func (q *Qmgr) endRound(m *message) {
 			return
 		}
 		m.again.retry = m.again.retry || m.from == intake.FromRetry || m.from == intake.FromFlush
-		m.stage = stageClosing
+		m.become(stageClosing)
 		q.change(m, mail.Change{Op: mail.ChangeRecord})
 	case m.order == orderHold && (m.left || m.retry || m.More):
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
@@ -154,14 +154,15 @@ func (q *Qmgr) expire(m *message) {
 }
 
 func (q *Qmgr) deferUntil(m *message, due mail.Instant) {
-	m.stage, m.put = stageClosing, q.now
+	m.become(stageClosing)
+	m.put = q.now
 	q.emit(Note{Kind: NoteDeferred, ID: m.ID, At: due, Sender: m.env.Sender})
 	q.change(m, mail.Change{Op: mail.ChangeDefer, Due: due})
 }
 
 // close takes the last step of a round.
 func (q *Qmgr) close(m *message, c mail.Change, note NoteKind, text string) {
-	m.stage = stageClosing
+	m.become(stageClosing)
 	q.emit(Note{Kind: note, ID: m.ID, Text: text, Sender: m.env.Sender})
 	q.change(m, c)
 }
@@ -170,7 +171,7 @@ func (q *Qmgr) close(m *message, c mail.Change, note NoteKind, text string) {
 func (q *Qmgr) change(m *message, c mail.Change) {
 	c.ID, c.Place, c.At = m.ID, m.place, q.now
 	c.Outcomes = m.takeOutcomes()
-	q.words.release(c.Outcomes)
+	q.texts.release(c.Outcomes)
 	c.Splits, m.splits = m.splits, nil
 	m.await(awaitsChange)
 	q.emit(Change{c})
@@ -258,7 +259,7 @@ func (q *Qmgr) broken(ev Broken) {
 		return
 	}
 	m.EndRead()
-	m.stage = stageRunning
+	m.become(stageRunning)
 	switch ev.Why {
 	case TroubleGone:
 		q.vanished(m)

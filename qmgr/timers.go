@@ -26,7 +26,7 @@ const (
 	timerOutage                         // a transport's death
 	timerPace                           // what a destination has had counts less against its limits by time
 	timerTransportPace                  // what a transport has had does
-	timerLull                           // a transport's wait before its next delivery
+	timerDelay                          // a transport's wait before its next delivery
 )
 
 type byInstant struct{}
@@ -73,7 +73,7 @@ func (q *Qmgr) runTimers() {
 			q.paceTransport(t.transport)
 		case timerOutage:
 			q.restore(t.transport)
-		case timerLull:
+		case timerDelay:
 			q.waited(t.transport)
 		}
 	}

@@ -24,7 +24,7 @@ type transport struct {
 	rate   rate.Bucket
 	paused bool // it has had what it may have by now
 	pace   timer
-	lull   lull
+	delay  transportDelay
 	stocks *stocks // the queue manager's
 	// group is its connections, where the core decides on them; wanting is
 	// Qmgr.wanting.
@@ -42,7 +42,7 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	t.outage.timer = timer{kind: timerOutage, transport: t}
 	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
 	t.pace = timer{kind: timerTransportPace, transport: t}
-	t.lull.timer = timer{kind: timerLull, transport: t}
+	t.delay.timer = timer{kind: timerDelay, transport: t}
 	return t
 }
 
@@ -60,7 +60,7 @@ func (t *transport) destinations() iter.Seq[*queue] {
 // ready tells whether the transport could start a delivery now.
 func (t *transport) ready() bool {
 	switch {
-	case t.paused, t.lull.state != lullFree:
+	case t.paused, t.delay.holds():
 		return false
 	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit:
 		return false

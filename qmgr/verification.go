@@ -88,7 +88,8 @@ func (q *Qmgr) startCallouts() {
 // no spool.
 func (q *Qmgr) beginCallout(o *callout.Callout) {
 	m := q.newMessage(o.ID, intake.FromCallout)
-	m.callout, m.stage = o, stageRunning
+	m.callout = o
+	m.become(stageRunning)
 	m.env = mail.Envelope{ID: m.ID, Sender: q.cfg.VerifySender, Recipients: 1, Arrived: q.now}
 	q.hold(m, 1)
 	b := bound{recipient: mail.Recipient{Address: o.Recipient}, route: o.To}

@@ -111,7 +111,7 @@ func (q *Qmgr) lookupsView() LookupsView {
 
 func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 	v := TransportView{Name: t.Name, Jobs: t.Listed(), Busy: t.Busy, Startable: t.Lane.Startable,
-		State: t.outage.state, Reason: t.outage.reason, Next: t.lull.next()}
+		State: t.outage.state, Reason: t.outage.reason, Next: t.delay.next()}
 	if t.dead() {
 		v.Until = t.outage.timer.at
 	}

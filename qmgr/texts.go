@@ -12,7 +12,7 @@ import (
 // same for many recipients. So long texts are kept once, however many outcomes have
 // them, and if they come to much in spite of that, further ones are cut: somebody
 // makes each different in order to fill the memory.
-type words struct {
+type texts struct {
 	kept   map[string]*keptText
 	octets int // in kept
 }
@@ -23,24 +23,24 @@ type keptText struct {
 }
 
 const (
-	wordsShort = 256     // octets of a text that is not worth the trouble
-	wordsMost  = 8 << 20 // octets of all long texts
-	// wordsWhole is for how many destinations at most the reason is kept whole why
+	textShort = 256     // octets of a text that is not worth the trouble
+	textsMost = 8 << 20 // octets of all long texts
+	// textsWhole is for how many destinations at most the reason is kept whole why
 	// they are dead. Of more than that it is cut.
-	wordsWhole = 1000
+	textsWhole = 1000
 )
 
 // keep returns the text that an outcome is to have, and counts it.
-func (w *words) keep(text string) string {
-	if len(text) <= wordsShort {
+func (w *texts) keep(text string) string {
+	if len(text) <= textShort {
 		return text
 	}
 	if k := w.kept[text]; k != nil {
 		k.uses++
 		return k.text
 	}
-	if w.octets+len(text) > wordsMost {
-		return mail.CutText(text, wordsShort)
+	if w.octets+len(text) > textsMost {
+		return mail.CutText(text, textShort)
 	}
 	if w.kept == nil {
 		w.kept = make(map[string]*keptText)
@@ -52,10 +52,10 @@ func (w *words) keep(text string) string {
 }
 
 // release forgets the texts of outcomes.
-func (w *words) release(outcomes []mail.Outcome) {
+func (w *texts) release(outcomes []mail.Outcome) {
 	for i := range outcomes {
 		text := outcomes[i].Reply.Text
-		if len(text) <= wordsShort {
+		if len(text) <= textShort {
 			continue
 		}
 		k := w.kept[text]
@@ -68,11 +68,11 @@ func (w *words) release(outcomes []mail.Outcome) {
 }
 
 // check panics where an invariant does not hold.
-func (w *words) check(messages map[mail.QueueID]*message) {
+func (w *texts) check(messages map[mail.QueueID]*message) {
 	uses, octets := 0, 0
 	for _, m := range messages { //archtest:anyorder sums
 		for i := range m.outcomes {
-			if len(m.outcomes[i].Reply.Text) > wordsShort {
+			if len(m.outcomes[i].Reply.Text) > textShort {
 				uses++
 			}
 		}
@@ -81,11 +81,11 @@ func (w *words) check(messages map[mail.QueueID]*message) {
 		uses -= k.uses
 		octets += len(text)
 	}
-	assert.That(uses == 0 && octets == w.octets && octets <= wordsMost, "%d octets of texts are kept, counted %d; %d uses too many", octets, w.octets, -uses)
+	assert.That(uses == 0 && octets == w.octets && octets <= textsMost, "%d octets of texts are kept, counted %d; %d uses too many", octets, w.octets, -uses)
 }
 
 // noted is message.note for outcomes whose texts are to be kept within bounds.
 func (q *Qmgr) noted(m *message, o mail.Outcome) {
-	o.Reply.Text = q.words.keep(o.Reply.Text)
+	o.Reply.Text = q.texts.keep(o.Reply.Text)
 	m.note(o)
 }

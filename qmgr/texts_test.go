@@ -10,8 +10,8 @@ import (
 
 // Texts that are equal are kept once and whole; texts that are all different are cut
 // when they have filled their room, and have room again when they are gone.
-func TestWordsAreBounded(t *testing.T) {
-	var w words
+func TestTextsAreBounded(t *testing.T) {
+	var w texts
 	long := strings.Repeat("no such user; ", 250)
 	var same, different []mail.Outcome
 	for range 100_000 {
@@ -29,10 +29,10 @@ func TestWordsAreBounded(t *testing.T) {
 		}
 		different = append(different, mail.Outcome{Reply: mail.Reply{Text: kept}})
 	}
-	if whole := 10_000 - cut; w.octets > wordsMost || whole != (wordsMost-len(long))/(len(long)+4) && (whole < 2000 || whole > 2500) {
+	if whole := 10_000 - cut; w.octets > textsMost || whole != (textsMost-len(long))/(len(long)+4) && (whole < 2000 || whole > 2500) {
 		t.Errorf("%d octets are kept, %d texts whole", w.octets, whole)
 	}
-	if got := len(different[9_999].Reply.Text); got != wordsShort {
+	if got := len(different[9_999].Reply.Text); got != textShort {
 		t.Errorf("the last has %d octets", got)
 	}
 	w.release(different)
