@@ -171,7 +171,7 @@ func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) Verdict {
 // shrink forgets what is beyond the limit.
 func (db *DB) shrink() {
 	for len(db.known) > db.cfg.Limit {
-		if db.good.Empty() || db.refused.Len() > db.cfg.Limit/2 {
+		if db.refused.Len() > db.cfg.Limit/2 {
 			db.drop(db.refused.Front())
 		} else {
 			db.drop(db.good.Front())

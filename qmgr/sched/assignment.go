@@ -49,7 +49,6 @@ func (e *Entry) PutBack(recipients []mail.Recipient) *Entry {
 	back := newEntryInFront(e.peer)
 	back.Domain, back.Recipients = e.Domain, recipients
 	j.slots.count += len(recipients)
-	j.touch()
 	return back
 }
 
@@ -62,5 +61,4 @@ func (e *Entry) MoveTo(d *Destination) {
 	moved.Recipients, e.Recipients = e.Recipients, nil
 	e.peer.job.slots.count -= len(moved.Recipients)
 	j.slots.count += len(moved.Recipients)
-	j.touch()
 }
