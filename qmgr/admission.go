@@ -69,7 +69,9 @@ func (q *Qmgr) admit() {
 	if q.halt {
 		return
 	}
-	q.admission.Due(ScanDeferred, q.now)
+	if q.admission.Due(ScanDeferred, q.now) {
+		q.admission.Look(ScanDeferred)
+	}
 	for q.hasRoom() && q.started < q.cfg.ActionsPerStep {
 		if !q.openOne() {
 			break
@@ -118,7 +120,7 @@ func (q *Qmgr) open(id mail.QueueID, from intake.Origin) *message {
 }
 
 // retryMoved has a message that is to be tried, and is just being changed at rest, is in
-// core for its report or is parked for look-ups, tried after that.
+// core for its report or is parked for lookups, tried after that.
 func (q *Qmgr) retryMoved(id mail.QueueID) {
 	q.lookups.RetryParked(id)
 	if m := q.messages[id]; m != nil && m.forReport() {
@@ -130,7 +132,7 @@ func (q *Qmgr) retryMoved(id mail.QueueID) {
 	}
 }
 
-// free tells whether a message is neither in core nor being moved, nor parked.
+// free reports whether a message is neither in core nor being moved, nor parked.
 func (q *Qmgr) free(id mail.QueueID) bool {
 	_, moving := q.moving[id]
 	_, owing := q.debts.parked[id]
@@ -196,7 +198,7 @@ func (q *Qmgr) opened(ev Opened) {
 	q.enter(m, ev.Envelope, ev.Place, ev.Batch)
 }
 
-// wanted tells whether an opened message is still what its scan looked for: it
+// wanted reports whether an opened message is still what its scan looked for: it
 // may have been moved between Fetch and Open.
 func (q *Qmgr) wanted(m *message, ev Opened) bool {
 	if m.order != orderNone {

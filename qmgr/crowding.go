@@ -113,7 +113,7 @@ func (q *Qmgr) makeWay(m *message) (leaving int) {
 	case m.More || m.retry || m.unreported || m.returned || !q.lookups.HasParking():
 		q.putOffStalled(m)
 		return 1
-	case !q.lookups.MayPark(&m.routing):
+	case !m.routing.MayPark():
 		return 0
 	}
 	assert.That(len(m.outcomes) == 0, "message %v is parked with %d outcomes that are not durable", m.ID, len(m.outcomes))
@@ -125,8 +125,8 @@ func (q *Qmgr) makeWay(m *message) (leaving int) {
 
 // putOffStalled defers the recipients of a message that wait for slow lookups.
 func (q *Qmgr) putOffStalled(m *message) {
-	for j := q.lookups.TakeStalled(&m.routing); j != nil; j = q.lookups.TakeStalled(&m.routing) {
-		q.bindJob(m, j, j.Lookup().Unanswered("too much mail waits for such answers"))
+	for j := range q.lookups.TakeStalled(&m.routing) {
+		q.bindJob(m, j, j.Lookup().Unanswered("no answer yet, and too much other mail waits for lookups"))
 	}
 	m.AllRead()
 	q.attend(m)

@@ -55,11 +55,10 @@ func (q *Qmgr) lapse() {
 	if !q.lapses.begun {
 		q.lapses.begun, q.lapses.first = true, q.now.Add(firstLapse)
 	}
-	if q.lapses.first <= q.now {
+	if q.lapses.first <= q.now || q.admission.Due(ScanHeld, q.now) {
 		q.lapses.first = mail.Never
 		q.admission.Look(ScanHeld)
 	}
-	q.admission.Due(ScanHeld, q.now)
 	for q.lapses.underWay < lapsingMost && q.admission.Has(ScanHeld) && q.mayStart() {
 		id, _, _ := q.admission.Take(ScanHeld)
 		if !q.free(id) {

@@ -59,7 +59,7 @@ func (q *Qmgr) lookedUp(ev LookedUp) {
 func (q *Qmgr) endLookup(l *intake.Lookup, to mail.Route) {
 	q.lookups.End(l, to.Reply, q.now)
 	for c := q.lookups.NextQuestion(l); c != nil; c = q.lookups.NextQuestion(l) {
-		q.routeKnown(c.Owner.(*callout.Verification), to)
+		q.routeKnown(callout.Of(c), to)
 	}
 	for j := q.lookups.NextJob(l); j != nil; j = q.lookups.NextJob(l) {
 		m := messageOf(j.Message())

@@ -139,7 +139,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.startCallouts()
 	q.schedule()
 	q.stale.Refresh()
-	if !q.halt && q.desk.Ready() {
+	if !q.halt && q.desk.Next() != nil {
 		q.leftover = true // for others have come to nothing at once
 	}
 	return q.actions

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/qmgr/intake"
 )
 
 // hold notes that a message has n more recipients in core, or fewer. Call-outs have
@@ -31,7 +30,7 @@ func (q *Qmgr) mayHave(m *message) int {
 // boundRecipients finds out how many recipients there may be in core. It is called at the
 // start, when a transport is made, and when the configuration changes.
 func (q *Qmgr) boundRecipients() {
-	q.recipients.SetBound(q.pools(), q.cfg.RecipientLimit, q.minimum())
+	q.recipients.SetBound(q.pools(), q.cfg.RecipientLimit, clamp(int64(q.cfg.RecipientMinimum)*int64(q.cfg.ActiveLimit)))
 }
 
 // pools is the sum of all transports' pools. As long as there is no transport it is the
@@ -42,26 +41,24 @@ func (q *Qmgr) pools() int {
 		for _, t := range q.cfg.Transports { //archtest:anyorder the smallest is the smallest in any order
 			least = min(least, t.pools())
 		}
-		return intake.Clamp(least)
+		return clamp(least)
 	}
 	var sum int64
 	for t := range q.ring.All() {
 		sum += t.cfg.pools()
 	}
-	return intake.Clamp(sum)
+	return clamp(sum)
 }
 
 func (t *TransportConfig) pools() int64 {
 	return int64(max(t.RecipientPool, 0)) + int64(max(t.ExtraRecipients, 0))
 }
 
-// minimum is what all messages may have in any case.
-func (q *Qmgr) minimum() int64 { return int64(q.cfg.RecipientMinimum) * int64(q.cfg.ActiveLimit) }
+// clamp makes a number fit where numbers have 32 bits, and its sum with another.
+func clamp(n int64) int { return int(min(n, math.MaxInt/2)) }
 
 // Recipients returns how many recipients are in core, and how many may be.
-func (q *Qmgr) Recipients() (n, most int) {
-	return q.recipients.InCore(), max(intake.Clamp(q.minimum()+int64(q.pools())), q.cfg.RecipientLimit)
-}
+func (q *Qmgr) Recipients() (n, most int) { return q.recipients.InCore(), q.recipients.Bound() }
 
 // cut takes from a batch what is more than was asked for.
 func cut(b mail.RecipientBatch, n int) mail.RecipientBatch {

@@ -1,7 +1,6 @@
 package qmgr
 
 import (
-	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
@@ -10,7 +9,7 @@ func (q *Qmgr) roundRobin() bool { return q.cfg.DefaultTransport.Scheduler == sc
 
 // readInTurn is how many recipients of a message are read at once.
 func (q *Qmgr) readInTurn() int {
-	return max(intake.Clamp((q.fudged()+99)/100), 1)
+	return max(clamp((q.fudged()+99)/100), 1)
 }
 
 // fudged is a hundred times what one message may have read.

@@ -78,8 +78,13 @@ func (q *Qmgr) abandonVerifications() {
 
 // startCallouts brings call-outs into core as long as there are slots.
 func (q *Qmgr) startCallouts() {
-	for !q.halt && q.desk.Ready() && q.mayStart() {
-		q.beginCallout(q.desk.Begin(q.now))
+	for !q.halt {
+		o := q.desk.Next()
+		if o == nil || !q.mayStart() {
+			return
+		}
+		q.desk.Begin(o, q.now)
+		q.beginCallout(o)
 		q.advanceAll() // where its destination has no use for it, its slot is free again
 	}
 }

@@ -73,7 +73,7 @@ func TestVerifyRecipientsWithoutDNS(t *testing.T) {
 	if len(got.Accepted) != 0 || took < 500*time.Millisecond || took > 5*time.Second {
 		t.Errorf("after %v: %+v", took, got)
 	}
-	if want := "450 4.4.3 <a@slow.test>: the look-up of slow.test did not end in time"; !strings.Contains(r.log.tail(64<<10), want) {
+	if want := "450 4.4.3 <a@slow.test>: DNS lookup of slow.test failed: no answer in time"; !strings.Contains(r.log.tail(64<<10), want) {
 		t.Errorf("the client has not heard %q", want)
 	}
 	if other := <-done; other >= took {

@@ -10,10 +10,11 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/roster"
 )
 
-// Config is how clients' questions are answered. The core's Config explains each field.
+// Config is how clients' questions are answered. The core's Config has defaults for
+// each field and explains it; there are none here.
 type Config struct {
-	Limit        int           // VerifyLimit
-	NetworkLimit int           // VerifyNetworkLimit
+	Limit        int           // VerifyLimit: call-outs in core with a slot, at least 1
+	NetworkLimit int           // VerifyNetworkLimit: of these, for one network, at least 1
 	Deadline     time.Duration // VerifyDeadline
 	RejectReason string        // VerifyRejectReason
 	DeferReason  string        // VerifyDeferReason
@@ -25,14 +26,12 @@ type Config struct {
 type Desk struct {
 	cfg    Config
 	db     *addrdb.DB
-	open   ilist.List[Verification]  // not answered yet, oldest first
-	known  map[mail.Address]*Callout // that have not ended, by addrdb.Key
-	roster roster.Roster[Callout]    // slots are those in core that are not late
-	// begun are those in core that may wait for a connection, in the order in which they
-	// came there.
-	begun ilist.List[Callout]
-	late  int // those in core that have lost their slots
-	last  uint32
+	open   ilist.List[Verification]  // not closed yet, oldest first
+	known  map[mail.Address]*Callout // all that have not ended, by addrdb.Key
+	roster roster.Roster[Callout]    // slots are call-outs in core that are not late
+	begun  ilist.List[Callout]       // in core and not late, in the order in which they began
+	late   int                       // in core and have lost their slots
+	last   uint32                    // number of the last pseudo-message
 }
 
 // New returns a desk without questions.
@@ -46,20 +45,21 @@ func (d *Desk) Configure(cfg Config) {
 	d.db.Configure(cfg.Addresses)
 }
 
-// A Callout is one question to a receiver, and all who wait for the answer.
+// A Callout is one question to a receiver, and all who wait for the answer. Nobody may
+// wait for one that has begun.
 type Callout struct {
-	ID        mail.QueueID // of its pseudo-message; 0 until it comes into core
+	ID        mail.QueueID // of its pseudo-message; 0 until it begins
 	Recipient mail.Address
-	To        mail.Route
-	askers    ilist.List[Verification]
-	network   *roster.Network[Callout] // on whose account it is made; nil if it is late
-	inLine    ilist.Link[Callout]
-	since     mail.Instant
+	To        mail.Route               // as it was found for the first who asked
+	askers    ilist.List[Verification] // in the order in which they asked
+	network   *roster.Network[Callout] // of the first who asked, on whose account it is made; nil if it is late
+	inLine    ilist.Link[Callout]      // in the line of network, until it begins
+	since     mail.Instant             // when it began; ID is not 0
 	inBegun   ilist.Link[Callout]
 }
 
-// calloutPatience is how long a call-out may keep its slot, which is wanted by others.
-const calloutPatience = time.Minute
+// patience is how long a call-out may keep its slot, which is wanted by others.
+const patience = time.Minute
 
 // InTime reports whether a call-out in core has kept its slot, so that it may still wait
 // for a connection.
@@ -68,8 +68,10 @@ func (o *Callout) InTime() bool { return o.inBegun.Listed() }
 // InCore returns how many call-outs have a pseudo-message.
 func (d *Desk) InCore() int { return d.roster.Busy + d.late }
 
-// CallOut has a receiver asked on behalf of a verification.
+// CallOut has a receiver asked on behalf of a verification, which waits for nothing. If
+// the receiver is asked already, it waits for that answer.
 func (d *Desk) CallOut(v *Verification, to mail.Route) {
+	assert.That(v.Recipient != "" && v.callout == nil && v.Lookup() == nil, "verification %d of %q waits for something, or needs no call-out", v.ID, v.Recipient)
 	key := addrdb.Key(v.Recipient)
 	o := d.known[key]
 	if o == nil {
@@ -83,36 +85,35 @@ func (d *Desk) CallOut(v *Verification, to mail.Route) {
 
 // uncall forgets a call-out that has not begun if nobody waits for it any more.
 func (d *Desk) uncall(o *Callout) {
-	if o.inLine.Listed() && o.askers.Empty() {
+	if o.ID == 0 && o.askers.Empty() {
 		d.roster.Leave(o.network, &o.inLine)
 		delete(d.known, addrdb.Key(o.Recipient))
 	}
 }
 
-// Ready reports whether one more call-out may come into core.
-func (d *Desk) Ready() bool { return d.next() != nil }
-
-// next returns the network whose turn it is to have one more call-out in core; nil if
-// there is none. Of late ones no network has too many: they are as many as connections
+// Next returns the call-out that may come into core next, of the network whose turn it is;
+// nil if none may. Of late ones no network has too many: they are as many as connections
 // carry.
-func (d *Desk) next() *roster.Network[Callout] {
-	return d.roster.Next(d.cfg.Limit, d.cfg.NetworkLimit, 1)
+func (d *Desk) Next() *Callout {
+	if n := d.roster.Next(d.cfg.Limit, d.cfg.NetworkLimit, 1); n != nil {
+		return n.Oldest()
+	}
+	return nil
 }
 
-// Begin brings the next call-out into core; one must be Ready.
-func (d *Desk) Begin(now mail.Instant) *Callout {
-	n := d.next()
-	o := n.Oldest()
-	d.roster.Begin(n)
-	d.roster.Leave(n, &o.inLine)
+// Begin gives the Next call-out a slot and the ID of its pseudo-message, with which it
+// comes into core.
+func (d *Desk) Begin(o *Callout, now mail.Instant) {
+	assert.That(o.ID == 0, "call-out %v of %s has begun already", o.ID, o.Recipient)
+	d.roster.Begin(o.network)
+	d.roster.Leave(o.network, &o.inLine)
 	d.last++
 	o.ID, o.since = mail.CalloutID(d.last), now
 	d.begun.PushBack(&o.inBegun, o)
-	return o
 }
 
 // Late takes the slot of the call-out that has kept it for longest, and returns that; nil
-// if none has kept it long enough. What nothing carries is to be given up then: a server
+// if none has kept it for patience. What nothing carries is to be given up then: a server
 // that takes minutes to answer would keep the slot from others.
 func (d *Desk) Late(now mail.Instant) *Callout {
 	if now < d.Wake() {
@@ -125,17 +126,19 @@ func (d *Desk) Late(now mail.Instant) *Callout {
 	return o
 }
 
-// Wake returns when the next call-out has kept its slot long enough.
+// Wake returns when the next call-out is Late; Never if none has a slot.
 func (d *Desk) Wake() mail.Instant {
 	if o := d.begun.Front(); o != nil {
-		return o.since.Add(calloutPatience)
+		return o.since.Add(patience)
 	}
 	return mail.Never
 }
 
-// End ends a call-out with its outcome; nil if there is none because its destination was
-// busy. It returns what the outcome says, and the reply to those who wait: NextAsker.
+// End ends a call-out in core with its outcome; nil if there is none because its
+// destination was busy. It returns what the outcome says, and the reply to those who
+// wait: they are to be closed, each of them NextAsker.
 func (d *Desk) End(o *Callout, outcome *mail.Outcome, now mail.Instant) (addrdb.Standing, mail.Reply) {
+	assert.That(o.ID != 0 && d.known[addrdb.Key(o.Recipient)] == o, "call-out %v of %s ends, and is not in core", o.ID, o.Recipient)
 	if o.network != nil {
 		d.begun.Remove(&o.inBegun)
 		d.roster.End(o.network)
@@ -148,7 +151,8 @@ func (d *Desk) End(o *Callout, outcome *mail.Outcome, now mail.Instant) (addrdb.
 	return v.Standing, d.replyTo(known)
 }
 
-// NextAsker returns somebody who waits for a call-out that has ended; nil if nobody does.
+// NextAsker returns who has waited for longest for a call-out that has ended, until that
+// is closed; nil if nobody waits any more.
 func (o *Callout) NextAsker() *Verification { return o.askers.Front() }
 
 // verdictOf returns what the outcome of a call-out says.
@@ -169,14 +173,16 @@ func verdictOf(o *mail.Outcome) addrdb.Verdict {
 	return v
 }
 
-// Find returns the reply out of what is known of a recipient; known is false if nothing
-// is. again reports whether the receiver is to be asked, since that is old or nothing.
+// Find returns the reply out of what is known of a recipient, zero if mail can be sent
+// there; known is false if nothing is known. again reports whether the receiver is to be
+// asked, since that is old or nothing: who hears so does ask (addrdb.DB.Find).
 func (d *Desk) Find(recipient mail.Address, now mail.Instant) (reply mail.Reply, known, again bool) {
 	v, again := d.db.Find(recipient, now)
 	return d.replyTo(v), v.Standing != addrdb.Unknown, again
 }
 
-// replyTo returns the reply to a client that asks for a recipient.
+// replyTo returns the reply to a client that asks for a recipient; zero if mail for it is
+// taken, as far as is known.
 func (d *Desk) replyTo(v addrdb.Verdict) mail.Reply {
 	switch v.Standing {
 	case addrdb.Bad:
@@ -192,7 +198,8 @@ func (d *Desk) replyTo(v addrdb.Verdict) mail.Reply {
 }
 
 // refusal returns r with the operator's reason as its text, and nothing else, if there
-// is one; or else with what the receiver said, or what we say ourselves ("" for nothing).
+// is one; or else with what the receiver said after its text, or what we say ourselves ("" for
+// nothing), and then with that status if it is of the same class.
 func refusal(r mail.Reply, reason string, said mail.Reply, ours string) mail.Reply {
 	switch {
 	case reason != "":
@@ -214,7 +221,7 @@ func refusal(r mail.Reply, reason string, said mail.Reply, ours string) mail.Rep
 // A View is a count of the call-outs.
 type View struct {
 	Waiting int // for a slot in core
-	InCore  int
+	InCore  int // have a pseudo-message
 	Late    int // of these, those that have lost their slots to others
 	Known   int // addresses of which the answer is remembered
 }
@@ -224,19 +231,20 @@ func (d *Desk) View() View {
 	return View{Waiting: len(d.known) - d.InCore(), InCore: d.InCore(), Late: d.late, Known: d.db.Len()}
 }
 
-// Check panics where an invariant does not hold; inCore are the call-outs that have a
-// pseudo-message, by its ID. Tests call it; it takes linear time.
+// Check panics where an invariant does not hold; inCore are the call-outs of all
+// pseudo-messages, by ID. Tests call it after every step; it takes linear time.
 func (d *Desk) Check(inCore map[mail.QueueID]*Callout) {
 	d.db.Check()
 	d.begun.Check()
 	d.open.Check()
-	slots, waiting, begun, late := make(map[*roster.Network[Callout]]roster.Use), 0, 0, 0
+	slots, waiting, begun, late, asking := make(map[*roster.Network[Callout]]roster.Use), 0, 0, 0, 0
 	for key, o := range d.known { //archtest:anyorder sums and assertions
 		assert.That(addrdb.Key(o.Recipient) == key, "the call-out of %s is known as %s", o.Recipient, key)
 		assert.That(o.inLine.Listed() == (o.ID == 0), "the call-out of %s is in line: %t", o.Recipient, o.inLine.Listed())
 		o.askers.Check()
 		for v := range o.askers.All() {
-			assert.That(v.callout == o, "verification %d waits for another call-out than that of %s", v.ID, o.Recipient)
+			assert.That(v.callout == o && v.inOpen.On(&d.open), "verification %d waits for another call-out than that of %s, or is closed", v.ID, o.Recipient)
+			asking++
 		}
 		if o.ID == 0 {
 			assert.That(!o.askers.Empty(), "nobody waits for the call-out of %s", o.Recipient)
@@ -254,7 +262,11 @@ func (d *Desk) Check(inCore map[mail.QueueID]*Callout) {
 	}
 	for v := range d.open.All() {
 		assert.That((v.Lookup() != nil) != (v.callout != nil), "verification %d waits for both or none", v.ID)
+		if v.callout != nil {
+			asking--
+		}
 	}
+	assert.That(asking == 0, "%d verifications wait for a call-out that has ended", -asking)
 	assert.That(begun == len(inCore), "%d call-outs are in core, %d of them are known", len(inCore), begun)
 	assert.That(late == d.late, "%d call-outs are late, counted %d", late, d.late)
 	assert.That(d.roster.Check(slots) == waiting, "%d call-outs wait", waiting)

@@ -20,7 +20,7 @@
 // only if no mail waits for one. Strangers decide how many there are, so that none counts
 // in a limit by time for more than a minute.
 //
-// What a call-out meets is told to nobody but those who asked: it is no attempt for any
+// What a call-out meets is the business of nobody but those who asked: it is no attempt for any
 // message, and nothing in it shows how the destination takes mail, not even that the
 // connection ends over it. That no connection can be made is another matter: mail could
 // have none either.
@@ -28,10 +28,17 @@
 // At most Config.Limit of them are in core, and of one network of clients
 // Config.NetworkLimit. The others wait outside, as long as somebody waits for them; one
 // that has begun goes on, so that its answer is there for the next who asks (package
-// addrdb). After a minute (calloutPatience) one that nobody has begun to carry is given
+// addrdb). After a minute (patience) one that nobody has begun to carry is given
 // up, and one that is under way loses its slot: a server that takes minutes to answer
 // would keep it from others. Those that are late are as many as connections carry.
 //
 // The core moves a question on: Open, then a lookup if it needs one (package intake),
 // CallOut, Begin, End, and Close, whatever it has come to by then.
+//
+// # Reading order
+//
+//	verification.go   questions of clients
+//	callout.go        questions to receivers, and what they come to
+//
+// docs/routing.md explains both by examples.
 package callout

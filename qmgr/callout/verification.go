@@ -3,6 +3,7 @@ package callout
 import (
 	"net/netip"
 
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -13,28 +14,32 @@ import (
 type VerificationID uint64
 
 // A Verification is one question, which waits for a lookup (Question) and then, if the
-// receiver is to be asked, for a call-out.
+// receiver is to be asked, for a call-out. Whoever calls Open sets the exported fields,
+// but Question.
 type Verification struct {
 	intake.Question
 	ID        VerificationID
-	Client    netip.Addr
+	Client    netip.Addr   // whose network it counts for; the zero Addr if unknown
 	Recipient mail.Address // whom the receiver is asked about; "" if nobody asks it
 	// Answered means that an answer has been given, out of what was known; the question
 	// is asked again because that is old.
 	Answered  bool
-	since     mail.Instant
-	callout   *Callout // nil until its lookup has ended, or was not needed
+	since     mail.Instant // when it was opened
+	callout   *Callout     // nil until its lookup has ended, or was not needed
 	inOpen    ilist.Link[Verification]
 	inCallout ilist.Link[Verification] // on callout.askers
 }
 
-// verificationsMax bounds the questions that wait. More cannot be open sessions of the
-// server as it is configured by default, each of which asks one at a time.
-const verificationsMax = 10_000
+// Of returns the verification that a question of a Desk is part of.
+func Of(q *intake.Question) *Verification { return q.Owner.(*Verification) }
 
-// Open takes a question; nil if too many wait.
+// openMost bounds the questions that wait. More cannot be open sessions of the server as
+// it is configured by default, each of which asks one at a time.
+const openMost = 10_000
+
+// Open takes a question, until Close; nil if too many wait.
 func (d *Desk) Open(v Verification, now mail.Instant) *Verification {
-	if d.open.Len() >= verificationsMax {
+	if d.open.Len() >= openMost {
 		return nil
 	}
 	v.since = now
@@ -44,8 +49,10 @@ func (d *Desk) Open(v Verification, now mail.Instant) *Verification {
 	return opened
 }
 
-// Close ends a question that has its answer. It waits for no lookup any more.
+// Close ends a question that has its answer. It must wait for no lookup any more; its
+// call-out is forgotten if that has not begun and nobody else waits for it.
 func (d *Desk) Close(v *Verification) {
+	assert.That(v.Lookup() == nil, "verification %d is closed and waits for a lookup", v.ID)
 	d.open.Remove(&v.inOpen)
 	if o := v.callout; o != nil {
 		o.askers.Remove(&v.inCallout)
@@ -53,13 +60,14 @@ func (d *Desk) Close(v *Verification) {
 	}
 }
 
-// Oldest returns the question that has waited for longest; nil if none waits.
+// Oldest returns the open question that has waited for longest; nil if there is none.
 func (d *Desk) Oldest() *Verification { return d.open.Front() }
 
-// Len returns how many questions wait.
+// Len returns how many questions are open.
 func (d *Desk) Len() int { return d.open.Len() }
 
-// Deadline returns when the next question has waited long enough.
+// Deadline returns when the Oldest question has waited for Config.Deadline; Never if none
+// is open.
 func (d *Desk) Deadline() mail.Instant {
 	if v := d.open.Front(); v != nil {
 		return v.since.Add(d.cfg.Deadline)
@@ -67,14 +75,14 @@ func (d *Desk) Deadline() mail.Instant {
 	return mail.Never
 }
 
-// Unanswered returns the reply to a question that has waited long enough.
+// Unanswered returns the reply to a question whose Deadline has come.
 func (v *Verification) Unanswered() mail.Reply {
 	l := v.Lookup()
 	if l == nil {
 		return mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 1, Detail: 1}, Text: "address verification in progress"}
 	}
 	return mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
-		Text: "the look-up of " + l.Nexthop + " did not end in time"}
+		Text: "DNS lookup of " + l.Nexthop + " failed: no answer in time"}
 }
 
 // ReplyBusy is for questions that cannot be taken.

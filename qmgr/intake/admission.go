@@ -38,10 +38,11 @@ func (s Scan) Timed() bool { return s == ScanDeferred || s == ScanHeld }
 // The scans take turns, so that neither new mail nor retries starve. A fourth scan is
 // for held mail that is to be removed.
 //
-// Whether there is room is the caller's business.
+// Whether there is room is the caller's business. An Admission is not safe for
+// concurrent use.
 type Admission struct {
 	scans [scans]scan
-	turn  Scan
+	turn  Scan // whose Turn is next; never ScanHeld
 	// named is the youngest message that an operator has given an order about while it
 	// was not in core: no scan has passed it, and yet it may be elsewhere by the time it
 	// is announced.
@@ -49,11 +50,11 @@ type Admission struct {
 	flush Flush
 }
 
-// A Flush is what ScanFlush was begun for.
+// A Flush is what ScanFlush was begun for. The zero Flush is none.
 type Flush struct {
-	Asked   mail.Instant // what was tried since then is not tried again
-	Since   mail.Instant // nor is what was tried last before this
-	Amnesty uint64       // of conns.Pool, when it was asked for; 0: never
+	Asked   mail.Instant // when; what was tried then or later is not tried again
+	Since   mail.Instant // nor is what was tried last before this; 0: all else is
+	Amnesty uint64       // of conns.Pool, when it was asked for; 0: none
 }
 
 // Wants reports whether the scan is for a message that was tried last at an instant. A
@@ -62,17 +63,21 @@ func (f *Flush) Wants(last, now mail.Instant) bool {
 	return last < f.Asked && last >= f.Since || last > now
 }
 
-// A scan is a way through one index. Messages before the cursor are in core, or done,
-// or will be announced again.
+// A scan is a way through one index. Messages before from are found, in core, or done, or
+// will be announced again.
+//
+// Whatever rests at from or behind it is looked for while more is set. Behind it a Timed
+// scan may leave what was not due yet: it looks again at nextDue. While a fetch is under
+// way, more is about what comes after it.
 type scan struct {
 	from     mail.Cursor
 	fetching bool
-	low      mail.Cursor   // fetching: the first of what has appeared meanwhile
-	missed   bool          // fetching: low is set
-	more     bool          // there may be something at from or behind
-	nextDue  mail.Instant  // if the scan is Timed, more false: when there will be
-	found    []mail.Cursor // fetched and not yet opened
-	named    []mail.QueueID
+	low      mail.Cursor    // missed: the first of what has appeared during the fetch
+	missed   bool           // low is set; only while fetching
+	more     bool           // there may be something at from or behind
+	nextDue  mail.Instant   // when a Timed scan has something to find; Never if more, or if there is nothing
+	found    []mail.Cursor  // fetched and not taken, in the order of the index
+	named    []mail.QueueID // ScanFlush: by Retry, and not taken
 }
 
 // heldFrom is the first position in the index of the hold area that has a due time.
@@ -90,9 +95,9 @@ func NewAdmission() Admission {
 	return a
 }
 
-// Wake returns when admission has something to do without a further event. Without
-// room that is only the removal of held mail: a message that leaves makes room, by an
-// event.
+// Wake returns when admission has something to do without a further event; Never if it
+// has not. Without room (for retries) that is only the removal of held mail: a message
+// that leaves makes room, by an event.
 func (a *Admission) Wake(room bool) mail.Instant {
 	held := a.scans[ScanHeld].nextDue
 	if !room {
@@ -102,6 +107,7 @@ func (a *Admission) Wake(room bool) mail.Instant {
 }
 
 // Idle reports whether no scan has come upon anything that is left to do, or may yet.
+// Held mail that is to be removed later does not count.
 func (a *Admission) Idle() bool {
 	for i := range a.scans {
 		s := &a.scans[i]
@@ -112,15 +118,17 @@ func (a *Admission) Idle() bool {
 	return true
 }
 
-// UnderWay reports whether a scan has not come to its end.
+// UnderWay reports whether a scan has not read its index to the end, or has found
+// something that was not taken.
 func (a *Admission) UnderWay(s Scan) bool { return a.scans[s].underWay() }
 
 func (s *scan) underWay() bool { return s.more || s.fetching || len(s.found) > 0 }
 
-// Looking reports whether a scan has not read its index to the end.
+// Looking reports whether a scan has not read its index to the end. What it has found may
+// wait to be taken.
 func (a *Admission) Looking(s Scan) bool { return a.scans[s].more || a.scans[s].fetching }
 
-// Waiting reports whether new mail waits in the spool.
+// Waiting reports whether new mail may wait in the spool that is not being fetched.
 func (a *Admission) Waiting() bool { return a.scans[ScanIncoming].more }
 
 // back makes sure that a scan will come to a cursor.
@@ -194,7 +202,8 @@ func (a *Admission) FlushAll(f Flush) {
 	s.back(mail.Cursor{})
 }
 
-// FlushFrom begins ScanFlush at a due time. It must not be Looking.
+// FlushFrom begins ScanFlush at a due time. It must not be Looking; what it has found and
+// was not taken stays, and is judged by f.
 func (a *Admission) FlushFrom(due mail.Instant, f Flush) {
 	assert.That(!a.Looking(ScanFlush), "a scan from %v takes the place of another", due)
 	a.flush = f
@@ -205,15 +214,14 @@ func (a *Admission) FlushFrom(due mail.Instant, f Flush) {
 // Flush returns what ScanFlush was begun for last.
 func (a *Admission) Flush() Flush { return a.flush }
 
-// Due has a timed scan look at its index again if something there is due.
-func (a *Admission) Due(s Scan, now mail.Instant) {
-	if a.scans[s].nextDue <= now {
-		a.Look(s)
-	}
-}
+// Due reports whether something that a Timed scan has not found is due.
+func (a *Admission) Due(s Scan, now mail.Instant) bool { return a.scans[s].nextDue <= now }
 
-// Look has a scan look at its index again from where it is.
-func (a *Admission) Look(s Scan) { a.scans[s].more, a.scans[s].nextDue = true, mail.Never }
+// Look has a Timed scan look at its index again from where it is.
+func (a *Admission) Look(s Scan) {
+	assert.That(s.Timed(), "the scan of %v mail is begun at no instant", s)
+	a.scans[s].more, a.scans[s].nextDue = true, mail.Never
+}
 
 // Turn returns the scan whose turn it is, of those whose messages come into core, and
 // passes the turn on.
@@ -223,8 +231,8 @@ func (a *Admission) Turn() Scan {
 	return s
 }
 
-// Take returns the next message that a scan has found, or that Retry has named, and
-// false if there is none.
+// Take returns the next message that a scan has found, or that Retry has named, and how
+// it will have come into core; false if there is none.
 func (a *Admission) Take(s Scan) (id mail.QueueID, from Origin, ok bool) {
 	sc := &a.scans[s]
 	switch {
@@ -238,11 +246,12 @@ func (a *Admission) Take(s Scan) (id mail.QueueID, from Origin, ok bool) {
 	return 0, 0, false
 }
 
-// Has reports whether a scan has found something that was not taken.
+// Has reports whether a scan has found something that was not taken. What Retry has named
+// does not count.
 func (a *Admission) Has(s Scan) bool { return len(a.scans[s].found) > 0 }
 
-// Fetch begins to fetch more of a scan, from the cursor it returns; false if a fetch is
-// under way, or nothing is to be fetched now.
+// Fetch begins to fetch more of a scan, from the cursor it returns, until Found; false if
+// a fetch is under way, or nothing is to be fetched now.
 func (a *Admission) Fetch(s Scan) (mail.Cursor, bool) {
 	sc := &a.scans[s]
 	if sc.fetching || !sc.more || len(sc.found) > 0 {
@@ -250,6 +259,21 @@ func (a *Admission) Fetch(s Scan) (mail.Cursor, bool) {
 	}
 	sc.fetching, sc.more = true, false
 	return sc.from, true
+}
+
+// Check panics where an invariant does not hold. Tests call it after every step.
+func (a *Admission) Check() {
+	assert.That(a.turn < ScanHeld, "it is the turn of the scan of %v mail", a.turn)
+	for i := range a.scans {
+		of, s := Scan(i), &a.scans[i]
+		assert.That(!s.missed || s.fetching, "the scan of %v mail missed something, and fetches nothing", of)
+		assert.That(of.Timed() || s.nextDue == mail.Never, "the scan of %v mail waits for an instant", of)
+		assert.That(of == ScanFlush || len(s.named) == 0, "an operator has named mail to the scan of %v mail", of)
+		assert.That(of != ScanHeld || !s.from.Before(heldFrom), "the scan of held mail is at %v, where none is to be removed", s.from)
+		for n := 1; n < len(s.found); n++ {
+			assert.That(s.found[n-1].Before(s.found[n]), "the scan of %v mail has found %v before %v", of, s.found[n-1], s.found[n])
+		}
+	}
 }
 
 // Found takes what was fetched, and reports whether that was expected. It moves the

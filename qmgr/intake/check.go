@@ -23,11 +23,15 @@ func (s *Lookups) Check(routings iter.Seq2[*sched.Message, *Routing], inCore fun
 	var inLine [lines]int
 	for m, r := range routings {
 		assert.That(r.count == 0 || r.message == m, "the recipients of %v wait as those of another message", m.ID)
-		count := 0
+		count, stalled := 0, 0
 		for j := range r.jobs.All() {
 			count += len(j.Recipients)
+			if s.stalls(j.lookup) {
+				stalled++
+			}
 			jobs++
 		}
+		assert.That(stalled == r.stalled, "message %v has %d jobs that are stalled, counted %d", m.ID, r.stalled, stalled)
 		assert.That(count == r.count, "message %v has %d recipients waiting for lookups, counted %d", m.ID, count, r.count)
 		assert.That(c.owned[r] == r.owned.Len(), "message %v has %d lookups under way, counted %d", m.ID, c.owned[r], r.owned.Len())
 		assert.That(r.inLine.Listed() == !r.waiting.Empty(), "message %v is in line: %t", m.ID, r.inLine.Listed())

@@ -5,10 +5,11 @@
 //
 // Admission. New mail is announced, and comes into core at once while there is room.
 // All else is found by scans of the spool's indexes, which take turns. A message that is
-// passed over, or that is put somewhere a scan has already been, is told to Appeared, and
+// passed over, or that is put somewhere a scan has already been, goes to Appeared, and
 // the scan goes back to it. That is the invariant: whatever rests in the incoming or the
 // deferred area, and is not in core, is behind a scan's cursor, or found and not taken,
-// or will be announced.
+// or its hint is on the way to Announced. A message is not in core twice, however late its
+// hint is.
 //
 // Recipients. Every message may have a few recipients in core, and the rest is shared,
 // so that memory is bounded whatever waits on disk (recipients.go has the bound).
@@ -16,10 +17,11 @@
 // Lookups. Where a recipient goes may be known only after a lookup in the DNS, which may
 // take long, or never end. Messages share the lookups that may be under way
 // (lookups.go); those that take long give their slots back (slow.go); names that were
-// silent lately are asked about by few at a time (silence.go); and mail that would fill
+// silent lately are looked up by few at a time (silence.go); and mail that would fill
 // the core while it waits for such lookups leaves it until they have ended (parked.go).
-// The invariant is that at most Limits.Lookups are under way that have taken less than
-// 50 ms, and ten times as many in all.
+// The invariant is that at most Limits.Lookups hold a slot, as all do that have taken
+// less than 50 ms; ten times as many go on without one; and the host works on ten times
+// as many that were given up.
 //
 // A message's part in it is a Routing, a client's question is a Question. Both wait on
 // a Lookup, which ends for all who wait for it at once: End, then NextQuestion and NextJob

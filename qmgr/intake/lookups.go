@@ -3,6 +3,7 @@ package intake
 import (
 	"net/netip"
 
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/roster"
@@ -14,12 +15,12 @@ import (
 // never used again within one run.
 type LookupID uint64
 
-// Limits are how many lookups may be under way.
+// Limits are how many lookups may be under way. Each is at least 1, but Scale may be 0.
 type Limits struct {
 	Lookups int // at once, except slow ones
-	Message int // that one message may always have
-	Scale   int // how many times what is free a message may have besides
-	Clients int // on behalf of clients, of Lookups
+	Message int // on account of one message, whatever is free
+	Scale   int // on account of one message, as a multiple of the free ones, if that is more
+	Clients int // on account of clients, of Lookups
 	Network int // of these, for one network of clients
 }
 
@@ -55,37 +56,41 @@ type Lookups struct {
 	// young are those of busy that hold a slot of Limits.Lookups, slow the others; both
 	// in the order in which they began.
 	young, slow ilist.List[Lookup]
-	abandoned   map[LookupID]string // given up, and not answered yet: what was asked about
-	// lines hold the messages with a lookup that has not begun, in the order in which
-	// they came to have one.
+	abandoned   map[LookupID]string // given up, and not answered yet: the name that was looked up
+	// lines hold the messages that wait for a lookup to begin, in the order in which they
+	// came to do so. A message that waits for a quiet one is not in line for that.
 	lines    [lines]ilist.List[Routing]
-	turn     Line
+	turn     Line                    // of lines, whose turn it is
 	retrying int                     // young lookups on account of retries
 	clients  roster.Roster[Question] // slots are young lookups on account of clients
 	silent   silentLookups
-	stalled  ilist.List[Job] // those that wait for lookups that take long, or are likely to
+	stalled  ilist.List[Job] // those that wait for lookups that stall them
 	parked   parking
 }
 
-// silentLookups are the lookups of names that were silent lately.
+// silentLookups are the quiet lookups.
 type silentLookups struct {
 	silences
-	waiting ilist.List[Lookup] // not begun, oldest first
+	waiting ilist.List[Lookup] // not begun, in the order in which they became quiet
 	busy    int                // begun and not ended
 	young   int                // of these, not slow
 }
 
-// NewLookups returns a Lookups that has nothing to look up.
+// NewLookups returns a Lookups that has nothing to look up, and no Limits yet.
 func NewLookups() Lookups {
 	return Lookups{known: make(map[Key]*Lookup), busy: make(map[LookupID]*Lookup), abandoned: make(map[LookupID]string),
 		silent: silentLookups{silences: silences{known: make(map[string]*silence)}}, parked: parking{known: make(map[mail.QueueID]*absentee)},
 		clients: roster.New[Question]()}
 }
 
-// Configure sets the limits. What is under way goes on.
-func (s *Lookups) Configure(l Limits) { s.limits = l }
+// Configure sets the limits. What is under way goes on, even if it is more.
+func (s *Lookups) Configure(l Limits) {
+	assert.That(min(l.Lookups, l.Message, l.Clients, l.Network) >= 1 && l.Scale >= 0, "limits of lookups are %+v", l)
+	s.limits = l
+}
 
-// A Key is what is looked up.
+// A Key is what is looked up: where a transport delivers mail for a nexthop, which is a
+// domain name in lower case.
 type Key struct{ Transport, Nexthop string }
 
 // A Lookup is one lookup, and all who wait for its answer. Before it has begun there is
@@ -94,12 +99,14 @@ type Lookup struct {
 	Key
 	id LookupID // 0 until it has begun
 	// owner or network is on whose account it has begun; neither if that was a message
-	// which has left the core, or if the name is silent.
-	owner     *Routing
-	network   *roster.Network[Question]
-	retry     bool // it counts in Lookups.retrying, whether or not the owner is still there
-	quiet     bool // the name was silent lately
-	begun     mail.Instant
+	// which has left the core, or if it is quiet.
+	owner   *Routing
+	network *roster.Network[Question]
+	retry   bool // it counts in Lookups.retrying, whether or not the owner is still there
+	// quiet means that it begins on nobody's account, when few of its kind are under way:
+	// the name was silent lately, or it was made to wait as if it had been (quieten).
+	quiet     bool
+	begun     mail.Instant       // id is not 0
 	inAge     ilist.Link[Lookup] // on Lookups.young or slow; before it begins, if it is quiet, on silent.waiting
 	inOwner   ilist.Link[Lookup] // on the owner's owned
 	jobs      ilist.List[Job]
@@ -107,10 +114,11 @@ type Lookup struct {
 	parked    []*absentee // messages that have left the core until it ends
 }
 
-// ID returns the lookup's name; 0 until it has begun.
+// ID returns the lookup's ID; 0 until it has begun.
 func (l *Lookup) ID() LookupID { return l.id }
 
-// For returns the message on whose account the lookup was begun; 0 if it was none.
+// For returns the message on whose account the lookup was begun; 0 if there is none, or
+// if it has left the core.
 func (l *Lookup) For() mail.QueueID {
 	if l.owner == nil {
 		return 0
@@ -120,49 +128,54 @@ func (l *Lookup) For() mail.QueueID {
 
 // A Job is recipients of one message that wait for one lookup.
 type Job struct {
-	Recipients []mail.Recipient
+	Recipients []mail.Recipient // at least one
 	routing    *Routing
 	lookup     *Lookup
 	inLookup   ilist.Link[Job]
 	inRouting  ilist.Link[Job] // on routing.jobs
-	inLine     ilist.Link[Job] // on routing.waiting, until the lookup begins; on Lookups.stalled
+	// inLine is on Lookups.stalled while the lookup stalls the job; else on
+	// routing.waiting until the lookup begins; else on nothing.
+	inLine ilist.Link[Job]
 }
 
-// Message returns whose recipients the job has.
+// Message returns the message whose recipients the job has.
 func (j *Job) Message() *sched.Message { return j.routing.message }
 
-// Lookup returns what the job waits for.
+// Lookup returns the lookup that the job waits for, or has waited for.
 func (j *Job) Lookup() *Lookup { return j.lookup }
 
 // A Routing is a message's recipients that wait for lookups. The zero Routing is empty.
 type Routing struct {
-	message *sched.Message
-	line    Line
-	jobs    ilist.List[Job] // all of them
-	waiting ilist.List[Job] // those whose lookup has not begun, oldest first
-	inLine  ilist.Link[Routing]
-	owned   ilist.List[Lookup] // lookups under way on its account
-	count   int                // recipients in jobs
+	message *sched.Message      // whose it is; nil if it never waited
+	line    Line                // where it waits, and on whose share its lookups are
+	jobs    ilist.List[Job]     // all of them
+	waiting ilist.List[Job]     // those in line until their lookup begins, oldest first
+	stalled int                 // how many of jobs are on Lookups.stalled
+	inLine  ilist.Link[Routing] // on Lookups.lines[line] while waiting is not empty
+	owned   ilist.List[Lookup]  // lookups under way on its account
+	count   int                 // recipients in jobs
 }
 
 // Len returns how many recipients wait.
 func (r *Routing) Len() int { return r.count }
 
 // A Question is a client's, which waits for a lookup as mail does. It is embedded in
-// what else is known of the question.
+// what else is known of the question, to which Owner leads back.
 type Question struct {
 	Owner    any
-	lookup   *Lookup // nil if it waits for none
-	network  *roster.Network[Question]
+	lookup   *Lookup                   // nil if it waits for none
+	network  *roster.Network[Question] // in whose line it is, until the lookup begins; nil if it is in none
 	inLookup ilist.Link[Question]
-	inLine   ilist.Link[Question] // in the line of network, until the lookup begins
+	inLine   ilist.Link[Question] // in the line of network
 }
 
-// Lookup returns what the question waits for; nil if that is no lookup.
+// Lookup returns the lookup that the question waits for; nil if there is none.
 func (c *Question) Lookup() *Lookup { return c.lookup }
 
-// Add has a recipient of a message wait for its route.
+// Add has a recipient of a message wait for its route. r is the message's own, and all
+// of it waits in the same line.
 func (s *Lookups) Add(r *Routing, m *sched.Message, from Origin, to mail.Recipient, key Key, now mail.Instant) {
+	assert.That(r.count == 0 || r.message == m && r.line == from.Line(), "message %v waits for lookups as another", m.ID)
 	r.message, r.line = m, from.Line()
 	l := s.need(key, from != FromRetry && s.silent.is(key.Nexthop, now))
 	// Recipients come in the order of their domains, so a message's job for one is the
@@ -176,8 +189,9 @@ func (s *Lookups) Add(r *Routing, m *sched.Message, from Origin, to mail.Recipie
 	m.Unbound++
 }
 
-// Ask has a client's question wait for a lookup.
+// Ask has a client's question wait for a lookup. It must not wait for one already.
 func (s *Lookups) Ask(c *Question, client netip.Addr, key Key, now mail.Instant) {
+	assert.That(c.lookup == nil, "a question about %s waits for another lookup", key.Nexthop)
 	l := s.need(key, s.silent.is(key.Nexthop, now))
 	c.lookup = l
 	l.questions.PushBack(&c.inLookup, c)
@@ -186,8 +200,8 @@ func (s *Lookups) Ask(c *Question, client netip.Addr, key Key, now mail.Instant)
 	}
 }
 
-// Remembered returns the reply about a name that was silent a moment ago; zero if it
-// was not.
+// Remembered returns the reply for mail to a name whose lookup ended less than a minute
+// ago without an answer; zero if the name is to be looked up.
 func (s *Lookups) Remembered(name string, now mail.Instant) mail.Reply {
 	return s.silent.reply(name, now)
 }
@@ -223,7 +237,7 @@ func (s *Lookups) newJob(r *Routing, l *Lookup) *Job {
 	r.jobs.PushBack(&j.inRouting, j)
 	switch {
 	case s.stalls(l):
-		s.stalled.PushBack(&j.inLine, j)
+		s.stall(j)
 	case l.id == 0:
 		if r.waiting.Empty() {
 			s.lines[r.line].PushBack(&r.inLine, r)
@@ -240,6 +254,7 @@ func (s *Lookups) leaveLine(j *Job) {
 	case !j.inLine.Listed():
 	case j.inLine.On(&s.stalled):
 		s.stalled.Remove(&j.inLine)
+		r.stalled--
 	default:
 		r.waiting.Remove(&j.inLine)
 		if r.waiting.Empty() {
@@ -248,7 +263,8 @@ func (s *Lookups) leaveLine(j *Job) {
 	}
 }
 
-// leave takes a job out of everything; its lookup goes on.
+// leave takes a job out of everything. Its lookup goes on; one that has not begun may be
+// needed by nobody then (unneed).
 func (s *Lookups) leave(j *Job) {
 	s.leaveLine(j)
 	r := j.routing
@@ -267,16 +283,16 @@ func (s *Lookups) leaveNetwork(c *Question) {
 }
 
 // A Turn is a lookup that may begin, and on whose account: a network's, a message's, or
-// nobody's.
+// nobody's. It is good until anything else happens.
 type Turn struct {
 	lookup  *Lookup
 	network *roster.Network[Question]
 	routing *Routing
 }
 
-// Next returns whose turn it is; false if no lookup may begin. Names that were silent
-// lately come first, on nobody's account, as far as they may; then clients, since
-// somebody waits on the line; then mail.
+// Next returns the lookup whose turn it is; false if none may begin. Quiet ones come
+// first, as far as they may; then those of clients, since somebody waits on the line;
+// then those of mail.
 func (s *Lookups) Next() (Turn, bool) {
 	if len(s.busy) >= len(s.known) || s.young.Len() >= s.limits.Lookups {
 		return Turn{}, false
@@ -293,9 +309,8 @@ func (s *Lookups) Next() (Turn, bool) {
 	return Turn{}, false
 }
 
-// mayBeginSilent reports whether one more lookup of a silent name may begin: they have
-// half of the slots, and half of what there may be of slow ones, which they are likely
-// to become.
+// mayBeginSilent reports whether one more quiet lookup may begin: they have half of the
+// slots, and half of what there may be of slow ones, which they are likely to become.
 func (s *Lookups) mayBeginSilent() bool {
 	return s.silent.young < max(s.limits.Lookups/2, 1) && s.silent.busy < s.slowMost()/2
 }
@@ -334,10 +349,11 @@ func (s *Lookups) firstInLine(l Line, free int) *Routing {
 	return nil
 }
 
-// Begin begins the lookup whose turn it is, and nothing else has happened since Next. All
+// Begin begins the lookup whose turn it is, nothing else having happened since Next. All
 // who wait for the lookup have it, whoever's account it is on.
 func (s *Lookups) Begin(t Turn, now mail.Instant) *Lookup {
 	l := t.lookup
+	assert.That(l.id == 0 && s.known[l.Key] == l, "the lookup of %s begins, and it is not its turn any more", l.Nexthop)
 	switch {
 	case t.network != nil:
 		l.network = t.network
@@ -374,8 +390,9 @@ func (s *Lookups) beginFor(r *Routing, l *Lookup) {
 	s.turn = (r.line + 1) % lines
 }
 
-// Answered returns the lookup that is answered; known is false if there was none. The
-// answer to one that was given up shows no more than that its name is not silent.
+// Answered returns the lookup that is answered, which is to be ended; known is false if
+// none of that ID is under way. The answer to one that was given up shows no more than
+// that its name is not silent: l is nil then.
 func (s *Lookups) Answered(id LookupID, reply mail.Reply, now mail.Instant) (l *Lookup, known bool) {
 	if name, abandoned := s.abandoned[id]; abandoned {
 		delete(s.abandoned, id)
@@ -388,9 +405,11 @@ func (s *Lookups) Answered(id LookupID, reply mail.Reply, now mail.Instant) (l *
 	return l, l != nil
 }
 
-// End ends a lookup with a reply, zero if there is a route. Whoever waited for it is
-// there to be taken: NextQuestion, NextJob.
+// End ends a lookup that is under way, with the reply for its mail, zero if there is a
+// route. Whoever waited for it is there to be taken: NextQuestion, NextJob. Messages that
+// were parked for it come back in their turn: Return.
 func (s *Lookups) End(l *Lookup, reply mail.Reply, now mail.Instant) {
+	assert.That(l.id != 0 && s.busy[l.id] == l, "lookup %d of %s ends, and is not under way", l.id, l.Nexthop)
 	delete(s.busy, l.id)
 	delete(s.known, l.Key)
 	slow := l.inAge.On(&s.slow)
@@ -434,6 +453,7 @@ func (s *Lookups) leaveRetries(l *Lookup) {
 
 // NextJob takes a job off a lookup that has ended; nil if there is none left.
 func (s *Lookups) NextJob(l *Lookup) *Job {
+	s.assertEnded(l)
 	j := l.jobs.Front()
 	if j != nil {
 		s.leave(j)
@@ -443,11 +463,16 @@ func (s *Lookups) NextJob(l *Lookup) *Job {
 
 // NextQuestion takes a question off a lookup that has ended; nil if there is none left.
 func (s *Lookups) NextQuestion(l *Lookup) *Question {
+	s.assertEnded(l)
 	c := l.questions.Front()
 	if c != nil {
 		s.WithdrawQuestion(c)
 	}
 	return c
+}
+
+func (s *Lookups) assertEnded(l *Lookup) {
+	assert.That(l.id != 0 && s.busy[l.id] != l, "who waits for lookup %d of %s is taken, and it has not ended", l.id, l.Nexthop)
 }
 
 // WithdrawQuestion ends a question's wait for its lookup, if it waits for one.
@@ -463,8 +488,8 @@ func (s *Lookups) WithdrawQuestion(c *Question) {
 }
 
 // Withdraw takes back all of a message that waits for lookups, and returns how many
-// recipients that was. Lookups under way go on, since they cannot be called back; they
-// hold their slots until they end.
+// recipients that was. Lookups under way go on at nobody's expense, since they cannot be
+// called back; they hold their slots until they end.
 func (s *Lookups) Withdraw(r *Routing) (n int) {
 	n = r.count
 	for j := r.jobs.Front(); j != nil; j = r.jobs.Front() {
@@ -475,7 +500,7 @@ func (s *Lookups) Withdraw(r *Routing) (n int) {
 	return n
 }
 
-// Disown has the lookups of a message that leaves go on at nobody's expense.
+// Disown has the lookups of a message that leaves the core go on at nobody's expense.
 func (r *Routing) Disown() {
 	for l := r.owned.PopFront(); l != nil; l = r.owned.PopFront() {
 		l.owner = nil

@@ -10,7 +10,7 @@ const (
 	FromFlush                  // found by the scan for RetryAll
 	FromRetry                  // named by an operator's Retry
 	FromCallout                // not mail: a call-out's pseudo-message
-	FromDebt                   // it is the message's turn to be reported on
+	FromDebt                   // not to be tried: it is the message's turn to be reported on
 )
 
 // A Line is one of those in which messages wait for lookups.

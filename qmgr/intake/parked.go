@@ -1,6 +1,8 @@
 package intake
 
 import (
+	"iter"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -16,12 +18,8 @@ import (
 // How the lookup ended is in the memory of silent names by then (silence.go), or in that
 // of the resolver.
 
-const (
-	// parkedAtOnce bounds how many lookups are made to wait at once for it.
-	parkedAtOnce = 64
-	// parkedNamesMost bounds how many messages may be parked: some 10 MB.
-	parkedNamesMost = 100_000
-)
+// parkedMost bounds how many messages may be parked: some 10 MB.
+const parkedMost = 100_000
 
 // parking is the messages that are parked until lookups have ended.
 type parking struct {
@@ -33,41 +31,44 @@ type parking struct {
 type absentee struct {
 	id     mail.QueueID
 	from   Origin
-	waits  int // lookups that have not ended
-	inBack ilist.Link[absentee]
+	waits  int                  // in how many Lookup.parked it is
+	inBack ilist.Link[absentee] // on parking.back if waits is 0
 }
 
-// stalls reports whether a lookup is one that takes long, or is likely to.
+// stalls reports whether a lookup stalls those who wait for it: it is slow, or quiet, and
+// so likely to be.
 func (s *Lookups) stalls(l *Lookup) bool { return l.quiet || l.inAge.On(&s.slow) }
 
-// Stalled returns how many jobs wait for lookups that take long, or are likely to.
+// stall notes that a job waits for a lookup that stalls it.
+func (s *Lookups) stall(j *Job) {
+	s.stalled.PushBack(&j.inLine, j)
+	j.routing.stalled++
+}
+
+// Stalled returns how many jobs wait for lookups that are slow, or quiet.
 func (s *Lookups) Stalled() int { return s.stalled.Len() }
 
 // RotateStalled returns the first of these jobs, which becomes the last; there must be
 // one.
 func (s *Lookups) RotateStalled() *Job {
+	assert.That(!s.stalled.Empty(), "no job is stalled")
 	j := s.stalled.Front()
 	s.stalled.MoveToBack(&j.inLine)
 	return j
 }
 
-// MayPark reports whether all that a message waits for are such lookups, and there is
-// room for the note that it is parked. Other lookups may be answered in a moment.
-func (s *Lookups) MayPark(r *Routing) bool {
-	for j := range r.jobs.All() {
-		if !s.stalls(j.lookup) {
-			return false
-		}
-	}
-	return s.HasParking()
-}
+// MayPark reports whether a message waits for nothing but such lookups. Others may be
+// answered in a moment.
+func (r *Routing) MayPark() bool { return r.count > 0 && r.stalled == r.jobs.Len() }
 
 // HasParking reports whether one more message may be parked.
-func (s *Lookups) HasParking() bool { return len(s.parked.known) < parkedNamesMost }
+func (s *Lookups) HasParking() bool { return len(s.parked.known) < parkedMost }
 
-// Park has a message leave the core until its lookups have ended, and returns how many
-// of its recipients wait for them.
+// Park has a message, which MayPark, leave the core until its lookups have ended, if it
+// HasParking. It returns how many of its recipients wait for them.
 func (s *Lookups) Park(r *Routing, from Origin) (n int) {
+	assert.That(r.MayPark() && s.HasParking(), "a message with %d recipients waiting is parked", r.count)
+	assert.That(!s.IsParked(r.message.ID), "message %v is parked twice", r.message.ID)
 	n = r.count
 	a := &absentee{id: r.message.ID, from: from}
 	for j := r.jobs.Front(); j != nil; j = r.jobs.Front() {
@@ -79,17 +80,21 @@ func (s *Lookups) Park(r *Routing, from Origin) (n int) {
 	return n
 }
 
-// TakeStalled takes back a job of a message that waits for a lookup that takes long; nil
-// if there is none left.
-func (s *Lookups) TakeStalled(r *Routing) *Job {
-	for j := range r.jobs.All() {
-		if s.stalls(j.lookup) {
+// TakeStalled yields the jobs of a message that wait for such lookups, each taken off its
+// lookup.
+func (s *Lookups) TakeStalled(r *Routing) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for j := range r.jobs.All() {
+			if !s.stalls(j.lookup) {
+				continue
+			}
 			s.leave(j)
 			s.unneed(j.lookup)
-			return j
+			if !yield(j) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // letBack has messages come back in their turn that have waited for a lookup, and for no
@@ -106,8 +111,10 @@ func (p *parking) letBack(l *Lookup) {
 // Returning reports whether a parked message of a line may be opened again.
 func (s *Lookups) Returning(l Line) bool { return !s.parked.back[l].Empty() }
 
-// Return takes a parked message that may be opened again, of a line that has one.
+// Return takes the parked message of a line whose lookups ended first. There must be one
+// that is Returning. The message is parked no more.
 func (s *Lookups) Return(l Line) (mail.QueueID, Origin) {
+	assert.That(s.Returning(l), "no message of line %d comes back", l)
 	a := s.parked.back[l].PopFront()
 	delete(s.parked.known, a.id)
 	return a.id, a.from

@@ -1,8 +1,9 @@
 package intake
 
 import (
-	"math"
+	"iter"
 
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
@@ -25,55 +26,73 @@ import (
 // Where recipients are read while selection goes on (all but Config.AsPostfix), those
 // that were asked for count as if they were there: otherwise slots would move on to the
 // next message before the answer has come, and be used twice.
+//
+// A message counts from its first Hold or Reserve until it holds and reserves nothing.
+// Meanwhile its InCore, Reserved and Own (the minimum) are changed by nobody else.
+// Recipients is not safe for concurrent use.
 type Recipients struct {
-	inCore  int // of all messages
-	surplus int
-	most    int // that surplus may be
-	// granted is what surplus was when the bound was lowered: so much may still be in
-	// use. Invariant: surplus <= max(most, granted).
+	minimum int // of all messages: what they may have in any case
+	inCore  int // sum of InCore of all messages
+	surplus int // sum of their surplus
+	most    int // that surplus may be; at least 0
+	// granted is what surplus was when the bound was set last: if it was lowered, so much
+	// may still be in use. Invariant, as long as MayHave is obeyed: Over is 0.
 	granted int
 }
 
 // InCore returns how many recipients all messages have in core.
 func (r *Recipients) InCore() int { return r.inCore }
 
-// Surplus is how many recipients a message has beyond the minimum, those that are being
+// surplus is how many recipients a message has beyond the minimum, those that are being
 // read included.
-func Surplus(m *sched.Message) int { return max(m.InCore+m.Reserved-m.Own, 0) }
+func surplus(m *sched.Message) int { return max(m.InCore+m.Reserved-m.Own, 0) }
 
-// Hold notes that a message has n more recipients in core, or fewer.
+// Hold notes that a message has n more recipients in core; -n if it has n fewer.
 func (r *Recipients) Hold(m *sched.Message, n int) {
-	before := Surplus(m)
+	before := surplus(m)
 	m.InCore += n
+	assert.That(m.InCore >= 0, "message %v has %d recipients in core", m.ID, m.InCore)
 	r.inCore += n
-	r.surplus += Surplus(m) - before
+	r.surplus += surplus(m) - before
 }
 
-// Reserve notes that n recipients of a message are being read.
+// Reserve notes that n recipients of a message are being read, and no others; 0 when they
+// have been.
 func (r *Recipients) Reserve(m *sched.Message, n int) {
-	before := Surplus(m)
+	assert.That(n >= 0, "%d recipients of message %v are being read", n, m.ID)
+	before := surplus(m)
 	m.Reserved = n
-	r.surplus += Surplus(m) - before
+	r.surplus += surplus(m) - before
 }
 
-// MayHave returns how many recipients a message may have in core.
+// MayHave returns how many recipients a message may have in core, those that are being
+// read included; at least its minimum.
 func (r *Recipients) MayHave(m *sched.Message) int {
-	return m.Own + max(r.most-(r.surplus-Surplus(m)), 0)
+	return m.Own + max(r.most-(r.surplus-surplus(m)), 0)
 }
 
-// SetBound sets the bound: what all pools have together, RecipientLimit, and the
-// minimum of all messages. What is in use stays so.
-func (r *Recipients) SetBound(pools, limit int, minimum int64) {
-	r.most = max(pools, limit-Clamp(minimum))
+// SetBound sets what the bound is made of: what all pools have together, RecipientLimit,
+// and the minimum of all messages, each at least 0. What is in use stays so.
+func (r *Recipients) SetBound(pools, limit, minimum int) {
+	r.minimum, r.most = minimum, max(pools, limit-minimum)
 	r.granted = r.surplus
 }
 
-// Clamp makes a number fit where numbers have 32 bits, and its sum with another.
-func Clamp(n int64) int { return int(min(n, math.MaxInt/2)) }
+// Bound returns how many recipients may be in core.
+func (r *Recipients) Bound() int { return r.minimum + r.most }
 
-// Over reports by how many recipients the surplus exceeds what it may be; 0 if it does
-// not.
+// Over returns by how many recipients the surplus exceeds what it may be; 0 if it does
+// not. With Config.AsPostfix, where nobody asks MayHave, it may.
 func (r *Recipients) Over() int { return max(r.surplus-max(r.most, r.granted), 0) }
 
-// Used returns the surplus of all messages.
-func (r *Recipients) Used() int { return r.surplus }
+// Check panics where an invariant does not hold; messages are all that hold or reserve
+// something. Tests call it; it takes linear time.
+func (r *Recipients) Check(messages iter.Seq[*sched.Message]) {
+	inCore, over := 0, 0
+	for m := range messages {
+		inCore += m.InCore
+		over += surplus(m)
+	}
+	assert.That(inCore == r.inCore, "%d recipients in core, counted %d", inCore, r.inCore)
+	assert.That(over == r.surplus, "%d recipients beyond the minimum, counted %d", over, r.surplus)
+}

@@ -34,8 +34,8 @@ const (
 // silences is what is known of silent names and zones.
 type silences struct {
 	known     map[string]*silence
-	byAge     ilist.List[silence]
-	heardLast mail.Instant // when there was an answer about some name
+	byAge     ilist.List[silence] // by since, oldest first
+	heardLast mail.Instant        // when there was an answer about some name; 0: never
 }
 
 // A silence is one name or zone of which nothing was heard.
@@ -43,8 +43,8 @@ type silence struct {
 	name  string
 	since mail.Instant // the last time, of the name or of one in the zone
 	row   int          // names of the zone that were silent, one after the other; 0: it is only a name
-	reply mail.Reply   // what was said of the name; zero if it is only a zone
-	said  mail.Instant // when
+	reply mail.Reply   // of the name's last lookup; zero if it is only a zone
+	said  mail.Instant // when that was; reply is not zero
 	inAge ilist.Link[silence]
 }
 
@@ -56,7 +56,8 @@ func zone(name string) string {
 	return name
 }
 
-// heardNothing notes that a name is silent, unless nobody has been heard of meanwhile.
+// heardNothing notes that a name is silent, unless no other was answered while it was
+// looked up.
 func (s *silences) heardNothing(l *Lookup, why mail.Reply, now mail.Instant) {
 	if s.heardLast < l.begun {
 		return
@@ -106,7 +107,8 @@ func (s *silences) is(name string, now mail.Instant) bool {
 	return lately(e) && !e.reply.IsZero() || lately(z) && z.row >= silentZone
 }
 
-// reply returns what is said of a name that was silent a moment ago; zero if it was not.
+// reply returns the reply for a name that was silent less than silenceReplies ago; zero
+// if it was not.
 func (s *silences) reply(name string, now mail.Instant) mail.Reply {
 	if e := s.known[name]; e != nil && now < e.said.Add(silenceReplies) {
 		return e.reply

@@ -3,6 +3,7 @@ package intake
 import (
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -27,14 +28,20 @@ import (
 // many as it has slots; then it waits for its own.
 
 const (
+	// lookupPatience is how long a lookup may keep its slot.
 	lookupPatience = 50 * time.Millisecond
-	slowPatience   = 2 * time.Second
-	slowLookups    = 10
+	// slowPatience is how long a lookup goes on in any case. One that ends after that
+	// without an answer shows that its name is silent.
+	slowPatience = 2 * time.Second
+	// slowLookups is how many times as many as with a slot there may be without one.
+	slowLookups = 10
+	// quietenedAtOnce bounds how many lookups one call of Age makes quiet.
+	quietenedAtOnce = 64
 )
 
 // Age has lookups that take long give their slots back. It returns one that is to be
-// given up so that others can (Abandon, after which Age is to be called again), or nil.
-// scarce is how many messages too many are in core, if any.
+// given up so that others can, or nil: then Abandon it and End it, and call Age again.
+// scarce is how many messages too many are in core; 0 or less if there are none.
 func (s *Lookups) Age(now mail.Instant, scarce int) *Lookup {
 	for l := s.young.Front(); l != nil && now >= l.begun.Add(lookupPatience); l = s.young.Front() {
 		if s.slow.Len() >= s.slowMost() {
@@ -58,20 +65,20 @@ func (s *Lookups) slowDown(l *Lookup) {
 	if l.network != nil {
 		s.clients.SlowDown(l.network)
 	}
-	if l.quiet {
+	if l.quiet { // its jobs are stalled already
 		s.silent.young--
 		return
 	}
 	for j := range l.jobs.All() {
-		s.stalled.PushBack(&j.inLine, j)
+		s.stall(j)
 	}
 }
 
-// quieten makes lookups wait that cannot begin because all others take long, as those of
-// silent names do, so that mail can be parked that waits for them: it would fill the core
-// until there is an answer.
+// quieten makes lookups quiet that cannot begin because all others take long, so that mail
+// can be parked that waits for them: it would fill the core until there is an answer. They
+// are those that messages have waited for longest, of new mail before retries.
 func (s *Lookups) quieten(scarce int) {
-	for n := parkedAtOnce; n > 0 && s.jammed(scarce); n-- {
+	for n := quietenedAtOnce; n > 0 && s.jammed(scarce); n-- {
 		waiting := s.lines[LineNew].Front()
 		if waiting == nil {
 			waiting = s.lines[LineRetries].Front()
@@ -81,7 +88,7 @@ func (s *Lookups) quieten(scarce int) {
 		s.silent.waiting.PushBack(&l.inAge, l)
 		for j := range l.jobs.All() {
 			s.leaveLine(j)
-			s.stalled.PushBack(&j.inLine, j)
+			s.stall(j)
 		}
 		for c := range l.questions.All() {
 			s.leaveNetwork(c)
@@ -89,8 +96,8 @@ func (s *Lookups) quieten(scarce int) {
 	}
 }
 
-// jammed reports whether mail waits for lookups that cannot begin, and the core is short
-// of room.
+// jammed reports whether mail waits for lookups that cannot begin, and what could be
+// parked is less than the core is short of.
 func (s *Lookups) jammed(scarce int) bool {
 	return s.young.Len() >= s.limits.Lookups && s.slow.Len() >= s.slowMost() && scarce > s.stalled.Len() &&
 		!(s.lines[LineNew].Empty() && s.lines[LineRetries].Empty())
@@ -100,21 +107,24 @@ func (s *Lookups) jammed(scarce int) bool {
 // that the host still works on.
 func (s *Lookups) slowMost() int { return slowLookups * s.limits.Lookups }
 
-// Abandon notes that a lookup is given up because others need its place. It is to be
-// ended with what it returns; its answer will be ignored.
+// Abandon notes that a lookup is given up, which Age has returned. It is to be ended with
+// the reply of the route that Abandon returns; its answer will be ignored.
 func (s *Lookups) Abandon(l *Lookup) mail.Route {
+	assert.That(l.inAge.On(&s.slow), "lookup %d of %s is given up, and is not slow", l.id, l.Nexthop)
 	s.abandoned[l.id] = l.Nexthop
-	return l.Unanswered("many others wait for one")
+	return l.Unanswered("no answer within 2 seconds, and other lookups wait")
 }
 
-// Unanswered is where mail goes if there is no answer, while others need the room.
-func (l *Lookup) Unanswered(while string) mail.Route {
+// Unanswered returns the route of mail that waits for the lookup no longer: it is
+// deferred, as if the lookup had failed. why is a clause for the reply.
+func (l *Lookup) Unanswered(why string) mail.Route {
 	return mail.Route{Transport: l.Transport, Nexthop: l.Nexthop, Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3},
-		Text: "no answer from the DNS about " + l.Nexthop + " while " + while}}
+		Text: "DNS lookup of " + l.Nexthop + " failed: " + why}}
 }
 
 // Wake returns when a lookup gives its slot back to somebody who waits, or becomes so old
-// that mail may be parked that waits for it.
+// that mail may be parked that waits for it; Never if only an answer changes anything.
+// scarce is as for Age.
 func (s *Lookups) Wake(scarce int) mail.Instant {
 	l := s.young.Front()
 	wanted := len(s.known) > len(s.busy)

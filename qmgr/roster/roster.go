@@ -12,19 +12,22 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/share"
 )
 
-// A Roster has slots for requests of type T. It is not safe for concurrent use.
+// A Roster has slots for requests of type T. A request waits in line (Wait) until it
+// leaves the line (Leave): for good, or because it begins (Begin). Then it ends (End), or
+// gives its slot up before that (SlowDown, EndSlow). A Roster is not safe for concurrent
+// use.
 type Roster[T any] struct {
 	networks map[netip.Prefix]*Network[T]
 	line     ilist.List[Network[T]] // those with a request that waits, the next to serve in front
-	Use                             // of all networks
+	Use                             // sum over all networks
 }
 
 // A Network is the clients that are taken for one. It exists while a request of it
 // waits, or while it uses something.
 type Network[T any] struct {
 	prefix  netip.Prefix
-	waiting ilist.List[T] // oldest first
-	inLine  ilist.Link[Network[T]]
+	waiting ilist.List[T]          // oldest first
+	inLine  ilist.Link[Network[T]] // on Roster.line while waiting is not empty
 	Use
 }
 
@@ -39,8 +42,8 @@ func New[T any]() Roster[T] {
 	return Roster[T]{networks: make(map[netip.Prefix]*Network[T])}
 }
 
-// networkOf returns the addresses that are taken for one owner's, which is how they are
-// assigned: an IPv4 /24, an IPv6 /64. The zero prefix is clients without an address.
+// networkOf returns the addresses that are taken for one owner's, as they are assigned: an
+// IPv4 /24, an IPv6 /64. The zero prefix is clients without an address.
 func networkOf(client netip.Addr) netip.Prefix {
 	bits := 64
 	if client = client.Unmap().WithZone(""); client.Is4() {
@@ -53,7 +56,8 @@ func networkOf(client netip.Addr) netip.Prefix {
 	return p
 }
 
-// Wait puts a request in line for a client's network, which it returns.
+// Wait puts a request in line for a client's network, which it returns. link is on no
+// list; it belongs to the Roster until Leave.
 func (r *Roster[T]) Wait(client netip.Addr, link *ilist.Link[T], request *T) *Network[T] {
 	prefix := networkOf(client)
 	n := r.networks[prefix]
@@ -68,7 +72,7 @@ func (r *Roster[T]) Wait(client netip.Addr, link *ilist.Link[T], request *T) *Ne
 	return n
 }
 
-// Leave takes a request out of the line.
+// Leave takes a request out of the line of its network.
 func (r *Roster[T]) Leave(n *Network[T], link *ilist.Link[T]) {
 	n.waiting.Remove(link)
 	if n.waiting.Empty() {
@@ -81,8 +85,8 @@ func (r *Roster[T]) Leave(n *Network[T], link *ilist.Link[T]) {
 func (n *Network[T]) Oldest() *T { return n.waiting.Front() }
 
 // Next returns the network whose turn it is to have one more slot, of limit slots in all
-// and each for one network; nil if there is none. A network with slow requests or more
-// that have not ended has to wait for these. The networks that are passed over have
+// and each for one network; nil if there is none. A network with slow requests that go on
+// without a slot, or more, has to wait for these. The networks that are passed over have
 // reached a limit of their own, so they are few.
 func (r *Roster[T]) Next(limit, each, slow int) *Network[T] {
 	if !share.Allowed(r.Busy, limit, 0, 0) {
@@ -96,8 +100,10 @@ func (r *Roster[T]) Next(limit, each, slow int) *Network[T] {
 	return nil
 }
 
-// Begin gives a network in line a slot. The turn passes to the next network.
+// Begin gives the Oldest request of a network in line a slot, and passes the turn to the
+// next network. The request is to Leave the line then.
 func (r *Roster[T]) Begin(n *Network[T]) {
+	assert.That(n.inLine.On(&r.line), "nothing of network %v waits for a slot", n.prefix)
 	n.Busy++
 	r.Busy++
 	r.line.MoveToBack(&n.inLine)
@@ -105,6 +111,7 @@ func (r *Roster[T]) Begin(n *Network[T]) {
 
 // End takes back the slot of a request that has ended.
 func (r *Roster[T]) End(n *Network[T]) {
+	assert.That(n.Busy > 0, "network %v has no slot", n.prefix)
 	n.Busy--
 	r.Busy--
 	r.release(n)
@@ -119,12 +126,13 @@ func (r *Roster[T]) SlowDown(n *Network[T]) {
 
 // EndSlow notes the end of a request that went on without a slot.
 func (r *Roster[T]) EndSlow(n *Network[T]) {
+	assert.That(n.Slow > 0, "nothing of network %v goes on without a slot", n.prefix)
 	n.Slow--
 	r.Slow--
 	r.release(n)
 }
 
-// release forgets a network that has nothing left.
+// release forgets a network that has nothing left. It is made anew by Wait.
 func (r *Roster[T]) release(n *Network[T]) {
 	if n.waiting.Empty() && n.Use == (Use{}) {
 		delete(r.networks, n.prefix)
