@@ -33,7 +33,7 @@ func TestDamageThatPassesCostsNoRecipient(t *testing.T) {
 		{name: "content, and another change", damaged: content, recipients: 3, first: []uint32{2}, outcomes: []uint32{1}, splits: [][]uint32{{0}}, served: []uint32{1, 2}},
 		{name: "content, two chunks", damaged: content, recipients: 300, outcomes: []uint32{2, 270}, splits: [][]uint32{{0, 280}}, served: []uint32{2, 270}},
 		{name: "list", damaged: list, recipients: 300, outcomes: []uint32{2, 270}, splits: [][]uint32{{1}, {0, 280}}, served: []uint32{2, 270}, moved: []uint32{1}},
-		{name: "outcomes", damaged: known, recipients: 300, outcomes: []uint32{270, 2}, splits: [][]uint32{{0}}, served: []uint32{2}},
+		{name: "outcomes", damaged: known, recipients: 300, outcomes: []uint32{270, 2}, splits: [][]uint32{{0}}, served: []uint32{2, 270}},
 	} {
 		for _, tried := range []bool{false, true} {
 			if c.name == "outcomes" && !tried {

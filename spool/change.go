@@ -199,11 +199,16 @@ func (ed *edit) move(area mail.Area, due mail.Instant, reason string) {
 }
 
 // record stores the outcomes of a change, or clears the reports they name. A damaged
-// chunk does not prevent this for the others.
+// chunk does not prevent this for the others: its outcomes are kept in the state until the
+// chunk can be read, as are those of a message whose state is lost.
 func (e *edits) record(ed *edit, c *mail.Change) error {
 	var damage error
 	for i := range c.Outcomes {
 		out := c.Outcomes[i]
+		if ed.state.lost() {
+			ed.keep(c, out)
+			continue
+		}
 		if out.Index >= ed.state.recipients {
 			e.s.cfg.Logger.Error("outcome of a recipient that does not exist",
 				"id", c.ID.String(), "op", c.Op.String(), "recipient", out.Index)
@@ -212,21 +217,47 @@ func (e *edits) record(ed *edit, c *mail.Change) error {
 		p, err := e.part(ed, chunkOf(ed.state.chunks, out.Index))
 		if errors.Is(err, ErrCorrupt) {
 			damage = err
+			ed.keep(c, out)
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		before := p.known.at(out.Index)
-		after := before
-		if c.Op == mail.ChangeReported {
-			after.Report = mail.ReportNone
-		} else {
-			after = supersede(before, out)
-		}
-		ed.update(p, before, after)
+		ed.update(p, before, outcomeAfter(c, before, out))
 	}
 	return damage
+}
+
+// outcomeAfter returns what is known of a recipient after a change.
+func outcomeAfter(c *mail.Change, before, out mail.Outcome) mail.Outcome {
+	if c.Op == mail.ChangeReported {
+		before.Report = mail.ReportNone
+		return before
+	}
+	return supersede(before, out)
+}
+
+// keep stores an outcome in the state until it can be put where it belongs.
+func (ed *edit) keep(c *mail.Change, out mail.Outcome) {
+	before := ed.state.outcomes.at(out.Index)
+	if after := outcomeAfter(c, before, out); after != before {
+		ed.state.outcomes.set(after)
+		ed.dirty = true
+	}
+}
+
+// placeKept puts the outcomes that the state has kept where they belong.
+func (e *edits) placeKept(ed *edit, kept outcomes) error {
+	for _, out := range kept {
+		p, err := e.part(ed, chunkOf(ed.state.chunks, out.Index))
+		if err != nil {
+			return err
+		}
+		before := p.known.at(out.Index)
+		ed.update(p, before, supersede(before, out))
+	}
+	return nil
 }
 
 // update replaces the outcome of a recipient if it differs.

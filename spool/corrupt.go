@@ -102,7 +102,9 @@ func (s *Spool) check(ctx context.Context, id mail.QueueID) error {
 func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error {
 	ed, err := e.load(c.ID)
 	if errors.Is(err, ErrCorrupt) {
-		ed, err = e.loadDamaged(ctx, c.ID)
+		if ed, err = e.loadDamaged(ctx, c.ID); err == nil {
+			err = e.record(ed, c)
+		}
 	}
 	if err != nil || ed.phase != editKept || ed.state.area == mail.AreaCorrupt {
 		return err
@@ -169,10 +171,18 @@ func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
 	if err != nil {
 		return err
 	}
-	if ed.state.recipients == 0 { // the state was unreadable when it was moved there
-		if err := e.rebuild(ed); err != nil {
+	var kept outcomes
+	if ed.state.lost() {
+		if kept, err = e.rebuild(ed); err != nil {
 			return err
 		}
+		e.s.cfg.Logger.Warn("the record of what became of a message's recipients was lost: those who have it may receive it again",
+			"id", ed.id.String(), "recipients", ed.state.recipients, "known", len(kept))
+	} else if ed.state.chunks > 0 {
+		kept, ed.state.outcomes = ed.state.outcomes, nil
+	}
+	if err := e.placeKept(ed, kept); err != nil {
+		return err
 	}
 	st := &ed.state
 	st.area, st.due, st.reason, st.held = mail.AreaDeferred, max(due, 0), "", false
@@ -182,20 +192,20 @@ func (e *edits) restore(ctx context.Context, ed *edit, due mail.Instant) error {
 }
 
 // rebuild reconstructs a state from the envelope and the outcomes that are stored
-// separately.
-func (e *edits) rebuild(ed *edit) error {
+// separately. It returns those that the lost state has kept since.
+func (e *edits) rebuild(ed *edit) (kept outcomes, err error) {
 	env, err := e.s.readEnvelope(ed.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if env == nil {
-		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
+		return nil, fmt.Errorf("%w: state without envelope", ErrCorrupt)
 	}
 	st := freshState(env)
 	for chunk := range env.chunks {
 		known, err := e.s.readOutcomes(ed.id, &st, chunk)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range known {
 			st.count(mail.Outcome{}, known[i])
@@ -204,8 +214,8 @@ func (e *edits) rebuild(ed *edit) error {
 			st.full.add(chunk)
 		}
 	}
-	ed.state, ed.parts = st, nil
-	return nil
+	kept, ed.state, ed.parts = ed.state.outcomes, st, nil
+	return kept, nil
 }
 
 // recheckMax is the maximum number of messages of the corrupt area that are read at
@@ -226,7 +236,7 @@ func (s *Spool) recheck(ctx context.Context) error {
 			break
 		}
 		st, stateErr := s.readState(id)
-		if stateErr != nil || st == nil || !st.aside || st.recipients == 0 || s.check(ctx, id) != nil {
+		if stateErr != nil || st == nil || !st.aside || st.lost() || s.check(ctx, id) != nil {
 			continue
 		}
 		c := []mail.Change{{Op: mail.ChangeRelease, ID: id, Due: s.cfg.Now()}}

@@ -1,8 +1,10 @@
 package spool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -355,5 +357,63 @@ func TestDamagedStateIsListed(t *testing.T) {
 		if m.Envelope.ID != all[0].ID || m.Place.Area != mail.AreaDeferred || m.Envelope.Recipients != 2 || m.Err == nil || !strings.HasPrefix(m.Err.Error(), "state: ") {
 			t.Errorf("listed as %+v", m)
 		}
+	}
+}
+
+// Outcomes that meet damage are kept: of recipients who have been served while the state,
+// the envelope or a chunk of outcomes could not be read, none is served again when all
+// can be read again. If older outcomes are lost, the log says so.
+//
+// Seen failing: without edit.keep, the recipient was waiting again in all four cases.
+func TestOutcomesThatMeetDamage(t *testing.T) {
+	const recipients = 300
+	for what, c := range map[string]struct {
+		touched  bool // it has been tried before
+		key      func(mail.QueueID) key
+		found    bool // by a reader, before the outcomes come
+		released bool // by an operator: a start does not
+		lost     bool // what became of it before
+	}{
+		"state":                    {true, func(id mail.QueueID) key { return messageKey(keyState, id) }, false, true, true},
+		"state, found by a reader": {true, func(id mail.QueueID) key { return messageKey(keyState, id) }, true, true, true},
+		"envelope":                 {false, func(id mail.QueueID) key { return messageKey(keyEnvelope, id) }, false, true, true},
+		"chunk of outcomes":        {true, func(id mail.QueueID) key { return chunkKey(keyOutcomes, id, 1) }, false, false, false},
+	} {
+		var log bytes.Buffer
+		cfg := small(vfs.NewMem())
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		s := mustOpen(t, cfg)
+		a := accept(t, s, mail.Envelope{Sender: "a@example.com"}, addresses(recipients), text(100))
+		id := a.Envelope.ID
+		if c.touched {
+			apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: id, Due: 5, At: 5, Outcomes: []mail.Outcome{busy(recipients-1, 5)}})
+		}
+		flip(t, s, c.key(id))
+		if c.found {
+			if _, _, _, err := s.Open(ctxTest, id, 10); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("%s: open: %v", what, err)
+			}
+		}
+		apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: id, Due: 9, At: 9, Outcomes: []mail.Outcome{sent(0, 9), sent(recipients-1, 9)}})
+		if got := inArea(t, s, mail.AreaCorrupt); len(got) != 1 {
+			t.Fatalf("%s: corrupt area has %v", what, got)
+		}
+		if where := c.key(id); where.octets[0] != keyState { // that one has been written anew
+			flip(t, s, where) // back
+		}
+		mustClose(t, s)
+		s = mustOpen(t, cfg)
+		if got := len(inArea(t, s, mail.AreaCorrupt)); (got == 1) != c.released {
+			t.Errorf("%s: %d messages are in the corrupt area after a start", what, got)
+		}
+		apply(t, s, mail.Change{Op: mail.ChangeRelease, ID: id, Due: 77})
+		_, place, batch, err := s.Open(ctxTest, id, 2*recipients)
+		if err != nil || len(batch.Recipients) != recipients-2 || batch.Recipients[0].Index != 1 || place.Owes {
+			t.Errorf("%s: %d recipients wait, want %d; owes %t (%v)", what, len(batch.Recipients), recipients-2, place.Owes, err)
+		}
+		if told := strings.Contains(log.String(), "those who have it may receive it again"); told != c.lost {
+			t.Errorf("%s: the log says that outcomes are lost: %t", what, told)
+		}
+		mustClose(t, s)
 	}
 }

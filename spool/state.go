@@ -26,8 +26,12 @@ type state struct {
 	settled  uint32   // recipients whose outcome is settled
 	owed     uint32   // recipients about whom a report is owed
 	full     bitset   // chunks with only settled recipients, if chunks > 0
-	outcomes outcomes // if chunks is 0; otherwise they are in x keys
+	outcomes outcomes // if chunks is 0; otherwise they are in x keys, and here are those whose x key is damaged
 }
+
+// lost reports whether this state replaces one that could not be read. It has only the
+// outcomes that became known since.
+func (st *state) lost() bool { return st.recipients == 0 }
 
 // freshState returns the state of a message that was never changed.
 func freshState(e *envelope) state {
