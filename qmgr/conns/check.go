@@ -29,6 +29,7 @@ func (p *Pool) Check(sites iter.Seq[*Site]) {
 			n.add(c)
 		}
 	}
+	assert.That(p.worked <= p.now && (p.all.Empty() || p.all.Back().ID <= p.last), "a connection worked at %d, connection %d is the last", p.worked, p.last)
 	assert.That(p.all.Len() == len(p.conns), "%d connections, %d known", p.all.Len(), len(p.conns))
 	assert.That(all.slots == p.open, "%d connections have a slot, counted %d", all.slots, p.open)
 	for h, n := range hosts { //archtest:anyorder assertions
@@ -102,6 +103,7 @@ func (c *Conn) check() {
 	assert.That(c.callouts <= c.finished, "connection %d has carried %d call-outs among %d entries", c.ID, c.callouts, c.finished)
 	assert.That(c.charged == 0 || c.broken, "connection %d charges message %v and is not broken", c.ID, c.charged)
 	c.checkState()
+	c.checkTimes()
 	c.checkLinks()
 	assert.That(c.doubt == doubtNone || c.hasSlot(), "connection %d is %v without a slot", c.ID, c.doubt)
 	assert.That(!c.doubt.untested() || c.isUntested(), "connection %d is %v after %d entries", c.ID, c.doubt, c.finished)
@@ -112,21 +114,35 @@ func (c *Conn) check() {
 func (c *Conn) checkState() {
 	switch c.state {
 	case Connecting:
-		assert.That(c.ready == 0 && c.finished == 0 && !c.working(), "connection %d is being opened and has carried %d entries", c.ID, c.finished)
+		assert.That(c.finished == 0 && !c.working(), "connection %d is being opened and has carried %d entries", c.ID, c.finished)
 	case Ready:
 		assert.That(c.planned != nil, "connection %d is ready and leads to no host of %s", c.ID, c.site.name)
 		assert.That(c.timer.set(), "nobody looks whether connection %d is to end", c.ID)
+		assert.That(c.expiry == DrainAge || c.expiry == DrainOutdated && c.expires <= c.pool.now, "connection %d expires at %d: %v", c.ID, c.expires, c.expiry)
 		assert.That(c.limit == 0 || c.finished+len(c.loads) < c.limit, "connection %d has %d and %d entries of %d, and takes more", c.ID, c.finished, len(c.loads), c.limit)
 	case gone:
 		assert.Unreachable("connection %d is gone and listed", c.ID)
 	}
-	assert.That(c.state == Connecting || c.message == 0 && c.ready != 0, "connection %d is %v for message %v", c.ID, c.state, c.message)
+	assert.That(c.state == Connecting || c.message == 0, "connection %d is %v for message %v", c.ID, c.state, c.message)
 	assert.That(c.state == Ready || c.room == 0, "connection %d is %v and has room", c.ID, c.state)
 	assert.That(c.state == Draining || c.drained == notDrained, "connection %d is %v and drained: %v", c.ID, c.state, c.drained)
 	assert.That(!c.proving || c.host.proving, "connection %d is to prove what nobody waits for", c.ID)
 	if at := c.planned; at != nil {
 		assert.That(at.site == c.site && at.key() == c.host.key, "connection %d to %v is planned as %v of %s", c.ID, c.host.key, at.key(), at.site.name)
 	}
+}
+
+func (c *Conn) checkTimes() {
+	now := c.pool.now
+	assert.That(0 < c.made && c.made <= c.moved && c.moved <= now, "connection %d was made at %d, and began something at %d", c.ID, c.made, c.moved)
+	if c.state == Connecting {
+		assert.That(c.ready == 0 && c.since == 0 && c.used == 0 && c.expires == 0, "connection %d is being opened, and has been ready since %d", c.ID, c.ready)
+	} else {
+		assert.That(c.made <= c.ready && c.ready <= c.since && c.since <= now, "connection %d was made at %d, ready at %d and %d", c.ID, c.made, c.ready, c.since)
+		assert.That(c.ready <= c.used && c.used <= now && c.ready <= c.expires, "connection %d was ready at %d, idle at %d, and expires at %d", c.ID, c.ready, c.used, c.expires)
+	}
+	assert.That(c.positiveAt <= now && (c.positiveAt != 0) == (c.mails() > 0), "connection %d was well at %d, with %d messages", c.ID, c.positiveAt, c.mails())
+	assert.That(c.closed == 0, "connection %d has ended: %v", c.ID, c.closed)
 }
 
 func (c *Conn) checkLinks() {
@@ -149,6 +165,8 @@ func (h *host) check(p *Pool, n *tally) {
 	assert.That(h.inquiry != inquiryProbe || h.connecting <= 1, "%v is probed by %d connections", h.key, h.connecting)
 	assert.That((h.refused == refusedNothing) == (h.full == 0) && (h.full == 0) == (h.patience == 0), "%v has refused %v until %d, for %v", h.key, h.refused, h.full, h.patience)
 	assert.That(h.full <= p.now || h.timer.set(), "%v takes no more connections until %d, and nobody looks then", h.key, h.full)
+	assert.That(h.reset <= p.lastReset && h.since <= p.now && (h.refused != refusedMore || h.since > 0), "%v has refused %v at %d, after reset %d of %d", h.key, h.refused, h.since, h.reset, p.lastReset)
+	assert.That(h.wrongAt <= p.now && (h.wrongAt > 0 || len(h.cuts) == 0 && h.turns == 0 && !h.failing), "%v was in trouble at %d", h.key, h.wrongAt)
 	assert.That(!h.failing || len(h.cuts) >= cutsAgain, "%v fails after %d cuts", h.key, len(h.cuts))
 	assert.That(len(h.cuts) <= cutsMany && h.turns < turnsMany, "%v has cut %d messages, and turned away %d sessions", h.key, len(h.cuts), h.turns)
 	assert.That(h.accepted+h.noise < oddsMemory && h.odd <= h.inRow, "%v has accepted %d sessions, and refused %d, %d of %d in a row by chance", h.key, h.accepted, h.noise, h.odd, h.inRow)
@@ -183,7 +201,9 @@ func (s *Site) check(p *Pool, n *tally) {
 	assert.That(n.doubtful == s.doubtful, "%s has %d doubtful connections, counted %d", s.name, n.doubtful, s.doubtful)
 	assert.That(n.stalled == s.stalled, "%s has %d stalled connections, counted %d", s.name, n.stalled, s.stalled)
 	assert.That(s.slow() == (s.late > 0) && s.late <= paceVerdicts, "%s is %v, and has %d messages to take promptly", s.name, s.pace, s.late)
-	assert.That(s.owed.n >= 0, "%s may replace %d connections", s.name, s.owed.n)
+	assert.That(s.owed.n >= 0 && s.owed.at <= p.now && (s.owed.n == 0 || s.owed.at > 0), "%s may replace %d connections since %d", s.name, s.owed.n, s.owed.at)
+	assert.That(s.failure.vain <= s.failure.at && s.failure.at <= p.now && (s.failure.at > 0 || s.failure.reply.IsZero()), "%s has failed at %d, and in vain at %d", s.name, s.failure.at, s.failure.vain)
+	assert.That((s.calloutPause.until == 0) == (s.calloutPause.last == 0), "%s opens no connections for call-outs until %d, for %v", s.name, s.calloutPause.until, s.calloutPause.last)
 	s.conns.Check()
 	s.idle.Check()
 	s.spare.Check()

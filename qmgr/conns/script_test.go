@@ -30,17 +30,18 @@ const epoch = mail.Instant(1_000_000 * time.Second)
 // A script is a conversation with a pool. Sites that are woken are named after
 // the command that woke them.
 type script struct {
-	cfg    Config
-	group  GroupConfig
-	hostDB destdb.Config
-	pool   *Pool
-	db     *destdb.DB
-	groups map[string]*Group
-	sites  []*Site
-	now    mail.Instant
-	reset  uint64
-	entry  uint64
-	out    strings.Builder
+	cfg     Config
+	group   GroupConfig
+	hostDB  destdb.Config
+	pool    *Pool
+	db      *destdb.DB
+	groups  map[string]*Group
+	sites   []*Site
+	now     mail.Instant
+	reset   uint64
+	entry   uint64
+	out     strings.Builder
+	observe func(from, to any) // sees each change of a state
 }
 
 func (s *script) handle(tb testing.TB, b *golden.Block) string {
@@ -77,6 +78,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.configure(tb, l)
 		s.db = destdb.New(s.hostDB, 1)
 		s.pool = New(s.cfg, s.db, uint64(l.Int(tb, "seed", 1)))
+		s.pool.observe = s.observe
 		s.groups, s.sites, s.now, s.entry = make(map[string]*Group), nil, epoch, 0
 	case "config": // config KEY=N…: new limits for the pool and all groups
 		s.configure(tb, l)
@@ -87,7 +89,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		for _, site := range s.sites {
 			s.pool.Reconsider(site)
 		}
-	case "hosts": // hosts SITE TIER…: a tier is mx1,mx2; [single] [group=NAME] for a new site
+	case "hosts": // hosts SITE TIER…: a tier is mx1,mx2; [single] [group=NAME] [rate=LIMITS] for a new site
 		s.hosts(tb, l)
 	case "open": // open SITE [message=N] [used=N] [window=N]; with times=N only their number is shown
 		times := l.Int(tb, "times", 1)
@@ -265,7 +267,11 @@ func (s *script) hosts(tb testing.TB, l *golden.Line) {
 	site := s.known(name)
 	if site == nil {
 		site = NewSite(s.groups[group], name)
-		site.Configure(l.Has("single"), rate.Limits{}, s.now)
+		var dials rate.Limits
+		if err := dials.UnmarshalText([]byte(l.Str("rate", ""))); err != nil {
+			tb.Fatalf("%s: %v", l.Pos, err)
+		}
+		site.Configure(l.Has("single"), dials, s.now)
 		s.sites = append(s.sites, site)
 	}
 	set := mail.HostSet{Until: s.now.Add(time.Hour)}
