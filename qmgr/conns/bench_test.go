@@ -13,7 +13,8 @@ import (
 // first have one ready connection each, until the limit is reached.
 func busyPool(b *testing.B, limit, sites, hosts int) (*Pool, []*Site) {
 	b.Helper()
-	p := New(Config{Limit: limit, MessageLimit: 1 << 30}, destdb.New(destdb.Config{}, 1), 1)
+	db := destdb.New(destdb.Config{}, 1)
+	p := New(Config{Limit: limit, MessageLimit: 1 << 30}, db, 1)
 	g := NewGroup("smtp", GroupConfig{Limit: limit, HostLimit: -1, Initial: 1 << 20, Level: mail.LevelOverlap})
 	limits := func(mail.Host) HostLimits {
 		return HostLimits{Level: g.cfg.Level, ActiveTime: g.cfg.ActiveTime}
@@ -23,7 +24,9 @@ func busyPool(b *testing.B, limit, sites, hosts int) (*Pool, []*Site) {
 		s := NewSite(g, fmt.Sprint("s", i))
 		var tier []mail.Host
 		for range hosts {
-			tier = append(tier, mail.Host{Addr: addr6(i*hosts + len(tier))})
+			h := mail.Host{Addr: addr6(i*hosts + len(tier))}
+			db.ObserveRTT(keyOf(g, h), time.Millisecond, epoch) // it took mail before
+			tier = append(tier, h)
 		}
 		p.SetHosts(s, mail.HostSet{Tiers: [][]mail.Host{tier}}, limits)
 		list = append(list, s)
@@ -83,7 +86,7 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 // All connections are busy and many sites wait: one ends, the next in line gets its
-// place.
+// slot.
 func BenchmarkWaiting(b *testing.B) {
 	const limit, sites = 2000, 22000
 	p, list := busyPool(b, limit, sites, 2)

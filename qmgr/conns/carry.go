@@ -16,9 +16,10 @@ func (p *Pool) find(s *Site) *Conn {
 	return s.idle.Back()
 }
 
-// Assign gives an entry to a connection of a site that has room, and returns it. First
-// means that it carried nothing of the entry's message; last that it is to be hung up,
-// because it may carry no more after this one.
+// Assign gives an entry to a connection of a site that has room, and returns the
+// connection. First means that the connection carried nothing of the entry's message
+// before; last means that the caller must hang it up, because this entry reaches its limit
+// of transactions.
 func (p *Pool) Assign(s *Site, l Load) (c *Conn, first, last bool) {
 	c = p.find(s)
 	first = !c.carries(l.Message)
@@ -38,7 +39,7 @@ func (p *Pool) Assign(s *Site, l Load) (c *Conn, first, last bool) {
 type End uint8
 
 const (
-	EndUntried End = iota // it was not begun, or nobody can tell
+	EndUntried End = iota // it was not begun, or that is unknown
 	EndBroken             // it was begun, and the end of the connection has decided
 	EndOurs               // we have decided, without the server; the connection is what it was
 	EndJudged             // the server has given a verdict on it
@@ -48,11 +49,11 @@ const (
 type Finish struct {
 	Feedback Feedback
 	Left     bool // the connection carries nothing more of the entry's message
-	Hangup   bool // the connection is to be hung up, because others need its slot more
+	Hangup   bool // the caller must hang the connection up, because others need its slot more
 }
 
-// Finished takes the end of an entry. took is what the transaction took of the
-// connection's time.
+// Finished takes the end of an entry. Took is how long the transaction occupied the
+// connection.
 func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (f Finish) {
 	p.now = now
 	wanted := c.site.group.wanted()
@@ -107,9 +108,9 @@ func (p *Pool) drained(c *Conn, now mail.Instant) {
 	p.wakeFailing(c.host)
 }
 
-// rest deals with a connection that has nothing to carry. Those who may have use
-// for it take it over, or have it closed for their own, only if its own site has
-// no more use for it: they are asked after that.
+// rest deals with a connection that has nothing to carry. Other sites may take it over,
+// or have it closed for one of their own, only if its own site does not use it: they are
+// asked after that one.
 func (p *Pool) rest(c *Conn) {
 	if end := c.end(); !c.timer.set() || end < c.timer.at {
 		p.setTimer(&c.timer, end)

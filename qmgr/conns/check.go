@@ -46,7 +46,7 @@ func (p *Pool) Check(sites iter.Seq[*Site]) {
 	p.heap.Check()
 }
 
-// A tally is what there is of connections.
+// A tally counts connections.
 type tally struct {
 	all, connecting, ready, carrying int // carrying: draining, with something under way
 	fresh                            int // of connecting: replace no other
@@ -76,8 +76,8 @@ func (n *tally) add(c *Conn) {
 	n.room += c.room
 }
 
-// checkLines checks where sites wait that do not wait for a slot of their group, and where
-// they are told of. lines counts the sites that are in each line.
+// checkLines checks the lists of sites that belong to the pool. Lines counts the sites
+// that are in each line.
 func (p *Pool) checkLines(lines map[*ilist.List[Site]]int) {
 	p.groups.Check()
 	p.woken.Check()
@@ -108,7 +108,7 @@ func (c *Conn) check() {
 	assert.That(c.doubt == doubtNone || c.hasSlot(), "connection %d is %v without a slot", c.ID, c.doubt)
 	assert.That(!c.doubt.untested() || c.isUntested(), "connection %d is %v after %d entries", c.ID, c.doubt, c.finished)
 	assert.That(c.doubt == doubtNone || c.finished == 0 || c.links.listed != listedIdle, "connection %d is %v and idle", c.ID, c.doubt)
-	assert.That(c.state != Connecting && !c.working() || c.stall.set() || c.doubt.stalled(), "nobody looks whether connection %d makes progress", c.ID)
+	assert.That(c.state != Connecting && !c.working() || c.stall.set() || c.doubt.stalled(), "no timer shows whether connection %d makes progress", c.ID)
 }
 
 func (c *Conn) checkState() {
@@ -117,7 +117,7 @@ func (c *Conn) checkState() {
 		assert.That(c.finished == 0 && !c.working(), "connection %d is being opened and has carried %d entries", c.ID, c.finished)
 	case Ready:
 		assert.That(c.planned != nil, "connection %d is ready and leads to no host of %s", c.ID, c.site.name)
-		assert.That(c.timer.set(), "nobody looks whether connection %d is to end", c.ID)
+		assert.That(c.timer.set(), "no timer ends connection %d", c.ID)
 		assert.That(c.expiry == DrainAge || c.expiry == DrainOutdated && c.expires <= c.pool.now, "connection %d expires at %d: %v", c.ID, c.expires, c.expiry)
 		assert.That(c.limit == 0 || c.finished+len(c.loads) < c.limit, "connection %d has %d and %d entries of %d, and takes more", c.ID, c.finished, len(c.loads), c.limit)
 	case gone:
@@ -126,7 +126,7 @@ func (c *Conn) checkState() {
 	assert.That(c.state == Connecting || c.message == 0, "connection %d is %v for message %v", c.ID, c.state, c.message)
 	assert.That(c.state == Ready || c.room == 0, "connection %d is %v and has room", c.ID, c.state)
 	assert.That(c.state == Draining || c.drained == notDrained, "connection %d is %v and drained: %v", c.ID, c.state, c.drained)
-	assert.That(!c.proving || c.host.proving, "connection %d is to prove what nobody waits for", c.ID)
+	assert.That(!c.proving || c.host.proving, "connection %d is proving and its host is not being proven", c.ID)
 	if at := c.planned; at != nil {
 		assert.That(at.site == c.site && at.key() == c.host.key, "connection %d to %v is planned as %v of %s", c.ID, c.host.key, at.key(), at.site.name)
 	}
@@ -164,7 +164,7 @@ func (h *host) check(p *Pool, n *tally) {
 	assert.That(h.inquiry == inquiryNone || h.ready == 0, "%v is %v with %d ready connections", h.key, h.inquiry, h.ready)
 	assert.That(h.inquiry != inquiryProbe || h.connecting <= 1, "%v is probed by %d connections", h.key, h.connecting)
 	assert.That((h.refused == refusedNothing) == (h.full == 0) && (h.full == 0) == (h.patience == 0), "%v has refused %v until %d, for %v", h.key, h.refused, h.full, h.patience)
-	assert.That(h.full <= p.now || h.timer.set(), "%v takes no more connections until %d, and nobody looks then", h.key, h.full)
+	assert.That(h.full <= p.now || h.timer.set(), "%v takes no more connections until %d, and no timer is set for that", h.key, h.full)
 	assert.That(h.reset <= p.lastReset && h.since <= p.now && (h.refused != refusedMore || h.since > 0), "%v has refused %v at %d, after reset %d of %d", h.key, h.refused, h.since, h.reset, p.lastReset)
 	assert.That(h.wrongAt <= p.now && (h.wrongAt > 0 || len(h.cuts) == 0 && h.turns == 0 && !h.failing), "%v was in trouble at %d", h.key, h.wrongAt)
 	assert.That(!h.failing || len(h.cuts) >= cutsAgain, "%v fails after %d cuts", h.key, len(h.cuts))
@@ -202,7 +202,7 @@ func (s *Site) check(p *Pool, n *tally) {
 	assert.That(n.stalled == s.stalled, "%s has %d stalled connections, counted %d", s.name, n.stalled, s.stalled)
 	assert.That(s.slow() == (s.late > 0) && s.late <= paceVerdicts, "%s is %v, and has %d messages to take promptly", s.name, s.pace, s.late)
 	assert.That(s.owed.n >= 0 && s.owed.at <= p.now && (s.owed.n == 0 || s.owed.at > 0), "%s may replace %d connections since %d", s.name, s.owed.n, s.owed.at)
-	assert.That(s.failure.vain <= s.failure.at && s.failure.at <= p.now && (s.failure.at > 0 || s.failure.reply.IsZero()), "%s has failed at %d, and in vain at %d", s.name, s.failure.at, s.failure.vain)
+	assert.That(s.failure.vain <= s.failure.at && s.failure.at <= p.now && (s.failure.at > 0 || s.failure.reply.IsZero()), "%s failed at %d, and during an outage at %d", s.name, s.failure.at, s.failure.vain)
 	assert.That((s.calloutPause.until == 0) == (s.calloutPause.last == 0), "%s opens no connections for call-outs until %d, for %v", s.name, s.calloutPause.until, s.calloutPause.last)
 	s.conns.Check()
 	s.idle.Check()

@@ -165,7 +165,7 @@ func (c *Conn) carries(id mail.QueueID) bool {
 	return false
 }
 
-// limits returns what holds for connections to the host.
+// limits returns the limits of connections to the host.
 func (c *Conn) limits() HostLimits {
 	if c.planned != nil {
 		return c.planned.limits
@@ -180,8 +180,8 @@ func (c *Conn) fits(l *HostLimits) bool {
 	return c.level <= l.Level && (l.Count <= 0 || c.finished < l.Count)
 }
 
-// tolerable is how long an entry may wait behind another on the same connection without
-// anybody minding.
+// tolerable is a delay that does not matter to an entry that waits behind another on the
+// same connection.
 const tolerable = 20 * time.Millisecond
 
 // depth is how many entries may be assigned to the connection at once.
@@ -291,7 +291,7 @@ func (c *Conn) drop(entry uint64) Load {
 	return Load{}
 }
 
-// end returns when a ready connection is to be closed, as things are.
+// end returns when a ready connection will be closed if nothing else happens.
 func (c *Conn) end() mail.Instant {
 	if !c.working() {
 		return min(c.expires, c.used.Add(max(c.site.group.cfg.IdleTime, 0)))

@@ -18,7 +18,7 @@ const (
 	DrainSlot                          // another one needed its slot
 	DrainBetterHost                    // a host of a better tier is back
 	DrainHostGone                      // its host does not serve the site any more
-	DrainStop                          // nothing is to be started any more
+	DrainStop                          // Halt: nothing more is started
 	DrainProbe                         // it had carried what comes before the probe at its end
 	DrainOutdated                      // its host has been proven to handle LevelStream since it was opened
 )
@@ -52,7 +52,7 @@ func (e *Ending) fell() bool {
 
 // How many endings are remembered, of all sites together. Those by which we ended
 // connections in good order are kept apart, so that the many do not push the few out
-// that tell of trouble.
+// that are signs of trouble.
 const (
 	endingsGood  = 256
 	endingsBad   = 1024

@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 )
 
-// A ring keeps the last ones, and tells of the newest first, full or not.
+// A ring keeps the last ones, and yields the newest first, full or not.
 func TestRing(t *testing.T) {
 	var r ring
 	for n := range 12 {
@@ -42,7 +42,7 @@ func TestFell(t *testing.T) {
 	}
 }
 
-// Of each site the newest endings are told, good and bad ones together, and not those of
+// Of each site the newest endings are returned, good and bad ones together, and not those of
 // another transport's site of the same name. Good ones do not push out bad ones, which
 // explain more.
 func TestEndings(t *testing.T) {

@@ -84,7 +84,7 @@ func (t *trouble) until() mail.Instant {
 	return t.wrongAt.Add(troubleTTL)
 }
 
-// cut deals with a connection that was lost in the midst of a transaction. That is
+// cut deals with a connection that was lost during a transaction. That is
 // the fault of the transaction, or of the connection, and says nothing about how many
 // connections the host takes. If it happens to one message after the other and
 // nothing else works, the host is at fault.
@@ -111,9 +111,9 @@ func (p *Pool) cut(c *Conn, why mail.Reply, now mail.Instant) Feedback {
 	return p.down(c, why, now)
 }
 
-// turnedAway takes in that a host has refused a session while no other worked, and
-// reports whether it is to be asked again soon: it is there, and one of several servers
-// behind its address, or the moment, may have been to blame.
+// turnedAway notes that a host has refused a session while no other worked, and reports
+// whether the host will be asked again soon: it is there, and the cause may have passed,
+// or be one of several servers behind its address.
 func (p *Pool) turnedAway(c *Conn, why mail.Reply, now mail.Instant) bool {
 	h := c.host
 	if !p.isThere(c, why, now) {

@@ -6,7 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Feedback is what an event of a connection tells the window of its site's queue.
+// A Feedback is what an event of a connection means for the window of its site's queue.
 type Feedback uint8
 
 const (
@@ -32,7 +32,7 @@ func feedbackOf(why mail.Reply) Feedback {
 	return feedbackHost
 }
 
-// judged takes in that the host has given a verdict on an entry. The feedback is positive
+// judged notes that the host has given a verdict on an entry. The feedback is positive
 // at most once each second and round trip for each connection, or a pipelined one would
 // outweigh all others.
 func (p *Pool) judged(c *Conn, l Load, took time.Duration, now mail.Instant) Feedback {

@@ -72,8 +72,8 @@ const provingMessages = 3
 
 // levelFor returns the level at which a new connection to a host begins, at most as
 // given, and whether it is to show that the host handles LevelStream. A server that takes
-// refused content for commands lets the author of a message send others, so that nobody's
-// word is enough for that level, but a passed probe.
+// refused content for commands lets the author of a message send others, so that no
+// server's word is enough for that level, but a passed probe.
 func (h *host) levelFor(most mail.Level, known *destdb.View, now mail.Instant) (level mail.Level, prove bool) {
 	level = min(most, known.Level)
 	if level < mail.LevelStream || known.Streams {

@@ -16,7 +16,7 @@ type naive struct {
 	cfg   Config
 	db    *destdb.DB
 	now   mail.Instant
-	turn  int // counts what changes, to tell what was last
+	turn  int // counts what changes, to show what was last
 	conns []*naiveConn
 	hosts map[destdb.Key]*naiveHost // those with connections
 	tired map[*Site]naiveTired
@@ -26,7 +26,7 @@ type naive struct {
 	// late are those that have stalled, and how many messages they have yet to take
 	// promptly.
 	late map[*Site]int
-	// gave are those that have given up a place for others, and have not asked since.
+	// gave are those that have given up a slot for others, and have not asked since.
 	gave  map[*Site]bool
 	ended map[*Site]naiveEnded
 }
@@ -59,37 +59,37 @@ type naiveTired struct {
 }
 
 type naiveConn struct {
-	id       ID
-	host     destdb.Key
-	site     *Site
-	state    State
-	made     mail.Instant
-	ready    mail.Instant
-	since    mail.Instant // when it was first ready for its site
-	used     mail.Instant
-	turn     int // when it fell idle
-	message  mail.QueueID
-	loads    []Load
-	finished int
-	mails    int // of these
-	limit    int
-	level    mail.Level
-	rtt      time.Duration
-	service  time.Duration
-	suspect  bool
-	asked    bool
-	begun    bool         // it has ended in the midst of a transaction
-	charged  mail.QueueID // of this message
-	proving  bool
-	givesWay bool // to one that streams
-	replaces bool // one that had ended
-	praised  mail.Instant
-	trusted  bool         // its site was proven when it was dialled
-	moved    mail.Instant // when it last began something or made progress
-	stalled  bool         // that was too long ago
-	late     bool         // it began to carry something when its site was late
-	adopted  bool         // it has begun nothing for its site
-	trial    bool         // it began when there were enough doubtful ones
+	id         ID
+	host       destdb.Key
+	site       *Site
+	state      State
+	made       mail.Instant
+	ready      mail.Instant
+	since      mail.Instant // when it was first ready for its site
+	used       mail.Instant
+	turn       int // when it fell idle
+	message    mail.QueueID
+	loads      []Load
+	finished   int
+	mails      int // of these
+	limit      int
+	level      mail.Level
+	rtt        time.Duration
+	service    time.Duration
+	suspect    bool
+	asked      bool
+	begun      bool         // it has ended during a transaction
+	charged    mail.QueueID // of this message
+	proving    bool
+	givesWay   bool // to one that streams
+	replaces   bool // one that had ended
+	positiveAt mail.Instant
+	trusted    bool         // its site was proven when it was dialed
+	moved      mail.Instant // when it last began something or made progress
+	stalled    bool         // that was too long ago
+	late       bool         // it began to carry something when its site was late
+	adopted    bool         // it has begun nothing for its site
+	trial      bool         // it began when there were enough doubtful ones
 }
 
 type naiveHost struct {
@@ -142,10 +142,10 @@ func (n *naive) most(is func(*naiveConn) bool, what func(*naiveConn) int64) *nai
 
 func (c *naiveConn) idle() bool { return c.state == Ready && len(c.loads) == 0 && !c.suspect }
 
-// slot tells whether the connection counts against limits.
+// slot reports whether the connection counts against limits.
 func (c *naiveConn) slot() bool { return c.state != Draining || len(c.loads) > 0 }
 
-// open tells whether the connection is there, and not about to end with nothing to do.
+// open reports whether the connection is there, and not about to end with nothing to do.
 func (c *naiveConn) open() bool { return c.state != Connecting && c.slot() }
 
 func (c *naiveConn) room() int {
@@ -188,7 +188,7 @@ func (n *naive) find(s *Site) *naiveConn {
 	return n.most(func(c *naiveConn) bool { return c.site == s && c.idle() && c.room() > 0 }, func(c *naiveConn) int64 { return int64(c.turn) })
 }
 
-// doubtful tells whether the connection holds a place and has not shown that it gets on.
+// doubtful reports whether the connection has a slot and has not shown that it gets on.
 func (c *naiveConn) doubtful() bool {
 	return c.slot() && (c.untested() || c.late && c.finished == 0 || !c.idle() && (c.stalled || c.late))
 }
@@ -205,11 +205,11 @@ func (n *naive) stall() {
 	}
 }
 
-// begins takes in that a connection is dialled, or carries something.
+// begins takes in that a connection is dialed, or carries something.
 func (n *naive) begins(c *naiveConn) {
 	c.late = c.late && c.finished == 0 || n.late[c.site] > 0
 	if c.finished == 0 && c.state == Ready && !c.adopted {
-		return // it is what it was when it was dialled
+		return // it is what it was when it was dialed
 	}
 	c.adopted, c.trial = false, false
 	c.trial = c.untested() && n.beside(c.site.group, c) == 0
@@ -218,7 +218,7 @@ func (n *naive) begins(c *naiveConn) {
 // mayHold is: fewer doubtful connections than there may still be, of all but two
 // of 33 parts, unless none is doubtful and the site is neither late nor untested; or the
 // first one of an untested site, as long as fewer than one in 33 are that beyond
-// these; and of the last twentieth of the places only one, or less than four times of what
+// these; and of the last twentieth of the slots only one, or less than four times of what
 // is left but for half of them.
 func (n *naive) mayHold(s *Site, free int) bool {
 	doubtful := n.count(func(c *naiveConn) bool { return c.site == s && c.doubtful() })
@@ -251,12 +251,12 @@ func (n *naive) beside(g *Group, but *naiveConn) int {
 }
 
 // slowHave reports whether doubtful connections that are not untested have half of the
-// places, but is not counted.
+// slots, but is not counted.
 func (n *naive) slowHave(g *Group, but *naiveConn) bool {
 	return 2*n.count(func(c *naiveConn) bool { return c != but && c.site.group == g && c.doubtful() && !c.untested() }) >= n.limit(g)
 }
 
-// yields reports whether a connection that has just become idle is to be hung up.
+// yields reports whether a connection that has just become idle must be hung up.
 func (n *naive) yields(c *naiveConn) bool {
 	g := c.site.group
 	if n.late[c.site] == 0 || n.limit(g) < 33 {
@@ -267,7 +267,7 @@ func (n *naive) yields(c *naiveConn) bool {
 
 // shares reports whether a connection to a prompt site is hung up for others: half of the
 // last twentieth is in use; one has none, and nothing ends for it; or one has two less.
-// For its only connection a site has a second, or less if more wait than there are places.
+// For its only connection a site has a second, or less if more wait than there are slots.
 func (n *naive) shares(c *naiveConn) bool {
 	g := c.site.group
 	of := func(s *Site) int { return n.count(func(o *naiveConn) bool { return o.site == s && o.slot() }) }
@@ -289,7 +289,7 @@ func (n *naive) shares(c *naiveConn) bool {
 	})
 }
 
-func (n *naive) held(m mail.QueueID) int {
+func (n *naive) uses(m mail.QueueID) int {
 	return n.count(func(c *naiveConn) bool {
 		return c.state == Connecting && c.message == m || slices.ContainsFunc(c.loads, func(l Load) bool { return l.Message == m })
 	})
@@ -302,7 +302,7 @@ func (n *naive) free(g *Group) int {
 	return max(0, min(all, own))
 }
 
-// A standing is what there is of one host.
+// A standing is the state of one host.
 type standing struct {
 	state         destdb.State // InUse with connections that are not about to end
 	at            mail.Instant
@@ -352,7 +352,7 @@ func (n *naive) standing(sp *siteHost) standing {
 	return is
 }
 
-// alive tells whether a tier with the host is not to be given up.
+// alive reports whether a tier with the host may still be used.
 func (is standing) alive() bool {
 	return is.open > 0 || is.state != destdb.RetryLater && (is.state == destdb.InUse || !is.more)
 }
@@ -442,7 +442,7 @@ func (n *naive) openIn(s *Site, tier []*siteHost, all []standing, ask Ask) verdi
 	return verdict{wait: WaitHost}
 }
 
-// choose returns the hosts of which one is to be dialled: steps 8 to 12.
+// choose returns the hosts of which one must be dialed (steps 6 and 7).
 func (n *naive) choose(s *Site, tier []*siteHost, all []standing) []destdb.Key {
 	in := func(is func(standing) bool) (keys []destdb.Key) {
 		for i, sp := range tier {
@@ -492,7 +492,7 @@ func (n *naive) evict(g *Group) ID {
 	return 0
 }
 
-// suspended returns the hosts that are to be left alone for now.
+// suspended returns the hosts that must be left alone for now.
 func (n *naive) suspended(s *Site) (keys []destdb.Key) {
 	for _, tier := range s.tiers {
 		for _, sp := range tier {
@@ -520,8 +520,8 @@ func (n *naive) probes(s *Site) (keys []destdb.Key) {
 	return keys
 }
 
-// dialled takes in a connection that is being opened.
-func (n *naive) dialled(c *Conn, message mail.QueueID, probe bool) {
+// dialed takes in a connection that is being opened.
+func (n *naive) dialed(c *Conn, message mail.QueueID, probe bool) {
 	key := c.host.key
 	n.forget()
 	if n.hosts[key] == nil {
@@ -570,7 +570,7 @@ func (n *naive) isReady(c *naiveConn, o mail.OpenedConnection, proving bool) {
 	h.full, h.fullAt, h.patience, h.probing, h.doubted = 0, 0, 0, false, false
 }
 
-// outdated tells whether a connection would stream if it were made now.
+// outdated reports whether a connection would stream if it were made now.
 func (n *naive) outdated(c *naiveConn) bool {
 	return c.level == mail.LevelOverlap && !c.proving && c.site.group.cfg.Level == mail.LevelStream && n.db.View(c.host, n.now).Streams
 }
@@ -594,7 +594,7 @@ func (h *naiveHost) refuses(now, made mail.Instant, has int) {
 
 // failed is whose fault it is that a connection could not be made, or that the host
 // ended it before it had said anything to a transaction.
-func (n *naive) failed(c *naiveConn, code uint16, spot *siteHost) Feedback {
+func (n *naive) failed(c *naiveConn, code uint16, at *siteHost) Feedback {
 	h := n.hosts[c.host]
 	has := n.count(func(o *naiveConn) bool { return o != c && o.host == c.host })
 	if n.serves(c) {
@@ -627,12 +627,12 @@ func (n *naive) failed(c *naiveConn, code uint16, spot *siteHost) Feedback {
 			h.well()
 			h.full, h.patience = 0, 0
 		}
-		return n.down(c, code, spot)
+		return n.down(c, code, at)
 	}
 	return naiveBlame(code)
 }
 
-// isThere tells whether a host that refused a session is asked again.
+// isThere reports whether a host that refused a session is asked again.
 func (n *naive) isThere(c *naiveConn, code uint16) bool {
 	waited := n.now.Sub(c.made)
 	if c.state != Connecting {
@@ -648,21 +648,21 @@ func naiveBlame(code uint16) Feedback {
 	return feedbackHost
 }
 
-// serves tells whether other connections to the host of one do its work.
+// serves reports whether other connections to the host of one do its work.
 func (n *naive) serves(c *naiveConn) bool {
 	return n.count(func(o *naiveConn) bool { return o != c && o.host == c.host && (o.state == Ready || len(o.loads) > 0) }) > 0
 }
 
 // down is whose fault it is that nothing works with a host.
-func (n *naive) down(c *naiveConn, code uint16, spot *siteHost) Feedback {
-	if spot != nil && !n.good(c, c.site.tiers[spot.tier]) {
+func (n *naive) down(c *naiveConn, code uint16, at *siteHost) Feedback {
+	if at != nil && !n.good(c, c.site.tiers[at.tier]) {
 		return FeedbackNegative
 	}
 	return naiveBlame(code)
 }
 
 // cut is whose fault it is that a connection was lost in a transaction.
-func (n *naive) cut(c *naiveConn, code uint16, spot *siteHost) Feedback {
+func (n *naive) cut(c *naiveConn, code uint16, at *siteHost) Feedback {
 	h := n.hosts[c.host]
 	if c.asked {
 		pause := min(max(2*n.tired[c.site].pause, time.Second), time.Minute)
@@ -682,10 +682,10 @@ func (n *naive) cut(c *naiveConn, code uint16, spot *siteHost) Feedback {
 		return feedbackNone
 	}
 	h.well()
-	return n.down(c, code, spot)
+	return n.down(c, code, at)
 }
 
-// good tells whether a tier has a host that can be used other than that of a
+// good reports whether a tier has a host that can be used other than that of a
 // connection which has failed.
 func (n *naive) good(c *naiveConn, tier []*siteHost) bool {
 	for _, sp := range tier {

@@ -6,8 +6,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Odds tell the refusals by which a host says that it has enough connections from those
-// that come by chance, as where one of several servers behind an address is down, or
+// Odds distinguish the refusals by which a host says that it has enough connections from
+// those that come by chance, as where one of several servers behind an address is down, or
 // where it has not noticed yet that others have ended. These come although as many
 // connections were accepted a moment ago. Where they are frequent, as many in a row as
 // hardly ever come by chance say that the host is full.

@@ -37,6 +37,6 @@ func TestOddsMostIsKeptUp(t *testing.T) {
 	o.accepts(5, epoch)
 	o.accepts(5, epoch.Add(2*time.Second))
 	if !o.byChance(4, epoch.Add(4*time.Second)) {
-		t.Error("a refusal beside four, two seconds after a fifth was accepted, is not held to come by chance")
+		t.Error("a refusal beside four, two seconds after a fifth was accepted, is not taken for chance")
 	}
 }

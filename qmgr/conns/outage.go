@@ -29,11 +29,11 @@ const (
 	outageRest = time.Minute
 )
 
-// Offline returns since when our own network is held to be down, 0 if it is not.
+// Offline returns since when our own network is believed to be down, 0 if it is not.
 func (p *Pool) Offline() mail.Instant { return p.outage.Since() }
 
 // isOffline notes that nothing works with the host of a connection, and reports whether
-// that is held to be due to our network.
+// that is believed to be due to our network.
 func (p *Pool) isOffline(c *Conn, now mail.Instant) bool {
 	if p.isEvidence(c.host, now) {
 		p.networkResult(c.host, c.made, now, false)
@@ -72,7 +72,7 @@ func (p *Pool) networkResult(h *host, since, now mail.Instant, reached bool) {
 
 // promising reports whether the attempt of a site is likely to succeed if our network
 // is not down: one of its hosts took mail lately, and it has made no attempt in vain
-// since the network is held to be down. So if that is a mistake it is found out by the
+// since the network is believed to be down. So if that is a mistake it is found out by the
 // first attempts, however many sites wait.
 func (p *Pool) promising(s *Site) bool {
 	if s.failure.vain >= p.outage.Since() {

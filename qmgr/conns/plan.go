@@ -25,9 +25,9 @@ type siteHost struct {
 	inWaiting ilist.Link[siteHost] // on host.waiting
 }
 
-// keyOf returns what a host is known by. Transports have names, addresses and
-// timeouts of their own, so that what one learns of a host, and how many connections
-// it has to it, is no business of another.
+// keyOf returns the key of a host. Transports have names, addresses and timeouts of their
+// own, so that what one learns of a host, and how many connections it has to it, does not
+// concern another.
 func keyOf(g *Group, h mail.Host) destdb.Key { return destdb.Key{Addr: h.Addr, Security: g.name} }
 
 func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.host) }
@@ -62,7 +62,7 @@ func (s *Site) Best() (hosts []mail.Host) {
 	return hosts
 }
 
-// SetLimits sets what holds for connections to the site's hosts that are opened from now
+// SetLimits sets the limits of connections to the site's hosts that are opened from now
 // on.
 func (p *Pool) SetLimits(s *Site, limits func(mail.Host) HostLimits) {
 	for _, tier := range s.tiers {

@@ -190,7 +190,7 @@ func (p *Pool) awaitAnswer(s *Site, now mail.Instant) {
 }
 
 // noAnswer does that. A site that is known to take mail and only waits for its turn is
-// not to blame.
+// not stuck.
 func (p *Pool) noAnswer(s *Site) {
 	if s.ready == 0 && (s.connecting > 0 || s.waits != WaitNone && (s.slow() || !s.proven())) {
 		p.markStuck(s)

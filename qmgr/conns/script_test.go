@@ -130,7 +130,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.endings(s.site(tb, l))
 	case "pass": // pass SITE: it had no use for what it was woken for
 		s.pool.PassOn(s.site(tb, l))
-	case "eased": // eased N: that message holds a connection fewer
+	case "eased": // eased N: that message uses a connection fewer
 		s.pool.Eased(mail.QueueID(number(tb, l, 0)))
 	case "reset": // for all that has failed until now
 		s.reset = s.pool.ResetRetries()

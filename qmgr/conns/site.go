@@ -128,7 +128,7 @@ func (p *pause) extend(now mail.Instant) {
 	p.until = now.Add(p.last)
 }
 
-// HostLimits are what holds for connections to one host.
+// HostLimits are the limits of connections to one host.
 type HostLimits struct {
 	Connections int // at once; 0 or less for no limit
 	Level       mail.Level

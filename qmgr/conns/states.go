@@ -14,7 +14,9 @@ type enum interface {
 
 // change moves a state to another one that its table, next[from][to], allows.
 func change[S enum](p *Pool, at *S, to S, next [][]bool) {
-	assert.That(int(*at) < len(next) && int(to) < len(next[*at]) && next[*at][to], "%T: %v cannot become %v", to, *at, to)
+	if int(*at) >= len(next) || int(to) >= len(next[*at]) || !next[*at][to] {
+		assert.Unreachable("%T: %v cannot become %v", to, *at, to)
+	}
 	if p.observe != nil {
 		p.observe(*at, to)
 	}

@@ -39,7 +39,7 @@ type wanting struct {
 	suspended []destdb.Key
 }
 
-// asks tells whether what waits are call-outs.
+// asks reports whether what waits are call-outs.
 func (s *wanting) asks() bool { return s.message == 3 }
 
 func (s *wanting) later(key destdb.Key) bool { return slices.Contains(s.suspended, key) }
@@ -132,13 +132,13 @@ func (w *twins) pick(is func(*naiveConn) bool) *naiveConn {
 func (w *twins) step() {
 	w.n.now++ // nothing happens at the same time
 	w.n.forget()
-	held := make(map[mail.QueueID]int)
+	uses := make(map[mail.QueueID]int)
 	for m := mail.QueueID(1); m <= 3; m++ {
-		held[m] = w.n.held(m)
+		uses[m] = w.n.uses(m)
 	}
 	w.happen()
 	for m := mail.QueueID(1); m <= 3; m++ {
-		for range held[m] - w.n.held(m) {
+		for range uses[m] - w.n.uses(m) {
 			w.p.Eased(m)
 		}
 	}
@@ -259,10 +259,10 @@ func (w *twins) finish() {
 		w.n.gave[t.site] = true
 		t.state = Draining
 	}
-	if due := t.mails == 1 || w.n.now >= t.praised.Add(max(time.Second, t.rtt)); !untried && !callout && due {
-		t.praised = w.n.now
+	if due := t.mails == 1 || w.n.now >= t.positiveAt.Add(max(time.Second, t.rtt)); !untried && !callout && due {
+		t.positiveAt = w.n.now
 	} else if f.Feedback == FeedbackPositive {
-		w.fail("connection %d gives positive feedback again after %v", t.id, w.n.now.Sub(t.praised))
+		w.fail("connection %d gives positive feedback again after %v", t.id, w.n.now.Sub(t.positiveAt))
 	}
 }
 
@@ -331,7 +331,7 @@ func (w *twins) settle() {
 
 func (w *twins) reach(s *wanting) {
 	for s.entries > 0 && (s.Room() == 0 && s.connecting < s.entries || s.upgrades) {
-		ask := Ask{Message: s.message, Used: w.n.held(s.message), Window: s.window, Callout: s.asks()}
+		ask := Ask{Message: s.message, Used: w.n.uses(s.message), Window: s.window, Callout: s.asks()}
 		want, upgrades, probes := w.n.open(s.Site, ask), s.upgrades, w.n.probes(s.Site)
 		d := w.p.Open(s.Site, ask, w.n.now)
 		delete(w.n.gave, s.Site)
@@ -356,7 +356,7 @@ func (w *twins) reach(s *wanting) {
 			if d.Evict != nil {
 				w.n.conn(d.Evict.ID).state = Draining
 			}
-			w.n.dialled(d.Conn, s.message, slices.Contains(probes, d.Conn.host.key))
+			w.n.dialed(d.Conn, s.message, slices.Contains(probes, d.Conn.host.key))
 		}
 	}
 }
@@ -428,7 +428,7 @@ func (w *twins) compare() {
 		if s.entries == 0 || s.Room() > 0 || s.connecting >= s.entries {
 			continue
 		}
-		v := w.n.open(s.Site, Ask{Message: s.message, Used: w.n.held(s.message), Window: s.window, Callout: s.asks()})
+		v := w.n.open(s.Site, Ask{Message: s.message, Used: w.n.uses(s.message), Window: s.window, Callout: s.asks()})
 		soon := s.waits == WaitStart                           // one of its own is about to be ready
 		above := s.waits == WaitSlot && w.n.free(s.group) == 0 // the limit was lowered
 		switch {

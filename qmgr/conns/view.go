@@ -47,7 +47,7 @@ type ConnView struct {
 	Host     mail.Host
 	State    State
 	Level    mail.Level
-	Made     mail.Instant // when dialling began
+	Made     mail.Instant // when dialing began
 	Entries  int          // under way
 	Room     int          // for so many more
 	Carried  int          // transactions
