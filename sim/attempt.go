@@ -9,7 +9,7 @@ import (
 // connection made, or takes an idle one, and carries one transaction.
 type attempt struct {
 	call
-	errand
+	task
 	doing doing
 	plan  []*receiver // the hosts, in the order in which they are tried
 	next  int         // of the plan
@@ -148,9 +148,9 @@ func (w *world) deliver(action qmgr.Action, d *qmgr.Deliver) {
 		return
 	}
 	a := w.spareAttempts.Take()
-	*a = attempt{plan: a.plan[:0], call: call{client: w.client(d.Delivery.Transport)}, errand: errand{entry: d.Entry,
+	*a = attempt{plan: a.plan[:0], call: call{client: w.client(d.Delivery.Transport)}, task: task{entry: d.Entry,
 		message: w.spool.message(d.Delivery.Envelope.ID), recipients: d.Delivery.Recipients, to: w.nexthops[d.Delivery.Nexthop]}}
-	w.begun(&a.errand)
+	w.begun(&a.task)
 	if !w.sabotage.hang() {
 		w.answers = append(w.answers, todo{begin: a})
 	}
@@ -163,14 +163,14 @@ func (w *world) finish(a *attempt, why mail.Reply) {
 		m.firstTry = w.now
 	}
 	if why.IsZero() {
-		w.judge(&a.errand, a.host)
+		w.judge(&a.task, a.host)
 	} else {
-		w.same(&a.errand, mail.Outcome{Result: mail.Deferred, Reply: why})
+		w.same(&a.task, mail.Outcome{Result: mail.Deferred, Reply: why})
 	}
 	w.measure.finished(w, a.to, a.host, !why.IsZero())
-	w.ended(&a.errand, w.outcomes)
+	w.ended(&a.task, w.outcomes)
 	entry := a.entry
-	a.errand, a.conn = errand{}, nil
+	a.task, a.conn = task{}, nil
 	w.spareAttempts.Give(a)
 	step(w, qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
 }
@@ -198,7 +198,7 @@ func (w *world) relay(a *qmgr.Deliver) {
 		reply, crashed = replyNoAgent, true
 		step(w, qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: reply})
 	}
-	e := errand{recipients: a.Delivery.Recipients}
+	e := task{recipients: a.Delivery.Recipients}
 	w.same(&e, mail.Outcome{Result: result, Reply: reply})
 	m := w.spool.message(a.Delivery.Envelope.ID)
 	if m != nil {
@@ -208,7 +208,7 @@ func (w *world) relay(a *qmgr.Deliver) {
 	step(w, qmgr.Delivered{Entry: a.Entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Crashed: crashed}})
 }
 
-// settle notes how an errand ended for the recipients of a message.
+// settle notes how a task ended for the recipients of a message.
 func (w *world) settle(m *message, outcomes []mail.Outcome) {
 	if m == nil {
 		return

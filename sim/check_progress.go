@@ -36,7 +36,7 @@ func (m *message) due() mail.Instant {
 	return m.arrived
 }
 
-func (p *patience) started(w *world, e *errand) {
+func (p *patience) started(w *world, e *task) {
 	if m := e.message; m != nil && m.firstTry == 0 && m.attempts == 0 && w.now.Sub(m.due()) > p.bound {
 		p.found(w.now, "message %d has waited %v for its first attempt", m.number, w.now.Sub(m.due()))
 	}

@@ -41,7 +41,7 @@ func (l *limits) usage(transport string) *usage {
 	return u
 }
 
-func (l *limits) started(w *world, e *errand) {
+func (l *limits) started(w *world, e *task) {
 	u, to := l.usage(e.to.transport), e.to
 	u.busy++
 	to.busy++
@@ -64,7 +64,7 @@ func (l *limits) started(w *world, e *errand) {
 	}
 }
 
-func (l *limits) finished(w *world, e *errand, _ []mail.Outcome) {
+func (l *limits) finished(w *world, e *task, _ []mail.Outcome) {
 	u := l.usage(e.to.transport)
 	u.busy--
 	u.ended = w.now
@@ -91,7 +91,7 @@ func (t *timing) note(_ mail.Instant, n *qmgr.Note) {
 	}
 }
 
-func (t *timing) started(w *world, e *errand) {
+func (t *timing) started(w *world, e *task) {
 	if m := e.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now && !(w.online != 0 && m.last <= w.online) {
 		t.found(w.now, "%v is tried %v before its time", m.id, m.place.Due.Sub(w.now))
 	}
@@ -126,7 +126,7 @@ func newOrdering(w *world) *ordering {
 
 func (*ordering) name() string { return "order" }
 
-func (o *ordering) started(w *world, e *errand) {
+func (o *ordering) started(w *world, e *task) {
 	m := e.message
 	cfg := o.limits.usage(e.to.transport).cfg
 	if cfg.Scheduler == qmgr.Preemptive && cfg.SlotCost > 1 || m == nil || m.attempts > 0 || m.sent || len(m.states) != 1 {

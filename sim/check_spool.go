@@ -90,7 +90,7 @@ type duplicates struct{ safety }
 
 func (*duplicates) name() string { return "duplicates" }
 
-func (d *duplicates) started(w *world, e *errand) {
+func (d *duplicates) started(w *world, e *task) {
 	if e.message == nil {
 		return
 	}

@@ -46,7 +46,7 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 		Window: window.Config{Limit: 2}}}
 	w := &world{scenario: &Scenario{}, run: &Run{Core: cfg}, now: epoch, start: epoch, spool: spool{messages: map[mail.QueueID]*message{}}}
 	start := func(c startWatcher, m *message, to *destination, recipients int) {
-		c.started(w, &errand{message: m, to: to, recipients: make([]mail.Recipient, recipients)})
+		c.started(w, &task{message: m, to: to, recipients: make([]mail.Recipient, recipients)})
 	}
 	settled := func(m *message) *message {
 		for i := range m.states {
@@ -144,8 +144,8 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			for range 5 {
 				start(c, letter(), to, 1)
 				start(c, letter(), to, 1)
-				c.finished(w, &errand{to: to}, nil)
-				c.finished(w, &errand{to: to}, nil)
+				c.finished(w, &task{to: to}, nil)
+				c.finished(w, &task{to: to}, nil)
 			}
 			return c
 		}},
@@ -173,7 +173,7 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			c.usage("smtp").cfg.TransportRateDelay = 5 * time.Second
 			at.now = epoch - mail.Instant(4*time.Second)
 			start(c, letter(), site(), 1)
-			c.finished(&at, &errand{to: site()}, nil)
+			c.finished(&at, &task{to: site()}, nil)
 			start(c, letter(), site(), 1)
 			return c
 		}},

@@ -15,9 +15,9 @@ type neighbors struct{ finding }
 func (*neighbors) name() string   { return "neighbors" }
 func (*neighbors) progress() bool { return true }
 
-func (*neighbors) started(*world, *errand) {}
+func (*neighbors) started(*world, *task) {}
 
-func (n *neighbors) finished(w *world, e *errand, outcomes []mail.Outcome) {
+func (n *neighbors) finished(w *world, e *task, outcomes []mail.Outcome) {
 	m, within := e.message, e.to.within
 	if within == 0 || m == nil {
 		return

@@ -18,7 +18,7 @@ import (
 // and, with the final reply, for the content. It does one thing after the other, so
 // with overlap and stream it is never idle while something is on its way.
 type letter struct {
-	errand
+	task
 	times
 	answered bool
 }

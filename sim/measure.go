@@ -141,8 +141,8 @@ func (m *measure) looking(w *world, class, more int) {
 }
 
 // carrying counts the connections of the core's that carry something of a class,
-// when an errand begins or ends that is not among the letters of its session.
-func (m *measure) carrying(w *world, e *errand, more int) {
+// when a task begins or ends that is not among the letters of its session.
+func (m *measure) carrying(w *world, e *task, more int) {
 	if e.session == nil || e.message == nil {
 		return
 	}
@@ -174,7 +174,7 @@ func (m *measure) end(now mail.Instant) {
 }
 
 // started records a delivery that begins.
-func (m *measure) started(w *world, e *errand) {
+func (m *measure) started(w *world, e *task) {
 	switch {
 	case e.message == nil:
 	case len(m.slots) == slotsMax:

@@ -111,11 +111,11 @@ func (w *world) send(a *qmgr.Send) {
 		return
 	}
 	l := &w.letter
-	*l = letter{errand: errand{entry: a.Entry, message: w.spool.message(a.Delivery.Envelope.ID), recipients: a.Delivery.Recipients,
+	*l = letter{task: task{entry: a.Entry, message: w.spool.message(a.Delivery.Envelope.ID), recipients: a.Delivery.Recipients,
 		to: w.nexthops[a.Delivery.Nexthop], session: s}, times: times{sent: w.now}}
 	w.watch.sending(w, s, l)
 	s.serves = l.to
-	w.begun(&l.errand)
+	w.begun(&l.task)
 	if s.up {
 		s.plan(w, l)
 	}
@@ -195,9 +195,9 @@ func (s *session) answer(w *world) {
 	if !enough {
 		s.schedule(w)
 	}
-	w.judge(&l.errand, s.host)
+	w.judge(&l.task, s.host)
 	w.measure.finished(w, l.to, s.host, false)
-	w.ended(&l.errand, w.outcomes)
+	w.ended(&l.task, w.outcomes)
 	step(w, qmgr.Delivered{Entry: l.entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Send: took, Reused: s.carried - 1}})
 	if enough {
 		s.drop(w, mail.Closing{Why: mail.CloseIdle, Reply: replyEnough})
@@ -252,11 +252,11 @@ func (s *session) giveUp(w *world, l *letter, oldest bool, why mail.Reply) {
 	case oldest:
 		o.Result = mail.Deferred
 	}
-	w.same(&l.errand, o)
+	w.same(&l.task, o)
 	if o.Result != mail.Untried {
 		w.measure.finished(w, l.to, s.host, false)
 	}
-	w.ended(&l.errand, w.outcomes)
+	w.ended(&l.task, w.outcomes)
 	result := mail.DeliveryResult{Outcomes: w.outcomes}
 	if o.Result != mail.Untried {
 		result.Site = why
@@ -271,7 +271,7 @@ func (s *session) takeUnheard(w *world, l *letter) {
 	if l.message == nil || l.served > w.now {
 		return
 	}
-	w.judge(&l.errand, s.host)
+	w.judge(&l.task, s.host)
 	for i := range w.outcomes {
 		if w.outcomes[i].Result == mail.Delivered {
 			l.message.states[w.outcomes[i].Index] |= stateTaken
@@ -298,7 +298,7 @@ func (s *session) gone(w *world, cl mail.Closing) {
 	for i := range s.letters {
 		if l := &s.letters[i]; !l.answered {
 			l.answered = true
-			w.ended(&l.errand, nil)
+			w.ended(&l.task, nil)
 		}
 	}
 	w.watch.closed(w, s)

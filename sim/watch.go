@@ -22,11 +22,11 @@ type (
 	acceptWatcher interface{ accepted(m *message) }
 	// startWatcher is told of every delivery that begins, before it does.
 	startWatcher interface {
-		started(w *world, e *errand)
+		started(w *world, e *task)
 	}
 	// finishWatcher is told of every delivery that ends, before the core is.
 	finishWatcher interface {
-		finished(w *world, e *errand, outcomes []mail.Outcome)
+		finished(w *world, e *task, outcomes []mail.Outcome)
 	}
 	// changeWatcher is told of every change that the core asks for.
 	changeWatcher interface {
@@ -184,13 +184,13 @@ func (ws *watchers) accepted(m *message) {
 	}
 }
 
-func (ws *watchers) started(w *world, e *errand) {
+func (ws *watchers) started(w *world, e *task) {
 	for _, c := range ws.starts {
 		c.started(w, e)
 	}
 }
 
-func (ws *watchers) finished(w *world, e *errand, outcomes []mail.Outcome) {
+func (ws *watchers) finished(w *world, e *task, outcomes []mail.Outcome) {
 	for _, c := range ws.finishes {
 		c.finished(w, e, outcomes)
 	}

@@ -5,9 +5,9 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// An errand is what the core has asked to have delivered, by a Deliver or a Send,
+// A task is what the core has asked to have delivered, by a Deliver or a Send,
 // until it is answered.
-type errand struct {
+type task struct {
 	entry      qmgr.EntryID
 	message    *message // nil: the spool has lost it
 	recipients []mail.Recipient
@@ -18,8 +18,8 @@ type errand struct {
 // poisonous tells whether receivers break off whenever they have had the message.
 func (m *message) poisonous() bool { return m != nil && m.source.cfg.Poison }
 
-// begun counts an errand that begins.
-func (w *world) begun(e *errand) {
+// begun counts a task that begins.
+func (w *world) begun(e *task) {
 	w.underway++
 	w.watch.started(w, e)
 	w.measure.started(w, e)
@@ -35,7 +35,7 @@ func (w *world) begun(e *errand) {
 
 // ended counts one that ends, with the outcomes of its recipients: none if it was
 // never begun. The core does not know yet.
-func (w *world) ended(e *errand, outcomes []mail.Outcome) {
+func (w *world) ended(e *task, outcomes []mail.Outcome) {
 	w.underway--
 	w.watch.finished(w, e, outcomes)
 	w.measure.carrying(w, e, -1)
@@ -49,7 +49,7 @@ func (w *world) ended(e *errand, outcomes []mail.Outcome) {
 }
 
 // judge fills w.outcomes with what the receiver says of each recipient.
-func (w *world) judge(e *errand, r *receiver) {
+func (w *world) judge(e *task, r *receiver) {
 	m := e.message
 	if m != nil && m.firstTry == 0 {
 		m.firstTry = w.now
@@ -66,7 +66,7 @@ func (w *world) judge(e *errand, r *receiver) {
 }
 
 // same fills w.outcomes with one outcome for all recipients.
-func (w *world) same(e *errand, o mail.Outcome) {
+func (w *world) same(e *task, o mail.Outcome) {
 	w.outcomes = w.outcomes[:0]
 	for i := range e.recipients {
 		o.Index, o.At = e.recipients[i].Index, w.now
