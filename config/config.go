@@ -13,9 +13,8 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
-	"github.com/posthaste-mta/posthaste/qmgr/rate"
-	"github.com/posthaste-mta/posthaste/qmgr/window"
 	"github.com/posthaste-mta/posthaste/route"
 )
 
@@ -202,64 +201,34 @@ func (t TransportType) String() string {
 	return [...]string{"smtp", "discard", "error", "retry"}[t]
 }
 
-// A Transport is a named way to deliver, with limits of its own.
+// A Transport is a named way to deliver, with its own limits. It holds the
+// configurations of the packages that use them, so a parameter needs no field here.
 type Transport struct {
 	Type    TransportType
 	Nexthop string
 
-	Scheduler          qmgr.Scheduler
-	ProcessLimit       int
-	RecipientLimit     int // of one entry; 0: none
-	SlotCost           int // 0: no preemption
-	SlotLoan           int
-	SlotDiscount       int // percent
-	MinimumSlots       int
-	RecipientPool      int
-	ExtraRecipients    int
-	RefillLimit        int
-	RefillDelay        time.Duration
-	InitialConcurrency int
-	ConcurrencyLimit   int // 0: none
-	Positive, Negative window.Feedback
-	FailedCohortLimit  int // 0: never
-	FeedbackRule       window.Rule
-	FeedbackDebug      bool
-	RateDelay          time.Duration
-	Rate               rate.Limits
-	TransportRate      rate.Limits
-	TransportRateDelay time.Duration
+	qmgr.TransportConfig // except for Agents and Connections.Initial, which follow from the other values
 
 	SMTP SMTP
 }
 
 // SMTP is the additional parameters of a transport of type smtp.
 type SMTP struct {
-	ConnectTimeout  time.Duration
-	HeloTimeout     time.Duration
-	MailTimeout     time.Duration
-	RcptTimeout     time.Duration
-	DataInitTimeout time.Duration
-	DataXferTimeout time.Duration
-	DataDoneTimeout time.Duration
-	RsetTimeout     time.Duration
+	outbound.TransportConfig // except for FallbackRelays, which is FallbackRelay in canonical form
 
-	UnknownOutcome     qmgr.UnknownOutcome
-	MXAddressLimit     int
-	FallbackRelay      string
-	RandomizeAddresses bool
-	SiteRollup         bool
-	MergeDomains       bool
-	PermitPrivateHosts bool
-	BindAddress        netip.Addr
-	Pipelining         mail.Level
-	InFlight           int
+	FallbackRelay string // as written
+	SiteRollup    bool
+}
 
-	HostConcurrencyLimit int // 0: none
-	ConnectionRate       rate.Limits
-
-	CacheTimeLimit  time.Duration // 0: connections are not kept open
-	ReuseTimeLimit  time.Duration // 0: none
-	ReuseCountLimit int           // 0: none
+// standardTransport returns the default of all transports: that of the packages,
+// except where the program has its own.
+func standardTransport() *Transport {
+	t := &Transport{
+		TransportConfig: qmgr.Config{}.WithDefaults().DefaultTransport,
+		SMTP:            SMTP{TransportConfig: outbound.TransportConfig{}.WithDefaults(), SiteRollup: true},
+	}
+	t.Connections.Level = mail.LevelOverlap
+	return t
 }
 
 // DNS is the table [dns].

@@ -98,6 +98,7 @@ func effects(c *Config) (reloaded, started []any) {
 // reloadable but needs a restart. Each parameter is changed alone, and the
 // configurations of the packages are compared.
 func TestEveryParameterHasItsEffect(t *testing.T) {
+	reached := make(map[string]bool)      // fields of a transport's configurations
 	const both = "maximal_queue_lifetime" // in force at once; only the text of delay reports waits for the restart
 	for _, p := range Parameters() {
 		context, value := "", ""
@@ -148,12 +149,51 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		reloadAfter, startAfter := effects(after)
 		reloaded, started := !reflect.DeepEqual(reloadBefore, reloadAfter), !reflect.DeepEqual(startBefore, startAfter)
 		name := strings.TrimPrefix(p.Table+"."+p.Name, ".")
+		if p.Table == tableTransport {
+			old, now := before.Transports["x"], after.Transports["x"]
+			differing(reached, "qmgr", reflect.ValueOf(old.limits()), reflect.ValueOf(now.limits()))
+			differing(reached, "outbound", reflect.ValueOf(old.SMTP.settings()), reflect.ValueOf(now.SMTP.settings()))
+		}
 		switch {
 		case !reloaded && !started:
 			t.Errorf("%s = %s changes nothing", name, value)
 		case started != p.Restart && p.Name != both:
 			t.Errorf("%s = %s: said to need a restart: %v, needs one: %v", name, value, p.Restart, started)
 		}
+	}
+	for _, without := range []string{
+		"qmgr.Agents",              // follows from the type
+		"qmgr.PerRecipientQueues",  // only for the comparison with Postfix
+		"qmgr.Connections.Limit",   // the core sets it to process_limit
+		"qmgr.Connections.NoProbe", // not for operators
+	} {
+		reached[without] = true
+	}
+	all := make(map[string]bool)
+	differing(all, "qmgr", reflect.ValueOf(Transport{}.limits()), reflect.Value{})
+	differing(all, "outbound", reflect.ValueOf(SMTP{}.settings()), reflect.Value{})
+	for field := range all {
+		if !reached[field] {
+			t.Errorf("no parameter of a transport sets %s", field)
+		}
+	}
+}
+
+// differing adds the paths of the fields that differ to a set; without b, those of
+// all fields.
+func differing(set map[string]bool, path string, a, b reflect.Value) {
+	if a.Kind() == reflect.Struct && a.NumField() > 0 && a.Type().Field(0).IsExported() {
+		for i := range a.NumField() {
+			var other reflect.Value
+			if b.IsValid() {
+				other = b.Field(i)
+			}
+			differing(set, path+"."+a.Type().Field(i).Name, a.Field(i), other)
+		}
+		return
+	}
+	if !b.IsValid() || !reflect.DeepEqual(a.Interface(), b.Interface()) {
+		set[path] = true
 	}
 }
 

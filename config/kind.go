@@ -315,3 +315,26 @@ func flag() kind[bool] {
 		},
 	}
 }
+
+// zeroIsNone is k for a value whose 0 means none. The packages use -1 for that,
+// because their zero value means the default.
+func zeroIsNone[N int | int64 | time.Duration](k kind[N]) kind[N] {
+	read, plain := k.read, k.plain
+	k.read = func(n *tomlfile.Node) (N, *flaw) {
+		v, f := read(n)
+		return orNone(v), f
+	}
+	k.plain = func(v N) any { return plain(max(v, 0)) }
+	return k
+}
+
+// inverse is k for a value that its package calls by the opposite name.
+func inverse(k kind[bool]) kind[bool] {
+	read, plain := k.read, k.plain
+	k.read = func(n *tomlfile.Node) (bool, *flaw) {
+		v, f := read(n)
+		return !v, f
+	}
+	k.plain = func(v bool) any { return plain(!v) }
+	return k
+}

@@ -192,7 +192,7 @@ func outOfRange(p Parameter) (list []mistake) {
 	return list
 }
 
-// wrongTexts are texts that are none of a parameter's: empty, with a wrong unit, a
+// wrongTexts are texts that are invalid for a parameter: empty, with a wrong unit, a
 // misspelled word.
 func wrongTexts(p Parameter) (list []mistake) {
 	switch p.Type {

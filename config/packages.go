@@ -14,8 +14,6 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
-	"github.com/posthaste-mta/posthaste/qmgr/conns"
-	"github.com/posthaste-mta/posthaste/qmgr/window"
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
@@ -75,36 +73,18 @@ func (c *Config) Driver() driver.Config {
 	for name, t := range c.Transports {
 		limits := t.limits()
 		if t.Type == TypeSMTP {
-			limits.Agents, limits.UnknownOutcome = qmgr.AgentsConnections, t.SMTP.UnknownOutcome
+			limits.Agents = qmgr.AgentsConnections
 		}
 		q.Transports[name] = limits
 	}
 	return driver.Config{Qmgr: q, Grace: orNone(c.ShutdownTime), FlowDelay: orNone(c.Queue.InFlowDelay), Readers: c.Spooling.Readers}
 }
 
+// limits returns the transport's part of the core's configuration.
 func (t Transport) limits() qmgr.TransportConfig {
-	return qmgr.TransportConfig{
-		Scheduler: t.Scheduler, ProcessLimit: t.ProcessLimit, RecipientLimit: orNone(t.RecipientLimit),
-		SlotCost: orNone(t.SlotCost), SlotLoan: orNone(t.SlotLoan), SlotDiscount: orNone(t.SlotDiscount), MinimumSlots: orNone(t.MinimumSlots),
-		RecipientPool: t.RecipientPool, ExtraRecipients: orNone(t.ExtraRecipients),
-		RefillLimit: t.RefillLimit, RefillDelay: t.RefillDelay, MergeDomains: t.SMTP.MergeDomains,
-		Window: window.Config{
-			Initial: t.InitialConcurrency, Limit: orNone(t.ConcurrencyLimit), Positive: t.Positive, Negative: t.Negative,
-			FailedCohortLimit: orNone(t.FailedCohortLimit), Rule: t.FeedbackRule,
-		},
-		FeedbackDebug: t.FeedbackDebug,
-		RateDelay:     t.RateDelay, Rate: t.Rate, TransportRate: t.TransportRate, TransportRateDelay: t.TransportRateDelay,
-		Connections: t.connections(),
-	}
-}
-
-func (t Transport) connections() conns.GroupConfig {
-	s := t.SMTP
-	return conns.GroupConfig{
-		Initial:  t.InitialConcurrency,
-		IdleTime: orNone(s.CacheTimeLimit), ActiveTime: orNone(s.ReuseTimeLimit), CountLimit: s.ReuseCountLimit,
-		Level: s.Pipelining, InFlight: s.InFlight, HostLimit: orNone(s.HostConcurrencyLimit), OpenRate: s.ConnectionRate,
-	}
+	c := t.TransportConfig
+	c.Connections.Initial = c.Window.Initial
+	return c
 }
 
 // Inbound returns the configuration of package inbound.
@@ -166,12 +146,9 @@ func (c *Config) helo() string {
 }
 
 func (s SMTP) settings() outbound.TransportConfig {
-	return outbound.TransportConfig{
-		ConnectTimeout: s.ConnectTimeout, HeloTimeout: s.HeloTimeout, MailTimeout: s.MailTimeout, RcptTimeout: s.RcptTimeout,
-		DataInitTimeout: s.DataInitTimeout, DataXferTimeout: s.DataXferTimeout, DataDoneTimeout: s.DataDoneTimeout, RsetTimeout: s.RsetTimeout,
-		MXAddressLimit: orNone(s.MXAddressLimit), FallbackRelays: canonicalNexthops(s.FallbackRelay),
-		KeepOrder: !s.RandomizeAddresses, PermitPrivateHosts: s.PermitPrivateHosts, BindAddress: s.BindAddress,
-	}
+	c := s.TransportConfig
+	c.FallbackRelays = canonicalNexthops(s.FallbackRelay)
+	return c
 }
 
 // canonicalNexthops splits a list of nexthops, which has been validated before.
@@ -269,7 +246,7 @@ func (c *Config) policy() route.Policy {
 			p.Reach = route.ReachPrivate
 		}
 		most := t.SMTP.MXAddressLimit
-		if most == 0 {
+		if most < 0 {
 			most = math.MaxInt16 // more than any DNS response can contain
 		}
 		p.AddressesMax = max(p.AddressesMax, most)

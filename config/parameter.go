@@ -43,6 +43,12 @@ func define[O, T any](name string, k kind[T], field func(*O) *T, standard T, mea
 	}
 }
 
+// transportParameter returns a parameter of a transport. Its default is that of the
+// package that uses it.
+func transportParameter[T any](name string, k kind[T], field func(*Transport) *T, meaning, change string) parameter[Transport] {
+	return define(name, k, field, *field(standardTransport()), meaning, change)
+}
+
 // onRestart marks a parameter that a running program cannot change.
 func (p parameter[O]) onRestart() parameter[O] {
 	p.restart = true

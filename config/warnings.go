@@ -94,10 +94,10 @@ func (w *warner) common() {
 
 func (w *warner) transport(name string, t *Transport) {
 	standard := &w.standard.Defaults
-	if t.ConcurrencyLimit > t.ProcessLimit && t.ConcurrencyLimit != standard.ConcurrencyLimit {
-		w.about(w.of(name, "destination_concurrency_limit"), "%d is never reached: process_limit is %d", t.ConcurrencyLimit, t.ProcessLimit)
+	if t.Window.Limit > t.ProcessLimit && t.Window.Limit != standard.Window.Limit {
+		w.about(w.of(name, "destination_concurrency_limit"), "%d is never reached: process_limit is %d", t.Window.Limit, t.ProcessLimit)
 	}
-	w.concurrency(func(key string) string { return w.of(name, key) }, t.InitialConcurrency, t.ConcurrencyLimit, t.RateDelay, standard)
+	w.concurrency(func(key string) string { return w.of(name, key) }, t.Window.Initial, t.Window.Limit, t.RateDelay, standard)
 	w.rates(w.of(name, "destination_rate"), t.Rate)
 	w.rates(w.of(name, "transport_rate"), t.TransportRate)
 	w.paused(w.of(name, "destination_rate"), t.Rate, "destination_rate_delay", t.RateDelay)
@@ -108,19 +108,18 @@ func (w *warner) transport(name string, t *Transport) {
 }
 
 func (w *warner) smtp(name string, t, standard *Transport) {
-	s := &t.SMTP
-	w.rates(w.of(name, "connection_rate"), s.ConnectionRate)
+	w.rates(w.of(name, "connection_rate"), t.Connections.OpenRate)
 	if t.ProcessLimit > w.c.SMTPConnectionLimit {
 		w.about(w.of(name, "process_limit"), "%d is never reached: smtp_connection_limit is %d", t.ProcessLimit, w.c.SMTPConnectionLimit)
 	}
-	if s.HostConcurrencyLimit > t.ProcessLimit && s.HostConcurrencyLimit != standard.SMTP.HostConcurrencyLimit {
-		w.about(w.of(name, "destination_host_concurrency_limit"), "%d is never reached: process_limit is %d", s.HostConcurrencyLimit, t.ProcessLimit)
+	if t.Connections.HostLimit > t.ProcessLimit && t.Connections.HostLimit != standard.Connections.HostLimit {
+		w.about(w.of(name, "destination_host_concurrency_limit"), "%d is never reached: process_limit is %d", t.Connections.HostLimit, t.ProcessLimit)
 	}
-	if s.InFlight != standard.SMTP.InFlight && s.Pipelining < mail.LevelStream && !w.streams() {
-		w.about(w.of(name, "pipelining_in_flight"), `it has no effect: pipelining is %s, not "stream"`, tomlWord(s.Pipelining))
+	if t.Connections.InFlight != standard.Connections.InFlight && t.Connections.Level < mail.LevelStream && !w.streams() {
+		w.about(w.of(name, "pipelining_in_flight"), `it has no effect: pipelining is %s, not "stream"`, tomlWord(t.Connections.Level))
 	}
-	if s.ReuseCountLimit == 1 && s.Pipelining > mail.LevelGroup {
-		w.about(w.of(name, "pipelining"), `%s has no more effect than "group": connection_reuse_count_limit is 1, so no connection carries a second message`, tomlWord(s.Pipelining))
+	if t.Connections.CountLimit == 1 && t.Connections.Level > mail.LevelGroup {
+		w.about(w.of(name, "pipelining"), `%s has no more effect than "group": connection_reuse_count_limit is 1, so no connection carries a second message`, tomlWord(t.Connections.Level))
 	}
 }
 
@@ -139,10 +138,10 @@ func (w *warner) streams() bool {
 // concurrency checks limits that bound each other; of returns the key of a
 // parameter, or "" if it is not set.
 func (w *warner) concurrency(of func(name string) string, initial, limit int, delay time.Duration, standard *Transport) {
-	if limit > 0 && initial > limit && initial != standard.InitialConcurrency {
+	if limit > 0 && initial > limit && initial != standard.Window.Initial {
 		w.about(of("initial_destination_concurrency"), "%d exceeds destination_concurrency_limit, which is %d", initial, limit)
 	}
-	if delay > 0 && limit != 1 && limit != standard.ConcurrencyLimit {
+	if delay > 0 && limit != 1 && limit != standard.Window.Limit {
 		w.about(of("destination_concurrency_limit"), "it has no effect: with destination_rate_delay there is one delivery at a time")
 	}
 }
@@ -200,7 +199,7 @@ func (w *warner) destination(name string, d *Destination) {
 	if n := l.ConcurrencyLimit; n.Set && n.Value > most {
 		w.about(of("destination_concurrency_limit"), "%d is never reached: no transport has a process_limit of more than %d", n.Value, most)
 	}
-	limit := l.ConcurrencyLimit.Or(w.c.Defaults.ConcurrencyLimit)
+	limit := l.ConcurrencyLimit.Or(w.c.Defaults.Window.Limit)
 	if n := l.InitialConcurrency; n.Set && limit > 0 && n.Value > limit {
 		w.about(of("initial_destination_concurrency"), "%d exceeds destination_concurrency_limit, which is %d", n.Value, limit)
 	}

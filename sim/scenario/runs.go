@@ -109,7 +109,7 @@ func (l *loader) run(run *sim.Run, how mode, base, own []setting) {
 	run.Clients = make(map[string]sim.Client)
 	for name, t := range cfg.Transports {
 		run.Clients[name] = sim.Client{ConnectTimeout: t.SMTP.ConnectTimeout, GreetingTimeout: t.SMTP.HeloTimeout,
-			CacheTime: t.SMTP.CacheTimeLimit, ReuseTime: t.SMTP.ReuseTimeLimit, ReuseCount: t.SMTP.ReuseCountLimit, ReplyTimeout: t.SMTP.MailTimeout}
+			CacheTime: max(t.Connections.IdleTime, 0), ReuseTime: max(t.Connections.ActiveTime, 0), ReuseCount: t.Connections.CountLimit, ReplyTimeout: t.SMTP.MailTimeout}
 	}
 	l.fallbacks(run, cfg)
 	l.transports(slices.Sorted(maps.Keys(cfg.Transports)))

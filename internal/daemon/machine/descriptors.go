@@ -74,7 +74,7 @@ func sharesOf(cfg *config.Config) [shareKinds]share {
 func openContents(cfg *config.Config) int {
 	most := 1
 	for _, t := range cfg.Transports {
-		most = max(most, contentsAt(t.SMTP.Pipelining, t.SMTP.InFlight))
+		most = max(most, contentsAt(t.Connections.Level, t.Connections.InFlight))
 	}
 	return most
 }
