@@ -61,7 +61,7 @@ func (q *Qmgr) send(t *transport, v *delivery) {
 // carried takes an entry off its connection.
 func (q *Qmgr) carried(v *delivery, r *mail.DeliveryResult) {
 	c, m, d := v.conn, messageOf(v.entry.Message), queueOf(v.entry.Destination())
-	f := q.conns.Finished(c, uint64(v.id), r.Send, endOf(r), q.now)
+	f := q.conns.Finished(c, uint64(v.id), r, q.now)
 	if f.Hangup {
 		q.hangup(c)
 	}
@@ -72,33 +72,13 @@ func (q *Qmgr) carried(v *delivery, r *mail.DeliveryResult) {
 	q.connFeedback(d, f.Feedback, window.Attempt{}, mail.Reply{}) // at which concurrency has been said when it was dialed
 }
 
-// endOf returns how far a transaction came. Only what the server has said itself
-// shows that it does its work. Our own words are about a message that cannot be
-// read, or about what the server does not offer, unless the connection has ended.
-func endOf(r *mail.DeliveryResult) conns.End {
-	if !r.Site.IsZero() {
-		return conns.EndBroken
-	}
-	end := conns.EndUntried
-	for i := range r.Outcomes {
-		switch o := &r.Outcomes[i]; {
-		case o.Result == mail.Untried:
-		case o.Result == mail.Delivered, o.Reply.By != "":
-			return conns.EndJudged
-		default:
-			end = conns.EndOurs
-		}
-	}
-	return end
-}
-
 // untry takes back what a connection never began.
 func (q *Qmgr) untry(c *conns.Conn) {
 	for len(c.Loads()) > 0 {
 		id := EntryID(c.Loads()[len(c.Loads())-1].Entry) // so that the first comes to stand before the others
 		e := q.end(id).entry
 		m := messageOf(e.Message)
-		if f := q.conns.Finished(c, uint64(id), 0, conns.EndUntried, q.now); f.Left {
+		if q.conns.Untried(c, uint64(id), q.now) {
 			q.ease(m)
 		}
 		q.putBack(e, slices.Clone(e.Recipients))

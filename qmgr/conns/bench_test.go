@@ -57,7 +57,7 @@ func BenchmarkMessage(b *testing.B) {
 				s := list[n%sites]
 				now += 1000
 				c := s.conns.Front()
-				p.Finished(c, c.loads[0].Entry, time.Millisecond, EndJudged, now)
+				p.finished(c, c.loads[0].Entry, time.Millisecond, endJudged, now)
 				entry++
 				p.Assign(s, Load{Entry: entry, Message: 1, Cost: 1000})
 				p.Woken()
@@ -77,7 +77,7 @@ func BenchmarkOpen(b *testing.B) {
 				now += 1000
 				d := p.Open(list[0], Ask{Message: 1, Window: 1 << 30}, now)
 				p.Dialed(d.Conn.ID, mail.OpenedConnection{Level: mail.LevelOverlap}, now)
-				p.Drain(d.Conn)
+				p.drain(d.Conn)
 				p.Closed(d.Conn.ID, mail.Closing{}, now)
 				p.Woken()
 			}
@@ -106,7 +106,7 @@ func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		now += 1000
 		c := p.all.Front()
-		p.Finished(c, c.loads[0].Entry, time.Millisecond, EndJudged, now)
+		p.finished(c, c.loads[0].Entry, time.Millisecond, endJudged, now)
 		next := p.Woken()
 		d := p.Open(next, ask, now) // the idle one makes room
 		p.Closed(c.ID, mail.Closing{}, now)

@@ -35,15 +35,35 @@ func (p *Pool) Assign(s *Site, l Load) (c *Conn, first, last bool) {
 	return c, first, true
 }
 
-// An End is how far an entry came on its connection.
-type End uint8
+// An end is how far an entry came on its connection.
+type end uint8
 
 const (
-	EndUntried End = iota // it was not begun, or that is unknown
-	EndBroken             // it was begun, and the end of the connection has decided
-	EndOurs               // we have decided, without the server; the connection is what it was
-	EndJudged             // the server has given a verdict on it
+	endUntried end = iota // it was not begun, or that is unknown
+	endBroken             // it was begun, and the end of the connection has decided
+	endOurs               // we have decided, without the server; the connection is what it was
+	endJudged             // the server has given a verdict on it
 )
+
+// endOf returns how far a transaction came. Only what the server has said itself
+// shows that it does its work. Our own words are about a message that cannot be
+// read, or about what the server does not offer, unless the connection has ended.
+func endOf(r *mail.DeliveryResult) end {
+	if !r.Site.IsZero() {
+		return endBroken
+	}
+	e := endUntried
+	for i := range r.Outcomes {
+		switch o := &r.Outcomes[i]; {
+		case o.Result == mail.Untried:
+		case o.Result == mail.Delivered, o.Reply.By != "":
+			return endJudged
+		default:
+			e = endOurs
+		}
+	}
+	return e
+}
 
 // A Finish is what follows from the end of an entry.
 type Finish struct {
@@ -52,24 +72,35 @@ type Finish struct {
 	Hangup   bool // the caller must hang the connection up, because others need its slot more
 }
 
-// Finished takes the end of an entry. Took is how long the transaction occupied the
+// Finished takes the result of an entry.
+func (p *Pool) Finished(c *Conn, entry uint64, r *mail.DeliveryResult, now mail.Instant) Finish {
+	return p.finished(c, entry, r.Send, endOf(r), now)
+}
+
+// Untried takes an entry off a connection that never began it. It reports whether the
+// connection carries nothing more of the entry's message.
+func (p *Pool) Untried(c *Conn, entry uint64, now mail.Instant) (left bool) {
+	return p.finished(c, entry, 0, endUntried, now).Left
+}
+
+// finished takes the end of an entry. Took is how long the transaction occupied the
 // connection.
-func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now mail.Instant) (f Finish) {
+func (p *Pool) finished(c *Conn, entry uint64, took time.Duration, e end, now mail.Instant) (f Finish) {
 	p.now = now
 	wanted := c.site.group.wanted()
 	l := c.drop(entry)
 	f.Left = !c.carries(l.Message)
-	c.suspect = end == EndUntried || end == EndBroken
-	if end == EndJudged || end == EndBroken {
+	c.suspect = e == endUntried || e == endBroken
+	if e == endJudged || e == endBroken {
 		c.lastCallout = l.Callout
 	}
-	if end == EndBroken && !c.broken { // only the first was under way for certain
+	if e == endBroken && !c.broken { // only the first was under way for certain
 		c.broken = true
 		if !l.Callout {
 			c.charged = l.Message
 		}
 	}
-	if end == EndJudged {
+	if e == endJudged {
 		c.finished++
 		p.progressed(c, now)
 		f.Feedback = p.judged(c, l, took, now)
@@ -77,14 +108,14 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	if !c.working() {
 		c.used = now
 		if c.state == Draining {
-			p.drained(c, now)
+			p.emptied(c, now)
 		}
 	}
 	c.update()
 	if c.state != Ready {
 		return f
 	}
-	if end == EndJudged && p.mustYield(c, wanted, now) {
+	if e == endJudged && p.mustYield(c, wanted, now) {
 		c.site.yielded = true
 		p.drainFor(c, DrainSlot)
 		f.Hangup = true
@@ -94,8 +125,8 @@ func (p *Pool) Finished(c *Conn, entry uint64, took time.Duration, end End, now 
 	return f
 }
 
-// drained gives back the slot of a draining connection that has finished what it carried.
-func (p *Pool) drained(c *Conn, now mail.Instant) {
+// emptied gives back the slot of a draining connection that has finished what it carried.
+func (p *Pool) emptied(c *Conn, now mail.Instant) {
 	s := c.site
 	c.host.carrying--
 	s.carrying--

@@ -16,7 +16,7 @@ func (p *Pool) Closed(id ID, cl mail.Closing, now mail.Instant) (f Feedback) {
 	p.now = now
 	s := c.site
 	if c.state == Ready {
-		p.Drain(c)
+		p.drain(c)
 		if c.mails() > 0 {
 			s.owed.add(now)
 		}

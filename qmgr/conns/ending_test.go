@@ -82,13 +82,3 @@ func TestEndings(t *testing.T) {
 		t.Errorf("endings by reason: %v", n)
 	}
 }
-
-// A message may have several entries on one connection, and has left it when the last of
-// them has ended.
-func TestCarries(t *testing.T) {
-	c := &Conn{}
-	c.loads = []Load{{Message: 8}, {Message: 9}}
-	if c.carries(7) || !c.carries(8) || !c.carries(9) {
-		t.Error("a connection does not carry just what it was given")
-	}
-}

@@ -714,18 +714,18 @@ func (n *naive) forget() {
 }
 
 // finished takes in that an entry has ended.
-func (n *naive) finished(c *naiveConn, took time.Duration, end End) {
-	callout, untried := c.loads[0].Callout, end != EndJudged
-	if end == EndBroken && !c.begun {
+func (n *naive) finished(c *naiveConn, took time.Duration, end end) {
+	callout, untried := c.loads[0].Callout, end != endJudged
+	if end == endBroken && !c.begun {
 		c.begun = true
 		if !callout {
 			c.charged = c.loads[0].Message
 		}
 	}
-	if end == EndJudged {
+	if end == endJudged {
 		n.hosts[c.host].well()
 	}
-	if end != EndUntried {
+	if end != endUntried {
 		c.asked = callout
 	}
 	c.loads = slices.Delete(slices.Clone(c.loads), 0, 1)

@@ -104,7 +104,7 @@ func (p *Pool) Halt() (surplus []*Conn) {
 	p.halted = true
 	for c := range p.all.All() {
 		if c.state == Ready {
-			p.Drain(c)
+			p.drain(c)
 			surplus = append(surplus, c)
 		}
 	}
@@ -114,11 +114,11 @@ func (p *Pool) Halt() (surplus []*Conn) {
 // drainFor drains a connection that works, for a reason of ours.
 func (p *Pool) drainFor(c *Conn, why DrainReason) {
 	c.drained = why
-	p.Drain(c)
+	p.drain(c)
 }
 
-// Drain lets a connection take no further entries. The caller hangs it up.
-func (p *Pool) Drain(c *Conn) {
+// drain lets a connection take no further entries. The caller hangs it up.
+func (p *Pool) drain(c *Conn) {
 	if p.halted && c.drained == notDrained {
 		c.drained = DrainStop
 	}

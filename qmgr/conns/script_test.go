@@ -365,16 +365,16 @@ func (s *script) finish(tb testing.TB, l *golden.Line) {
 	if len(c.Loads()) == 0 {
 		tb.Fatalf("%s: it carries nothing", l.Pos)
 	}
-	end := EndJudged
+	end := endJudged
 	switch {
 	case l.Has("untried"):
-		end = EndUntried
+		end = endUntried
 	case l.Has("broken"):
-		end = EndBroken
+		end = endBroken
 	case l.Has("ours"):
-		end = EndOurs
+		end = endOurs
 	}
-	f := s.pool.Finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now)
+	f := s.pool.finished(c, c.Loads()[0].Entry, l.Duration(tb, "took", time.Millisecond), end, s.now)
 	if f.Feedback == FeedbackPositive {
 		s.feedback(f.Feedback)
 	}
@@ -386,12 +386,12 @@ func (s *script) finish(tb testing.TB, l *golden.Line) {
 func (s *script) close(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	c := s.conn(tb, l)
-	end := EndUntried
+	end := endUntried
 	if l.Has("broken") {
-		end = EndBroken
+		end = endBroken
 	}
-	for ; len(c.Loads()) > 0; end = EndUntried {
-		s.pool.Finished(c, c.Loads()[0].Entry, 0, end, s.now)
+	for ; len(c.Loads()) > 0; end = endUntried {
+		s.pool.finished(c, c.Loads()[0].Entry, 0, end, s.now)
 	}
 	cl := mail.Closing{Level: s.level(tb, l, 0), Reply: reply(l.Int(tb, "code", 0))}
 	for cl.Why.String() != l.Word(tb, 1) {

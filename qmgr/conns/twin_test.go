@@ -251,7 +251,7 @@ func (w *twins) finish() {
 	entry, callout := t.loads[0].Entry, t.loads[0].Callout
 	w.n.finished(t, took, endFor(untried))
 	yields := !untried && t.state == Ready && w.n.yields(t)
-	f := w.p.Finished(w.p.conns[t.id], entry, took, endFor(untried), w.n.now)
+	f := w.p.finished(w.p.conns[t.id], entry, took, endFor(untried), w.n.now)
 	if f.Hangup != yields {
 		w.fail("connection %d is hung up for the sake of others: %t, want %t", t.id, f.Hangup, yields)
 	}
@@ -271,10 +271,10 @@ func (w *twins) close() {
 	if t == nil {
 		return
 	}
-	for end := End(w.r.IntN(2)); len(t.loads) > 0; end = EndUntried { // it may have broken under the first
+	for end := end(w.r.IntN(2)); len(t.loads) > 0; end = endUntried { // it may have broken under the first
 		entry := t.loads[0].Entry
 		w.n.finished(t, 0, end)
-		w.p.Finished(w.p.conns[t.id], entry, 0, end, w.n.now)
+		w.p.finished(w.p.conns[t.id], entry, 0, end, w.n.now)
 	}
 	cl := mail.Closing{Why: mail.CloseReason(w.r.IntN(4)), Reply: mail.Reply{Code: 421}}
 	if w.r.IntN(2) == 0 {
@@ -502,9 +502,9 @@ func (d *bytesDice) IntN(n int) int {
 	return v % n
 }
 
-func endFor(untried bool) End {
+func endFor(untried bool) end {
 	if untried {
-		return EndUntried
+		return endUntried
 	}
-	return EndJudged
+	return endJudged
 }
