@@ -38,7 +38,7 @@ type Route struct {
 	Recipients []mail.Recipient
 }
 
-// Lookup asks for the whole of a route that needs a look-up (mail.Route).
+// Lookup asks for the rest of a route that needs a lookup (mail.Route).
 // Answered by LookedUp.
 type Lookup struct {
 	Lookup             LookupID
@@ -126,7 +126,7 @@ func (k NoteKind) String() string {
 	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed"}[k]
 }
 
-// Feedback tells what a destination's window has learned: the state after a
+// Feedback is what a destination's window has learned: the state after a
 // delivery, or after the end of its death. It is emitted if Config.Debug is set,
 // or if the transport's FeedbackDebug is and the state is another than before. It
 // has no answer.
@@ -154,7 +154,7 @@ func (c FeedbackCause) String() string {
 	return [...]string{"", "success", "failure", "revival"}[c]
 }
 
-// Preempted tells that one message goes first at the expense of another. It is
+// Preempted reports that one message goes first at the expense of another. It is
 // emitted if Config.Debug is set and has no answer.
 type Preempted struct {
 	Transport string

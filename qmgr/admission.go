@@ -119,8 +119,8 @@ func (q *Qmgr) open(id mail.QueueID, from intake.Origin) *message {
 	return m
 }
 
-// retryMoved has a message that is to be tried, and is just being changed at rest, is in
-// core for its report or is parked for lookups, tried after that.
+// retryMoved has a message tried as soon as it can be: it is being changed at rest, is in
+// core for its report alone, or is parked for lookups.
 func (q *Qmgr) retryMoved(id mail.QueueID) {
 	q.lookups.RetryParked(id)
 	if m := q.messages[id]; m != nil && m.forReport() {
@@ -221,7 +221,7 @@ func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.R
 	m.become(stageRunning)
 	m.env, m.place = e, place
 	m.Queued, m.debts = q.now, place.Owes
-	m.failed = place.Owes && e.Sender == "" // only a failure is owed to nobody
+	m.failed = place.Owes && e.Sender == "" // with the null sender only a failure stays owed
 	if m.letter = e.IsReport(); m.letter {
 		q.debts.letters++
 	}

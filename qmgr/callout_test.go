@@ -56,7 +56,7 @@ func TestMailBehindCallOutsIsFirst(t *testing.T) {
 	}
 }
 
-// Whoever asks first hears the same as those who ask later, out of memory; and however
+// A client that asks first gets the same reply as those that ask later, out of memory; and however
 // long a receiver's name and words are, the answer is no longer than a reply may be.
 func TestAllHearTheSame(t *testing.T) {
 	for _, result := range []mail.Result{mail.Failed, mail.Deferred} {

@@ -9,13 +9,13 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// connFeedback tells the window what an event of a connection means for it. The window does
+// connFeedback reports to the window what an event of a connection means for it. The window does
 // not die of failures, as it does without connections: mail is deferred when no host can be
 // tried, and until one can be. Mail that would come back here fails.
 //
 // With the style "level" a refusal does not lower the window either: the hosts remember
 // for themselves how many connections they take. That style judges by attempts, of which
-// there are hundreds where each delivery is one, and a few here, some of them in vain
+// there are hundreds where each delivery is one, and a few here, some of them without effect
 // wherever a server behind the address is down; and what it saves, mail that is deferred
 // because of a refusal, costs nothing here.
 func (q *Qmgr) connFeedback(d *queue, f conns.Feedback, a window.Attempt, why mail.Reply) {

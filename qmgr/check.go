@@ -124,7 +124,7 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 	m.Message.Check(underWay, slots)
 	assert.That(m.Unbound == len(m.unrouted)+m.routing.Len(), "message %v has %d recipients that are in no entry, counted %d", m.ID, len(m.unrouted)+m.routing.Len(), m.Unbound)
 	assert.That(m.Reading == (m.awaits&awaitsRead != 0), "message %v is being read: %t", m.ID, m.Reading)
-	assert.That(m.Reserved == 0 || m.Reading, "message %v has room for %d recipients that nobody reads", m.ID, m.Reserved)
+	assert.That(m.Reserved == 0 || m.Reading, "message %v has room for %d recipients that are not being read", m.ID, m.Reserved)
 	assert.That(m.Reserved == 0 || q.roundRobin() || m.InCore+m.Reserved <= m.Limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.ID, m.InCore, m.Reserved, m.Limit)
 	for p := range m.Peers() {
 		d := queueOf(p.Destination)

@@ -43,11 +43,11 @@ type Config struct {
 	// there whatever the others have (qmgr_message_recipient_minimum);
 	// default 10, at least 1.
 	RecipientMinimum int
-	// LookupLimit bounds the look-ups of routes under way at once; default 100. Those
+	// LookupLimit bounds the lookups of routes under way at once; default 100. Those
 	// that have taken more than 50 ms do not count; there may be ten times as many.
 	// Raise it where the name server is far away and fast.
 	LookupLimit int
-	// MessageConcurrency is how many look-ups one message may always have under
+	// MessageConcurrency is how many lookups one message may always have under
 	// way (Finch's max_message_concurrency); default 20. Raise it where large
 	// envelopes matter more than small mail under load.
 	MessageConcurrency int
@@ -56,23 +56,23 @@ type Config struct {
 	// quiet system; negative for none. Lower it to keep more in reserve for mail
 	// that comes next.
 	ConcurrencyScale int
-	// VerifyLimit is how many look-ups are under way at once for clients who want to
+	// VerifyLimit is how many lookups are under way at once for clients that want to
 	// know whether a recipient can be reached, and how many call-outs, except those
-	// that take more than a minute; default 10, and of look-ups never more than half of
+	// that take more than a minute; default 10, and of lookups never more than half of
 	// LookupLimit. Raise it where many clients have to wait for the answer.
 	VerifyLimit int
 	// VerifyNetworkLimit is how many of either for clients of one network (IPv4 /24,
 	// IPv6 /64); default 2. Raise it where most clients are in one network.
 	VerifyNetworkLimit int
-	// VerifyDeadline is after which time they are told that it is not known; default
+	// VerifyDeadline is how long these clients wait for an answer at most; default
 	// 5 s. Raise it where name servers are slow, and clients patient.
 	VerifyDeadline time.Duration
 	// VerifySender is in whose name receivers are asked about recipients; default is
 	// the null sender, which every receiver has to let in (RFC 5321 4.5.5). Set it
 	// for receivers that do not.
 	VerifySender mail.Address
-	// VerifyRejectReason is what a client is told whose recipient the receiver refuses,
-	// and VerifyDeferReason if it cannot be asked; default is the receiver's name, address
+	// VerifyRejectReason is the reply to a client whose recipient the receiver refuses,
+	// and VerifyDeferReason that to one for which the receiver cannot be asked; default is the receiver's name, address
 	// and words. Set them to keep these from strangers.
 	VerifyRejectReason string
 	VerifyDeferReason  string
@@ -87,12 +87,12 @@ type Config struct {
 	// whatever RecipientLimit says, as the recordings of it were made. The selection of an entry
 	// waits when it has asked for recipients of a job, as Postfix reads them
 	// then and there, and the host has to answer Read and Route before it sends
-	// anything else; otherwise selection goes on with what there is. A destination
+	// anything else; otherwise selection goes on with the recipients in core. A destination
 	// that dies leaves a queue on TransportRetry even if nothing waits for it;
 	// otherwise such a queue would stay for each reason ever given.
 	AsPostfix bool
 
-	// Debug asks for Feedback and Preempted actions, which tell why something
+	// Debug asks for Feedback and Preempted actions, which show why something
 	// is selected (destination_concurrency_feedback_debug). They cost about a
 	// tenth of a Step.
 	Debug bool
@@ -126,20 +126,20 @@ type Config struct {
 	// Hosts says how long what is known of hosts is remembered.
 	Hosts destdb.Config
 
-	// ActionsPerStep bounds what one Step starts on its own account: messages
+	// ActionsPerStep bounds what one Step starts by itself: messages
 	// opened and entries delivered; default 1000. What is left over is done in
 	// the next Step, and NextWake says that it is due now.
 	ActionsPerStep int
 }
 
 // DoubleBounce is a policy for undeliverable mail with the null sender, about
-// which nobody may be told (RFC 5321 4.5.5).
+// which no report may be sent (RFC 5321 4.5.5).
 type DoubleBounce uint8
 
 const (
 	DoubleBounceHold    DoubleBounce = iota // set it aside for Backoff.BounceQueueLifetime, for the operator to look at
-	DoubleBounceDiscard                     // remove it; the log tells
-	DoubleBounceReport                      // hand it to the reporter, who knows an address to tell
+	DoubleBounceDiscard                     // remove it, with a line in the log
+	DoubleBounceReport                      // have the reporter send it to an address that it knows
 )
 
 // TransportConfig is the limits of one transport. The zero value of a field
@@ -352,7 +352,7 @@ func (t TransportConfig) withDefaults() TransportConfig {
 	return t
 }
 
-// Validate tells everything that is wrong with a configuration that has its
+// Validate returns everything that is wrong with a configuration that has its
 // defaults.
 func (c Config) Validate() error {
 	var errs []error
@@ -437,7 +437,7 @@ func (c *Config) transport(name string) TransportConfig {
 	}
 	t.RefillDelay = max(t.RefillDelay, 0)
 	if internal := name == TransportRetry || name == TransportError; internal && t.Agents == AgentsConnections {
-		t.Agents = AgentsOwn // their nexthops are replies, which nobody can connect to
+		t.Agents = AgentsOwn // their nexthops are replies, not hosts
 	}
 	return t
 }
@@ -445,7 +445,7 @@ func (c *Config) transport(name string) TransportConfig {
 // A Scheduler is a way to choose what is delivered next (package sched).
 type Scheduler = sched.Scheduler
 
-// The schedulers are told in package sched.
+// The schedulers are explained in package sched.
 const (
 	Preemptive = sched.Preemptive
 	RoundRobin = sched.RoundRobin

@@ -51,7 +51,7 @@ func (q *Qmgr) closeSite(d *queue) {
 	}
 }
 
-// inUse tells whether a queue without entries has to stay because of its site.
+// inUse reports whether a queue without entries has to stay because of its site.
 func (d *queue) inUse() bool {
 	return d.pinned || d.site != nil && (d.resolving || !d.site.Empty())
 }
@@ -189,7 +189,7 @@ func mixedText(h mail.Host, why mail.Reply) string {
 const collectSome = 16
 
 // endConnections ends all of them, as soon as what is under way there has ended:
-// nothing more is to be started.
+// nothing more will be started.
 func (q *Qmgr) endConnections() {
 	q.hangupAll(q.conns.Halt())
 }

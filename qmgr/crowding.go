@@ -26,7 +26,7 @@ import (
 //
 // Mail that waits for lookups that take long has the same part of the core, all of it
 // together. What is more is parked (package intake). A message that cannot be parked,
-// since it has recipients in the spool that have not been read, or some that are to be
+// since it has recipients in the spool that have not been read, or some that will be
 // tried again, or because it was parked before, has those deferred that wait for slow
 // lookups.
 

@@ -18,10 +18,10 @@ import (
 // A message whose turn does not come leaves the core: its outcomes are durable,
 // and what it owes is part of them. If nothing else is left to do for it, its ID is
 // kept in a line (parked), and it is opened again when its turn comes. If some
-// recipient is to be tried again, the report is made at the next attempt. A core
+// recipient will be tried again, the report is made at the next attempt. A core
 // that is started anew finds all of them in the spool.
 //
-// A slow host must not keep everybody else from being told, either, so some
+// A slow host must not keep the reports for all other senders waiting, either, so some
 // reports are made however many wait for delivery (reportEvery).
 type debts struct {
 	making     int            // messages whose Report is outstanding
@@ -109,7 +109,7 @@ func (q *Qmgr) settleDebts() {
 			d.line, d.head = d.line[:0], 0
 		}
 		if !q.free(id) {
-			continue // somebody has it in hand, and it owes the report still
+			continue // it is in core or being changed, and still owes the report
 		}
 		q.openOwing(id)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
 )
 
-// A flood is a world in which bad.test refuses everybody and the senders' host,
-// home.test, takes no report until it is told to.
+// A flood is a world in which bad.test refuses every recipient and the senders' host,
+// home.test, takes no report until it is allowed to.
 type flood struct {
 	*qmgrtest.World
 	t       *testing.T
@@ -87,9 +87,9 @@ func (f *flood) bounce(n int) {
 	}
 }
 
-// Bounces whose reports nobody takes leave the core to other mail, and the line
+// Bounces whose reports no host takes leave the core to other mail, and the line
 // that they form to the spool; some go on being reported; and once reports are
-// taken again, every sender is told once.
+// taken again, every sender gets one report.
 func TestBouncesLeaveRoom(t *testing.T) {
 	const active, bounces = 400, 1000
 	f := newFlood(t, qmgr.Config{ActiveLimit: active})

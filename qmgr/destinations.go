@@ -15,7 +15,7 @@ import (
 // A DestinationQuery picks destinations. Queues that only take mail to its deferral
 // (QueueView.Instead) are no destinations.
 type DestinationQuery struct {
-	// Match tells which are wanted; nil: all. It must not keep the core waiting.
+	// Match reports whether a destination is wanted; nil: all are. It must not keep the core waiting.
 	Match func(transport, nexthop string) bool
 	// In are the conditions that are wanted; without any, all are.
 	In []Condition
@@ -102,14 +102,14 @@ func compareStanding(a, b standing) int {
 		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop))
 }
 
-// before tells whether the place is before a destination's.
+// before reports whether the place is before a destination's.
 func (p *DestinationPlace) before(s standing) bool {
 	at := s.place()
 	return cmp.Or(cmp.Compare(at.Todo, p.Todo), cmp.Compare(at.Condition, p.Condition),
 		strings.Compare(p.Transport, at.Transport), strings.Compare(p.Nexthop, at.Nexthop)) < 0
 }
 
-// serves tells whether a site has mail waiting for a domain; of "" any does.
+// serves reports whether a site has mail waiting for a domain; of "" any does.
 func (d *queue) serves(domain string) bool {
 	if domain == "" {
 		return true
@@ -132,7 +132,7 @@ func (q *Qmgr) summary(s standing) DestinationSummary {
 	return v
 }
 
-// waiting counts what waits, and tells when the oldest message of it arrived; 0 if
+// waiting counts what waits, and returns when the oldest message of it arrived; 0 if
 // none waits.
 func (d *queue) waiting() (messages, recipients int, oldest mail.Instant) {
 	for e := range d.Todo.All() {
@@ -196,8 +196,8 @@ type DestinationView struct {
 	Rate, ConnectionRate, TransportRate []rate.Use
 	Tables                              []string // destinations of Config.Destinations that match, the most specific first
 	Ceiling                             int      // the most that the window may be; 0 for no limit
-	// Remembered tells that it has no mail in core and no connections, and only what
-	// is remembered of its host is told.
+	// Remembered means that it has no mail in core and no connections: the view has only
+	// what is remembered of its host.
 	Remembered bool
 }
 
@@ -223,7 +223,7 @@ func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView
 }
 
 // remembered returns what is known of the host of a nexthop that has no mail in core
-// and no connections. That can be found without a look-up if the nexthop is an address
+// and no connections. That can be found without a lookup if the nexthop is an address
 // literal with its port.
 func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) {
 	addr, err := netip.ParseAddrPort(nexthop)
@@ -265,7 +265,7 @@ const (
 	OrderedNothing Ordered = iota
 	OrderedHold
 	OrderedDrop
-	OrderedSome // some recipients are to be given up, or held in a message of their own
+	OrderedSome // some recipients are given up, or held in a message of their own
 )
 
 // String returns the word that the API shows; "" for OrderedNothing.
@@ -293,7 +293,7 @@ type PlaceView struct {
 	Obstacle  Obstacle    // of those that wait
 }
 
-// Explain tells of each message where it is in core, with at most most destinations,
+// Explain returns where each message is in core, with at most most destinations,
 // those first for which it has something waiting.
 func (q *Qmgr) Explain(ids []mail.QueueID, most int) []MessageView {
 	views := make([]MessageView, len(ids))

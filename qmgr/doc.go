@@ -21,7 +21,7 @@
 //     returns is valid until the next Step.
 //  5. An answer for something already gone is legal; it is ignored and counted.
 //  6. The same configuration, seed and events give the same actions.
-//  7. Step does bounded work: what it starts on its own account is bounded by
+//  7. Step does bounded work: what it starts by itself is bounded by
 //     Config.ActionsPerStep. What is left over makes NextWake say "now".
 //  8. Step returns no error. What the world may do is an event; what it may not
 //     do is a bug, and panics.
@@ -33,7 +33,7 @@
 //
 // What goes by the names of mail need not be mail: a recipient's address is a text
 // that only the host understands, a nexthop is whatever has limits of its own, and
-// a message without a sender owes nobody a report if Config.DoubleBounce is
+// a message without a sender owes no report if Config.DoubleBounce is
 // DoubleBounceDiscard.
 //
 // # Structures
@@ -84,7 +84,7 @@
 //
 //	event.go, action.go, config.go      what goes in and comes out
 //	qmgr.go                             Step
-//	message.go, queue.go, transport.go  what there is
+//	message.go, queue.go, transport.go  the structures
 //	admission.go, routing.go, lookups.go   how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
 //	conn.go, reach.go, carry.go         with connections
@@ -95,7 +95,7 @@
 //
 // # For hosts that connect
 //
-// Whoever writes a host that connects (AgentsConnections) decides by mail.Reply.By
+// A host that connects (AgentsConnections) decides by mail.Reply.By
 // what an outcome says of the other end. A reply with By, which names the host that
 // gave it, was that host's own verdict, and so shows that it does its work, even if it
 // refuses; one without is of our own making, and says nothing about the host. Without

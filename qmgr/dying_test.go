@@ -20,7 +20,7 @@ type dying struct {
 	// comes to.
 	why   mail.CloseReason
 	words qmgrtest.Ending
-	// simple tells that in lock-step the host refuses the message and stays.
+	// simple means that in lock-step the host refuses the message and stays.
 	simple bool
 }
 
@@ -72,7 +72,7 @@ func (d *deathbed) answer(a qmgr.Action) {
 	}
 }
 
-// converse moves one connection on, and tells whether there was any to move.
+// converse moves one connection on, and reports whether there was any to move.
 func (d *deathbed) converse(list []*qmgrtest.Connection) bool {
 	for _, c := range list {
 		bad := c.Opening.Host.Name == dyingName
@@ -167,7 +167,7 @@ const arrivals = 799
 
 // A host that takes connections and no mail is not called again and again, however
 // much mail there is for it, in whichever way it fails: it counts as failed when several
-// messages have come to nothing, one after the other, and is left alone for a minute,
+// messages have failed, one after the other, and is left alone for a minute,
 // then for two, and so on, with two messages each time. The first time a whole window of
 // connections may have been opened before it shows (here nothing takes any time, so that
 // all are), and once more at a lower level if the host's words asked for that. Mail waits

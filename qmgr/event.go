@@ -15,8 +15,8 @@ type Event interface{ event() }
 // IDs count up from 1 and are never used again within one run.
 type EntryID uint64
 
-// Arrived tells of a message that has just become durable in the incoming
-// area. It is a hint: a message of which the core is not told is found by the
+// Arrived announces a message that has just become durable in the incoming
+// area. It is a hint: a message that is not announced is found by the
 // next Fetch.
 type Arrived struct{ Arrival mail.Arrival }
 
@@ -70,7 +70,7 @@ type Routed struct {
 // LookedUp answers Lookup.
 type LookedUp struct {
 	Lookup LookupID
-	Route  mail.Route // complete: it needs no further look-up
+	Route  mail.Route // complete: it needs no further lookup
 }
 
 // Hosts answers Resolve.
@@ -99,17 +99,17 @@ type Closed struct {
 // it. It is best the first event.
 type Learned struct{ Hosts []mail.HostRecord }
 
-// Verify asks whether mail can be sent to where a route leads, which needs a look-up
+// Verify asks whether mail can be sent to where a route leads, which needs a lookup
 // (mail.Route) unless Routed says that it is complete. Answered by Verified, within
 // Config.VerifyDeadline if the host wakes the core in time.
 type Verify struct {
 	Verification       VerificationID
-	Client             netip.Addr // who wants to know: those from one network share what may be found out for them
+	Client             netip.Addr // the client that asks: those of one network share a few lookups and call-outs
 	Transport, Nexthop string     // as in the route
 	Routed             bool
 	Site               string // Routed: as in the route
 	// Recipient is whom the receiver is asked about, if mail can be sent there and
-	// that is not known already; "" if nobody is to be asked. That is done over
+	// that is not known already; "" if the receiver is not asked. That is done over
 	// connections that the core decides on, or not at all.
 	Recipient mail.Address
 }
@@ -128,7 +128,7 @@ type Changed struct{ Changed mail.Changed }
 // cleared. The host sends an Arrived for each new message as well.
 type Reported struct{ ID mail.QueueID }
 
-// Wake tells that the instant that NextWake named has come. It may be sent at
+// Wake reports that the instant that NextWake named has come. It may be sent at
 // any time.
 type Wake struct{}
 
@@ -151,8 +151,8 @@ type Drop struct{ IDs []mail.QueueID }
 // under way are not interrupted, and their results stand.
 type Settle struct {
 	ID mail.QueueID
-	// Outcomes say how. Each is Failed, and Report says whether the sender is to be
-	// told. At may be 0: the host need not know the time. Without any, a message at rest
+	// Outcomes say how. Each is Failed, and Report says whether the sender
+	// receives a report. At may be 0: the host need not know the time. Without any, a message at rest
 	// is only reported on, if it owes that: hosts ask it at a start for held mail, which
 	// the core does not look at.
 	Outcomes []mail.Outcome
@@ -183,7 +183,7 @@ type RetryAll struct{}
 // comes after they have been, and agents that are offered meanwhile are ignored.
 type AgentReady struct{ Transport string }
 
-// AgentUnavailable tells that no agent of a transport can be started. A Deliver
+// AgentUnavailable reports that no agent of a transport can be started. A Deliver
 // that had to be given up for it is answered as well, with Result.Crashed; this
 // event is best sent before that answer, so that nothing else is started first.
 // Reply says why; if it is zero there is a text for it. One for a transport that

@@ -175,7 +175,7 @@ func (h *host) apply(c mail.Change) mail.Changed {
 	return mail.Changed{ID: c.ID, Place: m.place}
 }
 
-// accept puts a message into the spool. Only then it tells the core.
+// accept puts a message into the spool. Only then it announces it to the core.
 func (h *host) accept(name string, to ...mail.Address) qmgr.Event {
 	m := &message{place: mail.Place{Area: mail.AreaIncoming}}
 	for i, a := range to {

@@ -26,7 +26,7 @@ func (q *Qmgr) learned(ev Learned) {
 
 // HostChanges appends to dst what has changed of what is known of hosts since it
 // was asked last, at most max records, in the form that Learned takes. It decides
-// nothing, so a host may call it when it likes between two Steps; what nobody
+// nothing, so a host may call it when it likes between two Steps; what no host
 // asks for in time is forgotten.
 func (q *Qmgr) HostChanges(dst []mail.HostRecord, max int) []mail.HostRecord {
 	for _, c := range q.db.Changed(nil, max) {

@@ -16,8 +16,8 @@ import (
 const (
 	// lapsed is the text of the note about a double bounce that is removed.
 	lapsed = "held double bounce removed"
-	// firstLapse is the time from the start to the first look for what is to be
-	// removed; there is more urgent work before. It is no reason to wake up.
+	// firstLapse is the time from the start to the first look for mail to
+	// remove; there is more urgent work before. It is no reason to wake up.
 	firstLapse = time.Hour
 	// lapsingMost is how many removals are made durable at once: enough to fill a
 	// commit, few enough that those of other mail do not wait behind all of them.
@@ -28,7 +28,7 @@ const (
 type lapses struct {
 	underWay int          // removals that are being made durable
 	begun    bool         // there was a Step
-	first    mail.Instant // begun: when to look for what is to be removed first; Never if that was done
+	first    mail.Instant // begun: when to look for mail to remove first; Never if that was done
 }
 
 // heldUntil is when a double bounce that is held now is removed: it waits for the
@@ -62,7 +62,7 @@ func (q *Qmgr) lapse() {
 	for q.lapses.underWay < lapsingMost && q.admission.Has(ScanHeld) && q.mayStart() {
 		id, _, _ := q.admission.Take(ScanHeld)
 		if !q.free(id) {
-			continue // it is told of again when it comes to rest
+			continue // it is found again when it comes to rest
 		}
 		q.moving[id] = wish{lapse: true}
 		q.lapses.underWay++

@@ -121,7 +121,7 @@ const (
 	calloutSpan = time.Minute
 )
 
-// mayCall tells whether a connection may be opened for a call-out: as long as half is
+// mayCall reports whether a connection may be opened for a call-out: as long as half is
 // left of what may be opened in any longer time, since mail needs the rest.
 func (d *queue) mayCall(now mail.Instant) bool {
 	dials := d.site.Dials()
@@ -136,7 +136,7 @@ func (d *queue) mayCall(now mail.Instant) bool {
 	return true
 }
 
-// pace has a destination wait if it has had what it may have by now.
+// pace has a destination wait if it has reached a limit by time.
 func (q *Qmgr) pace(d *queue) {
 	ready, at := d.rate.Ready(q.now)
 	q.disarm(&d.pace)
@@ -192,7 +192,7 @@ func used(b *rate.Bucket, now mail.Instant) (longest time.Duration) {
 	return longest
 }
 
-// remembers tells whether an idle destination must be kept, since what went to it
+// remembers reports whether an idle destination must be kept, since what went to it
 // lately counts against its limits, or was too much for its hosts. The number of those that are is bounded: where
 // it is reached, a limit may be exceeded rather than memory.
 func (q *Qmgr) remembers(d *queue) bool {

@@ -100,7 +100,7 @@ func (p *pacing) converse() bool {
 	return false
 }
 
-// check tells whether more of something started within a time than may.
+// check reports whether more of something started within a time than may.
 func (p *pacing) check(what string, l rate.Limit) {
 	p.t.Helper()
 	log := p.start[what]

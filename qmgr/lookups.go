@@ -43,7 +43,7 @@ func (q *Qmgr) ageLookups() {
 	}
 }
 
-// lookedUp takes the answer to a lookup: everybody who waited goes on.
+// lookedUp takes the answer to a lookup: all who waited for it go on.
 func (q *Qmgr) lookedUp(ev LookedUp) {
 	l, known := q.lookups.Answered(ev.Lookup, ev.Route.Reply, q.now)
 	switch {
@@ -55,7 +55,7 @@ func (q *Qmgr) lookedUp(ev LookedUp) {
 	}
 }
 
-// endLookup has everybody go on who waited for a lookup.
+// endLookup has all go on who waited for a lookup.
 func (q *Qmgr) endLookup(l *intake.Lookup, to mail.Route) {
 	q.lookups.End(l, to.Reply, q.now)
 	for c := q.lookups.NextQuestion(l); c != nil; c = q.lookups.NextQuestion(l) {

@@ -31,7 +31,7 @@ type message struct {
 type stay struct {
 	from   intake.Origin
 	stage  stage
-	serial uint64 // tells it from an earlier stay of the same message
+	serial uint64 // distinguishes it from an earlier stay of the same message
 	// awaits is the set of answers that are outstanding. While it is not empty, the
 	// message stays in core.
 	awaits     answers
@@ -58,10 +58,10 @@ type round struct {
 	settled    bool           // outcomes has one that is settled
 	debts      bool           // the spool holds an outcome that owes a report
 	unreported bool           // the reports could not be made in this round
-	retry      bool           // some recipient is to be tried again
+	retry      bool           // some recipient will be tried again
 	stuck      bool           // each of those was put off because its destination is stuck
 	failed     bool           // some recipient failed for good
-	doubt      bool           // some recipient may have the message, and it is to be held therefore
+	doubt      bool           // some recipient may have the message, which will be held for that reason
 }
 
 // orders is what operators want done with a message, and what that has left behind.

@@ -17,7 +17,7 @@ const longOffline = 5 * time.Minute
 
 // A recovery is the scan that our network's return makes necessary.
 type recovery struct {
-	since mail.Instant // what was tried last then or later is to be tried again; 0: nothing
+	since mail.Instant // what was tried last then or later will be tried again; 0: nothing
 	next  mail.Instant // not before this
 }
 

@@ -20,11 +20,10 @@ type Obstacle struct {
 	Most  int           // ObstacleWindow: the most that the window may be; 0 for no limit
 	Rate  rate.Limit    // where it is a limit by time
 	Pause time.Duration // where it is a pause between two deliveries
-	// Deliveries tells that what is counted are deliveries that agents make, and not
-	// connections.
+	// Deliveries means that deliveries by agents are counted, not connections.
 	Deliveries bool
-	// Callouts, with ObstacleHostBusy, tells that a host has lately ended a connection
-	// over a call-out, and that nothing else waits.
+	// Callouts, with ObstacleHostBusy, means that a host has lately ended a connection
+	// over a call-out, and that only call-outs wait.
 	Callouts bool
 	Hosts    conns.TierView // ObstacleHostLimit, and ObstacleHostBusy without Callouts: those that are waited for
 	// Table is the destination of Config.Destinations that says so, "" if the
@@ -41,7 +40,7 @@ const (
 	ObstacleTransportDead                        // the transport's deliveries cannot be begun
 	ObstacleDead                                 // the destination is dead
 	ObstacleDestinationDelay                     // the pause after each delivery, or the delivery before that
-	ObstacleDestinationRate                      // it has had what it may have by now
+	ObstacleDestinationRate                      // a limit by time of the destination is reached
 	ObstacleTransportRate                        // the transport has
 	ObstacleTransportDelay                       // the transport's pause before each delivery, or the delivery before that
 	ObstacleProcessLimit                         // the transport has as many connections or deliveries as it may
@@ -51,12 +50,12 @@ const (
 	ObstaclePart                                 // the destination holds as many connections as it may while others may need them
 	ObstacleSlowStart                            // enough connections are being opened
 	ObstacleConnectionRate                       // enough connections were opened lately
-	ObstacleHostLimit                            // every usable host of a tier has as many connections as it may, or is being tried
+	ObstacleHostLimit                            // every usable host of a tier is at its limit of connections, or is being tried
 	ObstacleHostBusy                             // every usable host of a tier has enough, and some have said so lately
 	ObstacleLocalOutage                          // our own network is down
 	ObstacleHostLookup                           // its hosts are being looked up
 	ObstacleConnecting                           // a connection is being opened
-	ObstacleTransaction                          // every connection carries as much as it bears
+	ObstacleTransaction                          // every connection carries as much as it can
 	ObstacleTurn                                 // it could go: other mail of the transport goes first
 	ObstacleReportTurn                           // of a message: it is parked until it is its turn to be reported on
 	ObstacleLookups                              // of a message: it is parked until it is known where its recipients go
@@ -81,7 +80,10 @@ func (k ObstacleKind) String() string {
 }
 
 // obstacle returns what stands in the way of mail for a destination.
-func (q *Qmgr) obstacle(d *queue) Obstacle {
+func (q *Qmgr) obstacle(d *queue) Obstacle { return q.sourced(d, q.unsourced(d)) }
+
+// unsourced is obstacle without Table.
+func (q *Qmgr) unsourced(d *queue) Obstacle {
 	t := d.transport
 	switch {
 	case d.Todo.Empty():
@@ -93,21 +95,21 @@ func (q *Qmgr) obstacle(d *queue) Obstacle {
 	case d.Dead():
 		return Obstacle{Kind: ObstacleDead, Until: d.timer.at}
 	case d.window.State() == window.Suspended:
-		return q.sourced(d, Obstacle{Kind: ObstacleDestinationDelay, Until: d.timer.at, Pause: d.limits.rateDelay})
+		return Obstacle{Kind: ObstacleDestinationDelay, Until: d.timer.at, Pause: d.limits.rateDelay}
 	case d.paused:
 		limit, at := d.rate.Binding(q.now)
-		return q.sourced(d, Obstacle{Kind: ObstacleDestinationRate, Until: at, Rate: limit})
+		return Obstacle{Kind: ObstacleDestinationRate, Until: at, Rate: limit}
 	case t.paused:
 		return q.transportRate(t)
 	case d.Startable > 0:
 		return t.obstacle()
 	case d.site == nil:
-		return q.sourced(d, Obstacle{Kind: ObstacleWindow, Limit: d.window.Size(), Most: d.limits.window.Limit, Deliveries: true})
+		return Obstacle{Kind: ObstacleWindow, Limit: d.window.Size(), Most: d.limits.window.Limit, Deliveries: true}
 	}
-	return q.sourced(d, q.siteObstacle(d))
+	return q.siteObstacle(d)
 }
 
-// transportRate tells a transport's limit by time that is used up from its pause,
+// transportRate distinguishes a limit by time that is used up from the transport's pause,
 // which is one, too, where there are connections.
 func (q *Qmgr) transportRate(t *transport) Obstacle {
 	limit, at := t.rate.Binding(q.now)
@@ -204,9 +206,9 @@ type Condition uint8
 const (
 	ConditionReady   Condition = iota // it takes mail
 	ConditionOpening                  // its hosts are being looked up, or connections opened
-	ConditionFull                     // it has as much as it may have at once
-	ConditionLimited                  // it has had what it may have by now
-	ConditionPaused                   // it is to be left alone for a moment, as configured
+	ConditionFull                     // it has reached a limit of what it may have at once
+	ConditionLimited                  // a limit by time of the destination is reached
+	ConditionPaused                   // it is left alone for a moment, as configured
 	ConditionDead                     // it cannot be reached
 
 	conditions = iota
@@ -244,8 +246,8 @@ func (k ObstacleKind) Condition() Condition {
 	return ConditionReady
 }
 
-// condition returns how a destination stands. Unlike obstacle it takes next to no
-// time.
+// condition returns how a destination stands, whether mail waits for it or not. Unlike
+// obstacle it takes next to no time.
 func (q *Qmgr) condition(d *queue) Condition {
 	switch {
 	case d.Dead(), d.transport.dead():
@@ -254,24 +256,6 @@ func (q *Qmgr) condition(d *queue) Condition {
 		return ConditionPaused
 	case d.paused:
 		return ConditionLimited
-	case d.Todo.Empty():
-		return ConditionReady
 	}
-	return q.kind(d).Condition()
-}
-
-// kind is what obstacle returns, without what it takes to say it in full.
-func (q *Qmgr) kind(d *queue) ObstacleKind {
-	t := d.transport
-	switch {
-	case q.halt:
-		return ObstacleStop
-	case t.paused:
-		return q.transportRate(t).Kind
-	case d.Startable > 0:
-		return t.obstacle().Kind
-	case d.site == nil:
-		return ObstacleWindow
-	}
-	return q.siteObstacle(d).Kind
+	return q.unsourced(d).Kind.Condition()
 }

@@ -50,12 +50,12 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 // way for it, or the last one of its round, is durable. The zero wish is for
 // nothing.
 type wish struct {
-	settling settling // first, some recipients are to be given up
+	settling settling // first, some recipients are given up
 	order    order    // orderHold, orderDrop or orderRelease: the last one counts
 	reason   string   // why, for orderHold
-	retry    bool     // and then it is to be tried
+	retry    bool     // and then it is tried
 	lapse    bool     // the change under way removes it from the hold area
-	report   bool     // its sender is to be told, though others of it wait
+	report   bool     // its sender receives a report, though other recipients wait
 }
 
 // add adds an order to those given before. Hold and drop make void what was to
@@ -73,7 +73,7 @@ func (w *wish) empty() bool {
 	return w.settling.empty() && w.order == orderNone && !w.retry && !w.report
 }
 
-// A pendingWish is to be carried out before the Step goes on.
+// A pendingWish will be carried out before the Step goes on.
 type pendingWish struct {
 	id mail.QueueID
 	wish

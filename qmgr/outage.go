@@ -81,7 +81,7 @@ func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 }
 
 // putOff takes a waiting entry from its destination, which cannot be served: its
-// recipients are to be deferred, or to fail, without an attempt. That is the
+// recipients will be deferred, or fail, without an attempt. That is the
 // business of TransportRetry and TransportError, so that even the end of a large
 // backlog is scheduled. Only if the transport is dead itself they are deferred on
 // the spot.

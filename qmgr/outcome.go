@@ -36,7 +36,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 	q.attend(m)
 }
 
-// feedback tells a destination's window how an attempt went. A delivery that
+// feedback has a destination's window learn how an attempt went. A delivery that
 // failed for the recipients only shows that the destination works.
 func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 	cfg := &d.limits.window
@@ -61,7 +61,7 @@ func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 	}
 }
 
-// explain tells what a window has come to. Who follows decisions wants to know of
+// explain reports what a window has come to. A reader of decisions wants to know of
 // each attempt; the operator of what has changed, or a destination at its limit
 // would fill the log.
 func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
@@ -150,8 +150,8 @@ func (q *Qmgr) unknown(m *message, e *sched.Entry, o *mail.Outcome) {
 	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Sender: m.env.Sender, Text: o.Reply.String()})
 }
 
-// failureReport tells which report a failure of a recipient owes. With the null
-// sender it is owed to nobody, and kept all the same: it is how the policy for
+// failureReport returns which report a failure of a recipient owes. With the null
+// sender no report is made, and the debt is kept all the same: it is how the policy for
 // double bounces survives a restart.
 func failureReport(m *message, r *mail.Recipient) mail.ReportKind {
 	if m.env.Sender == "" || r.Notify.Failure() {

@@ -50,7 +50,7 @@ func (q *Qmgr) offered(t *transport, s *sched.Selection, e *sched.Entry) {
 // readFor asks for recipients of a message for a selection.
 func (q *Qmgr) ReadFor(m *sched.Message) bool { return q.read(messageOf(m)) }
 
-// preempted tells those who follow decisions that a message goes first at the expense
+// Preempted reports, for readers of decisions, that a message goes first at the expense
 // of another.
 func (q *Qmgr) Preempted(l *sched.Lane, current, by mail.QueueID, level int) {
 	if q.cfg.Debug {
@@ -188,7 +188,7 @@ func (q *Qmgr) selectTransport(pending map[string]int) {
 	q.emit(Selected{})
 }
 
-// mayAsk tells whether one more agent may be asked for.
+// mayAsk reports whether one more agent may be asked for.
 func (t *transport) mayAsk(pending int) bool {
 	switch t.delay.state {
 	case delayFree, delayDialing:
@@ -202,7 +202,7 @@ func (t *transport) mayAsk(pending int) bool {
 // maxPending is how many agents of a transport are on their way at most.
 const maxPending = 2
 
-// offers tells whether the transport has an entry to start for one more agent.
+// offers reports whether the transport has an entry to start for one more agent.
 //
 // In Postfix a destination that has more deliveries under way than its window
 // allows now counts against the others, if it came about before them, so that it

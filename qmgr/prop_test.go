@@ -151,7 +151,7 @@ func (c *chaos) lastWords() []qmgrtest.Ending {
 	return nil
 }
 
-// lookups makes some of the domains need a look-up: two of them share a site, and
+// lookups makes some of the domains need a lookup: two of them share a site, and
 // one leads nowhere now and then.
 func (c *chaos) lookups() {
 	if c.r.Permille(300) {
@@ -307,7 +307,7 @@ func (c *chaos) answer() {
 }
 
 // verify lets a client of one of three networks ask for a domain that mail goes to,
-// or for one that nobody else has heard of, or for an address there.
+// or for one that is known nowhere else, or for an address there.
 func (c *chaos) verify() {
 	c.asked++
 	v := qmgr.Verify{Verification: c.asked, Client: netip.AddrFrom4([4]byte{192, 0, byte(c.r.IntN(3)), 1}), Transport: "smtp", Nexthop: fmt.Sprintf("d%d.test", c.r.IntN(9))}
@@ -431,7 +431,7 @@ func (c *chaos) settle() {
 	}
 }
 
-// talking tells whether some connection has something left to do.
+// talking reports whether some connection has something left to do.
 func (c *chaos) talking() bool {
 	return slices.ContainsFunc(c.w.Connections(), func(k *qmgrtest.Connection) bool { return len(k.Sends) > 0 || k.Hung })
 }
@@ -484,7 +484,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// checkLookups: no more look-ups are under way than allowed, those included that take
+// checkLookups: no more lookups are under way than allowed, those included that take
 // long and that have been given up; nor more call-outs.
 func (c *chaos) checkLookups(seed uint64) {
 	all, verifying := 0, 0
@@ -500,7 +500,7 @@ func (c *chaos) checkLookups(seed uint64) {
 		c.t.Fatalf("seed %d: %+v; the limits are %d and %d", seed, v.Callouts, c.cfg.VerifyLimit, c.cfg.Addresses.Limit)
 	}
 	if most := min(c.cfg.VerifyLimit, max(c.cfg.LookupLimit/2, 1)); all > 21*c.cfg.LookupLimit || verifying > 21*most {
-		c.t.Fatalf("seed %d: %d look-ups are under way, %d of them for verification; the limits are %d and %d", seed, all, verifying, c.cfg.LookupLimit, most)
+		c.t.Fatalf("seed %d: %d lookups are under way, %d of them for verification; the limits are %d and %d", seed, all, verifying, c.cfg.LookupLimit, most)
 	}
 }
 

@@ -56,7 +56,7 @@ type incoming struct {
 	lapses     lapses
 }
 
-// core is the messages in core, and what is to be done with some that are not.
+// core is the messages in core, and what will be done with some that are not.
 type core struct {
 	messages map[mail.QueueID]*message
 	serial   uint64                // of the message admitted last
@@ -91,7 +91,7 @@ type connecting struct {
 }
 
 // New returns a queue manager that knows nothing yet: its first Step asks the
-// spool what there is. The seed decides the jitter of retries; the same
+// spool for its mail. The seed decides the jitter of retries; the same
 // configuration, seed and events give the same actions.
 //
 // cfg is completed WithDefaults and validated.
@@ -116,7 +116,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	return q, nil
 }
 
-// Step takes one event and returns what is to be done about it. The slice is
+// Step takes one event and returns what the host must do about it. The slice is
 // valid until the next Step. now must not decrease from one Step to the next.
 func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	assert.That(now >= q.now, "time went back from %v to %v", q.now, now)
@@ -140,7 +140,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.schedule()
 	q.stale.Refresh()
 	if !q.halt && q.desk.Next() != nil {
-		q.leftover = true // for others have come to nothing at once
+		q.leftover = true // for others failed at once
 	}
 	return q.actions
 }
@@ -235,7 +235,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 
 func (q *Qmgr) emit(a Action) { q.actions = append(q.actions, a) }
 
-// mayStart counts something that the core starts on its own account, and tells
+// mayStart counts something that the core starts by itself, and reports
 // whether this Step may still do it.
 func (q *Qmgr) mayStart() bool {
 	if q.started >= q.cfg.ActionsPerStep {

@@ -30,14 +30,14 @@ type queue struct {
 	site      *conns.Site
 	resolving bool
 	// limits are what holds for it; the rest is for those by time: paused says that
-	// it has had what it may have by now, and pace when it may have more, or when it
+	// a limit by time of the destination is reached, and pace when it may have more, or when it
 	// need not be remembered any more.
 	limits    *limits
 	rate      rate.Bucket
 	paused    bool
 	pace      timer
 	pardon    uint64            // the last amnesty for its hosts that is not carried out, 0 for none
-	pinned    bool              // must not be freed: somebody is working on it
+	pinned    bool              // must not be freed: a caller is working on it
 	inWanting ilist.Link[queue] // on Qmgr.wanting or transport.resting
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
 }
@@ -70,7 +70,7 @@ func (q *queue) Room() int {
 	return 0
 }
 
-// waits tells whether time has to pass, or a delivery has to end, before the next
+// waits reports whether time has to pass, or a delivery has to end, before the next
 // one may begin, whatever connections there are. With a rate delay there is one
 // delivery at a time, be it on a connection that ends and that the window does not
 // count any more.

@@ -7,7 +7,7 @@ import (
 )
 
 // connect asks for connections where entries wait and none has room. It stops when
-// an idle one was taken over, and tells so: it is to be used before another takes
+// an idle one was taken over, and reports that: it must be used before another takes
 // it away again.
 func (q *Qmgr) connect() (taken bool) {
 	q.wakeSites()
@@ -51,14 +51,14 @@ func (q *Qmgr) wakeSites() {
 	}
 }
 
-// eager tells whether a queue could start an entry now if a connection had room.
+// eager reports whether a queue could start an entry now if a connection had room.
 // One that may not would keep a connection from others, or open it for nothing.
 func (d *queue) eager() bool {
 	return d.ready() && !d.Todo.Empty() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.transport.RunsTo(&d.Destination)
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
-// tells whether an idle one was taken over, which is there to be used at once.
+// reports whether an idle one was taken over, which is there to be used at once.
 func (q *Qmgr) reach(d *queue) (taken bool) {
 	s := d.site
 	for d.eager() && s.Wants(d.Todo.Len()) {
@@ -108,9 +108,9 @@ const lookAhead = 16
 
 // ask says on behalf of which message a connection is wanted: the first of those
 // near the head that hold fewest. So a message that may hold no more does not keep
-// those behind it from having some. Call-outs take what there is, as long as there is
+// those behind it from having some. Call-outs take connections that exist, as long as there is
 // mail that has use for more: they are passed by and do not count, and are never more
-// than Config.VerifyLimit. It tells whether there is one; call-outs may have to do
+// than Config.VerifyLimit. It reports whether there is one; call-outs may have to do
 // without.
 func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	var head, rest *sched.Entry
@@ -140,7 +140,7 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	return conns.Ask{Message: m.ID, Used: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
 }
 
-// mayUse tells whether a message is mail that has use for one more connection.
+// mayUse reports whether a message is mail that has use for one more connection.
 func (m *message) mayUse() bool { return m.callout == nil && m.held < m.Entries }
 
 func (q *Qmgr) resolve(d *queue) {

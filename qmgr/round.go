@@ -122,7 +122,7 @@ func (q *Qmgr) endRound(m *message) {
 	}
 }
 
-// reportable tells whether there is anybody to report to.
+// reportable reports whether there is anybody to report to.
 func (q *Qmgr) reportable(m *message) bool {
 	return m.env.Sender != "" || q.cfg.DoubleBounce == DoubleBounceReport
 }
@@ -213,7 +213,7 @@ func (q *Qmgr) leave(m *message) {
 	q.forget(m)
 }
 
-// vanished deals with a message that somebody has taken out of the spool while
+// vanished deals with a message that was taken out of the spool while
 // it was in core: nothing more is started for it.
 func (q *Qmgr) vanished(m *message) {
 	m.order, m.reason = orderDrop, "it is not in the spool any more"

@@ -69,7 +69,7 @@ func (q *Qmgr) routed(ev Routed) {
 }
 
 // bindAll binds the unrouted recipients, in the order of their domains and
-// addresses: that is the order in which new destinations come about, and it is
+// addresses: that is the order in which new destinations are created, and it is
 // Postfix's. What it returns is in the order in which recipients are assigned.
 func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
 	recipients := q.stocks.bound[:0]
@@ -86,7 +86,7 @@ func (q *Qmgr) bindAll(m *message, routes []mail.Route) []bound {
 	return q.bindEach(m, recipients)
 }
 
-// setAside takes out the recipients whose routes need a look-up, in place, and
+// setAside takes out the recipients whose routes need a lookup, in place, and
 // lets them wait for it.
 func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 	kept := 0
@@ -186,7 +186,7 @@ func (t *transport) queueName(to mail.Address, nexthop string) string {
 }
 
 // bindToRetry gives a recipient that cannot go where it was to go a destination
-// of TransportRetry, if that is to be had.
+// of TransportRetry, if that can be had.
 func (q *Qmgr) bindToRetry(m *message, b *bound, why mail.Reply, of mail.Origin) {
 	b.domain = ""
 	if b.queue = nil; m.callout == nil {
@@ -290,7 +290,7 @@ func (q *Qmgr) refill(m *message) {
 	}
 }
 
-// read asks for as many recipients as fit, and tells whether it did.
+// read asks for as many recipients as fit, and reports whether it did.
 func (q *Qmgr) read(m *message) bool {
 	n := min(m.Limit-m.InCore, readMax)
 	if q.roundRobin() {

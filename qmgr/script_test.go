@@ -7,6 +7,6 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
 )
 
-// Scripts teach while they test: each tells what happens in one kind of
+// Scripts teach while they test: each shows what happens in one kind of
 // situation. Package qmgrtest has the language.
 func TestScripts(t *testing.T) { golden.RunAll(t, "testdata/*.txt", qmgrtest.Handler) }

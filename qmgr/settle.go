@@ -21,9 +21,9 @@ import (
 // instead would save the others that detour, at the price of a second way out for
 // each of them.
 
-// Recipients that are to be held without the others go the same way: the change splits
+// Recipients that an order holds without the others go the same way: the change splits
 // them off. A mark "held" for each recipient was considered instead. Everything that
-// asks whether a message has somebody left would have to ask a second question, in core
+// asks whether a message has recipients left would have to ask a second question, in core
 // and spool, and a message would rest in two areas at once; a message of their own can be
 // listed, released and dropped like any other.
 
@@ -35,14 +35,14 @@ type settling struct {
 }
 
 func (s *settling) add(more settling) {
-	s.outcomes = append(s.outcomes, more.outcomes...) // its own: nobody else has these
+	s.outcomes = append(s.outcomes, more.outcomes...) // its own: no other message has these
 	s.splits = append(s.splits, more.splits...)
 	s.last = s.last || more.last
 }
 
 func (s *settling) empty() bool { return len(s.outcomes)+len(s.splits) == 0 }
 
-// owes reports whether the sender is to be told of any of them.
+// owes reports whether the sender will get a report of any of them.
 func (s *settling) owes() bool {
 	return slices.ContainsFunc(s.outcomes, func(o mail.Outcome) bool { return o.Report != mail.ReportNone })
 }

@@ -76,7 +76,7 @@ func (l *life) end(t *testing.T) {
 
 // An order for the recipients at one domain, at every moment of a message's life and
 // with its answers in order: those at the other domain are delivered, once; those are
-// not, unless they were just being; the sender is told of them if that was ordered,
+// not, unless they were just being; the sender gets a report of them if that was ordered,
 // and the message goes in the end.
 func TestSettleAtEveryMoment(t *testing.T) {
 	const moments = 24
@@ -183,7 +183,7 @@ func TestSettleLeavesOthersAlone(t *testing.T) {
 			t.Errorf("place %v, %d reports", l.m.Place, len(l.m.Reported))
 		}
 	})
-	// The sender is told at once, while the others wait for their time, or for a release.
+	// The sender gets a report at once, while the others wait for their time, or for a release.
 	//
 	// Seen failing: the report was made at the next attempt, and after the release.
 	t.Run("report of some", func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestSettleInManyParts(t *testing.T) {
 
 // An order to hold the recipients at one domain, at every moment of a message's life,
 // and once more while the first is under way: each recipient is in exactly one message,
-// those of the new one stay until it is released, and everybody gets the mail once.
+// those of the new one stay until it is released, and every recipient gets the mail once.
 func TestSplitAtEveryMoment(t *testing.T) {
 	const moments = 24
 	for _, lookups := range []bool{false, true} {
@@ -665,7 +665,7 @@ func TestSettleBesideOtherOrders(t *testing.T) {
 	})
 }
 
-// What an operator orders while a message is being delivered is told until it is carried
+// What an operator orders while a message is being delivered is shown until it is carried
 // out, since it shows nowhere else until then.
 func TestExplainTellsOfOrders(t *testing.T) {
 	for want, order := range map[qmgr.Ordered]func(*life){

@@ -75,7 +75,7 @@ func TestVolleyIsStaggered(t *testing.T) {
 	}
 }
 
-// What fits into the slots at once is not cut: nobody waits for it.
+// What fits into the slots at once is not cut: nothing waits for it.
 func TestSmallMailIsNotStaggered(t *testing.T) {
 	if _, sizes := volley(t, 100); !slices.Equal(sizes, []int{50, 50}) {
 		t.Errorf("sizes %v, want two of 50", sizes)

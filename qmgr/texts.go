@@ -10,7 +10,7 @@ import (
 // What hosts say is kept as it came, up to mail.ReplyTextMax octets, until the outcome
 // that it belongs to is durable. Most of it is short, and most of what is long is the
 // same for many recipients. So long texts are kept once, however many outcomes have
-// them, and if they come to much in spite of that, further ones are cut: somebody
+// them, and if they come to much in spite of that, further ones are cut: a receiver
 // makes each different in order to fill the memory.
 type texts struct {
 	kept   map[string]*keptText
@@ -84,7 +84,7 @@ func (w *texts) check(messages map[mail.QueueID]*message) {
 	assert.That(uses == 0 && octets == w.octets && octets <= textsMost, "%d octets of texts are kept, counted %d; %d uses too many", octets, w.octets, -uses)
 }
 
-// noted is message.note for outcomes whose texts are to be kept within bounds.
+// noted is message.note for outcomes whose texts are kept within bounds.
 func (q *Qmgr) noted(m *message, o mail.Outcome) {
 	o.Reply.Text = q.texts.keep(o.Reply.Text)
 	m.note(o)

@@ -12,7 +12,7 @@ import (
 )
 
 // What daemons and simulations have done once is done again, action by action.
-// Each file tells its story in its first lines; docs/testing.md tells how to make
+// Each file has its story in its first lines; docs/testing.md says how to make
 // one. If a change of the scheduler is meant to change what is recorded, UPDATE=1
 // records it anew.
 func TestTraces(t *testing.T) {

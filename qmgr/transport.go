@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// A transport groups everything that is to be delivered in one way: the queues
+// A transport groups everything that is delivered in one way: the queues
 // of its destinations and the jobs of the messages that it is to carry.
 // Transports are made when the first recipient is routed to them and are never
 // removed, so a route must not invent names.
@@ -22,7 +22,7 @@ type transport struct {
 	outage outage
 	limits limits // of its destinations, but for those that have others
 	rate   rate.Bucket
-	paused bool // it has had what it may have by now
+	paused bool // a limit by time of the destination is reached
 	pace   timer
 	delay  transportDelay
 	stocks *stocks // the queue manager's
@@ -57,7 +57,7 @@ func (t *transport) destinations() iter.Seq[*queue] {
 	}
 }
 
-// ready tells whether the transport could start a delivery now.
+// ready reports whether the transport could start a delivery now.
 func (t *transport) ready() bool {
 	switch {
 	case t.paused, t.delay.holds():

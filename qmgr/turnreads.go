@@ -4,7 +4,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
-// roundRobin tells whether recipients are read as for RoundRobin.
+// roundRobin reports whether recipients are read as for RoundRobin.
 func (q *Qmgr) roundRobin() bool { return q.cfg.DefaultTransport.Scheduler == sched.RoundRobin }
 
 // readInTurn is how many recipients of a message are read at once.

@@ -45,7 +45,7 @@ func (q *Qmgr) routeKnown(v *callout.Verification, to mail.Route) {
 	switch {
 	case v.Recipient == "", !to.Reply.IsZero():
 		q.verified(v, to.Reply)
-	case q.transport(to.Transport).group == nil: // there is nobody to be asked
+	case q.transport(to.Transport).group == nil: // there is no receiver to ask
 		q.verified(v, mail.Reply{})
 	default:
 		q.desk.CallOut(v, to)
@@ -69,7 +69,7 @@ func (q *Qmgr) endVerifications() {
 	}
 }
 
-// abandonVerifications answers all questions: nobody waits for a core that halts.
+// abandonVerifications answers all questions: no client waits for a core that halts.
 func (q *Qmgr) abandonVerifications() {
 	for v := q.desk.Oldest(); v != nil; v = q.desk.Oldest() {
 		q.verified(v, callout.ReplyBusy)

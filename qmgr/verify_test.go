@@ -35,7 +35,7 @@ func TestVerificationsAreBounded(t *testing.T) {
 		step(qmgr.Verify{Verification: qmgr.VerificationID(i), Client: client, Transport: "smtp", Nexthop: "d" + string(rune('a'+i%26)) + client.String()})
 	}
 	if open := q.View(0).Lookups.Verifying; open != kept || answered != asked-kept || underway != 10 {
-		t.Errorf("%d are kept and %d were answered, with %d look-ups under way; want %d, %d and 10", open, answered, underway, kept, asked-kept)
+		t.Errorf("%d are kept and %d were answered, with %d lookups under way; want %d, %d and 10", open, answered, underway, kept, asked-kept)
 	}
 	q.Check()
 	deadline := now.Add(qmgr.Config{}.WithDefaults().VerifyDeadline)
@@ -47,7 +47,7 @@ func TestVerificationsAreBounded(t *testing.T) {
 		now = wake
 		step(qmgr.Wake{})
 	}
-	// None of these has an answer: half of the places for slow look-ups are taken, and
+	// None of these has an answer: half of the room for slow lookups is taken, and
 	// what was begun just before.
 	if l := q.View(0).Lookups; l.Verifying != 0 || answered != asked || l.Busy != underway || underway < 500 || underway > 510 || l.Waiting != 0 {
 		t.Errorf("after the deadline: %+v, %d answered, %d under way", l, answered, underway)
@@ -56,7 +56,7 @@ func TestVerificationsAreBounded(t *testing.T) {
 }
 
 // A client that names one recipient again and again, whose standing is known and old,
-// is answered out of what is known. That the receiver is to be asked once more takes
+// is answered out of what is known. That the receiver is asked once more takes
 // one question's room, and not that of those who know nothing yet.
 func TestOldAnswersTakeNoRoom(t *testing.T) {
 	q, err := qmgr.New(qmgr.Config{DefaultTransport: qmgr.TransportConfig{Agents: qmgr.AgentsConnections}}, 1)
@@ -74,7 +74,7 @@ func TestOldAnswersTakeNoRoom(t *testing.T) {
 			case qmgr.Resolve:
 				step(qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: hosts})
 			case qmgr.Dial:
-				if answered == 0 { // later nobody answers
+				if answered == 0 { // later no host answers
 					step(qmgr.Dialed{Conn: a.Conn})
 				}
 			case qmgr.Send:

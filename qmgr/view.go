@@ -50,7 +50,7 @@ type View struct {
 	Mixed conns.Ending
 }
 
-// LookupsView is the look-ups of routes that the core has asked for or is going
+// LookupsView is the lookups of routes that the core has asked for or is going
 // to ask for.
 type LookupsView struct {
 	Busy      int // under way
@@ -154,14 +154,14 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 	return v
 }
 
-// Idle tells whether there is nothing left to try, now or later: no message is in
+// Idle reports whether there is nothing left to try, now or later: no message is in
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.
 func (q *Qmgr) Idle() bool {
 	return q.mails() == 0 && q.lookups.Parked() == 0 && len(q.moving) == 0 && q.admission.Idle() && q.debts.idle()
 }
 
-// InCore tells whether a message is in core: being tried, or about to be.
+// InCore reports whether a message is in core: being tried, or about to be.
 func (q *Qmgr) InCore(id mail.QueueID) bool { return q.messages[id] != nil }
 
 func sortedQueues(t *transport) []*queue {

@@ -53,7 +53,7 @@ func (e *Entry) PutBack(recipients []mail.Recipient) *Entry {
 }
 
 // MoveTo gives the recipients of a waiting entry to a new one for another destination.
-// What is left of the entry is to be ended.
+// What is left of the entry must be ended.
 func (e *Entry) MoveTo(d *Destination) {
 	j := e.Message.jobIn(d.Lane)
 	moved := newEntry(j.peer(d))

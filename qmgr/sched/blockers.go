@@ -12,7 +12,7 @@ import "github.com/posthaste-mta/posthaste/internal/ilist"
 // void at once, and the next walk starts at the head. With many blocked jobs
 // that is a long way to go after every delivery.
 //
-// Here nobody walks. The walk can only end at the first job in list order that
+// Here there is no walk. In Postfix it can only end at the first job in list order that
 // has an entry for a destination with room, which the transport knows
 // ( lane.roomy); everything before that one has been passed then. So one
 // label, lane.passed, stands for all the marks:
@@ -26,7 +26,7 @@ import "github.com/posthaste-mta/posthaste/internal/ilist"
 //     wait for the destination.
 //   - Jobs at which the walk would do more than mark them have to be visited
 //     each: those that are open, those for which recipients may be read, and
-//     those that have nothing to select and are to be retired
+//     those that have nothing to select and will be retired
 //     ( lane.special).
 //
 // A blocked job has no destination with room, because whatever makes room for
@@ -71,7 +71,7 @@ func (l *Lane) blocked(j *Job) bool {
 	return j.label < l.passed && !j.blocking.openIn.Listed()
 }
 
-// marked tells whether a blocked job waits for the destination, or has done so
+// marked reports whether a blocked job waits for the destination, or has done so
 // under the present tag.
 func (l *Lane) marked(d *Destination) bool {
 	if d.marking.mark == l.tag {

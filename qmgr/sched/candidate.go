@@ -193,14 +193,14 @@ type score struct {
 	total int64
 }
 
-// better tells whether a is the better candidate: of equal ones the one nearer
+// better reports whether a is the better candidate: of equal ones the one nearer
 // to the head is.
 func (a score) better(b score) bool {
 	x, y := a.delay*b.total, b.delay*a.total
 	return x > y || x == y && a.job.label < b.job.label
 }
 
-// atLeast tells whether the score is as good as that of a wait and a number of
+// atLeast reports whether the score is as good as that of a wait and a number of
 // entries.
 func (a score) atLeast(delay, total int64) bool { return a.delay*total >= delay*a.total }
 
@@ -296,7 +296,7 @@ func (l *Lane) oldestFiled() *Job {
 	return nil
 }
 
-// overtaken tells whether a job on a stack stands behind a younger job that is on
+// overtaken reports whether a job on a stack stands behind a younger job that is on
 // none. The definition stops its search where nothing better can follow, and
 // takes for granted that this is not so.
 func (j *Job) overtaken() bool {

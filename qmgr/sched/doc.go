@@ -21,7 +21,7 @@
 // # Preemption
 //
 // For every k entries of a job that are selected (slot_cost) it earns one slot, which a
-// job behind it may use. Whoever needs as few slots as have been earned goes first; of
+// job behind it may use. A job that needs as few slots as have been earned goes first; of
 // several, the one that has waited longest for each of its entries. So mail with few
 // recipients slips past mail with many, and the latter takes at most k/(k-1) times as
 // long as it would alone, whatever is preempted by what.
@@ -36,13 +36,13 @@
 //
 // What follows from the state of jobs and destinations (which have room, which jobs are
 // blocked or must be looked at, how candidates are ordered) is not kept up to date by
-// whoever changes that state. A change only marks a job or a destination as stale, and
+// the code that changes that state. A change only marks a job or a destination as stale, and
 // [Lane.Refresh] draws the consequences before anything is selected. So a new kind of
-// change cannot forget one of them: at worst it forgets to mark, and [Lane.Check] tells.
+// change cannot forget one of them: at worst it forgets to mark, and [Lane.Check] finds out.
 //
 // # Reading order
 //
-//	lane.go, message.go, job.go, peer.go, entry.go, destination.go   what there is
+//	lane.go, message.go, job.go, peer.go, entry.go, destination.go   the structures
 //	assignment.go, selection.go                                      in and out
 //	blockers.go, preempt.go, candidate.go, pool.go                   the theory
 //	order.go, ring.go                                                the indexes

@@ -21,7 +21,7 @@ type Job struct {
 	inTime   place[Job]      // in lane.jobsByTime
 	unread   place[Job]      // in lane.unread
 	turnedUp uint64          // counts up with every job that is listed
-	// label grows along the scheduler list: what it is for is told in order.go.
+	// label grows along the scheduler list: order.go says what it is for.
 	label uint64
 
 	peers  ilist.List[Peer]       // those with entries left, the next one to serve in front
@@ -52,7 +52,7 @@ func newJob(m *Message, l *Lane) *Job {
 // waiting is the number of entries that wait to be selected.
 func (j *Job) waiting() int { return j.read - j.selected }
 
-// after tells whether j's message was admitted after k's.
+// after reports whether j's message was admitted after k's.
 func (j *Job) after(k *Job) bool { return j.message.Queued > k.message.Queued }
 
 // list puts the job on its transport's lists, behind every job whose message

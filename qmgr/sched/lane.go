@@ -9,7 +9,7 @@ import (
 
 // A Lane is everything that decides in which order the mail of one transport is
 // selected: the jobs of its messages, the destinations they go to, and what is
-// known about both so that nobody has to walk along them. A transport has one lane.
+// known about both so that no walk along them is needed. A transport has one lane.
 type Lane struct {
 	Name      string // of the transport
 	Owner     any    // the transport
@@ -54,7 +54,7 @@ type Lane struct {
 }
 
 // Rules are the parameters of a transport that decide about preemption and
-// recipient slots; TransportConfig tells what they mean.
+// recipient slots; TransportConfig says what they mean.
 type Rules struct {
 	SlotCost, SlotLoan, SlotDiscount, MinimumSlots int
 	RecipientPool, ExtraRecipients                 int

@@ -41,7 +41,7 @@ func (p *place[T]) element() *T {
 	return p.elem
 }
 
-// behind tells whether an element belongs behind another, or in the same place.
+// behind reports whether an element belongs behind another, or in the same place.
 func (s *sequence[T]) behind(p, q *place[T]) bool {
 	if s.before != nil {
 		return !s.before(p.elem, q.elem)

@@ -23,7 +23,7 @@ func newPeer(j *Job, d *Destination) *Peer {
 	return p
 }
 
-// wait tells the destination that the peer is going to have an entry to select.
+// wait announces to the destination that the peer will have an entry to select.
 func (p *Peer) wait() {
 	if p.job.blocking.openIn.Listed() {
 		p.job.lane.keepMark(p.Destination)

@@ -29,7 +29,7 @@ type stacking struct {
 	parent   *Job // the job that this one has preempted, or that adopted it
 	children ilist.List[Job]
 	sibling  ilist.Link[Job] // on parent.stack.children
-	// level is 0 for a job that has preempted nobody. One whose parent has left
+	// level is 0 for a job that has preempted no other. One whose parent has left
 	// keeps its level.
 	level int
 	// available is what the job has earned and not spent. Negative after a loan.

@@ -3,7 +3,7 @@ package sched
 import "github.com/posthaste-mta/posthaste/mail"
 
 // A Probe makes single decisions of a lane and puts everything back, so that the same
-// decision can be made again. Benchmarks and tests of hosts use it, nobody else.
+// decision can be made again. Only benchmarks and tests of hosts use it.
 type Probe struct{ Lane *Lane }
 
 // Decide selects and starts an entry. With void the marks of blocked jobs are void
@@ -40,7 +40,7 @@ func (p *Probe) Decide(s *Selection, void bool) mail.QueueID {
 }
 
 // Candidate searches for who may overtake the current job if that can pay for so many
-// entries; 0 if nobody may.
+// entries; 0 if none may.
 func (p *Probe) Candidate(slots int, now mail.Instant) mail.QueueID {
 	l := p.Lane
 	l.Refresh()

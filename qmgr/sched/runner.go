@@ -44,7 +44,7 @@ func (l *Lane) runAt() *Job {
 	return nil
 }
 
-// holdsRun tells whether a run cannot go on to the message behind: some of the
+// holdsRun reports whether a run cannot go on to the message behind: some of the
 // job's entries have not ended, or further recipients of its message are about
 // to come. Recipients that cannot be read now, because those of another
 // transport fill the message's share of memory, are left for later: two runs
@@ -54,7 +54,7 @@ func (j *Job) holdsRun() bool {
 		(!j.peers.Empty() || j.message.Reading || j.message.Unbound > 0)
 }
 
-// RunsTo tells whether the message that the run has come to has something left to
+// RunsTo reports whether the message that the run has come to has something left to
 // start for a destination, if there is a run: the others have no use for
 // connections yet, and would take them away from each other for ever.
 func (l *Lane) RunsTo(d *Destination) bool {
@@ -86,7 +86,7 @@ func (l *Lane) AskForRun() {
 	}
 }
 
-// CanRun tells whether the message that the run has come to has an entry that
+// CanRun reports whether the message that the run has come to has an entry that
 // may start.
 func (l *Lane) CanRun() bool {
 	j := l.runAt()

@@ -13,7 +13,7 @@ const (
 	RoundRobin
 	// Runner is what mail systems did before: one message after the other, each
 	// to all its destinations before the next is begun. It is there for
-	// comparison: one destination that does not answer holds up everybody.
+	// comparison: one destination that does not answer holds up all others.
 	Runner
 )
 

@@ -11,7 +11,7 @@ type Host interface {
 	// ReadFor asks for as many recipients of a message as fit, and reports whether it
 	// did.
 	ReadFor(m *Message) bool
-	// Preempted is told that a message goes first at the expense of another, and how
+	// Preempted is called when a message goes first at the expense of another, and how
 	// many are interrupted then, one by the other.
 	Preempted(l *Lane, current, by mail.QueueID, level int)
 }

@@ -305,7 +305,7 @@ func (w *world) arrive(m *letter) {
 	w.conclude(m)
 }
 
-// Preempted is told that a message has overtaken another.
+// Preempted is called when a message has overtaken another.
 func (w *world) Preempted(l *sched.Lane, current, by mail.QueueID, level int) {
 	w.preempted++
 	w.note("%s: %d goes before %d on level %d", l.Name, by, current, level)
