@@ -26,7 +26,7 @@ type Wait string
 const (
 	WaitCore    Wait = "core"    // its turn: it is in core, and a delivery is under way or next
 	WaitRoom    Wait = "room"    // room in core: it is new or due
-	WaitParked  Wait = "parked"  // the reason in Obstacle, after which it enters core
+	WaitParked  Wait = "parked"  // the reason in WaitReason, after which it enters core
 	WaitBackoff Wait = "backoff" // its next attempt, at Due
 	WaitRelease Wait = "release" // an operator's release
 	WaitRepair  Wait = "repair"  // an operator's attention: it is damaged
@@ -67,7 +67,7 @@ type Summary struct {
 	State       State       `json:"state" enum:"active,incoming,deferred,hold,corrupt" doc:"active: in core; otherwise the area it rests in."`
 	Area        string      `json:"area" enum:"incoming,deferred,hold,corrupt" doc:"Where it rests on disk."`
 	InCore      *bool       `json:"in_core,omitempty" doc:"Whether the scheduler holds it for delivery; absent if the core did not answer in time."`
-	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in obstacle, before it enters core; backoff: its next attempt; release: an operator's release; repair: an operator's attention to damage."`
+	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in wait_reason, before it enters core; backoff: its next attempt; release: an operator's release; repair: an operator's attention to damage."`
 	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
 	Size        int64       `json:"size" doc:"Size of the content in bytes."`
 	Arrived     time.Time   `json:"arrived"`
@@ -76,7 +76,7 @@ type Summary struct {
 	Due         *time.Time  `json:"due,omitempty" doc:"Deferred: time of the next attempt."`
 	Until       *time.Time  `json:"held_until,omitempty" doc:"Held, but not by an operator: time of its removal."`
 	Deliveries  int         `json:"deliveries,omitempty" doc:"In core: transactions under way."`
-	Obstacle    *Obstacle   `json:"obstacle,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked: why it does not enter core."`
+	WaitReason  *WaitReason `json:"wait_reason,omitempty" doc:"In core: why its recipients wait for the first destination that has any waiting. Parked: why it does not enter core."`
 	Reason      string      `json:"reason,omitempty" doc:"Why it is held or in the corrupt area; otherwise the last reply for its first waiting recipient, or for its first recipient if none waits."`
 	Damage      string      `json:"damage,omitempty" doc:"What part of the message cannot be read; the other fields may then be incomplete."`
 	Total       uint32      `json:"recipients_total"`
@@ -217,18 +217,18 @@ type TransportStatus struct {
 
 // A DestinationStatus is one destination's window.
 type DestinationStatus struct {
-	Nexthop  string     `json:"nexthop" doc:"Of the transport retry: why the mail is deferred."`
-	Instead  string     `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
-	State    string     `json:"state" enum:"ready,dead,suspended"`
-	Window   int        `json:"window" doc:"Deliveries that may go on at the same time."`
-	Busy     int        `json:"busy" doc:"Deliveries under way."`
-	Todo     int        `json:"todo" doc:"Deliveries that wait."`
-	Open     int        `json:"connections,omitempty" doc:"Connections that are ready, where the core decides on them; the window counts these and those being opened."`
-	Opening  int        `json:"connecting,omitempty" doc:"Connections that are being opened."`
-	Waits    string     `json:"waits_for,omitempty" doc:"What keeps that which waits from going now: the kind of obstacle."`
-	Obstacle *Obstacle  `json:"obstacle,omitempty" doc:"The same in full."`
-	Reason   string     `json:"reason,omitempty" doc:"Why it is dead."`
-	Until    *time.Time `json:"until,omitempty" doc:"When it is tried again."`
+	Nexthop    string      `json:"nexthop" doc:"Of the transport retry: why the mail is deferred."`
+	Instead    string      `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
+	State      string      `json:"state" enum:"ready,dead,suspended"`
+	Window     int         `json:"window" doc:"Deliveries that may go on at the same time."`
+	Busy       int         `json:"busy" doc:"Deliveries under way."`
+	Todo       int         `json:"todo" doc:"Deliveries that wait."`
+	Open       int         `json:"connections,omitempty" doc:"Connections that are ready, where the core decides on them; the window counts these and those being opened."`
+	Opening    int         `json:"connecting,omitempty" doc:"Connections that are being opened."`
+	Waits      string      `json:"waits_for,omitempty" doc:"What keeps that which waits from going now: the kind in wait_reason."`
+	WaitReason *WaitReason `json:"wait_reason,omitempty" doc:"The same in full."`
+	Reason     string      `json:"reason,omitempty" doc:"Why it is dead."`
+	Until      *time.Time  `json:"until,omitempty" doc:"When it is tried again."`
 }
 
 // A SpoolStatus counts messages by area.

@@ -21,7 +21,7 @@ type Destination struct {
 	Open       int         `json:"connections" doc:"Open connections."`
 	Opening    int         `json:"connecting" doc:"Connections that are being opened."`
 	Hosts      *HostCounts `json:"hosts,omitempty" doc:"Absent if an agent makes the deliveries or the hosts are not known."`
-	Obstacle   *Obstacle   `json:"obstacle,omitempty" doc:"Why its waiting mail is not being sent now; absent if nothing waits."`
+	WaitReason *WaitReason `json:"wait_reason,omitempty" doc:"Why its waiting mail is not being sent now; absent if nothing waits."`
 	Reason     string      `json:"reason,omitempty" doc:"Why it is dead."`
 	Until      *time.Time  `json:"until,omitempty" doc:"When it is tried again."`
 	Failure    *Failure    `json:"last_failure,omitempty" doc:"The last failed connection to one of its hosts."`
@@ -126,9 +126,9 @@ type EndedConnection struct {
 
 // A MessageDestination is one destination of a message that is in core.
 type MessageDestination struct {
-	Name     string    `json:"name" doc:"Transport and nexthop, separated by a colon; for mail that is being deferred, the original ones."`
-	Waiting  int       `json:"waiting" doc:"Recipients that wait."`
-	Busy     int       `json:"busy" doc:"Transactions under way."`
-	Deferral bool      `json:"being_deferred,omitempty" doc:"The destination cannot take it, and it is being deferred."`
-	Obstacle *Obstacle `json:"obstacle,omitempty" doc:"Why its waiting recipients are not being sent now."`
+	Name       string      `json:"name" doc:"Transport and nexthop, separated by a colon; for mail that is being deferred, the original ones."`
+	Waiting    int         `json:"waiting" doc:"Recipients that wait."`
+	Busy       int         `json:"busy" doc:"Transactions under way."`
+	Deferral   bool        `json:"being_deferred,omitempty" doc:"The destination cannot take it, and it is being deferred."`
+	WaitReason *WaitReason `json:"wait_reason,omitempty" doc:"Why its waiting recipients are not being sent now."`
 }

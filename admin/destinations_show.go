@@ -16,7 +16,7 @@ func destinationOf(v *qmgr.DestinationSummary) Destination {
 	d := Destination{
 		Name: v.Transport + ":" + q.Nexthop, Transport: v.Transport, Nexthop: q.Nexthop, State: v.Condition.String(),
 		Messages: v.Messages, Recipients: v.Recipients, Todo: q.Todo, Oldest: wallOrNil(v.Oldest), Busy: q.Busy, Window: q.Window,
-		Open: q.Connections.Ready, Opening: q.Connections.Connecting, Obstacle: obstacleOf(&q.Obstacle, v.Transport),
+		Open: q.Connections.Ready, Opening: q.Connections.Connecting, WaitReason: waitReasonOf(&q.WaitReason, v.Transport),
 		Reason: q.Reason.String(), Until: wallOrNil(q.Until), Failure: failureOf(v.Hosts.Failure, v.Hosts.FailedAt),
 	}
 	if v.Hosts.Up+v.Hosts.Retry > 0 {
@@ -200,7 +200,7 @@ func messageDestinations(v *qmgr.MessageView) []MessageDestination {
 }
 
 func messageDestination(p *qmgr.PlaceView) MessageDestination {
-	d := MessageDestination{Name: p.Transport + ":" + p.Nexthop, Waiting: p.Waiting, Busy: p.Busy, Obstacle: obstacleOf(&p.Obstacle, p.Transport)}
+	d := MessageDestination{Name: p.Transport + ":" + p.Nexthop, Waiting: p.Waiting, Busy: p.Busy, WaitReason: waitReasonOf(&p.WaitReason, p.Transport)}
 	if p.Instead != (mail.Origin{}) {
 		d.Name, d.Deferral = insteadOf(p.Instead), true
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
-func summaryOf(transport, nexthop string, todo int, c qmgr.Condition, o qmgr.Obstacle) qmgr.DestinationView {
+func summaryOf(transport, nexthop string, todo int, c qmgr.Condition, o qmgr.WaitReason) qmgr.DestinationView {
 	return qmgr.DestinationView{DestinationSummary: qmgr.DestinationSummary{Transport: transport, Condition: c, Messages: todo, Recipients: 2 * todo,
-		Oldest: noon, Queue: qmgr.QueueView{Nexthop: nexthop, Window: 5, Todo: todo, Obstacle: o}}}
+		Oldest: noon, Queue: qmgr.QueueView{Nexthop: nexthop, Window: 5, Todo: todo, WaitReason: o}}}
 }
 
 // known returns a queue with three destinations: one at its rate limit, one dead,
@@ -29,11 +29,11 @@ func summaryOf(transport, nexthop string, todo int, c qmgr.Condition, o qmgr.Obs
 func known() *admintest.Queue {
 	q := admintest.New()
 	q.SetDestinations(
-		summaryOf("smtp", "example.net", 9, qmgr.ConditionLimited, qmgr.Obstacle{Kind: qmgr.ObstacleDestinationRate,
+		summaryOf("smtp", "example.net", 9, qmgr.ConditionLimited, qmgr.WaitReason{Kind: qmgr.WaitDestinationRate,
 			Rate: rate.Limit{N: 30, Per: time.Minute}, Until: noon.Add(41 * time.Second)}),
-		summaryOf("smtp", "{a.mx.example;b.mx.example}", 3, qmgr.ConditionReady, qmgr.Obstacle{Kind: qmgr.ObstacleTurn}),
-		summaryOf("relay", "example.net", 0, qmgr.ConditionDead, qmgr.Obstacle{}),
-		summaryOf("lmtp", "unix:/run/lmtp 1%.sock", 0, qmgr.ConditionReady, qmgr.Obstacle{}))
+		summaryOf("smtp", "{a.mx.example;b.mx.example}", 3, qmgr.ConditionReady, qmgr.WaitReason{Kind: qmgr.WaitTurn}),
+		summaryOf("relay", "example.net", 0, qmgr.ConditionDead, qmgr.WaitReason{}),
+		summaryOf("lmtp", "unix:/run/lmtp 1%.sock", 0, qmgr.ConditionReady, qmgr.WaitReason{}))
 	return q
 }
 
@@ -113,7 +113,7 @@ func TestAddressesAreNotGuessed(t *testing.T) {
 	q := admintest.New()
 	var all []qmgr.DestinationView
 	for _, nexthop := range []string{"[192.0.2.11]:25", "[192.0.2.12]", "192.0.2.13:25", "[2001:db8::1]:25", "192.0.2.test"} {
-		all = append(all, summaryOf("smtp", nexthop, 1, qmgr.ConditionReady, qmgr.Obstacle{Kind: qmgr.ObstacleTurn}))
+		all = append(all, summaryOf("smtp", nexthop, 1, qmgr.ConditionReady, qmgr.WaitReason{Kind: qmgr.WaitTurn}))
 	}
 	q.SetDestinations(all...)
 	w := serve(t, q, admin.Config{}).do("GET", "/v1/destinations/"+url.PathEscape("[192.0.2.99]:25"), "")
@@ -126,7 +126,7 @@ func TestAddressesAreNotGuessed(t *testing.T) {
 // hosts, and why its connections ended.
 func TestDestination(t *testing.T) {
 	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
-	v := summaryOf("smtp", "example.net", 9, qmgr.ConditionLimited, qmgr.Obstacle{Kind: qmgr.ObstacleConnectionRate, Table: "strict",
+	v := summaryOf("smtp", "example.net", 9, qmgr.ConditionLimited, qmgr.WaitReason{Kind: qmgr.WaitConnectionRate, Table: "strict",
 		Rate: rate.Limit{N: 2, Per: time.Hour}, Until: noon.Add(time.Hour)})
 	refused := mail.Reply{Code: 421, Text: "too many"}
 	v.DestinationSummary.Hosts = conns.Health{Up: 3, Busy: 1, Retry: 2, Failure: refused, FailedAt: noon}
@@ -154,10 +154,10 @@ func TestDestination(t *testing.T) {
 	q := admintest.New()
 	q.SetDestinations(v)
 	got := get[admin.DestinationDetail](serve(t, q, admin.Config{}), "GET", "/v1/destinations/example.net", "")
-	if o := got.Obstacle; o == nil || o.Kind != "connection-rate" || o.Key != "destination.strict.connection_rate" || o.Text != "at the connection rate limit of 2/h" ||
+	if o := got.WaitReason; o == nil || o.Kind != "connection-rate" || o.Key != "destination.strict.connection_rate" || o.Text != "at the connection rate limit of 2/h" ||
 		o.Until == nil || got.State != "rate-limited" || got.Failure == nil || got.Failure.Reply != "421 too many" || *got.Hosts != (admin.HostCounts{Up: 3, Busy: 1, Retry: 2}) ||
 		got.Limit != 20 || len(got.Rates) != 1 || got.Rates[0] != (admin.RateUse{Key: "destination_rate", Limit: "30/min", Used: 12}) {
-		t.Errorf("%+v %+v", got.Destination, got.Obstacle)
+		t.Errorf("%+v %+v", got.Destination, got.WaitReason)
 	}
 	for _, h := range got.HostList {
 		name, _, _ := strings.Cut(h.Name, ".")
@@ -181,19 +181,19 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-// Every kind of obstacle has a text of its own and names the parameter to change,
+// Every kind of wait reason has a text of its own and names the parameter to change,
 // which must exist.
-func TestObstaclesInWords(t *testing.T) {
+func TestWaitReasonsInWords(t *testing.T) {
 	all := map[string]bool{}
-	for _, kind := range qmgr.Obstacles()[1:] {
+	for _, kind := range qmgr.WaitKinds()[1:] {
 		q := admintest.New()
-		q.SetDestinations(summaryOf("smtp", "example.net", 1, kind.Condition(), qmgr.Obstacle{Kind: kind, Limit: 20, Most: 20, Pause: 90 * time.Second}))
-		got := get[admin.DestinationPage](serve(t, q, admin.Config{}), "GET", "/v1/destinations", "").Destinations[0].Obstacle
+		q.SetDestinations(summaryOf("smtp", "example.net", 1, kind.Condition(), qmgr.WaitReason{Kind: kind, Limit: 20, Most: 20, Pause: 90 * time.Second}))
+		got := get[admin.DestinationPage](serve(t, q, admin.Config{}), "GET", "/v1/destinations", "").Destinations[0].WaitReason
 		if got == nil || got.Kind != kind.String() || got.Text == "" || all[got.Text] {
 			t.Fatalf("%v: %+v", kind, got)
 		}
 		all[got.Text] = true
-		ours := kind != qmgr.ObstacleStop && kind != qmgr.ObstacleTransportDead && kind != qmgr.ObstacleDead && kind < qmgr.ObstacleHostBusy
+		ours := kind != qmgr.WaitStop && kind != qmgr.WaitTransportDead && kind != qmgr.WaitDead && kind < qmgr.WaitHostBusy
 		if ours != (got.Key != "") {
 			t.Errorf("%v: key %q", kind, got.Key)
 		}
@@ -205,16 +205,16 @@ func TestMessagesSayWhatTheyWaitFor(t *testing.T) {
 	m := message(1, mail.AreaIncoming, "a@example.com", "j@example.net", "k@example.org")
 	m.InCore = true
 	m.Places = []qmgr.PlaceView{
-		{Transport: "smtp", Nexthop: "example.net", Waiting: 1, Obstacle: qmgr.Obstacle{Kind: qmgr.ObstacleTransportDelay, Pause: 10 * time.Second, Until: noon.Add(time.Second)}},
+		{Transport: "smtp", Nexthop: "example.net", Waiting: 1, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: 10 * time.Second, Until: noon.Add(time.Second)}},
 		{Transport: "retry", Nexthop: "451 dead", Instead: mail.Origin{Transport: "smtp", Nexthop: "example.org"}, Busy: 1},
 	}
 	q := admintest.New(m)
 	a := serve(t, q, admin.Config{})
-	if o := get[admin.Page](a, "GET", "/v1/messages", "").Messages[0].Obstacle; o == nil || o.Key != "transport.smtp.transport_rate_delay" || o.Until == nil {
+	if o := get[admin.Page](a, "GET", "/v1/messages", "").Messages[0].WaitReason; o == nil || o.Key != "transport.smtp.transport_rate_delay" || o.Until == nil {
 		t.Errorf("list: %+v", o)
 	}
 	d := get[admin.Detail](a, "GET", "/v1/messages/"+id(1).String(), "")
-	if len(d.Places) != 2 || d.Places[0].Name != "smtp:example.net" || d.Places[0].Obstacle == nil || d.Places[1].Name != "smtp:example.org" || !d.Places[1].Deferral {
+	if len(d.Places) != 2 || d.Places[0].Name != "smtp:example.net" || d.Places[0].WaitReason == nil || d.Places[1].Name != "smtp:example.org" || !d.Places[1].Deferral {
 		t.Errorf("show: %+v", d.Places)
 	}
 }
@@ -224,16 +224,16 @@ func TestMessagesSayWhatTheyWaitFor(t *testing.T) {
 func TestParkedMessagesSayWhatFor(t *testing.T) {
 	owing, waiting, held := message(1, mail.AreaIncoming, "a@example.com", "j@example.net"), message(2, mail.AreaDeferred, "a@example.com", "j@example.net"),
 		message(3, mail.AreaHold, "a@example.com", "j@example.net")
-	owing.Parked, waiting.Parked, held.Parked = qmgr.ObstacleReportTurn, qmgr.ObstacleLookups, qmgr.ObstacleReportTurn
+	owing.Parked, waiting.Parked, held.Parked = qmgr.WaitReportTurn, qmgr.WaitLookups, qmgr.WaitReportTurn
 	a := serve(t, admintest.New(owing, waiting, held), admin.Config{})
-	for n, want := range []string{1: "incoming parked report-turn", 2: "deferred parked look-ups", 3: "hold release -"} {
+	for n, want := range []string{1: "incoming parked report-turn", 2: "deferred parked lookups", 3: "hold release -"} {
 		if n == 0 {
 			continue
 		}
 		d := get[admin.Detail](a, "GET", "/v1/messages/"+id(n).String(), "")
 		got := fmt.Sprint(d.State, " ", d.Wait, " -")
-		if d.Obstacle != nil {
-			got = fmt.Sprint(d.State, " ", d.Wait, " ", d.Obstacle.Kind)
+		if d.WaitReason != nil {
+			got = fmt.Sprint(d.State, " ", d.Wait, " ", d.WaitReason.Kind)
 		}
 		if got != want || d.InCore == nil || *d.InCore {
 			t.Errorf("message %d: %s, want %s", n, got, want)

@@ -183,13 +183,13 @@ func (sum *Summary) locate(m *Message, core *whereabouts, now mail.Instant) {
 		sum.State, sum.Wait = StateIncoming, WaitRoom
 	}
 	resting := m.Place.Area == mail.AreaIncoming || m.Place.Area == mail.AreaDeferred
-	if parked := core.view.Parked; parked != qmgr.ObstacleNone && resting {
-		sum.Wait, sum.Obstacle = WaitParked, obstacleOf(&qmgr.Obstacle{Kind: parked}, "")
+	if parked := core.view.Parked; parked != qmgr.WaitNone && resting {
+		sum.Wait, sum.WaitReason = WaitParked, waitReasonOf(&qmgr.WaitReason{Kind: parked}, "")
 	}
 	if has && resting {
 		sum.State, sum.Wait, sum.Deliveries = StateActive, WaitCore, core.view.Busy
 		if len(core.view.Places) > 0 {
-			sum.Obstacle = messageDestination(&core.view.Places[0]).Obstacle
+			sum.WaitReason = messageDestination(&core.view.Places[0]).WaitReason
 		}
 	}
 }

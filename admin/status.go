@@ -68,10 +68,10 @@ func destinationStatus(q *qmgr.QueueView, transport string) DestinationStatus {
 	status := DestinationStatus{
 		Nexthop: q.Nexthop, Instead: insteadOf(q.Instead), State: q.State.String(), Window: q.Window, Busy: q.Busy, Todo: q.Todo,
 		Open: q.Connections.Ready, Opening: q.Connections.Connecting, Reason: q.Reason.String(), Until: wallOrNil(q.Until),
-		Obstacle: obstacleOf(&q.Obstacle, transport),
+		WaitReason: waitReasonOf(&q.WaitReason, transport),
 	}
-	if status.Obstacle != nil {
-		status.Waits = status.Obstacle.Kind
+	if status.WaitReason != nil {
+		status.Waits = status.WaitReason.Kind
 	}
 	return status
 }

@@ -88,7 +88,7 @@ func (v *viewing) one(nexthop string) qmgr.DestinationView {
 // Every reason for which mail waits has its own name, its limit, and its end if that
 // depends on time: the question "why does this mail wait?" is asked at night, by an
 // operator who did not write the configuration.
-func TestObstacles(t *testing.T) {
+func TestWaitReasons(t *testing.T) {
 	tenPerHour, err := rate.Parse("10/h, 1000/d")
 	if err != nil {
 		t.Fatal(err)
@@ -100,37 +100,37 @@ func TestObstacles(t *testing.T) {
 		cfg       qmgr.Config
 		town      func(*town)
 		mails     int
-		want      qmgr.Obstacle
+		want      qmgr.WaitReason
 		in        time.Duration // Until is that much later than now
 		condition qmgr.Condition
 	}{
 		"rate": {transport(qmgr.TransportConfig{Rate: tenPerHour}), func(*town) {}, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleDestinationRate, Rate: rate.Limit{N: 10, Per: time.Hour}}, time.Hour, qmgr.ConditionLimited},
+			qmgr.WaitReason{Kind: qmgr.WaitDestinationRate, Rate: rate.Limit{N: 10, Per: time.Hour}}, time.Hour, qmgr.ConditionLimited},
 		"rate of a table": {qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {}}, Destinations: []shape.Destination{
 			{Name: "other", Domains: []string{"a.test"}, Limits: shape.Limits{ConcurrencyLimit: shape.Some(3)}},
 			{Name: "strict", MX: []string{"mx1"}, Limits: shape.Limits{Rate: shape.Some(tenPerHour)}}}}, func(*town) {}, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleDestinationRate, Rate: rate.Limit{N: 10, Per: time.Hour}, Table: "strict"}, time.Hour, qmgr.ConditionLimited},
+			qmgr.WaitReason{Kind: qmgr.WaitDestinationRate, Rate: rate.Limit{N: 10, Per: time.Hour}, Table: "strict"}, time.Hour, qmgr.ConditionLimited},
 		"rate of the transport": {transport(qmgr.TransportConfig{TransportRate: tenPerHour}), func(*town) {}, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleTransportRate, Rate: rate.Limit{N: 10, Per: time.Hour}}, time.Hour, qmgr.ConditionLimited},
+			qmgr.WaitReason{Kind: qmgr.WaitTransportRate, Rate: rate.Limit{N: 10, Per: time.Hour}}, time.Hour, qmgr.ConditionLimited},
 		"rate of connections": {transport(qmgr.TransportConfig{Connections: conns.GroupConfig{OpenRate: rateOf(t, "1/h")}}), slow, 2,
-			qmgr.Obstacle{Kind: qmgr.ObstacleConnectionRate, Rate: rate.Limit{N: 1, Per: time.Hour}}, time.Hour, qmgr.ConditionLimited},
+			qmgr.WaitReason{Kind: qmgr.WaitConnectionRate, Rate: rate.Limit{N: 1, Per: time.Hour}}, time.Hour, qmgr.ConditionLimited},
 		"pause": {transport(qmgr.TransportConfig{RateDelay: 2 * time.Minute}), func(*town) {}, 2,
-			qmgr.Obstacle{Kind: qmgr.ObstacleDestinationDelay, Pause: 2 * time.Minute}, 2 * time.Minute, qmgr.ConditionPaused},
+			qmgr.WaitReason{Kind: qmgr.WaitDestinationDelay, Pause: 2 * time.Minute}, 2 * time.Minute, qmgr.ConditionPaused},
 		"pause of the transport": {transport(qmgr.TransportConfig{TransportRateDelay: 2 * time.Minute}), func(*town) {}, 2,
-			qmgr.Obstacle{Kind: qmgr.ObstacleTransportDelay, Pause: 2 * time.Minute}, 2 * time.Minute, qmgr.ConditionPaused},
+			qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: 2 * time.Minute}, 2 * time.Minute, qmgr.ConditionPaused},
 		"window": {transport(qmgr.TransportConfig{Window: window.Config{Limit: 3}}), slow, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleWindow, Limit: 3, Most: 3}, 0, qmgr.ConditionFull},
+			qmgr.WaitReason{Kind: qmgr.WaitWindow, Limit: 3, Most: 3}, 0, qmgr.ConditionFull},
 		"process limit": {transport(qmgr.TransportConfig{ProcessLimit: 2}), slow, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleProcessLimit, Limit: 2}, 0, qmgr.ConditionFull},
+			qmgr.WaitReason{Kind: qmgr.WaitProcessLimit, Limit: 2}, 0, qmgr.ConditionFull},
 		"connection limit": {qmgr.Config{ConnectionLimit: 2, Transports: map[string]qmgr.TransportConfig{"smtp": {}}}, slow, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleConnectionLimit, Limit: 2}, 0, qmgr.ConditionFull},
+			qmgr.WaitReason{Kind: qmgr.WaitConnectionLimit, Limit: 2}, 0, qmgr.ConditionFull},
 		"host limit": {transport(qmgr.TransportConfig{Connections: conns.GroupConfig{HostLimit: 3}}), slow, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Limit: 3, Hosts: conns.TierView{Hosts: 1, Full: 1, First: newTown([]string{"mx1"}).tiers[0][0], Count: 3}}, 0, qmgr.ConditionFull},
+			qmgr.WaitReason{Kind: qmgr.WaitHostLimit, Limit: 3, Hosts: conns.TierView{Hosts: 1, Full: 1, First: newTown([]string{"mx1"}).tiers[0][0], Count: 3}}, 0, qmgr.ConditionFull},
 		"being connected": {transport(qmgr.TransportConfig{}), silent, 2,
-			qmgr.Obstacle{Kind: qmgr.ObstacleConnecting}, 0, qmgr.ConditionOpening},
+			qmgr.WaitReason{Kind: qmgr.WaitConnecting}, 0, qmgr.ConditionOpening},
 		"window that has not grown": {transport(qmgr.TransportConfig{}), silent, 12,
-			qmgr.Obstacle{Kind: qmgr.ObstacleWindow, Limit: 5, Most: 20}, 0, qmgr.ConditionFull},
-		"dead": {transport(qmgr.TransportConfig{}), dead, 2, qmgr.Obstacle{}, 0, qmgr.ConditionDead},
+			qmgr.WaitReason{Kind: qmgr.WaitWindow, Limit: 5, Most: 20}, 0, qmgr.ConditionFull},
+		"dead": {transport(qmgr.TransportConfig{}), dead, 2, qmgr.WaitReason{}, 0, qmgr.ConditionDead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTown([]string{"mx1"})
@@ -142,16 +142,16 @@ func TestObstacles(t *testing.T) {
 				if got.Condition != c.condition {
 					v.Errorf("it is %v, want %v", got.Condition, c.condition)
 				}
-				obstacle := got.Queue.Obstacle
-				until := time.Until(time.Unix(0, int64(obstacle.Until)))
-				if c.in == 0 && obstacle.Until != 0 || c.in > 0 && (until <= 0 || until > c.in+c.in/8) {
+				waitReason := got.Queue.WaitReason
+				until := time.Until(time.Unix(0, int64(waitReason.Until)))
+				if c.in == 0 && waitReason.Until != 0 || c.in > 0 && (until <= 0 || until > c.in+c.in/8) {
 					v.Errorf("it is over in %v, want up to %v", until, c.in)
 				}
-				if obstacle.Until = 0; obstacle != c.want {
-					v.Errorf("%+v, want %+v", obstacle, c.want)
+				if waitReason.Until = 0; waitReason != c.want {
+					v.Errorf("%+v, want %+v", waitReason, c.want)
 				}
 				all, err := v.d.Explain(v.Context(), []mail.QueueID{last, 9999}, 10)
-				if err != nil || all[1].Held || c.want.Kind != qmgr.ObstacleNone && (len(all[0].Places) != 1 || all[0].Places[0].Obstacle.Kind != c.want.Kind) {
+				if err != nil || all[1].Held || c.want.Kind != qmgr.WaitNone && (len(all[0].Places) != 1 || all[0].Places[0].WaitReason.Kind != c.want.Kind) {
 					v.Errorf("of the last message: %+v, %v", all, err)
 				}
 			})

@@ -102,7 +102,7 @@ func TestBouncesLeaveRoom(t *testing.T) {
 		t.Error("the core is idle although reports are owed")
 	}
 	last := f.bounced[bounces-1].Envelope.ID
-	if v := f.Core.Explain([]mail.QueueID{last, 1}, 1); v[0].Held || v[0].Parked != qmgr.ObstacleReportTurn || v[1].Parked != qmgr.ObstacleNone {
+	if v := f.Core.Explain([]mail.QueueID{last, 1}, 1); v[0].Held || v[0].Parked != qmgr.WaitReportTurn || v[1].Parked != qmgr.WaitNone {
 		t.Errorf("a parked message is explained by %+v, one that does not exist by %+v", v[0], v[1])
 	}
 	f.Arrive("friend@x.test", []mail.Recipient{{Address: "u@good.test"}})

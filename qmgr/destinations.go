@@ -245,8 +245,8 @@ func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) 
 // A MessageView is what the core holds of one message.
 type MessageView struct {
 	// Parked is what keeps one that is parked, and not in core, from coming back;
-	// ObstacleNone of all others.
-	Parked  ObstacleKind
+	// WaitNone of all others.
+	Parked  WaitKind
 	Held    bool // it is in core; the rest is of one that is
 	Busy    int  // deliveries under way
 	Routing int  // recipients of whom it is not known yet where they go
@@ -285,12 +285,12 @@ func (m *message) ordered() Ordered {
 
 // A PlaceView is one destination of a message.
 type PlaceView struct {
-	Transport string
-	Nexthop   string
-	Instead   mail.Origin // of TransportRetry: where the mail was to go
-	Waiting   int         // recipients
-	Busy      int         // deliveries under way
-	Obstacle  Obstacle    // of those that wait
+	Transport  string
+	Nexthop    string
+	Instead    mail.Origin // of TransportRetry: where the mail was to go
+	Waiting    int         // recipients
+	Busy       int         // deliveries under way
+	WaitReason WaitReason  // of those that wait
 }
 
 // Explain returns where each message is in core, with at most most destinations,
@@ -308,14 +308,14 @@ func (q *Qmgr) Explain(ids []mail.QueueID, most int) []MessageView {
 }
 
 // parkedFor returns for what a message is parked.
-func (q *Qmgr) parkedFor(id mail.QueueID) ObstacleKind {
+func (q *Qmgr) parkedFor(id mail.QueueID) WaitKind {
 	if _, owing := q.debts.parked[id]; owing {
-		return ObstacleReportTurn
+		return WaitReportTurn
 	}
 	if q.lookups.IsParked(id) {
-		return ObstacleLookups
+		return WaitLookups
 	}
-	return ObstacleNone
+	return WaitNone
 }
 
 func (q *Qmgr) messageView(m *message, most int) MessageView {
@@ -344,7 +344,7 @@ func (q *Qmgr) place(p *sched.Peer) PlaceView {
 		v.Waiting += len(e.Recipients)
 	}
 	if v.Waiting > 0 {
-		v.Obstacle = q.obstacle(d)
+		v.WaitReason = q.waitReason(d)
 	}
 	return v
 }

@@ -90,7 +90,7 @@
 //	conn.go, reach.go, carry.go         with connections
 //	outage.go, crowding.go, debts.go, lapse.go  what cannot go now
 //	operator.go, settle.go              orders
-//	view.go, destinations.go, obstacle.go  what can be seen
+//	view.go, destinations.go, waitreason.go  what can be seen
 //	verification.go                     questions of clients (package callout)
 //
 // # For hosts that connect

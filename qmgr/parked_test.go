@@ -32,8 +32,8 @@ func TestParkedForLookups(t *testing.T) {
 	}
 	w.Now = wake
 	w.Step(qmgr.Wake{})
-	for i, want := range []qmgr.ObstacleKind{qmgr.ObstacleLookups, qmgr.ObstacleNone, qmgr.ObstacleNone} {
-		if v := w.Core.Explain(ids, 1)[i]; v.Parked != want || v.Held == (want == qmgr.ObstacleLookups) {
+	for i, want := range []qmgr.WaitKind{qmgr.WaitLookups, qmgr.WaitNone, qmgr.WaitNone} {
+		if v := w.Core.Explain(ids, 1)[i]; v.Parked != want || v.Held == (want == qmgr.WaitLookups) {
 			t.Errorf("message %d is explained by %+v", i, v)
 		}
 	}

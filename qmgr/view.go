@@ -84,8 +84,8 @@ type QueueView struct {
 	Until   mail.Instant // Dead, Suspended: when it is tried again
 	// Connections are those that serve it, where the core decides on them.
 	Connections conns.SiteView
-	// Obstacle is what keeps its mail waiting. Peek leaves it out.
-	Obstacle Obstacle
+	// WaitReason is what keeps its mail waiting. Peek leaves it out.
+	WaitReason WaitReason
 }
 
 // View returns a snapshot, with at most maxQueues destinations for each
@@ -150,7 +150,7 @@ func (d *queue) view() QueueView {
 // queueView is view, completed by what keeps its mail waiting.
 func (q *Qmgr) queueView(d *queue) QueueView {
 	v := d.view()
-	v.Obstacle = q.obstacle(d)
+	v.WaitReason = q.waitReason(d)
 	return v
 }
 

@@ -22,7 +22,7 @@ type Message struct {
 	Content    string
 	InCore     bool
 	Places     []qmgr.PlaceView // with InCore: where it goes
-	Parked     qmgr.ObstacleKind
+	Parked     qmgr.WaitKind
 	Ordered    qmgr.Ordered // with InCore
 	Busy       bool         // being delivered: orders take effect when Finish is called
 	Damaged    bool         // its recipients and its content cannot be read

@@ -32,7 +32,7 @@ func destinationQueue() *admintest.Queue {
 		DestinationSummary: qmgr.DestinationSummary{Transport: "smtp", Condition: qmgr.ConditionLimited, Messages: 1200, Recipients: 1300, Oldest: arrived(2 * time.Hour),
 			Hosts: conns.Health{Up: 2, Busy: 1, Retry: 1, Failure: refused, FailedAt: arrived(5 * time.Minute)},
 			Queue: qmgr.QueueView{Nexthop: "example.net", Window: 12, Busy: 3, Todo: 1250, Connections: conns.SiteView{Ready: 2, Connecting: 1},
-				Obstacle: qmgr.Obstacle{Kind: qmgr.ObstacleDestinationRate, Rate: rate.Limit{N: 600, Per: time.Hour}, Until: due(12 * time.Minute), Table: "strict"}}},
+				WaitReason: qmgr.WaitReason{Kind: qmgr.WaitDestinationRate, Rate: rate.Limit{N: 600, Per: time.Hour}, Until: due(12 * time.Minute), Table: "strict"}}},
 		Ceiling: 20, Tables: []string{"strict", "all"}, Rate: []rate.Use{{Limit: rate.Limit{N: 600, Per: time.Hour}, Used: 600}},
 	}
 	limited.Hosts = []conns.HostView{
@@ -52,10 +52,10 @@ func destinationQueue() *admintest.Queue {
 		Hosts: conns.Health{Retry: 1, Failure: refused, FailedAt: arrived(time.Minute)},
 		Queue: qmgr.QueueView{Nexthop: "dead.example", Reason: refused, Until: due(5 * time.Minute)}}}
 	paused := qmgr.DestinationView{DestinationSummary: qmgr.DestinationSummary{Transport: "fax", Condition: qmgr.ConditionPaused, Messages: 1, Recipients: 1, Oldest: arrived(time.Minute),
-		Queue: qmgr.QueueView{Nexthop: "+49", Window: 1, Todo: 1, Obstacle: qmgr.Obstacle{Kind: qmgr.ObstacleTransportDelay, Pause: 10 * time.Minute, Until: due(3 * time.Minute)}}}}
+		Queue: qmgr.QueueView{Nexthop: "+49", Window: 1, Todo: 1, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: 10 * time.Minute, Until: due(3 * time.Minute)}}}}
 
 	waits := newMessage(1, mail.AreaIncoming, 5*time.Minute, "alice@example.com", "jane@example.net", "joe@dead.example")
-	waits.InCore, waits.Places = true, []qmgr.PlaceView{{Transport: "smtp", Nexthop: "example.net", Waiting: 1, Obstacle: limited.Queue.Obstacle},
+	waits.InCore, waits.Places = true, []qmgr.PlaceView{{Transport: "smtp", Nexthop: "example.net", Waiting: 1, WaitReason: limited.Queue.WaitReason},
 		{Transport: "retry", Nexthop: "451 refused", Instead: mail.Origin{Transport: "smtp", Nexthop: "dead.example"}, Waiting: 1}}
 	goes := newMessage(2, mail.AreaIncoming, 5*time.Minute, "alice@example.com", "jane@example.net")
 	goes.InCore, goes.Places = true, []qmgr.PlaceView{{Transport: "smtp", Nexthop: "example.net", Busy: 1}}
@@ -75,7 +75,7 @@ func destinationQueue() *admintest.Queue {
 
 // An operator copies the parameter that a view names into the configuration file, so
 // it must be one that this file may have.
-func TestObstaclesNameParameters(t *testing.T) {
+func TestWaitReasonsNameParameters(t *testing.T) {
 	known := map[string]bool{}
 	for _, p := range config.Parameters() {
 		name := p.Name
@@ -85,17 +85,17 @@ func TestObstaclesNameParameters(t *testing.T) {
 		known[name] = true
 	}
 	named := 0
-	for _, kind := range qmgr.Obstacles()[1:] {
-		o := qmgr.Obstacle{Kind: kind, Limit: 20, Most: 20}
+	for _, kind := range qmgr.WaitKinds()[1:] {
+		o := qmgr.WaitReason{Kind: kind, Limit: 20, Most: 20}
 		tables := []string{""}
 		switch kind {
-		case qmgr.ObstacleDestinationDelay, qmgr.ObstacleDestinationRate, qmgr.ObstacleConnectionRate, qmgr.ObstacleHostLimit, qmgr.ObstacleWindow:
+		case qmgr.WaitDestinationDelay, qmgr.WaitDestinationRate, qmgr.WaitConnectionRate, qmgr.WaitHostLimit, qmgr.WaitWindow:
 			tables = append(tables, "NAME")
 		}
 		for _, o.Table = range tables {
 			q := admintest.New()
-			q.SetDestinations(qmgr.DestinationView{DestinationSummary: qmgr.DestinationSummary{Transport: "NAME", Queue: qmgr.QueueView{Nexthop: "example.net", Obstacle: o}}})
-			key := obstacleKeyOf(t, q)
+			q.SetDestinations(qmgr.DestinationView{DestinationSummary: qmgr.DestinationSummary{Transport: "NAME", Queue: qmgr.QueueView{Nexthop: "example.net", WaitReason: o}}})
+			key := waitReasonKeyOf(t, q)
 			if key != "" {
 				named++
 			}
@@ -105,12 +105,12 @@ func TestObstaclesNameParameters(t *testing.T) {
 		}
 	}
 	if named != 17 {
-		t.Errorf("%d obstacles name a parameter", named)
+		t.Errorf("%d waitKinds name a parameter", named)
 	}
 }
 
-// obstacleKeyOf asks the server for the parameter that its only destination waits for.
-func obstacleKeyOf(t *testing.T, q *admintest.Queue) string {
+// waitReasonKeyOf asks the server for the parameter that its only destination waits for.
+func waitReasonKeyOf(t *testing.T, q *admintest.Queue) string {
 	t.Helper()
 	s, err := admin.New(admin.Config{}, q, q, q)
 	if err != nil {
@@ -122,5 +122,5 @@ func obstacleKeyOf(t *testing.T, q *admintest.Queue) string {
 	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page.Destinations) != 1 {
 		t.Fatalf("%v: %s", err, w.Body)
 	}
-	return page.Destinations[0].Obstacle.Key
+	return page.Destinations[0].WaitReason.Key
 }

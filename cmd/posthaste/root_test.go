@@ -144,7 +144,7 @@ func mixedQueue() *admintest.Queue {
 	view := qmgr.View{Messages: 1, Recipients: 3, Busy: 2, Lookups: qmgr.LookupsView{Busy: 1, Waiting: 20, Verifying: 1}, Behind: true, Transports: []qmgr.TransportView{{Name: "smtp", Jobs: 1, Busy: 2,
 		Queues: []qmgr.QueueView{{Nexthop: "example.net", State: window.Dead, Window: 5, Todo: 12, Reason: greylisted,
 			Until: mail.Instant(time.Now().Add(5*time.Minute + 30*time.Second).UnixNano())}, {Nexthop: "example.org", Window: 20, Busy: 2, Todo: 1,
-			Connections: conns.SiteView{Connecting: 1, Ready: 2}, Obstacle: qmgr.Obstacle{Kind: qmgr.ObstacleConnectionLimit, Limit: 200}}}},
+			Connections: conns.SiteView{Connecting: 1, Ready: 2}, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitConnectionLimit, Limit: 200}}}},
 		{Name: "retry", Jobs: 1, Queues: []qmgr.QueueView{{Nexthop: "4.7.1 Greylisted", Instead: mail.Origin{Transport: "smtp", Nexthop: "example.net"}, Window: 5, Todo: 3}}},
 		{Name: "bulk", State: qmgr.TransportDead, Reason: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"},
 			Until: mail.Instant(time.Now().Add(20*time.Minute + 30*time.Second).UnixNano())}}}
@@ -157,9 +157,9 @@ func mixedQueue() *admintest.Queue {
 // and one that left it until its sender can be told.
 func parkedQueue() *admintest.Queue {
 	lookups := newMessage(1, mail.AreaIncoming, 5*time.Minute, "alice@example.com", "jane@example.net")
-	lookups.Parked = qmgr.ObstacleLookups
+	lookups.Parked = qmgr.WaitLookups
 	report := newMessage(2, mail.AreaDeferred, time.Hour, "bob@example.com", "joe@example.org")
-	report.Parked = qmgr.ObstacleReportTurn
+	report.Parked = qmgr.WaitReportTurn
 	return admintest.New(lookups, report)
 }
 

@@ -74,7 +74,7 @@ func TestViewsOfADaemon(t *testing.T) {
 		}
 		return len(found) == 1 && found[0].Messages == 1 && len(box.deliveries()) == 1
 	})
-	if o := found[0].Obstacle; o == nil || o.Key != "transport.smtp.destination_rate" || o.Until == nil || time.Until(*o.Until) < time.Minute {
+	if o := found[0].WaitReason; o == nil || o.Key != "transport.smtp.destination_rate" || o.Until == nil || time.Until(*o.Until) < time.Minute {
 		t.Errorf("%+v", o)
 	}
 	d, err := c.Destination(context.Background(), found[0].Nexthop, 10)
@@ -83,7 +83,7 @@ func TestViewsOfADaemon(t *testing.T) {
 	}
 	waiting := 0
 	err = c.List(context.Background(), client.Query{}, func(m *admin.Summary) error {
-		if m.Obstacle != nil && m.Obstacle.Kind == "destination-rate" {
+		if m.WaitReason != nil && m.WaitReason.Kind == "destination-rate" {
 			waiting++
 		}
 		return nil

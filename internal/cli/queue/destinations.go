@@ -165,8 +165,8 @@ func whyLines(d *admin.Destination, now time.Time) []string {
 		}
 		return lines
 	}
-	if d.Obstacle != nil {
-		lines = append(lines, obstacleText(d.Obstacle, now))
+	if d.WaitReason != nil {
+		lines = append(lines, waitReasonText(d.WaitReason, now))
 	}
 	if d.Failure != nil && d.Hosts != nil && d.Hosts.Retry+d.Hosts.Busy > 0 {
 		lines = append(lines, fmt.Sprintf("last failure %s ago: %s", human.Span(now.Sub(d.Failure.At)), human.Plain(d.Failure.Reply)))
@@ -174,9 +174,9 @@ func whyLines(d *admin.Destination, now time.Time) []string {
 	return lines
 }
 
-// obstacleText says what mail waits for, when that is over, and which parameter says
+// waitReasonText says what mail waits for, when that is over, and which parameter says
 // so.
-func obstacleText(o *admin.Obstacle, now time.Time) string {
+func waitReasonText(o *admin.WaitReason, now time.Time) string {
 	text := human.Plain(o.Text)
 	if o.Until != nil {
 		text += ", next in " + human.Span(max(o.Until.Sub(now)+time.Second-1, 0)) // never sooner than it is

@@ -134,8 +134,8 @@ func (v *hostsView) head(d *admin.DestinationDetail) {
 		return
 	}
 	state := d.State
-	if d.Obstacle != nil && d.State != "dead" {
-		state += ": " + obstacleText(d.Obstacle, v.now)
+	if d.WaitReason != nil && d.State != "dead" {
+		state += ": " + waitReasonText(d.WaitReason, v.now)
 	}
 	v.line("State", "%s", state)
 	if d.Reason != "" {

@@ -166,22 +166,22 @@ type jsonLister struct {
 }
 
 type jsonMessage struct {
-	QueueName     string           `json:"queue_name"`
-	QueueID       string           `json:"queue_id"`
-	ArrivalTime   int64            `json:"arrival_time"`
-	MessageSize   int64            `json:"message_size"`
-	ForcedExpire  bool             `json:"forced_expire"`
-	Sender        string           `json:"sender"`
-	Area          string           `json:"area"`
-	Wait          string           `json:"wait"`
-	Attempts      uint32           `json:"attempts"`
-	NextAttempt   int64            `json:"next_attempt,omitempty"`
-	Reason        string           `json:"reason,omitempty"`
-	Damage        string           `json:"damage,omitempty"`
-	Obstacle      *admin.Obstacle  `json:"obstacle,omitempty"`
-	Deliveries    int              `json:"deliveries,omitempty"`
-	RecipientsAll uint32           `json:"recipients_total"`
-	Recipients    *json.RawMessage `json:"recipients,omitempty"` // written apart
+	QueueName     string            `json:"queue_name"`
+	QueueID       string            `json:"queue_id"`
+	ArrivalTime   int64             `json:"arrival_time"`
+	MessageSize   int64             `json:"message_size"`
+	ForcedExpire  bool              `json:"forced_expire"`
+	Sender        string            `json:"sender"`
+	Area          string            `json:"area"`
+	Wait          string            `json:"wait"`
+	Attempts      uint32            `json:"attempts"`
+	NextAttempt   int64             `json:"next_attempt,omitempty"`
+	Reason        string            `json:"reason,omitempty"`
+	Damage        string            `json:"damage,omitempty"`
+	WaitReason    *admin.WaitReason `json:"wait_reason,omitempty"`
+	Deliveries    int               `json:"deliveries,omitempty"`
+	RecipientsAll uint32            `json:"recipients_total"`
+	Recipients    *json.RawMessage  `json:"recipients,omitempty"` // written apart
 }
 
 type jsonRecipient struct {
@@ -191,7 +191,7 @@ type jsonRecipient struct {
 
 func (l *jsonLister) message(m *admin.Summary) error {
 	j := jsonMessage{QueueName: string(m.State), QueueID: m.ID, ArrivalTime: m.Arrived.Unix(), MessageSize: m.Size, Sender: m.Sender,
-		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Damage: m.Damage, Obstacle: m.Obstacle, Deliveries: m.Deliveries, RecipientsAll: m.Total}
+		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Damage: m.Damage, WaitReason: m.WaitReason, Deliveries: m.Deliveries, RecipientsAll: m.Total}
 	if j.Sender == "" {
 		j.Sender = "MAILER-DAEMON"
 	}
@@ -295,7 +295,7 @@ func listReason(m *admin.Summary) string {
 	if m.Damage != "" {
 		return human.Plain("damaged: " + m.Damage)
 	}
-	if o := m.Obstacle; o != nil && o.Kind != "turn" {
+	if o := m.WaitReason; o != nil && o.Kind != "turn" {
 		if o.Key != "" {
 			return human.Plain(o.Text + " (" + o.Key + ")")
 		}
@@ -311,8 +311,8 @@ func listReason(m *admin.Summary) string {
 func nextAttempt(m *admin.Summary, now time.Time) string {
 	switch m.Wait {
 	case admin.WaitCore, admin.WaitRoom:
-		if m.Obstacle != nil && m.Obstacle.Until != nil {
-			return "in " + human.Age(m.Obstacle.Until.Sub(now))
+		if m.WaitReason != nil && m.WaitReason.Until != nil {
+			return "in " + human.Age(m.WaitReason.Until.Sub(now))
 		}
 		return "now"
 	case admin.WaitBackoff:

@@ -202,8 +202,8 @@ func placeText(p *admin.MessageDestination, now time.Time) string {
 	switch {
 	case p.Deferral:
 		parts = append(parts, "cannot go there now, and is being deferred")
-	case p.Waiting > 0 && p.Obstacle != nil:
-		parts = append(parts, human.Count(p.Waiting, "recipient")+" waiting: "+obstacleText(p.Obstacle, now))
+	case p.Waiting > 0 && p.WaitReason != nil:
+		parts = append(parts, human.Count(p.Waiting, "recipient")+" waiting: "+waitReasonText(p.WaitReason, now))
 	case p.Waiting > 0:
 		parts = append(parts, human.Count(p.Waiting, "recipient")+" waiting")
 	}
@@ -216,8 +216,8 @@ func waitText(d *admin.Detail, now time.Time) string {
 	case admin.WaitCore:
 		return "being tried or about to be"
 	case admin.WaitParked:
-		if d.Obstacle != nil {
-			return "parked: " + obstacleText(d.Obstacle, now)
+		if d.WaitReason != nil {
+			return "parked: " + waitReasonText(d.WaitReason, now)
 		}
 	case admin.WaitBackoff:
 		if d.Due != nil {

@@ -82,7 +82,7 @@ func deliveries[T int | uint64](n T) string {
 func coreText(c *admin.CoreStatus) string {
 	text := ""
 	if c.Lookups+c.Waiting > 0 {
-		text = fmt.Sprintf(", %s under way and %s waiting", human.Count(c.Lookups, "look-up"), human.Number(c.Waiting))
+		text = fmt.Sprintf(", %s under way and %s waiting", human.Count(c.Lookups, "lookup"), human.Number(c.Waiting))
 	}
 	if c.Verifying > 0 {
 		text += fmt.Sprintf(", %s waiting to hear of a recipient", human.Count(c.Verifying, "client"))
@@ -124,20 +124,20 @@ func writeTransport(out io.Writer, t *admin.TransportStatus, now time.Time) {
 			fmt.Fprintf(out, "  tried again %s\n", human.When(*t.Until, now))
 		}
 	}
-	common := commonObstacle(t)
+	common := commonWaitReason(t)
 	if common != nil && !dead {
-		fmt.Fprintf(out, "  waits: %s\n", obstacleText(common, now))
+		fmt.Fprintf(out, "  waits: %s\n", waitReasonText(common, now))
 	}
 	if len(t.Destinations) > 0 {
 		writeDestinations(out, t.Destinations, now, common)
 	}
 }
 
-// commonObstacle returns what keeps all of a transport's mail waiting; nil if that is
+// commonWaitReason returns what keeps all of a transport's mail waiting; nil if that is
 // different for each destination.
-func commonObstacle(t *admin.TransportStatus) *admin.Obstacle {
+func commonWaitReason(t *admin.TransportStatus) *admin.WaitReason {
 	for i := range t.Destinations {
-		o := t.Destinations[i].Obstacle
+		o := t.Destinations[i].WaitReason
 		if o == nil {
 			continue
 		}
@@ -151,7 +151,7 @@ func commonObstacle(t *admin.TransportStatus) *admin.Obstacle {
 
 // writeDestinations writes a transport's destinations. Those of the transport
 // retry go by where the mail was to go, and why it does not is the reason.
-func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Time, common *admin.Obstacle) {
+func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Time, common *admin.WaitReason) {
 	width := len("DESTINATION")
 	for i := range all {
 		if d := &all[i]; d.Instead != "" {
@@ -165,8 +165,8 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 		if text := connectionsText(&d); text != "" {
 			fmt.Fprintf(out, "      %s\n", text)
 		}
-		if o := d.Obstacle; o != nil && o.Kind != "dead" && o.Kind != "turn" && (common == nil || o.Kind != common.Kind) {
-			fmt.Fprintf(out, "      waits: %s\n", obstacleText(o, now))
+		if o := d.WaitReason; o != nil && o.Kind != "dead" && o.Kind != "turn" && (common == nil || o.Kind != common.Kind) {
+			fmt.Fprintf(out, "      waits: %s\n", waitReasonText(o, now))
 		}
 		if d.Reason != "" {
 			fmt.Fprintf(out, "      %s\n", human.Plain(d.Reason))

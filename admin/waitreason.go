@@ -9,92 +9,92 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
-// An Obstacle is the reason why mail is not being sent now: the first condition
+// A WaitReason is the reason why mail is not being sent now: the first condition
 // that would have to change.
-type Obstacle struct {
-	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-look-up,connecting,transaction,turn,report-turn,look-ups"`
+type WaitReason struct {
+	Kind  string     `json:"kind" enum:"stop,transport-dead,dead,destination-delay,destination-rate,transport-rate,transport-delay,process-limit,connection-limit,window,message-share,destination-share,slow-start,connection-rate,host-limit,host-busy,local-outage,host-lookup,connecting,transaction,turn,report-turn,lookups"`
 	Text  string     `json:"text" doc:"Description, without the time at which it ends."`
 	Key   string     `json:"key,omitempty" doc:"Full name of the configuration parameter that causes it, such as transport.smtp.destination_rate; its value may come from the parameter for all transports. Absent if no parameter causes it."`
 	Until *time.Time `json:"until,omitempty" doc:"When it ends, if that depends on time alone."`
 }
 
-// obstacleOf describes an obstacle of a destination; nil if there is none.
-func obstacleOf(o *qmgr.Obstacle, transport string) *Obstacle {
-	if o.Kind == qmgr.ObstacleNone {
+// waitReasonOf describes a wait reason of a destination; nil if there is none.
+func waitReasonOf(o *qmgr.WaitReason, transport string) *WaitReason {
+	if o.Kind == qmgr.WaitNone {
 		return nil
 	}
-	return &Obstacle{Kind: o.Kind.String(), Text: obstacleText(o), Key: obstacleKey(o, transport), Until: wallOrNil(o.Until)}
+	return &WaitReason{Kind: o.Kind.String(), Text: waitReasonText(o), Key: waitReasonKey(o, transport), Until: wallOrNil(o.Until)}
 }
 
-func obstacleText(o *qmgr.Obstacle) string {
+func waitReasonText(o *qmgr.WaitReason) string {
 	switch o.Kind {
-	case qmgr.ObstacleStop:
+	case qmgr.WaitStop:
 		return "Posthaste is stopping"
-	case qmgr.ObstacleTransportDead:
+	case qmgr.WaitTransportDead:
 		return "the transport is dead"
-	case qmgr.ObstacleDead:
+	case qmgr.WaitDead:
 		return "the destination is dead"
-	case qmgr.ObstacleDestinationDelay:
+	case qmgr.WaitDestinationDelay:
 		return fmt.Sprintf("one delivery at a time, with a delay of %s after each", pauseText(o.Pause))
-	case qmgr.ObstacleDestinationRate:
+	case qmgr.WaitDestinationRate:
 		return fmt.Sprintf("at the rate limit of %v", o.Rate)
-	case qmgr.ObstacleTransportRate:
+	case qmgr.WaitTransportRate:
 		return fmt.Sprintf("at the transport's rate limit of %v", o.Rate)
-	case qmgr.ObstacleTransportDelay:
+	case qmgr.WaitTransportDelay:
 		return fmt.Sprintf("transport delay: %s before each delivery", pauseText(o.Pause))
-	case qmgr.ObstacleConnectionRate:
+	case qmgr.WaitConnectionRate:
 		return fmt.Sprintf("at the connection rate limit of %v", o.Rate)
-	case qmgr.ObstacleLocalOutage:
+	case qmgr.WaitLocalOutage:
 		return "hardly any host can be reached: the local network seems to be down"
-	case qmgr.ObstacleHostLookup:
+	case qmgr.WaitHostLookup:
 		return "DNS lookup of its hosts in progress"
-	case qmgr.ObstacleConnecting:
+	case qmgr.WaitConnecting:
 		return "a connection is being opened"
-	case qmgr.ObstacleTurn:
+	case qmgr.WaitTurn:
 		return "other mail of the transport goes first"
-	case qmgr.ObstacleReportTurn:
+	case qmgr.WaitReportTurn:
 		return "waits to send a report to its sender; many reports are in progress"
-	case qmgr.ObstacleLookups:
+	case qmgr.WaitLookups:
 		return "the DNS lookups for its recipients are slow"
 	}
 	return fullText(o)
 }
 
 // fullText describes limits that are reached.
-func fullText(o *qmgr.Obstacle) string {
+func fullText(o *qmgr.WaitReason) string {
 	what := "connections"
 	if o.Deliveries {
 		what = "deliveries"
 	}
 	switch o.Kind {
-	case qmgr.ObstacleProcessLimit:
+	case qmgr.WaitProcessLimit:
 		return fmt.Sprintf("the transport is at its limit of %d %s", o.Limit, what)
-	case qmgr.ObstacleConnectionLimit:
+	case qmgr.WaitConnectionLimit:
 		return fmt.Sprintf("all %d connections are in use", o.Limit)
-	case qmgr.ObstacleWindow:
+	case qmgr.WaitWindow:
 		if o.Most > 0 && o.Limit >= o.Most {
 			return fmt.Sprintf("at its limit of %d %s", o.Limit, what)
 		}
 		return fmt.Sprintf("at its current window of %d %s, which grows with success", o.Limit, what)
-	case qmgr.ObstacleMessageShare:
+	case qmgr.WaitMessageShare:
 		return fmt.Sprintf("its message is at its limit of %d connections while other mail needs them", o.Limit)
-	case qmgr.ObstaclePart:
+	case qmgr.WaitDestinationShare:
 		return fmt.Sprintf("at its part of the transport's %d connections; the rest is kept for other destinations", o.Limit)
-	case qmgr.ObstacleSlowStart:
+	case qmgr.WaitSlowStart:
 		return fmt.Sprintf("at the limit of %d connections being opened at once", o.Limit)
-	case qmgr.ObstacleHostLimit:
+	case qmgr.WaitHostLimit:
 		if o.Limit == 0 {
 			return hostsSubject(&o.Hosts) + " being probed or at its connection limit" + laterTiers(&o.Hosts)
 		}
 		return fmt.Sprintf("at the limit of %d connections to each host", o.Limit) + laterTiers(&o.Hosts)
-	case qmgr.ObstacleHostBusy:
+	case qmgr.WaitHostBusy:
 		return busyText(o)
 	}
-	return "its connections are at their limits of messages in flight" // ObstacleTransaction
+	return "its connections are at their limits of messages in flight" // WaitTransaction
 }
 
 // busyText describes hosts that refuse further connections.
-func busyText(o *qmgr.Obstacle) string {
+func busyText(o *qmgr.WaitReason) string {
 	h := &o.Hosts
 	switch {
 	case o.Callouts:
@@ -150,36 +150,36 @@ func hostLabel(h mail.Host) string {
 	return h.Name
 }
 
-// obstacleKey returns the name of the parameter to change.
-func obstacleKey(o *qmgr.Obstacle, transport string) string {
+// waitReasonKey returns the name of the parameter to change.
+func waitReasonKey(o *qmgr.WaitReason, transport string) string {
 	name := ""
 	switch o.Kind {
-	case qmgr.ObstacleDestinationDelay:
+	case qmgr.WaitDestinationDelay:
 		name = "destination_rate_delay"
-	case qmgr.ObstacleDestinationRate:
+	case qmgr.WaitDestinationRate:
 		name = "destination_rate"
-	case qmgr.ObstacleTransportRate:
+	case qmgr.WaitTransportRate:
 		name = "transport_rate"
-	case qmgr.ObstacleTransportDelay:
+	case qmgr.WaitTransportDelay:
 		name = "transport_rate_delay"
-	case qmgr.ObstacleProcessLimit:
+	case qmgr.WaitProcessLimit:
 		name = "process_limit"
-	case qmgr.ObstacleConnectionLimit:
+	case qmgr.WaitConnectionLimit:
 		return "smtp_connection_limit"
-	case qmgr.ObstacleMessageShare:
+	case qmgr.WaitMessageShare:
 		return "max_message_concurrency"
-	case qmgr.ObstaclePart:
+	case qmgr.WaitDestinationShare:
 		name = "process_limit"
-	case qmgr.ObstacleSlowStart:
+	case qmgr.WaitSlowStart:
 		name = "initial_destination_concurrency"
-	case qmgr.ObstacleConnectionRate:
+	case qmgr.WaitConnectionRate:
 		name = "connection_rate"
-	case qmgr.ObstacleWindow:
+	case qmgr.WaitWindow:
 		if o.Most <= 0 || o.Limit < o.Most {
 			return ""
 		}
 		name = "destination_concurrency_limit"
-	case qmgr.ObstacleHostLimit:
+	case qmgr.WaitHostLimit:
 		if o.Limit == 0 {
 			return ""
 		}

@@ -17,30 +17,30 @@ import (
 func TestHostsThatAreFull(t *testing.T) {
 	mx1, literal := mail.Host{Name: "mx1"}, mail.Host{Addr: netip.MustParseAddrPort("192.0.2.1:25")}
 	for _, c := range []struct {
-		obstacle qmgr.Obstacle
-		want     string
+		waitReason qmgr.WaitReason
+		want       string
 	}{
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Hosts: 2, Full: 1, First: mx1, Count: 2, Later: 2, Next: mail.Host{Name: "mx3"}}},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostBusy, Hosts: conns.TierView{Hosts: 2, Full: 1, First: mx1, Count: 2, Later: 2, Next: mail.Host{Name: "mx3"}}},
 			"mx1, the only usable host of tier 1, refuses more than its 2 connections; tier 2 (mx3) is used only if no host of tier 1 answers"},
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Hosts: 1, Full: 1, First: literal, Count: 3}},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostBusy, Hosts: conns.TierView{Hosts: 1, Full: 1, First: literal, Count: 3}},
 			"[192.0.2.1]:25, the only host, refuses more than its 3 connections"},
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Tier: 1, Hosts: 3, Full: 2, First: mx1}},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostBusy, Hosts: conns.TierView{Tier: 1, Hosts: 3, Full: 2, First: mx1}},
 			"the 2 usable hosts of tier 2 refuse more connections or are at their limits"},
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Hosts: conns.TierView{Hosts: 2, Full: 2, First: mx1}},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostBusy, Hosts: conns.TierView{Hosts: 2, Full: 2, First: mx1}},
 			"every host refuses more connections or is at its limit"},
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostBusy, Callouts: true},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostBusy, Callouts: true},
 			"a host recently ended a connection during a call-out, and only call-outs wait"},
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Limit: 2, Hosts: conns.TierView{Hosts: 1, Full: 1, First: mx1, Later: 1, Next: literal, More: 2}},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostLimit, Limit: 2, Hosts: conns.TierView{Hosts: 1, Full: 1, First: mx1, Later: 1, Next: literal, More: 2}},
 			"at the limit of 2 connections to each host; tier 2 ([192.0.2.1]:25 and 2 more) is used only if no host of tier 1 answers"},
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Hosts: conns.TierView{Hosts: 2, Full: 1, First: mx1}},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostLimit, Hosts: conns.TierView{Hosts: 2, Full: 1, First: mx1}},
 			"mx1, the only usable host, is being probed or at its connection limit"},
-		{qmgr.Obstacle{Kind: qmgr.ObstacleHostLimit, Hosts: conns.TierView{Hosts: 2, Full: 2, Tier: 1}},
+		{qmgr.WaitReason{Kind: qmgr.WaitHostLimit, Hosts: conns.TierView{Hosts: 2, Full: 2, Tier: 1}},
 			"every usable host of tier 2 is being probed or at its connection limit"},
 	} {
 		q := admintest.New()
-		q.SetDestinations(summaryOf("smtp", "example.net", 1, qmgr.ConditionFull, c.obstacle))
+		q.SetDestinations(summaryOf("smtp", "example.net", 1, qmgr.ConditionFull, c.waitReason))
 		page := get[admin.DestinationPage](serve(t, q, admin.Config{}), "GET", "/v1/destinations", "")
-		if got := page.Destinations[0].Obstacle.Text; got != c.want {
+		if got := page.Destinations[0].WaitReason.Text; got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestHostsThatAreFull(t *testing.T) {
 // Every reason for which we close a connection has a text of its own; that of a
 // probe gives its result.
 func TestPartingsInWords(t *testing.T) {
-	v := summaryOf("smtp", "example.net", 1, qmgr.ConditionReady, qmgr.Obstacle{Kind: qmgr.ObstacleTurn})
+	v := summaryOf("smtp", "example.net", 1, qmgr.ConditionReady, qmgr.WaitReason{Kind: qmgr.WaitTurn})
 	for p := conns.DrainIdle; p <= conns.DrainOutdated; p++ {
 		v.Ended = append(v.Ended, conns.Ending{Drained: p, Closing: mail.Closing{Proof: mail.ProofPassed}})
 	}
