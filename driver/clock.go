@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -11,17 +12,42 @@ import (
 // until that is set back. If it is set back by at most catchUpMost, the clock runs
 // at half speed until the wall clock has caught up; if by more, it keeps running at
 // full speed, ahead of the wall clock, until a restart. So intervals stay
-// meaningful. It belongs to one goroutine.
+// meaningful.
+//
+// A wall clock that leaps ahead by more than leapMost is believed only after
+// leapPatience. Until then the clock keeps running at its own pace: mail that is years
+// old all at once would be returned after its next attempt, and a wrong clock is often
+// set right soon. It belongs to one goroutine.
 type clock struct {
 	last     mail.Instant  // the last time returned
 	lastReal time.Time     // with the monotonic reading
 	wall     mail.Instant  // what the wall clock showed then
 	ahead    time.Duration // how far last is ahead of it
+	leapt    time.Time     // when the wall clock leapt ahead; zero if it did not, or is believed
+
+	shortest, longest time.Duration // waits between two attempts of a message
+}
+
+// resume starts a clock that last ran at an instant, as far as that is known. If mail
+// has been in the queue for longer than its lifetime since then, either the program was
+// not running for that long, or the clock is wrong: it counts as a leap.
+func (c *clock) resume(since mail.Instant, lifetime time.Duration) {
+	real := time.Now()
+	if wall := mail.Instant(real.UnixNano()); since > 0 && lifetime > leapMost && wall.Sub(since) > lifetime {
+		c.last, c.lastReal, c.wall, c.leapt = since, real, wall, real
+	}
 }
 
 // catchUpMost is the largest lead that is reduced by running at half speed, which
 // then takes two hours.
 const catchUpMost = time.Hour
+
+// A machine that was suspended leaps, too; after leapPatience, retries of an hour ago
+// are due all at once.
+const (
+	leapMost     = 6 * time.Hour
+	leapPatience = time.Hour
+)
 
 func (c *clock) now() mail.Instant {
 	real := time.Now()
@@ -33,7 +59,7 @@ func (c *clock) at(real time.Time, wall mail.Instant) mail.Instant {
 	passed := real.Sub(c.lastReal)
 	switch behind := c.last.Sub(wall); {
 	case behind <= 0:
-		c.last = wall
+		c.last = c.forward(real, wall)
 	case behind <= catchUpMost:
 		c.last = c.last.Add(passed / 2)
 	default:
@@ -43,27 +69,86 @@ func (c *clock) at(real time.Time, wall mail.Instant) mail.Instant {
 	return c.last
 }
 
+// forward returns the core's time when the wall clock shows a later one than it did.
+func (c *clock) forward(real time.Time, wall mail.Instant) mail.Instant {
+	own := c.last.Add(real.Sub(c.lastReal))
+	if c.last == 0 || wall.Sub(own) <= leapMost {
+		c.leapt = time.Time{}
+		return wall
+	}
+	if c.leapt.IsZero() {
+		c.leapt = real
+	}
+	if real.Sub(c.leapt) < leapPatience {
+		return own
+	}
+	c.leapt = time.Time{}
+	return wall
+}
+
 // date converts the arrival time in an event to the core's time. Otherwise mail that
 // arrives after a clock that was a year ahead was set right would be a year old, and
 // would be returned after its first attempt.
 func (c *clock) date(ev qmgr.Event) qmgr.Event {
-	if c.ahead == 0 {
-		return ev
-	}
 	switch e := ev.(type) {
 	case qmgr.Arrived:
-		e.Arrival.Envelope.Arrived = c.arrived(e.Arrival.Envelope.Arrived)
+		e.Arrival.Envelope.Arrived = c.arrived(&e.Arrival.Envelope)
 		return e
 	case qmgr.Opened:
-		e.Envelope.Arrived = c.arrived(e.Envelope.Arrived)
+		e.Envelope.Arrived = c.arrived(&e.Envelope)
 		return e
 	}
 	return ev
 }
 
-func (c *clock) arrived(at mail.Instant) mail.Instant {
-	if at == 0 || at > c.wall {
-		return at // in the future: it arrived before the clock was set back
+func (c *clock) arrived(e *mail.Envelope) mail.Instant {
+	switch at := e.Arrived; {
+	case at == 0:
+		return 0
+	case at > max(c.last, c.wall):
+		return c.last.Add(-c.tried(e.Attempts)) // the clock was ahead when it arrived
+	case at > c.wall:
+		return at // it arrived before the clock was set back
+	default:
+		return at.Add(c.ahead)
 	}
-	return at.Add(c.ahead)
+}
+
+// tried returns the age of a message that was tried so often, if each wait was as long
+// as the message was old.
+func (c *clock) tried(attempts uint32) (age time.Duration) {
+	const most = 100_000 // keeps the age in range
+	left := time.Duration(min(attempts, most))
+	for ; left > 0 && age < c.longest; left-- {
+		age += min(max(age, c.shortest), c.longest)
+	}
+	return age + left*c.longest
+}
+
+// leaping reports whether the wall clock has leapt ahead and is not believed yet.
+func (c *clock) leaping() bool { return !c.leapt.IsZero() }
+
+// logLeap logs that the wall clock has leapt, or that it no longer counts as leaping.
+func (d *Driver) logLeap(now mail.Instant) {
+	if d.leaping {
+		d.log.Warn("the clock is far ahead of the last time known; it is believed in an hour, so that mail does not expire at once", "ahead", d.clock.wall.Sub(now).Round(time.Second))
+		return
+	}
+	d.log.Info("the clock is followed again")
+}
+
+// retryFarDue tries all deferred mail if some of it is due after the horizon, which is
+// later than any wait can be: it was deferred while the clock was ahead, and could wait for
+// years. The core finds such mail itself, but only when no other mail is due sooner.
+func (d *Driver) retryFarDue(ctx context.Context, horizon mail.Instant) {
+	found, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, mail.Cursor{Due: horizon}, mail.Never, 1)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		d.log.Warn("cannot look for mail that is due far in the future", "error", err)
+	case len(found.Cursors) > 0:
+		d.log.Warn("deferred mail is due far in the future, as after a clock that was ahead; all deferred mail is tried now",
+			"id", found.Cursors[0].ID.String(), "due", time.Unix(0, int64(found.Cursors[0].Due)).UTC())
+		d.RetryAll()
+	}
 }

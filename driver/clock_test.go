@@ -47,3 +47,38 @@ func TestClockSetBack(t *testing.T) {
 		}
 	}
 }
+
+// The clock leaps ahead: the time of the core keeps its pace for an hour, and follows
+// only then. A clock that is set right within the hour has had no effect.
+//
+// Seen failing: without forward, all mail was a year old after a second.
+func TestClockLeaps(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	const right = mail.Instant(1_800_000_000_000_000_000)
+	real := time.Now()
+	for _, back := range []time.Duration{time.Second, 59 * time.Minute} {
+		var c clock
+		c.at(real, right)
+		for _, passed := range []time.Duration{time.Second, back / 2, back} {
+			if got := c.at(real.Add(passed), right.Add(passed+year)); got != right.Add(passed) {
+				t.Errorf("%v after a leap: %v have passed", passed, got.Sub(right))
+			}
+		}
+		if got := c.at(real.Add(2*back), right.Add(2*back)); got != right.Add(2*back) || c.ahead != 0 {
+			t.Errorf("set right after %v: %v have passed in %v", back, got.Sub(right), 2*back)
+		}
+	}
+	var c clock
+	c.at(real, right)
+	for _, passed := range []time.Duration{time.Minute, 30 * time.Minute, time.Minute + leapPatience - 1} {
+		if got := c.at(real.Add(passed), right.Add(passed+year)); got != right.Add(passed) {
+			t.Errorf("%v after a leap: %v have passed", passed, got.Sub(right))
+		}
+	}
+	if got := c.at(real.Add(time.Minute+leapPatience), right.Add(year)); got != right.Add(year) {
+		t.Errorf("a leap that lasts: %v have passed", got.Sub(right))
+	}
+	if got := c.at(real.Add(2*time.Minute+leapPatience), right.Add(year+leapMost)); got != right.Add(year+leapMost) {
+		t.Errorf("a small leap: %v have passed", got.Sub(right))
+	}
+}

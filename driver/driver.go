@@ -35,6 +35,9 @@ type Config struct {
 	// Log gets one line for each recipient's outcome and one for each note; nil
 	// discards them.
 	Log *slog.Logger
+	// Since is the last instant at which the program is known to have run before; 0
+	// if none is.
+	Since mail.Instant
 	// Trace receives everything that passes between the core and the driver; nil
 	// disables tracing.
 	Trace Tracer
@@ -134,6 +137,7 @@ type Driver struct {
 	deliverCtx context.Context
 	dialCtx    context.Context
 	workCtx    context.Context
+	leaping    bool // the log knows that the clock has leapt
 
 	verifying map[qmgr.VerificationID]chan<- mail.Reply
 	asked     qmgr.VerificationID // the last
@@ -160,6 +164,9 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	d.dials = newPool(d.dial)
 	d.links = make(map[qmgr.ConnID]*link)
 	d.verifying = make(map[qmgr.VerificationID]chan<- mail.Reply)
+	backoff := cfg.Qmgr.Backoff
+	d.clock.shortest, d.clock.longest = backoff.MinimalBackoffTime, max(backoff.MinimalBackoffTime, backoff.MaximalBackoffTime)
+	d.clock.resume(cfg.Since, backoff.MaximalQueueLifetime)
 	if err := d.trace.Begin(d.clock.now(), cfg.Seed, cfg.Qmgr); err != nil {
 		return nil, fmt.Errorf("driver: %w", err)
 	}
@@ -192,6 +199,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	defer func() { d.trace.End(clean) }() // also if the core panics
 
 	d.loadHosts(work, d.hostLimit)
+	horizon := d.clock.now().Add(2*d.clock.longest + catchUpMost)
+	wg.Go(func() { d.retryFarDue(work, horizon) })
 	d.own(ctx.Done())
 	d.logUnderway(slog.LevelInfo, "stopping")
 	stopDialing()
@@ -324,6 +333,10 @@ func (d *Driver) step(ev qmgr.Event) {
 
 func (d *Driver) turn(ev qmgr.Event) {
 	now := d.clock.now()
+	if leaping := d.clock.leaping(); leaping != d.leaping {
+		d.leaping = leaping
+		d.logLeap(now)
+	}
 	ev = d.clock.date(ev)
 	d.trace.Event(now, ev)
 	actions := d.core.Step(now, ev)

@@ -89,6 +89,10 @@ func (s *Spool) openIDs() error {
 	return nil
 }
 
+// LastRun returns about when an earlier run last accepted a message; 0 if none did. It
+// may be called at any time.
+func (s *Spool) LastRun() mail.Instant { return s.earlier.Time() }
+
 func (s *Spool) reserveIDs(ceiling mail.QueueID) error {
 	b := s.db.NewBatch()
 	defer b.Close()

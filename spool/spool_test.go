@@ -459,3 +459,20 @@ func TestMailIsNobodyElses(t *testing.T) {
 		}
 	}
 }
+
+// The time of the last run is that of its last message, whatever the clock shows now.
+func TestLastRun(t *testing.T) {
+	cfg := small(vfs.NewMem())
+	s := mustOpen(t, cfg)
+	if at := s.LastRun(); at != 0 {
+		t.Errorf("an empty spool has accepted a message at %v", at)
+	}
+	id := accept(t, s, mail.Envelope{}, addresses(1), text(10)).Envelope.ID
+	mustClose(t, s)
+	now := cfg.Now
+	cfg.Now = func() mail.Instant { return now().Add(1000 * time.Hour) }
+	s = open(t, cfg)
+	if late := s.LastRun().Sub(id.Time()); late < 0 || late > time.Second {
+		t.Errorf("the last run ended %v after its last message", late)
+	}
+}

@@ -210,7 +210,7 @@ func (d *Daemon) install(r *routing) {
 
 func (d *Daemon) driverConfig(cfg *config.Config) driver.Config {
 	c := cfg.Driver()
-	c.Log, c.Trace = d.log, d.options.Tracer
+	c.Log, c.Trace, c.Since = d.log, d.options.Tracer, d.spool.LastRun()
 	return c
 }
 
