@@ -429,8 +429,8 @@ func (w *twins) compare() {
 			continue
 		}
 		v := w.n.open(s.Site, Ask{Message: s.message, Used: w.n.uses(s.message), Window: s.window, Callout: s.asks()})
-		soon := s.waits == WaitStart                           // one of its own is about to be ready
-		above := s.waits == WaitSlot && w.n.free(s.group) == 0 // the limit was lowered
+		soon := s.waits == WaitStart                                                    // one of its own is about to be ready
+		above := (s.waits == WaitSlot || s.waits == WaitPart) && w.n.free(s.group) == 0 // the limit was lowered
 		switch {
 		case v.kind == Dialing && !slices.ContainsFunc(v.hosts, s.later),
 			v.kind == Adopted && !soon && !above && !s.later(w.n.conn(v.adopt).host):

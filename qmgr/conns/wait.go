@@ -177,7 +177,7 @@ func (p *Pool) wakeSlot() {
 // next returns the site of a transport that can use a slot.
 func (p *Pool) next(g *Group, free int) *Site {
 	behind := g.behind.Front()
-	if behind != nil && p.doubtfulLeft(g) == 0 {
+	if behind != nil && p.reserves(g) && p.doubtfulLeft(g) == 0 {
 		behind = nil
 	}
 	if behind != nil && g.slowTurn && !p.slowAtLimit(g) {
