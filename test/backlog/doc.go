@@ -17,6 +17,10 @@
 //     refuse all recipients instead, and send other mail at a fixed rate until
 //     every sender has been told; once with a senders' host that takes reports at
 //     once, and once with a slow one.
+//   - sender: one sender submits a million recipients, as messages of 1,000 recipients
+//     and as four large ones, to 50 destinations; another sender submits single messages
+//     to one of these. It runs only if -parts names it: its latencies need a machine
+//     without other work.
 //
 // Counting is exact: every message and every recipient must arrive once. The
 // table at the end has a line for each figure; a missed budget makes the exit

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/test/measure"
+)
+
+const (
+	senderDomains = 50
+	// receiverPause is what a receiver takes for each message.
+	receiverPause = 20 * time.Millisecond
+	singlesEvery  = 250 * time.Millisecond
+	singlesBudget = 500 * time.Millisecond // DESIGN.md: singles beside 1,000,000 of another sender
+)
+
+// sender measures what one sender's many recipients cost another sender, who sends
+// single messages to the same destinations: as messages of a thousand recipients, and
+// as few large ones.
+func sender(ctx context.Context, o options, dir string, f *measure.Figures) error {
+	for _, each := range []int{1000, max(1000, o.recipients/4)} {
+		sub := fmt.Sprintf("%s/%d", dir, each)
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			return err
+		}
+		if err := senderBeside(ctx, o, sub, f, fmt.Sprintf("sender, %d recipients each: ", each), each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func senderBeside(ctx context.Context, o options, dir string, f *measure.Figures, what string, each int) error {
+	o.domains = senderDomains
+	fmt.Printf("%s%d recipients\n", what, o.recipients)
+	bulk, single := newTally(o.recipients), &measure.Stream{To: "friend@d0.test", Every: singlesEvery}
+	var routes strings.Builder
+	for i := range o.domains {
+		r, err := measure.Receive(sink.Config{MessageDelay: receiverPause, Taken: func(d sink.Delivery) {
+			if strings.HasPrefix(string(d.Recipients[0]), "friend@") {
+				single.Arrived(d)
+				return
+			}
+			for _, to := range d.Recipients {
+				bulk.take("u%d@", string(to))
+			}
+		}}, "")
+		if err != nil {
+			return err
+		}
+		defer r.Close() //nolint:errcheck // the tally has told
+		route, err := measure.Target(r.Address)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&routes, "\"d%d.test\" = %q\n", i, route)
+	}
+	d, err := newDaemon(o, dir, "smtpd_recipient_limit = 0\n", routes.String())
+	if err != nil {
+		return err
+	}
+	defer d.Abandon()
+	if _, err := d.Start(); err != nil {
+		return err
+	}
+	if _, err := d.Greeted(ctx); err != nil {
+		return err
+	}
+	sending, stopSending := context.WithCancel(ctx)
+	defer stopSending()
+	var singles sync.WaitGroup
+	var singleErr error
+	singles.Go(func() { singleErr = single.Run(sending, d.Address) })
+	began := time.Now()
+	if err := o.feedSender(ctx, d.Address, each); err != nil {
+		return err
+	}
+	taken := time.Since(began)
+	err = bulk.wait(ctx)
+	stopSending()
+	singles.Wait()
+	if err := errors.Join(err, singleErr); err != nil {
+		return err
+	}
+	if _, err := d.Settled(ctx, 0); err != nil {
+		return err
+	}
+	m, err := memoryOf(d.Pid())
+	if err != nil {
+		return err
+	}
+	f.Note(what+"accepted", "after %s, %.0f recipients/s", measure.Brief(taken), float64(o.recipients)/taken.Seconds())
+	f.Note(what+"all delivered", "after %s", measure.Brief(bulk.last.Sub(began)))
+	f.AtMost(what+"largest memory", m.peak, deliveryBudget, "MB")
+	bulk.balance(f, what+"recipients")
+	single.Report(f, what, singlesBudget)
+	return stop(d)
+}
+
+// feedSender sends all messages of the one sender, over several connections.
+func (o options) feedSender(ctx context.Context, address string, each int) error {
+	messages := (o.recipients + each - 1) / each
+	errs := make([]error, min(o.clients, messages))
+	var clients sync.WaitGroup
+	for c := range errs {
+		clients.Go(func() {
+			conn, err := feed.Dial(ctx, "tcp", address)
+			if err != nil {
+				errs[c] = err
+				return
+			}
+			for i := c; i < messages && ctx.Err() == nil; i += len(errs) {
+				var to []mail.Address
+				for n := i * each; n < min((i+1)*each, o.recipients); n++ {
+					to = append(to, o.recipient(n))
+				}
+				r := conn.Send(feed.Message{Sender: "bulk@origin.test", Recipients: to,
+					Content: fmt.Appendf(nil, "Message-ID: <bulk-%d>\r\nSubject: bulk\r\n\r\nHello.\r\n", i)})
+				if r.Fate != feed.Accepted || len(r.Accepted) != len(to) {
+					errs[c] = fmt.Errorf("message %d: %s, %s, %d of %d recipients: %w", i, r.Fate, r.Reply, len(r.Accepted), len(to), r.Err)
+					return
+				}
+			}
+			errs[c] = errors.Join(ctx.Err(), conn.Close())
+		})
+	}
+	clients.Wait()
+	return errors.Join(errs...)
+}
