@@ -79,10 +79,15 @@ func Number[T int | int64 | uint32 | uint64](n T) string {
 	return digits
 }
 
-// Count is a number of things, as in "1 message" and "2,500 messages".
+// Count is a number of things, as in "1 message", "2,500 messages" and "3 deliveries".
 func Count[T int | int64 | uint32 | uint64](n T, thing string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + thing
+	case strings.HasSuffix(thing, "ry"):
+		thing = strings.TrimSuffix(thing, "y") + "ie"
+	case strings.HasSuffix(thing, "s"):
+		thing += "e"
 	}
 	return Number(n) + " " + thing + "s"
 }

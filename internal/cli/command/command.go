@@ -39,3 +39,11 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams)
 func Misuse(cmd *cobra.Command, err error) error {
 	return exit.New(exit.Usage, err, "Usage: "+cmd.UseLine()+"\nTry \""+cmd.CommandPath()+" --help\".")
 }
+
+// Group returns a command that has only the commands below it; by itself it prints its
+// help.
+func Group(use, short, long string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(below...)
+	return cmd
+}

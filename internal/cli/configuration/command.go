@@ -13,14 +13,8 @@ import (
 
 // NewCommand returns the commands that check and show the configuration.
 func NewCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Check and show the configuration",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newConfigCheckCommand(), newConfigShowCommand())
-	return cmd
+	return command.Group("config", "Check and show the configuration", "",
+		newConfigCheckCommand(), newConfigShowCommand())
 }
 
 func newConfigCheckCommand() *cobra.Command {

@@ -123,14 +123,6 @@ func TestDemoPercentile(t *testing.T) {
 	}
 }
 
-func TestDemoCountText(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := demoCountText(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 // A site may have all of the bulk before its sender has read that it was accepted. No
 // length of time begins at an instant that is not known.
 func TestDemoBulkTakenBeforeItsReply(t *testing.T) {

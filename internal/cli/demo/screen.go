@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -87,7 +88,7 @@ func (s *demoScreen) begin(plan demoPlan) {
 		fmt.Fprintf(&b, "  %s %s\n", s.strong(fmt.Sprintf("%-8s", site.name)), site.about)
 	}
 	fmt.Fprintf(&b, "\nSingle messages come all the time, %d a second. After %.0f seconds comes one\nmessage to %s recipients, who are spread over the three.\n\n",
-		plan.rate, plan.lead.Seconds(), demoCountText(plan.recipients))
+		plan.rate, plan.lead.Seconds(), human.Number(plan.recipients))
 	if s.live {
 		b.WriteString(demoDrawing)
 	}
@@ -122,7 +123,7 @@ func (s *demoScreen) block(now demoSnapshot, windows []demoWindow) []string {
 	for i, site := range demoSites() {
 		c := now.sites[i]
 		lines = append(lines, fmt.Sprintf("  %s %s %-13s %8s %6s %4d %14s", s.strong(fmt.Sprintf("%-8s", site.name)),
-			s.bar(c.bulkTaken, c.bulk), demoCountText(c.bulkTaken)+"/"+demoCountText(c.bulk), demoCountText(c.deferred),
+			s.bar(c.bulkTaken, c.bulk), human.Number(c.bulkTaken)+"/"+human.Number(c.bulk), human.Number(c.deferred),
 			windows[i].text(), windows[i].busy, demoPair(c.latencies(now))))
 	}
 	return append(lines, "", "  "+s.status(now), "",
@@ -160,9 +161,9 @@ func (s *demoScreen) status(now demoSnapshot) string {
 	case now.bulkFrom == 0:
 		return at + fmt.Sprintf("%d single messages so far; the bulk comes soon", singles)
 	case taken == expected:
-		return at + fmt.Sprintf("the bulk is through, %s recipients in %.1f s", demoCountText(expected), now.bulkTotal.Seconds())
+		return at + fmt.Sprintf("the bulk is through, %s recipients in %.1f s", human.Number(expected), now.bulkTotal.Seconds())
 	}
-	return at + fmt.Sprintf("the bulk: %s of %s recipients, %s a second", demoCountText(taken), demoCountText(expected), demoCountText(s.recent.perSecond()))
+	return at + fmt.Sprintf("the bulk: %s of %s recipients, %s a second", human.Number(taken), human.Number(expected), human.Number(s.recent.perSecond()))
 }
 
 // line is what is shown each second where there is no terminal.
@@ -228,7 +229,7 @@ func (s *demoScreen) row(name string, c demoCount, at sink.Stats) string {
 		bulk = strconv.FormatFloat(max(c.done.Seconds(), 0.1), 'f', 1, 64)
 	}
 	return fmt.Sprintf("  %s %6s %6s %5s %4.*f%% %5d %6d %10s %10s %4s\n", s.strong(fmt.Sprintf("%-8s", name)),
-		demoCountText(expected), demoCountText(c.bulkTaken+c.singleTaken), demoCountText(c.deferred), decimals, share,
+		human.Number(expected), human.Number(c.bulkTaken+c.singleTaken), human.Number(c.deferred), decimals, share,
 		at.Peak, at.TurnedAway, demoPair(c.before), demoPair(c.during), bulk)
 }
 
@@ -240,11 +241,11 @@ func demoVerdict(now demoSnapshot, plan demoPlan) string {
 		handed += c.singles
 	}
 	text := fmt.Sprintf("  Delivered in %.1f s: %s of %s recipients of the bulk\n  and %s of %s single messages, ",
-		now.at.Seconds(), demoCountText(taken), demoCountText(expected), demoCountText(singles), demoCountText(handed))
+		now.at.Seconds(), human.Number(taken), human.Number(expected), human.Number(singles), human.Number(handed))
 	if now.twice == 0 {
 		text += "none of them twice.\n"
 	} else {
-		text += fmt.Sprintf("%s of them twice.\n", demoCountText(now.twice))
+		text += fmt.Sprintf("%s of them twice.\n", human.Number(now.twice))
 	}
 	return text + fmt.Sprintf("  The same order of recipients again: posthaste demo --seed %d\n", plan.seed)
 }
@@ -318,13 +319,4 @@ func demoLong(d time.Duration) string {
 		return strconv.FormatFloat(d.Seconds(), 'f', 0, 64) + "s"
 	}
 	return strconv.FormatFloat(d.Minutes(), 'f', 0, 64) + "m"
-}
-
-// demoCountText prints a number with separators between thousands.
-func demoCountText(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

@@ -181,11 +181,8 @@ func (t *demoTally) snapshot() demoSnapshot {
 	return s
 }
 
-// outcome notes a line of the daemon's log about one recipient.
-func (t *demoTally) outcome(to, status string, attempt int64) {
-	if status != mail.Deferred.String() || attempt != 1 {
-		return
-	}
+// deferred notes that the first attempt for a recipient was deferred.
+func (t *demoTally) deferred(to string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, site := range demoSites() {
@@ -215,30 +212,18 @@ type demoLog struct{ tally *demoTally }
 func (demoLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (l demoLog) Handle(_ context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelError {
-		text := r.Message
-		r.Attrs(func(a slog.Attr) bool {
-			text += " " + a.String()
-			return true
-		})
-		l.tally.alarm(text)
-	}
-	var to, status string
-	var attempt int64
+	text, of := r.Message, map[string]slog.Value{}
 	r.Attrs(func(a slog.Attr) bool {
-		switch a.Key {
-		case "to":
-			to = a.Value.String()
-		case "status":
-			status = a.Value.String()
-		case "attempt":
-			if a.Value.Kind() == slog.KindInt64 {
-				attempt = a.Value.Int64()
-			}
-		}
+		text += " " + a.String()
+		of[a.Key] = a.Value
 		return true
 	})
-	l.tally.outcome(to, status, attempt)
+	if r.Level >= slog.LevelError {
+		l.tally.alarm(text)
+	}
+	if attempt := of["attempt"]; attempt.Kind() == slog.KindInt64 && attempt.Int64() == 1 && of["status"].String() == mail.Deferred.String() {
+		l.tally.deferred(of["to"].String())
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
@@ -59,15 +60,10 @@ counts all.`,
   posthaste queue destinations --state dead,rate-limited
   posthaste queue destinations --json | jq -r 'select(.messages > 100).name'`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withDaemon(p, nil, func(cmd *cobra.Command, args []string, c *client.Client) error {
 			if err := checkStates(cmd, states); err != nil {
 				return err
 			}
-			c, err := p.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
 			name := strings.Join(args, "")
 			buffered := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 			if asJSON {
@@ -77,7 +73,7 @@ counts all.`,
 				}
 				return buffered.Flush()
 			}
-			l := destinationLister{out: buffered, width: command.Terminal(cmd.OutOrStdout()), now: time.Now()}
+			l := newDestinationLister(buffered, command.Terminal(cmd.OutOrStdout()))
 			page, err := c.Destinations(cmd.Context(), name, states, limit, l.destination)
 			if err != nil {
 				return err
@@ -88,7 +84,7 @@ counts all.`,
 					"recipient domain goes, [routes] says; \"posthaste queue list --domain %s\" shows what of it waits.\n", human.Plain(name))
 			}
 			return buffered.Flush()
-		},
+		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -101,34 +97,26 @@ counts all.`,
 	return cmd
 }
 
-// A destinationLister writes a table. The widths of its columns follow from the first
-// rows, as those of a tableLister.
+// A destinationLister writes a table of destinations.
 type destinationLister struct {
-	out   *bufio.Writer
-	width int // of the terminal; 0 if it is none
+	*table
 	now   time.Time
-
-	rows  []destinationRow
-	table table
-	begun bool
 	shown int
+}
+
+func newDestinationLister(out *bufio.Writer, width int) *destinationLister {
+	t := newTable(out, width, []int{0, 1, 8}, "DESTINATION", "STATE", "MESSAGES", "RECIPIENTS", "OLDEST", "BUSY", "WINDOW", "CONNECTIONS", "HOSTS")
+	return &destinationLister{table: t, now: time.Now()}
 }
 
 func (l *destinationLister) destination(d *admin.Destination) error {
 	l.shown++
-	oldest, window := "-", human.Number(d.Window)
+	oldest := "-"
 	if d.Oldest != nil {
 		oldest = human.Age(l.now.Sub(*d.Oldest))
 	}
-	l.rows = append(l.rows, destinationRow{
-		cells: []string{human.Shorten(human.Plain(d.Name), destinationMax), d.State, human.Number(d.Messages), human.Number(d.Recipients), oldest, human.Number(d.Busy), window,
-			connectionsCell(d), hostsCell(d.Hosts)},
-		lines: whyLines(d, l.now),
-	})
-	if l.begun || len(l.rows) >= tableLook {
-		l.flush()
-	}
-	return nil
+	return l.add(row{[]string{human.Shorten(human.Plain(d.Name), destinationMax), d.State, human.Number(d.Messages), human.Number(d.Recipients), oldest,
+		human.Number(d.Busy), human.Number(d.Window), connectionsCell(d), hostsCell(d.Hosts)}, whyLines(d, l.now)})
 }
 
 func connectionsCell(d *admin.Destination) string {
@@ -187,30 +175,11 @@ func waitReasonText(o *admin.WaitReason, now time.Time) string {
 	return text
 }
 
-func (l *destinationLister) flush() {
-	if !l.begun {
-		l.begun = true
-		header := destinationRow{cells: []string{"DESTINATION", "STATE", "MESSAGES", "RECIPIENTS", "OLDEST", "BUSY", "WINDOW", "CONNECTIONS", "HOSTS"}}
-		l.rows = append([]destinationRow{header}, l.rows...)
-		l.table = table{left: []int{0, 1, 8}}
-		for _, row := range l.rows {
-			l.table.fit(row.cells)
-		}
-	}
-	for _, row := range l.rows {
-		fmt.Fprintln(l.out, human.Shorten(l.table.line(row.cells), l.width))
-		for _, line := range row.lines {
-			fmt.Fprintln(l.out, human.Shorten("    "+line, l.width))
-		}
-	}
-	l.rows = l.rows[:0]
-}
-
 func (l *destinationLister) end(page *admin.DestinationPage, filtered bool) {
 	if l.shown == 0 {
 		fmt.Fprintln(l.out, "No destinations.")
 	} else {
-		l.flush()
+		_ = l.flush() // the writer keeps its error
 		fmt.Fprintln(l.out)
 	}
 	if page.Matched == 0 {

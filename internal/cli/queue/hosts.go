@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -36,15 +37,10 @@ front or without; a part of it that no other has is enough.`,
 		Example: `  posthaste queue hosts example.com
   posthaste queue hosts 'smtp:{mx1.example.net;mx2.example.net}'`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withDaemon(p, nil, func(cmd *cobra.Command, args []string, c *client.Client) error {
 			if limit < 1 {
 				return command.Misuse(cmd, errors.New("--limit takes a whole number from 1 on"))
 			}
-			c, err := p.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
 			d, err := c.Destination(cmd.Context(), args[0], min(limit, admin.DestinationsMax))
 			if err != nil {
 				return unknownDestination(err)
@@ -59,7 +55,7 @@ front or without; a part of it that no other has is enough.`,
 			v := hostsView{out: out, width: command.Terminal(cmd.OutOrStdout()), now: time.Now()}
 			v.show(&d)
 			return out.Flush()
-		},
+		}),
 		ValidArgsFunction: completeDestination(p),
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "show this `number` of hosts, of connections, and of those that have ended")
@@ -171,22 +167,27 @@ func (v *hostsView) head(d *admin.DestinationDetail) {
 	}
 }
 
+func (v *hostsView) write(t *table) {
+	fmt.Fprintln(v.out)
+	_ = t.flush() // the writer keeps its error
+}
+
 func waitingText(d *admin.Destination, now time.Time) string {
 	if d.Messages == 0 {
-		return fmt.Sprintf("nothing; %s under way", deliveries(d.Busy))
+		return fmt.Sprintf("nothing; %s under way", human.Count(d.Busy, "delivery"))
 	}
 	text := human.Count(d.Messages, "message") + " with " + human.Count(d.Recipients, "recipient")
 	if d.Oldest != nil {
 		text += ", the oldest " + human.Span(now.Sub(*d.Oldest)) + " old"
 	}
-	return text + "; " + deliveries(d.Busy) + " under way"
+	return text + "; " + human.Count(d.Busy, "delivery") + " under way"
 }
 
 func (v *hostsView) hosts(d *admin.DestinationDetail) {
 	if len(d.HostList) == 0 {
 		return
 	}
-	rows := []destinationRow{{cells: []string{"HOST", "STATE", "NEXT", "CONNECTIONS", "TIER", "RTT", "SERVICE", "LEVEL"}}}
+	t := newTable(v.out, v.width, []int{0, 1, 7}, "HOST", "STATE", "NEXT", "CONNECTIONS", "TIER", "RTT", "SERVICE", "LEVEL")
 	for i := range d.HostList {
 		h := &d.HostList[i]
 		next := "-"
@@ -200,24 +201,15 @@ func (v *hostsView) hosts(d *admin.DestinationDetail) {
 		if h.Limit > 0 {
 			connections += "/" + human.Number(h.Limit)
 		}
-		rows = append(rows, destinationRow{cells: []string{human.Plain(hostName(h)), h.State, next, connections, human.Number(h.Tier),
-			milliseconds(h.RTT), milliseconds(h.Service), h.Level}, lines: v.hostLines(h)})
+		t.rows = append(t.rows, row{[]string{human.Plain(hostName(h)), h.State, next, connections, human.Number(h.Tier),
+			milliseconds(h.RTT), milliseconds(h.Service), h.Level}, v.hostLines(h)})
 	}
-	fmt.Fprintln(v.out)
-	writeTable(v.out, v.width, []int{0, 1, 7}, rows)
+	v.write(t)
 }
 
 func hostName(h *admin.HostStatus) string {
-	address, port, _ := cutLast(h.Address, ":")
-	return h.Name + "[" + strings.Trim(address, "[]") + "]:" + port
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(text, separator)
-	if i < 0 {
-		return text, "", false
-	}
-	return text[:i], text[i+len(separator):], true
+	address, port, _ := net.SplitHostPort(h.Address) // the API writes both
+	return h.Name + "[" + address + "]:" + port
 }
 
 // milliseconds is a short time that was measured.
@@ -286,7 +278,7 @@ func (v *hostsView) connections(d *admin.DestinationDetail) {
 	if len(d.Connections) == 0 {
 		return
 	}
-	rows := []destinationRow{{cells: []string{"CONNECTION", "STATE", "LEVEL", "IN FLIGHT", "CARRIED", "AGE", "IDLE"}}}
+	t := newTable(v.out, v.width, []int{0, 1, 2}, "CONNECTION", "STATE", "LEVEL", "IN FLIGHT", "CARRIED", "AGE", "IDLE")
 	for _, c := range d.Connections {
 		idle := "-"
 		if c.Idle != nil {
@@ -296,24 +288,22 @@ func (v *hostsView) connections(d *admin.DestinationDetail) {
 		if c.Limit > 0 {
 			carried += "/" + human.Number(c.Limit)
 		}
-		rows = append(rows, destinationRow{cells: []string{human.Plain(c.Host), c.State, c.Level, human.Number(c.InFlight), carried, human.Span(v.now.Sub(c.Made)), idle}})
+		t.rows = append(t.rows, row{cells: []string{human.Plain(c.Host), c.State, c.Level, human.Number(c.InFlight), carried, human.Span(v.now.Sub(c.Made)), idle}})
 	}
-	fmt.Fprintln(v.out)
-	writeTable(v.out, v.width, []int{0, 1, 2}, rows)
+	v.write(t)
 }
 
 func (v *hostsView) ended(d *admin.DestinationDetail) {
 	if len(d.Ended) == 0 {
 		return
 	}
-	rows := []destinationRow{{cells: []string{"ENDED", "CONNECTION", "CARRIED", "LASTED", "WHY"}}}
+	t := newTable(v.out, v.width, []int{0, 1, 4}, "ENDED", "CONNECTION", "CARRIED", "LASTED", "WHY")
 	for _, e := range d.Ended {
 		why := e.Text
 		if e.Reply != "" {
 			why += ": " + human.Plain(e.Reply)
 		}
-		rows = append(rows, destinationRow{cells: []string{human.Span(v.now.Sub(e.At)) + " ago", human.Plain(e.Host), human.Number(e.Carried), human.Span(e.At.Sub(e.Made)), why}})
+		t.rows = append(t.rows, row{cells: []string{human.Span(v.now.Sub(e.At)) + " ago", human.Plain(e.Host), human.Number(e.Carried), human.Span(e.At.Sub(e.Made)), why}})
 	}
-	fmt.Fprintln(v.out)
-	writeTable(v.out, v.width, []int{0, 1, 4}, rows)
+	v.write(t)
 }

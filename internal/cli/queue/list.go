@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -44,21 +43,10 @@ in which it rests on disk is another matter, and that is what --area looks at.`,
 		Example: `  posthaste queue list --older 4h --domain example.com
   posthaste queue list --error greylist --ids | posthaste queue flush -
   posthaste queue list --json | jq -r .sender | sort | uniq -c`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: withDaemon(p, &q.Filter, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			if err := command.Exclusive(cmd, "json", "ids", "mailq"); err != nil {
 				return err
 			}
-			if err := checkFilters(cmd, &q.Filter); err != nil {
-				return err
-			}
-			if q.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
-				return err
-			}
-			c, err := p.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
 			var (
 				l      lister
 				unread client.Partial
@@ -68,14 +56,14 @@ in which it rests on disk is another matter, and that is what --area looks at.`,
 			case onlyIDs:
 				l = &idLister{buffered}
 			case asJSON:
-				l, q.Recipients = &jsonLister{out: buffered, rest: restOf(cmd, c, &unread)}, admin.RecipientsMax
+				l, q.Recipients = &jsonLister{out: buffered, recipients: recipientsOf(cmd, c, &unread)}, admin.RecipientsMax
 			case asMailq:
-				l, q.Recipients = &mailqLister{out: buffered, rest: restOf(cmd, c, &unread)}, admin.RecipientsMax
+				l, q.Recipients = &mailqLister{out: buffered, recipients: recipientsOf(cmd, c, &unread)}, admin.RecipientsMax
 			default:
-				l = &tableLister{out: buffered, width: command.Terminal(out), now: time.Now()}
+				l = newMessageLister(buffered, command.Terminal(out))
 			}
 			return cmp.Or(list(cmd, c, q, l), unread.OrNil())
-		},
+		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -109,14 +97,19 @@ func isPartial(err error) bool {
 	return err == nil || errors.As(err, &partial)
 }
 
-// A rest calls visit with the waiting recipients of a message that are not in
-// its summary.
-type rest func(m *admin.Summary, visit func(*admin.Recipient) error) error
+// A visitor calls visit with each waiting recipient of a message.
+type visitor func(m *admin.Summary, visit func(*admin.Recipient) error) error
 
-// restOf reads recipients page by page. Those that cannot be read are named to unread;
-// those of a message that has left meanwhile do not wait.
-func restOf(cmd *cobra.Command, c *client.Client, unread *client.Partial) rest {
+// recipientsOf reads the recipients that are not in a summary page by page. Those that
+// cannot be read are added to unread; those of a message that has left the queue are
+// not waiting.
+func recipientsOf(cmd *cobra.Command, c *client.Client, unread *client.Partial) visitor {
 	return func(m *admin.Summary, visit func(*admin.Recipient) error) error {
+		for i := range m.Recipients {
+			if err := visit(&m.Recipients[i]); err != nil {
+				return err
+			}
+		}
 		if n := len(m.Recipients); n == 0 || n >= int(m.Waiting) { // or none waits
 			return nil
 		}
@@ -161,8 +154,8 @@ func (l *idLister) end() error { return l.out.Flush() }
 // -j and a few more. However many recipients a message has, they are written as
 // they come.
 type jsonLister struct {
-	out  *bufio.Writer
-	rest rest
+	out        *bufio.Writer
+	recipients visitor
 }
 
 type jsonMessage struct {
@@ -215,12 +208,7 @@ func (l *jsonLister) message(m *admin.Summary) error {
 		_, err = l.out.Write(octets)
 		return err
 	}
-	for i := range m.Recipients {
-		if err := one(&m.Recipients[i]); err != nil {
-			return err
-		}
-	}
-	if err := l.rest(m, one); err != nil {
+	if err := l.recipients(m, one); err != nil {
 		return err
 	}
 	_, err = l.out.WriteString("]}\n")
@@ -238,48 +226,53 @@ func reasonOf(r *admin.Recipient) string {
 	return "host " + r.By + " said: " + reply
 }
 
-// A tableLister writes a table. The widths of its columns follow from the first
-// rows; what is wider later just sticks out.
-type tableLister struct {
-	out   *bufio.Writer
-	width int // of the terminal; 0 if it is none
-	now   time.Time
-
-	rows   [][]string
-	widths []int
-	begun  bool
-	shown  int
-	octets int64
-
+// A messageLister writes a table of messages.
+type messageLister struct {
+	*table
+	now     time.Time
+	shown   int
+	octets  int64
 	damaged int // of which something cannot be read
 }
 
 const (
-	tableLook   = 200 // rows that decide the widths
 	tableWide   = 120 // columns of a terminal from which on a message takes one line, not two
 	tableNarrow = 48  // columns before the addresses
 	tableCell   = 32  // widest cell on a wide terminal, except for the last column
 )
 
+func newMessageLister(out *bufio.Writer, width int) *messageLister {
+	l := &messageLister{now: time.Now()}
+	header := []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "SENDER", "RECIPIENTS", "REASON"}
+	l.table = newTable(out, width, []int{0, 1, 4, 5, 6, 7}, header...)
+	if l.twoLines() {
+		l.rows[0].cells = header[:7]
+	}
+	return l
+}
+
 // twoLines tells whether reasons have lines of their own: on a terminal that
 // has no room for them they would be cut off, and they are what people look for.
-func (l *tableLister) twoLines() bool { return l.width > 0 && l.width < tableWide }
+func (l *messageLister) twoLines() bool { return l.width > 0 && l.width < tableWide }
 
-func (l *tableLister) message(m *admin.Summary) error {
+func (l *messageLister) message(m *admin.Summary) error {
 	l.shown++
 	l.octets += m.Size
 	if m.Damage != "" || m.State == admin.StateCorrupt {
 		l.damaged++
 	}
-	l.rows = append(l.rows, []string{m.ID, string(m.State), human.Size(m.Size), human.Age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
-		l.cell(senderText(m)), l.cell(recipientsText(m)), listReason(m)})
-	if l.begun || len(l.rows) >= tableLook {
-		return l.flush()
+	cells := []string{m.ID, string(m.State), human.Size(m.Size), human.Age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
+		l.cell(senderText(m)), l.cell(recipientsText(m))}
+	switch reason := listReason(m); {
+	case !l.twoLines():
+		return l.add(row{cells: append(cells, reason)})
+	case reason != "":
+		return l.add(row{cells, []string{reason}})
 	}
-	return nil
+	return l.add(row{cells: cells})
 }
 
-func (l *tableLister) cell(text string) string {
+func (l *messageLister) cell(text string) string {
 	switch {
 	case l.width == 0:
 		return text
@@ -336,53 +329,7 @@ func recipientsText(m *admin.Summary) string {
 	return human.Plain(m.Recipients[0].Address) + " +" + human.Number(m.Waiting-1)
 }
 
-// flush writes the rows that have come.
-func (l *tableLister) flush() error {
-	if !l.begun {
-		l.begun = true
-		header := []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "SENDER", "RECIPIENTS", "REASON"}
-		if l.twoLines() {
-			header[len(header)-1] = ""
-		}
-		l.rows = append([][]string{header}, l.rows...)
-		l.widths = make([]int, len(header))
-		for _, row := range l.rows {
-			for i, cell := range row[:len(row)-1] {
-				l.widths[i] = max(l.widths[i], utf8.RuneCountInString(cell))
-			}
-		}
-	}
-	for _, row := range l.rows {
-		if err := l.row(row); err != nil {
-			return err
-		}
-	}
-	l.rows = l.rows[:0]
-	return nil
-}
-
-func (l *tableLister) row(cells []string) error {
-	reason := cells[len(cells)-1]
-	line := ""
-	for i, cell := range cells[:len(cells)-1] {
-		switch i {
-		case 2, 3:
-			line += fmt.Sprintf("%*s  ", l.widths[i], cell)
-		default:
-			line += fmt.Sprintf("%-*s  ", l.widths[i], cell)
-		}
-	}
-	if !l.twoLines() {
-		line, reason = line+reason, ""
-	}
-	_, err := fmt.Fprintln(l.out, human.Shorten(trimRight(line), l.width))
-	if err == nil && reason != "" {
-		_, err = fmt.Fprintln(l.out, human.Shorten("    "+reason, l.width))
-	}
-	return err
-}
-
-func (l *tableLister) end() error {
+func (l *messageLister) end() error {
 	if l.shown == 0 {
 		fmt.Fprintln(l.out, "No messages.")
 	} else {

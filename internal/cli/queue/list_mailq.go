@@ -12,11 +12,11 @@ import (
 // A mailqLister writes the layout of mailq as scripts have read it for decades,
 // in the variant for queue IDs of more than 12 characters.
 type mailqLister struct {
-	out    *bufio.Writer
-	rest   rest
-	shown  int
-	octets int64
-	reason string // the last one written
+	out        *bufio.Writer
+	recipients visitor
+	shown      int
+	octets     int64
+	reason     string // the last one written
 }
 
 const (
@@ -47,12 +47,7 @@ func (l *mailqLister) message(m *admin.Summary) error {
 	} else if m.Area == string(admin.StateHold) || m.Area == string(admin.StateCorrupt) {
 		l.because(human.Plain(m.Reason))
 	}
-	for i := range m.Recipients {
-		if err := l.recipient(&m.Recipients[i]); err != nil {
-			return err
-		}
-	}
-	return l.rest(m, l.recipient)
+	return l.recipients(m, l.recipient)
 }
 
 // recipient writes a recipient, and why it waits if that is not what was

@@ -77,7 +77,11 @@ that many are returned. A person is asked; a program has to say --yes.`,
 }
 
 func retryOrder() order {
-	return order{verb: client.Retry, present: "Retrying", past: "Trying", nothing: "There is nothing to try."}
+	return order{verb: client.Retry, aliases: []string{"retry"}, short: "Try messages now",
+		long: `Try deferred messages now instead of when they are due. Without IDs or
+conditions all of them are tried, and destinations that were found dead get
+another chance.`,
+		present: "Retrying", past: "Trying", nothing: "There is nothing to try."}
 }
 
 // An orderCall is one call of an order.
@@ -93,32 +97,29 @@ type orderCall struct {
 }
 
 func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
-	call := orderCall{order: o}
+	call, run := orderCall{order: o}, (*orderCall).run
+	use, all, reason := string(o.verb)+" {ID… | - | conditions | --all}", "all messages, or all in the areas of --area", "why, in a few `words`; kept with held messages, and logged"
+	if o.verb == client.Retry {
+		run = (*orderCall).flush
+		use, all, reason = "flush [ID… | - | conditions]", "all messages, as without any conditions", "why, in a few `words`; it is logged"
+	} else {
+		o.long += "\n\nName messages by their IDs, by \"-\" for IDs on standard input, by conditions\nof which all must be met, or with --all."
+	}
 	cmd := &cobra.Command{
-		Use:     string(o.verb) + " {ID… | - | conditions | --all}",
+		Use:     use,
 		Aliases: o.aliases,
 		Short:   o.short,
-		Long:    o.long + "\n\nName messages by their IDs, by \"-\" for IDs on standard input, by conditions\nof which all must be met, or with --all.",
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			call.cmd = cmd
-			if err := checkFilters(cmd, &call.filter); err != nil {
-				return err
-			}
-			if call.filter.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
-				return err
-			}
-			if call.client, err = p.Dial(); err != nil {
-				return err
-			}
-			defer call.client.Close()
-			return call.run(len(args) > 0)
-		},
+		Long:    o.long,
+		RunE: withDaemon(p, &call.filter, func(cmd *cobra.Command, args []string, c *client.Client) error {
+			call.cmd, call.client = cmd, c
+			return run(&call, len(args) > 0)
+		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
 	addFilters(f, &call.filter)
-	f.BoolVar(&call.all, "all", false, "all messages, or all in the areas of --area")
-	f.StringVar(&call.reason, "reason", "", "why, in a few `words`; kept with held messages, and logged")
+	f.BoolVar(&call.all, "all", false, all)
+	f.StringVar(&call.reason, "reason", "", reason)
 	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count")
 	if o.harmful {
 		f.BoolVarP(&call.yes, "yes", "y", false, "do not ask")
@@ -319,40 +320,6 @@ func missing(ids []string) error {
 		return exit.Errorf(exit.NoInput, "not in the queue: %s and %s more", strings.Join(ids[:most], " "), human.Number(n-most))
 	}
 	return exit.New(exit.NoInput, errors.New("not in the queue: "+strings.Join(ids, " ")), "")
-}
-
-func newFlushCommand(p *socket.Finder) *cobra.Command {
-	call := orderCall{order: retryOrder()}
-	cmd := &cobra.Command{
-		Use:     "flush [ID… | - | conditions]",
-		Aliases: []string{"retry"},
-		Short:   "Try messages now",
-		Long: `Try deferred messages now instead of when they are due. Without IDs or
-conditions all of them are tried, and destinations that were found dead get
-another chance.`,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			call.cmd = cmd
-			if err := checkFilters(cmd, &call.filter); err != nil {
-				return err
-			}
-			if call.filter.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
-				return err
-			}
-			if call.client, err = p.Dial(); err != nil {
-				return err
-			}
-			defer call.client.Close()
-			return call.flush(len(args) > 0)
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	f := cmd.Flags()
-	addFilters(f, &call.filter)
-	f.BoolVar(&call.all, "all", false, "all messages, as without any conditions")
-	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count")
-	f.StringVar(&call.reason, "reason", "", "why, in a few `words`; it is logged")
-	completeFilters(cmd)
-	return cmd
 }
 
 func (o *orderCall) flush(named bool) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
@@ -28,17 +29,32 @@ func NewCommand() *cobra.Command { return newQueueCommandAt(&socket.Finder{}) }
 // newQueueCommandAt returns the queue commands for a daemon at a place, which
 // their flags may change.
 func newQueueCommandAt(p *socket.Finder) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "queue",
-		Short: "Look at the mail queue and change it",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	p.AddFlags(cmd.PersistentFlags())
-	cmd.AddCommand(
+	cmd := command.Group("queue", "Look at the mail queue and change it", "",
 		newListCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newHostsCommand(p), newShapeCommand(p),
-		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newOrderCommand(p, bounceOrder()), newFlushCommand(p))
+		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newOrderCommand(p, bounceOrder()), newOrderCommand(p, retryOrder()))
+	p.AddFlags(cmd.PersistentFlags())
 	return cmd
+}
+
+// withDaemon returns a command's function that reads the queue IDs and checks the
+// conditions in a filter, if there is one, and connects to the daemon.
+func withDaemon(p *socket.Finder, f *admin.Filter, run func(*cobra.Command, []string, *client.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		if f != nil {
+			if err := checkFilters(cmd, f); err != nil {
+				return err
+			}
+			if f.IDs, err = readIDs(args, cmd.InOrStdin()); err != nil {
+				return err
+			}
+		}
+		c, err := p.Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return run(cmd, args, c)
+	}
 }
 
 // addFilters adds the flags that pick messages; they are the same for all

@@ -19,7 +19,7 @@ func TestTableWidths(t *testing.T) {
 	long := strings.Repeat("ä", 300) + "@example.com"
 	for _, width := range []int{0, 40, 80, 200} {
 		var b bytes.Buffer
-		l := tableLister{out: bufio.NewWriter(&b), width: width, now: time.Now()}
+		l := newMessageLister(bufio.NewWriter(&b), width)
 		for i := range tableLook + 10 {
 			sender := "a@b"
 			if i%3 == 0 {

@@ -42,24 +42,22 @@ func newShapeCommand(p *socket.Finder) *cobra.Command {
 the domains with the most first. A domain whose mail is all in the columns on the
 left is busy; one with mail in the columns on the right does not take it.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			s := shape{now: time.Now(), domains: map[string]*shapeRow{}}
 			if q.Recipients = admin.RecipientsMax; bySender {
 				q.Recipients = 0
 			}
 			var unread client.Partial
-			add, further := s.recipients, restOf(cmd, c, &unread)
-			err = c.List(cmd.Context(), q, func(m *admin.Summary) error {
+			recipients := recipientsOf(cmd, c, &unread)
+			err := c.List(cmd.Context(), q, func(m *admin.Summary) error {
 				if bySender {
 					s.add(domainOf(m.Sender, "MAILER-DAEMON"), m.Arrived)
 					return nil
 				}
-				return add(m, further)
+				return recipients(m, func(r *admin.Recipient) error {
+					s.add(domainOf(r.Address, r.Address), m.Arrived)
+					return nil
+				})
 			})
 			if !isPartial(err) {
 				return err
@@ -67,7 +65,7 @@ left is busy; one with mail in the columns on the right does not take it.`,
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			s.write(out, rows)
 			return cmp.Or(out.Flush(), err, unread.OrNil())
-		},
+		}),
 	}
 	addFilters(cmd.Flags(), &q.Filter)
 	cmd.Flags().BoolVarP(&bySender, "by-sender", "s", false, "count messages by their senders' domains")
@@ -87,19 +85,6 @@ type shapeRow struct {
 	name  string
 	all   int
 	byAge [shapeColumns]int
-}
-
-func (s *shape) recipients(m *admin.Summary, further rest) error {
-	one := func(r *admin.Recipient) error {
-		s.add(domainOf(r.Address, r.Address), m.Arrived)
-		return nil
-	}
-	for i := range m.Recipients {
-		if err := one(&m.Recipients[i]); err != nil {
-			return err
-		}
-	}
-	return further(m, one)
 }
 
 func domainOf(address, none string) string {

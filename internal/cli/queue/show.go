@@ -24,25 +24,19 @@ import (
 const showPage = 50
 
 func newShowCommand(p *socket.Finder) *cobra.Command {
-	var asJSON, content, all bool
+	var (
+		named                admin.Filter
+		asJSON, content, all bool
+	)
 	cmd := &cobra.Command{
 		Use:        "show [flags] ID…",
 		SuggestFor: []string{"postcat"},
 		Short:      "Show all about messages: where they are, why they wait, who is left",
 		Args:       cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withDaemon(p, &named, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			if err := errors.Join(command.Exclusive(cmd, "json", "content"), command.Exclusive(cmd, "all", "content")); err != nil {
 				return err
 			}
-			ids, err := readIDs(args, cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			c, err := p.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
 			out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 			s := shower{cmd: cmd, client: c, out: out, all: all}
 			show := s.page
@@ -52,7 +46,7 @@ func newShowCommand(p *socket.Finder) *cobra.Command {
 			case asJSON:
 				show = s.json
 			}
-			for i, id := range ids {
+			for i, id := range named.IDs {
 				if i > 0 && !asJSON && !content {
 					fmt.Fprintln(out)
 				}
@@ -61,7 +55,7 @@ func newShowCommand(p *socket.Finder) *cobra.Command {
 				}
 			}
 			return out.Flush()
-		},
+		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -197,7 +191,7 @@ func (s *shower) places(d *admin.Detail, line func(name, format string, args ...
 func placeText(p *admin.MessageDestination, now time.Time) string {
 	var parts []string
 	if p.Busy > 0 {
-		parts = append(parts, deliveries(p.Busy)+" under way")
+		parts = append(parts, human.Count(p.Busy, "delivery")+" under way")
 	}
 	switch {
 	case p.Deferral:
@@ -269,7 +263,7 @@ func dsnText(d *admin.Detail) string {
 	if d.EnvID != "" {
 		text += "envelope ID " + human.Plain(d.EnvID)
 	}
-	return trimRight(text)
+	return strings.TrimRight(text, " ")
 }
 
 func recipientCounts(total, waiting uint32) string {

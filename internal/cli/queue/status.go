@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
@@ -24,12 +25,7 @@ func newStatusCommand(p *socket.Finder) *cobra.Command {
 		Use:   "status",
 		Short: "Show what the scheduler holds and how much is in the spool",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			s, err := c.Status(cmd.Context(), destinations)
 			if err != nil {
 				return err
@@ -40,7 +36,7 @@ func newStatusCommand(p *socket.Finder) *cobra.Command {
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			writeStatus(out, &s)
 			return out.Flush()
-		},
+		}),
 	}
 	cmd.Flags().IntVarP(&destinations, "destinations", "n", 10, "show this `number` of destinations of each transport, those with the most waiting")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object")
@@ -55,9 +51,9 @@ func writeStatus(out io.Writer, s *admin.Status) {
 		fmt.Fprintf(out, "Full    no mail is taken in: %s\n", human.Plain(s.Spool.Refusing))
 	}
 	fmt.Fprintf(out, "Core    %s with %s, %s under way%s\n", human.Count(s.Core.Messages, "message"), human.Count(s.Core.Recipients, "recipient"),
-		deliveries(s.Core.Busy), coreText(&s.Core))
+		human.Count(s.Core.Busy, "delivery"), coreText(&s.Core))
 	fmt.Fprintf(out, "So far  %s arrived, %s; recipients: %s sent, %s deferred, %s bounced\n", human.Count(s.Core.Arrived, "message"),
-		deliveries(s.Core.Deliveries), human.Number(s.Core.Sent), human.Number(s.Core.Deferred), human.Number(s.Core.Bounced))
+		human.Count(s.Core.Deliveries, "delivery"), human.Number(s.Core.Sent), human.Number(s.Core.Deferred), human.Number(s.Core.Bounced))
 	if s.Core.Unknown > 0 {
 		fmt.Fprintf(out, "Unknown %s after which a recipient may have the message or not: it was sent, and no reply came\n", human.Count(s.Core.Unknown, "attempt"))
 	}
@@ -72,13 +68,6 @@ func writeStatus(out io.Writer, s *admin.Status) {
 	}
 }
 
-func deliveries[T int | uint64](n T) string {
-	if n == 1 {
-		return "1 delivery"
-	}
-	return human.Number(n) + " deliveries"
-}
-
 func coreText(c *admin.CoreStatus) string {
 	text := ""
 	if c.Lookups+c.Waiting > 0 {
@@ -88,25 +77,18 @@ func coreText(c *admin.CoreStatus) string {
 		text += fmt.Sprintf(", %s waiting to hear of a recipient", human.Count(c.Verifying, "client"))
 	}
 	if c.CalledOut > 0 {
-		text += fmt.Sprintf("; %s, %s remembered", human.Count(c.CalledOut, "call-out"), addresses(c.Addresses))
+		text += fmt.Sprintf("; %s, %s remembered", human.Count(c.CalledOut, "call-out"), human.Count(c.Addresses, "address"))
 	}
 	switch {
 	case c.Halted:
 		text += "; stopping"
 		if c.Busy > 0 {
-			text += fmt.Sprintf(", %s to go", deliveries(c.Busy))
+			text += fmt.Sprintf(", %s to go", human.Count(c.Busy, "delivery"))
 		}
 	case c.Behind:
 		text += "; full, new mail waits in the spool"
 	}
 	return text
-}
-
-func addresses(n int) string {
-	if n == 1 {
-		return "1 address"
-	}
-	return human.Number(n) + " addresses"
 }
 
 // destinationMax is the widest destination that is shown in full.
@@ -117,7 +99,7 @@ func writeTransport(out io.Writer, t *admin.TransportStatus, now time.Time) {
 	if len(t.Destinations) == 0 && !dead {
 		return
 	}
-	fmt.Fprintf(out, "\nTransport %s: %s, %s under way\n", human.Plain(t.Name), human.Count(t.Jobs, "message"), deliveries(t.Busy))
+	fmt.Fprintf(out, "\nTransport %s: %s, %s under way\n", human.Plain(t.Name), human.Count(t.Jobs, "message"), human.Count(t.Busy, "delivery"))
 	if dead {
 		fmt.Fprintf(out, "  dead: %s\n", human.Plain(t.Reason))
 		if t.Until != nil {

@@ -1,67 +1,71 @@
 package queue
 
 import (
+	"bufio"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
 
-type destinationRow struct {
-	cells []string
-	lines []string // below it
-}
+// tableLook is the number of rows that decide the widths of a table's columns.
+const tableLook = 200
 
-// A table lays out cells in columns.
+// A table lays out rows in columns. The first rows decide the widths; a wider cell of a
+// later row sticks out.
 type table struct {
-	widths []int
-	left   []int // columns whose cells stand on the left; numbers stand on the right
+	out   *bufio.Writer
+	width int   // of the terminal; 0 if there is none
+	left  []int // columns aligned to the left; the others are aligned to the right
+
+	rows   []row // not yet written, the header first
+	widths []int // nil before the first row is written
 }
 
-// fit makes the columns wide enough for a row.
-func (t *table) fit(cells []string) {
-	for i, cell := range cells {
-		if i == len(t.widths) {
-			t.widths = append(t.widths, 0)
-		}
-		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+// A row is the cells of a table's row and the lines of text below it.
+type row struct{ cells, below []string }
+
+func newTable(out *bufio.Writer, width int, left []int, header ...string) *table {
+	return &table{out: out, width: width, left: left, rows: []row{{cells: header}}}
+}
+
+func (t *table) add(r row) error {
+	if t.rows = append(t.rows, r); t.widths == nil && len(t.rows) <= tableLook {
+		return nil
 	}
+	return t.flush()
 }
 
-// line returns a row.
+// flush writes the rows that were added.
+func (t *table) flush() (err error) {
+	if t.widths == nil {
+		t.widths = make([]int, len(t.rows[0].cells))
+		for _, r := range t.rows {
+			for i, cell := range r.cells {
+				t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for _, r := range t.rows {
+		_, err = fmt.Fprintln(t.out, human.Shorten(t.line(r.cells), t.width))
+		for _, text := range r.below {
+			_, err = fmt.Fprintln(t.out, human.Shorten("    "+text, t.width))
+		}
+	}
+	t.rows = t.rows[:0]
+	return err
+}
+
 func (t *table) line(cells []string) string {
 	var b strings.Builder
 	for i, cell := range cells {
-		format := "%*s  "
-		for _, left := range t.left {
-			if left == i {
-				format = "%-*s  "
-			}
+		width := t.widths[i]
+		if slices.Contains(t.left, i) {
+			width = -width
 		}
-		fmt.Fprintf(&b, format, t.widths[i], cell)
+		fmt.Fprintf(&b, "%*s  ", width, cell)
 	}
-	return trimRight(b.String())
-}
-
-// writeTable writes rows, the first of which is the header, each with lines below it.
-func writeTable(out io.Writer, width int, left []int, rows []destinationRow) {
-	t := table{left: left}
-	for _, row := range rows {
-		t.fit(row.cells)
-	}
-	for _, row := range rows {
-		fmt.Fprintln(out, human.Shorten(t.line(row.cells), width))
-		for _, line := range row.lines {
-			fmt.Fprintln(out, human.Shorten("    "+line, width))
-		}
-	}
-}
-
-func trimRight(text string) string {
-	for len(text) > 0 && text[len(text)-1] == ' ' {
-		text = text[:len(text)-1]
-	}
-	return text
+	return strings.TrimRight(b.String(), " ")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 )
 
@@ -34,25 +35,18 @@ func (t *sinkTally) count(f sink.Fault) int {
 // sinkLine tells in one line how things stand.
 func sinkLine(s sink.Stats) string {
 	return fmt.Sprintf("%d open, %s, %d turned away; %s; %s",
-		s.Open, several(s.Connections, "connection"), s.TurnedAway, several(s.Messages, "message"), several(s.Faults, "fault"))
-}
-
-func several(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+		s.Open, human.Count(s.Connections, "connection"), s.TurnedAway, human.Count(s.Messages, "message"), human.Count(s.Faults, "fault"))
 }
 
 // writeSinkSummary tells all that has happened, and how often each fault did that
 // was asked for.
 func writeSinkSummary(out io.Writer, s sink.Stats, shares []*sinkShare, tally *sinkTally) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, at most %d at once", several(s.Connections, "connection"), s.Peak)
+	fmt.Fprintf(&b, "%s, at most %d at once", human.Count(s.Connections, "connection"), s.Peak)
 	if s.TurnedAway > 0 {
 		fmt.Fprintf(&b, "; %d more turned away with 421", s.TurnedAway)
 	}
-	fmt.Fprintf(&b, "\n%s taken, for %s, with %s\n", several(s.Messages, "message"), several(s.Recipients, "recipient"), several(s.Octets, "octet"))
+	fmt.Fprintf(&b, "\n%s taken, for %s, with %s\n", human.Count(s.Messages, "message"), human.Count(s.Recipients, "recipient"), human.Count(s.Octets, "octet"))
 	for _, one := range shares {
 		if one.fault.Share > 0 {
 			fmt.Fprintf(&b, "%s: %d\n", one.told, tally.count(one.fault))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/trace"
@@ -24,19 +25,12 @@ const exitTraceInput exit.Code = 2
 
 // NewTraceCommand returns the commands for traces.
 func NewTraceCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "trace",
-		Short: "Show, replay, compare, cut and shrink recordings of the scheduler",
-		Long: `A trace is everything that the scheduler was told and everything that it did, one
+	return command.Group("trace", "Show, replay, compare, cut and shrink recordings of the scheduler", `A trace is everything that the scheduler was told and everything that it did, one
 line each. "posthaste serve --trace FILE" and "posthaste sim --trace FILE" write
 one. docs/testing.md tells how a trace becomes a test.
 
 A FILE named "-" is the standard input.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newTraceShowCommand(), newTraceReplayCommand(), newTraceDiffCommand(), newTraceCutCommand(), newTraceShrinkCommand())
-	return cmd
+		newTraceShowCommand(), newTraceReplayCommand(), newTraceDiffCommand(), newTraceCutCommand(), newTraceShrinkCommand())
 }
 
 // badTrace is for what is wrong with a trace.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/verify"
@@ -22,22 +23,13 @@ const exitDiffers exit.Code = 1
 
 // NewVerifyCommand returns the commands that compare the scheduler with Postfix.
 func NewVerifyCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Compare the scheduler with recordings of Postfix",
-		Long: `Replay recordings of Postfix's queue manager and compare every decision. A PATH is
+	return command.Group("verify", "Compare the scheduler with recordings of Postfix", `Replay recordings of Postfix's queue manager and compare every decision. A PATH is
 a file, or a folder, whose files are looked for at any depth.
 
 There is one line for each file, with "ok" or the first difference, and a count at
 the end. The exit status is 1 if anything differs, 2 if a file is no recording.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
 		newVerifyKindCommand("golden", "Replay golden vectors: NAME.in with NAME.out, and SEQUENCES.txt", isGolden, verifyGolden),
-		newVerifyKindCommand("oracle", "Replay decision traces: NAME.json", isOracle, verifyOracle),
-	)
-	return cmd
+		newVerifyKindCommand("oracle", "Replay decision traces: NAME.json", isOracle, verifyOracle))
 }
 
 func newVerifyKindCommand(name, short string, matches func(path string) bool, check func(path string) error) *cobra.Command {
@@ -116,11 +108,8 @@ func isOracle(path string) bool { return strings.HasSuffix(path, ".json") }
 // verifyGolden replays a vector, which either of its two files names, or a list
 // of sequences.
 func verifyGolden(path string) error {
-	base, isVector := strings.CutSuffix(path, ".in")
-	if !isVector {
-		base, isVector = strings.CutSuffix(path, ".out")
-	}
-	if !isVector {
+	base := strings.TrimSuffix(strings.TrimSuffix(path, ".in"), ".out")
+	if base == path {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err

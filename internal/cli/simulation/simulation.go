@@ -159,17 +159,21 @@ func (s *simulation) selectRuns(what *sim.Scenario) error {
 	if len(s.only) == 0 {
 		return nil
 	}
-	var names, quoted []string
-	for i := range what.Runs {
-		names, quoted = append(names, what.Runs[i].Name), append(quoted, strconv.Quote(what.Runs[i].Name))
-	}
 	for _, name := range s.only {
-		if !slices.Contains(names, name) {
-			return exit.Errorf(exitSimInput, "scenario %s has no run %q; its runs are %s", what.Name, name, strings.Join(quoted, ", "))
+		if !slices.ContainsFunc(what.Runs, func(r sim.Run) bool { return r.Name == name }) {
+			return exit.Errorf(exitSimInput, "scenario %s has no run %q; its runs are %s", what.Name, name, strings.Join(runNames(what), ", "))
 		}
 	}
 	what.Runs = slices.DeleteFunc(what.Runs, func(r sim.Run) bool { return !slices.Contains(s.only, r.Name) })
 	return nil
+}
+
+// runNames returns the names of a scenario's runs, quoted.
+func runNames(what *sim.Scenario) (names []string) {
+	for i := range what.Runs {
+		names = append(names, strconv.Quote(what.Runs[i].Name))
+	}
+	return names
 }
 
 // recordRuns has each run recorded in a file of its own.
@@ -178,12 +182,8 @@ func (s *simulation) recordRuns(what *sim.Scenario) error {
 		return nil
 	}
 	if len(what.Runs) > 1 && !strings.Contains(s.trace, "{run}") {
-		var names []string
-		for i := range what.Runs {
-			names = append(names, strconv.Quote(what.Runs[i].Name))
-		}
 		return exit.New(exit.Usage, fmt.Errorf("--trace %s is one file, and scenario %s has %d runs", s.trace, what.Name, len(what.Runs)),
-			"Choose one with --run, or put {run} into the name for a file each. The runs are:\n  "+strings.Join(names, "\n  "))
+			"Choose one with --run, or put {run} into the name for a file each. The runs are:\n  "+strings.Join(runNames(what), "\n  "))
 	}
 	if s.options.Seeds > 1 && !strings.Contains(s.trace, "{seed}") {
 		return exit.New(exit.Usage, fmt.Errorf("--trace %s is one file, and there are %d seeds", s.trace, s.options.Seeds), "Put {seed} into the name for a file each.")

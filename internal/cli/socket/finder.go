@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/posthaste-mta/posthaste/admin/client"
+	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
@@ -54,46 +55,28 @@ func (p *Finder) check() error {
 	return nil
 }
 
-// admin returns the path of the administration socket.
-func (p *Finder) admin() (string, error) {
-	if err := p.check(); err != nil {
-		return "", err
-	}
-	if p.Socket != "" {
-		return p.Socket, nil
-	}
-	if p.Config != "" {
-		cfg, err := placeConfig(p.Config)
-		if err != nil {
-			return "", err
-		}
-		if cfg.AdminSocket == "" {
-			return "", exit.New(exit.Config, errors.New("the daemon has no administration socket"), "Set admin_socket in "+p.Config+".")
-		}
-		return cfg.AdminSocketPath(), nil
-	}
-	return filepath.Join(p.queue(), adminSocket), nil
-}
-
 // Submission returns the path of the socket that takes mail.
 func (p *Finder) Submission() (string, error) {
-	if err := p.check(); err != nil {
+	return p.path(submitSocket, "submission", "submission_socket", (*config.Config).SubmissionSocketPath)
+}
+
+// path returns the path of a socket: its name in the queue directory, what it is for,
+// and the parameter that sets it.
+func (p *Finder) path(name, purpose, key string, in func(*config.Config) string) (string, error) {
+	if err := p.check(); err != nil || p.Socket != "" {
+		return p.Socket, err
+	}
+	if p.Config == "" {
+		return filepath.Join(p.queue(), name), nil
+	}
+	cfg, err := placeConfig(p.Config)
+	if err != nil {
 		return "", err
 	}
-	if p.Socket != "" {
-		return p.Socket, nil
+	if path := in(cfg); path != "" {
+		return path, nil
 	}
-	if p.Config != "" {
-		cfg, err := placeConfig(p.Config)
-		if err != nil {
-			return "", err
-		}
-		if cfg.SubmissionSocket == "" {
-			return "", exit.New(exit.Config, errors.New("the daemon has no submission socket"), "Set submission_socket in "+p.Config+".")
-		}
-		return cfg.SubmissionSocketPath(), nil
-	}
-	return filepath.Join(p.queue(), submitSocket), nil
+	return "", exit.New(exit.Config, errors.New("the daemon has no "+purpose+" socket"), "Set "+key+" in "+p.Config+".")
 }
 
 // queue returns the queue directory. A program that stands in for sendmail is
@@ -116,7 +99,7 @@ func (p *Finder) queue() string {
 
 // Dial returns a client of the daemon.
 func (p *Finder) Dial() (*client.Client, error) {
-	socket, err := p.admin()
+	socket, err := p.path(adminSocket, "administration", "admin_socket", (*config.Config).AdminSocketPath)
 	if err != nil {
 		return nil, err
 	}

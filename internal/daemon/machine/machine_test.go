@@ -93,7 +93,7 @@ func TestFitMemory(t *testing.T) {
 		}
 		var takes int64 = memoryBase
 		for _, taker := range takers(f.Config) {
-			takes += taker.value(f.Config) * taker.each
+			takes += taker.value() * taker.each
 		}
 		if c.limit >= 100<<20 && takes > c.limit {
 			t.Errorf("%d: up to %d may be taken", c.limit, takes)

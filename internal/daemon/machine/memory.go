@@ -16,43 +16,41 @@ import (
 // memoryBase is what the program takes that has just been started, in bytes.
 const memoryBase = 40 << 20
 
-// A taker is something that takes memory by a limit.
+// A taker is a limit on something that takes memory.
 type taker struct {
 	key   string
-	limit func(*config.Config) *int64
-	count func(*config.Config) *int // instead of limit, for what is counted
-	each  int64                     // bytes for one; for limit, how many of these there are
+	limit any   // in the configuration: *int64 in bytes, *int for a count
+	each  int64 // bytes for one; for a limit in bytes, how many of these there are
 	least int64
-	lasts bool // it takes a restart to change it
+	lasts bool // a change takes a restart
 }
 
-func takers(cfg *config.Config) []taker {
+func takers(c *config.Config) []taker {
 	return []taker{
-		{key: "spool.cache_size", limit: func(c *config.Config) *int64 { return &c.Spooling.Cache }, each: 1, least: 1 << 20, lasts: true},
-		{key: "spool.memtable_size", limit: func(c *config.Config) *int64 { return &c.Spooling.MemTable }, each: int64(cfg.Spooling.MemTables), least: 512 << 10, lasts: true},
-		{key: "qmgr_message_active_limit", count: func(c *config.Config) *int { return &c.Queue.ActiveLimit }, each: 1000, least: 100},
-		{key: "qmgr_message_recipient_limit", count: func(c *config.Config) *int { return &c.Queue.RecipientLimit }, each: 400, least: 1000},
-		{key: "address_verify_limit", count: func(c *config.Config) *int { return &c.SMTPD.Verify.AddressLimit }, each: 300, least: 100},
-		{key: "dns.cache_entries", count: func(c *config.Config) *int { return &c.DNS.CacheEntries }, each: 1000, least: 100},
-		{key: "smtpd_connection_limit", count: func(c *config.Config) *int { return &c.SMTPD.ConnectionLimit }, each: 16 << 10, least: 20, lasts: true},
-		{key: "smtp_connection_limit", count: func(c *config.Config) *int { return &c.SMTPConnectionLimit }, each: 16 << 10, least: 10},
+		{"spool.cache_size", &c.Spooling.Cache, 1, 1 << 20, true},
+		{"spool.memtable_size", &c.Spooling.MemTable, int64(c.Spooling.MemTables), 512 << 10, true},
+		{"qmgr_message_active_limit", &c.Queue.ActiveLimit, 1000, 100, false},
+		{"qmgr_message_recipient_limit", &c.Queue.RecipientLimit, 400, 1000, false},
+		{"address_verify_limit", &c.SMTPD.Verify.AddressLimit, 300, 100, false},
+		{"dns.cache_entries", &c.DNS.CacheEntries, 1000, 100, false},
+		{"smtpd_connection_limit", &c.SMTPD.ConnectionLimit, 16 << 10, 20, true},
+		{"smtp_connection_limit", &c.SMTPConnectionLimit, 16 << 10, 10, false},
 	}
 }
 
-// value and set hide whether a taker's limit is an int or an int64.
-func (t *taker) value(c *config.Config) int64 {
-	if t.limit != nil {
-		return *t.limit(c)
+func (t *taker) value() int64 {
+	if count, ok := t.limit.(*int); ok {
+		return int64(*count)
 	}
-	return int64(*t.count(c))
+	return *t.limit.(*int64)
 }
 
-func (t *taker) set(c *config.Config, v int64) {
-	if t.limit != nil {
-		*t.limit(c) = v
+func (t *taker) set(v int64) {
+	if count, ok := t.limit.(*int); ok {
+		*count = int(v)
 		return
 	}
-	*t.count(c) = int(v)
+	*t.limit.(*int64) = v
 }
 
 // fitMemory makes caches and tables smaller, all in the same proportion, until
@@ -63,9 +61,9 @@ func (f *Fitted) fitMemory(limit int64, reload bool, log *slog.Logger) {
 	var needed, lasting int64
 	for _, t := range all {
 		if t.lasts && reload {
-			lasting += t.value(f.Config) * t.each
+			lasting += t.value() * t.each
 		} else {
-			needed += t.value(f.Config) * t.each
+			needed += t.value() * t.each
 		}
 	}
 	room := max(limit-memoryBase-lasting, 0)
@@ -78,12 +76,12 @@ func (f *Fitted) fitMemory(limit int64, reload bool, log *slog.Logger) {
 		if t.lasts && reload {
 			continue
 		}
-		was := t.value(f.Config)
+		was := t.value()
 		now := min(max(int64(float64(was)*share), t.least), was)
 		if now == was {
 			continue
 		}
-		t.set(f.Config, now)
+		t.set(now)
 		smaller = append(smaller, fmt.Sprintf("%s %s instead of %s", t.key, t.text(now), t.text(was)))
 	}
 	log.Warn("GOMEMLIMIT is below what the configuration may take, so caches and tables are made smaller",
@@ -91,8 +89,8 @@ func (f *Fitted) fitMemory(limit int64, reload bool, log *slog.Logger) {
 }
 
 func (t *taker) text(v int64) string {
-	if t.limit != nil {
-		return human.Octets(v)
+	if _, ok := t.limit.(*int); ok {
+		return human.Number(v)
 	}
-	return human.Number(v)
+	return human.Octets(v)
 }
