@@ -154,7 +154,7 @@ func mixedQueue() *admintest.Queue {
 }
 
 // parkedQueue has a message that left the core because its name servers do not answer,
-// and one that left it until its sender can be told.
+// and one that left it until its sender can be notified.
 func parkedQueue() *admintest.Queue {
 	lookups := newMessage(1, mail.AreaIncoming, 5*time.Minute, "alice@example.com", "jane@example.net")
 	lookups.Parked = qmgr.WaitLookups

@@ -22,7 +22,7 @@ type brokenReader struct{}
 func (brokenReader) Read([]byte) (int, error) { panic("out of range") }
 
 // A bug must not look like success, or like something that the caller did: it
-// has a code of its own, and leaves what is needed to mend it.
+// has a code of its own, and leaves what is needed to fix it.
 func TestSendmailSurvivesABug(t *testing.T) {
 	var said strings.Builder
 	code := cli.Run(context.Background(), "sendmail", []string{"jane@example.net"}, command.Streams{In: brokenReader{}, Out: io.Discard, Err: &said})
@@ -31,7 +31,7 @@ func TestSendmailSurvivesABug(t *testing.T) {
 	}
 }
 
-// An endlessInput has lines and more lines. After most octets the test has failed.
+// An endlessInput has lines and more lines. After reading most bytes of it the test has failed.
 type endlessInput struct{ read, most int }
 
 func (e *endlessInput) Read(p []byte) (int, error) {
@@ -44,7 +44,7 @@ func (e *endlessInput) Read(p []byte) (int, error) {
 }
 
 // Input without an end, such as the output of a program in a loop, is read only until it is
-// known that it cannot be sent: the rest would fill the disk. So is what nobody takes.
+// known that it cannot be sent: the rest would fill the disk. The same holds without a daemon.
 //
 // Seen failing: all of it was read, into a temporary file.
 func TestEndlessInput(t *testing.T) {
@@ -74,7 +74,7 @@ func TestEndlessInput(t *testing.T) {
 		var said strings.Builder
 		code := cli.Run(t.Context(), "sendmail", []string{"-t"}, command.Streams{In: io.MultiReader(strings.NewReader(c.head), in), Out: io.Discard, Err: &said})
 		if code != c.code || !strings.Contains(said.String(), c.want) || in.read > 8<<20 {
-			t.Errorf("%s: %d after %d octets, %q", c.name, code, in.read, said.String())
+			t.Errorf("%s: %d after %d bytes, %q", c.name, code, in.read, said.String())
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestSink(t *testing.T) {
 		}
 		err = smtp.SendMail(address, nil, "a@example.com", []string{"b@example.net"}, []byte("Subject: one\r\n\r\nText\r\n"))
 		if got := fmt.Sprint(err); (err != nil || c.refusal != "") && !strings.HasPrefix(got, c.refusal+" ") {
-			t.Errorf("%s: the client was told %v, want %q", c.flags, err, c.refusal)
+			t.Errorf("%s: the client received %v, want %q", c.flags, err, c.refusal)
 		}
 		interrupt()
 		rest, err := io.ReadAll(out)

@@ -31,9 +31,9 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/version"
 )
 
-// Run does what the program was called for, under the name it was called by. What could
-// not be written is an error, whether the command looks at that itself or not: most of
-// them write with fmt, and the help is cobra's.
+// Run runs the program under the name it was called by. Output that could not be
+// written is an error even if the command does not check for it: most commands write
+// with fmt, and cobra writes the help.
 func Run(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
 	out := &command.Output{Writer: s.Out}
 	s.Out = out
@@ -57,7 +57,7 @@ func call(ctx context.Context, name string, args []string, s command.Streams) ex
 	return command.Complain(s.Err, "posthaste", command.Execute(ctx, newRootCommand(), args, s))
 }
 
-// commands are the subcommands. Each has a file of its own.
+// commands are the subcommands.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
 		service.NewCommand(),
@@ -73,16 +73,16 @@ func commands() []*cobra.Command {
 	}
 }
 
-// newRootCommand returns the program as it is called by its own name.
+// newRootCommand returns the program under its own name.
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "posthaste",
-		Short: "An outbound mail queue",
-		Long: `Posthaste takes mail in, keeps it safe on disk, and delivers it fast without
-overrunning whoever receives it.
+		Short: "An outbound mail queue manager",
+		Long: `Posthaste accepts mail, stores it safely on disk, and delivers it fast without
+overloading the receivers.
 
-Called by the name sendmail, mailq, postqueue, postsuper or qshape, it behaves
-like the program of that name.`,
+When called by the name sendmail, mailq, postqueue, postsuper or qshape, it
+behaves like the program of that name.`,
 		Version: version.String(),
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -12,7 +12,7 @@ import (
 )
 
 // agents are the agents of all transports, and what finds their destinations,
-// which a reload replaces. Deliveries and look-ups that are under way end with
+// which a reload replaces. Deliveries and lookups that are under way end with
 // those with which they began.
 type agents struct {
 	mu      sync.RWMutex   // held for reading while one joins the set in force
@@ -27,7 +27,7 @@ type agentSet struct {
 	resolver    *resolve.Resolver
 	router      *resolve.Router
 	verifies    config.Verification // what is found out before a recipient is accepted
-	users       sync.WaitGroup      // deliveries and look-ups under way
+	users       sync.WaitGroup      // deliveries and lookups under way
 }
 
 func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.Resolver, router *resolve.Router) *agentSet {
@@ -102,14 +102,14 @@ func (a *agents) join() *agentSet {
 }
 
 // close waits for those who use the set before it closes what they ask for hosts: a
-// look-up that was cut off would count as a failure of the destination, or defer
+// lookup that was cut off would count as a failure of the destination, or defer
 // mail for nothing.
 func (s *agentSet) close() {
 	s.users.Wait()
 	s.resolver.Close()
 }
 
-// close is called when no delivery and no look-up will begin any more.
+// close is called when no delivery and no lookup will begin any more.
 func (a *agents) close() {
 	a.set(nil)
 	a.retired.Wait()

@@ -26,7 +26,7 @@ func (f agentFunc) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryRe
 }
 
 // agentsFor makes a set with one agent, a client that is not used, and a resolver
-// that asks as exchange does; nil asks nobody.
+// that asks as exchange does; nil asks no server.
 func agentsFor(t *testing.T, agent outbound.Agent, exchange resolve.Exchange) *agentSet {
 	t.Helper()
 	resolver, err := resolve.New(resolve.Config{Servers: []string{"127.0.0.1:1"}, Exchange: exchange})
@@ -70,7 +70,7 @@ func TestReloadDuringDelivery(t *testing.T) {
 		}
 		close(goOn)
 		if r := <-done; !r.Site.IsZero() {
-			t.Errorf("the look-up of a delivery under way failed: %v", r.Site)
+			t.Errorf("the lookup of a delivery under way failed: %v", r.Site)
 		}
 		a.close()
 		if _, reply := old.resolver.Hosts(t.Context(), "[192.0.2.2]"); reply.IsZero() {
@@ -79,7 +79,7 @@ func TestReloadDuringDelivery(t *testing.T) {
 	})
 }
 
-// The same for a look-up: a reload must not make an answer of the DNS that comes a
+// The same for a lookup: a reload must not make an answer of the DNS that comes a
 // moment later into a failure.
 func TestReloadDuringLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -104,14 +104,14 @@ func TestReloadDuringLookup(t *testing.T) {
 		synctest.Wait()
 		close(goOn)
 		if to := <-done; to.Reply.Status != (mail.Status{Class: 5, Subject: 1, Detail: 2}) {
-			t.Errorf("the look-up came to %+v", to)
+			t.Errorf("the lookup returned %+v", to)
 		}
 		a.close()
 	})
 }
 
 // A socket that a dead process left is replaced. Any other file at that place
-// is a slip in the configuration and must not be deleted.
+// is a mistake in the configuration and must not be deleted.
 func TestListenUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	left, err := net.Listen("unix", path)

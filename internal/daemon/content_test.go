@@ -12,9 +12,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Content is nobody's to change (RFC 5321 6.4): whatever its form and size,
+// No relay may change content (RFC 5321 6.4): whatever its form and size,
 // whichever way it came in, and whether or not the next hop takes commands in
-// groups, all octets of the body arrive. A last line without an end gets one,
+// groups, all bytes of the body arrive. A last line without an end gets one,
 // for DATA cannot do without.
 func TestContentArrivesUnchanged(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestContentArrivesUnchanged(t *testing.T) {
 	single.copies().matches(t, copiesSingle)
 	for _, d := range append(grouping.deliveries(), single.deliveries()...) {
 		if d.BodySum != want[d.Key] {
-			t.Errorf("%s came with another body, %d octets in all", d.Key, d.Size)
+			t.Errorf("%s came with another body, %d bytes in all", d.Key, d.Size)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestUnfitContentIsRefused(t *testing.T) {
 	} {
 		c := r.dial()
 		m := letter("", "a@d.test")
-		m.Content, m.Chunked = []byte(test.content), true // DATA would mend line ends
+		m.Content, m.Chunked = []byte(test.content), true // DATA would repair line ends
 		if got := c.Send(m); got.Fate != feed.Refused || got.Reply.Code/100 != 5 {
 			t.Errorf("%s: %s, %s, %v", name, got.Fate, got.Reply, got.Err)
 		} else if got.Reply.Code != test.code {

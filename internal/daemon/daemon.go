@@ -67,7 +67,7 @@ type Options struct {
 	Version   string
 	Listeners []net.Listener // instead of those in the configuration (systemd); none: those
 	Machine   machine.Limits // the limits of this process
-	Tracer    driver.Tracer  // told of everything that the scheduler is told and does; nil: nobody is
+	Tracer    driver.Tracer  // receives all events and actions of the scheduler; nil: no recording
 	LastWords func()         // writes the log out before the process ends against its will; nil: nothing
 }
 
@@ -249,7 +249,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.adminLn != nil {
 		administered.Go(func() {
 			if err := d.admin.Serve(administration, d.adminLn); err != nil { // mail goes on without it
-				d.log.Error("the administration cannot be reached any more", "error", err)
+				d.log.Error("the administration socket failed; restart to use it again", "error", err)
 			}
 		})
 	}
@@ -273,7 +273,7 @@ func (d *Daemon) tellOfHeld(ctx context.Context) {
 		found, err := d.spool.Fetch(ctx, mail.AreaHold, from, mail.Never, page)
 		if err != nil {
 			if ctx.Err() == nil {
-				d.log.Error("held mail that owes a report is told of when it is released", "error", err)
+				d.log.Error("reports that held mail owes are delayed until the mail is released", "error", err)
 			}
 			return
 		}
@@ -287,7 +287,7 @@ func (d *Daemon) tellOfHeld(ctx context.Context) {
 }
 
 // reload puts a new configuration into force, as far as that is possible
-// without a restart, and tells which changes are not, those of earlier reloads
+// without a restart, and returns the keys of changes that are not, those of earlier reloads
 // among them. On an error nothing has changed.
 func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	d.mu.Lock()
@@ -302,7 +302,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	}
 	cfg, kept := d.settled.keep(cfg)
 	for _, key := range kept {
-		if !slices.Contains(restart, key) { // the transport has come about by a reload
+		if !slices.Contains(restart, key) { // a reload has added the transport
 			restart = append(restart, key)
 		}
 	}
@@ -324,8 +324,8 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	if err := d.driver.Configure(core); err != nil {
 		return nil, err
 	}
-	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often an editor's slip than a wish
-		d.log.Warn("the configuration has no routes any more", "routes", 0, "had", had)
+	if had := len(d.current.Routes); had > 0 && len(cfg.Routes) == 0 { // more often a mistake than a wish
+		d.log.Warn("the configuration has no [routes] after the reload", "routes", 0, "had", had)
 	}
 	d.current = cfg
 	return restart, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A disk that returns other octets than were written spoils what was in them
-// and nothing else: the messages concerned are kept for somebody to look at,
+// A disk that returns other bytes than were written spoils what was in them
+// and nothing else: the messages concerned are kept for an operator to look at,
 // an error is logged, and all others arrive whole.
 func TestDamageOnDisk(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestDamageOnDisk(t *testing.T) {
 }
 
 // Content that changes on disk between its check and its sending does not come to its
-// end: nobody takes it, the message is put aside, and what else waits for the same
+// end: no server accepts it, the message is put aside, and what else waits for the same
 // receiver is delivered.
 func TestDamageWhileSending(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestDamageWhileSending(t *testing.T) {
 	}
 }
 
-// flip changes an octet of each place below a directory that holds a text.
+// flip changes a byte of each place below a directory that holds a text.
 func flip(t *testing.T, dir string, text []byte) {
 	t.Helper()
 	flipped := 0

@@ -15,8 +15,8 @@ func (o *Options) end(code int) {
 	os.Exit(code)
 }
 
-// atPanic is to be deferred by goroutines whose panic is the end of the program:
-// what is in the log is written out first.
+// atPanic must be deferred by goroutines whose panic ends the program: it writes out the
+// log first.
 func (o *Options) atPanic() {
 	if bug := recover(); bug != nil {
 		if o.LastWords != nil {

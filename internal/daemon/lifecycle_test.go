@@ -54,14 +54,14 @@ func TestStopUnderLoad(t *testing.T) {
 		delete(got, pair)
 	}
 	for pair := range got {
-		t.Errorf("%s was delivered and never handed in", pair)
+		t.Errorf("%s was delivered and never submitted", pair)
 	}
 	if len(accepted) < 150 {
 		t.Errorf("only %d messages were accepted", len(accepted))
 	}
 }
 
-// A load is some clients that hand in mail until they cannot any more.
+// A load is some clients that submit mail until they cannot any more.
 type load struct {
 	base     int
 	mu       sync.Mutex
@@ -136,9 +136,9 @@ func TestReload(t *testing.T) {
 	write(common(dir) + "no_such_parameter = 1\nrelayhostt = \"\"\n")
 	r.d.reloadFile(load)
 	if r.log.count("mistake in the configuration", "no_such_parameter") != 1 || r.log.count("mistake in the configuration", "did you mean relayhost") != 1 {
-		t.Error("the log does not tell each mistake in a record of its own")
+		t.Error("the log does not report each mistake in a record of its own")
 	}
-	if r.log.count("the configuration stays as it was", "mistakes=2") != 1 {
+	if r.log.count("the old one stays in force", "mistakes=2") != 1 {
 		t.Error("the log does not say that the file is wrong")
 	}
 	r.feed(letter("<2>", "a@d.test"))

@@ -17,7 +17,7 @@ import (
 func key(i int) string { return fmt.Sprintf("<%d>", i) }
 
 // The operator's verbs: what is held stays whatever happens, what is released
-// goes at once, what is dropped is gone and nobody hears of it.
+// goes at once, what is dropped is gone without a report.
 func TestHoldReleaseDrop(t *testing.T) {
 	t.Parallel()
 	gone, origin := closed(t), receive(t, sink.Config{})
@@ -90,7 +90,7 @@ func TestOrdersForRecipients(t *testing.T) {
 	if n := r.log.count("msg=order", "verb=bounce", "id="+ids[0].String(), "to=a@bad.test", `reason="moved away"`, "by="); n != 1 {
 		t.Errorf("%d lines say whom the bounce is for", n)
 	}
-	r.until("the senders are told while the others wait", func() bool { return len(origin.deliveries()) == 2 })
+	r.until("the senders have reports while the others wait", func() bool { return len(origin.deliveries()) == 2 })
 	r.waiting("the reports are gone, and nothing else", census{mail.AreaDeferred: 4})
 	box := open(t, gone)
 	r.d.driver.Retry(ids) // all of them: a scan passes by what is just being changed
@@ -106,8 +106,8 @@ func TestOrdersForRecipients(t *testing.T) {
 }
 
 // The whole way of a hold for some recipients: those at one domain wait in messages of
-// their own until they are released, which a restart does not change, and everybody
-// gets the mail once.
+// their own until they are released, which a restart does not change, and each
+// recipient gets the mail once.
 func TestHoldSomeRecipients(t *testing.T) {
 	t.Parallel()
 	gone, bad := closed(t), closed(t)
@@ -187,10 +187,10 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A sender is told at the next start of recipients of held mail who were given up when
+// A sender gets a report at the next start about recipients of held mail given up when
 // there was no room for a report. The message stays held.
 //
-// Seen failing: the sender was told when the message was released.
+// Seen failing: the sender got the report when the message was released.
 func TestHeldMailThatOwesAReport(t *testing.T) {
 	t.Parallel()
 	origin := receive(t, sink.Config{})

@@ -14,10 +14,10 @@ import (
 	"github.com/posthaste-mta/posthaste/config"
 )
 
-// Who may do what on this machine follows from file modes alone:
+// File modes alone decide which users of this machine may do what:
 //
 //	queue_directory  0700; others may pass through it (0711) if a group may use a socket
-//	db, body, lock   closed to everybody but the owner
+//	db, body, lock   for the owner only
 //	admin.sock       0600, or 0660 with admin_group
 //	submit.sock      0600, or 0660 with submission_group
 
@@ -49,7 +49,7 @@ func secure(cfg *config.Config, log *slog.Logger) error {
 	}
 	mode := info.Mode().Perm()
 	if mode&0o066 != 0 {
-		log.Warn("others can look into queue_directory, which they need not; chmod go-rw takes that from them", "queue_directory", dir, "mode", strconv.FormatUint(uint64(mode), 8))
+		log.Warn("queue_directory is open to other users; run chmod go-rw on it", "queue_directory", dir, "mode", strconv.FormatUint(uint64(mode), 8))
 	}
 	if groupInside(dir, cfg.AdminSocketPath(), cfg.AdminGroup) || groupInside(dir, cfg.SubmissionSocketPath(), cfg.SubmissionGroup) {
 		return os.Chmod(dir, info.Mode()|0o011)
@@ -130,7 +130,7 @@ func groupID(group string) (int, error) {
 	return 0, err
 }
 
-// removeSocket removes a socket, and nothing else that a slip in the
+// removeSocket removes a socket, and no other file that a mistake in the
 // configuration may have named.
 func removeSocket(path string) error {
 	info, err := os.Lstat(path)
@@ -140,7 +140,7 @@ func removeSocket(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != os.ModeSocket:
-		return fmt.Errorf("%s is there and is not a socket", path)
+		return fmt.Errorf("%s exists and is not a socket", path)
 	}
 	return os.Remove(path)
 }

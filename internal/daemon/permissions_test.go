@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// What other users may do with the queue directory. Whoever can reach admin.sock
-// reads and drops all mail, and whoever can open the lock keeps the daemon from
-// starting, so a group that may hand in mail gets one socket and nothing else.
+// What other users may do with the queue directory. A user who can reach admin.sock
+// can read and drop all mail, and one who can open the lock can keep the daemon from
+// starting, so a group that may submit mail gets one socket and nothing else.
 func TestPermissions(t *testing.T) {
 	if os.Getenv(permissionsProbe) != "" {
 		t.Skip("this is the probe itself")
@@ -62,12 +62,12 @@ func TestPermissionsAreMended(t *testing.T) {
 		}
 	}
 	if r.log.count("level=WARN", "queue_directory", "mode=750") != 1 {
-		t.Errorf("nothing is said of a directory that others can look into:\n%s", r.log.tail(2000))
+		t.Errorf("no warning about a directory that is open to others:\n%s", r.log.tail(2000))
 	}
 }
 
-// A slip in a group's name must not leave a socket open to the wrong people, or
-// silently to nobody.
+// A misspelled group must not leave a socket open to the wrong users, or silently to
+// none.
 func TestUnknownGroup(t *testing.T) {
 	for _, key := range []string{"submission_group", "admin_group"} {
 		cfg := configure(t, t.TempDir(), key+` = "no-such-group-here"`)
@@ -85,7 +85,7 @@ func TestUnknownGroup(t *testing.T) {
 
 const permissionsProbe = "POSTHASTE_TEST_PROBE"
 
-// A member of the group can hand in mail and nothing else, as the system enforces
+// A member of the group can submit mail and nothing else, as the system enforces
 // it; a stranger cannot even do that.
 func TestPermissionsAsAnotherUser(t *testing.T) {
 	if dir := os.Getenv(permissionsProbe); dir != "" {

@@ -123,7 +123,7 @@ func reportError(err error) error {
 	return err
 }
 
-// router answers the driver from what is in force; a look-up ends with what it
+// router answers the driver from what is in force; a lookup ends with what it
 // began with.
 type router struct{ agents *agents }
 
@@ -139,7 +139,7 @@ func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Rout
 	return set.router.Lookup(ctx, transport, nexthop)
 }
 
-// verifier answers inbound from memory where it can, and asks the core for a look-up
+// verifier answers inbound from memory where it can, and asks the core for a lookup
 // where it cannot.
 type verifier struct {
 	agents *agents
@@ -162,11 +162,10 @@ func (v verifier) Verify(ctx context.Context, client mail.Client, recipient mail
 	}
 }
 
-// route tells what is known of a recipient, and whether its receiver is to be asked
-// if nothing speaks against it. Nothing is against one that a program on
-// this machine names: such a program can often do nothing but lose the message,
-// while a report says what is wrong. Neither is against one that the operator wants
-// to be kept here.
+// route returns what is known of a recipient, and whether to call out to its receiver.
+// A recipient that a program on this machine names is accepted: such a program can often
+// do nothing but lose the message, while a report says what is wrong. So is one that the
+// operator wants to keep here (transport retry).
 func (v verifier) route(client mail.Client, recipient mail.Address) (to mail.Route, callout bool) {
 	set := v.agents.join()
 	defer set.users.Done()

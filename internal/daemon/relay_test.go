@@ -65,13 +65,13 @@ func TestRelay(t *testing.T) {
 }
 
 // One message for many people: recipients of one destination share
-// transactions of at most the limit, those of several go to each, and nobody
+// transactions of at most the limit, those of several go to each, and no recipient
 // is served twice.
 func TestManyRecipients(t *testing.T) {
 	t.Parallel()
 	one, other := receive(t, sink.Config{}), receive(t, sink.Config{})
 	r := start(t, t.TempDir(), "default_destination_recipient_limit = 40\n"+routes("one.test", one.address, "other.test", other.address))
-	var everybody []mail.Address
+	var all []mail.Address
 	wantOne, wantOther := make(copies), make(copies)
 	for i := range 500 {
 		domain, want := "one.test", wantOne
@@ -79,10 +79,10 @@ func TestManyRecipients(t *testing.T) {
 			domain, want = "other.test", wantOther
 		}
 		to := mail.Address(fmt.Sprintf("u%d@%s", i, domain))
-		everybody = append(everybody, to)
+		all = append(all, to)
 		want.add("<bulk>", to)
 	}
-	r.feed(letter("<bulk>", everybody...), letter("<single>", "u0@one.test"))
+	r.feed(letter("<bulk>", all...), letter("<single>", "u0@one.test"))
 	wantOne.add("<single>", "u0@one.test")
 	r.settled()
 	one.copies().matches(t, wantOne)
@@ -109,17 +109,17 @@ func TestRecipientLimitOfTheNextHop(t *testing.T) {
 	box := receive(t, sink.Config{RecipientLimit: 100, Withheld: []string{"LIMITS"}})
 	r := start(t, t.TempDir(), "default_destination_recipient_limit = 0\nminimal_backoff_time = \"1s\"\n"+routes("d.test", box.address))
 	want := make(copies)
-	var everybody []mail.Address
+	var all []mail.Address
 	for i := range 250 {
-		everybody = append(everybody, mail.Address(fmt.Sprintf("u%d@d.test", i)))
+		all = append(all, mail.Address(fmt.Sprintf("u%d@d.test", i)))
 	}
-	want.add("<bulk>", everybody...)
-	r.feed(letter("<bulk>", everybody...))
+	want.add("<bulk>", all...)
+	r.feed(letter("<bulk>", all...))
 	r.settled()
 	box.copies().matches(t, want)
 }
 
-// Programs on the same machine hand in mail through the unix socket, where no
+// Programs on the same machine submit mail through the unix socket, where no
 // limit of recipients holds.
 func TestSubmissionSocket(t *testing.T) {
 	t.Parallel()
@@ -130,12 +130,12 @@ func TestSubmissionSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := make(copies)
-	var everybody []mail.Address
+	var all []mail.Address
 	for i := range 1500 {
-		everybody = append(everybody, mail.Address(fmt.Sprintf("u%d@d.test", i)))
+		all = append(all, mail.Address(fmt.Sprintf("u%d@d.test", i)))
 	}
-	want.add("<local>", everybody...)
-	if got := c.Send(letter("<local>", everybody...)); got.Fate != feed.Accepted || len(got.Accepted) != len(everybody) {
+	want.add("<local>", all...)
+	if got := c.Send(letter("<local>", all...)); got.Fate != feed.Accepted || len(got.Accepted) != len(all) {
 		t.Fatalf("%s %s, %d recipients: %v", got.Fate, got.Reply, len(got.Accepted), got.Err)
 	}
 	if err := c.Close(); err != nil {
@@ -145,7 +145,7 @@ func TestSubmissionSocket(t *testing.T) {
 	box.copies().matches(t, want)
 }
 
-// Who may not relay is told so at RCPT, and nothing is queued.
+// A client that may not relay is refused at RCPT, and nothing is queued.
 func TestRelayDenied(t *testing.T) {
 	t.Parallel()
 	r := start(t, t.TempDir(), `mynetworks = ["192.0.2.0/24"]`+"\n")

@@ -40,7 +40,7 @@ func TestReloadKeepsTypesOfTransports(t *testing.T) {
 }
 
 // An operator saves a file in which the routes are missing. Mail that went to hosts of
-// theirs would go to the MX hosts of its domains, so that the log has to tell, once.
+// theirs would go to the MX hosts of its domains, so that the log must say so, once.
 func TestReloadWithoutRoutes(t *testing.T) {
 	t.Parallel()
 	r := start(t, t.TempDir(), routes("d.test", "smtp:[127.0.0.1]:1"))
@@ -49,7 +49,7 @@ func TestReloadWithoutRoutes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := r.log.count("level=WARN", "no routes any more", "routes=0", "had=1"); n != 1 {
+	if n := r.log.count("level=WARN", "no [routes] after the reload", "routes=0", "had=1"); n != 1 {
 		t.Errorf("%d warnings that the routes are gone", n)
 	}
 }

@@ -144,8 +144,8 @@ func TestUndeliverableReportIsHeld(t *testing.T) {
 	box.copies().matches(t, nil)
 }
 
-// A report that nobody takes until it is too old is a double bounce like one
-// that is refused: if an operator is to be told of these, then of it too.
+// A report that no server accepts until it is too old is a double bounce like one
+// that is refused: an operator who wants to know of these hears of it too.
 func TestExpiredReportIsCopied(t *testing.T) {
 	t.Parallel()
 	busy, boss := receive(t, sink.Config{}), receive(t, sink.Config{})
@@ -192,7 +192,7 @@ func TestIncapableNextHop(t *testing.T) {
 			if test.status == (mail.Status{}) {
 				box.copies().matches(t, copies{"<1> " + string(test.to): 1})
 				if got := box.deliveries()[0].Content; test.withheld == "8BITMIME" && smtp.EightBit(got) {
-					t.Errorf("octets above 127 went to a server without 8BITMIME:\n%s", got)
+					t.Errorf("bytes above 127 went to a server without 8BITMIME:\n%s", got)
 				}
 				return
 			}
@@ -205,7 +205,7 @@ func TestIncapableNextHop(t *testing.T) {
 	}
 }
 
-// A report that returns a message with octets above 127 reaches a sender whose
+// A report that returns a message with bytes above 127 reaches a sender whose
 // host does not take them: the message in it is converted.
 func TestFullReportOnSevenBitPath(t *testing.T) {
 	t.Parallel()
@@ -217,7 +217,7 @@ func TestFullReportOnSevenBitPath(t *testing.T) {
 	r.settled()
 	d, rep, original := reportTo(t, origin)
 	if smtp.EightBit(d.Content) {
-		t.Errorf("octets above 127 went to a server without 8BITMIME:\n%s", d.Content)
+		t.Errorf("bytes above 127 went to a server without 8BITMIME:\n%s", d.Content)
 	}
 	if rep.Kind() != mail.ReportFailed || original.Part != dsn.PartMessage || !bytes.Contains(original.Content, []byte("\r\nCaf=C3=A9\r\n")) {
 		t.Errorf("the report says %+v and returns %d, %q", rep, original.Part, original.Content)

@@ -13,7 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// closed returns an address at which nobody listens.
+// closed returns an address at which no server listens.
 func closed(t *testing.T) string {
 	t.Helper()
 	ln := listen(t)
@@ -80,7 +80,7 @@ func (r *rig) unconnected() {
 	})
 }
 
-// A destination that greets nobody becomes dead: mail for it waits without
+// A destination that greets no client becomes dead: mail for it waits without
 // being tried, and does not hold up other mail. When an operator says that it
 // is alive again, all of it goes out.
 func TestDeadDestinationAndFlush(t *testing.T) {

@@ -77,7 +77,7 @@ func startTraced(t *testing.T, dir, text string, tracer driver.Tracer) *rig {
 func configure(t *testing.T, dir, text string) *config.Config {
 	t.Helper()
 	if !strings.Contains(text, "dns.servers") {
-		text = "dns.servers = [\"127.0.0.1:1\"]\n" + text // where nobody answers
+		text = "dns.servers = [\"127.0.0.1:1\"]\n" + text // where no server answers
 	}
 	cfg, err := config.Parse("test.toml", []byte(common(dir)+text), config.Environment{Hostname: "mta.test"})
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *rig) until(what string, reached func() bool) {
 	await(r.t, what, reached)
 }
 
-// await asks again and again, since a daemon tells nobody when its disk, its
+// await asks again and again, since a daemon does not report when its disk, its
 // core and a receiver have come to a state together.
 func await(t *testing.T, what string, reached func() bool) {
 	t.Helper()
@@ -177,7 +177,7 @@ func (r *rig) ids(area mail.Area) []mail.QueueID {
 	return ids
 }
 
-// feed hands in messages, which must all be accepted.
+// feed submits messages, which must all be accepted.
 func (r *rig) feed(messages ...feed.Message) {
 	r.t.Helper()
 	c := r.dial()

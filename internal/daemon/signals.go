@@ -15,7 +15,7 @@ import (
 
 // Serve runs the daemon as a service until ctx ends or a signal stops it: SIGINT and
 // SIGTERM do, SIGHUP loads the configuration again, and a second signal to stop ends
-// the process at once. systemd is told, if it is there.
+// the process at once. systemd is notified, if it is there.
 func (d *Daemon) Serve(ctx context.Context, signals <-chan os.Signal, load func() (*config.Config, error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -25,7 +25,7 @@ func (d *Daemon) Serve(ctx context.Context, signals <-chan os.Signal, load func(
 		"admin_socket", cfg.AdminSocketPath())
 	d.logWarnings(cfg)
 	if !strings.Contains(cfg.Hostname, ".") {
-		d.log.Warn("myhostname is not a full name: some servers refuse mail from it", "myhostname", cfg.Hostname)
+		d.log.Warn("myhostname is not a fully qualified domain name; some servers refuse mail from such a host", "myhostname", cfg.Hostname)
 	}
 	d.notify(sd.SdNotifyReady)
 	err := d.Run(ctx)
@@ -42,7 +42,7 @@ func (d *Daemon) obey(ctx context.Context, signals <-chan os.Signal, stop func()
 				d.reloadFile(load)
 				continue
 			}
-			d.log.Info("stopping: finishing what is under way", "signal", s.String())
+			d.log.Info("stopping: finishing deliveries in progress", "signal", s.String())
 			d.notify(sd.SdNotifyStopping)
 			stop()
 			d.endAtNext(signals)
@@ -59,7 +59,7 @@ func (d *Daemon) endAtNext(signals <-chan os.Signal) {
 		if s == syscall.SIGHUP {
 			continue
 		}
-		d.log.Warn("stopping at once; what is under way is tried again after the next start", "signal", s.String())
+		d.log.Warn("stopping at once; deliveries in progress are repeated after the next start", "signal", s.String())
 		d.options.end(int(128 + s.(syscall.Signal)))
 	}
 }
@@ -75,17 +75,17 @@ func (d *Daemon) reloadFile(load func() (*config.Config, error)) {
 		for _, one := range mistakes.List {
 			d.log.Error("mistake in the configuration", "error", one)
 		}
-		d.log.Error("the configuration stays as it was", "mistakes", len(mistakes.List)+mistakes.More)
+		d.log.Error("the configuration was not reloaded; the old one stays in force", "mistakes", len(mistakes.List)+mistakes.More)
 		return
 	case err != nil:
-		d.log.Error("the configuration stays as it was", "error", err)
+		d.log.Error("the configuration was not reloaded; the old one stays in force", "error", err)
 		return
 	}
 	d.logWarnings(cfg)
 	restart, err := d.reload(cfg)
 	switch {
 	case err != nil:
-		d.log.Error("the configuration stays as it was", "error", err)
+		d.log.Error("the configuration was not reloaded; the old one stays in force", "error", err)
 	case len(restart) > 0:
 		d.log.Warn("configuration reloaded; some changes need a restart", "restart", strings.Join(restart, " "))
 	default:
@@ -93,16 +93,16 @@ func (d *Daemon) reloadFile(load func() (*config.Config, error)) {
 	}
 }
 
-// logWarnings tells of values that do nothing.
+// logWarnings logs parameters without effect.
 func (d *Daemon) logWarnings(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
-		d.log.Warn("the configuration sets something to no effect", "parameter", w.Key, "line", w.Line, "reason", w.Message)
+		d.log.Warn("a parameter has no effect", "parameter", w.Key, "line", w.Line, "reason", w.Message)
 	}
 }
 
-// notify tells systemd, if it is there.
+// notify notifies systemd, if it is there.
 func (d *Daemon) notify(state string) {
 	if _, err := sd.SdNotify(false, state); err != nil {
-		d.log.Warn("systemd could not be told", "state", state, "error", err)
+		d.log.Warn("systemd could not be notified", "state", state, "error", err)
 	}
 }

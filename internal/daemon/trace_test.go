@@ -76,9 +76,9 @@ func TestTraceOfADaemonReplays(t *testing.T) {
 	}
 }
 
-// BenchmarkTrace tells what a trace costs: a daemon relays mail to a receiver,
+// BenchmarkTrace measures what a trace costs: a daemon relays mail to a receiver,
 // without one and with one in turn, both ends of the mail in the same process.
-// Figures are for one message: processor time, and octets of the trace.
+// Figures are for one message: processor time, and bytes of the trace.
 //
 //	go test ./internal/daemon -run '^$' -bench Trace -benchtime 10x
 func BenchmarkTrace(b *testing.B) {
@@ -98,7 +98,7 @@ func BenchmarkTrace(b *testing.B) {
 	b.ReportMetric(n/traced.wall.Seconds(), "traced-msg/s")
 	b.ReportMetric(float64(plain.processor.Microseconds())/n, "plain-cpu-µs/msg")
 	b.ReportMetric(float64(traced.processor.Microseconds())/n, "traced-cpu-µs/msg")
-	b.ReportMetric(float64(info.Size())/messages, "octets/msg")
+	b.ReportMetric(float64(info.Size())/messages, "trace-bytes/msg")
 }
 
 // A usage is what something has taken.

@@ -51,7 +51,7 @@ func TestVerifyRecipients(t *testing.T) {
 }
 
 // A name server that does not answer makes a client wait until the deadline, and
-// then try again later; it holds up nobody else.
+// then try again later; it delays no other client.
 func TestVerifyRecipientsWithoutDNS(t *testing.T) {
 	t.Parallel()
 	mute, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func TestVerifyRecipientsWithoutDNS(t *testing.T) {
 		t.Errorf("the client has not heard %q", want)
 	}
 	if other := <-done; other >= took {
-		t.Errorf("mail that needs no look-up took %v", other)
+		t.Errorf("mail that needs no lookup took %v", other)
 	}
 	r.settled()
 	if err := c.Close(); err != nil {
@@ -86,7 +86,7 @@ func TestVerifyRecipientsWithoutDNS(t *testing.T) {
 }
 
 // With verify_recipients = "callout" the receiver is asked, and a recipient that it
-// would refuse is refused at once; what it said is remembered, so that nobody asks
+// would refuse is refused at once; what it said is remembered, so that no receiver is asked
 // twice. Call-outs and mail share connections, and no message is sent for a question.
 func TestVerifyRecipientsByCallout(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestCalloutToReceiverThatRefusesToBeAsked(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(r.log.tail(64<<10), `status="not asked"`) {
-		t.Error("the log does not tell that the receiver was not asked")
+		t.Error("the log does not say that the receiver was not asked")
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)

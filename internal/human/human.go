@@ -1,5 +1,5 @@
-// Package human writes numbers, sizes, times and foreign text for people who read them
-// on a terminal.
+// Package human formats numbers, sizes, times and untrusted text for people who read
+// them on a terminal.
 package human
 
 import (
@@ -61,10 +61,10 @@ func Size(octets int64) string {
 	return fmt.Sprintf("%.0f%s", size, unit)
 }
 
-// Octets is a size in words.
-func Octets(octets int64) string {
+// Bytes is a size with its unit.
+func Bytes(octets int64) string {
 	if octets < 1000 {
-		return Number(octets) + " octets"
+		return Number(octets) + " bytes"
 	}
 	text := Size(octets)
 	return text[:len(text)-1] + " " + text[len(text)-1:] + "B"

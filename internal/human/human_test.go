@@ -15,9 +15,9 @@ func TestTexts(t *testing.T) {
 			t.Errorf("size %d: %s, want %s", n, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 octets", 999: "999 octets", 4200: "4.2 kB"} {
-		if got := Octets(n); got != want {
-			t.Errorf("octets %d: %s, want %s", n, got, want)
+	for n, want := range map[int64]string{0: "0 bytes", 999: "999 bytes", 4200: "4.2 kB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("bytes %d: %s, want %s", n, got, want)
 		}
 	}
 	for n, want := range map[int64]string{0: "0", 12: "12", 123: "123", 1234: "1,234", 123456: "123,456", 1234567: "1,234,567", -1234: "-1,234", -123: "-123"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
 
-// checkArgs makes all commands tell a wrong command line by its exit code.
+// checkArgs gives errors of the arguments of all commands their exit code.
 func checkArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ func checkArgs(cmd *cobra.Command) {
 	}
 }
 
-// wrongArgs tells which argument a command has no use for, or that one is
+// wrongArgs names the argument that a command does not take, or says that one is
 // missing.
 func wrongArgs(cmd *cobra.Command, check cobra.PositionalArgs, args []string) error {
 	for n := len(args) - 1; n >= 0; n-- {

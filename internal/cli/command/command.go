@@ -1,6 +1,6 @@
-// Package command holds what all commands have in common: they refuse arguments and
-// flags that they do not know, say what was probably meant, end with the exit code for
-// an error, and write to streams that a test can replace.
+// Package command has what all commands share: checks of arguments and flags, with a
+// guess what was meant; the exit code and message of an error; and the streams of a
+// command, which a test can replace.
 package command
 
 import (
@@ -35,7 +35,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, s Streams)
 	return root.ExecuteContext(ctx)
 }
 
-// Misuse says how a command is to be called.
+// Misuse returns an error with the usage of a command.
 func Misuse(cmd *cobra.Command, err error) error {
 	return exit.New(exit.Usage, err, "Usage: "+cmd.UseLine()+"\nTry \""+cmd.CommandPath()+" --help\".")
 }

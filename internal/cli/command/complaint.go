@@ -55,7 +55,7 @@ func codeOfProblem(p *client.Problem) exit.Code {
 	return exit.Unavailable
 }
 
-// Complain tells a person what went wrong.
+// Complain prints an error and its hint, and returns the exit code.
 func Complain(w io.Writer, program string, err error) exit.Code {
 	code, hint := codeOf(err)
 	if code == exit.OK {

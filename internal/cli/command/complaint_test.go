@@ -12,8 +12,8 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// Programs decide by the exit code whether to try again, to give up or to wake
-// somebody, so each kind of trouble needs its own.
+// Programs decide by the exit code whether to try again, to give up or to alert
+// an operator, so each kind of trouble needs its own.
 func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		err  error

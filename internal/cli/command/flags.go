@@ -28,7 +28,7 @@ func guardFlags(cmd *cobra.Command) {
 		if kind := f.Value.Type(); !guarded && kind != "bool" {
 			several := strings.HasSuffix(kind, "Slice") || strings.HasSuffix(kind, "Array")
 			if f.DefValue == "0s" || f.DefValue == "[]" {
-				f.DefValue = "" // pflag does not see in our type that the help need not tell it
+				f.DefValue = "" // pflag does not recognize zero values of our type
 			}
 			f.Value = &guardedValue{Value: f.Value, name: f.Name, several: several, empty: f.Name == "reason"}
 		}

@@ -20,14 +20,14 @@ func NewCommand() *cobra.Command {
 func newConfigCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Tell everything that is wrong with a configuration file",
-		Long: `Tell everything that is wrong with a configuration file, each mistake with its
-line, its column and what would be right. The exit status is 78 if there is any.
-Values that are allowed and have no effect, such as a limit that another one keeps
-from being reached, are warned of.
+		Short: "Report all mistakes in a configuration file",
+		Long: `Report all mistakes in a configuration file, each with its line, its column and the
+allowed values. The exit status is 78 if there are mistakes. Values that have no
+effect, such as a limit that a stricter one keeps from being reached, cause a
+warning.
 
-Run it before a reload: the daemon keeps its old configuration if the new one has
-a mistake, but only its log tells.`,
+Run it before a reload: if the new configuration has a mistake, the daemon keeps
+the old one, and only its log says so.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := Read(args[0])
@@ -47,9 +47,9 @@ func newConfigShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "show",
 		SuggestFor: []string{"postconf"},
-		Short:      "Show the configuration in force, or an explained example",
-		Long: `Show the configuration that a file gives: every parameter with its value, those
-that have their default marked. What it prints is a configuration file itself.
+		Short:      "Show a configuration with its defaults, or an explained example",
+		Long: `Show the configuration that a file results in: every parameter with its value, with
+a mark where this is the default. The output is itself a valid configuration file.
 
 Without --config it shows the built-in defaults. With --example it prints a file
 in which every parameter is explained and commented out.`,

@@ -13,14 +13,14 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
-// Read reads a configuration file for a person who named it.
+// Read reads a configuration file that a user has named, with hints about errors.
 func Read(path string) (*config.Config, error) {
 	cfg, err := Load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.New(exit.NoInput, err, "There is no such file. \"posthaste config show --example\" prints one to start from.")
+		return nil, exit.New(exit.NoInput, err, "The file does not exist. \"posthaste config show --example\" prints one to start from.")
 	case errors.Is(err, syscall.EISDIR):
-		return nil, exit.New(exit.NoInput, fmt.Errorf("%s is a directory", path), "Name the configuration file in it.")
+		return nil, exit.New(exit.NoInput, fmt.Errorf("%s is a directory", path), "Name a configuration file in this directory.")
 	case errors.Is(err, fs.ErrPermission):
 		return nil, exit.New(exit.NoPerm, err, "")
 	}
@@ -42,7 +42,7 @@ func Environment() config.Environment {
 	env.Hostname, _ = os.Hostname() // "" stands for localhost
 	interfaces, err := net.InterfaceAddrs()
 	if err != nil {
-		return env // loops through wildcard listeners are found by the greeting
+		return env // loops through wildcard listeners are detected by the greeting
 	}
 	for _, a := range interfaces {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {

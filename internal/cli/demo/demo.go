@@ -33,15 +33,15 @@ func NewCommand() *cobra.Command {
 	plan := demoPlan{recipients: 5000, rate: 12, lead: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch it at work: bulk and single mail to a good, a slow and a limited receiver",
-		Long: `Start the daemon in this process, on a temporary directory and free ports of
-the loopback interface, together with three receivers: one that answers at
-once, one that takes 20 ms for each recipient, and one that serves five
-connections and answers further ones with 421.
+		Short: "Demonstrate bulk and single mail to a good, a slow and a limited receiver",
+		Long: `Start the daemon in this process, with a temporary directory and free ports of the
+loopback interface, together with three receivers: one that answers at once, one
+that takes 20 ms for each recipient, and one that accepts five connections and
+answers further ones with 421.
 
-Then hand in one message with thousands of recipients and, meanwhile, a stream
-of single messages, and show how they get on. It takes about 10 seconds, sends
-nothing beyond this machine and leaves nothing behind.`,
+Then submit one message with thousands of recipients and, at the same time, a stream
+of single messages, and show the progress of both. It takes about 10 seconds, sends
+nothing beyond this machine and leaves no files behind.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if plan.recipients < 10 || plan.recipients > 1_000_000 {
@@ -58,13 +58,13 @@ nothing beyond this machine and leaves nothing behind.`,
 			return demo(ctx, plan, newDemoScreen(cmd.OutOrStdout()))
 		},
 	}
-	cmd.Flags().IntVar(&plan.recipients, "recipients", plan.recipients, "recipients of the bulk message")
-	cmd.Flags().IntVar(&plan.rate, "rate", plan.rate, "single messages per second")
-	cmd.Flags().Uint64Var(&plan.seed, "seed", 0, "order of recipients and choice of sites (default: another one each time)")
+	cmd.Flags().IntVar(&plan.recipients, "recipients", plan.recipients, "`number` of recipients of the bulk message")
+	cmd.Flags().IntVar(&plan.rate, "rate", plan.rate, "`number` of single messages per second")
+	cmd.Flags().Uint64Var(&plan.seed, "seed", 0, "`seed` of the random choices (default: a new one each time)")
 	return cmd
 }
 
-// errDemoIncomplete tells that mail was still waiting at the end.
+// errDemoIncomplete means that mail was still waiting at the end.
 var errDemoIncomplete = errors.New("not everything was delivered once")
 
 // demo runs the demonstration.

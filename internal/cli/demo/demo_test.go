@@ -74,8 +74,7 @@ func TestDemoRowWidth(t *testing.T) {
 	}
 }
 
-// Whoever has seen enough presses Ctrl-C in the middle, and nothing is left
-// behind then either.
+// A user presses Ctrl-C in the middle, and nothing is left behind then either.
 func TestDemoInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -132,7 +131,7 @@ func TestDemoBulkTakenBeforeItsReply(t *testing.T) {
 	for i, to := range []mail.Address{"a@x", "b@x"} {
 		tally.taken(0, sink.Delivery{Key: bulkKey, Recipients: []mail.Address{to}, At: now.Add(time.Duration(i) * time.Second)})
 	}
-	tally.taken(0, sink.Delivery{Key: "of somebody else", Recipients: []mail.Address{"a@x"}, At: now})
+	tally.taken(0, sink.Delivery{Key: "of another sender", Recipients: []mail.Address{"a@x"}, At: now})
 	tally.bulkAccepted()
 	s := tally.snapshot()
 	if s.bulkTotal != time.Second || s.sites[0].done != time.Second || len(s.sites[0].before)+len(s.sites[0].during) != 0 {

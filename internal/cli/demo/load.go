@@ -13,7 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A demoLoad hands in the mail: singles all the time, and the bulk in the
+// A demoLoad submits the mail: singles all the time, and the bulk in the
 // middle.
 type demoLoad struct {
 	plan    demoPlan
@@ -31,7 +31,7 @@ func newDemoLoad(plan demoPlan, world *demoWorld, tally *demoTally) *demoLoad {
 // bulkKey names the bulk message, as its Message-ID does.
 const bulkKey = "<bulk@demo.test>"
 
-// run hands in everything. Singles end when the bulk is delivered.
+// run submits everything. Singles end when the bulk is delivered.
 func (l *demoLoad) run(ctx context.Context) error {
 	recipients := l.bulkRecipients()
 	bulk := make(chan error, 1)
@@ -72,13 +72,13 @@ func (l *demoLoad) bulk(ctx context.Context, recipients []mail.Address) error {
 		Content:    demoContent(bulkKey, "The news", 8<<10),
 	})
 	if err := demoAccepted(r); err != nil {
-		return fmt.Errorf("hand in the bulk: %w", err)
+		return fmt.Errorf("submit the bulk message: %w", err)
 	}
 	l.tally.bulkAccepted()
 	return client.Close()
 }
 
-// singles hands in one message after another, evenly in time whatever the
+// singles submits one message after another, evenly in time whatever the
 // server does, to a site drawn for each.
 func (l *demoLoad) singles(ctx context.Context) error {
 	client, err := feed.Dial(ctx, "tcp", l.address)
@@ -103,7 +103,7 @@ func (l *demoLoad) singles(ctx context.Context) error {
 			Content:    demoContent(key, "Your order", 1<<10),
 		})
 		if err := demoAccepted(r); err != nil {
-			return fmt.Errorf("hand in a single message: %w", err)
+			return fmt.Errorf("submit a single message: %w", err)
 		}
 	}
 	return client.Close()
@@ -118,7 +118,7 @@ func demoAccepted(r feed.Result) error {
 
 // demoContent makes a message of about some size.
 func demoContent(key, subject string, size int) []byte {
-	const line = "The quick brown fox jumps over the lazy dog, and nobody has to wait for it.\r\n"
+	const line = "The quick brown fox jumps over the lazy dog, and no one has to wait for it.\r\n"
 	head := "Message-ID: " + key + "\r\nFrom: demo@demo.test\r\nSubject: " + subject + "\r\n\r\n"
 	return []byte(head + strings.Repeat(line, size/len(line)))
 }

@@ -52,7 +52,7 @@ func newDemoScreen(w io.Writer) *demoScreen {
 	return s
 }
 
-// demoUnicode tells whether the locale is one of UTF-8. The first of these
+// demoUnicode reports whether the locale is one of UTF-8. The first of these
 // variables that is set decides (POSIX 8.2).
 func demoUnicode() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
@@ -64,7 +64,7 @@ func demoUnicode() bool {
 	return false
 }
 
-// interval is how often show is to be called.
+// interval is the time between calls of show.
 func (s *demoScreen) interval() time.Duration {
 	if s.live {
 		return 100 * time.Millisecond
@@ -72,9 +72,8 @@ func (s *demoScreen) interval() time.Duration {
 	return time.Second
 }
 
-// What a terminal is told while the block is drawn, and afterwards: there is no
-// cursor, and long lines are cut instead of wrapped, which would spoil the
-// count of lines.
+// Escape sequences before and after the block is drawn: they hide the cursor, and cut
+// long lines, since wrapped ones would spoil the count of lines.
 const (
 	demoDrawing = "\x1b[?25l\x1b[?7l"
 	demoDrawn   = "\x1b[?25h\x1b[?7h"
@@ -92,7 +91,7 @@ func (s *demoScreen) begin(plan demoPlan) {
 	if s.live {
 		b.WriteString(demoDrawing)
 	}
-	io.WriteString(s.w, b.String()) //nolint:errcheck // who looks at it sees what is missing
+	io.WriteString(s.w, b.String()) //nolint:errcheck // a user sees what is missing
 }
 
 // show draws how things stand.
@@ -130,7 +129,7 @@ func (s *demoScreen) block(now demoSnapshot, windows []demoWindow) []string {
 		"  deferred  recipients refused at first, for now; they are tried again soon",
 		"  window    deliveries at once that a site gets; its answers move it",
 		"  busy      deliveries under way",
-		"  p50, p99  from handing in to delivery, of singles: they overtake the bulk")
+		"  p50, p99  from submission to delivery, of singles: they overtake the bulk")
 }
 
 // text is how the block shows a window: "-" if the core has no mail for the

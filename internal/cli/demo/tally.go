@@ -35,11 +35,11 @@ type demoCount struct {
 	bulkTaken, singleTaken int
 	deferred               int // recipients whose first attempt was
 	done                   time.Duration
-	during                 []time.Duration // latencies of the singles handed in during the bulk
+	during                 []time.Duration // latencies of the singles submitted during the bulk
 	before                 []time.Duration // and of those before it
 }
 
-// A demoHanded is a single message that was handed in.
+// A demoHanded is a single message that was submitted.
 type demoHanded struct {
 	site   int
 	at     time.Time
@@ -68,7 +68,7 @@ func (t *demoTally) expectBulk(site, n int) {
 	t.left += n
 }
 
-// handingIn notes a single message just before it is handed in.
+// handingIn notes a single message just before it is submitted.
 func (t *demoTally) handingIn(site int, key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *demoTally) bulkDelivered() bool {
 	return !t.bulkFrom.IsZero() && t.left == 0
 }
 
-// complete tells whether all that was handed in was delivered once.
+// complete reports whether each submitted message was delivered once.
 func (t *demoTally) complete() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,7 +108,7 @@ func (t *demoTally) complete() bool {
 	return t.twice == 0
 }
 
-// taken is told by a site of a message that it took.
+// taken notes a message that a site has accepted.
 func (t *demoTally) taken(site int, d sink.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -86,7 +86,7 @@ func newDemoWorld(dir string, tally *demoTally) (_ *demoWorld, err error) {
 }
 
 // config is what an administrator would write, except that deferred mail is
-// tried again after seconds: nobody would watch for five minutes.
+// tried again after seconds: five minutes are too long to watch.
 func (w *demoWorld) config(dir string) string {
 	text := fmt.Sprintf(`
 queue_directory = %q
@@ -98,7 +98,7 @@ minimal_backoff_time = "1s"
 maximal_backoff_time = "1s"
 in_flow_delay = 0
 queue_minfree = "16M"
-dns.servers = ["127.0.0.1:1"] # which nobody asks: the routes have addresses
+dns.servers = ["127.0.0.1:1"] # never asked: the routes have addresses
 spool.ballast_size = "64K"
 
 [transport.smtp]

@@ -7,7 +7,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/submit"
 )
 
-// codeOfSubmission is for errors of handing in mail, as programs that run
+// codeOfSubmission returns the exit code for an error of submission, as programs that run
 // sendmail know them: 75 is "try again later", all others are for good.
 func codeOfSubmission(err error) exit.Code {
 	var (

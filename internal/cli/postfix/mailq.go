@@ -26,7 +26,7 @@ func mailq(ctx context.Context, name string, args []string, s command.Streams) e
 func delegate(ctx context.Context, name string, s command.Streams, args ...string) exit.Code {
 	err := queue.Call(ctx, s, &socket.Finder{System: true}, args...)
 	if known := (*exit.Error)(nil); errors.As(err, &known) && strings.HasPrefix(known.Hint, "Usage: ") {
-		known.Hint = usageOf(name) // not of a command that nobody has called
+		known.Hint = usageOf(name) // not of the queue command
 	}
 	return command.Complain(s.Err, name, err)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Programs decide by the exit code whether to try again, to give up or to wake
-// somebody, so each kind of trouble needs its own.
+// Programs decide by the exit code whether to try again, to give up or to alert
+// an operator, so each kind of trouble needs its own.
 func TestExitCodesOfSubmission(t *testing.T) {
 	refusal := func(code uint16, subject, detail uint16, recipient mail.Address) error {
 		return &submit.Refusal{Reply: mail.Reply{Code: code, Status: mail.Status{Class: code / 100, Subject: subject, Detail: detail}}, Recipient: recipient}

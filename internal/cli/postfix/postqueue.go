@@ -57,9 +57,8 @@ func postqueueOptions() optionSet {
 }
 
 // postsuper stands in for Postfix's program of that name: -d drops, -h holds, -H
-// releases and -r tries again; as there, nobody is asked, and what fails for one message
-// is done for the others. What Postfix's has for
-// repairing its directories has no meaning here and does nothing.
+// releases and -r tries again. As there, no confirmation is asked for, and a failure for
+// one message does not affect the others. Options for repairing directories are ignored.
 func postsuper(ctx context.Context, name string, args []string, s command.Streams) (code exit.Code) {
 	o, err := getopt(args, optionSet{flags: "pssSv", valued: "dhHrc"})
 	if err != nil {

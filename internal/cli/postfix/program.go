@@ -46,8 +46,8 @@ func usageOf(name string) string {
 func Help(name string, out io.Writer) exit.Code {
 	fmt.Fprintf(out, `%s
 
-This is posthaste, called by another name. Where its queue is, $%s
-says, or else it is %s. More is in "posthaste queue --help".
+This is posthaste under another name. Its queue directory is $%s,
+or %s by default. See also "posthaste queue --help".
 `, usageOf(name), socket.QueueVariable, socket.SystemQueue)
 	return exit.OK
 }

@@ -18,34 +18,34 @@ import (
 func NewSendmailCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sendmail [options] [recipient…]",
-		Short: "Hand in a message, as programs expect of sendmail",
-		Long: `Read a message from standard input and hand it to the daemon. Programs that
-expect sendmail can be given this command, or a link of that name to posthaste.
+		Short: "Submit a message as sendmail does",
+		Long: `Read a message from standard input and submit it to the daemon. Programs that expect
+sendmail can use this command, or a link named sendmail to posthaste.
 
-  -t          take recipients from To, Cc and Bcc, besides those given
-  -i, -oi     a line with a lone dot does not end the message
-  -f ADDRESS  the envelope sender (also -r); "" or <> for none
-  -F NAME     the author's full name, if the message has no From
-  -N EVENTS   report to the sender: never, or of success, failure, delay
-  -R HOW      return in reports: full or hdrs
+  -t          add the recipients in To, Cc and Bcc to those on the command line
+  -i, -oi     a line with a single dot does not end the message
+  -f ADDRESS  the envelope sender (also -r); "" or <> is the null sender
+  -F NAME     the author's full name, used if the message has no From
+  -N EVENTS   notifications: never, or a list of success, failure, delay
+  -R HOW      what a report returns of the message: full or hdrs
   -V ID       the envelope ID for reports
-  -B TYPE     7bit or 8bitmime; ignored, as the message is looked at
-  -v          show the dialogue with the daemon
-  -bm         hand in a message (the default)
+  -B TYPE     7bit or 8bitmime; ignored, since the content itself decides
+  -v          show the SMTP dialogue with the daemon
+  -bm         submit a message (the default)
   -bs         speak SMTP on standard input and output
   -bp         list the queue, like mailq
-  -q          try deferred messages now, or some of them: -qI ID, -qR DOMAIN, -qS SENDER
+  -q          try deferred messages now, all or some: -qI ID, -qR DOMAIN, -qS SENDER
 
   --queue-directory DIRECTORY, --config FILE, --socket SOCKET
-              where the daemon is; these come first
+              the location of the daemon; these options come first
 
-Options that only matter to other programs of this name (-A, -C, -d, -e, -G, -h,
--L, -m, -n, -O, -o, -p, -U, -X) are accepted and do nothing.
+Other options of sendmail (-A, -C, -d, -e, -G, -h, -L, -m, -n, -O, -o, -p, -U, -X)
+are accepted and ignored.
 
-An address without a domain gets the one in /etc/mailname or else the daemon's
-myhostname. Nothing is sent unless all recipients are accepted. Exit codes are those of
-sysexits.h: 75 means that it may work later, such as when the daemon is not
-running.`,
+An address without a domain gets the domain in /etc/mailname, or the daemon's
+myhostname. Nothing is sent unless all recipients are accepted. The exit codes are
+those of sysexits.h; 75 means that a later attempt may succeed, for example when the
+daemon is not running.`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, arg := range args[:min(len(args), 1)] {

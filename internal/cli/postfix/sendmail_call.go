@@ -49,8 +49,8 @@ func (c *sendmailCall) parse(args []string) error {
 	return nil
 }
 
-// checkOrder refuses what looks like an option behind a recipient: nobody means
-// such an address, and a sender that is not obeyed gets no report.
+// checkOrder refuses an option after a recipient: it is never meant as an address, and
+// if a sender in it were ignored, no report would reach that sender.
 func (c *sendmailCall) checkOrder() error {
 	for _, arg := range c.raw[min(len(c.raw), 1):] {
 		if len(arg) > 1 && arg[0] == '-' {

@@ -20,7 +20,7 @@ import (
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
-// submit reads the message and hands it in.
+// submit reads the message and submits it.
 func (c *sendmailCall) submit() error {
 	caps, unasked := c.ask()
 	domain := origin(caps.Name)
@@ -61,8 +61,7 @@ func (c *sendmailCall) submit() error {
 
 // ask asks the daemon, before the message is read, for its name and for the largest
 // message it takes, since the input may have no end. The session is over then: the
-// input may also be slow. What is wrong with the message is told even if there is nobody
-// to ask.
+// input may also be slow. Mistakes in the message are reported even if no daemon runs.
 func (c *sendmailCall) ask() (smtp.Caps, error) {
 	conn, err := c.connect()
 	if err != nil {
@@ -138,8 +137,7 @@ func (c *sendmailCall) connect() (net.Conn, error) {
 	return nil, exit.New(code, fmt.Errorf("connect to %s: %w", socket, err), hint)
 }
 
-// explain turns an error into what the caller is told: the exit code, and
-// whether anything was sent.
+// explain adds the exit code to an error, and whether anything was sent.
 func (c *sendmailCall) explain(err error) error {
 	code := codeOfSubmission(err)
 	var known *exit.Error

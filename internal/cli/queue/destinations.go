@@ -27,7 +27,7 @@ func stateNames() []string {
 	return names
 }
 
-// checkStates refuses states that there are not.
+// checkStates refuses unknown states.
 func checkStates(cmd *cobra.Command, states []string) error {
 	for _, s := range states {
 		if !slices.Contains(stateNames(), s) {
@@ -47,15 +47,15 @@ func newDestinationsCommand(p *socket.Finder) *cobra.Command {
 		Use:        "destinations [flags] [NAME]",
 		SuggestFor: []string{"sites", "destination", "domains"},
 		Aliases:    []string{"dest"},
-		Short:      "List where mail goes, and what it waits for there",
-		Long: `List the destinations for which the scheduler holds mail, or of which it knows
-something, those with the most waiting first. Under each is what keeps its mail
-waiting: the limit that is reached with the parameter that sets it, the pause and
-when it is over, or why the destination is dead.
+		Short:      "List destinations, and what their mail waits for",
+		Long: `List the destinations that the scheduler has mail for or remembers, the ones with
+the most waiting mail first. Below each one is why its mail waits: the limit that is
+reached and the parameter that sets it, the end of a pause, or why the destination
+is dead.
 
-NAME is a part of transport:nexthop; with a *, which stands for any text, all of
-it. Mail that was deferred and is not due does not count: "posthaste queue shape"
-counts all.`,
+NAME is a part of transport:nexthop, or a pattern for all of it in which * matches
+any text. Deferred mail that is not due is not counted; "posthaste queue shape"
+counts all mail.`,
 		Example: `  posthaste queue destinations example.com
   posthaste queue destinations --state dead,rate-limited
   posthaste queue destinations --json | jq -r 'select(.messages > 100).name'`,
@@ -80,8 +80,8 @@ counts all.`,
 			}
 			l.end(&page, len(states) > 0)
 			if l.shown == 0 && name != "" && len(states) == 0 {
-				fmt.Fprintf(buffered, "A destination is where mail goes next: a host, or a domain with its transport. Where mail for a\n"+
-					"recipient domain goes, [routes] says; \"posthaste queue list --domain %s\" shows what of it waits.\n", human.Plain(name))
+				fmt.Fprintf(buffered, "A destination is the next hop of mail: a host or a domain, with its transport. [routes] maps recipient\n"+
+					"domains to destinations; \"posthaste queue list --domain %s\" lists the mail for a recipient domain.\n", human.Plain(name))
 			}
 			return buffered.Flush()
 		}),
@@ -89,8 +89,8 @@ counts all.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&states, "state", nil, "only in these `states`: "+strings.Join(stateNames(), ", "))
-	f.IntVarP(&limit, "limit", "n", 50, "show this `number` of destinations; 0 is all")
-	f.BoolVar(&asJSON, "json", false, "one JSON object a line")
+	f.IntVarP(&limit, "limit", "n", 50, "show at most this `number` of destinations; 0: all")
+	f.BoolVar(&asJSON, "json", false, "one JSON object per line")
 	if err := cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag does not exist: a bug
 	}
@@ -143,7 +143,7 @@ func hostsCell(h *admin.HostCounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// whyLines say what a destination's mail waits for, and what went wrong last.
+// whyLines returns what a destination's mail waits for, and its last failure.
 func whyLines(d *admin.Destination, now time.Time) []string {
 	var lines []string
 	if d.State == "dead" && d.Reason != "" {
@@ -162,8 +162,7 @@ func whyLines(d *admin.Destination, now time.Time) []string {
 	return lines
 }
 
-// waitReasonText says what mail waits for, when that is over, and which parameter says
-// so.
+// waitReasonText returns what mail waits for, when that ends, and which parameter sets it.
 func waitReasonText(o *admin.WaitReason, now time.Time) string {
 	text := human.Plain(o.Text)
 	if o.Until != nil {
@@ -193,6 +192,6 @@ func (l *destinationLister) end(page *admin.DestinationPage, filtered bool) {
 	}
 	fmt.Fprintf(l.out, "%s: %s\n", human.Count(page.Matched, "destination"), strings.Join(parts, ", "))
 	if page.Next != "" && !filtered {
-		fmt.Fprintf(l.out, "%s are not shown; --limit 0 shows all\n", human.Number(page.Matched-l.shown))
+		fmt.Fprintf(l.out, "%s more not shown; --limit 0 shows all\n", human.Number(page.Matched-l.shown))
 	}
 }

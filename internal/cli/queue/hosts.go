@@ -28,18 +28,18 @@ func newHostsCommand(p *socket.Finder) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "hosts [flags] DESTINATION",
 		SuggestFor: []string{"host", "connections", "servers"},
-		Short:      "Show all about a destination: its hosts, its connections, and why mail waits",
-		Long: `Show one destination: what its mail waits for, how each of its hosts is, which
-connections there are, and why the last ones ended.
+		Short:      "Show a destination in detail: its hosts, its connections, and why mail waits",
+		Long: `Show one destination: what its mail waits for, the state of each host, the open
+connections, and why the last ones were closed.
 
-DESTINATION is as "posthaste queue destinations" shows it, with its transport in
-front or without; a part of it that no other has is enough.`,
+DESTINATION is a name as "posthaste queue destinations" shows it, with or without
+its transport; a unique part of the name is enough.`,
 		Example: `  posthaste queue hosts example.com
   posthaste queue hosts 'smtp:{mx1.example.net;mx2.example.net}'`,
 		Args: cobra.ExactArgs(1),
 		RunE: withDaemon(p, nil, func(cmd *cobra.Command, args []string, c *client.Client) error {
 			if limit < 1 {
-				return command.Misuse(cmd, errors.New("--limit takes a whole number from 1 on"))
+				return command.Misuse(cmd, errors.New("--limit takes a whole number of at least 1"))
 			}
 			d, err := c.Destination(cmd.Context(), args[0], min(limit, admin.DestinationsMax))
 			if err != nil {
@@ -58,25 +58,25 @@ front or without; a part of it that no other has is enough.`,
 		}),
 		ValidArgsFunction: completeDestination(p),
 	}
-	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "show this `number` of hosts, of connections, and of those that have ended")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "show at most this `number` of hosts, open connections and closed connections")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-// unknownDestination turns the server's guesses into a hint.
+// unknownDestination makes a hint of the server's suggestions.
 func unknownDestination(err error) error {
 	var p *client.Problem
 	switch {
 	case !errors.As(err, &p):
 		return err
 	case p.Status == http.StatusUnprocessableEntity && len(p.Errors) > 0:
-		return exit.New(exit.Usage, errors.New(p.Errors[0].Message), "Say which one.")
+		return exit.New(exit.Usage, errors.New(p.Errors[0].Message), "Give more of the name.")
 	case p.Status != http.StatusNotFound:
 		return err
 	}
-	hint := "\"posthaste queue destinations\" lists what there is. Mail that was deferred and is not due is not among it:\n" +
-		"\"posthaste queue list --domain\" shows that of a domain, with the reason. A domain with a route is not among it by\n" +
-		"its own name: \"posthaste queue show\" says where a message goes."
+	hint := "\"posthaste queue destinations\" lists the destinations of mail that is due. \"posthaste queue list --domain\" lists\n" +
+		"deferred mail for a domain, with the reason. A domain with a route is not listed by its own name:\n" +
+		"\"posthaste queue show\" shows the destination of a message."
 	if len(p.Errors) > 0 {
 		guess := human.Plain(p.Errors[0].Message)
 		hint = strings.ToUpper(guess[:1]) + guess[1:]
@@ -84,7 +84,7 @@ func unknownDestination(err error) error {
 	return exit.New(exit.NoInput, errors.New(p.Detail), hint)
 }
 
-// completeDestination offers the destinations that there are.
+// completeDestination completes names of destinations.
 func completeDestination(p *socket.Finder) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		c, err := p.Dial()
@@ -126,7 +126,7 @@ func (v *hostsView) show(d *admin.DestinationDetail) {
 func (v *hostsView) head(d *admin.DestinationDetail) {
 	v.line("Destination", "%s", human.Plain(d.Name))
 	if d.Remembered {
-		v.line("State", "no mail in core and no connections now; this is what is remembered")
+		v.line("State", "no mail in core and no open connections; shown from memory")
 		return
 	}
 	state := d.State
@@ -225,7 +225,7 @@ func milliseconds(seconds float64) string {
 	return fmt.Sprintf("%.0fs", seconds)
 }
 
-// hostLines say what is unusual about a host.
+// hostLines returns what is unusual about a host.
 func (v *hostsView) hostLines(h *admin.HostStatus) []string {
 	var lines []string
 	if h.Failure != nil {
@@ -236,13 +236,13 @@ func (v *hostsView) hostLines(h *admin.HostStatus) []string {
 		lines = append(lines, fmt.Sprintf("%s %s ago: %s", times, human.Span(v.now.Sub(h.Failure.At)), human.Plain(h.Failure.Reply)))
 	}
 	if h.BusyUntil != nil {
-		lines = append(lines, "takes no more connections than it has; asked again "+human.When(*h.BusyUntil, v.now))
+		lines = append(lines, "accepts no more connections than it has; tried again "+human.When(*h.BusyUntil, v.now))
 	}
 	if h.Level != h.Configured {
 		lines = append(lines, v.levelText(h))
 	}
 	if h.Slow {
-		lines = append(lines, "slow: it takes several times as long over a message as it can")
+		lines = append(lines, "slow: a message takes several times as long as at best")
 	}
 	if h.Mails > 0 {
 		lines = append(lines, "closes a connection after "+human.Count(h.Mails, "message"))
@@ -257,9 +257,9 @@ func (v *hostsView) levelText(h *admin.HostStatus) string {
 	text := "pipelining: " + h.Level + " in place of " + h.Configured
 	switch {
 	case h.Unproven && h.ProvedAt != nil && h.ProvedAt.After(v.now):
-		text += ": it does not bear that; tried again " + human.When(*h.ProvedAt, v.now)
+		text += ": the host does not support that; tried again " + human.When(*h.ProvedAt, v.now)
 	case h.Unproven:
-		text += ": it has not shown yet that it bears that"
+		text += ": the host has not shown yet that it supports that"
 	case h.LevelFixed:
 		text += " for good"
 	case h.LevelUntil != nil:

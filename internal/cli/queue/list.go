@@ -32,14 +32,14 @@ func newListCommand(p *socket.Finder) *cobra.Command {
 		SuggestFor: []string{"mailq", "postqueue"},
 		Aliases:    []string{"ls"},
 		Short:      "List messages",
-		Long: `List the messages that meet all of the conditions given, or all messages.
+		Long: `List the messages that meet all given conditions, or all messages.
 
-Incoming and held messages come in the order of their age, deferred ones in that
-of their next attempt. The list is read piece by piece, so it may be of any
-length, and a message that is tried meanwhile may come twice.
+Incoming and held messages are sorted by age, deferred ones by their next attempt.
+The list is read page by page, so it can have any length; a message that is tried
+in the meantime can appear twice.
 
-The state "active" means that a message is being tried or about to be; the area
-in which it rests on disk is another matter, and that is what --area looks at.`,
+The state "active" means that a message is in delivery or about to be. The area is
+where it is stored on disk; --area selects by area, not by state.`,
 		Example: `  posthaste queue list --older 4h --domain example.com
   posthaste queue list --error greylist --ids | posthaste queue flush -
   posthaste queue list --json | jq -r .sender | sort | uniq -c`,
@@ -68,10 +68,10 @@ in which it rests on disk is another matter, and that is what --area looks at.`,
 	}
 	f := cmd.Flags()
 	addFilters(f, &q.Filter)
-	f.IntVarP(&q.Limit, "limit", "n", 0, "show no more than this `number` of messages")
-	f.BoolVar(&asJSON, "json", false, "one JSON object a line, with the names of postqueue -j")
-	f.BoolVar(&onlyIDs, "ids", false, "only the queue IDs")
-	f.BoolVar(&asMailq, "mailq", false, "the layout of mailq")
+	f.IntVarP(&q.Limit, "limit", "n", 0, "show at most this `number` of messages; 0: all")
+	f.BoolVar(&asJSON, "json", false, "one JSON object per line, with the field names of postqueue -j")
+	f.BoolVar(&onlyIDs, "ids", false, "print only the queue IDs")
+	f.BoolVar(&asMailq, "mailq", false, "print in the format of mailq")
 	completeFilters(cmd)
 	return cmd
 }
@@ -90,8 +90,8 @@ func list(cmd *cobra.Command, c *client.Client, q client.Query, l lister) error 
 	return cmp.Or(l.end(), err)
 }
 
-// isPartial reports whether a list or an order came to its end, be it that some messages
-// could not be read.
+// isPartial reports whether a list or an order was completed, possibly except for messages
+// that could not be read.
 func isPartial(err error) bool {
 	var partial *client.Partial
 	return err == nil || errors.As(err, &partial)
@@ -217,7 +217,7 @@ func (l *jsonLister) message(m *admin.Summary) error {
 
 func (l *jsonLister) end() error { return l.out.Flush() }
 
-// reasonOf says on one line why a recipient waits, and who said so.
+// reasonOf returns on one line why a recipient waits, and which host said so.
 func reasonOf(r *admin.Recipient) string {
 	reply := strings.ReplaceAll(r.Reply, "\n", " / ")
 	if r.By == "" || reply == "" {
@@ -232,7 +232,7 @@ type messageLister struct {
 	now     time.Time
 	shown   int
 	octets  int64
-	damaged int // of which something cannot be read
+	damaged int // damaged messages
 }
 
 const (
@@ -251,8 +251,8 @@ func newMessageLister(out *bufio.Writer, width int) *messageLister {
 	return l
 }
 
-// twoLines tells whether reasons have lines of their own: on a terminal that
-// has no room for them they would be cut off, and they are what people look for.
+// twoLines reports whether reasons have lines of their own: a narrow terminal would cut
+// them off, and they are what operators look for.
 func (l *messageLister) twoLines() bool { return l.width > 0 && l.width < tableWide }
 
 func (l *messageLister) message(m *admin.Summary) error {
@@ -282,8 +282,8 @@ func (l *messageLister) cell(text string) string {
 	return human.Shorten(text, tableCell)
 }
 
-// listReason says why a message waits: what keeps it from going, if it is in core, or
-// what was said of it last.
+// listReason returns why a message waits: the wait reason if it is in core, otherwise the
+// last reply.
 func listReason(m *admin.Summary) string {
 	if m.Damage != "" {
 		return human.Plain("damaged: " + m.Damage)
@@ -300,7 +300,7 @@ func listReason(m *admin.Summary) string {
 	return human.Plain(m.Reason)
 }
 
-// nextAttempt says when a message goes on.
+// nextAttempt returns when a message is tried next.
 func nextAttempt(m *admin.Summary, now time.Time) string {
 	switch m.Wait {
 	case admin.WaitCore, admin.WaitRoom:
@@ -336,7 +336,7 @@ func (l *messageLister) end() error {
 		if err := l.flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(l.out, "\n%s, %s", human.Count(l.shown, "message"), human.Octets(l.octets))
+		fmt.Fprintf(l.out, "\n%s, %s", human.Count(l.shown, "message"), human.Bytes(l.octets))
 		if l.damaged > 0 {
 			fmt.Fprintf(l.out, "; %s damaged", human.Number(l.damaged))
 		}

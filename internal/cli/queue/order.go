@@ -33,54 +33,53 @@ type order struct {
 }
 
 func holdOrder() order {
-	return order{verb: client.Hold, aliases: []string{"freeze"}, short: "Set messages aside until they are released",
-		long: `Set messages aside until they are released. What is being delivered is finished first.
+	return order{verb: client.Hold, aliases: []string{"freeze"}, short: "Hold messages until they are released",
+		long: `Hold messages until they are released. Deliveries in progress are finished first.
 
 With --domain, --recipient or --error only the recipients that meet the conditions
-are held. Where others of the same message wait, too, those that are held are put
-into a message of their own, whose ID is shown.`,
-		present: "Holding", past: "Held", later: "will be held when the delivery under way ends", nothing: "There is nothing to hold."}
+are held. If the same message has other waiting recipients, the held ones are moved
+to a new message, whose ID is shown.`,
+		present: "Holding", past: "Held", later: "will be held when the delivery in progress ends", nothing: "There is nothing to hold."}
 }
 
 func releaseOrder() order {
-	return order{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Put held messages back, to be tried at once",
-		long:    "Put held messages back, to be tried at once.",
+	return order{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Release held messages and try them at once",
+		long:    "Release held messages and try them at once.",
 		present: "Releasing", past: "Released", later: "will be released", nothing: "There is nothing to release."}
 }
 
 func dropOrder() order {
-	return order{verb: client.Drop, aliases: []string{"delete", "rm"}, short: "Remove messages without telling their senders",
-		long: `Remove messages without telling their senders. What is being delivered is
-finished first. This cannot be taken back.
+	return order{verb: client.Drop, aliases: []string{"delete", "rm"}, short: "Remove messages without notifying their senders",
+		long: `Remove messages without notifying their senders. Deliveries in progress are finished
+first. This cannot be undone.
 
-With --domain, --recipient or --error only the recipients that meet the
-conditions are given up; the message stays for the others.
+With --domain, --recipient or --error only the recipients that meet the conditions
+are given up; the message stays in the queue for the others.
 
-Messages that are not named by their IDs are counted first, and no more than
-that many are dropped. A person is asked; a program has to say --yes.`,
-		present: "Dropping", past: "Dropped", later: "will be dropped when the delivery under way ends", nothing: "There is nothing to drop.", harmful: true}
+Without IDs, the matching messages are counted first and at most this number is
+dropped. On a terminal the command asks for confirmation; a script must pass --yes.`,
+		present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true}
 }
 
 func bounceOrder() order {
-	return order{verb: client.Bounce, aliases: []string{"return"}, short: "Give recipients up, and return the message to its sender",
-		long: `Give recipients up, and tell the sender that mail for them could not be
-delivered. With --domain, --recipient or --error only the recipients that meet
-the conditions are given up; the message stays for the others. What is being
-delivered is finished first. This cannot be taken back.
+	return order{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
+		long: `Give up recipients and report to the sender that mail for them could not be
+delivered. With --domain, --recipient or --error only the recipients that meet the
+conditions are given up; the message stays in the queue for the others. Deliveries
+in progress are finished first. This cannot be undone.
 
-The sender is told at once, also if other recipients of the message still wait
-for a later attempt.
+The sender gets the report at once, even if other recipients of the message still
+wait for a later attempt.
 
-Messages that are not named by their IDs are counted first, and no more than
-that many are returned. A person is asked; a program has to say --yes.`,
-		present: "Returning", past: "Returned", later: "will be returned when the delivery under way ends", nothing: "There is nothing to return.", harmful: true}
+Without IDs, the matching messages are counted first and at most this number is
+returned. On a terminal the command asks for confirmation; a script must pass --yes.`,
+		present: "Returning", past: "Returned", later: "will be returned when the delivery in progress ends", nothing: "There is nothing to return.", harmful: true}
 }
 
 func retryOrder() order {
 	return order{verb: client.Retry, aliases: []string{"retry"}, short: "Try messages now",
-		long: `Try deferred messages now instead of when they are due. Without IDs or
-conditions all of them are tried, and destinations that were found dead get
-another chance.`,
+		long: `Try deferred messages now, before they are due. Without IDs or conditions all
+deferred messages are tried, and dead destinations are tried again.`,
 		present: "Retrying", past: "Trying", nothing: "There is nothing to try."}
 }
 
@@ -98,12 +97,12 @@ type orderCall struct {
 
 func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
 	call, run := orderCall{order: o}, (*orderCall).run
-	use, all, reason := string(o.verb)+" {ID… | - | conditions | --all}", "all messages, or all in the areas of --area", "why, in a few `words`; kept with held messages, and logged"
+	use, all, reason := string(o.verb)+" {ID… | - | conditions | --all}", "select all messages, or all in the areas of --area", "the reason, in a few `words`; logged, and stored with held messages"
 	if o.verb == client.Retry {
 		run = (*orderCall).flush
-		use, all, reason = "flush [ID… | - | conditions]", "all messages, as without any conditions", "why, in a few `words`; it is logged"
+		use, all, reason = "flush [ID… | - | conditions]", "select all messages, as without conditions", "the reason, in a few `words`; logged"
 	} else {
-		o.long += "\n\nName messages by their IDs, by \"-\" for IDs on standard input, by conditions\nof which all must be met, or with --all."
+		o.long += "\n\nSelect messages by their IDs, by \"-\" for IDs on standard input, by conditions (all\nof them must be met), or with --all."
 	}
 	cmd := &cobra.Command{
 		Use:     use,
@@ -120,16 +119,16 @@ func newOrderCommand(p *socket.Finder, o order) *cobra.Command {
 	addFilters(f, &call.filter)
 	f.BoolVar(&call.all, "all", false, all)
 	f.StringVar(&call.reason, "reason", "", reason)
-	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count")
+	f.BoolVarP(&call.dryRun, "dry-run", "n", false, "only count the messages")
 	if o.harmful {
-		f.BoolVarP(&call.yes, "yes", "y", false, "do not ask")
+		f.BoolVarP(&call.yes, "yes", "y", false, "do not ask for confirmation")
 	}
 	completeFilters(cmd)
 	return cmd
 }
 
-// run carries the order out; named tells that IDs were asked for, even if
-// there were none on standard input.
+// run carries out the order; named is true if IDs were given, even if there were none on
+// standard input.
 func (o *orderCall) run(named bool) error {
 	if err := o.check(named); err != nil {
 		return err
@@ -151,7 +150,7 @@ func (o *orderCall) run(named bool) error {
 		fmt.Fprintf(o.cmd.OutOrStdout(), "Would %s %s.\n", o.verb, whom(&done))
 		o.tellSplits(&done)
 	} else if err == nil || done.Matched > 0 {
-		o.tell(&done)
+		o.report(&done)
 	}
 	if err != nil {
 		if gone := missing(done.Missing); gone != nil {
@@ -165,15 +164,14 @@ func (o *orderCall) run(named bool) error {
 	return missing(done.Missing)
 }
 
-// none says that there is nothing to do. That all messages are none is well; that
-// nothing meets the conditions is more often a slip in them, and a script has to
-// notice.
+// none reports that no message matches. With --all this is a success; with conditions
+// it is more often a mistake in them, which a script must notice.
 func (o *orderCall) none() error {
 	if o.all {
 		fmt.Fprintln(o.cmd.OutOrStdout(), o.nothing)
 		return nil
 	}
-	return exit.New(exit.Nothing, fmt.Errorf("no message to %s meets the conditions", o.verb), "\"posthaste queue list\" takes the same conditions and shows what there is.")
+	return exit.New(exit.Nothing, fmt.Errorf("no message to %s meets the conditions", o.verb), "\"posthaste queue list\" takes the same conditions and lists the messages.")
 }
 
 func (o *orderCall) check(named bool) error {
@@ -182,9 +180,9 @@ func (o *orderCall) check(named bool) error {
 	conditional := named || !isAll(&conditions)
 	switch {
 	case !conditional && !o.all:
-		return command.Misuse(o.cmd, fmt.Errorf("say which messages to %s: IDs, conditions, or --all", o.verb))
+		return command.Misuse(o.cmd, fmt.Errorf("select the messages to %s: IDs, conditions, or --all", o.verb))
 	case conditional && o.all:
-		return command.Misuse(o.cmd, errors.New("--all does not go with IDs or conditions"))
+		return command.Misuse(o.cmd, errors.New("--all cannot be combined with IDs or conditions"))
 	}
 	return nil
 }
@@ -204,9 +202,9 @@ func (o *orderCall) confirm(req admin.Order) (int, error) {
 		return counted.Matched, nil
 	}
 	if command.Terminal(o.cmd.InOrStdin()) == 0 {
-		return 0, exit.New(exit.Usage, fmt.Errorf("this would %s %s", o.verb, whom(&counted)), "Say --yes to do so, or --dry-run to only count.")
+		return 0, exit.New(exit.Usage, fmt.Errorf("this would %s %s", o.verb, whom(&counted)), "Pass --yes to do it, or --dry-run to only count.")
 	}
-	question := "Drop %s without telling the senders? [y/N] "
+	question := "Drop %s without notifying the senders? [y/N] "
 	if o.verb == client.Bounce {
 		question = "Return %s to the senders? [y/N] "
 	}
@@ -230,7 +228,7 @@ func (o *orderCall) give(req admin.Order) (admin.Ordered, error) {
 	}
 	bar := progressbar.NewOptions64(o.total(&req), progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription(o.present),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30))
-	defer func() { _ = bar.Exit() }() // a bar that cannot be drawn harms nobody
+	defer func() { _ = bar.Exit() }() // the bar is only decoration
 	begin := time.Now()
 	return o.client.Order(o.cmd.Context(), o.verb, req, func(done *admin.Ordered) {
 		if time.Since(begin) > time.Second { // a short order needs no bar
@@ -258,8 +256,8 @@ func (o *orderCall) total(req *admin.Order) int64 {
 	return s.Spool.Incoming + s.Spool.Deferred
 }
 
-// tell says what was done.
-func (o *orderCall) tell(done *admin.Ordered) {
+// report writes what was done.
+func (o *orderCall) report(done *admin.Ordered) {
 	out := o.cmd.OutOrStdout()
 	switch {
 	case done.Done > 0:
@@ -292,7 +290,7 @@ func (o *orderCall) tellSplits(done *admin.Ordered) {
 			names += fmt.Sprintf(" and %s more", human.Number(more))
 		}
 		if p.Into == "" {
-			fmt.Fprintf(out, "%s also has recipients that would stay. Held would be: %s\n", p.From, names)
+			fmt.Fprintf(out, "%s also has recipients that would stay. These would be held: %s\n", p.From, names)
 		} else {
 			fmt.Fprintf(out, "From %s into %s: %s\n", p.From, p.Into, names)
 		}

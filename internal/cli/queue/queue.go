@@ -1,4 +1,4 @@
-// Package queue has the commands that look at the mail queue and change it: lists of
+// Package queue has the commands that inspect and change the mail queue: lists of
 // messages, destinations and hosts, the status, and orders. They are clients of the
 // administration API and know nothing else of the daemon.
 package queue
@@ -26,10 +26,10 @@ import (
 // NewCommand returns the queue commands.
 func NewCommand() *cobra.Command { return newQueueCommandAt(&socket.Finder{}) }
 
-// newQueueCommandAt returns the queue commands for a daemon at a place, which
-// their flags may change.
+// newQueueCommandAt returns the queue commands for a daemon at a location, which their
+// flags may change.
 func newQueueCommandAt(p *socket.Finder) *cobra.Command {
-	cmd := command.Group("queue", "Look at the mail queue and change it", "",
+	cmd := command.Group("queue", "Inspect and change the mail queue", "",
 		newListCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newHostsCommand(p), newShapeCommand(p),
 		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newOrderCommand(p, bounceOrder()), newOrderCommand(p, retryOrder()))
 	p.AddFlags(cmd.PersistentFlags())
@@ -57,20 +57,19 @@ func withDaemon(p *socket.Finder, f *admin.Filter, run func(*cobra.Command, []st
 	}
 }
 
-// addFilters adds the flags that pick messages; they are the same for all
-// commands.
+// addFilters adds the flags that select messages, the same for all commands.
 func addFilters(f *pflag.FlagSet, to *admin.Filter) {
-	f.StringSliceVar(&to.Areas, "area", nil, "in these `areas`: incoming, deferred, hold, corrupt (default all but corrupt)")
+	f.StringSliceVar(&to.Areas, "area", nil, "only in these `areas`: incoming, deferred, hold, corrupt (default all but corrupt)")
 	f.StringVar(&to.Sender, "sender", "", "from this `address`; * stands for any text, @domain for a domain, <> for the null sender")
 	f.StringVar(&to.Recipient, "recipient", "", "to this `address`; * stands for any text, @domain for a domain")
-	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a dot in front, to what is below it also")
-	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or the reason for a hold")
-	f.BoolVar(&to.Damaged, "damaged", false, "of which something cannot be read; without --area, corrupt is looked at, too")
-	f.StringVar(&to.Older, "older", "", "arrived longer ago than this `time`, such as 30m, 4h or 5d")
-	f.StringVar(&to.Younger, "younger", "", "arrived less long ago than this `time`")
+	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a leading dot, also to its subdomains")
+	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or in the reason for a hold")
+	f.BoolVar(&to.Damaged, "damaged", false, "only damaged messages; without --area, the area corrupt is included")
+	f.StringVar(&to.Older, "older", "", "older than this `time`, such as 30m, 4h or 5d")
+	f.StringVar(&to.Younger, "younger", "", "younger than this `time`")
 }
 
-// checkFilters says which flag has a value that cannot be one, and what it takes.
+// checkFilters returns an error for an invalid value of a flag, with the allowed ones.
 func checkFilters(cmd *cobra.Command, f *admin.Filter) error {
 	for _, area := range f.Areas {
 		if !slices.Contains(areaNames(), area) {
@@ -103,14 +102,14 @@ func completeFilters(cmd *cobra.Command) {
 	}
 }
 
-// isAll tells whether a filter has no conditions.
+// isAll reports whether a filter has no conditions.
 func isAll(f *admin.Filter) bool {
 	return len(f.IDs) == 0 && len(f.Areas) == 0 && f.Sender == "" && f.Recipient == "" && f.Domain == "" && f.Error == "" && !f.Damaged &&
 		f.Older == "" && f.Younger == ""
 }
 
-// readIDs checks queue IDs. A lone "-" stands for those on standard input, one
-// at the start of each line; what follows on the line does not matter.
+// readIDs checks queue IDs. A single "-" stands for the IDs on standard input, one at the
+// start of each line; the rest of a line is ignored.
 func readIDs(args []string, in io.Reader) ([]string, error) {
 	if len(args) == 1 && args[0] == "-" {
 		args = nil
@@ -126,13 +125,13 @@ func readIDs(args []string, in io.Reader) ([]string, error) {
 	}
 	for _, id := range args {
 		if _, err := mail.ParseQueueID(id); err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("%q is not a queue ID", human.Plain(id)), "A queue ID has 13 digits and upper-case letters; \"posthaste queue list\" shows them.")
+			return nil, exit.New(exit.Usage, fmt.Errorf("%q is not a queue ID", human.Plain(id)), "A queue ID has 13 digits and upper-case letters; \"posthaste queue list\" shows the IDs.")
 		}
 	}
 	return args, nil
 }
 
-// Call runs a queue command.
+// Call runs a queue command for another program.
 func Call(ctx context.Context, s command.Streams, p *socket.Finder, args ...string) error {
 	return command.Execute(ctx, newQueueCommandAt(p), args, s)
 }

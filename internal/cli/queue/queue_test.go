@@ -96,9 +96,9 @@ func TestShowAttempts(t *testing.T) {
 	}
 }
 
-// An order that waits for deliveries is shown, since nothing else tells of it.
+// An order that waits for deliveries is shown, since it is not visible elsewhere.
 func TestShowOrdered(t *testing.T) {
-	for ordered, want := range map[string]string{"hold": "Ordered     to be held when", "some": "Ordered     some recipients are to be given up or held when", "": "\nSender"} {
+	for ordered, want := range map[string]string{"hold": "Ordered     will be held when", "some": "Ordered     some recipients will be given up or held when", "": "\nSender"} {
 		var out bytes.Buffer
 		d := admin.Detail{Summary: admin.Summary{ID: "00AX7VVSG0003", State: admin.StateActive, Total: 1, Waiting: 1}, Ordered: ordered}
 		if (&shower{out: &out}).head(&d, time.Now()); !strings.Contains(out.String(), want) || strings.Contains(out.String(), "Ordered") != (ordered != "") {

@@ -38,9 +38,9 @@ func newShapeCommand(p *socket.Finder) *cobra.Command {
 		Use:        "shape",
 		SuggestFor: []string{"qshape"},
 		Short:      "Count waiting recipients by domain and age",
-		Long: `Count waiting recipients by domain and by the age of their messages in minutes,
-the domains with the most first. A domain whose mail is all in the columns on the
-left is busy; one with mail in the columns on the right does not take it.`,
+		Long: `Count waiting recipients by domain and by the age of their messages in minutes, the
+domains with the most recipients first. Mail in the left columns only is normal for
+a busy domain; mail in the right columns means that the domain does not accept it.`,
 		Args: cobra.NoArgs,
 		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			s := shape{now: time.Now(), domains: map[string]*shapeRow{}}
@@ -68,8 +68,8 @@ left is busy; one with mail in the columns on the right does not take it.`,
 		}),
 	}
 	addFilters(cmd.Flags(), &q.Filter)
-	cmd.Flags().BoolVarP(&bySender, "by-sender", "s", false, "count messages by their senders' domains")
-	cmd.Flags().IntVarP(&rows, "rows", "n", 20, "show this `number` of domains")
+	cmd.Flags().BoolVarP(&bySender, "by-sender", "s", false, "count messages by sender domain")
+	cmd.Flags().IntVarP(&rows, "rows", "n", 20, "show at most this `number` of domains")
 	completeFilters(cmd)
 	return cmd
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
 
-// showPage is how many recipients are shown if not all are asked for.
+// showPage is the number of recipients shown without --all.
 const showPage = 50
 
 func newShowCommand(p *socket.Finder) *cobra.Command {
@@ -31,7 +31,7 @@ func newShowCommand(p *socket.Finder) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "show [flags] ID…",
 		SuggestFor: []string{"postcat"},
-		Short:      "Show all about messages: where they are, why they wait, who is left",
+		Short:      "Show messages in detail: their state, why they wait, and their recipients",
 		Args:       cobra.MinimumNArgs(1),
 		RunE: withDaemon(p, &named, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			if err := errors.Join(command.Exclusive(cmd, "json", "content"), command.Exclusive(cmd, "all", "content")); err != nil {
@@ -59,9 +59,9 @@ func newShowCommand(p *socket.Finder) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "a JSON object for each message; with --all, one more for each 1000 further recipients")
-	f.BoolVar(&content, "content", false, "the message itself, as it will be sent")
-	f.BoolVar(&all, "all", false, fmt.Sprintf("all recipients, not just the first %d", showPage))
+	f.BoolVar(&asJSON, "json", false, "one JSON object per message; with --all, one more for each 1000 further recipients")
+	f.BoolVar(&content, "content", false, "print the content of the message as it will be sent")
+	f.BoolVar(&all, "all", false, fmt.Sprintf("show all recipients, not only the first %d", showPage))
 	return cmd
 }
 
@@ -134,13 +134,13 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 		line("Reason", "%s", human.Plain(d.Reason))
 	}
 	if d.Ordered != "" {
-		what := map[string]string{"hold": "to be held", "drop": "to be dropped", "some": "some recipients are to be given up or held"}[d.Ordered]
-		line("Ordered", "%s when the deliveries under way end", cmp.Or(what, human.Plain(d.Ordered)))
+		what := map[string]string{"hold": "will be held", "drop": "will be dropped", "some": "some recipients will be given up or held"}[d.Ordered]
+		line("Ordered", "%s when the deliveries in progress end", cmp.Or(what, human.Plain(d.Ordered)))
 	}
 	s.places(d, line, now)
 	line("Sender", "%s", senderText(&d.Summary))
 	line("Arrived", "%s%s", human.When(d.Arrived, now), originText(d))
-	line("Size", "%s%s", human.Octets(d.Size), contentText(d))
+	line("Size", "%s%s", human.Bytes(d.Size), contentText(d))
 	switch {
 	case d.Attempts > 0 && d.LastAttempt != nil:
 		line("Attempts", "%s that left something to retry, with dead destinations also counted; the last %s", human.Number(d.Attempts), human.When(*d.LastAttempt, now))
@@ -153,7 +153,7 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 		line("DSN", "%s", dsnText(d))
 	}
 	if d.Warned {
-		line("Reports", "the sender was told of the delay")
+		line("Reports", "the sender was notified of the delay")
 	}
 	line("Recipients", "%s", recipientCounts(d.Total, d.Waiting))
 	fmt.Fprintln(s.out)
@@ -172,7 +172,7 @@ func lastOutcome(d *admin.Detail) *time.Time {
 	return last
 }
 
-// places says where a message that is in core goes, and what it waits for there.
+// places shows the destinations of a message in core, and its wait reasons.
 func (s *shower) places(d *admin.Detail, line func(name, format string, args ...any), now time.Time) {
 	name := "Goes to"
 	for _, p := range d.Places {
@@ -184,7 +184,7 @@ func (s *shower) places(d *admin.Detail, line func(name, format string, args ...
 		name = ""
 	}
 	if d.Routing > 0 {
-		line(name, "%s: where to is being looked up", human.Count(d.Routing, "recipient"))
+		line(name, "%s: the route is being looked up", human.Count(d.Routing, "recipient"))
 	}
 }
 
@@ -204,7 +204,7 @@ func placeText(p *admin.MessageDestination, now time.Time) string {
 	return strings.Join(parts, "; ")
 }
 
-// waitText says what a message waits for and what ends the waiting.
+// waitText returns what a message waits for and what ends the wait.
 func waitText(d *admin.Detail, now time.Time) string {
 	switch d.Wait {
 	case admin.WaitCore:

@@ -23,7 +23,7 @@ func newStatusCommand(p *socket.Finder) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what the scheduler holds and how much is in the spool",
+		Short: "Show the state of the scheduler and the contents of the spool",
 		Args:  cobra.NoArgs,
 		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
 			s, err := c.Status(cmd.Context(), destinations)
@@ -38,15 +38,15 @@ func newStatusCommand(p *socket.Finder) *cobra.Command {
 			return out.Flush()
 		}),
 	}
-	cmd.Flags().IntVarP(&destinations, "destinations", "n", 10, "show this `number` of destinations of each transport, those with the most waiting")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "a JSON object")
+	cmd.Flags().IntVarP(&destinations, "destinations", "n", 10, "show at most this `number` of destinations per transport, the ones with the most waiting mail")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
 func writeStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "Spool   %s incoming, %s deferred, %s held, %s damaged; %s on disk, %s free\n",
 		human.Number(s.Spool.Incoming), human.Number(s.Spool.Deferred), human.Number(s.Spool.Hold), human.Number(s.Spool.Corrupt),
-		human.Octets(s.Spool.Used), human.Octets(s.Spool.Free))
+		human.Bytes(s.Spool.Used), human.Bytes(s.Spool.Free))
 	if s.Spool.Refusing != "" {
 		fmt.Fprintf(out, "Full    no mail is taken in: %s\n", human.Plain(s.Spool.Refusing))
 	}

@@ -45,10 +45,10 @@ func sinkShares() []*sinkShare {
 	return []*sinkShare{
 		one("refuse-connections", "answer 421 to `percent` of connections", sink.AtGreeting, sink.RefuseForNow, "connections refused with 421"),
 		one("tempfail", "answer 450 to `percent` of messages, at MAIL", sink.AtMail, sink.RefuseForNow, "messages refused with 450"),
-		one("refuse-recipients", "answer 550 to `percent` of recipients, to the same ones each time", sink.AtRecipient, sink.RefuseForGood, "recipients refused with 550"),
+		one("refuse-recipients", "answer 550 to `percent` of recipients, always the same ones", sink.AtRecipient, sink.RefuseForGood, "recipients refused with 550"),
 		one("tempfail-recipients", "answer 450 to `percent` of recipients", sink.AtRecipient, sink.RefuseForNow, "recipients refused with 450"),
-		one("drop", "close the connection within `percent` of messages", sink.AtContent, sink.Drop, "connections closed within a message"),
-		one("lose-reply", "take `percent` of messages and close the connection without saying so", sink.AtCommit, sink.LoseReply, "replies to messages lost"),
+		one("drop", "close the connection in the middle of `percent` of messages", sink.AtContent, sink.Drop, "connections closed within a message"),
+		one("lose-reply", "accept `percent` of messages, but close the connection instead of replying", sink.AtCommit, sink.LoseReply, "replies to messages lost"),
 	}
 }
 
@@ -58,16 +58,16 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "sink",
 		SuggestFor: []string{"smtp-sink"},
-		Short:      "Play a receiver, good or bad, to try limits and routes with",
-		Long: `Take mail by SMTP from anybody, throw it away and count it, in the way of the
-receiver that the flags describe: slow, limited, refusing, breaking off. A route
-such as "slow.test" = "smtp:[127.0.0.1]:2526" sends mail there.
+		Short:      "Run a test receiver with configurable limits and faults",
+		Long: `Accept mail by SMTP from any client, count it and discard it. The flags make the
+receiver slow or limited, or let it refuse mail or close connections. A route such
+as "slow.test" = "smtp:[127.0.0.1]:2526" sends mail to it.
 
-It keeps nothing and asks nobody who he is, so it is not for a network that others
-reach: it listens on the loopback interface unless --listen says otherwise.
+It stores nothing and has no access control, so it is not for a network that others
+can reach: without --listen it listens on the loopback interface only.
 
-It tells every few seconds what has happened, if anything has, and all of it at the
-end, which is SIGINT (Ctrl-C) or SIGTERM.`,
+It prints its counts every few seconds if they have changed, and a summary when it is
+stopped by SIGINT (Ctrl-C) or SIGTERM.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := newSinkRun(&plan)
@@ -85,21 +85,21 @@ end, which is SIGINT (Ctrl-C) or SIGTERM.`,
 
 func (p *sinkPlan) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringArrayVar(&p.listen, "listen", []string{"127.0.0.1:2526"}, "listen on this `address` and port; may be given several times")
-	f.StringVar(&p.cfg.Hostname, "hostname", "sink.test", "what it calls itself")
-	f.IntVar(&p.cfg.ConnectionLimit, "connection-limit", 0, "answer 421 to connections beyond so many at once; 0: none")
-	f.IntVar(&p.cfg.RecipientLimit, "recipient-limit", 0, "answer 452 to recipients of a message beyond so many, at least 100; 0: none")
-	f.StringVar(&p.size, "size-limit", "0", "refuse messages larger than this `size`, at least 64K; 0: none")
-	f.DurationVar(&p.cfg.MessageDelay, "delay", 0, "wait before each message is taken, such as 200ms")
-	f.DurationVar(&p.cfg.GreetingDelay, "greeting-delay", 0, "wait before the greeting")
-	f.DurationVar(&p.cfg.RecipientDelay, "recipient-delay", 0, "wait before each recipient is answered")
-	f.DurationVar(&p.cfg.CommandDelay, "reply-delay", 0, "wait before each reply")
+	f.StringArrayVar(&p.listen, "listen", []string{"127.0.0.1:2526"}, "listen on this `address` and port; may be repeated")
+	f.StringVar(&p.cfg.Hostname, "hostname", "sink.test", "host name in the greeting")
+	f.IntVar(&p.cfg.ConnectionLimit, "connection-limit", 0, "maximum number of simultaneous connections, further ones get 421; 0: no limit")
+	f.IntVar(&p.cfg.RecipientLimit, "recipient-limit", 0, "maximum number of recipients of a message, at least 100, further ones get 452; 0: no limit")
+	f.StringVar(&p.size, "size-limit", "0", "maximum `size` of a message, at least 64K; 0: no limit")
+	f.DurationVar(&p.cfg.MessageDelay, "delay", 0, "delay before each message is accepted, such as 200ms")
+	f.DurationVar(&p.cfg.GreetingDelay, "greeting-delay", 0, "delay before the greeting")
+	f.DurationVar(&p.cfg.RecipientDelay, "recipient-delay", 0, "delay before the reply to each recipient")
+	f.DurationVar(&p.cfg.CommandDelay, "reply-delay", 0, "delay before each reply")
 	for _, s := range p.shares {
 		f.Var((*sinkPercent)(&s.fault.Share), s.flag, s.help)
 	}
-	f.StringSliceVar(&p.cfg.Withheld, "without", nil, "ESMTP `extensions` that are not offered, such as PIPELINING,SIZE")
-	f.Uint64Var(&p.cfg.Seed, "seed", 1, "decides which ones the percentages hit")
-	f.DurationVar(&p.interval, "interval", p.interval, "time between lines of progress; 0: none")
+	f.StringSliceVar(&p.cfg.Withheld, "without", nil, "ESMTP `extensions` not to announce, such as PIPELINING,SIZE")
+	f.Uint64Var(&p.cfg.Seed, "seed", 1, "seed of the random choices")
+	f.DurationVar(&p.interval, "interval", p.interval, "interval between lines of progress; 0: no progress")
 }
 
 // A sinkPercent is a share that is written in percent.
@@ -158,10 +158,10 @@ func (s *sinkRun) run(ctx context.Context, out, warnings io.Writer) error {
 	for _, ln := range listeners {
 		fmt.Fprintf(out, "listening on %s\n", ln.Addr())
 		if at, ok := ln.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
-			fmt.Fprintf(warnings, "posthaste: %s is not a loopback address: whoever reaches it can use it\n", at)
+			fmt.Fprintf(warnings, "posthaste: %s is not a loopback address: every client that reaches it can use it\n", at)
 		}
 	}
-	// Not ctx itself, whose cause tells a signal as if it were a failure.
+	// Not ctx itself, whose cause reports a signal as if it were a failure.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
@@ -171,7 +171,7 @@ func (s *sinkRun) run(ctx context.Context, out, warnings io.Writer) error {
 	return errors.Join(err, writeSinkSummary(out, s.server.Stats(), s.plan.shares, &s.tally))
 }
 
-// watch tells what happens until the server has ended.
+// watch prints the counts until the server has ended.
 func (s *sinkRun) watch(ended <-chan error, out io.Writer) error {
 	var tick <-chan time.Time
 	if s.plan.interval > 0 {

@@ -19,21 +19,21 @@ func newTraceCutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cut FILE",
 		Short: "Cut a part out of a trace that replays on its own",
-		Long: `Cut a part out of a trace: some messages, the messages that go to some transports
-and nexthops, everything up to a line, or both. What is left is given to a new
-scheduler, which gets the recorded answers to its questions, and recorded anew: so
-the result replays, and becomes a test by being copied into qmgr/testdata/traces.
+		Long: `Cut a part out of a trace: some messages, the messages for some transports and
+nexthops, everything up to a line, or a combination. The selected events are given
+to a new scheduler, with the recorded answers to its requests, and recorded again.
+So the result can be replayed; copied into qmgr/testdata/traces, it is a test.
 
-With others out of the way, a message may be tried earlier than it was. An answer
-that has not been recorded is not made up: a question without one stays open.`,
+Without the other messages, a message may be tried earlier than in the original.
+Answers that were not recorded are not invented: such requests stay open.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.messages, "message", nil, "what is about this message (`ID`); may be given several times")
-	f.StringSliceVar(&c.transports, "transport", nil, "messages of which something goes by this transport (`name`)")
-	f.StringSliceVar(&c.nexthops, "nexthop", nil, "messages of which something goes to this nexthop (`name`)")
-	f.IntVar(&c.toLine, "to-line", 0, "nothing behind this line of the file (`number`)")
+	f.StringSliceVar(&c.messages, "message", nil, "the events of this message (`ID`); may be repeated")
+	f.StringSliceVar(&c.transports, "transport", nil, "messages with recipients of this transport (`name`)")
+	f.StringSliceVar(&c.nexthops, "nexthop", nil, "messages with recipients of this nexthop (`name`)")
+	f.IntVar(&c.toLine, "to-line", 0, "only up to this line of the file (`number`)")
 	f.StringVarP(&c.output, "output", "o", "", "write the result into a `file`")
 	return cmd
 }
@@ -62,7 +62,7 @@ func (c *traceCut) run(cmd *cobra.Command, path string) error {
 			return f.Reader, nil
 		}
 		if !f.seekable() {
-			return nil, errors.New("to find the messages of a destination the trace has to be read twice: give a file")
+			return nil, errors.New("selecting by destination reads the trace twice: use a file instead of standard input")
 		}
 		err := f.rewind()
 		return f.Reader, err
@@ -76,27 +76,27 @@ func (c *traceCut) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	warnIncomplete(cmd, f.Reader)
-	c.tell(cmd, &result)
+	c.report(cmd, &result)
 	return nil
 }
 
-// tell says what has become of the trace.
-func (c *traceCut) tell(cmd *cobra.Command, r *replay.CutResult) {
+// report writes a summary of the cut.
+func (c *traceCut) report(cmd *cobra.Command, r *replay.CutResult) {
 	var more []string
 	if r.Messages > 0 {
 		more = append(more, fmt.Sprintf("messages: %d", r.Messages))
 	}
 	if r.Wakes > 0 {
-		more = append(more, fmt.Sprintf("wakes that the scheduler asks for now: %d", r.Wakes))
+		more = append(more, fmt.Sprintf("additional timer events: %d", r.Wakes))
 	}
 	if r.Questions > 0 {
-		more = append(more, fmt.Sprintf("questions without a recorded answer: %d", r.Questions))
+		more = append(more, fmt.Sprintf("requests without a recorded answer: %d", r.Questions))
 	}
 	if r.Answers > 0 {
-		more = append(more, fmt.Sprintf("answers left out that nobody asked for: %d", r.Answers))
+		more = append(more, fmt.Sprintf("unused answers left out: %d", r.Answers))
 	}
 	if r.Crash != "" {
-		more = append(more, "the scheduler gives up at the end: "+r.Crash)
+		more = append(more, "the scheduler panics at the end: "+r.Crash)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: %d of %d events%s\n", r.Given, r.Events, human.Plain(strings.Join(append([]string{""}, more...), "; ")))
 }
@@ -107,7 +107,7 @@ func (c *traceCut) selection() (replay.Selection, error) {
 		return want, exit.Usagef("--to-line is at least 1")
 	}
 	if len(c.messages)+len(c.transports)+len(c.nexthops)+c.toLine == 0 {
-		return want, exit.Usagef("say what is wanted: --message, --transport, --nexthop or --to-line")
+		return want, exit.Usagef("select a part: --message, --transport, --nexthop or --to-line")
 	}
 	ids, err := parseIDs(c.messages)
 	if err != nil {

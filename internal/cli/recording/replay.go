@@ -18,11 +18,11 @@ func newTraceReplayCommand() *cobra.Command {
 		Short: "Give the events of a trace to the scheduler and compare what it does",
 		Long: `Give the events of a trace to a new scheduler with the recorded configuration and
 seed, and compare each action with the recorded one. The same configuration, seed
-and events give the same actions, on every machine: a difference is a change of the
-scheduler since the recording, or a mistake in it.
+and events result in the same actions on every machine, so a difference is a change
+of the scheduler since the recording, or a bug in it.
 
-The exit status is 1 if something differs and 2 if a trace is bad. A trace of a
-program that was killed is replayed as far as it goes.`,
+The exit status is 1 if an action differs and 2 if a trace is invalid. A trace of a
+program that was killed is replayed up to its last complete line.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			differ := 0
@@ -43,7 +43,7 @@ program that was killed is replayed as far as it goes.`,
 	}
 }
 
-// replayTrace replays one trace and tells whether it is equal.
+// replayTrace replays one trace and reports whether it is equal.
 func replayTrace(cmd *cobra.Command, path string) (equal bool, err error) {
 	f, err := openTrace(cmd, path)
 	if err != nil {
@@ -62,16 +62,16 @@ func replayTrace(cmd *cobra.Command, path string) (equal bool, err error) {
 	warnIncomplete(cmd, f.Reader)
 	missing := ""
 	if result.Missing > 0 {
-		missing = fmt.Sprintf(", and %d that were not recorded any more", result.Missing)
+		missing = fmt.Sprintf(", and %d after the end of the recording", result.Missing)
 	}
 	fmt.Fprintf(out, "%s: %d events, %d actions: equal%s\n", human.Plain(f.Name()), result.Events, result.Actions, missing)
 	return true, nil
 }
 
 func writeDifference(out io.Writer, name string, d *replay.Difference) {
-	what := "the scheduler does something else than was recorded"
+	what := "the scheduler acts differently from the recording"
 	if d.Panic != "" {
-		what = "the scheduler gives up"
+		what = "the scheduler panics"
 	}
 	fmt.Fprintf(out, "%s:%d: %s\n", human.Plain(name), d.Line, what)
 	writeBefore(out, d.Before)
@@ -103,11 +103,10 @@ func orNothing(line string) string {
 func newTraceDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff A B",
-		Short: "Find where two traces part",
-		Long: `Compare two traces and print the first lines that differ, with those before, which
-are the same. Seeds and configurations are compared, too; the instants count from
-the beginning of each trace. The exit status is 1 if they differ and 2 if one of them
-is bad.`,
+		Short: "Find the first difference of two traces",
+		Long: `Compare two traces and print the first lines that differ, with the equal lines before
+them. Seeds and configurations are compared, too; times are relative to the beginning
+of each trace. The exit status is 1 if the traces differ and 2 if one is invalid.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return diffTraces(cmd, args[0], args[1]) },
 	}

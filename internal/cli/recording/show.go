@@ -23,29 +23,29 @@ func newTraceShowCommand() *cobra.Command {
 	var s traceShow
 	cmd := &cobra.Command{
 		Use:   "show FILE",
-		Short: "Print a trace in words",
-		Long: `Print a trace in words: a summary, then a line for each event (>) and each action,
-with its line in the file and the seconds since the trace's first event.
+		Short: "Print a trace as text",
+		Long: `Print a trace as text: a summary, then a line for each event (>) and each action,
+with its line number in the file and the seconds since the first event.
 
-The filters narrow it: a line has to be about one of the messages, one of the
-transports and one of the nexthops that are named, and of one of the kinds. An
-answer is about whatever its question was. --from and --to take a time since the
-first event, as in 90s or 1h30m, or a moment as in 2006-01-02T15:04:05Z.
+Filters select lines: a line must concern one of the given messages, one of the
+transports and one of the nexthops, and be of one of the kinds. An answer concerns
+the same things as its request. --from and --to take a time since the first event,
+such as 90s or 1h30m, or an instant such as 2006-01-02T15:04:05Z.
 
-With --json there is an object for each line. The trace is read as it is printed,
-so its size does not matter.`,
+With --json, each line is a JSON object. The trace is printed while it is read, so
+it can be of any size.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&s.messages, "message", nil, "only what is about this message (`ID`); may be given several times, as all filters")
-	f.StringSliceVar(&s.transports, "transport", nil, "only what is about this transport (`name`)")
-	f.StringSliceVar(&s.nexthops, "nexthop", nil, "only what is about this nexthop (`name`)")
-	f.StringSliceVar(&s.kinds, "kind", nil, "only events or actions of this `kind`, as in delivered or note")
-	f.StringVar(&s.from, "from", "", "only from this `time` on")
-	f.StringVar(&s.to, "to", "", "only up to this `time`")
-	f.BoolVar(&s.json, "json", false, "print an object of JSON for each line")
-	f.BoolVar(&s.summaryOnly, "summary", false, "print the summary only")
+	f.StringSliceVar(&s.messages, "message", nil, "only lines about this message (`ID`); may be repeated, like all filters")
+	f.StringSliceVar(&s.transports, "transport", nil, "only lines about this transport (`name`)")
+	f.StringSliceVar(&s.nexthops, "nexthop", nil, "only lines about this nexthop (`name`)")
+	f.StringSliceVar(&s.kinds, "kind", nil, "only events or actions of this `kind`, such as delivered or note")
+	f.StringVar(&s.from, "from", "", "only lines from this `time` on")
+	f.StringVar(&s.to, "to", "", "only lines up to this `time`")
+	f.BoolVar(&s.json, "json", false, "print one JSON object per line")
+	f.BoolVar(&s.summaryOnly, "summary", false, "print only the summary")
 	return cmd
 }
 
@@ -77,7 +77,7 @@ func (s *traceShow) run(cmd *cobra.Command, path string) error {
 	}
 	warnIncomplete(cmd, f.Reader)
 	if filter.narrows() && !s.summaryOnly && s.shown == 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: no line of %s is what the filters ask for%s\n", human.Plain(f.Name()), human.Plain(filter.others()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: no line of %s matches the filters%s\n", human.Plain(f.Name()), human.Plain(filter.others()))
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (s *traceShow) writeLines(r *trace.Reader, filter *lineFilter, out *bufio.W
 			s.shown++
 		}
 		if err != nil {
-			return summary, nil // whoever read has had enough; Flush tells
+			return summary, nil // the reader has closed the pipe; Flush returns the error
 		}
 	}
 }
@@ -249,13 +249,13 @@ func writeJSONSummary(out io.Writer, r *trace.Reader, sum *trace.Summary) {
 	encoder.Encode(j) // the writer keeps its error
 }
 
-// A lineFilter tells which lines are wanted.
+// A lineFilter selects lines.
 type lineFilter struct {
 	messages             []mail.QueueID
 	transports, nexthops []string
 	kinds                []string
 	from, to             moment
-	follower             *trace.Follower // nil if nobody asks what lines are about
+	follower             *trace.Follower // nil if no filter needs the subjects of lines
 	seen                 []string        // up to nexthopsNamed nexthops, if some are asked for
 }
 
@@ -297,12 +297,12 @@ func (s *traceShow) filter() (*lineFilter, error) {
 	return f, nil
 }
 
-// narrows tells whether there is any filter.
+// narrows reports whether there is any filter.
 func (f *lineFilter) narrows() bool {
 	return len(f.messages)+len(f.transports)+len(f.nexthops)+len(f.kinds) > 0 || f.from.set || f.to.set
 }
 
-// after tells whether m is later than n, as far as that is known without the trace.
+// after reports whether m is later than n, as far as this is known without the trace.
 func (m moment) after(n moment) bool {
 	return m.set && n.set && (m.instant == 0) == (n.instant == 0) && (m.instant > n.instant || m.since > n.since)
 }
@@ -319,12 +319,12 @@ func parseIDs(texts []string) ([]mail.QueueID, error) {
 	return ids, nil
 }
 
-// checkKinds wants kinds that there are: a slip would find nothing.
+// checkKinds refuses unknown kinds: a misspelled one would match nothing.
 func checkKinds(kinds []string) error {
 	known := kindNames()
 	for _, kind := range kinds {
 		if !slices.Contains(known, kind) {
-			return exit.New(exit.Usage, fmt.Errorf("there is no kind %q", kind), "There are: "+strings.Join(known, " "))
+			return exit.New(exit.Usage, fmt.Errorf("there is no kind %q", kind), "The kinds are: "+strings.Join(known, " "))
 		}
 	}
 	return nil
@@ -357,8 +357,8 @@ func parseMoment(flag, text string) (moment, error) {
 	return moment{set: true, since: since}, nil
 }
 
-// wants tells whether a line is wanted, and what it is about. It has to see all
-// lines.
+// wants reports whether a line is selected, and returns its subject. It must be called
+// for all lines.
 func (f *lineFilter) wants(r *trace.Record, kind string, start mail.Instant) (trace.Subject, bool) {
 	var s trace.Subject
 	if f.follower != nil {
@@ -402,7 +402,8 @@ func (f *lineFilter) others() string {
 	return "; its nexthops are " + strings.Join(names, ", ") + more
 }
 
-// shares tells whether one of the wanted is there; if none is wanted, all are.
+// shares reports whether a wanted value is there; an empty list of wanted values matches
+// everything.
 func shares[T comparable](wanted, there []T) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(there, func(v T) bool { return slices.Contains(wanted, v) })
 }

@@ -25,25 +25,25 @@ func newTraceShrinkCommand() *cobra.Command {
 	var s traceShrink
 	cmd := &cobra.Command{
 		Use:   "shrink FILE",
-		Short: "Find the fewest events of a trace that still go wrong",
-		Long: `Find the fewest events of a trace that still go wrong, and record them anew. Wrong
-is, by default, that the scheduler panics, or that it does something else than was
-recorded; with --until, that it does something whose line matches a pattern, as in
-'note dead .*nexthop=example.com'; with --check, that a command says so by the exit
-status 1. The command is given the name of a file with a smaller trace; to see
-where two versions part, let the other one replay it:
+		Short: "Minimize a trace that shows a failure",
+		Long: `Find a minimal set of events of a trace that still shows a failure, and record it
+again. By default, the failure is that the scheduler panics or acts differently from
+the recording. With --until it is an action whose line matches a pattern, such as
+'note dead .*nexthop=example.com'. With --check it is exit status 1 of a command,
+whose last argument is a file with the smaller trace. To find the difference
+between two versions, let the other version replay it:
 
     posthaste trace shrink x.trace --check 'old/posthaste trace replay'
 
-Messages are left out first, then single events. All of the trace is kept in memory;
-"posthaste trace cut" makes a large one smaller. An interrupt (Ctrl-C) ends the
-search with the smallest trace that was found.`,
+Messages are left out first, then single events. The whole trace is kept in memory;
+use "posthaste trace cut" first if it is large. An interrupt (Ctrl-C) ends the
+search with the smallest trace found so far.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.until, "until", "", "wrong is an action that matches this `pattern` (a regular expression)")
-	f.StringVar(&s.check, "check", "", "wrong is what this `command` finds wrong (exit status 1)")
+	f.StringVar(&s.until, "until", "", "the failure is an action that matches this `pattern` (a regular expression)")
+	f.StringVar(&s.check, "check", "", "the failure is exit status 1 of this `command`")
 	f.StringVarP(&s.output, "output", "o", "", "write the result into a `file`")
 	return cmd
 }
@@ -102,7 +102,7 @@ func (s *traceShrink) goal(ctx context.Context, f *traceFile) (goal replay.Goal,
 		return s.judge(ctx)
 	}
 	if !f.seekable() {
-		return goal, nil, badTrace(errors.New("to find what goes wrong the trace has to be read twice: give a file"))
+		return goal, nil, badTrace(errors.New("finding the failure reads the trace twice: use a file instead of standard input"))
 	}
 	if goal, err = replay.FailureOf(f.Reader); err == nil {
 		err = f.rewind()
@@ -145,7 +145,7 @@ func (s *traceShrink) judge(ctx context.Context) (goal replay.Goal, cleanUp func
 	return replay.Judged("what makes "+s.check+" end with 1", judge), func() { os.RemoveAll(dir) }, nil
 }
 
-// progressEvery is how often a search that takes long tells how far it is.
+// progressEvery is the interval between reports of a long search.
 const progressEvery = 2 * time.Second
 
 func progressOn(out io.Writer) func(events, tries int) {

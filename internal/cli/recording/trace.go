@@ -19,21 +19,21 @@ import (
 	"github.com/posthaste-mta/posthaste/trace"
 )
 
-// exitTraceInput is what the trace commands end with if a trace is bad or is not
-// there, so that a script can tell it from one that differs (exitDiffers).
+// exitTraceInput is the exit code for a trace that is invalid or missing; a script can
+// distinguish it from exitDiffers, the one for a trace that differs.
 const exitTraceInput exit.Code = 2
 
 // NewTraceCommand returns the commands for traces.
 func NewTraceCommand() *cobra.Command {
-	return command.Group("trace", "Show, replay, compare, cut and shrink recordings of the scheduler", `A trace is everything that the scheduler was told and everything that it did, one
-line each. "posthaste serve --trace FILE" and "posthaste sim --trace FILE" write
-one. docs/testing.md tells how a trace becomes a test.
+	return command.Group("trace", "Show, replay, compare, cut and shrink recordings of the scheduler", `A trace has all events that the scheduler received and all its actions, one per
+line. "posthaste serve --trace FILE" and "posthaste sim --trace FILE" record one.
+docs/testing.md describes how to make a test of a trace.
 
-A FILE named "-" is the standard input.`,
+FILE "-" is standard input.`,
 		newTraceShowCommand(), newTraceReplayCommand(), newTraceDiffCommand(), newTraceCutCommand(), newTraceShrinkCommand())
 }
 
-// badTrace is for what is wrong with a trace.
+// badTrace returns an error about a trace.
 func badTrace(err error) error { return exit.New(exitTraceInput, err, "") }
 
 // A traceFile is a trace that is open.
@@ -73,7 +73,7 @@ func openTrace(cmd *cobra.Command, path string) (*traceFile, error) {
 	return &traceFile{r, f}, nil
 }
 
-// rewind begins anew. The standard input cannot.
+// rewind starts again at the beginning. Standard input cannot.
 func (f *traceFile) rewind() error {
 	if _, err := f.in.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (f *traceFile) rewind() error {
 	return err
 }
 
-// seekable tells whether rewind works: it does not for pipes.
+// seekable reports whether rewind works: not for pipes.
 func (f *traceFile) seekable() bool {
 	if f.in == nil {
 		return false
@@ -98,7 +98,7 @@ func (f *traceFile) close() {
 	}
 }
 
-// trouble is for what a command has met with in the trace, by name.
+// trouble returns an error of reading the trace, with its name.
 func (f *traceFile) trouble(err error) error {
 	var placed *trace.SyntaxError
 	if !errors.As(err, &placed) {
@@ -107,11 +107,11 @@ func (f *traceFile) trouble(err error) error {
 	return badTrace(err)
 }
 
-// warnIncomplete says that a trace that has been read ends before its end.
+// warnIncomplete warns of a trace without its end.
 func warnIncomplete(cmd *cobra.Command, r *trace.Reader) {
 	switch {
 	case r.Torn():
-		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: %s ends within a line, which is left out: the program was killed, or is still writing\n", human.Plain(r.Name()))
+		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: %s ends in the middle of a line, which is ignored: the program was killed, or is still writing\n", human.Plain(r.Name()))
 	case !r.Complete():
 		fmt.Fprintf(cmd.ErrOrStderr(), "posthaste: %s has no end: the program was killed, or is still writing, or stopped recording\n", human.Plain(r.Name()))
 	}
@@ -135,7 +135,7 @@ func writeResult(cmd *cobra.Command, path string, write func(io.Writer) error) e
 	if err != nil {
 		return exit.New(exit.IO, err, "")
 	}
-	defer os.Remove(f.Name()) // in vain if it has got its name
+	defer os.Remove(f.Name()) // no effect once it was renamed
 	if err := errors.Join(write(f), f.Close()); err != nil {
 		return outputTrouble(err)
 	}
@@ -145,8 +145,7 @@ func writeResult(cmd *cobra.Command, path string, write func(io.Writer) error) e
 	return nil
 }
 
-// outputTrouble tells what is wrong with the output from what is wrong with a
-// trace.
+// outputTrouble distinguishes errors of the output from errors of a trace.
 func outputTrouble(err error) error {
 	var path *fs.PathError
 	switch {

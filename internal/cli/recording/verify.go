@@ -17,17 +17,16 @@ import (
 	"github.com/posthaste-mta/posthaste/verify"
 )
 
-// exitDiffers is what the verify commands end with if something differs, as
-// diff(1) does.
+// exitDiffers is the exit code for a recording that differs, as of diff(1).
 const exitDiffers exit.Code = 1
 
 // NewVerifyCommand returns the commands that compare the scheduler with Postfix.
 func NewVerifyCommand() *cobra.Command {
-	return command.Group("verify", "Compare the scheduler with recordings of Postfix", `Replay recordings of Postfix's queue manager and compare every decision. A PATH is
-a file, or a folder, whose files are looked for at any depth.
+	return command.Group("verify", "Compare the scheduler with recordings of Postfix", `Replay recordings of Postfix's queue manager and compare every decision. PATH is a
+file, or a directory that is searched for files at any depth.
 
-There is one line for each file, with "ok" or the first difference, and a count at
-the end. The exit status is 1 if anything differs, 2 if a file is no recording.`,
+The output has one line per file, "ok" or the first difference, and a total at the
+end. The exit status is 1 if a recording differs and 2 if a file is not a recording.`,
 		newVerifyKindCommand("golden", "Replay golden vectors: NAME.in with NAME.out, and SEQUENCES.txt", isGolden, verifyGolden),
 		newVerifyKindCommand("oracle", "Replay decision traces: NAME.json", isOracle, verifyOracle))
 }
@@ -61,8 +60,8 @@ func newVerifyKindCommand(name, short string, matches func(path string) bool, ch
 	}
 }
 
-// verified sums up, and tells a recording that differs from what is none by the exit
-// status.
+// verified writes the total. The exit code distinguishes a recording that differs from a
+// file that is not a recording.
 func verified(out io.Writer, files, differ, unread int) error {
 	fmt.Fprintf(out, "%s, %d equal, %d differ", human.Count(files, "file"), files-differ-unread, differ)
 	if unread > 0 {

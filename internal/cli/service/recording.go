@@ -14,18 +14,18 @@ import (
 	"github.com/posthaste-mta/posthaste/trace/record"
 )
 
-// A recordingTo is where the daemon's trace goes.
+// A recordingTo is the file of the daemon's trace and its size limit.
 type recordingTo struct {
 	path  string
 	limit string
 }
 
 func (t *recordingTo) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&t.path, "trace", "", "record everything that the scheduler is told and does in a `file`")
-	f.StringVar(&t.limit, "trace-limit", "4G", "end the trace before its file has more than this `size`; 0 means no limit")
+	f.StringVar(&t.path, "trace", "", "record all events and actions of the scheduler in a `file`")
+	f.StringVar(&t.limit, "trace-limit", "4G", "end the recording before the file exceeds this `size`; 0: no limit")
 }
 
-// tracer returns what records, nil if nothing does.
+// tracer returns the recorder, or nil if no file is given.
 func (t *recordingTo) tracer(log *slog.Logger) (driver.Tracer, error) {
 	limit, err := config.ParseSize(t.limit)
 	if err != nil {
@@ -37,10 +37,10 @@ func (t *recordingTo) tracer(log *slog.Logger) (driver.Tracer, error) {
 	return record.New(record.File(t.path), record.Config{By: "posthaste " + version.String() + " serve", Limit: limit, Log: log.With("trace", t.path)}), nil
 }
 
-// hintForTrace says what to do about a trace that cannot be written.
+// hintForTrace returns the hint for a trace that cannot be written.
 func hintForTrace(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
-		return "Name a file with --trace that this user may write."
+		return "Choose a file with --trace that this user may write."
 	}
-	return "Name another file with --trace, or make room."
+	return "Choose another file with --trace, or free space on the disk."
 }

@@ -1,4 +1,4 @@
-// Package service has the command that is the daemon: its flags, what it says when it
+// Package service has the command that is the daemon: its flags, its messages when it
 // cannot start, and its recording. The daemon itself is internal/daemon.
 package service
 
@@ -29,20 +29,21 @@ func NewCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Take mail in and deliver it",
-		Long: `Take mail in by SMTP, keep it safe on disk, and deliver it.
+		Short: "Run the daemon: accept mail and deliver it",
+		Long: `Accept mail by SMTP, store it safely on disk, and deliver it.
 
-Without --config the defaults are used: the queue in ./posthaste-data, SMTP on
-127.0.0.1:2525, mail accepted from this machine only. "posthaste config show
---example" prints them with an explanation of each.
+Without --config the defaults apply: the queue is in ./posthaste-data, SMTP is on
+127.0.0.1:2525, and only this machine may send mail. "posthaste config show
+--example" prints all parameters with an explanation.
 
-SIGHUP reads the configuration again. SIGINT and SIGTERM stop: mail under way is
-finished first, for as long as shutdown_time allows. A second signal stops at
-once; nothing is lost by that either, but what was under way is tried again.
+SIGHUP reloads the configuration. SIGINT and SIGTERM stop the daemon after it has
+finished the deliveries in progress, but no later than after shutdown_time. A
+second signal stops it at once: no mail is lost, but deliveries in progress are
+repeated after the next start.
 
---trace records everything that the scheduler is told and does, to be looked at and
-replayed with "posthaste trace". A file of that name is kept as FILE.old. What goes
-wrong with the file later ends the recording and is logged; delivery goes on.`,
+--trace records all events and actions of the scheduler, to be shown and replayed
+with "posthaste trace". An existing file is renamed to FILE.old. If writing the
+file fails later, the recording ends and the log says so; delivery continues.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), path, &to)

@@ -23,9 +23,9 @@ func codeOfStart(err error) (exit.Code, string) {
 	case errors.As(err, &few):
 		return exit.OS, fmt.Sprintf("Raise it: LimitNOFILE=%d under systemd, or ulimit -n %d.", few.Needed, few.Needed)
 	case errors.As(err, &group) && errors.Is(err, fs.ErrPermission):
-		return exit.Config, "Only a member of a group can give it a socket: usermod --append --groups " + group.Group + " USER, with the user that runs posthaste."
+		return exit.Config, "Only a member of a group can assign a socket to it: usermod --append --groups " + group.Group + " USER, with the user that runs posthaste."
 	case errors.As(err, &group):
-		return exit.Config, "\"getent group\" shows the groups there are."
+		return exit.Config, "\"getent group\" lists the existing groups."
 	case errors.Is(err, record.ErrUnwritable):
 		return exit.IO, hintForTrace(err)
 	case errors.Is(err, spool.ErrFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -35,16 +35,16 @@ func codeOfStart(err error) (exit.Code, string) {
 	case errors.Is(err, syscall.EIO):
 		return exit.IO, "The disk does not work, or a file system on it is damaged: see \"dmesg\". Nothing was changed."
 	case errors.Is(err, spool.ErrInUse):
-		return exit.Unavailable, "Another posthaste serves this queue. Stop it first, or give this one a queue_directory of its own."
+		return exit.Unavailable, "Another posthaste serves this queue. Stop it first, or set a different queue_directory for this one."
 	}
 	if code, hint := exit.OfListen(err); hint != "" {
 		return code, hint
 	}
 	switch {
 	case errors.Is(err, syscall.ENOTDIR):
-		return exit.Config, "There is a file where a directory is to be. Move it away, or set queue_directory to another path."
+		return exit.Config, "A file is in the place of a directory. Move it away, or set queue_directory to another path."
 	case errors.Is(err, fs.ErrPermission):
-		return exit.NoPerm, "Start it as the user who owns the queue directory, or set queue_directory to one that this user may write in."
+		return exit.NoPerm, "Start it as the user who owns the queue directory, or set queue_directory to a directory that this user may write to."
 	}
 	return exit.Unavailable, ""
 }

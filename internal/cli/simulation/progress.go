@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
-// A simProgress is a line on a terminal that tells how far a simulation is.
+// A simProgress is a line on a terminal with the progress of a simulation.
 type simProgress struct {
 	w     io.Writer
 	width int
@@ -18,14 +18,14 @@ type simProgress struct {
 	shown bool
 }
 
-// The line appears when a simulation takes longer than people notice, and changes as
-// often as they can read.
+// The line appears when a simulation takes long, and changes no faster than people can
+// read.
 const (
 	simProgressAfter = time.Second
 	simProgressEvery = 200 * time.Millisecond
 )
 
-// newSimProgress returns nil, which shows nothing, if w is no terminal.
+// newSimProgress returns nil, which shows nothing, if w is not a terminal.
 func newSimProgress(w io.Writer) *simProgress {
 	width := command.Terminal(w)
 	if width == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
-// Who looks at a terminal sees how far a long simulation is; a file or a pipe gets
+// A terminal shows the progress of a long simulation; a file or a pipe gets
 // nothing, and the line is gone before the table comes.
 func TestSimProgress(t *testing.T) {
 	if p := newSimProgress(new(bytes.Buffer)); p != nil {

@@ -22,13 +22,13 @@ import (
 	"github.com/posthaste-mta/posthaste/sim/scenario"
 )
 
-// What "posthaste sim" ends with, so that a script can tell a bad scenario from
-// a scheduler that breaks its rules. They are not those of sysexits(3).
+// Exit codes of "posthaste sim", by which a script can distinguish an invalid scenario
+// from a scheduler that violates its rules. They are not those of sysexits(3).
 const (
-	exitSimInput            exit.Code = 2 // there is no such scenario, or it is wrong
-	exitSimUnsafe           exit.Code = 3 // something happened that must not
-	exitSimStuck            exit.Code = 4 // something did not happen that must
-	exitSimNondeterministic exit.Code = 5 // the same seed gave two different runs
+	exitSimInput            exit.Code = 2 // the scenario does not exist or is invalid
+	exitSimUnsafe           exit.Code = 3 // a safety rule was violated
+	exitSimStuck            exit.Code = 4 // mail got stuck
+	exitSimNondeterministic exit.Code = 5 // two runs with the same seed differed
 )
 
 // NewCommand returns the command that runs scenarios.
@@ -36,30 +36,29 @@ func NewCommand() *cobra.Command {
 	var s simulation
 	cmd := &cobra.Command{
 		Use:   "sim SCENARIO",
-		Short: "Run the queue manager in virtual time",
-		Long: `Run the queue manager that "posthaste serve" runs, with the same parameters,
-in a world that a scenario describes: receivers and their limits and faults,
-arrivals of mail, disk and name servers. Virtual time passes as fast as it can.
+		Short: "Simulate the queue manager in virtual time",
+		Long: `Run the queue manager of "posthaste serve", with the same parameters, in a world that
+a scenario describes: receivers with limits and faults, arriving mail, disk and name
+servers. Virtual time passes as fast as the machine allows.
 
-SCENARIO is a file, or the name of one that comes with the program: "posthaste sim
-list" names them, and "posthaste sim show NAME" prints one to start from.
-docs/simulation.md tells how to write them.
+SCENARIO is a file or the name of a built-in scenario: "posthaste sim list" lists
+them, and "posthaste sim show NAME" prints one to start from. docs/simulation.md
+describes the format.
 
-The exit status is 0 if all is well, 2 if the scenario is wrong, 3 if a rule of
-safety was broken, 4 if mail got stuck, and 5 if two runs of the same seed
-differed.`,
+The exit status is 0 on success, 2 if the scenario is invalid, 3 if a safety rule was
+violated, 4 if mail got stuck, and 5 if two runs with the same seed differed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.Uint64Var(&s.options.Seed, "seed", 0, "the `seed` that decides everything random (default: the scenario's)")
-	f.IntVar(&s.options.Seeds, "seeds", 1, "make each run with so `many` seeds, and show means and deviations")
-	f.BoolVar(&s.options.Twice, "twice", false, "make each run twice and compare them event for event")
-	f.IntVarP(&s.options.Parallel, "parallel", "j", runtime.NumCPU(), "how `many` runs to make at the same time")
-	f.StringArrayVar(&s.only, "run", nil, "make only the run of this `name`; may be given several times")
-	f.BoolVar(&s.json, "json", false, "write one JSON object")
-	f.StringVar(&s.trace, "trace", "", `record the run in a `+"`file`"+`; with several runs its name holds {run} or {seed}`)
-	f.StringVar(&s.plot, "plot", "", "draw slots, windows and delays into an SVG `file`")
+	f.Uint64Var(&s.options.Seed, "seed", 0, "the `seed` of all random choices (default: the scenario's)")
+	f.IntVar(&s.options.Seeds, "seeds", 1, "repeat each run with this `number` of seeds, and show means and deviations")
+	f.BoolVar(&s.options.Twice, "twice", false, "make each run twice and compare the events")
+	f.IntVarP(&s.options.Parallel, "parallel", "j", runtime.NumCPU(), "the `number` of runs at the same time")
+	f.StringArrayVar(&s.only, "run", nil, "make only the run with this `name`; may be repeated")
+	f.BoolVar(&s.json, "json", false, "print one JSON object")
+	f.StringVar(&s.trace, "trace", "", `record the run in a `+"`file`"+`; with several runs its name contains {run} or {seed}`)
+	f.StringVar(&s.plot, "plot", "", "draw slots, windows and delays as an SVG `file`")
 	cmd.AddCommand(newSimListCommand(), newSimShowCommand())
 	return cmd
 }
@@ -67,7 +66,7 @@ differed.`,
 func newSimListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "Name the scenarios that come with the program",
+		Short: "List the built-in scenarios",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
@@ -87,12 +86,12 @@ func newSimListCommand() *cobra.Command {
 func newSimShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
-		Short: "Print a scenario that comes with the program",
+		Short: "Print a built-in scenario",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := scenario.Text(args[0])
 			if err != nil {
-				return exit.New(exitSimInput, err, `"posthaste sim list" names them.`)
+				return exit.New(exitSimInput, err, `"posthaste sim list" lists them.`)
 			}
 			_, err = cmd.OutOrStdout().Write(text)
 			return err
@@ -229,7 +228,7 @@ func (o traceOutput) Write(p []byte) (int, error) {
 
 // simInput is for what is wrong with a scenario.
 func simInput(err error) error {
-	return exit.New(exitSimInput, err, `"posthaste sim list" names the scenarios that come with the program.`)
+	return exit.New(exitSimInput, err, `"posthaste sim list" lists the built-in scenarios.`)
 }
 
 func (s *simulation) write(out io.Writer, report *sim.Report) error {
@@ -254,11 +253,11 @@ func (s *simulation) write(out io.Writer, report *sim.Report) error {
 func verdictOf(report *sim.Report) error {
 	switch report.Verdict() {
 	case sim.VerdictUnsafe:
-		return exit.Errorf(exitSimUnsafe, "a rule of safety was broken")
+		return exit.Errorf(exitSimUnsafe, "a safety rule was violated")
 	case sim.VerdictStuck:
 		return exit.Errorf(exitSimStuck, "mail got stuck")
 	case sim.VerdictNondeterministic:
-		return exit.Errorf(exitSimNondeterministic, "two runs of the same seed differed")
+		return exit.Errorf(exitSimNondeterministic, "two runs with the same seed differed")
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package socket finds the sockets of the daemon that a command is for: by flags, by
-// the environment, by the daemon's configuration, or where they are by default.
+// Package socket finds the sockets of the daemon that a command talks to: by flags, the
+// environment, the daemon's configuration, or the default paths.
 package socket
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
-// The names of the daemon's sockets in its queue directory, and where that is
-// if nobody says.
+// The names of the daemon's sockets in its queue directory, and the default queue
+// directories.
 const (
 	adminSocket   = "admin.sock"
 	submitSocket  = "submit.sock"
@@ -25,23 +25,24 @@ const (
 	QueueVariable = "POSTHASTE_QUEUE_DIRECTORY" // environment variable
 )
 
-// A Finder says where the daemon is.
+// A Finder has the location of the daemon as a command line gives it. At most one of
+// Socket, Directory and Config is set.
 type Finder struct {
-	Socket    string // of the administration API or for mail, as is asked for
+	Socket    string // of the administration API or for mail, depending on the command
 	Directory string
 	Config    string
-	System    bool // not to look in the working directory
+	System    bool // ignore a queue in the working directory
 }
 
-// AddFlags adds the flags that say where the daemon is.
+// AddFlags adds the flags for the location of the daemon.
 func (p *Finder) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&p.Socket, "socket", "", "the daemon's administration `socket`")
 	f.StringVar(&p.Directory, "queue-directory", "", "the daemon's queue `directory` (default $"+QueueVariable+", ./"+localQueue+
-		" if it is there, or "+SystemQueue+")")
-	f.StringVarP(&p.Config, "config", "c", "", "take it from the daemon's configuration `file`")
+		" if it exists, or "+SystemQueue+")")
+	f.StringVarP(&p.Config, "config", "c", "", "find the daemon by its configuration `file`")
 }
 
-// check refuses a place that is told in two ways, of which one would be passed over.
+// check refuses more than one way of locating the daemon: all but one would be ignored.
 func (p *Finder) check() error {
 	var given []string
 	for _, one := range [][2]string{{"--socket", p.Socket}, {"--queue-directory", p.Directory}, {"--config", p.Config}} {
@@ -50,12 +51,12 @@ func (p *Finder) check() error {
 		}
 	}
 	if len(given) > 1 {
-		return exit.Usagef("%s exclude each other: each says where the daemon is", strings.Join(given, " and "))
+		return exit.Usagef("%s exclude each other: each one locates the daemon", strings.Join(given, " and "))
 	}
 	return nil
 }
 
-// Submission returns the path of the socket that takes mail.
+// Submission returns the path of the socket for submission of mail.
 func (p *Finder) Submission() (string, error) {
 	return p.path(submitSocket, "submission", "submission_socket", (*config.Config).SubmissionSocketPath)
 }
@@ -79,9 +80,9 @@ func (p *Finder) path(name, purpose, key string, in func(*config.Config) string)
 	return "", exit.New(exit.Config, errors.New("the daemon has no "+purpose+" socket"), "Set "+key+" in "+p.Config+".")
 }
 
-// queue returns the queue directory. A program that stands in for sendmail is
-// called from anywhere, directories that others can write in among them, so it
-// does not take mail to a socket that happens to be there.
+// queue returns the queue directory. A replacement of sendmail is called from any
+// working directory, also from one that other users can write to, so with System it
+// does not use a socket that happens to be there.
 func (p *Finder) queue() string {
 	if p.Directory != "" {
 		return p.Directory

@@ -12,10 +12,10 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
-// placeConfig reads a configuration file for where the daemon's sockets are. After a
-// reload that went wrong the file has mistakes, the daemon runs on with what it had,
-// and the queue is what one wants to look at: then what says where they are is taken
-// alone, with a warning, if it can be read.
+// placeConfig reads the location of the daemon's sockets from a configuration file.
+// After a failed reload the file has mistakes, the daemon continues with its old
+// configuration, and an operator wants to look at the queue. In that case only the
+// parameters of the location are read, with a warning.
 func placeConfig(path string) (*config.Config, error) {
 	cfg, err := configuration.Read(path)
 	var mistakes *tomlfile.Problems
@@ -30,7 +30,7 @@ func placeConfig(path string) (*config.Config, error) {
 	if salvageErr != nil || !saysWhere(text, cfg) {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "posthaste: %s has mistakes (\"posthaste config check\" names them); only where the queue is was taken from it\n", human.Plain(path))
+	fmt.Fprintf(os.Stderr, "posthaste: %s has mistakes (see \"posthaste config check\"); only the location of the queue was read from it\n", human.Plain(path))
 	return cfg, nil
 }
 
@@ -50,8 +50,8 @@ func placeOnly(name string, text []byte) string {
 	return b.String()
 }
 
-// saysWhere tells whether all that a file says of the place has been understood. A
-// default in place of a line with a mistake would lead to another daemon's queue.
+// saysWhere reports whether every line of a file about the location was understood. A
+// default instead of a line with a mistake would lead to another daemon's queue.
 func saysWhere(text []byte, cfg *config.Config) bool {
 	understood := placeOnly("", text)
 	for line := range strings.Lines(string(text)) {

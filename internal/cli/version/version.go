@@ -1,4 +1,4 @@
-// Package version says which version of the program this is.
+// Package version returns the version of the program.
 package version
 
 import (
@@ -49,7 +49,7 @@ func commitOf(info *debug.BuildInfo) (commit, at string) {
 func NewCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is",
+		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()

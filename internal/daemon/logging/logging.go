@@ -23,7 +23,7 @@ func New(w io.Writer, level slog.Level, asJSON bool) (*slog.Logger, func()) {
 }
 
 // A promptHandler sees to it that errors are written before the program goes on: the
-// runtime ends a program without asking, for want of memory for example, and so does a
+// runtime ends a program without asking, when memory runs out for example, and so does a
 // panic on a goroutine of a library. What led there must not be lost with the buffer.
 // Warnings are left to it: there is one for each recipient that fails.
 type promptHandler struct {
@@ -51,7 +51,7 @@ func (h promptHandler) WithGroup(name string) slog.Handler {
 // little to write, and many with one system call when there is much. At 10,000
 // deliveries a second a call for each line takes 3 % of a core.
 //
-// Whoever logs waits when logBufferMax octets are in memory.
+// A caller that logs waits while more than logBufferMax bytes are in memory.
 type logWriter struct {
 	w    io.Writer
 	mu   sync.Mutex
@@ -62,7 +62,7 @@ type logWriter struct {
 	closed  bool
 	writing bool            // text that was in buf is being written
 	waiting []chan struct{} // to be closed when that and what is in buf is written
-	slow    bool            // somebody has waited in vain since the last write
+	slow    bool            // a flush has timed out since the last write
 }
 
 const logBufferMax = 1 << 20
@@ -103,7 +103,7 @@ func (l *logWriter) run() {
 		if len(text) == 0 {
 			return
 		}
-		l.w.Write(text) // nobody is left to tell if this fails
+		l.w.Write(text) // there is no place to report an error of the log
 		spare = text
 		l.mu.Lock()
 		l.slow, l.writing = false, false
@@ -117,7 +117,7 @@ func (l *logWriter) run() {
 	}
 }
 
-// flushPatience is how long a line waits until it is written. Whoever reads the log
+// flushPatience is how long a line waits until it is written. The reader of the log
 // may be slow, and mail must not wait for that.
 const flushPatience = 100 * time.Millisecond
 
@@ -143,10 +143,10 @@ func (l *logWriter) flush() {
 	}
 }
 
-// logPatience is how long the end of the program waits for whoever reads its log.
+// logPatience is how long the end of the program waits for the reader of its log.
 const logPatience = 2 * time.Second
 
-// close writes out what is there, unless nobody takes it for logPatience. Later
+// close writes out the buffer, unless the reader blocks for logPatience. Later
 // lines are written directly.
 func (l *logWriter) close() {
 	l.mu.Lock()

@@ -15,14 +15,14 @@ import (
 // that point, so every part gets a share that it cannot exceed, and the shares
 // together are fewer than the process has.
 
-// File descriptors that nobody has a share of.
+// File descriptors outside of the shares.
 const (
 	// descriptorsFixed are the standard streams, the runtime's poller, the log, the
 	// trace, and the store's lock, directories, log, manifest and the files that it
 	// writes. An idle daemon has 17, without listeners; a compaction takes 4 more.
 	descriptorsFixed = 32
 	// descriptorsReserve is left for what cannot be counted, such as a connection
-	// that is told it is one too many, or /etc/resolv.conf; a sixteenth of the
+	// that is refused as one too many, or /etc/resolv.conf; a sixteenth of the
 	// limit where that is less.
 	descriptorsReserve = 64
 )
@@ -51,7 +51,7 @@ const (
 
 const (
 	tableFilesWanted = 1000 // Pebble's default
-	// tableFilesLeast is what Pebble takes at least, however few it is told to.
+	// tableFilesLeast is what Pebble takes at least, however few are configured.
 	tableFilesLeast        = 74
 	adminConnectionsWanted = 64
 )
@@ -164,7 +164,7 @@ func (f *Fitted) fitDescriptors(limit int, started *Fitted, listeners int, log *
 		log.Info("file descriptors", "limit", limit, "needed", need)
 		return nil
 	}
-	log.Warn("the limit of file descriptors is too small for the configuration, so limits are lowered; raise it with LimitNOFILE under systemd, or with ulimit -n",
+	log.Warn("the limit of file descriptors is too small for the configuration, so other limits are lowered; raise it with LimitNOFILE under systemd or with ulimit -n",
 		"limit", limit, "needed", need, "reserve", reserve, "lowered", strings.Join(smaller, ", "))
 	return nil
 }
@@ -177,5 +177,5 @@ type TooSmallError struct {
 }
 
 func (e *TooSmallError) Error() string {
-	return fmt.Sprintf("a limit of %d file descriptors is too small: %d are the least that Posthaste runs with, and %d what the configuration asks for", e.limit, e.least, e.Needed)
+	return fmt.Sprintf("a limit of %d file descriptors is too small: Posthaste needs at least %d, and %d for this configuration", e.limit, e.least, e.Needed)
 }

@@ -1,5 +1,5 @@
-// Package machine fits a configuration to what the system allows the process: file
-// descriptors and memory.
+// Package machine lowers the limits of a configuration to what the system allows the
+// process: file descriptors and memory.
 package machine
 
 import (
@@ -38,7 +38,7 @@ type Fitted struct {
 // Fit returns the configuration, made smaller where the machine is too small for it;
 // the log says what was made smaller. The configuration itself is not changed. At a reload,
 // started is what the daemon began with: what it takes a restart to change is as it was
-// then, and nobody gets a part of that.
+// then, and no other part gets a share of it.
 func (m Limits) Fit(cfg *config.Config, started *Fitted, listeners int, log *slog.Logger) (Fitted, error) {
 	smaller := *cfg
 	f := Fitted{Config: &smaller}

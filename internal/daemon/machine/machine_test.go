@@ -40,7 +40,7 @@ func TestFitDescriptors(t *testing.T) {
 			t.Errorf("%d: %d descriptors could be used beside a reserve of %d", c.limit, used, reserve)
 		}
 		if min(f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency, f.SlowLookups, f.AdminConnections) < 4 || f.TableFiles < tableFilesLeast {
-			t.Errorf("%d: %d clients, %d servers, %d look-ups, %d tables, %d for the administration", c.limit,
+			t.Errorf("%d: %d clients, %d servers, %d lookups, %d tables, %d for the administration", c.limit,
 				f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency, f.TableFiles, f.AdminConnections)
 		}
 		if c.lowered == "" {
@@ -118,7 +118,7 @@ func TestFitMemory(t *testing.T) {
 // reporterFiles is how many files the reporters may have open: a message and a report each.
 func reporterFiles(cfg *config.Config) int { return 2 * cfg.Driver().WithDefaults().Reporters }
 
-// A reload gives nobody what another part has had since the start and keeps, as it takes
+// A reload gives no part what another one has had since the start and keeps, as it takes
 // a restart to change that part's limit; what can be changed is.
 //
 // Seen failing: 1,091 descriptors of 1,024 after a reload that lowers smtpd_connection_limit.
@@ -141,7 +141,7 @@ func TestReloadFitsBesideWhatLasts(t *testing.T) {
 			used := 2*begun.SMTPD.ConnectionLimit + (1+openContents(&next))*now.SMTPConnectionLimit + now.DNS.Concurrency + now.SlowLookups + begun.TableFiles +
 				2*begun.AdminConnections + descriptorsFixed + 3 + begun.Spooling.Readers + reporterFiles(cfg)
 			if used > limit || now.DNS.Concurrency > 8 || limit == 1<<30 && now.SMTPConnectionLimit != cfg.SMTPConnectionLimit {
-				t.Errorf("%d clients: %d descriptors could be used of %d; %d servers, %d look-ups", clients, used, limit, now.SMTPConnectionLimit, now.DNS.Concurrency)
+				t.Errorf("%d clients: %d descriptors could be used of %d; %d servers, %d lookups", clients, used, limit, now.SMTPConnectionLimit, now.DNS.Concurrency)
 			}
 		}
 	}

@@ -85,12 +85,12 @@ func (f *Fitted) fitMemory(limit int64, reload bool, log *slog.Logger) {
 		smaller = append(smaller, fmt.Sprintf("%s %s instead of %s", t.key, t.text(now), t.text(was)))
 	}
 	log.Warn("GOMEMLIMIT is below what the configuration may take, so caches and tables are made smaller",
-		"limit", human.Octets(limit), "needed", human.Octets(needed+lasting+memoryBase), "lowered", strings.Join(smaller, ", "))
+		"limit", human.Bytes(limit), "needed", human.Bytes(needed+lasting+memoryBase), "lowered", strings.Join(smaller, ", "))
 }
 
 func (t *taker) text(v int64) string {
 	if _, ok := t.limit.(*int); ok {
 		return human.Number(v)
 	}
-	return human.Octets(v)
+	return human.Bytes(v)
 }
