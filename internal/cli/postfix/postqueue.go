@@ -16,7 +16,7 @@ import (
 func postqueue(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
 	o, err := getopt(args, postqueueOptions())
 	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, postqueueUsage))
+		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
 	}
 	var call []string
 	asked := 0
@@ -46,7 +46,7 @@ func postqueue(ctx context.Context, name string, args []string, s command.Stream
 		err = errors.New("say one thing to do at a time")
 	}
 	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, postqueueUsage))
+		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
 	}
 	return delegate(ctx, name, s, call...)
 }
@@ -62,11 +62,11 @@ func postqueueOptions() optionSet {
 func postsuper(ctx context.Context, name string, args []string, s command.Streams) (code exit.Code) {
 	o, err := getopt(args, optionSet{flags: "pssSv", valued: "dhHrc"})
 	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, postsuperUsage))
+		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
 	}
 	if len(o.rest) == 1 && o.rest[0] == "active" {
 		// Without it an order for all active mail would be one for all mail.
-		return command.Complain(s.Err, name, exit.New(exit.Usage, errors.New("there is no area active: mail that is being tried rests in incoming or deferred"), postsuperUsage))
+		return command.Complain(s.Err, name, exit.New(exit.Usage, errors.New("there is no area active: mail that is being tried rests in incoming or deferred"), usageOf(name)))
 	}
 	verbs := map[byte]string{'d': "drop", 'h': "hold", 'H': "release", 'r': "flush"}
 	for _, opt := range o.options {

@@ -28,17 +28,14 @@ func Programs() map[string]Program {
 	}
 }
 
-// How front ends are called, but for sendmail, which has a help text.
-const (
-	mailqUsage     = "Usage: mailq [-q]"
-	postqueueUsage = "Usage: postqueue -p | -j | -f | -i queue-id | -s site"
-	postsuperUsage = "Usage: postsuper [-d | -h | -H | -r] {queue-id | ALL [area…] | -}"
-	qshapeUsage    = "Usage: qshape [-s] [-n rows] [incoming | active | deferred | hold]…"
-)
-
-// usageOf says how a front end is called.
+// usageOf returns the usage of a program; sendmail has a help text instead.
 func usageOf(name string) string {
-	return map[string]string{"mailq": mailqUsage, "postqueue": postqueueUsage, "postsuper": postsuperUsage, "qshape": qshapeUsage}[name]
+	return "Usage: " + map[string]string{
+		"mailq":     "mailq [-q]",
+		"postqueue": "postqueue -p | -j | -f | -i queue-id | -s site",
+		"postsuper": "postsuper [-d | -h | -H | -r] {queue-id | ALL [area…] | -}",
+		"qshape":    "qshape [-s] [-n rows] [incoming | active | deferred | hold]…",
+	}[name]
 }
 
 // Help explains a front end, and leads to the commands that can do

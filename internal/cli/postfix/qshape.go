@@ -13,7 +13,7 @@ import (
 func qshape(ctx context.Context, name string, args []string, s command.Streams) exit.Code {
 	o, err := getopt(args, optionSet{flags: "slp", valued: "bmtncNw"})
 	if err != nil {
-		return command.Complain(s.Err, name, exit.New(exit.Usage, err, qshapeUsage))
+		return command.Complain(s.Err, name, exit.New(exit.Usage, err, usageOf(name)))
 	}
 	command := []string{"shape"}
 	for _, opt := range o.options {

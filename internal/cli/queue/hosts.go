@@ -145,11 +145,8 @@ func (v *hostsView) head(d *admin.DestinationDetail) {
 	if d.Limit > 0 {
 		window += " of at most " + human.Number(d.Limit)
 	}
-	if d.Open+d.Opening > 0 {
-		window += "; " + human.Count(d.Open, "connection")
-		if d.Opening > 0 {
-			window += ", " + human.Number(d.Opening) + " being opened"
-		}
+	if text := connectionsText(d.Open, d.Opening); text != "" {
+		window += "; " + text
 	}
 	v.line("Window", "%s", window)
 	for i, r := range d.Rates {

@@ -32,25 +32,21 @@ type order struct {
 	harmful bool   // it cannot be taken back
 }
 
-func holdOrder() order {
-	return order{verb: client.Hold, aliases: []string{"freeze"}, short: "Hold messages until they are released",
-		long: `Hold messages until they are released. Deliveries in progress are finished first.
+// orders are the commands, with the words that they write.
+func orders() []order {
+	return []order{
+		{verb: client.Hold, aliases: []string{"freeze"}, short: "Hold messages until they are released",
+			long: `Hold messages until they are released. Deliveries in progress are finished first.
 
 With --domain, --recipient or --error only the recipients that meet the conditions
 are held. If the same message has other waiting recipients, the held ones are moved
 to a new message, whose ID is shown.`,
-		present: "Holding", past: "Held", later: "will be held when the delivery in progress ends", nothing: "There is nothing to hold."}
-}
-
-func releaseOrder() order {
-	return order{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Release held messages and try them at once",
-		long:    "Release held messages and try them at once.",
-		present: "Releasing", past: "Released", later: "will be released", nothing: "There is nothing to release."}
-}
-
-func dropOrder() order {
-	return order{verb: client.Drop, aliases: []string{"delete", "rm"}, short: "Remove messages without notifying their senders",
-		long: `Remove messages without notifying their senders. Deliveries in progress are finished
+			present: "Holding", past: "Held", later: "will be held when the delivery in progress ends", nothing: "There is nothing to hold."},
+		{verb: client.Release, aliases: []string{"thaw", "unhold"}, short: "Release held messages and try them at once",
+			long:    "Release held messages and try them at once.",
+			present: "Releasing", past: "Released", later: "will be released", nothing: "There is nothing to release."},
+		{verb: client.Drop, aliases: []string{"delete", "rm"}, short: "Remove messages without notifying their senders",
+			long: `Remove messages without notifying their senders. Deliveries in progress are finished
 first. This cannot be undone.
 
 With --domain, --recipient or --error only the recipients that meet the conditions
@@ -58,12 +54,9 @@ are given up; the message stays in the queue for the others.
 
 Without IDs, the matching messages are counted first and at most this number is
 dropped. On a terminal the command asks for confirmation; a script must pass --yes.`,
-		present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true}
-}
-
-func bounceOrder() order {
-	return order{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
-		long: `Give up recipients and report to the sender that mail for them could not be
+			present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true},
+		{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
+			long: `Give up recipients and report to the sender that mail for them could not be
 delivered. With --domain, --recipient or --error only the recipients that meet the
 conditions are given up; the message stays in the queue for the others. Deliveries
 in progress are finished first. This cannot be undone.
@@ -73,14 +66,12 @@ wait for a later attempt.
 
 Without IDs, the matching messages are counted first and at most this number is
 returned. On a terminal the command asks for confirmation; a script must pass --yes.`,
-		present: "Returning", past: "Returned", later: "will be returned when the delivery in progress ends", nothing: "There is nothing to return.", harmful: true}
-}
-
-func retryOrder() order {
-	return order{verb: client.Retry, aliases: []string{"retry"}, short: "Try messages now",
-		long: `Try deferred messages now, before they are due. Without IDs or conditions all
+			present: "Returning", past: "Returned", later: "will be returned when the delivery in progress ends", nothing: "There is nothing to return.", harmful: true},
+		{verb: client.Retry, aliases: []string{"retry"}, short: "Try messages now",
+			long: `Try deferred messages now, before they are due. Without IDs or conditions all
 deferred messages are tried, and dead destinations are tried again.`,
-		present: "Retrying", past: "Trying", nothing: "There is nothing to try."}
+			present: "Retrying", past: "Trying", nothing: "There is nothing to try."},
+	}
 }
 
 // An orderCall is one call of an order.

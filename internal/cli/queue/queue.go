@@ -30,8 +30,10 @@ func NewCommand() *cobra.Command { return newQueueCommandAt(&socket.Finder{}) }
 // flags may change.
 func newQueueCommandAt(p *socket.Finder) *cobra.Command {
 	cmd := command.Group("queue", "Inspect and change the mail queue", "",
-		newListCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newHostsCommand(p), newShapeCommand(p),
-		newOrderCommand(p, holdOrder()), newOrderCommand(p, releaseOrder()), newOrderCommand(p, dropOrder()), newOrderCommand(p, bounceOrder()), newOrderCommand(p, retryOrder()))
+		newListCommand(p), newShowCommand(p), newStatusCommand(p), newDestinationsCommand(p), newHostsCommand(p), newShapeCommand(p))
+	for _, o := range orders() {
+		cmd.AddCommand(newOrderCommand(p, o))
+	}
 	p.AddFlags(cmd.PersistentFlags())
 	return cmd
 }
@@ -89,16 +91,18 @@ func checkFilters(cmd *cobra.Command, f *admin.Filter) error {
 
 func areaNames() []string { return []string{"incoming", "deferred", "hold", "corrupt"} }
 
+// completeFilters completes the values of the flags of addFilters.
 func completeFilters(cmd *cobra.Command) {
-	areas := cobra.FixedCompletions(areaNames(), cobra.ShellCompDirectiveNoFileComp)
-	for _, name := range []string{"area", "sender", "recipient", "domain", "error", "older", "younger"} {
-		complete := cobra.NoFileCompletions
-		if name == "area" {
-			complete = areas
-		}
-		if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
-			panic(err) // the flag does not exist: a bug
-		}
+	complete(cmd, "area", areaNames()...)
+	for _, name := range []string{"sender", "recipient", "domain", "error", "older", "younger"} {
+		complete(cmd, name)
+	}
+}
+
+// complete completes the values of a flag, which are not names of files.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag does not exist: a bug
 	}
 }
 

@@ -144,7 +144,7 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 	fmt.Fprintf(out, "  %-*s  %-9s %6s %6s %6s\n", width, "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO")
 	for _, d := range all {
 		fmt.Fprintf(out, "  %-*s  %-9s %6d %6d %6d\n", width, human.Shorten(human.Plain(d.Nexthop), width), d.State, d.Window, d.Busy, d.Todo)
-		if text := connectionsText(&d); text != "" {
+		if text := connectionsText(d.Open, d.Opening); text != "" {
 			fmt.Fprintf(out, "      %s\n", text)
 		}
 		if o := d.WaitReason; o != nil && o.Kind != "dead" && o.Kind != "turn" && (common == nil || o.Kind != common.Kind) {
@@ -159,14 +159,14 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 	}
 }
 
-// connectionsText says what carries a destination's mail; "" where agents do.
-func connectionsText(d *admin.DestinationStatus) string {
-	if d.Open+d.Opening == 0 {
+// connectionsText counts a destination's connections; "" if there are none.
+func connectionsText(open, opening int) string {
+	if open+opening == 0 {
 		return ""
 	}
-	text := human.Count(d.Open, "connection")
-	if d.Opening > 0 {
-		text += fmt.Sprintf(", %s being opened", human.Number(d.Opening))
+	text := human.Count(open, "connection")
+	if opening > 0 {
+		text += ", " + human.Number(opening) + " being opened"
 	}
 	return text
 }
