@@ -1,0 +1,577 @@
+package intake
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// Everything that rests in the incoming area, or in the deferred area and is due, comes
+// into core sooner or later, and held mail that is due is found, whatever happens while
+// answers are under way: mail arrives and is announced late, is deferred, held, released
+// and removed; operators name messages and have everything tried. Nothing is taken by a
+// hint that was overtaken. The invariant of doc.go holds after every step.
+func TestEverythingAtRestIsTaken(t *testing.T) {
+	worlds := uint64(100)
+	if testing.Short() {
+		worlds = 50
+	}
+	seen := make(map[string]int)
+	for seed := range worlds {
+		w := newSpoolWorld(t, seed)
+		for range 150 {
+			w.step()
+		}
+		w.settle()
+		for id, p := range w.spool {
+			if p.Area != mail.AreaHold || p.Due > 0 {
+				t.Fatalf("seed %d: message %d still rests in %v, due %d, at %d", seed, id, p.Area, p.Due, w.now)
+			}
+		}
+		if !w.a.Idle() || w.a.Wake(true) != mail.Never {
+			t.Fatalf("seed %d: nothing is left, and admission is idle %t, to wake at %d", seed, w.a.Idle(), w.a.Wake(true))
+		}
+		for what, n := range w.seen {
+			seen[what] += n
+		}
+	}
+	for _, what := range []string{"announced", "overtaken", "named", "missed", "found gone", "unwanted", "from incoming", "from deferred", "from flush", "from retry", "lapsed"} {
+		if seen[what] < int(worlds)/5 {
+			t.Errorf("%q was seen %d times only", what, seen[what])
+		}
+	}
+}
+
+// What an operator has tried are all messages that rest in the deferred area at that
+// moment, due or not; or those from a due time on.
+func TestFlushFindsAllThatIsDeferred(t *testing.T) {
+	for seed := range uint64(50) {
+		w := newSpoolWorld(t, seed)
+		for range 100 {
+			w.step()
+		}
+		w.finish = func(id mail.QueueID) { delete(w.spool, id) }
+		w.drain()
+		for i := range mail.QueueID(10) {
+			id, due := 1000+i, w.now.Add(time.Duration(1+w.rng.IntN(50)))
+			w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaDeferred, Due: due}, 1
+			w.a.Appeared(id, w.spool[id])
+		}
+		w.drain()
+		from := mail.Instant(0)
+		if seed%2 == 0 {
+			from = w.now.Add(25)
+			w.a.FlushFrom(from, Flush{Asked: w.now})
+		} else {
+			w.a.FlushAll(Flush{Asked: w.now})
+		}
+		w.drain()
+		for id, p := range w.spool {
+			if p.Area == mail.AreaDeferred && p.Due >= from && w.tried[id] < w.now {
+				t.Fatalf("seed %d: message %d due %d still rests after a scan from %d", seed, id, p.Due, from)
+			}
+		}
+	}
+}
+
+// A spoolWorld is a spool, and what the core would do between it and an Admission.
+type spoolWorld struct {
+	t      *testing.T
+	seed   uint64
+	rng    *rand.Rand
+	now    mail.Instant
+	last   mail.QueueID
+	a      Admission
+	spool  map[mail.QueueID]mail.Place
+	tried  map[mail.QueueID]mail.Instant
+	core   map[mail.QueueID]Origin
+	moving map[mail.QueueID]bool // changes of messages at rest are under way
+	flight []*flight
+	finish func(mail.QueueID) // what becomes of a message whose round ends
+	seen   map[string]int
+}
+
+// A flight is something under way between core and host. It is carried out in the spool
+// once, and some time later the core hears of it.
+type flight struct {
+	done  bool
+	do    func() // in the spool
+	heard func() // in core
+}
+
+func newSpoolWorld(t *testing.T, seed uint64) *spoolWorld {
+	w := &spoolWorld{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), now: 1000, a: NewAdmission(), spool: make(map[mail.QueueID]mail.Place),
+		tried: make(map[mail.QueueID]mail.Instant), core: make(map[mail.QueueID]Origin), moving: make(map[mail.QueueID]bool), seen: make(map[string]int)}
+	w.finish = w.rest
+	w.a.Look(ScanHeld)
+	for range 3 { // from before the start
+		w.last += 2
+		w.rest(w.last)
+	}
+	return w
+}
+
+// rest puts a message anywhere.
+func (w *spoolWorld) rest(id mail.QueueID) {
+	later := w.now.Add(time.Duration(w.rng.IntN(60) - 10))
+	w.tried[id] = w.now
+	switch w.rng.IntN(8) {
+	case 0, 1:
+		delete(w.spool, id)
+	case 2:
+		w.spool[id] = mail.Place{Area: mail.AreaHold}
+	case 3:
+		w.spool[id] = mail.Place{Area: mail.AreaHold, Due: later}
+	case 4:
+		w.spool[id] = mail.Place{Area: mail.AreaIncoming}
+	default:
+		w.spool[id] = mail.Place{Area: mail.AreaDeferred, Due: later}
+	}
+}
+
+func (w *spoolWorld) send(do, heard func()) {
+	w.flight = append(w.flight, &flight{do: do, heard: heard})
+}
+
+// progress has something that is under way go on.
+func (w *spoolWorld) progress() {
+	i := w.rng.IntN(len(w.flight))
+	if f := w.flight[i]; !f.done {
+		f.done = true
+		f.do()
+	} else {
+		w.flight = slices.Delete(w.flight, i, i+1)
+		f.heard()
+	}
+}
+
+func (w *spoolWorld) step() {
+	switch n := w.rng.IntN(20); {
+	case n < 3: // an ID may be given before another's message is durable, and be durable after that
+		w.last += 2
+		id := w.last
+		w.send(func() { w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaIncoming}, 0 }, func() { w.announced(id) })
+	case n < 9 && len(w.flight) > 0:
+		w.progress()
+	case n < 11:
+		w.now = w.now.Add(time.Duration(w.rng.IntN(20)))
+	case n < 12:
+		w.order(mail.QueueID(1 + w.rng.IntN(int(w.last)+2)))
+	case n == 12 && w.rng.IntN(3) == 0:
+		w.a.FlushAll(Flush{Asked: w.now, Since: mail.Instant(w.rng.IntN(2) * 1000)})
+	case n == 12 && !w.a.Looking(ScanFlush):
+		w.a.FlushFrom(w.now.Add(time.Duration(w.rng.IntN(30))), Flush{Asked: w.now})
+	case n < 15:
+		w.leave()
+	default:
+		w.admit()
+	}
+	w.check()
+}
+
+// announced hears that a message has become durable, which may have been found since then.
+func (w *spoolWorld) announced(id mail.QueueID) {
+	if _, in := w.core[id]; in {
+		return
+	}
+	if !w.a.Announced(id, w.rng.IntN(4) > 0) {
+		w.seen["overtaken"]++
+		return
+	}
+	w.seen["announced"]++
+	if p, there := w.spool[id]; !there || p.Area != mail.AreaIncoming || w.moving[id] {
+		w.t.Fatalf("seed %d: message %d comes into core by its hint, and is in %v, moving %t", w.seed, id, p.Area, w.moving[id])
+	}
+	w.core[id] = FromIncoming
+}
+
+// order has an operator name a message that is not in core, which may not exist.
+func (w *spoolWorld) order(id mail.QueueID) {
+	if !w.free(id) {
+		return
+	}
+	w.a.Name(id)
+	w.seen["named"]++
+	if w.rng.IntN(2) == 0 {
+		w.a.Retry(id)
+		return
+	}
+	w.moving[id] = true
+	w.send(func() {
+		if _, there := w.spool[id]; there {
+			w.rest(id)
+		}
+	}, func() {
+		delete(w.moving, id)
+		w.appeared(id)
+	})
+}
+
+func (w *spoolWorld) appeared(id mail.QueueID) {
+	if p, there := w.spool[id]; there {
+		w.a.Appeared(id, p)
+	}
+}
+
+func (w *spoolWorld) free(id mail.QueueID) bool {
+	_, in := w.core[id]
+	return !in && !w.moving[id]
+}
+
+// leave ends the round of some message.
+func (w *spoolWorld) leave() {
+	for _, id := range slices.Sorted(maps.Keys(w.core)) {
+		if w.core[id] != opening && w.rng.IntN(2) == 0 {
+			w.end(id)
+			return
+		}
+	}
+}
+
+func (w *spoolWorld) end(id mail.QueueID) {
+	w.core[id] = opening // nothing else happens to it
+	w.send(func() { w.finish(id) }, func() {
+		delete(w.core, id)
+		w.appeared(id)
+	})
+}
+
+// opening is the origin of messages in core that wait for an answer.
+const opening Origin = 200
+
+// admit opens a message, and fetches.
+func (w *spoolWorld) admit() {
+	for _, s := range []Scan{ScanDeferred, ScanHeld} {
+		if w.a.Due(s, w.now) {
+			w.a.Look(s)
+		}
+	}
+	if s := w.a.Turn(); w.rng.IntN(4) > 0 {
+		for id, from, ok := w.a.Take(s); ok; id, from, ok = w.a.Take(s) {
+			if w.free(id) {
+				w.open(id, from)
+				break
+			}
+		}
+	}
+	for w.a.Has(ScanHeld) {
+		id, _, _ := w.a.Take(ScanHeld)
+		if p := w.spool[id]; w.free(id) {
+			w.seen["lapsed"]++
+			w.moving[id] = true
+			w.send(func() {
+				if w.spool[id] == p && p.Area == mail.AreaHold {
+					delete(w.spool, id)
+				}
+			}, func() {
+				delete(w.moving, id)
+				w.appeared(id)
+			})
+		}
+	}
+	for s := range scans {
+		from, ok := w.a.Fetch(s)
+		if !ok {
+			continue
+		}
+		var f mail.Found
+		w.send(func() { f = w.search(s, from, 1+w.rng.IntN(4)) }, func() {
+			if w.a.scans[s].missed {
+				w.seen["missed"]++
+			}
+			if !w.a.Found(s, f) {
+				w.t.Fatalf("seed %d: what was fetched of the scan %v is not expected", w.seed, s)
+			}
+		})
+	}
+}
+
+// open has a message come into core, if it is still what its scan looked for.
+func (w *spoolWorld) open(id mail.QueueID, from Origin) {
+	w.core[id] = opening
+	var p mail.Place
+	there := false
+	w.send(func() { p, there = w.spool[id] }, func() {
+		wanted := there
+		switch from {
+		case FromIncoming:
+			wanted = wanted && p.Area == mail.AreaIncoming
+		case FromDeferred:
+			wanted = wanted && p.Area == mail.AreaDeferred && p.Due <= w.now
+		case FromFlush:
+			f := w.a.Flush()
+			wanted = wanted && p.Area == mail.AreaDeferred && f.Wants(w.tried[id], w.now)
+		case FromRetry:
+			wanted = wanted && p.Area != mail.AreaHold
+		}
+		if wanted {
+			w.seen["from "+[...]string{"incoming", "deferred", "flush", "retry"}[from]]++
+			w.core[id] = from
+			return
+		}
+		w.seen[map[bool]string{true: "unwanted", false: "found gone"}[there]]++
+		delete(w.core, id)
+		w.appeared(id)
+	})
+}
+
+// search answers a fetch.
+func (w *spoolWorld) search(s Scan, from mail.Cursor, most int) mail.Found {
+	var all []mail.Cursor
+	for id, p := range w.spool {
+		c := mail.Cursor{ID: id, Due: p.Due}
+		if p.Area == mail.AreaIncoming {
+			c.Due = 0
+		}
+		if p.Area == s.Area() && !c.Before(from) {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b mail.Cursor) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
+	f := mail.Found{Next: from, NextDue: mail.Never}
+	for _, c := range all {
+		if s.Timed() && c.Due > w.now {
+			f.NextDue = c.Due
+			return f
+		}
+		if len(f.Cursors) == most {
+			f.More = true
+			return f
+		}
+		f.Cursors = append(f.Cursors, c)
+		f.Next = mail.Cursor{Due: c.Due, ID: c.ID + 1}
+	}
+	return f
+}
+
+// drain has all that is under way end, and all that is found come into core and leave
+// again, without any time passing.
+func (w *spoolWorld) drain() {
+	underWay := func() bool {
+		for s := range scans {
+			if w.a.UnderWay(s) || w.a.Due(s, w.now) || len(w.a.scans[s].named) > 0 {
+				return true
+			}
+		}
+		return len(w.flight)+len(w.core) > 0
+	}
+	for n := 0; underWay(); n++ {
+		if n > 10_000 {
+			w.t.Fatalf("seed %d: admission does not come to an end: %+v", w.seed, w.a)
+		}
+		for len(w.flight) > 0 {
+			w.progress()
+			w.check()
+		}
+		for _, id := range slices.Sorted(maps.Keys(w.core)) {
+			if w.core[id] != opening {
+				w.end(id)
+			}
+		}
+		w.admit()
+		w.check()
+	}
+}
+
+// settle lets time pass until nothing is due any more, with nothing new.
+func (w *spoolWorld) settle() {
+	w.finish = func(id mail.QueueID) { delete(w.spool, id) }
+	for w.drain(); w.a.Wake(true) != mail.Never; w.drain() {
+		at := w.a.Wake(true)
+		if at <= w.now {
+			w.t.Fatalf("seed %d: admission wants to be woken at %d, and it is %d", w.seed, at, w.now)
+		}
+		if without := w.a.Wake(false); without < at || without != w.a.scans[ScanHeld].nextDue {
+			w.t.Fatalf("seed %d: admission without room wants to be woken at %d, with room at %d", w.seed, without, at)
+		}
+		w.now = at
+	}
+}
+
+// check is the invariant: what rests and is not in core is found and not taken, or behind
+// a scan's cursor, or will be announced; and what is behind a cursor is looked for.
+func (w *spoolWorld) check() {
+	w.t.Helper()
+	w.a.Check()
+	onItsWay := slices.ContainsFunc(w.flight, func(f *flight) bool { return f.done }) // a hint may be
+	for id, p := range w.spool {
+		if !w.free(id) || p.Area == mail.AreaHold && p.Due == 0 {
+			continue
+		}
+		of, c := ScanDeferred, mail.Cursor{Due: p.Due, ID: id}
+		switch p.Area {
+		case mail.AreaIncoming:
+			of, c.Due = ScanIncoming, 0
+		case mail.AreaHold:
+			of = ScanHeld
+		}
+		s := &w.a.scans[of]
+		looks := s.more || s.fetching || s.nextDue <= p.Due
+		behind := !c.Before(s.from) || s.missed && !c.Before(s.low)
+		if !slices.Contains(s.found, c) && !(behind && looks) && !(of == ScanIncoming && onItsWay) {
+			w.t.Fatalf("seed %d: message %d rests in %v, due %d, and no scan comes to it: %+v", w.seed, id, p.Area, p.Due, *s)
+		}
+	}
+}
+
+// The scans take turns; the removal of held mail has none.
+func TestTurnsOfScans(t *testing.T) {
+	a := NewAdmission()
+	for i, want := range []Scan{ScanIncoming, ScanDeferred, ScanFlush, ScanIncoming, ScanDeferred} {
+		if got := a.Turn(); got != want {
+			t.Errorf("turn %d is %v's, want %v's", i, got, want)
+		}
+	}
+}
+
+// New mail comes into core at once while there is room and nothing older waits. A hint
+// that is late, for the scan has passed it or an operator has named the message, is left
+// to the scan: only the spool can tell what has become of the message.
+func TestHints(t *testing.T) {
+	begun := func() Admission {
+		a := NewAdmission()
+		a.Fetch(ScanIncoming)
+		a.Found(ScanIncoming, mail.Found{Cursors: []mail.Cursor{{ID: 10}}, Next: mail.Cursor{ID: 11}})
+		return a
+	}
+	read := func() Admission {
+		a := begun()
+		a.Take(ScanIncoming)
+		return a
+	}
+	for _, c := range []struct {
+		what string
+		a    Admission
+		id   mail.QueueID
+		room bool
+		want bool
+	}{
+		{"at the start, before the index was read", NewAdmission(), 12, true, false},
+		{"behind what was found and not taken", begun(), 12, true, false},
+		{"new", read(), 11, true, true},
+		{"without room", read(), 11, false, false},
+		{"passed by the scan", read(), 10, true, false},
+	} {
+		if got := c.a.Announced(c.id, c.room); got != c.want || c.a.Waiting() == c.want {
+			t.Errorf("a message %s comes into core at once: %t; waits: %t", c.what, got, c.a.Waiting())
+		}
+	}
+	a := read()
+	a.Name(15)
+	a.Name(13)
+	for id, want := range map[mail.QueueID]bool{16: true, 15: false, 14: false} {
+		b := a
+		if b.Announced(id, true) != want {
+			t.Errorf("message %d comes into core at once: %t, and an operator has named 15", id, !want)
+		}
+	}
+}
+
+// What an operator names comes before all that is found.
+func TestNamedMailIsFirst(t *testing.T) {
+	a := NewAdmission()
+	a.FlushAll(Flush{Asked: 5})
+	a.Fetch(ScanFlush)
+	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{Due: 7, ID: 1}, {Due: 7, ID: 2}}, Next: mail.Cursor{Due: 7, ID: 3}})
+	a.Retry(8)
+	a.Retry(9)
+	got := ""
+	for id, from, ok := a.Take(ScanFlush); ok; id, from, ok = a.Take(ScanFlush) {
+		got += fmt.Sprintf("%d from %d, ", id, from)
+	}
+	if want := fmt.Sprintf("8 from %d, 9 from %[1]d, 1 from %d, 2 from %[2]d, ", FromRetry, FromFlush); got != want {
+		t.Errorf("taken are %s want %s", got, want)
+	}
+}
+
+// Whether a scan is at its end, has found something, or has anything to do.
+func TestStatesOfAScan(t *testing.T) {
+	a := NewAdmission()
+	state := func(s Scan) [4]bool { return [4]bool{a.UnderWay(s), a.Looking(s), a.Has(s), a.Idle()} }
+	want := func(what string, s Scan, w [4]bool) {
+		t.Helper()
+		if got := state(s); got != w {
+			t.Errorf("%s: under way, looking, has, idle are %v, want %v", what, got, w)
+		}
+	}
+	for _, s := range []Scan{ScanIncoming, ScanDeferred} {
+		want("at the start", s, [4]bool{true, true, false, false})
+		a.Fetch(s)
+		want("fetching", s, [4]bool{true, true, false, false})
+		a.Found(s, mail.Found{NextDue: mail.Never})
+	}
+	want("nothing in the spool", ScanFlush, [4]bool{false, false, false, true})
+	a.FlushAll(Flush{Asked: 3, Amnesty: 4})
+	want("flush", ScanFlush, [4]bool{true, true, false, false})
+	if _, ok := a.Fetch(ScanFlush); !ok || a.Flush() != (Flush{Asked: 3, Amnesty: 4}) {
+		t.Errorf("nothing is fetched for %+v", a.Flush())
+	}
+	if _, ok := a.Fetch(ScanFlush); ok {
+		t.Error("two fetches of a scan are under way")
+	}
+	mustPanic(t, "a scan takes the place of one that is fetching", func() { a.FlushFrom(1, Flush{}) })
+	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{ID: 1}}, Next: mail.Cursor{ID: 2}, More: true})
+	want("found, and more", ScanFlush, [4]bool{true, true, true, false})
+	if _, ok := a.Fetch(ScanFlush); ok {
+		t.Error("more is fetched, and what is there was not taken")
+	}
+	a.FlushAll(Flush{Asked: 6})
+	want("begun anew", ScanFlush, [4]bool{true, true, false, false})
+	a.Fetch(ScanFlush)
+	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{ID: 1}}})
+	want("found all", ScanFlush, [4]bool{true, false, true, false})
+	a.Take(ScanFlush)
+	want("taken", ScanFlush, [4]bool{false, false, false, true})
+	a.Retry(9)
+	want("named", ScanFlush, [4]bool{false, false, false, false})
+	a.Take(ScanFlush)
+	if a.Found(ScanFlush, mail.Found{}) {
+		t.Error("what nobody has fetched is expected")
+	}
+	a.Appeared(7, mail.Place{Area: mail.AreaHold, Due: 9})
+	want("held mail waits to be removed", ScanHeld, [4]bool{false, false, false, true})
+	if a.Wake(false) != 9 || a.Due(ScanHeld, 8) || !a.Due(ScanHeld, 9) {
+		t.Errorf("held mail is due at %v", a.Wake(false))
+	}
+	a.Appeared(8, mail.Place{Area: mail.AreaDeferred, Due: 5})
+	want("deferred mail waits to be due", ScanDeferred, [4]bool{false, false, false, false})
+	if a.Wake(true) != 5 || a.Wake(false) != 9 {
+		t.Errorf("admission wants to be woken at %v with room, at %v without", a.Wake(true), a.Wake(false))
+	}
+	mustPanic(t, "new mail is not due", func() { a.Look(ScanIncoming) })
+}
+
+// What was tried since an operator has asked is not tried again for that, nor what was
+// tried before our network was down. A last attempt in the future shows that the clock
+// was wrong.
+func TestWants(t *testing.T) {
+	f := Flush{Asked: 100, Since: 50}
+	for last, want := range map[mail.Instant]bool{0: false, 49: false, 50: true, 99: true, 100: false, 120: false, 121: true} {
+		if f.Wants(last, 120) != want {
+			t.Errorf("what was tried last at %d is wanted: %t", last, !want)
+		}
+	}
+}
+
+func TestScans(t *testing.T) {
+	for s, want := range map[Scan]string{ScanIncoming: "incoming incoming false", ScanDeferred: "deferred deferred true", ScanFlush: "flush deferred false", ScanHeld: "held hold true"} {
+		if got := fmt.Sprint(s, " ", s.Area(), " ", s.Timed()); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for o, want := range map[Origin]Line{FromIncoming: LineNew, FromDeferred: LineRetries, FromFlush: LineRetries, FromRetry: LineNew} {
+		if o.Line() != want {
+			t.Errorf("mail of origin %d is in line %d", o, o.Line())
+		}
+	}
+}
