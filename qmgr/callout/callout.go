@@ -45,8 +45,8 @@ func (d *Desk) Configure(cfg Config) {
 	d.db.Configure(cfg.Addresses)
 }
 
-// A Callout is one question to a receiver, and all who wait for the answer. Nobody may
-// wait for one that has begun.
+// A Callout is one question to a receiver, and all who wait for the answer. One that
+// has begun may have no asker left.
 type Callout struct {
 	ID        mail.QueueID // of its pseudo-message; 0 until it begins
 	Recipient mail.Address
@@ -83,7 +83,7 @@ func (d *Desk) CallOut(v *Verification, to mail.Route) {
 	o.askers.PushBack(&v.inCallout, v)
 }
 
-// uncall forgets a call-out that has not begun if nobody waits for it any more.
+// uncall forgets a call-out that has not begun if no client waits for it any more.
 func (d *Desk) uncall(o *Callout) {
 	if o.ID == 0 && o.askers.Empty() {
 		d.roster.Leave(o.network, &o.inLine)
@@ -113,8 +113,8 @@ func (d *Desk) Begin(o *Callout, now mail.Instant) {
 }
 
 // Late takes the slot of the call-out that has kept it for longest, and returns that; nil
-// if none has kept it for patience. What nothing carries is to be given up then: a server
-// that takes minutes to answer would keep the slot from others.
+// if none has kept it for patience. The caller gives it up if no connection carries it: a
+// server that takes minutes to answer would keep the slot from others.
 func (d *Desk) Late(now mail.Instant) *Callout {
 	if now < d.Wake() {
 		return nil
@@ -136,7 +136,7 @@ func (d *Desk) Wake() mail.Instant {
 
 // End ends a call-out in core with its outcome; nil if there is none because its
 // destination was busy. It returns what the outcome says, and the reply to those who
-// wait: they are to be closed, each of them NextAsker.
+// wait: the caller closes NextAsker until there is none.
 func (d *Desk) End(o *Callout, outcome *mail.Outcome, now mail.Instant) (addrdb.Standing, mail.Reply) {
 	assert.That(o.ID != 0 && d.known[addrdb.Key(o.Recipient)] == o, "call-out %v of %s ends, and is not in core", o.ID, o.Recipient)
 	if o.network != nil {
@@ -152,7 +152,7 @@ func (d *Desk) End(o *Callout, outcome *mail.Outcome, now mail.Instant) (addrdb.
 }
 
 // NextAsker returns who has waited for longest for a call-out that has ended, until that
-// is closed; nil if nobody waits any more.
+// is closed; nil if no client waits any more.
 func (o *Callout) NextAsker() *Verification { return o.askers.Front() }
 
 // verdictOf returns what the outcome of a call-out says.
@@ -174,8 +174,8 @@ func verdictOf(o *mail.Outcome) addrdb.Verdict {
 }
 
 // Find returns the reply out of what is known of a recipient, zero if mail can be sent
-// there; known is false if nothing is known. again reports whether the receiver is to be
-// asked, since that is old or nothing: who hears so does ask (addrdb.DB.Find).
+// there; known is false if nothing is known. again reports whether the receiver must be
+// asked, since that is old or nothing: the caller does so (addrdb.DB.Find).
 func (d *Desk) Find(recipient mail.Address, now mail.Instant) (reply mail.Reply, known, again bool) {
 	v, again := d.db.Find(recipient, now)
 	return d.replyTo(v), v.Standing != addrdb.Unknown, again
@@ -190,7 +190,7 @@ func (d *Desk) replyTo(v addrdb.Verdict) mail.Reply {
 			d.cfg.RejectReason, v.Reply, v.Reply.Text)
 	case addrdb.Unsure:
 		// What we have found out ourselves is how we, our network and the hosts behind us
-		// are, which is nobody's business.
+		// are, which is not for strangers.
 		return refusal(mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 1, Detail: 1}, Text: "the address cannot be verified now"},
 			d.cfg.DeferReason, v.Reply, "")
 	}
@@ -247,7 +247,7 @@ func (d *Desk) Check(inCore map[mail.QueueID]*Callout) {
 			asking++
 		}
 		if o.ID == 0 {
-			assert.That(!o.askers.Empty(), "nobody waits for the call-out of %s", o.Recipient)
+			assert.That(!o.askers.Empty(), "no client waits for the call-out of %s", o.Recipient)
 			waiting++
 			continue
 		}

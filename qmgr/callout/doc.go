@@ -4,12 +4,12 @@
 // What has to be looked up for that competes with the lookups of mail, and it is
 // strangers who decide how much there is of it. So all of it together counts as one
 // message (Finch's proposal for verification), whose few lookups come first, because
-// somebody waits on the line, and which never has more, however many slots are free.
+// a client waits for the reply, and which never has more, however many slots are free.
 // Within it each network of clients has fewer still, and networks take turns (package
 // roster). Nobody waits longer than a deadline. A lookup that goes on after it still
 // counts for its network until it ends, or clients could occupy all slots with domains
-// whose name servers never answer: as one of its slow ones (package intake), or whoever
-// asked for two such domains would have nobody else of his network answered.
+// whose name servers never answer: as one of its slow ones (package intake), or a client
+// that asked for two such domains would keep all others of its network from an answer.
 //
 // A call-out asks the receiver whether it would take mail for a recipient. In Postfix it
 // is a message in the queue that ends before its content, and so it is here: a
@@ -20,15 +20,15 @@
 // only if no mail waits for one. Strangers decide how many there are, so that none counts
 // in a limit by time for more than a minute.
 //
-// What a call-out meets is the business of nobody but those who asked: it is no attempt for any
+// What a call-out meets concerns only those who asked: it is no attempt for any
 // message, and nothing in it shows how the destination takes mail, not even that the
 // connection ends over it. That no connection can be made is another matter: mail could
 // have none either.
 //
 // At most Config.Limit of them are in core, and of one network of clients
-// Config.NetworkLimit. The others wait outside, as long as somebody waits for them; one
+// Config.NetworkLimit. The others wait outside, as long as a client waits for them; one
 // that has begun goes on, so that its answer is there for the next who asks (package
-// addrdb). After a minute (patience) one that nobody has begun to carry is given
+// addrdb). After a minute (patience) one that no connection carries is given
 // up, and one that is under way loses its slot: a server that takes minutes to answer
 // would keep it from others. Those that are late are as many as connections carry.
 //

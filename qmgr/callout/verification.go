@@ -14,13 +14,13 @@ import (
 type VerificationID uint64
 
 // A Verification is one question, which waits for a lookup (Question) and then, if the
-// receiver is to be asked, for a call-out. Whoever calls Open sets the exported fields,
-// but Question.
+// receiver is asked, for a call-out. The caller of Open sets the exported fields except
+// Question.
 type Verification struct {
 	intake.Question
 	ID        VerificationID
 	Client    netip.Addr   // whose network it counts for; the zero Addr if unknown
-	Recipient mail.Address // whom the receiver is asked about; "" if nobody asks it
+	Recipient mail.Address // whom the receiver is asked about; "" if it is not asked
 	// Answered means that an answer has been given, out of what was known; the question
 	// is asked again because that is old.
 	Answered  bool
@@ -50,7 +50,7 @@ func (d *Desk) Open(v Verification, now mail.Instant) *Verification {
 }
 
 // Close ends a question that has its answer. It must wait for no lookup any more; its
-// call-out is forgotten if that has not begun and nobody else waits for it.
+// call-out is forgotten if that has not begun and no other client waits for it.
 func (d *Desk) Close(v *Verification) {
 	assert.That(v.Lookup() == nil, "verification %d is closed and waits for a lookup", v.ID)
 	d.open.Remove(&v.inOpen)

@@ -12,7 +12,7 @@ const (
 	ScanIncoming Scan = iota // new mail
 	ScanDeferred             // deferred mail that is due
 	ScanFlush                // all deferred mail, because an operator asked for it
-	ScanHeld                 // held mail that is to be removed now; it does not come into core
+	ScanHeld                 // held mail whose time is up; it is removed and does not come into core
 	scans
 )
 
@@ -36,7 +36,7 @@ func (s Scan) Timed() bool { return s == ScanDeferred || s == ScanHeld }
 // Admission is how messages come into core: by being announced (Arrived) while there
 // is room and nothing older waits, else through three scans of the spool's indexes.
 // The scans take turns, so that neither new mail nor retries starve. A fourth scan is
-// for held mail that is to be removed.
+// for held mail whose time is up, which is removed.
 //
 // Whether there is room is the caller's business. An Admission is not safe for
 // concurrent use.
@@ -107,7 +107,7 @@ func (a *Admission) Wake(room bool) mail.Instant {
 }
 
 // Idle reports whether no scan has come upon anything that is left to do, or may yet.
-// Held mail that is to be removed later does not count.
+// Held mail does not count.
 func (a *Admission) Idle() bool {
 	for i := range a.scans {
 		s := &a.scans[i]
@@ -175,7 +175,7 @@ func (a *Admission) remember(id mail.QueueID) {
 //
 // The hint may be late: if the scan has passed that position, or an operator has named
 // the message, it may have been delivered and be gone by now, or be held. Then only the
-// spool can tell.
+// spool knows.
 func (a *Admission) Announced(id mail.QueueID, room bool) bool {
 	s := &a.scans[ScanIncoming]
 	if s.more || len(s.found) > 0 || (mail.Cursor{ID: id}).Before(s.from) || id <= a.named || !room {
@@ -251,7 +251,7 @@ func (a *Admission) Take(s Scan) (id mail.QueueID, from Origin, ok bool) {
 func (a *Admission) Has(s Scan) bool { return len(a.scans[s].found) > 0 }
 
 // Fetch begins to fetch more of a scan, from the cursor it returns, until Found; false if
-// a fetch is under way, or nothing is to be fetched now.
+// a fetch is under way, if what was found is not taken yet, or if there is no more.
 func (a *Admission) Fetch(s Scan) (mail.Cursor, bool) {
 	sc := &a.scans[s]
 	if sc.fetching || !sc.more || len(sc.found) > 0 {
@@ -269,7 +269,7 @@ func (a *Admission) Check() {
 		assert.That(!s.missed || s.fetching, "the scan of %v mail missed something, and fetches nothing", of)
 		assert.That(of.Timed() || s.nextDue == mail.Never, "the scan of %v mail waits for an instant", of)
 		assert.That(of == ScanFlush || len(s.named) == 0, "an operator has named mail to the scan of %v mail", of)
-		assert.That(of != ScanHeld || !s.from.Before(heldFrom), "the scan of held mail is at %v, where none is to be removed", s.from)
+		assert.That(of != ScanHeld || !s.from.Before(heldFrom), "the scan of held mail is at %v, where all is held without end", s.from)
 		for n := 1; n < len(s.found); n++ {
 			assert.That(s.found[n-1].Before(s.found[n]), "the scan of %v mail has found %v before %v", of, s.found[n-1], s.found[n])
 		}

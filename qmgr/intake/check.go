@@ -94,8 +94,8 @@ func (c *checker) count(s *Lookups, l *Lookup) {
 
 func (s *Lookups) checkLookup(l *Lookup) {
 	assert.That((l.id != 0) == (s.busy[l.id] == l), "lookup %d of %s has begun and is not known as busy", l.id, l.Nexthop)
-	assert.That(l.id != 0 || !l.jobs.Empty() || !l.questions.Empty() || len(l.parked) > 0, "nobody waits for the lookup of %s", l.Nexthop)
-	assert.That(l.id != 0 || l.owner == nil && l.network == nil, "the lookup of %s counts for somebody and has not begun", l.Nexthop)
+	assert.That(l.id != 0 || !l.jobs.Empty() || !l.questions.Empty() || len(l.parked) > 0, "nothing waits for the lookup of %s", l.Nexthop)
+	assert.That(l.id != 0 || l.owner == nil && l.network == nil, "the lookup of %s is on some account and has not begun", l.Nexthop)
 	assert.That(l.inAge.On(&s.silent.waiting) == (l.quiet && l.id == 0), "the lookup of %s is quiet %t, begun %t", l.Nexthop, l.quiet, l.id != 0)
 	l.jobs.Check()
 	l.questions.Check()

@@ -28,11 +28,11 @@ type Limits struct {
 // would hold a slot of its destination and of its transport meanwhile, for a minute if
 // the name server is dead; so lookups come before anything is scheduled for delivery.
 //
-// Who may have how many lookups under way is decided as in Finch's router scheduler.
+// How many lookups each may have under way is decided as in Finch's router scheduler.
 // Messages that wait for lookups stand in line; whenever a slot is free, the first
 // message that may have one more (package share) gets it, for the lookup that it has
-// waited for longest. One message with 100,000 domains takes 91 % of the slots if nobody
-// else wants them, and those behind it always find one free. Lookups that take long give
+// waited for longest. One message with 100,000 domains takes 91 % of the slots if no
+// other wants them, and those behind it always find one free. Lookups that take long give
 // their slots back (slow.go).
 //
 // Mail that was deferred is as many small messages, none of which ever has more than its
@@ -93,8 +93,8 @@ func (s *Lookups) Configure(l Limits) {
 // domain name in lower case.
 type Key struct{ Transport, Nexthop string }
 
-// A Lookup is one lookup, and all who wait for its answer. Before it has begun there is
-// somebody who waits; afterwards they may all have gone.
+// A Lookup is one lookup, and all jobs, questions and parked messages that wait for its
+// answer: at least one until it begins; afterwards they may all have gone.
 type Lookup struct {
 	Key
 	id LookupID // 0 until it has begun
@@ -103,7 +103,7 @@ type Lookup struct {
 	owner   *Routing
 	network *roster.Network[Question]
 	retry   bool // it counts in Lookups.retrying, whether or not the owner is still there
-	// quiet means that it begins on nobody's account, when few of its kind are under way:
+	// quiet means that it begins on no account, when few of its kind are under way:
 	// the name was silent lately, or it was made to wait as if it had been (quieten).
 	quiet     bool
 	begun     mail.Instant       // id is not 0
@@ -201,7 +201,7 @@ func (s *Lookups) Ask(c *Question, client netip.Addr, key Key, now mail.Instant)
 }
 
 // Remembered returns the reply for mail to a name whose lookup ended less than a minute
-// ago without an answer; zero if the name is to be looked up.
+// ago without an answer; zero if the name should be looked up.
 func (s *Lookups) Remembered(name string, now mail.Instant) mail.Reply {
 	return s.silent.reply(name, now)
 }
@@ -220,7 +220,7 @@ func (s *Lookups) need(key Key, quiet bool) *Lookup {
 	return l
 }
 
-// unneed forgets a lookup that has not begun if nobody waits for it any more.
+// unneed forgets a lookup that has not begun if nothing waits for it any more.
 func (s *Lookups) unneed(l *Lookup) {
 	if l.id != 0 || !l.jobs.Empty() || !l.questions.Empty() || len(l.parked) > 0 {
 		return
@@ -263,8 +263,8 @@ func (s *Lookups) leaveLine(j *Job) {
 	}
 }
 
-// leave takes a job out of everything. Its lookup goes on; one that has not begun may be
-// needed by nobody then (unneed).
+// leave takes a job out of everything. Its lookup goes on; one that has not begun may not be
+// needed any more then (unneed).
 func (s *Lookups) leave(j *Job) {
 	s.leaveLine(j)
 	r := j.routing
@@ -283,7 +283,7 @@ func (s *Lookups) leaveNetwork(c *Question) {
 }
 
 // A Turn is a lookup that may begin, and on whose account: a network's, a message's, or
-// nobody's. It is good until anything else happens.
+// neither's. It is good until anything else happens.
 type Turn struct {
 	lookup  *Lookup
 	network *roster.Network[Question]
@@ -291,8 +291,8 @@ type Turn struct {
 }
 
 // Next returns the lookup whose turn it is; false if none may begin. Quiet ones come
-// first, as far as they may; then those of clients, since somebody waits on the line;
-// then those of mail.
+// first, within their part; then those of clients, which hold a connection open
+// meanwhile; then those of mail.
 func (s *Lookups) Next() (Turn, bool) {
 	if len(s.busy) >= len(s.known) || s.young.Len() >= s.limits.Lookups {
 		return Turn{}, false
@@ -390,8 +390,8 @@ func (s *Lookups) beginFor(r *Routing, l *Lookup) {
 	s.turn = (r.line + 1) % lines
 }
 
-// Answered returns the lookup that is answered, which is to be ended; known is false if
-// none of that ID is under way. The answer to one that was given up shows no more than
+// Answered returns the lookup that is answered, which its caller ends (End); known is false
+// if none of that ID is under way. The answer to one that was given up shows no more than
 // that its name is not silent: l is nil then.
 func (s *Lookups) Answered(id LookupID, reply mail.Reply, now mail.Instant) (l *Lookup, known bool) {
 	if name, abandoned := s.abandoned[id]; abandoned {
@@ -406,8 +406,8 @@ func (s *Lookups) Answered(id LookupID, reply mail.Reply, now mail.Instant) (l *
 }
 
 // End ends a lookup that is under way, with the reply for its mail, zero if there is a
-// route. Whoever waited for it is there to be taken: NextQuestion, NextJob. Messages that
-// were parked for it come back in their turn: Return.
+// route. NextQuestion and NextJob have what waited for it. Messages that were parked for
+// it come back in their turn: Return.
 func (s *Lookups) End(l *Lookup, reply mail.Reply, now mail.Instant) {
 	assert.That(l.id != 0 && s.busy[l.id] == l, "lookup %d of %s ends, and is not under way", l.id, l.Nexthop)
 	delete(s.busy, l.id)
@@ -488,7 +488,7 @@ func (s *Lookups) WithdrawQuestion(c *Question) {
 }
 
 // Withdraw takes back all of a message that waits for lookups, and returns how many
-// recipients that was. Lookups under way go on at nobody's expense, since they cannot be
+// recipients that was. Lookups under way go on, on no account, since they cannot be
 // called back; they hold their slots until they end.
 func (s *Lookups) Withdraw(r *Routing) (n int) {
 	n = r.count
@@ -500,7 +500,7 @@ func (s *Lookups) Withdraw(r *Routing) (n int) {
 	return n
 }
 
-// Disown has the lookups of a message that leaves the core go on at nobody's expense.
+// Disown has the lookups of a message that leaves the core go on, on no account.
 func (r *Routing) Disown() {
 	for l := r.owned.PopFront(); l != nil; l = r.owned.PopFront() {
 		l.owner = nil

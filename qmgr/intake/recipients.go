@@ -28,7 +28,8 @@ import (
 // next message before the answer has come, and be used twice.
 //
 // A message counts from its first Hold or Reserve until it holds and reserves nothing.
-// Meanwhile its InCore, Reserved and Own (the minimum) are changed by nobody else.
+// Meanwhile only this type changes its InCore and Reserved, and its Own (the minimum)
+// stays as it is.
 // Recipients is not safe for concurrent use.
 type Recipients struct {
 	minimum int // of all messages: what they may have in any case
@@ -82,7 +83,7 @@ func (r *Recipients) SetBound(pools, limit, minimum int) {
 func (r *Recipients) Bound() int { return r.minimum + r.most }
 
 // Over returns by how many recipients the surplus exceeds what it may be; 0 if it does
-// not. With Config.AsPostfix, where nobody asks MayHave, it may.
+// not. With Config.AsPostfix, where MayHave is not asked, it may.
 func (r *Recipients) Over() int { return max(r.surplus-max(r.most, r.granted), 0) }
 
 // Check panics where an invariant does not hold; messages are all that hold or reserve

@@ -10,7 +10,7 @@ import (
 
 // A name whose lookup took long and ended without an answer is silent until a lookup of
 // it is answered, or an hour has passed. For a minute its mail is deferred with the reply
-// of that lookup, and nobody asks. After that the name is looked up again, but lookups of
+// of that lookup, and the name is not looked up. After that it is looked up again, but lookups of
 // silent names may take only half of the slots of Limits.Lookups, and be only half of the
 // slow lookups that there may be (slow.go): others find a slot however many silent names
 // are tried again. If no other name was answered meanwhile, the cause may as well be our

@@ -12,7 +12,7 @@ import (
 // such domain each had all of them, and those behind them waited for nearly a minute,
 // too.
 //
-// Who will not answer can only be found out by asking, so the slots of Limits.Lookups are
+// Only asking shows which name servers do not answer, so the slots of Limits.Lookups are
 // for asking: a lookup that has taken longer than lookupPatience gives its slot back and
 // goes on among the slow ones, of which there may be slowLookups times as many. A thousand
 // silent domains are found out in half a second, at the default limit. If there are too
@@ -22,8 +22,8 @@ import (
 // remembered (silence.go).
 //
 // A slow lookup still counts for the share of its message: a large one may have no more
-// than its part of Limits.Lookups, which an operator sets so that the name server can bear
-// it. It does not count for what many have in common: the share of all retries, and the
+// than its part of Limits.Lookups, which an operator sets to what the name server can
+// handle. It does not count for what many have in common: the share of all retries, and the
 // slots of a network of clients. Of slow ones a network may have slowLookups times as
 // many as it has slots; then it waits for its own.
 
@@ -39,8 +39,9 @@ const (
 	quietenedAtOnce = 64
 )
 
-// Age has lookups that take long give their slots back. It returns one that is to be
-// given up so that others can, or nil: then Abandon it and End it, and call Age again.
+// Age has lookups that take long give their slots back. It returns one that must be
+// given up so that others can, or nil: the caller has it Abandoned and Ended, and calls
+// Age again.
 // scarce is how many messages too many are in core; 0 or less if there are none.
 func (s *Lookups) Age(now mail.Instant, scarce int) *Lookup {
 	for l := s.young.Front(); l != nil && now >= l.begun.Add(lookupPatience); l = s.young.Front() {
@@ -107,7 +108,7 @@ func (s *Lookups) jammed(scarce int) bool {
 // that the host still works on.
 func (s *Lookups) slowMost() int { return slowLookups * s.limits.Lookups }
 
-// Abandon notes that a lookup is given up, which Age has returned. It is to be ended with
+// Abandon notes that a lookup is given up, which Age has returned. The caller ends it with
 // the reply of the route that Abandon returns; its answer will be ignored.
 func (s *Lookups) Abandon(l *Lookup) mail.Route {
 	assert.That(l.inAge.On(&s.slow), "lookup %d of %s is given up, and is not slow", l.id, l.Nexthop)
@@ -122,7 +123,7 @@ func (l *Lookup) Unanswered(why string) mail.Route {
 		Text: "DNS lookup of " + l.Nexthop + " failed: " + why}}
 }
 
-// Wake returns when a lookup gives its slot back to somebody who waits, or becomes so old
+// Wake returns when a lookup gives its slot back to one that waits, or becomes so old
 // that mail may be parked that waits for it; Never if only an answer changes anything.
 // scarce is as for Age.
 func (s *Lookups) Wake(scarce int) mail.Instant {
