@@ -269,5 +269,6 @@ func (d *Desk) Check(inCore map[mail.QueueID]*Callout) {
 	assert.That(asking == 0, "%d verifications wait for a call-out that has ended", -asking)
 	assert.That(begun == len(inCore), "%d call-outs are in core, %d of them are known", len(inCore), begun)
 	assert.That(late == d.late, "%d call-outs are late, counted %d", late, d.late)
+	assert.That(d.begun.Len() == begun-late, "%d call-outs have a slot, counted %d", d.begun.Len(), begun-late)
 	assert.That(d.roster.Check(slots) == waiting, "%d call-outs wait", waiting)
 }

@@ -151,6 +151,14 @@ func TestTurns(t *testing.T) {
 	if got := begin(d, inCore, start); got != "" {
 		t.Errorf("asked are %s, beside the only slot", got)
 	}
+	call(t, d, 12, "192.0.2.1", "c@test", start)
+	if d.View().Known != 3 {
+		t.Errorf("the answers about %d addresses are remembered, want 3", d.View().Known)
+	}
+	d.Configure(Config{Limit: 1, NetworkLimit: 1, Addresses: addrdb.Config{Limit: 2}.WithDefaults()})
+	if d.View().Known != 2 {
+		t.Errorf("the answers about %d addresses are remembered, want 2", d.View().Known)
+	}
 }
 
 // A call-out that has not begun is forgotten with the last who waits for it. One that has
@@ -179,6 +187,12 @@ func TestNobodyWaits(t *testing.T) {
 	d.End(o, &mail.Outcome{Result: mail.Delivered}, start)
 	if reply, known, again := d.Find("a@test", start); !reply.IsZero() || !known || again {
 		t.Errorf("%v, known %t, asked again %t", reply, known, again)
+	}
+	delete(inCore, o.ID)
+	d.Close(o.NextAsker())
+	d.Check(inCore)
+	if d.Wake() != mail.Never {
+		t.Errorf("no call-out is in core, and one is late after %v", d.Wake().Sub(start))
 	}
 	mustPanic(t, "a call-out ends twice", func() { d.End(o, nil, start) })
 	mustPanic(t, "a call-out begins twice", func() { d.Begin(o, start) })

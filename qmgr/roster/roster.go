@@ -49,10 +49,7 @@ func networkOf(client netip.Addr) netip.Prefix {
 	if client = client.Unmap().WithZone(""); client.Is4() {
 		bits = 24
 	}
-	p, err := client.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
+	p, _ := client.Prefix(bits) // no address has fewer bits; the zero Addr has the zero Prefix
 	return p
 }
 
