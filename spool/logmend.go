@@ -555,7 +555,7 @@ const flushWait = 10 * time.Second
 // On a full disk it is not tried: the store would begin a log first, which cannot fail.
 func (s *Spool) settle() {
 	s.room.look()
-	if s.room.isNone() || s.inPlace() != nil {
+	if s.room.isNone() || s.misplaced(s.place.log.Load()) != nil {
 		return // the store has failed
 	}
 	done, err := s.db.AsyncFlush()

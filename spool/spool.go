@@ -263,12 +263,13 @@ func (s *Spool) commit(b *pebble.Batch) error {
 		return nil
 	}
 	size := b.Len()
+	before := s.place.found.Load()
 	defer s.dieOfPanic()
 	if err := b.Commit(pebble.Sync); err != nil {
 		return fmt.Errorf("spool: commit: %w", err)
 	}
 	s.count.commits.Add(1)
-	if err := s.inPlace(); err != nil {
+	if err := s.inPlace(before); err != nil {
 		return fmt.Errorf("spool: commit: %w", err)
 	}
 	s.room.spend(int64(size))

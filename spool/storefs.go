@@ -297,8 +297,16 @@ func (f *storeFile) Write(p []byte) (n int, err error) {
 	}
 }
 
-func (f *storeFile) Sync() error     { return f.check("sync", f.File.Sync()) }
-func (f *storeFile) SyncData() error { return f.check("sync", f.File.SyncData()) }
+func (f *storeFile) Sync() error     { return f.synced(f.File.Sync()) }
+func (f *storeFile) SyncData() error { return f.synced(f.File.SyncData()) }
+
+// synced ends a sync. The callers of Commit that it was made for go on afterwards.
+func (f *storeFile) synced(err error) error {
+	if f.kind == fileLog && err == nil {
+		f.s.checkPlace(f)
+	}
+	return f.check("sync", err)
+}
 
 func (f *storeFile) check(what string, err error) error {
 	if err != nil && !f.s.canReturn(f.kind, err) {
