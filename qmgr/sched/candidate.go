@@ -217,7 +217,7 @@ func (j *Job) score(now mail.Instant) score { return score{j, j.waited(now), int
 func (quick) candidate(l *Lane, current *Job, slots int, now mail.Instant) *Job {
 	best := score{total: 1}
 	consider := func(j *Job) {
-		if need := j.need(); need > 0 && need <= slots && j != current {
+		if need := j.need(); need > 0 && need <= slots {
 			if s := j.score(now); best.job == nil || s.better(best) {
 				best = s
 			}

@@ -131,7 +131,6 @@ func (d *Destination) dropWaiting(p *Peer) {
 		d.dropRoomy()
 	}
 	d.marking.waiting.drop(&p.waiting)
-	d.Touch()
 }
 
 // takePart keeps lane.servable up to date.

@@ -130,7 +130,6 @@ func (j *Job) free() {
 	if j.listed {
 		j.unlist()
 	}
-	j.stale = false
 }
 
 func (j *Job) unlist() {

@@ -140,22 +140,14 @@ func (s *Selection) first() *Job {
 // many recipients as fit at all and looks again.
 func (s *Selection) visit(j *Job, at visit) *Peer {
 	m := j.message
-	if at == visitStart {
-		if j.worthReading(s.Now) && s.readFor(j, visitPeers) {
-			return nil
-		}
-		at = visitPeers
-	}
-	if p := j.selectPeer(); p != nil || at == visitPeersAgain {
-		return p
-	}
-	if m.More && m.Entries > 0 && m.Limit > m.InCore && s.readFor(j, visitPeersAgain) {
+	if at == visitStart && j.worthReading(s.Now) && s.readFor(j, visitPeers) {
 		return nil
 	}
-	if !s.Lane.exact {
-		return nil
+	p := j.selectPeer()
+	if p == nil && at != visitPeersAgain && m.More && m.Entries > 0 && m.Limit > m.InCore {
+		s.readFor(j, visitPeersAgain)
 	}
-	return j.selectPeer()
+	return p
 }
 
 // readFor asks for recipients while a job is being looked at, and reports whether
