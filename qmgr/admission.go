@@ -72,7 +72,7 @@ func (q *Qmgr) admit() {
 	if q.admission.Due(ScanDeferred, q.now) {
 		q.admission.Look(ScanDeferred)
 	}
-	for q.hasRoom() && q.started < q.cfg.ActionsPerStep {
+	for q.admission.HasAny() && q.hasRoom() && q.started < q.cfg.ActionsPerStep {
 		if !q.openOne() {
 			break
 		}
@@ -84,7 +84,7 @@ func (q *Qmgr) admit() {
 		return
 	}
 	for s := range ScanHeld {
-		if q.roomFor(s) {
+		if q.admission.MayFetch(s) && q.roomFor(s) {
 			q.fetch(s)
 		}
 	}
@@ -243,9 +243,7 @@ func (q *Qmgr) forget(m *message) {
 		q.debts.collecting--
 	}
 	delete(q.messages, m.ID)
-	if m.inAttended.Listed() {
-		q.attended.Remove(&m.inAttended)
-	}
+	q.unattend(m)
 	if p := q.paused; p.Of(&m.Message) {
 		q.paused = sched.Pause{}
 		q.endDelay(transportOf(p.Lane()))

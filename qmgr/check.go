@@ -22,7 +22,7 @@ func (q *Qmgr) Check() {
 	for _, m := range q.messages { //archtest:anyorder a sum and assertions
 		q.checkMessage(m, underWay[m], slots)
 	}
-	assert.That(q.attended.Empty() && len(q.wishes) == 0, "a Step has left %d messages and %d wishes", q.attended.Len(), len(q.wishes))
+	assert.That(len(q.attended)+len(q.wishes) == 0, "a Step has left %d messages and %d wishes", len(q.attended), len(q.wishes))
 	q.recipients.Check(q.mail())
 	assert.That(q.cfg.AsPostfix || q.recipients.Over() == 0, "%d recipients too many are in core", q.recipients.Over())
 	q.admission.Check()

@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
-	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
@@ -34,12 +33,12 @@ type stay struct {
 	serial uint64 // distinguishes it from an earlier stay of the same message
 	// awaits is the set of answers that are outstanding. While it is not empty, the
 	// message stays in core.
-	awaits     answers
-	put        mail.Instant // stageClosing: when it was put off; 0 if it is not
-	returned   bool         // it was parked until lookups had ended
-	letter     bool         // it is a report of ours, and counts in debts.letters
-	amnesty    uint64       // for the hosts that it goes to, 0 for none
-	inAttended ilist.Link[message]
+	awaits   answers
+	put      mail.Instant // stageClosing: when it was put off; 0 if it is not
+	returned bool         // it was parked until lookups had ended
+	letter   bool         // it is a report of ours, and counts in debts.letters
+	amnesty  uint64       // for the hosts that it goes to, 0 for none
+	attended int          // position in Qmgr.attended, from 1 on; 0 if it is not there
 }
 
 // reading is the recipients that are on their way from the spool into entries.

@@ -86,6 +86,15 @@ func (q *Qmgr) wish(id mail.QueueID, w wish) {
 	}
 }
 
+// fulfillAll carries out what was wished for messages that are at rest now.
+func (q *Qmgr) fulfillAll() {
+	for len(q.wishes) > 0 {
+		w := q.wishes[0]
+		q.wishes = q.wishes[1:]
+		q.fulfill(w.id, w.wish)
+	}
+}
+
 // fulfill carries out what was wished for a message that is at rest now.
 func (q *Qmgr) fulfill(id mail.QueueID, w wish) {
 	q.settleOne(id, w.settling)

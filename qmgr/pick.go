@@ -152,7 +152,7 @@ func (q *Qmgr) schedule() {
 // The turn goes to the one behind it.
 func (q *Qmgr) nextReady() *transport {
 	q.stale.Refresh()
-	for t := range q.ring.All() {
+	for t := q.ring.Front(); t != nil; t = q.ring.Next(&t.inRing) {
 		if t.ready() {
 			q.ring.RotateAfter(&t.inRing)
 			return t

@@ -40,9 +40,9 @@ type Qmgr struct {
 // step is what a Step has come to so far.
 type step struct {
 	actions  []Action
-	started  int  // of what Config.ActionsPerStep counts
-	leftover bool // something is left to do at once
-	attended ilist.List[message]
+	started  int        // of what Config.ActionsPerStep counts
+	leftover bool       // something is left to do at once
+	attended []*message // something has happened to them, and advance has not looked; nil where one has left
 	wishes   []pendingWish
 }
 
@@ -124,22 +124,30 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	clear(q.actions)
 	q.actions, q.started, q.leftover = q.actions[:0], 0, false
 	q.runTimers()
-	q.endVerifications()
-	q.endCallouts()
+	if !q.desk.Idle() {
+		q.endVerifications()
+		q.endCallouts()
+	}
 	q.advanceAll()
 	q.handle(ev)
 	q.advanceAll()
 	q.noticeNetwork()
 	q.settleDebts()
-	q.unpark()
+	if q.lookups.Parked() > 0 {
+		q.unpark()
+	}
 	q.admit()
 	q.lapse()
-	q.startLookups()
-	q.advanceAll()
-	q.startCallouts()
+	if !q.lookups.Idle() {
+		q.startLookups()
+		q.advanceAll()
+	}
+	if !q.desk.Idle() {
+		q.startCallouts()
+	}
 	q.schedule()
 	q.stale.Refresh()
-	if !q.halt && q.desk.Next() != nil {
+	if !q.desk.Idle() && !q.halt && q.desk.Next() != nil {
 		q.leftover = true // for others failed at once
 	}
 	return q.actions

@@ -14,27 +14,37 @@ const recordAt = 256
 // attend has advance look at a message to which something has happened, before the Step
 // goes on to something else.
 func (q *Qmgr) attend(m *message) {
-	if !m.inAttended.Listed() {
-		q.attended.PushBack(&m.inAttended, m)
+	if m.attended == 0 {
+		q.attended = append(q.attended, m)
+		m.attended = len(q.attended)
+	}
+}
+
+// unattend is for a message that leaves the core: nothing is next for it any more.
+func (q *Qmgr) unattend(m *message) {
+	if m.attended > 0 {
+		q.attended[m.attended-1] = nil
 	}
 }
 
 // advanceAll does what is next for all messages to which something has happened, and
 // carries out what was wished for those that have come to rest.
 func (q *Qmgr) advanceAll() {
-	for {
-		for len(q.wishes) > 0 {
-			w := q.wishes[0]
-			q.wishes = q.wishes[1:]
-			q.fulfill(w.id, w.wish)
-		}
-		m := q.attended.PopFront()
-		if m == nil {
-			q.wishes = nil
-			return
-		}
-		q.advance(m)
+	if len(q.attended)+len(q.wishes) > 0 {
+		q.advanceEach()
 	}
+}
+
+func (q *Qmgr) advanceEach() {
+	q.fulfillAll()
+	for i := 0; i < len(q.attended); i++ {
+		if m := q.attended[i]; m != nil {
+			m.attended, q.attended[i] = 0, nil
+			q.advance(m)
+			q.fulfillAll()
+		}
+	}
+	q.attended = q.attended[:0]
 }
 
 // advance does what is next for a message, and nothing while an answer is outstanding

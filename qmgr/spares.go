@@ -20,7 +20,10 @@ type stocks struct {
 
 func (s *stocks) giveMessage(m *message) {
 	m.Message.Free()
-	*m = message{Message: m.Message.Spare(), reading: reading{unrouted: stock.Emptied(m.unrouted)}}
+	unrouted := stock.Emptied(m.unrouted)
+	spare := m.Message.Spare()
+	*m = message{}
+	m.Message, m.unrouted = spare, unrouted
 	s.messages.Give(m)
 }
 

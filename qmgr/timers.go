@@ -56,7 +56,9 @@ func (q *Qmgr) disarm(t *timer) {
 func (q *Qmgr) runTimers() {
 	q.hangupAll(q.conns.Surplus(q.now))
 	q.relieve()
-	q.relieveLookups()
+	if !q.lookups.Idle() {
+		q.relieveLookups()
+	}
 	// A timer that ends may start others, for later. One that started anew for now
 	// would end for ever.
 	most := 2*q.timers.Len() + 16

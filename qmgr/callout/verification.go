@@ -66,6 +66,9 @@ func (d *Desk) Oldest() *Verification { return d.open.Front() }
 // Len returns how many questions are open.
 func (d *Desk) Len() int { return d.open.Len() }
 
+// Idle reports whether there is neither a question nor a call-out.
+func (d *Desk) Idle() bool { return d.open.Empty() && len(d.known) == 0 }
+
 // Deadline returns when the Oldest question has waited for Config.Deadline; Never if none
 // is open.
 func (d *Desk) Deadline() mail.Instant {

@@ -250,13 +250,30 @@ func (a *Admission) Take(s Scan) (id mail.QueueID, from Origin, ok bool) {
 // does not count.
 func (a *Admission) Has(s Scan) bool { return len(a.scans[s].found) > 0 }
 
+// HasAny reports whether some message that comes into core was found, or named by Retry,
+// and not taken.
+func (a *Admission) HasAny() bool {
+	for s := range ScanHeld {
+		if sc := &a.scans[s]; len(sc.found)+len(sc.named) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// MayFetch reports whether more of a scan is to be fetched and no fetch is under way.
+func (a *Admission) MayFetch(s Scan) bool {
+	sc := &a.scans[s]
+	return !sc.fetching && sc.more && len(sc.found) == 0
+}
+
 // Fetch begins to fetch more of a scan, from the cursor it returns, until Found; false if
 // a fetch is under way, if what was found is not taken yet, or if there is no more.
 func (a *Admission) Fetch(s Scan) (mail.Cursor, bool) {
-	sc := &a.scans[s]
-	if sc.fetching || !sc.more || len(sc.found) > 0 {
+	if !a.MayFetch(s) {
 		return mail.Cursor{}, false
 	}
+	sc := &a.scans[s]
 	sc.fetching, sc.more = true, false
 	return sc.from, true
 }

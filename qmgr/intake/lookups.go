@@ -290,6 +290,9 @@ type Turn struct {
 	routing *Routing
 }
 
+// Idle reports whether nothing is being looked up, or waits for that.
+func (s *Lookups) Idle() bool { return len(s.known) == 0 }
+
 // Next returns the lookup whose turn it is; false if none may begin. Quiet ones come
 // first, within their part; then those of clients, which hold a connection open
 // meanwhile; then those of mail.
