@@ -82,7 +82,7 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 		case conns.Exhausted:
 			// What an earlier run has found to be dead is tried before mail is put off
 			// because of it: often that is why there is a new run.
-			if !q.conns.ApplyReset(s, destdb.AmnestyStart, q.now) {
+			if !q.conns.ApplyReset(s, destdb.RetryResetStart, q.now) {
 				q.exhausted(d, dec)
 				return taken
 			}

@@ -18,7 +18,7 @@ type Counts struct {
 	Expired    uint64    // messages given up because of their age
 	Reports    uint64    // rounds of reports made
 	Duplicates uint64    // answers for something already gone
-	Callouts   [5]uint64 // receivers asked about a recipient, by addrdb.Standing; they count nowhere else
+	Callouts   [5]uint64 // receivers asked about a recipient, by addrdb.Status; they count nowhere else
 }
 
 // CalledOut is how many questions about recipients have ended.

@@ -11,22 +11,23 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Config says how much is kept, and for how long.
+// Config sets how many addresses are kept, and for how long.
 type Config struct {
-	// Limit bounds the addresses; default 50,000. One takes about 300 octets.
+	// Limit is the maximum number of addresses; default 50,000. One takes about 300
+	// bytes.
 	Limit int
-	// PositiveTime is how long it is believed that mail for an address is taken;
-	// default 31 days. After PositiveRefresh, default 7 days, it is asked again.
+	// PositiveTime is how long an acceptance of an address is valid; default 31
+	// days. After PositiveRefresh, default 7 days, the receiver is asked again.
 	PositiveTime, PositiveRefresh time.Duration
-	// NegativeTime is how long it is believed that it is refused, or that the
-	// receiver refuses to be asked; default 3 days. After NegativeRefresh, default 3
-	// hours, it is asked again.
+	// NegativeTime is how long a refusal of an address, or of call-outs by its
+	// receiver, is valid; default 3 days. After NegativeRefresh, default 3 hours,
+	// the receiver is asked again.
 	NegativeTime, NegativeRefresh time.Duration
 }
 
-// Patience is how long after an answer that was none an address is not asked for
-// again. Servers that put strangers off for a while (greylisting) mostly do so for
-// five minutes.
+// Patience is how long an address is not asked for again after an inconclusive
+// answer. Servers that defer unknown clients (greylisting) mostly do so for five
+// minutes.
 const Patience = 5 * time.Minute
 
 // WithDefaults returns the configuration with every zero field replaced by its
@@ -49,73 +50,71 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate tells everything that is wrong with a configuration that has its
-// defaults.
+// Validate returns all errors of a configuration that has its defaults.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Limit < 1 {
-		errs = append(errs, fmt.Errorf("address limit is %d: want at least 1", c.Limit))
+		errs = append(errs, fmt.Errorf("address limit is %d, must be at least 1", c.Limit))
 	}
 	if min(c.PositiveTime, c.PositiveRefresh, c.NegativeTime, c.NegativeRefresh) < 0 {
-		errs = append(errs, errors.New("a time for which an address is believed is negative"))
+		errs = append(errs, errors.New("a lifetime of addresses is negative"))
 	}
 	return errors.Join(errs...)
 }
 
-// A Standing is what is known of an address.
-type Standing uint8
+// A Status is what is known of an address.
+type Status uint8
 
 const (
-	Unknown Standing = iota // nobody has asked lately
-	Good                    // mail for it is taken
-	Bad                     // it is refused for good
-	Unsure                  // it was asked for, and the answer was none
-	Mute                    // the receiver refuses to be asked, which is nothing against the address
+	Unknown Status = iota // not asked recently
+	Good                  // mail for it is accepted
+	Bad                   // it is permanently refused
+	Unsure                // it was asked for, and the answer was inconclusive
+	Mute                  // the receiver refuses call-outs, which is no evidence against the address
 )
 
 // String returns the word that tests show.
-func (s Standing) String() string { return [...]string{"unknown", "good", "bad", "unsure", "mute"}[s] }
+func (s Status) String() string { return [...]string{"unknown", "good", "bad", "unsure", "mute"}[s] }
 
 // A Verdict is what a receiver has said about an address.
 type Verdict struct {
-	Standing Standing
-	Reply    mail.Reply // its words, or ours why there are none
+	Status Status
+	Reply  mail.Reply // the receiver's, or ours if it sent none
 }
 
-// A DB is what is known of addresses. It belongs to one goroutine. The instants that
-// its methods are given must not decrease.
+// A DB has what is known of addresses. It belongs to one goroutine. The instants
+// passed to its methods must not decrease.
 type DB struct {
 	cfg     Config
 	known   map[mail.Address]*address
-	good    ilist.List[address] // Good and Mute, asked for longest ago first
+	good    ilist.List[address] // Good and Mute, least recently asked for first
 	refused ilist.List[address] // Bad and Unsure, likewise
 }
 
-// An address is one that is known.
+// An address is a known address.
 type address struct {
 	key     mail.Address
 	verdict Verdict
-	until   mail.Instant // the verdict is believed
-	again   mail.Instant // it is asked for again
+	until   mail.Instant // the verdict is valid
+	again   mail.Instant // the receiver is asked again
 	inList  ilist.Link[address]
 }
 
-// New returns a DB that knows nothing. The configuration has its defaults.
+// New returns an empty DB. The configuration has its defaults.
 func New(cfg Config) *DB { return &DB{cfg: cfg, known: make(map[mail.Address]*address)} }
 
-// Configure puts other limits in force. What is known was learned under the old ones
-// and is believed as long as they said.
+// Configure changes the limits. Known addresses keep the lifetimes of the old ones.
 func (db *DB) Configure(cfg Config) {
 	db.cfg = cfg
 	db.shrink()
 }
 
-// Len returns how many addresses are known.
+// Len returns the number of known addresses.
 func (db *DB) Len() int { return len(db.known) }
 
-// Find returns what is known of an address, and whether it is time to ask again.
-// Whoever hears so does. Others who want to know meanwhile, and there may be thousands,
-// do not: if no answer comes it is time again after Patience.
+// Find returns what is known of an address, and whether the caller must ask again. Only
+// one caller must; for the others, which may be thousands, again is false: if no answer
+// comes, the next caller must after Patience.
 func (db *DB) Find(a mail.Address, now mail.Instant) (v Verdict, again bool) {
 	k := db.known[Key(a)]
 	switch {
@@ -132,17 +131,17 @@ func (db *DB) Find(a mail.Address, now mail.Instant) (v Verdict, again bool) {
 	return k.verdict, again
 }
 
-// textMax is how much is kept of a reply's text.
+// textMax is the maximum length of a reply's text that is kept.
 const textMax = 200
 
-// Learn takes in what a receiver has said. A refusal of our own, because of a route
-// that leads nowhere or an extension that is missing, may be another answer soon: it
-// holds for minutes. Learn returns what is believed then, as Find does.
+// Learn records what a receiver has said. A refusal by this program, because of a
+// route that leads nowhere or a missing extension, may soon change: it is valid for
+// minutes. Learn returns the resulting verdict, as Find does.
 func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) Verdict {
-	assert.That(v.Standing != Unknown, "nothing is learned of %s", a)
+	assert.That(v.Status != Unknown, "nothing is learned of %s", a)
 	k := db.known[Key(a)]
 	if k != nil {
-		if v.Standing == Unsure && k.verdict.Standing != Unsure && now < k.until {
+		if v.Status == Unsure && k.verdict.Status != Unsure && now < k.until {
 			k.again = now.Add(Patience)
 			return k.verdict
 		}
@@ -150,7 +149,7 @@ func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) Verdict {
 	}
 	v.Reply.Text = mail.CutText(v.Reply.Text, textMax)
 	k = &address{key: Key(a), verdict: v}
-	switch v.Standing {
+	switch v.Status {
 	case Good:
 		k.until, k.again = now.Add(db.cfg.PositiveTime), now.Add(db.cfg.PositiveRefresh)
 	case Bad, Mute:
@@ -168,7 +167,7 @@ func (db *DB) Learn(a mail.Address, v Verdict, now mail.Instant) Verdict {
 	return v
 }
 
-// shrink forgets what is beyond the limit.
+// shrink drops addresses beyond the limit.
 func (db *DB) shrink() {
 	for len(db.known) > db.cfg.Limit {
 		if db.refused.Len() > db.cfg.Limit/2 {
@@ -185,7 +184,7 @@ func (db *DB) drop(k *address) {
 }
 
 func (db *DB) listOf(k *address) *ilist.List[address] {
-	switch k.verdict.Standing {
+	switch k.verdict.Status {
 	case Good, Mute:
 		return &db.good
 	}
@@ -200,8 +199,9 @@ func (db *DB) Check() {
 	assert.That(len(db.known) <= db.cfg.Limit, "%d addresses are known, %d may be", len(db.known), db.cfg.Limit)
 }
 
-// Key is how an address is known: its domain is the same in any case, and only the
-// receiver can tell that of its local part (RFC 5321 2.4).
+// Key returns the key of an address: the case of its domain does not matter,
+// whereas only the receiver knows whether that of its local part does (RFC 5321
+// 2.4).
 func Key(a mail.Address) mail.Address {
 	domain := a.Domain()
 	if lower := strings.ToLower(domain); lower != domain {

@@ -14,15 +14,14 @@ import (
 const epoch = mail.Instant(1_000_000 * time.Second)
 
 var (
-	good   = Verdict{Standing: Good, Reply: mail.Reply{Code: 250, By: "mx"}}
-	bad    = Verdict{Standing: Bad, Reply: mail.Reply{Code: 550, By: "mx"}}
-	ours   = Verdict{Standing: Bad, Reply: mail.Reply{Code: 550}}
-	unsure = Verdict{Standing: Unsure, Reply: mail.Reply{Code: 450}}
-	mute   = Verdict{Standing: Mute, Reply: mail.Reply{Code: 550, By: "mx"}}
+	good   = Verdict{Status: Good, Reply: mail.Reply{Code: 250, By: "mx"}}
+	bad    = Verdict{Status: Bad, Reply: mail.Reply{Code: 550, By: "mx"}}
+	ours   = Verdict{Status: Bad, Reply: mail.Reply{Code: 550}}
+	unsure = Verdict{Status: Unsure, Reply: mail.Reply{Code: 450}}
+	mute   = Verdict{Status: Mute, Reply: mail.Reply{Code: 550, By: "mx"}}
 )
 
-// Each kind of answer is believed for its time, and asked for again after a part of
-// it.
+// Each kind of answer is valid for its time, and refreshed after a part of it.
 func TestLifetimes(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
@@ -36,24 +35,24 @@ func TestLifetimes(t *testing.T) {
 		db.Learn("a@b.test", c.learned, epoch)
 		for _, at := range []struct {
 			after time.Duration
-			want  Standing
+			want  Status
 			again bool
 		}{
-			{0, c.learned.Standing, false}, {c.again - 1, c.learned.Standing, false},
-			{c.until - 1, c.learned.Standing, c.again < c.until}, {c.until, Unknown, true},
+			{0, c.learned.Status, false}, {c.again - 1, c.learned.Status, false},
+			{c.until - 1, c.learned.Status, c.again < c.until}, {c.until, Unknown, true},
 		} {
-			if v, again := db.Find("a@b.test", epoch.Add(at.after)); v.Standing != at.want || again != at.again {
-				t.Errorf("%v after %v: %v, asked again %t", c.learned.Standing, at.after, v.Standing, again)
+			if v, again := db.Find("a@b.test", epoch.Add(at.after)); v.Status != at.want || again != at.again {
+				t.Errorf("%v after %v: %v, asked again %t", c.learned.Status, at.after, v.Status, again)
 			}
 		}
 		if db.Len() != 0 {
-			t.Errorf("%v is kept although nobody believes it any more", c.learned.Standing)
+			t.Errorf("%v is kept although it has expired", c.learned.Status)
 		}
 	}
 }
 
-// An answer that is none never replaces one that is believed, and puts off the next
-// question; whatever else the receiver says replaces what it has said before.
+// An inconclusive answer never replaces a valid one, and delays the next call-out;
+// any other answer replaces the previous one.
 func TestAnswersReplaceEachOther(t *testing.T) {
 	for _, c := range []struct{ before, after, want Verdict }{
 		{good, unsure, good}, {bad, unsure, bad}, {mute, unsure, mute}, {unsure, unsure, unsure},
@@ -63,27 +62,27 @@ func TestAnswersReplaceEachOther(t *testing.T) {
 		db.Learn("a@b.test", c.before, epoch)
 		now := epoch.Add(Patience - time.Second)
 		if v := db.Learn("a@b.test", c.after, now); v != c.want {
-			t.Errorf("%v, then %v: %v is learned", c.before.Standing, c.after.Standing, v.Standing)
+			t.Errorf("%v, then %v: %v is learned", c.before.Status, c.after.Status, v.Status)
 		}
 		if v, _ := db.Find("a@b.test", now); v != c.want {
-			t.Errorf("%v, then %v: %v", c.before.Standing, c.after.Standing, v.Standing)
+			t.Errorf("%v, then %v: %v", c.before.Status, c.after.Status, v.Status)
 		}
 	}
 	db := New(Config{PositiveRefresh: time.Hour}.WithDefaults())
 	db.Learn("a@b.test", good, epoch)
 	now := epoch.Add(time.Hour)
 	db.Learn("a@b.test", unsure, now)
-	if v, again := db.Find("a@b.test", now.Add(Patience-1)); v.Standing != Good || again {
-		t.Errorf("%v, asked again %t, soon after an answer that was none", v.Standing, again)
+	if v, again := db.Find("a@b.test", now.Add(Patience-1)); v.Status != Good || again {
+		t.Errorf("%v, asked again %t, soon after an inconclusive answer", v.Status, again)
 	}
-	if v, again := db.Find("a@b.test", now.Add(Patience)); v.Standing != Good || !again {
-		t.Errorf("%v, asked again %t, long after it", v.Standing, again)
+	if v, again := db.Find("a@b.test", now.Add(Patience)); v.Status != Good || !again {
+		t.Errorf("%v, asked again %t, long after it", v.Status, again)
 	}
 }
 
-// What is old is asked for once, however many want to know while the answer is on its
-// way: each question waits in core, and would take the place of another. If there was
-// no answer it is asked for once more, but not at once.
+// An old address is asked for once, however many callers want to know while the
+// answer is pending: each call-out waits in core, and would take the place of
+// another. If there was no answer it is asked for once more, but not at once.
 func TestOneAsksAgain(t *testing.T) {
 	db := New(Config{PositiveRefresh: time.Hour}.WithDefaults())
 	db.Learn("a@b.test", good, epoch)
@@ -92,25 +91,25 @@ func TestOneAsksAgain(t *testing.T) {
 		after time.Duration
 		again bool
 	}{{0, true}, {0, false}, {Patience - 1, false}, {Patience, true}, {Patience, false}} {
-		if v, again := db.Find("a@b.test", old.Add(c.after)); v.Standing != Good || again != c.again {
-			t.Errorf("%v, asked again %t, %v after it had become old", v.Standing, again, c.after)
+		if v, again := db.Find("a@b.test", old.Add(c.after)); v.Status != Good || again != c.again {
+			t.Errorf("%v, asked again %t, %v after it had become old", v.Status, again, c.after)
 		}
 	}
 }
 
-// RFC 5321 2.4: only domains are the same in any case.
+// RFC 5321 2.4: only the case of domains does not matter.
 func TestCase(t *testing.T) {
 	db := New(Config{}.WithDefaults())
 	db.Learn("Joe@B.Test", bad, epoch)
-	for a, want := range map[mail.Address]Standing{"Joe@b.test": Bad, "Joe@B.TEST": Bad, "joe@b.test": Unknown} {
-		if v, _ := db.Find(a, epoch); v.Standing != want {
-			t.Errorf("%s is %v", a, v.Standing)
+	for a, want := range map[mail.Address]Status{"Joe@b.test": Bad, "Joe@B.TEST": Bad, "joe@b.test": Unknown} {
+		if v, _ := db.Find(a, epoch); v.Status != want {
+			t.Errorf("%s is %v", a, v.Status)
 		}
 	}
 }
 
-// Whoever guesses addresses fills no more than half with refusals. What is kept of a
-// reply is bounded and valid text.
+// A client that guesses addresses fills no more than half with refusals. The kept
+// part of a reply is bounded and valid text.
 func TestGuesses(t *testing.T) {
 	db := New(Config{Limit: 100}.WithDefaults())
 	for i := range 100 {
@@ -130,7 +129,7 @@ func TestGuesses(t *testing.T) {
 	if v, _ := db.Find("guess999@b.test", epoch); v.Reply.Text != "x"+strings.Repeat("é", 96)+mail.CutMark {
 		t.Errorf("%q is kept", v.Reply.Text)
 	}
-	if v, _ := db.Find("good99@b.test", epoch); v.Standing != Good {
+	if v, _ := db.Find("good99@b.test", epoch); v.Status != Good {
 		t.Error("what was learned last is gone")
 	}
 	db.Configure(Config{Limit: 10}.WithDefaults())
@@ -139,8 +138,8 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// naive is the same as a list that is looked through, what was asked for last at its
-// end.
+// naive is the same as a list that is searched linearly, most recently asked for
+// last.
 type naive struct {
 	cfg  Config
 	list []naiveAddress
@@ -176,14 +175,14 @@ func (n *naive) find(key string, now mail.Instant) (Verdict, bool) {
 
 func (n *naive) learn(key string, v Verdict, now mail.Instant) {
 	if i := n.at(key); i >= 0 {
-		if a := &n.list[i]; v.Standing == Unsure && a.v.Standing != Unsure && now < a.until {
+		if a := &n.list[i]; v.Status == Unsure && a.v.Status != Unsure && now < a.until {
 			a.again = now.Add(Patience)
 			return
 		}
 		n.list = slices.Delete(n.list, i, i+1)
 	}
 	a := naiveAddress{key, v, now.Add(Patience), mail.Never}
-	switch v.Standing {
+	switch v.Status {
 	case Good:
 		a.until, a.again = now.Add(n.cfg.PositiveTime), now.Add(n.cfg.PositiveRefresh)
 	case Bad, Mute:
@@ -197,7 +196,7 @@ func (n *naive) learn(key string, v Verdict, now mail.Instant) {
 }
 
 func (n *naive) shrink() {
-	isGood := func(a naiveAddress) bool { return a.v.Standing == Good || a.v.Standing == Mute }
+	isGood := func(a naiveAddress) bool { return a.v.Status == Good || a.v.Status == Mute }
 	isBad := func(a naiveAddress) bool { return !isGood(a) }
 	for len(n.list) > n.cfg.Limit {
 		refused := 0
@@ -227,7 +226,7 @@ func TestTwin(t *testing.T) {
 			case n < 40:
 				v, again := db.Find(mail.Address(key), now)
 				if want, wanted := twin.find(key, now); v != want || again != wanted {
-					t.Fatalf("seed %d step %d: %s is %v, asked again %t; want %v, %t", seed, step, key, v.Standing, again, want.Standing, wanted)
+					t.Fatalf("seed %d step %d: %s is %v, asked again %t; want %v, %t", seed, step, key, v.Status, again, want.Status, wanted)
 				}
 			case n < 90:
 				v := []Verdict{good, bad, unsure, mute, ours}[r.IntN(5)]
@@ -248,7 +247,7 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// What is wrong is said, and the defaults are right.
+// All errors are returned, and the defaults are valid.
 func TestConfig(t *testing.T) {
 	if err := (Config{}).WithDefaults().Validate(); err != nil {
 		t.Error(err)

@@ -1,16 +1,15 @@
-// Package addrdb is what is known of addresses: what their receivers said when they
-// were asked, and for how long that is believed.
+// Package addrdb caches the results of call-outs: what receivers said about
+// addresses, and for how long that is valid.
 //
-// An answer is believed for a time, and asked for again after a part of it, so that
-// an address in use is never unknown: whoever wants to know is told what is known,
-// and the question is put again meanwhile (Postfix's positive and negative refresh
-// times). A refusal is believed for days only, for an address that does not exist may
-// come about, and whoever was refused wants to be heard again. An answer that is none,
-// because the receiver could not be reached or says that it does not know yet, is kept
-// for minutes: as long as nobody should ask again. It never replaces one that is
-// believed.
+// An answer is valid for a time, and refreshed after a part of it, so that an address
+// in use is never unknown: a caller gets the cached answer, and the receiver is asked
+// again meanwhile (Postfix's positive and negative refresh times). A refusal is valid
+// for days only, since an address that does not exist may be created, and its clients
+// want to be served then. An inconclusive answer, because the receiver could not be
+// reached or does not know yet, is kept for minutes, during which it is not asked
+// again. It never replaces a valid one.
 //
-// There is a bound to how many addresses are known. Strangers decide which are asked
-// for, so that whoever guesses addresses would fill all of it with refusals: these
-// have half of it, and within either half what was asked for longest ago makes room.
+// The number of known addresses is bounded. Strangers decide which are asked for, so
+// that a client that guesses addresses could fill the cache with refusals: these get
+// half of it, and within either half the least recently requested one makes room.
 package addrdb

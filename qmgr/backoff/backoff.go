@@ -8,9 +8,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Next returns when to try again a message that was taken in at created, after
-// an attempt that ended now without success. A created that is not set, or
-// that lies in the future because the clock was set back, is an age of 0.
+// Next returns when to retry a message that arrived at created, after an attempt
+// that failed now. If created is not set, or lies in the future because the clock
+// was set back, the age is 0.
 //
 // One number is drawn from r, none if there is no jitter.
 func Next(cfg *Config, created, now mail.Instant, r *prng.Source) mail.Instant {
@@ -20,8 +20,8 @@ func Next(cfg *Config, created, now mail.Instant, r *prng.Source) mail.Instant {
 	if percent <= 0 {
 		return now.Add(clamp(age, shortest, longest))
 	}
-	// Above the longest wait the age does not matter: clamping it first keeps
-	// the jitter a part of the wait, and the product below in range.
+	// Above the longest wait the age does not matter: clamping it first keeps the
+	// jitter proportional to the wait, and the product below in range.
 	wait := clamp(age, shortest, longest)
 	jitter := wait / 100 * time.Duration(percent)
 	low := clamp(wait-jitter, shortest, longest)
@@ -29,15 +29,15 @@ func Next(cfg *Config, created, now mail.Instant, r *prng.Source) mail.Instant {
 	return now.Add(r.Between(low, high))
 }
 
-// Expired tells whether a message that was taken in at created, and whose
-// attempt ended now without success, is to be given up. One whose created is
-// not set never is: better late than lost.
+// Expired reports whether a message that arrived at created, and whose attempt
+// failed now, has expired. One whose created is not set never expires: better late
+// than lost.
 func Expired(cfg *Config, created, now mail.Instant, nullSender bool) bool {
 	return created != 0 && age(created, now) >= cfg.lifetime(nullSender)
 }
 
-// WarnDue tells whether the sender is to be told now that a message which
-// arrived then is still waiting. warned says that this was done before.
+// WarnDue reports whether the sender must now be warned that a message which
+// arrived at arrived is still waiting. warned means that this was done before.
 //
 // Postfix fixes this instant when the message arrives; here a change of the
 // configuration also counts for mail that is waiting already.

@@ -11,9 +11,9 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The two promises hold whatever the configuration, the age and the draw: no
-// attempt before the minimum, none after the maximum; and between them the
-// wait is within the jitter of the age.
+// The two promises hold for every configuration, age and random draw: no retry
+// before the minimum, none after the maximum; and between them the wait differs
+// from the age by the jitter at most.
 func TestNextKeepsPromises(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -48,8 +48,8 @@ func TestNextKeepsPromises(t *testing.T) {
 	}
 }
 
-// Mail whose age is not known, or negative after the clock was set back, waits
-// for the minimum and is never given up on that account.
+// Mail whose age is unknown, or negative after the clock was set back, waits for
+// the minimum and never expires for that reason.
 func TestUnknownAge(t *testing.T) {
 	cfg := Config{JitterPercent: -1, DelayWarningTime: time.Second}
 	now := mail.Instant(1_700_000_000 * time.Second)
@@ -80,8 +80,7 @@ func TestWarnOnce(t *testing.T) {
 	}
 }
 
-// The zero value is right and is Postfix's, and all that is wrong is said at
-// once.
+// The zero value is valid and is Postfix's, and all errors are returned at once.
 func TestConfig(t *testing.T) {
 	if err := (Config{}).Validate(); err != nil {
 		t.Errorf("the zero Config: %v", err)

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// A Config is shared by all mail. Its zero value stands for the defaults,
-// which are Postfix's but for the jitter.
+// A Config is shared by all mail. Its zero value stands for the defaults, which are
+// Postfix's except for the jitter.
 type Config struct {
 	// MinimalBackoffTime is the shortest wait between two attempts; 0 means
 	// 300 s. Lower it where greylisting is common and mail is urgent.
 	MinimalBackoffTime time.Duration
-	// MaximalBackoffTime is the longest wait between two attempts; 0 means
-	// 4000 s. If it is shorter than MinimalBackoffTime, that one counts.
-	// Raise it to spend less on destinations that are away for days.
+	// MaximalBackoffTime is the longest wait between two attempts; 0 means 4000 s.
+	// If it is shorter than MinimalBackoffTime, the latter is used. Raise it to
+	// spend less on destinations that are down for days.
 	MaximalBackoffTime time.Duration
-	// MaximalQueueLifetime is the age at which mail is given up; 0 means 5
-	// days (RFC 5321 4.5.4.1 advises 4 to 5), negative that there is a single
-	// attempt. Lower it where late mail is worth nothing.
+	// MaximalQueueLifetime is the age at which mail expires; 0 means 5 days (RFC
+	// 5321 4.5.4.1 advises 4 to 5), negative means a single attempt. Lower it where
+	// late mail is useless.
 	MaximalQueueLifetime time.Duration
-	// BounceQueueLifetime is the same for mail from the null sender, whose
-	// failure nobody is told of; 0 means 5 days, negative a single attempt.
-	// It is never more than MaximalQueueLifetime.
+	// BounceQueueLifetime is the age at which mail from the null sender expires,
+	// whose failure is not reported; 0 means 5 days, negative means a single
+	// attempt. It is capped at MaximalQueueLifetime.
 	BounceQueueLifetime time.Duration
-	// DelayWarningTime is the age at which the sender is told, once, that the
-	// mail is still waiting; 0 or negative means never. 4 h is a good choice
-	// where senders are people.
+	// DelayWarningTime is the age at which the sender is warned, once, that the
+	// mail is still waiting; 0 or negative means never. 4 h is a good choice where
+	// senders are people.
 	DelayWarningTime time.Duration
-	// JitterPercent is how far a wait may differ from the message's age; 0
-	// means 10, negative none. Raise it, up to 100, where outages leave
-	// bursts of retries.
+	// JitterPercent is the maximum difference, in percent, between a wait and the
+	// message's age; 0 means 10, negative means none. Raise it, up to 100, where
+	// outages leave bursts of retries.
 	JitterPercent int
 }
 
@@ -53,18 +53,17 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns everything that is wrong with c, nil if nothing is. Zero
-// values are right.
+// Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
 	var errs []error
 	if c.MinimalBackoffTime < 0 {
-		errs = append(errs, fmt.Errorf("minimal backoff time %v: want more than 0, or mail is tried without a pause", c.MinimalBackoffTime))
+		errs = append(errs, fmt.Errorf("minimal backoff time %v: must be positive, or mail is retried without a pause", c.MinimalBackoffTime))
 	}
 	if c.MaximalBackoffTime < 0 {
-		errs = append(errs, fmt.Errorf("maximal backoff time %v: want more than 0", c.MaximalBackoffTime))
+		errs = append(errs, fmt.Errorf("maximal backoff time %v: must be positive", c.MaximalBackoffTime))
 	}
 	if c.JitterPercent > 100 {
-		errs = append(errs, fmt.Errorf("jitter %d %%: want at most 100", c.JitterPercent))
+		errs = append(errs, fmt.Errorf("jitter %d %%: must be at most 100", c.JitterPercent))
 	}
 	return errors.Join(errs...)
 }

@@ -67,9 +67,8 @@ func waits(tb testing.TB, out *strings.Builder, cfg *Config, l *golden.Line) {
 }
 
 // timeline follows one message whose every attempt fails at once. With
-// scan=D,phase=D it is looked for only at phase, phase+scan, …, as Postfix
-// does; otherwise it is tried when it is due. attempts=N limits what is
-// printed.
+// scan=D,phase=D it is found only at phase, phase+scan, …, as in Postfix; otherwise
+// it is tried when it is due. attempts=N limits the output.
 func timeline(tb testing.TB, out *strings.Builder, cfg *Config, l *golden.Line) {
 	scan, phase := l.Duration(tb, "scan", 0), l.Duration(tb, "phase", 0)
 	printed, null := l.Int(tb, "attempts", math.MaxInt), l.Has("null-sender")

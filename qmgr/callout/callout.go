@@ -137,7 +137,7 @@ func (d *Desk) Wake() mail.Instant {
 // End ends a call-out in core with its outcome; nil if there is none because its
 // destination was busy. It returns what the outcome says, and the reply to those who
 // wait: the caller closes NextAsker until there is none.
-func (d *Desk) End(o *Callout, outcome *mail.Outcome, now mail.Instant) (addrdb.Standing, mail.Reply) {
+func (d *Desk) End(o *Callout, outcome *mail.Outcome, now mail.Instant) (addrdb.Status, mail.Reply) {
 	assert.That(o.ID != 0 && d.known[addrdb.Key(o.Recipient)] == o, "call-out %v of %s ends, and is not in core", o.ID, o.Recipient)
 	if o.network != nil {
 		d.begun.Remove(&o.inBegun)
@@ -148,7 +148,7 @@ func (d *Desk) End(o *Callout, outcome *mail.Outcome, now mail.Instant) (addrdb.
 	delete(d.known, addrdb.Key(o.Recipient))
 	v := verdictOf(outcome)
 	known := d.db.Learn(o.Recipient, v, now) // what the next who asks hears
-	return v.Standing, d.replyTo(known)
+	return v.Status, d.replyTo(known)
 }
 
 // NextAsker returns who has waited for longest for a call-out that has ended, until that
@@ -157,18 +157,18 @@ func (o *Callout) NextAsker() *Verification { return o.askers.Front() }
 
 // verdictOf returns what the outcome of a call-out says.
 func verdictOf(o *mail.Outcome) addrdb.Verdict {
-	v := addrdb.Verdict{Standing: addrdb.Unsure}
+	v := addrdb.Verdict{Status: addrdb.Unsure}
 	if o == nil {
 		return v
 	}
 	v.Reply = o.Reply
 	switch {
 	case o.Result == mail.Delivered:
-		v.Standing = addrdb.Good
+		v.Status = addrdb.Good
 	case o.Result == mail.Failed:
-		v.Standing = addrdb.Bad
+		v.Status = addrdb.Bad
 	case o.Unknown && o.Reply.Permanent():
-		v.Standing = addrdb.Mute
+		v.Status = addrdb.Mute
 	}
 	return v
 }
@@ -178,13 +178,13 @@ func verdictOf(o *mail.Outcome) addrdb.Verdict {
 // asked, since that is old or nothing: the caller does so (addrdb.DB.Find).
 func (d *Desk) Find(recipient mail.Address, now mail.Instant) (reply mail.Reply, known, again bool) {
 	v, again := d.db.Find(recipient, now)
-	return d.replyTo(v), v.Standing != addrdb.Unknown, again
+	return d.replyTo(v), v.Status != addrdb.Unknown, again
 }
 
 // replyTo returns the reply to a client that asks for a recipient; zero if mail for it is
 // taken, as far as is known.
 func (d *Desk) replyTo(v addrdb.Verdict) mail.Reply {
-	switch v.Standing {
+	switch v.Status {
 	case addrdb.Bad:
 		return refusal(mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "undeliverable address"},
 			d.cfg.RejectReason, v.Reply, v.Reply.Text)

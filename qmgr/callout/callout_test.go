@@ -254,7 +254,7 @@ func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		what     string
 		outcome  *mail.Outcome
-		standing addrdb.Standing
+		standing addrdb.Status
 		reply    string // without reasons of the operator's
 		reasoned string // with
 	}{
@@ -309,7 +309,7 @@ func TestNoAnswerReplacesNone(t *testing.T) {
 		o := d.Next()
 		d.Begin(o, start)
 		standing, reply := d.End(o, outcome, start)
-		if standing != []addrdb.Standing{addrdb.Bad, addrdb.Unsure}[i] || reply.Code != 550 {
+		if standing != []addrdb.Status{addrdb.Bad, addrdb.Unsure}[i] || reply.Code != 550 {
 			t.Errorf("%v: %v", standing, reply)
 		}
 	}

@@ -67,7 +67,7 @@ func (p *Pool) learn(c *Conn, l Load, took time.Duration, now mail.Instant) {
 		p.db.Succeeded(key, now) // it takes mail, and not only connections
 		p.db.ObserveRTT(key, c.rtt, now)
 	}
-	p.db.Bears(key, c.level, now)
+	p.db.Supports(key, c.level, now)
 	if l.Cost <= small {
 		p.db.ObserveService(key, max(took-c.rtt, 0), now)
 	}

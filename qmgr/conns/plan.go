@@ -130,7 +130,7 @@ func (p *Pool) forgetPlan(s *Site) {
 // ResetRetries returns the number of a new retry reset, which is for all that hosts have
 // failed until now: an operator wants them tried, or our network is back.
 func (p *Pool) ResetRetries() uint64 {
-	p.lastReset = p.db.Amnesty()
+	p.lastReset = p.db.NewRetryReset()
 	return p.lastReset
 }
 
@@ -140,7 +140,7 @@ func (p *Pool) ApplyReset(s *Site, reset uint64, now mail.Instant) (forgotten bo
 	for _, tier := range s.tiers {
 		for _, sh := range tier {
 			key := sh.key()
-			forgotten = p.db.Pardon(key, reset, now) || forgotten
+			forgotten = p.db.ResetRetry(key, reset, now) || forgotten
 			if h := p.hosts[key]; h != nil && h.reset < reset {
 				p.clearRefusal(h)
 			}

@@ -15,8 +15,8 @@ func crowdKey(i int) Key {
 	return Key{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 25), Egress: "a"}
 }
 
-// filled has as many hosts as there may be, all of which have been used; every
-// tenth has failed.
+// filled returns a DB with the maximum number of hosts, all of which have been
+// used; every tenth has failed.
 func filled() *DB {
 	db := New(Config{}, 1)
 	reason := mail.Reply{Code: 421, Text: "too many connections from your address, come back later", By: "mx.example.com[10.0.0.1]"}
@@ -34,8 +34,8 @@ func filled() *DB {
 	return db
 }
 
-// BenchmarkFill says how many octets a record takes, and its change (for
-// 200,000 of them nobody has asked).
+// BenchmarkFill measures the bytes of a record and of its change (the changes of
+// 200,000 records have not been fetched).
 func BenchmarkFill(b *testing.B) {
 	for b.Loop() {
 		var before, after runtime.MemStats
@@ -57,8 +57,7 @@ func BenchmarkState(b *testing.B) {
 	}
 }
 
-// BenchmarkStateOfFew asks for the same hosts again and again, as a scheduler
-// does.
+// BenchmarkStateOfFew queries the same hosts repeatedly, as a scheduler does.
 func BenchmarkStateOfFew(b *testing.B) {
 	db := filled()
 	b.ReportAllocs()
@@ -75,7 +74,7 @@ func BenchmarkView(b *testing.B) {
 	}
 }
 
-// BenchmarkConnection is all that is told of one connection.
+// BenchmarkConnection makes all calls for one connection.
 func BenchmarkConnection(b *testing.B) {
 	db := filled()
 	changes := make([]Change, 0, 1)
@@ -89,7 +88,7 @@ func BenchmarkConnection(b *testing.B) {
 	}
 }
 
-// BenchmarkNewHost is a host that was never seen, when there is no room.
+// BenchmarkNewHost adds an unknown host when there is no room.
 func BenchmarkNewHost(b *testing.B) {
 	db := filled()
 	b.ReportAllocs()
@@ -102,7 +101,7 @@ func BenchmarkNewHost(b *testing.B) {
 	}
 }
 
-// BenchmarkCollect is one look at one record that stays.
+// BenchmarkCollect checks one record that stays.
 func BenchmarkCollect(b *testing.B) {
 	db := filled()
 	for b.Loop() {

@@ -22,14 +22,14 @@ func TestWhatIsAChange(t *testing.T) {
 		{"failure", nil, fail, true},
 		{"success after a failure", fail, func(db *DB, k Key) { db.Succeeded(k, epoch) }, true},
 		{"success after a success", func(db *DB, k Key) { db.Succeeded(k, epoch) }, func(db *DB, k Key) { db.Succeeded(k, epoch+1) }, false},
-		{"pardon", fail, func(db *DB, k Key) {
-			if !db.Pardon(k, db.Amnesty(), epoch+1) {
-				t.Error("a host that has failed is not pardoned")
+		{"reset", fail, func(db *DB, k Key) {
+			if !db.ResetRetry(k, db.NewRetryReset(), epoch+1) {
+				t.Error("a host that has failed is not reset")
 			}
 		}, true},
-		{"pardon of nothing", nil, func(db *DB, k Key) {
-			if db.Pardon(k, db.Amnesty(), epoch+1) {
-				t.Error("a host is pardoned that has not failed")
+		{"reset of nothing", nil, func(db *DB, k Key) {
+			if db.ResetRetry(k, db.NewRetryReset(), epoch+1) {
+				t.Error("a host that has not failed is reset")
 			}
 		}, false},
 		{"step down", nil, func(db *DB, k Key) { db.StepDown(k, mail.LevelOverlap, epoch) }, true},

@@ -31,7 +31,7 @@ func (db *DB) check() {
 	}
 }
 
-// each yields all hosts, in an order that depends on the calls so far alone.
+// each yields all hosts, in an order that depends only on the calls so far.
 func (db *DB) each(now mail.Instant) iter.Seq2[Key, View] {
 	return func(yield func(Key, View) bool) {
 		for _, h := range db.all {

@@ -9,12 +9,12 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// format is the first octet of a key and of a record. Others are refused:
-// what is lost costs a probe of each host.
+// format is the first byte of a key and of a record. Other formats are refused: a
+// lost record costs a probe of its host.
 const format = 1
 
-// RecordMax is the longest encoding of a record, KeyMax of a key, in octets;
-// what is longer was not made here.
+// RecordMax is the maximum length of an encoded record, KeyMax of a key, in bytes;
+// longer ones were not made by this package.
 const (
 	RecordMax = 1024
 	KeyMax    = 1 + 1 + 16 + 2*textMax + 16
@@ -22,9 +22,9 @@ const (
 
 var errMalformed = errors.New("malformed")
 
-// AppendKey appends a key's encoding to b. Equal keys have equal encodings.
-// It returns false, and b as it was, for a key that is not saved: without an
-// address, with one that has a meaning on one link only, or too long.
+// AppendKey appends a key's encoding to b. Equal keys have equal encodings. It
+// returns false and b unchanged for a key that is not saved: without an address,
+// with a link-local address, or too long.
 func AppendKey(b []byte, k Key) ([]byte, bool) {
 	if !k.Addr.Addr().IsValid() || k.Addr.Addr().Zone() != "" || len(k.Egress) > textMax || len(k.Security) > textMax {
 		return b, false
@@ -45,7 +45,7 @@ func ParseKey(b []byte) (Key, error) {
 	port := d.number(1<<16 - 1)
 	k := Key{Addr: netip.AddrPortFrom(addr, uint16(port)), Egress: d.text(textMax), Security: d.text(textMax)}
 	if !ok || !d.done() {
-		return Key{}, fmt.Errorf("host key of %d octets: %w", len(b), errMalformed)
+		return Key{}, fmt.Errorf("host key of %d bytes: %w", len(b), errMalformed)
 	}
 	return k, nil
 }
@@ -78,8 +78,8 @@ func AppendRecord(b []byte, r Record) []byte {
 	return e.out
 }
 
-// ParseRecord reads what AppendRecord wrote. What it says is to be clamped, as
-// Load and Learn do.
+// ParseRecord reads what AppendRecord wrote. The result must be clamped, as Load
+// and Learn do.
 func ParseRecord(b []byte) (Record, error) {
 	d := decoder{in: b, bad: len(b) > RecordMax}
 	d.version()
@@ -105,14 +105,14 @@ func ParseRecord(b []byte) (Record, error) {
 	r.Caps.Extensions = Extensions(d.number(1<<16 - 1))
 	r.Caps.SizeMax = int64(d.number(1<<63 - 1))
 	if !d.done() {
-		return Record{}, fmt.Errorf("host record of %d octets: %w", len(b), errMalformed)
+		return Record{}, fmt.Errorf("host record of %d bytes: %w", len(b), errMalformed)
 	}
 	return r, nil
 }
 
-// An encoder appends numbers, seven bits an octet, lowest first; instants as
-// numbers; texts as their length and their octets. encoding/binary would do
-// the first of these, but has no place in the pure half.
+// An encoder appends numbers, seven bits per byte, lowest first; instants as
+// numbers; texts as their length and their bytes. encoding/binary could encode the
+// numbers, but may not be imported in the pure half.
 type encoder struct{ out []byte }
 
 func (e *encoder) number(n uint64) {
@@ -154,8 +154,8 @@ func (e *encoder) levels(l Levels) {
 	e.number(uint64(l.Strikes))
 }
 
-// A decoder reads what an encoder wrote. Once it has met what no encoder
-// writes it is bad, and reads zeros.
+// A decoder reads what an encoder wrote. After the first invalid input it is bad,
+// and reads zeros.
 type decoder struct {
 	in  []byte
 	bad bool

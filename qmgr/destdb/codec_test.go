@@ -25,7 +25,8 @@ func fullRecord() Record {
 	}
 }
 
-// What is saved must come back, or hosts are judged by what they never did.
+// Saved records must be read back unchanged, or hosts are judged by what they never
+// did.
 func TestRecordRoundTrip(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -42,7 +43,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// The longest record there can be fits.
+// The longest possible record fits.
 func TestRecordMax(t *testing.T) {
 	r := fullRecord()
 	for i := range r.Levels.Holds {
@@ -63,7 +64,8 @@ func TestRecordMax(t *testing.T) {
 	}
 }
 
-// A key that came back as another would give a host somebody else's record.
+// A key that is read back as another would give a host the record of a different
+// one.
 func TestKeyRoundTrip(t *testing.T) {
 	for _, k := range []Key{
 		key("a"),
@@ -89,8 +91,8 @@ func TestKeyRoundTrip(t *testing.T) {
 	}
 }
 
-// The disk, and other nodes, may say anything: what is read is either refused
-// or means one thing, and one that the database can live with.
+// The disk, and other nodes, may contain anything: input is either refused or has
+// one meaning, which the database can handle.
 func FuzzParse(f *testing.F) {
 	f.Add(AppendRecord(nil, fullRecord()))
 	f.Add(AppendRecord(nil, Record{}))

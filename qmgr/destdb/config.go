@@ -7,41 +7,42 @@ import (
 	"time"
 )
 
-// A Config says how long what is remembered. 0 stands for the default.
+// A Config sets how long records are kept. 0 stands for the default.
 type Config struct {
-	// RetryMin is for how long a host is left alone after a first failure; it
-	// doubles with each further one (default 60 s). Raise it if probing dead
-	// hosts is expensive.
+	// RetryMin is the time before a host is tried again after a first failure; it
+	// doubles with each further one (default 60 s). Raise it if probing dead hosts
+	// is expensive.
 	RetryMin time.Duration
-	// RetryMax is the longest such time (default 1 h), give or take a fifth as
-	// all of them. Lower it if hosts that come back are to be noticed sooner.
+	// RetryMax is the maximum of that time (default 1 h), with the same jitter of a
+	// fifth. Lower it to notice sooner that hosts are back.
 	RetryMax time.Duration
-	// RetryGrace is for how long after that time a host is a last choice,
+	// RetryGrace is the time after that during which a host is a last choice,
 	// before it counts as unused again (default 15 min).
 	RetryGrace time.Duration
-	// FailureTTL is after which time without an attempt the next failure
-	// counts as the first (default 24 h).
+	// FailureTTL is the time without an attempt after which the next failure counts
+	// as the first (default 24 h).
 	FailureTTL time.Duration
-	// ClosedTTL is for how long a host counts as closed, not as unused, after
-	// its last connection (default 10 min). Raise it where mail is so rare that
+	// ClosedTTL is the time after its last connection during which a host counts as
+	// closed, not as unused (default 10 min). Raise it where mail is so rare that
 	// equal hosts do not share it evenly.
 	ClosedTTL time.Duration
-	// FactsTTL is for how long what was learned of a host is kept after its
-	// last use (default 30 days).
+	// FactsTTL is the time for which facts about a host are kept after its last use
+	// (default 30 days).
 	FactsTTL time.Duration
-	// HostLimit is of how many hosts without open connections something is
-	// known (default 200,000). Lower it where memory is scarce.
+	// HostLimit is the maximum number of records of hosts without open connections
+	// (default 200,000). Lower it where memory is scarce.
 	HostLimit int
 
-	// StepDownTTL is for how long a host is not spoken to at a level that it
-	// did not bear (default 24 h). It doubles with each such time, up to
-	// StepDownMax (default 14 days).
+	// StepDownTTL is the time for which a host is held below a level that it did
+	// not support (default 24 h). It doubles each time, up to StepDownMax (default
+	// 14 days).
 	StepDownTTL, StepDownMax time.Duration
-	// StepUpMessages is how many messages in order, over at least StepUpConns
-	// connections, lift a host by a level after that (default 50 over 3).
+	// StepUpMessages is the number of messages without anomaly, over at least
+	// StepUpConns connections, that raise a host by a level after that (default 50
+	// over 3).
 	StepUpMessages, StepUpConns int
-	// TarpitFactor is how many times slower than it can be a host may answer
-	// before it counts as overloaded (default 3). See View.Slow.
+	// TarpitFactor is the ratio of a host's service time to its best one above
+	// which it counts as overloaded (default 3). See View.Slow.
 	TarpitFactor int
 }
 
@@ -62,8 +63,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns all that is wrong with c, nil if nothing is. Zero values
-// are right.
+// Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
 	var errs []error
 	for _, d := range []struct {
@@ -77,7 +77,7 @@ func (c Config) Validate() error {
 		{"step-up connections", int64(c.StepUpConns)}, {"tarpit factor", int64(c.TarpitFactor)},
 	} {
 		if d.value < 0 {
-			errs = append(errs, fmt.Errorf("%s %d: want more than 0", d.name, d.value))
+			errs = append(errs, fmt.Errorf("%s %d: must be positive", d.name, d.value))
 		}
 	}
 	full := c.WithDefaults()
@@ -88,13 +88,13 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("step-down TTL %v: longer than step-down max %v", full.StepDownTTL, full.StepDownMax))
 	}
 	if longest := full.longest(); longest > maxTTL {
-		errs = append(errs, fmt.Errorf("%v: want at most %v", longest, maxTTL))
+		errs = append(errs, fmt.Errorf("%v: must be at most %v", longest, maxTTL))
 	}
 	return errors.Join(errs...)
 }
 
-// maxTTL bounds all times, so that sums of them and of instants of this
-// century do not overflow.
+// maxTTL bounds all times, so that sums of them with instants of this century do
+// not overflow.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
 func (c *Config) longest() time.Duration {

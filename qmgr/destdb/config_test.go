@@ -8,8 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A configuration is told everything that is wrong with it at once, and its
-// zero value is right.
+// All errors of a configuration are returned at once, and its zero value is valid.
 func TestValidate(t *testing.T) {
 	if err := (Config{}).Validate(); err != nil {
 		t.Error(err)
@@ -42,7 +41,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// Names are what operators see.
+// Names are shown to operators.
 func TestNames(t *testing.T) {
 	for want, state := range []State{Unused, InUse, Closed, RetryLater, RetryDue, 5} {
 		if got := state.String(); got != []string{"unused", "in-use", "closed", "retry-later", "retry-due", "state 5"}[want] {
@@ -55,8 +54,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is shut must have been opened: a count that is wrong is found where it
-// goes wrong.
+// A connection that is shut must have been opened: a wrong count is detected where
+// it arises.
 func TestShutPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
@@ -66,7 +65,7 @@ func TestShutPanics(t *testing.T) {
 	New(Config{}, 1).Shut(key("a"), Life{}, epoch)
 }
 
-// The admin interface lists all hosts; their views are those that View gives.
+// The admin interface lists all hosts; their views equal those of View.
 func TestAll(t *testing.T) {
 	db := New(Config{}, 1)
 	for _, name := range []string{"a", "b", "c"} {
@@ -86,30 +85,31 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// An operator's order has hosts tried that failed before it, whenever they are wanted;
-// one that has failed since then is left alone, however many messages the order finds.
-func TestPardon(t *testing.T) {
+// An operator's order makes hosts that failed before it be tried the next time they
+// are needed; a host that has failed since then is not tried, however many messages
+// the order finds.
+func TestRetryReset(t *testing.T) {
 	db := New(Config{}, 1)
 	key, now := key("a"), epoch
 	fail := func() { db.Failed(key, now, now, mail.Reply{Code: 450}) }
 	fail()
-	amnesty := db.Amnesty()
-	db.Pardon(key, amnesty-1, now)
+	reset := db.NewRetryReset()
+	db.ResetRetry(key, reset-1, now)
 	if db.RetryAt(key, now) == 0 {
-		t.Error("an amnesty before the failure forgives it")
+		t.Error("a reset before the failure clears it")
 	}
 	now = now.Add(time.Second)
-	db.Pardon(key, amnesty, now)
+	db.ResetRetry(key, reset, now)
 	if at := db.RetryAt(key, now); at != 0 {
-		t.Errorf("a pardoned host is left alone until %v", at)
+		t.Errorf("a host that was reset is left alone until %v", at)
 	}
 	fail()
-	db.Pardon(key, amnesty, now)
+	db.ResetRetry(key, reset, now)
 	if db.RetryAt(key, now) == 0 {
-		t.Error("a host that has failed since the amnesty is pardoned")
+		t.Error("a host that has failed since the reset is reset")
 	}
-	db.Pardon(key, db.Amnesty(), now)
+	db.ResetRetry(key, db.NewRetryReset(), now)
 	if at := db.RetryAt(key, now); at != 0 {
-		t.Errorf("after another amnesty it is left alone until %v", at)
+		t.Errorf("after another reset it is left alone until %v", at)
 	}
 }

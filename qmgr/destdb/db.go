@@ -16,33 +16,33 @@ type DB struct {
 	hosts  map[Key]*host
 	all    []*host          // the same, in an order that only Collect cares about
 	idle   ilist.List[host] // those without open connections, least recently used first
-	hand   int              // where Collect goes on in all
+	hand   int              // where Collect continues in all
 
-	changed []Key // from head on: whose records changed, oldest first
+	changed []Key // from head on: keys of changed records, oldest first
 	head    int
 	lost    uint64
-	amnesty uint64 // the last
+	resets  uint64 // number of retry resets so far
 }
 
-// A host is one record, and what of it is not worth saving.
+// A host is one record, with state that is not worth saving.
 type host struct {
 	key    Key
 	rec    Record
 	place  int // in DB.all
 	recent ilist.Link[host]
-	open   int    // connections, those being made included
+	open   int    // connections, including those being opened
 	marked bool   // its key is in DB.changed
-	failed uint64 // the amnesties that there were when it failed
+	failed uint64 // DB.resets when it failed
 	tally  tally
 }
 
 // New returns an empty database. cfg must be valid.
 func New(cfg Config, seed uint64) *DB {
-	return &DB{cfg: cfg.WithDefaults(), random: prng.New(seed), hosts: map[Key]*host{}, amnesty: AmnestyStart}
+	return &DB{cfg: cfg.WithDefaults(), random: prng.New(seed), hosts: map[Key]*host{}, resets: RetryResetStart}
 }
 
-// Configure changes the configuration. Instants that are fixed already, as of
-// retries and holds, stay.
+// Configure changes the configuration. Instants that are already set, such as those
+// of retries and holds, stay.
 func (db *DB) Configure(cfg Config) {
 	db.cfg = cfg.WithDefaults()
 	db.shrink()
@@ -51,9 +51,8 @@ func (db *DB) Configure(cfg Config) {
 // Len returns the number of records.
 func (db *DB) Len() int { return len(db.all) }
 
-// State returns what a host is good for, and an instant: for Closed when its
-// last connection was made, for RetryLater and RetryDue when it may be, or
-// might have been, tried again; otherwise 0.
+// State returns the state of a host and an instant: for Closed when its last
+// connection was made, for RetryLater and RetryDue the earliest retry; otherwise 0.
 func (db *DB) State(k Key, now mail.Instant) (State, mail.Instant) {
 	switch h := db.hosts[k]; {
 	case h == nil:
@@ -65,9 +64,9 @@ func (db *DB) State(k Key, now mail.Instant) (State, mail.Instant) {
 	}
 }
 
-// RetryAt returns until when no further connection is to be made, 0 if it may
-// be made now. It also counts while the host has open connections: some work,
-// but the last attempt to open another did not.
+// RetryAt returns the instant before which no further connection may be opened, 0
+// if one may be opened now. It also applies while the host has open connections:
+// these work, but the last attempt to open another failed.
 func (db *DB) RetryAt(k Key, now mail.Instant) mail.Instant {
 	if h := db.hosts[k]; h != nil && h.rec.Health.Failures > 0 && now < h.rec.Health.RetryAt {
 		return h.rec.Health.RetryAt
@@ -75,7 +74,7 @@ func (db *DB) RetryAt(k Key, now mail.Instant) mail.Instant {
 	return 0
 }
 
-// Open says that a connection is being made. The host is in use until Shut has
+// Open records that a connection is being opened. The host is in use until Shut has
 // been called as often.
 func (db *DB) Open(k Key, now mail.Instant) {
 	h := db.find(k, now)
@@ -85,25 +84,25 @@ func (db *DB) Open(k Key, now mail.Instant) {
 	h.open++
 }
 
-// A Life is what a connection was until it was shut.
+// A Life describes a connection that has ended.
 type Life struct {
 	// MadeAt is when the connection became ready; 0 if it never did.
 	MadeAt mail.Instant
-	// Messages is how many transactions it carried to their final replies.
+	// Messages is the number of transactions that got their final replies.
 	Messages uint32
-	// Clean is how many of these were without any anomaly, spoken at Level.
+	// Clean is the number of these without any anomaly, at Level.
 	Clean uint32
 	Level mail.Level
 	Why   mail.CloseReason
-	// Outlived says that another connection of the host, which is open, has carried
-	// more: the host does not close them after so many.
+	// Outlived means that another, open connection of the host has carried more:
+	// the host does not close connections after this number.
 	Outlived bool
 }
 
-// dropped tells whether the host ended it in the midst of something.
+// dropped reports whether the host ended it while transactions were under way.
 func (l Life) dropped() bool { return l.Why == mail.CloseBusy || l.Why == mail.CloseLost }
 
-// Shut says that a connection of the host is gone.
+// Shut records that a connection of the host has ended.
 func (db *DB) Shut(k Key, life Life, now mail.Instant) {
 	h := db.hosts[k]
 	assert.That(h != nil && h.open > 0, "shutting a connection that is not open")
@@ -123,13 +122,12 @@ func (db *DB) Shut(k Key, life Life, now mail.Instant) {
 	}
 }
 
-// Failed says that an attempt to connect, which began at started, came to
-// nothing: no connection, no handshake. It returns until when the host is to
-// be left alone.
+// Failed records that an attempt to connect, which began at started, failed: no
+// connection, or no session. It returns the instant of the next retry.
 //
-// Attempts that began before the last failure was known are part of the same
-// misfortune and do not lengthen it, so that opening several connections at
-// once to a dead host counts as one failure.
+// Attempts that began before the last failure was known belong to that failure and
+// do not lengthen the wait, so that opening several connections at once to a dead
+// host counts as one failure.
 func (db *DB) Failed(k Key, started, now mail.Instant, reason mail.Reply) mail.Instant {
 	h := db.touch(k, now)
 	old := &h.rec.Health
@@ -147,19 +145,19 @@ func (db *DB) Failed(k Key, started, now mail.Instant, reason mail.Reply) mail.I
 		RetryAt:  now.Add(db.random.Between(wait-wait/jitter, wait+wait/jitter)),
 		Reason:   cut(reason),
 	}
-	h.failed = db.amnesty
+	h.failed = db.resets
 	db.mark(h)
 	return old.RetryAt
 }
 
-// jitter is which part of a wait is left to chance, so that hosts that failed
-// together are not probed together.
+// jitter is the fraction (1/jitter) of a wait that is random, so that hosts that
+// failed together are not probed together.
 const jitter = 5
 
-// failuresMax is beyond every number that makes a difference.
+// failuresMax is larger than any number that makes a difference.
 const failuresMax = 64
 
-// backoff returns the wait after so many failures before the last one.
+// backoff returns the wait after a number of failures before the last one.
 func (c *Config) backoff(failures uint32) time.Duration {
 	wait := c.RetryMin
 	for range failures {
@@ -168,26 +166,26 @@ func (c *Config) backoff(failures uint32) time.Duration {
 	return wait
 }
 
-// Works reports whether the last that is known of a host is that it took mail.
+// Works reports whether the latest fact about a host is that it accepted mail.
 func (db *DB) Works(k Key) bool {
 	h := db.hosts[k]
 	return h != nil && h.rec.Health.Failures == 0 && h.rec.Pace.At != 0
 }
 
-// WorksLately reports whether the last that is known of a host is that it took mail,
-// not longer ago than failures count.
+// WorksLately reports whether the latest fact about a host is that it accepted mail,
+// within FailureTTL.
 func (db *DB) WorksLately(k Key, now mail.Instant) bool {
 	return db.Works(k) && db.TookLately(k, now)
 }
 
-// TookLately reports whether a host took mail, not longer ago than failures count,
-// whatever has happened since.
+// TookLately reports whether a host accepted mail within FailureTTL, whatever has
+// happened since.
 func (db *DB) TookLately(k Key, now mail.Instant) bool {
 	h := db.hosts[k]
 	return h != nil && h.rec.Pace.At != 0 && now < h.rec.Pace.At.Add(db.cfg.FailureTTL)
 }
 
-// Succeeded says that a connection became ready: the host is well.
+// Succeeded records that a connection became ready: the host works.
 func (db *DB) Succeeded(k Key, now mail.Instant) {
 	h := db.touch(k, now)
 	if h.rec.Health.Failures > 0 {
@@ -196,24 +194,26 @@ func (db *DB) Succeeded(k Key, now mail.Instant) {
 	h.rec.Health = Health{At: h.rec.Health.stamp(now)}
 }
 
-// Amnesty returns the number of a new amnesty, which is for all failures until now.
-// A host need not be pardoned before it is wanted, and what has failed since then is
-// not forgotten: a flush finds messages for a long time, and each of them would have
-// a dead host tried again. Instants would not do, as those of failures may come from
-// another clock.
-func (db *DB) Amnesty() uint64 {
-	db.amnesty++
-	return db.amnesty
+// NewRetryReset returns the number of a new retry reset, which covers all failures
+// until now. It is applied to a host by ResetRetry when the host is needed, and does
+// not cover later failures: a flush finds messages for a long time, and each of them
+// would make a dead host be tried again. Instants would not do instead of numbers,
+// as those of failures may come from another clock.
+func (db *DB) NewRetryReset() uint64 {
+	db.resets++
+	return db.resets
 }
 
-// AmnestyStart is the amnesty for what has failed in an earlier run, or elsewhere.
-const AmnestyStart uint64 = 1
+// RetryResetStart is the retry reset for failures of an earlier run, or of another
+// node.
+const RetryResetStart uint64 = 1
 
-// Pardon forgets the failures of a host, because an operator wants it tried now, if
-// it failed before the amnesty. It tells whether there was anything to forget.
-func (db *DB) Pardon(k Key, amnesty uint64, now mail.Instant) bool {
+// ResetRetry forgets the failures of a host, because an operator wants it tried
+// now, if it failed before the retry reset. It reports whether there was anything
+// to forget.
+func (db *DB) ResetRetry(k Key, reset uint64, now mail.Instant) bool {
 	h := db.hosts[k]
-	if h == nil || h.rec.Health.Failures == 0 || h.failed >= amnesty {
+	if h == nil || h.rec.Health.Failures == 0 || h.failed >= reset {
 		return false
 	}
 	h.rec.Health = Health{At: h.rec.Health.stamp(now)}
@@ -224,19 +224,19 @@ func (db *DB) Pardon(k Key, amnesty uint64, now mail.Instant) bool {
 // stamp returns the instant of an observation that replaces h.
 func (h *Health) stamp(now mail.Instant) mail.Instant { return stamp(h.At, now) }
 
-// stamp returns now, or the first instant after old if that is later: what is
-// seen here and now replaces what came from a clock that is ahead.
+// stamp returns now, or the first instant after old if that is later: a local
+// observation replaces one from a clock that is ahead.
 func stamp(old, now mail.Instant) mail.Instant { return max(now, old+1) }
 
-// touch returns the record for an observation, made if there is none.
+// touch returns the record for an observation, creating it if there is none.
 func (db *DB) touch(k Key, now mail.Instant) *host {
 	h := db.find(k, now)
 	db.shrink()
 	return h
 }
 
-// find does that without making room for it. A record that has had its time
-// begins anew, whether Collect has come by or not.
+// find is touch without making room. An expired record starts anew, whether Collect
+// has reached it or not.
 func (db *DB) find(k Key, now mail.Instant) *host {
 	h := db.hosts[k]
 	switch {
@@ -253,7 +253,7 @@ func (db *DB) find(k Key, now mail.Instant) *host {
 	return h
 }
 
-// add makes an empty record. The caller puts it on the list of idle hosts.
+// add creates an empty record. The caller puts it on the list of idle hosts.
 func (db *DB) add(k Key) *host {
 	h := &host{key: k, place: len(db.all)}
 	db.hosts[k] = h
@@ -261,14 +261,14 @@ func (db *DB) add(k Key) *host {
 	return h
 }
 
-// shrink makes the hosts not used for the longest time give way.
+// shrink drops the hosts that were not used for the longest time.
 func (db *DB) shrink() {
 	for db.idle.Len() > db.cfg.HostLimit {
 		db.drop(db.idle.Front())
 	}
 }
 
-// drop forgets an idle host.
+// drop removes an idle host.
 func (db *DB) drop(h *host) {
 	assert.That(h.open == 0, "forgetting a host with %d open connections", h.open)
 	db.mark(h)
@@ -281,9 +281,9 @@ func (db *DB) drop(h *host) {
 	delete(db.hosts, h.key)
 }
 
-// Collect gives back the memory of records that have had their time. It looks
-// at most at max records, from where it stopped before, and returns how many
-// are gone. No answer depends on when it is called.
+// Collect frees the memory of expired records. It checks at most max records, from
+// where it stopped before, and returns the number of records removed. No result
+// depends on when it is called.
 func (db *DB) Collect(now mail.Instant, max int) (gone int) {
 	for max = min(max, len(db.all)); max > 0; max-- {
 		if db.hand >= len(db.all) {

@@ -1,5 +1,5 @@
-// Package destdb is what is known of each host that mail is sent to: when it
-// is worth trying, when its last connection was made, how much it bears, how
+// Package destdb keeps what is known of each host that mail is sent to: when to try
+// it, when its last connection was made, which level of pipelining it supports, how
 // fast it answers.
 //
 // It follows the destination database of Finch's delivery scheduler. A host
@@ -15,29 +15,28 @@
 //	  +------- closed <-------------------------------- in use
 //	      TTL over
 //
-// The words are Finch's: a host that is unused has no record of the other
-// kinds, which does not mean that nothing is known of it. Whether the
-// connections of a host in use are active or idle is their owner's business
-// (qmgr/conns); the database counts them, so that it never forgets a host in
-// use.
+// The names are Finch's: an unused host is in none of the other states, which does
+// not mean that nothing is known of it. Whether the connections of a host in use
+// are active or idle is known to their owner (qmgr/conns); the database counts
+// them, so that it never forgets a host in use.
 //
 // # Procedure
 //
-// The owner of the connections calls Open when it begins to connect and Shut
-// when that connection is gone, whether it ever became ready or not. In
-// between it calls Failed if the connection could not be made ready, Succeeded
-// when it is, and Observe… and StepDown as it learns. State says whether to
-// try a host, View all that is known. Collect, called now and then, gives
-// memory back. Nothing else does, but for the limit on records: the host that
-// was not used for the longest time makes room.
+// The owner of the connections calls Open when it begins to connect and Shut when
+// that connection has ended, whether it ever became ready or not. In between it
+// calls Failed if the connection did not become ready, Succeeded when it did, and
+// Observe… and StepDown as it learns. State returns whether to try a host, View
+// everything that is known. Collect, called periodically, frees memory. Otherwise
+// records are only removed because of their limit: the host that was not used for
+// the longest time makes room.
 //
 // # Records and their merge
 //
-// A Record is a value. Changed names the records that changed, to be saved and
-// shown to other nodes; Load and Learn take such records back. Two records of
-// one host are joined by Merge, which is commutative, associative and
-// idempotent: a record may arrive twice, late or by way of a third node, and
-// all nodes come to the same. Each part is joined by itself:
+// A Record is a value. Changed returns the records that changed, to be saved and
+// sent to other nodes; Load and Learn read such records. Two records of one host
+// are joined by Merge, which is commutative, associative and idempotent: a record
+// may arrive twice, late or by way of a third node, and all nodes get the same
+// result. Each part is joined separately:
 //
 //	health   the latest attempt; at the same instant the worse one
 //	closed   the latest instants
@@ -47,20 +46,20 @@
 //	pace     the latest
 //	caps     the latest
 //
-// What decides is the instant of the observation, on the clock of the node
-// that made it. A local observation is stamped later than what it replaces
-// even if that came from a clock that is ahead, as in a hybrid logical clock.
-// A record from outside is clamped: nothing in it lies in the future but ends
-// of suppression, and these no farther than we would set them ourselves.
+// The instant of the observation decides, on the clock of the node that made it. A
+// local observation is stamped later than what it replaces even if that came from a
+// clock that is ahead, as in a hybrid logical clock. A record from another node is
+// clamped: nothing in it lies in the future except ends of suppression, and these
+// no farther than this node would set them.
 //
 // # Limits
 //
-// No record is made by a question, so a host that was never connected to has
-// none, whatever domains name it. Texts are cut. A record takes about 600
-// octets of memory and there are at most Config.HostLimit, not counting hosts
-// in use. Changed names are kept for twice as many hosts; if nobody asks, the
-// rest is dropped and Lost counts it, which costs a save, not a fact.
+// Queries create no records, so a host that was never connected to has none,
+// whatever domains name it. Texts are truncated. A record takes about 600 bytes of
+// memory and there are at most Config.HostLimit, not counting hosts in use. Keys of
+// changed records are kept for twice as many hosts; if they are not fetched,
+// further ones are dropped and counted by Lost, which costs a save, not a fact.
 //
-// All this is a function of the calls and the seed. One number is drawn for
-// each failure that lengthens a suppression.
+// Everything is a function of the calls and the seed. One number is drawn for each
+// failure that lengthens a suppression.
 package destdb

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// A Key names a destination of connections: connections may stand in for each
-// other only if their keys are equal.
+// A Key identifies a destination of connections: connections are interchangeable
+// only if their keys are equal.
 type Key struct {
 	Addr netip.AddrPort
-	// Egress names where connections come from: the source address or the pool
-	// of them. A host that shuns one of our addresses may like another.
+	// Egress names the origin of connections: the source address or a pool of
+	// addresses. A host that refuses one of our addresses may accept another.
 	Egress string
-	// Security names all else that makes connections different: the TLS policy,
-	// the identity that must be verified, the SASL identity, the name in EHLO.
+	// Security names everything else that distinguishes connections: the TLS
+	// policy, the identity that must be verified, the SASL identity, the name in
+	// EHLO.
 	Security string
 }
 
-// textMax is the longest Egress or Security that is saved, in octets.
+// textMax is the maximum length, in bytes, of an Egress or Security that is saved.
 const textMax = 1024
 
-// String returns the parts, empty ones left out, as in
-// "192.0.2.1:25 egress=a security=dane".
+// String returns the nonempty parts, as in "192.0.2.1:25 egress=a security=dane".
 func (k Key) String() string {
 	var b strings.Builder
 	b.WriteString(k.Addr.String())
@@ -35,17 +35,17 @@ func (k Key) String() string {
 	return b.String()
 }
 
-// A State is what a host is good for.
+// A State is the state of a host.
 type State uint8
 
 const (
-	// Unused: it has no open connection, and nothing speaks for or against it.
+	// Unused: it has no open connection, and nothing is known for or against it.
 	Unused State = iota
-	// InUse: it has open connections, or one is being made.
+	// InUse: it has open connections, or one is being opened.
 	InUse
-	// Closed: its last connection was shut not long ago.
+	// Closed: its last connection was shut recently.
 	Closed
-	// RetryLater: it failed, and is to be left alone for now.
+	// RetryLater: it failed, and must not be tried now.
 	RetryLater
 	// RetryDue: it failed, and may be probed with one connection.
 	RetryDue

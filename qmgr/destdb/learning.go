@@ -7,26 +7,26 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A tally counts towards what is learned. It is not worth saving.
+// A tally has the counters from which facts are learned. It is not worth saving.
 type tally struct {
-	// drops counts connections in a row that the host dropped after dropsAt
+	// drops counts consecutive connections that the host dropped after dropsAt
 	// messages.
 	drops   int
 	dropsAt uint32
-	// cleanMessages and cleanConns count what went well at the present level
-	// since its hold ended.
+	// cleanMessages and cleanConns count successes at the current level since its
+	// hold ended.
 	cleanMessages, cleanConns int
-	// borne are messages that went well above LevelLockStep, as far as they speak
-	// against taking a loss for the level's fault.
-	borne int
+	// supported counts messages that succeeded above LevelLockStep, as evidence
+	// against attributing a loss to the level.
+	supported int
 }
 
-// StepDown says that a host did not bear a level: it fell out of step, or left
-// commands unanswered. From now on it is held at the level below. LevelLockStep
-// has none, so that it changes nothing.
+// StepDown records that a host did not support a level: it fell out of step, or
+// left commands unanswered. From now on it is held at the level below. Below
+// LevelLockStep there is none, so that this changes nothing.
 //
-// A host that is held below from already is told of again by connections that
-// were made before; that changes nothing either.
+// For a host that is already held below from, further calls come from connections
+// that were made before; they change nothing either.
 func (db *DB) StepDown(k Key, from mail.Level, now mail.Instant) {
 	h := db.touch(k, now)
 	if from == mail.LevelLockStep || h.rec.Levels.ceiling() < from {
@@ -43,38 +43,39 @@ func (db *DB) StepDown(k Key, from mail.Level, now mail.Instant) {
 	db.mark(h)
 }
 
-// Bears says that a message went well at a level. It need not be called for each one.
-func (db *DB) Bears(k Key, at mail.Level, now mail.Instant) {
+// Supports records that a message succeeded at a level. It need not be called for
+// each one.
+func (db *DB) Supports(k Key, at mail.Level, now mail.Instant) {
 	if at > mail.LevelLockStep {
 		t := &db.touch(k, now).tally
-		t.borne = min(t.borne+1, borneMax)
+		t.supported = min(t.supported+1, supportedMax)
 	}
 }
 
-// Suspect says that a connection was lost with several commands unanswered, sent at a
-// level. Nobody can tell whether the level or something else was to blame, so that it
-// is the level's fault only if such losses are more than a third of what happens: a
-// server that does not bear a level never bears it.
+// Suspect records that a connection was lost with several commands unanswered, sent
+// at a level. It is unknown whether the level or something else was the cause, so
+// that it is attributed to the level only if such losses are more than a third of the
+// results: a server that does not support a level never supports it.
 func (db *DB) Suspect(k Key, from mail.Level, now mail.Instant) {
 	t := &db.touch(k, now).tally
-	if t.borne >= lossWeight {
-		t.borne -= lossWeight
+	if t.supported >= lossWeight {
+		t.supported -= lossWeight
 		return
 	}
-	t.borne = 0
+	t.supported = 0
 	db.StepDown(k, from, now)
 }
 
 const (
-	borneMax   = 10 // so that five losses in a row are enough in any case
-	lossWeight = 2  // messages that outweigh one loss
+	supportedMax = 10 // so that five losses in a row are always enough
+	lossWeight   = 2  // messages that outweigh one loss
 )
 
-// strikesMax is beyond every number that makes a difference.
+// strikesMax is larger than any number that makes a difference.
 const strikesMax = 16
 
-// HoldForever says that a host must never again be spoken to above a level, as
-// when a message went out under another's envelope. Nothing lifts that.
+// HoldForever permanently holds a host at a level, as when a message was sent under
+// another's envelope. Nothing lifts this hold.
 func (db *DB) HoldForever(k Key, at mail.Level, now mail.Instant) {
 	h := db.touch(k, now)
 	if at < mail.LevelStream {
@@ -94,7 +95,7 @@ func (l *Levels) ceiling() mail.Level {
 	return mail.LevelStream
 }
 
-// ceiling returns the highest level at which the host may be spoken to.
+// ceiling returns the highest level that may be used with the host.
 func (r *Record) ceiling() mail.Level {
 	level := r.Levels.ceiling()
 	if r.Proof.Executes {
@@ -103,8 +104,8 @@ func (r *Record) ceiling() mail.Level {
 	return level
 }
 
-// countClean lifts the hold at the host's level if enough messages went well
-// there since it ended.
+// countClean lifts the hold at the host's level if enough messages succeeded there
+// since it ended.
 func (h *host) countClean(cfg *Config, life Life, now mail.Instant) {
 	level := h.rec.Levels.ceiling()
 	if level == mail.LevelStream || life.Clean == 0 || life.Level < level {
@@ -126,15 +127,15 @@ func (h *host) countClean(cfg *Config, life Life, now mail.Instant) {
 // cleanMax keeps the sum in range where an int has 32 bits.
 const cleanMax = 1 << 20
 
-// dropsToLearn is how many connections in a row must be dropped after the same
-// number of messages.
+// dropsToLearn is the number of consecutive connections that must be dropped after
+// the same number of messages.
 const dropsToLearn = 3
 
-// countDrops learns after how many messages the host closes connections. One
-// that carried more without being dropped speaks against it.
+// countDrops learns after how many messages the host closes connections. A
+// connection that carried more without being dropped is counter-evidence.
 //
-// A connection that is dropped in its first message says nothing about that: it must
-// be given one to be of any use.
+// A connection that is dropped in its first message is not evidence: a connection
+// must carry at least one to be of use.
 func (h *host) countDrops(life Life, now mail.Instant) {
 	messages := life.Messages
 	if limit := h.rec.Limit; limit.Messages != 0 && messages > limit.Messages {
@@ -159,7 +160,7 @@ func (h *host) countDrops(life Life, now mail.Instant) {
 	}
 }
 
-// limitTTL is for how long such a number holds before it is put to the test.
+// limitTTL is the time after which such a number is tested again.
 const limitTTL = 24 * time.Hour
 
 func (r *Record) messagesMax(now mail.Instant) uint32 {
@@ -169,7 +170,7 @@ func (r *Record) messagesMax(now mail.Instant) uint32 {
 	return r.Limit.Messages
 }
 
-// Probed says how a host answered the probe for LevelStream.
+// Probed records how a host answered the probe for LevelStream.
 func (db *DB) Probed(k Key, result ProofResult, now mail.Instant) {
 	h := db.touch(k, now)
 	old := h.rec.Proof
@@ -177,49 +178,50 @@ func (db *DB) Probed(k Key, result ProofResult, now mail.Instant) {
 	db.mark(h)
 }
 
-// probeEvery is the least time between two such probes of one host, and proofTTL for
-// how long one that was passed holds: the server may be another by then.
+// probeEvery is the minimum time between two such probes of one host, and proofTTL
+// the time for which a passed probe is valid: the server may have been replaced by
+// then.
 const (
 	probeEvery = 24 * time.Hour
 	proofTTL   = 7 * 24 * time.Hour
 )
 
-// ObserveCaps says what a host offers. sizeMax is in octets, 0 if it names no
-// maximum.
+// ObserveCaps records what a host offers. sizeMax is in bytes, 0 if the host
+// declares no maximum.
 func (db *DB) ObserveCaps(k Key, ext Extensions, sizeMax int64, now mail.Instant) {
 	h := db.touch(k, now)
 	h.rec.Caps = Caps{At: stamp(h.rec.Caps.At, now), Extensions: ext, SizeMax: sizeMax}
 }
 
-// ObserveRTT takes one round trip: from the last octet of a group of commands
-// to the first of its replies, or the time that connecting took.
+// ObserveRTT records one round trip: from the last byte of a group of commands to
+// the first of its replies, or the duration of connecting.
 func (db *DB) ObserveRTT(k Key, d time.Duration, now mail.Instant) {
 	p := db.observe(k, now)
 	p.RTT, p.RTTMin = smooth(p.RTT, d), lower(p.RTTMin, d, p.RTT)
 }
 
-// ObserveService takes one service time: from the last octet of a content to
-// its final reply, less a round trip.
+// ObserveService records one service time: from the last byte of a content to its
+// final reply, less a round trip.
 func (db *DB) ObserveService(k Key, d time.Duration, now mail.Instant) {
 	p := db.observe(k, now)
 	p.Service = smooth(p.Service, d)
 	p.ServiceFloor = lower(p.ServiceFloor, p.Service, p.Service)
 }
 
-// observe does not mark the record as changed: Shut does, once for all that
-// was observed on a connection.
+// observe does not mark the record as changed: Shut does, once for all observations
+// on a connection.
 func (db *DB) observe(k Key, now mail.Instant) *Pace {
 	p := &db.touch(k, now).rec.Pace
 	p.At = stamp(p.At, now)
 	return p
 }
 
-// paceMax bounds observations, lest one of a host that stalled for hours is
-// felt for ever.
+// paceMax bounds observations, so that one of a host that stalled for hours does
+// not dominate the average.
 const paceMax = 10 * time.Minute
 
-// smooth is the smoothed round-trip time of RFC 6298 2.3: an eighth of each
-// new value.
+// smooth returns the smoothed round-trip time of RFC 6298 2.3, in which each new
+// value has a weight of one eighth.
 func smooth(old, sample time.Duration) time.Duration {
 	sample = max(1, min(sample, paceMax))
 	if old == 0 {
@@ -228,9 +230,9 @@ func smooth(old, sample time.Duration) time.Duration {
 	return old + (sample-old)/8
 }
 
-// lower follows sample down at once, and the smoothed value up by a part in
-// 1024, so that a host that has moved farther away for good gets a new floor
-// within some thousand messages.
+// lower returns the new floor: it follows sample down at once, and the smoothed
+// value up by a part in 1024, so that a host that has permanently moved farther
+// away gets a new floor within some thousand messages.
 func lower(floor, sample, smoothed time.Duration) time.Duration {
 	sample = max(1, min(sample, paceMax))
 	if floor == 0 || sample < floor {
@@ -239,8 +241,8 @@ func lower(floor, sample, smoothed time.Duration) time.Duration {
 	return floor + (smoothed-floor)/1024
 }
 
-// serviceLeast is a service time that nobody calls slow: below it the noise of
-// a disk is larger than any factor.
+// serviceLeast is a service time that never counts as slow: below it the noise of a
+// disk is larger than any factor.
 const serviceLeast = 20 * time.Millisecond
 
 func (r *Record) slow(cfg *Config) bool {
@@ -248,8 +250,8 @@ func (r *Record) slow(cfg *Config) bool {
 	return p.Service > time.Duration(cfg.TarpitFactor)*max(p.ServiceFloor, serviceLeast)
 }
 
-// replyTextMax is how much of a reason's texts is kept, in octets: enough to
-// tell a person why, not enough to fill the memory.
+// replyTextMax is the maximum length, in bytes, of the texts of a reason: enough to
+// explain it, not enough to fill the memory.
 const replyTextMax = 120
 
 // cut returns a reply that shares no memory with r.

@@ -9,8 +9,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// anyRecord returns a record of few different values, so that two of them
-// agree in many places and differ in others.
+// anyRecord returns a record with few distinct values, so that two of them agree in
+// many fields and differ in others.
 func anyRecord(rng *rand.Rand) Record {
 	at := func() mail.Instant { return mail.Instant(rng.IntN(4)) }
 	d := func() time.Duration { return time.Duration(rng.IntN(3)) }
@@ -33,8 +33,8 @@ func anyRecord(rng *rand.Rand) Record {
 	return r
 }
 
-// A record may come twice, late, or by way of a third node. So that all nodes
-// come to the same, the order of merges must not matter, nor their number.
+// A record may come twice, late, or by way of a third node. So that all nodes get
+// the same result, neither the order of merges nor their number may matter.
 func TestMergeLaws(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -57,7 +57,7 @@ func TestMergeLaws(t *testing.T) {
 	}
 }
 
-// What the laws leave open: who wins.
+// What the laws leave open: which part wins.
 func TestMergePrefers(t *testing.T) {
 	failed := func(at mail.Instant) Record { return Record{Health: Health{At: at, Failures: 2, RetryAt: at + 9}} }
 	worked := func(at mail.Instant) Record { return Record{Health: Health{At: at}} }
@@ -87,8 +87,8 @@ func TestMergePrefers(t *testing.T) {
 	}
 }
 
-// Three nodes see different things and tell each other in any order, some of it
-// twice. In the end all of them know the same.
+// Three nodes observe different events and exchange records in any order, some of
+// them twice. In the end all of them have the same records.
 func TestNodesConverge(t *testing.T) {
 	for range 200 {
 		seed := rand.Uint64()
@@ -118,7 +118,7 @@ func TestNodesConverge(t *testing.T) {
 		first, _ := nodes[0].Record(k)
 		for i, n := range nodes[1:] {
 			r, _ := n.Record(k)
-			// What has not been told yet is not expected: a use that was no change.
+			// A use that was not a change has not been sent, so it is not expected.
 			r.Used, first.Used = 0, 0
 			if r != first {
 				t.Fatalf("seed %d: node %d knows\n%+v\nnot\n%+v", seed, i+1, r, first)
@@ -145,8 +145,8 @@ func live(n *DB, rng *rand.Rand, k Key, now mail.Instant) {
 	n.Shut(k, life, now)
 }
 
-// A node whose clock is ahead, or that lies, must not make a host unreachable
-// here, nor its opinion last for ever against what is seen here.
+// A node whose clock is ahead, or that lies, must not make a host unreachable here,
+// nor may its records override local observations forever.
 func TestLearnClamps(t *testing.T) {
 	db := New(Config{}, 1)
 	far := epoch.Add(1000 * time.Hour)
@@ -189,8 +189,8 @@ func TestLearnClamps(t *testing.T) {
 	}
 }
 
-// What others know of many hosts is taken where there is room, and is the first
-// to go.
+// Records of other nodes are accepted while there is room, and are the first to be
+// dropped.
 func TestLearnMakesNoRoom(t *testing.T) {
 	db := New(Config{HostLimit: 2}, 1)
 	db.Succeeded(key("a"), epoch)
@@ -205,12 +205,12 @@ func TestLearnMakesNoRoom(t *testing.T) {
 		t.Error("what was learned from others outlived what was seen here")
 	}
 	if db.Learn(key("a"), Record{Used: 1}, epoch) {
-		t.Error("a record that means nothing any more was taken")
+		t.Error("an expired record was accepted")
 	}
 }
 
-// After a restart the database says what it said before, and remembers the
-// hosts that were used last if there is less room.
+// After a restart the database returns the same as before, and keeps the most
+// recently used hosts if there is less room.
 func TestLoad(t *testing.T) {
 	a := New(Config{}, 1)
 	now := epoch
@@ -247,6 +247,6 @@ func TestLoad(t *testing.T) {
 		t.Errorf("of 4 records, 42 days old, %d are stale", len(stale))
 	}
 	if changes := c.Changed(nil, 10); len(changes) != 0 {
-		t.Errorf("%d records are to be saved that have just been loaded", len(changes))
+		t.Errorf("%d records must be saved although they have just been loaded", len(changes))
 	}
 }

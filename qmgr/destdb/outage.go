@@ -8,30 +8,29 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// An Outage tells when it is not the hosts that fail but our own network.
+// An Outage detects when our own network fails, not the hosts.
 //
-// That is so if of the destinations that were tried within OutageWindow, at
-// least OutageLeast, four fifths failed. The caller leaves out failures of those that
-// have never worked or have failed before, which say nothing about the network. Then failures say nothing about hosts:
-// the caller stops recording them and lets one attempt begin every
-// OutageProbe. Two such probes in a row that succeed end the outage, and what
-// was seen before it and during it is forgotten.
+// An outage is declared if four fifths of the destinations that were tried within OutageWindow
+// failed, and these are at least OutageLeast. The caller leaves out failures of hosts that have
+// never worked or have failed before, which are not evidence about the network. During an outage
+// failures are not evidence about hosts: the caller stops recording them and lets one attempt begin
+// every OutageProbe. Two consecutive successful probes end the outage, and results from before and
+// during it are forgotten.
 //
-// One success is not enough, since at a fifth of all hosts it may be had in
-// the midst of an outage; but if the network is back, the second comes with
-// the next probe. Attempts that began before the outage was declared and end
-// in it count neither way.
+// One success is not enough, since a fifth of all hosts may be reachable during an
+// outage; but if the network is back, the second comes with the next probe.
+// Attempts that began before the outage was declared and end during it do not
+// count.
 //
-// It remembers one result of each of the last outageMax addresses, in a slice
-// that is searched from one end: 256 of them are looked through in less time
-// than a hash takes to pay, and results come with connections, not with
-// messages. The zero Outage is ready.
+// It keeps one result of each of the last outageMax addresses, in a slice that is
+// searched linearly: for 256 of them a hash table would not pay, and results come
+// with connections, not with messages. The zero Outage is ready for use.
 type Outage struct {
-	results []result // of different addresses, oldest first
+	results []result // one per address, oldest first
 	failed  int      // of these
 	since   mail.Instant
 	tried   mail.Instant // when the last probe began
-	good    int          // probes in a row that succeeded
+	good    int          // consecutive successful probes
 }
 
 type result struct {
@@ -46,14 +45,14 @@ const (
 	OutageProbe  = time.Second // between two attempts during an outage
 
 	outageMax    = 256
-	outageProbes = 2 // in a row that succeed are the end of it
+	outageProbes = 2 // consecutive successful probes that end an outage
 )
 
-// Since returns since when our network is down, 0 if it is not.
+// Since returns when the current outage began, 0 if there is none.
 func (o *Outage) Since() mail.Instant { return o.since }
 
-// ProbeAt returns when the next attempt may begin: 0, which is at once, unless
-// there is an outage.
+// ProbeAt returns when the next attempt may begin: 0, that is at once, unless there
+// is an outage.
 func (o *Outage) ProbeAt() mail.Instant {
 	if o.since == 0 {
 		return 0
@@ -61,15 +60,15 @@ func (o *Outage) ProbeAt() mail.Instant {
 	return o.tried.Add(OutageProbe)
 }
 
-// Tried says that an attempt begins.
+// Tried records that an attempt begins.
 func (o *Outage) Tried(now mail.Instant) {
 	if o.since != 0 {
 		o.tried = now
 	}
 }
 
-// Result says how an attempt to connect, which began at started, ended. It
-// tells whether that began or ended an outage.
+// Result records the result of an attempt to connect, which began at started. It
+// reports whether that began or ended an outage.
 func (o *Outage) Result(addr netip.Addr, started, now mail.Instant, ok bool) (changed bool) {
 	if o.since != 0 {
 		return o.probed(started, ok)
@@ -102,8 +101,8 @@ func (o *Outage) probed(started mail.Instant, ok bool) (changed bool) {
 	return true
 }
 
-// forget drops what is too old, what is known of addr, and the oldest if there
-// is no room for another.
+// forget drops results that are too old, that of addr, and the oldest if there is
+// no room for another.
 func (o *Outage) forget(addr netip.Addr, now mail.Instant) {
 	if i := slices.IndexFunc(o.results, func(r result) bool { return r.addr == addr }); i >= 0 {
 		o.remove(i, i+1)

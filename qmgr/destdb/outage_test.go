@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// naiveDown works the definition out from the whole log since the last change.
+// naiveDown applies the definition to the whole log since the last change.
 func naiveDown(log []result, now mail.Instant) bool {
 	seen := map[netip.Addr]bool{}
 	total, failed := 0, 0
@@ -55,7 +55,7 @@ func TestOutageTwin(t *testing.T) {
 	}
 }
 
-// During an outage an attempt begins once in a second, no more and no less.
+// During an outage exactly one attempt begins every second.
 func TestOutageProbes(t *testing.T) {
 	var o Outage
 	if o.Tried(epoch); o.ProbeAt() != 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Record is what is remembered of one host. It is a value: it can be
-// compared, saved, and sent to other nodes. The zero Record knows nothing.
+// A Record is what is remembered of one host. It is a value: it can be compared,
+// saved, and sent to other nodes. The zero Record is empty.
 type Record struct {
 	Used   mail.Instant // the last contact
 	Health Health
@@ -21,46 +21,46 @@ type Record struct {
 	Caps   Caps
 }
 
-// Health is what the last attempt to connect came to.
+// Health is the result of the last attempt to connect.
 type Health struct {
 	At       mail.Instant // when it ended; 0 if there was none
-	Failures uint32       // attempts in a row that failed; 0 if the last one succeeded
-	RetryAt  mail.Instant // Failures > 0: before this the host is left alone
-	Reason   mail.Reply   // Failures > 0: why the last one failed, its texts cut
+	Failures uint32       // consecutive failed attempts; 0 if the last one succeeded
+	RetryAt  mail.Instant // Failures > 0: earliest retry
+	Reason   mail.Reply   // Failures > 0: why the last one failed, with truncated texts
 }
 
-// Closing is about the last of a host's connections. A later connection does
-// not clear it; it only counts while there is none.
+// Closing describes the last of a host's connections. A later connection does not
+// clear it; it only counts while there is none.
 type Closing struct {
 	MadeAt mail.Instant // when the connection became ready
 	At     mail.Instant // when it was shut; 0 if there was none
 }
 
-// Levels say down to which level a host must be spoken to.
+// Levels are the holds that limit the level used with a host.
 type Levels struct {
-	// Holds[l] keeps a host at level l at most.
+	// Holds[l] limits a host to level l.
 	Holds   [mail.LevelStream]Hold
-	Strikes uint8 // how often a hold began
+	Strikes uint8 // number of times that a hold began
 }
 
-// A Hold is in force if Until is later than Lifted. Its end does not lift it:
-// enough messages in order after it do, which is what Lifted is the instant of.
+// A Hold is in force if Until is later than Lifted. It is not lifted when it ends,
+// but when enough messages have succeeded after that; Lifted is that instant.
 type Hold struct {
-	Until  mail.Instant // mail.Never: until a person forgets the host
+	Until  mail.Instant // mail.Never: until an operator removes the record
 	Lifted mail.Instant
 }
 
-// A Limit is after how many messages a host closes connections.
+// A Limit is the number of messages after which a host closes connections.
 type Limit struct {
-	Messages uint32 // 0: none is known
+	Messages uint32 // 0: unknown
 	At       mail.Instant
 }
 
-// A Proof is the result of a probe whether a host bears LevelStream.
+// A Proof is the result of a probe whether a host supports LevelStream.
 type Proof struct {
 	At       mail.Instant
 	Result   ProofResult
-	Executes bool // it took refused content for commands, once; never forgotten
+	Executes bool // it once executed refused content as commands; never forgotten
 }
 
 // A ProofResult is how a host answered that probe.
@@ -82,12 +82,12 @@ type Pace struct {
 	ServiceFloor time.Duration // the floor of Service
 }
 
-// Caps sums up what a host offered last. It serves planning and views; what
-// may be used in a session is what that session's EHLO reply says.
+// Caps is what a host offered last. It is used for planning and views; a session
+// may only use what its own EHLO reply offers.
 type Caps struct {
 	At         mail.Instant
 	Extensions Extensions
-	SizeMax    int64 // octets (RFC 1870); 0 if it names no maximum
+	SizeMax    int64 // bytes (RFC 1870); 0 if the host declares no maximum
 }
 
 // Extensions is a set of SMTP extensions.
@@ -104,8 +104,8 @@ const (
 	Burl         = mail.ExtBurl
 )
 
-// Merge joins what two nodes know of one host. It is commutative, associative
-// and idempotent; the package comment says what decides.
+// Merge joins two nodes' records of one host. It is commutative, associative and
+// idempotent; the package comment has the rules.
 func Merge(a, b Record) Record {
 	return Record{
 		Used:   max(a.Used, b.Used),
@@ -119,8 +119,8 @@ func Merge(a, b Record) Record {
 	}
 }
 
-// later returns the greater of two. The order must be total, which is what
-// makes the choice a merge.
+// later returns the greater of two. The order must be total, so that the choice is
+// a merge.
 func later[T any](a, b T, compare func(a, b T) int) T {
 	if compare(a, b) < 0 {
 		return b
@@ -186,8 +186,8 @@ func compareCaps(a, b Caps) int {
 		cmp.Compare(a.SizeMax, b.SizeMax))
 }
 
-// state is what a record without open connections comes to, and the instant
-// that goes with it.
+// state returns the state of a record without open connections, and the instant
+// that belongs to it.
 func (r *Record) state(cfg *Config, now mail.Instant) (State, mail.Instant) {
 	switch h := &r.Health; {
 	case h.Failures > 0 && now < h.RetryAt:
@@ -200,12 +200,12 @@ func (r *Record) state(cfg *Config, now mail.Instant) (State, mail.Instant) {
 	return Unused, 0
 }
 
-// learned tells whether the record holds more than the states are made of.
+// learned reports whether the record contains more than the state needs.
 func (r *Record) learned() bool {
 	return r.Levels != Levels{} || r.Limit != Limit{} || r.Proof != Proof{} || r.Pace != Pace{} || r.Caps != Caps{}
 }
 
-// keepUntil returns when the record is worth nothing any more.
+// keepUntil returns when the record expires.
 func (r *Record) keepUntil(cfg *Config) mail.Instant {
 	until := r.Used
 	if r.Health.Failures > 0 {

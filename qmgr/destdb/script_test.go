@@ -20,11 +20,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// epoch is when scripts begin; they show times since then.
+// epoch is the start of scripts, which show times relative to it.
 const epoch = mail.Instant(1_000_000 * time.Second)
 
-// A script has one database at a time, one clock, and at most one connection
-// for each host.
+// A script has one database at a time, one clock, and at most one connection per
+// host.
 type script struct {
 	db     *DB
 	outage Outage
@@ -62,14 +62,14 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		for _, name := range l.Words {
 			s.show(name)
 		}
-	case "facts": // facts HOST…: what was learned
+	case "facts": // facts HOST…: learned facts
 		for _, name := range l.Words {
 			s.facts(name)
 		}
 	case "collect": // collect [look=N]
 		gone := s.db.Collect(s.now, l.Int(tb, "look", 1000))
 		s.printf("%d gone, %d kept", gone, s.db.Len())
-	case "changed": // changed [max=N]: names what is to be saved
+	case "changed": // changed [max=N]: names the records to save
 		for _, c := range s.db.Changed(nil, l.Int(tb, "max", 1000)) {
 			s.printf("%v gone=%v", c.Key, c.Gone)
 		}
@@ -88,7 +88,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// connection does what happens to a host's connection.
+// connection executes commands about a host's connection.
 func (s *script) connection(tb testing.TB, l *golden.Line) {
 	k := key(l.Word(tb, 0))
 	switch l.Name {
@@ -97,14 +97,14 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 	case "ready":
 		s.made[k] = s.now
 		s.db.Succeeded(k, s.now)
-	case "lift": // lift HOST: enough goes well at the level it is held at
+	case "lift": // lift HOST: enough messages succeed at the level of its hold
 		for range 3 {
 			s.db.Open(k, s.now)
 			s.db.Succeeded(k, s.now)
 			life := Life{MadeAt: s.now, Messages: 20, Clean: 20, Level: s.db.View(k, s.now).Level}
 			s.db.Shut(k, life, s.now)
 		}
-	case "fail": // fail HOST [began=TIME]: a connection, begun so long ago, was not made
+	case "fail": // fail HOST [began=TIME]: an attempt to connect that began that long ago failed
 		at := s.db.Failed(k, s.now.Add(-l.Duration(tb, "began", 0)), s.now, mail.Reply{Code: 451, Text: "no answer"})
 		s.printf("left alone for %v", at.Sub(s.now).Round(time.Second))
 		s.db.Shut(k, Life{}, s.now)
@@ -130,7 +130,7 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 		if err := level.UnmarshalText([]byte(l.Str("level", "overlap"))); err != nil {
 			tb.Fatalf("%s: %v", l.Pos, err)
 		}
-		observe := s.db.Bears
+		observe := s.db.Supports
 		if l.Name == "suspect" {
 			observe = s.db.Suspect
 		}
@@ -156,7 +156,7 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// key returns the key of a host that a script calls a, b and so on.
+// key returns the key of a host that a script names a, b, …
 func key(name string) Key {
 	return Key{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, name[0] - 'a' + 1}), 25)}
 }

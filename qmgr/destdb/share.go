@@ -8,23 +8,23 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Known is the record of one host.
+// A Known is the record of one host with its key.
 type Known struct {
 	Key    Key
 	Record Record
 }
 
-// A Change is a record that is not what it was. Gone tells that it is
-// forgotten here: it need not be saved any more. That says nothing about the
-// host, so other nodes need not know.
+// A Change is a changed record. Gone means that it was removed here and need not be
+// saved any more. That is not information about the host, so other nodes need not
+// know.
 type Change struct {
 	Known
 	Gone bool
 }
 
 // Changed appends to dst the records that have changed since they were last
-// returned, oldest change first, at most max. More can be asked for at once.
-// What is observed of a living connection is a change when that is shut.
+// returned, oldest change first, at most max. It may be called again at once for
+// more. Observations on an open connection become a change when it is shut.
 func (db *DB) Changed(dst []Change, max int) []Change {
 	for ; max > 0 && db.head < len(db.changed); max-- {
 		k := db.changed[db.head]
@@ -45,11 +45,12 @@ func (db *DB) Changed(dst []Change, max int) []Change {
 	return dst
 }
 
-// Lost returns how many changes nobody asked for in time.
+// Lost returns the number of changes that were dropped because they were not
+// fetched in time.
 func (db *DB) Lost() uint64 { return db.lost }
 
-// mark notes that a record has changed, or is about to go. A host that goes
-// and comes back may be noted twice.
+// mark records that a record has changed, or is about to be removed. A host that is
+// removed and added again may be marked twice.
 func (db *DB) mark(h *host) {
 	switch {
 	case h.marked:
@@ -61,9 +62,8 @@ func (db *DB) mark(h *host) {
 	}
 }
 
-// Load takes records that were saved, the most recently used ones if there
-// are too many. It returns the keys of those that are not worth keeping. It is
-// for a database that is empty yet.
+// Load adds saved records to an empty database, the most recently used ones if
+// there are too many. It returns the keys of those that are not worth keeping.
 func (db *DB) Load(records []Known, now mail.Instant) (stale []Key) {
 	slices.SortStableFunc(records, func(a, b Known) int { return cmp.Compare(b.Record.Used, a.Record.Used) })
 	for _, r := range records {
@@ -74,10 +74,10 @@ func (db *DB) Load(records []Known, now mail.Instant) (stale []Key) {
 	return stale
 }
 
-// Learn joins a record from elsewhere with what is known here. It tells
-// whether it was taken: not if it has had its time, nor if it is of a host of
-// which nothing is known here and there is no room. What others know never
-// drives out what was seen here, so it is also the first to give way.
+// Learn merges a record of another node. It reports whether the record was
+// accepted: not if it has expired, nor if it is of an unknown host and there is no
+// room. Records of other nodes never displace local ones, so they are also the
+// first to be dropped.
 func (db *DB) Learn(k Key, r Record, now mail.Instant) bool {
 	r = r.clamp(&db.cfg, now)
 	if r.keepUntil(&db.cfg) <= now {
@@ -95,9 +95,8 @@ func (db *DB) Learn(k Key, r Record, now mail.Instant) bool {
 	return true
 }
 
-// clamp returns the record as it could have been made here and now, at worst:
-// whoever made it may have had another clock, other limits, or evil
-// intentions.
+// clamp limits the record to what could have been made here and now: the node that
+// made it may have had another clock, other limits, or malicious intent.
 func (r Record) clamp(cfg *Config, now mail.Instant) Record {
 	r.Used = past(r.Used, now)
 	r.Health.At = past(r.Health.At, now)

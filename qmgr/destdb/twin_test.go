@@ -10,9 +10,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A twin is the database as one would explain it: every host has a log of what
-// happened, and each answer is worked out from the log's beginning. It knows
-// nothing of collecting.
+// A twin is the database by its definition: every host has a log of events, and
+// each answer is computed from the log's beginning. It does not collect.
 type twin struct {
 	cfg   Config
 	logs  map[Key][]happening
@@ -28,7 +27,7 @@ type happening struct {
 	life    Life
 }
 
-// A story is what a log comes to.
+// A story is the result of a log.
 type story struct {
 	open        int
 	used        mail.Instant
@@ -132,7 +131,7 @@ func (w *twin) shut(s *story, e happening) {
 	}
 }
 
-// over tells whether nothing of the story matters any more.
+// over reports whether the story has expired.
 func (w *twin) over(s *story, now mail.Instant) bool {
 	alive := s.failures > 0 && (now < s.retryAt.Add(w.cfg.RetryGrace) || now < s.failed.Add(w.cfg.FailureTTL)) ||
 		s.closed.At != 0 && now < s.closed.At.Add(w.cfg.ClosedTTL) ||
@@ -159,8 +158,8 @@ func (w *twin) state(k Key, now mail.Instant) (State, mail.Instant) {
 	return Unused, 0
 }
 
-// add logs what happened to a host and lets the least recently used one go if
-// there are too many.
+// add logs an event of a host and drops the least recently used host if there are
+// too many.
 func (w *twin) add(k Key, e happening) {
 	w.logs[k] = append(w.logs[k], e)
 	w.order = append(slices.DeleteFunc(w.order, func(o Key) bool { return o == k }), k)
@@ -173,16 +172,16 @@ func (w *twin) add(k Key, e happening) {
 	}
 }
 
-// prune shortens a log whose beginning does not matter any more, lest the test
-// takes quadratic time.
+// prune shortens a log whose beginning no longer matters, so that the test does not
+// take quadratic time.
 func (w *twin) prune(k Key, now mail.Instant) {
 	if s := w.tell(k); s.open == 0 && w.over(&s, now) {
 		w.logs[k] = []happening{{what: "used", at: s.used}}
 	}
 }
 
-// A database that is asked and told at random must answer as its twin does,
-// whenever it collects, and remember as many hosts as it may.
+// A database with random calls must answer as its twin does, whenever it collects,
+// and keep as many hosts as the limit allows.
 func TestTwin(t *testing.T) {
 	runs := 100
 	if testing.Short() {
@@ -235,7 +234,7 @@ func compareTwin(t *testing.T, seed uint64, limit, hosts int, collect bool) {
 			t.Fatalf("seed %d, step %d: %d hosts, the twin has %d", seed, i, db.Len(), len(w.order))
 		}
 		compared := []Key{k}
-		if i%8 == 0 { // all of them, now and then
+		if i%8 == 0 { // all of them, periodically
 			compared = all
 		}
 		for _, k := range compared {
@@ -246,7 +245,7 @@ func compareTwin(t *testing.T, seed uint64, limit, hosts int, collect bool) {
 	}
 }
 
-// happen does something possible at random and returns what.
+// happen makes a random possible event and returns it.
 func happen(db *DB, rng *rand.Rand, k Key, now mail.Instant, made map[Key][]mail.Instant) happening {
 	e := happening{at: now, started: now - mail.Instant(rng.IntN(8))}
 	conns := made[k]
@@ -297,8 +296,8 @@ func differ(db *DB, w *twin, k Key, now mail.Instant) string {
 	return ""
 }
 
-// Every wait is the wait for that many failures, give or take a fifth, and all
-// of that range occurs: jitter that did not would let hosts be probed together.
+// Every wait is the wait for that many failures, plus or minus a fifth, and the
+// whole range occurs: otherwise hosts would be probed together.
 func TestJitter(t *testing.T) {
 	db := New(Config{}, 7)
 	low, high := 2.0, 0.0

@@ -6,39 +6,40 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A View is all that is known of a host at an instant. The zero View is that
-// of a host of which nothing is known.
+// A View is everything that is known of a host at an instant. The zero View is that
+// of an unknown host.
 type View struct {
-	Open  int // connections, those being made included
+	Open  int // connections, including those being opened
 	State State
 	At    mail.Instant // as DB.State returns it
 
-	// RetryAt is until when no further connection is to be made; 0 if one may
-	// be. Reason and Failures tell why; they stay until an attempt succeeds.
+	// RetryAt is the instant before which no further connection may be opened; 0 if
+	// one may be. Reason and Failures give the cause; they stay until an attempt
+	// succeeds.
 	RetryAt  mail.Instant
 	Failures int
-	FailedAt mail.Instant // the last of these; 0 if there was none
+	FailedAt mail.Instant // time of the last failure; 0 if there was none
 	Reason   mail.Reply
 
-	// Level is the highest at which the host may be spoken to. LevelStream
-	// also needs a configuration that allows it, or Streams. HeldUntil is
-	// before when nothing lifts it; 0 if it is not held.
+	// Level is the highest level that may be used with the host. LevelStream also
+	// needs a configuration that allows it, or Streams. HeldUntil is the earliest
+	// instant at which the hold may be lifted; 0 if there is none.
 	Level     mail.Level
 	HeldUntil mail.Instant
-	// Streams tells that the host was proven to bear LevelStream; ProbeAt is
-	// when that may be probed (again), mail.Never if there is no use in it.
+	// Streams means that the host was proven to support LevelStream; ProbeAt is
+	// when that may be probed (again), mail.Never if a probe is useless.
 	Streams bool
 	ProbeAt mail.Instant
-	// Executes tells that the host takes the content of a refused BDAT for
-	// commands: no octet of content before a recipient was accepted.
+	// Executes means that the host executes the content of a refused BDAT as
+	// commands: no content may be sent before a recipient was accepted.
 	Executes bool
-	// MessagesMax is after how many messages it closes a connection; 0 if no
-	// number is known.
+	// MessagesMax is the number of messages after which it closes a connection; 0
+	// if unknown.
 	MessagesMax int
 
-	RTT, RTTMin time.Duration // smoothed, and the least; 0 if unknown
+	RTT, RTTMin time.Duration // smoothed, and the minimum; 0 if unknown
 	Service     time.Duration // from content to final reply, smoothed, less RTT; 0 if unknown
-	// Slow tells that Service is TarpitFactor times what it can be. More
+	// Slow means that Service is TarpitFactor times its best value. More
 	// connections would not help.
 	Slow bool
 	Caps Caps

@@ -11,9 +11,9 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// config changes the configuration: before the world begins, or as a reload.
-// Options of transports are for those that have no options of their own, or
-// for the one that transport= names.
+// config changes the configuration: before the world starts, or as a reload.
+// Options of transports apply to those without options of their own, or to the one
+// named by transport=.
 func (s *script) config(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	s.coreOptions(tb, l)

@@ -11,16 +11,16 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A Connection is one that the core has asked for.
+// A Connection is a connection requested by the core.
 type Connection struct {
 	ID      qmgr.ConnID
 	Opening mail.Opening
 	Ready   bool
 	Sends   []qmgr.Send // not answered, oldest first
-	Hung    bool        // it is to end when these are
+	Hung    bool        // it must end after these
 }
 
-// Connections returns those that are ready, in the order of their numbers.
+// Connections returns the ready connections, in the order of their numbers.
 func (w *World) Connections() []*Connection {
 	var list []*Connection
 	for _, id := range slices.Sorted(maps.Keys(w.Conns)) {
@@ -31,8 +31,8 @@ func (w *World) Connections() []*Connection {
 	return list
 }
 
-// connecting notes what the core asks for about connections, and tells whether it
-// is answered otherwise than by World.Take.
+// connecting records the core's actions about connections, and reports whether an
+// action is answered in another way than by World.Take.
 func (w *World) connecting(a qmgr.Action) bool {
 	switch a := a.(type) {
 	case qmgr.Dial:
@@ -58,8 +58,8 @@ func (w *World) connecting(a qmgr.Action) bool {
 	return false
 }
 
-// Hosts says which hosts serve a nexthop: those of its zone, or two tiers of two
-// hosts out of a few, so that sites share some.
+// HostsOf returns the hosts that serve a nexthop: those of its zone, or two tiers
+// of two hosts out of a few, so that sites share some.
 func (w *World) HostsOf(nexthop string) ([][]mail.Host, mail.Reply) {
 	if reply, ok := w.Zones[nexthop]; ok {
 		return reply.Tiers, reply.Reply
@@ -74,7 +74,7 @@ func (w *World) HostsOf(nexthop string) ([][]mail.Host, mail.Reply) {
 	return [][]mail.Host{{host(n), host(n + 1)}, {host(n + 2), host(n + 3)}}, mail.Reply{}
 }
 
-// A Zone is what a look-up of hosts yields.
+// A Zone is the result of a lookup of hosts.
 type Zone struct {
 	Tiers [][]mail.Host
 	Reply mail.Reply

@@ -14,9 +14,9 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 )
 
-// The part of the script language that is about connections.
+// The commands of the script language for connections.
 
-// connectionOptions reads what config says of them.
+// connectionOptions reads the options of config for connections.
 func connectionOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {
 	tb.Helper()
 	c := &t.Connections
@@ -41,7 +41,7 @@ func level(tb testing.TB, l *golden.Line, level mail.Level) mail.Level {
 	return level
 }
 
-// zone says which hosts serve a domain: tiers such as mx1,mx2; or why there are
+// zone sets the hosts that serve a domain: tiers such as mx1,mx2; or why there are
 // none.
 func (s *script) zone(tb testing.TB, l *golden.Line) {
 	tb.Helper()
@@ -66,7 +66,7 @@ func zoneHost(tb testing.TB, l *golden.Line, name string) mail.Host {
 	return mail.Host{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)}
 }
 
-// converse is the commands that say what connections do.
+// converse executes the commands for connections.
 func (s *script) converse(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	switch l.Name {
@@ -79,7 +79,7 @@ func (s *script) converse(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// numbers reads the connections that a word names: 3; 3-5; all.
+// numbers parses the connections named by a word: 3; 3-5; all.
 func (s *script) numbers(tb testing.TB, l *golden.Line) (list []qmgr.ConnID) {
 	tb.Helper()
 	word := l.Word(tb, 0)
@@ -104,7 +104,7 @@ func (s *script) numbers(tb testing.TB, l *golden.Line) (list []qmgr.ConnID) {
 	return list
 }
 
-// dialWords are the ways in which dialling ends, and what is said then.
+// dialWords maps the ways in which dialing ends to their results.
 var dialWords = map[string]mail.OpenedConnection{
 	"ok":   {},
 	"fail": {Reply: mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}},
@@ -114,12 +114,12 @@ var dialWords = map[string]mail.OpenedConnection{
 		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "too many open files"}},
 }
 
-// dialed ends the dialling of connections.
+// dialed ends dialing of connections.
 func (s *script) dialed(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	o, ok := dialWords[l.Word(tb, 1)]
 	if !ok {
-		tb.Fatalf("%s: dialling ends with ok, fail, busy, self or sockets", l.Pos)
+		tb.Fatalf("%s: dialing ends with ok, fail, busy, self or sockets", l.Pos)
 	}
 	o.Level, o.Mails, o.RTT = level(tb, l, o.Level), l.Int(tb, "mails", 0), l.Duration(tb, "rtt", 0)
 	var ids []qmgr.ConnID
@@ -131,7 +131,7 @@ func (s *script) dialed(tb testing.TB, l *golden.Line) {
 		return is && (ids == nil || slices.Contains(ids, d.Conn))
 	})
 	if len(found) < len(ids) {
-		tb.Fatalf("%s: %d of these are being dialled", l.Pos, len(found))
+		tb.Fatalf("%s: %d of these are being dialed", l.Pos, len(found))
 	}
 	for _, a := range found {
 		if o.Unavailable {
@@ -142,7 +142,7 @@ func (s *script) dialed(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// endings reads how transactions end.
+// endings parses how transactions end.
 func (s *script) endings(tb testing.TB, l *golden.Line, word string) (list []Ending) {
 	tb.Helper()
 	for _, w := range strings.Split(word, ",") {
@@ -167,7 +167,7 @@ func (s *script) connection(tb testing.TB, l *golden.Line, id qmgr.ConnID) *Conn
 	tb.Helper()
 	c := s.world.Conns[id]
 	if c == nil || !c.Ready {
-		tb.Fatalf("%s: connection %d is not there", l.Pos, id)
+		tb.Fatalf("%s: there is no connection %d", l.Pos, id)
 	}
 	return c
 }
@@ -209,7 +209,7 @@ func (s *script) closed(tb testing.TB, l *golden.Line) {
 }
 
 // sayGoodbye ends the connections that have been hung up and carry nothing, unless
-// that is done by hand.
+// the script does so itself.
 func (s *script) sayGoodbye() (any bool) {
 	if slices.Contains(s.held, "hangup") {
 		return false
@@ -223,7 +223,8 @@ func (s *script) sayGoodbye() (any bool) {
 	return any
 }
 
-// connections prints each with what is under way on it, then what sites wait for.
+// connections prints each connection with its transactions, then what sites wait
+// for.
 func (s *script) connections() {
 	for _, c := range s.world.Connections() {
 		line := fmt.Sprintf("%d %s", c.ID, c.Opening.Host.Name)
@@ -244,7 +245,8 @@ func (s *script) connections() {
 	}
 }
 
-// destination prints all about one: its hosts, then its connections.
+// destination prints everything about a destination: its hosts, then its
+// connections.
 func (s *script) destination(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	v, ok := s.world.Core.Destination("smtp", l.Word(tb, 0), 10)

@@ -29,7 +29,7 @@ func (s *script) route(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// lookups prints how many look-ups are under way on account of each message.
+// lookups prints the number of lookups under way for each message.
 func (s *script) lookups() {
 	busy := make(map[mail.QueueID]int)
 	for _, a := range s.world.Outstanding {
@@ -63,7 +63,7 @@ func (s *script) verify(tb testing.TB, l *golden.Line) {
 		Routed: l.Has("routed"), Site: l.Str("site", ""), Recipient: mail.Address(l.Str("to", ""))})
 }
 
-// found ends look-ups.
+// found ends lookups.
 func (s *script) found(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	for _, nexthop := range l.Words {
@@ -72,7 +72,7 @@ func (s *script) found(tb testing.TB, l *golden.Line) {
 			return is && look.Nexthop == nexthop
 		})
 		if len(ended) == 0 {
-			tb.Fatalf("%s: nobody looks %s up", l.Pos, nexthop)
+			tb.Fatalf("%s: there is no lookup of %s", l.Pos, nexthop)
 		}
 		for _, a := range ended {
 			s.world.Answer(a)
@@ -80,7 +80,7 @@ func (s *script) found(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// reply reads the option of that name.
+// reply parses the option reply=.
 func reply(tb testing.TB, l *golden.Line) mail.Reply {
 	tb.Helper()
 	text, given := l.Option("reply")
@@ -172,7 +172,7 @@ func (s *script) deliver(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// take removes the outstanding actions that match.
+// take removes and returns the outstanding actions that match.
 func (s *script) take(match func(qmgr.Action) bool) (taken []qmgr.Action) {
 	w := s.world
 	for i := 0; i < len(w.Outstanding); {
@@ -199,7 +199,7 @@ func (s *script) answerThese(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// kindOf is the name of an action in a trace.
+// kindOf returns the name of an action in a trace.
 func kindOf(a qmgr.Action) string {
 	return strings.Fields(string(trace.Format{}.AppendAction(nil, 0, a)))[1]
 }

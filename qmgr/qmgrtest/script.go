@@ -15,43 +15,43 @@ import (
 	"github.com/posthaste-mta/posthaste/trace"
 )
 
-// A script is a conversation with a core. The answer to a block is what the
-// core did meanwhile, in trace form; messages have names, and instants count
-// from the start.
+// A script is a conversation with a core. The output of a block is what the core
+// did meanwhile, as trace lines; messages have names, and instants are relative to
+// the start.
 //
-// By itself the world answers everything but deliveries at once. The commands:
+// By default the world answers everything except deliveries at once. The commands:
 //
 //	config KEY=VALUE…           see config.go; before the first other command, or a reload
-//	manual                      answer nothing by itself from now on
+//	manual                      answer nothing by default from now on
 //	auto                        answer again
-//	show WORD…                  print these actions only; "all" for all
-//	hand WORD…                  answer these actions only when told to
+//	show WORD…                  print only these actions; "all" for all
+//	hand WORD…                  answer these actions only on command
 //	route DOMAIN [transport=T] [nexthop=N] [site=S] [reply="550 5.1.2 text"]
-//	lookup DOMAIN …             the same, but it has to be looked up first, every time; "*" for all others
-//	found NEXTHOP…              look-ups end
+//	lookup DOMAIN …             like route, but it needs a lookup every time; "*" for all others
+//	found NEXTHOP…              end lookups
 //	verify NUMBER NEXTHOP client=ADDRESS [to=RECIPIENT] [routed] [site=S] [transport=T]
 //	arrive NAME to=LIST [from=A] [notify=WORDS] [size=N]
-//	store NAME …                the same, but the core is not told
-//	late NAME                   the core is told of a message that was stored, as if it were still so
-//	                            LIST: addresses; 3*a.test: three of them there; 3*distinct: each elsewhere
+//	store NAME …                like arrive, but the core is not notified
+//	late NAME                   the core is notified of a stored message, in the state it had then
+//	                            LIST: addresses; 3*a.test: three recipients there; 3*distinct: each elsewhere
 //	deliver WHICH HOW           end deliveries: WHICH is a number, a message or all;
 //	                            HOW is ok fail soft site crash mixed, or a list of
-//	                            them for one recipient after the other: ok,soft
+//	                            these for consecutive recipients: ok,soft
 //	zone DOMAIN TIER… [reply="550 5.1.2 text"]
-//	                            its hosts, such as mx1,mx2 mx9; without one there are a few for all
-//	worked HOST…                hosts of transport smtp are known to have taken mail now
+//	                            its hosts, such as mx1,mx2 mx9; without a zone there are a few for all
+//	worked HOST…                hosts of transport smtp have accepted mail now
 //	dial N HOW [level=L] [mails=N] [rtt=TIME]
-//	                            dialling ends (with "hand dial"): N is a connection, 3-5 or all;
+//	                            end dialing (with "hand dial"): N is a connection, 3-5 or all;
 //	                            HOW is ok, fail, busy, self, sockets
-//	sent N HOW                  the oldest transaction of connections ends; one more word for HOW is mute,
+//	sent N HOW                  end the oldest transaction of connections; HOW may also be mute,
 //	                            for a call-out whose sender is refused
-//	close N WHY [HOW]           connections end, their transactions before that as HOW says; further
-//	                            words for HOW are unsent and unknown; the rest was not begun
-//	destination NEXTHOP         all that the core holds of it
-//	connections                 those that are ready, what is under way, and what sites wait for
-//	answer WORD…                answer what waits of these kinds of actions, "all" for all
-//	trouble NAME WHY [report]   reading it fails the next time, or the report on it: gone corrupt temporary
-//	advance DURATION            time passes; the core is woken when it wants to be
+//	close N WHY [HOW]           end connections, after their transactions, which end as HOW says;
+//	                            HOW may also be unsent and unknown; the rest was not begun
+//	destination NEXTHOP         everything that the core holds of it
+//	connections                 ready connections, their transactions, and what sites wait for
+//	answer WORD…                answer outstanding actions of these kinds, "all" for all
+//	trouble NAME WHY [report]   the next read of it, or report on it, fails: gone corrupt temporary
+//	advance DURATION            time passes; the core is stepped when it wakes
 //	hold|release|drop|retry NAME… [reason=T]
 //	                            NAME may be that of a call-out: call-out-1, call-out-2 …
 //	flush                       retry everything
@@ -60,12 +60,12 @@ import (
 //	agent T [times=N]           offer agents
 //	unavailable T [reply="451 4.3.0 text"]
 //	                            no agent of it can be started
-//	select [T:N…]               which transport gets an agent, if so many are on their way?
+//	select [T:N…]               which transport gets an agent, if N are on their way?
 //	run [lanes=N] [transport=T] [print=sequence]
-//	                            deliver everything with so many agents, one delivery ending after the other
+//	                            deliver everything with N agents; deliveries end one after another
 //	dump                        every counter of the core
-//	spool                       where each message is, and what became of its recipients
-//	lookups                     how many look-ups are under way, by message
+//	spool                       where each message is, and the results of its recipients
+//	lookups                     number of lookups under way, by message
 //	waiting                     actions that have not been answered
 type script struct {
 	cfg   qmgr.Config
@@ -74,9 +74,9 @@ type script struct {
 	names map[string]mail.QueueID
 	known []string // names in order of appearance
 	text  map[mail.QueueID]string
-	hints map[mail.QueueID]qmgr.Arrived // that are late
-	hand  bool                          // answer nothing by itself
-	held  []string                      // kinds of actions that are not answered either
+	hints map[mail.QueueID]qmgr.Arrived // of late arrivals
+	hand  bool                          // answer nothing by default
+	held  []string                      // kinds of actions that are not answered by default either
 	show  []string                      // empty: all
 	out   strings.Builder
 }
@@ -84,7 +84,7 @@ type script struct {
 // Handler returns a handler for scripts, with a world of its own.
 func Handler() golden.Handler {
 	s := &script{seed: 1, names: make(map[string]mail.QueueID), text: make(map[mail.QueueID]string), hints: make(map[mail.QueueID]qmgr.Arrived)}
-	s.cfg.Backoff.JitterPercent = -1 // scripts are about what jitter hides
+	s.cfg.Backoff.JitterPercent = -1 // jitter would hide what scripts show
 	return s.answer
 }
 
@@ -96,7 +96,7 @@ func (s *script) answer(tb testing.TB, b *golden.Block) string {
 	}
 	if s.world != nil {
 		for _, v := range s.world.Violations {
-			tb.Errorf("%s: the core has broken a rule: %s", b.Pos, v)
+			tb.Errorf("%s: the core has violated a rule: %s", b.Pos, v)
 		}
 		s.world.Violations = nil
 	}
@@ -166,7 +166,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	s.settle()
 }
 
-// start makes the world when the first command needs it.
+// start creates the world when the first command needs it.
 func (s *script) start(tb testing.TB) {
 	tb.Helper()
 	if s.world != nil {
@@ -203,7 +203,7 @@ func (s *script) name(id mail.QueueID) string {
 	return id.String()
 }
 
-// id returns the message that a word names.
+// id returns the message named by a word.
 func (s *script) id(tb testing.TB, l *golden.Line, i int) mail.QueueID {
 	tb.Helper()
 	name := l.Word(tb, i)
@@ -217,7 +217,7 @@ func (s *script) id(tb testing.TB, l *golden.Line, i int) mail.QueueID {
 	return id
 }
 
-// trouble returns the trouble that a word names.
+// trouble returns the trouble named by a word.
 func trouble(tb testing.TB, l *golden.Line, i int) qmgr.Trouble {
 	tb.Helper()
 	for why := qmgr.TroubleGone; why <= qmgr.TroubleTemporary; why++ {
@@ -229,7 +229,7 @@ func trouble(tb testing.TB, l *golden.Line, i int) qmgr.Trouble {
 	return 0
 }
 
-// settle answers everything but deliveries, unless that is done by hand.
+// settle answers everything except deliveries, unless the script does so itself.
 func (s *script) settle() {
 	w := s.world
 	for i := 0; !s.hand && (i < len(w.Outstanding) || s.sayGoodbye()); {
@@ -246,7 +246,7 @@ func (s *script) settle() {
 	}
 }
 
-// endings are the words for how deliveries end, in the order of Ending.
+// endingWords are the names of endings, in the order of Ending.
 var endingWords = []string{"ok", "fail", "soft", "mixed", "site", "crash"}
 
 func (s *script) advance(tb testing.TB, l *golden.Line) {
@@ -300,7 +300,7 @@ func (s *script) operate(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// worked has hosts of transport smtp be known to have taken mail now.
+// worked records that hosts of transport smtp have accepted mail now.
 func (s *script) worked(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	at := s.world.Now
@@ -339,7 +339,7 @@ func (s *script) selectTransport(tb testing.TB, l *golden.Line) {
 	s.world.Step(qmgr.SelectTransport{Pending: pending})
 }
 
-// run delivers everything that can be selected, all of it with success.
+// run delivers everything that can be selected, always with success.
 func (s *script) run(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	lanes, transport := l.Int(tb, "lanes", 1), l.Str("transport", "smtp")

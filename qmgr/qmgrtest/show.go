@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// look is the commands that only ask.
+// look executes the commands that only query.
 func (s *script) look(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	switch l.Name {
@@ -43,7 +43,7 @@ func (s *script) look(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// spool prints where each message is and what became of its recipients.
+// spool prints where each message is and the results of its recipients.
 func (s *script) spool() {
 	for _, name := range s.known {
 		id := s.names[name]
@@ -60,7 +60,7 @@ func (s *script) spool() {
 	}
 }
 
-// tally counts recipients by what became of them.
+// tally counts recipients by result.
 func tally(m *Message) string {
 	var b strings.Builder
 	count := func(what string, is func(i int) bool) {

@@ -15,59 +15,60 @@ import (
 	"github.com/posthaste-mta/posthaste/trace"
 )
 
-// A World is a core together with what it would find in the world.
+// A World is a core with a model of its environment.
 type World struct {
 	Core *qmgr.Qmgr
 	Now  mail.Instant
 	// Outstanding are the actions that have not been answered, oldest first.
 	Outstanding []qmgr.Action
-	// Actions are those of the last Step, notes included.
+	// Actions are those of the last Step, including notes.
 	Actions  []qmgr.Action
 	Messages map[mail.QueueID]*Message
 	// Gone are the messages that have left the spool.
 	Gone map[mail.QueueID]*Message
-	// Violations are the rules that the core has broken.
+	// Violations are the rules that the core has violated.
 	Violations []string
-	// Routes says where the recipients of a domain go; others go to their domain
-	// by smtp, except that nowhere.test leads nowhere.
+	// Routes are the routes of recipients by domain; others go to their domain by
+	// smtp, except that nowhere.test has no route.
 	Routes map[string]mail.Route
-	// Lookups says how look-ups end, by nexthop. A route to a nexthop that is in
-	// it always needs one; "*" is all others, which turn out to be as they seem.
+	// Lookups are the results of lookups by nexthop. A route to a nexthop that is
+	// in it always needs a lookup; "*" stands for all others, whose route does not
+	// change.
 	Lookups map[string]mail.Route
-	// Trouble is what reading a message meets the next time.
+	// Trouble is the error of the next read of a message.
 	Trouble map[mail.QueueID]qmgr.Trouble
-	// ReportTrouble is what the next report on a message meets.
+	// ReportTrouble is the error of the next report on a message.
 	ReportTrouble map[mail.QueueID]qmgr.Trouble
-	// Conns are the connections that the core has asked for, Zones the hosts of
-	// nexthops that are not the usual ones.
+	// Conns are the connections requested by the core, Zones the hosts of nexthops
+	// that differ from the default.
 	Conns map[qmgr.ConnID]*Connection
 	Zones map[string]Zone
 	// Verifying are the verifications that have not been answered.
 	Verifying map[qmgr.VerificationID]bool
 	serial    uint16
-	// Stepped, if not nil, is told of every event and what came of it.
+	// Stepped, if not nil, is called with every event and its actions.
 	Stepped func(ev qmgr.Event, actions []qmgr.Action)
-	// Log, if not nil, is told of every event and action, as a line of a trace
+	// Log, if not nil, is called with every event and action, as a line of a trace
 	// in Format.
 	Log    func(line string)
 	Format trace.Format
 }
 
-// A Message is what the model spool has of one message.
+// A Message is a message in the model of the spool.
 type Message struct {
 	Envelope   mail.Envelope
 	Recipients []mail.Recipient
 	Results    []mail.Result     // durable
 	Owed       []mail.ReportKind // durable
 	Reported   []mail.ReportKind // reports made
-	Accepted   []int             // how often the remote site took each recipient
-	Refused    []bool            // the remote site refused it for good
+	Accepted   []int             // how often the remote site accepted each recipient
+	Refused    []bool            // the remote site permanently refused it
 	Dropped    bool
 	Place      mail.Place
 	busy       int
 }
 
-// Unsettled is how many recipients still need an attempt.
+// Unsettled returns the number of recipients that still need an attempt.
 func (m *Message) Unsettled() int {
 	n := 0
 	for _, r := range m.Results {
@@ -94,8 +95,8 @@ func New(cfg qmgr.Config, seed uint64) (*World, error) {
 	return w, nil
 }
 
-// Restart throws the core away, as a crash does, and starts another one on the
-// same spool. What was under way counts as never answered.
+// Restart discards the core, as a crash does, and starts another one on the same
+// spool. Outstanding actions are never answered.
 func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 	core, err := qmgr.New(cfg, seed)
 	if err != nil {
@@ -111,7 +112,7 @@ func (w *World) Restart(cfg qmgr.Config, seed uint64) error {
 	return nil
 }
 
-// Step gives the core an event at the present instant.
+// Step gives the core an event at the current instant.
 func (w *World) Step(ev qmgr.Event) {
 	if w.Log != nil {
 		w.Log(string(w.Format.AppendEvent(nil, w.Now, ev)))
@@ -144,12 +145,12 @@ func (w *World) violate(format string, args ...any) {
 	w.Violations = append(w.Violations, fmt.Sprintf(format, args...))
 }
 
-// Verify asks whether mail can be sent to a nexthop.
+// Verify starts a verification of a nexthop.
 func (w *World) Verify(id qmgr.VerificationID, client netip.Addr, nexthop string) {
 	w.Ask(qmgr.Verify{Verification: id, Client: client, Transport: "smtp", Nexthop: nexthop})
 }
 
-// Ask asks it in all detail.
+// Ask starts a verification with all details.
 func (w *World) Ask(v qmgr.Verify) {
 	w.Verifying[v.Verification] = true
 	w.Step(v)
@@ -185,7 +186,7 @@ func (w *World) checkDeliver(a qmgr.Deliver) {
 	m.busy++
 }
 
-// Store puts a message into the spool without telling the core.
+// Store puts a message into the spool without notifying the core.
 func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message {
 	w.serial++
 	id := mail.NewQueueID(w.Now, w.serial)
@@ -200,17 +201,18 @@ func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message
 	return m
 }
 
-// Arrive puts a message into the spool and tells the core.
+// Arrive puts a message into the spool and notifies the core.
 func (w *World) Arrive(sender mail.Address, recipients []mail.Recipient) *Message {
 	m := w.Store(sender, recipients)
 	w.Announce(m)
 	return m
 }
 
-// Announce tells the core of a message in the spool.
+// Announce notifies the core of a message in the spool.
 func (w *World) Announce(m *Message) { w.Step(m.Hint()) }
 
-// Hint is what tells the core of a message that is as it is now.
+// Hint returns the event that notifies the core of the message in its current
+// state.
 func (m *Message) Hint() qmgr.Arrived {
 	return qmgr.Arrived{Arrival: mail.Arrival{Envelope: m.Envelope, Place: m.Place, Batch: m.batch(0, mail.ArrivalRecipients)}}
 }
@@ -230,7 +232,8 @@ func (m *Message) batch(from uint32, max int) mail.RecipientBatch {
 	return b
 }
 
-// GiveUp has an operator give up recipients of a message, with or without a report.
+// GiveUp makes an operator give up recipients of a message, with or without a
+// report.
 func (w *World) GiveUp(m *Message, report mail.ReportKind, indexes ...uint32) {
 	ev := qmgr.Settle{ID: m.Envelope.ID}
 	waiting := m.Unsettled()
@@ -245,8 +248,8 @@ func (w *World) GiveUp(m *Message, report mail.ReportKind, indexes ...uint32) {
 	w.Step(ev)
 }
 
-// HoldSome has an operator hold recipients of a message and not the others, and
-// returns the ID of the message that they are put into.
+// HoldSome makes an operator hold some recipients of a message, and returns the ID
+// of the message that they are moved to.
 func (w *World) HoldSome(m *Message, indexes ...uint32) mail.QueueID {
 	w.serial++
 	ev := qmgr.Split{ID: m.Envelope.ID, Split: mail.Split{Into: mail.NewQueueID(w.Now, w.serial), Recipients: indexes, Reason: "some are held"}}
@@ -261,7 +264,7 @@ func (w *World) Take(i int) qmgr.Action {
 	return a
 }
 
-// Answer answers anything but a Deliver.
+// Answer answers any action but Deliver.
 func (w *World) Answer(a qmgr.Action) {
 	switch a := a.(type) {
 	case qmgr.Fetch:
@@ -311,7 +314,7 @@ func (w *World) open(a qmgr.Open) {
 	w.Step(qmgr.Opened{Envelope: m.Envelope, Place: place, Batch: m.batch(0, a.Max)})
 }
 
-// broken answers a request to read a message that is gone, or in trouble.
+// broken answers a request to read a message that is gone, or whose read fails.
 func (w *World) broken(trouble map[mail.QueueID]qmgr.Trouble, id mail.QueueID, m *Message) bool {
 	why := trouble[id]
 	delete(trouble, id)
@@ -394,7 +397,7 @@ func (w *World) apply(c mail.Change) mail.Changed {
 	}
 	for _, o := range c.Outcomes {
 		if m.Results[o.Index].Settled() {
-			continue // what is settled stays so, as in the spool
+			continue // settled recipients stay settled, as in the spool
 		}
 		m.Results[o.Index] = o.Result
 		m.Owed[o.Index] = o.Report
@@ -418,7 +421,7 @@ func (w *World) apply(c mail.Change) mail.Changed {
 	return out
 }
 
-// applySplit is what the spool does of a split.
+// applySplit carries out the spool's part of a split.
 func (w *World) applySplit(m *Message, s *mail.Split) {
 	if m.Place.Area == mail.AreaCorrupt {
 		return
@@ -503,29 +506,29 @@ func (w *World) report(id mail.QueueID) {
 	}
 }
 
-// An Ending is how a delivery goes.
+// An Ending is how a delivery ends.
 type Ending uint8
 
 const (
-	Accepted Ending = iota // every recipient is taken
-	Rejected               // every recipient is refused for good
-	Later                  // every recipient is to be tried again
+	Accepted Ending = iota // every recipient is accepted
+	Rejected               // every recipient is permanently refused
+	Later                  // every recipient is temporarily refused
 	Mixed                  // some of each
 	SiteDown               // no connection
-	Crashed                // given up for reasons of our own
+	Crashed                // failed for a local reason
 	endings
-	// Further endings of what is sent over a connection.
-	Unsent  // its turn did not come
-	Unknown // it was sent, and there was no verdict
-	Lost    // the connection was lost under it
-	Mute    // the sender was refused, and nothing said of the recipient of a call-out
+	// Further endings of transactions on a connection.
+	Unsent  // it was not begun
+	Unknown // it was sent, and no reply came
+	Lost    // the connection was lost during it
+	Mute    // the sender was refused, so that a call-out learned nothing of the recipient
 )
 
 // Endings is the number of endings.
 const Endings = int(endings)
 
-// Deliver ends a delivery. The retry and error transports know only one ending.
-// More endings are for the further recipients.
+// Deliver ends a delivery. The retry and error transports have only one ending.
+// more are the endings of further recipients.
 func (w *World) Deliver(a qmgr.Deliver, how Ending, more ...Ending) {
 	switch a.Delivery.Transport {
 	case qmgr.TransportRetry:

@@ -6,25 +6,25 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Bucket counts what goes under some limits. The zero Bucket has none. It
-// belongs to one goroutine; now must not decrease from call to call, and a
-// step back counts as none.
+// A Bucket counts events under some limits. The zero Bucket has no limits. It
+// belongs to one goroutine; now must not decrease from call to call, and a step
+// back is ignored.
 type Bucket struct {
 	windows []window
 }
 
-// New returns a bucket of which nothing was taken yet.
+// New returns an unused bucket.
 func New(limits Limits) Bucket {
 	var b Bucket
 	b.Configure(limits, 0)
 	return b
 }
 
-// Limited tells whether there is any limit.
+// Limited reports whether there is any limit.
 func (b *Bucket) Limited() bool { return len(b.windows) > 0 }
 
-// Ready tells whether one may go now, or else when it may if nothing goes
-// before that.
+// Ready reports whether one event may happen now, or else when it may if none
+// happens before that.
 func (b *Bucket) Ready(now mail.Instant) (ready bool, at mail.Instant) {
 	at = now
 	for i := range b.windows {
@@ -33,8 +33,8 @@ func (b *Bucket) Ready(now mail.Instant) (ready bool, at mail.Instant) {
 	return at == now, at
 }
 
-// Binding returns the limit that keeps the next from going, and until when; the
-// zero Limit if one may go now.
+// Binding returns the limit that delays the next event, and until when; the zero
+// Limit if one may happen now.
 func (b *Bucket) Binding(now mail.Instant) (l Limit, until mail.Instant) {
 	until = now
 	for i := range b.windows {
@@ -45,16 +45,16 @@ func (b *Bucket) Binding(now mail.Instant) (l Limit, until mail.Instant) {
 	return l, until
 }
 
-// Take counts one that goes now. Who takes without being Ready exceeds a limit,
-// and what follows waits for it.
+// Take counts one event now. A caller that calls Take before Ready exceeds a limit,
+// and later events wait for it.
 func (b *Bucket) Take(now mail.Instant) {
 	for i := range b.windows {
 		b.windows[i].take(now, 1)
 	}
 }
 
-// TakeWithin counts one that goes now, but only in the limits for at most longest:
-// it is gone from memory by then, whatever the others allow.
+// TakeWithin counts one event now, but only under the limits for at most longest:
+// after that it is forgotten, whatever the other limits are.
 func (b *Bucket) TakeWithin(longest time.Duration, now mail.Instant) {
 	for i := range b.windows {
 		if w := &b.windows[i]; w.limit.Per <= longest {
@@ -63,9 +63,9 @@ func (b *Bucket) TakeWithin(longest time.Duration, now mail.Instant) {
 	}
 }
 
-// Configure changes the limits. What was taken counts under the new ones, too,
-// as far back as the longest of the old limits reaches: a limit for a longer
-// time than any before begins with what is known.
+// Configure changes the limits. Earlier events count under the new ones, too, as
+// far back as the longest of the old limits reaches: a limit for a longer time than
+// any before starts with what is known.
 func (b *Bucket) Configure(limits Limits, now mail.Instant) {
 	old := b.windows
 	b.windows = nil
@@ -74,13 +74,13 @@ func (b *Bucket) Configure(limits Limits, now mail.Instant) {
 	}
 }
 
-// A Use is how much of a limit is used.
+// A Use is the used part of a limit.
 type Use struct {
 	Limit Limit
 	Used  int
 }
 
-// Uses returns the limits and how much of each counts as used now.
+// Uses returns the limits and the current use of each.
 func (b *Bucket) Uses(now mail.Instant) []Use {
 	uses := make([]Use, len(b.windows))
 	for i := range b.windows {
@@ -90,23 +90,23 @@ func (b *Bucket) Uses(now mail.Instant) []Use {
 	return uses
 }
 
-// parts is in how many slices the time of a limit is cut, and how many more
-// than that are counted is one: a span that begins within a slice ends within
-// the one slices later.
+// parts is the number of slices into which the time of a limit is divided. One
+// slice more than that is counted: a span that begins within a slice ends within
+// the one parts slices later.
 const parts = 16
 
-// A window is one limit and what went lately.
+// A window is one limit and its recent events.
 type window struct {
 	limit  Limit
 	slice  time.Duration
-	latest int64             // the number of the last slice that is counted; slices are numbered since 1970
+	latest int64             // the number of the last slice that is counted; slices are numbered from 1970 on
 	counts [parts + 1]uint32 // by the slice's number modulo parts+1
 	sum    uint32            // of counts
 }
 
-// newWindow takes over what the old windows know: the one for the same time
-// as it is; else the shortest that is longer, or the longest there is, each
-// slice's count as if all of it had been taken at the slice's end, or now,
+// newWindow takes over the counts of the old windows: the one for the same time
+// unchanged; otherwise those of the shortest that is longer, or of the longest,
+// each slice's count as if all of it had been taken at the slice's end, or now,
 // which is never too early.
 func newWindow(l Limit, old []window, now mail.Instant) window {
 	w := window{limit: l, slice: (l.Per + parts - 1) / parts}
@@ -133,7 +133,8 @@ func newWindow(l Limit, old []window, now mail.Instant) window {
 	return w
 }
 
-// better tells whether a time tells more than another about a third.
+// better reports whether counts over time a say more about the span about than
+// those over b.
 func better(a, b, about time.Duration) bool {
 	if a >= about && b >= about {
 		return a < b
@@ -145,8 +146,8 @@ func place(number int64) int64 { return number % (parts + 1) }
 
 func (w *window) number(now mail.Instant) int64 { return max(w.latest, int64(now)/int64(w.slice)) }
 
-// expired returns how many of sum went in slices that do not count any more in
-// the slice of that number.
+// expired returns the part of sum in slices that no longer count in the slice of
+// that number.
 func (w *window) expired(number int64) (n uint32) {
 	gone := number - w.latest
 	if gone > parts {
@@ -158,7 +159,8 @@ func (w *window) expired(number int64) (n uint32) {
 	return n
 }
 
-// readyAt returns now if one may go, or else from when on.
+// readyAt returns now if an event may happen, otherwise the earliest instant at
+// which it may.
 func (w *window) readyAt(now mail.Instant) mail.Instant {
 	number := w.number(now)
 	used := w.sum - w.expired(number)

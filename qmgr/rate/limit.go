@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Limit allows N in any span of time of length Per.
+// A Limit allows N events in any span of time of length Per.
 type Limit struct {
 	N   int
 	Per time.Duration
@@ -21,11 +21,12 @@ const (
 	perMin   = time.Millisecond
 	perMax   = 31 * 24 * time.Hour
 
-	// listMax is how many limits may hold at once: one for each unit, and two more.
+	// listMax is the maximum number of limits at once: one for each unit, and two
+	// more.
 	listMax = 6
 )
 
-// units are the words for spans of time, the canonical one first.
+// units returns the units of time, the canonical one first.
 func units() []unit {
 	return []unit{
 		{24 * time.Hour, []string{"d", "day", "days"}},
@@ -41,7 +42,7 @@ type unit struct {
 	words []string
 }
 
-// String returns the limit as it is written: "100/s", "600/min", "5/10s".
+// String returns the limit as in the configuration: "100/s", "600/min", "5/10s".
 func (l Limit) String() string {
 	for _, u := range units() {
 		if count := l.Per / u.per; count > 0 && l.Per%u.per == 0 {
@@ -54,7 +55,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%d/%v", l.N, l.Per)
 }
 
-// check returns what is wrong with the limit, nil if nothing is.
+// check returns all errors of the limit, nil if there are none.
 func (l Limit) check() error {
 	var errs []error
 	if l.N < 1 || l.N > limitMax {
@@ -66,14 +67,14 @@ func (l Limit) check() error {
 	return errors.Join(errs...)
 }
 
-// Limits are limits that all hold, for different times. They are a value that
-// can be compared, and always valid. The zero Limits are none at all.
+// Limits is a set of limits for different times that all hold at once. It is a
+// comparable value and always valid. The zero Limits has none.
 type Limits struct {
-	list [listMax]Limit // by their times, shortest first; the rest is zero
+	list [listMax]Limit // sorted by time, shortest first; the rest is zero
 	n    int8
 }
 
-// Of returns limits, or all that is wrong with them.
+// Of returns Limits, or all errors of the given ones.
 func Of(limits ...Limit) (Limits, error) {
 	var all Limits
 	var errs []error
@@ -99,7 +100,7 @@ func Of(limits ...Limit) (Limits, error) {
 // All returns the limits, the one for the shortest time first.
 func (l Limits) All() []Limit { return slices.Clone(l.list[:l.n]) }
 
-// IsZero tells whether there is no limit.
+// IsZero reports whether there is no limit.
 func (l Limits) IsZero() bool { return l.n == 0 }
 
 // String returns the limits, as in "10/s, 5000/h"; "" if there are none.
@@ -111,10 +112,10 @@ func (l Limits) String() string {
 	return strings.Join(words, ", ")
 }
 
-// A ParseError says what is wrong with a text, and where.
+// A ParseError describes an error in a text and its position.
 type ParseError struct {
 	Text string
-	At   int // octets before what is wrong
+	At   int // bytes before the error
 	Why  string
 }
 
@@ -172,7 +173,7 @@ func (p *parser) fail(at int, format string, args ...any) error {
 	return &ParseError{Text: p.text, At: at, Why: fmt.Sprintf(format, args...)}
 }
 
-// skip passes spaces and returns where it is then.
+// skip skips spaces and returns the new position.
 func (p *parser) skip() int {
 	for p.at < len(p.text) && p.text[p.at] == ' ' {
 		p.at++

@@ -11,7 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Limits are written by hand; what is wrong with one has a place.
+// Limits are written by hand; an error has a position.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "",
@@ -79,7 +79,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Limits that are made by a program are told all that is wrong with them.
+// All errors of limits made by a program are returned at once.
 func TestOf(t *testing.T) {
 	_, err := Of(append(slices.Repeat([]Limit{{N: 1, Per: time.Second}}, 9), Limit{}, Limit{N: -1, Per: -1}, Limit{N: 1, Per: 1 << 62})...)
 	for _, want := range []string{"12 limits", "another limit", "0: want a number", "-1: want a number", "-1ns: want", "want a time"} {
@@ -95,7 +95,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// of returns limits that are known to be right.
+// of returns limits that are known to be valid.
 func of(limits ...Limit) Limits {
 	l, err := Of(limits...)
 	if err != nil {
@@ -104,10 +104,10 @@ func of(limits ...Limit) Limits {
 	return l
 }
 
-// A naive is the log of everything that went.
+// A naive is the log of all events.
 type naive []mail.Instant
 
-// within counts what went in a span that ends now, both ends included.
+// within counts the events in a span that ends now, both ends included.
 func (n naive) within(per time.Duration, now mail.Instant) (count int) {
 	for i := len(n) - 1; i >= 0 && n[i] >= now.Add(-per); i-- {
 		count++
@@ -115,7 +115,7 @@ func (n naive) within(per time.Duration, now mail.Instant) (count int) {
 	return count
 }
 
-// sliced counts what went in the present slice and the sixteen before it.
+// sliced counts the events in the current slice and the sixteen before it.
 func (n naive) sliced(per time.Duration, now mail.Instant) (count int) {
 	slice := mail.Instant((per + parts - 1) / parts)
 	for i := len(n) - 1; i >= 0 && n[i]/slice >= now/slice-parts; i-- {
@@ -132,8 +132,8 @@ func anyLimits(rng *rand.Rand) (limits []Limit) {
 	return slices.CompactFunc(limits, func(a, b Limit) bool { return a.Per == b.Per })
 }
 
-// Whoever asks before each one never exceeds a limit in any span of time,
-// wherever it begins, and is not kept waiting longer than the definition says.
+// A caller that asks before each event never exceeds a limit in any span of time,
+// wherever it begins, and does not wait longer than the definition says.
 func TestNeverExceeds(t *testing.T) {
 	for range 150 {
 		seed := rand.Uint64()
@@ -171,7 +171,7 @@ func TestNeverExceeds(t *testing.T) {
 	}
 }
 
-// checkWait checks that nobody need ask before at, and everybody may go then.
+// checkWait checks that the bucket is not ready before at, and is at that instant.
 func checkWait(t *testing.T, seed uint64, b *Bucket, now, at mail.Instant) {
 	t.Helper()
 	if at <= now {
@@ -185,8 +185,8 @@ func checkWait(t *testing.T, seed uint64, b *Bucket, now, at mail.Instant) {
 	}
 }
 
-// A promise that is kept by doing nothing is worth nothing: whoever always has
-// something to send gets 16/17 of a limit at least.
+// A limit could be kept by sending nothing: a sender that always has more must get
+// at least 16/17 of it.
 func TestUsesLimit(t *testing.T) {
 	for _, l := range []Limit{{1, time.Second}, {2, time.Second}, {10, time.Minute}, {100, time.Second}, {50_000, 24 * time.Hour}} {
 		b := New(of(l))
@@ -207,8 +207,8 @@ func TestUsesLimit(t *testing.T) {
 	}
 }
 
-// An operator who reloads the configuration, even one with other limits, does
-// not thereby give permission to send it all again.
+// Reloading the configuration, even with other limits, does not reset what counts
+// against them.
 func TestConfigureRemembers(t *testing.T) {
 	for range 400 {
 		seed := rand.Uint64()
@@ -240,8 +240,8 @@ func TestConfigureRemembers(t *testing.T) {
 	}
 }
 
-// A limit that stays is exactly what it was; one that is lowered below what was
-// taken lets nothing go until enough of that is over.
+// An unchanged limit keeps its exact counts; one that is lowered below its use
+// allows nothing until enough of that has expired.
 func TestConfigure(t *testing.T) {
 	minute := func(n int) Limits { return of(Limit{N: n, Per: time.Minute}) }
 	now := mail.Instant(time.Hour)
@@ -267,7 +267,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// The host guards the clock, but if it should step back, nothing is free.
+// The host guards the clock, but if it steps back, nothing expires early.
 func TestClockStepsBack(t *testing.T) {
 	b := New(of(Limit{N: 1, Per: time.Second}))
 	b.Take(mail.Instant(time.Hour))
@@ -276,7 +276,7 @@ func TestClockStepsBack(t *testing.T) {
 	}
 }
 
-// Any text is refused, or means the same when it is written again.
+// Any text is refused, or is equal after formatting and parsing again.
 func FuzzParse(f *testing.F) {
 	f.Add("10/s, 5000/h")
 	f.Add("1/31days,2/ms")
@@ -310,7 +310,7 @@ func BenchmarkReadyTake(b *testing.B) {
 	}
 }
 
-// What is counted for short times only leaves longer limits as they were.
+// Events that are counted for short times only leave longer limits unchanged.
 func TestTakeWithin(t *testing.T) {
 	const now = mail.Instant(1_000_000 * time.Second)
 	limits, err := Parse("2/s, 2/min, 2/h")

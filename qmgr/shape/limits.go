@@ -7,16 +7,16 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
-// An Opt is a value that may be there or not.
+// An Opt is an optional value.
 type Opt[T any] struct {
 	Value T
 	Set   bool
 }
 
-// Some returns a value that is there.
+// Some returns an Opt that is set.
 func Some[T any](v T) Opt[T] { return Opt[T]{Value: v, Set: true} }
 
-// Or returns the value if it is there, and standard otherwise.
+// Or returns the value if it is set, and standard otherwise.
 func (o Opt[T]) Or(standard T) T {
 	if o.Set {
 		return o.Value
@@ -24,7 +24,7 @@ func (o Opt[T]) Or(standard T) T {
 	return standard
 }
 
-// or returns o, or other if o is not there.
+// or returns o if it is set, and other otherwise.
 func (o Opt[T]) or(other Opt[T]) Opt[T] {
 	if o.Set {
 		return o
@@ -32,10 +32,10 @@ func (o Opt[T]) or(other Opt[T]) Opt[T] {
 	return other
 }
 
-// Limits are what a destination has in place of its transport's limits, each
-// if it is set. A number that is 0 means that there is no limit.
+// Limits replace those limits of a destination's transport for which a value is
+// set. A value of 0 means no limit.
 type Limits struct {
-	// These are about a queue, whichever of its hosts its mail goes to.
+	// Limits of a queue, whichever of its hosts its mail goes to.
 
 	InitialConcurrency Opt[int] // at least 1
 	ConcurrencyLimit   Opt[int] // connections, or deliveries by an agent
@@ -44,7 +44,7 @@ type Limits struct {
 	Rate               Opt[rate.Limits] // messages
 	ConnectionRate     Opt[rate.Limits] // new connections
 
-	// These are about one host.
+	// Limits of one host.
 
 	HostConcurrencyLimit Opt[int] // connections
 	Level                Opt[mail.Level]
@@ -52,7 +52,7 @@ type Limits struct {
 	ReuseCountLimit      Opt[int]
 }
 
-// Over returns l, completed by what only less has.
+// Over returns l, with unset values taken from less.
 func (l Limits) Over(less Limits) Limits {
 	return Limits{
 		InitialConcurrency:   l.InitialConcurrency.or(less.InitialConcurrency),

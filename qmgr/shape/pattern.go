@@ -9,14 +9,14 @@ import (
 // nameMax is the longest name of a domain or host in text (RFC 1035 2.3.4).
 const nameMax = 253
 
-// CheckDomain returns what is wrong with a domain pattern, nil if nothing is:
-// it is a domain in lower-case ASCII, maybe with a dot in front.
+// CheckDomain returns why a domain pattern is invalid, nil if it is valid: a domain
+// in lower-case ASCII, optionally with a leading dot.
 func CheckDomain(pattern string) error {
 	return checkName(strings.TrimPrefix(pattern, "."), false)
 }
 
-// CheckMX returns what is wrong with an MX pattern, nil if nothing is: it is a
-// host's name in lower-case ASCII, maybe with stars in it or a dot in front.
+// CheckMX returns why an MX pattern is invalid, nil if it is valid: a host's name
+// in lower-case ASCII, optionally with stars or a leading dot.
 func CheckMX(pattern string) error {
 	if err := checkName(strings.TrimPrefix(pattern, "."), true); err != nil {
 		return err
@@ -48,13 +48,13 @@ func plain(c rune) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// A glob is an MX pattern with stars, taken apart at these.
+// A glob is an MX pattern with stars, split at these.
 type glob struct {
 	pieces []string // at least two
 	entry  int      // the destination's
 }
 
-// newGlob takes a pattern apart and returns the domain behind its last star.
+// newGlob splits a pattern and returns the domain after its last star.
 func newGlob(pattern string, entry int) (domain string, g glob) {
 	if strings.HasPrefix(pattern, ".") {
 		pattern = "*" + pattern
@@ -63,7 +63,7 @@ func newGlob(pattern string, entry int) (domain string, g glob) {
 	return last[strings.IndexByte(last, '.')+1:], glob{pieces: strings.Split(pattern, "*"), entry: entry}
 }
 
-// literal returns how many characters are not stars.
+// literal returns the number of characters that are not stars.
 func (g *glob) literal() (n int) {
 	for _, piece := range g.pieces {
 		n += len(piece)
@@ -71,9 +71,9 @@ func (g *glob) literal() (n int) {
 	return n
 }
 
-// matches takes time linear in the name for each piece: what lies between the
-// first and the last is looked for from the left, and the leftmost place is
-// never a worse one.
+// matches takes time linear in the name for each piece: the pieces between the
+// first and the last are searched from the left, and the leftmost match is never a
+// worse one.
 func (g *glob) matches(name string) bool {
 	first, last := g.pieces[0], g.pieces[len(g.pieces)-1]
 	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {

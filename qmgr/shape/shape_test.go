@@ -15,7 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
-// named returns a destination with a concurrency limit that tells it apart.
+// named returns a destination with a distinctive concurrency limit.
 func named(name string, limit int, patterns ...string) Destination {
 	d := Destination{Name: name, Limits: Limits{ConcurrencyLimit: Some(limit)}}
 	for _, p := range patterns {
@@ -41,8 +41,8 @@ func host(text string) mail.Host {
 	return h
 }
 
-// The most specific of several destinations comes first, whichever it is
-// matched by; those that do not match are left out.
+// The most specific of several destinations comes first, whatever it is matched by;
+// those that do not match are left out.
 func TestLookup(t *testing.T) {
 	table, err := NewTable([]Destination{
 		named("domain", 1, "news.example.com"),
@@ -122,8 +122,8 @@ func TestNoTable(t *testing.T) {
 	}
 }
 
-// Each limit comes from the most specific destination that has it, so that one
-// may refine another without repeating it. Zero is a limit that was set.
+// Each limit comes from the most specific destination that has it, so that one may
+// refine another without repeating it. Zero counts as set.
 func TestMerge(t *testing.T) {
 	second, err := rate.Of(rate.Limit{N: 1, Per: time.Second})
 	if err != nil {
@@ -169,7 +169,7 @@ func TestOverKnowsAllFields(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is told at once.
+// All errors are returned at once.
 func TestNewTableRefuses(t *testing.T) {
 	_, err := NewTable([]Destination{
 		{Name: "empty"},
@@ -212,7 +212,7 @@ func TestNewTableRefuses(t *testing.T) {
 	}
 }
 
-// naive tells why a destination matches, by definition.
+// naive returns why a destination matches, by definition.
 func naive(d *Destination, nexthop string, hosts []mail.Host) (best hit, ok bool) {
 	take := func(why reason, weight int) {
 		h := hit{0, why, weight}
@@ -234,7 +234,7 @@ func naive(d *Destination, nexthop string, hosts []mail.Host) (best hit, ok bool
 			if strings.HasPrefix(p, ".") {
 				starred = "*" + p
 			}
-			// A star of path.Match does not pass a slash, and there is none.
+			// A star of path.Match does not match a slash, but names have none.
 			matched, err := path.Match(starred, h.Name)
 			switch {
 			case err != nil:
@@ -254,8 +254,8 @@ func naive(d *Destination, nexthop string, hosts []mail.Host) (best hit, ok bool
 	return best, ok
 }
 
-// A compiled table must find what looking at all patterns one by one finds.
-// Names are made of few letters, so that they collide.
+// A compiled table must find what checking all patterns one by one finds. Names
+// consist of few letters, so that they collide.
 func TestTwin(t *testing.T) {
 	compared := 0
 	for range 3000 {
@@ -340,7 +340,7 @@ func anyAddr(rng *rand.Rand) netip.Addr {
 	return netip.AddrFrom16([16]byte{0x20, 1, 15: byte(rng.IntN(256))})
 }
 
-// A look-up in a table of thousands costs what one in a small table does.
+// A lookup in a table of thousands costs what one in a small table does.
 func BenchmarkLookup(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

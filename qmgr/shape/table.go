@@ -11,25 +11,24 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Destination is what an operator has written about one receiver.
+// A Destination is the configuration of one receiver.
 type Destination struct {
-	Name     string         // what the operator calls it
+	Name     string         // name given by the operator
 	Domains  []string       // patterns; see CheckDomain
 	MX       []string       // patterns; see CheckMX
-	Networks []netip.Prefix // without bits behind the prefix
+	Networks []netip.Prefix // without bits set after the prefix
 	Limits   Limits
 }
 
-// A Table finds the limits of destinations. It does not change. A nil Table is
-// an empty one.
+// A Table finds the limits of destinations. It is immutable. A nil Table is empty.
 type Table struct {
 	entries []Destination
 	domains map[string]int // to an index in entries
 	below   map[string]int // by the domain without its dot
 	hosts   map[string]int
-	globs   map[string][]glob // by the domain behind the last star
+	globs   map[string][]glob // by the domain after the last star
 	nets    map[netip.Prefix]int
-	bits    [2][]int // lengths in use, longest first: of IPv4, of IPv6
+	bits    [2][]int // prefix lengths in use, longest first: of IPv4, of IPv6
 }
 
 // Clone returns a copy that shares no memory with d.
@@ -38,8 +37,8 @@ func (d Destination) Clone() Destination {
 	return d
 }
 
-// NewTable compiles a table. It keeps a reference to the slices in all. The error joins all that is wrong: patterns that
-// are none, and those that two destinations have.
+// NewTable compiles a table. It keeps a reference to the slices in all. The error joins all errors:
+// invalid patterns, and those that two destinations have.
 func NewTable(all []Destination) (*Table, error) {
 	t := &Table{
 		entries: slices.SortedFunc(slices.Values(all), func(a, b Destination) int { return strings.Compare(a.Name, b.Name) }),
@@ -63,7 +62,7 @@ func NewTable(all []Destination) (*Table, error) {
 // A builder fills a table.
 type builder struct {
 	t     *Table
-	owner map[string]int // of each pattern, with its kind in front
+	owner map[string]int // destination of each pattern, whose key begins with its kind
 	errs  []error
 }
 
@@ -106,11 +105,11 @@ func (b *builder) addMX(pattern string, i int) {
 	b.t.globs[domain] = append(b.t.globs[domain], g)
 }
 
-// claim tells whether a pattern may be used for a destination.
+// claim reports whether a pattern may be used for a destination.
 func (b *builder) claim(i int, kind, pattern string, wrong error) bool {
 	key := kind + pattern
 	if kind == "MX " && strings.HasPrefix(pattern, ".") {
-		key = kind + "*" + pattern // which is the same
+		key = kind + "*" + pattern // an equivalent form
 	}
 	owner, taken := b.owner[key]
 	switch {
@@ -130,9 +129,8 @@ func (b *builder) fail(d *Destination, err error) {
 	b.errs = append(b.errs, fmt.Errorf("destination %s: %w", d.Name, err))
 }
 
-// CheckNetwork returns what is wrong with a network, nil if nothing is. IPv4
-// addresses inside IPv6 are compared as what they are, so a network of these
-// would never match.
+// CheckNetwork returns why a network is invalid, nil if it is valid. IPv4 addresses
+// in IPv6 form are compared as IPv4, so a network of these would never match.
 func CheckNetwork(p netip.Prefix) error {
 	switch {
 	case !p.IsValid():
@@ -152,15 +150,15 @@ func family(a netip.Addr) int {
 	return 1
 }
 
-// A Match is what holds for some mail.
+// A Match is the result of a lookup.
 type Match struct {
 	Limits Limits
 	Names  []string // of the destinations that match, most specific first
 }
 
-// Lookup finds what holds for mail to a nexthop by way of some hosts: those of
-// the tier that mail goes to, for limits of a queue; a single one, for limits
-// of a host. Either may be left out. Names are in lower case, as everywhere.
+// Lookup finds the limits for mail to a nexthop by way of some hosts: those of the
+// tier that mail goes to, for limits of a queue; a single one, for limits of a
+// host. Either may be left out. Names must be in lower case.
 func (t *Table) Lookup(nexthop string, hosts []mail.Host) Match {
 	if t == nil || len(t.entries) == 0 {
 		return Match{}
@@ -169,7 +167,7 @@ func (t *Table) Lookup(nexthop string, hosts []mail.Host) Match {
 	return f.match()
 }
 
-// find returns all destinations that match, the most specific one first.
+// find returns all matching destinations, the most specific one first.
 func (t *Table) find(nexthop string, hosts []mail.Host) finder {
 	f := finder{t: t, hits: make([]hit, 0, 8)}
 	f.domain(hostOf(nexthop))
@@ -181,9 +179,9 @@ func (t *Table) find(nexthop string, hosts []mail.Host) finder {
 	return f
 }
 
-// Names tells whether a destination is named by the domain of a nexthop. Such a
-// domain needs a queue of its own: in one that it shares with other domains, its
-// limits would hold for these, too, or not at all.
+// Names reports whether the domain of a nexthop names a destination. Such a domain
+// needs a queue of its own: in one that it shares with other domains, its limits
+// would hold for these, too, or not at all.
 func (t *Table) Names(nexthop string) bool {
 	if t == nil {
 		return false
@@ -287,7 +285,7 @@ func (f *finder) network(a netip.Addr) {
 	}
 }
 
-// parents yields the domains that a name is below of, the longest first.
+// parents yields the parent domains of a name, the longest first.
 func parents(name string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for {
@@ -300,8 +298,8 @@ func parents(name string) func(yield func(string) bool) {
 	}
 }
 
-// Source returns the name of the destination from which one limit comes, for which
-// set tells whether it is set; "" if it is the transport's. The rest is as for
+// Source returns the name of the destination that a limit comes from, "" if it is
+// the transport's; set reports whether Limits contain it. Otherwise it is as for
 // Lookup.
 func (t *Table) Source(nexthop string, hosts []mail.Host, set func(*Limits) bool) string {
 	if t == nil || len(t.entries) == 0 {

@@ -6,8 +6,9 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/share"
 )
 
-// settle hands out total workers to messages in rounds, the first in order that
-// may grow first, until nobody may, and returns what each holds.
+// settle assigns total workers to messages in rounds, in each to the first message
+// in order that may take one, until none may, and returns the number that each
+// holds.
 func settle(total, limit, scale int, held []int) []int {
 	free := total
 	for _, n := range held {
@@ -27,11 +28,11 @@ func settle(total, limit, scale int, held []int) []int {
 	return held
 }
 
-// The figures that Finch gives for a factor of ten: one message about 91 % of an
-// otherwise idle system, and two messages 47 % each.
+// The figures that Finch gives for a factor of ten: one message gets about 91 % of
+// an otherwise idle system, and two messages 47 % each.
 //
-// Where the first in order is served first, the first of two keeps its 91 % until
-// workers of it end; so equal parts are found by starting where they come free.
+// If the first in order is served first, the first of two keeps its 91 % until its
+// workers end; so equal parts are reached by letting workers end.
 func TestSharesOfTheArticle(t *testing.T) {
 	const total = 1100
 	if got := settle(total, 20, 10, []int{0})[0]; got != 1000 {
@@ -42,7 +43,7 @@ func TestSharesOfTheArticle(t *testing.T) {
 	if held[0] != 1000 || held[1] != 91 {
 		t.Errorf("a second message beside one that came first: %v, want [1000 91]", held)
 	}
-	for range 100 * total { // workers end, those of the larger message first, as it has most
+	for range 100 * total { // workers end, those of the larger message first, as it has the most
 		larger := 0
 		if held[1] > held[0] {
 			larger = 1
@@ -60,7 +61,7 @@ func TestSharesOfTheArticle(t *testing.T) {
 	}
 }
 
-// Each part of the rule by itself, on both sides of its edge.
+// Each part of the rule separately, on both sides of its boundary.
 func TestAllowed(t *testing.T) {
 	for _, c := range []struct {
 		why                             string

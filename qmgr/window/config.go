@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// A Rule says how feedback moves a window; the package comment compares them.
+// A Rule determines how feedback moves a window; the package comment compares the
+// rules.
 type Rule uint8
 
 const (
@@ -32,34 +33,32 @@ func (r *Rule) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("feedback rule %q: want source or readme", text)
+	return fmt.Errorf("feedback rule %q: must be source or readme", text)
 }
 
 // MarshalText returns the rule's name.
 func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// A Config is what all windows of one transport share. The zero value, with
-// its defaults, is Postfix's, except that it has no limits: Limit 20 and
+// A Config is shared by all windows of one transport. The zero value, with its
+// defaults, is Postfix's, except that it has no limits: Limit 20 and
 // FailedCohortLimit 1 are Postfix's.
 type Config struct {
-	// Initial is how many deliveries a destination of which nothing is known
-	// gets at once; 0 means 5. Lower it where even a handful of connections
-	// from a stranger is unwelcome; higher values make short bursts faster.
+	// Initial is the concurrency of a destination of which nothing is known; 0
+	// means 5. Lower it where even a handful of connections from a stranger is
+	// unwelcome; higher values make short bursts faster.
 	Initial int
-	// Limit is the most deliveries that a destination ever gets at once; 0
-	// means that there is no limit. Set it to what the receiver's published
-	// rules allow.
+	// Limit is the maximum concurrency of a destination; 0 means no limit. Set it
+	// to the limit in the receiver's published rules.
 	Limit int
-	// Positive and Negative say how much one success and one failure count.
-	// 1, the default, adapts within a few deliveries and overshoots;
-	// 1/concurrency adapts as slowly as TCP does and hardly ever runs into a
-	// receiver's limit.
+	// Positive and Negative are the feedback of one success and of one failure. 1,
+	// the default, adapts within a few deliveries and overshoots; 1/concurrency
+	// adapts as slowly as TCP does and hardly ever runs into a receiver's limit.
 	Positive, Negative Feedback
-	// FailedCohortLimit is after how many failed cohorts a destination is
-	// dead; 0 means never. Raise it for a destination that has to keep one
-	// connection at a time and fails now and then.
+	// FailedCohortLimit is the number of failed cohorts after which a destination
+	// is dead; 0 means never. Raise it for a destination that is limited to one
+	// connection and fails now and then.
 	FailedCohortLimit int
-	// Rule says how feedback moves the window. RuleReadme is there for
+	// Rule determines how feedback moves the window. RuleReadme exists for
 	// comparison with the text and with other implementations of it.
 	Rule Rule
 }
@@ -74,24 +73,23 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns everything that is wrong with c, nil if nothing is. Zero
-// values are right.
+// Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Initial < 0 {
-		errs = append(errs, fmt.Errorf("initial concurrency %d: want at least 1", c.Initial))
+		errs = append(errs, fmt.Errorf("initial concurrency %d: must be at least 1", c.Initial))
 	}
 	if c.Limit < 0 {
-		errs = append(errs, fmt.Errorf("concurrency limit %d: want at least 1, or 0 for no limit", c.Limit))
+		errs = append(errs, fmt.Errorf("concurrency limit %d: must be at least 1, or 0 for no limit", c.Limit))
 	}
 	if c.FailedCohortLimit < 0 {
-		errs = append(errs, fmt.Errorf("failed cohort limit %d: want at least 1, or 0 for never", c.FailedCohortLimit))
+		errs = append(errs, fmt.Errorf("failed cohort limit %d: must be at least 1, or 0 for never", c.FailedCohortLimit))
 	}
 	if (c.Positive.form == formLevel) != (c.Negative.form == formLevel) {
-		errs = append(errs, fmt.Errorf("positive feedback %v with negative feedback %v: %q is a style for both or for neither", c.Positive, c.Negative, wordLevel))
+		errs = append(errs, fmt.Errorf("positive feedback %v with negative feedback %v: %q must be set for both or for neither", c.Positive, c.Negative, wordLevel))
 	}
 	if c.Rule > RuleReadme {
-		errs = append(errs, fmt.Errorf("feedback rule: want source or readme, not %v", c.Rule))
+		errs = append(errs, fmt.Errorf("feedback rule %v: must be source or readme", c.Rule))
 	}
 	return errors.Join(errs...)
 }
@@ -100,7 +98,7 @@ func (c Config) Validate() error {
 // both directions.
 func (c *Config) ByLevel() bool { return c.Positive.form == formLevel }
 
-// initial is the size of a window that starts anew.
+// initial returns the size of a new window.
 func (c *Config) initial() int {
 	n := c.Initial
 	if n == 0 {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// All that is wrong with a configuration is said at once, and the zero value
-// is right.
+// All errors of a configuration are returned at once, and the zero value is valid.
 func TestConfigValidate(t *testing.T) {
 	if err := (Config{}).Validate(); err != nil {
 		t.Errorf("the zero Config: %v", err)
@@ -74,8 +73,8 @@ func TestReconfigure(t *testing.T) {
 	}
 }
 
-// Whatever is written, reading it must not fail in any other way than by an
-// error, and what it accepts must count between 0 and 1.
+// Any text must parse or return an error, and accepted feedback must be between 0
+// and 1.
 func FuzzParseFeedback(f *testing.F) {
 	for _, seed := range []string{"1", "1/8", "1 / concurrency", "0.5/sqrt_concurrency", "1e-3", ".5.", "-", "1/1e-30", "5e-324/2", "1\r/2"} {
 		f.Add(seed)

@@ -1,29 +1,28 @@
-// Package window decides how many deliveries one destination may have at the
-// same time.
+// Package window decides how many deliveries one destination may have at the same
+// time.
 //
-// A window starts small and learns from what comes back. Each completed
-// delivery is feedback: positive if the destination was reached, whatever it
-// said about the mail; negative if it could not be connected to, or the
-// session broke. Feedback is at most 1 and usually less: it is added up, and
-// the window moves by one when the sum amounts to one.
+// A window starts small and learns from results. Each completed delivery is
+// feedback: positive if the destination was reached, whatever it replied about the
+// mail; negative if the connection failed or the session was lost. Feedback is at
+// most 1 and usually less: it is summed, and the window moves by one when the sum
+// reaches one.
 //
-// Whether a destination is worth trying at all is decided apart from that. As
-// many failures in a row as the window is wide are one failed cohort; after
-// Config.FailedCohortLimit of these the window is dead, until it is revived by
-// a late success, by the caller's back-off timer, or by an operator.
+// Whether a destination is tried at all is decided separately. A failed cohort is
+// as many consecutive failures as the size of the window; after
+// Config.FailedCohortLimit of these the window is dead, until it is revived by a
+// late success, by the caller's back-off timer, or by an operator.
 //
 // # Procedure
 //
-// The owner of a queue holds one Window by value. It starts a delivery while
-// fewer than Size are running, and calls Success or Failure when one is done,
-// and Revive when the back-off timer of a dead window fires. A queue with a
-// delay between deliveries calls Suspend after each one and Resume when the
-// delay is over.
+// The owner of a queue holds one Window by value. It starts a delivery while fewer
+// than Size are running, calls Success or Failure when one ends, and Revive when
+// the back-off timer of a dead window fires. For a queue with a delay between
+// deliveries it calls Suspend after each one and Resume when the delay is over.
 //
 // # Rules
 //
-// RuleSource is what Postfix does, decision for decision. RuleReadme is what
-// its SCHEDULER_README says that it does. They differ in three ways:
+// RuleSource is what Postfix does, decision for decision. RuleReadme is what its
+// SCHEDULER_README says. They differ in three ways:
 //
 //   - A step is taken when the sum comes within half a feedback of 1 by the
 //     source, when it reaches 1 by the text. So a cycle is 1/g events, rounded
@@ -40,19 +39,18 @@
 //
 // # Level
 //
-// With a fixed feedback every failure lowers the window, whatever it is due to.
-// So a receiver that takes five connections is asked for a sixth again and
-// again, which fails each time: at 1/N one delivery in six is deferred. And
-// where one of four servers behind an address is bad, the window stays small,
-// though it is not too wide. The style "level" (ByLevel; Postfix does not have
-// it) tells these cases apart: it lowers the window only if failures come with
-// concurrency.
+// With a fixed feedback every failure lowers the window, whatever its cause. So a
+// receiver that accepts five connections is asked for a sixth again and again,
+// which fails each time: at 1/N one delivery in six is deferred. And where one of
+// four servers behind an address is bad, the window stays small, though it is not
+// too wide. The style "level" (ByLevel; Postfix does not have it) distinguishes
+// these cases: it lowers the window only if failures depend on concurrency.
 //
 // Each attempt belongs to a level: the number of deliveries that were running
 // when it began, itself included. For each level the window keeps
 //
-//   - attempts and failures, where old ones count less and less. Their quotient
-//     over the levels below is how often attempts fail anyway;
+//   - attempts and failures, with decreasing weight for old ones. Their quotient
+//     over the levels below is the failure rate regardless of the level;
 //   - a doubt: how many times likelier the latest outcomes at this level and
 //     above are if the level is too high, so that three quarters of what would
 //     succeed fail, than if it makes no difference. This is Page's sequential
@@ -64,66 +62,65 @@
 //     that lets surplus connections wait serves nearly all of them in the end.
 //     It counts only where failures are not common.
 //
-// When a doubt reaches 2000 the highest such level is closed, with all above
-// it, and the window is lowered below it. At worst this happens without a reason
-// once in 2000 attempts, and costs one level for a while: without a reason a
-// doubt is, but for the floor, as likely to grow as to shrink, its mean stays what
-// it is (a likelihood ratio is a martingale), and the floor adds less than 1 to
-// it with each attempt; so in n attempts it reaches 2000 with a probability of
-// n/2000 at most.
+// When a doubt reaches 2000 the highest such level is closed, with all above it,
+// and the window is lowered below it. At worst a false alarm happens once in 2000
+// attempts, and costs one level for a while: under the null hypothesis the mean of
+// a doubt, but for the floor, stays constant (a likelihood ratio is a martingale),
+// and the floor adds less than 1 to it with each attempt; so in n attempts it
+// reaches 2000 with a probability of n/2000 at most.
 //
-// A level that is reached for the first time, or is tried again, has a doubt of 45
-// to begin with, and so have levels that are left when one above was closed; but
-// not where failures are common, since there one cluster would close them all.
+// A level that is reached for the first time, or is tried again, starts with a
+// doubt of 45, and so do levels that are left when one above is closed; but not
+// where failures are common, since there one cluster would close them all.
 //
-// An example: limit 5, and nothing else fails. At 6 a refusal comes. By what is
-// known failures are rare, one in five hundred at most, so that it multiplies the
-// doubt by (1-0.998/4)/0.002, that is 375, and it is 17,000: level 6 is closed,
-// and the window 5. (If 6 had been good for long, the doubt would have been 1,
-// and it would have taken a second refusal.) Now the same with one failure in four
-// at every level: each multiplies the doubt by (1-0.75/4)/0.25, that is 3.25, and
+// An example: limit 5, and nothing else fails. At 6 an attempt is refused. Failures
+// are known to be rare, one in five hundred at most, so that this one multiplies
+// the doubt by (1-0.998/4)/0.002, that is 375, to 17,000: level 6 is closed, and
+// the window is 5. (If 6 had been good for long, the doubt would have been 1, and
+// it would have taken a second refusal.) Now the same with one failure in four at
+// every level: each multiplies the doubt by (1-0.75/4)/0.25, that is 3.25, and
 // three of four attempts divide it by 4. It takes seven failures in a row to close
-// a level, which comes to pass once in many thousand attempts, while a real limit
-// brings them about at once.
+// a level, which happens by chance once in many thousand attempts, while a real
+// limit causes them at once.
 //
-// Failures come back before successes do: a refusal takes milliseconds and a
-// delivery seconds. Judged as they come, those of any few attempts that begin
-// together would look like a cluster. So attempts are judged in the order in which
-// they began. One that began earlier than one that succeeded has lasted for long
-// enough; and one that has lasted for longer than two that failed since, one after
-// the other, is presumed to be well, too. (One is not enough: refusals do not all
-// take the same time, and a receiver that refuses hundreds would seem to take half
-// of them.)
+// Failures arrive before successes: a refusal takes milliseconds and a delivery
+// seconds. If results were judged in order of arrival, the failures of any few
+// attempts that begin together would look like a cluster. So attempts are judged in
+// the order in which they began. One that began earlier than one that succeeded has
+// lasted long enough; and one that has lasted longer than two consecutive later
+// failures is presumed to be good, too. (One is not enough: refusals do not all
+// take the same time, and a receiver that refuses hundreds would seem to accept
+// half of them.)
 //
 // A closed level is tried again after 160 successes, or 12 cohorts if these are
-// more: that is one delivery in 160 for a limit that stays. The trial stands or
-// falls with the first attempt there, the probe: the window grows no further
-// before it is back. If levels in a row are closed and nothing that began
+// more: that costs one delivery in 160 for a limit that stays. The first attempt
+// there, the probe, decides the trial: the window grows no further before its
+// result. If several levels are closed in succession and nothing that began
 // meanwhile has succeeded, each retreat goes twice as far as the one before: the
-// limit has fallen a long way.
+// limit has fallen far.
 //
-// Closing a level that was good for long means that something has changed, the
-// limit or how often attempts fail. So what was known of the latter then counts no
-// more than twenty attempts. If those below turn out to fail twice as often as was
-// believed, it was not the limit, and the level is open again.
+// Closing a level that was good for long means that something has changed, either
+// the limit or the failure rate. So what was known of the failure rate then counts
+// no more than twenty attempts. If levels below turn out to fail twice as often as
+// was estimated, it was not the limit, and the level is opened again.
 //
-// What decides is attempts by the hundred, and each failure is mail deferred. Where the
-// core decides on connections, an attempt is a connection that lasts for minutes, and one
-// that is refused costs no mail anything: a first refusal would keep a window small for
-// as long as 160 deliveries take. There the owner tells such a window of no refusals
-// (Config.ByLevel), and the hosts remember for themselves how many connections they take.
+// The style needs attempts by the hundred, each failure of which is deferred mail. Where
+// the core decides on connections, an attempt is a connection that lasts for minutes, and
+// a refused one costs no mail anything: a first refusal would keep a window small for as
+// long as 160 deliveries take. There the owner does not report refusals to such a window
+// (Config.ByLevel), and the number of connections that a host takes is remembered per
+// host.
 //
-// Nothing of this is about a destination that does not answer at all: that is
-// for the failed cohorts to tell. Before the first failure there is nothing to
-// keep, and no memory is used; then it is 56 octets for each level that
-// was reached, and 4 for each of the latest attempts.
+// None of this concerns a destination that does not answer at all, which the failed
+// cohorts detect. Before the first failure no memory is used; then it is 56 bytes
+// for each level that was reached, and 4 for each of the latest attempts.
 //
 // # Arithmetic
 //
-// Sums are float64, added in the order in which Postfix adds them, because
-// rounding is part of the behaviour: ten failures at a window of ten are not a
-// failed cohort, as ten times 0.1 is a little less than 1. Every product and
-// quotient that meets a sum is converted to float64 explicitly, which forbids
-// the compiler to fuse the two operations (Go specification, "Floating-point
-// operators"), so that all architectures agree.
+// Sums are float64, added in the order in which Postfix adds them, because rounding
+// is part of the behavior: ten failures at a window of ten are not a failed cohort,
+// as ten times 0.1 is a little less than 1. Every product and quotient that enters
+// a sum is converted to float64 explicitly, which forbids the compiler to fuse the
+// two operations (Go specification, "Floating-point operators"), so that all
+// architectures agree.
 package window

@@ -2,93 +2,94 @@ package window
 
 // evidence is what attempts have shown about each level.
 //
-// It is about attempts in the order in which they began, not in the order in
-// which they came back: a refusal takes milliseconds and a delivery seconds, so
-// that of the attempts at a new level all that fail come back before any that
-// does not. An attempt is well if it succeeded. It is presumed to be when it has
-// had time to fail: when it has lasted for longer than two that failed since, one
-// after the other. If it fails after all, that is held against its level then.
+// It considers attempts in the order in which they began, not in the order of their
+// results: a refusal takes milliseconds and a delivery seconds, so that of the
+// attempts at a new level all failures arrive before any success. An attempt is
+// good if it succeeded. It is presumed good when it has had time to fail: when it
+// has lasted longer than two consecutive later failures. If it fails after all,
+// that then counts against its level.
 type evidence struct {
-	at     []level // at[i] is about level i+1
-	weight float64 // of the next attempt; it grows, so that older ones count less
-	uneasy bool    // there is some doubt
+	at     []level // at[i] is for level i+1
+	weight float64 // of the next attempt; it grows, so that older attempts count less
+	uneasy bool    // some level has a doubt above 1
 
-	// The levels of the attempts after judged are in trail, attempt n at
-	// n % len(trail); 0 is one that must not be presumed to be well. Those up to
-	// judged are part of the doubts.
+	// The levels of the attempts after judged are in trail, attempt n at n %
+	// len(trail); 0 marks one that must not be presumed good. Those up to judged
+	// are part of the doubts.
 	trail        []int32
 	judged, last uint64
 	well         uint64 // the last attempt that has succeeded
 
-	// When one that began after round fails, all up to before have had the time
-	// of two rounds, each from the beginning of an attempt to its failure.
+	// When an attempt that began after round fails, all up to before have lasted
+	// for two rounds, each from the beginning of an attempt to its failure.
 	before, round uint64
 }
 
-// A level is what is known of one concurrency.
+// A level is the evidence about one concurrency.
 type level struct {
-	// doubt is how many times likelier the latest outcomes at this level and
-	// above are if it is too high than if it is not, at least 1; for each of
+	// doubt is how many times likelier the latest outcomes at this level and above
+	// are if it is too high than if it is not; at least 1. There is one for each of
 	// the effects.
 	doubt [2]float64
-	// odds is what a failure multiplies doubt by: see weigh.
+	// odds is the factor by which a failure multiplies doubt: see weigh.
 	odds [2]float64
 	// attempts and failures at this level, weighted.
 	attempts, failures float64
-	// known says that attempts at this level or above have been well often
-	// enough to leave no doubt, once: its failures tell of the receiver.
+	// known means that attempts at this level or above were once good often enough
+	// to leave no doubt: its failures are then typical of the receiver.
 	known bool
 }
 
-// An effect is what a level that is too high may do.
+// An effect is a possible consequence of a level that is too high.
 type effect struct {
-	lost   float64 // of the attempts that would have succeeded, one in so many still does
-	undone float64 // what a failure multiplies doubt by if it was presumed to be well
+	lost   float64 // of the attempts that would have succeeded, one in lost still does
+	undone float64 // factor of doubt for a failure that was presumed good
 }
 
-// effects are the two that are looked for: refusals by a limit, of which nearly
-// all beyond it are; and those of a receiver that serves all but a few of those
-// that it lets wait. The second takes a hundred attempts to be proven.
+// effects are the two that are detected: a limit beyond which nearly all attempts
+// are refused; and a receiver that makes surplus attempts wait and fails only a few
+// of them. The second needs a hundred attempts for a proof.
 var effects = [2]effect{{4, 2}, {1.03, 1.015}}
 
-// What is believed, and when.
+// Thresholds and prior beliefs.
 const (
-	// proof is the doubt that closes a level. Two failures in a row are proof
-	// where hardly anything else fails, seven where every fourth attempt does.
-	// Without a reason that happens once in so many attempts, at most.
+	// proof is the doubt that closes a level. Two failures in a row are proof where
+	// hardly anything else fails, seven where every fourth attempt does. It is also
+	// the minimum mean number of attempts between false alarms.
 	proof = 2000
-	// wary is the doubt that is left once something was closed, and with which
-	// a level begins that is reached for the first time: its square is about
-	// proof. One failure is enough then where hardly anything fails, four where
+	// wary is the doubt that remains after a level was closed, and the initial
+	// doubt of a level that is reached for the first time: its square is about
+	// proof. One failure is then enough where hardly anything fails, four where
 	// every fourth attempt does.
 	wary = 45
 
-	// memory is how many successes the share of failures is learned from: each
-	// counts 1+1/memory times what the one before it does.
+	// memory is the number of successes from which the failure rate is estimated:
+	// each counts 1+1/memory times as much as the previous one.
 	memory = 128
-	// Before anything is known, the share of failures is taken to be
-	// priorFailures of prior attempts.
+	// Before anything is known, the failure rate is assumed to be priorFailures of
+	// prior attempts.
 	prior         = 20
 	priorFailures = 0.2
-	// pooled is how many attempts the share of failures at all levels is worth
-	// beside that of those below. It decides where a window has long been as
-	// wide as it is, and nothing recent is known from below.
+	// pooled is the weight, in attempts, of the failure rate at all levels beside
+	// that of the levels below. It matters where a window has had its size for
+	// long, and nothing recent is known from below.
 	pooled = 20
 	// mostRare keeps one failure from being proof, and commonest keeps a window
-	// from taking it for granted that nearly everything fails.
+	// from accepting as normal that nearly everything fails.
 	mostRare  = 0.002
 	commonest = 0.5
-	// Up to rare, failures that are new come from what is new: higher levels.
-	// From common on that is as likely to be chance, which comes in clusters.
+	// Up to the rate rare, new failures are attributed to what is new: higher
+	// levels. From common on they are as likely to be chance, which comes in
+	// clusters.
 	rare   = 0.0172
 	common = 0.12
 
 	shortestTrail = 64
 )
 
-// newEvidence returns what is known when the first attempt fails, in a window of
-// a size: all levels that were proven are good, and any of the latest attempts
-// may have begun at the highest.
+// newEvidence returns the evidence at the first failure, in a window of a size: all
+// proven levels are good, and any of the latest attempts may have begun at the
+// highest.
 func newEvidence(untroubled, proven, size int, begun uint64) evidence {
 	e := evidence{weight: 1, at: make([]level, max(proven, 1)), trail: make([]int32, shortestTrail), judged: begun, last: begun}
 	for i := range e.at {
@@ -101,7 +102,7 @@ func newEvidence(untroubled, proven, size int, begun uint64) evidence {
 	return e
 }
 
-// reach makes sure that a level is there.
+// reach ensures that a level exists.
 func (e *evidence) reach(at int) {
 	for len(e.at) < at {
 		doubt := 1.0
@@ -113,7 +114,7 @@ func (e *evidence) reach(at int) {
 	}
 }
 
-// begin notes an attempt that begins.
+// begin records the beginning of an attempt.
 func (e *evidence) begin(a Attempt) {
 	if n := uint64(len(e.trail)); a.serial-e.judged > n {
 		longer := make([]int32, 2*n)
@@ -126,11 +127,11 @@ func (e *evidence) begin(a Attempt) {
 	*e.begunAt(a.serial) = int32(a.level)
 }
 
-// begunAt is the level of an attempt on the trail.
+// begunAt returns the level of an attempt on the trail.
 func (e *evidence) begunAt(serial uint64) *int32 { return &e.trail[serial%uint64(len(e.trail))] }
 
-// presume judges attempts up to a serial number: they are well, as they have
-// not failed.
+// presume judges attempts up to a serial number as good, since they have not
+// failed.
 func (e *evidence) presume(serial uint64) {
 	for e.judged < serial {
 		e.judged++
@@ -141,21 +142,22 @@ func (e *evidence) presume(serial uint64) {
 	}
 }
 
-// void notes that an attempt says nothing.
+// void records that an attempt has no result.
 func (e *evidence) void(a Attempt) {
 	if a.serial > e.judged {
 		*e.begunAt(a.serial) = 0
 	}
 }
 
-// succeed takes a success. All that began before it have lasted for as long.
+// succeed records a success. All attempts that began before it have lasted at least
+// as long.
 func (e *evidence) succeed(a Attempt) {
 	e.presume(a.serial)
 	e.well = max(e.well, a.serial)
 }
 
-// fail takes a failure, in a window of a size, and returns from which level on
-// there is proof that it is too high, 0 if there is none.
+// fail records a failure, in a window of a size, and returns the level from which
+// on it is proven that the level is too high, 0 if there is none.
 func (e *evidence) fail(a Attempt, size int) (closed int) {
 	at := e.met(a)
 	presumed := a.serial <= e.judged
@@ -165,7 +167,7 @@ func (e *evidence) fail(a Attempt, size int) (closed int) {
 		e.before, e.round = e.round, e.last
 	}
 	if at > size {
-		return 0 // what it says has been acted upon
+		return 0 // it has already been acted upon
 	}
 	e.reach(at)
 	e.weigh()
@@ -177,9 +179,9 @@ func (e *evidence) fail(a Attempt, size int) (closed int) {
 	return closed
 }
 
-// met returns the level that a failed attempt is held against: the highest
-// that was reached while it ran, unless one that began later has succeeded. Of
-// two that begin together, either may be the one that is refused.
+// met returns the level that a failed attempt counts against: the highest that was
+// reached while it ran, unless one that began later has succeeded. Of two that
+// begin together, either may be the one that is refused.
 func (e *evidence) met(a Attempt) int {
 	at := a.level
 	if a.serial <= e.well || a.serial+uint64(len(e.trail)) <= e.last {
@@ -191,7 +193,7 @@ func (e *evidence) met(a Attempt) int {
 	return at
 }
 
-// count adds an attempt to its level, or that it failed.
+// count adds an attempt, or its failure, to its level.
 func (e *evidence) count(at int, failed bool) {
 	e.reach(at)
 	v := &e.at[at-1]
@@ -206,8 +208,7 @@ func (e *evidence) count(at int, failed bool) {
 	}
 }
 
-// forget makes what is known of the share of failures worth no more than
-// that of prior attempts.
+// forget reduces the weight of the failure rate to that of prior attempts.
 func (e *evidence) forget() {
 	attempts := 0.0
 	for i := range e.at {
@@ -216,7 +217,7 @@ func (e *evidence) forget() {
 	e.weight = max(e.weight, attempts/prior)
 }
 
-// rescale makes the weights small again, which changes no ratio of them.
+// rescale reduces all weights by the same factor, which keeps their ratios.
 func (e *evidence) rescale() {
 	e.weight /= 1 << 60
 	for i := range e.at {
@@ -225,8 +226,8 @@ func (e *evidence) rescale() {
 	}
 }
 
-// share returns the share of failures at all levels that are known to be good.
-// At others they are no more than what is to be expected of a limit.
+// share returns the failure rate at all levels that are known to be good. At other
+// levels failures are expected because of a limit.
 func (e *evidence) share() float64 {
 	attempts, failures := float64(prior*e.weight), float64(priorFailures*e.weight)
 	for i := range e.at {
@@ -238,17 +239,17 @@ func (e *evidence) share() float64 {
 	return failures / attempts
 }
 
-// below returns the share of failures below a level.
+// below returns the failure rate below a level.
 func (e *evidence) below(at int) float64 { return credible(e.shareBelow(at, pooled, e.share())) }
 
-// becameCommon tells whether failures below a level are twice as common as it
-// was believed when it was closed.
+// becameCommon reports whether failures below a level are twice as common as was
+// estimated when it was closed.
 func (e *evidence) becameCommon(at int, believed float64) bool {
 	return e.shareBelow(at, prior, believed) >= float64(2*believed)
 }
 
-// shareBelow returns the share of failures below a level, if so many attempts
-// more had shown the share given.
+// shareBelow returns the failure rate below a level, as if more attempts had shown
+// the rate share.
 func (e *evidence) shareBelow(at, more int, share float64) float64 {
 	attempts := float64(float64(more) * e.weight)
 	failures := float64(attempts * share)
@@ -261,13 +262,13 @@ func (e *evidence) shareBelow(at, more int, share float64) float64 {
 
 func credible(share float64) float64 { return min(max(share, mostRare), commonest) }
 
-// against is how many times likelier a failure is at a level that is too high,
-// if a share of attempts fails anyway.
+// against returns how many times likelier a failure is at a level that is too high,
+// if a fraction share of attempts fails anyway.
 func (f effect) against(share float64) float64 {
 	return (f.lost - 1 + share) / float64(f.lost*share)
 }
 
-// price returns how many failures it takes to close a level again.
+// price returns the number of failures that it takes to close a level again.
 func price(share float64) int {
 	odds := effects[0].against(share)
 	n := 1
@@ -277,9 +278,9 @@ func price(share float64) int {
 	return n
 }
 
-// weigh works out what a failure means at each level, by the share of failures
-// below it as it is known now. Where they are common, a few more are not looked
-// for: it would take thousands of attempts to tell.
+// weigh computes the odds of a failure at each level from the current failure rate
+// below it. Where failures are common the second effect is ignored: it would take
+// thousands of attempts to detect.
 func (e *evidence) weigh() {
 	attempts := float64(pooled * e.weight)
 	failures := float64(attempts * e.share())
@@ -294,14 +295,13 @@ func (e *evidence) weigh() {
 	}
 }
 
-// suspect raises the doubt about every level up to that of a failed attempt,
-// but the first, which cannot be closed. It returns the highest one up to size
-// against which there is proof, 0 if there is none.
+// suspect raises the doubt about every level up to that of a failed attempt, except
+// the first, which cannot be closed. It returns the highest level up to size for
+// which there is proof, 0 if there is none.
 //
-// If the attempt was presumed to be well, that has lowered the doubt before. It
-// is raised again by half of that, since it may have been nothing that was
-// lowered; and not at all where failures are common, and clusters of them no
-// proof.
+// If the attempt was presumed good, that has lowered the doubt before. It is raised
+// again by half of that, since there may have been no doubt to lower; and not at
+// all where failures are common, so that clusters of them are no proof.
 func (e *evidence) suspect(at, size int, presumed bool) (closed int) {
 	e.uneasy = true
 	few := effects[0].against(common)
@@ -320,8 +320,7 @@ func (e *evidence) suspect(at, size int, presumed bool) (closed int) {
 	return closed
 }
 
-// trust lowers the doubt about every level up to that of an attempt that is
-// well.
+// trust lowers the doubt about every level up to that of a good attempt.
 func (e *evidence) trust(at int) {
 	if !e.uneasy {
 		return
@@ -339,18 +338,18 @@ func (e *evidence) trust(at int) {
 	}
 }
 
-// doubted tells whether there is any doubt about a level.
+// doubted reports whether there is any doubt about a level.
 func (e *evidence) doubted(at int) bool { return e.at[at-1].doubt[0] > 1 }
 
-// warn makes a level that is tried stand or fall with its first attempts.
+// warn raises the doubt about a level that is tried, so that its first attempts
+// decide.
 func (e *evidence) warn(at int) {
 	e.at[at-1].doubt[0] = max(e.at[at-1].doubt[0], wary)
 	e.uneasy = true
 }
 
-// settle makes an end of what has led to the closing of a level. Some doubt is
-// left, also of levels below; but not where failures are common, and may all
-// have been chance.
+// settle resets the doubts after a level was closed. Some doubt remains, also about
+// levels below; but not where failures are common and may all have been chance.
 func (e *evidence) settle(closed int, share float64) {
 	for i := 1; i < len(e.at); i++ {
 		v := &e.at[i]

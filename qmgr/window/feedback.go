@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Feedback says how much one delivery counts, depending on the size of the
-// window. The zero Feedback is the constant 1.
+// A Feedback is the weight of one delivery, depending on the size of the window.
+// The zero Feedback is the constant 1.
 type Feedback struct {
 	form form
 	base float64 // in [0, 1]
@@ -98,13 +98,13 @@ func (f *Feedback) UnmarshalText(text []byte) error {
 	return err
 }
 
-// feedbackHelp ends every complaint about a text.
+// feedbackHelp ends every error about a text.
 const feedbackHelp = `want a number from 0 to 1, a fraction such as 1/8, or a number over "concurrency" or "sqrt_concurrency", or "level"`
 
-// ParseFeedback reads feedback as it is written in the configuration: a
-// number, number/number, number/concurrency or number/sqrt_concurrency, or
-// level; the words in any case, spaces around the slash allowed. What counts,
-// the number or the quotient, must be within 0…1.
+// ParseFeedback reads feedback as it is written in the configuration: a number,
+// number/number, number/concurrency or number/sqrt_concurrency, or level; case does
+// not matter, and spaces around the slash are allowed. The number or quotient must
+// be within 0…1.
 func ParseFeedback(text string) (Feedback, error) {
 	fail := func(why string) (Feedback, error) {
 		return Feedback{}, fmt.Errorf("feedback %q: %s; %s", text, why, feedbackHelp)
@@ -132,8 +132,7 @@ func ParseFeedback(text string) (Feedback, error) {
 	return feedback, nil
 }
 
-// divide returns form and base of numerator/denominator, or why there are
-// none.
+// divide returns form and base of numerator/denominator, or why it is invalid.
 func divide(numerator float64, denominator string) (f form, base float64, why string) {
 	switch strings.ToLower(denominator) {
 	case wordPerN:
@@ -156,10 +155,10 @@ func divide(numerator float64, denominator string) (f form, base float64, why st
 func within(v, low, high float64) bool { return v >= low && v <= high }
 
 // ParsePostfixFeedback reads feedback as Postfix reads it, for comparison with
-// recordings of it, and so never fails: text that Postfix finds malformed or
-// out of range, number/sqrt_concurrency included, means the constant 1, and
-// warning says why. What follows a number that is not divided is ignored, as
-// in "0.5 x"; hexadecimal numbers, which Postfix's C library knows, are not.
+// recordings of it, and so never fails: text that Postfix finds malformed or out of
+// range, number/sqrt_concurrency included, means the constant 1, and warning says
+// why. What follows a number that is not divided is ignored, as in "0.5 x";
+// hexadecimal numbers, which Postfix's C library reads, are not supported.
 func ParsePostfixFeedback(text string) (f Feedback, warning string) {
 	malformed := func(why string) (Feedback, string) {
 		return Feedback{}, fmt.Sprintf("ignoring feedback %q: %s; using 1", text, why)
@@ -212,7 +211,7 @@ func leadingNumber(text string) (value float64, rest string, ok bool) {
 	}
 	value, err := strconv.ParseFloat(text[:end], 64)
 	if err != nil && math.IsInf(value, 0) {
-		err = nil // out of any range; the caller says which
+		err = nil // out of range; the caller reports it
 	}
 	return value, text[end:], err == nil
 }

@@ -3,45 +3,44 @@ package window
 import "math"
 
 // levels is what a window with the style "level" has learned since its first
-// failure; the package comment explains why it decides as it does.
+// failure; the package comment explains the reasons for its decisions.
 type levels struct {
 	evidence
 
-	// retreat is by how many levels the next retreat lowers the window, and
-	// lowered the last attempt that had begun before the one before.
+	// retreat is the number of levels by which the next retreat lowers the window,
+	// and lowered is the last attempt that had begun before the previous retreat.
 	retreat int
 	lowered uint64
 
 	// ceiling is the lowest closed level, 0 if there is none. It is tried again
 	// after some successes at the level below.
 	ceiling  int
-	patience int     // how many
-	waited   int     // how many there were
-	believed float64 // the share of failures below it when it was closed
+	patience int     // number of successes required
+	waited   int     // number of successes so far
+	believed float64 // the failure rate below it when it was closed
 	trial    trialState
-	probe    uint64  // the attempt that decides about the trial
-	stake    float64 // the doubt about the ceiling that follows from probes alone
+	probe    uint64  // the attempt that decides the trial
+	stake    float64 // the doubt about the ceiling from probes alone
 }
 
-// A trialState is how far the trial of the ceiling has come.
+// A trialState is the progress of a trial of the ceiling.
 type trialState uint8
 
 const (
 	noTrial    trialState = iota
-	trialOpen             // the window is at the ceiling, but nothing began there yet
-	trialBegun            // an attempt began there, and has not come back
-	trialWell             // it came back well
+	trialOpen             // the window is at the ceiling, but no attempt has begun there
+	trialBegun            // an attempt has begun there and not ended
+	trialWell             // it succeeded
 )
 
 const (
-	// A closed level is tried after so many successes, or cohorts if these are
-	// more. It costs one delivery in as many that a limit is never forgotten, and
-	// no style that finds a limit that has risen within n deliveries can have it
-	// for less than one in n.
+	// A closed level is tried after this many successes, or cohorts if these are
+	// more. Testing a limit costs one delivery in as many; no style that detects a
+	// raised limit within n deliveries can cost less than one in n.
 	trialAttempts = 160
 	trialCohorts  = 12
-	// A level may have been closed by chance where failures are common. So it is
-	// tried in an eighth of that, and then each time after twice as long.
+	// Where failures are common, a level may have been closed by chance. So it is
+	// first tried after an eighth of that, and then each time after twice as long.
 	hasty = 8
 	// eager is the feedback of a success where failures are rare: the window
 	// grows by half in each cohort. Where there are more, it is one over the
@@ -50,7 +49,7 @@ const (
 	eager = 0.5
 )
 
-// levelSuccess takes a success, with the style "level".
+// levelSuccess handles a success with the style "level".
 func (w *Window) levelSuccess(cfg *Config, a Attempt, busy int) {
 	l := w.levels
 	if l == nil {
@@ -80,7 +79,7 @@ func (w *Window) levelSuccess(cfg *Config, a Attempt, busy int) {
 	}
 }
 
-// levelFailure takes a failure, with the style "level".
+// levelFailure handles a failure with the style "level".
 func (w *Window) levelFailure(a Attempt) {
 	if w.levels == nil {
 		w.levels = &levels{evidence: newEvidence(w.untroubled, w.proven, w.size, w.begun), retreat: 1}
@@ -105,10 +104,10 @@ func (w *Window) levelFailure(a Attempt) {
 	}
 }
 
-// retreatBelow closes a level and those above. If nothing that began since the
-// last retreat has succeeded it goes further down, twice as far each time but not
-// below half: the limit may have fallen a long way, and each level would cost
-// failures. What was skipped is soon won back.
+// retreatBelow closes a level and those above. If nothing that began since the last
+// retreat has succeeded it goes further down, twice as far each time but not below
+// half: the limit may have fallen far, and each level would cost failures. Levels
+// that were skipped are soon regained.
 func (w *Window) retreatBelow(closed int) {
 	l := w.levels
 	if l.well > l.lowered {
@@ -119,7 +118,7 @@ func (w *Window) retreatBelow(closed int) {
 	l.retreat = min(2*l.retreat, 1<<20)
 	again := closed == l.ceiling
 	if !again && l.below(closed) <= common {
-		l.forget() // either the limit has changed or the share of failures
+		l.forget() // either the limit or the failure rate has changed
 	}
 	l.believed = l.below(closed)
 	l.ceiling, l.patience = closed, w.patience(again)
@@ -127,8 +126,8 @@ func (w *Window) retreatBelow(closed int) {
 	l.settle(closed, l.believed)
 }
 
-// patience returns after how many successes the ceiling is to be tried. A trial
-// that costs more failures is as much rarer.
+// patience returns the number of successes before the ceiling is tried. A trial
+// that costs more failures is made proportionally less often.
 func (w *Window) patience(again bool) int {
 	l := w.levels
 	usual := max(trialCohorts*w.size, trialAttempts)
@@ -159,9 +158,9 @@ func (w *Window) awaitTrial(cfg *Config, busy int) {
 	l.warn(l.ceiling)
 }
 
-// begin notes an attempt. The first one at a ceiling that is being tried is the
-// trial. Until it comes back, the window grows no further: it may be one of
-// those that wait for a long time to be refused.
+// begin records an attempt. The first one at a ceiling that is being tried is the
+// probe. Until it ends, the window grows no further: it may be an attempt that
+// waits for a long time before it is refused.
 func (l *levels) begin(a Attempt) {
 	if l.trial == trialOpen && a.level >= l.ceiling {
 		l.trial, l.probe = trialBegun, a.serial
@@ -169,7 +168,7 @@ func (l *levels) begin(a Attempt) {
 	l.evidence.begin(a)
 }
 
-// ended notes the end of an attempt, and tells whether it was the probe.
+// ended records the end of an attempt, and reports whether it was the probe.
 func (l *levels) ended(a Attempt, now trialState) bool {
 	if l.trial != trialBegun || a.serial != l.probe {
 		return false

@@ -27,12 +27,12 @@ func TestLevelIsForBothDirections(t *testing.T) {
 	}
 }
 
-// A ledger is the naive evidence: it keeps a list of all that was ever judged,
-// in the order in which that came to pass, and works each doubt out anew.
+// A ledger is the naive evidence: it keeps a list of all judged attempts, in order
+// of judgment, and computes each doubt from scratch.
 type ledger struct {
 	levels        []int  // of the attempts, as they began
-	over          []bool // judged to be well, or failed
-	well          []bool // judged to be well
+	over          []bool // judged to be good, or failed
+	well          []bool // judged to be good
 	entries       []entry
 	before, round int
 }
@@ -69,8 +69,8 @@ func (b *ledger) fail(serial, at int) {
 	b.entries = append(b.entries, f)
 }
 
-// doubt is the largest product of any final stretch of the entries that say
-// anything about a level.
+// doubt returns the largest product of any final run of the entries that concern a
+// level.
 func (b *ledger) doubt(at, n int) float64 {
 	largest, product := 1.0, 1.0
 	for _, e := range slices.Backward(b.entries) {
@@ -82,12 +82,12 @@ func (b *ledger) doubt(at, n int) float64 {
 	return largest
 }
 
-// Doubts against their definition. The attempts come back in any order.
+// Doubts against their definition. The results of attempts arrive in any order.
 func TestDoubtsAgainstDefinition(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 3))
 	for history := range 200 {
-		e := newEvidence(1<<30, 8, 8, 0) // so many successes that shares do not move
+		e := newEvidence(1<<30, 8, 8, 0) // so many successes that failure rates stay constant
 		var b ledger
 		var running []int
 		newest := 0 // of those that succeeded
@@ -110,9 +110,9 @@ func TestDoubtsAgainstDefinition(t *testing.T) {
 				b.presume(serial)
 				newest = max(newest, serial)
 			} else {
-				// It is held against the highest level that was reached meanwhile,
-				// if nothing that began later has succeeded. Those that have failed
-				// do not count.
+				// It counts against the highest level that was reached meanwhile,
+				// if nothing that began later has succeeded. Attempts that have
+				// failed do not count.
 				at := a.level
 				for s := serial; serial > newest && s < len(b.levels); s++ {
 					if !b.over[s] || b.well[s] {
@@ -133,9 +133,9 @@ func TestDoubtsAgainstDefinition(t *testing.T) {
 	}
 }
 
-// A receiver of so many places, in rounds: each attempt fails at once if there
-// is no place, or by chance, and else takes as long as it takes for a random
-// one of those that run to end.
+// A receiver with a number of places, in rounds: each attempt fails at once if
+// there is no place, or by chance; otherwise it runs until it is the random one
+// that ends.
 type receiver struct {
 	w       Window
 	cfg     Config
@@ -174,14 +174,14 @@ func newReceiver(seed uint64, limit, places int, chance float64) *receiver {
 	return &receiver{w: New(&cfg), cfg: cfg, places: places, chance: chance, r: rand.New(rand.NewPCG(seed, 4))}
 }
 
-// Whatever the limit and whatever fails otherwise, the window settles where the
-// limit is, and refusals beyond those by chance are rare.
+// Whatever the limit and the failure rate, the window settles at the limit, and
+// refusals beyond chance are rare.
 func TestLevelFindsTheLimit(t *testing.T) {
 	seed := rand.Uint64()
 	for _, c := range []struct {
 		places int
 		chance float64
-		beyond float64 // failures that chance does not explain, of all attempts
+		beyond float64 // rate of failures beyond chance
 	}{{1, 0, 0.03}, {5, 0, 0.02}, {20, 0, 0.02}, {60, 0, 0.02}, {5, 0.1, 0.04}, {20, 0.25, 0.04}} {
 		p := newReceiver(seed, 100, c.places, c.chance)
 		p.run(20_000)
@@ -195,7 +195,7 @@ func TestLevelFindsTheLimit(t *testing.T) {
 	}
 }
 
-// A limit that falls far costs few refusals, and one that rises is found.
+// A limit that falls far costs few refusals, and one that rises is detected.
 func TestLevelFollows(t *testing.T) {
 	seed := rand.Uint64()
 	p := newReceiver(seed, 40, 20, 0)
@@ -252,8 +252,8 @@ func TestLevelGrowth(t *testing.T) {
 	}
 }
 
-// A site that is gone is found out as fast as with any style: after one cohort
-// if that is the limit, and then the window knows nothing of it any more.
+// A dead site is detected as fast as with any style: after one cohort if that is
+// the limit, and then the window forgets its levels.
 func TestLevelDies(t *testing.T) {
 	cfg := levelConfig(20)
 	cfg.FailedCohortLimit = 1
@@ -274,7 +274,7 @@ func TestLevelDies(t *testing.T) {
 	}
 }
 
-// A trial that is lost without a word does not keep the window where it is.
+// A trial that is lost without a result does not freeze the window.
 func TestLostTrial(t *testing.T) {
 	p := newReceiver(1, 40, 5, 0)
 	for p.w.levels == nil || p.w.levels.trial != trialOpen {
@@ -292,7 +292,7 @@ func TestLostTrial(t *testing.T) {
 	}
 }
 
-// What is not known of an attempt must not break anything.
+// Attempts of unknown level must not break anything.
 func TestUnknownAttempts(t *testing.T) {
 	cfg := levelConfig(20)
 	w := New(&cfg)
@@ -306,7 +306,7 @@ func TestUnknownAttempts(t *testing.T) {
 	}
 }
 
-// The memory of a destination does not grow with what happens.
+// The memory of a destination does not grow with the number of events.
 func TestLevelMemory(t *testing.T) {
 	p := newReceiver(7, 40, 30, 0.2)
 	p.run(200_000)
@@ -315,8 +315,8 @@ func TestLevelMemory(t *testing.T) {
 	}
 }
 
-// What an attempt costs: on a destination that works, and on one where every
-// fourth fails, both at a window of 40.
+// The cost of an attempt: at a destination that works, and at one where every
+// fourth attempt fails, both at a window of 40.
 func BenchmarkLevel(b *testing.B) {
 	for _, c := range []struct {
 		name   string

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A twin is the naive window: it remembers everything that ever happened and
-// works each answer out anew from the definition, in rational numbers, as if
-// there were no rounding. It knows nothing of states: a size of 0 is death.
+// A twin is the naive window: it remembers all events and computes each answer from
+// scratch by the definition, in rational numbers, without rounding. It knows
+// nothing of states: a size of 0 is death.
 type twin struct {
 	readme           bool
 	initial, limit   int64
@@ -18,7 +18,7 @@ type twin struct {
 	negative         func(size int64) *big.Rat
 	cohorts          int64
 	history          []event
-	nearest          *big.Rat // how near any comparison came to being equal, without being it
+	nearest          *big.Rat // the smallest nonzero difference in any comparison
 	exactFeedback    bool     // feedback is exact in binary, so equality is equality
 	size             int64
 	success, failure *big.Rat
@@ -32,7 +32,7 @@ type event struct {
 
 func rat(a, b int64) *big.Rat { return big.NewRat(a, b) }
 
-// compare returns the sign of a-b and notes how near it was.
+// compare returns the sign of a-b and records how close they were.
 func (n *twin) compare(a, b *big.Rat) int {
 	d := new(big.Rat).Sub(a, b)
 	sign := d.Sign()
@@ -115,9 +115,9 @@ func (n *twin) lose() {
 	}
 }
 
-// Whatever happens in whatever order, the window and its twin agree, except
-// where rational numbers come closer to a threshold than rounding allows to
-// tell: those histories are cut short there.
+// For any events in any order, the window and its twin agree, except where rational
+// numbers come closer to a threshold than rounding can resolve: those histories are
+// cut short there.
 func TestAgainstTwin(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -206,8 +206,8 @@ func apply(w *Window, cfg *Config, e event) {
 	}
 }
 
-// Every method in every state: what it leads to, or that it is a bug to call
-// it. The table of transitions says no more and no less.
+// Every method in every state: the resulting state, or a panic. The table of
+// transitions has exactly these.
 func TestTransitions(t *testing.T) {
 	cfg := Config{Initial: 3, FailedCohortLimit: 1}
 	states := map[State]func() Window{

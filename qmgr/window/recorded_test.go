@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The sums of a real Postfix, event by event: equal decisions begin here. The
+// The sums of a real Postfix, event by event: equal decisions start here. The
 // recordings are described at the top of the file.
 func TestRecordedPostfix(t *testing.T) {
 	file, err := os.Open("testdata/recorded/postfix-3.7.11.txt")

@@ -46,21 +46,21 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.w = New(&s.cfg)
 		s.running, s.connections = nil, 0
 		s.draw("new")
-	// success [busy=N] [times=N]: so many successes. Without busy the window
-	// is saturated each time.
+	// success [busy=N] [times=N]: N successes. Without busy the window is saturated
+	// each time.
 	case "success":
 		for range l.Int(tb, "times", 1) {
 			s.success(l.Int(tb, "busy", 0))
 			s.draw("success")
 		}
-	// drain busy=N: so many running deliveries end well, one after the other,
-	// and none takes their place.
+	// drain busy=N: N running deliveries succeed one after another, and are not
+	// replaced.
 	case "drain":
 		for busy := l.Int(tb, "busy", 0); busy > 0; busy-- {
 			s.success(busy)
 			s.draw(fmt.Sprintf("success of %d", busy))
 		}
-	// fail [times=N]: so many failures.
+	// fail [times=N]: N failures.
 	case "fail":
 		for range l.Int(tb, "times", 1) {
 			s.w.Failure(&s.cfg, Attempt{})
@@ -79,16 +79,16 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	// of the events at which a new window steps.
 	case "steps":
 		s.steps(tb, l)
-	// deaths windows=N,N… table=F,F…, and the options of new: how many
-	// failures in a row are the end of a window of each size, for each
+	// deaths windows=N,N… table=F,F…, and the options of new: the number of
+	// consecutive failures after which a window of each size is dead, for each
 	// negative feedback.
 	case "deaths":
 		s.deaths(tb, l)
 	// limiter at=N deliveries=N, and the options of new: see limit.
 	case "limiter":
 		s.limiter(tb, l)
-	// serve places=N deliveries=N [bad=N]: see serve. It goes on with the
-	// window of new.
+	// serve places=N deliveries=N [bad=N]: see serve. It continues with the window
+	// of new.
 	case "serve":
 		s.serve(l.Int(tb, "places", 5), l.Int(tb, "deliveries", 10), l.Int(tb, "bad", 0))
 	// parse TEXT…: each as the configuration and as Postfix reads it.
@@ -199,9 +199,9 @@ func failuresUntilDead(tb testing.TB, cfg *Config) int {
 	return 0
 }
 
-// limiter delivers to a server that takes a number of connections at once and
-// refuses the next with 421, all slots always in use: a delivery fails when
-// the window is wider than the server, and succeeds otherwise.
+// limiter delivers to a server that accepts a number of connections at once and
+// refuses further ones with 421, all slots always in use: a delivery fails when the
+// window is wider than the server, and succeeds otherwise.
 func (s *script) limiter(tb testing.TB, l *golden.Line) {
 	cfg := s.config(tb, l)
 	w := New(&cfg)
@@ -232,10 +232,10 @@ func (s *script) parse(text string) {
 	}
 }
 
-// serve delivers to a server of so many places, all slots always in use: who
-// finds no place is refused at once, and so is every so many-th connection if
-// bad is given. The oldest delivery ends first. It prints the window whenever
-// it changes, with what is known to be closed.
+// serve delivers to a server with a number of places, all slots always in use: a
+// connection that finds no place is refused at once, and so is every bad-th
+// connection if bad is given. The oldest delivery ends first. It prints the window
+// whenever it changes, with the closed levels.
 func (s *script) serve(places, deliveries, bad int) {
 	before := s.w.Size()
 	show := func(what string) {

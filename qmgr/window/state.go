@@ -2,10 +2,10 @@ package window
 
 import "github.com/posthaste-mta/posthaste/internal/assert"
 
-// A State says whether a window lets deliveries through.
+// A State is whether a window allows deliveries.
 //
-// Postfix keeps it in the window's size, as 0 and negative numbers; here it is
-// a field of its own, so that no arithmetic on sizes has to look out for it.
+// Postfix encodes it in the window's size, as 0 and negative numbers; here it is a
+// field of its own, so that arithmetic on sizes need not check for it.
 type State uint8
 
 const (
@@ -27,9 +27,9 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// transitions[from][to] tells which changes there are. Only Ready leads
-// anywhere but to Ready: a dead window that is to be suspended is revived
-// first, and a suspended one has no failures, as nothing runs.
+// transitions[from][to] is whether a change is allowed. Only Ready leads to states
+// other than Ready: a dead window that must be suspended is revived first, and a
+// suspended one has no failures, as nothing runs.
 var transitions = [...][3]bool{
 	Ready:     {Dead: true, Suspended: true},
 	Dead:      {Ready: true},

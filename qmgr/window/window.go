@@ -2,28 +2,26 @@ package window
 
 import "github.com/posthaste-mta/posthaste/internal/assert"
 
-// A Window is what one destination has taught us about how many deliveries it
-// takes at once. It is a value, owned by one queue; every method is given the
-// Config of the queue's transport, which may change between calls. Use New:
-// the zero Window is of size 0.
+// A Window is what has been learned about the concurrency of one destination. It is
+// a value, owned by one queue; every method gets the Config of the queue's
+// transport, which may change between calls. Use New: the zero Window is of size 0.
 type Window struct {
 	state State
 	size  int // at least 1; keeps its last value while not Ready
 
-	// success is the positive feedback gathered towards the next step up; it
-	// is below 1, and a little below 0 after a step that was rounded. failure
-	// is what is left until the next step down, in [0, 1]: the first failure
-	// of a cycle finds it at 0 and steps at once ("reverse hysteresis"). A
-	// step in one direction clears the other's sum.
+	// success is the positive feedback accumulated towards the next step up; it is
+	// below 1, and slightly below 0 after a step that was rounded. failure is what
+	// remains until the next step down, in [0, 1]: at the first failure of a cycle
+	// it is 0, so that the window steps at once ("reverse hysteresis"). A step in
+	// one direction clears the other's sum.
 	success, failure float64
 
-	// failedCohorts counts failures since the last success, each as the part
-	// that it is of a whole cohort.
+	// failedCohorts counts failures since the last success, each as its fraction of
+	// a whole cohort.
 	failedCohorts float64
 
-	// What the style "level" knows: how many successes there were before the
-	// first failure, and from then on levels. A destination that never fails
-	// costs no memory.
+	// State of the style "level": the number of successes before the first failure,
+	// and from then on levels. A destination that never fails costs no memory.
 	untroubled int
 	proven     int // the highest level of these
 	levels     *levels
@@ -31,12 +29,12 @@ type Window struct {
 	begun uint64 // attempts
 }
 
-// An Attempt is what a window has to know of a delivery when it ends: how many
-// were running when it began. The zero Attempt is of a delivery of which that
-// is not known.
+// An Attempt is what a window must know of a delivery when it ends: how many were
+// running when it began. The zero Attempt is that of a delivery for which this is
+// unknown.
 type Attempt struct {
 	level  int    // deliveries running, itself included
-	serial uint64 // its number, from 1 on; 0 if the level is not known
+	serial uint64 // its number, from 1 on; 0 if the level is unknown
 }
 
 // New returns a window of the initial size, Ready.
@@ -54,13 +52,13 @@ func (w *Window) Size() int {
 // State returns the window's state.
 func (w *Window) State() State { return w.state }
 
-// Counters returns the sums of feedback gathered so far, for dumps and traces.
+// Counters returns the accumulated sums of feedback, for dumps and traces.
 func (w *Window) Counters() (success, failure, failedCohorts float64) {
 	return w.success, w.failure, w.failedCohorts
 }
 
-// Begin notes that a delivery begins, with busy deliveries running, that one
-// included. The owner keeps what it returns for Success or Failure.
+// Begin records the beginning of a delivery, with busy deliveries running, that one
+// included. The owner passes the result to Success or Failure.
 func (w *Window) Begin(busy int) Attempt {
 	assert.That(busy >= 1, "a delivery begins with %d running, itself included", busy)
 	w.begun++
@@ -71,8 +69,8 @@ func (w *Window) Begin(busy int) Attempt {
 	return a
 }
 
-// Lost tells that nothing will be known of a delivery that began: neither
-// Success nor Failure will be called for it.
+// Lost records that the result of a delivery will not be known: neither Success nor
+// Failure will be called for it.
 func (w *Window) Lost(a Attempt) {
 	if w.levels != nil {
 		w.levels.void(a)
@@ -80,10 +78,10 @@ func (w *Window) Lost(a Attempt) {
 	}
 }
 
-// Success tells that a delivery reached the destination, with busy deliveries
-// running, that one included. A dead window is revived by it. In a suspended
-// one it only ends the run of failures; such a success comes from a delivery
-// that had begun before there was a delay.
+// Success records that a delivery reached the destination, with busy deliveries
+// running, that one included. It revives a dead window. In a suspended one it only
+// ends the run of failures; such a success comes from a delivery that began before
+// there was a delay.
 func (w *Window) Success(cfg *Config, a Attempt, busy int) {
 	assert.That(busy >= 1, "success with %d deliveries running, the successful one included", busy)
 	w.failedCohorts = 0
@@ -100,8 +98,8 @@ func (w *Window) Success(cfg *Config, a Attempt, busy int) {
 	}
 }
 
-// Failure tells that the destination could not be reached. The window must be
-// Ready. It returns whether the window is now Dead.
+// Failure records that the destination could not be reached. The window must be
+// Ready. It reports whether the window is now Dead.
 func (w *Window) Failure(cfg *Config, a Attempt) (died bool) {
 	assert.That(w.state == Ready, "failure in a window that is %v", w.state)
 	w.failedCohorts += float64(1 / float64(w.size))
@@ -117,17 +115,17 @@ func (w *Window) Failure(cfg *Config, a Attempt) (died bool) {
 	return false
 }
 
-// Revive ends death by decree: the back-off timer fired, or an operator wants
-// the destination to be tried now. The window must be Dead; busy deliveries
-// are still running.
+// Revive makes a dead window Ready without a success: the back-off timer fired, or
+// an operator wants the destination to be tried now. The window must be Dead; busy
+// deliveries are still running.
 func (w *Window) Revive(cfg *Config, busy int) {
 	assert.That(w.state == Dead, "reviving a window that is %v", w.state)
 	w.failedCohorts = 0
 	w.restart(cfg, busy)
 }
 
-// Close makes a window Dead that is Ready: it has turned out that there is nothing
-// to deliver to.
+// Close makes a Ready window Dead: the destination turned out to have no hosts to
+// deliver to.
 func (w *Window) Close() { w.enter(Dead) }
 
 // Suspend closes the window for the delay between two deliveries. It must be
@@ -141,12 +139,12 @@ func (w *Window) Resume() {
 	w.size = 1
 }
 
-// Reconfigure lowers the window to a limit that was not there before. Without
-// it a window above its limit stays there until failures bring it down.
+// Reconfigure lowers the window to a new limit. Without it a window above its limit
+// stays there until failures lower it.
 func (w *Window) Reconfigure(cfg *Config) { w.size = cfg.clamp(w.size) }
 
-// restart opens a dead window at the concurrency that is there anyway, or as
-// for a new destination.
+// restart opens a dead window at the current concurrency, or as for a new
+// destination.
 func (w *Window) restart(cfg *Config, busy int) {
 	w.enter(Ready)
 	w.size = cfg.initial()
@@ -157,12 +155,12 @@ func (w *Window) restart(cfg *Config, busy int) {
 	w.untroubled, w.proven, w.levels = 0, 0, nil
 }
 
-// widen takes one success, worth g, with busy deliveries running. The feedback
-// is that of the size before, also if the window steps more than once.
+// widen applies one success with feedback g, with busy deliveries running. The
+// feedback is that of the size before, also if the window steps more than once.
 //
-// A wide window that is not made use of has proved nothing: without the margin
-// it could grow while a backlog of slow deliveries drains, and negative feedback
-// would come too late.
+// A wide window that is not used has proved nothing: without the margin it could
+// grow while a backlog of slow deliveries drains, and negative feedback would come
+// too late.
 func (w *Window) widen(cfg *Config, busy int, g float64) {
 	if w.size >= busy+cfg.initial() {
 		return
@@ -178,7 +176,7 @@ func (w *Window) widen(cfg *Config, busy int, g float64) {
 	w.size = cfg.clamp(w.size)
 }
 
-// shrink takes one failure, with the feedback of the size before.
+// shrink applies one failure, with the feedback of the size before.
 func (w *Window) shrink(cfg *Config) {
 	g := cfg.Negative.at(w.size)
 	slack := cfg.slack(g)
@@ -189,8 +187,8 @@ func (w *Window) shrink(cfg *Config) {
 	w.size = max(w.size, 1)
 }
 
-// slack is how near to a whole step the sum must come: the source rounds to
-// the nearest event, the text waits for the event after.
+// slack returns how close to a whole step the sum must come: the source rounds to
+// the nearest event, the text waits for the next event.
 func (c *Config) slack(g float64) float64 {
 	if c.Rule == RuleReadme {
 		return 0
@@ -198,7 +196,7 @@ func (c *Config) slack(g float64) float64 {
 	return float64(g / 2)
 }
 
-// deadly tells whether so many failed cohorts are the end.
+// deadly reports whether a window with so many failed cohorts is dead.
 func (c *Config) deadly(cohorts float64) bool {
 	limit := float64(c.FailedCohortLimit)
 	switch {
