@@ -8,7 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A number has as many octets as it needs, and is read as it was written.
+// A number has as many bytes as it needs, and is read as it was written.
 func TestNumbers(t *testing.T) {
 	for bits := range 64 {
 		for _, n := range []uint64{1<<bits - 1, 1 << bits, 1<<bits + 1} {
@@ -20,7 +20,7 @@ func TestNumbers(t *testing.T) {
 			}
 			d := decoder{in: e.out}
 			if got := d.number(1<<64 - 1); got != n || !d.done() || len(e.out) != length {
-				t.Errorf("%d is written %x, want %d octets, and read back as %d", n, e.out, length, got)
+				t.Errorf("%d is written %x, want %d bytes, and read back as %d", n, e.out, length, got)
 			}
 			if d := (decoder{in: e.out}); n > 0 && (d.number(n-1) != 0 || d.done()) {
 				t.Errorf("%d is read where at most %d is allowed", n, n-1)
@@ -29,7 +29,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// What no encoder writes is refused: a number that is cut off, has more octets than it
+// What no encoder writes is refused: a number that is cut off, has more bytes than it
 // needs or more bits than there are, a text that is longer than what is left, or one that
 // would not be fit to be shown.
 func TestMalformed(t *testing.T) {
@@ -77,7 +77,7 @@ func TestMalformed(t *testing.T) {
 		}
 		for n := range whole {
 			if parse(whole[:n]) == nil {
-				t.Errorf("%d of %d octets of a %s are read", n, len(whole), name)
+				t.Errorf("%d of %d bytes of a %s are read", n, len(whole), name)
 			}
 		}
 		if parse(append(bytes.Clone(whole), 0)) == nil {
@@ -88,7 +88,7 @@ func TestMalformed(t *testing.T) {
 			t.Errorf("a %s of another format is read", name)
 		}
 	}
-	if _, err := ParseKey([]byte{format, 3, 1, 2, 3, 25, 0, 0}); err == nil || !strings.Contains(err.Error(), "8 octets") {
-		t.Errorf("a key with an address of three octets: %v", err)
+	if _, err := ParseKey([]byte{format, 3, 1, 2, 3, 25, 0, 0}); err == nil || !strings.Contains(err.Error(), "8 bytes") {
+		t.Errorf("a key with an address of three bytes: %v", err)
 	}
 }
