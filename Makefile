@@ -4,9 +4,9 @@
 GO   ?= go
 T    ?= 20s
 # The pure half: what decides and what is spoken. It has to give the same
-# results on every architecture. Its random tests make fewer runs where it is tried
-# on a foreign one (-short): there it counts that arithmetic is the same, which the
-# scripts and fingerprints tell, and an emulated processor takes ten times as long.
+# results on every architecture. Its slow tests are shorter where it is tried on a
+# foreign one (-short): there it counts that arithmetic is the same, which the
+# scripts and fingerprints show, and an emulated processor takes ten times as long.
 PURE  = $(shell $(GO) list ./... | grep -E '/(internal/(assert|ilist|minheap|prng)|mail|qmgr|route|smtp|dsn|trace|verify)(/|$$)')
 
 # A word is a target's help if it stands behind two hashes on the target's line.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -297,7 +298,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 // but everything else that may happen.
 func TestCandidateAmongManySizes(t *testing.T) {
 	found := 0
-	for seed := uint64(1); seed <= runs(4); seed++ {
+	for seed := uint64(1); seed <= uint64(golden.Runs(2)); seed++ {
 		r := prng.New(seed)
 		cfg := qmgr.TransportConfig{RecipientLimit: 1, SlotCost: 2, SlotLoan: r.IntN(5), MinimumSlots: -1}
 		cfg.Window.Initial, cfg.Window.Limit = 1+r.IntN(5), 1+r.IntN(5)

@@ -3,12 +3,11 @@ package qmgr_test
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -446,25 +445,12 @@ func (c *chaos) held() []mail.QueueID {
 	return ids
 }
 
-// runs is how many random runs a test makes: a few, a quarter of them where the
-// processor is emulated (-short), or as many as POSTHASTE_RUNS says where time does
-// not matter.
-func runs(few uint64) uint64 {
-	if n, err := strconv.ParseUint(os.Getenv("POSTHASTE_RUNS"), 10, 64); err == nil {
-		return n
-	}
-	if testing.Short() {
-		return max(few/4, 1)
-	}
-	return few
-}
-
 // TestChaos: whatever happens in whatever order, every recipient is delivered,
 // refused, given up or dropped; nothing is tried again that was settled;
 // nothing is removed before its reports are made; and in the end the core is
 // empty.
 func TestChaos(t *testing.T) {
-	for seed := uint64(1); seed <= runs(30); seed++ {
+	for seed := uint64(1); seed <= uint64(golden.Runs(8)); seed++ {
 		c := newChaos(t, seed)
 		for range 1500 {
 			c.step()

@@ -169,13 +169,10 @@ func (r *twins) operate() {
 
 // TestTwins: whatever happens, the core decides as its twin does, which walks
 // along the list of jobs wherever the core has an index; and all counters are
-// equal. At least 100,000 events in each run of the tests that is not -short.
+// equal. At least 1,000 events for each run.
 func TestTwins(t *testing.T) {
-	steps, least := 0, 100_000
-	if testing.Short() {
-		least = 10_000
-	}
-	for seed := uint64(1); seed <= runs(16) || steps < least && !t.Failed(); seed++ {
+	steps, runs := 0, golden.Runs(4)
+	for seed := uint64(1); seed <= uint64(runs) || steps < 1000*runs && !t.Failed(); seed++ {
 		r := newTwins(t, seed)
 		for range 1500 {
 			r.step()

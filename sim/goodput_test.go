@@ -89,7 +89,7 @@ func randomGoodWorld(r *rand.Rand) goodWorld {
 // POSTHASTE_RUNS says how many worlds are tried, and draws others than a plain run has.
 func TestGoodputInRandomWorlds(t *testing.T) {
 	t.Parallel()
-	runs, seed := randomWorlds("POSTHASTE_RUNS", 12, 4)
+	runs, seed := randomWorlds("POSTHASTE_RUNS", 4)
 	for n := range runs {
 		f := randomGoodWorld(rand.New(rand.NewPCG(seed, uint64(n))))
 		r, err := Simulate(f.scenario, Options{})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
@@ -21,13 +22,10 @@ import (
 // be overtaken by at most floor of the bound, so whole entries are compared.
 func TestInflation(t *testing.T) {
 	t.Parallel()
-	workloads := 10000
-	if testing.Short() {
-		workloads = 500
-	}
+	workloads := 100 * golden.Runs(5)
 	seed := rand.Uint64()
 	worst, worstOfBound := 0.0, 0.0
-	var points []Point // memory of the series, which nobody looks at here
+	var points []Point // memory of the series, which is not used here
 	for n := range workloads {
 		rng := rand.New(rand.NewPCG(seed, uint64(n)))
 		s, k := inflationScenario(rng)

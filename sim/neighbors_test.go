@@ -63,7 +63,7 @@ func swarmOfNeighbors(rng *rand.Rand) *Scenario {
 // POSTHASTE_RUNS does not.
 func TestSwarmOfNeighbors(t *testing.T) {
 	t.Parallel()
-	runs, seed := randomWorlds("POSTHASTE_NEIGHBORS", 20, 4)
+	runs, seed := randomWorlds("POSTHASTE_NEIGHBORS", 4)
 	for n := range runs {
 		s := swarmOfNeighbors(rand.New(rand.NewPCG(seed, uint64(n))))
 		r, err := Simulate(s, Options{})

@@ -155,7 +155,7 @@ func swarmRun(rng *rand.Rand) Run {
 // SWARM_SEED makes it again.
 func TestSwarm(t *testing.T) {
 	t.Parallel()
-	runs, seed := randomWorlds("POSTHASTE_RUNS", 120, 30)
+	runs, seed := randomWorlds("POSTHASTE_RUNS", 30)
 	for n := range runs {
 		make := swarm
 		if n%2 == 0 {
@@ -284,13 +284,11 @@ func TestFingerprintOnEveryMachine(t *testing.T) {
 
 // randomWorlds returns how many random worlds a test tries, and their seed. If the
 // variable is set it is the number, and the seed is drawn; else there are plain worlds,
-// or short ones with -short, the same ones each time. SWARM_SEED sets the seed.
-func randomWorlds(variable string, plain, short int) (runs int, seed uint64) {
+// the same ones each time. SWARM_SEED sets the seed.
+func randomWorlds(variable string, plain int) (runs int, seed uint64) {
 	runs, seed = plain, 1
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		runs, seed = n, rand.Uint64()
-	} else if testing.Short() {
-		runs = short
 	}
 	if text := os.Getenv("SWARM_SEED"); text != "" {
 		fmt.Sscan(text, &seed)

@@ -72,11 +72,7 @@ func TestCrashWhileTablesAreMended(t *testing.T) {
 	if len(all) < 300 {
 		t.Fatalf("only %d crashes", len(all))
 	}
-	step := 37 // .ci/run tries every seventh
-	if testing.Short() {
-		step = 97
-	}
-	for i := 0; i < len(all); i += flipStep(t, step) {
+	for i := 0; i < len(all); i += flipStep(t, 97) { // .ci/run tries every seventh
 		c := all[i]
 		f := fateOf(t, imageOf(t, c.fs, "/spool"), waiting, c.raised...)
 		if f.refused != nil || f.read != want.read || f.told != want.told || len(f.unnamed) > 0 {

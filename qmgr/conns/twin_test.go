@@ -3,12 +3,11 @@ package conns
 import (
 	"fmt"
 	"iter"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/internal/prng"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
@@ -442,14 +441,7 @@ func (w *twins) compare() {
 // Every answer of the pool is the one that the specification, written down without
 // any cleverness, gives; and no site waits for what it could have.
 func TestTwins(t *testing.T) {
-	runs := uint64(40)
-	if testing.Short() {
-		runs = 6
-	}
-	if n, err := strconv.ParseUint(os.Getenv("POSTHASTE_RUNS"), 10, 64); err == nil {
-		runs = n
-	}
-	for seed := uint64(1); seed <= runs; seed++ {
+	for seed := uint64(1); seed <= uint64(golden.Runs(6)); seed++ {
 		r := prng.New(seed)
 		w := newTwins(&r, nil)
 		step := 0

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -38,11 +39,7 @@ func anyRecord(rng *rand.Rand) Record {
 func TestMergeLaws(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
-	runs := 100_000
-	if testing.Short() {
-		runs = 10_000
-	}
-	for range runs {
+	for range 1000 * golden.Runs(10) {
 		a, b, c := anyRecord(rng), anyRecord(rng), anyRecord(rng)
 		switch {
 		case Merge(a, b) != Merge(b, a):

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -183,10 +184,7 @@ func (w *twin) prune(k Key, now mail.Instant) {
 // A database with random calls must answer as its twin does, whenever it collects,
 // and keep as many hosts as the limit allows.
 func TestTwin(t *testing.T) {
-	runs := 100
-	if testing.Short() {
-		runs = 10
-	}
+	runs := golden.Runs(10)
 	for _, c := range []struct {
 		name    string
 		limit   int

@@ -3,13 +3,12 @@ package sched_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
@@ -17,13 +16,10 @@ import (
 // A lane decides as its twin does, which walks wherever the lane has an index
 // (Options.ByDefinition). Every invariant holds after each step; whoever can be served is;
 // and all recipients are delivered to once. The worlds are small, so that jobs overtake and
-// block each other all the time. POSTHASTE_RUNS in the environment says how many are tried.
+// block each other all the time.
 func TestDecisionsAreThoseOfTheDefinition(t *testing.T) {
-	preempted, worlds := 0, uint64(100)
-	if n, err := strconv.ParseUint(os.Getenv("POSTHASTE_RUNS"), 10, 64); err == nil {
-		worlds = n
-	}
-	for seed := range worlds {
+	preempted, worlds := 0, golden.Runs(25)
+	for seed := range uint64(worlds) {
 		quick, twin := run(t, seed, false), run(t, seed, true)
 		for i, line := range quick.log {
 			if i >= len(twin.log) || line != twin.log[i] {
@@ -32,7 +28,7 @@ func TestDecisionsAreThoseOfTheDefinition(t *testing.T) {
 		}
 		preempted += quick.preempted
 	}
-	if preempted < 3*int(worlds) {
+	if preempted < 3*worlds {
 		t.Errorf("only %d jobs have overtaken another", preempted)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
 )
 
 // A twin is the naive window: it remembers all events and computes each answer from
@@ -122,10 +124,7 @@ func TestAgainstTwin(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
 	checked, cut := 0, 0
-	runs := 1000
-	if testing.Short() {
-		runs = 400
-	}
+	runs := 10 * golden.Runs(40)
 	for range runs {
 		n, cfg := randomTwin(r)
 		w := New(&cfg)
