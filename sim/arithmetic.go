@@ -57,5 +57,5 @@ func exp(x float64) float64 {
 	return math.Ldexp(sum, int(k))
 }
 
-// percent tells true in p of 100 cases. Nothing is drawn if there are none.
+// percent returns true in p of 100 cases. Nothing is drawn if there are none.
 func percent(r *prng.Source, p float64) bool { return p > 0 && unit(r)*100 <= p }

@@ -175,7 +175,7 @@ func (w *world) finish(a *attempt, why mail.Reply) {
 	step(w, qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: w.outcomes, Site: why}})
 }
 
-// agentOut tells whether no agent of a transport can be started now.
+// agentOut reports whether no agent of a transport can be started now.
 func (w *world) agentOut(transport string) bool {
 	at := w.now.Sub(w.start)
 	for i := range w.scenario.Agents {

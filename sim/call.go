@@ -27,9 +27,9 @@ type call struct {
 
 // A caller has a connection made.
 type caller interface {
-	// established tells that the receiver counts the connection and has greeted.
+	// established means that the receiver counts the connection and has greeted.
 	established(w *world)
-	// refused tells that there is no connection, and why.
+	// refused means that there is no connection, with the reason.
 	refused(w *world, why mail.Reply)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// hasSessions tells whether the core decides on connections somewhere.
+// hasSessions reports whether the core decides on connections somewhere.
 func (w *world) hasSessions() bool {
 	if w.run.Core.DefaultTransport.Agents == qmgr.AgentsConnections {
 		return true
@@ -22,7 +22,7 @@ func (w *world) hasSessions() bool {
 	return false
 }
 
-// holding tells whether a session counts for its destination's window and for the
+// holding reports whether a session counts for its destination's window and for the
 // limits on all connections: it is being opened, may get something to carry, or
 // carries something.
 func (s *session) holding() bool { return !s.hung || s.pending() > 0 }
@@ -36,7 +36,7 @@ func (s *session) pending() int {
 	return n
 }
 
-// sharesHosts tells whether destinations have hosts in common. Then connections
+// sharesHosts reports whether destinations have hosts in common. Then connections
 // change hands, and nothing shows it before something is sent.
 func (w *world) sharesHosts() bool {
 	for i := range w.scenario.Sites {
@@ -129,7 +129,7 @@ func (s *session) depth() int {
 	return 1
 }
 
-// leads tells whether a session's host takes mail for a destination.
+// leads reports whether a session's host takes mail for a destination.
 func (w *world) leads(s *session, to *destination) bool {
 	if to.has(s.host) {
 		return true
@@ -168,9 +168,9 @@ func (*connecting) closed(*world, *session)                          {}
 
 // probing: a host that could not be reached is left alone for a time that doubles
 // with each failure, and then tried by one connection alone until it is back, or
-// until that was long ago. It does not count failures beside connections that
-// work, nor those of times when hardly any host could be reached: the host need
-// not be to blame for them.
+// until that was long ago. It does not count failures beside connections that work,
+// nor those of times when hardly any host could be reached: the host need not be
+// the cause.
 type probing struct {
 	safety
 	cfg    qmgr.Config
@@ -290,7 +290,7 @@ func (p *probing) offline(now mail.Instant) {
 	}
 }
 
-// widespread notes a failure and tells whether so many hosts have failed lately that
+// widespread notes a failure and reports whether so many hosts have failed lately that
 // it may not be theirs.
 func (p *probing) widespread(w *world, r *receiver) bool {
 	keep := p.recent[:0]

@@ -7,9 +7,9 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// shares: no more look-ups are under way than may be, and none begins for a message
-// that has its share already: a few, or the configured proportion to those that are
-// free.
+// shares: no more lookups are under way than the limit, and none begins for a
+// message that has its share already: a few, or the configured proportion to those
+// that are free.
 type shares struct {
 	safety
 	limit, few, scale int
@@ -19,7 +19,7 @@ type shares struct {
 	begun             map[qmgr.LookupID]begunLookup // all that are under way
 }
 
-// A begunLookup is a look-up under way.
+// A begunLookup is a lookup under way.
 type begunLookup struct {
 	on mail.QueueID
 	at mail.Instant
@@ -39,12 +39,12 @@ func (s *shares) searching(now mail.Instant, a *qmgr.Lookup) {
 		s.age(now)
 	}
 	if len(s.young) >= s.limit {
-		s.found(now, "look-up %d begins while %d are under way that have not taken long; the limit is %d", a.Lookup, len(s.young), s.limit)
+		s.found(now, "lookup %d begins while %d are under way that have not taken long; the limit is %d", a.Lookup, len(s.young), s.limit)
 	}
 	s.young[a.Lookup] = now
 	if has := s.by[a.For]; a.For != 0 && has >= s.few && has >= s.scale*free {
 		if has = s.surely(a.For, now); has >= s.few && has >= s.scale*free {
-			s.found(now, "look-up %d begins for %v, which has %d, while %d are free", a.Lookup, a.For, has, free)
+			s.found(now, "lookup %d begins for %v, which has %d, while %d are free", a.Lookup, a.For, has, free)
 		}
 	}
 	s.begun[a.Lookup] = begunLookup{on: a.For, at: now}
@@ -52,9 +52,9 @@ func (s *shares) searching(now mail.Instant, a *qmgr.Lookup) {
 	s.by[a.For]++
 }
 
-// surely counts the look-ups of a message that have not been given up. One may be given
+// surely counts the lookups of a message that have not been given up. One may be given
 // up, and the message go on without it, when it has taken two seconds and others need
-// its place; nobody tells.
+// its place without notice.
 func (s *shares) surely(id mail.QueueID, now mail.Instant) (n int) {
 	for _, l := range s.begun { //archtest:anyorder a count
 		if l.on == id && now < l.at.Add(2*time.Second) {

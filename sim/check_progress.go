@@ -6,7 +6,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// patience: whatever is due is tried before long, no delivery goes on for ever,
+// patience: whatever is due is tried before long, no delivery goes on forever,
 // and the run does not come to rest with something left to do. It is the one
 // rule that something happens.
 type patience struct {
@@ -64,7 +64,7 @@ func (p *patience) end(w *world) {
 	}
 }
 
-// coreWaits tells whether the core is going to do something in time.
+// coreWaits reports whether the core is going to do something in time.
 func (w *world) coreWaits() bool {
 	_, waits := w.core.NextWake()
 	return waits

@@ -7,10 +7,10 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// limits: no destination gets more deliveries at once than its limit and its
-// window allow, none sooner than its rate delay, no transport has more than its
-// process limit or starts them closer together than its rate delay, no transaction
-// more recipients than it may.
+// limits: no destination gets more deliveries at once than its limit and its window
+// allow, none sooner than its rate delay, no transport has more than its process
+// limit or starts them closer together than its rate delay, no transaction more
+// recipients than the limit.
 type limits struct {
 	safety
 	cfg        qmgr.Config
@@ -178,7 +178,7 @@ func (*memory) computed(w *world) int {
 	bound := cfg.ActiveLimit * cfg.RecipientMinimum
 	transports := w.core.View(0).Transports
 	if len(transports) == 0 {
-		return math.MaxInt // nobody knows yet where the first mail will go
+		return math.MaxInt // the destination of the first mail is not known yet
 	}
 	for _, t := range transports {
 		of := cfg.DefaultTransport

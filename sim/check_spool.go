@@ -8,9 +8,9 @@ import (
 // conservation: every recipient that was accepted is delivered, has failed, or
 // is in the spool still; exactly one of these.
 //
-// It counts on its own account what was taken in, and looks at every message
-// that is removed and at all that are left. What the report says of them comes from
-// what receivers have answered, and must come to the same.
+// It counts independently what was accepted, and checks every message that is
+// removed and at all that are left. What the report says of them comes from what
+// receivers have answered, and must come to the same.
 type conservation struct {
 	safety
 	recipients uint64 // accepted
@@ -84,7 +84,7 @@ func (d *durability) change(now mail.Instant, m *message, c *mail.Change) {
 }
 
 // duplicates: no receiver is given a recipient that one has taken already, nor one
-// that another is being given. The one excuse is that nobody knows: the connection
+// that another is being given. The one excuse is that it is unknown: the connection
 // broke before the final reply (RFC 1047).
 type duplicates struct{ safety }
 
@@ -104,9 +104,9 @@ func (d *duplicates) started(w *world, e *task) {
 	}
 }
 
-// reporting: the null sender is told nothing (RFC 5321 4.5.5) unless the policy
-// for double bounces names somebody else, and a report is asked for only where
-// one is owed.
+// reporting: the null sender gets no report (RFC 5321 4.5.5) unless the policy for
+// double bounces names another recipient, and a report is requested only where one
+// is owed.
 type reporting struct {
 	safety
 	doubleBounce qmgr.DoubleBounce
@@ -120,6 +120,6 @@ func (r *reporting) report(now mail.Instant, m *message) {
 	case m.source.sender == "" && r.doubleBounce != qmgr.DoubleBounceReport:
 		r.found(now, "a report is asked for about %v, which is from the null sender", m.id)
 	case m.owing == 0:
-		r.found(now, "a report is asked for about %v, and nobody is owed one", m.id)
+		r.found(now, "a report is requested on %v, but none is owed", m.id)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
-// searches shows a checker look-ups that begin for these messages.
+// searches shows a checker lookups that begin for these messages.
 func searches(w *world, ids ...mail.QueueID) checker {
 	w.run.Core.LookupLimit, w.run.Core.MessageConcurrency, w.run.Core.ConcurrencyScale = 4, 1, 2
 	c := newShares(w)
@@ -72,8 +72,8 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 		}},
 		{"all is done", "", func() checker { return reported(w, settled(letter()), tally{delivered: 1, expired: 1}) }},
 		{"the report has lost one", "1 were delivered, failed or have expired", func() checker { return reported(w, settled(letter()), tally{failed: 1}) }},
-		{"a look-up too many", "the limit is 4", func() checker { return searches(w, 1, 2, 3, 4, 5) }},
-		{"a look-up beyond a message's share", "which has 3, while 1 are free", func() checker { return searches(w, 7, 7, 7, 7) }},
+		{"a lookup too many", "the limit is 4", func() checker { return searches(w, 1, 2, 3, 4, 5) }},
+		{"a lookup beyond a message's share", "which has 3, while 1 are free", func() checker { return searches(w, 7, 7, 7, 7) }},
 		{"a message's share", "", func() checker { return searches(w, 7, 7, 7, 8) }},
 		{"two changes at a time", "while another one", func() checker {
 			c, m := &durability{}, letter()
@@ -113,7 +113,7 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			start(c, letter(), site(), 1)
 			return c
 		}},
-		{"a report to nobody", "from the null sender", func() checker {
+		{"a report to the null sender", "from the null sender", func() checker {
 			c, m := &reporting{}, letter()
 			m.source = bounces
 			m.owe(0)
@@ -127,7 +127,7 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 			c.report(epoch, m)
 			return c
 		}},
-		{"a report about nothing", "nobody is owed one", func() checker {
+		{"a report about nothing", "but none is owed", func() checker {
 			c := &reporting{}
 			c.report(epoch, letter())
 			return c
@@ -219,7 +219,7 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// What is in core is bounded; a bound that is passed is told.
+// What is in core is bounded; exceeding a bound is reported.
 func TestMemoryChecker(t *testing.T) {
 	s := oneSite(Behaviour{Recipient: Fixed(second)}, Arrivals{Messages: 100})
 	w, err := newWorld(s, &s.Runs[0], 1)

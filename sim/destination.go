@@ -27,7 +27,7 @@ type destination struct {
 	lastDone mail.Instant
 }
 
-// rng is what look-ups of the destination draw from.
+// rng is what lookups of the destination draw from.
 func (d *destination) rng() *prng.Source { return &d.tiers[0][0].rng }
 
 // inOrder appends the hosts in an order in which an agent tries them: the best
@@ -142,8 +142,8 @@ func (w *world) resolve(a *qmgr.Resolve) {
 	step(w, qmgr.Hosts{Transport: a.Transport, Nexthop: a.Nexthop, Set: set})
 }
 
-// hosts returns what the name server answers. It is the same every time, and nobody
-// may change it.
+// hosts returns what the name server answers. It is the same every time, and no
+// caller may change it.
 func (d *destination) hosts() [][]mail.Host {
 	if d.answer != nil {
 		return d.answer

@@ -4,10 +4,10 @@
 //
 // # Procedure
 //
-// A Scenario says what the world is like, and which schedulers or parameters
-// are to be compared in it. Simulate makes each Run of it in a world of its own,
-// with the same arrivals, and measures: how much was deferred, how fast and how
-// late mail was delivered, what the windows did.
+// A Scenario says what the world is like, and which schedulers or parameters are
+// compared in it. Simulate makes each Run of it in a world of its own, with the
+// same arrivals, and measures: how much was deferred, how fast and how late mail
+// was delivered, what the windows did.
 //
 // A world is an event heap around one core. What is due next, a wake of the
 // core or an event of the model, moves the clock; the event is stepped into the
@@ -18,9 +18,9 @@
 // and exponential shape them, since those of package math differ between
 // architectures.
 //
-// While it runs, checkers watch events and actions. Each is a small type with
-// one rule, such as that no recipient is delivered twice; what they find is in
-// the report under their names. The model is the oracle of none of them beyond
-// what it has been told: it may be told to lose a message (Sabotage), and then
-// the checkers must find out.
+// While it runs, checkers watch events and actions. Each is a small type with one
+// rule, such as that no recipient is delivered twice; what they find is in the
+// report under their names. The model is the oracle of none of them beyond its
+// configuration: it may be configured to lose a message (Sabotage), and then the
+// checkers must find out.
 package sim

@@ -15,7 +15,7 @@ type happening interface {
 	happen(w *world)
 }
 
-// waits tells whether the event is going to happen.
+// waits reports whether the event is going to happen.
 func (e *event) waits() bool { return e.place != 0 }
 
 // A calendar is the events that wait, the next one at hand.

@@ -19,7 +19,7 @@ var fixedStyles = []string{"1/concurrency", "1/sqrt_concurrency", "1", "1/4"}
 
 const (
 	styleLevel = "level"
-	styleIdeal = "ideal" // a window that never moves, chosen by somebody who knows the receiver
+	styleIdeal = "ideal" // a window that never moves, chosen with knowledge of the receiver
 )
 
 // A feedbackCell is what one style makes of one world: means over the seeds.
@@ -164,7 +164,7 @@ func TestFeedbackMatrix(t *testing.T) {
 	}
 }
 
-// Worlds that nobody has chosen, for which nothing was tuned:
+// Random worlds, for which nothing was tuned:
 //
 //	MATRIX=2 go test ./sim -run TestFeedbackInRandomWorlds -v
 //

@@ -21,7 +21,7 @@ type feedbackWorld struct {
 	// chance is the share of attempts that fails whatever the concurrency: what no
 	// style can avoid.
 	chance  float64
-	ideal   int           // the window that somebody would choose who knows the receiver; 0: its limit
+	ideal   int           // the window chosen with knowledge of the receiver; 0: its limit
 	doubled time.Duration // when the limit doubles, if it does
 	bound   string        // why the aim is not reached
 	sample  bool          // it is one of those that are always simulated
@@ -109,7 +109,7 @@ func (f feedbackWorld) cached() feedbackWorld {
 	return f
 }
 
-// The bounds that docs/scheduler.md derives, and the weak point that it tells of.
+// The bounds that docs/scheduler.md derives, and the weak point that it describes.
 const (
 	boundContact = "bound 1" // what is not known has to be found out, by a failure at least
 	boundRise    = "bound 2" // a limit that has risen is found at the next trial
@@ -215,7 +215,7 @@ func waitingWorlds() []feedbackWorld {
 	return []feedbackWorld{greeting, greeting.cached(), connect.sampled(), connect.cached()}
 }
 
-// randomFeedbackWorld draws a world: nobody has chosen parameters by it.
+// randomFeedbackWorld draws a world; no parameters were tuned for it.
 func randomFeedbackWorld(r *rand.Rand) feedbackWorld {
 	connections := 1 + int(60*r.Float64()*r.Float64())
 	service := time.Duration((0.1 + 4*r.Float64()*r.Float64()) * float64(time.Second))

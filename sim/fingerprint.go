@@ -13,7 +13,7 @@ import (
 // A fingerprint is a hash over all events and actions of a run, and over everything
 // that they consist of. Two runs of the same seed have the same one.
 //
-// What there is to take in is found by reflection, so that what is added cannot be
+// The fields to include are found by reflection, so that what is added cannot be
 // forgotten. As that would take a third of the time of a run, the fields of what
 // every delivery consists of are listed here as well (common); a test finds out
 // whether one is missing.

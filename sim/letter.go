@@ -32,7 +32,7 @@ type times struct {
 	final   mail.Instant // when the client reads its final reply
 }
 
-// complete tells whether the content was written to its end before what happens now.
+// complete reports whether the content was written to its end before what happens now.
 func (l *letter) complete(now mail.Instant) bool { return l.content < now }
 
 // roundTripsInLockStep are those of MAIL, each RCPT, DATA, and the content.

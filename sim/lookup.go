@@ -17,7 +17,7 @@ type search struct {
 	class int // of the message on whose account it is; -1 if that is gone
 }
 
-// needsLookup tells whether a receiver's address is not known, so that it has to be
+// needsLookup reports whether a receiver's address is not known, so that it has to be
 // looked up. From then on it is not known until the answer, even if name servers come
 // back meanwhile: mail would overtake what waits for that.
 func (w *world) needsLookup(to *destination) bool {
@@ -26,17 +26,17 @@ func (w *world) needsLookup(to *destination) bool {
 	return to.wanted
 }
 
-// asks tells whether looking a site up takes any time, or may fail.
+// asks reports whether looking a site up takes any time, or may fail.
 func (d *DNS) asks() bool { return !d.Delay.IsZero() || d.FailurePercent > 0 }
 
-// namesTimeout is how long a look-up takes while no name server can be reached.
+// namesTimeout is how long a lookup takes while no name server can be reached.
 const namesTimeout = 5 * time.Second
 
-// namelessTimeout is how long a look-up takes while the resolver works, and the name
+// namelessTimeout is how long a lookup takes while the resolver works, and the name
 // servers that it asks do not answer.
 const namelessTimeout = 54 * time.Second
 
-// namesOut tells whether that is so.
+// namesOut reports whether that is so.
 func (w *world) namesOut() bool {
 	at := w.now.Sub(w.start)
 	for i := range w.scenario.Outages {
@@ -47,7 +47,7 @@ func (w *world) namesOut() bool {
 	return false
 }
 
-// search begins a look-up.
+// search begins a lookup.
 func (w *world) search(a qmgr.Lookup) {
 	s := w.spareSearches.Take()
 	*s = search{ask: a, to: w.nexthops[a.Nexthop], class: -1}

@@ -19,7 +19,7 @@ type measure struct {
 	peak        int
 	lookups     int // under way
 	lastSuccess mail.Instant
-	unknown     uint64 // recipients of whom nobody knows whether a receiver has the message
+	unknown     uint64 // recipients for whom it is unknown whether a receiver has the message
 	duplicates  uint64 // of these, those who got it twice
 	hosts       []hostTally
 
@@ -58,7 +58,7 @@ type Slot struct {
 // slotsMax is how many deliveries are recorded one by one.
 const slotsMax = 4096
 
-// newMeasure makes one. sessions tells whether the core decides on connections
+// newMeasure makes one. sessions reports whether the core decides on connections
 // anywhere.
 func newMeasure(classes []string, hosts []*receiver, sessions bool) measure {
 	m := measure{tallies: make([]tally, len(classes)), hosts: make([]hostTally, len(hosts))}
@@ -128,7 +128,7 @@ func (m *measure) disconnected(w *world, r *receiver) {
 	p.Failures++
 }
 
-// looking counts look-ups on account of a class; -1 is none.
+// looking counts lookups on account of a class; -1 is none.
 func (m *measure) looking(w *world, class, more int) {
 	m.lookups += more
 	p := m.point(w)

@@ -35,7 +35,7 @@ func play(t *testing.T, s *Scenario) *RunReport {
 	return &r.Runs[0]
 }
 
-// near tells whether a delay in milliseconds is the given one, to the width of
+// near reports whether a delay in milliseconds is the given one, to the width of
 // a histogram's bucket.
 func near(ms float64, want time.Duration) bool {
 	w := float64(want) / float64(time.Millisecond)
@@ -221,8 +221,8 @@ func TestConnectionReuse(t *testing.T) {
 	}
 }
 
-// A connection that nobody wants is closed after its time, and makes room for
-// others at the receiver.
+// A connection without use is closed after its time, and makes room for others at
+// the receiver.
 func TestIdleConnectionsClose(t *testing.T) {
 	s := oneSite(Behaviour{Recipient: Fixed(second), ConnectionLimit: 1}, Arrivals{Pattern: PatternRegular, Rate: 0.1, Messages: 10})
 	c := DefaultClient()
@@ -282,7 +282,7 @@ func TestActiveLimit(t *testing.T) {
 	}
 }
 
-// Mail that nobody takes is given up after its lifetime, with a report.
+// Mail that no receiver accepts expires after its lifetime, with a report.
 func TestExpiry(t *testing.T) {
 	s := oneSite(Behaviour{SoftPercent: 100}, Arrivals{Messages: 3})
 	s.Runs[0].Core.Backoff.MaximalQueueLifetime = 3 * time.Hour

@@ -24,8 +24,8 @@ func neighbours(bad Site, good Site, duration time.Duration, arrivals ...Arrival
 
 // Destinations that take a connection and then never answer hold it until their
 // deadline, five minutes later. However many there are, mail for a destination that is
-// known to take mail is not held up, and as long as they are few, mail for one that
-// nobody has sent to before is not, either.
+// known to accept mail is not delayed, and as long as they are few, mail for a new
+// destination is not, either.
 func TestHostileDestinations(t *testing.T) {
 	for _, c := range []struct {
 		hostile int
@@ -48,8 +48,8 @@ func TestHostileDestinations(t *testing.T) {
 }
 
 // Destinations that have behaved well and have filled the core with their backlog stop
-// answering, all at once. As soon as that is known, which takes ten seconds, they hold
-// up nobody else, even one that nobody has sent to before.
+// answering, all at once. As soon as that is known, which takes ten seconds, they
+// delay no other destination, even one that no mail was sent to before.
 func TestDestinationsTurnHostile(t *testing.T) {
 	well := Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(50 * time.Millisecond)}
 	frozen := well
@@ -59,8 +59,8 @@ func TestDestinationsTurnHostile(t *testing.T) {
 	play(t, s)
 }
 
-// Busy destinations that behave well use what there is: as far as their own limit of
-// 20 goes, and all but a few of the 100 places of their transport.
+// Busy destinations that behave well use all connections: as far as their own limit
+// of 20 goes, and all but a few of the 100 places of their transport.
 func TestBusyDestinationsUseAllConnections(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 6, 10} {
 		s := neighbours(Site{}, Site{Copies: n, Behaviour: Behaviour{Connect: Fixed(50 * time.Millisecond), Transaction: Fixed(100 * time.Millisecond)}}, 20*second,
@@ -72,9 +72,9 @@ func TestBusyDestinationsUseAllConnections(t *testing.T) {
 	}
 }
 
-// Dead domains are no dead network. One message to a thousand of them, tried after
-// ten quiet minutes, holds up nobody, neither a host that had mail before nor one that
-// nobody has sent to yet, and neither at once nor when the message is tried again.
+// Dead domains are no dead network. One message to a thousand of them, tried after ten
+// quiet minutes, delays no other host, neither one that had mail before nor a new one,
+// and neither at once nor when the message is tried again.
 func TestDeadDomainsAreNoOutage(t *testing.T) {
 	for _, fault := range []Fault{FaultTimeout, FaultRefuse} {
 		for _, known := range []bool{true, false} {
@@ -106,7 +106,7 @@ func TestDeadHostsDoNotFillTheCore(t *testing.T) {
 	}
 }
 
-// A thousand domains whose name servers do not answer delay no other look-up by a
+// A thousand domains whose name servers do not answer delay no other lookup by a
 // second, whether their mail is one message or a thousand. More are too many to be
 // asked about at once.
 func TestSilentNameServers(t *testing.T) {
@@ -123,7 +123,7 @@ func TestSilentNameServers(t *testing.T) {
 }
 
 // Mail for domains whose name servers do not answer does not fill a core that is small, or
-// small for it: what waits for slow look-ups leaves it, and comes back with the answer.
+// small for it: what waits for slow lookups leaves it, and comes back with the answer.
 // Other mail is as fast as it is without it, also when that mail is tried again.
 func TestSilentNameServersDoNotFillTheCore(t *testing.T) {
 	for _, c := range []struct{ domains, messages, recipients int }{{1000, 1000, 1}, {500, 1000, 2}, {1000, 100, 20}} {
@@ -180,10 +180,10 @@ func TestPausesOfLargeBacklogs(t *testing.T) {
 }
 
 // Destinations that take a minute for each message hold what they hold only with
-// interruptions. However many there are, mail for a destination that is known to be well
+// interruptions. However many there are, mail for a destination that is known to work
 // finds a place at once, and after a minute or two as many as it needs: 20 a second that
-// take half a second each need ten. One that nobody has sent to before finds a place, too,
-// once it is known which ones are slow.
+// take half a second each need ten. A new destination finds a place, too, once it is known
+// which ones are slow.
 func TestSlowDestinations(t *testing.T) {
 	for _, c := range []struct {
 		slow, messages int
@@ -204,9 +204,8 @@ func TestSlowDestinations(t *testing.T) {
 }
 
 // Thirty destinations that have behaved well and are all busy stop answering, one after
-// the other or all at once. What they hold then is an equal part each, so that those who
-// come next find places: one that nobody has sent to before, and one that was busy as
-// they were.
+// the other or all at once. Each then holds an equal part, so that later destinations
+// find places: a new one, and one that was as busy as they were.
 func TestCrowdTurnsHostile(t *testing.T) {
 	well := Behaviour{Connect: Fixed(20 * time.Millisecond), Transaction: Fixed(200 * time.Millisecond)}
 	frozen := well

@@ -16,8 +16,7 @@ type Progress struct {
 	Settled  uint64        // of them, those delivered, refused for good or expired
 }
 
-// A progress tells how far runs are that are made at the same time. A nil one tells
-// nobody.
+// A progress reports the progress of concurrent runs. A nil one reports nothing.
 type progress struct {
 	mu    sync.Mutex
 	tell  func(Progress)
@@ -42,7 +41,7 @@ func (p *progress) done() {
 	p.tell(p.state)
 }
 
-// follow tells of a world from now on.
+// follow reports on a world from now on.
 func (p *progress) follow(w *world) {
 	if p != nil {
 		w.watch.resting = append(w.watch.resting, p)

@@ -2,8 +2,8 @@ package sim
 
 import "testing"
 
-// Whoever waits for a long simulation hears how far it is: the time and the mail of a
-// run only grow, and in the end all runs are done.
+// The progress of a long simulation is reported: the time and the mail of a run only
+// grow, and in the end all runs are done.
 func TestProgress(t *testing.T) {
 	s := oneSite(Behaviour{Recipient: Fixed(second)}, Arrivals{Messages: 3000, Min: 1, Max: 1})
 	s.Runs = append(s.Runs, s.Runs[0])

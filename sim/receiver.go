@@ -12,7 +12,7 @@ import (
 // A receiver is one host: an address that connections are made to, and what is
 // behind it.
 type receiver struct {
-	event      // the next change of its behaviour
+	event      // the next change of its behavior
 	name       string
 	addr       netip.AddrPort
 	index      int // among all receivers
@@ -44,7 +44,7 @@ type connection struct {
 	inIdle  ilist.Link[connection]
 }
 
-// happen puts the next behaviour into force.
+// happen puts the next behavior into force.
 func (r *receiver) happen(w *world) {
 	r.now = r.changes[r.changed].Behaviour
 	r.changed++
@@ -53,7 +53,7 @@ func (r *receiver) happen(w *world) {
 	r.shed(w)
 }
 
-// crowded tells whether more connections are open than it allows, as when its limit
+// crowded reports whether more connections are open than it allows, as when its limit
 // has fallen.
 func (r *receiver) crowded() bool { return r.now.ConnectionLimit > 0 && r.open > r.now.ConnectionLimit }
 
@@ -84,7 +84,7 @@ func (r *receiver) schedule(w *world) {
 	}
 }
 
-// fault tells how a new connection fails, if it does.
+// fault returns how a new connection fails, if it does.
 func (r *receiver) fault(w *world) (Fault, bool) {
 	since := w.now.Sub(w.start)
 	for i := range r.outages {
@@ -104,10 +104,10 @@ func (r *receiver) fault(w *world) (Fault, bool) {
 	return r.now.Bad, pick < r.now.BadServers
 }
 
-// hasProcess tells whether a connection would be served at once.
+// hasProcess reports whether a connection would be served at once.
 func (r *receiver) hasProcess() bool { return r.now.Processes == 0 || r.serving < r.now.Processes }
 
-// hasRoom tells whether the kernel would let a connection wait.
+// hasRoom reports whether the kernel would let a connection wait.
 func (r *receiver) hasRoom() bool { return r.waiting.Len() < r.now.Backlog }
 
 // admit serves connections that wait, as long as there are processes.

@@ -11,7 +11,7 @@ import (
 // A recording writes the trace of a run, if anybody wants one.
 type recording struct {
 	seed   uint64        // of the core
-	writer *trace.Writer // nil: nobody does
+	writer *trace.Writer // nil: not recorded
 }
 
 func (r *recording) actions(now mail.Instant, actions []qmgr.Action) {

@@ -128,7 +128,7 @@ const checkDeterminism = "determinism"
 // ok is what is said of a rule that was kept.
 const ok = "ok"
 
-// Verdict tells whether all is well: safety counts before progress, and both
+// Verdict reports whether all is well: safety counts before progress, and both
 // before determinism.
 func (r *Report) Verdict() Verdict {
 	v := VerdictOK

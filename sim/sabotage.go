@@ -28,7 +28,7 @@ func (s *sabotage) lose(w *world, m *message) {
 	}
 }
 
-// hang tells whether a delivery is never to end.
+// hang reports whether a delivery is never to end.
 func (s *sabotage) hang() bool { return s.strikes(SabotageHang) }
 
 // seed returns the seed of the receivers, or another one.

@@ -10,7 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
 
-// A Scenario is a world, the mail that comes to it, and the runs that are to be
+// A Scenario is a world, the mail that comes to it, and the runs that will be
 // compared in it.
 type Scenario struct {
 	Name        string
@@ -68,8 +68,8 @@ type Run struct {
 // A Parameter is one setting of a run, as it is written.
 type Parameter struct{ Name, Value string }
 
-// A Reference is what somebody else has measured or computed for the same case,
-// to be printed beside a run. Negative fields are not known.
+// A Reference is an external measurement or computation for the same case, to be
+// printed beside a run. Negative fields are not known.
 type Reference struct {
 	Source       string
 	DeferredPct  float64
@@ -112,9 +112,9 @@ const leastTTL = time.Minute
 type DNS struct {
 	Delay          Spread
 	TTL            time.Duration // 0: every message, or delivery, looks up anew
-	FailurePercent float64       // of the look-ups, for now
+	FailurePercent float64       // of the lookups, for now
 	// ByDelivery lets each delivery look its site up, as Postfix's do. Otherwise the
-	// core asks for look-ups before it schedules anything.
+	// core asks for lookups before it schedules anything.
 	ByDelivery bool
 }
 
@@ -135,7 +135,7 @@ type Site struct {
 	Hosts []Host
 	// SharedHosts means that the copies have these hosts in common.
 	SharedHosts bool
-	// Nameless says that its name servers do not answer: a look-up of one of its domains
+	// Nameless says that its name servers do not answer: a lookup of one of its domains
 	// takes most of a minute, and fails.
 	Nameless bool
 	// Within is how soon after its arrival mail for the site must be delivered, whatever
@@ -166,8 +166,8 @@ type Behaviour struct {
 	RTT        Spread
 	Pipelining mail.Level // the most that it understands
 	// MailsPerConnection is how many transactions it takes on one connection before
-	// it closes it; 0: any number. AnnounceMails says that it says so beforehand
-	// (RFC 9422).
+	// it closes it; 0: any number. AnnounceMails means that it announces this in
+	// its greeting (RFC 9422).
 	MailsPerConnection int
 	AnnounceMails      bool
 	// IdleLimit is after which time without a command it closes a connection; 0:
@@ -202,7 +202,7 @@ type Behaviour struct {
 	DropPercent float64 // of the transactions end with the connection lost
 }
 
-// A Change puts another behaviour into force.
+// A Change puts another behavior into force.
 type Change struct {
 	At        time.Duration // after the start
 	Behaviour Behaviour
@@ -282,7 +282,7 @@ type Arrivals struct {
 	Burst    int           // PatternBursts: messages at once
 	Every    time.Duration // PatternBursts: from one to the next
 	Age      Spread        // PatternBacklog: how long ago the message came
-	Due      Spread        // PatternBacklog: when it is to be tried, after the start
+	Due      Spread        // PatternBacklog: when it is due, relative to the start
 	Records  []Record      // PatternRecorded
 }
 
@@ -310,15 +310,15 @@ type Sabotage uint8
 
 const (
 	SabotageNone   Sabotage = iota
-	SabotageLose            // the spool loses every hundredth message: a checker of safety must tell
-	SabotageHang            // every hundredth delivery never ends: a checker of progress must tell
+	SabotageLose            // the spool loses every hundredth message: a checker of safety must report it
+	SabotageHang            // every hundredth delivery never ends: a checker of progress must report it
 	SabotageRandom          // the seed does not decide everything: two runs must differ
 )
 
 // horizon ends runs that have no duration of their own: longer than mail lives.
 const horizon = 30 * 24 * time.Hour
 
-// Validate tells everything that makes a scenario impossible to run.
+// Validate returns all errors that make a scenario impossible to run.
 func (s *Scenario) Validate() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

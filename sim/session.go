@@ -47,7 +47,7 @@ func (w *world) dial(a *qmgr.Dial) {
 	w.answers = append(w.answers, todo{begin: s})
 }
 
-// forget ends a session that nobody knows any more.
+// forget ends a session that is not referenced any more.
 func (w *world) forget(s *session) {
 	delete(w.sessions, s.id)
 	last := len(w.listed) - 1
@@ -145,7 +145,7 @@ func (s *session) schedule(w *world) {
 	switch {
 	case len(s.letters) > 0:
 		at = s.letters[0].final
-	case s.hung: // nobody waits for the reply to QUIT
+	case s.hung: // the core does not wait for the reply to QUIT
 		at = w.now
 	case s.host.now.IdleLimit > 0:
 		at = s.ended.Add(s.host.now.IdleLimit)
@@ -172,7 +172,7 @@ func (s *session) happen(w *world) {
 	}
 }
 
-// proof is what a probe finds out: a receiver that bears the level passes.
+// proof returns the result of a probe: a receiver that supports the level passes.
 func (s *session) proof() mail.Proof {
 	if s.opening.Probe && s.carried > 0 && s.host.now.Pipelining == mail.LevelStream {
 		return mail.ProofPassed
@@ -217,7 +217,7 @@ func (s *session) lose(w *world, why mail.Reply) {
 	s.drop(w, cl)
 }
 
-// stale tells whether the server has said nothing about the oldest transaction,
+// stale reports whether the server has said nothing about the oldest transaction,
 // although it has taken others.
 func (s *session) stale(w *world) bool {
 	l := &s.letters[0]
@@ -234,7 +234,7 @@ func (s *session) drop(w *world, cl mail.Closing) {
 	for i := range s.letters {
 		l := s.letters[i]
 		if i > 0 && l.written > w.now && s.host.rng.IntN(2) == 0 {
-			break // as those are that come when nobody looks any more
+			break // like those that come when no one reads any more
 		}
 		s.letters[i].answered = true
 		s.giveUp(w, &l, i == 0 && !stale, cl.Reply)
@@ -292,7 +292,7 @@ func (s *session) leave(w *world) {
 	s.host.leave(w)
 }
 
-// gone tells the core. What it has sent and was not answered is not answered any
+// gone notifies the core. What it has sent and was not answered is not answered any
 // more.
 func (s *session) gone(w *world, cl mail.Closing) {
 	for i := range s.letters {

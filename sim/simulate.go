@@ -20,9 +20,9 @@ type Options struct {
 	// Trace, if not nil, opens the file for a run's trace. With Twice the first of
 	// the two is recorded. Runs may be made at the same time.
 	Trace func(run string, seed uint64) (io.WriteCloser, error)
-	// Progress, if not nil, is told now and then how far a run is, and when one is
-	// done. It is called by one goroutine at a time, some hundred times in each second
-	// of processor time.
+	// Progress, if not nil, is called periodically with the progress of a run, and
+	// when one is done. It is called by one goroutine at a time, some hundred times in
+	// each second of processor time.
 	Progress func(Progress)
 }
 
@@ -78,7 +78,7 @@ func Simulate(s *Scenario, opt Options) (*Report, error) {
 	return r, nil
 }
 
-// errDiffer tells that two runs of the same seed were not the same.
+// errDiffer means that two runs of the same seed differed.
 var errDiffer = errors.New("two runs differ")
 
 // simulateOne makes one run with one seed.

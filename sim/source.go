@@ -82,7 +82,7 @@ func (s *source) begin(w *world) {
 	}
 }
 
-// exhausted tells whether no message will come any more.
+// exhausted reports whether no message will come any more.
 func (s *source) exhausted() bool { return !s.waits() }
 
 // happen lets messages come, and sets the next event.

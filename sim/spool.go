@@ -128,8 +128,8 @@ func (s *spool) blank() *message {
 	return new(message)
 }
 
-// add puts a message into its area's index. What the core took in directly
-// when it came is put there only if it stays: nobody looks for it before.
+// add puts a message into its area's index. What the core took in directly when it
+// came is put there only if it stays: it is not needed before.
 func (s *spool) add(m *message) {
 	m.indexed = true
 	s.areas[m.place.Area].insert(m.cursor())

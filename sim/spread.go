@@ -47,7 +47,7 @@ func LogNormal(median time.Duration, sigma float64) Spread {
 	return Spread{shape: shapeLogNormal, a: median, b: tail * median, sigma: sigma}
 }
 
-// IsZero tells whether the time is always 0.
+// IsZero reports whether the time is always 0.
 func (s Spread) IsZero() bool { return s.a == 0 && s.b == 0 }
 
 // draw returns one time.

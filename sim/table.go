@@ -139,10 +139,10 @@ func (r *Report) writeClasses(b *strings.Builder) {
 	classes.write(b)
 }
 
-// writeLookups writes how many look-ups each class had under way at once, if there
+// writeLookups writes how many lookups each class had under way at once, if there
 // were any.
 func (r *Report) writeLookups(b *strings.Builder) {
-	rows := grid{{"look-ups of", "run", "most at once"}}
+	rows := grid{{"lookups of", "run", "most at once"}}
 	for i := range r.Runs {
 		for _, class := range r.Runs[i].Pictures.Classes {
 			if most := r.Runs[i].LookupsPeak[class]; most > 0 {

@@ -15,7 +15,7 @@ type task struct {
 	session    *session // that carries it; nil: an agent does
 }
 
-// poisonous tells whether receivers break off whenever they have had the message.
+// poisonous reports whether receivers break off whenever they have had the message.
 func (m *message) poisonous() bool { return m != nil && m.source.cfg.Poison }
 
 // begun counts a task that begins.

@@ -10,7 +10,7 @@ import (
 type checker interface {
 	// name is what reports call the rule.
 	name() string
-	// progress tells whether the rule is that something happens (liveness), not
+	// progress reports whether the rule is that something happens (liveness), not
 	// that something does not (safety).
 	progress() bool
 	// violation is the first violation, "" if there was none.
@@ -18,61 +18,62 @@ type checker interface {
 }
 
 type (
-	// acceptWatcher is told of every message that the spool takes in.
+	// acceptWatcher is called with every message that the spool takes in.
 	acceptWatcher interface{ accepted(m *message) }
-	// startWatcher is told of every delivery that begins, before it does.
+	// startWatcher is called with every delivery that begins, before it does.
 	startWatcher interface {
 		started(w *world, e *task)
 	}
-	// finishWatcher is told of every delivery that ends, before the core is.
+	// finishWatcher is called with every delivery that ends, before the core is
+	// notified.
 	finishWatcher interface {
 		finished(w *world, e *task, outcomes []mail.Outcome)
 	}
-	// changeWatcher is told of every change that the core asks for.
+	// changeWatcher is called with every change that the core asks for.
 	changeWatcher interface {
 		change(now mail.Instant, m *message, c *mail.Change)
 	}
-	// changedWatcher is told of every change that has become durable. m is nil
+	// changedWatcher is called with every change that has become durable. m is nil
 	// if the message was not there.
 	changedWatcher interface {
 		changed(now mail.Instant, m *message, c *mail.Change)
 	}
-	// searchWatcher is told of every look-up of a route that begins, and that ends.
+	// searchWatcher is called with every lookup of a route that begins, and that ends.
 	searchWatcher interface {
 		searching(now mail.Instant, a *qmgr.Lookup)
 		searched(a *qmgr.Lookup)
 	}
-	// noteWatcher is told of every note of the core.
+	// noteWatcher is called with every note of the core.
 	noteWatcher interface {
 		note(now mail.Instant, n *qmgr.Note)
 	}
-	// reportWatcher is told of every report that the core asks for.
+	// reportWatcher is called with every report that the core asks for.
 	reportWatcher interface {
 		report(now mail.Instant, m *message)
 	}
-	// sessionWatcher is told of the connections that the core asks for.
+	// sessionWatcher is called for the connections that the core requests.
 	sessionWatcher interface {
 		dialling(w *world, s *session)
 		dialled(w *world, s *session, o *mail.OpenedConnection)
 		sending(w *world, s *session, l *letter)
 		hangingUp(w *world, s *session)
 		closed(w *world, s *session)
-		// astray is told of a Send or Hangup for a connection that has ended.
+		// astray is called for a Send or Hangup on a connection that has ended.
 		astray(w *world, id qmgr.ConnID)
 	}
-	// networkWatcher is told when the core comes to believe that our own network is
+	// networkWatcher is called when the core concludes that our own network is
 	// down.
 	networkWatcher interface{ offline(now mail.Instant) }
-	// putOffWatcher is told of mail that is to be deferred, or to fail, without an
+	// putOffWatcher is called with mail that will be deferred, or fail, without an
 	// attempt.
 	putOffWatcher interface {
 		putOff(w *world, d *mail.Delivery)
 	}
-	// endWatcher is told that the run is over.
+	// endWatcher is called at the end of the run.
 	endWatcher interface{ end(w *world) }
-	// stepWatcher is told of the end of every Step; it must be quick.
+	// stepWatcher is called at the end of every Step; it must be quick.
 	stepWatcher interface{ stepped(w *world) }
-	// restWatcher is told now and then that a Step has ended.
+	// restWatcher is called periodically at the end of a Step.
 	restWatcher interface{ rested(w *world) }
 )
 

@@ -125,7 +125,7 @@ func (w *world) play() {
 	w.watch.end(w)
 }
 
-// advance goes to what is due next, and tells whether there is anything before
+// advance goes to what is due next, and reports whether there is anything before
 // the end.
 func (w *world) advance(end mail.Instant) bool {
 	wake, waits := w.core.NextWake()
@@ -157,7 +157,7 @@ func (w *world) pass(now mail.Instant) {
 	}
 }
 
-// isOver tells whether the run has come to its end.
+// isOver reports whether the run has ended.
 func (w *world) isOver() bool {
 	left := w.spool.unsettled
 	if w.scenario.Until == UntilFirstRound {
@@ -174,9 +174,8 @@ func (w *world) isOver() bool {
 	return true
 }
 
-// step gives the core an event and takes its actions. It never calls itself:
-// what is to be begun or answered without delay waits until the event is dealt
-// with.
+// step gives the core an event and takes its actions. It never calls itself: what
+// must be begun or answered without delay waits until the event is dealt with.
 //
 // It is generic so that an event need not be allocated: the core does not keep
 // it, and only a recording, which makes an Event of its own, lets it escape.
@@ -236,8 +235,8 @@ func (w *world) act(action qmgr.Action) {
 	}
 }
 
-// A todo is an action that is to be answered, or something that is to begin,
-// without delay.
+// A todo is an action that must be answered, or something that must begin, without
+// delay.
 type todo struct {
 	action qmgr.Action
 	begin  beginner
@@ -249,7 +248,7 @@ type beginner interface{ begin(w *world) }
 // soon answers an action when what is happening now is dealt with.
 func (w *world) soon(action qmgr.Action) { w.answers = append(w.answers, todo{action: action}) }
 
-// answerNext does what is to be done next.
+// answerNext handles the next todo.
 func (w *world) answerNext() {
 	next := w.answers[w.answering]
 	w.answers[w.answering] = todo{}

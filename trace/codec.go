@@ -312,8 +312,8 @@ func option[T ~uint8](c *codec, key string, words []string, v *T) {
 	})
 }
 
-// wordFor returns the word for a value. One that has none, because somebody has
-// forgotten it here, must not end the daemon that writes the trace.
+// wordFor returns the word for a value. A value without a word, because it was
+// forgotten here, must not end the daemon that writes the trace.
 func wordFor[T ~uint8](words []string, v T) string {
 	if int(v) < len(words) {
 		return words[v]
@@ -324,7 +324,7 @@ func wordFor[T ~uint8](words []string, v T) string {
 func (c *codec) index(words []string, text string) int {
 	i := slices.Index(words, text)
 	if i < 0 || text == "" {
-		c.fail("%q is none of %s", text, strings.Join(words, " "))
+		c.fail("%q is not one of %s", text, strings.Join(words, " "))
 		return 0
 	}
 	return i

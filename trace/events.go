@@ -179,7 +179,8 @@ func (c *codec) entry(v *qmgr.EntryID) {
 	}
 }
 
-// conn is the number of a connection, with a letter that tells it from an entry.
+// conn is the number of a connection, with a letter that distinguishes it from an
+// entry.
 func conn(c *codec, v *qmgr.ConnID) {
 	text := "c" + formatUint(uint64(*v))
 	if c.subject != nil {
@@ -259,7 +260,7 @@ func verification(c *codec, v *qmgr.VerificationID) {
 	}
 }
 
-// lookup is the number of a look-up.
+// lookup is the number of a lookup.
 func lookup(c *codec, v *qmgr.LookupID) {
 	text := formatUint(uint64(*v))
 	if c.subject != nil {

@@ -90,7 +90,7 @@ func TestTornFile(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is told with the line.
+// Errors of a file have the line number.
 func TestBadFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "x:1: the file is empty",
@@ -172,8 +172,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// Everything that happens is told in a sentence, whether it has one of its own
-// or not.
+// Every event and action has a sentence, specific or generic.
 func TestSentences(t *testing.T) {
 	f := Format{Name: func(id mail.QueueID) string { return fmt.Sprintf("m%d", id) }, Epoch: 1000e9}
 	for line, want := range map[string]string{
@@ -189,15 +188,15 @@ func TestSentences(t *testing.T) {
 		`5s > changed 1 area=deferred due=9s`:                            "m1 is in deferred, durably",
 		`5s > hold reason=why 1 2`:                                       "hold reason=why m1 m2",
 		`5s > wake`:                                                      "time has passed",
-		`5s fetch incoming max=256`:                                      "what is there in incoming? at most 256",
+		`5s fetch incoming max=256`:                                      "scan incoming, at most 256 messages",
 		`5s deliver 7 1 smtp a.test to=u@a.test`:                         "attempt 7: deliver m1 by smtp at a.test to u@a.test",
 		`5s send c3 7 1 smtp a.test to=u@a.test`:                         "attempt 7: deliver m1 by smtp at a.test to u@a.test, over connection 3",
 		`5s change defer 1 until=99s deferred=1`:                         "defer m1 until 99s, outcomes of 1",
 		`5s note dead transport=smtp nexthop=a.test text="421 too many"`: "noted: a.test by smtp dead: 421 too many",
 		`5s note deferred id=1 at=99s`:                                   "noted: m1 deferred until 99s",
 		`5s preempted 1 by=2 transport=smtp level=1`:                     "preempted m1 by=m2 transport=smtp level=1",
-		`5s lookup 3 for=1 smtp a.test`:                                  "look-up 3: where is a.test, by smtp?",
-		`5s > looked-up 3 via=smtp nexthop=a.test site={mx}`:             "look-up 3 has ended: {mx}, for a.test by smtp",
+		`5s lookup 3 for=1 smtp a.test`:                                  "lookup 3: where is a.test, by smtp?",
+		`5s > looked-up 3 via=smtp nexthop=a.test site={mx}`:             "lookup 3 has ended: {mx}, for a.test by smtp",
 		`5s resolve smtp a.test`:                                         "which hosts serve a.test, by smtp?",
 		`5s > hosts smtp a.test tier=1 192.0.2.1:25 name=mx.a.test`:      "a.test is served, by smtp, by mx.a.test[192.0.2.1]:25",
 		`5s > hosts smtp a.test reply="451 - no answer"`:                 "nothing serves a.test, by smtp: 451 no answer",

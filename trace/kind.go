@@ -7,7 +7,7 @@ import "github.com/posthaste-mta/posthaste/qmgr"
 type kind[I any] struct {
 	name string
 	zero I
-	// visit writes *v and tells whether it is of this kind, or reads it.
+	// visit writes *v and reports whether it is of this kind, or reads it.
 	visit func(c *codec, v *I) bool
 }
 
@@ -52,8 +52,8 @@ func actionKind[A qmgr.Action](name string, fields func(*codec, *A)) kind[qmgr.A
 	}}
 }
 
-// unknown is written for a type that nobody has told this package of. Reading
-// refuses it: better no replay than one that leaves something out.
+// unknown is written for a type that this package does not know. Reading refuses
+// it: better no replay than an incomplete one.
 const unknown = "unknown"
 
 // event writes or reads an event.

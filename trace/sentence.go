@@ -41,7 +41,7 @@ func (f Format) eventSentence(ev qmgr.Event) string {
 	case qmgr.Routed:
 		return f.name(ev.ID) + " goes to " + routesSentence(ev.Routes)
 	case qmgr.LookedUp:
-		return fmt.Sprintf("look-up %d has ended: %s", ev.Lookup, routesSentence([]mail.Route{ev.Route}))
+		return fmt.Sprintf("lookup %d has ended: %s", ev.Lookup, routesSentence([]mail.Route{ev.Route}))
 	case qmgr.Verify:
 		if ev.Recipient != "" {
 			return fmt.Sprintf("would %s by %s take mail for <%s>? asks %v", ev.Nexthop, ev.Transport, ev.Recipient, ev.Client)
@@ -75,7 +75,7 @@ func (f Format) eventSentence(ev qmgr.Event) string {
 func (f Format) actionSentence(a qmgr.Action) string {
 	switch a := a.(type) {
 	case qmgr.Fetch:
-		return fmt.Sprintf("what is there in %s? at most %d", wordFor(scanWords, a.Scan), a.Max)
+		return fmt.Sprintf("scan %s, at most %d messages", wordFor(scanWords, a.Scan), a.Max)
 	case qmgr.Open:
 		return "open " + f.name(a.ID)
 	case qmgr.Read:
@@ -83,7 +83,7 @@ func (f Format) actionSentence(a qmgr.Action) string {
 	case qmgr.Route:
 		return "where does " + f.name(a.ID) + " go? " + addresses(a.Recipients)
 	case qmgr.Lookup:
-		return fmt.Sprintf("look-up %d: where is %s, by %s?", a.Lookup, a.Nexthop, a.Transport)
+		return fmt.Sprintf("lookup %d: where is %s, by %s?", a.Lookup, a.Nexthop, a.Transport)
 	case qmgr.Verified:
 		if a.Reply.IsZero() {
 			return fmt.Sprintf("verification %d: it can", a.Verification)

@@ -21,8 +21,8 @@ type Format struct {
 	ID   func(string) (mail.QueueID, error)
 	// Epoch is the instant that is written as 0s.
 	Epoch mail.Instant
-	// Instant writes an instant where nobody is going to read it back; nil means
-	// seconds from Epoch.
+	// Instant writes an instant that will not be read back; nil means seconds from
+	// Epoch.
 	Instant func(mail.Instant) string
 }
 

@@ -229,7 +229,7 @@ func TestParseRefuses(t *testing.T) {
 		"5s > wake up":                         "up is not expected there",
 		"5s > reported XYZ":                    "not a queue ID",
 		"5s > reported":                        "a word is missing",
-		"5s > found sideways":                  `"sideways" is none of incoming`,
+		"5s > found sideways":                  `"sideways" is not one of incoming`,
 		"5s > delivered x":                     `"x" is not a number`,
 		"5s > delivered 1 sent=x":              `"x" is not an index`,
 		"5s > delivered 1 sent=0 at=noon":      `"noon" is not an instant`,
@@ -244,7 +244,7 @@ func TestParseRefuses(t *testing.T) {
 		"5s route 0000000000001 index=5":       "a recipient is missing",
 		"5s > configure debug jitter=abc":      "jitter=abc",
 		"5s > configure positive=2":            "not within",
-		"5s > changed 0000000000001 area=up":   `"up" is none of`,
+		"5s > changed 0000000000001 area=up":   `"up" is not one of`,
 		"5s route 0000000000001 to=a notify=A": `"A" is not a NOTIFY word`,
 	} {
 		if _, err := (Format{}).Parse(text); err == nil || !strings.Contains(err.Error(), want) {

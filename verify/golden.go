@@ -15,9 +15,8 @@ import (
 // it answers, line by line, with out. It returns a *Difference where they part,
 // and another error if in cannot be understood.
 //
-// There are recordings of both of Postfix's schedulers. The dumps in out tell
-// which one it is; if there are none, and the preemptive one differs, the other
-// is tried.
+// There are recordings of both of Postfix's schedulers. The dumps in out show which
+// one it is; if there are none, and the preemptive one differs, the other is tried.
 func Golden(in, out []byte) error {
 	want := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	schedulers := schedulersOf(want)
@@ -101,7 +100,7 @@ func (g *golden) run(in string) ([]string, error) {
 	return g.out, nil
 }
 
-// errRefused ends a run where the recorder ended: it was told to finish a
+// errRefused ends a run where the recorder ended: it was ordered to finish a
 // delivery that is not under way.
 var errRefused = errors.New("not a delivery under way")
 
@@ -162,8 +161,8 @@ func (g *golden) route(_ mail.QueueID, r mail.Recipient) mail.Route {
 
 func (g *golden) set(args []string) error { return g.apply(args[0], args[1]) }
 
-// apply sets a parameter. A transport reads its parameters when it comes about,
-// so later ones are lost on it.
+// apply sets a parameter. A transport reads its parameters when it is created, so
+// later ones are lost on it.
 func (g *golden) apply(name, value string) error {
 	before := g.settings.config()
 	if err := g.settings.set(name, value); err != nil {

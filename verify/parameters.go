@@ -41,8 +41,8 @@ func transportParameter(suffix string) parameter[qmgr.TransportConfig] {
 	case "destination_rate_delay":
 		return duration(func(c *qmgr.TransportConfig, d time.Duration) { c.RateDelay = d })
 	case "transport_rate_delay":
-		// The recordings tell when an agent asks what to deliver. That is after
-		// the delay.
+		// The recordings show when an agent asks what to deliver. That is after the
+		// delay.
 		return duration(func(*qmgr.TransportConfig, time.Duration) {})
 	}
 	return windowParameter(suffix)

@@ -69,10 +69,10 @@ func (o *oracle) runRetries() error {
 	return r.compare()
 }
 
-// admitAll lets the core pick up what arrives in this second, and what a run of
-// the deferred queue finds in it: what is due within one second, and was not
-// put there only now. The recorded order decides where several are found, as
-// does the order of the directory in Postfix. What there is no room for waits.
+// admitAll lets the core pick up what arrives in this second, and what a run of the
+// deferred queue finds in it: what is due within one second, and was not put there
+// only now. The recorded order decides where several are found, as does the order
+// of the directory in Postfix. Messages without room wait.
 func (r *retries) admitAll() error {
 	type find struct {
 		place int

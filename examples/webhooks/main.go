@@ -1,4 +1,4 @@
-// Command webhooks tells web hooks of events; Posthaste's scheduler says when.
+// Command webhooks delivers events to webhooks, scheduled by Posthaste's core.
 package main
 
 import (
@@ -68,7 +68,7 @@ func run(ctx context.Context, dir string, cfg driver.Config, in io.Reader) error
 	return cmp.Or(err, context.Cause(work))
 }
 
-// feed puts events into the spool and tells the driver, until the input ends.
+// feed puts events into the spool and notifies the driver, until the input ends.
 func feed(ctx context.Context, in io.Reader, s *spool.Spool, d *driver.Driver, log *slog.Logger) error {
 	for input := json.NewDecoder(in); ; {
 		var event struct {

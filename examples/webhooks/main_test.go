@@ -134,7 +134,7 @@ func TestWindows(t *testing.T) {
 		t.Errorf("the fast host waited until %d of 60 requests had gone to the slow one", slowWhenFastWasDone)
 	}
 	if !slow.ids[`bulk {"event": "bulk"}`] || len(slow.ids) != 1 {
-		t.Errorf("the slow host was told of %v", slow.ids)
+		t.Errorf("the slow host got %v", slow.ids)
 	}
 	expect(t, said, "msg=accepted event=bulk", "sent=120 refused=0 put_off=0 given_up=0 left=0")
 }
@@ -262,7 +262,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// Input that is not JSON ends the run, and is told; what came before is kept. An
+// Input that is not JSON ends the run with an error; earlier events are kept. An
 // event that goes nowhere is refused, and the next one is taken.
 func TestInput(t *testing.T) {
 	t.Parallel()

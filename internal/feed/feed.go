@@ -219,7 +219,7 @@ const pieceMax = 64 << 10
 
 var errCut = errors.New("hung up within the content, as was asked for")
 
-// content sends the content and tells whether its end may have been sent.
+// content sends the content and reports whether its end may have been sent.
 func (c *Client) content(m Message) (sent bool, err error) {
 	rest := m.Content
 	if m.Chunked {

@@ -63,7 +63,7 @@ func serve(t *testing.T, cfg sink.Config) (net.Conn, *[]sink.Delivery) {
 	return ours, taken
 }
 
-// What is handed in arrives as it was: many recipients, dots at the start of
+// What is submitted arrives as it was: many recipients, dots at the start of
 // lines, more than one piece, by either command.
 func TestAccepted(t *testing.T) {
 	var everybody []mail.Address

@@ -8,7 +8,7 @@ import (
 )
 
 // Round robin turns the list after every choice: the cyclic order must never
-// change, and a slice that is cut and joined tells what must come out.
+// change, and a slice that is cut and joined is the expected result.
 func TestRotateAfter(t *testing.T) {
 	type node struct {
 		name int

@@ -41,8 +41,8 @@ func Names(name string, names []string, most int) []string {
 	return found
 }
 
-// distance returns how many letters must be put in, left out, replaced or
-// swapped with their neighbour to make b of a; at most limit is told exactly.
+// distance returns how many letters must be put in, left out, replaced or swapped
+// with their neighbour to make b of a; distances up to limit are exact.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

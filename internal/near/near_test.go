@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A guess must help somebody who mistyped a letter or two, and must not be made for a
+// A guess must help a user who mistyped a letter or two, and must not be made for a
 // name that is simply another one.
 func TestNames(t *testing.T) {
 	names := []string{"example.com", "example.net", "sample.net", "mail.test", "listen"}

@@ -4,5 +4,5 @@
 // It is xoshiro256++ (Blackman and Vigna 2019), its state filled from the seed
 // by SplitMix64 as its authors advise. The standard library's generators are
 // as good, but their derived methods (IntN, Shuffle) are not promised to stay
-// the same, and a recorded trace must replay for ever. It is not for secrets.
+// the same, and a recorded trace must replay forever. It is not for secrets.
 package prng

@@ -9,7 +9,7 @@ import (
 
 // A Source is the state of a generator: a value, so that a copy of the
 // structure that holds it goes on with the same numbers. It belongs to one
-// goroutine. The zero Source gives zeros for ever: use New.
+// goroutine. The zero Source gives zeros forever: use New.
 type Source struct {
 	s [4]uint64
 }
@@ -65,9 +65,9 @@ func (r *Source) IntN(n int) int {
 	return int(r.Uint64N(uint64(n)))
 }
 
-// Permille tells true in p of 1000 cases; never for p ≤ 0, always for
-// p ≥ 1000. It draws one number in every case, so that changing p does not
-// shift what is drawn afterwards.
+// Permille returns true in p of 1000 cases; never for p ≤ 0, always for p ≥ 1000.
+// It draws one number in every case, so that changing p does not shift what is
+// drawn afterwards.
 func (r *Source) Permille(p int) bool {
 	return r.IntN(1000) < p
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The authors' test vectors: the generator must be the published one, since
-// traces of other releases are to be replayed with it.
+// The authors' test vectors: the generator must be the published one, since traces
+// of other releases must replay with it.
 func TestPublishedVectors(t *testing.T) {
 	r := Source{s: [4]uint64{1, 2, 3, 4}}
 	for i, want := range []uint64{

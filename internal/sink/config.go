@@ -47,9 +47,9 @@ type Config struct {
 	// faults.
 	Seed uint64
 
-	// Taken is told of each message after it was taken and before the client
-	// is told so. Refused is told of each fault. They are called from many
-	// goroutines at once; nil means that nobody wants to know.
+	// Taken is called for each message after it was accepted and before the client
+	// gets the reply. Refused is called for each fault. They are called
+	// concurrently from many goroutines; nil disables them.
 	Taken   func(Delivery)
 	Refused func(Refusal)
 }
@@ -85,7 +85,7 @@ func (c Config) Validate() error {
 	}
 	for _, name := range c.Withheld {
 		if !slices.Contains(extensions(), strings.ToUpper(name)) {
-			complaints = append(complaints, fmt.Errorf("extension %q is none of %s", name, strings.Join(extensions(), " ")))
+			complaints = append(complaints, fmt.Errorf("extension %q is not one of %s", name, strings.Join(extensions(), " ")))
 		}
 	}
 	return errors.Join(append(complaints, validateFaults(c.Faults), c.session().Validate())...)

@@ -13,8 +13,7 @@ import (
 // inputSize is longer than any command line that a session accepts.
 const inputSize = 32 << 10
 
-// date stands in the Received fields that the sessions write, which nobody
-// sees.
+// date is in the Received fields that the sessions write, which no test sees.
 const date = "Thu, 1 Jan 1970 00:00:00 +0000"
 
 // A connection hosts one session. It belongs to its goroutine.
@@ -57,7 +56,7 @@ func (c *connection) run(ctx context.Context) {
 	}
 }
 
-// greet reports whether the client is to be greeted.
+// greet reports whether the client must be greeted.
 func (c *connection) greet(ctx context.Context) bool {
 	if !pause.For(ctx, c.server.cfg.GreetingDelay) {
 		return false
@@ -70,7 +69,7 @@ func (c *connection) greet(ctx context.Context) bool {
 	return kind == 0
 }
 
-// serve does what the session wants and tells whether the connection goes on.
+// serve does what the session wants and reports whether the connection goes on.
 func (c *connection) serve(ctx context.Context, request server.Request) bool {
 	switch r := request.(type) {
 	case *server.Read:
@@ -195,7 +194,7 @@ func (c *connection) take(e mail.Envelope, kind Kind) {
 	c.server.cfg.Taken(d)
 }
 
-// draw returns what goes wrong at a stage, and tells who wants to know.
+// draw returns the fault at a stage, and reports it to Config.Refused.
 func (c *connection) draw(stage Stage, recipient mail.Address) Kind {
 	kind := c.fate.draw(*c.server.faults.Load(), stage, recipient)
 	if kind == 0 {
@@ -222,7 +221,7 @@ func (c *connection) drop(ctx context.Context) bool {
 	return false
 }
 
-// flush writes the replies, late if they are to be.
+// flush writes the replies, after the configured delay.
 func (c *connection) flush(ctx context.Context) bool {
 	if len(c.out) == 0 {
 		return true

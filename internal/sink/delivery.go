@@ -6,7 +6,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Delivery is a message that was taken. It belongs to whoever is told.
+// A Delivery is an accepted message. It belongs to the function that it is passed
+// to.
 type Delivery struct {
 	At         time.Time
 	Connection uint64 // the connection's number, from 1 on
@@ -22,7 +23,7 @@ type Delivery struct {
 	Content    []byte // the first Config.ContentKept octets
 }
 
-// A ReplyFate says whether the client was told that its message was taken.
+// A ReplyFate is whether the client got the reply that its message was accepted.
 type ReplyFate uint8
 
 const (

@@ -10,7 +10,7 @@
 // Config.Refused, so that a test can account for every delivery.
 //
 // Of content only the header is looked at, for a field that names the message;
-// what follows it is summed up, so that a test can tell whether it came whole.
+// what follows it is summed up, so that a test can report whether it came whole.
 //
 // Faults are drawn from a generator for each connection, seeded with
 // Config.Seed and the connection's number; whether a recipient is refused for

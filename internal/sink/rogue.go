@@ -20,7 +20,7 @@ import (
 //   - mixed: says a line with another code in front of the reply, and goes on
 //   - deaf: reads an octet every 100 ms, out of a small buffer
 //   - never: reads nothing more for a minute
-//   - hold: tells Held and says the reply when Release is closed
+//   - hold: signals Held and replies when Release is closed
 //   - slow: says the reply after Rogue.Delay, and goes on
 type Way struct{ Stage, How string }
 
@@ -77,7 +77,7 @@ func (r *Rogue) Close() {
 	r.conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
 }
 
-// Times tells how often it has taken the message with a Message-ID.
+// Times returns how often it has accepted the message with a Message-ID.
 func (r *Rogue) Times(key string) int64 {
 	if n, ok := r.keys.Load(key); ok {
 		return n.(*atomic.Int64).Load()
@@ -169,7 +169,7 @@ func (r *Rogue) stall(c net.Conn, reply string) bool {
 	case "mixed":
 		return say("550-no\r\n")
 	case "never":
-		time.Sleep(time.Minute) // its own end closes it: nothing tells that the peer has gone
+		time.Sleep(time.Minute) // its own end closes it: nothing reveals that the peer has gone
 		return false
 	case "octet":
 		say(reply + "2")

@@ -81,7 +81,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return nil
 }
 
-// acceptPause follows a failed accept, which is mostly for want of
+// acceptPause follows a failed accept, which is mostly for lack of
 // descriptors.
 const acceptPause = 50 * time.Millisecond
 
@@ -127,7 +127,7 @@ func (s *Server) welcome(ctx context.Context, conn net.Conn, served bool) {
 	c.run(ctx)
 }
 
-// enter counts a connection and tells whether there is room for it.
+// enter counts a connection and reports whether there is room for it.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

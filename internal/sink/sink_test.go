@@ -156,7 +156,7 @@ func TestTaken(t *testing.T) {
 		taken := len(b.taken)
 		b.mu.Unlock()
 		if taken != 1 {
-			t.Fatalf("%d messages taken when the client was told", taken)
+			t.Fatalf("%d messages accepted when the client got the reply", taken)
 		}
 		c.say("MAIL FROM:<>", "RCPT TO:<b@b.test>", "BDAT 12\r\nX-Key: two\r\nBDAT 6 LAST\r\n\r\nbody")
 		for _, want := range []string{"250", "250", "250", "250"} {
@@ -212,8 +212,8 @@ func TestDelays(t *testing.T) {
 	})
 }
 
-// The receiver of the scheduler's documentation: connections beyond a limit
-// are told 421 and closed, and there is room again when one has gone.
+// The receiver of the scheduler's documentation: connections beyond a limit get 421
+// and are closed, and there is room again when one has gone.
 func TestConnectionLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, Config{ConnectionLimit: 2})
@@ -236,7 +236,7 @@ func TestConnectionLimit(t *testing.T) {
 	})
 }
 
-// Every fault at every stage: what the client sees, what a test is told, and
+// Every fault at every stage: what the client sees, what a test is notified of, and
 // whether the message counts as taken.
 func TestFaults(t *testing.T) {
 	const end = "" // of the connection

@@ -11,11 +11,11 @@
 // is sent before the input has been read to its end: a program that dies
 // halfway sends nothing.
 //
-// [Send] speaks SMTP over a connection to the server. It asks for what the
-// message needs (8BITMIME, SMTPUTF8, DSN), writes RCPTs in groups where the
-// server allows that, and splits the recipients among several transactions if
-// they are more than the server takes in one. Nothing is sent unless every
-// recipient of a transaction is accepted, so that a caller who is told of a
-// failure may simply try again; only between transactions can a failure come
-// too late for that, and the [Refusal] then says how many were served.
+// [Send] speaks SMTP over a connection to the server. It asks for what the message
+// needs (8BITMIME, SMTPUTF8, DSN), writes RCPTs in groups where the server allows
+// that, and splits the recipients among several transactions if they are more than
+// the server takes in one. Nothing is sent unless every recipient of a transaction
+// is accepted, so that a caller who gets a failure may simply try again; only
+// between transactions can a failure come too late for that, and the [Refusal] then
+// says how many were served.
 package submit

@@ -14,7 +14,7 @@ import (
 )
 
 // A header that two programs read differently is refused. In each of these, one
-// reading loses a recipient or shows a blind copy to everybody.
+// reading loses a recipient or shows a blind copy to all recipients.
 func TestAmbiguousHeader(t *testing.T) {
 	for _, c := range []struct {
 		name, in string

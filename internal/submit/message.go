@@ -72,7 +72,7 @@ func (e *InputError) Error() string { return "read the message: " + e.Err.Error(
 func (e *InputError) Unwrap() error { return e.Err }
 
 // A HeaderError is the error of a header that can be read in more than one way. It is
-// not guessed which is meant: one reading may show blind copies to everybody.
+// not guessed which is meant: one reading may show blind copies to all recipients.
 type HeaderError struct {
 	Line int // from 1
 	Why  string
@@ -130,7 +130,7 @@ type composer struct {
 	notUTF8  bool // some line of the header is neither ASCII nor UTF-8
 }
 
-// A fieldKind says what is to be done with a field of the header.
+// A fieldKind determines what is done with a field of the header.
 type fieldKind uint8
 
 const (
@@ -250,7 +250,7 @@ func (c *composer) header() (rest piece, err error) {
 	}
 }
 
-// beginLine looks at the first piece of a line and tells whether it belongs to
+// beginLine looks at the first piece of a line and reports whether it belongs to
 // the header: mail from simple programs may have no empty line behind it, or
 // no header at all.
 func (c *composer) beginLine(line []byte) bool {

@@ -113,7 +113,7 @@ func TestComposeDot(t *testing.T) {
 }
 
 // With -t the header decides who gets the message; resent fields go before the
-// original ones, arguments are added, nobody is named twice.
+// original ones, arguments are added, no recipient is named twice.
 func TestRecipientsFromHeader(t *testing.T) {
 	for in, want := range map[string][]mail.Address{
 		"To: a@x, B <b@x>\nCc: c@x\nBcc: d@x,\n\te@x\nSubject: f@x\n\nTo: g@x\n": {"z@x", "a@x", "b@x", "c@x", "d@x", "e@x"},
@@ -165,8 +165,8 @@ func TestAuthor(t *testing.T) {
 	}
 }
 
-// The server must be told what the content needs, and not more: mail that
-// claims to need SMTPUTF8 cannot go to half of the world.
+// MAIL must declare what the content needs, and not more: mail that claims to need
+// SMTPUTF8 cannot go to half of the world.
 func TestDetection(t *testing.T) {
 	long := strings.Repeat("ä", 100_000)
 	for _, c := range []struct {
@@ -193,8 +193,8 @@ func TestDetection(t *testing.T) {
 	}
 }
 
-// A program that dies halfway must not send half a message, and the reason
-// must be told apart from other trouble.
+// A program that dies halfway must not send half a message, and the reason must be
+// distinguished from other errors.
 func TestInputFails(t *testing.T) {
 	in := io.MultiReader(strings.NewReader("Subject: s\n\nhalf"), iotest.ErrReader(io.ErrClosedPipe))
 	var failed *InputError

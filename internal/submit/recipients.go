@@ -8,8 +8,8 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// repeatMax is how many recipients are remembered so that nobody is named
-// twice. With more the list is one that a program made.
+// repeatMax is the number of recipients remembered so that none is named twice.
+// With more the list is one that a program made.
 const repeatMax = 10_000
 
 // A roster is a list of recipients in the order in which they were added. The

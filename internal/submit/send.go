@@ -274,8 +274,8 @@ func (d *dialogue) full(count int) bool {
 	return d.caps.Limits.Recipients > 0 && count >= d.caps.Limits.Recipients
 }
 
-// accepted reads the replies to a group of RCPTs. It returns how many of them
-// were accepted, and those that were told that there are too many recipients in
+// accepted reads the replies to a group of RCPTs. It returns how many of them were
+// accepted, and those that were refused because there are too many recipients in
 // the transaction (RFC 5321 4.5.3.1.10): they get another one.
 func (d *dialogue) accepted(group []mail.Address) (n int, again []mail.Address, err error) {
 	if err := d.flush(); err != nil {

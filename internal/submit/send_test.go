@@ -148,8 +148,8 @@ func TestSendUTF8(t *testing.T) {
 	}
 }
 
-// More recipients than the server takes at once are split: everybody gets the
-// message once, and nobody twice.
+// More recipients than the server takes at once are split: each gets the message
+// exactly once.
 func TestSendSplits(t *testing.T) {
 	var all []mail.Address
 	var want []string
@@ -193,7 +193,7 @@ func TestSendIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A script is what a server says; what it is told is recorded.
+// A script is what a server replies; what it receives is recorded.
 func script(conn net.Conn, told *[]string, says ...string) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
@@ -281,7 +281,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// A server that hangs must not make the program hang for ever: its caller holds
+// A server that hangs must not make the program hang forever: its caller holds
 // resources, a web server's worker say.
 func TestHangingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

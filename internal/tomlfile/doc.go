@@ -1,7 +1,7 @@
 // Package tomlfile reads a TOML file as a tree in which every key and value
 // knows where it stands, and collects what is wrong with it.
 //
-// Whoever writes a file by hand wants to be told all mistakes at once, each with
+// A user who writes a file by hand wants all mistakes reported at once, each with
 // the line it is in. So reading has three steps, each of which records its
 // complaints with the File and goes on:
 //

@@ -11,9 +11,9 @@ import (
 )
 
 // This file is the only one that knows the TOML library. The library's decoder
-// stops at the first value of a wrong type and tells no positions of values
-// that are well-formed and wrong; its parser, which promises no stable API,
-// tells them all.
+// stops at the first value of a wrong type and has no positions of values that are
+// well-formed and wrong; its parser, which promises no stable API, reports them
+// all.
 
 // nestingMax bounds the depth of values. No parameter needs more than two.
 const nestingMax = 8
@@ -107,7 +107,7 @@ func (r *reader) key(n *unstable.Node) []part {
 	return parts
 }
 
-// place returns the parts of a header's key, the table that the last of them is to be
+// place returns the parts of a header's key, the table that the last of them will be
 // in, nil if something else is in the way, and where the key stands.
 func (r *reader) place(n *unstable.Node) (parts []part, in *Table, at Span) {
 	parts = r.key(n)
@@ -191,8 +191,8 @@ func (r *reader) keyValue(t *Table, n *unstable.Node, depth int) {
 	t.add(&Entry{last.name, last.at, r.value(n.Value(), r.behindEquals(last.at.End, whole.End), depth)})
 }
 
-// behindEquals returns where a value is: the parser does not tell it of lists
-// and inline tables.
+// behindEquals returns the position of a value, which the parser does not return
+// for lists and inline tables.
 func (r *reader) behindEquals(start, end int) Span {
 	for start < end && strings.IndexByte(" \t=", r.src.text[start]) >= 0 {
 		start++

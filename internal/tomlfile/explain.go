@@ -26,9 +26,9 @@ func QuoteKey(name string) string {
 // without quotes.
 var unquoted = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)\s*=\s*([^"'\[{\s#][^"']*?)\s*(#.*)?$`)
 
-// explainSyntax turns a complaint of the parser about a line into one that
-// helps somebody who knows main.cf better than TOML. At is the offset of the
-// mistake in the line.
+// explainSyntax turns a complaint of the parser about a line into one that helps a
+// user who knows main.cf better than TOML. At is the offset of the mistake in the
+// line.
 func explainSyntax(complaint, line string, at int) (message, hint string) {
 	equals := strings.IndexByte(line, '=')
 	key := strings.TrimSpace(line[:max(equals, 0)])

@@ -13,7 +13,7 @@ type Problem struct {
 	Source       string // the line
 	Key          string // the parameter, in full, as in transport.bulk.process_limit; "" for a mistake in the syntax
 	Message      string // what is wrong
-	Allowed      string // what would be right; "" if Message tells
+	Allowed      string // allowed values; "" if Message has them
 	Hint         string // what was probably meant; "" if there is no guess
 }
 
@@ -91,7 +91,7 @@ type Problems struct {
 	More int // further problems that are not in the list
 }
 
-// ProblemsMax bounds the list. Whoever has more has given us the wrong file.
+// ProblemsMax bounds the list. A file with more is probably the wrong file.
 const ProblemsMax = 50
 
 // Error returns one line for each problem.

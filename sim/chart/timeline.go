@@ -14,7 +14,7 @@ const (
 
 // timeline draws what happened over time: above, the windows that were in
 // force (the mean as a line, all of them as a band) and the most connections at
-// once, and look-ups if there are any; below, attempts and, in front of them, those
+// once, and lookups if there are any; below, attempts and, in front of them, those
 // that failed for the site; then the connections to each host and those that carried
 // something of each class, as far as these were followed.
 func (c *canvas) timeline(p *sim.Pictures, top float64) float64 {
@@ -70,7 +70,7 @@ func (c *canvas) timelineLegend(y float64, lookups bool) {
 	}
 	if lookups {
 		entries[3].name = "of them failed"
-		entries = append(entries, struct{ colour, name string }{colourLookups, "look-ups, the most at once"})
+		entries = append(entries, struct{ colour, name string }{colourLookups, "lookups, the most at once"})
 	}
 	for _, l := range entries {
 		c.rect(x, y-8, 10, 9, l.colour)

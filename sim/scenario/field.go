@@ -29,8 +29,8 @@ type flaw struct {
 
 func flawf(format string, args ...any) *flaw { return &flaw{message: fmt.Sprintf(format, args...)} }
 
-// fields sets the fields of a table, and complains about keys that are none.
-// where is the table's name, "" for the top.
+// fields sets the fields of a table, and complains about unknown keys. where is the
+// table's name, "" for the top.
 func (l *loader) fields(where string, t *tomlfile.Table, fields []field) {
 	for _, e := range t.Entries {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.Name })
@@ -222,7 +222,7 @@ func wordField[T any](name string, to *T, words ...word[T]) field {
 		}
 		i := slices.Index(names, n.Text)
 		if i < 0 {
-			f := flawf("%q is none of the words", n.Text)
+			f := flawf("%q is not one of the words", n.Text)
 			if guess := near.Name(n.Text, names); guess != "" {
 				f.hint = fmt.Sprintf("did you mean %q?", guess)
 			}

@@ -113,8 +113,8 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.refuseForRelay()
 }
 
-// isConfiguration tells whether the file is one of the daemon's, and complains of that
-// alone: a complaint about each of its keys would help nobody.
+// isConfiguration reports whether the file is one of the daemon's, and complains of that
+// alone: a complaint about each of its keys would not help.
 func (l *loader) isConfiguration(root *tomlfile.Table) bool {
 	for _, own := range []string{"site", "arrivals", "config", "run"} {
 		if root.Get(own) != nil {

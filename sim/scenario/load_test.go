@@ -17,9 +17,9 @@ import (
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
-// Whoever writes a scenario makes mistakes; each of them is told with its place
-// and with what was probably meant, all of them at once. The files beside those
-// in testdata/bad hold what is said; UPDATE=1 writes them anew.
+// Authors of scenarios make mistakes; each of them is reported with its place and
+// with what was probably meant, all of them at once. The files beside those in
+// testdata/bad hold what is said; UPDATE=1 writes them anew.
 func TestBadScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.toml")
 	if err != nil || len(files) < 5 {
@@ -267,8 +267,8 @@ backoff_jitter = 0
 		t.Fatalf("%v, %+v", err, r)
 	}
 	run := r.Runs[0]
-	// Tried at 60, 110 and 160 s, each time in vain, then at 210 s: 150 messages
-	// of 300 were deferred, for 300 s each.
+	// Tried at 60, 110 and 160 s without success, then at 210 s: 150 messages of
+	// 300 were deferred, for 300 s each.
 	if math.Abs(run.DeferredPct-50) > 1 {
 		t.Errorf("%.1f %% were deferred, want half", run.DeferredPct)
 	}

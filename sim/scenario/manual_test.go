@@ -9,7 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/sim"
 )
 
-// The examples of the manual are scenarios: somebody will copy them.
+// The examples of the manual are scenarios, since users will copy them.
 func TestManualExamplesRun(t *testing.T) {
 	text, err := os.ReadFile("../../docs/simulation.md")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// Mistakes that are easily made and were told misleadingly or not at all: somebody
-// who reads the complaint must know what to change.
+// Mistakes that are easily made and were reported misleadingly or not at all: a
+// user who reads the complaint must know what to change.
 func TestMisleadingMistakes(t *testing.T) {
 	const rest = "[arrivals.x]\nto = \"a\"\nmessages = 1\npattern = \"once\"\n"
 	for _, c := range []struct{ name, text, want string }{

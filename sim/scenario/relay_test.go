@@ -310,7 +310,7 @@ func TestOneEach(t *testing.T) {
 		}{{"closing", 0}, {"announced", 0}, {"balanced", 0.1}} {
 			h := hostsOf(&run, c.host)[0]
 			got := float64(h.Deliveries) / (3 * 60)
-			// Half a second for each, and two round trips for each attempt in vain.
+			// Half a second for each, and two round trips for each failed attempt.
 			can := 20 / (0.5 + 0.2*c.refused/(1-c.refused))
 			if strings.HasPrefix(run.Name, "agents") && c.refused > 0 {
 				continue

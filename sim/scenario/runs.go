@@ -123,7 +123,7 @@ var ownOfRun = []string{"name", "reference", "mode"}
 type mode uint8
 
 const (
-	modeAgents mode = iota // nobody: every delivery is an agent's affair, as in Postfix
+	modeAgents mode = iota // none: every delivery is made by an agent, as in Postfix
 	modeRelay              // the core, as in the daemon
 )
 

@@ -26,8 +26,7 @@ func Shipped() []string {
 	return names
 }
 
-// Text returns the file of a shipped scenario, for somebody who wants to change
-// it.
+// Text returns the file of a shipped scenario, for a user who wants to change it.
 func Text(name string) ([]byte, error) {
 	text, err := shipped.ReadFile("shipped/" + name + ".toml")
 	if err != nil {

@@ -51,7 +51,7 @@ func figures(t *testing.T) {
 // reports are those of simulateOnce, by scenario.
 var reports sync.Map
 
-// All that is shipped can be read, tells what it is about, and runs without a
+// All shipped scenarios can be read, have a description, and run without a
 // checker's complaint. All of the two with millions of messages are run by hand.
 func TestShippedScenariosRun(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestShippedScenariosRun(t *testing.T) {
 			continue
 		}
 		if len(s.Description) < 40 {
-			t.Errorf("%s does not tell what it is about", name)
+			t.Errorf("%s has no description", name)
 		}
 		switch {
 		case name == "busy-day": // its first ten minutes
@@ -215,9 +215,9 @@ func TestOlderSchedulers(t *testing.T) {
 	}
 }
 
-// Of a hundred look-ups at once, one large message has 91 and two have about 47
-// each; small mail does not notice them. Where the first to come is served first, they
-// have all, and what small mail needs comes free as look-ups take long.
+// Of a hundred lookups at once, one large message has 91 and two have about 47 each;
+// small mail does not notice them. Where the first to come is served first, they have
+// all, and small mail gets places as lookups end.
 func TestRoutingShare(t *testing.T) {
 	figures(t)
 	t.Parallel()
@@ -227,17 +227,17 @@ func TestRoutingShare(t *testing.T) {
 	}
 	defaults, greedy := runs["defaults"], runs["first come, first served"]
 	if first, second := defaults.LookupsPeak["first"], defaults.LookupsPeak["second"]; first != 91 || second < 45 || second > 48 {
-		t.Errorf("the first large message had %d look-ups under way, the second %d", first, second)
+		t.Errorf("the first large message had %d lookups under way, the second %d", first, second)
 	}
 	with, without := defaults.DelayMS["small"], greedy.DelayMS["small"]
 	if with.P99 > 1000 || without.P99 > 1000 {
 		t.Errorf("small mail took %v ms at p99, and %v ms where the first come is served first", with.P99, without.P99)
 	}
 	if first := greedy.LookupsPeak["first"]; first != 100 {
-		t.Errorf("the first large message had %d look-ups where the first to come is served first", first)
+		t.Errorf("the first large message had %d lookups where the first to come is served first", first)
 	}
 	if hard := runs["hard limit of 20"].LookupsPeak["first"]; hard != 20 {
-		t.Errorf("with a hard limit of 20 a message had %d look-ups under way", hard)
+		t.Errorf("with a hard limit of 20 a message had %d lookups under way", hard)
 	}
 }
 

@@ -15,7 +15,7 @@ var faults = []word[sim.Fault]{
 	{"close", sim.FaultClose},
 }
 
-// behaviour is the keys that a site, its hosts and their changes share.
+// behavior is the keys that a site, its hosts and their changes share.
 func behaviour(b *sim.Behaviour) []field {
 	return []field{
 		spreadField("connect", &b.Connect),
@@ -85,7 +85,7 @@ func (l *loader) host(where string, n int, t *tomlfile.Table, site *sim.Site, sh
 	l.noteForRelay(key, t)
 	l.servers(key, t.At, &h.Behaviour)
 	h.Changes = l.changes(key, h.Behaviour, own)
-	if !l.Wrong() && len(shared) > 0 { // or mistakes in the site's would be told again
+	if !l.Wrong() && len(shared) > 0 { // or mistakes in the site's would be reported again
 		h.Changes = l.changes(key, h.Behaviour, inTime(append(slices.Clone(shared), own...)))
 	}
 	return h
@@ -173,7 +173,7 @@ func (l *loader) noteForRelay(where string, t *tomlfile.Table) {
 	}
 }
 
-// refuseForRelay complains about these if nobody looks at them.
+// refuseForRelay complains about these if they are not used.
 func (l *loader) refuseForRelay() {
 	if l.relayed || l.Wrong() {
 		return

@@ -28,8 +28,8 @@ const (
 	deliveryBudget = 256
 )
 
-// growthFrom is how large a backlog must be for its growth to tell something:
-// by a fifth of it, the store's memory has been filled once.
+// growthFrom is how large a backlog must be for its growth to be significant: by a
+// fifth of it, the store's memory has been filled once.
 const growthFrom = 500_000
 
 // backlogTrial is the part about a backlog.
@@ -37,7 +37,7 @@ type backlogTrial struct {
 	options
 	*daemon.Daemon
 	figures *measure.Figures
-	site    string // where nobody listens at first
+	site    string // where no server listens at first
 	tally   *tally
 }
 
@@ -51,7 +51,7 @@ func backlog(ctx context.Context, o options, dir string, f *measure.Figures) err
 	if err != nil {
 		return err
 	}
-	// Mail comes back when it has all been handed in and measured.
+	// Mail comes back when it has all been submitted and measured.
 	wait := 20*time.Second + time.Duration(o.messages)*time.Second/4500
 	d, err := newDaemon(o, dir, fmt.Sprintf("minimal_backoff_time = \"%ds\"\n", int(wait.Seconds())), fmt.Sprintf("\"dead.test\" = %q\n", route))
 	if err != nil {
@@ -73,9 +73,9 @@ func backlog(ctx context.Context, o options, dir string, f *measure.Figures) err
 	return stop(d)
 }
 
-// pileUp hands in all messages and waits until they are deferred.
+// pileUp submits all messages and waits until they are deferred.
 func (t *backlogTrial) pileUp(ctx context.Context) error {
-	fmt.Printf("handing in %d messages for a dead destination\n", t.messages)
+	fmt.Printf("submitting %d messages for a dead destination\n", t.messages)
 	pid := t.Pid()
 	var accepted atomic.Int64
 	w := watchMemory(ctx, pid, func() int { return int(accepted.Load()) })
@@ -97,7 +97,7 @@ func (t *backlogTrial) pileUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.figures.Note("backlog: messages handed in and deferred", "%d in %s, %.0f/s, %.0f µs of processor each", t.messages, measure.Brief(took),
+	t.figures.Note("backlog: messages submitted and deferred", "%d in %s, %.0f/s, %.0f µs of processor each", t.messages, measure.Brief(took),
 		float64(t.messages)/took.Seconds(), float64(cpu.Microseconds())/float64(t.messages))
 	t.figures.Note("backlog: last one deferred after", "%s", measure.Brief(time.Since(began)))
 	t.figures.AtMost("backlog: largest memory while it piles up", m.peak, memoryBudget, "MB")
@@ -109,7 +109,7 @@ func (t *backlogTrial) pileUp(ctx context.Context) error {
 	return nil
 }
 
-// feed hands in the messages over some connections.
+// feed submits the messages over some connections.
 func (t *backlogTrial) feed(ctx context.Context, accepted *atomic.Int64) error {
 	var next atomic.Int64
 	var clients sync.WaitGroup

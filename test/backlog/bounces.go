@@ -24,7 +24,7 @@ const (
 
 // bouncesPerPlace is how many bounces there are for each place in core, whatever the
 // scale: 60,000 for the 20,000 places that there are by default. What fits into the core
-// delays nobody.
+// delays no other mail.
 const bouncesPerPlace = 3
 
 // bouncesTrial is the part about a flood of bounces.
@@ -33,7 +33,7 @@ type bouncesTrial struct {
 	*daemon.Daemon
 	figures *measure.Figures
 	what    string
-	site    string          // where nobody listens at first, and then all is refused
+	site    string          // where no server listens at first, and later one refuses all
 	reports *tally          // what has reached the senders' host
 	good    *measure.Stream //  other mail
 	begun   time.Time       // the refusals
@@ -108,7 +108,7 @@ func bounceAll(ctx context.Context, o options, dir string, f *measure.Figures, w
 	return stop(t.Daemon)
 }
 
-// pileUp hands in all that is going to bounce.
+// pileUp submits all that is going to bounce.
 func (t *bouncesTrial) pileUp(ctx context.Context) error {
 	fmt.Printf("%shanding in %d messages\n", t.what, t.messages)
 	var next sync.Mutex
@@ -148,7 +148,7 @@ func (t *bouncesTrial) feedBounces(ctx context.Context, next func() int) error {
 	return errors.Join(ctx.Err(), c.Close())
 }
 
-// refuse lets the destination refuse everybody, and sends good mail until all
+// refuse makes the destination refuse all recipients, and sends good mail until all
 // senders have heard of it.
 func (t *bouncesTrial) refuse(ctx context.Context) error {
 	bad, err := measure.Receive(sink.Config{Faults: []sink.Fault{{Stage: sink.AtRecipient, Kind: sink.RefuseForGood, Share: 1}}}, t.site)

@@ -7,8 +7,8 @@ import (
 	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
-// Ports from where on free ones are looked for: the program must not listen
-// where mail is to find nobody.
+// Ports from where on free ones are looked for: the program must not listen where
+// no server may listen.
 const (
 	daemonPort = 22000
 	sitePort   = 26000
@@ -28,7 +28,7 @@ func stop(d *daemon.Daemon) error {
 	}
 	found, err := d.Errors()
 	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("its log tells of errors:\n%s", strings.Join(found, "\n"))
+		err = fmt.Errorf("its log has errors:\n%s", strings.Join(found, "\n"))
 	}
 	return err
 }

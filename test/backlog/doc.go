@@ -4,16 +4,16 @@
 //
 // The procedure, one part after the other, each on a queue of its own:
 //
-//   - backlog: hand in messages for a destination that refuses connections,
+//   - backlog: submit messages for a destination that refuses connections,
 //     watch memory while they pile up and processor time when they rest; kill
 //     the program, start it again and wait for its first answers; kill it once
 //     more, wait until a message is due, and see how soon after a start it is
 //     tried; then deliver everything and count.
-//   - recipients: hand in one message with very many recipients through the
+//   - recipients: submit one message with very many recipients through the
 //     submission socket, deliver it and count; the same through the sendmail
 //     command.
 //   - idle: open connections that do nothing.
-//   - bounces: hand in messages for a destination that refuses connections, let it
+//   - bounces: submit messages for a destination that refuses connections, let it
 //     refuse all recipients instead, and send other mail at a fixed rate until
 //     every sender has been told; once with a senders' host that takes reports at
 //     once, and once with a slow one.

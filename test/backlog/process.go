@@ -52,7 +52,7 @@ func cpuOf(pid int) (time.Duration, error) {
 		}
 		ticks += n
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil // Linux tells hundredths of a second
+	return time.Duration(ticks) * 10 * time.Millisecond, nil // Linux reports hundredths of a second
 }
 
 // A watch samples a process's memory against a count that grows.

@@ -116,7 +116,7 @@ func bySocket(ctx context.Context, o options, d *daemon.Daemon, _ *measure.Figur
 	return c.Close()
 }
 
-// bySendmail pipes a message whose Bcc names everybody into the sendmail
+// bySendmail pipes a message whose Bcc names all recipients into the sendmail
 // command.
 func bySendmail(ctx context.Context, o options, d *daemon.Daemon, f *measure.Figures, what string) error {
 	cmd := exec.CommandContext(ctx, o.binary, "sendmail", "--config", d.Config(), "-t", "-i", "-f", "s@origin.test")
@@ -128,8 +128,8 @@ func bySendmail(ctx context.Context, o options, d *daemon.Daemon, f *measure.Fig
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// What the kernel tells of a process that has ended includes what its
-	// parent took when it was forked.
+	// What the kernel reports of a process that has ended includes what its parent
+	// took when it was forked.
 	w := watchMemory(ctx, cmd.Process.Pid, func() int { return 0 })
 	err = errors.Join(o.writeLarge(in), in.Close())
 	err = errors.Join(err, cmd.Wait())

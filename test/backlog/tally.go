@@ -22,7 +22,7 @@ type tally struct {
 
 func newTally(n int) *tally { return &tally{seen: make([]bool, n), done: make(chan struct{})} }
 
-// take notes an arrival by its name, which a format tells the number of.
+// take records an arrival by its name, whose number is parsed with a format.
 func (t *tally) take(format, name string) {
 	var i int
 	_, err := fmt.Sscanf(name, format, &i)

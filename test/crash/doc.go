@@ -3,7 +3,7 @@
 //
 // The procedure. Receivers (receivers.go) take mail for eight domains and for
 // the sender, with delays and with faults: refusals for now and for good, lost
-// connections, lost replies. Clients (load.go) hand in messages all the time,
+// connections, lost replies. Clients (load.go) submit messages all the time,
 // over many connections: small and large ones, with one and with hundreds of
 // recipients, some that must be refused, and some that they break off. Each
 // round starts the daemon (daemon.go) and kills it after a random time, now and
@@ -14,9 +14,9 @@
 //
 //   - accepted, that is 250 was read: every recipient got the message whole, or
 //     the sender got a report about the recipient;
-//   - refused, or broken off before its end: nobody ever got it;
-//   - unknown, that is lost between the end of the content and the reply:
-//     everybody got it or nobody;
+//   - refused, or broken off before its end: no recipient ever got it;
+//   - unknown, that is lost between the end of the content and the reply: all
+//     recipients got it, or none;
 //   - twice: only if the outcome of the first delivery was unknown to the daemon,
 //     because its reply was lost on the way, or because the daemon was killed so
 //     shortly afterwards that it cannot have been written down. How shortly is

@@ -37,7 +37,7 @@ func parseKey(envID string) key {
 	return key(n)
 }
 
-// parseRecipient reads an address back and tells whether it is one of ours.
+// parseRecipient reads an address back and reports whether it is one of ours.
 func parseRecipient(address mail.Address) (k key, i int, ok bool) {
 	index, envID, _ := strings.Cut(address.Local(), ".")
 	i, err := strconv.Atoi(index)
@@ -45,7 +45,7 @@ func parseRecipient(address mail.Address) (k key, i int, ok bool) {
 	return k, i, err == nil && k > 0 && k.recipient(i) == address
 }
 
-// A ledger has an entry for each message that was handed in. Its methods may be
+// A ledger has an entry for each message that was submitted. Its methods may be
 // called from any goroutine.
 type ledger struct {
 	window time.Duration // see excuse
@@ -172,7 +172,7 @@ func (l *ledger) delivered(d sink.Delivery) {
 	k := parseKey(strings.TrimSuffix(strings.TrimPrefix(d.Key, "<"), "@crash.test>"))
 	e := l.entries[k]
 	if e == nil {
-		l.complain("%q was delivered, which nobody handed in", d.Key)
+		l.complain("%q was delivered, but never submitted", d.Key)
 		return
 	}
 	if d.BodySum != e.bodySum {
@@ -197,7 +197,7 @@ func (l *ledger) deliveredTo(e *entry, r *record, to mail.Address, d sink.Delive
 	case r.refused:
 		l.complain("%s got a message although the RCPT was refused", to)
 	case r.reported.happened():
-		l.complain("%s got a message after the sender was told that it failed", to)
+		l.complain("%s got a message after its failure was reported", to)
 	case !r.delivered.happened():
 		l.resolve(e)
 	case r.delivered.lost:
@@ -219,7 +219,7 @@ func (l *ledger) demandExcuse(first, again event, what string) {
 	l.count.distances = append(l.count.distances, distance)
 }
 
-// excuse tells whether the daemon may not have known of a delivery: it was
+// excuse reports whether the daemon may not have known of a delivery: it was
 // killed at most a window later, or earlier already: what it had sent is taken
 // even after its death. Distance is the time from the delivery to that kill.
 func (l *ledger) excuse(first, again event) (distance time.Duration, excused bool) {
@@ -234,7 +234,7 @@ func (l *ledger) excuse(first, again event) (distance time.Duration, excused boo
 	return distance, distance <= l.window
 }
 
-// reported notes that the sender was told of a failure, by a report of which
+// reported records that the sender got a report of a failure, by a report of which
 // the delivery is given.
 func (l *ledger) reported(to mail.Address, d sink.Delivery) {
 	l.mu.Lock()
@@ -242,7 +242,7 @@ func (l *ledger) reported(to mail.Address, d sink.Delivery) {
 	k, i, ok := parseRecipient(to)
 	e := l.entries[k]
 	if !ok || e == nil || i >= len(e.recipients) {
-		l.complain("a failure was reported for %s, to whom nobody sent", to)
+		l.complain("a failure was reported for %s, who was never sent to", to)
 		return
 	}
 	r := &e.recipients[i]

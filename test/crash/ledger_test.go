@@ -117,7 +117,7 @@ func TestLedger(t *testing.T) {
 			result(l, feed.Accepted)
 			report(l, 2, "r", 1)
 			deliver(l, 3, 0, 1)
-		}, "after the sender was told"},
+		}, "after its failure was reported"},
 		{"damaged", func(l *ledger) {
 			result(l, feed.Accepted)
 			l.delivered(sink.Delivery{Key: key(1).messageID(), EnvID: "k1", Recipients: []mail.Address{key(1).recipient(0), key(1).recipient(1)}})
@@ -127,8 +127,8 @@ func TestLedger(t *testing.T) {
 			l.delivered(sink.Delivery{Key: key(1).messageID(), EnvID: "k1", BodySum: 7, Recipients: []mail.Address{key(2).recipient(0)}})
 			deliver(l, 1, 0, 1)
 		}, "not its recipient"},
-		{"out of nowhere", func(l *ledger) { result(l, feed.Refused); l.delivered(sink.Delivery{Key: key(9).messageID()}) }, "nobody handed in"},
-		{"reported out of nowhere", func(l *ledger) { result(l, feed.Refused); l.reported("x@d1.test", sink.Delivery{}) }, "nobody sent"},
+		{"out of nowhere", func(l *ledger) { result(l, feed.Refused); l.delivered(sink.Delivery{Key: key(9).messageID()}) }, "never submitted"},
+		{"reported out of nowhere", func(l *ledger) { result(l, feed.Refused); l.reported("x@d1.test", sink.Delivery{}) }, "never sent to"},
 		{"forgotten by its client", func(*ledger) {}, "never told"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

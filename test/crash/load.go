@@ -16,8 +16,8 @@ import (
 // senderDomain is where reports go.
 const senderDomain = "origin.test"
 
-// A load hands in messages for as long as it is told to, over as many
-// connections as there are clients, whether the daemon is there or not.
+// A load submits messages until it is stopped, over as many connections as there
+// are clients, whether the daemon is there or not.
 type load struct {
 	address string
 	ledger  *ledger
@@ -43,7 +43,7 @@ func newLoad(address string, l *ledger, clients int, seed uint64) *load {
 	return &load{address: address, ledger: l, clients: clients, seed: seed, text: text}
 }
 
-// run hands in messages until ctx ends.
+// run submits messages until ctx ends.
 func (l *load) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range l.clients {
@@ -63,7 +63,7 @@ const (
 	messagePause = 40 * time.Millisecond
 )
 
-// connection hands in messages over one connection, until it breaks or there
+// connection submits messages over one connection, until it breaks or there
 // were enough.
 func (l *load) connection(ctx context.Context, dice *rand.Rand) {
 	c, err := feed.Dial(ctx, "tcp", l.address)

@@ -20,7 +20,7 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "the program under test")
 	flag.StringVar(&o.dir, "dir", "", "an empty directory for the queue and the log, which is left there")
 	flag.IntVar(&o.rounds, "rounds", 200, "how many times to kill it")
-	flag.IntVar(&o.clients, "clients", 20, "connections that hand in messages")
+	flag.IntVar(&o.clients, "clients", 20, "connections that submit messages")
 	flag.Uint64Var(&o.seed, "seed", uint64(rand.Uint32()), "of all that is random but the machine itself")
 	flag.DurationVar(&o.window, "window", time.Second, "how long before a kill the outcome of a delivery may be unknown: the longest time that the disk may take to write it down")
 	flag.DurationVar(&o.up, "up", 1200*time.Millisecond, "how long the daemon runs in a round at most")
@@ -203,7 +203,7 @@ func (t *trial) drain(ctx context.Context) error {
 	return t.empty(ctx)
 }
 
-// empty tells whether nothing is left, and stops the daemon.
+// empty reports whether nothing is left, and stops the daemon.
 func (t *trial) empty(ctx context.Context) error {
 	s, err := t.daemon.Admin.Status(ctx, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // unknownShare is the share of recipients that do not exist, during the whole
-// run: an address that came alive would not tell whether it was reported in
+// run: an address that came alive would not report whether it was reported in
 // time.
 const unknownShare = 0.02
 

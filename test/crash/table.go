@@ -48,7 +48,7 @@ func (t *trial) close() error {
 	case c.wrong > 0:
 		return fmt.Errorf("%d things went wrong; seed %d, log and queue in %s", c.wrong, t.seed, t.dir)
 	case len(alarms) > 0:
-		return errors.New("the daemon's log tells of errors")
+		return errors.New("the daemon's log has errors")
 	}
 	fmt.Println("\n  every message is accounted for")
 	return nil

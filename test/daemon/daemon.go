@@ -89,7 +89,7 @@ func (d *Daemon) Submission() string { return filepath.Join(d.Queue(), "submit.s
 // Pid returns the process that was started last.
 func (d *Daemon) Pid() int { return d.process.Process.Pid }
 
-// Start starts a process and tells when it did.
+// Start starts a process and returns when it did.
 func (d *Daemon) Start() (time.Time, error) {
 	d.process = exec.Command(d.binary, "serve", "--config", d.Config())
 	if d.descriptors > 0 {
@@ -102,14 +102,14 @@ func (d *Daemon) Start() (time.Time, error) {
 	}
 	d.ended = make(chan struct{})
 	go func(p *exec.Cmd, ended chan struct{}) {
-		p.Wait() //nolint:errcheck // whoever waits for ended looks at ProcessState
+		p.Wait() //nolint:errcheck // callers that wait for ended check ProcessState
 		close(ended)
 	}(d.process, d.ended)
 	return at, nil
 }
 
-// Kill kills the process, as nothing can prevent, and tells when. That it had
-// ended before is an error.
+// Kill kills the process with SIGKILL and returns when. That it had ended before is
+// an error.
 func (d *Daemon) Kill() (time.Time, error) {
 	select {
 	case <-d.ended:
@@ -190,7 +190,7 @@ func (d *Daemon) Log() (string, error) {
 // errorsMax bounds what Errors returns.
 const errorsMax = 10
 
-// Errors returns the first lines of the log that tell of errors, panics, races or
+// Errors returns the first lines of the log that report errors, panics, races or
 // corruption.
 func (d *Daemon) Errors() ([]string, error) {
 	text, err := os.ReadFile(d.log.Name())

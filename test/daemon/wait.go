@@ -15,7 +15,7 @@ import (
 // readyMax is how long a start may take before it counts as failed.
 const readyMax = time.Minute
 
-// Until asks again and again until there is no error, and tells when that was.
+// Until calls check repeatedly until there is no error, and returns when that was.
 func (d *Daemon) Until(ctx context.Context, ask func() error) (time.Time, error) {
 	for end := time.Now().Add(readyMax); ; {
 		err := ask()
@@ -37,7 +37,7 @@ func (d *Daemon) Until(ctx context.Context, ask func() error) (time.Time, error)
 	}
 }
 
-// Listening waits until the daemon takes connections, and tells when it did.
+// Listening waits until the daemon accepts connections, and returns when it did.
 func (d *Daemon) Listening(ctx context.Context) (time.Time, error) {
 	return d.Until(ctx, func() error {
 		conn, err := net.DialTimeout("tcp", d.Address, time.Second)

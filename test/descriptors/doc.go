@@ -8,5 +8,5 @@
 // what was accepted; stop the program.
 //
 // The program must be alive at the end, every message must have been accepted in
-// the end, and have been delivered once, and the log may tell of no errors.
+// the end, and have been delivered once, and the log may not have errors.
 package main

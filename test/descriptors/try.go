@@ -86,7 +86,7 @@ func (o options) try(ctx context.Context, limit int, dir string) error {
 	}
 	found, err := d.Errors()
 	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("its log tells of errors:\n%s", strings.Join(found, "\n"))
+		err = fmt.Errorf("its log has errors:\n%s", strings.Join(found, "\n"))
 	}
 	return err
 }

@@ -236,7 +236,7 @@ func complaints(name string) error {
 		wanting := strings.Contains(line, "no room") || strings.Contains(line, "no space left on device") || strings.Contains(line, "alarm=full")
 		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.Contains(line, "alarm=fatal") ||
 			strings.Contains(line, "corrupt") || strings.Contains(line, "level=ERROR") && !wanting {
-			return fmt.Errorf("the log tells of errors: %s", strings.TrimSpace(line))
+			return fmt.Errorf("the log has errors: %s", strings.TrimSpace(line))
 		}
 	}
 	return nil

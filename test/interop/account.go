@@ -39,7 +39,7 @@ func newAccount(name string) *account {
 	return &account{name: name, got: make(map[delivery]int), sums: make(map[string]uint32), failed: make(map[mail.Address]int), changed: make(chan struct{}, 1)}
 }
 
-// owns tells whether a message belongs to the case of the account: a letter of it, or
+// owns reports whether a message belongs to the case of the account: a letter of it, or
 // a report about one.
 func (a *account) owns(d sink.Delivery) bool {
 	if d.Sender == "" && len(d.Recipients) > 0 {
@@ -48,7 +48,7 @@ func (a *account) owns(d sink.Delivery) bool {
 	return strings.HasPrefix(d.Key, "<"+a.name+"-")
 }
 
-// taken is told by our receiver of each message.
+// taken is called by our receiver for each message.
 func (a *account) taken(d sink.Delivery) {
 	if d.Sender == "" {
 		a.report(d)
@@ -89,7 +89,7 @@ func (a *account) keep(d sink.Delivery) {
 	}
 }
 
-// compareEnvelope tells whether a letter came under the envelope that it was given:
+// compareEnvelope reports whether a letter came under the envelope that it was given:
 // with its sender, and for some of its recipients. smtp-source's messages do not
 // say.
 func (a *account) compareEnvelope(d sink.Delivery) {
@@ -108,7 +108,7 @@ func (a *account) compareEnvelope(d sink.Delivery) {
 	}
 }
 
-// report books a report, and for whom it tells of a failure (RFC 3464 2.3).
+// report books a report and the recipients whose failure it reports (RFC 3464 2.3).
 func (a *account) report(d sink.Delivery) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,8 +166,8 @@ func (a *account) verify(sent []letter) error {
 
 // excuses are what explains that a letter did not come, or came again.
 type excuses struct {
-	// refused tells that servers refuse: then a report about a recipient is as good
-	// as its letter, but not both, and not two.
+	// refused means that servers refuse mail: then a report about a recipient is as
+	// good as its letter, but not both, and not two.
 	refused bool
 	// doubts are how often it could not be known of a recipient whether its letter was
 	// taken: so often it may have been sent again.
@@ -260,8 +260,8 @@ func (c *complaints) error(what string) error {
 	return fmt.Errorf("%d %s: %s", c.n, what, strings.Join(c.first, "; "))
 }
 
-// A receiver is our sink, which books what it takes in the account of the case
-// that it belongs to. What belongs to none is booked in all, where nobody expects it.
+// A receiver is our sink, which books what it takes in the account of the case that
+// it belongs to. What belongs to none is booked in all, where it is unexpected.
 type receiver struct {
 	*sink.Server
 	mu   sync.Mutex

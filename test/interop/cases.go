@@ -110,7 +110,7 @@ func fromSMTPSource(full, recipients int, options ...string) func(context.Contex
 	}
 }
 
-// verifyNumbers tells whether so many recipients, all different, got one
+// verifyNumbers reports whether so many recipients, all different, got one
 // message each.
 func (a *account) verifyNumbers(n int) error {
 	a.mu.Lock()

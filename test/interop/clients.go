@@ -100,7 +100,7 @@ func bySendmail(ctx context.Context, t *trial, sent []letter) error {
 
 // byFeed hands letters to a server over some connections. What is refused for
 // now, for instance because there were too many messages on a connection, is
-// handed in again.
+// submitted again.
 func byFeed(ctx context.Context, address string, sent []letter) error {
 	work := make(chan int)
 	errs := make([]error, 10)
@@ -116,7 +116,7 @@ func byFeed(ctx context.Context, address string, sent []letter) error {
 	return errors.Join(errs...)
 }
 
-// feedLetters hands in the letters whose indexes come. It takes all of them,
+// feedLetters submits the letters whose indexes come. It takes all of them,
 // also after an error.
 func feedLetters(ctx context.Context, address string, sent []letter, work <-chan int) (failed error) {
 	var c *feed.Client
@@ -132,7 +132,7 @@ func feedLetters(ctx context.Context, address string, sent []letter, work <-chan
 	return failed
 }
 
-// feedTries is how often a letter is handed in at most.
+// feedTries is how often a letter is submitted at most.
 const feedTries = 5
 
 func feedLetter(ctx context.Context, address string, c *feed.Client, m feed.Message) (*feed.Client, error) {
@@ -151,8 +151,8 @@ func feedLetter(ctx context.Context, address string, c *feed.Client, m feed.Mess
 			c = nil
 		}
 		if r.Fate == feed.Accepted || r.Fate == feed.Unknown || r.Fate == feed.Refused && !r.Reply.Temporary() {
-			return c, fmt.Errorf("hand in %s: %s %s, %d of %d recipients: %w", m.EnvID, r.Fate, r.Reply, len(r.Accepted), len(m.Recipients), r.Err)
+			return c, fmt.Errorf("submit %s: %s %s, %d of %d recipients: %w", m.EnvID, r.Fate, r.Reply, len(r.Accepted), len(m.Recipients), r.Err)
 		}
 	}
-	return c, fmt.Errorf("hand in %s: not within %d tries", m.EnvID, feedTries)
+	return c, fmt.Errorf("submit %s: not within %d tries", m.EnvID, feedTries)
 }

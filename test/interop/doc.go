@@ -1,6 +1,6 @@
 // Command interop exchanges mail between the daemon and other mail software, and
 // accounts for every message. The script run starts it, in namespaces of its own
-// in which the other programs are to be found.
+// that has the other programs.
 //
 // The procedure. One daemon runs all the time, and one receiver of ours
 // (account.go), Postfix (postfix.go) and Exim (exim.go) beside it. A case
@@ -19,12 +19,12 @@
 //   - to users that do not exist at Postfix and Exim; the reports about them go
 //     back through these servers to our receiver, where Python's email package
 //     reads them;
-//   - to servers that refuse at random (refusals.go), at MAIL, RCPT, DATA and the end
-//     of content, for now, for good, and by hanging up: Postfix, Exim, Sendmail,
+//   - to servers that refuse at random (refusals.go), at MAIL, RCPT, DATA and the
+//     end of content, for now, for good, and by hanging up: Postfix, Exim, Sendmail,
 //     OpenSMTPD and three versions of go-smtp, each spoken to at every level of
-//     pipelining that it bears, over connections that last and over some that a proxy
-//     (tap.go) cuts at any octet. The proxy also tells how transactions were pipelined
-//     (wire.go).
+//     pipelining that it supports, over connections that last and over some that a
+//     proxy (tap.go) cuts at any byte. The proxy also reports how transactions were
+//     pipelined (wire.go).
 //
 // A case is good if each recipient got each letter exactly once, under its own
 // envelope, which its body repeats, with that body unchanged to the octet, and nobody

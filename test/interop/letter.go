@@ -58,7 +58,7 @@ func (l letter) content() string {
 }
 
 // text is what follows the header: the envelope, so that whoever gets the letter
-// can tell whether it came under its own, and the body.
+// can report whether it came under its own, and the body.
 func (l letter) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s\r\n", envelopeFrom, l.sender)

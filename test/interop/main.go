@@ -231,7 +231,7 @@ func (t *trial) runTests(ctx context.Context, words []string) error {
 	return nil
 }
 
-// runTest runs one test, prints how it went, and tells whether it was passed.
+// runTest runs one test, prints how it went, and reports whether it was passed.
 func (t *trial) runTest(ctx context.Context, test test) bool {
 	begin := time.Now()
 	messages, recipients, err := test.run(ctx, t)
@@ -279,7 +279,7 @@ func (t *trial) status(ctx context.Context) string {
 	return text
 }
 
-// logClean tells whether the daemon had reason to log an error.
+// logClean reports whether the daemon had reason to log an error.
 func (t *trial) logClean() error {
 	text, err := os.ReadFile(filepath.Join(t.dir, "posthaste.out"))
 	if err != nil {

@@ -34,7 +34,7 @@ func startProcess(dir, name string, args ...string) (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
-		p.cmd.Wait() //nolint:errcheck // who waits for ended looks at ProcessState
+		p.cmd.Wait() //nolint:errcheck // callers that wait for ended check ProcessState
 		close(p.ended)
 	}()
 	return p, nil
@@ -62,7 +62,7 @@ func (p *process) listens(ctx context.Context, address string) error {
 	return p.failed("does not listen on " + address)
 }
 
-// stop ends the process as an administrator does, and tells whether it ended
+// stop ends the process as an administrator does, and reports whether it ended
 // well.
 func (p *process) stop() error {
 	select {

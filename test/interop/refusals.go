@@ -68,7 +68,7 @@ func refusalTests() (tests []test) {
 
 // refusals lets the daemon send letters to a server that refuses at random, over its
 // lanes of some fates at once. Every recipient gets its letter exactly once, or the
-// sender gets a report, or the letter is held because nobody knows.
+// sender gets a report, or the letter is held because it is unknown.
 func refusals(r refuser, name string, fates ...fate) func(context.Context, *trial) (int, int, error) {
 	return func(ctx context.Context, t *trial) (messages, recipients int, err error) {
 		lanes := t.lanesOf(r, fates...)
@@ -102,7 +102,7 @@ func refusals(r refuser, name string, fates ...fate) func(context.Context, *tria
 
 // manyLetters makes letters for one to three recipients at one of a lane's hosts,
 // each from a sender of its own. Their bodies try to be commands: a server that takes
-// content for commands takes a letter that nobody has sent.
+// content for commands accepts a letter that was never sent.
 func manyLetters(lane *lane, name string, n int) []letter {
 	all := letters(name+"-"+lane.transport(), lane.domain(), n, 3)
 	for i := range all {
@@ -120,8 +120,8 @@ func manyLetters(lane *lane, name string, n int) []letter {
 // lastLine is that of every letter to a server that refuses.
 const lastLine = "RSET"
 
-// flushTime is how often the daemon is told not to wait for servers that have failed:
-// here they do so all the time.
+// flushTime is how often the daemon is ordered not to wait for servers that have
+// failed: here they do so all the time.
 const flushTime = 2 * time.Second
 
 // waitSettled waits until all recipients have got their letters or are named in a
@@ -194,8 +194,8 @@ func (t *trial) dropHeld(ctx context.Context, held map[mail.Address]string) erro
 	return err
 }
 
-// wronglyHeld tells whether letters are held of which nothing was in doubt, or not
-// held although something was and the lane says that they are to be.
+// wronglyHeld reports whether letters are held of which nothing was in doubt, or not
+// held although something was and the lane holds such letters.
 func wronglyHeld(lanes []*lane, doubts map[mail.Address]int, held map[mail.Address]string, sent []letter) error {
 	holding := make(map[string]bool)
 	for _, l := range lanes {
@@ -234,10 +234,10 @@ func printRefusals(t *trial, lanes []*lane, said *sayings, again int) {
 	})
 }
 
-// proven tells whether the test has proven anything: whether the server has refused at
-// each of its stages, whether it was spoken to at the levels in question and not
-// at one that it does not bear, and whether connections were cut. What is too rare to
-// be expected of each lane is asked of all together.
+// proven reports whether the test has proven anything: whether the server has refused at
+// each of its stages, whether it was spoken to at the levels in question and not at one
+// that it does not support, and whether connections were cut. What is too rare to be
+// expected of each lane is asked of all together.
 func (t *trial) proven(lanes []*lane, said *sayings) error {
 	var nothing, wrong complaints
 	total, cut, cuts := make(sayingCounts), false, 0
@@ -262,7 +262,7 @@ func (t *trial) proven(lanes []*lane, said *sayings) error {
 	}
 	for level, n := range all {
 		if most[level] < 1+n/leastPart {
-			nothing.add("%d of %d transactions went as %s or the highest that the server bears", most[level], n, level)
+			nothing.add("%d of %d transactions went as %s or the highest that the server supports", most[level], n, level)
 		}
 	}
 	for _, stage := range lanes[0].peer.stages {

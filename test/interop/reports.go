@@ -43,7 +43,7 @@ func readReports(ctx context.Context, t *trial, a *account) ([]readReport, error
 	return list, json.Unmarshal([]byte(out), &list)
 }
 
-// verifyReports tells whether each letter whose recipients do not exist came
+// verifyReports reports whether each letter whose recipients do not exist came
 // back in one report that says so in every place in which programs look.
 func verifyReports(list []readReport, failed []letter, remote, words string) error {
 	letters := make(map[string]letter)
@@ -102,7 +102,7 @@ func (r readReport) complaints(l letter, remote, words string) (list []string) {
 	return list
 }
 
-// reportsOnce tells whether no report came twice.
+// reportsOnce reports whether no report came twice.
 func (a *account) reportsOnce() error {
 	seen := make(map[string]bool)
 	for _, d := range a.reports {

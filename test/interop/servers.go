@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Where everybody listens. The network has nobody else in it.
+// Where all servers listen. The network has no other hosts.
 const (
 	posthasteAddr  = "127.0.0.1:2525"
 	receiverAddr   = "127.0.0.1:2600"

@@ -138,7 +138,7 @@ func (t *tap) pump(from, to net.Conn, quota int64, look func([]byte), cut func()
 		}
 	}()
 	var failed error
-	for s := range way { // to the end, even if nobody listens any more
+	for s := range way { // to the end, even if no reader is left
 		if failed != nil {
 			continue
 		}

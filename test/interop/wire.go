@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// A wire reads along with one connection and tells how each transaction was
-// pipelined: by what was unanswered when its content was announced. It knows nothing
-// of the program under test.
+// A wire monitors one connection and reports how each transaction was pipelined: by
+// what was unanswered when its content was announced. It knows nothing of the
+// program under test.
 type wire struct {
 	counts *wireCounts
 

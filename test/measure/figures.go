@@ -79,7 +79,7 @@ func (f *Figures) Print(w io.Writer) {
 		}
 		fmt.Fprintf(t, "| %s\t| %s\t| %s\t|\n", g.name, g.value, budget)
 	}
-	t.Flush() //nolint:errcheck // nobody is left to tell
+	t.Flush() //nolint:errcheck // an error cannot be reported anywhere
 }
 
 // Verdict returns an error for every budget that was missed.

@@ -20,7 +20,7 @@ const (
 	// rounds are the first attempt and retries.
 	rounds = 3
 	// rest is for how long nothing is sent before: a message that was delivered a moment
-	// ago would tell that our own network works. In a short run nothing ever was.
+	// ago would prove that our own network works. In a short run nothing ever was.
 	rest = 25 * time.Second
 	// firstWithin is how long a message to a healthy host may take while mail for dead
 	// ones is tried.

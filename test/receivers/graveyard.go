@@ -15,7 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/test/daemon"
 )
 
-// A graveyard is a name server, and hosts that nobody can talk to: those of domains
+// A graveyard is a name server, and hosts that cannot be reached: those of domains
 // with an even number refuse connections, the others never answer.
 type graveyard struct {
 	address string            // of the name server

@@ -17,7 +17,7 @@ import (
 )
 
 // Ports from where on free ones are looked for: the program must not listen where
-// mail is to find nobody.
+// no server may listen.
 const (
 	daemonPort = 20000
 	sitePort   = 28000
@@ -113,7 +113,7 @@ func stop(d *daemon.Daemon) error {
 	}
 	found, err := d.Errors()
 	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("its log tells of errors:\n%s", strings.Join(found, "\n"))
+		err = fmt.Errorf("its log has errors:\n%s", strings.Join(found, "\n"))
 	}
 	return err
 }

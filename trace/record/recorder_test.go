@@ -136,8 +136,8 @@ func TestEndOfAPanic(t *testing.T) {
 	})
 }
 
-// A full disk ends the trace and not the daemon: one line tells, and what was
-// written replays as far as it goes.
+// A full disk ends the trace, not the daemon: one line is logged, and the written
+// part can be replayed.
 func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := file{room: 1000}
@@ -154,7 +154,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("%d octets, closed %v", len(f.String()), f.closed)
 		}
 		if cap(r.gathered) > flushAt {
-			t.Errorf("%d octets were gathered in vain", cap(r.gathered))
+			t.Errorf("%d bytes were gathered without use", cap(r.gathered))
 		}
 		if _, err := trace.NewReader(strings.NewReader(f.String()), "x"); err != nil {
 			t.Error(err)
@@ -216,9 +216,9 @@ func TestSlowDisk(t *testing.T) {
 	})
 }
 
-// The trace of the run before is kept once: after a crash it is what one wants to
-// see, and the daemon has often been started again by then. Nobody but its owner
-// may read it, since it is full of addresses.
+// The trace of the run before is kept once: after a crash it is needed, and the
+// daemon has often been restarted by then. Only its owner may read it, since it is
+// full of addresses.
 func TestFileKeepsTheOneBefore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.trace")
 	for i, want := range []string{"", "a", "b"} {

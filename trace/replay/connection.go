@@ -33,8 +33,8 @@ func (p *player) hangup(conn qmgr.ConnID) {
 	}
 }
 
-// end tells of a connection's end, which answers all that was sent to it and has
-// not been answered.
+// end reports a connection's end, which answers all that was sent to it and has not
+// been answered.
 func (p *player) end(c cue, ev qmgr.Closed) {
 	delete(p.parting, ev.Conn)
 	for key, list := range p.asked {

@@ -39,9 +39,9 @@ type CutResult struct {
 	Crash     string
 }
 
-// prompt is how late a core is woken whose recorded wakes are left out: never.
-// patient is for one that mostly gets its recorded ones: only if the one that it
-// wants is missing, since a daemon is always a little late.
+// prompt is the lateness of wakes for a core whose recorded wakes are left out:
+// none. patient is for one that mostly gets its recorded ones: only if the one that
+// it wants is missing, since a daemon is always a little late.
 const (
 	prompt  time.Duration = 0
 	patient               = time.Second
@@ -86,7 +86,7 @@ func Cut(open func() (*trace.Reader, error), want Selection, to io.Writer, comme
 			return result, err
 		}
 		result.Events++
-		if messages != nil && result.Events > 1 { // the first Step asks the spool what there is
+		if messages != nil && result.Events > 1 { // the first Step scans the spool
 			if c, ok = some.filter(c); !ok {
 				continue
 			}
@@ -107,7 +107,7 @@ func Cut(open func() (*trace.Reader, error), want Selection, to io.Writer, comme
 	return result, w.End()
 }
 
-// wanted tells which messages are; nil: all are.
+// wanted reports whether a message is wanted; nil means that all are.
 type wanted func(mail.QueueID) bool
 
 // messages returns the messages that are wanted.

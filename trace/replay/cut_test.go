@@ -167,7 +167,7 @@ func contract(t *testing.T, text string) {
 		if list := handles(s.Event.Event); len(list) > 0 {
 			i := slices.IndexFunc(list, func(h name) bool { return asked[h] > 0 })
 			if i < 0 {
-				t.Fatalf("line %d: nobody has asked for %s in\n%s", s.Event.Number, s.Event.Text, text)
+				t.Fatalf("line %d: %s answers no question in\n%s", s.Event.Number, s.Event.Text, text)
 			}
 			asked[list[i]]--
 		}
@@ -215,7 +215,7 @@ func TestShrinkToPanic(t *testing.T) {
 	if d := replayed(t, got).Difference; d == nil || !strings.Contains(d.Panic, "outcome of recipient") {
 		t.Errorf("it does not panic any more: %+v\n%s", d, got)
 	}
-	// Mail that is told of before the core has asked what there is would wait.
+	// Mail that arrives before the core has scanned the spool would wait.
 	var events []string
 	for l := range strings.Lines(got) {
 		if words := strings.Fields(l); len(words) > 2 && words[1] == ">" {
@@ -261,8 +261,7 @@ func TestShrinkToDifference(t *testing.T) {
 	}
 }
 
-// Somebody else's judgement, that of another program for instance, is taken as it
-// is.
+// The judgment of another program is taken as it is.
 func TestShrinkJudged(t *testing.T) {
 	text, ids := daily(t)
 	tries := 0
@@ -279,7 +278,7 @@ func TestShrinkJudged(t *testing.T) {
 	}
 }
 
-// Whoever has no more time gets the best that was found.
+// An interrupted search returns the best that was found.
 func TestShrinkInterrupted(t *testing.T) {
 	text := crashing(t)
 	goal, err := FailureOf(open(t, text))

@@ -60,8 +60,8 @@ func next(r *trace.Reader) (*Place, error) {
 	return &Place{record.Number, record.Text}, err
 }
 
-// diffHeads tells what differs besides the program and the epoch, which say
-// nothing about what a core does.
+// diffHeads returns the differences besides the program and the epoch, which do not
+// affect what a core does.
 func diffHeads(a, b trace.Head) []string {
 	var out []string
 	if a.Seed != b.Seed {

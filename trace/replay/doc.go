@@ -7,10 +7,10 @@
 // Cut and Shrink leave events out, so that the core soon does other things than
 // were recorded, and the answers have to follow it. A recorded answer is known by
 // the question that it answered, and a question by what it says and not by its
-// number or its instant. So each question of the new core gets the recorded
-// answer to the same question: at its recorded instant or, if that has passed, at
-// once. A question that was never recorded stays unanswered, an answer that
-// nobody asked for is left out, and the core is woken when it wants to be: all of
-// that is within the core's contract. What comes out is recorded anew, and so
-// replays to the letter again.
+// number or its instant. So each question of the new core gets the recorded answer
+// to the same question: at its recorded instant or, if that has passed, at once. A
+// question that was never recorded stays unanswered, an answer without a question
+// is left out, and the core is woken when it asks for it: all of that is within the
+// core's contract. What comes out is recorded anew, and so replays to the letter
+// again.
 package replay

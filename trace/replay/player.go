@@ -14,7 +14,7 @@ type player struct {
 	core     *qmgr.Qmgr
 	out      *trace.Writer // nil: nothing is recorded
 	lateness time.Duration // how long after the instant that the core has named it is woken, unless a cue does
-	// stepped is told of each step, and ends the play with true.
+	// stepped is called for each step, and ends the play by returning true.
 	stepped func(played) bool
 
 	now     mail.Instant
@@ -24,7 +24,7 @@ type player struct {
 	soon    []reply                     // to be given at once
 	conns   map[qmgr.ConnID]qmgr.ConnID // recorded, and what the core calls it
 	parting map[qmgr.ConnID]bool        // the core has asked for its end
-	closing map[qmgr.ConnID]cue         // its end, to be told when the core asks for it
+	closing map[qmgr.ConnID]cue         // its end, reported when the core asks for it
 	given   int                         // cues that the core was given
 	did     int                         // actions of the last step
 }
@@ -82,8 +82,8 @@ func (p *player) wakeUntil(now mail.Instant) {
 	}
 }
 
-// idleMax bounds the wakes at one instant that come to nothing, in case that a
-// core which is broken never has enough of them.
+// idleMax bounds the wakes without effect at one instant, in case a broken core
+// asks for them endlessly.
 const idleMax = 10
 
 // answer gives an answer, or keeps it until it is asked for.

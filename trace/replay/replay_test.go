@@ -31,8 +31,8 @@ func TestReplaysToTheLetter(t *testing.T) {
 	}
 }
 
-// A daemon that is killed leaves a trace that ends anywhere. What is there
-// replays, whatever is missing.
+// A daemon that is killed leaves a trace that ends anywhere. What exists replays,
+// whatever is missing.
 func TestReplayOfATornTrace(t *testing.T) {
 	text := busy(t, 1, 60)
 	head := len(text[:strings.Index(text, "\n0s")])
@@ -163,7 +163,7 @@ func remove(text string, n int) string {
 }
 
 // crashing returns the trace of a core that panics at its end, over what no host
-// may tell it. Much else goes on before.
+// may show it. Much else happens before.
 func crashing(t *testing.T) string {
 	t.Helper()
 	r := record(t, qmgr.Config{}, 7)

@@ -11,7 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/trace"
 )
 
-// ErrNotReached tells that a trace, played with answers that follow the core, does
+// ErrNotReached means that a trace, played with answers that follow the core, does
 // not show what a smaller one is to show.
 var ErrNotReached = errors.New("the trace does not show it once the core gets answers to its own questions")
 
