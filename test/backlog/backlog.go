@@ -59,10 +59,7 @@ func backlog(ctx context.Context, o options, dir string, f *measure.Figures) err
 	}
 	defer d.Abandon()
 	t := &backlogTrial{o, d, f, site, newTally(o.messages)}
-	if _, err := d.Start(); err != nil {
-		return err
-	}
-	if _, err := d.Greeted(ctx); err != nil {
+	if err := d.Begin(ctx); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{t.pileUp, t.rest, t.restart, t.due, t.drain} {
@@ -70,7 +67,7 @@ func backlog(ctx context.Context, o options, dir string, f *measure.Figures) err
 			return err
 		}
 	}
-	return stop(d)
+	return d.StopClean()
 }
 
 // pileUp submits all messages and waits until they are deferred.

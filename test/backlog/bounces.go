@@ -94,10 +94,7 @@ func bounceAll(ctx context.Context, o options, dir string, f *measure.Figures, w
 		return err
 	}
 	defer t.Abandon()
-	if _, err := t.Start(); err != nil {
-		return err
-	}
-	if _, err := t.Greeted(ctx); err != nil {
+	if err := t.Begin(ctx); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{t.pileUp, t.refuse} {
@@ -105,7 +102,7 @@ func bounceAll(ctx context.Context, o options, dir string, f *measure.Figures, w
 			return err
 		}
 	}
-	return stop(t.Daemon)
+	return t.Daemon.StopClean()
 }
 
 // pileUp submits all that is going to bounce.

@@ -23,10 +23,7 @@ func idle(ctx context.Context, o options, dir string, f *measure.Figures) error 
 		return err
 	}
 	defer d.Abandon()
-	if _, err := d.Start(); err != nil {
-		return err
-	}
-	if _, err := d.Greeted(ctx); err != nil {
+	if err := d.Begin(ctx); err != nil {
 		return err
 	}
 	before, err := memoryOf(d.Pid())
@@ -57,5 +54,5 @@ func idle(ctx context.Context, o options, dir string, f *measure.Figures) error 
 			return fmt.Errorf("connection %d, which was idle: %w", i, err)
 		}
 	}
-	return stop(d)
+	return d.StopClean()
 }

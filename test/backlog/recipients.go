@@ -61,10 +61,7 @@ func largeMessage(ctx context.Context, o options, dir string, f *measure.Figures
 		return err
 	}
 	defer d.Abandon()
-	if _, err := d.Start(); err != nil {
-		return err
-	}
-	if _, err := d.Greeted(ctx); err != nil {
+	if err := d.Begin(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -92,7 +89,7 @@ func largeMessage(ctx context.Context, o options, dir string, f *measure.Figures
 	f.Note(what+"processor in all", "%.1f µs a recipient", float64(cpu.Microseconds())/float64(o.recipients))
 	f.AtMost(what+"largest memory", m.peak, memoryBudget, "MB")
 	tally.balance(f, what+"recipients")
-	return stop(d)
+	return d.StopClean()
 }
 
 func (o options) recipient(i int) mail.Address {

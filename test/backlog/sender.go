@@ -69,10 +69,7 @@ func senderBeside(ctx context.Context, o options, dir string, f *measure.Figures
 		return err
 	}
 	defer d.Abandon()
-	if _, err := d.Start(); err != nil {
-		return err
-	}
-	if _, err := d.Greeted(ctx); err != nil {
+	if err := d.Begin(ctx); err != nil {
 		return err
 	}
 	sending, stopSending := context.WithCancel(ctx)
@@ -103,7 +100,7 @@ func senderBeside(ctx context.Context, o options, dir string, f *measure.Figures
 	f.AtMost(what+"largest memory", m.peak, deliveryBudget, "MB")
 	bulk.balance(f, what+"recipients")
 	single.Report(f, what, singlesBudget)
-	return stop(d)
+	return d.StopClean()
 }
 
 // feedSender sends all messages of the one sender, over several connections.

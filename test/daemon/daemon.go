@@ -146,6 +146,18 @@ func (d *Daemon) Stop() error {
 	return nil
 }
 
+// StopClean stops the daemon, and returns an error if its log reports errors.
+func (d *Daemon) StopClean() error {
+	if err := d.Stop(); err != nil {
+		return err
+	}
+	found, err := d.Errors()
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("its log has errors:\n%s", strings.Join(found, "\n"))
+	}
+	return err
+}
+
 // Abandon ends a process that may be left when the run is given up, and closes
 // everything. It may be called at any time.
 func (d *Daemon) Abandon() {

@@ -48,6 +48,15 @@ func (d *Daemon) Listening(ctx context.Context) (time.Time, error) {
 	})
 }
 
+// Begin starts the daemon and waits for its first SMTP greeting.
+func (d *Daemon) Begin(ctx context.Context) error {
+	_, err := d.Start()
+	if err == nil {
+		_, err = d.Greeted(ctx)
+	}
+	return err
+}
+
 // Greeted waits for the first SMTP greeting.
 func (d *Daemon) Greeted(ctx context.Context) (time.Time, error) {
 	return d.Until(ctx, func() error {

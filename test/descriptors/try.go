@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,10 +57,7 @@ func (o options) try(ctx context.Context, limit int, dir string) error {
 		return err
 	}
 	defer d.Abandon()
-	if _, err := d.Start(); err != nil {
-		return err
-	}
-	if _, err := d.Greeted(ctx); err != nil {
+	if err := d.Begin(ctx); err != nil {
 		return err
 	}
 	watched, mostOpen := context.WithCancel(ctx)
@@ -81,14 +77,7 @@ func (o options) try(ctx context.Context, limit int, dir string) error {
 	if err != nil {
 		return errors.Join(err, d.Alive())
 	}
-	if err := d.Stop(); err != nil {
-		return err
-	}
-	found, err := d.Errors()
-	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("its log has errors:\n%s", strings.Join(found, "\n"))
-	}
-	return err
+	return d.StopClean()
 }
 
 // feed has all clients send at the same time, each until its message is accepted.

@@ -41,10 +41,7 @@ func (o options) tryStarts(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer d.Abandon()
-	if _, err := d.Start(); err != nil {
-		return err
-	}
-	if _, err := d.Greeted(ctx); err != nil {
+	if err := d.Begin(ctx); err != nil {
 		return err
 	}
 	if err := (&load{options: o, address: d.Address}).run(ctx); err != nil {

@@ -52,10 +52,7 @@ func (o options) try(ctx context.Context, name string, eat eater, dir string) (e
 		return err
 	}
 	defer d.Abandon()
-	if _, err := d.Start(); err != nil {
-		return err
-	}
-	if _, err := d.Greeted(ctx); err != nil {
+	if err := d.Begin(ctx); err != nil {
 		return err
 	}
 

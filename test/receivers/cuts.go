@@ -103,7 +103,7 @@ func goodput(ctx context.Context, o options, percent int, starting *sync.Mutex) 
 	if int(s.Messages) >= n*99/100 {
 		return 0, 0, errors.New("all mail was delivered before the end: the rate says nothing")
 	}
-	return float64(s.Messages-before) / took.Seconds(), s.Peak, stop(d)
+	return float64(s.Messages-before) / took.Seconds(), s.Peak, d.StopClean()
 }
 
 // submitAll submits n messages over 20 connections.

@@ -73,7 +73,7 @@ func dead(ctx context.Context, o options, f *measure.Figures) error {
 			return err
 		}
 	}
-	return stop(d)
+	return d.StopClean()
 }
 
 // rounds is the number of attempts at the bulk that are measured.
@@ -244,5 +244,5 @@ func flood(ctx context.Context, o options, f *measure.Figures) error {
 		return sendErr
 	}
 	stream.Report(f, "flood: ", floodBudget)
-	return stop(d)
+	return d.StopClean()
 }

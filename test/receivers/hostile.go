@@ -174,7 +174,7 @@ func infested(ctx context.Context, o options, f *measure.Figures, what string, w
 	for _, r := range rogues {
 		r.Close()
 	}
-	return stop(d)
+	return d.StopClean()
 }
 
 // provoke submits so many messages for each of the rogues.

@@ -96,26 +96,11 @@ func (o options) trial(ctx context.Context, name, settings string, routes map[st
 	if err != nil {
 		return nil, err
 	}
-	if _, err = d.Start(); err == nil {
-		_, err = d.Greeted(ctx)
-	}
-	if err != nil {
+	if err := d.Begin(ctx); err != nil {
 		d.Abandon()
 		return nil, err
 	}
 	return d, nil
-}
-
-// stop ends the program, and looks into its log.
-func stop(d *daemon.Daemon) error {
-	if err := d.Stop(); err != nil {
-		return err
-	}
-	found, err := d.Errors()
-	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("its log has errors:\n%s", strings.Join(found, "\n"))
-	}
-	return err
 }
 
 // every asks at short intervals until the answer is yes, ctx ends or the time is up,
