@@ -122,6 +122,7 @@ type Driver struct {
 
 	// The fields below belong to the owner's goroutine.
 	core       *qmgr.Qmgr
+	hostFeed   *qmgr.HostFeed // of what has to be saved
 	trace      Tracer
 	clock      clock
 	deliveries *pool[qmgr.Deliver]
@@ -153,7 +154,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, trace: cfg.Trace,
+	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, hostFeed: core.NewHostFeed(), trace: cfg.Trace,
 		grace: cfg.Grace, readers: cfg.Readers, reporters: cfg.Reporters,
 		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit, atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))

@@ -54,7 +54,7 @@ func (d *Driver) changedHosts() {
 	if d.ports.Hosts == nil || len(d.hostSaves) > 0 {
 		return
 	}
-	if records := d.core.HostChanges(nil, saveMost); len(records) > 0 {
+	if records := d.hostFeed.Changes(nil, saveMost); len(records) > 0 {
 		d.hostSaves <- records // it has a buffer of one, and this is the only sender
 	}
 }
@@ -72,7 +72,7 @@ func (d *Driver) saveLastHosts(ctx context.Context) {
 	default:
 	}
 	for {
-		records := d.core.HostChanges(nil, saveMost)
+		records := d.hostFeed.Changes(nil, saveMost)
 		if len(records) == 0 {
 			return
 		}

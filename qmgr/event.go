@@ -95,7 +95,7 @@ type Closed struct {
 	Closing mail.Closing
 }
 
-// Learned brings what is known of hosts from before the start, as HostChanges gave
+// Learned brings what is known of hosts from before the start, as a HostFeed gave
 // it. It is best the first event.
 type Learned struct{ Hosts []mail.HostRecord }
 

@@ -24,12 +24,19 @@ func (q *Qmgr) learned(ev Learned) {
 	q.db.Load(records, q.now)
 }
 
-// HostChanges appends to dst what has changed of what is known of hosts since it
-// was asked last, at most max records, in the form that Learned takes. It decides
-// nothing, so a host may call it when it likes between two Steps; what no host
-// asks for in time is forgotten.
-func (q *Qmgr) HostChanges(dst []mail.HostRecord, max int) []mail.HostRecord {
-	for _, c := range q.db.Changed(nil, max) {
+// A HostFeed returns what changes of what is known of hosts to one consumer, in the form
+// that Learned takes. Consumers do not disturb each other. It decides nothing, so a host
+// may use it when it likes between two Steps; the oldest changes are dropped for a
+// consumer that does not fetch in time.
+type HostFeed struct{ feed *destdb.Feed }
+
+// NewHostFeed returns a feed of what changes from now on.
+func (q *Qmgr) NewHostFeed() *HostFeed { return &HostFeed{q.db.NewFeed()} }
+
+// Changes appends to dst what has changed since the feed was asked last, at most max
+// records.
+func (f *HostFeed) Changes(dst []mail.HostRecord, max int) []mail.HostRecord {
+	for _, c := range f.feed.Changed(nil, max) {
 		key, ok := destdb.AppendKey(nil, c.Key)
 		if !ok {
 			continue

@@ -109,6 +109,7 @@ func TestNothingIsShared(t *testing.T) {
 				checkSharing(t, c.w.Core, a)
 			}
 		}
+		feed := c.w.Core.NewHostFeed()
 		for range 200 {
 			c.step()
 		}
@@ -124,7 +125,7 @@ func TestNothingIsShared(t *testing.T) {
 			checkSharing(t, c.w.Core, c.w.Core.View(10))
 			checkSharing(t, c.w.Core, c.w.Core.Destinations(qmgr.DestinationQuery{Most: 10}))
 			checkSharing(t, c.w.Core, c.w.Core.Explain(c.ids, 10))
-			if changes := c.w.Core.HostChanges(nil, 1000); len(changes) > 0 {
+			if changes := feed.Changes(nil, 1000); len(changes) > 0 {
 				checkSharing(t, c.w.Core, changes)
 				c.w.Step(qmgr.Learned{Hosts: changes})
 			}

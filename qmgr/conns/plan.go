@@ -28,7 +28,7 @@ type siteHost struct {
 // keyOf returns the key of a host. Transports have names, addresses and timeouts of their
 // own, so that what one learns of a host, and how many connections it has to it, does not
 // concern another.
-func keyOf(g *Group, h mail.Host) destdb.Key { return destdb.Key{Addr: h.Addr, Security: g.name} }
+func keyOf(g *Group, h mail.Host) destdb.Key { return destdb.Key{Addr: h.Addr, Transport: g.name} }
 
 func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.host) }
 

@@ -410,7 +410,7 @@ func (s *script) close(tb testing.TB, l *golden.Line) {
 func (s *script) learn(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	for i := range l.Words {
-		key := destdb.Key{Addr: hostNamed(tb, l.Word(tb, i)).Addr, Security: l.Str("group", "smtp")}
+		key := destdb.Key{Addr: hostNamed(tb, l.Word(tb, i)).Addr, Transport: l.Str("group", "smtp")}
 		switch l.Name {
 		case "step-down":
 			s.db.StepDown(key, s.level(tb, l, mail.LevelOverlap), s.now)

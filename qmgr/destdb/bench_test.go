@@ -12,7 +12,7 @@ import (
 const crowd = 200_000
 
 func crowdKey(i int) Key {
-	return Key{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 25), Egress: "a"}
+	return Key{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 25), Source: "a"}
 }
 
 // filled returns a DB with the maximum number of hosts, all of which have been
@@ -78,26 +78,28 @@ func BenchmarkView(b *testing.B) {
 func BenchmarkConnection(b *testing.B) {
 	db := filled()
 	changes := make([]Change, 0, 1)
+	feed := db.NewFeed()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		k, now := crowdKey(i*7919%crowd), epoch.Add(time.Duration(i))
 		db.Open(k, now)
 		db.Succeeded(k, now)
 		db.Shut(k, Life{MadeAt: now, Messages: 1}, now)
-		changes = db.Changed(changes[:0], 1)
+		changes = feed.Changed(changes[:0], 1)
 	}
 }
 
 // BenchmarkNewHost adds an unknown host when there is no room.
 func BenchmarkNewHost(b *testing.B) {
 	db := filled()
+	feed := db.NewFeed()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		k := crowdKey(i)
-		k.Egress = "b"
+		k.Source = "b"
 		k.Addr = netip.AddrPortFrom(k.Addr.Addr(), uint16(i>>24))
 		db.Failed(k, epoch, epoch, mail.Reply{Code: 421})
-		db.Changed(nil, 2)
+		feed.Changed(nil, 2)
 	}
 }
 

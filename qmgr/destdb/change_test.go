@@ -39,14 +39,15 @@ func TestWhatIsAChange(t *testing.T) {
 		{"connection that was not", func(db *DB, k Key) { db.Open(k, epoch) }, func(db *DB, k Key) { db.Shut(k, Life{}, epoch) }, false},
 	} {
 		db := New(Config{}, 1)
+		feed := db.NewFeed()
 		k := key("a")
 		db.ObserveCaps(k, 0, 0, epoch) // it is known
 		if c.before != nil {
 			c.before(db, k)
 		}
-		db.Changed(nil, 10)
+		feed.Changed(nil, 10)
 		c.change(db, k)
-		if got := db.Changed(nil, 10); (len(got) == 1 && got[0].Key == k && !got[0].Gone) != c.listed {
+		if got := feed.Changed(nil, 10); (len(got) == 1 && got[0].Key == k && !got[0].Gone) != c.listed {
 			t.Errorf("%s: the changes are %+v, want the host to be there: %v", c.name, got, c.listed)
 		}
 	}

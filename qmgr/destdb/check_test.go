@@ -13,15 +13,14 @@ func (db *DB) check() {
 	db.idle.Check()
 	assert.That(len(db.hosts) == len(db.all), "%d hosts by key, %d in all", len(db.hosts), len(db.all))
 	assert.That(db.idle.Len() <= db.cfg.HostLimit, "%d idle hosts", db.idle.Len())
-	assert.That(len(db.changed)-db.head <= 2*db.cfg.HostLimit, "%d changes", len(db.changed)-db.head)
-	marked := map[Key]bool{}
-	for _, k := range db.changed[db.head:] {
-		marked[k] = true
-	}
+	db.changes.check()
+	assert.That(len(db.changes.log) <= 2*db.cfg.HostLimit, "%d changes", len(db.changes.log))
 	for i, h := range db.all {
 		assert.That(h.place == i && db.hosts[h.key] == h, "host %d does not know its place", i)
 		assert.That((h.open == 0) == h.recent.On(&db.idle), "host %d with %d connections is in the wrong list", i, h.open)
-		assert.That(!h.marked || marked[h.key], "host %d is marked, but not to be saved", i)
+		if n := h.changed; n > db.changes.first {
+			assert.That(db.changes.log[n-1-db.changes.first] == h.key, "host %d is not where the log has its last change", i)
+		}
 		r := &h.rec
 		assert.That((r.Health.Failures > 0) == (r.Health.RetryAt > 0), "%s", fmt.Sprint(r.Health))
 		assert.That(len(r.Health.Reason.Text) <= replyTextMax, "a reason of %d octets", len(r.Health.Reason.Text))

@@ -9,15 +9,20 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// format is the first byte of a key and of a record. Other formats are refused: a
-// lost record costs a probe of its host.
-const format = 1
+// format is the first byte of a record and keyFormat of a key. Other formats are refused:
+// a lost record costs a probe of its host. Keys of format 1 had the transport's name as
+// their security.
+const (
+	format     = 1
+	keyFormat1 = 1
+	keyFormat  = 2
+)
 
 // RecordMax is the maximum length of an encoded record, KeyMax of a key, in bytes;
 // longer ones were not made by this package.
 const (
 	RecordMax = 1024
-	KeyMax    = 1 + 1 + 16 + 2*textMax + 16
+	KeyMax    = 1 + 1 + 16 + 3*textMax + 16
 )
 
 var errMalformed = errors.New("malformed")
@@ -26,24 +31,33 @@ var errMalformed = errors.New("malformed")
 // returns false and b unchanged for a key that is not saved: without an address,
 // with a link-local address, or too long.
 func AppendKey(b []byte, k Key) ([]byte, bool) {
-	if !k.Addr.Addr().IsValid() || k.Addr.Addr().Zone() != "" || len(k.Egress) > textMax || len(k.Security) > textMax {
+	if !k.Addr.Addr().IsValid() || k.Addr.Addr().Zone() != "" || len(k.Transport) > textMax || len(k.Source) > textMax || len(k.Security) > textMax {
 		return b, false
 	}
-	e := encoder{append(b, format)}
+	e := encoder{append(b, keyFormat)}
 	e.text(string(k.Addr.Addr().AsSlice()))
 	e.number(uint64(k.Addr.Port()))
-	e.text(k.Egress)
+	e.text(k.Transport)
+	e.text(k.Source)
 	e.text(k.Security)
 	return e.out, true
 }
 
-// ParseKey reads what AppendKey wrote.
+// ParseKey reads what AppendKey wrote, also in format 1.
 func ParseKey(b []byte) (Key, error) {
 	d := decoder{in: b}
-	d.version()
+	version := d.number(0xff)
 	addr, ok := netip.AddrFromSlice([]byte(d.text(16)))
 	port := d.number(1<<16 - 1)
-	k := Key{Addr: netip.AddrPortFrom(addr, uint16(port)), Egress: d.text(textMax), Security: d.text(textMax)}
+	k := Key{Addr: netip.AddrPortFrom(addr, uint16(port))}
+	switch version {
+	case keyFormat1:
+		k.Source, k.Transport = d.text(textMax), d.text(textMax)
+	case keyFormat:
+		k.Transport, k.Source, k.Security = d.text(textMax), d.text(textMax), d.text(textMax)
+	default:
+		d.bad = true
+	}
 	if !ok || !d.done() {
 		return Key{}, fmt.Errorf("host key of %d bytes: %w", len(b), errMalformed)
 	}

@@ -69,9 +69,9 @@ func TestRecordMax(t *testing.T) {
 func TestKeyRoundTrip(t *testing.T) {
 	for _, k := range []Key{
 		key("a"),
-		{Addr: netip.MustParseAddrPort("[2001:db8::1]:2525"), Egress: "pool-2", Security: "dane mx.example"},
+		{Addr: netip.MustParseAddrPort("[2001:db8::1]:2525"), Source: "pool-2", Security: "dane mx.example"},
 		{Addr: netip.MustParseAddrPort("[::ffff:192.0.2.1]:25")},
-		{Addr: netip.MustParseAddrPort("192.0.2.1:0"), Security: strings.Repeat("s", textMax), Egress: strings.Repeat("e", textMax)},
+		{Addr: netip.MustParseAddrPort("192.0.2.1:0"), Security: strings.Repeat("s", textMax), Source: strings.Repeat("e", textMax)},
 	} {
 		b, ok := AppendKey(nil, k)
 		got, err := ParseKey(b)
@@ -82,7 +82,7 @@ func TestKeyRoundTrip(t *testing.T) {
 	for _, k := range []Key{
 		{},
 		{Addr: netip.MustParseAddrPort("[fe80::1%eth0]:25")},
-		{Addr: key("a").Addr, Egress: strings.Repeat("e", textMax+1)},
+		{Addr: key("a").Addr, Source: strings.Repeat("e", textMax+1)},
 		{Addr: key("a").Addr, Security: strings.Repeat("e", textMax+1)},
 	} {
 		if b, ok := AppendKey([]byte("x"), k); ok || string(b) != "x" {

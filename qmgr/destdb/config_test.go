@@ -48,8 +48,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("state %d prints %q", state, got)
 		}
 	}
-	k := Key{Addr: key("a").Addr, Egress: "e", Security: "s"}
-	if got := k.String(); got != "192.0.2.1:25 egress=e security=s" {
+	k := Key{Addr: key("a").Addr, Source: "e", Security: "s"}
+	if got := k.String(); got != "192.0.2.1:25 source=e security=s" {
 		t.Errorf("the key prints %q", got)
 	}
 }

@@ -18,22 +18,20 @@ type DB struct {
 	idle   ilist.List[host] // those without open connections, least recently used first
 	hand   int              // where Collect continues in all
 
-	changed []Key // from head on: keys of changed records, oldest first
-	head    int
-	lost    uint64
+	changes changes
 	resets  uint64 // number of retry resets so far
 }
 
 // A host is one record, with state that is not worth saving.
 type host struct {
-	key    Key
-	rec    Record
-	place  int // in DB.all
-	recent ilist.Link[host]
-	open   int    // connections, including those being opened
-	marked bool   // its key is in DB.changed
-	failed uint64 // DB.resets when it failed
-	tally  tally
+	key     Key
+	rec     Record
+	place   int // in DB.all
+	recent  ilist.Link[host]
+	open    int    // connections, including those being opened
+	changed uint64 // number of its last change, from 1 on; 0 if there was none
+	failed  uint64 // DB.resets when it failed
+	tally   tally
 }
 
 // New returns an empty database. cfg must be valid.

@@ -10,27 +10,31 @@ import (
 // only if their keys are equal.
 type Key struct {
 	Addr netip.AddrPort
-	// Egress names the origin of connections: the source address or a pool of
-	// addresses. A host that refuses one of our addresses may accept another.
-	Egress string
+	// Transport names the transport whose connections they are: its settings
+	// distinguish them.
+	Transport string
+	// Source names the origin of connections: the source address or a pool of
+	// addresses. A host that refuses one of our addresses may accept another. Empty
+	// where there is one origin only.
+	Source string
 	// Security names everything else that distinguishes connections: the TLS
 	// policy, the identity that must be verified, the SASL identity, the name in
 	// EHLO.
 	Security string
 }
 
-// textMax is the maximum length, in bytes, of an Egress or Security that is saved.
+// textMax is the maximum length, in bytes, of each text of a key that is saved.
 const textMax = 1024
 
-// String returns the nonempty parts, as in "192.0.2.1:25 egress=a security=dane".
+// String returns the nonempty parts, as in
+// "192.0.2.1:25 transport=smtp source=a security=dane".
 func (k Key) String() string {
 	var b strings.Builder
 	b.WriteString(k.Addr.String())
-	if k.Egress != "" {
-		b.WriteString(" egress=" + k.Egress)
-	}
-	if k.Security != "" {
-		b.WriteString(" security=" + k.Security)
+	for _, part := range [...]struct{ name, text string }{{"transport", k.Transport}, {"source", k.Source}, {"security", k.Security}} {
+		if part.text != "" {
+			b.WriteString(" " + part.name + "=" + part.text)
+		}
 	}
 	return b.String()
 }

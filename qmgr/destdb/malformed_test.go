@@ -62,7 +62,7 @@ func TestMalformed(t *testing.T) {
 			}
 		}
 	}
-	key, _ := AppendKey(nil, Key{Addr: key("a").Addr, Egress: "e"})
+	key, _ := AppendKey(nil, Key{Addr: key("a").Addr, Source: "e"})
 	for name, whole := range map[string][]byte{"record": record, "key": key} {
 		parse := func(b []byte) error {
 			if name == "key" {

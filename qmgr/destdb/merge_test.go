@@ -91,8 +91,10 @@ func TestNodesConverge(t *testing.T) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 0))
 		var nodes [3]*DB
+		var feeds [3]*Feed
 		for i := range nodes {
 			nodes[i] = New(Config{}, seed+uint64(i))
+			feeds[i] = nodes[i].NewFeed()
 		}
 		k, now := key("a"), epoch
 		var told []Change
@@ -103,9 +105,9 @@ func TestNodesConverge(t *testing.T) {
 		}
 		for range 50 {
 			now += mail.Instant(rng.Int64N(int64(time.Minute)))
-			n := nodes[rng.IntN(len(nodes))]
-			live(n, rng, k, now)
-			told = n.Changed(told, 10)
+			i := rng.IntN(len(nodes))
+			live(nodes[i], rng, k, now)
+			told = feeds[i].Changed(told, 10)
 			rng.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
 			tell(nodes[rng.IntN(len(nodes))])
 		}
@@ -210,6 +212,7 @@ func TestLearnMakesNoRoom(t *testing.T) {
 // recently used hosts if there is less room.
 func TestLoad(t *testing.T) {
 	a := New(Config{}, 1)
+	feed := a.NewFeed()
 	now := epoch
 	for _, name := range []string{"a", "b", "c", "d"} {
 		now = now.Add(time.Minute)
@@ -223,7 +226,7 @@ func TestLoad(t *testing.T) {
 		a.Shut(key(name), Life{MadeAt: now}, now)
 	}
 	var saved []Known
-	for _, c := range a.Changed(nil, 10) {
+	for _, c := range feed.Changed(nil, 10) {
 		saved = append(saved, c.Known)
 	}
 	b := New(Config{}, 2)
@@ -237,13 +240,14 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	c := New(Config{HostLimit: 2}, 2)
+	unsaved := c.NewFeed()
 	if stale := c.Load(saved, now); len(stale) != 2 || stale[0] != key("b") || stale[1] != key("a") {
 		t.Errorf("%v are called stale", stale)
 	}
 	if stale := New(Config{}, 2).Load(saved, now.Add(1000*time.Hour)); len(stale) != 4 {
 		t.Errorf("of 4 records, 42 days old, %d are stale", len(stale))
 	}
-	if changes := c.Changed(nil, 10); len(changes) != 0 {
+	if changes := unsaved.Changed(nil, 10); len(changes) != 0 {
 		t.Errorf("%d records must be saved although they have just been loaded", len(changes))
 	}
 }

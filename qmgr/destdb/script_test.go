@@ -27,6 +27,7 @@ const epoch = mail.Instant(1_000_000 * time.Second)
 // host.
 type script struct {
 	db     *DB
+	feed   *Feed
 	outage Outage
 	now    mail.Instant
 	made   map[Key]mail.Instant // when the open connections became ready
@@ -51,6 +52,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	switch l.Name {
 	case "new": // new [hosts=N] [factor=N]: an empty database; the clock shows 0s
 		s.db = New(Config{HostLimit: l.Int(tb, "hosts", 0), TarpitFactor: l.Int(tb, "factor", 0)}, 1)
+		s.feed = s.db.NewFeed()
 		s.now, s.made, s.outage = epoch, map[Key]mail.Instant{}, Outage{}
 	case "wait": // wait TIME
 		d, err := time.ParseDuration(l.Word(tb, 0))
@@ -70,10 +72,10 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		gone := s.db.Collect(s.now, l.Int(tb, "look", 1000))
 		s.printf("%d gone, %d kept", gone, s.db.Len())
 	case "changed": // changed [max=N]: names the records to save
-		for _, c := range s.db.Changed(nil, l.Int(tb, "max", 1000)) {
+		for _, c := range s.feed.Changed(nil, l.Int(tb, "max", 1000)) {
 			s.printf("%v gone=%v", c.Key, c.Gone)
 		}
-		s.printf("lost %d", s.db.Lost())
+		s.printf("lost %d", s.feed.Lost())
 	case "results": // results hosts=N fail=N [from=N] [age=TIME]: as many hosts have been tried
 		s.results(tb, l)
 	case "probes": // probes yes|no…: attempts of an outage, one after the other

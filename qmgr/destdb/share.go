@@ -14,54 +14,6 @@ type Known struct {
 	Record Record
 }
 
-// A Change is a changed record. Gone means that it was removed here and need not be
-// saved any more. That is not information about the host, so other nodes need not
-// know.
-type Change struct {
-	Known
-	Gone bool
-}
-
-// Changed appends to dst the records that have changed since they were last
-// returned, oldest change first, at most max. It may be called again at once for
-// more. Observations on an open connection become a change when it is shut.
-func (db *DB) Changed(dst []Change, max int) []Change {
-	for ; max > 0 && db.head < len(db.changed); max-- {
-		k := db.changed[db.head]
-		db.changed[db.head] = Key{}
-		db.head++
-		h := db.hosts[k]
-		if h == nil {
-			dst = append(dst, Change{Known: Known{Key: k}, Gone: true})
-			continue
-		}
-		h.marked = false
-		dst = append(dst, Change{Known: Known{Key: k, Record: h.rec}})
-	}
-	if 2*db.head >= len(db.changed) {
-		db.changed = slices.Delete(db.changed, 0, db.head)
-		db.head = 0
-	}
-	return dst
-}
-
-// Lost returns the number of changes that were dropped because they were not
-// fetched in time.
-func (db *DB) Lost() uint64 { return db.lost }
-
-// mark records that a record has changed, or is about to be removed. A host that is
-// removed and added again may be marked twice.
-func (db *DB) mark(h *host) {
-	switch {
-	case h.marked:
-	case len(db.changed)-db.head >= 2*db.cfg.HostLimit:
-		db.lost++
-	default:
-		h.marked = true
-		db.changed = append(db.changed, h.key)
-	}
-}
-
 // Load adds saved records to an empty database, the most recently used ones if
 // there are too many. It returns the keys of those that are not worth keeping.
 func (db *DB) Load(records []Known, now mail.Instant) (stale []Key) {

@@ -301,7 +301,7 @@ func TestJitter(t *testing.T) {
 	low, high := 2.0, 0.0
 	for i := range 2000 {
 		k := key("a")
-		k.Egress = fmt.Sprint(i)
+		k.Source = fmt.Sprint(i)
 		wait := db.Failed(k, epoch, epoch, mail.Reply{Code: 421}).Sub(epoch)
 		part := float64(wait) / float64(time.Minute)
 		low, high = min(low, part), max(high, part)

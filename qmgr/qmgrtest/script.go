@@ -308,7 +308,7 @@ func (s *script) worked(tb testing.TB, l *golden.Line) {
 	var hosts []mail.HostRecord
 	for _, name := range l.Words {
 		h := zoneHost(tb, l, name)
-		key, ok := destdb.AppendKey(nil, destdb.Key{Addr: h.Addr, Security: "smtp"})
+		key, ok := destdb.AppendKey(nil, destdb.Key{Addr: h.Addr, Transport: "smtp"})
 		if !ok {
 			tb.Fatalf("%s: %s cannot be remembered", l.Pos, name)
 		}
