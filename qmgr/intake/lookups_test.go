@@ -233,13 +233,16 @@ func TestSilenceOfAName(t *testing.T) {
 	r.now++
 	r.wantSilent("slow.test", false)
 
-	r.silence("again.test", time.Minute)
-	r.send(1, FromRetry, "again.test")
-	r.wantBegun("again.test/1")
-	r.end("again.test", 550)
-	r.wantSilent("again.test", false)
-	if got := r.s.Remembered("again.test", r.now); !got.IsZero() {
-		t.Errorf("its mail is deferred with %v", got)
+	for _, domain := range []string{"again.test", "sub.again.test"} {
+		r.silence(domain, time.Minute)
+		r.wantSilent(domain, true)
+		r.send(1, FromRetry, domain)
+		r.wantBegun(domain + "/1")
+		r.end(domain, 550)
+		r.wantSilent(domain, false)
+		if got := r.s.Remembered(domain, r.now); !got.IsZero() {
+			t.Errorf("its mail is deferred with %v", got)
+		}
 	}
 }
 
@@ -514,6 +517,46 @@ func TestParking(t *testing.T) {
 		if id, from := r.s.Return(Line(line)); id != want.ID || from != want.from || r.s.IsParked(id) || r.s.Returning(Line(line)) {
 			t.Errorf("%v of origin %d comes back", id, from)
 		}
+	}
+}
+
+// Parked mail comes back in the order in which its lookups have ended, and of one lookup
+// in the order in which it was parked. A message that waits for nothing cannot be parked,
+// nor one more than there may be.
+func TestOrderOfReturn(t *testing.T) {
+	r := newRouter(t, wide)
+	for i, d := range []string{"a.test", "b.test", "a.test", "b.test"} {
+		r.send(mail.QueueID(i+1), FromIncoming, d)
+	}
+	r.begin()
+	r.now = r.now.Add(50 * time.Millisecond)
+	r.s.Age(r.now, 0)
+	for r.s.Stalled() > 0 {
+		m := r.s.RotateStalled().routing
+		r.s.Park(m, FromIncoming)
+		m.Disown()
+		if m.MayPark() {
+			t.Errorf("%v may be parked, and waits for nothing", m.message.ID)
+		}
+	}
+	r.end("b.test", 0)
+	r.end("a.test", 0)
+	got := ""
+	for r.s.Returning(LineNew) {
+		id, _ := r.s.Return(LineNew)
+		got += fmt.Sprint(uint64(id), " ")
+	}
+	if got != "2 4 1 3 " {
+		t.Errorf("%s come back, want 2 4 1 3", got)
+	}
+	for i := range parkedMost {
+		if !r.s.HasParking() {
+			t.Fatalf("no message may be parked beside %d", i)
+		}
+		r.s.parked.known[mail.QueueID(i+1)] = nil
+	}
+	if r.s.HasParking() {
+		t.Errorf("a message may be parked beside %d", parkedMost)
 	}
 }
 
