@@ -160,7 +160,7 @@ func (q *Qmgr) found(ev Found) {
 func (q *Qmgr) rescueFuture(due mail.Instant) {
 	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime))
 	if due != mail.Never && due > latest && !q.admission.Looking(ScanFlush) {
-		q.admission.FlushFrom(due, intake.Flush{Asked: q.now, Amnesty: q.conns.ResetRetries()})
+		q.admission.FlushFrom(due, intake.Flush{Asked: q.now, Reset: q.conns.ResetRetries()})
 	}
 }
 
@@ -174,9 +174,9 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 	m.Own, m.Limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
 	switch from {
 	case intake.FromFlush:
-		m.amnesty = q.admission.Flush().Amnesty
+		m.reset = q.admission.Flush().Reset
 	case intake.FromRetry:
-		m.amnesty = q.conns.ResetRetries()
+		m.reset = q.conns.ResetRetries()
 	}
 	q.messages[id] = m
 	return m

@@ -128,9 +128,9 @@ func (q *Qmgr) openOwing(id mail.QueueID) *message {
 // owe has a message at rest opened for its report alone.
 func (q *Qmgr) owe(id mail.QueueID) { q.debts.ordered = append(q.debts.ordered, id) }
 
-// tell has a message at rest reported on, if it owes that: what is in core is reported
+// reportOn has a message at rest reported on, if it owes that: what is in core is reported
 // on when its round ends.
-func (q *Qmgr) tell(id mail.QueueID) {
+func (q *Qmgr) reportOn(id mail.QueueID) {
 	q.admission.Name(id)
 	if q.messages[id] == nil {
 		q.owe(id)

@@ -190,7 +190,7 @@ func TestWhyMailWaits(t *testing.T) {
 	}
 }
 
-// A message in core tells where its recipients are: which are under way, which wait, first,
+// The view of a message in core shows where its recipients are: which are under way, which wait, first,
 // and of which it is not known yet where they go.
 func TestWhereAMessageIs(t *testing.T) {
 	o := newOffice(t, qmgr.Config{DefaultTransport: qmgr.TransportConfig{Window: window.Config{Initial: 1}}})

@@ -37,7 +37,7 @@ type stay struct {
 	put      mail.Instant // stageClosing: when it was put off; 0 if it is not
 	returned bool         // it was parked until lookups had ended
 	letter   bool         // it is a report of ours, and counts in debts.letters
-	amnesty  uint64       // for the hosts that it goes to, 0 for none
+	reset    uint64       // for the hosts that it goes to, 0 for none
 	attended int          // position in Qmgr.attended, from 1 on; 0 if it is not there
 }
 

@@ -40,7 +40,7 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		m.again.add(o, reason)
 	case o == orderRetry:
 		if m.stage == stageOpening && m.from != intake.FromDebt {
-			m.from, m.amnesty = intake.FromRetry, q.conns.ResetRetries()
+			m.from, m.reset = intake.FromRetry, q.conns.ResetRetries()
 		}
 		q.reviveFor(m)
 	}
@@ -180,30 +180,30 @@ func (q *Qmgr) retryAll() { q.retryTriedSince(0) }
 // later. An instant other than 0 is not given while a scan is under way, which might
 // want more than that.
 func (q *Qmgr) retryTriedSince(since mail.Instant) {
-	amnesty := q.conns.ResetRetries()
+	reset := q.conns.ResetRetries()
 	for t := range q.ring.All() {
 		q.restore(t)
 		for _, d := range sortedQueues(t) {
 			if d.window.State() == window.Dead {
-				d.pardon = amnesty
+				d.reset = reset
 				q.revive(d, CauseRevival)
 				q.freeIfIdle(d)
 			}
 		}
 	}
 	assert.That(since == 0 || !q.admission.UnderWay(ScanFlush), "a scan for what was tried since %v takes the place of another", since)
-	q.admission.FlushAll(intake.Flush{Asked: q.now, Since: since, Amnesty: amnesty})
+	q.admission.FlushAll(intake.Flush{Asked: q.now, Since: since, Reset: reset})
 }
 
 // reviveFor forgets that transports and destinations of a message are dead.
 func (q *Qmgr) reviveFor(m *message) {
-	amnesty := q.conns.ResetRetries()
+	reset := q.conns.ResetRetries()
 	for l := range m.Lanes() {
 		q.restore(transportOf(l))
 	}
 	for p := range m.Peers() {
 		if d := queueOf(p.Destination); d.window.State() == window.Dead {
-			d.pardon = amnesty
+			d.reset = reset
 			q.revive(d, CauseRevival)
 		}
 	}

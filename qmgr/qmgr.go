@@ -193,7 +193,7 @@ func (q *Qmgr) handle(ev Event) {
 		q.orderAll(ev.IDs, orderDrop, "")
 	case Settle:
 		if len(ev.Outcomes) == 0 {
-			q.tell(ev.ID)
+			q.reportOn(ev.ID)
 		} else {
 			q.settleOne(ev.ID, settling{outcomes: ev.Outcomes, last: ev.Last})
 		}

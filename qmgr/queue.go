@@ -36,7 +36,7 @@ type queue struct {
 	rate      rate.Bucket
 	paused    bool
 	pace      timer
-	pardon    uint64            // the last amnesty for its hosts that is not carried out, 0 for none
+	reset     uint64            // the last retry reset for its hosts that is not carried out, 0 for none
 	pinned    bool              // must not be freed: a caller is working on it
 	inWanting ilist.Link[queue] // on Qmgr.wanting or transport.resting
 	timer     timer             // Dead: end of the back-off; Suspended: end of the rest

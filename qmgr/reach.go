@@ -68,9 +68,9 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 		if !s.Known() || !q.mayStart() {
 			return taken
 		}
-		if d.pardon != 0 {
-			q.conns.ApplyReset(s, d.pardon, q.now)
-			d.pardon = 0
+		if d.reset != 0 {
+			q.conns.ApplyReset(s, d.reset, q.now)
+			d.reset = 0
 		}
 		ask, ok := q.ask(d)
 		if !ok {

@@ -154,7 +154,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 	b.queue = q.namedQueue(t, name, reach)
 	if m.from == intake.FromRetry || m.from == intake.FromFlush && !b.queue.Dead() {
-		b.queue.pardon = max(b.queue.pardon, m.amnesty)
+		b.queue.reset = max(b.queue.reset, m.reset)
 	}
 	switch {
 	case b.queue.window.State() != window.Dead:

@@ -52,7 +52,7 @@ func (q *Qmgr) splitOne(ev Split) {
 	if len(ev.Split.Recipients) == 0 {
 		return
 	}
-	assert.That(ev.Split.Into != 0, "recipients of %v are to be put into no message", ev.ID)
+	assert.That(ev.Split.Into != 0, "recipients of %v are split off into no message", ev.ID)
 	ev.Split.Recipients = append([]uint32(nil), ev.Split.Recipients...)
 	q.settleOne(ev.ID, settling{splits: []mail.Split{ev.Split}})
 }
@@ -64,7 +64,7 @@ func (q *Qmgr) settleOne(id mail.QueueID, s settling) {
 	}
 	for i := range s.outcomes {
 		o := s.outcomes[i]
-		assert.That(o.Result == mail.Failed, "recipient %d of %v is to be given up as %v", o.Index, id, o.Result)
+		assert.That(o.Result == mail.Failed, "recipient %d of %v would be given up as %v", o.Index, id, o.Result)
 	}
 	m := q.messages[id]
 	switch {

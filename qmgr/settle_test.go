@@ -582,7 +582,7 @@ func TestSettleBesideOtherOrders(t *testing.T) {
 		}
 		l.drain()
 		if l.Gone[l.m.Envelope.ID] == nil {
-			t.Errorf("nobody waits, and it is in %v", l.m.Place.Area)
+			t.Errorf("no recipient waits, and it is in %v", l.m.Place.Area)
 		}
 	})
 	t.Run("all of a deferred message", func(t *testing.T) {
@@ -590,7 +590,7 @@ func TestSettleBesideOtherOrders(t *testing.T) {
 		l.GiveUp(l.m, mail.ReportFailed, all...)
 		l.drain()
 		if l.Gone[l.m.Envelope.ID] == nil || len(l.m.Reported) != len(all) {
-			t.Errorf("nobody waits: it is in %v until %v, and %d are reported", l.m.Place.Area, l.m.Place.Due, len(l.m.Reported))
+			t.Errorf("no recipient waits: it is in %v until %v, and %d are reported", l.m.Place.Area, l.m.Place.Due, len(l.m.Reported))
 		}
 	})
 	t.Run("all, and a hold", func(t *testing.T) {

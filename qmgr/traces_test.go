@@ -41,7 +41,7 @@ func TestTraces(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := result.Difference; d != nil {
-				t.Errorf("%s:%d: after %s\nrecorded: %s\nnow:      %s%s\nMore is told by: posthaste trace replay qmgr/%s", path, d.Line, d.Event, d.Recorded, d.Got, d.Panic, path)
+				t.Errorf("%s:%d: after %s\nrecorded: %s\nnow:      %s%s\nFor more: posthaste trace replay qmgr/%s", path, d.Line, d.Event, d.Recorded, d.Got, d.Panic, path)
 			}
 		})
 	}

@@ -81,7 +81,7 @@ func (q *Qmgr) namedQueue(t *transport, name, nexthop string) *queue {
 	d := newQueue(t, name, nexthop)
 	if t.group != nil {
 		q.openSite(d)
-		d.pardon = q.admission.Flush().Amnesty // a dead destination that RetryAll revived may have been freed with its own
+		d.reset = q.admission.Flush().Reset // a dead destination that RetryAll revived may have been freed with its own
 	}
 	if q.shapes != nil || t.limits.rate != (rate.Limits{}) {
 		q.shape(d, nil)

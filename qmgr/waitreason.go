@@ -55,7 +55,7 @@ const (
 	WaitLocalOutage                      // our own network is down
 	WaitHostLookup                       // its hosts are being looked up
 	WaitConnecting                       // a connection is being opened
-	WaitTransaction                      // every connection carries as much as it can
+	WaitTransaction                      // every connection is full
 	WaitTurn                             // it could go: other mail of the transport goes first
 	WaitReportTurn                       // of a message: it is parked until it is its turn to be reported on
 	WaitLookups                          // of a message: it is parked until it is known where its recipients go

@@ -34,7 +34,7 @@ func check(t *testing.T, root, rulesName string) []Complaint {
 	return complaints
 }
 
-// This is the test that everybody meets: the tree as it is now. Each line of
+// This is the test that every contributor meets: the tree as it is now. Each line of
 // its output says what to do; the rules and their language are in rules.txt.
 func TestTree(t *testing.T) {
 	for _, c := range check(t, "../..", "rules.txt") {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The history tells of files that are gone, and may.
+// The history names files that are gone, which is right.
 const historyName = "CHANGELOG.md"
 
 // What documents name: paths from the root, and tests.

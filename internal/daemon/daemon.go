@@ -266,7 +266,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 // tellOfHeld has senders told of recipients of held mail who were given up before the
 // start, and of whom no report was made then. The core finds other mail that owes a
 // report when it tries it; held mail it does not look at. Mail with the null sender
-// owes nobody a report.
+// owes no report.
 func (d *Daemon) tellOfHeld(ctx context.Context) {
 	const page = 1000
 	for from, more := (mail.Cursor{}), true; more; {

@@ -152,7 +152,7 @@ func (r *Rogue) say(c net.Conn, stage, reply string) bool {
 // roguePace is the time between two octets.
 const roguePace = 100 * time.Millisecond
 
-// stall reports whether the reply is to be said now; if not, it returns when the
+// stall reports whether to send the reply now; if not, it returns when the
 // connection is closed.
 func (r *Rogue) stall(c net.Conn, reply string) bool {
 	r.Stalled.Add(1)

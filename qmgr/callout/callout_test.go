@@ -20,7 +20,7 @@ func newDesk(cfg Config) *Desk {
 	return New(cfg)
 }
 
-// call opens a question about a recipient, whose receiver is to be asked.
+// call opens a question about a recipient, whose receiver will be asked.
 func call(t *testing.T, d *Desk, id VerificationID, client string, to mail.Address, now mail.Instant) *Verification {
 	t.Helper()
 	v := d.Open(Verification{ID: id, Client: netip.MustParseAddr(client), Recipient: to}, now)
@@ -49,12 +49,12 @@ func mustPanic(t *testing.T, what string, f func()) {
 	f()
 }
 
-// Everybody waits for the deadline, in the order in which they have asked, and hears what
+// All wait for the deadline, in the order in which they have asked, and hears what
 // is not known by then. More than ten thousand do not wait.
 func TestDeadline(t *testing.T) {
 	d := newDesk(Config{Limit: 1, NetworkLimit: 1, Deadline: 5 * time.Second})
 	if d.Deadline() != mail.Never || d.Oldest() != nil {
-		t.Errorf("nobody has asked, and the deadline is %v", d.Deadline())
+		t.Errorf("no client has asked, and the deadline is %v", d.Deadline())
 	}
 	lookups := intake.NewLookups()
 	lookups.Configure(intake.Limits{Lookups: 1, Message: 1, Clients: 1, Network: 1})
@@ -172,13 +172,13 @@ func TestNobodyWaits(t *testing.T) {
 	d.Close(second)
 	d.Check(inCore)
 	if v := d.View(); v.Waiting != 1 {
-		t.Errorf("%+v: somebody waits for the call-out", v)
+		t.Errorf("%+v: a question waits for the call-out", v)
 	}
 	d.Close(third)
 	d.Close(first)
 	d.Check(inCore)
 	if v := d.View(); (v != View{InCore: 1}) {
-		t.Errorf("%+v: nobody waits, and one has begun", v)
+		t.Errorf("%+v: no question waits, and one has begun", v)
 	}
 	o := inCore[mail.CalloutID(1)]
 	if got := call(t, d, 4, "192.0.2.1", "a@test", start); got.callout != o {
@@ -267,7 +267,7 @@ func TestOutcomes(t *testing.T) {
 		{"no host, and no words", &mail.Outcome{Result: mail.Failed}, addrdb.Bad, bad, "550 5.1.1 rejected"},
 		{"refused for now", &mail.Outcome{Result: mail.Deferred, Reply: said(450, 4)}, addrdb.Unsure,
 			"450 4.2.1 the address cannot be verified now: mx.test[192.0.2.1] said: 450 4.2.1 no", "450 4.1.1 deferred"},
-		{"nobody answers", &mail.Outcome{Result: mail.Deferred, Reply: ours(450, 4)}, addrdb.Unsure, unsure, "450 4.1.1 deferred"},
+		{"no answer", &mail.Outcome{Result: mail.Deferred, Reply: ours(450, 4)}, addrdb.Unsure, unsure, "450 4.1.1 deferred"},
 		{"not asked, the destination is busy", nil, addrdb.Unsure, unsure, "450 4.1.1 deferred"},
 		{"the sender is refused for good", &mail.Outcome{Result: mail.Deferred, Unknown: true, Reply: said(550, 5)}, addrdb.Mute, "", ""},
 		{"the sender is refused for now", &mail.Outcome{Result: mail.Deferred, Unknown: true, Reply: said(450, 4)}, addrdb.Unsure,
@@ -300,7 +300,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// An answer that is none does not replace one that is believed: who waits hears that, and
+// An invalid answer does not replace one that is believed: who waits hears that, and
 // the outcome is counted as what it is.
 func TestNoAnswerReplacesNone(t *testing.T) {
 	d := newDesk(Config{Limit: 1, NetworkLimit: 1})
@@ -319,7 +319,7 @@ func TestMisuse(t *testing.T) {
 	d := newDesk(Config{Limit: 1, NetworkLimit: 1})
 	v := call(t, d, 1, "192.0.2.1", "a@test", start)
 	mustPanic(t, "a question waits for two call-outs", func() { d.CallOut(v, mail.Route{}) })
-	mustPanic(t, "a call-out about nobody", func() { d.CallOut(d.Open(Verification{ID: 2}, start), mail.Route{}) })
+	mustPanic(t, "a call-out about no recipient", func() { d.CallOut(d.Open(Verification{ID: 2}, start), mail.Route{}) })
 	mustPanic(t, "a call-out ends that has not begun", func() { d.End(v.callout, nil, start) })
-	mustPanic(t, "a call-out in core that nobody knows", func() { d.Check(map[mail.QueueID]*Callout{1: {}}) })
+	mustPanic(t, "a call-out in core that is not known", func() { d.Check(map[mail.QueueID]*Callout{1: {}}) })
 }

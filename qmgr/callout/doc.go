@@ -6,7 +6,7 @@
 // message (Finch's proposal for verification), whose few lookups come first, because
 // a client waits for the reply, and which never has more, however many slots are free.
 // Within it each network of clients has fewer still, and networks take turns (package
-// roster). Nobody waits longer than a deadline. A lookup that goes on after it still
+// roster). No client waits longer than a deadline. A lookup that goes on after it still
 // counts for its network until it ends, or clients could occupy all slots with domains
 // whose name servers never answer: as one of its slow ones (package intake), or a client
 // that asked for two such domains would keep all others of its network from an answer.

@@ -23,7 +23,7 @@
 // it is Ready it pulls the next entry that its queue selects (Assign, Finished); until
 // then an entry belongs to no connection, so that a host that turns out to be slow or
 // dead holds up none. It becomes Draining when it has been idle for too long, is too
-// old, has carried as many transactions as it may, or its slot is needed more elsewhere
+// old, has carried its limit of transactions, or its slot is needed more elsewhere
 // (DrainReason); it finishes what it has, and is gone with Closed. A connection that
 // the server ends, or that breaks, goes the same way at once.
 //
@@ -36,7 +36,7 @@
 //
 // When a queue has entries and none of its connections has room, Open is asked for one
 // more, on behalf of the message at the head. The queue's window bounds how many there
-// may be; the package tells it of success and failure (Feedback). Then:
+// may be; the package reports success and failure to it (Feedback). Then:
 //
 //  1. For each tier, from the best: hosts that failed and may not be tried yet
 //     are left out. If none is left, the next tier is looked at; after the last
@@ -127,7 +127,7 @@
 // A site that gets no connection is listed where that is found which it waits for (Wait):
 // a slot of its transport, a host, a message, its own share, our network. Whatever becomes
 // free wakes one site (Woken), which is asked again after those who need it more had
-// their turn; what it does not use up wakes the next (PassOn). So nobody asks in
+// their turn; what it does not use up wakes the next (PassOn). So no site asks in
 // vain, however many wait, and each keeps its turn.
 //
 // # Proving
@@ -160,7 +160,7 @@
 // Read the scripts first: testdata/choice.txt (which host), spread.txt (how connections
 // spread), faults.txt (whose fault), slots.txt (who gets a slot), waits.txt (who is
 // woken). Then states.go has every state and its table of changes; conn.go, site.go,
-// plan.go, host.go and group.go are what there is of each, with the invariants beside the
+// plan.go, host.go and group.go have the structures, with the invariants beside the
 // fields (check.go asserts them); pool.go holds all. What is done, event by event: open.go
 // with survey.go, dialed.go, carry.go, closed.go. What these rest on: slots.go, wait.go,
 // progress.go, fault.go, odds.go, outage.go, feedback.go, timer.go. For show only:

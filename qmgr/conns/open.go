@@ -68,7 +68,7 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 		}
 		p.upgradeAt(s, e.Until)
 		if s.upgrades && s.room > 0 && !s.servedBelow(i) {
-			s.upgrades = false // there is nothing better than what there is
+			s.upgrades = false // no better connection can be had
 			return Decision{Kind: Waiting}
 		}
 		d := p.openIn(s, v, ask, yielded, now)
@@ -179,7 +179,7 @@ func (p *Pool) evict(g *Group) *Conn {
 	return c
 }
 
-// dial makes a connection that is to be dialed.
+// dial makes a connection that the host will dial.
 func (p *Pool) dial(s *Site, sh *siteHost, message mail.QueueID, now mail.Instant) *Conn {
 	h := p.hostOf(sh)
 	view := p.db.View(h.key, now)

@@ -71,7 +71,7 @@ func (p *Pool) networkResult(h *host, since, now mail.Instant, reached bool) {
 }
 
 // promising reports whether the attempt of a site is likely to succeed if our network
-// is not down: one of its hosts took mail lately, and it has made no attempt in vain
+// is not down: one of its hosts took mail lately, and it has made no failed attempt
 // since the network is believed to be down. So if that is a mistake it is found out by the
 // first attempts, however many sites wait.
 func (p *Pool) promising(s *Site) bool {
@@ -94,7 +94,7 @@ func (p *Pool) longOffline(now mail.Instant) bool {
 	return since != 0 && now >= since.Add(outagePatience)
 }
 
-// inVain reports whether a site has made an attempt in vain while our network was down,
+// inVain reports whether a site has made a failed attempt while our network was down,
 // and that has been for longer than mail waits.
 func (p *Pool) inVain(s *Site, now mail.Instant) bool {
 	return s.ready == 0 && p.longOffline(now) && s.failure.vain >= p.outage.Since()

@@ -41,7 +41,7 @@ type registry struct {
 	idle  ilist.List[Conn] // the one unused for longest first
 }
 
-// Lines are where sites wait, and where they are told of.
+// Lines are where sites wait, and where they are reported from.
 type lines struct {
 	groups ilist.List[Group] // with sites that wait for a slot; the one to serve next in front
 	woken  ilist.List[Site]
@@ -98,7 +98,7 @@ func (p *Pool) Forget(s *Site) {
 	p.PassOn(s)
 }
 
-// Halt ends all connections: nothing is to be started any more, and what fails from now on
+// Halt ends all connections: nothing may be started any more, and what fails from now on
 // says nothing about hosts. It returns those that have to be hung up.
 func (p *Pool) Halt() (surplus []*Conn) {
 	p.halted = true

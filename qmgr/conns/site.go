@@ -91,7 +91,7 @@ type waiting struct {
 	timer   timer             // the end of the wait; set if that is known
 	line    *ilist.List[Site] // one of its group's, or pool.offline; nil if it is in none
 	inLine  ilist.Link[Site]  // on line
-	sharing mail.QueueID      // WaitShare: the message that uses as many as it may; else 0
+	sharing mail.QueueID      // WaitShare: the message that has reached its share; else 0
 	inShare ilist.Link[Site]  // WaitShare: on the list that pool.sharers has for that message
 	used    int               // WaitShare, WaitPart: how many the message uses
 	yielded bool              // it has given up a slot for others, and has not asked since
@@ -110,7 +110,7 @@ type wakeup struct {
 type failure struct {
 	reply mail.Reply   // of one of its hosts; zero if none has failed
 	at    mail.Instant // when that was
-	// vain is when the site last made an attempt in vain while our network was down, and
+	// vain is when the site last made a failed attempt while our network was down, and
 	// has had no mail put off because of it since; 0 for never.
 	vain mail.Instant
 }

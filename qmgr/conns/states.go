@@ -50,12 +50,12 @@ type Wait uint8
 const (
 	WaitNone    Wait = iota
 	WaitWindow       // as many connections as the window allows serve the site
-	WaitShare        // the message at its head uses as many as it may while others need them
+	WaitShare        // the message at its head has reached its share while others need connections
 	WaitPart         // it has as many itself as it may while others may need them
 	WaitSlot         // as many connections as there may be are open and busy
 	WaitStart        // enough are being opened
 	WaitRate         // enough were opened lately
-	WaitHost         // every host has as many as it may
+	WaitHost         // every host is at its limit
 	WaitBusy         // every host has said lately that it takes no more
 	WaitCallout      // a host has lately ended a connection over a call-out, and only call-outs wait
 	WaitOutage       // nothing can be reached; one site at a time is tried

@@ -5,7 +5,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
 )
 
-// A survey is what there is in one tier (step 1 of the procedure).
+// A survey is what was found in one tier (step 1 of the procedure).
 type survey struct {
 	adopt  *Conn       // idle, of another site of the transport, used last
 	unused []*siteHost // nothing is known of them

@@ -127,7 +127,7 @@ func (w *twins) pick(is func(*naiveConn) bool) *naiveConn {
 	return list[w.r.IntN(len(list))]
 }
 
-// step does one thing, has everybody asked again who was woken, and compares.
+// step does one thing, has all asked again that were woken, and compares.
 func (w *twins) step() {
 	w.n.now++ // nothing happens at the same time
 	w.n.forget()
@@ -335,7 +335,7 @@ func (w *twins) reach(s *wanting) {
 		d := w.p.Open(s.Site, ask, w.n.now)
 		delete(w.n.gave, s.Site)
 		if upgrades && d.Kind == Waiting && d.wait == WaitNone && s.Room() > 0 {
-			return // there is nothing better than what there is
+			return // no better connection can be had
 		}
 		w.agree(s, d, want)
 		switch d.Kind {
@@ -350,7 +350,7 @@ func (w *twins) reach(s *wanting) {
 			t.site, t.since, t.adopted, t.late, t.stalled = s.Site, w.n.now, true, false, false
 			w.n.turn++
 			t.turn = w.n.turn // it is used last here, too
-			w.assign(s)       // before somebody else takes it
+			w.assign(s)       // before another site takes it
 		case Dialing:
 			if d.Evict != nil {
 				w.n.conn(d.Evict.ID).state = Draining
@@ -409,7 +409,7 @@ func (w *twins) assign(s *wanting) {
 	}
 }
 
-// compare checks that both know the same, and that nobody waits for what is there.
+// compare checks that both know the same, and that no site waits for what it could have.
 func (w *twins) compare() {
 	w.p.Check(w.sites())
 	if len(w.n.conns) != len(w.p.conns) {

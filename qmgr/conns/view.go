@@ -22,7 +22,7 @@ func (s *Site) View() SiteView {
 	return SiteView{Connecting: s.connecting, Ready: s.ready, Waits: s.waits}
 }
 
-// A HostView is what there is of one host of a site.
+// A HostView is the state of one host of a site.
 type HostView struct {
 	Host        mail.Host
 	Tier        int          // from 0, the best
@@ -34,7 +34,7 @@ type HostView struct {
 	BusyUntil   mail.Instant // it has said that it takes no more connections until then; 0 if it has not
 	Level       mail.Level   // at which it may be spoken to; Configured is what is wanted
 	Configured  mail.Level
-	Unproven    bool // LevelStream is configured, and it has not shown that it bears it
+	Unproven    bool // LevelStream is configured, and it has not shown that it supports it
 	Known       destdb.View
 	// Fell is the connection since which it is spoken to more simply, if that is
 	// remembered; of Conn 0 otherwise.
@@ -118,7 +118,7 @@ type WaitView struct {
 	Why   Wait
 	Until mail.Instant // when that is over at the latest; 0 if it depends on what others do
 	Limit int          // how many there may be, where a number is what is reached; else 0
-	// Shared, with WaitSlot, tells that it is the limit of all transports together,
+	// Shared, with WaitSlot, means that it is the limit of all transports together,
 	// and not the transport's own.
 	Shared bool
 	Rate   rate.Limit // WaitRate: the limit that is used up

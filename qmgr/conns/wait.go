@@ -22,7 +22,7 @@ func (p *Pool) wait(s *Site, why Wait, until mail.Instant) Decision {
 }
 
 // queue puts a site in a line of its group: to the back, but in front if it was its turn
-// and somebody was faster.
+// and another site was faster.
 func (p *Pool) queue(s *Site, line *ilist.List[Site]) {
 	if s.cause != causeSlot {
 		p.queueBack(s, line)
@@ -52,7 +52,7 @@ func (p *Pool) waitForHost(s *Site, v *survey) Decision {
 	for _, sh := range v.full {
 		h := p.hosts[sh.key()]
 		if s.cause == causeHost && s.at == h {
-			h.waiting.PushFront(&sh.inWaiting, sh) // somebody was faster
+			h.waiting.PushFront(&sh.inWaiting, sh) // another site was faster
 		} else {
 			h.waiting.PushBack(&sh.inWaiting, sh)
 		}

@@ -116,7 +116,7 @@ func TestObservationsAreBounded(t *testing.T) {
 
 // After how many messages a host closes connections is learned from three in a row, and
 // again when it is not believed any more; connections that are dropped in their first
-// message, or outlived by another, tell nothing.
+// message, or outlived by another, show nothing.
 func TestLearnedAgain(t *testing.T) {
 	db := New(Config{}, 1)
 	k, now := key("a"), epoch

@@ -52,9 +52,9 @@ type Admission struct {
 
 // A Flush is what ScanFlush was begun for. The zero Flush is none.
 type Flush struct {
-	Asked   mail.Instant // when; what was tried then or later is not tried again
-	Since   mail.Instant // nor is what was tried last before this; 0: all else is
-	Amnesty uint64       // of conns.Pool, when it was asked for; 0: none
+	Asked mail.Instant // when; what was tried then or later is not tried again
+	Since mail.Instant // nor is what was tried last before this; 0: all else is
+	Reset uint64       // of conns.Pool, when it was asked for; 0: none
 }
 
 // Wants reports whether the scan is for a message that was tried last at an instant. A
@@ -261,7 +261,7 @@ func (a *Admission) HasAny() bool {
 	return false
 }
 
-// MayFetch reports whether more of a scan is to be fetched and no fetch is under way.
+// MayFetch reports whether there is more of a scan to fetch and no fetch is under way.
 func (a *Admission) MayFetch(s Scan) bool {
 	sc := &a.scans[s]
 	return !sc.fetching && sc.more && len(sc.found) == 0

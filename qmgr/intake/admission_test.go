@@ -436,7 +436,7 @@ func TestTurnsOfScans(t *testing.T) {
 
 // New mail comes into core at once while there is room and nothing older waits. A hint
 // that is late, for the scan has passed it or an operator has named the message, is left
-// to the scan: only the spool can tell what has become of the message.
+// to the scan: only the spool can say what has become of the message.
 func TestHints(t *testing.T) {
 	begun := func() Admission {
 		a := NewAdmission()
@@ -511,9 +511,9 @@ func TestStatesOfAScan(t *testing.T) {
 		a.Found(s, mail.Found{NextDue: mail.Never})
 	}
 	want("nothing in the spool", ScanFlush, [4]bool{false, false, false, true})
-	a.FlushAll(Flush{Asked: 3, Amnesty: 4})
+	a.FlushAll(Flush{Asked: 3, Reset: 4})
 	want("flush", ScanFlush, [4]bool{true, true, false, false})
-	if _, ok := a.Fetch(ScanFlush); !ok || a.Flush() != (Flush{Asked: 3, Amnesty: 4}) {
+	if _, ok := a.Fetch(ScanFlush); !ok || a.Flush() != (Flush{Asked: 3, Reset: 4}) {
 		t.Errorf("nothing is fetched for %+v", a.Flush())
 	}
 	if _, ok := a.Fetch(ScanFlush); ok {
@@ -523,7 +523,7 @@ func TestStatesOfAScan(t *testing.T) {
 	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{ID: 1}}, Next: mail.Cursor{ID: 2}, More: true})
 	want("found, and more", ScanFlush, [4]bool{true, true, true, false})
 	if _, ok := a.Fetch(ScanFlush); ok {
-		t.Error("more is fetched, and what is there was not taken")
+		t.Error("more is fetched, and what was found was not taken")
 	}
 	a.FlushAll(Flush{Asked: 6})
 	want("begun anew", ScanFlush, [4]bool{true, true, false, false})
@@ -536,7 +536,7 @@ func TestStatesOfAScan(t *testing.T) {
 	want("named", ScanFlush, [4]bool{false, false, false, false})
 	a.Take(ScanFlush)
 	if a.Found(ScanFlush, mail.Found{}) {
-		t.Error("what nobody has fetched is expected")
+		t.Error("what was not fetched is expected")
 	}
 	a.Appeared(7, mail.Place{Area: mail.AreaHold, Due: 9})
 	want("held mail waits to be removed", ScanHeld, [4]bool{false, false, false, true})

@@ -353,7 +353,7 @@ func (s *Lookups) firstInLine(l Line, free int) *Routing {
 }
 
 // Begin begins the lookup whose turn it is, nothing else having happened since Next. All
-// who wait for the lookup have it, whoever's account it is on.
+// who wait for the lookup have it, whatever account it is on.
 func (s *Lookups) Begin(t Turn, now mail.Instant) *Lookup {
 	l := t.lookup
 	assert.That(l.id == 0 && s.known[l.Key] == l, "the lookup of %s begins, and it is not its turn any more", l.Nexthop)

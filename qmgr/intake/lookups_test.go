@@ -108,14 +108,14 @@ func (r *router) wantSilent(domain string, want bool) {
 
 var wide = Limits{Lookups: 100, Message: 100, Clients: 10, Network: 2}
 
-// A lookup keeps its slot for 50 ms if somebody waits for one. Then it goes on without,
+// A lookup keeps its slot for 50 ms if another lookup waits for one. Then it goes on without,
 // and ten times as many may.
 func TestSlowLookupsGiveTheirSlotsBack(t *testing.T) {
 	r := newRouter(t, Limits{Lookups: 1, Message: 100, Clients: 1, Network: 1})
 	r.send(1, FromIncoming, "0.test")
 	r.wantBegun("0.test/1")
 	if at := r.s.Wake(0); at != mail.Never {
-		t.Errorf("nobody waits for the slot, and it is given back after %v", at.Sub(r.now))
+		t.Errorf("nothing waits for the slot, and it is given back after %v", at.Sub(r.now))
 	}
 	if at := r.s.Wake(1); at != r.now.Add(50*time.Millisecond) {
 		t.Errorf("the core is short of room, and mail can be parked after %v", at.Sub(r.now))
@@ -339,7 +339,7 @@ func TestFewSilencesAreRemembered(t *testing.T) {
 	}
 }
 
-// Names that were silent are looked up first, on nobody's account, and by as many as half
+// Names that were silent are looked up first, on no account, and by as many as half
 // of the slots; mail for other names finds the rest. An operator's retry looks up as usual.
 func TestSilentNamesHaveHalf(t *testing.T) {
 	r := newRouter(t, Limits{Lookups: 4, Message: 100, Clients: 1, Network: 1})
@@ -384,7 +384,7 @@ func TestSilentNamesHaveHalf(t *testing.T) {
 }
 
 // What several wait for is looked up once. It counts for the message on whose account it
-// was begun, and for no other; and for nobody when that has gone.
+// was begun, and for no other; and for none when that has gone.
 func TestFreeRides(t *testing.T) {
 	r := newRouter(t, Limits{Lookups: 4, Message: 1, Clients: 1, Network: 1})
 	a := r.send(1, FromIncoming, "a.test", "b.test", "c.test")

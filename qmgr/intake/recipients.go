@@ -83,7 +83,7 @@ func (r *Recipients) SetBound(pools, limit, minimum int) {
 func (r *Recipients) Bound() int { return r.minimum + r.most }
 
 // Over returns by how many recipients the surplus exceeds what it may be; 0 if it does
-// not. With Config.AsPostfix, where MayHave is not asked, it may.
+// not. With Config.AsPostfix, where MayHave is not asked, it can be.
 func (r *Recipients) Over() int { return max(r.surplus-max(r.most, r.granted), 0) }
 
 // Check panics where an invariant does not hold; messages are all that hold or reserve

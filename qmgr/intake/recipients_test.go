@@ -12,7 +12,7 @@ import (
 // However messages take and give back recipients, and read others meanwhile, what is
 // counted is the sum over them; what one may have is its own part, and of the surplus
 // what no other has; so all that is in core stays within the bound. A bound that is
-// lowered takes nothing back, and lets nobody have more until it is kept again.
+// lowered takes nothing back, and lets no message have more until it is kept again.
 func TestBoundOfRecipients(t *testing.T) {
 	const own, active = 3, 5
 	lowered := 0
@@ -76,7 +76,7 @@ func TestBoundOfRecipients(t *testing.T) {
 	}
 }
 
-// With Config.AsPostfix nobody asks what a message may have: then it can be seen by how
+// With Config.AsPostfix it is not asked what a message may have: then it can be seen by how
 // much the bound is exceeded.
 func TestOver(t *testing.T) {
 	var r Recipients
@@ -104,7 +104,7 @@ func TestMisuseOfRecipients(t *testing.T) {
 	mustPanic(t, "fewer recipients than none", func() { r.Hold(m, -1) })
 	mustPanic(t, "a read of fewer than none", func() { r.Reserve(m, -1) })
 	other := &sched.Message{Own: 1, InCore: 2}
-	mustPanic(t, "a recipient that nobody counted", func() { r.Check(slices.Values([]*sched.Message{other})) })
+	mustPanic(t, "a recipient that was not counted", func() { r.Check(slices.Values([]*sched.Message{other})) })
 }
 
 func mustPanic(t *testing.T, what string, f func()) {

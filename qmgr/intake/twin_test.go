@@ -71,7 +71,7 @@ type asker struct {
 	jobs    []*naiveJob // of the twin, in order
 }
 
-// naiveLookups is the twin: what there is, and nothing that follows from it.
+// naiveLookups is the twin: the lookups, and nothing that follows from them.
 type naiveLookups struct {
 	limits    Limits
 	known     []*naiveLookup // not begun, in no order, and begun ones in that order
@@ -132,7 +132,7 @@ func (w *lookupWorld) fatal(format string, args ...any) {
 	w.t.Fatalf("seed %d, step %d: %s", w.seed, w.steps, fmt.Sprintf(format, args...))
 }
 
-// Of the twin: what follows from what there is.
+// Of the twin: what follows from its lookups.
 
 func (n *naiveLookups) count(is func(*naiveLookup) bool) (c int) {
 	for _, l := range n.known {
@@ -410,7 +410,7 @@ func (w *lookupWorld) age(scarce int) {
 			return
 		}
 		if want == nil || got != want.real {
-			w.fatal("%v is to be given up, want %v", got, want)
+			w.fatal("%v would be given up, want %v", got, want)
 		}
 		w.seen["abandoned"]++
 		w.late = append(w.late, got.ID())
@@ -467,7 +467,7 @@ func (w *lookupWorld) answer() {
 	busy := slices.DeleteFunc(slices.Clone(w.n.known), func(l *naiveLookup) bool { return l.real == nil })
 	if len(busy) == 0 {
 		if _, known := w.s.Answered(LookupID(1e6), reply, w.now); known {
-			w.fatal("what nobody looked up is answered")
+			w.fatal("what was not looked up is answered")
 		}
 		return
 	}
@@ -478,7 +478,7 @@ func (w *lookupWorld) answer() {
 	w.end(l, reply)
 }
 
-// end ends a lookup, and has everybody go on who waited for it, in order.
+// end ends a lookup, and has all go on that waited for it, in order.
 func (w *lookupWorld) end(l *naiveLookup, reply mail.Reply) {
 	w.s.End(l.real, reply, w.now)
 	w.n.known = slices.DeleteFunc(w.n.known, func(o *naiveLookup) bool { return o == l })
@@ -494,7 +494,7 @@ func (w *lookupWorld) end(l *naiveLookup, reply mail.Reply) {
 		w.took(j, w.s.NextJob(l.real))
 	}
 	if w.s.NextQuestion(l.real) != nil || w.s.NextJob(l.real) != nil {
-		w.fatal("somebody goes on who has not waited for %s", l.Nexthop)
+		w.fatal("a waiter goes on that has not waited for %s", l.Nexthop)
 	}
 }
 

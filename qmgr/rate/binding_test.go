@@ -55,7 +55,7 @@ func TestMostLimits(t *testing.T) {
 	}
 }
 
-// What a new limit takes over is counted by the old limit that tells most of it: the one
+// What a new limit takes over is counted by the old limit that says most of it: the one
 // for the same time exactly, else the shortest that is longer, else the longest.
 func TestTakenOver(t *testing.T) {
 	per := func(minutes int) time.Duration { return time.Duration(minutes) * time.Minute }

@@ -43,7 +43,7 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-// Whoever asks for thousands of things waits behind himself: networks take turns, each in
+// A client that asks for thousands of things waits behind itself: networks take turns, each in
 // the order in which it has asked, and one that has as many slots as it may have is passed
 // over until it gives one back.
 func TestTurns(t *testing.T) {
@@ -136,7 +136,7 @@ func TestSlowRequests(t *testing.T) {
 	}
 }
 
-// Slots that nobody has cannot be given back, and nothing begins that does not wait.
+// Slots that are not held cannot be given back, and nothing begins that does not wait.
 func TestMisuse(t *testing.T) {
 	for name, f := range map[string]func(*roster.Roster[request], *roster.Network[request]){
 		"End":      (*roster.Roster[request]).End,

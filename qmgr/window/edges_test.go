@@ -28,7 +28,7 @@ func TestTrailHoldsAllUnderWay(t *testing.T) {
 // A level above the limit is never tried, though its time has come, where the limit was
 // lowered to the size of the window.
 func TestNoTrialBeyondTheLimit(t *testing.T) {
-	const sound = 8 // attempts at once that the destination bears
+	const sound = 8 // attempts at once that the destination supports
 	round := func(w *Window, cfg *Config, well bool) {
 		n := w.Size()
 		var under []Attempt

@@ -31,5 +31,5 @@
 // else got anything. Where servers refuse, a recipient may instead be named in one
 // report of failure, but only if the server has refused this very letter for good; and it
 // may get the letter again, or not at all if it is held, as often as the log says that
-// nobody can know whether the server had taken it.
+// it cannot be known whether the server had taken it.
 package main

@@ -65,7 +65,7 @@ func (l *lane) domain() string { return l.transport() + "." + l.peer.name + "." 
 
 func (l *lane) host(n int) string { return fmt.Sprintf("h%d.%s", n%l.hosts, l.domain()) }
 
-// address is where a host of the lane is found. In the network that holds nobody
+// address is where a host of the lane is found. In the network that holds no client
 // else, everything below 127 is this machine.
 func (l *lane) address(n int) string {
 	_, port, _ := net.SplitHostPort(l.tap.ln.Addr().String())

@@ -82,7 +82,7 @@ func (s *session) Data(r io.Reader) error {
 	return s.passOn(content)
 }
 
-// whole tells whether a message was not broken off. The library does not: it takes
+// whole reports whether a message was not broken off. The library does not: it takes
 // the octets of a BDAT that came before the connection was lost for all of them.
 func whole(content, last string) bool {
 	return strings.HasSuffix(content, "\r\n"+last+"\r\n") || last == ""
