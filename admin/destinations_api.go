@@ -112,16 +112,16 @@ type ConnectionStatus struct {
 
 // An EndedConnection is how a connection ended.
 type EndedConnection struct {
-	ID      uint64    `json:"id"`
-	Host    string    `json:"host" doc:"name[address]:port."`
-	Why     string    `json:"why" enum:"asked,idle,busy,lost,step,mixed,wrong" doc:"asked: this program closed it in good order; idle: the server closed it while idle; busy: the server replied 421; lost: the connection was lost; step: the server did not follow the level of pipelining; mixed: the server put content under another envelope; wrong: the server violated the protocol."`
-	Parting string    `json:"parting,omitempty" enum:"idle-time,age,count,room,better-host,host-gone,stop,probe,outdated" doc:"asked: why this program closed it."`
-	Text    string    `json:"text" doc:"Why, in words."`
-	Reply   string    `json:"reply,omitempty" doc:"The server's reply, or this program's description of the event."`
-	Level   string    `json:"level" enum:"lockstep,group,overlap,stream"`
-	Carried int       `json:"carried" doc:"Transactions."`
-	Made    time.Time `json:"made"`
-	At      time.Time `json:"at"`
+	ID          uint64    `json:"id"`
+	Host        string    `json:"host" doc:"name[address]:port."`
+	Why         string    `json:"why" enum:"asked,idle,busy,lost,step,mixed,wrong" doc:"asked: this program closed it in good order; idle: the server closed it while idle; busy: the server replied 421; lost: the connection was lost; step: the server did not follow the level of pipelining; mixed: the server put content under another envelope; wrong: the server violated the protocol."`
+	DrainReason string    `json:"drain_reason,omitempty" enum:"idle-time,age,count,room,better-host,host-gone,stop,probe,outdated" doc:"asked: why this program closed it."`
+	Text        string    `json:"text" doc:"Why, in words."`
+	Reply       string    `json:"reply,omitempty" doc:"The server's reply, or this program's description of the event."`
+	Level       string    `json:"level" enum:"lockstep,group,overlap,stream"`
+	Carried     int       `json:"carried" doc:"Transactions."`
+	Made        time.Time `json:"made"`
+	At          time.Time `json:"at"`
 }
 
 // A MessageDestination is one destination of a message that is in core.

@@ -132,7 +132,7 @@ func hostText(h mail.Host) string {
 }
 
 func endedConnection(e *conns.Ending) EndedConnection {
-	return EndedConnection{ID: uint64(e.Conn), Host: hostText(e.Host), Why: e.Closing.Why.String(), Parting: e.Drained.String(),
+	return EndedConnection{ID: uint64(e.Conn), Host: hostText(e.Host), Why: e.Closing.Why.String(), DrainReason: e.Drained.String(),
 		Text: endingText(e), Reply: e.Closing.Reply.String(), Level: e.Level.String(), Carried: e.Carried, Made: wall(e.Made), At: wall(e.At)}
 }
 

@@ -176,7 +176,7 @@ func TestDestination(t *testing.T) {
 	if c := got.Connections; len(c) != 1 || c[0].Host != "active.example[192.0.2.1]:25" || c[0].Idle == nil || c[0].Carried != 7 {
 		t.Errorf("%+v", c)
 	}
-	if e := got.Ended; len(e) != 2 || e[0].Parting != "idle-time" || e[1].Why != "lost" || e[1].Reply != "421 too many" {
+	if e := got.Ended; len(e) != 2 || e[0].DrainReason != "idle-time" || e[1].Why != "lost" || e[1].Reply != "421 too many" {
 		t.Errorf("%+v", e)
 	}
 }

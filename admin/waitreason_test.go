@@ -48,7 +48,7 @@ func TestHostsThatAreFull(t *testing.T) {
 
 // Every reason for which we close a connection has a text of its own; that of a
 // probe gives its result.
-func TestPartingsInWords(t *testing.T) {
+func TestDrainReasonsInWords(t *testing.T) {
 	v := summaryOf("smtp", "example.net", 1, qmgr.ConditionReady, qmgr.WaitReason{Kind: qmgr.WaitTurn})
 	for p := conns.DrainIdle; p <= conns.DrainOutdated; p++ {
 		v.Ended = append(v.Ended, conns.Ending{Drained: p, Closing: mail.Closing{Proof: mail.ProofPassed}})
@@ -63,9 +63,9 @@ func TestPartingsInWords(t *testing.T) {
 		if seen[e.Text] {
 			t.Errorf("twice: %s", e.Text)
 		}
-		if seen[e.Text] = true; e.Parting == "probe" && !strings.HasPrefix(e.Text, "ended with the streaming probe, which ") ||
-			e.Parting == "outdated" && e.Text != "opened before the host was known to support streaming" {
-			t.Errorf("%s: %s", e.Parting, e.Text)
+		if seen[e.Text] = true; e.DrainReason == "probe" && !strings.HasPrefix(e.Text, "ended with the streaming probe, which ") ||
+			e.DrainReason == "outdated" && e.Text != "opened before the host was known to support streaming" {
+			t.Errorf("%s: %s", e.DrainReason, e.Text)
 		}
 	}
 	if !seen["ended with the streaming probe, which the host passed"] {
