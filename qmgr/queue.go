@@ -25,21 +25,26 @@ type queue struct {
 	volley    int        // deliveries started since the last one ended
 	reason    mail.Reply // why the window is Dead
 	told      *Feedback  // the last that was emitted, without cause; nil if none was
-	// site is its hosts and connections; nil where the core does not decide on
-	// them. resolving says that its hosts are being looked up.
-	site      *conns.Site
-	resolving bool
-	// limits are what holds for it; the rest is for those by time: paused says that
-	// a limit by time of the destination is reached, and pace when it may have more, or when it
-	// need not be remembered any more.
-	limits    *limits
-	rate      rate.Bucket
-	paused    bool
-	pace      timer
-	reset     uint64            // the last retry reset for its hosts that is not carried out, 0 for none
+	timer     timer      // Dead: end of the back-off; Suspended: end of the rest
+	limits    *limits    // what holds for it
+	pacing
+	reaching
+}
+
+// pacing is a destination's limits by time.
+type pacing struct {
+	rate   rate.Bucket
+	paused bool  // one of them is reached
+	pace   timer // when it may have more, or need not be remembered any more
+}
+
+// reaching is a destination's hosts and connections.
+type reaching struct {
+	site      *conns.Site       // nil where the core does not decide on them
+	resolving bool              // the hosts are being looked up
+	reset     uint64            // the last retry reset for the hosts that is not carried out, 0 for none
 	pinned    bool              // must not be freed: a caller is working on it
 	inWanting ilist.Link[queue] // on Qmgr.wanting or transport.resting
-	timer     timer             // Dead: end of the back-off; Suspended: end of the rest
 }
 
 func newQueue(t *transport, name, nexthop string) *queue {

@@ -14,15 +14,9 @@ import (
 // further recipients turn up; its counters go on where they were. It is freed
 // with its message.
 type Job struct {
-	message  *Message
-	lane     *Lane
-	listed   bool
-	inOrder  ilist.Link[Job] // on lane.jobs
-	inTime   place[Job]      // in lane.jobsByTime
-	unread   place[Job]      // in lane.unread
-	turnedUp uint64          // counts up with every job that is listed
-	// label grows along the scheduler list: order.go says what it is for.
-	label uint64
+	message *Message
+	lane    *Lane
+	listing
 
 	peers  ilist.List[Peer]       // those with entries left, the next one to serve in front
 	byDest map[*Destination]*Peer // nil until there are more than a few peers
@@ -39,6 +33,17 @@ type Job struct {
 	filing   filing
 	stack    stacking
 	slots    recipientSlots
+}
+
+// listing is where a job stands on the lists of its lane.
+type listing struct {
+	listed   bool
+	inOrder  ilist.Link[Job] // on lane.jobs
+	inTime   place[Job]      // in lane.jobsByTime
+	unread   place[Job]      // in lane.unread
+	turnedUp uint64          // counts up with every job that is listed
+	// label grows along the scheduler list: order.go says what it is for.
+	label uint64
 }
 
 func newJob(m *Message, l *Lane) *Job {
@@ -64,8 +69,8 @@ func (j *Job) list() {
 	assert.That(!j.listed, "job of %v is listed twice", j.message.ID)
 	previous := l.pool.unread
 	first := previous != nil && previous.after(j)
-	l.lists++
-	j.turnedUp = l.lists
+	l.listings++
+	j.turnedUp = l.listings
 	l.jobsByTime.add(&j.inTime, j, j)
 	if at := l.find.place(l, j); at == nil {
 		l.jobs.PushFront(&j.inOrder, j)

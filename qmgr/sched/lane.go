@@ -18,39 +18,52 @@ type Lane struct {
 	Startable int // entries that may be started now: the sum over the destinations
 
 	rules Rules
-	exact bool // keep the marks that Postfix would set (Options.Exact)
+	// current is where the next selection starts; nil means that nothing can be
+	// selected until a job is listed or unblocked.
+	current *Job
+	order   ilist.List[Destination] // destinations in order of creation
+	lists
+	blockers
+	candidates
+	cache candidateCache
+	pool  recipientPool
+	changes
+	comparison
 
+	find   finder
+	spares *Spares // the queue manager's
+}
+
+// lists are the orders in which jobs stand. Invariant: a job is on jobs and jobsByTime if
+// it is listed, and on neither if it is not.
+type lists struct {
 	// jobs is the order in which entries are selected; jobsByTime the order in
 	// which the messages were admitted.
 	jobs       ilist.List[Job]
 	jobsByTime sequence[Job]
 	unread     sequence[Job] // those of jobsByTime whose messages have unread recipients
-	lists      uint64        // how often a job was listed
+	listings   uint64        // how often a job was listed
 	topLabel   uint64        // the largest label that was ever given
 	labelGap   uint64
-	// current is where the next selection starts; nil means that nothing can be
-	// selected until a job is listed or unblocked.
-	current *Job
+}
 
-	order    ilist.List[Destination] // destinations in order of creation
-	servable sequence[Destination]   // RoundRobin: the destinations that have entries to start
-	run      *Job                    // Runner: the one whose message has been opened
-	wanted   *Job                    // Runner: the one for which connections have been asked for
-
-	// Something has changed for these since Refresh. One that has been freed meanwhile
-	// is not marked as stale any more, and one that was used again may stand here twice.
+// changes are what Refresh has to look at: something has changed for these jobs and
+// destinations. One that has been freed meanwhile is not marked as stale any more, and
+// one that was used again may stand here twice.
+type changes struct {
 	staleJobs  []*Job
 	staleDests []*Destination
 	stale      bool // it is among Options.Stale
 	all        *Stale
+}
 
-	blockers
-	candidates
-	cache candidateCache
-	pool  recipientPool
-
-	find   finder
-	spares *Spares // the queue manager's
+// comparison is what only the schedulers need that are there for comparison, and Postfix's
+// marks.
+type comparison struct {
+	servable sequence[Destination] // RoundRobin: the destinations that have entries to start
+	run      *Job                  // Runner: the one whose message has been opened
+	wanted   *Job                  // Runner: the one for which connections have been asked for
+	exact    bool                  // keep the marks that Postfix would set (Options.Exact)
 }
 
 // Rules are the parameters of a transport that decide about preemption and
