@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,10 +31,10 @@ func (w *world) waiting(id mail.QueueID, arrived, due mail.Instant, attempts uin
 func TestClockWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		tries := 0
+		var tries atomic.Int32
 		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
 			if d.Envelope.ID == 1 {
-				tries++
+				tries.Add(1)
 			}
 			return all(d, mail.Deferred)
 		}
@@ -42,8 +43,8 @@ func TestClockWasAhead(t *testing.T) {
 		w.waiting(2, now, now.Add(time.Minute), 1) // as long as others are due sooner, the core does not see it
 		_, stop := w.start(t, driver.Config{})
 		time.Sleep(time.Minute)
-		if tries != 1 {
-			t.Errorf("%d attempts within a minute of the start, want 1", tries)
+		if tries.Load() != 1 {
+			t.Errorf("%d attempts within a minute of the start, want 1", tries.Load())
 		}
 		time.Sleep(4 * 24 * time.Hour)
 		if w.count() != 2 {
@@ -52,8 +53,8 @@ func TestClockWasAhead(t *testing.T) {
 		time.Sleep(3 * 24 * time.Hour)
 		synctest.Wait()
 		stop()
-		if w.count() != 0 || tries < 90 || tries > 150 {
-			t.Errorf("after a week and %d attempts, %d messages wait, want none", tries, w.count())
+		if w.count() != 0 || tries.Load() < 90 || tries.Load() > 150 {
+			t.Errorf("after a week and %d attempts, %d messages wait, want none", tries.Load(), w.count())
 		}
 	})
 }
@@ -65,17 +66,17 @@ func TestClockWasAhead(t *testing.T) {
 func TestStartWhileTheClockIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		tries := 0
+		var tries atomic.Int32
 		w.deliver = func(_ context.Context, d mail.Delivery) mail.DeliveryResult {
-			tries++
+			tries.Add(1)
 			return all(d, mail.Deferred)
 		}
 		last := wallNow().Add(-3 * year)
 		w.waiting(mail.NewQueueID(last, 1), last.Add(-time.Hour), last.Add(-time.Minute), 3)
 		_, stop := w.start(t, driver.Config{Since: last})
 		time.Sleep(59 * time.Minute)
-		if tries == 0 || w.count() != 1 {
-			t.Errorf("%d attempts, %d messages wait within the hour", tries, w.count())
+		if tries.Load() == 0 || w.count() != 1 {
+			t.Errorf("%d attempts, %d messages wait within the hour", tries.Load(), w.count())
 		}
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
