@@ -32,6 +32,9 @@ func example() string {
 			}
 			b.WriteByte('\n')
 			writeComment(&b, p.meaning+" "+p.change)
+			if value == "0" || value == `"0s"` || value == `""` { // which says little by itself
+				writeComment(&b, "Value: "+valueOf(describe(p, s.table, value))+".")
+			}
 			fmt.Fprintf(&b, "#%s = %s\n", tomlfile.QuoteKey(p.name), value)
 		}
 	}

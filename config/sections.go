@@ -76,7 +76,7 @@ func hostParameters() []parameter[Config] {
 			"Set it if the machine's own name is not its full name on the Internet.").onRestart(),
 		define("queue_directory", path, func(c *Config) *string { return &c.QueueDirectory }, "./posthaste-data",
 			"The directory that holds all queued mail; it is created if it does not exist.",
-			"Set it to a local disk with room for the largest backlog you want to survive.").onRestart(),
+			"Set it to a directory on a local disk with room for the largest backlog you want to survive.").onRestart(),
 		define("admin_socket", socket, func(c *Config) *string { return &c.AdminSocket }, "admin.sock",
 			"The unix socket of the administration API, which the posthaste command uses.",
 			"Set it if operators who cannot enter the queue directory must be able to use the command.").onRestart(),

@@ -35,7 +35,7 @@ func inboundParameters() []parameter[Config] {
 			"The check of recipients at RCPT, for clients on TCP: route refuses a recipient if mail for its domain cannot be sent anywhere, callout also if its mail server, when asked, would refuse it; a client gets 450 if the answer is not available in time.",
 			"Set it to route if clients can correct an address, or if senders are strangers to whom no mail should be returned; set it to callout only in front of your own servers that know their recipients, since others may take it for an attack."),
 		define("verify_limit", integer(limit[int]{min: 1, max: 100_000}), func(c *Config) *int { return &c.SMTPD.Verify.Limit }, 10,
-			"The number of verification lookups in progress at once, never more than half of lookup_limit, and separately the number of call-outs in progress.",
+			"The number of verification lookups in progress at once, and also that of call-outs; lookups never use more than half of lookup_limit.",
 			"Raise it if clients often get 450 because a recipient could not be verified."),
 		define("verify_network_limit", integer(limit[int]{min: 1, max: 100_000}), func(c *Config) *int { return &c.SMTPD.Verify.NetworkLimit }, 2,
 			"The number of verification lookups, and of call-outs, in progress for the clients of one network, an IPv4 /24 or IPv6 /64.",

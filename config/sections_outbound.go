@@ -43,7 +43,7 @@ func clientParameters() []parameter[Config] {
 			"The host name sent to other servers in EHLO.",
 			"Set it if the DNS has another name for the addresses that connections come from."),
 		define("smtp_loop_check", flag(), func(c *Config) *bool { return &c.LoopCheck }, true,
-			"Whether a server whose greeting has this host's name is taken for this host itself, so that mail to it would loop.",
+			"Whether a server whose greeting has this host's name is assumed to be this host itself, and is not used, since mail to it would loop.",
 			"Set it to false if several hosts share one name, for instance behind a load balancer."),
 		define("smtp_connection_limit", integer(limit[int]{min: 1, max: 1_000_000}), func(c *Config) *int { return &c.SMTPConnectionLimit }, 2000,
 			"The total number of connections to other servers, including idle ones.",

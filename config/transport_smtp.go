@@ -81,7 +81,7 @@ func hosts() []parameter[Transport] {
 func transactions() []parameter[Transport] {
 	return []parameter[Transport]{
 		transportParameter("pipelining", levels(), func(t *Transport) *mail.Level { return &t.Connections.Level },
-			"The amount sent before replies are awaited, for servers that offer PIPELINING: lockstep sends one command, group the envelope of a message, overlap the content of a message with the envelope of the next, and stream whole messages, for which the server must also offer CHUNKING and pass a weekly probe.",
+			"The pipelining level, which is the amount that is sent before replies are awaited, if the server offers PIPELINING: lockstep sends one command, group the envelope of a message, overlap the content of a message with the envelope of the next, and stream whole messages, for which the server must also offer CHUNKING and pass a weekly probe.",
 			"Set it to group or lockstep for a server behind a proxy that cannot handle more; set it to stream only for your own servers over long distances, since up to pipelining_in_flight messages may be sent twice if a connection breaks.").from("smtp_pipelining"),
 		transportParameter("pipelining_in_flight", integer(limit[int]{min: 2, max: 16}), func(t *Transport) *int { return &t.Connections.InFlight },
 			"The number of unanswered messages on a connection if pipelining is stream.",
