@@ -52,8 +52,9 @@ first. This cannot be undone.
 With --domain, --recipient or --error only the recipients that meet the conditions
 are given up; the message stays in the queue for the others.
 
-Without IDs, the matching messages are counted first and at most this number is
-dropped. On a terminal the command asks for confirmation; a script must pass --yes.`,
+Without IDs, the matching messages are counted first, and no more than were counted
+are dropped. On a terminal the command asks for confirmation; a script must pass
+--yes.`,
 			present: "Dropping", past: "Dropped", later: "will be dropped when the delivery in progress ends", nothing: "There is nothing to drop.", harmful: true},
 		{verb: client.Bounce, aliases: []string{"return"}, short: "Give up recipients and return the message to its sender",
 			long: `Give up recipients and report to the sender that mail for them could not be
@@ -64,8 +65,9 @@ in progress are finished first. This cannot be undone.
 The sender gets the report at once, even if other recipients of the message still
 wait for a later attempt.
 
-Without IDs, the matching messages are counted first and at most this number is
-returned. On a terminal the command asks for confirmation; a script must pass --yes.`,
+Without IDs, the matching messages are counted first, and no more than were counted
+are returned. On a terminal the command asks for confirmation; a script must pass
+--yes.`,
 			present: "Returning", past: "Returned", later: "will be returned when the delivery in progress ends", nothing: "There is nothing to return.", harmful: true},
 		{verb: client.Retry, aliases: []string{"retry"}, short: "Try messages now",
 			long: `Try deferred messages now, before they are due. Without IDs or conditions all

@@ -43,12 +43,12 @@ func sinkShares() []*sinkShare {
 		return &sinkShare{flag, help, sink.Fault{Stage: at, Kind: kind}, told}
 	}
 	return []*sinkShare{
-		one("refuse-connections", "answer 421 to `percent` of connections", sink.AtGreeting, sink.RefuseForNow, "connections refused with 421"),
-		one("tempfail", "answer 450 to `percent` of messages, at MAIL", sink.AtMail, sink.RefuseForNow, "messages refused with 450"),
-		one("refuse-recipients", "answer 550 to `percent` of recipients, always the same ones", sink.AtRecipient, sink.RefuseForGood, "recipients refused with 550"),
-		one("tempfail-recipients", "answer 450 to `percent` of recipients", sink.AtRecipient, sink.RefuseForNow, "recipients refused with 450"),
-		one("drop", "close the connection in the middle of `percent` of messages", sink.AtContent, sink.Drop, "connections closed within a message"),
-		one("lose-reply", "accept `percent` of messages, but close the connection instead of replying", sink.AtCommit, sink.LoseReply, "replies to messages lost"),
+		one("refuse-connections", "answer 421 to this `percentage` of connections", sink.AtGreeting, sink.RefuseForNow, "connections refused with 421"),
+		one("tempfail", "answer 450 to this `percentage` of messages, at MAIL", sink.AtMail, sink.RefuseForNow, "messages refused with 450"),
+		one("refuse-recipients", "answer 550 to this `percentage` of recipients, always the same ones", sink.AtRecipient, sink.RefuseForGood, "recipients refused with 550"),
+		one("tempfail-recipients", "answer 450 to this `percentage` of recipients", sink.AtRecipient, sink.RefuseForNow, "recipients refused with 450"),
+		one("drop", "close the connection in the middle of this `percentage` of messages", sink.AtContent, sink.Drop, "connections closed within a message"),
+		one("lose-reply", "accept this `percentage` of messages, but close the connection instead of replying", sink.AtCommit, sink.LoseReply, "replies to messages lost"),
 	}
 }
 

@@ -30,10 +30,10 @@ Answers that were not recorded are not invented: such requests stay open.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.messages, "message", nil, "the events of this message (`ID`); may be repeated")
-	f.StringSliceVar(&c.transports, "transport", nil, "messages with recipients of this transport (`name`)")
-	f.StringSliceVar(&c.nexthops, "nexthop", nil, "messages with recipients of this nexthop (`name`)")
-	f.IntVar(&c.toLine, "to-line", 0, "only up to this line of the file (`number`)")
+	f.StringSliceVar(&c.messages, "message", nil, "the events of the message with this `ID`; may be repeated")
+	f.StringSliceVar(&c.transports, "transport", nil, "messages with recipients of the transport of this `name`")
+	f.StringSliceVar(&c.nexthops, "nexthop", nil, "messages with recipients of the nexthop of this `name`")
+	f.IntVar(&c.toLine, "to-line", 0, "only up to the line of this `number` in the file")
 	f.StringVarP(&c.output, "output", "o", "", "write the result into a `file`")
 	return cmd
 }

@@ -38,9 +38,9 @@ it can be of any size.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&s.messages, "message", nil, "only lines about this message (`ID`); may be repeated, like all filters")
-	f.StringSliceVar(&s.transports, "transport", nil, "only lines about this transport (`name`)")
-	f.StringSliceVar(&s.nexthops, "nexthop", nil, "only lines about this nexthop (`name`)")
+	f.StringSliceVar(&s.messages, "message", nil, "only lines about the message with this `ID`; may be repeated, like all filters")
+	f.StringSliceVar(&s.transports, "transport", nil, "only lines about the transport of this `name`")
+	f.StringSliceVar(&s.nexthops, "nexthop", nil, "only lines about the nexthop of this `name`")
 	f.StringSliceVar(&s.kinds, "kind", nil, "only events or actions of this `kind`, such as delivered or note")
 	f.StringVar(&s.from, "from", "", "only lines from this `time` on")
 	f.StringVar(&s.to, "to", "", "only lines up to this `time`")

@@ -29,9 +29,9 @@ func newTraceShrinkCommand() *cobra.Command {
 		Long: `Find a minimal set of events of a trace that still shows a failure, and record it
 again. By default, the failure is that the scheduler panics or acts differently from
 the recording. With --until it is an action whose line matches a pattern, such as
-'note dead .*nexthop=example.com'. With --check it is exit status 1 of a command,
-whose last argument is a file with the smaller trace. To find the difference
-between two versions, let the other version replay it:
+'note dead .*nexthop=example.com'. With --check it is that a command exits with
+status 1; the file with the smaller trace becomes its last argument. To find the
+difference between two versions, let the other version replay it:
 
     posthaste trace shrink x.trace --check 'old/posthaste trace replay'
 
