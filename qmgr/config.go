@@ -34,8 +34,8 @@ type Config struct {
 	// default 20000, at least 1. Raise it when many destinations are slow at
 	// the same time; each message costs about 1 KB of memory.
 	ActiveLimit int
-	// RecipientLimit is up to how many recipients in core, of all messages
-	// together, more than the minimum is read of new ones
+	// RecipientLimit is the number of recipients in core, of all messages together,
+	// up to which more than RecipientMinimum recipients of a new message are read
 	// (qmgr_message_recipient_limit); default 20000, or ActiveLimit if that is
 	// more. Each recipient costs about 150 octets.
 	RecipientLimit int

@@ -52,7 +52,10 @@
 // LookedUp bind the others. Deliver or Send, and Delivered, attempt its entries.
 // Outcomes are made durable by Change and Changed, reports by Report and Reported.
 // When nothing is left to try, the message leaves the core with its last Change:
-// removed, deferred, held or set aside as corrupt. Because of rule 3 a removal is never
+// removed, deferred, held or set aside as corrupt. It leaves without one if there is
+// nothing to record: it was not what its scan looked for, or is gone from the spool
+// (opened, broken), or it is parked, with all outcomes durable, until its lookups have
+// ended (makeWay) or it is its turn to be reported on (park). Because of rule 3 a removal is never
 // emitted before every outcome and every report that it depends on is durable, or part
 // of the removal itself.
 //
@@ -87,7 +90,8 @@
 //	message.go, queue.go, transport.go  the structures
 //	admission.go, routing.go, lookups.go   how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
-//	conn.go, reach.go, carry.go         with connections
+//	transportdelay.go, stagger.go       when and how large an entry starts
+//	reach.go, conn.go, carry.go         with connections: asked for, opened, used
 //	outage.go, crowding.go, debts.go, lapse.go  what cannot go now
 //	operator.go, settle.go              orders
 //	view.go, destinations.go, waitreason.go  what can be seen

@@ -47,7 +47,7 @@ func (q *Qmgr) offered(t *transport, s *sched.Selection, e *sched.Entry) {
 	}
 }
 
-// readFor asks for recipients of a message for a selection.
+// ReadFor asks for recipients of a message for a selection.
 func (q *Qmgr) ReadFor(m *sched.Message) bool { return q.read(messageOf(m)) }
 
 // Preempted reports, for readers of decisions, that a message goes first at the expense

@@ -11,7 +11,8 @@ import (
 )
 
 // A transport groups everything that is delivered in one way: the queues
-// of its destinations and the jobs of the messages that it is to carry.
+// of its destinations and the jobs of the messages that it is to carry. The latter
+// are in its Lane, of which it has one: newQueue and owners.go rely on that.
 // Transports are made when the first recipient is routed to them and are never
 // removed, so a route must not invent names.
 type transport struct {

@@ -13,8 +13,9 @@ package sched
 // an extra pool, so that it need not go in steps of the minimum.
 //
 // Always: the unused slots of the pool and the limits of all jobs add up to
-// recipientPool; the limit of a message is the minimum and the limits of its
-// jobs. How many recipients that makes in core is bounded by package intake.
+// Rules.RecipientPool (CheckSlots asserts it); the limit of a message is the minimum
+// and the limits of its jobs (Message.Check). How many recipients that makes in core
+// is bounded by package intake.
 
 // A recipientPool is a transport's part in this.
 type recipientPool struct {

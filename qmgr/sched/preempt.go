@@ -11,9 +11,10 @@ import (
 //
 // For every k entries that are selected of a job it earns one delivery slot,
 // which another job may use: k is the slot cost. When a job has earned as many
-// slots as some job behind it needs in all, that job may go first. What a job
-// loses is therefore at most one entry's turn for k of its own, and no more than
-// a factor of k/(k-1) even if its preempters are preempted in turn.
+// slots as some job behind it needs in all, that job may go first. So n entries of
+// a job pay for n/k entries of others. These may be preempted in turn, at the price
+// of n/k² more, and so on; as 1/k + 1/k² + … = 1/(k-1), the job is delayed by at
+// most 1/(k-1) of its own turns, that is by a factor of k/(k-1).
 //
 // Slots could be spent one by one as they are earned. They are saved up instead:
 // the sequence 111…1 is no worse for the big job than 1.1.1.1, and a job that has
