@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,4 +62,57 @@ func TestErrorsAreWrittenAtOnce(t *testing.T) {
 		}
 		closeLog()
 	})
+}
+
+// Under load, lines are written ten times a second, or when 64 KiB have been gathered; a
+// line after a quiet time, and the last ones, are written at once.
+//
+// Seen failing: with a write for each line, 1,001 instead of 11.
+func TestLinesAreGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &countedLog{}
+		log, closeLog := New(out, slog.LevelInfo, false)
+		log.Info("first")
+		synctest.Wait()
+		if !out.has("first") {
+			t.Error("a line on its own is not written at once")
+		}
+		for i := range 1000 {
+			log.Info("next", "n", i)
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if text := fmt.Sprintf("n=%d\n", i-int(gatherTime/time.Millisecond)); i > 100 && !out.has(text) {
+				t.Fatalf("%q is not written after %v", text, gatherTime)
+			}
+		}
+		if n := out.writes.Load(); n < 10 || n > 12 {
+			t.Errorf("%d writes for lines of a second", n)
+		}
+		time.Sleep(gatherTime)
+		before := out.writes.Load()
+		line := strings.Repeat("x", gatherSize/10)
+		for range 100 {
+			log.Info(line)
+			synctest.Wait()
+		}
+		if n := out.writes.Load() - before; n < 10 || n > 12 {
+			t.Errorf("%d writes of %d bytes at once", n, 100*len(line))
+		}
+		log.Info("last")
+		closeLog()
+		if !out.has("last") {
+			t.Error("the last line is missing")
+		}
+	})
+}
+
+// A countedLog counts its writes.
+type countedLog struct {
+	slowLog
+	writes atomic.Int64
+}
+
+func (l *countedLog) Write(p []byte) (int, error) {
+	l.writes.Add(1)
+	return l.slowLog.Write(p)
 }
