@@ -79,7 +79,9 @@ const (
 	// ChangeRecord stores Outcomes. The message stays where it is.
 	ChangeRecord ChangeOp = iota + 1
 	// ChangeDefer stores Outcomes and moves the message to AreaDeferred, due
-	// at Due; Attempts grows by one and LastAttempt becomes At.
+	// at Due; Attempts grows by one and LastAttempt becomes At. A held message with
+	// unsettled recipients stays as it is: it is deferred only if it could not be
+	// opened, so that nobody knew that it is held.
 	ChangeDefer
 	// ChangeRemove removes the message, whatever its recipients' outcomes.
 	ChangeRemove

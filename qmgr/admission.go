@@ -220,6 +220,9 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
 	m.become(stageRunning)
 	m.env, m.place = e, place
+	if m.again.order == orderRelease && place.Area != mail.AreaHold {
+		m.again.order = orderNone // it was not held; what holds it later is not to be undone
+	}
 	m.Queued, m.debts = q.now, place.Owes
 	m.failed = place.Owes && e.Sender == "" // with the null sender only a failure stays owed
 	if m.letter = e.IsReport(); m.letter {

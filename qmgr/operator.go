@@ -34,6 +34,9 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		m.order, m.reason, m.again = o, reason, wish{}
 		q.withdraw(m)
 		q.attend(m)
+	case o == orderRelease && (m.stage == stageOpening || m.place.Area == mail.AreaHold):
+		// It is, or may be, held: it is opened for its report, or because of a retry.
+		m.again.add(o, reason)
 	case m.order == orderHold:
 		m.again.add(o, reason) // it is on its way to the hold area
 	case o == orderRetry && m.forReport():

@@ -169,6 +169,9 @@ func (s *spool) apply(m *message, c *mail.Change) mail.Changed {
 	deferred := mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
 	switch c.Op {
 	case mail.ChangeDefer:
+		if m.place.Area == mail.AreaHold && m.unsettled > 0 {
+			break
+		}
 		m.attempts, m.last = m.attempts+1, c.At
 		s.move(m, deferred)
 	case mail.ChangeRemove:

@@ -169,10 +169,14 @@ func (e *edits) remove(ctx context.Context, c *mail.Change) error {
 	return nil
 }
 
-// deferUntil moves a message to the deferred area. The same change applied twice
-// counts as one attempt; its instant identifies it.
+// deferUntil moves a message to the deferred area, unless it is held and somebody still
+// waits for it. The same change applied twice counts as one attempt; its instant
+// identifies it.
 func (ed *edit) deferUntil(c *mail.Change) {
 	st := &ed.state
+	if st.area == mail.AreaHold && st.settled < st.recipients {
+		return
+	}
 	if st.attempts == 0 || st.lastAttempt != c.At {
 		st.attempts++
 		st.lastAttempt = c.At

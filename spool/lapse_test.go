@@ -123,3 +123,22 @@ func TestExpiryKeepsTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A change that defers a held message, which its caller could not read, leaves it held; one
+// that nobody waits for is deferred, to be reported on and removed.
+func TestHeldMessageIsNotDeferred(t *testing.T) {
+	s := open(t, small(vfs.NewMem()))
+	for _, settled := range []bool{false, true} {
+		id := accept(t, s, mail.Envelope{}, addresses(2), text(50)).Envelope.ID
+		hold := mail.Change{Op: mail.ChangeHold, ID: id, Reason: "why", Outcomes: []mail.Outcome{sent(0, 1)}}
+		want := mail.AreaHold
+		if settled {
+			hold.Outcomes = append(hold.Outcomes, sent(1, 1))
+			want = mail.AreaDeferred
+		}
+		got := apply(t, s, hold, mail.Change{Op: mail.ChangeDefer, ID: id, At: 5, Due: 9})
+		if got[1].Place.Area != want {
+			t.Errorf("settled %t: it is in %s", settled, got[1].Place.Area)
+		}
+	}
+}

@@ -113,6 +113,9 @@ func (w *twin) split(m *twinMessage, at mail.Instant, s *mail.Split) {
 func (m *twinMessage) change(c mail.Change) {
 	switch c.Op {
 	case mail.ChangeDefer:
+		if m.place.Area == mail.AreaHold && slices.ContainsFunc(m.outcomes, func(o mail.Outcome) bool { return !o.Result.Settled() }) {
+			break
+		}
 		if m.envelope.Attempts == 0 || m.envelope.LastAttempt != c.At {
 			m.envelope.Attempts++
 			m.envelope.LastAttempt = c.At

@@ -452,6 +452,9 @@ func (w *World) applySplit(m *Message, s *mail.Split) {
 func (w *World) applyOp(m *Message, c mail.Change) {
 	switch c.Op {
 	case mail.ChangeDefer:
+		if m.Place.Area == mail.AreaHold && slices.ContainsFunc(m.Results, func(r mail.Result) bool { return !r.Settled() }) {
+			break
+		}
 		m.Place = mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
 		m.Envelope.Attempts++
 		m.Envelope.LastAttempt = c.At
