@@ -62,11 +62,21 @@ func (s *Spool) reindex(ctx context.Context, area mail.Area) error {
 	if err := s.clear(ctx, plainKey(kind), plainKey(kind+1)); err != nil {
 		return err
 	}
-	if err := s.eachBatch(ctx, area, func(ids []mail.QueueID) error { return s.reindexBatch(area, ids) }); err != nil {
+	unread := 0
+	err := s.eachBatch(ctx, area, func(ids []mail.QueueID) error {
+		n, err := s.reindexBatch(area, ids)
+		unread += n
 		return err
-	}
-	if err := s.beginIndex(area, kind, indexWhole); err != nil {
+	})
+	switch {
+	case err != nil:
 		return err
+	case unread > 0: // the next start rebuilds it again
+		s.raise(Alarm{Kind: AlarmCorrupt, Text: fmt.Sprintf("%d messages could not be read while the index of the %s area was rebuilt; they are listed there until the next start, wherever they are", unread, area)})
+	default:
+		if err := s.beginIndex(area, kind, indexWhole); err != nil {
+			return err
+		}
 	}
 	s.unfinished.remove(uint32(area))
 	return nil
@@ -213,8 +223,10 @@ func (s *Spool) eachBatch(ctx context.Context, area mail.Area, do func([]mail.Qu
 }
 
 // reindexBatch adds those messages that are in the area to its index. They are
-// locked, so that none moves between check and write.
-func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) error {
+// locked, so that none moves between check and write. A message that cannot be read for
+// a possibly temporary reason is added as well, since it would be in no index if this is
+// its area; unread is the number of these.
+func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) (unread int, err error) {
 	var held lockSet
 	for _, id := range ids {
 		held.add(id)
@@ -233,20 +245,23 @@ func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) error {
 				to = area
 			}
 			if err := mark(b, s.indexKey(to, mail.Cursor{ID: id})); err != nil {
-				return err
+				return unread, err
 			}
 			continue
+		} else if isDamage(err) {
+			in, due = area, 0
+			unread++
 		} else if err != nil {
-			return err
+			return unread, err
 		}
 		if in != area {
 			continue
 		}
 		if err := mark(b, s.indexKey(area, mail.Cursor{Due: due, ID: id})); err != nil {
-			return err
+			return unread, err
 		}
 	}
-	return s.commit(b)
+	return unread, s.commit(b)
 }
 
 // whereabouts returns where a message is, mail.AreaNone if it is gone.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +52,7 @@ type hurt uint8
 
 const (
 	hurtReported hurt = iota + 1 // by Pebble
-	hurtSure                     // confirmed by a second read
+	hurtSure                     // confirmed by a second read, and noted
 )
 
 // report records a table in which Pebble has found damage.
@@ -82,7 +83,7 @@ func (h *hurtTables) reported() (files []string) {
 	return files
 }
 
-// looked records the result of a second read of a table.
+// looked records the result of a second read of a table. A damaged one has been noted.
 func (h *hurtTables) looked(file string, damaged bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,25 +95,28 @@ func (h *hurtTables) looked(file string, damaged bool) {
 }
 
 // noteTables rereads tables in which Pebble has found damage, and leaves a note for the
-// next start about those that are indeed damaged.
-func (s *Spool) noteTables() error {
+// next start about those that are indeed damaged. A note that cannot be made is left to
+// the next call: without it the next start would not repair the table.
+func (s *Spool) noteTables() (failed error) {
 	for _, file := range s.hurt.reported() {
 		problem := s.tableProblem(file, true)
-		s.hurt.looked(file, isWrong(problem))
-		if !isWrong(problem) {
-			continue // compacted meanwhile, or a single bad read
+		if !isWrong(problem) { // compacted meanwhile, or a single bad read
+			s.hurt.looked(file, false)
+			continue
 		}
 		f, err := s.makeNote(s.disk.PathJoin(s.path(damagedDir), s.disk.PathBase(file)+noteExt))
 		if err == nil {
 			err = f.Close()
 		}
 		if err != nil {
-			return fmt.Errorf("spool: record that %s is damaged: %w", file, err)
+			failed = errors.Join(failed, fmt.Errorf("spool: record that %s is damaged: %w", file, err))
+			continue
 		}
+		s.hurt.looked(file, true)
 		s.raise(Alarm{Kind: AlarmCorrupt, Text: "a table of the store is damaged and will be repaired at the next start; restart soon, since the store cannot compact until then and may stop accepting writes",
 			Err: fmt.Errorf("%s: %w", file, problem)})
 	}
-	return nil
+	return failed
 }
 
 // stalled is called when writers are blocked and when they are not any more. If a
