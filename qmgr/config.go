@@ -392,36 +392,51 @@ func (c Config) Validate() error {
 
 func (t TransportConfig) validate(name string) error {
 	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if t.ProcessLimit < 1 {
-		errs = append(errs, fmt.Errorf("transport %s: process_limit is %d: want at least 1", name, t.ProcessLimit))
+		wrong("process_limit is %d: want at least 1", t.ProcessLimit)
 	}
 	if t.RecipientLimit < -1 {
-		errs = append(errs, fmt.Errorf("transport %s: destination_recipient_limit is %d: want at least 1, or -1 for no limit", name, t.RecipientLimit))
+		wrong("destination_recipient_limit is %d: want at least 1, or -1 for no limit", t.RecipientLimit)
 	}
 	if t.RefillLimit < 1 {
-		errs = append(errs, fmt.Errorf("transport %s: recipient_refill_limit is %d: want at least 1", name, t.RefillLimit))
+		wrong("recipient_refill_limit is %d: want at least 1", t.RefillLimit)
 	}
 	if t.Scheduler > sched.Runner {
-		errs = append(errs, fmt.Errorf("transport %s: scheduler %d is unknown", name, uint8(t.Scheduler)))
+		wrong("scheduler %d is unknown", uint8(t.Scheduler))
 	}
 	if t.SlotDiscount > 100 {
-		errs = append(errs, fmt.Errorf("transport %s: delivery_slot_discount is %d: want at most 100 percent", name, t.SlotDiscount))
+		wrong("delivery_slot_discount is %d: want at most 100 percent", t.SlotDiscount)
 	}
 	if t.RateDelay < 0 {
-		errs = append(errs, fmt.Errorf("transport %s: destination_rate_delay is %v: want 0 or more", name, t.RateDelay))
+		wrong("destination_rate_delay is %v: want 0 or more", t.RateDelay)
 	}
-	if err := t.Connections.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
-	}
+	errs = append(errs, each(t.Connections.Validate())...)
 	if t.TransportRateDelay < 0 {
-		errs = append(errs, fmt.Errorf("transport %s: transport_rate_delay is %v: want 0 or more", name, t.TransportRateDelay))
+		wrong("transport_rate_delay is %v: want 0 or more", t.TransportRateDelay)
 	}
 	w := t.Window
 	w.Limit, w.FailedCohortLimit = max(w.Limit, 0), max(w.FailedCohortLimit, 0) // negative means none
-	if err := w.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
+	errs = append(errs, each(w.Validate())...)
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("transport %s: %w", name, err)
 	}
 	return errors.Join(errs...)
+}
+
+// each returns the errors that were joined into one.
+func each(err error) (errs []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []error{err}
+	}
+	for _, err := range joined.Unwrap() {
+		errs = append(errs, each(err)...)
+	}
+	return errs
 }
 
 // transport returns the limits of a transport as the core uses them: where the

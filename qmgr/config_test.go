@@ -2,6 +2,7 @@ package qmgr_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -21,5 +22,28 @@ func TestWithDefaultsTwice(t *testing.T) {
 	}
 	if err := twice.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each mistake names the transport that has it, however many there are of one kind.
+func TestEachMistakeNamesItsTransport(t *testing.T) {
+	cfg := qmgr.Config{}.WithDefaults()
+	bad := cfg.DefaultTransport
+	bad.RefillLimit = -1
+	bad.Window.Limit, bad.Window.Initial = 5, -1
+	bad.Connections.Initial, bad.Connections.CountLimit, bad.Connections.InFlight = -1, -1, -1
+	cfg.Transports = map[string]qmgr.TransportConfig{"slow": bad}
+	err := cfg.Validate()
+	if err == nil {
+		t.Fatal("the configuration is valid")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "transport slow: ") {
+			t.Errorf("%q does not name the transport", line)
+		}
+	}
+	if len(lines) != 5 {
+		t.Errorf("%d mistakes are reported:\n%v", len(lines), err)
 	}
 }

@@ -233,7 +233,7 @@ func (v *hostsView) hostLines(h *admin.HostStatus) []string {
 		lines = append(lines, fmt.Sprintf("%s %s ago: %s", times, human.Span(v.now.Sub(h.Failure.At)), human.Plain(h.Failure.Reply)))
 	}
 	if h.BusyUntil != nil {
-		lines = append(lines, "accepts no more connections than it has; tried again "+human.When(*h.BusyUntil, v.now))
+		lines = append(lines, "accepts no further connections; tried again "+human.When(*h.BusyUntil, v.now))
 	}
 	if h.Level != h.Configured {
 		lines = append(lines, v.levelText(h))
