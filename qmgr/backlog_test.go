@@ -297,6 +297,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 // blocked and some begun, is that of the definition. TestTwins has fewer messages,
 // but everything else that may happen.
 func TestCandidateAmongManySizes(t *testing.T) {
+	t.Parallel()
 	found := 0
 	for seed := uint64(1); seed <= uint64(golden.Runs(2)); seed++ {
 		r := prng.New(seed)

@@ -173,6 +173,7 @@ const arrivals = 799
 // all are), and once more at a lower level if the host's words asked for that. Mail waits
 // in the spool.
 func TestDyingHost(t *testing.T) {
+	t.Parallel()
 	const window = 20
 	for _, how := range dyings {
 		d := last(t, how, 1)
@@ -190,6 +191,7 @@ func TestDyingHost(t *testing.T) {
 // Where another host of the tier works, it gets the mail. An attempt that breaks off
 // costs the message under way its turn, and no other one.
 func TestDyingHostAmongOthers(t *testing.T) {
+	t.Parallel()
 	for _, how := range dyings {
 		d := last(t, how, 2)
 		delivered, refused, deferred := d.count()

@@ -246,6 +246,7 @@ func TestWhereAMessageIs(t *testing.T) {
 // A list of destinations begins with those for which most waits, and goes on where the page
 // before ended; it picks by name, condition and domain.
 func TestListOfDestinations(t *testing.T) {
+	t.Parallel()
 	o := newOffice(t, qmgr.Config{DefaultTransport: qmgr.TransportConfig{Window: window.Config{Initial: 1}},
 		Transports: map[string]qmgr.TransportConfig{"lines": {Agents: qmgr.AgentsConnections}}})
 	const all = 60

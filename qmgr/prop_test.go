@@ -450,6 +450,7 @@ func (c *chaos) held() []mail.QueueID {
 // nothing is removed before its reports are made; and in the end the core is
 // empty.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	for seed := uint64(1); seed <= uint64(golden.Runs(8)); seed++ {
 		c := newChaos(t, seed)
 		for range 1500 {

@@ -100,6 +100,7 @@ func checkSharing(t *testing.T, core *qmgr.Qmgr, value any) {
 // The fourth rule of the contract: the core keeps no reference to what an event
 // consists of, and lends none in an action. A host may use its buffers again.
 func TestNothingIsShared(t *testing.T) {
+	t.Parallel()
 	for seed := uint64(1); seed <= uint64(golden.Runs(3)) && !t.Failed(); seed++ {
 		c := newChaos(t, seed)
 		watch := c.w.Stepped

@@ -11,6 +11,7 @@ import (
 // Texts that are equal are kept once and whole; texts that are all different are cut
 // when they have filled their room, and have room again when they are gone.
 func TestTextsAreBounded(t *testing.T) {
+	t.Parallel()
 	var w texts
 	long := strings.Repeat("no such user; ", 250)
 	var same, different []mail.Outcome

@@ -171,6 +171,7 @@ func (r *twins) operate() {
 // along the list of jobs wherever the core has an index; and all counters are
 // equal. At least 1,000 events for each run.
 func TestTwins(t *testing.T) {
+	t.Parallel()
 	steps, runs := 0, golden.Runs(4)
 	for seed := uint64(1); seed <= uint64(runs) || steps < 1000*runs && !t.Failed(); seed++ {
 		r := newTwins(t, seed)
