@@ -315,6 +315,7 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 		if d.site != nil {
 			q.conns.SetLimits(d.site, q.hostLimits(d))
 		}
+		q.freeIfIdle(d) // what went to it may count against no limit any more
 	}
 }
 
