@@ -490,7 +490,8 @@ func TestParking(t *testing.T) {
 	if a.routing.MayPark() || !b.routing.MayPark() || r.s.Stalled() != 3 {
 		t.Errorf("%d jobs are stalled", r.s.Stalled())
 	}
-	if first := r.s.RotateStalled().Message(); first != &a.Message || r.s.RotateStalled().Message() == nil || r.s.RotateStalled().Message() == r.s.RotateStalled().Message() {
+	next := func() *sched.Message { return r.s.RotateStalled().Message() }
+	if first, second, third, again := next(), next(), next(), next(); first != &a.Message || second == nil || third == again || again != first {
 		t.Error("jobs that are stalled are not shown in turn")
 	}
 	r.begin()

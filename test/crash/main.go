@@ -175,7 +175,7 @@ func (t *trial) drain(ctx context.Context) error {
 	if _, err := t.daemon.Start(); err != nil {
 		return err
 	}
-	if _, err := t.daemon.Listening(ctx); err != nil {
+	if _, err := t.daemon.Greeted(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("draining: %d recipients wait\n", t.ledger.waiting())
