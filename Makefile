@@ -7,6 +7,7 @@ T    ?= 20s
 # results on every architecture. Its slow tests are shorter where it is tried on a
 # foreign one (-short): there it counts that arithmetic is the same, which the
 # scripts and fingerprints show, and an emulated processor takes ten times as long.
+# Of random worlds it deserves more than a plain run makes (POSTHASTE_RUNS).
 PURE  = $(shell $(GO) list ./... | grep -E '/(internal/(assert|ilist|minheap|prng)|mail|qmgr|route|smtp|dsn|trace|verify)(/|$$)')
 
 # A word is a target's help if it stands behind two hashes on the target's line.
@@ -49,15 +50,15 @@ race: ## all tests twice, shuffled, with the race detector
 
 .PHONY: 386
 386: ## the pure half's tests where an int has 32 bits
-	GOARCH=386 CGO_ENABLED=0 $(GO) test -short $(PURE)
+	GOARCH=386 CGO_ENABLED=0 POSTHASTE_RUNS=10 $(GO) test -short $(PURE)
 
 # arm64 fuses floating-point products into sums, which amd64 does not.
 .PHONY: arm64
 arm64: ## the pure half's tests on arm64, or only vet where that cannot run
 	@if [ "$$($(GO) env GOHOSTARCH)" = arm64 ]; then \
-	  $(GO) test $(PURE); \
+	  POSTHASTE_RUNS=10 $(GO) test $(PURE); \
 	elif command -v qemu-aarch64 >/dev/null; then \
-	  GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64 $(PURE); \
+	  GOARCH=arm64 CGO_ENABLED=0 POSTHASTE_RUNS=10 $(GO) test -short -exec qemu-aarch64 $(PURE); \
 	else \
 	  echo "no arm64 here: vet only"; GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...; \
 	fi

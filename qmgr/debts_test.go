@@ -25,6 +25,7 @@ func newFlood(t *testing.T, cfg qmgr.Config) *flood {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.CheckEvery = checkOfMany()
 	return &flood{World: w, t: t, taken: make(map[string]int)}
 }
 

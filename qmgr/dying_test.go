@@ -116,6 +116,7 @@ func last(t *testing.T, how dying, hosts int) *deathbed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.CheckEvery = checkOfMany()
 	d := &deathbed{t: t, w: w, how: how}
 	tier := []mail.Host{qmgrtest.HostAt(dyingName, 1)}
 	for i := 1; i < hosts; i++ {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
 )
 
 // Most of what these tests allocate lives for one step: collecting it less often
@@ -12,3 +14,7 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
+
+// checkOfMany returns World.CheckEvery for a test of thousands of Steps: a plain run
+// checks the invariants after each eighth Step, one with POSTHASTE_RUNS after each.
+func checkOfMany() int { return max(8/golden.Runs(1), 1) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -17,10 +18,7 @@ import (
 // and removed; operators name messages and have everything tried. Nothing is taken by a
 // hint that was overtaken. The invariant of doc.go holds after every step.
 func TestEverythingAtRestIsTaken(t *testing.T) {
-	worlds := uint64(100)
-	if testing.Short() {
-		worlds = 50
-	}
+	worlds := 10 * uint64(golden.Runs(4))
 	seen := make(map[string]int)
 	for seed := range worlds {
 		w := newSpoolWorld(t, seed)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/share"
@@ -19,10 +20,7 @@ import (
 // invariant holds after each step; whoever waits is served once, in the order in which he
 // came to wait; and when all have been answered, nothing is left.
 func TestTurnsAreThoseOfTheRules(t *testing.T) {
-	worlds := uint64(48)
-	if testing.Short() {
-		worlds = 30
-	}
+	worlds := 5 * uint64(golden.Runs(4))
 	seen := make(map[string]int)
 	for seed := range worlds {
 		w := newLookupWorld(t, seed)

@@ -48,6 +48,10 @@ type World struct {
 	serial    uint16
 	// Stepped, if not nil, is called with every event and its actions.
 	Stepped func(ev qmgr.Event, actions []qmgr.Action)
+	// CheckEvery is how many Steps are made for each check of the core's invariants,
+	// which takes linear time; 0 checks after every Step.
+	CheckEvery int
+	steps      int
 	// Log, if not nil, is called with every event and action, as a line of a trace
 	// in Format.
 	Log    func(line string)
@@ -138,7 +142,9 @@ func (w *World) Step(ev qmgr.Event) {
 			w.Outstanding = append(w.Outstanding, a)
 		}
 	}
-	w.Core.Check()
+	if w.steps++; w.steps%max(w.CheckEvery, 1) == 0 {
+		w.Core.Check()
+	}
 }
 
 func (w *World) violate(format string, args ...any) {
@@ -356,12 +362,17 @@ func (w *World) looksUp(r mail.Route) bool {
 
 func (w *World) fetch(a qmgr.Fetch) mail.Found {
 	var cursors []mail.Cursor
+	f, later := mail.Found{Next: a.From, NextDue: mail.Never}, mail.Never
 	for id, m := range w.Messages {
 		if m.Place.Area != a.Scan.Area() {
 			continue
 		}
 		c := mail.Cursor{Due: m.Place.Due, ID: id}
-		if !c.Before(a.From) {
+		switch {
+		case c.Before(a.From):
+		case a.Scan.Timed() && c.Due > w.Now:
+			later = min(later, c.Due)
+		default:
 			cursors = append(cursors, c)
 		}
 	}
@@ -371,12 +382,7 @@ func (w *World) fetch(a qmgr.Fetch) mail.Found {
 		}
 		return cmp.Compare(x.ID, y.ID)
 	})
-	f := mail.Found{Next: a.From, NextDue: mail.Never}
 	for _, c := range cursors {
-		if a.Scan.Timed() && c.Due > w.Now {
-			f.NextDue = c.Due
-			return f
-		}
 		if len(f.Cursors) == a.Max {
 			f.More = true
 			return f
@@ -384,6 +390,7 @@ func (w *World) fetch(a qmgr.Fetch) mail.Found {
 		f.Cursors = append(f.Cursors, c)
 		f.Next = mail.Cursor{Due: c.Due, ID: c.ID + 1}
 	}
+	f.NextDue = later
 	return f
 }
 

@@ -18,7 +18,7 @@ import (
 // and all recipients are delivered to once. The worlds are small, so that jobs overtake and
 // block each other all the time.
 func TestDecisionsAreThoseOfTheDefinition(t *testing.T) {
-	preempted, worlds := 0, golden.Runs(25)
+	preempted, worlds := 0, 3*golden.Runs(3)
 	for seed := range uint64(worlds) {
 		quick, twin := run(t, seed, false), run(t, seed, true)
 		for i, line := range quick.log {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
 )
 
 func levelConfig(limit int) Config {
@@ -86,7 +88,7 @@ func (b *ledger) doubt(at, n int) float64 {
 func TestDoubtsAgainstDefinition(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 3))
-	for history := range 200 {
+	for history := range 20 * golden.Runs(3) {
 		e := newEvidence(1<<30, 8, 8, 0) // so many successes that failure rates stay constant
 		var b ledger
 		var running []int
@@ -309,7 +311,7 @@ func TestUnknownAttempts(t *testing.T) {
 // The memory of a destination does not grow with the number of events.
 func TestLevelMemory(t *testing.T) {
 	p := newReceiver(7, 40, 30, 0.2)
-	p.run(200_000)
+	p.run(20_000 * golden.Runs(2))
 	if l := p.w.levels; len(l.at) > 41 || len(l.trail) > 2*shortestTrail {
 		t.Errorf("%d levels, a trail of %d", len(l.at), len(l.trail))
 	}
