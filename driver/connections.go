@@ -48,6 +48,7 @@ func (d *Driver) dial(t dialTask) {
 	d.inbox.put(item{event: qmgr.Dialed{Conn: id, Opened: opened}, link: l})
 	closing := conn.Run(d.deliverCtx, func(entry uint64, r mail.DeliveryResult) {
 		s := l.answered()
+		d.noteDelivered(&s.delivery, &r)
 		d.logOutcomes(&s.delivery, &r, s.at)
 		d.inbox.event(qmgr.Delivered{Entry: qmgr.EntryID(entry), Result: r})
 	})

@@ -14,6 +14,7 @@ import (
 func (d *Driver) deliver(a qmgr.Deliver) {
 	start := time.Now()
 	result := d.attempt(a.Delivery)
+	d.noteDelivered(&a.Delivery, &result)
 	d.logOutcomes(&a.Delivery, &result, start)
 	answer := item{event: qmgr.Delivered{Entry: a.Entry, Result: result}, ends: true}
 	if result.Unavailable.IsZero() {
@@ -23,6 +24,14 @@ func (d *Driver) deliver(a qmgr.Deliver) {
 	// Must precede the answer, or the core would start the next delivery in its
 	// place.
 	d.inbox.put(item{event: qmgr.AgentUnavailable{Transport: a.Delivery.Transport, Reply: result.Unavailable}}, answer)
+}
+
+// noteDelivered notes the outcome of a delivery before anything else is done with it: what
+// is not noted when the process is killed is delivered again.
+func (d *Driver) noteDelivered(a *mail.Delivery, r *mail.DeliveryResult) {
+	if d.ports.Notebook != nil && !a.Callout {
+		d.ports.Notebook.NoteDelivered(a.Envelope.ID, r.Outcomes)
+	}
 }
 
 // attempt lets the transport's agent, if it has one, attempt a delivery.

@@ -96,6 +96,8 @@ type Ports struct {
 	Connector Connector
 	// Hosts may be nil: then host records are lost at a stop.
 	Hosts HostStore
+	// Notebook may be nil: then a process that is killed repeats more deliveries.
+	Notebook Notebook
 	// Agent returns the agent of a transport, nil if none is available now. Then
 	// the transport is dead for a while, and its mail is deferred.
 	Agent func(transport string) Agent

@@ -24,6 +24,15 @@ type Spool interface {
 	Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error)
 }
 
+// A Notebook notes deliveries before Spool.Apply makes their outcomes durable, so that a
+// killed process repeats fewer of them.
+type Notebook interface {
+	// NoteDelivered notes those recipients of a message whose outcome is
+	// mail.Delivered. It is called on many goroutines at once, as soon as the outcome
+	// is known, and waits neither for the disk nor for another call.
+	NoteDelivered(id mail.QueueID, outcomes []mail.Outcome)
+}
+
 // A Router finds the routes of recipients. The answer has one route for each
 // recipient, in the same order. It is called on the goroutine that owns the core,
 // so it must answer from memory: if that does not suffice, the route needs a

@@ -6,7 +6,8 @@
 // A spool is one directory. In it, db is a Pebble key-value store (an LSM tree with
 // a write-ahead log), body holds the content of large messages as files, lock keeps
 // a second process out, and ballast is a file that is deleted to make room when the
-// disk fills. manifest holds a checksummed copy of the store's list of files, and
+// disk fills. delivered has notes of deliveries that the store's log may lack after a
+// kill. manifest holds a checksummed copy of the store's list of files, and
 // damaged holds the originals of files that were replaced because they were
 // damaged.
 //

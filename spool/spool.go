@@ -50,6 +50,7 @@ type Spool struct {
 	bodies    bodyDirs
 	place     place
 	spare     spareFiles
+	delivered deliveredFile
 	starting  atomic.Bool // Open has not returned yet
 	opening   atomic.Bool // Pebble is being opened and can return errors
 	dead      atomic.Bool // die has been called
@@ -139,6 +140,9 @@ func Open(cfg Config) (_ *Spool, err error) {
 	}
 	if err := s.recheck(s.work.ctx); err != nil {
 		s.cfg.Logger.Warn("cannot check all messages of the corrupt area", "error", err)
+	}
+	if err := s.openDelivered(); err != nil {
+		return nil, err
 	}
 	if err := s.openIDs(); err != nil {
 		return nil, err

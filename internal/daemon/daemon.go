@@ -152,7 +152,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	d.driver, err = driver.New(d.driverConfig(cfg.Config), driver.Ports{
 		Spool: d.spool, Router: router{d.agents}, Finder: router{d.agents}, Reporter: reporter,
-		Connector: d.agents, Hosts: d.spool,
+		Connector: d.agents, Hosts: d.spool, Notebook: d.spool,
 		Agent: func(string) driver.Agent { return d.agents },
 	})
 	if err != nil {
