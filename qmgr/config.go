@@ -2,11 +2,11 @@ package qmgr
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
@@ -270,53 +270,24 @@ func (t *TransportConfig) group() conns.GroupConfig {
 	return g
 }
 
-// Defaults of Config and TransportConfig.
-const (
-	defaultActiveLimit      = 20000
-	defaultConnectionLimit  = 2000
-	defaultRecipientLimit   = 20000
-	defaultRecipientMinimum = 10
-	defaultFudgeFactor      = 100
-	defaultLookupLimit      = 100
-	defaultMessageShare     = 20
-	defaultShareScale       = 10
-	defaultVerifyLimit      = 10
-	defaultVerifyNetwork    = 2
-	defaultVerifyDeadline   = 5 * time.Second
-	defaultSlotCost         = 5
-	defaultSlotLoan         = 3
-	defaultSlotDiscount     = 50
-	defaultMinimumSlots     = 3
-	defaultRecipientPool    = 20000
-	defaultExtraRecipients  = 1000
-	defaultRefillLimit      = 100
-	defaultRefillDelay      = 5 * time.Second
-	defaultConcurrencyLimit = 20
-	defaultFailedCohorts    = 1
-	defaultProcessLimit     = 100
-	defaultEntryLimit       = 50
-	defaultActionsPerStep   = 1000
-	defaultTransportRetry   = 60 * time.Second
-)
-
 // WithDefaults returns the configuration with every zero field replaced by its
 // default. Doing it twice changes nothing more. The result shares no memory with c.
 func (c Config) WithDefaults() Config {
-	c.ActiveLimit = cmp.Or(c.ActiveLimit, defaultActiveLimit)
-	c.RecipientLimit = cmp.Or(c.RecipientLimit, max(defaultRecipientLimit, c.ActiveLimit))
-	c.RecipientMinimum = cmp.Or(c.RecipientMinimum, defaultRecipientMinimum)
-	c.LookupLimit = cmp.Or(c.LookupLimit, defaultLookupLimit)
-	c.ConnectionLimit = cmp.Or(c.ConnectionLimit, defaultConnectionLimit)
+	c.ActiveLimit = cmp.Or(c.ActiveLimit, 20_000)
+	c.RecipientLimit = cmp.Or(c.RecipientLimit, max(20_000, c.ActiveLimit))
+	c.RecipientMinimum = cmp.Or(c.RecipientMinimum, 10)
+	c.LookupLimit = cmp.Or(c.LookupLimit, 100)
+	c.ConnectionLimit = cmp.Or(c.ConnectionLimit, 2000)
 	c.Hosts = c.Hosts.WithDefaults()
 	c.Addresses = c.Addresses.WithDefaults()
-	c.MessageConcurrency = cmp.Or(c.MessageConcurrency, defaultMessageShare)
-	c.ConcurrencyScale = cmp.Or(c.ConcurrencyScale, defaultShareScale)
-	c.VerifyLimit = cmp.Or(c.VerifyLimit, defaultVerifyLimit)
-	c.VerifyNetworkLimit = cmp.Or(c.VerifyNetworkLimit, defaultVerifyNetwork)
-	c.VerifyDeadline = cmp.Or(c.VerifyDeadline, defaultVerifyDeadline)
-	c.FudgeFactor = cmp.Or(c.FudgeFactor, defaultFudgeFactor)
-	c.ActionsPerStep = cmp.Or(c.ActionsPerStep, defaultActionsPerStep)
-	c.TransportRetryTime = cmp.Or(c.TransportRetryTime, defaultTransportRetry)
+	c.MessageConcurrency = cmp.Or(c.MessageConcurrency, 20)
+	c.ConcurrencyScale = cmp.Or(c.ConcurrencyScale, 10)
+	c.VerifyLimit = cmp.Or(c.VerifyLimit, 10)
+	c.VerifyNetworkLimit = cmp.Or(c.VerifyNetworkLimit, 2)
+	c.VerifyDeadline = cmp.Or(c.VerifyDeadline, 5*time.Second)
+	c.FudgeFactor = cmp.Or(c.FudgeFactor, 100)
+	c.ActionsPerStep = cmp.Or(c.ActionsPerStep, 1000)
+	c.TransportRetryTime = cmp.Or(c.TransportRetryTime, 60*time.Second)
 	c.Backoff = c.Backoff.WithDefaults()
 	c.DefaultTransport = c.DefaultTransport.withDefaults()
 	transports := make(map[string]TransportConfig, len(c.Transports))
@@ -333,18 +304,18 @@ func (c Config) WithDefaults() Config {
 
 func (t TransportConfig) withDefaults() TransportConfig {
 	t.Connections = t.Connections.WithDefaults()
-	t.ProcessLimit = cmp.Or(t.ProcessLimit, defaultProcessLimit)
-	t.RecipientLimit = cmp.Or(t.RecipientLimit, defaultEntryLimit)
-	t.SlotCost = cmp.Or(t.SlotCost, defaultSlotCost)
-	t.SlotLoan = cmp.Or(t.SlotLoan, defaultSlotLoan)
-	t.SlotDiscount = cmp.Or(t.SlotDiscount, defaultSlotDiscount)
-	t.MinimumSlots = cmp.Or(t.MinimumSlots, defaultMinimumSlots)
-	t.RecipientPool = cmp.Or(t.RecipientPool, defaultRecipientPool)
-	t.ExtraRecipients = cmp.Or(t.ExtraRecipients, defaultExtraRecipients)
-	t.RefillLimit = cmp.Or(t.RefillLimit, defaultRefillLimit)
-	t.RefillDelay = cmp.Or(t.RefillDelay, defaultRefillDelay)
-	t.Window.Limit = cmp.Or(t.Window.Limit, defaultConcurrencyLimit)
-	t.Window.FailedCohortLimit = cmp.Or(t.Window.FailedCohortLimit, defaultFailedCohorts)
+	t.ProcessLimit = cmp.Or(t.ProcessLimit, 100)
+	t.RecipientLimit = cmp.Or(t.RecipientLimit, 50)
+	t.SlotCost = cmp.Or(t.SlotCost, 5)
+	t.SlotLoan = cmp.Or(t.SlotLoan, 3)
+	t.SlotDiscount = cmp.Or(t.SlotDiscount, 50)
+	t.MinimumSlots = cmp.Or(t.MinimumSlots, 3)
+	t.RecipientPool = cmp.Or(t.RecipientPool, 20_000)
+	t.ExtraRecipients = cmp.Or(t.ExtraRecipients, 1000)
+	t.RefillLimit = cmp.Or(t.RefillLimit, 100)
+	t.RefillDelay = cmp.Or(t.RefillDelay, 5*time.Second)
+	t.Window.Limit = cmp.Or(t.Window.Limit, 20)
+	t.Window.FailedCohortLimit = cmp.Or(t.Window.FailedCohortLimit, 1)
 	t.Window = t.Window.WithDefaults()
 	if t.RateDelay > 0 {
 		t.Window.Limit, t.Window.Initial = 1, 1
@@ -355,12 +326,8 @@ func (t TransportConfig) withDefaults() TransportConfig {
 // Validate returns everything that is wrong with a configuration that has its
 // defaults.
 func (c Config) Validate() error {
-	var errs []error
-	atLeastOne := func(what string, v int) {
-		if v < 1 {
-			errs = append(errs, fmt.Errorf("%s is %d: want at least 1", what, v))
-		}
-	}
+	var wrong mistakes.List
+	atLeastOne := func(what string, v int) { wrong.Unless(v >= 1, "%s is %d: want at least 1", what, v) }
 	atLeastOne("qmgr_message_active_limit", c.ActiveLimit)
 	atLeastOne("qmgr_message_recipient_limit", c.RecipientLimit)
 	atLeastOne("qmgr_message_recipient_minimum", c.RecipientMinimum)
@@ -369,74 +336,33 @@ func (c Config) Validate() error {
 	atLeastOne("connection_limit", c.ConnectionLimit)
 	atLeastOne("verify_limit", c.VerifyLimit)
 	atLeastOne("verify_network_limit", c.VerifyNetworkLimit)
-	if c.VerifyDeadline < 0 {
-		errs = append(errs, fmt.Errorf("verify_deadline is %v: want more than 0", c.VerifyDeadline))
-	}
+	wrong.Unless(c.VerifyDeadline >= 0, "verify_deadline is %v: want more than 0", c.VerifyDeadline)
 	atLeastOne("qmgr_fudge_factor", c.FudgeFactor)
 	atLeastOne("actions per step", c.ActionsPerStep)
-	if c.TransportRetryTime < 0 {
-		errs = append(errs, fmt.Errorf("transport_retry_time is %v: want more than 0", c.TransportRetryTime))
-	}
+	wrong.Unless(c.TransportRetryTime >= 0, "transport_retry_time is %v: want more than 0", c.TransportRetryTime)
 	_, err := shape.NewTable(c.Destinations)
-	errs = append(errs, err, c.Addresses.Validate(), c.Backoff.Validate(), c.DefaultTransport.validate("default"))
-	names := make([]string, 0, len(c.Transports))
-	for name := range c.Transports { //archtest:anyorder sorted below
-		names = append(names, name)
+	wrong.Add(err, c.Addresses.Validate(), c.Backoff.Validate())
+	wrong.AddOf("transport default", c.DefaultTransport.validate())
+	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
+		wrong.AddOf("transport "+name, c.Transports[name].validate())
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		errs = append(errs, c.Transports[name].validate(name))
-	}
-	return errors.Join(errs...)
+	return wrong.Join()
 }
 
-func (t TransportConfig) validate(name string) error {
-	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if t.ProcessLimit < 1 {
-		wrong("process_limit is %d: want at least 1", t.ProcessLimit)
-	}
-	if t.RecipientLimit < -1 {
-		wrong("destination_recipient_limit is %d: want at least 1, or -1 for no limit", t.RecipientLimit)
-	}
-	if t.RefillLimit < 1 {
-		wrong("recipient_refill_limit is %d: want at least 1", t.RefillLimit)
-	}
-	if t.Scheduler > sched.Runner {
-		wrong("scheduler %d is unknown", uint8(t.Scheduler))
-	}
-	if t.SlotDiscount > 100 {
-		wrong("delivery_slot_discount is %d: want at most 100 percent", t.SlotDiscount)
-	}
-	if t.RateDelay < 0 {
-		wrong("destination_rate_delay is %v: want 0 or more", t.RateDelay)
-	}
-	errs = append(errs, each(t.Connections.Validate())...)
-	if t.TransportRateDelay < 0 {
-		wrong("transport_rate_delay is %v: want 0 or more", t.TransportRateDelay)
-	}
+func (t TransportConfig) validate() error {
+	var wrong mistakes.List
+	wrong.Unless(t.ProcessLimit >= 1, "process_limit is %d: want at least 1", t.ProcessLimit)
+	wrong.Unless(t.RecipientLimit >= -1, "destination_recipient_limit is %d: want at least 1, or -1 for no limit", t.RecipientLimit)
+	wrong.Unless(t.RefillLimit >= 1, "recipient_refill_limit is %d: want at least 1", t.RefillLimit)
+	wrong.Unless(t.Scheduler <= sched.Runner, "scheduler %d is unknown", uint8(t.Scheduler))
+	wrong.Unless(t.SlotDiscount <= 100, "delivery_slot_discount is %d: want at most 100 percent", t.SlotDiscount)
+	wrong.Unless(t.RateDelay >= 0, "destination_rate_delay is %v: want 0 or more", t.RateDelay)
+	wrong.Add(t.Connections.Validate())
+	wrong.Unless(t.TransportRateDelay >= 0, "transport_rate_delay is %v: want 0 or more", t.TransportRateDelay)
 	w := t.Window
 	w.Limit, w.FailedCohortLimit = max(w.Limit, 0), max(w.FailedCohortLimit, 0) // negative means none
-	errs = append(errs, each(w.Validate())...)
-	for i, err := range errs {
-		errs[i] = fmt.Errorf("transport %s: %w", name, err)
-	}
-	return errors.Join(errs...)
-}
-
-// each returns the errors that were joined into one.
-func each(err error) (errs []error) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	switch {
-	case err == nil:
-		return nil
-	case !ok:
-		return []error{err}
-	}
-	for _, err := range joined.Unwrap() {
-		errs = append(errs, each(err)...)
-	}
-	return errs
+	wrong.Add(w.Validate())
+	return wrong.Join()
 }
 
 // transport returns the limits of a transport as the core uses them: where the

@@ -1,12 +1,12 @@
 package report
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -45,12 +45,8 @@ func (c Config) WithDefaults() Config {
 	if c.Postmaster == "" && c.Hostname != "" {
 		c.Postmaster = mail.Address("postmaster@" + c.Hostname)
 	}
-	if c.ReturnMax == 0 {
-		c.ReturnMax = 50 << 10
-	}
-	if c.RecipientsMax == 0 {
-		c.RecipientsMax = 5000
-	}
+	c.ReturnMax = cmp.Or(c.ReturnMax, 50<<10)
+	c.RecipientsMax = cmp.Or(c.RecipientsMax, 5000)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -60,30 +56,15 @@ func (c Config) WithDefaults() Config {
 // Validate returns all errors of a configuration with its defaults in place,
 // joined; nil if there are none.
 func (c Config) Validate() error {
-	var errs []error
-	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !isHostname(c.Hostname) {
-		complain("hostname %q: want a domain name in ASCII", c.Hostname)
-	}
-	if !isAddress(c.Postmaster) {
-		complain("postmaster %q: want an address with a domain", c.Postmaster)
-	}
-	if c.DoubleBounceTo != "" && !isAddress(c.DoubleBounceTo) {
-		complain("double bounce address %q: want an address with a domain", c.DoubleBounceTo)
-	}
-	if c.ReturnMax < 1 || c.ReturnMax > 10<<20 {
-		complain("returned octets %d: want 1 to 10 MiB", c.ReturnMax)
-	}
-	if c.RecipientsMax < 1 || c.RecipientsMax > 10_000 {
-		complain("recipients in a report %d: want 1 to 10000", c.RecipientsMax)
-	}
-	if c.Lifetime < 0 {
-		complain("lifetime %v: must not be negative", c.Lifetime)
-	}
-	if strings.ContainsAny(c.Footer, "\r\x00") {
-		complain("footer: want lines separated by LF alone")
-	}
-	return errors.Join(errs...)
+	var wrong mistakes.List
+	wrong.Unless(isHostname(c.Hostname), "hostname %q: want a domain name in ASCII", c.Hostname)
+	wrong.Unless(isAddress(c.Postmaster), "postmaster %q: want an address with a domain", c.Postmaster)
+	wrong.Unless(c.DoubleBounceTo == "" || isAddress(c.DoubleBounceTo), "double bounce address %q: want an address with a domain", c.DoubleBounceTo)
+	wrong.Unless(c.ReturnMax >= 1 && c.ReturnMax <= 10<<20, "returned octets %d: want 1 to 10 MiB", c.ReturnMax)
+	wrong.Unless(c.RecipientsMax >= 1 && c.RecipientsMax <= 10_000, "recipients in a report %d: want 1 to 10000", c.RecipientsMax)
+	wrong.Unless(c.Lifetime >= 0, "lifetime %v: must not be negative", c.Lifetime)
+	wrong.Unless(!strings.ContainsAny(c.Footer, "\r\x00"), "footer: want lines separated by LF alone")
+	return wrong.Join()
 }
 
 func isHostname(s string) bool {

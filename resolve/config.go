@@ -2,12 +2,12 @@ package resolve
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/route"
 )
 
@@ -102,11 +102,10 @@ func (c Config) WithDefaults() Config {
 // Validate returns all errors of the configuration, joined.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
-	var errs []error
+	var wrong mistakes.List
 	for _, s := range c.Servers {
-		if _, err := parseServer(s); err != nil {
-			errs = append(errs, err)
-		}
+		_, err := parseServer(s)
+		wrong.Add(err)
 	}
 	for _, d := range []struct {
 		name     string
@@ -119,12 +118,8 @@ func (c Config) Validate() error {
 		{"timeout", 0, c.Timeout},
 		{"deadline", 0, c.Deadline},
 	} {
-		switch {
-		case d.min < 0 || d.max < 0:
-			errs = append(errs, fmt.Errorf("%s: must not be negative", d.name))
-		case d.min > d.max && d.min > 0:
-			errs = append(errs, fmt.Errorf("%s: minimum %v is above maximum %v", d.name, d.min, d.max))
-		}
+		wrong.Unless(d.min >= 0 && d.max >= 0, "%s: must not be negative", d.name)
+		wrong.Unless(d.min <= d.max || min(d.min, d.max) < 0, "%s: minimum %v is above maximum %v", d.name, d.min, d.max)
 	}
 	for _, n := range []struct {
 		name  string
@@ -133,18 +128,14 @@ func (c Config) Validate() error {
 		{"attempts", c.Attempts}, {"concurrency", c.Concurrency}, {"cache entries", c.CacheEntries},
 		{"hosts", c.Policy.HostsMax}, {"addresses", c.Policy.AddressesMax},
 	} {
-		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("%s: %d is negative", n.name, n.value))
-		}
+		wrong.Unless(n.value >= 0, "%s: %d is negative", n.name, n.value)
 	}
 	for _, s := range c.Trusted {
-		if n, err := route.ParseNexthop(s); err != nil {
-			errs = append(errs, fmt.Errorf("trusted: %w", err))
-		} else if n.String() != s {
-			errs = append(errs, fmt.Errorf("trusted: nexthop %q: the canonical form is %q", s, n))
-		}
+		n, err := route.ParseNexthop(s)
+		wrong.AddOf("trusted", err)
+		wrong.Unless(err != nil || n.String() == s, "trusted: nexthop %q: the canonical form is %q", s, n)
 	}
-	return errors.Join(errs...)
+	return wrong.Join()
 }
 
 // dnsPort is the port of name servers.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -320,25 +321,17 @@ const horizon = 30 * 24 * time.Hour
 
 // Validate returns all errors that make a scenario impossible to run.
 func (s *Scenario) Validate() error {
-	var errs []error
-	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var wrong mistakes.List
 	sites := make(map[string]bool)
 	for i := range s.Sites {
-		if sites[s.Sites[i].Name] {
-			complain("there are two sites %q", s.Sites[i].Name)
-		}
+		wrong.Unless(!sites[s.Sites[i].Name], "there are two sites %q", s.Sites[i].Name)
 		sites[s.Sites[i].Name] = true
 	}
-	if len(s.Runs) == 0 {
-		complain("there is no run")
-	}
-	if len(s.Arrivals) == 0 {
-		complain("there are no arrivals")
-	}
+	wrong.Unless(len(s.Runs) != 0, "there is no run")
+	wrong.Unless(len(s.Arrivals) != 0, "there are no arrivals")
 	for i := range s.Arrivals {
-		if err := s.Arrivals[i].validate(sites); err != nil {
-			errs = append(errs, err)
-		}
+		a := &s.Arrivals[i]
+		wrong.AddOf(fmt.Sprintf("arrivals %q", a.Class), a.validate(sites))
 	}
 	domains := make(map[string]bool)
 	for i := range s.Sites {
@@ -349,61 +342,38 @@ func (s *Scenario) Validate() error {
 	for i := range s.Runs {
 		for transport, names := range s.Runs[i].Fallbacks { //archtest:anyorder only complaints
 			for _, name := range names {
-				if !domains[name] {
-					complain("run %q: the fallback relay %q of transport %s is no site's domain", s.Runs[i].Name, name, transport)
-				}
+				wrong.Unless(domains[name], "run %q: the fallback relay %q of transport %s is no site's domain", s.Runs[i].Name, name, transport)
 			}
 		}
 		if err := s.Runs[i].Core.WithDefaults().Validate(); err != nil {
-			complain("run %q: %w", s.Runs[i].Name, err)
+			wrong.Add(fmt.Errorf("run %q: %w", s.Runs[i].Name, err))
 		}
 	}
-	return errors.Join(errs...)
+	return wrong.Join()
 }
 
 func (a *Arrivals) validate(sites map[string]bool) error {
-	var errs []error
-	complain := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("arrivals %q: "+format, append([]any{a.Class}, args...)...))
-	}
-	if len(a.To) == 0 {
-		complain("they go nowhere")
-	}
+	var wrong mistakes.List
+	wrong.Unless(len(a.To) != 0, "they go nowhere")
 	for _, name := range a.To {
-		if !sites[name] {
-			complain("there is no site %q", name)
-		}
+		wrong.Unless(sites[name], "there is no site %q", name)
 	}
-	if a.Max < a.Min || a.Min < 0 {
-		complain("from %d to %d recipients", a.Min, a.Max)
-	}
-	if err := a.validateCurve(); err != nil {
-		complain("%w", err)
-	}
+	wrong.Unless(a.Max >= a.Min && a.Min >= 0, "from %d to %d recipients", a.Min, a.Max)
+	wrong.Add(a.validateCurve())
 	switch a.Pattern {
 	case PatternOnce, PatternBacklog:
-		if a.Messages < 1 {
-			complain("the number of messages is missing")
-		}
+		wrong.Unless(a.Messages >= 1, "the number of messages is missing")
 	case PatternRegular, PatternPoisson:
-		if a.Rate <= 0 {
-			complain("the rate is missing")
-		}
+		wrong.Unless(a.Rate > 0, "the rate is missing")
 	case PatternBursts:
-		if a.Burst < 1 || a.Every <= 0 {
-			complain("bursts need a number of messages and an interval")
-		}
+		wrong.Unless(a.Burst >= 1 && a.Every > 0, "bursts need a number of messages and an interval")
 	case PatternRecorded:
 		for i, r := range a.Records {
-			if r.To != "" && !sites[r.To] {
-				complain("record %d: there is no site %q", i+1, r.To)
-			}
-			if r.Recipients < 1 || i > 0 && r.At < a.Records[i-1].At {
-				complain("record %d: want at least one recipient, and the records in the order of time", i+1)
-			}
+			wrong.Unless(r.To == "" || sites[r.To], "record %d: there is no site %q", i+1, r.To)
+			wrong.Unless(r.Recipients >= 1 && (i <= 0 || r.At >= a.Records[i-1].At), "record %d: want at least one recipient, and the records in the order of time", i+1)
 		}
 	}
-	return errors.Join(errs...)
+	return wrong.Join()
 }
 
 // validateCurve complains about a curve by which nothing would ever come.

@@ -1,13 +1,13 @@
 package addrdb
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -33,33 +33,20 @@ const Patience = 5 * time.Minute
 // WithDefaults returns the configuration with every zero field replaced by its
 // default.
 func (c Config) WithDefaults() Config {
-	if c.Limit == 0 {
-		c.Limit = 50_000
-	}
-	for _, d := range []struct {
-		of *time.Duration
-		is time.Duration
-	}{
-		{&c.PositiveTime, 31 * 24 * time.Hour}, {&c.PositiveRefresh, 7 * 24 * time.Hour},
-		{&c.NegativeTime, 3 * 24 * time.Hour}, {&c.NegativeRefresh, 3 * time.Hour},
-	} {
-		if *d.of == 0 {
-			*d.of = d.is
-		}
-	}
+	c.Limit = cmp.Or(c.Limit, 50_000)
+	c.PositiveTime = cmp.Or(c.PositiveTime, 31*24*time.Hour)
+	c.PositiveRefresh = cmp.Or(c.PositiveRefresh, 7*24*time.Hour)
+	c.NegativeTime = cmp.Or(c.NegativeTime, 3*24*time.Hour)
+	c.NegativeRefresh = cmp.Or(c.NegativeRefresh, 3*time.Hour)
 	return c
 }
 
 // Validate returns all errors of a configuration that has its defaults.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Limit < 1 {
-		errs = append(errs, fmt.Errorf("address limit is %d, must be at least 1", c.Limit))
-	}
-	if min(c.PositiveTime, c.PositiveRefresh, c.NegativeTime, c.NegativeRefresh) < 0 {
-		errs = append(errs, errors.New("a lifetime of addresses is negative"))
-	}
-	return errors.Join(errs...)
+	var wrong mistakes.List
+	wrong.Unless(c.Limit >= 1, "address limit is %d, must be at least 1", c.Limit)
+	wrong.Unless(min(c.PositiveTime, c.PositiveRefresh, c.NegativeTime, c.NegativeRefresh) >= 0, "a lifetime of addresses is negative")
+	return wrong.Join()
 }
 
 // A Status is what is known of an address.

@@ -2,9 +2,9 @@ package backoff
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 )
 
 // A Config is shared by all mail. Its zero value stands for the defaults, which are
@@ -55,17 +55,11 @@ func (c Config) WithDefaults() Config {
 
 // Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
-	var errs []error
-	if c.MinimalBackoffTime < 0 {
-		errs = append(errs, fmt.Errorf("minimal backoff time %v: must be positive, or mail is retried without a pause", c.MinimalBackoffTime))
-	}
-	if c.MaximalBackoffTime < 0 {
-		errs = append(errs, fmt.Errorf("maximal backoff time %v: must be positive", c.MaximalBackoffTime))
-	}
-	if c.JitterPercent > 100 {
-		errs = append(errs, fmt.Errorf("jitter %d %%: must be at most 100", c.JitterPercent))
-	}
-	return errors.Join(errs...)
+	var wrong mistakes.List
+	wrong.Unless(c.MinimalBackoffTime >= 0, "minimal backoff time %v: must be positive, or mail is retried without a pause", c.MinimalBackoffTime)
+	wrong.Unless(c.MaximalBackoffTime >= 0, "maximal backoff time %v: must be positive", c.MaximalBackoffTime)
+	wrong.Unless(c.JitterPercent <= 100, "jitter %d %%: must be at most 100", c.JitterPercent)
+	return wrong.Join()
 }
 
 // bounds returns the shortest and the longest wait; the shortest wins.

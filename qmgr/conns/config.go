@@ -2,10 +2,9 @@ package conns
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
@@ -53,41 +52,27 @@ type GroupConfig struct {
 	NoProbe bool
 }
 
-const (
-	defaultHostLimit  = 20
-	defaultInitial    = 5
-	defaultIdleTime   = 15 * time.Second
-	defaultActiveTime = 300 * time.Second
-	defaultInFlight   = 4
-	maxInFlight       = 16
-)
+// maxInFlight bounds GroupConfig.InFlight.
+const maxInFlight = 16
 
 // WithDefaults returns the configuration with every zero field replaced by its
 // default; Limit has none.
 func (c GroupConfig) WithDefaults() GroupConfig {
-	c.HostLimit = cmp.Or(c.HostLimit, defaultHostLimit)
-	c.Initial = cmp.Or(c.Initial, defaultInitial)
-	c.IdleTime = cmp.Or(c.IdleTime, defaultIdleTime)
-	c.ActiveTime = cmp.Or(c.ActiveTime, defaultActiveTime)
-	c.InFlight = cmp.Or(c.InFlight, defaultInFlight)
+	c.HostLimit = cmp.Or(c.HostLimit, 20)
+	c.Initial = cmp.Or(c.Initial, 5)
+	c.IdleTime = cmp.Or(c.IdleTime, 15*time.Second)
+	c.ActiveTime = cmp.Or(c.ActiveTime, 300*time.Second)
+	c.InFlight = cmp.Or(c.InFlight, 4)
 	return c
 }
 
 // Validate returns everything that is wrong with a configuration that has its
 // defaults.
 func (c GroupConfig) Validate() error {
-	var errs []error
-	if c.Initial < 1 {
-		errs = append(errs, fmt.Errorf("initial connections %d: want at least 1", c.Initial))
-	}
-	if c.CountLimit < 0 {
-		errs = append(errs, fmt.Errorf("reuse count limit %d: want at least 1, or 0 for none", c.CountLimit))
-	}
-	if c.Level > mail.LevelStream {
-		errs = append(errs, fmt.Errorf("%v: want lockstep, group, overlap or stream", c.Level))
-	}
-	if c.InFlight < 1 || c.InFlight > maxInFlight {
-		errs = append(errs, fmt.Errorf("messages in flight %d: want 1 to %d", c.InFlight, maxInFlight))
-	}
-	return errors.Join(errs...)
+	var wrong mistakes.List
+	wrong.Unless(c.Initial >= 1, "initial connections %d: want at least 1", c.Initial)
+	wrong.Unless(c.CountLimit >= 0, "reuse count limit %d: want at least 1, or 0 for none", c.CountLimit)
+	wrong.Unless(c.Level <= mail.LevelStream, "%v: want lockstep, group, overlap or stream", c.Level)
+	wrong.Unless(c.InFlight >= 1 && c.InFlight <= maxInFlight, "messages in flight %d: want 1 to %d", c.InFlight, maxInFlight)
+	return wrong.Join()
 }

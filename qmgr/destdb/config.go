@@ -2,9 +2,9 @@ package destdb
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 )
 
 // A Config sets how long records are kept. 0 stands for the default.
@@ -65,7 +65,7 @@ func (c Config) WithDefaults() Config {
 
 // Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
-	var errs []error
+	var wrong mistakes.List
 	for _, d := range []struct {
 		name  string
 		value int64
@@ -76,21 +76,13 @@ func (c Config) Validate() error {
 		{"step-down max", int64(c.StepDownMax)}, {"step-up messages", int64(c.StepUpMessages)},
 		{"step-up connections", int64(c.StepUpConns)}, {"tarpit factor", int64(c.TarpitFactor)},
 	} {
-		if d.value < 0 {
-			errs = append(errs, fmt.Errorf("%s %d: must be positive", d.name, d.value))
-		}
+		wrong.Unless(d.value >= 0, "%s %d: must be positive", d.name, d.value)
 	}
 	full := c.WithDefaults()
-	if full.RetryMin > full.RetryMax {
-		errs = append(errs, fmt.Errorf("retry min %v: longer than retry max %v", full.RetryMin, full.RetryMax))
-	}
-	if full.StepDownTTL > full.StepDownMax {
-		errs = append(errs, fmt.Errorf("step-down TTL %v: longer than step-down max %v", full.StepDownTTL, full.StepDownMax))
-	}
-	if longest := full.longest(); longest > maxTTL {
-		errs = append(errs, fmt.Errorf("%v: must be at most %v", longest, maxTTL))
-	}
-	return errors.Join(errs...)
+	wrong.Unless(full.RetryMin <= full.RetryMax, "retry min %v: longer than retry max %v", full.RetryMin, full.RetryMax)
+	wrong.Unless(full.StepDownTTL <= full.StepDownMax, "step-down TTL %v: longer than step-down max %v", full.StepDownTTL, full.StepDownMax)
+	wrong.Unless(full.longest() <= maxTTL, "%v: must be at most %v", full.longest(), maxTTL)
+	return wrong.Join()
 }
 
 // maxTTL bounds all times, so that sums of them with instants of this century do

@@ -2,12 +2,13 @@ package rate
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 )
 
 // A Limit allows N events in any span of time of length Per.
@@ -57,14 +58,10 @@ func (l Limit) String() string {
 
 // check returns all errors of the limit, nil if there are none.
 func (l Limit) check() error {
-	var errs []error
-	if l.N < 1 || l.N > limitMax {
-		errs = append(errs, fmt.Errorf("%d: want a number from 1 to %d", l.N, limitMax))
-	}
-	if l.Per < perMin || l.Per > perMax {
-		errs = append(errs, fmt.Errorf("%v: want a time from %v to 31 days", l.Per, perMin))
-	}
-	return errors.Join(errs...)
+	var wrong mistakes.List
+	wrong.Unless(l.N >= 1 && l.N <= limitMax, "%d: want a number from 1 to %d", l.N, limitMax)
+	wrong.Unless(l.Per >= perMin && l.Per <= perMax, "%v: want a time from %v to 31 days", l.Per, perMin)
+	return wrong.Join()
 }
 
 // Limits is a set of limits for different times that all hold at once. It is a
@@ -77,19 +74,13 @@ type Limits struct {
 // Of returns Limits, or all errors of the given ones.
 func Of(limits ...Limit) (Limits, error) {
 	var all Limits
-	var errs []error
-	if len(limits) > listMax {
-		errs = append(errs, fmt.Errorf("%d limits: want at most %d", len(limits), listMax))
-	}
+	var wrong mistakes.List
+	wrong.Unless(len(limits) <= listMax, "%d limits: want at most %d", len(limits), listMax)
 	for i, limit := range limits {
-		if err := limit.check(); err != nil {
-			errs = append(errs, err)
-		}
-		if slices.ContainsFunc(limits[:i], func(o Limit) bool { return o.Per == limit.Per }) {
-			errs = append(errs, fmt.Errorf("%v: there is another limit for the same time", limit))
-		}
+		wrong.Add(limit.check())
+		wrong.Unless(!slices.ContainsFunc(limits[:i], func(o Limit) bool { return o.Per == limit.Per }), "%v: there is another limit for the same time", limit)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := wrong.Join(); err != nil {
 		return Limits{}, err
 	}
 	all.n = int8(copy(all.list[:], limits))

@@ -1,8 +1,9 @@
 package window
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/posthaste-mta/posthaste/internal/mistakes"
 )
 
 // A Rule determines how feedback moves a window; the package comment compares the
@@ -75,23 +76,13 @@ func (c Config) WithDefaults() Config {
 
 // Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Initial < 0 {
-		errs = append(errs, fmt.Errorf("initial concurrency %d: must be at least 1", c.Initial))
-	}
-	if c.Limit < 0 {
-		errs = append(errs, fmt.Errorf("concurrency limit %d: must be at least 1, or 0 for no limit", c.Limit))
-	}
-	if c.FailedCohortLimit < 0 {
-		errs = append(errs, fmt.Errorf("failed cohort limit %d: must be at least 1, or 0 for never", c.FailedCohortLimit))
-	}
-	if (c.Positive.form == formLevel) != (c.Negative.form == formLevel) {
-		errs = append(errs, fmt.Errorf("positive feedback %v with negative feedback %v: %q must be set for both or for neither", c.Positive, c.Negative, wordLevel))
-	}
-	if c.Rule > RuleReadme {
-		errs = append(errs, fmt.Errorf("feedback rule %v: must be source or readme", c.Rule))
-	}
-	return errors.Join(errs...)
+	var wrong mistakes.List
+	wrong.Unless(c.Initial >= 0, "initial concurrency %d: must be at least 1", c.Initial)
+	wrong.Unless(c.Limit >= 0, "concurrency limit %d: must be at least 1, or 0 for no limit", c.Limit)
+	wrong.Unless(c.FailedCohortLimit >= 0, "failed cohort limit %d: must be at least 1, or 0 for never", c.FailedCohortLimit)
+	wrong.Unless((c.Positive.form == formLevel) == (c.Negative.form == formLevel), "positive feedback %v with negative feedback %v: %q must be set for both or for neither", c.Positive, c.Negative, wordLevel)
+	wrong.Unless(c.Rule <= RuleReadme, "feedback rule %v: must be source or readme", c.Rule)
+	return wrong.Join()
 }
 
 // ByLevel reports whether the style is "level", which Validate allows only in
