@@ -53,15 +53,12 @@ func backlog(ctx context.Context, o options, dir string, f *measure.Figures) err
 	}
 	// Mail comes back when it has all been submitted and measured.
 	wait := 20*time.Second + time.Duration(o.messages)*time.Second/4500
-	d, err := newDaemon(o, dir, fmt.Sprintf("minimal_backoff_time = \"%ds\"\n", int(wait.Seconds())), fmt.Sprintf("\"dead.test\" = %q\n", route))
+	d, err := o.begin(ctx, dir, fmt.Sprintf("minimal_backoff_time = \"%ds\"\n", int(wait.Seconds())), fmt.Sprintf("\"dead.test\" = %q\n", route))
 	if err != nil {
 		return err
 	}
 	defer d.Abandon()
 	t := &backlogTrial{o, d, f, site, newTally(o.messages)}
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
 	for _, step := range []func(context.Context) error{t.pileUp, t.rest, t.restart, t.due, t.drain} {
 		if err := step(ctx); err != nil {
 			return err
@@ -74,10 +71,10 @@ func backlog(ctx context.Context, o options, dir string, f *measure.Figures) err
 func (t *backlogTrial) pileUp(ctx context.Context) error {
 	fmt.Printf("submitting %d messages for a dead destination\n", t.messages)
 	pid := t.Pid()
-	var accepted atomic.Int64
-	w := watchMemory(ctx, pid, func() int { return int(accepted.Load()) })
+	var begun atomic.Int64
+	w := watchMemory(ctx, pid, func() int { return int(begun.Load()) })
 	began := time.Now()
-	err := t.feed(ctx, &accepted)
+	err := t.feed(ctx, &begun)
 	took := time.Since(began)
 	if err == nil {
 		_, err = t.Settled(ctx, t.messages)
@@ -107,40 +104,17 @@ func (t *backlogTrial) pileUp(ctx context.Context) error {
 }
 
 // feed submits the messages over some connections.
-func (t *backlogTrial) feed(ctx context.Context, accepted *atomic.Int64) error {
-	var next atomic.Int64
-	var clients sync.WaitGroup
-	errs := make([]error, t.clients)
-	for c := range t.clients {
-		clients.Go(func() { errs[c] = t.feedSome(ctx, &next, accepted) })
-	}
-	clients.Wait()
-	return errors.Join(errs...)
-}
-
-func (t *backlogTrial) feedSome(ctx context.Context, next, accepted *atomic.Int64) error {
-	c, err := feed.Dial(ctx, "tcp", t.Address)
-	if err != nil {
-		return err
-	}
-	dice := rand.New(rand.NewPCG(1, rand.Uint64()))
-	for ctx.Err() == nil {
-		i := next.Add(1) - 1
-		if i >= int64(t.messages) {
-			return c.Close()
-		}
-		r := c.Send(feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@dead.test", i))}, Content: letter(dice, i, t.size)})
-		if r.Fate != feed.Accepted {
-			return fmt.Errorf("message %d: %s, %s: %w", i, r.Fate, r.Reply, r.Err)
-		}
-		accepted.Add(1)
-	}
-	return ctx.Err()
+func (t *backlogTrial) feed(ctx context.Context, begun *atomic.Int64) error {
+	return measure.Submit(ctx, t.Address, t.clients, t.messages, func(i int) feed.Message {
+		begun.Add(1)
+		return feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@dead.test", i))}, Content: letter(i, t.size)}
+	})
 }
 
 // letter is a message whose body is random, as encoded attachments are, so
 // that no compression makes the backlog look small.
-func letter(dice *rand.Rand, i int64, size int) []byte {
+func letter(i, size int) []byte {
+	dice := rand.New(rand.NewPCG(1, uint64(i)))
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	b := fmt.Appendf(nil, "Message-ID: <%d>\r\nSubject: backlog\r\nFrom: <s@origin.test>\r\n\r\n", i)
 	for len(b) < size-2 {

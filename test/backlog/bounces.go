@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
@@ -81,22 +80,16 @@ func bounceAll(ctx context.Context, o options, dir string, f *measure.Figures, w
 		return err
 	}
 	defer good.Close() //nolint:errcheck // the tally has told
-	routes := ""
-	for domain, address := range map[string]string{"bad.test": t.site, "origin.test": origin.Address, "good.test": good.Address} {
-		to, err := measure.Target(address)
-		if err != nil {
-			return err
-		}
-		routes += fmt.Sprintf("%q = %q\n", domain, to)
+	bad, err := measure.Target(t.site)
+	if err != nil {
+		return err
 	}
+	routes := fmt.Sprintf("\"bad.test\" = %q\n\"origin.test\" = %q\n\"good.test\" = %q\n", bad, origin.Target, good.Target)
 	settings := fmt.Sprintf("minimal_backoff_time = \"1h\"\nqmgr_message_active_limit = %d\n", o.bounces/bouncesPerPlace)
-	if t.Daemon, err = newDaemon(o, dir, settings, routes); err != nil {
+	if t.Daemon, err = o.begin(ctx, dir, settings, routes); err != nil {
 		return err
 	}
 	defer t.Abandon()
-	if err := t.Begin(ctx); err != nil {
-		return err
-	}
 	for _, step := range []func(context.Context) error{t.pileUp, t.refuse} {
 		if err := step(ctx); err != nil {
 			return err
@@ -108,41 +101,14 @@ func bounceAll(ctx context.Context, o options, dir string, f *measure.Figures, w
 // pileUp submits all that is going to bounce.
 func (t *bouncesTrial) pileUp(ctx context.Context) error {
 	fmt.Printf("%shanding in %d messages\n", t.what, t.messages)
-	var next sync.Mutex
-	i := 0
-	errs := make([]error, t.clients)
-	var clients sync.WaitGroup
-	for c := range t.clients {
-		clients.Go(func() {
-			errs[c] = t.feedBounces(ctx, func() int {
-				next.Lock()
-				defer next.Unlock()
-				i++
-				return i - 1
-			})
-		})
+	err := measure.Submit(ctx, t.Address, t.clients, t.messages, func(i int) feed.Message {
+		return feed.Message{Sender: mail.Address(fmt.Sprintf("s%d@origin.test", i)), Recipients: []mail.Address{"nobody@bad.test"},
+			Content: fmt.Appendf(nil, "Message-ID: <%d>\r\nSubject: bounces\r\n\r\nHello.\r\n", i)}
+	})
+	if err == nil {
+		_, err = t.Settled(ctx, t.messages)
 	}
-	clients.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	_, err := t.Settled(ctx, t.messages)
 	return err
-}
-
-func (t *bouncesTrial) feedBounces(ctx context.Context, next func() int) error {
-	c, err := feed.Dial(ctx, "tcp", t.Address)
-	if err != nil {
-		return err
-	}
-	for i := next(); i < t.messages && ctx.Err() == nil; i = next() {
-		r := c.Send(feed.Message{Sender: mail.Address(fmt.Sprintf("s%d@origin.test", i)), Recipients: []mail.Address{"nobody@bad.test"},
-			Content: fmt.Appendf(nil, "Message-ID: <%d>\r\nSubject: bounces\r\n\r\nHello.\r\n", i)})
-		if r.Fate != feed.Accepted {
-			return fmt.Errorf("message %d: %s, %s: %w", i, r.Fate, r.Reply, r.Err)
-		}
-	}
-	return errors.Join(ctx.Err(), c.Close())
 }
 
 // refuse makes the destination refuse all recipients, and sends good mail until all
@@ -158,15 +124,9 @@ func (t *bouncesTrial) refuse(ctx context.Context) error {
 	if _, err := t.Admin.Flush(ctx); err != nil {
 		return err
 	}
-	sending, stopSending := context.WithCancel(ctx)
-	defer stopSending()
-	var sender sync.WaitGroup
-	var sendErr error
-	sender.Go(func() { sendErr = t.good.Run(sending, t.Address) })
+	stopSending := t.good.Start(ctx, t.Address)
 	err = t.reports.wait(ctx)
-	stopSending()
-	sender.Wait()
-	if err := errors.Join(err, sendErr); err != nil {
+	if err := errors.Join(err, stopSending()); err != nil {
 		return err
 	}
 	if _, err := t.Settled(ctx, 0); err != nil {

@@ -18,14 +18,11 @@ const idleBudget = 16
 func idle(ctx context.Context, o options, dir string, f *measure.Figures) error {
 	fmt.Printf("opening %d connections\n", o.idle)
 	// Far below the limit, beyond which idle clients have less time.
-	d, err := newDaemon(o, dir, fmt.Sprintf("smtpd_connection_limit = %d\n", 2*o.idle), "")
+	d, err := o.begin(ctx, dir, fmt.Sprintf("smtpd_connection_limit = %d\n", 2*o.idle), "")
 	if err != nil {
 		return err
 	}
 	defer d.Abandon()
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
 	before, err := memoryOf(d.Pid())
 	if err != nil {
 		return err

@@ -5,10 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/posthaste-mta/posthaste/test/measure"
 )
@@ -27,17 +25,8 @@ func main() {
 	flag.IntVar(&o.idle, "idle", 5000, "idle connections")
 	flag.StringVar(&o.settings, "settings", "", "further configuration, such as spool.cache_size=\"64M\"")
 	flag.Float64Var(&o.scale, "scale", 1, "a factor for messages, recipients and connections")
-	flag.Parse()
-	if o.binary == "" || o.dir == "" || o.scale <= 0 || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o.scaled()); err != nil {
-		fmt.Fprintln(os.Stderr, "backlog:", err)
-		os.Exit(1)
-	}
+	complete := func() bool { return o.binary != "" && o.dir != "" && o.scale > 0 }
+	measure.Main("backlog", complete, func(ctx context.Context) error { return run(ctx, o.scaled()) })
 }
 
 type options struct {

@@ -39,31 +39,16 @@ func recipients(ctx context.Context, o options, dir string, f *measure.Figures) 
 func largeMessage(ctx context.Context, o options, dir string, f *measure.Figures, what string, handIn func(context.Context, options, *daemon.Daemon, *measure.Figures, string) error) error {
 	fmt.Printf("%sone message for %d\n", what, o.recipients)
 	tally := newTally(o.recipients)
-	var routes strings.Builder
-	for i := range o.domains {
-		r, err := measure.Receive(sink.Config{Taken: func(d sink.Delivery) {
-			for _, to := range d.Recipients {
-				tally.take("u%d@", string(to))
-			}
-		}}, "")
-		if err != nil {
-			return err
-		}
-		defer r.Close() //nolint:errcheck // the tally has told
-		route, err := measure.Target(r.Address)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&routes, "\"d%d.test\" = %q\n", i, route)
+	routes, stopReceiving, err := o.receiveBulk(sink.Config{}, tally, nil)
+	if err != nil {
+		return err
 	}
-	d, err := newDaemon(o, dir, "", routes.String())
+	defer stopReceiving()
+	d, err := o.begin(ctx, dir, "", routes)
 	if err != nil {
 		return err
 	}
 	defer d.Abandon()
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
 	began := time.Now()
 	if err := handIn(ctx, o, d, f, what); err != nil {
 		return err
@@ -98,19 +83,12 @@ func (o options) recipient(i int) mail.Address {
 
 // bySocket speaks SMTP on the submission socket: one session, one transaction.
 func bySocket(ctx context.Context, o options, d *daemon.Daemon, _ *measure.Figures, _ string) error {
-	c, err := feed.Dial(ctx, "unix", d.Submission())
-	if err != nil {
-		return err
-	}
 	everybody := make([]mail.Address, o.recipients)
 	for i := range everybody {
 		everybody[i] = o.recipient(i)
 	}
-	r := c.Send(feed.Message{Sender: "s@origin.test", Recipients: everybody, Content: []byte("Subject: large\r\nMessage-ID: <1>\r\n\r\nHello.\r\n")})
-	if r.Fate != feed.Accepted || len(r.Accepted) != o.recipients {
-		return fmt.Errorf("%s, %s, %d recipients: %w", r.Fate, r.Reply, len(r.Accepted), r.Err)
-	}
-	return c.Close()
+	return measure.SubmitOne(ctx, "unix", d.Submission(),
+		feed.Message{Sender: "s@origin.test", Recipients: everybody, Content: []byte("Subject: large\r\nMessage-ID: <1>\r\n\r\nHello.\r\n")})
 }
 
 // bySendmail pipes a message whose Bcc names all recipients into the sendmail

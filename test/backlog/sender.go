@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
@@ -43,49 +41,24 @@ func senderBeside(ctx context.Context, o options, dir string, f *measure.Figures
 	o.domains = senderDomains
 	fmt.Printf("%s%d recipients\n", what, o.recipients)
 	bulk, single := newTally(o.recipients), &measure.Stream{To: "friend@d0.test", Every: singlesEvery}
-	var routes strings.Builder
-	for i := range o.domains {
-		r, err := measure.Receive(sink.Config{MessageDelay: receiverPause, Taken: func(d sink.Delivery) {
-			if strings.HasPrefix(string(d.Recipients[0]), "friend@") {
-				single.Arrived(d)
-				return
-			}
-			for _, to := range d.Recipients {
-				bulk.take("u%d@", string(to))
-			}
-		}}, "")
-		if err != nil {
-			return err
-		}
-		defer r.Close() //nolint:errcheck // the tally has told
-		route, err := measure.Target(r.Address)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&routes, "\"d%d.test\" = %q\n", i, route)
+	routes, stopReceiving, err := o.receiveBulk(sink.Config{MessageDelay: receiverPause}, bulk, single)
+	if err != nil {
+		return err
 	}
-	d, err := newDaemon(o, dir, "smtpd_recipient_limit = 0\n", routes.String())
+	defer stopReceiving()
+	d, err := o.begin(ctx, dir, "smtpd_recipient_limit = 0\n", routes)
 	if err != nil {
 		return err
 	}
 	defer d.Abandon()
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
-	sending, stopSending := context.WithCancel(ctx)
-	defer stopSending()
-	var singles sync.WaitGroup
-	var singleErr error
-	singles.Go(func() { singleErr = single.Run(sending, d.Address) })
+	stopSending := single.Start(ctx, d.Address)
 	began := time.Now()
 	if err := o.feedSender(ctx, d.Address, each); err != nil {
 		return err
 	}
 	taken := time.Since(began)
 	err = bulk.wait(ctx)
-	stopSending()
-	singles.Wait()
-	if err := errors.Join(err, singleErr); err != nil {
+	if err := errors.Join(err, stopSending()); err != nil {
 		return err
 	}
 	if _, err := d.Settled(ctx, 0); err != nil {
@@ -106,30 +79,12 @@ func senderBeside(ctx context.Context, o options, dir string, f *measure.Figures
 // feedSender sends all messages of the one sender, over several connections.
 func (o options) feedSender(ctx context.Context, address string, each int) error {
 	messages := (o.recipients + each - 1) / each
-	errs := make([]error, min(o.clients, messages))
-	var clients sync.WaitGroup
-	for c := range errs {
-		clients.Go(func() {
-			conn, err := feed.Dial(ctx, "tcp", address)
-			if err != nil {
-				errs[c] = err
-				return
-			}
-			for i := c; i < messages && ctx.Err() == nil; i += len(errs) {
-				var to []mail.Address
-				for n := i * each; n < min((i+1)*each, o.recipients); n++ {
-					to = append(to, o.recipient(n))
-				}
-				r := conn.Send(feed.Message{Sender: "bulk@origin.test", Recipients: to,
-					Content: fmt.Appendf(nil, "Message-ID: <bulk-%d>\r\nSubject: bulk\r\n\r\nHello.\r\n", i)})
-				if r.Fate != feed.Accepted || len(r.Accepted) != len(to) {
-					errs[c] = fmt.Errorf("message %d: %s, %s, %d of %d recipients: %w", i, r.Fate, r.Reply, len(r.Accepted), len(to), r.Err)
-					return
-				}
-			}
-			errs[c] = errors.Join(ctx.Err(), conn.Close())
-		})
-	}
-	clients.Wait()
-	return errors.Join(errs...)
+	return measure.Submit(ctx, address, min(o.clients, messages), messages, func(i int) feed.Message {
+		var to []mail.Address
+		for n := i * each; n < min((i+1)*each, o.recipients); n++ {
+			to = append(to, o.recipient(n))
+		}
+		return feed.Message{Sender: "bulk@origin.test", Recipients: to,
+			Content: fmt.Appendf(nil, "Message-ID: <bulk-%d>\r\nSubject: bulk\r\n\r\nHello.\r\n", i)}
+	})
 }

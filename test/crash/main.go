@@ -6,13 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/pause"
 	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 func main() {
@@ -24,17 +22,8 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(rand.Uint32()), "of all that is random but the machine itself")
 	flag.DurationVar(&o.window, "window", time.Second, "how long before a kill the outcome of a delivery may be unknown: the longest time that the disk may take to write it down")
 	flag.DurationVar(&o.up, "up", 1200*time.Millisecond, "how long the daemon runs in a round at most")
-	flag.Parse()
-	if o.binary == "" || o.dir == "" || o.rounds < 1 || o.clients < 1 || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "crash:", err)
-		os.Exit(1)
-	}
+	complete := func() bool { return o.binary != "" && o.dir != "" && o.rounds >= 1 && o.clients >= 1 }
+	measure.Main("crash", complete, func(ctx context.Context) error { return run(ctx, o) })
 }
 
 type options struct {

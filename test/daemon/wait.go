@@ -48,6 +48,20 @@ func (d *Daemon) Listening(ctx context.Context) (time.Time, error) {
 	})
 }
 
+// Begin writes the configuration, starts the daemon and waits for its first SMTP greeting.
+// The caller calls Abandon at the end.
+func Begin(ctx context.Context, c Config) (*Daemon, error) {
+	d, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Begin(ctx); err != nil {
+		d.Abandon()
+		return nil, err
+	}
+	return d, nil
+}
+
 // Begin starts the daemon and waits for its first SMTP greeting.
 func (d *Daemon) Begin(ctx context.Context) error {
 	_, err := d.Start()

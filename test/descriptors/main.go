@@ -5,12 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 func main() {
@@ -23,13 +22,12 @@ func main() {
 	flag.StringVar(&limits, "limits", "256,4096", "limits of file descriptors, tried one after the other")
 	flag.IntVar(&o.clients, "clients", 2100, "clients at the same time")
 	flag.IntVar(&o.size, "size", 78_000, "bytes of each message")
-	flag.Parse()
-	if o.binary == "" || o.dir == "" || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+	complete := func() bool { return o.binary != "" && o.dir != "" }
+	measure.Main("descriptors", complete, func(ctx context.Context) error { return o.run(ctx, limits) })
+}
+
+// run tries one limit after the other.
+func (o options) run(ctx context.Context, limits string) error {
 	var failed []error
 	for text := range strings.SplitSeq(limits, ",") {
 		limit, err := strconv.Atoi(text)
@@ -40,8 +38,5 @@ func main() {
 			failed = append(failed, fmt.Errorf("limit %s: %w", text, err))
 		}
 	}
-	if err := errors.Join(failed...); err != nil {
-		fmt.Fprintln(os.Stderr, "descriptors:", err)
-		os.Exit(1)
-	}
+	return errors.Join(failed...)
 }

@@ -38,28 +38,17 @@ func (o options) try(ctx context.Context, limit int, dir string) error {
 		return err
 	}
 	box := new(measure.Mailbox)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	receiver, err := measure.Receive(sink.Config{Hostname: "sink.test", Taken: box.Take}, "")
 	if err != nil {
 		return err
 	}
-	receiver, err := sink.New(sink.Config{Hostname: "sink.test", Taken: box.Take})
-	if err != nil {
-		return err
-	}
-	served := make(chan error, 1)
-	serving, stopServing := context.WithCancel(ctx)
-	go func() { served <- receiver.Serve(serving, ln) }()
-	defer func() { stopServing(); <-served }()
-
-	d, err := daemon.New(daemon.Config{Binary: o.binary, Dir: dir, Hostname: "descriptors.test", FirstPort: firstPort, Descriptors: limit,
-		Settings: fmt.Sprintf("spool.ballast_size = \"64K\"\n[routes]\n\"d.test\" = \"smtp:[127.0.0.1]:%d\"\n", ln.Addr().(*net.TCPAddr).Port)})
+	defer receiver.Close() //nolint:errcheck // the mailbox has told
+	d, err := daemon.Begin(ctx, daemon.Config{Binary: o.binary, Dir: dir, Hostname: "descriptors.test", FirstPort: firstPort, Descriptors: limit,
+		Settings: fmt.Sprintf("spool.ballast_size = \"64K\"\n[routes]\n\"d.test\" = %q\n", receiver.Target)})
 	if err != nil {
 		return err
 	}
 	defer d.Abandon()
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
 	watched, mostOpen := context.WithCancel(ctx)
 	defer mostOpen()
 	most := make(chan int, 1)

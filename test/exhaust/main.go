@@ -5,12 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/test/daemon"
+	"github.com/posthaste-mta/posthaste/test/measure"
 )
 
 func main() {
@@ -24,28 +24,26 @@ func main() {
 	flag.IntVar(&o.clients, "clients", 40, "clients at the same time")
 	flag.IntVar(&o.messages, "messages", 40, "messages from each client")
 	flag.DurationVar(&o.hold, "hold", 2*time.Second, "how long nothing is left")
-	flag.Parse()
-	if o.binary == "" || o.dir == "" || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+	complete := func() bool { return o.binary != "" && o.dir != "" }
+	measure.Main("exhaust", complete, func(ctx context.Context) error { return o.run(ctx, what) })
+}
+
+// run uses up one thing after the other.
+func (o options) run(ctx context.Context, what string) error {
 	var failed []error
 	for name := range strings.SplitSeq(what, ",") {
 		err := fmt.Errorf("there is no such thing to use up")
 		dir := filepath.Join(o.dir, name)
 		if eater, ok := eaters[name]; ok {
-			err = o.try(ctx, name, eater, dir)
+			err = o.onSmallDisk(ctx, dir, func(ctx context.Context, d *daemon.Daemon, receiver string) error {
+				return o.try(ctx, d, name, eater, receiver)
+			})
 		} else if name == "start" {
-			err = o.tryStarts(ctx, dir)
+			err = o.onSmallDisk(ctx, dir, o.tryStarts)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	if err := errors.Join(failed...); err != nil {
-		fmt.Fprintln(os.Stderr, "exhaust:", err)
-		os.Exit(1)
-	}
+	return errors.Join(failed...)
 }

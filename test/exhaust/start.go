@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -28,22 +27,7 @@ const giveUpMax = 15 * time.Second
 // tryStarts starts the program on a full file system, with a queue that was killed. A
 // start must either succeed, or say what is missing and end within giveUpMax; with room
 // again, the next one must have all messages.
-func (o options) tryStarts(ctx context.Context, dir string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, tryMax)
-	defer cancel()
-	queue := filepath.Join(dir, "queue")
-	if err := mount(ctx, queue); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, exec.Command("umount", queue).Run()) }()
-	d, _, err := o.daemon(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Abandon()
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
+func (o options) tryStarts(ctx context.Context, d *daemon.Daemon, _ string) error {
 	if err := (&load{options: o, address: d.Address}).run(ctx); err != nil {
 		return err
 	}
@@ -55,7 +39,7 @@ func (o options) tryStarts(ctx context.Context, dir string) (err error) {
 		if _, err := d.Kill(); err != nil {
 			return err
 		}
-		started, err := o.startOnFull(ctx, d, queue, pages)
+		started, err := o.startOnFull(ctx, d, pages)
 		if err != nil {
 			return fmt.Errorf("start with %d octets of room: %w", pages*page, err)
 		}
@@ -80,7 +64,8 @@ func (o options) tryStarts(ctx context.Context, dir string) (err error) {
 
 // startOnFull leaves so many pages of the file system, starts the program, and gives
 // back the room. It reports whether the start succeeded.
-func (o options) startOnFull(ctx context.Context, d *daemon.Daemon, queue string, pages int) (started bool, err error) {
+func (o options) startOnFull(ctx context.Context, d *daemon.Daemon, pages int) (started bool, err error) {
+	queue := d.Queue()
 	eaten, hole := filepath.Join(queue, "eaten"), filepath.Join(queue, "hole")
 	if err := os.RemoveAll(filepath.Join(queue, "ballast")); err != nil { // it would be given up
 		return false, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,8 +37,8 @@ type options struct {
 	hold              time.Duration
 }
 
-// try runs the program on a file system of which everything is used up.
-func (o options) try(ctx context.Context, name string, eat eater, dir string) (err error) {
+// onSmallDisk has a trial of the program with its queue on a small file system of its own.
+func (o options) onSmallDisk(ctx context.Context, dir string, trial func(ctx context.Context, d *daemon.Daemon, receiver string) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryMax)
 	defer cancel()
 	queue := filepath.Join(dir, "queue")
@@ -47,15 +46,17 @@ func (o options) try(ctx context.Context, name string, eat eater, dir string) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, exec.Command("umount", queue).Run()) }()
-	d, receiver, err := o.daemon(dir)
+	d, receiver, err := o.daemon(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer d.Abandon()
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
+	return trial(ctx, d, receiver)
+}
 
+// try runs the program on a file system of which everything is used up. Its mail is to go
+// to the receiver.
+func (o options) try(ctx context.Context, d *daemon.Daemon, name string, eat eater, receiver string) (err error) {
 	l := &load{options: o, address: d.Address}
 	fed := make(chan error, 1)
 	go func() { fed <- l.run(ctx) }()
@@ -67,7 +68,7 @@ func (o options) try(ctx context.Context, name string, eat eater, dir string) (e
 	retrying, stopRetrying := context.WithCancel(ctx)
 	defer stopRetrying()
 	go func() { retried <- retry(retrying, d) }()
-	eaten, err := exhaust(ctx, filepath.Join(queue, "eaten"), eat, o.hold)
+	eaten, err := exhaust(ctx, filepath.Join(d.Queue(), "eaten"), eat, o.hold)
 	stopRetrying()
 	if err := errors.Join(err, d.Alive(), <-retried); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (o options) try(ctx context.Context, name string, eat eater, dir string) (e
 	taken, lost := o.deliver(ctx, d, receiver)
 	fmt.Printf("%s: %d used up for %s; %d of %d messages accepted by then, the next one %s later; turned away %d times; %d delivered, %d of them more than once\n",
 		name, eaten, o.hold, during, total, recovered.Round(time.Millisecond), l.again.Load(), taken.Keys(), taken.Twice())
-	return errors.Join(err, lost, complaints(filepath.Join(dir, "log")))
+	return errors.Join(err, lost, complaints(d))
 }
 
 // mount mounts a file system of its own for the queue.
@@ -103,13 +104,13 @@ func mount(ctx context.Context, queue string) error {
 	return nil
 }
 
-// daemon returns a program that has not started yet, and where its mail is to go.
-func (o options) daemon(dir string) (d *daemon.Daemon, receiver string, err error) {
+// daemon starts the program, and returns where its mail is to go.
+func (o options) daemon(ctx context.Context, dir string) (d *daemon.Daemon, receiver string, err error) {
 	receiver, err = daemon.QuietAddress(firstPort + 2000)
 	if err != nil {
 		return nil, "", err
 	}
-	d, err = daemon.New(daemon.Config{Binary: o.binary, Dir: dir, Hostname: "exhaust.test", FirstPort: firstPort,
+	d, err = daemon.Begin(ctx, daemon.Config{Binary: o.binary, Dir: dir, Hostname: "exhaust.test", FirstPort: firstPort,
 		Settings: fmt.Sprintf("queue_minfree = \"1M\"\nspool = {ballast_size = \"1M\", memtable_size = \"64K\", memtables = 64}\n[routes]\n\"d.test\" = \"smtp:[127.0.0.1]:%s\"\n",
 			receiver[strings.LastIndexByte(receiver, ':')+1:])})
 	return d, receiver, err
@@ -130,18 +131,11 @@ func retry(ctx context.Context, d *daemon.Daemon) error {
 // deliver kills the program, starts it again, and takes all mail.
 func (o options) deliver(ctx context.Context, d *daemon.Daemon, address string) (*measure.Mailbox, error) {
 	box := new(measure.Mailbox)
-	ln, err := net.Listen("tcp", address)
+	receiver, err := measure.Receive(sink.Config{Hostname: "sink.test", Taken: box.Take}, address)
 	if err != nil {
 		return box, err
 	}
-	receiver, err := sink.New(sink.Config{Hostname: "sink.test", Taken: box.Take})
-	if err != nil {
-		return box, errors.Join(err, ln.Close())
-	}
-	serving, stop := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- receiver.Serve(serving, ln) }()
-	defer func() { stop(); <-served }()
+	defer receiver.Close() //nolint:errcheck // the mailbox has told
 	if _, err := d.Kill(); err != nil {
 		return box, err
 	}
@@ -224,12 +218,12 @@ func (l *load) reached(ctx context.Context, d *daemon.Daemon, n int64) error {
 }
 
 // complaints looks for errors in the log that are not about the want of room.
-func complaints(name string) error {
-	text, err := os.ReadFile(name)
+func complaints(d *daemon.Daemon) error {
+	text, err := d.Log()
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		wanting := strings.Contains(line, "no room") || strings.Contains(line, "no space left on device") || strings.Contains(line, "alarm=full")
 		if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") || strings.Contains(line, "alarm=fatal") ||
 			strings.Contains(line, "corrupt") || strings.Contains(line, "level=ERROR") && !wanting {

@@ -12,6 +12,7 @@ import (
 // A Receiver is a sink at an address.
 type Receiver struct {
 	Address string
+	Target  string // the route to it
 	*sink.Server
 	stop  context.CancelFunc
 	ended chan error
@@ -32,6 +33,9 @@ func Receive(cfg sink.Config, address string) (*Receiver, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Receiver{Address: ln.Addr().String(), Server: s, stop: stop, ended: make(chan error, 1)}
+	if r.Target, err = Target(r.Address); err != nil {
+		return nil, err
+	}
 	go func() { r.ended <- s.Serve(ctx, ln) }()
 	return r, nil
 }

@@ -31,9 +31,19 @@ type Stream struct {
 	done  []time.Duration // from due to delivered
 }
 
-// Run sends to a server at an address until ctx ends, and waits a second for the
-// last messages to arrive.
-func (s *Stream) Run(ctx context.Context, address string) error {
+// Start begins to send to a server at an address. Stop ends that, and waits a second for
+// the last messages to arrive.
+func (s *Stream) Start(ctx context.Context, address string) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx, address) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func (s *Stream) run(ctx context.Context, address string) error {
 	due := make(chan time.Time, 10_000)
 	errs := make([]error, streamClients)
 	var all sync.WaitGroup

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
@@ -76,12 +75,8 @@ func goodput(ctx context.Context, o options, percent int, starting *sync.Mutex) 
 		return 0, 0, err
 	}
 	defer box.Close() //nolint:errcheck // the count has told
-	target, err := measure.Target(box.Address)
-	if err != nil {
-		return 0, 0, err
-	}
 	starting.Lock()
-	d, err := o.trial(ctx, fmt.Sprintf("cuts-%d", percent), "", map[string]string{"cuts.test": target})
+	d, err := o.trial(ctx, fmt.Sprintf("cuts-%d", percent), "", map[string]string{"cuts.test": box.Target})
 	starting.Unlock()
 	if err != nil {
 		return 0, 0, err
@@ -108,28 +103,8 @@ func goodput(ctx context.Context, o options, percent int, starting *sync.Mutex) 
 
 // submitAll submits n messages over 20 connections.
 func submitAll(ctx context.Context, d *daemon.Daemon, n int, to func(i int) mail.Address) error {
-	const clients = 20
-	var next atomic.Int64
-	errs := make([]error, clients)
-	var all sync.WaitGroup
-	for client := range clients {
-		all.Go(func() {
-			c, err := feed.Dial(ctx, "tcp", d.Address)
-			if err != nil {
-				errs[client] = err
-				return
-			}
-			defer c.Abort()
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				r := c.Send(feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{to(i)},
-					Content: fmt.Appendf(nil, "Message-ID: <%d>\r\nSubject: bulk\r\n\r\nHello.\r\n", i)})
-				if r.Fate != feed.Accepted {
-					errs[client] = fmt.Errorf("message %d: %s, %s: %w", i, r.Fate, r.Reply, r.Err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(append(errs, ctx.Err())...)
+	return measure.Submit(ctx, d.Address, 20, n, func(i int) feed.Message {
+		return feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{to(i)},
+			Content: fmt.Appendf(nil, "Message-ID: <%d>\r\nSubject: bulk\r\n\r\nHello.\r\n", i)}
+	})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/feed"
@@ -98,18 +96,7 @@ func (t *deadTrial) bulk(ctx context.Context) error {
 	for i := range t.domains {
 		to = append(to, mail.Address(fmt.Sprintf("u@d%d.test", i)))
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", t.Submission())
-	if err != nil {
-		return err
-	}
-	c, err := feed.New(conn)
-	if err != nil {
-		return err
-	}
-	if r := c.Send(feed.Message{Sender: "s@origin.test", Recipients: to, Content: []byte("Subject: bulk\r\n\r\nHello.\r\n")}); r.Fate != feed.Accepted {
-		return fmt.Errorf("bulk: %s, %s: %w", r.Fate, r.Reply, r.Err)
-	}
-	return c.Close()
+	return measure.SubmitOne(ctx, "unix", t.Submission(), feed.Message{Sender: "s@origin.test", Recipients: to, Content: []byte("Subject: bulk\r\n\r\nHello.\r\n")})
 }
 
 // round waits until the bulk is tried, sends two messages to healthy hosts, and waits
@@ -204,11 +191,7 @@ func flood(ctx context.Context, o options, f *measure.Figures) error {
 		return err
 	}
 	defer d.Abandon()
-	streaming, stopStream := context.WithCancel(ctx)
-	defer stopStream()
-	var sender sync.WaitGroup
-	var sendErr error
-	sender.Go(func() { sendErr = stream.Run(streaming, d.Address) })
+	stopStream := stream.Start(ctx, d.Address)
 	fmt.Printf("%d messages to %d dead hosts\n", o.messages, o.hosts)
 	began := time.Now()
 	if err := submitAll(ctx, d, o.messages, func(i int) mail.Address { return mail.Address(fmt.Sprintf("u%d@d%d.test", i, i%o.hosts)) }); err != nil {
@@ -238,10 +221,8 @@ func flood(ctx context.Context, o options, f *measure.Figures) error {
 		}
 		f.Within("flood: all tried again after", time.Since(began), o.patience)
 	}
-	stopStream()
-	sender.Wait()
-	if sendErr != nil {
-		return sendErr
+	if err := stopStream(); err != nil {
+		return err
 	}
 	stream.Report(f, "flood: ", floodBudget)
 	return d.StopClean()

@@ -184,23 +184,14 @@ func provoke(ctx context.Context, d *daemon.Daemon, rogues []*sink.Rogue, messag
 	var clients sync.WaitGroup
 	for i, r := range rogues {
 		clients.Go(func() {
-			c, err := feed.Dial(ctx, "tcp", d.Address)
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			defer c.Abort()
-			for n := range messages {
+			errs[i] = measure.Submit(ctx, d.Address, 1, messages, func(n int) feed.Message {
 				m := feed.Message{Sender: "s@origin.test", Recipients: []mail.Address{mail.Address(fmt.Sprintf("u%d@d%d.test", n, i))},
 					Content: []byte("Subject: bait\r\n\r\nHello.\r\n")}
 				if r.Stage == "content" && n > trusted/2 {
 					m.Content = append(m.Content, long...)
 				}
-				if got := c.Send(m); got.Fate != feed.Accepted {
-					errs[i] = fmt.Errorf("message %d for %v: %s, %s: %w", n, r.Way, got.Fate, got.Reply, got.Err)
-					return
-				}
-			}
+				return m
+			})
 		})
 	}
 	clients.Wait()

@@ -6,10 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/test/daemon"
@@ -38,20 +36,8 @@ func main() {
 	flag.DurationVar(&o.connect, "connect", 30*time.Second, "smtp_connect_timeout")
 	flag.DurationVar(&o.patience, "patience", 5*time.Minute, "time after which a trial is given up")
 	flag.BoolVar(&o.short, "short", false, "a run of half a minute: fewer domains and messages, shorter timeouts, one retry, two groups of hostile receivers")
-	flag.Parse()
-	if o.binary == "" || o.dir == "" || flag.NArg() > 0 {
-		flag.Usage()
-		os.Exit(2)
-	}
-	if o.short {
-		o.domains, o.messages, o.window, o.connect = 200, 10_000, 5*time.Second, 2*time.Second
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o, parts); err != nil {
-		fmt.Fprintln(os.Stderr, "receivers:", err)
-		os.Exit(1)
-	}
+	complete := func() bool { return o.binary != "" && o.dir != "" }
+	measure.Main("receivers", complete, func(ctx context.Context) error { return run(ctx, o, parts) })
 }
 
 type options struct {
@@ -62,6 +48,9 @@ type options struct {
 }
 
 func run(ctx context.Context, o options, parts string) error {
+	if o.short {
+		o.domains, o.messages, o.window, o.connect = 200, 10_000, 5*time.Second, 2*time.Second
+	}
 	var f measure.Figures
 	known := map[string]func(context.Context, options, *measure.Figures) error{
 		"hostile": hostile, "slow": slow, "crowd": crowd, "dead": dead, "flood": flood, "cuts": cuts,
@@ -91,16 +80,8 @@ func (o options) trial(ctx context.Context, name, settings string, routes map[st
 	for domain, target := range routes {
 		fmt.Fprintf(&table, "%q = %q\n", domain, target)
 	}
-	d, err := daemon.New(daemon.Config{Binary: o.binary, Dir: dir, Hostname: "receivers.test", FirstPort: daemonPort,
+	return daemon.Begin(ctx, daemon.Config{Binary: o.binary, Dir: dir, Hostname: "receivers.test", FirstPort: daemonPort,
 		Settings: settings + "\nspool.ballast_size = \"64K\"\nshutdown_time = \"1s\"\n[routes]\n" + table.String()})
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Begin(ctx); err != nil {
-		d.Abandon()
-		return nil, err
-	}
-	return d, nil
 }
 
 // every asks at short intervals until the answer is yes, ctx ends or the time is up,
