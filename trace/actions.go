@@ -8,82 +8,65 @@ import (
 )
 
 var (
-	noteWords  = []string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed"}
-	causeWords = []string{"", "success", "failure", "revival"}
+	noteWords  = wordsUpTo(qmgr.NoteMixed)
+	causeWords = wordsUpTo(qmgr.CauseRevival)
 )
 
 // actionKinds has the most frequent ones first.
 var actionKinds = []kind[qmgr.Action]{
-	actionKind("deliver", func(c *codec, a *qmgr.Deliver) {
-		c.entry(&a.Entry)
-		c.id("id", &a.Delivery.Envelope.ID)
-		c.word("transport", &a.Delivery.Transport)
-		c.word("nexthop", &a.Delivery.Nexthop)
-		c.flag("callout", &a.Delivery.Callout)
-		c.origin(&a.Delivery.Origin)
-		c.reply("said", &a.Delivery.Said)
-		c.recipients(&a.Delivery.Recipients)
+	kindOf[qmgr.Action]("deliver", func(c *codec, a *qmgr.Deliver) {
+		c.delivery(&a.Entry, &a.Delivery)
 	}),
-	actionKind("send", func(c *codec, a *qmgr.Send) {
-		conn(c, &a.Conn)
-		c.entry(&a.Entry)
-		c.id("id", &a.Delivery.Envelope.ID)
-		c.word("transport", &a.Delivery.Transport)
-		c.word("nexthop", &a.Delivery.Nexthop)
-		c.flag("callout", &a.Delivery.Callout)
-		c.origin(&a.Delivery.Origin)
-		c.reply("said", &a.Delivery.Said)
-		c.recipients(&a.Delivery.Recipients)
+	kindOf[qmgr.Action]("send", func(c *codec, a *qmgr.Send) {
+		c.conn(&a.Conn)
+		c.delivery(&a.Entry, &a.Delivery)
 	}),
-	actionKind("change", func(c *codec, a *qmgr.Change) { c.change(&a.Change) }),
-	actionKind("route", func(c *codec, a *qmgr.Route) {
+	kindOf[qmgr.Action]("change", func(c *codec, a *qmgr.Change) { c.change(&a.Change) }),
+	kindOf[qmgr.Action]("route", func(c *codec, a *qmgr.Route) {
 		c.id("id", &a.ID)
 		c.recipients(&a.Recipients)
 	}),
-	actionKind("lookup", func(c *codec, a *qmgr.Lookup) {
-		lookup(c, &a.Lookup)
+	kindOf[qmgr.Action]("lookup", func(c *codec, a *qmgr.Lookup) {
+		c.lookup(&a.Lookup)
 		c.idPair("for", &a.For)
-		c.word("transport", &a.Transport)
-		c.word("nexthop", &a.Nexthop)
+		c.queue(&a.Transport, &a.Nexthop)
 	}),
-	actionKind("verified", func(c *codec, a *qmgr.Verified) {
-		verification(c, &a.Verification)
+	kindOf[qmgr.Action]("verified", func(c *codec, a *qmgr.Verified) {
+		serial(c, "verification", "", &a.Verification)
 		c.reply("reply", &a.Reply)
 	}),
-	actionKind("note", func(c *codec, a *qmgr.Note) { c.note(a) }),
-	actionKind("fetch", func(c *codec, a *qmgr.Fetch) {
+	kindOf[qmgr.Action]("note", func(c *codec, a *qmgr.Note) { c.note(a) }),
+	kindOf[qmgr.Action]("fetch", func(c *codec, a *qmgr.Fetch) {
 		choice(c, "scan", scanWords, &a.Scan)
 		c.instant("from-at", &a.From.Due)
 		c.idPair("from", &a.From.ID)
 		number(c, "max", &a.Max)
 	}),
-	actionKind("open", func(c *codec, a *qmgr.Open) {
+	kindOf[qmgr.Action]("open", func(c *codec, a *qmgr.Open) {
 		c.id("id", &a.ID)
 		number(c, "max", &a.Max)
 	}),
-	actionKind("read", func(c *codec, a *qmgr.Read) {
+	kindOf[qmgr.Action]("read", func(c *codec, a *qmgr.Read) {
 		c.id("id", &a.ID)
 		number(c, "from", &a.From)
 		number(c, "max", &a.Max)
 	}),
-	actionKind("resolve", func(c *codec, a *qmgr.Resolve) {
-		c.word("transport", &a.Transport)
-		c.word("nexthop", &a.Nexthop)
+	kindOf[qmgr.Action]("resolve", func(c *codec, a *qmgr.Resolve) {
+		c.queue(&a.Transport, &a.Nexthop)
 	}),
-	actionKind("dial", func(c *codec, a *qmgr.Dial) {
-		conn(c, &a.Conn)
-		c.word("transport", &a.Opening.Transport)
-		c.word("nexthop", &a.Opening.Nexthop)
+	kindOf[qmgr.Action]("dial", func(c *codec, a *qmgr.Dial) {
+		c.conn(&a.Conn)
+		c.queue(&a.Opening.Transport, &a.Opening.Nexthop)
 		c.host(&a.Opening.Host)
 		option(c, "level", levels, &a.Opening.Level)
 		number(c, "in-flight", &a.Opening.InFlight)
 		c.flag("probe", &a.Opening.Probe)
 	}),
-	actionKind("hangup", func(c *codec, a *qmgr.Hangup) { conn(c, &a.Conn) }),
-	actionKind("report", func(c *codec, a *qmgr.Report) { c.id("id", &a.ID) }),
-	actionKind("selected", func(c *codec, a *qmgr.Selected) { c.text("transport", &a.Transport) }),
-	actionKind("feedback", func(c *codec, a *qmgr.Feedback) { c.feedback(a) }),
-	actionKind("preempted", func(c *codec, a *qmgr.Preempted) {
+	kindOf[qmgr.Action]("hangup", func(c *codec, a *qmgr.Hangup) { c.conn(&a.Conn) }),
+	kindOf[qmgr.Action]("report", func(c *codec, a *qmgr.Report) { c.id("id", &a.ID) }),
+	kindOf[qmgr.Action]("selected", func(c *codec, a *qmgr.Selected) { c.text("transport", &a.Transport) }),
+	kindOf[qmgr.Action]("feedback", func(c *codec, a *qmgr.Feedback) { c.feedback(a) }),
+	kindOf[qmgr.Action]("preempted", func(c *codec, a *qmgr.Preempted) {
 		c.id("current", &a.Current)
 		c.idPair("by", &a.By)
 		c.text("transport", &a.Transport)
@@ -91,9 +74,21 @@ var actionKinds = []kind[qmgr.Action]{
 	}),
 }
 
-func (c *codec) origin(o *mail.Origin) {
-	c.text("origin", &o.Transport)
-	c.text("origin-nexthop", &o.Nexthop)
+func (c *codec) delivery(entry *qmgr.EntryID, d *mail.Delivery) {
+	c.entry(entry)
+	c.id("id", &d.Envelope.ID)
+	c.queue(&d.Transport, &d.Nexthop)
+	c.flag("callout", &d.Callout)
+	c.text("origin", &d.Origin.Transport)
+	c.text("origin-nexthop", &d.Origin.Nexthop)
+	c.reply("said", &d.Said)
+	c.recipients(&d.Recipients)
+}
+
+// queue is the name of a transport and that of a nexthop.
+func (c *codec) queue(transport, nexthop *string) {
+	c.word("transport", transport)
+	c.word("nexthop", nexthop)
 }
 
 func (c *codec) change(m *mail.Change) {
@@ -141,8 +136,7 @@ func (c *codec) note(n *qmgr.Note) {
 }
 
 func (c *codec) feedback(f *qmgr.Feedback) {
-	c.word("transport", &f.Transport)
-	c.word("nexthop", &f.Nexthop)
+	c.queue(&f.Transport, &f.Nexthop)
 	option(c, "cause", causeWords, &f.Cause)
 	number(c, "limit", &f.Limit)
 	number(c, "window", &f.Window)

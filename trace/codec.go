@@ -193,16 +193,22 @@ func value[T comparable](c *codec, key string, v *T, format func(T) string, pars
 		}
 		return
 	}
+	if parsed, ok := parsePair(c, key, parse); ok {
+		*v = parsed
+	}
+}
+
+// parsePair reads a pair if it comes next, and reports whether it did.
+func parsePair[T any](c *codec, key string, parse func(string) (T, error)) (v T, ok bool) {
 	if !c.next(key) {
-		return
+		return v, false
 	}
 	text := c.take()
-	parsed, err := parse(text)
+	v, err := parse(text)
 	if err != nil {
 		c.fail("%s=%s: %w", key, text, err)
-		return
 	}
-	*v = parsed
+	return v, err == nil
 }
 
 func parseInt(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }

@@ -19,10 +19,10 @@ import (
 
 var (
 	bounceWords = []string{"hold", "discard", "report"}
-	schedulers  = []string{"preemptive", "round-robin", "runner"}
+	schedulers  = wordsUpTo(qmgr.Runner)
 	agentWords  = []string{"own", "offered", "connections"}
-	unknowns    = []string{"resend", "hold"}
-	ruleWords   = []string{"source", "readme"}
+	unknowns    = wordsUpTo(qmgr.UnknownHold)
+	ruleWords   = wordsUpTo(window.RuleReadme)
 )
 
 // config is a configuration: what all transports share, the default transport,
@@ -146,16 +146,9 @@ func optional[T any](c *codec, key string, o *shape.Opt[T], format func(T) strin
 		}
 		return
 	}
-	if !c.next(key) {
-		return
+	if v, ok := parsePair(c, key, parse); ok {
+		*o = shape.Some(v)
 	}
-	text := c.take()
-	v, err := parse(text)
-	if err != nil {
-		c.fail("%s=%s: %w", key, text, err)
-		return
-	}
-	*o = shape.Some(v)
 }
 
 func (c *codec) hostsConfig(h *destdb.Config) {

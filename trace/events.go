@@ -13,68 +13,66 @@ import (
 )
 
 var (
-	scanWords    = []string{"incoming", "deferred", "flush", "held"}
-	levels       = []string{"lockstep", "group", "overlap", "stream"}
-	closeReasons = []string{"asked", "idle", "busy", "lost", "step", "mixed", "wrong"}
-	proofs       = []string{"none", "passed", "failed", "executes"}
-	troubleWords = []string{"", "gone", "corrupt", "temporary"}
+	scanWords    = wordsUpTo(qmgr.ScanHeld)
+	levels       = wordsUpTo(mail.LevelStream)
+	closeReasons = wordsUpTo(mail.CloseWrong)
+	proofs       = wordsUpTo(mail.ProofExecutes)
+	troubleWords = wordsUpTo(qmgr.TroubleTemporary)
 )
 
 // eventKinds has the most frequent ones first.
 var eventKinds = []kind[qmgr.Event]{
-	eventKind("arrived", func(c *codec, e *qmgr.Arrived) {
+	kindOf[qmgr.Event]("arrived", func(c *codec, e *qmgr.Arrived) {
 		c.envelope(&e.Arrival.Envelope)
 		c.place(&e.Arrival.Place)
 		c.batch(&e.Arrival.Batch)
 	}),
-	eventKind("found", func(c *codec, e *qmgr.Found) {
+	kindOf[qmgr.Event]("found", func(c *codec, e *qmgr.Found) {
 		choice(c, "scan", scanWords, &e.Scan)
 		c.found(&e.Found)
 	}),
-	eventKind("opened", func(c *codec, e *qmgr.Opened) {
+	kindOf[qmgr.Event]("opened", func(c *codec, e *qmgr.Opened) {
 		c.envelope(&e.Envelope)
 		c.place(&e.Place)
 		c.batch(&e.Batch)
 	}),
-	eventKind("broken", func(c *codec, e *qmgr.Broken) {
+	kindOf[qmgr.Event]("broken", func(c *codec, e *qmgr.Broken) {
 		c.id("id", &e.ID)
 		option(c, "why", troubleWords, &e.Why)
 		c.text("text", &e.Text)
 	}),
-	eventKind("recipients", func(c *codec, e *qmgr.Recipients) {
+	kindOf[qmgr.Event]("recipients", func(c *codec, e *qmgr.Recipients) {
 		c.id("id", &e.ID)
 		c.batch(&e.Batch)
 	}),
-	eventKind("routed", func(c *codec, e *qmgr.Routed) {
+	kindOf[qmgr.Event]("routed", func(c *codec, e *qmgr.Routed) {
 		c.id("id", &e.ID)
 		c.routes(&e.Routes)
 	}),
-	eventKind("looked-up", func(c *codec, e *qmgr.LookedUp) {
-		lookup(c, &e.Lookup)
+	kindOf[qmgr.Event]("looked-up", func(c *codec, e *qmgr.LookedUp) {
+		c.lookup(&e.Lookup)
 		c.route(&e.Route)
 	}),
-	eventKind("verify", func(c *codec, e *qmgr.Verify) {
-		verification(c, &e.Verification)
-		c.word("transport", &e.Transport)
-		c.word("nexthop", &e.Nexthop)
+	kindOf[qmgr.Event]("verify", func(c *codec, e *qmgr.Verify) {
+		serial(c, "verification", "", &e.Verification)
+		c.queue(&e.Transport, &e.Nexthop)
 		value(c, "client", &e.Client, netip.Addr.String, netip.ParseAddr)
 		c.flag("routed", &e.Routed)
 		c.text("site", &e.Site)
 		c.address("recipient", &e.Recipient)
 	}),
-	eventKind("delivered", func(c *codec, e *qmgr.Delivered) {
+	kindOf[qmgr.Event]("delivered", func(c *codec, e *qmgr.Delivered) {
 		c.entry(&e.Entry)
 		c.result(&e.Result)
 	}),
-	eventKind("hosts", func(c *codec, e *qmgr.Hosts) {
-		c.word("transport", &e.Transport)
-		c.word("nexthop", &e.Nexthop)
+	kindOf[qmgr.Event]("hosts", func(c *codec, e *qmgr.Hosts) {
+		c.queue(&e.Transport, &e.Nexthop)
 		c.instant("until", &e.Set.Until)
 		c.reply("reply", &e.Reply)
 		c.tiers(&e.Set.Tiers)
 	}),
-	eventKind("dialed", func(c *codec, e *qmgr.Dialed) {
-		conn(c, &e.Conn)
+	kindOf[qmgr.Event]("dialed", func(c *codec, e *qmgr.Dialed) {
+		c.conn(&e.Conn)
 		option(c, "level", levels, &e.Opened.Level)
 		number(c, "mails", &e.Opened.Mails)
 		number(c, "extensions", &e.Opened.Extensions)
@@ -85,14 +83,14 @@ var eventKinds = []kind[qmgr.Event]{
 		c.reply("reply", &e.Opened.Reply)
 		c.flag("unavailable", &e.Opened.Unavailable)
 	}),
-	eventKind("closed", func(c *codec, e *qmgr.Closed) {
-		conn(c, &e.Conn)
+	kindOf[qmgr.Event]("closed", func(c *codec, e *qmgr.Closed) {
+		c.conn(&e.Conn)
 		choice(c, "why", closeReasons, &e.Closing.Why)
 		option(c, "level", levels, &e.Closing.Level)
 		option(c, "proof", proofs, &e.Closing.Proof)
 		c.reply("reply", &e.Closing.Reply)
 	}),
-	eventKind("learned", func(c *codec, e *qmgr.Learned) {
+	kindOf[qmgr.Event]("learned", func(c *codec, e *qmgr.Learned) {
 		list(c, "hosts", []string{"host"}, &e.Hosts, func(r *mail.HostRecord, _ int) {
 			text := hex.EncodeToString(r.Key) + ":" + hex.EncodeToString(r.Value)
 			if c.writing {
@@ -104,38 +102,38 @@ var eventKinds = []kind[qmgr.Event]{
 			r.Key, r.Value = c.octets(key), c.octets(value)
 		})
 	}),
-	eventKind("changed", func(c *codec, e *qmgr.Changed) {
+	kindOf[qmgr.Event]("changed", func(c *codec, e *qmgr.Changed) {
 		c.id("id", &e.Changed.ID)
 		c.place(&e.Changed.Place)
 		c.flag("reports", &e.Changed.Reports)
 	}),
-	eventKind("reported", func(c *codec, e *qmgr.Reported) { c.id("id", &e.ID) }),
-	eventKind("wake", func(*codec, *qmgr.Wake) {}),
-	eventKind("hold", func(c *codec, e *qmgr.Hold) {
+	kindOf[qmgr.Event]("reported", func(c *codec, e *qmgr.Reported) { c.id("id", &e.ID) }),
+	kindOf[qmgr.Event]("wake", func(*codec, *qmgr.Wake) {}),
+	kindOf[qmgr.Event]("hold", func(c *codec, e *qmgr.Hold) {
 		c.text("reason", &e.Reason)
 		c.ids(&e.IDs)
 	}),
-	eventKind("release", func(c *codec, e *qmgr.Release) { c.ids(&e.IDs) }),
-	eventKind("drop", func(c *codec, e *qmgr.Drop) { c.ids(&e.IDs) }),
-	eventKind("settle", func(c *codec, e *qmgr.Settle) {
+	kindOf[qmgr.Event]("release", func(c *codec, e *qmgr.Release) { c.ids(&e.IDs) }),
+	kindOf[qmgr.Event]("drop", func(c *codec, e *qmgr.Drop) { c.ids(&e.IDs) }),
+	kindOf[qmgr.Event]("settle", func(c *codec, e *qmgr.Settle) {
 		c.id("id", &e.ID)
 		c.outcomes(&e.Outcomes, 0)
 		c.flag("last", &e.Last)
 	}),
-	eventKind("split", func(c *codec, e *qmgr.Split) {
+	kindOf[qmgr.Event]("split", func(c *codec, e *qmgr.Split) {
 		c.id("id", &e.ID)
 		c.split(&e.Split)
 	}),
-	eventKind("retry", func(c *codec, e *qmgr.Retry) { c.ids(&e.IDs) }),
-	eventKind("retry-all", func(*codec, *qmgr.RetryAll) {}),
-	eventKind("agent-ready", func(c *codec, e *qmgr.AgentReady) { c.word("transport", &e.Transport) }),
-	eventKind("agent-unavailable", func(c *codec, e *qmgr.AgentUnavailable) {
+	kindOf[qmgr.Event]("retry", func(c *codec, e *qmgr.Retry) { c.ids(&e.IDs) }),
+	kindOf[qmgr.Event]("retry-all", func(*codec, *qmgr.RetryAll) {}),
+	kindOf[qmgr.Event]("agent-ready", func(c *codec, e *qmgr.AgentReady) { c.word("transport", &e.Transport) }),
+	kindOf[qmgr.Event]("agent-unavailable", func(c *codec, e *qmgr.AgentUnavailable) {
 		c.word("transport", &e.Transport)
 		c.reply("reply", &e.Reply)
 	}),
-	eventKind("select-transport", func(c *codec, e *qmgr.SelectTransport) { c.pending(e) }),
-	eventKind("configure", func(c *codec, e *qmgr.Configure) { c.config(&e.Config) }),
-	eventKind("halt", func(*codec, *qmgr.Halt) {}),
+	kindOf[qmgr.Event]("select-transport", func(c *codec, e *qmgr.SelectTransport) { c.pending(e) }),
+	kindOf[qmgr.Event]("configure", func(c *codec, e *qmgr.Configure) { c.config(&e.Config) }),
+	kindOf[qmgr.Event]("halt", func(*codec, *qmgr.Halt) {}),
 }
 
 // octets reads hexadecimal digits.
@@ -167,35 +165,44 @@ func (c *codec) found(f *mail.Found) {
 	c.instant("due", &f.NextDue)
 }
 
+// serial is a number that the core or its host gives out, behind a prefix that tells those
+// of one kind from others.
+func serial[T ~uint64](c *codec, name, prefix string, v *T) {
+	text := prefix + formatUint(uint64(*v))
+	c.word(name, &text)
+	if c.writing || c.err != nil {
+		return
+	}
+	digits, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		c.fail("%q is not a %s", text, name)
+		return
+	}
+	*v = T(c.uint64(digits))
+}
+
 // entry is the number of an attempt.
 func (c *codec) entry(v *qmgr.EntryID) {
-	text := formatUint(uint64(*v))
-	c.word("entry", &text)
-	if !c.writing && c.err == nil {
-		*v = qmgr.EntryID(c.uint64(text))
-	}
+	serial(c, "entry", "", v)
 	if c.subject != nil {
 		c.subject.Entries = append(c.subject.Entries, *v)
 	}
 }
 
-// conn is the number of a connection, with a letter that distinguishes it from an
-// entry.
-func conn(c *codec, v *qmgr.ConnID) {
-	text := "c" + formatUint(uint64(*v))
+// conn is the number of a connection.
+func (c *codec) conn(v *qmgr.ConnID) {
+	serial(c, "conn", "c", v)
 	if c.subject != nil {
 		c.subject.Conns = append(c.subject.Conns, *v)
 	}
-	c.word("conn", &text)
-	if c.writing || c.err != nil {
-		return
+}
+
+// lookup is the number of a lookup.
+func (c *codec) lookup(v *qmgr.LookupID) {
+	serial(c, "lookup", "", v)
+	if c.subject != nil {
+		c.subject.Lookups = append(c.subject.Lookups, *v)
 	}
-	digits, ok := strings.CutPrefix(text, "c")
-	if !ok {
-		c.fail("%q is not a connection", text)
-		return
-	}
-	*v = qmgr.ConnID(c.uint64(digits))
 }
 
 // tiers is a list of tiers, each a list of hosts behind a pair that says how many
@@ -249,27 +256,6 @@ func (c *codec) route(r *mail.Route) {
 	}
 	c.flag("needs-lookup", &r.NeedsLookup)
 	c.reply("reply", &r.Reply)
-}
-
-// verification is the number of a verification.
-func verification(c *codec, v *qmgr.VerificationID) {
-	text := formatUint(uint64(*v))
-	c.word("verification", &text)
-	if !c.writing && c.err == nil {
-		*v = qmgr.VerificationID(c.uint64(text))
-	}
-}
-
-// lookup is the number of a lookup.
-func lookup(c *codec, v *qmgr.LookupID) {
-	text := formatUint(uint64(*v))
-	if c.subject != nil {
-		c.subject.Lookups = append(c.subject.Lookups, *v)
-	}
-	c.word("lookup", &text)
-	if !c.writing && c.err == nil {
-		*v = qmgr.LookupID(c.uint64(text))
-	}
 }
 
 func (c *codec) result(r *mail.DeliveryResult) {

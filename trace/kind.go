@@ -11,43 +11,23 @@ type kind[I any] struct {
 	visit func(c *codec, v *I) bool
 }
 
-// eventKind makes the kind of one type of event out of a function that visits
-// its fields.
-func eventKind[E qmgr.Event](name string, fields func(*codec, *E)) kind[qmgr.Event] {
-	var zero E
-	return kind[qmgr.Event]{name, zero, func(c *codec, v *qmgr.Event) bool {
-		var e E
+// kindOf makes the kind of one type of event or action out of a function that visits its
+// fields.
+func kindOf[I, T any](name string, fields func(*codec, *T)) kind[I] {
+	var zero T
+	return kind[I]{name, any(zero).(I), func(c *codec, v *I) bool {
+		var t T
 		if c.writing {
 			var is bool
-			if e, is = (*v).(E); !is {
+			if t, is = any(*v).(T); !is {
 				return false
 			}
 			c.begin(name)
-			fields(c, &e)
+			fields(c, &t)
 			return true
 		}
-		fields(c, &e)
-		*v = e
-		return true
-	}}
-}
-
-// actionKind does for actions what eventKind does for events.
-func actionKind[A qmgr.Action](name string, fields func(*codec, *A)) kind[qmgr.Action] {
-	var zero A
-	return kind[qmgr.Action]{name, zero, func(c *codec, v *qmgr.Action) bool {
-		var a A
-		if c.writing {
-			var is bool
-			if a, is = (*v).(A); !is {
-				return false
-			}
-			c.begin(name)
-			fields(c, &a)
-			return true
-		}
-		fields(c, &a)
-		*v = a
+		fields(c, &t)
+		*v = any(t).(I)
 		return true
 	}}
 }

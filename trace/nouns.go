@@ -9,14 +9,25 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// The words for the values of mail, as its String methods print them.
+// wordsUpTo returns the words for the values of an enumeration, as its String method
+// prints them: trace files have these.
+func wordsUpTo[T interface {
+	~uint8
+	String() string
+}](last T) (words []string) {
+	for v := range last + 1 {
+		words = append(words, v.String())
+	}
+	return words
+}
+
 var (
-	areas     = []string{"none", "incoming", "deferred", "hold", "corrupt"}
-	retWords  = []string{"", "FULL", "HDRS"}
+	areas     = wordsUpTo(mail.AreaCorrupt)
+	retWords  = wordsUpTo(mail.RetHeaders)
 	bodyWords = []string{"7BIT", "8BITMIME"}
-	results   = []string{"pending", "sent", "deferred", "bounced", "untried", "moved"}
-	reports   = []string{"", "failed", "delayed", "delivered", "relayed"}
-	changeOps = []string{"", "record", "defer", "remove", "hold", "release", "expire", "warn", "reported", "corrupt", "lapse"}
+	results   = wordsUpTo(mail.Moved)
+	reports   = wordsUpTo(mail.ReportRelayed)
+	changeOps = wordsUpTo(mail.ChangeLapse)
 )
 
 func (c *codec) address(key string, v *mail.Address) { c.text(key, (*string)(v)) }
