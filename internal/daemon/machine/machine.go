@@ -17,13 +17,14 @@ type Limits struct {
 	memory      int64 // GOMEMLIMIT, in bytes
 }
 
-// Own raises the limit of file descriptors as far as it may be raised, and
-// returns what the process has.
+// Own raises the limit of file descriptors as far as it may be raised, has garbage collected
+// less often while the heap is small, and returns what the process has.
 func Own() Limits {
 	m := Limits{Descriptors: descriptorLimit()}
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		m.memory = limit
 	}
+	relaxCollector(m.memory > 0)
 	return m
 }
 
