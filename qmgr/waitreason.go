@@ -65,9 +65,13 @@ const (
 
 // WaitKinds returns all kinds of them, in the order of their numbers.
 func WaitKinds() []WaitKind {
-	all := make([]WaitKind, waitKinds)
-	for i := range all {
-		all[i] = WaitKind(i)
+	return upTo(WaitKind(waitKinds))
+}
+
+// upTo returns the values of an enumeration below a number.
+func upTo[E ~uint8](n E) (all []E) {
+	for e := range n {
+		all = append(all, e)
 	}
 	return all
 }
@@ -146,33 +150,24 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 	}
 	w := q.conns.Waits(d.site, q.now)
 	o := WaitReason{Until: w.Until, Limit: w.Limit, Rate: w.Rate, Hosts: w.Hosts}
-	switch w.Why {
-	case conns.WaitWindow:
-		o.Kind, o.Limit, o.Most = WaitWindow, d.window.Size(), d.limits.window.Limit
-	case conns.WaitShare:
-		o.Kind = WaitMessageShare
-	case conns.WaitPart:
-		o.Kind = WaitDestinationShare
-	case conns.WaitSlot:
-		if o.Kind = WaitProcessLimit; w.Shared {
-			o.Kind = WaitConnectionLimit
-		}
-	case conns.WaitStart:
-		o.Kind = WaitSlowStart
-	case conns.WaitRate:
-		o.Kind = WaitConnectionRate
-	case conns.WaitHost:
-		o.Kind = WaitHostLimit
-	case conns.WaitBusy, conns.WaitCallout:
-		o.Kind, o.Callouts = WaitHostBusy, w.Why == conns.WaitCallout
-	case conns.WaitOutage:
-		o.Kind = WaitLocalOutage
-	case conns.WaitNone:
-		if o.Kind = WaitTransaction; d.site.View().Connecting > 0 {
-			o.Kind = WaitConnecting
-		}
+	o.Kind = siteWaits[w.Why]
+	switch {
+	case w.Why == conns.WaitWindow:
+		o.Limit, o.Most = d.window.Size(), d.limits.window.Limit
+	case w.Why == conns.WaitSlot && w.Shared:
+		o.Kind = WaitConnectionLimit
+	case w.Why == conns.WaitCallout:
+		o.Callouts = true
+	case w.Why == conns.WaitNone && d.site.View().Connecting > 0:
+		o.Kind = WaitConnecting
 	}
 	return o
+}
+
+var siteWaits = [...]WaitKind{
+	conns.WaitNone: WaitTransaction, conns.WaitWindow: WaitWindow, conns.WaitShare: WaitMessageShare, conns.WaitPart: WaitDestinationShare,
+	conns.WaitSlot: WaitProcessLimit, conns.WaitStart: WaitSlowStart, conns.WaitRate: WaitConnectionRate, conns.WaitHost: WaitHostLimit,
+	conns.WaitBusy: WaitHostBusy, conns.WaitCallout: WaitHostBusy, conns.WaitOutage: WaitLocalOutage,
 }
 
 // sourced completes a wait reason with the destination of the configuration from
@@ -216,11 +211,7 @@ const (
 
 // Conditions returns all of them, in the order of their numbers.
 func Conditions() []Condition {
-	all := make([]Condition, conditions)
-	for i := range all {
-		all[i] = Condition(i)
-	}
-	return all
+	return upTo(Condition(conditions))
 }
 
 // String returns the word that views show.

@@ -120,7 +120,7 @@ func (p *Pool) refuses(h *host, made, now mail.Instant) {
 // setRefused has the host get no more connections than fullAt for a while.
 func (p *Pool) setRefused(h *host, what refusal, fullAt int, patience time.Duration, now mail.Instant) {
 	if h.refused != what {
-		change(p, &h.refused, what, refusalChanges)
+		change(p, &h.refused, what, refusalTransitions)
 	}
 	h.full, h.fullAt, h.patience, h.reset = now.Add(patience), fullAt, patience, p.lastReset
 	h.timer.host = h
@@ -130,7 +130,7 @@ func (p *Pool) setRefused(h *host, what refusal, fullAt int, patience time.Durat
 // clearRefusal notes that the host may take more connections than it has.
 func (p *Pool) clearRefusal(h *host) {
 	if h.refused != refusedNothing {
-		change(p, &h.refused, refusedNothing, refusalChanges)
+		change(p, &h.refused, refusedNothing, refusalTransitions)
 	}
 	h.full, h.patience = 0, 0
 	if h.count > 0 {
@@ -140,7 +140,7 @@ func (p *Pool) clearRefusal(h *host) {
 
 func (p *Pool) inquire(h *host, what inquiry) {
 	if h.inquiry != what {
-		change(p, &h.inquiry, what, inquiryChanges)
+		change(p, &h.inquiry, what, inquiryTransitions)
 	}
 }
 

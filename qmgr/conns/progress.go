@@ -36,7 +36,7 @@ func (c *Conn) isUntested() bool { return !c.siteProven && c.finished == 0 }
 // setDoubt changes why the connection's slot counts as doubtful, and all counts of such.
 func (c *Conn) setDoubt(d doubt) {
 	s, g, was := c.site, c.site.group, c.doubt
-	change(c.pool, &c.doubt, d, doubtChanges)
+	change(c.pool, &c.doubt, d, doubtTransitions)
 	n := differ(d != doubtNone, was != doubtNone)
 	s.doubtful += n
 	g.doubtful += n
@@ -97,7 +97,7 @@ func (p *Pool) progressed(c *Conn, now mail.Instant) {
 	}
 	if s.slow() && now < c.moved.Add(stallTime) {
 		if s.late--; s.late == 0 {
-			change(p, &s.pace, pacePrompt, paceChanges)
+			p.setPace(s, false, false)
 			better = true
 		}
 	}
@@ -137,43 +137,42 @@ func (p *Pool) mayHaveStalled(c *Conn, now mail.Instant) {
 
 func (p *Pool) setTrust(s *Site, t trust) {
 	if s.trust != t {
-		change(p, &s.trust, t, trustChanges)
+		change(p, &s.trust, t, trustTransitions)
 	}
 }
 
 // becomesSlow notes that a host of the site takes longer than stallTime over a message.
 func (p *Pool) becomesSlow(s *Site) {
 	s.late = paceVerdicts
-	switch s.pace {
-	case pacePrompt:
-		change(p, &s.pace, paceSlow, paceChanges)
-	case paceStuck:
-		change(p, &s.pace, paceSlowStuck, paceChanges)
-	}
+	p.setPace(s, true, s.Stuck())
 }
 
 // gotOn notes that a host of the site has answered.
-func (p *Pool) gotOn(s *Site) {
-	switch s.pace {
-	case paceStuck:
-		change(p, &s.pace, pacePrompt, paceChanges)
-	case paceSlowStuck:
-		change(p, &s.pace, paceSlow, paceChanges)
-	}
-}
+func (p *Pool) gotOn(s *Site) { p.setPace(s, s.slow(), false) }
 
 // markStuck notes that mail for a site gets nowhere.
 func (p *Pool) markStuck(s *Site) {
-	switch s.pace {
-	case pacePrompt:
-		change(p, &s.pace, paceStuck, paceChanges)
-	case paceSlow:
-		change(p, &s.pace, paceSlowStuck, paceChanges)
-	default:
+	if s.Stuck() {
 		return
 	}
+	p.setPace(s, s.slow(), true)
 	if !s.inStuck.Listed() {
 		p.stuck.PushBack(&s.inStuck, s)
+	}
+}
+
+func (p *Pool) setPace(s *Site, slow, stuck bool) {
+	to := pacePrompt
+	switch {
+	case slow && stuck:
+		to = paceSlowStuck
+	case slow:
+		to = paceSlow
+	case stuck:
+		to = paceStuck
+	}
+	if to != s.pace {
+		change(p, &s.pace, to, paceTransitions)
 	}
 }
 

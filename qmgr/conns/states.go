@@ -33,7 +33,7 @@ const (
 	gone                    // not in the pool any more
 )
 
-var stateChanges = [][]bool{
+var stateTransitions = [][]bool{
 	Connecting: {Ready: true, gone: true},
 	Ready:      {Draining: true},
 	Draining:   {gone: true},
@@ -42,7 +42,7 @@ var stateChanges = [][]bool{
 // String returns the state's name.
 func (s State) String() string { return [...]string{"connecting", "ready", "draining", "gone"}[s] }
 
-func (c *Conn) become(s State) { change(c.pool, &c.state, s, stateChanges) }
+func (c *Conn) become(s State) { change(c.pool, &c.state, s, stateTransitions) }
 
 // A Wait is the reason why a site gets no connection now.
 type Wait uint8
@@ -63,19 +63,17 @@ const (
 
 // A site waits for one thing at a time. Open, and whatever wakes the site, ends the wait
 // before it can wait for something else.
-var waitChanges = [][]bool{
-	WaitNone: {WaitWindow: true, WaitShare: true, WaitPart: true, WaitSlot: true, WaitStart: true, WaitRate: true,
-		WaitHost: true, WaitBusy: true, WaitCallout: true, WaitOutage: true},
-	WaitWindow:  {WaitNone: true},
-	WaitShare:   {WaitNone: true},
-	WaitPart:    {WaitNone: true},
-	WaitSlot:    {WaitNone: true},
-	WaitStart:   {WaitNone: true},
-	WaitRate:    {WaitNone: true},
-	WaitHost:    {WaitNone: true},
-	WaitBusy:    {WaitNone: true},
-	WaitCallout: {WaitNone: true},
-	WaitOutage:  {WaitNone: true},
+var waitTransitions = oneAtATime(WaitOutage)
+
+// oneAtATime returns the transitions of a state that leaves its zero value for any other
+// one, and comes back to it before the next.
+func oneAtATime[S enum](last S) [][]bool {
+	next := make([][]bool, last+1)
+	for s := range next {
+		next[s] = make([]bool, last+1)
+		next[0][s], next[s][0] = s != 0, s != 0
+	}
+	return next
 }
 
 // String returns the reason as commands show it.
@@ -95,13 +93,7 @@ const (
 	causeShare        // the message on whose account it waits uses a connection fewer
 )
 
-var causeChanges = [][]bool{
-	causeNone:   {causeSlot: true, causeHost: true, causeOutage: true, causeShare: true},
-	causeSlot:   {causeNone: true},
-	causeHost:   {causeNone: true},
-	causeOutage: {causeNone: true},
-	causeShare:  {causeNone: true},
-}
+var causeTransitions = oneAtATime(causeShare)
 
 func (c cause) String() string { return [...]string{"none", "slot", "host", "outage", "share"}[c] }
 
@@ -116,7 +108,7 @@ const (
 
 // What is known of a site before its first entry is judged may change whenever its hosts
 // are looked up. After that it stands.
-var trustChanges = [][]bool{
+var trustTransitions = [][]bool{
 	trustNone:  {trustKnown: true, trustProven: true},
 	trustKnown: {trustNone: true, trustProven: true},
 }
@@ -135,7 +127,7 @@ const (
 
 // Slow and stuck come and go independently of each other: any answer ends being stuck,
 // and the last of some prompt verdicts ends being slow. A verdict is an answer first.
-var paceChanges = [][]bool{
+var paceTransitions = [][]bool{
 	pacePrompt:    {paceSlow: true, paceStuck: true},
 	paceSlow:      {pacePrompt: true, paceSlowStuck: true},
 	paceStuck:     {pacePrompt: true, paceSlowStuck: true},
@@ -160,7 +152,7 @@ const (
 
 // Whether a connection is a trial is decided when it becomes untested. Progress, and
 // whatever ends a connection's claim to its slot, ends every doubt.
-var doubtChanges = [][]bool{
+var doubtTransitions = [][]bool{
 	doubtNone:            {doubtSlow: true, doubtUntested: true, doubtStalled: true},
 	doubtSlow:            {doubtNone: true, doubtStalled: true},
 	doubtUntested:        {doubtNone: true, doubtTrial: true, doubtUntestedStalled: true},
@@ -194,7 +186,7 @@ const (
 
 // A host that is probed has one connection at a time, and that shows whatever there is to
 // show, even if an older one ends badly meanwhile.
-var inquiryChanges = [][]bool{
+var inquiryTransitions = [][]bool{
 	inquiryNone:  {inquiryProbe: true, inquiryDoubt: true},
 	inquiryProbe: {inquiryNone: true},
 	inquiryDoubt: {inquiryNone: true, inquiryProbe: true},
@@ -213,7 +205,7 @@ const (
 
 // A host that has refused its only connections can refuse one beside others only after
 // one was accepted, which ends the refusal.
-var refusalChanges = [][]bool{
+var refusalTransitions = [][]bool{
 	refusedNothing: {refusedMore: true, refusedAll: true},
 	refusedMore:    {refusedNothing: true, refusedAll: true},
 	refusedAll:     {refusedNothing: true},

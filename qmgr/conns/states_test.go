@@ -31,14 +31,14 @@ func changeText(from, to any) string { return fmt.Sprintf("%T: %v to %v", from, 
 // Changes that a table does not allow are assertions everywhere.
 func TestEveryChangeIsMade(t *testing.T) {
 	want := make(map[string]bool)
-	allowed[State](want, stateChanges)
-	allowed[Wait](want, waitChanges)
-	allowed[cause](want, causeChanges)
-	allowed[trust](want, trustChanges)
-	allowed[pace](want, paceChanges)
-	allowed[doubt](want, doubtChanges)
-	allowed[inquiry](want, inquiryChanges)
-	allowed[refusal](want, refusalChanges)
+	allowed[State](want, stateTransitions)
+	allowed[Wait](want, waitTransitions)
+	allowed[cause](want, causeTransitions)
+	allowed[trust](want, trustTransitions)
+	allowed[pace](want, paceTransitions)
+	allowed[doubt](want, doubtTransitions)
+	allowed[inquiry](want, inquiryTransitions)
+	allowed[refusal](want, refusalTransitions)
 	observe := func(from, to any) { delete(want, changeText(from, to)) }
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 || os.Getenv("UPDATE") == "1" {

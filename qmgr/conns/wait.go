@@ -13,7 +13,7 @@ const looks = 16
 // the window grows) wakes it anyway; for the rest the caller puts it where it is
 // found.
 func (p *Pool) wait(s *Site, why Wait, until mail.Instant) Decision {
-	change(p, &s.waits, why, waitChanges)
+	change(p, &s.waits, why, waitTransitions)
 	if until != mail.Never {
 		s.timer.site = s
 		p.setTimer(&s.timer, until)
@@ -102,7 +102,7 @@ func (p *Pool) stopWaiting(s *Site) {
 		s.line = nil
 	}
 	p.stopTimer(&s.timer)
-	change(p, &s.waits, WaitNone, waitChanges)
+	change(p, &s.waits, WaitNone, waitTransitions)
 }
 
 func (p *Pool) stopSharing(s *Site) {
@@ -144,7 +144,7 @@ func (p *Pool) wakeFor(s *Site, why cause, at *host) {
 
 func (p *Pool) setCause(s *Site, why cause) {
 	if s.cause != why {
-		change(p, &s.cause, why, causeChanges)
+		change(p, &s.cause, why, causeTransitions)
 	}
 }
 
