@@ -26,14 +26,40 @@ func waitReasonOf(o *qmgr.WaitReason, transport string) *WaitReason {
 	return &WaitReason{Kind: o.Kind.String(), Text: waitReasonText(o), Key: waitReasonKey(o, transport), Until: wallOrNil(o.Until)}
 }
 
+// waitTexts are the reasons that are the same for every destination.
+var waitTexts = map[qmgr.WaitKind]string{
+	qmgr.WaitStop:          "Posthaste is stopping",
+	qmgr.WaitTransportDead: "the transport is dead",
+	qmgr.WaitDead:          "the destination is dead",
+	qmgr.WaitLocalOutage:   "hardly any host can be reached: the local network seems to be down",
+	qmgr.WaitHostLookup:    "DNS lookup of its hosts in progress",
+	qmgr.WaitConnecting:    "a connection is being opened",
+	qmgr.WaitTransaction:   "its connections are at their limits of messages in flight",
+	qmgr.WaitTurn:          "other mail of the transport goes first",
+	qmgr.WaitReportTurn:    "waits to send a report to its sender; many reports are in progress",
+	qmgr.WaitLookups:       "the DNS lookups for its recipients are slow",
+}
+
+// limitFormats describe limits that are reached, by the number that is their limit.
+var limitFormats = map[qmgr.WaitKind]string{
+	qmgr.WaitConnectionLimit:  "all %d connections are in use",
+	qmgr.WaitMessageShare:     "its message is at its limit of %d connections while other mail needs them",
+	qmgr.WaitDestinationShare: "at its part of the transport's %d connections; the rest is kept for other destinations",
+	qmgr.WaitSlowStart:        "at the limit of %d connections being opened at once",
+}
+
 func waitReasonText(o *qmgr.WaitReason) string {
+	if text := waitTexts[o.Kind]; text != "" {
+		return text
+	}
+	if format := limitFormats[o.Kind]; format != "" {
+		return fmt.Sprintf(format, o.Limit)
+	}
+	what := "connections"
+	if o.Deliveries {
+		what = "deliveries"
+	}
 	switch o.Kind {
-	case qmgr.WaitStop:
-		return "Posthaste is stopping"
-	case qmgr.WaitTransportDead:
-		return "the transport is dead"
-	case qmgr.WaitDead:
-		return "the destination is dead"
 	case qmgr.WaitDestinationDelay:
 		return fmt.Sprintf("one delivery at a time, with a delay of %s after each", pauseText(o.Pause))
 	case qmgr.WaitDestinationRate:
@@ -44,53 +70,20 @@ func waitReasonText(o *qmgr.WaitReason) string {
 		return fmt.Sprintf("transport delay: %s before each delivery", pauseText(o.Pause))
 	case qmgr.WaitConnectionRate:
 		return fmt.Sprintf("at the connection rate limit of %v", o.Rate)
-	case qmgr.WaitLocalOutage:
-		return "hardly any host can be reached: the local network seems to be down"
-	case qmgr.WaitHostLookup:
-		return "DNS lookup of its hosts in progress"
-	case qmgr.WaitConnecting:
-		return "a connection is being opened"
-	case qmgr.WaitTurn:
-		return "other mail of the transport goes first"
-	case qmgr.WaitReportTurn:
-		return "waits to send a report to its sender; many reports are in progress"
-	case qmgr.WaitLookups:
-		return "the DNS lookups for its recipients are slow"
-	}
-	return fullText(o)
-}
-
-// fullText describes limits that are reached.
-func fullText(o *qmgr.WaitReason) string {
-	what := "connections"
-	if o.Deliveries {
-		what = "deliveries"
-	}
-	switch o.Kind {
 	case qmgr.WaitProcessLimit:
 		return fmt.Sprintf("the transport is at its limit of %d %s", o.Limit, what)
-	case qmgr.WaitConnectionLimit:
-		return fmt.Sprintf("all %d connections are in use", o.Limit)
 	case qmgr.WaitWindow:
 		if o.Most > 0 && o.Limit >= o.Most {
 			return fmt.Sprintf("at its limit of %d %s", o.Limit, what)
 		}
 		return fmt.Sprintf("at its current window of %d %s, which grows with success", o.Limit, what)
-	case qmgr.WaitMessageShare:
-		return fmt.Sprintf("its message is at its limit of %d connections while other mail needs them", o.Limit)
-	case qmgr.WaitDestinationShare:
-		return fmt.Sprintf("at its part of the transport's %d connections; the rest is kept for other destinations", o.Limit)
-	case qmgr.WaitSlowStart:
-		return fmt.Sprintf("at the limit of %d connections being opened at once", o.Limit)
 	case qmgr.WaitHostLimit:
 		if o.Limit == 0 {
 			return hostsSubject(&o.Hosts) + " being probed or at its connection limit" + laterTiers(&o.Hosts)
 		}
 		return fmt.Sprintf("at the limit of %d connections to each host", o.Limit) + laterTiers(&o.Hosts)
-	case qmgr.WaitHostBusy:
-		return busyText(o)
 	}
-	return "its connections are at their limits of messages in flight" // WaitTransaction
+	return busyText(o) // WaitHostBusy
 }
 
 // busyText describes hosts that refuse further connections.
@@ -150,44 +143,31 @@ func hostLabel(h mail.Host) string {
 	return h.Name
 }
 
-// waitReasonKey returns the name of the parameter to change.
+// waitKeys are the transport's parameters to change.
+var waitKeys = map[qmgr.WaitKind]string{
+	qmgr.WaitDestinationDelay: "destination_rate_delay",
+	qmgr.WaitDestinationRate:  "destination_rate",
+	qmgr.WaitTransportRate:    "transport_rate",
+	qmgr.WaitTransportDelay:   "transport_rate_delay",
+	qmgr.WaitProcessLimit:     "process_limit",
+	qmgr.WaitDestinationShare: "process_limit",
+	qmgr.WaitSlowStart:        "initial_destination_concurrency",
+	qmgr.WaitConnectionRate:   "connection_rate",
+	qmgr.WaitWindow:           "destination_concurrency_limit",
+	qmgr.WaitHostLimit:        "destination_host_concurrency_limit",
+}
+
+// waitReasonKey returns the name of the parameter to change; "" if there is none.
 func waitReasonKey(o *qmgr.WaitReason, transport string) string {
-	name := ""
-	switch o.Kind {
-	case qmgr.WaitDestinationDelay:
-		name = "destination_rate_delay"
-	case qmgr.WaitDestinationRate:
-		name = "destination_rate"
-	case qmgr.WaitTransportRate:
-		name = "transport_rate"
-	case qmgr.WaitTransportDelay:
-		name = "transport_rate_delay"
-	case qmgr.WaitProcessLimit:
-		name = "process_limit"
-	case qmgr.WaitConnectionLimit:
+	name := waitKeys[o.Kind]
+	switch {
+	case o.Kind == qmgr.WaitConnectionLimit:
 		return "smtp_connection_limit"
-	case qmgr.WaitMessageShare:
+	case o.Kind == qmgr.WaitMessageShare:
 		return "max_message_concurrency"
-	case qmgr.WaitDestinationShare:
-		name = "process_limit"
-	case qmgr.WaitSlowStart:
-		name = "initial_destination_concurrency"
-	case qmgr.WaitConnectionRate:
-		name = "connection_rate"
-	case qmgr.WaitWindow:
-		if o.Most <= 0 || o.Limit < o.Most {
-			return ""
-		}
-		name = "destination_concurrency_limit"
-	case qmgr.WaitHostLimit:
-		if o.Limit == 0 {
-			return ""
-		}
-		name = "destination_host_concurrency_limit"
-	default:
+	case name == "", o.Kind == qmgr.WaitWindow && (o.Most <= 0 || o.Limit < o.Most), o.Kind == qmgr.WaitHostLimit && o.Limit == 0:
 		return ""
-	}
-	if o.Table != "" {
+	case o.Table != "":
 		return "destination." + o.Table + "." + name
 	}
 	return "transport." + transport + "." + name

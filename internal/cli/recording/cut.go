@@ -30,9 +30,7 @@ Answers that were not recorded are not invented: such requests stay open.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.messages, "message", nil, "the events of the message with this `ID`; may be repeated")
-	f.StringSliceVar(&c.transports, "transport", nil, "messages with recipients of the transport of this `name`")
-	f.StringSliceVar(&c.nexthops, "nexthop", nil, "messages with recipients of the nexthop of this `name`")
+	c.addFlags(f, "the events of the message with this `ID`; may be repeated", "messages with recipients of")
 	f.IntVar(&c.toLine, "to-line", 0, "only up to the line of this `number` in the file")
 	f.StringVarP(&c.output, "output", "o", "", "write the result into a `file`")
 	return cmd
@@ -40,9 +38,9 @@ Answers that were not recorded are not invented: such requests stay open.`,
 
 // A traceCut is what the command line asks for.
 type traceCut struct {
-	messages, transports, nexthops []string
-	toLine                         int
-	output                         string
+	subjects
+	toLine int
+	output string
 }
 
 func (c *traceCut) run(cmd *cobra.Command, path string) error {
@@ -106,10 +104,10 @@ func (c *traceCut) selection() (replay.Selection, error) {
 	if c.toLine < 0 {
 		return want, exit.Usagef("--to-line is at least 1")
 	}
-	if len(c.messages)+len(c.transports)+len(c.nexthops)+c.toLine == 0 {
+	if !c.any() && c.toLine == 0 {
 		return want, exit.Usagef("select a part: --message, --transport, --nexthop or --to-line")
 	}
-	ids, err := parseIDs(c.messages)
+	ids, err := c.ids()
 	if err != nil {
 		return want, err
 	}

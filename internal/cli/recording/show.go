@@ -38,9 +38,7 @@ it can be of any size.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&s.messages, "message", nil, "only lines about the message with this `ID`; may be repeated, like all filters")
-	f.StringSliceVar(&s.transports, "transport", nil, "only lines about the transport of this `name`")
-	f.StringSliceVar(&s.nexthops, "nexthop", nil, "only lines about the nexthop of this `name`")
+	s.addFlags(f, "only lines about the message with this `ID`; may be repeated, like all filters", "only lines about")
 	f.StringSliceVar(&s.kinds, "kind", nil, "only events or actions of this `kind`, such as delivered or note")
 	f.StringVar(&s.from, "from", "", "only lines from this `time` on")
 	f.StringVar(&s.to, "to", "", "only lines up to this `time`")
@@ -51,10 +49,11 @@ it can be of any size.`,
 
 // A traceShow is what the command line asks for.
 type traceShow struct {
-	messages, transports, nexthops, kinds []string
-	from, to                              string
-	json, summaryOnly                     bool
-	shown                                 int // lines
+	subjects
+	kinds             []string
+	from, to          string
+	json, summaryOnly bool
+	shown             int // lines
 }
 
 func (s *traceShow) run(cmd *cobra.Command, path string) error {
@@ -274,12 +273,12 @@ func (m moment) at(start mail.Instant) mail.Instant {
 }
 
 func (s *traceShow) filter() (*lineFilter, error) {
-	ids, err := parseIDs(s.messages)
+	ids, err := s.ids()
 	if err != nil {
 		return nil, err
 	}
 	f := &lineFilter{messages: ids, transports: s.transports, nexthops: s.nexthops, kinds: s.kinds}
-	if s.json || len(ids)+len(s.transports)+len(s.nexthops) > 0 {
+	if s.json || s.any() {
 		f.follower = trace.NewFollower()
 	}
 	if err := checkKinds(s.kinds); err != nil {
@@ -305,18 +304,6 @@ func (f *lineFilter) narrows() bool {
 // after reports whether m is later than n, as far as this is known without the trace.
 func (m moment) after(n moment) bool {
 	return m.set && n.set && (m.instant == 0) == (n.instant == 0) && (m.instant > n.instant || m.since > n.since)
-}
-
-func parseIDs(texts []string) ([]mail.QueueID, error) {
-	var ids []mail.QueueID
-	for _, text := range texts {
-		id, err := mail.ParseQueueID(text)
-		if err != nil {
-			return nil, exit.Usagef("--message %s: %w", human.Plain(text), err)
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
 }
 
 // checkKinds refuses unknown kinds: a misspelled one would match nothing.
