@@ -103,10 +103,10 @@ func hostState(h *conns.HostView) string {
 func offers(c destdb.Caps) []string {
 	var names []string
 	for _, e := range []struct {
-		bit  destdb.Extensions
+		bit  mail.Extensions
 		name string
-	}{{destdb.Pipelining, "PIPELINING"}, {destdb.Chunking, "CHUNKING"}, {destdb.EightBitMIME, "8BITMIME"}, {destdb.SMTPUTF8, "SMTPUTF8"},
-		{destdb.DSN, "DSN"}, {destdb.StartTLS, "STARTTLS"}, {destdb.RequireTLS, "REQUIRETLS"}, {destdb.Burl, "BURL"}} {
+	}{{mail.ExtPipelining, "PIPELINING"}, {mail.ExtChunking, "CHUNKING"}, {mail.Ext8BitMIME, "8BITMIME"}, {mail.ExtSMTPUTF8, "SMTPUTF8"},
+		{mail.ExtDSN, "DSN"}, {mail.ExtStartTLS, "STARTTLS"}, {mail.ExtRequireTLS, "REQUIRETLS"}, {mail.ExtBurl, "BURL"}} {
 		if c.Extensions&e.bit != 0 {
 			names = append(names, e.name)
 		}

@@ -916,25 +916,6 @@ func TestConfigComplains(t *testing.T) {
 	}
 }
 
-// A wildcard listener stands for all addresses of the machine, and a proxy for
-// its address at every port (row B-154).
-func TestOwnAddresses(t *testing.T) {
-	own, err := OwnAddresses(
-		[]netip.AddrPort{netip.MustParseAddrPort("0.0.0.0:25"), netip.MustParseAddrPort("192.0.2.1:587")},
-		[]netip.Addr{netip.MustParseAddr("203.0.113.9")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"127.0.0.1:25", "192.0.2.1:587", "203.0.113.9:25", "203.0.113.9:587"} {
-		if !slices.Contains(own, netip.MustParseAddrPort(want)) {
-			t.Errorf("%v lacks %s", own, want)
-		}
-	}
-	if slices.Contains(own, netip.MustParseAddrPort("127.0.0.1:587")) {
-		t.Errorf("%v: 127.0.0.1:587 is not ours", own)
-	}
-}
-
 // The hot path: a busy destination's hosts come from memory.
 func TestCachedHostsAllocations(t *testing.T) {
 	r := newWorld(t, zone).resolver(t, Config{})

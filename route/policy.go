@@ -28,16 +28,6 @@ func (f Families) String() string {
 	return "unknown"
 }
 
-// ParseFamilies parses the word returned by String.
-func ParseFamilies(word string) (Families, error) {
-	for f := FamiliesBoth; f <= FamiliesIPv6; f++ {
-		if f.String() == word {
-			return f, nil
-		}
-	}
-	return 0, &SyntaxError{"address families", word, "it is not one of all, ipv4, ipv6", ""}
-}
-
 // Includes reports whether addresses of a's family are used.
 func (f Families) Includes(a netip.Addr) bool {
 	return f == FamiliesBoth || a.Is4() == (f == FamiliesIPv4)

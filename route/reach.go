@@ -31,16 +31,6 @@ func (r Reach) String() string {
 	return "unknown"
 }
 
-// ParseReach parses the word returned by String.
-func ParseReach(word string) (Reach, error) {
-	for r := ReachPublic; r <= ReachAny; r++ {
-		if r.String() == word {
-			return r, nil
-		}
-	}
-	return 0, &SyntaxError{"reach", word, "it is not one of public, private, any", ""}
-}
-
 // Permits reports whether connections to a are permitted.
 func (r Reach) Permits(a netip.Addr) bool {
 	if r == ReachAny {

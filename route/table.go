@@ -231,16 +231,6 @@ func unroutable(why string) mail.Route {
 	}
 }
 
-// Transports returns the names of all transports that occur in routes, so that
-// the configuration can be checked for unknown ones.
-func (t *Table) Transports() []string {
-	names := make(map[string]bool)
-	for r := range t.routes() {
-		names[r.Transport] = true
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
 // Nexthops returns all nexthops that the operator configured. They may have any
 // address, and errors in their lookup are taken for errors in the configuration.
 func (t *Table) Nexthops() []string {

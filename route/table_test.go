@@ -157,9 +157,6 @@ func TestNewTableComplains(t *testing.T) {
 func TestTableNames(t *testing.T) {
 	tab := table(t, Config{Relayhost: "[b]:25,a.example", Rules: []string{
 		"a.example slow:[c]", "x@b.example error:no", ".c.example discard:some text", "* lmtp:unix:/s", "d.example :"}})
-	if got, want := tab.Transports(), []string{"discard", "error", "lmtp", "slow", "smtp"}; !slices.Equal(got, want) {
-		t.Errorf("Transports = %q, want %q", got, want)
-	}
 	if got, want := tab.Nexthops(), []string{"[b]:25", "[c]", "a.example"}; !slices.Equal(got, want) {
 		t.Errorf("Nexthops = %q, want %q", got, want)
 	}

@@ -236,26 +236,6 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The words of the configuration read back.
-func TestPolicyWords(t *testing.T) {
-	for r := ReachPublic; r <= ReachAny; r++ {
-		if got, err := ParseReach(r.String()); got != r || err != nil {
-			t.Errorf("ParseReach(%q) = %v, %v", r, got, err)
-		}
-	}
-	for f := FamiliesBoth; f <= FamiliesIPv6; f++ {
-		if got, err := ParseFamilies(f.String()); got != f || err != nil {
-			t.Errorf("ParseFamilies(%q) = %v, %v", f, got, err)
-		}
-	}
-	if _, err := ParseReach("everything"); err == nil || !strings.Contains(err.Error(), "public, private, any") {
-		t.Errorf("ParseReach: %v", err)
-	}
-	if _, err := ParseFamilies("ipv5"); err == nil || !strings.Contains(err.Error(), "all, ipv4, ipv6") {
-		t.Errorf("ParseFamilies: %v", err)
-	}
-}
-
 // naiveTiers is the definition without caps: for every address its best
 // preference, after the reply to everything that goes wrong.
 func naiveTiers(records []MX, z zone, p Policy) (map[netip.Addr]uint16, string) {

@@ -110,17 +110,8 @@ func (s *Spool) maintain() {
 // store counts as idle. With more, compactions free space by themselves.
 const idleCommits = 100
 
-// Maintain does one round of maintenance now: it restores the ballast, and frees
-// disk space that deleted contents still occupy. The spool does so periodically; an
-// operator may want it sooner.
-func (s *Spool) Maintain(ctx context.Context) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	return s.round(ctx, true)
-}
-
+// round restores the ballast and, if the store is idle, frees disk space that deleted contents
+// still occupy.
 func (s *Spool) round(ctx context.Context, idle bool) error {
 	s.work.round.Lock()
 	defer s.work.round.Unlock()

@@ -130,7 +130,7 @@ func TestContentFileWithoutRoom(t *testing.T) {
 				}
 				return nil
 			}))))
-			if err := s.Maintain(ctxTest); err != nil {
+			if err := s.round(ctxTest, true); err != nil {
 				t.Fatal(err)
 			}
 			d := draft(t, s, addresses(1), nil)

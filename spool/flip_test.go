@@ -643,7 +643,7 @@ func TestMissingLog(t *testing.T) {
 		for _, age := range []time.Duration{orphanLife - time.Hour, orphanLife} {
 			cfg.Now = func() mail.Instant { return now() + mail.Instant(age) }
 			s = mustOpen(t, cfg)
-			if err := s.Maintain(ctxTest); err != nil {
+			if err := s.round(ctxTest, true); err != nil {
 				t.Error(err)
 			}
 			if dirs, _ := fs.List("/spool/damaged/content"); len(dirs) > 0 != (age < orphanLife) && lost {

@@ -38,7 +38,7 @@ func destinationQueue() *admintest.Queue {
 	limited.Hosts = []conns.HostView{
 		{Host: host(1), Connections: 2, Idle: 1, Limit: 20, Level: mail.LevelGroup, Configured: mail.LevelOverlap, BusyUntil: due(time.Minute),
 			Known: destdb.View{State: destdb.InUse, RTT: 31 * time.Millisecond, Service: 8 * time.Millisecond, MessagesMax: 50, HeldUntil: due(20 * time.Hour), Slow: true,
-				Caps: destdb.Caps{Extensions: destdb.Pipelining | destdb.Chunking, SizeMax: 1000}},
+				Caps: destdb.Caps{Extensions: mail.ExtPipelining | mail.ExtChunking, SizeMax: 1000}},
 			Fell: conns.Ending{Conn: 3, Host: host(1), At: arrived(time.Hour), Closing: mail.Closing{Why: mail.CloseStep, Level: mail.LevelOverlap, Reply: mail.Reply{Code: 503, Text: "out of order"}}}},
 		{Host: host(2), Tier: 1, Limit: 20, Level: mail.LevelOverlap, Configured: mail.LevelOverlap,
 			Known: destdb.View{State: destdb.RetryLater, At: due(2 * time.Minute), RetryAt: due(2 * time.Minute), Failures: 3, FailedAt: arrived(5 * time.Minute), Reason: refused}},

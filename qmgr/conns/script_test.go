@@ -415,9 +415,9 @@ func (s *script) learn(tb testing.TB, l *golden.Line) {
 		case "step-down":
 			s.db.StepDown(key, s.level(tb, l, mail.LevelOverlap), s.now)
 		case "proven":
-			s.db.Probed(key, destdb.ProofPassed, s.now)
+			s.db.Probed(key, mail.ProofPassed, s.now)
 		case "executes":
-			s.db.Probed(key, destdb.ProofExecutes, s.now)
+			s.db.Probed(key, mail.ProofExecutes, s.now)
 		case "worked":
 			s.db.ObserveRTT(key, time.Millisecond, s.now)
 		case "slow":

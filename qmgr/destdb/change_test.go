@@ -34,7 +34,7 @@ func TestWhatIsAChange(t *testing.T) {
 		}, false},
 		{"step down", nil, func(db *DB, k Key) { db.StepDown(k, mail.LevelOverlap, epoch) }, true},
 		{"hold for ever", nil, func(db *DB, k Key) { db.HoldForever(k, mail.LevelGroup, epoch) }, true},
-		{"probe", nil, func(db *DB, k Key) { db.Probed(k, ProofPassed, epoch) }, true},
+		{"probe", nil, func(db *DB, k Key) { db.Probed(k, mail.ProofPassed, epoch) }, true},
 		{"connection that was made", func(db *DB, k Key) { db.Open(k, epoch) }, func(db *DB, k Key) { db.Shut(k, Life{MadeAt: epoch}, epoch) }, true},
 		{"connection that was not", func(db *DB, k Key) { db.Open(k, epoch) }, func(db *DB, k Key) { db.Shut(k, Life{}, epoch) }, false},
 	} {
@@ -85,7 +85,7 @@ func TestFactsAreKept(t *testing.T) {
 		"nothing": {},
 		"levels":  {Levels: Levels{Strikes: 1}},
 		"limit":   {Limit: Limit{Messages: 5, At: epoch}},
-		"proof":   {Proof: Proof{At: epoch, Result: ProofFailed}},
+		"proof":   {Proof: Proof{At: epoch, Result: mail.ProofFailed}},
 		"pace":    {Pace: Pace{At: epoch, RTT: time.Second, RTTMin: time.Second}},
 		"caps":    {Caps: Caps{At: epoch, SizeMax: 1000}},
 	} {

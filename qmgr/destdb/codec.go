@@ -109,14 +109,14 @@ func ParseRecord(b []byte) (Record, error) {
 	r.Limit.Messages = uint32(d.number(1<<32 - 1))
 	r.Limit.At = d.instant()
 	r.Proof.At = d.instant()
-	r.Proof.Result = ProofResult(d.number(uint64(ProofExecutes)))
+	r.Proof.Result = mail.Proof(d.number(uint64(mail.ProofExecutes)))
 	r.Proof.Executes = d.flag()
 	r.Pace.At = d.instant()
 	for _, to := range [...]*time.Duration{&r.Pace.RTT, &r.Pace.RTTMin, &r.Pace.Service, &r.Pace.ServiceFloor} {
 		*to = time.Duration(d.number(uint64(paceMax)))
 	}
 	r.Caps.At = d.instant()
-	r.Caps.Extensions = Extensions(d.number(1<<16 - 1))
+	r.Caps.Extensions = mail.Extensions(d.number(1<<16 - 1))
 	r.Caps.SizeMax = int64(d.number(1<<63 - 1))
 	if !d.done() {
 		return Record{}, fmt.Errorf("host record of %d bytes: %w", len(b), errMalformed)

@@ -20,7 +20,7 @@ func fullRecord() Record {
 		Closed: Closing{MadeAt: epoch - 5, At: epoch},
 		Levels: Levels{Holds: [3]Hold{{1, 2}, {mail.Never, epoch}, {3, 0}}, Strikes: strikesMax},
 		Limit:  Limit{Messages: 1<<32 - 1, At: epoch},
-		Proof:  Proof{At: epoch, Result: ProofExecutes, Executes: true},
+		Proof:  Proof{At: epoch, Result: mail.ProofExecutes, Executes: true},
 		Pace:   Pace{At: mail.Never, RTT: paceMax, RTTMin: 1, Service: 300, ServiceFloor: 1 << 20},
 		Caps:   Caps{At: epoch, Extensions: 1<<16 - 1, SizeMax: 1<<63 - 1},
 	}

@@ -171,10 +171,10 @@ func (r *Record) messagesMax(now mail.Instant) uint32 {
 }
 
 // Probed records how a host answered the probe for LevelStream.
-func (db *DB) Probed(k Key, result ProofResult, now mail.Instant) {
+func (db *DB) Probed(k Key, result mail.Proof, now mail.Instant) {
 	h := db.touch(k, now)
 	old := h.rec.Proof
-	h.rec.Proof = Proof{At: stamp(old.At, now), Result: result, Executes: old.Executes || result == ProofExecutes}
+	h.rec.Proof = Proof{At: stamp(old.At, now), Result: result, Executes: old.Executes || result == mail.ProofExecutes}
 	db.mark(h)
 }
 
@@ -188,7 +188,7 @@ const (
 
 // ObserveCaps records what a host offers. sizeMax is in bytes, 0 if the host
 // declares no maximum.
-func (db *DB) ObserveCaps(k Key, ext Extensions, sizeMax int64, now mail.Instant) {
+func (db *DB) ObserveCaps(k Key, ext mail.Extensions, sizeMax int64, now mail.Instant) {
 	h := db.touch(k, now)
 	h.rec.Caps = Caps{At: stamp(h.rec.Caps.At, now), Extensions: ext, SizeMax: sizeMax}
 }

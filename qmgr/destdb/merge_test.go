@@ -28,9 +28,9 @@ func anyRecord(rng *rand.Rand) Record {
 	}
 	r.Levels.Strikes = uint8(rng.IntN(3))
 	r.Limit = Limit{Messages: uint32(rng.IntN(3)), At: at()}
-	r.Proof = Proof{At: at(), Result: ProofResult(rng.IntN(4)), Executes: rng.IntN(4) == 0}
+	r.Proof = Proof{At: at(), Result: mail.Proof(rng.IntN(4)), Executes: rng.IntN(4) == 0}
 	r.Pace = Pace{At: at(), RTT: d(), RTTMin: d(), Service: d(), ServiceFloor: d()}
-	r.Caps = Caps{At: at(), Extensions: Extensions(rng.IntN(2)), SizeMax: int64(rng.IntN(2))}
+	r.Caps = Caps{At: at(), Extensions: mail.Extensions(rng.IntN(2)), SizeMax: int64(rng.IntN(2))}
 	return r
 }
 
@@ -58,9 +58,9 @@ func TestMergeLaws(t *testing.T) {
 func TestMergePrefers(t *testing.T) {
 	failed := func(at mail.Instant) Record { return Record{Health: Health{At: at, Failures: 2, RetryAt: at + 9}} }
 	worked := func(at mail.Instant) Record { return Record{Health: Health{At: at}} }
-	executes := Record{Proof: Proof{At: 1, Result: ProofExecutes, Executes: true}}
-	passed := Record{Proof: Proof{At: 2, Result: ProofPassed}}
-	both := Record{Proof: Proof{At: 2, Result: ProofPassed, Executes: true}}
+	executes := Record{Proof: Proof{At: 1, Result: mail.ProofExecutes, Executes: true}}
+	passed := Record{Proof: Proof{At: 2, Result: mail.ProofPassed}}
+	both := Record{Proof: Proof{At: 2, Result: mail.ProofPassed, Executes: true}}
 	held := Record{Levels: Levels{Holds: [3]Hold{1: {Until: 5}}}}
 	lifted := Record{Levels: Levels{Holds: [3]Hold{1: {Until: 5, Lifted: 6}}}}
 	limit := func(at mail.Instant, n uint32) Record { return Record{Limit: Limit{Messages: n, At: at}} }
@@ -135,7 +135,7 @@ func live(n *DB, rng *rand.Rand, k Key, now mail.Instant) {
 		return
 	}
 	n.Succeeded(k, now)
-	n.ObserveCaps(k, Pipelining, 0, now)
+	n.ObserveCaps(k, mail.ExtPipelining, 0, now)
 	n.ObserveRTT(k, time.Duration(rng.IntN(1e9)), now)
 	if rng.IntN(5) == 0 {
 		n.StepDown(k, mail.Level(rng.IntN(4)), now)
@@ -174,7 +174,7 @@ func TestLearnClamps(t *testing.T) {
 			Strikes: strikesMax,
 		},
 		Limit: Limit{Messages: 1, At: epoch},
-		Proof: Proof{At: epoch, Result: ProofExecutes},
+		Proof: Proof{At: epoch, Result: mail.ProofExecutes},
 		Pace:  Pace{At: epoch, RTT: paceMax},
 		Caps:  Caps{At: epoch},
 	}

@@ -59,19 +59,9 @@ type Limit struct {
 // A Proof is the result of a probe whether a host supports LevelStream.
 type Proof struct {
 	At       mail.Instant
-	Result   ProofResult
+	Result   mail.Proof
 	Executes bool // it once executed refused content as commands; never forgotten
 }
-
-// A ProofResult is how a host answered that probe.
-type ProofResult = mail.Proof
-
-const (
-	ProofNone     = mail.ProofNone
-	ProofPassed   = mail.ProofPassed
-	ProofFailed   = mail.ProofFailed
-	ProofExecutes = mail.ProofExecutes
-)
 
 // Pace is how fast a host answers.
 type Pace struct {
@@ -86,23 +76,9 @@ type Pace struct {
 // may only use what its own EHLO reply offers.
 type Caps struct {
 	At         mail.Instant
-	Extensions Extensions
+	Extensions mail.Extensions
 	SizeMax    int64 // bytes (RFC 1870); 0 if the host declares no maximum
 }
-
-// Extensions is a set of SMTP extensions.
-type Extensions = mail.Extensions
-
-const (
-	Pipelining   = mail.ExtPipelining
-	Chunking     = mail.ExtChunking
-	EightBitMIME = mail.Ext8BitMIME
-	SMTPUTF8     = mail.ExtSMTPUTF8
-	DSN          = mail.ExtDSN
-	StartTLS     = mail.ExtStartTLS
-	RequireTLS   = mail.ExtRequireTLS
-	Burl         = mail.ExtBurl
-)
 
 // Merge joins two nodes' records of one host. It is commutative, associative and
 // idempotent; the package comment has the rules.

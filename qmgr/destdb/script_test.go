@@ -142,8 +142,8 @@ func (s *script) connection(tb testing.TB, l *golden.Line) {
 	case "forever": // forever HOST: at group, as after a message under a wrong envelope
 		s.db.HoldForever(k, mail.LevelGroup, s.now)
 	case "proof": // proof HOST passed|failed|executes
-		s.db.Probed(k, map[string]ProofResult{
-			"passed": ProofPassed, "failed": ProofFailed, "executes": ProofExecutes,
+		s.db.Probed(k, map[string]mail.Proof{
+			"passed": mail.ProofPassed, "failed": mail.ProofFailed, "executes": mail.ProofExecutes,
 		}[l.Word(tb, 1)], s.now)
 	case "service", "rtt": // service|rtt HOST of=TIME [times=N]
 		observe := s.db.ObserveService

@@ -68,7 +68,7 @@ func (r Record) clamp(cfg *Config, now mail.Instant) Record {
 	r.Levels.Strikes = min(r.Levels.Strikes, strikesMax)
 	r.Limit.At = past(r.Limit.At, now)
 	r.Proof.At = past(r.Proof.At, now)
-	r.Proof.Result = min(r.Proof.Result, ProofExecutes)
+	r.Proof.Result = min(r.Proof.Result, mail.ProofExecutes)
 	r.Caps.At = past(r.Caps.At, now)
 	r.Caps.SizeMax = max(r.Caps.SizeMax, 0)
 	r.Pace = r.Pace.clamp(now)

@@ -82,7 +82,7 @@ func (h *host) view(cfg *Config, now mail.Instant) View {
 	if held := r.Levels.ceiling(); held < mail.LevelStream {
 		v.HeldUntil = r.Levels.Holds[held].Until
 	}
-	v.Streams = v.Level == mail.LevelStream && r.Proof.Result == ProofPassed && now < r.Proof.At.Add(proofTTL)
+	v.Streams = v.Level == mail.LevelStream && r.Proof.Result == mail.ProofPassed && now < r.Proof.At.Add(proofTTL)
 	switch {
 	case r.Proof.Executes:
 		v.ProbeAt = mail.Never

@@ -91,9 +91,6 @@ func Of(limits ...Limit) (Limits, error) {
 // All returns the limits, the one for the shortest time first.
 func (l Limits) All() []Limit { return slices.Clone(l.list[:l.n]) }
 
-// IsZero reports whether there is no limit.
-func (l Limits) IsZero() bool { return l.n == 0 }
-
 // String returns the limits, as in "10/s, 5000/h"; "" if there are none.
 func (l Limits) String() string {
 	words := make([]string, l.n)

@@ -57,8 +57,8 @@ func TestParse(t *testing.T) {
 		if got != want {
 			t.Errorf("%q is %s, want %s", text, got, want)
 		}
-		if err == nil && limits.IsZero() != (strings.TrimSpace(text) == "") {
-			t.Errorf("%q is no limit: %v", text, limits.IsZero())
+		if err == nil && (limits == Limits{}) != (strings.TrimSpace(text) == "") {
+			t.Errorf("%q is no limit: %v", text, limits == Limits{})
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestOf(t *testing.T) {
 			t.Errorf("%q is not among: %v", want, err)
 		}
 	}
-	if l, err := Of(); err != nil || !l.IsZero() {
+	if l, err := Of(); err != nil || l != (Limits{}) {
 		t.Error(err)
 	}
 	if a, b := of(Limit{1, time.Hour}, Limit{2, time.Second}), of(Limit{2, time.Second}, Limit{1, time.Hour}); a != b || len(a.All()) != 2 {

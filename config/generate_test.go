@@ -2,18 +2,11 @@ package config
 
 import (
 	"bytes"
-	_ "embed" // the example file
 	"fmt"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
-
-// Example is a configuration file that sets nothing: every parameter is commented
-// out, with its meaning and its default. It is generated (see the tests).
-//
-//go:embed posthaste.toml
-var Example string
 
 // example generates Example.
 func example() string {
