@@ -15,6 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
 )
 
@@ -233,22 +234,8 @@ func standardTransport() *Transport {
 
 // DNS is the table [dns].
 type DNS struct {
-	Servers      []string
-	ResolvConf   string
-	HostsFile    string
-	Timeout      time.Duration // 0: as ResolvConf says
-	Attempts     int           // 0: as ResolvConf says
-	Deadline     time.Duration
-	Concurrency  int
-	CacheEntries int
-	HostLimit    int
-	PositiveMin  time.Duration
-	PositiveMax  time.Duration
-	NegativeMin  time.Duration
-	NegativeMax  time.Duration
-	FailureMin   time.Duration
-	FailureMax   time.Duration
-	StaleMax     time.Duration // 0: not used
+	resolve.Config // 0 of StaleMax: not used
+	HostLimit      int
 }
 
 // Spooling is the table [spool].

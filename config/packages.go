@@ -209,14 +209,9 @@ func (c *Config) withNexthop(target string) string {
 
 // Resolve returns the configuration of package resolve.
 func (c *Config) Resolve() resolve.Config {
-	d := c.DNS
-	return resolve.Config{
-		Servers: d.Servers, ResolvConf: d.ResolvConf, HostsFile: d.HostsFile, Timeout: d.Timeout, Attempts: d.Attempts, Deadline: d.Deadline,
-		Concurrency: d.Concurrency, CacheEntries: d.CacheEntries,
-		PositiveMin: d.PositiveMin, PositiveMax: d.PositiveMax, NegativeMin: d.NegativeMin, NegativeMax: d.NegativeMax,
-		FailureMin: d.FailureMin, FailureMax: d.FailureMax, StaleMax: d.StaleMax, NoStale: d.StaleMax == 0,
-		Policy: c.policy(), Trusted: c.trusted(),
-	}
+	r := c.DNS.Config
+	r.NoStale, r.Policy, r.Trusted = r.StaleMax == 0, c.policy(), c.trusted()
+	return r
 }
 
 // Router returns the configuration of package resolve's router.

@@ -341,7 +341,7 @@ func (c Config) Validate() error {
 	atLeastOne("actions per step", c.ActionsPerStep)
 	wrong.Unless(c.TransportRetryTime >= 0, "transport_retry_time is %v: want more than 0", c.TransportRetryTime)
 	_, err := shape.NewTable(c.Destinations)
-	wrong.Add(err, c.Addresses.Validate(), c.Backoff.Validate())
+	wrong.Add(err, c.Addresses.Validate(), c.Hosts.Validate(), c.Backoff.Validate())
 	wrong.AddOf("transport default", c.DefaultTransport.validate())
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		wrong.AddOf("transport "+name, c.Transports[name].validate())
@@ -363,6 +363,17 @@ func (t TransportConfig) validate() error {
 	w.Limit, w.FailedCohortLimit = max(w.Limit, 0), max(w.FailedCohortLimit, 0) // negative means none
 	wrong.Add(w.Validate())
 	return wrong.Join()
+}
+
+// completed returns a configuration with its defaults, and the table of its destinations; or
+// all that is wrong with it.
+func (c Config) completed() (Config, *shape.Table, error) {
+	c = c.WithDefaults()
+	if err := c.Validate(); err != nil {
+		return c, nil, err
+	}
+	shapes, err := shape.NewTable(c.Destinations)
+	return c, shapes, err
 }
 
 // transport returns the limits of a transport as the core uses them: where the

@@ -187,9 +187,3 @@ func mixedText(h mail.Host, why mail.Reply) string {
 // collectSome is how many records of hosts are looked at for old ones whenever a
 // connection ends.
 const collectSome = 16
-
-// endConnections ends all of them, as soon as what is under way there has ended:
-// nothing more will be started.
-func (q *Qmgr) endConnections() {
-	q.hangupAll(q.conns.Halt())
-}

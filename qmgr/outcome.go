@@ -36,6 +36,36 @@ func (q *Qmgr) delivered(ev Delivered) {
 	q.attend(m)
 }
 
+// end takes a delivery from those under way.
+func (q *Qmgr) end(id EntryID) delivery {
+	d := q.busy[id]
+	delete(q.busy, id)
+	v := *d
+	q.stocks.giveDelivery(d)
+	return v
+}
+
+// finish ends an entry, waiting or busy, and frees what nothing else needs:
+// its peer and its queue. Feedback has been given before.
+func (q *Qmgr) finish(e *sched.Entry) {
+	d, m := queueOf(e.Destination()), messageOf(e.Message)
+	wasBusy := e.Busy()
+	e.Leave()
+	if wasBusy {
+		d.volley = 0
+		q.endDelay(d.transport)
+		q.sent(d.transport)
+	}
+	q.hold(m, -len(e.Recipients))
+	e.Release()
+	if wasBusy {
+		q.restAfterDelivery(d, m.callout != nil)
+	}
+	d.Ended()
+	e.Free()
+	q.freeIfIdle(d)
+}
+
 // feedback has a destination's window learn how an attempt went. A delivery that
 // failed for the recipients only shows that the destination works.
 func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {

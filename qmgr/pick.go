@@ -83,15 +83,6 @@ func (q *Qmgr) start(t *transport, e *sched.Entry) {
 	q.emit(Deliver{Entry: v.id, Delivery: deliveryOf(t, e)})
 }
 
-// end takes a delivery from those under way.
-func (q *Qmgr) end(id EntryID) delivery {
-	d := q.busy[id]
-	delete(q.busy, id)
-	v := *d
-	q.stocks.giveDelivery(d)
-	return v
-}
-
 // deliveryOf is what the host has to know of an entry.
 func deliveryOf(t *transport, e *sched.Entry) mail.Delivery {
 	m, d := messageOf(e.Message), queueOf(e.Destination())
@@ -104,27 +95,6 @@ func deliveryOf(t *transport, e *sched.Entry) mail.Delivery {
 		Said:       d.said,
 		Callout:    m.callout != nil,
 	}
-}
-
-// finish ends an entry, waiting or busy, and frees what nothing else needs:
-// its peer and its queue. Feedback has been given before.
-func (q *Qmgr) finish(e *sched.Entry) {
-	d, m := queueOf(e.Destination()), messageOf(e.Message)
-	wasBusy := e.Busy()
-	e.Leave()
-	if wasBusy {
-		d.volley = 0
-		q.endDelay(d.transport)
-		q.sent(d.transport)
-	}
-	q.hold(m, -len(e.Recipients))
-	e.Release()
-	if wasBusy {
-		q.restAfterDelivery(d, m.callout != nil)
-	}
-	d.Ended()
-	e.Free()
-	q.freeIfIdle(d)
 }
 
 // schedule starts deliveries as long as there is something that may start.

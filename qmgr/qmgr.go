@@ -96,11 +96,7 @@ type connecting struct {
 //
 // cfg is completed WithDefaults and validated.
 func New(cfg Config, seed uint64) (*Qmgr, error) {
-	cfg = cfg.WithDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("queue manager: %w", err)
-	}
-	shapes, err := shape.NewTable(cfg.Destinations)
+	cfg, shapes, err := cfg.completed()
 	if err != nil {
 		return nil, fmt.Errorf("queue manager: %w", err)
 	}
@@ -213,7 +209,7 @@ func (q *Qmgr) handle(ev Event) {
 		q.configure(ev.Config)
 	case Halt:
 		q.halt = true
-		q.endConnections()
+		q.hangupAll(q.conns.Halt()) // each ends as soon as what is under way there has ended
 		q.abandonVerifications()
 	case Wake:
 	default:
@@ -268,13 +264,9 @@ func (q *Qmgr) transport(name string) *transport {
 }
 
 func (q *Qmgr) configure(cfg Config) {
-	cfg = cfg.WithDefaults()
-	if err := cfg.Validate(); err != nil {
-		return // the host has validated it; a bad one must not end the run
-	}
-	shapes, err := shape.NewTable(cfg.Destinations)
+	cfg, shapes, err := cfg.completed()
 	if err != nil {
-		return
+		return // the host has validated it; a bad one must not end the run
 	}
 	reshaped := len(cfg.Destinations) > 0 || len(q.cfg.Destinations) > 0
 	q.cfg, q.shapes = cfg, shapes

@@ -152,7 +152,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach})
 		return
 	}
-	b.queue = q.namedQueue(t, name, reach)
+	b.queue = q.queue(t, name, reach)
 	if m.from == intake.FromRetry || m.from == intake.FromFlush && !b.queue.Dead() {
 		b.queue.reset = max(b.queue.reset, m.reset)
 	}

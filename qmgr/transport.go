@@ -70,11 +70,7 @@ func (t *transport) ready() bool {
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.
-func (q *Qmgr) queue(t *transport, nexthop string) *queue {
-	return q.namedQueue(t, nexthop, nexthop)
-}
-
-func (q *Qmgr) namedQueue(t *transport, name, nexthop string) *queue {
+func (q *Qmgr) queue(t *transport, name, nexthop string) *queue {
 	if d, ok := t.queues[name]; ok {
 		return d
 	}

@@ -34,6 +34,7 @@ func TestValidate(t *testing.T) {
 		{"actions per step is", func(c *config, v int) { c.ActionsPerStep = v }, 1, -1},
 		{"transport_retry_time is", func(c *config, v int) { c.TransportRetryTime = time.Duration(v) }, 1, -1},
 		{"minimal backoff time", func(c *config, v int) { c.Backoff.MinimalBackoffTime = time.Duration(v) }, 1, -1},
+		{"retry min", func(c *config, v int) { c.Hosts.RetryMin = time.Duration(v) }, 1, -1},
 		{"lifetime of addresses is negative", func(c *config, v int) { c.Addresses.PositiveTime = time.Duration(v) }, 1, -1},
 		{"matches nothing", func(c *config, v int) { c.Destinations = make([]shape.Destination, v) }, 0, 1},
 	}

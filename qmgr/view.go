@@ -154,6 +154,16 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 	return v
 }
 
+// Peek returns what the core holds of one destination, false if it holds
+// nothing. Unlike View it takes constant time, so that a host can look at one
+// window after every delivery.
+func (q *Qmgr) Peek(transport, nexthop string) (QueueView, bool) {
+	if t := q.transports[transport]; t != nil && t.queues[nexthop] != nil {
+		return t.queues[nexthop].view(), true
+	}
+	return QueueView{}, false
+}
+
 // Idle reports whether there is nothing left to try, now or later: no message is in
 // core or on its way there, and none in the spool waits for its time. Held
 // messages do not count, nor does one of which the host has not told yet.

@@ -35,4 +35,3 @@ func (s *Spool) List(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	})
 	return list, next, more, err
 }
-

@@ -89,12 +89,12 @@ func TestSlowFeed(t *testing.T) {
 
 // A key of the first format had the transport as its security.
 func TestKeyOfFirstFormat(t *testing.T) {
-	e := encoder{[]byte{keyFormat1}}
-	e.text(string(key("a").Addr.Addr().AsSlice()))
-	e.number(25)
-	e.text("pool")
-	e.text("smtp")
-	k, err := ParseKey(e.out)
+	c := codec{out: []byte{keyFormat1}, writing: true}
+	c.text(string(key("a").Addr.Addr().AsSlice()), 16)
+	c.write(25)
+	c.text("pool", textMax)
+	c.text("smtp", textMax)
+	k, err := ParseKey(c.out)
 	if want := (Key{Addr: key("a").Addr, Transport: "smtp", Source: "pool"}); err != nil || k != want {
 		t.Errorf("%v, %v; want %v", k, err, want)
 	}

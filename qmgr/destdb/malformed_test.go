@@ -12,17 +12,17 @@ import (
 func TestNumbers(t *testing.T) {
 	for bits := range 64 {
 		for _, n := range []uint64{1<<bits - 1, 1 << bits, 1<<bits + 1} {
-			e := encoder{}
-			e.number(n)
+			e := codec{writing: true}
+			e.write(n)
 			length := 1
 			for rest := n >> 7; rest > 0; rest >>= 7 {
 				length++
 			}
-			d := decoder{in: e.out}
-			if got := d.number(1<<64 - 1); got != n || !d.done() || len(e.out) != length {
+			d := codec{in: e.out}
+			if got := d.read(1<<64 - 1); got != n || !d.done() || len(e.out) != length {
 				t.Errorf("%d is written %x, want %d bytes, and read back as %d", n, e.out, length, got)
 			}
-			if d := (decoder{in: e.out}); n > 0 && (d.number(n-1) != 0 || d.done()) {
+			if d := (codec{in: e.out}); n > 0 && (d.read(n-1) != 0 || d.done()) {
 				t.Errorf("%d is read where at most %d is allowed", n, n-1)
 			}
 		}
@@ -35,17 +35,17 @@ func TestNumbers(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	ninth := bytes.Repeat([]byte{0xff}, 9)
 	for _, in := range [][]byte{{}, {0x80}, {0x80, 0}, {0x81, 0x80, 0}, append(ninth[:9:9], 2), append(ninth[:9:9], 0x80, 1), append(ninth[:9:9], 0xff, 0xff, 1)} {
-		d := decoder{in: in}
-		if n := d.number(1<<64 - 1); n != 0 || !d.bad {
+		d := codec{in: in}
+		if n := d.read(1<<64 - 1); n != 0 || !d.bad {
 			t.Errorf("number %x is read as %d", in, n)
 		}
-		if d.number(1) != 0 || d.text(10) != "" || d.done() {
+		if d.read(1) != 0 || d.text("", 10) != "" || d.done() {
 			t.Errorf("more is read behind number %x", in)
 		}
 	}
 	for _, in := range [][]byte{{1}, {3, 'a', 'b'}, {2, 'a', 'b'}} {
-		d := decoder{in: in}
-		if text := d.text(1); text != "" || d.done() {
+		d := codec{in: in}
+		if text := d.text("", 1); text != "" || d.done() {
 			t.Errorf("text %x is read as %q where one octet is allowed", in, text)
 		}
 	}
