@@ -91,8 +91,10 @@ func rot(t *testing.T, fs *vfs.MemFS, ext string, pass int, needle []byte) {
 	}
 }
 
-// flushed commits n messages, flushes them to table and blob files and closes the
-// spool. Each message has a unique sender and content.
+// flushed commits n messages, compacts them to table and blob files and closes the
+// spool. Each message has a unique sender and content. What shares a block does not
+// depend on when memory was flushed: the first envelope of a table may share one with
+// entries of an index.
 func flushed(t *testing.T, cfg Config, n int) (ids []mail.QueueID) {
 	t.Helper()
 	s := mustOpen(t, cfg)
@@ -100,7 +102,7 @@ func flushed(t *testing.T, cfg Config, n int) (ids []mail.QueueID) {
 		e := mail.Envelope{Sender: mail.Address(noise(i, 60)[17:])}
 		ids = append(ids, accept(t, s, e, addresses(1), noise(i, 4000)).Envelope.ID)
 	}
-	if err := s.db.Flush(); err != nil {
+	if err := s.db.Compact(ctxTest, []byte("a"), []byte("z"), false); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
