@@ -13,41 +13,50 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
+// contents are where a content may be: it depends on its size.
+var contents = []struct {
+	name string
+	size int // of a body
+	dir  string
+}{
+	{"content file", 100_000, "body"},
+	{"content in the store", 30_000, "db"},
+}
+
+// damagedAtRest defers messages, of these numbers and with bodies of this size, and then
+// damages the content of number 7 below a directory, while no daemon runs. It returns the
+// queue directory and the sums of the bodies.
+func damagedAtRest(t *testing.T, from, until, size int, where string) (dir string, sums map[string]uint32) {
+	t.Helper()
+	dir, sums = t.TempDir(), make(map[string]uint32)
+	r := start(t, dir, routes("d.test", closed(t)))
+	for i := from; i < until; i++ {
+		m := letter(key(i), "a@d.test")
+		body := fmt.Sprintf("marker %d marker\r\n%s", i, bodyOf(size))
+		m.Content = text(key(i), body)
+		sums[key(i)] = sum(body)
+		r.feed(m)
+	}
+	r.waiting("all deferred", census{mail.AreaDeferred: uint64(until - from)})
+	r.end()
+	// What is in the log of the store is moved to its tables by the next start.
+	start(t, dir, routes("d.test", closed(t))).end()
+	flip(t, filepath.Join(dir, where), []byte("marker 7 marker"))
+	return dir, sums
+}
+
 // A disk that returns other bytes than were written spoils what was in them
 // and nothing else: the messages concerned are kept for an operator to look at,
 // an error is logged, and all others arrive whole.
 func TestDamageOnDisk(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name string
-		size int // of a body
-		dir  string
-	}{
-		{"content file", 100_000, "body"},
-		{"content in the store", 30_000, "db"},
-	} {
+	for _, test := range contents {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			const n = 20
-			dir := t.TempDir()
-			r := start(t, dir, routes("d.test", closed(t)))
-			sums := make(map[string]uint32)
-			for i := range n {
-				m := letter(key(i), "a@d.test")
-				body := fmt.Sprintf("marker %d marker\r\n%s", i, bodyOf(test.size))
-				m.Content = text(key(i), body)
-				sums[key(i)] = sum(body)
-				r.feed(m)
-			}
-			r.waiting("all deferred", census{mail.AreaDeferred: n})
-			r.end()
-			// What is in the log of the store is moved to its tables by the
-			// next start.
-			start(t, dir, routes("d.test", closed(t))).end()
-			flip(t, filepath.Join(dir, test.dir), []byte("marker 7 marker"))
-
+			dir, sums := damagedAtRest(t, 0, n, test.size, test.dir)
 			box := receive(t, sink.Config{})
-			r = start(t, dir, routes("d.test", box.address))
+			r := start(t, dir, routes("d.test", box.address))
 			r.d.driver.RetryAll()
 			r.until("only damaged messages left", func() bool {
 				got := r.census()
@@ -129,27 +138,12 @@ func flip(t *testing.T, dir string, text []byte) {
 // report says so.
 func TestDamagedMessageIsReported(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name string
-		size int // of a body
-		dir  string
-	}{
-		{"content file", 100_000, "body"},
-		{"content in the store", 30_000, "db"},
-	} {
+	for _, test := range contents {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			dir, origin := t.TempDir(), receive(t, sink.Config{})
-			r := start(t, dir, routes("d.test", closed(t)))
-			m := letter(key(7), "a@d.test")
-			m.Content = text(key(7), "marker 7 marker\r\n"+bodyOf(test.size))
-			r.feed(m)
-			r.waiting("deferred", census{mail.AreaDeferred: 1})
-			r.end()
-			start(t, dir, routes("d.test", closed(t))).end() // moves the content to a table
-			flip(t, filepath.Join(dir, test.dir), []byte("marker 7 marker"))
-
-			r = start(t, dir, routes("d.test", "error:5.1.6 has moved", "origin.test", origin.address))
+			origin := receive(t, sink.Config{})
+			dir, _ := damagedAtRest(t, 7, 8, test.size, test.dir)
+			r := start(t, dir, routes("d.test", "error:5.1.6 has moved", "origin.test", origin.address))
 			r.d.driver.RetryAll()
 			r.settled()
 			d, rep, original := reportTo(t, origin)
