@@ -3,11 +3,13 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +31,18 @@ import (
 // patience is how long a test waits for a state. Only a test that fails, or a
 // machine that is busy with other things, comes near it.
 const patience = time.Minute
+
+// TestMain has more tests run abreast than there are processors, since most of them wait
+// for the network, the disk or a timer.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if abreast := flag.Lookup("test.parallel"); abreast.Value.String() == abreast.DefValue {
+		if err := abreast.Value.Set("4"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // quiet is for daemons that are not to start.
 var quiet = Options{Log: slog.New(slog.DiscardHandler)}
