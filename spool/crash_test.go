@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -93,10 +94,11 @@ func splitOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []
 
 // A crash at any write to the disk, with none, some or all of the unsynced data
 // having reached it, loses nothing that was confirmed, restores nothing that was
-// removed, splits no step, and leaves nothing behind.
+// removed, splits no step, and leaves nothing behind. A plain run tries every fifth crash.
 func TestCrashAtEveryWrite(t *testing.T) {
 	states := undisturbed(t)
 	var clones []clone
+	crashes, every := 0, int(sampled(5))
 	fs := vfs.NewCrashableMem()
 	var at atomic.Int64 // the step under way
 	var mu sync.Mutex
@@ -105,11 +107,14 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpFileClose {
 			mu.Lock()
 			defer mu.Unlock()
-			percents := []int{50, len(clones) / 2 % 2 * 100}
+			percents := []int{50, crashes / 2 % 2 * 100}
 			if op.Kind == errorfs.OpFileSync && op.Path == "/spool/db" {
 				percents = []int{0, 50, 50, 50, 50, 50, 50, 100} // several files are new: any of them may be lost
 			}
 			for _, percent := range percents {
+				if crashes++; crashes%every > 0 {
+					continue
+				}
 				cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}
 				clones = append(clones, clone{fs.CrashClone(cfg), int(at.Load()), fmt.Sprintf("%d%% at op %d on %s", percent, op.Kind, op.Path)})
 			}
@@ -130,10 +135,10 @@ func TestCrashAtEveryWrite(t *testing.T) {
 
 	mu.Lock()
 	defer mu.Unlock()
-	if len(clones) < 200 {
-		t.Fatalf("only %d crashes", len(clones))
+	if crashes < 200 {
+		t.Fatalf("only %d crashes", crashes)
 	}
-	t.Logf("%d crashes", len(clones))
+	t.Logf("%d crashes, of which %d are tried", crashes, len(clones))
 	for _, c := range clones {
 		c.check(t, states)
 	}
@@ -308,10 +313,10 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 
 // Each write to the disk fails in turn. Whether the result is an error, an alarm or
 // the end of the process, confirmed changes are there afterwards, and others
-// completely or not at all.
+// completely or not at all. In a plain run it is every fifth write.
 func TestErrorAtEveryWrite(t *testing.T) {
 	states := undisturbed(t)
-	for n := int64(0); ; n++ {
+	for n := int64(0); ; n += sampled(5) {
 		fs := vfs.NewCrashableMem()
 		var writes atomic.Int64
 		var what atomic.Value
@@ -330,6 +335,11 @@ func TestErrorAtEveryWrite(t *testing.T) {
 		clone{fs.CrashClone(vfs.CrashCloneCfg{}), min(acked+1, len(crashSteps)), fmt.Sprint("error at ", what.Load())}.check(t, states)
 	}
 }
+
+// sampled returns the step between the writes that fail, or the crashes, that are tried:
+// plain, which leaves out most of them, or 1 if POSTHASTE_RUNS is at least 10, as in the
+// stage spool of .ci/run.
+func sampled(plain int64) int64 { return max(plain/int64(golden.Runs(1)), 1) }
 
 // mayFail reports whether an operation changes the disk.
 func mayFail(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -491,10 +492,7 @@ func TestFlippedMarkers(t *testing.T) {
 
 // Random bits of tables, blobs, logs and contents.
 func TestFlippedData(t *testing.T) {
-	n := 20
-	if v, err := strconv.Atoi(os.Getenv("POSTHASTE_FLIPS_DATA")); err == nil {
-		n = v
-	}
+	n := 2 * golden.Runs(2)
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
 			img, waiting := spooled(t, killed)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -186,11 +187,11 @@ type trial struct {
 // After any operations in any order, including closing and loss of power, a spool
 // equals a simple map of messages.
 func TestAgainstTwin(t *testing.T) {
-	seeds := []uint64{1, 2, 3}
+	first, last := uint64(1), uint64(golden.Runs(1))
 	if *seedFlag != 0 {
-		seeds = []uint64{*seedFlag}
+		first, last = *seedFlag, *seedFlag
 	}
-	for _, seed := range seeds {
+	for seed := first; seed <= last; seed++ {
 		t.Run(fmt.Sprintf("spool.seed=%d", seed), func(t *testing.T) {
 			fs := vfs.NewCrashableMem()
 			r := &trial{
