@@ -168,15 +168,17 @@ func TestFeedbackMatrix(t *testing.T) {
 //
 //	MATRIX=2 go test ./sim -run TestFeedbackInRandomWorlds -v
 //
-// draws forty of them; SEED=n draws others.
+// draws forty of them; SEED=n draws others. In these forty the aim is reached in 18 worlds
+// with two seeds and in 19 with one, which the stage random of .ci/run tries.
 func TestFeedbackInRandomWorlds(t *testing.T) {
 	seeds, _ := strconv.Atoi(os.Getenv("MATRIX"))
 	if seeds == 0 {
 		t.Skip("it takes minutes: set MATRIX to the number of seeds")
 	}
 	seed, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	least := 0
 	if seed == 0 {
-		seed = 77
+		seed, least = 77, 18
 	}
 	r := rand.New(rand.NewPCG(seed, 7))
 	var rows []feedbackRow
@@ -189,6 +191,9 @@ func TestFeedbackInRandomWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d: the aim is reached in %d of %d\n%s", seed, count, len(rows), tableOf(rows))
+	if count < least {
+		t.Errorf("the aim is reached in %d worlds, want %d", count, least)
+	}
 }
 
 func tableOf(rows []feedbackRow) string {
