@@ -143,7 +143,9 @@ func (a *attempt) sent(w *world) {
 func (w *world) deliver(action qmgr.Action, d *qmgr.Deliver) {
 	if d.Delivery.Transport == qmgr.TransportRetry || d.Delivery.Transport == qmgr.TransportError || w.agentOut(d.Delivery.Transport) {
 		w.putOff = d.Delivery
-		w.watch.putOff(w, &w.putOff)
+		for _, c := range w.watch.putOffs {
+			c.putOff(w, &w.putOff)
+		}
 		w.soon(action)
 		return
 	}

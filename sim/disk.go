@@ -19,7 +19,9 @@ type commit struct {
 // change makes a change durable after the time that the disk takes.
 func (w *world) change(action qmgr.Action, c *mail.Change) {
 	m := w.spool.message(c.ID)
-	w.watch.change(w.now, m, c)
+	for _, k := range w.watch.changes {
+		k.change(w.now, m, c)
+	}
 	if m != nil {
 		m.changing = true
 	}
@@ -59,7 +61,9 @@ func (w *world) changed(c *mail.Change) {
 		w.measure.expired(m)
 	}
 	answer := w.spool.apply(m, c)
-	w.watch.changed(w, m, c)
+	for _, k := range w.watch.changeds {
+		k.changed(w.now, m, c)
+	}
 	if m != nil {
 		m.changing = false
 	}

@@ -54,7 +54,9 @@ func (w *world) search(a qmgr.Lookup) {
 	if m := w.spool.message(a.For); m != nil {
 		s.class = m.source.class
 	}
-	w.watch.searching(w.now, &s.ask)
+	for _, c := range w.watch.searches {
+		c.searching(w.now, &s.ask)
+	}
 	w.measure.looking(w, s.class, 1)
 	s.begin(w)
 }
@@ -98,7 +100,9 @@ func (s *search) happen(w *world) {
 		return
 	}
 	s.to.wanted = false
-	w.watch.searched(&s.ask)
+	for _, c := range w.watch.searches {
+		c.searched(&s.ask)
+	}
 	w.measure.looking(w, s.class, -1)
 	ask := s.ask
 	w.spareSearches.Give(s)

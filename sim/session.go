@@ -43,7 +43,9 @@ func (w *world) dial(a *qmgr.Dial) {
 		call: call{host: w.receiver(a.Opening.Host.Addr), client: w.client(a.Opening.Transport)}}
 	s.caller, s.listed = s, len(w.listed)
 	w.sessions[s.id], w.listed = s, append(w.listed, s)
-	w.watch.dialling(w, s)
+	for _, c := range w.watch.sessions {
+		c.dialling(w, s)
+	}
 	w.answers = append(w.answers, todo{begin: s})
 }
 
@@ -80,7 +82,9 @@ func (s *session) refused(w *world, why mail.Reply) {
 }
 
 func (s *session) failed(w *world, o mail.OpenedConnection) {
-	w.watch.dialled(w, s, &o)
+	for _, c := range w.watch.sessions {
+		c.dialled(w, s, &o)
+	}
 	id := s.id
 	w.forget(s)
 	step(w, qmgr.Dialed{Conn: id, Opened: o})
@@ -98,7 +102,9 @@ func (s *session) established(w *world) {
 	}
 	o.Probes = s.opening.Probe && b.Pipelining == mail.LevelStream
 	s.schedule(w)
-	w.watch.dialled(w, s, &o)
+	for _, c := range w.watch.sessions {
+		c.dialled(w, s, &o)
+	}
 	step(w, qmgr.Dialed{Conn: s.id, Opened: o})
 }
 
@@ -107,13 +113,17 @@ func (s *session) established(w *world) {
 func (w *world) send(a *qmgr.Send) {
 	s := w.sessions[a.Conn]
 	if s == nil {
-		w.watch.astray(w, a.Conn)
+		for _, c := range w.watch.sessions {
+			c.astray(w, a.Conn)
+		}
 		return
 	}
 	l := &w.letter
 	*l = letter{task: task{entry: a.Entry, message: w.spool.message(a.Delivery.Envelope.ID), recipients: a.Delivery.Recipients,
 		to: w.nexthops[a.Delivery.Nexthop], session: s}, times: times{sent: w.now}}
-	w.watch.sending(w, s, l)
+	for _, c := range w.watch.sessions {
+		c.sending(w, s, l)
+	}
 	s.serves = l.to
 	w.begun(&l.task)
 	if s.up {
@@ -127,10 +137,14 @@ func (w *world) send(a *qmgr.Send) {
 func (w *world) hangup(a *qmgr.Hangup) {
 	s := w.sessions[a.Conn]
 	if s == nil {
-		w.watch.astray(w, a.Conn)
+		for _, c := range w.watch.sessions {
+			c.astray(w, a.Conn)
+		}
 		return
 	}
-	w.watch.hangingUp(w, s)
+	for _, c := range w.watch.sessions {
+		c.hangingUp(w, s)
+	}
 	s.hung = true
 	s.schedule(w)
 }
@@ -301,7 +315,9 @@ func (s *session) gone(w *world, cl mail.Closing) {
 			w.ended(&l.task, nil)
 		}
 	}
-	w.watch.closed(w, s)
+	for _, c := range w.watch.sessions {
+		c.closed(w, s)
+	}
 	id := s.id
 	w.forget(s)
 	step(w, qmgr.Closed{Conn: id, Closing: cl})

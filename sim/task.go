@@ -21,7 +21,9 @@ func (m *message) poisonous() bool { return m != nil && m.source.cfg.Poison }
 // begun counts a task that begins.
 func (w *world) begun(e *task) {
 	w.underway++
-	w.watch.started(w, e)
+	for _, c := range w.watch.starts {
+		c.started(w, e)
+	}
 	w.measure.started(w, e)
 	w.measure.carrying(w, e, +1)
 	if m := e.message; m != nil {
@@ -37,7 +39,9 @@ func (w *world) begun(e *task) {
 // never begun. The core does not know yet.
 func (w *world) ended(e *task, outcomes []mail.Outcome) {
 	w.underway--
-	w.watch.finished(w, e, outcomes)
+	for _, c := range w.watch.finishes {
+		c.finished(w, e, outcomes)
+	}
 	w.measure.carrying(w, e, -1)
 	if m := e.message; m != nil {
 		for i := range e.recipients {

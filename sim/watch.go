@@ -77,8 +77,8 @@ type (
 	restWatcher interface{ rested(w *world) }
 )
 
-// watchers hands events and actions to the checkers that want them, and keeps
-// a fingerprint of both.
+// watchers has the checkers that want to see events and actions, and a fingerprint of
+// both.
 type watchers struct {
 	checkers []checker
 	print    fingerprint
@@ -138,36 +138,6 @@ func enlist[W any](list *[]W, c checker) {
 	}
 }
 
-func (ws *watchers) change(now mail.Instant, m *message, c *mail.Change) {
-	for _, k := range ws.changes {
-		k.change(now, m, c)
-	}
-}
-
-func (ws *watchers) note(now mail.Instant, n *qmgr.Note) {
-	for _, c := range ws.notes {
-		c.note(now, n)
-	}
-}
-
-func (ws *watchers) searching(now mail.Instant, a *qmgr.Lookup) {
-	for _, c := range ws.searches {
-		c.searching(now, a)
-	}
-}
-
-func (ws *watchers) searched(a *qmgr.Lookup) {
-	for _, c := range ws.searches {
-		c.searched(a)
-	}
-}
-
-func (ws *watchers) report(now mail.Instant, m *message) {
-	for _, c := range ws.reports {
-		c.report(now, m)
-	}
-}
-
 func (ws *watchers) stepped(w *world) {
 	for _, c := range ws.stepping {
 		c.stepped(w)
@@ -176,78 +146,6 @@ func (ws *watchers) stepped(w *world) {
 		for _, c := range ws.resting {
 			c.rested(w)
 		}
-	}
-}
-
-func (ws *watchers) accepted(m *message) {
-	for _, c := range ws.accepts {
-		c.accepted(m)
-	}
-}
-
-func (ws *watchers) started(w *world, e *task) {
-	for _, c := range ws.starts {
-		c.started(w, e)
-	}
-}
-
-func (ws *watchers) finished(w *world, e *task, outcomes []mail.Outcome) {
-	for _, c := range ws.finishes {
-		c.finished(w, e, outcomes)
-	}
-}
-
-func (ws *watchers) dialling(w *world, s *session) {
-	for _, c := range ws.sessions {
-		c.dialling(w, s)
-	}
-}
-
-func (ws *watchers) dialled(w *world, s *session, o *mail.OpenedConnection) {
-	for _, c := range ws.sessions {
-		c.dialled(w, s, o)
-	}
-}
-
-func (ws *watchers) sending(w *world, s *session, l *letter) {
-	for _, c := range ws.sessions {
-		c.sending(w, s, l)
-	}
-}
-
-func (ws *watchers) hangingUp(w *world, s *session) {
-	for _, c := range ws.sessions {
-		c.hangingUp(w, s)
-	}
-}
-
-func (ws *watchers) closed(w *world, s *session) {
-	for _, c := range ws.sessions {
-		c.closed(w, s)
-	}
-}
-
-func (ws *watchers) astray(w *world, id qmgr.ConnID) {
-	for _, c := range ws.sessions {
-		c.astray(w, id)
-	}
-}
-
-func (ws *watchers) offline(now mail.Instant) {
-	for _, c := range ws.networks {
-		c.offline(now)
-	}
-}
-
-func (ws *watchers) putOff(w *world, d *mail.Delivery) {
-	for _, c := range ws.putOffs {
-		c.putOff(w, d)
-	}
-}
-
-func (ws *watchers) changed(w *world, m *message, c *mail.Change) {
-	for _, k := range ws.changeds {
-		k.changed(w.now, m, c)
 	}
 }
 

@@ -190,7 +190,9 @@ func step[E qmgr.Event](w *world, ev E) {
 		if since == 0 {
 			w.online = w.now
 		} else {
-			w.watch.offline(w.now)
+			for _, c := range w.watch.networks {
+				c.offline(w.now)
+			}
 		}
 		w.offline = since
 	}
@@ -212,7 +214,10 @@ func (w *world) act(action qmgr.Action) {
 		w.requested = a.Change
 		w.change(action, &w.requested)
 	case qmgr.Report:
-		w.watch.report(w.now, w.spool.message(a.ID))
+		m := w.spool.message(a.ID)
+		for _, c := range w.watch.reports {
+			c.report(w.now, m)
+		}
 		w.read(action)
 	case qmgr.Fetch, qmgr.Open, qmgr.Read:
 		w.read(action)
@@ -228,7 +233,9 @@ func (w *world) act(action qmgr.Action) {
 		w.hangup(&a)
 	case qmgr.Note:
 		w.noted = a
-		w.watch.note(w.now, &w.noted)
+		for _, c := range w.watch.notes {
+			c.note(w.now, &w.noted)
+		}
 	case qmgr.Selected:
 	default:
 		panic(fmt.Sprintf("an action that the simulator does not know: %T", action))
@@ -339,7 +346,9 @@ func (w *world) enter(m *message) {
 func (w *world) accept(s *source, first, recipients int) *message {
 	m := w.spool.accept(s, first, recipients, w.now)
 	m.number = w.measure.arrived(m)
-	w.watch.accepted(m)
+	for _, c := range w.watch.accepts {
+		c.accepted(m)
+	}
 	w.sabotage.lose(w, m)
 	return m
 }
