@@ -17,11 +17,6 @@ func (c *Config) lookups() intake.Limits {
 		Clients: c.VerifyLimit, Network: c.VerifyNetworkLimit}
 }
 
-// lookUp has a recipient of a message wait for its route.
-func (q *Qmgr) lookUp(m *message, r mail.Recipient, to mail.Route) {
-	q.lookups.Add(&m.routing, &m.Message, m.from, r, intake.Key{Transport: to.Transport, Nexthop: to.Nexthop}, q.now)
-}
-
 // startLookups begins lookups as long as there is one that may begin.
 func (q *Qmgr) startLookups() {
 	q.ageLookups()

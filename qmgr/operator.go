@@ -175,13 +175,10 @@ func (q *Qmgr) withdraw(m *message) {
 	m.RetireIdle()
 }
 
-// retryAll forgets all dead transports and destinations, and starts a scan of everything
-// that is deferred. One that is under way begins again.
-func (q *Qmgr) retryAll() { q.retryTriedSince(0) }
-
-// retryTriedSince does that, but scans only for what was tried last at an instant or
-// later. An instant other than 0 is not given while a scan is under way, which might
-// want more than that.
+// retryTriedSince forgets all dead transports and destinations, and starts a scan of
+// everything that is deferred and was tried last at an instant or later. A scan that is
+// under way begins again. An instant other than 0 is not given then, since that scan
+// might want more.
 func (q *Qmgr) retryTriedSince(since mail.Instant) {
 	reset := q.conns.ResetRetries()
 	for t := range q.ring.All() {

@@ -198,7 +198,7 @@ func (q *Qmgr) handle(ev Event) {
 	case Retry:
 		q.orderAll(ev.IDs, orderRetry, "")
 	case RetryAll:
-		q.retryAll()
+		q.retryTriedSince(0)
 	case AgentReady:
 		q.agentReady(ev.Transport)
 	case AgentUnavailable:

@@ -96,7 +96,7 @@ func (q *Qmgr) setAside(m *message, recipients []bound) []bound {
 				b.route.Reply = q.lookups.Remembered(b.route.Nexthop, q.now)
 			}
 			if b.route.Reply.IsZero() {
-				q.lookUp(m, b.recipient, b.route)
+				q.lookups.Add(&m.routing, &m.Message, m.from, b.recipient, intake.Key{Transport: b.route.Transport, Nexthop: b.route.Nexthop}, q.now)
 				continue
 			}
 		}

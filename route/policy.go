@@ -16,17 +16,7 @@ const (
 
 // String returns the word used in configuration, as in Postfix's
 // inet_protocols.
-func (f Families) String() string {
-	switch f {
-	case FamiliesBoth:
-		return "all"
-	case FamiliesIPv4:
-		return "ipv4"
-	case FamiliesIPv6:
-		return "ipv6"
-	}
-	return "unknown"
-}
+func (f Families) String() string { return [...]string{"all", "ipv4", "ipv6"}[f] }
 
 // Includes reports whether addresses of a's family are used.
 func (f Families) Includes(a netip.Addr) bool {

@@ -19,17 +19,7 @@ const (
 )
 
 // String returns the word for the configuration.
-func (r Reach) String() string {
-	switch r {
-	case ReachPublic:
-		return "public"
-	case ReachPrivate:
-		return "private"
-	case ReachAny:
-		return "any"
-	}
-	return "unknown"
-}
+func (r Reach) String() string { return [...]string{"public", "private", "any"}[r] }
 
 // Permits reports whether connections to a are permitted.
 func (r Reach) Permits(a netip.Addr) bool {

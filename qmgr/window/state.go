@@ -15,17 +15,7 @@ const (
 )
 
 // String returns the state's name.
-func (s State) String() string {
-	switch s {
-	case Ready:
-		return "ready"
-	case Dead:
-		return "dead"
-	case Suspended:
-		return "suspended"
-	}
-	return "unknown"
-}
+func (s State) String() string { return [...]string{"ready", "dead", "suspended"}[s] }
 
 // transitions[from][to] is whether a change is allowed. Only Ready leads to states
 // other than Ready: a dead window that must be suspended is revived first, and a
