@@ -175,9 +175,10 @@ func (c *connection) commit(ctx context.Context, e mail.Envelope) mail.Reply {
 	c.server.counters.messages.Add(1)
 	c.server.counters.recipients.Add(int64(e.Recipients))
 	c.server.counters.octets.Add(e.Size)
-	if c.server.level(slog.LevelInfo) {
-		c.server.cfg.Logger.Info("accepted", "id", e.ID.String(), "from", string(e.Sender), "client", c.client(),
-			"helo", e.Client.Helo, "proto", e.Client.Proto, "size", e.Size, "nrcpt", e.Recipients)
+	if c.server.level(slog.LevelInfo) { // LogAttrs: Info would allocate each value
+		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
+			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.client()),
+			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)))
 	}
 	return mail.Reply{}
 }
