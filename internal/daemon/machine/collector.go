@@ -24,7 +24,7 @@ type collector struct {
 }
 
 // relaxCollector starts a collector for the rest of the process's life, unless the
-// operator has said how garbage is to be collected.
+// operator has set how garbage is collected.
 func relaxCollector(memoryLimited bool) {
 	if os.Getenv("GOGC") != "" || memoryLimited {
 		return
