@@ -1,6 +1,11 @@
 package minheap
 
-import "github.com/posthaste-mta/posthaste/internal/assert"
+import (
+	"iter"
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+)
 
 // An Order compares elements and finds their slots.
 type Order[T any] interface {
@@ -81,6 +86,10 @@ func (h *Heap[T, O]) Has(e *T) bool {
 	i := h.order.Slot(e).place - 1
 	return i >= 0 && i < len(h.elems) && h.elems[i] == e
 }
+
+// All yields the elements in the sequence in which the heap holds them: it is not sorted,
+// but the same after the same operations. The heap must not change meanwhile.
+func (h *Heap[T, O]) All() iter.Seq[*T] { return slices.Values(h.elems) }
 
 // Check panics unless every element knows its place and none is before its
 // parent. It takes linear time; tests and whole-structure checks call it.

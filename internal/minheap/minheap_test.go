@@ -56,6 +56,10 @@ func TestAgainstSortedSlice(t *testing.T) {
 			}
 			slices.SortFunc(twin, func(a, b *item) int { return a.key*1000 + a.seq - b.key*1000 - b.seq })
 			h.Check()
+			all := slices.SortedFunc(h.All(), func(a, b *item) int { return a.key*1000 + a.seq - b.key*1000 - b.seq })
+			if !slices.Equal(all, twin) {
+				t.Fatalf("seed %d round %d step %d: All has %d elements, want those of the twin", seed, round, step, len(all))
+			}
 			if h.Len() != len(twin) || len(twin) > 0 && (h.Min() != twin[0] || !h.Has(twin[0])) {
 				t.Fatalf("seed %d round %d step %d: the first of %d is not the first of %d", seed, round, step, h.Len(), len(twin))
 			}
