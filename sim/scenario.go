@@ -285,6 +285,11 @@ type Arrivals struct {
 	Age      Spread        // PatternBacklog: how long ago the message came
 	Due      Spread        // PatternBacklog: when it is due, relative to the start
 	Records  []Record      // PatternRecorded
+
+	// Flow says whose mail it is; the zero value, nobody's. With several Flows or
+	// Tenants its messages are of so many in turn, whose names end with a number.
+	Flow           mail.Flow
+	Flows, Tenants int
 }
 
 // Pattern is when messages come.

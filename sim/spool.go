@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/posthaste-mta/posthaste/mail"
+	"strconv"
 )
 
 // A message is what the model's spool has of one message, and what the world
@@ -10,6 +11,7 @@ type message struct {
 	id       mail.QueueID
 	number   int // of the arrivals of a run, from 1 on
 	source   *source
+	ofSource int // its number among those of the source, from 0 on
 	first    int // place of its first recipient in the source's table
 	arrived  mail.Instant
 	place    mail.Place
@@ -42,10 +44,23 @@ const (
 	stateBusy                                 // a delivery is under way
 )
 
+// flow returns whose a message is.
+func (m *message) flow() mail.Flow {
+	cfg := m.source.cfg
+	f := cfg.Flow
+	if cfg.Tenants > 1 {
+		f.Tenant += strconv.Itoa(m.ofSource % cfg.Tenants)
+	}
+	if cfg.Flows > 1 {
+		f.Flow += strconv.Itoa(m.ofSource / max(cfg.Tenants, 1) % cfg.Flows)
+	}
+	return f
+}
+
 func (m *message) envelope() mail.Envelope {
 	return mail.Envelope{
 		ID: m.id, Sender: m.source.sender, Size: m.source.size, Recipients: uint32(len(m.states)), Arrived: m.arrived,
-		Attempts: m.attempts, LastAttempt: m.last, Warned: m.warned,
+		Flow: m.flow(), Attempts: m.attempts, LastAttempt: m.last, Warned: m.warned,
 	}
 }
 

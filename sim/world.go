@@ -345,7 +345,7 @@ func (w *world) enter(m *message) {
 // accept takes a message in.
 func (w *world) accept(s *source, first, recipients int) *message {
 	m := w.spool.accept(s, first, recipients, w.now)
-	m.number = w.measure.arrived(m)
+	m.number, m.ofSource = w.measure.arrived(m), s.made-1
 	for _, c := range w.watch.accepts {
 		c.accepted(m)
 	}

@@ -239,6 +239,11 @@ func (l *loader) arrivals(where, name string, t *tomlfile.Table, at tomlfile.Spa
 		flagField("null_sender", &a.NullSender),
 		flagField("poison", &a.Poison),
 		countField("size", 1, 1<<40, &a.Size),
+		textField("class", "text", &a.Flow.Class),
+		textField("tenant", "text", &a.Flow.Tenant),
+		textField("flow", "text", &a.Flow.Flow),
+		countField("tenants", 1, 1e6, &a.Tenants),
+		countField("flows", 1, 1e7, &a.Flows),
 		listField("records", recordForm, &a.Records, func(n *tomlfile.Node) (sim.Record, *flaw) { return l.record(where, n) }),
 		textField("file", "the name of a file beside this one", &file),
 	}
