@@ -130,6 +130,7 @@ type Envelope struct {
 	Recipients uint32
 	Arrived    Instant // when the content was complete
 	Client     Client
+	Flow       Flow
 
 	Attempts    uint32  // rounds that ended with something to retry
 	LastAttempt Instant // when the last such round ended; 0 if none

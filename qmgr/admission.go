@@ -220,6 +220,7 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
 	m.become(stageRunning)
 	m.env, m.place = e, place
+	q.join(m)
 	if m.again.order == orderRelease && place.Area != mail.AreaHold {
 		m.again.order = orderNone // it was not held; what holds it later is not to be undone
 	}
@@ -249,9 +250,10 @@ func (q *Qmgr) forget(m *message) {
 	q.unattend(m)
 	if p := q.paused; p.Of(&m.Message) {
 		q.paused = sched.Pause{}
-		q.endDelay(transportOf(p.Lane()))
+		q.endDelay(laneOf(p.Lane()).transport)
 	}
-	id, again := m.ID, m.again
+	id, again, f := m.ID, m.again, m.flow
 	q.stocks.giveMessage(m)
+	q.part(f)
 	q.wish(id, again)
 }

@@ -20,19 +20,19 @@ import (
 // because of a refusal, costs nothing here.
 func (q *Qmgr) connFeedback(d *queue, f conns.Feedback, a window.Attempt, why mail.Reply) {
 	switch {
-	case f >= conns.FeedbackAlive && d.Dead():
+	case f >= conns.FeedbackAlive && d.dead():
 		q.revive(d, CauseSuccess)
 		return
 	case f == conns.FeedbackPositive:
 		d.window.Success(&d.limits.window, a, max(d.site.Count(), 1))
-		d.Touch()
+		d.touch()
 		q.explain(d, CauseSuccess)
 		return
 	case f == conns.FeedbackNegative && d.ready() && !d.limits.window.ByLevel():
 		cfg := d.limits.window
 		cfg.FailedCohortLimit = 0
 		d.window.Failure(&cfg, a)
-		d.Touch()
+		d.touch()
 		q.explain(d, CauseFailure)
 		return
 	case f == conns.FeedbackLoop:
@@ -55,7 +55,7 @@ func (q *Qmgr) send(t *transport, v *delivery) {
 	if last {
 		q.emit(Hangup{Conn: c.ID})
 	}
-	d.Touch()
+	d.touch()
 }
 
 // carried takes an entry off its connection.
@@ -104,7 +104,7 @@ func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
 	back := e.PutBack(untried)
 	q.hold(m, len(untried))
 	switch d := queueOf(e.Destination()); {
-	case d.Dead():
+	case d.dead():
 		q.putOff(back, TransportRetry, d.reason)
 	case t.dead():
 		q.putOff(back, TransportRetry, t.outage.reason)

@@ -42,7 +42,9 @@ func (q *Qmgr) Check() {
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
 		t.check(q.cfg.AsPostfix && t.Name == TransportRetry)
-		t.CheckSlots(slots[&t.Lane])
+		for l := range t.lanes.All() {
+			l.CheckSlots(slots[&l.Lane])
+		}
 		queues += len(t.queues)
 		busy += t.Busy
 	}
@@ -109,7 +111,7 @@ func (q *Qmgr) checkRuns() {
 	for _, v := range q.busy { //archtest:anyorder assertions
 		e := v.entry
 		t := queueOf(e.Destination()).transport
-		if t.Scheduler != sched.Runner {
+		if t.cfg.Scheduler != sched.Runner {
 			continue
 		}
 		m := running[t]
@@ -128,16 +130,46 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 	assert.That(m.Reserved == 0 || q.roundRobin() || m.InCore+m.Reserved <= m.Limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.ID, m.InCore, m.Reserved, m.Limit)
 	for p := range m.Peers() {
 		d := queueOf(p.Destination)
-		assert.That(d.transport.queues[d.Name] == d, "queue %s is gone, its peer is not", d.Name)
+		assert.That(d.transport.queues[d.name] == d, "queue %s is gone, its peer is not", d.name)
 	}
 	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || q.halt, "message %v waits for nothing", m.ID)
 }
 
+// checkSharing checks how a claim shares the room of its destination.
+func (d *queue) checkSharing(c *claim) {
+	assert.That(c.inContenders.Listed() == (c.Waiting > 0), "%s: a claim with %d entries waiting contends: %t", d.name, c.Waiting, c.inContenders.Listed())
+	assert.That(c.leaf.Joined() == (c.Waiting > 0 && d.contention == contentionScarce), "%s: a claim takes turns: %t", d.name, c.leaf.Joined())
+	assert.That(d.contention != contentionScarce || d.turns.Next().Owner == d.turn, "%s: it is the turn of another", d.name)
+	assert.That(c.inHeld.Listed() == (d.turn == c), "%s: a claim has the turn: %t", d.name, c.inHeld.Listed())
+	room := c.Room()
+	assert.That(room <= max(d.room(), 0) || d.room() < 0, "%s: a claim has room for %d, the destination for %d", d.name, room, d.room())
+	assert.That(d.room() <= 0 || c.Waiting == 0 || room > 0 || d.contention == contentionScarce && d.turn != c, "%s: a claim that waits has no room", d.name)
+}
+
+// check checks what the claims of a destination have together.
+func (d *queue) check() {
+	var sum sched.Load
+	for c := range d.claims.All() {
+		sum.Add(c.Load)
+		assert.That(c.queue == d && c.Lane == &c.lane.Lane, "%s has a claim of another", d.name)
+		assert.That(c.Waiting > 0 || c.Busy > 0 || c.lane.flow == nil, "%s has a claim without entries", d.name)
+		d.checkSharing(c)
+	}
+	assert.That(d.contention == d.nextContention(), "%s: contention is %d, and should be %d", d.name, d.contention, d.nextContention())
+	assert.That(sum == d.Load, "%s: %+v, counted %+v", d.name, sum, d.Load)
+}
+
 func (t *transport) check(leftovers bool) {
-	t.Lane.Check()
+	t.checkLanes()
+	var sum sched.Load
+	for d := range t.destinations() {
+		sum.Add(d.Load)
+		d.check()
+	}
+	assert.That(sum == t.Load && t.order.Len() == len(t.queues), "%s: %+v, counted %+v", t.Name, sum, t.Load)
 	for _, d := range t.queues { //archtest:anyorder assertions
-		assert.That(!d.Todo.Empty() || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
-		assert.That(d.window.State() != window.Dead && !t.dead() || d.Todo.Empty(), "%s:%s is dead and has entries", t.Name, d.nexthop)
+		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
+		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
 	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.Name)

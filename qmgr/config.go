@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
@@ -114,6 +115,10 @@ type Config struct {
 	// Transports holds limits by transport name. A zero field means the
 	// default, not DefaultTransport's value: whoever fills the map merges.
 	Transports map[string]TransportConfig
+
+	// Shares says how classes, tenants and flows share what is scarce (mail.Flow); by
+	// default equally.
+	Shares fair.Rules
 
 	// Destinations have limits in place of those of the transport that mail takes
 	// to them.
@@ -341,7 +346,7 @@ func (c Config) Validate() error {
 	atLeastOne("actions per step", c.ActionsPerStep)
 	wrong.Unless(c.TransportRetryTime >= 0, "transport_retry_time is %v: want more than 0", c.TransportRetryTime)
 	_, err := shape.NewTable(c.Destinations)
-	wrong.Add(err, c.Addresses.Validate(), c.Hosts.Validate(), c.Backoff.Validate())
+	wrong.Add(err, c.Addresses.Validate(), c.Hosts.Validate(), c.Shares.Validate(), c.Backoff.Validate())
 	wrong.AddOf("transport default", c.DefaultTransport.validate())
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		wrong.AddOf("transport "+name, c.Transports[name].validate())

@@ -79,7 +79,7 @@ func (q *Qmgr) hangupAll(surplus []*conns.Conn) {
 // entries than before.
 func (q *Qmgr) roomChanged(s *conns.Site) {
 	d := q.sites[s]
-	d.Touch()
+	d.touch()
 }
 
 // hosts takes the hosts of a nexthop.
@@ -102,7 +102,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 	case ev.Reply.IsZero():
 		q.reshape(d, ev.Set.Tiers[0])
 		q.hangupAll(q.conns.SetHosts(d.site, ev.Set, q.hostLimits(d)))
-		d.Touch()
+		d.touch()
 	case ev.Reply.Permanent():
 		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
 		q.putOffAll(d, TransportError, ev.Reply)
@@ -110,7 +110,7 @@ func (q *Qmgr) hosts(ev Hosts) {
 		q.conns.KeepHosts(d.site, ev.Set.Until)
 	case d.ready():
 		d.window.Close()
-		d.Touch()
+		d.touch()
 		q.die(d, ev.Reply, ev.Set.Until)
 	}
 	q.unpin(d)
@@ -128,7 +128,7 @@ func (t *transport) resolving(nexthop string) *queue {
 // deferred until the first of them may be tried again.
 func (q *Qmgr) exhausted(d *queue, dec conns.Decision) {
 	d.window.Close()
-	d.Touch()
+	d.touch()
 	q.die(d, dec.Reply, dec.Until)
 }
 
@@ -152,7 +152,7 @@ func (q *Qmgr) dialed(ev Dialed) {
 	ready, surplus, f := q.conns.Dialed(ev.Conn, ev.Opened, q.now)
 	q.hangupAll(surplus)
 	q.connFeedback(d, f, l.attempt, ev.Opened.Reply)
-	d.Touch()
+	d.touch()
 	if q.halt && ready != nil {
 		q.hangupAll(q.conns.Halt())
 	}
@@ -174,7 +174,7 @@ func (q *Qmgr) closed(ev Closed) {
 		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
 	f := q.conns.Closed(ev.Conn, ev.Closing, q.now)
-	d.Touch()
+	d.touch()
 	q.connFeedback(d, f, window.Attempt{}, ev.Closing.Reply)
 	q.db.Collect(q.now, collectSome)
 }

@@ -50,7 +50,7 @@ const StuckPrefix = mail.StuckPrefix
 
 // mayWait reports whether one more entry may wait for a destination.
 func (q *Qmgr) mayWait(d *queue) bool {
-	return d.site == nil || !d.site.Stuck() || q.scarce() <= 0 || d.Todo.Len() <= q.unused()/stuckPart
+	return d.site == nil || !d.site.Stuck() || q.scarce() <= 0 || d.Waiting <= q.unused()/stuckPart
 }
 
 // unused is for how many more messages there is room in core.
@@ -69,13 +69,13 @@ func (q *Qmgr) relieve() {
 			continue
 		}
 		// What leaves makes room, of which the destination has its part again.
-		most := 1 + (q.unused()+leaving+d.Todo.Len())/(stuckPart+1)
-		most = max(most, d.Todo.Len()-max(q.scarce()-leaving, 0))
+		most := 1 + (q.unused()+leaving+d.Waiting)/(stuckPart+1)
+		most = max(most, d.Waiting-max(q.scarce()-leaving, 0))
 		d.pin()
-		for n := d.Todo.Len(); n > most; n-- {
+		for n := d.Waiting; n > most; n-- {
 			leaving++
-			q.putOff(d.Todo.Back(), TransportRetry, d.stuckReason())
-			assert.That(d.Todo.Len() == n-1, "%s:%s has %d entries waiting after one of %d was put off", d.transport.Name, d.nexthop, d.Todo.Len(), n)
+			q.putOff(d.newest(), TransportRetry, d.stuckReason())
+			assert.That(d.Waiting == n-1, "%s:%s has %d entries waiting after one of %d was put off", d.transport.Name, d.nexthop, d.Waiting, n)
 		}
 		q.unpin(d)
 	}

@@ -94,11 +94,11 @@ type standing struct {
 }
 
 func (s standing) place() DestinationPlace {
-	return DestinationPlace{s.queue.Todo.Len(), s.condition, s.queue.transport.Name, s.queue.nexthop}
+	return DestinationPlace{s.queue.Waiting, s.condition, s.queue.transport.Name, s.queue.nexthop}
 }
 
 func compareStanding(a, b standing) int {
-	return cmp.Or(cmp.Compare(b.queue.Todo.Len(), a.queue.Todo.Len()), cmp.Compare(b.condition, a.condition),
+	return cmp.Or(cmp.Compare(b.queue.Waiting, a.queue.Waiting), cmp.Compare(b.condition, a.condition),
 		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop))
 }
 
@@ -114,7 +114,7 @@ func (d *queue) serves(domain string) bool {
 	if domain == "" {
 		return true
 	}
-	for e := range d.Todo.All() {
+	for e := range d.entries() {
 		if e.Domain == domain {
 			return true
 		}
@@ -135,7 +135,7 @@ func (q *Qmgr) summary(s standing) DestinationSummary {
 // waiting counts what waits, and returns when the oldest message of it arrived; 0 if
 // none waits.
 func (d *queue) waiting() (messages, recipients int, oldest mail.Instant) {
-	for e := range d.Todo.All() {
+	for e := range d.entries() {
 		recipients += len(e.Recipients)
 		if e.Leads() {
 			messages++

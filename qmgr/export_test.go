@@ -27,25 +27,25 @@ func NewCrowded(cfg Config, seed uint64) (*Qmgr, error) {
 // Decide selects an entry of a transport and puts everything back (sched.Probe).
 func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 	t := q.transports[name]
-	return (&sched.Probe{Lane: &t.Lane}).Decide(q.selection(t), void)
+	return (&sched.Probe{Lane: &t.first.Lane}).Decide(q.selection(t.first), void)
 }
 
 // FindCandidate searches for who may overtake the current job of a transport if
 // that can pay for so many entries.
 func (q *Qmgr) FindCandidate(name string, slots int, now mail.Instant) mail.QueueID {
-	return (&sched.Probe{Lane: &q.transports[name].Lane}).Candidate(slots, now)
+	return (&sched.Probe{Lane: &q.transports[name].first.Lane}).Candidate(slots, now)
 }
 
 // Relist takes a message's job on a transport off its lists and lists it again,
 // as when further recipients of it have been read.
 func (q *Qmgr) Relist(name string, id mail.QueueID) {
-	(&sched.Probe{Lane: &q.transports[name].Lane}).Relist(&q.messages[id].Message)
+	(&sched.Probe{Lane: &q.transports[name].first.Lane}).Relist(&q.messages[id].Message)
 }
 
 // PassOnSlots has the first job of a transport give up its claim to free slots, and
 // puts it back. It returns the message that has it then.
 func (q *Qmgr) PassOnSlots(name string) mail.QueueID {
-	return (&sched.Probe{Lane: &q.transports[name].Lane}).PassOnSlots()
+	return (&sched.Probe{Lane: &q.transports[name].first.Lane}).PassOnSlots()
 }
 
 // OpenedFor returns the message on whose behalf a connection is being opened.
@@ -54,5 +54,5 @@ func (q *Qmgr) OpenedFor(id ConnID) mail.QueueID { return q.conns.Dialing(id).Me
 // Current reports whether a transport has a current job.
 func (q *Qmgr) Current(name string) bool {
 	t := q.transports[name]
-	return t != nil && (&sched.Probe{Lane: &t.Lane}).Current()
+	return t != nil && (&sched.Probe{Lane: &t.first.Lane}).Current()
 }

@@ -76,7 +76,7 @@ func (q *Qmgr) reshape(d *queue, hosts []mail.Host) {
 	}
 	d.window.Reconfigure(&d.limits.window)
 	q.pace(d)
-	d.Touch()
+	d.touch()
 }
 
 // hostLimits returns what holds for connections to one host.
@@ -144,7 +144,7 @@ func (q *Qmgr) pace(d *queue) {
 	if !ready {
 		q.arm(&d.pace, at)
 	}
-	d.Touch()
+	d.touch()
 }
 
 // paceTransport does so for all destinations of a transport.

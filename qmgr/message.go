@@ -17,6 +17,7 @@ import (
 type message struct {
 	sched.Message
 	env     mail.Envelope
+	flow    *flow // nil if it was not classified
 	place   mail.Place
 	callout *callout.Callout // whose pseudo-message it is; nil for mail
 	held    int              // connections that carry entries of it, or are being opened for it

@@ -67,12 +67,12 @@ func (q *Qmgr) restore(t *transport) {
 // putOffAll hands whatever waits for a destination to TransportRetry or
 // TransportError.
 func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
-	end := d.Todo.Front
-	if d.transport.Scheduler == sched.RoundRobin {
-		end = d.Todo.Back // for no reason, but so it is in Postfix
+	end := d.oldest
+	if d.transport.cfg.Scheduler == sched.RoundRobin {
+		end = d.newest // for no reason, but so it is in Postfix
 	}
 	// What is put off does not come back here (queueInstead), or this would not end.
-	most := d.Todo.Len()
+	most := d.Waiting
 	for e := end(); e != nil; e = end() {
 		assert.That(most > 0, "mail that %s puts off to %s comes back", d.transport.Name, transport)
 		most--
@@ -134,7 +134,7 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 
 // alive returns a queue that is not dead, else nil.
 func alive(d *queue) *queue {
-	if d.Dead() {
+	if d.dead() {
 		return nil
 	}
 	return d
@@ -152,7 +152,7 @@ func (d *queue) origin() mail.Origin {
 // moveTo replaces a waiting entry by one for another queue, with the same
 // recipients.
 func (q *Qmgr) moveTo(e *sched.Entry, d *queue) {
-	e.MoveTo(&d.Destination)
+	e.MoveTo(&q.claim(messageOf(e.Message), d).Destination)
 	q.finish(e)
 }
 

@@ -48,7 +48,8 @@ func (q *Qmgr) end(id EntryID) delivery {
 // finish ends an entry, waiting or busy, and frees what nothing else needs:
 // its peer and its queue. Feedback has been given before.
 func (q *Qmgr) finish(e *sched.Entry) {
-	d, m := queueOf(e.Destination()), messageOf(e.Message)
+	c, m := claimOf(e.Destination()), messageOf(e.Message)
+	d := c.queue
 	wasBusy := e.Busy()
 	e.Leave()
 	if wasBusy {
@@ -61,8 +62,9 @@ func (q *Qmgr) finish(e *sched.Entry) {
 	if wasBusy {
 		q.restAfterDelivery(d, m.callout != nil)
 	}
-	d.Ended()
+	c.Ended()
 	e.Free()
+	q.freeIfEmpty(c)
 	q.freeIfIdle(d)
 }
 
@@ -79,11 +81,11 @@ func (q *Qmgr) feedback(d *queue, a window.Attempt, r mail.DeliveryResult) {
 			return
 		}
 		d.window.Success(cfg, a, d.Busy)
-		d.Touch()
+		d.touch()
 		q.explain(d, CauseSuccess)
 	case d.window.State() == window.Ready:
 		died := d.window.Failure(cfg, a)
-		d.Touch()
+		d.touch()
 		q.explain(d, CauseFailure)
 		if died {
 			q.die(d, r.Site, q.now.Add(q.cfg.Backoff.MinimalBackoffTime))

@@ -4,11 +4,13 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 )
 
-// The scheduler knows of transports, destinations and messages only what decides the
+// The scheduler knows of lanes, destinations and messages only what decides the
 // order. These lead from there to the whole.
 
-func transportOf(l *sched.Lane) *transport { return l.Owner.(*transport) }
+func laneOf(l *sched.Lane) *lane { return l.Owner.(*lane) }
 
-func queueOf(d *sched.Destination) *queue { return d.Outlet.(*queue) }
+func claimOf(d *sched.Destination) *claim { return d.Outlet.(*claim) }
+
+func queueOf(d *sched.Destination) *queue { return claimOf(d).queue }
 
 func messageOf(m *sched.Message) *message { return m.Owner.(*message) }

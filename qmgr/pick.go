@@ -23,27 +23,31 @@ func (q *Qmgr) resume(m *message) {
 		return
 	}
 	q.paused = sched.Pause{}
-	t := transportOf(at.Lane())
-	s := q.selection(t)
-	q.offered(t, s, s.Resume(at))
-	q.endDelay(t)
+	l := laneOf(at.Lane())
+	s := q.selection(l)
+	q.offered(l, s, s.Resume(at))
+	q.endDelay(l.transport)
 }
 
 // offer starts the next delivery of a transport.
 func (q *Qmgr) offer(t *transport) {
-	s := q.selection(t)
-	q.offered(t, s, s.Next())
+	l := t.next()
+	if l == nil {
+		l = t.first // Postfix looks whether there is something to select, and marks what is blocked
+	}
+	s := q.selection(l)
+	q.offered(l, s, s.Next())
 }
 
-func (q *Qmgr) selection(t *transport) *sched.Selection {
-	q.selecting = sched.Selection{Lane: &t.Lane, Now: q.now, Host: q}
+func (q *Qmgr) selection(l *lane) *sched.Selection {
+	q.selecting = sched.Selection{Lane: &l.Lane, Now: q.now, Host: q}
 	return &q.selecting
 }
 
 // offered starts what a selection has found.
-func (q *Qmgr) offered(t *transport, s *sched.Selection, e *sched.Entry) {
+func (q *Qmgr) offered(l *lane, s *sched.Selection, e *sched.Entry) {
 	if q.paused = s.Paused; e != nil {
-		q.start(t, e)
+		q.start(l, e)
 	}
 }
 
@@ -59,21 +63,30 @@ func (q *Qmgr) Preempted(l *sched.Lane, current, by mail.QueueID, level int) {
 }
 
 // start hands an entry to the host.
-func (q *Qmgr) start(t *transport, e *sched.Entry) {
-	d, m := queueOf(e.Destination()), messageOf(e.Message)
-	if t.Scheduler == sched.Preemptive {
+func (q *Qmgr) start(l *lane, e *sched.Entry) {
+	t, d, m := l.transport, queueOf(e.Destination()), messageOf(e.Message)
+	if t.cfg.Scheduler == sched.Preemptive {
 		q.stagger(e)
 	}
 	q.lastEntry++
 	v := q.stocks.deliveries.Take()
 	v.id, v.entry = q.lastEntry, e
 	q.busy[v.id] = v
-	t.Lane.Start(e)
+	l.Start(e)
+	l.served()
+	claimOf(e.Destination()).served()
+	l.passOn(claimOf(e.Destination()))
+	if t.cfg.Scheduler == sched.RoundRobin {
+		t.order.RotateAfter(&d.inOrder)
+	}
 	if d.site == nil {
 		v.attempt = d.window.Begin(d.Busy)
 	}
 	if m.callout == nil {
 		q.counts.Started++
+	}
+	if m.flow != nil {
+		m.flow.startedAfter(q.now.Sub(m.Queued))
 	}
 	defer q.counted(e)
 	if t.group != nil {
@@ -178,19 +191,19 @@ const maxPending = 2
 // allows now counts against the others, if it came about before them, so that it
 // may hide their work.
 func (t *transport) offers(pending int, asPostfix bool) bool {
-	t.Refresh()
+	t.refresh()
 	switch {
 	case t.paused:
 		return false
-	case t.Scheduler == sched.Runner:
-		return pending == 0 && t.CanRun()
+	case t.cfg.Scheduler == sched.Runner:
+		return pending == 0 && t.first.CanRun()
 	case !asPostfix:
 		return t.Startable > pending
 	}
 	need := pending + 1
 	for d := range t.destinations() {
 		if d.ready() {
-			need -= min(d.window.Size()-d.Busy, d.Todo.Len())
+			need -= min(d.window.Size()-d.Busy, d.Waiting)
 		}
 		if need <= 0 {
 			return true

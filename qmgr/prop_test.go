@@ -78,8 +78,23 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c.w = w
 	c.whole = c.cfg.WithDefaults()
 	w.Stepped = c.watch
+	c.flows()
 	c.lookups()
 	return c
+}
+
+// flows gives each message a flow, in half of the runs.
+func (c *chaos) flows() {
+	if c.r.Permille(500) {
+		return
+	}
+	c.w.Flow = func() mail.Flow {
+		draw := func(names ...string) string { return names[c.r.IntN(len(names))] }
+		if c.r.Permille(100) {
+			return mail.Flow{}
+		}
+		return mail.Flow{Class: draw("bulk", "normal"), Tenant: draw("a", "b"), Flow: draw("x", "y", "z")}
+	}
 }
 
 // connections has the core decide on them, in half of the runs.

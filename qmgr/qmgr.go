@@ -11,6 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/callout"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
@@ -59,6 +60,8 @@ type incoming struct {
 // core is the messages in core, and what will be done with some that are not.
 type core struct {
 	messages map[mail.QueueID]*message
+	flows    map[mail.Flow]*flow
+	idle     ilist.List[flow]      // those without messages, which are remembered for views
 	serial   uint64                // of the message admitted last
 	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
 	debts    debts
@@ -77,6 +80,7 @@ type delivering struct {
 	busy       map[EntryID]*delivery
 	lastEntry  EntryID
 	shapes     *shape.Table
+	shares     *fair.Rules
 }
 
 // connecting is the connections on which the core decides (package conns).
@@ -103,8 +107,8 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	db := destdb.New(cfg.Hosts, seed)
 	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
-	q.core = core{messages: make(map[mail.QueueID]*message), moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
-	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes}
+	q.core = core{messages: make(map[mail.QueueID]*message), flows: make(map[mail.Flow]*flow), moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
+	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.lookups.Configure(cfg.lookups())
@@ -143,6 +147,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	}
 	q.schedule()
 	q.stale.Refresh()
+	q.stocks.reuse()
 	if !q.desk.Idle() && !q.halt && q.desk.Next() != nil {
 		q.leftover = true // for others failed at once
 	}
@@ -269,7 +274,7 @@ func (q *Qmgr) configure(cfg Config) {
 		return // the host has validated it; a bad one must not end the run
 	}
 	reshaped := len(cfg.Destinations) > 0 || len(q.cfg.Destinations) > 0
-	q.cfg, q.shapes = cfg, shapes
+	q.cfg, q.shapes, q.shares = cfg, shapes, &cfg.Shares
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())
 	q.desk.Configure(cfg.desk())
@@ -284,6 +289,7 @@ func (q *Qmgr) configure(cfg Config) {
 		if t.group != nil {
 			q.reconsider(t)
 		}
+		t.setShares(q.shares)
 		q.restore(t) // what made it dead may have been its configuration, and to find out takes one attempt
 	}
 	q.boundRecipients()
@@ -296,7 +302,9 @@ func (q *Qmgr) configureTransport(t *transport, cfg TransportConfig) {
 		cfg.Agents = t.cfg.Agents // deliveries are under way in the one way or the other
 	}
 	t.cfg, t.limits = cfg, cfg.limits()
-	t.Lane.Configure(cfg.lane())
+	for l := range t.lanes.All() {
+		l.Configure(t.rules())
+	}
 	t.rate.Configure(cfg.TransportRate, q.now)
 	q.paceTransport(t)
 	if t.group != nil {
@@ -317,7 +325,7 @@ const forgotten = "forgotten, for there are too many dead destinations"
 
 // freeIfIdle removes a queue that has nothing left to remember.
 func (q *Qmgr) freeIfIdle(d *queue) {
-	if !d.Todo.Empty() || d.Busy > 0 || d.inUse() || q.remembers(d) {
+	if d.Waiting > 0 || d.Busy > 0 || d.inUse() || q.remembers(d) {
 		return
 	}
 	switch d.window.State() {
@@ -334,8 +342,9 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	if d.site != nil {
 		q.closeSite(d)
 	}
-	delete(d.transport.queues, d.Name)
-	d.Part()
+	q.freeClaims(d)
+	delete(d.transport.queues, d.name)
+	d.transport.order.Remove(&d.inOrder)
 	q.queues--
 	q.stocks.giveQueue(d)
 }

@@ -16,11 +16,16 @@ import (
 // is known of a dead or resting destination outlives its mail. What a window
 // has learned is forgotten with an idle queue, as in Postfix.
 type queue struct {
-	sched.Destination
+	sched.Load // of all claims
+	claims     ilist.List[claim]
+	byLane     map[*lane]*claim // nil until there are two claims
+	sharing
 	transport *transport
-	nexthop   string      // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
-	instead   mail.Origin // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
-	said      mail.Reply  // instead: what the remote host said that led to it; zero if it was none
+	name      string            // among those of the transport
+	inOrder   ilist.Link[queue] // on transport.order
+	nexthop   string            // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
+	instead   mail.Origin       // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
+	said      mail.Reply        // instead: what the remote host said that led to it; zero if it was none
 	window    window.Window
 	volley    int        // deliveries started since the last one ended
 	reason    mail.Reply // why the window is Dead
@@ -49,13 +54,12 @@ type reaching struct {
 
 func newQueue(t *transport, name, nexthop string) *queue {
 	q := t.stocks.queues.Take()
-	q.Lane, q.Name, q.Outlet = &t.Lane, name, q
-	q.transport, q.nexthop, q.window = t, nexthop, window.New(&t.limits.window)
+	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.limits.window)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	t.queues[name] = q
-	q.Join()
+	t.order.PushBack(&q.inOrder, q)
 	return q
 }
 
@@ -63,7 +67,7 @@ func (q *queue) ready() bool { return q.window.State() == window.Ready }
 
 // room is how many more deliveries the destination may take now; it may be
 // negative where a window has shrunk.
-func (q *queue) Room() int {
+func (q *queue) room() int {
 	switch {
 	case q.waits():
 		return 0
@@ -91,14 +95,7 @@ func (q *queue) concurrency() int {
 	return q.site.Count()
 }
 
-func (q *queue) Dead() bool { return q.window.State() == window.Dead }
-
-// starved has a connection asked for, if that would help: no entry can be started.
-func (q *queue) Starved() {
-	if q.site != nil {
-		q.want()
-	}
-}
+func (q *queue) dead() bool { return q.window.State() == window.Dead }
 
 // want has a connection asked for, if entries wait for one and asking is worth
 // while.
@@ -106,7 +103,7 @@ func (q *queue) want() {
 	switch t := q.transport; {
 	case q.inWanting.Listed():
 		return
-	case (t.paused || t.taken()) && !q.Todo.Empty():
+	case (t.paused || t.taken()) && q.Waiting > 0:
 		t.resting.PushBack(&q.inWanting, q)
 		return
 	case !q.eager():

@@ -12,8 +12,8 @@ import (
 func (q *Qmgr) connect() (taken bool) {
 	q.wakeSites()
 	for t := range q.ring.All() {
-		if t.Scheduler == sched.Runner && t.group != nil {
-			t.AskForRun()
+		if t.cfg.Scheduler == sched.Runner && t.group != nil {
+			t.first.AskForRun()
 		}
 	}
 	for !taken {
@@ -54,14 +54,14 @@ func (q *Qmgr) wakeSites() {
 // eager reports whether a queue could start an entry now if a connection had room.
 // One that may not would keep a connection from others, or open it for nothing.
 func (d *queue) eager() bool {
-	return d.ready() && !d.Todo.Empty() && !d.waits() && !d.transport.paused && !d.transport.taken() && d.transport.RunsTo(&d.Destination)
+	return d.ready() && d.Waiting > 0 && !d.waits() && !d.transport.paused && !d.transport.taken() && d.runs()
 }
 
 // reach asks for as many connections as a queue has use for and may have now. It
 // reports whether an idle one was taken over, which is there to be used at once.
 func (q *Qmgr) reach(d *queue) (taken bool) {
 	s := d.site
-	for d.eager() && s.Wants(d.Todo.Len()) {
+	for d.eager() && s.Wants(d.Waiting) {
 		if s.Stale(q.now) {
 			q.resolve(d)
 		}
@@ -115,7 +115,7 @@ const lookAhead = 16
 func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	var head, rest *sched.Entry
 	n := 0
-	for e := range d.Todo.All() {
+	for e := range d.entriesInTurn() {
 		best := &rest
 		if messageOf(e.Message).mayUse() {
 			best = &head
@@ -137,7 +137,7 @@ func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	if m.callout != nil && !d.mayCall(q.now) {
 		return conns.Ask{}, false
 	}
-	return conns.Ask{Message: m.ID, Used: m.held, Window: d.window.Size(), Callout: m.callout != nil}, true
+	return conns.Ask{Message: m.ID, Used: m.held, Window: d.window.Size(), Callout: m.callout != nil, Flow: m.flow.path()}, true
 }
 
 // mayUse reports whether a message is mail that has use for one more connection.

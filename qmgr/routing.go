@@ -153,7 +153,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		return
 	}
 	b.queue = q.queue(t, name, reach)
-	if m.from == intake.FromRetry || m.from == intake.FromFlush && !b.queue.Dead() {
+	if m.from == intake.FromRetry || m.from == intake.FromFlush && !b.queue.dead() {
 		b.queue.reset = max(b.queue.reset, m.reset)
 	}
 	switch {
@@ -215,7 +215,7 @@ func (q *Qmgr) compareBound(a, b bound) int {
 	if c := cmp.Compare(a.queue.transport.Name, b.queue.transport.Name); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.queue.Name, b.queue.Name); c != 0 {
+	if c := cmp.Compare(a.queue.name, b.queue.name); c != 0 {
 		return c
 	}
 	return q.compareAddress(a, b)
@@ -259,7 +259,7 @@ func (q *Qmgr) assign(m *message, recipients []bound) {
 	a := sched.Assignment{Message: &m.Message}
 	for i := range recipients {
 		b := &recipients[i]
-		a.Add(&b.queue.Destination, b.recipient, b.domain, b.queue.limits.recipients)
+		a.Add(&q.claim(m, b.queue).Destination, b.recipient, b.domain, b.queue.limits.recipients)
 	}
 	a.Done()
 }

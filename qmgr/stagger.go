@@ -32,7 +32,7 @@ func (q *Qmgr) stagger(e *sched.Entry) {
 	place := d.volley
 	d.volley++
 	cfg, width := &d.transport.cfg, d.window.Size()
-	if cfg.Agents == AgentsOffered || q.cfg.AsPostfix || place < volleyMin || d.Todo.Len() <= width {
+	if cfg.Agents == AgentsOffered || q.cfg.AsPostfix || place < volleyMin || d.Waiting <= width {
 		return
 	}
 	full := d.limits.recipients

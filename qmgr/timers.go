@@ -88,7 +88,7 @@ func (q *Qmgr) resumeQueue(d *queue) {
 		q.revive(d, CauseRevival)
 	case window.Suspended:
 		d.window.Resume()
-		d.Touch()
+		d.touch()
 	default:
 		assert.Unreachable("timer of %s:%s, which is ready", d.transport.Name, d.nexthop)
 	}
@@ -101,7 +101,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	q.disarm(&d.timer)
 	d.window.Revive(&d.limits.window, d.concurrency())
 	d.reason = mail.Reply{}
-	d.Touch()
+	d.touch()
 	q.explain(d, cause)
 	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop})
 }
@@ -121,6 +121,6 @@ func (q *Qmgr) restAfterDelivery(d *queue, asked bool) {
 		q.revive(d, CauseRevival)
 	}
 	d.window.Suspend()
-	d.Touch()
+	d.touch()
 	q.arm(&d.timer, q.now.Add(delay))
 }

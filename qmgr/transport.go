@@ -5,28 +5,36 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // A transport groups everything that is delivered in one way: the queues
-// of its destinations and the jobs of the messages that it is to carry. The latter
-// are in its Lane, of which it has one: newQueue and owners.go rely on that.
+// of its destinations and, in its lane, the jobs of the messages that it is to carry.
 // Transports are made when the first recipient is routed to them and are never
 // removed, so a route must not invent names.
 type transport struct {
-	sched.Lane
-	cfg    TransportConfig
-	inRing ilist.Link[transport] // on Qmgr.ring
-	queues map[string]*queue
-	outage outage
-	limits limits // of its destinations, but for those that have others
-	rate   rate.Bucket
-	paused bool // a limit by time of the destination is reached
-	pace   timer
-	delay  transportDelay
-	stocks *stocks // the queue manager's
+	Name       string
+	sched.Load                  // of all lanes
+	first      *lane            // that of mail without a flow; the others come and go
+	lanes      ilist.List[lane] // all, in the order in which they came about
+	turns      fair.Order       // of those that are ready, if there are several
+	unread     ilist.List[lane] // those that share the recipient slots
+	parts      int              // into so many equal parts
+	cfg        TransportConfig
+	inRing     ilist.Link[transport] // on Qmgr.ring
+	queues     map[string]*queue
+	order      ilist.List[queue] // in the order in which they came about; in round robin, in that of their turns
+	outage     outage
+	limits     limits // of its destinations, but for those that have others
+	rate       rate.Bucket
+	paused     bool // a limit by time of the destination is reached
+	pace       timer
+	delay      transportDelay
+	shares     *fair.Rules // the queue manager's
+	stocks     *stocks     // the queue manager's
 	// group is its connections, where the core decides on them; wanting is
 	// Qmgr.wanting.
 	group   *conns.Group
@@ -35,10 +43,12 @@ type transport struct {
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{cfg: cfg, queues: make(map[string]*queue), stocks: &q.stocks}
-	t.SetUp(name, t, cfg.lane(), cfg.Scheduler, q.lanes)
+	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[string]*queue), stocks: &q.stocks}
+	t.first = q.newLane(t, nil)
+	t.turns.Configure(t.shares)
 	if cfg.Agents == AgentsConnections {
 		t.group, t.wanting = conns.NewGroup(name, cfg.group()), &q.wanting
+		t.group.Share(t.shares)
 	}
 	t.outage.timer = timer{kind: timerOutage, transport: t}
 	t.limits, t.rate = cfg.limits(), rate.New(cfg.TransportRate)
@@ -47,16 +57,38 @@ func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
 	return t
 }
 
-// destinations are the queues in the order in which they came about.
-func (t *transport) destinations() iter.Seq[*queue] {
-	return func(yield func(*queue) bool) {
-		for d := range t.Destinations() {
-			if !yield(queueOf(d)) {
-				return
-			}
+// setShares puts new rules for fair orders in force.
+func (t *transport) setShares(r *fair.Rules) {
+	t.shares = r
+	t.turns.Configure(r)
+	if t.group != nil {
+		t.group.Share(r)
+	}
+	for d := range t.destinations() {
+		if d.turns != nil {
+			d.turns.Configure(r)
+			d.touch()
 		}
 	}
 }
+
+// newTurns returns an empty fair order.
+func (t *transport) newTurns() *fair.Order {
+	turns := new(fair.Order)
+	turns.Configure(t.shares)
+	return turns
+}
+
+// rules are those of the transport's lanes.
+func (t *transport) rules() sched.Rules {
+	r := t.cfg.lane()
+	r.RecipientPool /= t.parts
+	r.ExtraRecipients /= t.parts
+	return r
+}
+
+// destinations are the queues in their order.
+func (t *transport) destinations() iter.Seq[*queue] { return t.order.All() }
 
 // ready reports whether the transport could start a delivery now.
 func (t *transport) ready() bool {
@@ -66,7 +98,7 @@ func (t *transport) ready() bool {
 	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit:
 		return false
 	}
-	return t.Lane.Ready()
+	return t.next() != nil
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.
@@ -76,6 +108,9 @@ func (q *Qmgr) queue(t *transport, name, nexthop string) *queue {
 	}
 	q.queues++
 	d := newQueue(t, name, nexthop)
+	if q.cfg.AsPostfix {
+		q.newClaim(t.first, d) // where dumps show it although no mail may come to it
+	}
 	if t.group != nil {
 		q.openSite(d)
 		d.reset = q.admission.Flush().Reset // a dead destination that RetryAll revived may have been freed with its own

@@ -126,7 +126,7 @@ func (q *Qmgr) waited(t *transport) {
 		return
 	}
 	t.delay.become(delayTaken)
-	t.Refresh()
+	t.refresh()
 	if !q.halt && !q.paused.Pending() && t.Startable > 0 && !t.paused {
 		q.offer(t)
 	}
@@ -135,7 +135,7 @@ func (q *Qmgr) waited(t *transport) {
 
 // endDelay lets a transport's next wait begin if nothing of it is under way any more.
 func (q *Qmgr) endDelay(t *transport) {
-	if t.delay.state == delayTaken && t.Busy == 0 && q.paused.Lane() != &t.Lane {
+	if t.delay.state == delayTaken && t.Busy == 0 && (!q.paused.Pending() || laneOf(q.paused.Lane()).transport != t) {
 		t.delay.become(delayFree)
 	}
 }

@@ -67,6 +67,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	w.Outstanding = nil
 	w.Stepped = r.compare
 	c.w = w
+	c.flows()
 	w.Step(qmgr.Wake{})
 	return r
 }

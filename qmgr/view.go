@@ -110,7 +110,7 @@ func (q *Qmgr) lookupsView() LookupsView {
 }
 
 func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
-	v := TransportView{Name: t.Name, Jobs: t.Listed(), Busy: t.Busy, Startable: t.Lane.Startable,
+	v := TransportView{Name: t.Name, Jobs: t.listed(), Busy: t.Busy, Startable: t.Startable,
 		State: t.outage.state, Reason: t.outage.reason, Next: t.delay.next()}
 	if t.dead() {
 		v.Until = t.outage.timer.at
@@ -130,7 +130,7 @@ func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 }
 
 func byTodo(a, b *queue) int {
-	return cmp.Or(cmp.Compare(b.Todo.Len(), a.Todo.Len()), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.name, b.name))
 }
 
 func compareView(a, b QueueView) int {
@@ -140,7 +140,7 @@ func compareView(a, b QueueView) int {
 
 func (d *queue) view() QueueView {
 	v := QueueView{Nexthop: d.nexthop, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
-		Todo: d.Todo.Len(), Reason: d.reason, Connections: d.site.View()}
+		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View()}
 	if d.timer.slot.Heaped() {
 		v.Until = d.timer.at
 	}
@@ -179,6 +179,6 @@ func sortedQueues(t *transport) []*queue {
 	for _, d := range t.queues { //archtest:anyorder sorted below
 		queues = append(queues, d)
 	}
-	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.name, b.name) })
 	return queues
 }

@@ -90,13 +90,13 @@ func (q *Qmgr) waitReason(d *queue) WaitReason { return q.sourced(d, q.unsourced
 func (q *Qmgr) unsourced(d *queue) WaitReason {
 	t := d.transport
 	switch {
-	case d.Todo.Empty():
+	case d.Waiting == 0:
 		return WaitReason{}
 	case q.halt:
 		return WaitReason{Kind: WaitStop}
 	case t.dead():
 		return WaitReason{Kind: WaitTransportDead, Until: t.outage.timer.at}
-	case d.Dead():
+	case d.dead():
 		return WaitReason{Kind: WaitDead, Until: d.timer.at}
 	case d.window.State() == window.Suspended:
 		return WaitReason{Kind: WaitDestinationDelay, Until: d.timer.at, Pause: d.limits.rateDelay}
@@ -145,7 +145,7 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 		return WaitReason{Kind: WaitHostLookup}
 	case d.limits.rateDelay > 0 && d.Busy > 0:
 		return WaitReason{Kind: WaitDestinationDelay, Pause: d.limits.rateDelay}
-	case !d.transport.RunsTo(&d.Destination):
+	case !d.runs():
 		return WaitReason{Kind: WaitTurn}
 	}
 	w := q.conns.Waits(d.site, q.now)
@@ -241,7 +241,7 @@ func (k WaitKind) Condition() Condition {
 // wait reason it takes next to no time.
 func (q *Qmgr) condition(d *queue) Condition {
 	switch {
-	case d.Dead(), d.transport.dead():
+	case d.dead(), d.transport.dead():
 		return ConditionDead
 	case d.window.State() == window.Suspended:
 		return ConditionPaused

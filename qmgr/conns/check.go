@@ -189,6 +189,7 @@ func (g *Group) check(p *Pool, n *tally, lines map[*ilist.List[Site]]int) {
 		line.Check()
 		assert.That(line.Len() == lines[line], "%s: %d sites wait in a line, listed %d", g.name, lines[line], line.Len())
 	}
+	g.checkTurns()
 	assert.That(!g.wanted() || g.inPool.On(&p.groups), "%s has sites that wait and is not listed", g.name)
 }
 

@@ -1,6 +1,9 @@
 package conns
 
-import "github.com/posthaste-mta/posthaste/internal/ilist"
+import (
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
+)
 
 // A Group is the connections of one transport.
 type Group struct {
@@ -20,14 +23,19 @@ type Group struct {
 	// enough; fresh and behind those, new or slow, that wait because doubtful
 	// connections have enough.
 	slots, shares, fresh, behind ilist.List[Site]
-	slowTurn                     bool              // it is the turn of behind, unless slow sites have enough
-	inPool                       ilist.Link[Group] // on pool.groups; listed if any site waits in a line
+	flows                        map[fair.Path]*slotFlow // those on behalf of which sites wait in slots
+	turns                        fair.Order              // of flows
+	slowTurn                     bool                    // it is the turn of behind, unless slow sites have enough
+	inPool                       ilist.Link[Group]       // on pool.groups; listed if any site waits in a line
 }
 
 // NewGroup returns a transport without connections.
 func NewGroup(name string, cfg GroupConfig) *Group {
 	return &Group{name: name, cfg: cfg.WithDefaults()}
 }
+
+// Share says how flows share the slots; nil: equally.
+func (g *Group) Share(r *fair.Rules) { g.turns.Configure(r) }
 
 // Configure puts new limits in force. Connections that exist are kept.
 func (g *Group) Configure(cfg GroupConfig) { g.cfg = cfg.WithDefaults() }

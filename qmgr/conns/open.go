@@ -4,6 +4,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 )
 
 // An Ask is a request for one more connection.
@@ -12,6 +13,7 @@ type Ask struct {
 	Used    int          // connections that carry entries of it, or are being opened for it
 	Window  int          // how many connections may serve the site
 	Callout bool         // it is wanted for a call-out
+	Flow    fair.Path    // of the message
 }
 
 // A Decision is the answer to Open.
@@ -44,6 +46,7 @@ func (p *Pool) Open(s *Site, ask Ask, now mail.Instant) Decision {
 	assert.That(s.Known(), "a connection of %s is wanted and its hosts are not known", s.name)
 	p.now = now
 	p.stopWaiting(s)
+	s.flow = ask.Flow
 	yielded := s.yielded
 	s.yielded = false
 	if s.Count() >= ask.Window {
@@ -118,6 +121,7 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, yielded bool, now mail.Instan
 		return p.waitForPart(s, ask, WaitPart)
 	case v.adopt != nil:
 		from := v.adopt.site
+		s.group.tookTurn(s)
 		p.adopt(s, v.adopt)
 		return Decision{Kind: Adopted, Conn: v.adopt, From: from}
 	case free == 0 && s.Count() > 0:
@@ -184,6 +188,7 @@ func (p *Pool) dial(s *Site, sh *siteHost, message mail.QueueID, now mail.Instan
 	h := p.hostOf(sh)
 	view := p.db.View(h.key, now)
 	s.dials.Take(now)
+	s.group.tookTurn(s)
 	p.last++
 	c := &Conn{ID: p.last, pool: p, host: h, planned: sh, site: s, message: message}
 	c.made, c.timer.conn, c.siteProven = now, c, s.proven()

@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 
@@ -297,7 +298,8 @@ func (s *script) limits(mail.Host) HostLimits {
 func (s *script) open(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	site := s.site(tb, l)
-	d := s.pool.Open(site, Ask{Message: mail.QueueID(l.Int(tb, "message", 1)), Used: l.Int(tb, "used", 0), Window: l.Int(tb, "window", 20)}, s.now)
+	d := s.pool.Open(site, Ask{Message: mail.QueueID(l.Int(tb, "message", 1)), Used: l.Int(tb, "used", 0), Window: l.Int(tb, "window", 20),
+		Flow: fair.Path{Class: "normal", Tenant: "t", Flow: l.Str("flow", "")}}, s.now)
 	switch d.Kind {
 	case Waiting:
 		s.printf("wait: %v", d.wait)

@@ -1,6 +1,7 @@
 package conns
 
 import (
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
@@ -87,14 +88,17 @@ func (h *health) Stuck() bool { return h.pace >= paceStuck }
 
 // Waiting is what a site waits for.
 type waiting struct {
-	waits   Wait
-	timer   timer             // the end of the wait; set if that is known
-	line    *ilist.List[Site] // one of its group's, or pool.offline; nil if it is in none
-	inLine  ilist.Link[Site]  // on line
-	sharing mail.QueueID      // WaitShare: the message that has reached its share; else 0
-	inShare ilist.Link[Site]  // WaitShare: on the list that pool.sharers has for that message
-	used    int               // WaitShare, WaitPart: how many the message uses
-	yielded bool              // it has given up a slot for others, and has not asked since
+	waits    Wait
+	timer    timer             // the end of the wait; set if that is known
+	line     *ilist.List[Site] // one of its group's, or pool.offline; nil if it is in none
+	inLine   ilist.Link[Site]  // on line
+	flow     fair.Path         // on behalf of which it asked last
+	waitsFor *slotFlow         // in group.slots: that of flow
+	inFlow   ilist.Link[Site]  // on waitsFor.sites
+	sharing  mail.QueueID      // WaitShare: the message that has reached its share; else 0
+	inShare  ilist.Link[Site]  // WaitShare: on the list that pool.sharers has for that message
+	used     int               // WaitShare, WaitPart: how many the message uses
+	yielded  bool              // it has given up a slot for others, and has not asked since
 }
 
 // A wakeup is why a site is asked again. What only one site can use goes to the next one

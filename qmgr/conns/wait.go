@@ -30,12 +30,20 @@ func (p *Pool) queue(s *Site, line *ilist.List[Site]) {
 	}
 	s.line = line
 	line.PushFront(&s.inLine, s)
-	p.list(s.group)
+	p.lined(s, true)
 }
 
 func (p *Pool) queueBack(s *Site, line *ilist.List[Site]) {
 	s.line = line
 	line.PushBack(&s.inLine, s)
+	p.lined(s, false)
+}
+
+// lined notes that a site waits in a line.
+func (p *Pool) lined(s *Site, front bool) {
+	if s.line == &s.group.slots {
+		s.group.joinTurn(s, front)
+	}
 	p.list(s.group)
 }
 
@@ -100,6 +108,7 @@ func (p *Pool) stopWaiting(s *Site) {
 	if s.line != nil {
 		s.line.Remove(&s.inLine)
 		s.line = nil
+		s.group.leaveTurn(s)
 	}
 	p.stopTimer(&s.timer)
 	change(p, &s.waits, WaitNone, waitTransitions)
@@ -155,8 +164,8 @@ func (p *Pool) wake(s *Site) {
 }
 
 // wakeSlot wakes a site that waits for a slot, if there is one: those of the
-// transports take turns, and within one the site goes first that has waited
-// longest. Those that have many, or whose message does, come after the others, and slow
+// transports take turns, and within one the flows do; the site of a flow goes first that has
+// waited longest. Those that have many, or whose message does, come after the others, and slow
 // ones last if they have their part, and by turns with all others if not.
 func (p *Pool) wakeSlot() {
 	for range p.groups.Len() {
@@ -185,7 +194,7 @@ func (p *Pool) next(g *Group, free int) *Site {
 		return behind
 	}
 	g.slowTurn = true
-	if s := g.slots.Front(); s != nil {
+	if s := g.firstInTurn(); s != nil {
 		return s
 	}
 	for range min(g.shares.Len(), looks) {

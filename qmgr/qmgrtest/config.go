@@ -1,12 +1,15 @@
 package qmgrtest
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -64,6 +67,9 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	c.ConnectionLimit = l.Int(tb, "connections", c.ConnectionLimit)
 	c.Debug = c.Debug || l.Has("debug")
 	c.AsPostfix = c.AsPostfix || l.Has("as-postfix")
+	if text, given := l.Option("classes"); given {
+		c.Shares.Classes = classes(tb, l, text)
+	}
 	b := &c.Backoff
 	b.MinimalBackoffTime = l.Duration(tb, "backoff-min", b.MinimalBackoffTime)
 	b.MaximalBackoffTime = l.Duration(tb, "backoff-max", b.MaximalBackoffTime)
@@ -82,6 +88,20 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	default:
 		tb.Fatalf("%s: double-bounce= is hold, discard or report", l.Pos)
 	}
+}
+
+// classes parses name:weight,name:weight.
+func classes(tb testing.TB, l *golden.Line, text string) (list []fair.Class) {
+	tb.Helper()
+	for _, part := range strings.Split(text, ",") {
+		name, weight, _ := strings.Cut(part, ":")
+		n, err := strconv.Atoi(weight)
+		if err != nil {
+			tb.Fatalf("%s: cannot read %s", l.Pos, part)
+		}
+		list = append(list, fair.Class{Name: name, Weight: n})
+	}
+	return list
 }
 
 func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {

@@ -113,6 +113,15 @@ func (s *script) arrive(tb testing.TB, l *golden.Line) {
 	for _, a := range s.list(tb, l, name) {
 		recipients = append(recipients, mail.Recipient{Address: mail.Address(a), Notify: notify})
 	}
+	if text, given := l.Option("flow"); given {
+		parts := strings.SplitN(text, "/", 3)
+		if len(parts) != 3 {
+			tb.Fatalf("%s: flow= is class/tenant/flow", l.Pos)
+		}
+		s.world.Flow = func() mail.Flow { return mail.Flow{Class: parts[0], Tenant: parts[1], Flow: parts[2]} }
+	} else {
+		s.world.Flow = nil
+	}
 	m := s.world.Store(mail.Address(l.Str("from", "s@x.test")), recipients)
 	m.Envelope.Size = int64(l.Int(tb, "size", 1000))
 	s.names[name], s.text[m.Envelope.ID] = m.Envelope.ID, name

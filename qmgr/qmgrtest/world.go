@@ -17,6 +17,8 @@ import (
 
 // A World is a core with a model of its environment.
 type World struct {
+	// Flow says whose a message is that is stored; nil: nobody's.
+	Flow func() mail.Flow
 	Core *qmgr.Qmgr
 	Now  mail.Instant
 	// Outstanding are the actions that have not been answered, oldest first.
@@ -202,6 +204,9 @@ func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message
 		Accepted: make([]int, len(recipients)), Refused: make([]bool, len(recipients))}
 	for i := range m.Recipients {
 		m.Recipients[i].Index = uint32(i)
+	}
+	if w.Flow != nil {
+		m.Envelope.Flow = w.Flow()
 	}
 	w.Messages[id] = m
 	return m

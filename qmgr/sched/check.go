@@ -13,16 +13,17 @@ func (l *Lane) Check() {
 	l.jobsByTime.check()
 	l.unread.check()
 	assert.That(l.jobs.Len() == l.jobsByTime.count, "%s: %d jobs in order, %d by time", l.Name, l.jobs.Len(), l.jobsByTime.count)
-	startable, busy := 0, 0
+	var sum Load
 	for d := range l.order.All() {
 		d.Todo.Check()
 		n := max(min(d.Outlet.Room(), d.Todo.Len()), 0)
 		assert.That(n == d.Startable, "%s:%s: %d startable, counted %d", l.Name, d.Name, n, d.Startable)
-		startable += n
-		busy += d.Busy
+		assert.That(d.Todo.Len() == d.Waiting, "%s:%s: %d wait, counted %d", l.Name, d.Name, d.Todo.Len(), d.Waiting)
+		sum.Waiting += d.Waiting
+		sum.Startable += n
+		sum.Busy += d.Busy
 	}
-	assert.That(startable == l.Startable, "%s: %d startable, counted %d", l.Name, startable, l.Startable)
-	assert.That(busy == l.Busy, "%s: %d busy, counted %d", l.Name, busy, l.Busy)
+	assert.That(sum == l.Load, "%s: %+v, counted %+v", l.Name, sum, l.Load)
 	l.checkOrder()
 	if l.Startable > 0 && l.Scheduler == Preemptive {
 		assert.That(l.current != nil, "%s: %d entries could start, but no job is current", l.Name, l.Startable)

@@ -24,16 +24,13 @@ type Destination struct {
 	Name    string // among the destinations of the lane
 	Outlet  Outlet
 	Todo    ilist.List[Entry] // those that wait, oldest first, all messages
-	Busy    int
+	Load                      // kept so that a lane knows in constant time whether to look for something to select
+	Sum     *Load             // that of all destinations which share the outlet
 	marking marking
-	// Startable is how many of the waiting entries may be started now. It is
-	// kept so that a lane knows in constant time whether to look for something
-	// to select.
-	Startable int
-	stale     bool                    // it is among lane.staleDests
-	inOrder   ilist.Link[Destination] // on lane.order
-	turn      uint64                  // its number in the ring that this is
-	served    place[Destination]      // in lane.servable
+	stale   bool                    // it is among lane.staleDests
+	inOrder ilist.Link[Destination] // on lane.order
+	turn    uint64                  // its number in the ring that this is
+	served  place[Destination]      // in lane.servable
 }
 
 // Join makes a destination one of its lane's.
@@ -47,8 +44,7 @@ func (d *Destination) Part() {
 	l := d.Lane
 	assert.That(d.Todo.Empty() && d.Busy == 0 && d.marking.first == nil, "%s:%s leaves and has entries", l.Name, d.Name)
 	l.order.Remove(&d.inOrder)
-	l.Startable -= d.Startable
-	d.Startable = 0
+	d.startable(0)
 	if l.Scheduler == RoundRobin {
 		d.takePart()
 	}
@@ -88,8 +84,7 @@ func (d *Destination) Ended() {
 func (d *Destination) refresh() {
 	l, room := d.Lane, d.Outlet.Room()
 	n := max(min(room, d.Todo.Len()), 0)
-	l.Startable += n - d.Startable
-	d.Startable = n
+	d.startable(n)
 	if l.Scheduler == RoundRobin {
 		d.takePart()
 	}
@@ -107,6 +102,19 @@ func (d *Destination) refresh() {
 	if n == 0 {
 		d.Outlet.Starved()
 	}
+}
+
+func (d *Destination) startable(n int) {
+	d.add(Load{Startable: n - d.Startable})
+}
+
+// add changes what the destination has, and with it what its outlet, its lane, and the
+// transport have in all.
+func (d *Destination) add(n Load) {
+	d.Load.Add(n)
+	d.Sum.Add(n)
+	d.Lane.Load.Add(n)
+	d.Lane.Sum.Add(n)
 }
 
 // dropRoomy takes a destination out of lane.roomy, and its first peer out of those that

@@ -59,6 +59,7 @@ func takeEntry(p *Peer) *Entry {
 	if p.Todo.Empty() {
 		p.wait()
 	}
+	p.Destination.add(Load{Waiting: 1})
 	p.Destination.Touch()
 	return e
 }
@@ -86,9 +87,7 @@ func (e *Entry) start() {
 	assert.That(e.state == entryWaiting, "an entry of %v is started twice", e.Message.ID)
 	e.state = entryBusy
 	e.unqueue()
-	d := e.Destination()
-	d.Busy++
-	d.Lane.Busy++
+	e.Destination().add(Load{Busy: 1})
 }
 
 // unqueue takes a waiting entry off the todo lists.
@@ -96,6 +95,7 @@ func (e *Entry) unqueue() {
 	p := e.peer
 	p.Todo.Remove(&e.inPeer)
 	p.Destination.Todo.Remove(&e.inQueue)
+	p.Destination.add(Load{Waiting: -1})
 	if p.Todo.Empty() {
 		p.Destination.dropWaiting(p)
 	}
@@ -108,8 +108,7 @@ func (e *Entry) unqueue() {
 func (e *Entry) Leave() {
 	d := e.Destination()
 	if e.state == entryBusy {
-		d.Busy--
-		d.Lane.Busy--
+		d.add(Load{Busy: -1})
 		d.Touch()
 		return
 	}

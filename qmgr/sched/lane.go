@@ -7,15 +7,15 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A Lane is everything that decides in which order the mail of one transport is
+// A Lane is everything that decides in which order the mail of one flow and transport is
 // selected: the jobs of its messages, the destinations they go to, and what is
-// known about both so that no walk along them is needed. A transport has one lane.
+// known about both so that no walk along them is needed.
 type Lane struct {
 	Name      string // of the transport
-	Owner     any    // the transport
+	Owner     Owner
 	Scheduler Scheduler
-	Busy      int // entries under way
-	Startable int // entries that may be started now: the sum over the destinations
+	Load            // the sum over the destinations
+	Sum       *Load // that of all lanes of the transport
 
 	rules Rules
 	// current is where the next selection starts; nil means that nothing can be
@@ -32,6 +32,27 @@ type Lane struct {
 
 	find   finder
 	spares *Spares // the queue manager's
+}
+
+// A Load counts entries.
+type Load struct {
+	Waiting   int
+	Busy      int // under way
+	Startable int // of those that wait, how many may be started now
+}
+
+// Add changes a load by another.
+func (l *Load) Add(n Load) {
+	l.Waiting += n.Waiting
+	l.Busy += n.Busy
+	l.Startable += n.Startable
+}
+
+// An Owner has a lane.
+type Owner interface {
+	// Refreshed is called when something has changed from which it follows whether the
+	// lane is Ready, or HasUnread.
+	Refreshed()
 }
 
 // lists are the orders in which jobs stand. Invariant: a job is on jobs and jobsByTime if
@@ -127,9 +148,10 @@ type Options struct {
 	LabelGap uint64
 }
 
-// SetUp prepares a lane, which is the zero value.
-func (l *Lane) SetUp(name string, owner any, rules Rules, scheduler Scheduler, o Options) {
-	l.Name, l.Owner, l.rules, l.Scheduler = name, owner, rules, scheduler
+// SetUp prepares a lane, which is the zero value. In sum it keeps what all lanes of its
+// transport have together.
+func (l *Lane) SetUp(name string, owner Owner, sum *Load, rules Rules, scheduler Scheduler, o Options) {
+	l.Name, l.Owner, l.Sum, l.rules, l.Scheduler = name, owner, sum, rules, scheduler
 	l.exact, l.spares, l.all = o.Exact, o.Spares, o.Stale
 	l.find = quick{}
 	if o.ByDefinition {
@@ -148,9 +170,25 @@ func (l *Lane) SetUp(name string, owner any, rules Rules, scheduler Scheduler, o
 // Configure puts new rules in force. Whatever a job is blocked for may have
 // changed, too.
 func (l *Lane) Configure(rules Rules) {
-	l.pool.unused += rules.RecipientPool - l.rules.RecipientPool
+	l.SetPools(rules.RecipientPool, rules.ExtraRecipients)
 	l.rules = rules
 	l.voidMarks()
+}
+
+// SetPools changes how many recipient slots the lane has, and how many of those that a
+// job gets which preempts another.
+func (l *Lane) SetPools(pool, extra int) {
+	l.pool.unused += pool - l.rules.RecipientPool
+	l.rules.RecipientPool, l.rules.ExtraRecipients = pool, extra
+}
+
+// Spare returns the zero value with the memory of a lane that has no jobs and no
+// destinations.
+func (l *Lane) Spare() Lane {
+	return Lane{
+		candidates: candidates{spare: l.spare},
+		changes:    changes{staleJobs: l.staleJobs[:0], staleDests: l.staleDests[:0]},
+	}
 }
 
 // Destinations are those of the lane in the order in which they came about, or in round
@@ -184,6 +222,7 @@ func (l *Lane) refresh() {
 		}
 	}
 	l.staleJobs = l.staleJobs[:0]
+	l.Owner.Refreshed()
 }
 
 // touch says that something has changed in the lane.
@@ -207,6 +246,9 @@ func (l *Lane) Ready() bool {
 	}
 	return l.current != nil
 }
+
+// HasUnread reports whether some message of the lane that is listed has unread recipients.
+func (l *Lane) HasUnread() bool { return l.unread.count > 0 }
 
 // Listed is how many jobs are on the scheduler list.
 func (l *Lane) Listed() int { return l.jobs.Len() }

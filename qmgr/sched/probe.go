@@ -21,8 +21,7 @@ func (p *Probe) Decide(s *Selection, void bool) mail.QueueID {
 	of, j, d := e.peer, e.peer.job, e.Destination()
 	l.Start(e)
 	e.state = entryWaiting
-	d.Busy--
-	l.Busy--
+	d.add(Load{Waiting: 1, Busy: -1})
 	if of.Todo.Empty() {
 		of.wait()
 	}

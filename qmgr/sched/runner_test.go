@@ -30,18 +30,26 @@ func TestRunLeavesNoSlotsBehind(t *testing.T) {
 }
 
 // A testLane is a lane whose messages are put together by hand.
-type testLane struct{ sched.Lane }
+type testLane struct {
+	sched.Lane
+	sum sched.Load
+}
+
+// A noOwner does not care.
+type noOwner struct{}
+
+func (noOwner) Refreshed() {}
 
 // lane returns one with a destination that has room for everything.
 func lane(s sched.Scheduler, r sched.Rules) (*testLane, *outlet) {
 	l := &testLane{}
-	l.SetUp("lane", nil, r, s, sched.Options{Spares: &sched.Spares{}, Stale: &sched.Stale{}})
+	l.SetUp("lane", noOwner{}, &l.sum, r, s, sched.Options{Spares: &sched.Spares{}, Stale: &sched.Stale{}})
 	return l, l.destination("d", 100)
 }
 
 func (l *testLane) destination(name string, window int) *outlet {
 	d := &outlet{window: window}
-	d.Lane, d.Name, d.Outlet = &l.Lane, name, d
+	d.Lane, d.Name, d.Outlet, d.Sum = &l.Lane, name, d, &d.sum
 	d.Join()
 	return d
 }

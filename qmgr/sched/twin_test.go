@@ -42,6 +42,7 @@ type world struct {
 	exact     bool
 	own       int // recipients that a message may have in core whatever its jobs hold
 	lanes     [2]*sched.Lane
+	sums      [2]sched.Load // of one lane each
 	dests     []*outlet
 	messages  []*letter // those that have not ended
 	busy      []*sched.Entry
@@ -54,6 +55,7 @@ type world struct {
 // An outlet is a destination with a window.
 type outlet struct {
 	sched.Destination
+	sum    sched.Load
 	window int
 	dead   bool
 	limit  int // recipients of an entry
@@ -94,10 +96,10 @@ func run(t *testing.T, seed uint64, byDefinition bool) *world {
 	}
 	for i := range w.lanes {
 		w.lanes[i] = &sched.Lane{}
-		w.lanes[i].SetUp(fmt.Sprint("lane", i), nil, w.rules(), scheduler, o)
+		w.lanes[i].SetUp(fmt.Sprint("lane", i), noOwner{}, &w.sums[i], w.rules(), scheduler, o)
 		for n := range 1 + w.r.IntN(12) {
 			d := &outlet{window: 1 + w.r.IntN(3), limit: w.r.IntN(4)}
-			d.Lane, d.Name, d.Outlet = w.lanes[i], fmt.Sprint("d", n), d
+			d.Lane, d.Name, d.Outlet, d.Sum = w.lanes[i], fmt.Sprint("d", n), d, &d.sum
 			d.Join()
 			w.dests = append(w.dests, d)
 		}
@@ -431,9 +433,17 @@ func (w *world) check() {
 	for _, m := range w.messages {
 		m.Check(m.underWay, slots)
 	}
-	for _, l := range w.lanes {
+	for i, l := range w.lanes {
 		l.Check()
 		l.CheckSlots(slots[l])
+		if w.sums[i] != l.Load {
+			w.t.Fatalf("seed %d: %s has %+v, its transport %+v", w.seed, l.Name, l.Load, w.sums[i])
+		}
+	}
+	for _, d := range w.dests {
+		if d.sum != d.Load {
+			w.t.Fatalf("seed %d: %s has %+v, its outlet %+v", w.seed, d.Name, d.Load, d.sum)
+		}
 	}
 }
 

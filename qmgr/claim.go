@@ -1,0 +1,161 @@
+package qmgr
+
+import (
+	"iter"
+
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
+)
+
+// A claim is what one lane has waiting and under way at one destination. The queue has
+// what all claims share: the window, the connections, the limits by time; and it says how
+// much of its room a claim may use (contention.go).
+//
+// A claim exists as long as it has entries; that of the transport's first lane as long as
+// the queue.
+type claim struct {
+	sched.Destination
+	queue        *queue
+	lane         *lane
+	inQueue      ilist.Link[claim] // on queue.claims
+	inContenders ilist.Link[claim] // on queue.contenders, if it has mail waiting
+	inHeld       ilist.Link[claim] // on lane.held, if it is its turn
+	leaf         fair.Leaf         // in queue.turns, while it has and the room is scarce
+}
+
+// claim returns the claim of a message at a destination, and makes it if need be.
+func (q *Qmgr) claim(m *message, d *queue) *claim {
+	l := q.lane(m, d.transport)
+	if first := d.claims.Front(); first != nil && first.lane == l {
+		return first
+	}
+	if c := d.byLane[l]; c != nil {
+		return c
+	}
+	return q.newClaim(l, d)
+}
+
+func (q *Qmgr) newClaim(l *lane, d *queue) *claim {
+	c := q.stocks.claims.Take()
+	c.queue, c.lane, c.leaf.Owner = d, l, c
+	c.Lane, c.Name, c.Outlet, c.Sum = &l.Lane, d.name, c, &d.Load
+	d.claims.PushBack(&c.inQueue, c)
+	if d.claims.Len() > 1 && d.byLane == nil {
+		d.byLane = make(map[*lane]*claim)
+	}
+	if d.byLane != nil {
+		d.byLane[l] = c
+	}
+	c.Join()
+	return c
+}
+
+// freeIfEmpty ends a claim that has no entries any more.
+func (q *Qmgr) freeIfEmpty(c *claim) {
+	if c.Waiting == 0 && c.Busy == 0 && c.lane.flow != nil {
+		q.freeClaim(c)
+	}
+}
+
+func (q *Qmgr) freeClaim(c *claim) {
+	d := c.queue
+	c.contend()
+	c.Part()
+	d.claims.Remove(&c.inQueue)
+	delete(d.byLane, c.lane)
+	q.stocks.giveClaim(c)
+}
+
+// freeClaims ends the claims of a queue that has no entries.
+func (q *Qmgr) freeClaims(d *queue) {
+	for c := d.claims.Front(); c != nil; c = d.claims.Front() {
+		q.freeClaim(c)
+	}
+}
+
+// Dead reports whether the destination takes nothing at all.
+func (c *claim) Dead() bool { return c.queue.dead() }
+
+// Starved has a connection asked for, if that would help: no entry can be started.
+func (c *claim) Starved() {
+	if d := c.queue; d.site != nil && (d.contenders.Len() <= 1 || d.room() <= 0) {
+		d.want()
+	}
+}
+
+// touch says that the destination has more or less room than before.
+func (d *queue) touch() {
+	switch d.contention {
+	case contentionNone:
+		for c := range d.claims.All() {
+			c.Touch()
+		}
+	case contentionAmple:
+		d.contenders.Front().Touch()
+	case contentionScarce:
+		d.turn.Touch()
+	}
+}
+
+// runs reports whether the destination has a use for connections: a runner has some other
+// message under way if not.
+func (d *queue) runs() bool {
+	if d.transport.cfg.Scheduler != sched.Runner {
+		return true
+	}
+	c := d.claims.Front()
+	return c != nil && c.Lane.RunsTo(&c.Destination)
+}
+
+// entries are those that wait for a destination, claim by claim, the oldest first.
+func (d *queue) entries() iter.Seq[*sched.Entry] {
+	return func(yield func(*sched.Entry) bool) {
+		for c := range d.claims.All() {
+			for e := range c.Todo.All() {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// entriesInTurn are the same, with the claim first whose turn it is.
+func (d *queue) entriesInTurn() iter.Seq[*sched.Entry] {
+	if d.turn == nil {
+		return d.entries()
+	}
+	return func(yield func(*sched.Entry) bool) {
+		for e := range d.turn.Todo.All() {
+			if !yield(e) {
+				return
+			}
+		}
+		for e := range d.entries() {
+			if claimOf(e.Destination()) != d.turn && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// oldest returns the entry that waits first of some claim, nil if none waits.
+func (d *queue) oldest() *sched.Entry {
+	for e := range d.entries() {
+		return e
+	}
+	return nil
+}
+
+// newest returns the entry that waits last of the claim that has most waiting.
+func (d *queue) newest() *sched.Entry {
+	var last *sched.Entry
+	most := 0
+	for c := range d.claims.All() {
+		if c.Waiting > most {
+			most, last = c.Waiting, c.Todo.Back()
+		}
+	}
+	return last
+}

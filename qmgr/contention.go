@@ -1,0 +1,182 @@
+package qmgr
+
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
+)
+
+// Where several claims have mail waiting for one destination, its room is shared. If there
+// is enough for each to start an entry, each may, and what decides is the order in which
+// lanes take turns in their transport. If there is not, the room is scarce: the claims take
+// turns at it in a fair order (package fair), and none but the one whose turn it is has any.
+// That begins anew whenever room becomes scarce, with those that have something under way
+// behind the others. So what flows do elsewhere does not count here, nor what they did
+// while there was enough.
+//
+// Room that just suffices becomes scarce with the next entry that starts. It is taken to
+// suffice again only when there is twice as much, or each entry that starts or ends would
+// change what all claims may do.
+
+// sharing is a destination's part in this.
+type sharing struct {
+	contention contention
+	contenders ilist.List[claim] // those that have mail waiting
+	turns      *fair.Order       // nil until the room has been scarce
+	turn       *claim            // contentionScarce: whose turn it is
+}
+
+// A contention is how the room of a destination stands.
+type contention uint8
+
+const (
+	contentionNone   contention = iota // at most one claim has mail waiting, and may use all of it
+	contentionAmple                    // each that has may start an entry
+	contentionScarce                   // they take turns
+	contentions      = iota
+)
+
+// contentionTransitions[from][to] reports which changes there are.
+var contentionTransitions = [contentions][contentions]bool{
+	contentionNone:   {contentionAmple: true, contentionScarce: true},
+	contentionAmple:  {contentionNone: true, contentionScarce: true},
+	contentionScarce: {contentionNone: true, contentionAmple: true},
+}
+
+// Room is how many of the claim's entries may start.
+func (c *claim) Room() int {
+	d := c.queue
+	c.contend()
+	room := d.room()
+	switch {
+	case room <= 0, d.contention == contentionNone:
+		return room
+	case d.contention == contentionScarce && d.turn != c:
+		return 0
+	}
+	return 1
+}
+
+// contend brings up to date who has mail waiting for the claim's destination, and what
+// follows from that and from the room there is.
+func (c *claim) contend() {
+	d := c.queue
+	if waits := c.Waiting > 0; waits != c.inContenders.Listed() {
+		if waits {
+			d.contenders.PushBack(&c.inContenders, c)
+		} else {
+			d.contenders.Remove(&c.inContenders)
+		}
+		switch {
+		case d.contention != contentionScarce:
+		case waits:
+			d.turns.Join(&c.leaf, c.lane.path())
+		default:
+			d.turns.Leave(&c.leaf)
+		}
+	}
+	if next := d.nextContention(); next != d.contention {
+		d.changeContention(next)
+	}
+	switch d.contention {
+	case contentionNone:
+		if only := d.contenders.Front(); only != nil && only != c {
+			only.Touch() // another's entry has ended
+		}
+	case contentionScarce:
+		d.passTurn()
+	}
+}
+
+// passTurn finds out whose turn it is, and has that claim use the room there is.
+func (d *queue) passTurn() {
+	next := d.turns.Next().Owner.(*claim)
+	if next != d.turn {
+		d.dropTurn()
+		d.turn = next
+		next.lane.held.PushBack(&next.inHeld, next)
+	}
+	if (next.Startable > 0) != (d.room() > 0) {
+		next.Touch()
+	}
+}
+
+// nextContention says how the room stands.
+func (d *queue) nextContention() contention {
+	n, room := d.contenders.Len(), d.room()
+	switch {
+	case n <= 1:
+		return contentionNone
+	case room < n:
+		return contentionScarce
+	case d.contention == contentionScarce && room < 2*n:
+		return contentionScarce
+	}
+	return contentionAmple
+}
+
+// dropTurn takes its turn from the claim that has it, if any has.
+func (d *queue) dropTurn() {
+	if c := d.turn; c != nil {
+		c.lane.held.Remove(&c.inHeld)
+		c.Touch()
+		d.turn = nil
+	}
+}
+
+func (d *queue) changeContention(next contention) {
+	assert.That(contentionTransitions[d.contention][next], "%s: contention %d cannot become %d", d.name, d.contention, next)
+	if d.contention == contentionScarce {
+		for c := range d.contenders.All() {
+			d.turns.Leave(&c.leaf)
+		}
+		d.dropTurn()
+	}
+	d.contention = next
+	if next == contentionScarce && d.turns == nil {
+		d.turns = d.transport.newTurns()
+	}
+	for c := range d.contenders.All() {
+		if next == contentionScarce {
+			d.turns.Join(&c.leaf, c.lane.path())
+		}
+		c.Touch()
+	}
+	if next != contentionScarce {
+		return
+	}
+	for c := range d.contenders.All() {
+		if c.Busy > 0 {
+			d.turns.Forfeit(&c.leaf)
+		}
+	}
+}
+
+// passOn takes from a lane that has started an entry for one destination some turns that it
+// has at others, if its transport can start nothing more. Without that it might have a
+// turn and always be served elsewhere, while another that waits for this destination alone
+// would get nothing. A turn that was not used is not given back.
+func (l *lane) passOn(served *claim) {
+	t := l.transport
+	if t.cfg.Agents != AgentsOwn || t.Busy < t.cfg.ProcessLimit {
+		return
+	}
+	for range min(l.held.Len(), passedOn) {
+		c := l.held.Front()
+		l.held.MoveToBack(&c.inHeld)
+		if d := c.queue; c != served && d.room() > 0 {
+			d.turns.Forfeit(&c.leaf)
+			c.Touch()
+		}
+	}
+}
+
+// passedOn is how many turns are passed on with each entry.
+const passedOn = 4
+
+// served notes that an entry of the claim has started.
+func (c *claim) served() {
+	if d := c.queue; d.contention == contentionScarce {
+		d.turns.Serve(&c.leaf)
+	}
+}
