@@ -48,7 +48,7 @@ func (q *Qmgr) newLane(t *transport, f *flow) *lane {
 	return l
 }
 
-// freeLane ends a lane that has no jobs any more. It may yet be among those that are to be
+// freeLane ends a lane that has no jobs any more. It may still be among those that will be
 // refreshed, so it is not used again before this Step is over.
 func (q *Qmgr) freeLane(l *lane) {
 	t := l.transport

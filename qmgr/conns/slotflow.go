@@ -9,7 +9,7 @@ import (
 // Sites that wait for their first slot (Group.slots) take turns by flows: each waits on
 // behalf of the flow of its first message (Ask.Flow), the flows have a fair order (package
 // fair), and within one the site goes first that has waited longest. Otherwise one who has
-// mail for many sites would get a slot for each of them before somebody who comes later
+// mail for many sites would get a slot for each of them before one who comes later
 // gets one.
 
 // A slotFlow is the sites that wait on behalf of one flow.
