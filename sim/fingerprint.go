@@ -117,6 +117,9 @@ func (f *fingerprint) envelope(e *mail.Envelope) {
 	if f.flag(known); known {
 		f.value(reflect.ValueOf(e.Client))
 	}
+	f.text(e.Flow.Class)
+	f.text(e.Flow.Tenant)
+	f.text(e.Flow.Flow)
 	f.mix(uint64(e.Attempts))
 	f.mix(uint64(e.LastAttempt))
 	f.flag(e.Warned)
