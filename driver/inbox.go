@@ -63,6 +63,14 @@ type destinationsRequest struct {
 
 func (r destinationsRequest) ask(d *Driver) { r.reply <- d.core.Destinations(r.query) }
 
+// flowsRequest asks for flows.
+type flowsRequest struct {
+	query qmgr.FlowQuery
+	reply chan qmgr.FlowList // buffer of one
+}
+
+func (r flowsRequest) ask(d *Driver) { r.reply <- d.core.Flows(r.query) }
+
 // explainRequest asks where messages are in core.
 type explainRequest struct {
 	ids   []mail.QueueID

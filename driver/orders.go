@@ -84,6 +84,13 @@ func (d *Driver) Destinations(ctx context.Context, query qmgr.DestinationQuery) 
 	return consult(ctx, d, req, req.reply)
 }
 
+// Flows returns the flows that have most mail waiting in core. The query's Match is called
+// on the goroutine that owns the core. Errors are as for View.
+func (d *Driver) Flows(ctx context.Context, query qmgr.FlowQuery) (qmgr.FlowList, error) {
+	req := flowsRequest{query: query, reply: make(chan qmgr.FlowList, 1)}
+	return consult(ctx, d, req, req.reply)
+}
+
 // Explain returns where each message is in core, with at most most destinations.
 // Errors are as for View.
 func (d *Driver) Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error) {

@@ -291,6 +291,7 @@ type PlaceView struct {
 	Waiting    int         // recipients
 	Busy       int         // deliveries under way
 	WaitReason WaitReason  // of those that wait
+	Sharing    Sharing     // how its flow shares the destination, if something of it waits
 }
 
 // Explain returns where each message is in core, with at most most destinations,
@@ -338,13 +339,14 @@ func (q *Qmgr) messageView(m *message, most int) MessageView {
 }
 
 func (q *Qmgr) place(p *sched.Peer) PlaceView {
-	d := queueOf(p.Destination)
+	c := claimOf(p.Destination)
+	d := c.queue
 	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Instead: d.instead, Busy: p.Busy()}
 	for e := range p.Todo.All() {
 		v.Waiting += len(e.Recipients)
 	}
 	if v.Waiting > 0 {
-		v.WaitReason = q.waitReason(d)
+		v.WaitReason, v.Sharing = q.waitReason(d), c.sharing()
 	}
 	return v
 }

@@ -1,0 +1,119 @@
+package qmgr_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
+)
+
+// flowsWorld returns a world whose destinations take two deliveries at once, and a function
+// that has a message of a flow of tenant t arrive.
+func flowsWorld(t *testing.T) (*qmgrtest.World, func(flow, to string) *qmgrtest.Message) {
+	t.Helper()
+	cfg := qmgr.Config{}
+	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = 2, 2
+	w, err := qmgrtest.New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, func(flow, to string) *qmgrtest.Message {
+		w.Flow = func() mail.Flow { return mail.Flow{Class: "normal", Tenant: "t", Flow: flow} }
+		m := w.Arrive("s@x.test", []mail.Recipient{{Address: mail.Address("u@" + to)}})
+		for i := 0; i < len(w.Outstanding); i++ {
+			if _, delivery := w.Outstanding[i].(qmgr.Deliver); !delivery {
+				w.Answer(w.Take(i))
+				i = -1
+			}
+		}
+		return m
+	}
+}
+
+func TestFlows(t *testing.T) {
+	w, arrive := flowsWorld(t)
+	for range 5 {
+		arrive("news", "a.test")
+	}
+	last := arrive("otp", "a.test")
+	arrive("otp", "b.test")
+	got := w.Core.Flows(qmgr.FlowQuery{Most: 10})
+	name := func(flow string) mail.Flow { return mail.Flow{Class: "normal", Tenant: "t", Flow: flow} }
+	// Two of news are under way at a.test, so otp goes next there: one start of the other flow
+	// may come between two of its own.
+	want := []qmgr.FlowView{
+		{Flow: name("news"), Messages: 5, Waiting: 3, Busy: 2, Started: 2, Half: time.Millisecond, NinetyNine: time.Millisecond,
+			Places: []qmgr.FlowPlace{{Transport: "smtp", Nexthop: "a.test", Waiting: 3, Busy: 2, Sharing: qmgr.Sharing{Flows: 2, Share: 500, Turns: 1}}}},
+		{Flow: name("otp"), Messages: 2, Waiting: 1, Busy: 1, Started: 1, Half: time.Millisecond, NinetyNine: time.Millisecond,
+			Places: []qmgr.FlowPlace{{Transport: "smtp", Nexthop: "a.test", Waiting: 1, Sharing: qmgr.Sharing{Flows: 2, Share: 500}}}},
+	}
+	if got.Matched != 2 || got.More || !reflect.DeepEqual(got.Flows, want) {
+		t.Errorf("flows:\n%+v\nwant\n%+v", got, want)
+	}
+	v := w.Core.Explain([]mail.QueueID{last.Envelope.ID}, 5)
+	if p := v[0].Places; len(p) != 1 || p[0].Sharing != (qmgr.Sharing{Flows: 2, Share: 500}) || p[0].WaitReason.Kind != qmgr.WaitWindow {
+		t.Errorf("the waiting message: %+v", p)
+	}
+	one := w.Core.Flows(qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return f.Flow != "x" }})
+	if len(one.Flows) != 1 || one.Flows[0].Flow != name("news") || !one.More || one.Matched != 2 {
+		t.Errorf("the first flow: %+v", one)
+	}
+}
+
+// What is counted of a flow outlives its mail, but not for ever: of 1,000 flows at most.
+func TestIdleFlows(t *testing.T) {
+	w, arrive := flowsWorld(t)
+	finish := func() {
+		for len(w.Outstanding) > 0 {
+			if d, delivery := w.Outstanding[0].(qmgr.Deliver); delivery {
+				w.Take(0)
+				w.Deliver(d, qmgrtest.Accepted)
+				continue
+			}
+			w.Answer(w.Take(0))
+		}
+	}
+	for i := range 1005 {
+		arrive(fmt.Sprint("f", i), "a.test")
+		finish()
+	}
+	list := w.Core.Flows(qmgr.FlowQuery{Most: 2000})
+	if len(list.Flows) != 1000 {
+		t.Fatalf("%d flows are remembered, want 1000", len(list.Flows))
+	}
+	for _, f := range list.Flows {
+		if f.Messages+f.Waiting+f.Busy > 0 || f.Started != 1 || len(f.Places) > 0 {
+			t.Fatalf("an idle flow: %+v", f)
+		}
+		if f.Flow.Flow == "f4" {
+			t.Error("the fifth flow is remembered, and the oldest were to be forgotten")
+		}
+	}
+}
+
+// Half of the deliveries have waited less than a millisecond, and one in a hundred 5 s.
+func TestFlowWaits(t *testing.T) {
+	w, arrive := flowsWorld(t)
+	take := func() {
+		for i, a := range w.Outstanding {
+			if d, delivery := a.(qmgr.Deliver); delivery {
+				w.Take(i)
+				w.Deliver(d, qmgrtest.Accepted)
+				return
+			}
+		}
+	}
+	for range 3 {
+		arrive("x", "a.test")
+	}
+	w.Now = w.Now.Add(5 * time.Second)
+	take()
+	f := w.Core.Flows(qmgr.FlowQuery{Most: 1}).Flows[0]
+	if f.Started != 3 || f.Half != time.Millisecond || f.NinetyNine != 8192*time.Millisecond {
+		t.Errorf("waits: %+v", f)
+	}
+}
