@@ -12,6 +12,7 @@ import (
 type body struct {
 	unstuff smtp.Unstuffer
 	header  smtp.HeaderScan
+	fields  smtp.FieldScan
 	lead    smtp.LeadScan
 	begun   []byte // octets held back until lead is decided, then the octets passed on in their place
 	led     bool   // lead is decided
@@ -66,6 +67,7 @@ func (s *Session) beginContent() {
 		Own:      s.cfg.OwnHopLimit,
 		Host:     s.cfg.Hostname,
 	}
+	s.body.fields.Begin(s.watch)
 	s.body.trace = s.appendReceived(s.body.trace[:0])
 	s.slots.content.Octets = s.body.trace
 	s.pending.push(&s.slots.content)
@@ -200,7 +202,8 @@ func (s *Session) pass(command string, octets []byte) {
 		s.body.scratch = s.body.normal.Append(s.body.scratch[:0], octets)
 		octets = s.body.scratch
 	}
-	s.hand(s.leading(octets))
+	s.body.flaws |= s.body.lines.Scan(octets) // of all lines, also those that are removed now
+	s.hand(s.leading(s.body.fields.Next(octets)))
 }
 
 // leading returns the octets to pass on, preceded by an empty line if the content
@@ -236,7 +239,6 @@ func (s *Session) leadBy(lead smtp.Lead, octets []byte) []byte {
 
 // hand passes octets to the host as long as there is a draft for them.
 func (s *Session) hand(octets []byte) {
-	s.body.flaws |= s.body.lines.Scan(octets)
 	s.body.high = s.body.high || smtp.EightBit(octets)
 	if !s.verdict().IsZero() {
 		s.abortDraft()
@@ -248,11 +250,13 @@ func (s *Session) hand(octets []byte) {
 	}
 }
 
-// handTail passes on what the normalizer has held back, if anything. Content after
-// DATA ends in CRLF, so only BDAT can leave something there.
+// handTail passes on what was held back while more content could follow, if anything.
+// Content after DATA ends in CRLF, so only BDAT can leave something there.
 func (s *Session) handTail() bool {
 	tail := s.body.normal.End(s.body.scratch[:0])
 	s.body.scratch = tail
+	s.body.flaws |= s.body.lines.Scan(tail)
+	tail = append(s.body.fields.Next(tail), s.body.fields.End()...)
 	if !s.body.led && len(s.body.begun)+len(tail) > 0 {
 		tail = s.leadBy(smtp.LeadBody, tail)
 	}
@@ -313,6 +317,7 @@ func (s *Session) endContent(command string) {
 		Recipients: s.tx.distinct,
 		Client:     s.client(),
 	}
+	s.slots.commit.Fields = s.body.fields.Found()
 	s.pending.push(&s.slots.commit)
 }
 

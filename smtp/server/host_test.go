@@ -23,6 +23,7 @@ type host struct {
 
 	replies  []byte
 	messages []message
+	fields   []string // found in the last one
 	events   []string // begin, commit, abort, pause, early, rejected, close
 	pauses   int
 	closed   bool
@@ -126,6 +127,10 @@ func (h *host) transact(request Request) {
 		h.draft.content += string(r.Octets)
 		h.session.Answer(h.refusals["content"])
 	case *Commit:
+		h.fields = nil
+		for _, f := range r.Fields {
+			h.fields = append(h.fields, fmt.Sprintf("%d %s", f.Watched, f.Value))
+		}
 		refusal := h.refusals["commit"]
 		if refusal.IsZero() {
 			h.draft.envelope = r.Envelope

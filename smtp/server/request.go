@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // A Request is what a session requires from its host: one of the types in this
@@ -58,8 +59,12 @@ type Content struct{ Octets []byte }
 
 // Commit asks the host to make the draft durable. The envelope lacks ID and
 // Arrived; Size and Recipients are the session's counts. Answer with a zero reply
-// once the message is durable, or with the reason why it is not accepted.
-type Commit struct{ Envelope mail.Envelope }
+// once the message is durable, or with the reason why it is not accepted. Fields are
+// those of Session.Watch that the header has, valid until the answer.
+type Commit struct {
+	Envelope mail.Envelope
+	Fields   []smtp.Field
+}
 
 // Abort asks the host to discard the draft.
 type Abort struct{}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // FlushSize is the length of out, in octets, at which Step asks to have it written.
@@ -20,7 +21,8 @@ type Session struct {
 	tally    tally
 	tx       transaction
 	body     body
-	skip     skip // in atOverlong
+	watch    *smtp.FieldWatch // nil: none
+	skip     skip             // in atOverlong
 
 	slots   slots
 	pending pending
@@ -181,6 +183,10 @@ func (s *Session) Begun(id mail.QueueID, date string) {
 	s.tx.id, s.tx.date = id, date
 	s.Answer(mail.Reply{})
 }
+
+// Watch sets the header fields to look for in messages whose content has not begun,
+// and to remove from it; nil is none. It may be called whenever Step is not.
+func (s *Session) Watch(w *smtp.FieldWatch) { s.watch = w }
 
 // Answer answers Begin (with a refusal), Recipient, Content or Commit. A zero
 // reply means success. Refusals for reasons of our own have an X.3.Y

@@ -188,7 +188,7 @@ func duplicateKey(r mail.Recipient) mail.Recipient {
 func (s *Session) drop() {
 	s.abortDraft()
 	s.tx = transaction{}
-	s.body = body{trace: s.body.trace}
+	s.body = body{trace: s.body.trace, fields: s.body.fields} // with their memory
 }
 
 // abortDraft lets the host discard the draft; the transaction may continue
