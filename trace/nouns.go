@@ -48,6 +48,9 @@ func (c *codec) envelope(e *mail.Envelope) {
 	number(c, "attempts", &e.Attempts)
 	c.instant("last", &e.LastAttempt)
 	c.flag("warned", &e.Warned)
+	c.text("class", &e.Flow.Class)
+	c.text("tenant", &e.Flow.Tenant)
+	c.text("flow", &e.Flow.Flow)
 }
 
 func (c *codec) place(p *mail.Place) {

@@ -1,0 +1,326 @@
+package flow
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
+)
+
+// The header fields in which a permitted client names class and tenant.
+const (
+	HeaderClass  = "X-Posthaste-Class"
+	HeaderTenant = "X-Posthaste-Tenant"
+)
+
+// Rules is a compiled Config. It does not change; any number of goroutines may use it.
+type Rules struct {
+	classes []classRule
+	tenants []tenantRule
+	key     Key
+	keyed   int // the watched field of key
+	trusted []netip.Prefix
+	watch   *smtp.FieldWatch
+}
+
+// The watched fields that are always there, and are removed.
+const (
+	watchedClass = iota
+	watchedTenant
+)
+
+type classRule struct {
+	name  string
+	match []match // one of them must be met
+}
+
+type tenantRule struct {
+	name  string
+	match match
+}
+
+// A match is a compiled Match.
+type match struct {
+	senders    []senderPattern
+	clients    []netip.Prefix
+	users      []string
+	tenants    []glob
+	headers    []headerPattern
+	listeners  []netip.AddrPort
+	recipients int
+}
+
+// A senderPattern matches a whole address, or its domain.
+type senderPattern struct {
+	glob   glob
+	domain bool
+}
+
+type headerPattern struct {
+	watched int
+	value   glob // "*" for any
+}
+
+// NewRules compiles a configuration; the error joins all its errors. Its zero values
+// are replaced by the defaults.
+func NewRules(cfg Config) (*Rules, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Rules{key: cfg.Key, trusted: cfg.HeaderClients}
+	fields := []smtp.WatchedField{watchedClass: {Name: HeaderClass, Remove: true}, watchedTenant: {Name: HeaderTenant, Remove: true}}
+	watch := func(name string) int {
+		for i := range fields {
+			if strings.EqualFold(fields[i].Name, name) {
+				return i
+			}
+		}
+		fields = append(fields, smtp.WatchedField{Name: name})
+		return len(fields) - 1
+	}
+	if cfg.Key.Kind == KeyHeader {
+		r.keyed = watch(cfg.Key.Header)
+	}
+	for i := range cfg.Tenants {
+		t := &cfg.Tenants[i]
+		r.tenants = append(r.tenants, tenantRule{t.Name, compile(&t.Match, watch)})
+	}
+	for i := range cfg.Classes {
+		c := &cfg.Classes[i]
+		rule := classRule{name: c.Name}
+		conditions := []Match{c.Match}
+		switch {
+		case c.Match.given():
+		case c.Name == ClassBulk:
+			conditions = bulk()
+		default:
+			conditions = nil
+		}
+		for j := range conditions {
+			rule.match = append(rule.match, compile(&conditions[j], watch))
+		}
+		r.classes = append(r.classes, rule)
+	}
+	r.watch = smtp.NewFieldWatch(fields)
+	return r, nil
+}
+
+func compile(m *Match, watch func(name string) int) match {
+	c := match{clients: m.Clients, users: m.Users, listeners: m.Listeners, recipients: m.MinRecipients}
+	for _, text := range m.Senders {
+		text = lower(text)
+		switch {
+		case text == null, strings.IndexByte(text, '@') >= 0:
+			c.senders = append(c.senders, senderPattern{glob: glob(text)})
+		case text[0] == '.':
+			c.senders = append(c.senders, senderPattern{glob: glob("*" + text), domain: true})
+		default:
+			c.senders = append(c.senders, senderPattern{glob: glob(text), domain: true})
+		}
+	}
+	for _, text := range m.Tenants {
+		c.tenants = append(c.tenants, glob(lower(text)))
+	}
+	for _, text := range m.Headers {
+		name, value, found := strings.Cut(text, ":")
+		h := headerPattern{watched: watch(strings.TrimSpace(name)), value: "*"}
+		if value = strings.TrimSpace(value); found && value != "" {
+			h.value = glob(lower(value))
+		}
+		c.headers = append(c.headers, h)
+	}
+	return c
+}
+
+// Watch returns the header fields that Classify needs, nil if r is nil.
+func (r *Rules) Watch() *smtp.FieldWatch {
+	if r == nil {
+		return nil
+	}
+	return r.watch
+}
+
+// A Client is who sends messages, found once per connection.
+type Client struct {
+	addr     netip.Addr
+	listener netip.AddrPort
+	user     string
+	tenant   string // if no rule says otherwise
+}
+
+// LocalTenant is the tenant of programs on this machine that connect by TCP.
+const LocalTenant = "local"
+
+// NewClient describes a client by its address, invalid for a unix socket; the local
+// address that it connected to, likewise; and its user, "" if that is not known.
+//
+// Its tenant, unless a rule or a header field names another one, is its user, or else
+// "local" for a program on this machine, or else its network: the /24 of an IPv4
+// address, the /64 of an IPv6 address, which is the least that one customer has.
+func NewClient(addr netip.Addr, listener netip.AddrPort, user string) *Client {
+	c := &Client{addr: addr.Unmap(), user: user, tenant: LocalTenant}
+	switch {
+	case addr.IsValid() && listener.IsValid():
+		c.listener = netip.AddrPortFrom(listener.Addr().Unmap().WithZone(""), listener.Port())
+	case addr.IsValid():
+		c.listener = netip.AddrPortFrom(netip.IPv6Unspecified(), 0) // none that is configured
+	}
+	bits := 64
+	if c.addr.Is4() {
+		bits = 24
+	}
+	switch {
+	case user != "":
+		c.tenant = clean(user, mail.TenantMax)
+	case c.addr.IsValid() && !c.addr.IsLoopback():
+		if network, err := c.addr.WithZone("").Prefix(bits); err == nil {
+			c.tenant = network.String()
+		}
+	}
+	return c
+}
+
+// A Message is what is known of a message at the end of its content.
+type Message struct {
+	Client     *Client
+	Sender     mail.Address
+	Recipients int
+	Fields     []smtp.Field // found by Rules.Watch
+}
+
+// Classify returns the flow of a message. unknown is the class that a permitted client
+// has named and that does not exist, "" if there is none: the message is classified by
+// the rules then, since a misspelled class must not cost a message.
+func (r *Rules) Classify(m *Message) (f mail.Flow, unknown string) {
+	named := r.trusts(m.Client)
+	f.Tenant = r.tenant(m, named)
+	f.Class, unknown = r.class(m, f.Tenant, named)
+	f.Flow = r.flow(m)
+	return f, unknown
+}
+
+// trusts reports whether a client may name class and tenant.
+func (r *Rules) trusts(c *Client) bool {
+	return !c.addr.IsValid() || contains(r.trusted, c.addr)
+}
+
+func (r *Rules) tenant(m *Message, named bool) string {
+	if value := field(m.Fields, watchedTenant); named && len(value) > 0 {
+		return clean(string(value), mail.TenantMax)
+	}
+	for i := range r.tenants {
+		if t := &r.tenants[i]; t.match.met(m, "") {
+			return t.name
+		}
+	}
+	return m.Client.tenant
+}
+
+func (r *Rules) class(m *Message, tenant string, named bool) (class, unknown string) {
+	if value := field(m.Fields, watchedClass); named && len(value) > 0 {
+		for i := range r.classes {
+			if r.classes[i].name == string(value) {
+				return r.classes[i].name, ""
+			}
+		}
+		unknown = clean(string(value), mail.ClassMax)
+	}
+	for i := range r.classes {
+		for j := range r.classes[i].match {
+			if r.classes[i].match[j].met(m, tenant) {
+				return r.classes[i].name, unknown
+			}
+		}
+	}
+	return ClassNormal, unknown
+}
+
+func (r *Rules) flow(m *Message) string {
+	switch r.key.Kind {
+	case KeyDomain:
+		return Domain(m.Sender)
+	case KeyNone:
+		return string(wild)
+	case KeyHeader:
+		if value := field(m.Fields, r.keyed); len(value) > 0 {
+			return clean(string(value), mail.FlowMax)
+		}
+	}
+	return Sender(m.Sender)
+}
+
+// field returns the first value of a field, nil if there is none.
+func field(fields []smtp.Field, watched int) []byte {
+	for i := range fields {
+		if fields[i].Watched == watched {
+			return fields[i].Value
+		}
+	}
+	return nil
+}
+
+// met reports whether a message meets one condition of each kind.
+func (c *match) met(m *Message, tenant string) bool {
+	return m.Recipients >= c.recipients &&
+		(c.clients == nil || contains(c.clients, m.Client.addr)) &&
+		(c.users == nil || m.Client.user != "" && slices.Contains(c.users, m.Client.user)) &&
+		(c.listeners == nil || c.listens(m.Client.listener)) &&
+		(c.tenants == nil || matchesOne(c.tenants, tenant)) &&
+		(c.senders == nil || c.sends(m.Sender)) &&
+		(c.headers == nil || c.heads(m.Fields))
+}
+
+func (c *match) listens(at netip.AddrPort) bool {
+	for _, l := range c.listeners {
+		if l == at || l.IsValid() && l.Addr().IsUnspecified() && l.Port() == at.Port() {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *match) sends(sender mail.Address) bool {
+	text := string(sender)
+	if text == "" {
+		text = null
+	}
+	domain := sender.Domain()
+	for i := range c.senders {
+		if p := &c.senders[i]; !p.domain && matches(p.glob, text) || p.domain && domain != "" && matches(p.glob, domain) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *match) heads(fields []smtp.Field) bool {
+	for i := range fields {
+		for _, h := range c.headers {
+			if h.watched == fields[i].Watched && matches(h.value, fields[i].Value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func contains(networks []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range networks {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+func matchesOne(globs []glob, text string) bool {
+	for _, g := range globs {
+		if matches(g, text) {
+			return true
+		}
+	}
+	return false
+}
