@@ -342,8 +342,7 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 			return err
 		}
 	}
-	var buf [512]byte
-	if err := put(b, messageKey(keyEnvelope, d.id), appendEnvelope(buf[:0], &env), list); err != nil {
+	if err := putEnvelope(b, &env, list); err != nil {
 		return err
 	}
 	if err := mark(b, d.s.indexKey(mail.AreaIncoming, mail.Cursor{ID: d.id})); err != nil {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -27,6 +29,8 @@ const (
 	flag8Bit
 	flagUTF8
 	flagRet // two bits
+	_
+	flagFlow // the value has version valueFlow
 )
 
 // appendEnvelope appends everything but the recipient list.
@@ -41,6 +45,9 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	if e.SMTPUTF8 {
 		flags |= flagUTF8
 	}
+	if e.Flow != (mail.Flow{}) {
+		flags |= flagFlow
+	}
 	b = append(b, flags)
 	b = binary.AppendUvarint(b, uint64(e.chunks))
 	b = binary.AppendUvarint(b, uint64(e.Recipients))
@@ -52,7 +59,28 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	addr, _ := e.Client.Addr.AppendBinary(nil) // never fails; empty if invalid
 	b = appendText(b, string(addr))
 	b = appendText(b, e.Client.Helo)
-	return appendText(b, e.Client.Proto)
+	b = appendText(b, e.Client.Proto)
+	if flags&flagFlow == 0 {
+		return b
+	}
+	b = appendText(b, e.Flow.Class)
+	b = appendText(b, e.Flow.Tenant)
+	return appendText(b, e.Flow.Flow)
+}
+
+// putEnvelope adds a write of an envelope to the batch, with its recipient list or nil.
+// An envelope without a flow is written as by earlier versions of this program. To
+// these, one with a flow is a value of a later version: they leave the message alone
+// until they are replaced, while as a value of their own version they would take it for
+// damaged.
+func putEnvelope(b *pebble.Batch, e *envelope, list []byte) error {
+	var buf [512]byte
+	version := byte(valueVersion)
+	if e.Flow != (mail.Flow{}) {
+		version = valueFlow
+	}
+	k := messageKey(keyEnvelope, e.ID)
+	return putSealed(b, version, k.bytes(), appendEnvelope(buf[:0], e), list)
 }
 
 func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
@@ -82,6 +110,9 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 	}
 	e.Client.Helo = d.text()
 	e.Client.Proto = d.text()
+	if flags&flagFlow != 0 {
+		e.Flow = mail.Flow{Class: d.text(), Tenant: d.text(), Flow: d.text()}
+	}
 	e.recipients = d.rest
 	return e, d.check("envelope")
 }

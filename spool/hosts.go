@@ -160,7 +160,7 @@ func (w *hostWriter) add(r mail.HostRecord) error {
 	if len(r.Value) == 0 {
 		err = w.b.Delete(w.key, nil)
 	} else {
-		err = putSealed(w.b, w.key, r.Value)
+		err = putSealed(w.b, valueVersion, w.key, r.Value)
 	}
 	if err != nil || w.b.Len() < hostBatch {
 		return err

@@ -226,7 +226,7 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 			return err
 		}
 	}
-	return errors.Join(put(b, messageKey(keyEnvelope, sp.env.ID), appendEnvelope(nil, &sp.env), list),
+	return errors.Join(putEnvelope(b, &sp.env, list),
 		put(b, messageKey(keyState, sp.env.ID), appendState(nil, &sp.state)),
 		mark(b, indexKey(sp.kind, mail.AreaHold, sp.indexed)))
 }

@@ -170,6 +170,7 @@ func TestRoundTrip(t *testing.T) {
 		Sender: "bob@example.com", EnvID: "QQ+3D314159", Ret: mail.RetHeaders, Body: mail.Body8BitMIME, SMTPUTF8: true,
 		Arrived: 1_800_000_001_234_567_890,
 		Client:  mail.Client{Addr: netip.MustParseAddr("2001:db8::1"), Helo: "client.example", Proto: "UTF8SMTPS"},
+		Flow:    mail.Flow{Class: "bulk", Tenant: "2001:db8::/64", Flow: "bob@example.com"},
 	}
 	special := addresses(3)
 	special[1] = mail.Recipient{Address: `"a b"@example.org`, ORcpt: "rfc822;Bob@Example.ORG", Notify: mail.NotifySuccess | mail.NotifyDelay}

@@ -13,8 +13,11 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// valueVersion is the first byte of every value.
-const valueVersion = 1
+// The first byte of every value is its version.
+const (
+	valueVersion = 1
+	valueFlow    = 2 // an envelope with a flow
+)
 
 // sealSize is the overhead of a value over its payload: the version byte in front
 // and the CRC-32C at the end.
@@ -31,18 +34,18 @@ func sealSum(k, versionAndPayload []byte) uint32 {
 // put adds a write of a key to the batch, with the concatenated parts as its
 // payload.
 func put(b *pebble.Batch, k key, parts ...[]byte) error {
-	return putSealed(b, k.bytes(), parts...)
+	return putSealed(b, valueVersion, k.bytes(), parts...)
 }
 
-// putSealed is put for a key of any length.
-func putSealed(b *pebble.Batch, k []byte, parts ...[]byte) error {
+// putSealed is put for a key of any length and a version.
+func putSealed(b *pebble.Batch, version byte, k []byte, parts ...[]byte) error {
 	size := sealSize
 	for _, part := range parts {
 		size += len(part)
 	}
 	op := b.SetDeferred(len(k), size)
 	copy(op.Key, k)
-	op.Value[0] = valueVersion
+	op.Value[0] = version
 	at := 1
 	for _, part := range parts {
 		at += copy(op.Value[at:], part)
@@ -90,8 +93,8 @@ func unseal(k, value []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: value of %d bytes", ErrCorrupt, len(value))
 	case binary.BigEndian.Uint32(value[n:]) != sealSum(k, value[:n]):
 		return nil, fmt.Errorf("%w: checksum mismatch in %d bytes", ErrCorrupt, len(value))
-	case value[0] != valueVersion:
-		return nil, fmt.Errorf("spool: value of version %d, this version supports %d", value[0], valueVersion)
+	case value[0] < valueVersion, value[0] > valueFlow:
+		return nil, fmt.Errorf("spool: value of version %d, this version supports %d", value[0], valueFlow)
 	}
 	return value[1:n], nil
 }
