@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
@@ -50,6 +51,11 @@ type Config struct {
 	RelayDomains    []string
 	Relay           Relay
 	SMTPD           SMTPD
+
+	FlowKey           flow.Key
+	FlowHeaderClients []netip.Prefix
+	Classes           []flow.Class  // in the order of trial; includes the standard ones
+	Tenants           []flow.Tenant // likewise
 
 	DefaultTransport string
 	RelayHost        string
@@ -289,6 +295,7 @@ func Default(env Environment) *Config {
 		c.Hostname = "localhost"
 	}
 	c.addTransports(nil)
+	c.addClasses()
 	return c
 }
 

@@ -29,6 +29,8 @@ func Diff(before, after *Config) []Change {
 	}
 	all = append(all, diffTables(tableTransport, before.Transports, after.Transports, transportParameters)...)
 	all = append(all, diffTables(tableDestination, before.Destinations, after.Destinations, destinationParameters)...)
+	all = append(all, diffNamed(tableClass, before.Classes, after.Classes, className, classParameters)...)
+	all = append(all, diffNamed(tableTenant, before.Tenants, after.Tenants, tenantName, tenantParameters)...)
 	return append(all, diffRoutes(before.Routes, after.Routes)...)
 }
 

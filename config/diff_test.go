@@ -83,7 +83,7 @@ func at(all []Change, i int) any {
 // match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.SMTPD.Verify.Recipients}
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.SMTPD.Verify.Recipients}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.EarlyTalkers(), c.Listen, c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
 		c.Log, d.Grace, d.Readers,
@@ -126,6 +126,8 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			context, value = "[routes]\n\"a.example\" = \"x:\"\n", `"[relay.example.net]"`
 		case "type":
 			value = `"discard"`
+		case "priority", "max_share":
+			value = map[string]string{"priority": "\"strict\"\nmax_share = 20", "max_share": "20\npriority = \"strict\""}[p.Name]
 		default:
 			if p.Type == "switch" {
 				value = "true"
@@ -140,6 +142,13 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			header = "[destination.x]\nnetworks = [\"203.0.113.0/24\"]\n"
 			if p.Name == "networks" {
 				header = "[destination.x]\ndomains = [\"a.example\"]\n"
+			}
+		case tableClass:
+			header = "[class.x]\n"
+		case tableTenant:
+			header = "[tenant.x]\nclient = [\"203.0.113.0/24\"]\n"
+			if p.Name == "client" {
+				header = "[tenant.x]\nuser = [\"x\"]\n"
 			}
 		default:
 			header = "[" + p.Table + "]\n"

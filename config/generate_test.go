@@ -57,6 +57,22 @@ const exampleTransport = `
 #destination_rate = "10/s, 20000/h"
 
 #
+# Classes and tenants, among which capacity is shared by weight. The first whose
+# conditions a message meets applies; bulk and normal always exist.
+#
+
+#[class.otp]
+#sender = ["otp@*"]
+#weight = 20
+
+#[class.bulk]
+#weight = 1
+
+#[tenant.shop]
+#sender = ["shop.example", ".shop.example"]
+#weight = 2
+
+#
 # Routes. Exceptions from default_transport and relayhost for certain recipients.
 #
 
@@ -103,6 +119,10 @@ func Reference() string {
 	for _, p := range destinationParameters {
 		describeDestination(&b, p)
 	}
+	b.WriteString(referenceClasses)
+	describeAll(&b, tableClass, classParameters, standardClass(""))
+	b.WriteString(referenceTenants)
+	describeAll(&b, tableTenant, tenantParameters, standardTenant(""))
 	b.WriteString(referenceRoutes)
 	return b.String()
 }
@@ -126,6 +146,13 @@ func describeIn(b *bytes.Buffer, p Parameter, global string) {
 	fmt.Fprintf(b, "- Default: %s\n- Value: %s\n", standard, valueOf(p))
 	if p.Restart {
 		b.WriteString("- A change needs a restart.\n")
+	}
+}
+
+// describeAll writes the entries of the parameters of a table.
+func describeAll[O any](b *bytes.Buffer, table string, parameters []parameter[O], standard O) {
+	for _, p := range parameters {
+		describeIn(b, describe(p, table, literal(p.plain(&standard))), "")
 	}
 }
 
@@ -217,6 +244,39 @@ If several destinations match, each limit comes from the most specific one that 
 longest ` + "`.domain`" + ` above it, then the name of an MX host, then the pattern with the most characters, then the smallest network.
 A receiver can have several hosts: for limits on the destination it is enough that one of them matches, while limits on a
 connection (` + "`destination_host_concurrency_limit`, `connection_reuse_…`, `pipelining`" + `) apply only to the hosts that match.
+`
+
+const referenceClasses = `
+## Classes: [class.NAME]
+
+A class is a kind of mail. Where mail has to wait, classes that have mail share the capacity by weight; within a class its
+tenants do, and within a tenant the flows (docs/flows.md). A message has the class that a permitted client names in the field
+` + "`X-Posthaste-Class`" + `, or else the first class whose conditions it meets, in the order of the file. It must meet one of
+each list that is not empty.
+
+` + "```toml" + `
+[class.otp]
+sender = ["otp@*"]
+priority = "strict"
+max_share = 20
+
+[class.campaign]
+header = ["X-Campaign", "Feedback-ID: *:shop"]
+weight = 2
+` + "```" + `
+
+Two classes always exist. ` + "`bulk`" + ` has the weight 1 and, unless it is given conditions, the mail with ` + "`List-Unsubscribe`,\n`List-Id`, `Precedence: bulk` or `Precedence: list`" + ` and the mail to more than 100 recipients. ` + "`normal`" + ` has all mail that belongs
+nowhere else. Without a place in the file, both are tried after the other classes. Any other class without conditions has only
+the mail that names it.
+`
+
+const referenceTenants = `
+## Tenants: [tenant.NAME]
+
+A tenant is a customer, or a part of your organization. A message belongs to the tenant that a permitted client names in the
+field ` + "`X-Posthaste-Tenant`" + `, or else to the first tenant whose conditions it meets, in the order of the file. Mail of no
+configured tenant belongs to the user who submits it on this host, such as ` + "`uid:33`, to `local`" + ` if it comes by TCP from this
+host, or to the network of the client, such as ` + "`192.0.2.0/24` or `2001:db8::/64`" + `. Such a tenant has the weight 1.
 `
 
 const referenceRoutes = `

@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes *tomlfile.Entry
+	var transports, destinations, routes, classes, tenants *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -42,6 +42,10 @@ func (l *loader) load(root *tomlfile.Table) {
 			destinations = e
 		case tableRoutes:
 			routes = e
+		case tableClass:
+			classes = e
+		case tableTenant:
+			tenants = e
 		case tableDNS, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
@@ -53,6 +57,8 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.transports(transports)
 	l.destinations(destinations)
 	l.routes(routes)
+	l.c.Classes = nil // the standard ones are added after those of the file
+	l.flows(classes, tenants)
 }
 
 // asTable returns the table of an entry, or complains if it is not a table.
@@ -61,7 +67,7 @@ func (l *loader) asTable(e *tomlfile.Entry, name string) *tomlfile.Table {
 		return e.Value.Table
 	}
 	header := "[" + name + "]"
-	if name == tableTransport || name == tableDestination {
+	if namesTables(name) {
 		header = "[" + name + ".NAME]"
 	}
 	p := tomlfile.Problem{Key: name, Message: "this is the name of a table, not of a parameter", Hint: "write its keys under " + header}
@@ -131,7 +137,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 		if guess := near.Name(e.Name, tableNames()); guess != "" {
 			hint = "did you mean [" + guess + "]?"
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -176,7 +182,12 @@ func (l *loader) transports(all *tomlfile.Entry) {
 	}
 }
 
-// namedTables returns the tables of transports or of destinations by name.
+// namesTables reports whether a table contains tables with names.
+func namesTables(name string) bool {
+	return slices.Contains([]string{tableTransport, tableDestination, tableClass, tableTenant}, name)
+}
+
+// namedTables returns the tables of transports, for example, by name.
 func (l *loader) namedTables(of string, t *tomlfile.Table) map[string]*tomlfile.Table {
 	tables := make(map[string]*tomlfile.Table)
 	for _, e := range t.Entries {

@@ -60,6 +60,14 @@ func explained(t *testing.T, p Parameter, m mistake) {
 	} else if p.Table == tableDestination {
 		text += "mx = [\"a.test\"]\n"
 	}
+	switch {
+	case p.Table == tableTenant && p.Name == "client":
+		text += "user = [\"x\"]\n"
+	case p.Table == tableTenant:
+		text += "client = [\"192.0.2.1\"]\n"
+	case p.Name == "max_share":
+		text += "priority = \"strict\"\n"
+	}
 	text += name + " = " + m.value + "\n"
 	line := strings.Count(text, "\n")
 	_, err := Parse("typo.toml", []byte(text), testEnvironment)
@@ -98,7 +106,7 @@ func asNear(given, meant, hint string) bool {
 
 // tableOf returns the header of the table that a parameter is in.
 func tableOf(p Parameter) string {
-	if p.Table == tableTransport || p.Table == tableDestination {
+	if namesTables(p.Table) {
 		return p.Table + ".x"
 	}
 	return p.Table

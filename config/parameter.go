@@ -144,6 +144,13 @@ func Parameters() []Parameter {
 	for _, p := range destinationParameters {
 		all = append(all, describe(p, tableDestination, destinationDefault(p)))
 	}
+	class, tenant := standardClass(""), standardTenant("")
+	for _, p := range classParameters {
+		all = append(all, describe(p, tableClass, literal(p.plain(&class))))
+	}
+	for _, p := range tenantParameters {
+		all = append(all, describe(p, tableTenant, literal(p.plain(&tenant))))
+	}
 	return all
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The tables of the file. Each transport and each destination has a table of its
-// own.
+// The tables of the file. Each transport, destination, class and tenant has a table of
+// its own.
 const (
 	tableTop         = ""
 	tableRoutes      = "routes"
@@ -17,6 +17,8 @@ const (
 	tableLog         = "log"
 	tableTransport   = "transport"
 	tableDestination = "destination"
+	tableClass       = "class"
+	tableTenant      = "tenant"
 )
 
 // nameHostname is the only parameter whose default comes from the environment.
@@ -30,8 +32,8 @@ type section struct {
 	parameters []parameter[Config]
 }
 
-// sections is the table of all parameters except those of [transport.NAME] and
-// [destination.NAME], in the order in which they are shown. It is built once:
+// sections is the table of all parameters except those of [transport.NAME],
+// [destination.NAME], [class.NAME] and [tenant.NAME], in the order in which they are shown. It is built once:
 // when every lookup of a key built it again, a file of 30 lines took 3.5 ms.
 var sections = allSections()
 
@@ -41,6 +43,7 @@ func allSections() []section {
 		{"Incoming mail", tableTop, "Where clients connect, and which mail is accepted from them.", inboundParameters()},
 		{"Limits on messages", tableTop, "What a client may send in one session.", restarting(messageParameters())},
 		{"Limits on clients", tableTop, "How many clients are served at once, and for how long.", restarting(connectionParameters())},
+		{"Whose mail it is", tableTop, "Classes, tenants and flows, among which capacity is shared; see docs/flows.md.", flowParameters()},
 		{"Where mail goes", tableTop, "Routes for single addresses and domains are in [routes].", routingParameters()},
 		{"The queue", tableTop, "Memory limits, retry intervals and lifetimes.", queueParameters()},
 		{"Reports", tableTop, "Delivery status notifications for mail that could not be delivered.", reportParameters()},

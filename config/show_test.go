@@ -154,7 +154,7 @@ func samples(p Parameter) []string {
 		return []string{"10", `"20s"`}
 	case "positive_ttl_max", "negative_ttl_max", "failure_time_max":
 		return []string{`"1m"`, `"1m30s"`}
-	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient":
+	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient", "max_share", "priority":
 		return nil // right only together with others
 	case "maximal_backoff_time":
 		return []string{`"2h"`, `"301s"`}
@@ -180,6 +180,8 @@ func samples(p Parameter) []string {
 		return []string{`"/run/` + p.Name + `"`, `""`}
 	case "type":
 		return []string{`"smtp"`}
+	case "listener":
+		return []string{`":587"`, `["submission_socket", "192.0.2.1:25"]`}
 	case "default_transport":
 		return []string{`"relay"`, `"smtp:example.net"`}
 	}
@@ -225,6 +227,12 @@ func samples(p Parameter) []string {
 			return []string{`[":25"]`, `"127.0.0.1:2525, [::1]:2525"`}
 		}
 		return []string{`["192.0.2.53"]`, `"[2001:db8::53]:5353"`}
+	case "flow key":
+		return []string{`"header:X-Campaign"`, `"none"`, `"sender-domain"`}
+	case "list of header fields":
+		return []string{`["X-Campaign", "Precedence: bulk"]`, `"Feedback-ID: *:x, y"`}
+	case "list of users":
+		return []string{`["jane", "uid:33"]`, `"uid:0 jane"`}
 	case "list of IP addresses":
 		return []string{`["192.0.2.4", "2001:db8::4"]`}
 	}
@@ -257,6 +265,19 @@ func randomFile(rng *rand.Rand) string {
 			}
 			if tables[to] == nil {
 				fmt.Fprintf(table(to), "domains = [\".%s.example\", \"Ümlaut-%s.example\"]\n", to[len(to)-1:], to[len(to)-1:])
+			}
+		case tableClass:
+			to = tableClass + "." + []string{"otp", "bulk", "normal", "9"}[rng.IntN(4)]
+			if tables[to] == nil && rng.IntN(2) == 0 {
+				table(to).WriteString("max_share = 20\npriority = \"strict\"\n")
+			}
+		case tableTenant:
+			if p.Name == "client" {
+				continue
+			}
+			to = tableTenant + "." + names[rng.IntN(len(names))]
+			if tables[to] == nil {
+				table(to).WriteString("client = \"10.0.0.0/8\"\n")
 			}
 		}
 		fmt.Fprintf(table(to), "%s = %s\n", p.Name, values[rng.IntN(len(values))])

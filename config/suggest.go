@@ -52,6 +52,9 @@ func suggest(name, table string) string {
 	if table != tableDestination && slices.Contains(namesOf(tableDestination), name) {
 		return "write it under [destination.NAME]"
 	}
+	if hint := suggestFlows(name, table); hint != "" {
+		return hint
+	}
 	for _, s := range sections {
 		for _, p := range s.parameters {
 			if s.table != table && s.table != tableTop && (p.name == name || s.table+"_"+p.name == name) {
@@ -63,6 +66,24 @@ func suggest(name, table string) string {
 		return note
 	}
 	return didYouMean(name, namesOf(table))
+}
+
+// suggestFlows returns a hint for a parameter of classes or tenants in another table.
+func suggestFlows(name, table string) string {
+	var where []string
+	for _, of := range []string{tableClass, tableTenant} {
+		if of != table && slices.Contains(namesOf(of), name) {
+			where = append(where, "["+of+".NAME]")
+		}
+	}
+	if len(where) == 0 {
+		return ""
+	}
+	belongs := name + " belongs under " + strings.Join(where, " or ")
+	if guess := didYouMean(name, namesOf(table)); guess != "" {
+		return guess + " " + belongs
+	}
+	return belongs
 }
 
 func topLevel(name string) bool {
@@ -96,7 +117,7 @@ func suggestTransport(name string, others []string) string {
 var postfixServices = []string{"lmtp", "local", "pipe", "relay", "uucp", "virtual"}
 
 func tableNames() []string {
-	return []string{tableTransport, tableDestination, tableRoutes, tableDNS, tableSpool, tableLog}
+	return []string{tableTransport, tableDestination, tableClass, tableTenant, tableRoutes, tableDNS, tableSpool, tableLog}
 }
 
 // namesOf returns the names of the parameters in a table.
@@ -107,6 +128,10 @@ func namesOf(table string) []string {
 		return appendNames(names, transportParameters)
 	case tableDestination:
 		return appendNames(names, destinationParameters)
+	case tableClass:
+		return appendNames(names, classParameters)
+	case tableTenant:
+		return appendNames(names, tenantParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {

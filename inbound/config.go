@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
@@ -92,6 +93,9 @@ type Config struct {
 	// verification. Set it where clients can use the answer, or where reports would
 	// go to strangers.
 	Verifier Verifier
+	// Flows classifies messages, until Server.SetFlows replaces it; nil leaves them
+	// unclassified.
+	Flows *flow.Rules
 	// Logger gets a line for every accepted message and every refusal (info), and
 	// for connections (debug). Default: nothing is logged.
 	Logger *slog.Logger

@@ -13,7 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
@@ -34,6 +36,8 @@ type connection struct {
 	output  *outputBuffer // nil while there is nothing to write
 	out     []byte        // replies not yet written
 	draft   Draft         // nil while none is open
+	origin  *flow.Client  // of all messages
+	rules   *flow.Rules   // by which the message is classified; nil: it is not
 
 	patience patience
 	settled  bool
@@ -84,7 +88,7 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 		_, err := c.draft.Write(r.Octets)
 		c.session.Answer(c.failure(ctx, "write", err))
 	case *server.Commit:
-		c.session.Answer(c.commit(ctx, r.Envelope))
+		c.session.Answer(c.commit(ctx, r))
 	case *server.Abort:
 		c.abort()
 	case *server.Rejected:
@@ -125,6 +129,8 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	}
 	now := time.Now()
 	c.draft = draft
+	c.rules = c.server.flows.Load()
+	c.session.Watch(c.rules.Watch())
 	c.patience.beginTransaction(now)
 	c.session.Begun(draft.ID(), c.server.dateOf(now))
 }
@@ -163,10 +169,11 @@ func (c *connection) verify(ctx context.Context, r *server.Recipient) mail.Reply
 	return v.Verify(ctx, r.Client, r.Recipient.Address)
 }
 
-func (c *connection) commit(ctx context.Context, e mail.Envelope) mail.Reply {
-	draft := c.draft
+func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
+	draft, e := c.draft, r.Envelope
 	c.draft = nil
 	c.patience.endTransaction()
+	e.Flow = c.classify(&e, r.Fields)
 	e.Arrived = mail.Instant(time.Now().UnixNano())
 	if err := draft.Commit(ctx, e); err != nil {
 		return c.failure(ctx, "commit", err)
@@ -178,9 +185,24 @@ func (c *connection) commit(ctx context.Context, e mail.Envelope) mail.Reply {
 	if c.server.level(slog.LevelInfo) { // LogAttrs: Info would allocate each value
 		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.client()),
-			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)))
+			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow))
 	}
 	return mail.Reply{}
+}
+
+// classify returns the flow of a message. A class that the client has named and that
+// does not exist is only logged: to refuse the message would be worse than a wrong
+// class.
+func (c *connection) classify(e *mail.Envelope, fields []smtp.Field) mail.Flow {
+	if c.rules == nil {
+		return mail.Flow{}
+	}
+	f, unknown := c.rules.Classify(&flow.Message{Client: c.origin, Sender: e.Sender, Recipients: int(e.Recipients), Fields: fields})
+	if unknown != "" {
+		c.server.refusals.note(slog.LevelWarn, "no such class", c.client(), unknown, "id", e.ID.String(), "named", unknown, "class", f.Class)
+	}
+	return f
 }
 
 func (c *connection) abort() {

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
@@ -23,6 +25,7 @@ type Server struct {
 	policy Policy
 	gate   Gate // nil: none
 
+	flows     atomic.Pointer[flow.Rules] // nil: messages are not classified
 	admission *admission
 	counters  counters
 	refusals  *logbook
@@ -44,6 +47,7 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 		return nil, errors.New("inbound: a server needs a sink and a policy")
 	}
 	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), refusals: newLogbook(cfg.Logger)}
+	s.flows.Store(cfg.Flows)
 	s.inputs.New = func() any { return new(inputBuffer) }
 	s.outputs.New = func() any { return new(outputBuffer) }
 	return s, nil
@@ -151,6 +155,7 @@ func (s *Server) welcome(work context.Context, l Listener, conn net.Conn) {
 		return
 	}
 	c.session = server.New(&s.cfg.Session, s.peer(l, addr))
+	c.origin = flow.NewClient(addr, localAddr(l, conn), userOf(conn))
 	c.input = newInput(conn, &s.inputs)
 	s.counters.connections.Add(1)
 	s.counters.open.Add(1)
@@ -187,6 +192,36 @@ func clientAddr(conn net.Conn) (addr netip.Addr, ok bool) {
 	}
 	return ap.Addr().Unmap().WithZone(""), true
 }
+
+// localAddr returns the address that a client has connected to, an invalid one for a
+// unix socket.
+func localAddr(l Listener, conn net.Conn) netip.AddrPort {
+	for _, a := range []net.Addr{conn.LocalAddr(), l.Addr()} {
+		if tcp, ok := a.(*net.TCPAddr); ok {
+			return tcp.AddrPort()
+		}
+	}
+	return netip.AddrPort{}
+}
+
+// userOf returns the user of the program at the other end of a unix socket, as in
+// "uid:33", or "" if that is not known. It is the number, because the name may be with
+// a directory service, for which mail must not wait.
+func userOf(conn net.Conn) string {
+	unix, ok := conn.(*net.UnixConn)
+	if !ok {
+		return ""
+	}
+	uid, ok := peerUser(unix)
+	if !ok {
+		return ""
+	}
+	return "uid:" + strconv.FormatUint(uint64(uid), 10)
+}
+
+// SetFlows replaces the rules by which messages are classified that begin from now on;
+// nil ends that.
+func (s *Server) SetFlows(rules *flow.Rules) { s.flows.Store(rules) }
 
 func (s *Server) peer(l Listener, addr netip.Addr) server.Peer {
 	p := server.Peer{

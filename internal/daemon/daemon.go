@@ -25,6 +25,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -159,7 +160,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	in := cfg.Inbound()
-	in.Logger, in.Verifier = d.log, verifier{d.agents, d.driver}
+	in.Logger, in.Verifier, in.Flows = d.log, verifier{d.agents, d.driver}, routing.flows
 	d.inbound, err = inbound.New(in, intake{d.spool, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
 		return err
@@ -168,9 +169,11 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	return err
 }
 
-// A routing is everything that decides where mail goes and who may send it.
+// A routing is everything that decides where mail goes, who may send it, and whose it
+// is.
 type routing struct {
 	policy *inbound.RelayPolicy
+	flows  *flow.Rules
 	agents *agentSet
 }
 
@@ -181,6 +184,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	relay, err := inbound.NewRelayPolicy(cfg.RelayPolicy())
+	if err != nil {
+		return nil, err
+	}
+	flows, err := flow.NewRules(cfg.Flows())
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +206,16 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	router := resolve.NewRouter(table, resolver, cfg.Router())
-	return &routing{relay, newAgentSet(cfg.Config, client, resolver, router)}, nil
+	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router)}, nil
 }
 
 // install puts a routing into force.
 func (d *Daemon) install(r *routing) {
 	d.agents.set(r.agents)
 	d.policy.p.Store(r.policy)
+	if d.inbound != nil { // after a reload
+		d.inbound.SetFlows(r.flows)
+	}
 }
 
 func (d *Daemon) driverConfig(cfg *config.Config) driver.Config {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A reload that asks for another type of a transport says that this needs a restart,
@@ -51,5 +52,30 @@ func TestReloadWithoutRoutes(t *testing.T) {
 	}
 	if n := r.log.count("level=WARN", "no [routes] after the reload", "routes=0", "had=1"); n != 1 {
 		t.Errorf("%d warnings that the routes are gone", n)
+	}
+}
+
+// Mail is classified by the rules in force, and keeps its flow when they change.
+func TestReloadOfFlows(t *testing.T) {
+	t.Parallel()
+	r := start(t, t.TempDir(), "default_transport = \"retry:4.4.1 later\"\n[class.first]\nsender = \"origin.test\"\n")
+	r.feed(letter("<1>", "a@b.test"))
+	restart, err := r.d.reload(configure(t, r.dir, "default_transport = \"retry:4.4.1 later\"\nflow_key = \"none\"\n[class.second]\nsender = \"origin.test\"\n"))
+	if err != nil || len(restart) > 0 {
+		t.Fatal(restart, err)
+	}
+	r.feed(letter("<2>", "a@b.test"))
+	r.waiting("both are deferred", census{mail.AreaDeferred: 2})
+	var got []mail.Flow
+	for _, id := range r.ids(mail.AreaDeferred) {
+		m, err := r.d.spool.Lookup(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, m.Envelope.Flow)
+	}
+	want := []mail.Flow{{Class: "first", Tenant: "local", Flow: "sender@origin.test"}, {Class: "second", Tenant: "local", Flow: "*"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
