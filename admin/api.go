@@ -39,6 +39,9 @@ type Filter struct {
 	IDs       []string `json:"ids,omitempty" query:"id,explode" maxItems:"1000" doc:"Queue IDs. If given, only these messages are considered, and only those that also meet the other conditions are selected."`
 	Areas     []string `json:"areas,omitempty" query:"area,explode" enum:"incoming,deferred,hold,corrupt" maxItems:"4" doc:"Areas to search. Default: all except corrupt."`
 	Sender    string   `json:"sender,omitempty" query:"sender" maxLength:"512" example:"*@example.com" doc:"The envelope sender: an address, in which * stands for any text; @domain; or <> for the null sender. Case does not matter."`
+	Class     string   `json:"class,omitempty" query:"class" maxLength:"512" example:"bulk" doc:"The class, in which * stands for any text; - selects messages that were accepted by a version without classes."`
+	Tenant    string   `json:"tenant,omitempty" query:"tenant" maxLength:"512" example:"192.0.2.0/24" doc:"The tenant, in which * stands for any text. Case does not matter."`
+	Flow      string   `json:"flow,omitempty" query:"flow" maxLength:"512" example:"news@example.com" doc:"The flow, in which * stands for any text. Case does not matter."`
 	Recipient string   `json:"recipient,omitempty" query:"recipient" maxLength:"512" example:"jane@example.net" doc:"A recipient: an address, in which * stands for any text; or @domain. Case does not matter."`
 	Domain    string   `json:"domain,omitempty" query:"domain" maxLength:"512" example:"example.net" doc:"The domain of a recipient; with a leading dot, also its subdomains."`
 	Error     string   `json:"error,omitempty" query:"error" maxLength:"512" example:"greylisted" doc:"A substring of a recipient's last reply or of the hold reason. Case does not matter."`
@@ -69,6 +72,9 @@ type Summary struct {
 	InCore      *bool       `json:"in_core,omitempty" doc:"Whether the scheduler holds it for delivery; absent if the core did not answer in time."`
 	Wait        Wait        `json:"wait" enum:"core,room,parked,backoff,release,repair" doc:"What it waits for. core: its turn among the mail in core; room: room in core; parked: the end of the condition in wait_reason, before it enters core; backoff: its next attempt; release: an operator's release; repair: an operator's attention to damage."`
 	Sender      string      `json:"sender" doc:"The envelope sender; empty is the null sender."`
+	Class       string      `json:"class,omitempty" doc:"The class; absent if the message was accepted by a version without classes."`
+	Tenant      string      `json:"tenant,omitempty" doc:"The tenant, likewise."`
+	Flow        string      `json:"flow,omitempty" doc:"The flow within the tenant: the sender without what differs between the messages of one mailing, or what flow_key selects; <> is the null sender's mail."`
 	Size        int64       `json:"size" doc:"Size of the content in bytes."`
 	Arrived     time.Time   `json:"arrived"`
 	Attempts    uint32      `json:"attempts" doc:"Number of times it was deferred, including rounds in which nothing was tried because its destinations were dead. A round that ends in a hold does not count."`

@@ -20,6 +20,9 @@ type selector struct {
 	damaged   bool // only messages of which something cannot be read
 	lapsing   bool // of held messages, only those held until an instant
 	sender    pattern
+	class     pattern
+	tenant    pattern
+	flow      pattern
 	recipient pattern
 	domain    string // lower case; a leading dot includes subdomains
 	text      string // lower case; part of a reply or a reason
@@ -44,6 +47,7 @@ func (e *fieldError) Unwrap() error { return e.err }
 func (f *Filter) parse(now mail.Instant) (selector, error) {
 	s := selector{areas: listed(), before: mail.Never,
 		sender: newPattern(f.Sender), recipient: newPattern(f.Recipient),
+		class: newGlob(f.Class), tenant: newGlob(f.Tenant), flow: newGlob(f.Flow),
 		domain: strings.ToLower(f.Domain), text: strings.ToLower(f.Error)}
 	var errs []error
 	complain := func(field, value string, err error) {
@@ -133,7 +137,7 @@ func checkDomain(text string) error {
 
 // conditional reports whether the filter has conditions besides areas.
 func (f *Filter) conditional() bool {
-	return f != nil && (len(f.IDs) > 0 || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" || f.Damaged ||
+	return f != nil && (len(f.IDs) > 0 || f.Class != "" || f.Tenant != "" || f.Flow != "" || f.Sender != "" || f.Recipient != "" || f.Domain != "" || f.Error != "" || f.Damaged ||
 		f.Older != "" || f.Younger != "")
 }
 
@@ -154,8 +158,11 @@ func (s *selector) envelope(m *Message) bool {
 		return false
 	}
 	if m.Damage != "" && e.Arrived == 0 {
-		// The sender and the age are unknown, so conditions on them do not match.
-		return s.before == mail.Never && s.after == 0 && s.sender.kind == matchAny
+		// The sender, the flow and the age are unknown, so conditions on them do not match.
+		return s.before == mail.Never && s.after == 0 && s.sender.kind == matchAny && s.class.kind == matchAny && s.tenant.kind == matchAny && s.flow.kind == matchAny
+	}
+	if !s.class.match(e.Flow.Class) || !s.tenant.match(e.Flow.Tenant) || !s.flow.match(e.Flow.Flow) {
+		return false
 	}
 	return e.Arrived < s.before && (s.after == 0 || e.Arrived > s.after) && s.sender.match(string(e.Sender))
 }
@@ -196,7 +203,7 @@ type matchKind uint8
 
 const (
 	matchAny      matchKind = iota
-	matchNull               // the null sender
+	matchNull               // the null sender, or what is not classified
 	matchDomainOf           // all of a domain
 	matchGlob               // literal text between stars
 )
@@ -222,6 +229,17 @@ func newPattern(text string) pattern {
 		return pattern{kind: matchDomainOf, text: text[1:]}
 	}
 	return pattern{kind: matchGlob, parts: strings.Split(text, "*")}
+}
+
+// newGlob returns the pattern for a part of a flow.
+func newGlob(text string) pattern {
+	switch text {
+	case "":
+		return pattern{}
+	case "-":
+		return pattern{kind: matchNull}
+	}
+	return pattern{kind: matchGlob, parts: strings.Split(strings.ToLower(text), "*")}
 }
 
 func (p *pattern) match(address string) bool {

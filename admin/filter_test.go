@@ -80,6 +80,39 @@ func TestConditionsThatCannotBeMet(t *testing.T) {
 	}
 }
 
+// Conditions on a flow: all three must be met, and what was not classified meets none
+// but "-".
+func TestFlowConditions(t *testing.T) {
+	bulk := Message{Envelope: mail.Envelope{ID: 1, Arrived: 5, Flow: mail.Flow{Class: "bulk", Tenant: "192.0.2.0/24", Flow: "News@shop.example"}}}
+	report := Message{Envelope: mail.Envelope{ID: 2, Arrived: 5, Flow: mail.Flow{Class: "normal", Tenant: "uid:33", Flow: "<>"}}}
+	old := Message{Envelope: mail.Envelope{ID: 3, Arrived: 5}}
+	lost := Message{Envelope: mail.Envelope{ID: 4}, Damage: "no envelope"}
+	all := []*Message{&bulk, &report, &old, &lost}
+	for _, c := range []struct {
+		filter Filter
+		want   [4]bool
+	}{
+		{Filter{}, [4]bool{true, true, true, true}},
+		{Filter{Class: "bulk"}, [4]bool{true}}, {Filter{Class: "BULK"}, [4]bool{true}}, {Filter{Class: "*"}, [4]bool{true, true, true}},
+		{Filter{Class: "-"}, [4]bool{2: true}}, {Filter{Tenant: "-", Flow: "-"}, [4]bool{2: true}},
+		{Filter{Tenant: "192.0.2.*"}, [4]bool{true}}, {Filter{Tenant: "uid:33", Class: "bulk"}, [4]bool{}},
+		{Filter{Flow: "news@*"}, [4]bool{true}}, {Filter{Flow: "<>"}, [4]bool{1: true}}, {Filter{Flow: "@shop.example"}, [4]bool{}},
+	} {
+		s, err := c.filter.parse(1e18)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range all {
+			if got := s.envelope(m); got != c.want[i] {
+				t.Errorf("%+v selects message %d: %v", c.filter, i+1, got)
+			}
+		}
+		if c.filter.conditional() != (c.filter.Class+c.filter.Tenant+c.filter.Flow != "") {
+			t.Errorf("%+v is not seen to have conditions", c.filter)
+		}
+	}
+}
+
 // A domain with a leading dot stands for a whole organization.
 func TestMatchDomain(t *testing.T) {
 	for _, c := range []struct {

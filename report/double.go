@@ -81,7 +81,7 @@ func (b *bounce) copy(ctx context.Context, content io.Reader, change []mail.Chan
 		return "", fmt.Errorf("copy content: %w", err)
 	}
 	utf8 := b.env.SMTPUTF8 || !isASCII(b.cfg.DoubleBounceTo)
-	if err := d.CommitWith(ctx, localEnvelope(at, b.env.Body, utf8), change); err != nil {
+	if err := d.CommitWith(ctx, localEnvelope(&b.env, at, b.env.Body, utf8), change); err != nil {
 		return "", fmt.Errorf("commit: %w", err)
 	}
 	b.arrivals = append(b.arrivals, d.Arrival())

@@ -133,7 +133,7 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 	body, utf8 := dsn.Needs(report, original)
 	// An address that no header field can contain is still the recipient of the report.
 	utf8 = utf8 || !isASCII(p.env.Sender)
-	if err := d.CommitWith(ctx, localEnvelope(at, body, utf8), clearing(p.env.ID, g.paid, at)); err != nil {
+	if err := d.CommitWith(ctx, localEnvelope(&p.env, at, body, utf8), clearing(p.env.ID, g.paid, at)); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	p.arrivals = append(p.arrivals, d.Arrival())

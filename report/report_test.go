@@ -99,6 +99,7 @@ func TestD01ReportToSender(t *testing.T) {
 		m := newMemory()
 		env := fromAlice()
 		env.EnvID, env.Ret = "QQ+2B1", mail.RetFull
+		env.Flow = mail.Flow{Class: "bulk", Tenant: "shop", Flow: "alice@example.org"}
 		failed := debt("bob@example.net", mail.ReportFailed, mail.NotifyFailure)
 		failed.Recipient.ORcpt = "rfc822;robert+40example.net"
 		id := m.put(env, letter, failed)
@@ -107,7 +108,8 @@ func TestD01ReportToSender(t *testing.T) {
 			t.Fatalf("%d reports", len(arrivals))
 		}
 		a := arrivals[0]
-		want := mail.Envelope{ID: a.Envelope.ID, Arrived: now(), Size: a.Envelope.Size, Recipients: 1, Client: mail.Client{Proto: "LOCAL"}}
+		want := mail.Envelope{ID: a.Envelope.ID, Arrived: now(), Size: a.Envelope.Size, Recipients: 1, Client: mail.Client{Proto: "LOCAL"},
+			Flow: mail.Flow{Class: "bulk", Tenant: "shop", Flow: "<>"}}
 		if a.Envelope != want {
 			t.Errorf("envelope %+v, want %+v", a.Envelope, want)
 		}

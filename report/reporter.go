@@ -99,10 +99,18 @@ func (r *Reporter) begin(ctx context.Context, to mail.Address, now mail.Instant)
 	return d, nil
 }
 
-// localEnvelope returns the envelope of a message made here: null sender,
-// and neither RET nor ENVID (RFC 3461 6.1).
-func localEnvelope(now mail.Instant, body mail.BodyType, utf8 bool) mail.Envelope {
-	return mail.Envelope{Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: mail.ProtoLocal}}
+// localEnvelope returns the envelope of a report about a message: null sender, and
+// neither RET nor ENVID (RFC 3461 6.1).
+//
+// It has the message's class and tenant, so that sixty thousand bounces of a mailing
+// take the turns of those who caused them, and not those of other mail; within these,
+// all reports are one flow.
+func localEnvelope(about *mail.Envelope, now mail.Instant, body mail.BodyType, utf8 bool) mail.Envelope {
+	flow := about.Flow
+	if flow != (mail.Flow{}) {
+		flow.Flow = "<>"
+	}
+	return mail.Envelope{Arrived: now, Body: body, SMTPUTF8: utf8, Client: mail.Client{Proto: mail.ProtoLocal}, Flow: flow}
 }
 
 // clearing returns the change that clears debts. Only the indexes of the outcomes

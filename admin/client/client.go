@@ -204,7 +204,7 @@ func filterValues(f *admin.Filter) url.Values {
 			v[name] = values
 		}
 	}
-	for name, value := range map[string]string{"sender": f.Sender, "recipient": f.Recipient, "domain": f.Domain,
+	for name, value := range map[string]string{"class": f.Class, "tenant": f.Tenant, "flow": f.Flow, "sender": f.Sender, "recipient": f.Recipient, "domain": f.Domain,
 		"error": f.Error, "older": f.Older, "younger": f.Younger} {
 		if value != "" {
 			v.Set(name, value)

@@ -132,6 +132,7 @@ func mixedQueue() *admintest.Queue {
 	deferred.Place.Due = mail.Instant(time.Now().Add(12*time.Minute + 30*time.Second).UnixNano())
 	deferred.Envelope.Attempts, deferred.Envelope.LastAttempt = 4, arrived(20*time.Minute)
 	deferred.Envelope.EnvID, deferred.Envelope.Ret, deferred.Envelope.Body = "QQ314159", mail.RetHeaders, mail.Body8BitMIME
+	deferred.Envelope.Flow = mail.Flow{Class: "bulk", Tenant: "192.0.2.0/24", Flow: "alice@example.com"}
 	for i := range deferred.Recipients[:2] {
 		deferred.Recipients[i].Outcome = mail.Outcome{Result: mail.Deferred, Reply: greylisted, At: arrived(20 * time.Minute)}
 	}

@@ -25,6 +25,7 @@ func newListCommand(p *socket.Finder) *cobra.Command {
 		asJSON  bool
 		onlyIDs bool
 		asMailq bool
+		flows   bool
 	)
 	q.Recipients = 1
 	cmd := &cobra.Command{
@@ -42,9 +43,10 @@ The state "active" means that a message is in delivery or about to be. The area 
 where it is stored on disk; --area selects by area, not by state.`,
 		Example: `  posthaste queue list --older 4h --domain example.com
   posthaste queue list --error greylist --ids | posthaste queue flush -
+  posthaste queue list --class bulk --tenant shop --flows
   posthaste queue list --json | jq -r .sender | sort | uniq -c`,
 		RunE: withDaemon(p, &q.Filter, func(cmd *cobra.Command, _ []string, c *client.Client) error {
-			if err := command.Exclusive(cmd, "json", "ids", "mailq"); err != nil {
+			if err := command.Exclusive(cmd, "json", "ids", "mailq", "flows"); err != nil {
 				return err
 			}
 			var (
@@ -60,7 +62,7 @@ where it is stored on disk; --area selects by area, not by state.`,
 			case asMailq:
 				l, q.Recipients = &mailqLister{out: buffered, recipients: recipientsOf(cmd, c, &unread)}, admin.RecipientsMax
 			default:
-				l = newMessageLister(buffered, command.Terminal(out))
+				l = newMessageLister(buffered, command.Terminal(out), flows)
 			}
 			return cmp.Or(list(cmd, c, q, l), unread.OrNil())
 		}),
@@ -72,6 +74,7 @@ where it is stored on disk; --area selects by area, not by state.`,
 	f.BoolVar(&asJSON, "json", false, "one JSON object per line, with the field names of postqueue -j")
 	f.BoolVar(&onlyIDs, "ids", false, "print only the queue IDs")
 	f.BoolVar(&asMailq, "mailq", false, "print in the format of mailq")
+	f.BoolVar(&flows, "flows", false, "show class, tenant and flow in place of the sender")
 	completeFilters(cmd)
 	return cmd
 }
@@ -165,6 +168,9 @@ type jsonMessage struct {
 	MessageSize   int64             `json:"message_size"`
 	ForcedExpire  bool              `json:"forced_expire"`
 	Sender        string            `json:"sender"`
+	Class         string            `json:"class,omitempty"`
+	Tenant        string            `json:"tenant,omitempty"`
+	Flow          string            `json:"flow,omitempty"`
 	Area          string            `json:"area"`
 	Wait          string            `json:"wait"`
 	Attempts      uint32            `json:"attempts"`
@@ -184,6 +190,7 @@ type jsonRecipient struct {
 
 func (l *jsonLister) message(m *admin.Summary) error {
 	j := jsonMessage{QueueName: string(m.State), QueueID: m.ID, ArrivalTime: m.Arrived.Unix(), MessageSize: m.Size, Sender: m.Sender,
+		Class: m.Class, Tenant: m.Tenant, Flow: m.Flow,
 		Area: m.Area, Wait: string(m.Wait), Attempts: m.Attempts, Reason: m.Reason, Damage: m.Damage, WaitReason: m.WaitReason, Deliveries: m.Deliveries, RecipientsAll: m.Total}
 	if j.Sender == "" {
 		j.Sender = "MAILER-DAEMON"
@@ -229,6 +236,7 @@ func reasonOf(r *admin.Recipient) string {
 // A messageLister writes a table of messages.
 type messageLister struct {
 	*table
+	flows   bool // in place of senders
 	now     time.Time
 	shown   int
 	octets  int64
@@ -241,12 +249,15 @@ const (
 	tableCell   = 32  // widest cell on a wide terminal, except for the last column
 )
 
-func newMessageLister(out *bufio.Writer, width int) *messageLister {
-	l := &messageLister{now: time.Now()}
-	header := []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "SENDER", "RECIPIENTS", "REASON"}
-	l.table = newTable(out, width, []int{0, 1, 4, 5, 6, 7}, header...)
+func newMessageLister(out *bufio.Writer, width int, flows bool) *messageLister {
+	l := &messageLister{flows: flows, now: time.Now()}
+	header, left := []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "SENDER", "RECIPIENTS", "REASON"}, []int{0, 1, 4, 5, 6, 7}
+	if flows {
+		header, left = []string{"QUEUE ID", "STATE", "SIZE", "AGE", "NEXT", "CLASS", "TENANT", "FLOW", "RECIPIENTS", "REASON"}, []int{0, 1, 4, 5, 6, 7, 8, 9}
+	}
+	l.table = newTable(out, width, left, header...)
 	if l.twoLines() {
-		l.rows[0].cells = header[:7]
+		l.rows[0].cells = header[:len(header)-1]
 	}
 	return l
 }
@@ -261,8 +272,15 @@ func (l *messageLister) message(m *admin.Summary) error {
 	if m.Damage != "" || m.State == admin.StateCorrupt {
 		l.damaged++
 	}
-	cells := []string{m.ID, string(m.State), human.Size(m.Size), human.Age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now),
-		l.cell(senderText(m)), l.cell(recipientsText(m))}
+	cells := []string{m.ID, string(m.State), human.Size(m.Size), human.Age(l.now.Sub(m.Arrived)), nextAttempt(m, l.now)}
+	if l.flows {
+		for _, text := range []string{m.Class, m.Tenant, m.Flow} {
+			cells = append(cells, l.cell(human.Plain(cmp.Or(text, "-"))))
+		}
+	} else {
+		cells = append(cells, l.cell(senderText(m)))
+	}
+	cells = append(cells, l.cell(recipientsText(m)))
 	switch reason := listReason(m); {
 	case !l.twoLines():
 		return l.add(row{cells: append(cells, reason)})
@@ -276,6 +294,8 @@ func (l *messageLister) cell(text string) string {
 	switch {
 	case l.width == 0:
 		return text
+	case l.twoLines() && l.flows:
+		return human.Shorten(text, max((l.width-tableNarrow)/4, 10))
 	case l.twoLines():
 		return human.Shorten(text, max((l.width-tableNarrow)/2, 12))
 	}

@@ -63,6 +63,9 @@ func withDaemon(p *socket.Finder, f *admin.Filter, run func(*cobra.Command, []st
 func addFilters(f *pflag.FlagSet, to *admin.Filter) {
 	f.StringSliceVar(&to.Areas, "area", nil, "only in these `areas`: incoming, deferred, hold, corrupt (default all but corrupt)")
 	f.StringVar(&to.Sender, "sender", "", "from this `address`; * stands for any text, @domain for a domain, <> for the null sender")
+	f.StringVar(&to.Class, "class", "", "of this `class`; * stands for any text, - for messages without a class")
+	f.StringVar(&to.Tenant, "tenant", "", "of this `tenant`; * stands for any text")
+	f.StringVar(&to.Flow, "flow", "", "of this `flow`; * stands for any text")
 	f.StringVar(&to.Recipient, "recipient", "", "to this `address`; * stands for any text, @domain for a domain")
 	f.StringVar(&to.Domain, "domain", "", "to this `domain`; with a leading dot, also to its subdomains")
 	f.StringVar(&to.Error, "error", "", "with this `text` in the last reply or in the reason for a hold")
@@ -94,7 +97,7 @@ func areaNames() []string { return []string{"incoming", "deferred", "hold", "cor
 // completeFilters completes the values of the flags of addFilters.
 func completeFilters(cmd *cobra.Command) {
 	complete(cmd, "area", areaNames()...)
-	for _, name := range []string{"sender", "recipient", "domain", "error", "older", "younger"} {
+	for _, name := range []string{"class", "tenant", "flow", "sender", "recipient", "domain", "error", "older", "younger"} {
 		complete(cmd, name)
 	}
 }
@@ -108,7 +111,7 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 
 // isAll reports whether a filter has no conditions.
 func isAll(f *admin.Filter) bool {
-	return len(f.IDs) == 0 && len(f.Areas) == 0 && f.Sender == "" && f.Recipient == "" && f.Domain == "" && f.Error == "" && !f.Damaged &&
+	return len(f.IDs) == 0 && len(f.Areas) == 0 && f.Class == "" && f.Tenant == "" && f.Flow == "" && f.Sender == "" && f.Recipient == "" && f.Domain == "" && f.Error == "" && !f.Damaged &&
 		f.Older == "" && f.Younger == ""
 }
 

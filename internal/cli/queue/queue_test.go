@@ -17,15 +17,17 @@ import (
 // pipe nothing is cut off, since a program may read it.
 func TestTableWidths(t *testing.T) {
 	long := strings.Repeat("ä", 300) + "@example.com"
-	for _, width := range []int{0, 40, 80, 200} {
+	for _, width := range []int{0, 40, 80, 200, -80, -200} { // negative: with flows
 		var b bytes.Buffer
-		l := newMessageLister(bufio.NewWriter(&b), width)
+		flows := width < 0
+		width = max(width, -width)
+		l := newMessageLister(bufio.NewWriter(&b), width, flows)
 		for i := range tableLook + 10 {
 			sender := "a@b"
 			if i%3 == 0 {
 				sender = long
 			}
-			m := admin.Summary{ID: fmt.Sprintf("%013d", i), State: admin.StateDeferred, Sender: sender, Total: 1, Waiting: 1,
+			m := admin.Summary{ID: fmt.Sprintf("%013d", i), State: admin.StateDeferred, Sender: sender, Class: "bulk", Tenant: sender, Flow: sender, Total: 1, Waiting: 1,
 				Recipients: []admin.Recipient{{Address: long}}, Reason: long}
 			if err := l.message(&m); err != nil {
 				t.Fatal(err)

@@ -139,6 +139,11 @@ func (s *shower) head(d *admin.Detail, now time.Time) {
 	}
 	s.places(d, line, now)
 	line("Sender", "%s", senderText(&d.Summary))
+	if d.Class != "" {
+		line("Class", "%s", human.Plain(d.Class))
+		line("Tenant", "%s", human.Plain(d.Tenant))
+		line("Flow", "%s", human.Plain(d.Flow))
+	}
 	line("Arrived", "%s%s", human.When(d.Arrived, now), originText(d))
 	line("Size", "%s%s", human.Bytes(d.Size), contentText(d))
 	switch {
