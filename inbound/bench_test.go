@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/posthaste-mta/posthaste/flow"
 )
 
 const benchClients = 20
@@ -18,6 +20,20 @@ const benchClients = 20
 // benchBody is 4 KB of text with a header.
 func benchBody() string {
 	return "From: a@a.example\r\nTo: b@b.example\r\nSubject: benchmark\r\n\r\n" + strings.Repeat(strings.Repeat("x", 70)+"\r\n", 56)
+}
+
+// sendGrouped returns a client that sends messages, their envelopes in one group.
+func sendGrouped(envelope, body string) func(*testing.B, net.Conn, int) {
+	return func(b *testing.B, conn net.Conn, n int) {
+		group, content := []byte(envelope+"DATA\r\n"), []byte(body+".\r\n")
+		lines := newLineReader(conn)
+		for range n {
+			conn.Write(group) // the replies show it
+			lines.skip(b, 3)
+			conn.Write(content) // the replies show it
+			lines.skip(b, 1)
+		}
+	}
 }
 
 // BenchmarkLoopback measures messages through TCP on this machine, clients
@@ -28,16 +44,7 @@ func BenchmarkLoopback(b *testing.B) {
 		name   string
 		client func(*testing.B, net.Conn, int)
 	}{
-		{"grouped", func(b *testing.B, conn net.Conn, n int) {
-			group, content := []byte(envelope+"DATA\r\n"), []byte(body+".\r\n")
-			lines := newLineReader(conn)
-			for range n {
-				conn.Write(group) // the replies show it
-				lines.skip(b, 3)
-				conn.Write(content) // the replies show it
-				lines.skip(b, 1)
-			}
-		}},
+		{"grouped", sendGrouped(envelope, body)},
 		{"overlapped", func(b *testing.B, conn net.Conn, n int) {
 			group := []byte(body + ".\r\n" + envelope + "DATA\r\n")
 			lines := newLineReader(conn)
@@ -62,13 +69,19 @@ func BenchmarkLoopback(b *testing.B) {
 			lines.skip(b, 3*inFlight)
 		}},
 	} {
-		b.Run(way.name, func(b *testing.B) { benchLoopback(b, way.client) })
+		b.Run(way.name, func(b *testing.B) { benchLoopback(b, Config{}, way.client) })
 	}
+	// What the classification of messages costs.
+	rules, err := flow.NewRules(flow.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("classified", func(b *testing.B) { benchLoopback(b, Config{Flows: rules}, sendGrouped(envelope, body)) })
 }
 
-func benchLoopback(b *testing.B, client func(*testing.B, net.Conn, int)) {
+func benchLoopback(b *testing.B, cfg Config, client func(*testing.B, net.Conn, int)) {
 	l := listen(b, "tcp", "127.0.0.1:0")
-	loopbackServer(b, l, Config{}, &nullSink{})
+	loopbackServer(b, l, cfg, &nullSink{})
 	var conns []net.Conn
 	for range benchClients {
 		conn, err := net.Dial("tcp", l.Addr().String())
