@@ -67,7 +67,9 @@ func TestReloadOfFlows(t *testing.T) {
 	r.feed(letter("<2>", "a@b.test"))
 	r.waiting("both are deferred", census{mail.AreaDeferred: 2})
 	var got []mail.Flow
-	for _, id := range r.ids(mail.AreaDeferred) {
+	ids := r.ids(mail.AreaDeferred)
+	slices.Sort(ids) // by arrival, not by the next attempt
+	for _, id := range ids {
 		m, err := r.d.spool.Lookup(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
