@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -54,6 +55,7 @@ func (c *codec) config(v *qmgr.Config) {
 	number(c, "connections", &v.ConnectionLimit)
 	c.hostsConfig(&v.Hosts)
 	list(c, "destinations", []string{"destination"}, &v.Destinations, func(d *shape.Destination, _ int) { c.destination(d) })
+	c.sharesConfig(&v.Shares)
 	number(c, "actions-per-step", &v.ActionsPerStep)
 	c.duration("transport-retry", &v.TransportRetryTime)
 	c.transportConfig(&v.DefaultTransport)
@@ -99,6 +101,34 @@ func (c *codec) transportConfig(t *qmgr.TransportConfig) {
 	c.duration("transport-delay", &t.TransportRateDelay)
 	option(c, "unknown-outcome", unknowns, &t.UnknownOutcome)
 	c.groupConfig(&t.Connections)
+}
+
+func (c *codec) sharesConfig(r *fair.Rules) {
+	list(c, "classes", []string{"class"}, &r.Classes, func(k *fair.Class, _ int) {
+		c.always("class", &k.Name)
+		number(c, "weight", &k.Weight)
+		c.flag("strict", &k.Strict)
+		number(c, "max-share", &k.MaxShare)
+	})
+	c.weights("tenants", "tenant", &r.Tenants)
+	c.weights("flows", "flow", &r.Flows)
+	number(c, "idle-flows", &r.Memory)
+}
+
+// weights is a map of weights by name, in the order of the names.
+func (c *codec) weights(name, key string, v *map[string]int) {
+	names := slices.Sorted(maps.Keys(*v))
+	list(c, name, []string{key}, &names, func(one *string, _ int) {
+		c.always(key, one)
+		weight := (*v)[*one] // zero when reading
+		number(c, "weight", &weight)
+		if !c.writing {
+			if *v == nil {
+				*v = make(map[string]int)
+			}
+			(*v)[*one] = weight
+		}
+	})
 }
 
 func (c *codec) groupConfig(g *conns.GroupConfig) {
