@@ -1,12 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 )
 
 // flowParameters are those of all flows; classes and tenants have tables of their own.
@@ -29,7 +31,7 @@ var (
 )
 
 func allClassParameters() []parameter[flow.Class] {
-	share := integer(limit[int]{min: 1, max: 100, zero: "none"})
+	share := integer(limit[int]{min: 1, max: flow.StrictShareMax, zero: "none"})
 	share.unit = "%"
 	return []parameter[flow.Class]{
 		define("weight", weights(), func(c *flow.Class) *int { return &c.Weight }, standardWeight,
@@ -40,7 +42,7 @@ func allClassParameters() []parameter[flow.Class] {
 			"Set it to strict for a little mail that must never wait for other mail, such as one-time passwords."),
 		define("max_share", share, func(c *flow.Class) *int { return &c.MaxShare }, 0,
 			"The percentage of the capacity that a class of priority strict may use before its turn.",
-			"Set it, with priority strict, to somewhat more than the class needs, so that a flood in it cannot stop all other mail."),
+			"Set it, with priority strict, to somewhat more than the class needs, so that a flood in it cannot stop all other mail; that of all classes together is at most 90."),
 		define("sender", list(senderPattern(), "patterns"), func(c *flow.Class) *[]string { return &c.Match.Senders }, nil,
 			"Envelope senders of the class: an address in which a star stands for any text, a domain, \".example.com\" for the domains below example.com, or \"<>\" for the null sender.",
 			"Set it if the kinds of mail have senders of their own."),
@@ -104,6 +106,28 @@ func (c *Config) Flows() flow.Config {
 	return flow.Config{Classes: c.Classes, Tenants: c.Tenants, Key: c.FlowKey, HeaderClients: c.FlowHeaderClients}
 }
 
+// shares returns the weights for the core, where a class or tenant without a rule has
+// the weight 1.
+func (c *Config) shares() fair.Rules {
+	var r fair.Rules
+	for _, k := range c.Classes {
+		one := fair.Class{Name: k.Name, Weight: k.Weight, Strict: k.Strict, MaxShare: 10 * k.MaxShare} // per mille
+		if one != (fair.Class{Name: k.Name, Weight: 1}) {
+			r.Classes = append(r.Classes, one)
+		}
+	}
+	for _, t := range c.Tenants {
+		if t.Weight == 1 {
+			continue
+		}
+		if r.Tenants == nil {
+			r.Tenants = make(map[string]int)
+		}
+		r.Tenants[t.Name] = t.Weight
+	}
+	return r
+}
+
 // flows creates the classes and tenants that the file defines, in its order.
 func (l *loader) flows(classes, tenants *tomlfile.Entry) {
 	loadNamed(l, tableClass, classes, classParameters, standardClass, func(t *tomlfile.Table, c flow.Class, whole bool) {
@@ -119,6 +143,21 @@ func (l *loader) flows(classes, tenants *tomlfile.Entry) {
 		}
 	})
 	l.c.addClasses()
+	l.checkShares()
+}
+
+// checkShares complains about the class with which the shares of strict classes become
+// too large.
+func (l *loader) checkShares() {
+	sum := 0
+	for i := range l.c.Classes {
+		c := &l.c.Classes[i]
+		if sum += c.MaxShare; sum > flow.StrictShareMax {
+			l.complain(fmt.Sprintf("with this class the sum of all max_share is %d, and it must be at most %d", sum, flow.StrictShareMax), "",
+				fullName(fullName(tableClass, c.Name), "max_share"))
+			return
+		}
+	}
 }
 
 // addClasses adds the standard classes that the file does not define, after its own.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 )
 
 const flowSample = `
@@ -56,6 +57,11 @@ func TestFlows(t *testing.T) {
 	}
 	if got := mustParse(t, flowSample).Flows(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant\n%+v", got, want)
+	}
+	weights := fair.Rules{Classes: []fair.Class{{Name: "urgent", Weight: 100, Strict: true, MaxShare: 300}, {Name: "a", Weight: 4}, {Name: "normal", Weight: 4}},
+		Tenants: map[string]int{"zoo": 3}}
+	if got := mustParse(t, flowSample).Driver().Qmgr.Shares; !reflect.DeepEqual(got, weights) {
+		t.Errorf("%+v\nwant\n%+v", got, weights)
 	}
 	standard := flow.Config{}.WithDefaults()
 	if got := Default(testEnvironment).Flows(); !reflect.DeepEqual(got.WithDefaults(), standard) || !reflect.DeepEqual(got.Classes, standard.Classes) {
@@ -127,8 +133,10 @@ func TestDiffFlows(t *testing.T) {
 // Mistakes in classes and tenants are found, with the reason and their lines.
 func TestFlowMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"[class.a]\npriority = \"strict\"":             "1:2: class.a.max_share: a class of priority strict needs a limit, or a flood in it would stop all other mail (add such as max_share = 20)",
-		"[class.a]\nmax_share = 20":                    `2:13: class.a.max_share: the limit has no effect while priority is weighted (set priority = "strict" too)`,
+		"[class.a]\npriority = \"strict\"": "1:2: class.a.max_share: a class of priority strict needs a limit, or a flood in it would stop all other mail (add such as max_share = 20)",
+		"[class.a]\nmax_share = 20":        `2:13: class.a.max_share: the limit has no effect while priority is weighted (set priority = "strict" too)`,
+		"[class.a]\npriority = \"strict\"\nmax_share = 60\n[class.b]\npriority = \"strict\"\nmax_share = 31": "6:13: class.b.max_share: with this class the sum of all max_share is 91, and it must be at most 90",
+		"[class.a]\npriority = \"strict\"\nmax_share = 91":                                                   "class.a.max_share: 91 is more than 90",
 		"[class.a]\nweight = 0":                        "class.a.weight: 0 is less than 1",
 		"[class.a]\nsender = \"<a@b>\"":                `"<a@b>" is not an address`,
 		"[class.a]\nsender = \"@b\"":                   `write "b" for the domain`,

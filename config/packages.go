@@ -67,7 +67,7 @@ func (c *Config) Driver() driver.Config {
 			MaximalQueueLifetime: orNone(c.Retry.MaximalLifetime), BounceQueueLifetime: orNone(c.Retry.BounceLifetime),
 			DelayWarningTime: c.Retry.DelayWarningTime,
 		},
-		DefaultTransport: c.Defaults.limits(), Destinations: c.Shapes(),
+		DefaultTransport: c.Defaults.limits(), Destinations: c.Shapes(), Shares: c.shares(),
 		Transports: make(map[string]qmgr.TransportConfig, len(c.Transports)),
 	}
 	for name, t := range c.Transports {

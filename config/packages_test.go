@@ -11,6 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
@@ -71,6 +72,7 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	d := c.Driver().WithDefaults()
 	core := qmgr.Config{}.WithDefaults()
 	core.DefaultTransport.Connections.Level = mail.LevelOverlap
+	core.Shares.Classes = []fair.Class{{Name: "normal", Weight: 4}}
 	same(t, "qmgr", qmgrLess(d.Qmgr), qmgrLess(core))
 	if d.Grace != 30*time.Second || d.FlowDelay != time.Second || d.Readers != 4 {
 		t.Errorf("driver: %v %v %v", d.Grace, d.FlowDelay, d.Readers)

@@ -40,7 +40,9 @@ type Class struct {
 	// Weight is the share of capacity relative to the other classes, from 1 to 1000.
 	Weight int
 	// Strict gives the class everything that it asks for before others, up to
-	// MaxShare percent of the capacity. Otherwise MaxShare is 0.
+	// MaxShare percent of the capacity, from 1 to StrictShareMax; that is also the
+	// maximum of the sum over all classes, so that the others always get something.
+	// Otherwise MaxShare is 0.
 	Strict   bool
 	MaxShare int
 	// Match selects the messages. ClassBulk has its standard conditions if Match has
@@ -57,8 +59,11 @@ type Tenant struct {
 	Match  Match
 }
 
-// WeightMax is the largest weight.
-const WeightMax = 1000
+// Limits of Class and Tenant.
+const (
+	WeightMax      = 1000
+	StrictShareMax = 90 // percent
+)
 
 // A Match has conditions of several kinds. A message must meet one of each kind that
 // is given.
@@ -159,6 +164,7 @@ func (c Config) Validate() error {
 		wrong.Unless(!names[k.Name], "class %s is there twice", k.Name)
 		names[k.Name] = true
 	}
+	wrong.Unless(c.strictShare() <= StrictShareMax, "maximum shares of strict classes: the sum is %d %%, and must be at most %d %%", c.strictShare(), StrictShareMax)
 	clear(names)
 	for i := range c.Tenants {
 		t := &c.Tenants[i]
@@ -175,10 +181,18 @@ func (c Config) Validate() error {
 	return wrong.Join()
 }
 
+// strictShare returns the sum of the shares of classes that are strict.
+func (c *Config) strictShare() (sum int) {
+	for i := range c.Classes {
+		sum += c.Classes[i].MaxShare
+	}
+	return sum
+}
+
 func (c *Class) validate() error {
 	var wrong mistakes.List
 	wrong.Add(checkName(c.Name, mail.ClassMax), checkWeight(c.Weight), c.Match.validate())
-	wrong.Unless(!c.Strict || c.MaxShare >= 1 && c.MaxShare <= 100, "maximum share %d %% is not between 1 and 100", c.MaxShare)
+	wrong.Unless(!c.Strict || c.MaxShare >= 1 && c.MaxShare <= StrictShareMax, "maximum share %d %% is not between 1 and %d", c.MaxShare, StrictShareMax)
 	wrong.Unless(c.Strict || c.MaxShare == 0, "a maximum share has no effect without strict priority")
 	return wrong.Join()
 }
