@@ -59,14 +59,17 @@ type Slot struct {
 const slotsMax = 4096
 
 // newMeasure makes one. sessions reports whether the core decides on connections
-// anywhere.
-func newMeasure(classes []string, hosts []*receiver, sessions bool) measure {
+// anywhere, flows whether some mail is somebody's.
+func newMeasure(classes []string, hosts []*receiver, sessions, flows bool) measure {
 	m := measure{tallies: make([]tally, len(classes)), hosts: make([]hostTally, len(hosts))}
 	if len(hosts) > 1 && len(hosts) <= hostsDrawn {
 		m.series.hosts = len(hosts)
 	}
 	if sessions && len(classes) > 1 && len(classes) <= hostsDrawn {
 		m.series.groups = len(classes)
+	}
+	if flows && len(classes) > 1 && len(classes) <= hostsDrawn {
+		m.series.shares = len(classes)
 	}
 	for i, r := range hosts {
 		m.hosts[i].name = r.name
@@ -102,11 +105,14 @@ func (m *measure) connected(w *world, r *receiver, more int) {
 // point returns the point of the series that is now.
 func (m *measure) point(w *world) *Point {
 	p := m.series.at(w.now.Sub(w.start), Point{Connections: m.connections, Waiting: w.spool.unsettled})
-	if m.series.hosts+m.series.groups == 0 {
+	if m.series.hosts+m.series.groups+m.series.shares == 0 {
 		return p
 	}
-	for i := len(m.series.Points) - 1; i >= 0 && m.series.Points[i].Hosts == nil && m.series.Points[i].Classes == nil; i-- {
+	for i := len(m.series.Points) - 1; i >= 0 && m.series.Points[i].isBlank(); i-- {
 		made := &m.series.Points[i]
+		if m.series.shares > 0 {
+			made.Starts = make([]int, m.series.shares)
+		}
 		for h := range m.series.hosts {
 			made.Hosts = append(made.Hosts, m.hosts[h].open.now)
 		}
@@ -175,6 +181,9 @@ func (m *measure) end(now mail.Instant) {
 
 // started records a delivery that begins.
 func (m *measure) started(w *world, e *task) {
+	if m.series.shares > 0 && e.message != nil {
+		m.point(w).Starts[e.message.source.class]++
+	}
 	switch {
 	case e.message == nil:
 	case len(m.slots) == slotsMax:

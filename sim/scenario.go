@@ -59,7 +59,10 @@ type Run struct {
 	Name       string
 	Parameters []Parameter // what distinguishes it, for reports
 	Core       qmgr.Config
-	Clients    map[string]Client // by transport; others have DefaultClient
+	// Unclassified means that all mail is nobody's, whatever Arrivals.Flow says.
+	Unclassified bool
+	Without      []string          // classes of arrivals of which none come
+	Clients      map[string]Client // by transport; others have DefaultClient
 	// Fallbacks are nexthops, by transport, whose hosts are tried behind those of
 	// every other one. They are domains of the scenario's sites.
 	Fallbacks  map[string][]string
@@ -350,6 +353,10 @@ func (s *Scenario) Validate() error {
 				wrong.Unless(domains[name], "run %q: the fallback relay %q of transport %s is no site's domain", s.Runs[i].Name, name, transport)
 			}
 		}
+		for _, class := range s.Runs[i].Without {
+			known := slices.ContainsFunc(s.Arrivals, func(a Arrivals) bool { return a.Class == class })
+			wrong.Unless(known, "run %q: there are no arrivals %q to be without", s.Runs[i].Name, class)
+		}
 		if err := s.Runs[i].Core.WithDefaults().Validate(); err != nil {
 			wrong.Add(fmt.Errorf("run %q: %w", s.Runs[i].Name, err))
 		}
@@ -379,6 +386,11 @@ func (a *Arrivals) validate(sites map[string]bool) error {
 		}
 	}
 	return wrong.Join()
+}
+
+// hasFlows reports whether some mail is somebody's.
+func (s *Scenario) hasFlows() bool {
+	return slices.ContainsFunc(s.Arrivals, func(a Arrivals) bool { return a.Flow != mail.Flow{} || a.Flows > 1 || a.Tenants > 1 })
 }
 
 // validateCurve complains about a curve by which nothing would ever come.

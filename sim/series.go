@@ -9,6 +9,7 @@ type Series struct {
 	Points []Point
 	hosts  int // how many are followed
 	groups int // classes of arrival whose connections are followed
+	shares int // classes of arrival whose deliveries are followed
 }
 
 // A Point is what happened in a piece of time.
@@ -22,6 +23,7 @@ type Point struct {
 	Waiting     int     // recipients not settled at its beginning
 	Hosts       []int   // connections to each host, the most at once; nil if there is one, or too many
 	Classes     []int   // connections that carry something of each class of arrival, the most at once; nil if there is one class, or agents
+	Starts      []int   // deliveries of each class of arrival that began; nil if no mail is somebody's, or too many classes
 	WindowSum   float64 // of the windows in force when attempts ended
 	Windows     int     // how many these were
 	WindowMin   int
@@ -66,6 +68,9 @@ func (s *Series) halve() {
 	s.Points = half
 }
 
+// isBlank reports whether nothing is in the point that is followed one by one.
+func (p *Point) isBlank() bool { return p.Hosts == nil && p.Classes == nil && p.Starts == nil }
+
 // Join adds what happened in a later piece of time.
 func (p *Point) Join(o *Point) {
 	p.Attempts += o.Attempts
@@ -79,6 +84,9 @@ func (p *Point) Join(o *Point) {
 	}
 	for i := range o.Classes {
 		p.Classes[i] = max(p.Classes[i], o.Classes[i])
+	}
+	for i := range o.Starts {
+		p.Starts[i] += o.Starts[i]
 	}
 	switch {
 	case o.Windows == 0:

@@ -25,6 +25,8 @@ type source struct {
 	next   int            // place of the next message's first recipient
 	starts map[string]int // recorded arrivals: where in the table a site begins
 	made   int            // messages so far
+	// unclassified is Run.Unclassified.
+	unclassified bool
 }
 
 // A tableEntry is a recipient and where it goes.

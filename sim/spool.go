@@ -47,6 +47,9 @@ const (
 // flow returns whose a message is.
 func (m *message) flow() mail.Flow {
 	cfg := m.source.cfg
+	if m.source.unclassified {
+		return mail.Flow{}
+	}
 	f := cfg.Flow
 	if cfg.Tenants > 1 {
 		f.Tenant += strconv.Itoa(m.ofSource % cfg.Tenants)

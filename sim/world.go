@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/prng"
@@ -84,9 +85,11 @@ func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
 	arrivals := prng.New(seeds.Uint64())
 	for i := range s.Arrivals {
 		classes[i] = s.Arrivals[i].Class
-		w.sources = append(w.sources, newSource(&s.Arrivals[i], i, arrivals.Uint64(), destinations))
+		from := newSource(&s.Arrivals[i], i, arrivals.Uint64(), destinations)
+		from.unclassified = run.Unclassified
+		w.sources = append(w.sources, from)
 	}
-	w.measure = newMeasure(classes, w.receivers, w.hasSessions())
+	w.measure = newMeasure(classes, w.receivers, w.hasSessions(), s.hasFlows())
 	w.watch = newWatchers(w)
 	return w, nil
 }
@@ -105,7 +108,9 @@ func (w *world) client(transport string) *Client {
 // play runs the world to its end.
 func (w *world) play() {
 	for _, s := range w.sources {
-		s.begin(w)
+		if !slices.Contains(w.run.Without, s.cfg.Class) {
+			s.begin(w)
+		}
 	}
 	step(w, qmgr.Wake{})
 	limit := w.scenario.Duration

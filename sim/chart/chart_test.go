@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/sim"
 )
@@ -106,6 +107,31 @@ func TestDrawHosts(t *testing.T) {
 	}
 	if strips := strings.Count(svg, "<polygon") - 1; strips != 5 { // one is the band of windows
 		t.Errorf("%d strips, want 5", strips)
+	}
+}
+
+// Where some mail is somebody's, each class has a strip with the deliveries that begin.
+func TestDrawFlows(t *testing.T) {
+	s := &sim.Scenario{Name: "flows", Seed: 1, Sites: []sim.Site{{Name: "site", Behaviour: sim.Behaviour{Transaction: sim.Fixed(time.Second)}}},
+		Arrivals: []sim.Arrivals{{Class: "one", Messages: 20, To: []string{"site"}, Flow: mail.Flow{Flow: "one"}}, {Class: "nobody", Messages: 7, To: []string{"site"}}},
+		Runs:     []sim.Run{{Name: "run"}},
+	}
+	r, err := sim.Simulate(s, sim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum [2]int
+	for _, p := range r.Runs[0].Pictures.Series.Points {
+		sum[0], sum[1] = sum[0]+p.Starts[0], sum[1]+p.Starts[1]
+	}
+	if sum != [2]int{20, 7} {
+		t.Errorf("%v deliveries in the points of the series", sum)
+	}
+	svg := draw(t, r)
+	for _, label := range []string{"one", "nobody"} {
+		if !strings.Contains(svg, `class="label">`+label+`<`) {
+			t.Errorf("no strip is labelled %s", label)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ const (
 	stripLeast  = 2.0
 )
 
-// strips draws numbers of connections over time, one strip below the other, all to
+// strips draws numbers over time, one strip below the other, all to
 // the same scale. Lines in one chart would hide each other: hosts are used alike. It
 // returns where the last strip ends.
 func (c *canvas) strips(points []sim.Point, step float64, x scale, title string, names []string, of func(*sim.Point) []int, top float64) float64 {

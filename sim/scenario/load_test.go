@@ -117,6 +117,11 @@ every = "6s"
 null_sender = true
 poison = true
 size = 1000
+class = "news"
+tenant = "shop"
+tenants = 3
+flow = "list"
+flows = 4
 
 [arrivals.rest]
 to = "two"
@@ -149,6 +154,8 @@ transport.smtp.destination_concurrency_limit = 30
 reference = [{ source = "README", deferred_pct = 1.5 }]
 
 [[run]]
+flows = false
+without = ["rest", "old"]
 `
 	s, err := Parse("all.toml", "all", []byte(text), fstest.MapFS{"more.txt": {Data: []byte("# more\n2s 5\n")}})
 	if err != nil {
@@ -180,7 +187,8 @@ reference = [{ source = "README", deferred_pct = 1.5 }]
 	}
 	a := s.Arrivals[0]
 	if a.Class != "bulk" || !slices.Equal(a.To, []string{"one", "two"}) || !a.Random || a.Min != 2 || a.Max != 3 || a.Pattern != sim.PatternBursts ||
-		a.From != time.Second || a.Until != 2*time.Second || a.Messages != 4 || a.Burst != 5 || a.Every != 6*time.Second || !a.NullSender || a.Size != 1000 {
+		a.From != time.Second || a.Until != 2*time.Second || a.Messages != 4 || a.Burst != 5 || a.Every != 6*time.Second || !a.NullSender || a.Size != 1000 ||
+		a.Flow != (mail.Flow{Class: "news", Tenant: "shop", Flow: "list"}) || a.Tenants != 3 || a.Flows != 4 {
 		t.Errorf("bulk is %+v", a)
 	}
 	if r := s.Arrivals[1].Records; !slices.Equal(r, []sim.Record{{At: 500 * time.Millisecond, Recipients: 2}, {At: time.Second, Recipients: 1, To: "one"}, {At: 2 * time.Second, Recipients: 5}}) {
@@ -214,6 +222,10 @@ func checkRuns(t *testing.T, runs []sim.Run) {
 	}
 	if p := runs[0].Parameters; !slices.Equal(p, []sim.Parameter{{Name: "transport.smtp.destination_concurrency_limit", Value: "30"}}) {
 		t.Errorf("parameters %+v", p)
+	}
+	if r := runs[1]; runs[0].Unclassified || !r.Unclassified || runs[0].Without != nil || !slices.Equal(r.Without, []string{"rest", "old"}) ||
+		!slices.Equal(r.Parameters, []sim.Parameter{{Name: "flows", Value: "false"}, {Name: "without", Value: `["rest", "old"]`}}) {
+		t.Errorf("without flows and some of the mail: %+v", r)
 	}
 	if f := runs[0].References; len(f) != 1 || f[0].Source != "README" || f[0].DeferredPct != 1.5 || f[0].WindowMean >= 0 {
 		t.Errorf("references %+v", f)

@@ -57,18 +57,23 @@ func (l *loader) configure() {
 				own.Entries = append(own.Entries, e)
 			}
 		}
-		how := l.mode
+		how, flows := l.mode, true
 		l.fields("run", own, []field{
 			textField("name", "text", &run.Name),
 			modeField(&how),
+			flagField("flows", &flows),
+			listField("without", `the name of arrivals, or a list such as ["a", "b"]`, &run.Without, l.withoutArrivals),
 			tablesField("run", "reference", func(t *tomlfile.Table) { run.References = append(run.References, l.reference(t)) }),
 		})
 		if names[run.Name] {
 			l.Complain(t.At, tomlfile.Problem{Key: "run.name", Message: fmt.Sprintf("there is another run called %q", run.Name)})
 		}
 		names[run.Name] = true
-		if t.Get("mode") != nil {
-			run.Parameters = append(run.Parameters, sim.Parameter{Name: "mode", Value: how.String()})
+		run.Unclassified = !flows
+		for _, name := range []string{"mode", "flows", "without"} {
+			if e := t.Get(name); e != nil {
+				run.Parameters = append(run.Parameters, sim.Parameter{Name: name, Value: strings.Trim(l.Text(e.Value.At), `"`)})
+			}
 		}
 		l.run(run, how, base, settings(t, nil, ownOfRun...))
 	}
@@ -117,7 +122,20 @@ func (l *loader) run(run *sim.Run, how mode, base, own []setting) {
 }
 
 // ownOfRun are the keys of [[run]] that are not parameters.
-var ownOfRun = []string{"name", "reference", "mode"}
+var ownOfRun = []string{"name", "reference", "mode", "flows", "without"}
+
+// withoutArrivals reads the name of arrivals that a run is without.
+func (l *loader) withoutArrivals(n *tomlfile.Node) (string, *flaw) {
+	if n.Kind != tomlfile.KindText {
+		return "", mismatch(n, "the name of arrivals")
+	}
+	for i := range l.s.Arrivals {
+		if l.s.Arrivals[i].Class == n.Text {
+			return n.Text, nil
+		}
+	}
+	return "", flawf("there are no arrivals %q", n.Text)
+}
 
 // A mode says who decides on connections.
 type mode uint8
