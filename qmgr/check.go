@@ -155,6 +155,7 @@ func (d *queue) check() {
 		assert.That(c.Waiting > 0 || c.Busy > 0 || c.lane.flow == nil, "%s has a claim without entries", d.name)
 		d.checkSharing(c)
 	}
+	assert.That(d.spreading.pausing == d.spreading.pause.slot.Heaped(), "%s: a pause between starts and its timer disagree", d.name)
 	assert.That(d.contention == d.nextContention(), "%s: contention is %d, and should be %d", d.name, d.contention, d.nextContention())
 	assert.That(sum == d.Load, "%s: %+v, counted %+v", d.name, sum, d.Load)
 }

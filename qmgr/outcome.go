@@ -23,6 +23,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 		q.restore(queueOf(e.Destination()).transport) // its agents can be had after all
 	}
 	if v.conn != nil {
+		queueOf(e.Destination()).spreading.ended(q.now.Sub(v.started))
 		q.carried(&v, &ev.Result)
 	} else {
 		q.feedback(queueOf(e.Destination()), v.attempt, ev.Result)

@@ -14,6 +14,7 @@ type delivery struct {
 	entry   *sched.Entry
 	attempt window.Attempt // without connections
 	conn    *conns.Conn    // that carries it
+	started mail.Instant
 }
 
 // resume goes on with a selection that waits for recipients of m.
@@ -70,7 +71,7 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 	}
 	q.lastEntry++
 	v := q.stocks.deliveries.Take()
-	v.id, v.entry = q.lastEntry, e
+	v.id, v.entry, v.started = q.lastEntry, e, q.now
 	q.busy[v.id] = v
 	l.Start(e)
 	l.served()
@@ -91,6 +92,9 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 	defer q.counted(e)
 	if t.group != nil {
 		q.send(t, v)
+		if m.flow != nil {
+			q.spread(d)
+		}
 		return
 	}
 	q.emit(Deliver{Entry: v.id, Delivery: deliveryOf(t, e)})

@@ -342,6 +342,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	if d.site != nil {
 		q.closeSite(d)
 	}
+	q.disarm(&d.spreading.pause)
 	q.freeClaims(d)
 	delete(d.transport.queues, d.name)
 	d.transport.order.Remove(&d.inOrder)

@@ -34,6 +34,7 @@ type queue struct {
 	limits    *limits    // what holds for it
 	pacing
 	reaching
+	spreading spreading
 }
 
 // pacing is a destination's limits by time.
@@ -58,6 +59,7 @@ func newQueue(t *transport, name, nexthop string) *queue {
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
+	q.spreading.pause.kind, q.spreading.pause.queue = timerSpread, q
 	t.queues[name] = q
 	t.order.PushBack(&q.inOrder, q)
 	return q
@@ -70,6 +72,8 @@ func (q *queue) ready() bool { return q.window.State() == window.Ready }
 func (q *queue) room() int {
 	switch {
 	case q.waits():
+		return 0
+	case q.spreading.pausing:
 		return 0
 	case q.site == nil:
 		return q.window.Size() - q.Busy

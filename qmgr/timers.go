@@ -13,7 +13,7 @@ type timer struct {
 	at        mail.Instant
 	seq       uint64
 	kind      timerKind
-	queue     *queue     // timerQueue
+	queue     *queue     // timerQueue, timerPace, timerSpread
 	transport *transport // the other kinds
 	slot      minheap.Slot
 }
@@ -26,6 +26,7 @@ const (
 	timerOutage                         // a transport's death
 	timerPace                           // what a destination has had counts less against its limits by time
 	timerTransportPace                  // what a transport has had does
+	timerSpread                         // the pause between two starts to a destination
 	timerDelay                          // a transport's wait before its next delivery
 )
 
@@ -73,6 +74,8 @@ func (q *Qmgr) runTimers() {
 			q.goOn(t.queue)
 		case timerTransportPace:
 			q.paceTransport(t.transport)
+		case timerSpread:
+			q.spreadOn(t.queue)
 		case timerOutage:
 			q.restore(t.transport)
 		case timerDelay:
