@@ -17,6 +17,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(appendOutcomes(nil, list, 0))
 	f.Add(appendState(nil, &state{area: mail.AreaHold, reason: "r", recipients: 9, settled: 2, outcomes: list, full: bitset{5}}))
 	f.Add(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Sender: "a@example.com", Size: 9, Recipients: 2}}))
+	f.Add(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Sender: "a@example.com", Flow: mail.Flow{Class: "bulk", Tenant: "t", Flow: "<>"}}}))
 	f.Add(appendRecipient(appendRecipient(nil, mail.Recipient{Address: "x@y", ORcpt: "rfc822;x@y"}), mail.Recipient{Address: "z"}))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, payload []byte) {
