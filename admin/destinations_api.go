@@ -131,4 +131,5 @@ type MessageDestination struct {
 	Busy       int         `json:"busy" doc:"Transactions under way."`
 	Deferral   bool        `json:"being_deferred,omitempty" doc:"The destination cannot take it, and it is being deferred."`
 	WaitReason *WaitReason `json:"wait_reason,omitempty" doc:"Why its waiting recipients are not being sent now."`
+	Sharing    *Sharing    `json:"sharing,omitempty" doc:"How its flow shares the destination, if other flows have mail waiting for it, too."`
 }

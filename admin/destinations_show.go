@@ -201,6 +201,10 @@ func messageDestinations(v *qmgr.MessageView) []MessageDestination {
 
 func messageDestination(p *qmgr.PlaceView) MessageDestination {
 	d := MessageDestination{Name: p.Transport + ":" + p.Nexthop, Waiting: p.Waiting, Busy: p.Busy, WaitReason: waitReasonOf(&p.WaitReason, p.Transport)}
+	if p.Sharing.Flows > 1 {
+		sharing := sharingOf(p.Sharing)
+		d.Sharing = &sharing
+	}
 	if p.Instead != (mail.Origin{}) {
 		d.Name, d.Deferral = insteadOf(p.Instead), true
 	}

@@ -68,6 +68,9 @@ type Scheduler interface {
 	// Destination returns all details of one destination, with at most most hosts,
 	// connections and ended connections; false if the core does not hold it.
 	Destination(ctx context.Context, transport, nexthop string, most int) (qmgr.DestinationView, bool, error)
+	// Flows returns the flows that have most waiting. The query's Match is called on the
+	// goroutine that owns the core.
+	Flows(ctx context.Context, query qmgr.FlowQuery) (qmgr.FlowList, error)
 	// Explain returns where each message is in core, with at most most of its
 	// destinations.
 	Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error)

@@ -36,6 +36,7 @@ type Queue struct {
 	ordered  map[mail.QueueID]func(*Message)
 	core     qmgr.View
 	known    []qmgr.DestinationView
+	flows    []qmgr.FlowView
 	damaged  []admin.DamagedFile
 	trouble  func() (int, time.Time, error)
 	silent   bool
@@ -445,6 +446,33 @@ func (q *Queue) Destinations(ctx context.Context, query qmgr.DestinationQuery) (
 			list.Destinations = append(list.Destinations, *s)
 		}
 	}
+	return list, ctx.Err()
+}
+
+// SetFlows sets the flows, in the order of lists.
+func (q *Queue) SetFlows(all ...qmgr.FlowView) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flows = all
+}
+
+// Flows implements admin.Scheduler.
+func (q *Queue) Flows(ctx context.Context, query qmgr.FlowQuery) (qmgr.FlowList, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return qmgr.FlowList{}, errSilent
+	}
+	var list qmgr.FlowList
+	for _, f := range q.flows {
+		if query.Match != nil && !query.Match(f.Flow) {
+			continue
+		}
+		if list.Matched++; len(list.Flows) < query.Most {
+			list.Flows = append(list.Flows, f)
+		}
+	}
+	list.More = list.Matched > len(list.Flows)
 	return list, ctx.Err()
 }
 

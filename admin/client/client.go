@@ -154,6 +154,19 @@ func (c *Client) Destination(ctx context.Context, name string, most int) (admin.
 	return d, c.get(ctx, "/v1/destinations/"+url.PathEscape(name), url.Values{"limit": {strconv.Itoa(most)}}, &d)
 }
 
+// Flows returns the flows that match, those with the most waiting first, at most limit.
+// Each text is a pattern in which * stands for any text; "" matches all.
+func (c *Client) Flows(ctx context.Context, class, tenant, flow string, limit int) (admin.FlowPage, error) {
+	values := url.Values{"limit": {strconv.Itoa(limit)}}
+	for name, text := range map[string]string{"class": class, "tenant": tenant, "flow": flow} {
+		if text != "" {
+			values.Set(name, text)
+		}
+	}
+	var page admin.FlowPage
+	return page, c.get(ctx, "/v1/flows", values, &page)
+}
+
 // A Query selects the messages of a list.
 type Query struct {
 	admin.Filter

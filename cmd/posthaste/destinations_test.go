@@ -55,7 +55,7 @@ func destinationQueue() *admintest.Queue {
 		Queue: qmgr.QueueView{Nexthop: "+49", Window: 1, Todo: 1, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: 10 * time.Minute, Until: due(3 * time.Minute)}}}}
 
 	waits := newMessage(1, mail.AreaIncoming, 5*time.Minute, "alice@example.com", "jane@example.net", "joe@dead.example")
-	waits.InCore, waits.Places = true, []qmgr.PlaceView{{Transport: "smtp", Nexthop: "example.net", Waiting: 1, WaitReason: limited.Queue.WaitReason},
+	waits.InCore, waits.Places = true, []qmgr.PlaceView{{Transport: "smtp", Nexthop: "example.net", Waiting: 1, WaitReason: limited.Queue.WaitReason, Sharing: qmgr.Sharing{Flows: 3, Share: 333, Turns: 2}},
 		{Transport: "retry", Nexthop: "451 refused", Instead: mail.Origin{Transport: "smtp", Nexthop: "dead.example"}, Waiting: 1}}
 	goes := newMessage(2, mail.AreaIncoming, 5*time.Minute, "alice@example.com", "jane@example.net")
 	goes.InCore, goes.Places = true, []qmgr.PlaceView{{Transport: "smtp", Nexthop: "example.net", Busy: 1}}
@@ -65,6 +65,12 @@ func destinationQueue() *admintest.Queue {
 
 	q := admintest.New(waits, goes, doubtful)
 	q.SetDestinations(limited, paused, dead)
+	q.SetFlows(qmgr.FlowView{Flow: mail.Flow{Class: "bulk", Tenant: "shop", Flow: "news@example.com"}, Messages: 8000, Waiting: 7980, Busy: 20, Started: 1234,
+		Half: 8192 * time.Millisecond, NinetyNine: 512 * time.Millisecond, More: 1,
+		Places: []qmgr.FlowPlace{{Transport: "smtp", Nexthop: "example.net", Waiting: 7000, Busy: 20, Sharing: qmgr.Sharing{Flows: 3, Share: 333, Turns: 2}},
+			{Transport: "smtp", Nexthop: "alone.example", Waiting: 980, Sharing: qmgr.Sharing{Flows: 1}}}},
+		qmgr.FlowView{Flow: mail.Flow{Class: "normal", Tenant: "shop", Flow: "otp@example.com"}, Messages: 1, Waiting: 1,
+			Places: []qmgr.FlowPlace{{Transport: "smtp", Nexthop: "example.net", Waiting: 1, Sharing: qmgr.Sharing{Flows: 3, Share: 667}}}})
 	view := qmgr.View{Messages: 2, Busy: 3, Halted: true, Offline: arrived(10 * time.Minute), Transports: []qmgr.TransportView{
 		{Name: "fax", Jobs: 1, Queues: []qmgr.QueueView{paused.Queue}}, {Name: "smtp", Jobs: 2, Busy: 3, Queues: []qmgr.QueueView{limited.Queue}}}}
 	view.Counts.Unknown = 1

@@ -206,6 +206,9 @@ func placeText(p *admin.MessageDestination, now time.Time) string {
 	case p.Waiting > 0:
 		parts = append(parts, human.Count(p.Waiting, "recipient")+" waiting")
 	}
+	if p.Sharing != nil {
+		parts = append(parts, sharingText(p.Sharing))
+	}
 	return strings.Join(parts, "; ")
 }
 

@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+)
+
+// FlowsMax is the maximum number of flows in one answer.
+const FlowsMax = 1000
+
+// A FlowPage is the answer to a question for flows.
+type FlowPage struct {
+	Matched int    `json:"matched" doc:"Number of flows that match, including those that are not in the answer."`
+	Flows   []Flow `json:"flows" doc:"Those with the most waiting first."`
+}
+
+// A Flow is what the core has of one flow.
+type Flow struct {
+	Class  string `json:"class"`
+	Tenant string `json:"tenant"`
+	Flow   string `json:"flow"`
+
+	Messages int    `json:"messages" doc:"In core."`
+	Waiting  int    `json:"waiting" doc:"Deliveries that wait for their turn."`
+	Busy     int    `json:"busy" doc:"Deliveries under way."`
+	Started  uint64 `json:"started" doc:"Deliveries that were started since the daemon was, or since the flow was forgotten because it had been idle."`
+	// The waits are between two powers of two of a millisecond; these are the upper ones.
+	WaitMedianMS int64 `json:"wait_p50_ms,omitempty" doc:"Time that half of the deliveries have not waited longer for than since their messages came into core, rounded up to a power of two."`
+	WaitP99MS    int64 `json:"wait_p99_ms,omitempty" doc:"The same for 99 of 100 deliveries."`
+
+	Destinations     []FlowDestination `json:"destinations,omitempty" doc:"Where most of it waits, up to five."`
+	MoreDestinations int               `json:"more_destinations,omitempty"`
+}
+
+// A FlowDestination is what a flow has waiting at one destination.
+type FlowDestination struct {
+	Name    string `json:"name" doc:"transport:nexthop"`
+	Waiting int    `json:"waiting"`
+	Busy    int    `json:"busy"`
+	Sharing
+}
+
+// Sharing is how a flow shares the room of a destination.
+type Sharing struct {
+	Flows int `json:"flows,omitempty" doc:"Flows that have mail waiting for the destination, including this one."`
+	Share int `json:"share_permille,omitempty" doc:"What the flow is entitled to of the destination, in thousandths; absent if there is room for all."`
+	Turns int `json:"turns,omitempty" doc:"Deliveries of other flows that may start there before the next one of this flow, at most."`
+}
+
+type flowsInput struct {
+	Class  string `query:"class" maxLength:"512" doc:"The class, in which * stands for any text. Case does not matter."`
+	Tenant string `query:"tenant" maxLength:"512" doc:"The tenant, in which * stands for any text. Case does not matter."`
+	Flow   string `query:"flow" maxLength:"512" doc:"The flow, in which * stands for any text. Case does not matter."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of flows in the answer."`
+}
+
+type flowsOutput struct{ Body FlowPage }
+
+func (s *Server) flows(ctx context.Context, in *flowsInput) (*flowsOutput, error) {
+	class, tenant, flow := newGlob(in.Class), newGlob(in.Tenant), newGlob(in.Flow)
+	limited, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	list, err := s.scheduler.Flows(limited, qmgr.FlowQuery{Most: in.Limit, Match: func(f mail.Flow) bool {
+		return class.match(f.Class) && tenant.match(f.Tenant) && flow.match(f.Flow)
+	}})
+	if err != nil {
+		if ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", errCore, err)
+		}
+		return nil, s.problem(ctx, err)
+	}
+	page := FlowPage{Matched: list.Matched, Flows: make([]Flow, 0, len(list.Flows))}
+	for i := range list.Flows {
+		page.Flows = append(page.Flows, flowOf(&list.Flows[i]))
+	}
+	return &flowsOutput{page}, nil
+}
+
+func flowOf(v *qmgr.FlowView) Flow {
+	f := Flow{Class: v.Flow.Class, Tenant: v.Flow.Tenant, Flow: v.Flow.Flow, Messages: v.Messages, Waiting: v.Waiting, Busy: v.Busy, Started: v.Started,
+		WaitMedianMS: int64(v.Half / time.Millisecond), WaitP99MS: int64(v.NinetyNine / time.Millisecond), MoreDestinations: v.More}
+	for i := range v.Places {
+		p := &v.Places[i]
+		f.Destinations = append(f.Destinations, FlowDestination{Name: p.Transport + ":" + p.Nexthop, Waiting: p.Waiting, Busy: p.Busy, Sharing: sharingOf(p.Sharing)})
+	}
+	return f
+}
+
+func sharingOf(s qmgr.Sharing) Sharing {
+	return Sharing{Flows: s.Flows, Share: s.Share, Turns: s.Turns}
+}

@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/posthaste-mta/posthaste/admin"
+	"github.com/posthaste-mta/posthaste/admin/client"
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
+	"github.com/posthaste-mta/posthaste/internal/human"
+)
+
+func newFlowsCommand(p *socket.Finder) *cobra.Command {
+	var (
+		of     admin.Filter
+		limit  int
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:        "flows [flags]",
+		SuggestFor: []string{"tenants", "classes", "senders"},
+		Short:      "List who sends, and what they share",
+		Long: `List the flows that the scheduler has mail of or remembers, the ones with the most
+waiting deliveries first. WAIT is how long half of the deliveries, and 99 of 100, have
+waited at most between coming into core and their start, rounded up to a power of two.
+
+Below each flow are the destinations for which it waits. Where several flows want more
+than a destination takes, they take turns: the share is what the flow is entitled to
+there, and its next delivery starts after at most so many of other flows.
+
+Mail that was not classified is in no flow.`,
+		Example: `  posthaste queue flows
+  posthaste queue flows --tenant shop
+  posthaste queue flows --json | jq -r 'select(.wait_p99_ms > 60000).flow'`,
+		Args: cobra.NoArgs,
+		RunE: withDaemon(p, nil, func(cmd *cobra.Command, _ []string, c *client.Client) error {
+			page, err := c.Flows(cmd.Context(), of.Class, of.Tenant, of.Flow, limit)
+			if err != nil {
+				return err
+			}
+			buffered := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+			if asJSON {
+				e := json.NewEncoder(buffered)
+				for i := range page.Flows {
+					if err := e.Encode(&page.Flows[i]); err != nil {
+						return err
+					}
+				}
+				return buffered.Flush()
+			}
+			if err := writeFlows(buffered, command.Terminal(cmd.OutOrStdout()), &page); err != nil {
+				return err
+			}
+			return buffered.Flush()
+		}),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.StringVar(&of.Class, "class", "", "only of this `class`; * stands for any text")
+	f.StringVar(&of.Tenant, "tenant", "", "only of this `tenant`; * stands for any text")
+	f.StringVar(&of.Flow, "flow", "", "only this `flow`; * stands for any text")
+	f.IntVarP(&limit, "limit", "n", 50, "show at most this `number` of flows, up to 1000")
+	f.BoolVar(&asJSON, "json", false, "one JSON object per line")
+	return cmd
+}
+
+func writeFlows(out *bufio.Writer, width int, page *admin.FlowPage) error {
+	t := newTable(out, width, []int{0, 1, 2}, "CLASS", "TENANT", "FLOW", "MESSAGES", "WAITING", "BUSY", "STARTED", "WAIT 50%", "WAIT 99%")
+	for i := range page.Flows {
+		f := &page.Flows[i]
+		cells := []string{human.Plain(f.Class), human.Plain(f.Tenant), human.Shorten(human.Plain(f.Flow), destinationMax), human.Number(f.Messages),
+			human.Number(f.Waiting), human.Number(f.Busy), human.Number(int(f.Started)), flowWait(f, f.WaitMedianMS), flowWait(f, f.WaitP99MS)}
+		if err := t.add(row{cells, flowLines(f)}); err != nil {
+			return err
+		}
+	}
+	if page.Matched > 0 {
+		_ = t.flush() // the writer keeps its error
+	}
+	switch n := len(page.Flows); {
+	case page.Matched == 0:
+		fmt.Fprintln(out, "No flows.")
+	case page.Matched > n:
+		fmt.Fprintf(out, "%s of %s flows\n", human.Number(n), human.Number(page.Matched))
+	}
+	return nil
+}
+
+// flowWait formats a quantile of a flow's waits.
+func flowWait(f *admin.Flow, ms int64) string {
+	if f.Started == 0 {
+		return "-"
+	}
+	if ms < 1000 {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return human.Span(time.Duration(ms) * time.Millisecond)
+}
+
+// flowLines returns where a flow's mail waits.
+func flowLines(f *admin.Flow) (lines []string) {
+	for i := range f.Destinations {
+		d := &f.Destinations[i]
+		line := fmt.Sprintf("%s waiting for %s", human.Number(d.Waiting), human.Plain(d.Name))
+		if text := sharingText(&d.Sharing); text != "" {
+			line += ": " + text
+		}
+		lines = append(lines, line)
+	}
+	if f.MoreDestinations > 0 {
+		lines = append(lines, "and "+human.Count(f.MoreDestinations, "more destination"))
+	}
+	return lines
+}
+
+// sharingText says how a flow shares a destination; "" if no other wants it.
+func sharingText(s *admin.Sharing) string {
+	if s.Flows < 2 {
+		return ""
+	}
+	text := human.Number(s.Flows) + " flows share it"
+	switch {
+	case s.Share == 0:
+		return text + ", and there is room for all"
+	case s.Turns == 0:
+		return text + fmt.Sprintf("; share %.1f %%, its turn is next", float64(s.Share)/10)
+	}
+	return text + fmt.Sprintf("; share %.1f %%, next after at most %s of others", float64(s.Share)/10, human.Count(s.Turns, "delivery"))
+}
