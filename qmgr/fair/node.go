@@ -159,9 +159,14 @@ func (o *Order) retire(g *group, n *node) {
 	g.large = g.large || g.debtors.Len() > smallMax
 	o.debts++
 	if g.debtors.Len() > room {
-		g.floor = max(g.floor, g.debtors.Min().tag)
-		o.forget(g)
+		o.forgetFirst(g)
 	}
+}
+
+// forgetFirst forgets the debtor that would be the first to have paid, before it has.
+func (o *Order) forgetFirst(g *group) {
+	g.floor = max(g.floor, g.debtors.Min().tag)
+	o.forget(g)
 }
 
 // expire forgets debtors that have paid. A service makes one debtor at most, so two for

@@ -84,6 +84,12 @@ func (r *Rules) Validate() error {
 	return wrong.Join()
 }
 
+// Clone returns a copy that shares nothing with r.
+func (r Rules) Clone() Rules {
+	r.Classes, r.Tenants, r.Flows = slices.Clone(r.Classes), maps.Clone(r.Tenants), maps.Clone(r.Flows)
+	return r
+}
+
 func (c *Class) maxShare() int {
 	if c.MaxShare == 0 {
 		return shareDefault
@@ -122,8 +128,8 @@ func (r *Rules) weight(at Level, name string) int {
 }
 
 // Configure replaces the rules, which must be valid; nil is the zero Rules. All keep their
-// tags, but a tag is reduced to one step of the new weight beyond virtual time. It takes
-// O(n log n) for n nodes.
+// tags, but a tag is reduced to one step of the new weight beyond virtual time. Idle nodes for
+// which there is no room any more are forgotten. It takes O(n log n) for n nodes.
 func (o *Order) Configure(r *Rules) {
 	o.rules = r
 	o.strict = r.strictClasses(o.strict, o.turns)
@@ -156,6 +162,9 @@ func (o *Order) reweigh(g *group) {
 				o.reweigh(n.group)
 			}
 		}
+	}
+	for o.debts > o.rules.memory() && g.debtors.Len() > 0 { // there is less room than before
+		o.forgetFirst(g)
 	}
 }
 

@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -84,5 +85,31 @@ func TestConfigureNil(t *testing.T) {
 		if o.All()[0].Weight != 1 || o.nextClass() == nil {
 			t.Error("without rules a class still has some")
 		}
+	}
+}
+
+// An Order that has less Memory than before forgets what is too much at once. A flow that was
+// forgotten has to pay all the same.
+func TestConfigureLessMemory(t *testing.T) {
+	var o Order
+	var waits, served [5]Leaf
+	for i := range waits {
+		o.Join(&waits[i], Path{Tenant: "t", Flow: fmt.Sprint("w", i)})
+		o.Join(&served[i], Path{Tenant: "t", Flow: fmt.Sprint("f", i)})
+		o.Serve(&served[i])
+		o.Leave(&served[i])
+	}
+	o.Check()
+	if o.debts != 5 {
+		t.Fatalf("%d flows are remembered, want 5", o.debts)
+	}
+	o.Configure(&Rules{Memory: 2})
+	o.Check()
+	if o.debts != 2 {
+		t.Errorf("%d flows are remembered, want 2", o.debts)
+	}
+	o.Join(&served[0], Path{Tenant: "t", Flow: "f0"})
+	if o.joined(&served[0]).state != backlogged {
+		t.Error("a flow that was forgotten before it had paid is sparse")
 	}
 }
