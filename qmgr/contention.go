@@ -43,10 +43,16 @@ var contentionTransitions = [contentions][contentions]bool{
 	contentionScarce: {contentionNone: true, contentionAmple: true},
 }
 
+// Refresh brings up to date how the room of the claim's destination is shared, and returns
+// the claim's.
+func (c *claim) Refresh() int {
+	c.contend()
+	return c.Room()
+}
+
 // Room is how many of the claim's entries may start.
 func (c *claim) Room() int {
 	d := c.queue
-	c.contend()
 	room := d.room()
 	switch {
 	case room <= 0, d.contention == contentionNone:

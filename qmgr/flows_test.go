@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
@@ -115,5 +116,29 @@ func TestFlowWaits(t *testing.T) {
 	f := w.Core.Flows(qmgr.FlowQuery{Most: 1}).Flows[0]
 	if f.Started != 3 || f.Half != time.Millisecond || f.NinetyNine != 8192*time.Millisecond {
 		t.Errorf("waits: %+v", f)
+	}
+}
+
+// Check and View change nothing: a core at which nobody looks decides as one that is looked
+// at after every Step.
+func TestLookingChangesNothing(t *testing.T) {
+	for seed := uint64(1); seed <= 2*uint64(golden.Runs(10)); seed += 2 {
+		c := newChaos(t, seed)
+		c.drawFlows()
+		unseen, err := qmgr.New(c.cfg, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unseen.Step(c.w.Now, qmgr.Wake{})
+		c.w.Stepped = func(ev qmgr.Event, actions []qmgr.Action) {
+			c.w.Core.View(5)
+			c.w.Core.Flows(qmgr.FlowQuery{Most: 5})
+			if want := unseen.Step(c.w.Now, ev); len(actions)+len(want) > 0 && !reflect.DeepEqual(want, actions) {
+				t.Fatalf("seed %d: %T%+v\nthe core that is looked at: %+v\nthe other one: %+v", seed, ev, ev, actions, want)
+			}
+		}
+		for range 600 {
+			c.step()
+		}
 	}
 }

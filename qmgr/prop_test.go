@@ -13,6 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/addrdb"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
 )
 
@@ -86,15 +87,39 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 // flows gives each message a flow, in half of the runs.
 func (c *chaos) flows() {
 	if c.r.Permille(500) {
-		return
+		c.drawFlows()
+	}
+}
+
+// drawFlows gives each message a flow: of a few, so that each has mail at every destination,
+// or of many with hardly more than a message each.
+func (c *chaos) drawFlows() {
+	most := 2 + c.r.IntN(3)
+	if c.r.Permille(300) {
+		most = 200
 	}
 	c.w.Flow = func() mail.Flow {
-		draw := func(names ...string) string { return names[c.r.IntN(len(names))] }
+		draw := func(name string, n int) string { return fmt.Sprint(name, c.r.IntN(n)) }
 		if c.r.Permille(100) {
 			return mail.Flow{}
 		}
-		return mail.Flow{Class: draw("bulk", "normal"), Tenant: draw("a", "b"), Flow: draw("x", "y", "z")}
+		return mail.Flow{Class: draw("c", 3), Tenant: draw("t", 2), Flow: draw("f", most)}
 	}
+}
+
+// drawShares returns rules for classes, tenants and flows, in half of the cases.
+func (c *chaos) drawShares() (r fair.Rules) {
+	if c.r.Permille(500) {
+		return r
+	}
+	for i := range c.r.IntN(4) {
+		class := fair.Class{Name: fmt.Sprint("c", i), Weight: c.r.IntN(6), Strict: c.r.Permille(300), MaxShare: 100 + c.r.IntN(190)}
+		r.Classes = append(r.Classes, class)
+	}
+	r.Tenants = map[string]int{"t0": 1 + c.r.IntN(4)}
+	r.Flows = map[string]int{"f0": 1 + c.r.IntN(4)}
+	r.Memory = c.r.IntN(4) // 0 is the default
+	return r
 }
 
 // connections has the core decide on them, in half of the runs.
@@ -187,16 +212,21 @@ func (c *chaos) lookups() {
 func (c *chaos) checkMemory() {
 	cfg := &c.whole
 	v := c.w.Core.View(0)
+	pools := func(t qmgr.TransportConfig) int { return max(t.RecipientPool, 0) + max(t.ExtraRecipients, 0) }
 	bound := cfg.RecipientMinimum * cfg.ActiveLimit
 	if len(v.Transports) == 0 { // there will be one
-		v.Transports = []qmgr.TransportView{{}}
+		least := pools(cfg.DefaultTransport)
+		for _, t := range cfg.Transports {
+			least = min(least, pools(t))
+		}
+		bound += least
 	}
 	for _, t := range v.Transports {
 		of, own := cfg.Transports[t.Name]
 		if !own {
 			of = cfg.DefaultTransport
 		}
-		bound += max(of.RecipientPool, 0) + max(of.ExtraRecipients, 0)
+		bound += pools(of)
 	}
 	if bound = max(bound, cfg.RecipientLimit); v.Recipients > bound && !c.reloaded {
 		c.t.Errorf("%d recipients in core, the bound is %d", v.Recipients, bound)
@@ -387,7 +417,16 @@ func (c *chaos) operate() {
 		if c.r.Permille(300) {
 			c.cfg.DefaultTransport.TransportRateDelay = time.Duration(c.r.IntN(3)) * time.Second
 		}
+		if c.r.Permille(300) {
+			c.cfg.DefaultTransport.RecipientPool = 1 + c.r.IntN(50)
+		}
+		if c.w.Flow != nil {
+			c.cfg.Shares = c.drawShares()
+		}
 		c.whole = c.cfg.WithDefaults()
+		if err := c.whole.Validate(); err != nil {
+			c.t.Fatal(err) // the core would ignore it
+		}
 		c.w.Step(qmgr.Configure{Config: c.cfg})
 	case 8:
 		c.w.Step(qmgr.AgentUnavailable{Transport: []string{"smtp", qmgr.TransportRetry, qmgr.TransportError}[c.r.IntN(3)]})

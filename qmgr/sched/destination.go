@@ -7,8 +7,11 @@ import (
 
 // An Outlet knows how much a destination takes.
 type Outlet interface {
+	// Refresh draws the consequences of what has changed for the destination, and returns
+	// Room. It may touch other destinations.
+	Refresh() int
 	// Room is how many more deliveries the destination may take now; it may be
-	// negative where fewer are allowed than before.
+	// negative where fewer are allowed than before. It changes nothing.
 	Room() int
 	// Dead reports whether it takes none at all, so that nothing may wait for it.
 	Dead() bool
@@ -82,7 +85,7 @@ func (d *Destination) Ended() {
 // refresh brings up to date what follows from the room of a destination and the
 // entries that wait for it.
 func (d *Destination) refresh() {
-	l, room := d.Lane, d.Outlet.Room()
+	l, room := d.Lane, d.Outlet.Refresh()
 	n := max(min(room, d.Todo.Len()), 0)
 	d.startable(n)
 	if l.Scheduler == RoundRobin {

@@ -61,6 +61,7 @@ type outlet struct {
 	limit  int // recipients of an entry
 }
 
+func (o *outlet) Refresh() int { return o.Room() }
 func (o *outlet) Room() int {
 	if o.dead {
 		return 0
