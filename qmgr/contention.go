@@ -159,18 +159,17 @@ func (d *queue) changeContention(next contention) {
 }
 
 // passOn takes from a lane that has started an entry for one destination some turns that it
-// has at others, if its transport can start nothing more. Without that it might have a
+// has at others, if its transport can start nothing more for now. Without that it might have a
 // turn and always be served elsewhere, while another that waits for this destination alone
 // would get nothing. A turn that was not used is not given back.
-func (l *lane) passOn(served *claim) {
-	t := l.transport
-	if t.cfg.Agents != AgentsOwn || t.Busy < t.cfg.ProcessLimit {
+func (l *lane) passOn(served *queue) {
+	if !l.transport.full() {
 		return
 	}
 	for range min(l.held.Len(), passedOn) {
 		c := l.held.Front()
 		l.held.MoveToBack(&c.inHeld)
-		if d := c.queue; c != served && d.room() > 0 {
+		if d := c.queue; d != served && d.room() > 0 {
 			d.turns.Forfeit(&c.leaf)
 			c.Touch()
 		}

@@ -76,7 +76,6 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 	l.Start(e)
 	l.served()
 	claimOf(e.Destination()).served()
-	l.passOn(claimOf(e.Destination()))
 	if t.cfg.Scheduler == sched.RoundRobin {
 		t.order.RotateAfter(&d.inOrder)
 	}
@@ -89,15 +88,16 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 	if m.flow != nil {
 		m.flow.startedAfter(q.now.Sub(m.Queued))
 	}
-	defer q.counted(e)
 	if t.group != nil {
 		q.send(t, v)
 		if m.flow != nil {
 			q.spread(d)
 		}
-		return
+	} else {
+		q.emit(Deliver{Entry: v.id, Delivery: deliveryOf(t, e)})
 	}
-	q.emit(Deliver{Entry: v.id, Delivery: deliveryOf(t, e)})
+	q.counted(e)
+	l.passOn(d)
 }
 
 // deliveryOf is what the host has to know of an entry.
@@ -164,6 +164,7 @@ func (q *Qmgr) agentReady(name string) {
 // selectTransport says which transport should be given an agent: the first, in
 // turn, that has more entries to start than agents on their way.
 func (q *Qmgr) selectTransport(pending map[string]int) {
+	q.stale.Refresh()
 	for t := range q.ring.All() {
 		if t.mayAsk(pending[t.Name]) && t.offers(pending[t.Name], q.cfg.AsPostfix) {
 			q.ring.RotateAfter(&t.inRing)
@@ -195,7 +196,6 @@ const maxPending = 2
 // allows now counts against the others, if it came about before them, so that it
 // may hide their work.
 func (t *transport) offers(pending int, asPostfix bool) bool {
-	t.refresh()
 	switch {
 	case t.paused:
 		return false

@@ -92,13 +92,13 @@ func (t *transport) destinations() iter.Seq[*queue] { return t.order.All() }
 
 // ready reports whether the transport could start a delivery now.
 func (t *transport) ready() bool {
-	switch {
-	case t.paused, t.delay.holds():
-		return false
-	case t.cfg.Agents == AgentsOffered, t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit:
-		return false
-	}
-	return t.next() != nil
+	return t.cfg.Agents != AgentsOffered && !t.full() && t.next() != nil
+}
+
+// full reports whether a limit of the transport itself, or its delay, keeps it from starting
+// deliveries.
+func (t *transport) full() bool {
+	return t.paused || t.delay.holds() || t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit
 }
 
 // queue returns the queue of a nexthop, and makes it if need be.
