@@ -91,13 +91,6 @@ func (l *lane) leaveTurns() {
 	}
 }
 
-// refresh draws the consequences of what has changed in all lanes.
-func (t *transport) refresh() {
-	for l := range t.lanes.All() {
-		l.Refresh()
-	}
-}
-
 // listed is how many jobs are on the scheduler lists.
 func (t *transport) listed() (n int) {
 	for l := range t.lanes.All() {
@@ -115,7 +108,8 @@ func (t *transport) checkLanes() {
 		assert.That(l.unread.Listed() == l.HasUnread(), "a lane of %s shares recipient slots: %t", t.Name, l.unread.Listed())
 	}
 	t.turns.Check()
-	assert.That(t.unread.Len() <= t.parts, "%s: %d lanes share recipient slots in %d parts", t.Name, t.unread.Len(), t.parts)
+	n := t.unread.Len()
+	assert.That(n <= t.parts && t.parts < max(4*n, 2), "%s: %d lanes share recipient slots in %d parts", t.Name, n, t.parts)
 }
 
 // next returns the lane whose turn it is; nil if none is ready.
@@ -152,12 +146,17 @@ func (f *flow) path() fair.Path {
 
 // sharePools notes that a lane has messages with unread recipients, or has none any more,
 // and gives each lane that has some an equal part of the transport's recipient slots: one
-// of 1, 2, 4 … parts, so that the parts of all need not be changed for each lane more. A
-// lane that has none keeps the part that it had.
+// of 1, 2, 4 … parts, fewer than four times as many as there are such lanes, so that the parts
+// of all need not be changed for each lane more or less. A lane that has none keeps the part
+// that it had.
 func (t *transport) sharePools(l *lane, unread bool) {
 	if !unread {
 		t.unread.Remove(&l.unread)
-		if t.parts > 1 && t.unread.Len() < t.parts/4 {
+		switch n := t.unread.Len(); {
+		case t.parts == 1:
+		case n <= 1:
+			t.setParts(1)
+		case n <= t.parts/4:
 			t.setParts(t.parts / 2)
 		}
 		return

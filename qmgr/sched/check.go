@@ -25,6 +25,7 @@ func (l *Lane) Check() {
 	}
 	assert.That(sum == l.Load, "%s: %+v, counted %+v", l.Name, sum, l.Load)
 	l.checkOrder()
+	assert.That(l.pool.unread == nil || l.pool.unused <= 0, "%s: %d recipient slots are unused, and a message has unread recipients", l.Name, l.pool.unused)
 	if l.Startable > 0 && l.Scheduler == Preemptive {
 		assert.That(l.current != nil, "%s: %d entries could start, but no job is current", l.Name, l.Startable)
 	}

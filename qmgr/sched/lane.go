@@ -180,6 +180,9 @@ func (l *Lane) Configure(rules Rules) {
 func (l *Lane) SetPools(pool, extra int) {
 	l.pool.unused += pool - l.rules.RecipientPool
 	l.rules.RecipientPool, l.rules.ExtraRecipients = pool, extra
+	if l.pool.unread != nil && l.pool.unused > 0 {
+		l.pool.give(l.pool.unread)
+	}
 }
 
 // Spare returns the zero value with the memory of a lane that has no jobs and no
