@@ -1,7 +1,9 @@
 package qmgr
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
@@ -86,15 +88,13 @@ func (c *claim) Starved() {
 
 // touch says that the destination has more or less room than before.
 func (d *queue) touch() {
-	switch d.contention {
-	case contentionNone:
-		for c := range d.claims.All() {
-			c.Touch()
-		}
-	case contentionAmple:
-		d.contenders.Front().Touch()
-	case contentionScarce:
+	switch c := d.contenders.Front(); {
+	case d.contention == contentionScarce:
 		d.turn.Touch()
+	case c != nil:
+		c.Touch()
+	case !d.claims.Empty():
+		d.claims.Front().Touch() // nothing waits, or just began to
 	}
 }
 
@@ -148,14 +148,37 @@ func (d *queue) oldest() *sched.Entry {
 	return nil
 }
 
-// newest returns the entry that waits last of the claim that has most waiting.
-func (d *queue) newest() *sched.Entry {
-	var last *sched.Entry
-	most := 0
-	for c := range d.claims.All() {
-		if c.Waiting > most {
-			most, last = c.Waiting, c.Todo.Back()
+// last returns the entry that waits last, nil if none waits, where all mail is in one lane.
+func (d *queue) last() *sched.Entry {
+	if c := d.claims.Front(); c != nil {
+		return c.Todo.Back()
+	}
+	return nil
+}
+
+// newest are so many of the entries that wait, each the one that waits last of the claim that has
+// most waiting. They are fewer than there are. The one that is yielded must be ended.
+func (d *queue) newest(n int) iter.Seq[*sched.Entry] {
+	return func(yield func(*sched.Entry) bool) {
+		var claims []*claim
+		for c := range d.claims.All() {
+			if c.Waiting > 0 {
+				claims = append(claims, c)
+			}
+		}
+		slices.SortStableFunc(claims, func(a, b *claim) int { return cmp.Compare(b.Waiting, a.Waiting) })
+		for n > 0 {
+			// All that have as much waiting as the first, one after the other.
+			level := claims[0].Waiting
+			for _, c := range claims {
+				if n == 0 || c.Waiting < level {
+					break
+				}
+				n--
+				if !yield(c.Todo.Back()) {
+					return
+				}
+			}
 		}
 	}
-	return last
 }

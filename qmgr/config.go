@@ -304,6 +304,7 @@ func (c Config) WithDefaults() Config {
 	for i := range c.Destinations {
 		c.Destinations[i] = c.Destinations[i].Clone()
 	}
+	c.Shares = c.Shares.Clone()
 	return c
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 )
 
 // A configuration passes through several hands, each of which fills in the
@@ -45,5 +46,15 @@ func TestEachMistakeNamesItsTransport(t *testing.T) {
 	}
 	if len(lines) != 5 {
 		t.Errorf("%d mistakes are reported:\n%v", len(lines), err)
+	}
+}
+
+// Nothing of a configuration is the caller's any more once it is completed: the core keeps it.
+func TestSharesAreCopied(t *testing.T) {
+	cfg := qmgr.Config{Shares: fair.Rules{Classes: []fair.Class{{Name: "c", Weight: 2}}, Tenants: map[string]int{"t": 3}, Flows: map[string]int{"f": 4}}}
+	got := cfg.WithDefaults().Shares
+	cfg.Shares.Classes[0].Weight, cfg.Shares.Tenants["t"], cfg.Shares.Flows["f"] = 9, 9, 9
+	if got.Classes[0].Weight != 2 || got.Tenants["t"] != 3 || got.Flows["f"] != 4 {
+		t.Errorf("the configuration has changed with the caller's: %+v", got)
 	}
 }

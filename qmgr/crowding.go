@@ -72,10 +72,12 @@ func (q *Qmgr) relieve() {
 		most := 1 + (q.unused()+leaving+d.Waiting)/(stuckPart+1)
 		most = max(most, d.Waiting-max(q.scarce()-leaving, 0))
 		d.pin()
-		for n := d.Waiting; n > most; n-- {
+		n := d.Waiting
+		for e := range d.newest(n - most) {
 			leaving++
-			q.putOff(d.newest(), TransportRetry, d.stuckReason())
-			assert.That(d.Waiting == n-1, "%s:%s has %d entries waiting after one of %d was put off", d.transport.Name, d.nexthop, d.Waiting, n)
+			n--
+			q.putOff(e, TransportRetry, d.stuckReason())
+			assert.That(d.Waiting == n, "%s:%s has %d entries waiting after one of %d was put off", d.transport.Name, d.nexthop, d.Waiting, n+1)
 		}
 		q.unpin(d)
 	}

@@ -14,13 +14,22 @@ import (
 // is classified.
 func BenchmarkFlows(b *testing.B) {
 	for _, n := range []int{0, 1, 100, 10_000} {
-		b.Run(fmt.Sprintf("flows=%d", n), func(b *testing.B) { contend(b, n, 200_000) })
+		b.Run(fmt.Sprintf("flows=%d", n), func(b *testing.B) { contend(b, n, 200_000, 20) })
 	}
 }
 
-func contend(b *testing.B, flows, jobs int) {
+// BenchmarkFlowsUnderWay does so where nothing waits: each message of each flow is under way to
+// the one destination.
+func BenchmarkFlowsUnderWay(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("flows=%d", n), func(b *testing.B) { contend(b, n, 1000, 2000) })
+	}
+}
+
+func contend(b *testing.B, flows, jobs, window int) {
 	cfg := qmgr.Config{ActiveLimit: 2 * jobs}
-	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = 20, 20
+	cfg.DefaultTransport.ProcessLimit = max(window, 100)
+	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = window, window
 	q, now := started(b, cfg)
 	names := make([]mail.Flow, max(flows, 1))
 	for i := range names[:flows] {

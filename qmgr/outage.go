@@ -69,7 +69,7 @@ func (q *Qmgr) restore(t *transport) {
 func (q *Qmgr) putOffAll(d *queue, transport string, why mail.Reply) {
 	end := d.oldest
 	if d.transport.cfg.Scheduler == sched.RoundRobin {
-		end = d.newest // for no reason, but so it is in Postfix
+		end = d.last // for no reason, but so it is in Postfix
 	}
 	// What is put off does not come back here (queueInstead), or this would not end.
 	most := d.Waiting
