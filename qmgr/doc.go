@@ -66,6 +66,11 @@
 // lets a job with few recipients go before one with many, which gives away at most one
 // turn for every k of its own and so takes at most k/(k-1) times as long (package sched).
 //
+// Flows. Jobs of one flow are in one lane of their transport, and what was said above holds
+// in each lane. A lane has a claim to each destination for which it has mail. Where there is
+// not room for all claims they take turns, and so do lanes where the transport's limit is
+// reached (package fair). Mail that is not classified is one flow.
+//
 // Windows. A destination has room as long as fewer entries are busy than its window
 // allows. The window grows with success and shrinks with failure, by less than one for
 // each; when too many in a row fail, the destination is dead for a while and its mail is
@@ -88,6 +93,7 @@
 //	event.go, action.go, config.go      what goes in and comes out
 //	qmgr.go                             Step
 //	message.go, queue.go, transport.go  the structures
+//	flow.go, lane.go, claim.go, contention.go, spread.go  who takes turns, and where
 //	admission.go, routing.go, lookups.go   how mail comes in (package intake)
 //	pick.go, outcome.go, round.go       how it is tried, and what becomes of it
 //	transportdelay.go, stagger.go       when and how large an entry starts
