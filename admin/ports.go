@@ -13,8 +13,9 @@ import (
 // A Store reads the spool. Its methods may be called from any number of
 // goroutines and cost the scheduler nothing.
 type Store interface {
-	// Find returns at most max messages of an area in the order of its index, from
-	// a cursor on, due or not.
+	// Find returns at most max messages of an area in the order of due times and queue
+	// IDs, from a cursor on, due or not and whatever their buckets, which are 0 in the
+	// cursors.
 	Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error)
 	// Show returns one message, wherever it is. The error wraps ErrGone if
 	// there is none.

@@ -141,14 +141,34 @@ func (d *Driver) logLeap(now mail.Instant) {
 // later than any wait can be: it was deferred while the clock was ahead, and could wait for
 // years. The core finds such mail itself, but only when no other mail is due sooner.
 func (d *Driver) retryFarDue(ctx context.Context, horizon mail.Instant) {
-	found, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, mail.Cursor{Due: horizon}, mail.Never, 1)
+	at, found, err := d.findFarDue(ctx, horizon)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		d.log.Warn("cannot look for mail that is due far in the future", "error", err)
-	case len(found.Cursors) > 0:
+	case found:
 		d.log.Warn("deferred mail is due far in the future, as after a clock that was ahead; all deferred mail is tried now",
-			"id", found.Cursors[0].ID.String(), "due", time.Unix(0, int64(found.Cursors[0].Due)).UTC())
+			"id", at.ID.String(), "due", time.Unix(0, int64(at.Due)).UTC())
 		d.RetryAll()
 	}
+}
+
+// findFarDue looks for a deferred message that is due after the horizon, bucket by bucket.
+func (d *Driver) findFarDue(ctx context.Context, horizon mail.Instant) (at mail.Cursor, found bool, err error) {
+	buckets := []mail.Cursor{{}}
+	for len(buckets) > 0 {
+		for _, b := range buckets {
+			f, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, mail.Cursor{Bucket: b.Bucket, Due: horizon}, mail.Never, 1)
+			if err != nil || len(f.Cursors) > 0 {
+				return append(f.Cursors, at)[0], err == nil, err
+			}
+		}
+		last := mail.Cursor{Bucket: buckets[len(buckets)-1].Bucket}
+		f, err := d.ports.Spool.Fetch(ctx, mail.AreaDeferred, last, mail.Never, 0)
+		if err != nil {
+			return at, false, err
+		}
+		buckets = f.Buckets
+	}
+	return at, false, nil
 }

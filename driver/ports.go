@@ -9,8 +9,10 @@ import (
 // A Spool keeps messages on disk. Its methods may be called from any number
 // of goroutines, except that Apply is called from one at a time.
 type Spool interface {
-	// Fetch returns at most max messages of an area's index, from a cursor on. In
-	// AreaDeferred it returns only those due at now, unless now is mail.Never.
+	// Fetch returns at most max messages of the bucket of an area's index that a cursor
+	// is in, from the cursor on, and from a bucket's start also which buckets follow
+	// (mail.Found). In AreaDeferred it returns only those due at now, unless now is
+	// mail.Never.
 	Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now mail.Instant, max int) (mail.Found, error)
 	// Open reads a message's envelope and the first of its recipients that
 	// are not settled, at most max.

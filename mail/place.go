@@ -38,28 +38,56 @@ type Place struct {
 	File    bool    // the content is in a separate file
 	Touched bool    // outcomes or a state have been recorded
 	Owes    bool    // a recorded outcome may owe a report
+	Bucket  Bucket  // of the message's flow, in every area
+}
+
+// Cursor returns the position of a message that is at the place.
+func (p *Place) Cursor(id QueueID) Cursor {
+	c := Cursor{ID: id}
+	if p.Area == AreaIncoming || p.Area == AreaDeferred {
+		c.Bucket = p.Bucket
+	}
+	if p.Area == AreaDeferred || p.Area == AreaHold {
+		c.Due = p.Due
+	}
+	return c
 }
 
 // A Cursor is a position in an area's index; the zero Cursor is its start.
-// The deferred and the hold area are ordered by Due, then ID; the others by ID
-// alone, with Due zero.
+// The incoming and the deferred area are ordered by Bucket first; in the others it is
+// zero. The deferred and the hold area are then ordered by Due, then ID; the others by
+// ID alone, with Due zero. No message has the ID zero.
 type Cursor struct {
-	Due Instant
-	ID  QueueID
+	Bucket Bucket
+	Due    Instant
+	ID     QueueID
 }
 
 // Before reports whether c comes before d.
 func (c Cursor) Before(d Cursor) bool {
-	return c.Due < d.Due || c.Due == d.Due && c.ID < d.ID
+	switch {
+	case c.Bucket != d.Bucket:
+		return c.Bucket < d.Bucket
+	case c.Due != d.Due:
+		return c.Due < d.Due
+	}
+	return c.ID < d.ID
 }
 
-// A Found is the result of a search for messages in an area.
+// A Found is the result of a search for messages in one bucket of an area.
 type Found struct {
 	Cursors []Cursor // one for each message, in index order
 	Next    Cursor   // where to continue: just after the last message examined
 	More    bool     // the search ended because it found enough messages
 	NextDue Instant  // AreaDeferred and AreaHold, More false: due of the first message that is not due yet; Never if none
+	// Buckets are the positions of the first messages of the buckets that follow, due or
+	// not, if the search began at a bucket's start. There are no further ones if they
+	// are less than BucketsFound.
+	Buckets []Cursor
 }
+
+// BucketsFound is the maximum length of Found.Buckets: it bounds how long a search takes.
+const BucketsFound = 64
 
 // An Arrival is a message that has just become durable in AreaIncoming.
 type Arrival struct {

@@ -64,10 +64,10 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// The deferred area is read in the order of due instants, and of IDs where these
-// are equal; a cursor that comes before itself would read for ever.
+// The deferred area is read in the order of buckets, then of due instants, and of IDs where
+// these are equal; a cursor that comes before itself would read for ever.
 func TestCursorOrder(t *testing.T) {
-	order := []Cursor{{}, {0, 1}, {0, 2}, {1, 0}, {1, 5}, {2, 0}, {Never, 0}, {Never, 1}}
+	order := []Cursor{{}, {0, 0, 1}, {0, 0, 2}, {0, 1, 0}, {0, 1, 5}, {0, 2, 0}, {0, Never, 0}, {0, Never, 1}, {1, 0, 0}, {1, 0, 1}, {1, Never, 0}, {2, 0, 5}}
 	for i, a := range order {
 		for j, b := range order {
 			if a.Before(b) != (i < j) {

@@ -8,9 +8,11 @@ import "github.com/posthaste-mta/posthaste/mail"
 // name the same connection are independent of each other.
 type Action interface{ action() }
 
-// Fetch asks for messages of a scan, in index order, from a cursor on. Of a scan
-// that is Timed, only those due at the present instant are wanted. Answered by
-// Found.
+// Fetch asks for messages of a scan, in index order, from a cursor on and only those of
+// its bucket; and if the cursor is the start of the bucket, with neither due time nor ID,
+// also for the first message of each bucket that follows (mail.Found.Buckets), due or not.
+// Of a scan that is Timed, only those due at the present instant are wanted. Several
+// may be under way for a scan, each of another bucket. Answered by Found.
 type Fetch struct {
 	Scan Scan
 	From mail.Cursor

@@ -19,10 +19,6 @@ const (
 	ScanHeld     = intake.ScanHeld
 )
 
-// fetchMax is how many messages a Fetch asks for. It bounds what is read in
-// vain when the active limit is reached in between.
-const fetchMax = 256
-
 // mails is how many messages are in core that are mail.
 func (q *Qmgr) mails() int { return len(q.messages) - q.desk.InCore() }
 
@@ -34,20 +30,35 @@ func (q *Qmgr) hasRoom() bool {
 	return !q.roundRobin() || q.cfg.AsPostfix || q.recipients.InCore() < q.cfg.RecipientLimit
 }
 
+// free is for how many more messages there is room in core.
+func (q *Qmgr) free() int {
+	if !q.hasRoom() {
+		return 0
+	}
+	return q.cfg.ActiveLimit - q.mails()
+}
+
 // roomFor reports whether one more message of a scan may come into core. A
 // quarter of the room is for new mail alone: a backlog that comes back at once
-// delays new mail by its share of the deliveries, not by its length.
+// delays new mail by its share of the deliveries, not by its length. Where several
+// buckets share the core, retries have three quarters whatever new mail there is: it may
+// be somebody else's, and theirs may be few.
 func (q *Qmgr) roomFor(s Scan) bool {
 	if s == ScanIncoming || q.cfg.AsPostfix {
 		return q.hasRoom()
 	}
 	const part = 4
-	return q.mails() < q.cfg.ActiveLimit-q.cfg.ActiveLimit/part &&
+	mails := q.mails()
+	if q.admission.Shared() {
+		mails = q.retries
+	}
+	return q.hasRoom() && mails < q.cfg.ActiveLimit-q.cfg.ActiveLimit/part &&
 		(!q.roundRobin() || q.recipients.InCore() < q.cfg.RecipientLimit-q.cfg.RecipientLimit/part)
 }
 
-// Behind reports whether new mail waits in the spool because the core is full:
-// delivery has fallen behind, and intake should be slowed down.
+// Behind reports whether new mail waits in the spool because the core is full: delivery has
+// fallen behind, and intake should be slowed down. It is not because one bucket has its part
+// of the core: that is no reason to slow others down.
 func (q *Qmgr) Behind() bool { return q.admission.Waiting() && !q.hasRoom() }
 
 // arrived admits a message at once if nothing older waits; else the scan will
@@ -58,7 +69,11 @@ func (q *Qmgr) arrived(a mail.Arrival) {
 	if q.messages[id] != nil {
 		return // the scan was faster
 	}
-	if q.admission.Announced(id, !q.halt && q.hasRoom()) {
+	free := q.free()
+	if q.halt {
+		free = 0
+	}
+	if q.admission.Announced(id, a.Place.Bucket, free) {
 		q.enter(q.newMessage(id, intake.FromIncoming), a.Envelope, a.Place, a.Batch)
 	}
 }
@@ -70,7 +85,7 @@ func (q *Qmgr) admit() {
 		return
 	}
 	if q.admission.Due(ScanDeferred, q.now) {
-		q.admission.Look(ScanDeferred)
+		q.admission.Look(ScanDeferred, q.now)
 	}
 	for q.admission.HasAny() && q.hasRoom() && q.started < q.cfg.ActionsPerStep {
 		if !q.openOne() {
@@ -80,11 +95,9 @@ func (q *Qmgr) admit() {
 	if q.hasRoom() && q.started >= q.cfg.ActionsPerStep {
 		q.leftover = true
 	}
-	if !q.hasRoom() {
-		return
-	}
 	for s := range ScanHeld {
-		if q.admission.MayFetch(s) && q.roomFor(s) {
+		// Where buckets share the core, each has something found for its turn.
+		for q.admission.MayFetch(s) && (q.roomFor(s) || q.admission.Shared()) {
 			q.fetch(s)
 		}
 	}
@@ -97,14 +110,14 @@ func (q *Qmgr) openOne() bool {
 		if !q.roomFor(s) {
 			continue
 		}
-		for id, from, ok := q.admission.Take(s); ok; id, from, ok = q.admission.Take(s) {
-			if q.free(id) {
+		for c, ok := q.admission.Take(s, q.free()); ok; c, ok = q.admission.Take(s, q.free()) {
+			if q.rests(c.ID) {
 				q.started++
-				q.open(id, from)
+				q.account(q.open(c.ID, c.Origin), c.Account)
 				return true
 			}
 			if s == ScanFlush {
-				q.retryMoved(id)
+				q.retryMoved(c.ID)
 			}
 		}
 	}
@@ -132,16 +145,23 @@ func (q *Qmgr) retryMoved(id mail.QueueID) {
 	}
 }
 
-// free reports whether a message is neither in core nor being moved, nor parked.
-func (q *Qmgr) free(id mail.QueueID) bool {
+// account has a message counted in its bucket; nil if that is not known.
+func (q *Qmgr) account(m *message, a *intake.Account) {
+	if m.account = a; a != nil {
+		q.admission.Enter(a)
+	}
+}
+
+// rests reports whether a message is neither in core nor being moved, nor parked.
+func (q *Qmgr) rests(id mail.QueueID) bool {
 	_, moving := q.moving[id]
 	_, owing := q.debts.parked[id]
 	return q.messages[id] == nil && !moving && !owing && !q.lookups.IsParked(id)
 }
 
 func (q *Qmgr) fetch(s Scan) {
-	if from, ok := q.admission.Fetch(s); ok {
-		q.emit(Fetch{Scan: s, From: from, Max: fetchMax})
+	if from, most, ok := q.admission.Fetch(s); ok {
+		q.emit(Fetch{Scan: s, From: from, Max: most})
 	}
 }
 
@@ -151,16 +171,19 @@ func (q *Qmgr) found(ev Found) {
 		return
 	}
 	if ev.Scan == ScanDeferred && !ev.Found.More {
-		q.rescueFuture(ev.Found.NextDue)
+		q.rescueFuture(ev.Found.Next.Bucket, ev.Found.NextDue)
+		for _, c := range ev.Found.Buckets {
+			q.rescueFuture(c.Bucket, c.Due)
+		}
 	}
 }
 
 // rescueFuture looks at deferred mail whose due time no retry schedule can have
 // given: the clock was ahead when it was deferred. It is tried now.
-func (q *Qmgr) rescueFuture(due mail.Instant) {
+func (q *Qmgr) rescueFuture(bucket mail.Bucket, due mail.Instant) {
 	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime))
-	if due != mail.Never && due > latest && !q.admission.Looking(ScanFlush) {
-		q.admission.FlushFrom(due, intake.Flush{Asked: q.now, Reset: q.conns.ResetRetries()})
+	if due != mail.Never && due > latest && q.admission.MayFlushFrom(bucket) {
+		q.admission.FlushFrom(bucket, due, intake.Flush{Asked: q.now, Reset: q.conns.ResetRetries()})
 	}
 }
 
@@ -170,7 +193,8 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 	m := q.stocks.messages.Take()
 	q.serial++
 	m.serial = q.serial
-	m.ID, m.Owner, m.from, m.Queued = id, m, from, q.now
+	m.ID, m.Owner, m.Queued = id, m, q.now
+	q.comesFrom(m, from)
 	m.Own, m.Limit = q.cfg.RecipientMinimum, q.cfg.RecipientMinimum
 	switch from {
 	case intake.FromFlush:
@@ -180,6 +204,16 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 	}
 	q.messages[id] = m
 	return m
+}
+
+// comesFrom sets how a message has come into core.
+func (q *Qmgr) comesFrom(m *message, from intake.Origin) {
+	if m.from.Line() == intake.LineRetries {
+		q.retries--
+	}
+	if m.from = from; from.Line() == intake.LineRetries {
+		q.retries++
+	}
 }
 
 // opened takes a message that was asked for, unless it is not wanted any more.
@@ -220,6 +254,9 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 func (q *Qmgr) enter(m *message, e mail.Envelope, place mail.Place, batch mail.RecipientBatch) {
 	m.become(stageRunning)
 	m.env, m.place = e, place
+	if m.account == nil {
+		q.account(m, q.admission.Account(place.Bucket))
+	}
 	q.join(m)
 	if m.again.order == orderRelease && place.Area != mail.AreaHold {
 		m.again.order = orderNone // it was not held; what holds it later is not to be undone
@@ -245,6 +282,10 @@ func (q *Qmgr) forget(m *message) {
 	}
 	if m.from == intake.FromDebt {
 		q.debts.collecting--
+	}
+	q.comesFrom(m, intake.FromIncoming)
+	if m.account != nil {
+		q.admission.Leave(m.account)
 	}
 	delete(q.messages, m.ID)
 	q.unattend(m)

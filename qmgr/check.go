@@ -25,7 +25,7 @@ func (q *Qmgr) Check() {
 	assert.That(len(q.attended)+len(q.wishes) == 0, "a Step has left %d messages and %d wishes", len(q.attended), len(q.wishes))
 	q.recipients.Check(q.mail())
 	assert.That(q.cfg.AsPostfix || q.recipients.Over() == 0, "%d recipients too many are in core", q.recipients.Over())
-	q.admission.Check()
+	q.checkAdmission()
 	q.checkLapses()
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()
@@ -133,6 +133,22 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 		assert.That(d.transport.queues[d.name] == d, "queue %s is gone, its peer is not", d.name)
 	}
 	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || q.halt, "message %v waits for nothing", m.ID)
+}
+
+// checkAdmission checks how buckets share the core.
+func (q *Qmgr) checkAdmission() {
+	q.admission.Check()
+	retries, inCore := 0, make(map[*intake.Account]int)
+	for _, m := range q.messages { //archtest:anyorder sums
+		if m.from.Line() == intake.LineRetries {
+			retries++
+		}
+		if m.account != nil {
+			inCore[m.account]++
+		}
+	}
+	assert.That(retries == q.retries, "%d retries are in core, counted %d", retries, q.retries)
+	q.admission.CheckAccounts(inCore)
 }
 
 // checkSharing checks how a claim shares the room of its destination.

@@ -139,7 +139,7 @@ func (q *Qmgr) unpark() {
 	for l, scan := range []Scan{intake.LineNew: ScanIncoming, intake.LineRetries: ScanDeferred} {
 		for line := intake.Line(l); q.lookups.Returning(line) && !q.halt && q.roomFor(scan) && q.mayStart(); {
 			id, from := q.lookups.Return(line)
-			if !q.free(id) {
+			if !q.rests(id) {
 				continue // an operator's change of it is under way, after which it is found again
 			}
 			m := q.open(id, from)

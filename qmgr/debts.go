@@ -97,7 +97,7 @@ func (q *Qmgr) settleDebts() {
 		if w, moving := q.moving[id]; moving {
 			w.report = true
 			q.moving[id] = w
-		} else if q.free(id) { // else the round that is under way ends with the report
+		} else if q.rests(id) { // else the round that is under way ends with the report
 			q.openOwing(id).order = orderSettle
 		}
 	}
@@ -108,7 +108,7 @@ func (q *Qmgr) settleDebts() {
 		if d.head == len(d.line) {
 			d.line, d.head = d.line[:0], 0
 		}
-		if !q.free(id) {
+		if !q.rests(id) {
 			continue // it is in core or being changed, and still owes the report
 		}
 		q.openOwing(id)

@@ -16,11 +16,12 @@ type Event interface{ event() }
 type EntryID uint64
 
 // Arrived announces a message that has just become durable in the incoming
-// area. It is a hint: a message that is not announced is found by the
-// next Fetch.
+// area. It is a hint: a message that is not announced is found by the next Fetch of
+// its bucket, or after the next start.
 type Arrived struct{ Arrival mail.Arrival }
 
-// Found answers Fetch.
+// Found answers Fetch: what was found in the bucket of Fetch.From, which is also that of
+// Found.Next.
 type Found struct {
 	Scan  Scan
 	Found mail.Found

@@ -57,11 +57,12 @@ func (q *Qmgr) lapse() {
 	}
 	if q.lapses.first <= q.now || q.admission.Due(ScanHeld, q.now) {
 		q.lapses.first = mail.Never
-		q.admission.Look(ScanHeld)
+		q.admission.LookHeld()
 	}
 	for q.lapses.underWay < lapsingMost && q.admission.Has(ScanHeld) && q.mayStart() {
-		id, _, _ := q.admission.Take(ScanHeld)
-		if !q.free(id) {
+		c, _ := q.admission.Take(ScanHeld, 0)
+		id := c.ID
+		if !q.rests(id) {
 			continue // it is found again when it comes to rest
 		}
 		q.moving[id] = wish{lapse: true}

@@ -29,9 +29,12 @@ type message struct {
 
 // stay is how a message has come into core, and how far it has come there.
 type stay struct {
-	from   intake.Origin
-	stage  stage
-	serial uint64 // distinguishes it from an earlier stay of the same message
+	from intake.Origin
+	// account is where it counts as one of its bucket's messages in core; nil while that
+	// is not known.
+	account *intake.Account
+	stage   stage
+	serial  uint64 // distinguishes it from an earlier stay of the same message
 	// awaits is the set of answers that are outstanding. While it is not empty, the
 	// message stays in core.
 	awaits   answers

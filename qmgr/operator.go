@@ -43,7 +43,8 @@ func (q *Qmgr) orderOne(id mail.QueueID, o order, reason string) {
 		m.again.add(o, reason)
 	case o == orderRetry:
 		if m.stage == stageOpening && m.from != intake.FromDebt {
-			m.from, m.reset = intake.FromRetry, q.conns.ResetRetries()
+			q.comesFrom(m, intake.FromRetry)
+			m.reset = q.conns.ResetRetries()
 		}
 		q.reviveFor(m)
 	}

@@ -50,7 +50,8 @@ type step struct {
 // incoming is how mail comes into core (package intake), and what clients ask about
 // recipients (package callout).
 type incoming struct {
-	admission  intake.Admission
+	admission  *intake.Admission
+	retries    int // messages in core that were deferred
 	recipients intake.Recipients
 	lookups    intake.Lookups
 	desk       *callout.Desk
@@ -112,6 +113,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.lookups.Configure(cfg.lookups())
+	q.admission.Configure(q.shares)
 	q.boundRecipients()
 	return q, nil
 }
@@ -279,6 +281,7 @@ func (q *Qmgr) configure(cfg Config) {
 	q.conns.Configure(cfg.pool())
 	q.desk.Configure(cfg.desk())
 	q.lookups.Configure(cfg.lookups())
+	q.admission.Configure(q.shares)
 	for t := range q.ring.All() {
 		if now := cfg.transport(t.Name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)

@@ -149,6 +149,7 @@ func (f *fingerprint) place(p *mail.Place) {
 	f.flag(p.File)
 	f.flag(p.Touched)
 	f.flag(p.Owes)
+	f.mix(uint64(p.Bucket))
 }
 
 func (f *fingerprint) route(r *mail.Route) {

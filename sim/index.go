@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"iter"
 	"slices"
 	"sort"
 
@@ -9,7 +10,7 @@ import (
 
 // An index is an area's messages in the order in which scans look at them.
 //
-// It is a list of short sorted lists. An insertion moves half a list of 16
+// It is a list of short sorted lists. An insertion moves half a list of 24
 // octets per element: with a million messages it takes about 0.3 µs, as a tree
 // would, in a few lines.
 type index struct {
@@ -72,28 +73,56 @@ func (x *index) remove(c mail.Cursor) {
 	}
 }
 
-// find answers a Fetch: what is at or behind from, at most count of them, none
-// due after latest. The cursors are appended to buffer.
+// find answers a Fetch: what of the bucket is at or behind from, at most count of them,
+// none due after latest, and which buckets follow. The cursors are appended to buffer.
 func (x *index) find(from mail.Cursor, latest mail.Instant, count int, buffer []mail.Cursor) mail.Found {
 	f := mail.Found{Cursors: buffer, Next: from, NextDue: mail.Never}
-	if len(x.chunks) == 0 {
-		return f
+	if from == (mail.Cursor{Bucket: from.Bucket}) {
+		f.Buckets = x.followers(from.Bucket)
 	}
-	n := x.chunk(from)
-	i, _ := slices.BinarySearchFunc(x.chunks[n], from, compareCursors)
-	for ; n < len(x.chunks); n, i = n+1, 0 {
-		for _, c := range x.chunks[n][i:] {
-			if c.Due > latest {
-				f.NextDue = c.Due
-				return f
-			}
-			if len(f.Cursors) == count {
-				f.More = true
-				return f
-			}
-			f.Cursors = append(f.Cursors, c)
-			f.Next = mail.Cursor{Due: c.Due, ID: c.ID + 1}
+	for c := range x.from(from) {
+		switch {
+		case c.Bucket != from.Bucket:
+			return f
+		case c.Due > latest:
+			f.NextDue = c.Due
+			return f
+		case len(f.Cursors) == count:
+			f.More = true
+			return f
 		}
+		f.Cursors, f.Next = append(f.Cursors, c), c
+		f.Next.ID++
 	}
 	return f
+}
+
+// followers returns the first of each bucket that follows one.
+func (x *index) followers(bucket mail.Bucket) (list []mail.Cursor) {
+	for more := true; more && len(list) < mail.BucketsFound; {
+		more = false
+		for c := range x.from(mail.Cursor{Bucket: bucket + 1}) {
+			list, bucket, more = append(list, c), c.Bucket, true
+			break
+		}
+	}
+	return list
+}
+
+// from yields what is at or behind a cursor.
+func (x *index) from(c mail.Cursor) iter.Seq[mail.Cursor] {
+	return func(yield func(mail.Cursor) bool) {
+		if len(x.chunks) == 0 {
+			return
+		}
+		n := x.chunk(c)
+		i, _ := slices.BinarySearchFunc(x.chunks[n], c, compareCursors)
+		for ; n < len(x.chunks); n, i = n+1, 0 {
+			for _, c := range x.chunks[n][i:] {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -154,7 +154,7 @@ func (s *spool) add(m *message) {
 }
 
 func (m *message) cursor() mail.Cursor {
-	return mail.Cursor{Due: m.place.Due, ID: m.id}
+	return m.place.Cursor(m.id)
 }
 
 // move changes where a message is.
@@ -184,27 +184,29 @@ func (s *spool) apply(m *message, c *mail.Change) mail.Changed {
 	for i := range c.Outcomes {
 		s.settle(m, &c.Outcomes[i])
 	}
-	deferred := mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
+	to := func(area mail.Area, due mail.Instant) mail.Place {
+		return mail.Place{Area: area, Due: due, Chunks: 1, Touched: true, Bucket: m.place.Bucket}
+	}
 	switch c.Op {
 	case mail.ChangeDefer:
 		if m.place.Area == mail.AreaHold && m.unsettled > 0 {
 			break
 		}
 		m.attempts, m.last = m.attempts+1, c.At
-		s.move(m, deferred)
+		s.move(m, to(mail.AreaDeferred, c.Due))
 	case mail.ChangeRemove:
 		s.move(m, mail.Place{})
 	case mail.ChangeHold:
-		s.move(m, mail.Place{Area: mail.AreaHold, Due: c.Due, Chunks: 1, Touched: true})
+		s.move(m, to(mail.AreaHold, c.Due))
 	case mail.ChangeCorrupt:
-		s.move(m, mail.Place{Area: mail.AreaCorrupt, Chunks: 1, Touched: true})
+		s.move(m, to(mail.AreaCorrupt, 0))
 	case mail.ChangeLapse:
 		if m.place.Area == mail.AreaHold && m.place.Due > 0 && m.place.Due <= c.At {
 			s.move(m, mail.Place{})
 		}
 	case mail.ChangeRelease:
 		if m.place.Area == mail.AreaHold {
-			s.move(m, deferred)
+			s.move(m, to(mail.AreaDeferred, c.Due))
 		}
 	case mail.ChangeExpire:
 		s.expire(m)

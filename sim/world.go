@@ -351,6 +351,8 @@ func (w *world) enter(m *message) {
 func (w *world) accept(s *source, first, recipients int) *message {
 	m := w.spool.accept(s, first, recipients, w.now)
 	m.number, m.ofSource = w.measure.arrived(m), s.made-1
+	flow := m.flow()
+	m.place.Bucket = flow.Bucket()
 	for _, c := range w.watch.accepts {
 		c.accepted(m)
 	}

@@ -42,7 +42,7 @@ func TestBacklog(t *testing.T) {
 	defer s.Close()
 	reopened := time.Since(start)
 	start = time.Now()
-	f, err := s.Fetch(ctxTest, mail.AreaDeferred, mail.Cursor{}, mail.Never, 1)
+	f, err := s.Find(ctxTest, mail.AreaDeferred, mail.Cursor{}, 1)
 	if err != nil || len(f.Cursors) != 1 {
 		t.Fatal(f, err)
 	}
@@ -183,7 +183,7 @@ func backlogChild(t *testing.T, dir string) {
 // popBacklog defers n messages again, 100 to a commit.
 func popBacklog(t *testing.T, s *Spool, n int) (popped int) {
 	t.Helper()
-	var cursor mail.Cursor
+	cursor := mail.Cursor{Bucket: benchFlow.Bucket(), ID: 1}
 	for popped < n {
 		f, err := s.Fetch(ctxTest, mail.AreaDeferred, cursor, mail.Never, 100)
 		if err != nil {
@@ -196,7 +196,7 @@ func popBacklog(t *testing.T, s *Spool, n int) (popped int) {
 		var changes []mail.Change
 		for _, c := range f.Cursors {
 			changes = append(changes, mail.Change{
-				Op: mail.ChangeDefer, ID: c.ID, Place: mail.Place{Area: mail.AreaDeferred, Due: c.Due, Touched: true},
+				Op: mail.ChangeDefer, ID: c.ID, Place: mail.Place{Area: mail.AreaDeferred, Due: c.Due, Touched: true, Bucket: c.Bucket},
 				Due: c.Due.Add(time.Hour), At: 7, Outcomes: []mail.Outcome{busy(0, 7)},
 			})
 		}

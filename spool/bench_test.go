@@ -45,6 +45,9 @@ func benchSpool(b *testing.B) *Spool {
 // benchBody is 4 KB of data that does not compress.
 var benchBody = noise(1, 4096)
 
+// benchFlow is a flow as the daemon gives one to every message.
+var benchFlow = mail.Flow{Class: "normal", Tenant: "192.0.2.1", Flow: "sender@example.com"}
+
 func benchAccept(b testing.TB, s *Spool) mail.Arrival {
 	d, err := s.Begin(context.Background())
 	if err != nil {
@@ -58,7 +61,7 @@ func benchAccept(b testing.TB, s *Spool) mail.Arrival {
 		b.Error(err)
 	}
 	if err := d.Commit(context.Background(), mail.Envelope{
-		Sender: "sender@example.com", Arrived: 1, Client: mail.Client{Helo: "client.example.com", Proto: "ESMTP"},
+		Sender: "sender@example.com", Arrived: 1, Client: mail.Client{Helo: "client.example.com", Proto: "ESMTP"}, Flow: benchFlow,
 	}); err != nil {
 		b.Error(err)
 	}
@@ -132,8 +135,8 @@ func BenchmarkDefer(b *testing.B) {
 	s := benchSpool(b)
 	const stock = 20000
 	fill(b, s, stock, 1)
-	var cursor mail.Cursor
-	now := mail.Instant(1)
+	first := mail.Cursor{Bucket: benchFlow.Bucket(), ID: 1}
+	cursor, now := first, mail.Instant(1)
 	reply := mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "try later", By: "mx.example.org[192.0.2.1]:25"}
 	measured(b, func() {
 		for n := 0; n < b.N; {
@@ -143,12 +146,12 @@ func BenchmarkDefer(b *testing.B) {
 			}
 			cursor = found.Next
 			if !found.More {
-				now, cursor = now+1, mail.Cursor{Due: now + 1}
+				now, cursor = now+1, mail.Cursor{Bucket: first.Bucket, Due: now + 1}
 			}
 			changes := make([]mail.Change, len(found.Cursors))
 			for i, c := range found.Cursors {
 				changes[i] = mail.Change{
-					Op: mail.ChangeDefer, ID: c.ID, Place: mail.Place{Area: mail.AreaDeferred, Due: c.Due, Touched: true},
+					Op: mail.ChangeDefer, ID: c.ID, Place: mail.Place{Area: mail.AreaDeferred, Due: c.Due, Touched: true, Bucket: c.Bucket},
 					Outcomes: []mail.Outcome{{Result: mail.Deferred, Reply: reply, At: now}}, Due: now + 1, At: now,
 				}
 			}

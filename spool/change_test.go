@@ -37,7 +37,7 @@ func outcomesOf(t *testing.T, s *Spool, id mail.QueueID) []mail.Outcome {
 
 func inArea(t *testing.T, s *Spool, area mail.Area) (ids []mail.QueueID) {
 	t.Helper()
-	f, err := s.Fetch(ctxTest, area, mail.Cursor{}, mail.Never, 1<<30)
+	f, err := s.Find(ctxTest, area, mail.Cursor{}, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,18 +65,57 @@ func ascending(o outcomes) bool {
 
 // Index keys sort as cursors do, whatever the values.
 func TestIndexKeyOrder(t *testing.T) {
-	cursors := []mail.Cursor{{}, {ID: 1}, {ID: 1 << 63}, {Due: 1}, {Due: 1, ID: ^mail.QueueID(0)}, {Due: 256}, {Due: 1 << 40, ID: 5}, {Due: mail.Never}}
-	for i, c := range cursors {
-		k := indexKey(keyDeferred, mail.AreaDeferred, c)
-		if back, ok := parseIndexKey(mail.AreaDeferred, k.bytes()); !ok || back != c {
-			t.Errorf("%+v came back as %+v", c, back)
+	const last = mail.BucketEnd - 1
+	for area, cursors := range map[mail.Area][]mail.Cursor{
+		mail.AreaIncoming: {{}, {ID: 1}, {ID: 1 << 62}, {Bucket: 1}, {Bucket: 1, ID: 1 << 63}, {Bucket: 256}, {Bucket: 1 << 16, ID: 7}, {Bucket: last, ID: ^mail.QueueID(0)}},
+		mail.AreaDeferred: {{}, {ID: 1}, {ID: 1 << 63}, {Due: 1}, {Due: 1, ID: ^mail.QueueID(0)}, {Due: 256}, {Due: 1 << 40, ID: 5}, {Due: mail.Never},
+			{Bucket: 1}, {Bucket: 1, ID: 1}, {Bucket: 1, Due: mail.Never}, {Bucket: 256, Due: 1}, {Bucket: last}, {Bucket: last, Due: mail.Never, ID: ^mail.QueueID(0)}},
+		mail.AreaHold:    {{}, {ID: 1}, {ID: 1 << 62}, {Due: 1}, {Due: 1, ID: ^mail.QueueID(0)}, {Due: mail.Never}},
+		mail.AreaCorrupt: {{}, {ID: 1}, {ID: 1 << 62}},
+	} {
+		kind := areaKinds(area)[0]
+		for i, c := range cursors {
+			k := indexKey(kind, area, c)
+			if back, ok := parseIndexKey(area, k.bytes()); !ok || back != c {
+				t.Errorf("%v: %+v came back as %+v", area, c, back)
+			}
+			for n := range k.n {
+				if back, ok := parseIndexKey(area, k.bytes()[:n]); ok {
+					t.Errorf("%v: %d bytes of %+v are %+v", area, n, c, back)
+				}
+			}
+			if hasBuckets(area) {
+				end := bucketKey(kind, c.Bucket+1)
+				if bytes.Compare(k.bytes(), end.bytes()) >= 0 {
+					t.Errorf("%v: %+v is not in its bucket", area, c)
+				}
+			}
+			if i == 0 {
+				continue
+			}
+			before := indexKey(kind, area, cursors[i-1])
+			if bytes.Compare(before.bytes(), k.bytes()) >= 0 || !cursors[i-1].Before(c) {
+				t.Errorf("%v: %+v and %+v are not in order", area, cursors[i-1], c)
+			}
 		}
-		if i == 0 {
-			continue
-		}
-		before := indexKey(keyDeferred, mail.AreaDeferred, cursors[i-1])
-		if bytes.Compare(before.bytes(), k.bytes()) >= 0 || !cursors[i-1].Before(c) {
-			t.Errorf("%+v and %+v are not in order", cursors[i-1], c)
+	}
+}
+
+// The keys of mail without a bucket are those of format 1.
+func TestIndexKeysOfFormat1(t *testing.T) {
+	for _, c := range []struct {
+		area mail.Area
+		at   mail.Cursor
+		want string
+	}{
+		{mail.AreaIncoming, mail.Cursor{ID: 1 << 60}, "i\x10\x00\x00\x00\x00\x00\x00\x00"},
+		{mail.AreaDeferred, mail.Cursor{Due: 258, ID: 3}, "d\x00\x00\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x00\x00\x00\x03"},
+		{mail.AreaHold, mail.Cursor{ID: 3}, "h\x00\x00\x00\x00\x00\x00\x00\x03"},
+		{mail.AreaHold, mail.Cursor{Due: 1, ID: 3}, "h\xff\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x03"},
+		{mail.AreaCorrupt, mail.Cursor{ID: 3}, "c\x00\x00\x00\x00\x00\x00\x00\x03"},
+	} {
+		if k := indexKey(areaKinds(c.area)[0], c.area, c.at); string(k.bytes()) != c.want {
+			t.Errorf("%v %+v: %q", c.area, c.at, k.bytes())
 		}
 	}
 }

@@ -120,8 +120,8 @@ func (e *edits) putAside(ctx context.Context, c *mail.Change, cause error) error
 }
 
 // loadDamaged makes a copy of a message whose state or envelope cannot be read. Its
-// place must be searched for in all indexes; those ordered by due time need a scan,
-// 92 ms for a million messages, once for all messages of an Apply. The scan does
+// place must be searched for in all indexes; those ordered by bucket or due time need a
+// scan, 92 ms for a million messages, once for all messages of an Apply. The scan does
 // not rebuild a damaged index, which would need locks that are held here; it skips
 // what it cannot read.
 func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error) {
@@ -130,7 +130,7 @@ func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error)
 		for i := range e.about {
 			dues[e.about[i].ID] = nil
 		}
-		for _, area := range [...]mail.Area{mail.AreaDeferred, mail.AreaHold} {
+		for _, area := range [...]mail.Area{mail.AreaIncoming, mail.AreaDeferred, mail.AreaHold} {
 			_, err := e.s.scanPast(ctx, area, mail.Cursor{}, func(at mail.Cursor) bool {
 				if keys, ours := dues[at.ID]; ours {
 					dues[at.ID] = append(keys, e.s.indexKey(area, at))
@@ -144,7 +144,7 @@ func (e *edits) loadDamaged(ctx context.Context, id mail.QueueID) (*edit, error)
 		e.dues = dues
 	}
 	ed := edit{id: id, phase: editKept, damaged: true, state: state{area: mail.AreaDeferred}, dirty: true}
-	for _, area := range [...]mail.Area{mail.AreaIncoming, mail.AreaHold, mail.AreaCorrupt} {
+	for _, area := range [...]mail.Area{mail.AreaHold, mail.AreaCorrupt} {
 		k := e.s.indexKey(area, mail.Cursor{ID: id})
 		ed.strays = append(ed.strays, k)
 		if held, err := e.s.has(k); area == mail.AreaHold && held && err == nil {

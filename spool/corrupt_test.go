@@ -77,7 +77,7 @@ func TestDamage(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%d", value, who, rcpts), func(t *testing.T) {
 					s := open(t, small(vfs.NewMem()))
 					sound := accept(t, s, mail.Envelope{}, addresses(1), text(10))
-					a := accept(t, s, mail.Envelope{Sender: "a@example.com"}, addresses(rcpts), text(100))
+					a := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: testFlow(rcpts)}, addresses(rcpts), text(100))
 					m := apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Due: 5, At: 5, Outcomes: []mail.Outcome{busy(0, 5)}})[0]
 					flip(t, s, keyOf(m.ID))
 					err := met(s, m)
@@ -153,7 +153,7 @@ func damagedStates(t *testing.T, s *Spool, n, k int) []mail.Changed {
 	t.Helper()
 	var changes []mail.Change
 	for i := range n {
-		a := accept(t, s, mail.Envelope{}, addresses(2), noise(i, 100))
+		a := accept(t, s, mail.Envelope{Flow: testFlow(i)}, addresses(2), noise(i, 100))
 		changes = append(changes, mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Place: a.Place, Due: mail.Instant(5 + i), At: 5, Outcomes: []mail.Outcome{busy(0, 5)}})
 	}
 	all := apply(t, s, changes...)

@@ -25,10 +25,10 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "a@example.com"}, addresses(3), text(700)).Envelope.ID)
 	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // content in a file
-		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "b@example.com"}, addresses(2), text(60_000)).Envelope.ID)
+		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "b@example.com", Flow: testFlow(1)}, addresses(2), text(60_000)).Envelope.ID)
 	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // recipients written ahead, content in a file
-		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "c@example.com"}, addresses(5000), text(20_000)).Envelope.ID)
+		*ids = append(*ids, accept(t, s, mail.Envelope{Sender: "c@example.com", Flow: testFlow(2)}, addresses(5000), text(20_000)).Envelope.ID)
 	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // everything written ahead is discarded
 		d := draft(t, s, addresses(5000), text(30_000))
@@ -55,7 +55,7 @@ var crashSteps = []func(t testing.TB, s *Spool, ids *[]mail.QueueID){
 	},
 	func(t testing.TB, s *Spool, ids *[]mail.QueueID) { // a report, and the record that it is no longer owed
 		d := draft(t, s, []mail.Recipient{{Address: "a@example.com"}}, text(9_000))
-		err := d.CommitWith(ctxTest, mail.Envelope{}, []mail.Change{
+		err := d.CommitWith(ctxTest, mail.Envelope{Flow: testFlow(3)}, []mail.Change{
 			{Op: mail.ChangeReported, ID: (*ids)[0], Outcomes: []mail.Outcome{{Index: 1}, {Index: 2}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 	if _, err := d.Write(noise(int(rng.Uint32()), size)); err != nil {
 		t.Error(err)
 	}
-	if err := d.Commit(ctxTest, mail.Envelope{}); err != nil {
+	if err := d.Commit(ctxTest, mail.Envelope{Flow: testFlow(rng.IntN(5))}); err != nil {
 		t.Error(err)
 		return
 	}

@@ -22,12 +22,21 @@
 //	x ID chunk   outcomes of 256 recipients
 //	i ID         index of the incoming area (empty value)
 //	d due ID     index of the deferred area
+//	i 255 bucket ID, d 255 bucket due ID
+//	             the same, of mail whose flow has a bucket (mail.Bucket)
 //	h ID, c ID   indexes of the hold and the corrupt area
 //	h 255 due ID the same of the hold area, of what is removed at due
 //	k KEY        the record of a host (SaveHosts)
 //	w ID         recipients have been written ahead of the commit of a draft
 //	g KIND       an index is being rebuilt
 //	f, n         format of the spool; queue IDs below n have been used
+//
+// The incoming and the deferred index are divided into buckets, so that who has few
+// messages need not wait for a scan to step over a million messages of somebody else. A
+// bucket is made of the flow, which is in the envelope and never changes. Which buckets have
+// anything is not stored: a scan finds the next one by a search for the first key behind
+// the one before. Mail without a flow, which is all mail in spools of format 1, has bucket 0
+// and the keys that it always had.
 //
 // A new message is three keys, m, b and i, so that delivering it at once costs
 // three tombstones; state (s, x) is created by the first change. Every value begins

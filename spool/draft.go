@@ -285,7 +285,7 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	}
 	if d.s.kind(mail.AreaIncoming) != kind {
 		// The index has been rebuilt meanwhile, possibly without this message.
-		if err := d.s.index(mail.AreaIncoming, mail.Cursor{ID: d.id}); err != nil {
+		if err := d.s.index(mail.AreaIncoming, d.arrival.Place.Cursor(d.id)); err != nil {
 			d.s.cfg.Logger.Error("a message is not in its index until the next start", "id", d.id.String(), "error", err)
 		}
 	}
@@ -345,10 +345,11 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 	if err := putEnvelope(b, &env, list); err != nil {
 		return err
 	}
-	if err := mark(b, d.s.indexKey(mail.AreaIncoming, mail.Cursor{ID: d.id})); err != nil {
+	place := env.place()
+	if err := mark(b, d.s.indexKey(place.Area, place.Cursor(d.id))); err != nil {
 		return err
 	}
-	d.arrival = mail.Arrival{Envelope: env.Envelope, Place: env.place(), Batch: mail.RecipientBatch{
+	d.arrival = mail.Arrival{Envelope: env.Envelope, Place: place, Batch: mail.RecipientBatch{
 		Recipients: d.first, Next: uint32(len(d.first)), More: d.count > uint32(len(d.first)),
 	}}
 	if d.file != nil {

@@ -21,7 +21,7 @@ type edits struct {
 	held  lockSet
 	buf   []byte
 	about []mail.Change
-	dues  map[mail.QueueID][]key // index keys of these in indexes ordered by due time; nil until needed
+	dues  map[mail.QueueID][]key // index keys of these in indexes that must be scanned for them; nil until needed
 }
 
 // An editPhase is the state of a message within an Apply.
@@ -197,11 +197,11 @@ func (ed *edit) emitMove(s *Spool, b *pebble.Batch) error {
 		return nil
 	}
 	if ed.home.Area != mail.AreaNone {
-		if err := drop(b, s.indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
+		if err := drop(b, s.indexKey(ed.home.Area, ed.home.Cursor(ed.id))); err != nil {
 			return err
 		}
 	}
-	return mark(b, s.indexKey(ed.state.area, mail.Cursor{Due: ed.state.due, ID: ed.id}))
+	return mark(b, s.indexKey(ed.state.area, ed.state.cursor(ed.id)))
 }
 
 func (ed *edit) dropStrays(b *pebble.Batch) error {
@@ -222,7 +222,7 @@ func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 		return err
 	}
 	if ed.home.Area != mail.AreaNone {
-		if err := drop(b, s.indexKey(ed.home.Area, mail.Cursor{Due: ed.home.Due, ID: ed.id})); err != nil {
+		if err := drop(b, s.indexKey(ed.home.Area, ed.home.Cursor(ed.id))); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ type envelope struct {
 
 // place returns the place of a message that was never changed.
 func (e *envelope) place() mail.Place {
-	return mail.Place{Area: mail.AreaIncoming, Chunks: e.chunks, File: e.file}
+	return mail.Place{Area: mail.AreaIncoming, Chunks: e.chunks, File: e.file, Bucket: e.Flow.Bucket()}
 }
 
 const (

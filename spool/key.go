@@ -27,14 +27,14 @@ const (
 // A key is a key of the store. It is a value type, so that making one does not
 // allocate.
 type key struct {
-	octets [2 + 8 + 8]byte
+	octets [2 + bucketSize + 8 + 8]byte
 	n      uint8
 }
 
 func (k *key) bytes() []byte { return k.octets[:k.n] }
 
 // plainKey returns the key of a value that exists once in the store.
-func plainKey(kind byte) key { return key{octets: [18]byte{kind}, n: 1} }
+func plainKey(kind byte) key { return key{octets: [len(key{}.octets)]byte{kind}, n: 1} }
 
 // messageKey returns the key of a value that exists once per message.
 func messageKey(kind byte, id mail.QueueID) key {
@@ -92,36 +92,71 @@ func (s *Spool) kind(area mail.Area) byte {
 	return byte(s.kinds[area].Load())
 }
 
-// heldUntil follows the kind in index keys of the hold area that have a due time.
-// So these keys sort after those without, which have a queue ID there: IDs are
-// instants, and their first byte is less until the year 2112.
-const heldUntil = 0xff
+// extended follows the kind in index keys of the hold area that have a due time, and in
+// those of the incoming and the deferred area that have a bucket. So these keys sort
+// after those without, which have a queue ID or a due time there: both are instants,
+// and their first byte is less until the year 2112. Spools of format 1 have no buckets;
+// their mail is in bucket 0.
+const extended = 0xff
+
+// bucketSize is the length of a bucket in a key.
+const bucketSize = 3
+
+// hasBuckets reports whether the index of an area is divided.
+func hasBuckets(area mail.Area) bool { return area == mail.AreaIncoming || area == mail.AreaDeferred }
 
 func indexKey(kind byte, area mail.Area, at mail.Cursor) key {
 	k := plainKey(kind)
 	switch {
+	case hasBuckets(area) && at.Bucket > 0:
+		k = bucketKey(kind, at.Bucket)
 	case area == mail.AreaHold && at.Due > 0:
-		k.octets[1], k.n = heldUntil, 2
-	case area != mail.AreaDeferred:
-		return messageKey(kind, at.ID)
+		k.octets[1], k.n = extended, 2
 	}
-	binary.BigEndian.PutUint64(k.octets[k.n:], uint64(max(at.Due, 0)))
-	binary.BigEndian.PutUint64(k.octets[k.n+8:], uint64(at.ID))
-	k.n += 16
+	if area == mail.AreaDeferred || area == mail.AreaHold && at.Due > 0 {
+		binary.BigEndian.PutUint64(k.octets[k.n:], uint64(max(at.Due, 0)))
+		k.n += 8
+	}
+	binary.BigEndian.PutUint64(k.octets[k.n:], uint64(at.ID))
+	k.n += 8
+	return k
+}
+
+// bucketKey returns the key that precedes all index keys of a bucket that is not 0, and
+// follows those of all buckets before it.
+func bucketKey(kind byte, bucket mail.Bucket) key {
+	k := plainKey(kind)
+	k.octets[1], k.octets[2], k.octets[3], k.octets[4] = extended, byte(bucket>>16), byte(bucket>>8), byte(bucket)
+	k.n = 2 + bucketSize
 	return k
 }
 
 // parseIndexKey is the inverse of indexKey; ok is false for any other key.
 func parseIndexKey(area mail.Area, k []byte) (at mail.Cursor, ok bool) {
-	switch {
-	case area == mail.AreaDeferred && len(k) == 17:
-		k = k[1:]
-	case area == mail.AreaHold && len(k) == 18 && k[1] == heldUntil:
-		k = k[2:]
-	case area != mail.AreaDeferred && len(k) == 9:
-		return mail.Cursor{ID: mail.QueueID(binary.BigEndian.Uint64(k[1:]))}, true
-	default:
+	if len(k) < 9 {
 		return at, false
 	}
-	return mail.Cursor{Due: mail.Instant(binary.BigEndian.Uint64(k)), ID: mail.QueueID(binary.BigEndian.Uint64(k[8:]))}, true
+	due := area == mail.AreaDeferred
+	k = k[1:]
+	if k[0] == extended {
+		switch {
+		case area == mail.AreaHold:
+			due, k = true, k[1:]
+		case hasBuckets(area) && len(k) > 1+bucketSize:
+			at.Bucket = mail.Bucket(k[1])<<16 | mail.Bucket(k[2])<<8 | mail.Bucket(k[3])
+			k = k[1+bucketSize:]
+		}
+	}
+	if due {
+		if len(k) != 16 {
+			return at, false
+		}
+		at.Due = mail.Instant(binary.BigEndian.Uint64(k))
+		k = k[8:]
+	}
+	if len(k) != 8 {
+		return at, false
+	}
+	at.ID = mail.QueueID(binary.BigEndian.Uint64(k))
+	return at, true
 }

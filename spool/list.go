@@ -34,7 +34,7 @@ func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 	if err != nil && !errors.Is(err, ErrGone) {
 		sum.Err = err
 		if sum.Place.Area == mail.AreaNone {
-			if sum.Place.Area, err = s.indexed(id); err != nil {
+			if sum.Place.Area, err = s.indexed(id, sum.Envelope.Flow.Bucket()); err != nil {
 				sum.Err = errors.Join(sum.Err, err)
 			}
 		}
@@ -47,10 +47,11 @@ func (s *Spool) Lookup(ctx context.Context, id mail.QueueID) (Summary, error) {
 }
 
 // indexed returns the area that a message is in according to the indexes. The index
-// of the deferred area cannot be searched by ID, so that area is what remains.
-func (s *Spool) indexed(id mail.QueueID) (mail.Area, error) {
+// of the deferred area cannot be searched by ID, so that area is what remains. The bucket
+// may be unknown, 0, only if the message has a state: then it hardly is in the incoming area.
+func (s *Spool) indexed(id mail.QueueID, bucket mail.Bucket) (mail.Area, error) {
 	for _, area := range [...]mail.Area{mail.AreaCorrupt, mail.AreaHold, mail.AreaIncoming} {
-		if ok, err := s.has(s.indexKey(area, mail.Cursor{ID: id})); ok || err != nil {
+		if ok, err := s.has(s.indexKey(area, mail.Cursor{Bucket: bucket, ID: id})); ok || err != nil {
 			return area, err
 		}
 	}
@@ -69,6 +70,9 @@ func (s *Spool) summary(id mail.QueueID) (Summary, error) {
 	e, err := s.readEnvelope(id)
 	switch {
 	case err != nil:
+		if st == nil && stateErr == nil {
+			sum.Place.Area = mail.AreaIncoming // it was never changed
+		}
 		return sum, errors.Join(stateErr, fmt.Errorf("envelope: %w", err))
 	case e == nil:
 		return sum, st.withoutEnvelope()
@@ -185,7 +189,7 @@ func (s *Spool) Stats(ctx context.Context) (Stats, error) {
 	}
 	defer s.leave()
 	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
-		if err := s.scan(ctx, area, mail.Cursor{}, func(mail.Cursor) bool {
+		if err := s.scan(ctx, area, mail.Cursor{}, mail.BucketEnd, func(mail.Cursor) bool {
 			st.Messages[area]++
 			return true
 		}); err != nil {

@@ -16,7 +16,7 @@ func (s *Spool) List(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	}
 	defer s.leave()
 	next = from
-	err = s.scan(ctx, area, from, func(at mail.Cursor) bool {
+	err = s.scan(ctx, area, from, mail.BucketEnd, func(at mail.Cursor) bool {
 		if len(list) >= max {
 			more = true
 			return false

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -88,7 +87,7 @@ func (w *twin) apply(c mail.Change) (answer mail.Changed) {
 }
 
 func (w *twin) split(m *twinMessage, at mail.Instant, s *mail.Split) {
-	part := &twinMessage{envelope: m.envelope, reason: s.Reason, body: m.body, place: mail.Place{Area: mail.AreaHold, File: m.place.File, Touched: true}}
+	part := &twinMessage{envelope: m.envelope, reason: s.Reason, body: m.body, place: mail.Place{Area: mail.AreaHold, File: m.place.File, Touched: true, Bucket: m.place.Bucket}}
 	part.envelope.ID = s.Into
 	var encoded []byte
 	for i, o := range m.outcomes {
@@ -236,7 +235,7 @@ func (r *trial) pick() mail.QueueID {
 
 func (r *trial) accept() {
 	m := &twinMessage{
-		envelope: mail.Envelope{Arrived: r.now, EnvID: "e"},
+		envelope: mail.Envelope{Arrived: r.now, EnvID: "e", Flow: testFlow(r.rng.IntN(5))},
 		rcpts:    addresses([]int{1, 1, 1, 2, 5, 30, 255, 256, 257, 900, 5000}[r.rng.IntN(11)]),
 		body:     noise(int(r.now), r.rng.IntN(4000)),
 	}
@@ -258,6 +257,9 @@ func (r *trial) accept() {
 		r.t.Fatal(err)
 	}
 	a := d.Arrival()
+	if a.Place.Bucket != m.envelope.Flow.Bucket() {
+		r.t.Fatalf("%+v has arrived in %+v", a.Envelope, a.Place)
+	}
 	m.envelope, m.place = a.Envelope, a.Place
 	m.outcomes = make([]mail.Outcome, len(m.rcpts))
 	for i := range m.outcomes {
@@ -421,31 +423,31 @@ func (r *trial) compareRecipients(id mail.QueueID, m *twinMessage, batch mail.Re
 func (r *trial) compareAreas() {
 	r.t.Helper()
 	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
-		now := mail.Instant(r.rng.IntN(60))
 		want := []mail.Cursor{}
-		next := mail.Never
 		for id, m := range r.twin.messages {
-			switch {
-			case m.place.Area != area:
-			case m.place.Due > now:
-				next = min(next, m.place.Due)
-			default:
-				want = append(want, mail.Cursor{Due: m.place.Due, ID: id})
+			if m.place.Area == area {
+				want = append(want, m.place.Cursor(id))
 			}
 		}
-		slices.SortFunc(want, func(a, b mail.Cursor) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID)) })
+		slices.SortFunc(want, compareCursors)
+		ordered := []mail.Cursor{}
+		for _, c := range want {
+			ordered = append(ordered, mail.Cursor{Due: c.Due, ID: c.ID})
+		}
+		slices.SortFunc(ordered, compareCursors)
 		got := []mail.Cursor{}
 		f := mail.Found{More: true}
 		for f.More {
 			var err error
-			if f, err = r.s.Fetch(ctxTest, area, f.Next, now, 1+r.rng.IntN(20)); err != nil {
+			if f, err = r.s.Find(ctxTest, area, f.Next, 1+r.rng.IntN(20)); err != nil {
 				r.t.Fatal(err)
 			}
 			got = append(got, f.Cursors...)
 		}
-		if !slices.Equal(got, want) || f.NextDue != next {
-			r.t.Fatalf("%s at %d: %v next %v\nwant %v next %v", area, now, got, f.NextDue, want, next)
+		if !slices.Equal(got, ordered) {
+			r.t.Fatalf("%s: %v\nwant %v", area, got, ordered)
 		}
+		r.compareBuckets(area, want)
 		list, _, _, err := r.s.List(ctxTest, area, mail.Cursor{}, 1<<30)
 		if err != nil {
 			r.t.Fatal(err)
@@ -455,6 +457,50 @@ func (r *trial) compareAreas() {
 			if m == nil || sum.Envelope != m.envelope || sum.Place != m.place || sum.Reason != m.reason || sum.Err != nil {
 				r.t.Fatalf("%s lists %+v", area, sum)
 			}
+		}
+	}
+}
+
+// compareBuckets checks the buckets of an area that has certain messages.
+func (r *trial) compareBuckets(area mail.Area, all []mail.Cursor) {
+	now := mail.Instant(r.rng.IntN(60))
+	for n := range 6 {
+		if n > 0 && !hasBuckets(area) {
+			break
+		}
+		bucket := mail.Bucket(r.rng.Uint32N(uint32(mail.BucketEnd)))
+		if n < 5 {
+			flow := testFlow(n)
+			bucket = flow.Bucket()
+		}
+		want, following := []mail.Cursor{}, []mail.Cursor{}
+		next := mail.Never
+		for i, c := range all {
+			switch {
+			case c.Bucket > bucket && (i == 0 || all[i-1].Bucket != c.Bucket):
+				following = append(following, c)
+			case c.Bucket != bucket:
+			case c.Due > now:
+				next = min(next, c.Due)
+			default:
+				want = append(want, c)
+			}
+		}
+		got := []mail.Cursor{}
+		f := mail.Found{More: true, Next: mail.Cursor{Bucket: bucket}}
+		for f.More {
+			var err error
+			first := f.Next == mail.Cursor{Bucket: bucket}
+			if f, err = r.s.Fetch(ctxTest, area, f.Next, now, r.rng.IntN(20)); err != nil {
+				r.t.Fatal(err)
+			}
+			if first && !slices.Equal(f.Buckets, following) || !first && f.Buckets != nil {
+				r.t.Fatalf("%s: bucket %v is followed by %v, want %v", area, bucket, f.Buckets, following)
+			}
+			got = append(got, f.Cursors...)
+		}
+		if !slices.Equal(got, want) || f.NextDue != next {
+			r.t.Fatalf("%s at %d: bucket %v has %v next %v\nwant %v next %v", area, now, bucket, got, f.NextDue, want, next)
 		}
 	}
 }

@@ -2,11 +2,13 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +17,10 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// Fetch returns at most max messages of an area from a cursor on, in index order.
-// In mail.AreaDeferred and mail.AreaHold it returns only those due at now, unless
-// now is mail.Never; a held message without a due time is always returned.
+// Fetch returns at most max messages of the bucket of an area that a cursor is in, from
+// the cursor on, in index order. In mail.AreaDeferred and mail.AreaHold it returns only
+// those due at now, unless now is mail.Never; a held message without a due time is always
+// returned. From the start of a bucket, it also returns which buckets follow.
 //
 // A cursor also keeps Fetch fast: it skips the tombstones of messages that have
 // been moved away before it, 20 ms per 1,000 messages against 0.2 ms.
@@ -27,7 +30,7 @@ func (s *Spool) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now
 		return found, err
 	}
 	defer s.leave()
-	err := s.scan(ctx, area, from, func(at mail.Cursor) bool {
+	err := s.scan(ctx, area, from, from.Bucket+1, func(at mail.Cursor) bool {
 		if at.Due > now {
 			found.NextDue = at.Due
 			return false
@@ -40,17 +43,84 @@ func (s *Spool) Fetch(ctx context.Context, area mail.Area, from mail.Cursor, now
 		found.Next = after(at)
 		return true
 	})
+	if err == nil && from == (mail.Cursor{Bucket: from.Bucket}) && hasBuckets(area) {
+		found.Buckets, err = s.followers(ctx, area, from.Bucket)
+	}
 	return found, err
 }
 
-// after returns the first cursor after c.
-func after(c mail.Cursor) mail.Cursor { return mail.Cursor{Due: c.Due, ID: c.ID + 1} }
+// followers returns the positions of the first messages of the buckets that follow one,
+// at most mail.BucketsFound. It costs a search for each, and steps over the tombstones
+// before each, but over no messages.
+func (s *Spool) followers(ctx context.Context, area mail.Area, bucket mail.Bucket) (list []mail.Cursor, err error) {
+	for more := true; more && err == nil && len(list) < mail.BucketsFound; {
+		more = false
+		err = s.scan(ctx, area, mail.Cursor{Bucket: bucket + 1}, mail.BucketEnd, func(at mail.Cursor) bool {
+			list, bucket, more = append(list, at), at.Bucket, true
+			return false
+		})
+	}
+	return list, err
+}
 
-// scan calls visit with the cursors of an area, from a cursor on, until visit
-// returns false or there are no more. If the index is damaged it is rebuilt, and
+// Find returns at most max messages of an area from a cursor on, due or not, in the order
+// of due times and queue IDs whatever their buckets, which are 0 in the cursors here.
+// Found.Buckets is not set. It takes two searches for each bucket that has something.
+func (s *Spool) Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error) {
+	found := mail.Found{Next: from, NextDue: mail.Never}
+	if err := s.enter(); err != nil {
+		return found, err
+	}
+	defer s.leave()
+	var first []mail.Cursor // the first max+1
+	for buckets := []mail.Cursor{{}}; len(buckets) > 0; {
+		for _, b := range buckets {
+			start := mail.Cursor{Bucket: b.Bucket, Due: from.Due, ID: from.ID}
+			err := s.scan(ctx, area, start, b.Bucket+1, func(at mail.Cursor) bool {
+				at.Bucket = 0
+				if len(first) > max && !at.Before(first[max]) {
+					return false
+				}
+				i, _ := slices.BinarySearchFunc(first, at, compareCursors)
+				first = slices.Insert(first, i, at)
+				first = first[:min(len(first), max+1)]
+				return true
+			})
+			if err != nil {
+				return found, err
+			}
+		}
+		var err error
+		if buckets, err = s.followers(ctx, area, buckets[len(buckets)-1].Bucket); err != nil {
+			return found, err
+		}
+	}
+	found.More = len(first) > max
+	if found.Cursors = first[:min(len(first), max)]; len(found.Cursors) > 0 {
+		found.Next = after(found.Cursors[len(found.Cursors)-1])
+	}
+	return found, nil
+}
+
+func compareCursors(a, b mail.Cursor) int {
+	return cmp.Or(cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID))
+}
+
+// after returns the first cursor after c.
+func after(c mail.Cursor) mail.Cursor {
+	c.ID++
+	return c
+}
+
+// scan calls visit with the cursors of an area, from a cursor on and before a bucket,
+// until visit returns false or there are no more. In areas without buckets, all is in
+// bucket 0. If the index is damaged it is rebuilt, and
 // the scan continues where it was. What cannot be read even then is skipped, with
 // an alarm, so that what follows it is still found.
-func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
+func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, end mail.Bucket, visit func(mail.Cursor) bool) error {
+	if from.Bucket > 0 && !hasBuckets(area) {
+		return nil
+	}
 	next := from
 	step := func(at mail.Cursor) bool {
 		next = after(at)
@@ -61,7 +131,7 @@ func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visi
 		seen, unfinished := s.healed, s.unfinished.has(uint32(area))
 		var err error
 		if !unfinished {
-			err = s.scanOnce(ctx, area, next, step)
+			err = s.scanOnce(ctx, area, next, end, step)
 		}
 		s.indexes.RUnlock()
 		if err == nil && !unfinished {
@@ -77,7 +147,7 @@ func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, visi
 		if healed || s.heal(ctx, area, seen, err) != nil {
 			s.indexes.RLock()
 			defer s.indexes.RUnlock()
-			_, err := s.scanPast(ctx, area, next, step)
+			_, err := s.scanPast(ctx, area, next, func(at mail.Cursor) bool { return at.Bucket < end && step(at) })
 			return err
 		}
 	}
@@ -152,9 +222,13 @@ func keyNumber(k []byte) uint64 {
 
 // keyName names the message of a key, and its due time if that precedes the ID.
 func keyName(k []byte) string {
-	if n := len(k); n >= 17 {
+	n := len(k)
+	if n >= 17 {
 		due := time.Unix(0, int64(binary.BigEndian.Uint64(k[n-16:]))).UTC().Format(time.RFC3339)
 		return fmt.Sprintf("%s due %s", mail.QueueID(binary.BigEndian.Uint64(k[n-8:])), due)
+	}
+	if n == 2+bucketSize+8 && k[1] == extended {
+		return mail.QueueID(binary.BigEndian.Uint64(k[n-8:])).String()
 	}
 	return mail.QueueID(keyNumber(k)).String()
 }
@@ -198,12 +272,15 @@ func seekPast(it *pebble.Iterator, at []byte) (end []byte, found bool) {
 }
 
 // scanOnce is scan without rebuilding the index.
-func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, visit func(mail.Cursor) bool) error {
+func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, end mail.Bucket, visit func(mail.Cursor) bool) error {
 	kind := s.kind(area)
 	if kind == 0 {
 		return fmt.Errorf("spool: area %d has no index", area)
 	}
 	lower, upper := s.indexKey(area, from), plainKey(kind+1)
+	if hasBuckets(area) && end < mail.BucketEnd {
+		upper = bucketKey(kind, end)
+	}
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower.bytes(), UpperBound: upper.bytes()})
 	if err != nil {
 		return fmt.Errorf("spool: scan %s: %w", area, err)

@@ -236,7 +236,7 @@ func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) (unread int, er
 	b := s.db.NewBatch()
 	defer b.Close()
 	for _, id := range ids {
-		in, due, err := s.whereabouts(id)
+		in, at, err := s.whereabouts(id)
 		if errors.Is(err, ErrCorrupt) {
 			// It is in no other index for certain. Due at once, so that the next Open
 			// moves it to the corrupt area.
@@ -249,7 +249,7 @@ func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) (unread int, er
 			}
 			continue
 		} else if isDamage(err) {
-			in, due = area, 0
+			in, at = area, mail.Cursor{ID: id}
 			unread++
 		} else if err != nil {
 			return unread, err
@@ -257,7 +257,7 @@ func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) (unread int, er
 		if in != area {
 			continue
 		}
-		if err := mark(b, s.indexKey(area, mail.Cursor{Due: due, ID: id})); err != nil {
+		if err := mark(b, s.indexKey(area, at)); err != nil {
 			return unread, err
 		}
 	}
@@ -265,17 +265,22 @@ func (s *Spool) reindexBatch(area mail.Area, ids []mail.QueueID) (unread int, er
 }
 
 // whereabouts returns where a message is, mail.AreaNone if it is gone.
-func (s *Spool) whereabouts(id mail.QueueID) (mail.Area, mail.Instant, error) {
+func (s *Spool) whereabouts(id mail.QueueID) (mail.Area, mail.Cursor, error) {
+	at := mail.Cursor{ID: id}
 	st, err := s.readState(id)
 	if err != nil {
-		return mail.AreaNone, 0, err
+		return mail.AreaNone, at, err
 	}
 	if st != nil {
-		return st.area, st.due, nil
+		return st.area, st.cursor(id), nil
 	}
-	ok, err := s.has(messageKey(keyEnvelope, id))
-	if err != nil || !ok {
-		return mail.AreaNone, 0, err
+	e, err := s.readEnvelope(id)
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		return mail.AreaIncoming, at, nil // it was never changed; its bucket is unknown, and the next Open moves it
+	case err != nil, e == nil:
+		return mail.AreaNone, at, err
 	}
-	return mail.AreaIncoming, 0, nil
+	p := e.place()
+	return p.Area, p.Cursor(id), nil
 }

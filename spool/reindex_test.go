@@ -39,7 +39,7 @@ func TestRebuildPastUnreadableStates(t *testing.T) {
 		s := mustOpen(t, cfg)
 		var all []mail.Change
 		for i := range 1500 {
-			a := accept(t, s, mail.Envelope{}, addresses(1), nil)
+			a := accept(t, s, mail.Envelope{Flow: testFlow(i)}, addresses(1), nil)
 			c := mail.Change{Op: mail.ChangeDefer, ID: a.Envelope.ID, Place: a.Place, Due: mail.Instant(rng.Int64N(1 << 62)), At: 1}
 			if area == mail.AreaHold || i == 700 {
 				c = mail.Change{Op: mail.ChangeHold, ID: a.Envelope.ID, Place: a.Place, Reason: needle("reason", i)}

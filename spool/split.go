@@ -63,7 +63,7 @@ func (e *edits) split(ed *edit, c *mail.Change, order *mail.Split) error {
 	if env == nil {
 		return fmt.Errorf("%w: state without envelope", ErrCorrupt)
 	}
-	sp := &split{env: *env, state: state{area: mail.AreaHold, reason: order.Reason, file: env.file,
+	sp := &split{env: *env, state: state{area: mail.AreaHold, bucket: env.Flow.Bucket(), reason: order.Reason, file: env.file,
 		attempts: ed.state.attempts, lastAttempt: ed.state.lastAttempt, warned: ed.state.warned}}
 	sp.env.ID, sp.env.recipients, sp.indexed = order.Into, "", mail.Cursor{ID: order.Into}
 	wanted := slices.Clone(order.Recipients)

@@ -30,8 +30,13 @@ var (
 	ErrClosed = errors.New("spool is closed")
 )
 
-// formatVersion is the number of the layout described in the package comment.
-const formatVersion = 1
+// formatVersion is the number of the layout described in the package comment. A spool of
+// format 1 has no buckets, and becomes one of this format when it is opened: nothing in
+// it needs to be rewritten.
+const (
+	formatVersion = 2
+	formatOldest  = 1
+)
 
 // A Spool is a directory of messages. All its methods may be called concurrently
 // from any number of goroutines.
@@ -186,16 +191,17 @@ func (s *Spool) makeDirs() error {
 }
 
 // checkFormat refuses a spool that a later version of this program has written: all
-// its messages would otherwise be taken for damaged.
+// its messages would otherwise be taken for damaged, or not be found.
 func (s *Spool) checkFormat() error {
 	text, ok, err := s.loadText(plainKey(keyFormat))
 	if err != nil && !isDamage(err) {
 		return err
 	}
-	if version, err := strconv.Atoi(text); ok && (err != nil || version != formatVersion) {
-		return fmt.Errorf("spool: %s has format %q, this version supports %d", s.cfg.Dir, text, formatVersion)
+	version, wrong := strconv.Atoi(text)
+	if ok && (wrong != nil || version < formatOldest || version > formatVersion) {
+		return fmt.Errorf("spool: %s has format %q, this version supports %d to %d", s.cfg.Dir, text, formatOldest, formatVersion)
 	}
-	if ok {
+	if ok && version == formatVersion {
 		return nil
 	}
 	b := s.db.NewBatch()

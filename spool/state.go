@@ -10,6 +10,7 @@ import (
 // A state is the value of an s key: everything of a message that changes.
 type state struct {
 	area        mail.Area
+	bucket      mail.Bucket  // of the envelope's flow
 	due         mail.Instant // AreaDeferred and AreaHold
 	attempts    uint32
 	lastAttempt mail.Instant
@@ -35,12 +36,18 @@ func (st *state) lost() bool { return st.recipients == 0 }
 
 // freshState returns the state of a message that was never changed.
 func freshState(e *envelope) state {
-	return state{area: mail.AreaIncoming, chunks: e.chunks, recipients: e.Recipients, file: e.file}
+	return state{area: mail.AreaIncoming, bucket: e.Flow.Bucket(), chunks: e.chunks, recipients: e.Recipients, file: e.file}
 }
 
 // place returns the place of a message with this state.
 func (st *state) place() mail.Place {
-	return mail.Place{Area: st.area, Due: st.due, Chunks: st.chunks, File: st.file, Touched: true, Owes: st.owed > 0}
+	return mail.Place{Area: st.area, Due: st.due, Chunks: st.chunks, File: st.file, Touched: true, Owes: st.owed > 0, Bucket: st.bucket}
+}
+
+// cursor returns where a message with this state is in its index.
+func (st *state) cursor(id mail.QueueID) mail.Cursor {
+	p := st.place()
+	return p.Cursor(id)
 }
 
 // complete fills the fields of an envelope that the spool maintains.
@@ -66,6 +73,7 @@ const (
 	flagStateFile
 	flagHeld
 	flagAside
+	flagBucket // a bucket follows the flags; not in format 1
 )
 
 func appendState(b []byte, st *state) []byte {
@@ -82,7 +90,13 @@ func appendState(b []byte, st *state) []byte {
 	if st.held {
 		flags |= flagHeld
 	}
+	if st.bucket > 0 {
+		flags |= flagBucket
+	}
 	b = append(b, byte(st.area), flags)
+	if st.bucket > 0 {
+		b = binary.AppendUvarint(b, uint64(st.bucket))
+	}
 	b = binary.AppendVarint(b, int64(st.due))
 	b = binary.AppendUvarint(b, uint64(st.attempts))
 	b = binary.AppendVarint(b, int64(st.lastAttempt))
@@ -106,6 +120,9 @@ func decodeState(payload string) (*state, error) {
 	st.file = flags&flagStateFile != 0
 	st.held = flags&flagHeld != 0
 	st.aside = flags&flagAside != 0
+	if flags&flagBucket != 0 {
+		st.bucket = mail.Bucket(d.uint32())
+	}
 	st.due = d.instant()
 	st.attempts = d.uint32()
 	st.lastAttempt = d.instant()

@@ -38,6 +38,7 @@ var actionKinds = []kind[qmgr.Action]{
 	kindOf[qmgr.Action]("note", func(c *codec, a *qmgr.Note) { c.note(a) }),
 	kindOf[qmgr.Action]("fetch", func(c *codec, a *qmgr.Fetch) {
 		choice(c, "scan", scanWords, &a.Scan)
+		number(c, "bucket", &a.From.Bucket)
 		c.instant("from-at", &a.From.Due)
 		c.idPair("from", &a.From.ID)
 		number(c, "max", &a.Max)

@@ -149,20 +149,40 @@ func (c *codec) octets(text string) []byte {
 }
 
 func (c *codec) found(f *mail.Found) {
-	list(c, "messages", []string{"at", "id"}, &f.Cursors, func(k *mail.Cursor, _ int) {
-		c.instant("at", &k.Due)
-		if c.writing {
-			c.put("id", c.idText(k.ID))
-		} else if c.next("id") {
-			k.ID = c.parseID(c.take())
-		} else {
-			c.fail("a message is missing")
-		}
+	list(c, "messages", []string{"at", "id"}, &f.Cursors, func(k *mail.Cursor, _ int) { c.position(k) })
+	number(c, "bucket", &f.Next.Bucket)
+	for i := range f.Cursors {
+		f.Cursors[i].Bucket = f.Next.Bucket
+	}
+	list(c, "buckets", []string{"follows"}, &f.Buckets, func(k *mail.Cursor, _ int) {
+		c.bucket("follows", &k.Bucket)
+		c.position(k)
 	})
 	c.instant("next-at", &f.Next.Due)
 	c.idPair("next", &f.Next.ID)
 	c.flag("more", &f.More)
 	c.instant("due", &f.NextDue)
+}
+
+// bucket is a bucket that begins a list's element, so it is always there.
+func (c *codec) bucket(key string, v *mail.Bucket) {
+	if c.writing {
+		c.putNumber(key, int64(*v))
+		return
+	}
+	number(c, key, v)
+}
+
+// position is where a message is in its bucket.
+func (c *codec) position(k *mail.Cursor) {
+	c.instant("at", &k.Due)
+	if c.writing {
+		c.put("id", c.idText(k.ID))
+	} else if c.next("id") {
+		k.ID = c.parseID(c.take())
+	} else {
+		c.fail("a message is missing")
+	}
 }
 
 // serial is a number that the core or its host gives out, behind a prefix that tells those

@@ -60,6 +60,7 @@ func (c *codec) place(p *mail.Place) {
 	c.flag("file", &p.File)
 	c.flag("touched", &p.Touched)
 	c.flag("owes", &p.Owes)
+	number(c, "bucket", &p.Bucket)
 }
 
 // recipients is a list of recipients; the index is written where it is not one

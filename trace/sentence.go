@@ -75,7 +75,7 @@ func (f Format) eventSentence(ev qmgr.Event) string {
 func (f Format) actionSentence(a qmgr.Action) string {
 	switch a := a.(type) {
 	case qmgr.Fetch:
-		return fmt.Sprintf("scan %s, at most %d messages", wordFor(scanWords, a.Scan), a.Max)
+		return fmt.Sprintf("scan %s%s, at most %d messages", wordFor(scanWords, a.Scan), ofBucket(a.From.Bucket), a.Max)
 	case qmgr.Open:
 		return "open " + f.name(a.ID)
 	case qmgr.Read:
@@ -141,7 +141,17 @@ func (f Format) foundSentence(ev qmgr.Found) string {
 	if due := ev.Found.NextDue; due != 0 && due != mail.Never {
 		text += ", the next is due at " + f.instant(due)
 	}
-	return "in " + wordFor(scanWords, ev.Scan) + ": " + text
+	if n := len(ev.Found.Buckets); n > 0 {
+		text += fmt.Sprintf(", %d buckets follow", n)
+	}
+	return "in " + wordFor(scanWords, ev.Scan) + ofBucket(ev.Found.Next.Bucket) + ": " + text
+}
+
+func ofBucket(b mail.Bucket) string {
+	if b == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" bucket %d", b)
 }
 
 // shown is how many of a list a sentence names.

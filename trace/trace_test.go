@@ -184,6 +184,10 @@ func simplify(v reflect.Value) {
 				}
 			}
 		}
+	case *qmgr.Found:
+		for i := range p.Found.Cursors { // all are of one bucket
+			p.Found.Cursors[i].Bucket = p.Found.Next.Bucket
+		}
 	case *qmgr.Change:
 		p.Change.Op = max(p.Change.Op, 1)
 	case *qmgr.Note:

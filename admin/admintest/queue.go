@@ -172,10 +172,8 @@ func (q *Queue) Find(ctx context.Context, area mail.Area, from mail.Cursor, max 
 	defer q.mu.Unlock()
 	var all []mail.Cursor
 	for _, m := range q.messages {
-		at := mail.Cursor{ID: m.Envelope.ID}
-		if area == mail.AreaDeferred || area == mail.AreaHold {
-			at.Due = m.Place.Due
-		}
+		at := m.Place.Cursor(m.Envelope.ID)
+		at.Bucket = 0
 		if m.Place.Area == area && !at.Before(from) {
 			all = append(all, at)
 		}
@@ -191,8 +189,8 @@ func (q *Queue) Find(ctx context.Context, area mail.Area, from mail.Cursor, max 
 		found.Cursors, found.More = all[:max], true
 	}
 	if n := len(found.Cursors); n > 0 {
-		last := found.Cursors[n-1]
-		found.Next = mail.Cursor{Due: last.Due, ID: last.ID + 1}
+		found.Next = found.Cursors[n-1]
+		found.Next.ID++
 	}
 	return found, ctx.Err()
 }

@@ -189,7 +189,7 @@ func (v verifier) route(client mail.Client, recipient mail.Address) (to mail.Rou
 type adminStore struct{ spool *spool.Spool }
 
 func (s adminStore) Find(ctx context.Context, area mail.Area, from mail.Cursor, max int) (mail.Found, error) {
-	return s.spool.Fetch(ctx, area, from, mail.Never, max)
+	return s.spool.Find(ctx, area, from, max)
 }
 
 func (s adminStore) Show(ctx context.Context, id mail.QueueID) (admin.Message, error) {

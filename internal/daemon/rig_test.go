@@ -180,7 +180,7 @@ func (r *rig) settled() {
 // ids returns the messages in an area.
 func (r *rig) ids(area mail.Area) []mail.QueueID {
 	r.t.Helper()
-	found, err := r.d.spool.Fetch(context.Background(), area, mail.Cursor{}, mail.Never, 1000)
+	found, err := r.d.spool.Find(context.Background(), area, mail.Cursor{}, 1000)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package intake
 import (
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 )
 
 // A Scan is one of the ways through the spool's indexes that the core follows.
@@ -34,20 +35,24 @@ func (s Scan) Area() mail.Area {
 func (s Scan) Timed() bool { return s == ScanDeferred || s == ScanHeld }
 
 // Admission is how messages come into core: by being announced (Arrived) while there
-// is room and nothing older waits, else through three scans of the spool's indexes.
-// The scans take turns, so that neither new mail nor retries starve. A fourth scan is
-// for held mail whose time is up, which is removed.
+// is room and nothing older of their bucket waits, else through three scans of the spool's
+// indexes. The scans take turns, so that neither new mail nor retries starve. A fourth
+// scan is for held mail whose time is up, which is removed.
 //
-// Whether there is room is the caller's business. An Admission is not safe for
-// concurrent use.
+// Within a scan, buckets take turns (scan.go), and share the core (account.go). Whether
+// there is room is the caller's business. An Admission is not safe for concurrent use.
 type Admission struct {
-	scans [scans]scan
-	turn  Scan // whose Turn is next; never ScanHeld
+	scans    [scans]scan
+	turn     Scan                     // whose Turn is next; never ScanHeld
+	accounts map[mail.Bucket]*Account // of all buckets that anything was seen of
+	recent   *Account                 // the one that was asked for last
+	classes  []string                 // those that the configuration names
 	// named is the youngest message that an operator has given an order about while it
 	// was not in core: no scan has passed it, and yet it may be elsewhere by the time it
 	// is announced.
-	named mail.QueueID
-	flush Flush
+	named    mail.QueueID
+	flush    Flush
+	rescuing bool // flush was begun by FlushFrom
 }
 
 // A Flush is what ScanFlush was begun for. The zero Flush is none.
@@ -63,47 +68,50 @@ func (f *Flush) Wants(last, now mail.Instant) bool {
 	return last < f.Asked && last >= f.Since || last > now
 }
 
-// A scan is a way through one index. Messages before from are found, in core, or done, or
-// will be announced again.
-//
-// Whatever rests at from or behind it is looked for while more is set. Behind it a Timed
-// scan may leave what was not due yet: it looks again at nextDue. While a fetch is under
-// way, more is about what comes after it.
-type scan struct {
-	from     mail.Cursor
-	fetching bool
-	low      mail.Cursor    // missed: the first of what has appeared during the fetch
-	missed   bool           // low is set; only while fetching
-	more     bool           // there may be something at from or behind
-	nextDue  mail.Instant   // when a Timed scan has something to find; Never if more, or if there is nothing
-	found    []mail.Cursor  // fetched and not taken, in the order of the index
-	named    []mail.QueueID // ScanFlush: by Retry, and not taken
-}
-
 // heldFrom is the first position in the index of the hold area that has a due time.
 var heldFrom = mail.Cursor{Due: 1}
 
 // NewAdmission returns an admission that has looked at nothing yet.
-func NewAdmission() Admission {
-	var a Admission
+func NewAdmission() *Admission {
+	a := &Admission{accounts: make(map[mail.Bucket]*Account)}
 	for s := range a.scans {
-		a.scans[s].nextDue = mail.Never
+		sc := &a.scans[s]
+		sc.of, sc.searches = Scan(s), make(map[mail.Bucket]*search)
+		first := sc.newSearch(a.Account(0), mail.Cursor{})
+		switch sc.of {
+		case ScanIncoming, ScanDeferred:
+			first.more = true
+		case ScanHeld:
+			first.from, sc.surveyed = heldFrom, mail.BucketEnd
+		}
+		sc.refresh(first)
 	}
-	a.scans[ScanIncoming].more = true
-	a.scans[ScanDeferred].more = true
-	a.scans[ScanHeld].from = heldFrom
 	return a
+}
+
+// Configure sets the shares of classes.
+func (a *Admission) Configure(rules *fair.Rules) {
+	a.classes = a.classes[:0]
+	for i := range rules.Classes {
+		a.classes = append(a.classes, rules.Classes[i].Name)
+	}
+	for s := range a.scans {
+		a.scans[s].ready.Configure(rules)
+	}
+	for b, acc := range a.accounts { //archtest:anyorder each has its own path
+		acc.path = a.path(b)
+	}
 }
 
 // Wake returns when admission has something to do without a further event; Never if it
 // has not. Without room (for retries) that is only the removal of held mail: a message
 // that leaves makes room, by an event.
 func (a *Admission) Wake(room bool) mail.Instant {
-	held := a.scans[ScanHeld].nextDue
+	held := a.scans[ScanHeld].nextDue()
 	if !room {
 		return held
 	}
-	return min(held, a.scans[ScanDeferred].nextDue)
+	return min(held, a.scans[ScanDeferred].nextDue())
 }
 
 // Idle reports whether no scan has come upon anything that is left to do, or may yet.
@@ -111,7 +119,7 @@ func (a *Admission) Wake(room bool) mail.Instant {
 func (a *Admission) Idle() bool {
 	for i := range a.scans {
 		s := &a.scans[i]
-		if s.underWay() || len(s.named) > 0 || s.nextDue != mail.Never && Scan(i) != ScanHeld {
+		if s.underWay() || len(s.named) > 0 || s.nextDue() != mail.Never && s.of != ScanHeld {
 			return false
 		}
 	}
@@ -122,64 +130,44 @@ func (a *Admission) Idle() bool {
 // something that was not taken.
 func (a *Admission) UnderWay(s Scan) bool { return a.scans[s].underWay() }
 
-func (s *scan) underWay() bool { return s.more || s.fetching || len(s.found) > 0 }
-
 // Looking reports whether a scan has not read its index to the end. What it has found may
 // wait to be taken.
-func (a *Admission) Looking(s Scan) bool { return a.scans[s].more || a.scans[s].fetching }
+func (a *Admission) Looking(s Scan) bool { return a.scans[s].looking > 0 }
 
 // Waiting reports whether new mail may wait in the spool that is not being fetched.
-func (a *Admission) Waiting() bool { return a.scans[ScanIncoming].more }
-
-// back makes sure that a scan will come to a cursor.
-func (s *scan) back(c mail.Cursor) {
-	switch {
-	case !s.fetching:
-		if c.Before(s.from) {
-			s.from = c
-		}
-	case !s.missed || c.Before(s.low):
-		s.low, s.missed = c, true
-	}
-}
+func (a *Admission) Waiting() bool { return a.scans[ScanIncoming].unread > 0 }
 
 // Appeared makes sure that the scans come to a message that rests in the spool now: it
 // was put there, or it was passed over because a change of it was under way.
 func (a *Admission) Appeared(id mail.QueueID, at mail.Place) {
-	switch at.Area {
-	case mail.AreaIncoming:
-		a.remember(id)
-	case mail.AreaDeferred:
-		a.scans[ScanDeferred].due(id, at.Due)
-	case mail.AreaHold:
-		if at.Due > 0 {
-			a.scans[ScanHeld].due(id, at.Due)
-		}
+	c := at.Cursor(id)
+	switch {
+	case at.Area == mail.AreaIncoming:
+		a.scans[ScanIncoming].appeared(a.Account(c.Bucket), c)
+	case at.Area == mail.AreaDeferred:
+		a.scans[ScanDeferred].appeared(a.Account(c.Bucket), c)
+	case at.Area == mail.AreaHold && at.Due > 0:
+		a.scans[ScanHeld].appeared(a.Account(0), c)
 	}
 }
 
-func (s *scan) due(id mail.QueueID, due mail.Instant) {
-	s.back(mail.Cursor{Due: due, ID: id})
-	s.nextDue = min(s.nextDue, due)
-}
-
-// remember leaves a message of the incoming area to the scan.
-func (a *Admission) remember(id mail.QueueID) {
-	s := &a.scans[ScanIncoming]
-	s.back(mail.Cursor{ID: id})
-	s.more = true
-}
-
 // Announced takes the hint that a message is in the incoming area, and reports whether
-// it may come into core at once if there is room; else the scan will find it.
+// it may come into core at once if there is room; else the scan will find it. Free is
+// for how many messages there is room in core.
 //
 // The hint may be late: if the scan has passed that position, or an operator has named
 // the message, it may have been delivered and be gone by now, or be held. Then only the
 // spool knows.
-func (a *Admission) Announced(id mail.QueueID, room bool) bool {
-	s := &a.scans[ScanIncoming]
-	if s.more || len(s.found) > 0 || (mail.Cursor{ID: id}).Before(s.from) || id <= a.named || !room {
-		a.remember(id)
+func (a *Admission) Announced(id mail.QueueID, bucket mail.Bucket, free int) bool {
+	sc := &a.scans[ScanIncoming]
+	c := mail.Cursor{Bucket: bucket, ID: id}
+	acc := a.Account(bucket)
+	s := acc.searches[ScanIncoming]
+	if s == nil && bucket <= sc.surveyed {
+		s = sc.newSearch(acc, c)
+	}
+	if s == nil || s.more || len(s.found) > 0 || c.Before(s.from) || id <= a.named || !a.hasRoom(acc, free) {
+		sc.appeared(acc, c)
 		return false
 	}
 	return true
@@ -196,31 +184,65 @@ func (a *Admission) Retry(id mail.QueueID) {
 
 // FlushAll begins ScanFlush anew, from the start of the index.
 func (a *Admission) FlushAll(f Flush) {
-	a.flush = f
-	s := &a.scans[ScanFlush]
-	s.found, s.more = s.found[:0], true
-	s.back(mail.Cursor{})
+	a.flush, a.rescuing = f, false
+	sc := &a.scans[ScanFlush]
+	for s := range sc.all.All() {
+		s.found, s.more = s.found[:0], true
+		s.back(bucketStart(s.account.bucket))
+		sc.refresh(s)
+	}
+	sc.surveyed, sc.survey = 0, nil
 }
 
-// FlushFrom begins ScanFlush at a due time. It must not be Looking; what it has found and
-// was not taken stays, and is judged by f.
-func (a *Admission) FlushFrom(due mail.Instant, f Flush) {
-	assert.That(!a.Looking(ScanFlush), "a scan from %v takes the place of another", due)
-	a.flush = f
-	s := &a.scans[ScanFlush]
-	s.from, s.more = mail.Cursor{Due: due}, true
+// MayFlushFrom reports whether ScanFlush may begin in one bucket: not while it is Looking
+// there, or because of FlushAll.
+func (a *Admission) MayFlushFrom(bucket mail.Bucket) bool {
+	if !a.Looking(ScanFlush) {
+		return true
+	}
+	s := a.scans[ScanFlush].searches[bucket]
+	return a.rescuing && (s == nil || !s.more && !s.fetching)
+}
+
+// FlushFrom begins ScanFlush in one bucket, at a due time, where it may (MayFlushFrom).
+// What it has found and was not taken stays, and is judged by f.
+func (a *Admission) FlushFrom(bucket mail.Bucket, due mail.Instant, f Flush) {
+	assert.That(a.MayFlushFrom(bucket), "a scan of bucket %v from %v takes the place of another", bucket, due)
+	sc := &a.scans[ScanFlush]
+	acc := a.Account(bucket)
+	s := acc.searches[ScanFlush]
+	a.flush, a.rescuing = f, true
+	if s == nil {
+		s = sc.newSearch(acc, mail.Cursor{})
+	}
+	s.from, s.more = mail.Cursor{Bucket: bucket, Due: due}, true
+	sc.refresh(s)
 }
 
 // Flush returns what ScanFlush was begun for last.
 func (a *Admission) Flush() Flush { return a.flush }
 
 // Due reports whether something that a Timed scan has not found is due.
-func (a *Admission) Due(s Scan, now mail.Instant) bool { return a.scans[s].nextDue <= now }
+func (a *Admission) Due(s Scan, now mail.Instant) bool { return a.scans[s].nextDue() <= now }
 
-// Look has a Timed scan look at its index again from where it is.
-func (a *Admission) Look(s Scan) {
+// Look has a Timed scan look again, from where it is, at the buckets of its index in which
+// something is due.
+func (a *Admission) Look(s Scan, now mail.Instant) {
+	sc := &a.scans[s]
 	assert.That(s.Timed(), "the scan of %v mail is begun at no instant", s)
-	a.scans[s].more, a.scans[s].nextDue = true, mail.Never
+	for sc.nextDue() <= now {
+		first := sc.dues.Min()
+		first.more, first.nextDue = true, mail.Never
+		sc.refresh(first)
+	}
+}
+
+// LookHeld has the scan of held mail look at its index from where it is.
+func (a *Admission) LookHeld() {
+	sc := &a.scans[ScanHeld]
+	s := sc.searches[0]
+	s.more, s.nextDue = true, mail.Never
+	sc.refresh(s)
 }
 
 // Turn returns the scan whose turn it is, of those whose messages come into core, and
@@ -231,85 +253,101 @@ func (a *Admission) Turn() Scan {
 	return s
 }
 
-// Take returns the next message that a scan has found, or that Retry has named, and how
-// it will have come into core; false if there is none.
-func (a *Admission) Take(s Scan) (id mail.QueueID, from Origin, ok bool) {
+// A Candidate is a message that may come into core.
+type Candidate struct {
+	ID      mail.QueueID
+	Origin  Origin   // how it will have come
+	Account *Account // of its bucket; nil if only the spool knows that
+}
+
+// Take returns the next message that a scan has found, or that Retry has named; false if
+// there is none that has room. Free is for how many messages there is room in core.
+func (a *Admission) Take(s Scan, free int) (c Candidate, ok bool) {
 	sc := &a.scans[s]
-	switch {
-	case len(sc.named) > 0:
-		id, sc.named = sc.named[0], sc.named[1:]
-		return id, FromRetry, true
-	case len(sc.found) > 0:
-		id, sc.found = sc.found[0].ID, sc.found[1:]
-		return id, Origin(s), true
+	if len(sc.named) > 0 {
+		c = Candidate{ID: sc.named[0], Origin: FromRetry}
+		sc.named = sc.named[1:]
+		return c, true
 	}
-	return 0, 0, false
+	from := a.next(sc, free)
+	if from == nil {
+		return c, false
+	}
+	c = Candidate{from.found[0].ID, Origin(s), from.account}
+	sc.ready.Serve(&from.leaf)
+	from.found = from.found[1:]
+	sc.refresh(from)
+	return c, true
 }
 
 // Has reports whether a scan has found something that was not taken. What Retry has named
 // does not count.
-func (a *Admission) Has(s Scan) bool { return len(a.scans[s].found) > 0 }
+func (a *Admission) Has(s Scan) bool { return a.scans[s].found > 0 }
 
 // HasAny reports whether some message that comes into core was found, or named by Retry,
 // and not taken.
 func (a *Admission) HasAny() bool {
 	for s := range ScanHeld {
-		if sc := &a.scans[s]; len(sc.found)+len(sc.named) > 0 {
+		if sc := &a.scans[s]; sc.found+len(sc.named) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// MayFetch reports whether there is more of a scan to fetch and no fetch is under way.
+// Shared reports whether mail of several buckets has been seen. Then they share the core.
+func (a *Admission) Shared() bool { return len(a.accounts) > 1 }
+
+// MayFetch reports whether there is more of a scan to fetch that no fetch is under way for.
 func (a *Admission) MayFetch(s Scan) bool {
 	sc := &a.scans[s]
-	return !sc.fetching && sc.more && len(sc.found) == 0
+	return !sc.hungry.Empty() && sc.fetches < fetchesMax
 }
 
-// Fetch begins to fetch more of a scan, from the cursor it returns, until Found; false if
-// a fetch is under way, if what was found is not taken yet, or if there is no more.
-func (a *Admission) Fetch(s Scan) (mail.Cursor, bool) {
+// Fetch begins to fetch more of a scan, from the cursor it returns and at most so many
+// messages, until Found; false if MayFetch is.
+func (a *Admission) Fetch(s Scan) (from mail.Cursor, most int, ok bool) {
 	if !a.MayFetch(s) {
-		return mail.Cursor{}, false
+		return mail.Cursor{}, 0, false
 	}
-	sc := &a.scans[s]
-	sc.fetching, sc.more = true, false
-	return sc.from, true
-}
-
-// Check panics where an invariant does not hold. Tests call it after every step.
-func (a *Admission) Check() {
-	assert.That(a.turn < ScanHeld, "it is the turn of the scan of %v mail", a.turn)
-	for i := range a.scans {
-		of, s := Scan(i), &a.scans[i]
-		assert.That(!s.missed || s.fetching, "the scan of %v mail missed something, and fetches nothing", of)
-		assert.That(of.Timed() || s.nextDue == mail.Never, "the scan of %v mail waits for an instant", of)
-		assert.That(of == ScanFlush || len(s.named) == 0, "an operator has named mail to the scan of %v mail", of)
-		assert.That(of != ScanHeld || !s.from.Before(heldFrom), "the scan of held mail is at %v, where all is held without end", s.from)
-		for n := 1; n < len(s.found); n++ {
-			assert.That(s.found[n-1].Before(s.found[n]), "the scan of %v mail has found %v before %v", of, s.found[n-1], s.found[n])
-		}
-	}
+	from, most = a.scans[s].fetch()
+	return from, most, true
 }
 
 // Found takes what was fetched, and reports whether that was expected. It moves the
 // scan to where the fetch has come, or back to what has appeared before that position
 // while the fetch was under way: it may not have been seen.
 func (a *Admission) Found(of Scan, f mail.Found) bool {
-	s := &a.scans[of]
-	if !s.fetching {
+	sc := &a.scans[of]
+	s := sc.searches[f.Next.Bucket]
+	if s == nil || !s.fetching {
 		return false
 	}
-	s.fetching = false
-	s.from, s.more = f.Next, s.more || f.More
-	if s.missed && s.low.Before(s.from) {
-		s.from, s.more = s.low, true
-	}
-	s.missed = false
-	s.found = append(s.found[:0], f.Cursors...)
-	if of.Timed() && !f.More {
-		s.nextDue = min(s.nextDue, f.NextDue)
+	surveying := sc.survey == s
+	sc.take(s, f)
+	if surveying {
+		sc.survey, sc.surveyed = nil, mail.BucketEnd
+		for i, c := range f.Buckets {
+			if i == mail.BucketsFound-1 { // there may be others behind it
+				sc.surveyed, c = c.Bucket, mail.Cursor{Bucket: c.Bucket}
+			}
+			sc.discover(a.Account(c.Bucket), c)
+		}
 	}
 	return true
+}
+
+// CheckAccounts panics unless accounts have so many messages in core.
+func (a *Admission) CheckAccounts(inCore map[*Account]int) {
+	for b, acc := range a.accounts { //archtest:anyorder assertions
+		assert.That(acc.bucket == b && acc.inCore == inCore[acc], "bucket %v has %d messages in core, counted %d", acc.bucket, inCore[acc], acc.inCore)
+	}
+}
+
+// Check panics where an invariant does not hold. Tests call it after every step.
+func (a *Admission) Check() {
+	assert.That(a.turn < ScanHeld, "it is the turn of the scan of %v mail", a.turn)
+	for i := range a.scans {
+		a.scans[i].check()
+	}
 }

@@ -15,8 +15,8 @@ import (
 // Everything that rests in the incoming area, or in the deferred area and is due, comes
 // into core sooner or later, and held mail that is due is found, whatever happens while
 // answers are under way: mail arrives and is announced late, is deferred, held, released
-// and removed; operators name messages and have everything tried. Nothing is taken by a
-// hint that was overtaken. The invariant of doc.go holds after every step.
+// and removed; operators name messages and have everything tried. It is of one bucket, of a few,
+// or of more than one survey names. Nothing is taken by a hint that was overtaken. The invariant of doc.go holds after every step.
 func TestEverythingAtRestIsTaken(t *testing.T) {
 	worlds := 10 * uint64(golden.Runs(4))
 	seen := make(map[string]int)
@@ -38,7 +38,7 @@ func TestEverythingAtRestIsTaken(t *testing.T) {
 			seen[what] += n
 		}
 	}
-	for _, what := range []string{"announced", "overtaken", "named", "missed", "found gone", "unwanted", "from incoming", "from deferred", "from flush", "from retry", "lapsed"} {
+	for _, what := range []string{"announced", "overtaken", "named", "missed", "found gone", "unwanted", "from incoming", "from deferred", "from flush", "from retry", "lapsed", "survey"} {
 		if seen[what] < int(worlds)/5 {
 			t.Errorf("%q was seen %d times only", what, seen[what])
 		}
@@ -57,14 +57,18 @@ func TestFlushFindsAllThatIsDeferred(t *testing.T) {
 		w.drain()
 		for i := range mail.QueueID(10) {
 			id, due := 1000+i, w.now.Add(time.Duration(1+w.rng.IntN(50)))
-			w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaDeferred, Due: due}, 1
+			w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaDeferred, Due: due, Bucket: w.bucket(id)}, 1
 			w.a.Appeared(id, w.spool[id])
 		}
 		w.drain()
 		from := mail.Instant(0)
 		if seed%2 == 0 {
 			from = w.now.Add(25)
-			w.a.FlushFrom(from, Flush{Asked: w.now})
+			for b := range w.number {
+				if w.a.MayFlushFrom(mail.Bucket(b)) {
+					w.a.FlushFrom(mail.Bucket(b), from, Flush{Asked: w.now})
+				}
+			}
 		} else {
 			w.a.FlushAll(Flush{Asked: w.now})
 		}
@@ -84,7 +88,9 @@ type spoolWorld struct {
 	rng    *rand.Rand
 	now    mail.Instant
 	last   mail.QueueID
-	a      Admission
+	a      *Admission
+	counts map[mail.QueueID]*Account
+	number int // of buckets
 	spool  map[mail.QueueID]mail.Place
 	tried  map[mail.QueueID]mail.Instant
 	core   map[mail.QueueID]Origin
@@ -104,14 +110,28 @@ type flight struct {
 
 func newSpoolWorld(t *testing.T, seed uint64) *spoolWorld {
 	w := &spoolWorld{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), now: 1000, a: NewAdmission(), spool: make(map[mail.QueueID]mail.Place),
-		tried: make(map[mail.QueueID]mail.Instant), core: make(map[mail.QueueID]Origin), moving: make(map[mail.QueueID]bool), seen: make(map[string]int)}
+		tried: make(map[mail.QueueID]mail.Instant), counts: make(map[mail.QueueID]*Account), core: make(map[mail.QueueID]Origin), moving: make(map[mail.QueueID]bool), seen: make(map[string]int)}
 	w.finish = w.rest
-	w.a.Look(ScanHeld)
-	for range 3 { // from before the start
+	w.a.LookHeld()
+	earlier := 3
+	switch seed % 4 {
+	case 0:
+		w.number = 1
+	case 3:
+		w.number, earlier = 1000, 3*mail.BucketsFound
+	default:
+		w.number = int(seed%4) * 3
+	}
+	for range earlier { // from before the start
 		w.last += 2
 		w.rest(w.last)
 	}
 	return w
+}
+
+// bucket returns the bucket of a message.
+func (w *spoolWorld) bucket(id mail.QueueID) mail.Bucket {
+	return mail.Bucket(uint64(id/2) * 7919 % uint64(w.number))
 }
 
 // rest puts a message anywhere.
@@ -122,13 +142,13 @@ func (w *spoolWorld) rest(id mail.QueueID) {
 	case 0, 1:
 		delete(w.spool, id)
 	case 2:
-		w.spool[id] = mail.Place{Area: mail.AreaHold}
+		w.spool[id] = mail.Place{Area: mail.AreaHold, Bucket: w.bucket(id)}
 	case 3:
-		w.spool[id] = mail.Place{Area: mail.AreaHold, Due: later}
+		w.spool[id] = mail.Place{Area: mail.AreaHold, Due: later, Bucket: w.bucket(id)}
 	case 4:
-		w.spool[id] = mail.Place{Area: mail.AreaIncoming}
+		w.spool[id] = mail.Place{Area: mail.AreaIncoming, Bucket: w.bucket(id)}
 	default:
-		w.spool[id] = mail.Place{Area: mail.AreaDeferred, Due: later}
+		w.spool[id] = mail.Place{Area: mail.AreaDeferred, Due: later, Bucket: w.bucket(id)}
 	}
 }
 
@@ -153,7 +173,7 @@ func (w *spoolWorld) step() {
 	case n < 3: // an ID may be given before another's message is durable, and be durable after that
 		w.last += 2
 		id := w.last
-		w.send(func() { w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaIncoming}, 0 }, func() { w.announced(id) })
+		w.send(func() { w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaIncoming, Bucket: w.bucket(id)}, 0 }, func() { w.announced(id) })
 	case n < 9 && len(w.flight) > 0:
 		w.progress()
 	case n < 11:
@@ -162,8 +182,8 @@ func (w *spoolWorld) step() {
 		w.order(mail.QueueID(1 + w.rng.IntN(int(w.last)+2)))
 	case n == 12 && w.rng.IntN(3) == 0:
 		w.a.FlushAll(Flush{Asked: w.now, Since: mail.Instant(w.rng.IntN(2) * 1000)})
-	case n == 12 && !w.a.Looking(ScanFlush):
-		w.a.FlushFrom(w.now.Add(time.Duration(w.rng.IntN(30))), Flush{Asked: w.now})
+	case n == 12 && w.a.MayFlushFrom(w.bucket(w.last)):
+		w.a.FlushFrom(w.bucket(w.last), w.now.Add(time.Duration(w.rng.IntN(30))), Flush{Asked: w.now})
 	case n < 15:
 		w.leave()
 	default:
@@ -177,7 +197,7 @@ func (w *spoolWorld) announced(id mail.QueueID) {
 	if _, in := w.core[id]; in {
 		return
 	}
-	if !w.a.Announced(id, w.rng.IntN(4) > 0) {
+	if !w.a.Announced(id, w.bucket(id), w.rng.IntN(4)) {
 		w.seen["overtaken"]++
 		return
 	}
@@ -186,6 +206,20 @@ func (w *spoolWorld) announced(id mail.QueueID) {
 		w.t.Fatalf("seed %d: message %d comes into core by its hint, and is in %v, moving %t", w.seed, id, p.Area, w.moving[id])
 	}
 	w.core[id] = FromIncoming
+	w.enter(id)
+}
+
+// enter counts a message in its bucket.
+func (w *spoolWorld) enter(id mail.QueueID) {
+	w.counts[id] = w.a.Account(w.bucket(id))
+	w.a.Enter(w.counts[id])
+}
+
+// out takes a message out of core.
+func (w *spoolWorld) out(id mail.QueueID) {
+	delete(w.core, id)
+	w.a.Leave(w.counts[id])
+	delete(w.counts, id)
 }
 
 // order has an operator name a message that is not in core, which may not exist.
@@ -234,7 +268,7 @@ func (w *spoolWorld) leave() {
 func (w *spoolWorld) end(id mail.QueueID) {
 	w.core[id] = opening // nothing else happens to it
 	w.send(func() { w.finish(id) }, func() {
-		delete(w.core, id)
+		w.out(id)
 		w.appeared(id)
 	})
 }
@@ -246,19 +280,28 @@ const opening Origin = 200
 func (w *spoolWorld) admit() {
 	for _, s := range []Scan{ScanDeferred, ScanHeld} {
 		if w.a.Due(s, w.now) {
-			w.a.Look(s)
+			w.a.Look(s, w.now)
 		}
 	}
 	if s := w.a.Turn(); w.rng.IntN(4) > 0 {
-		for id, from, ok := w.a.Take(s); ok; id, from, ok = w.a.Take(s) {
-			if w.free(id) {
-				w.open(id, from)
+		free := 1 + w.rng.IntN(10)
+		c, ok := w.a.Take(s, free)
+		for ; ok; c, ok = w.a.Take(s, free) {
+			if c.Account != nil && !w.a.hasRoom(c.Account, free) {
+				w.t.Fatalf("seed %d: bucket %v has %d messages in core, and one more where there is room for %d", w.seed, c.Account.bucket, c.Account.inCore, free)
+			}
+			if w.free(c.ID) {
+				w.open(c.ID, c.Origin)
 				break
 			}
 		}
+		if !ok {
+			w.nothingWaits(s, free)
+		}
 	}
 	for w.a.Has(ScanHeld) {
-		id, _, _ := w.a.Take(ScanHeld)
+		c, _ := w.a.Take(ScanHeld, 0)
+		id := c.ID
 		if p := w.spool[id]; w.free(id) {
 			w.seen["lapsed"]++
 			w.moving[id] = true
@@ -273,14 +316,17 @@ func (w *spoolWorld) admit() {
 		}
 	}
 	for s := range scans {
-		from, ok := w.a.Fetch(s)
+		from, most, ok := w.a.Fetch(s)
 		if !ok {
 			continue
 		}
 		var f mail.Found
-		w.send(func() { f = w.search(s, from, 1+w.rng.IntN(4)) }, func() {
-			if w.a.scans[s].missed {
+		w.send(func() { f = w.search(s, from, 1+w.rng.IntN(min(most, 4))) }, func() {
+			if w.a.scans[s].searches[from.Bucket].missed {
 				w.seen["missed"]++
+			}
+			if len(f.Buckets) == mail.BucketsFound {
+				w.seen["survey"]++
 			}
 			if !w.a.Found(s, f) {
 				w.t.Fatalf("seed %d: what was fetched of the scan %v is not expected", w.seed, s)
@@ -289,9 +335,23 @@ func (w *spoolWorld) admit() {
 	}
 }
 
+// nothingWaits finds out whether a bucket waits that has room.
+func (w *spoolWorld) nothingWaits(s Scan, free int) {
+	for b, search := range w.a.scans[s].searches {
+		if len(search.found) == 0 {
+			continue
+		}
+		w.seen["blocked"]++
+		if acc := search.account; !w.a.Shared() || acc.inCore < 16*free {
+			w.t.Fatalf("seed %d: nothing is taken, and bucket %v has %d messages in core and others waiting, where there is room for %d", w.seed, b, acc.inCore, free)
+		}
+	}
+}
+
 // open has a message come into core, if it is still what its scan looked for.
 func (w *spoolWorld) open(id mail.QueueID, from Origin) {
 	w.core[id] = opening
+	w.enter(id)
 	var p mail.Place
 	there := false
 	w.send(func() { p, there = w.spool[id] }, func() {
@@ -313,7 +373,7 @@ func (w *spoolWorld) open(id mail.QueueID, from Origin) {
 			return
 		}
 		w.seen[map[bool]string{true: "unwanted", false: "found gone"}[there]]++
-		delete(w.core, id)
+		w.out(id)
 		w.appeared(id)
 	})
 }
@@ -322,12 +382,8 @@ func (w *spoolWorld) open(id mail.QueueID, from Origin) {
 func (w *spoolWorld) search(s Scan, from mail.Cursor, most int) mail.Found {
 	var all []mail.Cursor
 	for id, p := range w.spool {
-		c := mail.Cursor{ID: id, Due: p.Due}
-		if p.Area == mail.AreaIncoming {
-			c.Due = 0
-		}
-		if p.Area == s.Area() && !c.Before(from) {
-			all = append(all, c)
+		if p.Area == s.Area() {
+			all = append(all, p.Cursor(id))
 		}
 	}
 	slices.SortFunc(all, func(a, b mail.Cursor) int {
@@ -337,17 +393,20 @@ func (w *spoolWorld) search(s Scan, from mail.Cursor, most int) mail.Found {
 		return 1
 	})
 	f := mail.Found{Next: from, NextDue: mail.Never}
+	last := from.Bucket
 	for _, c := range all {
-		if s.Timed() && c.Due > w.now {
+		switch {
+		case c.Bucket > last && from == mail.Cursor{Bucket: from.Bucket} && len(f.Buckets) < mail.BucketsFound:
+			f.Buckets, last = append(f.Buckets, c), c.Bucket
+		case c.Before(from), c.Bucket > from.Bucket, f.More, f.NextDue != mail.Never:
+		case s.Timed() && c.Due > w.now:
 			f.NextDue = c.Due
-			return f
-		}
-		if len(f.Cursors) == most {
+		case len(f.Cursors) == most:
 			f.More = true
-			return f
+		default:
+			f.Cursors, f.Next = append(f.Cursors, c), c
+			f.Next.ID++
 		}
-		f.Cursors = append(f.Cursors, c)
-		f.Next = mail.Cursor{Due: c.Due, ID: c.ID + 1}
 	}
 	return f
 }
@@ -389,7 +448,7 @@ func (w *spoolWorld) settle() {
 		if at <= w.now {
 			w.t.Fatalf("seed %d: admission wants to be woken at %d, and it is %d", w.seed, at, w.now)
 		}
-		if without := w.a.Wake(false); without < at || without != w.a.scans[ScanHeld].nextDue {
+		if without := w.a.Wake(false); without < at || without != w.a.scans[ScanHeld].nextDue() {
 			w.t.Fatalf("seed %d: admission without room wants to be woken at %d, with room at %d", w.seed, without, at)
 		}
 		w.now = at
@@ -397,7 +456,8 @@ func (w *spoolWorld) settle() {
 }
 
 // check is the invariant: what rests and is not in core is found and not taken, or behind
-// a scan's cursor, or will be announced; and what is behind a cursor is looked for.
+// the cursor of a search, or will be announced, or in a bucket that the survey has not come
+// to; and what is behind a cursor is looked for.
 func (w *spoolWorld) check() {
 	w.t.Helper()
 	w.a.Check()
@@ -406,18 +466,31 @@ func (w *spoolWorld) check() {
 		if !w.free(id) || p.Area == mail.AreaHold && p.Due == 0 {
 			continue
 		}
-		of, c := ScanDeferred, mail.Cursor{Due: p.Due, ID: id}
+		of, c := ScanDeferred, p.Cursor(id)
 		switch p.Area {
 		case mail.AreaIncoming:
-			of, c.Due = ScanIncoming, 0
+			of = ScanIncoming
 		case mail.AreaHold:
 			of = ScanHeld
 		}
-		s := &w.a.scans[of]
+		sc := &w.a.scans[of]
+		s := sc.searches[c.Bucket]
+		if s == nil && (c.Bucket > sc.surveyed || of == ScanIncoming && onItsWay) {
+			continue
+		}
+		if s == nil {
+			w.t.Fatalf("seed %d: message %d rests in %v, bucket %v, which the survey has passed", w.seed, id, p.Area, c.Bucket)
+		}
 		looks := s.more || s.fetching || s.nextDue <= p.Due
 		behind := !c.Before(s.from) || s.missed && !c.Before(s.low)
 		if !slices.Contains(s.found, c) && !(behind && looks) && !(of == ScanIncoming && onItsWay) {
 			w.t.Fatalf("seed %d: message %d rests in %v, due %d, and no scan comes to it: %+v", w.seed, id, p.Area, p.Due, *s)
+		}
+	}
+	for s := range ScanHeld { // the survey goes on
+		sc := &w.a.scans[s]
+		if at := sc.searches[sc.surveyed]; sc.surveyed < mail.BucketEnd && sc.survey == nil && (at == nil || at.from != mail.Cursor{Bucket: sc.surveyed} && !at.missed || !at.more && !at.missed) && s != ScanFlush {
+			w.t.Fatalf("seed %d: the survey of %v mail has come to an end at bucket %v", w.seed, s, sc.surveyed)
 		}
 	}
 }
@@ -436,40 +509,39 @@ func TestTurnsOfScans(t *testing.T) {
 // that is late, for the scan has passed it or an operator has named the message, is left
 // to the scan: only the spool can say what has become of the message.
 func TestHints(t *testing.T) {
-	begun := func() Admission {
+	begun := func() *Admission {
 		a := NewAdmission()
 		a.Fetch(ScanIncoming)
 		a.Found(ScanIncoming, mail.Found{Cursors: []mail.Cursor{{ID: 10}}, Next: mail.Cursor{ID: 11}})
 		return a
 	}
-	read := func() Admission {
+	read := func() *Admission {
 		a := begun()
-		a.Take(ScanIncoming)
+		a.Take(ScanIncoming, 9)
 		return a
 	}
 	for _, c := range []struct {
 		what string
-		a    Admission
+		a    *Admission
 		id   mail.QueueID
-		room bool
+		free int
 		want bool
 	}{
-		{"at the start, before the index was read", NewAdmission(), 12, true, false},
-		{"behind what was found and not taken", begun(), 12, true, false},
-		{"new", read(), 11, true, true},
-		{"without room", read(), 11, false, false},
-		{"passed by the scan", read(), 10, true, false},
+		{"at the start, before the index was read", NewAdmission(), 12, 1, false},
+		{"behind what was found and not taken", begun(), 12, 1, false},
+		{"new", read(), 11, 1, true},
+		{"without room", read(), 11, 0, false},
+		{"passed by the scan", read(), 10, 1, false},
 	} {
-		if got := c.a.Announced(c.id, c.room); got != c.want || c.a.Waiting() == c.want {
+		if got := c.a.Announced(c.id, 0, c.free); got != c.want || c.a.Waiting() == c.want {
 			t.Errorf("a message %s comes into core at once: %t; waits: %t", c.what, got, c.a.Waiting())
 		}
 	}
-	a := read()
-	a.Name(15)
-	a.Name(13)
 	for id, want := range map[mail.QueueID]bool{16: true, 15: false, 14: false} {
-		b := a
-		if b.Announced(id, true) != want {
+		a := read()
+		a.Name(15)
+		a.Name(13)
+		if a.Announced(id, 0, 1) != want {
 			t.Errorf("message %d comes into core at once: %t, and an operator has named 15", id, !want)
 		}
 	}
@@ -484,11 +556,28 @@ func TestNamedMailIsFirst(t *testing.T) {
 	a.Retry(8)
 	a.Retry(9)
 	got := ""
-	for id, from, ok := a.Take(ScanFlush); ok; id, from, ok = a.Take(ScanFlush) {
-		got += fmt.Sprintf("%d from %d, ", id, from)
+	for c, ok := a.Take(ScanFlush, 9); ok; c, ok = a.Take(ScanFlush, 9) {
+		got += fmt.Sprintf("%d from %d, ", c.ID, c.Origin)
 	}
 	if want := fmt.Sprintf("8 from %d, 9 from %[1]d, 1 from %d, 2 from %[2]d, ", FromRetry, FromFlush); got != want {
 		t.Errorf("taken are %s want %s", got, want)
+	}
+}
+
+// What a survey found that was begun before an operator has asked does not count: mail may
+// have been deferred since then in a bucket that had none.
+func TestFlushDuringASurvey(t *testing.T) {
+	a := NewAdmission()
+	a.FlushAll(Flush{Asked: 5})
+	a.Fetch(ScanFlush)
+	a.FlushAll(Flush{Asked: 7})
+	a.Found(ScanFlush, mail.Found{NextDue: mail.Never})
+	if from, _, ok := a.Fetch(ScanFlush); !ok || from != (mail.Cursor{}) {
+		t.Fatalf("the next fetch is from %v, %t", from, ok)
+	}
+	a.Found(ScanFlush, mail.Found{NextDue: mail.Never, Buckets: []mail.Cursor{{Bucket: 5, Due: 9, ID: 3}}})
+	if from, _, ok := a.Fetch(ScanFlush); !ok || from != (mail.Cursor{Bucket: 5, Due: 9, ID: 3}) {
+		t.Errorf("bucket 5 is searched from %v, %t", from, ok)
 	}
 }
 
@@ -511,16 +600,16 @@ func TestStatesOfAScan(t *testing.T) {
 	want("nothing in the spool", ScanFlush, [4]bool{false, false, false, true})
 	a.FlushAll(Flush{Asked: 3, Reset: 4})
 	want("flush", ScanFlush, [4]bool{true, true, false, false})
-	if _, ok := a.Fetch(ScanFlush); !ok || a.Flush() != (Flush{Asked: 3, Reset: 4}) {
+	if _, _, ok := a.Fetch(ScanFlush); !ok || a.Flush() != (Flush{Asked: 3, Reset: 4}) {
 		t.Errorf("nothing is fetched for %+v", a.Flush())
 	}
-	if _, ok := a.Fetch(ScanFlush); ok {
+	if _, _, ok := a.Fetch(ScanFlush); ok {
 		t.Error("two fetches of a scan are under way")
 	}
-	mustPanic(t, "a scan takes the place of one that is fetching", func() { a.FlushFrom(1, Flush{}) })
+	mustPanic(t, "a scan takes the place of one that is fetching", func() { a.FlushFrom(0, 1, Flush{}) })
 	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{ID: 1}}, Next: mail.Cursor{ID: 2}, More: true})
 	want("found, and more", ScanFlush, [4]bool{true, true, true, false})
-	if _, ok := a.Fetch(ScanFlush); ok {
+	if _, _, ok := a.Fetch(ScanFlush); ok {
 		t.Error("more is fetched, and what was found was not taken")
 	}
 	a.FlushAll(Flush{Asked: 6})
@@ -528,11 +617,11 @@ func TestStatesOfAScan(t *testing.T) {
 	a.Fetch(ScanFlush)
 	a.Found(ScanFlush, mail.Found{Cursors: []mail.Cursor{{ID: 1}}})
 	want("found all", ScanFlush, [4]bool{true, false, true, false})
-	a.Take(ScanFlush)
+	a.Take(ScanFlush, 9)
 	want("taken", ScanFlush, [4]bool{false, false, false, true})
 	a.Retry(9)
 	want("named", ScanFlush, [4]bool{false, false, false, false})
-	a.Take(ScanFlush)
+	a.Take(ScanFlush, 9)
 	if a.Found(ScanFlush, mail.Found{}) {
 		t.Error("what was not fetched is expected")
 	}
@@ -546,7 +635,7 @@ func TestStatesOfAScan(t *testing.T) {
 	if a.Wake(true) != 5 || a.Wake(false) != 9 {
 		t.Errorf("admission wants to be woken at %v with room, at %v without", a.Wake(true), a.Wake(false))
 	}
-	mustPanic(t, "new mail is not due", func() { a.Look(ScanIncoming) })
+	mustPanic(t, "new mail is not due", func() { a.Look(ScanIncoming, 0) })
 }
 
 // What was tried since an operator has asked is not tried again for that, nor what was

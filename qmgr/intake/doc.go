@@ -4,12 +4,15 @@
 // qmgr, its only caller, turns what it says into actions, and brings it the answers.
 //
 // Admission. New mail is announced, and comes into core at once while there is room.
-// All else is found by scans of the spool's indexes, which take turns. A message that is
-// passed over, or that is put somewhere a scan has already been, goes to Appeared, and
-// the scan goes back to it. That is the invariant: whatever rests in the incoming or the
-// deferred area, and is not in core, is behind a scan's cursor, or found and not taken,
-// or its hint is on the way to Announced. A message is not in core twice, however late its
-// hint is.
+// All else is found by scans of the spool's indexes, which take turns. The indexes are
+// divided into buckets by flow; within a scan each bucket has a search of its own, and
+// they take turns, too, and share the core (account.go), so that nobody's mail waits
+// until that of others is in core. A message that is passed over, or that is put somewhere
+// a search has already been, goes to Appeared, and the search goes back to it. That is the
+// invariant: whatever rests in the incoming or the deferred area, and is not in core, is
+// behind a search's cursor, or in a bucket that the survey of buckets has not come to, or
+// found and not taken, or its hint is on the way to Announced. A message is not in core
+// twice, however late its hint is.
 //
 // Recipients. Every message may have a few recipients in core, and the rest is shared,
 // so that memory is bounded whatever waits on disk (recipients.go has the bound).
@@ -30,6 +33,7 @@
 // # Reading order
 //
 //	origin.go, admission.go     how messages are found
+//	scan.go, account.go         buckets: what is searched, whose turn it is, who has room
 //	recipients.go               how many recipients there may be
 //	lookups.go, slow.go         which lookups begin, and what becomes of long ones
 //	silence.go, parked.go       names that do not answer, and mail that waits for them

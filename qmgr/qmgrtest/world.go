@@ -207,6 +207,7 @@ func (w *World) Store(sender mail.Address, recipients []mail.Recipient) *Message
 	}
 	if w.Flow != nil {
 		m.Envelope.Flow = w.Flow()
+		m.Place.Bucket = m.Envelope.Flow.Bucket()
 	}
 	w.Messages[id] = m
 	return m
@@ -366,36 +367,42 @@ func (w *World) looksUp(r mail.Route) bool {
 }
 
 func (w *World) fetch(a qmgr.Fetch) mail.Found {
-	var cursors []mail.Cursor
-	f, later := mail.Found{Next: a.From, NextDue: mail.Never}, mail.Never
+	var area []mail.Cursor
 	for id, m := range w.Messages {
-		if m.Place.Area != a.Scan.Area() {
-			continue
-		}
-		c := mail.Cursor{Due: m.Place.Due, ID: id}
-		switch {
-		case c.Before(a.From):
-		case a.Scan.Timed() && c.Due > w.Now:
-			later = min(later, c.Due)
-		default:
-			cursors = append(cursors, c)
+		if m.Place.Area == a.Scan.Area() {
+			area = append(area, m.Place.Cursor(id))
 		}
 	}
-	slices.SortFunc(cursors, func(x, y mail.Cursor) int {
-		if c := cmp.Compare(x.Due, y.Due); c != 0 {
-			return c
-		}
-		return cmp.Compare(x.ID, y.ID)
+	latest := mail.Never
+	if a.Scan.Timed() {
+		latest = w.Now
+	}
+	return Search(area, a.From, latest, a.Max)
+}
+
+// Search returns what a spool finds among the messages of an area, which it sorts: those
+// of one bucket, from a cursor on, that are due at an instant.
+func Search(area []mail.Cursor, from mail.Cursor, now mail.Instant, most int) mail.Found {
+	slices.SortFunc(area, func(a, b mail.Cursor) int {
+		return cmp.Or(cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID))
 	})
-	for _, c := range cursors {
-		if len(f.Cursors) == a.Max {
+	f := mail.Found{Next: from, NextDue: mail.Never}
+	last := from.Bucket
+	for _, c := range area {
+		switch {
+		case c.Before(from):
+		case c.Bucket > last && from == mail.Cursor{Bucket: from.Bucket} && len(f.Buckets) < mail.BucketsFound:
+			f.Buckets, last = append(f.Buckets, c), c.Bucket
+		case c.Bucket != from.Bucket:
+		case c.Due > now && !f.More:
+			f.NextDue = min(f.NextDue, c.Due)
+		case len(f.Cursors) == most:
 			f.More = true
-			return f
+		default:
+			f.Cursors, f.Next = append(f.Cursors, c), c
+			f.Next.ID++
 		}
-		f.Cursors = append(f.Cursors, c)
-		f.Next = mail.Cursor{Due: c.Due, ID: c.ID + 1}
 	}
-	f.NextDue = later
 	return f
 }
 
@@ -404,7 +411,7 @@ func (w *World) apply(c mail.Change) mail.Changed {
 	if m == nil {
 		return mail.Changed{ID: c.ID}
 	}
-	if c.Place.Area != mail.AreaNone && (c.Place.Area != m.Place.Area || c.Place.Due != m.Place.Due) {
+	if c.Place.Area != mail.AreaNone && (c.Place.Area != m.Place.Area || c.Place.Due != m.Place.Due || c.Place.Bucket != m.Place.Bucket) {
 		w.violate("change %v of %v names place %v, it is in %v", c.Op, c.ID, c.Place, m.Place)
 	}
 	for _, o := range c.Outcomes {
@@ -441,7 +448,7 @@ func (w *World) applySplit(m *Message, s *mail.Split) {
 	if w.Messages[s.Into] != nil || w.Gone[s.Into] != nil {
 		w.violate("recipients of %v are put into %v, which is not new", m.Envelope.ID, s.Into)
 	}
-	part := &Message{Envelope: m.Envelope, Place: mail.Place{Area: mail.AreaHold, Chunks: 1, Touched: true}}
+	part := &Message{Envelope: m.Envelope, Place: m.in(mail.AreaHold, 0)}
 	part.Envelope.ID = s.Into
 	for _, i := range s.Recipients {
 		if m.Results[i].Settled() {
@@ -461,13 +468,18 @@ func (w *World) applySplit(m *Message, s *mail.Split) {
 	}
 }
 
+// in returns the place of a message that was changed.
+func (m *Message) in(area mail.Area, due mail.Instant) mail.Place {
+	return mail.Place{Area: area, Due: due, Chunks: 1, Touched: true, Bucket: m.Place.Bucket}
+}
+
 func (w *World) applyOp(m *Message, c mail.Change) {
 	switch c.Op {
 	case mail.ChangeDefer:
 		if m.Place.Area == mail.AreaHold && slices.ContainsFunc(m.Results, func(r mail.Result) bool { return !r.Settled() }) {
 			break
 		}
-		m.Place = mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
+		m.Place = m.in(mail.AreaDeferred, c.Due)
 		m.Envelope.Attempts++
 		m.Envelope.LastAttempt = c.At
 	case mail.ChangeRemove:
@@ -477,7 +489,7 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		m.Place = mail.Place{}
 	case mail.ChangeHold:
 		if m.Place.Area != mail.AreaCorrupt {
-			m.Place = mail.Place{Area: mail.AreaHold, Due: c.Due, Chunks: 1, Touched: true}
+			m.Place = m.in(mail.AreaHold, c.Due)
 		}
 	case mail.ChangeLapse:
 		if m.Place.Area == mail.AreaHold && m.Place.Due > 0 && m.Place.Due <= c.At {
@@ -485,7 +497,7 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 		}
 	case mail.ChangeRelease:
 		if m.Place.Area == mail.AreaHold {
-			m.Place = mail.Place{Area: mail.AreaDeferred, Due: c.Due, Chunks: 1, Touched: true}
+			m.Place = m.in(mail.AreaDeferred, c.Due)
 		}
 	case mail.ChangeExpire:
 		for i, r := range m.Results {
@@ -504,7 +516,7 @@ func (w *World) applyOp(m *Message, c mail.Change) {
 			}
 		}
 	case mail.ChangeCorrupt:
-		m.Place = mail.Place{Area: mail.AreaCorrupt, Chunks: 1, Touched: true}
+		m.Place = m.in(mail.AreaCorrupt, 0)
 	}
 }
 

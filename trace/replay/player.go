@@ -90,7 +90,7 @@ const idleMax = 10
 func (p *player) answer(c cue) {
 	waiting := p.asked[c.key]
 	if len(waiting) == 0 {
-		if found, ok := c.event.(qmgr.Found); !ok || len(found.Found.Cursors) > 0 {
+		if found, ok := c.event.(qmgr.Found); !ok || len(found.Found.Cursors)+len(found.Found.Buckets) > 0 {
 			p.early[c.key] = append(p.early[c.key], c)
 		} // that nothing was there then is no answer for later
 		return

@@ -30,7 +30,7 @@ type question struct {
 func ask(a qmgr.Action) (question, bool) {
 	switch a := a.(type) {
 	case qmgr.Fetch:
-		return same(name{kind: "fetch", id: uint64(a.Scan)}), true
+		return same(fetch(a.Scan, a.From.Bucket)), true
 	case qmgr.Open:
 		return same(name{kind: "open", id: uint64(a.ID)}), true
 	case qmgr.Read:
@@ -70,6 +70,11 @@ func ask(a qmgr.Action) (question, bool) {
 	panic(fmt.Sprintf("package replay has not been told whether a %T wants an answer", a))
 }
 
+// fetch names the question what is in a bucket.
+func fetch(s qmgr.Scan, b mail.Bucket) name {
+	return name{kind: "fetch", id: uint64(s)<<32 | uint64(b)}
+}
+
 func same(n name) question { return question{handle: n, key: n} }
 
 // entryKind is the kind of the questions how a delivery ends.
@@ -94,7 +99,7 @@ func indexes(list []mail.Recipient) string {
 func handles(ev qmgr.Event) []name {
 	switch ev := ev.(type) {
 	case qmgr.Found:
-		return []name{{kind: "fetch", id: uint64(ev.Scan)}}
+		return []name{fetch(ev.Scan, ev.Found.Next.Bucket)}
 	case qmgr.Opened:
 		return []name{{kind: "open", id: uint64(ev.Envelope.ID)}}
 	case qmgr.Broken:
