@@ -73,8 +73,6 @@ func (q *queue) room() int {
 	switch {
 	case q.waits():
 		return 0
-	case q.spreading.pausing:
-		return 0
 	case q.site == nil:
 		return q.window.Size() - q.Busy
 	case q.ready():
@@ -88,7 +86,7 @@ func (q *queue) room() int {
 // delivery at a time, be it on a connection that ends and that the window does not
 // count any more.
 func (q *queue) waits() bool {
-	return q.paused || q.site != nil && q.limits.rateDelay > 0 && q.Busy > 0
+	return q.paused || q.spreading.pausing || q.site != nil && q.limits.rateDelay > 0 && q.Busy > 0
 }
 
 // concurrency is how much there is of what the window limits.
