@@ -38,6 +38,7 @@ func (q *Qmgr) Check() {
 		assert.That(q.halt || q.leftover || q.paused.Pending() || !t.ready(), "%s could start a delivery and does not", t.Name)
 	}
 	q.checkHeld()
+	q.checkWanted()
 	q.checkRuns()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
@@ -101,6 +102,20 @@ func (q *Qmgr) checkHeld() {
 	}
 	for _, m := range q.messages { //archtest:anyorder assertions
 		assert.That(held[m] == m.held, "message %v holds %d connections, counted %d", m.ID, held[m], m.held)
+	}
+}
+
+// checkWanted checks that a destination that has use for a connection waits for one.
+func (q *Qmgr) checkWanted() {
+	if q.halt || q.leftover || q.paused.Pending() {
+		return
+	}
+	for s, d := range q.sites { //archtest:anyorder assertions
+		if !d.eager() || !s.Wants(d.Waiting) || d.resolving || s.Waits() {
+			continue
+		}
+		_, may := q.ask(d)
+		assert.That(!may, "%s:%s has %d entries waiting and asks for no connection", d.transport.Name, d.name, d.Waiting)
 	}
 }
 

@@ -182,6 +182,9 @@ func (s *Site) MayAsk() bool {
 	return false
 }
 
+// Waits reports whether the site waits for something, after which it is woken.
+func (s *Site) Waits() bool { return s.waits != WaitNone }
+
 // LastFailure returns why a connection to one of the site's hosts failed last; zero if
 // none has since it came into core.
 func (s *Site) LastFailure() mail.Reply { return s.failure.reply }
