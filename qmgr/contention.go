@@ -16,7 +16,9 @@ import (
 //
 // Room that just suffices becomes scarce with the next entry that starts. It is taken to
 // suffice again only when there is twice as much, or each entry that starts or ends would
-// change what all claims may do.
+// change what all claims may do. Where starts are limited by time, by a rate or because they
+// are spread (spread.go), what is scarce is not the room, of which there may be plenty after
+// each pause: there the claims take turns until at most one is left.
 
 // sharing is a destination's part in this.
 type sharing struct {
@@ -115,7 +117,7 @@ func (d *queue) nextContention() contention {
 		return contentionNone
 	case room < n:
 		return contentionScarce
-	case d.contention == contentionScarce && room < 2*n:
+	case d.contention == contentionScarce && (room < 2*n || d.rate.Limited() || d.spreading.gap(d.Busy) > 0):
 		return contentionScarce
 	}
 	return contentionAmple

@@ -70,6 +70,12 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	if text, given := l.Option("classes"); given {
 		c.Shares.Classes = classes(tb, l, text)
 	}
+	if text, given := l.Option("tenants"); given {
+		c.Shares.Tenants = make(map[string]int)
+		for _, t := range classes(tb, l, text) {
+			c.Shares.Tenants[t.Name] = t.Weight
+		}
+	}
 	b := &c.Backoff
 	b.MinimalBackoffTime = l.Duration(tb, "backoff-min", b.MinimalBackoffTime)
 	b.MaximalBackoffTime = l.Duration(tb, "backoff-max", b.MaximalBackoffTime)
@@ -90,16 +96,22 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 	}
 }
 
-// classes parses name:weight,name:weight.
+// classes parses name:weight,name:weight:max-share: the latter is strict.
 func classes(tb testing.TB, l *golden.Line, text string) (list []fair.Class) {
 	tb.Helper()
 	for _, part := range strings.Split(text, ",") {
-		name, weight, _ := strings.Cut(part, ":")
-		n, err := strconv.Atoi(weight)
-		if err != nil {
+		name, numbers, _ := strings.Cut(part, ":")
+		weight, share, strict := strings.Cut(numbers, ":")
+		c := fair.Class{Name: name, Strict: strict}
+		var err, wrong error
+		c.Weight, err = strconv.Atoi(weight)
+		if strict {
+			c.MaxShare, wrong = strconv.Atoi(share)
+		}
+		if err != nil || wrong != nil {
 			tb.Fatalf("%s: cannot read %s", l.Pos, part)
 		}
-		list = append(list, fair.Class{Name: name, Weight: n})
+		list = append(list, c)
 	}
 	return list
 }
