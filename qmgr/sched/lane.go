@@ -70,7 +70,7 @@ type lists struct {
 
 // changes are what Refresh has to look at: something has changed for these jobs and
 // destinations. One that has been freed meanwhile is not marked as stale any more, and
-// one that was used again may stand here twice.
+// one that was used again may stand here twice, or is another lane's.
 type changes struct {
 	staleJobs  []*Job
 	staleDests []*Destination
@@ -211,7 +211,7 @@ func (l *Lane) Refresh() {
 func (l *Lane) refresh() {
 	l.stale = false
 	for i := 0; i < len(l.staleDests); i++ {
-		if d := l.staleDests[i]; d.stale {
+		if d := l.staleDests[i]; d.stale && d.Lane == l {
 			d.stale = false
 			d.refresh()
 		}
