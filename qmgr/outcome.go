@@ -23,7 +23,9 @@ func (q *Qmgr) delivered(ev Delivered) {
 		q.restore(queueOf(e.Destination()).transport) // its agents can be had after all
 	}
 	if v.conn != nil {
-		queueOf(e.Destination()).spreading.ended(q.now.Sub(v.started))
+		d := queueOf(e.Destination())
+		d.spreading.ended(q.now.Sub(v.started), d.Busy)
+		q.spare(d)
 		q.carried(&v, &ev.Result)
 	} else {
 		q.feedback(queueOf(e.Destination()), v.attempt, ev.Result)
