@@ -16,7 +16,6 @@ type lane struct {
 	flow        *flow             // nil: the transport's first
 	inTransport ilist.Link[lane]  // on transport.lanes
 	leaf        fair.Leaf         // in transport.turns, if it is ready and there are others
-	ready       bool              // it was when it was refreshed last
 	held        ilist.List[claim] // whose turn it is where room is scarce
 	unread      ilist.Link[lane]  // on transport.unread, if some of its messages have unread recipients
 }
@@ -57,17 +56,15 @@ func (q *Qmgr) freeLane(l *lane) {
 	if t.lanes.Len() == 1 {
 		t.lanes.Front().leaveTurns()
 	}
-	assert.That(!l.ready && !l.leaf.Joined() && !l.unread.Listed() && l.Load == (sched.Load{}), "a lane of %s ends and has mail", t.Name)
+	assert.That(!l.leaf.Joined() && !l.unread.Listed() && l.Load == (sched.Load{}), "a lane of %s ends and has mail", t.Name)
 	q.stocks.left = append(q.stocks.left, l)
 }
 
 // Refreshed is called after something has changed in the lane.
 func (l *lane) Refreshed() {
 	t := l.transport
-	if ready := l.Ready(); ready != l.ready {
-		if l.ready = ready; t.lanes.Len() > 1 {
-			l.takeTurns()
-		}
+	if t.lanes.Len() > 1 {
+		l.takeTurns()
 	}
 	if unread := l.HasUnread(); unread != l.unread.Listed() {
 		t.sharePools(l, unread)
@@ -76,12 +73,12 @@ func (l *lane) Refreshed() {
 
 // takeTurns brings up to date whether the lane is among those that take turns.
 func (l *lane) takeTurns() {
-	switch t := l.transport; {
-	case l.ready == l.leaf.Joined():
-	case l.ready:
-		t.turns.Join(&l.leaf, l.path())
+	switch ready := l.Ready(); {
+	case ready == l.leaf.Joined():
+	case ready:
+		l.transport.turns.Join(&l.leaf, l.path())
 	default:
-		t.turns.Leave(&l.leaf)
+		l.transport.turns.Leave(&l.leaf)
 	}
 }
 
@@ -103,8 +100,7 @@ func (t *transport) listed() (n int) {
 func (t *transport) checkLanes() {
 	for l := range t.lanes.All() {
 		l.Check()
-		assert.That(l.ready == l.Ready(), "a lane of %s is ready: %t", t.Name, l.Ready())
-		assert.That(l.leaf.Joined() == (l.ready && t.lanes.Len() > 1), "a lane of %s takes turns: %t", t.Name, l.leaf.Joined())
+		assert.That(l.leaf.Joined() == (l.Ready() && t.lanes.Len() > 1), "a lane of %s takes turns: %t", t.Name, l.leaf.Joined())
 		assert.That(l.unread.Listed() == l.HasUnread(), "a lane of %s shares recipient slots: %t", t.Name, l.unread.Listed())
 	}
 	t.turns.Check()
