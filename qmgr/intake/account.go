@@ -9,9 +9,9 @@ import (
 
 // An Account is what one bucket has in core.
 //
-// As long as mail of one bucket only has been seen, it may fill the core. From then on a
-// bucket gets no further message while it has sharePart times as many as there is still
-// room for. This is the dynamic threshold of Choudhury and Hahne (1998), as for connections
+// As long as only mail of bucket 0 has been seen, which was not classified, it may fill the
+// core, as in Postfix. From then on a bucket gets no further message while it has sharePart
+// times as many as there is still room for. This is the dynamic threshold of Choudhury and Hahne (1998), as for connections
 // (package conns) and for mail of destinations that do not answer: nothing is reserved, and
 // yet there is room for who has little. A single bucket may use 16/17 of the core, two of
 // them 32/33; with a hundred that have all they may, a 1,601st part is left for the

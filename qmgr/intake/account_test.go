@@ -110,7 +110,8 @@ func buckets(n int) (list []mail.Bucket) {
 	return list
 }
 
-// One sender may use all of the core until there are others, and nearly all from then on.
+// Mail that was not classified may fill the core until other mail has come, and nearly fill
+// it from then on.
 func TestOneSenderUsesTheCore(t *testing.T) {
 	c := newFullCore(t, 1700)
 	c.begin(0)

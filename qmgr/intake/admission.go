@@ -295,7 +295,8 @@ func (a *Admission) HasAny() bool {
 	return false
 }
 
-// Shared reports whether mail of several buckets has been seen. Then they share the core.
+// Shared reports whether mail has been seen that was classified. Then buckets share the
+// core.
 func (a *Admission) Shared() bool { return len(a.accounts) > 1 }
 
 // MayFetch reports whether there is more of a scan to fetch that no fetch is under way for.
