@@ -104,14 +104,20 @@ func (t *timing) started(w *world, e *task) {
 	}
 }
 
-// ordering: where nothing may overtake, new messages with one recipient each
+// ordering: where nothing may overtake, new messages of a flow with one recipient each
 // reach a destination in the order in which they came into core; that is the
 // order of arrival unless a slow disk changes it. It is idle for transports with
 // preemption, whose business is to change that order.
 type ordering struct {
 	safety
 	limits *limits
-	last   map[*destination]ordered // that began last
+	last   map[lane]ordered // that began last
+}
+
+// lane is the mail of one flow for one destination; of all flows if these do not take turns.
+type lane struct {
+	to   *destination
+	flow mail.Flow
 }
 
 // ordered is a message's place in the order.
@@ -121,7 +127,7 @@ type ordered struct {
 }
 
 func newOrdering(w *world) *ordering {
-	return &ordering{limits: newLimits(w), last: make(map[*destination]ordered)}
+	return &ordering{limits: newLimits(w), last: make(map[lane]ordered)}
 }
 
 func (*ordering) name() string { return "order" }
@@ -132,10 +138,14 @@ func (o *ordering) started(w *world, e *task) {
 	if cfg.Scheduler == qmgr.Preemptive && cfg.SlotCost > 1 || m == nil || m.attempts > 0 || m.sent || len(m.states) != 1 {
 		return // one that was sent before is back from a connection that broke
 	}
-	if last := o.last[e.to]; m.entered < last.entered {
+	at := lane{to: e.to}
+	if cfg.Scheduler == qmgr.Preemptive {
+		at.flow = m.flow()
+	}
+	if last := o.last[at]; m.entered < last.entered {
 		o.found(w.now, "message %d is tried at %s behind message %d, which came later", m.number, e.to.name, last.number)
 	}
-	o.last[e.to] = ordered{m.entered, m.number}
+	o.last[at] = ordered{m.entered, m.number}
 }
 
 // memory: what is in core stays below the bounds that SCHEDULER_README gives:

@@ -36,7 +36,7 @@ func reported(w *world, m *message, t tally) checker {
 // A checker that never complains is worth nothing: here each of them is shown
 // what it is there for, and must say so; and what is all right, and must not.
 func TestCheckersFindWhatTheyAreFor(t *testing.T) {
-	letters, bounces := &source{sender: defaultSender}, &source{}
+	letters, bounces := &source{sender: defaultSender, cfg: &Arrivals{}}, &source{cfg: &Arrivals{}}
 	letter := func() *message {
 		m := &message{id: 7, number: 3, source: letters, states: make([]recipientState, 2), place: mail.Place{Area: mail.AreaIncoming}}
 		return m

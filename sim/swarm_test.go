@@ -18,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -38,6 +39,9 @@ func swarm(rng *rand.Rand) *Scenario {
 		}
 		s.Arrivals = append(s.Arrivals, a)
 	}
+	if rng.IntN(3) > 0 {
+		s.classify(rng)
+	}
 	if rng.IntN(2) == 0 {
 		s.Disk = Disk{Commit: Exponential(swarmTime(rng) / 1000), Read: Exponential(swarmTime(rng) / 1000)}
 	}
@@ -49,11 +53,36 @@ func swarm(rng *rand.Rand) *Scenario {
 		s.Agents = []AgentOutage{{Transport: []string{"smtp", "relay"}[rng.IntN(2)], From: from, Until: from + time.Second + 10*swarmTime(rng)}}
 	}
 	s.Runs = []Run{swarmRun(rng)}
+	if rng.IntN(2) == 0 {
+		s.Runs[0].Core.Shares = swarmShares(rng)
+	}
 	if rng.IntN(3) == 0 {
 		s.Arrivals = append(s.Arrivals, Arrivals{Class: "poison", To: []string{s.Sites[0].Name}, Pattern: PatternRegular, From: swarmTime(rng),
 			Messages: 1 + rng.IntN(8), Min: 1, Max: 1 + rng.IntN(3), Rate: 0.01 + rng.Float64(), Poison: true})
 	}
 	return s
+}
+
+// classify gives the mail of a scenario to a few classes, tenants and flows.
+func (s *Scenario) classify(rng *rand.Rand) {
+	names := []string{"", "a", "b", "c"}
+	for i := range s.Arrivals {
+		a := &s.Arrivals[i]
+		a.Flow = mail.Flow{Class: names[rng.IntN(3)], Tenant: names[rng.IntN(4)], Flow: names[rng.IntN(4)]}
+		a.Tenants, a.Flows = 1+rng.IntN(2)*rng.IntN(4), 1+rng.IntN(2)*rng.IntN(12)
+	}
+}
+
+// swarmShares draws weights of what classify names.
+func swarmShares(rng *rand.Rand) fair.Rules {
+	weights := func() map[string]int {
+		m := map[string]int{}
+		for _, name := range []string{"a", "b", "a1", "b0", "c2"} {
+			m[name] = 1 + rng.IntN(10)
+		}
+		return m
+	}
+	return fair.Rules{Classes: []fair.Class{{Name: "a", Weight: 1 + rng.IntN(10), Strict: rng.IntN(4) == 0}, {Name: "b", Weight: 1 + rng.IntN(10)}}, Tenants: weights(), Flows: weights()}
 }
 
 // swarmOfHosts does the same where the core decides on connections, and sites have

@@ -43,6 +43,10 @@ type (
 		searching(now mail.Instant, a *qmgr.Lookup)
 		searched(a *qmgr.Lookup)
 	}
+	// routedWatcher is called with each recipient whose destination the core is told.
+	routedWatcher interface {
+		routed(w *world, m *message, index uint32, to *destination)
+	}
 	// noteWatcher is called with every note of the core.
 	noteWatcher interface {
 		note(now mail.Instant, n *qmgr.Note)
@@ -90,6 +94,7 @@ type watchers struct {
 	changes  []changeWatcher
 	changeds []changedWatcher
 	notes    []noteWatcher
+	routeds  []routedWatcher
 	searches []searchWatcher
 	reports  []reportWatcher
 	sessions []sessionWatcher
@@ -110,29 +115,40 @@ func newWatchers(w *world) watchers {
 		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(),
 		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newShares(w), newPatience(w), &neighbors{},
 	}
+	turns, sparse, idle := &turns{}, &sparse{}, &idle{}
+	ws.checkers = append(ws.checkers, turns, sparse, idle)
 	if w.hasSessions() {
 		ws.checkers = append(ws.checkers, newConnecting(w), newProbing(w), newReaching(w))
 	}
+	if c := newClaims(w, turns, sparse, idle); c != nil {
+		ws.enlist(c)
+	}
 	for _, c := range ws.checkers {
-		enlist(&ws.accepts, c)
-		enlist(&ws.starts, c)
-		enlist(&ws.finishes, c)
-		enlist(&ws.changes, c)
-		enlist(&ws.changeds, c)
-		enlist(&ws.notes, c)
-		enlist(&ws.searches, c)
-		enlist(&ws.reports, c)
-		enlist(&ws.sessions, c)
-		enlist(&ws.putOffs, c)
-		enlist(&ws.networks, c)
-		enlist(&ws.ends, c)
-		enlist(&ws.stepping, c)
-		enlist(&ws.resting, c)
+		ws.enlist(c)
 	}
 	return ws
 }
 
-func enlist[W any](list *[]W, c checker) {
+// enlist calls a watcher for all that it wants to see.
+func (ws *watchers) enlist(c any) {
+	enlist(&ws.accepts, c)
+	enlist(&ws.starts, c)
+	enlist(&ws.finishes, c)
+	enlist(&ws.changes, c)
+	enlist(&ws.changeds, c)
+	enlist(&ws.notes, c)
+	enlist(&ws.searches, c)
+	enlist(&ws.reports, c)
+	enlist(&ws.sessions, c)
+	enlist(&ws.putOffs, c)
+	enlist(&ws.networks, c)
+	enlist(&ws.ends, c)
+	enlist(&ws.stepping, c)
+	enlist(&ws.resting, c)
+	enlist(&ws.routeds, c)
+}
+
+func enlist[W any](list *[]W, c any) {
 	if watcher, ok := c.(W); ok {
 		*list = append(*list, watcher)
 	}

@@ -337,6 +337,9 @@ func (w *world) route(a *qmgr.Route) {
 		r := m.recipient(int(a.Recipients[i].Index))
 		w.routes = append(w.routes, r.route)
 		w.routes[i].NeedsLookup = w.needsLookup(r.to)
+		for _, c := range w.watch.routeds {
+			c.routed(w, m, a.Recipients[i].Index, r.to)
+		}
 	}
 	step(w, qmgr.Routed{ID: a.ID, Routes: w.routes})
 }
