@@ -296,12 +296,14 @@ func (c *claims) empty(k *contest) {
 	}
 }
 
-// putOff notes that mail will be deferred without an attempt, which came to nobody's turn.
+// putOff notes that mail will be deferred without an attempt. It has left its destination
+// before, at an instant that is not seen, so that nothing is certain about who waited.
 func (c *claims) putOff(w *world, d *mail.Delivery) {
 	k, m := c.contests[w.nexthops[d.Origin.Nexthop]], w.spool.message(d.Envelope.ID)
 	if k == nil || m == nil {
 		return
 	}
+	k.certain = false
 	for i := range d.Recipients {
 		c.leave(k, waiter{m, d.Recipients[i].Index})
 	}
