@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
@@ -62,7 +61,6 @@ func (n *contender) path() string {
 // slot may be free for spreadMost from the last start on.
 type idle struct {
 	safety
-	at       mail.Instant
 	touched  []*contest
 	suspects []*contest // at which a slot was free at the end of the last Step
 }
