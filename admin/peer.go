@@ -5,6 +5,8 @@ import (
 	"net"
 	"os/user"
 	"strconv"
+
+	"github.com/posthaste-mta/posthaste/internal/peercred"
 )
 
 // peerKey is the context key for the identity of a connection's peer.
@@ -18,7 +20,7 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	}
 	by := conn.RemoteAddr().String()
 	if local, ok := conn.(*net.UnixConn); ok {
-		if uid, ok := peerUser(local); ok {
+		if uid, ok := peercred.User(local); ok {
 			by = "uid " + strconv.FormatUint(uint64(uid), 10)
 			if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
 				by = u.Username

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/internal/peercred"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -120,7 +121,7 @@ func TestOriginOfClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer here.Close()
-	if uid, ok := peerUser(here.(*net.UnixConn)); ok && int(uid) != os.Getuid() {
+	if uid, ok := peercred.User(here.(*net.UnixConn)); ok && int(uid) != os.Getuid() {
 		t.Errorf("user %d, want %d", uid, os.Getuid())
 	} else if user := userOf(here); ok != strings.HasPrefix(user, "uid:") {
 		t.Errorf("user %q", user)

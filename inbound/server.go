@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/internal/peercred"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
@@ -212,7 +213,7 @@ func userOf(conn net.Conn) string {
 	if !ok {
 		return ""
 	}
-	uid, ok := peerUser(unix)
+	uid, ok := peercred.User(unix)
 	if !ok {
 		return ""
 	}

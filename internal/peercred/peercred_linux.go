@@ -1,12 +1,13 @@
-package admin
+package peercred
 
 import (
 	"net"
 	"syscall"
 )
 
-// peerUser returns the user of the process at the other end of a unix socket.
-func peerUser(conn *net.UnixConn) (uid uint32, ok bool) {
+// User returns the user of the process at the other end of a unix socket; false if it
+// cannot be found out.
+func User(conn *net.UnixConn) (uid uint32, ok bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return 0, false
