@@ -60,13 +60,7 @@ func (s *Server) destinations(ctx context.Context, in *destinationsInput) (*dest
 
 // ask returns the core's list of destinations.
 func (s *Server) ask(ctx context.Context, query qmgr.DestinationQuery) (qmgr.DestinationList, error) {
-	limited, cancel := context.WithTimeout(ctx, viewTimeout)
-	defer cancel()
-	list, err := s.scheduler.Destinations(limited, query)
-	if err != nil && ctx.Err() == nil {
-		return list, fmt.Errorf("%w: %w", errCore, err)
-	}
-	return list, err
+	return ask(ctx, func(ctx context.Context) (qmgr.DestinationList, error) { return s.scheduler.Destinations(ctx, query) })
 }
 
 // matchName returns a function that reports whether text matches a destination; nil

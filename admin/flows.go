@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -62,15 +61,11 @@ type flowsOutput struct{ Body FlowPage }
 
 func (s *Server) flows(ctx context.Context, in *flowsInput) (*flowsOutput, error) {
 	class, tenant, flow := newGlob(in.Class), newGlob(in.Tenant), newGlob(in.Flow)
-	limited, cancel := context.WithTimeout(ctx, viewTimeout)
-	defer cancel()
-	list, err := s.scheduler.Flows(limited, qmgr.FlowQuery{Most: in.Limit, Match: func(f mail.Flow) bool {
+	query := qmgr.FlowQuery{Most: in.Limit, Match: func(f mail.Flow) bool {
 		return class.match(f.Class) && tenant.match(f.Tenant) && flow.match(f.Flow)
-	}})
+	}}
+	list, err := ask(ctx, func(ctx context.Context) (qmgr.FlowList, error) { return s.scheduler.Flows(ctx, query) })
 	if err != nil {
-		if ctx.Err() == nil {
-			err = fmt.Errorf("%w: %w", errCore, err)
-		}
 		return nil, s.problem(ctx, err)
 	}
 	page := FlowPage{Matched: list.Matched, Flows: make([]Flow, 0, len(list.Flows))}

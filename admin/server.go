@@ -283,14 +283,19 @@ const viewTimeout = 5 * time.Second
 // errCore means that the core did not answer.
 var errCore = errors.New("the scheduler does not answer")
 
-func (s *Server) view(ctx context.Context, queues int) (qmgr.View, error) {
+// ask asks the core, for viewTimeout at most.
+func ask[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
-	v, err := s.control.View(limited, queues)
+	answer, err := question(limited)
 	if err != nil && ctx.Err() == nil {
-		return v, fmt.Errorf("%w: %w", errCore, err)
+		err = fmt.Errorf("%w: %w", errCore, err)
 	}
-	return v, err
+	return answer, err
+}
+
+func (s *Server) view(ctx context.Context, queues int) (qmgr.View, error) {
+	return ask(ctx, func(ctx context.Context) (qmgr.View, error) { return s.control.View(ctx, queues) })
 }
 
 // problem converts an error to the client's answer. Details that only concern the
