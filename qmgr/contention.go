@@ -18,7 +18,10 @@ import (
 // suffice again only when there is twice as much, or each entry that starts or ends would
 // change what all claims may do. Where starts are limited by time, by a rate or because they
 // are spread (spread.go), what is scarce is not the room, of which there may be plenty after
-// each pause: there the claims take turns until at most one is left.
+// each pause: there the claims take turns until none is left. One claim that is left alone
+// keeps the order of turns until then, too: another that comes back for one entry after the
+// other would have nothing to pay in a new one, and so have every second start, whatever its
+// weight.
 
 // sharing is a destination's part in this.
 type sharing struct {
@@ -113,11 +116,13 @@ func (d *queue) passTurn() {
 func (d *queue) nextContention() contention {
 	n, room := d.contenders.Len(), d.room()
 	switch {
-	case n <= 1:
+	case n == 0:
+		return contentionNone
+	case d.contention == contentionScarce && (room < 2*n || d.rate.Limited() || d.spreading.gap(d.Busy) > 0):
+		return contentionScarce
+	case n == 1:
 		return contentionNone
 	case room < n:
-		return contentionScarce
-	case d.contention == contentionScarce && (room < 2*n || d.rate.Limited() || d.spreading.gap(d.Busy) > 0):
 		return contentionScarce
 	}
 	return contentionAmple

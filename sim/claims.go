@@ -40,6 +40,7 @@ type contest struct {
 	clock   uint64
 	certain bool         // room has been scarce since the members' histories began
 	known   bool         // the core's order began with them
+	ordered bool         // there may be an order of the core's
 	listed  bool         // among contested
 	touched bool         // among those that idle will look at
 	was     int          // how much waited when it did last
@@ -138,7 +139,8 @@ func (c *claims) wait(w *world, k *contest, r waiter, new bool) {
 		k.clock++
 		if k.flows++; k.flows == 2 {
 			k.certain = new && w.roomFor(c, k) < 2
-			k.begin(k.certain)
+			k.begin(k.certain && !k.ordered)
+			k.ordered = true
 			c.list(k)
 			leaf = k.leaf(c.rules, r.message.flow())
 		}
@@ -166,6 +168,7 @@ func (c *claims) leave(k *contest, r waiter) {
 	if leaf.waiting == 0 {
 		if k.flows--; k.flows < 2 {
 			k.certain = false
+			k.ordered = k.flows == 1 // which may keep the order
 		}
 	}
 	c.idle.touch(k)
