@@ -46,6 +46,7 @@ func (w *background) pause(d time.Duration) {
 func (s *Spool) startBackground() {
 	s.work.done.Go(s.deleteFiles)
 	s.work.done.Go(s.maintain)
+	s.work.done.Go(s.account)
 }
 
 func (s *Spool) stopBackground() {
@@ -156,10 +157,10 @@ func (s *Spool) reclaim(ctx context.Context) error {
 func (s *Spool) nudge() error {
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := putFormat(b); err != nil {
-		return err
-	}
-	if err := s.commit(b); err != nil {
+	s.counts.gate.RLock()
+	err := errors.Join(putFormat(b, s.counts.format()), s.commit(b))
+	s.counts.gate.RUnlock()
+	if err != nil {
 		return err
 	}
 	if err := s.db.Flush(); err != nil {

@@ -179,3 +179,25 @@ func fill(b testing.TB, s *Spool, n int, dues int64) {
 	close(done)
 	committer.Wait()
 }
+
+// BenchmarkCounts is BenchmarkAcceptRemove with what quotas on the queue cost.
+func BenchmarkCounts(b *testing.B) {
+	for _, level := range []mail.CountLevel{mail.CountNothing, mail.CountTenants, mail.CountFlows} {
+		b.Run(fmt.Sprint(level), func(b *testing.B) {
+			s := benchSpool(b)
+			s.SetCounts(level)
+			counted(b, s)
+			done := make(chan mail.Change, 4096)
+			var committer sync.WaitGroup
+			committer.Go(func() { benchCommitter(b, s, done) })
+			measured(b, func() {
+				writers(b.N, func() {
+					a := benchAccept(b, s)
+					done <- mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place}
+				})
+				close(done)
+				committer.Wait()
+			})
+		})
+	}
+}

@@ -30,6 +30,8 @@ func (s *Spool) Apply(ctx context.Context, changes []mail.Change) ([]mail.Change
 }
 
 func (s *Spool) apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error) {
+	s.counts.gate.RLock()
+	defer s.counts.gate.RUnlock()
 	e := s.newEdits(changes)
 	defer e.release()
 	answers, failed, err := e.all(ctx, changes)
@@ -41,7 +43,7 @@ func (s *Spool) apply(ctx context.Context, changes []mail.Change) ([]mail.Change
 	if err := e.emit(b); err != nil {
 		return nil, err
 	}
-	if err := s.commit(b); err != nil {
+	if err := e.commit(b); err != nil {
 		return nil, err
 	}
 	e.committed()

@@ -47,6 +47,8 @@ type Config struct {
 	// TableFiles is the maximum number of open table files. 0 means 1,000; the
 	// store uses at least 74. Lower it where file descriptors are scarce.
 	TableFiles int
+	// Counts is for what messages are counted (Spool.Waiting), until Spool.SetCounts.
+	Counts mail.CountLevel
 	// SyncInterval is the minimum time between two syncs of the log. 0 means none.
 	// 300 to 500 microseconds give a slow disk larger groups to commit.
 	SyncInterval time.Duration

@@ -179,6 +179,16 @@ func (c clone) check(t *testing.T, states []string) {
 	}
 }
 
+// watchWrites calls do before every write to a file system.
+func watchWrites(fs vfs.FS, do func()) vfs.FS {
+	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpFileClose {
+			do()
+		}
+		return nil
+	}))
+}
+
 // A ledger records what was confirmed to each of several writers.
 type ledger struct {
 	mu      sync.Mutex

@@ -29,6 +29,10 @@
 //	k KEY        the record of a host (SaveHosts)
 //	w ID         recipients have been written ahead of the commit of a draft
 //	g KIND       an index is being rebuilt
+//	q            what is counted, and whether that is complete
+//	q c CLASS, q t TENANT, q f TENANT 0 FLOW
+//	             the number and size of messages in the spool
+//	p N          what one batch changes in these, until it is added to them
 //	f, n         format of the spool; queue IDs below n have been used
 //
 // The incoming and the deferred index are divided into buckets, so that who has few
@@ -83,6 +87,11 @@
 // a message as damaged, and only operations on that message fail. A damaged index
 // is rebuilt from all keys that name a message; parts that cannot be read are
 // skipped, with an alarm that says which.
+//
+// With quotas, messages are counted by class, tenant and flow (counts.go), in the batches
+// that add and remove them, so that the counts are right after any crash. They are counted
+// anew, in the background, when a quota is first configured and when damage may have
+// made them wrong.
 //
 // Host records are written without waiting for a sync, skipped if damaged, and
 // refused when there is no room: a lost record costs a connection, not mail.

@@ -37,6 +37,7 @@ type Draft struct {
 	first  []mail.Recipient // those needed by Arrival
 
 	arrival mail.Arrival
+	claim   *entry // in the counts; nil: none
 }
 
 type draftPhase uint8
@@ -270,6 +271,8 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 	if err := d.settle(); err != nil {
 		return d.s.room.refuse(err)
 	}
+	d.s.counts.gate.RLock()
+	defer d.s.counts.gate.RUnlock()
 	edits := d.s.newEdits(changes)
 	defer edits.release()
 	_, failed, err := edits.all(ctx, changes)
@@ -316,7 +319,14 @@ func (d *Draft) commitBatch(e mail.Envelope, edits *edits) error {
 	if err := errors.Join(d.emit(b, e), edits.emit(b)); err != nil {
 		return fmt.Errorf("spool: batch for %s: %w", d.id, err)
 	}
-	return d.s.commit(b)
+	if d.s.counts.counting() {
+		edits.tally.add(e.Flow, 1, d.size)
+	}
+	if err := d.s.commitCounted(b, &edits.tally, d.claim); err != nil {
+		return err
+	}
+	d.claim = nil
+	return nil
 }
 
 // emit adds the message to a batch.
@@ -385,6 +395,7 @@ func (d *Draft) Abort() {
 		return
 	}
 	d.phase = draftAborted
+	d.unclaim()
 	d.freeBlocks(d.blocks)
 	d.blocks, d.chunks, d.chunk = nil, nil, nil
 	var err error

@@ -22,6 +22,7 @@ type edits struct {
 	buf   []byte
 	about []mail.Change
 	dues  map[mail.QueueID][]key // index keys of these in indexes that must be scanned for them; nil until needed
+	tally tally                  // of the batch that is being made
 }
 
 // An editPhase is the state of a message within an Apply.
@@ -78,7 +79,8 @@ func (e *edits) release() {
 	e.s.locks.unlock(&e.held)
 	clear(e.byID)
 	clear(e.order)
-	*e = edits{byID: e.byID, order: e.order[:0], buf: e.buf[:0]}
+	clear(e.tally.entries)
+	*e = edits{byID: e.byID, order: e.order[:0], buf: e.buf[:0], tally: tally{entries: e.tally.entries[:0]}}
 	editsPool.Put(e)
 }
 
@@ -142,7 +144,8 @@ func (e *edits) emit(b *pebble.Batch) error {
 		var err error
 		switch {
 		case ed.phase == editGone:
-			err = errors.Join(ed.emitSplits(e.s, b), ed.emitRemoval(e.s, b))
+			err = errors.Join(e.emitSplits(b, ed), ed.emitRemoval(e.s, b))
+			e.countRemoval(ed.id)
 		case ed.phase == editKept && ed.dirty:
 			err = e.emitState(b, ed)
 		}
@@ -174,7 +177,7 @@ func (e *edits) emitState(b *pebble.Batch, ed *edit) error {
 			return err
 		}
 	}
-	if err := ed.emitSplits(e.s, b); err != nil {
+	if err := e.emitSplits(b, ed); err != nil {
 		return err
 	}
 	e.buf = appendState(e.buf[:0], &ed.state)
@@ -248,6 +251,26 @@ func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 		return err
 	}
 	return dropChunks(b, keyOutcomes, ed.id, chunks)
+}
+
+// countRemoval subtracts a message from the counts. It is not there any more if its
+// removal is repeated.
+func (e *edits) countRemoval(id mail.QueueID) {
+	if !e.s.counts.counting() {
+		return
+	}
+	env, err := e.s.readEnvelope(id)
+	switch {
+	case err != nil:
+		e.s.doubtCounts(err)
+	case env != nil:
+		e.tally.add(env.Flow, -1, -env.Size)
+	}
+}
+
+// commit makes a batch durable with its tally, and counts it.
+func (e *edits) commit(b *pebble.Batch) error {
+	return e.s.commitCounted(b, &e.tally, nil)
 }
 
 // committed does what must wait until the batch is durable.
@@ -341,7 +364,7 @@ func (e *edits) commitWalk(ctx context.Context, ed *edit) error {
 		if err := e.emitState(b, ed); err != nil {
 			return err
 		}
-		if err := e.s.commit(b); err != nil {
+		if err := e.commit(b); err != nil {
 			return err
 		}
 	}

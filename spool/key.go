@@ -18,6 +18,8 @@ const (
 	keyHost       = 'k'
 	keyEnvelope   = 'm'
 	keyNextID     = 'n'
+	keyTally      = 'p'
+	keyCount      = 'q'
 	keyRecipients = 'r'
 	keyState      = 's'
 	keyAhead      = 'w'

@@ -46,6 +46,9 @@ func (s *Spool) endMend() error {
 	}
 	err := s.keepLost(s.work.ctx)
 	s.reindexAll()
+	if s.counts.counting() {
+		err = errors.Join(err, s.setCounting(s.cfg.Counts))
+	}
 	if err != nil {
 		s.raise(Alarm{Kind: AlarmCorrupt, Text: "cannot move messages without an envelope to the corrupt area", Err: err})
 		return nil // the next start tries again

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -194,7 +195,7 @@ func TestAgainstTwin(t *testing.T) {
 		t.Run(fmt.Sprintf("spool.seed=%d", seed), func(t *testing.T) {
 			fs := vfs.NewCrashableMem()
 			r := &trial{
-				t: t, rng: rand.New(rand.NewPCG(seed, 0)), fs: fs, cfg: small(fs),
+				t: t, rng: rand.New(rand.NewPCG(seed, 0)), fs: fs, cfg: counting(fs),
 				twin: twin{messages: make(map[mail.QueueID]*twinMessage)},
 			}
 			r.s = mustOpen(t, r.cfg)
@@ -358,6 +359,30 @@ func (r *trial) compareAll() {
 		r.compare(id)
 	}
 	r.compareAreas()
+	r.compareCounts()
+}
+
+// compareCounts checks what is counted for classes, tenants and flows. Sometimes that is
+// switched off and on again.
+func (r *trial) compareCounts() {
+	r.t.Helper()
+	counted(r.t, r.s)
+	if mail.CountLevel(r.s.counts.level.Load()) == mail.CountFlows {
+		want := make(sums)
+		for _, m := range r.twin.messages {
+			accounts, n := accountsOf(m.envelope.Flow, mail.CountFlows)
+			for _, a := range accounts[:n] {
+				want.add(a, mail.Usage{Messages: 1, Octets: int64(len(m.body))})
+			}
+		}
+		if got := recounted(r.t, r.s); !maps.Equal(got, want) {
+			r.t.Fatalf("there are %+v, want %+v", got, want)
+		}
+		checkCounts(r.t, r.s)
+	}
+	if r.rng.IntN(3) == 0 {
+		r.s.SetCounts(mail.CountLevel(r.rng.IntN(3)))
+	}
 }
 
 // compare checks one message by every way of reading it.

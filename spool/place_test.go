@@ -86,7 +86,7 @@ func TestQueueDirectoryReturns(t *testing.T) {
 	commit := func() error {
 		b := s.db.NewBatch()
 		defer b.Close()
-		return errors.Join(putFormat(b), s.commit(b))
+		return errors.Join(putFormat(b, formatVersion), s.commit(b))
 	}
 	before := s.place.found.Load()
 	if err := os.Rename(dir, dir+"2"); err != nil {
@@ -250,7 +250,7 @@ func TestPanicInTheStoreIsTheEnd(t *testing.T) {
 	cfg.Fatal = func(err error) { fatal <- err; runtime.Goexit() }
 	s := open(t, cfg)
 	b := s.db.NewBatch()
-	if err := errors.Join(putFormat(b), s.commit(b)); err != nil {
+	if err := errors.Join(putFormat(b, formatVersion), s.commit(b)); err != nil {
 		t.Fatal(err)
 	}
 	recovered := make(chan any, 1)

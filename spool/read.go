@@ -177,6 +177,11 @@ func (s *Spool) eachKeyPast(ctx context.Context, kind byte, from []byte, visit f
 		return 0, fmt.Errorf("spool: scan: %w", err)
 	}
 	defer it.Close()
+	return s.eachOf(ctx, it, kind, from, visit)
+}
+
+// eachOf is eachKeyPast with an iterator over the keys.
+func (s *Spool) eachOf(ctx context.Context, it *pebble.Iterator, kind byte, from []byte, visit func(k []byte) bool) (gaps int, err error) {
 	at := bytes.Clone(from)
 	ok := it.First()
 	for steps := 1; ; steps++ {

@@ -231,9 +231,12 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 		mark(b, indexKey(sp.kind, mail.AreaHold, sp.indexed)))
 }
 
-func (ed *edit) emitSplits(s *Spool, b *pebble.Batch) error {
+func (e *edits) emitSplits(b *pebble.Batch, ed *edit) error {
 	for _, sp := range ed.splits {
-		if err := sp.emit(s, b); err != nil {
+		if sp.kind == 0 && e.s.counts.counting() {
+			e.tally.add(sp.env.Flow, 1, sp.env.Size)
+		}
+		if err := sp.emit(e.s, b); err != nil {
 			return err
 		}
 	}

@@ -32,10 +32,11 @@ var (
 
 // formatVersion is the number of the layout described in the package comment. A spool of
 // format 1 has no buckets, and becomes one of this format when it is opened: nothing in
-// it needs to be rewritten.
+// it needs to be rewritten. A spool with counts has formatCounts.
 const (
-	formatVersion = 2
 	formatOldest  = 1
+	formatVersion = 2
+	formatCounts  = 3
 )
 
 // A Spool is a directory of messages. All its methods may be called concurrently
@@ -65,6 +66,7 @@ type Spool struct {
 	damped  damper // limits repeated alarms
 	wanting damper // limits alarms of writes that wait for room, each of which is tried four times a second
 	spoilt  spoilt // messages moved to the corrupt area by the spool itself
+	counts  counts
 	count   counters
 
 	indexes    sync.RWMutex // held for reading by scans, for writing by heal
@@ -137,6 +139,9 @@ func Open(cfg Config) (_ *Spool, err error) {
 	if err := s.checkFormat(); err != nil {
 		return nil, err
 	}
+	if err := s.openCounts(); err != nil {
+		return nil, err
+	}
 	if err := s.openIndexes(); err != nil {
 		return nil, err
 	}
@@ -198,22 +203,19 @@ func (s *Spool) checkFormat() error {
 		return err
 	}
 	version, wrong := strconv.Atoi(text)
-	if ok && (wrong != nil || version < formatOldest || version > formatVersion) {
-		return fmt.Errorf("spool: %s has format %q, this version supports %d to %d", s.cfg.Dir, text, formatOldest, formatVersion)
+	if ok && (wrong != nil || version < formatOldest || version > formatCounts) {
+		return fmt.Errorf("spool: %s has format %q, this version supports %d to %d", s.cfg.Dir, text, formatOldest, formatCounts)
 	}
-	if ok && version == formatVersion {
+	if ok && version >= formatVersion {
 		return nil
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := putFormat(b); err != nil {
-		return err
-	}
-	return s.commit(b)
+	return errors.Join(putFormat(b, formatVersion), s.commit(b))
 }
 
-func putFormat(b *pebble.Batch) error {
-	return put(b, plainKey(keyFormat), strconv.AppendInt(nil, formatVersion, 10))
+func putFormat(b *pebble.Batch, version int64) error {
+	return put(b, plainKey(keyFormat), strconv.AppendInt(nil, version, 10))
 }
 
 // Close waits for calls that have begun, flushes what is only in the log to tables,
@@ -237,6 +239,7 @@ func (s *Spool) Close() error {
 // release closes everything that is open, in reverse order of opening.
 func (s *Spool) release() error {
 	var errs []error
+	s.counts.dropScan()
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 		s.db = nil

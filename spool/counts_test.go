@@ -1,0 +1,542 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// counting returns a configuration for which messages are counted.
+func counting(fs vfs.FS) Config {
+	cfg := small(fs)
+	cfg.Counts = mail.CountFlows
+	return cfg
+}
+
+// counted waits until what is to be counted is.
+func counted(t testing.TB, s *Spool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for underway := true; underway; {
+		select {
+		case <-limit:
+			t.Fatal("counting does not end")
+		case <-time.After(time.Millisecond):
+		}
+		_, underway = s.Counting()
+	}
+}
+
+// recounted adds up what the listings show.
+func recounted(t testing.TB, s *Spool) sums {
+	t.Helper()
+	all := make(sums)
+	for area := mail.AreaIncoming; area <= mail.AreaCorrupt; area++ {
+		list, _, more, err := s.List(ctxTest, area, mail.Cursor{}, 1<<30)
+		if err != nil || more {
+			t.Fatal("list: ", err, more)
+		}
+		for _, m := range list {
+			accounts, n := accountsOf(m.Envelope.Flow, mail.CountFlows)
+			for _, a := range accounts[:n] {
+				all.add(a, mail.Usage{Messages: 1, Octets: m.Envelope.Size})
+			}
+		}
+	}
+	return all
+}
+
+// checkCounts compares the counts with the messages, in all ways to read them.
+func checkCounts(t testing.TB, s *Spool) {
+	t.Helper()
+	want := recounted(t, s)
+	asked := maps.Clone(want)
+	for n := range 5 { // some have nothing
+		f := testFlow(n)
+		accounts, k := accountsOf(f, mail.CountFlows)
+		for _, a := range accounts[:k] {
+			asked[a] = want[a]
+		}
+	}
+	for a, u := range asked {
+		f := mail.Flow{Class: a.name, Tenant: a.name, Flow: a.name}
+		if a.level == accountFlow {
+			f.Tenant = a.tenant
+		}
+		w := s.Waiting(f)
+		got := map[byte]mail.Usage{accountClass: w.Class, accountTenant: w.Tenant, accountFlow: w.Flow}[a.level]
+		if !w.Known || got != u {
+			t.Fatalf("%c %q %q: %+v (known %v), want %+v", a.level, a.tenant, a.name, got, w.Known, u)
+		}
+	}
+	got := make(sums)
+	classes, tenants, flows, err := s.Counts(ctxTest, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range classes {
+		got[account{level: accountClass, name: c.Class}] = c.Usage
+	}
+	for _, c := range tenants {
+		got[account{level: accountTenant, name: c.Tenant}] = c.Usage
+	}
+	for _, c := range flows {
+		got[account{level: accountFlow, tenant: c.Tenant, name: c.Flow}] = c.Usage
+	}
+	if !maps.Equal(got, want) {
+		t.Fatalf("listed are\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// keyCountOf returns the number of keys of a kind.
+func keyCountOf(t testing.TB, s *Spool, kind byte) (n int) {
+	t.Helper()
+	from, to := plainKey(kind), plainKey(kind+1)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	if err := it.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// After a crash at any write the counts are those of the messages that are there, at once
+// and without counting, unless the log of the store was damaged.
+func TestCountsAfterACrashAtEveryWrite(t *testing.T) {
+	var clones []vfs.FS
+	crashes, every := 0, int(sampled(5))
+	fs := vfs.NewCrashableMem()
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(1, 0))
+	s := mustOpen(t, counting(watchWrites(fs, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, percent := range []int{0, 50, 100} {
+			if crashes++; crashes%every == 0 {
+				clones = append(clones, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+			}
+		}
+	})))
+	counted(t, s)
+	mu.Lock()
+	clones = clones[:0] // until then they begin counting again
+	mu.Unlock()
+	var ids []mail.QueueID
+	for i, step := range crashSteps {
+		step(t, s, &ids)
+		checkCounts(t, s)
+		if i%3 == 0 {
+			if err := s.fold(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mustClose(t, s)
+	mu.Lock()
+	defer mu.Unlock()
+	t.Logf("%d crashes, of which %d are tried", crashes, len(clones))
+	if len(clones) < 20 {
+		t.Error("too few crashes")
+	}
+	for _, clone := range clones {
+		s := mustOpen(t, counting(clone))
+		if _, underway := s.Counting(); underway && len(s.damagedFiles()) == 0 {
+			t.Error("messages are counted after a crash")
+		}
+		counted(t, s) // where a write that the crash has torn looks like a damaged log
+		checkCounts(t, s)
+		mustClose(t, s)
+	}
+}
+
+// A crash while messages are being counted has them counted from the beginning, by the
+// next start; one that wants no counts removes all of them, and lets an earlier version
+// of this program open the spool.
+func TestCrashWhileCounting(t *testing.T) {
+	for _, wanted := range []mail.CountLevel{mail.CountFlows, mail.CountTenants, mail.CountNothing} {
+		fs := vfs.NewCrashableMem()
+		s := mustOpen(t, small(fs))
+		var ids []mail.QueueID
+		for _, step := range crashSteps[:9] {
+			step(t, s, &ids)
+		}
+		mustClose(t, s)
+		var clones []vfs.FS
+		var mu sync.Mutex
+		s = mustOpen(t, counting(watchWrites(fs, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			clones = append(clones, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: len(clones) % 3 * 50, RNG: rand.New(rand.NewPCG(1, 1))}))
+		})))
+		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: ids[0]})
+		counted(t, s)
+		checkCounts(t, s)
+		mustClose(t, s)
+		for _, clone := range clones {
+			cfg := small(clone)
+			cfg.Counts = wanted
+			s := mustOpen(t, cfg)
+			counted(t, s)
+			if wanted == mail.CountFlows {
+				checkCounts(t, s)
+			}
+			format, _, err := s.loadText(plainKey(keyFormat))
+			if want := map[bool]string{true: "3", false: "2"}[wanted > 0]; err != nil || format != want {
+				t.Errorf("format %s, want %s (%v)", format, want, err)
+			}
+			if n := keyCountOf(t, s, keyCount) + keyCountOf(t, s, keyTally); wanted == mail.CountNothing && n > 0 {
+				t.Errorf("%d keys of counts are left", n)
+			}
+			mustClose(t, s)
+		}
+	}
+}
+
+// Eight writers commit, defer, split and remove while counting begins and folds are made;
+// then the power fails.
+func TestCountsUnderConcurrentWriters(t *testing.T) {
+	for round := range uint64(4) {
+		fs := vfs.NewCrashableMem()
+		s := mustOpen(t, small(fs))
+		known := ledger{entries: make(map[mail.QueueID]confirmation)}
+		var all sync.WaitGroup
+		var stop atomic.Bool
+		progress := make(chan struct{}, 1<<16)
+		for w := range uint64(8) {
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(round, w))
+				for !stop.Load() {
+					crashWriter(t, s, &known, rng)
+					progress <- struct{}{}
+				}
+			})
+		}
+		for n := range 200 {
+			<-progress
+			switch n {
+			case 40:
+				s.SetCounts(mail.CountTenants)
+			case 60:
+				s.SetCounts(mail.CountFlows)
+			}
+			if n%10 == 0 && n > 60 {
+				if err := s.fold(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		counted(t, s)
+		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: int(round%3) * 50, RNG: rand.New(rand.NewPCG(round, 99))})
+		stop.Store(true)
+		all.Wait()
+		checkCounts(t, s)
+		mustClose(t, s)
+		for range 2 {
+			s = mustOpen(t, counting(crashed))
+			if _, underway := s.Counting(); underway && len(s.damagedFiles()) == 0 {
+				t.Error("messages are counted after a crash")
+			}
+			counted(t, s)
+			checkCounts(t, s)
+			mustClose(t, s)
+		}
+	}
+}
+
+// A spool of format 2, made by the code at commit 9e11ecf, is counted at the first start
+// with quotas, while mail comes in and goes.
+func TestSpoolWithoutCounts(t *testing.T) {
+	fs := unpack(t, "testdata/version-2.tar.gz")
+	s := mustOpen(t, counting(fs))
+	news := mail.Flow{Class: "bulk", Tenant: "shop", Flow: "news@shop.example"}
+	accept(t, s, mail.Envelope{Flow: news}, addresses(1), text(7))
+	counted(t, s)
+	w := s.Waiting(news)
+	// Two of the archive, one of which has been split, and the new one.
+	if want := (mail.Waiting{Known: true, Class: mail.Usage{Messages: 4, Octets: 507}, Tenant: mail.Usage{Messages: 5, Octets: 537}, Flow: mail.Usage{Messages: 4, Octets: 507}}); w != want {
+		t.Errorf("%+v, want %+v", w, want)
+	}
+	jane := s.Waiting(mail.Flow{Class: "normal", Tenant: "192.0.2.0/24", Flow: "jane@example.org"})
+	if want := (mail.Waiting{Known: true, Class: mail.Usage{Messages: 2, Octets: 20_030}, Tenant: mail.Usage{Messages: 1, Octets: 20_000}, Flow: mail.Usage{Messages: 1, Octets: 20_000}}); jane != want {
+		t.Errorf("%+v, want %+v", jane, want)
+	}
+	checkCounts(t, s)
+	mustClose(t, s)
+	s = mustOpen(t, counting(fs))
+	checkCounts(t, s)
+	mustClose(t, s)
+}
+
+// Whatever ends the life of a message ends its count; nothing else does, and a repeated
+// removal counts once.
+func TestWhatCounts(t *testing.T) {
+	s := open(t, counting(vfs.NewMem()))
+	counted(t, s)
+	f := testFlow(1)
+	take := func() mail.Arrival { return accept(t, s, mail.Envelope{Flow: f}, addresses(3), text(100)) }
+	check := func(what string, messages int64) {
+		t.Helper()
+		if w := s.Waiting(f); w.Flow != (mail.Usage{Messages: messages, Octets: 100 * messages}) {
+			t.Fatalf("after %s: %+v, want %d messages", what, w.Flow, messages)
+		}
+		checkCounts(t, s)
+	}
+	check("nothing", 0)
+	a := take()
+	check("arrival", 1)
+	id := a.Envelope.ID
+	apply(t, s, mail.Change{Op: mail.ChangeDefer, ID: id, Place: a.Place, Due: 5, At: 1})
+	check("deferral", 1)
+	apply(t, s, mail.Change{Op: mail.ChangeHold, ID: id, Reason: "why"})
+	check("hold", 1)
+	apply(t, s, mail.Change{Op: mail.ChangeExpire, ID: id, At: 9})
+	check("expiry", 1)
+	apply(t, s, mail.Change{Op: mail.ChangeCorrupt, ID: id, Reason: "why"})
+	check("a move to the corrupt area", 1)
+	apply(t, s, mail.Change{Op: mail.ChangeRelease, ID: id, Due: 9})
+	check("release", 1)
+	got := apply(t, s, mail.Change{Op: mail.ChangeHold, ID: id, Due: 70, Reason: "why"})
+	apply(t, s, mail.Change{Op: mail.ChangeLapse, ID: id, At: 69})
+	check("a lapse too early", 1)
+	apply(t, s, mail.Change{Op: mail.ChangeLapse, ID: id, At: 70, Place: got[0].Place})
+	check("a lapse", 0)
+
+	a = take()
+	into, err := s.Reserve(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	split := mail.Change{Op: mail.ChangeRecord, ID: a.Envelope.ID, At: 5, Splits: []mail.Split{{Into: into, Recipients: []uint32{1}, Reason: "why"}}}
+	apply(t, s, split)
+	check("a split", 2)
+	apply(t, s, split)
+	check("a repeated split", 2)
+	remove := mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place}
+	remove.Place.Touched = true
+	apply(t, s, remove, remove)
+	check("a removal", 1)
+	apply(t, s, remove)
+	check("a repeated removal", 1)
+
+	// A report together with changes that remove what it is about.
+	d := draft(t, s, addresses(1), text(100))
+	if err := d.CommitWith(ctxTest, mail.Envelope{Flow: f}, []mail.Change{{Op: mail.ChangeRemove, ID: into}}); err != nil {
+		t.Fatal(err)
+	}
+	check("a report for a message", 1)
+	accept(t, s, mail.Envelope{}, addresses(1), text(10))
+	check("mail without a flow", 1)
+}
+
+// A walk along many recipients is committed in parts, and a split is in one of them.
+func TestCountOfASplitInParts(t *testing.T) {
+	s := open(t, counting(vfs.NewMem()))
+	counted(t, s)
+	a := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: testFlow(1)}, addresses(chunkSize*(walkChunks+2)), text(10))
+	into, err := s.Reserve(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, mail.Change{Op: mail.ChangeExpire, ID: a.Envelope.ID, At: 5, Splits: []mail.Split{{Into: into, Recipients: []uint32{1}, Reason: "why"}}})
+	if w := s.Waiting(testFlow(1)); w.Flow.Messages != 2 {
+		t.Errorf("%+v", w)
+	}
+	checkCounts(t, s)
+}
+
+// Claims of drafts count until they end, and no two drafts take the last place.
+func TestClaims(t *testing.T) {
+	s := open(t, counting(vfs.NewMem()))
+	counted(t, s)
+	f := testFlow(1)
+	var accepted, most atomic.Int64
+	var all sync.WaitGroup
+	for n := range 40 {
+		all.Go(func() {
+			d := draft(t, s, addresses(1), text(10))
+			ok, err := d.Claim(f, 10, func(w mail.Waiting) bool {
+				most.Store(max(most.Load(), w.Flow.Messages))
+				return w.Flow.Messages < 7 && w.Tenant.Octets == 10*w.Tenant.Messages
+			})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case !ok, n%5 == 0: // some fail
+				d.Abort()
+				return
+			}
+			if err := d.Commit(ctxTest, mail.Envelope{Flow: f}); err != nil {
+				t.Error(err)
+			}
+			accepted.Add(1)
+		})
+	}
+	all.Wait()
+	if most.Load() > 7 || accepted.Load() > 7 {
+		t.Errorf("%d accepted, %d seen", accepted.Load(), most.Load())
+	}
+	// What is left of the places can be taken, one by one and to the last.
+	for accepted.Load() < 7 {
+		d := draft(t, s, addresses(1), text(10))
+		for range 2 { // the first claim ends
+			if ok, err := d.Claim(f, 10, func(w mail.Waiting) bool { return w.Flow.Messages == accepted.Load() }); err != nil || !ok {
+				t.Fatalf("a place is lost: %+v (%v)", s.Waiting(f), err)
+			}
+		}
+		if err := d.Commit(ctxTest, mail.Envelope{Flow: f}); err != nil {
+			t.Fatal(err)
+		}
+		accepted.Add(1)
+	}
+	checkCounts(t, s)
+	d := draft(t, s, addresses(1), text(10))
+	if ok, err := d.Claim(f, 10, func(mail.Waiting) bool { return true }); !ok || err != nil {
+		t.Error(err)
+	}
+	canceled, cancel := context.WithCancel(ctxTest)
+	cancel()
+	if err := d.Commit(canceled, mail.Envelope{Flow: f}); err == nil {
+		t.Error("no error")
+	}
+	s.counts.mu.Lock()
+	defer s.counts.mu.Unlock()
+	if len(s.counts.claimed) > 0 {
+		t.Errorf("claims remain: %v", s.counts.claimed)
+	}
+}
+
+// If a message is removed whose envelope cannot be read any more, all are counted again;
+// a damaged sum has the same effect.
+func TestCountsAfterDamage(t *testing.T) {
+	for _, what := range []string{"envelope", "sum", "tally", "header"} {
+		fs := vfs.NewMem()
+		cfg := counting(fs)
+		s := mustOpen(t, cfg)
+		counted(t, s)
+		a := accept(t, s, mail.Envelope{Flow: testFlow(1)}, addresses(1), text(100))
+		accept(t, s, mail.Envelope{Flow: testFlow(2)}, addresses(1), text(100))
+		set := func(k []byte) {
+			if err := s.db.Set(k, []byte("nonsense"), pebble.Sync); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fold := func() {
+			if err := s.fold(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch what {
+		case "envelope":
+			k := messageKey(keyEnvelope, a.Envelope.ID)
+			set(k.bytes())
+			apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place})
+			counted(t, s)
+			checkCounts(t, s)
+		case "sum":
+			fold()
+			set(account{level: accountClass, name: testFlow(1).Class}.key())
+		case "tally":
+			k := messageKey(keyTally, 1<<60)
+			set(k.bytes())
+		case "header":
+			fold()
+			k := plainKey(keyCount)
+			set(k.bytes())
+		}
+		mustClose(t, s)
+		s = mustOpen(t, cfg)
+		s.Waiting(testFlow(1)) // reads it
+		counted(t, s)
+		checkCounts(t, s)
+		mustClose(t, s)
+	}
+}
+
+// Somebody who invents senders fills the disk with counts, which his messages do as well,
+// but not the memory, and what is counted for nothing vanishes.
+func TestManyFlows(t *testing.T) {
+	s := open(t, counting(vfs.NewMem()))
+	counted(t, s)
+	const each, rounds = 5000, 8
+	invented := func(n int) mail.Flow {
+		return mail.Flow{Class: "normal", Tenant: "192.0.2.0/24", Flow: fmt.Sprintf("%d@example.com", n)}
+	}
+	change := func(from int, messages int64) {
+		t.Helper()
+		var y tally
+		for n := range each {
+			y.entries = append(y.entries, entry{invented(from + n), mail.Usage{Messages: messages, Octets: 10 * messages}})
+		}
+		b := s.db.NewBatch()
+		defer b.Close()
+		s.counts.gate.RLock()
+		defer s.counts.gate.RUnlock()
+		if err := errors.Join(s.commitCounted(b, &y, nil), s.fold()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r := range rounds {
+		change(r*each, 1)
+		for n := 0; n < each; n += 50 { // they are read, too
+			if w := s.Waiting(invented(r*each/2 + n)); w.Flow.Messages != 1 {
+				t.Fatalf("%+v", w)
+			}
+		}
+		s.counts.mu.Lock()
+		if n := len(s.counts.base) + len(s.counts.recent); n > baseMax {
+			t.Errorf("%d sums in memory", n)
+		}
+		s.counts.mu.Unlock()
+	}
+	if w := s.Waiting(invented(3)); w.Tenant.Messages != each*rounds {
+		t.Errorf("%+v", w)
+	}
+	if n := keyCountOf(t, s, keyCount); n != each*rounds+3 {
+		t.Errorf("%d counts on disk", n)
+	}
+	_, _, flows, err := s.Counts(ctxTest, 10)
+	if err != nil || len(flows) != 10 {
+		t.Errorf("%v %v", flows, err)
+	}
+	for r := range rounds {
+		change(r*each, -1)
+	}
+	if n, m := keyCountOf(t, s, keyCount), keyCountOf(t, s, keyTally); n != 1 || m != 0 {
+		t.Errorf("%d counts and %d tallies on disk", n, m)
+	}
+}
+
+// The largest counts are listed, largest first.
+func TestLargestCounts(t *testing.T) {
+	var top topCounts
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []Count
+	for n := range 100 {
+		c := Count{Tenant: fmt.Sprint(n), Usage: mail.Usage{Messages: rng.Int64N(30)}}
+		if c.Messages > 0 {
+			all = append(all, c)
+		}
+		top.add(c, 12)
+	}
+	slices.SortFunc(all, compareCounts)
+	if !slices.Equal(top, all[:12]) {
+		t.Errorf("%v\nwant %v", top, all[:12])
+	}
+}
