@@ -49,8 +49,10 @@ type Config struct {
 	TableFiles int
 	// Counts is for what messages are counted (Spool.Waiting), until Spool.SetCounts.
 	Counts mail.CountLevel
-	// SyncInterval is the minimum time between two syncs of the log. 0 means none.
-	// 300 to 500 microseconds give a slow disk larger groups to commit.
+	// SyncInterval is how long the log waits after a sync before the next one while
+	// many drafts are being committed, so that more of them share a sync; few never
+	// wait. 0 means none; the maximum is 1 s. Between 200 and 400 microseconds take a
+	// tenth off the processor time of small messages.
 	SyncInterval time.Duration
 	// SlowDisk is the duration of a disk operation above which an alarm is raised.
 	// 0 means 5 s.

@@ -89,6 +89,7 @@ func (s *Spool) begin(ctx context.Context, report bool) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.pace.opened()
 	return &Draft{s: s, id: id, report: report}, nil
 }
 
@@ -293,7 +294,7 @@ func (d *Draft) commit(ctx context.Context, e mail.Envelope, changes []mail.Chan
 		}
 	}
 	edits.committed()
-	d.phase = draftCommitted
+	d.end(draftCommitted)
 	d.freeBlocks(d.blocks)
 	return nil
 }
@@ -319,6 +320,7 @@ func (d *Draft) commitBatch(e mail.Envelope, edits *edits) error {
 	if err := errors.Join(d.emit(b, e), edits.emit(b)); err != nil {
 		return fmt.Errorf("spool: batch for %s: %w", d.id, err)
 	}
+	d.s.pace.committed()
 	if d.s.counts.counting() {
 		edits.tally.add(e.Flow, 1, d.size)
 	}
@@ -389,12 +391,17 @@ func (d *Draft) Arrival() mail.Arrival {
 	return d.arrival
 }
 
+func (d *Draft) end(phase draftPhase) {
+	d.phase = phase
+	d.s.pace.ended()
+}
+
 // Abort discards the draft. It does nothing if the draft has ended.
 func (d *Draft) Abort() {
 	if d.phase != draftOpen {
 		return
 	}
-	d.phase = draftAborted
+	d.end(draftAborted)
 	d.unclaim()
 	d.freeBlocks(d.blocks)
 	d.blocks, d.chunks, d.chunk = nil, nil, nil

@@ -56,6 +56,7 @@ type Spool struct {
 	bodies    bodyDirs
 	place     place
 	spare     spareFiles
+	pace      syncPace
 	delivered deliveredFile
 	starting  atomic.Bool // Open has not returned yet
 	opening   atomic.Bool // Pebble is being opened and can return errors

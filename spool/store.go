@@ -41,7 +41,8 @@ func (s *Spool) storeOptions() *pebble.Options {
 		MaxManifestFileSize:         manifestSize,
 	}
 	if s.cfg.SyncInterval > 0 {
-		o.WALMinSyncInterval = func() time.Duration { return s.cfg.SyncInterval }
+		s.pace.begin(s.cfg.SyncInterval)
+		o.WALMinSyncInterval = s.pace.pause
 	}
 	for i := range o.TargetFileSizes {
 		o.TargetFileSizes[i] = tableSize
