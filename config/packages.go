@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -41,7 +42,7 @@ func (c *Config) Spool() spool.Config {
 	return spool.Config{
 		Dir: c.QueueDirectory, InlineMax: int(s.InlineLimit), MinFree: c.Queue.MinFree, Ballast: s.Ballast,
 		MemTable: int(s.MemTable), MemTables: s.MemTables, Cache: s.Cache,
-		SyncInterval: s.SyncInterval, SlowDisk: s.SlowDisk, Maintain: s.Maintenance,
+		SyncInterval: cmp.Or(s.SyncInterval, -1), SlowDisk: s.SlowDisk, Maintain: s.Maintenance,
 	}
 }
 

@@ -449,7 +449,7 @@ func TestLaterFormatIsRefused(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	err := Config{InlineMax: 2 << 20, MinFree: -1, Ballast: -1, MemTable: 1, MemTables: 1, Cache: -1, SyncInterval: -1, SlowDisk: -1, Maintain: -1}.Validate()
+	err := Config{InlineMax: 2 << 20, MinFree: -1, Ballast: -1, MemTable: 1, MemTables: 1, Cache: -1, SyncInterval: 2 * time.Second, SlowDisk: -1, Maintain: -1}.Validate()
 	for _, word := range []string{"Dir", "InlineMax", "MinFree", "Ballast", "MemTable", "MemTables", "Cache", "SyncInterval", "SlowDisk", "Maintain"} {
 		if err == nil || !strings.Contains(err.Error(), word+" is ") {
 			t.Errorf("no complaint about %s in: %v", word, err)
