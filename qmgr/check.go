@@ -26,6 +26,7 @@ func (q *Qmgr) Check() {
 	q.recipients.Check(q.mail())
 	assert.That(q.cfg.AsPostfix || q.recipients.Over() == 0, "%d recipients too many are in core", q.recipients.Over())
 	q.checkAdmission()
+	q.checkFlows()
 	q.checkLapses()
 	q.lookups.Check(q.routings(), q.InCore)
 	q.checkCallouts()

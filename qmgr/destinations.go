@@ -254,6 +254,9 @@ type MessageView struct {
 	Places  []PlaceView
 	More    int // destinations that are not among Places
 	Ordered Ordered
+	// Flow is to whom it counts in core; Flow.Flow is # and a number if its flow shares the lanes of
+	// others (Config.TenantFlows).
+	Flow mail.Flow
 }
 
 // Ordered is what an operator has ordered for a message in core, which is carried out when
@@ -321,6 +324,9 @@ func (q *Qmgr) parkedFor(id mail.QueueID) WaitKind {
 
 func (q *Qmgr) messageView(m *message, most int) MessageView {
 	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.Len(), Unread: m.More || m.stage == stageOpening, Ordered: m.ordered()}
+	if m.flow != nil {
+		v.Flow = m.flow.name
+	}
 	for _, waiting := range []bool{true, false} {
 		for p := range m.Peers() {
 			if waiting {

@@ -62,6 +62,7 @@ type incoming struct {
 type core struct {
 	messages map[mail.QueueID]*message
 	flows    map[mail.Flow]*flow
+	tenants  map[mail.Flow]*tenant
 	idle     ilist.List[flow]      // those without messages, which are remembered for views
 	serial   uint64                // of the message admitted last
 	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
@@ -108,7 +109,8 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	db := destdb.New(cfg.Hosts, seed)
 	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
-	q.core = core{messages: make(map[mail.QueueID]*message), flows: make(map[mail.Flow]*flow), moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
+	q.core = core{messages: make(map[mail.QueueID]*message), flows: make(map[mail.Flow]*flow), tenants: make(map[mail.Flow]*tenant),
+		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}

@@ -55,6 +55,29 @@ func (n *contender) path() string {
 	return n.parent.path() + "/" + n.name
 }
 
+// crowds: a tenant takes turns at a destination as a bounded number of flows, whatever senders
+// it invents (qmgr.Config.TenantFlows). With that, each of them has a bounded part of its tenant's
+// starts (bound 5 of docs/fairness.md).
+type crowds struct{ safety }
+
+func (*crowds) name() string { return "crowds" }
+
+// joined looks at the tenant of a flow that has begun to wait.
+func (c *crowds) joined(w *world, all *claims, k *contest, leaf *contender) {
+	if len(leaf.parent.members) <= all.most {
+		return
+	}
+	n := 0
+	for _, m := range leaf.parent.members { //archtest:anyorder a sum
+		if m.waiting > 0 {
+			n++
+		}
+	}
+	if n > all.most {
+		c.found(w.now, "%d flows of %s have mail waiting for %s; there may be %d", n, leaf.parent.path(), k.to.name, all.most)
+	}
+}
+
 // idle: no slot of a destination stays free while mail waits for it (bound (c) of package
 // fair). It leaves out where the core has a reason to wait: for a read, or for a time
 // between deliveries. Where the core decides on connections it spreads starts, so that a

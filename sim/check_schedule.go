@@ -140,7 +140,7 @@ func (o *ordering) started(w *world, e *task) {
 	}
 	at := lane{to: e.to}
 	if cfg.Scheduler == qmgr.Preemptive {
-		at.flow = m.flow()
+		at.flow = w.core.Explain([]mail.QueueID{m.id}, 0)[0].Flow
 	}
 	if last := o.last[at]; m.entered < last.entered {
 		o.found(w.now, "message %d is tried at %s behind message %d, which came later", m.number, e.to.name, last.number)

@@ -10,7 +10,8 @@ import (
 )
 
 // claims reconstructs, from events and actions alone, which flows have mail waiting for
-// which destination, and where room has been scarce without interruption. What is not
+// which destination, and where room has been scarce without interruption. Which flows share lanes
+// it asks the core (Config.TenantFlows), and crowds checks that. What is not
 // certain counts as not scarce, so that the checkers of fair shares never complain of a
 // core that is right.
 //
@@ -26,6 +27,8 @@ type claims struct {
 	turns     *turns
 	sparse    *sparse
 	idle      *idle
+	crowds    *crowds
+	most      int  // flows of a tenant that may have mail waiting for a destination
 	strict    bool // some class goes first
 	compared  int  // starts of contenders, while room was certainly scarce
 }
@@ -77,14 +80,14 @@ type history struct {
 }
 
 // newClaims returns nil where there is nothing to reconstruct.
-func newClaims(w *world, t *turns, s *sparse, i *idle) *claims {
+func newClaims(w *world, t *turns, s *sparse, i *idle, crowds *crowds) *claims {
 	if !w.scenario.hasFlows() || w.run.Unclassified || w.scenario.Sabotage != SabotageNone || w.looksUp() || w.hasSessions() && w.sharesHosts() {
 		return nil
 	}
 	cfg := w.run.Core.WithDefaults()
 	strict := slices.ContainsFunc(cfg.Shares.Classes, func(c fair.Class) bool { return c.Strict })
 	return &claims{strict: strict, limits: newLimits(w), rules: &cfg.Shares, contests: make(map[*destination]*contest), dead: make(map[[2]string]bool),
-		busy: make(map[string]int), turns: t, sparse: s, idle: i}
+		busy: make(map[string]int), turns: t, sparse: s, idle: i, crowds: crowds, most: cfg.TenantFlows + max(cfg.TenantFlows/4, 1)}
 }
 
 // looksUp reports whether the core asks for lookups.
@@ -119,6 +122,7 @@ func (c *claims) contest(to *destination) *contest {
 
 // routed notes that a recipient of a message will wait for a destination.
 func (c *claims) routed(w *world, m *message, index uint32, to *destination) {
+	m.counts = w.core.Explain([]mail.QueueID{m.id}, 0)[0].Flow
 	if k := c.contest(to); k != nil && !c.isDead(to) {
 		c.wait(w, k, waiter{m, index}, true)
 	}
@@ -134,15 +138,16 @@ func (c *claims) wait(w *world, k *contest, r waiter, new bool) {
 	if k.queued[r] != nil {
 		return
 	}
-	leaf := k.leaf(c.rules, r.message.flow())
-	if leaf.waiting == 0 {
+	leaf := k.leaf(c.rules, r.message.counts)
+	fresh := leaf.waiting == 0
+	if fresh {
 		k.clock++
 		if k.flows++; k.flows == 2 {
 			k.certain = new && w.roomFor(c, k) < 2
 			k.begin(k.certain && !k.ordered)
 			k.ordered = true
 			c.list(k)
-			leaf = k.leaf(c.rules, r.message.flow())
+			leaf = k.leaf(c.rules, r.message.counts)
 		}
 	}
 	k.queued[r] = leaf
@@ -152,6 +157,9 @@ func (c *claims) wait(w *world, k *contest, r waiter, new bool) {
 			n.join(k, new)
 		}
 		n.waiting++
+	}
+	if fresh {
+		c.crowds.joined(w, c, k, leaf)
 	}
 }
 
@@ -214,7 +222,7 @@ func (c *claims) started(w *world, e *task) {
 		return
 	}
 	c.confirm(w, k)
-	leaf := k.leaf(c.rules, e.message.flow())
+	leaf := k.leaf(c.rules, e.message.counts)
 	k.clock++
 	for n := leaf; n != &k.root; n = n.parent {
 		n.start(k)
@@ -265,7 +273,7 @@ func (c *claims) finished(w *world, e *task, outcomes []mail.Outcome) {
 	if k == nil || e.message == nil {
 		return
 	}
-	for n := k.leaf(c.rules, e.message.flow()); n != &k.root; n = n.parent {
+	for n := k.leaf(c.rules, e.message.counts); n != &k.root; n = n.parent {
 		n.busy--
 	}
 	k.busy--

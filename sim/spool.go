@@ -19,8 +19,9 @@ type message struct {
 	last     mail.Instant // LastAttempt
 	warned   bool
 	indexed  bool
-	entered  uint64 // order in which messages were shown to the core
-	sent     bool   // a delivery of it has begun since
+	entered  uint64    // order in which messages were shown to the core
+	sent     bool      // a delivery of it has begun since
+	counts   mail.Flow // to which flow the core counts it, where claims are reconstructed
 
 	firstTry  mail.Instant // when a site first saw it; 0: none has
 	busy      int          // deliveries under way

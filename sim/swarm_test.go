@@ -56,6 +56,9 @@ func swarm(rng *rand.Rand) *Scenario {
 	if rng.IntN(2) == 0 {
 		s.Runs[0].Core.Shares = swarmShares(rng)
 	}
+	if few := rand.New(rand.NewPCG(s.Seed, 1)); few.IntN(2) == 0 {
+		s.Runs[0].Core.TenantFlows = 1 + few.IntN(8) // so that flows share lanes
+	}
 	if rng.IntN(3) == 0 {
 		s.Arrivals = append(s.Arrivals, Arrivals{Class: "poison", To: []string{s.Sites[0].Name}, Pattern: PatternRegular, From: swarmTime(rng),
 			Messages: 1 + rng.IntN(8), Min: 1, Max: 1 + rng.IntN(3), Rate: 0.01 + rng.Float64(), Poison: true})

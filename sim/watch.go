@@ -115,12 +115,12 @@ func newWatchers(w *world) watchers {
 		&conservation{}, &durability{}, &duplicates{}, newLimits(w), newTiming(),
 		&reporting{doubleBounce: w.run.Core.DoubleBounce}, newOrdering(w), &memory{}, newShares(w), newPatience(w), &neighbors{},
 	}
-	turns, sparse, idle := &turns{}, &sparse{}, &idle{}
-	ws.checkers = append(ws.checkers, turns, sparse, idle)
+	turns, sparse, idle, crowds := &turns{}, &sparse{}, &idle{}, &crowds{}
+	ws.checkers = append(ws.checkers, turns, sparse, idle, crowds)
 	if w.hasSessions() {
 		ws.checkers = append(ws.checkers, newConnecting(w), newProbing(w), newReaching(w))
 	}
-	if c := newClaims(w, turns, sparse, idle); c != nil {
+	if c := newClaims(w, turns, sparse, idle, crowds); c != nil {
 		ws.enlist(c)
 	}
 	for _, c := range ws.checkers {

@@ -55,6 +55,7 @@ func (c *codec) config(v *qmgr.Config) {
 	number(c, "connections", &v.ConnectionLimit)
 	c.hostsConfig(&v.Hosts)
 	list(c, "destinations", []string{"destination"}, &v.Destinations, func(d *shape.Destination, _ int) { c.destination(d) })
+	number(c, "tenant-flows", &v.TenantFlows)
 	c.sharesConfig(&v.Shares)
 	number(c, "actions-per-step", &v.ActionsPerStep)
 	c.duration("transport-retry", &v.TransportRetryTime)

@@ -135,9 +135,9 @@
 // Flows are not hashed here. A package that knows only names cannot say which flows may fall
 // together without harm; the caller can: the admission of mail from the spool has buckets
 // anyway, and gives their numbers as names; mail without an authenticated tenant has its
-// client's network as its tenant, whose invented senders then share one part. Only active
-// leaves take memory without limit here, and these belong to the caller, who limits the
-// messages in core.
+// client's network as its tenant, whose invented senders then share one part; and package qmgr
+// lets a tenant have a bounded number of flows, which bounds W. Only active leaves take memory
+// without limit here, and these belong to the caller, who limits the messages in core.
 //
 // # Strict classes
 //

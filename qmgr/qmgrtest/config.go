@@ -62,6 +62,7 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 		"negative-time": &c.Addresses.NegativeTime, "negative-refresh": &c.Addresses.NegativeRefresh} {
 		*field = l.Duration(tb, key, *field)
 	}
+	c.TenantFlows = l.Int(tb, "tenant-flows", c.TenantFlows)
 	c.ConcurrencyScale = l.Int(tb, "concurrency-scale", c.ConcurrencyScale)
 	c.ActionsPerStep = l.Int(tb, "actions", c.ActionsPerStep)
 	c.ConnectionLimit = l.Int(tb, "connections", c.ConnectionLimit)
