@@ -131,7 +131,7 @@ func (s *Spool) scan(ctx context.Context, area mail.Area, from mail.Cursor, end 
 		seen, unfinished := s.healed, s.unfinished.has(uint32(area))
 		var err error
 		if !unfinished {
-			err = s.scanOnce(ctx, area, next, end, step)
+			err = s.scanOnce(ctx, s.db, area, next, end, step)
 		}
 		s.indexes.RUnlock()
 		if err == nil && !unfinished {
@@ -276,8 +276,8 @@ func seekPast(it *pebble.Iterator, at []byte) (end []byte, found bool) {
 	}
 }
 
-// scanOnce is scan without rebuilding the index.
-func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, end mail.Bucket, visit func(mail.Cursor) bool) error {
+// scanOnce is scan without rebuilding the index. It reads the store or a snapshot of it.
+func (s *Spool) scanOnce(ctx context.Context, store pebble.Reader, area mail.Area, from mail.Cursor, end mail.Bucket, visit func(mail.Cursor) bool) error {
 	kind := s.kind(area)
 	if kind == 0 {
 		return fmt.Errorf("spool: area %d has no index", area)
@@ -286,7 +286,7 @@ func (s *Spool) scanOnce(ctx context.Context, area mail.Area, from mail.Cursor, 
 	if hasBuckets(area) && end < mail.BucketEnd {
 		upper = bucketKey(kind, end)
 	}
-	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower.bytes(), UpperBound: upper.bytes()})
+	it, err := store.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower.bytes(), UpperBound: upper.bytes()})
 	if err != nil {
 		return fmt.Errorf("spool: scan %s: %w", area, err)
 	}
