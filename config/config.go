@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
 )
@@ -56,6 +57,9 @@ type Config struct {
 	FlowHeaderClients []netip.Prefix
 	Classes           []flow.Class  // in the order of trial; includes the standard ones
 	Tenants           []flow.Tenant // likewise
+
+	Sources []source.Source // in the order of the file
+	Pools   []source.Pool   // in the order of trial
 
 	DefaultTransport string
 	RelayHost        string

@@ -31,6 +31,8 @@ func Diff(before, after *Config) []Change {
 	all = append(all, diffTables(tableDestination, before.Destinations, after.Destinations, destinationParameters)...)
 	all = append(all, diffNamed(tableClass, before.Classes, after.Classes, className, classParameters)...)
 	all = append(all, diffNamed(tableTenant, before.Tenants, after.Tenants, tenantName, tenantParameters)...)
+	all = append(all, diffNamed(tableSource, before.Sources, after.Sources, sourceName, sourceParameters)...)
+	all = append(all, diffNamed(tablePool, before.Pools, after.Pools, poolName, poolParameters)...)
 	return append(all, diffRoutes(before.Routes, after.Routes)...)
 }
 

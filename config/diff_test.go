@@ -133,7 +133,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				value = "true"
 			}
 		}
-		header := ""
+		header, usual := "", "" // usual is the parameter before the change, if it has to be set
 		switch p.Table {
 		case tableTop:
 		case tableTransport:
@@ -145,6 +145,19 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			}
 		case tableClass:
 			header = "[class.x]\n"
+		case tableSource:
+			header = "[source.x]\n"
+			usual, value = "address = [\"192.0.2.1\"]\n", `["192.0.2.2"]`
+			if p.Name != "address" {
+				header, usual, value = header+usual, "", `"x.example"`
+			}
+		case tablePool:
+			header = "[source.s]\naddress = [\"192.0.2.1\"]\n[pool.x]\n"
+			if p.Name == "sources" {
+				usual, value = "sources = [\"s\"]\n", `["s:2"]`
+			} else {
+				header += "sources = [\"s\"]\n"
+			}
 		case tableTenant:
 			header = "[tenant.x]\nclient = [\"203.0.113.0/24\"]\n"
 			if p.Name == "client" {
@@ -153,7 +166,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		default:
 			header = "[" + p.Table + "]\n"
 		}
-		before, after := mustParse(t, context+header), mustParse(t, context+header+p.Name+" = "+value+"\n")
+		before, after := mustParse(t, context+header+usual), mustParse(t, context+header+p.Name+" = "+value+"\n")
 		reloadBefore, startBefore := effects(before)
 		reloadAfter, startAfter := effects(after)
 		reloaded, started := !reflect.DeepEqual(reloadBefore, reloadAfter), !reflect.DeepEqual(startBefore, startAfter)

@@ -73,6 +73,25 @@ const exampleTransport = `
 #weight = 2
 
 #
+# Sources and pools: from which addresses of this machine mail leaves. The first pool
+# whose conditions a message meets applies; see docs/sources.md.
+#
+
+#[source.a]
+#address = ["192.0.2.1", "2001:db8::1"]
+#ehlo = "a.mail.example.com"
+
+#[source.b]
+#address = ["192.0.2.2"]
+
+#[pool.bulk]
+#class = ["bulk"]
+#sources = ["b"]
+
+#[pool.main]
+#sources = ["a:3", "b"]
+
+#
 # Routes. Exceptions from default_transport and relayhost for certain recipients.
 #
 
@@ -123,6 +142,10 @@ func Reference() string {
 	describeAll(&b, tableClass, classParameters, standardClass(""))
 	b.WriteString(referenceTenants)
 	describeAll(&b, tableTenant, tenantParameters, standardTenant(""))
+	b.WriteString(referenceSources)
+	describeAll(&b, tableSource, sourceParameters, standardSource(""))
+	b.WriteString(referencePools)
+	describeAll(&b, tablePool, poolParameters, standardPool(""))
 	b.WriteString(referenceRoutes)
 	return b.String()
 }
@@ -277,6 +300,20 @@ A tenant is a customer, or a part of your organization. A message belongs to the
 field ` + "`X-Posthaste-Tenant`" + `, or else to the first tenant whose conditions it meets, in the order of the file. Mail of no
 configured tenant belongs to the user who submits it on this host, such as ` + "`uid:33`, to `local`" + ` if it comes by TCP from this
 host, or to the network of the client, such as ` + "`192.0.2.0/24` or `2001:db8::/64`" + `. Such a tenant has the weight 1.
+`
+
+const referenceSources = `
+## Sources: [source.NAME]
+
+A source is one identity of this machine towards receivers. It sends the mail of the pools that name it; see docs/sources.md.
+`
+
+const referencePools = `
+## Pools: [pool.NAME]
+
+A pool is sources that share mail. A message leaves from the first pool, in the order of the file, of which it meets the
+conditions: one of each kind that is set; a pool without conditions takes all that is left. Mail that no pool takes leaves from
+` + "`bind_address`" + `, or from the address that the system chooses.
 `
 
 const referenceRoutes = `

@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, classes, tenants *tomlfile.Entry
+	var transports, destinations, routes, classes, tenants, sources, pools *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -46,6 +46,10 @@ func (l *loader) load(root *tomlfile.Table) {
 			classes = e
 		case tableTenant:
 			tenants = e
+		case tableSource:
+			sources = e
+		case tablePool:
+			pools = e
 		case tableDNS, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
@@ -59,6 +63,7 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.routes(routes)
 	l.c.Classes = nil // the standard ones are added after those of the file
 	l.flows(classes, tenants)
+	l.sources(sources, pools)
 }
 
 // asTable returns the table of an entry, or complains if it is not a table.
@@ -137,7 +142,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 		if guess := near.Name(e.Name, tableNames()); guess != "" {
 			hint = "did you mean [" + guess + "]?"
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -182,9 +187,12 @@ func (l *loader) transports(all *tomlfile.Entry) {
 	}
 }
 
+// namedTables are the tables that contain tables with names.
+var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool}
+
 // namesTables reports whether a table contains tables with names.
 func namesTables(name string) bool {
-	return slices.Contains([]string{tableTransport, tableDestination, tableClass, tableTenant}, name)
+	return slices.Contains(namedTables, name)
 }
 
 // namedTables returns the tables of transports, for example, by name.

@@ -65,6 +65,8 @@ func explained(t *testing.T, p Parameter, m mistake) {
 		text += "user = [\"x\"]\n"
 	case p.Table == tableTenant:
 		text += "client = [\"192.0.2.1\"]\n"
+	case p.Table == tableSource && p.Name != "address":
+		text += "address = [\"192.0.2.1\"]\n"
 	case p.Name == "max_share":
 		text += "priority = \"strict\"\n"
 	}

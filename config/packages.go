@@ -68,7 +68,7 @@ func (c *Config) Driver() driver.Config {
 			MaximalQueueLifetime: orNone(c.Retry.MaximalLifetime), BounceQueueLifetime: orNone(c.Retry.BounceLifetime),
 			DelayWarningTime: c.Retry.DelayWarningTime,
 		},
-		DefaultTransport: c.Defaults.limits(), Destinations: c.Shapes(), Shares: c.shares(),
+		DefaultTransport: c.Defaults.limits(), Destinations: c.Shapes(), Shares: c.shares(), Sources: c.sources(),
 		Transports: make(map[string]qmgr.TransportConfig, len(c.Transports)),
 	}
 	for name, t := range c.Transports {
@@ -135,7 +135,7 @@ func (c *Config) Outbound() outbound.Config {
 	}
 	return outbound.Config{
 		Hello: c.helo(), Self: c.Hostname, AllowSelf: !c.LoopCheck, Own: c.own(),
-		Trusted: c.trusted(), Transports: all,
+		Trusted: c.trusted(), Transports: all, Sources: c.sourceAddresses(),
 	}
 }
 

@@ -112,7 +112,7 @@ func literal(plain any) string {
 
 // A Parameter describes a key of the file.
 type Parameter struct {
-	Table   string // "", "spool", "dns", "log", or "transport" and "destination" for [transport.NAME] and [destination.NAME]
+	Table   string // "", "spool", "dns", "log", or such as "transport" for [transport.NAME]
 	Name    string
 	Type    string
 	Unit    string // of a number written without a unit; "" if it has none
@@ -150,6 +150,13 @@ func Parameters() []Parameter {
 	}
 	for _, p := range tenantParameters {
 		all = append(all, describe(p, tableTenant, literal(p.plain(&tenant))))
+	}
+	one, pool := standardSource(""), standardPool("")
+	for _, p := range sourceParameters {
+		all = append(all, describe(p, tableSource, literal(p.plain(&one))))
+	}
+	for _, p := range poolParameters {
+		all = append(all, describe(p, tablePool, literal(p.plain(&pool))))
 	}
 	return all
 }

@@ -117,7 +117,7 @@ func TestEveryParameterRefusesOtherTypes(t *testing.T) {
 			text := p.Name + " = " + value
 			switch p.Table {
 			case tableTop:
-			case tableTransport, tableDestination, tableClass, tableTenant:
+			case tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool:
 				text = "[" + p.Table + ".x]\n" + text
 			default:
 				text = "[" + p.Table + "]\n" + text

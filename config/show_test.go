@@ -154,7 +154,7 @@ func samples(p Parameter) []string {
 		return []string{"10", `"20s"`}
 	case "positive_ttl_max", "negative_ttl_max", "failure_time_max":
 		return []string{`"1m"`, `"1m30s"`}
-	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient", "max_share", "priority":
+	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient", "max_share", "priority", "address", "sources":
 		return nil // right only together with others
 	case "maximal_backoff_time":
 		return []string{`"2h"`, `"301s"`}
@@ -182,6 +182,8 @@ func samples(p Parameter) []string {
 		return []string{`"smtp"`}
 	case "listener":
 		return []string{`":587"`, `["submission_socket", "192.0.2.1:25"]`}
+	case "route":
+		return []string{`["smtp:"]`, `"*:.b.example relay"`}
 	case "default_transport":
 		return []string{`"relay"`, `"smtp:example.net"`}
 	}
@@ -231,6 +233,8 @@ func samples(p Parameter) []string {
 		return []string{`"header:X-Campaign"`, `"none"`, `"sender-domain"`}
 	case "list of header fields":
 		return []string{`["X-Campaign", "Precedence: bulk"]`, `"Feedback-ID: *:x, y"`}
+	case "list of classes":
+		return []string{`["bulk"]`, `"normal bulk"`}
 	case "list of users":
 		return []string{`["jane", "uid:33"]`, `"uid:0 jane"`}
 	case "list of IP addresses":
@@ -270,6 +274,18 @@ func randomFile(rng *rand.Rand) string {
 			to = tableClass + "." + []string{"otp", "bulk", "normal", "9"}[rng.IntN(4)]
 			if tables[to] == nil && rng.IntN(2) == 0 {
 				table(to).WriteString("max_share = 20\npriority = \"strict\"\n")
+			}
+		case tableSource:
+			to = tableSource + ".a"
+			if tables[to] == nil {
+				table(to).WriteString("address = \"192.0.2.1 2001:db8::1\"\n")
+			}
+		case tablePool:
+			to = tablePool + "." + names[rng.IntN(len(names))]
+			if tables[to] == nil {
+				table(to).WriteString("sources = \"s:3\"\n")
+				tables[tableSource+".s"] = nil
+				table(tableSource + ".s").WriteString("address = \"192.0.2.2\"\n")
 			}
 		case tableTenant:
 			if p.Name == "client" {

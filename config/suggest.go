@@ -68,10 +68,11 @@ func suggest(name, table string) string {
 	return didYouMean(name, namesOf(table))
 }
 
-// suggestFlows returns a hint for a parameter of classes or tenants in another table.
+// suggestFlows returns a hint for a parameter of classes, tenants, sources or pools in
+// another table.
 func suggestFlows(name, table string) string {
 	var where []string
-	for _, of := range []string{tableClass, tableTenant} {
+	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool} {
 		if of != table && slices.Contains(namesOf(of), name) {
 			where = append(where, "["+of+".NAME]")
 		}
@@ -117,7 +118,7 @@ func suggestTransport(name string, others []string) string {
 var postfixServices = []string{"lmtp", "local", "pipe", "relay", "uucp", "virtual"}
 
 func tableNames() []string {
-	return []string{tableTransport, tableDestination, tableClass, tableTenant, tableRoutes, tableDNS, tableSpool, tableLog}
+	return append(slices.Clone(namedTables), tableRoutes, tableDNS, tableSpool, tableLog)
 }
 
 // namesOf returns the names of the parameters in a table.
@@ -132,6 +133,10 @@ func namesOf(table string) []string {
 		return appendNames(names, classParameters)
 	case tableTenant:
 		return appendNames(names, tenantParameters)
+	case tableSource:
+		return appendNames(names, sourceParameters)
+	case tablePool:
+		return appendNames(names, poolParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {

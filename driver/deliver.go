@@ -77,7 +77,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	}
 	transport, nexthop := a.Destination()
 	for i, o := range r.Outcomes {
-		attrs := append(make([]slog.Attr, 0, 12),
+		attrs := append(make([]slog.Attr, 0, 13),
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
 			slog.String("to", string(a.Recipients[i].Address)),
@@ -89,6 +89,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 			slog.String("delays", seconds(delays[0])+"/"+seconds(delays[1])+"/"+seconds(delays[2])),
 			slog.Int("attempt", int(a.Envelope.Attempts)+1),
 			slog.String("reply", o.Reply.String()))
+		if a.Source != "" {
+			attrs = append(attrs, slog.String("source", a.Source))
+		}
 		if o.Unknown {
 			attrs = append(attrs, slog.Bool("unknown", true))
 		}
@@ -126,7 +129,7 @@ func (d *Driver) logNote(n qmgr.Note) {
 	switch n.Kind {
 	case qmgr.NoteRemoved, qmgr.NoteDuplicate:
 		level = slog.LevelDebug
-	case qmgr.NoteDead, qmgr.NoteExpired:
+	case qmgr.NoteDead, qmgr.NoteExpired, qmgr.NoteWithdrawn:
 		level = slog.LevelWarn
 	case qmgr.NoteCorrupt, qmgr.NoteMixed:
 		level = slog.LevelError
@@ -134,7 +137,7 @@ func (d *Driver) logNote(n qmgr.Note) {
 	if !d.log.Enabled(context.Background(), level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 6)
+	attrs := make([]slog.Attr, 0, 7)
 	if n.ID != 0 {
 		attrs = append(attrs, slog.String("id", n.ID.String()))
 	}
@@ -146,6 +149,9 @@ func (d *Driver) logNote(n qmgr.Note) {
 	}
 	if n.Nexthop != "" {
 		attrs = append(attrs, slog.String("nexthop", n.Nexthop))
+	}
+	if n.Source != "" {
+		attrs = append(attrs, slog.String("source", n.Source))
 	}
 	if n.At != 0 {
 		attrs = append(attrs, slog.Time("next", time.Unix(0, int64(n.At))))

@@ -51,7 +51,7 @@ type destinationReply struct {
 }
 
 func (r destinationRequest) ask(d *Driver) {
-	view, held := d.core.Destination(r.transport, r.nexthop, r.most)
+	view, held := d.core.Destination(r.transport, r.nexthop, "", r.most)
 	r.reply <- destinationReply{view, held}
 }
 

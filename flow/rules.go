@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/posthaste-mta/posthaste/internal/glob"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
@@ -43,24 +44,18 @@ type tenantRule struct {
 
 // A match is a compiled Match.
 type match struct {
-	senders    []senderPattern
+	senders    glob.Senders
 	clients    []netip.Prefix
 	users      []string
-	tenants    []glob
+	tenants    []glob.Pattern
 	headers    []headerPattern
 	listeners  []netip.AddrPort
 	recipients int
 }
 
-// A senderPattern matches a whole address, or its domain.
-type senderPattern struct {
-	glob   glob
-	domain bool
-}
-
 type headerPattern struct {
 	watched int
-	value   glob // "*" for any
+	value   glob.Pattern // "*" for any
 }
 
 // NewRules compiles a configuration; the error joins all its errors. Its zero values
@@ -109,26 +104,15 @@ func NewRules(cfg Config) (*Rules, error) {
 }
 
 func compile(m *Match, watch func(name string) int) match {
-	c := match{clients: m.Clients, users: m.Users, listeners: m.Listeners, recipients: m.MinRecipients}
-	for _, text := range m.Senders {
-		text = lower(text)
-		switch {
-		case text == null, strings.IndexByte(text, '@') >= 0:
-			c.senders = append(c.senders, senderPattern{glob: glob(text)})
-		case text[0] == '.':
-			c.senders = append(c.senders, senderPattern{glob: glob("*" + text), domain: true})
-		default:
-			c.senders = append(c.senders, senderPattern{glob: glob(text), domain: true})
-		}
-	}
+	c := match{senders: glob.NewSenders(m.Senders), clients: m.Clients, users: m.Users, listeners: m.Listeners, recipients: m.MinRecipients}
 	for _, text := range m.Tenants {
-		c.tenants = append(c.tenants, glob(lower(text)))
+		c.tenants = append(c.tenants, glob.New(text))
 	}
 	for _, text := range m.Headers {
 		name, value, found := strings.Cut(text, ":")
 		h := headerPattern{watched: watch(strings.TrimSpace(name)), value: "*"}
 		if value = strings.TrimSpace(value); found && value != "" {
-			h.value = glob(lower(value))
+			h.value = glob.New(value)
 		}
 		c.headers = append(c.headers, h)
 	}
@@ -268,8 +252,8 @@ func (c *match) met(m *Message, tenant string) bool {
 		(c.clients == nil || contains(c.clients, m.Client.addr)) &&
 		(c.users == nil || m.Client.user != "" && slices.Contains(c.users, m.Client.user)) &&
 		(c.listeners == nil || c.listens(m.Client.listener)) &&
-		(c.tenants == nil || matchesOne(c.tenants, tenant)) &&
-		(c.senders == nil || c.sends(m.Sender)) &&
+		(c.tenants == nil || glob.Any(c.tenants, tenant)) &&
+		(c.senders == nil || c.senders.Match(string(m.Sender))) &&
 		(c.headers == nil || c.heads(m.Fields))
 }
 
@@ -282,24 +266,10 @@ func (c *match) listens(at netip.AddrPort) bool {
 	return false
 }
 
-func (c *match) sends(sender mail.Address) bool {
-	text := string(sender)
-	if text == "" {
-		text = null
-	}
-	domain := sender.Domain()
-	for i := range c.senders {
-		if p := &c.senders[i]; !p.domain && matches(p.glob, text) || p.domain && domain != "" && matches(p.glob, domain) {
-			return true
-		}
-	}
-	return false
-}
-
 func (c *match) heads(fields []smtp.Field) bool {
 	for i := range fields {
 		for _, h := range c.headers {
-			if h.watched == fields[i].Watched && matches(h.value, fields[i].Value) {
+			if h.watched == fields[i].Watched && glob.Matches(h.value, fields[i].Value) {
 				return true
 			}
 		}
@@ -310,15 +280,6 @@ func (c *match) heads(fields []smtp.Field) bool {
 func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	for _, p := range networks {
 		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
-func matchesOne(globs []glob, text string) bool {
-	for _, g := range globs {
-		if matches(g, text) {
 			return true
 		}
 	}

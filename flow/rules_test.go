@@ -215,27 +215,6 @@ func TestValidate(t *testing.T) {
 }
 
 // A stupid pattern must not take long.
-func TestMatches(t *testing.T) {
-	for _, test := range []struct {
-		pattern glob
-		text    string
-		want    bool
-	}{
-		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "abc", true}, {"a*c", "abc", true}, {"a*c", "abcd", false}, {"a*c", "ac", true},
-		{"*b*", "ABC", true}, {"a*b*c", "axxbxxbxc", true}, {"a*b*c", "axxbxxbx", false}, {"**a**", "a", true}, {"abc", "ABC", true}, {"abc", "ab", false},
-	} {
-		if got := matches(test.pattern, test.text); got != test.want {
-			t.Errorf("%q and %q: %v", test.pattern, test.text, got)
-		}
-		if got := matches(test.pattern, []byte(test.text)); got != test.want {
-			t.Errorf("%q and the bytes %q: %v", test.pattern, test.text, got)
-		}
-	}
-	if matches(glob(strings.Repeat("*a", 128)+"b"), strings.Repeat("a", 256)) {
-		t.Error("a pattern matches that does not")
-	}
-}
-
 // Nothing is allocated for an ordinary message.
 func BenchmarkClassify(b *testing.B) {
 	r, err := NewRules(Config{})

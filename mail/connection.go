@@ -6,6 +6,7 @@ import "time"
 type Opening struct {
 	Transport string
 	Nexthop   string // the nexthop for whose mail it is opened; later it may be used for others
+	Source    string // the configured source whose address the connection comes from; "" where none is chosen
 	Host      Host
 	Level     Level // the maximum, whatever the server offers
 	InFlight  int   // messages under way at once at LevelStream; 0 means the default
@@ -22,11 +23,14 @@ type OpenedConnection struct {
 	// to any host now, because it lacks something on our side. It does not count
 	// against the host.
 	Unavailable bool
-	Level       Level // what the server supports, at most the level of the Opening
-	Mails       int   // transactions per connection that the server allows (RFC 9422 MAILMAX); 0 if it states no limit
-	Extensions  Extensions
-	SizeMax     int64 // maximum size of a message that the server accepts, in octets (RFC 1870); 0 if it states none
-	Probes      bool  // the server offers the extensions of LevelStream, and the requested Probe will be made
+	// Unbound, with Reply, means that the address of the Opening's source for this family
+	// could not be used on this machine. It does not count against the host.
+	Unbound    bool
+	Level      Level // what the server supports, at most the level of the Opening
+	Mails      int   // transactions per connection that the server allows (RFC 9422 MAILMAX); 0 if it states no limit
+	Extensions Extensions
+	SizeMax    int64 // maximum size of a message that the server accepts, in octets (RFC 1870); 0 if it states none
+	Probes     bool  // the server offers the extensions of LevelStream, and the requested Probe will be made
 	// RTT is the round-trip time: of the TCP handshake, or of the reply to EHLO if
 	// that took longer, as it does if a nearby device answers handshakes for a
 	// distant server.

@@ -7,6 +7,7 @@ import "time"
 type Delivery struct {
 	Transport  string
 	Nexthop    string
+	Source     string // that of the connection, or "" where none is chosen
 	Envelope   Envelope
 	Recipients []Recipient
 	// Origin is the original destination of mail that is given to another

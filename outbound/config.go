@@ -33,6 +33,8 @@ type Config struct {
 	Trusted []string
 	// Transports are the SMTP transports by name. Required.
 	Transports map[string]TransportConfig
+	// Sources are our identities that an Opening may name, by name.
+	Sources map[string]SourceConfig
 	// Seed is the seed of the random order of equal hosts. The default is 0; give
 	// each process its own, so that they do not all favor the same hosts.
 	Seed uint64
@@ -132,6 +134,11 @@ func (c Config) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		if err := c.Transports[name].Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		if s := c.Sources[name]; s.Hello != "" && !nameLike(s.Hello) {
+			errs = append(errs, fmt.Errorf("source %s: hello: %q is not a host name", name, s.Hello))
 		}
 	}
 	return errors.Join(errs...)

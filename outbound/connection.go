@@ -49,9 +49,9 @@ type letter struct {
 	delivery mail.Delivery
 }
 
-func newConn(c *Client, config *TransportConfig, o mail.Opening, sock net.Conn) *Conn {
+func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, sock net.Conn) *Conn {
 	label := hostLabel(o.Host)
-	sc := client.Config{Hello: c.cfg.Hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight}
+	sc := client.Config{Hello: hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight}
 	if !c.cfg.AllowSelf {
 		sc.Self = c.cfg.Self
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -21,14 +22,21 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	if config == nil {
 		return nil, mail.OpenedConnection{Reply: unconfigured(o.Transport), Unavailable: true}
 	}
+	from, ok := c.origin(config, &o)
+	if !ok {
+		return nil, mail.OpenedConnection{Unbound: true, Reply: unbound("it has no address of this family")}
+	}
 	began := time.Now()
-	sock, failure := c.connect(ctx, config, o.Host)
+	sock, failure, err := c.connect(ctx, config, from.addr, o.Host)
 	if sock == nil {
+		if o.Source != "" && ctx.Err() == nil && blamesAddress(err, from.addr, o.Host.Addr) {
+			return nil, mail.OpenedConnection{Unbound: true, Reply: unbound(cause(err).Error())}
+		}
 		unavailable := failure.Kind == client.FailAbandoned && !failure.Reply.IsZero()
 		return nil, mail.OpenedConnection{Reply: atTheDoor(failure), Unavailable: unavailable}
 	}
 	opened := mail.OpenedConnection{RTT: time.Since(began)}
-	k := newConn(c, config, o, sock)
+	k := newConn(c, config, o, from.hello, sock)
 	if failure, ok := k.greet(ctx); !ok {
 		c.count.handshakeFails.Add(1)
 		c.logFailure(o.Host.Addr, failure)
@@ -77,17 +85,17 @@ func atTheDoor(f client.Failure) mail.Reply {
 }
 
 // connect opens a TCP connection, or returns the reason why it could not.
-func (c *Client) connect(ctx context.Context, config *TransportConfig, h mail.Host) (net.Conn, client.Failure) {
+func (c *Client) connect(ctx context.Context, config *TransportConfig, from netip.Addr, h mail.Host) (net.Conn, client.Failure, error) {
 	dialCtx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
 	defer cancel()
-	sock, err := c.dialer.Dial(dialCtx, config.BindAddress, h.Addr)
+	sock, err := c.dialer.Dial(dialCtx, from, h.Addr)
 	if err != nil {
 		c.count.connectFailures.Add(1)
 		c.cfg.Log.Debug("connection failed", "host", h.Addr, "error", err)
-		return nil, dialFailure(ctx, hostLabel(h), h.Addr.Port(), err)
+		return nil, dialFailure(ctx, hostLabel(h), h.Addr.Port(), err), err
 	}
 	c.count.connects.Add(1)
-	return sock, client.Failure{}
+	return sock, client.Failure{}, nil
 }
 
 // lacking reports whether a connection failed because this machine or process has

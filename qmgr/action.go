@@ -101,6 +101,7 @@ type Note struct {
 	ID        mail.QueueID // 0 unless the note is about a message
 	Transport string
 	Nexthop   string
+	Source    string // with a Nexthop: that of its queue, "" if it has none; or what the note is about
 	Text      string
 	Sender    mail.Address
 	At        mail.Instant // NoteDeferred: next attempt
@@ -121,11 +122,13 @@ const (
 	NoteDuplicate                     // an answer came for something already gone
 	NoteUnknown                       // a recipient may have the message or not
 	NoteMixed                         // a server put what was sent under another message's envelope; Text names it
+	NoteWithdrawn                     // an address of the Source cannot be used on this machine; Text says which and why
+	NoteRestored                      // the address Text of the Source can be used again
 )
 
 // String returns the word that logs and traces show.
 func (k NoteKind) String() string {
-	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed"}[k]
+	return [...]string{"", "expired", "deferred", "removed", "held", "dropped", "corrupt", "dead", "alive", "duplicate", "unknown", "mixed", "withdrawn", "restored"}[k]
 }
 
 // Feedback is what a destination's window has learned: the state after a
@@ -134,6 +137,7 @@ func (k NoteKind) String() string {
 // has no answer.
 type Feedback struct {
 	Transport, Nexthop string
+	Source             string // from which the mail leaves; "" where none is chosen
 	Cause              FeedbackCause
 	Limit              int // the most that the window may be; 0 for no limit
 	Window             int // 0 while the destination is dead or resting

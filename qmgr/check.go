@@ -41,6 +41,7 @@ func (q *Qmgr) Check() {
 	q.checkHeld()
 	q.checkWanted()
 	q.checkRuns()
+	q.sources.check()
 	busy, queues := 0, 0
 	for t := range q.ring.All() {
 		t.check(q.cfg.AsPostfix && t.Name == TransportRetry)
@@ -146,7 +147,7 @@ func (q *Qmgr) checkMessage(m *message, underWay int, slots map[*sched.Lane]int)
 	assert.That(m.Reserved == 0 || q.roundRobin() || m.InCore+m.Reserved <= m.Limit, "message %v has %d recipients in core, %d are being read, and %d may be", m.ID, m.InCore, m.Reserved, m.Limit)
 	for p := range m.Peers() {
 		d := queueOf(p.Destination)
-		assert.That(d.transport.queues[d.name] == d, "queue %s is gone, its peer is not", d.name)
+		assert.That(d.transport.queues[d.key()] == d, "queue %s is gone, its peer is not", d.name)
 	}
 	assert.That(m.Entries > 0 || m.awaits != 0 || m.routing.Len() > 0 || q.halt, "message %v waits for nothing", m.ID)
 }
@@ -203,6 +204,7 @@ func (t *transport) check(leftovers bool) {
 	for _, d := range t.queues { //archtest:anyorder assertions
 		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
+		assert.That(d.Waiting == 0 || d.source == nil || d.source.up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.name())
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
 	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.Name)

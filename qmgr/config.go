@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -126,6 +127,10 @@ type Config struct {
 	// Shares says how classes, tenants and flows share what is scarce (mail.Flow); by
 	// default equally.
 	Shares fair.Rules
+
+	// Sources are our addresses towards receivers, and which mail leaves from which, where
+	// Agents is AgentsConnections; by default that is not decided here.
+	Sources source.Config
 
 	// Destinations have limits in place of those of the transport that mail takes
 	// to them.
@@ -313,6 +318,7 @@ func (c Config) WithDefaults() Config {
 		c.Destinations[i] = c.Destinations[i].Clone()
 	}
 	c.Shares = c.Shares.Clone()
+	c.Sources = c.Sources.Clone()
 	return c
 }
 
@@ -356,7 +362,7 @@ func (c Config) Validate() error {
 	atLeastOne("actions per step", c.ActionsPerStep)
 	wrong.Unless(c.TransportRetryTime >= 0, "transport_retry_time is %v: want more than 0", c.TransportRetryTime)
 	_, err := shape.NewTable(c.Destinations)
-	wrong.Add(err, c.Addresses.Validate(), c.Hosts.Validate(), c.Shares.Validate(), c.Backoff.Validate())
+	wrong.Add(err, c.Addresses.Validate(), c.Hosts.Validate(), c.Shares.Validate(), c.Sources.Validate(), c.Backoff.Validate())
 	wrong.AddOf("transport default", c.DefaultTransport.validate())
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		wrong.AddOf("transport "+name, c.Transports[name].validate())

@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
@@ -33,7 +34,7 @@ type dialling struct {
 // openSite gives a new queue its site.
 func (q *Qmgr) openSite(d *queue) {
 	t := d.transport
-	d.site = conns.NewSite(t.group, d.nexthop)
+	d.site = conns.NewSite(t.group, d.nexthop, d.source.name())
 	d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
 	q.sites[d.site] = d
 }
@@ -84,24 +85,30 @@ func (q *Qmgr) roomChanged(s *conns.Site) {
 
 // hosts takes the hosts of a nexthop.
 func (q *Qmgr) hosts(ev Hosts) {
-	t := q.transports[ev.Transport]
-	var d *queue
-	if t != nil {
-		d = t.resolving(ev.Nexthop)
+	found := false
+	for d := range q.resolving(ev.Transport, ev.Nexthop) {
+		found = true
+		q.hostsOf(d, ev)
 	}
-	if d == nil {
+	if !found {
 		q.duplicate(0, "hosts")
-		return
 	}
+}
+
+// hostsOf takes the hosts of one source's destination.
+func (q *Qmgr) hostsOf(d *queue, ev Hosts) {
 	d.pin()
 	d.resolving = false
+	set := d.source.reachable(ev.Set)
 	if ev.Reply.IsZero() && len(ev.Set.Tiers) == 0 {
 		ev.Reply = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4}, Text: "no hosts are known for " + ev.Nexthop}
 	}
 	switch {
+	case ev.Reply.IsZero() && len(set.Tiers) == 0:
+		q.outOfReach(d, set.Until)
 	case ev.Reply.IsZero():
-		q.reshape(d, ev.Set.Tiers[0])
-		q.hangupAll(q.conns.SetHosts(d.site, ev.Set, q.hostLimits(d)))
+		q.reshape(d, set.Tiers[0])
+		q.hangupAll(q.conns.SetHosts(d.site, set, q.hostLimits(d)))
 		d.touch()
 	case ev.Reply.Permanent():
 		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
@@ -116,12 +123,23 @@ func (q *Qmgr) hosts(ev Hosts) {
 	q.unpin(d)
 }
 
-// resolving returns the queue for which the hosts of a nexthop are looked up.
-func (t *transport) resolving(nexthop string) *queue {
-	if d := t.queues[nexthop]; d != nil && d.resolving {
-		return d
+// resolving are the queues for which the hosts of a nexthop are looked up: one lookup
+// serves all sources.
+func (q *Qmgr) resolving(transport, nexthop string) iter.Seq[*queue] {
+	return func(yield func(*queue) bool) {
+		t := q.transports[transport]
+		if t == nil {
+			return
+		}
+		if d := t.queues[queueKey{name: nexthop}]; d != nil && d.resolving && !yield(d) {
+			return
+		}
+		for _, s := range q.sources.all {
+			if d := t.queues[queueKey{nexthop, s.Name}]; d != nil && d.resolving && !yield(d) {
+				return
+			}
+		}
 	}
-	return nil
 }
 
 // exhausted deals with a site of which no host can be reached: its mail is
@@ -143,6 +161,7 @@ func (q *Qmgr) dialed(ev Dialed) {
 	delete(q.dialling, ev.Conn)
 	t := q.sites[c.Site()].transport
 	defer q.dialsNext(t)
+	defer q.judgeAddress(q.sites[c.Site()].source, c.Host(), &ev.Opened)
 	if m := q.messages[c.Message()]; m != nil && m.serial == l.message { // it may have left and come back
 		q.ease(m)
 	}
@@ -171,7 +190,7 @@ func (q *Qmgr) closed(ev Closed) {
 	defer q.unpin(d)
 	q.untry(c)
 	if ev.Closing.Why == mail.CloseMixed {
-		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Text: mixedText(c.Host(), ev.Closing.Reply)})
+		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
 	f := q.conns.Closed(ev.Conn, ev.Closing, q.now)
 	d.touch()

@@ -34,6 +34,7 @@ type DestinationPlace struct {
 	Condition Condition
 	Transport string
 	Nexthop   string
+	Source    string
 }
 
 // A DestinationList is a page of destinations, in their order.
@@ -57,7 +58,7 @@ type DestinationSummary struct {
 
 // Place returns where the destination stands.
 func (s *DestinationSummary) Place() DestinationPlace {
-	return DestinationPlace{s.Queue.Todo, s.Condition, s.Transport, s.Queue.Nexthop}
+	return DestinationPlace{s.Queue.Todo, s.Condition, s.Transport, s.Queue.Nexthop, s.Queue.Source}
 }
 
 // Destinations returns a page of destinations. It takes time in proportion to the
@@ -94,19 +95,19 @@ type standing struct {
 }
 
 func (s standing) place() DestinationPlace {
-	return DestinationPlace{s.queue.Waiting, s.condition, s.queue.transport.Name, s.queue.nexthop}
+	return DestinationPlace{s.queue.Waiting, s.condition, s.queue.transport.Name, s.queue.nexthop, s.queue.source.name()}
 }
 
 func compareStanding(a, b standing) int {
 	return cmp.Or(cmp.Compare(b.queue.Waiting, a.queue.Waiting), cmp.Compare(b.condition, a.condition),
-		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop))
+		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop), strings.Compare(a.queue.source.name(), b.queue.source.name()))
 }
 
 // before reports whether the place is before a destination's.
 func (p *DestinationPlace) before(s standing) bool {
 	at := s.place()
 	return cmp.Or(cmp.Compare(at.Todo, p.Todo), cmp.Compare(at.Condition, p.Condition),
-		strings.Compare(p.Transport, at.Transport), strings.Compare(p.Nexthop, at.Nexthop)) < 0
+		strings.Compare(p.Transport, at.Transport), strings.Compare(p.Nexthop, at.Nexthop), strings.Compare(p.Source, at.Source)) < 0
 }
 
 // serves reports whether a site has mail waiting for a domain; of "" any does.
@@ -201,17 +202,17 @@ type DestinationView struct {
 	Remembered bool
 }
 
-// Destination returns what the core holds of a nexthop of a transport, with at most
+// Destination returns what the core holds of a nexthop of a transport from a source, with at most
 // most hosts and as many connections; false if it holds nothing.
-func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView, bool) {
+func (q *Qmgr) Destination(transport, nexthop, source string, most int) (DestinationView, bool) {
 	t := q.transports[transport]
 	switch {
 	case t == nil:
 		return DestinationView{}, false
-	case t.queues[nexthop] == nil:
-		return q.remembered(t, nexthop)
+	case t.queues[queueKey{nexthop, source}] == nil:
+		return q.remembered(t, nexthop, source)
 	}
-	d := t.queues[nexthop]
+	d := t.queues[queueKey{nexthop, source}]
 	v := DestinationView{DestinationSummary: q.summary(standing{d, q.condition(d)}), Rate: d.rate.Uses(q.now),
 		TransportRate: t.rate.Uses(q.now), Ceiling: d.limits.window.Limit,
 		Tables: q.shapes.Lookup(d.nexthop, d.site.Best()).Names}
@@ -225,7 +226,7 @@ func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView
 // remembered returns what is known of the host of a nexthop that has no mail in core
 // and no connections. That can be found without a lookup if the nexthop is an address
 // literal with its port.
-func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) {
+func (q *Qmgr) remembered(t *transport, nexthop, source string) (DestinationView, bool) {
 	addr, err := netip.ParseAddrPort(nexthop)
 	if inside, port, literal := strings.Cut(strings.TrimPrefix(nexthop, "["), "]:"); literal && !strings.Contains(inside, ":") {
 		addr, err = netip.ParseAddrPort(inside + ":" + port)
@@ -233,12 +234,12 @@ func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) 
 	if err != nil || t.group == nil {
 		return DestinationView{}, false
 	}
-	h, known := q.conns.Remembered(t.group, mail.Host{Addr: addr}, q.now)
+	h, known := q.conns.Remembered(t.group, source, mail.Host{Addr: addr}, q.now)
 	if !known {
 		return DestinationView{}, false
 	}
 	v := DestinationView{Remembered: true, Hosts: []conns.HostView{h}, Ceiling: t.limits.window.Limit}
-	v.Transport, v.Queue.Nexthop = t.Name, nexthop
+	v.Transport, v.Queue.Nexthop, v.Queue.Source = t.Name, nexthop, source
 	return v, true
 }
 
@@ -290,6 +291,7 @@ func (m *message) ordered() Ordered {
 type PlaceView struct {
 	Transport  string
 	Nexthop    string
+	Source     string      // "" where none is chosen
 	Instead    mail.Origin // of TransportRetry: where the mail was to go
 	Waiting    int         // recipients
 	Busy       int         // deliveries under way
@@ -347,7 +349,7 @@ func (q *Qmgr) messageView(m *message, most int) MessageView {
 func (q *Qmgr) place(p *sched.Peer) PlaceView {
 	c := claimOf(p.Destination)
 	d := c.queue
-	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Instead: d.instead, Busy: p.Busy()}
+	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Instead: d.instead, Busy: p.Busy()}
 	for e := range p.Todo.All() {
 		v.Waiting += len(e.Recipients)
 	}

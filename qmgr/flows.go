@@ -44,6 +44,7 @@ const flowPlaces = 5
 // A FlowPlace is what one flow has at one destination.
 type FlowPlace struct {
 	Transport, Nexthop string
+	Source             string // "" where none is chosen
 	Waiting, Busy      int
 	Sharing            Sharing
 }
@@ -96,14 +97,14 @@ func (f *flow) view() FlowView {
 		}
 	}
 	for _, c := range most.sorted() {
-		v.Places = append(v.Places, FlowPlace{Transport: c.queue.transport.Name, Nexthop: c.queue.nexthop, Waiting: c.Waiting, Busy: c.Busy, Sharing: c.sharing()})
+		v.Places = append(v.Places, FlowPlace{Transport: c.queue.transport.Name, Nexthop: c.queue.nexthop, Source: c.queue.source.name(), Waiting: c.Waiting, Busy: c.Busy, Sharing: c.sharing()})
 	}
 	v.More = places - len(v.Places)
 	return v
 }
 
 func compareClaims(a, b *claim) int {
-	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.queue.transport.Name, b.queue.transport.Name), cmp.Compare(a.queue.name, b.queue.name))
+	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.queue.transport.Name, b.queue.transport.Name), compareNames(a.queue, b.queue))
 }
 
 // sharing returns how the claim shares the room of its destination.

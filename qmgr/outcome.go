@@ -118,7 +118,7 @@ func (q *Qmgr) explain(d *queue, cause FeedbackCause) {
 }
 
 func (d *queue) tell(w *window.Window) Feedback {
-	f := Feedback{Transport: d.transport.Name, Nexthop: d.nexthop, Limit: d.limits.window.Limit, Window: w.Size()}
+	f := Feedback{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Limit: d.limits.window.Limit, Window: w.Size()}
 	f.Success, f.Failure, f.FailedCohorts = w.Counters()
 	return f
 }
@@ -130,17 +130,22 @@ const SuspendedPrefix = mail.SuspendedPrefix
 // die takes a destination out of service until an instant: its waiting entries go
 // to the retry transport, which defers them.
 func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
+	q.dies(d, why, until)
+	if q.cfg.AsPostfix {
+		q.queueInstead(TransportRetry, d.reason, d.origin())
+	}
+	q.putOffAll(d, TransportRetry, d.reason)
+}
+
+// dies is that without what becomes of its mail.
+func (q *Qmgr) dies(d *queue, why mail.Reply, until mail.Instant) {
 	d.reason = why
 	if q.queues > textsWhole {
 		why.Text = mail.CutText(why.Text, textShort)
 	}
 	d.reason.Text = SuspendedPrefix + why.Text
 	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
-	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Text: why.String()})
-	if q.cfg.AsPostfix {
-		q.queueInstead(TransportRetry, d.reason, d.origin())
-	}
-	q.putOffAll(d, TransportRetry, d.reason)
+	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Text: why.String()})
 }
 
 // shortestDeath keeps a destination from dying and reviving in one instant.
@@ -182,7 +187,7 @@ func (q *Qmgr) unknown(m *message, e *sched.Entry, o *mail.Outcome) {
 	d := queueOf(e.Destination())
 	m.doubt = m.doubt || d.transport.cfg.UnknownOutcome == UnknownHold
 	q.counts.Unknown++
-	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Sender: m.env.Sender, Text: o.Reply.String()})
+	q.emit(Note{Kind: NoteUnknown, ID: m.ID, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Sender: m.env.Sender, Text: o.Reply.String()})
 }
 
 // failureReport returns which report a failure of a recipient owes. With the null

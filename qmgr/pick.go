@@ -106,6 +106,7 @@ func deliveryOf(t *transport, e *sched.Entry) mail.Delivery {
 	return mail.Delivery{
 		Transport:  t.Name,
 		Nexthop:    d.nexthop,
+		Source:     d.source.name(),
 		Envelope:   m.env,
 		Recipients: append([]mail.Recipient(nil), e.Recipients...),
 		Origin:     d.instead,

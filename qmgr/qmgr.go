@@ -83,6 +83,7 @@ type delivering struct {
 	lastEntry  EntryID
 	shapes     *shape.Table
 	shares     *fair.Rules
+	sources    sources
 }
 
 // connecting is the connections on which the core decides (package conns).
@@ -116,6 +117,8 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
+	q.sources.byName = make(map[string]*sourceState)
+	q.configureSources(&q.cfg.Sources)
 	q.boundRecipients()
 	return q, nil
 }
@@ -284,6 +287,7 @@ func (q *Qmgr) configure(cfg Config) {
 	q.desk.Configure(cfg.desk())
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
+	q.configureSources(&q.cfg.Sources)
 	for t := range q.ring.All() {
 		if now := cfg.transport(t.Name); now != t.cfg || reshaped {
 			q.configureTransport(t, now)
@@ -297,6 +301,7 @@ func (q *Qmgr) configure(cfg Config) {
 		t.setShares(q.shares)
 		q.restore(t) // what made it dead may have been its configuration, and to find out takes one attempt
 	}
+	q.fit()
 	q.boundRecipients()
 }
 
@@ -342,14 +347,14 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 			return
 		}
 		q.disarm(&d.timer)
-		q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Text: forgotten})
+		q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Text: forgotten})
 	}
 	if d.site != nil {
 		q.closeSite(d)
 	}
 	q.disarm(&d.spreading.pause)
 	q.freeClaims(d)
-	delete(d.transport.queues, d.name)
+	delete(d.transport.queues, d.key())
 	d.transport.order.Remove(&d.inOrder)
 	q.queues--
 	q.stocks.giveQueue(d)

@@ -21,7 +21,8 @@ type queue struct {
 	byLane     map[*lane]*claim // nil until there are two claims
 	sharing
 	transport *transport
-	name      string            // among those of the transport
+	name      string            // among those of the transport and the source
+	source    *sourceState      // from which its mail leaves; nil where none is chosen
 	inOrder   ilist.Link[queue] // on transport.order
 	nexthop   string            // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
 	instead   mail.Origin       // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
@@ -53,14 +54,19 @@ type reaching struct {
 	inWanting ilist.Link[queue] // on Qmgr.wanting or transport.resting
 }
 
-func newQueue(t *transport, name, nexthop string) *queue {
+// A queueKey identifies a queue among those of its transport.
+type queueKey struct{ name, source string }
+
+func (q *queue) key() queueKey { return queueKey{q.name, q.source.name()} }
+
+func newQueue(t *transport, name, nexthop string, s *sourceState) *queue {
 	q := t.stocks.queues.Take()
-	q.transport, q.name, q.nexthop, q.window = t, name, nexthop, window.New(&t.limits.window)
+	q.transport, q.name, q.source, q.nexthop, q.window = t, name, s, nexthop, window.New(&t.limits.window)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	q.spreading.pause.kind, q.spreading.pause.queue = timerSpread, q
-	t.queues[name] = q
+	t.queues[q.key()] = q
 	t.order.PushBack(&q.inOrder, q)
 	return q
 }

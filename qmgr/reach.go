@@ -147,7 +147,13 @@ func (q *Qmgr) resolve(d *queue) {
 	if d.resolving {
 		return
 	}
-	d.resolving = true
+	asked := false
+	for range q.resolving(d.transport.Name, d.nexthop) {
+		asked = true
+	}
+	if d.resolving = true; asked {
+		return
+	}
 	q.emit(Resolve{Transport: d.transport.Name, Nexthop: d.nexthop})
 }
 

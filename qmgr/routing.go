@@ -152,7 +152,12 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach})
 		return
 	}
-	b.queue = q.queue(t, name, reach)
+	from, why := q.chooseSource(m, t, name, nexthop)
+	if !why.IsZero() {
+		q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach})
+		return
+	}
+	b.queue = q.queue(t, name, reach, from)
 	if m.from == intake.FromRetry || m.from == intake.FromFlush && !b.queue.dead() {
 		b.queue.reset = max(b.queue.reset, m.reset)
 	}
@@ -209,13 +214,13 @@ func replyText(r mail.Reply) string {
 	return r.Status.String() + " " + r.Text
 }
 
-// compareBound orders by transport, destination, domain, address. Recipients
+// compareBound orders by transport, destination, source, domain, address. Recipients
 // that share a transaction come to stand side by side.
 func (q *Qmgr) compareBound(a, b bound) int {
 	if c := cmp.Compare(a.queue.transport.Name, b.queue.transport.Name); c != 0 {
 		return c
 	}
-	if c := cmp.Compare(a.queue.name, b.queue.name); c != 0 {
+	if c := compareNames(a.queue, b.queue); c != 0 {
 		return c
 	}
 	return q.compareAddress(a, b)

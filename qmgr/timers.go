@@ -13,8 +13,9 @@ type timer struct {
 	at        mail.Instant
 	seq       uint64
 	kind      timerKind
-	queue     *queue     // timerQueue, timerPace, timerSpread
-	transport *transport // the other kinds
+	queue     *queue       // timerQueue, timerPace, timerSpread
+	transport *transport   // the other kinds
+	source    *sourceState // timerSource
 	slot      minheap.Slot
 }
 
@@ -28,6 +29,7 @@ const (
 	timerTransportPace                  // what a transport has had does
 	timerSpread                         // the pause between two starts to a destination
 	timerDelay                          // a transport's wait before its next delivery
+	timerSource                         // the pause until a withdrawn address is tried again
 )
 
 type byInstant struct{}
@@ -80,6 +82,8 @@ func (q *Qmgr) runTimers() {
 			q.restore(t.transport)
 		case timerDelay:
 			q.waited(t.transport)
+		case timerSource:
+			q.tryAddress(t)
 		}
 	}
 }
@@ -106,7 +110,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	d.reason = mail.Reply{}
 	d.touch()
 	q.explain(d, cause)
-	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop})
+	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name()})
 }
 
 // rest suspends a destination between two deliveries, where a rate delay is

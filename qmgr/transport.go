@@ -25,7 +25,7 @@ type transport struct {
 	parts      int              // into so many equal parts
 	cfg        TransportConfig
 	inRing     ilist.Link[transport] // on Qmgr.ring
-	queues     map[string]*queue
+	queues     map[queueKey]*queue
 	order      ilist.List[queue] // in the order in which they came about; in round robin, in that of their turns
 	outage     outage
 	limits     limits // of its destinations, but for those that have others
@@ -43,7 +43,7 @@ type transport struct {
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[string]*queue), stocks: &q.stocks}
+	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[queueKey]*queue), stocks: &q.stocks}
 	t.first = q.newLane(t, nil)
 	t.turns.Configure(t.shares)
 	if cfg.Agents == AgentsConnections {
@@ -101,13 +101,13 @@ func (t *transport) full() bool {
 	return t.paused || t.delay.holds() || t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit
 }
 
-// queue returns the queue of a nexthop, and makes it if need be.
-func (q *Qmgr) queue(t *transport, name, nexthop string) *queue {
-	if d, ok := t.queues[name]; ok {
+// queue returns the queue of a nexthop from a source, and makes it if need be.
+func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState) *queue {
+	if d, ok := t.queues[queueKey{name, s.name()}]; ok {
 		return d
 	}
 	q.queues++
-	d := newQueue(t, name, nexthop)
+	d := newQueue(t, name, nexthop, s)
 	if q.cfg.AsPostfix {
 		q.newClaim(t.first, d) // where dumps show it although no mail may come to it
 	}

@@ -75,6 +75,7 @@ type TransportView struct {
 // QueueView is what the core holds of one destination.
 type QueueView struct {
 	Nexthop string
+	Source  string      // from which its mail leaves; "" where none is chosen
 	Instead mail.Origin // of TransportRetry: where the mail was to go; zero if it was routed there
 	State   window.State
 	Window  int
@@ -130,16 +131,21 @@ func (q *Qmgr) transportView(t *transport, maxQueues int) TransportView {
 }
 
 func byTodo(a, b *queue) int {
-	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.name, b.name))
+	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), compareNames(a, b))
+}
+
+// compareNames orders the queues of a transport.
+func compareNames(a, b *queue) int {
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.source.name(), b.source.name()))
 }
 
 func compareView(a, b QueueView) int {
-	return cmp.Or(cmp.Compare(a.Nexthop, b.Nexthop),
+	return cmp.Or(cmp.Compare(a.Nexthop, b.Nexthop), cmp.Compare(a.Source, b.Source),
 		cmp.Compare(a.Instead.Transport, b.Instead.Transport), cmp.Compare(a.Instead.Nexthop, b.Instead.Nexthop))
 }
 
 func (d *queue) view() QueueView {
-	v := QueueView{Nexthop: d.nexthop, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
+	v := QueueView{Nexthop: d.nexthop, Source: d.source.name(), Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
 		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View()}
 	if d.timer.slot.Heaped() {
 		v.Until = d.timer.at
@@ -154,12 +160,12 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 	return v
 }
 
-// Peek returns what the core holds of one destination, false if it holds
+// Peek returns what the core holds of one destination from a source, false if it holds
 // nothing. Unlike View it takes constant time, so that a host can look at one
 // window after every delivery.
-func (q *Qmgr) Peek(transport, nexthop string) (QueueView, bool) {
-	if t := q.transports[transport]; t != nil && t.queues[nexthop] != nil {
-		return t.queues[nexthop].view(), true
+func (q *Qmgr) Peek(transport, nexthop, source string) (QueueView, bool) {
+	if t := q.transports[transport]; t != nil && t.queues[queueKey{nexthop, source}] != nil {
+		return t.queues[queueKey{nexthop, source}].view(), true
 	}
 	return QueueView{}, false
 }
@@ -179,6 +185,6 @@ func sortedQueues(t *transport) []*queue {
 	for _, d := range t.queues { //archtest:anyorder sorted below
 		queues = append(queues, d)
 	}
-	slices.SortFunc(queues, func(a, b *queue) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(queues, compareNames)
 	return queues
 }

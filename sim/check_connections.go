@@ -80,10 +80,13 @@ func (c *connecting) dialling(w *world, s *session) {
 				group++
 			}
 		}
-		if o.holding() && o.serves == s.serves && o.opening.Transport == transport {
+		if o.opening.Transport != transport || o.opening.Source != s.opening.Source {
+			continue
+		}
+		if o.holding() && o.serves == s.serves {
 			site++
 		}
-		if o.host == s.host && o.opening.Transport == transport {
+		if o.host == s.host {
 			host++
 		}
 	}
@@ -92,7 +95,7 @@ func (c *connecting) dialling(w *world, s *session) {
 	c.atMost(w, "to host "+s.host.name, host, cfg.Connections.HostLimit)
 	if !c.shared {
 		c.atMost(w, "to "+s.serves.name, site, cfg.Window.Limit)
-		if q, ok := w.core.Peek(transport, s.serves.name); ok && q.State == window.Ready && site > q.Window {
+		if q, ok := w.core.Peek(transport, s.serves.name, s.opening.Source); ok && q.State == window.Ready && site > q.Window {
 			c.found(w.now, "%d connections to %s; the window is %d", site, s.serves.name, q.Window)
 		}
 	}

@@ -97,6 +97,7 @@ func (f *fingerprint) common(a any) bool {
 		f.text(a.Text)
 		f.text(string(a.Sender))
 		f.mix(uint64(a.At))
+		f.source(a.Source)
 	default:
 		return false
 	}
@@ -189,6 +190,35 @@ func (f *fingerprint) delivery(d *mail.Delivery) {
 	f.text(d.Origin.Nexthop)
 	f.reply(&d.Said)
 	f.flag(d.Callout)
+	f.source(d.Source)
+}
+
+// source takes in a source if there is one: without sources, runs have the fingerprints
+// that they had before there were any.
+func (f *fingerprint) source(name string) {
+	if name != "" {
+		f.text("source")
+		f.text(name)
+	}
+}
+
+// unlessZero are the fields for which the same holds.
+var unlessZero = map[reflect.Type]string{
+	reflect.TypeFor[mail.Opening](): "Source", reflect.TypeFor[mail.OpenedConnection](): "Unbound",
+	reflect.TypeFor[qmgr.Feedback](): "Source", reflect.TypeFor[qmgr.Config](): "Sources",
+}
+
+func (f *fingerprint) fields(v reflect.Value) {
+	later := unlessZero[v.Type()]
+	for i := range v.NumField() {
+		switch name := v.Type().Field(i).Name; {
+		case name != later:
+			f.value(v.Field(i))
+		case !v.Field(i).IsZero():
+			f.text(name)
+			f.value(v.Field(i))
+		}
+	}
 }
 
 func (f *fingerprint) change(c *mail.Change) {
@@ -247,9 +277,7 @@ func (f *fingerprint) value(v reflect.Value) {
 	case reflect.String:
 		f.text(v.String())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			f.value(v.Field(i))
-		}
+		f.fields(v)
 	case reflect.Array:
 		f.elements(v)
 	case reflect.Slice:

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	noteWords  = wordsUpTo(qmgr.NoteMixed)
+	noteWords  = wordsUpTo(qmgr.NoteRestored)
 	causeWords = wordsUpTo(qmgr.CauseRevival)
 )
 
@@ -62,6 +62,7 @@ var actionKinds = []kind[qmgr.Action]{
 		option(c, "level", levels, &a.Opening.Level)
 		number(c, "in-flight", &a.Opening.InFlight)
 		c.flag("probe", &a.Opening.Probe)
+		c.text("source", &a.Opening.Source)
 	}),
 	kindOf[qmgr.Action]("hangup", func(c *codec, a *qmgr.Hangup) { c.conn(&a.Conn) }),
 	kindOf[qmgr.Action]("report", func(c *codec, a *qmgr.Report) { c.id("id", &a.ID) }),
@@ -79,6 +80,7 @@ func (c *codec) delivery(entry *qmgr.EntryID, d *mail.Delivery) {
 	c.entry(entry)
 	c.id("id", &d.Envelope.ID)
 	c.queue(&d.Transport, &d.Nexthop)
+	c.text("source", &d.Source)
 	c.flag("callout", &d.Callout)
 	c.text("origin", &d.Origin.Transport)
 	c.text("origin-nexthop", &d.Origin.Nexthop)
@@ -131,6 +133,7 @@ func (c *codec) note(n *qmgr.Note) {
 	c.idPair("id", &n.ID)
 	c.text("transport", &n.Transport)
 	c.text("nexthop", &n.Nexthop)
+	c.text("source", &n.Source)
 	c.address("sender", &n.Sender)
 	c.instant("at", &n.At)
 	c.text("text", &n.Text)
@@ -138,6 +141,7 @@ func (c *codec) note(n *qmgr.Note) {
 
 func (c *codec) feedback(f *qmgr.Feedback) {
 	c.queue(&f.Transport, &f.Nexthop)
+	c.text("source", &f.Source)
 	option(c, "cause", causeWords, &f.Cause)
 	number(c, "limit", &f.Limit)
 	number(c, "window", &f.Window)

@@ -15,6 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -57,6 +58,7 @@ func (c *codec) config(v *qmgr.Config) {
 	list(c, "destinations", []string{"destination"}, &v.Destinations, func(d *shape.Destination, _ int) { c.destination(d) })
 	number(c, "tenant-flows", &v.TenantFlows)
 	c.sharesConfig(&v.Shares)
+	c.sourcesConfig(&v.Sources)
 	number(c, "actions-per-step", &v.ActionsPerStep)
 	c.duration("transport-retry", &v.TransportRetryTime)
 	c.transportConfig(&v.DefaultTransport)
@@ -128,6 +130,26 @@ func (c *codec) weights(name, key string, v *map[string]int) {
 				*v = make(map[string]int)
 			}
 			(*v)[*one] = weight
+		}
+	})
+}
+
+func (c *codec) sourcesConfig(v *source.Config) {
+	list(c, "sources", []string{"source"}, &v.Sources, func(s *source.Source, _ int) {
+		c.always("source", &s.Name)
+		list(c, "addresses", []string{"at"}, &s.Addresses, func(a *netip.Addr, _ int) {
+			value(c, "at", a, netip.Addr.String, netip.ParseAddr)
+		})
+		c.text("hello", &s.Hello)
+	})
+	list(c, "pools", []string{"of-pool"}, &v.Pools, func(p *source.Pool, _ int) {
+		c.always("of-pool", &p.Name)
+		list(c, "members", []string{"member"}, &p.Members, func(m *source.Member, _ int) {
+			c.always("member", &m.Source)
+			number(c, "weight", &m.Weight)
+		})
+		for key, texts := range p.Match.Lists() {
+			list(c, "match-"+key, []string{"match-" + key}, texts, func(text *string, _ int) { c.always("match-"+key, text) })
 		}
 	})
 }

@@ -82,6 +82,7 @@ var eventKinds = []kind[qmgr.Event]{
 		c.duration("connect", &e.Opened.Connect)
 		c.reply("reply", &e.Opened.Reply)
 		c.flag("unavailable", &e.Opened.Unavailable)
+		c.flag("unbound", &e.Opened.Unbound)
 	}),
 	kindOf[qmgr.Event]("closed", func(c *codec, e *qmgr.Closed) {
 		c.conn(&e.Conn)

@@ -142,7 +142,7 @@ func (c *Conn) Loads() []Load { return c.loads }
 // Opening returns what is needed to dial.
 func (c *Conn) Opening() mail.Opening {
 	g := c.site.group
-	return mail.Opening{Transport: g.name, Nexthop: c.site.name, Host: c.host.Host, Level: c.level, InFlight: g.cfg.InFlight, Probe: c.proving}
+	return mail.Opening{Transport: g.name, Nexthop: c.site.name, Source: c.site.source, Host: c.host.Host, Level: c.level, InFlight: g.cfg.InFlight, Probe: c.proving}
 }
 
 // mails returns how many messages the connection has carried. Call-outs are left out:

@@ -27,7 +27,7 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 		p.hostAnswered(h, now)
 	}
 	switch {
-	case o.Unavailable || p.halted: // it was not reached, and is as it was
+	case o.Unavailable || o.Unbound || p.halted: // it was not reached, and is as it was
 		p.stopProbe(h)
 	case o.Reply.Permanent():
 		surplus, f = p.looped(c)

@@ -1,6 +1,8 @@
 package conns
 
 import (
+	"net/netip"
+
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
@@ -26,11 +28,13 @@ type siteHost struct {
 }
 
 // keyOf returns the key of a host. Transports have names, addresses and timeouts of their
-// own, so that what one learns of a host, and how many connections it has to it, does not
-// concern another.
-func keyOf(g *Group, h mail.Host) destdb.Key { return destdb.Key{Addr: h.Addr, Transport: g.name} }
+// own, and receivers judge by the address that connects, so that what one transport or one
+// source learns of a host, and how many connections it has to it, does not concern another.
+func keyOf(g *Group, source string, h mail.Host) destdb.Key {
+	return destdb.Key{Addr: h.Addr, Transport: g.name, Source: source}
+}
 
-func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.host) }
+func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.site.source, sh.host) }
 
 // Known reports whether hosts are known, however old that knowledge is.
 func (l *plan) Known() bool { return len(l.tiers) > 0 }
@@ -113,6 +117,34 @@ func (p *Pool) SetHosts(s *Site, set mail.HostSet, limits func(mail.Host) HostLi
 		p.drainFor(c, DrainHostGone)
 	}
 	return surplus
+}
+
+// KeepOnly takes the hosts off the plan that are not wanted any more. It returns the
+// connections to them, which have to be hung up. If none is left, hosts are not known any
+// more.
+func (p *Pool) KeepOnly(s *Site, wanted func(mail.Host) bool) []*Conn {
+	set, dropped := mail.HostSet{Until: s.until}, false
+	limits := make(map[netip.AddrPort]HostLimits)
+	for _, tier := range s.tiers {
+		var hosts []mail.Host
+		for _, sh := range tier {
+			if limits[sh.host.Addr] = sh.limits; wanted(sh.host) {
+				hosts = append(hosts, sh.host)
+			} else {
+				dropped = true
+			}
+		}
+		if len(hosts) > 0 {
+			set.Tiers = append(set.Tiers, hosts)
+		}
+	}
+	if !dropped {
+		return nil
+	}
+	if len(set.Tiers) == 0 {
+		set.Until = 0
+	}
+	return p.SetHosts(s, set, func(h mail.Host) HostLimits { return limits[h.Addr] })
 }
 
 // KeepHosts notes that the hosts could not be looked up, and when that should be tried

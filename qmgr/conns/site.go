@@ -13,6 +13,7 @@ import (
 type Site struct {
 	group  *Group
 	name   string // the nexthop
+	source string // from which of our addresses its connections come; "" where that is not decided
 	single bool   // one entry at a time on each connection
 
 	plan
@@ -140,8 +141,11 @@ type HostLimits struct {
 	Count       int           // as GroupConfig.CountLimit
 }
 
-// NewSite returns a site of which no hosts are known yet. Name is its nexthop.
-func NewSite(g *Group, name string) *Site { return &Site{group: g, name: name} }
+// NewSite returns a site of which no hosts are known yet. Name is its nexthop. Sites that
+// differ in their source share no connection and nothing that is known of a host.
+func NewSite(g *Group, name, source string) *Site {
+	return &Site{group: g, name: name, source: source}
+}
 
 // Configure puts limits in force. Single means that no connection may have more than one
 // entry at a time, as is right where there has to be a pause after each; dials bounds by

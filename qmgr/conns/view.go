@@ -82,10 +82,10 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 	return views
 }
 
-// Remembered returns what is known of a host to which a transport has no site at all;
-// false if that is nothing.
-func (p *Pool) Remembered(g *Group, host mail.Host, now mail.Instant) (HostView, bool) {
-	key := keyOf(g, host)
+// Remembered returns what is known of a host to which a transport has no site at all from
+// a source; false if that is nothing.
+func (p *Pool) Remembered(g *Group, source string, host mail.Host, now mail.Instant) (HostView, bool) {
+	key := keyOf(g, source, host)
 	if _, ok := p.db.Record(key); !ok {
 		return HostView{}, false
 	}

@@ -1,6 +1,7 @@
 package qmgrtest
 
 import (
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -77,6 +79,7 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 			c.Shares.Tenants[t.Name] = t.Weight
 		}
 	}
+	sourceOptions(tb, l, &c.Sources)
 	b := &c.Backoff
 	b.MinimalBackoffTime = l.Duration(tb, "backoff-min", b.MinimalBackoffTime)
 	b.MaximalBackoffTime = l.Duration(tb, "backoff-max", b.MaximalBackoffTime)
@@ -115,6 +118,67 @@ func classes(tb testing.TB, l *golden.Line, text string) (list []fair.Class) {
 		list = append(list, c)
 	}
 	return list
+}
+
+// sourceOptions parses sources=NAME,NAME and pools=NAME=SOURCE+SOURCE*WEIGHT;class:C,NAME=…
+// A source has an IPv4 address, one whose name ends in 6 an IPv6 address, and in 46 both;
+// conditions of a pool are class:, tenant:, sender: and route:. "none" is none of them.
+func sourceOptions(tb testing.TB, l *golden.Line, c *source.Config) {
+	tb.Helper()
+	if text, given := l.Option("sources"); given {
+		c.Sources = nil
+		for i, name := range list(text) {
+			s := source.Source{Name: name}
+			if !strings.HasSuffix(name, "6") || strings.HasSuffix(name, "46") {
+				s.Addresses = append(s.Addresses, netip.AddrFrom4([4]byte{203, 0, 113, byte(i + 1)}))
+			}
+			if strings.HasSuffix(name, "6") {
+				s.Addresses = append(s.Addresses, netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(i + 1)}))
+			}
+			c.Sources = append(c.Sources, s)
+		}
+	}
+	if text, given := l.Option("pools"); given {
+		c.Pools = nil
+		for _, part := range list(text) {
+			c.Pools = append(c.Pools, pool(tb, l, part))
+		}
+	}
+}
+
+func list(text string) []string {
+	if text == "none" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+func pool(tb testing.TB, l *golden.Line, text string) source.Pool {
+	tb.Helper()
+	name, rest, _ := strings.Cut(text, "=")
+	parts := strings.Split(rest, ";")
+	p := source.Pool{Name: name}
+	for _, one := range strings.Split(parts[0], "+") {
+		member, weight, weighted := strings.Cut(one, "*")
+		m := source.Member{Source: member, Weight: 1}
+		var err error
+		if weighted {
+			m.Weight, err = strconv.Atoi(weight)
+		}
+		if err != nil {
+			tb.Fatalf("%s: cannot read %s", l.Pos, one)
+		}
+		p.Members = append(p.Members, m)
+	}
+	for _, one := range parts[1:] {
+		kind, pattern, _ := strings.Cut(one, ":")
+		for k, texts := range p.Match.Lists() {
+			if k == kind {
+				*texts = append(*texts, pattern)
+			}
+		}
+	}
+	return p
 }
 
 func transportOptions(tb testing.TB, l *golden.Line, t *qmgr.TransportConfig) {

@@ -56,14 +56,19 @@ func (s *script) zone(tb testing.TB, l *golden.Line) {
 	s.world.Zones[l.Word(tb, 0)] = z
 }
 
-// zoneHost returns the host of a name such as mx7.
+// zoneHost returns the host of a name such as mx7, or of v7 with an IPv6 address.
 func zoneHost(tb testing.TB, l *golden.Line, name string) mail.Host {
 	tb.Helper()
-	n, err := strconv.ParseUint(strings.TrimPrefix(name, "mx"), 10, 8)
+	number, six := strings.CutPrefix(name, "v")
+	n, err := strconv.ParseUint(strings.TrimPrefix(number, "mx"), 10, 8)
 	if err != nil {
 		tb.Fatalf("%s: %s is not a host such as mx7", l.Pos, name)
 	}
-	return mail.Host{Name: name, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), 25)}
+	addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})
+	if six {
+		addr = netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 7: 1, 15: byte(n)})
+	}
+	return mail.Host{Name: name, Addr: netip.AddrPortFrom(addr, 25)}
 }
 
 // converse executes the commands for connections.
@@ -110,6 +115,8 @@ var dialWords = map[string]mail.OpenedConnection{
 	"fail": {Reply: mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}},
 	"busy": {Reply: mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7, Detail: 0}, Text: "too many connections"}},
 	"self": {Reply: mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 4, Detail: 6}, Text: "mail loops back to myself"}},
+	"unbound": {Unbound: true,
+		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "cannot assign requested address"}},
 	"sockets": {Unavailable: true,
 		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "too many open files"}},
 }
@@ -119,7 +126,7 @@ func (s *script) dialed(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	o, ok := dialWords[l.Word(tb, 1)]
 	if !ok {
-		tb.Fatalf("%s: dialing ends with ok, fail, busy, self or sockets", l.Pos)
+		tb.Fatalf("%s: dialing ends with ok, fail, busy, self, unbound or sockets", l.Pos)
 	}
 	o.Level, o.Mails, o.RTT = level(tb, l, o.Level), l.Int(tb, "mails", 0), l.Duration(tb, "rtt", 0)
 	var ids []qmgr.ConnID
@@ -228,6 +235,9 @@ func (s *script) sayGoodbye() (any bool) {
 func (s *script) connections() {
 	for _, c := range s.world.Connections() {
 		line := fmt.Sprintf("%d %s", c.ID, c.Opening.Host.Name)
+		if c.Opening.Source != "" {
+			line += " from " + c.Opening.Source
+		}
 		for _, a := range c.Sends {
 			line += fmt.Sprintf(" %s:%d", s.name(a.Delivery.Envelope.ID), len(a.Delivery.Recipients))
 		}
@@ -239,7 +249,11 @@ func (s *script) connections() {
 	for _, t := range s.world.Core.View(100).Transports {
 		for _, d := range t.Queues {
 			if c := d.Connections; c.Waits != conns.WaitNone {
-				s.print(fmt.Sprintf("%s: window %d, connecting %d, ready %d, waiting %d for %v", d.Nexthop, d.Window, c.Connecting, c.Ready, d.Todo, c.Waits))
+				nexthop := d.Nexthop
+				if d.Source != "" {
+					nexthop += " from " + d.Source
+				}
+				s.print(fmt.Sprintf("%s: window %d, connecting %d, ready %d, waiting %d for %v", nexthop, d.Window, c.Connecting, c.Ready, d.Todo, c.Waits))
 			}
 		}
 	}
@@ -249,7 +263,7 @@ func (s *script) connections() {
 // connections.
 func (s *script) destination(tb testing.TB, l *golden.Line) {
 	tb.Helper()
-	v, ok := s.world.Core.Destination("smtp", l.Word(tb, 0), 10)
+	v, ok := s.world.Core.Destination("smtp", l.Word(tb, 0), l.Str("source", ""), 10)
 	if !ok {
 		s.print("nothing")
 		return

@@ -42,12 +42,12 @@ import (
 //	worked HOST…                hosts of transport smtp have accepted mail now
 //	dial N HOW [level=L] [mails=N] [rtt=TIME]
 //	                            end dialing (with "hand dial"): N is a connection, 3-5 or all;
-//	                            HOW is ok, fail, busy, self, sockets
+//	                            HOW is ok, fail, busy, self, unbound, sockets
 //	sent N HOW                  end the oldest transaction of connections; HOW may also be mute,
 //	                            for a call-out whose sender is refused
 //	close N WHY [HOW]           end connections, after their transactions, which end as HOW says;
 //	                            HOW may also be unsent and unknown; the rest was not begun
-//	destination NEXTHOP         everything that the core holds of it
+//	destination NEXTHOP [source=S] everything that the core holds of it
 //	connections                 ready connections, their transactions, and what sites wait for
 //	answer WORD…                answer outstanding actions of these kinds, "all" for all
 //	trouble NAME WHY [report]   the next read of it, or report on it, fails: gone corrupt temporary

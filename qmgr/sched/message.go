@@ -125,6 +125,12 @@ func (m *Message) Peers() iter.Seq[*Peer] {
 	}
 }
 
+// HasPeer reports whether the message has entries for a destination.
+func (m *Message) HasPeer(d *Destination) bool {
+	j := m.job(d.Lane)
+	return j != nil && j.findPeer(d) != nil
+}
+
 // WorthReading reports whether one of its jobs would have recipients of it read.
 func (m *Message) WorthReading(now mail.Instant) bool {
 	return slices.ContainsFunc(m.jobs, func(j *Job) bool { return j.worthReading(now) })

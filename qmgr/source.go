@@ -1,0 +1,456 @@
+package qmgr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/window"
+)
+
+// Receivers judge by the address that connects. So the source is a part of a queue's
+// identity: window, connections, limits, and what is known of hosts are those of one
+// destination from one source. A recipient gets its source where it gets its queue, and
+// keeps it until the queue dies or the source is withdrawn.
+//
+// An address that cannot be used on this machine any more is withdrawn, and so is the
+// source if it has no other: what waits for it is bound anew, and it is passed over until
+// the address may be tried again, for which a pause is enough, since a dial that fails
+// costs no mail anything. Where a pool has no other source the mail is deferred: it never
+// leaves from an address that its pool does not have.
+
+// sources are our addresses.
+type sources struct {
+	byName map[string]*sourceState
+	all    []*sourceState // in the order of the configuration, then those that it does not have any more
+	table  *source.Table  // nil without pools
+	turns  source.Turns
+}
+
+// A sourceState is what is known of a source.
+type sourceState struct {
+	source.Source
+	configured bool
+	addresses  [source.Families]sourceAddress
+}
+
+// A sourceAddress is one address of a source.
+type sourceAddress struct {
+	state addressState
+	why   mail.Reply    // addressWithdrawn, addressTried: what the system said
+	since mail.Instant  // likewise: when it said so first
+	pause time.Duration // likewise: the last
+	timer timer         // addressWithdrawn: until it may be tried again
+}
+
+// An addressState is whether connections can come from an address.
+type addressState uint8
+
+const (
+	addressNone      addressState = iota // the source has none of this family
+	addressUsed                          // as far as is known they can
+	addressWithdrawn                     // they could not
+	addressTried                         // they could not, and the next ones will show whether they can again
+	addressStates    = iota
+)
+
+// addressTransitions[from][to] reports which changes there are. A reload may make any
+// address a new one.
+var addressTransitions = [addressStates][addressStates]bool{
+	addressNone:      {addressUsed: true},
+	addressUsed:      {addressNone: true, addressWithdrawn: true},
+	addressWithdrawn: {addressNone: true, addressUsed: true, addressTried: true},
+	addressTried:     {addressNone: true, addressUsed: true, addressWithdrawn: true},
+}
+
+func (a *sourceAddress) become(s addressState) {
+	assert.That(addressTransitions[a.state][s], "an address in state %d comes to state %d", a.state, s)
+	a.state = s
+}
+
+// usable reports whether connections may be opened from the address.
+func (a *sourceAddress) usable() bool { return a.state == addressUsed || a.state == addressTried }
+
+// The pause after which a withdrawn address is tried again, first and at most. A dial that
+// fails for it costs a system call.
+const (
+	firstWithdrawal = 5 * time.Second
+	lastWithdrawal  = 5 * time.Minute
+)
+
+// up reports whether the source has an address that can be used.
+func (s *sourceState) up() bool {
+	for f := range s.addresses {
+		if s.configured && s.addresses[f].usable() {
+			return true
+		}
+	}
+	return false
+}
+
+// reaches reports whether the source has an address for a host. Mail without a source has
+// one for each.
+func (s *sourceState) reaches(h mail.Host) bool {
+	return s == nil || s.addresses[source.FamilyOf(h.Addr.Addr())].usable()
+}
+
+func (s *sourceState) name() string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
+}
+
+// reachable returns the hosts that a source reaches.
+func (s *sourceState) reachable(set mail.HostSet) mail.HostSet {
+	if s == nil {
+		return set
+	}
+	all := set.Tiers
+	set.Tiers = nil
+	for _, hosts := range all {
+		hosts = slices.DeleteFunc(slices.Clone(hosts), func(h mail.Host) bool { return !s.reaches(h) })
+		if len(hosts) > 0 {
+			set.Tiers = append(set.Tiers, hosts)
+		}
+	}
+	return set
+}
+
+// chooseSource returns from which source a message's mail for a destination is to leave:
+// nil where no pool wants it. A reply says why it can leave from none now.
+//
+// The sources of the pool take turns (package source). Passed over is one that maySend
+// refuses; and one whose queue for the destination is dead, as long as another's is not.
+// Further recipients of a message go where the first ones do.
+func (q *Qmgr) chooseSource(m *message, t *transport, name, nexthop string) (*sourceState, mail.Reply) {
+	p := q.poolOf(m, t, nexthop)
+	if p == nil {
+		return nil, mail.Reply{}
+	}
+	usable := func(member string) bool { return q.maySend(q.sources.byName[member]) }
+	alive := func(member string) bool {
+		d := t.queues[queueKey{name, member}]
+		return usable(member) && (d == nil || !d.dead())
+	}
+	for i := range p.Members {
+		if s := p.Members[i].Source; alive(s) && q.boundTo(m, t.queues[queueKey{name, s}]) {
+			return q.sources.byName[s], mail.Reply{}
+		}
+	}
+	for _, good := range []func(string) bool{alive, usable} {
+		if i, ok := q.sources.turns.Next(p, t.Name, name, m.serial, good); ok {
+			return q.sources.byName[p.Members[i].Source], mail.Reply{}
+		}
+	}
+	return nil, q.noSource(p)
+}
+
+// maySend reports whether mail may leave from a source at all.
+func (q *Qmgr) maySend(s *sourceState) bool { return s.up() }
+
+// poolOf returns the pool that decides from where a message's mail for a nexthop leaves;
+// nil if none does. Only connections have a source.
+func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
+	if q.sources.table == nil || t.group == nil {
+		return nil
+	}
+	return q.sources.table.Pool(source.Way{Flow: &m.env.Flow, Sender: m.env.Sender, Transport: t.Name, Nexthop: nexthop})
+}
+
+// boundTo reports whether a message has entries in a queue.
+func (q *Qmgr) boundTo(m *message, d *queue) bool {
+	if d == nil {
+		return false
+	}
+	for c := range d.claims.All() {
+		if m.HasPeer(&c.Destination) {
+			return true
+		}
+	}
+	return false
+}
+
+// noSource is why mail waits whose pool has no source that can be used.
+func (q *Qmgr) noSource(p *source.Pool) mail.Reply {
+	var why []string
+	for _, m := range p.Members {
+		if s := q.sources.byName[m.Source]; s != nil && len(why) < noSourceMax {
+			why = append(why, s.Name+": "+s.whyDown())
+		}
+	}
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: fmt.Sprintf("no source of pool %s can be used: %s", p.Name, strings.Join(why, "; "))}
+}
+
+// noSourceMax bounds how many sources a reason names.
+const noSourceMax = 4
+
+// whyDown is why the source cannot be used.
+func (s *sourceState) whyDown() string {
+	for f := range s.addresses {
+		if a := &s.addresses[f]; a.state == addressWithdrawn {
+			return a.why.Text
+		}
+	}
+	return "not configured any more"
+}
+
+// withdrawAddress takes an address out of use from which a connection could not be opened.
+func (q *Qmgr) withdrawAddress(s *sourceState, f source.Family, why mail.Reply) {
+	a := &s.addresses[f]
+	switch a.state {
+	case addressUsed:
+		a.since, a.pause = q.now, firstWithdrawal
+	case addressTried:
+		a.pause = min(2*a.pause, lastWithdrawal)
+	default:
+		return // dialed before this was known
+	}
+	first := a.state == addressUsed
+	a.become(addressWithdrawn)
+	a.why = why
+	q.arm(&a.timer, q.now.Add(a.pause))
+	if first {
+		q.emit(Note{Kind: NoteWithdrawn, Source: s.Name, Text: fmt.Sprintf("%s: %s", s.Address(f), why.Text)})
+	}
+	q.leaveSource(s)
+}
+
+// leaveSource binds mail anew that waits for a source of which an address has been withdrawn, and
+// takes the hosts off the plans of its sites that it does not reach any more.
+func (q *Qmgr) leaveSource(s *sourceState) {
+	for d := range q.queuesOf(s) {
+		d.pin()
+		q.hangupAll(q.conns.KeepOnly(d.site, s.reaches))
+		d.touch()
+		if !s.up() {
+			q.bindAnew(d)
+		}
+		q.unpin(d)
+	}
+}
+
+// tryAddress lets a withdrawn address be tried again whose pause is over.
+func (q *Qmgr) tryAddress(t *timer) {
+	s := t.source
+	for f := range s.addresses {
+		if a := &s.addresses[f]; &a.timer == t {
+			a.become(addressTried)
+		}
+	}
+	q.lookAgain(s)
+}
+
+// judgeAddress takes what a dial has shown about the address that it came from.
+func (q *Qmgr) judgeAddress(s *sourceState, to mail.Host, o *mail.OpenedConnection) {
+	switch f := source.FamilyOf(to.Addr.Addr()); {
+	case s == nil || o.Unavailable:
+	case o.Unbound:
+		q.withdrawAddress(s, f, o.Reply)
+	default:
+		q.restored(s, f)
+	}
+}
+
+// restored notes that an address can be used.
+func (q *Qmgr) restored(s *sourceState, f source.Family) {
+	a := &s.addresses[f]
+	if a.state != addressTried {
+		return
+	}
+	a.become(addressUsed)
+	a.why = mail.Reply{}
+	q.emit(Note{Kind: NoteRestored, Source: s.Name, Text: s.Address(f).String()})
+}
+
+// lookAgain has the hosts of a source's destinations looked up when a connection is wanted
+// next: it may reach others than before.
+func (q *Qmgr) lookAgain(s *sourceState) {
+	for d := range q.queuesOf(s) {
+		q.conns.KeepHosts(d.site, q.now)
+	}
+}
+
+// queuesOf are the queues of a source. One may be freed while it is yielded.
+func (q *Qmgr) queuesOf(s *sourceState) func(yield func(*queue) bool) {
+	return func(yield func(*queue) bool) {
+		for t := range q.ring.All() {
+			if t.group == nil {
+				continue
+			}
+			for d := range t.destinations() {
+				if d.source == s && !yield(d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// bindAnew binds what waits for a destination whose source cannot carry it. Nothing comes
+// back: chooseSource does not choose a source that may not send, and a queue that is dead
+// puts off what it gets.
+func (q *Qmgr) bindAnew(d *queue) {
+	most := d.Waiting
+	for e := d.oldest(); e != nil; e = d.oldest() {
+		assert.That(most > 0, "mail that leaves %s comes back", d.name)
+		most--
+		q.bindEntryAnew(e)
+	}
+}
+
+// bindEntryAnew gives a waiting entry to the queue of another source, or puts it off if
+// there is none.
+func (q *Qmgr) bindEntryAnew(e *sched.Entry) {
+	d := queueOf(e.Destination())
+	s, why := q.chooseSource(messageOf(e.Message), d.transport, d.name, nexthopOf(e))
+	if !why.IsZero() {
+		q.putOff(e, TransportRetry, why)
+		return
+	}
+	to := q.queue(d.transport, d.name, d.nexthop, s)
+	if to.dead() {
+		q.putOff(e, TransportRetry, to.reason)
+		return
+	}
+	assert.That(to != d, "mail that leaves %s stays", d.name)
+	q.moveTo(e, to)
+}
+
+// nexthopOf is the nexthop to which an entry was routed, as far as that is known still.
+func nexthopOf(e *sched.Entry) string {
+	if e.Domain != "" {
+		return e.Domain
+	}
+	return queueOf(e.Destination()).nexthop
+}
+
+// outOfReach deals with a destination that has hosts, but none that its source reaches: it
+// is dead until they are looked up again, and its mail goes to the other sources.
+func (q *Qmgr) outOfReach(d *queue, until mail.Instant) {
+	why := mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
+		Text: fmt.Sprintf("source %s has no address of the family of any host of %s", d.source.Name, d.nexthop)}
+	q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
+	if d.window.State() == window.Ready {
+		d.window.Close()
+		d.touch()
+		q.dies(d, why, until)
+	}
+	q.bindAnew(d)
+}
+
+// configureSources puts the sources and pools of the configuration in force.
+func (q *Qmgr) configureSources(cfg *source.Config) {
+	v := &q.sources
+	v.table = nil
+	v.turns.Forget()
+	if len(cfg.Pools) > 0 {
+		v.table = source.NewTable(cfg)
+	}
+	old := v.all
+	v.all = nil
+	for _, s := range old {
+		s.configured = false
+	}
+	for i := range cfg.Sources {
+		v.all = append(v.all, q.configureSource(cfg.Sources[i]))
+	}
+	for _, s := range old {
+		if !s.configured {
+			v.all = append(v.all, s)
+		}
+	}
+}
+
+// configureSource makes a source, or puts what it is now in force.
+func (q *Qmgr) configureSource(now source.Source) *sourceState {
+	s := q.sources.byName[now.Name]
+	if s == nil {
+		s = &sourceState{}
+		for f := range s.addresses {
+			s.addresses[f].timer = timer{kind: timerSource, source: s}
+		}
+		q.sources.byName[now.Name] = s
+	}
+	was := s.Source
+	s.Source, s.configured = now, true
+	for f := range s.addresses {
+		a, family := &s.addresses[f], source.Family(f)
+		q.disarm(&a.timer)
+		switch has, same := now.Address(family).IsValid(), was.Address(family) == now.Address(family); {
+		case a.state == addressWithdrawn && same:
+			a.become(addressTried) // an operator who reloads may have put it right
+		case has && (a.state == addressNone || !same):
+			*a = sourceAddress{state: addressUsed, timer: a.timer}
+		case !has:
+			*a = sourceAddress{timer: a.timer}
+		}
+	}
+	if was.Name != "" && (was.Hello != now.Hello || !slices.Equal(was.Addresses, now.Addresses)) {
+		q.hangupSource(s)
+	}
+	return s
+}
+
+// hangupSource ends the connections of a source that is another one now, when they have
+// done what they were given.
+func (q *Qmgr) hangupSource(s *sourceState) {
+	for d := range q.queuesOf(s) {
+		d.pin()
+		q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
+		d.touch()
+		q.unpin(d)
+	}
+}
+
+// fit binds mail anew for which another configuration has other sources.
+func (q *Qmgr) fit() {
+	for _, s := range q.sources.all {
+		if !s.configured {
+			q.hangupSource(s)
+		}
+	}
+	for t := range q.ring.All() {
+		if t.group == nil {
+			continue
+		}
+		for d := range t.destinations() {
+			var misfits []*sched.Entry
+			for e := range d.entries() {
+				if !q.fits(e) {
+					misfits = append(misfits, e)
+				}
+			}
+			d.pin()
+			for _, e := range misfits {
+				q.bindEntryAnew(e)
+			}
+			q.unpin(d)
+		}
+	}
+}
+
+// fits reports whether the source of a waiting entry is one of its pool's.
+func (q *Qmgr) fits(e *sched.Entry) bool {
+	d := queueOf(e.Destination())
+	p := q.poolOf(messageOf(e.Message), d.transport, nexthopOf(e))
+	if p == nil || d.source == nil {
+		return p == nil && d.source == nil
+	}
+	return p.Has(d.source.Name) && q.maySend(d.source)
+}
+
+// check checks that addresses have the timers of their states.
+func (v *sources) check() {
+	for _, s := range v.all {
+		for f := range s.addresses {
+			a := &s.addresses[f]
+			assert.That((a.state == addressWithdrawn) == a.timer.slot.Heaped(), "source %s: the state of an address and its timer disagree", s.Name)
+		}
+	}
+}
