@@ -158,7 +158,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	}
 	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, hostFeed: core.NewHostFeed(), trace: cfg.Trace,
 		grace: cfg.Grace, readers: cfg.Readers, reporters: cfg.Reporters,
-		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit, atRest: make(chan struct{})}
+		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit + cfg.Qmgr.Warmup.RecordLimit(), atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.deliveries = newPool(d.deliver)

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// saveEvery is the interval between saves of host records.
-	saveEvery = 10 * time.Second
+	// saveEvery is the interval between saves of host records. It bounds how much more mail
+	// than its allowance of a day a source sends after a crash (qmgr/warmup).
+	saveEvery = 3 * time.Second
 	// saveMost is the maximum number of records in one save, so that collecting
 	// them does not delay the owner; the rest waits for the next save.
 	saveMost = 2000
 )
 
-// loadHosts gives the core the host records of the last run.
+// loadHosts gives the core the host records of the last run, and those of warm-ups.
 func (d *Driver) loadHosts(ctx context.Context, most int) {
 	if d.ports.Hosts == nil {
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -142,6 +143,10 @@ type Config struct {
 	ConnectionLimit int
 	// Hosts says how long what is known of hosts is remembered.
 	Hosts destdb.Config
+
+	// Warmup says which sources are new to receivers, and how many messages they may send
+	// to each site on a day; by default none is.
+	Warmup warmup.Config
 
 	// ActionsPerStep bounds what one Step starts by itself: messages
 	// opened and entries delivered; default 1000. What is left over is done in
@@ -319,6 +324,7 @@ func (c Config) WithDefaults() Config {
 	}
 	c.Shares = c.Shares.Clone()
 	c.Sources = c.Sources.Clone()
+	c.Warmup = c.Warmup.WithDefaults()
 	return c
 }
 
@@ -362,7 +368,7 @@ func (c Config) Validate() error {
 	atLeastOne("actions per step", c.ActionsPerStep)
 	wrong.Unless(c.TransportRetryTime >= 0, "transport_retry_time is %v: want more than 0", c.TransportRetryTime)
 	_, err := shape.NewTable(c.Destinations)
-	wrong.Add(err, c.Addresses.Validate(), c.Hosts.Validate(), c.Shares.Validate(), c.Sources.Validate(), c.Backoff.Validate())
+	wrong.Add(err, c.Addresses.Validate(), c.Hosts.Validate(), c.Shares.Validate(), c.Sources.Validate(), c.Warmup.Validate(), c.Backoff.Validate())
 	wrong.AddOf("transport default", c.DefaultTransport.validate())
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		wrong.AddOf("transport "+name, c.Transports[name].validate())

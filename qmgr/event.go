@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // An Event is something that has happened outside the core. The set is
@@ -96,8 +97,8 @@ type Closed struct {
 	Closing mail.Closing
 }
 
-// Learned brings what is known of hosts from before the start, as a HostFeed gave
-// it. It is best the first event.
+// Learned brings what is known of hosts and of warm-ups from before the start, as a
+// HostFeed gave it. It is best the first event.
 type Learned struct{ Hosts []mail.HostRecord }
 
 // Verify asks whether mail can be sent to where a route leads, which needs a lookup
@@ -203,6 +204,10 @@ type SelectTransport struct{ Pending map[string]int }
 // became smaller are reached by not starting anything new.
 type Configure struct{ Config Config }
 
+// AdjustWarmup asks to change where a source is in its warm-up plan. An order that cannot be
+// obeyed, because the source has no warm-up for example, is answered by a Note.
+type AdjustWarmup struct{ Order warmup.Order }
+
 // Halt asks to start nothing new. Answers are still taken and recorded.
 type Halt struct{}
 
@@ -231,6 +236,7 @@ func (Retry) event()           {}
 func (RetryAll) event()        {}
 func (AgentReady) event()      {}
 func (SelectTransport) event() {}
+func (AdjustWarmup) event()    {}
 func (Configure) event()       {}
 func (Halt) event()            {}
 

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // learned takes what was known of hosts before the last stop, or is known
@@ -11,6 +12,9 @@ import (
 func (q *Qmgr) learned(ev Learned) {
 	records := make([]destdb.Known, 0, len(ev.Hosts))
 	for _, r := range ev.Hosts {
+		if warmup.IsKey(r.Key) {
+			continue
+		}
 		key, err := destdb.ParseKey(r.Key)
 		if err != nil {
 			continue
@@ -22,20 +26,41 @@ func (q *Qmgr) learned(ev Learned) {
 		records = append(records, destdb.Known{Key: key, Record: record})
 	}
 	q.db.Load(records, q.now)
+	q.learnedWarmups(ev.Hosts)
 }
 
 // A HostFeed returns what changes of what is known of hosts to one consumer, in the form
 // that Learned takes. Consumers do not disturb each other. It decides nothing, so a host
 // may use it when it likes between two Steps; the oldest changes are dropped for a
-// consumer that does not fetch in time.
-type HostFeed struct{ feed *destdb.Feed }
+// consumer that does not fetch in time. The first feed of a core also returns what changes
+// of warm-ups: they concern our own addresses, and so no other node.
+type HostFeed struct {
+	feed   *destdb.Feed
+	warmup *warmup.Table // nil but for the first
+}
 
 // NewHostFeed returns a feed of what changes from now on.
-func (q *Qmgr) NewHostFeed() *HostFeed { return &HostFeed{q.db.NewFeed()} }
+func (q *Qmgr) NewHostFeed() *HostFeed {
+	f := &HostFeed{feed: q.db.NewFeed()}
+	if !q.fed {
+		q.fed, f.warmup = true, q.warmup
+	}
+	return f
+}
 
 // Changes appends to dst what has changed since the feed was asked last, at most max
 // records.
 func (f *HostFeed) Changes(dst []mail.HostRecord, max int) []mail.HostRecord {
+	if f.warmup != nil {
+		for _, c := range f.warmup.Changed(nil, max) {
+			r := mail.HostRecord{Key: warmup.AppendKey(nil, c.Key)}
+			if !c.Gone {
+				r.Value = warmup.AppendRecord(nil, c.Record)
+			}
+			dst = append(dst, r)
+			max--
+		}
+	}
 	for _, c := range f.feed.Changed(nil, max) {
 		key, ok := destdb.AppendKey(nil, c.Key)
 		if !ok {

@@ -15,6 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -84,6 +85,8 @@ type delivering struct {
 	shapes     *shape.Table
 	shares     *fair.Rules
 	sources    sources
+	warmup     *warmup.Table
+	fed        bool // there is a HostFeed
 }
 
 // connecting is the connections on which the core decides (package conns).
@@ -114,6 +117,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}
+	q.warmup = warmup.New(cfg.Warmup, 0)
 	q.lanes = sched.Options{Spares: &q.stocks.Spares, Stale: &q.stale, Exact: cfg.AsPostfix}
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
@@ -217,6 +221,8 @@ func (q *Qmgr) handle(ev Event) {
 		q.agentUnavailable(ev)
 	case SelectTransport:
 		q.selectTransport(ev.Pending)
+	case AdjustWarmup:
+		q.adjustWarmup(ev.Order)
 	case Configure:
 		q.configure(ev.Config)
 	case Halt:
@@ -285,6 +291,7 @@ func (q *Qmgr) configure(cfg Config) {
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())
 	q.desk.Configure(cfg.desk())
+	q.warmup.Configure(cfg.Warmup, q.now)
 	q.lookups.Configure(cfg.lookups())
 	q.admission.Configure(q.shares)
 	q.configureSources(&q.cfg.Sources)

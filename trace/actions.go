@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	noteWords  = wordsUpTo(qmgr.NoteRestored)
+	noteWords  = wordsUpTo(qmgr.NoteWarmup)
 	causeWords = wordsUpTo(qmgr.CauseRevival)
 )
 

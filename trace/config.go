@@ -1,10 +1,12 @@
 package trace
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -16,6 +18,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -23,8 +26,10 @@ var (
 	bounceWords = []string{"hold", "discard", "report"}
 	schedulers  = wordsUpTo(qmgr.Runner)
 	agentWords  = []string{"own", "offered", "connections"}
-	unknowns    = wordsUpTo(qmgr.UnknownHold)
-	ruleWords   = wordsUpTo(window.RuleReadme)
+	// warmupOrders are the kinds of orders about a warm-up.
+	warmupOrders = wordsUpTo(warmup.Reset)
+	unknowns     = wordsUpTo(qmgr.UnknownHold)
+	ruleWords    = wordsUpTo(window.RuleReadme)
 )
 
 // config is a configuration: what all transports share, the default transport,
@@ -58,6 +63,7 @@ func (c *codec) config(v *qmgr.Config) {
 	list(c, "destinations", []string{"destination"}, &v.Destinations, func(d *shape.Destination, _ int) { c.destination(d) })
 	number(c, "tenant-flows", &v.TenantFlows)
 	c.sharesConfig(&v.Shares)
+	c.warmupConfig(&v.Warmup)
 	c.sourcesConfig(&v.Sources)
 	number(c, "actions-per-step", &v.ActionsPerStep)
 	c.duration("transport-retry", &v.TransportRetryTime)
@@ -152,6 +158,38 @@ func (c *codec) sourcesConfig(v *source.Config) {
 			list(c, "match-"+key, []string{"match-" + key}, texts, func(text *string, _ int) { c.always("match-"+key, text) })
 		}
 	})
+}
+
+// warmupConfig is the sources that are warmed up, each with its plan.
+func (c *codec) warmupConfig(w *warmup.Config) {
+	list(c, "warmups", []string{"warmup"}, &w.Sources, func(s *warmup.Source, _ int) {
+		c.always("warmup", &s.Name)
+		number(c, "start", &s.Start)
+		c.text("plan", &s.Plan.Name)
+		c.integers("allowances", &s.Plan.Allowances)
+		number(c, "used-percent", &s.Plan.UsedPercent)
+		number(c, "deferral-percent", &s.Plan.DeferralPercent)
+		number(c, "bounce-percent", &s.Plan.BouncePercent)
+		number(c, "failures", &s.Plan.Failures)
+		number(c, "bad-days", &s.Plan.BadDays)
+		number(c, "idle-days", &s.Plan.IdleDays)
+	})
+	number(c, "warmup-sites", &w.SiteLimit)
+}
+
+// integers is a pair with whole numbers.
+func (c *codec) integers(key string, v *[]int) {
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(*v), " ", ","), "[]")
+	if c.text(key, &text); c.writing || text == "" {
+		return
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			c.fail("%s=%s: %w", key, text, err)
+		}
+		*v = append(*v, n)
+	}
 }
 
 func (c *codec) groupConfig(g *conns.GroupConfig) {

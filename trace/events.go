@@ -110,6 +110,13 @@ var eventKinds = []kind[qmgr.Event]{
 	}),
 	kindOf[qmgr.Event]("reported", func(c *codec, e *qmgr.Reported) { c.id("id", &e.ID) }),
 	kindOf[qmgr.Event]("wake", func(*codec, *qmgr.Wake) {}),
+	kindOf[qmgr.Event]("warmup", func(c *codec, e *qmgr.AdjustWarmup) {
+		o := &e.Order
+		choice(c, "order", warmupOrders, &o.Kind)
+		c.text("source", &o.Key.Source)
+		c.text("site", &o.Key.Site)
+		number(c, "day", &o.Day)
+	}),
 	kindOf[qmgr.Event]("hold", func(c *codec, e *qmgr.Hold) {
 		c.text("reason", &e.Reason)
 		c.ids(&e.IDs)

@@ -155,7 +155,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetUint(uint64(r.IntN(constants(v.Type()))))
 	case reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(r.IntN(600)))
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(r.Int64N(2000) - 1000)
 	case reflect.Float64:
 		v.SetFloat(r.NormFloat64())

@@ -32,6 +32,18 @@ const (
 // String returns the order's name.
 func (k OrderKind) String() string { return [...]string{"day", "pause", "resume", "reset"}[k] }
 
+// String returns what the order says, as in "warm-up of mta7 to gmail.com: day 10".
+func (o Order) String() string {
+	text := "warm-up of " + o.Key.Source
+	if o.Key.Site != "" {
+		text += " to " + o.Key.Site
+	}
+	if text += ": " + o.Kind.String(); o.Kind == SetDay {
+		text += fmt.Sprintf(" %d", o.Day)
+	}
+	return text
+}
+
 // Obey does what an order says. It returns an error if the source is not warmed up, the day
 // is not a positive number, or no further site can be remembered.
 func (t *Table) Obey(o Order, now mail.Instant) error {
@@ -43,10 +55,10 @@ func (t *Table) Obey(o Order, now mail.Instant) error {
 		return fmt.Errorf("day %d: want a number from 1 on", o.Day)
 	}
 	today := DayOf(now)
-	s := t.toOrder(w, o.Key.cut(), today)
-	if s == nil {
+	if k := o.Key.cut(); k.Site != "" && t.sites[k] == nil && !w.mayAdd(t.limit, today) {
 		return fmt.Errorf("source %s: all of %d sites were used today or are paused; no further one can be remembered", w.name, w.sites())
 	}
+	s := t.toOrder(w, o.Key.cut(), today)
 	if s != w.whole {
 		t.use(s) // so that it is not forgotten before it is used
 		t.obey(s, o)
@@ -63,8 +75,7 @@ func (t *Table) Obey(o Order, now mail.Instant) error {
 	return nil
 }
 
-// toOrder returns the site that an order is about, remembered if it is new; nil if it
-// cannot be.
+// toOrder returns the site that an order is about, remembered if it is new.
 func (t *Table) toOrder(w *source, k Key, today Day) *site {
 	if k.Site != "" {
 		return t.find(w, k, today)

@@ -111,11 +111,12 @@ func (w *source) idleDays() Day {
 	return Day(w.plan.IdleDays)
 }
 
-// Encodings. A key is the letter w, the source, a NUL and the site. A record is text, as in
-// "1 warming 3 50 0 0 1 20780 20781 12 11 11 0 1": its format, then its fields in their order.
+// Encodings. A key is a NUL, the source, another NUL and the site, so that in the order of
+// keys these records come before those of hosts in the same store. A record is text, as in
+// "1 0 3 109 0 0 1 20780 20781 12 11 11 0 1": its format, then its fields in their order.
 // It is short, can be read in a dump of the store, and has one form only.
 const (
-	keyMark = 'w'
+	keyMark = 0
 	format  = "1"
 	// KeyMax and RecordMax are the maximum lengths of the encodings in bytes; longer ones
 	// were not made by this package.
@@ -126,7 +127,7 @@ const (
 var errMalformed = errors.New("malformed")
 
 // IsKey reports whether b is the encoding of a key of this package and not of another one
-// that shares the store (package destdb begins its keys with a small number).
+// that shares the store (package destdb begins its keys with a number from 1 on).
 func IsKey(b []byte) bool { return len(b) > 0 && b[0] == keyMark }
 
 // AppendKey appends a key's encoding to b. Equal keys have equal encodings.

@@ -101,7 +101,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 			all = append(all, Known{k, r})
 		}
 		w := s.table.sources["new"]
-		s.table = New(Config{Sources: []Source{{Name: "new", Start: w.start, Plan: w.plan}}, SiteLimit: s.table.limit}, s.now)
+		s.table = New(Config{Sources: []Source{{Name: "new", Start: w.start, Plan: *w.plan}}, SiteLimit: s.table.limit}, s.now)
 		s.table.Load(all, s.now)
 		s.printf("%s", s.show(k))
 	default:
@@ -110,7 +110,7 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 }
 
 func (s *script) config(p *Plan, begins, sites int) Config {
-	return Config{SiteLimit: sites, Sources: []Source{{Name: "new", Start: DayOf(s.now) + Day(begins), Plan: p}}}
+	return Config{SiteLimit: sites, Sources: []Source{{Name: "new", Start: DayOf(s.now) + Day(begins), Plan: *p}}}
 }
 
 func (s *script) printf(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }

@@ -27,14 +27,22 @@ type Source struct {
 	Name string // 1 to 255 bytes, without NUL
 	// Start is the first day on which the source may be used.
 	Start Day
-	Plan  *Plan
+	Plan  Plan
 }
 
 // WithDefaults returns c with defaults in place of zero values.
 func (c Config) WithDefaults() Config {
 	c.SiteLimit = cmp.Or(c.SiteLimit, 10_000)
+	c.Sources = slices.Clone(c.Sources)
+	for i := range c.Sources {
+		p := &c.Sources[i].Plan
+		p.Allowances, p.Limits = slices.Clone(p.Allowances), p.Limits.WithDefaults()
+	}
 	return c
 }
+
+// RecordLimit returns how many records of the configured sources there are at most.
+func (c Config) RecordLimit() int { return len(c.Sources) * (c.WithDefaults().SiteLimit + 1) }
 
 // Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
@@ -44,11 +52,7 @@ func (c Config) Validate() error {
 		wrong.Unless(len(s.Name) >= 1 && len(s.Name) <= sourceMax && !strings.Contains(s.Name, "\x00"), "source %.40q: want a name of at most %d bytes", s.Name, sourceMax)
 		wrong.Unless(!slices.ContainsFunc(c.Sources[:i], func(o Source) bool { return o.Name == s.Name }), "source %s: there are two", s.Name)
 		wrong.Unless(s.Start >= 0, "source %s: start %d is before 1970", s.Name, s.Start)
-		if s.Plan == nil {
-			wrong.Unless(false, "source %s: no plan", s.Name)
-			continue
-		}
-		wrong.AddOf("warm-up plan "+s.Plan.Name, s.Plan.Validate())
+		wrong.AddOf("source "+s.Name+": warm-up plan "+s.Plan.Name, s.Plan.Validate())
 	}
 	return wrong.Join()
 }
@@ -141,8 +145,7 @@ func (t *Table) Configure(cfg Config, now mail.Instant) {
 	}
 	for _, c := range cfg.Sources {
 		w := t.source(c.Name)
-		plan := *c.Plan
-		plan.Limits = plan.Limits.WithDefaults()
+		plan := c.Plan
 		w.start, w.plan = c.Start, &plan
 		t.fit(w.whole)
 		for s := range w.all() {
@@ -318,42 +321,35 @@ func (w *source) mayAdd(limit int, today Day) bool {
 	return w.sites() < limit || s != nil && s.rec.Used < today
 }
 
-// A Ticket is a message that counts: what Take returns and Give needs.
-type Ticket struct {
-	key Key
-	day Day
-}
-
-// Counted reports whether the message counts for any allowance.
-func (t Ticket) Counted() bool { return t.key.Source != "" }
-
-// Take counts a message that is started. The room must be free; a caller that does not ask
-// exceeds the allowance, and is counted nevertheless.
-func (t *Table) Take(k Key, now mail.Instant) Ticket {
+// Take counts a message that is started. The room should be free: a caller that does not ask
+// exceeds the allowance, or the number of sites that are remembered, and is counted
+// nevertheless. It returns the day on which it is, for Give; 0 if it is on none.
+func (t *Table) Take(k Key, now mail.Instant) Day {
 	w := t.configured(k.Source)
 	if w == nil {
-		return Ticket{}
+		return 0
 	}
 	today := DayOf(now)
-	s := t.find(w, k.cut(), today)
-	if s == nil {
-		return Ticket{} // Full and Warm: a site that begins warm, and has no limit to count for
+	k = k.cut()
+	if t.sites[k] == nil && w.first() == w.plan.length() && !w.mayAdd(t.limit, today) {
+		return 0 // all sites begin warm: there is no limit to count for
 	}
+	s := t.find(w, k, today)
 	s.rec.Taken = plus(s.rec.Taken, 1)
 	t.use(s)
-	return Ticket{s.key, s.rec.Day}
+	return s.rec.Day
 }
 
-// Give takes back a message that was not attempted: not one byte of it went out. It counts
-// for nothing then. One that was started on an earlier day stays counted there, since that
-// day was judged.
-func (t *Table) Give(ticket Ticket, now mail.Instant) {
-	s := t.sites[ticket.key]
+// Give takes back a message that was counted on a day and not attempted: not one byte of it
+// went out. It counts for nothing then. If that day is over it stays counted there, since
+// the day was judged.
+func (t *Table) Give(k Key, day Day, now mail.Instant) {
+	s := t.sites[k.cut()]
 	if s == nil || s.source.plan == nil {
 		return
 	}
 	t.roll(s, DayOf(now))
-	if s.rec.Day != ticket.day || s.rec.Taken == 0 {
+	if s.rec.Day != day || s.rec.Taken == 0 {
 		return
 	}
 	s.rec.Taken--
@@ -398,15 +394,12 @@ func (t *Table) use(s *site) {
 	t.mark(s)
 }
 
-// find returns a site as it is today, and remembers it if it is new. It returns nil if no
-// room can be made.
+// find returns a site as it is today, and remembers it if it is new: in place of another
+// one, or beyond the limit if that cannot be.
 func (t *Table) find(w *source, k Key, today Day) *site {
 	if s := t.sites[k]; s != nil {
 		t.roll(s, today)
 		return s
-	}
-	if !w.mayAdd(t.limit, today) {
-		return nil
 	}
 	for w.sites() >= t.limit && t.forgetOne(w, today) {
 	}

@@ -246,13 +246,13 @@ func twin(t *testing.T, seed uint64) {
 			Failures: between(1, 4), BadDays: between(1, 3), IdleDays: between(1, 8)}}
 		return p
 	}
-	cfg := Config{SiteLimit: between(1, 5), Sources: []Source{{Name: "a", Plan: plan()}, {Name: "b", Plan: plan()}}}
+	cfg := Config{SiteLimit: between(1, 5), Sources: []Source{{Name: "a", Plan: *plan()}, {Name: "b", Plan: *plan()}}}
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	now := mail.Instant(20_000 * dayLength)
 	table := New(cfg, now)
-	naive := &naiveTable{plans: map[string]*Plan{"a": cfg.Sources[0].Plan, "b": cfg.Sources[1].Plan}, limit: cfg.SiteLimit, today: DayOf(now), whole: map[string]*naiveSite{}}
+	naive := &naiveTable{plans: map[string]*Plan{"a": &cfg.Sources[0].Plan, "b": &cfg.Sources[1].Plan}, limit: cfg.SiteLimit, today: DayOf(now), whole: map[string]*naiveSite{}}
 	saved := map[Key]Record{}
 	save := func() {
 		for _, c := range table.Changed(nil, 1_000_000) {
@@ -262,9 +262,9 @@ func twin(t *testing.T, seed uint64) {
 		}
 	}
 	type started struct {
-		ticket Ticket
-		site   *naiveSite
-		day    Day
+		on   Day
+		site *naiveSite
+		day  Day
 	}
 	var open []started
 	for step := range 600 {
@@ -281,11 +281,11 @@ func twin(t *testing.T, seed uint64) {
 			if !table.Allowance(k, now).Room.Free() {
 				break
 			}
-			ticket := table.Take(k, now)
+			on := table.Take(k, now)
 			if s := naive.add(k); s != nil {
 				naive.use(s)
 				s.taken++
-				open = append(open, started{ticket, s, naive.today})
+				open = append(open, started{on, s, naive.today})
 			}
 		case 8, 9, 10, 11, 12, 13, 14:
 			res := Result{Accepted: r.IntN(3)}
@@ -306,7 +306,7 @@ func twin(t *testing.T, seed uint64) {
 			i := r.IntN(len(open))
 			o := open[i]
 			open = slices.Delete(open, i, i+1)
-			table.Give(o.ticket, now)
+			table.Give(o.site.key, o.on, now)
 			if slices.Contains(naive.sites, o.site) && o.day == naive.today {
 				o.site.taken--
 			}
