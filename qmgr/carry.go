@@ -76,7 +76,9 @@ func (q *Qmgr) carried(v *delivery, r *mail.DeliveryResult) {
 func (q *Qmgr) untry(c *conns.Conn) {
 	for len(c.Loads()) > 0 {
 		id := EntryID(c.Loads()[len(c.Loads())-1].Entry) // so that the first comes to stand before the others
-		e := q.end(id).entry
+		v := q.end(id)
+		e := v.entry
+		q.unstarted(&v)
 		m := messageOf(e.Message)
 		if q.conns.Untried(c, uint64(id), q.now) {
 			q.ease(m)
@@ -108,7 +110,7 @@ func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
 		q.putOff(back, TransportRetry, d.reason)
 	case t.dead():
 		q.putOff(back, TransportRetry, t.outage.reason)
-	case d.source != nil && !q.maySend(d.source):
+	case d.source != nil && (!q.maySend(d.source) || q.overbooked(d)):
 		q.bindEntryAnew(back)
 	}
 }

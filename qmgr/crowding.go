@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -83,9 +84,12 @@ func (q *Qmgr) relieve() {
 	}
 }
 
-// deferring notes, before its outcome, that a recipient is put off, and whether that is
-// because its destination is stuck.
-func (m *message) deferring(stuck bool) { m.stuck = stuck && (m.stuck || !m.retry) }
+// deferring notes, before its outcome, that a recipient is put off without an attempt, and
+// why; "" if it is after an attempt.
+func (m *message) deferring(why string) {
+	m.stuck = strings.Contains(why, StuckPrefix) && (m.stuck || !m.retry)
+	m.warming = isWarmup(why) && (m.warming || !m.retry)
+}
 
 // stuckReason is why mail is put off for a destination that is stuck.
 func (d *queue) stuckReason() mail.Reply {

@@ -63,6 +63,7 @@ type round struct {
 	unreported bool           // the reports could not be made in this round
 	retry      bool           // some recipient will be tried again
 	stuck      bool           // each of those was put off because its destination is stuck
+	warming    bool           // likewise, because its sources may send no more today
 	failed     bool           // some recipient failed for good
 	doubt      bool           // some recipient may have the message, which will be held for that reason
 }

@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -162,7 +161,7 @@ func (q *Qmgr) deferNow(m *message, recipients []mail.Recipient, why mail.Reply)
 		q.answerCallout(m, TransportRetry, why)
 		return
 	}
-	m.deferring(strings.HasPrefix(why.Text, StuckPrefix))
+	m.deferring(why.Text)
 	for i := range recipients {
 		q.counts.Outcomes[mail.Deferred]++
 		q.noted(m, mail.Outcome{Index: recipients[i].Index, Result: mail.Deferred, Reply: why, At: q.now})

@@ -1,7 +1,6 @@
 package qmgr
 
 import (
-	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
@@ -31,6 +30,7 @@ func (q *Qmgr) delivered(ev Delivered) {
 		q.feedback(queueOf(e.Destination()), v.attempt, ev.Result)
 	}
 	m := messageOf(e.Message)
+	q.judgeWarmup(&v, ev.Result.Outcomes)
 	if untried := q.noteOutcomes(m, e, ev.Result.Outcomes); len(untried) > 0 {
 		q.putBack(e, untried)
 	}
@@ -174,7 +174,11 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 			q.unknown(m, e, &o)
 		}
 		if d := queueOf(e.Destination()); o.Result == mail.Deferred {
-			m.deferring(d.transport.Name == TransportRetry && strings.Contains(d.nexthop, StuckPrefix))
+			why := ""
+			if d.transport.Name == TransportRetry {
+				why = d.nexthop
+			}
+			m.deferring(why)
 		}
 		q.counts.Outcomes[o.Result]++
 		q.noted(m, o)

@@ -5,6 +5,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -15,6 +16,7 @@ type delivery struct {
 	attempt window.Attempt // without connections
 	conn    *conns.Conn    // that carries it
 	started mail.Instant
+	counted warmup.Mark // for its source's warm-up
 }
 
 // resume goes on with a selection that waits for recipients of m.
@@ -79,6 +81,7 @@ func (q *Qmgr) start(l *lane, e *sched.Entry) {
 	if t.cfg.Scheduler == sched.RoundRobin {
 		t.order.RotateAfter(&d.inOrder)
 	}
+	q.countWarmup(d, v)
 	if d.site == nil {
 		v.attempt = d.window.Begin(d.Busy)
 	}
@@ -133,6 +136,7 @@ func (q *Qmgr) schedule() {
 			return
 		}
 		q.serve(t)
+		q.overflow()
 	}
 }
 

@@ -86,7 +86,8 @@ type delivering struct {
 	shares     *fair.Rules
 	sources    sources
 	warmup     *warmup.Table
-	fed        bool // there is a HostFeed
+	fed        bool         // there is a HostFeed
+	spent      []warmup.Key // allowances that were used up and from which mail has to leave
 }
 
 // connecting is the connections on which the core decides (package conns).

@@ -5,6 +5,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // recordAt is how many outcomes may wait in core although none of them is
@@ -146,6 +147,9 @@ func (q *Qmgr) warnDue(m *message) bool {
 }
 
 func (q *Qmgr) nextAttempt(m *message) mail.Instant {
+	if m.warming && !m.unreported {
+		return warmup.DayOf(q.now).End()
+	}
 	cfg := &q.cfg.Backoff
 	if m.stuck && !m.unreported {
 		sooner := *cfg
@@ -274,7 +278,7 @@ func (q *Qmgr) broken(ev Broken) {
 	case TroubleGone:
 		q.vanished(m)
 	case TroubleTemporary:
-		m.retry, m.stuck = true, false
+		m.retry, m.stuck, m.warming = true, false, false
 		q.attend(m)
 	case TroubleCorrupt:
 		q.withdraw(m)

@@ -152,7 +152,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach})
 		return
 	}
-	from, why := q.chooseSource(m, t, name, nexthop)
+	from, why := q.chooseSource(m, t, name, reach, nexthop)
 	if !why.IsZero() {
 		q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach})
 		return

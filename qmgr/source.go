@@ -10,6 +10,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/sched"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -126,20 +127,24 @@ func (s *sourceState) reachable(set mail.HostSet) mail.HostSet {
 // nil where no pool wants it. A reply says why it can leave from none now.
 //
 // The sources of the pool take turns (package source). Passed over is one that maySend
-// refuses; and one whose queue for the destination is dead, as long as another's is not.
-// Further recipients of a message go where the first ones do.
-func (q *Qmgr) chooseSource(m *message, t *transport, name, nexthop string) (*sourceState, mail.Reply) {
+// refuses; one whose allowance for the site is used up today, or will be by what waits; and
+// one whose queue for the destination is dead, as long as another's is not. Further
+// recipients of a message go where the first ones do. reach is the queue's nexthop, nexthop
+// that of the message's route.
+func (q *Qmgr) chooseSource(m *message, t *transport, name, reach, nexthop string) (*sourceState, mail.Reply) {
 	p := q.poolOf(m, t, nexthop)
 	if p == nil {
 		return nil, mail.Reply{}
 	}
-	usable := func(member string) bool { return q.maySend(q.sources.byName[member]) }
+	usable := func(member string) bool {
+		return q.maySend(q.sources.byName[member]) && q.allows(t.queues[queueKey{name, member}], warmup.Key{Source: member, Site: reach})
+	}
 	alive := func(member string) bool {
 		d := t.queues[queueKey{name, member}]
-		return usable(member) && (d == nil || !d.dead())
+		return (d == nil || !d.dead()) && usable(member)
 	}
 	for i := range p.Members {
-		if s := p.Members[i].Source; alive(s) && q.boundTo(m, t.queues[queueKey{name, s}]) {
+		if s := p.Members[i].Source; q.boundTo(m, t.queues[queueKey{name, s}]) && alive(s) {
 			return q.sources.byName[s], mail.Reply{}
 		}
 	}
@@ -148,7 +153,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, name, nexthop string) (*so
 			return q.sources.byName[p.Members[i].Source], mail.Reply{}
 		}
 	}
-	return nil, q.noSource(p)
+	return nil, q.noSource(p, reach)
 }
 
 // maySend reports whether mail may leave from a source at all.
@@ -176,15 +181,28 @@ func (q *Qmgr) boundTo(m *message, d *queue) bool {
 	return false
 }
 
-// noSource is why mail waits whose pool has no source that can be used.
-func (q *Qmgr) noSource(p *source.Pool) mail.Reply {
+// noSource is why mail for a site waits whose pool has no source that can be used. It
+// begins with WarmupPrefix if the site only has to wait for the next day.
+func (q *Qmgr) noSource(p *source.Pool, site string) mail.Reply {
 	var why []string
+	warming := true
 	for _, m := range p.Members {
-		if s := q.sources.byName[m.Source]; s != nil && len(why) < noSourceMax {
-			why = append(why, s.Name+": "+s.whyDown())
+		s := q.sources.byName[m.Source]
+		if s == nil || len(why) == noSourceMax {
+			continue
 		}
+		if !s.up() {
+			warming = false
+			why = append(why, s.Name+": "+s.whyDown())
+			continue
+		}
+		why = append(why, q.whySpent(warmup.Key{Source: s.Name, Site: site}))
 	}
-	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: fmt.Sprintf("no source of pool %s can be used: %s", p.Name, strings.Join(why, "; "))}
+	text := strings.Join(why, "; ")
+	if !warming {
+		text = fmt.Sprintf("no source of pool %s can be used: %s", p.Name, text)
+	}
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: text}
 }
 
 // noSourceMax bounds how many sources a reason names.
@@ -293,8 +311,8 @@ func (q *Qmgr) queuesOf(s *sourceState) func(yield func(*queue) bool) {
 }
 
 // bindAnew binds what waits for a destination whose source cannot carry it. Nothing comes
-// back: chooseSource does not choose a source that may not send, and a queue that is dead
-// puts off what it gets.
+// back: chooseSource does not choose a source that may not send, or whose allowance is used
+// up, and a queue that is dead puts off what it gets.
 func (q *Qmgr) bindAnew(d *queue) {
 	most := d.Waiting
 	for e := d.oldest(); e != nil; e = d.oldest() {
@@ -308,7 +326,7 @@ func (q *Qmgr) bindAnew(d *queue) {
 // there is none.
 func (q *Qmgr) bindEntryAnew(e *sched.Entry) {
 	d := queueOf(e.Destination())
-	s, why := q.chooseSource(messageOf(e.Message), d.transport, d.name, nexthopOf(e))
+	s, why := q.chooseSource(messageOf(e.Message), d.transport, d.name, d.nexthop, nexthopOf(e))
 	if !why.IsZero() {
 		q.putOff(e, TransportRetry, why)
 		return
@@ -442,7 +460,7 @@ func (q *Qmgr) fits(e *sched.Entry) bool {
 	if p == nil || d.source == nil {
 		return p == nil && d.source == nil
 	}
-	return p.Has(d.source.Name) && q.maySend(d.source)
+	return p.Has(d.source.Name) && q.maySend(d.source) && !q.overbooked(d)
 }
 
 // check checks that addresses have the timers of their states.

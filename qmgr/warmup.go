@@ -1,9 +1,123 @@
 package qmgr
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
+
+// A source that receivers do not know yet may send only so many messages to each site on a
+// day (package warmup). A message counts when it is started. It is given a source when it is
+// bound, of which the allowance covers it and all that waits for the same destination
+// already; so a queue rarely holds more than the source may send. If it does after all,
+// because the allowance became smaller at midnight or by an order, or because the mail waits
+// in several transports, the start that uses the allowance up has what waits bound anew
+// before another start. So the allowance is never exceeded, whatever was bound.
+//
+// Mail that finds all sources of its pool used up is deferred until the day ends. It does
+// not wait in core, where it would take the place of other mail for hours; and no option has
+// it leave nevertheless, since that is what a warm-up must not do: a pool whose mail cannot
+// wait gets a source that is warm.
+
+// WarmupPrefix begins the reason of mail that is deferred because no source of its pool may
+// send more to its site today.
+const WarmupPrefix = warmup.ReasonPrefix
+
+// isWarmup reports whether a reason, with its status or without, is one of noSource's that
+// says so.
+func isWarmup(why string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(why, "4.3.0 "), WarmupPrefix)
+}
+
+// warmupKey is whose allowance a queue uses. Receivers do not see transports.
+func (d *queue) warmupKey() warmup.Key { return warmup.Key{Source: d.source.name(), Site: d.nexthop} }
+
+// allows reports whether the allowance of a source for a site covers one more message,
+// besides those that wait in a queue of the source, which may be nil.
+func (q *Qmgr) allows(d *queue, k warmup.Key) bool {
+	waiting := 0
+	if d != nil {
+		waiting = d.Waiting
+	}
+	return q.warmup.Allowance(k, q.now).Left() > waiting
+}
+
+// overbooked reports whether more mail waits in a queue than its source may send today.
+func (q *Qmgr) overbooked(d *queue) bool {
+	return d.source != nil && q.warmup.Allowance(d.warmupKey(), q.now).Left() < d.Waiting
+}
+
+// whySpent is why a source may not send to a site now.
+func (q *Qmgr) whySpent(k warmup.Key) string {
+	a := q.warmup.Allowance(k, q.now)
+	if a.Room == warmup.Open { // what waits will use it up
+		a.Room, a.Taken = warmup.Spent, a.Of
+	}
+	return a.Reason(k)
+}
+
+// countWarmup counts a delivery that is started. Call-outs are no messages.
+func (q *Qmgr) countWarmup(d *queue, v *delivery) {
+	if d.source == nil || messageOf(v.entry.Message).callout != nil {
+		return
+	}
+	k := d.warmupKey()
+	if v.counted = q.warmup.Take(k, q.now); v.counted != 0 && !q.warmup.Allowance(k, q.now).Room.Free() {
+		q.spent = append(q.spent, k)
+	}
+}
+
+// unstarted takes a delivery back that its connection never began.
+func (q *Qmgr) unstarted(v *delivery) {
+	if v.counted != 0 {
+		q.warmup.Give(queueOf(v.entry.Destination()).warmupKey(), v.counted, q.now)
+	}
+}
+
+// judgeWarmup counts what the receiver said to a delivery. Where no recipient's turn came,
+// because the connection was lost or closed by 421, there was no message that the receiver
+// could have judged: the next attempt, which is made at once, counts in its place. Otherwise
+// a receiver that takes ten messages on a connection would cost a tenth of the allowance.
+func (q *Qmgr) judgeWarmup(v *delivery, outcomes []mail.Outcome) {
+	if v.counted == 0 {
+		return
+	}
+	if !slices.ContainsFunc(outcomes, func(o mail.Outcome) bool { return o.Result != mail.Untried }) {
+		q.unstarted(v)
+		return
+	}
+	var r warmup.Result
+	for i := range outcomes {
+		switch o := &outcomes[i]; {
+		case o.Result == mail.Delivered:
+			r.Accepted++
+		case o.Reply.By == "": // it is not the receiver who said so
+		case o.Result == mail.Deferred:
+			r.Deferred++
+		case o.Result == mail.Failed:
+			r.Bounced++
+		}
+	}
+	q.warmup.Ended(queueOf(v.entry.Destination()).warmupKey(), r, q.now)
+}
+
+// overflow binds mail anew whose source may send no more to its site today.
+func (q *Qmgr) overflow() {
+	for len(q.spent) > 0 {
+		k := q.spent[len(q.spent)-1]
+		q.spent = q.spent[:len(q.spent)-1]
+		for d := range q.queuesOf(q.sources.byName[k.Source]) {
+			if d.nexthop == k.Site && d.Waiting > 0 {
+				d.pin()
+				q.bindAnew(d)
+				d.touch()
+				q.unpin(d)
+			}
+		}
+	}
+}
 
 // adjustWarmup carries out an operator's order about a warm-up.
 func (q *Qmgr) adjustWarmup(o warmup.Order) {
@@ -11,7 +125,8 @@ func (q *Qmgr) adjustWarmup(o warmup.Order) {
 	if err := q.warmup.Obey(o, q.now); err != nil {
 		text += ": " + err.Error()
 	}
-	q.emit(Note{Kind: NoteWarmup, Text: text})
+	q.emit(Note{Kind: NoteWarmup, Source: o.Key.Source, Text: text})
+	q.fit()
 }
 
 // Warmup returns where a source is in its warm-up, with at most most of its sites: those

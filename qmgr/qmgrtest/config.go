@@ -13,6 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
@@ -80,6 +81,7 @@ func (s *script) coreOptions(tb testing.TB, l *golden.Line) {
 		}
 	}
 	sourceOptions(tb, l, &c.Sources)
+	warmupOptions(tb, l, &c.Warmup)
 	b := &c.Backoff
 	b.MinimalBackoffTime = l.Duration(tb, "backoff-min", b.MinimalBackoffTime)
 	b.MaximalBackoffTime = l.Duration(tb, "backoff-max", b.MaximalBackoffTime)
@@ -143,6 +145,29 @@ func sourceOptions(tb testing.TB, l *golden.Line, c *source.Config) {
 		for _, part := range list(text) {
 			c.Pools = append(c.Pools, pool(tb, l, part))
 		}
+	}
+}
+
+// warmupOptions parses warmup=SOURCE:10+20+40,…: sources that are new, with their allowances
+// of each day.
+func warmupOptions(tb testing.TB, l *golden.Line, c *warmup.Config) {
+	tb.Helper()
+	text, given := l.Option("warmup")
+	if !given {
+		return
+	}
+	c.Sources = nil
+	for _, one := range list(text) {
+		name, plan, _ := strings.Cut(one, ":")
+		s := warmup.Source{Name: name, Plan: warmup.Plan{Name: "plan"}}
+		for word := range strings.SplitSeq(plan, "+") {
+			n, err := strconv.Atoi(word)
+			if err != nil {
+				tb.Fatalf("%s: cannot read %s", l.Pos, one)
+			}
+			s.Plan.Allowances = append(s.Plan.Allowances, n)
+		}
+		c.Sources = append(c.Sources, s)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/destdb"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 	"github.com/posthaste-mta/posthaste/trace"
 )
 
@@ -55,6 +56,8 @@ import (
 //	hold|release|drop|retry NAME… [reason=T]
 //	                            NAME may be that of a call-out: call-out-1, call-out-2 …
 //	flush                       retry everything
+//	warmup SOURCE [day=N|order=pause|resume|reset] [site=S]
+//	                            an operator's order; without one, where the source's sites are
 //	halt                        start nothing new
 //	crash                       the core loses its memory, and another one starts
 //	agent T [times=N]           offer agents
@@ -156,6 +159,8 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 		s.advance(tb, l)
 	case "hold", "release", "drop", "retry", "flush", "halt":
 		s.operate(tb, l)
+	case "warmup":
+		s.warmup(tb, l)
 	case "worked":
 		s.worked(tb, l)
 	case "crash":
@@ -315,6 +320,30 @@ func (s *script) worked(tb testing.TB, l *golden.Line) {
 		hosts = append(hosts, mail.HostRecord{Key: key, Value: destdb.AppendRecord(nil, r)})
 	}
 	s.world.Step(qmgr.Learned{Hosts: hosts})
+}
+
+// warmup gives an order, or shows a source's warm-up.
+func (s *script) warmup(tb testing.TB, l *golden.Line) {
+	tb.Helper()
+	o := warmup.Order{Key: warmup.Key{Source: l.Word(tb, 0), Site: l.Str("site", "")}, Day: l.Int(tb, "day", 0)}
+	switch kind, given := l.Option("order"); {
+	case kind == "pause":
+		o.Kind = warmup.Pause
+	case kind == "resume":
+		o.Kind = warmup.Resume
+	case kind == "reset":
+		o.Kind = warmup.Reset
+	case given:
+		tb.Fatalf("%s: order= is pause, resume or reset", l.Pos)
+	case o.Day == 0:
+		v, _ := s.world.Core.Warmup(o.Key.Source, 10)
+		for _, site := range v.Top {
+			fmt.Fprintf(&s.out, "%s to %s: %s, day %d, %d of %d; %d delivered, %d deferred, %d bounced\n", v.Name, site.Site, site.State, site.Day,
+				site.Taken, site.Of, site.Delivered, site.Deferred, site.Bounced)
+		}
+		return
+	}
+	s.world.Step(qmgr.AdjustWarmup{Order: o})
 }
 
 func (s *script) crash(tb testing.TB, l *golden.Line) {

@@ -321,10 +321,14 @@ func (w *source) mayAdd(limit int, today Day) bool {
 	return w.sites() < limit || s != nil && s.rec.Used < today
 }
 
+// A Mark is the day on which a message counts, in a form whose zero value is no day: it does
+// not count.
+type Mark int32
+
 // Take counts a message that is started. The room should be free: a caller that does not ask
 // exceeds the allowance, or the number of sites that are remembered, and is counted
-// nevertheless. It returns the day on which it is, for Give; 0 if it is on none.
-func (t *Table) Take(k Key, now mail.Instant) Day {
+// nevertheless. It returns what Give needs.
+func (t *Table) Take(k Key, now mail.Instant) Mark {
 	w := t.configured(k.Source)
 	if w == nil {
 		return 0
@@ -337,19 +341,19 @@ func (t *Table) Take(k Key, now mail.Instant) Day {
 	s := t.find(w, k, today)
 	s.rec.Taken = plus(s.rec.Taken, 1)
 	t.use(s)
-	return s.rec.Day
+	return Mark(s.rec.Day) + 1
 }
 
-// Give takes back a message that was counted on a day and not attempted: not one byte of it
-// went out. It counts for nothing then. If that day is over it stays counted there, since
-// the day was judged.
-func (t *Table) Give(k Key, day Day, now mail.Instant) {
+// Give takes back a message that was counted and not attempted: not one byte of it went
+// out. It counts for nothing then. If the day on which it counts is over it stays counted
+// there, since the day was judged.
+func (t *Table) Give(k Key, m Mark, now mail.Instant) {
 	s := t.sites[k.cut()]
 	if s == nil || s.source.plan == nil {
 		return
 	}
 	t.roll(s, DayOf(now))
-	if s.rec.Day != day || s.rec.Taken == 0 {
+	if Mark(s.rec.Day)+1 != m || s.rec.Taken == 0 {
 		return
 	}
 	s.rec.Taken--

@@ -262,7 +262,7 @@ func twin(t *testing.T, seed uint64) {
 		}
 	}
 	type started struct {
-		on   Day
+		on   Mark
 		site *naiveSite
 		day  Day
 	}

@@ -108,17 +108,20 @@ func top(list []SiteView, most int) []SiteView {
 	return list[:min(most, len(list))]
 }
 
+// ReasonPrefix begins each Reason.
+const ReasonPrefix = "warm-up of "
+
 // Reason says why a message to a site cannot go from a source now, as in "warm-up of
 // mta7: 50 of 50 to gmail.com today; next at 2026-11-24 00:00 UTC". It is empty if it can.
 func (a Allowance) Reason(k Key) string {
 	next := fmt.Sprintf("next at %s 00:00 UTC", DayOf(a.Until))
 	switch a.Room {
 	case Spent:
-		return fmt.Sprintf("warm-up of %s: %d of %d to %s today; %s", k.Source, a.Taken, a.Of, k.Site, next)
+		return fmt.Sprintf(ReasonPrefix+"%s: %d of %d to %s today; %s", k.Source, a.Taken, a.Of, k.Site, next)
 	case Early:
-		return fmt.Sprintf("warm-up of %s: begins on %s", k.Source, DayOf(a.Until))
+		return fmt.Sprintf(ReasonPrefix+"%s: begins on %s", k.Source, DayOf(a.Until))
 	case Full:
-		return fmt.Sprintf("warm-up of %s: it has been used for its limit of sites today, and %s is none of them; %s", k.Source, k.Site, next)
+		return fmt.Sprintf(ReasonPrefix+"%s: it has been used for its limit of sites today, and %s is none of them; %s", k.Source, k.Site, next)
 	}
 	return ""
 }
