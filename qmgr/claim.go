@@ -79,39 +79,44 @@ func (q *Qmgr) freeClaims(d *queue) {
 // Dead reports whether the destination takes nothing at all.
 func (c *claim) Dead() bool { return c.queue.dead() }
 
-// Starved has a connection asked for, if that would help: no entry can be started.
+// Starved has a connection asked for: no entry of the claim can be started. If another claim has
+// the turn, its entry starts before connections are asked for.
 func (c *claim) Starved() {
-	if d := c.queue; d.site != nil && (d.contenders.Len() <= 1 || d.room() <= 0) {
-		d.want()
+	if c.queue.site != nil {
+		c.queue.want()
 	}
 }
 
-// touch says that the destination has more or less room than before.
+// touch says that the destination has more or less room than before. One claim is
+// enough: what follows for others is found out with it.
 func (d *queue) touch() {
-	switch c := d.contenders.Front(); {
-	case d.contention == contentionScarce:
-		d.turn.Touch()
-	case c != nil:
+	if c := cmp.Or(d.turn, d.contenders.Front()); c != nil {
 		c.Touch()
-	case !d.claims.Empty():
-		d.claims.Front().Touch() // nothing waits, or just began to
 	}
 }
 
-// runs reports whether the destination has a use for connections: a runner has some other
-// message under way if not.
+// runs reports whether the destination, at which mail waits, has a use for connections: a runner
+// has some other message under way if not.
 func (d *queue) runs() bool {
-	if d.transport.cfg.Scheduler != sched.Runner {
-		return true
-	}
 	c := d.claims.Front()
-	return c != nil && c.Lane.RunsTo(&c.Destination)
+	return c.Lane.RunsTo(&c.Destination)
 }
 
-// entries are those that wait for a destination, claim by claim, the oldest first.
+// entries are those that wait for a destination, claim by claim, with the one first whose
+// turn it is, and the oldest first in each.
 func (d *queue) entries() iter.Seq[*sched.Entry] {
 	return func(yield func(*sched.Entry) bool) {
+		if d.turn != nil {
+			for e := range d.turn.Todo.All() {
+				if !yield(e) {
+					return
+				}
+			}
+		}
 		for c := range d.claims.All() {
+			if c == d.turn {
+				continue
+			}
 			for e := range c.Todo.All() {
 				if !yield(e) {
 					return
@@ -121,29 +126,12 @@ func (d *queue) entries() iter.Seq[*sched.Entry] {
 	}
 }
 
-// entriesInTurn are the same, with the claim first whose turn it is.
-func (d *queue) entriesInTurn() iter.Seq[*sched.Entry] {
-	if d.turn == nil {
-		return d.entries()
-	}
-	return func(yield func(*sched.Entry) bool) {
-		for e := range d.turn.Todo.All() {
-			if !yield(e) {
-				return
-			}
-		}
-		for e := range d.entries() {
-			if claimOf(e.Destination()) != d.turn && !yield(e) {
-				return
-			}
-		}
-	}
-}
-
 // oldest returns the entry that waits first of some claim, nil if none waits.
 func (d *queue) oldest() *sched.Entry {
-	for e := range d.entries() {
-		return e
+	for c := range d.claims.All() {
+		if e := c.Todo.Front(); e != nil {
+			return e
+		}
 	}
 	return nil
 }

@@ -134,14 +134,19 @@ func (q *Qmgr) forgetFlow(f *flow) {
 
 // checkFlows checks how many flows tenants have.
 func (q *Qmgr) checkFlows() {
-	known, flows := make(map[*tenant]int), make(map[*tenant]int)
+	known, flows, lanes := make(map[*tenant]int), make(map[*tenant]int), 0
 	for name, f := range q.flows { //archtest:anyorder sums
 		assert.That(f.name == name && (f.messages == 0) == f.idle.Listed(), "flow %v has %d messages, and is idle: %t", name, f.messages, f.idle.Listed())
 		assert.That(f.tenant.name == mail.Flow{Class: name.Class, Tenant: name.Tenant}, "flow %v is of tenant %v", name, f.tenant.name)
+		lanes += len(f.lanes)
 		if known[f.tenant]++; f.messages > 0 {
 			flows[f.tenant]++
 		}
 	}
+	for t := range q.ring.All() {
+		lanes -= t.lanes.Len() - 1 // the first is no flow's
+	}
+	assert.That(lanes == 0, "flows have %d lanes more than transports", lanes)
 	assert.That(len(known) == len(q.tenants), "%d tenants have flows, %d are known", len(known), len(q.tenants))
 	for _, t := range q.tenants { //archtest:anyorder assertions
 		assert.That(known[t] == t.known && flows[t] == t.flows, "%v has %d flows, of which %d are idle, counted %d and %d", t.name, known[t], flows[t], t.known, t.flows)

@@ -14,9 +14,9 @@ import (
 
 // flowsWorld returns a world whose destinations take two deliveries at once, and a function
 // that has a message of a flow of tenant t arrive.
-func flowsWorld(t *testing.T) (*qmgrtest.World, func(flow, to string) *qmgrtest.Message) {
+func flowsWorld(t *testing.T, cfg qmgr.Config) (*qmgrtest.World, func(flow, to string) *qmgrtest.Message) {
 	t.Helper()
-	cfg := qmgr.Config{}
+	cfg.DefaultTransport.ProcessLimit = 500
 	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = 2, 2
 	w, err := qmgrtest.New(cfg, 1)
 	if err != nil {
@@ -36,7 +36,7 @@ func flowsWorld(t *testing.T) (*qmgrtest.World, func(flow, to string) *qmgrtest.
 }
 
 func TestFlows(t *testing.T) {
-	w, arrive := flowsWorld(t)
+	w, arrive := flowsWorld(t, qmgr.Config{})
 	for range 5 {
 		arrive("news", "a.test")
 	}
@@ -59,15 +59,36 @@ func TestFlows(t *testing.T) {
 	if p := v[0].Places; len(p) != 1 || p[0].Sharing != (qmgr.Sharing{Flows: 2, Share: 500}) || p[0].WaitReason.Kind != qmgr.WaitWindow {
 		t.Errorf("the waiting message: %+v", p)
 	}
-	one := w.Core.Flows(qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return f.Flow != "x" }})
+	for i := range 7 { // there, two are under way and one waits
+		for range 3 {
+			arrive("many", fmt.Sprint("m", i, ".test"))
+		}
+	}
+	one := w.Core.Flows(qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return f.Flow != "many" }})
 	if len(one.Flows) != 1 || one.Flows[0].Flow != name("news") || !one.More || one.Matched != 2 {
 		t.Errorf("the first flow: %+v", one)
+	}
+	many := w.Core.Flows(qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return f.Flow == "many" }})
+	if len(many.Flows) != 1 || len(many.Flows[0].Places) != 5 || many.Flows[0].More != 2 || many.Matched != 1 || many.More {
+		t.Errorf("a flow with mail for seven destinations: %+v", many)
+	}
+	if v := w.Core.View(0); len(v.Transports) != 1 || v.Transports[0].Jobs != 11 {
+		t.Errorf("%+v; 11 of the 28 messages have something waiting, and so a job on a list", v.Transports)
+	}
+}
+
+// A core that decides as Postfix does knows no flows.
+func TestAsPostfixWithoutFlows(t *testing.T) {
+	w, arrive := flowsWorld(t, qmgr.Config{AsPostfix: true})
+	arrive("f", "a.test")
+	if list := w.Core.Flows(qmgr.FlowQuery{Most: 1}); w.Core.View(0).Messages != 1 || list.Matched != 0 {
+		t.Errorf("%+v", list)
 	}
 }
 
 // What is counted of a flow outlives its mail, but not for ever: of 1,000 flows at most.
 func TestIdleFlows(t *testing.T) {
-	w, arrive := flowsWorld(t)
+	w, arrive := flowsWorld(t, qmgr.Config{})
 	finish := func() {
 		for len(w.Outstanding) > 0 {
 			if d, delivery := w.Outstanding[0].(qmgr.Deliver); delivery {
@@ -98,7 +119,7 @@ func TestIdleFlows(t *testing.T) {
 
 // Half of the deliveries have waited less than a millisecond, and one in a hundred 5 s.
 func TestFlowWaits(t *testing.T) {
-	w, arrive := flowsWorld(t)
+	w, arrive := flowsWorld(t, qmgr.Config{})
 	take := func() {
 		for i, a := range w.Outstanding {
 			if d, delivery := a.(qmgr.Deliver); delivery {
@@ -108,14 +129,77 @@ func TestFlowWaits(t *testing.T) {
 			}
 		}
 	}
+	check := func(started uint64, half, ninetyNine time.Duration) {
+		t.Helper()
+		f := w.Core.Flows(qmgr.FlowQuery{Most: 1}).Flows[0]
+		if f.Started != started || f.Half != half || f.NinetyNine != ninetyNine {
+			t.Errorf("waits: %+v, want %d, %v, %v", f, started, half, ninetyNine)
+		}
+	}
 	for range 3 {
 		arrive("x", "a.test")
 	}
+	check(2, time.Millisecond, time.Millisecond)
 	w.Now = w.Now.Add(5 * time.Second)
 	take()
-	f := w.Core.Flows(qmgr.FlowQuery{Most: 1}).Flows[0]
-	if f.Started != 3 || f.Half != time.Millisecond || f.NinetyNine != 8192*time.Millisecond {
-		t.Errorf("waits: %+v", f)
+	check(3, time.Millisecond, 8192*time.Millisecond)
+	for range 2 {
+		arrive("x", "a.test") // two are under way there
+	}
+	w.Now = w.Now.Add(5 * time.Second)
+	take()
+	check(4, time.Millisecond, 8192*time.Millisecond) // exactly half of them
+	for i := range 196 {
+		arrive("x", fmt.Sprint("d", i/2, ".test"))
+	}
+	check(200, time.Millisecond, time.Millisecond) // exactly 99 of 100
+	arrive("waits", "a.test")
+	if f := w.Core.Flows(qmgr.FlowQuery{Most: 2}).Flows[1]; f.Started != 0 || f.Half != 0 || f.NinetyNine != 0 {
+		t.Errorf("a flow of which nothing was started: %+v", f)
+	}
+}
+
+// Flows, their lanes and claims are made of what others have left.
+func TestFlowsAllocateNothing(t *testing.T) {
+	cfg := qmgr.Config{}
+	q, now := started(t, cfg)
+	rcpts := []mail.Recipient{{Address: "u@a.test"}}
+	outcomes := []mail.Outcome{{Result: mail.Delivered, Reply: mail.Reply{Code: 250}}}
+	routes := []mail.Route{{Transport: "smtp", Nexthop: "a.test"}}
+	var names [3000]mail.Flow
+	for i := range names {
+		names[i] = mail.Flow{Flow: fmt.Sprint("f", i)}
+	}
+	id, spare := mail.QueueID(0), mail.Flow{}
+	life := func(f mail.Flow) {
+		id++
+		step := func(ev qmgr.Event) (entry qmgr.EntryID) {
+			now += 1000
+			for _, a := range q.Step(now, ev) {
+				if d, is := a.(qmgr.Deliver); is {
+					entry = d.Entry
+				}
+			}
+			return entry
+		}
+		step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: mail.Envelope{ID: id, Sender: "s@x.test", Arrived: now, Flow: f},
+			Place: mail.Place{Area: mail.AreaIncoming}, Batch: mail.RecipientBatch{Recipients: rcpts, Next: 1}}})
+		entry := step(qmgr.Routed{ID: id, Routes: routes})
+		step(qmgr.Delivered{Entry: entry, Result: mail.DeliveryResult{Outcomes: outcomes}})
+		step(qmgr.Changed{Changed: mail.Changed{ID: id}})
+	}
+	for _, f := range names {
+		life(f)
+	}
+	i := 0
+	known := testing.AllocsPerRun(500, func() { life(spare) })
+	flows := testing.AllocsPerRun(500, func() {
+		life(names[i%len(names)])
+		i++
+	})
+	const actions = 7 // and what they carry
+	if flows > actions || known > actions {
+		t.Errorf("%v allocations for a message of a flow that is not known, %v for one without a flow; want %d", flows, known, actions)
 	}
 }
 

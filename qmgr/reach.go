@@ -115,7 +115,7 @@ const lookAhead = 16
 func (q *Qmgr) ask(d *queue) (a conns.Ask, ok bool) {
 	var head, rest *sched.Entry
 	n := 0
-	for e := range d.entriesInTurn() {
+	for e := range d.entries() {
 		best := &rest
 		if messageOf(e.Message).mayUse() {
 			best = &head

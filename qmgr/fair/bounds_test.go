@@ -382,7 +382,13 @@ func TestCrowdIsForgotten(t *testing.T) {
 				o.Leave(&crowd[i].Leaf)
 			}
 		}
+		last := flow{} // the next one comes when the crowd has gone
+		o.Join(&last.Leaf, Path{"c", "t", "last"})
+		o.Leave(&last.Leaf)
 		o.Leave(&stays.Leaf)
+		if list := o.All(); list != nil {
+			t.Errorf("waits: %t: an empty order has %v", waits, list)
+		}
 		if o.Check(); o.nodes != nil || o.large || len(o.spareNodes) != spareMax || len(o.spareGroups) != 2 {
 			t.Errorf("waits: %t: a map: %t; %d nodes, %d groups are kept, want %d and 2", waits, o.nodes != nil, len(o.spareNodes), len(o.spareGroups), spareMax)
 		}

@@ -105,10 +105,8 @@ func (r *Rules) memory() int {
 }
 
 func (r *Rules) class(name string) (c Class) {
-	if r != nil {
-		if i := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Name == name }); i >= 0 {
-			c = r.Classes[i]
-		}
+	if i := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Name == name }); i >= 0 {
+		c = r.Classes[i]
 	}
 	return c
 }
