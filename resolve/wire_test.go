@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,8 +155,7 @@ func TestExchangeContext(t *testing.T) {
 			<-asked
 			cancel()
 		}()
-		start := time.Now()
-		if m, err := exchange(ctx, network, server, mxQuery()); err == nil || time.Since(start) > 10*time.Second {
+		if m, err := exchange(ctx, network, server, mxQuery()); err == nil { // otherwise it never ends
 			t.Errorf("%s: %v, %v", network, m, err)
 		}
 	}
@@ -164,8 +164,7 @@ func TestExchangeContext(t *testing.T) {
 // With no listener the error comes at once, not after the timeout.
 func TestExchangeRefused(t *testing.T) {
 	server := serve(t, false, func(w dns.ResponseWriter, q *dns.Msg) {})
-	start := time.Now()
-	if m, err := exchange(t.Context(), "tcp", server, mxQuery()); err == nil || time.Since(start) > 5*time.Second {
+	if m, err := exchange(t.Context(), "tcp", server, mxQuery()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("%v, %v", m, err)
 	}
 }

@@ -41,12 +41,13 @@ func TestBacklog(t *testing.T) {
 	}
 	defer s.Close()
 	reopened := time.Since(start)
-	start = time.Now()
+	start, steps := time.Now(), s.Health().Steps
 	f, err := s.Find(ctxTest, mail.AreaDeferred, mail.Cursor{}, 1)
 	if err != nil || len(f.Cursors) != 1 {
 		t.Fatal(f, err)
 	}
 	first := time.Since(start)
+	steps = s.Health().Steps - steps
 	start = time.Now()
 	st, err := s.Stats(ctxTest)
 	if err != nil {
@@ -58,13 +59,16 @@ func TestBacklog(t *testing.T) {
 	perSecond := float64(popped) / time.Since(start).Seconds()
 	debug.FreeOSMemory()
 	rss := memory(t, os.Getpid(), "VmRSS")
-	t.Logf("reopen after kill -9 %v; first due %v; count %v; defer with cursor %.0f/s; RSS %d MB", reopened, first, counted, perSecond, rss>>20)
+	t.Logf("reopen after kill -9 %v; first due %v, %d keys; count %v; defer with cursor %.0f/s; RSS %d MB", reopened, first, steps, counted, perSecond, rss>>20)
 	t.Logf("store %d MB, %+v", st.StoreOctets>>20, st.Health)
 	if got := st.Messages[mail.AreaDeferred]; got != uint64(*backlogFlag) {
 		t.Errorf("%d deferred messages, want %d", got, *backlogFlag)
 	}
-	if reopened > 2*time.Second || first > time.Millisecond || rss > 200<<20 {
-		t.Error("over budget: 2 s to reopen, 1 ms to the first due, 200 MB")
+	if steps > 100 || rss > 200<<20 {
+		t.Errorf("over budget: %d keys were read for the first due, 200 MB", steps)
+	}
+	if *backlogFlag >= 1_000_000 && (reopened > 2*time.Second || first > time.Millisecond) { // by hand, on a quiet machine
+		t.Error("over budget: 2 s to reopen, 1 ms to the first due")
 	}
 }
 

@@ -117,7 +117,7 @@ func (v *fullStart) try(t *testing.T, n int64, want *fate) (met bool, failure er
 	}()
 	select {
 	case failure = <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("write %d: the start or the stop does not end", n)
 	}
 	if failure != nil && !errors.Is(failure, ErrFull) {

@@ -318,7 +318,7 @@ func TestSpareDescriptors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the store waits although there are spare descriptors")
 		}
 		short.Store(false)

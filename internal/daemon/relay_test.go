@@ -57,8 +57,10 @@ func TestRelay(t *testing.T) {
 			clients.Wait()
 			r.settled()
 			box.copies().matches(t, want)
-			if st := box.Stats(); test.destinations == 1 && st.Connections > 20 {
-				t.Errorf("%d connections for %d messages, of which 20 at a time are allowed: they were not used again", st.Connections, st.Messages)
+			// 20 at a time are allowed. One that has been idle too long is closed, and opened
+			// again; how many are depends on how busy the machine is.
+			if st := box.Stats(); test.destinations == 1 && st.Connections > st.Messages/10 {
+				t.Errorf("%d connections for %d messages: they were not used again", st.Connections, st.Messages)
 			}
 		})
 	}
