@@ -15,6 +15,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 )
 
 // chaos is a run in which everything that may happen does happen, in any
@@ -32,9 +33,9 @@ type chaos struct {
 	// crashes says that the core may lose its memory. Without crashes it must
 	// not need one to find its mail again.
 	crashes bool
-	// dead are the transports, and the destinations as transport and nexthop, that
+	// dead are the transports, and the destinations as transport, nexthop and source, that
 	// are dead, if one believes the core's notes.
-	dead map[[2]string]bool
+	dead map[[3]string]bool
 	// reloaded says that limits may have become smaller than what is in core.
 	reloaded bool
 	dropped  map[mail.QueueID]bool
@@ -42,7 +43,7 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0, dead: make(map[[2]string]bool), dropped: make(map[mail.QueueID]bool)}
+	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0, dead: make(map[[3]string]bool), dropped: make(map[mail.QueueID]bool)}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
 		VerifyLimit: 1 + c.r.IntN(3), VerifyNetworkLimit: 1 + c.r.IntN(2),
@@ -81,6 +82,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	w.Stepped = c.watch
 	c.flows()
 	c.lookups()
+	c.w.Zones["d0.test"] = qmgrtest.Zone{Tiers: [][]mail.Host{{qmgrtest.HostAt("mx1.test", 1), {Name: "mx2.test", Addr: netip.MustParseAddrPort("[2001:db8::25]:25")}}}}
 	return c
 }
 
@@ -143,6 +145,42 @@ func (c *chaos) connections() {
 		t.Scheduler = other.Scheduler
 	}
 	c.cfg.Transports["smtp"] = t
+	if c.r.Permille(500) {
+		c.cfg.Sources = c.drawSources()
+	}
+}
+
+// drawSources returns up to four sources, one of which reaches no host that has only an IPv4
+// address, and up to three pools.
+func (c *chaos) drawSources() (cfg source.Config) {
+	for i := range 1 + c.r.IntN(4) {
+		s := source.Source{Name: fmt.Sprint("s", i)}
+		if i != 2 {
+			s.Addresses = append(s.Addresses, netip.AddrFrom4([4]byte{203, 0, 113, byte(c.r.IntN(250))}))
+		}
+		if i == 2 || c.r.Permille(300) {
+			s.Addresses = append(s.Addresses, netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, 15: byte(i + 1)}))
+		}
+		cfg.Sources = append(cfg.Sources, s)
+	}
+	for i := range c.r.IntN(4) {
+		p := source.Pool{Name: fmt.Sprint("p", i)}
+		for _, s := range cfg.Sources {
+			if len(p.Members) == 0 || c.r.Permille(700) {
+				p.Members = append(p.Members, source.Member{Source: s.Name, Weight: 1 + c.r.IntN(3)})
+			}
+		}
+		switch c.r.IntN(4) {
+		case 0:
+			p.Match.Classes = []string{"c0"}
+		case 1:
+			p.Match.Routes = []string{"smtp:d1*", "smtp:d2.test"}
+		case 2:
+			p.Match.Senders = []string{"<>"}
+		}
+		cfg.Pools = append(cfg.Pools, p)
+	}
+	return cfg
 }
 
 // converse has a connection take its next step, whichever that is.
@@ -244,9 +282,9 @@ func (c *chaos) watch(_ qmgr.Event, actions []qmgr.Action) {
 		case qmgr.Note:
 			switch a.Kind {
 			case qmgr.NoteDead:
-				c.dead[[2]string{a.Transport, a.Nexthop}] = true
+				c.dead[[3]string{a.Transport, a.Nexthop, a.Source}] = true
 			case qmgr.NoteAlive:
-				if key := [2]string{a.Transport, a.Nexthop}; !c.dead[key] {
+				if key := [3]string{a.Transport, a.Nexthop, a.Source}; !c.dead[key] {
 					c.t.Errorf("%v is alive and was not dead", key)
 				} else {
 					delete(c.dead, key)
@@ -261,8 +299,8 @@ func (c *chaos) watch(_ qmgr.Event, actions []qmgr.Action) {
 }
 
 func (c *chaos) watchDelivery(d *mail.Delivery) {
-	if c.dead[[2]string{d.Transport, d.Nexthop}] || c.dead[[2]string{d.Transport, ""}] {
-		c.t.Errorf("a delivery to %s:%s, which is dead", d.Transport, d.Nexthop)
+	if c.dead[[3]string{d.Transport, d.Nexthop, d.Source}] || c.dead[[3]string{d.Transport}] {
+		c.t.Errorf("a delivery to %s:%s from %q, which is dead", d.Transport, d.Nexthop, d.Source)
 	}
 }
 
@@ -336,7 +374,9 @@ func (c *chaos) answer() {
 			if c.r.Permille(300) {
 				o.Reply.Code = 421
 			}
-			if c.r.Permille(100) {
+			if a.Opening.Source != "" && c.r.Permille(500) {
+				o.Unbound = true
+			} else if c.r.Permille(100) {
 				o.Unavailable = true
 				c.w.Step(qmgr.AgentUnavailable{Transport: a.Opening.Transport, Reply: o.Reply})
 			}
@@ -422,6 +462,9 @@ func (c *chaos) operate() {
 		}
 		if c.w.Flow != nil {
 			c.cfg.Shares = c.drawShares()
+		}
+		if c.cfg.Transports["smtp"].Agents == qmgr.AgentsConnections && c.r.Permille(300) {
+			c.cfg.Sources = c.drawSources()
 		}
 		c.whole = c.cfg.WithDefaults()
 		if err := c.whole.Validate(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -199,6 +200,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	send := cfg.Outbound()
+	if err := d.checkSources(send); err != nil {
+		resolver.Close()
+		return nil, err
+	}
 	send.Log, send.Seed = d.log, uint64(time.Now().UnixNano())
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
@@ -207,6 +212,18 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	}
 	router := resolve.NewRouter(table, resolver, cfg.Router())
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router)}, nil
+}
+
+// checkSources returns which addresses of sources are not on this machine. It does not look
+// again at those that are in force: one that has gone since is taken out of use, and must not
+// keep an operator from reloading.
+func (d *Daemon) checkSources(now outbound.Config) error {
+	if d.inbound != nil {
+		old := d.current.Outbound().Sources
+		now.Sources = maps.Clone(now.Sources)
+		maps.DeleteFunc(now.Sources, func(name string, s outbound.SourceConfig) bool { return old[name] == s })
+	}
+	return now.CheckSources()
 }
 
 // install puts a routing into force.

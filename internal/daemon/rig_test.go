@@ -241,7 +241,9 @@ func receive(t *testing.T, cfg sink.Config, on ...net.Listener) *mailbox {
 	}
 	m := &mailbox{address: on[0].Addr().String()}
 	cfg.ContentKept = max(cfg.ContentKept, 64<<10)
+	before := cfg.WithDefaults().Taken
 	cfg.Taken = func(d sink.Delivery) {
+		before(d)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.taken = append(m.taken, d)

@@ -25,6 +25,8 @@ type Config struct {
 	// ConnectionLimit is how many connections are served at once; further ones
 	// get 421. 0 means no limit.
 	ConnectionLimit int
+	// ClientConnectionLimit is the same for the connections from one address.
+	ClientConnectionLimit int
 	// RecipientLimit is how many recipients a transaction may have; further
 	// ones get 452. 0 means no limit; otherwise at least 100.
 	RecipientLimit int
@@ -77,7 +79,7 @@ func (c Config) WithDefaults() Config {
 // Validate joins all complaints about a Config with its defaults filled in.
 func (c Config) Validate() error {
 	var complaints []error
-	if c.ConnectionLimit < 0 || c.ContentKept < 0 {
+	if min(c.ConnectionLimit, c.ClientConnectionLimit) < 0 || c.ContentKept < 0 {
 		complaints = append(complaints, errors.New("a limit is negative"))
 	}
 	if min(c.GreetingDelay, c.CommandDelay, c.RecipientDelay, c.MessageDelay, c.IdleTime) < 0 {

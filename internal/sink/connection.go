@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/pause"
@@ -21,6 +22,7 @@ type connection struct {
 	server  *Server
 	conn    net.Conn
 	number  uint64
+	client  netip.Addr // invalid if it has no address
 	session *server.Session
 	fate    fate
 
@@ -175,6 +177,7 @@ func (c *connection) take(e mail.Envelope, kind Kind) {
 		At:         time.Now(),
 		Connection: c.number,
 		Nth:        c.taken,
+		Client:     e.Client,
 		Key:        c.content.key,
 		Sender:     e.Sender,
 		EnvID:      e.EnvID,
@@ -196,7 +199,7 @@ func (c *connection) take(e mail.Envelope, kind Kind) {
 
 // draw returns the fault at a stage, and reports it to Config.Refused.
 func (c *connection) draw(stage Stage, recipient mail.Address) Kind {
-	kind := c.fate.draw(*c.server.faults.Load(), stage, recipient)
+	kind := c.fate.draw(*c.server.faults.Load(), c.client, stage, recipient)
 	if kind == 0 {
 		return 0
 	}

@@ -12,6 +12,7 @@ type Delivery struct {
 	At         time.Time
 	Connection uint64 // the connection's number, from 1 on
 	Nth        int    // the message's number on its connection, from 1 on
+	Client     mail.Client
 	Reply      ReplyFate
 
 	Key        string // what Config.KeyField said; "" if the message lacks it
@@ -46,7 +47,7 @@ type Refusal struct {
 // Stats is what has happened so far, and Open what is happening now.
 type Stats struct {
 	Connections uint64 // served
-	TurnedAway  uint64 // beyond the ConnectionLimit
+	TurnedAway  uint64 // beyond the limits of connections
 	Open        int
 	Peak        int    // the largest Open
 	Messages    uint64 // taken

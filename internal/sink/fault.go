@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/netip"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -43,6 +44,8 @@ type Fault struct {
 	Stage Stage
 	Kind  Kind
 	Share float64
+	// Client is whose connections it concerns; invalid: those of all clients.
+	Client netip.Addr
 }
 
 func validateFaults(faults []Fault) error {
@@ -70,10 +73,10 @@ func newFate(seed, connection uint64) fate {
 	return fate{seed: seed, dice: rand.New(rand.NewPCG(seed, connection))}
 }
 
-// draw returns what goes wrong at a stage; 0 if nothing does.
-func (f *fate) draw(faults []Fault, stage Stage, recipient mail.Address) Kind {
+// draw returns what goes wrong for a client at a stage; 0 if nothing does.
+func (f *fate) draw(faults []Fault, client netip.Addr, stage Stage, recipient mail.Address) Kind {
 	for _, fault := range faults {
-		if fault.Stage != stage {
+		if fault.Stage != stage || fault.Client.IsValid() && fault.Client != client {
 			continue
 		}
 		if stage == AtRecipient && fault.Kind == RefuseForGood {

@@ -3,6 +3,7 @@ package sink
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -11,14 +12,14 @@ import (
 // A user who does not exist does not exist at the next attempt, on no other
 // connection; and as many do not exist as was asked for.
 func TestUnknownRecipients(t *testing.T) {
-	faults := []Fault{{AtRecipient, RefuseForGood, 0.3}}
+	faults := []Fault{{Stage: AtRecipient, Kind: RefuseForGood, Share: 0.3}}
 	one, other := newFate(7, 1), newFate(7, 2)
 	const n = 20000
 	unknown := 0
 	for i := range n {
 		address := mail.Address(fmt.Sprintf("user%d@example.test", i))
-		kind := one.draw(faults, AtRecipient, address)
-		if again := other.draw(faults, AtRecipient, address); kind != again {
+		kind := one.draw(faults, netip.Addr{}, AtRecipient, address)
+		if again := other.draw(faults, netip.Addr{}, AtRecipient, address); kind != again {
 			t.Fatalf("%s: %s, then %s", address, kind, again)
 		}
 		if kind != 0 {
@@ -33,12 +34,12 @@ func TestUnknownRecipients(t *testing.T) {
 
 // A failing run must fail again with its seed.
 func TestFateIsRepeatable(t *testing.T) {
-	faults := []Fault{{AtMail, Drop, 0.5}, {AtMail, RefuseForNow, 0.5}}
+	faults := []Fault{{Stage: AtMail, Kind: Drop, Share: 0.5}, {Stage: AtMail, Kind: RefuseForNow, Share: 0.5}}
 	sequence := func(seed, connection uint64) string {
 		f := newFate(seed, connection)
 		var s string
 		for range 64 {
-			s += fmt.Sprint(f.draw(faults, AtMail, ""))
+			s += fmt.Sprint(f.draw(faults, netip.Addr{}, AtMail, ""))
 		}
 		return s
 	}

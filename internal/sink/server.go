@@ -24,8 +24,9 @@ type Server struct {
 	serial  atomic.Uint64
 	running sync.WaitGroup // connections
 
-	mu    sync.Mutex
-	stats Stats
+	mu      sync.Mutex
+	stats   Stats
+	clients map[netip.Addr]*Stats // of connections only
 }
 
 // New makes a Server. Zero values of the config are replaced by defaults.
@@ -34,7 +35,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("sink: %w", err)
 	}
-	s := &Server{cfg: cfg, session: cfg.session(), field: cfg.KeyField + ":"}
+	s := &Server{cfg: cfg, session: cfg.session(), field: cfg.KeyField + ":", clients: make(map[netip.Addr]*Stats)}
 	s.faults.Store(&cfg.Faults)
 	return s, nil
 }
@@ -91,8 +92,9 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 		switch {
 		case err == nil:
 			// Counted here, so that who comes first is served first.
-			served := s.enter()
-			s.running.Go(func() { s.welcome(ctx, conn, served) })
+			client := clientAddr(conn)
+			served := s.enter(client)
+			s.running.Go(func() { s.welcome(ctx, conn, client, served) })
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -104,14 +106,14 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 }
 
 // welcome serves a connection or turns it away.
-func (s *Server) welcome(ctx context.Context, conn net.Conn, served bool) {
+func (s *Server) welcome(ctx context.Context, conn net.Conn, client netip.Addr, served bool) {
 	defer conn.Close() //nolint:errcheck // whatever matters was written before
 	if !served {
 		conn.SetWriteDeadline(time.Now().Add(s.cfg.IdleTime))                                  //nolint:errcheck // then Write fails too
 		conn.Write([]byte("421 4.7.0 " + s.cfg.Hostname + " Error: too many connections\r\n")) //nolint:errcheck // a courtesy
 		return
 	}
-	defer s.count(func(n *Stats) { n.Open-- })
+	defer s.leave(client)
 	// The end of the server, too, must wake a connection that waits for its
 	// client.
 	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // nothing depends on it
@@ -120,25 +122,52 @@ func (s *Server) welcome(ctx context.Context, conn net.Conn, served bool) {
 		server:  s,
 		conn:    conn,
 		number:  number,
-		session: server.New(s.session, server.Peer{Addr: clientAddr(conn)}),
+		client:  client,
+		session: server.New(s.session, server.Peer{Addr: client}),
 		fate:    newFate(s.cfg.Seed, number),
 		in:      make([]byte, inputSize),
 	}
 	c.run(ctx)
 }
 
-// enter counts a connection and reports whether there is room for it.
-func (s *Server) enter() bool {
+// enter counts a connection of a client and reports whether there is room for it.
+func (s *Server) enter(client netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if limit := s.cfg.ConnectionLimit; limit > 0 && s.stats.Open >= limit {
-		s.stats.TurnedAway++
-		return false
+	own := s.clients[client]
+	if own == nil {
+		own = new(Stats)
+		s.clients[client] = own
 	}
-	s.stats.Connections++
-	s.stats.Open++
-	s.stats.Peak = max(s.stats.Peak, s.stats.Open)
-	return true
+	full := func(open, limit int) bool { return limit > 0 && open >= limit }
+	served := !full(s.stats.Open, s.cfg.ConnectionLimit) && !full(own.Open, s.cfg.ClientConnectionLimit)
+	for _, n := range []*Stats{&s.stats, own} {
+		if !served {
+			n.TurnedAway++
+			continue
+		}
+		n.Connections++
+		n.Open++
+		n.Peak = max(n.Peak, n.Open)
+	}
+	return served
+}
+
+func (s *Server) leave(client netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Open--
+	s.clients[client].Open--
+}
+
+// ClientStats returns what has happened to the connections from one address.
+func (s *Server) ClientStats(client netip.Addr) Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.clients[client]; n != nil {
+		return *n
+	}
+	return Stats{}
 }
 
 func (s *Server) count(change func(*Stats)) {

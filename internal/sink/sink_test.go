@@ -5,6 +5,7 @@ import (
 	"context"
 	"hash/crc32"
 	"net"
+	"net/netip"
 	"reflect"
 	"strings"
 	"sync"
@@ -165,11 +166,11 @@ func TestTaken(t *testing.T) {
 		b.end()
 
 		body := func(text string) uint32 { return crc32.Checksum([]byte(text), castagnoli()) }
-		at := time.Now()
+		at, client := time.Now(), mail.Client{Helo: "client.test", Proto: "ESMTP"}
 		want := []Delivery{
-			{At: at, Connection: 1, Nth: 1, Key: "one", Sender: "a@a.test", EnvID: "e1", Recipients: []mail.Address{"b@b.test", "c@c.test"},
+			{At: at, Connection: 1, Nth: 1, Client: client, Key: "one", Sender: "a@a.test", EnvID: "e1", Recipients: []mail.Address{"b@b.test", "c@c.test"},
 				Size: 36, BodySum: body(".text\r\n"), Content: []byte("X-Other: no\r\nx-key:  one \r\n\r\n.text\r\n")},
-			{At: at, Connection: 1, Nth: 2, Key: "two", Recipients: []mail.Address{"b@b.test"},
+			{At: at, Connection: 1, Nth: 2, Client: client, Key: "two", Recipients: []mail.Address{"b@b.test"},
 				Size: 18, BodySum: body("body"), Content: []byte("X-Key: two\r\n\r\nbody")},
 		}
 		if !reflect.DeepEqual(b.taken, want) {
@@ -265,7 +266,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(test.stage.String()+" "+test.kind.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := start(t, Config{Faults: []Fault{{test.stage, test.kind, 1}}})
+				b := start(t, Config{Faults: []Fault{{Stage: test.stage, Kind: test.kind, Share: 1}}})
 				c := b.dial()
 				says := []string{"", "EHLO client.test", "MAIL FROM:<a@a.test>", "RCPT TO:<b@b.test>", "DATA", "Message-ID: <1>\r\n\r\ntext\r\n."}
 				for i, want := range test.replies {
@@ -303,12 +304,12 @@ func TestFaults(t *testing.T) {
 // could be drained at the end of a test.
 func TestSetFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, Config{Faults: []Fault{{AtMail, RefuseForNow, 1}}})
+		b := start(t, Config{Faults: []Fault{{Stage: AtMail, Kind: RefuseForNow, Share: 1}}})
 		c := b.dial()
 		c.hello()
 		c.say("MAIL FROM:<a@a.test>")
 		c.hear("450")
-		if err := b.SetFaults([]Fault{{AtMail, LoseReply, 1}}); err == nil {
+		if err := b.SetFaults([]Fault{{Stage: AtMail, Kind: LoseReply, Share: 1}}); err == nil {
 			t.Error("a lost reply to MAIL was accepted")
 		}
 		if err := b.SetFaults(nil); err != nil {
@@ -347,7 +348,7 @@ func TestWithheld(t *testing.T) {
 func TestConfigComplains(t *testing.T) {
 	_, err := New(Config{
 		Hostname: "not a name", ConnectionLimit: -1, CommandDelay: -1, RecipientLimit: 5, Withheld: []string{"PIPELINE"},
-		Faults: []Fault{{Stage: 9, Kind: Drop}, {AtMail, LoseReply, 0.5}, {AtMail, Drop, 1.5}},
+		Faults: []Fault{{Stage: 9, Kind: Drop}, {Stage: AtMail, Kind: LoseReply, Share: 0.5}, {Stage: AtMail, Kind: Drop, Share: 1.5}},
 	})
 	if err == nil {
 		t.Fatal("accepted")
@@ -356,5 +357,37 @@ func TestConfigComplains(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no complaint about %s in %v", want, err)
 		}
+	}
+}
+
+// A limit for each client refuses what is beyond it, whatever others have; a fault may
+// concern one client only.
+func TestClientLimit(t *testing.T) {
+	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	s, err := New(Config{ClientConnectionLimit: 2, ConnectionLimit: 3, Faults: []Fault{{Stage: AtMail, Kind: Drop, Share: 1, Client: one}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		client netip.Addr
+		served bool
+	}{{one, true}, {one, true}, {one, false}, {other, true}, {other, false}} {
+		if served := s.enter(step.client); served != step.served {
+			t.Errorf("connection %d, from %s, is served: %v", i, step.client, served)
+		}
+	}
+	s.leave(one)
+	if !s.enter(other) {
+		t.Error("there is room after a connection has ended")
+	}
+	if got, want := s.ClientStats(one), (Stats{Connections: 2, TurnedAway: 1, Open: 1, Peak: 2}); got != want {
+		t.Errorf("%s: %+v, want %+v", one, got, want)
+	}
+	if got, want := s.ClientStats(other), (Stats{Connections: 2, TurnedAway: 1, Open: 2, Peak: 2}); got != want {
+		t.Errorf("%s: %+v, want %+v", other, got, want)
+	}
+	fate := newFate(1, 1)
+	if a, b := fate.draw(*s.faults.Load(), one, AtMail, ""), fate.draw(*s.faults.Load(), other, AtMail, ""); a != Drop || b != 0 {
+		t.Errorf("faults of the clients: %v, %v", a, b)
 	}
 }
