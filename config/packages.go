@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -42,7 +41,7 @@ func (c *Config) Spool() spool.Config {
 	return spool.Config{
 		Dir: c.QueueDirectory, InlineMax: int(s.InlineLimit), MinFree: c.Queue.MinFree, Ballast: s.Ballast,
 		MemTable: int(s.MemTable), MemTables: s.MemTables, Cache: s.Cache,
-		SyncInterval: cmp.Or(s.SyncInterval, -1), SlowDisk: s.SlowDisk, Maintain: s.Maintenance,
+		SyncInterval: orNone(s.SyncInterval), SlowDisk: s.SlowDisk, Maintain: s.Maintenance,
 	}
 }
 
