@@ -29,13 +29,18 @@ type claim struct {
 // claim returns the claim of a message at a destination, and makes it if need be.
 func (q *Qmgr) claim(m *message, d *queue) *claim {
 	l := q.lane(m, d.transport)
-	if first := d.claims.Front(); first != nil && first.lane == l {
-		return first
-	}
-	if c := d.byLane[l]; c != nil {
+	if c := d.claimOf(l); c != nil {
 		return c
 	}
 	return q.newClaim(l, d)
+}
+
+// claimOf returns the claim of a lane; nil if there is none.
+func (d *queue) claimOf(l *lane) *claim {
+	if first := d.claims.Front(); first != nil && first.lane == l {
+		return first
+	}
+	return d.byLane[l]
 }
 
 func (q *Qmgr) newClaim(l *lane, d *queue) *claim {

@@ -22,6 +22,16 @@ type lane struct {
 
 // lane returns the lane of a message's flow in a transport, and makes it if need be.
 func (q *Qmgr) lane(m *message, t *transport) *lane {
+	l := t.laneOf(m)
+	if l == nil {
+		l = q.newLane(t, m.flow)
+		m.flow.lanes = append(m.flow.lanes, l)
+	}
+	return l
+}
+
+// laneOf returns the lane of a message's flow; nil if there is none yet.
+func (t *transport) laneOf(m *message) *lane {
 	if m.flow == nil || t.cfg.Scheduler != sched.Preemptive {
 		return t.first
 	}
@@ -30,9 +40,7 @@ func (q *Qmgr) lane(m *message, t *transport) *lane {
 			return l
 		}
 	}
-	l := q.newLane(t, m.flow)
-	m.flow.lanes = append(m.flow.lanes, l)
-	return l
+	return nil
 }
 
 // newLane makes a lane, which has as many recipient slots as one of those that share them.

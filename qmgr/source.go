@@ -144,7 +144,7 @@ func (q *Qmgr) chooseSource(m *message, t *transport, name, reach, nexthop strin
 		return (d == nil || !d.dead()) && usable(member)
 	}
 	for i := range p.Members {
-		if s := p.Members[i].Source; q.boundTo(m, t.queues[queueKey{name, s}]) && alive(s) {
+		if s := p.Members[i].Source; boundTo(m, t.queues[queueKey{name, s}]) && alive(s) {
 			return q.sources.byName[s], mail.Reply{}
 		}
 	}
@@ -169,16 +169,12 @@ func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
 }
 
 // boundTo reports whether a message has entries in a queue.
-func (q *Qmgr) boundTo(m *message, d *queue) bool {
+func boundTo(m *message, d *queue) bool {
 	if d == nil {
 		return false
 	}
-	for c := range d.claims.All() {
-		if m.HasPeer(&c.Destination) {
-			return true
-		}
-	}
-	return false
+	c := d.claimOf(d.transport.laneOf(m))
+	return c != nil && m.HasPeer(&c.Destination)
 }
 
 // noSource is why mail for a site waits whose pool has no source that can be used. It
