@@ -45,6 +45,25 @@ func (b *Bucket) Binding(now mail.Instant) (l Limit, until mail.Instant) {
 	return l, until
 }
 
+// BindingFor is Binding for n events at once. Of a limit that never has room for n, until
+// is mail.Never.
+func (b *Bucket) BindingFor(n int, now mail.Instant) (l Limit, until mail.Instant) {
+	until = now
+	for i := range b.windows {
+		if at := b.windows[i].readyFor(n, now); at > until {
+			l, until = b.windows[i].limit, at
+		}
+	}
+	return l, until
+}
+
+// TakeMany counts n events now.
+func (b *Bucket) TakeMany(n int, now mail.Instant) {
+	for i := range b.windows {
+		b.windows[i].take(now, uint32(n))
+	}
+}
+
 // Take counts one event now. A caller that calls Take before Ready exceeds a limit,
 // and later events wait for it.
 func (b *Bucket) Take(now mail.Instant) {
@@ -161,13 +180,20 @@ func (w *window) expired(number int64) (n uint32) {
 
 // readyAt returns now if an event may happen, otherwise the earliest instant at
 // which it may.
-func (w *window) readyAt(now mail.Instant) mail.Instant {
+func (w *window) readyAt(now mail.Instant) mail.Instant { return w.readyFor(1, now) }
+
+// readyFor is readyAt for n events at once; mail.Never if the limit is less than n.
+func (w *window) readyFor(n int, now mail.Instant) mail.Instant {
+	if n > w.limit.N {
+		return mail.Never
+	}
+	most := uint32(w.limit.N - n) // of what counts
 	number := w.number(now)
 	used := w.sum - w.expired(number)
-	if used < uint32(w.limit.N) {
+	if used <= most {
 		return now
 	}
-	for used >= uint32(w.limit.N) {
+	for used > most {
 		number++
 		used -= w.counts[place(number)]
 	}

@@ -1,0 +1,337 @@
+package quota
+
+import (
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/ilist"
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+)
+
+// A Book is the limits with what was sent. It belongs to one goroutine at a time.
+type Book struct {
+	cfg     Config
+	longest time.Duration // the longest time of a limit
+	meters  map[name]*meter
+	order   ilist.List[meter] // all meters, the one used longest ago first
+	tenants int               // meters of tenants without limits of their own
+	flows   int               // meters of flows
+	ofOne   map[string]int    // of these, those of each tenant
+	gone    []name            // saved meters that were forgotten since Save
+	refused [kinds][resources]uint64
+}
+
+// A name identifies a meter.
+type name struct {
+	kind         Kind
+	tenant, name string // tenant only with Flow
+	slot         int    // of a meter that names share, from 1 on; then tenant and name are empty
+}
+
+// A meter is what one class, tenant or flow has sent.
+type meter struct {
+	name
+	link       ilist.Link[meter]
+	messages   rate.Bucket
+	recipients rate.Bucket
+	used       mail.Instant // last
+	changed    bool         // since Save
+	saved      bool         // Save has returned it
+	refused    uint64
+}
+
+const (
+	// metersMax is the number of tenants, and of flows, beyond which names share meters.
+	// A meter takes some 500 bytes with two limits.
+	metersMax = 1 << 16
+	// flowsMax is the number of flows of one tenant beyond which they share meters.
+	flowsMax = 1 << 12
+	// slots is the number of meters that names share.
+	slots = 256
+	// SavedPer is the time of a limit from which on what it has counted is saved.
+	SavedPer = time.Hour
+	// remembered is how long a meter is kept at least, for its refusals.
+	remembered = time.Hour
+)
+
+// New returns a Book in which nothing has been sent.
+func New(cfg Config) *Book {
+	b := &Book{meters: make(map[name]*meter), ofOne: make(map[string]int)}
+	b.Configure(cfg, 0)
+	return b
+}
+
+// Configure replaces the limits. What was sent counts under the new ones, too.
+func (b *Book) Configure(cfg Config, now mail.Instant) {
+	b.cfg, b.longest = cfg, remembered
+	consider := func(l Limits) {
+		for _, limits := range []rate.Limits{l.MessageRate, l.RecipientRate} {
+			for _, one := range limits.All() {
+				b.longest = max(b.longest, one.Per)
+			}
+		}
+	}
+	consider(cfg.EachTenant)
+	consider(cfg.EachFlow)
+	for _, l := range cfg.Classes { //archtest:anyorder a maximum
+		consider(l)
+	}
+	for _, l := range cfg.Tenants { //archtest:anyorder a maximum
+		consider(l)
+	}
+	b.tenants = 0
+	for m := range b.order.All() {
+		l := b.limits(m.kind, m.name.name)
+		m.messages.Configure(l.MessageRate, now)
+		m.recipients.Configure(l.RecipientRate, now)
+		if m.kind == Tenant && !b.own(m.name) {
+			b.tenants++
+		}
+	}
+}
+
+// limits returns the limits of a class, a tenant or a flow.
+func (b *Book) limits(kind Kind, of string) Limits {
+	switch kind {
+	case Class:
+		return b.cfg.Classes[of]
+	case Tenant:
+		return b.cfg.Tenants[of].over(b.cfg.EachTenant)
+	}
+	return b.cfg.EachFlow
+}
+
+// own reports whether a class or tenant has limits of its own.
+func (b *Book) own(n name) bool {
+	if n.kind == Tenant {
+		_, ok := b.cfg.Tenants[n.name]
+		return ok && n.slot == 0
+	}
+	return n.kind == Class
+}
+
+// Known is which parts of a flow are certain.
+type Known struct{ Class, Tenant, Flow bool }
+
+// A Message is what is known of a message.
+type Message struct {
+	Flow       mail.Flow
+	Known      Known
+	Moment     Moment
+	Octets     int64 // of the content; before its end those announced, or 0
+	Recipients int   // so far, with the one that is about to be added
+}
+
+// Check returns the limit that a message exceeds, nil if it exceeds none. It counts only
+// the refusal.
+func (b *Book) Check(now mail.Instant, m *Message, w mail.Waiting) *Refusal {
+	for _, part := range b.parts(m, &w) {
+		if !part.known {
+			continue
+		}
+		l := b.limits(part.kind, part.name.name)
+		r := l.check(m, w.Known, part.waiting)
+		if r == nil && l.metered() {
+			r = b.find(part.name).check(now, m)
+		}
+		if r != nil {
+			r.Kind, r.Name, r.Moment = part.kind, part.name.name, m.Moment
+			b.refuse(now, part.name, r.Resource)
+			return r
+		}
+	}
+	return nil
+}
+
+// Admit is Check at the end of the content. If it returns nil, the message is counted.
+func (b *Book) Admit(now mail.Instant, m *Message, w mail.Waiting) *Refusal {
+	b.sweep(now)
+	m.Moment, m.Known = AtEnd, Known{true, true, true}
+	if r := b.Check(now, m, w); r != nil {
+		return r
+	}
+	for _, part := range b.parts(m, &w) {
+		if l := b.limits(part.kind, part.name.name); l.metered() {
+			b.take(now, part.name, m.Recipients)
+		}
+	}
+	return nil
+}
+
+// A part is one of those who must have room for a message.
+type part struct {
+	name
+	known   bool
+	waiting mail.Usage
+}
+
+func (b *Book) parts(m *Message, w *mail.Waiting) [kinds]part {
+	f := &m.Flow
+	return [kinds]part{
+		{name{kind: Class, name: f.Class}, m.Known.Class, w.Class},
+		{name{kind: Tenant, name: f.Tenant}, m.Known.Tenant, w.Tenant},
+		{name{kind: Flow, tenant: f.Tenant, name: f.Flow}, m.Known.Tenant && m.Known.Flow, w.Flow},
+	}
+}
+
+// check compares a message with limits that need no meter.
+func (l *Limits) check(m *Message, known bool, w mail.Usage) *Refusal {
+	switch {
+	case l.Recipients > 0 && m.Recipients > l.Recipients:
+		return &Refusal{Resource: Recipients, Limit: int64(l.Recipients), Used: int64(m.Recipients), Never: true}
+	case l.Octets > 0 && m.Octets > l.Octets:
+		return &Refusal{Resource: Octets, Limit: l.Octets, Never: true}
+	case known && l.Messages > 0 && w.Messages >= l.Messages:
+		return &Refusal{Resource: Messages, Limit: l.Messages, Used: w.Messages}
+	case known && l.Octets > 0 && w.Octets > l.Octets-max(m.Octets, 1):
+		return &Refusal{Resource: Octets, Limit: l.Octets, Used: w.Octets}
+	}
+	return nil
+}
+
+// check compares a message with what was sent. A missing meter has counted nothing, so
+// that only what the message alone exceeds counts; New meters of the limits say that.
+func (m *meter) check(now mail.Instant, msg *Message) *Refusal {
+	n := max(msg.Recipients, 1)
+	if l, until := m.messages.BindingFor(1, now); until > now {
+		return m.refusal(MessageRate, &m.messages, l, now, until)
+	}
+	if l, until := m.recipients.BindingFor(n, now); until > now {
+		return m.refusal(RecipientRate, &m.recipients, l, now, until)
+	}
+	return nil
+}
+
+func (m *meter) refusal(of Resource, b *rate.Bucket, l rate.Limit, now, until mail.Instant) *Refusal {
+	r := &Refusal{Resource: of, Limit: int64(l.N), Per: l.Per, Never: until == mail.Never}
+	if !r.Never {
+		r.Wait = until.Sub(now)
+	}
+	for _, use := range b.Uses(now) {
+		if use.Limit == l {
+			r.Used = int64(use.Used)
+		}
+	}
+	return r
+}
+
+// find returns the meter of a name, one that has counted nothing if there is none.
+func (b *Book) find(n name) *meter {
+	if m := b.meters[n]; m != nil {
+		return m
+	}
+	if b.crowded(n) {
+		if m := b.meters[n.shared()]; m != nil {
+			return m
+		}
+	}
+	return b.fresh(n)
+}
+
+func (b *Book) fresh(n name) *meter {
+	l := b.limits(n.kind, n.name)
+	return &meter{name: n, messages: rate.New(l.MessageRate), recipients: rate.New(l.RecipientRate)}
+}
+
+// crowded reports whether a name that has no meter must share one.
+func (b *Book) crowded(n name) bool {
+	switch n.kind {
+	case Class:
+		return false
+	case Tenant:
+		return !b.own(n) && b.tenants >= metersMax
+	}
+	return b.flows >= metersMax || b.ofOne[n.tenant] >= flowsMax
+}
+
+// shared returns the name of the meter that a name shares with others. Flows share it
+// with those of the same tenant only, as far as tenants do not share one.
+func (n name) shared() name {
+	h := uint32(2166136261) // FNV-1a
+	for _, text := range [...]string{n.tenant, n.name} {
+		for i := 0; i < len(text); i++ {
+			h = (h ^ uint32(text[i])) * 16777619
+		}
+	}
+	return name{kind: n.kind, slot: 1 + int(h%slots)}
+}
+
+// take counts a message.
+func (b *Book) take(now mail.Instant, n name, recipients int) {
+	m := b.touch(now, n)
+	m.messages.Take(now)
+	m.recipients.TakeMany(recipients, now)
+	m.changed = true
+}
+
+// touch returns the meter of a name, making it if there is none, as the one used last.
+func (b *Book) touch(now mail.Instant, n name) *meter {
+	m := b.meters[n]
+	if m == nil && b.crowded(n) {
+		n = n.shared()
+		m = b.meters[n]
+	}
+	if m == nil {
+		m = b.fresh(n)
+		b.insert(m)
+	}
+	m.used = max(m.used, now)
+	b.order.MoveToBack(&m.link)
+	return m
+}
+
+func (b *Book) insert(m *meter) {
+	b.meters[m.name] = m
+	b.order.PushBack(&m.link, m)
+	switch {
+	case m.slot > 0:
+	case m.kind == Tenant && !b.own(m.name):
+		b.tenants++
+	case m.kind == Flow:
+		b.flows++
+		b.ofOne[m.tenant]++
+	}
+}
+
+func (b *Book) forget(m *meter) {
+	delete(b.meters, m.name)
+	b.order.Remove(&m.link)
+	if m.saved {
+		b.gone = append(b.gone, m.name)
+	}
+	switch {
+	case m.slot > 0:
+	case m.kind == Tenant && !b.own(m.name):
+		b.tenants--
+	case m.kind == Flow:
+		b.flows--
+		if b.ofOne[m.tenant]--; b.ofOne[m.tenant] == 0 {
+			delete(b.ofOne, m.tenant)
+		}
+	}
+}
+
+// sweep forgets a few of the meters that count nothing any more. It is called for each
+// message, which makes at most three of them.
+func (b *Book) sweep(now mail.Instant) {
+	const few = 4
+	for range few {
+		m := b.order.Front()
+		if m == nil || m.used.Add(b.longest+b.longest/8) > now {
+			return
+		}
+		b.forget(m)
+	}
+}
+
+// refuse counts a refusal. Only a name that has a meter has a count of its own: one that
+// was never accepted anything costs no memory.
+func (b *Book) refuse(now mail.Instant, n name, of Resource) {
+	b.refused[n.kind][of]++
+	if b.own(n) {
+		b.touch(now, n)
+	}
+	if m := b.meters[n]; m != nil {
+		m.refused++
+	}
+}

@@ -1,0 +1,394 @@
+package quota
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/rate"
+)
+
+func rates(t testing.TB, text string) rate.Limits {
+	t.Helper()
+	l, err := rate.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var (
+	acme  = mail.Flow{Class: "bulk", Tenant: "acme", Flow: "news@acme.example"}
+	start = mail.Instant(1_000_000 * time.Hour)
+)
+
+// Each limit at each moment: what is refused, from where on, and with which words.
+func TestReplies(t *testing.T) {
+	all := Known{true, true, true}
+	waiting := func(u mail.Usage) mail.Waiting { return mail.Waiting{Known: true, Class: u, Tenant: u, Flow: u} }
+	limits := Limits{Messages: 10, Octets: 1000, Recipients: 3}
+	tenants := Config{Tenants: map[string]Limits{"acme": limits}}
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		msg  Message
+		w    mail.Waiting
+		want string
+	}{
+		{"room", tenants, Message{Octets: 1, Known: all}, waiting(mail.Usage{Messages: 9, Octets: 999}), ""},
+		{"messages", tenants, Message{Octets: 1, Known: all}, waiting(mail.Usage{Messages: 10, Octets: 9}),
+			"452 4.3.1 Too much mail of tenant acme waits here: 10 of 10 messages; try again later"},
+		{"bytes", tenants, Message{Octets: 2, Known: all}, waiting(mail.Usage{Messages: 9, Octets: 999}),
+			"452 4.3.1 Too much mail of tenant acme waits here: 999 of 1000 bytes; try again later"},
+		{"no size announced", tenants, Message{Known: all}, waiting(mail.Usage{Messages: 9, Octets: 999}), ""},
+		{"no size announced, full", tenants, Message{Known: all}, waiting(mail.Usage{Messages: 9, Octets: 1000}),
+			"452 4.3.1 Too much mail of tenant acme waits here: 1000 of 1000 bytes; try again later"},
+		{"just fits alone", tenants, Message{Octets: 1000, Known: all}, waiting(mail.Usage{}), ""},
+		{"does not fit alone", tenants, Message{Octets: 1001, Known: all}, waiting(mail.Usage{}),
+			"552 5.3.4 Message too large for the quota of tenant acme: the limit is 1000 bytes"},
+		{"counting", tenants, Message{Octets: 2, Known: all}, mail.Waiting{}, ""},
+		{"counting, does not fit alone", tenants, Message{Octets: 1001, Known: all}, mail.Waiting{},
+			"552 5.3.4 Message too large for the quota of tenant acme: the limit is 1000 bytes"},
+		{"tenant not certain", tenants, Message{Known: Known{Class: true, Flow: true}}, waiting(mail.Usage{Messages: 99}), ""},
+		{"recipients", tenants, Message{Recipients: 3, Moment: AtRecipient, Known: all}, waiting(mail.Usage{}), ""},
+		{"one recipient more", tenants, Message{Recipients: 4, Moment: AtRecipient, Known: all}, waiting(mail.Usage{}),
+			"452 4.5.3 Too many recipients for one message of tenant acme: the limit is 3"},
+		{"known too late", tenants, Message{Recipients: 4, Moment: AtEnd, Known: all}, waiting(mail.Usage{}),
+			"554 5.5.3 Too many recipients for one message of tenant acme: the limit is 3"},
+		{"class", Config{Classes: map[string]Limits{"bulk": limits}}, Message{Octets: 1, Known: all}, waiting(mail.Usage{Messages: 10, Octets: 9}),
+			"452 4.3.1 Too much mail of class bulk waits here; try again later"},
+		{"class not certain", Config{Classes: map[string]Limits{"bulk": limits}}, Message{Known: Known{Tenant: true, Flow: true}}, waiting(mail.Usage{Messages: 99}), ""},
+		{"each tenant", Config{EachTenant: limits, Tenants: map[string]Limits{"acme": {Recipients: 9}}}, Message{Octets: 1, Known: all}, waiting(mail.Usage{Messages: 11, Octets: 9}),
+			"452 4.3.1 Too much mail of tenant acme waits here: 11 of 10 messages; try again later"},
+		{"its own instead of each", Config{EachTenant: limits, Tenants: map[string]Limits{"acme": {Messages: 12}}}, Message{Octets: 1, Known: all}, waiting(mail.Usage{Messages: 11, Octets: 9}), ""},
+		{"each flow", Config{EachFlow: limits}, Message{Octets: 1, Known: all}, waiting(mail.Usage{Messages: 10, Octets: 9}),
+			"452 4.3.1 Too much mail of flow news@acme.example waits here: 10 of 10 messages; try again later"},
+		{"flow of a tenant that is not certain", Config{EachFlow: limits}, Message{Known: Known{Class: true, Flow: true}}, waiting(mail.Usage{Messages: 99}), ""},
+		{"more recipients than any hour has", Config{EachTenant: Limits{RecipientRate: rates(t, "5/h")}}, Message{Recipients: 6, Moment: AtEnd, Known: all}, mail.Waiting{},
+			"554 5.5.3 Too many recipients for one message of tenant acme: the limit is 5"},
+		{"the same at RCPT", Config{EachTenant: Limits{RecipientRate: rates(t, "5/h")}}, Message{Recipients: 6, Moment: AtRecipient, Known: all}, mail.Waiting{},
+			"452 4.5.3 Too many recipients for one message of tenant acme: the limit is 5"},
+	} {
+		c.msg.Flow = acme
+		b := New(c.cfg)
+		got := ""
+		if r := b.Check(start, &c.msg, c.w); r != nil {
+			got = r.Reply().String()
+			if n := b.Refused(r.Kind, r.Resource); n != 1 {
+				t.Errorf("%s: %d refusals are counted", c.name, n)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+// Rates name the limit that keeps the message waiting longest, and for how long.
+func TestRateReplies(t *testing.T) {
+	b := New(Config{Tenants: map[string]Limits{"acme": {MessageRate: rates(t, "3/min, 5/h"), RecipientRate: rates(t, "20/d")}},
+		Classes: map[string]Limits{"bulk": {MessageRate: rates(t, "100/d")}}})
+	now := start
+	send := func(recipients int, want string) {
+		t.Helper()
+		got := ""
+		if r := b.Admit(now, &Message{Flow: acme, Octets: 1, Recipients: recipients}, mail.Waiting{}); r != nil {
+			got = r.Reply().String()
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for range 3 {
+		send(1, "")
+	}
+	send(1, "450 4.7.1 Too many messages from tenant acme: 3 in the last minute, the limit is 3; try again in 64 seconds")
+	now = now.Add(2 * time.Minute)
+	send(1, "")
+	send(1, "")
+	now = now.Add(2 * time.Minute)
+	send(1, "450 4.7.1 Too many messages from tenant acme: 5 in the last hour, the limit is 5; try again in 60 minutes")
+	now = now.Add(2 * time.Hour)
+	send(16, "450 4.7.1 Too many recipients from tenant acme: 5 in the last day, the limit is 20; try again in 23 hours")
+	send(15, "")
+	send(1, "450 4.7.1 Too many recipients from tenant acme: 20 in the last day, the limit is 20; try again in 23 hours")
+	if u := b.View(now, Class, "", "bulk").Messages; len(u) != 1 || u[0].Used != 6 {
+		t.Errorf("the class has %+v: what is refused must not count", u)
+	}
+	if v := b.View(now, Tenant, "", "acme"); v.Refused != 4 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Names in replies are short and printable.
+func TestNamesInReplies(t *testing.T) {
+	for name, want := range map[string]string{
+		"acme": "acme", "": "-", "bücher": "b?cher", "\x7f\x1b[31m": "??[31m", "\xff\xfe": "??",
+		strings.Repeat("x", 65): strings.Repeat("x", 64) + "...",
+	} {
+		r := Refusal{Kind: Tenant, Name: name, Resource: Messages, Limit: 1}
+		if got := r.Reply().Text; !strings.HasPrefix(got, "Too much mail of tenant "+want+" waits here") {
+			t.Errorf("%q: %s", name, got)
+		}
+		if n := len(r.Reply().Text); n > 200 {
+			t.Errorf("%d bytes", n)
+		}
+	}
+}
+
+// A twin is the log of all that was accepted.
+type twin struct{ log []sent }
+
+type sent struct {
+	at         mail.Instant
+	flow       mail.Flow
+	recipients int
+}
+
+// used returns what counts under a limit now: that of the last 17 slices of a sixteenth of
+// its time.
+func (w *twin) used(now mail.Instant, per time.Duration, of func(sent) int) (n int) {
+	slice := int64((per + 15) / 16)
+	for _, s := range w.log {
+		if int64(now)/slice-int64(s.at)/slice <= 16 {
+			n += of(s)
+		}
+	}
+	return n
+}
+
+// allows is the obvious decision.
+func (w *twin) allows(cfg *Config, now mail.Instant, m *Message, wait mail.Waiting) bool {
+	for _, kind := range Kinds() {
+		limits, same, u := cfg.Classes[m.Flow.Class], func(f mail.Flow) bool { return f.Class == m.Flow.Class }, wait.Class
+		switch kind {
+		case Tenant:
+			limits, u = cfg.EachTenant, wait.Tenant
+			if own, ok := cfg.Tenants[m.Flow.Tenant]; ok {
+				limits = own.over(limits)
+			}
+			same = func(f mail.Flow) bool { return f.Tenant == m.Flow.Tenant }
+		case Flow:
+			limits, u = cfg.EachFlow, wait.Flow
+			same = func(f mail.Flow) bool { return f.Tenant == m.Flow.Tenant && f.Flow == m.Flow.Flow }
+		}
+		if limits.Messages > 0 && u.Messages+1 > limits.Messages || limits.Octets > 0 && u.Octets+m.Octets > limits.Octets ||
+			limits.Recipients > 0 && m.Recipients > limits.Recipients {
+			return false
+		}
+		count := func(s sent) int {
+			if same(s.flow) {
+				return 1
+			}
+			return 0
+		}
+		for _, l := range limits.MessageRate.All() {
+			if w.used(now, l.Per, count)+1 > l.N {
+				return false
+			}
+		}
+		for _, l := range limits.RecipientRate.All() {
+			if w.used(now, l.Per, func(s sent) int { return s.recipients * count(s) })+m.Recipients > l.N {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A Book decides like a log of all that was accepted, also after it was saved and
+// restored, and says truly when there is room again.
+func TestAgainstTwin(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		pick := func(list ...string) string { return list[rng.IntN(len(list))] }
+		some := func() Limits {
+			return Limits{Messages: rng.Int64N(3) * 20, Octets: rng.Int64N(2) * 900, Recipients: rng.IntN(2) * 9,
+				MessageRate: rates(t, pick("", "7/h", "9/h, 30/d", "5/2h")), RecipientRate: rates(t, pick("", "20/h", "12/3h, 60/d"))}
+		}
+		cfg := Config{Classes: map[string]Limits{"a": some(), "b": some()}, Tenants: map[string]Limits{"0": some(), "1": some()}, EachTenant: some(), EachFlow: some()}
+		b, w := New(cfg), twin{}
+		now := start
+		refused := 0
+		for range 600 {
+			now = now.Add(time.Duration(rng.Int64N(int64(20 * time.Minute))))
+			if rng.IntN(50) == 0 {
+				b = saved(t, b, cfg, now)
+			}
+			m := Message{Flow: mail.Flow{Class: pick("a", "b", "c"), Tenant: fmt.Sprint(rng.IntN(4)), Flow: fmt.Sprint(rng.IntN(3))},
+				Octets: rng.Int64N(300), Recipients: 1 + rng.IntN(10)}
+			usage := func() mail.Usage { return mail.Usage{Messages: rng.Int64N(25), Octets: rng.Int64N(800)} }
+			wait := mail.Waiting{Known: true, Class: usage(), Tenant: usage(), Flow: usage()}
+			want := w.allows(&cfg, now, &m, wait)
+			r := b.Admit(now, &m, wait)
+			if (r == nil) != want {
+				t.Fatalf("seed %d: %+v: refusal %+v, want admission %v", seed, m, r, want)
+			}
+			if r == nil {
+				w.log = append(w.log, sent{now, m.Flow, m.Recipients})
+				continue
+			}
+			refused++
+			if again := now.Add(r.Wait); r.Wait > 0 {
+				later := b.Check(again, &m, wait)
+				if later != nil && later.Kind == r.Kind && later.Resource == r.Resource && later.Per == r.Per {
+					t.Fatalf("seed %d: %+v, and then %+v", seed, r, later)
+				}
+				sooner := b.Check(again-1, &m, wait)
+				if sooner == nil || sooner.Resource != r.Resource {
+					t.Fatalf("seed %d: %+v, but before that %+v", seed, r, sooner)
+				}
+			}
+		}
+		if refused == 0 || refused == 600 {
+			t.Errorf("seed %d: %d refusals", seed, refused)
+		}
+		now = now.Add(1000 * time.Hour)
+		for range 100 {
+			b.sweep(now)
+		}
+		if len(b.meters)+b.tenants+b.flows+len(b.ofOne) > 0 || !b.order.Empty() {
+			t.Errorf("seed %d: %d meters, %d tenants, %d flows remain", seed, len(b.meters), b.tenants, b.flows)
+		}
+	}
+}
+
+// saved returns a Book that goes on where another has stopped.
+func saved(t *testing.T, b *Book, cfg Config, now mail.Instant) *Book {
+	kept := make(map[string]Saved)
+	for _, m := range b.meters { // all of them, as if there had been no earlier Save
+		m.changed = true
+	}
+	for more := true; more; {
+		var list []Saved
+		list, more = b.Save(now, 3)
+		for _, s := range list {
+			if kept[s.Key] = s; len(s.Messages)+len(s.Recipients) == 0 {
+				delete(kept, s.Key)
+			}
+		}
+	}
+	next := New(cfg)
+	for _, s := range kept {
+		next.Restore(s, now)
+	}
+	return next
+}
+
+// Only what has changed is saved, what counts no more is deleted, and nothing is saved of
+// limits for a short time.
+func TestSave(t *testing.T) {
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "5/min, 5/h")}, EachFlow: Limits{MessageRate: rates(t, "5/min")}})
+	list, _ := b.Save(start, 10)
+	if len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+	b.Admit(start, &Message{Flow: acme, Recipients: 1}, mail.Waiting{})
+	list, _ = b.Save(start, 10)
+	if len(list) != 1 || len(list[0].Messages) != 1 || list[0].Messages[0].Per != time.Hour {
+		t.Errorf("%+v", list)
+	}
+	if again, more := b.Save(start, 10); len(again) != 0 || more {
+		t.Errorf("%+v", again)
+	}
+	later := start.Add(3 * time.Hour)
+	b.sweep(later)
+	gone, _ := b.Save(later, 10)
+	if len(gone) != 1 || gone[0].Key != list[0].Key || gone[0].Messages != nil {
+		t.Errorf("%+v", gone)
+	}
+	next := New(b.cfg)
+	if next.Restore(list[0], later) || len(next.meters) > 0 {
+		t.Error("what does not count any more is restored")
+	}
+	for _, bad := range []string{"", "1", "9=x\x00y", "1=x", "1#", "1#ab", "1!x\x00"} {
+		if next.Restore(Saved{Key: bad, Used: start, Messages: list[0].Messages}, start) {
+			t.Errorf("key %q is taken", bad)
+		}
+	}
+}
+
+// A client that invents senders and tenants gets no more than the limits, and the memory
+// is bounded; who has limits of his own, or was counted before, is not affected.
+func TestInventedNames(t *testing.T) {
+	one := Limits{MessageRate: rates(t, "2/h")}
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "1000000/h")}, EachFlow: one, Tenants: map[string]Limits{"own": {MessageRate: rates(t, "9/h")}}})
+	send := func(tenant, flow string) bool {
+		return b.Admit(start, &Message{Flow: mail.Flow{Class: "normal", Tenant: tenant, Flow: flow}, Recipients: 1}, mail.Waiting{}) == nil
+	}
+	send("honest", "a@example.com")
+	accepted := 0
+	for n := range 1_000_000 {
+		if send("attacker", fmt.Sprintf("%d@example.com", n)) {
+			accepted++
+		}
+	}
+	// Each of his flows, and each meter that the others share, has two at most.
+	if most := flowsMax + 2*slots; accepted > most || len(b.meters) > flowsMax+slots+10 {
+		t.Errorf("%d messages, at most %d; %d meters", accepted, most, len(b.meters))
+	}
+	if !send("honest", "a@example.com") || send("honest", "a@example.com") || !send("honest", "b@example.com") {
+		t.Error("others are affected")
+	}
+	for n := range 2 * metersMax {
+		send(fmt.Sprint("tenant", n), fmt.Sprint(n, "@example.com"))
+	}
+	if n := len(b.meters); n > 2*metersMax+2*slots+10 {
+		t.Errorf("%d meters", n)
+	}
+	for n := range 10 {
+		if b.Admit(start, &Message{Flow: mail.Flow{Class: "normal", Tenant: "own", Flow: "a@example.com"}, Recipients: 1}, mail.Waiting{}); n == 8 {
+			if v := b.View(start, Tenant, "", "own"); v.Shared {
+				t.Errorf("%+v", v)
+			}
+		}
+	}
+}
+
+// A reload changes limits at once, and what was sent counts.
+func TestConfigure(t *testing.T) {
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "5/h")}})
+	send := func() bool { return b.Admit(start, &Message{Flow: acme, Recipients: 1}, mail.Waiting{}) == nil }
+	for range 5 {
+		send()
+	}
+	if send() {
+		t.Error("a sixth is accepted")
+	}
+	b.Configure(Config{EachTenant: Limits{MessageRate: rates(t, "5/h")}, Tenants: map[string]Limits{"acme": {MessageRate: rates(t, "6/h")}}}, start)
+	if !send() || send() {
+		t.Error("not one more under the new limit")
+	}
+	b.Configure(Config{}, start)
+	if !send() {
+		t.Error("refused without limits")
+	}
+	if (&Config{}).Any() || (&Config{}).Counts() != mail.CountNothing {
+		t.Error("no limits are some")
+	}
+}
+
+// Limits on what waits are what the spool must count for.
+func TestCounts(t *testing.T) {
+	waits, sends := Limits{Octets: 1}, Limits{MessageRate: rates(t, "1/h")}
+	for _, c := range []struct {
+		cfg  Config
+		want mail.CountLevel
+	}{
+		{Config{EachTenant: sends, EachFlow: sends}, mail.CountNothing},
+		{Config{EachTenant: waits}, mail.CountTenants},
+		{Config{Classes: map[string]Limits{"a": waits}}, mail.CountTenants},
+		{Config{Tenants: map[string]Limits{"a": waits}, EachFlow: sends}, mail.CountTenants},
+		{Config{EachTenant: waits, EachFlow: waits}, mail.CountFlows},
+	} {
+		if got := c.cfg.Counts(); got != c.want || !c.cfg.Any() {
+			t.Errorf("%+v: %d, want %d", c.cfg, got, c.want)
+		}
+	}
+	if err := (Config{EachFlow: Limits{Octets: -1}, Classes: map[string]Limits{"a": {Messages: -1}}}).Validate(); err == nil || strings.Count(err.Error(), "quota of") != 2 {
+		t.Error(err)
+	}
+}
