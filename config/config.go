@@ -17,6 +17,7 @@ import (
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/quota"
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
 )
@@ -55,8 +56,10 @@ type Config struct {
 
 	FlowKey           flow.Key
 	FlowHeaderClients []netip.Prefix
-	Classes           []flow.Class  // in the order of trial; includes the standard ones
-	Tenants           []flow.Tenant // likewise
+	Classes           []Class  // in the order of trial; includes the standard ones
+	Tenants           []Tenant // likewise
+	EachTenant        quota.Limits
+	EachFlow          quota.Limits
 
 	Sources []source.Source // in the order of the file
 	Pools   []source.Pool   // in the order of trial

@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
+	"github.com/posthaste-mta/posthaste/quota"
 )
 
 // flowParameters are those of all flows; classes and tenants have tables of their own.
@@ -30,58 +31,58 @@ var (
 	tenantParameters = allTenantParameters()
 )
 
-func allClassParameters() []parameter[flow.Class] {
+func allClassParameters() []parameter[Class] {
 	share := integer(limit[int]{min: 1, max: flow.StrictShareMax, zero: "none"})
 	share.unit = "%"
-	return []parameter[flow.Class]{
-		define("weight", weights(), func(c *flow.Class) *int { return &c.Weight }, standardWeight,
+	return append([]parameter[Class]{
+		define("weight", weights(), func(c *Class) *int { return &c.Weight }, standardWeight,
 			"The share of the class, relative to the weights of the other classes that have mail for the same destination.",
 			"Raise it for mail that people wait for, and lower it for mail that can wait."),
-		define("priority", words(word[bool]{"weighted", false}, word[bool]{"strict", true}), func(c *flow.Class) *bool { return &c.Strict }, false,
+		define("priority", words(word[bool]{"weighted", false}, word[bool]{"strict", true}), func(c *Class) *bool { return &c.Strict }, false,
 			"Whether the class gets its share by weight, or everything that it asks for before the weighted classes, up to max_share.",
 			"Set it to strict for a little mail that must never wait for other mail, such as one-time passwords."),
-		define("max_share", share, func(c *flow.Class) *int { return &c.MaxShare }, 0,
+		define("max_share", share, func(c *Class) *int { return &c.MaxShare }, 0,
 			"The percentage of the capacity that a class of priority strict may use before its turn.",
 			"Set it, with priority strict, to somewhat more than the class needs, so that a flood in it cannot stop all other mail; that of all classes together is at most 90."),
-		define("sender", list(senderPattern(), "patterns"), func(c *flow.Class) *[]string { return &c.Match.Senders }, nil,
+		define("sender", list(senderPattern(), "patterns"), func(c *Class) *[]string { return &c.Match.Senders }, nil,
 			"Envelope senders of the class: an address in which a star stands for any text, a domain, \".example.com\" for the domains below example.com, or \"<>\" for the null sender.",
 			"Set it if the kinds of mail have senders of their own."),
-		define("tenant", list(tenantPattern(), "patterns"), func(c *flow.Class) *[]string { return &c.Match.Tenants }, nil,
+		define("tenant", list(tenantPattern(), "patterns"), func(c *Class) *[]string { return &c.Match.Tenants }, nil,
 			"Tenants of the class, by the name in [tenant.NAME], in a header field or as shown by the queue commands; a star stands for any text.",
 			"Set it to give a tenant's mail, together with the other conditions, a class of its own."),
-		define("header", wholeList(headerPattern(), "header fields"), func(c *flow.Class) *[]string { return &c.Match.Headers }, nil,
+		define("header", wholeList(headerPattern(), "header fields"), func(c *Class) *[]string { return &c.Match.Headers }, nil,
 			"Header fields of the class: a name, or a name, a colon and a pattern for the value, in which a star stands for any text.",
 			"Set it if your programs mark their mail in the header."),
-		define("listener", list(flowListener(), "addresses"), func(c *flow.Class) *[]netip.AddrPort { return &c.Match.Listeners }, nil,
+		define("listener", list(flowListener(), "addresses"), func(c *Class) *[]netip.AddrPort { return &c.Match.Listeners }, nil,
 			"The local addresses and ports on which mail of the class arrives.",
 			"Set it if programs with urgent mail connect to a port of their own."),
-		define("client", list(network(), "networks"), func(c *flow.Class) *[]netip.Prefix { return &c.Match.Clients }, nil,
+		define("client", list(network(), "networks"), func(c *Class) *[]netip.Prefix { return &c.Match.Clients }, nil,
 			"The clients whose mail is of the class.",
 			"Set it if the kinds of mail come from different machines."),
-		define("user", list(flowUser(), "users"), func(c *flow.Class) *[]string { return &c.Match.Users }, nil,
+		define("user", list(flowUser(), "users"), func(c *Class) *[]string { return &c.Match.Users }, nil,
 			"The users whose mail is of the class; \"uid:33\" is the user with this number on submission_socket.",
 			"Set it if programs on this host run as users of their own."),
-		define("min_recipients", integer(limit[int]{min: 1, max: 1_000_000, zero: "any number"}), func(c *flow.Class) *int { return &c.Match.MinRecipients }, 0,
+		define("min_recipients", integer(limit[int]{min: 1, max: 1_000_000, zero: "any number"}), func(c *Class) *int { return &c.Match.MinRecipients }, 0,
 			"The number of recipients from which on a message is of the class.",
 			"Set it to treat messages to many recipients as bulk mail."),
-	}
+	}, quotaParameters(quotaWords{of: "the class", default_: "no limit"}, func(c *Class) *quota.Limits { return &c.Quota })...)
 }
 
-func allTenantParameters() []parameter[flow.Tenant] {
-	return []parameter[flow.Tenant]{
-		define("weight", weights(), func(t *flow.Tenant) *int { return &t.Weight }, 1,
+func allTenantParameters() []parameter[Tenant] {
+	return append([]parameter[Tenant]{
+		define("weight", weights(), func(t *Tenant) *int { return &t.Weight }, 1,
 			"The share of the tenant, relative to the other tenants that have mail of the same class for the same destination.",
 			"Raise it for a tenant that has paid for more."),
-		define("sender", list(senderPattern(), "patterns"), func(t *flow.Tenant) *[]string { return &t.Match.Senders }, nil,
+		define("sender", list(senderPattern(), "patterns"), func(t *Tenant) *[]string { return &t.Match.Senders }, nil,
 			"Envelope senders of the tenant: an address in which a star stands for any text, a domain, or \".example.com\" for the domains below example.com.",
 			"Set it if tenants have domains of their own."),
-		define("client", list(network(), "networks"), func(t *flow.Tenant) *[]netip.Prefix { return &t.Match.Clients }, nil,
+		define("client", list(network(), "networks"), func(t *Tenant) *[]netip.Prefix { return &t.Match.Clients }, nil,
 			"The clients whose mail belongs to the tenant.",
 			"Set it if tenants send from machines of their own."),
-		define("user", list(flowUser(), "users"), func(t *flow.Tenant) *[]string { return &t.Match.Users }, nil,
+		define("user", list(flowUser(), "users"), func(t *Tenant) *[]string { return &t.Match.Users }, nil,
 			"The users whose mail belongs to the tenant; \"uid:33\" is the user with this number on submission_socket.",
 			"Set it if tenants' programs run on this host as users of their own."),
-	}
+	}, quotaParameters(quotaWords{of: "the tenant", default_: "the limit of every tenant (tenant_%s)"}, func(t *Tenant) *quota.Limits { return &t.Quota })...)
 }
 
 // standardWeight is the weight of a class, except for bulk.
@@ -90,20 +91,29 @@ const standardWeight = 4
 func weights() kind[int] { return integer(limit[int]{min: 1, max: flow.WeightMax}) }
 
 // standardClass returns what [class.NAME] has without parameters.
-func standardClass(name string) flow.Class {
+func standardClass(name string) Class {
 	for _, c := range flow.StandardClasses() {
 		if c.Name == name {
-			return c
+			return Class{Class: c}
 		}
 	}
-	return flow.Class{Name: name, Weight: standardWeight}
+	return Class{Class: flow.Class{Name: name, Weight: standardWeight}}
 }
 
-func standardTenant(name string) flow.Tenant { return flow.Tenant{Name: name, Weight: 1} }
+func standardTenant(name string) Tenant { return Tenant{Tenant: flow.Tenant{Name: name, Weight: 1}} }
 
 // Flows returns the configuration of package flow.
 func (c *Config) Flows() flow.Config {
-	return flow.Config{Classes: c.Classes, Tenants: c.Tenants, Key: c.FlowKey, HeaderClients: c.FlowHeaderClients}
+	f := flow.Config{Key: c.FlowKey, HeaderClients: c.FlowHeaderClients}
+	for i := range c.Classes {
+		f.Classes = append(f.Classes, c.Classes[i].Class)
+	}
+	for i := range c.Tenants {
+		if t := &c.Tenants[i]; t.conditional() {
+			f.Tenants = append(f.Tenants, t.Tenant)
+		}
+	}
+	return f
 }
 
 // shares returns the weights for the core, where a class or tenant without a rule has
@@ -130,13 +140,13 @@ func (c *Config) shares() fair.Rules {
 
 // flows creates the classes and tenants that the file defines, in its order.
 func (l *loader) flows(classes, tenants *tomlfile.Entry) {
-	loadNamed(l, tableClass, classes, classParameters, standardClass, func(t *tomlfile.Table, c flow.Class, whole bool) {
+	loadNamed(l, tableClass, classes, classParameters, standardClass, func(t *tomlfile.Table, c Class, whole bool) {
 		l.c.Classes = append(l.c.Classes, c)
 		if whole {
 			l.checkClass(t, &c)
 		}
 	})
-	loadNamed(l, tableTenant, tenants, tenantParameters, standardTenant, func(t *tomlfile.Table, c flow.Tenant, whole bool) {
+	loadNamed(l, tableTenant, tenants, tenantParameters, standardTenant, func(t *tomlfile.Table, c Tenant, whole bool) {
 		l.c.Tenants = append(l.c.Tenants, c)
 		if whole {
 			l.checkTenant(t, &c)
@@ -163,8 +173,8 @@ func (l *loader) checkShares() {
 // addClasses adds the standard classes that the file does not define, after its own.
 func (c *Config) addClasses() {
 	for _, standard := range flow.StandardClasses() {
-		if !slices.ContainsFunc(c.Classes, func(one flow.Class) bool { return one.Name == standard.Name }) {
-			c.Classes = append(c.Classes, standard)
+		if !slices.ContainsFunc(c.Classes, func(one Class) bool { return one.Name == standard.Name }) {
+			c.Classes = append(c.Classes, Class{Class: standard})
 		}
 	}
 }
@@ -202,7 +212,7 @@ func loadNamed[O any](l *loader, of string, all *tomlfile.Entry, parameters []pa
 	}
 }
 
-func (l *loader) checkClass(t *tomlfile.Table, c *flow.Class) {
+func (l *loader) checkClass(t *tomlfile.Table, c *Class) {
 	key := fullName(fullName(tableClass, c.Name), "max_share")
 	switch {
 	case c.Strict && c.MaxShare == 0:
@@ -212,10 +222,10 @@ func (l *loader) checkClass(t *tomlfile.Table, c *flow.Class) {
 	}
 }
 
-func (l *loader) checkTenant(t *tomlfile.Table, c *flow.Tenant) {
+func (l *loader) checkTenant(t *tomlfile.Table, c *Tenant) {
 	table := fullName(tableTenant, c.Name)
-	if len(c.Match.Senders)+len(c.Match.Clients)+len(c.Match.Users) == 0 {
-		l.src.Complain(t.At, tomlfile.Problem{Key: table, Message: "this tenant has no mail", Hint: `add sender, client or user, such as sender = ["example.com"]`})
+	if !c.conditional() && c.Quota == (quota.Limits{}) {
+		l.src.Complain(t.At, tomlfile.Problem{Key: table, Message: "this tenant has no mail", Hint: `add sender, client or user, such as sender = ["example.com"], or a quota for mail that names the tenant in its header`})
 	}
 }
 
@@ -229,8 +239,8 @@ func byName[O any](all []O, name func(*O) string) (tables map[string]O, names []
 	return tables, names
 }
 
-func className(c *flow.Class) string   { return c.Name }
-func tenantName(t *flow.Tenant) string { return t.Name }
+func className(c *Class) string   { return c.Name }
+func tenantName(t *Tenant) string { return t.Name }
 
 // diffNamed compares the tables [of.NAME] of which the first that matches applies: a
 // new order is a change, too.

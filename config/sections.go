@@ -46,6 +46,7 @@ func allSections() []section {
 		{"Limits on messages", tableTop, "What a client may send in one session.", restarting(messageParameters())},
 		{"Limits on clients", tableTop, "How many clients are served at once, and for how long.", restarting(connectionParameters())},
 		{"Whose mail it is", tableTop, "Classes, tenants and flows, among which capacity is shared; see docs/flows.md.", flowParameters()},
+		{"Quotas", tableTop, "How much mail each tenant and each flow may have in the queue, and send in some time; see docs/quotas.md.", quotaDefaults()},
 		{"Where mail goes", tableTop, "Routes for single addresses and domains are in [routes].", routingParameters()},
 		{"The queue", tableTop, "Memory limits, retry intervals and lifetimes.", queueParameters()},
 		{"Reports", tableTop, "Delivery status notifications for mail that could not be delivered.", reportParameters()},

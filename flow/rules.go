@@ -186,6 +186,46 @@ func (r *Rules) Classify(m *Message) (f mail.Flow, unknown string) {
 	return f, unknown
 }
 
+// Known is which parts of a flow are certain.
+type Known struct{ Class, Tenant, Flow bool }
+
+// Foresee returns the flow of a message as far as it is certain at MAIL, when neither the
+// header nor the number of recipients is known.
+func (r *Rules) Foresee(c *Client, sender mail.Address) (f mail.Flow, known Known) {
+	m := Message{Client: c, Sender: sender}
+	known.Flow = r.key.Kind != KeyHeader
+	if known.Flow {
+		f.Flow = r.flow(&m)
+	}
+	if r.trusts(c) { // its header may name class and tenant
+		return f, known
+	}
+	known.Tenant = true
+	f.Tenant = r.tenant(&m, false)
+	f.Class, known.Class = r.classAtMail(&m, f.Tenant)
+	return f, known
+}
+
+// classAtMail returns the class of a message if no class before it in the order of trial
+// depends on what follows MAIL.
+func (r *Rules) classAtMail(m *Message, tenant string) (class string, certain bool) {
+	for i := range r.classes {
+		for j := range r.classes[i].match {
+			c := r.classes[i].match[j]
+			later := c.headers != nil || c.recipients > 0
+			c.headers, c.recipients = nil, 0
+			switch {
+			case !c.met(m, tenant):
+			case later:
+				return "", false
+			default:
+				return r.classes[i].name, true
+			}
+		}
+	}
+	return ClassNormal, true
+}
+
 // trusts reports whether a client may name class and tenant.
 func (r *Rules) trusts(c *Client) bool {
 	return !c.addr.IsValid() || contains(r.trusted, c.addr)

@@ -96,6 +96,9 @@ type Config struct {
 	// Flows classifies messages, until Server.SetFlows replaces it; nil leaves them
 	// unclassified.
 	Flows *flow.Rules
+	// Quotas limit what classes, tenants and flows have waiting and send; nil does not. A
+	// message that is not classified has no limits.
+	Quotas *Quotas
 	// Logger gets a line for every accepted message and every refusal (info), and
 	// for connections (debug). Default: nothing is logged.
 	Logger *slog.Logger

@@ -38,6 +38,7 @@ type connection struct {
 	draft   Draft         // nil while none is open
 	origin  *flow.Client  // of all messages
 	rules   *flow.Rules   // by which the message is classified; nil: it is not
+	ahead   foreseen      // of the message, for quotas
 
 	patience patience
 	settled  bool
@@ -105,7 +106,7 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 	return false
 }
 
-// begin opens a draft after waiting at the gate.
+// begin opens a draft after waiting at the gate, unless a quota is known to be exhausted.
 func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	if !c.settled {
 		c.settled = true
@@ -114,6 +115,11 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	if c.server.stopping.Load() {
 		c.session.Answer(c.shutdown())
 		c.session.Interrupt(mail.Reply{})
+		return
+	}
+	rules := c.server.flows.Load()
+	if refusal := c.foresee(rules, r.Sender, r.Size); !refusal.IsZero() {
+		c.session.Answer(refusal)
 		return
 	}
 	if c.server.gate != nil {
@@ -129,7 +135,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	}
 	now := time.Now()
 	c.draft = draft
-	c.rules = c.server.flows.Load()
+	c.rules = rules
 	c.session.Watch(c.rules.Watch())
 	c.patience.beginTransaction(now)
 	c.session.Begun(draft.ID(), c.server.dateOf(now))
@@ -139,6 +145,9 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 	if refusal := c.server.policy.Recipient(r.Client, r.Sender, r.Recipient.Address); !refusal.IsZero() {
 		return refusal
 	}
+	if refusal := c.roomFor(); !refusal.IsZero() {
+		return refusal
+	}
 	if reason := c.verify(ctx, r); !reason.IsZero() {
 		reason.Text = "<" + string(r.Recipient.Address) + ">: " + reason.Text
 		return reason
@@ -146,6 +155,7 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 	failure := c.failure(ctx, "add recipient", c.draft.AddRecipient(r.Recipient))
 	if failure.IsZero() {
 		c.patience.addRecipient()
+		c.ahead.recipients++
 	}
 	return failure
 }
@@ -175,6 +185,13 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	c.patience.endTransaction()
 	e.Flow = c.classify(&e, r.Fields)
 	e.Arrived = mail.Instant(time.Now().UnixNano())
+	if refusal, err := c.admit(&e, draft); err != nil || !refusal.IsZero() {
+		draft.Abort()
+		if err != nil {
+			return c.failure(ctx, "claim", err)
+		}
+		return refusal
+	}
 	if err := draft.Commit(ctx, e); err != nil {
 		return c.failure(ctx, "commit", err)
 	}

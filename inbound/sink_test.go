@@ -20,6 +20,8 @@ type memorySink struct {
 	writeErr  error
 	hold      chan struct{} // if not nil, commits wait until it is closed
 	panics    bool          // AddRecipient has a bug
+	claimErr  error
+	counting  bool // nothing is known of what waits
 }
 
 type memoryDraft struct {
@@ -116,3 +118,38 @@ func (*nullDraft) AddRecipient(mail.Recipient) error            { return nil }
 func (*nullDraft) Write(p []byte) (int, error)                  { return len(p), nil }
 func (*nullDraft) Commit(context.Context, mail.Envelope) error  { return nil }
 func (*nullDraft) Abort()                                       {}
+
+func (s *nullSink) Waiting(mail.Flow) mail.Waiting { return mail.Waiting{} }
+func (*nullDraft) Claim(_ mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
+	return admit(mail.Waiting{}), nil
+}
+
+// Waiting counts all messages, for nothing leaves.
+func (s *memorySink) Waiting(f mail.Flow) mail.Waiting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting(f)
+}
+
+func (s *memorySink) waiting(f mail.Flow) mail.Waiting {
+	w := mail.Waiting{Known: !s.counting}
+	for _, m := range s.messages {
+		one := mail.Usage{Messages: 1, Octets: m.envelope.Size}
+		if m.envelope.Flow.Class == f.Class {
+			w.Class = w.Class.Plus(one)
+		}
+		if m.envelope.Flow.Tenant == f.Tenant {
+			w.Tenant = w.Tenant.Plus(one)
+			if m.envelope.Flow.Flow == f.Flow {
+				w.Flow = w.Flow.Plus(one)
+			}
+		}
+	}
+	return w
+}
+
+func (d *memoryDraft) Claim(f mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
+	d.sink.mu.Lock()
+	defer d.sink.mu.Unlock()
+	return admit(d.sink.waiting(f)), d.sink.claimErr
+}

@@ -181,8 +181,8 @@ func (l *Limits) check(m *Message, known bool, w mail.Usage) *Refusal {
 		return &Refusal{Resource: Recipients, Limit: int64(l.Recipients), Used: int64(m.Recipients), Never: true}
 	case l.Octets > 0 && m.Octets > l.Octets:
 		return &Refusal{Resource: Octets, Limit: l.Octets, Never: true}
-	case known && l.Messages > 0 && w.Messages >= l.Messages:
-		return &Refusal{Resource: Messages, Limit: l.Messages, Used: w.Messages}
+	case known && l.Messages > 0 && w.Messages >= int64(l.Messages):
+		return &Refusal{Resource: Messages, Limit: int64(l.Messages), Used: w.Messages}
 	case known && l.Octets > 0 && w.Octets > l.Octets-max(m.Octets, 1):
 		return &Refusal{Resource: Octets, Limit: l.Octets, Used: w.Octets}
 	}

@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -175,7 +176,7 @@ func (w *twin) allows(cfg *Config, now mail.Instant, m *Message, wait mail.Waiti
 			limits, u = cfg.EachFlow, wait.Flow
 			same = func(f mail.Flow) bool { return f.Tenant == m.Flow.Tenant && f.Flow == m.Flow.Flow }
 		}
-		if limits.Messages > 0 && u.Messages+1 > limits.Messages || limits.Octets > 0 && u.Octets+m.Octets > limits.Octets ||
+		if limits.Messages > 0 && u.Messages+1 > int64(limits.Messages) || limits.Octets > 0 && u.Octets+m.Octets > limits.Octets ||
 			limits.Recipients > 0 && m.Recipients > limits.Recipients {
 			return false
 		}
@@ -206,7 +207,7 @@ func TestAgainstTwin(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		pick := func(list ...string) string { return list[rng.IntN(len(list))] }
 		some := func() Limits {
-			return Limits{Messages: rng.Int64N(3) * 20, Octets: rng.Int64N(2) * 900, Recipients: rng.IntN(2) * 9,
+			return Limits{Messages: rng.IntN(3) * 20, Octets: rng.Int64N(2) * 900, Recipients: rng.IntN(2) * 9,
 				MessageRate: rates(t, pick("", "7/h", "9/h, 30/d", "5/2h")), RecipientRate: rates(t, pick("", "20/h", "12/3h, 60/d"))}
 		}
 		cfg := Config{Classes: map[string]Limits{"a": some(), "b": some()}, Tenants: map[string]Limits{"0": some(), "1": some()}, EachTenant: some(), EachFlow: some()}
@@ -266,6 +267,10 @@ func saved(t *testing.T, b *Book, cfg Config, now mail.Instant) *Book {
 		var list []Saved
 		list, more = b.Save(now, 3)
 		for _, s := range list {
+			again, err := Parse(s.Key, s.Text())
+			if err != nil || !reflect.DeepEqual(again, s) {
+				t.Fatalf("%+v is read back as %+v: %v", s, again, err)
+			}
 			if kept[s.Key] = s; len(s.Messages)+len(s.Recipients) == 0 {
 				delete(kept, s.Key)
 			}
@@ -390,5 +395,18 @@ func TestCounts(t *testing.T) {
 	}
 	if err := (Config{EachFlow: Limits{Octets: -1}, Classes: map[string]Limits{"a": {Messages: -1}}}).Validate(); err == nil || strings.Count(err.Error(), "quota of") != 2 {
 		t.Error(err)
+	}
+}
+
+// What is damaged is not taken for something else.
+func TestParseDamaged(t *testing.T) {
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "5/h"), RecipientRate: rates(t, "50/d")}})
+	b.Admit(start, &Message{Flow: acme, Recipients: 3}, mail.Waiting{})
+	list, _ := b.Save(start, 10)
+	text := list[0].Text()
+	for _, bad := range []string{"", "x", "1 q", text + " m", text + " m 5", "-" + text, strings.Replace(text, " m ", " m x", 1), text[:strings.LastIndexByte(text, ' ')]} {
+		if _, err := Parse("1=x\x00y", bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
 	}
 }

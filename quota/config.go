@@ -10,7 +10,7 @@ import (
 
 // Limits are those of one class, tenant or flow. A zero value is no limit.
 type Limits struct {
-	Messages      int64       // in the queue
+	Messages      int         // in the queue
 	Octets        int64       // of content in the queue
 	MessageRate   rate.Limits // messages accepted in some time
 	RecipientRate rate.Limits // recipients of messages accepted in some time

@@ -1,7 +1,10 @@
 package quota
 
 import (
+	"errors"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
@@ -16,8 +19,8 @@ type Saved struct {
 	Recipients []rate.Saved
 }
 
-// Save returns what has changed since the last Save and is to be kept: what counts under
-// limits for SavedPer and longer. Something that only has a Key is to be deleted. The list
+// Save returns what has changed since the last Save and must be kept: what counts under
+// limits for SavedPer and longer. An entry that only has a Key must be deleted. The list
 // has at most most entries; more reports whether there are others.
 func (b *Book) Save(now mail.Instant, most int) (list []Saved, more bool) {
 	for _, n := range b.gone[:min(len(b.gone), most)] {
@@ -83,3 +86,57 @@ func parseKey(key string) (n name, ok bool) {
 	}
 	return n, false
 }
+
+// Text returns what Parse reads.
+func (s *Saved) Text() string {
+	b := strconv.AppendInt(nil, int64(s.Used), 10)
+	for _, list := range []struct {
+		of    string
+		saved []rate.Saved
+	}{{" m ", s.Messages}, {" r ", s.Recipients}} {
+		for i := range list.saved {
+			one := &list.saved[i]
+			b = append(strconv.AppendInt(append(b, list.of...), int64(one.Per), 10), ' ')
+			b = strconv.AppendInt(b, one.Latest, 10)
+			for _, n := range one.Counts {
+				b = strconv.AppendUint(append(b, ' '), uint64(n), 10)
+			}
+		}
+	}
+	return string(b)
+}
+
+// Parse returns what was saved under a key.
+func Parse(key, text string) (s Saved, err error) {
+	words := strings.Fields(text)
+	number := func(bits int) int64 {
+		if len(words) == 0 {
+			err = errNotSaved
+			return 0
+		}
+		n, wrong := strconv.ParseInt(words[0], 10, bits)
+		if words = words[1:]; wrong != nil || n < 0 {
+			err = errNotSaved
+		}
+		return n
+	}
+	s.Key = key
+	s.Used = mail.Instant(number(64))
+	for len(words) > 0 && err == nil {
+		list := &s.Messages
+		if words[0] == "r" {
+			list = &s.Recipients
+		} else if words[0] != "m" {
+			return s, errNotSaved
+		}
+		words = words[1:]
+		one := rate.Saved{Per: time.Duration(number(64)), Latest: number(64)}
+		for i := range one.Counts {
+			one.Counts[i] = uint32(number(32))
+		}
+		*list = append(*list, one)
+	}
+	return s, err
+}
+
+var errNotSaved = errors.New("quota: not what was saved")

@@ -21,7 +21,7 @@ import (
 // in the batches that add and remove messages.
 //
 // These batches come from many goroutines, and the order in which the store takes them is
-// not known beforehand. A batch therefore does not write sums, which would be wrong in
+// not known before the commit. A batch therefore does not write sums, which would be wrong in
 // another order, but a tally: a p key of its own with what it adds to the sums. Once a
 // second, or sooner if there are many, the tallies of committed batches are folded into the
 // sums, the q keys: one goroutine adds them up and writes new sums and the deletion of the
@@ -587,7 +587,7 @@ func (s *Spool) gather() {
 	}
 }
 
-// tendCounts does what there is to do.
+// tendCounts begins or ends counting if that is wanted, counts, and folds.
 func (s *Spool) tendCounts(ctx context.Context) error {
 	c := &s.counts
 	want, level := mail.CountLevel(c.want.Load()), mail.CountLevel(c.level.Load())
@@ -721,7 +721,7 @@ func (s *Spool) writeSums(done []uint64, floor uint64) error {
 		return err
 	}
 	var value []byte
-	for a, u := range c.folding { // nobody else changes it
+	for a, u := range c.folding { // only fold changes it
 		old, err := s.sum(a)
 		if isDamage(err) {
 			s.doubtCounts(err)

@@ -27,6 +27,7 @@
 //	h ID, c ID   indexes of the hold and the corrupt area
 //	h 255 due ID the same of the hold area, of what is removed at due
 //	k KEY        the record of a host (SaveHosts)
+//	l KEY        the record of what a tenant has sent (SaveRates)
 //	w ID         recipients have been written ahead of the commit of a draft
 //	g KIND       an index is being rebuilt
 //	q            what is counted, and whether that is complete

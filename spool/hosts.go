@@ -33,6 +33,16 @@ const (
 // Records that are too long are not stored, and named in the error; the others are.
 // While new mail is refused it stores none and returns ErrFull.
 func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error {
+	return s.saveRecords(ctx, keyHost, records)
+}
+
+// SaveRates is SaveHosts for records of what tenants have sent. They are as little
+// worth: what is lost is counted anew.
+func (s *Spool) SaveRates(ctx context.Context, records []mail.HostRecord) error {
+	return s.saveRecords(ctx, keyRate, records)
+}
+
+func (s *Spool) saveRecords(ctx context.Context, kind byte, records []mail.HostRecord) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -42,18 +52,18 @@ func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error 
 		size += int64(len(records[i].Key) + len(records[i].Value))
 	}
 	if err := s.room.admit(false, size); err != nil {
-		return fmt.Errorf("spool: save hosts: %w", err)
+		return fmt.Errorf("spool: save %s: %w", recordName(kind), err)
 	}
-	w := hostWriter{s: s, b: s.db.NewBatch()}
+	w := hostWriter{s: s, kind: kind, b: s.db.NewBatch()}
 	defer w.b.Close()
 	var tooLong []error
 	for _, r := range records {
 		if len(r.Key) > HostKeyMax || len(r.Value) > HostValueMax {
-			tooLong = append(tooLong, fmt.Errorf("spool: save host %.40q: key of %d bytes or value of %d bytes is too long", r.Key, len(r.Key), len(r.Value)))
+			tooLong = append(tooLong, fmt.Errorf("spool: save %s: %.40q: key of %d bytes or value of %d bytes is too long", recordName(kind), r.Key, len(r.Key), len(r.Value)))
 			continue
 		}
 		if err := errors.Join(w.add(r), ctx.Err()); err != nil {
-			return fmt.Errorf("spool: save hosts: %w", err)
+			return fmt.Errorf("spool: save %s: %w", recordName(kind), err)
 		}
 	}
 	return errors.Join(append(tooLong, w.flush())...)
@@ -65,25 +75,42 @@ func (s *Spool) SaveHosts(ctx context.Context, records []mail.HostRecord) error 
 //
 // Damaged records, and those beyond most, are skipped and deleted, which is logged.
 func (s *Spool) LoadHosts(ctx context.Context, most int, visit func(mail.HostRecord)) error {
+	return s.loadRecords(ctx, keyHost, most, visit)
+}
+
+// LoadRates is LoadHosts for the records of SaveRates.
+func (s *Spool) LoadRates(ctx context.Context, most int, visit func(mail.HostRecord)) error {
+	return s.loadRecords(ctx, keyRate, most, visit)
+}
+
+// recordName names records of a kind.
+func recordName(kind byte) string {
+	if kind == keyRate {
+		return "rates"
+	}
+	return "hosts"
+}
+
+func (s *Spool) loadRecords(ctx context.Context, kind byte, most int, visit func(mail.HostRecord)) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.leave()
-	l := hostLoad{s: s, most: most, visit: visit, waste: hostWriter{s: s, b: s.db.NewBatch()}}
+	l := hostLoad{s: s, kind: kind, most: most, visit: visit, waste: hostWriter{s: s, kind: kind, b: s.db.NewBatch()}}
 	defer l.waste.b.Close()
 	err := l.run(ctx)
 	if err != nil && isDamage(err) {
 		// A block of the store is damaged. What follows it cannot be read, and as
 		// long as it exists no compaction gets past it.
-		err = s.forgetHosts(ctx, err)
+		err = s.forgetRecords(ctx, kind, err)
 	} else if err == nil {
 		err = l.waste.flush()
 	}
 	if l.damaged > 0 || l.excess > 0 {
-		s.cfg.Logger.Warn("some host records are lost", "read", l.read, "damaged", l.damaged, "excess", l.excess, "example", l.example)
+		s.cfg.Logger.Warn("some records of "+recordName(kind)+" are lost", "read", l.read, "damaged", l.damaged, "excess", l.excess, "example", l.example)
 	}
 	if err != nil {
-		return fmt.Errorf("spool: load hosts: %w", err)
+		return fmt.Errorf("spool: load %s: %w", recordName(kind), err)
 	}
 	return nil
 }
@@ -91,6 +118,7 @@ func (s *Spool) LoadHosts(ctx context.Context, most int, visit func(mail.HostRec
 // A hostLoad is one reading of all records.
 type hostLoad struct {
 	s     *Spool
+	kind  byte
 	most  int
 	visit func(mail.HostRecord)
 	waste hostWriter // deletes useless records
@@ -100,7 +128,7 @@ type hostLoad struct {
 }
 
 func (l *hostLoad) run(ctx context.Context) (err error) {
-	from, to := plainKey(keyHost), plainKey(keyHost+1)
+	from, to := plainKey(l.kind), plainKey(l.kind+1)
 	it, err := l.s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: from.bytes(), UpperBound: to.bytes()})
 	if err != nil {
 		return err
@@ -137,11 +165,11 @@ func (l *hostLoad) one(it *pebble.Iterator) error {
 	return nil
 }
 
-// forgetHosts removes all records from the store without reading them: with a range
+// forgetRecords removes all records from the store without reading them: with a range
 // tombstone, compactions would still read the damaged block.
-func (s *Spool) forgetHosts(ctx context.Context, damage error) error {
-	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the host records are damaged and were deleted", Err: damage})
-	if err := s.clear(ctx, plainKey(keyHost), plainKey(keyHost+1)); err != nil {
+func (s *Spool) forgetRecords(ctx context.Context, kind byte, damage error) error {
+	s.raise(Alarm{Kind: AlarmCorrupt, Text: "the records of " + recordName(kind) + " are damaged and were deleted", Err: damage})
+	if err := s.clear(ctx, plainKey(kind), plainKey(kind+1)); err != nil {
 		return errors.Join(damage, err)
 	}
 	return nil
@@ -149,13 +177,14 @@ func (s *Spool) forgetHosts(ctx context.Context, damage error) error {
 
 // A hostWriter writes records in batches of bounded size.
 type hostWriter struct {
-	s   *Spool
-	b   *pebble.Batch
-	key []byte
+	s    *Spool
+	kind byte
+	b    *pebble.Batch
+	key  []byte
 }
 
 func (w *hostWriter) add(r mail.HostRecord) error {
-	w.key = append(append(w.key[:0], keyHost), r.Key...)
+	w.key = append(append(w.key[:0], w.kind), r.Key...)
 	var err error
 	if len(r.Value) == 0 {
 		err = w.b.Delete(w.key, nil)

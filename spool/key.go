@@ -16,6 +16,7 @@ const (
 	keyHold       = 'h'
 	keyIncoming   = 'i'
 	keyHost       = 'k'
+	keyRate       = 'l'
 	keyEnvelope   = 'm'
 	keyNextID     = 'n'
 	keyTally      = 'p'

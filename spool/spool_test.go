@@ -290,7 +290,7 @@ func checkNoRemains(t testing.TB, s *Spool) {
 		k := it.Key()
 		var id mail.QueueID
 		switch k[0] {
-		case keyFormat, keyNextID, keyHost, keyReindex, keyCount, keyTally:
+		case keyFormat, keyNextID, keyHost, keyReindex, keyCount, keyTally, keyRate:
 			continue
 		case keyIncoming:
 			at, _ := parseIndexKey(mail.AreaIncoming, k)

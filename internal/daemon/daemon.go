@@ -50,6 +50,7 @@ type Daemon struct {
 	admin   *admin.Server
 	policy  *policy
 	agents  *agents
+	quotas  *inbound.Quotas
 
 	intake  []inbound.Listener // of SMTP
 	adminLn net.Listener
@@ -76,7 +77,7 @@ type Options struct {
 // New opens the spool and the listeners. Nothing runs yet; if it fails, nothing
 // stays open.
 func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
-	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}}
+	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}, quotas: inbound.NewQuotas(cfg.Quotas())}
 	d.settled.add(cfg)
 	defer func() {
 		if err != nil {
@@ -93,10 +94,12 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d.begun = fit
 	spooling := fit.Spool()
 	spooling.Logger, spooling.TableFiles = o.Log, fit.TableFiles
+	spooling.Counts = quotaCounts(cfg)
 	spooling.Fatal = func(error) { o.end(exitDisk) } // the spool has logged why
 	if d.spool, err = spool.Open(spooling); err != nil {
 		return nil, err
 	}
+	d.loadQuotas(context.Background())
 	if err := d.listen(cfg); err != nil {
 		return nil, err
 	}
@@ -161,7 +164,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 		return err
 	}
 	in := cfg.Inbound()
-	in.Logger, in.Verifier, in.Flows = d.log, verifier{d.agents, d.driver}, routing.flows
+	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver}, routing.flows, d.quotas
 	d.inbound, err = inbound.New(in, intake{d.spool, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
 		return err
@@ -280,8 +283,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 			}
 		})
 	}
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		defer d.options.atPanic()
+		d.keepQuotas(taking)
+	})
 	err := d.inbound.Serve(taking, d.intake...)
 	stopIntake()
+	keeping.Wait()
+	d.saveQuotas() // what was accepted since the intake was told to stop
 	d.admin.Stopping()
 	stopDelivery()
 	delivered.Wait()
@@ -347,6 +357,8 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 		return nil, err
 	}
 	d.settled.add(cfg)
+	d.spool.SetCounts(quotaCounts(cfg))
+	d.quotas.Configure(cfg.Quotas())
 	d.install(routing) // first, for the core tries transports again that were not configured
 	if err := d.driver.Configure(core); err != nil {
 		return nil, err

@@ -39,6 +39,8 @@ func (s intake) Begin(ctx context.Context, size int64) (inbound.Draft, error) {
 	return intakeDraft{d, s.arrived}, nil
 }
 
+func (s intake) Waiting(f mail.Flow) mail.Waiting { return s.spool.Waiting(f) }
+
 type intakeDraft struct {
 	*spool.Draft
 	arrived func(mail.Arrival)
@@ -51,6 +53,11 @@ func (d intakeDraft) AddRecipient(r mail.Recipient) error {
 func (d intakeDraft) Write(p []byte) (int, error) {
 	n, err := d.Draft.Write(p)
 	return n, intakeError(err)
+}
+
+func (d intakeDraft) Claim(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error) {
+	ok, err := d.Draft.Claim(f, octets, admit)
+	return ok, intakeError(err)
 }
 
 func (d intakeDraft) Commit(ctx context.Context, e mail.Envelope) error {
