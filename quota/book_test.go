@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
@@ -203,7 +204,7 @@ func (w *twin) allows(cfg *Config, now mail.Instant, m *Message, wait mail.Waiti
 // A Book decides like a log of all that was accepted, also after it was saved and
 // restored, and says truly when there is room again.
 func TestAgainstTwin(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(10 * golden.Runs(1)) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		pick := func(list ...string) string { return list[rng.IntN(len(list))] }
 		some := func() Limits {
@@ -326,7 +327,7 @@ func TestInventedNames(t *testing.T) {
 	}
 	send("honest", "a@example.com")
 	accepted := 0
-	for n := range 1_000_000 {
+	for n := range min(200_000*golden.Runs(1), 1_000_000) {
 		if send("attacker", fmt.Sprintf("%d@example.com", n)) {
 			accepted++
 		}
