@@ -61,8 +61,11 @@ type Config struct {
 	EachTenant        quota.Limits
 	EachFlow          quota.Limits
 
-	Sources []source.Source // in the order of the file
-	Pools   []source.Pool   // in the order of trial
+	Sources []Source      // in the order of the file
+	Pools   []source.Pool // in the order of trial
+
+	WarmupPlans     []WarmupPlan // in the order of the file; includes the shipped ones
+	WarmupSiteLimit int
 
 	DefaultTransport string
 	RelayHost        string

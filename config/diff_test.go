@@ -149,7 +149,16 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			header = "[source.x]\n"
 			usual, value = "address = [\"192.0.2.1\"]\n", `["192.0.2.2"]`
 			if p.Name != "address" {
-				header, usual, value = header+usual, "", `"x.example"`
+				header, usual = header+usual, ""
+				value = map[string]string{"ehlo": `"x.example"`, "warmup": `"fast"`, "warmup_start": "2026-11-23"}[p.Name]
+			}
+			if p.Name == "warmup_start" {
+				header += "warmup = \"fast\"\n"
+			}
+		case tableWarmup:
+			header = "[source.s]\naddress = [\"192.0.2.1\"]\nwarmup = \"x\"\n[warmup.x]\n"
+			if p.Name == "allowances" {
+				value = "[5, \"6\"]"
 			}
 		case tablePool:
 			header = "[source.s]\naddress = [\"192.0.2.1\"]\n[pool.x]\n"

@@ -83,6 +83,11 @@ const exampleTransport = `
 
 #[source.b]
 #address = ["192.0.2.2"]
+#warmup = "slow"
+
+#[warmup.slow]
+#start = 20
+#growth = 20
 
 #[pool.bulk]
 #class = ["bulk"]
@@ -146,6 +151,8 @@ func Reference() string {
 	describeAll(&b, tableSource, sourceParameters, standardSource(""))
 	b.WriteString(referencePools)
 	describeAll(&b, tablePool, poolParameters, standardPool(""))
+	b.WriteString(referenceWarmups)
+	describeAll(&b, tableWarmup, warmupParameters, standardWarmupPlan(""))
 	b.WriteString(referenceRoutes)
 	return b.String()
 }
@@ -314,6 +321,13 @@ const referencePools = `
 A pool is sources that share mail. A message leaves from the first pool, in the order of the file, of which it meets the
 conditions: one of each kind that is set; a pool without conditions takes all that is left. Mail that no pool takes leaves from
 ` + "`bind_address`" + `, or from the address that the system chooses.
+`
+
+const referenceWarmups = `
+## Warm-up plans: [warmup.NAME]
+
+A plan says how many messages a source that receivers do not know may send to each site on a day; see docs/warmup.md. There are the plans ` + "`conservative` and `fast`" + `,
+whose parameters a table with their name replaces, and as many others as you define. The defaults are those of ` + "`conservative`" + `.
 `
 
 const referenceRoutes = `

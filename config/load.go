@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, classes, tenants, sources, pools *tomlfile.Entry
+	var transports, destinations, routes, classes, tenants, sources, pools, warmups *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -50,6 +50,8 @@ func (l *loader) load(root *tomlfile.Table) {
 			sources = e
 		case tablePool:
 			pools = e
+		case tableWarmup:
+			warmups = e
 		case tableDNS, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
@@ -63,6 +65,7 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.routes(routes)
 	l.c.Classes = nil // the standard ones are added after those of the file
 	l.flows(classes, tenants)
+	l.warmupPlans(warmups)
 	l.sources(sources, pools)
 }
 
@@ -142,7 +145,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 		if guess := near.Name(e.Name, tableNames()); guess != "" {
 			hint = "did you mean [" + guess + "]?"
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -188,7 +191,7 @@ func (l *loader) transports(all *tomlfile.Entry) {
 }
 
 // namedTables are the tables that contain tables with names.
-var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool}
+var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup}
 
 // namesTables reports whether a table contains tables with names.
 func namesTables(name string) bool {

@@ -143,6 +143,10 @@ func wrongTypes(p Parameter) (list []mistake) {
 		switch what {
 		case "table", "tables", "list":
 			m.given = "a " // it has no words of its own
+		case "date":
+			if p.Type == "date" {
+				continue
+			}
 		case "bool":
 			if p.Type == "true or false" || strings.Contains(p.Allowed, "true or false") {
 				continue

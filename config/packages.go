@@ -67,7 +67,7 @@ func (c *Config) Driver() driver.Config {
 			MaximalQueueLifetime: orNone(c.Retry.MaximalLifetime), BounceQueueLifetime: orNone(c.Retry.BounceLifetime),
 			DelayWarningTime: c.Retry.DelayWarningTime,
 		},
-		DefaultTransport: c.Defaults.limits(), Destinations: c.Shapes(), Shares: c.shares(), Sources: c.sources(),
+		DefaultTransport: c.Defaults.limits(), Destinations: c.Shapes(), Shares: c.shares(), Sources: c.sources(), Warmup: c.warmup(),
 		Transports: make(map[string]qmgr.TransportConfig, len(c.Transports)),
 	}
 	for name, t := range c.Transports {

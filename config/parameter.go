@@ -158,6 +158,10 @@ func Parameters() []Parameter {
 	for _, p := range poolParameters {
 		all = append(all, describe(p, tablePool, literal(p.plain(&pool))))
 	}
+	plan := standardWarmupPlan("")
+	for _, p := range warmupParameters {
+		all = append(all, describe(p, tableWarmup, literal(p.plain(&plan))))
+	}
 	return all
 }
 

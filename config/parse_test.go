@@ -117,7 +117,7 @@ func TestEveryParameterRefusesOtherTypes(t *testing.T) {
 			text := p.Name + " = " + value
 			switch p.Table {
 			case tableTop:
-			case tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool:
+			case tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup:
 				text = "[" + p.Table + ".x]\n" + text
 			default:
 				text = "[" + p.Table + "]\n" + text

@@ -21,6 +21,7 @@ const (
 	tableTenant      = "tenant"
 	tableSource      = "source"
 	tablePool        = "pool"
+	tableWarmup      = "warmup"
 )
 
 // nameHostname is the only parameter whose default comes from the environment.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 func queueParameters() []parameter[Config] {
@@ -19,6 +20,9 @@ func queueParameters() []parameter[Config] {
 		define("qmgr_message_recipient_minimum", count, func(c *Config) *int { return &c.Queue.RecipientMinimum }, 10,
 			"The number of recipients that each message may always have in memory, whatever the other messages use.",
 			"Raise it if messages with many recipients stall each other."),
+		define("warmup_site_limit", count, func(c *Config) *int { return &c.WarmupSiteLimit }, warmup.Config{}.WithDefaults().SiteLimit,
+			"The number of sites that are remembered of a source that is warmed up; if all were used on one day, mail for further ones leaves from other sources.",
+			"Raise it for a source that sends to more sites on a day; a site takes about 250 bytes."),
 		define("qmgr_fudge_factor", percent(), func(c *Config) *int { return &c.Queue.FudgeFactor }, 100,
 			"The percentage of qmgr_message_recipient_limit that one message may use, if default_scheduler is round-robin.",
 			"Lower it to keep one message from filling the memory."),

@@ -77,6 +77,7 @@ func (s *shower) tables() []shownTable {
 	all = append(all, s.transports()...)
 	all = append(all, s.destinations()...)
 	all = append(all, s.flowTables()...)
+	all = append(all, s.warmupTables()...)
 	all = append(all, s.sourceTables()...)
 	if routes := s.routes(); len(routes.lines) > 0 {
 		all = append(all, routes)

@@ -145,6 +145,15 @@ func TestRoundTrip(t *testing.T) {
 
 // samples returns valid values for every kind of parameter, by the kind's name.
 func samples(p Parameter) []string {
+	if p.Table == tableWarmup {
+		switch p.Name {
+		case "allowances":
+			return nil // not together with others
+		case "start":
+			return []string{"7", "100"}
+		}
+		return []string{"21", "22"}
+	}
 	switch p.Name {
 	case "minimal_backoff_time":
 		return []string{"300", `"1m"`}
@@ -176,6 +185,10 @@ func samples(p Parameter) []string {
 		return []string{`"1K"`, "1048576"}
 	case "memtables", "memtable_size":
 		return []string{map[string]string{"memtables": "3", "memtable_size": `"64M"`}[p.Name]}
+	case "warmup":
+		return []string{`""`, `"conservative"`, `"fast"`}
+	case "warmup_start":
+		return nil
 	case "admin_socket", "submission_socket":
 		return []string{`"/run/` + p.Name + `"`, `""`}
 	case "type":
@@ -280,6 +293,8 @@ func randomFile(rng *rand.Rand) string {
 			if tables[to] == nil {
 				table(to).WriteString("address = \"192.0.2.1 2001:db8::1\"\n")
 			}
+		case tableWarmup:
+			to = tableWarmup + "." + names[rng.IntN(len(names))]
 		case tablePool:
 			to = tablePool + "." + names[rng.IntN(len(names))]
 			if tables[to] == nil {

@@ -11,18 +11,32 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
+
+// A Source is a table [source.NAME].
+type Source struct {
+	source.Source
+	Warmup      string // the name of a plan; "" if receivers know the source
+	WarmupStart warmup.Day
+}
 
 // sourceParameters and poolParameters are the tables of the parameters of [source.NAME] and
 // [pool.NAME].
 var (
-	sourceParameters = []parameter[source.Source]{
-		define("address", list(sendingAddress(), "addresses"), func(s *source.Source) *[]netip.Addr { return &s.Addresses }, nil,
+	sourceParameters = []parameter[Source]{
+		define("address", list(sendingAddress(), "addresses"), func(s *Source) *[]netip.Addr { return &s.Addresses }, nil,
 			"The addresses of this machine that connections of the source come from: one IPv4 address, one IPv6 address, or both; a receiver with addresses of another family only is not reached from the source.",
 			"Set it to addresses that have a name in the DNS which leads back to them."),
-		define("ehlo", optional(domain(), "for smtp_helo_name"), func(s *source.Source) *string { return &s.Hello }, "",
+		define("ehlo", optional(domain(), "for smtp_helo_name"), func(s *Source) *string { return &s.Hello }, "",
 			"The name of the source in EHLO.",
 			"Set it to the name that the DNS has for the source's addresses."),
+		define("warmup", warmupPlan(), func(s *Source) *string { return &s.Warmup }, "",
+			"The plan by which the source is warmed up: how many messages it may send to each site on a day, which grows while receivers take the mail well, and what exceeds it leaves from the other sources of the pool (docs/warmup.md).",
+			"Set it to conservative for an address that receivers do not know."),
+		define("warmup_start", warmupStart(), func(s *Source) *warmup.Day { return &s.WarmupStart }, 0,
+			"The day, in UTC, on which the warm-up begins, and before which nothing is sent from the source.",
+			"Set it if the address is not to be used before a certain day."),
 	}
 	poolParameters = []parameter[source.Pool]{
 		define("sources", list(member(), "sources"), func(p *source.Pool) *[]source.Member { return &p.Members }, nil,
@@ -43,15 +57,19 @@ var (
 	}
 )
 
-func standardSource(name string) source.Source { return source.Source{Name: name} }
-func standardPool(name string) source.Pool     { return source.Pool{Name: name} }
+func standardSource(name string) Source    { return Source{Source: source.Source{Name: name}} }
+func standardPool(name string) source.Pool { return source.Pool{Name: name} }
 
-func sourceName(s *source.Source) string { return s.Name }
-func poolName(p *source.Pool) string     { return p.Name }
+func sourceName(s *Source) string    { return s.Name }
+func poolName(p *source.Pool) string { return p.Name }
 
 // sources returns the sources and pools for the core.
 func (c *Config) sources() source.Config {
-	return source.Config{Sources: c.Sources, Pools: c.Pools}
+	all := source.Config{Pools: c.Pools}
+	for i := range c.Sources {
+		all.Sources = append(all.Sources, c.Sources[i].Source)
+	}
+	return all
 }
 
 // sourceAddresses returns the sources for package outbound.
@@ -69,7 +87,7 @@ func (c *Config) sourceAddresses() map[string]outbound.SourceConfig {
 
 // sources creates the sources and pools that the file defines, in its order.
 func (l *loader) sources(sources, pools *tomlfile.Entry) {
-	loadNamed(l, tableSource, sources, sourceParameters, standardSource, func(t *tomlfile.Table, s source.Source, whole bool) {
+	loadNamed(l, tableSource, sources, sourceParameters, standardSource, func(t *tomlfile.Table, s Source, whole bool) {
 		l.c.Sources = append(l.c.Sources, s)
 		if whole {
 			l.checkSource(t, &s)
@@ -83,7 +101,8 @@ func (l *loader) sources(sources, pools *tomlfile.Entry) {
 	})
 }
 
-func (l *loader) checkSource(t *tomlfile.Table, s *source.Source) {
+func (l *loader) checkSource(t *tomlfile.Table, s *Source) {
+	l.checkSourceWarmup(s)
 	key := fullName(fullName(tableSource, s.Name), "address")
 	if len(s.Addresses) == 0 {
 		l.src.Complain(t.At, tomlfile.Problem{Key: key, Message: "this source has no address", Hint: `add such as address = ["192.0.2.1"]`})

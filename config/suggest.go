@@ -72,7 +72,7 @@ func suggest(name, table string) string {
 // another table.
 func suggestFlows(name, table string) string {
 	var where []string
-	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool} {
+	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool, tableWarmup} {
 		if of != table && slices.Contains(namesOf(of), name) {
 			where = append(where, "["+of+".NAME]")
 		}
@@ -137,6 +137,8 @@ func namesOf(table string) []string {
 		return appendNames(names, sourceParameters)
 	case tablePool:
 		return appendNames(names, poolParameters)
+	case tableWarmup:
+		return appendNames(names, warmupParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {

@@ -91,17 +91,23 @@ func Grow(start, percent, days int) []int {
 	return list
 }
 
+// What the shipped plans are made of (Grow).
+const (
+	ConservativeStart, ConservativeGrowth, ConservativeDays = 50, 30, 30
+	FastStart, FastGrowth, FastDays                         = 200, 60, 14
+)
+
 // Conservative returns the plan for most senders: from 50 messages for each site to about
 // 100,000 in 30 days, by 30 % a day. docs/warmup.md has the reasons.
 func Conservative() Plan {
-	return Plan{Name: "conservative", Allowances: Grow(50, 30, 30), Limits: Limits{}.WithDefaults()}
+	return Plan{Name: "conservative", Allowances: Grow(ConservativeStart, ConservativeGrowth, ConservativeDays), Limits: Limits{}.WithDefaults()}
 }
 
 // Fast returns the plan for senders whose domain and recipients the receivers know
 // already: from 200 messages for each site to about 90,000 in 14 days, by 60 % a day.
 // docs/warmup.md has the reasons.
 func Fast() Plan {
-	return Plan{Name: "fast", Allowances: Grow(200, 60, 14), Limits: Limits{UsedPercent: 80, DeferralPercent: 15}.WithDefaults()}
+	return Plan{Name: "fast", Allowances: Grow(FastStart, FastGrowth, FastDays), Limits: Limits{UsedPercent: 80, DeferralPercent: 15}.WithDefaults()}
 }
 
 // Plans returns the shipped plans.
