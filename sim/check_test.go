@@ -44,7 +44,11 @@ func TestCheckersFindWhatTheyAreFor(t *testing.T) {
 	site := func() *destination { return &destination{name: "a.test", transport: "smtp"} }
 	cfg := qmgr.Config{DefaultTransport: qmgr.TransportConfig{ProcessLimit: 3, RecipientLimit: 1, SlotCost: -1, RateDelay: 0,
 		Window: window.Config{Limit: 2}}}
-	w := &world{scenario: &Scenario{}, run: &Run{Core: cfg}, now: epoch, start: epoch, spool: spool{messages: map[mail.QueueID]*message{}}}
+	core, err := qmgr.New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{scenario: &Scenario{}, run: &Run{Core: cfg}, core: core, now: epoch, start: epoch, spool: spool{messages: map[mail.QueueID]*message{}}}
 	start := func(c startWatcher, m *message, to *destination, recipients int) {
 		c.started(w, &task{message: m, to: to, recipients: make([]mail.Recipient, recipients)})
 	}
