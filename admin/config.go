@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,9 @@ type Config struct {
 	// Logger gets one line for each order and for each failure that is not the
 	// client's fault; nil discards them.
 	Logger *slog.Logger
+
+	// Quotas returns the quotas, in any order; nil if there are none.
+	Quotas func(context.Context) (QuotaPage, error)
 
 	// ScanMessages is the maximum number of messages that one request looks at. 0
 	// means 10,000. Lower it to make requests return sooner.

@@ -167,6 +167,20 @@ func (c *Client) Flows(ctx context.Context, class, tenant, flow string, limit in
 	return page, c.get(ctx, "/v1/flows", values, &page)
 }
 
+// Quotas returns the quotas of a kind, or of all kinds for "", whose name matches, those
+// of which the largest part is used first, at most limit. The name is a pattern in which *
+// stands for any text; "" matches all.
+func (c *Client) Quotas(ctx context.Context, kind, name string, limit int) (admin.QuotaPage, error) {
+	values := url.Values{"limit": {strconv.Itoa(limit)}}
+	for key, text := range map[string]string{"kind": kind, "name": name} {
+		if text != "" {
+			values.Set(key, text)
+		}
+	}
+	var page admin.QuotaPage
+	return page, c.get(ctx, "/v1/quotas", values, &page)
+}
+
 // A Query selects the messages of a list.
 type Query struct {
 	admin.Filter

@@ -169,7 +169,8 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	if err != nil {
 		return err
 	}
-	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
+	d.admin, err = admin.New(admin.Config{Version: d.options.Version, Logger: d.log, Connections: cfg.AdminConnections,
+		Quotas: quotaViews{d.quotas, d.spool}.page}, adminStore{d.spool}, adminControl{d.driver, d.spool}, d.driver)
 	return err
 }
 

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/queue"
+	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/feed"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -69,6 +72,12 @@ func TestQuotas(t *testing.T) {
 	r.waiting("four deferred again", census{mail.AreaDeferred: 4})
 	if n := r.log.count("msg=rejected", "4 of 4 messages"); n != 3 {
 		t.Errorf("%d refusals are logged", n)
+	}
+
+	var out, complaints strings.Builder
+	err := queue.Call(t.Context(), command.Streams{In: strings.NewReader(""), Out: &out, Err: &complaints}, &socket.Finder{}, "quotas", "--kind", "tenant", "--queue-directory", dir)
+	if want := "KIND    NAME  LIMIT                USED  OF  REFUSED\ntenant  acme  queue_message_limit     4   4        3\n"; err != nil || out.String() != want {
+		t.Errorf("shown is\n%s\nwant\n%s(%v)", &out, want, err)
 	}
 
 	// A reload raises the limit, and gives one for the hour.
