@@ -89,7 +89,7 @@ func quotaParameters[O any](w quotaWords, of func(*O) *quota.Limits) []parameter
 			"The maximum number of recipients of the messages accepted in a span of time for "+w.of+"; beyond it, mail is refused with 450.",
 			"Set it where messages have many recipients."),
 		define(w.prefix+"recipient_limit", integer(limit[int]{min: 1, max: 1_000_000, zero: none("recipient_limit")}), func(o *O) *int { return &of(o).Recipients }, 0,
-			"The maximum number of recipients of one message for "+w.of+"; clients are told to send the rest in another message.",
+			"The maximum number of recipients of one message for "+w.of+"; the reply has clients send the rest in another message.",
 			"Set it lower than 100 only for clients that you know: others may not expect that (RFC 5321 4.5.3.1.8)."),
 	}
 }
