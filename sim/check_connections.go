@@ -200,7 +200,8 @@ func (p *probing) health(s *session) *health {
 type health struct {
 	failures int          // in a row
 	at       mail.Instant // of the last
-	turned   int          // sessions in a row that it refused although it is there, with none beside them
+	turned   int          // sessions in a row that it refused although it is there, with none beside them, since the last failure
+	doubtful bool         // there were some since it took a session last: the core may have counted from another one on
 	well     bool         // it has taken a session
 	turnedAt mail.Instant // the last
 	trying   int          // sessions being made
@@ -233,7 +234,7 @@ func (p *probing) dialling(w *world, s *session) {
 	if h.failures > 0 && h.at > w.online { // when our network is back hosts are forgiven, each when it is needed
 		least, alone := p.wait(h)
 		switch since := w.now.Sub(h.at); {
-		case since < least && h.turned == 0:
+		case since < least && !h.doubtful:
 			p.found(w.now, "%s is tried %v after failure %d in a row; it should be left alone for %v", s.host.name, since, h.failures, least)
 		case since < alone && h.trying > 0:
 			p.found(w.now, "%s is tried by a second connection before the first has shown that it is back", s.host.name)
@@ -248,7 +249,7 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 	switch {
 	case o.Reply.IsZero():
 		h.open++
-		h.failures, h.turned, h.well = 0, 0, true
+		h.failures, h.turned, h.doubtful, h.well = 0, 0, false, true
 	case s.made < h.at: // part of the same misfortune
 	case o.Unavailable || h.trying+h.open > 0 || p.turnedAway(w, s, h, o) || p.widespread(w, s.host) || w.core.Offline() != 0:
 	default:
@@ -256,7 +257,7 @@ func (p *probing) dialled(w *world, s *session, o *mail.OpenedConnection) {
 			h.failures = 0 // forgiven
 		}
 		h.failures++
-		h.at = w.now
+		h.turned, h.at = 0, w.now
 	}
 }
 
@@ -270,7 +271,7 @@ func (p *probing) turnedAway(w *world, s *session, h *health, o *mail.OpenedConn
 	if w.now.Sub(h.turnedAt) > turnedForget {
 		h.turned = 0
 	}
-	h.turned, h.turnedAt = h.turned+1, w.now
+	h.turned, h.turnedAt, h.doubtful = h.turned+1, w.now, true
 	return h.turned < turnedMany && (h.turned < turnedAgain || h.failures == 0)
 }
 

@@ -189,19 +189,38 @@ func TestSwarm(t *testing.T) {
 	t.Parallel()
 	runs, seed := randomWorlds("POSTHASTE_RUNS", 30)
 	for n := range runs {
-		make := swarm
-		if n%2 == 0 {
-			make = swarmOfHosts
-		}
-		s := make(rand.New(rand.NewPCG(seed, uint64(n))))
-		r, err := Simulate(s, Options{Twice: n%8 < 2})
-		if err != nil {
-			t.Fatalf("seed %d, scenario %d: %v", seed, n, err)
-		}
-		for name, text := range r.Runs[0].Checks {
-			if text != ok {
-				t.Errorf("seed %d, scenario %d: %s: %s", seed, n, name, text)
-			}
+		checkWorld(t, seed, n)
+	}
+}
+
+// Worlds in which a checker has failed that is mended.
+func TestKnownWorlds(t *testing.T) {
+	t.Parallel()
+	for _, w := range []struct {
+		seed  uint64
+		world int
+	}{
+		{12111037544152546139, 530}, // probes: refusals before a failure counted after it
+		{77, 106}, {77, 396},        // probes: the core may count refusals from another one on
+	} {
+		checkWorld(t, w.seed, w.world)
+	}
+}
+
+func checkWorld(t *testing.T, seed uint64, n int) {
+	t.Helper()
+	make := swarm
+	if n%2 == 0 {
+		make = swarmOfHosts
+	}
+	s := make(rand.New(rand.NewPCG(seed, uint64(n))))
+	r, err := Simulate(s, Options{Twice: n%8 < 2})
+	if err != nil {
+		t.Fatalf("seed %d, scenario %d: %v", seed, n, err)
+	}
+	for name, text := range r.Runs[0].Checks {
+		if text != ok {
+			t.Errorf("seed %d, scenario %d: %s: %s", seed, n, name, text)
 		}
 	}
 }
