@@ -30,6 +30,20 @@ func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 	return (&sched.Probe{Lane: &t.first.Lane}).Decide(q.selection(t.first), void)
 }
 
+// DecideFlow decides which flow goes next at a transport, selects an entry of it, and charges
+// the flow for it. Only the charges stay.
+func (q *Qmgr) DecideFlow(name string) mail.QueueID {
+	l := q.transports[name].next()
+	id := (&sched.Probe{Lane: &l.Lane}).Decide(q.selection(l), false)
+	l.served()
+	if c := l.held.Front(); c != nil {
+		c.served()
+		c.Touch()
+	}
+	q.stale.Refresh()
+	return id
+}
+
 // FindCandidate searches for who may overtake the current job of a transport if
 // that can pay for so many entries.
 func (q *Qmgr) FindCandidate(name string, slots int, now mail.Instant) mail.QueueID {

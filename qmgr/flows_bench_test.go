@@ -26,48 +26,88 @@ func BenchmarkFlowsUnderWay(b *testing.B) {
 	}
 }
 
-func contend(b *testing.B, flows, jobs, window int) {
+// BenchmarkFlowDecision is one decision which of so many flows goes next at a full destination,
+// and which of its messages, when 200,000 messages wait there and a slot is free.
+func BenchmarkFlowDecision(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("flows=%d", n), func(b *testing.B) {
+			c := newContest(b, n, 200_000, 20)
+			c.step(qmgr.Halt{}) // so that the slot that comes free stays so
+			c.end()
+			b.ReportAllocs()
+			for b.Loop() {
+				if c.q.DecideFlow("smtp") == 0 {
+					b.Fatal("nothing is selected")
+				}
+			}
+		})
+	}
+}
+
+// A contest is a core in which messages of flows wait for one destination.
+type contest struct {
+	q    *qmgr.Qmgr
+	now  mail.Instant
+	id   mail.QueueID
+	busy []qmgr.Deliver
+	left []mail.QueueID
+}
+
+func newContest(b *testing.B, flows, jobs, window int) *contest {
 	cfg := qmgr.Config{ActiveLimit: 2 * jobs}
 	cfg.DefaultTransport.ProcessLimit = max(window, 100)
 	cfg.DefaultTransport.Window.Initial, cfg.DefaultTransport.Window.Limit = window, window
-	q, now := started(b, cfg)
+	c := &contest{}
+	c.q, c.now = started(b, cfg)
 	names := make([]mail.Flow, max(flows, 1))
 	for i := range names[:flows] {
 		names[i] = mail.Flow{Class: "normal", Tenant: fmt.Sprint("t", i%100), Flow: fmt.Sprint("f", i)}
 	}
-	rcpts := []mail.Recipient{{Address: "somebody@d1.test"}}
-	outcomes := []mail.Outcome{{Result: mail.Delivered, Reply: mail.Reply{Code: 250}}}
-	routes := []mail.Route{{Transport: "smtp", Nexthop: "d1.test"}}
-	var busy []qmgr.Deliver
-	var left []mail.QueueID
-	step := func(ev qmgr.Event) {
-		now += 1000
-		for _, a := range q.Step(now, ev) {
-			switch a := a.(type) {
-			case qmgr.Deliver:
-				busy = append(busy, a)
-			case qmgr.Change:
-				left = append(left, a.Change.ID)
-			}
+	for i := range jobs {
+		c.arrive(names[i%len(names)])
+	}
+	return c
+}
+
+func (c *contest) step(ev qmgr.Event) {
+	c.now += 1000
+	for _, a := range c.q.Step(c.now, ev) {
+		switch a := a.(type) {
+		case qmgr.Deliver:
+			c.busy = append(c.busy, a)
+		case qmgr.Change:
+			c.left = append(c.left, a.Change.ID)
 		}
 	}
-	id := mail.QueueID(0)
-	arrive := func(f mail.Flow) {
-		id++
-		step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: mail.Envelope{ID: id, Sender: "s@x.test", Arrived: now, Flow: f},
-			Place: mail.Place{Area: mail.AreaIncoming}, Batch: mail.RecipientBatch{Recipients: rcpts, Next: 1}}})
-		step(qmgr.Routed{ID: id, Routes: routes})
-	}
-	for i := range jobs {
-		arrive(names[i%len(names)])
-	}
+}
+
+var (
+	contestTo     = []mail.Recipient{{Address: "somebody@d1.test"}}
+	contestRoutes = []mail.Route{{Transport: "smtp", Nexthop: "d1.test"}}
+	contestEnds   = []mail.Outcome{{Result: mail.Delivered, Reply: mail.Reply{Code: 250}}}
+)
+
+func (c *contest) arrive(f mail.Flow) {
+	c.id++
+	c.step(qmgr.Arrived{Arrival: mail.Arrival{Envelope: mail.Envelope{ID: c.id, Sender: "s@x.test", Arrived: c.now, Flow: f},
+		Place: mail.Place{Area: mail.AreaIncoming}, Batch: mail.RecipientBatch{Recipients: contestTo, Next: 1}}})
+	c.step(qmgr.Routed{ID: c.id, Routes: contestRoutes})
+}
+
+// end ends the oldest delivery, and returns whose it was.
+func (c *contest) end() mail.Flow {
+	d := c.busy[0]
+	c.busy = append(c.busy[:0], c.busy[1:]...)
+	c.step(qmgr.Delivered{Entry: d.Entry, Result: mail.DeliveryResult{Outcomes: contestEnds}})
+	c.step(qmgr.Changed{Changed: mail.Changed{ID: c.left[0]}})
+	c.left = c.left[:0]
+	return d.Delivery.Envelope.Flow
+}
+
+func contend(b *testing.B, flows, jobs, window int) {
+	c := newContest(b, flows, jobs, window)
 	b.ReportAllocs()
 	for b.Loop() {
-		d := busy[0]
-		busy = append(busy[:0], busy[1:]...)
-		step(qmgr.Delivered{Entry: d.Entry, Result: mail.DeliveryResult{Outcomes: outcomes}})
-		step(qmgr.Changed{Changed: mail.Changed{ID: left[0]}})
-		left = left[:0]
-		arrive(d.Delivery.Envelope.Flow)
+		c.arrive(c.end())
 	}
 }

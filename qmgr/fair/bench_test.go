@@ -67,6 +67,23 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
+// BenchmarkDefinition is one turn by the definition, which looks at all.
+func BenchmarkDefinition(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		w := twin{rules: &Rules{}}
+		_, flows := crowd(n, min(n, 100))
+		for i := range flows {
+			w.join(&flows[i].Leaf, flows[i].path)
+		}
+		b.Run(fmt.Sprintf("leaves=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				w.charge(w.next().Owner.(*flow).path)
+				w.history = w.history[:0]
+			}
+		})
+	}
+}
+
 // Nothing is allocated for a service, nor for leaving and joining again.
 func TestNoAllocations(t *testing.T) {
 	for _, n := range []int{1, 2, 100, 3000} {
