@@ -142,6 +142,18 @@ func TestWhyMailWaits(t *testing.T) {
 			qmgr.WaitReason{Kind: qmgr.WaitDestinationDelay, Pause: pause}, 0},
 		"pause of a transport with connections, a delivery under way": {lines(qmgr.TransportConfig{TransportRateDelay: pause}), two,
 			qmgr.WaitReason{Kind: qmgr.WaitTransportDelay, Pause: pause}, 0},
+		"starts that are spread": {lines(qmgr.TransportConfig{Window: window.Config{Initial: 2, Limit: 2}}), func(o *office) {
+			o.Flow = func() mail.Flow { return mail.Flow{Flow: "f"} }
+			for range 5 {
+				o.arrive("a.test")
+			}
+			o.answer()
+			o.Now = o.Now.Add(40 * time.Millisecond)
+			for _, c := range o.Connections() {
+				o.Sent(c, qmgrtest.Accepted)
+			}
+			o.answer()
+		}, qmgr.WaitReason{Kind: qmgr.WaitSpread}, 10 * time.Millisecond},
 		"rate of connections by a table": {table(lines(qmgr.TransportConfig{}), shape.Limits{ConnectionRate: shape.Some(limits(t, hourly))}), dialing,
 			qmgr.WaitReason{Kind: qmgr.WaitConnectionRate, Rate: hourly, Table: "table"}, time.Hour},
 	} {

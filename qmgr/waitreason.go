@@ -56,6 +56,7 @@ const (
 	WaitHostLookup                       // its hosts are being looked up
 	WaitConnecting                       // a connection is being opened
 	WaitTransaction                      // every connection is full
+	WaitSpread                           // one has room, and starts are spread: each has a pause after it
 	WaitTurn                             // it could go: other mail of the transport goes first
 	WaitReportTurn                       // of a message: it is parked until it is its turn to be reported on
 	WaitLookups                          // of a message: it is parked until it is known where its recipients go
@@ -80,7 +81,7 @@ func upTo[E ~uint8](n E) (all []E) {
 func (k WaitKind) String() string {
 	return [...]string{"none", "stop", "transport-dead", "dead", "destination-delay", "destination-rate", "transport-rate",
 		"transport-delay", "process-limit", "connection-limit", "window", "message-share", "destination-share", "slow-start", "connection-rate",
-		"host-limit", "host-busy", "local-outage", "host-lookup", "connecting", "transaction", "turn", "report-turn", "lookups"}[k]
+		"host-limit", "host-busy", "local-outage", "host-lookup", "connecting", "transaction", "spread", "turn", "report-turn", "lookups"}[k]
 }
 
 // waitReason returns what stands in the way of mail for a destination.
@@ -143,6 +144,8 @@ func (q *Qmgr) siteWaitReason(d *queue) WaitReason {
 	switch {
 	case !d.site.Known():
 		return WaitReason{Kind: WaitHostLookup}
+	case d.spreading.pausing && d.site.Room() > 0:
+		return WaitReason{Kind: WaitSpread, Until: d.spreading.pause.at}
 	case d.limits.rateDelay > 0 && d.Busy > 0:
 		return WaitReason{Kind: WaitDestinationDelay, Pause: d.limits.rateDelay}
 	case !d.runs():
@@ -229,7 +232,7 @@ func (k WaitKind) Condition() Condition {
 	case WaitDestinationRate, WaitTransportRate, WaitConnectionRate:
 		return ConditionLimited
 	case WaitProcessLimit, WaitConnectionLimit, WaitWindow, WaitMessageShare, WaitDestinationShare, WaitHostLimit, WaitHostBusy,
-		WaitTransaction:
+		WaitTransaction, WaitSpread:
 		return ConditionFull
 	case WaitSlowStart, WaitHostLookup, WaitConnecting:
 		return ConditionOpening
