@@ -248,6 +248,41 @@ func TestWaitIsABound(t *testing.T) {
 	}
 }
 
+// Among very many siblings the answer is a bound that is not much too large.
+func TestWaitAmongMany(t *testing.T) {
+	for range golden.Runs(10) {
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 1))
+		r := Rules{Flows: map[string]int{}}
+		var o Order
+		flows := make([]flow, siblingsMax-1+rng.IntN(300))
+		weights := 0
+		for i := range flows {
+			f := &flows[i]
+			f.Owner, f.path = f, Path{"c", "t", fmt.Sprint("f", i)}
+			r.Flows[f.path.Flow] = 1 + rng.IntN(weightMax)>>rng.IntN(10)
+			weights += r.Flows[f.path.Flow]
+			o.Join(&f.Leaf, f.path)
+		}
+		var tenant flow
+		if rng.IntN(2) == 0 {
+			o.Join(&tenant.Leaf, Path{"c", "other", "f"})
+		}
+		o.Configure(&r)
+		for range rng.IntN(3 * len(flows)) {
+			o.Serve(o.Next())
+		}
+		f := &flows[rng.IntN(len(flows))]
+		wait, n := o.Wait(&f.Leaf), 0
+		for ; o.Next() != &f.Leaf; n++ {
+			o.Serve(o.Next())
+		}
+		if n > wait || wait > 3*(len(flows)+weights/r.Flows[f.path.Flow])+5 {
+			t.Errorf("seed %d: one of %d waits for %d services, the answer is %d", seed, len(flows), n, wait)
+		}
+	}
+}
+
 // A wait that is too long for anybody is not computed to its end.
 func TestLongestWait(t *testing.T) {
 	r := Rules{Tenants: map[string]int{}, Flows: map[string]int{}}

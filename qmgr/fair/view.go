@@ -2,6 +2,7 @@ package fair
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -23,6 +24,9 @@ const whole = 1_000_000_000_000
 // waitMax is the largest answer of Wait, so that its products do not overflow: many hours at
 // any rate.
 const waitMax = 1_000_000_000
+
+// siblingsMax is how many siblings Wait looks at one by one.
+const siblingsMax = 256
 
 // View returns what is known of a joined leaf's class, tenant and flow. It takes constant
 // time, but for the strict classes.
@@ -111,7 +115,8 @@ func (o *Order) classShare(class *node) int64 {
 // next one, at most, if each is Next's and no leaf joins. It may be less because others
 // leave, because ties are counted against the leaf's ancestors, and because a strict class
 // may go first. Answers beyond a thousand million are that. It takes time proportional to
-// the number of active siblings of the leaf and of its ancestors.
+// the number of active siblings of the leaf and of its ancestors, up to siblingsMax for each of these: of more
+// siblings only the sum of their weights counts, which gives at most one service for each too many, and a thousandth.
 func (o *Order) Wait(l *Leaf) int {
 	n := o.joined(l)
 	before := int64(0) // services of n before the one that is asked for
@@ -125,8 +130,18 @@ func (o *Order) Wait(l *Leaf) int {
 // servicesBefore returns the number of services of n's siblings before n's next one if turn
 // is 1, before the one after that if it is 2, and so on.
 func servicesBefore(n *node, turn int64) (services int64) {
-	tag := n.tag + (turn-1)*n.step()
-	for s := range n.parent.group.active.All() {
+	g, tag := n.parent.group, n.tag+(turn-1)*n.step()
+	if others := g.active.Len() - 1; others >= siblingsMax {
+		// One of weight w is served every unit/w, and its first tag is now or later. Steps
+		// are rounded by 0.1 % at most.
+		high, low := bits.Mul64(uint64(tag-g.now), uint64(g.weights-int64(n.weight)))
+		if high >= unit {
+			return waitMax
+		}
+		sum, _ := bits.Div64(high, low, unit)
+		return min(int64(min(sum, waitMax))*1001/1000+1+int64(others), waitMax)
+	}
+	for s := range g.active.All() {
 		switch {
 		case s == n || s.tag > tag:
 		case turn > 1: // of equal tags the sibling's may come first
