@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -19,6 +20,7 @@ import (
 type destinationsInput struct {
 	Name   string   `query:"name" maxLength:"512" example:"*.example.com" doc:"A substring of transport:nexthop; or a pattern for all of it, in which * stands for any text. Case does not matter."`
 	States []string `query:"state,explode" enum:"ready,opening,full,rate-limited,paused,dead" maxItems:"6" doc:"Only destinations in these states."`
+	Each   bool     `query:"each_source" doc:"A line for each source of a destination, instead of one for all together."`
 	Limit  int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Maximum number of destinations in the answer."`
 	Cursor string   `query:"cursor" maxLength:"2048" doc:"Position to continue from: next of the previous answer. Since the queue changes between requests, a destination may be returned twice or not at all."`
 }
@@ -26,7 +28,7 @@ type destinationsInput struct {
 type destinationsOutput struct{ Body DestinationPage }
 
 func (s *Server) destinations(ctx context.Context, in *destinationsInput) (*destinationsOutput, error) {
-	query := qmgr.DestinationQuery{Match: matchName(in.Name), Most: in.Limit}
+	query := qmgr.DestinationQuery{Match: matchName(in.Name), EachSource: in.Each, Most: in.Limit}
 	for _, c := range qmgr.Conditions() {
 		if slices.Contains(in.States, c.String()) {
 			query.In = append(query.In, c)
@@ -76,9 +78,12 @@ func matchName(text string) func(transport, nexthop string) bool {
 	return func(transport, nexthop string) bool { return p.match(transport+":"+nexthop) || p.match(nexthop) }
 }
 
+// noSource stands for no source in a position; it is no name of one.
+const noSource = "*"
+
 // Clients get a position as opaque text.
 func placeText(p qmgr.DestinationPlace) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s", p.Todo, p.Condition, p.Transport, p.Nexthop))
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s %s", p.Todo, p.Condition, cmp.Or(p.Source, noSource), p.Transport, p.Nexthop))
 }
 
 func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
@@ -89,6 +94,10 @@ func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
 	}
 	numbers, nexthop, _ := strings.Cut(string(octets), " ")
 	condition, rest, _ := strings.Cut(nexthop, " ")
+	p.Source, rest, _ = strings.Cut(rest, " ")
+	if p.Source == noSource {
+		p.Source = ""
+	}
 	p.Transport, p.Nexthop, _ = strings.Cut(rest, " ")
 	if _, err := fmt.Sscanf(numbers+" "+condition, "%d %d", &p.Todo, &p.Condition); err != nil || p.Transport == "" {
 		return p, bad

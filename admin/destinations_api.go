@@ -10,6 +10,8 @@ const DestinationsMax = 1000
 type Destination struct {
 	Name       string      `json:"name" doc:"Transport and nexthop, separated by a colon."`
 	Transport  string      `json:"transport"`
+	Source     string      `json:"source,omitempty" doc:"The source that its mail leaves from; absent if there is none, or several."`
+	Sources    []string    `json:"sources,omitempty" doc:"The sources that its mail leaves from, whose counts are added up here."`
 	Nexthop    string      `json:"nexthop" doc:"Domain, [host]:port, or {host,host;host}: MX hosts that several domains share."`
 	State      string      `json:"state" enum:"ready,opening,full,rate-limited,paused,dead" doc:"ready: it takes mail; opening: its hosts are being looked up or connected to; full: it is at a limit of concurrent connections or deliveries; rate-limited: it is at a rate limit; paused: a delay between two deliveries; dead: it cannot be reached."`
 	Messages   int         `json:"messages" doc:"Messages with waiting recipients."`
@@ -71,6 +73,7 @@ type RateUse struct {
 type HostStatus struct {
 	Name        string           `json:"name,omitempty" doc:"Absent for an address literal."`
 	Address     string           `json:"address"`
+	Source      string           `json:"source,omitempty" doc:"The source for whose connections this holds; absent without sources."`
 	Tier        int              `json:"tier" doc:"From 1, the best."`
 	State       string           `json:"state" enum:"active,idle,connecting,probing,closed,unused,retry" doc:"active: a connection is carrying mail; idle: all its connections are idle; connecting: its first connection is being opened; probing: it had failed, and one connection tests whether it is back; closed: it had connections recently; retry: it failed; unused: it was not used recently."`
 	Until       *time.Time       `json:"until,omitempty" doc:"retry: earliest time of the next attempt."`
@@ -98,6 +101,7 @@ type HostStatus struct {
 type ConnectionStatus struct {
 	ID       uint64     `json:"id" doc:"As in traces."`
 	Host     string     `json:"host" doc:"name[address]:port."`
+	Source   string     `json:"source,omitempty" doc:"The source that it comes from; absent without sources."`
 	State    string     `json:"state" enum:"connecting,ready,draining"`
 	Level    string     `json:"level" enum:"lockstep,group,overlap,stream"`
 	InFlight int        `json:"in_flight" doc:"Transactions under way or assigned."`
@@ -114,6 +118,7 @@ type ConnectionStatus struct {
 type EndedConnection struct {
 	ID          uint64    `json:"id"`
 	Host        string    `json:"host" doc:"name[address]:port."`
+	Source      string    `json:"source,omitempty" doc:"The source that it came from; absent without sources."`
 	Why         string    `json:"why" enum:"asked,idle,busy,lost,step,mixed,wrong" doc:"asked: this program closed it in good order; idle: the server closed it while idle; busy: the server replied 421; lost: the connection was lost; step: the server did not follow the level of pipelining; mixed: the server put content under another envelope; wrong: the server violated the protocol."`
 	DrainReason string    `json:"drain_reason,omitempty" enum:"idle-time,age,count,room,better-host,host-gone,stop,probe,outdated" doc:"asked: why this program closed it."`
 	Text        string    `json:"text" doc:"Why, in words."`
@@ -127,6 +132,7 @@ type EndedConnection struct {
 // A MessageDestination is one destination of a message that is in core.
 type MessageDestination struct {
 	Name       string      `json:"name" doc:"Transport and nexthop, separated by a colon; for mail that is being deferred, the original ones."`
+	Source     string      `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
 	Waiting    int         `json:"waiting" doc:"Recipients that wait."`
 	Busy       int         `json:"busy" doc:"Transactions under way."`
 	Deferral   bool        `json:"being_deferred,omitempty" doc:"The destination cannot take it, and it is being deferred."`

@@ -72,6 +72,9 @@ type Scheduler interface {
 	// Flows returns the flows that have most waiting. The query's Match is called on the
 	// goroutine that owns the core.
 	Flows(ctx context.Context, query qmgr.FlowQuery) (qmgr.FlowList, error)
+	// Sources returns our addresses towards receivers, with at most sites destinations of
+	// each.
+	Sources(ctx context.Context, sites int) ([]qmgr.SourceView, error)
 	// Explain returns where each message is in core, with at most most of its
 	// destinations.
 	Explain(ctx context.Context, ids []mail.QueueID, most int) ([]qmgr.MessageView, error)

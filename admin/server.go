@@ -224,6 +224,7 @@ func (s *Server) register() {
 		"Those with the most waiting come first. Mail that was not classified is in no flow."), s.flows)
 	huma.Register(s.api, operation("quotas", http.MethodGet, "/v1/quotas", "Quotas of classes, tenants and flows, and how much of them is used",
 		"Those of which the largest part is used come first."), s.quotas)
+	huma.Register(s.api, operation("sources", http.MethodGet, "/v1/sources", "The addresses that mail leaves from, and what they send"), s.sources)
 	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Hold messages until they are released",
 		"A message that is already held but would expire is then kept. "+pageNote), s.order(verbHold))
 	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Release held messages, due at once",

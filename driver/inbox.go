@@ -52,7 +52,7 @@ type destinationReply struct {
 }
 
 func (r destinationRequest) ask(d *Driver) {
-	view, held := d.core.Destination(r.transport, r.nexthop, "", r.most)
+	view, held := d.core.Destination(r.transport, r.nexthop, r.most)
 	r.reply <- destinationReply{view, held}
 }
 
@@ -80,6 +80,14 @@ func (r warmupRequest) ask(d *Driver) {
 	view, warming := d.core.Warmup(r.source, r.most)
 	r.reply <- warmupReply{view, warming}
 }
+
+// sourcesRequest asks for the sources.
+type sourcesRequest struct {
+	sites int
+	reply chan []qmgr.SourceView // buffer of one
+}
+
+func (r sourcesRequest) ask(d *Driver) { r.reply <- d.core.Sources(r.sites) }
 
 // flowsRequest asks for flows.
 type flowsRequest struct {

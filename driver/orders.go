@@ -96,6 +96,13 @@ func (d *Driver) Destinations(ctx context.Context, query qmgr.DestinationQuery) 
 	return consult(ctx, d, req, req.reply)
 }
 
+// Sources returns our addresses towards receivers, with at most sites destinations of each.
+// Errors are as for View.
+func (d *Driver) Sources(ctx context.Context, sites int) ([]qmgr.SourceView, error) {
+	req := sourcesRequest{sites: sites, reply: make(chan []qmgr.SourceView, 1)}
+	return consult(ctx, d, req, req.reply)
+}
+
 // Flows returns the flows that have most mail waiting in core. The query's Match is called
 // on the goroutine that owns the core. Errors are as for View.
 func (d *Driver) Flows(ctx context.Context, query qmgr.FlowQuery) (qmgr.FlowList, error) {

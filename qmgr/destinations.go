@@ -19,6 +19,9 @@ type DestinationQuery struct {
 	Match func(transport, nexthop string) bool
 	// In are the conditions that are wanted; without any, all are.
 	In []Condition
+	// EachSource asks for a line for each source of a destination; otherwise there is one
+	// for all of them together.
+	EachSource bool
 	// Domain, if it is not empty, picks sites that have mail waiting for a domain.
 	Domain string
 	// After is the place of the last destination of the page before; nil at the
@@ -54,6 +57,7 @@ type DestinationSummary struct {
 	Recipients int // that wait
 	Oldest     mail.Instant
 	Hosts      conns.Health
+	Sources    []string // from which it gets mail, in order; Queue.Source is "" if there are several
 }
 
 // Place returns where the destination stands.
@@ -70,10 +74,19 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	found := best[standing]{most: query.Most, compare: compareStanding}
 	for t := range q.ring.All() {
 		for d := range t.destinations() {
-			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.Name, d.nexthop) || !d.serves(query.Domain) {
+			if d.instead != (mail.Origin{}) || query.Match != nil && !query.Match(t.Name, d.nexthop) {
 				continue
 			}
-			s := standing{d, q.condition(d)}
+			all := []*queue{d}
+			if !query.EachSource {
+				if all = q.siblings(d); all[0] != d {
+					continue // one line for all of them
+				}
+			}
+			if !slices.ContainsFunc(all, func(d *queue) bool { return d.serves(query.Domain) }) {
+				continue
+			}
+			s := q.standingOfAll(all)
 			list.Matched++
 			list.Standing[s.condition]++
 			if (len(query.In) == 0 || slices.Contains(query.In, s.condition)) && (query.After == nil || query.After.before(s)) {
@@ -88,19 +101,22 @@ func (q *Qmgr) Destinations(query DestinationQuery) DestinationList {
 	return list
 }
 
-// A standing is a destination and how it stands.
+// A standing is a destination and how it stands, from one source or from several together.
 type standing struct {
 	queue     *queue
+	all       []*queue // if there are several, the first of which is queue
 	condition Condition
+	waiting   int
+	source    string
 }
 
 func (s standing) place() DestinationPlace {
-	return DestinationPlace{s.queue.Waiting, s.condition, s.queue.transport.Name, s.queue.nexthop, s.queue.source.name()}
+	return DestinationPlace{s.waiting, s.condition, s.queue.transport.Name, s.queue.nexthop, s.source}
 }
 
 func compareStanding(a, b standing) int {
-	return cmp.Or(cmp.Compare(b.queue.Waiting, a.queue.Waiting), cmp.Compare(b.condition, a.condition),
-		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop), strings.Compare(a.queue.source.name(), b.queue.source.name()))
+	return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(b.condition, a.condition),
+		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop), strings.Compare(a.source, b.source))
 }
 
 // before reports whether the place is before a destination's.
@@ -124,8 +140,19 @@ func (d *queue) serves(domain string) bool {
 }
 
 func (q *Qmgr) summary(s standing) DestinationSummary {
-	d := s.queue
-	v := DestinationSummary{Transport: d.transport.Name, Condition: s.condition, Queue: q.queueView(d)}
+	v := q.summaryOf(s.queue)
+	v.Condition = s.condition
+	for _, d := range s.all[min(1, len(s.all)):] {
+		other := q.summaryOf(d)
+		v.addSource(&other)
+	}
+	v.Sources = sourcesOf(s.all)
+	return v
+}
+
+// summaryOf is that of one source, without its Condition.
+func (q *Qmgr) summaryOf(d *queue) DestinationSummary {
+	v := DestinationSummary{Transport: d.transport.Name, Queue: q.queueView(d)}
 	if d.site != nil {
 		v.Hosts = q.conns.Health(d.site, q.now)
 	}
@@ -202,23 +229,30 @@ type DestinationView struct {
 	Remembered bool
 }
 
-// Destination returns what the core holds of a nexthop of a transport from a source, with at most
-// most hosts and as many connections; false if it holds nothing.
-func (q *Qmgr) Destination(transport, nexthop, source string, most int) (DestinationView, bool) {
+// Destination returns what the core holds of a nexthop of a transport, from all sources
+// together, with at most most hosts and as many connections of each; false if it holds
+// nothing. Limits by time are those of the first source.
+func (q *Qmgr) Destination(transport, nexthop string, most int) (DestinationView, bool) {
 	t := q.transports[transport]
-	switch {
-	case t == nil:
+	if t == nil {
 		return DestinationView{}, false
-	case t.queues[queueKey{nexthop, source}] == nil:
-		return q.remembered(t, nexthop, source)
 	}
-	d := t.queues[queueKey{nexthop, source}]
-	v := DestinationView{DestinationSummary: q.summary(standing{d, q.condition(d)}), Rate: d.rate.Uses(q.now),
+	all := q.queuesFor(t, nexthop)
+	if len(all) == 0 {
+		return q.remembered(t, nexthop)
+	}
+	d := all[0]
+	v := DestinationView{DestinationSummary: q.summary(q.standingOfAll(all)), Rate: d.rate.Uses(q.now),
 		TransportRate: t.rate.Uses(q.now), Ceiling: d.limits.window.Limit,
 		Tables: q.shapes.Lookup(d.nexthop, d.site.Best()).Names}
-	if d.site != nil {
-		v.Hosts, v.Connections = q.conns.Hosts(d.site, q.now, most), q.conns.Connections(d.site, most)
-		v.Ended, v.ConnectionRate = q.conns.Endings(d.site, most), d.site.Dials().Uses(q.now)
+	if d.site == nil {
+		return v, true
+	}
+	v.ConnectionRate = d.site.Dials().Uses(q.now)
+	for _, one := range all {
+		v.Hosts = append(v.Hosts, q.conns.Hosts(one.site, q.now, most)...)
+		v.Connections = append(v.Connections, q.conns.Connections(one.site, most)...)
+		v.Ended = append(v.Ended, q.conns.Endings(one.site, most)...)
 	}
 	return v, true
 }
@@ -226,7 +260,7 @@ func (q *Qmgr) Destination(transport, nexthop, source string, most int) (Destina
 // remembered returns what is known of the host of a nexthop that has no mail in core
 // and no connections. That can be found without a lookup if the nexthop is an address
 // literal with its port.
-func (q *Qmgr) remembered(t *transport, nexthop, source string) (DestinationView, bool) {
+func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) {
 	addr, err := netip.ParseAddrPort(nexthop)
 	if inside, port, literal := strings.Cut(strings.TrimPrefix(nexthop, "["), "]:"); literal && !strings.Contains(inside, ":") {
 		addr, err = netip.ParseAddrPort(inside + ":" + port)
@@ -234,13 +268,14 @@ func (q *Qmgr) remembered(t *transport, nexthop, source string) (DestinationView
 	if err != nil || t.group == nil {
 		return DestinationView{}, false
 	}
-	h, known := q.conns.Remembered(t.group, source, mail.Host{Addr: addr}, q.now)
-	if !known {
-		return DestinationView{}, false
+	v := DestinationView{Remembered: true, Ceiling: t.limits.window.Limit}
+	for _, source := range append([]string{""}, q.sources.names()...) {
+		if h, known := q.conns.Remembered(t.group, source, mail.Host{Addr: addr}, q.now); known {
+			v.Hosts = append(v.Hosts, h)
+		}
 	}
-	v := DestinationView{Remembered: true, Hosts: []conns.HostView{h}, Ceiling: t.limits.window.Limit}
-	v.Transport, v.Queue.Nexthop, v.Queue.Source = t.Name, nexthop, source
-	return v, true
+	v.Transport, v.Queue.Nexthop = t.Name, nexthop
+	return v, len(v.Hosts) > 0
 }
 
 // A MessageView is what the core holds of one message.

@@ -181,6 +181,9 @@ func (q *Qmgr) noteOutcomes(m *message, e *sched.Entry, outcomes []mail.Outcome)
 			m.deferring(why)
 		}
 		q.counts.Outcomes[o.Result]++
+		if s := queueOf(e.Destination()).source; s != nil {
+			s.today.add(o.Result, q.now)
+		}
 		q.noted(m, o)
 	}
 	return untried

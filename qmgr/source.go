@@ -38,6 +38,7 @@ type sourceState struct {
 	source.Source
 	configured bool
 	addresses  [source.Families]sourceAddress
+	today      tally
 }
 
 // A sourceAddress is one address of a source.

@@ -37,6 +37,7 @@ type Queue struct {
 	core     qmgr.View
 	known    []qmgr.DestinationView
 	flows    []qmgr.FlowView
+	sources  []qmgr.SourceView
 	damaged  []admin.DamagedFile
 	trouble  func() (int, time.Time, error)
 	silent   bool
@@ -445,6 +446,27 @@ func (q *Queue) Destinations(ctx context.Context, query qmgr.DestinationQuery) (
 		}
 	}
 	return list, ctx.Err()
+}
+
+// SetSources sets the sources.
+func (q *Queue) SetSources(all ...qmgr.SourceView) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sources = all
+}
+
+// Sources implements admin.Scheduler.
+func (q *Queue) Sources(ctx context.Context, sites int) ([]qmgr.SourceView, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.silent {
+		return nil, errSilent
+	}
+	all := slices.Clone(q.sources)
+	for i := range all {
+		all[i].Sites = all[i].Sites[:min(sites, len(all[i].Sites))]
+	}
+	return all, ctx.Err()
 }
 
 // SetFlows sets the flows, in the order of lists.

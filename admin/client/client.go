@@ -118,14 +118,18 @@ func (c *Client) Status(ctx context.Context, destinations int) (admin.Status, er
 
 // Destinations calls visit for each destination whose name matches and that is in one
 // of states, or in any state if there are none; at most limit, unless that is 0. It
-// returns the last page without its destinations.
-func (c *Client) Destinations(ctx context.Context, name string, states []string, limit int, visit func(*admin.Destination) error) (admin.DestinationPage, error) {
+// returns the last page without its destinations. With eachSource there is one for each
+// source of a destination.
+func (c *Client) Destinations(ctx context.Context, name string, states []string, eachSource bool, limit int, visit func(*admin.Destination) error) (admin.DestinationPage, error) {
 	values := url.Values{}
 	if name != "" {
 		values.Set("name", name)
 	}
 	if len(states) > 0 {
 		values["state"] = states
+	}
+	if eachSource {
+		values.Set("each_source", "true")
 	}
 	for left := limit; ; {
 		values.Set("limit", pageSize(left, admin.DestinationsMax))
@@ -179,6 +183,13 @@ func (c *Client) Quotas(ctx context.Context, kind, name string, limit int) (admi
 	}
 	var page admin.QuotaPage
 	return page, c.get(ctx, "/v1/quotas", values, &page)
+}
+
+// Sources returns the addresses that mail leaves from, with at most sites destinations of
+// each.
+func (c *Client) Sources(ctx context.Context, sites int) (admin.SourcePage, error) {
+	var page admin.SourcePage
+	return page, c.get(ctx, "/v1/sources", url.Values{"sites": {strconv.Itoa(sites)}}, &page)
 }
 
 // A Query selects the messages of a list.

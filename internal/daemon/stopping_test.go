@@ -65,7 +65,7 @@ func TestViewsOfADaemon(t *testing.T) {
 	var found []admin.Destination
 	r.until("mail that waits for its rate", func() bool {
 		found = found[:0]
-		_, err := c.Destinations(context.Background(), "127.0.0.1", []string{"rate-limited"}, 0, func(d *admin.Destination) error {
+		_, err := c.Destinations(context.Background(), "127.0.0.1", []string{"rate-limited"}, false, 0, func(d *admin.Destination) error {
 			found = append(found, *d)
 			return nil
 		})

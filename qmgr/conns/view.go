@@ -25,6 +25,7 @@ func (s *Site) View() SiteView {
 // A HostView is the state of one host of a site.
 type HostView struct {
 	Host        mail.Host
+	Source      string       // for connections from which this holds
 	Tier        int          // from 0, the best
 	Connections int          // of all sites, those included that are about to end
 	Connecting  int          // of these, being opened
@@ -45,6 +46,7 @@ type HostView struct {
 type ConnView struct {
 	ID       ID
 	Host     mail.Host
+	Source   string // from which it comes
 	State    State
 	Level    mail.Level
 	Made     mail.Instant // when dialing began
@@ -64,7 +66,7 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 			if len(views) == most {
 				return views
 			}
-			v := HostView{Host: sh.host, Tier: tier, Limit: max(sh.limits.Connections, 0), Configured: sh.limits.Level, Known: p.db.View(sh.key(), now)}
+			v := HostView{Host: sh.host, Source: s.source, Tier: tier, Limit: max(sh.limits.Connections, 0), Configured: sh.limits.Level, Known: p.db.View(sh.key(), now)}
 			if v.Level = min(v.Configured, v.Known.Level); v.Level == mail.LevelStream && !v.Known.Streams {
 				v.Level, v.Unproven = mail.LevelOverlap, true
 			} else if v.Level < v.Configured {
@@ -90,7 +92,7 @@ func (p *Pool) Remembered(g *Group, source string, host mail.Host, now mail.Inst
 		return HostView{}, false
 	}
 	known := p.db.View(key, now)
-	v := HostView{Host: host, Limit: max(g.cfg.HostLimit, 0), Configured: g.cfg.Level, Known: known, Level: min(g.cfg.Level, known.Level)}
+	v := HostView{Host: host, Source: source, Limit: max(g.cfg.HostLimit, 0), Configured: g.cfg.Level, Known: known, Level: min(g.cfg.Level, known.Level)}
 	if v.Level == mail.LevelStream && !known.Streams {
 		v.Level, v.Unproven = mail.LevelOverlap, true
 	}
@@ -103,7 +105,7 @@ func (p *Pool) Connections(s *Site, most int) (views []ConnView) {
 		if len(views) == most {
 			break
 		}
-		v := ConnView{ID: c.ID, Host: c.host.Host, State: c.state, Level: c.level, Made: c.made,
+		v := ConnView{ID: c.ID, Host: c.host.Host, Source: c.host.key.Source, State: c.state, Level: c.level, Made: c.made,
 			Entries: len(c.loads), Room: c.room, Carried: c.finished, Limit: c.limit, RTT: c.rtt, Service: c.service}
 		if c.state == Ready && len(c.loads) == 0 {
 			v.IdleFrom = c.used

@@ -263,7 +263,7 @@ func (s *script) connections() {
 // connections.
 func (s *script) destination(tb testing.TB, l *golden.Line) {
 	tb.Helper()
-	v, ok := s.world.Core.Destination("smtp", l.Word(tb, 0), l.Str("source", ""), 10)
+	v, ok := s.world.Core.Destination("smtp", l.Word(tb, 0), 10)
 	if !ok {
 		s.print("nothing")
 		return

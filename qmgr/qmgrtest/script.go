@@ -48,7 +48,7 @@ import (
 //	                            for a call-out whose sender is refused
 //	close N WHY [HOW]           end connections, after their transactions, which end as HOW says;
 //	                            HOW may also be unsent and unknown; the rest was not begun
-//	destination NEXTHOP [source=S] everything that the core holds of it
+//	destination NEXTHOP         everything that the core holds of it
 //	connections                 ready connections, their transactions, and what sites wait for
 //	answer WORD…                answer outstanding actions of these kinds, "all" for all
 //	trouble NAME WHY [report]   the next read of it, or report on it, fails: gone corrupt temporary

@@ -40,6 +40,7 @@ func checkStates(cmd *cobra.Command, states []string) error {
 func newDestinationsCommand(p *socket.Finder) *cobra.Command {
 	var (
 		states []string
+		each   bool
 		limit  int
 		asJSON bool
 	)
@@ -68,13 +69,13 @@ counts all mail.`,
 			buffered := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 			if asJSON {
 				e := json.NewEncoder(buffered)
-				if _, err := c.Destinations(cmd.Context(), name, states, limit, func(d *admin.Destination) error { return e.Encode(d) }); err != nil {
+				if _, err := c.Destinations(cmd.Context(), name, states, each, limit, func(d *admin.Destination) error { return e.Encode(d) }); err != nil {
 					return err
 				}
 				return buffered.Flush()
 			}
 			l := newDestinationLister(buffered, command.Terminal(cmd.OutOrStdout()))
-			page, err := c.Destinations(cmd.Context(), name, states, limit, l.destination)
+			page, err := c.Destinations(cmd.Context(), name, states, each, limit, l.destination)
 			if err != nil {
 				return err
 			}
@@ -89,6 +90,7 @@ counts all mail.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&states, "state", nil, "only in these `states`: "+strings.Join(stateNames(), ", "))
+	f.BoolVar(&each, "sources", false, "a line for each source of a destination")
 	f.IntVarP(&limit, "limit", "n", 50, "show at most this `number` of destinations; 0: all")
 	f.BoolVar(&asJSON, "json", false, "one JSON object per line")
 	complete(cmd, "state", stateNames()...)
@@ -113,8 +115,16 @@ func (l *destinationLister) destination(d *admin.Destination) error {
 	if d.Oldest != nil {
 		oldest = human.Age(l.now.Sub(*d.Oldest))
 	}
-	return l.add(row{[]string{human.Shorten(human.Plain(d.Name), destinationMax), d.State, human.Number(d.Messages), human.Number(d.Recipients), oldest,
+	return l.add(row{[]string{human.Shorten(human.Plain(fromSource(d.Name, d.Source)), destinationMax), d.State, human.Number(d.Messages), human.Number(d.Recipients), oldest,
 		human.Number(d.Busy), human.Number(d.Window), connectionsCell(d), hostsCell(d.Hosts)}, whyLines(d, l.now)})
+}
+
+// fromSource returns the name of a destination, and from which source its mail leaves.
+func fromSource(name, source string) string {
+	if source == "" {
+		return name
+	}
+	return name + " from " + source
 }
 
 func connectionsCell(d *admin.Destination) string {

@@ -106,7 +106,7 @@ func flowWait(f *admin.Flow, ms int64) string {
 func flowLines(f *admin.Flow) (lines []string) {
 	for i := range f.Destinations {
 		d := &f.Destinations[i]
-		line := fmt.Sprintf("%s waiting for %s", human.Number(d.Waiting), human.Plain(d.Name))
+		line := fmt.Sprintf("%s waiting for %s", human.Number(d.Waiting), human.Plain(fromSource(d.Name, d.Source)))
 		if text := sharingText(&d.Sharing); text != "" {
 			line += ": " + text
 		}

@@ -93,7 +93,7 @@ func completeDestination(p *socket.Finder) func(*cobra.Command, []string, string
 		}
 		defer c.Close()
 		var names []string
-		_, _ = c.Destinations(cmd.Context(), begun, nil, 100, func(d *admin.Destination) error {
+		_, _ = c.Destinations(cmd.Context(), begun, nil, false, 100, func(d *admin.Destination) error {
 			if strings.HasPrefix(d.Name, begun) {
 				names = append(names, d.Name)
 			} else if strings.HasPrefix(d.Nexthop, begun) {
@@ -198,7 +198,7 @@ func (v *hostsView) hosts(d *admin.DestinationDetail) {
 		if h.Limit > 0 {
 			connections += "/" + human.Number(h.Limit)
 		}
-		t.rows = append(t.rows, row{[]string{human.Plain(hostName(h)), h.State, next, connections, human.Number(h.Tier),
+		t.rows = append(t.rows, row{[]string{human.Plain(fromSource(hostName(h), h.Source)), h.State, next, connections, human.Number(h.Tier),
 			milliseconds(h.RTT), milliseconds(h.Service), h.Level}, v.hostLines(h)})
 	}
 	v.write(t)
@@ -285,7 +285,7 @@ func (v *hostsView) connections(d *admin.DestinationDetail) {
 		if c.Limit > 0 {
 			carried += "/" + human.Number(c.Limit)
 		}
-		t.rows = append(t.rows, row{cells: []string{human.Plain(c.Host), c.State, c.Level, human.Number(c.InFlight), carried, human.Span(v.now.Sub(c.Made)), idle}})
+		t.rows = append(t.rows, row{cells: []string{human.Plain(fromSource(c.Host, c.Source)), c.State, c.Level, human.Number(c.InFlight), carried, human.Span(v.now.Sub(c.Made)), idle}})
 	}
 	v.write(t)
 }
@@ -300,7 +300,7 @@ func (v *hostsView) ended(d *admin.DestinationDetail) {
 		if e.Reply != "" {
 			why += ": " + human.Plain(e.Reply)
 		}
-		t.rows = append(t.rows, row{cells: []string{human.Span(v.now.Sub(e.At)) + " ago", human.Plain(e.Host), human.Number(e.Carried), human.Span(e.At.Sub(e.Made)), why}})
+		t.rows = append(t.rows, row{cells: []string{human.Span(v.now.Sub(e.At)) + " ago", human.Plain(fromSource(e.Host, e.Source)), human.Number(e.Carried), human.Span(e.At.Sub(e.Made)), why}})
 	}
 	v.write(t)
 }

@@ -1,0 +1,292 @@
+package source
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/golden"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+func all(string) bool { return true }
+
+func poolOf(weights ...int) *Pool {
+	p := &Pool{Name: "p"}
+	for i, w := range weights {
+		p.Members = append(p.Members, Member{Source: fmt.Sprint("s", i), Weight: w})
+	}
+	return p
+}
+
+// The rule by its definition: of the members that can be used, the next pick gets the one
+// that has had least of what its weight entitles it to, over all picks for which it could be
+// used, the first of several.
+type twin struct {
+	weights []int
+	owed    []int // sums of weights of a member, less sums of all weights in what it got
+}
+
+func (w *twin) next(usable []bool) int {
+	sum, best := 0, -1
+	for i, weight := range w.weights {
+		if usable[i] {
+			sum += weight
+			w.owed[i] += weight
+			if best < 0 || w.owed[i] > w.owed[best] {
+				best = i
+			}
+		}
+	}
+	if best >= 0 {
+		w.owed[best] -= sum
+	}
+	return best
+}
+
+// Against the twin, with sources that come and go. The first pick for a destination is that
+// of the order over destinations, after which the destination's own goes on as if it had
+// been its own.
+func TestTurnsAgainstTwin(t *testing.T) {
+	for run := range golden.Runs(200) {
+		r := rand.New(rand.NewPCG(uint64(run), 1))
+		var weights []int
+		for range 1 + r.IntN(6) {
+			weights = append(weights, 1+r.IntN(5))
+		}
+		p := poolOf(weights...)
+		first := &twin{weights, make([]int, len(weights))}
+		own := make(map[string]*twin)
+		var turns Turns
+		usable := make([]bool, len(weights))
+		for i := range usable {
+			usable[i] = true
+		}
+		for pick := range 300 {
+			if r.IntN(10) == 0 {
+				i := r.IntN(len(usable))
+				usable[i] = !usable[i]
+			}
+			name := fmt.Sprint("d", r.IntN(4))
+			got, ok := turns.Next(p, "smtp", name, 0, func(member string) bool { return usable[slices.Index(names(p), member)] })
+			want := -1
+			if w := own[name]; w != nil {
+				want = w.next(usable)
+			} else if want = first.next(usable); want >= 0 {
+				own[name] = begun(weights, usable, want)
+			}
+			if ok != (want >= 0) || ok && got != want {
+				t.Fatalf("run %d, pick %d for %s, usable %v: %d, want %d", run, pick, name, usable, got, want)
+			}
+		}
+	}
+}
+
+// begun is the state behind a first pick.
+func begun(weights []int, usable []bool, given int) *twin {
+	w := &twin{weights, make([]int, len(weights))}
+	for i, weight := range weights {
+		if usable[i] {
+			w.owed[i] += weight
+			w.owed[given] -= weight
+		}
+	}
+	return w
+}
+
+func names(p *Pool) (list []string) {
+	for _, m := range p.Members {
+		list = append(list, m.Source)
+	}
+	return list
+}
+
+// Of as many picks as the sum of the weights each member gets its weight, at each destination
+// and over the destinations; and in between a member is never ahead by a whole pick for each
+// other one.
+func TestTurnsShareByWeight(t *testing.T) {
+	for run := range golden.Runs(100) {
+		r := rand.New(rand.NewPCG(uint64(run), 2))
+		var weights []int
+		sum := 0
+		for range 1 + r.IntN(8) {
+			weights = append(weights, 1+r.IntN(20))
+			sum += weights[len(weights)-1]
+		}
+		p := poolOf(weights...)
+		var turns Turns
+		firsts := make([]int, len(weights))
+		for d := range sum {
+			got := make([]int, len(weights))
+			for pick := range sum {
+				i, _ := turns.Next(p, "smtp", fmt.Sprint(d), 0, all)
+				if got[i]++; pick == 0 {
+					firsts[i]++
+				}
+				for j, w := range weights {
+					if ahead := got[j]*sum - (pick+1)*w; ahead > sum*len(weights) || -ahead > sum*len(weights) {
+						t.Fatalf("weights %v: after %d picks %d has %d", weights, pick+1, j, got[j])
+					}
+				}
+			}
+			if !slices.Equal(got, weights) {
+				t.Fatalf("weights %v: destination %d got %v", weights, d, got)
+			}
+		}
+		if !slices.Equal(firsts, weights) {
+			t.Fatalf("weights %v: the first picks of %d destinations are %v", weights, sum, firsts)
+		}
+	}
+}
+
+// A source that was passed over for long is owed nothing when it is back.
+func TestTurnsOfASourceThatWasAway(t *testing.T) {
+	p, away := poolOf(1, 1), true
+	usable := func(member string) bool { return member != "s0" || !away }
+	var turns Turns
+	for range 100 {
+		if i, ok := turns.Next(p, "smtp", "d", 0, usable); !ok || i != 1 {
+			t.Fatalf("%d, %v", i, ok)
+		}
+	}
+	away = false
+	var got [2]int
+	for range 10 {
+		i, _ := turns.Next(p, "smtp", "d", 0, usable)
+		got[i]++
+	}
+	if got != [2]int{5, 5} {
+		t.Errorf("of ten picks: %v", got)
+	}
+	if _, ok := turns.Next(p, "smtp", "d", 0, func(string) bool { return false }); ok {
+		t.Error("a source that cannot be used was chosen")
+	}
+}
+
+// The recipients of one message go together, as long as that source can be used.
+func TestTurnsOfOneMessage(t *testing.T) {
+	p, lost := poolOf(1, 1), ""
+	usable := func(member string) bool { return member != lost }
+	var turns Turns
+	next := func(message uint64) int {
+		i, _ := turns.Next(p, "smtp", "d", message, usable)
+		return i
+	}
+	one := next(1)
+	if next(1) != one || next(1) != one {
+		t.Error("recipients of one message leave from different sources")
+	}
+	if next(2) == one {
+		t.Error("the next message leaves from the same source")
+	}
+	lost = p.Members[1-one].Source
+	if next(2) != one {
+		t.Error("a message stays with a source that cannot be used")
+	}
+}
+
+// Destinations are forgotten, those first that were not used for longest.
+func TestTurnsAreBounded(t *testing.T) {
+	p := poolOf(1, 2)
+	var turns Turns
+	for i := range turnsMax + 500 {
+		turns.Next(p, "smtp", "kept", 0, all)
+		turns.Next(p, "smtp", fmt.Sprint(i), 0, all)
+	}
+	if len(turns.of) != turnsMax || turns.recent.Len() != turnsMax || turns.of[place{"p", "smtp", "kept"}] == nil || turns.of[place{"p", "smtp", "0"}] != nil {
+		t.Errorf("%d destinations are remembered", len(turns.of))
+	}
+}
+
+func TestPools(t *testing.T) {
+	cfg := Config{
+		Sources: []Source{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}},
+		Pools: []Pool{
+			{Name: "both", Match: Match{Classes: []string{"bulk"}, Tenants: []string{"shop*"}}},
+			{Name: "bulk", Match: Match{Classes: []string{"bulk", "news"}}},
+			{Name: "sender", Match: Match{Senders: []string{"otp@*", "<>"}}},
+			{Name: "route", Match: Match{Routes: []string{"relay", "smtp:.example.com", "*:[192.0.2.1]:*"}}},
+			{Name: "rest"},
+		},
+	}
+	for i := range cfg.Pools {
+		cfg.Pools[i].Members = []Member{{"a", 1}}
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	table := NewTable(&cfg)
+	for _, c := range []struct {
+		class, tenant, sender, transport, nexthop, want string
+	}{
+		{"bulk", "Shop7", "x@y", "smtp", "a.test", "both"},
+		{"bulk", "bakery", "otp@y", "smtp", "a.test", "bulk"},
+		{"news", "", "", "relay", "a.test", "bulk"},
+		{"normal", "shop", "otp@y", "relay", "a.test", "sender"},
+		{"normal", "shop", "", "relay", "a.test", "sender"},
+		{"normal", "shop", "x@y", "relay", "a.test", "route"},
+		{"", "", "x@y", "smtp", "mail.example.com", "route"},
+		{"", "", "x@y", "smtp", "example.com", "rest"},
+		{"", "", "x@y", "other", "[192.0.2.1]:25", "route"},
+		{"", "", "x@y", "other", "mail.example.com", "rest"},
+	} {
+		p := table.Pool(Way{Flow: &mail.Flow{Class: c.class, Tenant: c.tenant}, Sender: mail.Address(c.sender), Transport: c.transport, Nexthop: c.nexthop})
+		if p == nil || p.Name != c.want {
+			t.Errorf("%+v: pool %+v", c, p)
+		}
+	}
+	cfg.Pools = cfg.Pools[:1]
+	if p := NewTable(&cfg).Pool(Way{Flow: &mail.Flow{}}); p != nil {
+		t.Errorf("mail that meets no conditions has pool %s", p.Name)
+	}
+	if !cfg.Pools[0].Has("a") || cfg.Pools[0].Has("b") {
+		t.Error("the pool has other members")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	four, six := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	cfg := Config{
+		Sources: []Source{
+			{Name: "a", Addresses: []netip.Addr{four, six}}, {Name: "a", Addresses: []netip.Addr{four, netip.MustParseAddr("192.0.2.2")}},
+			{Addresses: []netip.Addr{netip.IPv4Unspecified(), {}}}, {Name: "none"},
+		},
+		Pools: []Pool{{Name: "p", Members: []Member{{"a", 0}, {"a", WeightMax + 1}, {"b", 1}}, Match: Match{Routes: []string{""}}}, {Name: "p"}, {}},
+	}
+	err := cfg.Validate()
+	for _, want := range []string{"source a is there twice", "two addresses of one family: 192.0.2.2", "0.0.0.0 is not an address", "invalid IP is not an address", "it has no name",
+		"source none: it has no address", "weight 0 of source a", "weight 1001", "there is no source b", "source a is there twice", "a condition for the route is empty", "pool p is there twice", "it has 0 sources"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no complaint %q in:\n%v", want, err)
+		}
+	}
+	good := Config{Sources: []Source{{Name: "a", Addresses: []netip.Addr{four, six}}}, Pools: []Pool{{Name: "p", Members: []Member{{"a", 1}}}}}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	s := &good.Sources[0]
+	if s.Address(IPv4) != four || s.Address(IPv6) != six || (&Source{}).Address(IPv6).IsValid() || FamilyOf(netip.MustParseAddr("::ffff:192.0.2.1")) != IPv4 {
+		t.Error("the families of addresses are mixed up")
+	}
+	copied := good.Clone()
+	copied.Sources[0].Addresses[0], copied.Pools[0].Members[0].Source = six, "b"
+	if s.Addresses[0] != four || good.Pools[0].Members[0].Source != "a" {
+		t.Error("a clone shares memory")
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	for _, n := range []int{2, 20} {
+		p := poolOf(slices.Repeat([]int{1}, n)...)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var turns Turns
+			b.ReportAllocs()
+			for b.Loop() {
+				turns.Next(p, "smtp", "example.com", 0, all)
+			}
+		})
+	}
+}

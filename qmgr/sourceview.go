@@ -1,0 +1,221 @@
+package qmgr
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/conns"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
+)
+
+// A tally is what became of the recipients of deliveries on one day, which is that of UTC.
+type tally struct {
+	since mail.Instant // the beginning of the day, or when counting began
+	count [results]uint64
+}
+
+// results is the number of what a recipient's outcome can be.
+const results = mail.Failed + 1
+
+// day is the length of a day.
+const day = mail.Instant(24 * 60 * 60 * 1e9)
+
+// add counts an outcome.
+func (t *tally) add(r mail.Result, now mail.Instant) {
+	t.turn(now)
+	t.count[r]++
+}
+
+// turn begins a new day's tally if it is one.
+func (t *tally) turn(now mail.Instant) {
+	switch begin := now - now%day; {
+	case t.since == 0:
+		t.since = now
+	case t.since < begin:
+		*t = tally{since: begin}
+	}
+}
+
+// A SourceView is one source, and what the core has of it.
+type SourceView struct {
+	Name, Hello string
+	Configured  bool // false: a reload has removed it, and mail is still under way from it
+	Addresses   []AddressView
+	Pools       []SourcePool // those that have it
+	Connections int          // ready, or being opened
+	Waiting     int          // entries
+	Busy        int          // deliveries under way
+	// Delivered, Deferred and Bounced are the recipients of today's deliveries, which is
+	// since Since.
+	Delivered, Deferred, Bounced uint64
+	Since                        mail.Instant // 0 if there was none
+	Destinations                 int          // for which it has mail, connections, or knows that they are dead
+	// Most of these, those with the most waiting first.
+	Sites []DestinationSummary
+}
+
+// An AddressView is one address of a source.
+type AddressView struct {
+	Addr  netip.Addr
+	State string       // "in use", "withdrawn" or "tried"
+	Why   mail.Reply   // withdrawn, tried: what the system said
+	Since mail.Instant // likewise: when it said so first
+	Until mail.Instant // withdrawn: when it is tried again
+}
+
+// A SourcePool is the part that a source has in a pool.
+type SourcePool struct {
+	Pool       string
+	Weight, Of int // Of is the sum of all weights
+}
+
+// Sources returns all sources in the order of the configuration, with at most most of the
+// destinations of each. It takes time in proportion to the destinations in core.
+func (q *Qmgr) Sources(most int) []SourceView {
+	var views []SourceView
+	for _, s := range q.sources.all {
+		v := q.sourceView(s, most)
+		if s.configured || v.Destinations > 0 {
+			views = append(views, v)
+		}
+	}
+	return views
+}
+
+func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
+	today := s.today
+	if today.since != 0 {
+		today.turn(q.now)
+	}
+	v := SourceView{Name: s.Name, Hello: s.Hello, Configured: s.configured, Since: today.since,
+		Delivered: today.count[mail.Delivered], Deferred: today.count[mail.Deferred], Bounced: today.count[mail.Failed]}
+	for f := range s.addresses {
+		a := &s.addresses[f]
+		if addr := s.Address(source.Family(f)); addr.IsValid() {
+			one := AddressView{Addr: addr, State: a.state.String(), Why: a.why}
+			if a.state != addressUsed {
+				one.Since = a.since
+			}
+			if a.timer.slot.Heaped() {
+				one.Until = a.timer.at
+			}
+			v.Addresses = append(v.Addresses, one)
+		}
+	}
+	for i := range q.cfg.Sources.Pools {
+		p := SourcePool{Pool: q.cfg.Sources.Pools[i].Name}
+		for _, m := range q.cfg.Sources.Pools[i].Members {
+			p.Of += m.Weight
+			if m.Source == s.Name {
+				p.Weight = m.Weight
+			}
+		}
+		if p.Weight > 0 {
+			v.Pools = append(v.Pools, p)
+		}
+	}
+	found := best[standing]{most: most, compare: compareStanding}
+	for d := range q.queuesOf(s) {
+		v.Connections += d.site.Count()
+		v.Waiting += d.Waiting
+		v.Busy += d.Busy
+		v.Destinations++
+		found.add(q.standing(d))
+	}
+	for _, one := range found.sorted() {
+		v.Sites = append(v.Sites, q.summary(one))
+	}
+	return v
+}
+
+// String returns the word that views show.
+func (s addressState) String() string {
+	return [...]string{"none", "in use", "withdrawn", "tried"}[s]
+}
+
+// siblings are the queues of a destination from all sources, itself included, in the order of
+// the sources.
+func (q *Qmgr) siblings(d *queue) []*queue { return q.queuesFor(d.transport, d.name) }
+
+// queuesFor are the queues of one name among those of a transport, in the order of the
+// sources.
+func (q *Qmgr) queuesFor(t *transport, name string) (all []*queue) {
+	if none := t.queues[queueKey{name: name}]; none != nil {
+		all = append(all, none)
+	}
+	for _, s := range q.sources.all {
+		if one := t.queues[queueKey{name, s.Name}]; one != nil {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// names are those of all sources.
+func (v *sources) names() (names []string) {
+	for _, s := range v.all {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// standing returns how a destination stands from its source.
+func (q *Qmgr) standing(d *queue) standing {
+	return standing{queue: d, condition: q.condition(d), waiting: d.Waiting, source: d.source.name()}
+}
+
+// standingOfAll returns how a destination stands from all sources together: what waits is the
+// sum, and its condition is the best of them, since mail takes that way.
+func (q *Qmgr) standingOfAll(all []*queue) standing {
+	s := q.standing(all[0])
+	for _, d := range all[1:] {
+		s.waiting += d.Waiting
+		s.condition = min(s.condition, q.condition(d))
+		s.source = ""
+	}
+	s.all = all
+	return s
+}
+
+// addSource adds what a destination has from another source.
+func (v *DestinationSummary) addSource(other *DestinationSummary) {
+	v.Messages += other.Messages
+	v.Recipients += other.Recipients
+	if v.Oldest == 0 || other.Oldest != 0 && other.Oldest < v.Oldest {
+		v.Oldest = other.Oldest
+	}
+	a, b := &v.Queue, &other.Queue
+	a.Source = ""
+	a.Window += b.Window
+	a.Busy += b.Busy
+	if a.Todo == 0 {
+		a.WaitReason = b.WaitReason
+	}
+	a.Todo += b.Todo
+	a.Connections.Connecting += b.Connections.Connecting
+	a.Connections.Ready += b.Connections.Ready
+	if a.Connections.Waits == conns.WaitNone {
+		a.Connections.Waits = b.Connections.Waits
+	}
+	if a.State > b.State || a.Until == 0 { // that of the one that mail can use
+		a.State, a.Reason, a.Until = b.State, b.Reason, b.Until
+	}
+	h, o := &v.Hosts, &other.Hosts
+	h.Up, h.Busy, h.Retry = max(h.Up, o.Up), max(h.Busy, o.Busy), max(h.Retry, o.Retry)
+	if o.FailedAt > h.FailedAt {
+		h.Failure, h.FailedAt = o.Failure, o.FailedAt
+	}
+}
+
+// sourcesOf are the names of the sources of several queues.
+func sourcesOf(all []*queue) (names []string) {
+	for _, d := range all {
+		if d.source != nil {
+			names = append(names, d.source.Name)
+		}
+	}
+	slices.SortFunc(names, cmp.Compare)
+	return names
+}
