@@ -23,7 +23,8 @@ import (
 // source if it has no other: what waits for it is bound anew, and it is passed over until
 // the address may be tried again, for which a pause is enough, since a dial that fails
 // costs no mail anything. Where a pool has no other source the mail is deferred: it never
-// leaves from an address that its pool does not have.
+// leaves from an address that its pool does not have. When an address is tried again, so is
+// that mail, as after an outage of our network (network.go).
 
 // sources are our addresses.
 type sources struct {
@@ -31,6 +32,9 @@ type sources struct {
 	all    []*sourceState // in the order of the configuration, then those that it does not have any more
 	table  *source.Table  // nil without pools
 	turns  source.Turns
+	// stranded is when mail was first deferred because no source of its pool could be used,
+	// since an address was tried again; 0: none was.
+	stranded mail.Instant
 }
 
 // A sourceState is what is known of a source.
@@ -197,6 +201,9 @@ func (q *Qmgr) noSource(p *source.Pool, site string) mail.Reply {
 	}
 	text := strings.Join(why, "; ")
 	if !warming {
+		if q.sources.stranded == 0 {
+			q.sources.stranded = q.now
+		}
 		text = fmt.Sprintf("no source of pool %s can be used: %s", p.Name, text)
 	}
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: text}
@@ -256,6 +263,12 @@ func (q *Qmgr) tryAddress(t *timer) {
 	for f := range s.addresses {
 		if a := &s.addresses[f]; &a.timer == t {
 			a.become(addressTried)
+		}
+	}
+	if since := q.sources.stranded; since != 0 {
+		q.sources.stranded = 0
+		if q.recovery.since == 0 || since < q.recovery.since {
+			q.recovery.since = since
 		}
 	}
 	q.lookAgain(s)
