@@ -456,7 +456,9 @@ func (q *Qmgr) fit() {
 			}
 			d.pin()
 			for _, e := range misfits {
-				q.bindEntryAnew(e)
+				if !q.fits(e) { // those before it may have left enough of the source's allowance
+					q.bindEntryAnew(e)
+				}
 			}
 			q.unpin(d)
 		}

@@ -105,13 +105,16 @@ func (m *measure) connected(w *world, r *receiver, more int) {
 // point returns the point of the series that is now.
 func (m *measure) point(w *world) *Point {
 	p := m.series.at(w.now.Sub(w.start), Point{Connections: m.connections, Waiting: w.spool.unsettled})
-	if m.series.hosts+m.series.groups+m.series.shares == 0 {
+	if m.series.hosts+m.series.groups+m.series.shares+m.series.from == 0 {
 		return p
 	}
 	for i := len(m.series.Points) - 1; i >= 0 && m.series.Points[i].isBlank(); i-- {
 		made := &m.series.Points[i]
 		if m.series.shares > 0 {
 			made.Starts = make([]int, m.series.shares)
+		}
+		if m.series.from > 0 {
+			made.Sources = make([]int, m.series.from)
 		}
 		for h := range m.series.hosts {
 			made.Hosts = append(made.Hosts, m.hosts[h].open.now)
@@ -183,6 +186,13 @@ func (m *measure) end(now mail.Instant) {
 func (m *measure) started(w *world, e *task) {
 	if m.series.shares > 0 && e.message != nil {
 		m.point(w).Starts[e.message.source.class]++
+	}
+	if m.series.from > 0 && e.session != nil {
+		for i := range w.run.Core.Sources.Sources {
+			if w.run.Core.Sources.Sources[i].Name == e.session.opening.Source {
+				m.point(w).Sources[i]++
+			}
+		}
 	}
 	switch {
 	case e.message == nil:

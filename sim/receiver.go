@@ -29,6 +29,8 @@ type receiver struct {
 	idle    ilist.List[connection] // of agents; the one that has waited longest in front
 	turn    int                    // the server that gets the next connection
 
+	volumes map[string]*volume // of mail, by source
+
 	sessions ilist.List[session] // established, the oldest first
 	frozen   mail.Instant        // until when nothing comes through on these
 }
@@ -192,4 +194,36 @@ func (b *Behaviour) retransmit(n int) (time.Duration, bool) {
 		return 0, false
 	}
 	return b.Retransmit[n], true
+}
+
+// A volume is how many messages a receiver has had from a source.
+type volume struct {
+	day   int64 // since the epoch
+	today int   // taken
+	most  int   // taken on a day before
+}
+
+// tolerates reports whether the receiver takes one more message from a source, and counts it
+// if it does.
+func (r *receiver) tolerates(source string, now mail.Instant) bool {
+	b := &r.now
+	if b.Tolerance == 0 || source == b.KnownSource {
+		return true
+	}
+	v := r.volumes[source]
+	if v == nil {
+		if r.volumes == nil {
+			r.volumes = make(map[string]*volume)
+		}
+		v = &volume{}
+		r.volumes[source] = v
+	}
+	if day := now.Seconds() / 86400; day > v.day {
+		v.day, v.today, v.most = day, 0, max(v.most, v.today)
+	}
+	if v.today >= max(b.Tolerance, int(float64(v.most)*b.ToleranceGrowth)) {
+		return false
+	}
+	v.today++
+	return true
 }

@@ -108,6 +108,7 @@ type Pictures struct {
 	Cut     bool     // there were more slots
 	Hosts   []string // those that the points of Series follow; none if these do not
 	Classes []string
+	Sources []string    // those of the configuration
 	Delays  []Histogram // by class
 }
 
@@ -205,6 +206,9 @@ func summarize(run *Run, outcomes []*outcome) RunReport {
 	}
 	for i := range first.series.hosts {
 		r.Pictures.Hosts = append(r.Pictures.Hosts, first.hosts[i].name)
+	}
+	for i := range first.series.from {
+		r.Pictures.Sources = append(r.Pictures.Sources, run.Core.Sources.Sources[i].Name)
 	}
 	r.Pictures.Series, r.Pictures.Slots, r.Pictures.Cut = first.series, first.slots, first.slotsNotRecorded
 	r.Pictures.Delays = make([]Histogram, len(first.tallies))

@@ -201,6 +201,14 @@ type Behaviour struct {
 	// first attempt of the message at this site.
 	Greylist time.Duration
 
+	// Tolerance is how many messages it takes on the first day (UTC) from a source that it
+	// does not know; 0: any number. On later days it takes ToleranceGrowth times the most that
+	// it took on a day before; what exceeds that is refused for now. It knows KnownSource,
+	// and takes everything from there.
+	Tolerance       int
+	ToleranceGrowth float64
+	KnownSource     string
+
 	SoftPercent float64 // of the recipients are refused for now
 	HardPercent float64 // of the recipients are refused for good
 	DropPercent float64 // of the transactions end with the connection lost

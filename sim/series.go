@@ -10,6 +10,7 @@ type Series struct {
 	hosts  int // how many are followed
 	groups int // classes of arrival whose connections are followed
 	shares int // classes of arrival whose deliveries are followed
+	from   int // sources whose deliveries are followed
 }
 
 // A Point is what happened in a piece of time.
@@ -24,6 +25,7 @@ type Point struct {
 	Hosts       []int   // connections to each host, the most at once; nil if there is one, or too many
 	Classes     []int   // connections that carry something of each class of arrival, the most at once; nil if there is one class, or agents
 	Starts      []int   // deliveries of each class of arrival that began; nil if no mail is somebody's, or too many classes
+	Sources     []int   // deliveries from each source that began, in the order of the configuration; nil without sources, or with too many
 	WindowSum   float64 // of the windows in force when attempts ended
 	Windows     int     // how many these were
 	WindowMin   int
@@ -69,7 +71,9 @@ func (s *Series) halve() {
 }
 
 // isBlank reports whether nothing is in the point that is followed one by one.
-func (p *Point) isBlank() bool { return p.Hosts == nil && p.Classes == nil && p.Starts == nil }
+func (p *Point) isBlank() bool {
+	return p.Hosts == nil && p.Classes == nil && p.Starts == nil && p.Sources == nil
+}
 
 // Join adds what happened in a later piece of time.
 func (p *Point) Join(o *Point) {
@@ -87,6 +91,9 @@ func (p *Point) Join(o *Point) {
 	}
 	for i := range o.Starts {
 		p.Starts[i] += o.Starts[i]
+	}
+	for i := range o.Sources {
+		p.Sources[i] += o.Sources[i]
 	}
 	switch {
 	case o.Windows == 0:

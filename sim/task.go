@@ -13,6 +13,7 @@ type task struct {
 	recipients []mail.Recipient
 	to         *destination
 	session    *session // that carries it; nil: an agent does
+	begun      mail.Instant
 }
 
 // poisonous reports whether receivers break off whenever they have had the message.
@@ -21,6 +22,7 @@ func (m *message) poisonous() bool { return m != nil && m.source.cfg.Poison }
 // begun counts a task that begins.
 func (w *world) begun(e *task) {
 	w.underway++
+	e.begun = w.now
 	for _, c := range w.watch.starts {
 		c.started(w, e)
 	}
@@ -59,9 +61,14 @@ func (w *world) judge(e *task, r *receiver) {
 		m.firstTry = w.now
 	}
 	w.outcomes = w.outcomes[:0]
+	tolerated := e.session == nil || r.tolerates(e.session.opening.Source, w.now)
 	for i := range e.recipients {
 		o := mail.Outcome{Index: e.recipients[i].Index, Result: mail.Deferred, At: w.now}
-		if m != nil {
+		switch {
+		case !tolerated:
+			o.Reply = replyUnknownSource
+			o.Reply.By = r.name
+		case m != nil:
 			o.Result, o.Reply = r.verdict(w, m)
 			o.Reply.By = r.name
 		}
@@ -96,17 +103,19 @@ func (r *receiver) verdict(w *world, m *message) (mail.Result, mail.Reply) {
 var (
 	replyAccepted   = mail.Reply{Code: 250, Status: mail.Status{Class: 2}, Text: "ok"}
 	replyGreylisted = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2}, Text: "greylisted, try again later"}
-	replySoft       = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 1}, Text: "mailbox temporarily unavailable"}
-	replyHard       = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "no such user"}
-	replyNoDNS      = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "name server failure"}
-	replyRefused    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
-	replyTimeout    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection timed out"}
-	replySilent     = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "timed out while waiting for the greeting"}
-	replyBusy       = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7}, Text: "too many connections"}
-	replyNoAgent    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"}
-	replyLost       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "lost connection"}
-	replyNoReply    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "timed out while waiting for a reply"}
-	replyEnough     = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7}, Text: "enough messages on this connection"}
-	replyIdle       = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "idle for too long"}
-	replyUnknown    = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "message sent, but it is not known whether it was taken"}
+	// replyUnknownSource is for a source that sends more than the receiver tolerates.
+	replyUnknownSource = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 7, Detail: 28}, Text: "unusual rate of mail from your address"}
+	replySoft          = mail.Reply{Code: 450, Status: mail.Status{Class: 4, Subject: 2, Detail: 1}, Text: "mailbox temporarily unavailable"}
+	replyHard          = mail.Reply{Code: 550, Status: mail.Status{Class: 5, Subject: 1, Detail: 1}, Text: "no such user"}
+	replyNoDNS         = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 3}, Text: "name server failure"}
+	replyRefused       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection refused"}
+	replyTimeout       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 1}, Text: "connection timed out"}
+	replySilent        = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "timed out while waiting for the greeting"}
+	replyBusy          = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7}, Text: "too many connections"}
+	replyNoAgent       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: "mail transport unavailable"}
+	replyLost          = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "lost connection"}
+	replyNoReply       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "timed out while waiting for a reply"}
+	replyEnough        = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 7}, Text: "enough messages on this connection"}
+	replyIdle          = mail.Reply{Code: 421, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "idle for too long"}
+	replyUnknown       = mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 2}, Text: "message sent, but it is not known whether it was taken"}
 )

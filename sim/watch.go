@@ -118,7 +118,7 @@ func newWatchers(w *world) watchers {
 	turns, sparse, idle, crowds := &turns{}, &sparse{}, &idle{}, &crowds{}
 	ws.checkers = append(ws.checkers, turns, sparse, idle, crowds)
 	if w.hasSessions() {
-		ws.checkers = append(ws.checkers, newConnecting(w), newProbing(w), newReaching(w))
+		ws.checkers = append(ws.checkers, newConnecting(w), newProbing(w), newReaching(w), newWarming(w))
 	}
 	if c := newClaims(w, turns, sparse, idle, crowds); c != nil {
 		ws.enlist(c)

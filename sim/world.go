@@ -90,6 +90,9 @@ func newWorld(s *Scenario, run *Run, seed uint64) (*world, error) {
 		w.sources = append(w.sources, from)
 	}
 	w.measure = newMeasure(classes, w.receivers, w.hasSessions(), s.hasFlows())
+	if n := len(run.Core.Sources.Sources); n > 1 && n <= hostsDrawn {
+		w.measure.series.from = n
+	}
 	w.watch = newWatchers(w)
 	return w, nil
 }

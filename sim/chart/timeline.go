@@ -16,8 +16,8 @@ const (
 // force (the mean as a line, all of them as a band) and the most connections at
 // once, and lookups if there are any; below, attempts and, in front of them, those
 // that failed for the site; then the connections to each host and those that carried
-// something of each class, and the deliveries of each class, as far as these were
-// followed.
+// something of each class, and the deliveries of each class and from each source, as far as
+// these were followed.
 func (c *canvas) timeline(p *sim.Pictures, top float64) float64 {
 	s := &p.Series
 	if len(s.Points) == 0 {
@@ -50,6 +50,9 @@ func (c *canvas) timeline(p *sim.Pictures, top float64) float64 {
 	}
 	if len(points[0].Starts) > 0 {
 		end = c.strips(points, step, x, "deliveries of each class that begin", p.Classes, func(p *sim.Point) []int { return p.Starts }, end)
+	}
+	if len(points[0].Sources) > 0 {
+		end = c.strips(points, step, x, "deliveries from each source that begin", p.Sources, func(p *sim.Point) []int { return p.Sources }, end)
 	}
 	for _, v := range x.timeTicks(12) {
 		c.line(x.at(v), end, x.at(v), end+4, colourAxis)

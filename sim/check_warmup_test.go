@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr"
+	pools "github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
+)
+
+// The checker of warm-ups complains of a message too many, of an allowance that grew after a
+// day that was not used or not good, and of mail that waits while a source may send; and of
+// nothing else.
+func TestWarmingChecker(t *testing.T) {
+	const day = 24 * time.Hour
+	to := &destination{name: "a.test", transport: "smtp"}
+	for _, c := range []struct {
+		name, want string
+		play       func(send func(n int, result mail.Result), pass func(), putOff func())
+	}{
+		{"the allowance", "", func(send func(int, mail.Result), pass func(), putOff func()) { send(10, mail.Delivered); putOff() }},
+		{"one too many", "begins message 11", func(send func(int, mail.Result), pass func(), putOff func()) { send(11, mail.Delivered) }},
+		{"what was never begun", "", func(send func(int, mail.Result), pass func(), putOff func()) {
+			send(9, mail.Untried)
+			send(10, mail.Delivered)
+		}},
+		{"a good day before", "", func(send func(int, mail.Result), pass func(), putOff func()) {
+			send(10, mail.Delivered)
+			pass()
+			send(20, mail.Delivered)
+			pass()
+			send(50, mail.Delivered)
+		}},
+		{"an unused day before", "on day 1", func(send func(int, mail.Result), pass func(), putOff func()) {
+			send(7, mail.Delivered)
+			pass()
+			send(11, mail.Delivered)
+		}},
+		{"a bad day before", "on day 1", func(send func(int, mail.Result), pass func(), putOff func()) {
+			send(7, mail.Delivered)
+			send(3, mail.Deferred)
+			pass()
+			send(11, mail.Delivered)
+		}},
+		{"two bad days before", "on day 1", func(send func(int, mail.Result), pass func(), putOff func()) {
+			send(10, mail.Delivered)
+			pass()
+			send(20, mail.Failed)
+			pass()
+			send(20, mail.Failed)
+			pass()
+			send(11, mail.Delivered)
+		}},
+		{"mail waits for nothing", "may send 1 more today", func(send func(int, mail.Result), pass func(), putOff func()) { send(9, mail.Delivered); putOff() }},
+		{"mail waits beside a warm source", "has no limit", func(send func(int, mail.Result), pass func(), putOff func()) {
+			send(10, mail.Delivered)
+			pass()
+			send(20, mail.Delivered)
+			pass()
+			putOff()
+		}},
+	} {
+		cfg := qmgr.Config{
+			Sources: pools.Config{Pools: []pools.Pool{{Name: "main", Members: []pools.Member{{Source: "new", Weight: 1}}}}},
+			Warmup:  warmup.Config{Sources: []warmup.Source{{Name: "new", Plan: warmup.Plan{Name: "p", Allowances: []int{10, 20}}}}},
+		}
+		core, err := qmgr.New(qmgr.Config{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{scenario: &Scenario{}, run: &Run{Core: cfg}, core: core, now: epoch, start: epoch}
+		k := newWarming(w)
+		from := &session{opening: mail.Opening{Source: "new"}}
+		c.play(func(n int, result mail.Result) {
+			for range n {
+				e := task{session: from, to: to, begun: w.now}
+				k.started(w, &e)
+				k.finished(w, &e, []mail.Outcome{{Result: result, Reply: mail.Reply{By: "mx"}}})
+			}
+		}, func() { w.now = w.now.Add(day) }, func() {
+			k.putOff(w, &mail.Delivery{Nexthop: "4.3.0 " + qmgr.WarmupPrefix + "new: 10 of 10 to a.test today", Origin: mail.Origin{Transport: "smtp", Nexthop: "a.test"}})
+		})
+		if got := k.violation(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: the checker says %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A receiver takes from a source that it does not know what it tolerates, and more on the
+// next day; from the one that it knows it takes everything.
+func TestTolerance(t *testing.T) {
+	r := &receiver{now: Behaviour{Tolerance: 10, ToleranceGrowth: 1.5, KnownSource: "old"}}
+	taken := func(source string, n int, at mail.Instant) (k int) {
+		for range n {
+			if r.tolerates(source, at) {
+				k++
+			}
+		}
+		return k
+	}
+	at := epoch
+	for i, want := range []int{10, 15, 22, 10, 33} {
+		n := 1000
+		if i == 3 {
+			n = 10
+		}
+		if got := taken("new", n, at); got != want {
+			t.Errorf("day %d: %d are taken, want %d", i+1, got, want)
+		}
+		if got := taken("old", 500, at); got != 500 {
+			t.Errorf("day %d: %d are taken from the known source", i+1, got)
+		}
+		at = at.Add(24 * time.Hour)
+	}
+}
