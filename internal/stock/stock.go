@@ -28,6 +28,9 @@ func (s *Of[T]) Give(e *T) {
 	}
 }
 
+// Len returns how many there are, for an owner that keeps fewer than Give would.
+func (s *Of[T]) Len() int { return len(s.spare) }
+
 // mostKept is how much capacity an empty slice keeps.
 const mostKept = 16
 

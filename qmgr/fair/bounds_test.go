@@ -424,8 +424,8 @@ func TestCrowdIsForgotten(t *testing.T) {
 		if list := o.All(); list != nil {
 			t.Errorf("waits: %t: an empty order has %v", waits, list)
 		}
-		if o.Check(); o.nodes != nil || o.large || len(o.spareNodes) != spareMax || len(o.spareGroups) != 2 {
-			t.Errorf("waits: %t: a map: %t; %d nodes, %d groups are kept, want %d and 2", waits, o.nodes != nil, len(o.spareNodes), len(o.spareGroups), spareMax)
+		if o.Check(); o.nodes != nil || o.large || o.spareNodes.Len() != spareMax || o.spareGroups.Len() != 2 {
+			t.Errorf("waits: %t: a map: %t; %d nodes, %d groups are kept, want %d and 2", waits, o.nodes != nil, o.spareNodes.Len(), o.spareGroups.Len(), spareMax)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (o *Order) nextRank() uint64 {
 // child returns the child of that name, which it makes if necessary.
 func (o *Order) child(parent *node, name string) *node {
 	if parent.group == nil {
-		parent.group = o.takeGroup()
+		parent.group = o.spareGroups.Take()
 	}
 	k := key{parent, name}
 	if n := o.nodes[k]; n != nil {
@@ -90,7 +90,7 @@ func (o *Order) child(parent *node, name string) *node {
 	if o.nodes == nil {
 		o.nodes = make(map[key]*node)
 	}
-	n := o.takeNode()
+	n := o.spareNodes.Take()
 	n.name, n.parent, n.level = name, parent, parent.level+1
 	o.weigh(n)
 	o.nodes[k] = n
@@ -185,42 +185,22 @@ func (o *Order) forget(g *group) {
 	o.giveNode(g.debtors.PopMin())
 }
 
-func (o *Order) takeNode() *node {
-	last := len(o.spareNodes) - 1
-	if last < 0 {
-		return new(node)
-	}
-	n := o.spareNodes[last]
-	o.spareNodes = o.spareNodes[:last]
-	return n
-}
-
 // giveNode takes a node out of the tree. It is in no heap.
 func (o *Order) giveNode(n *node) {
 	delete(o.nodes, key{n.parent, n.name})
 	if len(o.nodes) == 0 && o.large {
 		o.nodes, o.large = nil, false
 	}
-	if len(o.spareNodes) < spareMax {
+	if o.spareNodes.Len() < spareMax {
 		*n = node{}
-		o.spareNodes = append(o.spareNodes, n)
+		o.spareNodes.Give(n)
 	}
-}
-
-func (o *Order) takeGroup() *group {
-	last := len(o.spareGroups) - 1
-	if last < 0 {
-		return new(group)
-	}
-	g := o.spareGroups[last]
-	o.spareGroups = o.spareGroups[:last]
-	return g
 }
 
 // giveGroup keeps an empty group for later, with the capacity of its heaps.
 func (o *Order) giveGroup(g *group) {
-	if len(o.spareGroups) < spareMax && !g.large {
+	if o.spareGroups.Len() < spareMax && !g.large {
 		g.now, g.floor = 0, 0
-		o.spareGroups = append(o.spareGroups, g)
+		o.spareGroups.Give(g)
 	}
 }

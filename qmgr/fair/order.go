@@ -1,6 +1,9 @@
 package fair
 
-import "github.com/posthaste-mta/posthaste/internal/assert"
+import (
+	"github.com/posthaste-mta/posthaste/internal/assert"
+	"github.com/posthaste-mta/posthaste/internal/stock"
+)
 
 // A Path names a flow: its class, its tenant within the class, and itself within the
 // tenant. Any of the names may be empty.
@@ -30,8 +33,8 @@ type Order struct {
 	turns  uint64        // services and forfeits
 	serial uint64        // the latest rank that was given
 
-	spareNodes  []*node
-	spareGroups []*group
+	spareNodes  stock.Of[node]
+	spareGroups stock.Of[group]
 }
 
 const (
