@@ -149,7 +149,7 @@ func (b *bounds) pair(served, other *watch) {
 // Some flows always have mail, others come and go, however few idle ones are remembered:
 // bounds (a), (b) and (d) of the package comment hold for flows, tenants and classes.
 func TestBounds(t *testing.T) {
-	for range golden.Runs(40) {
+	for range golden.Runs(12) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		t.Logf("seed %d", seed)
@@ -198,7 +198,7 @@ func TestBounds(t *testing.T) {
 // The answer for "when is it my turn" must never be too early, or an operator relies on a wrong one;
 // among the flows of one tenant it is exact. Strict classes count, too.
 func TestWaitIsABound(t *testing.T) {
-	for range golden.Runs(100) {
+	for range golden.Runs(30) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		t.Logf("seed %d", seed)

@@ -202,7 +202,7 @@ func TestClassesEnterByWeight(t *testing.T) {
 // What is found and not taken is bounded, however many buckets have something, and each of
 // them has something.
 func TestFoundIsBounded(t *testing.T) {
-	for _, n := range []int{1, 10, 100, 5000} {
+	for _, n := range []int{1, 10, 100, 1000} {
 		c := newFullCore(t, 1, buckets(n)...)
 		sc := &c.a.scans[ScanIncoming]
 		if sc.found > foundMax+n*fetchMin {

@@ -229,7 +229,7 @@ func (n *naiveTable) inOrder(source string) []*naiveSite {
 // deferred, refused or lost, messages given back, days without mail, orders, sites that are
 // forgotten, and restarts at which everything was saved.
 func TestTwin(t *testing.T) {
-	for seed := range uint64(40 * golden.Runs(5)) {
+	for seed := range uint64(40 * golden.Runs(2)) {
 		twin(t, seed)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
