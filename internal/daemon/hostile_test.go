@@ -46,7 +46,7 @@ func TestHostileDestinations(t *testing.T) {
 			for i := range rogues {
 				clients.Go(func() {
 					var batch []feed.Message
-					for n := range 200 {
+					for n := range 160 {
 						m := letter(fmt.Sprintf("<%d.%d>", i, n), mail.Address(fmt.Sprintf("u%d@d%d.test", n, i)))
 						if name == "slow" && n >= 100 { // those before are taken; a deaf receiver would need seconds for such
 							m.Content = append(m.Content, strings.Repeat("0123456789abcdef\r\n", 5000)...)
