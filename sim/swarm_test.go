@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/backoff"
@@ -335,9 +336,13 @@ func TestFingerprintOnEveryMachine(t *testing.T) {
 
 // randomWorlds returns how many random worlds a test tries, and their seed. If the
 // variable is set it is the number, and the seed is drawn; else there are plain worlds,
-// the same ones each time. SWARM_SEED sets the seed.
+// the same ones each time, and a tenth of them with the race detector. SWARM_SEED sets
+// the seed.
 func randomWorlds(variable string, plain int) (runs int, seed uint64) {
 	runs, seed = plain, 1
+	if golden.Race {
+		runs = max(plain/10, 1)
+	}
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		runs, seed = n, rand.Uint64()
 	}

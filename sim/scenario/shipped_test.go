@@ -33,11 +33,21 @@ func simulate(t *testing.T, name string, o sim.Options) *sim.Report {
 	return r
 }
 
-// simulateOnce is simulate for what several tests look at.
+// simulateOnce is simulate for what several tests look at. It skips the test if the
+// scenario is left out.
 func simulateOnce(t *testing.T, name string, seeds int) *sim.Report {
 	t.Helper()
+	if leftOut(name) {
+		t.Skip(name + " is left out with the race detector")
+	}
 	r, _ := reports.LoadOrStore(name, sync.OnceValue(func() *sim.Report { return simulate(t, name, sim.Options{Seeds: seeds}) }))
 	return r.(func() *sim.Report)()
+}
+
+// leftOut reports whether this run does without a scenario: one with the race detector has
+// only a few, since a scenario is the work of one goroutine.
+func leftOut(name string) bool {
+	return golden.Race && !slices.Contains([]string{"spread", "load-down", "fallback-tier", "personal-bulk"}, name)
 }
 
 // figures leaves a test that compares figures and takes long out of a plain run, and out
@@ -67,14 +77,14 @@ func TestShippedScenariosRun(t *testing.T) {
 			t.Errorf("%s has no description", name)
 		}
 		switch {
-		case name == "busy-day": // its first ten minutes
+		case name == "busy-day" && !golden.Race: // its first ten minutes
 			s.Duration = 10 * time.Minute
 			if r, err := sim.Simulate(s, sim.Options{}); err != nil || r.Verdict() != sim.VerdictOK || r.Runs[0].Deliveries < 5000 {
 				t.Errorf("%s: %v, %+v", name, err, r)
 			}
-		case name == "dead-site-backlog" || name == "routing-share":
+		case name == "busy-day" || name == "dead-site-backlog" || name == "routing-share":
 		case strings.HasPrefix(name, "readme-") || acceptance[name].seeds > 0: // run by other tests
-		default:
+		case !leftOut(name):
 			simulateOnce(t, name, 1)
 		}
 	}
