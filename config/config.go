@@ -30,7 +30,7 @@ type Environment struct {
 	Hostname string
 	// Addresses are this machine's own addresses, on all of which a listener
 	// without an address listens. Without them, a mail loop through such a
-	// listener is not detected.
+	// listener is not detected, and no warning is given of a source that is elsewhere.
 	Addresses []netip.Addr
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/qmgr/source"
 )
 
 // A Warning is about a value that is allowed but has no effect, or less effect than
@@ -37,7 +39,24 @@ func (c *Config) Warnings() []Warning {
 		d := c.Destinations[name]
 		w.destination(name, &d)
 	}
+	w.sources()
 	return w.list
+}
+
+// sources warns of sources that this machine does not have, or that send nothing.
+func (w *warner) sources() {
+	for i := range w.c.Sources {
+		s := &w.c.Sources[i]
+		for _, a := range s.Addresses {
+			here := func(own netip.Addr) bool { return own.Unmap() == a || own.IsLoopback() && a.IsLoopback() && a.Is4() }
+			if len(w.c.env.Addresses) > 0 && !slices.ContainsFunc(w.c.env.Addresses, here) {
+				w.about(fullName(fullName(tableSource, s.Name), "address"), "%s is not an address of this machine, and the program does not start without it", a)
+			}
+		}
+		if !slices.ContainsFunc(w.c.Pools, func(p source.Pool) bool { return p.Has(s.Name) }) {
+			w.about(fullName(tableSource, s.Name), "it is in no pool, and sends nothing")
+		}
+	}
 }
 
 // A warner gathers warnings. One parameter that several transports inherit is
