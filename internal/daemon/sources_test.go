@@ -19,12 +19,16 @@ var sourceA, sourceB = netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("12
 // on a machine that does not have the addresses.
 func twoSources(t *testing.T) string {
 	t.Helper()
-	text := fmt.Sprintf("[source.a]\naddress = %q\nehlo = \"a.mta.test\"\n[source.b]\naddress = %q\nehlo = \"b.mta.test\"\n[pool.main]\nsources = [\"a\", \"b\"]\n",
-		sourceA, sourceB)
+	text := sourceTables()
 	if err := configure(t, t.TempDir(), text).Outbound().CheckSources(); err != nil {
 		t.Skip(err)
 	}
 	return text
+}
+
+func sourceTables() string {
+	return fmt.Sprintf("[source.a]\naddress = %q\nehlo = \"a.mta.test\"\n[source.b]\naddress = %q\nehlo = \"b.mta.test\"\n[pool.main]\nsources = [\"a\", \"b\"]\n",
+		sourceA, sourceB)
 }
 
 // bulk is so many messages for a domain, and the copies that must come of them.
