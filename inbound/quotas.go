@@ -111,6 +111,13 @@ func (q *Quotas) Save(most int) (list []quota.Saved, more bool) {
 	return q.book.Save(q.now(), most)
 }
 
+// Unsaved has Save return again what could not be kept.
+func (q *Quotas) Unsaved(list []quota.Saved) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.book.Unsaved(list)
+}
+
 // Restore takes over what was saved; false means that it is not needed any more.
 func (q *Quotas) Restore(s quota.Saved) bool {
 	q.mu.Lock()

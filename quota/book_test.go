@@ -300,6 +300,10 @@ func TestSave(t *testing.T) {
 	if again, more := b.Save(start, 10); len(again) != 0 || more {
 		t.Errorf("%+v", again)
 	}
+	b.Unsaved(list)
+	if again, _ := b.Save(start, 10); len(again) != 1 {
+		t.Errorf("%+v", again)
+	}
 	later := start.Add(3 * time.Hour)
 	b.sweep(later)
 	gone, _ := b.Save(later, 10)

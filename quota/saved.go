@@ -44,6 +44,15 @@ func (b *Book) Save(now mail.Instant, most int) (list []Saved, more bool) {
 	return list, len(b.gone) > 0
 }
 
+// Unsaved has Save return again what it has returned and what could not be kept.
+func (b *Book) Unsaved(list []Saved) {
+	for i := range list {
+		if n, ok := parseKey(list[i].Key); ok && b.meters[n] != nil {
+			b.meters[n].changed = true
+		}
+	}
+}
+
 // Restore takes over what was saved, unless it does not count any more; then it returns
 // false. It is called before anything is counted.
 func (b *Book) Restore(s Saved, now mail.Instant) bool {

@@ -72,6 +72,7 @@ func (d *Daemon) saveQuotas() {
 			return
 		}
 		if err := d.spool.SaveRates(context.Background(), records); err != nil {
+			d.quotas.Unsaved(list) // the next save tries again
 			d.log.Warn("what tenants have sent cannot be saved; after a restart it does not count under their limits", "error", err)
 			return
 		}
