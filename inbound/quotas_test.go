@@ -109,6 +109,20 @@ func TestQuotaOfMessages(t *testing.T) {
 	})
 }
 
+// The first limits may come with a reload.
+func TestFirstQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, q := limited(t, quota.Config{})
+		c := ts.dial(t, "192.0.2.1")
+		c.hello()
+		c.transact(1, "A: b", "250", "250", "250 2.0.0")
+		q.Configure(quota.Config{EachTenant: quota.Limits{Messages: 1}})
+		c.transact(1, "A: b", "452 4.3.1")
+		c.Close()
+		ts.end(t)
+	})
+}
+
 // Messages per time are counted when they are accepted; the client is told when to come
 // again, and then it may.
 func TestQuotaOfRate(t *testing.T) {

@@ -314,6 +314,15 @@ func TestSave(t *testing.T) {
 	if next.Restore(list[0], later) || len(next.meters) > 0 {
 		t.Error("what does not count any more is restored")
 	}
+	if !next.Restore(list[0], start) {
+		t.Error("what counts is not restored")
+	}
+	for range 4 {
+		next.sweep(later)
+	}
+	if gone, _ := next.Save(later, 10); len(gone) != 1 || gone[0].Key != list[0].Key {
+		t.Errorf("%+v is not deleted by the process after", gone)
+	}
 	for _, bad := range []string{"", "1", "9=x\x00y", "1=x", "1#", "1#ab", "1!x\x00"} {
 		if next.Restore(Saved{Key: bad, Used: start, Messages: list[0].Messages}, start) {
 			t.Errorf("key %q is taken", bad)
@@ -343,18 +352,25 @@ func TestInventedNames(t *testing.T) {
 	if !send("honest", "a@example.com") || send("honest", "a@example.com") || !send("honest", "b@example.com") {
 		t.Error("others are affected")
 	}
-	for n := range 2 * metersMax {
+	for n := range metersMax {
 		send(fmt.Sprint("tenant", n), fmt.Sprint(n, "@example.com"))
 	}
-	if n := len(b.meters); n > 2*metersMax+2*slots+10 {
-		t.Errorf("%d meters", n)
+	if b.flows > metersMax || b.flows < metersMax/2 {
+		t.Errorf("%d flows", b.flows)
 	}
-	for n := range 10 {
-		if b.Admit(start, &Message{Flow: mail.Flow{Class: "normal", Tenant: "own", Flow: "a@example.com"}, Recipients: 1}, mail.Waiting{}); n == 8 {
-			if v := b.View(start, Tenant, "", "own"); v.Shared {
-				t.Errorf("%+v", v)
-			}
+
+	b = New(Config{EachTenant: one, Tenants: map[string]Limits{"own": {MessageRate: rates(t, "9/h")}}})
+	accepted = 0
+	for n := range metersMax + 10*slots {
+		if send(fmt.Sprint("tenant", n), "") {
+			accepted++
 		}
+	}
+	if most := metersMax + 2*slots; accepted > most || len(b.meters) > metersMax+slots {
+		t.Errorf("%d messages, at most %d; %d meters", accepted, most, len(b.meters))
+	}
+	if b.crowded(name{kind: Tenant, name: "own"}) || !b.crowded(name{kind: Tenant, name: "other"}) {
+		t.Error("a tenant with limits of its own shares a meter")
 	}
 }
 
@@ -413,5 +429,26 @@ func TestParseDamaged(t *testing.T) {
 		if _, err := Parse("1=x\x00y", bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+}
+
+// What counts is not forgotten as long as it does, whoever else sends meanwhile.
+func TestIsRemembered(t *testing.T) {
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "1/3h")}})
+	send := func(tenant string, after time.Duration) bool {
+		return b.Admit(start.Add(after), &Message{Flow: mail.Flow{Class: "normal", Tenant: tenant}, Recipients: 1}, mail.Waiting{}) == nil
+	}
+	send("acme", 0)
+	for n := range 100 {
+		send(fmt.Sprint(n), 3*time.Hour)
+	}
+	if send("acme", 3*time.Hour) {
+		t.Error("it was forgotten")
+	}
+	for n := range 100 {
+		send(fmt.Sprint(n), 4*time.Hour)
+	}
+	if !send("acme", 4*time.Hour) || len(b.meters) > 101 {
+		t.Errorf("%d meters", len(b.meters))
 	}
 }

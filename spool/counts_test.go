@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -538,5 +539,74 @@ func TestLargestCounts(t *testing.T) {
 	slices.SortFunc(all, compareCounts)
 	if !slices.Equal(top, all[:12]) {
 		t.Errorf("%v\nwant %v", top, all[:12])
+	}
+}
+
+// Counting begins and ends again and again while messages come and go. Each time, a
+// message whose batch is under way at that instant is counted once.
+func TestCountsAreSwitched(t *testing.T) {
+	s := open(t, small(vfs.NewMem()))
+	var still sync.RWMutex // held for writing while nothing changes
+	var all sync.WaitGroup
+	var stop atomic.Bool
+	for w := range 8 {
+		all.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				still.RLock()
+				a := accept(t, s, mail.Envelope{Flow: testFlow(w + n)}, addresses(1), text(10*w))
+				if n%8 > 0 {
+					apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place})
+				}
+				still.RUnlock()
+			}
+		})
+	}
+	for range 40 * golden.Runs(1) {
+		s.SetCounts(mail.CountFlows)
+		counted(t, s)
+		still.Lock()
+		checkCounts(t, s)
+		still.Unlock()
+		s.SetCounts(mail.CountNothing)
+		for s.Waiting(testFlow(1)).Known {
+			s.counts.wake()
+			<-time.After(time.Millisecond)
+		}
+	}
+	stop.Store(true)
+	all.Wait()
+}
+
+// Where part of the store's log is lost, so may be tallies: all messages are counted again.
+func TestCountsAfterADamagedLog(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	lost := 0
+	for range 12 {
+		fs := vfs.NewCrashableMem()
+		s := mustOpen(t, counting(fs))
+		counted(t, s)
+		for n := range 40 {
+			a := accept(t, s, mail.Envelope{Flow: testFlow(1 + n%4)}, addresses(1), noise(n, 1500))
+			if n%4 == 0 {
+				apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place})
+			}
+			if err := s.fold(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+		mustClose(t, s)
+		name, _ := lastLog(t, crashed)
+		damageLog(t, crashed, name, rng)
+		s = mustOpen(t, counting(crashed))
+		if len(s.damagedFiles()) > 0 {
+			lost++
+		}
+		counted(t, s)
+		checkCounts(t, s)
+		mustClose(t, s)
+	}
+	if lost == 0 {
+		t.Error("no log was damaged")
 	}
 }

@@ -97,6 +97,11 @@ func TestQuotas(t *testing.T) {
 	r.end()
 	r = start(t, dir, hourly)
 	send(often)
+	if _, err := r.d.reload(configure(t, dir, quota("queue_message_limit = 7\n"))); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the messages are counted again", func() bool { return r.d.spool.Waiting(mail.Flow{Tenant: "acme"}).Tenant.Messages == 7 })
+	send("452 4.3.1 Too much mail of tenant acme waits here: 7 of 7 messages")
 	if format, err := r.d.spool.Stats(context.Background()); err != nil || format.Messages[mail.AreaDeferred] != 7 {
 		t.Errorf("%+v %v", format.Messages, err)
 	}
