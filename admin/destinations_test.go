@@ -251,8 +251,15 @@ func TestStoppingTakesNoOrders(t *testing.T) {
 	a := api{t, s.Handler()}
 	s.Stopping()
 	get[admin.Status](a, "GET", "/v1/status", "")
-	for _, path := range []string{"/v1/messages/drop", "/v1/messages/hold", "/v1/messages/retry", "/v1/messages/release", "/v1/flush"} {
-		if w := a.do("POST", path, map[bool]string{true: "", false: `{"filter":{"ids":["` + id(1).String() + `"]}}`}[path == "/v1/flush"]); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "stopping") {
+	for _, path := range []string{"/v1/messages/drop", "/v1/messages/hold", "/v1/messages/retry", "/v1/messages/release", "/v1/sources/new/warmup", "/v1/flush"} {
+		body := `{"filter":{"ids":["` + id(1).String() + `"]}}`
+		switch path {
+		case "/v1/flush":
+			body = ""
+		case "/v1/sources/new/warmup":
+			body = `{"order":"pause"}`
+		}
+		if w := a.do("POST", path, body); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "stopping") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}

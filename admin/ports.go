@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // A Store reads the spool. Its methods may be called from any number of
@@ -52,6 +53,8 @@ type Control interface {
 	Retry(ids []mail.QueueID)
 	// RetryAll tries all deferred mail now.
 	RetryAll()
+	// AdjustWarmup changes where a source is in its warm-up plan.
+	AdjustWarmup(o warmup.Order)
 	// View returns a snapshot with at most queues destinations for each
 	// transport. It returns ctx's error if the core does not answer in time.
 	View(ctx context.Context, queues int) (qmgr.View, error)

@@ -225,6 +225,7 @@ func (s *Server) register() {
 	huma.Register(s.api, operation("quotas", http.MethodGet, "/v1/quotas", "Quotas of classes, tenants and flows, and how much of them is used",
 		"Those of which the largest part is used come first."), s.quotas)
 	huma.Register(s.api, operation("sources", http.MethodGet, "/v1/sources", "The addresses that mail leaves from, and what they send"), s.sources)
+	huma.Register(s.api, operation("warmup", http.MethodPost, "/v1/sources/{name}/warmup", "Change where a source is in its warm-up"), s.adjustWarmup)
 	huma.Register(s.api, operation("hold", http.MethodPost, "/v1/messages/hold", "Hold messages until they are released",
 		"A message that is already held but would expire is then kept. "+pageNote), s.order(verbHold))
 	huma.Register(s.api, operation("release", http.MethodPost, "/v1/messages/release", "Release held messages, due at once",
@@ -250,7 +251,7 @@ func operation(id, method, path, summary string, description ...string) huma.Ope
 	if method == http.MethodPost && path != "/v1/flush" || path == "/v1/messages" {
 		o.Errors = append(o.Errors, http.StatusTooManyRequests)
 	}
-	if path == "/v1/destinations/{name}" {
+	if path == "/v1/destinations/{name}" || path == "/v1/sources/{name}/warmup" {
 		o.Errors = append(o.Errors, http.StatusNotFound)
 	}
 	if path == "/v1/messages/{id}" || path == "/v1/messages/{id}/content" {

@@ -29,6 +29,8 @@ type Source struct {
 	Bounced   uint64     `json:"bounced" doc:"Recipients that receivers refused today."`
 	Since     *time.Time `json:"counted_since,omitempty" doc:"Midnight UTC, or the first delivery since the daemon was started."`
 
+	Warmup *SourceWarmup `json:"warmup,omitempty" doc:"Absent if receivers know the source."`
+
 	Destinations int          `json:"destinations" doc:"Destinations that it has mail for or connections to, or knows to be dead."`
 	Sites        []SourceSite `json:"sites,omitempty" doc:"Most of these, those with the most waiting first."`
 }
@@ -82,7 +84,7 @@ func (s *Server) sources(ctx context.Context, in *sourcesInput) (*sourcesOutput,
 
 func sourceOf(v *qmgr.SourceView) Source {
 	s := Source{Name: v.Name, State: "withdrawn", Ehlo: v.Hello, Addresses: []SourceAddress{}, Pools: []SourcePool{}, Connections: v.Connections,
-		Waiting: v.Waiting, Busy: v.Busy, Delivered: v.Delivered, Deferred: v.Deferred, Bounced: v.Bounced, Since: wallOrNil(v.Since), Destinations: v.Destinations}
+		Waiting: v.Waiting, Busy: v.Busy, Delivered: v.Delivered, Deferred: v.Deferred, Bounced: v.Bounced, Since: wallOrNil(v.Since), Destinations: v.Destinations, Warmup: warmupOf(v.Warmup)}
 	for _, a := range v.Addresses {
 		if a.State != "withdrawn" {
 			s.State = "in use"

@@ -5,7 +5,6 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
-	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // An inbox carries events to the goroutine that owns the core. A sender of several
@@ -63,23 +62,6 @@ type destinationsRequest struct {
 }
 
 func (r destinationsRequest) ask(d *Driver) { r.reply <- d.core.Destinations(r.query) }
-
-// warmupRequest asks where a source is in its warm-up.
-type warmupRequest struct {
-	source string
-	most   int
-	reply  chan warmupReply // buffer of one
-}
-
-type warmupReply struct {
-	view    warmup.SourceView
-	warming bool
-}
-
-func (r warmupRequest) ask(d *Driver) {
-	view, warming := d.core.Warmup(r.source, r.most)
-	r.reply <- warmupReply{view, warming}
-}
 
 // sourcesRequest asks for the sources.
 type sourcesRequest struct {

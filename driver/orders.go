@@ -46,14 +46,6 @@ func (d *Driver) RetryAll() { d.inbox.event(qmgr.RetryAll{}) }
 // AdjustWarmup changes where a source is in its warm-up plan.
 func (d *Driver) AdjustWarmup(o warmup.Order) { d.inbox.event(qmgr.AdjustWarmup{Order: o}) }
 
-// Warmup returns where a source is in its warm-up, with at most most of its sites; false if
-// it is not warmed up. Errors are as for View.
-func (d *Driver) Warmup(ctx context.Context, source string, most int) (warmup.SourceView, bool, error) {
-	req := warmupRequest{source: source, most: most, reply: make(chan warmupReply, 1)}
-	r, err := consult(ctx, d, req, req.reply)
-	return r.view, r.warming, err
-}
-
 // Configure replaces the configuration: the core's limits and the flow delay.
 // Grace and Readers keep their values until the next start.
 func (d *Driver) Configure(cfg Config) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // A tally is what became of the recipients of deliveries on one day, which is that of UTC.
@@ -53,7 +54,8 @@ type SourceView struct {
 	Since                        mail.Instant // 0 if there was none
 	Destinations                 int          // for which it has mail, connections, or knows that they are dead
 	// Most of these, those with the most waiting first.
-	Sites []DestinationSummary
+	Sites  []DestinationSummary
+	Warmup *warmup.SourceView // nil if it is not warmed up
 }
 
 // An AddressView is one address of a source.
@@ -115,6 +117,9 @@ func (q *Qmgr) sourceView(s *sourceState, most int) SourceView {
 		if p.Weight > 0 {
 			v.Pools = append(v.Pools, p)
 		}
+	}
+	if w, warming := q.warmup.View(s.Name, most, q.now); warming {
+		v.Warmup = &w
 	}
 	found := best[standing]{most: most, compare: compareStanding}
 	for d := range q.queuesOf(s) {

@@ -13,6 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // A Message is one message of a Queue.
@@ -38,6 +39,7 @@ type Queue struct {
 	known    []qmgr.DestinationView
 	flows    []qmgr.FlowView
 	sources  []qmgr.SourceView
+	warmups  []warmup.Order
 	damaged  []admin.DamagedFile
 	trouble  func() (int, time.Time, error)
 	silent   bool
@@ -453,6 +455,20 @@ func (q *Queue) SetSources(all ...qmgr.SourceView) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sources = all
+}
+
+// AdjustWarmup implements admin.Control.
+func (q *Queue) AdjustWarmup(o warmup.Order) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.warmups = append(q.warmups, o)
+}
+
+// Warmups returns the orders about warm-ups that it was given.
+func (q *Queue) Warmups() []warmup.Order {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.warmups)
 }
 
 // Sources implements admin.Scheduler.

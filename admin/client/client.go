@@ -192,6 +192,12 @@ func (c *Client) Sources(ctx context.Context, sites int) (admin.SourcePage, erro
 	return page, c.get(ctx, "/v1/sources", url.Values{"sites": {strconv.Itoa(sites)}}, &page)
 }
 
+// Warmup changes where a source is in its warm-up, and returns the source.
+func (c *Client) Warmup(ctx context.Context, source string, o admin.WarmupOrder) (admin.Source, error) {
+	var s admin.Source
+	return s, c.post(ctx, "/v1/sources/"+url.PathEscape(source)+"/warmup", o, &s)
+}
+
 // A Query selects the messages of a list.
 type Query struct {
 	admin.Filter

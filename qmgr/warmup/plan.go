@@ -2,6 +2,7 @@ package warmup
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/mistakes"
 )
@@ -112,6 +113,13 @@ func Fast() Plan {
 
 // Plans returns the shipped plans.
 func Plans() []Plan { return []Plan{Conservative(), Fast()} }
+
+// clone returns a copy that shares no memory with p.
+func (p *Plan) clone() *Plan {
+	c := *p
+	c.Allowances = slices.Clone(p.Allowances)
+	return &c
+}
 
 // length returns the number of days of the plan.
 func (p *Plan) length() uint16 { return uint16(len(p.Allowances)) }

@@ -55,7 +55,7 @@ func (t *Table) View(name string, most int, now mail.Instant) (SourceView, bool)
 		return SourceView{}, false
 	}
 	today := DayOf(now)
-	v := SourceView{Name: w.name, Start: w.start, Plan: w.plan, Paused: w.paused(), Sites: w.sites()}
+	v := SourceView{Name: w.name, Start: w.start, Plan: w.plan.clone(), Paused: w.paused(), Sites: w.sites()}
 	if f := w.first(); f < w.plan.length() {
 		v.First = int(f) + 1
 	}

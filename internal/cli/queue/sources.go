@@ -28,7 +28,8 @@ func newSourcesCommand(p *socket.Finder) *cobra.Command {
 way and open, and what became of its recipients today (UTC). Below each source are its
 addresses and the pools that have it. An address that cannot be used on this machine is
 withdrawn and tried again after a pause; until then its mail leaves from the other
-sources of its pool.`,
+sources of its pool. Of a source that is warmed up it shows where it is in its plan;
+with --sites also at the sites with the most messages today.`,
 		Example: `  posthaste queue sources
   posthaste queue sources --sites 10
   posthaste queue sources --json | jq -r 'select(.state != "in use").name'`,
@@ -107,6 +108,7 @@ func sourceLines(s *admin.Source, now time.Time) (lines []string) {
 	for _, p := range s.Pools {
 		lines = append(lines, fmt.Sprintf("in pool %s with weight %d of %d", human.Plain(p.Name), p.Weight, p.Of))
 	}
+	lines = append(lines, warmupLines(s.Warmup)...)
 	for i := range s.Sites {
 		d := &s.Sites[i]
 		line := fmt.Sprintf("%s: %s, %s waiting, %s busy, %s, window %s", human.Plain(d.Name), d.State, human.Number(d.Waiting), human.Number(d.Busy),
