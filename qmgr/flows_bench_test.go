@@ -2,6 +2,7 @@ package qmgr_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -41,6 +42,34 @@ func BenchmarkFlowDecision(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkIdleFlows measures how much memory a flow takes that is remembered without mail. It is
+// the same for each of the 1,000 that are; their names come with the messages.
+func BenchmarkIdleFlows(b *testing.B) {
+	const n = 1000
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for b.Loop() {
+		c := newContest(b, 1, 2, 2)
+		names := make([]mail.Flow, n)
+		for i := range names {
+			names[i] = mail.Flow{Class: "normal", Tenant: fmt.Sprint("t", i%100), Flow: fmt.Sprint("sender", i, "@example.com")}
+		}
+		before := heap()
+		for _, f := range names {
+			c.arrive(f)
+			c.end()
+		}
+		b.ReportMetric(float64(heap()-before)/n, "B/flow")
+		runtime.KeepAlive(c)
+		runtime.KeepAlive(names)
 	}
 }
 
