@@ -3,6 +3,7 @@ package qmgr_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // flowsWorld returns a world whose destinations take two deliveries at once, and a function
-// that has a message of a flow of tenant t arrive.
+// that has a message arrive of a flow of tenant t, or of another as in tenant/flow.
 func flowsWorld(t *testing.T, cfg qmgr.Config) (*qmgrtest.World, func(flow, to string) *qmgrtest.Message) {
 	t.Helper()
 	cfg.DefaultTransport.ProcessLimit = 500
@@ -23,7 +24,11 @@ func flowsWorld(t *testing.T, cfg qmgr.Config) (*qmgrtest.World, func(flow, to s
 		t.Fatal(err)
 	}
 	return w, func(flow, to string) *qmgrtest.Message {
-		w.Flow = func() mail.Flow { return mail.Flow{Class: "normal", Tenant: "t", Flow: flow} }
+		f := mail.Flow{Class: "normal", Tenant: "t", Flow: flow}
+		if tenant, name, named := strings.Cut(flow, "/"); named {
+			f.Tenant, f.Flow = tenant, name
+		}
+		w.Flow = func() mail.Flow { return f }
 		m := w.Arrive("s@x.test", []mail.Recipient{{Address: mail.Address("u@" + to)}})
 		for i := 0; i < len(w.Outstanding); i++ {
 			if _, delivery := w.Outstanding[i].(qmgr.Deliver); !delivery {
@@ -64,9 +69,11 @@ func TestFlows(t *testing.T) {
 			arrive("many", fmt.Sprint("m", i, ".test"))
 		}
 	}
-	one := w.Core.Flows(qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return f.Flow != "many" }})
-	if len(one.Flows) != 1 || one.Flows[0].Flow != name("news") || !one.More || one.Matched != 2 {
-		t.Errorf("the first flow: %+v", one)
+	for range 20 { // flows are looked at in no order
+		one := w.Core.Flows(qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return f.Flow != "many" }})
+		if len(one.Flows) != 1 || one.Flows[0].Flow != name("news") || !one.More || one.Matched != 2 {
+			t.Errorf("the first flow: %+v", one)
+		}
 	}
 	many := w.Core.Flows(qmgr.FlowQuery{Most: 1, Match: func(f mail.Flow) bool { return f.Flow == "many" }})
 	if len(many.Flows) != 1 || len(many.Flows[0].Places) != 5 || many.Flows[0].More != 2 || many.Matched != 1 || many.More {
@@ -74,6 +81,34 @@ func TestFlows(t *testing.T) {
 	}
 	if v := w.Core.View(0); len(v.Transports) != 1 || v.Transports[0].Jobs != 11 {
 		t.Errorf("%+v; 11 of the 28 messages have something waiting, and so a job on a list", v.Transports)
+	}
+}
+
+// A tenant has eight flows of its own here, two of them for those that are remembered, and two for
+// all others, by their names.
+func TestTenantFlows(t *testing.T) {
+	w, arrive := flowsWorld(t, qmgr.Config{TenantFlows: 8})
+	counts := func(flow string) string {
+		return w.Core.Explain([]mail.QueueID{arrive(flow, "a.test").Envelope.ID}, 0)[0].Flow.Flow
+	}
+	shared := make(map[string]int)
+	for i := range 46 {
+		name := fmt.Sprint("f", i)
+		switch got := counts(name); {
+		case i >= 6:
+			shared[got]++
+		case got != name:
+			t.Errorf("flow %d counts to %s", i, got)
+		}
+	}
+	if len(shared) != 2 || shared["#0"] < 10 || shared["#1"] < 10 {
+		t.Errorf("40 flows more count to %v", shared)
+	}
+	if got := counts("f3"); got != "f3" {
+		t.Errorf("a flow with mail in core counts to %s", got)
+	}
+	if got := counts("other/f"); got != "f" {
+		t.Errorf("a flow of another tenant counts to %s", got)
 	}
 }
 
@@ -99,6 +134,8 @@ func TestIdleFlows(t *testing.T) {
 			w.Answer(w.Take(0))
 		}
 	}
+	arrive("gone/f", "a.test") // of whose tenant nothing is known in the end
+	finish()
 	for i := range 1005 {
 		arrive(fmt.Sprint("f", i), "a.test")
 		finish()

@@ -3,6 +3,8 @@ package qmgr
 import (
 	"testing"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/qmgr/window"
 )
 
 // What deliveries have taken so far is their mean, in which a new one counts an eighth, and the
@@ -49,6 +51,58 @@ func TestGap(t *testing.T) {
 		s := spreading{mean: tc.mean, latest: tc.latest}
 		if got := s.gap(tc.busy); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
+		}
+	}
+}
+
+// A pause costs a slot that is free the whole of it, and one that comes free meanwhile the
+// rest of it. It is paid from the credit, or there is none.
+func TestSpreadingCosts(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		what                string
+		waiting, busy, room int
+		pausing             time.Duration // the rest of a pause under way
+		credit, left        time.Duration // before and after
+		want                time.Duration // the rest of the pause
+		spare               bool          // a delivery ends, instead of one that starts
+	}{
+		{what: "a start", waiting: 1, busy: 4, room: 5, credit: 100 * ms, left: 50 * ms, want: 10 * ms},
+		{what: "a start for which there is just enough credit", waiting: 1, busy: 4, room: 5, credit: 50 * ms, want: 10 * ms},
+		{what: "too little credit", waiting: 1, busy: 4, room: 5, credit: 49 * ms, left: 49 * ms},
+		{what: "no slot is free", waiting: 1, busy: 4, credit: 3 * ms, left: 3 * ms, want: 10 * ms},
+		{what: "too many deliveries", waiting: 1, busy: 400, room: 5, credit: 100 * ms, left: 100 * ms},
+		{what: "nothing else waits", busy: 4, room: 5, credit: 100 * ms, left: 100 * ms},
+		{what: "a pause is under way", waiting: 1, busy: 4, room: 5, pausing: 3 * ms, credit: 100 * ms, left: 100 * ms, want: 3 * ms},
+		{what: "a slot comes free", busy: 4, spare: true, pausing: 8 * ms, credit: 20 * ms, left: 12 * ms, want: 8 * ms},
+		{what: "a slot comes free, just enough credit", busy: 4, spare: true, pausing: 8 * ms, credit: 8 * ms, want: 8 * ms},
+		{what: "a slot comes free, too little credit", busy: 4, spare: true, pausing: 8 * ms, credit: 7 * ms, left: -1 * ms},
+		{what: "a slot comes free without a pause", busy: 4, spare: true, credit: 7 * ms, left: 7 * ms},
+	} {
+		q, err := New(Config{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.now = 1e18
+		d := newQueue(q.transport("smtp"), "a.test", "a.test", nil)
+		cfg := window.Config{Initial: tc.busy + tc.room, Limit: tc.busy + tc.room}.WithDefaults()
+		d.window = window.New(&cfg)
+		d.Waiting, d.Busy = tc.waiting, tc.busy
+		s := &d.spreading
+		s.mean, s.latest, s.credit = 80*ms, 80*ms, tc.credit
+		if s.pausing = tc.pausing > 0; s.pausing {
+			q.arm(&s.pause, q.now.Add(tc.pausing))
+		}
+		if tc.spare {
+			q.spare(d)
+		} else {
+			q.spread(d)
+		}
+		if s.credit != tc.left || s.pausing != (tc.want > 0) || s.pausing != s.pause.slot.Heaped() {
+			t.Errorf("%s: credit %v, pausing %t; want %v, %v", tc.what, s.credit, s.pausing, tc.left, tc.want)
+		}
+		if rest := s.pause.at.Sub(q.now); s.pausing && rest != tc.want {
+			t.Errorf("%s: a pause of %v, want %v", tc.what, rest, tc.want)
 		}
 	}
 }
