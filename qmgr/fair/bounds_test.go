@@ -283,6 +283,32 @@ func TestWaitAmongMany(t *testing.T) {
 	}
 }
 
+// The bound among very many is the sum of the weights, and one service for each; up to that number it is
+// exact. A sibling that is far ahead does not count.
+func TestWaitExactly(t *testing.T) {
+	for n, want := range map[int]int{siblingsMax: siblingsMax - 1, siblingsMax + 1: 2*siblingsMax + 1, 301: 601} {
+		var o Order
+		flows := make([]flow, n)
+		for i := range flows {
+			o.Join(&flows[i].Leaf, Path{"c", "t", fmt.Sprint("f", i)})
+		}
+		o.Serve(&flows[0].Leaf)
+		if got := o.Wait(&flows[0].Leaf); got != want {
+			t.Errorf("one of %d that was served first waits for %d services, want %d", n, got, want)
+		}
+	}
+	var o Order
+	o.Configure(&Rules{Tenants: map[string]int{"heavy": weightMax}})
+	var first, second, other flow
+	o.Join(&other.Leaf, Path{"c", "light", "f"})
+	o.Serve(&other.Leaf)
+	o.Join(&first.Leaf, Path{"c", "heavy", "f"})
+	o.Join(&second.Leaf, Path{"c", "heavy", "g"})
+	if got := o.Wait(&second.Leaf); got != 1 {
+		t.Errorf("the second flow of a heavy tenant waits for %d services, want that of the first", got)
+	}
+}
+
 // A wait that is too long for anybody is not computed to its end.
 func TestLongestWait(t *testing.T) {
 	r := Rules{Tenants: map[string]int{}, Flows: map[string]int{}}
