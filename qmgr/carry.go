@@ -110,7 +110,7 @@ func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
 		q.putOff(back, TransportRetry, d.reason)
 	case t.dead():
 		q.putOff(back, TransportRetry, t.outage.reason)
-	case d.source != nil && (!q.maySend(d.source) || q.overbooked(d)):
+	case !q.fits(back): // a reload may have come while it was under way
 		q.bindEntryAnew(back)
 	}
 }

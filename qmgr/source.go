@@ -265,13 +265,17 @@ func (q *Qmgr) tryAddress(t *timer) {
 			a.become(addressTried)
 		}
 	}
-	if since := q.sources.stranded; since != 0 {
-		q.sources.stranded = 0
-		if q.recovery.since == 0 || since < q.recovery.since {
-			q.recovery.since = since
-		}
-	}
+	q.rescue()
 	q.lookAgain(s)
+}
+
+// rescue has the mail tried that was deferred because no source of its pool could be used.
+func (q *Qmgr) rescue() {
+	since := q.sources.stranded
+	q.sources.stranded = 0
+	if since != 0 && (q.recovery.since == 0 || since < q.recovery.since) {
+		q.recovery.since = since
+	}
 }
 
 // judgeAddress takes what a dial has shown about the address that it came from.
@@ -393,6 +397,7 @@ func (q *Qmgr) configureSources(cfg *source.Config) {
 			v.all = append(v.all, s)
 		}
 	}
+	q.rescue() // there may be other addresses and pools, and those that were withdrawn are tried
 }
 
 // configureSource makes a source, or puts what it is now in force.
