@@ -362,7 +362,7 @@ func (q *Qmgr) parkedFor(id mail.QueueID) WaitKind {
 func (q *Qmgr) messageView(m *message, most int) MessageView {
 	v := MessageView{Held: true, Routing: len(m.unrouted) + m.routing.Len(), Unread: m.More || m.stage == stageOpening, Ordered: m.ordered()}
 	if m.flow != nil {
-		v.Flow = m.flow.name
+		v.Flow = m.flow.full()
 	}
 	for _, waiting := range []bool{true, false} {
 		for p := range m.Peers() {

@@ -1,6 +1,8 @@
 package qmgr
 
 import (
+	"iter"
+	"math"
 	"math/bits"
 	"strconv"
 	"time"
@@ -23,13 +25,28 @@ import (
 // Mail that was not classified has no flow of its own: it is in each transport's first
 // lane, and so is all mail of a transport whose scheduler is there for comparison. A
 // core without flows decides as Postfix does.
+//
+// What is remembered of a flow without mail is kept below 200 bytes.
 type flow struct {
-	name     mail.Flow
+	name     string // within its tenant
 	tenant   *tenant
-	messages int // in core
-	lanes    []*lane
+	messages int   // in core
+	lanes    *lane // one of them, which leads to the others; nil if there are none
 	flowCounts
 	idle ilist.Link[flow] // on Qmgr.idle, if it has no messages
+}
+
+// A flowKey finds a flow. Tenants are compared by identity: one is known as long as its flows are.
+type flowKey struct {
+	tenant *tenant
+	name   string
+}
+
+// full returns the name of the flow together with those of its class and its tenant.
+func (f *flow) full() mail.Flow {
+	name := f.tenant.name
+	name.Flow = f.name
+	return name
 }
 
 // A tenant is the flows of one tenant, in one class, that are known.
@@ -41,7 +58,7 @@ type tenant struct {
 
 // idleFlows is how many flows are remembered that have no message in core, for views.
 // They have no lanes.
-const idleFlows = 1000
+const idleFlows = 800
 
 // join makes a message one of its flow's.
 func (q *Qmgr) join(m *message) {
@@ -49,9 +66,10 @@ func (q *Qmgr) join(m *message) {
 	if name == (mail.Flow{}) || q.cfg.AsPostfix {
 		return
 	}
-	f := q.flows[name]
+	t := q.tenant(name)
+	f := q.flows[flowKey{t, name.Flow}]
 	if f == nil || f.messages == 0 {
-		f = q.begin(name, f)
+		f = q.begin(t, name, f)
 	}
 	f.messages++
 	m.flow = f
@@ -59,22 +77,21 @@ func (q *Qmgr) join(m *message) {
 
 // begin returns the flow to which mail of a name counts that has none in core: its own, which is
 // f if it is remembered, or one that it shares.
-func (q *Qmgr) begin(name mail.Flow, f *flow) *flow {
-	t := q.tenant(name, f)
+func (q *Qmgr) begin(t *tenant, name mail.Flow, f *flow) *flow {
 	limit := q.cfg.TenantFlows
 	if f == nil {
 		limit -= limit / 4
 	}
 	if t.flows >= limit {
 		name.Flow = sharedFlow(name, q.cfg.TenantFlows)
-		if f = q.flows[name]; f != nil && f.messages > 0 {
+		if f = q.flows[flowKey{t, name.Flow}]; f != nil && f.messages > 0 {
 			return f
 		}
 	}
 	if f == nil {
 		f = q.stocks.flows.Take()
-		f.name, f.tenant = name, t
-		q.flows[name] = f
+		f.name, f.tenant = name.Flow, t
+		q.flows[flowKey{t, f.name}] = f
 		t.known++
 	} else {
 		q.idle.Remove(&f.idle)
@@ -83,11 +100,8 @@ func (q *Qmgr) begin(name mail.Flow, f *flow) *flow {
 	return f
 }
 
-// tenant returns that of a flow, which may be known.
-func (q *Qmgr) tenant(name mail.Flow, f *flow) *tenant {
-	if f != nil {
-		return f.tenant
-	}
+// tenant returns that of a flow.
+func (q *Qmgr) tenant(name mail.Flow) *tenant {
 	name.Flow = ""
 	t := q.tenants[name]
 	if t == nil {
@@ -111,11 +125,10 @@ func (q *Qmgr) part(f *flow) {
 	if f.messages--; f.messages > 0 {
 		return
 	}
-	for _, l := range f.lanes {
+	for l := f.lanes; l != nil; l = f.lanes {
+		f.lanes = l.sibling
 		q.freeLane(l)
 	}
-	clear(f.lanes)
-	f.lanes = f.lanes[:0]
 	f.tenant.flows--
 	q.idle.PushBack(&f.idle, f)
 	if q.idle.Len() > idleFlows {
@@ -125,7 +138,7 @@ func (q *Qmgr) part(f *flow) {
 
 // forgetFlow ends what is known of an idle flow.
 func (q *Qmgr) forgetFlow(f *flow) {
-	delete(q.flows, f.name)
+	delete(q.flows, flowKey{f.tenant, f.name})
 	if f.tenant.known--; f.tenant.known == 0 {
 		delete(q.tenants, f.tenant.name)
 	}
@@ -135,10 +148,12 @@ func (q *Qmgr) forgetFlow(f *flow) {
 // checkFlows checks how many flows tenants have.
 func (q *Qmgr) checkFlows() {
 	known, flows, lanes := make(map[*tenant]int), make(map[*tenant]int), 0
-	for name, f := range q.flows { //archtest:anyorder sums
-		assert.That(f.name == name && (f.messages == 0) == f.idle.Listed(), "flow %v has %d messages, and is idle: %t", name, f.messages, f.idle.Listed())
-		assert.That(f.tenant.name == mail.Flow{Class: name.Class, Tenant: name.Tenant}, "flow %v is of tenant %v", name, f.tenant.name)
-		lanes += len(f.lanes)
+	for key, f := range q.flows { //archtest:anyorder sums
+		name := f.full()
+		assert.That(key == flowKey{f.tenant, f.name} && q.tenants[f.tenant.name] == f.tenant && (f.messages == 0) == f.idle.Listed(), "flow %v has %d messages, and is idle: %t", name, f.messages, f.idle.Listed())
+		for range f.allLanes() {
+			lanes++
+		}
 		if known[f.tenant]++; f.messages > 0 {
 			flows[f.tenant]++
 		}
@@ -153,18 +168,28 @@ func (q *Qmgr) checkFlows() {
 	}
 }
 
+// allLanes yields the flow's lanes.
+func (f *flow) allLanes() iter.Seq[*lane] {
+	return func(yield func(*lane) bool) {
+		for l := f.lanes; l != nil && yield(l); l = l.sibling {
+		}
+	}
+}
+
 // load is what the flow has in all transports.
 func (f *flow) load() (sum sched.Load) {
-	for _, l := range f.lanes {
+	for l := range f.allLanes() {
 		sum.Add(l.Load)
 	}
 	return sum
 }
 
-// flowCounts is what has happened to the mail of a flow. It only grows.
+// flowCounts is what has happened to the mail of a flow.
 type flowCounts struct {
-	started uint64        // deliveries
-	waits   [waits]uint32 // by the time from a message's admission to the start of a delivery
+	started uint64 // deliveries
+	// waits counts deliveries by the time from a message's admission to the
+	// start of a delivery. When one count is full, all are halved.
+	waits [waits]uint16
 }
 
 // waits is the number of classes of waiting times. Class 0 is less than a millisecond, and
@@ -174,7 +199,13 @@ const waits = 24
 // startedAfter counts a delivery.
 func (c *flowCounts) startedAfter(wait time.Duration) {
 	c.started++
-	c.waits[min(bits.Len64(uint64(max(wait, 0)/time.Millisecond)), waits-1)]++
+	n := &c.waits[min(bits.Len64(uint64(max(wait, 0)/time.Millisecond)), waits-1)]
+	if *n == math.MaxUint16 {
+		for i := range c.waits {
+			c.waits[i] /= 2
+		}
+	}
+	*n++
 }
 
 // quantile returns a time that so many thousandths of the deliveries have not waited

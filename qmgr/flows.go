@@ -63,7 +63,7 @@ func (q *Qmgr) Flows(query FlowQuery) FlowList {
 	var list FlowList
 	found := best[*flow]{most: query.Most, compare: compareFlows}
 	for _, f := range q.flows { //archtest:anyorder compareFlows is a total order
-		if query.Match != nil && !query.Match(f.name) {
+		if query.Match != nil && !query.Match(f.full()) {
 			continue
 		}
 		list.Matched++
@@ -79,16 +79,16 @@ func (q *Qmgr) Flows(query FlowQuery) FlowList {
 // compareFlows puts those first that have most waiting, then those with most messages.
 func compareFlows(a, b *flow) int {
 	return cmp.Or(cmp.Compare(b.load().Waiting, a.load().Waiting), cmp.Compare(b.messages, a.messages), cmp.Compare(b.started, a.started),
-		cmp.Compare(a.name.Class, b.name.Class), cmp.Compare(a.name.Tenant, b.name.Tenant), cmp.Compare(a.name.Flow, b.name.Flow))
+		cmp.Compare(a.tenant.name.Class, b.tenant.name.Class), cmp.Compare(a.tenant.name.Tenant, b.tenant.name.Tenant), cmp.Compare(a.name, b.name))
 }
 
 func (f *flow) view() FlowView {
 	load := f.load()
-	v := FlowView{Flow: f.name, Messages: f.messages, Waiting: load.Waiting, Busy: load.Busy,
+	v := FlowView{Flow: f.full(), Messages: f.messages, Waiting: load.Waiting, Busy: load.Busy,
 		Started: f.started, Half: f.quantile(500), NinetyNine: f.quantile(990)}
 	most := best[*claim]{most: flowPlaces, compare: compareClaims}
 	places := 0
-	for _, l := range f.lanes {
+	for l := range f.allLanes() {
 		for d := range l.Destinations() {
 			if d.Waiting > 0 {
 				most.add(claimOf(d))

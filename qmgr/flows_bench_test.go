@@ -46,9 +46,9 @@ func BenchmarkFlowDecision(b *testing.B) {
 }
 
 // BenchmarkIdleFlows measures how much memory a flow takes that is remembered without mail. It is
-// the same for each of the 1,000 that are; their names come with the messages.
+// the same for each of the 800 that are; their names come with the messages.
 func BenchmarkIdleFlows(b *testing.B) {
-	const n = 1000
+	const n = 800
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()

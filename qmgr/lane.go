@@ -14,6 +14,7 @@ type lane struct {
 	sched.Lane
 	transport   *transport
 	flow        *flow             // nil: the transport's first
+	sibling     *lane             // another one of flow
 	inTransport ilist.Link[lane]  // on transport.lanes
 	leaf        fair.Leaf         // in transport.turns, if it is ready and there are others
 	held        ilist.List[claim] // whose turn it is where room is scarce
@@ -25,7 +26,7 @@ func (q *Qmgr) lane(m *message, t *transport) *lane {
 	l := t.laneOf(m)
 	if l == nil {
 		l = q.newLane(t, m.flow)
-		m.flow.lanes = append(m.flow.lanes, l)
+		l.sibling, m.flow.lanes = m.flow.lanes, l
 	}
 	return l
 }
@@ -35,7 +36,7 @@ func (t *transport) laneOf(m *message) *lane {
 	if m.flow == nil || t.cfg.Scheduler != sched.Preemptive {
 		return t.first
 	}
-	for _, l := range m.flow.lanes {
+	for l := range m.flow.allLanes() {
 		if l.transport == t {
 			return l
 		}
@@ -145,7 +146,7 @@ func (f *flow) path() fair.Path {
 	if f == nil {
 		return fair.Path{}
 	}
-	return fair.Path(f.name)
+	return fair.Path(f.full())
 }
 
 // sharePools notes that a lane has messages with unread recipients, or has none any more,

@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // chaos is a run in which everything that may happen does happen, in any
@@ -147,7 +148,20 @@ func (c *chaos) connections() {
 	c.cfg.Transports["smtp"] = t
 	if c.r.Permille(500) {
 		c.cfg.Sources = c.drawSources()
+		c.cfg.Warmup = c.drawWarmups()
 	}
+}
+
+// drawWarmups returns warm-ups of some of the sources, with few messages a day.
+func (c *chaos) drawWarmups() (cfg warmup.Config) {
+	cfg.SiteLimit = 1 + c.r.IntN(5)
+	for _, s := range c.cfg.Sources.Sources {
+		if c.r.Permille(500) {
+			plan := warmup.Plan{Name: "p", Allowances: warmup.Grow(1+c.r.IntN(4), c.r.IntN(100), 1+c.r.IntN(4))}
+			cfg.Sources = append(cfg.Sources, warmup.Source{Name: s.Name, Start: warmup.Day(c.r.IntN(3) / 2), Plan: plan})
+		}
+	}
+	return cfg
 }
 
 // drawSources returns up to four sources, one of which reaches no host that has only an IPv4
@@ -465,12 +479,17 @@ func (c *chaos) operate() {
 		}
 		if c.cfg.Transports["smtp"].Agents == qmgr.AgentsConnections && c.r.Permille(300) {
 			c.cfg.Sources = c.drawSources()
+			c.cfg.Warmup = c.drawWarmups()
 		}
 		c.whole = c.cfg.WithDefaults()
 		if err := c.whole.Validate(); err != nil {
 			c.t.Fatal(err) // the core would ignore it
 		}
 		c.w.Step(qmgr.Configure{Config: c.cfg})
+		if c.r.Permille(300) {
+			o := warmup.Order{Key: warmup.Key{Source: fmt.Sprint("s", c.r.IntN(4)), Site: []string{"", "d1.test", "d2.test"}[c.r.IntN(3)]}, Kind: warmup.OrderKind(c.r.IntN(4)), Day: 1 + c.r.IntN(4)}
+			c.w.Step(qmgr.AdjustWarmup{Order: o})
+		}
 	case 8:
 		c.w.Step(qmgr.AgentUnavailable{Transport: []string{"smtp", qmgr.TransportRetry, qmgr.TransportError}[c.r.IntN(3)]})
 	}

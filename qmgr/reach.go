@@ -11,13 +11,9 @@ import (
 // it away again.
 func (q *Qmgr) connect() (taken bool) {
 	q.wakeSites()
-	for t := range q.ring.All() {
-		if t.cfg.Scheduler == sched.Runner && t.group != nil {
-			t.first.AskForRun()
-		}
-	}
 	for !taken {
 		q.stale.Refresh()
+		q.askForRuns()
 		d := q.wanting.Front()
 		if d == nil {
 			break
@@ -37,6 +33,15 @@ func (q *Qmgr) connect() (taken bool) {
 		q.wakeSites()
 	}
 	return taken
+}
+
+// askForRuns has runs ask for connections that have come to another message.
+func (q *Qmgr) askForRuns() {
+	for t := range q.ring.All() {
+		if t.cfg.Scheduler == sched.Runner && t.group != nil {
+			t.first.AskForRun()
+		}
+	}
 }
 
 // wakeSites has those asked again whose wait may be over.

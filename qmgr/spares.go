@@ -47,7 +47,7 @@ func (s *stocks) giveClaim(c *claim) {
 }
 
 func (s *stocks) giveFlow(f *flow) {
-	*f = flow{lanes: f.lanes}
+	*f = flow{}
 	s.flows.Give(f)
 }
 
