@@ -121,7 +121,7 @@ func TestAsPostfixWithoutFlows(t *testing.T) {
 	}
 }
 
-// What is counted of a flow outlives its mail, but not for ever: of 1,000 flows at most.
+// What is counted of a flow outlives its mail, but not for ever: of 800 flows at most.
 func TestIdleFlows(t *testing.T) {
 	w, arrive := flowsWorld(t, qmgr.Config{})
 	finish := func() {
@@ -141,8 +141,8 @@ func TestIdleFlows(t *testing.T) {
 		finish()
 	}
 	list := w.Core.Flows(qmgr.FlowQuery{Most: 2000})
-	if len(list.Flows) != 1000 {
-		t.Fatalf("%d flows are remembered, want 1000", len(list.Flows))
+	if len(list.Flows) != 800 {
+		t.Fatalf("%d flows are remembered, want 800", len(list.Flows))
 	}
 	for _, f := range list.Flows {
 		if f.Messages+f.Waiting+f.Busy > 0 || f.Started != 1 || len(f.Places) > 0 {
