@@ -188,7 +188,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	if refusal, err := c.admit(&e, draft); err != nil || !refusal.IsZero() {
 		draft.Abort()
 		if err != nil {
-			return c.failure(ctx, "claim", err)
+			return c.failure(ctx, "reserve", err)
 		}
 		return refusal
 	}

@@ -70,7 +70,7 @@ func (q *Quotas) admit(m *quota.Message, draft Draft) (refusal mail.Reply, err e
 		decide(mail.Waiting{})
 		return refusal, nil
 	}
-	_, err = draft.Claim(m.Flow, m.Octets, decide)
+	_, err = draft.Reserve(m.Flow, m.Octets, decide)
 	return refusal, err
 }
 

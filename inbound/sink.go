@@ -16,7 +16,7 @@ type Sink interface {
 	// before it is sent.
 	Begin(ctx context.Context, size int64) (Draft, error)
 	// Waiting returns what the queue has of a class, of a tenant and of a flow, with what
-	// drafts have claimed.
+	// drafts have reserved.
 	Waiting(f mail.Flow) mail.Waiting
 }
 
@@ -31,10 +31,10 @@ type Draft interface {
 	// Write appends content: lines that end in CRLF, without dot-stuffing. Memory
 	// does not grow with their number.
 	io.Writer
-	// Claim counts the message as waiting from now on until it is aborted or could not be
+	// Reserve counts the message as waiting from now on until it is aborted or could not be
 	// committed, if admit agrees: no two drafts take the last place under a limit. admit
 	// must not call the sink.
-	Claim(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error)
+	Reserve(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error)
 	// Commit makes the message durable. The envelope's ID, Size and
 	// Recipients are set by the draft. When it returns nil the message is
 	// this program's responsibility and a 250 may be sent (RFC 5321 4.2.5).

@@ -120,7 +120,7 @@ func (*nullDraft) Commit(context.Context, mail.Envelope) error  { return nil }
 func (*nullDraft) Abort()                                       {}
 
 func (s *nullSink) Waiting(mail.Flow) mail.Waiting { return mail.Waiting{} }
-func (*nullDraft) Claim(_ mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
+func (*nullDraft) Reserve(_ mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
 	return admit(mail.Waiting{}), nil
 }
 
@@ -148,7 +148,7 @@ func (s *memorySink) waiting(f mail.Flow) mail.Waiting {
 	return w
 }
 
-func (d *memoryDraft) Claim(f mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
+func (d *memoryDraft) Reserve(f mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
 	d.sink.mu.Lock()
 	defer d.sink.mu.Unlock()
 	return admit(d.sink.waiting(f)), d.sink.claimErr

@@ -62,7 +62,7 @@ type counts struct {
 	done     []uint64 // their numbers
 	folding  sums     // of tallies that are being folded
 	base     sums     // sums on disk, as far as they were needed
-	claimed  sums     // of drafts; see Draft.Claim
+	reserved sums     // of drafts; see Draft.Reserve
 	folds    uint64   // number of folds that have ended
 
 	scan *pebble.Iterator // over all messages to be counted; nil unless mode is countBegun
@@ -175,8 +175,8 @@ func (c *counts) format() int64 {
 	return formatVersion
 }
 
-// commitCounted makes a batch durable with its tally, and counts it, and ends a claim.
-func (s *Spool) commitCounted(b *pebble.Batch, t *tally, claim *entry) error {
+// commitCounted makes a batch durable with its tally, and counts it, and ends a reservation.
+func (s *Spool) commitCounted(b *pebble.Batch, t *tally, reserved *entry) error {
 	if err := s.counts.put(b, t); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (s *Spool) commitCounted(b *pebble.Batch, t *tally, claim *entry) error {
 		s.counts.failed(t)
 		return err
 	}
-	s.counts.committed(t, claim)
+	s.counts.committed(t, reserved)
 	return nil
 }
 
@@ -218,9 +218,9 @@ func decodeTally(payload string) (entries []entry, err error) {
 	return entries, d.check("tally")
 }
 
-// committed adds a tally to the sums. What a draft has claimed becomes what it is.
-func (c *counts) committed(t *tally, claim *entry) {
-	if t.number == 0 && claim == nil {
+// committed adds a tally to the sums. What a draft has reserved becomes what it is.
+func (c *counts) committed(t *tally, reserved *entry) {
+	if t.number == 0 && reserved == nil {
 		return
 	}
 	c.mu.Lock()
@@ -229,7 +229,7 @@ func (c *counts) committed(t *tally, claim *entry) {
 		delete(c.underway, t.number)
 		c.take(t)
 	}
-	c.release(claim)
+	c.release(reserved)
 	many := len(c.done) == foldMany
 	c.mu.Unlock()
 	*t = tally{entries: t.entries[:0]}
@@ -266,19 +266,19 @@ func (c *counts) wake() {
 	}
 }
 
-// release ends a claim.
-func (c *counts) release(claim *entry) {
-	if claim == nil {
+// release ends a reservation.
+func (c *counts) release(reserved *entry) {
+	if reserved == nil {
 		return
 	}
-	accounts, n := accountsOf(claim.flow, mail.CountFlows)
+	accounts, n := accountsOf(reserved.flow, mail.CountFlows)
 	for _, a := range accounts[:n] {
-		c.claimed.add(a, mail.Usage{}.Minus(claim.Usage))
+		c.reserved.add(a, mail.Usage{}.Minus(reserved.Usage))
 	}
 }
 
 // Waiting returns what waits of a class, of a tenant and of a flow, including what drafts
-// have claimed.
+// have reserved.
 func (s *Spool) Waiting(f mail.Flow) (w mail.Waiting) {
 	if s.enter() != nil {
 		return w
@@ -288,11 +288,11 @@ func (s *Spool) Waiting(f mail.Flow) (w mail.Waiting) {
 	return w
 }
 
-// Claim counts the draft as waiting, for a flow and with a number of bytes, from now on
+// Reserve counts the draft as waiting, for a flow and with a number of bytes, from now on
 // until its commit has failed or it is aborted, if admit agrees: so no two drafts take the
-// last place under a limit. It may be called again, which ends the earlier claim. admit must
+// last place under a limit. It may be called again, which ends the earlier reservation. admit must
 // not call the spool.
-func (d *Draft) Claim(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (ok bool, err error) {
+func (d *Draft) Reserve(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (ok bool, err error) {
 	if err := d.usable(); err != nil {
 		return false, err
 	}
@@ -300,26 +300,26 @@ func (d *Draft) Claim(f mail.Flow, octets int64, admit func(mail.Waiting) bool) 
 		return false, err
 	}
 	defer d.s.leave()
-	d.unclaim()
+	d.unreserve()
 	d.s.withWaiting(f, func(w mail.Waiting) {
 		if ok = admit(w); !ok || f == (mail.Flow{}) {
 			return
 		}
-		d.claim = &entry{f, mail.Usage{Messages: 1, Octets: octets}}
+		d.reserved = &entry{f, mail.Usage{Messages: 1, Octets: octets}}
 		accounts, n := accountsOf(f, mail.CountFlows)
 		for _, a := range accounts[:n] {
-			d.s.counts.claimed.add(a, d.claim.Usage)
+			d.s.counts.reserved.add(a, d.reserved.Usage)
 		}
 	})
 	return ok, nil
 }
 
-func (d *Draft) unclaim() {
-	if d.claim != nil {
+func (d *Draft) unreserve() {
+	if d.reserved != nil {
 		d.s.counts.mu.Lock()
 		defer d.s.counts.mu.Unlock()
-		d.s.counts.release(d.claim)
-		d.claim = nil
+		d.s.counts.release(d.reserved)
+		d.reserved = nil
 	}
 }
 
@@ -344,7 +344,7 @@ func (s *Spool) withWaiting(f mail.Flow, do func(mail.Waiting)) {
 				missing = i
 				break
 			}
-			*[]*mail.Usage{&w.Class, &w.Tenant, &w.Flow}[i] = base.Plus(c.folding[a]).Plus(c.recent[a]).Plus(c.claimed[a])
+			*[]*mail.Usage{&w.Class, &w.Tenant, &w.Flow}[i] = base.Plus(c.folding[a]).Plus(c.recent[a]).Plus(c.reserved[a])
 		}
 		if missing < 0 {
 			do(w)
@@ -432,7 +432,7 @@ func (s *Spool) Counting() (counted int64, underway bool) {
 func (s *Spool) openCounts() error {
 	c := &s.counts
 	c.poke = make(chan struct{}, 1)
-	c.underway, c.recent, c.base, c.claimed = make(map[uint64]struct{}), make(sums), make(sums), make(sums)
+	c.underway, c.recent, c.base, c.reserved = make(map[uint64]struct{}), make(sums), make(sums), make(sums)
 	c.doubts = damper{per: 2, period: 10 * time.Minute}
 	c.want.Store(uint32(s.cfg.Counts))
 	var level mail.CountLevel

@@ -362,8 +362,8 @@ func TestCountOfASplitInParts(t *testing.T) {
 	checkCounts(t, s)
 }
 
-// Claims of drafts count until they end, and no two drafts take the last place.
-func TestClaims(t *testing.T) {
+// Reservations of drafts count until they end, and no two drafts take the last place.
+func TestReservations(t *testing.T) {
 	s := open(t, counting(vfs.NewMem()))
 	counted(t, s)
 	f := testFlow(1)
@@ -372,7 +372,7 @@ func TestClaims(t *testing.T) {
 	for n := range 40 {
 		all.Go(func() {
 			d := draft(t, s, addresses(1), text(10))
-			ok, err := d.Claim(f, 10, func(w mail.Waiting) bool {
+			ok, err := d.Reserve(f, 10, func(w mail.Waiting) bool {
 				most.Store(max(most.Load(), w.Flow.Messages))
 				return w.Flow.Messages < 7 && w.Tenant.Octets == 10*w.Tenant.Messages
 			})
@@ -396,8 +396,8 @@ func TestClaims(t *testing.T) {
 	// What is left of the places can be taken, one by one and to the last.
 	for accepted.Load() < 7 {
 		d := draft(t, s, addresses(1), text(10))
-		for range 2 { // the first claim ends
-			if ok, err := d.Claim(f, 10, func(w mail.Waiting) bool { return w.Flow.Messages == accepted.Load() }); err != nil || !ok {
+		for range 2 { // the first reservation ends
+			if ok, err := d.Reserve(f, 10, func(w mail.Waiting) bool { return w.Flow.Messages == accepted.Load() }); err != nil || !ok {
 				t.Fatalf("a place is lost: %+v (%v)", s.Waiting(f), err)
 			}
 		}
@@ -408,7 +408,7 @@ func TestClaims(t *testing.T) {
 	}
 	checkCounts(t, s)
 	d := draft(t, s, addresses(1), text(10))
-	if ok, err := d.Claim(f, 10, func(mail.Waiting) bool { return true }); !ok || err != nil {
+	if ok, err := d.Reserve(f, 10, func(mail.Waiting) bool { return true }); !ok || err != nil {
 		t.Error(err)
 	}
 	canceled, cancel := context.WithCancel(ctxTest)
@@ -418,8 +418,8 @@ func TestClaims(t *testing.T) {
 	}
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
-	if len(s.counts.claimed) > 0 {
-		t.Errorf("claims remain: %v", s.counts.claimed)
+	if len(s.counts.reserved) > 0 {
+		t.Errorf("reservations remain: %v", s.counts.reserved)
 	}
 }
 

@@ -36,8 +36,8 @@ type Draft struct {
 	count  uint32           // recipients
 	first  []mail.Recipient // those needed by Arrival
 
-	arrival mail.Arrival
-	claim   *entry // in the counts; nil: none
+	arrival  mail.Arrival
+	reserved *entry // in the counts; nil: none
 }
 
 type draftPhase uint8
@@ -324,10 +324,10 @@ func (d *Draft) commitBatch(e mail.Envelope, edits *edits) error {
 	if d.s.counts.counting() {
 		edits.tally.add(e.Flow, 1, d.size)
 	}
-	if err := d.s.commitCounted(b, &edits.tally, d.claim); err != nil {
+	if err := d.s.commitCounted(b, &edits.tally, d.reserved); err != nil {
 		return err
 	}
-	d.claim = nil
+	d.reserved = nil
 	return nil
 }
 
@@ -402,7 +402,7 @@ func (d *Draft) Abort() {
 		return
 	}
 	d.end(draftAborted)
-	d.unclaim()
+	d.unreserve()
 	d.freeBlocks(d.blocks)
 	d.blocks, d.chunks, d.chunk = nil, nil, nil
 	var err error

@@ -55,8 +55,8 @@ func (d intakeDraft) Write(p []byte) (int, error) {
 	return n, intakeError(err)
 }
 
-func (d intakeDraft) Claim(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error) {
-	ok, err := d.Draft.Claim(f, octets, admit)
+func (d intakeDraft) Reserve(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error) {
+	ok, err := d.Draft.Reserve(f, octets, admit)
 	return ok, intakeError(err)
 }
 
