@@ -181,7 +181,7 @@ func (s *Spool) commitCounted(b *pebble.Batch, t *tally, reserved *entry) error 
 		return err
 	}
 	if err := s.commit(b); err != nil {
-		s.counts.failed(t)
+		s.failedCounted(t, err)
 		return err
 	}
 	s.counts.committed(t, reserved)
@@ -249,14 +249,17 @@ func (c *counts) take(t *tally) {
 	c.done = append(c.done, t.number)
 }
 
-// failed ends a commit that has failed. If its batch is on disk all the same, the next
-// start counts it.
-func (c *counts) failed(t *tally) {
-	if t.number != 0 {
-		c.mu.Lock()
-		delete(c.underway, t.number)
-		c.mu.Unlock()
+// failedCounted ends a commit that has failed. Its batch may be in the store all the same,
+// for which inPlace is one reason, with a tally that will be taken for a folded one.
+func (s *Spool) failedCounted(t *tally, why error) {
+	if t.number == 0 {
+		return
 	}
+	c := &s.counts
+	c.mu.Lock()
+	delete(c.underway, t.number)
+	c.mu.Unlock()
+	s.doubtCounts(why)
 }
 
 func (c *counts) wake() {
@@ -762,10 +765,13 @@ func (s *Spool) sum(a account) (mail.Usage, error) {
 		return base, nil
 	}
 	base, err := s.readSum(a)
+	if err != nil {
+		return base, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cache(a, base)
-	return base, err
+	return base, nil
 }
 
 // A Count is the usage of one class, tenant or flow.
