@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
 	"github.com/posthaste-mta/posthaste/qmgr/window"
@@ -34,6 +35,7 @@ type dialling struct {
 // openSite gives a new queue its site.
 func (q *Qmgr) openSite(d *queue) {
 	t := d.transport
+	assert.That(d.name == d.nexthop, "%s has connections, but is found as %s", d.nexthop, d.name)
 	d.site = conns.NewSite(t.group, d.nexthop, d.source.name())
 	d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
 	q.sites[d.site] = d

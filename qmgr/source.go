@@ -185,22 +185,18 @@ func boundTo(m *message, d *queue) bool {
 // noSource is why mail for a site waits whose pool has no source that can be used. It
 // begins with WarmupPrefix if the site only has to wait for the next day.
 func (q *Qmgr) noSource(p *source.Pool, site string) mail.Reply {
-	var why []string
-	warming := true
+	var down, spent []string
 	for _, m := range p.Members {
-		s := q.sources.byName[m.Source]
-		if s == nil || len(why) == noSourceMax {
-			continue
+		switch s := q.sources.byName[m.Source]; {
+		case !s.up():
+			down = append(down, s.Name+": "+s.whyDown())
+		case len(spent) < noSourceMax:
+			spent = append(spent, q.whySpent(warmup.Key{Source: s.Name, Site: site}))
 		}
-		if !s.up() {
-			warming = false
-			why = append(why, s.Name+": "+s.whyDown())
-			continue
-		}
-		why = append(why, q.whySpent(warmup.Key{Source: s.Name, Site: site}))
 	}
-	text := strings.Join(why, "; ")
-	if !warming {
+	why := append(down, spent...)
+	text := strings.Join(why[:min(len(why), noSourceMax)], "; ")
+	if len(down) > 0 {
 		if q.sources.stranded == 0 {
 			q.sources.stranded = q.now
 		}

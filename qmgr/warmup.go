@@ -108,8 +108,8 @@ func (q *Qmgr) overflow() {
 	for len(q.spent) > 0 {
 		k := q.spent[len(q.spent)-1]
 		q.spent = q.spent[:len(q.spent)-1]
-		for d := range q.queuesOf(q.sources.byName[k.Source]) {
-			if d.nexthop == k.Site && d.Waiting > 0 {
+		for t := range q.ring.All() {
+			if d := t.queues[queueKey{k.Site, k.Source}]; d != nil && d.Waiting > 0 {
 				d.pin()
 				q.bindAnew(d)
 				d.touch()
