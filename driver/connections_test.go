@@ -3,6 +3,7 @@ package driver_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -305,12 +306,29 @@ type cellar struct {
 	mu      sync.Mutex
 	records map[string][]byte
 	saves   int
+	failure error
+}
+
+// fail sets how saves end from now on.
+func (c *cellar) fail(how error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failure = how
+}
+
+func (c *cellar) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.records)
 }
 
 func (c *cellar) SaveHosts(_ context.Context, records []mail.HostRecord) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.saves++
+	if c.failure != nil {
+		return c.failure
+	}
 	for _, r := range records {
 		if c.records[string(r.Key)] = bytes.Clone(r.Value); len(r.Value) == 0 {
 			delete(c.records, string(r.Key))
@@ -355,6 +373,35 @@ func TestHostsAreKept(t *testing.T) {
 			t.Errorf("the next run dialled %v, and spare has taken %v", x.dials, x.accepted("spare"))
 		}
 	})
+}
+
+// What could not be saved, as while the disk was full, is saved when that is possible
+// again: while the program runs, or at its stop.
+func TestHostsAreKeptAfterFailures(t *testing.T) {
+	for _, atStop := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cellar{records: make(map[string][]byte), failure: errors.New("no room")}
+			w, x := newWorld(), newTown([]string{"dead"}, []string{"spare"})
+			x.hosts["dead"].refuses = mail.Reply{Code: 450, Text: "connection refused"}
+			x.hosts["spare"].answers = time.Hour
+			d, stop := x.drives(t, w, c, time.Second)
+			arrive(d, w, "a@a.test")
+			time.Sleep(16 * time.Second)
+			synctest.Wait()
+			c.fail(nil)
+			if !atStop {
+				time.Sleep(16 * time.Second)
+				synctest.Wait()
+				if c.len() == 0 {
+					t.Error("nothing has been saved 15 s after that was possible again")
+				}
+			}
+			stop()
+			if len(c.records) == 0 {
+				t.Error("nothing has been saved at the stop")
+			}
+		})
+	}
 }
 
 // If all hosts had failed, the next run tries each at once, a single time: the

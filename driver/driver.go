@@ -106,21 +106,23 @@ type Ports struct {
 // A Driver is the production host of the core: one goroutine owns the core, bounded
 // pools carry out its actions. Its methods may be called from any goroutine.
 type Driver struct {
-	ports     Ports
-	log       *slog.Logger
-	inbox     *inbox
-	committer *committer
-	reads     chan readTask
-	reports   chan mail.QueueID
-	hostSaves chan []mail.HostRecord // has room for one
-	hostLimit int
-	behind    atomic.Bool
-	flowDelay atomic.Int64
-	grace     time.Duration
-	readers   int
-	reporters int
-	atRest    chan struct{} // closed when Run has returned: the core has no owner any more
-	deadline  atomic.Int64  // of Verify, as configured in the core
+	ports       Ports
+	log         *slog.Logger
+	inbox       *inbox
+	committer   *committer
+	reads       chan readTask
+	reports     chan mail.QueueID
+	hostSaves   chan []mail.HostRecord // has room for one
+	lastHosts   chan struct{}          // closed when the last save of host records begins
+	hostsAtRest chan struct{}          // closed when saveHosts has returned
+	hostLimit   int
+	behind      atomic.Bool
+	flowDelay   atomic.Int64
+	grace       time.Duration
+	readers     int
+	reporters   int
+	atRest      chan struct{} // closed when Run has returned: the core has no owner any more
+	deadline    atomic.Int64  // of Verify, as configured in the core
 
 	// The fields below belong to the owner's goroutine.
 	core       *qmgr.Qmgr
@@ -158,7 +160,7 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	}
 	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, hostFeed: core.NewHostFeed(), trace: cfg.Trace,
 		grace: cfg.Grace, readers: cfg.Readers, reporters: cfg.Reporters,
-		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), hostLimit: cfg.Qmgr.Hosts.HostLimit + cfg.Qmgr.Warmup.RecordLimit(), atRest: make(chan struct{})}
+		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), lastHosts: make(chan struct{}), hostsAtRest: make(chan struct{}), hostLimit: cfg.Qmgr.Hosts.HostLimit + cfg.Qmgr.Warmup.RecordLimit(), atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.deliveries = newPool(d.deliver)
@@ -241,7 +243,7 @@ func (d *Driver) own(stop <-chan struct{}) {
 			case <-stop:
 				return
 			case <-save.C:
-				d.changedHosts()
+				d.changedHosts(save)
 			default:
 			}
 			continue
@@ -252,7 +254,7 @@ func (d *Driver) own(stop <-chan struct{}) {
 		case <-timer.C:
 			d.step(qmgr.Wake{})
 		case <-save.C:
-			d.changedHosts()
+			d.changedHosts(save)
 		case d.readsOut() <- d.nextRead():
 			d.readQueue = d.readQueue[1:]
 		case d.reportsOut() <- d.nextReport():

@@ -14,8 +14,12 @@ const (
 	// than its allowance of a day a source sends after a crash (qmgr/warmup).
 	saveEvery = 3 * time.Second
 	// saveMost is the maximum number of records in one save, so that collecting
-	// them does not delay the owner; the rest waits for the next save.
+	// them does not delay the owner.
 	saveMost = 2000
+	// saveRest is the interval while there are more.
+	saveRest = 100 * time.Millisecond
+	// saveNagged is how many failed saves the log has one line for.
+	saveNagged = 20
 )
 
 // loadHosts gives the core the host records of the last run, and those of warm-ups.
@@ -35,42 +39,74 @@ func (d *Driver) loadHosts(ctx context.Context, most int) {
 	}
 }
 
-// saveHosts saves the records that the owner sends.
+// saveHosts saves the records that the owner sends, until the last save. What cannot be
+// saved, as while the disk is full, is tried again before newer records are taken, which the
+// core keeps meanwhile: a warm-up would otherwise forget what was sent on this day, and what
+// an operator has ordered.
 func (d *Driver) saveHosts(ctx context.Context) {
+	defer close(d.hostsAtRest)
 	for {
 		select {
 		case records := <-d.hostSaves:
-			if err := d.ports.Hosts.SaveHosts(ctx, records); err != nil && ctx.Err() == nil {
-				d.log.Warn("cannot save host records", "error", err)
+			d.save(ctx, records)
+		case <-d.lastHosts:
+			select {
+			case records := <-d.hostSaves: // older than those of the last save
+				d.save(ctx, records)
+			default:
 			}
-		case <-ctx.Done():
 			return
 		}
 	}
 }
 
+// save saves records, trying again until the last save.
+func (d *Driver) save(ctx context.Context, records []mail.HostRecord) {
+	again := time.NewTicker(saveEvery)
+	defer again.Stop()
+	for last, tries := false, 0; ; tries++ {
+		err := d.ports.Hosts.SaveHosts(ctx, records)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if tries%saveNagged == 0 {
+			d.log.Warn("cannot save host records", "error", err)
+		}
+		if last {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-d.lastHosts:
+			last = true
+		}
+	}
+}
+
 // changedHosts sends changed host records to saveHosts, unless the previous ones
-// are still being written.
-func (d *Driver) changedHosts() {
+// are still being written. If there may be more than it sends, they follow soon: what is
+// not saved is not bounded by their number.
+func (d *Driver) changedHosts(save *time.Ticker) {
 	if d.ports.Hosts == nil || len(d.hostSaves) > 0 {
 		return
 	}
-	if records := d.hostFeed.Changes(nil, saveMost); len(records) > 0 {
+	records := d.hostFeed.Changes(nil, saveMost)
+	if len(records) > 0 {
 		d.hostSaves <- records // it has a buffer of one, and this is the only sender
+	}
+	if len(records) < saveMost {
+		save.Reset(saveEvery)
+	} else {
+		save.Reset(saveRest)
 	}
 }
 
 // saveLastHosts saves the remaining records at a stop.
 func (d *Driver) saveLastHosts(ctx context.Context) {
+	close(d.lastHosts)
+	<-d.hostsAtRest // what it saves is older
 	if d.ports.Hosts == nil {
 		return
-	}
-	select { // the records sent last are older than those that follow
-	case records := <-d.hostSaves:
-		if err := d.ports.Hosts.SaveHosts(ctx, records); err != nil {
-			d.log.Warn("cannot save host records", "error", err)
-		}
-	default:
 	}
 	for {
 		records := d.hostFeed.Changes(nil, saveMost)

@@ -90,10 +90,11 @@ type Connection interface {
 	Hangup()
 }
 
-// A HostStore keeps the core's host records from one run to the next. A lost record
-// costs no more than a connection.
+// A HostStore keeps the core's host records from one run to the next. A lost record costs
+// no more than a connection, or for a warm-up what was sent on this day.
 type HostStore interface {
-	// SaveHosts stores records, and deletes those whose value is empty.
+	// SaveHosts stores records, and deletes those whose value is empty. After an error it
+	// is called again with the same records.
 	SaveHosts(ctx context.Context, records []mail.HostRecord) error
 	// LoadHosts calls visit with all records, at most most. A record's bytes are
 	// valid until visit returns.
