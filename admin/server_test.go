@@ -335,7 +335,7 @@ func TestStatus(t *testing.T) {
 			{Nexthop: "example.net", State: window.Dead, Window: 5, Todo: 7,
 				Reason: mail.Reply{Code: 421, Text: "go away"}, Until: noon.Add(time.Hour)},
 			{Nexthop: "example.org", Window: 20, Busy: 4}}},
-			{Name: "relay", Queues: []qmgr.QueueView{{Nexthop: "far.example", Window: 5, Busy: 2, Todo: 1,
+			{Name: "relay", Queues: []qmgr.QueueView{{Nexthop: "far.example", Source: "a", Window: 5, Busy: 2, Todo: 1,
 				Connections: conns.SiteView{Connecting: 1, Ready: 2}, WaitReason: qmgr.WaitReason{Kind: qmgr.WaitHostLimit, Limit: 2, Table: "strict"}}}},
 			{Name: "lmtp", State: qmgr.TransportDead, Reason: mail.Reply{Code: 451, Text: "no sockets"}, Until: noon.Add(time.Minute)},
 			{Name: "retry", Jobs: 1, Queues: []qmgr.QueueView{
@@ -358,7 +358,7 @@ func TestStatus(t *testing.T) {
 			{Name: "smtp", Jobs: 2, Busy: 4, State: "alive", Destinations: []admin.DestinationStatus{
 				{Nexthop: "example.net", State: "dead", Window: 5, Todo: 7, Reason: "421 go away", Until: &until}}},
 			{Name: "relay", State: "alive", Destinations: []admin.DestinationStatus{
-				{Nexthop: "far.example", State: "ready", Window: 5, Busy: 2, Todo: 1, Open: 2, Opening: 1, Waits: "host-limit",
+				{Nexthop: "far.example", Source: "a", State: "ready", Window: 5, Busy: 2, Todo: 1, Open: 2, Opening: 1, Waits: "host-limit",
 					WaitReason: &admin.WaitReason{Kind: "host-limit", Text: "at the limit of 2 connections to each host", Key: "destination.strict.destination_host_concurrency_limit"}}}},
 			{Name: "lmtp", State: "dead", Reason: "451 no sockets", Until: &soon, Destinations: []admin.DestinationStatus{}},
 			{Name: "retry", Jobs: 1, State: "alive", Destinations: []admin.DestinationStatus{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -61,7 +62,7 @@ func warmupOf(v *warmup.SourceView) *SourceWarmup {
 // A WarmupOrder changes where a source is in its warm-up.
 type WarmupOrder struct {
 	Order string `json:"order" enum:"day,pause,resume,reset" doc:"day: go on with another day of the plan; pause: keep the allowance as it is, whatever happens; resume: end that; reset: begin again. What was sent today counts in any case."`
-	Site  string `json:"site,omitempty" maxLength:"1024" doc:"The nexthop of one site; absent for all sites of the source, also those that it will have."`
+	Site  string `json:"site,omitempty" maxLength:"1024" doc:"One site that the source has sent to, by its nexthop; absent for all sites of the source, also those that it will have."`
 	Day   int    `json:"day,omitempty" minimum:"1" maximum:"1000" doc:"With day: the day of the plan, from 1 on; beyond the last, warm."`
 }
 
@@ -85,21 +86,42 @@ func (s *Server) adjustWarmup(ctx context.Context, in *warmupInput) (*warmupOutp
 	case o.Kind != warmup.SetDay && o.Day != 0:
 		return nil, unprocessable("body.day", o.Day, fmt.Sprintf("the order %s has no day", o.Kind))
 	}
-	if _, err := s.warming(ctx, in.Name); err != nil {
-		return nil, err
-	}
-	s.control.AdjustWarmup(o)
-	v, err := s.warming(ctx, in.Name)
+	before, err := s.warming(ctx, in.Name, maxSites)
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("order", "verb", "warmup", "source", in.Name, "site", in.Body.Site, "order", in.Body.Order, "day", in.Body.Day, "by", orderedBy(ctx))
+	if site := in.Body.Site; site != "" {
+		known, found := siteOf(before.Warmup.Top, site)
+		if !found && len(before.Warmup.Top) == before.Warmup.Sites {
+			return nil, huma.NewError(http.StatusNotFound, "source "+in.Name+" has sent nothing to a site "+site+`; "queue sources --sites 1000" lists its sites, which are named after their MX hosts`)
+		}
+		o.Key.Site = known
+	}
+	s.control.AdjustWarmup(o)
+	v, err := s.warming(ctx, in.Name, warmupSites)
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("order", "verb", "warmup", "source", in.Name, "site", o.Key.Site, "order", in.Body.Order, "day", in.Body.Day, "by", orderedBy(ctx))
 	return &warmupOutput{sourceOf(v)}, nil
 }
 
-// warming returns a source that is warmed up.
-func (s *Server) warming(ctx context.Context, name string) (*qmgr.SourceView, error) {
-	list, err := ask(ctx, func(ctx context.Context) ([]qmgr.SourceView, error) { return s.scheduler.Sources(ctx, warmupSites) })
+// siteOf returns the one of a source's sites that an operator names: as it is, or behind a
+// transport and a colon, as lists of destinations have it. It reports whether there is one:
+// an order for a site that gets no mail would be carried out without effect.
+func siteOf(sites []warmup.SiteView, name string) (site string, found bool) {
+	_, nexthop, _ := strings.Cut(name, ":")
+	for _, want := range []string{name, nexthop} {
+		if slices.ContainsFunc(sites, func(v warmup.SiteView) bool { return v.Site == want }) {
+			return want, true
+		}
+	}
+	return name, false
+}
+
+// warming returns a source that is warmed up, with at most most of its sites.
+func (s *Server) warming(ctx context.Context, name string, most int) (*qmgr.SourceView, error) {
+	list, err := ask(ctx, func(ctx context.Context) ([]qmgr.SourceView, error) { return s.scheduler.Sources(ctx, most) })
 	if err != nil {
 		return nil, s.problem(ctx, err)
 	}
@@ -113,5 +135,7 @@ func (s *Server) warming(ctx context.Context, name string) (*qmgr.SourceView, er
 	return &list[i], nil
 }
 
-// warmupSites is how many sites the answer to an order has at most.
-const warmupSites = 10
+const (
+	warmupSites = 10   // that the answer to an order has at most
+	maxSites    = 1000 // that a request for sources may ask for
+)

@@ -34,7 +34,8 @@ func TestWarmup(t *testing.T) {
 		path, body string
 		code       int
 	}{
-		{"new", `{"order":"day","day":10}`, 200}, {"new", `{"order":"pause","site":"a.test"}`, 200}, {"new", `{"order":"resume"}`, 200}, {"new", `{"order":"reset","site":"b.test"}`, 200},
+		{"new", `{"order":"day","day":10}`, 200}, {"new", `{"order":"pause","site":"a.test"}`, 200}, {"new", `{"order":"resume"}`, 200}, {"new", `{"order":"reset","site":"smtp:a.test"}`, 200},
+		{"new", `{"order":"reset","site":"b.test"}`, 404}, {"new", `{"order":"reset","site":"smtp:"}`, 404},
 		{"new", `{"order":"day"}`, 422}, {"new", `{"order":"pause","day":3}`, 422}, {"new", `{"order":"stop"}`, 422}, {"new", `{}`, 422},
 		{"old", `{"order":"pause"}`, 404}, {"none", `{"order":"pause"}`, 404},
 	} {
@@ -43,7 +44,7 @@ func TestWarmup(t *testing.T) {
 		}
 	}
 	all := warmup.Key{Source: "new"}
-	orders := []warmup.Order{{Key: all, Day: 10}, {Key: key, Kind: warmup.Pause}, {Key: all, Kind: warmup.Resume}, {Key: warmup.Key{Source: "new", Site: "b.test"}, Kind: warmup.Reset}}
+	orders := []warmup.Order{{Key: all, Day: 10}, {Key: key, Kind: warmup.Pause}, {Key: all, Kind: warmup.Resume}, {Key: key, Kind: warmup.Reset}}
 	if got := q.Warmups(); !reflect.DeepEqual(got, orders) {
 		t.Errorf("orders %v, want %v", got, orders)
 	}

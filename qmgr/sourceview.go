@@ -172,12 +172,20 @@ func (q *Qmgr) standing(d *queue) standing {
 }
 
 // standingOfAll returns how a destination stands from all sources together: what waits is the
-// sum, and its condition is the best of them, since mail takes that way.
+// sum, and its condition is the best of those from which mail waits, or of all if none does,
+// since mail takes that way.
 func (q *Qmgr) standingOfAll(all []*queue) standing {
 	s := q.standing(all[0])
 	for _, d := range all[1:] {
-		s.waiting += d.Waiting
-		s.condition = min(s.condition, q.condition(d))
+		one := q.standing(d)
+		switch {
+		case s.waiting > 0 && one.waiting == 0:
+		case s.waiting == 0 && one.waiting > 0:
+			s.condition = one.condition
+		default:
+			s.condition = min(s.condition, one.condition)
+		}
+		s.waiting += one.waiting
 		s.source = ""
 	}
 	s.all = all

@@ -10,11 +10,12 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/qmgrtest"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // sourcesWorld returns a world with sources a and b in a pool, whose connections are made at
 // once.
-func sourcesWorld(t *testing.T) *qmgrtest.World {
+func sourcesWorld(t *testing.T, change ...func(*qmgr.Config)) *qmgrtest.World {
 	t.Helper()
 	var cfg qmgr.Config
 	cfg.DefaultTransport.Agents = qmgr.AgentsConnections
@@ -23,6 +24,9 @@ func sourcesWorld(t *testing.T) *qmgrtest.World {
 		Sources: []source.Source{{Name: "a", Hello: "a.test", Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("2001:db8::1")}},
 			{Name: "b", Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.2")}}},
 		Pools: []source.Pool{{Name: "main", Members: []source.Member{{Source: "a", Weight: 1}, {Source: "b", Weight: 1}}}},
+	}
+	for _, f := range change {
+		f(&cfg)
 	}
 	w, err := qmgrtest.New(cfg, 1)
 	if err != nil {
@@ -92,6 +96,26 @@ func TestSourcesInViews(t *testing.T) {
 	id := w.Connections()[0].Sends[0].Delivery.Envelope.ID
 	if m := w.Core.Explain([]mail.QueueID{id}, 5)[0]; len(m.Places) != 1 || m.Places[0].Source != w.Connections()[0].Opening.Source {
 		t.Errorf("a message: %+v", m.Places)
+	}
+}
+
+// Mail that waits for one source is not ready because another, from which it may not leave, has
+// room.
+func TestConditionOfSourcesThatHaveMail(t *testing.T) {
+	plan := warmup.Conservative()
+	plan.Allowances = []int{1}
+	w := sourcesWorld(t, func(cfg *qmgr.Config) {
+		cfg.DefaultTransport.Window.Limit = 2
+		cfg.Warmup.Sources = []warmup.Source{{Name: "b", Plan: plan}}
+	})
+	arriveAt(w, "a.test", 6)
+	answerEach(w, ready)
+	list := w.Core.Destinations(qmgr.DestinationQuery{Most: 10, EachSource: true})
+	if len(list.Destinations) != 2 || list.Standing[qmgr.ConditionFull] != 1 || list.Standing[qmgr.ConditionReady] != 1 {
+		t.Fatalf("each: %+v", list)
+	}
+	if list = w.Core.Destinations(qmgr.DestinationQuery{Most: 10}); list.Standing[qmgr.ConditionFull] != 1 {
+		t.Errorf("together: %+v", list)
 	}
 }
 

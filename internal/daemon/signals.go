@@ -93,10 +93,10 @@ func (d *Daemon) reloadFile(load func() (*config.Config, error)) {
 	}
 }
 
-// logWarnings logs parameters without effect.
+// logWarnings logs values that are allowed and probably mistakes.
 func (d *Daemon) logWarnings(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
-		d.log.Warn("a parameter has no effect", "parameter", w.Key, "line", w.Line, "reason", w.Message)
+		d.log.Warn("check the configuration", "parameter", w.Key, "line", w.Line, "reason", w.Message)
 	}
 }
 

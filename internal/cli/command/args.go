@@ -57,6 +57,12 @@ func wrongArgs(cmd *cobra.Command, check cobra.PositionalArgs, args []string) er
 func unknownCommand(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	near := cmd.SuggestionsFor(name)
+	slices.Sort(near)
+	near = slices.Compact(near) // cobra has one twice that it finds by its name and by SuggestFor
+	starts := func(s string) bool { return strings.HasPrefix(s, name) }
+	if slices.ContainsFunc(near, starts) {
+		near = slices.DeleteFunc(near, func(s string) bool { return !starts(s) })
+	}
 	for _, c := range cmd.Commands() {
 		for _, below := range c.Commands() {
 			if below.Name() == name || below.HasAlias(name) || slices.Contains(below.SuggestFor, name) {

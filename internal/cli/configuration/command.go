@@ -3,6 +3,7 @@
 package configuration
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -55,6 +56,9 @@ Without --config it shows the built-in defaults. With --example it prints a file
 in which every parameter is explained and commented out.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(command.Exclusive(cmd, "example", "json"), command.Exclusive(cmd, "example", "config")); err != nil {
+				return err
+			}
 			if example {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), config.Example)
 				return err
@@ -71,7 +75,5 @@ in which every parameter is explained and commented out.`,
 	flags.BoolVarP(&changed, "changed", "n", false, "only what differs from the defaults, as postconf -n does")
 	flags.BoolVar(&asJSON, "json", false, "as one JSON object")
 	flags.BoolVar(&example, "example", false, "print a file in which every parameter is explained")
-	cmd.MarkFlagsMutuallyExclusive("example", "json")
-	cmd.MarkFlagsMutuallyExclusive("example", "config")
 	return cmd
 }

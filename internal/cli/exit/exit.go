@@ -60,6 +60,8 @@ func OfListen(err error) (Code, string) {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return Unavailable, "Another program listens on this address; \"ss -ltnp\" shows which one. Stop it, or change listen."
+	case errors.Is(err, syscall.EADDRNOTAVAIL) && !binding: // of a source, and the error says what to do
+		return Config, ""
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return Config, "This machine does not have this address; \"ip address\" lists its addresses. Change listen."
 	case binding && bind.Net == "unix" && errors.Is(err, syscall.EINVAL):

@@ -29,7 +29,8 @@ func newQuotasCommand(p *socket.Finder) *cobra.Command {
 Those that are closest to a limit come first. A tenant or flow without limits of its own is
 listed if it is among those with the most mail waiting, or has sent something lately.
 
-REFUSED is how many commands and messages were refused because of any of the limits.`,
+REFUSED is how many commands and messages were refused because of any of the limits,
+since the start of the daemon.`,
 		Example: `  posthaste queue quotas
   posthaste queue quotas --kind tenant --name acme
   posthaste queue quotas --json | jq -r 'select(.refused > 0).name'`,
@@ -49,7 +50,7 @@ REFUSED is how many commands and messages were refused because of any of the lim
 				}
 				return buffered.Flush()
 			}
-			if err := writeQuotas(buffered, command.Terminal(cmd.OutOrStdout()), &page); err != nil {
+			if err := writeQuotas(buffered, command.Terminal(cmd.OutOrStdout()), &page, kind+name != ""); err != nil {
 				return err
 			}
 			return buffered.Flush()
@@ -64,7 +65,7 @@ REFUSED is how many commands and messages were refused because of any of the lim
 	return cmd
 }
 
-func writeQuotas(out *bufio.Writer, width int, page *admin.QuotaPage) error {
+func writeQuotas(out *bufio.Writer, width int, page *admin.QuotaPage, filtered bool) error {
 	if page.Counting {
 		fmt.Fprintf(out, "The messages in the queue are being counted (%s so far); until then limits on them refuse nothing.\n", human.Number(page.Counted))
 	}
@@ -89,8 +90,10 @@ func writeQuotas(out *bufio.Writer, width int, page *admin.QuotaPage) error {
 		_ = t.flush() // the writer keeps its error
 	}
 	switch n := len(page.Quotas); {
+	case page.Matched == 0 && filtered:
+		fmt.Fprintln(out, "No quotas meet the conditions.")
 	case page.Matched == 0:
-		fmt.Fprintln(out, "No quotas.")
+		fmt.Fprintln(out, "No quotas are configured, or no mail counts for those of each tenant or flow.")
 	case page.Matched > n:
 		fmt.Fprintf(out, "%s of %s quotas\n", human.Number(n), human.Number(page.Matched))
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bufio"
+	"errors"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func TestWriteQuotas(t *testing.T) {
 	}}
 	var b strings.Builder
 	out := bufio.NewWriter(&b)
-	if err := writeQuotas(out, 200, &page); err != nil {
+	if err := writeQuotas(out, 200, &page, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := out.Flush(); err != nil {
@@ -36,5 +37,16 @@ flow    (many)                 message_rate              1      2 in 1m        0
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &b, want)
+	}
+}
+
+// An empty list says whether there is nothing, or nothing that was asked for.
+func TestWriteNoQuotas(t *testing.T) {
+	for filtered, want := range map[bool]string{true: "No quotas meet the conditions.\n", false: "No quotas are configured, or no mail counts for those of each tenant or flow.\n"} {
+		var b strings.Builder
+		out := bufio.NewWriter(&b)
+		if err := errors.Join(writeQuotas(out, 200, &admin.QuotaPage{}, filtered), out.Flush()); err != nil || b.String() != want {
+			t.Errorf("filtered %v: %q, %v", filtered, b.String(), err)
+		}
 	}
 }

@@ -44,3 +44,14 @@ b       removed        0     0            0             0          0         0  
 		t.Errorf("without sources: %s", got)
 	}
 }
+
+// The status of a transport has a line for each source of a destination, told apart by its name.
+func TestStatusNamesSources(t *testing.T) {
+	var b strings.Builder
+	writeDestinations(&b, []admin.DestinationStatus{{Nexthop: "a.test", Source: "old"}, {Nexthop: "a.test", Source: "new"}, {Nexthop: "no answer", Instead: "smtp:b.test"}}, time.Now(), nil)
+	for _, want := range []string{"  a.test from old ", "  a.test from new ", "  smtp:b.test "} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &b)
+		}
+	}
+}

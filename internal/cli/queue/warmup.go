@@ -25,12 +25,18 @@ func newWarmupCommand(p *socket.Finder) *cobra.Command {
 		Short: "Change where a source is in its warm-up",
 		Long: `Change where a source is in its warm-up: at all sites, also those that it has not sent
 to yet, or at one. What was sent today counts in any case. The order is kept over
-restarts. "queue sources --sites 10" shows the result.`,
+restarts. "queue sources --sites 10" shows the result, and the names of the sites.
+
+Mail that was deferred because an allowance was used up waits until the day ends, also
+if the order allows more. "queue flush --error 'warm-up of SOURCE'" tries it now.`,
 		Example: `  posthaste queue warmup mta7 --day 10
   posthaste queue warmup mta7 --site example.com --pause
   posthaste queue warmup mta7 --site example.com --resume`,
 		Args: cobra.ExactArgs(1),
 		RunE: withDaemon(p, nil, func(cmd *cobra.Command, args []string, c *client.Client) error {
+			if err := command.Exclusive(cmd, "day", "pause", "resume", "reset"); err != nil {
+				return err
+			}
 			switch given := cmd.Flags().Changed("day"); {
 			case given:
 				o.Order = "day"
@@ -41,7 +47,7 @@ restarts. "queue sources --sites 10" shows the result.`,
 			case reset:
 				o.Order = "reset"
 			default:
-				return errors.New("one of --day, --pause, --resume and --reset is needed")
+				return command.Misuse(cmd, errors.New("one of --day, --pause, --resume and --reset is needed"))
 			}
 			s, err := c.Warmup(cmd.Context(), args[0], o)
 			if err != nil {
@@ -56,12 +62,11 @@ restarts. "queue sources --sites 10" shows the result.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Site, "site", "", "the nexthop of one `site`; all sites without it")
+	f.StringVar(&o.Site, "site", "", "only at this `site`, by its nexthop; all sites without it")
 	f.IntVar(&o.Day, "day", 0, "go on with this `day` of the plan, from 1 on; beyond the last, warm")
 	f.BoolVar(&pause, "pause", false, "keep the allowance as it is, whatever happens")
 	f.BoolVar(&resume, "resume", false, "go on with a plan that was paused")
 	f.BoolVar(&reset, "reset", false, "begin the plan again")
-	cmd.MarkFlagsMutuallyExclusive("day", "pause", "resume", "reset")
 	return cmd
 }
 
@@ -70,7 +75,7 @@ func warmupLines(w *admin.SourceWarmup) (lines []string) {
 	if w == nil {
 		return nil
 	}
-	line := fmt.Sprintf("warm-up by plan %s: %s today to %s, of which %s are warm and %s have used up today's allowance", human.Plain(w.Plan), human.Count(w.Today, "message"),
+	line := fmt.Sprintf("warm-up by plan %s: %s today; %s known, %s warm, %s with today's allowance used up", human.Plain(w.Plan), human.Count(w.Today, "message"),
 		human.Count(w.Known, "site"), human.Number(w.Warm), human.Number(w.Spent))
 	if w.Start != "" {
 		line += ", from " + w.Start

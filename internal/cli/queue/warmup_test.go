@@ -15,7 +15,7 @@ func TestWarmupLines(t *testing.T) {
 		{Site: "c.test", State: "warming", Day: 30, Allowance: 98564, Today: 10, Last: "not judged"},
 		{Site: "d.test", State: "warming", Day: 1, Allowance: 50, Last: "stayed: too many bounces", Paused: true, Tomorrow: 50},
 	}}), "\n")
-	want := `warm-up by plan conservative: 160 messages today to 3 sites, of which 1 are warm and 1 have used up today's allowance, from 2026-03-02, paused
+	want := `warm-up by plan conservative: 160 messages today; 3 sites known, 1 warm, 1 with today's allowance used up, from 2026-03-02, paused
 to a.test: warm, 100 messages today
 to b.test: day 2, 50 of 65 today, 9 % deferred, 1 % bounced; last: advanced; tomorrow 84
 to c.test: day 30, 10 of 98,564 today, 0 % deferred, 0 % bounced; last: not judged; tomorrow warm

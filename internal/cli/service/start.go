@@ -37,7 +37,7 @@ func codeOfStart(err error) (exit.Code, string) {
 	case errors.Is(err, spool.ErrInUse):
 		return exit.Unavailable, "Another posthaste serves this queue. Stop it first, or set a different queue_directory for this one."
 	}
-	if code, hint := exit.OfListen(err); hint != "" {
+	if code, hint := exit.OfListen(err); code != exit.Unavailable || hint != "" {
 		return code, hint
 	}
 	switch {
