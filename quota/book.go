@@ -79,14 +79,13 @@ func (b *Book) Configure(cfg Config, now mail.Instant) {
 	for _, l := range cfg.Tenants { //archtest:anyorder a maximum
 		consider(l)
 	}
-	b.tenants = 0
+	b.tenants, b.flows = 0, 0
+	clear(b.ofOne)
 	for m := range b.order.All() {
 		l := b.limits(m.kind, m.name.name)
 		m.messages.Configure(l.MessageRate, now)
 		m.recipients.Configure(l.RecipientRate, now)
-		if m.kind == Tenant && !b.own(m.name) {
-			b.tenants++
-		}
+		b.count(m, 1)
 	}
 }
 
@@ -283,14 +282,7 @@ func (b *Book) touch(now mail.Instant, n name) *meter {
 func (b *Book) insert(m *meter) {
 	b.meters[m.name] = m
 	b.order.PushBack(&m.link, m)
-	switch {
-	case m.slot > 0:
-	case m.kind == Tenant && !b.own(m.name):
-		b.tenants++
-	case m.kind == Flow:
-		b.flows++
-		b.ofOne[m.tenant]++
-	}
+	b.count(m, 1)
 }
 
 func (b *Book) forget(m *meter) {
@@ -299,13 +291,19 @@ func (b *Book) forget(m *meter) {
 	if m.saved {
 		b.gone = append(b.gone, m.name)
 	}
+	b.count(m, -1)
+}
+
+// count adds a number to those of which crowded has limits. Meters that names share do not
+// count.
+func (b *Book) count(m *meter, n int) {
 	switch {
 	case m.slot > 0:
 	case m.kind == Tenant && !b.own(m.name):
-		b.tenants--
+		b.tenants += n
 	case m.kind == Flow:
-		b.flows--
-		if b.ofOne[m.tenant]--; b.ofOne[m.tenant] == 0 {
+		b.flows += n
+		if b.ofOne[m.tenant] += n; b.ofOne[m.tenant] == 0 {
 			delete(b.ofOne, m.tenant)
 		}
 	}

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -226,6 +227,7 @@ func TestAgainstTwin(t *testing.T) {
 			wait := mail.Waiting{Known: true, Class: usage(), Tenant: usage(), Flow: usage()}
 			want := w.allows(&cfg, now, &m, wait)
 			r := b.Admit(now, &m, wait)
+			checkMeters(t, b)
 			if (r == nil) != want {
 				t.Fatalf("seed %d: %+v: refusal %+v, want admission %v", seed, m, r, want)
 			}
@@ -369,6 +371,11 @@ func TestInventedNames(t *testing.T) {
 	if most := metersMax + 2*slots; accepted > most || len(b.meters) > metersMax+slots {
 		t.Errorf("%d messages, at most %d; %d meters", accepted, most, len(b.meters))
 	}
+	checkMeters(t, b)
+	b.Configure(Config{EachTenant: one, Tenants: map[string]Limits{"tenant0": {MessageRate: rates(t, "9/h")}}}, start)
+	checkMeters(t, b)
+	b.Configure(Config{EachTenant: one, Tenants: map[string]Limits{"own": {MessageRate: rates(t, "9/h")}}}, start)
+	checkMeters(t, b)
 	if b.crowded(name{kind: Tenant, name: "own"}) || !b.crowded(name{kind: Tenant, name: "other"}) {
 		t.Error("a tenant with limits of its own shares a meter")
 	}
@@ -450,5 +457,146 @@ func TestIsRemembered(t *testing.T) {
 	}
 	if !send("acme", 4*time.Hour) || len(b.meters) > 101 {
 		t.Errorf("%d meters", len(b.meters))
+	}
+}
+
+// checkMeters compares what limits the number of meters with the meters.
+func checkMeters(t *testing.T, b *Book) {
+	t.Helper()
+	tenants, flows, ofOne := 0, 0, make(map[string]int)
+	for n := range b.meters {
+		switch {
+		case n.slot > 0:
+		case n.kind == Flow:
+			flows++
+			ofOne[n.tenant]++
+		case n.kind == Tenant && b.cfg.Tenants[n.name] == (Limits{}):
+			tenants++
+		}
+	}
+	if b.tenants != tenants || b.flows != flows || !maps.Equal(b.ofOne, ofOne) || b.order.Len() != len(b.meters) {
+		t.Fatalf("counted are %d tenants and %d flows, of tenants %v, and %d in order; there are %d, %d, %v, and %d",
+			b.tenants, b.flows, b.ofOne, b.order.Len(), tenants, flows, ofOne, len(b.meters))
+	}
+}
+
+// What was deleted or counts no more is deleted from what was saved, in as many parts as the
+// caller takes.
+func TestSaveDeletes(t *testing.T) {
+	each := Config{EachTenant: Limits{MessageRate: rates(t, "5/h")}}
+	b := New(each)
+	send := func(tenant string) {
+		b.Admit(start, &Message{Flow: mail.Flow{Class: "normal", Tenant: tenant, Flow: "x"}, Recipients: 1}, mail.Waiting{})
+	}
+	for n := range 5 {
+		send(fmt.Sprint(n))
+	}
+	if list, more := b.Save(start, 5); len(list) != 5 || more {
+		t.Fatalf("%d saved, more: %v", len(list), more)
+	}
+	b.Configure(Config{EachTenant: Limits{MessageRate: rates(t, "5/min")}}, start)
+	send("0")
+	if list, _ := b.Save(start, 9); len(list) != 1 || list[0].Messages != nil {
+		t.Errorf("under a limit for a shorter time: %+v", list)
+	}
+	later := start.Add(3 * time.Hour)
+	for range 2 {
+		b.sweep(later)
+	}
+	checkMeters(t, b)
+	for i, want := range []struct {
+		n    int
+		more bool
+	}{{3, true}, {1, false}, {0, false}} { // that of 0 is deleted already
+		list, more := b.Save(later, 3)
+		if len(list) != want.n || more != want.more {
+			t.Errorf("part %d: %+v, more: %v", i, list, more)
+		}
+	}
+}
+
+// What was saved is restored within the bounds on memory, and a use that is said to be in
+// the future is one that is now.
+func TestRestoreIsBounded(t *testing.T) {
+	b := New(Config{EachFlow: Limits{MessageRate: rates(t, "5/h")}})
+	b.Admit(start, &Message{Flow: acme, Recipients: 1}, mail.Waiting{})
+	list, _ := b.Save(start, 1)
+	next := New(b.cfg)
+	restored := 0
+	for n := range flowsMax + 10 {
+		s := list[0]
+		s.Key, s.Used = name{kind: Flow, tenant: "acme", name: fmt.Sprint(n)}.key(), start.Add(1000*time.Hour)
+		if next.Restore(s, start) {
+			restored++
+		}
+	}
+	checkMeters(t, next)
+	if restored != flowsMax {
+		t.Errorf("%d flows of one tenant are restored, want %d", restored, flowsMax)
+	}
+	for range flowsMax {
+		next.sweep(start.Add(3 * time.Hour))
+	}
+	if len(next.meters) > 0 {
+		t.Errorf("%d meters are never forgotten", len(next.meters))
+	}
+}
+
+// A meter that is in use does not keep one behind it that is not.
+func TestOneInUseKeepsNoOther(t *testing.T) {
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "9/h")}})
+	send := func(tenant string, minutes int) {
+		now := start.Add(time.Duration(minutes) * time.Minute)
+		b.Admit(now, &Message{Flow: mail.Flow{Class: "normal", Tenant: tenant}, Recipients: 1}, mail.Waiting{})
+	}
+	send("busy", 0)
+	send("once", 1)
+	for _, minutes := range []int{30, 60, 90} {
+		send("busy", minutes)
+	}
+	if len(b.meters) != 1 {
+		t.Errorf("%d meters remain", len(b.meters))
+	}
+}
+
+// Hand-computed windows. Slices of an hour are 3m45s; start is at the beginning of one, and a
+// message counts until the end of the seventeenth slice behind its own.
+func TestWindowsByHand(t *testing.T) {
+	at := func(minutes, seconds int) time.Duration {
+		return time.Duration(minutes)*time.Minute + time.Duration(seconds)*time.Second
+	}
+	type step struct {
+		at         time.Duration
+		recipients int
+		wait       time.Duration // 0: accepted
+		never      bool
+	}
+	for _, c := range []struct {
+		name   string
+		limits Limits
+		steps  []step
+	}{
+		{"two at the start of a slice", Limits{MessageRate: rates(t, "2/h")}, []step{
+			{at: 0, recipients: 1}, {at: 0, recipients: 1}, {at: 0, recipients: 1, wait: at(63, 45)}, {at: at(63, 44), recipients: 1, wait: at(0, 1)}, {at: at(63, 45), recipients: 1}}},
+		{"two in different slices", Limits{MessageRate: rates(t, "2/h")}, []step{
+			{at: at(3, 0), recipients: 1}, {at: at(4, 0), recipients: 1}, {at: at(50, 0), recipients: 1, wait: at(13, 45)}, {at: at(63, 45), recipients: 1}, {at: at(63, 45), recipients: 1, wait: at(3, 45)}}},
+		{"recipients", Limits{RecipientRate: rates(t, "10/h")}, []step{
+			{at: 0, recipients: 6}, {at: at(10, 0), recipients: 4}, {at: at(10, 0), recipients: 1, wait: at(53, 45)}, {at: at(10, 0), recipients: 7, wait: at(61, 15)}, {at: at(10, 0), recipients: 11, never: true}, {at: at(63, 45), recipients: 6}}},
+		{"two limits", Limits{MessageRate: rates(t, "1/min, 3/h")}, []step{
+			{at: 0, recipients: 1}, {at: at(0, 30), recipients: 1, wait: 33750 * time.Millisecond}, {at: at(2, 0), recipients: 1}, {at: at(4, 0), recipients: 1}, {at: at(6, 0), recipients: 1, wait: at(57, 45)}}},
+		{"a refusal does not count", Limits{MessageRate: rates(t, "1/h"), Recipients: 2}, []step{
+			{at: 0, recipients: 3, never: true}, {at: 0, recipients: 2}, {at: at(1, 0), recipients: 2, wait: at(62, 45)}}},
+	} {
+		b := New(Config{EachTenant: c.limits})
+		for i, s := range c.steps {
+			r := b.Admit(start.Add(s.at), &Message{Flow: acme, Recipients: s.recipients}, mail.Waiting{})
+			var got Refusal
+			if r != nil {
+				got = *r
+			}
+			if (r == nil) != (s.wait == 0 && !s.never) || got.Wait != s.wait || got.Never != s.never {
+				t.Errorf("%s, step %d: %+v, want %v, never: %v", c.name, i+1, r, s.wait, s.never)
+			}
+		}
 	}
 }
