@@ -15,10 +15,19 @@ func (q *Qmgr) Offline() mail.Instant { return q.conns.Offline() }
 // deferred because of it; until then it waits in core (package conns).
 const longOffline = 5 * time.Minute
 
-// A recovery is the scan that our network's return makes necessary.
+// A recovery is the scan that our network's return makes necessary, or that of a source's
+// address.
 type recovery struct {
 	since mail.Instant // what was tried last then or later will be tried again; 0: nothing
 	next  mail.Instant // not before this
+}
+
+// want has what was tried last at an instant or later tried again, besides what is wanted
+// already.
+func (r *recovery) want(since mail.Instant) {
+	if r.since == 0 || since < r.since {
+		r.since = since
+	}
 }
 
 // recoveryPause is the shortest time between two recovery scans. Each reads all deferred
@@ -30,8 +39,8 @@ const recoveryPause = 10 * time.Minute
 // its destination's. What was deferred before, by a receiver, keeps its time.
 func (q *Qmgr) noticeNetwork() {
 	since, b := q.conns.Offline(), &q.recovery
-	if q.offline != 0 && since == 0 && q.now >= q.offline.Add(longOffline) && b.since == 0 {
-		b.since = q.offline.Add(-destdb.OutageWindow) // it took so long to find out
+	if q.offline != 0 && since == 0 && q.now >= q.offline.Add(longOffline) {
+		b.want(q.offline.Add(-destdb.OutageWindow)) // it took so long to find out
 	}
 	q.offline = since
 	if q.recoveryWake() <= q.now {

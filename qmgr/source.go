@@ -267,11 +267,10 @@ func (q *Qmgr) tryAddress(t *timer) {
 
 // rescue has the mail tried that was deferred because no source of its pool could be used.
 func (q *Qmgr) rescue() {
-	since := q.sources.stranded
-	q.sources.stranded = 0
-	if since != 0 && (q.recovery.since == 0 || since < q.recovery.since) {
-		q.recovery.since = since
+	if since := q.sources.stranded; since != 0 {
+		q.recovery.want(since)
 	}
+	q.sources.stranded = 0
 }
 
 // judgeAddress takes what a dial has shown about the address that it came from.
