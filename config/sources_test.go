@@ -54,6 +54,35 @@ func TestMistakesInPools(t *testing.T) {
 	}
 }
 
+// A pool that gets no mail, and a plan that no source has, are allowed, but hardly meant.
+func TestWarningsOfPoolsAndPlans(t *testing.T) {
+	const source, shop = "[source.a]\naddress = \"127.0.0.2\"\n", "[pool.x]\ntenant = [\"shop\", \"x\"]\nsources = \"a\"\n[pool.y]\nsources = \"a\"\n"
+	const noMail = "pool.y: it gets no mail: [pool.x] before it takes all that meets its conditions"
+	for _, c := range []struct{ text, want string }{
+		{shop, ""},
+		{shop + "tenant = \"shop\"", noMail},
+		{shop + "tenant = \"shop\"\nclass = \"bulk\"", noMail},
+		{shop + "tenant = [\"shop\", \"z\"]", ""},
+		{shop + "class = \"bulk\"", ""},
+		{strings.Replace(shop, "\"shop\"", "\"*\"", 1) + "class = \"bulk\"", noMail},
+		{"[pool.x]\nsources = \"a\"\n[warmup.tiny]\nstart = 2", `warmup.tiny: no source has this plan; set warmup = "tiny" under [source.NAME]`},
+		{"warmup = \"tiny\"\n[pool.x]\nsources = \"a\"\n[warmup.tiny]\nstart = 2", ""},
+	} {
+		cfg, err := Parse("test.toml", []byte(source+c.text+"\n"), testEnvironment)
+		if err != nil {
+			t.Errorf("%s\n%v", c.text, err)
+			continue
+		}
+		var got []string
+		for _, w := range cfg.Warnings() {
+			got = append(got, w.String())
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s\ngives %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
 func TestWarningsOfSources(t *testing.T) {
 	env := Environment{Hostname: "mta.example.com", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("192.0.2.1")}}
 	c, err := Parse("test.toml", []byte(sourceSample+"[source.spare]\naddress = \"127.0.0.9\"\n"), env)

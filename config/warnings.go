@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
+	"github.com/posthaste-mta/posthaste/quota"
 )
 
 // A Warning is about a value that is allowed but has no effect, or less effect than
@@ -40,7 +41,24 @@ func (c *Config) Warnings() []Warning {
 		w.destination(name, &d)
 	}
 	w.sources()
+	w.quotas()
 	return w.list
+}
+
+// quotas warns of rates that others imply.
+func (w *warner) quotas() {
+	of := func(prefix string, l *quota.Limits) {
+		w.rates(prefix+"message_rate", l.MessageRate)
+		w.rates(prefix+"recipient_rate", l.RecipientRate)
+	}
+	of("tenant_", &w.c.EachTenant)
+	of("flow_", &w.c.EachFlow)
+	for i := range w.c.Classes {
+		of(fullName(tableClass, w.c.Classes[i].Name)+".", &w.c.Classes[i].Quota)
+	}
+	for i := range w.c.Tenants {
+		of(fullName(tableTenant, w.c.Tenants[i].Name)+".", &w.c.Tenants[i].Quota)
+	}
 }
 
 // sources warns of sources that this machine does not have, or that send nothing.
@@ -57,6 +75,39 @@ func (w *warner) sources() {
 			w.about(fullName(tableSource, s.Name), "it is in no pool, and sends nothing")
 		}
 	}
+	for i := range w.c.Pools {
+		p := &w.c.Pools[i]
+		for j := range w.c.Pools[:i] {
+			if before := &w.c.Pools[j]; before.Match.Given() && takesAll(&before.Match, &p.Match) {
+				w.about(fullName(tablePool, p.Name), "it gets no mail: [pool.%s] before it takes all that meets its conditions", before.Name)
+				break
+			}
+		}
+	}
+	for i := range w.c.WarmupPlans {
+		name := w.c.WarmupPlans[i].Name
+		if !slices.ContainsFunc(w.c.Sources, func(s Source) bool { return s.Warmup == name }) {
+			w.about(fullName(tableWarmup, name), "no source has this plan; set warmup = %q under [source.NAME]", name)
+		}
+	}
+}
+
+// takesAll reports whether all mail that meets narrow meets wide, as far as their conditions
+// are the same words, or a star.
+func takesAll(wide, narrow *source.Match) bool {
+	narrower := make(map[string][]string)
+	for kind, list := range narrow.Lists() {
+		narrower[kind] = *list
+	}
+	for kind, list := range wide.Lists() {
+		if len(*list) == 0 || slices.Contains(*list, "*") {
+			continue
+		}
+		if len(narrower[kind]) == 0 || slices.ContainsFunc(narrower[kind], func(s string) bool { return !slices.Contains(*list, s) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // A warner gathers warnings. One parameter that several transports inherit is

@@ -32,6 +32,8 @@ func TestWarnings(t *testing.T) {
 		{"rates that work", "default_destination_rate = \"10/s, 300/min, 10000/h\"", ""},
 		{"rates that do not", "default_destination_rate = \"10/s, 600/min\"", "default_destination_rate: 600/min has no effect: 10/s is at least as strict"},
 		{"rates the other way", "[transport.smtp]\nconnection_rate = \"100/s, 60/min\"", "transport.smtp.connection_rate: 100/s has no effect: 60/min is at least as strict"},
+		{"a quota's rates", "tenant_message_rate = \"10/s, 5/h\"", "tenant_message_rate: 10/s has no effect: 5/h is at least as strict"},
+		{"a tenant's rates", "[tenant.shop]\nrecipient_rate = \"10/s, 5000/h\"\nmessage_rate = \"10/s, 600/min\"", "tenant.shop.message_rate: 600/min has no effect: 10/s is at least as strict"},
 		{"no second attempt", "minimal_backoff_time = \"2h\"\nmaximal_backoff_time = \"3h\"\nmaximal_queue_lifetime = \"1h\"\nbounce_queue_lifetime = \"1h\"",
 			"maximal_queue_lifetime: mail is returned before its second attempt: minimal_backoff_time is 2h"},
 		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit, so it has no effect"},

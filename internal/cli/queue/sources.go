@@ -25,11 +25,12 @@ func newSourcesCommand(p *socket.Finder) *cobra.Command {
 		SuggestFor: []string{"source", "pools", "addresses"},
 		Short:      "List the addresses that mail leaves from, and what they send",
 		Long: `List the sources of the configuration, in its order: what each has waiting, under
-way and open, and what became of its recipients today (UTC). Below each source are its
-addresses and the pools that have it. An address that cannot be used on this machine is
-withdrawn and tried again after a pause; until then its mail leaves from the other
-sources of its pool. Of a source that is warmed up it shows where it is in its plan;
-with --sites also at the sites with the most messages today.`,
+way and open, and what became of its recipients today (UTC), or since the start if that
+was later. Below each source are its addresses and the pools that have it. An address
+that cannot be used on this machine is withdrawn and tried again after a pause; until
+then its mail leaves from the other sources of its pool. Of a source that is warmed up
+it shows where it is in its plan; with --sites also at the sites with the most messages
+today.`,
 		Example: `  posthaste queue sources
   posthaste queue sources --sites 10
   posthaste queue sources --json | jq -r 'select(.state != "in use").name'`,
