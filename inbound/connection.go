@@ -185,7 +185,8 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	c.patience.endTransaction()
 	e.Flow = c.classify(&e, r.Fields)
 	e.Arrived = mail.Instant(time.Now().UnixNano())
-	if refusal, err := c.admit(&e, draft); err != nil || !refusal.IsZero() {
+	retract, refusal, err := c.admit(&e, draft)
+	if err != nil || !refusal.IsZero() {
 		draft.Abort()
 		if err != nil {
 			return c.failure(ctx, "reserve", err)
@@ -193,6 +194,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		return refusal
 	}
 	if err := draft.Commit(ctx, e); err != nil {
+		retract()
 		return c.failure(ctx, "commit", err)
 	}
 	c.patience.accepted()

@@ -23,7 +23,11 @@ type Quotas struct {
 
 // NewQuotas returns quotas under which nothing was sent.
 func NewQuotas(cfg quota.Config) *Quotas {
-	q := &Quotas{now: func() mail.Instant { return mail.Instant(time.Now().UnixNano()) }, book: quota.New(cfg)}
+	start := time.Now()
+	// It is not the wall clock: that may be set back, and what was sent before would count
+	// until it has caught up.
+	now := func() mail.Instant { return mail.Instant(start.UnixNano()).Add(time.Since(start)) }
+	q := &Quotas{now: now, book: quota.New(cfg)}
 	q.set(&cfg)
 	return q
 }
@@ -58,20 +62,27 @@ func (q *Quotas) check(m *quota.Message, sink Sink) mail.Reply {
 	return replyTo(q.book.Check(q.now(), m, w))
 }
 
-// admit decides at the end of the content, and counts the message.
-func (q *Quotas) admit(m *quota.Message, draft Draft) (refusal mail.Reply, err error) {
+// admit decides at the end of the content, and counts the message. retract takes that back.
+func (q *Quotas) admit(m *quota.Message, draft Draft) (retract func(), refusal mail.Reply, err error) {
+	var at mail.Instant
+	retract = func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.book.Retract(at, m)
+	}
 	decide := func(w mail.Waiting) bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		refusal = replyTo(q.book.Admit(q.now(), m, w))
+		at = q.now()
+		refusal = replyTo(q.book.Admit(at, m, w))
 		return refusal.IsZero()
 	}
 	if mail.CountLevel(q.of.Load()) == mail.CountNothing {
 		decide(mail.Waiting{})
-		return refusal, nil
+		return retract, refusal, nil
 	}
 	_, err = draft.Reserve(m.Flow, m.Octets, decide)
-	return refusal, err
+	return retract, refusal, err
 }
 
 func replyTo(r *quota.Refusal) mail.Reply {
@@ -154,11 +165,12 @@ func (c *connection) roomFor() mail.Reply {
 	return q.check(&quota.Message{Flow: c.ahead.flow, Known: c.ahead.known, Moment: quota.AtRecipient, Recipients: c.ahead.recipients + 1}, nil)
 }
 
-// admit returns the refusal of a complete message.
-func (c *connection) admit(e *mail.Envelope, draft Draft) (mail.Reply, error) {
+// admit returns the refusal of a complete message. retract is called if it is not accepted
+// for another reason.
+func (c *connection) admit(e *mail.Envelope, draft Draft) (retract func(), refusal mail.Reply, err error) {
 	q := c.server.cfg.Quotas
 	if !q.active() {
-		return mail.Reply{}, nil
+		return func() {}, mail.Reply{}, nil
 	}
 	return q.admit(&quota.Message{Flow: e.Flow, Octets: e.Size, Recipients: int(e.Recipients)}, draft)
 }

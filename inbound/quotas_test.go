@@ -198,6 +198,27 @@ func TestClaimFails(t *testing.T) {
 	})
 }
 
+// A message that could not be stored does not count as sent.
+func TestWhatIsNotStoredIsNotCounted(t *testing.T) {
+	for _, limits := range []quota.Limits{{RecipientRate: perTime(t, "3/h")}, {RecipientRate: perTime(t, "3/h"), Messages: 9}} {
+		synctest.Test(t, func(t *testing.T) {
+			ts, _ := limited(t, quota.Config{EachTenant: limits})
+			c := ts.dial(t, "192.0.2.1")
+			c.hello()
+			c.transact(1, "A: b", "250", "250", "250 2.0.0")
+			ts.sink.commitErr = fmt.Errorf("commit: %w", ErrFull)
+			for range 5 {
+				c.transact(2, "A: b", "250", "250", "250", "452 4.3.1 Error: insufficient system storage")
+			}
+			ts.sink.commitErr = nil
+			c.transact(2, "A: b", "250", "250", "250", "250 2.0.0")
+			c.transact(1, "A: b", "450 4.7.1 Too many recipients from tenant 192.0.2.0/24: 3 in the last hour")
+			c.Close()
+			ts.end(t)
+		})
+	}
+}
+
 // A name of a tenant with odd bytes does not get into replies or logs as it is.
 func TestOddNamesOfTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

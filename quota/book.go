@@ -157,6 +157,22 @@ func (b *Book) Admit(now mail.Instant, m *Message, w mail.Waiting) *Refusal {
 	return nil
 }
 
+// Retract takes a message back that was admitted at an instant and was not accepted after
+// all.
+func (b *Book) Retract(at mail.Instant, m *Message) {
+	for _, part := range b.parts(m, &mail.Waiting{}) {
+		meter := b.meters[part.name]
+		if meter == nil {
+			meter = b.meters[part.name.shared()]
+		}
+		if meter != nil {
+			meter.messages.GiveBack(1, at)
+			meter.recipients.GiveBack(m.Recipients, at)
+			meter.changed = true
+		}
+	}
+}
+
 // A part is one of those who must have room for a message.
 type part struct {
 	name

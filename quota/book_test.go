@@ -286,6 +286,40 @@ func saved(t *testing.T, b *Book, cfg Config, now mail.Instant) *Book {
 	return next
 }
 
+// What is retracted counts nowhere, whatever was sent since, and for names that share a meter.
+func TestRetract(t *testing.T) {
+	limits := Limits{MessageRate: rates(t, "3/h"), RecipientRate: rates(t, "12/h, 20/d")}
+	b := New(Config{Classes: map[string]Limits{"bulk": limits}, EachTenant: limits, EachFlow: limits})
+	m := Message{Flow: acme, Octets: 1, Recipients: 4}
+	for n := range 40 {
+		at := start.Add(time.Duration(n) * time.Minute)
+		if r := b.Admit(at, &m, mail.Waiting{}); r != nil {
+			t.Fatalf("message %d: %+v", n, r)
+		}
+		if n%20 > 0 {
+			b.Retract(at, &m)
+		}
+	}
+	now := start.Add(40 * time.Minute)
+	for _, v := range []View{b.View(now, Class, "", "bulk"), b.View(now, Tenant, "", "acme"), b.View(now, Flow, "acme", acme.Flow)} {
+		if v.Messages[0].Used != 2 || v.Recipients[0].Used != 8 || v.Recipients[1].Used != 8 {
+			t.Errorf("%+v", v)
+		}
+	}
+
+	b = New(Config{EachTenant: limits})
+	for n := range metersMax + 1000 {
+		b.Admit(start, &Message{Flow: mail.Flow{Tenant: fmt.Sprint(n)}, Recipients: 1}, mail.Waiting{})
+	}
+	m = Message{Flow: mail.Flow{Tenant: "another"}, Recipients: 1}
+	shared := b.find(name{kind: Tenant, name: "another"})
+	used := shared.recipients.Uses(start)[0].Used
+	b.Retract(start, &m)
+	if now := shared.recipients.Uses(start)[0].Used; now != max(used-1, 0) || used == 0 {
+		t.Errorf("a shared meter has %d after %d", now, used)
+	}
+}
+
 // Only what has changed is saved, what counts no more is deleted, and nothing is saved of
 // limits for a short time.
 func TestSave(t *testing.T) {

@@ -64,6 +64,14 @@ func (b *Bucket) TakeMany(n int, now mail.Instant) {
 	}
 }
 
+// GiveBack takes n events back that were counted at an instant and did not happen after
+// all, as far as they are still counted there.
+func (b *Bucket) GiveBack(n int, at mail.Instant) {
+	for i := range b.windows {
+		b.windows[i].giveBack(at, uint32(n))
+	}
+}
+
 // Take counts one event now. A caller that calls Take before Ready exceeds a limit,
 // and later events wait for it.
 func (b *Bucket) Take(now mail.Instant) {
@@ -209,4 +217,14 @@ func (w *window) take(now mail.Instant, n uint32) {
 	w.latest = number
 	w.counts[place(number)] += n
 	w.sum += n
+}
+
+func (w *window) giveBack(at mail.Instant, n uint32) {
+	number := int64(at) / int64(w.slice)
+	if number > w.latest || w.latest-number > parts {
+		return
+	}
+	n = min(n, w.counts[place(number)])
+	w.counts[place(number)] -= n
+	w.sum -= n
 }
