@@ -188,15 +188,55 @@ func TestTurnsOfOneMessage(t *testing.T) {
 	}
 }
 
+// Turns computed by hand. A capital letter is the pick of a source while the one in small
+// letters behind it is away; a dot is a further recipient of the same message.
+func TestTurnsByHand(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		weights []int
+		at      string // destinations, one for each pick
+		turns   string
+	}{
+		{"3:1", []int{3, 1}, "xxxxxxxx", "a a b a a a b a"},
+		{"first picks", []int{3, 1}, "wxyzyyyzzz", "a a b a a a a a b a"},
+		{"passed over and back", []int{3, 1}, "xxxxxxx", "a Ba Ba a b a a"},
+		{"2:1:1, one is away for a pick", []int{2, 1, 1}, "xxxxxxxx", "a b Ac c a b a c"},
+		{"recipients of a message", []int{3, 1}, "xxxxx", "a .a a b a"},
+	} {
+		p := poolOf(c.weights...)
+		var turns Turns
+		message := uint64(0)
+		for i, want := range strings.Fields(c.turns) {
+			away := -1
+			switch {
+			case want[0] == '.':
+				want = want[1:]
+			case want[0] < 'a':
+				away = int(want[1] - 'a')
+				message++
+			default:
+				message++
+			}
+			usable := func(member string) bool { return away < 0 || member != p.Members[away].Source }
+			got, ok := turns.Next(p, "smtp", c.at[i:i+1], message, usable)
+			if letter := strings.ToLower(want[:1])[0]; !ok || byte('a'+got) != letter {
+				t.Errorf("%s, pick %d: %c, want %c", c.name, i+1, 'a'+got, letter)
+			}
+		}
+	}
+}
+
 // Destinations are forgotten, those first that were not used for longest.
 func TestTurnsAreBounded(t *testing.T) {
 	p := poolOf(1, 2)
 	var turns Turns
+	turns.Next(p, "smtp", "kept", 0, all)
+	kept := turns.of[place{"p", "smtp", "kept"}]
 	for i := range turnsMax + 500 {
 		turns.Next(p, "smtp", "kept", 0, all)
 		turns.Next(p, "smtp", fmt.Sprint(i), 0, all)
 	}
-	if len(turns.of) != turnsMax || turns.recent.Len() != turnsMax || turns.of[place{"p", "smtp", "kept"}] == nil || turns.of[place{"p", "smtp", "0"}] != nil {
+	if len(turns.of) != turnsMax || turns.recent.Len() != turnsMax || turns.of[place{"p", "smtp", "kept"}] != kept || turns.of[place{"p", "smtp", "0"}] != nil {
 		t.Errorf("%d destinations are remembered", len(turns.of))
 	}
 }

@@ -445,3 +445,19 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d forgotten sites", len(table.gone))
 	}
 }
+
+// A caller that does not ask for room exceeds the number of sites, rather than that one that
+// was used today is forgotten and gets the day's allowance twice.
+func TestNoSiteOfTodayIsForgotten(t *testing.T) {
+	now := DayOn(2026, 3, 2).Start()
+	table := New(Config{SiteLimit: 1, Sources: []Source{{Name: "new", Plan: Conservative()}}}, now)
+	a, b := Key{"new", "a.test"}, Key{"new", "b.test"}
+	table.Take(a, now)
+	table.Take(b, now)
+	table.Check()
+	for _, k := range []Key{a, b} {
+		if got := table.Allowance(k, now); got.Taken != 1 {
+			t.Errorf("%s: %+v", k.Site, got)
+		}
+	}
+}
