@@ -298,7 +298,11 @@ func flowKey() kind[flow.Key] {
 			k, err := flow.ParseKey(s)
 			if err != nil {
 				message, _, _ := strings.Cut(err.Error(), ": want")
-				return k, &flaw{message: message, hint: didYouMean(s, []string{"sender", "sender-domain", "none"})}
+				hint := didYouMean(s, []string{"sender", "sender-domain", "none"})
+				if strings.HasPrefix(s, "header") {
+					hint = `name the field, as in "header:Feedback-ID"`
+				}
+				return k, &flaw{message: message, hint: hint}
 			}
 			return k, nil
 		},

@@ -148,6 +148,7 @@ func TestFlowMistakes(t *testing.T) {
 		"[tenant.a]\nuser = \"x\"\nmin_recipients = 2": "tenant.a.min_recipients: unknown parameter (min_recipients belongs under [class.NAME])",
 		"class = 1":                              "write its keys under [class.NAME]",
 		"flow_key = \"senders\"":                 "did you mean sender?",
+		"flow_key = \"header\"":                  "\"header\" is not a flow key (name the field, as in \"header:Feedback-ID\")",
 		"flow_key = \"header:\"":                 `"" is not the name of a header field`,
 		"flow_header_clients = \"192.0.2.1/24\"": "has bits set after the first 24",
 		"[class.a]\n[class.a]\n":                 "class.a",

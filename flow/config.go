@@ -122,7 +122,7 @@ func ParseKey(text string) (Key, error) {
 	if name, found := strings.CutPrefix(text, "header:"); found {
 		return Key{Kind: KeyHeader, Header: name}, checkField(name)
 	}
-	return Key{}, fmt.Errorf(`flow key %q: want "sender", "sender-domain", "header:NAME" or "none"`, text)
+	return Key{}, fmt.Errorf(`%q is not a flow key: want "sender", "sender-domain", "header:NAME" or "none"`, text)
 }
 
 // String is the inverse of ParseKey.

@@ -150,7 +150,7 @@ func TestQuotaOfRecipients(t *testing.T) {
 		local.hello()
 		stranger.transact(3, "A: b", "250", "250", "250", "452 4.5.3 Too many recipients for one message of tenant 192.0.2.0/24: the limit is 2")
 		stranger.transact(2, "A: b", "250", "250", "250", "250 2.0.0")
-		stranger.transact(2, "A: b", "250", "250", "450 4.7.1 Too many recipients from tenant 192.0.2.0/24: 2 in the last hour, the limit is 3; try again in ")
+		stranger.transact(2, "A: b", "250", "250", "450 4.7.1 Too many recipients from tenant 192.0.2.0/24: 2 in the last hour and 2 in this message, the limit is 3; try again in ")
 		stranger.transact(1, "A: b", "250", "250", "250 2.0.0")
 		stranger.transact(1, "A: b", "450 4.7.1 Too many recipients from tenant 192.0.2.0/24: 3 in the last hour")
 		local.transact(3, "A: b", "250", "250", "250", "250", "554 5.5.3 Too many recipients for one message of tenant local: the limit is 2")

@@ -199,7 +199,7 @@ func (l *Limits) check(m *Message, known bool, w mail.Usage) *Refusal {
 	case known && l.Messages > 0 && w.Messages >= int64(l.Messages):
 		return &Refusal{Resource: Messages, Limit: int64(l.Messages), Used: w.Messages}
 	case known && l.Octets > 0 && w.Octets > l.Octets-max(m.Octets, 1):
-		return &Refusal{Resource: Octets, Limit: l.Octets, Used: w.Octets}
+		return &Refusal{Resource: Octets, Limit: l.Octets, Used: w.Octets, Asked: m.Octets}
 	}
 	return nil
 }
@@ -209,16 +209,16 @@ func (l *Limits) check(m *Message, known bool, w mail.Usage) *Refusal {
 func (m *meter) check(now mail.Instant, msg *Message) *Refusal {
 	n := max(msg.Recipients, 1)
 	if l, until := m.messages.BindingFor(1, now); until > now {
-		return m.refusal(MessageRate, &m.messages, l, now, until)
+		return m.refusal(MessageRate, 1, &m.messages, l, now, until)
 	}
 	if l, until := m.recipients.BindingFor(n, now); until > now {
-		return m.refusal(RecipientRate, &m.recipients, l, now, until)
+		return m.refusal(RecipientRate, n, &m.recipients, l, now, until)
 	}
 	return nil
 }
 
-func (m *meter) refusal(of Resource, b *rate.Bucket, l rate.Limit, now, until mail.Instant) *Refusal {
-	r := &Refusal{Resource: of, Limit: int64(l.N), Per: l.Per, Never: until == mail.Never}
+func (m *meter) refusal(of Resource, asked int, b *rate.Bucket, l rate.Limit, now, until mail.Instant) *Refusal {
+	r := &Refusal{Resource: of, Limit: int64(l.N), Asked: int64(asked), Per: l.Per, Never: until == mail.Never}
 	if !r.Never {
 		r.Wait = until.Sub(now)
 	}

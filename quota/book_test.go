@@ -45,7 +45,7 @@ func TestReplies(t *testing.T) {
 		{"messages", tenants, Message{Octets: 1, Known: all}, waiting(mail.Usage{Messages: 10, Octets: 9}),
 			"452 4.3.1 Too much mail of tenant acme waits here: 10 of 10 messages; try again later"},
 		{"bytes", tenants, Message{Octets: 2, Known: all}, waiting(mail.Usage{Messages: 9, Octets: 999}),
-			"452 4.3.1 Too much mail of tenant acme waits here: 999 of 1000 bytes; try again later"},
+			"452 4.3.1 Too much mail of tenant acme waits here: 999 of 1000 bytes and 2 in this message; try again later"},
 		{"no size announced", tenants, Message{Known: all}, waiting(mail.Usage{Messages: 9, Octets: 999}), ""},
 		{"no size announced, full", tenants, Message{Known: all}, waiting(mail.Usage{Messages: 9, Octets: 1000}),
 			"452 4.3.1 Too much mail of tenant acme waits here: 1000 of 1000 bytes; try again later"},
@@ -115,7 +115,7 @@ func TestRateReplies(t *testing.T) {
 	now = now.Add(2 * time.Minute)
 	send(1, "450 4.7.1 Too many messages from tenant acme: 5 in the last hour, the limit is 5; try again in 60 minutes")
 	now = now.Add(2 * time.Hour)
-	send(16, "450 4.7.1 Too many recipients from tenant acme: 5 in the last day, the limit is 20; try again in 23 hours")
+	send(16, "450 4.7.1 Too many recipients from tenant acme: 5 in the last day and 16 in this message, the limit is 20; try again in 23 hours")
 	send(15, "")
 	send(1, "450 4.7.1 Too many recipients from tenant acme: 20 in the last day, the limit is 20; try again in 23 hours")
 	if u := b.View(now, Class, "", "bulk").Messages; len(u) != 1 || u[0].Used != 6 {

@@ -15,6 +15,7 @@ type Refusal struct {
 	Resource Resource
 	Moment   Moment
 	Used     int64         // of the limit, before this message
+	Asked    int64         // what the message would add
 	Limit    int64         // the limit
 	Per      time.Duration // the time of a rate
 	Wait     time.Duration // until a rate has room; 0 if that is not known
@@ -62,7 +63,7 @@ func (r *Refusal) text() string {
 	case r.Resource == Messages && r.Kind != Class:
 		return fmt.Sprintf("Too much mail of %s waits here: %d of %d messages; try again later", who, r.Used, r.Limit)
 	case r.Resource == Octets && r.Kind != Class:
-		return fmt.Sprintf("Too much mail of %s waits here: %d of %d bytes; try again later", who, r.Used, r.Limit)
+		return fmt.Sprintf("Too much mail of %s waits here: %d of %d bytes%s; try again later", who, r.Used, r.Limit, r.asked())
 	case r.Resource == Messages, r.Resource == Octets:
 		return fmt.Sprintf("Too much mail of %s waits here; try again later", who)
 	}
@@ -72,9 +73,17 @@ func (r *Refusal) text() string {
 	}
 	used := ""
 	if r.Kind != Class {
-		used = fmt.Sprintf(": %d in the last %s, the limit is %d", r.Used, span(r.Per, false), r.Limit)
+		used = fmt.Sprintf(": %d in the last %s%s, the limit is %d", r.Used, span(r.Per, false), r.asked(), r.Limit)
 	}
 	return fmt.Sprintf("Too many %s from %s%s; try again in %s", what, who, used, span(r.Wait, true))
+}
+
+// asked is what the message would add, in words, if the limit is not reached without it.
+func (r *Refusal) asked() string {
+	if r.Used >= r.Limit || r.Asked <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d in this message", r.Asked)
 }
 
 // short returns a name that leaves room for the rest of a reply, in ASCII. Names have no
