@@ -590,6 +590,7 @@ func TestCountsAfterAFailedCommit(t *testing.T) {
 // Somebody who invents senders fills the disk with counts, which his messages do as well,
 // but not the memory, and what is counted for nothing vanishes.
 func TestManyFlows(t *testing.T) {
+	longWithoutRaces(t)
 	s := open(t, counting(vfs.NewMem()))
 	counted(t, s)
 	const each, rounds = 5000, 8

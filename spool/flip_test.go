@@ -433,6 +433,7 @@ func checksRestore(t testing.TB, lists image, name string, bit int) bool {
 // Seen failing: without the copy of the MANIFEST, Pebble opened an older
 // version, deleted the newer tables, and the sweep deleted their contents.
 func TestFlippedManifest(t *testing.T) {
+	longWithoutRaces(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
 			img, waiting := spooled(t, killed)
@@ -469,6 +470,7 @@ func TestFlippedManifest(t *testing.T) {
 
 // Each bit of the names of marker files, whose information is in their names.
 func TestFlippedMarkers(t *testing.T) {
+	longWithoutRaces(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
 			img, waiting := spooled(t, killed)
@@ -582,6 +584,7 @@ func TestWrongStoreFiles(t *testing.T) {
 
 // Every bit of the copy of the MANIFEST: the MANIFEST itself is intact.
 func TestFlippedManifestCopy(t *testing.T) {
+	longWithoutRaces(t)
 	img, waiting := spooled(t, true)
 	for _, name := range img.copies() {
 		for bit := 0; bit < len(img[name])*8; bit += flipStep(t, 397) {

@@ -112,6 +112,7 @@ func Open(cfg Config) (_ *Spool, err error) {
 		gapped:  damper{per: 20, period: time.Minute},
 	}
 	s.disk = s.cfg.FS
+	s.pace.begin(s.cfg.SyncInterval)
 	s.starting.Store(true)
 	defer s.starting.Store(false)
 	defer func() {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -57,6 +58,15 @@ func mustClose(t testing.TB, s *Spool) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// longWithoutRaces skips a test in which one goroutine calls the spool, and which takes many seconds under
+// the race detector. It runs in full without it.
+func longWithoutRaces(t *testing.T) {
+	t.Helper()
+	if golden.Race {
+		t.Skip("one goroutine's work: run it without -race")
 	}
 }
 

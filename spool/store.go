@@ -41,7 +41,6 @@ func (s *Spool) storeOptions() *pebble.Options {
 		MaxManifestFileSize:         manifestSize,
 	}
 	if s.cfg.SyncInterval > 0 {
-		s.pace.begin(s.cfg.SyncInterval)
 		o.WALMinSyncInterval = s.pace.pause
 	}
 	for i := range o.TargetFileSizes {

@@ -40,6 +40,7 @@ func TestDamagedEndOfATable(t *testing.T) {
 //
 // Seen failing: without keepLost, most of the messages hit were not listed.
 func TestDamagedTableLosesLittle(t *testing.T) {
+	longWithoutRaces(t)
 	img, waiting := spooled(t, false)
 	rng := rand.New(rand.NewPCG(3, 3))
 	var told, vanished int
