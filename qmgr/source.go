@@ -363,6 +363,10 @@ func (q *Qmgr) outOfReach(d *queue, until mail.Instant) {
 	why := mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 4, Detail: 4},
 		Text: fmt.Sprintf("source %s has no address of the family of any host of %s", d.source.Name, d.nexthop)}
 	q.hangupAll(q.conns.SetHosts(d.site, mail.HostSet{}, nil))
+	if d.window.State() == window.Suspended { // or it would get its own mail back
+		q.disarm(&d.timer)
+		d.window.Resume()
+	}
 	if d.window.State() == window.Ready {
 		d.window.Close()
 		d.touch()
