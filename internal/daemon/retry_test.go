@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
+	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -13,26 +15,51 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// closed returns an address at which no server listens.
+// closedPorts are the sockets that closed has bound, by their addresses.
+var closedPorts sync.Map
+
+// closed returns an address at which no server listens. A socket is bound to it, so that
+// no daemon of another test, which listens anywhere, takes it meanwhile.
 func closed(t *testing.T) string {
 	t.Helper()
-	ln := listen(t)
-	defer ln.Close()
-	return ln.Addr().String()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.CloseOnExec(fd)
+	file := os.NewFile(uintptr(fd), "bound")
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	closedPorts.Store(address, file)
+	t.Cleanup(func() {
+		closedPorts.Delete(address)
+		file.Close()
+	})
+	return address
 }
 
 // open starts a receiver at an address that was closed so far.
 func open(t *testing.T, address string) *mailbox {
 	t.Helper()
-	var ln net.Listener
-	await(t, "a free port again", func() (ok bool) {
-		var err error
-		ln, err = net.Listen("tcp", address)
-		if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
+	bound, found := closedPorts.Load(address)
+	if !found {
+		t.Fatalf("%s is not from closed", address)
+	}
+	file := bound.(*os.File)
+	if err := syscall.Listen(int(file.Fd()), 128); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.FileListener(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Close() // ln has a descriptor of its own
 	return receive(t, sink.Config{}, ln)
 }
 
