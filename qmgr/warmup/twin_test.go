@@ -269,7 +269,7 @@ func twin(t *testing.T, seed uint64) {
 	var open []started
 	for step := range 600 {
 		if r.Permille(60) {
-			now = now.Add(time.Duration(r.IntN(int(between(1, 3) * int(dayLength)))))
+			now = now.Add(time.Duration(r.Uint64() % (uint64(between(1, 3)) * uint64(dayLength))))
 			if r.Permille(100) {
 				now = now.Add(10 * dayLength)
 			}

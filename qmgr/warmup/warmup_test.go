@@ -205,7 +205,7 @@ func TestNeverAboveTheAllowance(t *testing.T) {
 			switch r.IntN(40) {
 			case 0:
 				was := DayOf(now)
-				now = now.Add(time.Duration(r.IntN(int(dayLength))))
+				now = now.Add(time.Duration(r.Uint64() % uint64(dayLength)))
 				if DayOf(now) == was {
 					break
 				}
