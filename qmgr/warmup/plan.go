@@ -87,7 +87,8 @@ func Grow(start, percent, days int) []int {
 	list := make([]int, days)
 	for i := range list {
 		list[i] = start
-		start = min(max(start+start*percent/100, start+1), allowanceMax)
+		grown := int64(start) + int64(start)*int64(percent)/100 // beyond an int of 32 bits
+		start = int(min(max(grown, int64(start)+1), allowanceMax))
 	}
 	return list
 }
