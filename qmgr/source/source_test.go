@@ -176,8 +176,10 @@ func TestTurnsOfOneMessage(t *testing.T) {
 		return i
 	}
 	one := next(1)
-	if next(1) != one || next(1) != one {
-		t.Error("recipients of one message leave from different sources")
+	for range 2 {
+		if next(1) != one {
+			t.Error("recipients of one message leave from different sources")
+		}
 	}
 	if next(2) == one {
 		t.Error("the next message leaves from the same source")
