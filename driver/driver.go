@@ -106,27 +106,23 @@ type Ports struct {
 // A Driver is the production host of the core: one goroutine owns the core, bounded
 // pools carry out its actions. Its methods may be called from any goroutine.
 type Driver struct {
-	ports       Ports
-	log         *slog.Logger
-	inbox       *inbox
-	committer   *committer
-	reads       chan readTask
-	reports     chan mail.QueueID
-	hostSaves   chan []mail.HostRecord // has room for one
-	lastHosts   chan struct{}          // closed when the last save of host records begins
-	hostsAtRest chan struct{}          // closed when saveHosts has returned
-	hostLimit   int
-	behind      atomic.Bool
-	flowDelay   atomic.Int64
-	grace       time.Duration
-	readers     int
-	reporters   int
-	atRest      chan struct{} // closed when Run has returned: the core has no owner any more
-	deadline    atomic.Int64  // of Verify, as configured in the core
+	ports     Ports
+	log       *slog.Logger
+	inbox     *inbox
+	committer *committer
+	reads     chan readTask
+	reports   chan mail.QueueID
+	hosts     hostSaves
+	behind    atomic.Bool
+	flowDelay atomic.Int64
+	grace     time.Duration
+	readers   int
+	reporters int
+	atRest    chan struct{} // closed when Run has returned: the core has no owner any more
+	deadline  atomic.Int64  // of Verify, as configured in the core
 
 	// The fields below belong to the owner's goroutine.
 	core       *qmgr.Qmgr
-	hostFeed   *qmgr.HostFeed // of what has to be saved
 	trace      Tracer
 	clock      clock
 	deliveries *pool[qmgr.Deliver]
@@ -158,9 +154,9 @@ func New(cfg Config, ports Ports) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, hostFeed: core.NewHostFeed(), trace: cfg.Trace,
+	d := &Driver{ports: ports, log: cfg.Log, inbox: newInbox(), committer: newCommitter(), core: core, trace: cfg.Trace,
 		grace: cfg.Grace, readers: cfg.Readers, reporters: cfg.Reporters,
-		reads: make(chan readTask), reports: make(chan mail.QueueID), hostSaves: make(chan []mail.HostRecord, 1), lastHosts: make(chan struct{}), hostsAtRest: make(chan struct{}), hostLimit: cfg.Qmgr.Hosts.HostLimit + cfg.Qmgr.Warmup.RecordLimit(), atRest: make(chan struct{})}
+		reads: make(chan readTask), reports: make(chan mail.QueueID), hosts: newHostSaves(core.NewHostFeed(), cfg.Qmgr.Hosts.HostLimit+cfg.Qmgr.Warmup.RecordLimit()), atRest: make(chan struct{})}
 	d.flowDelay.Store(int64(cfg.FlowDelay))
 	d.deadline.Store(int64(cfg.Qmgr.VerifyDeadline))
 	d.deliveries = newPool(d.deliver)
@@ -203,7 +199,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	clean := false
 	defer func() { d.trace.End(clean) }() // also if the core panics
 
-	d.loadHosts(work, d.hostLimit)
+	d.loadHosts(work, d.hosts.limit)
 	horizon := d.clock.now().Add(2*d.clock.longest + catchUpMost)
 	wg.Go(func() { d.retryFarDue(work, horizon) })
 	d.own(ctx.Done())

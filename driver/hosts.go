@@ -22,6 +22,19 @@ const (
 	saveNagged = 20
 )
 
+// hostSaves is how changed host records get from the owner to the goroutine that saves them.
+type hostSaves struct {
+	feed   *qmgr.HostFeed         // of what has to be saved
+	limit  int                    // of the records that are kept
+	saves  chan []mail.HostRecord // has room for one
+	last   chan struct{}          // closed when the last save begins
+	atRest chan struct{}          // closed when saveHosts has returned
+}
+
+func newHostSaves(feed *qmgr.HostFeed, limit int) hostSaves {
+	return hostSaves{feed: feed, limit: limit, saves: make(chan []mail.HostRecord, 1), last: make(chan struct{}), atRest: make(chan struct{})}
+}
+
 // loadHosts gives the core the host records of the last run, and those of warm-ups.
 func (d *Driver) loadHosts(ctx context.Context, most int) {
 	if d.ports.Hosts == nil {
@@ -44,14 +57,14 @@ func (d *Driver) loadHosts(ctx context.Context, most int) {
 // core keeps meanwhile: a warm-up would otherwise forget what was sent on this day, and what
 // an operator has ordered.
 func (d *Driver) saveHosts(ctx context.Context) {
-	defer close(d.hostsAtRest)
+	defer close(d.hosts.atRest)
 	for {
 		select {
-		case records := <-d.hostSaves:
+		case records := <-d.hosts.saves:
 			d.save(ctx, records)
-		case <-d.lastHosts:
+		case <-d.hosts.last:
 			select {
-			case records := <-d.hostSaves: // older than those of the last save
+			case records := <-d.hosts.saves: // older than those of the last save
 				d.save(ctx, records)
 			default:
 			}
@@ -77,7 +90,7 @@ func (d *Driver) save(ctx context.Context, records []mail.HostRecord) {
 		}
 		select {
 		case <-again.C:
-		case <-d.lastHosts:
+		case <-d.hosts.last:
 			last = true
 		}
 	}
@@ -87,12 +100,12 @@ func (d *Driver) save(ctx context.Context, records []mail.HostRecord) {
 // are still being written. If there may be more than it sends, they follow soon: what is
 // not saved is not bounded by their number.
 func (d *Driver) changedHosts(save *time.Ticker) {
-	if d.ports.Hosts == nil || len(d.hostSaves) > 0 {
+	if d.ports.Hosts == nil || len(d.hosts.saves) > 0 {
 		return
 	}
-	records := d.hostFeed.Changes(nil, saveMost)
+	records := d.hosts.feed.Changes(nil, saveMost)
 	if len(records) > 0 {
-		d.hostSaves <- records // it has a buffer of one, and this is the only sender
+		d.hosts.saves <- records // it has a buffer of one, and this is the only sender
 	}
 	if len(records) < saveMost {
 		save.Reset(saveEvery)
@@ -103,13 +116,13 @@ func (d *Driver) changedHosts(save *time.Ticker) {
 
 // saveLastHosts saves the remaining records at a stop.
 func (d *Driver) saveLastHosts(ctx context.Context) {
-	close(d.lastHosts)
-	<-d.hostsAtRest // what it saves is older
+	close(d.hosts.last)
+	<-d.hosts.atRest // what it saves is older
 	if d.ports.Hosts == nil {
 		return
 	}
 	for {
-		records := d.hostFeed.Changes(nil, saveMost)
+		records := d.hosts.feed.Changes(nil, saveMost)
 		if len(records) == 0 {
 			return
 		}

@@ -83,7 +83,7 @@ func (c *Client) origin(config *TransportConfig, o *mail.Opening) (origin, bool)
 	return origin{addr, cmp.Or(s.Hello, c.cfg.Hello)}, addr.IsValid()
 }
 
-// unbound is the reply for a dial for which the local address is to blame. Senders see it,
+// unbound is the reply for a dial that failed because of the local address. Senders see it,
 // so it does not say which address that is.
 func unbound(text string) mail.Reply {
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3}, Text: mail.CleanText(text)}

@@ -74,7 +74,7 @@ func TestDialFromASource(t *testing.T) {
 	}
 }
 
-// What of a dial is to blame on the local address, and what on the host.
+// Which errors of a dial count against the local address, and which against the host.
 func TestDialBlamesTheAddress(t *testing.T) {
 	four, six := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("[2001:db8::25]:25")
 	failed := func(call string, sys syscall.Errno) error {

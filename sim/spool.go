@@ -1,8 +1,9 @@
 package sim
 
 import (
-	"github.com/posthaste-mta/posthaste/mail"
 	"strconv"
+
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // A message is what the model's spool has of one message, and what the world

@@ -194,7 +194,7 @@ func TestSwarm(t *testing.T) {
 	}
 }
 
-// Worlds in which a checker has failed that is mended.
+// Worlds in which a checker has failed, and was fixed.
 func TestKnownWorlds(t *testing.T) {
 	t.Parallel()
 	for _, w := range []struct {

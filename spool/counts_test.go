@@ -587,7 +587,7 @@ func TestCountsAfterAFailedCommit(t *testing.T) {
 	checkCounts(t, s)
 }
 
-// Somebody who invents senders fills the disk with counts, which his messages do as well,
+// A client that invents senders fills the disk with counts, as its messages do as well,
 // but not the memory, and what is counted for nothing vanishes.
 func TestManyFlows(t *testing.T) {
 	longWithoutRaces(t)

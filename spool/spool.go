@@ -213,7 +213,10 @@ func (s *Spool) checkFormat() error {
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	return errors.Join(putFormat(b, formatVersion), s.commit(b))
+	if err := putFormat(b, formatVersion); err != nil {
+		return err
+	}
+	return s.commit(b)
 }
 
 func putFormat(b *pebble.Batch, version int64) error {

@@ -292,7 +292,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	err := d.inbound.Serve(taking, d.intake...)
 	stopIntake()
 	keeping.Wait()
-	d.saveQuotas() // what was accepted since the intake was told to stop
+	d.saveQuotas() // with what was accepted while the intake stopped
 	d.admin.Stopping()
 	stopDelivery()
 	delivered.Wait()

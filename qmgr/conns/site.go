@@ -1,11 +1,11 @@
 package conns
 
 import (
-	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 )
 

@@ -307,7 +307,7 @@ func (w *twins) close() {
 }
 
 // settle is what a core does: entries are assigned where there is room, then those
-// who were woken ask for connections.
+// that were woken ask for connections.
 func (w *twins) settle() {
 	for turns := 0; turns < 1000; turns++ {
 		for _, s := range w.s {

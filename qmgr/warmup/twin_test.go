@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-// A naiveTable is the warm-up as the package comment and docs/warmup.md tell it, and nothing
+// A naiveTable is the warm-up as the package comment and docs/warmup.md describe it, and nothing
 // but that: it goes through every day one by one, for every site, and finds what to forget
 // by sorting.
 type naiveTable struct {

@@ -60,7 +60,7 @@ func TestSparseFlow(t *testing.T) {
 	}
 }
 
-// Who invents senders has one tenant's share: while both have mail, another tenant has
+// A client that invents senders has one tenant's share: while both have mail, another tenant has
 // half of the destination, and single messages of a third are not delayed. Those of an honest
 // sender within the flooded tenant wait for 1,279 starts of the tenant at most (bound 5 of
 // docs/fairness.md), which has every second one: 6.4 s.

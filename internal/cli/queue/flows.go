@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/client"
-	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
@@ -43,20 +41,9 @@ Mail that was not classified is in no flow.`,
 			if err != nil {
 				return err
 			}
-			buffered := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
-			if asJSON {
-				e := json.NewEncoder(buffered)
-				for i := range page.Flows {
-					if err := e.Encode(&page.Flows[i]); err != nil {
-						return err
-					}
-				}
-				return buffered.Flush()
-			}
-			if err := writeFlows(buffered, command.Terminal(cmd.OutOrStdout()), &page); err != nil {
-				return err
-			}
-			return buffered.Flush()
+			return writeRows(cmd.OutOrStdout(), asJSON, page.Flows, func(out *bufio.Writer, width int) error {
+				return writeFlows(out, width, &page)
+			})
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/client"
-	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
@@ -40,20 +38,9 @@ since the start of the daemon.`,
 			if err != nil {
 				return err
 			}
-			buffered := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
-			if asJSON {
-				e := json.NewEncoder(buffered)
-				for i := range page.Quotas {
-					if err := e.Encode(&page.Quotas[i]); err != nil {
-						return err
-					}
-				}
-				return buffered.Flush()
-			}
-			if err := writeQuotas(buffered, command.Terminal(cmd.OutOrStdout()), &page, kind+name != ""); err != nil {
-				return err
-			}
-			return buffered.Flush()
+			return writeRows(cmd.OutOrStdout(), asJSON, page.Quotas, func(out *bufio.Writer, width int) error {
+				return writeQuotas(out, width, &page, kind+name != "")
+			})
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/admin/client"
-	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/socket"
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
@@ -40,20 +38,9 @@ today.`,
 			if err != nil {
 				return err
 			}
-			buffered := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
-			if asJSON {
-				e := json.NewEncoder(buffered)
-				for i := range page.Sources {
-					if err := e.Encode(&page.Sources[i]); err != nil {
-						return err
-					}
-				}
-				return buffered.Flush()
-			}
-			if err := writeSources(buffered, command.Terminal(cmd.OutOrStdout()), &page, time.Now()); err != nil {
-				return err
-			}
-			return buffered.Flush()
+			return writeRows(cmd.OutOrStdout(), asJSON, page.Sources, func(out *bufio.Writer, width int) error {
+				return writeSources(out, width, &page, time.Now())
+			})
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

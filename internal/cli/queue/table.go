@@ -2,11 +2,14 @@ package queue
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/human"
 )
 
@@ -68,4 +71,22 @@ func (t *table) line(cells []string) string {
 		fmt.Fprintf(&b, "%*s  ", width, cell)
 	}
 	return strings.TrimRight(b.String(), " ")
+}
+
+// writeRows writes rows as JSON, one object per line, or as text does for a terminal of a width.
+func writeRows[T any](to io.Writer, asJSON bool, rows []T, text func(out *bufio.Writer, width int) error) error {
+	out := bufio.NewWriterSize(to, 64<<10)
+	if !asJSON {
+		if err := text(out, command.Terminal(to)); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	e := json.NewEncoder(out)
+	for i := range rows {
+		if err := e.Encode(&rows[i]); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
 }
