@@ -211,7 +211,7 @@ func (d *bodyDirs) open(e *envelope) (*bodyReader, error) {
 	if err := verify(f, e); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &bodyReader{file: f, size: e.Size, want: e.sum}, nil
+	return &bodyReader{file: f, head: e.head, size: e.Size - int64(len(e.head)), want: e.sum}, nil
 }
 
 var verifyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -235,8 +235,8 @@ func verify(f vfs.File, e *envelope) error {
 			return err
 		}
 	}
-	if size != e.Size {
-		return fmt.Errorf("%w: content file of %d bytes, not %d", ErrCorrupt, size, e.Size)
+	if want := e.Size - int64(len(e.head)); size != want {
+		return fmt.Errorf("%w: content file of %d bytes, not %d", ErrCorrupt, size, want)
 	}
 	if sum != e.sum {
 		return fmt.Errorf("%w: checksum mismatch in content file of %d bytes", ErrCorrupt, size)
@@ -244,12 +244,14 @@ func verify(f vfs.File, e *envelope) error {
 	return nil
 }
 
-// A bodyReader reads a content file that has been checked, and checks it again
-// while reading: it withholds the last bytes unless all of them match the checksum.
-// So a content that has changed since it was checked is never passed on completely.
+// A bodyReader reads a content file that has been checked, after what is in front of
+// it, and checks the file again while reading: it withholds the last bytes unless all of
+// them match the checksum. So a content that has changed since it was checked is never
+// passed on completely.
 type bodyReader struct {
 	file    vfs.File
-	size    int64
+	head    string                  // the rest of what is in front of the file
+	size    int64                   // of the file
 	want    uint32                  // the checksum
 	changed func(cause error) error // decides what an error means for the message
 
@@ -263,6 +265,10 @@ func (r *bodyReader) Read(p []byte) (n int, err error) {
 	switch {
 	case r.err != nil:
 		return 0, r.err
+	case r.head != "":
+		n = copy(p, r.head)
+		r.head = r.head[n:]
+		return n, nil
 	case left == 0:
 		return 0, io.EOF
 	}

@@ -295,6 +295,11 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 	if _, err := d.Write(noise(int(rng.Uint32()), size)); err != nil {
 		t.Error(err)
 	}
+	if rng.IntN(2) == 0 {
+		if err := d.Prepend(noise(size, 900)); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := d.Commit(ctxTest, mail.Envelope{Flow: testFlow(rng.IntN(5))}); err != nil {
 		t.Error(err)
 		return

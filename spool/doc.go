@@ -45,9 +45,10 @@
 //
 // A new message is three keys, m, b and i, so that delivering it at once costs
 // three tombstones; state (s, x) is created by the first change. Every value begins
-// with a version byte (2 for an envelope with a flow, otherwise 1) and ends with a
-// CRC-32C over its key and itself, which is checked whenever it is read; the length
-// and CRC-32C of a content file are in the envelope.
+// with a version byte (2 for an envelope with a flow, 3 for one with the beginning of a
+// content whose rest is a file, otherwise 1) and ends with a CRC-32C over its key and
+// itself, which is checked whenever it is read; the length and CRC-32C of a content file
+// are in the envelope.
 //
 // # The life of a message
 //

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ type Draft struct {
 	err    error // why it cannot be committed
 
 	// Content. Up to Config.InlineMax bytes are in blocks; beyond that, a file is
-	// created and one block serves as its buffer.
+	// created and one block serves as its buffer. What was prepended is in neither.
+	head   []byte
 	blocks []*block
 	filled int // bytes in the last block
 	size   int64
@@ -178,6 +180,25 @@ func (d *Draft) Write(p []byte) (int, error) {
 	}
 	d.size += int64(len(p))
 	return len(p), nil
+}
+
+// PrependMax is the maximum number of bytes that Draft.Prepend takes.
+const PrependMax = 16 << 10
+
+// Prepend puts bytes in front of the content, such as a header field that depends on all
+// of it; nothing that was written is written again. It may be called once, before the
+// commit, with at most PrependMax bytes. Where the content is a file, the bytes are
+// stored in the envelope, whose checksum covers them.
+func (d *Draft) Prepend(p []byte) error {
+	if err := d.usable(); err != nil {
+		return err
+	}
+	if len(p) > PrependMax || len(d.head) > 0 {
+		return d.fail(fmt.Errorf("spool: prepend %d bytes to %s after %d", len(p), d.id, len(d.head)))
+	}
+	d.head = bytes.Clone(p)
+	d.size += int64(len(p))
+	return nil
 }
 
 // room returns the free part of the last block, which is never empty.
@@ -336,7 +357,7 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 	e.ID, e.Size, e.Recipients = d.id, d.size, d.count
 	env := envelope{Envelope: e, file: d.file != nil}
 	if d.file != nil {
-		env.sum = d.file.sum
+		env.sum, env.head = d.file.sum, string(d.head)
 	}
 	list := d.chunk
 	if d.count > chunkSize || len(list) > inlineRecipients || len(d.chunks) > 0 {
@@ -370,14 +391,16 @@ func (d *Draft) emit(b *pebble.Batch, e mail.Envelope) error {
 	return put(b, messageKey(keyBody, d.id), d.content()...)
 }
 
-// content returns the contents of the blocks.
+// content returns what was prepended, and the contents of the blocks.
 func (d *Draft) content() [][]byte {
-	parts := make([][]byte, len(d.blocks))
+	parts := make([][]byte, 1, 1+len(d.blocks))
+	parts[0] = d.head
 	for i, b := range d.blocks {
-		parts[i] = b[:]
-	}
-	if n := len(parts); n > 0 {
-		parts[n-1] = parts[n-1][:d.filled]
+		octets := b[:]
+		if i == len(d.blocks)-1 {
+			octets = b[:d.filled]
+		}
+		parts = append(parts, octets)
 	}
 	return parts
 }
@@ -404,7 +427,7 @@ func (d *Draft) Abort() {
 	d.end(draftAborted)
 	d.unreserve()
 	d.freeBlocks(d.blocks)
-	d.blocks, d.chunks, d.chunk = nil, nil, nil
+	d.blocks, d.chunks, d.chunk, d.head = nil, nil, nil, nil
 	var err error
 	if d.file != nil {
 		err = d.file.abandon()

@@ -15,7 +15,8 @@ type envelope struct {
 	mail.Envelope
 	chunks     uint32 // r keys; 0 if recipients holds the list
 	file       bool   // the content is a file
-	sum        uint32 // CRC-32C of the content, if it is a file
+	sum        uint32 // CRC-32C of the content file, if there is one
+	head       string // content in front of that file; see Draft.Prepend
 	recipients string // the encoded list, if chunks is 0
 }
 
@@ -30,7 +31,8 @@ const (
 	flagUTF8
 	flagRet // two bits
 	_
-	flagFlow // the value has version valueFlow
+	flagFlow // the value has version valueFlow or valueHead
+	flagHead // the value has version valueHead
 )
 
 // appendEnvelope appends everything but the recipient list.
@@ -48,6 +50,9 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	if e.Flow != (mail.Flow{}) {
 		flags |= flagFlow
 	}
+	if e.head != "" {
+		flags |= flagHead
+	}
 	b = append(b, flags)
 	b = binary.AppendUvarint(b, uint64(e.chunks))
 	b = binary.AppendUvarint(b, uint64(e.Recipients))
@@ -60,24 +65,30 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	b = appendText(b, string(addr))
 	b = appendText(b, e.Client.Helo)
 	b = appendText(b, e.Client.Proto)
-	if flags&flagFlow == 0 {
-		return b
+	if flags&flagFlow != 0 {
+		b = appendText(b, e.Flow.Class)
+		b = appendText(b, e.Flow.Tenant)
+		b = appendText(b, e.Flow.Flow)
 	}
-	b = appendText(b, e.Flow.Class)
-	b = appendText(b, e.Flow.Tenant)
-	return appendText(b, e.Flow.Flow)
+	if flags&flagHead != 0 {
+		b = appendText(b, e.head)
+	}
+	return b
 }
 
 // putEnvelope adds a write of an envelope to the batch, with its recipient list or nil.
-// An envelope without a flow is written as by earlier versions of this program. To
-// these, one with a flow is a value of a later version: they leave the message alone
-// until they are replaced, while as a value of their own version they would take it for
-// damaged.
+// An envelope without a flow or a head is written as by earlier versions of this program.
+// To these, one with a flow or a head is a value of a later version: they leave the
+// message alone until they are replaced, while as a value of their own version they would
+// take it for damaged.
 func putEnvelope(b *pebble.Batch, e *envelope, list []byte) error {
 	var buf [512]byte
 	version := byte(valueVersion)
 	if e.Flow != (mail.Flow{}) {
 		version = valueFlow
+	}
+	if e.head != "" {
+		version = valueHead
 	}
 	k := messageKey(keyEnvelope, e.ID)
 	return putSealed(b, version, k.bytes(), appendEnvelope(buf[:0], e), list)
@@ -112,6 +123,9 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 	e.Client.Proto = d.text()
 	if flags&flagFlow != 0 {
 		e.Flow = mail.Flow{Class: d.text(), Tenant: d.text(), Flow: d.text()}
+	}
+	if flags&flagHead != 0 {
+		e.head = d.text()
 	}
 	e.recipients = d.rest
 	return e, d.check("envelope")

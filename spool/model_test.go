@@ -250,6 +250,13 @@ func (r *trial) accept() {
 		m.rcpts[i].Notify = mail.Notify(r.rng.IntN(8))
 	}
 	d := draft(r.t, r.s, m.rcpts, m.body)
+	if r.rng.IntN(3) == 0 {
+		head := noise(int(r.now), r.rng.IntN(3000))
+		if err := d.Prepend(head); err != nil {
+			r.t.Fatal(err)
+		}
+		m.body = slices.Concat(head, m.body)
+	}
 	if r.rng.IntN(10) == 0 {
 		d.Abort()
 		return

@@ -17,6 +17,7 @@ import (
 const (
 	valueVersion = 1
 	valueFlow    = 2 // an envelope with a flow
+	valueHead    = 3 // an envelope with the beginning of the content, whose rest is a file
 )
 
 // sealSize is the overhead of a value over its payload: the version byte in front
@@ -93,8 +94,8 @@ func unseal(k, value []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: value of %d bytes", ErrCorrupt, len(value))
 	case binary.BigEndian.Uint32(value[n:]) != sealSum(k, value[:n]):
 		return nil, fmt.Errorf("%w: checksum mismatch in %d bytes", ErrCorrupt, len(value))
-	case value[0] < valueVersion, value[0] > valueFlow:
-		return nil, fmt.Errorf("spool: value of version %d, this version supports %d", value[0], valueFlow)
+	case value[0] < valueVersion, value[0] > valueHead:
+		return nil, fmt.Errorf("spool: value of version %d, this version supports %d", value[0], valueHead)
 	}
 	return value[1:n], nil
 }
