@@ -219,6 +219,29 @@ func TestWhatIsNotStoredIsNotCounted(t *testing.T) {
 	}
 }
 
+// A sink that puts a signature in front of the content says how large the message has
+// become: the limits of what may wait, the log and the counters have the size of what is
+// stored.
+func TestSizeOfWhatIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, _ := limited(t, quota.Config{EachTenant: quota.Limits{Octets: 2000}})
+		ts.sink.adds = "Signature: " + strings.Repeat("x", 987) + "\r\n" // 1000 bytes
+		c := ts.dial(t, "192.0.2.1")
+		c.hello()
+		c.transact(1, "A: b", "250", "250", "250 2.0.0")
+		c.transact(1, "A: b", "250", "250", "452 4.3.1 Too much mail of tenant 192.0.2.0/24 waits here")
+		c.Close()
+		ts.end(t)
+		taken := ts.sink.taken()
+		if len(taken) != 1 || taken[0].envelope.Size != int64(len(taken[0].content)) || !strings.Contains(ts.log.String(), fmt.Sprintf("size=%d ", len(taken[0].content))) {
+			t.Errorf("%d messages; log:\n%s", len(taken), ts.log.String())
+		}
+		if got := ts.Counters().Octets; got != taken[0].envelope.Size {
+			t.Errorf("%d bytes are counted", got)
+		}
+	})
+}
+
 // A name of a tenant with odd bytes does not get into replies or logs as it is.
 func TestOddNamesOfTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

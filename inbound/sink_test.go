@@ -18,6 +18,7 @@ type memorySink struct {
 	room      int64 // for a message; 0 means unbounded
 	commitErr error
 	writeErr  error
+	adds      string        // in front of the content of every message
 	hold      chan struct{} // if not nil, commits wait until it is closed
 	panics    bool          // AddRecipient has a bug
 	claimErr  error
@@ -118,6 +119,7 @@ func (*nullDraft) AddRecipient(mail.Recipient) error            { return nil }
 func (*nullDraft) Write(p []byte) (int, error)                  { return len(p), nil }
 func (*nullDraft) Commit(context.Context, mail.Envelope) error  { return nil }
 func (*nullDraft) Abort()                                       {}
+func (*nullDraft) Finish(e mail.Envelope) int64                 { return e.Size }
 
 func (s *nullSink) Waiting(mail.Flow) mail.Waiting { return mail.Waiting{} }
 func (*nullDraft) Reserve(_ mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {
@@ -146,6 +148,11 @@ func (s *memorySink) waiting(f mail.Flow) mail.Waiting {
 		}
 	}
 	return w
+}
+
+func (d *memoryDraft) Finish(mail.Envelope) int64 {
+	d.content = append([]byte(d.sink.adds), d.content...)
+	return int64(len(d.content))
 }
 
 func (d *memoryDraft) Reserve(f mail.Flow, _ int64, admit func(mail.Waiting) bool) (bool, error) {

@@ -98,6 +98,9 @@ func (s *Spool) begin(ctx context.Context, report bool) (*Draft, error) {
 // ID returns the queue ID that the message will have.
 func (d *Draft) ID() mail.QueueID { return d.id }
 
+// Size returns the size of the content so far, in bytes.
+func (d *Draft) Size() int64 { return d.size }
+
 // AddRecipient appends a recipient and sets its Index: recipients are numbered in
 // the order in which they are added.
 func (d *Draft) AddRecipient(r mail.Recipient) error {

@@ -39,6 +39,16 @@ func TestPrepend(t *testing.T) {
 			if err := d.Commit(ctxTest, mail.Envelope{Sender: "bob@example.com", Flow: c.flow}); err != nil {
 				t.Fatal(err)
 			}
+			value, closer, err := s.db.Get(new(messageKey(keyEnvelope, d.ID())).bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if head := value[0] == valueHead; head != c.file { // so that earlier versions read what they can
+				t.Errorf("the envelope has version %d", value[0])
+			}
+			if err := closer.Close(); err != nil {
+				t.Fatal(err)
+			}
 			a, want := d.Arrival(), slices.Concat(head, body)
 			if a.Envelope.Size != int64(len(want)) || a.Place.File != c.file {
 				t.Fatalf("%+v, want %d bytes", a, len(want))

@@ -154,7 +154,7 @@ func TestEnvelopeVersions(t *testing.T) {
 			t.Errorf("split off: %+v %v, want %+v", m.Envelope, err, c.flow)
 		}
 	}
-	const later = valueFlow + 1
+	const later = valueHead + 1
 	b := s.db.NewBatch()
 	k := messageKey(keyEnvelope, 77)
 	if err := putSealed(b, later, k.bytes(), nil); err != nil {

@@ -55,6 +55,8 @@ func (d intakeDraft) Write(p []byte) (int, error) {
 	return n, intakeError(err)
 }
 
+func (d intakeDraft) Finish(mail.Envelope) int64 { return d.Draft.Size() }
+
 func (d intakeDraft) Reserve(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error) {
 	ok, err := d.Draft.Reserve(f, octets, admit)
 	return ok, intakeError(err)
