@@ -362,7 +362,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 	}
 	q.disarm(&d.spreading.pause)
 	q.freeClaims(d)
-	delete(d.transport.queues, d.key())
+	d.transport.drop(d)
 	d.transport.order.Remove(&d.inOrder)
 	q.queues--
 	q.stocks.giveQueue(d)

@@ -67,6 +67,9 @@ func newQueue(t *transport, name, nexthop string, s *sourceState) *queue {
 	q.pace.kind, q.pace.queue = timerPace, q
 	q.spreading.pause.kind, q.spreading.pause.queue = timerSpread, q
 	t.queues[q.key()] = q
+	if s != nil {
+		t.sourced[name] = append(t.sourced[name], q)
+	}
 	t.order.PushBack(&q.inOrder, q)
 	return q
 }

@@ -32,6 +32,8 @@ type sources struct {
 	all    []*sourceState // in the order of the configuration, then those that it does not have any more
 	table  *source.Table  // nil without pools
 	turns  source.Turns
+	// members are the sources of each pool, in its order.
+	members map[*source.Pool][]*sourceState
 	// stranded is when mail was first deferred because no source of its pool could be used,
 	// since an address was tried again; 0: none was.
 	stranded mail.Instant
@@ -141,22 +143,36 @@ func (q *Qmgr) chooseSource(m *message, t *transport, name, reach, nexthop strin
 	if p == nil {
 		return nil, mail.Reply{}
 	}
-	usable := func(member string) bool {
-		return q.maySend(q.sources.byName[member]) && q.allows(t.queues[queueKey{name, member}], warmup.Key{Source: member, Site: reach})
+	members := q.sources.members[p]
+	var dead bool // one may send but for that
+	mayUse := func(member int, dying bool) bool {
+		s := members[member]
+		if !q.maySend(s) || !q.allows(t, name, warmup.Key{Source: s.Name, Site: reach}) {
+			return false
+		}
+		if d := t.queues[queueKey{name, s.Name}]; d != nil && d.dead() {
+			dead = true
+			return dying
+		}
+		return true
 	}
-	alive := func(member string) bool {
-		d := t.queues[queueKey{name, member}]
-		return (d == nil || !d.dead()) && usable(member)
+	alive := func(member int) bool { return mayUse(member, false) }
+	if i, ok := q.sources.turns.Last(p, t.Name, name, m.serial); ok && alive(i) {
+		return members[i], mail.Reply{}
 	}
-	for i := range p.Members {
-		if s := p.Members[i].Source; boundTo(m, t.queues[queueKey{name, s}]) && alive(s) {
-			return q.sources.byName[s], mail.Reply{}
+	if m.Entries > 0 {
+		for _, d := range t.sourced[name] {
+			if i := slices.Index(members, d.source); i >= 0 && boundTo(m, d) && alive(i) {
+				return d.source, mail.Reply{}
+			}
 		}
 	}
-	for _, good := range []func(string) bool{alive, usable} {
-		if i, ok := q.sources.turns.Next(p, t.Name, name, m.serial, good); ok {
-			return q.sources.byName[p.Members[i].Source], mail.Reply{}
-		}
+	i, ok := q.sources.turns.Next(p, t.Name, name, m.serial, alive)
+	if !ok && dead {
+		i, ok = q.sources.turns.Next(p, t.Name, name, m.serial, func(member int) bool { return mayUse(member, true) })
+	}
+	if ok {
+		return members[i], mail.Reply{}
 	}
 	return nil, q.noSource(p, reach)
 }
@@ -175,9 +191,6 @@ func (q *Qmgr) poolOf(m *message, t *transport, nexthop string) *source.Pool {
 
 // boundTo reports whether a message has entries in a queue.
 func boundTo(m *message, d *queue) bool {
-	if d == nil {
-		return false
-	}
 	c := d.claimOf(d.transport.laneOf(m))
 	return c != nil && m.HasPeer(&c.Destination)
 }
@@ -186,8 +199,8 @@ func boundTo(m *message, d *queue) bool {
 // begins with WarmupPrefix if the site only has to wait for the next day.
 func (q *Qmgr) noSource(p *source.Pool, site string) mail.Reply {
 	var down, spent []string
-	for _, m := range p.Members {
-		switch s := q.sources.byName[m.Source]; {
+	for _, s := range q.sources.members[p] {
+		switch {
 		case !s.up():
 			down = append(down, s.Name+": "+s.whyDown())
 		case len(spent) < noSourceMax:
@@ -378,8 +391,8 @@ func (q *Qmgr) outOfReach(d *queue, until mail.Instant) {
 // configureSources puts the sources and pools of the configuration in force.
 func (q *Qmgr) configureSources(cfg *source.Config) {
 	v := &q.sources
-	v.table = nil
-	v.turns.Forget()
+	v.table, v.members = nil, make(map[*source.Pool][]*sourceState, len(cfg.Pools))
+	v.turns.Configure(cfg.Pools)
 	if len(cfg.Pools) > 0 {
 		v.table = source.NewTable(cfg)
 	}
@@ -394,6 +407,12 @@ func (q *Qmgr) configureSources(cfg *source.Config) {
 	for _, s := range old {
 		if !s.configured {
 			v.all = append(v.all, s)
+		}
+	}
+	for i := range cfg.Pools {
+		p := &cfg.Pools[i]
+		for _, m := range p.Members {
+			v.members[p] = append(v.members[p], v.byName[m.Source])
 		}
 	}
 	q.rescue() // there may be other addresses and pools, and those that were withdrawn are tried

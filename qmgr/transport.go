@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/qmgr/conns"
@@ -26,7 +27,8 @@ type transport struct {
 	cfg        TransportConfig
 	inRing     ilist.Link[transport] // on Qmgr.ring
 	queues     map[queueKey]*queue
-	order      ilist.List[queue] // in the order in which they came about; in round robin, in that of their turns
+	sourced    map[string][]*queue // those with a source, by name, in the order in which they came about
+	order      ilist.List[queue]   // in the order in which they came about; in round robin, in that of their turns
 	outage     outage
 	limits     limits // of its destinations, but for those that have others
 	rate       rate.Bucket
@@ -43,7 +45,7 @@ type transport struct {
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[queueKey]*queue), stocks: &q.stocks}
+	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[queueKey]*queue), sourced: make(map[string][]*queue), stocks: &q.stocks}
 	t.first = q.newLane(t, nil)
 	t.turns.Configure(t.shares)
 	if cfg.Agents == AgentsConnections {
@@ -120,4 +122,18 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState) *queue 
 		d.window = window.New(&d.limits.window)
 	}
 	return d
+}
+
+// drop removes a queue.
+func (t *transport) drop(d *queue) {
+	delete(t.queues, d.key())
+	if d.source == nil {
+		return
+	}
+	all := t.sourced[d.name]
+	if all = slices.DeleteFunc(all, func(other *queue) bool { return other == d }); len(all) > 0 {
+		t.sourced[d.name] = all
+	} else {
+		delete(t.sourced, d.name)
+	}
 }

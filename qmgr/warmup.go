@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -35,13 +36,14 @@ func isWarmup(why string) bool {
 func (d *queue) warmupKey() warmup.Key { return warmup.Key{Source: d.source.name(), Site: d.nexthop} }
 
 // allows reports whether the allowance of a source for a site covers one more message,
-// besides those that wait in a queue of the source, which may be nil.
-func (q *Qmgr) allows(d *queue, k warmup.Key) bool {
-	waiting := 0
-	if d != nil {
-		waiting = d.Waiting
+// besides those that wait in the transport's queue of a name for it.
+func (q *Qmgr) allows(t *transport, name string, k warmup.Key) bool {
+	left := q.warmup.Allowance(k, q.now).Left()
+	if left == 0 || left == math.MaxInt {
+		return left > 0
 	}
-	return q.warmup.Allowance(k, q.now).Left() > waiting
+	d := t.queues[queueKey{name, k.Source}]
+	return d == nil || left > d.Waiting
 }
 
 // overbooked reports whether more mail waits in a queue than its source may send today.

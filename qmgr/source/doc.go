@@ -5,13 +5,17 @@
 // whose conditions a message meets is the message's; mail that no pool wants leaves as if
 // there were no sources, from the address that the system chooses.
 //
-// Within a pool the sources take turns for each destination by themselves, in a smooth
-// weighted order (that of nginx): of k picks in a row with weights w1 to wn a source has
-// k·wi/Σw, give or take less than n, wherever the row begins, and exactly wi of each Σw
-// from the start. So each destination sees the sources in their proportion, which an order
-// over all destinations would not give, and never many picks of one source at once. Which
-// source is the first for a destination is decided by the same order over the
-// destinations, or those with a single message would all get the same one.
+// Within a pool the sources take turns for each destination by themselves, in a rotation in
+// which each occurs as often as its weight says, at equal distances as far as possible. So of
+// Σw picks in a row with weights w1 to wn a source has exactly wi, wherever the row begins,
+// and of k picks k·wi/Σw, give or take less than n. Each destination sees the sources in
+// their proportion, which an order over all destinations would not give, and never many
+// picks of one source at once. New destinations begin one position behind each other, or
+// those with a single message would all get the same source.
+//
+// A pick takes as long in a pool of a hundred sources as in one of two, as long as the source
+// whose turn it is can be used. (The smooth weighted order of nginx, with a balance for each
+// source, has the same proportions; but each pick changes all balances.)
 //
 // Sources that cannot be used are passed over, and neither owe nor are owed anything
 // afterwards.

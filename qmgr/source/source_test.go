@@ -12,7 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
-func all(string) bool { return true }
+func all(int) bool { return true }
 
 func poolOf(weights ...int) *Pool {
 	p := &Pool{Name: "p"}
@@ -22,34 +22,48 @@ func poolOf(weights ...int) *Pool {
 	return p
 }
 
-// The rule by its definition: of the members that can be used, the next pick gets the one
-// that has had least of what its weight entitles it to, over all picks for which it could be
-// used, the first of several.
+// The rule by its definition: each member wants its k-th turn at (k+½)/w, and again in each
+// further round; the next pick gets the turn that follows the last one among those of the
+// members that can be used, where of equal ones the first member's comes first.
 type twin struct {
 	weights []int
-	owed    []int // sums of weights of a member, less sums of all weights in what it got
+	last    moment
 }
+
+// A moment is a member's turn: twice its number over all rounds plus one, over twice the
+// weight.
+type moment struct{ at, weight, member int }
+
+func (a moment) before(b moment) bool {
+	x, y := a.at*b.weight, b.at*a.weight
+	return x < y || x == y && a.member < b.member
+}
+
+func newTwin(weights []int) *twin { return &twin{weights, moment{-1, 1, 0}} }
 
 func (w *twin) next(usable []bool) int {
-	sum, best := 0, -1
+	var best *moment
 	for i, weight := range w.weights {
-		if usable[i] {
-			sum += weight
-			w.owed[i] += weight
-			if best < 0 || w.owed[i] > w.owed[best] {
-				best = i
-			}
+		if !usable[i] {
+			continue
+		}
+		one := moment{1, weight, i}
+		for !w.last.before(one) {
+			one.at += 2
+		}
+		if best == nil || one.before(*best) {
+			best = &one
 		}
 	}
-	if best >= 0 {
-		w.owed[best] -= sum
+	if best == nil {
+		return -1
 	}
-	return best
+	w.last = *best
+	return best.member
 }
 
-// Against the twin, with sources that come and go. The first pick for a destination is that
-// of the order over destinations, after which the destination's own goes on as if it had
-// been its own.
+// Against the twin, with sources that come and go. The first pick for a destination is the
+// next of an order over the destinations, which goes on from there.
 func TestTurnsAgainstTwin(t *testing.T) {
 	for run := range golden.Runs(200) {
 		r := rand.New(rand.NewPCG(uint64(run), 1))
@@ -58,7 +72,7 @@ func TestTurnsAgainstTwin(t *testing.T) {
 			weights = append(weights, 1+r.IntN(5))
 		}
 		p := poolOf(weights...)
-		first := &twin{weights, make([]int, len(weights))}
+		first := newTwin(weights)
 		own := make(map[string]*twin)
 		var turns Turns
 		usable := make([]bool, len(weights))
@@ -71,42 +85,28 @@ func TestTurnsAgainstTwin(t *testing.T) {
 				usable[i] = !usable[i]
 			}
 			name := fmt.Sprint("d", r.IntN(4))
-			got, ok := turns.Next(p, "smtp", name, 0, func(member string) bool { return usable[slices.Index(names(p), member)] })
+			asked := make([]int, len(weights))
+			got, ok := turns.Next(p, "smtp", name, 0, func(member int) bool { asked[member]++; return usable[member] })
 			want := -1
-			if w := own[name]; w != nil {
-				want = w.next(usable)
+			if own[name] != nil {
+				want = own[name].next(usable)
 			} else if want = first.next(usable); want >= 0 {
-				own[name] = begun(weights, usable, want)
+				begun := *first
+				own[name] = &begun
 			}
 			if ok != (want >= 0) || ok && got != want {
-				t.Fatalf("run %d, pick %d for %s, usable %v: %d, want %d", run, pick, name, usable, got, want)
+				t.Fatalf("run %d, pick %d for %s, weights %v, usable %v: %d, want %d", run, pick, name, weights, usable, got, want)
+			}
+			if slices.Max(asked) > 1 {
+				t.Fatalf("run %d, pick %d: members were asked about %v times", run, pick, asked)
 			}
 		}
 	}
 }
 
-// begun is the state behind a first pick.
-func begun(weights []int, usable []bool, given int) *twin {
-	w := &twin{weights, make([]int, len(weights))}
-	for i, weight := range weights {
-		if usable[i] {
-			w.owed[i] += weight
-			w.owed[given] -= weight
-		}
-	}
-	return w
-}
-
-func names(p *Pool) (list []string) {
-	for _, m := range p.Members {
-		list = append(list, m.Source)
-	}
-	return list
-}
-
-// Of as many picks as the sum of the weights each member gets its weight, at each destination
-// and over the destinations; and in between a member is never ahead by a whole pick for each
-// other one.
+// Of as many picks as the sum of the weights each member gets its weight, at each destination,
+// wherever it begins, and over the destinations; and in between a member is never ahead or
+// behind by a pick for each member.
 func TestTurnsShareByWeight(t *testing.T) {
 	for run := range golden.Runs(100) {
 		r := rand.New(rand.NewPCG(uint64(run), 2))
@@ -145,7 +145,7 @@ func TestTurnsShareByWeight(t *testing.T) {
 // A source that was passed over for long is owed nothing when it is back.
 func TestTurnsOfASourceThatWasAway(t *testing.T) {
 	p, away := poolOf(1, 1), true
-	usable := func(member string) bool { return member != "s0" || !away }
+	usable := func(member int) bool { return member != 0 || !away }
 	var turns Turns
 	for range 100 {
 		if i, ok := turns.Next(p, "smtp", "d", 0, usable); !ok || i != 1 {
@@ -161,15 +161,15 @@ func TestTurnsOfASourceThatWasAway(t *testing.T) {
 	if got != [2]int{5, 5} {
 		t.Errorf("of ten picks: %v", got)
 	}
-	if _, ok := turns.Next(p, "smtp", "d", 0, func(string) bool { return false }); ok {
+	if _, ok := turns.Next(p, "smtp", "d", 0, func(int) bool { return false }); ok {
 		t.Error("a source that cannot be used was chosen")
 	}
 }
 
 // The recipients of one message go together, as long as that source can be used.
 func TestTurnsOfOneMessage(t *testing.T) {
-	p, lost := poolOf(1, 1), ""
-	usable := func(member string) bool { return member != lost }
+	p, lost := poolOf(1, 1), -1
+	usable := func(member int) bool { return member != lost }
 	var turns Turns
 	next := func(message uint64) int {
 		i, _ := turns.Next(p, "smtp", "d", message, usable)
@@ -184,7 +184,13 @@ func TestTurnsOfOneMessage(t *testing.T) {
 	if next(2) == one {
 		t.Error("the next message leaves from the same source")
 	}
-	lost = p.Members[1-one].Source
+	if last, ok := turns.Last(p, "smtp", "d", 2); !ok || last == one {
+		t.Errorf("the last message got %d, %v", last, ok)
+	}
+	if _, ok := turns.Last(p, "smtp", "d", 1); ok {
+		t.Error("a message is the last that was asked for after another one")
+	}
+	lost = 1 - one
 	if next(2) != one {
 		t.Error("a message stays with a source that cannot be used")
 	}
@@ -200,9 +206,9 @@ func TestTurnsByHand(t *testing.T) {
 		turns   string
 	}{
 		{"3:1", []int{3, 1}, "xxxxxxxx", "a a b a a a b a"},
-		{"first picks", []int{3, 1}, "wxyzyyyzzz", "a a b a a a a a b a"},
-		{"passed over and back", []int{3, 1}, "xxxxxxx", "a Ba Ba a b a a"},
-		{"2:1:1, one is away for a pick", []int{2, 1, 1}, "xxxxxxxx", "a b Ac c a b a c"},
+		{"first picks", []int{3, 1}, "wxyzyyyzzz", "a a b a a a a a a b"},
+		{"passed over and back", []int{3, 1}, "xxxxxxx", "a Ba Ba a a a b"},
+		{"2:1:1, one is away for a pick", []int{2, 1, 1}, "xxxxxxxx", "a b Ac a b c a a"},
 		{"recipients of a message", []int{3, 1}, "xxxxx", "a .a a b a"},
 	} {
 		p := poolOf(c.weights...)
@@ -219,7 +225,7 @@ func TestTurnsByHand(t *testing.T) {
 			default:
 				message++
 			}
-			usable := func(member string) bool { return away < 0 || member != p.Members[away].Source }
+			usable := func(member int) bool { return member != away }
 			got, ok := turns.Next(p, "smtp", c.at[i:i+1], message, usable)
 			if letter := strings.ToLower(want[:1])[0]; !ok || byte('a'+got) != letter {
 				t.Errorf("%s, pick %d: %c, want %c", c.name, i+1, 'a'+got, letter)
@@ -321,7 +327,7 @@ func TestValidate(t *testing.T) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	for _, n := range []int{2, 20} {
+	for _, n := range []int{1, 10, 100} {
 		p := poolOf(slices.Repeat([]int{1}, n)...)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			var turns Turns
