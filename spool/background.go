@@ -46,7 +46,7 @@ func (w *background) pause(d time.Duration) {
 func (s *Spool) startBackground() {
 	s.work.done.Go(s.deleteFiles)
 	s.work.done.Go(s.maintain)
-	s.work.done.Go(s.account)
+	s.work.done.Go(s.keepCounts)
 }
 
 func (s *Spool) stopBackground() {

@@ -422,8 +422,8 @@ func TestReservations(t *testing.T) {
 	}
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
-	if len(s.counts.reserved) > 0 {
-		t.Errorf("reservations remain: %v", s.counts.reserved)
+	if len(s.counts.sums.reserved) > 0 {
+		t.Errorf("reservations remain: %v", s.counts.sums.reserved)
 	}
 }
 
@@ -529,14 +529,14 @@ func TestNumbersOfTallies(t *testing.T) {
 	s.counts.folder.Lock()
 	accept(t, s, mail.Envelope{Flow: testFlow(1)}, addresses(1), text(100))
 	clone := fs.CrashClone(vfs.CrashCloneCfg{})
-	last := s.counts.next
+	last := s.counts.tallies.last
 	s.counts.folder.Unlock()
 	mustClose(t, s)
 	s = open(t, counting(clone))
 	counted(t, s)
 	checkCounts(t, s)
-	if s.counts.next < last {
-		t.Errorf("the last tally has number %d, and the next after a crash %d", last, s.counts.next+1)
+	if s.counts.tallies.last < last {
+		t.Errorf("the last tally has number %d, and the next after a crash %d", last, s.counts.tallies.last+1)
 	}
 }
 
@@ -547,7 +547,7 @@ func TestWaitingDuringAFold(t *testing.T) {
 	s.counts.folder.Lock()
 	accept(t, s, mail.Envelope{Flow: testFlow(1)}, addresses(1), text(100))
 	s.counts.mu.Lock()
-	s.counts.folding, s.counts.recent = s.counts.recent, make(sums)
+	s.counts.sums.folding, s.counts.sums.recent = s.counts.sums.recent, make(sums)
 	s.counts.mu.Unlock()
 	if w := s.Waiting(testFlow(1)); w.Flow.Messages != 1 || w.Tenant.Octets != 100 {
 		t.Errorf("%+v", w)
@@ -619,7 +619,7 @@ func TestManyFlows(t *testing.T) {
 			}
 		}
 		s.counts.mu.Lock()
-		if n := len(s.counts.base) + len(s.counts.recent); n > baseMax {
+		if n := len(s.counts.sums.base) + len(s.counts.sums.recent); n > baseMax {
 			t.Errorf("%d sums in memory", n)
 		}
 		s.counts.mu.Unlock()

@@ -90,7 +90,7 @@
 // is rebuilt from all keys that name a message; parts that cannot be read are
 // skipped, with an alarm that says which.
 //
-// With quotas, messages are counted by class, tenant and flow (counts.go), in the batches
+// With quotas, messages are counted by class, tenant and flow (counts.go and the files it names), in the batches
 // that add and remove them, so that the counts are right after any crash. They are counted
 // anew, in the background, when a quota is first configured and when damage may have
 // made them wrong.

@@ -345,7 +345,7 @@ func (d *Draft) commitBatch(e mail.Envelope, edits *edits) error {
 		return fmt.Errorf("spool: batch for %s: %w", d.id, err)
 	}
 	d.s.pace.committed()
-	if d.s.counts.counting() {
+	if d.s.counts.active() {
 		edits.tally.add(e.Flow, 1, d.size)
 	}
 	if err := d.s.commitCounted(b, &edits.tally, d.reserved); err != nil {

@@ -256,7 +256,7 @@ func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 // countRemoval subtracts a message from the counts. It is not there any more if its
 // removal is repeated.
 func (e *edits) countRemoval(id mail.QueueID) {
-	if !e.s.counts.counting() {
+	if !e.s.counts.active() {
 		return
 	}
 	env, err := e.s.readEnvelope(id)

@@ -46,7 +46,7 @@ func (s *Spool) endMend() error {
 	}
 	err := s.keepLost(s.work.ctx)
 	s.reindexAll()
-	if s.counts.counting() {
+	if s.counts.active() {
 		err = errors.Join(err, s.setCounting(s.cfg.Counts))
 	}
 	if err != nil {

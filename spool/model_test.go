@@ -374,7 +374,7 @@ func (r *trial) compareAll() {
 func (r *trial) compareCounts() {
 	r.t.Helper()
 	counted(r.t, r.s)
-	if mail.CountLevel(r.s.counts.level.Load()) == mail.CountFlows {
+	if mail.CountLevel(r.s.counts.state.level.Load()) == mail.CountFlows {
 		want := make(sums)
 		for _, m := range r.twin.messages {
 			accounts, n := accountsOf(m.envelope.Flow, mail.CountFlows)

@@ -233,7 +233,7 @@ func (sp *split) emit(s *Spool, b *pebble.Batch) error {
 
 func (e *edits) emitSplits(b *pebble.Batch, ed *edit) error {
 	for _, sp := range ed.splits {
-		if sp.kind == 0 && e.s.counts.counting() {
+		if sp.kind == 0 && e.s.counts.active() {
 			e.tally.add(sp.env.Flow, 1, sp.env.Size)
 		}
 		if err := sp.emit(e.s, b); err != nil {

@@ -244,7 +244,7 @@ func (s *Spool) Close() error {
 // release closes everything that is open, in reverse order of opening.
 func (s *Spool) release() error {
 	var errs []error
-	s.counts.dropScan()
+	s.counts.state.dropScan()
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 		s.db = nil
