@@ -21,6 +21,7 @@ const (
 	accountClass  = 'c'
 	accountTenant = 't'
 	accountFlow   = 'f'
+	noAccount     = '?' // of doubtKey
 )
 
 // Sums are what is counted for each account. One that is zero is not there.

@@ -42,6 +42,21 @@ type countState struct {
 
 	// scan is over the envelopes to be counted. It is nil unless the mode is countBegun.
 	scan *pebble.Iterator
+	// missed are messages that are not counted, since the scan could not read them, at most
+	// missedMax. They stay after their removal, which may be repeated. Guarded by counts.mu.
+	missed map[mail.QueueID]struct{}
+}
+
+// missedMax bounds the memory of missed. If there are more, the removal of one that is not
+// in it has all counted again, as long as it cannot be read.
+const missedMax = 10_000
+
+// uncounted reports whether a message is not in the sums although it is there.
+func (c *counts) uncounted(id mail.QueueID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, missed := c.state.missed[id]
+	return missed
 }
 
 // at returns the mode.
@@ -55,7 +70,16 @@ func (c *countState) become(m countMode) {
 // countRetry is the time after which what has failed is tried again.
 const countRetry = 10 * time.Second
 
-// doubtCounts has everything counted again.
+// doubtKey returns the key that is there while the sums on disk may be wrong: what is counted
+// next deletes it. It is not part of the header, which every fold writes.
+func doubtKey() key {
+	k := plainKey(keyCount)
+	k.octets[1], k.n = noAccount, 2
+	return k
+}
+
+// doubtCounts has everything counted again. What makes the sums wrong and becomes durable
+// must be in one batch with doubtKey; a fold writes that, too, as long as there is doubt.
 func (s *Spool) doubtCounts(why error) {
 	if s.counts.active() && !s.counts.state.doubt.Swap(true) {
 		s.cfg.Logger.Warn("the messages of tenants are counted again: the counts may be wrong", "error", why)
@@ -71,37 +95,54 @@ func (s *Spool) setCounting(level mail.CountLevel) error {
 	c.gate.Lock()
 	defer c.gate.Unlock()
 	c.state.dropScan()
-	b := s.db.NewBatch()
-	defer b.Close()
-	tallies, sum, after := plainKey(keyTally), plainKey(keyCount), plainKey(keyCount+1)
-	mode := countOff
-	err := errors.Join(b.DeleteRange(tallies.bytes(), sum.bytes(), nil), b.DeleteRange(sum.bytes(), after.bytes(), nil))
-	if level > mail.CountNothing {
-		mode = countBegun
-		err = errors.Join(err, put(b, sum, countHeader(level, mode, 0)), putFormat(b, formatCounts))
-	} else {
-		err = errors.Join(err, putFormat(b, formatVersion))
-	}
+	first, end := plainKey(keyEnvelope), plainKey(keyEnvelope+1)
+	scan, err := s.db.NewIter(&pebble.IterOptions{LowerBound: first.bytes(), UpperBound: end.bytes()})
 	if err == nil {
-		err = s.commit(b)
+		err = s.writeCounting(level)
 	}
 	if err != nil {
-		return err
+		s.doubtCounts(err) // it may be in the store all the same
+		return errors.Join(err, closeScan(scan))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sums.recent, c.sums.folding, c.sums.base, c.tallies.done = make(sums), nil, make(sums), nil
 	c.sums.folds++
 	c.state.known.Store(0)
+	c.state.missed = make(map[mail.QueueID]struct{})
 	c.state.doubt.Store(false)
 	c.state.level.Store(uint32(level))
-	c.state.become(mode)
-	if mode == countOff {
+	if level == mail.CountNothing {
+		c.state.become(countOff)
+		return closeScan(scan)
+	}
+	c.state.become(countBegun)
+	c.state.scan = scan
+	return nil
+}
+
+// writeCounting deletes all that was counted, and notes what is counted from now on.
+func (s *Spool) writeCounting(level mail.CountLevel) error {
+	b := s.db.NewBatch()
+	defer b.Close()
+	tallies, sum, after := plainKey(keyTally), plainKey(keyCount), plainKey(keyCount+1)
+	err := errors.Join(b.DeleteRange(tallies.bytes(), sum.bytes(), nil), b.DeleteRange(sum.bytes(), after.bytes(), nil))
+	if level > mail.CountNothing {
+		err = errors.Join(err, put(b, sum, countHeader(level, countBegun, 0)), putFormat(b, formatCounts))
+	} else {
+		err = errors.Join(err, putFormat(b, formatVersion))
+	}
+	if err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+func closeScan(it *pebble.Iterator) error {
+	if it == nil {
 		return nil
 	}
-	first, end := plainKey(keyEnvelope), plainKey(keyEnvelope+1)
-	c.state.scan, err = s.db.NewIter(&pebble.IterOptions{LowerBound: first.bytes(), UpperBound: end.bytes()})
-	return err
+	return it.Close()
 }
 
 // dropScan ends a scan that has not ended.
@@ -161,29 +202,22 @@ func (s *Spool) tendCounts(ctx context.Context) error {
 }
 
 // countAll adds up the messages that the scan shows. What cannot be read is not counted,
-// and is not when it is removed.
+// and changes no count when it is removed. If it may be readable later, or is not known, the
+// next start counts again.
 func (s *Spool) countAll(ctx context.Context) error {
 	c := &s.counts
 	begun := time.Now()
-	level := mail.CountLevel(c.state.level.Load())
 	list := make(sums)
+	var damaged, failed int
 	first := plainKey(keyEnvelope)
-	_, err := s.eachOf(ctx, c.state.scan, keyEnvelope, first.bytes(), func(k []byte) bool {
-		value, err := c.state.scan.ValueAndErr()
-		if err == nil {
-			value, err = unseal(k, value)
-		}
-		var e *envelope
-		if err == nil {
-			e, err = decodeEnvelope(mail.QueueID(keyNumber(k)), string(value))
-		}
-		if err != nil {
-			return true
-		}
-		c.state.known.Add(1)
-		accounts, n := accountsOf(e.Flow, level)
-		for _, a := range accounts[:n] {
-			list.add(a, mail.Usage{Messages: 1, Octets: e.Size})
+	gaps, err := s.eachOf(ctx, c.state.scan, keyEnvelope, first.bytes(), func(k []byte) bool {
+		err := c.countOne(k, list)
+		switch {
+		case err == nil:
+		case isWrong(err):
+			damaged++
+		default:
+			failed++
 		}
 		if len(list) < foldMany {
 			return true
@@ -195,18 +229,59 @@ func (s *Spool) countAll(ctx context.Context) error {
 		clear(list)
 		return err == nil
 	})
-	if err = errors.Join(err, s.addSums(list), ctx.Err()); err != nil {
+	if err = errors.Join(err, s.addSums(list), ctx.Err()); err == nil {
+		c.state.dropScan()
+		err = s.endCounting(gaps+failed > 0)
+	}
+	if err != nil {
 		s.doubtCounts(err)
 		return err
 	}
-	c.state.dropScan()
+	s.cfg.Logger.Info("the messages in the queue were counted for quotas", "messages", c.state.known.Load(), "unreadable", damaged+failed, "gaps", gaps, "time", time.Since(begun).Round(time.Millisecond))
+	return nil
+}
+
+// countOne adds the message at which the scan is. The error is that of reading it.
+func (c *counts) countOne(k []byte, list sums) error {
+	id := mail.QueueID(keyNumber(k))
+	value, err := c.state.scan.ValueAndErr()
+	if err == nil {
+		value, err = unseal(k, value)
+	}
+	var e *envelope
+	if err == nil {
+		e, err = decodeEnvelope(id, string(value))
+	}
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.state.missed) < missedMax {
+			c.state.missed[id] = struct{}{}
+		}
+		return err
+	}
+	c.state.known.Add(1)
+	accounts, n := accountsOf(e.Flow, mail.CountLevel(c.state.level.Load()))
+	for _, a := range accounts[:n] {
+		list.add(a, mail.Usage{Messages: 1, Octets: e.Size})
+	}
+	return nil
+}
+
+// endCounting notes that the sums are right; unsure, that the next start must count again.
+func (s *Spool) endCounting(unsure bool) error {
+	c := &s.counts
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := errors.Join(put(b, plainKey(keyCount), countHeader(level, countWhole, 0)), s.commit(b)); err != nil {
-		s.doubtCounts(err)
-		return err
+	err := put(b, plainKey(keyCount), countHeader(mail.CountLevel(c.state.level.Load()), countWhole, 0))
+	if unsure {
+		err = errors.Join(err, put(b, doubtKey()))
 	}
-	c.state.become(countWhole)
-	s.cfg.Logger.Info("the messages in the queue were counted for quotas", "messages", c.state.known.Load(), "time", time.Since(begun).Round(time.Millisecond))
-	return nil
+	if err == nil {
+		err = s.commit(b)
+	}
+	if err == nil {
+		c.state.become(countWhole)
+	}
+	return err
 }

@@ -1,8 +1,20 @@
 package spool
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/posthaste-mta/posthaste/mail"
 )
 
 // Every change of mode that the table does not allow panics, and the others are made. A spool
@@ -27,4 +39,123 @@ func TestCountTransitions(t *testing.T) {
 	if want := " 0-0 0-1 0-2 1-0 1-1 1-2 2-0 2-1"; allowed != want {
 		t.Errorf("changes of mode are%s, want%s", allowed, want)
 	}
+}
+
+// The counts are in doubt after the removal of a message whose envelope cannot be read. That
+// is known after a restart or a crash as well, however long counting anew has to wait.
+//
+// Seen failing: the doubt was in memory only, and a stop in the ten minutes after which the
+// third damaged message is considered left one message too many counted for good.
+func TestDoubtIsDurable(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := mustOpen(t, counting(fs))
+	counted(t, s)
+	accept(t, s, mail.Envelope{Flow: testFlow(1)}, addresses(1), text(100))
+	s.counts.state.doubts.n, s.counts.state.doubts.since = 2, time.Now() // nothing is counted anew for now
+	for n := range 2 {
+		a := accept(t, s, mail.Envelope{Flow: testFlow(n)}, addresses(1), text(100))
+		k := messageKey(keyEnvelope, a.Envelope.ID)
+		if err := s.db.Set(k.bytes(), []byte("nonsense"), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: a.Envelope.ID, Place: a.Place})
+	}
+	if err := s.fold(); err != nil {
+		t.Fatal(err)
+	}
+	if s.Waiting(testFlow(1)).Known {
+		t.Error("what is in doubt is known")
+	}
+	for _, percent := range []int{0, 50, 100} {
+		s := mustOpen(t, counting(fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, 2))})))
+		counted(t, s)
+		checkCounts(t, s)
+		mustClose(t, s)
+	}
+	mustClose(t, s)
+	for range 2 { // it ends with the counting
+		s = mustOpen(t, counting(fs))
+		counted(t, s)
+		checkCounts(t, s)
+		if ok, err := s.has(doubtKey()); ok || err != nil {
+			t.Errorf("the doubt stays: %v, %v", ok, err)
+		}
+		mustClose(t, s)
+	}
+}
+
+// A message that could not be read while all were counted is not counted. Its removal changes
+// no count, whether it can be read by then or not, and has nothing counted again.
+//
+// Seen failing: the removal of one that was readable again made the sums too small by one, and
+// that of one that was not had all counted again.
+func TestRemovalOfWhatWasNotCounted(t *testing.T) {
+	s := open(t, small(vfs.NewMem()))
+	damaged := make(map[mail.QueueID][]byte)
+	for range 3 {
+		a := accept(t, s, mail.Envelope{Flow: testFlow(1)}, addresses(1), text(100))
+		k := messageKey(keyEnvelope, a.Envelope.ID)
+		value, closer, err := s.db.Get(k.bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(damaged) < 2 {
+			damaged[a.Envelope.ID] = bytes.Clone(value)
+			value = []byte("nonsense")
+		}
+		if err := errors.Join(s.db.Set(k.bytes(), bytes.Clone(value), pebble.Sync), closer.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.SetCounts(mail.CountFlows)
+	counted(t, s)
+	again := true
+	for id, value := range damaged {
+		if k := messageKey(keyEnvelope, id); again {
+			if err := s.db.Set(k.bytes(), value, pebble.Sync); err != nil {
+				t.Fatal(err)
+			}
+			again = false
+		}
+		apply(t, s, mail.Change{Op: mail.ChangeRemove, ID: id, Place: mail.Place{Area: mail.AreaIncoming}})
+		if w := s.Waiting(testFlow(1)); !w.Known || w.Flow != (mail.Usage{Messages: 1, Octets: 100}) {
+			t.Errorf("after a removal there are %+v", w)
+		}
+	}
+}
+
+// Where the disk fails while messages are counted, those that cannot be read are not, and the
+// next start counts again.
+func TestCountingOnAFailingDisk(t *testing.T) {
+	var broken errorfs.Toggle
+	broken.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt && filepath.Ext(op.Path) == ".sst" {
+			return syscall.EIO
+		}
+		return nil
+	})
+	cfg := small(errorfs.Wrap(vfs.NewMem(), &broken))
+	cfg.Cache = 1
+	s := mustOpen(t, cfg)
+	for range 5 {
+		accept(t, s, mail.Envelope{Flow: testFlow(1)}, addresses(1), text(100))
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, cfg)
+	broken.On()
+	s.SetCounts(mail.CountFlows)
+	counted(t, s)
+	broken.Off()
+	if w := s.Waiting(testFlow(1)); w.Flow.Messages != 0 {
+		t.Fatalf("%+v: the disk did not fail", w)
+	}
+	mustClose(t, s)
+	cfg.Counts = mail.CountFlows
+	s = mustOpen(t, cfg)
+	counted(t, s)
+	checkCounts(t, s)
+	mustClose(t, s)
 }

@@ -27,8 +27,9 @@ import (
 // Counting begins with an iterator over all envelopes, made at an instant at which no batch
 // is under way: what it shows is added up in the background, and every later batch has a
 // tally. Until it ends nothing is known. It begins when the first quota is configured,
-// after a repair of the store, and when an envelope that was counted could not be read when
-// its message was removed.
+// after a repair of the store, and when there is doubt: an envelope that was counted could
+// not be read when its message was removed, a sum is damaged, or a commit has failed whose batch
+// may be in the store all the same.
 //
 // A spool with counts has format 3, since an earlier version of this program would change
 // messages without them; without quotas it has format 2 again.
@@ -112,11 +113,16 @@ func (s *Spool) openCounts() error {
 		return err
 	}
 	found = found || err != nil // damaged: so it is there
+	doubted, err := s.has(doubtKey())
+	if err != nil && !isDamage(err) {
+		return err
+	}
+	doubted = doubted || err != nil
 	if !found && s.cfg.Counts == mail.CountNothing {
 		return nil
 	}
 	c.state.level.Store(uint32(level))
-	if mode == countWhole && s.cfg.Counts <= level && s.cfg.Counts != mail.CountNothing {
+	if mode == countWhole && !doubted && s.cfg.Counts <= level && s.cfg.Counts != mail.CountNothing {
 		c.state.become(countWhole)
 		err := s.readTallies(floor)
 		if err == nil {

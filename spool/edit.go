@@ -144,8 +144,7 @@ func (e *edits) emit(b *pebble.Batch) error {
 		var err error
 		switch {
 		case ed.phase == editGone:
-			err = errors.Join(e.emitSplits(b, ed), ed.emitRemoval(e.s, b))
-			e.countRemoval(ed.id)
+			err = errors.Join(e.emitSplits(b, ed), ed.emitRemoval(e.s, b), e.countRemoval(b, ed.id))
 		case ed.phase == editKept && ed.dirty:
 			err = e.emitState(b, ed)
 		}
@@ -255,17 +254,19 @@ func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 
 // countRemoval subtracts a message from the counts. It is not there any more if its
 // removal is repeated.
-func (e *edits) countRemoval(id mail.QueueID) {
-	if !e.s.counts.active() {
-		return
+func (e *edits) countRemoval(b *pebble.Batch, id mail.QueueID) error {
+	if !e.s.counts.active() || e.s.counts.uncounted(id) {
+		return nil
 	}
 	env, err := e.s.readEnvelope(id)
 	switch {
 	case err != nil:
 		e.s.doubtCounts(err)
+		return put(b, doubtKey())
 	case env != nil:
 		e.tally.add(env.Flow, -1, -env.Size)
 	}
+	return nil
 }
 
 // commit makes a batch durable with its tally, and counts it.

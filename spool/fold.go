@@ -112,9 +112,15 @@ func (s *Spool) writeSums(done []uint64, floor uint64) error {
 			return err
 		}
 	}
+	if c.state.doubt.Load() {
+		if err := put(b, doubtKey()); err != nil {
+			return err
+		}
+	}
 	size := b.Len()
 	defer s.dieOfPanic()
 	if err := b.Commit(pebble.NoSync); err != nil {
+		s.doubtCounts(err) // it may be in the store all the same
 		return fmt.Errorf("spool: write counts: %w", err)
 	}
 	s.room.spend(int64(size))

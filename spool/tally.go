@@ -125,11 +125,11 @@ func (s *Spool) failedCounted(t *tally, why error) {
 	if t.number == 0 {
 		return
 	}
+	s.doubtCounts(why) // before a fold may take it for a folded one
 	c := &s.counts
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.tallies.underway, t.number)
-	c.mu.Unlock()
-	s.doubtCounts(why)
 }
 
 // readTallies reads the tallies that an earlier process has not folded.
