@@ -14,6 +14,7 @@ type Book struct {
 	longest time.Duration // the longest time of a limit
 	meters  map[name]*meter
 	order   ilist.List[meter] // all meters, the one used longest ago first
+	dirty   ilist.List[meter] // those that Save must look at, in the order in which they changed
 	tenants int               // meters of tenants without limits of their own
 	flows   int               // meters of flows
 	ofOne   map[string]int    // of these, those of each tenant
@@ -31,12 +32,13 @@ type name struct {
 // A meter is what one class, tenant or flow has sent.
 type meter struct {
 	name
-	link       ilist.Link[meter]
+	link       ilist.Link[meter] // in Book.order
+	unsaved    ilist.Link[meter] // in Book.dirty
 	messages   rate.Bucket
 	recipients rate.Bucket
 	used       mail.Instant // last
-	changed    bool         // since Save
-	saved      bool         // Save has returned it
+	lasting    bool         // there is a limit of SavedPer or longer
+	saved      bool         // Save has returned what it had
 	refused    uint64
 }
 
@@ -85,6 +87,9 @@ func (b *Book) Configure(cfg Config, now mail.Instant) {
 		l := b.limits(m.kind, m.name.name)
 		m.messages.Configure(l.MessageRate, now)
 		m.recipients.Configure(l.RecipientRate, now)
+		if m.lasting = l.lasting(); m.lasting {
+			b.mark(m) // a new limit may count what older ones have
+		}
 		b.count(m, 1)
 	}
 }
@@ -168,7 +173,7 @@ func (b *Book) Retract(at mail.Instant, m *Message) {
 		if meter != nil {
 			meter.messages.GiveBack(1, at)
 			meter.recipients.GiveBack(m.Recipients, at)
-			meter.changed = true
+			b.mark(meter)
 		}
 	}
 }
@@ -245,7 +250,7 @@ func (b *Book) find(n name) *meter {
 
 func (b *Book) fresh(n name) *meter {
 	l := b.limits(n.kind, n.name)
-	return &meter{name: n, messages: rate.New(l.MessageRate), recipients: rate.New(l.RecipientRate)}
+	return &meter{name: n, messages: rate.New(l.MessageRate), recipients: rate.New(l.RecipientRate), lasting: l.lasting()}
 }
 
 // crowded reports whether a name that has no meter must share one.
@@ -276,7 +281,7 @@ func (b *Book) take(now mail.Instant, n name, recipients int) {
 	m := b.touch(now, n)
 	m.messages.Take(now)
 	m.recipients.TakeMany(recipients, now)
-	m.changed = true
+	b.mark(m)
 }
 
 // touch returns the meter of a name, making it if there is none, as the one used last.
@@ -304,6 +309,9 @@ func (b *Book) insert(m *meter) {
 func (b *Book) forget(m *meter) {
 	delete(b.meters, m.name)
 	b.order.Remove(&m.link)
+	if m.unsaved.Listed() {
+		b.dirty.Remove(&m.unsaved)
+	}
 	if m.saved {
 		b.gone = append(b.gone, m.name)
 	}

@@ -264,7 +264,7 @@ func TestAgainstTwin(t *testing.T) {
 func saved(t *testing.T, b *Book, cfg Config, now mail.Instant) *Book {
 	kept := make(map[string]Saved)
 	for _, m := range b.meters { // all of them, as if there had been no earlier Save
-		m.changed = true
+		b.mark(m)
 	}
 	for more := true; more; {
 		var list []Saved
@@ -512,6 +512,11 @@ func checkMeters(t *testing.T, b *Book) {
 		t.Fatalf("counted are %d tenants and %d flows, of tenants %v, and %d in order; there are %d, %d, %v, and %d",
 			b.tenants, b.flows, b.ofOne, b.order.Len(), tenants, flows, ofOne, len(b.meters))
 	}
+	for m := range b.dirty.All() {
+		if b.meters[m.name] != m || !m.lasting && !m.saved {
+			t.Fatalf("%q has nothing to be saved", m.key())
+		}
+	}
 }
 
 // What was deleted or counts no more is deleted from what was saved, in as many parts as the
@@ -632,5 +637,80 @@ func TestWindowsByHand(t *testing.T) {
 				t.Errorf("%s, step %d: %+v, want %v, never: %v", c.name, i+1, r, s.wait, s.never)
 			}
 		}
+	}
+}
+
+// A reload that adds a limit for a longer time has what counts under it saved, though nothing
+// is sent after it.
+//
+// Seen failing: what was sent was saved only after the next message.
+func TestSaveAfterConfigure(t *testing.T) {
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "5/min")}})
+	b.Admit(start, &Message{Flow: acme, Recipients: 1}, mail.Waiting{})
+	if list, more := b.Save(start, 9); len(list) > 0 || more || !b.dirty.Empty() {
+		t.Errorf("under a short limit: %+v, more: %v", list, more)
+	}
+	b.Configure(Config{EachTenant: Limits{MessageRate: rates(t, "5/min, 5/h")}}, start)
+	checkMeters(t, b)
+	if list, more := b.Save(start, 9); len(list) != 1 || len(list[0].Messages) != 1 || more {
+		t.Errorf("after a reload: %+v, more: %v", list, more)
+	}
+}
+
+// What could not be deleted is deleted later, also if it still has a meter.
+//
+// Seen failing: it stayed in the store until the next start.
+func TestDeletionIsRepeated(t *testing.T) {
+	b := New(Config{EachTenant: Limits{MessageRate: rates(t, "5/h")}})
+	m := Message{Flow: acme, Recipients: 1}
+	b.Admit(start, &m, mail.Waiting{})
+	if list, _ := b.Save(start, 9); len(list) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	b.Retract(start, &m)
+	for range 2 {
+		list, _ := b.Save(start, 9)
+		if len(list) != 1 || list[0].Messages != nil {
+			t.Fatalf("%+v", list)
+		}
+		b.Unsaved(list)
+	}
+	b.Save(start, 9)
+	if list, more := b.Save(start, 9); len(list) > 0 || more {
+		t.Errorf("%+v is deleted twice, more: %v", list, more)
+	}
+}
+
+// A page of what is saved takes as long with very many senders as with few, since all of
+// inbound waits meanwhile.
+func BenchmarkSavePage(b *testing.B) {
+	l, _ := rate.Parse("5/h")
+	for _, n := range []int{256, 60_000} {
+		book := New(Config{EachTenant: Limits{MessageRate: l}})
+		sent := func(tenants int) {
+			for n := range tenants {
+				book.Admit(start, &Message{Flow: mail.Flow{Class: "normal", Tenant: fmt.Sprint(n), Flow: "x"}, Recipients: 1}, mail.Waiting{})
+			}
+		}
+		sent(n)
+		for more := true; more; {
+			_, more = book.Save(start, 4096)
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				book.Configure(book.cfg, start) // so that there is room again
+				for m := range book.order.All() {
+					m.messages = rate.New(l)
+				}
+				for more := true; more; {
+					_, more = book.Save(start, 4096)
+				}
+				sent(256)
+				b.StartTimer()
+				book.Save(start, 256)
+				book.Save(start, 256)
+			}
+		})
 	}
 }

@@ -70,6 +70,18 @@ func (l *Limits) metered() bool {
 	return l.MessageRate != (rate.Limits{}) || l.RecipientRate != (rate.Limits{})
 }
 
+// lasting reports whether what was sent must outlive the process.
+func (l *Limits) lasting() bool {
+	for _, limits := range [...]rate.Limits{l.MessageRate, l.RecipientRate} {
+		for _, one := range limits.All() {
+			if one.Per >= SavedPer {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Any reports whether there is any limit.
 func (c *Config) Any() bool {
 	any := c.EachTenant != (Limits{}) || c.EachFlow != (Limits{})

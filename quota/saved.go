@@ -21,34 +21,40 @@ type Saved struct {
 
 // Save returns what has changed since the last Save and must be kept: what counts under
 // limits for SavedPer and longer. An entry that only has a Key must be deleted. The list
-// has at most most entries; more reports whether there are others.
+// has at most most entries; more reports whether there are others. It takes as long as the
+// list is, however many meters there are.
 func (b *Book) Save(now mail.Instant, most int) (list []Saved, more bool) {
 	for _, n := range b.gone[:min(len(b.gone), most)] {
 		list = append(list, Saved{Key: n.key()})
 	}
 	b.gone = b.gone[len(list):]
-	for m := range b.order.Backward() {
-		if !m.changed {
-			continue
-		}
-		if len(list) >= most {
-			return list, true
-		}
-		m.changed = false
+	for len(list) < most && !b.dirty.Empty() {
+		m := b.dirty.Front()
+		b.dirty.Remove(&m.unsaved)
 		s := Saved{Key: m.key(), Used: m.used, Messages: m.messages.Save(SavedPer, now), Recipients: m.recipients.Save(SavedPer, now)}
 		if kept := len(s.Messages)+len(s.Recipients) > 0; kept || m.saved {
 			list = append(list, s)
 			m.saved = kept
 		}
 	}
-	return list, len(b.gone) > 0
+	return list, len(b.gone) > 0 || !b.dirty.Empty()
+}
+
+// mark has Save look at a meter. One that has nothing to be kept, and never had, is none of
+// its business: senders under limits for a short time only cost it nothing.
+func (b *Book) mark(m *meter) {
+	if (m.lasting || m.saved) && !m.unsaved.Listed() {
+		b.dirty.PushBack(&m.unsaved, m)
+	}
 }
 
 // Unsaved has Save return again what it has returned and what could not be kept.
 func (b *Book) Unsaved(list []Saved) {
 	for i := range list {
-		if n, ok := parseKey(list[i].Key); ok && b.meters[n] != nil {
-			b.meters[n].changed = true
+		n, ok := parseKey(list[i].Key)
+		if m := b.meters[n]; ok && m != nil {
+			m.saved = true // some of it may be in the store: so it is deleted if nothing counts any more
+			b.mark(m)
 		}
 	}
 }
