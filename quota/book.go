@@ -128,23 +128,44 @@ type Message struct {
 
 // Check returns the limit that a message exceeds, nil if it exceeds none. It counts only
 // the refusal.
+//
+// Of several it returns the gravest. A client acts on the reply's first digit and its people
+// on its text, so they must hear of the limit that will hold out longest:
+//
+//   - One that this message can never meet. A temporary reply would have it sent again for
+//     days, only to be returned then.
+//   - A full queue. Nobody knows when it has room, and a time until which the client shall
+//     wait for a rate would be a promise that this limit breaks.
+//   - The rate with the longest wait. Nothing sent before that is accepted.
+//   - The number of recipients of one message at RCPT. It tells a client to send the rest at
+//     once (452 4.5.3), so it comes last: any other limit would refuse that, too.
+//
+// Of equal ones it is that of the flow, then that of the tenant: the client's own mail, which
+// would be refused even if others had less.
 func (b *Book) Check(now mail.Instant, m *Message, w mail.Waiting) *Refusal {
+	var gravest *Refusal
+	var whose name
 	for _, part := range b.parts(m, &w) {
 		if !part.known {
 			continue
 		}
 		l := b.limits(part.kind, part.name.name)
 		r := l.check(m, w.Known, part.waiting)
-		if r == nil && l.metered() {
-			r = b.find(part.name).check(now, m)
+		if l.metered() {
+			r = graver(r, b.find(part.name).check(now, m))
 		}
-		if r != nil {
-			r.Kind, r.Name, r.Moment = part.kind, part.name.name, m.Moment
-			b.refuse(now, part.name, r.Resource)
-			return r
+		if r == nil {
+			continue
+		}
+		r.Kind, r.Name = part.kind, part.name.name
+		if gravest = graver(r, gravest); gravest == r {
+			whose = part.name
 		}
 	}
-	return nil
+	if gravest != nil {
+		b.refuse(now, whose, gravest.Resource)
+	}
+	return gravest
 }
 
 // Admit is Check at the end of the content. If it returns nil, the message is counted.
@@ -194,35 +215,42 @@ func (b *Book) parts(m *Message, w *mail.Waiting) [kinds]part {
 	}
 }
 
-// check compares a message with limits that need no meter.
-func (l *Limits) check(m *Message, known bool, w mail.Usage) *Refusal {
-	switch {
-	case l.Recipients > 0 && m.Recipients > l.Recipients:
-		return &Refusal{Resource: Recipients, Limit: int64(l.Recipients), Used: int64(m.Recipients), Never: true}
-	case l.Octets > 0 && m.Octets > l.Octets:
-		return &Refusal{Resource: Octets, Limit: l.Octets, Never: true}
-	case known && l.Messages > 0 && w.Messages >= int64(l.Messages):
-		return &Refusal{Resource: Messages, Limit: int64(l.Messages), Used: w.Messages}
-	case known && l.Octets > 0 && w.Octets > l.Octets-max(m.Octets, 1):
-		return &Refusal{Resource: Octets, Limit: l.Octets, Used: w.Octets, Asked: m.Octets}
+// check compares a message with limits that need no meter, and returns the gravest that it
+// exceeds.
+func (l *Limits) check(m *Message, known bool, w mail.Usage) (r *Refusal) {
+	if l.Octets > 0 && m.Octets > l.Octets {
+		r = &Refusal{Moment: m.Moment, Resource: Octets, Limit: l.Octets, Never: true}
 	}
-	return nil
+	if l.Recipients > 0 && m.Recipients > l.Recipients {
+		r = graver(r, &Refusal{Moment: m.Moment, Resource: Recipients, Limit: int64(l.Recipients), Used: int64(m.Recipients), Never: true})
+	}
+	switch {
+	case !known:
+	case l.Messages > 0 && w.Messages >= int64(l.Messages):
+		r = graver(r, &Refusal{Moment: m.Moment, Resource: Messages, Limit: int64(l.Messages), Used: w.Messages})
+	case l.Octets > 0 && w.Octets > l.Octets-max(m.Octets, 1):
+		r = graver(r, &Refusal{Moment: m.Moment, Resource: Octets, Limit: l.Octets, Used: w.Octets, Asked: m.Octets})
+	}
+	return r
 }
 
 // check compares a message with what was sent. A missing meter has counted nothing, so
 // that only what the message alone exceeds counts; New meters of the limits say that.
-func (m *meter) check(now mail.Instant, msg *Message) *Refusal {
+func (m *meter) check(now mail.Instant, msg *Message) (r *Refusal) {
 	n := max(msg.Recipients, 1)
 	if l, until := m.messages.BindingFor(1, now); until > now {
-		return m.refusal(MessageRate, 1, &m.messages, l, now, until)
+		r = refusal(MessageRate, 1, &m.messages, l, now, until)
+		r.Moment = msg.Moment
 	}
 	if l, until := m.recipients.BindingFor(n, now); until > now {
-		return m.refusal(RecipientRate, n, &m.recipients, l, now, until)
+		other := refusal(RecipientRate, n, &m.recipients, l, now, until)
+		other.Moment = msg.Moment
+		r = graver(r, other)
 	}
-	return nil
+	return r
 }
 
-func (m *meter) refusal(of Resource, asked int, b *rate.Bucket, l rate.Limit, now, until mail.Instant) *Refusal {
+func refusal(of Resource, asked int, b *rate.Bucket, l rate.Limit, now, until mail.Instant) *Refusal {
 	r := &Refusal{Resource: of, Limit: int64(l.N), Asked: int64(asked), Per: l.Per, Never: until == mail.Never}
 	if !r.Never {
 		r.Wait = until.Sub(now)

@@ -90,6 +90,59 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// Of several limits the client hears of the one that holds out longest, whichever order they
+// are in; and only that one counts as having refused.
+//
+// Seen failing: the first limit was returned, so that a message that could never be sent was
+// tried for days as long as its class was full.
+func TestGravestRefusal(t *testing.T) {
+	never := Limits{Octets: 100}
+	full := Limits{Messages: 5}
+	minute := Limits{MessageRate: rates(t, "2/min")}
+	day := Limits{MessageRate: rates(t, "2/d")}
+	few := Limits{Recipients: 1}
+	for _, c := range []struct {
+		name                string
+		class, tenant, flow Limits
+		moment              Moment
+		want                string
+	}{
+		{"for good before full", full, never, full, AtEnd, "552 5.3.4 Message too large for the quota of tenant acme: the limit is 100 bytes"},
+		{"for good before a rate", minute, full, never, AtMail, "552 5.3.4 Message too large for the quota of flow news@acme.example: the limit is 100 bytes"},
+		{"full before a rate", minute, full, day, AtMail, "452 4.3.1 Too much mail of tenant acme waits here: 5 of 5 messages; try again later"},
+		{"the longer wait", minute, day, minute, AtMail, "450 4.7.1 Too many messages from tenant acme: 2 in the last day, the limit is 2; try again in 25 hours"},
+		{"the longer wait, of the class", day, minute, minute, AtMail, "450 4.7.1 Too many messages from class bulk; try again in 25 hours"},
+		{"too many recipients", few, few, never, AtEnd, "552 5.3.4 Message too large for the quota of flow news@acme.example: the limit is 100 bytes"},
+		{"too many recipients before full", full, few, full, AtEnd, "554 5.5.3 Too many recipients for one message of tenant acme: the limit is 1"},
+		{"another transaction would be refused as well", few, few, minute, AtRecipient, "450 4.7.1 Too many messages from flow news@acme.example: 2 in the last minute, the limit is 2; try again in 64 seconds"},
+		{"another transaction", few, Limits{}, Limits{}, AtRecipient, "452 4.5.3 Too many recipients for one message of class bulk: the limit is 1"},
+		{"its own mail before others'", full, full, full, AtMail, "452 4.3.1 Too much mail of flow news@acme.example waits here: 5 of 5 messages; try again later"},
+		{"its own tenant's before others'", full, full, minute, AtMail, "452 4.3.1 Too much mail of tenant acme waits here: 5 of 5 messages; try again later"},
+	} {
+		b := New(Config{Classes: map[string]Limits{"bulk": c.class}, Tenants: map[string]Limits{"acme": c.tenant}, EachFlow: c.flow})
+		for range 2 {
+			if r := b.Admit(start, &Message{Flow: acme, Octets: 1, Recipients: 1}, mail.Waiting{Known: true}); r != nil {
+				t.Fatalf("%s: %s", c.name, r.Reply())
+			}
+		}
+		u := mail.Usage{Messages: 5, Octets: 5}
+		r := b.Check(start, &Message{Flow: acme, Known: Known{true, true, true}, Moment: c.moment, Octets: 101, Recipients: 2},
+			mail.Waiting{Known: true, Class: u, Tenant: u, Flow: u})
+		if got := r.Reply().String(); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+		refused := uint64(0)
+		for _, k := range Kinds() {
+			for _, of := range Resources() {
+				refused += b.Refused(k, of)
+			}
+		}
+		if refused != 1 || b.Refused(r.Kind, r.Resource) != 1 {
+			t.Errorf("%s: %d refusals are counted", c.name, refused)
+		}
+	}
+}
+
 // Rates name the limit that keeps the message waiting longest, and for how long.
 func TestRateReplies(t *testing.T) {
 	b := New(Config{Tenants: map[string]Limits{"acme": {MessageRate: rates(t, "3/min, 5/h"), RecipientRate: rates(t, "20/d")}},

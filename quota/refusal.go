@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -30,6 +31,42 @@ const (
 	AtRecipient
 	AtEnd // of the content
 )
+
+// A gravity is how long a limit holds out, as far as the client can know: the least grave
+// first.
+type gravity uint8
+
+const (
+	forTransaction gravity = iota // the rest is welcome in another transaction
+	forSomeTime                   // Wait is known
+	forUnknownTime
+	forGood
+)
+
+func (r *Refusal) gravity() gravity {
+	switch {
+	case r.tooMany() && r.Moment == AtRecipient:
+		return forTransaction
+	case r.Never:
+		return forGood
+	case r.Wait == 0:
+		return forUnknownTime
+	}
+	return forSomeTime
+}
+
+// graver returns the graver one of two refusals, a if they are equal; either may be nil.
+func graver(a, b *Refusal) *Refusal {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case cmp.Or(cmp.Compare(a.gravity(), b.gravity()), cmp.Compare(a.Wait, b.Wait)) < 0:
+		return b
+	}
+	return a
+}
 
 // Reply returns the reply to the client. It names the tenant or flow, whose own mail this
 // is, with its numbers; of a class, in which others send as well, it has no numbers.
