@@ -47,6 +47,7 @@ type edit struct {
 	cause   error            // why the spool moved it to the corrupt area; nil if it did not
 	back    bool             // it has left the corrupt area
 	splits  []*split
+	env     *envelope // nil if it was not needed yet
 }
 
 // A part is the outcomes of one chunk.
@@ -118,7 +119,16 @@ func (e *edits) load(id mail.QueueID) (*edit, error) {
 	if env == nil {
 		return e.add(edit{id: id}), nil
 	}
-	return e.add(edit{id: id, phase: editKept, state: freshState(env), home: env.place()}), nil
+	return e.add(edit{id: id, phase: editKept, state: freshState(env), home: env.place(), env: env}), nil
+}
+
+// envelope returns the envelope of a message, reading it on the first call; nil if the message
+// is not in the spool.
+func (e *edits) envelope(ed *edit) (_ *envelope, err error) {
+	if ed.env == nil {
+		ed.env, err = e.s.readEnvelope(ed.id)
+	}
+	return ed.env, err
 }
 
 // part returns the outcomes of a chunk, reading them on the first call.
@@ -144,7 +154,7 @@ func (e *edits) emit(b *pebble.Batch) error {
 		var err error
 		switch {
 		case ed.phase == editGone:
-			err = errors.Join(e.emitSplits(b, ed), ed.emitRemoval(e.s, b), e.countRemoval(b, ed.id))
+			err = errors.Join(e.emitSplits(b, ed), ed.emitRemoval(e.s, b), e.countRemoval(b, ed))
 		case ed.phase == editKept && ed.dirty:
 			err = e.emitState(b, ed)
 		}
@@ -254,11 +264,16 @@ func (ed *edit) emitRemoval(s *Spool, b *pebble.Batch) error {
 
 // countRemoval subtracts a message from the counts. It is not there any more if its
 // removal is repeated.
-func (e *edits) countRemoval(b *pebble.Batch, id mail.QueueID) error {
-	if !e.s.counts.active() || e.s.counts.uncounted(id) {
+//
+// So the envelope is read where a removal otherwise reads nothing, for 1.8 µs of the 31 that
+// accepting and removing a message takes (go test -bench Counts ./spool). The caller could say
+// whose the message is and how large, but not that it is still there: after a commit that has
+// failed it does not know.
+func (e *edits) countRemoval(b *pebble.Batch, ed *edit) error {
+	if !e.s.counts.active() || e.s.counts.uncounted(ed.id) {
 		return nil
 	}
-	env, err := e.s.readEnvelope(id)
+	env, err := e.envelope(ed)
 	switch {
 	case err != nil:
 		e.s.doubtCounts(err)
@@ -310,7 +325,7 @@ const (
 
 // walk applies the verdict to every recipient that is not settled.
 func (e *edits) walk(ctx context.Context, ed *edit, v verdict) error {
-	env, err := e.s.readEnvelope(ed.id)
+	env, err := e.envelope(ed)
 	if err != nil {
 		return err
 	}
