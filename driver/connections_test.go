@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // A town is a set of hosts in memory with connections to them. It holds how each
@@ -179,9 +182,12 @@ func (l *line) talk(ctx context.Context, done func(uint64, mail.DeliveryResult))
 }
 
 // drives runs a driver over a world and a town.
-func (x *town) drives(t *testing.T, w *world, store driver.HostStore, grace time.Duration) (d *driver.Driver, stop func()) {
+func (x *town) drives(t *testing.T, w *world, store driver.HostStore, grace time.Duration, change ...func(*driver.Config)) (d *driver.Driver, stop func()) {
 	t.Helper()
 	cfg := driver.Config{Seed: 1, Grace: grace, Qmgr: qmgr.Config{Transports: map[string]qmgr.TransportConfig{"smtp": {Agents: qmgr.AgentsConnections}}}}
+	for _, f := range change {
+		f(&cfg)
+	}
 	d, err := driver.New(cfg, driver.Ports{Spool: w, Router: w, Reporter: w, Connector: x, Hosts: store, Agent: func(string) driver.Agent { return w }})
 	if err != nil {
 		t.Fatal(err)
@@ -340,11 +346,12 @@ func (c *cellar) SaveHosts(_ context.Context, records []mail.HostRecord) error {
 func (c *cellar) LoadHosts(_ context.Context, most int, visit func(mail.HostRecord)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, value := range c.records {
+	for _, key := range slices.Sorted(maps.Keys(c.records)) {
 		if most--; most < 0 {
-			break
+			delete(c.records, key)
+			continue
 		}
-		visit(mail.HostRecord{Key: []byte(key), Value: value})
+		visit(mail.HostRecord{Key: []byte(key), Value: c.records[key]})
 	}
 	return nil
 }
@@ -371,6 +378,37 @@ func TestHostsAreKept(t *testing.T) {
 		stop()
 		if !slices.Equal(x.dials, []string{"spare"}) || len(x.accepted("spare")) != 1 {
 			t.Errorf("the next run dialled %v, and spare has taken %v", x.dials, x.accepted("spare"))
+		}
+	})
+}
+
+// Warm-ups are removed from the configuration. Their records are kept for some time, since
+// that may have been a mistake, and cost no host its record.
+func TestHostsAreKeptBesideOldWarmups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cellar{records: make(map[string][]byte)}
+		w, x := newWorld(), newTown([]string{"dead"}, []string{"spare"})
+		x.hosts["dead"].refuses = mail.Reply{Code: 450, Text: "connection refused"}
+		d, stop := x.drives(t, w, c, time.Second)
+		arrive(d, w, "a@a.test")
+		time.Sleep(15 * time.Second)
+		stop()
+		hosts, today := c.len(), warmup.DayOf(mail.Instant(time.Now().UnixNano()))
+		const warmups = 30
+		for i := range warmups {
+			key := warmup.AppendKey(nil, warmup.Key{Source: "removed", Site: fmt.Sprintf("d%d.test", i)})
+			c.records[string(key)] = warmup.AppendRecord(nil, warmup.Record{Allowed: 50, Used: today, Day: today})
+		}
+		x.dials = nil
+		d, stop = x.drives(t, w, c, time.Second, func(cfg *driver.Config) { cfg.Qmgr.Hosts.HostLimit = 10 })
+		d.Arrived(w.store(2, "b@a.test"))
+		time.Sleep(15 * time.Second)
+		stop()
+		if len(x.dials) == 0 || slices.Contains(x.dials, "dead") {
+			t.Errorf("after the warm-ups were removed, %v were dialled", x.dials)
+		}
+		if n := c.len(); n < hosts+warmups {
+			t.Errorf("%d records are left of %d of hosts and %d of warm-ups", n, hosts, warmups)
 		}
 	})
 }

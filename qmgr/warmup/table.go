@@ -41,8 +41,15 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// RecordLimit returns how many records of the configured sources there are at most.
-func (c Config) RecordLimit() int { return len(c.Sources) * (c.WithDefaults().SiteLimit + 1) }
+// RecordLimit returns how many records a store should keep: all of the configured sources,
+// and if these have fewer than a million, as many. Sources that were configured before have
+// records, too, which stay until they have not been used for as long as sites are
+// remembered: a mistake in the configuration must neither cost them, nor what is stored
+// beside them.
+func (c Config) RecordLimit() int {
+	const others = 1_000_000
+	return max(len(c.Sources)*(c.WithDefaults().SiteLimit+1), others)
+}
 
 // Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
