@@ -48,6 +48,7 @@ type Config struct {
 	ShutdownTime     time.Duration
 
 	Listen          []netip.AddrPort
+	Listeners       []Listener // in the order of the file
 	ProxyInterfaces []netip.Addr
 	MyNetworks      []netip.Prefix
 	RelayDomains    []string

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/posthaste-mta/posthaste/inbound"
+
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 )
 
@@ -39,7 +41,7 @@ connect_timeout = "5s"
 "c.example" = "bulk:"
 `)
 	want := []Change{
-		{"listen", `["127.0.0.1:2525"]`, `["[::]:25"]`, true},
+		{"listen", `["127.0.0.1:2525"]`, `["[::]:25"]`, false},
 		{"maximal_backoff_time", `"4000s"`, `"2h"`, false},
 		{"default_process_limit", "50", "60", false},
 		{"spool.cache_size", `"32M"`, `"1G"`, true},
@@ -83,15 +85,23 @@ func at(all []Change, i int) any {
 // match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients}
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c)}
 	started = []any{
-		c.Spool(), c.Inbound(), c.Report(), c.EarlyTalkers(), c.Listen, c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
+		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
 		c.Log, d.Grace, d.Readers,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {
 		started = append(started, c.Transports[name].Type)
 	}
 	return reloaded, started
+}
+
+// terms returns the listeners as package inbound gets them.
+func terms(c *Config) (all []inbound.Listener) {
+	for _, l := range c.AllListeners() {
+		all = append(all, c.Terms(&l))
+	}
+	return all
 }
 
 // A parameter that no package receives is a lie, and so is one that is documented as
@@ -143,8 +153,19 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			if p.Name == "networks" {
 				header = "[destination.x]\ndomains = [\"a.example\"]\n"
 			}
+		case tableListener:
+			header = "[[listener]]\naddress = \":587\"\n"
+			switch p.Name {
+			case "address":
+				header, usual, value = "[[listener]]\n", "address = \":587\"\n", `":588"`
+			case "group":
+				header, value = "[[listener]]\naddress = \"unix:/run/x\"\n", `"mail"`
+			}
 		case tableClass:
 			header = "[class.x]\n"
+			if p.Name == "listener" {
+				header = "[[listener]]\naddress = \":587\"\nname = \"b\"\n[class.x]\n"
+			}
 		case tableSource:
 			header = "[source.x]\n"
 			usual, value = "address = [\"192.0.2.1\"]\n", `["192.0.2.2"]`

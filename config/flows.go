@@ -53,8 +53,8 @@ func allClassParameters() []parameter[Class] {
 		define("header", wholeList(headerPattern(), "header fields"), func(c *Class) *[]string { return &c.Match.Headers }, nil,
 			"Header fields of the class: a name, or a name, a colon and a pattern for the value, in which a star stands for any text.",
 			"Set it if your programs mark their mail in the header."),
-		define("listener", list(flowListener(), "addresses"), func(c *Class) *[]netip.AddrPort { return &c.Match.Listeners }, nil,
-			"The local addresses and ports on which mail of the class arrives.",
+		define("listener", list(flowListener(), "addresses"), func(c *Class) *[]flow.Listener { return &c.Match.Listeners }, nil,
+			"The local addresses and ports, or the names of listeners, on which mail of the class arrives.",
 			"Set it if programs with urgent mail connect to a port of their own."),
 		define("client", list(network(), "networks"), func(c *Class) *[]netip.Prefix { return &c.Match.Clients }, nil,
 			"The clients whose mail is of the class.",
@@ -307,27 +307,6 @@ func flowKey() kind[flow.Key] {
 			return k, nil
 		},
 	}
-}
-
-// flowListener is a local address, or the submission socket, which is the zero value.
-func flowListener() kind[netip.AddrPort] {
-	const socket = "submission_socket"
-	k := listener()
-	k.form = `such as "192.0.2.1:587", ":587" for all addresses, or "` + socket + `"`
-	inner := k.read
-	k.read = func(n *tomlfile.Node) (netip.AddrPort, *flaw) {
-		if n.Kind == tomlfile.KindText && n.Text == socket {
-			return netip.AddrPort{}, nil
-		}
-		return inner(n)
-	}
-	k.plain = func(a netip.AddrPort) any {
-		if !a.IsValid() {
-			return socket
-		}
-		return a.String()
-	}
-	return k
 }
 
 // wholeList is list for values that contain spaces: a text is one value.

@@ -50,7 +50,7 @@ func TestFlows(t *testing.T) {
 		Classes: []flow.Class{
 			{Name: "urgent", Weight: 100, Strict: true, MaxShare: 30, Match: flow.Match{
 				Senders: []string{"otp@*", "<>"}, Tenants: []string{"zoo"}, Headers: []string{"Precedence: bulk mail, mostly"},
-				Listeners: []netip.AddrPort{{}, netip.MustParseAddrPort("[::]:587")}, Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+				Listeners: []flow.Listener{{}, {Addr: netip.MustParseAddrPort("[::]:587")}}, Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 				Users: []string{"uid:33"}, MinRecipients: 2}},
 			{Name: "bulk", Weight: 1}, {Name: "a", Weight: 4}, {Name: "normal", Weight: 4},
 		},
@@ -141,7 +141,8 @@ func TestFlowMistakes(t *testing.T) {
 		"[class.a]\nsender = \"<a@b>\"":                `"<a@b>" is not an address`,
 		"[class.a]\nsender = \"@b\"":                   `write "b" for the domain`,
 		"[class.a]\nheader = [\"X A: b\"]":             `"X A: b" does not begin with the name of a header field`,
-		"[class.a]\nlistener = \"submit\"":             `"submit" has no port`,
+		"[class.a]\nlistener = \"submit\"":             `there is no listener "submit" (set name = "submit" under a [[listener]], or write its address and port)`,
+		"[class.a]\nlistener = \"587\"":                `"587" has no port`,
 		"[class.\"a b\"]\n":                            "invalid name of a class",
 		"[class]\nweight = 1":                          "this must be set for a named class (write it under [class.NAME])",
 		"[tenant.a]\nweight = 2":                       "tenant.a: this tenant has no mail (add sender, client or user",

@@ -37,6 +37,17 @@ func example() string {
 
 const exampleTransport = `
 #
+# Listeners. Where clients connect, each with its purpose and its limits. The short form
+# is the parameter listen above; see docs/listeners.md.
+#
+
+#[[listener]]
+#address = "192.0.2.1:587"
+#name = "submission"
+#purpose = "submission"
+#message_size_limit = "50M"
+
+#
 # Transports. Each has its own limits; those that it does not set come from the
 # parameters above. smtp, relay, discard, error and retry always exist.
 #
@@ -133,6 +144,15 @@ func Reference() string {
 		for _, p := range s.parameters {
 			describeIn(&b, describe(p, s.table, literal(p.plain(standard))), "")
 		}
+	}
+	b.WriteString(referenceListeners)
+	for _, p := range listenerParameters {
+		if p.global != "" {
+			fmt.Fprintf(&b, "\n### %s\n\nOverrides `%s` for this listener.\n", p.name, p.global)
+			continue
+		}
+		listener := standardListener()
+		describeIn(&b, describe(p, tableListener, literal(p.plain(&listener))), "")
 	}
 	b.WriteString(referenceTransports)
 	for _, p := range transportParameters {
@@ -237,10 +257,32 @@ destination_concurrency_limit = 5
 - References to other parameters (` + "`$myhostname`" + `) and lookup tables (` + "`hash:/etc/…`" + `) are not supported.
 - Parameters above the first ` + "`[table]`" + ` belong to no table; those below a header belong to that table.
 - A parameter in ` + "`[transport.NAME]`" + ` overrides its top-level default for this transport, and one in ` + "`[destination.NAME]`" + `
-  overrides the transport's for these receivers. Nothing else overrides anything.
+  overrides the transport's for these receivers. A limit in ` + "`[[listener]]`" + ` overrides the top-level one for its clients.
+  Nothing else overrides anything.
 
 ` + "`posthaste config check`" + ` reports all mistakes of a file at once, each with its position, the allowed values, and what was
 probably meant. ` + "`posthaste config show`" + ` prints the effective values, and with ` + "`--changed`" + ` only those that differ from the default.
+`
+
+const referenceListeners = `
+## Listeners: [[listener]]
+
+Each table is a place where clients connect, with its purpose and limits of its own; see docs/listeners.md. ` + "`listen`" + ` is the
+short form for those that only have an address. In double brackets the tables are a list, in any order.
+
+` + "```toml" + `
+[[listener]]
+address = ":25"
+
+[[listener]]
+address = ":587"
+name = "submission"
+purpose = "submission"
+recipient_limit = 100
+` + "```" + `
+
+A limit that a listener does not set is the one named below. A reload opens new listeners and closes those that are gone,
+while their sessions end in their own time; the others stay open, and new limits apply to clients that connect from then on.
 `
 
 const referenceTransports = `

@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, classes, tenants, sources, pools, warmups *tomlfile.Entry
+	var transports, destinations, routes, classes, tenants, sources, pools, warmups, listeners *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -52,6 +52,8 @@ func (l *loader) load(root *tomlfile.Table) {
 			pools = e
 		case tableWarmup:
 			warmups = e
+		case tableListener:
+			listeners = e
 		case tableDNS, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
@@ -60,11 +62,13 @@ func (l *loader) load(root *tomlfile.Table) {
 			l.set(tableTop, e)
 		}
 	}
+	l.listeners(listeners)
 	l.transports(transports)
 	l.destinations(destinations)
 	l.routes(routes)
 	l.c.Classes = nil // the standard ones are added after those of the file
 	l.flows(classes, tenants)
+	l.checkClassListeners()
 	l.warmupPlans(warmups)
 	l.sources(sources, pools)
 }
@@ -140,12 +144,16 @@ func (l *loader) note(key string, at tomlfile.Span) {
 func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 	message := "unknown parameter"
 	hint := suggest(e.Name, table)
-	if e.Value.Kind == tomlfile.KindTable && table == tableTop {
+	tables := e.Value.Kind == tomlfile.KindList && len(e.Value.Items) > 0 && e.Value.Items[0].Kind == tomlfile.KindTable
+	if (e.Value.Kind == tomlfile.KindTable || tables) && table == tableTop {
 		message = "unknown table"
 		if guess := near.Name(e.Name, tableNames()); guess != "" {
 			hint = "did you mean [" + guess + "]?"
+			if slices.Contains(listedTables, guess) {
+				hint = "did you mean [[" + guess + "]]?"
+			}
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [[listener]], [routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -192,6 +200,9 @@ func (l *loader) transports(all *tomlfile.Entry) {
 
 // namedTables are the tables that contain tables with names.
 var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup}
+
+// listedTables are the lists of tables.
+var listedTables = []string{tableListener}
 
 // namesTables reports whether a table contains tables with names.
 func namesTables(name string) bool {

@@ -51,7 +51,10 @@ func explained(t *testing.T, p Parameter, m mistake) {
 	}
 	table, full := tableOf(p), name
 	text := "# a comment\n"
-	if table != "" {
+	if header, known, of := listed(p); header != "" {
+		text += header + known
+		full = of + "." + name
+	} else if table != "" {
 		text += "[" + table + "]\n"
 		full = table + "." + name
 	}
@@ -97,6 +100,20 @@ func explained(t *testing.T, p Parameter, m mistake) {
 	case m.key == "" && !strings.Contains(said, p.Allowed):
 		t.Errorf("%s: %s = %s: what is allowed (%s) is not named: %s", m.what, full, m.value, p.Allowed, said)
 	}
+}
+
+// listed returns the header of a list of tables, other parameters that a table in it has,
+// and its full name; "" for parameters of other tables.
+func listed(p Parameter) (header, known, full string) {
+	switch {
+	case p.Table == tableListener && p.Name == "name":
+		return "[[listener]]\n", "address = \":25\"\n", `listener."[::]:25"`
+	case p.Table == tableListener && p.Name == "address":
+		return "[[listener]]\n", "name = \"x\"\n", "listener.x"
+	case p.Table == tableListener:
+		return "[[listener]]\n", "name = \"x\"\naddress = \":25\"\n", "listener.x"
+	}
+	return "", "", ""
 }
 
 // asNear reports whether a hint names something that is as near to what was given as what

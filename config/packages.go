@@ -107,14 +107,6 @@ func (c *Config) Inbound() inbound.Config {
 	}
 }
 
-// EarlyTalkers returns how TCP listeners treat clients that do not wait for replies.
-func (c *Config) EarlyTalkers() inbound.EarlyTalkers {
-	if c.SMTPD.ForbidEarly {
-		return inbound.EarlyReject
-	}
-	return inbound.EarlyLog
-}
-
 // RelayPolicy returns the configuration of inbound's relay policy.
 func (c *Config) RelayPolicy() inbound.RelayConfig {
 	return inbound.RelayConfig{
@@ -167,9 +159,10 @@ func canonicalNexthops(list string) []string {
 // own returns the addresses at which mail for this program arrives.
 func (c *Config) own() []netip.AddrPort {
 	var all []netip.AddrPort
-	for _, l := range c.Listen {
+	for _, one := range c.AllListeners() {
+		l := one.Address.TCP
 		if l.Port() == 0 {
-			continue // not known yet
+			continue // not known yet, or a unix socket
 		}
 		addresses := []netip.Addr{l.Addr()}
 		if l.Addr().IsUnspecified() {
@@ -291,6 +284,12 @@ func (c *Config) Report() report.Config {
 func (c *Config) validateAll() []error {
 	_, relay := inbound.NewRelayPolicy(c.RelayPolicy())
 	var all []error
+	for _, l := range c.AllListeners() {
+		t := c.Terms(&l)
+		if err := t.Validate(); err != nil {
+			all = append(all, err)
+		}
+	}
 	for _, err := range []error{
 		c.Spool().Validate(), c.Driver().WithDefaults().Validate(), c.Inbound().WithDefaults().Validate(), relay,
 		c.Outbound().WithDefaults().Validate(), c.Route().Validate(), c.Resolve().Validate(), c.Flows().WithDefaults().Validate(), c.Report().WithDefaults().Validate(),

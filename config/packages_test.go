@@ -187,7 +187,7 @@ type = "discard"
 	check("recipients", in.Session.RecipientLimit, server.Unlimited)
 	check("connections of a client", in.ClientConnectionLimit, inbound.Unlimited)
 	check("lenient", in.Session.LenientPaths, true)
-	check("early", c.EarlyTalkers(), inbound.EarlyReject)
+	check("early", terms(c)[0].EarlyTalkers, inbound.EarlyReject)
 
 	d := c.Driver()
 	check("flow delay", d.FlowDelay < 0, true)

@@ -112,7 +112,7 @@ func literal(plain any) string {
 
 // A Parameter describes a key of the file.
 type Parameter struct {
-	Table   string // "", "spool", "dns", "log", or such as "transport" for [transport.NAME]
+	Table   string // "", "spool", "dns", "log", or such as "transport" for [transport.NAME] and "listener" for [[listener]]
 	Name    string
 	Type    string
 	Unit    string // of a number written without a unit; "" if it has none
@@ -161,6 +161,14 @@ func Parameters() []Parameter {
 	plan := standardWarmupPlan("")
 	for _, p := range warmupParameters {
 		all = append(all, describe(p, tableWarmup, literal(p.plain(&plan))))
+	}
+	listener := standardListener()
+	for _, p := range listenerParameters {
+		from := p.global
+		if from == "" {
+			from = literal(p.plain(&listener))
+		}
+		all = append(all, describe(p, tableListener, from))
 	}
 	return all
 }

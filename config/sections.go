@@ -22,6 +22,7 @@ const (
 	tableSource      = "source"
 	tablePool        = "pool"
 	tableWarmup      = "warmup"
+	tableListener    = "listener" // a list
 )
 
 // nameHostname is the only parameter whose default comes from the environment.

@@ -11,8 +11,11 @@ func inboundParameters() []parameter[Config] {
 	believed := period(time.Second, limit[time.Duration]{min: time.Second, max: 1000 * 24 * time.Hour})
 	return []parameter[Config]{
 		define("listen", list(listener(), "addresses"), func(c *Config) *[]netip.AddrPort { return &c.Listen }, []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:2525")},
-			"The addresses and ports on which SMTP clients are served.",
-			"Set it to \":25\" or another address to accept mail from other machines, and set mynetworks as well.").onRestart(),
+			"The addresses and ports on which SMTP clients are served; each is a [[listener]] without any other parameter, and the default is for a file that has no [[listener]].",
+			"Set it to \":25\" or another address to accept mail from other machines, and set mynetworks as well."),
+		define("smtpd_forbid_unauth_pipelining", flag(), func(c *Config) *bool { return &c.SMTPD.ForbidEarly }, false,
+			"Whether a TCP client that does not wait for replies where it must is refused with 554; otherwise it is only logged.",
+			"Set it to true on a host that accepts mail from the Internet.").unlike("yes"),
 		define("proxy_interfaces", list(address(), "IP addresses"), func(c *Config) *[]netip.Addr { return &c.ProxyInterfaces }, []netip.Addr{},
 			"Addresses of a proxy or address translator that forwards connections to this host; outgoing mail never connects to them.",
 			"Set it if connections reach this host through an address that the machine itself does not have."),
@@ -157,9 +160,6 @@ func connectionParameters() []parameter[Config] {
 		define("smtpd_normalize_networks", list(network(), "networks"), func(c *Config) *[]netip.Prefix { return &c.SMTPD.NormalizeNetworks }, []netip.Prefix{},
 			"The clients that may end lines with a bare LF, which is repaired instead of refused.",
 			"Set it for old devices in your own network, and never for strangers."),
-		define("smtpd_forbid_unauth_pipelining", flag(), func(c *Config) *bool { return &c.SMTPD.ForbidEarly }, false,
-			"Whether a TCP client that does not wait for replies where it must is refused with 554; otherwise it is only logged.",
-			"Set it to true on a host that accepts mail from the Internet.").unlike("yes"),
 		define("smtpd_greet_pause", period(time.Second, limit[time.Duration]{max: time.Minute, zero: "none"}), func(c *Config) *time.Duration { return &c.SMTPD.GreetPause }, 0,
 			"The time before the greeting during which a client must be silent, if smtpd_forbid_unauth_pipelining is set.",
 			"Set it to a few seconds against programs that send spam."),

@@ -33,8 +33,9 @@ func (c *Config) Show(w io.Writer, onlyChanged, asJSON bool) error {
 
 // A shownTable is a table as it is written.
 type shownTable struct {
-	path  []string // of its header; none for the top level
-	lines []shownLine
+	path   []string // of its header; none for the top level
+	listed bool     // one of several with this header
+	lines  []shownLine
 }
 
 type shownLine struct {
@@ -74,6 +75,7 @@ func (s *shower) tables() []shownTable {
 	if len(top.lines) > 0 {
 		all = append([]shownTable{top}, all...)
 	}
+	all = append(all, s.listenerTables()...)
 	all = append(all, s.transports()...)
 	all = append(all, s.destinations()...)
 	all = append(all, s.flowTables()...)
@@ -154,7 +156,11 @@ func formatTables(tables []shownTable) []byte {
 			if i > 0 {
 				b.WriteByte('\n')
 			}
-			fmt.Fprintf(&b, "[%s]\n", header(t.path))
+			open, end := "[", "]"
+			if t.listed {
+				open, end = "[[", "]]"
+			}
+			b.WriteString(open + header(t.path) + end + "\n")
 		}
 		for j, line := range t.lines {
 			if line.title != "" {
@@ -185,6 +191,12 @@ func writeJSON(w io.Writer, tables []shownTable) error {
 	root := make(map[string]any)
 	for _, t := range tables {
 		inner := root
+		if t.listed {
+			inner = make(map[string]any)
+			list, _ := root[t.path[0]].([]any)
+			root[t.path[0]] = append(list, inner)
+			t.path = nil
+		}
 		for _, name := range t.path {
 			next, ok := inner[name].(map[string]any)
 			if !ok {

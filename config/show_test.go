@@ -154,6 +154,14 @@ func samples(p Parameter) []string {
 		}
 		return []string{"21", "22"}
 	}
+	if p.Table == tableListener {
+		switch p.Name {
+		case "address", "group":
+			return nil // right only together with others
+		case "name":
+			return []string{`"a"`, `"b"`}
+		}
+	}
 	switch p.Name {
 	case "minimal_backoff_time":
 		return []string{"300", `"1m"`}
@@ -288,6 +296,14 @@ func randomFile(rng *rand.Rand) string {
 			if tables[to] == nil && rng.IntN(2) == 0 {
 				table(to).WriteString("max_share = 20\npriority = \"strict\"\n")
 			}
+		case tableListener:
+			to = fmt.Sprint(tableListener, " ", rng.IntN(3))
+			if p.Name == "name" {
+				values = []string{`"name-` + to[len(to)-1:] + `"`}
+			}
+			if tables[to] == nil {
+				fmt.Fprintf(table(to), "address = %q\n", []string{"127.0.0.1:1", ":0", "unix:/run/x"}[to[len(to)-1]-'0'])
+			}
 		case tableSource:
 			to = tableSource + ".a"
 			if tables[to] == nil {
@@ -322,7 +338,9 @@ func randomFile(rng *rand.Rand) string {
 		file.WriteString(top.String())
 	}
 	for name, b := range tables {
-		if name != tableTop {
+		if of, _, listed := strings.Cut(name, " "); listed {
+			fmt.Fprintf(&file, "[[%s]]\n%s", of, b)
+		} else if name != tableTop {
 			fmt.Fprintf(&file, "[%s]\n%s", name, b)
 		}
 	}

@@ -44,7 +44,8 @@ func suggest(name, table string) string {
 	if table != tableTop && topLevel(name) {
 		return fmt.Sprintf("%s is not part of a table: set it above the first [table] of the file", tomlfile.QuoteKey(name))
 	}
-	if table != tableTransport {
+	listed := slices.ContainsFunc(listedTables, func(of string) bool { return slices.Contains(namesOf(of), name) })
+	if table != tableTransport && !listed {
 		if hint := suggestTransport(name, namesOf(table)); hint != "" {
 			return hint
 		}
@@ -68,13 +69,18 @@ func suggest(name, table string) string {
 	return didYouMean(name, namesOf(table))
 }
 
-// suggestFlows returns a hint for a parameter of classes, tenants, sources or pools in
-// another table.
+// suggestFlows returns a hint for a parameter of classes, tenants, sources, pools or
+// listeners in another table.
 func suggestFlows(name, table string) string {
 	var where []string
 	for _, of := range []string{tableClass, tableTenant, tableSource, tablePool, tableWarmup} {
 		if of != table && slices.Contains(namesOf(of), name) {
 			where = append(where, "["+of+".NAME]")
+		}
+	}
+	for _, of := range listedTables {
+		if of != table && slices.Contains(namesOf(of), name) {
+			where = append(where, "[["+of+"]]")
 		}
 	}
 	if len(where) == 0 {
@@ -118,7 +124,7 @@ func suggestTransport(name string, others []string) string {
 var postfixServices = []string{"lmtp", "local", "pipe", "relay", "uucp", "virtual"}
 
 func tableNames() []string {
-	return append(slices.Clone(namedTables), tableRoutes, tableDNS, tableSpool, tableLog)
+	return slices.Concat(namedTables, listedTables, []string{tableRoutes, tableDNS, tableSpool, tableLog})
 }
 
 // namesOf returns the names of the parameters in a table.
@@ -139,6 +145,8 @@ func namesOf(table string) []string {
 		return appendNames(names, poolParameters)
 	case tableWarmup:
 		return appendNames(names, warmupParameters)
+	case tableListener:
+		return appendNames(names, listenerParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {

@@ -81,11 +81,17 @@ type Match struct {
 	// Headers are names of header fields, or "Name: pattern" for its value; only for
 	// classes.
 	Headers []string
-	// Listeners are local addresses; an unspecified address stands for all, and the
-	// zero AddrPort for the submission socket; only for classes.
-	Listeners []netip.AddrPort
+	// Listeners are where mail arrives; only for classes.
+	Listeners []Listener
 	// MinRecipients is a number of recipients; 0 is no condition; only for classes.
 	MinRecipients int
+}
+
+// A Listener is a local address, of which an unspecified one stands for all, or a
+// listener by its name. The zero value is the submission socket.
+type Listener struct {
+	Addr netip.AddrPort
+	Name string // if Addr is not valid
 }
 
 // given reports whether there is a condition.

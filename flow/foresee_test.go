@@ -53,7 +53,7 @@ func TestForesee(t *testing.T) {
 		if text := pick("", "10.1.1.1", "192.0.2.7", "198.51.100.1"); text != "" {
 			addr = netip.MustParseAddr(text)
 		}
-		c := NewClient(addr, netip.AddrPort{}, "")
+		c := NewClient(addr, Listener{}, "")
 		sender := mail.Address(pick("", "news@a.example", "jane@b.example"))
 		f, known := r.Foresee(c, sender)
 		for range 10 {

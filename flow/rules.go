@@ -49,7 +49,7 @@ type match struct {
 	users      []string
 	tenants    []glob.Pattern
 	headers    []headerPattern
-	listeners  []netip.AddrPort
+	listeners  []Listener
 	recipients int
 }
 
@@ -131,6 +131,7 @@ func (r *Rules) Watch() *smtp.FieldWatch {
 type Client struct {
 	addr     netip.Addr
 	listener netip.AddrPort
+	name     string // of the listener; "" if it has none
 	user     string
 	tenant   string // if no rule says otherwise
 }
@@ -138,17 +139,18 @@ type Client struct {
 // LocalTenant is the tenant of programs on this machine that connect by TCP.
 const LocalTenant = "local"
 
-// NewClient describes a client by its address, invalid for a unix socket; the local
-// address that it connected to, likewise; and its user, "" if that is not known.
+// NewClient describes a client by its address, invalid for a unix socket; where it
+// connected, of which Addr is the local address, likewise, and Name that of the listener,
+// "" for the submission socket; and its user, "" if that is not known.
 //
 // Its tenant, unless a rule or a header field names another one, is its user, or else
 // "local" for a program on this machine, or else its network: the /24 of an IPv4
 // address, the /64 of an IPv6 address, which is the least that one customer has.
-func NewClient(addr netip.Addr, listener netip.AddrPort, user string) *Client {
-	c := &Client{addr: addr.Unmap(), user: user, tenant: LocalTenant}
+func NewClient(addr netip.Addr, at Listener, user string) *Client {
+	c := &Client{addr: addr.Unmap(), name: at.Name, user: user, tenant: LocalTenant}
 	switch {
-	case addr.IsValid() && listener.IsValid():
-		c.listener = netip.AddrPortFrom(listener.Addr().Unmap().WithZone(""), listener.Port())
+	case addr.IsValid() && at.Addr.IsValid():
+		c.listener = netip.AddrPortFrom(at.Addr.Addr().Unmap().WithZone(""), at.Addr.Port())
 	case addr.IsValid():
 		c.listener = netip.AddrPortFrom(netip.IPv6Unspecified(), 0) // none that is configured
 	}
@@ -291,15 +293,24 @@ func (c *match) met(m *Message, tenant string) bool {
 	return m.Recipients >= c.recipients &&
 		(c.clients == nil || contains(c.clients, m.Client.addr)) &&
 		(c.users == nil || m.Client.user != "" && slices.Contains(c.users, m.Client.user)) &&
-		(c.listeners == nil || c.listens(m.Client.listener)) &&
+		(c.listeners == nil || c.listens(m.Client)) &&
 		(c.tenants == nil || glob.Any(c.tenants, tenant)) &&
 		(c.senders == nil || c.senders.Match(string(m.Sender))) &&
 		(c.headers == nil || c.heads(m.Fields))
 }
 
-func (c *match) listens(at netip.AddrPort) bool {
+func (c *match) listens(m *Client) bool {
 	for _, l := range c.listeners {
-		if l == at || l.IsValid() && l.Addr().IsUnspecified() && l.Port() == at.Port() {
+		switch {
+		case l.Name != "":
+			if l.Name == m.name {
+				return true
+			}
+		case !l.Addr.IsValid():
+			if !m.listener.IsValid() && m.name == "" {
+				return true
+			}
+		case l.Addr == m.listener, l.Addr.Addr().IsUnspecified() && l.Addr.Port() == m.listener.Port():
 			return true
 		}
 	}

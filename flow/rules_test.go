@@ -13,6 +13,7 @@ import (
 type given struct {
 	client     string // address, or "user@" for the submission socket
 	listener   string
+	name       string // of the listener
 	sender     mail.Address
 	recipients int
 	header     string
@@ -42,7 +43,7 @@ func classify(r *Rules, g given) (mail.Flow, string) {
 	scan.Begin(r.Watch())
 	scan.Next([]byte(g.header + "\r\n"))
 	scan.End()
-	return r.Classify(&Message{Client: NewClient(addr, listener, user), Sender: g.sender, Recipients: max(g.recipients, 1), Fields: scan.Found()})
+	return r.Classify(&Message{Client: NewClient(addr, Listener{listener, g.name}, user), Sender: g.sender, Recipients: max(g.recipients, 1), Fields: scan.Found()})
 }
 
 func check(t *testing.T, r *Rules, g given, want mail.Flow) {
@@ -119,7 +120,7 @@ func TestRules(t *testing.T) {
 			{Name: "otp", Weight: 100, Strict: true, MaxShare: 20, Match: Match{Senders: []string{"otp@*", "*-code@shop.example"}, Tenants: []string{"sh*"}}},
 			{Name: "reports", Weight: 1, Match: Match{Senders: []string{"<>"}}},
 			{Name: "campaign", Weight: 2, Match: Match{Headers: []string{"X-Campaign", "Feedback-ID: *:shop"}}},
-			{Name: "submission", Weight: 9, Match: Match{Listeners: []netip.AddrPort{netip.MustParseAddrPort("[::]:587"), {}}}},
+			{Name: "submission", Weight: 9, Match: Match{Listeners: []Listener{{Addr: netip.MustParseAddrPort("[::]:587")}, {Name: "vpn"}, {}}}},
 			{Name: "many", Weight: 1, Match: Match{MinRecipients: 10, Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
 			{Name: ClassBulk, Weight: 2},
 		},
@@ -141,6 +142,9 @@ func TestRules(t *testing.T) {
 		{given{client: lan, listener: "192.0.2.9:25", sender: "a@b", header: "Feedback-ID: 1:2:Shop\r\n"}, "campaign", "10.1.2.0/24"},
 		{given{client: lan, listener: "192.0.2.9:25", sender: "a@b", header: "Feedback-ID: 1:2:shopping\r\n"}, ClassNormal, "10.1.2.0/24"},
 		{given{client: far, listener: "192.0.2.9:587", sender: "a@b", header: "List-Id: x\r\n"}, "submission", "192.0.2.0/24"},
+		{given{client: far, listener: "192.0.2.9:26", name: "vpn", sender: "a@b"}, "submission", "192.0.2.0/24"},
+		{given{client: far, listener: "192.0.2.9:26", name: "other", sender: "a@b"}, ClassNormal, "192.0.2.0/24"},
+		{given{client: "uid:35@", name: "other", sender: "a@b"}, ClassNormal, "uid:35"}, // another unix socket
 		{given{client: "uid:33@", sender: "a@b"}, "submission", "www"},
 		{given{client: "uid:34@", sender: "a@b"}, "submission", "uid:34"},
 		{given{client: lan, listener: "192.0.2.9:25", sender: "a@b", recipients: 10}, "many", "10.1.2.0/24"},
@@ -221,7 +225,7 @@ func BenchmarkClassify(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := Message{Client: NewClient(netip.MustParseAddr("192.0.2.1"), netip.AddrPort{}, ""), Sender: "news@shop.example", Recipients: 1}
+	m := Message{Client: NewClient(netip.MustParseAddr("192.0.2.1"), Listener{}, ""), Sender: "news@shop.example", Recipients: 1}
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Classify(&m)
@@ -230,7 +234,7 @@ func BenchmarkClassify(b *testing.B) {
 
 func TestClassifyAllocates(t *testing.T) {
 	r := compiled(t, Config{})
-	m := Message{Client: NewClient(netip.MustParseAddr("192.0.2.1"), netip.AddrPort{}, ""), Sender: "news@shop.example", Recipients: 1}
+	m := Message{Client: NewClient(netip.MustParseAddr("192.0.2.1"), Listener{}, ""), Sender: "news@shop.example", Recipients: 1}
 	header := []byte("Received: x\r\nFrom: a@b\r\nSubject: x\r\nList-Id: <x.example.com>\r\nPrecedence: bulk\r\n\r\nHi\r\n")
 	var scan smtp.FieldScan
 	if n := testing.AllocsPerRun(100, func() {

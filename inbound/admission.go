@@ -8,30 +8,57 @@ import (
 
 // An admission tracks the connections and decides which are admitted.
 type admission struct {
-	total, perClient, perPrefix int
-	ipv4Bits, ipv6Bits          int // of a prefix
-	exceptions                  []netip.Prefix
+	total              int
+	ipv4Bits, ipv6Bits int // of a prefix
+	exceptions         []netip.Prefix
 
-	mu       sync.Mutex // guards the fields below
-	all      map[*connection]struct{}
-	byClient map[netip.Addr]int
-	byPrefix map[netip.Prefix]int
-	fresh    list.List // of *connection: those without a MAIL, oldest first
-	leaving  int       // evicted but not closed yet
-	closing  bool
+	mu      sync.Mutex // guards the fields below, all counts, and socket.open
+	all     map[*connection]struct{}
+	counts  *counts
+	fresh   list.List // of *connection: those without a MAIL, oldest first
+	leaving int       // evicted but not closed yet
+	closing bool
+}
+
+// counts are the connections of each client and network, and their limits.
+type counts struct {
+	perClient, perPrefix int
+	byClient             map[netip.Addr]int
+	byPrefix             map[netip.Prefix]int
+}
+
+func newCounts(perClient, perPrefix int) *counts {
+	return &counts{perClient: perClient, perPrefix: perPrefix, byClient: map[netip.Addr]int{}, byPrefix: map[netip.Prefix]int{}}
+}
+
+// full reports whether a client may not have one connection more.
+func (n *counts) full(addr netip.Addr, prefix netip.Prefix) bool {
+	return n.perClient != Unlimited && n.byClient[addr] >= n.perClient ||
+		n.perPrefix != Unlimited && n.byPrefix[prefix] >= n.perPrefix
+}
+
+func (n *counts) add(addr netip.Addr, prefix netip.Prefix) {
+	n.byClient[addr]++
+	n.byPrefix[prefix]++
+}
+
+func (n *counts) remove(addr netip.Addr, prefix netip.Prefix) {
+	if n.byClient[addr]--; n.byClient[addr] == 0 {
+		delete(n.byClient, addr)
+	}
+	if n.byPrefix[prefix]--; n.byPrefix[prefix] == 0 {
+		delete(n.byPrefix, prefix)
+	}
 }
 
 func newAdmission(cfg *Config) *admission {
 	return &admission{
 		total:      cfg.ConnectionLimit,
-		perClient:  atMostHalf(cfg.ClientConnectionLimit, cfg.ConnectionLimit),
-		perPrefix:  atMostHalf(cfg.PrefixConnectionLimit, cfg.ConnectionLimit),
 		ipv4Bits:   cfg.IPv4PrefixLength,
 		ipv6Bits:   cfg.IPv6PrefixLength,
 		exceptions: cfg.LimitExceptions,
 		all:        map[*connection]struct{}{},
-		byClient:   map[netip.Addr]int{},
-		byPrefix:   map[netip.Prefix]int{},
+		counts:     newCounts(atMostHalf(cfg.ClientConnectionLimit, cfg.ConnectionLimit), atMostHalf(cfg.PrefixConnectionLimit, cfg.ConnectionLimit)),
 	}
 }
 
@@ -73,30 +100,49 @@ func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 	if a.closing {
 		return refusedClosing, nil
 	}
-	counted := a.counts(c.addr)
-	prefix := a.prefixOf(c.addr)
-	if counted {
-		if a.perClient != Unlimited && a.byClient[c.addr] >= a.perClient ||
-			a.perPrefix != Unlimited && a.byPrefix[prefix] >= a.perPrefix {
-			return refusedClient, nil
-		}
+	counted, prefix := a.counted(c.client.Addr), a.prefixOf(c.client.Addr)
+	c.counts = a.countsOf(c)
+	if counted && c.counts.full(c.client.Addr, prefix) {
+		return refusedClient, nil
 	}
-	if len(a.all) >= a.total {
-		oldest := a.fresh.Front()
-		if oldest == nil || a.leaving >= leavingMax {
+	crowded := c.terms.room > 0 && c.socket.open >= c.terms.room
+	if crowded || len(a.all) >= a.total {
+		if evicted = a.oldestFresh(c, crowded); evicted == nil {
 			return refusedTotal, nil
 		}
-		evicted = a.fresh.Remove(oldest).(*connection)
-		evicted.fresh, evicted.leaving = nil, true
+		a.forgetFresh(evicted)
+		evicted.leaving = true
 		a.leaving++
 	}
 	a.all[c] = struct{}{}
 	c.fresh = a.fresh.PushBack(c)
+	c.socket.open++
 	if counted {
-		a.byClient[c.addr]++
-		a.byPrefix[prefix]++
+		c.counts.add(c.client.Addr, prefix)
 	}
 	return admitted, evicted
+}
+
+// countsOf returns where a connection counts: its listener's own, or those of all.
+func (a *admission) countsOf(c *connection) *counts {
+	if c.terms.counts != nil {
+		return c.terms.counts
+	}
+	return a.counts
+}
+
+// oldestFresh returns the connection to close in order to make room, nil if there is
+// none: one of the same listener, if it is that which is full.
+func (a *admission) oldestFresh(c *connection, crowded bool) *connection {
+	if a.leaving >= leavingMax {
+		return nil
+	}
+	for e := a.fresh.Front(); e != nil; e = e.Next() {
+		if other := e.Value.(*connection); !crowded || other.socket == c.socket {
+			return other
+		}
+	}
+	return nil
 }
 
 // settle records that a connection gave MAIL and must not be evicted any more.
@@ -114,15 +160,9 @@ func (a *admission) leave(c *connection) {
 	if c.leaving {
 		a.leaving--
 	}
-	if !a.counts(c.addr) {
-		return
-	}
-	prefix := a.prefixOf(c.addr)
-	if a.byClient[c.addr]--; a.byClient[c.addr] == 0 {
-		delete(a.byClient, c.addr)
-	}
-	if a.byPrefix[prefix]--; a.byPrefix[prefix] == 0 {
-		delete(a.byPrefix, prefix)
+	c.socket.open--
+	if a.counted(c.client.Addr) {
+		c.counts.remove(c.client.Addr, a.prefixOf(c.client.Addr))
 	}
 }
 
@@ -145,8 +185,8 @@ func (a *admission) close() []*connection {
 	return there
 }
 
-// counts reports whether connections from the address are counted.
-func (a *admission) counts(addr netip.Addr) bool {
+// counted reports whether connections from the address are counted.
+func (a *admission) counted(addr netip.Addr) bool {
 	return addr.IsValid() && !contains(a.exceptions, addr)
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"time"
 
@@ -132,13 +131,6 @@ func (e EarlyTalkers) MarshalText() ([]byte, error) {
 		return []byte("reject"), nil
 	}
 	return []byte("log"), nil
-}
-
-// A Listener is a source of connections: TCP, or a unix socket for local
-// submission.
-type Listener struct {
-	net.Listener
-	EarlyTalkers EarlyTalkers
 }
 
 // WithDefaults returns c with its zero values replaced.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -29,8 +28,10 @@ type outputBuffer [outputSize]byte
 // at a field.
 type connection struct {
 	server  *Server
+	socket  *socket  // that it came from
+	terms   *terms   // of the listener
 	conn    net.Conn // any goroutine may set deadlines and close it
-	addr    netip.Addr
+	client  Client
 	session *server.Session
 	input   *input
 	output  *outputBuffer // nil while there is nothing to write
@@ -45,13 +46,14 @@ type connection struct {
 	evicted  atomic.Bool   // set by the accepting goroutine
 	fresh    *list.Element // the admission's, under its mutex
 	leaving  bool          // likewise
+	counts   *counts       // likewise: where it counts
 }
 
 // run is the life of the connection.
 func (c *connection) run(ctx context.Context) {
 	defer c.end()
 	defer c.survive()
-	c.debug("connect")
+	c.debug("connect", "listener", c.terms.Name)
 	if !c.greetPause() {
 		return
 	}
@@ -94,10 +96,10 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 		c.abort()
 	case *server.Rejected:
 		c.server.counters.rejections.Add(1)
-		c.server.refusals.note(slog.LevelInfo, "rejected", c.client(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())
+		c.server.refusals.note(slog.LevelInfo, "rejected", c.name(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())
 	case *server.Early:
 		c.server.counters.early.Add(1)
-		c.server.refusals.note(slog.LevelInfo, "early talker", c.client(), "", "command", r.Command)
+		c.server.refusals.note(slog.LevelInfo, "early talker", c.name(), "", "command", r.Command)
 	case *server.Close:
 		c.flush()
 		c.debug("disconnect", "reason", r.Reason.String())
@@ -142,7 +144,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 }
 
 func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail.Reply {
-	if refusal := c.server.policy.Recipient(r.Client, r.Sender, r.Recipient.Address); !refusal.IsZero() {
+	if refusal := c.server.policy.Recipient(&c.client, r.Sender, r.Recipient.Address); !refusal.IsZero() {
 		return refusal
 	}
 	if refusal := c.roomFor(); !refusal.IsZero() {
@@ -204,9 +206,9 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	c.server.counters.octets.Add(e.Size)
 	if c.server.level(slog.LevelInfo) { // LogAttrs: Info would allocate each value
 		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
-			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.client()),
+			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name))
 	}
 	return mail.Reply{}
 }
@@ -220,7 +222,7 @@ func (c *connection) classify(e *mail.Envelope, fields []smtp.Field) mail.Flow {
 	}
 	f, unknown := c.rules.Classify(&flow.Message{Client: c.origin, Sender: e.Sender, Recipients: int(e.Recipients), Fields: fields})
 	if unknown != "" {
-		c.server.refusals.note(slog.LevelWarn, "no such class", c.client(), unknown, "id", e.ID.String(), "named", unknown, "class", f.Class)
+		c.server.refusals.note(slog.LevelWarn, "no such class", c.name(), unknown, "id", e.ID.String(), "named", unknown, "class", f.Class)
 	}
 	return f
 }
@@ -253,7 +255,7 @@ func (c *connection) failure(ctx context.Context, attempt string, err error) mai
 		c.server.refusals.note(slog.LevelError, "no room for messages", "all", ErrFull.Error(), "attempt", attempt, "error", err)
 		return mail.Reply{Code: 452, Status: mail.Status{Class: 4, Subject: 3, Detail: 1}, Text: "Error: insufficient system storage"}
 	}
-	c.server.refusals.note(slog.LevelError, "cannot accept a message", c.client(), attempt, "attempt", attempt, "error", err)
+	c.server.refusals.note(slog.LevelError, "cannot accept a message", c.name(), attempt, "attempt", attempt, "error", err)
 	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "Error: local error in processing"}
 }
 
@@ -285,7 +287,7 @@ func (c *connection) read(w server.Waiting) {
 		case n == 0 && !c.dismissal(w).IsZero():
 		case !keepsUp || !c.patience.lasts(now, w, phase):
 			c.server.counters.timeouts.Add(1)
-			c.server.refusals.note(slog.LevelInfo, "timeout", c.client(), phase.String(), "waiting", w.String(), "phase", phase.String())
+			c.server.refusals.note(slog.LevelInfo, "timeout", c.name(), phase.String(), "waiting", w.String(), "phase", phase.String())
 			c.session.Interrupt(c.goodbye(4, 2, "Error: timeout exceeded"))
 			return
 		}
@@ -327,7 +329,7 @@ func (c *connection) flush() (ok bool) {
 		if ok = err == nil; !ok {
 			// A message whose 250 is among these stays accepted; its client may
 			// send it again (RFC 1047).
-			c.server.refusals.note(slog.LevelInfo, "cannot write replies", c.client(), "", "error", err)
+			c.server.refusals.note(slog.LevelInfo, "cannot write replies", c.name(), "", "error", err)
 		}
 	}
 	if c.output != nil {
@@ -339,10 +341,10 @@ func (c *connection) flush() (ok bool) {
 
 // greetPause waits to see whether a client speaks before the greeting.
 func (c *connection) greetPause() (alive bool) {
-	if c.server.cfg.GreetPause == 0 || !c.session.RejectsEarly() {
+	if c.terms.cfg.GreetPause == 0 || !c.session.RejectsEarly() {
 		return true
 	}
-	c.conn.SetReadDeadline(time.Now().Add(c.server.cfg.GreetPause)) // then the read fails too
+	c.conn.SetReadDeadline(time.Now().Add(c.terms.cfg.GreetPause)) // then the read fails too
 	n, err := c.input.fill()
 	return n > 0 || isTimeout(err)
 }
@@ -360,7 +362,7 @@ func (c *connection) pause(ctx context.Context, d time.Duration) {
 func (c *connection) survive() {
 	if bug := recover(); bug != nil {
 		c.server.counters.panicks.Add(1)
-		c.server.cfg.Logger.Error("panic in a connection", "client", c.client(), "panic", bug, "stack", string(debug.Stack()))
+		c.server.cfg.Logger.Error("panic in a connection", "client", c.name(), "panic", bug, "stack", string(debug.Stack()))
 	}
 }
 
@@ -385,16 +387,16 @@ func (c *connection) goodbye(subject, detail uint16, text string) mail.Reply {
 	}
 }
 
-// client returns the client's name in the log.
-func (c *connection) client() string {
-	if !c.addr.IsValid() {
+// name returns the client's name in the log.
+func (c *connection) name() string {
+	if !c.client.Addr.IsValid() {
 		return "local"
 	}
-	return c.addr.String()
+	return c.client.Addr.String()
 }
 
 func (c *connection) debug(event string, attributes ...any) {
 	if c.server.level(slog.LevelDebug) {
-		c.server.cfg.Logger.Debug(event, append(attributes, "client", c.client())...)
+		c.server.cfg.Logger.Debug(event, append(attributes, "client", c.name())...)
 	}
 }

@@ -192,8 +192,8 @@ func TestConnectionLimits(t *testing.T) {
 			t.Errorf("counters %+v", n)
 		}
 		ts.end(t)
-		if a := ts.admission; len(a.all)+len(a.byClient)+len(a.byPrefix)+a.fresh.Len() != 0 {
-			t.Errorf("left behind: %d %v %v %d", len(a.all), a.byClient, a.byPrefix, a.fresh.Len())
+		if a := ts.admission; len(a.all)+len(a.counts.byClient)+len(a.counts.byPrefix)+a.fresh.Len() != 0 {
+			t.Errorf("left behind: %d %v %v %d", len(a.all), a.counts.byClient, a.counts.byPrefix, a.fresh.Len())
 		}
 	})
 }
@@ -280,7 +280,7 @@ func TestEvictionIsBounded(t *testing.T) {
 	a := newAdmission(&cfg)
 	var out []*connection
 	for i := range 300 {
-		v, evicted := a.enter(&connection{})
+		v, evicted := a.enter(&connection{socket: &socket{}, terms: &terms{}})
 		if evicted != nil {
 			out = append(out, evicted)
 		}
@@ -291,7 +291,7 @@ func TestEvictionIsBounded(t *testing.T) {
 	for _, c := range out {
 		a.leave(c)
 	}
-	if v, _ := a.enter(&connection{}); v != admitted || a.leaving != 1 {
+	if v, _ := a.enter(&connection{socket: &socket{}, terms: &terms{}}); v != admitted || a.leaving != 1 {
 		t.Errorf("after those have gone: %s, %d are leaving", v, a.leaving)
 	}
 }
@@ -320,7 +320,7 @@ func TestNetworkLimits(t *testing.T) {
 		a := newAdmission(&cfg)
 		admissions := 0
 		for i := range 100 {
-			if v, _ := a.enter(&connection{addr: netip.MustParseAddr(c.address(i))}); v == admitted {
+			if v, _ := a.enter(&connection{socket: &socket{}, terms: &terms{}, client: Client{Addr: netip.MustParseAddr(c.address(i))}}); v == admitted {
 				admissions++
 			}
 		}

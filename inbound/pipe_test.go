@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -187,3 +188,26 @@ func inTime(t *testing.T, from time.Time, want time.Duration) {
 }
 
 func sessionConfig() server.Config { return server.Config{Hostname: "mx.example"} }
+
+// noNetworks are limit exceptions that except nobody: nil stands for the default.
+var noNetworks = []netip.Prefix{}
+
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
+// hearAll reads one reply, and returns all its lines with LF only.
+func (c *client) hearAll() string {
+	c.t.Helper()
+	var b strings.Builder
+	for {
+		line, err := c.replies.ReadString('\n')
+		if err != nil {
+			c.t.Fatalf("no reply: %v", err)
+		}
+		b.WriteString(strings.ReplaceAll(line, "\r", ""))
+		if len(line) > 3 && line[3] == ' ' {
+			return b.String()
+		}
+	}
+}

@@ -17,7 +17,13 @@ import (
 // connections, for every recipient, and must not block: no lookups.
 type Policy interface {
 	// Recipient returns the refusal of a recipient, or a zero reply.
-	Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply
+	Recipient(client *Client, sender, recipient mail.Address) mail.Reply
+}
+
+// A Client is what decides where a client may send.
+type Client struct {
+	Addr    netip.Addr // invalid for a unix socket
+	Purpose Purpose    // of the listener
 }
 
 // A Verifier finds out whether a recipient that the policy permits can be sent to,
@@ -62,8 +68,9 @@ type RelayConfig struct {
 }
 
 // A RelayPolicy lets some networks send anywhere and all others to some domains
-// only (RFC 5321 7.9). The sender's address and the EHLO name authorize nothing,
-// since any client can claim them.
+// only (RFC 5321 7.9), where they are not refused altogether, as on a listener for
+// submission. The sender's address and the EHLO name authorize nothing, since any client
+// can claim them.
 type RelayPolicy struct {
 	cfg     RelayConfig
 	domains map[string]bool // in lower case, as A-labels; with a leading dot for all subdomains
@@ -98,12 +105,17 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 }
 
 // Recipient implements Policy.
-func (p *RelayPolicy) Recipient(client mail.Client, _, recipient mail.Address) mail.Reply {
+func (p *RelayPolicy) Recipient(client *Client, _, recipient mail.Address) mail.Reply {
 	domain := recipient.Domain()
-	if domain == "" {
+	trusted := !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr)
+	switch {
+	case client.Purpose == PurposeSubmission && !trusted:
+		r := refusal(recipient, 7, 0, "Only permitted clients may submit mail here")
+		r.Code = 530 // RFC 6409 4.3
+		return r
+	case domain == "":
 		return mail.Reply{} // postmaster, which any client may reach (RFC 5321 4.5.1)
 	}
-	trusted := !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr)
 	if strings.ContainsAny(recipient.Local(), "%!@") && !(trusted && p.cfg.AllowRouting) {
 		return refusal(recipient, 7, 1, "Routed address refused")
 	}

@@ -35,7 +35,22 @@ type Server struct {
 	date      atomic.Pointer[dateText]
 	stopping  atomic.Bool
 	running   sync.WaitGroup // connections
+
+	mu      sync.Mutex // guards the fields below
+	stage   stage
+	listen  func(*socket) // starts to accept; at stageServing
+	sockets []*socket
+	early   []Listener // given to SetListeners at stageNew; nil: none
 }
+
+// A stage is how far a Server is with Serve.
+type stage uint8
+
+const (
+	stageNew stage = iota
+	stageServing
+	stageEnded
+)
 
 // New returns a Server. Zero values of the configuration are replaced by defaults.
 // The gate may be nil.
@@ -54,10 +69,10 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts connections from the listeners until ctx ends, then lets content in
-// transfer finish within Config.Grace, and returns when the last connection is
-// closed. It closes the listeners. If a listener fails, Serve closes all of them
-// and returns its error.
+// Serve accepts connections from the listeners, which SetListeners may replace, until ctx
+// ends, then lets content in transfer finish within Config.Grace, and returns when the
+// last connection is closed. It closes the listeners. If a listener fails, Serve closes
+// all of them and returns its error.
 func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -70,17 +85,25 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 	go s.refusals.run(booked)
 
 	var accepting sync.WaitGroup
-	for _, l := range listeners {
+	s.mu.Lock()
+	s.listen = func(k *socket) {
 		accepting.Go(func() {
-			if err := s.accept(ctx, work, l); err != nil {
-				stop(fmt.Errorf("inbound: accept on %s: %w", l.Addr(), err))
+			if err := s.accept(ctx, work, k); err != nil {
+				stop(fmt.Errorf("inbound: accept on %s: %w", k.Addr(), err))
 			}
 		})
 	}
-	<-ctx.Done()
-	for _, l := range listeners {
-		l.Close() // it may already be closed
+	s.stage = stageServing
+	s.setListeners(listeners)
+	if s.early != nil {
+		s.setListeners(s.early)
 	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.setListeners(nil)
+	s.stage = stageEnded
+	s.mu.Unlock()
 	accepting.Wait()
 	s.finish(cancelWork)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
@@ -112,22 +135,22 @@ const (
 	acceptPauseMax = time.Second
 )
 
-func (s *Server) accept(ctx, work context.Context, l Listener) error {
+func (s *Server) accept(ctx, work context.Context, k *socket) error {
 	pause := acceptPauseMin
 	for {
-		conn, err := l.Accept()
+		conn, err := k.Accept()
 		if err == nil {
 			pause = acceptPauseMin
-			s.welcome(work, l, conn)
+			s.welcome(work, k, conn)
 			continue
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || k.retired.Load() {
 			return nil
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		s.refusals.note(slog.LevelWarn, "accept failed", "all", err.Error(), "listener", l.Addr(), "error", err, "pause", pause)
+		s.refusals.note(slog.LevelWarn, "accept failed", "all", err.Error(), "listener", k.Addr(), "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -138,14 +161,15 @@ func (s *Server) accept(ctx, work context.Context, l Listener) error {
 }
 
 // welcome admits a connection and starts its goroutine, or turns it away.
-func (s *Server) welcome(work context.Context, l Listener, conn net.Conn) {
+func (s *Server) welcome(work context.Context, k *socket, conn net.Conn) {
 	addr, ok := clientAddr(conn)
 	if !ok {
 		s.cfg.Logger.Error("connection with an unknown kind of address", "remote", conn.RemoteAddr())
 		conn.Close() // never used
 		return
 	}
-	c := &connection{server: s, conn: conn, addr: addr, patience: patience{cfg: &s.cfg}}
+	t := k.terms.Load()
+	c := &connection{server: s, socket: k, terms: t, conn: conn, client: Client{addr, t.Purpose}, patience: patience{cfg: &t.cfg}}
 	v, evicted := s.admission.enter(c)
 	if evicted != nil {
 		s.counters.shed.Add(1)
@@ -155,8 +179,8 @@ func (s *Server) welcome(work context.Context, l Listener, conn net.Conn) {
 		s.turnAway(c, v)
 		return
 	}
-	c.session = server.New(&s.cfg.Session, s.peer(l, addr))
-	c.origin = flow.NewClient(addr, localAddr(l, conn), userOf(conn))
+	c.session = server.New(&t.cfg.Session, t.peer(addr))
+	c.origin = flow.NewClient(addr, flow.Listener{Addr: localAddr(k, conn), Name: t.Name}, userOf(conn))
 	c.input = newInput(conn, &s.inputs)
 	s.counters.connections.Add(1)
 	s.counters.open.Add(1)
@@ -169,7 +193,7 @@ const turnAwayTime = 100 * time.Millisecond
 
 func (s *Server) turnAway(c *connection, v verdict) {
 	s.counters.refused.Add(1)
-	s.refusals.note(slog.LevelInfo, "connection refused", c.client(), v.String(), "reason", v.String())
+	s.refusals.note(slog.LevelInfo, "connection refused", c.name(), v.String(), "reason", v.String(), "listener", c.terms.Name)
 	reply := "421 4.7.0 "
 	if v == refusedClosing {
 		reply = "421 4.3.2 "
@@ -196,7 +220,7 @@ func clientAddr(conn net.Conn) (addr netip.Addr, ok bool) {
 
 // localAddr returns the address that a client has connected to, an invalid one for a
 // unix socket.
-func localAddr(l Listener, conn net.Conn) netip.AddrPort {
+func localAddr(l net.Listener, conn net.Conn) netip.AddrPort {
 	for _, a := range []net.Addr{conn.LocalAddr(), l.Addr()} {
 		if tcp, ok := a.(*net.TCPAddr); ok {
 			return tcp.AddrPort()
@@ -224,17 +248,18 @@ func userOf(conn net.Conn) string {
 // nil ends that.
 func (s *Server) SetFlows(rules *flow.Rules) { s.flows.Store(rules) }
 
-func (s *Server) peer(l Listener, addr netip.Addr) server.Peer {
+// peer returns the rules for the client at an address.
+func (t *terms) peer(addr netip.Addr) server.Peer {
 	p := server.Peer{
 		Addr:        addr,
-		Normalize:   contains(s.cfg.NormalizeNetworks, addr),
-		RejectEarly: l.EarlyTalkers == EarlyReject,
+		Normalize:   contains(t.cfg.NormalizeNetworks, addr),
+		RejectEarly: t.EarlyTalkers == EarlyReject,
 	}
 	if !addr.IsValid() {
-		p.RecipientLimit = s.cfg.LocalRecipientLimit
+		p.RecipientLimit = t.cfg.LocalRecipientLimit
 	}
-	if contains(s.cfg.RefuseNetworks, addr) {
-		p.Refusal = mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: s.cfg.Session.Hostname + " No service"}
+	if contains(t.cfg.RefuseNetworks, addr) {
+		p.Refusal = mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: t.cfg.Session.Hostname + " No service"}
 	}
 	return p
 }

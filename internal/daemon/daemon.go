@@ -52,10 +52,11 @@ type Daemon struct {
 	agents  *agents
 	quotas  *inbound.Quotas
 
-	intake  []inbound.Listener // of SMTP
+	intake  intakeSockets // of SMTP
+	local   net.Listener  // submission_socket; nil: none
 	adminLn net.Listener
 
-	current *config.Config // in force
+	current *config.Config // in force; under mu, as is intake
 	started *config.Config // of which a reload leaves in force what needs a restart
 	begun   machine.Fitted // started, made as small as the machine is
 	settled transports
@@ -87,7 +88,7 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	if err := secure(cfg, o.Log); err != nil {
 		return nil, fmt.Errorf("queue_directory: %w", err)
 	}
-	fit, err := o.Machine.Fit(cfg, nil, max(len(o.Listeners), len(cfg.Listen))+2, o.Log) // administration and submission
+	fit, err := o.Machine.Fit(cfg, nil, len(o.Listeners)+len(cfg.AllListeners())+2, o.Log) // administration and submission
 	if err != nil {
 		return nil, err
 	}
@@ -112,25 +113,20 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 // listen opens the sockets. Those of the administration and of local submission
 // are in the queue directory unless the configuration names another place.
 func (d *Daemon) listen(cfg *config.Config) error {
-	early := cfg.EarlyTalkers()
 	for _, ln := range d.options.Listeners {
-		d.intake = append(d.intake, inbound.Listener{Listener: ln, EarlyTalkers: early})
+		d.intake = append(d.intake, intakeSocket{Listener: ln, handed: true})
 	}
-	if len(d.intake) == 0 {
-		for _, addr := range cfg.Listen {
-			ln, err := net.Listen("tcp", addr.String())
-			if err != nil {
-				return fmt.Errorf("listen: %w", err)
-			}
-			d.intake = append(d.intake, inbound.Listener{Listener: ln, EarlyTalkers: early})
-		}
+	opened, err := d.intake.open(cfg)
+	if err != nil {
+		return err
 	}
+	d.intake = opened
 	if path := cfg.SubmissionSocketPath(); path != "" {
 		ln, err := listenUnix(path, "submission_group", cfg.SubmissionGroup)
 		if err != nil {
 			return fmt.Errorf("submission_socket: %w", err)
 		}
-		d.intake = append(d.intake, inbound.Listener{Listener: ln})
+		d.local = ln
 	}
 	if path := cfg.AdminSocketPath(); path != "" {
 		ln, err := listenUnix(path, "admin_group", cfg.AdminGroup)
@@ -247,6 +243,8 @@ func (d *Daemon) driverConfig(cfg *config.Config) driver.Config {
 
 // addresses are those of the SMTP listeners that are on TCP.
 func (d *Daemon) addresses() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var list []string
 	for _, ln := range d.intake {
 		if tcp, ok := ln.Addr().(*net.TCPAddr); ok {
@@ -254,6 +252,15 @@ func (d *Daemon) addresses() []string {
 		}
 	}
 	return list
+}
+
+// listeners returns what mail comes in by.
+func (d *Daemon) listeners(cfg *config.Config) []inbound.Listener {
+	all := d.intake.terms(cfg)
+	if d.local != nil {
+		all = append(all, inbound.Listener{Listener: d.local})
+	}
+	return all
 }
 
 // Run takes mail in and delivers it until ctx ends, then stops in the order in
@@ -289,7 +296,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		defer d.options.atPanic()
 		d.keepQuotas(taking)
 	})
-	err := d.inbound.Serve(taking, d.intake...)
+	d.mu.Lock()
+	listeners := d.listeners(d.current)
+	d.mu.Unlock()
+	err := d.inbound.Serve(taking, listeners...)
 	stopIntake()
 	keeping.Wait()
 	d.saveQuotas() // with what was accepted while the intake stopped
@@ -344,7 +354,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 			restart = append(restart, key)
 		}
 	}
-	fit, err := d.options.Machine.Fit(cfg, &d.begun, len(d.intake)+1, d.log)
+	fit, err := d.options.Machine.Fit(cfg, &d.begun, len(d.options.Listeners)+len(cfg.AllListeners())+2, d.log)
 	if err != nil {
 		return nil, err
 	}
@@ -357,6 +367,13 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 		routing.agents.close()
 		return nil, err
 	}
+	intake, err := d.intake.open(cfg)
+	if err != nil {
+		routing.agents.close()
+		return nil, err
+	}
+	d.intake = intake
+	d.inbound.SetListeners(d.listeners(cfg)...)
 	d.settled.add(cfg)
 	d.spool.SetCounts(quotaCounts(cfg))
 	d.quotas.Configure(cfg.Quotas())
@@ -384,6 +401,9 @@ func (d *Daemon) Close() {
 	for _, ln := range d.intake {
 		ln.Close()
 	}
+	if d.local != nil {
+		d.local.Close()
+	}
 	if d.adminLn != nil {
 		d.adminLn.Close()
 	}
@@ -400,6 +420,6 @@ type policy struct {
 	p atomic.Pointer[inbound.RelayPolicy]
 }
 
-func (p *policy) Recipient(client mail.Client, sender, recipient mail.Address) mail.Reply {
+func (p *policy) Recipient(client *inbound.Client, sender, recipient mail.Address) mail.Reply {
 	return p.p.Load().Recipient(client, sender, recipient)
 }

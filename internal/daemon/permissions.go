@@ -51,7 +51,11 @@ func secure(cfg *config.Config, log *slog.Logger) error {
 	if mode&0o066 != 0 {
 		log.Warn("queue_directory is open to other users; run chmod go-rw on it", "queue_directory", dir, "mode", strconv.FormatUint(uint64(mode), 8))
 	}
-	if groupInside(dir, cfg.AdminSocketPath(), cfg.AdminGroup) || groupInside(dir, cfg.SubmissionSocketPath(), cfg.SubmissionGroup) {
+	inside := groupInside(dir, cfg.AdminSocketPath(), cfg.AdminGroup) || groupInside(dir, cfg.SubmissionSocketPath(), cfg.SubmissionGroup)
+	for _, l := range cfg.Listeners {
+		inside = inside || groupInside(dir, l.Address.Unix, l.Group)
+	}
+	if inside {
 		return os.Chmod(dir, info.Mode()|0o011)
 	}
 	return nil
@@ -89,7 +93,11 @@ func listenUnix(path, key, group string) (net.Listener, error) {
 	if err := os.Rename(private, path); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	return unlinked{ln, path}, nil
+	made, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return unlinked{ln, path, made}, nil
 }
 
 // A GroupError is a group that a socket cannot be given to.
@@ -145,13 +153,17 @@ func removeSocket(path string) error {
 	return os.Remove(path)
 }
 
-// unlinked is a listener on a unix socket that removes its name when it closes.
+// unlinked is a listener on a unix socket that removes its name when it closes, unless
+// another socket has been given the name, as by a reload.
 type unlinked struct {
 	net.Listener
 	path string
+	made os.FileInfo
 }
 
 func (u unlinked) Close() error {
-	os.Remove(u.path)
+	if now, err := os.Lstat(u.path); err == nil && os.SameFile(now, u.made) {
+		os.Remove(u.path)
+	}
 	return u.Listener.Close()
 }

@@ -1,0 +1,164 @@
+package inbound
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// A Purpose is who connects to a listener.
+type Purpose uint8
+
+const (
+	PurposeRelay      Purpose = iota // other mail servers, and the clients that the Policy trusts (RFC 5321)
+	PurposeSubmission                // mail programs: only clients that may send anywhere are served (RFC 6409)
+)
+
+// String returns the word in configurations and logs.
+func (p Purpose) String() string { return [...]string{"relay", "submission"}[p] }
+
+// A Listener is a source of connections, TCP or a unix socket, and the terms on which its
+// clients are served.
+type Listener struct {
+	net.Listener
+	// Name is that of the listener in the log and for classes; "" for the submission
+	// socket.
+	Name         string
+	Purpose      Purpose
+	EarlyTalkers EarlyTalkers
+	Limits       Limits
+}
+
+// Limits are those of one listener, which replace the Config's. Zero values stand for
+// the Config's.
+type Limits struct {
+	// Connections is the maximum number of connections to the listener; those to all
+	// listeners count for Config.ConnectionLimit, too.
+	Connections int
+	// ClientConnections is the maximum number of connections from one address to the
+	// listener; they do not count for Config.ClientConnectionLimit then. Unlimited turns
+	// it off.
+	ClientConnections int
+	// Recipients and Size are Session.RecipientLimit, that of unix sockets included, and
+	// Session.SizeLimit.
+	Recipients int
+	Size       int64
+	// CommandTimeout is Config.CommandTimeout.
+	CommandTimeout time.Duration
+	// GreetPause is Config.GreetPause; negative: none.
+	GreetPause time.Duration
+}
+
+// terms are what the sessions of a listener follow. They do not change; a reload
+// replaces them for connections that are accepted later.
+type terms struct {
+	Listener
+	cfg    Config  // the server's, with the listener's limits
+	counts *counts // of clients; nil: the server's
+	room   int     // for connections
+}
+
+func (s *Server) termsOf(l Listener) *terms {
+	t := &terms{Listener: l, cfg: s.cfg, room: l.Limits.Connections}
+	if n := l.Limits.ClientConnections; n != 0 {
+		t.counts = newCounts(atMostHalf(n, s.cfg.ConnectionLimit), atMostHalf(s.cfg.PrefixConnectionLimit, s.cfg.ConnectionLimit))
+	}
+	if n := l.Limits.Recipients; n != 0 {
+		t.cfg.Session.RecipientLimit, t.cfg.LocalRecipientLimit = n, n
+	}
+	if n := l.Limits.Size; n != 0 {
+		t.cfg.Session.SizeLimit = n
+	}
+	if d := l.Limits.CommandTimeout; d != 0 {
+		t.cfg.CommandTimeout = d
+	}
+	if d := l.Limits.GreetPause; d != 0 {
+		t.cfg.GreetPause = max(d, 0)
+	}
+	return t
+}
+
+// A socket is a listener at work.
+type socket struct {
+	net.Listener
+	terms   atomic.Pointer[terms]
+	retired atomic.Bool // taken out of service
+	open    int         // connections; under the admission's mutex
+}
+
+// Validate returns all errors of the listener, joined.
+func (l *Listener) Validate() error {
+	var complaints []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			complaints = append(complaints, fmt.Errorf("listener %s: "+format, append([]any{l.Name}, args...)...))
+		}
+	}
+	complain(l.Purpose > PurposeSubmission, "no such purpose: %d", l.Purpose)
+	complain(l.Limits.Connections < 0, "connection limit %d is negative", l.Limits.Connections)
+	complain(l.Limits.ClientConnections < Unlimited, "client connection limit %d is negative", l.Limits.ClientConnections)
+	complain(l.Limits.Recipients < Unlimited, "recipient limit %d is negative", l.Limits.Recipients)
+	complain(l.Limits.Size < Unlimited, "size limit %d is negative", l.Limits.Size)
+	complain(l.Limits.CommandTimeout < 0, "command timeout %s is negative", l.Limits.CommandTimeout)
+	return errors.Join(complaints...)
+}
+
+// SetListeners replaces the listeners of Serve, also before it is called. One that is
+// served already stays open, and its new terms apply to connections that it accepts from
+// now on; others open, and those that are not in the list close, while their sessions go
+// on. It closes the listeners if Serve has ended.
+func (s *Server) SetListeners(listeners ...Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.setListeners(listeners)
+}
+
+func (s *Server) setListeners(listeners []Listener) {
+	switch s.stage {
+	case stageNew:
+		s.early = append([]Listener{}, listeners...)
+		return
+	case stageEnded:
+		for _, l := range listeners {
+			l.Close() // the program is ending
+		}
+		return
+	}
+	var sockets []*socket
+	for _, l := range listeners {
+		sockets = append(sockets, s.socketFor(l))
+	}
+	for _, old := range s.sockets {
+		if !holds(sockets, old.Listener) {
+			old.retired.Store(true)
+			old.Close() // it may already be closed
+		}
+	}
+	s.sockets = sockets
+}
+
+// socketFor returns the socket of a listener, which it opens if there is none, with the
+// listener's terms.
+func (s *Server) socketFor(l Listener) *socket {
+	for _, k := range s.sockets {
+		if k.Listener == l.Listener {
+			k.terms.Store(s.termsOf(l))
+			return k
+		}
+	}
+	k := &socket{Listener: l.Listener}
+	k.terms.Store(s.termsOf(l))
+	s.listen(k)
+	return k
+}
+
+func holds(sockets []*socket, l net.Listener) bool {
+	for _, k := range sockets {
+		if k.Listener == l {
+			return true
+		}
+	}
+	return false
+}
