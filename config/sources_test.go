@@ -61,14 +61,17 @@ func TestWarningsOfPoolsAndPlans(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{shop, ""},
 		{shop + "tenant = \"shop\"", noMail},
+		{shop + "tenant = \"SHOP\"", noMail},
 		{shop + "tenant = \"shop\"\nclass = \"bulk\"", noMail},
-		{shop + "tenant = [\"shop\", \"z\"]", ""},
+		{shop + "tenant = [\"shop\", \"z\"]", `pool.y.tenant: "shop" has no effect: [pool.x] before it takes that mail`},
+		{shop + "tenant = [\"shop\", \"z\"]\nclass = \"bulk\"", `pool.y.tenant: "shop" has no effect: [pool.x] before it takes that mail`},
+		{"[pool.x]\nclass = \"bulk\"\nsources = \"a\"\n[pool.y]\nsources = \"a\"\nclass = [\"normal\", \"bulk\"]", `pool.y.class: "bulk" has no effect: [pool.x] before it takes that mail`},
 		{shop + "class = \"bulk\"", ""},
 		{strings.Replace(shop, "\"shop\"", "\"*\"", 1) + "class = \"bulk\"", noMail},
 		{"[pool.x]\nsources = \"a\"\n[warmup.tiny]\nstart = 2", `warmup.tiny: no source has this plan; set warmup = "tiny" under [source.NAME]`},
 		{"warmup = \"tiny\"\n[pool.x]\nsources = \"a\"\n[warmup.tiny]\nstart = 2", ""},
 	} {
-		cfg, err := Parse("test.toml", []byte(source+c.text+"\n"), testEnvironment)
+		cfg, err := Parse("test.toml", []byte(source+c.text+"\n[tenant.shop]\nuser = \"s\"\n[tenant.x]\nuser = \"x\"\n[tenant.z]\nuser = \"z\"\n"), testEnvironment)
 		if err != nil {
 			t.Errorf("%s\n%v", c.text, err)
 			continue

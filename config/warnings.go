@@ -41,6 +41,7 @@ func (c *Config) Warnings() []Warning {
 		w.destination(name, &d)
 	}
 	w.sources()
+	w.names()
 	w.quotas()
 	return w.list
 }
@@ -78,7 +79,7 @@ func (w *warner) sources() {
 	for i := range w.c.Pools {
 		p := &w.c.Pools[i]
 		for j := range w.c.Pools[:i] {
-			if before := &w.c.Pools[j]; before.Match.Given() && takesAll(&before.Match, &p.Match) {
+			if before := &w.c.Pools[j]; before.Match.Given() && takesAll(poolLists(&before.Match), poolLists(&p.Match)) {
 				w.about(fullName(tablePool, p.Name), "it gets no mail: [pool.%s] before it takes all that meets its conditions", before.Name)
 				break
 			}
@@ -92,18 +93,29 @@ func (w *warner) sources() {
 	}
 }
 
+// conditions are lists of a table by their kind. Mail must meet one of each list that is not
+// empty.
+type conditions map[string][]string
+
+func poolLists(m *source.Match) conditions {
+	all := make(conditions)
+	for kind, list := range m.Lists() {
+		all[kind] = *list
+	}
+	return all
+}
+
 // takesAll reports whether all mail that meets narrow meets wide, as far as their conditions
 // are the same words, or a star.
-func takesAll(wide, narrow *source.Match) bool {
-	narrower := make(map[string][]string)
-	for kind, list := range narrow.Lists() {
-		narrower[kind] = *list
-	}
-	for kind, list := range wide.Lists() {
-		if len(*list) == 0 || slices.Contains(*list, "*") {
+func takesAll(wide, narrow conditions) bool {
+	for kind, list := range wide {
+		if len(list) == 0 || slices.Contains(list, "*") {
 			continue
 		}
-		if len(narrower[kind]) == 0 || slices.ContainsFunc(narrower[kind], func(s string) bool { return !slices.Contains(*list, s) }) {
+		has := func(s string) bool {
+			return slices.ContainsFunc(list, func(other string) bool { return strings.EqualFold(s, other) })
+		}
+		if len(narrow[kind]) == 0 || slices.ContainsFunc(narrow[kind], func(s string) bool { return !has(s) }) {
 			return false
 		}
 	}
