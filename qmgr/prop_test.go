@@ -569,6 +569,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= uint64(golden.Runs(1)); seed++ {
 		c := newChaos(t, seed)
+		c.w.CheckEvery = checkOfMany()
 		for range 1500 {
 			c.step()
 			c.checkLookups(seed)

@@ -173,7 +173,7 @@ func (r *twins) operate() {
 // equal. At least 1,000 events for each run.
 func TestTwins(t *testing.T) {
 	t.Parallel()
-	steps, runs := 0, golden.Runs(2)
+	steps, runs := 0, golden.Runs(1)
 	for seed := uint64(1); seed <= uint64(runs) || steps < 1000*runs && !t.Failed(); seed++ {
 		r := newTwins(t, seed)
 		for range 1500 {

@@ -30,7 +30,7 @@ func naiveDown(log []result, now mail.Instant) bool {
 // An outage is declared by the result that completes the definition, neither
 // earlier nor later, whatever came before.
 func TestOutageTwin(t *testing.T) {
-	for range golden.Runs(3) {
+	for range golden.Runs(1) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 0))
 		hosts, failing, step := 10+rng.IntN(400), rng.IntN(101), 1+rng.Int64N(int64(10*time.Second))

@@ -149,7 +149,7 @@ func (b *bounds) pair(served, other *watch) {
 // Some flows always have mail, others come and go, however few idle ones are remembered:
 // bounds (a), (b) and (d) of the package comment hold for flows, tenants and classes.
 func TestBounds(t *testing.T) {
-	for range golden.Runs(12) {
+	for range 2 * golden.Runs(2) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		t.Logf("seed %d", seed)
@@ -366,7 +366,8 @@ func TestInventedFlows(t *testing.T) {
 		for range tc.waiting {
 			invent()
 		}
-		for range 20 * memoryDefault {
+		turns := min(5*golden.Runs(1), 20) * memoryDefault
+		for range turns {
 			l := o.Next()
 			o.Serve(l)
 			wait++
@@ -385,7 +386,7 @@ func TestInventedFlows(t *testing.T) {
 		if room := (o.rules.memory() + 1) / 2; tc.tenant == "same" && most != room {
 			t.Errorf("%+v: %d were remembered, want %d", tc, most, room)
 		}
-		if least := 20 * memoryDefault / (tc.wait + 1); served < least {
+		if least := turns / (tc.wait + 1); served < least {
 			t.Errorf("%+v: the honest flow has got %d services, want %d", tc, served, least)
 		}
 	}

@@ -260,7 +260,7 @@ func name(l *Leaf) any {
 // long as a leaf is joined (work-conserving). The definition forgets nothing that the Order
 // may forget, so what is forgotten in time is of no consequence.
 func TestTurnsAreThoseOfTheDefinition(t *testing.T) {
-	for range golden.Runs(100) {
+	for range 10 * golden.Runs(2) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		t.Logf("seed %d", seed)

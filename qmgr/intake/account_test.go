@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/posthaste-mta/posthaste/internal/golden"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 )
@@ -135,7 +136,7 @@ func TestOneSenderUsesTheCore(t *testing.T) {
 // However many bulk senders have filled the core, a message of somebody else comes into
 // core at once, or after as many messages have left as there are senders.
 func TestSparseSenderEnters(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range 5 * uint64(golden.Runs(1)) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		n := []int{1, 2, 5, 40, 300}[seed%5]
 		size := 20 + rng.IntN(1000)

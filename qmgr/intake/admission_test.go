@@ -18,7 +18,7 @@ import (
 // and removed; operators name messages and have everything tried. It is of one bucket, of a few,
 // or of more than one survey names. Nothing is taken by a hint that was overtaken. The invariant of doc.go holds after every step.
 func TestEverythingAtRestIsTaken(t *testing.T) {
-	worlds := 10 * uint64(golden.Runs(4))
+	worlds := 10 * uint64(golden.Runs(1))
 	seen := make(map[string]int)
 	for seed := range worlds {
 		w := newSpoolWorld(t, seed)
@@ -48,7 +48,7 @@ func TestEverythingAtRestIsTaken(t *testing.T) {
 // What an operator has tried are all messages that rest in the deferred area at that
 // moment, due or not; or those from a due time on.
 func TestFlushFindsAllThatIsDeferred(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range 5 * uint64(golden.Runs(2)) {
 		w := newSpoolWorld(t, seed)
 		for range 100 {
 			w.step()

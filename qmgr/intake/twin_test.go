@@ -20,7 +20,7 @@ import (
 // invariant holds after each step; whoever waits is served once, in the order in which he
 // came to wait; and when all have been answered, nothing is left.
 func TestTurnsAreThoseOfTheRules(t *testing.T) {
-	worlds := 5 * uint64(golden.Runs(4))
+	worlds := 5 * uint64(golden.Runs(2))
 	seen := make(map[string]int)
 	for seed := range worlds {
 		w := newLookupWorld(t, seed)

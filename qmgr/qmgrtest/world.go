@@ -380,28 +380,42 @@ func (w *World) fetch(a qmgr.Fetch) mail.Found {
 	return Search(area, a.From, latest, a.Max)
 }
 
-// Search returns what a spool finds among the messages of an area, which it sorts: those
+// Search returns what a spool finds among the messages of an area, which it changes: those
 // of one bucket, from a cursor on, that are due at an instant.
 func Search(area []mail.Cursor, from mail.Cursor, now mail.Instant, most int) mail.Found {
+	f := mail.Found{Next: from, NextDue: mail.Never}
+	survey := from == mail.Cursor{Bucket: from.Bucket}
+	nextDue := mail.Never
+	area = slices.DeleteFunc(area, func(c mail.Cursor) bool { // most of them, as a rule, and sorting takes long
+		switch {
+		case c.Before(from):
+			return true
+		case c.Bucket != from.Bucket:
+			return !survey
+		case c.Due > now:
+			nextDue = min(nextDue, c.Due)
+			return true
+		}
+		return false
+	})
 	slices.SortFunc(area, func(a, b mail.Cursor) int {
 		return cmp.Or(cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID))
 	})
-	f := mail.Found{Next: from, NextDue: mail.Never}
 	last := from.Bucket
 	for _, c := range area {
 		switch {
-		case c.Before(from):
-		case c.Bucket > last && from == mail.Cursor{Bucket: from.Bucket} && len(f.Buckets) < mail.BucketsFound:
+		case c.Bucket > last && len(f.Buckets) < mail.BucketsFound:
 			f.Buckets, last = append(f.Buckets, c), c.Bucket
 		case c.Bucket != from.Bucket:
-		case c.Due > now && !f.More:
-			f.NextDue = min(f.NextDue, c.Due)
 		case len(f.Cursors) == most:
 			f.More = true
 		default:
 			f.Cursors, f.Next = append(f.Cursors, c), c
 			f.Next.ID++
 		}
+	}
+	if !f.More {
+		f.NextDue = nextDue
 	}
 	return f
 }

@@ -136,7 +136,7 @@ func anyLimits(rng *rand.Rand) (limits []Limit) {
 // A caller that asks before each event never exceeds a limit in any span of time,
 // wherever it begins, and does not wait longer than the definition says.
 func TestNeverExceeds(t *testing.T) {
-	for range 15 * golden.Runs(3) {
+	for range 15 * golden.Runs(1) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 0))
 		limits := anyLimits(rng)
@@ -211,7 +211,7 @@ func TestUsesLimit(t *testing.T) {
 // Reloading the configuration, even with other limits, does not reset what counts
 // against them.
 func TestConfigureRemembers(t *testing.T) {
-	for range 40 * golden.Runs(3) {
+	for range 40 * golden.Runs(1) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 0))
 		limits := anyLimits(rng)

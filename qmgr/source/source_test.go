@@ -65,7 +65,7 @@ func (w *twin) next(usable []bool) int {
 // Against the twin, with sources that come and go. The first pick for a destination is the
 // next of an order over the destinations, which goes on from there.
 func TestTurnsAgainstTwin(t *testing.T) {
-	for run := range golden.Runs(200) {
+	for run := range 20 * golden.Runs(2) {
 		r := rand.New(rand.NewPCG(uint64(run), 1))
 		var weights []int
 		for range 1 + r.IntN(6) {
@@ -108,7 +108,7 @@ func TestTurnsAgainstTwin(t *testing.T) {
 // wherever it begins, and over the destinations; and in between a member is never ahead or
 // behind by a pick for each member.
 func TestTurnsShareByWeight(t *testing.T) {
-	for run := range golden.Runs(100) {
+	for run := range 10 * golden.Runs(2) {
 		r := rand.New(rand.NewPCG(uint64(run), 2))
 		var weights []int
 		sum := 0

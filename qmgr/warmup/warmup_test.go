@@ -192,7 +192,7 @@ func TestClockWasAhead(t *testing.T) {
 // each crash. Allowances change only between days, to the next day of the plan, the one
 // before, or the first. The messages are counted here, and not by the table.
 func TestNeverAboveTheAllowance(t *testing.T) {
-	for seed := range uint64(20 * golden.Runs(5)) {
+	for seed := range uint64(20 * golden.Runs(2)) {
 		r := prng.New(seed)
 		plan := &Plan{Allowances: Grow(1+r.IntN(20), r.IntN(150), 1+r.IntN(8)), Limits: Limits{IdleDays: 3 + r.IntN(5)}}
 		cfg := Config{SiteLimit: 1 + r.IntN(4), Sources: []Source{{Name: "new", Plan: *plan}}}

@@ -124,7 +124,7 @@ func TestAgainstTwin(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
 	checked, cut := 0, 0
-	runs := 40 * golden.Runs(3)
+	runs := 40 * golden.Runs(1)
 	for range runs {
 		n, cfg := randomTwin(r)
 		w := New(&cfg)
