@@ -25,6 +25,11 @@ type Config struct {
 	// HostsFile is the file in which a nexthop "[host]" is looked up before the DNS.
 	// It is read again when it changes. "" means /etc/hosts.
 	HostsFile string
+	// TrustAD means that the servers validate by DNSSEC, and that nobody can change
+	// their answers on the way, so that their AD bit is believed. Without it the bit is
+	// believed only if all servers are on loopback addresses (RFC 7672 2.1.1 and RFC 4035
+	// 4.9.3). TLSA records are used only where the bit is believed.
+	TrustAD bool
 	// Timeout is the time one server has to answer. Raise it on a slow
 	// link; 0 means the value of ResolvConf, or 5 s if it has none.
 	Timeout time.Duration

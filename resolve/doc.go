@@ -18,6 +18,18 @@
 // exist from one without records (the first is a permanent failure, the second means
 // that the domain itself is the host, RFC 5321 5.1), and it does not return TTLs.
 //
+// # DNSSEC
+//
+// This package does not validate signatures: that is the work of the name servers,
+// which say so by the AD bit (RFC 4035 3.2.3). The bit is worth as much as the path to
+// the server, so it is asked for and believed only if all servers are on loopback
+// addresses or the operator vouches for them (Config.TrustAD). [Resolver.Find] says
+// whether the hosts of a domain are secure, [Resolver.Addresses] whether the addresses of
+// a host are, and [Resolver.TLSA] what a host demands of its certificate. What is bogus
+// fails: validating servers answer with SERVFAIL.
+//
+// # Without an answer
+//
 // When no server answers, expired answers are used for a limited time (RFC 8767),
 // so that a dead name server does not stop mail at once. This applies only to
 // answers that lead to hosts: no mail is refused because of an expired one.

@@ -29,7 +29,8 @@ var (
 )
 
 // query returns a usable answer to a question from one of the servers, without
-// following aliases, or an error that says why there is none.
+// following aliases, or an error that says why there is none. The answer's AD bit is
+// set only if it is believed.
 func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why error) {
 	leave, ok := r.enter(ctx)
 	if !ok {
@@ -49,10 +50,11 @@ func (r *Resolver) query(ctx context.Context, q question) (answer *dns.Msg, why 
 		for _, server := range order {
 			// A server, or a firewall in front of it, may drop what it does not
 			// understand instead of refusing it, so later rounds omit EDNS.
-			m, err := r.ask(ctx, server, q, round == 0, conf.timeout)
+			m, err := r.ask(ctx, server, q, manner{edns: round == 0, ad: conf.trustAD, timeout: conf.timeout})
 			switch {
 			case m != nil && err == nil:
 				r.heard()
+				m.AuthenticatedData = m.AuthenticatedData && conf.trustAD
 				return m, nil
 			case m != nil:
 				r.heard()
@@ -116,19 +118,26 @@ func (r *Resolver) enter(ctx context.Context) (leave func(), ok bool) {
 	}, true
 }
 
+// A manner is how a server is asked.
+type manner struct {
+	edns    bool
+	ad      bool // ask for the AD bit (RFC 6840 5.7); signatures themselves are not needed
+	timeout time.Duration
+}
+
 // ask asks one server, first by UDP, then if necessary without EDNS or by TCP. A
 // message returned together with an error is an unusable answer.
-func (r *Resolver) ask(ctx context.Context, server netip.AddrPort, q question, edns bool, timeout time.Duration) (*dns.Msg, error) {
-	m, err := r.send(ctx, "udp", server, q, edns, timeout)
-	if err == nil && edns && refusesEDNS(m) {
-		edns = false
-		m, err = r.send(ctx, "udp", server, q, false, timeout)
+func (r *Resolver) ask(ctx context.Context, server netip.AddrPort, q question, how manner) (*dns.Msg, error) {
+	m, err := r.send(ctx, "udp", server, q, how)
+	if err == nil && how.edns && refusesEDNS(m) {
+		how.edns = false
+		m, err = r.send(ctx, "udp", server, q, how)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if m.Truncated {
-		whole, err := r.send(ctx, "tcp", server, q, edns, timeout)
+		whole, err := r.send(ctx, "tcp", server, q, how)
 		if err != nil {
 			return m, errNoTCP
 		}
@@ -148,10 +157,11 @@ func (r *Resolver) ask(ctx context.Context, server netip.AddrPort, q question, e
 }
 
 // send makes one exchange and counts it.
-func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPort, q question, edns bool, timeout time.Duration) (*dns.Msg, error) {
+func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPort, q question, how manner) (*dns.Msg, error) {
 	query := new(dns.Msg)
 	query.SetQuestion(dns.Fqdn(q.name), q.qtype)
-	if edns {
+	query.AuthenticatedData = how.ad
+	if how.edns {
 		query.SetEdns0(ednsSize, false)
 	} else {
 		r.counts.plain.Add(1)
@@ -160,7 +170,7 @@ func (r *Resolver) send(ctx context.Context, network string, server netip.AddrPo
 	if network == "tcp" {
 		r.counts.tcp.Add(1)
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, how.timeout)
 	defer cancel()
 	asked := time.Now()
 	m, err := r.cfg.Exchange(limited, network, server, query)

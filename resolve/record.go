@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/posthaste-mta/posthaste/dane"
 	"github.com/posthaste-mta/posthaste/route"
 )
 
@@ -27,7 +28,11 @@ type record struct {
 	answer route.Answer
 	mx     []route.MX   // best preferences first
 	addrs  []netip.Addr // in the server's order
-	why    string       // Unknown: what went wrong
+	tlsa   dane.Records
+	texts  []string // of TXT records, their strings joined
+	alias  string   // the name that had the answer, if another one than that of the question; of a CNAME record, its target
+	secure bool     // DNSSEC vouches for the answer, and for all aliases on the way to it
+	why    string   // Unknown: what went wrong
 	ttl    time.Duration
 
 	goodUntil time.Time // when the answer expires
@@ -38,9 +43,15 @@ type record struct {
 // so that zones with many long names evict others instead of adding up.
 func (rec record) weight() int {
 	const each = 32 // octets of a record besides its name
-	size := each * (len(rec.mx) + len(rec.addrs))
+	size := each * (len(rec.mx) + len(rec.addrs) + len(rec.tlsa) + len(rec.texts))
 	for _, mx := range rec.mx {
 		size += len(mx.Name)
+	}
+	for _, t := range rec.tlsa {
+		size += len(t.Data)
+	}
+	for _, t := range rec.texts {
+		size += len(t)
 	}
 	return 1 + size/1024
 }
@@ -74,12 +85,19 @@ func (r *Resolver) refresh(ctx context.Context, q question, old record) (record,
 
 // mayServe reports whether an expired record is better than none. A negative answer
 // is not used after it expires, since mail would be returned because of it. The
-// absence of MX records still is, since it leads to a host.
+// absence of MX records still is, since it leads to a host. Expired TLSA and TXT
+// records are not used either: their owner may have withdrawn what they demand.
 func (r *Resolver) mayServe(q question, old record, now time.Time) bool {
 	if r.cfg.NoStale || now.After(old.goodUntil.Add(r.cfg.StaleMax)) {
 		return false
 	}
-	return old.answer == route.Found || old.answer == route.NoData && q.qtype == dns.TypeMX
+	switch q.qtype {
+	case dns.TypeMX:
+		return old.answer == route.Found || old.answer == route.NoData
+	case dns.TypeA, dns.TypeAAAA:
+		return old.answer == route.Found
+	}
+	return false
 }
 
 func (r *Resolver) clamp(rec record) time.Duration {
@@ -101,13 +119,18 @@ func (r *Resolver) failureTime(n int) time.Duration {
 // chase looks up a name, and the names it is an alias of, until there are records
 // or no further alias.
 func (r *Resolver) chase(ctx context.Context, q question) record {
-	c := chain{name: q.name, qtype: q.qtype, ttl: r.cfg.PositiveMax}
+	c := chain{name: q.name, qtype: q.qtype, ttl: r.cfg.PositiveMax, secure: true}
 	for {
 		m, why := r.query(ctx, question{c.name, q.qtype})
 		if why != nil {
 			return record{answer: route.Unknown, why: why.Error()}
 		}
+		c.secure = c.secure && m.AuthenticatedData
 		if rec, done := c.follow(m); done {
+			rec.secure = c.secure
+			if c.links > 0 {
+				rec.alias = c.name
+			}
 			if c.links > 0 && q.qtype != dns.TypeMX {
 				r.cfg.Logger.Debug("host name is an alias", "name", q.name, "of", c.name) // RFC 5321 5.1 allows none here
 			}
@@ -123,6 +146,9 @@ type chain struct {
 	links int
 	seen  []string
 	ttl   time.Duration // the minimum so far
+	// secure means that all answers so far are secure. The AD bit is for the whole
+	// of an answer, so an insecure link makes all behind it insecure (RFC 7672 2.1.3).
+	secure bool
 }
 
 // follow follows the aliases in an answer. done is false if they lead to a name
@@ -172,10 +198,16 @@ func (c *chain) gather(m *dns.Msg) record {
 			if a, ok := netip.AddrFromSlice(rr.AAAA); ok {
 				rec.addrs = append(rec.addrs, a)
 			}
+		case *dns.CNAME: // the question was whether the name is an alias
+			rec.alias = strings.ToLower(strings.TrimSuffix(rr.Target, "."))
+		case *dns.TLSA:
+			rec.tlsa = append(rec.tlsa, tlsaRecord(rr))
+		case *dns.TXT:
+			rec.texts = append(rec.texts, strings.Join(rr.Txt, ""))
 		}
 		rec.ttl = min(rec.ttl, seconds(h.Ttl))
 	}
-	if len(rec.mx) > 0 || len(rec.addrs) > 0 {
+	if len(rec.mx) > 0 || len(rec.addrs) > 0 || len(rec.tlsa) > 0 || len(rec.texts) > 0 || rec.alias != "" {
 		rec.answer = route.Found
 	}
 	rec.trim()
@@ -183,7 +215,7 @@ func (c *chain) gather(m *dns.Msg) record {
 }
 
 // trim keeps the best MX records, a random selection among those of equal
-// preference, and the first addresses.
+// preference, and the first of the others.
 func (rec *record) trim() {
 	if len(rec.mx) > recordsMax {
 		rand.Shuffle(len(rec.mx), func(i, j int) { rec.mx[i], rec.mx[j] = rec.mx[j], rec.mx[i] })
@@ -195,6 +227,8 @@ func (rec *record) trim() {
 	if len(rec.addrs) > recordsMax {
 		rec.addrs = slices.Clone(rec.addrs[:recordsMax])
 	}
+	rec.tlsa = rec.tlsa[:min(len(rec.tlsa), recordsMax)]
+	rec.texts = rec.texts[:min(len(rec.texts), recordsMax)]
 }
 
 // alias returns the name that the chain's name is an alias of.

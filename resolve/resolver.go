@@ -39,6 +39,9 @@ type verdict struct {
 	// site is the nexthop of the site that serves it; "" if it is not a domain, has
 	// no MX records, or is configured by the operator.
 	site string
+	// secure and names are those of a Finding.
+	secure bool
+	names  []string
 }
 
 // New returns a resolver. It sends no query before it is used.
@@ -89,6 +92,8 @@ func (r *Resolver) Flush() {
 // 5.4.6).
 //
 // The host set is shared and must not be changed.
+//
+// Find returns the same, and what DNSSEC says of it.
 func (r *Resolver) Hosts(ctx context.Context, nexthop string) (mail.HostSet, mail.Reply) {
 	v := r.find(ctx, nexthop)
 	return v.set, v.reply
@@ -117,17 +122,18 @@ func (r *Resolver) resolve(ctx context.Context, text string, _ verdict) (verdict
 	if err != nil {
 		return verdict{reply: misconfigured(err.Error())}, time.Now().Add(r.cfg.PositiveMax)
 	}
-	var v verdict
+	v := verdict{secure: true}
 	until := time.Now().Add(r.cfg.PositiveMax)
 	for _, n := range list {
 		one, end := r.resolveOne(ctx, n)
+		v.secure = v.secure && one.secure
 		until = earlier(until, end)
 		v.set.Tiers = appendTiers(v.set.Tiers, one.set.Tiers)
 		if v.reply.IsZero() || one.reply.Temporary() && v.reply.Permanent() {
 			v.reply = one.reply
 		}
 		if len(list) == 1 {
-			v.site = one.site
+			v.site, v.names = one.site, one.names
 		}
 		if route.IsFinal(one.reply) {
 			break
@@ -174,6 +180,7 @@ func (r *Resolver) resolveOne(ctx context.Context, n route.Nexthop) (verdict, ti
 	why := mx.why
 	plan, reply := route.NewPlan(n, mx.answer, mx.mx, policy, rand.Shuffle)
 	v := verdict{reply: reply}
+	v.secure, v.names = vouched(n, mx)
 	if reply.IsZero() {
 		var end time.Time
 		v.set, v.reply, why, end = r.firstUsable(ctx, n, plan)
@@ -283,8 +290,10 @@ func (r *Resolver) addresses(ctx context.Context, n route.Nexthop, plan route.Pl
 // A hostRecord is the result of the lookup of a host's addresses.
 type hostRecord struct {
 	route.HostAnswer
-	why   string
-	until time.Time
+	alias  string // the name that has the addresses, if another one
+	secure bool
+	why    string
+	until  time.Time
 }
 
 // namedHost looks up a host that the operator configured: in the hosts file, then
@@ -358,7 +367,7 @@ func (r *Resolver) addressTypes() []uint16 {
 }
 
 func single(rec record, until time.Time) hostRecord {
-	return hostRecord{route.HostAnswer{Answer: rec.answer, Addrs: rec.addrs}, rec.why, until}
+	return hostRecord{route.HostAnswer{Answer: rec.answer, Addrs: rec.addrs}, rec.alias, rec.secure, rec.why, until}
 }
 
 // join merges the answers for two address families: addresses alternate. Without
@@ -367,6 +376,12 @@ func join(a, b hostRecord) hostRecord {
 	h := hostRecord{until: earlier(a.until, b.until), why: a.why}
 	if h.why == "" {
 		h.why = b.why
+	}
+	// A zone is signed as a whole. If the answers differ, one is older, and the
+	// cautious conclusion is that the host may have TLSA records.
+	h.alias, h.secure = a.alias, a.secure
+	if a.Answer != route.Found || b.Answer == route.Found && b.secure {
+		h.alias, h.secure = b.alias, b.secure
 	}
 	for i := range max(len(a.Addrs), len(b.Addrs)) {
 		if i < len(a.Addrs) {

@@ -273,7 +273,7 @@ func TestWhatIsSilence(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			server := netip.MustParseAddrPort("192.0.2.53:53")
-			if _, err := r.send(ctx, network, server, question{"example.com", dns.TypeA}, true, 5*time.Second); err == nil {
+			if _, err := r.send(ctx, network, server, question{"example.com", dns.TypeA}, manner{edns: true, timeout: 5 * time.Second}); err == nil {
 				t.Error("a server that is silent has answered")
 			}
 			_, sick := r.health.order([]netip.AddrPort{server}, time.Now())

@@ -21,6 +21,7 @@ type system struct {
 	ndots    int // names with fewer dots are tried with the search list first
 	timeout  time.Duration
 	attempts int
+	trustAD  bool // the servers' AD bit is believed
 }
 
 // serversMax is the maximum number of servers asked; it limits the time of a lookup.
@@ -48,9 +49,12 @@ func parseSystem(c Config) func(text string) system {
 		s.servers = s.servers[:min(len(s.servers), serversMax)]
 		s.timeout = cmp.Or(s.timeout, 5*time.Second)
 		s.attempts = cmp.Or(s.attempts, 2)
+		s.trustAD = c.TrustAD || !slices.ContainsFunc(s.servers, isRemote)
 		return s
 	}
 }
+
+func isRemote(server netip.AddrPort) bool { return !server.Addr().Unmap().IsLoopback() }
 
 // systemTimeoutMax is the maximum timeout in resolv.conf(5).
 const systemTimeoutMax = 30 * time.Second

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,8 @@ import (
 type world struct {
 	mu      sync.Mutex
 	rrs     map[string][]dns.RR // by lower-case owner name; a name without records exists, too
-	rcodes  map[string]int      // answers to questions about a name, whatever the zone says
+	rcodes  map[string]int      // answers to questions about a name, or "AAAA name", whatever the zone says
+	signed  []string            // names that end so are in signed zones
 	servers map[string]fault    // by address; the others are in good order
 	asked   []string            // "udp 192.0.2.53 MX example.com.", in order
 }
@@ -40,6 +42,7 @@ const (
 	babbles                       // answers another question
 	oneLink                       // of a chain of aliases only the first link
 	cutsTCP                       // cut short by TCP, too
+	pushesAD                      // sets AD even if it is not asked for
 	unreachable                   // ICMP reports that the host is unreachable
 )
 
@@ -125,8 +128,11 @@ func (w *world) exchange(ctx context.Context, network string, server netip.AddrP
 		m.Question[0].Name = "other.example."
 	case w.rcodes[name] != 0:
 		m.Rcode = w.rcodes[name]
+	case w.rcodes[dns.TypeToString[q.Question[0].Qtype]+" "+name] != 0:
+		m.Rcode = w.rcodes[dns.TypeToString[q.Question[0].Qtype]+" "+name]
 	default:
 		w.fill(m, name, q.Question[0].Qtype, f)
+		m.AuthenticatedData = m.AuthenticatedData && (q.AuthenticatedData || f&pushesAD != 0)
 	}
 	if f&cutsTCP != 0 || f&truncates != 0 && network == "udp" {
 		m.Truncated, m.Answer = true, m.Answer[:len(m.Answer)/2]
@@ -136,7 +142,9 @@ func (w *world) exchange(ctx context.Context, network string, server netip.AddrP
 
 // fill puts in what the zone says.
 func (w *world) fill(m *dns.Msg, name string, qtype uint16, f fault) {
+	m.AuthenticatedData = true
 	for range 30 {
+		m.AuthenticatedData = m.AuthenticatedData && slices.ContainsFunc(w.signed, func(zone string) bool { return strings.HasSuffix("."+name, "."+zone) })
 		rrs, exists := w.rrs[name]
 		if !exists {
 			m.Rcode = dns.RcodeNameError
@@ -151,7 +159,7 @@ func (w *world) fill(m *dns.Msg, name string, qtype uint16, f fault) {
 				m.Answer = append(m.Answer, rr)
 			}
 		}
-		if alias == "" {
+		if alias == "" || qtype == dns.TypeCNAME {
 			break
 		}
 		name = alias
