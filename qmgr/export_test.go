@@ -30,18 +30,25 @@ func (q *Qmgr) Decide(name string, void bool) mail.QueueID {
 	return (&sched.Probe{Lane: &t.first.Lane}).Decide(q.selection(t.first), void)
 }
 
-// DecideFlow decides which flow goes next at a transport, selects an entry of it, and charges
-// the flow for it. Only the charges stay.
-func (q *Qmgr) DecideFlow(name string) mail.QueueID {
+// StartNext decides which flow goes next at a transport and which entry of it, starts that as
+// far as the scheduler is concerned, and finds out what follows for others.
+func (q *Qmgr) StartNext(name string) *sched.Entry {
 	l := q.transports[name].next()
-	id := (&sched.Probe{Lane: &l.Lane}).Decide(q.selection(l), false)
+	e := q.selection(l).Next()
+	l.Start(e)
 	l.served()
-	if c := l.held.Front(); c != nil {
-		c.served()
-		c.Touch()
-	}
+	claimOf(e.Destination()).served()
 	q.stale.Refresh()
-	return id
+	return e
+}
+
+// PutBack has entries that StartNext has returned wait again. What their flows were charged
+// stays.
+func (q *Qmgr) PutBack(entries []*sched.Entry) {
+	for _, e := range entries {
+		(&sched.Probe{Lane: &claimOf(e.Destination()).lane.Lane}).PutBack(e)
+		q.stale.Refresh()
+	}
 }
 
 // FindCandidate searches for who may overtake the current job of a transport if

@@ -44,16 +44,17 @@ type flowKey struct {
 
 // full returns the name of the flow together with those of its class and its tenant.
 func (f *flow) full() mail.Flow {
-	name := f.tenant.name
-	name.Flow = f.name
-	return name
+	return mail.Flow{Class: f.tenant.name.class, Tenant: f.tenant.name.tenant, Flow: f.name}
 }
+
+// A tenantKey finds a tenant: the same name in two classes is two tenants.
+type tenantKey struct{ class, tenant string }
 
 // A tenant is the flows of one tenant, in one class, that are known.
 type tenant struct {
-	name  mail.Flow // without that of a flow
-	known int       // flows, and those that are remembered
-	flows int       // with messages in core
+	name  tenantKey
+	known int // flows, and those that are remembered
+	flows int // with messages in core
 }
 
 // idleFlows is how many flows are remembered that have no message in core, for views.
@@ -102,11 +103,11 @@ func (q *Qmgr) begin(t *tenant, name mail.Flow, f *flow) *flow {
 
 // tenant returns that of a flow.
 func (q *Qmgr) tenant(name mail.Flow) *tenant {
-	name.Flow = ""
-	t := q.tenants[name]
+	key := tenantKey{name.Class, name.Tenant}
+	t := q.tenants[key]
 	if t == nil {
-		t = &tenant{name: name}
-		q.tenants[name] = t
+		t = &tenant{name: key}
+		q.tenants[key] = t
 	}
 	return t
 }

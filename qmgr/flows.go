@@ -79,7 +79,7 @@ func (q *Qmgr) Flows(query FlowQuery) FlowList {
 // compareFlows puts those first that have most waiting, then those with most messages.
 func compareFlows(a, b *flow) int {
 	return cmp.Or(cmp.Compare(b.load().Waiting, a.load().Waiting), cmp.Compare(b.messages, a.messages), cmp.Compare(b.started, a.started),
-		cmp.Compare(a.tenant.name.Class, b.tenant.name.Class), cmp.Compare(a.tenant.name.Tenant, b.tenant.name.Tenant), cmp.Compare(a.name, b.name))
+		cmp.Compare(a.tenant.name.class, b.tenant.name.class), cmp.Compare(a.tenant.name.tenant, b.tenant.name.tenant), cmp.Compare(a.name, b.name))
 }
 
 func (f *flow) view() FlowView {

@@ -63,7 +63,7 @@ type incoming struct {
 type core struct {
 	messages map[mail.QueueID]*message
 	flows    map[flowKey]*flow
-	tenants  map[mail.Flow]*tenant
+	tenants  map[tenantKey]*tenant
 	idle     ilist.List[flow]      // those without messages, which are remembered for views
 	serial   uint64                // of the message admitted last
 	moving   map[mail.QueueID]wish // operators' changes of messages that are not in core, and what is wished after each
@@ -114,7 +114,7 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	db := destdb.New(cfg.Hosts, seed)
 	q := &Qmgr{cfg: cfg, rng: prng.New(seed)}
 	q.incoming = incoming{admission: intake.NewAdmission(), lookups: intake.NewLookups(), desk: callout.New(cfg.desk())}
-	q.core = core{messages: make(map[mail.QueueID]*message), flows: make(map[flowKey]*flow), tenants: make(map[mail.Flow]*tenant),
+	q.core = core{messages: make(map[mail.QueueID]*message), flows: make(map[flowKey]*flow), tenants: make(map[tenantKey]*tenant),
 		moving: make(map[mail.QueueID]wish), debts: debts{parked: make(map[mail.QueueID]struct{})}}
 	q.delivering = delivering{transports: make(map[string]*transport), busy: make(map[EntryID]*delivery), shapes: shapes, shares: &cfg.Shares}
 	q.connecting = connecting{conns: conns.New(cfg.pool(), db, seed), db: db, sites: make(map[*conns.Site]*queue), dialling: make(map[ConnID]dialling)}

@@ -6,20 +6,27 @@ import "github.com/posthaste-mta/posthaste/mail"
 // decision can be made again. Only benchmarks and tests of hosts use it.
 type Probe struct{ Lane *Lane }
 
-// Decide selects and starts an entry. With void the marks of blocked jobs are void
-// before it, as after every delivery that makes room for one of them. It returns the
-// entry's message, 0 if there is none.
+// Decide selects and starts an entry, and puts it back. With void the marks of blocked jobs
+// are void before it, as after every delivery that makes room for one of them. It returns
+// the entry's message, 0 if there is none.
 func (p *Probe) Decide(s *Selection, void bool) mail.QueueID {
-	l := p.Lane
 	if void {
-		l.voidMarks()
+		p.Lane.voidMarks()
 	}
 	e := s.Next()
 	if e == nil {
 		return 0
 	}
+	p.Lane.Start(e)
+	p.PutBack(e)
+	p.Lane.Refresh()
+	return e.Message.ID
+}
+
+// PutBack has an entry that was started wait again, last at its destination. What follows for
+// others is found out when the lane is refreshed.
+func (p *Probe) PutBack(e *Entry) {
 	of, j, d := e.peer, e.peer.job, e.Destination()
-	l.Start(e)
 	e.state = entryWaiting
 	d.add(Load{Waiting: 1, Busy: -1})
 	if of.Todo.Empty() {
@@ -34,8 +41,6 @@ func (p *Probe) Decide(s *Selection, void bool) mail.QueueID {
 		j.list()
 	}
 	j.touch()
-	l.Refresh()
-	return e.Message.ID
 }
 
 // Candidate searches for who may overtake the current job if that can pay for so many
