@@ -32,6 +32,8 @@ func (s *Session) answer() {
 		s.onEhlo()
 	case slotHelo:
 		s.onHelo()
+	case slotStartTLS:
+		s.onStartTLS()
 	case slotReset:
 		s.onReset(t)
 	case slotMail:
@@ -130,13 +132,18 @@ func (s *Session) onGreeting() {
 		if s.looks() {
 			return
 		}
-		s.phase = phaseHello
-		s.command(slot{kind: slotEhlo}, "EHLO ", s.cfg.Hello, "\r\n")
+		s.hello()
 	case 3:
 		s.garbled(WaitGreeting, "the greeting is a 3xx reply")
 	default:
 		s.refused(FailGreeting, WaitGreeting)
 	}
+}
+
+// hello introduces the client: at the beginning, and again under TLS.
+func (s *Session) hello() {
+	s.phase = phaseHello
+	s.command(slot{kind: slotEhlo}, "EHLO ", s.cfg.Hello, "\r\n")
 }
 
 // onEhlo falls back to HELO only after a 5yz reply (RFC 5321 3.2): a server with
@@ -148,8 +155,7 @@ func (s *Session) onEhlo() {
 			return
 		}
 		s.caps = smtp.ParseCaps(s.parser.Text())
-		s.level = s.highest()
-		s.phase = phaseReady
+		s.greeted()
 	case 5:
 		s.command(slot{kind: slotHelo}, "HELO ", s.cfg.Hello, "\r\n")
 	case 3:
@@ -178,12 +184,62 @@ func (s *Session) streams() bool {
 func (s *Session) onHelo() {
 	switch s.class() {
 	case 2:
-		s.phase = phaseReady
+		s.greeted()
 	case 3:
 		s.garbled(WaitHello, "the reply to HELO is 3xx")
 	default:
 		s.refused(FailHello, WaitHello)
 	}
+}
+
+// greeted goes on when the server's extensions are known: with TLS, or with mail.
+func (s *Session) greeted() {
+	switch {
+	case s.secured || s.cfg.TLS == TLSNever:
+	case s.caps.StartTLS:
+		s.command(slot{kind: slotStartTLS}, "STARTTLS\r\n")
+		return
+	case s.cfg.TLS == TLSRequired:
+		s.insecure("TLS is required, but the server does not offer it")
+		return
+	}
+	s.level = s.highest()
+	s.phase = phaseReady
+}
+
+// onStartTLS has the host negotiate TLS if the server is ready for it. One that is not goes on
+// in plaintext if that will do: it has said so before anything was negotiated.
+func (s *Session) onStartTLS() {
+	switch {
+	case s.parser.Code() == 220:
+		s.phase = phaseHandshake
+	case s.class() == 2 || s.class() == 3:
+		s.garbled(WaitStartTLS, "the reply to STARTTLS makes no sense")
+	case s.cfg.TLS == TLSRequired:
+		s.insecure("TLS is required, but the server refuses it: " + s.parser.Reply("").String())
+	default:
+		s.level = s.highest()
+		s.phase = phaseReady
+	}
+}
+
+// insecure ends a session that cannot be secured as it must be, with QUIT.
+func (s *Session) insecure(what string) {
+	s.fail(Failure{Kind: FailSecurity, Stage: WaitStartTLS, Reply: s.own(451, mail.Status{Class: 4, Subject: 7, Detail: 4}, what)})
+	s.out.extend(append(s.out.commands, "QUIT\r\n"...))
+}
+
+// HandshakeFailed ends the session because TLS could not be negotiated, or the server's
+// certificate is not what it must be. Nothing more is written.
+func (s *Session) HandshakeFailed(why string) {
+	s.fail(Failure{Kind: FailSecurity, Stage: WaitHandshake, Reply: s.own(451, mail.Status{Class: 4, Subject: 7, Detail: 5}, why)})
+}
+
+// injected ends a session in which octets came in plaintext after the server had agreed to
+// TLS. Whoever has sent them might want them to be taken for what the server says under TLS.
+func (s *Session) injected() {
+	s.fail(Failure{Kind: FailSecurity, Stage: WaitHandshake,
+		Reply: s.own(451, mail.Status{Class: 4, Subject: 7}, "octets in plaintext follow the reply to STARTTLS")})
 }
 
 // refused ends a session whose greeting or EHLO was refused, with QUIT.

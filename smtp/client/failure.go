@@ -19,13 +19,14 @@ const (
 	FailEarly                 // the message was refused before it was complete
 	FailAbandoned             // the host gave up for its own reasons
 	FailQuit                  // QUIT was answered: no failure
+	FailSecurity              // TLS is required and not to be had, or its negotiation failed
 )
 
 // String returns the kind's name.
 func (k FailureKind) String() string {
 	return [...]string{
 		"none", "greeting", "hello", "loop", "closed", "lost", "timeout", "protocol", "step", "fence", "early",
-		"abandoned", "quit",
+		"abandoned", "quit", "security",
 	}[k]
 }
 

@@ -12,7 +12,9 @@ import (
 // The scripts in testdata are dialogues. Their commands:
 //
 //	session level=LEVEL inflight=N self=NAME  a new connection; the level is group
-//	                                          if nothing else is said
+//	                                          if nothing else is said; with tls=offered or
+//	                                          tls=required it asks for TLS
+//	secured, unsecured why="…"                TLS was negotiated, or not
 //	server say="250-one|250 two"              lines from the server; raw= is sent as it is
 //	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters
 //	content text="…" [more]                   a piece of content, the last one unless more
@@ -74,6 +76,7 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 			}
 		}
 		cfg.InFlight = l.Int(tb, "inflight", 0)
+		cfg.TLS = map[string]TLSUse{"": TLSNever, "offered": TLSOffered, "required": TLSRequired}[l.Str("tls", "")]
 		d.s, d.stuck, d.late, d.unsure = New(cfg), false, false, 0
 	case "server":
 		text := strings.ReplaceAll(l.Str("say", ""), "|", "\r\n") + "\r\n"
@@ -92,6 +95,10 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 			return
 		}
 		d.s.Supply([]byte(l.Str("text", "")), !has(l, "more"))
+	case "secured":
+		d.s.Secured()
+	case "unsecured":
+		d.s.HandshakeFailed(l.Str("why", ""))
 	case "withhold":
 		d.s.Withhold()
 	case "close":

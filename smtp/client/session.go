@@ -63,6 +63,8 @@ type Config struct {
 	Peer string
 	// Level is the highest level to use. The zero value is LockStep.
 	Level Level
+	// TLS says whether the session is to be secured with STARTTLS.
+	TLS TLSUse
 	// InFlight is the maximum number of unanswered messages at level Stream, and
 	// so of Doubtful ones if the connection is lost. The default is
 	// InFlightDefault, the maximum InFlightMax; 1 is treated as 2. A host that
@@ -70,12 +72,23 @@ type Config struct {
 	InFlight int
 }
 
+// A TLSUse is whether a session asks for TLS (RFC 3207). How the handshake is to end is
+// the host's business.
+type TLSUse uint8
+
+const (
+	TLSNever    TLSUse = iota // not at all, whatever the server offers
+	TLSOffered                // if the server offers it; else, and if it refuses, the session goes on in plaintext
+	TLSRequired               // nothing but EHLO and STARTTLS is sent in plaintext
+)
+
 // phase is where a session is.
 type phase uint8
 
 const (
 	phaseGreeting phase = iota
 	phaseHello
+	phaseHandshake // the host negotiates TLS
 	phaseReady
 	phaseDrain // nothing more is written; the outstanding replies are read
 	phaseProbe
@@ -88,10 +101,11 @@ const (
 // the limits of smtp.ReplyParser, by GroupMax and InFlightMax, and by the
 // pieces of content that the host supplies.
 type Session struct {
-	cfg   Config
-	phase phase
-	level Level
-	caps  smtp.Caps
+	cfg     Config
+	phase   phase
+	secured bool // what is written and read from now on is protected by TLS
+	level   Level
+	caps    smtp.Caps
 
 	parser  smtp.ReplyParser
 	heard   int64 // octets that the host had been given when the reply being read began
@@ -147,6 +161,10 @@ func New(cfg Config) *Session {
 // Feed consumes octets that the server sent. They are not kept.
 func (s *Session) Feed(data []byte) {
 	for len(data) > 0 && s.phase != phaseOver {
+		if s.phase == phaseHandshake {
+			s.injected()
+			return
+		}
 		if !s.parser.Partial() {
 			s.heard = s.out.handed
 		}
@@ -199,8 +217,22 @@ func (s *Session) Next() *Transaction {
 	return t
 }
 
-// Ready reports whether the server has been greeted; Caps then returns its
-// extensions.
+// Handshake reports whether the host must negotiate TLS on the connection now, with nothing
+// else written or read, and then call Secured, or End if that fails.
+func (s *Session) Handshake() bool { return s.phase == phaseHandshake }
+
+// Secured reports that TLS was negotiated. What the server has offered until then is
+// forgotten, and EHLO is sent again (RFC 3207 4.2).
+func (s *Session) Secured() {
+	if s.phase != phaseHandshake {
+		panic("smtp/client: Secured called where Handshake is false")
+	}
+	s.secured, s.caps = true, smtp.Caps{}
+	s.hello()
+}
+
+// Ready reports whether the server has been greeted, and TLS was negotiated where it must be
+// or could be; Caps then returns the server's extensions.
 func (s *Session) Ready() bool { return s.phase == phaseReady }
 
 // Caps returns the extensions that the server offers in this session.

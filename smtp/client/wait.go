@@ -24,6 +24,8 @@ const (
 	// is no longer usable. It waits only to record the server's last reply
 	// (usually 421), so a second is enough; End(LossTimeout) ends it as usual.
 	WaitUnasked
+	WaitStartTLS  // the reply to STARTTLS
+	WaitHandshake // the host, which negotiates TLS; it has a time limit of its own
 )
 
 // String returns words that complete "while waiting for".
@@ -32,6 +34,7 @@ func (k WaitKind) String() string {
 		"nothing", "the greeting", "the reply to EHLO", "the reply to RSET", "the reply to MAIL",
 		"the reply to RCPT", "the reply to DATA", "the content to be taken", "the reply to the content",
 		"the reply to QUIT", "the rest of a reply that belongs to no command",
+		"the reply to STARTTLS", "the end of the TLS handshake",
 	}[k]
 }
 
@@ -50,6 +53,8 @@ func (s *Session) Wait() Wait {
 	switch {
 	case s.phase == phaseOver:
 		return Wait{Serial: s.serial}
+	case s.phase == phaseHandshake:
+		return Wait{WaitHandshake, s.serial}
 	case s.parser.Partial() && s.unasked():
 		return Wait{WaitUnasked, s.serial}
 	case s.slots.len() == 0 && s.content != nil:
@@ -83,13 +88,14 @@ const (
 	slotProbe   // a command of a probe
 	slotParting // QUIT after a probe
 	slotQuit
+	slotStartTLS
 )
 
 // wait returns what the host waits for while the slot is the oldest.
 func (k slotKind) wait() WaitKind {
 	return [...]WaitKind{
 		WaitGreeting, WaitHello, WaitHello, WaitReset, WaitMail, WaitRcpt, WaitDataInit,
-		WaitFinal, WaitFinal, WaitFinal, WaitReset, WaitQuit, WaitQuit,
+		WaitFinal, WaitFinal, WaitFinal, WaitReset, WaitQuit, WaitQuit, WaitStartTLS,
 	}[k]
 }
 
