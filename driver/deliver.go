@@ -77,7 +77,7 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 	}
 	transport, nexthop := a.Destination()
 	for i, o := range r.Outcomes {
-		attrs := append(make([]slog.Attr, 0, 13),
+		attrs := append(make([]slog.Attr, 0, 14),
 			slog.String("id", a.Envelope.ID.String()),
 			slog.String("from", string(a.Envelope.Sender)),
 			slog.String("to", string(a.Recipients[i].Address)),
@@ -91,6 +91,9 @@ func (d *Driver) logOutcomes(a *mail.Delivery, r *mail.DeliveryResult, start tim
 			slog.String("reply", o.Reply.String()))
 		if a.Source != "" {
 			attrs = append(attrs, slog.String("source", a.Source))
+		}
+		if !r.Security.IsZero() {
+			attrs = append(attrs, slog.String("tls", r.Security.String()))
 		}
 		if o.Unknown {
 			attrs = append(attrs, slog.Bool("unknown", true))
@@ -137,7 +140,7 @@ func (d *Driver) logNote(n qmgr.Note) {
 	if !d.log.Enabled(context.Background(), level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 7)
+	attrs := make([]slog.Attr, 0, 8)
 	if n.ID != 0 {
 		attrs = append(attrs, slog.String("id", n.ID.String()))
 	}
@@ -152,6 +155,9 @@ func (d *Driver) logNote(n qmgr.Note) {
 	}
 	if n.Source != "" {
 		attrs = append(attrs, slog.String("source", n.Source))
+	}
+	if n.Security != "" {
+		attrs = append(attrs, slog.String("security", n.Security))
 	}
 	if n.At != 0 {
 		attrs = append(attrs, slog.Time("next", time.Unix(0, int64(n.At))))

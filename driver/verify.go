@@ -45,7 +45,7 @@ func (d *Driver) Verify(ctx context.Context, client netip.Addr, to mail.Route) m
 // there is no receiver to ask. Otherwise it is as for Verify.
 func (d *Driver) CallOut(ctx context.Context, client netip.Addr, recipient mail.Address, to mail.Route) mail.Reply {
 	return d.verify(ctx, qmgr.Verify{Client: client, Transport: to.Transport, Nexthop: to.Nexthop,
-		Routed: !to.NeedsLookup, Site: to.Site, Recipient: recipient})
+		Routed: !to.NeedsLookup, Site: to.Site, Security: to.Security, Recipient: recipient})
 }
 
 func (d *Driver) verify(ctx context.Context, v qmgr.Verify) mail.Reply {

@@ -7,6 +7,7 @@ type Opening struct {
 	Transport string
 	Nexthop   string // the nexthop for whose mail it is opened; later it may be used for others
 	Source    string // the configured source whose address the connection comes from; "" where none is chosen
+	Security  string // what is demanded of its security (package tlspolicy); "" is TLS if the host offers it
 	Host      Host
 	Level     Level // the maximum, whatever the server offers
 	InFlight  int   // messages under way at once at LevelStream; 0 means the default
@@ -25,9 +26,13 @@ type OpenedConnection struct {
 	Unavailable bool
 	// Unbound, with Reply, means that the address of the Opening's source for this family
 	// could not be used on this machine. It does not count against the host.
-	Unbound    bool
-	Level      Level // what the server supports, at most the level of the Opening
-	Mails      int   // transactions per connection that the server allows (RFC 9422 MAILMAX); 0 if it states no limit
+	Unbound bool
+	// Insecure, with Reply, means that the host was there, but the connection could not be
+	// secured as the Opening demands. It does not count against the host for other mail.
+	Insecure   bool
+	Security   Security // what was negotiated
+	Level      Level    // what the server supports, at most the level of the Opening
+	Mails      int      // transactions per connection that the server allows (RFC 9422 MAILMAX); 0 if it states no limit
 	Extensions Extensions
 	SizeMax    int64 // maximum size of a message that the server accepts, in octets (RFC 1870); 0 if it states none
 	Probes     bool  // the server offers the extensions of LevelStream, and the requested Probe will be made
@@ -37,6 +42,36 @@ type OpenedConnection struct {
 	RTT     time.Duration
 	Connect time.Duration // TCP, greeting and EHLO together
 }
+
+// A Security is what protects a connection; the zero Security is plaintext.
+type Security struct {
+	Version string // "TLS 1.3"
+	Cipher  string // the cipher suite's name
+	Trust   Trust
+}
+
+// IsZero reports whether the connection is in plaintext.
+func (s Security) IsZero() bool { return s.Version == "" }
+
+// String returns "TLS 1.3 TLS_AES_128_GCM_SHA256 verified", or "" in plaintext.
+func (s Security) String() string {
+	if s.IsZero() {
+		return ""
+	}
+	return s.Version + " " + s.Cipher + " " + s.Trust.String()
+}
+
+// A Trust is how far a server is known by its certificate.
+type Trust uint8
+
+const (
+	TrustNone     Trust = iota // not at all
+	TrustChain                 // the certificate is valid, but not for this host
+	TrustVerified              // it is the one that must be there
+)
+
+// String returns Postfix's word.
+func (t Trust) String() string { return [...]string{"untrusted", "trusted", "verified"}[t] }
 
 // Extensions is a set of SMTP extensions that a server offers.
 type Extensions uint16

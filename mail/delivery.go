@@ -58,8 +58,9 @@ type DeliveryResult struct {
 	// is set, too. Other mail of the transport is delayed for a while.
 	Unavailable Reply
 
-	Host    string        // "name[address]:port" that decided; "" if none was reached
-	Connect time.Duration // lookup, connection and handshake; 0 on a reused connection
-	Send    time.Duration // the transaction
-	Reused  int           // number of earlier transactions on the connection
+	Host     string        // "name[address]:port" that decided; "" if none was reached
+	Security Security      // what protected the connection to it
+	Connect  time.Duration // lookup, connection and handshake; 0 on a reused connection
+	Send     time.Duration // the transaction
+	Reused   int           // number of earlier transactions on the connection
 }

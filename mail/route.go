@@ -16,7 +16,11 @@ type Route struct {
 	// shares a queue, its window and its connections. It leads to these hosts even
 	// when Nexthop now leads to others. It is in lower case.
 	Site string
-	// NeedsLookup means that Site and Reply are not known yet, and zero: Nexthop
+	// Security is what is demanded of the security of connections for the mail: the text of a
+	// tlspolicy.Demand, "" for TLS if the host offers it. Mail that demands something else
+	// does not share a queue.
+	Security string
+	// NeedsLookup means that Site, Security and Reply are not known yet, and zero: Nexthop
 	// must be looked up first.
 	NeedsLookup bool
 	Reply       Reply

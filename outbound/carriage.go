@@ -89,7 +89,7 @@ func (k *Conn) conclude(c *carriage) {
 	c.result.Send = now.Sub(c.began)
 	k.free = now
 	if tried {
-		c.result.Host, c.result.Reused = k.name, c.reused
+		c.result.Host, c.result.Security, c.result.Reused = k.name, k.security, c.reused
 		if c.reused == 0 {
 			c.result.Connect = k.connect
 		}

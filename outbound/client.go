@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -19,6 +20,9 @@ type Client struct {
 	resolver Resolver
 	bodies   Bodies
 	dialer   Dialer
+	tlsa     TLSAFinder             // nil: no host has records
+	sessions tls.ClientSessionCache // to resume
+	broken   brokenHosts
 
 	transports map[string]*TransportConfig
 	trusted    map[string]bool // canonical nexthops
@@ -28,6 +32,9 @@ type Client struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 }
+
+// sessionsKept is how many TLS sessions can be resumed, each of another host.
+const sessionsKept = 2048
 
 // New returns a Client. A nil dialer dials with the net package.
 func New(cfg Config, resolver Resolver, bodies Bodies, dialer Dialer) (*Client, error) {
@@ -43,6 +50,7 @@ func New(cfg Config, resolver Resolver, bodies Bodies, dialer Dialer) (*Client, 
 		resolver:   resolver,
 		bodies:     bodies,
 		dialer:     dialer,
+		sessions:   tls.NewLRUClientSessionCache(sessionsKept),
 		transports: make(map[string]*TransportConfig, len(cfg.Transports)),
 		trusted:    make(map[string]bool, len(cfg.Trusted)),
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0)),

@@ -71,6 +71,7 @@ type TransportConfig struct {
 	// BindAddress is the source address of connections (default: the system
 	// chooses).
 	BindAddress netip.Addr
+	TLS         TLSConfig
 }
 
 // WithDefaults returns the configuration with all defaults filled in.
@@ -99,6 +100,7 @@ func (t TransportConfig) WithDefaults() TransportConfig {
 	t.DataXferTimeout = cmp.Or(t.DataXferTimeout, 180*time.Second)
 	t.DataDoneTimeout = cmp.Or(t.DataDoneTimeout, 600*time.Second)
 	t.RsetTimeout = cmp.Or(t.RsetTimeout, 20*time.Second)
+	t.TLS.HandshakeTimeout = cmp.Or(t.TLS.HandshakeTimeout, time.Minute)
 	t.MXAddressLimit = cmp.Or(t.MXAddressLimit, 5)
 	return t
 }
@@ -118,6 +120,8 @@ func (t *TransportConfig) wait(k client.WaitKind) time.Duration {
 		return t.DataXferTimeout
 	case client.WaitFinal:
 		return t.DataDoneTimeout
+	case client.WaitStartTLS, client.WaitHandshake:
+		return t.TLS.HandshakeTimeout
 	}
 	return t.RsetTimeout
 }
@@ -154,7 +158,7 @@ func (t TransportConfig) Validate() error {
 		{"connect_timeout", t.ConnectTimeout}, {"helo_timeout", t.HeloTimeout}, {"mail_timeout", t.MailTimeout},
 		{"rcpt_timeout", t.RcptTimeout}, {"data_init_timeout", t.DataInitTimeout},
 		{"data_xfer_timeout", t.DataXferTimeout}, {"data_done_timeout", t.DataDoneTimeout},
-		{"rset_timeout", t.RsetTimeout},
+		{"rset_timeout", t.RsetTimeout}, {"starttls_timeout", t.TLS.HandshakeTimeout},
 	} {
 		if d.value < 0 || d.value > 0 && d.value < time.Second {
 			errs = append(errs, fmt.Errorf("%s: %v is less than a second", d.name, d.value))

@@ -22,6 +22,9 @@ type Conn struct {
 	connect time.Duration // time to connect
 	hello   time.Duration // time to the reply to EHLO
 
+	protect  *protection
+	security mail.Security // what was negotiated
+
 	// Owned by the goroutine of Run.
 	staged    []letter     // sent and not begun
 	carriages []*carriage  // begun and not reported, oldest first
@@ -49,18 +52,19 @@ type letter struct {
 	delivery mail.Delivery
 }
 
-func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, sock net.Conn) *Conn {
+func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, sock net.Conn, protect *protection) *Conn {
 	label := hostLabel(o.Host)
-	sc := client.Config{Hello: hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight}
+	sc := client.Config{Hello: hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight, TLS: protect.use()}
 	if !c.cfg.AllowSelf {
 		sc.Self = c.cfg.Self
 	}
 	return &Conn{
-		client: c,
-		line:   newLine(sock, client.New(sc), config, &c.pieces),
-		host:   o.Host,
-		prove:  o.Probe,
-		name:   label + portSuffix(o.Host.Addr.Port()),
+		client:  c,
+		line:    newLine(sock, client.New(sc), config, &c.pieces),
+		host:    o.Host,
+		prove:   o.Probe,
+		protect: protect,
+		name:    label + portSuffix(o.Host.Addr.Port()),
 	}
 }
 
@@ -108,7 +112,9 @@ func (k *Conn) greet(ctx context.Context) (client.Failure, bool) {
 		if asked.IsZero() && l.session.Wait().Kind == client.WaitHello {
 			asked = time.Now()
 		}
-		if l.flush(); !l.down {
+		if l.flush(); l.session.Handshake() {
+			k.secure(ctx)
+		} else if !l.down {
 			l.receive()
 		}
 		k.alive(ctx)
@@ -122,6 +128,21 @@ func (k *Conn) greet(ctx context.Context) (client.Failure, bool) {
 		return l.session.Failure(), false
 	}
 	return client.Failure{}, true
+}
+
+// secure negotiates TLS.
+func (k *Conn) secure(ctx context.Context) {
+	l := k.line
+	state, err := l.negotiate(ctx, k.protect.config(k.client.sessions), l.config.TLS.HandshakeTimeout)
+	switch {
+	case err == nil:
+		k.security = k.protect.described(state)
+		l.session.Secured()
+	case ctx.Err() == nil: // else alive ends the session
+		k.client.count.tlsFailures.Add(1)
+		l.fail(client.LossClosed) // nothing but an alert could be written
+		l.session.HandshakeFailed(handshakeText(err))
+	}
 }
 
 // alive reports whether the session continues, after ending it if the line is

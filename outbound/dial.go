@@ -11,9 +11,10 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/smtp/client"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// Dial connects to a host and begins a session: connection, greeting, EHLO.
+// Dial connects to a host and begins a session: connection, greeting, EHLO, and TLS as the Opening demands.
 // The Conn is not nil if and only if the Reply of the other result is zero. The
 // Reply is permanent only if the host turned out to be this one; any other refusal
 // that precedes the envelope is about the host, not the mail.
@@ -26,6 +27,23 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 	if !ok {
 		return nil, mail.OpenedConnection{Unbound: true, Reply: unbound("it has no address of this family")}
 	}
+	protect, why := c.protectionOf(ctx, config, &o)
+	if !why.IsZero() {
+		return nil, mail.OpenedConnection{Insecure: true, Reply: why}
+	}
+	k, opened := c.open(ctx, config, o, from, protect)
+	if k == nil && opened.Insecure && protect.Use == tlspolicy.UseIfOffered && ctx.Err() == nil {
+		// The handshake failed, and mail for which plaintext will do is not to wait for that. A
+		// new connection, because nobody knows what the server makes of this one.
+		c.broken.add(o.Host.Addr, time.Now())
+		protect.Use = tlspolicy.UseNever
+		k, opened = c.open(ctx, config, o, from, protect)
+	}
+	return k, opened
+}
+
+// open opens a connection, which is to be protected as given.
+func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Opening, from origin, protect *protection) (*Conn, mail.OpenedConnection) {
 	began := time.Now()
 	sock, failure, err := c.connect(ctx, config, from.addr, o.Host)
 	if sock == nil {
@@ -36,13 +54,20 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 		return nil, mail.OpenedConnection{Reply: atTheDoor(failure), Unavailable: unavailable}
 	}
 	opened := mail.OpenedConnection{RTT: time.Since(began)}
-	k := newConn(c, config, o, from.hello, sock)
+	k := newConn(c, config, o, from.hello, sock, protect)
 	if failure, ok := k.greet(ctx); !ok {
 		c.count.handshakeFails.Add(1)
 		c.logFailure(o.Host.Addr, failure)
 		opened.Reply = atTheDoor(failure)
+		opened.Insecure = failure.Kind == client.FailSecurity || failure.Stage == client.WaitHandshake && failure.Kind != client.FailAbandoned
 		return nil, opened
 	}
+	if protect.Keyword && !k.line.session.Caps().RequireTLS {
+		k.line.session.Quit()
+		k.line.close()
+		return nil, mail.OpenedConnection{Insecure: true, Reply: keywordMissing(hostLabel(o.Host))}
+	}
+	opened.Security = k.security
 	opened.RTT = max(opened.RTT, k.hello)
 	opened.Connect = time.Since(began)
 	opened.Level = levelOf(k.line.session.Level())

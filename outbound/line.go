@@ -20,6 +20,7 @@ import (
 // owner's read by setting the deadline into the past (call).
 type line struct {
 	sock    net.Conn
+	secured *secured      // nil in plaintext
 	direct  *directWriter // nil if the socket cannot be written without waiting
 	session *client.Session
 	config  *TransportConfig
@@ -111,7 +112,7 @@ func (l *line) receive() {
 	if !l.listen() {
 		return
 	}
-	n, err := l.sock.Read(l.in)
+	n, err := l.read()
 	l.mu.Lock()
 	l.reading, l.called = false, false
 	late := err != nil && errors.Is(err, os.ErrDeadlineExceeded)
@@ -137,6 +138,9 @@ func (l *line) fail(why client.Loss) {
 // all is written, or the rest is being written by another goroutine (busy), or the
 // line is down.
 func (l *line) flush() (wrote bool) {
+	if l.secured != nil {
+		return l.flushSecured()
+	}
 	for !l.busy && !l.down {
 		l.out = l.session.Out(l.out[:0])
 		if len(l.out) == 0 {
@@ -205,12 +209,16 @@ type written struct {
 // writeRest starts another goroutine that writes the session's output, waiting for the
 // server to accept it.
 func (l *line) writeRest() {
+	l.out = l.session.Out(l.out[:0])
+	l.writeAside(l.out)
+}
+
+// writeAside has another goroutine write.
+func (l *line) writeAside(rest net.Buffers) {
 	if l.done == nil {
 		l.done = make(chan written, 1)
 	}
-	l.busy = true
-	l.out = l.session.Out(l.out[:0])
-	l.rest = l.out
+	l.busy, l.rest = true, rest
 	l.sock.SetWriteDeadline(time.Now().Add(l.config.wait(l.session.Wait().Kind))) // if that fails, so does the write
 	go func() {
 		n, err := l.rest.WriteTo(l.sock)
@@ -239,7 +247,11 @@ func (l *line) checkWrite() {
 func (l *line) confirm(w written) {
 	l.busy, l.rest = false, nil
 	clear(l.out)
-	l.session.Written(int(w.n))
+	if l.secured == nil {
+		l.session.Written(int(w.n))
+	} else if n := l.secured.unconfirmed; n > 0 {
+		l.session.Written(n)
+	}
 }
 
 // longAgo returns a deadline that has passed.
@@ -267,7 +279,7 @@ const lastWords = time.Second
 func (l *line) hearOut(why client.Loss) {
 	l.sock.SetReadDeadline(time.Now().Add(lastWords)) // if that fails, so does the read
 	for total := 0; !l.session.Over() && total < pieceSize; {
-		n, err := l.sock.Read(l.in)
+		n, err := l.read()
 		l.session.Feed(l.in[:n])
 		total += n
 		if err != nil {
@@ -293,8 +305,11 @@ const quitTime = time.Second
 // closes the socket.
 func (l *line) close() {
 	l.stop()
-	if l.out = l.session.Out(l.out[:0]); len(l.out) > 0 && !l.down && l.sock.SetWriteDeadline(time.Now().Add(quitTime)) == nil {
+	if l.out = l.session.Out(l.out[:0]); (len(l.out) > 0 || l.secured != nil) && !l.down && l.sock.SetWriteDeadline(time.Now().Add(quitTime)) == nil {
 		l.rest = l.out
+		if l.secured != nil {
+			l.rest = l.secured.sealed(l.out)
+		}
 		l.rest.WriteTo(l.sock)
 	}
 	l.sock.Close()

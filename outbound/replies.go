@@ -32,6 +32,11 @@ func contradicted() mail.Reply {
 		Text: "enhanced status codes of other commands came in reply"}
 }
 
+// keywordMissing is for mail that only servers may have that offer REQUIRETLS (RFC 8689 4.2.1).
+func keywordMissing(label string) mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 30}, Text: label + ": the message demands REQUIRETLS, which the server does not offer"}
+}
+
 // soften makes a permanent reply a temporary one.
 func soften(r mail.Reply) mail.Reply {
 	if r.Permanent() {

@@ -8,6 +8,7 @@ type Stats struct {
 	Connects        uint64 // connections opened
 	ConnectFailures uint64 // connections that could not be opened
 	HandshakeFails  uint64 // connections on which the session did not begin
+	TLSFailures     uint64 // of these, the ones on which TLS could not be negotiated
 	Reused          uint64 // transactions on a connection that had carried one before
 	Stale           uint64 // idle sessions that turned out to be closed
 	Lost            uint64 // connections lost or timed out during a transaction
@@ -20,7 +21,7 @@ type Stats struct {
 
 // counters hold the Stats while they are counted.
 type counters struct {
-	transactions, connects, connectFailures, handshakeFails              atomic.Uint64
+	transactions, connects, connectFailures, handshakeFails, tlsFailures atomic.Uint64
 	reused, stale, lost, protocol, doubtful, emptyTaken, astray, blocked atomic.Uint64
 }
 
@@ -32,6 +33,7 @@ func (c *Client) Stats() Stats {
 		Connects:        c.count.connects.Load(),
 		ConnectFailures: c.count.connectFailures.Load(),
 		HandshakeFails:  c.count.handshakeFails.Load(),
+		TLSFailures:     c.count.tlsFailures.Load(),
 		Reused:          c.count.reused.Load(),
 		Stale:           c.count.stale.Load(),
 		Lost:            c.count.lost.Load(),

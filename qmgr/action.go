@@ -102,6 +102,7 @@ type Note struct {
 	Transport string
 	Nexthop   string
 	Source    string // with a Nexthop: that of its queue, "" if it has none; or what the note is about
+	Security  string // with a Nexthop: what its queue's mail demands of connections
 	Text      string
 	Sender    mail.Address
 	At        mail.Instant // NoteDeferred: next attempt

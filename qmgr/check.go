@@ -203,21 +203,28 @@ func (t *transport) check(leftovers bool) {
 		d.check()
 	}
 	assert.That(sum == t.Load && t.order.Len() == len(t.queues), "%s: %+v, counted %+v", t.Name, sum, t.Load)
-	sourced := 0
+	variants := 0
 	for _, d := range t.queues { //archtest:anyorder assertions
-		if d.source != nil {
-			sourced++
-			assert.That(slices.Contains(t.sourced[d.name], d), "%s:%s is not among those with a source", t.Name, d.nexthop)
+		if !d.plain() {
+			variants++
+			assert.That(slices.Contains(t.variantsOf(d.name), d), "%s:%s is not among those with a source or a demand", t.Name, d.nexthop)
 		}
 		assert.That(d.Waiting > 0 || d.Busy > 0 || d.window.State() != window.Ready || leftovers || d.inUse() || d.pace.slot.Heaped(), "%s:%s is idle and not freed", t.Name, d.nexthop)
 		assert.That(d.window.State() != window.Dead && !t.dead() || d.Waiting == 0, "%s:%s is dead and has entries", t.Name, d.nexthop)
 		assert.That(d.Waiting == 0 || d.source == nil || d.source.up(), "%s:%s waits for source %s, which is withdrawn", t.Name, d.nexthop, d.source.name())
 		assert.That((d.window.State() == window.Ready) != d.timer.slot.Heaped(), "%s:%s: state and timer disagree", t.Name, d.nexthop)
 	}
-	for _, all := range t.sourced { //archtest:anyorder assertions
-		sourced -= len(all)
+	for name, v := range t.variants { //archtest:anyorder assertions
+		variants -= len(v.all)
+		secured := 0
+		for _, d := range v.all {
+			if d.security != "" {
+				secured++
+			}
+		}
+		assert.That(secured == v.secured, "%s:%s: %d queues have a demand of security, counted %d", t.Name, name, secured, v.secured)
 	}
-	assert.That(sourced == 0, "%s: %d destinations too few are listed with their sources", t.Name, sourced)
+	assert.That(variants == 0, "%s: %d destinations too few are listed with their sources and demands", t.Name, variants)
 	assert.That(t.dead() == t.outage.timer.slot.Heaped(), "%s: state and timer disagree", t.Name)
 	assert.That((t.delay.state == delayWaiting || t.delay.state == delayDialing) == t.delay.timer.slot.Heaped(), "%s: delay and timer disagree", t.Name)
 	assert.That(t.delay.state == delayFree || t.delay.state == delayTaken || t.delay.state == delayDialing || t.cfg.TransportRateDelay > 0, "%s waits and has no rate delay", t.Name)

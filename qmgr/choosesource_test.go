@@ -54,7 +54,7 @@ func (w *choiceTwin) choose(q *Qmgr, t *transport, m *message, name string) int 
 	all := q.sources.all
 	state := make([]int, len(all)) // 2: it may; 1: it is dead; 0: it may not
 	for i, s := range all {
-		d := t.queues[queueKey{name, s.Name}]
+		d := t.queues[queueKey{name, s.Name, ""}]
 		waiting := 0
 		if d != nil {
 			waiting = d.Waiting
@@ -107,7 +107,7 @@ func TestChooseSourceAgainstTwin(t *testing.T) {
 					a.become(addressUsed)
 				}
 			case 1:
-				if d := q.queue(smtp, name, name, s); d.dead() {
+				if d := q.queue(smtp, name, name, s, ""); d.dead() {
 					q.revive(d, CauseRevival)
 				} else {
 					d.window.Close()
@@ -116,13 +116,13 @@ func TestChooseSourceAgainstTwin(t *testing.T) {
 			case 2:
 				q.warmup.Take(warmup.Key{Source: s.Name, Site: name}, q.now)
 			case 3:
-				q.queue(smtp, name, name, s).Waiting = r.IntN(10)
+				q.queue(smtp, name, name, s, "").Waiting = r.IntN(10)
 			}
 			if r.IntN(3) > 0 {
 				m.serial++
 			}
 			want := w.choose(q, smtp, m, name)
-			got, why := q.chooseSource(m, smtp, name, name, name)
+			got, why := q.chooseSource(m, smtp, way{name, name, ""}, name)
 			if (want < 0) != !why.IsZero() || want >= 0 && got != q.sources.all[want] {
 				t.Fatalf("run %d, pick %d for %s: %s %v, want %d", run, pick, name, got.name(), why, want)
 			}
@@ -154,7 +154,7 @@ func BenchmarkChooseSource(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					m.serial++
-					q.chooseSource(m, smtp, "d.test", "d.test", "d.test")
+					q.chooseSource(m, smtp, way{"d.test", "d.test", ""}, "d.test")
 				}
 			})
 		}

@@ -36,7 +36,7 @@ type dialling struct {
 func (q *Qmgr) openSite(d *queue) {
 	t := d.transport
 	assert.That(d.name == d.nexthop, "%s has connections, but is found as %s", d.nexthop, d.name)
-	d.site = conns.NewSite(t.group, d.nexthop, d.source.name())
+	d.site = conns.NewSite(t.group, d.nexthop, conns.Way{Source: d.source.name(), Security: d.security})
 	d.site.Configure(d.limits.rateDelay > 0, d.limits.dials, q.now)
 	q.sites[d.site] = d
 }
@@ -126,18 +126,15 @@ func (q *Qmgr) hostsOf(d *queue, ev Hosts) {
 }
 
 // resolving are the queues for which the hosts of a nexthop are looked up: one lookup
-// serves all sources.
+// serves all sources and demands of security.
 func (q *Qmgr) resolving(transport, nexthop string) iter.Seq[*queue] {
 	return func(yield func(*queue) bool) {
 		t := q.transports[transport]
 		if t == nil {
 			return
 		}
-		if d := t.queues[queueKey{name: nexthop}]; d != nil && d.resolving && !yield(d) {
-			return
-		}
-		for _, s := range q.sources.all {
-			if d := t.queues[queueKey{nexthop, s.Name}]; d != nil && d.resolving && !yield(d) {
+		for d := range t.named(nexthop) {
+			if d.resolving && !yield(d) {
 				return
 			}
 		}
@@ -192,7 +189,7 @@ func (q *Qmgr) closed(ev Closed) {
 	defer q.unpin(d)
 	q.untry(c)
 	if ev.Closing.Why == mail.CloseMixed {
-		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Text: mixedText(c.Host(), ev.Closing.Reply)})
+		q.emit(Note{Kind: NoteMixed, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: mixedText(c.Host(), ev.Closing.Reply)})
 	}
 	f := q.conns.Closed(ev.Conn, ev.Closing, q.now)
 	d.touch()

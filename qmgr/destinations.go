@@ -19,8 +19,8 @@ type DestinationQuery struct {
 	Match func(transport, nexthop string) bool
 	// In are the conditions that are wanted; without any, all are.
 	In []Condition
-	// EachSource asks for a line for each source of a destination; otherwise there is one
-	// for all of them together.
+	// EachSource asks for a line for each source of a destination, and each demand of
+	// security; otherwise there is one for all of them together.
 	EachSource bool
 	// Domain, if it is not empty, picks sites that have mail waiting for a domain.
 	Domain string
@@ -38,6 +38,7 @@ type DestinationPlace struct {
 	Transport string
 	Nexthop   string
 	Source    string
+	Security  string
 }
 
 // A DestinationList is a page of destinations, in their order.
@@ -62,7 +63,7 @@ type DestinationSummary struct {
 
 // Place returns where the destination stands.
 func (s *DestinationSummary) Place() DestinationPlace {
-	return DestinationPlace{s.Queue.Todo, s.Condition, s.Transport, s.Queue.Nexthop, s.Queue.Source}
+	return DestinationPlace{s.Queue.Todo, s.Condition, s.Transport, s.Queue.Nexthop, s.Queue.Source, s.Queue.Security}
 }
 
 // Destinations returns a page of destinations. It takes time in proportion to the
@@ -108,22 +109,23 @@ type standing struct {
 	condition Condition
 	waiting   int
 	source    string
+	security  string
 }
 
 func (s standing) place() DestinationPlace {
-	return DestinationPlace{s.waiting, s.condition, s.queue.transport.Name, s.queue.nexthop, s.source}
+	return DestinationPlace{s.waiting, s.condition, s.queue.transport.Name, s.queue.nexthop, s.source, s.security}
 }
 
 func compareStanding(a, b standing) int {
 	return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(b.condition, a.condition),
-		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop), strings.Compare(a.source, b.source))
+		strings.Compare(a.queue.transport.Name, b.queue.transport.Name), strings.Compare(a.queue.nexthop, b.queue.nexthop), strings.Compare(a.source, b.source), strings.Compare(a.security, b.security))
 }
 
 // before reports whether the place is before a destination's.
 func (p *DestinationPlace) before(s standing) bool {
 	at := s.place()
 	return cmp.Or(cmp.Compare(at.Todo, p.Todo), cmp.Compare(at.Condition, p.Condition),
-		strings.Compare(p.Transport, at.Transport), strings.Compare(p.Nexthop, at.Nexthop), strings.Compare(p.Source, at.Source)) < 0
+		strings.Compare(p.Transport, at.Transport), strings.Compare(p.Nexthop, at.Nexthop), strings.Compare(p.Source, at.Source), strings.Compare(p.Security, at.Security)) < 0
 }
 
 // serves reports whether a site has mail waiting for a domain; of "" any does.
@@ -270,7 +272,7 @@ func (q *Qmgr) remembered(t *transport, nexthop string) (DestinationView, bool) 
 	}
 	v := DestinationView{Remembered: true, Ceiling: t.limits.window.Limit}
 	for _, source := range append([]string{""}, q.sources.names()...) {
-		if h, known := q.conns.Remembered(t.group, source, mail.Host{Addr: addr}, q.now); known {
+		if h, known := q.conns.Remembered(t.group, conns.Way{Source: source}, mail.Host{Addr: addr}, q.now); known {
 			v.Hosts = append(v.Hosts, h)
 		}
 	}

@@ -109,7 +109,7 @@ type Verify struct {
 	Client             netip.Addr // the client that asks: those of one network share a few lookups and call-outs
 	Transport, Nexthop string     // as in the route
 	Routed             bool
-	Site               string // Routed: as in the route
+	Site, Security     string // Routed: as in the route
 	// Recipient is whom the receiver is asked about, if mail can be sent there and
 	// that is not known already; "" if the receiver is not asked. That is done over
 	// connections that the core decides on, or not at all.

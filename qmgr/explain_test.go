@@ -242,11 +242,11 @@ func TestWhereAMessageIs(t *testing.T) {
 	if d := list.Destinations[0]; d.Messages != 2 || d.Recipients != 3 || d.Queue.Todo != 2 || d.Oldest != o.Messages[o.ids[1]].Envelope.Arrived {
 		t.Errorf("with one message more the first destination is %+v", d)
 	}
-	if q, ok := o.Core.Peek("smtp", "b.test", ""); !ok || q.Todo != 2 || q.Busy != 1 || q.Nexthop != "b.test" {
+	if q, ok := o.Core.Peek("smtp", "b.test", "", ""); !ok || q.Todo != 2 || q.Busy != 1 || q.Nexthop != "b.test" {
 		t.Errorf("%+v %v", q, ok)
 	}
 	for _, of := range [][2]string{{"smtp", "nowhere.test"}, {"none", "b.test"}} {
-		if q, ok := o.Core.Peek(of[0], of[1], ""); ok {
+		if q, ok := o.Core.Peek(of[0], of[1], "", ""); ok {
 			t.Errorf("%v is %+v", of, q)
 		}
 	}

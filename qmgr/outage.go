@@ -113,7 +113,7 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 	}
 	text := replyText(why)
 	if q.cfg.AsPostfix || of == (mail.Origin{}) {
-		return alive(q.queue(t, text, text, nil))
+		return alive(q.queue(t, text, text, nil, ""))
 	}
 	if q.queues > textsWhole {
 		why.Text = mail.CutText(why.Text, textShort)
@@ -123,7 +123,7 @@ func (q *Qmgr) queueInstead(transport string, why mail.Reply, of mail.Origin) *q
 	if why.By != "" {
 		name += " " + strconv.Itoa(int(why.Code)) + " " + why.By
 	}
-	d := q.queue(t, name, text, nil)
+	d := q.queue(t, name, text, nil, "")
 	d.instead = of
 	if why.By != "" {
 		d.said = why

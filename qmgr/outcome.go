@@ -145,7 +145,7 @@ func (q *Qmgr) dies(d *queue, why mail.Reply, until mail.Instant) {
 	}
 	d.reason.Text = SuspendedPrefix + why.Text
 	q.arm(&d.timer, max(until, q.now.Add(shortestDeath)))
-	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Text: why.String()})
+	q.emit(Note{Kind: NoteDead, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: why.String()})
 }
 
 // shortestDeath keeps a destination from dying and reviving in one instant.

@@ -355,7 +355,7 @@ func (q *Qmgr) freeIfIdle(d *queue) {
 			return
 		}
 		q.disarm(&d.timer)
-		q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Text: forgotten})
+		q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Text: forgotten})
 	}
 	if d.site != nil {
 		q.closeSite(d)

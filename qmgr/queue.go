@@ -21,8 +21,9 @@ type queue struct {
 	byLane     map[*lane]*claim // nil until there are two claims
 	sharing
 	transport *transport
-	name      string            // among those of the transport and the source
+	name      string            // among those of the transport that share neither source nor security
 	source    *sourceState      // from which its mail leaves; nil where none is chosen
+	security  string            // what its mail demands of connections (mail.Route.Security)
 	inOrder   ilist.Link[queue] // on transport.order
 	nexthop   string            // what deliveries are to reach: the name, but for PerRecipientQueues and TransportRetry
 	instead   mail.Origin       // TransportRetry and TransportError: where the mail was to go; zero if it was routed there
@@ -55,20 +56,23 @@ type reaching struct {
 }
 
 // A queueKey identifies a queue among those of its transport.
-type queueKey struct{ name, source string }
+type queueKey struct{ name, source, security string }
 
-func (q *queue) key() queueKey { return queueKey{q.name, q.source.name()} }
+func (q *queue) key() queueKey { return queueKey{q.name, q.source.name(), q.security} }
 
-func newQueue(t *transport, name, nexthop string, s *sourceState) *queue {
+// plain reports whether the queue is found by its name alone.
+func (q *queue) plain() bool { return q.source == nil && q.security == "" }
+
+func newQueue(t *transport, name, nexthop string, s *sourceState, security string) *queue {
 	q := t.stocks.queues.Take()
-	q.transport, q.name, q.source, q.nexthop, q.window = t, name, s, nexthop, window.New(&t.limits.window)
+	q.transport, q.name, q.source, q.security, q.nexthop, q.window = t, name, s, security, nexthop, window.New(&t.limits.window)
 	q.limits = &t.limits
 	q.timer.kind, q.timer.queue = timerQueue, q
 	q.pace.kind, q.pace.queue = timerPace, q
 	q.spreading.pause.kind, q.spreading.pause.queue = timerSpread, q
 	t.queues[q.key()] = q
-	if s != nil {
-		t.sourced[name] = append(t.sourced[name], q)
+	if !q.plain() {
+		t.listVariant(q)
 	}
 	t.order.PushBack(&q.inOrder, q)
 	return q

@@ -152,12 +152,12 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.bindToRetry(m, b, t.outage.reason, mail.Origin{Transport: t.Name, Nexthop: reach})
 		return
 	}
-	from, why := q.chooseSource(m, t, name, reach, nexthop)
+	from, why := q.chooseSource(m, t, way{name, reach, to.Security}, nexthop)
 	if !why.IsZero() {
 		q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach})
 		return
 	}
-	b.queue = q.queue(t, name, reach, from)
+	b.queue = q.queue(t, name, reach, from, to.Security)
 	if m.from == intake.FromRetry || m.from == intake.FromFlush && !b.queue.dead() {
 		b.queue.reset = max(b.queue.reset, m.reset)
 	}

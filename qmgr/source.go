@@ -130,15 +130,20 @@ func (s *sourceState) reachable(set mail.HostSet) mail.HostSet {
 	return set
 }
 
+// A way is where a message's mail goes, but for the source.
+type way struct {
+	name, reach string // the queue's name and nexthop
+	security    string
+}
+
 // chooseSource returns from which source a message's mail for a destination is to leave:
 // nil where no pool wants it. A reply says why it can leave from none now.
 //
 // The sources of the pool take turns (package source). Passed over is one that maySend
 // refuses; one whose allowance for the site is used up today, or will be by what waits; and
 // one whose queue for the destination is dead, as long as another's is not. Further
-// recipients of a message go where the first ones do. reach is the queue's nexthop, nexthop
-// that of the message's route.
-func (q *Qmgr) chooseSource(m *message, t *transport, name, reach, nexthop string) (*sourceState, mail.Reply) {
+// recipients of a message go where the first ones do. nexthop is that of the message's route.
+func (q *Qmgr) chooseSource(m *message, t *transport, to way, nexthop string) (*sourceState, mail.Reply) {
 	p := q.poolOf(m, t, nexthop)
 	if p == nil {
 		return nil, mail.Reply{}
@@ -147,34 +152,34 @@ func (q *Qmgr) chooseSource(m *message, t *transport, name, reach, nexthop strin
 	var dead bool // one may send but for that
 	mayUse := func(member int, dying bool) bool {
 		s := members[member]
-		if !q.maySend(s) || !q.allows(t, name, warmup.Key{Source: s.Name, Site: reach}) {
+		if !q.maySend(s) || !q.allows(t, to.name, warmup.Key{Source: s.Name, Site: to.reach}) {
 			return false
 		}
-		if d := t.queues[queueKey{name, s.Name}]; d != nil && d.dead() {
+		if d := t.queues[queueKey{to.name, s.Name, to.security}]; d != nil && d.dead() {
 			dead = true
 			return dying
 		}
 		return true
 	}
 	alive := func(member int) bool { return mayUse(member, false) }
-	if i, ok := q.sources.turns.Last(p, t.Name, name, m.serial); ok && alive(i) {
+	if i, ok := q.sources.turns.Last(p, t.Name, to.name, m.serial); ok && alive(i) {
 		return members[i], mail.Reply{}
 	}
 	if m.Entries > 0 {
-		for _, d := range t.sourced[name] {
-			if i := slices.Index(members, d.source); i >= 0 && boundTo(m, d) && alive(i) {
+		for _, d := range t.variantsOf(to.name) {
+			if i := slices.Index(members, d.source); d.security == to.security && i >= 0 && boundTo(m, d) && alive(i) {
 				return d.source, mail.Reply{}
 			}
 		}
 	}
-	i, ok := q.sources.turns.Next(p, t.Name, name, m.serial, alive)
+	i, ok := q.sources.turns.Next(p, t.Name, to.name, m.serial, alive)
 	if !ok && dead {
-		i, ok = q.sources.turns.Next(p, t.Name, name, m.serial, func(member int) bool { return mayUse(member, true) })
+		i, ok = q.sources.turns.Next(p, t.Name, to.name, m.serial, func(member int) bool { return mayUse(member, true) })
 	}
 	if ok {
 		return members[i], mail.Reply{}
 	}
-	return nil, q.noSource(p, reach)
+	return nil, q.noSource(p, to.reach)
 }
 
 // maySend reports whether mail may leave from a source at all.
@@ -348,12 +353,12 @@ func (q *Qmgr) bindAnew(d *queue) {
 // there is none.
 func (q *Qmgr) bindEntryAnew(e *sched.Entry) {
 	d := queueOf(e.Destination())
-	s, why := q.chooseSource(messageOf(e.Message), d.transport, d.name, d.nexthop, nexthopOf(e))
+	s, why := q.chooseSource(messageOf(e.Message), d.transport, way{d.name, d.nexthop, d.security}, nexthopOf(e))
 	if !why.IsZero() {
 		q.putOff(e, TransportRetry, why)
 		return
 	}
-	to := q.queue(d.transport, d.name, d.nexthop, s)
+	to := q.queue(d.transport, d.name, d.nexthop, s, d.security)
 	if to.dead() {
 		q.putOff(e, TransportRetry, to.reason)
 		return

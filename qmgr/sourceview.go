@@ -140,23 +140,26 @@ func (s addressState) String() string {
 	return [...]string{"none", "in use", "withdrawn", "tried"}[s]
 }
 
-// siblings are the queues of a destination from all sources, itself included, in the order of
-// the sources.
+// siblings are the queues of a destination from all sources and with all demands of security,
+// itself included, in the order of the sources.
 func (q *Qmgr) siblings(d *queue) []*queue { return q.queuesFor(d.transport, d.name) }
 
 // queuesFor are the queues of one name among those of a transport, in the order of the
 // sources.
 func (q *Qmgr) queuesFor(t *transport, name string) (all []*queue) {
-	if none := t.queues[queueKey{name: name}]; none != nil {
-		all = append(all, none)
+	for d := range t.named(name) {
+		all = append(all, d)
 	}
-	for _, s := range q.sources.all {
-		if one := t.queues[queueKey{name, s.Name}]; one != nil {
-			all = append(all, one)
-		}
+	if len(all) > 1 {
+		slices.SortStableFunc(all, func(a, b *queue) int {
+			return cmp.Or(cmp.Compare(q.sources.place(a.source), q.sources.place(b.source)), cmp.Compare(a.security, b.security))
+		})
 	}
 	return all
 }
+
+// place is that of a source in the order of the configuration; no source is before all.
+func (v *sources) place(s *sourceState) int { return slices.Index(v.all, s) }
 
 // names are those of all sources.
 func (v *sources) names() (names []string) {
@@ -168,7 +171,7 @@ func (v *sources) names() (names []string) {
 
 // standing returns how a destination stands from its source.
 func (q *Qmgr) standing(d *queue) standing {
-	return standing{queue: d, condition: q.condition(d), waiting: d.Waiting, source: d.source.name()}
+	return standing{queue: d, condition: q.condition(d), waiting: d.Waiting, source: d.source.name(), security: d.security}
 }
 
 // standingOfAll returns how a destination stands from all sources together: what waits is the
@@ -186,7 +189,12 @@ func (q *Qmgr) standingOfAll(all []*queue) standing {
 			s.condition = min(s.condition, one.condition)
 		}
 		s.waiting += one.waiting
-		s.source = ""
+		if one.source != s.source {
+			s.source = ""
+		}
+		if one.security != s.security {
+			s.security = ""
+		}
 	}
 	s.all = all
 	return s
@@ -200,7 +208,12 @@ func (v *DestinationSummary) addSource(other *DestinationSummary) {
 		v.Oldest = other.Oldest
 	}
 	a, b := &v.Queue, &other.Queue
-	a.Source = ""
+	if a.Source != b.Source {
+		a.Source = ""
+	}
+	if a.Security != b.Security {
+		a.Security = ""
+	}
 	a.Window += b.Window
 	a.Busy += b.Busy
 	if a.Todo == 0 {
@@ -230,5 +243,5 @@ func sourcesOf(all []*queue) (names []string) {
 		}
 	}
 	slices.SortFunc(names, cmp.Compare)
-	return names
+	return slices.Compact(names)
 }

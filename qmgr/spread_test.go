@@ -84,7 +84,7 @@ func TestSpreadingCosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		q.now = 1e18
-		d := newQueue(q.transport("smtp"), "a.test", "a.test", nil)
+		d := newQueue(q.transport("smtp"), "a.test", "a.test", nil, "")
 		cfg := window.Config{Initial: tc.busy + tc.room, Limit: tc.busy + tc.room}.WithDefaults()
 		d.window = window.New(&cfg)
 		d.Waiting, d.Busy = tc.waiting, tc.busy

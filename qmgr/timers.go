@@ -110,7 +110,7 @@ func (q *Qmgr) revive(d *queue, cause FeedbackCause) {
 	d.reason = mail.Reply{}
 	d.touch()
 	q.explain(d, cause)
-	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name()})
+	q.emit(Note{Kind: NoteAlive, Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security})
 }
 
 // rest suspends a destination between two deliveries, where a rate delay is

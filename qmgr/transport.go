@@ -27,8 +27,8 @@ type transport struct {
 	cfg        TransportConfig
 	inRing     ilist.Link[transport] // on Qmgr.ring
 	queues     map[queueKey]*queue
-	sourced    map[string][]*queue // those with a source, by name, in the order in which they came about
-	order      ilist.List[queue]   // in the order in which they came about; in round robin, in that of their turns
+	variants   map[string]*variants // the queues that are not plain, by name
+	order      ilist.List[queue]    // in the order in which they came about; in round robin, in that of their turns
 	outage     outage
 	limits     limits // of its destinations, but for those that have others
 	rate       rate.Bucket
@@ -45,7 +45,7 @@ type transport struct {
 }
 
 func newTransport(name string, cfg TransportConfig, q *Qmgr) *transport {
-	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[queueKey]*queue), sourced: make(map[string][]*queue), stocks: &q.stocks}
+	t := &transport{Name: name, cfg: cfg, parts: 1, shares: q.shares, queues: make(map[queueKey]*queue), variants: make(map[string]*variants), stocks: &q.stocks}
 	t.first = q.newLane(t, nil)
 	t.turns.Configure(t.shares)
 	if cfg.Agents == AgentsConnections {
@@ -103,13 +103,14 @@ func (t *transport) full() bool {
 	return t.paused || t.delay.holds() || t.cfg.Agents == AgentsOwn && t.Busy >= t.cfg.ProcessLimit
 }
 
-// queue returns the queue of a nexthop from a source, and makes it if need be.
-func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState) *queue {
-	if d, ok := t.queues[queueKey{name, s.name()}]; ok {
+// queue returns the queue of a nexthop from a source, with a demand of security, and makes it
+// if need be.
+func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState, security string) *queue {
+	if d, ok := t.queues[queueKey{name, s.name(), security}]; ok {
 		return d
 	}
 	q.queues++
-	d := newQueue(t, name, nexthop, s)
+	d := newQueue(t, name, nexthop, s, security)
 	if q.cfg.AsPostfix {
 		q.newClaim(t.first, d) // where dumps show it although no mail may come to it
 	}
@@ -127,13 +128,58 @@ func (q *Qmgr) queue(t *transport, name, nexthop string, s *sourceState) *queue 
 // drop removes a queue.
 func (t *transport) drop(d *queue) {
 	delete(t.queues, d.key())
-	if d.source == nil {
+	if d.plain() {
 		return
 	}
-	all := t.sourced[d.name]
-	if all = slices.DeleteFunc(all, func(other *queue) bool { return other == d }); len(all) > 0 {
-		t.sourced[d.name] = all
-	} else {
-		delete(t.sourced, d.name)
+	v := t.variants[d.name]
+	v.all = slices.DeleteFunc(v.all, func(other *queue) bool { return other == d })
+	if d.security != "" {
+		v.secured--
+	}
+	if len(v.all) == 0 {
+		delete(t.variants, d.name)
+	}
+}
+
+// variants are the queues of one name that are not plain: those with a source or a demand of
+// security, in the order in which they came about.
+type variants struct {
+	all     []*queue
+	secured int // of these, the ones with a demand
+}
+
+// listVariant lists a queue that is not plain.
+func (t *transport) listVariant(d *queue) {
+	v := t.variants[d.name]
+	if v == nil {
+		v = &variants{}
+		t.variants[d.name] = v
+	}
+	v.all = append(v.all, d)
+	if d.security != "" {
+		v.secured++
+	}
+}
+
+// variantsOf returns those of a name.
+func (t *transport) variantsOf(name string) []*queue {
+	if v := t.variants[name]; v != nil {
+		return v.all
+	}
+	return nil
+}
+
+// named yields the queues of a name: the plain one, and those with a source or a demand of
+// security. One may be freed while it is yielded.
+func (t *transport) named(name string) iter.Seq[*queue] {
+	return func(yield func(*queue) bool) {
+		if d := t.queues[queueKey{name: name}]; d != nil && !yield(d) {
+			return
+		}
+		for _, d := range slices.Clone(t.variantsOf(name)) {
+			if !yield(d) {
+				return
+			}
+		}
 	}
 }

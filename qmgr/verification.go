@@ -34,7 +34,7 @@ func (q *Qmgr) verify(ev Verify) {
 		q.emit(Verified{Verification: ev.Verification, Reply: callout.ReplyBusy})
 	case v == nil:
 	case ev.Routed:
-		q.routeKnown(v, mail.Route{Transport: ev.Transport, Nexthop: ev.Nexthop, Site: ev.Site})
+		q.routeKnown(v, mail.Route{Transport: ev.Transport, Nexthop: ev.Nexthop, Site: ev.Site, Security: ev.Security})
 	default:
 		q.lookups.Ask(&v.Question, ev.Client, intake.Key{Transport: ev.Transport, Nexthop: ev.Nexthop}, q.now)
 	}

@@ -75,14 +75,16 @@ type TransportView struct {
 // QueueView is what the core holds of one destination.
 type QueueView struct {
 	Nexthop string
-	Source  string      // from which its mail leaves; "" where none is chosen
-	Instead mail.Origin // of TransportRetry: where the mail was to go; zero if it was routed there
-	State   window.State
-	Window  int
-	Busy    int
-	Todo    int
-	Reason  mail.Reply   // why it is Dead
-	Until   mail.Instant // Dead, Suspended: when it is tried again
+	Source  string // from which its mail leaves; "" where none is chosen
+	// Security is what its mail demands of connections; "" is TLS if the host offers it.
+	Security string
+	Instead  mail.Origin // of TransportRetry: where the mail was to go; zero if it was routed there
+	State    window.State
+	Window   int
+	Busy     int
+	Todo     int
+	Reason   mail.Reply   // why it is Dead
+	Until    mail.Instant // Dead, Suspended: when it is tried again
 	// Connections are those that serve it, where the core decides on them.
 	Connections conns.SiteView
 	// WaitReason is what keeps its mail waiting. Peek leaves it out.
@@ -136,16 +138,16 @@ func byTodo(a, b *queue) int {
 
 // compareNames orders the queues of a transport.
 func compareNames(a, b *queue) int {
-	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.source.name(), b.source.name()))
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.source.name(), b.source.name()), cmp.Compare(a.security, b.security))
 }
 
 func compareView(a, b QueueView) int {
-	return cmp.Or(cmp.Compare(a.Nexthop, b.Nexthop), cmp.Compare(a.Source, b.Source),
+	return cmp.Or(cmp.Compare(a.Nexthop, b.Nexthop), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Security, b.Security),
 		cmp.Compare(a.Instead.Transport, b.Instead.Transport), cmp.Compare(a.Instead.Nexthop, b.Instead.Nexthop))
 }
 
 func (d *queue) view() QueueView {
-	v := QueueView{Nexthop: d.nexthop, Source: d.source.name(), Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
+	v := QueueView{Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Instead: d.instead, State: d.window.State(), Window: d.window.Size(), Busy: d.Busy,
 		Todo: d.Waiting, Reason: d.reason, Connections: d.site.View()}
 	if d.timer.slot.Heaped() {
 		v.Until = d.timer.at
@@ -160,12 +162,12 @@ func (q *Qmgr) queueView(d *queue) QueueView {
 	return v
 }
 
-// Peek returns what the core holds of one destination from a source, false if it holds
-// nothing. Unlike View it takes constant time, so that a host can look at one
+// Peek returns what the core holds of one destination, from a source and with a demand of
+// security, false if it holds nothing. Unlike View it takes constant time, so that a host can look at one
 // window after every delivery.
-func (q *Qmgr) Peek(transport, nexthop, source string) (QueueView, bool) {
-	if t := q.transports[transport]; t != nil && t.queues[queueKey{nexthop, source}] != nil {
-		return t.queues[queueKey{nexthop, source}].view(), true
+func (q *Qmgr) Peek(transport, nexthop, source, security string) (QueueView, bool) {
+	if t := q.transports[transport]; t != nil && t.queues[queueKey{nexthop, source, security}] != nil {
+		return t.queues[queueKey{nexthop, source, security}].view(), true
 	}
 	return QueueView{}, false
 }

@@ -42,13 +42,32 @@ func (q *Qmgr) allows(t *transport, name string, k warmup.Key) bool {
 	if left == 0 || left == math.MaxInt {
 		return left > 0
 	}
-	d := t.queues[queueKey{name, k.Source}]
-	return d == nil || left > d.Waiting
+	return left > t.waitingFrom(name, k.Source)
 }
 
-// overbooked reports whether more mail waits in a queue than its source may send today.
+// waitingFrom is how much waits in the queues of a name that share a source.
+func (t *transport) waitingFrom(name, source string) (n int) {
+	v := t.variants[name]
+	switch {
+	case v == nil:
+		return 0
+	case v.secured == 0:
+		if d := t.queues[queueKey{name, source, ""}]; d != nil {
+			n = d.Waiting
+		}
+		return n
+	}
+	for _, d := range v.all {
+		if d.source.name() == source {
+			n += d.Waiting
+		}
+	}
+	return n
+}
+
+// overbooked reports whether more mail waits for a destination than its source may send today.
 func (q *Qmgr) overbooked(d *queue) bool {
-	return d.source != nil && q.warmup.Allowance(d.warmupKey(), q.now).Left() < d.Waiting
+	return d.source != nil && q.warmup.Allowance(d.warmupKey(), q.now).Left() < d.transport.waitingFrom(d.name, d.source.Name)
 }
 
 // whySpent is why a source may not send to a site now.
@@ -111,7 +130,10 @@ func (q *Qmgr) overflow() {
 		k := q.spent[len(q.spent)-1]
 		q.spent = q.spent[:len(q.spent)-1]
 		for t := range q.ring.All() {
-			if d := t.queues[queueKey{k.Site, k.Source}]; d != nil && d.Waiting > 0 {
+			for d := range t.named(k.Site) {
+				if d.source.name() != k.Source || d.Waiting == 0 {
+					continue
+				}
 				d.pin()
 				q.bindAnew(d)
 				d.touch()

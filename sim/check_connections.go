@@ -83,7 +83,7 @@ func (c *connecting) dialling(w *world, s *session) {
 		if o.opening.Transport != transport || o.opening.Source != s.opening.Source {
 			continue
 		}
-		if o.holding() && o.serves == s.serves {
+		if o.holding() && o.serves == s.serves && o.opening.Security == s.opening.Security {
 			site++
 		}
 		if o.host == s.host {
@@ -95,7 +95,7 @@ func (c *connecting) dialling(w *world, s *session) {
 	c.atMost(w, "to host "+s.host.name, host, cfg.Connections.HostLimit)
 	if !c.shared {
 		c.atMost(w, "to "+s.serves.name, site, cfg.Window.Limit)
-		if q, ok := w.core.Peek(transport, s.serves.name, s.opening.Source); ok && q.State == window.Ready && site > q.Window {
+		if q, ok := w.core.Peek(transport, s.serves.name, s.opening.Source, s.opening.Security); ok && q.State == window.Ready && site > q.Window {
 			c.found(w.now, "%d connections to %s; the window is %d", site, s.serves.name, q.Window)
 		}
 	}

@@ -133,7 +133,7 @@ func (k *contest) hasFree(w *world, c *claims) bool {
 		return false
 	}
 	if cfg.Agents != qmgr.AgentsConnections {
-		q, _ := w.core.Peek(k.to.transport, k.to.name, "")
+		q, _ := w.core.Peek(k.to.transport, k.to.name, "", "")
 		return q.State == window.Ready && k.busy < q.Window && c.busy[k.to.transport] < cfg.ProcessLimit
 	}
 	for _, s := range w.listed {

@@ -141,7 +141,7 @@ func (c *warming) putOff(w *world, d *mail.Delivery) {
 			continue
 		}
 		waiting := 0
-		if v, ok := w.core.Peek(d.Origin.Transport, d.Origin.Nexthop, m.Source); ok {
+		if v, ok := w.core.Peek(d.Origin.Transport, d.Origin.Nexthop, m.Source, ""); ok {
 			waiting = v.Todo
 		}
 		if left := p.Allowances[s.step] - s.today; left > waiting {

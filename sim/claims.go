@@ -202,7 +202,7 @@ func (c *claims) confirm(w *world, k *contest) {
 // roomFor returns how many entries a destination could take, or more.
 func (w *world) roomFor(c *claims, k *contest) (room int) {
 	if c.limits.usage(k.to.transport).cfg.Agents != qmgr.AgentsConnections {
-		q, _ := w.core.Peek(k.to.transport, k.to.name, "")
+		q, _ := w.core.Peek(k.to.transport, k.to.name, "", "")
 		if q.State != window.Ready {
 			return 0
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -97,7 +98,8 @@ func (f *fingerprint) common(a any) bool {
 		f.text(a.Text)
 		f.text(string(a.Sender))
 		f.mix(uint64(a.At))
-		f.source(a.Source)
+		f.unless("source", a.Source)
+		f.unless("security", a.Security)
 	default:
 		return false
 	}
@@ -157,6 +159,7 @@ func (f *fingerprint) route(r *mail.Route) {
 	f.text(r.Transport)
 	f.text(r.Nexthop)
 	f.text(r.Site)
+	f.unless("security", r.Security)
 	f.flag(r.NeedsLookup)
 	f.reply(&r.Reply)
 }
@@ -190,29 +193,30 @@ func (f *fingerprint) delivery(d *mail.Delivery) {
 	f.text(d.Origin.Nexthop)
 	f.reply(&d.Said)
 	f.flag(d.Callout)
-	f.source(d.Source)
+	f.unless("source", d.Source)
 }
 
-// source takes in a source if there is one: without sources, runs have the fingerprints
-// that they had before there were any.
-func (f *fingerprint) source(name string) {
-	if name != "" {
-		f.text("source")
+// unless takes in a text unless it is empty: without sources, runs have the fingerprints that
+// they had before there were any, and so on.
+func (f *fingerprint) unless(name, text string) {
+	if text != "" {
 		f.text(name)
+		f.text(text)
 	}
 }
 
 // unlessZero are the fields for which the same holds.
-var unlessZero = map[reflect.Type]string{
-	reflect.TypeFor[mail.Opening](): "Source", reflect.TypeFor[mail.OpenedConnection](): "Unbound",
-	reflect.TypeFor[qmgr.Feedback](): "Source", reflect.TypeFor[qmgr.Config](): "Sources",
+var unlessZero = map[reflect.Type][]string{
+	reflect.TypeFor[mail.Opening](): {"Source", "Security"}, reflect.TypeFor[mail.OpenedConnection](): {"Unbound", "Insecure", "Security"},
+	reflect.TypeFor[qmgr.Feedback](): {"Source"}, reflect.TypeFor[qmgr.Config](): {"Sources"},
+	reflect.TypeFor[mail.Route](): {"Security"}, reflect.TypeFor[qmgr.Verify](): {"Security"},
 }
 
 func (f *fingerprint) fields(v reflect.Value) {
 	later := unlessZero[v.Type()]
 	for i := range v.NumField() {
 		switch name := v.Type().Field(i).Name; {
-		case name != later:
+		case !slices.Contains(later, name):
 			f.value(v.Field(i))
 		case !v.Field(i).IsZero():
 			f.text(name)
@@ -243,6 +247,9 @@ func (f *fingerprint) result(r *mail.DeliveryResult) {
 	f.mix(uint64(r.Connect))
 	f.mix(uint64(r.Send))
 	f.mix(uint64(r.Reused))
+	if r.Security != (mail.Security{}) {
+		f.value(reflect.ValueOf(r.Security))
+	}
 }
 
 // text takes in a text: a short one as a single number.

@@ -219,7 +219,7 @@ func (m *measure) finished(w *world, to *destination, at *receiver, siteFailure 
 			m.hosts[at.index].failures++
 		}
 	}
-	if q, ok := w.core.Peek(to.transport, to.name, ""); ok && q.State == window.Ready {
+	if q, ok := w.core.Peek(to.transport, to.name, "", ""); ok && q.State == window.Ready {
 		m.windows++
 		m.windowSum += uint64(q.Window)
 		m.windowSquares += uint64(q.Window) * uint64(q.Window)

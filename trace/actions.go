@@ -63,6 +63,7 @@ var actionKinds = []kind[qmgr.Action]{
 		number(c, "in-flight", &a.Opening.InFlight)
 		c.flag("probe", &a.Opening.Probe)
 		c.text("source", &a.Opening.Source)
+		c.text("security", &a.Opening.Security)
 	}),
 	kindOf[qmgr.Action]("hangup", func(c *codec, a *qmgr.Hangup) { c.conn(&a.Conn) }),
 	kindOf[qmgr.Action]("report", func(c *codec, a *qmgr.Report) { c.id("id", &a.ID) }),
@@ -134,6 +135,7 @@ func (c *codec) note(n *qmgr.Note) {
 	c.text("transport", &n.Transport)
 	c.text("nexthop", &n.Nexthop)
 	c.text("source", &n.Source)
+	c.text("security", &n.Security)
 	c.address("sender", &n.Sender)
 	c.instant("at", &n.At)
 	c.text("text", &n.Text)

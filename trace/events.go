@@ -15,6 +15,7 @@ import (
 var (
 	scanWords    = wordsUpTo(qmgr.ScanHeld)
 	levels       = wordsUpTo(mail.LevelStream)
+	trusts       = wordsUpTo(mail.TrustVerified)
 	closeReasons = wordsUpTo(mail.CloseWrong)
 	proofs       = wordsUpTo(mail.ProofExecutes)
 	troubleWords = wordsUpTo(qmgr.TroubleTemporary)
@@ -59,6 +60,7 @@ var eventKinds = []kind[qmgr.Event]{
 		value(c, "client", &e.Client, netip.Addr.String, netip.ParseAddr)
 		c.flag("routed", &e.Routed)
 		c.text("site", &e.Site)
+		c.text("security", &e.Security)
 		c.address("recipient", &e.Recipient)
 	}),
 	kindOf[qmgr.Event]("delivered", func(c *codec, e *qmgr.Delivered) {
@@ -83,6 +85,8 @@ var eventKinds = []kind[qmgr.Event]{
 		c.reply("reply", &e.Opened.Reply)
 		c.flag("unavailable", &e.Opened.Unavailable)
 		c.flag("unbound", &e.Opened.Unbound)
+		c.flag("insecure", &e.Opened.Insecure)
+		c.security(&e.Opened.Security)
 	}),
 	kindOf[qmgr.Event]("closed", func(c *codec, e *qmgr.Closed) {
 		c.conn(&e.Conn)
@@ -279,6 +283,7 @@ func (c *codec) route(r *mail.Route) {
 	}
 	c.text("nexthop", &r.Nexthop)
 	c.text("site", &r.Site)
+	c.text("security", &r.Security)
 	if c.subject != nil && r.Site != "" {
 		c.subject.Nexthops = append(c.subject.Nexthops, r.Site) // its queue's name
 	}
@@ -291,10 +296,18 @@ func (c *codec) result(r *mail.DeliveryResult) {
 	c.reply("site", &r.Site)
 	c.reply("unavailable", &r.Unavailable)
 	c.text("host", &r.Host)
+	c.security(&r.Security)
 	c.duration("connect", &r.Connect)
 	c.duration("send", &r.Send)
 	number(c, "reused", &r.Reused)
 	c.outcomes(&r.Outcomes, 0)
+}
+
+// security is what was negotiated; nothing in plaintext.
+func (c *codec) security(s *mail.Security) {
+	c.text("tls", &s.Version)
+	c.text("cipher", &s.Cipher)
+	option(c, "trust", trusts, &s.Trust)
 }
 
 func (c *codec) ids(v *[]mail.QueueID) {

@@ -21,11 +21,11 @@ func busyPool(b *testing.B, limit, sites, hosts int) (*Pool, []*Site) {
 	}
 	var list []*Site
 	for i := range sites {
-		s := NewSite(g, fmt.Sprint("s", i), "")
+		s := NewSite(g, fmt.Sprint("s", i), Way{})
 		var tier []mail.Host
 		for range hosts {
 			h := mail.Host{Addr: addr6(i*hosts + len(tier))}
-			db.ObserveRTT(keyOf(g, "", h), time.Millisecond, epoch) // it took mail before
+			db.ObserveRTT(keyOf(g, Way{}, h), time.Millisecond, epoch) // it took mail before
 			tier = append(tier, h)
 		}
 		p.SetHosts(s, mail.HostSet{Tiers: [][]mail.Host{tier}}, limits)

@@ -38,6 +38,7 @@ type terms struct {
 	level    mail.Level
 	limit    int           // transactions that it may carry; 0 for any number
 	rtt      time.Duration // round trip
+	security mail.Security // what was negotiated
 	replaces bool          // it was opened in place of one that had ended, and does not count for slow start
 	// proving means that a probe at the end shows whether the host handles LevelStream.
 	// At most one connection of a host is proving, and then host.proving is set.
@@ -142,7 +143,7 @@ func (c *Conn) Loads() []Load { return c.loads }
 // Opening returns what is needed to dial.
 func (c *Conn) Opening() mail.Opening {
 	g := c.site.group
-	return mail.Opening{Transport: g.name, Nexthop: c.site.name, Source: c.site.source, Host: c.host.Host, Level: c.level, InFlight: g.cfg.InFlight, Probe: c.proving}
+	return mail.Opening{Transport: g.name, Nexthop: c.site.name, Source: c.site.way.Source, Security: c.site.way.Security, Host: c.host.Host, Level: c.level, InFlight: g.cfg.InFlight, Probe: c.proving}
 }
 
 // mails returns how many messages the connection has carried. Call-outs are left out:

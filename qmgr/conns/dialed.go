@@ -29,6 +29,8 @@ func (p *Pool) Dialed(id ID, o mail.OpenedConnection, now mail.Instant) (c *Conn
 	switch {
 	case o.Unavailable || o.Unbound || p.halted: // it was not reached, and is as it was
 		p.stopProbe(h)
+	case o.Insecure:
+		f = p.unsafe(c, o.Reply, now)
 	case o.Reply.Permanent():
 		surplus, f = p.looped(c)
 	default:
@@ -78,7 +80,7 @@ func (p *Pool) isReady(c *Conn, o mail.OpenedConnection, now mail.Instant) (surp
 // agree notes what the host and we may do on a connection.
 func (c *Conn) agree(o mail.OpenedConnection, now mail.Instant) {
 	p, limits := c.pool, c.limits()
-	c.level, c.rtt = min(c.level, o.Level), o.RTT
+	c.level, c.rtt, c.security = min(c.level, o.Level), o.RTT, o.Security
 	c.limit = least(limits.Count, o.Mails, p.db.View(c.host.key, now).MessagesMax)
 	if c.prove(c.proving && o.Probes); c.proving {
 		c.limit = least(c.limit, provingMessages)
@@ -87,6 +89,23 @@ func (c *Conn) agree(o mail.OpenedConnection, now mail.Instant) {
 	if life := limits.ActiveTime; life > 0 {
 		c.expires = now.Add(p.rng.Between(life-life/10, life+life/10))
 	}
+}
+
+// unsafe deals with a host that cannot be secured as the site's mail demands. It is there, so
+// that this is no evidence about our network, and other mail may be sent to it: what is
+// remembered concerns this demand only (keyOf). No window moves.
+func (p *Pool) unsafe(c *Conn, why mail.Reply, now mail.Instant) Feedback {
+	h, s := c.host, c.site
+	s.failure.reply, s.failure.at = why, now
+	p.hostAnswered(h, now)
+	p.stopProbe(h)
+	if h.ready+h.carrying > 0 { // it did better a moment ago: one of several servers behind an address
+		p.refuses(h, c.made, now)
+		return feedbackHost
+	}
+	p.db.Failed(h.key, c.made, now, why)
+	p.wakeAll(h)
+	return feedbackHost
 }
 
 // looped deals with a host that has turned out to be this one. Hosts that are no

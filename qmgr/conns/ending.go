@@ -33,7 +33,7 @@ type Ending struct {
 	Conn      ID
 	transport string
 	nexthop   string // of the site that it served last
-	Source    string // from which it came
+	Way              // how it was made
 	Host      mail.Host
 	Level     mail.Level // at which it was spoken to
 	Carried   int        // transactions
@@ -97,7 +97,7 @@ func (r *ring) newest() iter.Seq[*Ending] {
 // ended remembers how a connection ended.
 func (p *Pool) ended(c *Conn, cl mail.Closing, now mail.Instant) {
 	cl.Reply.Text, cl.Reply.By = mail.CutText(cl.Reply.Text, endingOctets), mail.CutText(cl.Reply.By, endingOctets)
-	e := Ending{Conn: c.ID, transport: c.site.group.name, nexthop: c.site.name, Source: c.site.source, Host: c.host.Host, Level: c.level,
+	e := Ending{Conn: c.ID, transport: c.site.group.name, nexthop: c.site.name, Way: c.site.way, Host: c.host.Host, Level: c.level,
 		Carried: c.finished, Made: c.made, At: now, Drained: c.drained, Closing: cl}
 	p.endings.counts[cl.Why]++
 	if cl.Why == mail.CloseMixed {
@@ -120,7 +120,7 @@ func (p *Pool) Endings(s *Site, most int) []Ending {
 			if n == most {
 				break
 			}
-			if e.nexthop == s.name && e.transport == s.group.name && e.Source == s.source {
+			if e.nexthop == s.name && e.transport == s.group.name && e.Way == s.way {
 				found = append(found, *e)
 				n++
 			}

@@ -48,7 +48,7 @@ func TestFell(t *testing.T) {
 func TestEndings(t *testing.T) {
 	p := New(Config{Limit: 100}, destdb.New(destdb.Config{}, 1), 1)
 	g, other := NewGroup("smtp", GroupConfig{Limit: 100}), NewGroup("relay", GroupConfig{Limit: 100})
-	site, same := NewSite(g, "a.test", ""), NewSite(other, "a.test", "")
+	site, same := NewSite(g, "a.test", Way{}), NewSite(other, "a.test", Way{})
 	id := ID(0)
 	end := func(s *Site, why mail.CloseReason, at mail.Instant) {
 		id++

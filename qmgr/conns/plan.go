@@ -29,12 +29,13 @@ type siteHost struct {
 
 // keyOf returns the key of a host. Transports have names, addresses and timeouts of their
 // own, and receivers judge by the address that connects, so that what one transport or one
-// source learns of a host, and how many connections it has to it, does not concern another.
-func keyOf(g *Group, source string, h mail.Host) destdb.Key {
-	return destdb.Key{Addr: h.Addr, Transport: g.name, Source: source}
+// source learns of a host, and how many connections it has to it, does not concern another. A
+// host that cannot meet one demand of security may meet others.
+func keyOf(g *Group, way Way, h mail.Host) destdb.Key {
+	return destdb.Key{Addr: h.Addr, Transport: g.name, Source: way.Source, Security: way.Security}
 }
 
-func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.site.source, sh.host) }
+func (sh *siteHost) key() destdb.Key { return keyOf(sh.site.group, sh.site.way, sh.host) }
 
 // Known reports whether hosts are known, however old that knowledge is.
 func (l *plan) Known() bool { return len(l.tiers) > 0 }

@@ -267,7 +267,7 @@ func (s *script) hosts(tb testing.TB, l *golden.Line) {
 	}
 	site := s.known(name)
 	if site == nil {
-		site = NewSite(s.groups[group], name, l.Str("source", ""))
+		site = NewSite(s.groups[group], name, Way{Source: l.Str("source", ""), Security: l.Str("security", "")})
 		var dials rate.Limits
 		if err := dials.UnmarshalText([]byte(l.Str("rate", ""))); err != nil {
 			tb.Fatalf("%s: %v", l.Pos, err)

@@ -13,8 +13,8 @@ import (
 type Site struct {
 	group  *Group
 	name   string // the nexthop
-	source string // from which of our addresses its connections come; "" where that is not decided
-	single bool   // one entry at a time on each connection
+	way    Way
+	single bool // one entry at a time on each connection
 
 	plan
 	members
@@ -141,10 +141,17 @@ type HostLimits struct {
 	Count       int           // as GroupConfig.CountLimit
 }
 
+// A Way is how connections are made.
+type Way struct {
+	Source   string // from which of our addresses they come; "" where that is not decided
+	Security string // what is demanded of them (mail.Route.Security)
+}
+
 // NewSite returns a site of which no hosts are known yet. Name is its nexthop. Sites that
-// differ in their source share no connection and nothing that is known of a host.
-func NewSite(g *Group, name, source string) *Site {
-	return &Site{group: g, name: name, source: source}
+// differ in their way share no connection and nothing that is known of a host, but the limit of
+// connections to it.
+func NewSite(g *Group, name string, way Way) *Site {
+	return &Site{group: g, name: name, way: way}
 }
 
 // Configure puts limits in force. Single means that no connection may have more than one

@@ -61,7 +61,7 @@ func newTwins(r dice, fail func(string, ...any)) *twins {
 			CountLimit: 3 * r.IntN(2), Level: mail.Level(r.IntN(4)), InFlight: 1 + r.IntN(4), NoProbe: r.IntN(4) == 0}))
 	}
 	for i := range 6 {
-		site := NewSite(w.g[min(i/2, 1)], fmt.Sprint("s", i), "")
+		site := NewSite(w.g[min(i/2, 1)], fmt.Sprint("s", i), Way{})
 		site.Configure(i == 5, rate.Limits{}, epoch)
 		w.s = append(w.s, &wanting{Site: site, window: 1 + r.IntN(most-4)})
 		w.plan(w.s[i])

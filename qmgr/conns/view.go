@@ -25,7 +25,7 @@ func (s *Site) View() SiteView {
 // A HostView is the state of one host of a site.
 type HostView struct {
 	Host        mail.Host
-	Source      string       // for connections from which this holds
+	Way                      // for connections that are made so
 	Tier        int          // from 0, the best
 	Connections int          // of all sites, those included that are about to end
 	Connecting  int          // of these, being opened
@@ -44,19 +44,20 @@ type HostView struct {
 
 // A ConnView is one connection.
 type ConnView struct {
-	ID       ID
-	Host     mail.Host
-	Source   string // from which it comes
-	State    State
-	Level    mail.Level
-	Made     mail.Instant // when dialing began
-	Entries  int          // under way
-	Room     int          // for so many more
-	Carried  int          // transactions
-	Limit    int          // of transactions; 0 for none
-	RTT      time.Duration
-	Service  time.Duration // of one transaction, smoothed
-	IdleFrom mail.Instant  // 0 while it carries something
+	ID   ID
+	Host mail.Host
+	Way
+	Negotiated mail.Security // zero until it is ready, and in plaintext
+	State      State
+	Level      mail.Level
+	Made       mail.Instant // when dialing began
+	Entries    int          // under way
+	Room       int          // for so many more
+	Carried    int          // transactions
+	Limit      int          // of transactions; 0 for none
+	RTT        time.Duration
+	Service    time.Duration // of one transaction, smoothed
+	IdleFrom   mail.Instant  // 0 while it carries something
 }
 
 // Hosts returns the hosts of a site, the best first, at most most.
@@ -66,7 +67,7 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 			if len(views) == most {
 				return views
 			}
-			v := HostView{Host: sh.host, Source: s.source, Tier: tier, Limit: max(sh.limits.Connections, 0), Configured: sh.limits.Level, Known: p.db.View(sh.key(), now)}
+			v := HostView{Host: sh.host, Way: s.way, Tier: tier, Limit: max(sh.limits.Connections, 0), Configured: sh.limits.Level, Known: p.db.View(sh.key(), now)}
 			if v.Level = min(v.Configured, v.Known.Level); v.Level == mail.LevelStream && !v.Known.Streams {
 				v.Level, v.Unproven = mail.LevelOverlap, true
 			} else if v.Level < v.Configured {
@@ -84,15 +85,15 @@ func (p *Pool) Hosts(s *Site, now mail.Instant, most int) (views []HostView) {
 	return views
 }
 
-// Remembered returns what is known of a host to which a transport has no site at all from
-// a source; false if that is nothing.
-func (p *Pool) Remembered(g *Group, source string, host mail.Host, now mail.Instant) (HostView, bool) {
-	key := keyOf(g, source, host)
+// Remembered returns what is known of a host to which a transport has no site at all in
+// a way; false if that is nothing.
+func (p *Pool) Remembered(g *Group, way Way, host mail.Host, now mail.Instant) (HostView, bool) {
+	key := keyOf(g, way, host)
 	if _, ok := p.db.Record(key); !ok {
 		return HostView{}, false
 	}
 	known := p.db.View(key, now)
-	v := HostView{Host: host, Source: source, Limit: max(g.cfg.HostLimit, 0), Configured: g.cfg.Level, Known: known, Level: min(g.cfg.Level, known.Level)}
+	v := HostView{Host: host, Way: way, Limit: max(g.cfg.HostLimit, 0), Configured: g.cfg.Level, Known: known, Level: min(g.cfg.Level, known.Level)}
 	if v.Level == mail.LevelStream && !known.Streams {
 		v.Level, v.Unproven = mail.LevelOverlap, true
 	}
@@ -105,7 +106,7 @@ func (p *Pool) Connections(s *Site, most int) (views []ConnView) {
 		if len(views) == most {
 			break
 		}
-		v := ConnView{ID: c.ID, Host: c.host.Host, Source: c.host.key.Source, State: c.state, Level: c.level, Made: c.made,
+		v := ConnView{ID: c.ID, Host: c.host.Host, Way: c.site.way, Negotiated: c.security, State: c.state, Level: c.level, Made: c.made,
 			Entries: len(c.loads), Room: c.room, Carried: c.finished, Limit: c.limit, RTT: c.rtt, Service: c.service}
 		if c.state == Ready && len(c.loads) == 0 {
 			v.IdleFrom = c.used

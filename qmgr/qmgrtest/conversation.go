@@ -117,6 +117,8 @@ var dialWords = map[string]mail.OpenedConnection{
 	"self": {Reply: mail.Reply{Code: 554, Status: mail.Status{Class: 5, Subject: 4, Detail: 6}, Text: "mail loops back to myself"}},
 	"unbound": {Unbound: true,
 		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "cannot assign requested address"}},
+	"insecure": {Insecure: true,
+		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 5}, Text: "the certificate has expired"}},
 	"sockets": {Unavailable: true,
 		Reply: mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 0}, Text: "too many open files"}},
 }
@@ -126,7 +128,7 @@ func (s *script) dialed(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	o, ok := dialWords[l.Word(tb, 1)]
 	if !ok {
-		tb.Fatalf("%s: dialing ends with ok, fail, busy, self, unbound or sockets", l.Pos)
+		tb.Fatalf("%s: dialing ends with ok, fail, busy, self, unbound, insecure or sockets", l.Pos)
 	}
 	o.Level, o.Mails, o.RTT = level(tb, l, o.Level), l.Int(tb, "mails", 0), l.Duration(tb, "rtt", 0)
 	var ids []qmgr.ConnID

@@ -17,7 +17,7 @@ import (
 func (s *script) route(tb testing.TB, l *golden.Line) {
 	tb.Helper()
 	domain := l.Word(tb, 0)
-	r := mail.Route{Transport: l.Str("transport", "smtp"), Nexthop: l.Str("nexthop", domain), Site: l.Str("site", "")}
+	r := mail.Route{Transport: l.Str("transport", "smtp"), Nexthop: l.Str("nexthop", domain), Site: l.Str("site", ""), Security: l.Str("security", "")}
 	r.Reply = reply(tb, l)
 	switch {
 	case l.Name == "lookup":
@@ -60,7 +60,7 @@ func (s *script) verify(tb testing.TB, l *golden.Line) {
 		}
 	}
 	s.world.Ask(qmgr.Verify{Verification: qmgr.VerificationID(id), Client: client, Transport: l.Str("transport", "smtp"), Nexthop: l.Word(tb, 1),
-		Routed: l.Has("routed"), Site: l.Str("site", ""), Recipient: mail.Address(l.Str("to", ""))})
+		Routed: l.Has("routed"), Site: l.Str("site", ""), Security: l.Str("security", ""), Recipient: mail.Address(l.Str("to", ""))})
 }
 
 // found ends lookups.

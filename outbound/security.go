@@ -1,0 +1,238 @@
+package outbound
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
+)
+
+// A TLSConfig is what TLS to receivers of one transport needs.
+type TLSConfig struct {
+	// Roots are the authorities whose certificates are valid (default: the system's).
+	Roots *x509.CertPool
+	// Certificates are ours, for servers that ask for one (smtp_tls_cert_file).
+	Certificates []tls.Certificate
+	// HandshakeTimeout is the time that the reply to STARTTLS may take, and the handshake
+	// (smtp_starttls_timeout; default 60 s).
+	HandshakeTimeout time.Duration
+}
+
+// A protection is how one connection is to be secured, and what has come of it.
+type protection struct {
+	tlspolicy.Requirement
+	host  string // the MX host's name, "" for an address
+	tlsa  TLSA   // CheckTLSA: by what the certificate is judged
+	cfg   *TLSConfig
+	trust mail.Trust
+	flaw  error // why the certificate is not to be trusted; nil if it is
+}
+
+// protectionOf returns how a connection is to be secured; a reply that is not zero says why
+// the host must not be used.
+func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *mail.Opening) (*protection, mail.Reply) {
+	demand, err := tlspolicy.ParseDemand(o.Security)
+	if err != nil { // of a later version, or damaged
+		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5}, Text: mail.CleanText(err.Error())}
+	}
+	p := &protection{host: o.Host.Name, cfg: &config.TLS}
+	records := tlspolicy.RecordsNone
+	if demand.WantsRecords() && c.tlsa != nil && o.Host.Name != "" {
+		records, p.tlsa = c.tlsa.TLSA(ctx, o.Host.Name, o.Host.Addr.Port())
+	}
+	var why mail.Reply
+	p.Requirement, why = demand.For(records)
+	if !why.IsZero() {
+		why.Text = hostLabel(o.Host) + ": " + why.Text
+	}
+	if p.Use == tlspolicy.UseIfOffered && c.broken.remembers(o.Host.Addr, time.Now()) {
+		p.Use = tlspolicy.UseNever
+	}
+	return p, why
+}
+
+// use converts it for a session.
+func (p *protection) use() client.TLSUse {
+	return [...]client.TLSUse{client.TLSNever, client.TLSOffered, client.TLSRequired}[p.Use]
+}
+
+// config returns what the handshake needs. The certificate is judged here, and not by package
+// tls: that knows one kind of judgment only.
+func (p *protection) config(sessions tls.ClientSessionCache) *tls.Config {
+	cfg := &tls.Config{
+		ServerName:         p.serverName(),
+		RootCAs:            p.cfg.Roots,
+		Certificates:       p.cfg.Certificates,
+		InsecureSkipVerify: true,
+		VerifyConnection:   p.verify,
+		ClientSessionCache: sessions,
+		MinVersion:         tls.VersionTLS12,
+	}
+	if p.Use == tlspolicy.UseIfOffered {
+		cfg.MinVersion = tls.VersionTLS10 // better than plaintext
+	}
+	return cfg
+}
+
+// serverName is the name that the server is asked for (RFC 7672 8.1, RFC 8461 4.1).
+func (p *protection) serverName() string {
+	if p.tlsa != nil {
+		return p.tlsa.Base()
+	}
+	return strings.TrimSuffix(p.host, ".")
+}
+
+// verify judges a connection. It is called for resumed sessions, too.
+func (p *protection) verify(state tls.ConnectionState) error {
+	p.trust, p.flaw = p.judge(state.PeerCertificates)
+	if p.Check != tlspolicy.CheckNothing && p.trust != mail.TrustVerified {
+		return cmp.Or(p.flaw, errUntrusted)
+	}
+	return nil
+}
+
+var errUntrusted = errors.New("the server's certificate is not the one that is demanded")
+
+// judge returns how far the server is known by its certificate.
+func (p *protection) judge(chain []*x509.Certificate) (mail.Trust, error) {
+	if len(chain) == 0 {
+		return mail.TrustNone, errors.New("the server has no certificate")
+	}
+	switch p.Check {
+	case tlspolicy.CheckFingerprint:
+		return verified(p.matchesDigest(chain[0]))
+	case tlspolicy.CheckTLSA:
+		return verified(p.tlsa.Verify(chain))
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: p.cfg.Roots, Intermediates: between}); err != nil {
+		return mail.TrustNone, err
+	}
+	if err := p.matchesName(chain[0]); err != nil {
+		return mail.TrustChain, err
+	}
+	return mail.TrustVerified, nil
+}
+
+func verified(err error) (mail.Trust, error) {
+	if err != nil {
+		return mail.TrustNone, err
+	}
+	return mail.TrustVerified, nil
+}
+
+func (p *protection) matchesDigest(leaf *x509.Certificate) error {
+	for _, octets := range [][]byte{leaf.Raw, leaf.RawSubjectPublicKeyInfo} {
+		digest := sha256.Sum256(octets)
+		if slices.Contains(p.Names, hex.EncodeToString(digest[:])) {
+			return nil
+		}
+	}
+	digest := sha256.Sum256(leaf.Raw)
+	return fmt.Errorf("the server's certificate has the fingerprint %x", digest)
+}
+
+// matchesName reports whether a certificate has one of the names wanted; without any, the
+// host's own.
+func (p *protection) matchesName(leaf *x509.Certificate) error {
+	wanted := p.Names
+	if p.Check != tlspolicy.CheckName || len(wanted) == 0 {
+		wanted = []string{tlspolicy.MatchHost}
+	}
+	for _, want := range wanted {
+		if want == tlspolicy.MatchHost {
+			want = p.host
+		}
+		if slices.ContainsFunc(leaf.DNSNames, func(has string) bool { return tlspolicy.MatchName(want, has) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the server's certificate is for %s, not for %s", namesOf(leaf), strings.ReplaceAll(strings.Join(wanted, " or "), tlspolicy.MatchHost, p.host))
+}
+
+// namesOf returns some of a certificate's names, for people.
+func namesOf(leaf *x509.Certificate) string {
+	const most = 4
+	names := leaf.DNSNames
+	if len(names) == 0 {
+		return "no name"
+	}
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += ", …"
+	}
+	return mail.CleanText(text)
+}
+
+// described is what was negotiated, as logs and views show it.
+func (p *protection) described(state *tls.ConnectionState) mail.Security {
+	return mail.Security{Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite), Trust: p.trust}
+}
+
+// handshakeText says why TLS could not be negotiated.
+func handshakeText(err error) string {
+	var timeout interface{ Timeout() bool }
+	text := err.Error()
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		text = "timed out"
+	case errors.Is(err, io.EOF):
+		text = "the server closed the connection"
+	}
+	return mail.CleanText("TLS handshake failed: " + text)
+}
+
+// brokenHosts remembers hosts that offer TLS with which no handshake succeeds, so that mail
+// for which plaintext will do does not try it each time. It is safe for concurrent use.
+type brokenHosts struct {
+	mu    sync.Mutex
+	until map[netip.AddrPort]time.Time
+}
+
+const (
+	brokenTTL = time.Hour
+	brokenMax = 4096
+)
+
+func (b *brokenHosts) remembers(host netip.AddrPort, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	until, ok := b.until[host]
+	if ok && !now.Before(until) {
+		delete(b.until, host)
+		return false
+	}
+	return ok
+}
+
+func (b *brokenHosts) add(host netip.AddrPort, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until == nil {
+		b.until = make(map[netip.AddrPort]time.Time)
+	}
+	if len(b.until) >= brokenMax {
+		for old := range b.until { // any
+			delete(b.until, old)
+			break
+		}
+	}
+	b.until[host] = now.Add(brokenTTL)
+}

@@ -1,0 +1,183 @@
+package tlspolicy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Demand is what a policy demands of connections for one nexthop.
+type Demand struct {
+	Level Level
+	// Names, with Verify and Secure, are those of which the certificate must have one, in
+	// order; none with Verify means the MX host's name. With Fingerprint they are digests.
+	Names []string
+	// Enforced, with STS, means that the domain's policy demands a valid certificate for the
+	// MX host's name. Hosts that the policy does not name are left out before.
+	Enforced bool
+	// RequireTLS is the demand of a message (RFC 8689): whatever the level, the server must
+	// be authenticated, and must offer REQUIRETLS itself.
+	RequireTLS bool
+}
+
+const (
+	textEnforced   = "sts"
+	textRequireTLS = "+requiretls"
+)
+
+// String returns the demand's text; "" is May.
+func (d Demand) String() string {
+	text := d.Level.String()
+	switch {
+	case d.Level == May:
+		text = ""
+	case d.Enforced:
+		text = textEnforced
+	case len(d.Names) > 0:
+		text += "=" + strings.Join(d.Names, ",")
+	}
+	if d.RequireTLS {
+		text += textRequireTLS
+	}
+	return text
+}
+
+// ParseDemand returns the demand of a text that String has returned.
+func ParseDemand(text string) (Demand, error) {
+	var d Demand
+	rest := text
+	rest, d.RequireTLS = strings.CutSuffix(rest, textRequireTLS)
+	level, names, named := strings.Cut(rest, "=")
+	switch level {
+	case "":
+		d.Level = May
+	case textEnforced:
+		d.Level, d.Enforced = STS, true
+	default:
+		var err error
+		if d.Level, err = ParseLevel(level); err != nil {
+			return Demand{}, err
+		}
+	}
+	if named {
+		d.Names = strings.Split(names, ",")
+	}
+	if d.String() != text {
+		return Demand{}, fmt.Errorf("%q does not say how a connection must be secured", text)
+	}
+	return d, nil
+}
+
+// Records are what the DNS says about the certificates of one host (RFC 7672 2.1).
+type Records uint8
+
+const (
+	RecordsNone     Records = iota // it has no TLSA records, or they are not protected by DNSSEC
+	RecordsUsable                  // at least one that can be matched
+	RecordsUnusable                // none that can
+	RecordsFailed                  // they could not be looked up, or are forged
+	recordsStates   = iota
+)
+
+// A Use is whether a connection uses TLS.
+type Use uint8
+
+const (
+	UseNever     Use = iota
+	UseIfOffered     // and goes on in plaintext if the handshake fails
+	UseAlways
+)
+
+// A Check is by what a certificate is judged.
+type Check uint8
+
+const (
+	CheckNothing     Check = iota // it may be any
+	CheckName                     // a valid chain, and one of the names
+	CheckFingerprint              // a digest
+	CheckTLSA                     // the host's TLSA records
+)
+
+// A Requirement is what a demand comes to for one host.
+type Requirement struct {
+	Use   Use
+	Check Check
+	Names []string // CheckName: one of these; none means the host's own. CheckFingerprint: digests
+	// Keyword means that the server must offer REQUIRETLS under TLS.
+	Keyword bool
+}
+
+// For returns what the demand comes to for a host of which the DNS has such records. The
+// caller need not look them up unless WantsRecords. A reply that is not zero says why the
+// host must not be used.
+func (d Demand) For(records Records) (Requirement, mail.Reply) {
+	r, why := d.base(records)
+	if why.IsZero() && d.RequireTLS {
+		r.Use, r.Keyword = UseAlways, true
+		if r.Check == CheckNothing {
+			r.Check = CheckName
+		}
+	}
+	return r, why
+}
+
+func (d Demand) base(records Records) (Requirement, mail.Reply) {
+	switch d.Level {
+	case None:
+		return Requirement{}, mail.Reply{}
+	case Encrypt:
+		return Requirement{Use: UseAlways}, mail.Reply{}
+	case Fingerprint:
+		return Requirement{Use: UseAlways, Check: CheckFingerprint, Names: d.Names}, mail.Reply{}
+	case Verify, Secure:
+		return Requirement{Use: UseAlways, Check: CheckName, Names: d.Names}, mail.Reply{}
+	case DANE, DANEOnly, STS:
+		return d.byRecords(records)
+	}
+	return Requirement{Use: UseIfOffered}, mail.Reply{}
+}
+
+// byRecords is for the levels at which TLSA records count (RFC 7672 2.2; RFC 8461 2: a
+// policy must not make good what they refuse).
+func (d Demand) byRecords(records Records) (Requirement, mail.Reply) {
+	switch {
+	case records == RecordsFailed:
+		return Requirement{}, insecure(5, "its TLSA records cannot be looked up")
+	case records == RecordsUsable:
+		return Requirement{Use: UseAlways, Check: CheckTLSA}, mail.Reply{}
+	case d.Level == DANEOnly:
+		return Requirement{}, insecure(5, "it has no usable TLSA records, and the level is dane-only")
+	case d.Enforced:
+		return Requirement{Use: UseAlways, Check: CheckName}, mail.Reply{}
+	case records == RecordsUnusable:
+		return Requirement{Use: UseAlways}, mail.Reply{}
+	}
+	return Requirement{Use: UseIfOffered}, mail.Reply{}
+}
+
+// WantsRecords reports whether the host's TLSA records matter.
+func (d Demand) WantsRecords() bool { return d.Level == DANE || d.Level == DANEOnly || d.Level == STS }
+
+// insecure is the reply for mail whose demand is not met: it waits. Detail is that of the
+// status 4.7.
+func insecure(detail uint16, text string) mail.Reply {
+	return mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: detail}, Text: text}
+}
+
+// MatchName reports whether a name of a certificate, which may begin with "*.", is the one
+// wanted, or, if that begins with a dot, any below it. Names are compared without regard to
+// case; a star stands for one label (RFC 6125 6.4.3).
+func MatchName(want, has string) bool {
+	want, has = strings.ToLower(strings.TrimSuffix(want, ".")), strings.ToLower(strings.TrimSuffix(has, "."))
+	switch {
+	case want == "" || has == "":
+		return false
+	case strings.HasPrefix(want, "."):
+		return len(has) > len(want) && strings.HasSuffix(has, want)
+	case strings.HasPrefix(has, "*."):
+		_, parent, found := strings.Cut(want, ".")
+		return found && parent == has[len("*."):]
+	}
+	return want == has
+}

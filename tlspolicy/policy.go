@@ -1,0 +1,145 @@
+package tlspolicy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A Policy is what is configured for some receivers.
+type Policy struct {
+	Level Level
+	// Match, with Verify and Secure, are the names of which the certificate must have one:
+	// names, ".example.com" for all below it, and MatchHost, MatchNexthop and MatchBelow. The
+	// default is that of the level: MatchHost, or MatchNexthop and MatchBelow.
+	Match []string
+	// Fingerprints, with Fingerprint, are the SHA-256 digests of which the server's
+	// certificate or its public key must have one: 64 hexadecimal digits in lower case.
+	Fingerprints []string
+}
+
+// What stands for a name in Policy.Match.
+const (
+	MatchHost    = "hostname"    // the MX host's name
+	MatchNexthop = "nexthop"     // the domain that mail was routed to
+	MatchBelow   = "dot-nexthop" // all names below it
+)
+
+// matchMax bounds how many names or digests a policy may have, so that the text of a demand
+// stays short.
+const matchMax = 8
+
+// Validate returns all that is wrong with the policy, joined; nil if nothing is.
+func (p Policy) Validate() error {
+	var errs []error
+	if p.Level >= levels {
+		errs = append(errs, fmt.Errorf("there is no TLS level %d", p.Level))
+	}
+	if len(p.Match) > 0 && p.Level != Verify && p.Level != Secure {
+		errs = append(errs, fmt.Errorf("names to match are for the levels verify and secure, not for %v", p.Level))
+	}
+	if p.Level == Fingerprint && len(p.Fingerprints) == 0 {
+		errs = append(errs, errors.New("level fingerprint needs at least one fingerprint"))
+	}
+	if len(p.Fingerprints) > 0 && p.Level != Fingerprint {
+		errs = append(errs, fmt.Errorf("fingerprints are for the level fingerprint, not for %v", p.Level))
+	}
+	if len(p.Match) > matchMax || len(p.Fingerprints) > matchMax {
+		errs = append(errs, fmt.Errorf("there are more than %d names or fingerprints", matchMax))
+	}
+	for _, name := range p.Match {
+		if !nameLike(name) {
+			errs = append(errs, fmt.Errorf("%q is no name of a certificate", name))
+		}
+	}
+	for _, f := range p.Fingerprints {
+		if _, err := ParseFingerprint(f); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// A Nexthop is what is known of where mail goes before a connection is opened.
+type Nexthop struct {
+	Domain   string // that the mail was routed to; "" for a nexthop without one
+	SecureMX bool   // its MX records, or that it has none, are protected by DNSSEC
+	Enforced bool   // it has an MTA-STS policy that is to be enforced
+}
+
+// For returns what the policy demands for a nexthop. If that can never be met, the reply is not
+// zero, and says why.
+func (p Policy) For(to Nexthop) (Demand, mail.Reply) {
+	d := Demand{Level: p.Level}
+	switch p.Level {
+	case Fingerprint:
+		d.Names = slices.Sorted(slices.Values(p.Fingerprints))
+	case Verify, Secure:
+		d.Names = p.names(to.Domain)
+		if p.Level == Secure && len(d.Names) == 0 {
+			return d, insecure(5, "level secure needs a domain, or names to match, and the nexthop has none")
+		}
+	case DANEOnly:
+		if !to.SecureMX {
+			return d, insecure(5, "level dane-only needs MX records that are protected by DNSSEC, and those of "+to.Domain+" are not")
+		}
+	case STS:
+		d.Enforced = to.Enforced
+	}
+	return d, mail.Reply{}
+}
+
+// names returns the names that a certificate must have one of, in order; nil for MatchHost
+// alone, which is what Verify means without any.
+func (p Policy) names(domain string) []string {
+	match := p.Match
+	switch {
+	case len(match) > 0:
+	case p.Level == Verify:
+		return nil
+	default:
+		match = []string{MatchNexthop, MatchBelow}
+	}
+	var names []string
+	for _, m := range match {
+		switch m {
+		case MatchNexthop:
+			m = domain
+		case MatchBelow:
+			m = "." + domain
+		}
+		if m != "" && m != "." {
+			names = append(names, strings.ToLower(m))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// ParseFingerprint returns a SHA-256 digest as 64 hexadecimal digits in lower case; colons
+// between the octets, as openssl writes them, are left out.
+func ParseFingerprint(text string) (string, error) {
+	digest := strings.ToLower(strings.ReplaceAll(text, ":", ""))
+	if len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("%q is no SHA-256 digest: it has 64 hexadecimal digits, with or without colons", text)
+	}
+	return digest, nil
+}
+
+// nameLike reports whether a text can be matched with the name of a certificate.
+func nameLike(name string) bool {
+	if name == "" || len(name) > 254 {
+		return false
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
+		default:
+			return false
+		}
+	}
+	return name != "."
+}
