@@ -56,6 +56,11 @@ file fails later, the recording ends and the log says so; delivery continues.`,
 
 // serve runs the daemon until a signal ends it.
 func serve(ctx context.Context, path string, to *recordingTo) error {
+	// A start may take a while. A reload that is asked for meanwhile waits for its end
+	// instead of ending the process; the other signals end it.
+	early := make(chan os.Signal, 1)
+	signal.Notify(early, syscall.SIGHUP)
+	defer signal.Stop(early)
 	cfg, err := configuration.Read(path)
 	if err != nil {
 		return err
@@ -79,5 +84,8 @@ func serve(ctx context.Context, path string, to *recordingTo) error {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	if signal.Stop(early); len(early) > 0 {
+		signals <- syscall.SIGHUP
+	}
 	return d.Serve(ctx, signals, func() (*config.Config, error) { return configuration.Load(path) })
 }
