@@ -211,9 +211,13 @@ func (s *Spool) checkFormat() error {
 	if ok && version >= formatVersion {
 		return nil
 	}
+	format := int64(formatVersion)
+	if counted, err := s.has(plainKey(keyCount)); counted || err != nil { // the format is damaged
+		format = formatCounts
+	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	if err := putFormat(b, formatVersion); err != nil {
+	if err := putFormat(b, format); err != nil {
 		return err
 	}
 	return s.commit(b)
