@@ -225,6 +225,7 @@ type TransportStatus struct {
 type DestinationStatus struct {
 	Nexthop    string      `json:"nexthop" doc:"Of the transport retry: why the mail is deferred."`
 	Source     string      `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
+	Security   string      `json:"security,omitempty" doc:"What the mail demands of the security of connections; absent for TLS if the server offers it."`
 	Instead    string      `json:"instead,omitempty" doc:"Of the transport retry: the transport and nexthop that the mail was to take, with a colon between them."`
 	State      string      `json:"state" enum:"ready,dead,suspended"`
 	Window     int         `json:"window" doc:"Deliveries that may go on at the same time."`

@@ -78,12 +78,13 @@ func matchName(text string) func(transport, nexthop string) bool {
 	return func(transport, nexthop string) bool { return p.match(transport+":"+nexthop) || p.match(nexthop) }
 }
 
-// noSource stands for no source in a position; it is no name of one.
-const noSource = "*"
+// nothing stands for no source, and for no demand of security, in a position; it is no name of
+// one.
+const nothing = "*"
 
 // Clients get a position as opaque text.
 func placeText(p qmgr.DestinationPlace) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s %s", p.Todo, p.Condition, cmp.Or(p.Source, noSource), p.Transport, p.Nexthop))
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %s %s %s %s", p.Todo, p.Condition, cmp.Or(p.Source, nothing), cmp.Or(p.Security, nothing), p.Transport, p.Nexthop))
 }
 
 func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
@@ -95,9 +96,8 @@ func parsePlace(text string) (p qmgr.DestinationPlace, err error) {
 	numbers, nexthop, _ := strings.Cut(string(octets), " ")
 	condition, rest, _ := strings.Cut(nexthop, " ")
 	p.Source, rest, _ = strings.Cut(rest, " ")
-	if p.Source == noSource {
-		p.Source = ""
-	}
+	p.Security, rest, _ = strings.Cut(rest, " ")
+	p.Source, p.Security = unlessNothing(p.Source), unlessNothing(p.Security)
 	p.Transport, p.Nexthop, _ = strings.Cut(rest, " ")
 	if _, err := fmt.Sscanf(numbers+" "+condition, "%d %d", &p.Todo, &p.Condition); err != nil || p.Transport == "" {
 		return p, bad
@@ -231,4 +231,11 @@ func alike(name string, known []mail.Origin) []mail.Origin {
 		}
 	}
 	return found
+}
+
+func unlessNothing(text string) string {
+	if text == nothing {
+		return ""
+	}
+	return text
 }

@@ -14,7 +14,7 @@ import (
 func destinationOf(v *qmgr.DestinationSummary) Destination {
 	q := &v.Queue
 	d := Destination{
-		Name: v.Transport + ":" + q.Nexthop, Transport: v.Transport, Nexthop: q.Nexthop, Source: q.Source, Sources: v.Sources, State: v.Condition.String(),
+		Name: v.Transport + ":" + q.Nexthop, Transport: v.Transport, Nexthop: q.Nexthop, Source: q.Source, Security: q.Security, Sources: v.Sources, State: v.Condition.String(),
 		Messages: v.Messages, Recipients: v.Recipients, Todo: q.Todo, Oldest: wallOrNil(v.Oldest), Busy: q.Busy, Window: q.Window,
 		Open: q.Connections.Ready, Opening: q.Connections.Connecting, WaitReason: waitReasonOf(&q.WaitReason, v.Transport),
 		Reason: q.Reason.String(), Until: wallOrNil(q.Until), Failure: failureOf(v.Hosts.Failure, v.Hosts.FailedAt),
@@ -58,7 +58,7 @@ func detailOfDestination(v *qmgr.DestinationView) DestinationDetail {
 func hostStatus(h *conns.HostView) HostStatus {
 	k := &h.Known
 	status := HostStatus{
-		Name: h.Host.Name, Address: h.Host.Addr.String(), Source: h.Source, Tier: h.Tier + 1, State: hostState(h), BusyUntil: wallOrNil(h.BusyUntil),
+		Name: h.Host.Name, Address: h.Host.Addr.String(), Source: h.Source, Security: h.Security, Tier: h.Tier + 1, State: hostState(h), BusyUntil: wallOrNil(h.BusyUntil),
 		Connections: h.Connections, Idle: h.Idle, Limit: h.Limit, Failures: k.Failures, Failure: failureOf(k.Reason, k.FailedAt),
 		Level: h.Level.String(), Configured: h.Configured.String(), RTT: k.RTT.Seconds(), Service: k.Service.Seconds(), Slow: k.Slow,
 		Mails: k.MessagesMax, Offers: offers(k.Caps),
@@ -118,7 +118,7 @@ func offers(c destdb.Caps) []string {
 }
 
 func connectionStatus(c *conns.ConnView) ConnectionStatus {
-	return ConnectionStatus{ID: uint64(c.ID), Host: hostText(c.Host), Source: c.Source, State: c.State.String(), Level: c.Level.String(), InFlight: c.Entries,
+	return ConnectionStatus{ID: uint64(c.ID), Host: hostText(c.Host), Source: c.Source, Security: c.Security, TLS: c.Negotiated.String(), State: c.State.String(), Level: c.Level.String(), InFlight: c.Entries,
 		Room: c.Room, Carried: c.Carried, Limit: c.Limit, Made: wall(c.Made), Idle: wallOrNil(c.IdleFrom),
 		RTT: c.RTT.Seconds(), Service: c.Service.Seconds()}
 }
@@ -132,7 +132,7 @@ func hostText(h mail.Host) string {
 }
 
 func endedConnection(e *conns.Ending) EndedConnection {
-	return EndedConnection{ID: uint64(e.Conn), Host: hostText(e.Host), Source: e.Source, Why: e.Closing.Why.String(), DrainReason: e.Drained.String(),
+	return EndedConnection{ID: uint64(e.Conn), Host: hostText(e.Host), Source: e.Source, Security: e.Security, Why: e.Closing.Why.String(), DrainReason: e.Drained.String(),
 		Text: endingText(e), Reply: e.Closing.Reply.String(), Level: e.Level.String(), Carried: e.Carried, Made: wall(e.Made), At: wall(e.At)}
 }
 
@@ -200,7 +200,7 @@ func messageDestinations(v *qmgr.MessageView) []MessageDestination {
 }
 
 func messageDestination(p *qmgr.PlaceView) MessageDestination {
-	d := MessageDestination{Name: p.Transport + ":" + p.Nexthop, Source: p.Source, Waiting: p.Waiting, Busy: p.Busy, WaitReason: waitReasonOf(&p.WaitReason, p.Transport)}
+	d := MessageDestination{Name: p.Transport + ":" + p.Nexthop, Source: p.Source, Security: p.Security, Waiting: p.Waiting, Busy: p.Busy, WaitReason: waitReasonOf(&p.WaitReason, p.Transport)}
 	if p.Sharing.Flows > 1 {
 		sharing := sharingOf(p.Sharing)
 		d.Sharing = &sharing

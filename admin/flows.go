@@ -37,10 +37,11 @@ type Flow struct {
 
 // A FlowDestination is what a flow has waiting at one destination.
 type FlowDestination struct {
-	Name    string `json:"name" doc:"transport:nexthop"`
-	Source  string `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
-	Waiting int    `json:"waiting"`
-	Busy    int    `json:"busy"`
+	Name     string `json:"name" doc:"transport:nexthop"`
+	Source   string `json:"source,omitempty" doc:"The source that the mail leaves from; absent without sources."`
+	Security string `json:"security,omitempty" doc:"What the mail demands of the security of connections; absent for TLS if the server offers it."`
+	Waiting  int    `json:"waiting"`
+	Busy     int    `json:"busy"`
 	Sharing
 }
 
@@ -81,7 +82,7 @@ func flowOf(v *qmgr.FlowView) Flow {
 		WaitMedianMS: int64(v.Half / time.Millisecond), WaitP99MS: int64(v.NinetyNine / time.Millisecond), MoreDestinations: v.More}
 	for i := range v.Places {
 		p := &v.Places[i]
-		f.Destinations = append(f.Destinations, FlowDestination{Name: p.Transport + ":" + p.Nexthop, Source: p.Source, Waiting: p.Waiting, Busy: p.Busy, Sharing: sharingOf(p.Sharing)})
+		f.Destinations = append(f.Destinations, FlowDestination{Name: p.Transport + ":" + p.Nexthop, Source: p.Source, Security: p.Security, Waiting: p.Waiting, Busy: p.Busy, Sharing: sharingOf(p.Sharing)})
 	}
 	return f
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/posthaste-mta/posthaste/quota"
 	"github.com/posthaste-mta/posthaste/resolve"
 	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 // An Environment is the machine that defaults depend on. It is passed in rather
@@ -236,6 +237,7 @@ type SMTP struct {
 
 	FallbackRelay string // as written
 	SiteRollup    bool
+	Policy        tlspolicy.Policy
 }
 
 // standardTransport returns the default of all transports: that of the packages,
@@ -243,7 +245,8 @@ type SMTP struct {
 func standardTransport() *Transport {
 	t := &Transport{
 		TransportConfig: qmgr.Config{}.WithDefaults().DefaultTransport,
-		SMTP:            SMTP{TransportConfig: outbound.TransportConfig{}.WithDefaults(), SiteRollup: true},
+		SMTP: SMTP{TransportConfig: outbound.TransportConfig{}.WithDefaults(), SiteRollup: true,
+			Policy: tlspolicy.Policy{Level: tlspolicy.May}},
 	}
 	t.Connections.Level = mail.LevelOverlap
 	return t

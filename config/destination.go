@@ -12,6 +12,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 // A Destination has limits for some receivers that replace those of the
@@ -21,13 +22,17 @@ type Destination struct {
 	MX       []string
 	Networks []netip.Prefix
 	Limits   shape.Limits
+	// Security is the level of its TLS policy, which replaces all of the transport's; Match
+	// and Fingerprints belong to it, and are as written.
+	Security            shape.Opt[tlspolicy.Level]
+	Match, Fingerprints []string
 }
 
 // destinationParameters is the table of the parameters of [destination.NAME].
 var destinationParameters = allDestinationParameters()
 
 func allDestinationParameters() []parameter[Destination] {
-	return append([]parameter[Destination]{
+	return slices.Concat([]parameter[Destination]{
 		define("domains", list(receiverDomain(), "domains"), func(d *Destination) *[]string { return &d.Domains }, nil,
 			"The destination domains that these limits apply to, where \".example.com\" stands for all domains below example.com; mail that a route or relayhost sends elsewhere is matched by that host instead.",
 			"Set it for a receiver that has few domains."),
@@ -37,7 +42,11 @@ func allDestinationParameters() []parameter[Destination] {
 		define("networks", list(receiverNetwork(), "networks"), func(d *Destination) *[]netip.Prefix { return &d.Networks }, nil,
 			"The host addresses that these limits apply to.",
 			"Set it if a provider's hosts have many unrelated names."),
-	}, destinationLimits()...)
+	}, destinationLimits(), []parameter[Destination]{
+		replacing("tls_security_level", opt(securityLevel()), func(d *Destination) *shape.Opt[tlspolicy.Level] { return &d.Security }),
+		replacing("tls_match", list(certificateName(), "names"), func(d *Destination) *[]string { return &d.Match }),
+		replacing("tls_fingerprints", list(fingerprint(), "digests"), func(d *Destination) *[]string { return &d.Fingerprints }),
+	})
 }
 
 func destinationLimits() []parameter[Destination] {
@@ -59,9 +68,15 @@ func destinationLimits() []parameter[Destination] {
 // limitAs defines the limit that replaces the transport's parameter of the same
 // name.
 func limitAs[T any](name string, k kind[T], field func(*shape.Limits) *shape.Opt[T]) parameter[Destination] {
+	return replacing(name, opt(k), func(d *Destination) *shape.Opt[T] { return field(&d.Limits) })
+}
+
+// replacing defines a parameter that replaces the transport's of the same name.
+func replacing[T any](name string, k kind[T], field func(*Destination) *T) parameter[Destination] {
 	i := slices.IndexFunc(transportParameters, func(p parameter[Transport]) bool { return p.name == name })
 	as := transportParameters[i]
-	p := define(name, opt(k), func(d *Destination) *shape.Opt[T] { return field(&d.Limits) }, shape.Opt[T]{}, as.meaning, as.change)
+	var none T
+	p := define(name, k, field, none, as.meaning, as.change)
 	p.global = name
 	return p
 }

@@ -136,6 +136,10 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			context, value = "[routes]\n\"a.example\" = \"x:\"\n", `"[relay.example.net]"`
 		case "type":
 			value = `"discard"`
+		case "smtp_tls_security_level", "tls_security_level":
+			value = `"encrypt"`
+		case "smtp_tls_match":
+			context, value = "smtp_tls_security_level = \"verify\"\n", `"mx.example"`
 		case "priority", "max_share":
 			value = map[string]string{"priority": "\"strict\"\nmax_share = 20", "max_share": "20\npriority = \"strict\""}[p.Name]
 		default:
@@ -146,12 +150,28 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		header, usual := "", "" // usual is the parameter before the change, if it has to be set
 		switch p.Table {
 		case tableTop:
+			if p.Name == "smtp_tls_fingerprints" {
+				context, usual, value = "smtp_tls_security_level = \"fingerprint\"\n", "smtp_tls_fingerprints = \""+strings.Repeat("00", 32)+"\"\n", `"`+strings.Repeat("11", 32)+`"`
+			}
 		case tableTransport:
 			header = "[transport.x]\n"
+			switch p.Name {
+			case "tls_match":
+				header, value = header+"tls_security_level = \"verify\"\n", `"mx.example"`
+			case "tls_fingerprints":
+				header += "tls_security_level = \"fingerprint\"\n"
+				usual, value = "tls_fingerprints = \""+strings.Repeat("00", 32)+"\"\n", `"`+strings.Repeat("11", 32)+`"`
+			}
 		case tableDestination:
 			header = "[destination.x]\nnetworks = [\"203.0.113.0/24\"]\n"
-			if p.Name == "networks" {
+			switch p.Name {
+			case "networks", "tls_security_level":
 				header = "[destination.x]\ndomains = [\"a.example\"]\n"
+			case "tls_match":
+				header, value = "[destination.x]\ndomains = [\"a.example\"]\ntls_security_level = \"verify\"\n", `"mx.example"`
+			case "tls_fingerprints":
+				header = "[destination.x]\ndomains = [\"a.example\"]\ntls_security_level = \"fingerprint\"\n"
+				usual, value = "tls_fingerprints = \""+strings.Repeat("00", 32)+"\"\n", `"`+strings.Repeat("11", 32)+`"`
 			}
 		case tableListener:
 			header = "[[listener]]\naddress = \":587\"\n"

@@ -209,7 +209,7 @@ func (c *Config) Resolve() resolve.Config {
 
 // Router returns the configuration of package resolve's router.
 func (c *Config) Router() resolve.RouterConfig {
-	r := resolve.RouterConfig{Transports: make(map[string]resolve.Lookups), VerdictEntries: c.DNS.CacheEntries,
+	r := resolve.RouterConfig{Transports: make(map[string]resolve.Lookups), Security: c.securityTable(), VerdictEntries: c.DNS.CacheEntries,
 		VerdictPositive: c.SMTPD.Verify.PositiveTime, VerdictNegative: c.SMTPD.Verify.NegativeTime}
 	for name, t := range c.Transports {
 		if t.Type == TypeSMTP {

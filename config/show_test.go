@@ -171,6 +171,12 @@ func samples(p Parameter) []string {
 		return []string{"10", `"20s"`}
 	case "positive_ttl_max", "negative_ttl_max", "failure_time_max":
 		return []string{`"1m"`, `"1m30s"`}
+	case "smtp_tls_security_level", "tls_security_level":
+		return []string{`"none"`, `"may"`, `"dane"`}
+	case "tls_ca_file", "smtp_tls_ca_file", "tls_cert_file", "smtp_tls_cert_file", "tls_key_file", "smtp_tls_key_file":
+		return []string{`""`, `"/etc/tls/cert.pem"`}
+	case "smtp_tls_match", "tls_match", "smtp_tls_fingerprints", "tls_fingerprints":
+		return nil // right only together with others
 	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient", "max_share", "priority", "address", "sources":
 		return nil // right only together with others
 	case "maximal_backoff_time":

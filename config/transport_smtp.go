@@ -12,7 +12,7 @@ import (
 
 // sending returns the additional parameters of transports of type smtp.
 func sending() []parameter[Transport] {
-	all := slices.Concat(patience(), hosts(), transactions(), connections())
+	all := slices.Concat(patience(), hosts(), transactions(), connections(), protection())
 	for i := range all {
 		all[i] = all[i].forSMTP()
 	}

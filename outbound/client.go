@@ -20,12 +20,12 @@ type Client struct {
 	resolver Resolver
 	bodies   Bodies
 	dialer   Dialer
-	tlsa     TLSAFinder             // nil: no host has records
 	sessions tls.ClientSessionCache // to resume
 	broken   brokenHosts
 
 	transports map[string]*TransportConfig
-	trusted    map[string]bool // canonical nexthops
+	identities map[string]identity // of transports
+	trusted    map[string]bool     // canonical nexthops
 	pieces     pieces
 	count      counters
 
@@ -52,11 +52,16 @@ func New(cfg Config, resolver Resolver, bodies Bodies, dialer Dialer) (*Client, 
 		dialer:     dialer,
 		sessions:   tls.NewLRUClientSessionCache(sessionsKept),
 		transports: make(map[string]*TransportConfig, len(cfg.Transports)),
+		identities: make(map[string]identity, len(cfg.Transports)),
 		trusted:    make(map[string]bool, len(cfg.Trusted)),
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0)),
 	}
 	for name, t := range cfg.Transports {
-		c.transports[name] = &t
+		id, err := t.TLS.load()
+		if err != nil {
+			return nil, fmt.Errorf("outbound: transport %s: %w", name, err)
+		}
+		c.transports[name], c.identities[name] = &t, id
 	}
 	for _, n := range cfg.Trusted {
 		c.trusted[n] = true

@@ -35,6 +35,8 @@ type Config struct {
 	Transports map[string]TransportConfig
 	// Sources are our identities that an Opening may name, by name.
 	Sources map[string]SourceConfig
+	// TLSA finds TLSA records (default: no host has any).
+	TLSA TLSAFinder
 	// Seed is the seed of the random order of equal hosts. The default is 0; give
 	// each process its own, so that they do not all favor the same hosts.
 	Seed uint64

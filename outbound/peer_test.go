@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -53,11 +54,19 @@ func (l *pipeListener) Dial(ctx context.Context, _ netip.Addr, _ netip.AddrPort)
 
 // A peer is a go-smtp server, an independent implementation of SMTP.
 type peer struct {
-	mu  sync.Mutex
-	got []string // "from to…: content"
+	mu      sync.Mutex
+	got     []string // "from to…: content"
+	resumed []bool   // for each connection under TLS, whether it resumed a session
 }
 
-func (p *peer) NewSession(*smtp.Conn) (smtp.Session, error) { return &peerSession{peer: p}, nil }
+func (p *peer) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	if state, ok := c.TLSConnectionState(); ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.resumed = append(p.resumed, state.DidResume)
+	}
+	return &peerSession{peer: p}, nil
+}
 
 type peerSession struct {
 	peer *peer
@@ -95,9 +104,16 @@ func (s *peerSession) Logout() error { return nil }
 // startPeer runs a go-smtp server until the test ends.
 func startPeer(t *testing.T) (*peer, *pipeListener) {
 	t.Helper()
-	p := &peer{}
 	l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	return startPeerOn(t, l, nil), l
+}
+
+// startPeerOn runs one on a listener, with TLS unless cfg is nil.
+func startPeerOn(t *testing.T, l net.Listener, cfg *tls.Config) *peer {
+	t.Helper()
+	p := &peer{}
 	server := smtp.NewServer(p)
+	server.TLSConfig = cfg
 	server.Domain = "peer.example"
 	server.EnableSMTPUTF8, server.EnableDSN, server.EnableBINARYMIME = true, true, true
 	server.MaxMessageBytes = 1 << 20
@@ -110,7 +126,7 @@ func startPeer(t *testing.T) (*peer, *pipeListener) {
 			t.Errorf("server: %v", err)
 		}
 	})
-	return p, l
+	return p
 }
 
 // An independent server understands what we send, parameters, dots and all,

@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -10,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/dane"
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 // A Resolver finds the hosts that serve a nexthop. Its methods are called
@@ -23,15 +22,7 @@ type Resolver interface {
 
 // A TLSAFinder looks up the TLSA records of hosts. Its methods are called concurrently.
 type TLSAFinder interface {
-	// TLSA returns what records there are for a host and port; with RecordsUsable, by what
-	// the host's certificate is to be judged.
-	TLSA(ctx context.Context, host string, port uint16) (tlspolicy.Records, TLSA)
-}
-
-// A TLSA judges certificates by the records of one host (RFC 7672).
-type TLSA interface {
-	Base() string // the name that the server is asked for
-	Verify(chain []*x509.Certificate) error
+	TLSA(ctx context.Context, host string, port uint16) dane.Answer
 }
 
 // Bodies gives access to the content of messages. Its methods are called

@@ -11,11 +11,13 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/dane"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 	"github.com/posthaste-mta/posthaste/tlspolicy"
@@ -23,21 +25,60 @@ import (
 
 // A TLSConfig is what TLS to receivers of one transport needs.
 type TLSConfig struct {
-	// Roots are the authorities whose certificates are valid (default: the system's).
-	Roots *x509.CertPool
-	// Certificates are ours, for servers that ask for one (smtp_tls_cert_file).
-	Certificates []tls.Certificate
+	// CAFile has the authorities whose certificates are valid, in PEM form (default: the
+	// system's).
+	CAFile string
+	// CertFile and KeyFile have our certificate, for servers that ask for one, and its
+	// private key, in PEM form. Without a KeyFile the key is in CertFile.
+	CertFile, KeyFile string
 	// HandshakeTimeout is the time that the reply to STARTTLS may take, and the handshake
 	// (smtp_starttls_timeout; default 60 s).
 	HandshakeTimeout time.Duration
 }
 
+// An identity is what the files of a TLSConfig have.
+type identity struct {
+	trusted *x509.CertPool // nil: the system's
+	own     []tls.Certificate
+}
+
+// load reads the files.
+func (t *TLSConfig) load() (identity, error) {
+	var id identity
+	if t.CAFile != "" {
+		data, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return id, fmt.Errorf("tls_ca_file: %w", err)
+		}
+		if id.trusted = x509.NewCertPool(); !id.trusted.AppendCertsFromPEM(data) {
+			return id, fmt.Errorf("tls_ca_file: %s has no certificate in PEM form", t.CAFile)
+		}
+	}
+	if t.CertFile == "" {
+		if t.KeyFile != "" {
+			return id, errors.New("tls_key_file: there is no tls_cert_file to which the key belongs")
+		}
+		return id, nil
+	}
+	key := cmp.Or(t.KeyFile, t.CertFile)
+	if info, err := os.Stat(key); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return id, fmt.Errorf("tls_key_file: others than its owner can read or write %s, which has a private key (mode %04o): chmod 600 %s", key, info.Mode().Perm(), key)
+	}
+	pair, err := tls.LoadX509KeyPair(t.CertFile, key)
+	if err != nil {
+		return id, fmt.Errorf("tls_cert_file: %w", err)
+	}
+	id.own = []tls.Certificate{pair}
+	return id, nil
+}
+
 // A protection is how one connection is to be secured, and what has come of it.
 type protection struct {
 	tlspolicy.Requirement
-	host  string // the MX host's name, "" for an address
-	tlsa  TLSA   // CheckTLSA: by what the certificate is judged
-	cfg   *TLSConfig
+	host    string // the MX host's name, "" for an address
+	nexthop string
+	tlsa    dane.Answer // CheckTLSA: by what the certificate is judged
+	identity
 	trust mail.Trust
 	flaw  error // why the certificate is not to be trusted; nil if it is
 }
@@ -49,15 +90,19 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 	if err != nil { // of a later version, or damaged
 		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5}, Text: mail.CleanText(err.Error())}
 	}
-	p := &protection{host: o.Host.Name, cfg: &config.TLS}
+	p := &protection{host: o.Host.Name, nexthop: o.Nexthop, identity: c.identities[o.Transport]}
 	records := tlspolicy.RecordsNone
-	if demand.WantsRecords() && c.tlsa != nil && o.Host.Name != "" {
-		records, p.tlsa = c.tlsa.TLSA(ctx, o.Host.Name, o.Host.Addr.Port())
+	if demand.WantsRecords() && c.cfg.TLSA != nil && o.Host.Name != "" {
+		p.tlsa = c.cfg.TLSA.TLSA(ctx, o.Host.Name, o.Host.Addr.Port())
+		records = recordsOf(p.tlsa.State)
 	}
 	var why mail.Reply
 	p.Requirement, why = demand.For(records)
 	if !why.IsZero() {
 		why.Text = hostLabel(o.Host) + ": " + why.Text
+		if p.tlsa.Why != "" {
+			why.Text += ": " + p.tlsa.Why
+		}
 	}
 	if p.Use == tlspolicy.UseIfOffered && c.broken.remembers(o.Host.Addr, time.Now()) {
 		p.Use = tlspolicy.UseNever
@@ -75,8 +120,8 @@ func (p *protection) use() client.TLSUse {
 func (p *protection) config(sessions tls.ClientSessionCache) *tls.Config {
 	cfg := &tls.Config{
 		ServerName:         p.serverName(),
-		RootCAs:            p.cfg.Roots,
-		Certificates:       p.cfg.Certificates,
+		RootCAs:            p.trusted,
+		Certificates:       p.own,
 		InsecureSkipVerify: true,
 		VerifyConnection:   p.verify,
 		ClientSessionCache: sessions,
@@ -90,8 +135,8 @@ func (p *protection) config(sessions tls.ClientSessionCache) *tls.Config {
 
 // serverName is the name that the server is asked for (RFC 7672 8.1, RFC 8461 4.1).
 func (p *protection) serverName() string {
-	if p.tlsa != nil {
-		return p.tlsa.Base()
+	if p.Check == tlspolicy.CheckTLSA {
+		return p.tlsa.Base
 	}
 	return strings.TrimSuffix(p.host, ".")
 }
@@ -116,19 +161,36 @@ func (p *protection) judge(chain []*x509.Certificate) (mail.Trust, error) {
 	case tlspolicy.CheckFingerprint:
 		return verified(p.matchesDigest(chain[0]))
 	case tlspolicy.CheckTLSA:
-		return verified(p.tlsa.Verify(chain))
+		_, err := dane.Verify(p.tlsa.Records, chain, p.references(), time.Now())
+		return verified(err)
 	}
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: p.cfg.Roots, Intermediates: between}); err != nil {
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: p.trusted, Intermediates: between}); err != nil {
 		return mail.TrustNone, err
 	}
 	if err := p.matchesName(chain[0]); err != nil {
 		return mail.TrustChain, err
 	}
 	return mail.TrustVerified, nil
+}
+
+// references are the names of which a certificate under a DANE-TA record must have one
+// (RFC 7672 3.2.2). The nexthop of a site names hosts, and is none.
+func (p *protection) references() []string {
+	names := []string{p.tlsa.Base, p.host}
+	if n := p.nexthop; !bracketed(n) && !strings.HasPrefix(n, "{") {
+		names = append(names, n)
+	}
+	return names
+}
+
+// recordsOf converts a state of TLSA records.
+func recordsOf(s dane.State) tlspolicy.Records {
+	return map[dane.State]tlspolicy.Records{dane.None: tlspolicy.RecordsNone, dane.Usable: tlspolicy.RecordsUsable,
+		dane.Unusable: tlspolicy.RecordsUnusable, dane.Failed: tlspolicy.RecordsFailed}[s]
 }
 
 func verified(err error) (mail.Trust, error) {

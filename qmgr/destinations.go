@@ -329,6 +329,7 @@ type PlaceView struct {
 	Transport  string
 	Nexthop    string
 	Source     string      // "" where none is chosen
+	Security   string      // what is demanded of connections
 	Instead    mail.Origin // of TransportRetry: where the mail was to go
 	Waiting    int         // recipients
 	Busy       int         // deliveries under way
@@ -386,7 +387,7 @@ func (q *Qmgr) messageView(m *message, most int) MessageView {
 func (q *Qmgr) place(p *sched.Peer) PlaceView {
 	c := claimOf(p.Destination)
 	d := c.queue
-	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Instead: d.instead, Busy: p.Busy()}
+	v := PlaceView{Transport: d.transport.Name, Nexthop: d.nexthop, Source: d.source.name(), Security: d.security, Instead: d.instead, Busy: p.Busy()}
 	for e := range p.Todo.All() {
 		v.Waiting += len(e.Recipients)
 	}

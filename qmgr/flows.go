@@ -45,6 +45,7 @@ const flowPlaces = 5
 type FlowPlace struct {
 	Transport, Nexthop string
 	Source             string // "" where none is chosen
+	Security           string // what is demanded of connections
 	Waiting, Busy      int
 	Sharing            Sharing
 }
@@ -97,7 +98,7 @@ func (f *flow) view() FlowView {
 		}
 	}
 	for _, c := range most.sorted() {
-		v.Places = append(v.Places, FlowPlace{Transport: c.queue.transport.Name, Nexthop: c.queue.nexthop, Source: c.queue.source.name(), Waiting: c.Waiting, Busy: c.Busy, Sharing: c.sharing()})
+		v.Places = append(v.Places, FlowPlace{Transport: c.queue.transport.Name, Nexthop: c.queue.nexthop, Source: c.queue.source.name(), Security: c.queue.security, Waiting: c.Waiting, Busy: c.Busy, Sharing: c.sharing()})
 	}
 	v.More = places - len(v.Places)
 	return v

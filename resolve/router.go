@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/route"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 // A RouterConfig determines which lookups a Router makes. With the zero
@@ -20,6 +21,9 @@ type RouterConfig struct {
 	// that mail can or cannot be sent to a nexthop; 0 means 1 day and 1 hour. Such a
 	// verdict outlives the DNS records.
 	VerdictPositive, VerdictNegative time.Duration
+	// Security says what mail demands of the security of connections (default: TLS if the
+	// server offers it).
+	Security *tlspolicy.Table
 	// VerdictEntries is the maximum number of remembered verdicts; 0 means 20000.
 	VerdictEntries int
 }
@@ -75,26 +79,68 @@ func (r *Router) Route(recipients []mail.Recipient) []mail.Route {
 func (r *Router) route(a mail.Address, now time.Time) mail.Route {
 	to := r.table.Route(a)
 	how, looksUp := r.cfg.Transports[to.Transport]
-	if !looksUp || !to.Reply.IsZero() || !r.resolver.mayBeDomain(to.Nexthop) {
+	if !looksUp || !to.Reply.IsZero() {
 		return to
 	}
+	if !r.resolver.mayBeDomain(to.Nexthop) && !r.wantsMX(&to) {
+		return r.named(to)
+	}
 	if v, _, ok := r.resolver.sets.get(to.Nexthop, now); ok {
-		return how.complete(to, v)
+		return r.complete(how, to, v)
 	}
 	n, err := route.ParseNexthop(to.Nexthop)
-	to.NeedsLookup = err == nil && n.Form == route.FormDomain
+	if to.NeedsLookup = err == nil && n.Form == route.FormDomain; !to.NeedsLookup {
+		return r.named(to)
+	}
 	return to
 }
 
 // complete adds the result of a lookup to a route.
-func (how Lookups) complete(to mail.Route, v verdict) mail.Route {
+func (r *Router) complete(how Lookups, to mail.Route, v verdict) mail.Route {
 	switch {
+	case r.resolver.trusted[to.Nexthop]:
 	case !v.reply.IsZero() && !how.Fallback:
 		to.Reply = v.reply
+		return to
 	case how.Sites:
 		to.Site = v.site
 	}
+	return r.secured(to, tlspolicy.Nexthop{Domain: to.Nexthop, SecureMX: v.secure})
+}
+
+// wantsMX reports whether a domain that the operator has written must be looked up because of
+// its policy: that counts whether its MX records are protected.
+func (r *Router) wantsMX(to *mail.Route) bool {
+	return r.cfg.Security != nil && r.resolver.trusted[to.Nexthop] && r.cfg.Security.Policy(to.Transport, to.Nexthop).Level == tlspolicy.DANEOnly
+}
+
+// named completes a route whose nexthop the operator has written: nobody else chooses the
+// host.
+func (r *Router) named(to mail.Route) mail.Route {
+	return r.secured(to, tlspolicy.Nexthop{Domain: domainOf(to.Nexthop), SecureMX: true})
+}
+
+// secured adds what is demanded of connections for a route.
+func (r *Router) secured(to mail.Route, nexthop tlspolicy.Nexthop) mail.Route {
+	if r.cfg.Security == nil {
+		return to
+	}
+	demand, why := r.cfg.Security.Policy(to.Transport, nexthop.Domain).For(nexthop)
+	to.Security = demand.String()
+	if !why.IsZero() {
+		to.Reply, to.Site, to.Security = why, "", ""
+	}
 	return to
+}
+
+// domainOf returns the name in a nexthop that is written, in lower case: a host's in brackets
+// or with a port, or a domain. A list and an address have none.
+func domainOf(nexthop string) string {
+	n, err := route.ParseNexthop(nexthop)
+	if err != nil || n.Form != route.FormHost && n.Form != route.FormDomain {
+		return ""
+	}
+	return n.Name
 }
 
 // Lookup completes a route that needs it. When it returns, the hosts of the site
@@ -103,7 +149,7 @@ func (how Lookups) complete(to mail.Route, v verdict) mail.Route {
 func (r *Router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
 	v := r.resolver.find(ctx, nexthop)
 	r.remember(nexthop, v.reply)
-	to := r.cfg.Transports[transport].complete(mail.Route{Transport: transport, Nexthop: nexthop}, v)
+	to := r.complete(r.cfg.Transports[transport], mail.Route{Transport: transport, Nexthop: nexthop}, v)
 	if to.Site != "" {
 		r.resolver.find(ctx, to.Site)
 	}

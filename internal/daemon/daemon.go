@@ -204,7 +204,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		resolver.Close()
 		return nil, err
 	}
-	send.Log, send.Seed = d.log, uint64(time.Now().UnixNano())
+	send.Log, send.Seed, send.TLSA = d.log, uint64(time.Now().UnixNano()), resolver
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
 		resolver.Close()

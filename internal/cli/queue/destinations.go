@@ -90,7 +90,7 @@ counts all mail.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&states, "state", nil, "only in these `states`: "+strings.Join(stateNames(), ", "))
-	f.BoolVar(&each, "sources", false, "a line for each source of a destination")
+	f.BoolVar(&each, "sources", false, "a line for each source of a destination, and each TLS level that mail for it demands")
 	f.IntVarP(&limit, "limit", "n", 50, "show at most this `number` of destinations; 0: all")
 	f.BoolVar(&asJSON, "json", false, "one JSON object per line")
 	complete(cmd, "state", stateNames()...)
@@ -115,16 +115,20 @@ func (l *destinationLister) destination(d *admin.Destination) error {
 	if d.Oldest != nil {
 		oldest = human.Age(l.now.Sub(*d.Oldest))
 	}
-	return l.add(row{[]string{human.Shorten(human.Plain(fromSource(d.Name, d.Source)), destinationMax), d.State, human.Number(d.Messages), human.Number(d.Recipients), oldest,
+	return l.add(row{[]string{human.Shorten(human.Plain(inWay(d.Name, d.Source, d.Security)), destinationMax), d.State, human.Number(d.Messages), human.Number(d.Recipients), oldest,
 		human.Number(d.Busy), human.Number(d.Window), connectionsCell(d), hostsCell(d.Hosts)}, whyLines(d, l.now)})
 }
 
-// fromSource returns the name of a destination, and from which source its mail leaves.
-func fromSource(name, source string) string {
-	if source == "" {
-		return name
+// inWay returns the name of a destination, from which source its mail leaves, and what it demands
+// of the security of connections.
+func inWay(name, source, security string) string {
+	if source != "" {
+		name += " from " + source
 	}
-	return name + " from " + source
+	if security != "" {
+		name += " with TLS level " + security
+	}
+	return name
 }
 
 func connectionsCell(d *admin.Destination) string {

@@ -93,7 +93,7 @@ func flowWait(f *admin.Flow, ms int64) string {
 func flowLines(f *admin.Flow) (lines []string) {
 	for i := range f.Destinations {
 		d := &f.Destinations[i]
-		line := fmt.Sprintf("%s waiting for %s", human.Number(d.Waiting), human.Plain(fromSource(d.Name, d.Source)))
+		line := fmt.Sprintf("%s waiting for %s", human.Number(d.Waiting), human.Plain(inWay(d.Name, d.Source, d.Security)))
 		if text := sharingText(&d.Sharing); text != "" {
 			line += ": " + text
 		}

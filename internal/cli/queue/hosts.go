@@ -198,7 +198,7 @@ func (v *hostsView) hosts(d *admin.DestinationDetail) {
 		if h.Limit > 0 {
 			connections += "/" + human.Number(h.Limit)
 		}
-		t.rows = append(t.rows, row{[]string{human.Plain(fromSource(hostName(h), h.Source)), h.State, next, connections, human.Number(h.Tier),
+		t.rows = append(t.rows, row{[]string{human.Plain(inWay(hostName(h), h.Source, h.Security)), h.State, next, connections, human.Number(h.Tier),
 			milliseconds(h.RTT), milliseconds(h.Service), h.Level}, v.hostLines(h)})
 	}
 	v.write(t)
@@ -285,9 +285,17 @@ func (v *hostsView) connections(d *admin.DestinationDetail) {
 		if c.Limit > 0 {
 			carried += "/" + human.Number(c.Limit)
 		}
-		t.rows = append(t.rows, row{cells: []string{human.Plain(fromSource(c.Host, c.Source)), c.State, c.Level, human.Number(c.InFlight), carried, human.Span(v.now.Sub(c.Made)), idle}})
+		t.rows = append(t.rows, row{cells: []string{human.Plain(inWay(c.Host, c.Source, c.Security)), c.State, c.Level, human.Number(c.InFlight), carried, human.Span(v.now.Sub(c.Made)), idle}, below: tlsLine(c.TLS)})
 	}
 	v.write(t)
+}
+
+// tlsLine says what protects a connection.
+func tlsLine(negotiated string) []string {
+	if negotiated == "" {
+		return nil
+	}
+	return []string{negotiated}
 }
 
 func (v *hostsView) ended(d *admin.DestinationDetail) {
@@ -300,7 +308,7 @@ func (v *hostsView) ended(d *admin.DestinationDetail) {
 		if e.Reply != "" {
 			why += ": " + human.Plain(e.Reply)
 		}
-		t.rows = append(t.rows, row{cells: []string{human.Span(v.now.Sub(e.At)) + " ago", human.Plain(fromSource(e.Host, e.Source)), human.Number(e.Carried), human.Span(e.At.Sub(e.Made)), why}})
+		t.rows = append(t.rows, row{cells: []string{human.Span(v.now.Sub(e.At)) + " ago", human.Plain(inWay(e.Host, e.Source, e.Security)), human.Number(e.Carried), human.Span(e.At.Sub(e.Made)), why}})
 	}
 	v.write(t)
 }

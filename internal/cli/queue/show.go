@@ -181,7 +181,7 @@ func lastOutcome(d *admin.Detail) *time.Time {
 func (s *shower) places(d *admin.Detail, line func(name, format string, args ...any), now time.Time) {
 	name := "Goes to"
 	for _, p := range d.Places {
-		line(name, "%s: %s", human.Plain(fromSource(p.Name, p.Source)), placeText(&p, now))
+		line(name, "%s: %s", human.Plain(inWay(p.Name, p.Source, p.Security)), placeText(&p, now))
 		name = ""
 	}
 	if d.MorePlaces > 0 {

@@ -138,8 +138,8 @@ func writeDestinations(out io.Writer, all []admin.DestinationStatus, now time.Ti
 	for i := range all {
 		if d := &all[i]; d.Instead != "" {
 			d.Nexthop, d.Reason = d.Instead, d.Nexthop
-		} else if d.Source != "" {
-			d.Nexthop += " from " + d.Source
+		} else {
+			d.Nexthop = inWay(d.Nexthop, d.Source, d.Security)
 		}
 		width = min(max(width, utf8.RuneCountInString(all[i].Nexthop)), destinationMax)
 	}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
+)
+
+// protection returns the parameters of TLS to receivers.
+func protection() []parameter[Transport] {
+	wait := period(time.Second, limit[time.Duration]{min: time.Second, max: time.Hour})
+	return []parameter[Transport]{
+		transportParameter("tls_security_level", securityLevel(), func(t *Transport) *tlspolicy.Level { return &t.SMTP.Policy.Level },
+			"How connections are secured: none never uses TLS; may uses it if the server offers it; encrypt demands it; fingerprint, verify and secure also demand a certificate: one with a digest in tls_fingerprints, one for the name of the MX host, or one for the domain that the mail is for; dane demands what the host's TLSA records say, if it has any, and dane-only sends to no host without them.",
+			"Set it to dane if your name server validates DNSSEC (see dns_trust_ad); set encrypt, verify or secure in a [destination.NAME] for receivers that are known to support it.").from("smtp_tls_security_level"),
+		transportParameter("tls_match", list(certificateName(), "names"), func(t *Transport) *[]string { return &t.SMTP.Policy.Match },
+			"The names of which the server's certificate must have one, with tls_security_level verify or secure: names, .example.com for any name below it, and hostname, nexthop and dot-nexthop for the MX host, the domain that the mail is for, and any name below that; without any, verify means hostname, and secure means nexthop and dot-nexthop.",
+			"Set it for receivers whose servers have a certificate of another name, such as that of their provider.").from("smtp_tls_match"),
+		transportParameter("tls_fingerprints", list(fingerprint(), "digests"), func(t *Transport) *[]string { return &t.SMTP.Policy.Fingerprints },
+			"The SHA-256 digests of which the server's certificate, or its public key, must have one, with tls_security_level fingerprint.",
+			"Set it for your own servers with certificates that nobody has signed; openssl x509 -in cert.pem -noout -sha256 -fingerprint prints the digest of one.").from("smtp_tls_fingerprints"),
+		transportParameter("tls_ca_file", optional(filePath(), "for the system's"), func(t *Transport) *string { return &t.SMTP.TLS.CAFile },
+			"The file of the authorities that may have signed a server's certificate, in PEM form.",
+			"Set it for an internal network with an authority of its own.").from("smtp_tls_ca_file"),
+		transportParameter("tls_cert_file", optional(filePath(), "for none"), func(t *Transport) *string { return &t.SMTP.TLS.CertFile },
+			"The file of our certificate and the authorities that have signed it, in PEM form, for servers that ask for one.",
+			"Set it if a relay knows you by your certificate.").from("smtp_tls_cert_file"),
+		transportParameter("tls_key_file", optional(filePath(), "if it is in tls_cert_file"), func(t *Transport) *string { return &t.SMTP.TLS.KeyFile },
+			"The file of the private key of tls_cert_file, which nobody but its owner may be able to read.",
+			"Set it if the key is in a file of its own.").from("smtp_tls_key_file"),
+		transportParameter("starttls_timeout", wait, func(t *Transport) *time.Duration { return &t.SMTP.TLS.HandshakeTimeout },
+			"The time limit for the reply to STARTTLS, and for the TLS handshake.",
+			"Raise it for receivers behind very slow links.").from("smtp_starttls_timeout").unlike("300s"),
+	}
+}
+
+// securityLevel is a level of TLS to receivers.
+func securityLevel() kind[tlspolicy.Level] {
+	var all []word[tlspolicy.Level]
+	for _, name := range tlspolicy.Levels() {
+		l, _ := tlspolicy.ParseLevel(name)
+		if l == tlspolicy.STS {
+			continue
+		}
+		all = append(all, word[tlspolicy.Level]{name, l})
+	}
+	return words(all...)
+}
+
+// certificateName is a name in a certificate, or what stands for one.
+func certificateName() kind[string] {
+	return text("name", `such as "mx.example.com", ".example.com", "hostname", "nexthop" or "dot-nexthop"`, func(s string) (message, hint string) {
+		if err := (tlspolicy.Policy{Level: tlspolicy.Verify, Match: []string{s}}).Validate(); err != nil {
+			return err.Error(), ""
+		}
+		return "", ""
+	})
+}
+
+// fingerprint is the digest of a certificate.
+func fingerprint() kind[string] {
+	k := text("digest", "64 hexadecimal digits, with or without colons", func(s string) (message, hint string) {
+		if _, err := tlspolicy.ParseFingerprint(s); err != nil {
+			return err.Error(), `openssl x509 -in cert.pem -noout -sha256 -fingerprint prints it`
+		}
+		return "", ""
+	})
+	return k
+}
+
+// filePath is the absolute path of a file.
+func filePath() kind[string] {
+	return text("path", `such as "/etc/posthaste/cert.pem"`, func(s string) (message, hint string) {
+		if !strings.HasPrefix(s, "/") {
+			return tomlfile.QuoteText(s) + " is not an absolute path", "write it from the root: the program may be started in any directory"
+		}
+		return "", ""
+	})
+}
+
+// securityRules returns the policies of destinations that have one.
+func (c *Config) securityRules() []tlspolicy.Rule {
+	var rules []tlspolicy.Rule
+	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
+		if d := c.Destinations[name]; d.Security.Set {
+			rules = append(rules, tlspolicy.Rule{Domains: canonicalDomains(d.Domains), Policy: d.policy()})
+		}
+	}
+	return rules
+}
+
+// policy returns the destination's TLS policy.
+func (d *Destination) policy() tlspolicy.Policy {
+	return tlspolicy.Policy{Level: d.Security.Value, Match: d.Match, Fingerprints: digests(d.Fingerprints)}
+}
+
+// policy returns the transport's TLS policy.
+func (s *SMTP) policy() tlspolicy.Policy {
+	p := s.Policy
+	p.Fingerprints = digests(p.Fingerprints)
+	return p
+}
+
+// digests returns fingerprints as policies have them.
+func digests(written []string) []string {
+	all := make([]string, len(written))
+	for i, s := range written {
+		all[i], _ = tlspolicy.ParseFingerprint(s) // checked when the file was read
+	}
+	return all
+}
+
+// securityTable returns which TLS policy mail has; nil if all has the default.
+func (c *Config) securityTable() *tlspolicy.Table {
+	rules, transports, all := c.securityRules(), make(map[string]tlspolicy.Policy), true
+	for name, t := range c.Transports {
+		if t.Type == TypeSMTP {
+			transports[name] = t.SMTP.policy()
+			all = all && t.SMTP.Policy.Level == tlspolicy.May
+		}
+	}
+	if all && len(rules) == 0 {
+		return nil
+	}
+	table, err := tlspolicy.NewTable(transports, rules)
+	if err != nil {
+		return nil // two destinations have the same domain, which is refused
+	}
+	return table
+}
+
+// checkSecurity complains about TLS policies that say too much or too little.
+func (l *loader) checkSecurity() {
+	for _, name := range slices.Sorted(maps.Keys(l.c.Transports)) {
+		t := l.c.Transports[name]
+		if err := t.SMTP.policy().Validate(); t.Type == TypeSMTP && err != nil {
+			l.complainOfPolicy(transportTable(name), err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.c.Destinations)) {
+		d, table := l.c.Destinations[name], destinationTable(name)
+		switch {
+		case !d.Security.Set && len(d.Match)+len(d.Fingerprints) > 0:
+			l.complain("this table has no tls_security_level for which that would matter", "set tls_security_level too", table+".tls_match", table+".tls_fingerprints", table)
+		case !d.Security.Set:
+		case len(d.Domains) == 0:
+			l.complain("a TLS policy is for domains, because answers of the DNS, which can be forged, say which hosts and networks serve them", "name the receivers in domains", table+".tls_security_level")
+		default:
+			if err := d.policy().Validate(); err != nil {
+				l.complainOfPolicy(table, err)
+			}
+		}
+	}
+}
+
+func (l *loader) complainOfPolicy(table string, err error) {
+	l.complain(strings.ReplaceAll(err.Error(), "\n", "; "), "", table+".tls_security_level", table+".tls_match", table+".tls_fingerprints", table,
+		"smtp_tls_security_level", "smtp_tls_match", "smtp_tls_fingerprints")
+}

@@ -1,0 +1,65 @@
+package tlspolicy
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Rule is a policy for mail to some domains, over any transport.
+type Rule struct {
+	// Domains are those that mail is routed to: "example.com" is that domain, or the host of
+	// that name in brackets, and ".example.com" are all below it. They are no names of MX
+	// hosts: who can forge an answer of the DNS must not be able to choose the policy.
+	Domains []string
+	Policy  Policy
+}
+
+// A Table says which policy mail has. It is made once and then only read.
+type Table struct {
+	transports map[string]Policy
+	domains    map[string]Policy // ".example.com" with its dot
+}
+
+// NewTable returns a table of the transports' policies, and of rules that override them. It
+// fails if two rules name the same domain.
+func NewTable(transports map[string]Policy, rules []Rule) (*Table, error) {
+	t := &Table{transports: transports, domains: make(map[string]Policy)}
+	for _, r := range rules {
+		for _, d := range r.Domains {
+			d = strings.ToLower(d)
+			if _, twice := t.domains[d]; twice {
+				return nil, fmt.Errorf("two TLS policies are for %s", d)
+			}
+			t.domains[d] = r.Policy
+		}
+	}
+	return t, nil
+}
+
+// Policy returns the policy of mail that goes over a transport to a domain, which is in lower
+// case, or "" if the nexthop has none. The longest rule that is for the domain wins. A
+// transport without a policy has May.
+func (t *Table) Policy(transport, domain string) Policy {
+	if t == nil {
+		return Policy{Level: May}
+	}
+	if len(t.domains) > 0 && domain != "" {
+		if p, ok := t.domains[domain]; ok {
+			return p
+		}
+		for i := strings.IndexByte(domain, '.'); i >= 0; {
+			if p, ok := t.domains[domain[i:]]; ok {
+				return p
+			}
+			next := strings.IndexByte(domain[i+1:], '.')
+			if next < 0 {
+				break
+			}
+			i += 1 + next
+		}
+	}
+	if p, ok := t.transports[transport]; ok {
+		return p
+	}
+	return Policy{Level: May}
+}
