@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -344,6 +345,41 @@ func TestMessagesUnderTLS(t *testing.T) {
 		if n != 2 {
 			t.Errorf("message %d, of %d octets, arrived %d times, want 2", id, len(bodies[mail.QueueID(id)].data), n)
 		}
+	}
+}
+
+// An idle connection under TLS takes messages as they come: each interrupts the read that waits
+// for the server, and TLS goes on where it was.
+func TestIdleUnderTLS(t *testing.T) {
+	ca := newAuthority(t)
+	a := &ability{offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{ca.certificate(t, "mx.test", time.Hour)}}}
+	bodies := store{}
+	for id := range 10 {
+		bodies[mail.QueueID(id)] = fakeContent{data: "Subject: x\r\n\r\n" + strings.Repeat("text\r\n", id*1000)}
+	}
+	c, o := demanding(t, ca, bodies, a, TransportConfig{})
+	k, opened := c.Dial(t.Context(), o)
+	if k == nil {
+		t.Fatal(opened.Reply)
+	}
+	results, ended := make(chan mail.DeliveryResult), make(chan mail.Closing)
+	go func() { ended <- k.Run(t.Context(), func(_ uint64, r mail.DeliveryResult) { results <- r }) }()
+	for id := range 10 {
+		if id%2 == 0 {
+			for reading := false; !reading; runtime.Gosched() {
+				k.line.mu.Lock()
+				reading = k.line.reading
+				k.line.mu.Unlock()
+			}
+		}
+		k.Send(uint64(id), message(mail.QueueID(id), "b@example.net"))
+		if r := <-results; r.Outcomes[0].Result != mail.Delivered {
+			t.Fatalf("message %d: %+v", id, r)
+		}
+	}
+	k.Hangup()
+	if closing := <-ended; closing.Why != mail.CloseAsked {
+		t.Errorf("%+v", closing)
 	}
 }
 
