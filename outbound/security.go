@@ -90,6 +90,9 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 	if err != nil { // of a later version, or damaged
 		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5}, Text: mail.CleanText(err.Error())}
 	}
+	if !demand.Allows(o.Host.Name) {
+		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 5}, Text: hostLabel(o.Host) + ": the domain's MTA-STS policy does not name this host"}
+	}
 	p := &protection{host: o.Host.Name, nexthop: o.Nexthop, identity: c.identities[o.Transport]}
 	records := tlspolicy.RecordsNone
 	if demand.WantsRecords() && c.cfg.TLSA != nil && o.Host.Name != "" {

@@ -24,8 +24,18 @@ type RouterConfig struct {
 	// Security says what mail demands of the security of connections (default: TLS if the
 	// server offers it).
 	Security *tlspolicy.Table
+	// STS finds MTA-STS policies, for transports and domains whose level is mta-sts
+	// (default: no domain has one).
+	STS STSFinder
 	// VerdictEntries is the maximum number of remembered verdicts; 0 means 20000.
 	VerdictEntries int
+}
+
+// An STSFinder finds the MTA-STS policies of domains (RFC 8461). It is called concurrently.
+type STSFinder interface {
+	// Enforced returns the patterns of the MX hosts that a domain's policy names, if it has
+	// one that is to be enforced. It may take long, and says no when ctx ends.
+	Enforced(ctx context.Context, domain string) (mx []string, enforced bool)
 }
 
 // Lookups determines how the nexthops of a transport are looked up.
@@ -57,12 +67,14 @@ type Router struct {
 	resolver *Resolver
 	cfg      RouterConfig
 	verdicts *cache[string, mail.Reply]
+	policies *cache[string, stsPolicy] // of domains that were looked up lately
 }
 
 // NewRouter returns a router. Closing the resolver cancels its lookups.
 func NewRouter(t *route.Table, r *Resolver, c RouterConfig) *Router {
 	c = c.WithDefaults()
-	return &Router{table: t, resolver: r, cfg: c, verdicts: newStore[string, mail.Reply](c.VerdictEntries)}
+	return &Router{table: t, resolver: r, cfg: c, verdicts: newStore[string, mail.Reply](c.VerdictEntries),
+		policies: newStore[string, stsPolicy](c.VerdictEntries)}
 }
 
 // Route returns one route for each recipient from the cache. Routes that are not
@@ -85,8 +97,10 @@ func (r *Router) route(a mail.Address, now time.Time) mail.Route {
 	if !r.resolver.mayBeDomain(to.Nexthop) && !r.wantsMX(&to) {
 		return r.named(to)
 	}
-	if v, _, ok := r.resolver.sets.get(to.Nexthop, now); ok {
-		return r.complete(how, to, v)
+	v, _, ok := r.resolver.sets.get(to.Nexthop, now)
+	sts, known := r.knownPolicy(&to, now)
+	if ok && known {
+		return r.complete(how, to, v, sts)
 	}
 	n, err := route.ParseNexthop(to.Nexthop)
 	if to.NeedsLookup = err == nil && n.Form == route.FormDomain; !to.NeedsLookup {
@@ -96,7 +110,7 @@ func (r *Router) route(a mail.Address, now time.Time) mail.Route {
 }
 
 // complete adds the result of a lookup to a route.
-func (r *Router) complete(how Lookups, to mail.Route, v verdict) mail.Route {
+func (r *Router) complete(how Lookups, to mail.Route, v verdict, sts stsPolicy) mail.Route {
 	switch {
 	case r.resolver.trusted[to.Nexthop]:
 	case !v.reply.IsZero() && !how.Fallback:
@@ -105,13 +119,24 @@ func (r *Router) complete(how Lookups, to mail.Route, v verdict) mail.Route {
 	case how.Sites:
 		to.Site = v.site
 	}
-	return r.secured(to, tlspolicy.Nexthop{Domain: to.Nexthop, SecureMX: v.secure})
+	if sts.enforced && to.Site != "" {
+		if to.Site = route.KeepHosts(to.Site, sts.names); to.Site == "" {
+			to.Reply = notNamed(to.Nexthop)
+			return to
+		}
+		sts.mx = nil // the site has only hosts that it names
+	}
+	return r.secured(to, tlspolicy.Nexthop{Domain: domainOf(to.Nexthop), SecureMX: v.secure, Enforced: sts.enforced, MX: sts.mx})
 }
 
 // wantsMX reports whether a domain that the operator has written must be looked up because of
-// its policy: that counts whether its MX records are protected.
+// its level: it counts whether its MX records are protected, or which of its hosts a policy names.
 func (r *Router) wantsMX(to *mail.Route) bool {
-	return r.cfg.Security != nil && r.resolver.trusted[to.Nexthop] && r.cfg.Security.Policy(to.Transport, to.Nexthop).Level == tlspolicy.DANEOnly
+	if r.cfg.Security == nil || !r.resolver.trusted[to.Nexthop] {
+		return false
+	}
+	level := r.cfg.Security.Policy(to.Transport, domainOf(to.Nexthop)).Level
+	return level == tlspolicy.DANEOnly || level == tlspolicy.STS
 }
 
 // named completes a route whose nexthop the operator has written: nobody else chooses the
@@ -136,6 +161,9 @@ func (r *Router) secured(to mail.Route, nexthop tlspolicy.Nexthop) mail.Route {
 // domainOf returns the name in a nexthop that is written, in lower case: a host's in brackets
 // or with a port, or a domain. A list and an address have none.
 func domainOf(nexthop string) string {
+	if !strings.ContainsAny(nexthop, "[{:,") {
+		return nexthop // as nearly all are
+	}
 	n, err := route.ParseNexthop(nexthop)
 	if err != nil || n.Form != route.FormHost && n.Form != route.FormDomain {
 		return ""
@@ -149,7 +177,8 @@ func domainOf(nexthop string) string {
 func (r *Router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
 	v := r.resolver.find(ctx, nexthop)
 	r.remember(nexthop, v.reply)
-	to := r.complete(r.cfg.Transports[transport], mail.Route{Transport: transport, Nexthop: nexthop}, v)
+	to := mail.Route{Transport: transport, Nexthop: nexthop}
+	to = r.complete(r.cfg.Transports[transport], to, v, r.policy(ctx, &to))
 	if to.Site != "" {
 		r.resolver.find(ctx, to.Site)
 	}

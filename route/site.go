@@ -64,3 +64,29 @@ func (n Nexthop) Records() []MX {
 	}
 	return all
 }
+
+// KeepHosts returns a site with only those hosts that keep wants, in the same order; "" if
+// there are none.
+func KeepHosts(site string, keep func(host string) bool) string {
+	n, err := ParseNexthop(site)
+	if err != nil || n.Form != FormSite {
+		return ""
+	}
+	var tiers []string
+	for tier := range n.Tiers() {
+		var hosts []string
+		for _, host := range tier {
+			if keep(host) {
+				hosts = append(hosts, host)
+			}
+		}
+		if len(hosts) > 0 {
+			tiers = append(tiers, strings.Join(hosts, ","))
+		}
+	}
+	if len(tiers) == 0 {
+		return ""
+	}
+	n.Name = strings.Join(tiers, ";")
+	return n.String()
+}

@@ -2,6 +2,7 @@ package tlspolicy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -14,7 +15,8 @@ type Demand struct {
 	// order; none with Verify means the MX host's name. With Fingerprint they are digests.
 	Names []string
 	// Enforced, with STS, means that the domain's policy demands a valid certificate for the
-	// MX host's name. Hosts that the policy does not name are left out before.
+	// MX host's name. Names are patterns of the hosts that it names; none if the others have been
+	// left out before.
 	Enforced bool
 	// RequireTLS is the demand of a message (RFC 8689): whatever the level, the server must
 	// be authenticated, and must offer REQUIRETLS itself.
@@ -34,7 +36,8 @@ func (d Demand) String() string {
 		text = ""
 	case d.Enforced:
 		text = textEnforced
-	case len(d.Names) > 0:
+	}
+	if len(d.Names) > 0 {
 		text += "=" + strings.Join(d.Names, ",")
 	}
 	if d.RequireTLS {
@@ -63,10 +66,23 @@ func ParseDemand(text string) (Demand, error) {
 	if named {
 		d.Names = strings.Split(names, ",")
 	}
-	if d.String() != text {
+	if !d.sound() || d.String() != text {
 		return Demand{}, fmt.Errorf("%q does not say how a connection must be secured", text)
 	}
 	return d, nil
+}
+
+// sound reports whether the demand has names if its level needs them, and none if it has no use
+// for them.
+func (d Demand) sound() bool {
+	some := len(d.Names) > 0
+	switch {
+	case d.Level == Fingerprint, d.Level == Secure:
+		return some && !slices.Contains(d.Names, "")
+	case d.Level == Verify, d.Enforced:
+		return !slices.Contains(d.Names, "")
+	}
+	return !some
 }
 
 // Records are what the DNS says about the certificates of one host (RFC 7672 2.1).
@@ -154,6 +170,11 @@ func (d Demand) byRecords(records Records) (Requirement, mail.Reply) {
 		return Requirement{Use: UseAlways}, mail.Reply{}
 	}
 	return Requirement{Use: UseIfOffered}, mail.Reply{}
+}
+
+// Allows reports whether a host may be used at all, by its name.
+func (d Demand) Allows(host string) bool {
+	return d.Level != STS || len(d.Names) == 0 || slices.ContainsFunc(d.Names, func(pattern string) bool { return MatchName(host, pattern) })
 }
 
 // WantsRecords reports whether the host's TLSA records matter.

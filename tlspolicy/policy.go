@@ -68,6 +68,9 @@ type Nexthop struct {
 	Domain   string // that the mail was routed to; "" for a nexthop without one
 	SecureMX bool   // its MX records, or that it has none, are protected by DNSSEC
 	Enforced bool   // it has an MTA-STS policy that is to be enforced
+	// MX, with Enforced, are the patterns of the hosts that may be used, if hosts that the
+	// policy does not name have not been left out before.
+	MX []string
 }
 
 // For returns what the policy demands for a nexthop. If that can never be met, the reply is not
@@ -87,7 +90,9 @@ func (p Policy) For(to Nexthop) (Demand, mail.Reply) {
 			return d, insecure(5, "level dane-only needs MX records that are protected by DNSSEC, and those of "+to.Domain+" are not")
 		}
 	case STS:
-		d.Enforced = to.Enforced
+		if d.Enforced = to.Enforced; d.Enforced {
+			d.Names = slices.Sorted(slices.Values(to.MX))
+		}
 	}
 	return d, mail.Reply{}
 }

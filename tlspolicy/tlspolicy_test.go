@@ -1,0 +1,157 @@
+package tlspolicy
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var digest = strings.Repeat("0f", 32)
+
+// What a policy demands for a nexthop, as text, or why that can never be met.
+func TestDemands(t *testing.T) {
+	enforced := Nexthop{Domain: "a.example", Enforced: true}
+	for _, c := range []struct {
+		policy Policy
+		to     Nexthop
+		want   string
+	}{
+		{Policy{Level: None}, Nexthop{Domain: "a.example"}, "none"},
+		{Policy{Level: May}, enforced, ""},
+		{Policy{Level: Encrypt}, Nexthop{}, "encrypt"},
+		{Policy{Level: Fingerprint, Fingerprints: []string{"b" + digest[1:], digest}}, Nexthop{}, "fingerprint=" + digest + ",b" + digest[1:]},
+		{Policy{Level: Verify}, Nexthop{Domain: "a.example"}, "verify"},
+		{Policy{Level: Verify, Match: []string{"nexthop", "MX.b.example"}}, Nexthop{Domain: "a.example"}, "verify=a.example,mx.b.example"},
+		{Policy{Level: Verify, Match: []string{"nexthop"}}, Nexthop{}, "verify"},
+		{Policy{Level: Secure}, Nexthop{Domain: "a.example"}, "secure=.a.example,a.example"},
+		{Policy{Level: Secure, Match: []string{"hostname", "hostname"}}, Nexthop{Domain: "a.example"}, "secure=hostname"},
+		{Policy{Level: Secure}, Nexthop{}, "! level secure needs a domain"},
+		{Policy{Level: Secure, Match: []string{"mx.example"}}, Nexthop{}, "secure=mx.example"},
+		{Policy{Level: DANE}, Nexthop{Domain: "a.example"}, "dane"},
+		{Policy{Level: DANEOnly}, Nexthop{Domain: "a.example", SecureMX: true}, "dane-only"},
+		{Policy{Level: DANEOnly}, Nexthop{Domain: "a.example"}, "! level dane-only needs MX records that are protected"},
+		{Policy{Level: STS}, Nexthop{Domain: "a.example"}, "mta-sts"},
+		{Policy{Level: STS}, enforced, "sts"},
+		{Policy{Level: STS}, Nexthop{Domain: "a.example", Enforced: true, MX: []string{"mx.a.example", "*.b.example"}}, "sts=*.b.example,mx.a.example"},
+	} {
+		d, why := c.policy.For(c.to)
+		got := d.String()
+		if !why.IsZero() {
+			got = "! " + why.Text
+		}
+		if got != c.want && !(strings.HasPrefix(c.want, "! ") && strings.HasPrefix(got, c.want)) {
+			t.Errorf("%+v for %+v: %q, want %q", c.policy, c.to, got, c.want)
+		}
+		if !why.IsZero() {
+			if !why.Temporary() {
+				t.Errorf("%v: mail would be returned", why)
+			}
+			continue
+		}
+		for _, required := range []bool{false, true} {
+			d.RequireTLS = required
+			if again, err := ParseDemand(d.String()); err != nil || !reflect.DeepEqual(again, d) {
+				t.Errorf("%q is read as %+v, %v", d.String(), again, err)
+			}
+		}
+	}
+}
+
+// A text that String has not made is refused, whatever it resembles: mail must not go by a
+// weaker demand than its own.
+func TestWrongDemands(t *testing.T) {
+	for _, text := range []string{"may", "None", "encrypt=", "sts+requiretls ", "+requiretls+requiretls", "secure=,", "mta-sts=", "=", "=a", "level 9", "fingerprint", "x"} {
+		d, err := ParseDemand(text)
+		if err == nil {
+			t.Errorf("%q is read as %+v", text, d)
+		}
+	}
+}
+
+func FuzzParseDemand(f *testing.F) {
+	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := ParseDemand(text)
+		if err == nil && d.String() != text {
+			t.Errorf("%q becomes %q", text, d.String())
+		}
+		for records := RecordsNone; records < recordsStates; records++ {
+			r, why := d.For(records)
+			if err == nil && why.IsZero() && r.Check != CheckNothing && r.Use != UseAlways {
+				t.Errorf("%q, records %d: a certificate is demanded, and TLS is not", text, records)
+			}
+		}
+	})
+}
+
+func TestValidate(t *testing.T) {
+	many := strings.Split(strings.Repeat("a.example ", 9), " ")[:9]
+	for _, c := range []struct {
+		policy Policy
+		want   string
+	}{
+		{Policy{Level: May}, ""},
+		{Policy{Level: Secure, Match: []string{"a.example", ".b.example", "nexthop"}}, ""},
+		{Policy{Level: Fingerprint, Fingerprints: []string{strings.ToUpper(digest)}}, ""},
+		{Policy{Level: Encrypt, Match: []string{"a.example"}}, "for the levels verify and secure"},
+		{Policy{Level: Fingerprint}, "at least one fingerprint"},
+		{Policy{Level: Verify, Fingerprints: []string{digest}}, "for the level fingerprint"},
+		{Policy{Level: Fingerprint, Fingerprints: []string{"00:11"}}, "no SHA-256 digest"},
+		{Policy{Level: Verify, Match: []string{"a,b"}}, "no name of a certificate"},
+		{Policy{Level: Verify, Match: []string{"."}}, "no name of a certificate"},
+		{Policy{Level: Verify, Match: many}, "more than 8"},
+		{Policy{Level: levels}, "no TLS level 9"},
+	} {
+		err := c.policy.Validate()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.policy, err, c.want)
+		}
+	}
+}
+
+// RFC 6125 6.4.3 and RFC 8461 4.1: a star is one whole label, the first.
+func TestMatchName(t *testing.T) {
+	for _, c := range []struct {
+		want, has string
+		match     bool
+	}{
+		{"mx.example", "mx.example", true}, {"MX.example.", "mx.EXAMPLE", true}, {"mx.example", "*.example", true},
+		{"a.mx.example", "*.example", false}, {"example", "*.example", false}, {"mx.example", "m*.example", false}, {"mx.example", "*", false},
+		{".example", "mx.example", true}, {".example", "a.mx.example", true}, {".example", "example", false}, {".example", "*.example", true},
+		{".example", ".example", false}, {"mxexample", ".example", false}, {".example", "badexample", false},
+		{"", "", false}, {"", "mx.example", false}, {"mx.example", "", false}, {"*.example", "*.example", true},
+	} {
+		if MatchName(c.want, c.has) != c.match {
+			t.Errorf("want %q, has %q: %t", c.want, c.has, !c.match)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	table, err := NewTable(map[string]Policy{"smtp": {Level: DANE}}, []Rule{
+		{[]string{"a.example", ".b.example"}, Policy{Level: Encrypt}}, {[]string{".C.b.example"}, Policy{Level: None}}, {[]string{".example"}, Policy{Level: Verify}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		transport, domain string
+		want              Level
+	}{
+		{"smtp", "a.example", Encrypt}, {"smtp", "x.a.example", Verify}, {"smtp", "b.example", Verify}, {"smtp", "x.b.example", Encrypt},
+		{"smtp", "x.y.b.example", Encrypt}, {"smtp", "x.c.b.example", None}, {"smtp", "c.b.example", Encrypt}, {"smtp", "example", DANE},
+		{"smtp", "a.test", DANE}, {"smtp", "", DANE}, {"relay", "a.test", May}, {"relay", "a.example", Encrypt},
+	} {
+		if got := table.Policy(c.transport, c.domain); got.Level != c.want {
+			t.Errorf("%s %s: %v, want %v", c.transport, c.domain, got.Level, c.want)
+		}
+	}
+	if _, err := NewTable(nil, []Rule{{[]string{"a.example", "A.example"}, Policy{}}}); err == nil {
+		t.Error("two policies for a.example")
+	}
+	if p := (*Table)(nil).Policy("smtp", "a.example"); p.Level != May {
+		t.Errorf("no table: %v", p)
+	}
+}
