@@ -5,8 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
-	"slices"
 
+	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
 )
@@ -206,17 +206,32 @@ func (f *fingerprint) unless(name, text string) {
 }
 
 // unlessZero are the fields for which the same holds.
-var unlessZero = map[reflect.Type][]string{
-	reflect.TypeFor[mail.Opening](): {"Source", "Security"}, reflect.TypeFor[mail.OpenedConnection](): {"Unbound", "Insecure", "Security"},
-	reflect.TypeFor[qmgr.Feedback](): {"Source"}, reflect.TypeFor[qmgr.Config](): {"Sources"},
-	reflect.TypeFor[mail.Route](): {"Security"}, reflect.TypeFor[qmgr.Verify](): {"Security"},
+var unlessZero = map[reflect.Type]map[int]string{
+	reflect.TypeFor[mail.Opening]():          fieldsOf[mail.Opening]("Source", "Security"),
+	reflect.TypeFor[mail.OpenedConnection](): fieldsOf[mail.OpenedConnection]("Unbound", "Insecure", "Security"),
+	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
+	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
+	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security"),
+	reflect.TypeFor[qmgr.Verify]():           fieldsOf[qmgr.Verify]("Security"),
+}
+
+// fieldsOf returns fields by their numbers: to ask for the name of each takes long.
+func fieldsOf[T any](names ...string) map[int]string {
+	fields := make(map[int]string)
+	for _, name := range names {
+		f, ok := reflect.TypeFor[T]().FieldByName(name)
+		assert.That(ok && len(f.Index) == 1, "%T has no field %s", *new(T), name)
+		fields[f.Index[0]] = name
+	}
+	return fields
 }
 
 func (f *fingerprint) fields(v reflect.Value) {
 	later := unlessZero[v.Type()]
 	for i := range v.NumField() {
-		switch name := v.Type().Field(i).Name; {
-		case !slices.Contains(later, name):
+		name, is := later[i]
+		switch {
+		case !is:
 			f.value(v.Field(i))
 		case !v.Field(i).IsZero():
 			f.text(name)

@@ -188,7 +188,7 @@ func swarmRun(rng *rand.Rand) Run {
 // SWARM_SEED makes it again.
 func TestSwarm(t *testing.T) {
 	t.Parallel()
-	runs, seed := randomWorlds("POSTHASTE_RUNS", 30)
+	runs, seed := randomWorlds("POSTHASTE_RUNS", 12)
 	for n := range runs {
 		checkWorld(t, seed, n)
 	}

@@ -53,6 +53,7 @@ func meanOfClass(run *sim.RunReport, class int, from, until time.Duration) float
 // sent to the others takes no longer, and they carry all that they can. This is
 // what agents cannot do: they find out about the dead host with every delivery.
 func TestOneOfFourHostsDead(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	runs := byName(simulateOnce(t, "one-of-four-hosts-dead", 1))
 	relay := runs["relay"]
@@ -177,6 +178,7 @@ func TestSlowHost(t *testing.T) {
 // When our own network is back, mail goes out within a minute or two, however long
 // it was away; and while a single site is away the others do not notice.
 func TestOutage(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	run := simulateOnce(t, "outage", 1).Runs[0]
 	for _, c := range []struct {
@@ -260,6 +262,7 @@ func TestLimit421Relay(t *testing.T) {
 // nor about the level at which it is spoken to: it gets nearly what twenty connections
 // can carry, whatever the style of feedback.
 func TestCutTransactions(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, run := range simulateOnce(t, "cut-transactions", 1).Runs {
 		for _, c := range []struct {
@@ -302,6 +305,7 @@ func TestPoison(t *testing.T) {
 // A receiver that takes one message on each connection gets as many connections as any
 // other: each is replaced when it ends, and a round trip does not make them fewer.
 func TestOneEach(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	for _, run := range simulateOnce(t, "one-each", 1).Runs {
 		for _, c := range []struct {

@@ -7,6 +7,7 @@ import "testing"
 // mail is deferred from the first day on. All mail arrives in either case, and the checkers
 // see to it that the plan is kept and nothing waits for it.
 func TestWarmup(t *testing.T) {
+	figures(t)
 	t.Parallel()
 	runs := byName(simulateOnce(t, "warmup-30-days", 1))
 	with, without := runs["warm-up"], runs["no plan"]
