@@ -76,6 +76,9 @@ type Config struct {
 	// pause is the time between attempts to create a file; 0 means roomPause. Tests
 	// shorten it.
 	pause time.Duration
+	// blockSize is that of tables, in bytes; 0 means Pebble's default. Tests of damage
+	// shorten it: to read a damaged block takes Pebble time in proportion to its square.
+	blockSize int
 	// stall is how long a damaged table may block writers before the process ends,
 	// so that the next start can repair it; set by tests.
 	stall time.Duration

@@ -23,6 +23,7 @@ import (
 // error or a place in the corrupt area, never wrong data; the message ends in
 // exactly one index; others are not affected; and it can be removed completely.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	values := map[string]func(id mail.QueueID) key{
 		"envelope":   func(id mail.QueueID) key { return messageKey(keyEnvelope, id) },
 		"state":      func(id mail.QueueID) key { return messageKey(keyState, id) },
@@ -240,8 +241,10 @@ func TestUnreadableFailsItsOwnChanges(t *testing.T) {
 //
 // Seen failing: loadDamaged with scanOnce: the change failed forever.
 func TestDamagedStateAndIndex(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	cfg := small(fs)
+	cfg.blockSize = 1 << 10
 	s := mustOpen(t, cfg)
 	all := damagedStates(t, s, 400, 0)
 	rng := rand.New(rand.NewPCG(1, 2)) // keys that do not compress

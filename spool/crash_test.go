@@ -96,6 +96,7 @@ func splitOff(t testing.TB, s *Spool, ids *[]mail.QueueID, of int, recipients []
 // having reached it, loses nothing that was confirmed, restores nothing that was
 // removed, splits no step, and leaves nothing behind. A plain run tries every fifth crash.
 func TestCrashAtEveryWrite(t *testing.T) {
+	t.Parallel()
 	states := undisturbed(t)
 	var clones []clone
 	crashes, every := 0, int(sampled(5))
@@ -330,6 +331,7 @@ func crashWriter(t *testing.T, s *Spool, known *ledger, rng *rand.Rand) {
 // the end of the process, confirmed changes are there afterwards, and others
 // completely or not at all. In a plain run it is every fifth write.
 func TestErrorAtEveryWrite(t *testing.T) {
+	t.Parallel()
 	states := undisturbed(t)
 	for n := int64(0); ; n += sampled(5) {
 		fs := vfs.NewCrashableMem()

@@ -134,6 +134,7 @@ func ringOf(t *testing.T, fs vfs.FS) []byte {
 // After a power failure each noted delivery is either recorded or to be tried again, and
 // no other recipient is settled.
 func TestNotesAndPowerFailure(t *testing.T) {
+	t.Parallel()
 	recorded := 0
 	for seed := range uint64(40) {
 		fs := vfs.NewCrashableMem()

@@ -433,6 +433,7 @@ func checksRestore(t testing.TB, lists image, name string, bit int) bool {
 // Seen failing: without the copy of the MANIFEST, Pebble opened an older
 // version, deleted the newer tables, and the sweep deleted their contents.
 func TestFlippedManifest(t *testing.T) {
+	t.Parallel()
 	longWithoutRaces(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
@@ -470,6 +471,7 @@ func TestFlippedManifest(t *testing.T) {
 
 // Each bit of the names of marker files, whose information is in their names.
 func TestFlippedMarkers(t *testing.T) {
+	t.Parallel()
 	longWithoutRaces(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
@@ -494,6 +496,7 @@ func TestFlippedMarkers(t *testing.T) {
 
 // Random bits of tables, blobs, logs and contents.
 func TestFlippedData(t *testing.T) {
+	t.Parallel()
 	n := 2 * golden.Runs(2)
 	for _, killed := range []bool{false, true} {
 		t.Run(kindOfImage(killed), func(t *testing.T) {
@@ -537,6 +540,7 @@ func TestFlippedData(t *testing.T) {
 
 // Mistakes that are not made by flipped bits, but by people and restores.
 func TestWrongStoreFiles(t *testing.T) {
+	t.Parallel()
 	img, waiting := spooled(t, false)
 	manifests, copies := img.names(func(n string) bool { return strings.HasPrefix(n, "MANIFEST") }), img.copies()
 	if len(manifests) != 2 || len(copies) != 2 {
@@ -584,6 +588,7 @@ func TestWrongStoreFiles(t *testing.T) {
 
 // Every bit of the copy of the MANIFEST: the MANIFEST itself is intact.
 func TestFlippedManifestCopy(t *testing.T) {
+	t.Parallel()
 	longWithoutRaces(t)
 	img, waiting := spooled(t, true)
 	for _, name := range img.copies() {
@@ -601,6 +606,7 @@ func TestFlippedManifestCopy(t *testing.T) {
 // Seen failing: without missLogs, the messages were lost silently, and the sweep
 // deleted their contents; without a range in the alarm, 27 of 32 were not named.
 func TestMissingLog(t *testing.T) {
+	t.Parallel()
 	img, waiting := spooled(t, true)
 	for _, name := range img.names(func(n string) bool { return path.Ext(n) == ".log" }) {
 		hurt := img.with(name, nil)

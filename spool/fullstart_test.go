@@ -53,7 +53,7 @@ func TestFullDiskAtEachWriteOfAStart(t *testing.T) {
 			if want.refused != nil || len(want.unnamed) > 0 {
 				t.Fatalf("with room: refused %v, %v", want.refused, want)
 			}
-			step := 3
+			step := 7 // .ci/run tries every third
 			if testing.Short() {
 				step = 11
 			}
@@ -141,6 +141,7 @@ func (v *fullStart) try(t *testing.T, n int64, want *fate) (met bool, failure er
 //
 // Seen failing: with files for repairs made on Spool.disk.
 func TestBallastForMending(t *testing.T) {
+	t.Parallel()
 	img, waiting := spooled(t, true)
 	logs := img.names(func(name string) bool { return path.Ext(name) == ".log" })
 	log := logs[len(logs)-1]

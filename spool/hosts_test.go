@@ -251,6 +251,7 @@ func TestHostsEnd(t *testing.T) {
 // A crash loses the last saves at most: what remains is the complete state at some
 // moment, not before the last commit of mail.
 func TestHostsCrash(t *testing.T) {
+	t.Parallel()
 	for round := range uint64(40) {
 		rng := rand.New(rand.NewPCG(round, 5))
 		fs := vfs.NewCrashableMem()

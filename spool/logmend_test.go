@@ -136,6 +136,7 @@ func reopened(t *testing.T, fs *vfs.MemFS, waiting map[mail.QueueID]int) (lost, 
 // Seen failing: openStore without mendLogs: up to 6 of 30 lost silently, in the
 // last block; without the Flush in openStore: 45 of 45 lost, and reported.
 func TestDamagedLogOfAKilledProcess(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewCrashableMem()
 	s := open(t, small(fs))
 	waiting := busyLog(t, s, 40)
@@ -183,6 +184,7 @@ func TestDamagedLogOfAStoppedProcess(t *testing.T) {
 // A truncated log, as a power failure leaves it, is not damage: there is no alarm,
 // and only what was cut off is missing.
 func TestTornLogIsNoAlarm(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewCrashableMem()
 	s := open(t, small(fs))
 	busyLog(t, s, 20)

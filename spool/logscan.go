@@ -68,7 +68,9 @@ func chunkSum(b []byte) uint32 {
 }
 
 // maskSum converts a CRC-32C to the stored form.
-func maskSum(c uint32) uint32 { return (c>>15 | c<<17) + 0xa282ead8 }
+func maskSum(c uint32) uint32 { return (c>>15 | c<<17) + sumDelta }
+
+const sumDelta = 0xa282ead8
 
 // parseChunk returns the chunk at the beginning of b, and the number of the log it was written for.
 func parseChunk(b []byte) (c logChunk, num uint32, ok bool) {

@@ -187,6 +187,7 @@ type trial struct {
 // After any operations in any order, including closing and loss of power, a spool
 // equals a simple map of messages.
 func TestAgainstTwin(t *testing.T) {
+	t.Parallel()
 	first, last := uint64(1), uint64(golden.Runs(1))
 	if *seedFlag != 0 {
 		first, last = *seedFlag, *seedFlag

@@ -261,6 +261,7 @@ func TestPitfall3OneBadBlockIsNotFatal(t *testing.T) {
 //
 // Seen failing: scan without heal: Fetch returned ErrCorrupt.
 func TestPitfall3DamagedIndexIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	for n, area := range []mail.Area{mail.AreaDeferred, mail.AreaIncoming, mail.AreaDeferred, mail.AreaIncoming} {
 		flow := testFlow(n / 2)
 		fs := vfs.NewMem()
@@ -350,8 +351,10 @@ func TestPitfall3UnreadableDiskIsNoVerdict(t *testing.T) {
 // Seen failing: clear with Excise regardless of clearable: it dropped the whole
 // table before the block, with 88 contents.
 func TestDamagedBlockAtTheEdgeOfAnIndex(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	cfg := small(fs)
+	cfg.blockSize = 1 << 10
 	s := mustOpen(t, cfg)
 	const n = 100
 	var ids []mail.QueueID
@@ -386,9 +389,11 @@ func TestDamagedBlockAtTheEdgeOfAnIndex(t *testing.T) {
 // Seen failing: seekPast that stepped from due time to due time: all messages after
 // the bad block were missing.
 func TestDamagedBlockAmongEqualDues(t *testing.T) {
+	t.Parallel()
 	for _, area := range []mail.Area{mail.AreaDeferred, mail.AreaHold} {
 		fs := vfs.NewMem()
 		cfg := small(fs)
+		cfg.blockSize = 1 << 10
 		rng := rand.New(rand.NewPCG(1, 2))
 		now := mail.Instant(0)
 		cfg.Now = func() mail.Instant { now += mail.Instant(rng.Int64N(1 << 50)); return now } // so that keys do not compress

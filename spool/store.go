@@ -47,7 +47,7 @@ func (s *Spool) storeOptions() *pebble.Options {
 		o.TargetFileSizes[i] = tableSize
 	}
 	for i := range o.Levels {
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterPolicy, o.Levels[i].BlockSize = bloom.FilterPolicy(10), s.cfg.blockSize
 	}
 	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
 		return pebble.ValueSeparationPolicy{

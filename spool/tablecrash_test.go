@@ -22,6 +22,7 @@ import (
 // Seen failing: without the note that beginMend leaves, after 174 of 477 crashes; and if
 // the alarm is raised only after the table was replaced (a crash that -short leaves out).
 func TestCrashWhileTablesAreMended(t *testing.T) {
+	t.Parallel()
 	longWithoutRaces(t)
 	img, waiting := spooled(t, false)
 	damaged := img.names(isTable)

@@ -215,8 +215,7 @@ type tableBlock []byte
 
 // Limits of the search for blocks: the longest block where one should begin, which
 // may be a filter; the longest after damage, where every byte may be the first; the
-// distance from the damage; and the number of attempts, which bounds the time to some
-// seconds.
+// distance from the damage; and the number of attempts, which bounds the time.
 const (
 	blockMost    = 2 << 20
 	blockBehind  = 16 << 10
@@ -236,13 +235,8 @@ func (m *tableMend) scan() (blocks []tableBlock) {
 				break
 			}
 			from := at
-			for at++; at < len(m.data) && at-from < gapMost; at++ {
-				if end = blockEnd(m.data, at, blockBehind); end != 0 && dataBlock(m.data[at:end]) != nil {
-					break // of so many checksums, some match by chance
-				}
-				end = 0
-			}
-			if end == 0 {
+			if at, end = blockAfter(m.data, from, gapMost, blockBehind); end == 0 {
+				at = from + gapMost
 				continue
 			}
 		}

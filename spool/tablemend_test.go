@@ -21,6 +21,7 @@ func isBlob(name string) bool  { return path.Ext(name) == ".blob" }
 //
 // Seen failing: without mendTables, all messages in the table were damaged or missing.
 func TestDamagedEndOfATable(t *testing.T) {
+	t.Parallel()
 	img, waiting := spooled(t, false)
 	for _, name := range img.names(isTable) {
 		for _, size := range []int{1, 60, 500} {
@@ -40,6 +41,7 @@ func TestDamagedEndOfATable(t *testing.T) {
 //
 // Seen failing: without keepLost, most of the messages hit were not listed.
 func TestDamagedTableLosesLittle(t *testing.T) {
+	t.Parallel()
 	longWithoutRaces(t)
 	img, waiting := spooled(t, false)
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -135,6 +137,7 @@ func TestDamagedBlockStopsNoWriters(t *testing.T) {
 //
 // Seen failing: without blobProblem, Pebble panicked.
 func TestDamagedEndOfABlob(t *testing.T) {
+	t.Parallel()
 	img, waiting := spooled(t, false)
 	for _, name := range img.names(isBlob) {
 		bits := len(img[name]) * 8
@@ -152,6 +155,7 @@ func TestDamagedEndOfABlob(t *testing.T) {
 //
 // Seen failing: without replaceBlobs, Pebble panicked.
 func TestMissingBlob(t *testing.T) {
+	t.Parallel()
 	img, waiting := spooled(t, true)
 	for _, name := range img.names(isBlob) {
 		f := fateOf(t, img.with(name, nil), waiting)
