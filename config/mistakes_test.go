@@ -26,6 +26,7 @@ type mistake struct {
 // it, the message names the file, the line, the parameter, what was given, and what is
 // allowed or was meant.
 func TestMistakesInEveryParameter(t *testing.T) {
+	t.Parallel()
 	all := Parameters()
 	tried := 0
 	for _, p := range all {

@@ -119,8 +119,9 @@ func TestShowJSON(t *testing.T) {
 // Every configuration can be written and read again: operators keep the output of
 // config show.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
+	for i := range 100 * min(golden.Runs(1), 3) {
 		text := randomFile(rng)
 		c, err := Parse("random.toml", []byte(text), testEnvironment)
 		if err != nil {

@@ -112,15 +112,23 @@ func (d *Driver) report(ctx context.Context) {
 	var failed []failedReport
 	again := time.NewTicker(retryPause)
 	defer again.Stop()
+	again.Stop() // it ticks while something has failed: who has nothing to do does not wake
 	for {
 		select {
 		case id := <-d.reports:
+			none := len(failed) == 0
 			failed = d.reportOne(ctx, failedReport{id: id}, failed)
+			if none && len(failed) > 0 {
+				again.Reset(retryPause)
+			}
 		case <-again.C:
 			before := failed
 			failed = nil
 			for _, r := range before {
 				failed = d.reportOne(ctx, r, failed)
+			}
+			if len(failed) == 0 {
+				again.Stop()
 			}
 		case <-ctx.Done():
 			return

@@ -56,6 +56,7 @@ func ip(t *testing.T, args string) {
 // comes back and is used again by itself. If both are gone the mail waits; it leaves from no
 // other address, and is sent as soon as one is back.
 func TestAddressThatGoesAway(t *testing.T) {
+	t.Parallel()
 	if !inNamespace(t) {
 		return
 	}

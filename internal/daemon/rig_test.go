@@ -37,7 +37,7 @@ const patience = time.Minute
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if abreast := flag.Lookup("test.parallel"); abreast.Value.String() == abreast.DefValue {
-		if err := abreast.Value.Set("4"); err != nil {
+		if err := abreast.Value.Set("8"); err != nil {
 			panic(err)
 		}
 	}
@@ -133,12 +133,12 @@ func (r *rig) until(what string, reached func() bool) {
 // core and a receiver have come to a state together.
 func await(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
+	pause := time.Millisecond
 	end := time.After(patience)
 	for !reached() {
 		select {
-		case <-again.C:
+		case <-time.After(pause):
+			pause = min(pause*5/4, 10*time.Millisecond) // to ask takes processor time
 		case <-end:
 			t.Fatalf("not reached within %v: %s", patience, what)
 		}
