@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,9 +35,11 @@ type chaos struct {
 	// crashes says that the core may lose its memory. Without crashes it must
 	// not need one to find its mail again.
 	crashes bool
-	// dead are the transports, and the destinations as transport, nexthop and source, that
-	// are dead, if one believes the core's notes.
-	dead map[[3]string]bool
+	// dead are the transports, and the destinations as transport, nexthop, source and demand of
+	// security, that are dead, if one believes the core's notes.
+	dead map[[4]string]bool
+	// security is what mail for domains demands of connections.
+	security map[string]string
 	// reloaded says that limits may have become smaller than what is in core.
 	reloaded bool
 	dropped  map[mail.QueueID]bool
@@ -44,7 +47,7 @@ type chaos struct {
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
-	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0, dead: make(map[[3]string]bool), dropped: make(map[mail.QueueID]bool)}
+	c := &chaos{t: t, r: prng.New(seed), crashes: seed%2 == 0, dead: make(map[[4]string]bool), security: make(map[string]string), dropped: make(map[mail.QueueID]bool)}
 	c.cfg = qmgr.Config{
 		ActiveLimit: 1 + c.r.IntN(8), RecipientLimit: 1 + c.r.IntN(40), RecipientMinimum: 1 + c.r.IntN(5),
 		VerifyLimit: 1 + c.r.IntN(3), VerifyNetworkLimit: 1 + c.r.IntN(2),
@@ -249,7 +252,10 @@ func (c *chaos) lookups() {
 		return
 	}
 	for _, domain := range []string{"d1.test", "d2.test"} {
-		c.w.Lookups[domain] = mail.Route{Transport: "smtp", Nexthop: domain, Site: "{mx.test}"}
+		if _, drawn := c.security[domain]; !drawn {
+			c.security[domain] = []string{"", "", "verify", "sts"}[c.r.IntN(4)]
+		}
+		c.w.Lookups[domain] = mail.Route{Transport: "smtp", Nexthop: domain, Site: "{mx.test}", Security: c.security[domain]}
 	}
 	c.w.Lookups["d3.test"] = mail.Route{Transport: "smtp", Nexthop: "d3.test"}
 	if c.r.Permille(300) {
@@ -296,25 +302,35 @@ func (c *chaos) watch(_ qmgr.Event, actions []qmgr.Action) {
 		case qmgr.Note:
 			switch a.Kind {
 			case qmgr.NoteDead:
-				c.dead[[3]string{a.Transport, a.Nexthop, a.Source}] = true
+				c.dead[[4]string{a.Transport, a.Nexthop, a.Source, a.Security}] = true
 			case qmgr.NoteAlive:
-				if key := [3]string{a.Transport, a.Nexthop, a.Source}; !c.dead[key] {
+				if key := [4]string{a.Transport, a.Nexthop, a.Source, a.Security}; !c.dead[key] {
 					c.t.Errorf("%v is alive and was not dead", key)
 				} else {
 					delete(c.dead, key)
 				}
 			}
 		case qmgr.Deliver:
-			c.watchDelivery(&a.Delivery)
+			security := ""
+			if d := &a.Delivery; strings.HasPrefix(d.Nexthop, "{") { // agents do not care, but the queues are apart
+				security = c.security[d.Recipients[0].Address.Domain()]
+			}
+			c.watchDelivery(&a.Delivery, security)
 		case qmgr.Send:
-			c.watchDelivery(&a.Delivery)
+			security := c.w.Conns[a.Conn].Opening.Security
+			c.watchDelivery(&a.Delivery, security)
+			for _, r := range a.Delivery.Recipients {
+				if want := c.security[r.Address.Domain()]; security != want && !a.Delivery.Callout { // call-outs have the route that the client gave
+					c.t.Errorf("mail for %s is sent to %s:%s over a connection that was opened for %q, want %q", r.Address, a.Delivery.Transport, a.Delivery.Nexthop, security, want)
+				}
+			}
 		}
 	}
 }
 
-func (c *chaos) watchDelivery(d *mail.Delivery) {
-	if c.dead[[3]string{d.Transport, d.Nexthop, d.Source}] || c.dead[[3]string{d.Transport}] {
-		c.t.Errorf("a delivery to %s:%s from %q, which is dead", d.Transport, d.Nexthop, d.Source)
+func (c *chaos) watchDelivery(d *mail.Delivery, security string) {
+	if c.dead[[4]string{d.Transport, d.Nexthop, d.Source, security}] || c.dead[[4]string{d.Transport}] {
+		c.t.Errorf("a delivery to %s:%s from %q with %q, which is dead", d.Transport, d.Nexthop, d.Source, security)
 	}
 }
 
@@ -390,6 +406,8 @@ func (c *chaos) answer() {
 			}
 			if a.Opening.Source != "" && c.r.Permille(500) {
 				o.Unbound = true
+			} else if a.Opening.Security != "" && c.r.Permille(300) {
+				o.Insecure = true
 			} else if c.r.Permille(100) {
 				o.Unavailable = true
 				c.w.Step(qmgr.AgentUnavailable{Transport: a.Opening.Transport, Reply: o.Reply})
