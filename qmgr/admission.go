@@ -16,6 +16,7 @@ const (
 	ScanIncoming = intake.ScanIncoming
 	ScanDeferred = intake.ScanDeferred
 	ScanFlush    = intake.ScanFlush
+	ScanWarmup   = intake.ScanWarmup
 	ScanHeld     = intake.ScanHeld
 )
 
@@ -179,9 +180,13 @@ func (q *Qmgr) found(ev Found) {
 }
 
 // rescueFuture looks at deferred mail whose due time no retry schedule can have
-// given: the clock was ahead when it was deferred. It is tried now.
+// given: the clock was ahead when it was deferred. It is tried now. Where sources are
+// chosen, mail may wait for their next day.
 func (q *Qmgr) rescueFuture(bucket mail.Bucket, due mail.Instant) {
 	latest := q.now.Add(max(q.cfg.Backoff.MinimalBackoffTime, q.cfg.Backoff.MaximalBackoffTime))
+	if q.sources.table != nil {
+		latest = max(latest, q.warmupDue())
+	}
 	if due != mail.Never && due > latest && q.admission.MayFlushFrom(bucket) {
 		q.admission.FlushFrom(bucket, due, intake.Flush{Asked: q.now, Reset: q.conns.ResetRetries()})
 	}
@@ -201,6 +206,8 @@ func (q *Qmgr) newMessage(id mail.QueueID, from intake.Origin) *message {
 		m.reset = q.admission.Flush().Reset
 	case intake.FromRetry:
 		m.reset = q.conns.ResetRetries()
+	case intake.FromWarmup:
+		q.warmups.read = true
 	}
 	q.messages[id] = m
 	return m
@@ -246,6 +253,8 @@ func (q *Qmgr) wanted(m *message, ev Opened) bool {
 	case intake.FromFlush:
 		flush := q.admission.Flush()
 		return ev.Place.Area == mail.AreaDeferred && flush.Wants(ev.Envelope.LastAttempt, q.now)
+	case intake.FromWarmup:
+		return ev.Place.Area == mail.AreaDeferred && (ev.Place.Due == q.warmupDue() || ev.Place.Due <= q.now)
 	}
 	return ev.Place.Area == mail.AreaDeferred || ev.Place.Area == mail.AreaIncoming
 }

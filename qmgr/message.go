@@ -64,6 +64,8 @@ type round struct {
 	retry      bool           // some recipient will be tried again
 	stuck      bool           // each of those was put off because its destination is stuck
 	warming    bool           // likewise, because its sources may send no more today
+	aside      bool           // some of those were left as they are
+	changed    bool           // a change was made
 	failed     bool           // some recipient failed for good
 	doubt      bool           // some recipient may have the message, which will be held for that reason
 }

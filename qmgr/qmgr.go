@@ -57,6 +57,7 @@ type incoming struct {
 	lookups    intake.Lookups
 	desk       *callout.Desk
 	lapses     lapses
+	warmups    warmupScan
 }
 
 // core is the messages in core, and what will be done with some that are not.
@@ -124,6 +125,9 @@ func New(cfg Config, seed uint64) (*Qmgr, error) {
 	q.admission.Configure(q.shares)
 	q.sources.byName = make(map[string]*sourceState)
 	q.configureSources(&q.cfg.Sources)
+	if len(q.cfg.Sources.Pools) > 0 { // an allowance may have been raised since the last stop
+		q.warmups.want(warmup.Key{})
+	}
 	q.boundRecipients()
 	return q, nil
 }
@@ -144,6 +148,7 @@ func (q *Qmgr) Step(now mail.Instant, ev Event) []Action {
 	q.handle(ev)
 	q.advanceAll()
 	q.noticeNetwork()
+	q.scanWarmups()
 	q.settleDebts()
 	if q.lookups.Parked() > 0 {
 		q.unpark()
@@ -251,7 +256,7 @@ func (q *Qmgr) NextWake() (mail.Instant, bool) {
 	}
 	wake = min(wake, q.desk.Deadline(), q.desk.Wake(), q.recoveryWake())
 	if !q.halt {
-		wake = min(wake, q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
+		wake = min(wake, q.warmupWake(), q.lookups.Wake(q.scarce()), q.debtsWake(), q.admission.Wake(q.roomFor(ScanDeferred)))
 	}
 	return wake, wake != mail.Never
 }
@@ -288,6 +293,9 @@ func (q *Qmgr) configure(cfg Config) {
 		return // the host has validated it; a bad one must not end the run
 	}
 	reshaped := len(cfg.Destinations) > 0 || len(q.cfg.Destinations) > 0
+	if !cfg.Warmup.Equal(q.cfg.Warmup) || !cfg.Sources.Equal(q.cfg.Sources) {
+		q.warmups.want(warmup.Key{})
+	}
 	q.cfg, q.shapes, q.shares = cfg, shapes, &cfg.Shares
 	q.db.Configure(cfg.Hosts)
 	q.conns.Configure(cfg.pool())

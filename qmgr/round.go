@@ -118,6 +118,8 @@ func (q *Qmgr) endRound(m *message) {
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: m.reason}, NoteHeld, m.reason)
 	case m.doubt:
 		q.close(m, mail.Change{Op: mail.ChangeHold, Reason: UnknownReason}, NoteHeld, UnknownReason)
+	case q.untouched(m):
+		q.rest(m)
 	case m.retry && q.isExpired(m):
 		q.expire(m)
 	case m.retry && q.warnDue(m):
@@ -187,6 +189,7 @@ func (q *Qmgr) change(m *message, c mail.Change) {
 	c.Outcomes = m.takeOutcomes()
 	q.texts.release(c.Outcomes)
 	c.Splits, m.splits = m.splits, nil
+	m.changed = true
 	m.await(awaitsChange)
 	q.emit(Change{c})
 }

@@ -154,7 +154,9 @@ func (q *Qmgr) bind(m *message, b *bound) {
 	}
 	from, why := q.chooseSource(m, t, way{name, reach, to.Security}, nexthop)
 	if !why.IsZero() {
-		q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach})
+		if !q.leaveAside(m, why) {
+			q.bindToRetry(m, b, why, mail.Origin{Transport: t.Name, Nexthop: reach})
+		}
 		return
 	}
 	b.queue = q.queue(t, name, reach, from, to.Security)

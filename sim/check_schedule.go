@@ -72,7 +72,9 @@ func (l *limits) finished(w *world, e *task, _ []mail.Outcome) {
 }
 
 // timing: nothing is tried before its time, and no destination or transport that
-// is dead. When our own network is back, what was deferred before is due at once.
+// is dead. When our own network is back, what was deferred before is due at once; and
+// when an operator has raised the allowance of a source, what waits until the day ends for
+// nothing else.
 type timing struct {
 	safety
 	dead map[[2]string]bool // transport and nexthop; "" for a whole transport
@@ -92,7 +94,8 @@ func (t *timing) note(_ mail.Instant, n *qmgr.Note) {
 }
 
 func (t *timing) started(w *world, e *task) {
-	if m := e.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now && !(w.online != 0 && m.last <= w.online) {
+	if m := e.message; m != nil && m.place.Area == mail.AreaDeferred && m.place.Due > w.now && !(w.online != 0 && m.last <= w.online) &&
+		!(w.ordered != 0 && m.last <= w.ordered && waitsForDay(&m.place, w.now)) {
 		t.found(w.now, "%v is tried %v before its time", m.id, m.place.Due.Sub(w.now))
 	}
 	switch {

@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
@@ -11,7 +14,9 @@ import (
 // warming: a source that is warmed up never has more messages under way to a site on a day,
 // in all, than its plan allows; the allowance changes only from one day to another, to that of
 // the next day of the plan after a day that was used and good, and otherwise to no larger one;
-// and no mail is put off for it while a source of its pool may send. It counts what
+// and no mail is put off for it while a source of its pool may send. When an operator raises an
+// allowance, the mail that waits for nothing else is tried within returnWithin, as far as the
+// allowance goes. It counts what
 // begins and what receivers say for itself, and knows of the plans only their
 // numbers. A message that was never begun may begin again for nothing: so it counts when
 // it ends with a verdict, or with its connection in the middle of it.
@@ -19,7 +24,22 @@ type warming struct {
 	safety
 	plans map[string]*warmup.Plan
 	of    map[warmup.Key]*warmingSite
+	first map[string]int // the day of the plan, from 0 on, on which sites begin, by an order
+	// resting are the messages that wait for the next day, and orders what they may be tried
+	// for before.
+	resting map[mail.QueueID]*message
+	orders  []warmupRaise
 }
+
+// A warmupRaise is an order that may have raised an allowance.
+type warmupRaise struct {
+	warmup.Key              // without a site: of all
+	at         mail.Instant // when it was given
+}
+
+// returnWithin is how soon after an order mail is tried that waited for it: the core waits
+// ten seconds after the last time.
+const returnWithin = 30 * time.Second
 
 // A warmingSite is a source and a destination.
 type warmingSite struct {
@@ -33,7 +53,7 @@ type warmingSite struct {
 }
 
 func newWarming(w *world) *warming {
-	c := &warming{plans: make(map[string]*warmup.Plan), of: make(map[warmup.Key]*warmingSite)}
+	c := &warming{plans: make(map[string]*warmup.Plan), of: make(map[warmup.Key]*warmingSite), first: make(map[string]int), resting: make(map[mail.QueueID]*message)}
 	cfg := w.run.Core.WithDefaults().Warmup
 	for i := range cfg.Sources {
 		c.plans[cfg.Sources[i].Name] = &cfg.Sources[i].Plan
@@ -53,17 +73,17 @@ func (c *warming) site(w *world, source, to string) (*warmingSite, *warmup.Plan)
 	k := warmup.Key{Source: source, Site: to}
 	s, today := c.of[k], int(w.now.Seconds()/86400)
 	if s == nil {
-		s = &warmingSite{day: today, used: today}
+		s = &warmingSite{step: c.first[source], day: today, used: today}
 		c.of[k] = s
 	}
 	if s.day < today {
-		s.close(p, today)
+		s.close(p, today, c.first[source])
 	}
 	return s, p
 }
 
 // close ends a day.
-func (s *warmingSite) close(p *warmup.Plan, today int) {
+func (s *warmingSite) close(p *warmup.Plan, today, first int) {
 	total := s.result.Accepted + s.result.Deferred + s.result.Bounced
 	tooMany := func(n, percent int) bool { return n >= p.Failures && n*100 > percent*total }
 	switch {
@@ -79,7 +99,7 @@ func (s *warmingSite) close(p *warmup.Plan, today int) {
 		s.step++
 	}
 	if today-s.used > p.IdleDays {
-		s.step, s.bad = 0, 0
+		s.step, s.bad = first, 0
 	}
 	*s = warmingSite{step: s.step, bad: s.bad, day: today, used: s.used}
 }
@@ -148,4 +168,76 @@ func (c *warming) putOff(w *world, d *mail.Delivery) {
 			c.found(w.now, "mail to %s is put off while source %s may send %d more today, and %d wait", d.Origin.Nexthop, m.Source, left, waiting)
 		}
 	}
+}
+
+// ordered takes an operator's order for another day of the plan.
+func (c *warming) ordered(w *world, o *warmup.Order) {
+	p := c.plans[o.Key.Source]
+	if p == nil {
+		return
+	}
+	c.stepped(w) // what the last order should have brought about
+	day := min(o.Day-1, len(p.Allowances))
+	if o.Key.Site == "" {
+		c.first[o.Key.Source] = day
+		for k := range c.of { //archtest:anyorder each has its own day
+			if k.Source == o.Key.Source {
+				s, _ := c.site(w, k.Source, k.Site)
+				s.step, s.bad = day, 0
+			}
+		}
+	} else {
+		s, _ := c.site(w, o.Key.Source, o.Key.Site)
+		s.step, s.bad, s.used = day, 0, s.day
+	}
+	c.orders = append(c.orders, warmupRaise{o.Key, w.now})
+}
+
+// changed finds messages that wait for the next day from now on.
+func (c *warming) changed(now mail.Instant, m *message, change *mail.Change) {
+	switch {
+	case m == nil || len(c.plans) == 0:
+	case change.Op == mail.ChangeDefer && waitsForDay(&m.place, now):
+		c.resting[m.id] = m
+	default:
+		delete(c.resting, m.id)
+	}
+}
+
+// stepped looks whether an order was given some time ago.
+func (c *warming) stepped(w *world) {
+	for len(c.orders) > 0 && w.now >= c.orders[0].at.Add(returnWithin) {
+		o := c.orders[0]
+		c.orders = c.orders[1:]
+		c.cameBack(w, o)
+	}
+}
+
+// cameBack looks at what still waits after an order.
+func (c *warming) cameBack(w *world, o warmupRaise) {
+	pools := w.run.Core.Sources.Pools
+	if warmup.DayOf(o.at) != warmup.DayOf(w.now) || len(pools) != 1 || !pools[0].Has(o.Source) {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.resting)) {
+		m := c.resting[id]
+		if m.last >= o.at || m.busy > 0 || m.changing || !waitsForDay(&m.place, w.now) || w.core.InCore(m.id) {
+			continue
+		}
+		for i := range m.states {
+			to := m.recipient(i).to
+			if m.states[i]&stateSettled != 0 || o.Site != "" && o.Site != to.name {
+				continue
+			}
+			if s, p := c.site(w, o.Source, to.name); s.step == len(p.Allowances) || p.Allowances[s.step]-s.today > c.waiting(w, to, o.Source) {
+				c.found(w.now, "mail to %s still waits for tomorrow %v after an order, and source %s may send more", to.name, w.now.Sub(o.at), o.Source)
+			}
+		}
+	}
+}
+
+// waiting is what waits in core for a destination from a source.
+func (c *warming) waiting(w *world, to *destination, source string) int {
+	v, _ := w.core.Peek(to.transport, to.name, source, "")
+	return v.Todo
 }

@@ -89,6 +89,66 @@ func TestWarmingChecker(t *testing.T) {
 	}
 }
 
+// After an order that allows more, the checker complains of mail that still waits for the next
+// day although its source may send, and of nothing else: not of what a receiver deferred, of
+// what was tried since, or of mail beyond the allowance.
+func TestWarmingCheckerAfterAnOrder(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		change     func(m *message, now mail.Instant)
+		site       string
+		day, sent  int
+		later      time.Duration
+	}{
+		{name: "it waits", day: 2, later: time.Minute, want: "mail to a.test still waits for tomorrow 1m0s after an order, and source new may send more"},
+		{name: "it waits, and the order was for its site", site: "a.test", day: 3, later: time.Minute, want: "mail to a.test still waits"},
+		{name: "the order was for another site", site: "b.test", day: 2, later: time.Minute},
+		{name: "it has some time", day: 2, later: 20 * time.Second},
+		{name: "nothing more is allowed", day: 1, later: time.Minute},
+		{name: "what is allowed was sent since", day: 2, sent: 10, later: time.Minute},
+		{name: "all but one of what is allowed was sent since", day: 2, sent: 9, later: time.Minute, want: "still waits"},
+		{name: "the day is over", day: 2, later: 24 * time.Hour},
+		{name: "a receiver deferred it", day: 2, later: time.Minute, change: func(m *message, now mail.Instant) { m.place.Due = now.Add(time.Hour) }},
+		{name: "it was tried since", day: 2, later: time.Minute, change: func(m *message, now mail.Instant) { m.last = now.Add(time.Second) }},
+		{name: "it is being tried", day: 2, later: time.Minute, change: func(m *message, _ mail.Instant) { m.busy = 1 }},
+		{name: "it is delivered", day: 2, later: time.Minute, change: func(m *message, _ mail.Instant) { m.states[0] = stateSettled }},
+	} {
+		core, err := qmgr.New(qmgr.Config{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := qmgr.Config{
+			Sources: pools.Config{Pools: []pools.Pool{{Name: "main", Members: []pools.Member{{Source: "new", Weight: 1}}}}},
+			Warmup:  warmup.Config{Sources: []warmup.Source{{Name: "new", Plan: warmup.Plan{Name: "p", Allowances: []int{10, 20}}}}},
+		}
+		w := &world{scenario: &Scenario{}, run: &Run{Core: cfg}, core: core, now: epoch.Add(time.Hour), start: epoch}
+		k := newWarming(w)
+		to := &destination{name: "a.test", transport: "smtp"}
+		send := func(n int) {
+			for range n {
+				e := task{session: &session{opening: mail.Opening{Source: "new"}}, to: to, begun: w.now}
+				k.started(w, &e)
+				k.finished(w, &e, []mail.Outcome{{Result: mail.Delivered, Reply: mail.Reply{By: "mx"}}})
+			}
+		}
+		send(10)
+		m := &message{id: 1, source: &source{table: []tableEntry{{to: to}}}, last: w.now, states: make([]recipientState, 1),
+			place: mail.Place{Area: mail.AreaDeferred, Due: warmup.DayOf(w.now).End()}}
+		k.changed(w.now, m, &mail.Change{Op: mail.ChangeDefer})
+		w.now = w.now.Add(time.Hour)
+		if c.change != nil {
+			c.change(m, w.now)
+		}
+		k.ordered(w, &warmup.Order{Key: warmup.Key{Source: "new", Site: c.site}, Day: c.day})
+		send(c.sent)
+		w.now = w.now.Add(c.later)
+		k.stepped(w)
+		if got := k.violation(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: the checker says %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // A receiver takes from a source that it does not know what it tolerates, and more on the
 // next day; from the one that it knows it takes everything.
 func TestTolerance(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
 )
 
 // A Scenario is a world, the mail that comes to it, and the runs that will be
@@ -33,6 +34,7 @@ type Scenario struct {
 	Disk    Disk
 	DNS     DNS
 	Runs    []Run
+	Orders  []WarmupOrder
 
 	// Sabotage makes the model do what no world may do, to see that the
 	// checkers find it.
@@ -344,6 +346,12 @@ func (s *Scenario) Validate() error {
 		sites[s.Sites[i].Name] = true
 	}
 	wrong.Unless(len(s.Runs) != 0, "there is no run")
+	for _, o := range s.Orders {
+		warms := slices.ContainsFunc(s.Runs, func(r Run) bool {
+			return slices.ContainsFunc(r.Core.Warmup.Sources, func(w warmup.Source) bool { return w.Name == o.Source })
+		})
+		wrong.Unless(warms && o.Day >= 1 && o.At >= 0, "warm-up order for %q at %v: day %d, or no run warms that source up", o.Source, o.At, o.Day)
+	}
 	wrong.Unless(len(s.Arrivals) != 0, "there are no arrivals")
 	for i := range s.Arrivals {
 		a := &s.Arrivals[i]

@@ -103,6 +103,7 @@ type watchers struct {
 	ends     []endWatcher
 	stepping []stepWatcher
 	resting  []restWatcher
+	orders   []orderWatcher
 }
 
 // restEvery is after how many steps restWatchers look at the core, which takes
@@ -146,6 +147,7 @@ func (ws *watchers) enlist(c any) {
 	enlist(&ws.stepping, c)
 	enlist(&ws.resting, c)
 	enlist(&ws.routeds, c)
+	enlist(&ws.orders, c)
 }
 
 func enlist[W any](list *[]W, c any) {

@@ -30,6 +30,7 @@ type world struct {
 	// offline is since when the core holds our network to be down, 0 if it does
 	// not; online when it came to believe that it is back.
 	offline, online mail.Instant
+	ordered         mail.Instant // when an operator gave the last order about a warm-up; 0: none yet
 
 	start, now mail.Instant
 	calendar   calendar
@@ -115,6 +116,7 @@ func (w *world) play() {
 			s.begin(w)
 		}
 	}
+	w.orders()
 	step(w, qmgr.Wake{})
 	limit := w.scenario.Duration
 	if limit == 0 {

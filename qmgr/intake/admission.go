@@ -13,12 +13,15 @@ const (
 	ScanIncoming Scan = iota // new mail
 	ScanDeferred             // deferred mail that is due
 	ScanFlush                // all deferred mail, because an operator asked for it
+	ScanWarmup               // mail that was deferred until a day ends, since sources may send more before
 	ScanHeld                 // held mail whose time is up; it is removed and does not come into core
 	scans
 )
 
 // String returns the word that traces show.
-func (s Scan) String() string { return [...]string{"incoming", "deferred", "flush", "held"}[s] }
+func (s Scan) String() string {
+	return [...]string{"incoming", "deferred", "flush", "warmup", "held"}[s]
+}
 
 // Area returns the area whose index the scan follows.
 func (s Scan) Area() mail.Area {
@@ -35,8 +38,8 @@ func (s Scan) Area() mail.Area {
 func (s Scan) Timed() bool { return s == ScanDeferred || s == ScanHeld }
 
 // Admission is how messages come into core: by being announced (Arrived) while there
-// is room and nothing older of their bucket waits, else through three scans of the spool's
-// indexes. The scans take turns, so that neither new mail nor retries starve. A fourth
+// is room and nothing older of their bucket waits, else through four scans of the spool's
+// indexes. The scans take turns, so that neither new mail nor retries starve. A fifth
 // scan is for held mail whose time is up, which is removed.
 //
 // Within a scan, buckets take turns (scan.go), and share the core (account.go). Whether
@@ -83,6 +86,8 @@ func NewAdmission() *Admission {
 			first.more = true
 		case ScanHeld:
 			first.from, sc.surveyed = heldFrom, mail.BucketEnd
+		case ScanWarmup: // BeginWarmup says which buckets there are
+			sc.surveyed = mail.BucketEnd
 		}
 		sc.refresh(first)
 	}
@@ -217,6 +222,41 @@ func (a *Admission) FlushFrom(bucket mail.Bucket, due mail.Instant, f Flush) {
 	}
 	s.from, s.more = mail.Cursor{Bucket: bucket, Due: due}, true
 	sc.refresh(s)
+}
+
+// MayBeginWarmup reports whether ScanWarmup may begin: when the last one has ended, and all
+// buckets are known that have deferred mail.
+func (a *Admission) MayBeginWarmup() bool {
+	return !a.UnderWay(ScanWarmup) && a.scans[ScanDeferred].surveyed == mail.BucketEnd
+}
+
+// BeginWarmup begins ScanWarmup, where it may (MayBeginWarmup): for all mail that is due at
+// exactly that instant.
+func (a *Admission) BeginWarmup(due mail.Instant) {
+	assert.That(a.MayBeginWarmup() && due > 0, "a scan for what is due at %v takes the place of another", due)
+	sc := &a.scans[ScanWarmup]
+	sc.only = due
+	for of := range a.scans[ScanDeferred].all.All() {
+		acc := of.account
+		s := acc.searches[ScanWarmup]
+		if s == nil {
+			s = sc.newSearch(acc, mail.Cursor{})
+		}
+		s.from, s.more = mail.Cursor{Bucket: acc.bucket, Due: due}, true
+		sc.refresh(s)
+	}
+}
+
+// EndWarmup ends ScanWarmup. What it has found and was not taken rests.
+func (a *Admission) EndWarmup() {
+	sc := &a.scans[ScanWarmup]
+	sc.only = 0
+	for s := range sc.all.All() {
+		if s.more || len(s.found) > 0 {
+			s.found, s.more = s.found[:0], false
+			sc.refresh(s)
+		}
+	}
 }
 
 // Flush returns what ScanFlush was begun for last.

@@ -43,6 +43,9 @@ func TestEverythingAtRestIsTaken(t *testing.T) {
 			t.Errorf("%q was seen %d times only", what, seen[what])
 		}
 	}
+	if seen["from warmup"] == 0 { // few messages are due at one instant; TestWarmupFindsWhatIsDueThen has more
+		t.Error("nothing was found that waited until a day ends")
+	}
 }
 
 // What an operator has tried are all messages that rest in the deferred area at that
@@ -81,6 +84,45 @@ func TestFlushFindsAllThatIsDeferred(t *testing.T) {
 	}
 }
 
+// A scan for what waits until a day ends finds all of that, in all buckets, and nothing that
+// is due at another instant. One that is ended takes nothing more.
+func TestWarmupFindsWhatIsDueThen(t *testing.T) {
+	for seed := range uint64(50) {
+		w := newSpoolWorld(t, seed)
+		for range 100 {
+			w.step()
+		}
+		w.finish = func(id mail.QueueID) { delete(w.spool, id) }
+		w.a.EndWarmup()
+		w.drain()
+		for i := range mail.QueueID(20) {
+			id, due := 1000+i, w.now.Add(time.Duration(100+w.rng.IntN(3)))
+			w.spool[id], w.tried[id] = mail.Place{Area: mail.AreaDeferred, Due: due, Bucket: w.bucket(id)}, 1
+			w.a.Appeared(id, w.spool[id])
+		}
+		w.drain()
+		before := maps.Clone(w.spool)
+		due := w.now.Add(101)
+		w.only = due
+		if !w.a.MayBeginWarmup() {
+			t.Fatalf("seed %d: nothing is under way, and the scan may not begin", seed)
+		}
+		w.a.BeginWarmup(due)
+		if w.a.MayBeginWarmup() {
+			t.Fatalf("seed %d: a scan may begin while another one is under way", seed)
+		}
+		if seed%4 == 0 {
+			w.a.EndWarmup()
+		}
+		w.drain()
+		for id, p := range before {
+			if _, rests := w.spool[id]; rests == (seed%4 != 0 && p.Area == mail.AreaDeferred && p.Due == due) {
+				t.Fatalf("seed %d: message %d in %v, due %d, rests: %t, after a scan for %d", seed, id, p.Area, p.Due, rests, due)
+			}
+		}
+	}
+}
+
 // A spoolWorld is a spool, and what the core would do between it and an Admission.
 type spoolWorld struct {
 	t      *testing.T
@@ -97,6 +139,7 @@ type spoolWorld struct {
 	moving map[mail.QueueID]bool // changes of messages at rest are under way
 	flight []*flight
 	finish func(mail.QueueID) // what becomes of a message whose round ends
+	only   mail.Instant       // what ScanWarmup was begun for last
 	seen   map[string]int
 }
 
@@ -184,12 +227,27 @@ func (w *spoolWorld) step() {
 		w.a.FlushAll(Flush{Asked: w.now, Since: mail.Instant(w.rng.IntN(2) * 1000)})
 	case n == 12 && w.a.MayFlushFrom(w.bucket(w.last)):
 		w.a.FlushFrom(w.bucket(w.last), w.now.Add(time.Duration(w.rng.IntN(30))), Flush{Asked: w.now})
-	case n < 15:
+	case n == 13 && w.rng.IntN(20) == 0:
+		w.a.EndWarmup()
+	case n < 15 && w.a.MayBeginWarmup():
+		w.beginWarmup()
+	case n < 16:
 		w.leave()
 	default:
 		w.admit()
 	}
 	w.check()
+}
+
+// beginWarmup looks for what is due with some message.
+func (w *spoolWorld) beginWarmup() {
+	for _, id := range slices.Sorted(maps.Keys(w.spool)) {
+		if p := w.spool[id]; p.Area == mail.AreaDeferred && p.Due > w.now && w.rng.IntN(2) == 0 {
+			w.only = p.Due
+			w.a.BeginWarmup(w.only)
+			return
+		}
+	}
 }
 
 // announced hears that a message has become durable, which may have been found since then.
@@ -364,11 +422,13 @@ func (w *spoolWorld) open(id mail.QueueID, from Origin) {
 		case FromFlush:
 			f := w.a.Flush()
 			wanted = wanted && p.Area == mail.AreaDeferred && f.Wants(w.tried[id], w.now)
+		case FromWarmup:
+			wanted = wanted && p.Area == mail.AreaDeferred && (p.Due == w.only || p.Due <= w.now)
 		case FromRetry:
 			wanted = wanted && p.Area != mail.AreaHold
 		}
 		if wanted {
-			w.seen["from "+[...]string{"incoming", "deferred", "flush", "retry"}[from]]++
+			w.seen["from "+[...]string{"incoming", "deferred", "flush", "warmup", "retry"}[from]]++
 			w.core[id] = from
 			return
 		}
@@ -498,7 +558,7 @@ func (w *spoolWorld) check() {
 // The scans take turns; the removal of held mail has none.
 func TestTurnsOfScans(t *testing.T) {
 	a := NewAdmission()
-	for i, want := range []Scan{ScanIncoming, ScanDeferred, ScanFlush, ScanIncoming, ScanDeferred} {
+	for i, want := range []Scan{ScanIncoming, ScanDeferred, ScanFlush, ScanWarmup, ScanIncoming, ScanDeferred} {
 		if got := a.Turn(); got != want {
 			t.Errorf("turn %d is %v's, want %v's", i, got, want)
 		}
@@ -651,12 +711,12 @@ func TestWants(t *testing.T) {
 }
 
 func TestScans(t *testing.T) {
-	for s, want := range map[Scan]string{ScanIncoming: "incoming incoming false", ScanDeferred: "deferred deferred true", ScanFlush: "flush deferred false", ScanHeld: "held hold true"} {
+	for s, want := range map[Scan]string{ScanIncoming: "incoming incoming false", ScanDeferred: "deferred deferred true", ScanFlush: "flush deferred false", ScanWarmup: "warmup deferred false", ScanHeld: "held hold true"} {
 		if got := fmt.Sprint(s, " ", s.Area(), " ", s.Timed()); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for o, want := range map[Origin]Line{FromIncoming: LineNew, FromDeferred: LineRetries, FromFlush: LineRetries, FromRetry: LineNew} {
+	for o, want := range map[Origin]Line{FromIncoming: LineNew, FromDeferred: LineRetries, FromFlush: LineRetries, FromWarmup: LineRetries, FromRetry: LineNew} {
 		if o.Line() != want {
 			t.Errorf("mail of origin %d is in line %d", o, o.Line())
 		}

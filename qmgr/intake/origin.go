@@ -8,6 +8,7 @@ const (
 	FromIncoming Origin = iota // new mail
 	FromDeferred               // deferred mail that was due
 	FromFlush                  // found by the scan for RetryAll
+	FromWarmup                 // deferred until a day ends, and sources may send more before
 	FromRetry                  // named by an operator's Retry
 	FromCallout                // not mail: a call-out's pseudo-message
 	FromDebt                   // not to be tried: it is the message's turn to be reported on
@@ -24,7 +25,7 @@ const (
 
 // Line returns the line in which a message waits.
 func (o Origin) Line() Line {
-	if o == FromDeferred || o == FromFlush {
+	if o == FromDeferred || o == FromFlush || o == FromWarmup {
 		return LineRetries
 	}
 	return LineNew

@@ -1,6 +1,8 @@
 package intake
 
 import (
+	"slices"
+
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
 	"github.com/posthaste-mta/posthaste/internal/minheap"
@@ -35,6 +37,7 @@ type scan struct {
 	blocked minheap.Heap[search, byInCore] // those of them whose bucket had its part of the core when it was their turn
 
 	named []mail.QueueID // ScanFlush: by Retry, and not taken
+	only  mail.Instant   // ScanWarmup: it is for what is due then, and nothing else; 0: it has ended
 }
 
 const (
@@ -201,6 +204,12 @@ func (sc *scan) take(s *search, f mail.Found) {
 	}
 	s.missed = false
 	s.found = append(s.found[:0], f.Cursors...)
+	if sc.of == ScanWarmup {
+		if n := slices.IndexFunc(s.found, func(c mail.Cursor) bool { return c.Due != sc.only }); n >= 0 {
+			s.found, s.more = s.found[:n], false
+		}
+		s.more = s.more && sc.only > 0
+	}
 	if sc.of.Timed() && !f.More {
 		s.nextDue = min(s.nextDue, f.NextDue)
 	}
@@ -282,6 +291,7 @@ func (sc *scan) check() {
 		"the scan of %v mail counts %d unread, %d looking, %d found, %d fetches, %d asked; there are %d, %d, %d, %d, %d", sc.of,
 		sc.unread, sc.looking, sc.found, sc.fetches, sc.asked, unread, looking, found, fetches, asked)
 	assert.That(sc.all.Len() == len(sc.searches), "%d searches of %v mail, %d by bucket", sc.all.Len(), sc.of, len(sc.searches))
+	assert.That(sc.only == 0 || sc.of == ScanWarmup, "the scan of %v mail is for one instant", sc.of)
 	assert.That(sc.of == ScanFlush || len(sc.named) == 0, "an operator has named mail to the scan of %v mail", sc.of)
 	sc.dues.Check()
 	sc.blocked.Check()

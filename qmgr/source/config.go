@@ -93,6 +93,20 @@ func (c Config) Clone() Config {
 	return c
 }
 
+// Equal reports whether two configurations are the same.
+func (c Config) Equal(other Config) bool {
+	return slices.EqualFunc(c.Sources, other.Sources, func(a, b Source) bool {
+		return a.Name == b.Name && a.Hello == b.Hello && slices.Equal(a.Addresses, b.Addresses)
+	}) && slices.EqualFunc(c.Pools, other.Pools, func(a, b Pool) bool {
+		return a.Name == b.Name && slices.Equal(a.Members, b.Members) && a.Match.equal(&b.Match)
+	})
+}
+
+func (m *Match) equal(other *Match) bool {
+	return slices.Equal(m.Classes, other.Classes) && slices.Equal(m.Tenants, other.Tenants) &&
+		slices.Equal(m.Senders, other.Senders) && slices.Equal(m.Routes, other.Routes)
+}
+
 // Validate returns everything that is wrong.
 func (c Config) Validate() error {
 	var wrong mistakes.List

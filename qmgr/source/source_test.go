@@ -319,6 +319,20 @@ func TestValidate(t *testing.T) {
 	if s.Address(IPv4) != four || s.Address(IPv6) != six || (&Source{}).Address(IPv6).IsValid() || FamilyOf(netip.MustParseAddr("::ffff:192.0.2.1")) != IPv4 {
 		t.Error("the families of addresses are mixed up")
 	}
+	if copied := good.Clone(); !good.Equal(copied) {
+		t.Error("a clone is another configuration")
+	}
+	for i, change := range []func(c *Config){
+		func(c *Config) { c.Sources[0].Name = "b" }, func(c *Config) { c.Sources[0].Hello = "x" }, func(c *Config) { c.Sources[0].Addresses[0] = six },
+		func(c *Config) { c.Sources = nil }, func(c *Config) { c.Pools[0].Name = "q" }, func(c *Config) { c.Pools[0].Members[0].Weight = 2 },
+		func(c *Config) { c.Pools[0].Match.Classes = []string{"x"} }, func(c *Config) { c.Pools[0].Match.Tenants = []string{"x"} },
+		func(c *Config) { c.Pools[0].Match.Senders = []string{"x"} }, func(c *Config) { c.Pools[0].Match.Routes = []string{"x"} },
+	} {
+		other := good.Clone()
+		if change(&other); good.Equal(other) {
+			t.Errorf("change %d is none", i)
+		}
+	}
 	copied := good.Clone()
 	copied.Sources[0].Addresses[0], copied.Pools[0].Members[0].Source = six, "b"
 	if s.Addresses[0] != four || good.Pools[0].Members[0].Source != "a" {

@@ -51,6 +51,13 @@ func (c Config) RecordLimit() int {
 	return max(len(c.Sources)*(c.WithDefaults().SiteLimit+1), others)
 }
 
+// Equal reports whether two configurations are the same.
+func (c Config) Equal(other Config) bool {
+	return c.SiteLimit == other.SiteLimit && slices.EqualFunc(c.Sources, other.Sources, func(a, b Source) bool {
+		return a.Name == b.Name && a.Start == b.Start && a.Plan.Name == b.Plan.Name && a.Plan.Limits == b.Plan.Limits && slices.Equal(a.Plan.Allowances, b.Plan.Allowances)
+	})
+}
+
 // Validate returns all errors of c, nil if there are none. Zero values are valid.
 func (c Config) Validate() error {
 	var wrong mistakes.List

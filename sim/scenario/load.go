@@ -103,6 +103,7 @@ func (l *loader) load(root *tomlfile.Table) {
 		tableField("agents", func(t *tomlfile.Table) { l.named("agents", t, l.agents) }),
 		tableField("site", func(t *tomlfile.Table) { l.named("site", t, l.site) }),
 		tableField("arrivals", func(t *tomlfile.Table) { l.named("arrivals", t, l.arrivals) }),
+		tablesField("", "warmup", func(t *tomlfile.Table) { s.Orders = append(s.Orders, l.warmupOrder(t)) }),
 		tablesField("", "run", func(t *tomlfile.Table) { l.runs = append(l.runs, t) }),
 	})
 	if l.broken {
@@ -206,6 +207,18 @@ func (l *loader) ends(key string, t *tomlfile.Table, from, until time.Duration) 
 	case until <= from:
 		l.Complain(t.At, tomlfile.Problem{Key: key, Message: "this outage ends before it begins", Hint: "until is a time after the start of the run, not a length"})
 	}
+}
+
+// warmupOrder reads an operator's order about a warm-up.
+func (l *loader) warmupOrder(t *tomlfile.Table) (o sim.WarmupOrder) {
+	l.fields("warmup", t, []field{
+		timeField("at", &o.At), textField("source", "the name of a source", &o.Source), textField("site", "the domain of a site", &o.Site),
+		countField("day", 1, 1e6, &o.Day),
+	})
+	if t.Get("source") == nil || t.Get("day") == nil {
+		l.Complain(t.At, tomlfile.Problem{Key: "warmup", Message: "an order about a warm-up needs a source and a day"})
+	}
+	return o
 }
 
 func (l *loader) arrivals(where, name string, t *tomlfile.Table, at tomlfile.Span) {

@@ -49,7 +49,7 @@ func TestManualNamesEveryKey(t *testing.T) {
 		"burst", "every", "age", "due", "null_sender", "poison", "size", "records", "file", "description", "seed", "duration", "patience", "sabotage",
 		"commit", "read", "delay", "ttl", "failure_percent", "by_delivery", "name", "reference", "source", "deferred_pct",
 		"mode", "names", "open", "host", "preference", "shared_hosts", "order",
-		"class", "tenant", "flow", "tenants", "flows", "without")
+		"class", "tenant", "flow", "tenants", "flows", "without", "at", "site", "day")
 	for _, name := range names {
 		if !strings.Contains(string(text), "`"+name+"`") && !strings.Contains(string(text), name+" = ") && !strings.Contains(string(text), "."+name+"]]") {
 			t.Errorf("docs/simulation.md does not name %s", name)

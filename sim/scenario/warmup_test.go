@@ -1,6 +1,9 @@
 package scenario
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // For a month a new address sends to receivers of different patience. With a plan it sends
 // what they take, although the strictest takes only a tenth more each day; without one,
@@ -29,5 +32,16 @@ func TestWarmup(t *testing.T) {
 	}
 	if first, last := of(0, 1.0/30), of(29.0/30, 1); first < 0.01 || first > 0.1 || last < 0.35 {
 		t.Errorf("the new address sends %.2f of the mail on the first day, %.2f on the last", first, last)
+	}
+}
+
+// Mail waits for the next day of a plan. When an operator allows more, it leaves at once: within
+// 14 hours of a run of which each day of the plan would take one. The checkers see to it
+// that what a receiver has deferred keeps its time.
+func TestWarmupRaised(t *testing.T) {
+	t.Parallel()
+	run := simulateOnce(t, "warmup-raised", 1).Runs[0]
+	if run.DeferredPct < 80 || run.Delivered != 2000 || run.DelayMS["all"].Max > 15*float64(time.Hour.Milliseconds()) {
+		t.Errorf("%.1f %% of the mail is deferred, %d of 2000 are delivered, the last after %v", run.DeferredPct, run.Delivered, time.Duration(run.DelayMS["all"].Max)*time.Millisecond)
 	}
 }

@@ -1,0 +1,121 @@
+package qmgr
+
+import (
+	"slices"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/qmgr/intake"
+	"github.com/posthaste-mta/posthaste/qmgr/warmup"
+)
+
+// Mail that waits for nothing but the next day of a warm-up is due at the first instant of
+// that day, to the nanosecond, and hardly anything else is: so the spool's index has it in
+// one place. When an allowance is raised before, by an order or a reload, a scan reads what
+// is due then (intake.ScanWarmup), and what a receiver deferred keeps its time. The
+// same scan is made after a start, since the configuration may have changed meanwhile.
+//
+// A message that still finds no source stays as it is: nothing of it is changed, so that a
+// pass over a million of them costs a million reads and no write, and the rest of the
+// recipients of a message of which some can go waits as before. A scan for single sites ends
+// when these have no more left for the day. There is one at a time, with a pause behind it
+// that grows with its length.
+
+// A warmupScan is the scan that raised allowances make necessary.
+type warmupScan struct {
+	wanted bool
+	raised []warmup.Key // whose allowances were raised; nil: any
+	next   mail.Instant // when the next one may begin
+
+	due   mail.Instant // of the scan under way: what it is for; 0: there is none
+	began mail.Instant
+	of    []warmup.Key // likewise: raised
+	read  bool         // likewise: it has read a message
+}
+
+const (
+	// warmupPause is the shortest time between two such scans of which the first has found
+	// anything, and warmupRest how many times as long as it has taken the next one has to
+	// wait: they take at most a fifth of the time, however often allowances are raised.
+	warmupPause = 10 * time.Second
+	warmupRest  = 4
+	// raisedMost is the maximum number of sites that are kept apart.
+	raisedMost = 16
+)
+
+// want has the mail tried that waits for a raised allowance; for any if k is zero.
+func (w *warmupScan) want(k warmup.Key) {
+	switch {
+	case w.wanted && w.raised == nil, slices.Contains(w.raised, k):
+	case k.Site == "", len(w.raised) == raisedMost:
+		w.raised = nil
+	default:
+		w.raised = append(w.raised, k)
+	}
+	w.wanted = true
+}
+
+// scanWarmups begins and ends the scan.
+func (q *Qmgr) scanWarmups() {
+	w, a := &q.warmups, q.admission
+	if w.due != 0 && (!a.UnderWay(ScanWarmup) || w.due != q.warmupDue() || q.usedUp(w.of)) {
+		a.EndWarmup()
+		if w.read {
+			w.next = q.now.Add(max(warmupPause, warmupRest*q.now.Sub(w.began)))
+		}
+		w.due, w.of, w.read = 0, nil, false
+	}
+	if !q.halt && q.warmupWake() <= q.now {
+		w.due, w.began, w.of = q.warmupDue(), q.now, w.raised
+		w.wanted, w.raised = false, nil
+		a.BeginWarmup(w.due)
+	}
+}
+
+// warmupWake returns when the next scan is to begin. It waits for the survey of buckets that
+// have deferred mail, and for what the last one has begun to read.
+func (q *Qmgr) warmupWake() mail.Instant {
+	if w := &q.warmups; w.wanted && w.due == 0 && q.admission.MayBeginWarmup() {
+		return w.next
+	}
+	return mail.Never
+}
+
+// warmupDue is when mail is due that is deferred today because of a warm-up.
+func (q *Qmgr) warmupDue() mail.Instant { return warmup.DayOf(q.now).End() }
+
+// usedUp reports whether none of some sources may send more to its site than waits already.
+func (q *Qmgr) usedUp(keys []warmup.Key) bool {
+	return keys != nil && !slices.ContainsFunc(keys, func(k warmup.Key) bool {
+		left := q.warmup.Allowance(k, q.now).Left()
+		for t := range q.ring.All() {
+			left -= t.waitingFrom(k.Site, k.Source)
+		}
+		return left > 0
+	})
+}
+
+// leaveAside leaves a recipient as it is that has no source today, of a message that was
+// looked at again because some allowance was raised. It reports false for any other.
+func (q *Qmgr) leaveAside(m *message, why mail.Reply) bool {
+	if m.from != intake.FromWarmup || !isWarmup(why.Text) {
+		return false
+	}
+	m.deferring(why.Text)
+	m.retry, m.aside = true, true
+	q.hold(m, -1)
+	return true
+}
+
+// untouched reports whether nothing has become of a message at the end of its round: it
+// waits as before.
+func (q *Qmgr) untouched(m *message) bool {
+	return m.aside && m.warming && !m.unreported && !m.changed && len(m.outcomes) == 0 && m.order == orderNone &&
+		m.place.Area == mail.AreaDeferred && (m.place.Due == q.warmupDue() || m.place.Due <= q.now)
+}
+
+// rest takes a message out of core that stays where it is.
+func (q *Qmgr) rest(m *message) {
+	q.admission.Appeared(m.ID, m.place)
+	q.forget(m)
+}
