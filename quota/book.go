@@ -134,10 +134,10 @@ type Message struct {
 //
 //   - One that this message can never meet. A temporary reply would have it sent again for
 //     days, only to be returned then.
-//   - A full queue. Nobody knows when it has room, and a time until which the client shall
+//   - A full queue. When it has room is not known, and a time until which the client shall
 //     wait for a rate would be a promise that this limit breaks.
 //   - The rate with the longest wait. Nothing sent before that is accepted.
-//   - The number of recipients of one message at RCPT. It tells a client to send the rest at
+//   - The number of recipients of one message at RCPT. It asks a client to send the rest at
 //     once (452 4.5.3), so it comes last: any other limit would refuse that, too.
 //
 // Of equal ones it is that of the flow, then that of the tenant: the client's own mail, which

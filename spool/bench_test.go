@@ -201,3 +201,39 @@ func BenchmarkCounts(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCounting is the counting of 100,000 messages that are in the spool when quotas are
+// configured, of few senders and of as many as there are messages.
+func BenchmarkCounting(b *testing.B) {
+	const messages = 100_000
+	for _, senders := range []int{100, messages} {
+		b.Run(fmt.Sprint(senders), func(b *testing.B) {
+			s := benchSpool(b)
+			for first := 0; first < messages; first += 1000 {
+				batch := s.db.NewBatch()
+				for n := range 1000 {
+					e := envelope{}
+					e.ID, e.Size, e.Recipients = mail.QueueID(1<<40+first+n), 100, 1
+					sender := (first + n) % senders
+					e.Flow = mail.Flow{Class: "normal", Tenant: fmt.Sprintf("10.%d.%d.0/24", sender/256%256, sender%256), Flow: fmt.Sprintf("sender%d@example.com", sender)}
+					if err := putEnvelope(batch, &e, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := s.commit(batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				s.SetCounts(mail.CountFlows)
+				counted(b, s)
+				b.StopTimer()
+				s.SetCounts(mail.CountNothing)
+				for s.Waiting(mail.Flow{Class: "normal"}).Known {
+					<-time.After(time.Millisecond)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
