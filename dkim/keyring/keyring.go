@@ -1,0 +1,122 @@
+// Package keyring reads the private keys of package dkim from files, and writes new ones.
+//
+// A file that others than its owner may read is refused, unless it belongs to a group of
+// this process and only the group may read it: a key that has leaked signs mail of anybody.
+package keyring
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/posthaste-mta/posthaste/dkim"
+)
+
+// A Key is a key whose private part is in a file.
+type Key struct {
+	dkim.Key
+	File string // its path
+}
+
+// Config configures a ring.
+type Config struct {
+	Keys []Key
+	// BySender is that of dkim.Ring.
+	BySender bool
+}
+
+// fileMax is the size of the largest file that is read. A key of 4096 bits takes 3.3 KB.
+const fileMax = 32 << 10
+
+// Load reads all keys. The error joins all that is wrong; it names files, and has nothing of
+// what is in them. Without keys it returns nil, and nothing is signed.
+func Load(cfg Config) (*dkim.Ring, error) {
+	if len(cfg.Keys) == 0 {
+		return nil, nil
+	}
+	keys := make([]dkim.Key, 0, len(cfg.Keys))
+	var wrong []error
+	for _, k := range cfg.Keys {
+		private, err := Read(k.File)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("dkim key %s: %w", k.Name, err))
+			continue
+		}
+		k.Key.Private = private
+		keys = append(keys, k.Key)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, err
+	}
+	r, err := dkim.NewRing(keys)
+	if err != nil {
+		return nil, err
+	}
+	r.BySender = cfg.BySender
+	return r, nil
+}
+
+// Read reads a private key.
+func Read(path string) (dkim.PrivateKey, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return dkim.PrivateKey{}, err // it names the operation and the path
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return dkim.PrivateKey{}, err
+	}
+	if err := checkMode(info); err != nil {
+		return dkim.PrivateKey{}, fmt.Errorf("%s: %w", path, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, fileMax+1))
+	if err != nil {
+		return dkim.PrivateKey{}, err
+	}
+	defer clear(text)
+	if len(text) > fileMax {
+		return dkim.PrivateKey{}, fmt.Errorf("%s: the file is larger than %d bytes, so it is not a key", path, fileMax)
+	}
+	k, err := dkim.ParsePrivateKey(text)
+	if err != nil {
+		return k, fmt.Errorf("%s: %w", path, err)
+	}
+	return k, nil
+}
+
+// checkMode returns why a file may not hold a private key.
+func checkMode(info os.FileInfo) error {
+	mode := info.Mode()
+	switch {
+	case !mode.IsRegular():
+		return errors.New("it is not a regular file")
+	case mode.Perm()&0o007 != 0:
+		return fmt.Errorf("mode %#o: all users may use this private key; run chmod 600 on it, and replace the key if others may have read it", mode.Perm())
+	case mode.Perm()&0o070 != 0 && !ofOurGroup(info):
+		return fmt.Errorf("mode %#o: the file's group may use this private key, and is no group of this process; run chmod 600 on it", mode.Perm())
+	case mode.Perm()&0o020 != 0:
+		return fmt.Errorf("mode %#o: the file's group may replace this private key; run chmod g-w on it", mode.Perm())
+	}
+	return nil
+}
+
+// Write writes a new private key, readable by its owner only, and makes it durable. It never
+// replaces a file.
+func Write(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
