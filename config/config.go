@@ -69,6 +69,9 @@ type Config struct {
 	WarmupPlans     []WarmupPlan // in the order of the file; includes the shipped ones
 	WarmupSiteLimit int
 
+	DKIM     DKIM
+	DKIMKeys []DKIMKey // in the order of the file
+
 	DefaultTransport string
 	RelayHost        string
 	Postmaster       string

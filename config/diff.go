@@ -33,6 +33,7 @@ func Diff(before, after *Config) []Change {
 	all = append(all, diffNamed(tableTenant, before.Tenants, after.Tenants, tenantName, tenantParameters)...)
 	all = append(all, diffNamed(tableSource, before.Sources, after.Sources, sourceName, sourceParameters)...)
 	all = append(all, diffNamed(tableWarmup, before.WarmupPlans, after.WarmupPlans, warmupPlanName, warmupParameters)...)
+	all = append(all, diffNamed(tableDKIM, before.DKIMKeys, after.DKIMKeys, dkimKeyName, dkimKeyParameters)...)
 	all = append(all, diffNamed(tablePool, before.Pools, after.Pools, poolName, poolParameters)...)
 	all = append(all, diffListed(tableListener, before.Listeners, after.Listeners, listenerName, listenerParameters)...)
 	return append(all, diffRoutes(before.Routes, after.Routes)...)

@@ -85,7 +85,8 @@ func at(all []Change, i int) any {
 // match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c)}
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
+		c.Keyring(), c.DKIM.Unsigned}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
 		c.Log, d.Grace, d.Readers,
@@ -142,6 +143,11 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			context, value = "smtp_tls_security_level = \"verify\"\n", `"mx.example"`
 		case "priority", "max_share":
 			value = map[string]string{"priority": "\"strict\"\nmax_share = 20", "max_share": "20\npriority = \"strict\""}[p.Name]
+		case "dkim_directory":
+			after := "[dkim.x]\ndomain = \"x.example\"\nselector = \"s\"\nkey = \"k\"\n"
+			value += "\n" + after
+		case "dkim_log_unsigned":
+			value = `"warn"`
 		default:
 			if p.Type == "switch" {
 				value = "true"
@@ -207,6 +213,15 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				usual, value = "sources = [\"s\"]\n", `["s:2"]`
 			} else {
 				header += "sources = [\"s\"]\n"
+			}
+		case tableDKIM:
+			header = "[dkim.x]\n"
+			for _, one := range []string{"domain = \"x.example\"\n", "selector = \"s\"\n", "key = \"k\"\n"} {
+				if !strings.HasPrefix(one, p.Name+" ") {
+					header += one
+				} else {
+					usual = one
+				}
 			}
 		case tableTenant:
 			header = "[tenant.x]\nclient = [\"203.0.113.0/24\"]\n"

@@ -108,6 +108,21 @@ const exampleTransport = `
 #sources = ["a:3", "b"]
 
 #
+# Keys of DKIM signatures. "posthaste dkim keygen example.com" makes the files and
+# prints these tables and the records for the DNS; see docs/dkim.md.
+#
+
+#[dkim.rsa]
+#domain = ["example.com", "*.example.com"]
+#selector = "202611-rsa"
+#key = "example.com.202611-rsa.pem"
+
+#[dkim.ed25519]
+#domain = ["example.com", "*.example.com"]
+#selector = "202611-ed25519"
+#key = "example.com.202611-ed25519.pem"
+
+#
 # Routes. Exceptions from default_transport and relayhost for certain recipients.
 #
 
@@ -173,6 +188,8 @@ func Reference() string {
 	describeAll(&b, tablePool, poolParameters, standardPool(""))
 	b.WriteString(referenceWarmups)
 	describeAll(&b, tableWarmup, warmupParameters, standardWarmupPlan(""))
+	b.WriteString(referenceDKIM)
+	describeAll(&b, tableDKIM, dkimKeyParameters, standardDKIMKey(""))
 	b.WriteString(referenceRoutes)
 	return b.String()
 }
@@ -370,6 +387,26 @@ const referenceWarmups = `
 
 A plan says how many messages a source that receivers do not know may send to each site on a day; see docs/warmup.md. There are the plans ` + "`conservative` and `fast`" + `,
 whose parameters a table with their name replaces, and as many others as you define. The defaults are those of ` + "`conservative`" + `.
+`
+
+const referenceDKIM = `
+## Keys of signatures: [dkim.NAME]
+
+A key signs the mail of the domains in ` + "`domain`" + `; see docs/dkim.md. Its name is only for people. A message gets one signature with
+RSA and one with Ed25519 if there are keys of both kinds.
+
+` + "```toml" + `
+[dkim.rsa]
+domain = ["example.com", "*.example.com"]
+selector = "202611-rsa"
+key = "example.com.202611-rsa.pem"
+
+[dkim.next]
+domain = ["example.com", "*.example.com"]
+selector = "202705-rsa"
+key = "example.com.202705-rsa.pem"
+valid_from = 2027-05-01
+` + "```" + `
 `
 
 const referenceRoutes = `

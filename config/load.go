@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, classes, tenants, sources, pools, warmups, listeners *tomlfile.Entry
+	var transports, destinations, routes, classes, tenants, sources, pools, warmups, listeners, keys *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -52,6 +52,8 @@ func (l *loader) load(root *tomlfile.Table) {
 			pools = e
 		case tableWarmup:
 			warmups = e
+		case tableDKIM:
+			keys = e
 		case tableListener:
 			listeners = e
 		case tableDNS, tableSpool, tableLog:
@@ -71,6 +73,7 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.checkClassListeners()
 	l.warmupPlans(warmups)
 	l.sources(sources, pools)
+	l.dkimKeys(keys)
 }
 
 // asTable returns the table of an entry, or complains if it is not a table.
@@ -153,7 +156,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 				hint = "did you mean [[" + guess + "]]?"
 			}
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [[listener]], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [[listener]], [routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -199,7 +202,7 @@ func (l *loader) transports(all *tomlfile.Entry) {
 }
 
 // namedTables are the tables that contain tables with names.
-var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup}
+var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM}
 
 // listedTables are the lists of tables.
 var listedTables = []string{tableListener}

@@ -298,5 +298,5 @@ func (c *Config) validateAll() []error {
 			all = append(all, err)
 		}
 	}
-	return all
+	return append(all, c.validateKeys()...)
 }

@@ -162,6 +162,10 @@ func Parameters() []Parameter {
 	for _, p := range warmupParameters {
 		all = append(all, describe(p, tableWarmup, literal(p.plain(&plan))))
 	}
+	key := standardDKIMKey("")
+	for _, p := range dkimKeyParameters {
+		all = append(all, describe(p, tableDKIM, literal(p.plain(&key))))
+	}
 	listener := standardListener()
 	for _, p := range listenerParameters {
 		from := p.global

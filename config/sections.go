@@ -22,6 +22,7 @@ const (
 	tableSource      = "source"
 	tablePool        = "pool"
 	tableWarmup      = "warmup"
+	tableDKIM        = "dkim"
 	tableListener    = "listener" // a list
 )
 
@@ -49,6 +50,7 @@ func allSections() []section {
 		{"Limits on clients", tableTop, "How many clients are served at once, and for how long.", restarting(connectionParameters())},
 		{"Whose mail it is", tableTop, "Classes, tenants and flows, among which capacity is shared; see docs/flows.md.", flowParameters()},
 		{"Quotas", tableTop, "How much mail each tenant and each flow may have in the queue, and send in some time; see docs/quotas.md.", quotaDefaults()},
+		{"Signatures", tableTop, "DKIM signatures of the mail of clients that may send anywhere; the keys are in [dkim.NAME], see docs/dkim.md.", dkimParameters()},
 		{"Where mail goes", tableTop, "Routes for single addresses and domains are in [routes].", routingParameters()},
 		{"The queue", tableTop, "Memory limits, retry intervals and lifetimes.", queueParameters()},
 		{"Reports", tableTop, "Delivery status notifications for mail that could not be delivered.", reportParameters()},
@@ -70,12 +72,7 @@ func restarting(all []parameter[Config]) []parameter[Config] {
 }
 
 func hostParameters() []parameter[Config] {
-	path := text("path", "", func(s string) (string, string) {
-		if s == "" {
-			return "the path is empty", ""
-		}
-		return "", ""
-	})
+	path := text("path", "", checkPath)
 	group := optional(text("group", "a name or a number", checkGroup), "for none")
 	socket := optional(text("path", "relative to queue_directory unless it begins with /", checkSocket), "for none")
 	return []parameter[Config]{
@@ -101,6 +98,13 @@ func hostParameters() []parameter[Config] {
 			"The time that a shutdown waits for deliveries in progress before it cuts them off.",
 			"Raise it if messages are large, since a delivery that is cut off is often repeated.").onRestart(),
 	}
+}
+
+func checkPath(s string) (string, string) {
+	if s == "" {
+		return "the path is empty", ""
+	}
+	return "", ""
 }
 
 // socketPathMax is the longest path of a unix socket that every system supports:

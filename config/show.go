@@ -81,6 +81,7 @@ func (s *shower) tables() []shownTable {
 	all = append(all, s.flowTables()...)
 	all = append(all, s.warmupTables()...)
 	all = append(all, s.sourceTables()...)
+	all = append(all, s.dkimTables()...)
 	if routes := s.routes(); len(routes.lines) > 0 {
 		all = append(all, routes)
 	}

@@ -155,6 +155,20 @@ func samples(p Parameter) []string {
 		}
 		return []string{"21", "22"}
 	}
+	if p.Table == tableDKIM {
+		switch p.Name {
+		case "domain":
+			return []string{`["a.example", "*.A.example"]`, `"b.example, .b.example"`}
+		case "selector":
+			return []string{`"s1"`, `"s2.sub"`}
+		case "valid_from":
+			return []string{`""`, "2026-11-23"}
+		case "valid_until":
+			return []string{"2027-11-23", `"2028-01-01"`}
+		case "tenant":
+			return []string{`["a", "b"]`, `"a"`}
+		}
+	}
 	if p.Table == tableListener {
 		switch p.Name {
 		case "address", "group":
@@ -324,6 +338,17 @@ func randomFile(rng *rand.Rand) string {
 				table(to).WriteString("sources = \"s:3\"\n")
 				tables[tableSource+".s"] = nil
 				table(tableSource + ".s").WriteString("address = \"192.0.2.2\"\n")
+			}
+		case tableDKIM:
+			if p.Name == "domain" || p.Name == "selector" || p.Name == "key" {
+				continue
+			}
+			name := names[rng.IntN(len(names))]
+			if to = tableDKIM + "." + name; tables[to] == nil {
+				fmt.Fprintf(table(to), "domain = [\"Ümlaut.example\", \".b.example\", \"*\"]\nselector = \"%s\"\nkey = \"%[1]s.pem\"\n", name)
+				if p.Name != "signing_domain" {
+					table(to).WriteString("signing_domain = \"Ümlaut.example\"\n")
+				}
 			}
 		case tableTenant:
 			if p.Name == "client" {

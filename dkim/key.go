@@ -14,7 +14,6 @@ import (
 
 	"github.com/posthaste-mta/posthaste/internal/mistakes"
 	"github.com/posthaste-mta/posthaste/mail"
-	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // An Algorithm is a kind of key.
@@ -139,29 +138,60 @@ type Key struct {
 	Private  PrivateKey
 }
 
-// Validate returns all that is wrong with a key, joined.
+// Validate returns all that is wrong with a key except for its private part, joined.
 func (k *Key) Validate() error {
 	var wrong mistakes.List
 	wrong.Unless(len(k.Domains) > 0, "dkim key %s: it is for no domain", k.Name)
 	for _, d := range k.Domains {
 		name := strings.TrimPrefix(d, "*.")
-		wrong.Unless(d == anyDomain || asciiDomain(name) == name, "dkim key %s: %q is not a domain", k.Name, d)
+		wrong.Unless(d == anyDomain || name != "" && asciiDomain(name) == name, "dkim key %s: %q is not a domain", k.Name, d)
 		wrong.Unless(d != anyDomain || k.Domain != "", "dkim key %s: for all domains it needs one for its signatures", k.Name)
 	}
 	wrong.Unless(k.Domain == "" || asciiDomain(k.Domain) == k.Domain, "dkim key %s: %q is not a domain", k.Name, k.Domain)
 	wrong.Unless(ValidSelector(k.Selector), "dkim key %s: %q is not a selector", k.Name, k.Selector)
 	wrong.Unless(k.Until == 0 || k.From < k.Until, "dkim key %s: it ends before it begins", k.Name)
-	wrong.Unless(k.Private.signer != nil, "dkim key %s: there is no private key", k.Name)
 	return wrong.Join()
 }
 
 // anyDomain is the pattern for all domains that no other key has.
 const anyDomain = "*"
 
+// ParsePattern reads one of the domains of a key, in any case and script: a domain,
+// "*.example.com" or ".example.com" for those below it, or "*".
+func ParsePattern(text string) (pattern string, ok bool) {
+	if text == anyDomain {
+		return text, true
+	}
+	name, below := strings.CutPrefix(strings.TrimPrefix(text, "*"), ".")
+	if name = asciiDomain(name); name == "" || !below && text[0] == '*' || name[0] == '[' {
+		return "", false
+	}
+	if below {
+		name = "*." + name
+	}
+	return name, true
+}
+
+// ParseDomain reads a domain, in any case and script.
+func ParseDomain(text string) (domain string, ok bool) {
+	domain, ok = ParsePattern(text)
+	return domain, ok && domain[0] != '*'
+}
+
 // ValidSelector reports whether a text can be a selector: one or more labels of a domain
-// name (RFC 6376 3.1).
+// name (RFC 6376 3.1), which may all be digits. Underscores are in use, too.
 func ValidSelector(s string) bool {
-	return len(s) <= 200 && !strings.ContainsRune(s, '[') && smtp.ValidDomain(s) && asciiDomain(s) != ""
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "-") != label {
+			return false
+		}
+		for i := range len(label) {
+			if c := toLower(label[i]); (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return false
+			}
+		}
+	}
+	return len(s) <= 200
 }
 
 // RecordName returns the name of a record in the DNS (RFC 6376 3.6.2.1).

@@ -238,12 +238,44 @@ func TestRingValidate(t *testing.T) {
 		{Name: "k3", Domains: []string{"x.example"}, Domain: "[", Selector: "s", Private: keys[0]},
 		{Name: "k4", Domains: []string{"x.example"}, Selector: "s", Private: keys[0]},
 		{Name: "k5", Domains: []string{"*.x.example"}, Selector: "s", Private: private},
+		{Name: "k7", Domains: []string{"y.example"}, Selector: "s"},
 		{Name: "k6", Domains: []string{"X.example"}, Selector: "t", Private: private},
 	})
 	for _, want := range []string{`k1: "a..b" is not a domain`, "k1: for all domains it needs one", "k2: it is for no domain", `k2: "s s" is not a selector`, "k2: it ends before it begins",
-		"k2: there is no private key", `k3: "[" is not a domain`, "k4 and k5 are different and have one record, s._domainkey.x.example", `k6: "X.example" is not a domain`} {
+		"k7: there is no private key", `k3: "[" is not a domain`, "k4 and k5 are different and have one record, s._domainkey.x.example", `k6: "X.example" is not a domain`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
+		}
+	}
+}
+
+// Domains are written in several ways, and compared in one.
+func TestParsePattern(t *testing.T) {
+	for text, want := range map[string]string{
+		"Example.COM": "example.com", "*.Example.com": "*.example.com", ".example.com": "*.example.com", "*": "*",
+		"b\u00fccher.example": "xn--bcher-kva.example", "*.b\u00fccher.example": "*.xn--bcher-kva.example",
+		"": "", ".": "", "*.": "", "*example.com": "", "a.*.com": "", "a@b.com": "", "**.com": "", "*.*.com": "", "[192.0.2.1]": "", "a b": "",
+	} {
+		got, ok := ParsePattern(text)
+		if got != want || ok != (want != "") {
+			t.Errorf("%q: %q %v, want %q", text, got, ok, want)
+		}
+		domain, ok := ParseDomain(text)
+		if wanted := want != "" && want[0] != '*'; ok != wanted || ok && domain != want {
+			t.Errorf("%q as a domain: %q %v", text, domain, ok)
+		}
+		if k := (Key{Domains: []string{got}, Domain: "x.example", Selector: "s"}); ok && k.Validate() != nil {
+			t.Error(k.Validate())
+		}
+	}
+}
+
+// Selectors of large senders are nothing but digits.
+func TestValidSelector(t *testing.T) {
+	for s, want := range map[string]bool{"s1": true, "20230601": true, "a.b-c.1": true, "A_b": true, "": false, ".": false, "a.": false, "-a": false, "a-": false, "a b": false,
+		"\u00fc": false, "a;b": false, strings.Repeat("a", 64): false, strings.Repeat("a.", 101) + "a": false, strings.Repeat("a.", 99) + "a": true} {
+		if ValidSelector(s) != want {
+			t.Errorf("%q: %v", s, !want)
 		}
 	}
 }

@@ -34,6 +34,10 @@ func NewRing(keys []Key) (*Ring, error) {
 			wrong = append(wrong, err)
 			continue
 		}
+		if k.Private.signer == nil {
+			wrong = append(wrong, fmt.Errorf("dkim key %s: there is no private key", k.Name))
+			continue
+		}
 		r.add(k)
 		for _, d := range k.SigningDomains() {
 			name := RecordName(k.Selector, d)
