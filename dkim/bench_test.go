@@ -33,13 +33,13 @@ func BenchmarkMessage(b *testing.B) {
 			b.ReportAllocs()
 			var m Message
 			for b.Loop() {
-				m.Begin(r, "")
+				m.Begin(r)
 				for rest := content; len(rest) > 0; {
 					n := min(len(rest), 32<<10)
 					m.Write(rest[:n])
 					rest = rest[n:]
 				}
-				if p := m.Finish(mail.Flow{}, now); p.Reason != Signed {
+				if p := m.Finish("", mail.Flow{}, now); p.Reason != Signed {
 					b.Fatal(p.Reason)
 				}
 			}
@@ -58,9 +58,9 @@ func BenchmarkSign(b *testing.B) {
 		b.Run(private.Algorithm().String(), func(b *testing.B) {
 			b.ReportAllocs()
 			var m Message
-			m.Begin(r, "")
+			m.Begin(r)
 			m.Write(benchContent(4 << 10))
-			p := m.Finish(mail.Flow{}, now)
+			p := m.Finish("", mail.Flow{}, now)
 			for b.Loop() {
 				if _, err := p.Sign(); err != nil {
 					b.Fatal(err)
@@ -124,9 +124,9 @@ func BenchmarkLibrary(b *testing.B) {
 			r, content := twoKeys(b), folded(c.size)
 			var m Message
 			for b.Loop() {
-				m.Begin(r, "")
+				m.Begin(r)
 				m.Write(content)
-				m.Finish(mail.Flow{}, now)
+				m.Finish("", mail.Flow{}, now)
 			}
 		})
 	}
@@ -156,9 +156,9 @@ func BenchmarkLibrary(b *testing.B) {
 		r := twoKeys(b)
 		for b.Loop() {
 			m := new(Message)
-			m.Begin(r, "")
+			m.Begin(r)
 			b.ReportMetric(float64(held(writer{m})), "held-B")
-			m.Finish(mail.Flow{}, now)
+			m.Finish("", mail.Flow{}, now)
 		}
 	})
 }

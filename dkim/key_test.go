@@ -189,9 +189,9 @@ func TestChoose(t *testing.T) {
 		t.Errorf("%v %v", chosen, known)
 	}
 	var m Message
-	m.Begin(one, "")
+	m.Begin(one)
 	m.Write([]byte("From: a@b.example\r\n\r\n"))
-	if p := m.Finish(mail.Flow{}, day(30)); p.Reason != NoneNow {
+	if p := m.Finish("", mail.Flow{}, day(30)); p.Reason != NoneNow {
 		t.Error(p.Reason)
 	}
 }
@@ -208,9 +208,9 @@ func TestBySender(t *testing.T) {
 		{"a@other.example", "b@other.example", ""},
 	} {
 		var m Message
-		m.Begin(r, mail.Address(c.sender))
+		m.Begin(r)
 		m.Write([]byte("From: " + c.from + "\r\n\r\n"))
-		p := m.Finish(mail.Flow{}, now)
+		p := m.Finish(mail.Address(c.sender), mail.Flow{}, now)
 		got := ""
 		if len(p.drafts) > 0 {
 			got = p.drafts[0].domain

@@ -11,12 +11,10 @@ import (
 // Finish. A Message may be used again, and belongs to one goroutine.
 type Message struct {
 	ring   *Ring
-	sender mail.Address
 	header header
 	fields hash.Hash // of the signed fields
 	names  []uint8   // the h= tag, as indexes of fields
 	author string    // the domain of the From field
-	domain string    // for which keys are looked up
 	state  messageState
 	reason Reason
 	body   body
@@ -55,14 +53,14 @@ func (r Reason) String() string {
 		"the From field is too long", "no key for the domain", "no key for the domain at this time, or for this class and tenant"}[r]
 }
 
-// Begin prepares for a message with an envelope sender.
-func (m *Message) Begin(r *Ring, sender mail.Address) {
+// Begin prepares for a message.
+func (m *Message) Begin(r *Ring) {
 	if m.fields == nil {
 		m.fields = sha256.New()
 	}
 	m.fields.Reset()
 	m.header.begins()
-	m.ring, m.sender, m.names, m.author, m.domain, m.state, m.reason = r, sender, m.names[:0], "", "", inHeader, Signed
+	m.ring, m.names, m.author, m.state, m.reason = r, m.names[:0], "", inHeader, Signed
 }
 
 // Write takes the next piece of the content: lines that end in CRLF.
@@ -105,24 +103,19 @@ func (m *Message) judge() Reason {
 		return SeveralFroms
 	}
 	m.author = authorDomain(h.from())
-	m.domain = m.author
-	if m.ring.BySender && (m.author == "" || !m.ring.covers(m.author)) {
-		if domain := asciiDomain(m.sender.Domain()); domain != "" {
-			m.domain = domain
-		}
-	}
 	switch {
-	case m.domain == "":
+	case m.ring.BySender: // that is known at the end
+	case m.author == "":
 		return NoAuthor
-	case !m.ring.covers(m.domain):
+	case !m.ring.covers(m.author):
 		return NoKey
 	}
 	return Signed
 }
 
-// Finish ends the content of a message of a flow, and returns the plan of its signatures;
-// at is their time.
-func (m *Message) Finish(f mail.Flow, at mail.Instant) Plan {
+// Finish ends the content of a message of an envelope sender and a flow, and returns the plan
+// of its signatures; at is their time.
+func (m *Message) Finish(sender mail.Address, f mail.Flow, at mail.Instant) Plan {
 	if m.state == inHeader {
 		m.endHeader()
 	}
@@ -130,7 +123,15 @@ func (m *Message) Finish(f mail.Flow, at mail.Instant) Plan {
 	if m.state == unsigned {
 		return p
 	}
-	chosen, known := m.ring.Choose(m.domain, f, at)
+	domain := m.author
+	if m.ring.BySender && (domain == "" || !m.ring.covers(domain)) {
+		domain = asciiDomain(sender.Domain())
+	}
+	if domain == "" {
+		p.Reason = NoAuthor
+		return p
+	}
+	chosen, known := m.ring.Choose(domain, f, at)
 	if len(chosen) == 0 {
 		p.Reason = NoKey
 		if known {

@@ -269,9 +269,9 @@ func TestMessageIsUsedAgain(t *testing.T) {
 	var m Message
 	for _, name := range []string{"usual", "a megabyte", "long field", "tiny", "usual"} {
 		content := []byte(contents[name])
-		m.Begin(r, "")
+		m.Begin(r)
 		m.Write(bytes.Clone(content))
-		p := m.Finish(ours.Flow{}, now)
+		p := m.Finish("", ours.Flow{}, now)
 		fields, err := p.Sign()
 		if err != nil {
 			t.Fatal(err)
@@ -279,7 +279,7 @@ func TestMessageIsUsedAgain(t *testing.T) {
 		if n := verify(t, r, string(fields)+string(content)); n != 2 {
 			t.Errorf("%s: %d signatures", name, n)
 		}
-		m.Begin(r, "")
+		m.Begin(r)
 		m.Write([]byte("From: half a header"))
 	}
 }

@@ -55,13 +55,13 @@ const now = mail.Instant(1_795_392_000_000_000_000)
 func sign(t testing.TB, r *Ring, content string, piece func() int) (signed string, p Plan) {
 	t.Helper()
 	var m Message
-	m.Begin(r, "sender@example.com")
+	m.Begin(r)
 	for rest := []byte(content); len(rest) > 0; {
 		n := min(len(rest), piece())
 		m.Write(bytes.Clone(rest[:n]))
 		rest = rest[n:]
 	}
-	p = m.Finish(mail.Flow{}, now)
+	p = m.Finish("sender@example.com", mail.Flow{}, now)
 	fields, err := p.Sign()
 	if err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	c.patience.endTransaction()
 	e.Flow = c.classify(&e, r.Fields)
 	e.Arrived = mail.Instant(time.Now().UnixNano())
-	e.Size = draft.Finish(e)
+	e.Size = draft.Finish(&c.client, e)
 	retract, refusal, err := c.admit(&e, draft)
 	if err != nil || !refusal.IsZero() {
 		draft.Abort()

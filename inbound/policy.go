@@ -104,10 +104,16 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 	return p, errors.Join(complaints...)
 }
 
+// Trusts reports whether a client may send anywhere. What others send is not signed in the
+// name of our domains.
+func (p *RelayPolicy) Trusts(client *Client) bool {
+	return !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr)
+}
+
 // Recipient implements Policy.
 func (p *RelayPolicy) Recipient(client *Client, _, recipient mail.Address) mail.Reply {
 	domain := recipient.Domain()
-	trusted := !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr)
+	trusted := p.Trusts(client)
 	switch {
 	case client.Purpose == PurposeSubmission && !trusted:
 		r := refusal(recipient, 7, 0, "Only permitted clients may submit mail here")

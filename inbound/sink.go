@@ -31,9 +31,10 @@ type Draft interface {
 	// Write appends content: lines that end in CRLF, without dot-stuffing. Memory
 	// does not grow with their number.
 	io.Writer
-	// Finish ends the content of a message that has this envelope, and returns the size in
-	// bytes of what will be stored: a sink may put fields in front of what was written.
-	Finish(e mail.Envelope) (octets int64)
+	// Finish ends the content of a message of a client that has this envelope, and returns
+	// the size in bytes of what will be stored: a sink may put fields in front of what was
+	// written.
+	Finish(c *Client, e mail.Envelope) (octets int64)
 	// Reserve counts the message as waiting from now on until it is aborted or could not be
 	// committed, if admit agrees: no two drafts take the last place under a limit. admit
 	// must not call the sink.

@@ -72,7 +72,7 @@ func (b *bounce) clear(ctx context.Context, change []mail.Change) error {
 // trace field, so that a loop through other hosts ends like any other.
 func (b *bounce) copy(ctx context.Context, content io.Reader, change []mail.Change) (string, error) {
 	at := now()
-	d, err := b.begin(ctx, b.cfg.DoubleBounceTo, at)
+	d, err := b.begin(ctx, b.spool.BeginCopy, b.cfg.DoubleBounceTo, at)
 	if err != nil {
 		return "", err
 	}

@@ -133,6 +133,8 @@ func (m *memory) Apply(_ context.Context, changes []mail.Change) ([]mail.Changed
 	return make([]mail.Changed, len(changes)), nil
 }
 
+func (m *memory) BeginCopy(ctx context.Context) (Draft, error) { return m.Begin(ctx) }
+
 type draft struct {
 	m *memory
 	message

@@ -121,7 +121,7 @@ func (p *payment) flush(ctx context.Context, g *group) error {
 		return err
 	}
 	at := now()
-	d, err := p.begin(ctx, p.env.Sender, at)
+	d, err := p.begin(ctx, p.spool.Begin, p.env.Sender, at)
 	if err != nil {
 		return err
 	}

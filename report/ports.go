@@ -22,6 +22,9 @@ type Spool interface {
 	// Begin opens a draft for a report. It should use room that is kept from
 	// other mail: a report answers mail already taken in.
 	Begin(ctx context.Context) (Draft, error)
+	// BeginCopy does the same for a copy of mail that others have written, which must not
+	// be signed in our name.
+	BeginCopy(ctx context.Context) (Draft, error)
 	// Apply makes changes durable; see driver.Spool. The Reporter calls it
 	// while the driver may be in Apply for other messages.
 	Apply(ctx context.Context, changes []mail.Change) ([]mail.Changed, error)

@@ -82,8 +82,8 @@ func (r *Reporter) eachPage(ctx context.Context, id mail.QueueID, visit visitor)
 
 // begin opens a draft for a message from the null sender to one recipient,
 // with a trace field as written by local submission (RFC 5321 4.4).
-func (r *Reporter) begin(ctx context.Context, to mail.Address, now mail.Instant) (Draft, error) {
-	d, err := r.spool.Begin(ctx)
+func (r *Reporter) begin(ctx context.Context, open func(context.Context) (Draft, error), to mail.Address, now mail.Instant) (Draft, error) {
+	d, err := open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("begin a draft: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/posthaste-mta/posthaste/dkim"
 )
@@ -30,7 +31,10 @@ type Config struct {
 // fileMax is the size of the largest file that is read. A key of 4096 bits takes 3.3 KB.
 const fileMax = 32 << 10
 
-// Load reads all keys. The error joins all that is wrong; it names files, and has nothing of
+// ErrUnusable is wrapped by the errors of Load.
+var ErrUnusable = errors.New("keys of signatures cannot be used")
+
+// Load reads all keys. The error has all that is wrong; it names files, and has nothing of
 // what is in them. Without keys it returns nil, and nothing is signed.
 func Load(cfg Config) (*dkim.Ring, error) {
 	if len(cfg.Keys) == 0 {
@@ -47,15 +51,20 @@ func Load(cfg Config) (*dkim.Ring, error) {
 		k.Key.Private = private
 		keys = append(keys, k.Key)
 	}
-	if err := errors.Join(wrong...); err != nil {
-		return nil, err
+	if len(wrong) > 0 {
+		return nil, unusable(errors.Join(wrong...))
 	}
 	r, err := dkim.NewRing(keys)
 	if err != nil {
-		return nil, err
+		return nil, unusable(err)
 	}
 	r.BySender = cfg.BySender
 	return r, nil
+}
+
+// unusable returns the error of Load, on one line.
+func unusable(wrong error) error {
+	return fmt.Errorf("%w: %s", ErrUnusable, strings.ReplaceAll(wrong.Error(), "\n", "; "))
 }
 
 // Read reads a private key.

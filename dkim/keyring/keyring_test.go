@@ -134,7 +134,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(r, err)
 	}
 	_, err = Load(Config{Keys: []Key{key("a", path), key("b", filepath.Join(dir, "x")), key("c", dir)}})
-	if err == nil || !strings.Contains(err.Error(), "dkim key b: ") || !strings.Contains(err.Error(), "dkim key c: ") {
+	if !errors.Is(err, ErrUnusable) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "dkim key b: ") || !strings.Contains(err.Error(), "dkim key c: ") {
 		t.Error(err)
 	}
 	if _, err = Load(Config{Keys: []Key{key("a", path), key("bad selector", path)}}); err == nil {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/admin"
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/dkim/keyring"
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/inbound"
@@ -51,6 +52,7 @@ type Daemon struct {
 	policy  *policy
 	agents  *agents
 	quotas  *inbound.Quotas
+	signer  *signer
 
 	intake  intakeSockets // of SMTP
 	local   net.Listener  // submission_socket; nil: none
@@ -78,7 +80,8 @@ type Options struct {
 // New opens the spool and the listeners. Nothing runs yet; if it fails, nothing
 // stays open.
 func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
-	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{}, quotas: inbound.NewQuotas(cfg.Quotas())}
+	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{},
+		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log)}
 	d.settled.add(cfg)
 	defer func() {
 		if err != nil {
@@ -147,7 +150,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	d.install(routing)
 	reports := cfg.Report()
 	reports.Logger = d.log
-	reporter, err := report.New(reports, reportSpool{d.spool})
+	reporter, err := report.New(reports, reportSpool{d.spool, d.signer})
 	if err != nil {
 		return err
 	}
@@ -161,7 +164,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	in := cfg.Inbound()
 	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver}, routing.flows, d.quotas
-	d.inbound, err = inbound.New(in, intake{d.spool, d.driver.Arrived}, d.policy, d.driver)
+	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
 		return err
 	}
@@ -170,12 +173,13 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	return err
 }
 
-// A routing is everything that decides where mail goes, who may send it, and whose it
-// is.
+// A routing is everything that decides where mail goes, who may send it, whose it is, and
+// who signs it.
 type routing struct {
-	policy *inbound.RelayPolicy
-	flows  *flow.Rules
-	agents *agentSet
+	policy  *inbound.RelayPolicy
+	flows   *flow.Rules
+	agents  *agentSet
+	signing *signing
 }
 
 // newRouting makes all of it, or nothing.
@@ -189,6 +193,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	flows, err := flow.NewRules(cfg.Flows())
+	if err != nil {
+		return nil, err
+	}
+	keys, err := keyring.Load(cfg.Keyring())
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +219,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	router := resolve.NewRouter(table, resolver, cfg.Router())
-	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router)}, nil
+	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config)}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -230,6 +238,7 @@ func (d *Daemon) checkSources(now outbound.Config) error {
 func (d *Daemon) install(r *routing) {
 	d.agents.set(r.agents)
 	d.policy.p.Store(r.policy)
+	d.signer.rules.Store(r.signing)
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
 	}

@@ -21,14 +21,16 @@ import (
 // The adapters below join packages that do not know each other: each port is
 // declared by the package that needs it, and this program alone sees both ends.
 
-// intake is inbound's sink: the spool, and a word to the driver when a message
+// intake is inbound's sink: the spool, signatures, and a word to the driver when a message
 // has become durable.
 type intake struct {
 	spool   *spool.Spool
+	signer  *signer
+	policy  *policy
 	arrived func(mail.Arrival)
 }
 
-func (s intake) Begin(ctx context.Context, size int64) (inbound.Draft, error) {
+func (s *intake) Begin(ctx context.Context, size int64) (inbound.Draft, error) {
 	if err := s.spool.Room(size); err != nil {
 		return nil, intakeError(err)
 	}
@@ -36,39 +38,10 @@ func (s intake) Begin(ctx context.Context, size int64) (inbound.Draft, error) {
 	if err != nil {
 		return nil, intakeError(err)
 	}
-	return intakeDraft{d, s.arrived}, nil
+	return &intakeDraft{s.signer.begin(d), s}, nil
 }
 
-func (s intake) Waiting(f mail.Flow) mail.Waiting { return s.spool.Waiting(f) }
-
-type intakeDraft struct {
-	*spool.Draft
-	arrived func(mail.Arrival)
-}
-
-func (d intakeDraft) AddRecipient(r mail.Recipient) error {
-	return intakeError(d.Draft.AddRecipient(r))
-}
-
-func (d intakeDraft) Write(p []byte) (int, error) {
-	n, err := d.Draft.Write(p)
-	return n, intakeError(err)
-}
-
-func (d intakeDraft) Finish(mail.Envelope) int64 { return d.Draft.Size() }
-
-func (d intakeDraft) Reserve(f mail.Flow, octets int64, admit func(mail.Waiting) bool) (bool, error) {
-	ok, err := d.Draft.Reserve(f, octets, admit)
-	return ok, intakeError(err)
-}
-
-func (d intakeDraft) Commit(ctx context.Context, e mail.Envelope) error {
-	if err := d.Draft.Commit(ctx, e); err != nil {
-		return intakeError(err)
-	}
-	d.arrived(d.Draft.Arrival())
-	return nil
-}
+func (s *intake) Waiting(f mail.Flow) mail.Waiting { return s.spool.Waiting(f) }
 
 // A fullError is the spool's error that there is no room, in another package's words too.
 type fullError struct{ why, is error }
@@ -104,7 +77,10 @@ func (b *body) Bytes() []byte { return b.content.Bytes }
 func (b *body) Close() error  { return b.content.Close() }
 
 // reportSpool is the reporter's spool.
-type reportSpool struct{ *spool.Spool }
+type reportSpool struct {
+	*spool.Spool
+	signer *signer
+}
 
 func (s reportSpool) Open(ctx context.Context, id mail.QueueID, max int) (mail.Envelope, mail.Place, mail.RecipientBatch, error) {
 	e, p, b, err := s.Spool.Open(ctx, id, max)
@@ -122,6 +98,14 @@ func (s reportSpool) Content(ctx context.Context, id mail.QueueID) (io.ReadClose
 }
 
 func (s reportSpool) Begin(ctx context.Context) (report.Draft, error) {
+	d, err := s.Spool.BeginReport(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &reportDraft{s.signer.begin(d)}, nil
+}
+
+func (s reportSpool) BeginCopy(ctx context.Context) (report.Draft, error) {
 	return s.Spool.BeginReport(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/posthaste-mta/posthaste/dkim/keyring"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/daemon"
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
@@ -26,6 +27,8 @@ func codeOfStart(err error) (exit.Code, string) {
 		return exit.Config, "Only a member of a group can assign a socket to it: usermod --append --groups " + group.Group + " USER, with the user that runs posthaste."
 	case errors.As(err, &group):
 		return exit.Config, "\"getent group\" lists the existing groups."
+	case errors.Is(err, keyring.ErrUnusable):
+		return exit.Config, "Without them mail would go unsigned. The user that runs posthaste must be able to read the files of [dkim.NAME], and others must not; \"posthaste dkim keygen\" makes keys."
 	case errors.Is(err, record.ErrUnwritable):
 		return exit.IO, hintForTrace(err)
 	case errors.Is(err, spool.ErrFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
