@@ -109,8 +109,12 @@ func (s *Session) obey(line []byte, behind bool) {
 		s.refuse(reply(501, 5, 2, "Error: control character in command"))
 	case verb == smtp.VerbQUIT:
 		s.quit()
+	case s.mustEncrypt(verb):
+		s.refuse(needTLS())
 	case s.state == atRefused:
 		s.refuse(reply(503, 5, 1, "Error: no service for you, please QUIT"))
+	case behind && verb == smtp.VerbSTARTTLS:
+		s.starttls(arg, behind)
 	case behind && s.mustWait(verb) && s.peer.RejectEarly:
 		s.refuseAndEnd(reply(554, 5, 0, "Error: you did not wait for the reply to this command"), ReasonEarly)
 	default:
@@ -148,8 +152,8 @@ func (s *Session) note(command string) {
 	s.pending.push(&s.slots.early)
 }
 
-// dispatch calls the method for the verb. STARTTLS and AUTH will be added here and
-// to the reply in extensions.
+// dispatch calls the method for the verb. AUTH will be added here and to the reply in
+// extensions.
 func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 	switch v {
 	case smtp.VerbMAIL:
@@ -174,7 +178,9 @@ func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 	case smtp.VerbHELP:
 		s.say(reply(214, 0, 0, "EHLO HELO MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT"))
 		s.countJunk()
-	case smtp.VerbEXPN, smtp.VerbSTARTTLS, smtp.VerbAUTH, smtp.VerbRare:
+	case smtp.VerbSTARTTLS:
+		s.starttls(arg, false)
+	case smtp.VerbEXPN, smtp.VerbAUTH, smtp.VerbRare:
 		s.refuse(reply(502, 5, 1, "Error: command not implemented"))
 	case smtp.VerbForeign:
 		s.refuseAndEnd(reply(521, 5, 2, "Error: this is not the protocol you think"), ReasonProtocol)
@@ -227,6 +233,9 @@ func (s *Session) extensions() {
 		s.out = append(s.out, "250-LIMITS RCPTMAX="...)
 		s.out = strconv.AppendInt(s.out, int64(s.peer.RecipientLimit), 10)
 		s.out = append(s.out, "\r\n"...)
+	}
+	if s.peer.TLS != TLSNone && !s.security.Encrypted() {
+		s.line250("STARTTLS")
 	}
 	s.ok("CHUNKING")
 }

@@ -120,6 +120,8 @@ func (s *Session) bdat(arg []byte) {
 // chunkRefusal returns the reason why a BDAT cannot be accepted, whatever its content.
 func (s *Session) chunkRefusal(size int64) mail.Reply {
 	switch {
+	case s.mustEncrypt(smtp.VerbMAIL):
+		return needTLS()
 	case s.tx.state == txNone:
 		return needMail()
 	case s.tx.given == 0:

@@ -21,12 +21,12 @@ import (
 //	== name                 a dialogue begins
 //	# text                  a comment
 //	set key value           a setting of Config or Peer, before the first C:
-//	refuse what 550 5.1.1 x the host refuses "begin", "content", "commit" or an address
+//	refuse what 550 5.1.1 x the host refuses "begin", "content", "commit", "starttls", "handshake" or an address
 //	hello                   the client says EHLO; what follows from it is not shown
 //	C: line                 the client says the line and CRLF; successive ones in one segment
 //	c: text                 the same without CRLF; both know Go's escapes, and {n*text}
 //	S: line                 the server says so
-//	H: event                the host saw: begin, commit, abort, early, close
+//	H: event                the host saw: begin, commit, abort, early, handshake, close
 //	B: "text"               the content of the last message, without our Received field
 //	R: line                 a line of our Received field
 //
@@ -105,7 +105,11 @@ func (d *dialogue) run(t *testing.T) string {
 
 // runCut plays the same input cut in other ways.
 func (d *dialogue) runCut(t *testing.T, h *host, whole []byte) {
-	for _, size := range []int{1, 7, max(len(whole), 1)} {
+	sizes := []int{1, 7, max(len(whole), 1)}
+	if d.peer.TLS != TLSNone {
+		sizes = sizes[:1] // nothing may come with STARTTLS
+	}
+	for _, size := range sizes {
 		again := newHost(d.cfg, d.peer)
 		again.refusals = d.deny
 		for piece := range slices.Chunk(whole, size) {
@@ -322,6 +326,9 @@ func (d *dialogue) set(rest string) error {
 		d.peer.Normalize = true
 	case "reject-early":
 		d.peer.RejectEarly = true
+	case "tls":
+		d.peer.TLS = map[string]TLS{"offered": TLSOffered, "required": TLSRequired}[value]
+		return nil
 	case "lenient-paths":
 		d.cfg.LenientPaths = true
 	case "underscores":

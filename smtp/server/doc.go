@@ -17,6 +17,8 @@
 //		case *server.Content:   // append octets to it; Answer
 //		case *server.Commit:    // make it durable; Answer
 //		case *server.Abort:     // forget it
+//		case *server.StartTLS:  // is a handshake possible now? Answer
+//		case *server.Handshake: // write out, forget in, TLS; answer with Encrypted or NotEncrypted
 //		case *server.Rejected:  // a fact for the log
 //		case *server.Early:     // likewise
 //		case *server.Close:     // write out, hang up, stop
@@ -25,7 +27,7 @@
 //
 // Rules for the host:
 //
-//  1. Begin, Recipient, Content and Commit are answered once, before the next
+//  1. Begin, Recipient, Content, Commit, StartTLS and Handshake are answered once, before the next
 //     Step. A zero reply means success; any other is sent to the client, and
 //     the session changes its state accordingly. A refused Commit leaves no draft.
 //  2. Every draft that was begun ends in exactly one Commit or Abort request.
@@ -40,6 +42,8 @@
 //     RFC 2920 3.2 requires them to be sent.
 //  5. The host need not read while it is busy with a request: that is the
 //     back-pressure on a client that pipelines.
+//  6. Input that a host has when Handshake is returned did not come by TLS. It must not
+//     reach a later Step.
 //
 // How the octets are split between calls of Step makes no difference to replies
 // and requests, except for the pieces in which content comes, and for the

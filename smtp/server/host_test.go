@@ -19,7 +19,7 @@ type message struct {
 // data too.
 type host struct {
 	session  *Session
-	refusals map[string]mail.Reply // by what is refused: "begin", "content", "commit", or an address
+	refusals map[string]mail.Reply // by what is refused: "begin", "content", "commit", "starttls", "handshake", or an address
 
 	replies  []byte
 	messages []message
@@ -33,12 +33,16 @@ type host struct {
 	draft    *message
 	drafts   int
 	held     []byte // input that Step did not take
+	forget   bool   // held came before the handshake
 	out      []byte
 	said     int // replies that transcript has returned
 	told     int // events likewise
 	biggest  int // out at its longest
 	contents int // Content requests
 }
+
+// testSecurity is what every handshake negotiates.
+var testSecurity = Security{Version: "TLSv1.3", Cipher: "TLS_AES_128_GCM_SHA256"}
 
 const testDate = "Sat, 21 Nov 2026 11:00:00 +0000"
 
@@ -67,6 +71,9 @@ func (h *host) feed(piece []byte) {
 			return
 		}
 		h.held = h.held[n:]
+		if h.forget {
+			h.held, h.forget = nil, false
+		}
 	}
 }
 
@@ -139,6 +146,17 @@ func (h *host) transact(request Request) {
 		}
 		h.draft = nil
 		h.session.Answer(refusal)
+	case *StartTLS:
+		h.session.Answer(h.refusals["starttls"])
+	case *Handshake:
+		h.flush()
+		h.forget = true
+		if _, fails := h.refusals["handshake"]; fails {
+			h.session.NotEncrypted()
+			return
+		}
+		h.event("handshake")
+		h.session.Encrypted(testSecurity)
 	case *Abort:
 		if h.draft == nil {
 			panic("no draft to abort")

@@ -69,6 +69,15 @@ type Commit struct {
 // Abort asks the host to discard the draft.
 type Abort struct{}
 
+// StartTLS asks the host whether there can be a TLS handshake now. Answer with a zero
+// reply or a refusal, such as 454.
+type StartTLS struct{}
+
+// Handshake asks the host to write the replies, to discard all input that it has, and to
+// make a TLS handshake as the server. Answer with Encrypted, after which input and output
+// are what TLS protects, or NotEncrypted.
+type Handshake struct{}
+
 // Rejected reports that a command or content was refused.
 type Rejected struct {
 	Command string // the command that was refused, made printable and short
@@ -95,11 +104,12 @@ const (
 	ReasonProtocol         // not SMTP, or the start of the next command is unknown
 	ReasonOversize         // content far beyond the limit
 	ReasonOvershoot        // recipients far beyond the limit
+	ReasonTLS              // the handshake failed
 )
 
 // String returns the word that logs show.
 func (r Reason) String() string {
-	return [...]string{"none", "quit", "host", "errors", "early", "protocol", "oversize", "overshoot"}[r]
+	return [...]string{"none", "quit", "host", "errors", "early", "protocol", "oversize", "overshoot", "tls"}[r]
 }
 
 func (*Read) request()      {}
@@ -110,6 +120,8 @@ func (*Recipient) request() {}
 func (*Content) request()   {}
 func (*Commit) request()    {}
 func (*Abort) request()     {}
+func (*StartTLS) request()  {}
+func (*Handshake) request() {}
 func (*Rejected) request()  {}
 func (*Early) request()     {}
 func (*Close) request()     {}
@@ -124,6 +136,8 @@ type slots struct {
 	content   Content
 	commit    Commit
 	abort     Abort
+	startTLS  StartTLS
+	handshake Handshake
 	rejected  Rejected
 	early     Early
 	close     Close

@@ -18,6 +18,8 @@ type Session struct {
 	owed     owed
 	farewell mail.Reply // the host's reply, in atInterrupt
 	hello    hello
+	security Security // of the connection
+	user     string   // who has authenticated; "" nobody, as there is no AUTH yet
 	tally    tally
 	tx       transaction
 	body     body
@@ -41,6 +43,7 @@ const (
 	atOverlong               // the rest of a command line that is too long
 	atContent                // content after DATA
 	atChunk                  // content after BDAT
+	atHandshake              // none: the host has been asked for a TLS handshake
 	atInterrupt              // none: the host ends the session
 	atEnd                    // none
 )
@@ -54,6 +57,8 @@ const (
 	awaitRecipient
 	awaitContent
 	awaitCommit
+	awaitStartTLS
+	awaitHandshake
 )
 
 // owed is the request that the host must answer, and its answer once given.
@@ -143,6 +148,10 @@ func (s *Session) next() Request {
 		s.owed.await = awaitContent
 	case *Commit:
 		s.owed.await = awaitCommit
+	case *StartTLS:
+		s.owed.await = awaitStartTLS
+	case *Handshake:
+		s.owed.await = awaitHandshake
 	}
 	return r
 }
@@ -188,7 +197,7 @@ func (s *Session) Begun(id mail.QueueID, date string) {
 // and to remove from it; nil is none. It may be called whenever Step is not.
 func (s *Session) Watch(w *smtp.FieldWatch) { s.watch = w }
 
-// Answer answers Begin (with a refusal), Recipient, Content or Commit. A zero
+// Answer answers Begin (with a refusal), Recipient, Content, Commit or StartTLS. A zero
 // reply means success. Refusals for reasons of our own have an X.3.Y
 // status and are not counted against the client.
 func (s *Session) Answer(r mail.Reply) {
@@ -226,6 +235,10 @@ func (s *Session) resume() {
 		}
 	case awaitCommit:
 		s.committed(answer)
+	case awaitStartTLS:
+		s.started(answer)
+	case awaitHandshake:
+		s.shaken(!answer.IsZero())
 	}
 }
 

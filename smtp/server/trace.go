@@ -3,7 +3,7 @@ package server
 import "net/netip"
 
 // appendReceived appends the Received field that records this hop
-// (RFC 5321 4.4, RFC 3848). FOR is given only for a single recipient, because
+// (RFC 5321 4.4, RFC 3848, RFC 8314 4.3). FOR is given only for a single recipient, because
 // with several it would disclose each of them to the others (7.2).
 func (s *Session) appendReceived(dst []byte) []byte {
 	client := s.client()
@@ -20,7 +20,17 @@ func (s *Session) appendReceived(dst []byte) []byte {
 	if s.tx.distinct == 1 {
 		dst = append(dst, "\r\n\tfor <"...)
 		dst = append(dst, s.tx.first.Address...)
-		dst = append(dst, ">; "...)
+		dst = append(dst, '>')
+	}
+	if s.security.Encrypted() {
+		dst = append(dst, "\r\n\ttls "...)
+		dst = append(dst, s.security.Cipher...)
+		dst = append(dst, " ("...)
+		dst = append(dst, s.security.Version...)
+		dst = append(dst, ')')
+	}
+	if s.tx.distinct == 1 && !s.security.Encrypted() {
+		dst = append(dst, "; "...)
 	} else {
 		dst = append(dst, ";\r\n\t"...)
 	}

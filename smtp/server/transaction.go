@@ -83,14 +83,29 @@ func (s *Session) begun(refusal mail.Reply) {
 
 // client describes the client for the envelope and the Received field.
 func (s *Session) client() mail.Client {
-	c := mail.Client{Addr: s.peer.Addr, Helo: s.hello.name, Proto: "SMTP"}
+	row := 0
 	switch {
 	case s.tx.mail.SMTPUTF8:
-		c.Proto = "UTF8SMTP"
+		row = 2
 	case s.hello.extended:
-		c.Proto = "ESMTP"
+		row = 1
 	}
-	return c
+	column := 0
+	if s.security.Encrypted() {
+		column++
+	}
+	if s.user != "" {
+		column += 2
+	}
+	return mail.Client{Addr: s.peer.Addr, Helo: s.hello.name, Proto: protocols[row][column]}
+}
+
+// protocols are the names of RFC 3848 and RFC 6531 4.3: with TLS, with authentication,
+// and with both. There are none for HELO with TLS; Postfix writes the same.
+var protocols = [...][4]string{
+	{"SMTP", "SMTPS", "SMTPA", "SMTPSA"},
+	{"ESMTP", "ESMTPS", "ESMTPA", "ESMTPSA"},
+	{"UTF8SMTP", "UTF8SMTPS", "UTF8SMTPA", "UTF8SMTPSA"},
 }
 
 func (s *Session) rcpt(arg []byte) {
