@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/internal/certificate"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
@@ -48,13 +49,15 @@ type Config struct {
 	SubmissionGroup  string
 	ShutdownTime     time.Duration
 
-	Listen          []netip.AddrPort
-	Listeners       []Listener // in the order of the file
-	ProxyInterfaces []netip.Addr
-	MyNetworks      []netip.Prefix
-	RelayDomains    []string
-	Relay           Relay
-	SMTPD           SMTPD
+	Listen           []netip.AddrPort
+	Listeners        []Listener         // in the order of the file
+	Certificates     []certificate.Pair // likewise
+	ProxyInterfaces  []netip.Addr
+	MyNetworks       []netip.Prefix
+	RelayDomains     []string
+	RelayClientCerts []string // fingerprints, and paths of files with some
+	Relay            Relay
+	SMTPD            SMTPD
 
 	FlowKey           flow.Key
 	FlowHeaderClients []netip.Prefix
@@ -146,6 +149,8 @@ type SMTPD struct {
 	NormalizeNetworks     []netip.Prefix
 	ForbidEarly           bool
 	GreetPause            time.Duration
+	HandshakeTime         time.Duration
+	HandshakeLimit        int
 	Timeout               time.Duration
 	StressTimeout         time.Duration
 	TransactionTime       time.Duration

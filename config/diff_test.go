@@ -86,7 +86,7 @@ func at(all []Change, i int) any {
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
-		c.Keyring(), c.DKIM.Unsigned}
+		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.RelayClientCerts}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
 		c.Log, d.Grace, d.Readers,
@@ -180,12 +180,19 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				usual, value = "tls_fingerprints = \""+strings.Repeat("00", 32)+"\"\n", `"`+strings.Repeat("11", 32)+`"`
 			}
 		case tableListener:
-			header = "[[listener]]\naddress = \":587\"\n"
+			header = "[[certificate]]\ncert = \"/c\"\nkey = \"/k\"\n[[listener]]\naddress = \":587\"\n"
 			switch p.Name {
 			case "address":
 				header, usual, value = "[[listener]]\n", "address = \":587\"\n", `":588"`
+			case "purpose", "tls":
+				value = map[string]string{"purpose": `"submission"`, "tls": `"none"`}[p.Name]
 			case "group":
 				header, value = "[[listener]]\naddress = \"unix:/run/x\"\n", `"mail"`
+			}
+		case tableCertificate:
+			header, usual, value = "[[certificate]]\ncert = \"/c\"\n", "key = \"/k\"\n", `"/l"`
+			if p.Name == "cert" {
+				header, usual = "[[certificate]]\nkey = \"/k\"\n", "cert = \"/c\"\n"
 			}
 		case tableClass:
 			header = "[class.x]\n"

@@ -48,6 +48,14 @@ const exampleTransport = `
 #message_size_limit = "50M"
 
 #
+# Certificates for TLS, chosen by the name that a client asks for; see docs/tls.md.
+#
+
+#[[certificate]]
+#cert = "/etc/posthaste/mail.example.com.pem"
+#key = "/etc/posthaste/mail.example.com.key"
+
+#
 # Transports. Each has its own limits; those that it does not set come from the
 # parameters above. smtp, relay, discard, error and retry always exist.
 #
@@ -166,9 +174,10 @@ func Reference() string {
 			fmt.Fprintf(&b, "\n### %s\n\nOverrides `%s` for this listener.\n", p.name, p.global)
 			continue
 		}
-		listener := standardListener()
-		describeIn(&b, describe(p, tableListener, literal(p.plain(&listener))), "")
+		describeIn(&b, describe(p, tableListener, listenerDefault(p)), "")
 	}
+	b.WriteString(referenceCertificates)
+	describeAll(&b, tableCertificate, certificateParameters, standardCertificate())
 	b.WriteString(referenceTransports)
 	for _, p := range transportParameters {
 		standard := describe(p, tableTransport, literal(p.plain(&standard.Defaults)))
@@ -204,7 +213,7 @@ func describeIn(b *bytes.Buffer, p Parameter, global string) {
 	}
 	fmt.Fprintf(b, "%s %s\n\n", p.Meaning, p.Change)
 	standard := p.Default
-	if p.Name != nameHostname {
+	if p.Name != nameHostname && p.Name != "tls" {
 		standard = "`" + standard + "`"
 	}
 	if p.Postfix != "" {
@@ -296,10 +305,22 @@ address = ":587"
 name = "submission"
 purpose = "submission"
 recipient_limit = 100
+
+[[certificate]]
+cert = "/etc/posthaste/fullchain.pem"
+key = "/etc/posthaste/privkey.pem"
 ` + "```" + `
 
 A limit that a listener does not set is the one named below. A reload opens new listeners and closes those that are gone,
 while their sessions end in their own time; the others stay open, and new limits apply to clients that connect from then on.
+`
+
+const referenceCertificates = `
+## Certificates: [[certificate]]
+
+Each table is a certificate that listeners show to clients of TLS; see docs/tls.md. The first is for clients that ask for no
+name, or for one that no certificate has. A reload reads all files again, also those that have not changed their names; if
+one cannot be used, the certificates in force stay.
 `
 
 const referenceTransports = `

@@ -22,6 +22,7 @@ type Listener struct {
 	Address ListenAddress
 	Purpose inbound.Purpose
 	Group   string // of a unix socket
+	TLS     ListenerTLS
 	Limits  ListenerLimits
 }
 
@@ -61,21 +62,21 @@ func (a ListenAddress) String() string {
 var listenerParameters = allListenerParameters()
 
 func allListenerParameters() []parameter[Listener] {
-	return append([]parameter[Listener]{
+	return slices.Concat([]parameter[Listener]{
 		define("address", listenAddress(), func(l *Listener) *ListenAddress { return &l.Address }, ListenAddress{},
 			"The address and port, or the unix socket, on which clients are served.",
 			"Set it for every listener."),
 		define("name", text("name", `such as "submission"`, checkListenerName), func(l *Listener) *string { return &l.Name }, "",
 			"The name of the listener in the log, and in the parameter listener of a class; without it, the address is the name.",
 			"Set it if classes or people refer to the listener."),
-		define("purpose", words(word[inbound.Purpose]{"relay", inbound.PurposeRelay}, word[inbound.Purpose]{"submission", inbound.PurposeSubmission}),
+		define("purpose", words(word[inbound.Purpose]{"relay", inbound.PurposeRelay}, word[inbound.Purpose]{"submission", inbound.PurposeSubmission}, word[inbound.Purpose]{"submissions", inbound.PurposeSubmissions}),
 			func(l *Listener) *inbound.Purpose { return &l.Purpose }, inbound.PurposeRelay,
-			"Who connects: relay is for other servers, which may send to relay_domains, and for mynetworks; submission is for mail programs, of which only those that may send anywhere are served (RFC 6409).",
-			"Set it to submission for port 587."),
+			"Who connects: relay is for other servers, which may send to relay_domains, and for mynetworks; submission is for mail programs, of which only those that may send anywhere are served (RFC 6409); submissions is the same with TLS from the first byte (RFC 8314).",
+			"Set it to submission for port 587, and to submissions for port 465."),
 		define("group", optional(text("group", "a name or a number", checkGroup), "for none"), func(l *Listener) *string { return &l.Group }, "",
 			"The group, by name or number, whose members may use a unix socket in addition to the owner of the queue.",
 			"Set it to the group of the programs that use the socket."),
-	}, listenerLimits()...)
+	}, tlsParameters(), listenerLimits())
 }
 
 func listenerLimits() []parameter[Listener] {
@@ -102,7 +103,21 @@ func listenerLimit[T any](name, global string, k kind[T], field func(*ListenerLi
 	return define(name, opt(k), func(l *Listener) *shape.Opt[T] { return field(&l.Limits) }, shape.Opt[T]{}, as.meaning, as.change).from(global)
 }
 
-func standardListener() Listener { return Listener{} }
+// StandardListener returns a listener without parameters.
+func StandardListener() Listener { return Listener{TLS: ListenerTLS{Min: 0x0303}} }
+
+// listenerDefault describes the value that applies if a listener does not set a parameter.
+func listenerDefault(p parameter[Listener]) string {
+	standard := StandardListener()
+	switch value := p.plain(&standard); {
+	case p.global != "":
+		return p.global
+	case value == nil:
+		return "by purpose"
+	default:
+		return literal(value)
+	}
+}
 
 func listenerName(l *Listener) string { return l.Name }
 
@@ -120,14 +135,16 @@ func checkListenerName(s string) (string, string) {
 func (c *Config) AllListeners() []Listener {
 	var all []Listener
 	for _, a := range c.Listen {
-		all = append(all, Listener{Name: a.String(), Address: ListenAddress{TCP: a}})
+		one := StandardListener()
+		one.Name, one.Address = a.String(), ListenAddress{TCP: a}
+		all = append(all, one)
 	}
 	return append(all, c.Listeners...)
 }
 
 // Terms returns the listener for package inbound, without its socket.
 func (c *Config) Terms(l *Listener) inbound.Listener {
-	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Limits: inbound.Limits{
+	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Limits: inbound.Limits{
 		Connections:       l.Limits.Connections.Or(0),
 		ClientConnections: optNone(l.Limits.ClientConnections),
 		Recipients:        optNone(l.Limits.Recipients),
@@ -156,7 +173,7 @@ func (l *loader) listeners(all *tomlfile.Entry) {
 	if all != nil && !l.c.explicit["listen"] {
 		l.c.Listen = []netip.AddrPort{} // its default is for a file without listeners
 	}
-	loadList(l, tableListener, all, listenerParameters, standardListener, nameOfListener, func(t *tomlfile.Table, name string, one Listener, whole bool) {
+	loadList(l, tableListener, all, listenerParameters, StandardListener, nameOfListener, func(t *tomlfile.Table, name string, one Listener, whole bool) {
 		one.Name = name
 		l.c.Listeners = append(l.c.Listeners, one)
 		if whole {
@@ -248,6 +265,7 @@ func (l *loader) checkListener(t *tomlfile.Table, one *Listener) {
 			return
 		}
 	}
+	l.checkTLS(one, about)
 	for _, socket := range []struct{ key, path string }{{"admin_socket", l.c.AdminSocketPath()}, {"submission_socket", l.c.SubmissionSocketPath()}} {
 		if one.Address.Unix != "" && filepath.Clean(one.Address.Unix) == filepath.Clean(socket.path) {
 			about("address", "this is the path of "+socket.key, "choose another path")
@@ -355,7 +373,7 @@ func flowListener() kind[flow.Listener] {
 
 // listenerTables shows the listeners in their order.
 func (s *shower) listenerTables() []shownTable {
-	return showList(s, tableListener, s.c.Listeners, listenerName, standardListener, listenerParameters)
+	return showList(s, tableListener, s.c.Listeners, listenerName, StandardListener, listenerParameters)
 }
 
 // showList shows the tables [[of]]. Parameters without a value are left out.

@@ -107,6 +107,10 @@ func explained(t *testing.T, p Parameter, m mistake) {
 // and its full name; "" for parameters of other tables.
 func listed(p Parameter) (header, known, full string) {
 	switch {
+	case p.Table == tableCertificate && p.Name == "cert":
+		return "[[certificate]]\n", "key = \"/k\"\n", "certificate.1"
+	case p.Table == tableCertificate:
+		return "[[certificate]]\n", "cert = \"/c\"\n", `certificate."/c"`
 	case p.Table == tableListener && p.Name == "name":
 		return "[[listener]]\n", "address = \":25\"\n", `listener."[::]:25"`
 	case p.Table == tableListener && p.Name == "address":

@@ -103,7 +103,7 @@ func (c *Config) Inbound() inbound.Config {
 		PrefixConnectionLimit: orNone(s.PrefixConnectionLimit), IPv4PrefixLength: s.IPv4PrefixLength, IPv6PrefixLength: s.IPv6PrefixLength,
 		LimitExceptions: s.LimitExceptions,
 		CommandTimeout:  s.Timeout, StressTimeout: s.StressTimeout, DataRate: s.MinDataRate, TransactionTimeout: s.TransactionTime,
-		GreetPause: s.GreetPause,
+		GreetPause: s.GreetPause, HandshakeTimeout: s.HandshakeTime, HandshakeLimit: s.HandshakeLimit,
 	}
 }
 

@@ -166,13 +166,12 @@ func Parameters() []Parameter {
 	for _, p := range dkimKeyParameters {
 		all = append(all, describe(p, tableDKIM, literal(p.plain(&key))))
 	}
-	listener := standardListener()
 	for _, p := range listenerParameters {
-		from := p.global
-		if from == "" {
-			from = literal(p.plain(&listener))
-		}
-		all = append(all, describe(p, tableListener, from))
+		all = append(all, describe(p, tableListener, listenerDefault(p)))
+	}
+	pair := standardCertificate()
+	for _, p := range certificateParameters {
+		all = append(all, describe(p, tableCertificate, literal(p.plain(&pair))))
 	}
 	return all
 }

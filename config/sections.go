@@ -23,7 +23,8 @@ const (
 	tablePool        = "pool"
 	tableWarmup      = "warmup"
 	tableDKIM        = "dkim"
-	tableListener    = "listener" // a list
+	tableListener    = "listener"    // a list
+	tableCertificate = "certificate" // a list
 )
 
 // nameHostname is the only parameter whose default comes from the environment.

@@ -76,6 +76,7 @@ func (s *shower) tables() []shownTable {
 		all = append([]shownTable{top}, all...)
 	}
 	all = append(all, s.listenerTables()...)
+	all = append(all, s.certificateTables()...)
 	all = append(all, s.transports()...)
 	all = append(all, s.destinations()...)
 	all = append(all, s.flowTables()...)

@@ -169,9 +169,12 @@ func samples(p Parameter) []string {
 			return []string{`["a", "b"]`, `"a"`}
 		}
 	}
+	if p.Table == tableCertificate {
+		return nil // right only together with the other
+	}
 	if p.Table == tableListener {
 		switch p.Name {
-		case "address", "group":
+		case "address", "group", "tls", "purpose":
 			return nil // right only together with others
 		case "name":
 			return []string{`"a"`, `"b"`}
@@ -271,6 +274,8 @@ func samples(p Parameter) []string {
 			return []string{`[":25"]`, `"127.0.0.1:2525, [::1]:2525"`}
 		}
 		return []string{`["192.0.2.53"]`, `"[2001:db8::53]:5353"`}
+	case "list of fingerprints":
+		return []string{`[]`, `"` + strings.Repeat("AB:", 31) + `ab"`, `["/etc/clients", "` + strings.Repeat("0a", 32) + `"]`}
 	case "flow key":
 		return []string{`"header:X-Campaign"`, `"none"`, `"sender-domain"`}
 	case "list of header fields":
@@ -323,6 +328,11 @@ func randomFile(rng *rand.Rand) string {
 				values = []string{`"name-` + to[len(to)-1:] + `"`}
 			}
 			if tables[to] == nil {
+				if to == "listener 1" {
+					tables[tableCertificate+" 0"] = nil
+					table(tableCertificate + " 0").WriteString("cert = \"/c\"\nkey = \"/k\"\n")
+					table(to).WriteString("tls = \"require\"\npurpose = \"submission\"\n")
+				}
 				fmt.Fprintf(table(to), "address = %q\n", []string{"127.0.0.1:1", ":0", "unix:/run/x"}[to[len(to)-1]-'0'])
 			}
 		case tableSource:

@@ -149,6 +149,8 @@ func namesOf(table string) []string {
 		return appendNames(names, dkimKeyParameters)
 	case tableListener:
 		return appendNames(names, listenerParameters)
+	case tableCertificate:
+		return appendNames(names, certificateParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {

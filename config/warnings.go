@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/rate"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
@@ -43,7 +44,18 @@ func (c *Config) Warnings() []Warning {
 	w.sources()
 	w.names()
 	w.quotas()
+	w.listeners()
 	return w.list
+}
+
+// listeners warns of listeners that other servers cannot use.
+func (w *warner) listeners() {
+	for i := range w.c.Listeners {
+		l := &w.c.Listeners[i]
+		if l.Purpose == inbound.PurposeRelay && l.Address.TCP.Port() == 25 && w.c.UseOfTLS(l) == inbound.TLSRequire {
+			w.about(fullName(fullName(tableListener, l.Name), "tls"), "servers that cannot encrypt cannot send mail to this port, which a host that receives mail from the Internet must allow (RFC 3207 4)")
+		}
+	}
 }
 
 // quotas warns of rates that others imply.
@@ -293,11 +305,11 @@ func (w *warner) destination(name string, d *Destination) {
 	w.rates(of("connection_rate"), l.ConnectionRate.Or(rate.Limits{}))
 }
 
-// Warn returns the warnings as text, each line with the file's name and the line
+// Warn returns the warnings, and others, as text, each line with the file's name and the line
 // number in front.
-func (c *Config) Warn(file string) string {
+func (c *Config) Warn(file string, others []Warning) string {
 	var b strings.Builder
-	for _, w := range c.Warnings() {
+	for _, w := range append(c.Warnings(), others...) {
 		fmt.Fprintf(&b, "%s:%d: warning: %v\n", file, w.Line, w)
 	}
 	return b.String()

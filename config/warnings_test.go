@@ -77,7 +77,7 @@ func TestWarningsHaveLines(t *testing.T) {
 	}
 	want := "a.toml:4: warning: transport.bulk.destination_concurrency_limit: 30 is never reached: process_limit is 10\n" +
 		"a.toml:6: warning: destination.own: it sets no limit, so it has no effect\n"
-	if got := cfg.Warn("a.toml"); got != want {
+	if got := cfg.Warn("a.toml", nil); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

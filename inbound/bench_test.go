@@ -3,6 +3,7 @@ package inbound
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -79,9 +80,47 @@ func BenchmarkLoopback(b *testing.B) {
 	b.Run("classified", func(b *testing.B) { benchLoopback(b, Config{Flows: rules}, sendGrouped(envelope, body)) })
 }
 
+// BenchmarkTLS measures messages through TLS, grouped as above, and BenchmarkHandshake
+// new connections with TLS: full handshakes, and resumed ones.
+func BenchmarkTLS(b *testing.B) {
+	benchConnections(b, Config{}, true, sendGrouped("MAIL FROM:<a@a.example>\r\nRCPT TO:<b@b.example>\r\n", benchBody()))
+}
+
+func BenchmarkHandshake(b *testing.B) {
+	for _, resumed := range []bool{false, true} {
+		b.Run(map[bool]string{false: "full", true: "resumed"}[resumed], func(b *testing.B) {
+			l := listen(b, "tcp", "127.0.0.1:0")
+			s := loopbackServer(b, l, Config{}, &nullSink{})
+			s.SetListeners(Listener{Listener: l, Purpose: PurposeSubmissions, Use: TLSImplicit, TLS: serverTLS(b)})
+			cfg := clientTLS()
+			cfg.ServerName = "mx.example"
+			if resumed {
+				cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+			}
+			for b.Loop() {
+				conn, err := tls.Dial("tcp", l.Addr().String(), cfg)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := bufio.NewReaderSize(conn, 512).ReadString('\n'); err != nil {
+					b.Fatal(err)
+				}
+				conn.Close()
+			}
+		})
+	}
+}
+
 func benchLoopback(b *testing.B, cfg Config, client func(*testing.B, net.Conn, int)) {
+	benchConnections(b, cfg, false, client)
+}
+
+func benchConnections(b *testing.B, cfg Config, encrypted bool, client func(*testing.B, net.Conn, int)) {
 	l := listen(b, "tcp", "127.0.0.1:0")
-	loopbackServer(b, l, cfg, &nullSink{})
+	s := loopbackServer(b, l, cfg, &nullSink{})
+	if encrypted {
+		s.SetListeners(Listener{Listener: l, Use: TLSMay, TLS: serverTLS(b)})
+	}
 	var conns []net.Conn
 	for range benchClients {
 		conn, err := net.Dial("tcp", l.Addr().String())
@@ -90,6 +129,9 @@ func benchLoopback(b *testing.B, cfg Config, client func(*testing.B, net.Conn, i
 		}
 		defer conn.Close()
 		greet(b, conn)
+		if encrypted {
+			conn = secure(b, conn)
+		}
 		conns = append(conns, conn)
 	}
 	b.ReportAllocs()
@@ -120,6 +162,17 @@ func greet(b testing.TB, conn net.Conn) {
 	}
 }
 
+// secure begins TLS on a connection.
+func secure(b testing.TB, conn net.Conn) net.Conn {
+	io.WriteString(conn, "STARTTLS\r\n") // the reply shows it
+	lines := lineReader{conn: conn, buffer: make([]byte, 512)}
+	lines.skip(b, 1)
+	sure := tls.Client(conn, clientTLS())
+	io.WriteString(sure, "EHLO x\r\n") // the replies show it
+	greetTLS(b, sure)
+	return sure
+}
+
 type lineReader struct {
 	conn   net.Conn
 	buffer []byte
@@ -148,21 +201,28 @@ func (r *lineReader) skip(b testing.TB, n int) {
 
 // BenchmarkIdle reports what an idle connection costs.
 func BenchmarkIdle(b *testing.B) {
-	cost := idleCost(b, 2000)
-	for b.Loop() {
-		// This does not measure time.
+	for _, encrypted := range []bool{false, true} {
+		b.Run(map[bool]string{false: "plain", true: "TLS"}[encrypted], func(b *testing.B) {
+			cost := idleCost(b, 1000, encrypted)
+			for b.Loop() {
+				// This does not measure time.
+			}
+			b.ReportMetric(float64(cost.heap), "heap-B/conn")
+			b.ReportMetric(float64(cost.stack), "stack-B/conn")
+			b.ReportMetric(float64(cost.resident), "rss-B/conn")
+		})
 	}
-	b.ReportMetric(float64(cost.heap), "heap-B/conn")
-	b.ReportMetric(float64(cost.stack), "stack-B/conn")
-	b.ReportMetric(float64(cost.resident), "rss-B/conn")
 }
 
 // idleCost opens connections that each submit a message and then wait. The small
-// cost of the clients' ends is included.
-func idleCost(t testing.TB, clients int) memory {
+// cost of the clients' ends is included: with TLS it is about as large as the server's.
+func idleCost(t testing.TB, clients int, encrypted bool) memory {
 	t.Helper()
 	l := listen(t, "unix", t.TempDir()+"/smtp")
 	s := loopbackServer(t, l, Config{}, &nullSink{})
+	if encrypted {
+		s.SetListeners(Listener{Listener: l, Use: TLSMay, TLS: serverTLS(t)})
+	}
 	before := memoryNow()
 	for range clients {
 		conn, err := net.Dial("unix", l.Addr().String())
@@ -171,6 +231,9 @@ func idleCost(t testing.TB, clients int) memory {
 		}
 		t.Cleanup(func() { conn.Close() })
 		greet(t, conn)
+		if encrypted {
+			conn = secure(t, conn)
+		}
 		lines := lineReader{conn: conn, buffer: make([]byte, 512)}
 		io.WriteString(conn, "MAIL FROM:<a@a.example>\r\nRCPT TO:<b@b.example>\r\nDATA\r\n") // the replies show it
 		lines.skip(t, 3)

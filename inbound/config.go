@@ -80,6 +80,13 @@ type Config struct {
 	// WriteTimeout limits the time that a client may leave replies unread. Default
 	// 60 s.
 	WriteTimeout time.Duration
+	// HandshakeTimeout limits the time of a TLS handshake (smtpd_starttls_timeout).
+	// Default 30 s.
+	HandshakeTimeout time.Duration
+	// HandshakeLimit is the maximum number of TLS handshakes in progress, of which no
+	// network of clients has more than half. Beyond it STARTTLS is answered with 454.
+	// Default 100.
+	HandshakeLimit int
 	// GreetPause is the delay before the greeting, during which a client of a
 	// listener with EarlyReject must be silent (postscreen_greet_wait). Default
 	// none.
@@ -165,6 +172,8 @@ func (c Config) WithDefaults() Config {
 	setTime(&c.DataRatePeriod, time.Minute)
 	setTime(&c.TransactionTimeout, 2*time.Hour)
 	setTime(&c.WriteTimeout, time.Minute)
+	setTime(&c.HandshakeTimeout, 30*time.Second)
+	setInt(&c.HandshakeLimit, 100)
 	setTime(&c.Grace, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -206,6 +215,8 @@ func (c Config) Validate() error {
 	positive("data rate period", c.DataRatePeriod)
 	positive("transaction timeout", c.TransactionTimeout)
 	positive("write timeout", c.WriteTimeout)
+	positive("handshake timeout", c.HandshakeTimeout)
+	complain(c.HandshakeLimit < 1, "handshake limit %d is not positive", c.HandshakeLimit)
 	complain(c.GreetPause < 0, "greet pause %s is negative", c.GreetPause)
 	positive("grace", c.Grace)
 	for _, p := range append(append([]netip.Prefix(nil), c.NormalizeNetworks...), c.RefuseNetworks...) {

@@ -3,6 +3,7 @@ package inbound
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,19 +28,23 @@ type outputBuffer [outputSize]byte
 // A connection hosts one session. It belongs to its goroutine, except where noted
 // at a field.
 type connection struct {
-	server  *Server
-	socket  *socket  // that it came from
-	terms   *terms   // of the listener
-	conn    net.Conn // any goroutine may set deadlines and close it
-	client  Client
-	session *server.Session
-	input   *input
-	output  *outputBuffer // nil while there is nothing to write
-	out     []byte        // replies not yet written
-	draft   Draft         // nil while none is open
-	origin  *flow.Client  // of all messages
-	rules   *flow.Rules   // by which the message is classified; nil: it is not
-	ahead   foreseen      // of the message, for quotas
+	server *Server
+	socket *socket  // that it came from
+	terms  *terms   // of the listener
+	conn   net.Conn // any goroutine may set deadlines and close it
+	// tls is conn with TLS, nil without; for reading and writing. Its ConnectionState has
+	// the exporter of keying material that channel bindings for AUTH need (RFC 9266).
+	tls      *tls.Conn
+	security server.Security // what was negotiated
+	client   Client
+	session  *server.Session
+	input    *input
+	output   *outputBuffer // nil while there is nothing to write
+	out      []byte        // replies not yet written
+	draft    Draft         // nil while none is open
+	origin   *flow.Client  // of all messages
+	rules    *flow.Rules   // by which the message is classified; nil: it is not
+	ahead    foreseen      // of the message, for quotas
 
 	patience patience
 	settled  bool
@@ -54,6 +59,16 @@ func (c *connection) run(ctx context.Context) {
 	defer c.end()
 	defer c.survive()
 	c.debug("connect", "listener", c.terms.Name)
+	if c.terms.Use == TLSImplicit {
+		if !c.mayShake() {
+			return
+		}
+		security, ok := c.handshake()
+		if !ok {
+			return
+		}
+		c.session.Encrypted(security)
+	}
 	if !c.greetPause() {
 		return
 	}
@@ -94,6 +109,14 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 		c.session.Answer(c.commit(ctx, r))
 	case *server.Abort:
 		c.abort()
+	case *server.StartTLS:
+		if c.mayShake() {
+			c.session.Answer(mail.Reply{})
+		} else {
+			c.session.Answer(tlsBusy())
+		}
+	case *server.Handshake:
+		c.startTLS()
 	case *server.Rejected:
 		c.server.counters.rejections.Add(1)
 		c.server.refusals.note(slog.LevelInfo, "rejected", c.name(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())
@@ -208,9 +231,17 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), c.secured())
 	}
 	return mail.Reply{}
+}
+
+// secured returns what was negotiated by TLS for the log, nothing without TLS.
+func (c *connection) secured() slog.Attr {
+	if c.tls == nil {
+		return slog.Attr{}
+	}
+	return slog.Group("", slog.String("tls", c.security.Version), slog.String("cipher", c.security.Cipher))
 }
 
 // classify returns the flow of a message. A class that the client has named and that
@@ -275,7 +306,7 @@ func (c *connection) read(w server.Waiting) {
 			c.session.Interrupt(goodbye)
 			return
 		}
-		n, err := c.input.fill()
+		n, err := c.input.fill(w == server.ForCommand || w == server.ForTransaction)
 		now := time.Now()
 		keepsUp := c.patience.received(from, now, phase, n)
 		switch {
@@ -325,7 +356,7 @@ func (c *connection) flush() (ok bool) {
 	ok = true
 	if len(c.out) > 0 {
 		c.conn.SetWriteDeadline(time.Now().Add(c.server.cfg.WriteTimeout)) // then Write fails too
-		_, err := c.conn.Write(c.out)
+		_, err := c.write(c.out)
 		if ok = err == nil; !ok {
 			// A message whose 250 is among these stays accepted; its client may
 			// send it again (RFC 1047).
@@ -339,13 +370,35 @@ func (c *connection) flush() (ok bool) {
 	return ok
 }
 
+func (c *connection) write(p []byte) (int, error) {
+	if c.tls != nil {
+		return c.tls.Write(p)
+	}
+	return c.conn.Write(p)
+}
+
+// startTLS makes the handshake that the session asks for.
+func (c *connection) startTLS() {
+	if !c.flush() {
+		c.server.handshakes.end(c.network())
+		c.session.NotEncrypted()
+		return
+	}
+	security, ok := c.handshake()
+	if !ok {
+		c.session.NotEncrypted()
+		return
+	}
+	c.session.Encrypted(security)
+}
+
 // greetPause waits to see whether a client speaks before the greeting.
 func (c *connection) greetPause() (alive bool) {
 	if c.terms.cfg.GreetPause == 0 || !c.session.RejectsEarly() {
 		return true
 	}
 	c.conn.SetReadDeadline(time.Now().Add(c.terms.cfg.GreetPause)) // then the read fails too
-	n, err := c.input.fill()
+	n, err := c.input.fill(true)
 	return n > 0 || isTimeout(err)
 }
 
@@ -368,7 +421,11 @@ func (c *connection) survive() {
 
 // end releases everything that the connection holds.
 func (c *connection) end() {
-	c.conn.Close() // everything was written before
+	if c.tls != nil {
+		c.tls.Close() // with a close_notify; everything was written before
+	} else {
+		c.conn.Close() // everything was written before
+	}
 	c.server.admission.leave(c)
 	c.server.counters.open.Add(-1)
 	c.input.release()

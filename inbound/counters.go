@@ -13,6 +13,9 @@ type Counters struct {
 	Octets      int64 // bytes of content of these
 	Rejections  int64 // commands, recipients and messages refused
 	Early       int64 // sessions that did not wait for replies
+	TLS         int64 // TLS handshakes that succeeded
+	TLSFailed   int64 // those that did not
+	TLSRefused  int64 // those that were not begun, because of the limit
 	Timeouts    int64 // sessions ended because the client was too slow
 	Failures    int64 // errors of the Sink or the Gate
 	Panics      int64 // connections lost to a bug
@@ -22,6 +25,7 @@ type counters struct {
 	connections, open, refused, shed             atomic.Int64
 	messages, recipients, octets                 atomic.Int64
 	rejections, early, timeouts, failed, panicks atomic.Int64
+	tls, tlsFailed, tlsRefused                   atomic.Int64
 }
 
 // Counters returns the present values. Each is exact, but they are not a consistent
@@ -38,6 +42,9 @@ func (s *Server) Counters() Counters {
 		Octets:      c.octets.Load(),
 		Rejections:  c.rejections.Load(),
 		Early:       c.early.Load(),
+		TLS:         c.tls.Load(),
+		TLSFailed:   c.tlsFailed.Load(),
+		TLSRefused:  c.tlsRefused.Load(),
 		Timeouts:    c.timeouts.Load(),
 		Failures:    c.failed.Load(),
 		Panics:      c.panicks.Load(),

@@ -23,10 +23,23 @@ type input struct {
 	buffer     *inputBuffer
 	start, end int // the pending bytes
 
+	// first is where an encrypted connection is read while the client is idle, since
+	// there is no telling from the descriptor whether there is something for the session;
+	// nil without TLS.
+	first *[firstSize]byte
+
 	raw syscall.RawConn // nil if the connection has no descriptor
 	try func(fd uintptr) bool
 	n   int   // the result of tryRead
 	err error // or its error
+}
+
+// firstSize is enough for a group of commands.
+const firstSize = 512
+
+// newEncryptedInput returns the input of a connection with TLS.
+func newEncryptedInput(conn net.Conn, pool *sync.Pool) *input {
+	return &input{conn: conn, pool: pool, first: new([firstSize]byte)}
 }
 
 func newInput(conn net.Conn, pool *sync.Pool) *input {
@@ -51,10 +64,14 @@ func (in *input) waiting() []byte {
 func (in *input) took(n int) { in.start += n }
 
 // fill reads at least one byte, or returns an error. It obeys the connection's read
-// deadline.
-func (in *input) fill() (n int, err error) {
+// deadline. idle is true if the client may take long, so that no buffer should wait with
+// it.
+func (in *input) fill(idle bool) (n int, err error) {
 	if in.start == in.end {
 		in.release()
+		if idle && in.first != nil {
+			return in.fillFirst()
+		}
 	} else if in.start > 0 {
 		in.end = copy(in.buffer[:], in.waiting())
 		in.start = 0
@@ -69,6 +86,15 @@ func (in *input) fill() (n int, err error) {
 		}
 	}
 	in.end += n
+	return n, err
+}
+
+// fillFirst waits for the first bytes with a small buffer. More may be there after that.
+func (in *input) fillFirst() (n int, err error) {
+	if n, err = in.conn.Read(in.first[:]); n > 0 {
+		in.acquire()
+		in.end = copy(in.buffer[:], in.first[:n])
+	}
 	return n, err
 }
 

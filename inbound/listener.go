@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,12 +13,16 @@ import (
 type Purpose uint8
 
 const (
-	PurposeRelay      Purpose = iota // other mail servers, and the clients that the Policy trusts (RFC 5321)
-	PurposeSubmission                // mail programs: only clients that may send anywhere are served (RFC 6409)
+	PurposeRelay       Purpose = iota // other mail servers, and the clients that the Policy trusts (RFC 5321)
+	PurposeSubmission                 // mail programs: only clients that may send anywhere are served (RFC 6409)
+	PurposeSubmissions                // the same, with TLS from the first octet (RFC 8314)
 )
 
 // String returns the word in configurations and logs.
-func (p Purpose) String() string { return [...]string{"relay", "submission"}[p] }
+func (p Purpose) String() string { return [...]string{"relay", "submission", "submissions"}[p] }
+
+// closed reports whether clients that may not send anywhere are not served at all.
+func (p Purpose) closed() bool { return p != PurposeRelay }
 
 // A Listener is a source of connections, TCP or a unix socket, and the terms on which its
 // clients are served.
@@ -29,6 +34,10 @@ type Listener struct {
 	Purpose      Purpose
 	EarlyTalkers EarlyTalkers
 	Limits       Limits
+	Use          TLSUse
+	// TLS is the server's side of TLS, which chooses the certificate; nil if Use is TLSNone.
+	// With the same Config, clients can resume sessions after a reload.
+	TLS *tls.Config
 }
 
 // Limits are those of one listener, which replace the Config's. Zero values stand for
@@ -96,7 +105,8 @@ func (l *Listener) Validate() error {
 			complaints = append(complaints, fmt.Errorf("listener %s: "+format, append([]any{l.Name}, args...)...))
 		}
 	}
-	complain(l.Purpose > PurposeSubmission, "no such purpose: %d", l.Purpose)
+	complaints = append(complaints, l.validTLS())
+	complain(l.Purpose > PurposeSubmissions, "no such purpose: %d", l.Purpose)
 	complain(l.Limits.Connections < 0, "connection limit %d is negative", l.Limits.Connections)
 	complain(l.Limits.ClientConnections < Unlimited, "client connection limit %d is negative", l.Limits.ClientConnections)
 	complain(l.Limits.Recipients < Unlimited, "recipient limit %d is negative", l.Limits.Recipients)

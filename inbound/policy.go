@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/posthaste-mta/posthaste/internal/certificate"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
@@ -24,6 +25,9 @@ type Policy interface {
 type Client struct {
 	Addr    netip.Addr // invalid for a unix socket
 	Purpose Purpose    // of the listener
+	// Certificates are the fingerprints of its certificate and of the key in it; zero
+	// without one.
+	Certificates [2]certificate.Fingerprint
 }
 
 // A Verifier finds out whether a recipient that the policy permits can be sent to,
@@ -52,6 +56,10 @@ type RelayConfig struct {
 	// Networks may send anywhere (mynetworks). Default loopback. Clients on
 	// unix sockets always may.
 	Networks []netip.Prefix
+	// ClientCertificates are those of further clients that may send anywhere, by the
+	// fingerprint of the certificate or of its key (relay_clientcerts). Who issued a
+	// certificate, and until when, does not matter.
+	ClientCertificates []certificate.Fingerprint
 	// RelayDomains are the domains to which any client may send (relay_domains).
 	// ".example.com" stands for all names below example.com. Default none.
 	RelayDomains []string
@@ -72,8 +80,9 @@ type RelayConfig struct {
 // submission. The sender's address and the EHLO name authorize nothing, since any client
 // can claim them.
 type RelayPolicy struct {
-	cfg     RelayConfig
-	domains map[string]bool // in lower case, as A-labels; with a leading dot for all subdomains
+	cfg          RelayConfig
+	certificates map[certificate.Fingerprint]bool
+	domains      map[string]bool // in lower case, as A-labels; with a leading dot for all subdomains
 }
 
 // NewRelayPolicy returns a RelayPolicy; the error joins all errors of the
@@ -82,7 +91,10 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 	if cfg.Networks == nil {
 		cfg.Networks = loopback()
 	}
-	p := &RelayPolicy{cfg: cfg, domains: map[string]bool{}}
+	p := &RelayPolicy{cfg: cfg, certificates: map[certificate.Fingerprint]bool{}, domains: map[string]bool{}}
+	for _, f := range cfg.ClientCertificates {
+		p.certificates[f] = true
+	}
 	var complaints []error
 	for _, d := range cfg.RelayDomains {
 		name, below := strings.CutPrefix(d, ".")
@@ -107,7 +119,15 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 // Trusts reports whether a client may send anywhere. What others send is not signed in the
 // name of our domains.
 func (p *RelayPolicy) Trusts(client *Client) bool {
-	return !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr)
+	if !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr) {
+		return true
+	}
+	for _, f := range client.Certificates {
+		if f != (certificate.Fingerprint{}) && p.certificates[f] {
+			return true
+		}
+	}
+	return false
 }
 
 // Recipient implements Policy.
@@ -115,7 +135,7 @@ func (p *RelayPolicy) Recipient(client *Client, _, recipient mail.Address) mail.
 	domain := recipient.Domain()
 	trusted := p.Trusts(client)
 	switch {
-	case client.Purpose == PurposeSubmission && !trusted:
+	case client.Purpose.closed() && !trusted:
 		r := refusal(recipient, 7, 0, "Only permitted clients may submit mail here")
 		r.Code = 530 // RFC 6409 4.3
 		return r

@@ -26,15 +26,16 @@ type Server struct {
 	policy Policy
 	gate   Gate // nil: none
 
-	flows     atomic.Pointer[flow.Rules] // nil: messages are not classified
-	admission *admission
-	counters  counters
-	refusals  *logbook
-	inputs    sync.Pool // of *inputBuffer
-	outputs   sync.Pool // of *outputBuffer
-	date      atomic.Pointer[dateText]
-	stopping  atomic.Bool
-	running   sync.WaitGroup // connections
+	flows      atomic.Pointer[flow.Rules] // nil: messages are not classified
+	admission  *admission
+	handshakes handshakes
+	counters   counters
+	refusals   *logbook
+	inputs     sync.Pool // of *inputBuffer
+	outputs    sync.Pool // of *outputBuffer
+	date       atomic.Pointer[dateText]
+	stopping   atomic.Bool
+	running    sync.WaitGroup // connections
 
 	mu      sync.Mutex // guards the fields below
 	stage   stage
@@ -62,7 +63,7 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	if sink == nil || policy == nil {
 		return nil, errors.New("inbound: a server needs a sink and a policy")
 	}
-	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), refusals: newLogbook(cfg.Logger)}
+	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), handshakes: handshakes{limit: cfg.HandshakeLimit, byPrefix: map[netip.Prefix]int{}}, refusals: newLogbook(cfg.Logger)}
 	s.flows.Store(cfg.Flows)
 	s.inputs.New = func() any { return new(inputBuffer) }
 	s.outputs.New = func() any { return new(outputBuffer) }
@@ -169,7 +170,7 @@ func (s *Server) welcome(work context.Context, k *socket, conn net.Conn) {
 		return
 	}
 	t := k.terms.Load()
-	c := &connection{server: s, socket: k, terms: t, conn: conn, client: Client{addr, t.Purpose}, patience: patience{cfg: &t.cfg}}
+	c := &connection{server: s, socket: k, terms: t, conn: conn, client: Client{Addr: addr, Purpose: t.Purpose}, patience: patience{cfg: &t.cfg}}
 	v, evicted := s.admission.enter(c)
 	if evicted != nil {
 		s.counters.shed.Add(1)
@@ -254,6 +255,7 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		Addr:        addr,
 		Normalize:   contains(t.cfg.NormalizeNetworks, addr),
 		RejectEarly: t.EarlyTalkers == EarlyReject,
+		TLS:         t.Use.session(),
 	}
 	if !addr.IsValid() {
 		p.RecipientLimit = t.cfg.LocalRecipientLimit

@@ -160,3 +160,10 @@ func (d *memoryDraft) Reserve(f mail.Flow, _ int64, admit func(mail.Waiting) boo
 	defer d.sink.mu.Unlock()
 	return admit(d.sink.waiting(f)), d.sink.claimErr
 }
+
+// begun returns the number of messages that were begun.
+func (s *memorySink) begun() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(s.serial)
+}

@@ -43,16 +43,17 @@ import (
 // uses and closes. A test or a demonstration starts one as well as the serve
 // command does.
 type Daemon struct {
-	log     *slog.Logger
-	options Options
-	spool   *spool.Spool
-	driver  *driver.Driver
-	inbound *inbound.Server
-	admin   *admin.Server
-	policy  *policy
-	agents  *agents
-	quotas  *inbound.Quotas
-	signer  *signer
+	log          *slog.Logger
+	options      Options
+	spool        *spool.Spool
+	driver       *driver.Driver
+	inbound      *inbound.Server
+	admin        *admin.Server
+	policy       *policy
+	agents       *agents
+	quotas       *inbound.Quotas
+	certificates certificates
+	signer       *signer
 
 	intake  intakeSockets // of SMTP
 	local   net.Listener  // submission_socket; nil: none
@@ -104,6 +105,11 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.loadQuotas(context.Background())
+	set, err := cfg.LoadCertificates()
+	if err != nil {
+		return nil, err
+	}
+	d.certificates.set.Store(set)
 	if err := d.listen(cfg); err != nil {
 		return nil, err
 	}
@@ -188,7 +194,11 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
-	relay, err := inbound.NewRelayPolicy(cfg.RelayPolicy())
+	relaying := cfg.RelayPolicy()
+	if relaying.ClientCertificates, err = cfg.ClientCertificates(); err != nil {
+		return nil, err
+	}
+	relay, err := inbound.NewRelayPolicy(relaying)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +275,7 @@ func (d *Daemon) addresses() []string {
 
 // listeners returns what mail comes in by.
 func (d *Daemon) listeners(cfg *config.Config) []inbound.Listener {
-	all := d.intake.terms(cfg)
+	all := d.intake.terms(cfg, &d.certificates)
 	if d.local != nil {
 		all = append(all, inbound.Listener{Listener: d.local})
 	}
@@ -305,6 +315,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		defer d.options.atPanic()
 		d.keepQuotas(taking)
 	})
+	keeping.Go(func() { d.watchCertificates(taking) })
 	d.mu.Lock()
 	listeners := d.listeners(d.current)
 	d.mu.Unlock()
@@ -376,12 +387,18 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 		routing.agents.close()
 		return nil, err
 	}
+	set, err := cfg.LoadCertificates()
+	if err != nil {
+		routing.agents.close()
+		return nil, err
+	}
 	intake, err := d.intake.open(cfg)
 	if err != nil {
 		routing.agents.close()
 		return nil, err
 	}
 	d.intake = intake
+	d.certificates.set.Store(set)
 	d.inbound.SetListeners(d.listeners(cfg)...)
 	d.settled.add(cfg)
 	d.spool.SetCounts(quotaCounts(cfg))

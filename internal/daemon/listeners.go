@@ -96,11 +96,12 @@ func hintInUse(name string, err error, closing intakeSockets) error {
 }
 
 // terms returns the sockets with what the configuration says of them.
-func (open intakeSockets) terms(cfg *config.Config) []inbound.Listener {
+func (open intakeSockets) terms(cfg *config.Config, certificates *certificates) []inbound.Listener {
 	var all []inbound.Listener
 	listeners := cfg.AllListeners()
 	for _, s := range open {
-		l := config.Listener{Name: s.Addr().String(), Address: s.address}
+		l := config.StandardListener()
+		l.Name = s.Addr().String()
 		i := slices.IndexFunc(listeners, func(l config.Listener) bool {
 			return s.handed && listensAt(s.Addr(), l.Address) || !s.handed && s.address == l.Address && s.group == l.Group
 		})
@@ -110,6 +111,9 @@ func (open intakeSockets) terms(cfg *config.Config) []inbound.Listener {
 		}
 		t := cfg.Terms(&l)
 		t.Listener = s.Listener
+		if t.Use != inbound.TLSNone {
+			t.TLS = certificates.config(cfg, &l)
+		}
 		all = append(all, t)
 	}
 	return all

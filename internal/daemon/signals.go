@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
@@ -24,6 +25,7 @@ func (d *Daemon) Serve(ctx context.Context, signals <-chan os.Signal, load func(
 	d.log.Info("started", "version", d.options.Version, "listen", strings.Join(d.addresses(), " "), "queue_directory", cfg.QueueDirectory,
 		"admin_socket", cfg.AdminSocketPath())
 	d.logWarnings(cfg)
+	d.logExpiry(cfg, time.Now())
 	if !strings.Contains(cfg.Hostname, ".") {
 		d.log.Warn("myhostname is not a fully qualified domain name; some servers refuse mail from such a host", "myhostname", cfg.Hostname)
 	}
@@ -83,6 +85,9 @@ func (d *Daemon) reloadFile(load func() (*config.Config, error)) {
 	}
 	d.logWarnings(cfg)
 	restart, err := d.reload(cfg)
+	if err == nil {
+		d.logExpiry(cfg, time.Now())
+	}
 	switch {
 	case err != nil:
 		d.log.Error("the configuration was not reloaded; the old one stays in force", "error", err)
@@ -94,8 +99,10 @@ func (d *Daemon) reloadFile(load func() (*config.Config, error)) {
 }
 
 // logWarnings logs values that are allowed and probably mistakes.
-func (d *Daemon) logWarnings(cfg *config.Config) {
-	for _, w := range cfg.Warnings() {
+func (d *Daemon) logWarnings(cfg *config.Config) { d.logEach(cfg.Warnings()) }
+
+func (d *Daemon) logEach(list []config.Warning) {
+	for _, w := range list {
 		d.log.Warn("check the configuration", "parameter", w.Key, "line", w.Line, "reason", w.Message)
 	}
 }

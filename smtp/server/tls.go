@@ -25,8 +25,8 @@ type Security struct {
 // Encrypted reports whether there is TLS.
 func (s Security) Encrypted() bool { return s.Version != "" }
 
-// starttls asks the host for a handshake. Input that has come with the command is from
-// somebody who does not wait for the reply, and perhaps not from the client: if it were
+// starttls asks the host for a handshake. Input that has come with the command was not
+// sent by a client that waits for the reply, and perhaps not by the client: if it were
 // executed after the handshake, it would be trusted as if it had been protected
 // (CVE-2011-0411). So the session ends, whether or not other early input is tolerated.
 func (s *Session) starttls(arg []byte, behind bool) {

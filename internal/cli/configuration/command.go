@@ -5,11 +5,13 @@ package configuration
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 )
 
 // NewCommand returns the commands that check and show the configuration.
@@ -25,7 +27,8 @@ func newConfigCheckCommand() *cobra.Command {
 		Long: `Report all mistakes in a configuration file, each with its line, its column and the
 allowed values. The exit status is 78 if there are mistakes. Values that have no
 effect, such as a limit that a stricter one keeps from being reached, cause a
-warning.
+warning, and so do certificates that expire within 14 days. The files of certificates
+must be readable by the user who runs the command.
 
 Run it before a reload: if the new configuration has a mistake, the daemon keeps
 the old one, and only its log says so.`,
@@ -35,7 +38,11 @@ the old one, and only its log says so.`,
 			if err != nil {
 				return err
 			}
-			command.WritePlain(cmd.ErrOrStderr(), cfg.Warn(args[0]))
+			expiring, err := cfg.CheckFiles(time.Now())
+			if err != nil {
+				return exit.New(exit.Config, err, "The daemon does not start, or keeps the old configuration, until these files can be read.")
+			}
+			command.WritePlain(cmd.ErrOrStderr(), cfg.Warn(args[0], expiring))
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: no mistakes; the queue is in %s\n", args[0], cfg.QueueDirectory)
 			return err
 		},
