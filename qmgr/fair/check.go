@@ -4,6 +4,9 @@ import "github.com/posthaste-mta/posthaste/internal/assert"
 
 // Check panics where an invariant does not hold. Tests call it; it takes linear time.
 func (o *Order) Check() {
+	if l := o.sole.leaf; l != nil {
+		assert.That(l.alone && l.node == nil && o.root.group == nil && len(o.strict) == 0, "%v is the only leaf, and has nodes", o.sole.path)
+	}
 	nodes, debts := o.checkGroup(&o.root)
 	assert.That(nodes == len(o.nodes), "%d nodes in the tree, %d by name", nodes, len(o.nodes))
 	assert.That(debts == o.debts && debts <= o.rules.memory(), "%d nodes are indebted, counted %d, with room for %d", debts, o.debts, o.rules.memory())

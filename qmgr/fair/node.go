@@ -20,18 +20,19 @@ const (
 // A node is a class, a tenant or a flow, or the root. It exists while a leaf below it is
 // joined, and while it is indebted.
 type node struct {
-	name   string
-	parent *node  // nil for the root
-	leaf   *Leaf  // of a flow, if joined
-	group  *group // of the root, a class or a tenant, while it is active
+	// What decides the order of turns comes first, so that it is fetched from memory together.
 	tag    int64  // the virtual time of its parent at which its next service begins
 	rank   uint64 // order of equal tags in equal states: the latest change of the tag
-	served uint64 // services since the node was made
-	slot   minheap.Slot
-	weight uint16
-	level  Level
 	state  state
+	level  Level
 	strict uint8 // index+1 in Order.strict of a class that is Strict
+	weight uint16
+	slot   minheap.Slot
+	parent *node  // nil for the root
+	group  *group // of the root, a class or a tenant, while it is active
+	leaf   *Leaf  // of a flow, if joined
+	served uint64 // services since the node was made
+	name   string
 }
 
 // A group is the children of an active node. Invariant: now <= tag <= now + step for each

@@ -129,6 +129,7 @@ func (r *Rules) weight(at Level, name string) int {
 // tags, but a tag is reduced to one step of the new weight beyond virtual time. Idle nodes for
 // which there is no room any more are forgotten. It takes O(n log n) for n nodes.
 func (o *Order) Configure(r *Rules) {
+	o.accompany()
 	o.rules = r
 	o.strict = r.strictClasses(o.strict, o.turns)
 	if o.root.group != nil {

@@ -31,6 +31,7 @@ const siblingsMax = 256
 // View returns what is known of a joined leaf's class, tenant and flow. It takes constant
 // time, but for the strict classes.
 func (o *Order) View(l *Leaf) (class, tenant, flow View) {
+	o.accompany()
 	f := o.joined(l)
 	t := f.parent
 	ofClass := o.classShare(t.parent)
@@ -41,7 +42,7 @@ func (o *Order) View(l *Leaf) (class, tenant, flow View) {
 // All returns a View of everything that is active, sorted by path: a class, then its
 // tenants, each before its flows.
 func (o *Order) All() (list []View) {
-	if o.root.group == nil {
+	if o.accompany(); o.root.group == nil {
 		return nil
 	}
 	for class := range o.root.group.active.All() {
@@ -118,6 +119,7 @@ func (o *Order) classShare(class *node) int64 {
 // the number of active siblings of the leaf and of its ancestors, up to siblingsMax for each of these: of more
 // siblings only the sum of their weights counts, which gives at most one service for each too many, and a thousandth.
 func (o *Order) Wait(l *Leaf) int {
+	o.accompany()
 	n := o.joined(l)
 	before := int64(0) // services of n before the one that is asked for
 	for ; n.level > LevelClass; n = n.parent {
