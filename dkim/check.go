@@ -99,12 +99,13 @@ func checkTags(k PrivateKey, list tagList) (all []Finding) {
 
 // CheckDMARC looks at the policy that receivers find for mail from a domain, and tells
 // whether a signature of a key with the given signing domain counts for it (RFC 7489 3.1.1).
-// The texts are the records of the first of DMARCNames that has any.
+// The texts are the records of the first of DMARCNames that has any. The author's domain may
+// be a pattern such as "*.example.com".
 func CheckDMARC(author, signing string, texts []string) []Finding {
-	texts = slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return !strings.HasPrefix(s, "v=DMARC1") })
+	texts = DMARCTexts(texts)
 	switch len(texts) {
 	case 0:
-		return []Finding{advice("%s has no DMARC record; receivers expect one, such as \"v=DMARC1; p=none\" at _dmarc.%s", author, author)}
+		return []Finding{advice("%s has no DMARC record; receivers expect one, such as \"v=DMARC1; p=none\" at _dmarc.%s", author, strings.TrimPrefix(author, "*."))}
 	case 1:
 	default:
 		return []Finding{wrong("%s has %d DMARC records, of which none counts; remove all but one", author, len(texts))}
@@ -122,6 +123,11 @@ func CheckDMARC(author, signing string, texts []string) []Finding {
 		return []Finding{wrong("mail from %s is signed by %s, which is not aligned: for DMARC it counts as not signed", author, signing)}
 	}
 	return nil
+}
+
+// DMARCTexts returns those of the TXT records of a name that are DMARC records.
+func DMARCTexts(texts []string) []string {
+	return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return !strings.HasPrefix(s, "v=DMARC1") })
 }
 
 // DMARCNames returns the names under which receivers look for the policy of a domain: its

@@ -211,6 +211,13 @@ func (k *Key) SigningDomains() []string {
 	return all
 }
 
+// Signs reports whether the key is published in a domain, or is for authors of the domain or
+// of domains below it.
+func (k *Key) Signs(domain string) bool {
+	has := func(d string) bool { return strings.TrimPrefix(d, "*.") == domain }
+	return slices.ContainsFunc(k.Domains, has) || slices.ContainsFunc(k.SigningDomains(), has)
+}
+
 // signs reports whether a key is for mail of a flow at a time.
 func (k *Key) signs(f mail.Flow, at mail.Instant) bool {
 	return k.From <= at && (k.Until == 0 || at < k.Until) && admits(k.Classes, f.Class) && admits(k.Tenants, f.Tenant)

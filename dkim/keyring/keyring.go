@@ -113,14 +113,14 @@ func checkMode(info os.FileInfo) error {
 }
 
 // Write writes a new private key, readable by its owner only, and makes it durable. It never
-// replaces a file.
+// replaces a file. One that root writes belongs to the owner of its directory.
 func Write(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close(), Adopt(path)); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
 	dir, err := os.Open(filepath.Dir(path))

@@ -21,6 +21,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/command"
 	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
 	"github.com/posthaste-mta/posthaste/internal/cli/demo"
+	"github.com/posthaste-mta/posthaste/internal/cli/dkim"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/cli/postfix"
 	"github.com/posthaste-mta/posthaste/internal/cli/queue"
@@ -64,6 +65,7 @@ func commands() []*cobra.Command {
 		configuration.NewCommand(),
 		queue.NewCommand(),
 		postfix.NewSendmailCommand(),
+		dkim.NewCommand(),
 		demo.NewCommand(),
 		receiver.NewCommand(),
 		recording.NewVerifyCommand(),

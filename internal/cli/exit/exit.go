@@ -17,6 +17,7 @@ type Code int
 const (
 	OK          Code = 0
 	Nothing     Code = 1  // no message matches an order
+	Wrong       Code = 1  // a check has found something
 	Usage       Code = 64 // the command line is wrong
 	Data        Code = 65 // the message, or an address in it, is wrong
 	NoInput     Code = 66 // a named file, message or destination does not exist
