@@ -10,7 +10,7 @@ import (
 )
 
 // authorDomain returns the domain of the first address in the value of a From field, as
-// asciiDomain does; "" if there is none. It reads what is there more leniently than RFC
+// asciiDomain does; "" if there is none. It reads the field more leniently than RFC
 // 5322 3.4, since what counts is which domain receivers see.
 func authorDomain(value []byte) string {
 	var s addressScan

@@ -97,7 +97,7 @@ func checkTags(k PrivateKey, list tagList) (all []Finding) {
 	return all
 }
 
-// CheckDMARC looks at the policy that receivers find for mail from a domain, and tells
+// CheckDMARC looks at the policy that receivers find for mail from a domain, and reports
 // whether a signature of a key with the given signing domain counts for it (RFC 7489 3.1.1).
 // The texts are the records of the first of DMARCNames that has any. The author's domain may
 // be a pattern such as "*.example.com".

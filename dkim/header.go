@@ -75,7 +75,7 @@ func (h *header) scan(p []byte) (n int) {
 	return n
 }
 
-// next takes one byte outside of values; taken is false if it is to be looked at again in
+// next takes one byte outside of values; taken is false if it must be looked at again in
 // the new state.
 func (h *header) next(c byte) (taken bool) {
 	switch h.state {

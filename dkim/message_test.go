@@ -134,7 +134,7 @@ func TestFolding(t *testing.T) {
 	}
 }
 
-// Who changes what a reader sees voids the signature, also by adding a field that the
+// A host that changes what a reader sees voids the signature, also by adding a field that the
 // message has, or does not have, already.
 func TestChangesVoidTheSignature(t *testing.T) {
 	r := twoKeys(t)
