@@ -89,7 +89,7 @@ func effects(c *Config) (reloaded, started []any) {
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.RelayClientCerts}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
-		c.Log, d.Grace, d.Readers,
+		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency,
 	}
 	for _, name := range bothKeys(c.Transports, nil) {
 		started = append(started, c.Transports[name].Type)

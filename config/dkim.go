@@ -17,9 +17,10 @@ import (
 
 // A DKIM is the signing of mail; the dkim_ parameters.
 type DKIM struct {
-	Directory string // as written; see DKIMKeyPath
-	BySender  bool
-	Unsigned  UnsignedLog
+	Directory   string // as written; see DKIMKeyPath
+	Concurrency int    // 0: one fewer than there are processors
+	BySender    bool
+	Unsigned    UnsignedLog
 }
 
 // An UnsignedLog is how messages that are not signed are logged.
@@ -62,6 +63,9 @@ func dkimParameters() []parameter[Config] {
 		define("dkim_directory", text("path", "relative to queue_directory unless it begins with /", checkPath), func(c *Config) *string { return &c.DKIM.Directory }, "dkim",
 			"The directory of the private keys in [dkim.NAME], and of those that \"posthaste dkim keygen\" writes.",
 			"Set it to keep keys apart from the queue, such as /etc/posthaste/dkim."),
+		define("dkim_concurrency", integer(limit[int]{min: 1, max: 1024, zero: "one fewer than there are processors, but at least one"}), func(c *Config) *int { return &c.DKIM.Concurrency }, 0,
+			"The number of signatures that are computed at once; an RSA signature keeps a processor busy for about a millisecond.",
+			"Set it to the number of processors if all mail gets RSA signatures and throughput counts more than how fast other clients are answered.").onRestart(),
 		define("dkim_sign_by_sender", flag(), func(c *Config) *bool { return &c.DKIM.BySender }, false,
 			"Whether mail whose From field has no domain with a key is signed for the domain of its envelope sender, if that has one; receivers do not count such a signature for the DMARC policy of the From field's domain.",
 			"Set it to true if you send for domains whose keys you do not have, and receivers should know whose mail it is."),

@@ -82,7 +82,7 @@ type Options struct {
 // stays open.
 func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{},
-		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log)}
+		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log, cfg.DKIM.Concurrency)}
 	d.settled.add(cfg)
 	defer func() {
 		if err != nil {

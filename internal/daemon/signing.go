@@ -21,10 +21,10 @@ type signer struct {
 	log   *slog.Logger
 	rules atomic.Pointer[signing]
 	// slots bounds how many signatures are computed at once, in the goroutines of their
-	// sessions, and leaves a processor to everything else. With two processors and twenty
-	// clients whose mail gets RSA signatures, a client whose mail gets none waits half as
-	// long for its 250 as it does if both processors may compute them, and as much mail
-	// passes (BenchmarkSigning).
+	// sessions. With two processors, and twenty clients whose mail gets RSA signatures, a
+	// client whose mail gets none waits 1 ms for its 250 if one processor may compute
+	// them, and 14 ms if both may; in return 1,250 signed messages pass in a second instead
+	// of 770 (BenchmarkSigning).
 	slots    chan struct{}
 	messages sync.Pool // of *dkim.Message
 }
@@ -41,8 +41,13 @@ func newSigning(ring *dkim.Ring, cfg *config.Config) *signing {
 	return &signing{ring, level, !logged}
 }
 
-func newSigner(log *slog.Logger) *signer {
-	s := &signer{log: log, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
+// newSigner returns a signer that computes as many signatures at once; 0 leaves one processor
+// to everything else.
+func newSigner(log *slog.Logger, concurrency int) *signer {
+	if concurrency == 0 {
+		concurrency = max(1, runtime.GOMAXPROCS(0)-1)
+	}
+	s := &signer{log: log, slots: make(chan struct{}, concurrency)}
 	s.messages.New = func() any { return new(dkim.Message) }
 	return s
 }
