@@ -24,6 +24,8 @@ type Listener struct {
 	Group   string // of a unix socket
 	TLS     ListenerTLS
 	Limits  ListenerLimits
+
+	Forwarders inbound.Forwarders
 }
 
 // ListenerLimits replace limits on clients and messages.
@@ -76,7 +78,21 @@ func allListenerParameters() []parameter[Listener] {
 		define("group", optional(text("group", "a name or a number", checkGroup), "for none"), func(l *Listener) *string { return &l.Group }, "",
 			"The group, by name or number, whose members may use a unix socket in addition to the owner of the queue.",
 			"Set it to the group of the programs that use the socket."),
-	}, tlsParameters(), listenerLimits())
+	}, tlsParameters(), forwarderParameters(), listenerLimits())
+}
+
+func forwarderParameters() []parameter[Listener] {
+	return []parameter[Listener]{
+		define("proxy_networks", list(network(), "networks"), func(l *Listener) *[]netip.Prefix { return &l.Forwarders.Proxy }, nil,
+			"The proxies that connect for clients and say so in a header of the PROXY protocol, version 1 or 2, with which each of their connections must begin; the client is the one that it names, and other connections have no header.",
+			"Set it to the addresses of a load balancer in front of the listener that sends this header, and to nothing else, since it is believed."),
+		define("xclient_networks", list(network(), "networks"), func(l *Listener) *[]netip.Prefix { return &l.Forwarders.XClient }, nil,
+			"The clients that may use XCLIENT to say for whom they connect, which is then the client.",
+			"Set it to the addresses of an SMTP proxy that sends XCLIENT, and to nothing else, since it is believed."),
+		define("xforward_networks", list(network(), "networks"), func(l *Listener) *[]netip.Prefix { return &l.Forwarders.XForward }, nil,
+			"The clients that may use XFORWARD to say from whom they have a message, which only the log shows.",
+			"Set it to the addresses of content filters that give mail back through this listener."),
+	}
 }
 
 func listenerLimits() []parameter[Listener] {
@@ -144,7 +160,7 @@ func (c *Config) AllListeners() []Listener {
 
 // Terms returns the listener for package inbound, without its socket.
 func (c *Config) Terms(l *Listener) inbound.Listener {
-	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Limits: inbound.Limits{
+	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Forwarders: l.Forwarders, Limits: inbound.Limits{
 		Connections:       l.Limits.Connections.Or(0),
 		ClientConnections: optNone(l.Limits.ClientConnections),
 		Recipients:        optNone(l.Limits.Recipients),
@@ -266,9 +282,26 @@ func (l *loader) checkListener(t *tomlfile.Table, one *Listener) {
 		}
 	}
 	l.checkTLS(one, about)
+	l.checkForwarders(one, about)
 	for _, socket := range []struct{ key, path string }{{"admin_socket", l.c.AdminSocketPath()}, {"submission_socket", l.c.SubmissionSocketPath()}} {
 		if one.Address.Unix != "" && filepath.Clean(one.Address.Unix) == filepath.Clean(socket.path) {
 			about("address", "this is the path of "+socket.key, "choose another path")
+		}
+	}
+}
+
+// checkForwarders complains about proxies where there can be none.
+func (l *loader) checkForwarders(one *Listener, about func(parameter, message, hint string)) {
+	f := &one.Forwarders
+	for _, list := range []struct {
+		name     string
+		networks []netip.Prefix
+	}{{"proxy_networks", f.Proxy}, {"xclient_networks", f.XClient}, {"xforward_networks", f.XForward}} {
+		switch {
+		case len(list.networks) > 0 && one.Address.Unix != "":
+			about(list.name, "clients of a unix socket have no address", "remove it, or set an address and a port")
+		case slices.ContainsFunc(list.networks, func(p netip.Prefix) bool { return p.Bits() == 0 }):
+			about(list.name, "this is every client, who could then claim to be any other", "name the addresses of the proxies")
 		}
 	}
 }

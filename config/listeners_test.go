@@ -30,6 +30,9 @@ greet_pause = 0
 [[listener]]
 address = ":2525"
 forbid_unauth_pipelining = false
+proxy_networks = "10.0.0.1"
+xclient_networks = ["10.0.0.2"]
+xforward_networks = ["10.0.0.0/8"]
 [[listener]]
 address = "unix:/run/x.sock"
 group = "mail"
@@ -53,7 +56,8 @@ key = "/k"
 		{Name: "[::]:25", EarlyTalkers: inbound.EarlyReject, Use: inbound.TLSMay},
 		{Name: "submission", Purpose: inbound.PurposeSubmission, Use: inbound.TLSRequire, Limits: inbound.Limits{Connections: 7, ClientConnections: inbound.Unlimited,
 			Recipients: 100, Size: inbound.Unlimited, CommandTimeout: time.Minute, GreetPause: -1}},
-		{Name: "[::]:2525", Use: inbound.TLSMay},
+		{Name: "[::]:2525", Use: inbound.TLSMay, Forwarders: inbound.Forwarders{Proxy: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/32")},
+			XClient: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}, XForward: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}},
 		{Name: "unix:/run/x.sock"},
 		{Name: "smtps", Purpose: inbound.PurposeSubmissions, Use: inbound.TLSImplicit},
 		{Name: "closed", Purpose: inbound.PurposeSubmission},
@@ -100,6 +104,8 @@ func TestListenerMistakes(t *testing.T) {
 		"[[listener]]\naddress = \":25\"\ntls = \"may\"":                                                                            `3:7: listener."[::]:25".tls: this listener needs a certificate`,
 		"[[certificate]]\ncert = \"/c\"\nkey = \"/k\"\n[[listener]]\naddress = \":465\"\npurpose = \"submissions\"\ntls = \"none\"": `listener."[::]:465".tls: it has no effect on submissions, where TLS comes first (remove it)`,
 		"[[certificate]]\ncert = \"/c\"\nkey = \"/k\"\n[[listener]]\naddress = \"unix:/x\"\ntls = \"may\"":                          "nothing can listen in on a unix socket",
+		"[[listener]]\naddress = \":25\"\nxclient_networks = [\"10.0.0.1\", \"::/0\"]":                                              `3:20: listener."[::]:25".xclient_networks: this is every client, who could then claim to be any other (name the addresses of the proxies)`,
+		"[[listener]]\naddress = \"unix:/x\"\nproxy_networks = \"10.0.0.1\"":                                                        `listener."unix:/x".proxy_networks: clients of a unix socket have no address`,
 		"[[certificate]]\ncert = \"/c\"":                                                                                            `1:3: certificate."/c".key: the file of the private key is missing (add such as key =`,
 		"[[certificate]]\nkey = \"/c\"":                                                                                             `1:3: certificate.1.cert: the file of the certificate is missing`,
 		"[[certificate]]\ncert = \"c.pem\"\nkey = \"/k\"":                                                                           `"c.pem" is not an absolute path (write it from the root: the program may be started in any directory)`,

@@ -178,6 +178,8 @@ func samples(p Parameter) []string {
 			return nil // right only together with others
 		case "name":
 			return []string{`"a"`, `"b"`}
+		case "proxy_networks", "xclient_networks", "xforward_networks":
+			return []string{`["10.0.0.0/8"]`}
 		}
 	}
 	switch p.Name {
@@ -324,6 +326,9 @@ func randomFile(rng *rand.Rand) string {
 			}
 		case tableListener:
 			to = fmt.Sprint(tableListener, " ", rng.IntN(3))
+			if strings.HasSuffix(p.Name, "_networks") && to == "listener 2" {
+				continue // it is a unix socket
+			}
 			if p.Name == "name" {
 				values = []string{`"name-` + to[len(to)-1:] + `"`}
 			}

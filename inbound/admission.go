@@ -100,9 +100,9 @@ func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 	if a.closing {
 		return refusedClosing, nil
 	}
-	counted, prefix := a.counted(c.client.Addr), a.prefixOf(c.client.Addr)
 	c.counts = a.countsOf(c)
-	if counted && c.counts.full(c.client.Addr, prefix) {
+	counted := a.counted(c.client.Addr) && !c.forOthers()
+	if counted && c.counts.full(c.client.Addr, a.prefixOf(c.client.Addr)) {
 		return refusedClient, nil
 	}
 	crowded := c.terms.room > 0 && c.socket.open >= c.terms.room
@@ -118,9 +118,39 @@ func (a *admission) enter(c *connection) (v verdict, evicted *connection) {
 	c.fresh = a.fresh.PushBack(c)
 	c.socket.open++
 	if counted {
-		c.counts.add(c.client.Addr, prefix)
+		a.count(c, c.client.Addr)
 	}
 	return admitted, evicted
+}
+
+// rename counts a connection for another client, or refuses that.
+func (a *admission) rename(c *connection, addr netip.Addr) verdict {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := c.countedAs
+	a.uncount(c)
+	if a.counted(addr) {
+		if c.counts.full(addr, a.prefixOf(addr)) {
+			if before.IsValid() {
+				a.count(c, before)
+			}
+			return refusedClient
+		}
+		a.count(c, addr)
+	}
+	return admitted
+}
+
+func (a *admission) count(c *connection, addr netip.Addr) {
+	c.counts.add(addr, a.prefixOf(addr))
+	c.countedAs = addr
+}
+
+func (a *admission) uncount(c *connection) {
+	if c.countedAs.IsValid() {
+		c.counts.remove(c.countedAs, a.prefixOf(c.countedAs))
+		c.countedAs = netip.Addr{}
+	}
 }
 
 // countsOf returns where a connection counts: its listener's own, or those of all.
@@ -161,9 +191,7 @@ func (a *admission) leave(c *connection) {
 		a.leaving--
 	}
 	c.socket.open--
-	if a.counted(c.client.Addr) {
-		c.counts.remove(c.client.Addr, a.prefixOf(c.client.Addr))
-	}
+	a.uncount(c)
 }
 
 func (a *admission) forgetFresh(c *connection) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type connection struct {
 	tls      *tls.Conn
 	security server.Security // what was negotiated
 	client   Client
+	from     netip.Addr // who has connected: the client, or a proxy for it; not valid for a unix socket
 	session  *server.Session
 	input    *input
 	output   *outputBuffer // nil while there is nothing to write
@@ -46,12 +48,13 @@ type connection struct {
 	rules    *flow.Rules   // by which the message is classified; nil: it is not
 	ahead    foreseen      // of the message, for quotas
 
-	patience patience
-	settled  bool
-	evicted  atomic.Bool   // set by the accepting goroutine
-	fresh    *list.Element // the admission's, under its mutex
-	leaving  bool          // likewise
-	counts   *counts       // likewise: where it counts
+	patience  patience
+	settled   bool
+	evicted   atomic.Bool   // set by the accepting goroutine
+	fresh     *list.Element // the admission's, under its mutex
+	leaving   bool          // likewise
+	counts    *counts       // likewise: where it counts
+	countedAs netip.Addr    // likewise: the client that it counts for; not valid if it does not count
 }
 
 // run is the life of the connection.
@@ -59,17 +62,7 @@ func (c *connection) run(ctx context.Context) {
 	defer c.end()
 	defer c.survive()
 	c.debug("connect", "listener", c.terms.Name)
-	if c.terms.Use == TLSImplicit {
-		if !c.mayShake() {
-			return
-		}
-		security, ok := c.handshake()
-		if !ok {
-			return
-		}
-		c.session.Encrypted(security)
-	}
-	if !c.greetPause() {
+	if !c.prelude() || !c.greetPause() {
 		return
 	}
 	for done := false; !done; {
@@ -85,6 +78,25 @@ func (c *connection) run(ctx context.Context) {
 		}
 		done = c.serve(ctx, request)
 	}
+}
+
+// prelude is what precedes SMTP: a proxy's header, and TLS. It makes the session.
+func (c *connection) prelude() (alive bool) {
+	if c.behindProxy() && !c.readProxy() {
+		return false
+	}
+	c.open()
+	if c.terms.Use != TLSImplicit {
+		return true
+	}
+	if !c.mayShake() {
+		return false
+	}
+	security, ok := c.handshake()
+	if ok {
+		c.session.Encrypted(security)
+	}
+	return ok
 }
 
 // serve handles a request of the session; true means that the connection has ended.
@@ -117,6 +129,8 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 		}
 	case *server.Handshake:
 		c.startTLS()
+	case *server.Identify:
+		c.identify(&r.Client)
 	case *server.Rejected:
 		c.server.counters.rejections.Add(1)
 		c.server.refusals.note(slog.LevelInfo, "rejected", c.name(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())
@@ -231,7 +245,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), c.secured())
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), c.secured(), forwarded(&r.Forwarded))
 	}
 	return mail.Reply{}
 }

@@ -13,6 +13,7 @@ type Counters struct {
 	Octets      int64 // bytes of content of these
 	Rejections  int64 // commands, recipients and messages refused
 	Early       int64 // sessions that did not wait for replies
+	ProxyFailed int64 // connections of proxies without a proper header
 	TLS         int64 // TLS handshakes that succeeded
 	TLSFailed   int64 // those that did not
 	TLSRefused  int64 // those that were not begun, because of the limit
@@ -25,7 +26,7 @@ type counters struct {
 	connections, open, refused, shed             atomic.Int64
 	messages, recipients, octets                 atomic.Int64
 	rejections, early, timeouts, failed, panicks atomic.Int64
-	tls, tlsFailed, tlsRefused                   atomic.Int64
+	proxyFailed, tls, tlsFailed, tlsRefused      atomic.Int64
 }
 
 // Counters returns the present values. Each is exact, but they are not a consistent
@@ -42,6 +43,7 @@ func (s *Server) Counters() Counters {
 		Octets:      c.octets.Load(),
 		Rejections:  c.rejections.Load(),
 		Early:       c.early.Load(),
+		ProxyFailed: c.proxyFailed.Load(),
 		TLS:         c.tls.Load(),
 		TLSFailed:   c.tlsFailed.Load(),
 		TLSRefused:  c.tlsRefused.Load(),

@@ -34,6 +34,7 @@ type Listener struct {
 	Purpose      Purpose
 	EarlyTalkers EarlyTalkers
 	Limits       Limits
+	Forwarders   Forwarders
 	Use          TLSUse
 	// TLS is the server's side of TLS, which chooses the certificate; nil if Use is TLSNone.
 	// With the same Config, clients can resume sessions after a reload.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
@@ -210,4 +211,12 @@ func (c *client) hearAll() string {
 			return b.String()
 		}
 	}
+}
+
+// policyFunc permits everything, and shows who asks.
+type policyFunc func(*Client)
+
+func (f policyFunc) Recipient(c *Client, _, _ mail.Address) mail.Reply {
+	f(c)
+	return mail.Reply{}
 }

@@ -170,7 +170,7 @@ func (s *Server) welcome(work context.Context, k *socket, conn net.Conn) {
 		return
 	}
 	t := k.terms.Load()
-	c := &connection{server: s, socket: k, terms: t, conn: conn, client: Client{Addr: addr, Purpose: t.Purpose}, patience: patience{cfg: &t.cfg}}
+	c := &connection{server: s, socket: k, terms: t, conn: conn, from: addr, client: Client{Addr: addr, Purpose: t.Purpose}, patience: patience{cfg: &t.cfg}}
 	v, evicted := s.admission.enter(c)
 	if evicted != nil {
 		s.counters.shed.Add(1)
@@ -180,8 +180,6 @@ func (s *Server) welcome(work context.Context, k *socket, conn net.Conn) {
 		s.turnAway(c, v)
 		return
 	}
-	c.session = server.New(&t.cfg.Session, t.peer(addr))
-	c.origin = flow.NewClient(addr, flow.Listener{Addr: localAddr(k, conn), Name: t.Name}, userOf(conn))
 	c.input = newInput(conn, &s.inputs)
 	s.counters.connections.Add(1)
 	s.counters.open.Add(1)
@@ -200,9 +198,11 @@ func (s *Server) turnAway(c *connection, v verdict) {
 		reply = "421 4.3.2 "
 	}
 	text := reply + s.cfg.Session.Hostname + " Error: " + v.String() + "\r\n"
-	c.conn.SetWriteDeadline(time.Now().Add(turnAwayTime)) // then Write fails too
-	c.conn.Write([]byte(text))                            // a courtesy
-	c.conn.Close()                                        // never used
+	if c.terms.Use != TLSImplicit { // or it would be no TLS
+		c.conn.SetWriteDeadline(time.Now().Add(turnAwayTime)) // then Write fails too
+		c.conn.Write([]byte(text))                            // a courtesy
+	}
+	c.conn.Close() // never used
 }
 
 // clientAddr returns the address of the client, an invalid one for a unix socket.

@@ -21,6 +21,8 @@ const (
 	VerbQUIT
 	VerbSTARTTLS
 	VerbAUTH
+	VerbXCLIENT
+	VerbXFORWARD
 	VerbRare    // a word of SMTP that is not implemented here: ETRN, TURN, BURL …
 	VerbForeign // the start of a request in another protocol, usually HTTP
 )
@@ -83,8 +85,12 @@ func lookUpVerb(word []byte) Verb {
 		return VerbSTARTTLS
 	case "AUTH":
 		return VerbAUTH
-	case "ETRN", "ATRN", "TURN", "SEND", "SOML", "SAML", "BURL", "LHLO", "XCLIENT", "XFORWARD":
+	case "ETRN", "ATRN", "TURN", "SEND", "SOML", "SAML", "BURL", "LHLO":
 		return VerbRare
+	case "XCLIENT":
+		return VerbXCLIENT
+	case "XFORWARD":
+		return VerbXFORWARD
 	case "GET", "POST", "PUT", "HEAD", "CONNECT", "OPTIONS", "DELETE", "PATCH", "TRACE":
 		return VerbForeign
 	}
@@ -96,7 +102,7 @@ func lookUpVerb(word []byte) Verb {
 // (RFC 2920 3.1; HELP is not listed there and is treated like VRFY).
 func (v Verb) EndsGroup() bool {
 	switch v {
-	case VerbMAIL, VerbRCPT, VerbRSET, VerbBDAT, VerbUnknown:
+	case VerbMAIL, VerbRCPT, VerbRSET, VerbBDAT, VerbXFORWARD, VerbUnknown:
 		return false
 	}
 	return true

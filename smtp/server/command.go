@@ -180,6 +180,10 @@ func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 		s.countJunk()
 	case smtp.VerbSTARTTLS:
 		s.starttls(arg, false)
+	case smtp.VerbXCLIENT:
+		s.xclient(arg)
+	case smtp.VerbXFORWARD:
+		s.xforward(arg)
 	case smtp.VerbEXPN, smtp.VerbAUTH, smtp.VerbRare:
 		s.refuse(reply(502, 5, 1, "Error: command not implemented"))
 	case smtp.VerbForeign:
@@ -236,6 +240,12 @@ func (s *Session) extensions() {
 	}
 	if s.peer.TLS != TLSNone && !s.security.Encrypted() {
 		s.line250("STARTTLS")
+	}
+	if s.peer.XClient {
+		s.line250("XCLIENT " + smtp.XClientAttributes.String())
+	}
+	if s.peer.XForward {
+		s.line250("XFORWARD " + smtp.XForwardAttributes.String())
 	}
 	s.ok("CHUNKING")
 }

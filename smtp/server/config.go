@@ -159,6 +159,8 @@ type Peer struct {
 	// RejectEarly ends the session when a client does not wait for a reply that it
 	// must wait for. If false, this is only reported to the host.
 	RejectEarly bool
+	// XClient and XForward permit these commands, which proxies and filters send.
+	XClient, XForward bool
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
 	// Refusal, if not zero, replaces the greeting; QUIT is then the only command

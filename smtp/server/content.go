@@ -319,7 +319,7 @@ func (s *Session) endContent(command string) {
 		Recipients: s.tx.distinct,
 		Client:     s.client(),
 	}
-	s.slots.commit.Fields = s.body.fields.Found()
+	s.slots.commit.Fields, s.slots.commit.Forwarded = s.body.fields.Found(), s.forwarded
 	s.pending.push(&s.slots.commit)
 }
 

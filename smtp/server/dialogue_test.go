@@ -326,6 +326,10 @@ func (d *dialogue) set(rest string) error {
 		d.peer.Normalize = true
 	case "reject-early":
 		d.peer.RejectEarly = true
+	case "xclient":
+		d.peer.XClient = true
+	case "xforward":
+		d.peer.XForward = true
 	case "tls":
 		d.peer.TLS = map[string]TLS{"offered": TLSOffered, "required": TLSRequired}[value]
 		return nil

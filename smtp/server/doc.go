@@ -19,6 +19,7 @@
 //		case *server.Abort:     // forget it
 //		case *server.StartTLS:  // is a handshake possible now? Answer
 //		case *server.Handshake: // write out, forget in, TLS; answer with Encrypted or NotEncrypted
+//		case *server.Identify:  // the client is another one; Identified or Answer
 //		case *server.Rejected:  // a fact for the log
 //		case *server.Early:     // likewise
 //		case *server.Close:     // write out, hang up, stop
@@ -27,7 +28,7 @@
 //
 // Rules for the host:
 //
-//  1. Begin, Recipient, Content, Commit, StartTLS and Handshake are answered once, before the next
+//  1. Begin, Recipient, Content, Commit, StartTLS, Handshake and Identify are answered once, before the next
 //     Step. A zero reply means success; any other is sent to the client, and
 //     the session changes its state accordingly. A refused Commit leaves no draft.
 //  2. Every draft that was begun ends in exactly one Commit or Abort request.

@@ -143,11 +143,23 @@ func (h *host) transact(request Request) {
 			h.draft.envelope = r.Envelope
 			h.messages = append(h.messages, *h.draft)
 			h.event("commit %s", h.draft)
+			if f := r.Forwarded; f.Given != 0 {
+				h.event("forwarded %s name=%s helo=%s ident=%s", f.Addr, f.Name, f.Helo, f.Ident)
+			}
 		}
 		h.draft = nil
 		h.session.Answer(refusal)
 	case *StartTLS:
 		h.session.Answer(h.refusals["starttls"])
+	case *Identify:
+		if refusal, found := h.refusals["identify"]; found {
+			h.session.Answer(refusal)
+			return
+		}
+		h.event("identify %s %s", r.Client.Addr, r.Client.Name)
+		peer := h.session.peer
+		peer.Addr = r.Client.Addr
+		h.session.Identified(peer)
 	case *Handshake:
 		h.flush()
 		h.forget = true

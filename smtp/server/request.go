@@ -62,8 +62,9 @@ type Content struct{ Octets []byte }
 // once the message is durable, or with the reason why it is not accepted. Fields are
 // those of Session.Watch that the header has, valid until the answer.
 type Commit struct {
-	Envelope mail.Envelope
-	Fields   []smtp.Field
+	Envelope  mail.Envelope
+	Fields    []smtp.Field
+	Forwarded smtp.Forwarded // by XFORWARD, for the log
 }
 
 // Abort asks the host to discard the draft.
@@ -77,6 +78,10 @@ type StartTLS struct{}
 // make a TLS handshake as the server. Answer with Encrypted, after which input and output
 // are what TLS protects, or NotEncrypted.
 type Handshake struct{}
+
+// Identify asks the host to take the client for another one, of which XCLIENT has told.
+// Answer with Identified, or with a refusal, which ends the session.
+type Identify struct{ Client smtp.Forwarded }
 
 // Rejected reports that a command or content was refused.
 type Rejected struct {
@@ -122,6 +127,7 @@ func (*Commit) request()    {}
 func (*Abort) request()     {}
 func (*StartTLS) request()  {}
 func (*Handshake) request() {}
+func (*Identify) request()  {}
 func (*Rejected) request()  {}
 func (*Early) request()     {}
 func (*Close) request()     {}
@@ -138,6 +144,7 @@ type slots struct {
 	abort     Abort
 	startTLS  StartTLS
 	handshake Handshake
+	identify  Identify
 	rejected  Rejected
 	early     Early
 	close     Close

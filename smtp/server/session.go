@@ -14,17 +14,18 @@ type Session struct {
 	cfg  *Config
 	peer Peer
 
-	state    state
-	owed     owed
-	farewell mail.Reply // the host's reply, in atInterrupt
-	hello    hello
-	security Security // of the connection
-	user     string   // who has authenticated; "" nobody, as there is no AUTH yet
-	tally    tally
-	tx       transaction
-	body     body
-	watch    *smtp.FieldWatch // nil: none
-	skip     skip             // in atOverlong
+	state     state
+	owed      owed
+	farewell  mail.Reply // the host's reply, in atInterrupt
+	hello     hello
+	security  Security       // of the connection
+	forwarded smtp.Forwarded // by XFORWARD, of the next message
+	user      string         // who has authenticated; "" nobody, as there is no AUTH yet
+	tally     tally
+	tx        transaction
+	body      body
+	watch     *smtp.FieldWatch // nil: none
+	skip      skip             // in atOverlong
 
 	slots   slots
 	pending pending
@@ -59,6 +60,7 @@ const (
 	awaitCommit
 	awaitStartTLS
 	awaitHandshake
+	awaitIdentify
 )
 
 // owed is the request that the host must answer, and its answer once given.
@@ -152,6 +154,8 @@ func (s *Session) next() Request {
 		s.owed.await = awaitStartTLS
 	case *Handshake:
 		s.owed.await = awaitHandshake
+	case *Identify:
+		s.owed.await = awaitIdentify
 	}
 	return r
 }
@@ -239,6 +243,8 @@ func (s *Session) resume() {
 		s.started(answer)
 	case awaitHandshake:
 		s.shaken(!answer.IsZero())
+	case awaitIdentify:
+		s.identified(answer)
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *Session) shaken(failed bool) {
 		s.end(ReasonTLS)
 		return
 	}
-	s.state, s.hello, s.user = s.lineState(), hello{}, ""
+	s.state, s.hello, s.user, s.forwarded = s.lineState(), hello{}, "", smtp.Forwarded{}
 }
 
 // mustEncrypt reports whether a verb is refused because TLS is required first. The octets

@@ -201,6 +201,9 @@ func duplicateKey(r mail.Recipient) mail.Recipient {
 
 // drop ends the transaction, if there is one, without a message.
 func (s *Session) drop() {
+	if s.tx.state != txNone {
+		s.forwarded = smtp.Forwarded{}
+	}
 	s.abortDraft()
 	s.tx = transaction{}
 	s.body = body{trace: s.body.trace, fields: s.body.fields} // with their memory
