@@ -20,8 +20,8 @@ import (
 type Finding struct {
 	Set   mail.HostSet // shared; must not be changed
 	Reply mail.Reply   // why Set is empty; zero if it is not
-	// Secure means that nobody but the owner of the nexthop chose the names of the
-	// hosts: the MX records, or the absence of any, are validated, or the operator
+	// Secure means that the names of the hosts are those that the owner of the nexthop
+	// chose: the MX records, or the absence of any, are validated, or the operator
 	// wrote the names (RFC 7672 2.2.1). It says nothing about the addresses. It is false
 	// for an address, which has no name, and for a site: what is secure are
 	// the records of a domain, and a site has several.
@@ -145,7 +145,7 @@ func (r *Resolver) tlsaBases(ctx context.Context, host string) (bases []string, 
 	case h.Answer == route.Unknown:
 		return nil, "DNS lookup of " + host + " failed: " + h.why
 	case h.Answer != route.Found:
-		return nil, "" // nobody connects to it
+		return nil, "" // no connection is made to it
 	case h.alias == "" && h.secure:
 		return []string{host}, ""
 	case h.secure:
