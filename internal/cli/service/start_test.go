@@ -46,6 +46,7 @@ func TestCodeOfStart(t *testing.T) {
 		{"few descriptors", begin(free, machine.Limits{Descriptors: 100}), exit.OS, "LimitNOFILE="},
 		{"an address in use", begin(fmt.Sprintf("listen = [%q]\n", used.Addr()), machine.Limits{}), exit.Unavailable, "Another program listens on this address"},
 		{"no such group", begin(free+"admin_group = \"no-such-group-here\"\n", machine.Limits{}), exit.Config, "getent group"},
+		{"no key of signatures", begin(free+"[dkim.a]\ndomain = \"a.test\"\nselector = \"s\"\nkey = \"none.pem\"\n", machine.Limits{}), exit.Config, "posthaste dkim keygen"},
 		{"the first", begin(free, machine.Limits{}), exit.Unavailable, ""},
 		{"the second", begin(free, machine.Limits{}), exit.Unavailable, "Another posthaste serves this queue"},
 	} {
