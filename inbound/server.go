@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -95,10 +96,15 @@ func (s *Server) Serve(ctx context.Context, listeners ...Listener) error {
 		})
 	}
 	s.stage = stageServing
-	s.setListeners(listeners)
-	if s.early != nil {
-		s.setListeners(s.early)
+	if s.early != nil { // none of those that it replaces may accept a client
+		for _, l := range listeners {
+			if !slices.ContainsFunc(s.early, func(other Listener) bool { return other.Listener == l.Listener }) {
+				l.Close() // never used
+			}
+		}
+		listeners = s.early
 	}
+	s.setListeners(listeners)
 	s.mu.Unlock()
 	<-ctx.Done()
 	s.mu.Lock()
