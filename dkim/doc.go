@@ -22,7 +22,8 @@
 // this package show (go test ./dkim -bench Library):
 //
 //   - It unfolds a header field by appending one line after another: one field with
-//     lines of three bytes takes time with the square of its size, seconds for a megabyte.
+//     lines of a few bytes takes time with the square of its size: 64 KB a quarter of a second,
+//     1 MB more than a minute.
 //   - It keeps empty lines, as long as only empty lines follow, in memory, however many
 //     the client sends.
 //   - It is a goroutine and a pipe for each signature, from the first byte of the message
