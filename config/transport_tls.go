@@ -15,8 +15,8 @@ func protection() []parameter[Transport] {
 	wait := period(time.Second, limit[time.Duration]{min: time.Second, max: time.Hour})
 	return []parameter[Transport]{
 		transportParameter("tls_security_level", securityLevel(), func(t *Transport) *tlspolicy.Level { return &t.SMTP.Policy.Level },
-			"How connections are secured: none never uses TLS; may uses it if the server offers it; encrypt demands it; fingerprint, verify and secure also demand a certificate: one with a digest in tls_fingerprints, one for the name of the MX host, or one for the domain that the mail is for; dane demands what the host's TLSA records say, if it has any, and dane-only sends to no host without them.",
-			"Set it to dane if your name server validates DNSSEC (see dns_trust_ad); set encrypt, verify or secure in a [destination.NAME] for receivers that are known to support it.").from("smtp_tls_security_level"),
+			"How connections are secured: none never uses TLS; may uses it if the server offers it; encrypt demands it; fingerprint, verify and secure also demand a certificate: one with a digest in tls_fingerprints, one for the name of the MX host, or one for the domain that the mail is for; dane demands what the host's TLSA records say, if it has any, and dane-only sends to no host without them; mta-sts is dane, and for hosts without TLSA records demands what the domain's MTA-STS policy does.",
+			"Set it to mta-sts, or to dane if nothing may be fetched by HTTPS; both need a name server that validates DNSSEC for TLSA records (see dns_trust_ad), and encrypt, verify or secure belong in a [destination.NAME] for receivers that are known to support them.").from("smtp_tls_security_level"),
 		transportParameter("tls_match", list(certificateName(), "names"), func(t *Transport) *[]string { return &t.SMTP.Policy.Match },
 			"The names of which the server's certificate must have one, with tls_security_level verify or secure: names, .example.com for any name below it, and hostname, nexthop and dot-nexthop for the MX host, the domain that the mail is for, and any name below that; without any, verify means hostname, and secure means nexthop and dot-nexthop.",
 			"Set it for receivers whose servers have a certificate of another name, such as that of their provider.").from("smtp_tls_match"),
@@ -43,9 +43,6 @@ func securityLevel() kind[tlspolicy.Level] {
 	var all []word[tlspolicy.Level]
 	for _, name := range tlspolicy.Levels() {
 		l, _ := tlspolicy.ParseLevel(name)
-		if l == tlspolicy.STS {
-			continue
-		}
 		all = append(all, word[tlspolicy.Level]{name, l})
 	}
 	return words(all...)

@@ -31,6 +31,7 @@ import (
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/mtasts"
 	"github.com/posthaste-mta/posthaste/outbound"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/report"
@@ -51,6 +52,7 @@ type Daemon struct {
 	admin        *admin.Server
 	policy       *policy
 	agents       *agents
+	sts          *stsFinder
 	quotas       *inbound.Quotas
 	certificates certificates
 	signer       *signer
@@ -75,6 +77,7 @@ type Options struct {
 	Listeners []net.Listener // instead of those in the configuration (systemd); none: those
 	Machine   machine.Limits // the limits of this process
 	Tracer    driver.Tracer  // receives all events and actions of the scheduler; nil: no recording
+	STS       mtasts.Config  // how policies of domains are fetched; the daemon sets what it knows better
 	LastWords func()         // writes the log out before the process ends against its will; nil: nothing
 }
 
@@ -84,6 +87,7 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 	d := &Daemon{log: o.Log, options: o, started: cfg, current: cfg, settled: make(transports), policy: &policy{}, agents: &agents{},
 		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log, cfg.DKIM.Concurrency)}
 	d.settled.add(cfg)
+	d.sts = newSTSFinder(cfg, &d.options, d.agents)
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -228,7 +232,9 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		resolver.Close()
 		return nil, err
 	}
-	router := resolve.NewRouter(table, resolver, cfg.Router())
+	routes := cfg.Router()
+	routes.STS = d.sts
+	router := resolve.NewRouter(table, resolver, routes)
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config)}, nil
 }
 
@@ -433,6 +439,7 @@ func (d *Daemon) Close() {
 	if d.adminLn != nil {
 		d.adminLn.Close()
 	}
+	d.sts.close()
 	d.agents.close()
 	if d.spool != nil {
 		if err := d.spool.Close(); err != nil {

@@ -67,9 +67,15 @@ func start(t *testing.T, dir, text string) *rig {
 // startTraced does the same, and has the daemon recorded.
 func startTraced(t *testing.T, dir, text string, tracer driver.Tracer) *rig {
 	t.Helper()
+	return startWith(t, dir, text, Options{Tracer: tracer})
+}
+
+// startWith does the same with any options, but for the log.
+func startWith(t *testing.T, dir, text string, o Options) *rig {
+	t.Helper()
 	r := &rig{t: t, dir: dir, log: &transcript{}, ended: make(chan error, 1)}
-	log := slog.New(slog.NewTextHandler(r.log, nil))
-	d, err := New(configure(t, dir, text), Options{Log: log, Tracer: tracer})
+	o.Log = slog.New(slog.NewTextHandler(r.log, nil))
+	d, err := New(configure(t, dir, text), o)
 	if err != nil {
 		t.Fatal(err)
 	}

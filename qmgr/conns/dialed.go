@@ -98,13 +98,17 @@ func (p *Pool) unsafe(c *Conn, why mail.Reply, now mail.Instant) Feedback {
 	h, s := c.host, c.site
 	s.failure.reply, s.failure.at = why, now
 	p.hostAnswered(h, now)
-	p.stopProbe(h)
-	if h.ready+h.carrying > 0 { // it did better a moment ago: one of several servers behind an address
+	switch {
+	case h.ready+h.carrying > 0: // it did better a moment ago: one of several servers behind an address
 		p.refuses(h, c.made, now)
-		return feedbackHost
+	case h.connecting > 0: // let those show what is true, or two sites would dial in turns for ever
+		if h.inquiry != inquiryProbe {
+			p.inquire(h, inquiryDoubt)
+		}
+	default:
+		p.db.Failed(h.key, c.made, now, why)
+		p.wakeAll(h)
 	}
-	p.db.Failed(h.key, c.made, now, why)
-	p.wakeAll(h)
 	return feedbackHost
 }
 

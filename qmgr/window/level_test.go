@@ -177,7 +177,8 @@ func newReceiver(seed uint64, limit, places int, chance float64) *receiver {
 }
 
 // Whatever the limit and the failure rate, the window settles at the limit, and
-// refusals beyond chance are rare.
+// refusals beyond chance are rare. A window may be small for a moment, by chance, so that its mean
+// counts.
 func TestLevelFindsTheLimit(t *testing.T) {
 	seed := rand.Uint64()
 	for _, c := range []struct {
@@ -186,13 +187,19 @@ func TestLevelFindsTheLimit(t *testing.T) {
 		beyond float64 // rate of failures beyond chance
 	}{{1, 0, 0.03}, {5, 0, 0.02}, {20, 0, 0.02}, {60, 0, 0.02}, {5, 0.1, 0.04}, {20, 0.25, 0.04}} {
 		p := newReceiver(seed, 100, c.places, c.chance)
-		p.run(20_000)
+		p.run(15_000)
+		const samples = 50
+		sum := 0
+		for range samples {
+			p.run(100)
+			sum += p.w.Size()
+		}
 		all := float64(p.failures + p.successes)
 		if beyond := float64(p.failures)/all - c.chance; beyond > c.beyond {
 			t.Errorf("seed %d: %+v: %.3f of the attempts fail without need", seed, c, beyond)
 		}
-		if s := p.w.Size(); s < c.places*3/4 || s > c.places+3 {
-			t.Errorf("seed %d: %+v: the window is %d", seed, c, s)
+		if mean := float64(sum) / samples; mean < float64(c.places*3/4) || mean > float64(c.places+3) {
+			t.Errorf("seed %d: %+v: the window is %.1f", seed, c, mean)
 		}
 	}
 }

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"path/filepath"
+	"sync"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/mtasts"
+)
+
+// policyFile is where the MTA-STS policies of domains are kept, in the queue directory.
+const policyFile = "mta-sts"
+
+// An stsFinder finds MTA-STS policies for the router. Their store lasts longer than the resolver,
+// which a reload replaces; it is opened when a policy is wanted first, so that a daemon without
+// the level mta-sts has none.
+type stsFinder struct {
+	agents *agents
+	cfg    mtasts.Config
+
+	mu     sync.Mutex
+	store  *mtasts.Store // nil: not opened yet
+	closed bool
+}
+
+func newSTSFinder(cfg *config.Config, o *Options, a *agents) *stsFinder {
+	s := &stsFinder{agents: a, cfg: o.STS}
+	s.cfg.Resolver, s.cfg.Logger = currentResolver{a}, o.Log
+	s.cfg.File = filepath.Join(cfg.QueueDirectory, policyFile)
+	return s
+}
+
+// Enforced returns the patterns of the hosts that a domain's policy names, if it is to be
+// enforced.
+func (s *stsFinder) Enforced(ctx context.Context, domain string) (mx []string, enforced bool) {
+	store := s.opened()
+	if store == nil {
+		return nil, false
+	}
+	p, ok := store.Lookup(ctx, domain)
+	return p.MX, ok && p.Mode == mtasts.Enforce
+}
+
+// opened returns the store; nil after the end.
+func (s *stsFinder) opened() *mtasts.Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store == nil && !s.closed {
+		store, err := mtasts.New(s.cfg)
+		if err != nil { // it would be a fault of this file
+			s.cfg.Logger.Error("MTA-STS policies are not looked up", "error", err)
+			s.closed = true
+			return nil
+		}
+		s.store = store
+	}
+	return s.store
+}
+
+// close ends the store. It must come before the last resolver is closed.
+func (s *stsFinder) close() {
+	s.mu.Lock()
+	store := s.store
+	s.store, s.closed = nil, true
+	s.mu.Unlock()
+	if store != nil {
+		store.Close()
+	}
+}
+
+// currentResolver is the resolver in force.
+type currentResolver struct{ agents *agents }
+
+func (r currentResolver) TXT(ctx context.Context, name string) ([]string, error) {
+	set := r.agents.join()
+	defer set.users.Done()
+	return set.resolver.TXT(ctx, name)
+}
+
+func (r currentResolver) Addrs(ctx context.Context, host string) ([]netip.Addr, error) {
+	set := r.agents.join()
+	defer set.users.Done()
+	return set.resolver.Addrs(ctx, host)
+}
