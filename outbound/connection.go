@@ -22,7 +22,7 @@ type Conn struct {
 	connect time.Duration // time to connect
 	hello   time.Duration // time to the reply to EHLO
 
-	protect  *protection
+	protect  *protection   // until the session is ready
 	security mail.Security // what was negotiated
 
 	// Owned by the goroutine of Run.

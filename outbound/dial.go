@@ -67,7 +67,7 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 		k.line.close()
 		return nil, mail.OpenedConnection{Insecure: true, Reply: keywordMissing(hostLabel(o.Host))}
 	}
-	opened.Security = k.security
+	opened.Security, k.protect = k.security, nil // thousands may be idle
 	opened.RTT = max(opened.RTT, k.hello)
 	opened.Connect = time.Since(began)
 	opened.Level = levelOf(k.line.session.Level())
