@@ -60,13 +60,12 @@ func certificateName() kind[string] {
 
 // fingerprint is the digest of a certificate.
 func fingerprint() kind[string] {
-	k := text("digest", "64 hexadecimal digits, with or without colons", func(s string) (message, hint string) {
+	return text("digest", "64 hexadecimal digits, with or without colons", func(s string) (message, hint string) {
 		if _, err := tlspolicy.ParseFingerprint(s); err != nil {
 			return err.Error(), `openssl x509 -in cert.pem -noout -sha256 -fingerprint prints it`
 		}
 		return "", ""
 	})
-	return k
 }
 
 // filePath is the absolute path of a file.

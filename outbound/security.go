@@ -80,7 +80,6 @@ type protection struct {
 	tlsa    dane.Answer // CheckTLSA: by what the certificate is judged
 	identity
 	trust mail.Trust
-	flaw  error // why the certificate is not to be trusted; nil if it is
 }
 
 // protectionOf returns how a connection is to be secured; a reply that is not zero says why
@@ -123,7 +122,6 @@ func (p *protection) use() client.TLSUse {
 func (p *protection) config(sessions tls.ClientSessionCache) *tls.Config {
 	cfg := &tls.Config{
 		ServerName:         p.serverName(),
-		RootCAs:            p.trusted,
 		Certificates:       p.own,
 		InsecureSkipVerify: true,
 		VerifyConnection:   p.verify,
@@ -145,17 +143,15 @@ func (p *protection) serverName() string {
 }
 
 // verify judges a connection. It is called for resumed sessions, too.
-func (p *protection) verify(state tls.ConnectionState) error {
-	p.trust, p.flaw = p.judge(state.PeerCertificates)
-	if p.Check != tlspolicy.CheckNothing && p.trust != mail.TrustVerified {
-		return cmp.Or(p.flaw, errUntrusted)
+func (p *protection) verify(state tls.ConnectionState) (err error) {
+	if p.trust, err = p.judge(state.PeerCertificates); p.Check == tlspolicy.CheckNothing {
+		return nil
 	}
-	return nil
+	return err
 }
 
-var errUntrusted = errors.New("the server's certificate is not the one that is demanded")
-
-// judge returns how far the server is known by its certificate.
+// judge returns how far the server is known by its certificate, and why not farther: the error is
+// nil if and only if it is verified.
 func (p *protection) judge(chain []*x509.Certificate) (mail.Trust, error) {
 	if len(chain) == 0 {
 		return mail.TrustNone, errors.New("the server has no certificate")
@@ -192,8 +188,15 @@ func (p *protection) references() []string {
 
 // recordsOf converts a state of TLSA records.
 func recordsOf(s dane.State) tlspolicy.Records {
-	return map[dane.State]tlspolicy.Records{dane.None: tlspolicy.RecordsNone, dane.Usable: tlspolicy.RecordsUsable,
-		dane.Unusable: tlspolicy.RecordsUnusable, dane.Failed: tlspolicy.RecordsFailed}[s]
+	switch s {
+	case dane.None:
+		return tlspolicy.RecordsNone
+	case dane.Usable:
+		return tlspolicy.RecordsUsable
+	case dane.Unusable:
+		return tlspolicy.RecordsUnusable
+	}
+	return tlspolicy.RecordsFailed
 }
 
 func verified(err error) (mail.Trust, error) {

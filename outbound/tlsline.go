@@ -72,7 +72,6 @@ func (l *line) read() (int, error) {
 // flushSecured is flush under TLS: it encrypts a piece of the output, and writes that as far as
 // the system accepts it at once.
 func (l *line) flushSecured() (wrote bool) {
-	s := l.secured
 	for !l.busy && !l.down {
 		l.out = l.session.Out(l.out[:0])
 		if len(l.out) == 0 {
@@ -87,9 +86,7 @@ func (l *line) flushSecured() (wrote bool) {
 			l.fail(client.LossClosed)
 			break
 		}
-		if s.unconfirmed = n; !l.writeRecords(n) {
-			continue // confirmed later
-		}
+		l.writeRecords(n)
 	}
 	return wrote
 }
@@ -107,15 +104,14 @@ func (l *line) encrypt(pieces [][]byte) (int, error) {
 }
 
 // writeRecords writes what TLS has encrypted, with so many octets of the session's output, as
-// far as the system accepts it at once, and reports whether that was all. The other goroutine
-// writes the rest.
+// far as the system accepts it at once. The other goroutine writes the rest, and confirms it.
 //
 // If the connection breaks meanwhile, all of that output counts as written: some of it may
 // have been, and then it must not be taken for certain that the server does not have it.
-func (l *line) writeRecords(n int) (all bool) {
+func (l *line) writeRecords(n int) {
 	records := l.secured.wire.out
 	if len(records) == 0 {
-		return true
+		return
 	}
 	written := 0
 	var err error
@@ -130,18 +126,16 @@ func (l *line) writeRecords(n int) (all bool) {
 		l.secured.wire.out = nil
 		l.session.Written(n)
 		l.hearOut(client.LossClosed)
-		return false
 	case written == len(records):
 		l.secured.wire.out = records[:0]
 		if n > 0 {
 			l.session.Written(n)
 		}
-		return true
+	default:
+		l.secured.wire.out = nil // the other goroutine has it
+		l.secured.unconfirmed = n
+		l.writeAside(net.Buffers{records[written:]})
 	}
-	l.secured.wire.out = nil // the other goroutine has it
-	l.secured.unconfirmed = n
-	l.writeAside(net.Buffers{records[written:]})
-	return false
 }
 
 // sealed returns what ends a connection under TLS: some last output, and that nothing follows.

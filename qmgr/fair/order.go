@@ -128,12 +128,10 @@ func (o *Order) Next() *Leaf {
 // Serve records that a joined leaf has got one service. Normally it is Next's; another is
 // charged in the same way, as the package comment explains.
 func (o *Order) Serve(l *Leaf) {
-	if l.alone {
+	if o.Forfeit(l); l.alone {
 		o.sole.served++
-		o.Forfeit(l)
 		return
 	}
-	o.Forfeit(l)
 	for n := l.node; n.parent != nil; n = n.parent {
 		n.served++
 	}
