@@ -9,6 +9,8 @@
 //   - [Store.Lookup] answers from the cache at once if a policy is in force. Only for
 //     a domain without one does it ask the DNS and the web server, and wait. If these
 //     fail there is no policy: the first contact cannot be protected (RFC 8461 10.2).
+//     The search belongs to the store and not to who waits for it: it goes on when the caller
+//     has given up, has a time limit of its own, and is one for all who ask.
 //   - A policy in force is renewed in the background: when it has half of its max_age
 //     behind it, or a day if that is less; and when the record has a new id, which is
 //     looked for every five minutes while there is mail. If that fails it stays in force

@@ -34,7 +34,7 @@ func TestDiscovery(t *testing.T) {
 	})
 	s := w.store(nameServer(t, zone), ca.roots(), nil)
 	for range 2 {
-		p, ok := s.Lookup(t.Context(), "Example.COM.")
+		p, ok, _ := s.Lookup(t.Context(), "Example.COM.")
 		if !ok || p.ID != "1" || show(p) != "enforce [mx.example.com] 24h0m0s" {
 			t.Fatalf("%v %+v", ok, p)
 		}
@@ -46,7 +46,7 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("dialed %q", w.dialed)
 	}
 	for _, domain := range []string{"sub.example.com", "other.example", "com", "", "198.51.100.1", "[198.51.100.1]", "2001:db8::1", "*.example.com", strings.Repeat("a.", 130) + "a"} {
-		if p, ok := s.Lookup(t.Context(), domain); ok {
+		if p, ok, _ := s.Lookup(t.Context(), domain); ok {
 			t.Errorf("%s has the policy %+v", domain, p)
 		}
 	}

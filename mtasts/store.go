@@ -23,11 +23,12 @@ type Store struct {
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	mu      sync.Mutex
-	entries cache
-	flights map[string]chan struct{} // domains being fetched; closed at the end
-	changed bool                     // since the last save
-	closed  bool
+	mu       sync.Mutex
+	entries  cache
+	flights  map[string]chan struct{} // domains being fetched; closed at the end
+	searches map[string]chan struct{} // domains being looked for, in the DNS and then by fetching; closed at the end
+	changed  bool                     // since the last save
+	closed   bool
 }
 
 // New returns a store with the policies of the last run. It must be closed.
@@ -39,10 +40,11 @@ func New(c Config) (*Store, error) {
 	f := &fetcher{c}
 	s := &Store{
 		cfg: c, fetch: f.fetch, write: replace,
-		slots:   make(chan struct{}, c.Fetches),
-		spare:   make(chan struct{}, (c.Fetches+1)/2),
-		entries: newCache(c.Entries),
-		flights: make(map[string]chan struct{}),
+		slots:    make(chan struct{}, c.Fetches),
+		spare:    make(chan struct{}, (c.Fetches+1)/2),
+		entries:  newCache(c.Entries),
+		flights:  make(map[string]chan struct{}),
+		searches: make(map[string]chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.load(time.Now())
@@ -81,41 +83,82 @@ const (
 	rest = time.Minute
 )
 
-// Lookup returns the policy that is in force for a domain, if there is one. If none
-// is in memory it looks for one, which takes as long as Config.Timeout and the lookup of
-// two names at most, and less if ctx ends: then there is none.
+// Lookup returns the policy that is in force for a domain, if there is one. If none is in memory
+// it searches for one, which takes as long as Config.Timeout for the record and as long again for
+// the policy. If ctx ends first there is no policy, and the error is that of ctx: whether there is
+// one is not known yet. The search goes on, and a later Lookup finds its result.
 //
 // The domain is the one to which RFC 8461 applies: that of the recipient, or the relay
 // through which its mail goes, without brackets. The policy's MX is shared and
 // must not be changed.
-func (s *Store) Lookup(ctx context.Context, domain string) (Policy, bool) {
+func (s *Store) Lookup(ctx context.Context, domain string) (p Policy, ok bool, err error) {
 	name, ok := canonical(domain)
 	if !ok {
-		return Policy{}, false
+		return Policy{}, false, nil
 	}
 	p, found, check := s.known(name, time.Now())
 	if check {
-		s.background(func() { s.check(s.ctx, name) })
+		s.search(name)
 	}
 	if found {
-		return p, true
+		return p, true, nil
 	}
-	s.check(ctx, name)
-	p, found, _ = s.known(name, time.Now())
-	return p, found
+	return s.searched(ctx, name)
 }
 
 // Recheck is Lookup, but looks for a new policy first even if one is in force, which
 // must be done before mail is returned because of it (RFC 8461 5.1). It asks no more
-// often than there may be a new answer.
-func (s *Store) Recheck(ctx context.Context, domain string) (Policy, bool) {
+// often than there may be a new answer. If ctx ends first it returns what is in force, and the
+// error of ctx.
+func (s *Store) Recheck(ctx context.Context, domain string) (p Policy, ok bool, err error) {
 	name, ok := canonical(domain)
 	if !ok {
-		return Policy{}, false
+		return Policy{}, false, nil
 	}
-	s.check(ctx, name)
+	return s.searched(ctx, name)
+}
+
+// searched waits for the end of a search, and returns what is in force then.
+func (s *Store) searched(ctx context.Context, name string) (Policy, bool, error) {
+	var err error
+	select {
+	case <-s.search(name):
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	p, found, _ := s.known(name, time.Now())
-	return p, found
+	switch {
+	case found:
+		err = nil
+	case err == nil:
+		err = s.ctx.Err() // the store was closed, which ended the search
+	}
+	return p, found, err
+}
+
+// search begins to search for the policy of a domain, unless somebody does already, and returns
+// what is closed when the search is over. It does not depend on who waits for it: mail goes
+// without a policy that is slow to come, and the next mail shall have it.
+func (s *Store) search(name string) (done chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done = s.searches[name]; done != nil {
+		return done
+	}
+	done = make(chan struct{})
+	if s.closed {
+		close(done)
+		return done
+	}
+	s.searches[name] = done
+	s.tasks.Go(func() {
+		s.check(name)
+		s.mu.Lock()
+		delete(s.searches, name)
+		s.mu.Unlock()
+		close(done)
+	})
+	return done
 }
 
 // known returns the policy in memory, notes that there is mail for the domain, and
@@ -128,7 +171,7 @@ func (s *Store) known(name string, now time.Time) (p Policy, found, check bool) 
 		return Policy{}, false, false
 	}
 	e.used = now
-	check = !now.Before(e.checked.Add(checkEvery)) && s.flights[name] == nil && !s.closed
+	check = !now.Before(e.checked.Add(checkEvery)) && s.flights[name] == nil
 	if check {
 		e.checked = now
 	}
@@ -136,9 +179,11 @@ func (s *Store) known(name string, now time.Time) (p Policy, found, check bool) 
 }
 
 // check asks the DNS for the id, and fetches the policy if there is a new one. It returns
-// when that is done, or when ctx ends.
-func (s *Store) check(ctx context.Context, name string) {
-	id, err := s.announced(ctx, name)
+// when that is done, or when the store is closed.
+func (s *Store) check(name string) {
+	limited, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	id, err := s.announced(limited, name)
+	cancel()
 	s.mu.Lock()
 	now := time.Now()
 	e := s.entries.peek(name)
@@ -158,10 +203,7 @@ func (s *Store) check(ctx context.Context, name string) {
 	if done == nil {
 		return
 	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	<-done // the fetch has a time limit, and ends when the store is closed
 }
 
 // recordPrefix is what the name of the TXT record has before the domain's (RFC 8461 3.1).
@@ -244,15 +286,6 @@ func retryTime(n int) time.Duration {
 		d *= 2
 	}
 	return min(d, retryMax)
-}
-
-// background runs a task that Close waits for.
-func (s *Store) background(task func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.tasks.Go(task)
-	}
 }
 
 // canonical returns a domain in the form of keys. ok is false for what has no policy:

@@ -20,6 +20,7 @@ type world struct {
 	domains map[string]*published
 	fetches []string      // domains, in order
 	slow    time.Duration // each fetch takes that long
+	slowDNS time.Duration // each lookup of a record takes that long
 	running int           // fetches at this moment
 	most    int           // the maximum of running
 	good    func(domain string, p Policy)
@@ -55,8 +56,17 @@ func (w *world) policy(domain, id string, mode Mode, maxAge time.Duration) {
 	})
 }
 
-func (w *world) TXT(_ context.Context, name string) ([]string, error) {
+func (w *world) TXT(ctx context.Context, name string) ([]string, error) {
 	w.mu.Lock()
+	if slow := w.slowDNS; slow > 0 {
+		w.mu.Unlock()
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		w.mu.Lock()
+	}
 	defer w.mu.Unlock()
 	p := w.domains[strings.TrimPrefix(name, recordPrefix)]
 	switch {
@@ -134,7 +144,10 @@ func look(t testing.TB, s *Store, domain string) string {
 	return showFound(s.Lookup(t.Context(), domain))
 }
 
-func showFound(p Policy, ok bool) string {
+func showFound(p Policy, ok bool, err error) string {
+	if err != nil {
+		return err.Error()
+	}
 	if !ok {
 		return "-"
 	}
@@ -413,7 +426,7 @@ func TestRecheck(t *testing.T) {
 }
 
 // A hundred messages for a domain are one fetch. Who does not want to wait any longer
-// goes without a policy; the fetch goes on for the others.
+// learns that it is not known whether there is a policy; the fetch goes on for the others.
 func TestOneFlight(t *testing.T) {
 	in(t, func(t *testing.T, w *world, s *Store) {
 		w.policy("example.com", "1", Enforce, 7*day)
@@ -425,7 +438,7 @@ func TestOneFlight(t *testing.T) {
 				if i%2 == 0 {
 					limited, cancel := context.WithTimeout(ctx, time.Second)
 					defer cancel()
-					ctx, want = limited, "-"
+					ctx, want = limited, context.DeadlineExceeded.Error()
 				}
 				if got := showFound(s.Lookup(ctx, "example.com")); got != want {
 					t.Errorf("%d: %s", i, got)
@@ -437,6 +450,40 @@ func TestOneFlight(t *testing.T) {
 			t.Errorf("%d fetches", n)
 		}
 	})
+}
+
+// A search goes on when nobody waits for it any more, wherever it is: the next mail finds its
+// result. One for which no name server answers ends by itself, and is no answer for long.
+func TestSearchOutlivesItsCaller(t *testing.T) {
+	for _, c := range []struct {
+		dns, web time.Duration
+		want     string // a minute and a half later
+	}{{0, 30 * time.Second, "enforce 1"}, {30 * time.Second, 0, "enforce 1"}, {40 * time.Second, 40 * time.Second, "enforce 1"}, {61 * time.Second, 0, "-"}} {
+		in(t, func(t *testing.T, w *world, s *Store) {
+			w.policy("example.com", "1", Enforce, 7*day)
+			w.slow, w.slowDNS = c.web, c.dns
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if got := showFound(s.Lookup(ctx, "example.com")); got != context.DeadlineExceeded.Error() {
+				t.Errorf("%+v: %s after a second", c, got)
+			}
+			time.Sleep(90 * time.Second)
+			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			got := "-"
+			if p, ok, _ := s.Lookup(ctx, "example.com"); ok {
+				got = showFound(p, ok, nil)
+			}
+			if got != c.want {
+				t.Errorf("%+v: %s later, want %s", c, got, c.want)
+			}
+			time.Sleep(time.Minute)
+			w.slow, w.slowDNS = 0, 0
+			if got := look(t, s, "example.com"); got != "enforce 1" {
+				t.Errorf("%+v: %s at the end", c, got)
+			}
+		})
+	}
 }
 
 // Web servers that are slow are fetched from side by side up to the limit. Lookups that
@@ -506,7 +553,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// A store that is closed answers from memory, and starts nothing.
+// A store that is closed answers from memory, and starts nothing. Of other domains it does not say
+// that they have no policy: it does not know.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -519,7 +567,7 @@ func TestClose(t *testing.T) {
 		go func() { result <- look(t, s, "slow.example") }()
 		synctest.Wait()
 		s.Close()
-		if got := <-result; got != "-" {
+		if got := <-result; got != context.Canceled.Error() {
 			t.Error(got)
 		}
 		if _, ok := s.Status("slow.example"); ok {
@@ -530,7 +578,7 @@ func TestClose(t *testing.T) {
 			t.Error(got)
 		}
 		w.count()
-		if got := look(t, s, "slow.example"); got != "-" || w.count() != 0 {
+		if got := look(t, s, "slow.example"); got != context.Canceled.Error() || w.count() != 0 {
 			t.Error(got)
 		}
 	})

@@ -99,7 +99,7 @@ func TestYear(t *testing.T) {
 					}
 					domain = names[rng.IntN(len(names))]
 					expected := inForce(domain)
-					p, ok := s.Lookup(t.Context(), domain)
+					p, ok, _ := s.Lookup(t.Context(), domain)
 					got := "-"
 					if ok {
 						got = show(p)

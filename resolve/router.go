@@ -34,8 +34,9 @@ type RouterConfig struct {
 // An STSFinder finds the MTA-STS policies of domains (RFC 8461). It is called concurrently.
 type STSFinder interface {
 	// Enforced returns the patterns of the MX hosts that a domain's policy names, if it has
-	// one that is to be enforced. It may take long, and says no when ctx ends.
-	Enforced(ctx context.Context, domain string) (mx []string, enforced bool)
+	// one that is to be enforced. It may take long. If ctx ends first that is an error: whether
+	// there is a policy is not known yet, and the search goes on.
+	Enforced(ctx context.Context, domain string) (mx []string, enforced bool, err error)
 }
 
 // Lookups determines how the nexthops of a transport are looked up.
@@ -94,23 +95,24 @@ func (r *Router) route(a mail.Address, now time.Time) mail.Route {
 	if !looksUp || !to.Reply.IsZero() {
 		return to
 	}
-	if !r.resolver.mayBeDomain(to.Nexthop) && !r.wantsMX(&to) {
-		return r.named(to)
+	whom := r.receiver(&to)
+	if !r.resolver.mayBeDomain(to.Nexthop) && !r.wantsMX(to.Nexthop, whom) {
+		return r.named(to, whom)
 	}
 	v, _, ok := r.resolver.sets.get(to.Nexthop, now)
-	sts, known := r.knownPolicy(&to, now)
+	sts, known := r.knownPolicy(to.Nexthop, whom, now)
 	if ok && known {
-		return r.complete(how, to, v, sts)
+		return r.complete(how, to, whom, v, sts)
 	}
 	n, err := route.ParseNexthop(to.Nexthop)
 	if to.NeedsLookup = err == nil && n.Form == route.FormDomain; !to.NeedsLookup {
-		return r.named(to)
+		return r.named(to, whom)
 	}
 	return to
 }
 
 // complete adds the result of a lookup to a route.
-func (r *Router) complete(how Lookups, to mail.Route, v verdict, sts stsPolicy) mail.Route {
+func (r *Router) complete(how Lookups, to mail.Route, whom receiver, v verdict, sts stsPolicy) mail.Route {
 	switch {
 	case r.resolver.trusted[to.Nexthop]:
 	case !v.reply.IsZero() && !how.Fallback:
@@ -126,49 +128,30 @@ func (r *Router) complete(how Lookups, to mail.Route, v verdict, sts stsPolicy) 
 		}
 		sts.mx = nil // the site has only hosts that it names
 	}
-	return r.secured(to, tlspolicy.Nexthop{Domain: domainOf(to.Nexthop), SecureMX: v.secure, Enforced: sts.enforced, MX: sts.mx})
+	return r.secured(to, whom, tlspolicy.Nexthop{Domain: whom.domain, SecureMX: v.secure, Enforced: sts.enforced, MX: sts.mx})
 }
 
 // wantsMX reports whether a domain that the operator has written must be looked up because of
 // its level: it counts whether its MX records are protected, or which of its hosts a policy names.
-func (r *Router) wantsMX(to *mail.Route) bool {
-	if r.cfg.Security == nil || !r.resolver.trusted[to.Nexthop] {
-		return false
-	}
-	level := r.cfg.Security.Policy(to.Transport, domainOf(to.Nexthop)).Level
-	return level == tlspolicy.DANEOnly || level == tlspolicy.STS
+func (r *Router) wantsMX(nexthop string, whom receiver) bool {
+	level := whom.policy.Level
+	return (level == tlspolicy.DANEOnly || level == tlspolicy.STS) && r.resolver.trusted[nexthop]
 }
 
 // named completes a route whose nexthop the operator has written: nobody else chooses the
 // host.
-func (r *Router) named(to mail.Route) mail.Route {
-	return r.secured(to, tlspolicy.Nexthop{Domain: domainOf(to.Nexthop), SecureMX: true})
+func (r *Router) named(to mail.Route, whom receiver) mail.Route {
+	return r.secured(to, whom, tlspolicy.Nexthop{Domain: whom.domain, SecureMX: true})
 }
 
 // secured adds what is demanded of connections for a route.
-func (r *Router) secured(to mail.Route, nexthop tlspolicy.Nexthop) mail.Route {
-	if r.cfg.Security == nil {
-		return to
-	}
-	demand, why := r.cfg.Security.Policy(to.Transport, nexthop.Domain).For(nexthop)
+func (r *Router) secured(to mail.Route, whom receiver, nexthop tlspolicy.Nexthop) mail.Route {
+	demand, why := whom.policy.For(nexthop)
 	to.Security = demand.String()
 	if !why.IsZero() {
 		to.Reply, to.Site, to.Security = why, "", ""
 	}
 	return to
-}
-
-// domainOf returns the name in a nexthop that is written, in lower case: a host's in brackets
-// or with a port, or a domain. A list and an address have none.
-func domainOf(nexthop string) string {
-	if !strings.ContainsAny(nexthop, "[{:,") {
-		return nexthop // as nearly all are
-	}
-	n, err := route.ParseNexthop(nexthop)
-	if err != nil || n.Form != route.FormHost && n.Form != route.FormDomain {
-		return ""
-	}
-	return n.Name
 }
 
 // Lookup completes a route that needs it. When it returns, the hosts of the site
@@ -178,7 +161,8 @@ func (r *Router) Lookup(ctx context.Context, transport, nexthop string) mail.Rou
 	v := r.resolver.find(ctx, nexthop)
 	r.remember(nexthop, v.reply)
 	to := mail.Route{Transport: transport, Nexthop: nexthop}
-	to = r.complete(r.cfg.Transports[transport], to, v, r.policy(ctx, &to))
+	whom := r.receiver(&to)
+	to = r.complete(r.cfg.Transports[transport], to, whom, v, r.policy(ctx, nexthop, whom))
 	if to.Site != "" {
 		r.resolver.find(ctx, to.Site)
 	}
@@ -198,7 +182,8 @@ func (r *Router) remember(nexthop string, reply mail.Reply) {
 // Verify is like Route, for a caller that only needs to know whether mail can be
 // sent to an address: if the route needs no lookup, its Reply is the reason why it
 // cannot, or zero. Verify remembers more nexthops than Route, because it does not
-// need their hosts.
+// need their hosts. For that reason the route is no way for mail or a call-out: it may
+// lack Site and Security. Route has them, or asks for a lookup.
 func (r *Router) Verify(a mail.Address) mail.Route {
 	now := time.Now()
 	to := r.route(a, now)

@@ -3,16 +3,52 @@ package resolve
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
+
+// A receiver is where mail goes, and how the connections to it are to be secured.
+type receiver struct {
+	domain string // that a nexthop names, in canonical form; "" if it names none, or several
+	policy tlspolicy.Policy
+}
+
+// receiver returns the receiver of a route.
+func (r *Router) receiver(to *mail.Route) receiver {
+	if r.cfg.Security == nil {
+		return receiver{policy: tlspolicy.Policy{Level: tlspolicy.May}} // nobody asks for the domain
+	}
+	domain := domainOf(to.Nexthop)
+	return receiver{domain, r.cfg.Security.Policy(to.Transport, domain)}
+}
+
+// domainOf returns the name in a nexthop: a domain, or a host in brackets. A list, an address and a
+// site have none.
+func domainOf(nexthop string) string {
+	if !strings.ContainsAny(nexthop, "[{:,") { // as nearly all are; no allocation
+		name, err := route.ParseDomain(nexthop)
+		if err != nil {
+			return ""
+		}
+		return name
+	}
+	n, err := route.ParseNexthop(nexthop)
+	if err != nil || n.Form != route.FormHost && n.Form != route.FormDomain {
+		return ""
+	}
+	return n.Name
+}
 
 // An stsPolicy is what of a domain's MTA-STS policy counts for routes.
 type stsPolicy struct {
 	enforced bool
 	mx       []string // patterns of the hosts that it names
+	// again is when to ask again, if the search for the policy was not over; zero if it was.
+	again time.Time
 }
 
 const (
@@ -20,8 +56,11 @@ const (
 	// or later that there is a new one, and keeps what it knows for longer than this.
 	stsTime = 5 * time.Minute
 	// stsWait is for how long mail for a domain waits for the policy. The search goes on
-	// then, and later mail finds the policy.
-	stsWait = 10 * time.Second
+	// then, and later mail finds the policy: while it lasts, the finder is asked every
+	// stsAgain, and has stsGlance for the answer, which it has at once if the search is over.
+	stsWait   = 10 * time.Second
+	stsAgain  = 2 * time.Second
+	stsGlance = 100 * time.Millisecond
 )
 
 // names reports whether the policy names a host (RFC 8461 4.1).
@@ -29,32 +68,44 @@ func (p stsPolicy) names(host string) bool {
 	return slices.ContainsFunc(p.mx, func(pattern string) bool { return tlspolicy.MatchName(host, pattern) })
 }
 
-// wantsPolicy reports whether the policy of a route's domain counts.
-func (r *Router) wantsPolicy(to *mail.Route) bool {
-	return r.cfg.STS != nil && r.cfg.Security != nil && r.cfg.Security.Policy(to.Transport, domainOf(to.Nexthop)).Level == tlspolicy.STS
+// wantsPolicy reports whether the policy of a receiver's domain counts.
+func (r *Router) wantsPolicy(to receiver) bool {
+	return r.cfg.STS != nil && to.policy.Level == tlspolicy.STS
 }
 
-// knownPolicy returns the policy of a route's domain, and whether it need not be looked for.
-func (r *Router) knownPolicy(to *mail.Route, now time.Time) (stsPolicy, bool) {
+// knownPolicy returns the policy of a receiver's domain, and whether it need not be looked for.
+func (r *Router) knownPolicy(nexthop string, to receiver, now time.Time) (p stsPolicy, known bool) {
 	if !r.wantsPolicy(to) {
 		return stsPolicy{}, true
 	}
-	p, _, ok := r.policies.get(to.Nexthop, now)
-	return p, ok
+	p, _, found := r.policies.get(nexthop, now)
+	return p, found && (p.again.IsZero() || now.Before(p.again))
 }
 
-// policy returns the policy of a route's domain, after a search if need be.
-func (r *Router) policy(ctx context.Context, to *mail.Route) stsPolicy {
-	if p, known := r.knownPolicy(to, time.Now()); known {
+// policy returns the policy of a receiver's domain, after a search if need be. A search that takes
+// too long is no answer: mail goes without a policy until it is over, and no longer.
+func (r *Router) policy(ctx context.Context, nexthop string, to receiver) stsPolicy {
+	p, known := r.knownPolicy(nexthop, to, time.Now())
+	if known {
 		return p
 	}
-	wait, cancel := context.WithTimeout(ctx, stsWait)
-	defer cancel()
-	var p stsPolicy
-	p.mx, p.enforced = r.cfg.STS.Enforced(wait, domainOf(to.Nexthop))
-	if ctx.Err() == nil {
-		r.policies.enter(to.Nexthop, p, time.Now().Add(stsTime))
+	limit := stsWait
+	if !p.again.IsZero() {
+		limit = stsGlance // mail has waited before
 	}
+	wait, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var err error
+	p = stsPolicy{}
+	p.mx, p.enforced, err = r.cfg.STS.Enforced(wait, to.domain)
+	now := time.Now()
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return p // who asks has gone, and has not waited for long
+	case err != nil:
+		p.again = now.Add(stsAgain)
+	}
+	r.policies.enter(nexthop, p, now.Add(stsTime))
 	return p
 }
 

@@ -15,18 +15,19 @@ import (
 // A finder has the policies of some domains.
 type finder struct {
 	enforced map[string][]string
-	slow     map[string]bool // does not answer before ctx ends
+	slow     map[string]time.Time // a search takes until then, whoever waits for it
 	asked    []string
 }
 
-func (f *finder) Enforced(ctx context.Context, domain string) ([]string, bool) {
+func (f *finder) Enforced(ctx context.Context, domain string) ([]string, bool, error) {
 	f.asked = append(f.asked, domain)
-	if f.slow[domain] {
-		<-ctx.Done()
-		return nil, false
+	select {
+	case <-time.After(time.Until(f.slow[domain])):
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
 	}
 	mx, ok := f.enforced[domain]
-	return mx, ok
+	return mx, ok, nil
 }
 
 // What routes demand of connections, at first from the cache, and after a lookup. Hosts that an
@@ -40,7 +41,7 @@ func TestSecurityOfRoutes(t *testing.T) {
 		other.example.  300 IN MX 10 mx2.example.com.
 	`)
 	f := &finder{enforced: map[string][]string{"one.example": {"mx1.example.com"}, "example.com": {"*.example.com"}, "other.example": {"*.example.net"},
-		"sister.example": {"*.example.org"}}, slow: map[string]bool{"bare.example": true}}
+		"sister.example": {"*.example.org"}}}
 	security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: tlspolicy.STS}, "single": {Level: tlspolicy.STS}, "relay": {Level: tlspolicy.Secure}},
 		[]tlspolicy.Rule{{Domains: []string{"alias.example"}, Policy: tlspolicy.Policy{Level: tlspolicy.Encrypt}},
 			{Domains: []string{"mx1.example.com"}, Policy: tlspolicy.Policy{Level: tlspolicy.Verify}}})
@@ -91,36 +92,139 @@ func TestSecurityOfRoutes(t *testing.T) {
 	}
 }
 
-// A policy that cannot be had keeps mail waiting for ten seconds, once; after five minutes it is
-// looked for again.
+// A policy that is slow to come keeps mail waiting for ten seconds, once. Then mail goes without it
+// until the search is over, and no longer than two seconds after that. What the search has found, or
+// not, counts for five minutes.
 func TestSlowPolicy(t *testing.T) {
+	security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: tlspolicy.STS}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type step struct {
+		at, took time.Duration
+		enforced bool
+		asked    int // in all
+	}
+	const forever = 1000 * time.Hour
+	for _, c := range []struct {
+		name  string
+		slow  time.Duration // the search
+		steps []step
+	}{
+		{"quick", time.Second, []step{{0, time.Second, true, 1}, {2 * time.Second, 0, true, 1}, {302 * time.Second, 0, true, 2}}},
+		{"at once after the wait", stsWait + time.Millisecond, []step{{0, stsWait, false, 1}, {11 * time.Second, 0, false, 1}, {12 * time.Second, 0, true, 2}, {300 * time.Second, 0, true, 2}}},
+		{"slow", 20 * time.Second, []step{{0, stsWait, false, 1}, {12 * time.Second, stsGlance, false, 2}, {13 * time.Second, 0, false, 2},
+			{19950 * time.Millisecond, 50 * time.Millisecond, true, 3}, {21 * time.Second, 0, true, 3}}},
+		{"endless", forever, []step{{0, stsWait, false, 1}, {12 * time.Second, stsGlance, false, 2}, {time.Hour, stsWait, false, 3}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				f := &finder{slow: map[string]time.Time{"a.example": began.Add(c.slow)}, enforced: map[string][]string{"a.example": {"mx"}}}
+				router := &Router{cfg: RouterConfig{Security: security, STS: f}, policies: newStore[string, stsPolicy](10)}
+				for _, s := range c.steps {
+					time.Sleep(time.Until(began.Add(s.at)))
+					asked := time.Now()
+					p := policyOf(t.Context(), router, "a.example")
+					if took := time.Since(asked); took != s.took || p.enforced != s.enforced || len(f.asked) != s.asked {
+						t.Errorf("at %v: %+v after %v, asked %d times; want %+v", s.at, p, took, len(f.asked), s)
+					}
+				}
+			})
+		})
+	}
+}
+
+func policyOf(ctx context.Context, r *Router, nexthop string) stsPolicy {
+	return r.policy(ctx, nexthop, r.receiver(&mail.Route{Transport: "smtp", Nexthop: nexthop}))
+}
+
+// Who asks and goes before the ten seconds are over has not waited for the others.
+func TestPolicyIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &finder{slow: map[string]bool{"a.example": true, "bare.example": true}}
+		f := &finder{slow: map[string]time.Time{"a.example": time.Now().Add(3 * time.Second)}, enforced: map[string][]string{"a.example": {"mx"}}}
 		security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: tlspolicy.STS}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		router := &Router{cfg: RouterConfig{Security: security, STS: f}, policies: newStore[string, stsPolicy](10)}
-		to := &mail.Route{Transport: "smtp", Nexthop: "a.example"}
-		for _, c := range []struct {
-			after, took time.Duration
-			asked       int
-		}{{0, stsWait, 1}, {stsTime - time.Second, 0, 1}, {time.Second, stsWait, 2}} {
-			time.Sleep(c.after)
-			began := time.Now()
-			if p := router.policy(t.Context(), to); p.enforced {
-				t.Errorf("%+v", p)
-			}
-			if took := time.Since(began); took != c.took || len(f.asked) != c.asked {
-				t.Errorf("after %v: it took %v, want %v, and asked %d times, want %d", c.after, took, c.took, len(f.asked), c.asked)
-			}
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		router.policy(ctx, &mail.Route{Transport: "smtp", Nexthop: "bare.example"})
-		f.slow["bare.example"], f.enforced = false, map[string][]string{"bare.example": {"mx"}}
-		if p := router.policy(t.Context(), &mail.Route{Transport: "smtp", Nexthop: "bare.example"}); !p.enforced {
+		if p := policyOf(ctx, router, "a.example"); p.enforced {
+			t.Errorf("%+v", p)
+		}
+		if p := policyOf(t.Context(), router, "a.example"); !p.enforced {
 			t.Error("a search that was broken off is taken for an answer")
+		}
+	})
+}
+
+// A domain is the same however it is written: the rule for it counts, its policy is found, and the
+// names in the demand are those that certificates have.
+func TestSpellingOfDomains(t *testing.T) {
+	w := newWorld(t, zone)
+	for _, name := range []string{"xn--bcher-kva.example", "sub.xn--bcher-kva.example"} {
+		w.add(t, name+". 300 IN MX 10 mx1.example.com.")
+	}
+	f := &finder{enforced: map[string][]string{"example.com": {"mx1.example.com", "mx2.example.com"}}}
+	security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: tlspolicy.STS}}, []tlspolicy.Rule{
+		{Domains: []string{"XN--Bcher-kva.Example.", ".xn--bcher-kva.example"}, Policy: tlspolicy.Policy{Level: tlspolicy.Secure}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := route.NewTable(route.Config{Rules: []string{"to.test smtp:[MX.BÜcher.example]:26", "to2.test smtp:Bücher.Example.:26"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, STS: f, Transports: map[string]Lookups{"smtp": {Sites: true}}})
+	const secure = "secure=.xn--bcher-kva.example,xn--bcher-kva.example"
+	for address, want := range map[mail.Address]string{
+		"a@bücher.example": secure, "a@BÜCHER.EXAMPLE": secure, "a@xn--bcher-kva.example": secure, "a@XN--BCHER-KVA.Example.": secure,
+		"a@sub.bücher.example": "secure=.sub.xn--bcher-kva.example,sub.xn--bcher-kva.example", "a@EXAMPLE.Com": "sts", "a@example.com.": "sts",
+		"a@to.test": "secure=.mx.xn--bcher-kva.example,mx.xn--bcher-kva.example", "a@to2.test": secure,
+	} {
+		to := router.Route([]mail.Recipient{{Address: address}})[0]
+		if to.NeedsLookup {
+			to = router.Lookup(t.Context(), to.Transport, to.Nexthop)
+		}
+		if to.Security != want {
+			t.Errorf("%s: %+v, want %s", address, to, want)
+		}
+	}
+	for _, nexthop := range []string{"Example.com", "example.com.", "Bücher.example", "XN--BCHER-KVA.example"} { // none of which a table yields
+		if to := router.Lookup(t.Context(), "smtp", nexthop); to.Reply.IsZero() && to.Security != "sts" && to.Security != secure {
+			t.Errorf("%s: %+v", nexthop, to)
+		}
+	}
+}
+
+// What Verify remembers of a domain outlives its records, and is no way for mail: who would send
+// something must look again, and then knows how the connection is to be secured.
+func TestVerdictIsNoWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, zone)
+		security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: tlspolicy.STS}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := route.NewTable(route.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, STS: &finder{enforced: map[string][]string{"example.com": {"mx1.example.com"}}},
+			Transports: map[string]Lookups{"smtp": {Sites: true}}})
+		defer router.resolver.Close()
+		router.Lookup(t.Context(), "smtp", "example.com")
+		time.Sleep(2 * time.Hour)
+		if to := router.Verify("a@example.com"); to.NeedsLookup || !to.Reply.IsZero() {
+			t.Errorf("%+v", to)
+		}
+		to := router.Route([]mail.Recipient{{Address: "a@example.com"}})[0]
+		if !to.NeedsLookup {
+			t.Errorf("%+v", to)
+		}
+		if to = router.Lookup(t.Context(), to.Transport, to.Nexthop); to.Security != "sts" || to.Site != "{mx1.example.com}" {
+			t.Errorf("%+v", to)
 		}
 	})
 }

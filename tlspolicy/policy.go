@@ -100,6 +100,7 @@ func (p Policy) For(to Nexthop) (Demand, mail.Reply) {
 // names returns the names that a certificate must have one of, in order; nil for MatchHost
 // alone, which is what Verify means without any.
 func (p Policy) names(domain string) []string {
+	domain = canonical(domain)
 	match := p.Match
 	switch {
 	case len(match) > 0:

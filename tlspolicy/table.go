@@ -26,7 +26,7 @@ func NewTable(transports map[string]Policy, rules []Rule) (*Table, error) {
 	t := &Table{transports: transports, domains: make(map[string]Policy)}
 	for _, r := range rules {
 		for _, d := range r.Domains {
-			d = strings.ToLower(d)
+			d = canonical(d)
 			if _, twice := t.domains[d]; twice {
 				return nil, fmt.Errorf("two TLS policies are for %s", d)
 			}
@@ -36,14 +36,15 @@ func NewTable(transports map[string]Policy, rules []Rule) (*Table, error) {
 	return t, nil
 }
 
-// Policy returns the policy of mail that goes over a transport to a domain, which is in lower
-// case, or "" if the nexthop has none. The longest rule that is for the domain wins. A
+// Policy returns the policy of mail that goes over a transport to a domain, or "" if the nexthop
+// has none. The domain's letter case and a final dot do not matter; one that is internationalized
+// must be in A-labels, like those of the rules. The longest rule that is for the domain wins. A
 // transport without a policy has May.
 func (t *Table) Policy(transport, domain string) Policy {
 	if t == nil {
 		return Policy{Level: May}
 	}
-	if len(t.domains) > 0 && domain != "" {
+	if domain = canonical(domain); len(t.domains) > 0 && domain != "" {
 		if p, ok := t.domains[domain]; ok {
 			return p
 		}
@@ -63,3 +64,6 @@ func (t *Table) Policy(transport, domain string) Policy {
 	}
 	return Policy{Level: May}
 }
+
+// canonical returns a domain in lower case and without a final dot.
+func canonical(domain string) string { return strings.ToLower(strings.TrimSuffix(domain, ".")) }

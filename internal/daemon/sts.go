@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"path/filepath"
 	"sync"
@@ -33,15 +34,17 @@ func newSTSFinder(cfg *config.Config, o *Options, a *agents) *stsFinder {
 }
 
 // Enforced returns the patterns of the hosts that a domain's policy names, if it is to be
-// enforced.
-func (s *stsFinder) Enforced(ctx context.Context, domain string) (mx []string, enforced bool) {
+// enforced. An error means that this is not known.
+func (s *stsFinder) Enforced(ctx context.Context, domain string) (mx []string, enforced bool, err error) {
 	store := s.opened()
 	if store == nil {
-		return nil, false
+		return nil, false, errSTSClosed
 	}
-	p, ok := store.Lookup(ctx, domain)
-	return p.MX, ok && p.Mode == mtasts.Enforce
+	p, ok, err := store.Lookup(ctx, domain)
+	return p.MX, ok && p.Mode == mtasts.Enforce, err
 }
+
+var errSTSClosed = errors.New("MTA-STS policies are not looked up any more")
 
 // opened returns the store; nil after the end.
 func (s *stsFinder) opened() *mtasts.Store {
