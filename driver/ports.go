@@ -66,9 +66,9 @@ type Connector interface {
 	// Dial opens a connection until it is ready for transactions. It returns a
 	// Connection if and only if the Reply of the other result is zero; the
 	// Connection no longer depends on ctx, and the caller must Run it. A permanent
-	// Reply means that the host turned out to be this one, so that hosts that are
-	// no better lead back here, too (RFC 5321 5.1); anything else that a host can
-	// reply before transactions is temporary.
+	// Reply of our own (By is "") means that the host turned out to be this one, so
+	// that hosts that are no better lead back here, too (RFC 5321 5.1); anything that
+	// a host can reply before transactions is temporary, whatever its code.
 	Dial(ctx context.Context, o mail.Opening) (Connection, mail.OpenedConnection)
 }
 

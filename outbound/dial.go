@@ -16,8 +16,9 @@ import (
 
 // Dial connects to a host and begins a session: connection, greeting, EHLO, and TLS as the Opening demands.
 // The Conn is not nil if and only if the Reply of the other result is zero. The
-// Reply is permanent only if the host turned out to be this one; any other refusal
-// that precedes the envelope is about the host, not the mail.
+// Reply is permanent and our own (By is "") only if the host turned out to be this one;
+// any other refusal that precedes the envelope is about the host, not the mail, whatever
+// its code is, which is left as the host gave it.
 func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedConnection) {
 	config := c.transports[o.Transport]
 	if config == nil {
@@ -96,17 +97,13 @@ func extensions(caps *smtp.Caps) (set mail.Extensions) {
 
 // atTheDoor returns the reply for a host with which no session could be begun.
 // Even after a permanent refusal other hosts are tried and the mail is kept
-// (smtp_skip_5xx_greeting).
+// (smtp_skip_5xx_greeting): that is for the core to know. What the host has said is
+// evidence, and a 554 that became a 454 would be searched for in vain.
 func atTheDoor(f client.Failure) mail.Reply {
-	switch f.Kind {
-	case client.FailAbandoned:
-		if f.Reply.IsZero() {
-			return interrupted()
-		}
-	case client.FailLoop:
-		return f.Reply
+	if f.Kind == client.FailAbandoned && f.Reply.IsZero() {
+		return interrupted()
 	}
-	return soften(f.Reply)
+	return f.Reply
 }
 
 // connect opens a TCP connection, or returns the reason why it could not.

@@ -3,7 +3,9 @@ package smtp
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/posthaste-mta/posthaste/mail"
 )
@@ -111,7 +113,8 @@ func (p *ReplyParser) HasPrefix(prefix string) bool {
 }
 
 // Reply returns a complete reply in the form that the rest of the program uses:
-// the text is cleaned and truncated, and the enhanced status code (RFC 2034) is
+// control characters and octets that are not UTF-8 are written as escapes, a text that is
+// too long is truncated, and the enhanced status code (RFC 2034) is
 // removed from the front of every line that repeats it. The status is that of
 // the first line with the code that counts. A status whose class contradicts the
 // code is meaningless and is left in the text. by names the host that sent the
@@ -128,7 +131,7 @@ func (p *ReplyParser) Reply(by string) mail.Reply {
 		}
 	}
 	if !plainText(text) {
-		text = mail.CleanText(text)
+		text = mail.CleanText(escaped(text))
 	}
 	r.Text = text
 	return r
@@ -232,6 +235,33 @@ func trimStatus(text string, status mail.Status) string {
 			line = strings.TrimPrefix(rest, " ")
 		}
 		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// escaped writes what may not be in a mail.Reply, control characters and octets that are not
+// UTF-8, so that it can still be read which ones there were: a server that speaks Latin-1
+// says something all the same. A backslash of the server's stays as it is.
+func escaped(text string) string {
+	var b strings.Builder
+	b.Grow(min(len(text), mail.ReplyTextMax) + 64)
+	for i := 0; i < len(text) && b.Len() <= mail.ReplyTextMax; {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == '\n':
+			b.WriteByte('\n')
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == utf8.RuneError && size == 1, r < 0x20, r == 0x7f:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r >= 0x80 && r < 0xa0, r == 0x2028, r == 0x2029, r == utf8.RuneError:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteString(text[i : i+size])
+		}
+		i += size
 	}
 	return b.String()
 }

@@ -55,9 +55,9 @@ func (e *Ending) fell() bool {
 // connections in good order are kept apart, so that the many do not push the few out
 // that are signs of trouble.
 const (
-	endingsGood  = 256
-	endingsBad   = 1024
-	endingOctets = 256 // of each text
+	endingsGood = 256
+	endingsBad  = 1024
+	endingBy    = 256 // octets; 1024 texts of mail.ReplyTextMax come to 4 MB
 )
 
 // endings are what is remembered of connections that have ended.
@@ -96,7 +96,7 @@ func (r *ring) newest() iter.Seq[*Ending] {
 
 // ended remembers how a connection ended.
 func (p *Pool) ended(c *Conn, cl mail.Closing, now mail.Instant) {
-	cl.Reply.Text, cl.Reply.By = mail.CutText(cl.Reply.Text, endingOctets), mail.CutText(cl.Reply.By, endingOctets)
+	cl.Reply.Text, cl.Reply.By = mail.CutText(cl.Reply.Text, mail.ReplyTextMax), mail.CutText(cl.Reply.By, endingBy)
 	e := Ending{Conn: c.ID, transport: c.site.group.name, nexthop: c.site.name, Way: c.site.way, Host: c.host.Host, Level: c.level,
 		Carried: c.finished, Made: c.made, At: now, Drained: c.drained, Closing: cl}
 	p.endings.counts[cl.Why]++

@@ -52,7 +52,7 @@ func TestEndings(t *testing.T) {
 	id := ID(0)
 	end := func(s *Site, why mail.CloseReason, at mail.Instant) {
 		id++
-		p.ended(&Conn{ID: id, site: s, host: &host{}}, mail.Closing{Why: why, Reply: mail.Reply{Text: strings.Repeat("x", 1000)}}, at)
+		p.ended(&Conn{ID: id, site: s, host: &host{}}, mail.Closing{Why: why, Reply: mail.Reply{Text: strings.Repeat("x", 2*mail.ReplyTextMax)}}, at)
 	}
 	end(site, mail.CloseLost, 1)
 	end(site, mail.CloseMixed, 2)
@@ -65,7 +65,7 @@ func TestEndings(t *testing.T) {
 	if len(got) != 3 || got[0].At != 1001 || got[1].At != endingsGood+12 || got[2].At != endingsGood+11 {
 		t.Errorf("the newest endings are %v", got)
 	}
-	if n := len(got[0].Closing.Reply.Text); n == 0 || n > endingOctets {
+	if n := len(got[0].Closing.Reply.Text); n == 0 || n > mail.ReplyTextMax {
 		t.Errorf("%d octets of a reply are kept", n)
 	}
 	all := p.Endings(site, 10_000)
