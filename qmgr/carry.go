@@ -106,6 +106,8 @@ func (q *Qmgr) putBack(e *sched.Entry, untried []mail.Recipient) {
 	back := e.PutBack(untried)
 	q.hold(m, len(untried))
 	switch d := queueOf(e.Destination()); {
+	case d.dead() && d.source != nil:
+		q.bindEntryAnew(back)
 	case d.dead():
 		q.putOff(back, TransportRetry, d.reason)
 	case t.dead():

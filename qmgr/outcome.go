@@ -128,11 +128,16 @@ func (d *queue) tell(w *window.Window) Feedback {
 const SuspendedPrefix = mail.SuspendedPrefix
 
 // die takes a destination out of service until an instant: its waiting entries go
-// to the retry transport, which defers them.
+// to another source of their pool if there is one that is not dead, and else to the
+// retry transport, which defers them.
 func (q *Qmgr) die(d *queue, why mail.Reply, until mail.Instant) {
 	q.dies(d, why, until)
 	if q.cfg.AsPostfix {
 		q.queueInstead(TransportRetry, d.reason, d.origin())
+	}
+	if d.source != nil {
+		q.bindAnew(d)
+		return
 	}
 	q.putOffAll(d, TransportRetry, d.reason)
 }

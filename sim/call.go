@@ -15,6 +15,7 @@ type call struct {
 	caller caller
 	host   *receiver
 	client *Client
+	source string        // our address; "" where none is chosen
 	rtt    time.Duration // round trip of this connection
 
 	repeated  int          // packets of the handshake
@@ -76,7 +77,7 @@ func (c *call) dial(w *world) {
 	if !r.now.RTT.IsZero() {
 		c.rtt = r.now.RTT.draw(&r.rng)
 	}
-	c.fault, c.faulty = r.fault(w)
+	c.fault, c.faulty = r.fault(w, c.source)
 	if c.faulty && c.fault != FaultDrop {
 		c.fail(w)
 		return

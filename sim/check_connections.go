@@ -321,15 +321,18 @@ func (*probing) astray(w *world, id qmgr.ConnID)   {}
 // connection to it is ready to take it.
 type reaching struct {
 	safety
-	shared bool // sharesHosts
+	shared  bool // sharesHosts
+	warming bool // a source may have used up its allowance
 }
 
-func newReaching(w *world) *reaching { return &reaching{shared: w.sharesHosts()} }
+func newReaching(w *world) *reaching {
+	return &reaching{shared: w.sharesHosts(), warming: len(w.run.Core.Warmup.Sources) > 0}
+}
 
 func (*reaching) name() string { return "reaching" }
 
 func (r *reaching) putOff(w *world, d *mail.Delivery) {
-	if d.Transport != qmgr.TransportRetry || r.shared || !strings.Contains(d.Nexthop, qmgr.SuspendedPrefix) {
+	if d.Transport != qmgr.TransportRetry || r.shared || r.warming || !strings.Contains(d.Nexthop, qmgr.SuspendedPrefix) {
 		return
 	}
 	for _, s := range w.listed {

@@ -77,19 +77,23 @@ func (l *limits) finished(w *world, e *task, _ []mail.Outcome) {
 // nothing else.
 type timing struct {
 	safety
-	dead map[[2]string]bool // transport and nexthop; "" for a whole transport
+	dead map[deadPlace]bool
 }
 
-func newTiming() *timing { return &timing{dead: make(map[[2]string]bool)} }
+// A deadPlace is what a note calls dead: without a nexthop a whole transport. What is dead to
+// one source may be alive to another.
+type deadPlace struct{ transport, nexthop, source string }
+
+func newTiming() *timing { return &timing{dead: make(map[deadPlace]bool)} }
 
 func (*timing) name() string { return "timing" }
 
 func (t *timing) note(_ mail.Instant, n *qmgr.Note) {
 	switch n.Kind {
 	case qmgr.NoteDead:
-		t.dead[[2]string{n.Transport, n.Nexthop}] = true
+		t.dead[deadPlace{n.Transport, n.Nexthop, n.Source}] = true
 	case qmgr.NoteAlive:
-		delete(t.dead, [2]string{n.Transport, n.Nexthop})
+		delete(t.dead, deadPlace{n.Transport, n.Nexthop, n.Source})
 	}
 }
 
@@ -100,9 +104,9 @@ func (t *timing) started(w *world, e *task) {
 	}
 	switch {
 	case len(t.dead) == 0:
-	case t.dead[[2]string{e.to.transport, e.to.name}]:
+	case t.dead[deadPlace{e.to.transport, e.to.name, e.source()}]:
 		t.found(w.now, "a delivery to %s, which is dead", e.to.name)
-	case t.dead[[2]string{e.to.transport, ""}]:
+	case t.dead[deadPlace{transport: e.to.transport}]:
 		t.found(w.now, "a delivery over %s, which is dead", e.to.transport)
 	}
 }

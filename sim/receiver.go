@@ -86,13 +86,16 @@ func (r *receiver) schedule(w *world) {
 	}
 }
 
-// fault returns how a new connection fails, if it does.
-func (r *receiver) fault(w *world) (Fault, bool) {
+// fault returns how a new connection from a source fails, if it does.
+func (r *receiver) fault(w *world, source string) (Fault, bool) {
 	since := w.now.Sub(w.start)
 	for i := range r.outages {
 		if o := &r.outages[i]; since >= o.From && since < o.Until {
 			return o.Fault, true
 		}
+	}
+	if source != "" && source == r.now.RefusedSource {
+		return FaultBusy, true
 	}
 	if r.now.BadServers == 0 {
 		return 0, false

@@ -211,6 +211,10 @@ type Behaviour struct {
 	ToleranceGrowth float64
 	KnownSource     string
 
+	// RefusedSource is a source whose connections it greets with 421 and closes, as a
+	// receiver does that has our address on a block list; "" is none.
+	RefusedSource string
+
 	SoftPercent float64 // of the recipients are refused for now
 	HardPercent float64 // of the recipients are refused for good
 	DropPercent float64 // of the transactions end with the connection lost

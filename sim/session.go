@@ -40,7 +40,7 @@ type loss struct {
 func (w *world) dial(a *qmgr.Dial) {
 	s := w.spareSessions.Take()
 	*s = session{id: a.Conn, opening: a.Opening, made: w.now, serves: w.nexthops[a.Opening.Nexthop], inFlight: a.Opening.InFlight, letters: s.letters[:0],
-		call: call{host: w.receiver(a.Opening.Host.Addr), client: w.client(a.Opening.Transport)}}
+		call: call{host: w.receiver(a.Opening.Host.Addr), client: w.client(a.Opening.Transport), source: a.Opening.Source}}
 	s.caller, s.listed = s, len(w.listed)
 	w.sessions[s.id], w.listed = s, append(w.listed, s)
 	for _, c := range w.watch.sessions {

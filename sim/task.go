@@ -16,6 +16,14 @@ type task struct {
 	begun      mail.Instant
 }
 
+// source is the address of ours that it leaves from; "" where none is chosen.
+func (e *task) source() string {
+	if e.session == nil {
+		return ""
+	}
+	return e.session.opening.Source
+}
+
 // poisonous reports whether receivers break off whenever they have had the message.
 func (m *message) poisonous() bool { return m != nil && m.source.cfg.Poison }
 

@@ -121,6 +121,9 @@ func newWatchers(w *world) watchers {
 	if w.hasSessions() {
 		ws.checkers = append(ws.checkers, newConnecting(w), newProbing(w), newReaching(w), newWarming(w))
 	}
+	if c := newEvidence(w); c != nil && w.hasSessions() {
+		ws.checkers = append(ws.checkers, c)
+	}
 	if c := newClaims(w, turns, sparse, idle, crowds); c != nil {
 		ws.enlist(c)
 	}

@@ -41,6 +41,7 @@ func behaviour(b *sim.Behaviour) []field {
 		countField("tolerance", 0, 1e9, &b.Tolerance),
 		numberField("tolerance_growth", 1, 1000, &b.ToleranceGrowth),
 		textField("known_source", "the name of a source", &b.KnownSource),
+		textField("refused_source", "the name of a source", &b.RefusedSource),
 		numberField("soft_percent", 0, 100, &b.SoftPercent),
 		numberField("hard_percent", 0, 100, &b.HardPercent),
 		numberField("drop_percent", 0, 100, &b.DropPercent),
