@@ -52,6 +52,7 @@ type Config struct {
 	Listen           []netip.AddrPort
 	Listeners        []Listener         // in the order of the file
 	Certificates     []certificate.Pair // likewise
+	HeaderRules      []HeaderRule       // likewise
 	ProxyInterfaces  []netip.Addr
 	MyNetworks       []netip.Prefix
 	RelayDomains     []string

@@ -37,6 +37,7 @@ func Diff(before, after *Config) []Change {
 	all = append(all, diffNamed(tablePool, before.Pools, after.Pools, poolName, poolParameters)...)
 	all = append(all, diffListed(tableListener, before.Listeners, after.Listeners, listenerName, listenerParameters)...)
 	all = append(all, diffListed(tableCertificate, before.Certificates, after.Certificates, certificateFile, certificateParameters)...)
+	all = append(all, diffListed(tableHeaderRule, before.HeaderRules, after.HeaderRules, headerRuleNumber, headerRuleParameters)...)
 	return append(all, diffRoutes(before.Routes, after.Routes)...)
 }
 

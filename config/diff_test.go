@@ -86,7 +86,7 @@ func at(all []Change, i int) any {
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
 	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
-		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.RelayClientCerts}
+		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.RelayClientCerts, c.headers()}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
 		c.Log, d.Grace, d.Readers, c.DKIM.Concurrency,
@@ -184,10 +184,28 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			switch p.Name {
 			case "address":
 				header, usual, value = "[[listener]]\n", "address = \":587\"\n", `":588"`
+			case "complete_domain":
+				header, value = header+"purpose = \"submission\"\n", `"b.example"`
 			case "purpose", "tls":
 				value = map[string]string{"purpose": `"submission"`, "tls": `"none"`}[p.Name]
 			case "group":
 				header, value = "[[listener]]\naddress = \"unix:/run/x\"\n", `"mail"`
+			}
+		case tableHeaderRule:
+			header = "[[header_rule]]\n"
+			switch p.Name {
+			case "field":
+				usual, value = "field = \"A\"\n", `"B"`
+			case "action":
+				header, usual, value = "[[header_rule]]\nfield = \"A\"\nvalue = \"x\"\n", "action = \"add\"\n", `"replace"`
+			case "value":
+				header, usual, value = "[[header_rule]]\nfield = \"A\"\naction = \"add\"\n", "value = \"x\"\n", `"y"`
+			case "match":
+				header += "field = \"A\"\n"
+				value = `"^x"`
+			case "listener":
+				header += "field = \"A\"\n"
+				value = `["submission_socket"]`
 			}
 		case tableCertificate:
 			header, usual, value = "[[certificate]]\ncert = \"/c\"\n", "key = \"/k\"\n", `"/l"`

@@ -56,6 +56,15 @@ const exampleTransport = `
 #key = "/etc/posthaste/mail.example.com.key"
 
 #
+# Header rules. Fields that are removed from, replaced in or added to the headers of
+# messages that arrive; see docs/submission.md.
+#
+
+#[[header_rule]]
+#field = "X-Originating-IP"
+#listener = ["submission"]
+
+#
 # Transports. Each has its own limits; those that it does not set come from the
 # parameters above. smtp, relay, discard, error and retry always exist.
 #
@@ -178,6 +187,8 @@ func Reference() string {
 	}
 	b.WriteString(referenceCertificates)
 	describeAll(&b, tableCertificate, certificateParameters, standardCertificate())
+	b.WriteString(referenceHeaderRules)
+	describeAll(&b, tableHeaderRule, headerRuleParameters, standardHeaderRule())
 	b.WriteString(referenceTransports)
 	for _, p := range transportParameters {
 		standard := describe(p, tableTransport, literal(p.plain(&standard.Defaults)))
@@ -321,6 +332,26 @@ const referenceCertificates = `
 Each table is a certificate that listeners show to clients of TLS; see docs/tls.md. The first is for clients that ask for no
 name, or for one that no certificate has. A reload reads all files again, also those that have not changed their names; if
 one cannot be used, the certificates in force stay.
+`
+
+const referenceHeaderRules = `
+## Header rules: [[header_rule]]
+
+Each table removes, replaces or adds a field in the headers of messages that arrive; see docs/submission.md. Rules are applied
+in their order. A reload replaces them for messages that begin after it.
+
+` + "```toml" + `
+[[header_rule]]
+field = "Received"
+match = "\\binside\\.example\\.com\\b"
+action = "remove"
+listener = ["submission"]
+
+[[header_rule]]
+field = "Organization"
+action = "add-missing"
+value = "Example, Inc."
+` + "```" + `
 `
 
 const referenceTransports = `

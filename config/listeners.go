@@ -26,6 +26,7 @@ type Listener struct {
 	Limits  ListenerLimits
 
 	Forwarders inbound.Forwarders
+	Submission ListenerSubmission
 }
 
 // ListenerLimits replace limits on clients and messages.
@@ -78,7 +79,7 @@ func allListenerParameters() []parameter[Listener] {
 		define("group", optional(text("group", "a name or a number", checkGroup), "for none"), func(l *Listener) *string { return &l.Group }, "",
 			"The group, by name or number, whose members may use a unix socket in addition to the owner of the queue.",
 			"Set it to the group of the programs that use the socket."),
-	}, tlsParameters(), forwarderParameters(), listenerLimits())
+	}, tlsParameters(), submissionParameters(), forwarderParameters(), listenerLimits())
 }
 
 func forwarderParameters() []parameter[Listener] {
@@ -160,7 +161,7 @@ func (c *Config) AllListeners() []Listener {
 
 // Terms returns the listener for package inbound, without its socket.
 func (c *Config) Terms(l *Listener) inbound.Listener {
-	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Forwarders: l.Forwarders, Limits: inbound.Limits{
+	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Limits: inbound.Limits{
 		Connections:       l.Limits.Connections.Or(0),
 		ClientConnections: optNone(l.Limits.ClientConnections),
 		Recipients:        optNone(l.Limits.Recipients),
@@ -283,6 +284,7 @@ func (l *loader) checkListener(t *tomlfile.Table, one *Listener) {
 	}
 	l.checkTLS(one, about)
 	l.checkForwarders(one, about)
+	l.checkSubmission(one, about)
 	for _, socket := range []struct{ key, path string }{{"admin_socket", l.c.AdminSocketPath()}, {"submission_socket", l.c.SubmissionSocketPath()}} {
 		if one.Address.Unix != "" && filepath.Clean(one.Address.Unix) == filepath.Clean(socket.path) {
 			about("address", "this is the path of "+socket.key, "choose another path")

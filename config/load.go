@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, classes, tenants, sources, pools, warmups, listeners, certificates, keys *tomlfile.Entry
+	var transports, destinations, routes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, keys *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -58,6 +58,8 @@ func (l *loader) load(root *tomlfile.Table) {
 			listeners = e
 		case tableCertificate:
 			certificates = e
+		case tableHeaderRule:
+			headerRules = e
 		case tableDNS, tableSpool, tableLog:
 			if t := l.asTable(e, e.Name); t != nil {
 				l.setAll(e.Name, t)
@@ -68,6 +70,7 @@ func (l *loader) load(root *tomlfile.Table) {
 	}
 	l.certificates(certificates)
 	l.listeners(listeners)
+	l.headerRules(headerRules)
 	l.transports(transports)
 	l.destinations(destinations)
 	l.routes(routes)
@@ -159,7 +162,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 				hint = "did you mean [[" + guess + "]]?"
 			}
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [[listener]], [[certificate]], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [[listener]], [[certificate]], [[header_rule]], [routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -208,7 +211,7 @@ func (l *loader) transports(all *tomlfile.Entry) {
 var namedTables = []string{tableTransport, tableDestination, tableClass, tableTenant, tableSource, tablePool, tableWarmup, tableDKIM}
 
 // listedTables are the lists of tables.
-var listedTables = []string{tableListener, tableCertificate}
+var listedTables = []string{tableListener, tableCertificate, tableHeaderRule}
 
 // namesTables reports whether a table contains tables with names.
 func namesTables(name string) bool {

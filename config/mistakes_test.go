@@ -111,6 +111,8 @@ func listed(p Parameter) (header, known, full string) {
 		return "[[certificate]]\n", "key = \"/k\"\n", "certificate.1"
 	case p.Table == tableCertificate:
 		return "[[certificate]]\n", "cert = \"/c\"\n", `certificate."/c"`
+	case p.Table == tableHeaderRule:
+		return "[[header_rule]]\n", map[bool]string{true: "", false: "field = \"A\"\n"}[p.Name == "field"], "header_rule.1"
 	case p.Table == tableListener && p.Name == "name":
 		return "[[listener]]\n", "address = \":25\"\n", `listener."[::]:25"`
 	case p.Table == tableListener && p.Name == "address":

@@ -298,5 +298,8 @@ func (c *Config) validateAll() []error {
 			all = append(all, err)
 		}
 	}
+	if _, err := c.Edits(); err != nil {
+		all = append(all, err)
+	}
 	return append(all, c.validateKeys()...)
 }

@@ -173,6 +173,10 @@ func Parameters() []Parameter {
 	for _, p := range certificateParameters {
 		all = append(all, describe(p, tableCertificate, literal(p.plain(&pair))))
 	}
+	rule := standardHeaderRule()
+	for _, p := range headerRuleParameters {
+		all = append(all, describe(p, tableHeaderRule, literal(p.plain(&rule))))
+	}
 	return all
 }
 

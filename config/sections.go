@@ -25,6 +25,7 @@ const (
 	tableDKIM        = "dkim"
 	tableListener    = "listener"    // a list
 	tableCertificate = "certificate" // a list
+	tableHeaderRule  = "header_rule" // a list
 )
 
 // nameHostname is the only parameter whose default comes from the environment.

@@ -77,6 +77,7 @@ func (s *shower) tables() []shownTable {
 	}
 	all = append(all, s.listenerTables()...)
 	all = append(all, s.certificateTables()...)
+	all = append(all, s.headerRuleTables()...)
 	all = append(all, s.transports()...)
 	all = append(all, s.destinations()...)
 	all = append(all, s.flowTables()...)
@@ -162,7 +163,7 @@ func formatTables(tables []shownTable) []byte {
 			if t.listed {
 				open, end = "[[", "]]"
 			}
-			b.WriteString(open + header(t.path) + end + "\n")
+			b.WriteString(open + tableHeader(t.path) + end + "\n")
 		}
 		for j, line := range t.lines {
 			if line.title != "" {
@@ -181,7 +182,7 @@ func formatTables(tables []shownTable) []byte {
 	return b.Bytes()
 }
 
-func header(path []string) string {
+func tableHeader(path []string) string {
 	quoted := make([]string, len(path))
 	for i, name := range path {
 		quoted[i] = tomlfile.QuoteKey(name)

@@ -172,9 +172,20 @@ func samples(p Parameter) []string {
 	if p.Table == tableCertificate {
 		return nil // right only together with the other
 	}
+	if p.Table == tableHeaderRule {
+		switch p.Name {
+		case "match":
+			return []string{`"^x"`}
+		case "field":
+			return []string{`"X-A"`, `"X-B"`}
+		case "listener":
+			return []string{`["submission_socket"]`}
+		}
+		return nil // right only together with others
+	}
 	if p.Table == tableListener {
 		switch p.Name {
-		case "address", "group", "tls", "purpose":
+		case "address", "complete_domain", "group", "tls", "purpose":
 			return nil // right only together with others
 		case "name":
 			return []string{`"a"`, `"b"`}
@@ -323,6 +334,13 @@ func randomFile(rng *rand.Rand) string {
 			to = tableClass + "." + []string{"otp", "bulk", "normal", "9"}[rng.IntN(4)]
 			if tables[to] == nil && rng.IntN(2) == 0 {
 				table(to).WriteString("max_share = 20\npriority = \"strict\"\n")
+			}
+		case tableHeaderRule:
+			to = fmt.Sprint(tableHeaderRule, " ", rng.IntN(2))
+			if tables[to] == nil && p.Name != "field" {
+				table(to).WriteString("field = \"X\"\n")
+			} else if tables[to] != nil && p.Name == "field" {
+				continue
 			}
 		case tableListener:
 			to = fmt.Sprint(tableListener, " ", rng.IntN(3))

@@ -151,6 +151,8 @@ func namesOf(table string) []string {
 		return appendNames(names, listenerParameters)
 	case tableCertificate:
 		return appendNames(names, certificateParameters)
+	case tableHeaderRule:
+		return appendNames(names, headerRuleParameters)
 	}
 	for _, s := range sections {
 		if s.table != table {

@@ -102,6 +102,8 @@ type Config struct {
 	// Flows classifies messages, until Server.SetFlows replaces it; nil leaves them
 	// unclassified.
 	Flows *flow.Rules
+	// Edits are made to messages, until Server.SetEdits replaces them; nil makes none.
+	Edits *Edits
 	// Quotas limit what classes, tenants and flows have waiting and send; nil does not. A
 	// message that is not classified has no limits.
 	Quotas *Quotas

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/smtp/server"
@@ -41,12 +42,13 @@ type connection struct {
 	from     netip.Addr // who has connected: the client, or a proxy for it; not valid for a unix socket
 	session  *server.Session
 	input    *input
-	output   *outputBuffer // nil while there is nothing to write
-	out      []byte        // replies not yet written
-	draft    Draft         // nil while none is open
-	origin   *flow.Client  // of all messages
-	rules    *flow.Rules   // by which the message is classified; nil: it is not
-	ahead    foreseen      // of the message, for quotas
+	output   *outputBuffer  // nil while there is nothing to write
+	out      []byte         // replies not yet written
+	draft    Draft          // nil while none is open
+	editor   *header.Editor // of the draft's header; nil: it is not edited
+	origin   *flow.Client   // of all messages
+	rules    *flow.Rules    // by which the message is classified; nil: it is not
+	ahead    foreseen       // of the message, for quotas
 
 	patience  patience
 	settled   bool
@@ -115,8 +117,7 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 	case *server.Recipient:
 		c.session.Answer(c.addRecipient(ctx, r))
 	case *server.Content:
-		_, err := c.draft.Write(r.Octets)
-		c.session.Answer(c.failure(ctx, "write", err))
+		c.session.Answer(c.failure(ctx, "write", c.content(r)))
 	case *server.Commit:
 		c.session.Answer(c.commit(ctx, r))
 	case *server.Abort:
@@ -174,6 +175,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	}
 	now := time.Now()
 	c.draft = draft
+	c.beginEdits(r.Sender, now)
 	c.rules = rules
 	c.session.Watch(c.rules.Watch())
 	c.patience.beginTransaction(now)
@@ -222,6 +224,10 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	draft, e := c.draft, r.Envelope
 	c.draft = nil
 	c.patience.endTransaction()
+	if refusal := c.endEdits(ctx, draft); !refusal.IsZero() {
+		draft.Abort()
+		return refusal
+	}
 	e.Flow = c.classify(&e, r.Fields)
 	e.Arrived = mail.Instant(time.Now().UnixNano())
 	e.Size = draft.Finish(&c.client, e)
@@ -275,6 +281,7 @@ func (c *connection) classify(e *mail.Envelope, fields []smtp.Field) mail.Flow {
 func (c *connection) abort() {
 	draft := c.draft
 	c.draft = nil
+	c.releaseEditor()
 	c.patience.endTransaction()
 	draft.Abort()
 }

@@ -21,18 +21,18 @@ func startBehind(t *testing.T, cfg Config, f Forwarders) *testServer {
 
 var proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 
-const header = "PROXY TCP4 192.0.2.1 198.51.100.2 40000 25\r\n"
+const proxyHeader = "PROXY TCP4 192.0.2.1 198.51.100.2 40000 25\r\n"
 
 // B-19, B-20: what a listed proxy says is believed, in whatever pieces it comes, with SMTP
 // or TLS right behind it; from others the header is garbage, and gives no rights.
 func TestProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := startBehind(t, Config{}, Forwarders{Proxy: proxies})
-		for cut := range len(header) {
+		for cut := range len(proxyHeader) {
 			c := ts.dial(t, "10.0.0.1")
 			go func() {
-				io.WriteString(c, header[:cut]) // the greeting shows it
-				io.WriteString(c, header[cut:])
+				io.WriteString(c, proxyHeader[:cut]) // the greeting shows it
+				io.WriteString(c, proxyHeader[cut:])
 			}()
 			c.hello()
 			c.say("MAIL FROM:<a@a.example>", "RCPT TO:<x@elsewhere.example>", "QUIT")
@@ -69,7 +69,7 @@ func TestProxyAndTLS(t *testing.T) {
 		ts := start(t, Config{}, nil, EarlyLog)
 		ts.SetListeners(Listener{Listener: ts.listener, Purpose: PurposeSubmissions, Use: TLSImplicit, TLS: serverTLS(t), Forwarders: Forwarders{Proxy: proxies}})
 		c := ts.dial(t, "10.0.0.1")
-		if _, err := io.WriteString(c, header); err != nil {
+		if _, err := io.WriteString(c, proxyHeader); err != nil {
 			t.Fatal(err)
 		}
 		c = c.shake(clientTLS())
@@ -98,8 +98,8 @@ func TestProxyWithoutHeader(t *testing.T) {
 		var writing sync.WaitGroup
 		defer writing.Wait()
 		writing.Go(func() {
-			for i := range header {
-				if _, err := io.WriteString(slow, header[i:i+1]); err != nil {
+			for i := range proxyHeader {
+				if _, err := io.WriteString(slow, proxyHeader[i:i+1]); err != nil {
 					return
 				}
 				time.Sleep(time.Second)

@@ -35,7 +35,10 @@ type Listener struct {
 	EarlyTalkers EarlyTalkers
 	Limits       Limits
 	Forwarders   Forwarders
-	Use          TLSUse
+	// Domain completes addresses of clients that give none, or one without a dot; "" does
+	// not. Only for submission (RFC 6409 4.2).
+	Domain string
+	Use    TLSUse
 	// TLS is the server's side of TLS, which chooses the certificate; nil if Use is TLSNone.
 	// With the same Config, clients can resume sessions after a reload.
 	TLS *tls.Config

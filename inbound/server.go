@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/internal/peercred"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/server"
@@ -28,6 +29,8 @@ type Server struct {
 	gate   Gate // nil: none
 
 	flows      atomic.Pointer[flow.Rules] // nil: messages are not classified
+	edits      atomic.Pointer[Edits]      // nil: messages stay as they are
+	editors    sync.Pool                  // of *header.Editor
 	admission  *admission
 	handshakes handshakes
 	counters   counters
@@ -66,6 +69,8 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), handshakes: handshakes{limit: cfg.HandshakeLimit, byPrefix: map[netip.Prefix]int{}}, refusals: newLogbook(cfg.Logger)}
 	s.flows.Store(cfg.Flows)
+	s.edits.Store(cfg.Edits)
+	s.editors.New = func() any { return new(header.Editor) }
 	s.inputs.New = func() any { return new(inputBuffer) }
 	s.outputs.New = func() any { return new(outputBuffer) }
 	return s, nil
@@ -262,6 +267,7 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		Normalize:   contains(t.cfg.NormalizeNetworks, addr),
 		RejectEarly: t.EarlyTalkers == EarlyReject,
 		TLS:         t.Use.session(),
+		Domain:      t.Domain,
 	}
 	if !addr.IsValid() {
 		p.RecipientLimit = t.cfg.LocalRecipientLimit

@@ -25,6 +25,9 @@ type PathRules struct {
 	Bare       bool // allow missing brackets, as in MAIL FROM:a@b
 	Underscore bool // allow "_" in labels, as in many host names
 	LocalMax   int  // longest local part; 0 means LocalMax
+	// Domain is appended to an address without "@", and to a domain without a dot, as only a
+	// server for submission may do (RFC 6409 4.2). "" completes nothing.
+	Domain string
 }
 
 // A Path is the result of ParsePath.
@@ -107,11 +110,7 @@ func (s *pathScanner) mailbox() (Path, Fault) {
 	if s.atEnd() && s.rules.Postmaster && !quoted && bytes.EqualFold(local, []byte("postmaster")) {
 		return Path{Address: "postmaster"}, FaultNone
 	}
-	if len(s.text) == 0 || s.text[0] != '@' {
-		return Path{}, FaultDomain
-	}
-	s.text = s.text[1:]
-	domain, domainNonASCII, f := s.domain()
+	domain, domainNonASCII, completed, f := s.afterLocal()
 	if f != FaultNone {
 		return Path{}, f
 	}
@@ -125,7 +124,7 @@ func (s *pathScanner) mailbox() (Path, Fault) {
 		return Path{}, FaultPathLong
 	}
 	p := Path{NonASCII: localNonASCII || domainNonASCII}
-	if quoted {
+	if quoted || completed {
 		p.Address = mail.Address(string(local) + "@" + string(domain))
 	} else {
 		p.Address = mail.Address(whole[:len(local)+1+len(domain)])
@@ -134,6 +133,25 @@ func (s *pathScanner) mailbox() (Path, Fault) {
 }
 
 func (s *pathScanner) atEnd() bool { return len(s.text) == 0 || s.text[0] == s.closer }
+
+// afterLocal parses what follows the local part, and completes it if that is allowed.
+func (s *pathScanner) afterLocal() (domain []byte, nonASCII, completed bool, f Fault) {
+	if s.atEnd() && s.rules.Domain != "" {
+		return []byte(s.rules.Domain), false, true, FaultNone
+	}
+	if len(s.text) == 0 || s.text[0] != '@' {
+		return nil, false, false, FaultDomain
+	}
+	s.text = s.text[1:]
+	if domain, nonASCII, f = s.domain(); f != FaultNone {
+		return nil, false, false, f
+	}
+	if s.rules.Domain != "" && domain[0] != '[' && bytes.IndexByte(domain, '.') < 0 {
+		domain = append(append(bytes.Clone(domain), '.'), s.rules.Domain...)
+		completed = true
+	}
+	return domain, nonASCII, completed, FaultNone
+}
 
 // local returns the local part in the form to emit, and reports whether that
 // differs from the form in the text.

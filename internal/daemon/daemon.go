@@ -174,6 +174,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	}
 	in := cfg.Inbound()
 	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver}, routing.flows, d.quotas
+	in.Edits = routing.edits
 	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
 		return err
@@ -190,6 +191,7 @@ type routing struct {
 	flows   *flow.Rules
 	agents  *agentSet
 	signing *signing
+	edits   *inbound.Edits
 }
 
 // newRouting makes all of it, or nothing.
@@ -207,6 +209,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	flows, err := flow.NewRules(cfg.Flows())
+	if err != nil {
+		return nil, err
+	}
+	edits, err := cfg.Edits()
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +241,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	routes := cfg.Router()
 	routes.STS = d.sts
 	router := resolve.NewRouter(table, resolver, routes)
-	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config)}, nil
+	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config), edits}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -257,6 +263,7 @@ func (d *Daemon) install(r *routing) {
 	d.signer.rules.Store(r.signing)
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
+		d.inbound.SetEdits(r.edits)
 	}
 }
 

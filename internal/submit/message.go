@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
@@ -81,7 +82,7 @@ type HeaderError struct {
 func (e *HeaderError) Error() string { return fmt.Sprintf("line %d of the message: %s", e.Line, e.Why) }
 
 // Compose reads a message to its end. The error is an *InputError if reading
-// fails, an *AddressError if the header has a bad address, a *HeaderError if the
+// fails, an *header.AddressError if the header has a bad address, a *HeaderError if the
 // header is ambiguous, and else one of the system's.
 func Compose(r io.Reader, o Options) (*Message, error) {
 	c := composer{o: o, in: bufio.NewReaderSize(r, 64<<10)}
@@ -117,68 +118,21 @@ type composer struct {
 	resent   roster // those in Resent-To, Resent-Cc and Resent-Bcc
 	isResent bool
 
-	ended    bool      // the input has been read to its end
-	midLine  bool      // the last piece did not end its line
-	line     int       // of the input, from 1
-	loose    bool      // the header ended without an empty line, and none has come yet
-	cr       bool      // in the header: the last octet of the last piece was a CR
-	field    fieldKind // the field that is being read
-	list     *listScanner
-	has      [fieldKinds]bool
+	ended    bool        // the input has been read to its end
+	midLine  bool        // the last piece did not end its line
+	line     int         // of the input, from 1
+	loose    bool        // the header ended without an empty line, and none has come yet
+	cr       bool        // in the header: the last octet of the last piece was a CR
+	field    header.Kind // the field that is being read
+	list     *header.List
+	has      [header.Kinds]bool
 	eightBit bool
 	utf8     bool // some line of the header is UTF-8 beyond ASCII
 	notUTF8  bool // some line of the header is neither ASCII nor UTF-8
 }
 
-// A fieldKind determines what is done with a field of the header.
-type fieldKind uint8
-
-const (
-	fieldOther fieldKind = iota
-	fieldNone            // there was no field yet
-	fieldFrom
-	fieldDate
-	fieldMessageID
-	fieldTo         // To and Cc
-	fieldBcc        // left out
-	fieldResentTo   // Resent-To and Resent-Cc
-	fieldResentBcc  // left out
-	fieldResent     // another field that says that the message was resent
-	fieldReturnPath // left out: it is for the last server to write (RFC 5321 4.4)
-	fieldMailbox    // left out: the line between the messages of a mailbox file
-	fieldKinds
-)
-
-func (k fieldKind) leftOut() bool {
-	return k == fieldBcc || k == fieldResentBcc || k == fieldReturnPath || k == fieldMailbox
-}
-
-func kindOf(name []byte) fieldKind {
-	switch strings.ToLower(string(name)) {
-	case "from":
-		return fieldFrom
-	case "date":
-		return fieldDate
-	case "message-id":
-		return fieldMessageID
-	case "to", "cc":
-		return fieldTo
-	case "bcc":
-		return fieldBcc
-	case "resent-to", "resent-cc":
-		return fieldResentTo
-	case "resent-bcc":
-		return fieldResentBcc
-	case "resent-from", "resent-sender", "resent-reply-to", "resent-date", "resent-message-id":
-		return fieldResent
-	case "return-path":
-		return fieldReturnPath
-	}
-	return fieldOther
-}
-
 func (c *composer) run() error {
-	c.field = fieldNone
+	c.field = header.KindNone
 	rest, err := c.header()
 	if err == nil {
 		err = c.endHeader()
@@ -255,18 +209,18 @@ func (c *composer) header() (rest piece, err error) {
 // no header at all.
 func (c *composer) beginLine(line []byte) bool {
 	if isContinuation(line) {
-		return c.field != fieldNone
+		return c.field != header.KindNone
 	}
-	if c.field == fieldNone && (bytes.HasPrefix(line, []byte("From ")) || bytes.HasPrefix(line, []byte(">From "))) {
-		c.field = fieldMailbox
+	if c.field == header.KindNone && (bytes.HasPrefix(line, []byte("From ")) || bytes.HasPrefix(line, []byte(">From "))) {
+		c.field = header.KindMailbox
 		return true
 	}
 	name, _, found := bytes.Cut(line, []byte(":"))
 	name = bytes.TrimRight(name, " \t") // obsolete, but seen (RFC 5322 4.5)
-	if !found || !isFieldName(name) {
+	if !found || !header.IsName(name) {
 		return false
 	}
-	c.field = kindOf(name)
+	c.field = header.KindOf(name)
 	c.has[c.field] = true
 	return true
 }
@@ -310,7 +264,7 @@ func (c *composer) checkLoose(p piece) error {
 		c.loose = false
 		return nil
 	}
-	if c.field != fieldNone {
+	if c.field != header.KindNone {
 		if err := c.checkLine(p.octets); err != nil {
 			return err
 		}
@@ -323,10 +277,10 @@ func (c *composer) checkLoose(p piece) error {
 	if !found {
 		return nil
 	}
-	switch kind := kindOf(name); kind {
-	case fieldBcc, fieldResentBcc:
-	case fieldTo, fieldResentTo:
-		if !c.o.FromHeader || c.field == fieldNone {
+	switch kind := header.KindOf(name); kind {
+	case header.KindBcc, header.KindResentBcc:
+	case header.KindTo, header.KindResentTo:
+		if !c.o.FromHeader || c.field == header.KindNone {
 			return nil
 		}
 	default:
@@ -336,15 +290,6 @@ func (c *composer) checkLoose(p piece) error {
 }
 
 func isContinuation(line []byte) bool { return line[0] == ' ' || line[0] == '\t' }
-
-func isFieldName(name []byte) bool {
-	for _, c := range name {
-		if c <= ' ' || c >= 0x7f {
-			return false
-		}
-	}
-	return len(name) > 0
-}
 
 // fieldPiece takes a piece of a field.
 func (c *composer) fieldPiece(p piece) error {
@@ -357,11 +302,11 @@ func (c *composer) fieldPiece(p piece) error {
 		c.beginList()
 	}
 	if c.list != nil {
-		if err := c.list.feed(value); err != nil {
+		if err := c.list.Feed(value); err != nil {
 			return err
 		}
 	}
-	if c.field.leftOut() {
+	if c.field.LeftOut() {
 		return nil
 	}
 	if !isASCII(p.octets) {
@@ -380,19 +325,19 @@ func (c *composer) beginList() {
 	}
 	var to *roster
 	switch c.field {
-	case fieldTo, fieldBcc:
+	case header.KindTo, header.KindBcc:
 		to = &c.fromTo
-	case fieldResentTo, fieldResentBcc:
+	case header.KindResentTo, header.KindResentBcc:
 		to = &c.resent
 		c.isResent = true
-	case fieldResent: // it is not for those again to whom it went first
+	case header.KindResent, header.KindResentFrom: // it is not for those again to whom it went first
 		c.isResent = true
 		return
 	default:
 		return
 	}
-	c.list = &listScanner{emit: func(address []byte) error {
-		path, err := parsePath(address, c.o.Domain)
+	c.list = &header.List{Emit: func(m header.Mailbox) error {
+		path, err := header.ParsePath(m.Address, c.o.Domain)
 		if err != nil {
 			return err
 		}
@@ -406,11 +351,8 @@ func (c *composer) endList() error {
 	}
 	list := c.list
 	c.list = nil
-	return list.end()
+	return list.End()
 }
-
-// dateLayout is the date-time of RFC 5322 3.3.
-const dateLayout = "Mon, 2 Jan 2006 15:04:05 -0700"
 
 // endHeader adds what is missing and the empty line.
 func (c *composer) endHeader() error {
@@ -425,14 +367,14 @@ func (c *composer) endHeader() error {
 		return err
 	}
 	b := c.endLine()
-	if !c.has[fieldFrom] {
+	if !c.has[header.KindFrom] {
 		b = append(b, "From: "+author(c.o.FullName, c.o.Author)+"\r\n"...)
 		c.utf8 = c.utf8 || !isASCII([]byte(c.o.Author))
 	}
-	if !c.has[fieldDate] {
-		b = append(b, "Date: "+c.o.Now.Format(dateLayout)+"\r\n"...)
+	if !c.has[header.KindDate] {
+		b = append(b, "Date: "+c.o.Now.Format(header.DateLayout)+"\r\n"...)
 	}
-	if !c.has[fieldMessageID] {
+	if !c.has[header.KindMessageID] {
 		b = append(b, "Message-ID: <"+c.o.Unique+"@"+c.o.Domain+">\r\n"...)
 	}
 	return c.write(append(b, '\r', '\n'))

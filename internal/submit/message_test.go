@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/mail"
 )
 
@@ -139,7 +140,7 @@ func TestRecipientsFromHeader(t *testing.T) {
 	}
 	o := options()
 	o.FromHeader = true
-	var bad *AddressError
+	var bad *header.AddressError
 	if _, err := Compose(strings.NewReader("To: a@x, b c\n\n"), o); !errors.As(err, &bad) || bad.Text != "b c" {
 		t.Errorf("a bad address: %v", err)
 	}

@@ -161,6 +161,9 @@ type Peer struct {
 	RejectEarly bool
 	// XClient and XForward permit these commands, which proxies and filters send.
 	XClient, XForward bool
+	// Domain completes addresses of MAIL and RCPT without a domain, or with one that has no
+	// dot (append_at_myorigin, append_dot_mydomain); "" does not. Only for submission.
+	Domain string
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
 	// Refusal, if not zero, replaces the greeting; QUIT is then the only command

@@ -69,7 +69,7 @@ func (s *Session) beginContent() {
 	}
 	s.body.fields.Begin(s.watch)
 	s.body.trace = s.appendReceived(s.body.trace[:0])
-	s.slots.content.Octets = s.body.trace
+	s.slots.content = Content{Octets: s.body.trace, Trace: true}
 	s.pending.push(&s.slots.content)
 }
 
@@ -247,7 +247,7 @@ func (s *Session) hand(octets []byte) {
 	}
 	if s.tx.draft && len(octets) > 0 {
 		s.body.handed += int64(len(octets))
-		s.slots.content.Octets = octets
+		s.slots.content = Content{Octets: octets}
 		s.pending.push(&s.slots.content)
 	}
 }

@@ -55,7 +55,10 @@ type Recipient struct {
 
 // Content asks the host to append octets to the draft. After a refusal the rest is
 // read and dropped, and that refusal is the reply to the content.
-type Content struct{ Octets []byte }
+type Content struct {
+	Octets []byte
+	Trace  bool // the Received field of this server, which comes first and alone
+}
 
 // Commit asks the host to make the draft durable. The envelope lacks ID and
 // Arrived; Size and Recipients are the session's counts. Answer with a zero reply

@@ -36,7 +36,7 @@ const (
 const duplicatesMax = 1000
 
 func (s *Session) pathRules() smtp.PathRules {
-	return smtp.PathRules{Bare: s.cfg.LenientPaths, Underscore: s.cfg.Underscores, LocalMax: s.cfg.LocalPartLimit}
+	return smtp.PathRules{Bare: s.cfg.LenientPaths, Underscore: s.cfg.Underscores, LocalMax: s.cfg.LocalPartLimit, Domain: s.peer.Domain}
 }
 
 func (s *Session) mail(arg []byte) {

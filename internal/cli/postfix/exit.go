@@ -3,6 +3,7 @@ package postfix
 import (
 	"errors"
 
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/submit"
 )
@@ -11,19 +12,19 @@ import (
 // sendmail know them: 75 is "try again later", all others are for good.
 func codeOfSubmission(err error) exit.Code {
 	var (
-		known   *exit.Error
-		input   *submit.InputError
-		address *submit.AddressError
-		header  *submit.HeaderError
-		refused *submit.Refusal
-		broken  *submit.ConnectionError
+		known     *exit.Error
+		input     *submit.InputError
+		address   *header.AddressError
+		ambiguous *submit.HeaderError
+		refused   *submit.Refusal
+		broken    *submit.ConnectionError
 	)
 	switch {
 	case errors.As(err, &known):
 		return known.Code
 	case errors.As(err, &input):
 		return exit.IO
-	case errors.As(err, &address), errors.As(err, &header):
+	case errors.As(err, &address), errors.As(err, &ambiguous):
 		return exit.Data
 	case errors.As(err, &broken):
 		return exit.TempFail

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/submit"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -27,7 +28,7 @@ func TestExitCodesOfSubmission(t *testing.T) {
 	}{
 		{errors.New("disk full"), exit.OS},
 		{&submit.InputError{Err: fs.ErrClosed}, exit.IO},
-		{fmt.Errorf("sender: %w", &submit.AddressError{}), exit.Data},
+		{fmt.Errorf("sender: %w", &header.AddressError{}), exit.Data},
 		{&submit.HeaderError{}, exit.Data},
 		{&submit.ConnectionError{Err: syscall.EPIPE}, exit.TempFail},
 		{refusal(451, 3, 0, ""), exit.TempFail},

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/internal/cli/exit"
 	"github.com/posthaste-mta/posthaste/internal/human"
 	"github.com/posthaste-mta/posthaste/internal/submit"
@@ -79,7 +80,7 @@ func (c *sendmailCall) addresses(domain string) error {
 	if c.fullName != "" {
 		c.options.FullName = c.fullName
 	}
-	author, err := submit.ParseAddress(login, domain)
+	author, err := header.ParseAddress(login, domain)
 	if err != nil {
 		author = mail.Address("nobody@" + domain)
 	}
@@ -90,7 +91,7 @@ func (c *sendmailCall) addresses(domain string) error {
 		if text == "<>" {
 			text = ""
 		}
-		if err := submit.ParseList(text, domain, func(a mail.Address) error { given = append(given, a); return nil }); err != nil {
+		if err := header.ParseList(text, domain, func(a mail.Address) error { given = append(given, a); return nil }); err != nil {
 			return fmt.Errorf("sender: %w", err)
 		}
 		switch len(given) {
@@ -106,7 +107,7 @@ func (c *sendmailCall) addresses(domain string) error {
 		}
 	}
 	for _, arg := range c.raw {
-		if err := submit.ParseList(arg, domain, func(a mail.Address) error {
+		if err := header.ParseList(arg, domain, func(a mail.Address) error {
 			c.options.Recipients = append(c.options.Recipients, a)
 			return nil
 		}); err != nil {
@@ -220,7 +221,7 @@ func hostname() string {
 }
 
 func validDomain(name string) bool {
-	_, err := submit.ParseAddress("a@"+name, "")
+	_, err := header.ParseAddress("a@"+name, "")
 	return err == nil
 }
 

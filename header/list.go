@@ -1,4 +1,4 @@
-package submit
+package header
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func (e *AddressError) Error() string { return fmt.Sprintf("bad address %q: %s",
 // comments left out.
 const mailboxMax = 4096
 
-// listState is where in an address list a listScanner is.
+// listState is where in an address list a List is.
 type listState uint8
 
 const (
@@ -31,13 +31,25 @@ const (
 	listLiteral           // in a domain literal
 )
 
-// A listScanner takes addresses out of an address list (RFC 5322 3.4): comments,
-// folding, quoted strings, display names, groups and the obsolete forms of
-// section 4.4. It is fed in portions of any size, and its memory is bounded
-// whatever they are. It belongs to one goroutine.
-type listScanner struct {
-	emit func(address []byte) error // called with each address as written, without white space
+// A Mailbox is one address of a list.
+type Mailbox struct {
+	// Address is as written, without display name, comments and white space. It is valid
+	// until Emit returns.
+	Address []byte
+	// From and To are where in the list it is written, comments within it included.
+	From, To int
+}
 
+// A List takes addresses out of an address list (RFC 5322 3.4): comments, folding,
+// quoted strings, display names, groups and the obsolete forms of section 4.4. It is
+// fed in portions of any size, and its memory is bounded whatever they are. Set Emit,
+// call Feed for each portion, then End. A List belongs to one goroutine.
+type List struct {
+	// Emit gets each address. Its error ends the list.
+	Emit func(Mailbox) error
+
+	fed      int // octets so far, without the one that is looked at
+	from, to int // where the octets of the address are
 	state    listState
 	depth    int
 	escaped  bool
@@ -49,12 +61,14 @@ type listScanner struct {
 	angle    []byte // inside of <>
 }
 
-// feed takes the next octets of the list.
-func (s *listScanner) feed(p []byte) error {
+// Feed takes the next octets of the list. The error is an *AddressError or Emit's, and ends
+// the list.
+func (s *List) Feed(p []byte) error {
 	for _, c := range p {
 		if err := s.octet(c); err != nil {
 			return err
 		}
+		s.fed++
 		if len(s.text) > mailboxMax || len(s.angle) > mailboxMax {
 			return s.bad("it is too long")
 		}
@@ -62,7 +76,7 @@ func (s *listScanner) feed(p []byte) error {
 	return nil
 }
 
-func (s *listScanner) octet(c byte) error {
+func (s *List) octet(c byte) error {
 	switch {
 	case c == '\r' || c == '\n': // folding; the white space behind it counts
 		return nil
@@ -98,7 +112,7 @@ func (s *listScanner) octet(c byte) error {
 }
 
 // plain takes an octet that is in no quotes, comments or brackets.
-func (s *listScanner) plain(c byte) error {
+func (s *List) plain(c byte) error {
 	switch c {
 	case ' ', '\t':
 		s.gap = true
@@ -126,7 +140,7 @@ func (s *listScanner) plain(c byte) error {
 	return nil
 }
 
-func (s *listScanner) openAngle() error {
+func (s *List) openAngle() error {
 	switch {
 	case s.inAngle:
 		return s.bad("there is a < inside of <>")
@@ -140,7 +154,7 @@ func (s *listScanner) openAngle() error {
 
 // delimiter ends a mailbox or begins a group. Inside of <> commas and colons
 // belong to a source route (RFC 5322 4.4).
-func (s *listScanner) delimiter(c byte) error {
+func (s *List) delimiter(c byte) error {
 	switch {
 	case s.inAngle && c != ';':
 		s.put(c)
@@ -164,7 +178,7 @@ func (s *listScanner) delimiter(c byte) error {
 // put appends an octet to what is being read. White space is kept as one space
 // where it separates words, since an address with a space in it is none, and
 // forgotten around dots and at signs, where old mail has it.
-func (s *listScanner) put(c byte) {
+func (s *List) put(c byte) {
 	to := &s.text
 	if s.inAngle {
 		to = &s.angle
@@ -173,13 +187,17 @@ func (s *listScanner) put(c byte) {
 		*to = append(*to, ' ')
 	}
 	s.gap = false
+	if len(*to) == 0 {
+		s.from = s.fed
+	}
+	s.to = s.fed + 1
 	*to = append(*to, c)
 }
 
 func separates(c byte) bool { return c == '.' || c == '@' || c == ',' || c == ':' }
 
 // flush hands over the mailbox that was read, if there is one.
-func (s *listScanner) flush() error {
+func (s *List) flush() error {
 	address := s.text
 	switch {
 	case s.hasAngle && len(s.text) > 0:
@@ -190,7 +208,7 @@ func (s *listScanner) flush() error {
 		address = s.angle
 	}
 	if len(address) > 0 {
-		if err := s.emit(address); err != nil {
+		if err := s.Emit(Mailbox{address, s.from, s.to}); err != nil {
 			return err
 		}
 	}
@@ -199,8 +217,8 @@ func (s *listScanner) flush() error {
 	return nil
 }
 
-// end ends the list. Nothing may be fed after.
-func (s *listScanner) end() error {
+// End ends the list. Nothing may be fed after it. The errors are those of Feed.
+func (s *List) End() error {
 	switch {
 	case s.state == listQuoted:
 		return s.bad("a quote is not closed")
@@ -215,7 +233,7 @@ func (s *listScanner) end() error {
 	return s.flush()
 }
 
-func (s *listScanner) bad(why string) error {
+func (s *List) bad(why string) error {
 	text := slices.Concat(s.text, s.angle)
 	return &AddressError{clip(text), why}
 }
@@ -236,9 +254,10 @@ const longLocal = 200
 // ParseAddress reads one address as a person writes it, without angle brackets.
 // One without a domain is given the default domain. The error is an
 // *AddressError.
-func ParseAddress(text, domain string) (mail.Address, error) { return parsePath([]byte(text), domain) }
+func ParseAddress(text, domain string) (mail.Address, error) { return ParsePath([]byte(text), domain) }
 
-func parsePath(text []byte, domain string) (mail.Address, error) {
+// ParsePath is ParseAddress for the Address of a Mailbox.
+func ParsePath(text []byte, domain string) (mail.Address, error) {
 	rules := smtp.PathRules{Underscore: true, LocalMax: longLocal}
 	wrapped := slices.Concat([]byte("<"), text, []byte(">"))
 	p, rest, fault := smtp.ParsePath(wrapped, rules)
@@ -276,15 +295,15 @@ func explain(f smtp.Fault, text []byte) string {
 // ParseList calls visit with each address of a list as people write it
 // ("Jane <jane@example.net>, joe"). The error is an *AddressError or visit's.
 func ParseList(text, domain string, visit func(mail.Address) error) error {
-	s := listScanner{emit: func(address []byte) error {
-		p, err := parsePath(address, domain)
+	s := List{Emit: func(m Mailbox) error {
+		p, err := ParsePath(m.Address, domain)
 		if err != nil {
 			return err
 		}
 		return visit(p)
 	}}
-	if err := s.feed([]byte(text)); err != nil {
+	if err := s.Feed([]byte(text)); err != nil {
 		return err
 	}
-	return s.end()
+	return s.End()
 }

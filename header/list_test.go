@@ -1,4 +1,4 @@
-package submit
+package header
 
 import (
 	"errors"
@@ -114,8 +114,8 @@ func FuzzParseList(f *testing.F) {
 			}
 		}
 		var pieces []mail.Address
-		s := listScanner{emit: func(address []byte) error {
-			a, err := parsePath(address, "here.example")
+		s := List{Emit: func(m Mailbox) error {
+			a, err := ParsePath(m.Address, "here.example")
 			if err == nil {
 				pieces = append(pieces, a)
 			}
@@ -124,11 +124,11 @@ func FuzzParseList(f *testing.F) {
 		rest, pieceErr := []byte(text), error(nil)
 		for len(rest) > 0 && pieceErr == nil {
 			n := min(len(rest), 1+int(step))
-			pieceErr = s.feed(rest[:n])
+			pieceErr = s.Feed(rest[:n])
 			rest = rest[n:]
 		}
 		if pieceErr == nil {
-			pieceErr = s.end()
+			pieceErr = s.End()
 		}
 		if (err == nil) != (pieceErr == nil) || cmp.Diff(whole, pieces) != "" {
 			t.Errorf("%q: whole %v %v, in pieces of %d %v %v", text, whole, err, 1+int(step), pieces, pieceErr)

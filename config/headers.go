@@ -1,0 +1,194 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/posthaste-mta/posthaste/header"
+	"github.com/posthaste-mta/posthaste/inbound"
+	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+	"github.com/posthaste-mta/posthaste/qmgr/shape"
+)
+
+// ListenerSubmission is what a listener mends in the mail of programs that are no servers
+// (RFC 6409).
+type ListenerSubmission struct {
+	FixHeader      shape.Opt[bool] // unset: by purpose
+	CompleteDomain string
+}
+
+// A HeaderRule is a table [[header_rule]].
+type HeaderRule struct {
+	Number    string // in the order of the file
+	Rule      header.Rule
+	Listeners []string // none means all
+}
+
+func submissionParameters() []parameter[Listener] {
+	return []parameter[Listener]{
+		define("fix_header", opt(flag()), func(l *Listener) *shape.Opt[bool] { return &l.Submission.FixHeader }, shape.Opt[bool]{},
+			"Whether headers are completed and checked as for mail programs: a missing Date, Message-ID or From is added, Bcc and Return-Path are removed, and a message with several From fields, or with one that is not a list of addresses, is refused; without it, listeners of purpose submission and submissions do so, and others do not.",
+			"Set it to true on a listener of purpose relay for devices and programs that write incomplete messages, and to false if your programs' headers must stay as they are."),
+		define("complete_domain", optional(domain(), "for none"), func(l *Listener) *string { return &l.Submission.CompleteDomain }, "",
+			"The domain that is appended to addresses without a domain, and after a dot to domains without a dot, in MAIL, RCPT and the address fields of headers; without it such addresses are refused in MAIL and RCPT and stay as they are in headers.",
+			"Set it to your domain on a listener for programs that leave it out."),
+	}
+}
+
+// headerRuleParameters is the table of the parameters of [[header_rule]].
+var headerRuleParameters = []parameter[HeaderRule]{
+	define("field", text("field", `such as "X-Originating-IP"`, checkField), func(r *HeaderRule) *string { return &r.Rule.Field }, "",
+		"The name of the header field.",
+		"Set it for every rule."),
+	define("action", words(word[header.Action]{"remove", header.Remove}, word[header.Action]{"replace", header.Replace}, word[header.Action]{"add", header.Add}, word[header.Action]{"add-missing", header.AddMissing}),
+		func(r *HeaderRule) *header.Action { return &r.Rule.Action }, header.Remove,
+		"What is done: remove leaves out the fields of this name, replace gives them another value, add adds a field at the end of the header, and add-missing does so if the client has sent none of this name.",
+		"Set it unless fields are to be removed."),
+	define("match", optional(text("regular expression", `in the syntax of RE2, such as "^10\\."`, checkExpression), "for all values"), func(r *HeaderRule) *string { return &r.Rule.Match }, "",
+		"The regular expression that must be found in the value of a field for the rule to apply to it; lines that are folded are joined for that, and (?i) at the beginning ignores case.",
+		"Set it if only some fields of this name are meant."),
+	define("value", optional(text("value", "at most 4096 bytes of printable ASCII, in which $1 stands for what the first group of match has found, and $$ for a dollar sign", checkFieldValue), "for remove"), func(r *HeaderRule) *string { return &r.Rule.Value }, "",
+		"The value of the field that is added or replaced.",
+		"Set it for every action except remove."),
+	define("listener", list(text("listener", `such as ["submission"]`, checkRuleListener), "listeners"), func(r *HeaderRule) *[]string { return &r.Listeners }, nil,
+		"The names of the listeners to whose mail the rule applies, \"submission_socket\" for the socket for local programs among them; none means all.",
+		"Set it if mail of your own programs, for example, is to be treated differently from that of other servers."),
+}
+
+func standardHeaderRule() HeaderRule { return HeaderRule{} }
+
+func headerRuleNumber(r *HeaderRule) string { return r.Number }
+
+func checkField(s string) (string, string) {
+	if !header.IsName([]byte(s)) {
+		hint := ""
+		if strings.HasSuffix(s, ":") {
+			hint = "write it without the colon"
+		}
+		return tomlfile.QuoteText(s) + " is not the name of a header field", hint
+	}
+	return "", ""
+}
+
+func checkExpression(s string) (string, string) {
+	if _, err := header.Compile(header.Config{Rules: []header.Rule{{Field: "A", Match: s}}}); err != nil {
+		_, why, _ := strings.Cut(err.Error(), ": ")
+		return tomlfile.QuoteText(s) + " cannot be used: " + why, ""
+	}
+	return "", ""
+}
+
+func checkFieldValue(s string) (string, string) {
+	if _, err := header.Compile(header.Config{Rules: []header.Rule{{Field: "A", Action: header.Replace, Value: s}}}); err != nil {
+		_, why, _ := strings.Cut(err.Error(), ": ")
+		return tomlfile.QuoteText(s) + " cannot be used: " + why, ""
+	}
+	return "", ""
+}
+
+func checkRuleListener(s string) (string, string) {
+	if s == "" {
+		return "the name is empty", ""
+	}
+	return "", ""
+}
+
+// headerRules creates the rules that the file defines. It runs after the listeners.
+func (l *loader) headerRules(all *tomlfile.Entry) {
+	loadList(l, tableHeaderRule, all, headerRuleParameters, standardHeaderRule, func(*tomlfile.Table) string { return "" },
+		func(t *tomlfile.Table, name string, r HeaderRule, whole bool) {
+			r.Number, r.Rule.Name = name, name
+			l.c.HeaderRules = append(l.c.HeaderRules, r)
+			if whole {
+				l.checkHeaderRule(t, &r)
+			}
+		})
+}
+
+func (l *loader) checkHeaderRule(t *tomlfile.Table, r *HeaderRule) {
+	about := l.complainer(tableHeaderRule, r.Number, t)
+	adds := r.Rule.Action == header.Add || r.Rule.Action == header.AddMissing
+	switch {
+	case r.Rule.Field == "":
+		about("field", "this rule is for no field", `add such as field = "X-Originating-IP"`)
+	case r.Rule.Action == header.Remove && r.Rule.Value != "":
+		about("value", "a field that is removed has no value", `remove it, or set action = "replace"`)
+	case r.Rule.Action != header.Remove && r.Rule.Value == "":
+		about("value", "the value is missing", `add such as value = "none"`)
+	case adds && r.Rule.Match != "":
+		about("match", "a field that is added matches nothing", "remove it")
+	}
+	names := l.listenerNames()
+	for _, name := range r.Listeners {
+		if !slices.Contains(names, name) {
+			about("listener", fmt.Sprintf("there is no listener %q", name), didYouMean(name, names))
+		}
+	}
+}
+
+// listenerNames returns what rules may name.
+func (l *loader) listenerNames() []string {
+	names := []string{socketName}
+	for _, one := range l.c.AllListeners() {
+		names = append(names, one.Name)
+	}
+	return names
+}
+
+// checkSubmission complains about a listener that completes what strangers send.
+func (l *loader) checkSubmission(one *Listener, about func(parameter, message, hint string)) {
+	if one.Submission.CompleteDomain != "" && one.Purpose == inbound.PurposeRelay {
+		about("complete_domain", "a server must not complete the addresses of mail that it relays (RFC 5321 5.1)", `set purpose = "submission" too, or remove it`)
+	}
+}
+
+// Edits returns what package inbound does to headers.
+func (c *Config) Edits() (*inbound.Edits, error) {
+	edits := &inbound.Edits{Listeners: make(map[string]*header.Edits)}
+	for name, one := range c.headers() {
+		compiled, err := header.Compile(one)
+		if err != nil {
+			return nil, err
+		}
+		if name == otherListeners {
+			edits.Others = compiled
+		} else {
+			edits.Listeners[name] = compiled
+		}
+	}
+	return edits, nil
+}
+
+// otherListeners stands for sockets that were handed over and are not in the configuration.
+// No listener has such a name.
+const otherListeners = "*"
+
+// headers returns the configurations of package header by listener.
+func (c *Config) headers() map[string]header.Config {
+	all := map[string]header.Config{otherListeners: {Rules: c.headerRulesOf(otherListeners)}, "": {Rules: c.headerRulesOf(socketName)}}
+	for _, l := range c.AllListeners() {
+		all[l.Name] = header.Config{Submission: l.fixesHeader(), Domain: l.Submission.CompleteDomain, Rules: c.headerRulesOf(l.Name)}
+	}
+	return all
+}
+
+// fixesHeader reports whether a listener mends headers.
+func (l *Listener) fixesHeader() bool {
+	return l.Submission.FixHeader.Or(l.Purpose != inbound.PurposeRelay)
+}
+
+// headerRulesOf returns the rules for a listener.
+func (c *Config) headerRulesOf(listener string) (rules []header.Rule) {
+	for i := range c.HeaderRules {
+		if r := &c.HeaderRules[i]; len(r.Listeners) == 0 || slices.Contains(r.Listeners, listener) {
+			rules = append(rules, r.Rule)
+		}
+	}
+	return rules
+}
+
+// headerRuleTables shows the rules in their order.
+func (s *shower) headerRuleTables() []shownTable {
+	return showList(s, tableHeaderRule, s.c.HeaderRules, headerRuleNumber, standardHeaderRule, headerRuleParameters)
+}
