@@ -71,7 +71,7 @@ func dnsParameters() []parameter[Config] {
 			"The file that is searched for the name of a nexthop in brackets before the DNS is asked.",
 			"Set it to /dev/null to use only the DNS."),
 		define("trust_ad", flag(), func(c *Config) *bool { return &c.DNS.TrustAD }, false,
-			"Whether answers that a name server marks as validated by DNSSEC (AD bit) are believed even if a server is not on a loopback address; if all are, they always are.",
+			"Whether answers that a name server marks as validated by DNSSEC (AD bit) are believed even if a server is not on a loopback address; if all are, or if they are those of resolv_conf and that file has the option trust-ad, they always are.",
 			"Set it if all servers validate and the network to them is trusted, since TLSA records are used only where these marks are believed."),
 		define("timeout", period(time.Second, limit[time.Duration]{min: 100 * time.Millisecond, max: time.Minute, zero: "what resolv_conf says"}), func(c *Config) *time.Duration { return &c.DNS.Timeout }, 0,
 			"The time that one name server has to answer a query.",

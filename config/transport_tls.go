@@ -157,3 +157,30 @@ func (l *loader) complainOfPolicy(table string, err error) {
 	l.complain(strings.ReplaceAll(err.Error(), "\n", "; "), "", table+".tls_security_level", table+".tls_match", table+".tls_fingerprints", table,
 		"smtp_tls_security_level", "smtp_tls_match", "smtp_tls_fingerprints")
 }
+
+// records warns of levels that are about TLSA records, where no host has any, as far as the name
+// servers are believed: with dane the mail goes as if the level were may, and with dane-only it
+// does not go. For mta-sts the records are only one of two ways.
+func (w *warner) records() {
+	for _, name := range slices.Sorted(maps.Keys(w.c.Transports)) {
+		if t := w.c.Transports[name]; t.Type == TypeSMTP {
+			w.level(w.of(name, "tls_security_level"), t.SMTP.Policy.Level)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.c.Destinations)) {
+		if d := w.c.Destinations[name]; d.Security.Set {
+			w.level(fullName(destinationTable(name), "tls_security_level"), d.Security.Value)
+		}
+	}
+}
+
+func (w *warner) level(key string, level tlspolicy.Level) {
+	const fix = "the name servers are not on loopback addresses, and not trusted; set trust_ad under [dns] if they validate DNSSEC and the network to them is safe"
+	switch {
+	case level != tlspolicy.DANE && level != tlspolicy.DANEOnly, w.c.Resolve().BelievesAD():
+	case level == tlspolicy.DANE:
+		w.about(key, "no TLSA record is believed, so it is no more than may: %s", fix)
+	default:
+		w.about(key, "no TLSA record is believed, so no mail is sent: %s", fix)
+	}
+}

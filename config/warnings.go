@@ -45,6 +45,7 @@ func (c *Config) Warnings() []Warning {
 	w.names()
 	w.quotas()
 	w.listeners()
+	w.records()
 	return w.list
 }
 
@@ -282,8 +283,8 @@ func (w *warner) destination(name string, d *Destination) {
 	of := func(parameter string) string { return table + "." + parameter }
 	w.misled(of("domains"), d)
 	l := &d.Limits
-	if (*l == shape.Limits{}) {
-		w.about(table, "it sets no limit, so it has no effect")
+	if (*l == shape.Limits{}) && !d.Security.Set {
+		w.about(table, "it sets no limit and no tls_security_level, so it has no effect")
 		return
 	}
 	most := 0

@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+const trustFix = "the name servers are not on loopback addresses, and not trusted; set trust_ad under [dns] if they validate DNSSEC and the network to them is safe"
+
 // A value without effect is worse than a mistake: without a warning the operator
 // relies on it. A file of defaults, and one whose values all have an effect, must give
 // no warnings.
@@ -36,7 +38,14 @@ func TestWarnings(t *testing.T) {
 		{"a tenant's rates", "[tenant.shop]\nrecipient_rate = \"10/s, 5000/h\"\nmessage_rate = \"10/s, 600/min\"", "tenant.shop.message_rate: 600/min has no effect: 10/s is at least as strict"},
 		{"no second attempt", "minimal_backoff_time = \"2h\"\nmaximal_backoff_time = \"3h\"\nmaximal_queue_lifetime = \"1h\"\nbounce_queue_lifetime = \"1h\"",
 			"maximal_queue_lifetime: mail is returned before its second attempt: minimal_backoff_time is 2h"},
-		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit, so it has no effect"},
+		{"an empty destination", "[destination.own]\ndomains = [\"own.example\"]", "destination.own: it sets no limit and no tls_security_level, so it has no effect"},
+		{"a destination's level of TLS", "[destination.own]\ndomains = [\"own.example\"]\ntls_security_level = \"encrypt\"", ""},
+		{"dane on this machine", "smtp_tls_security_level = \"dane\"\n[dns]\nservers = [\"127.0.0.1\"]", ""},
+		{"dane that is trusted", "smtp_tls_security_level = \"dane-only\"\n[dns]\nservers = [\"192.0.2.53\"]\ntrust_ad = true", ""},
+		{"mta-sts", "smtp_tls_security_level = \"mta-sts\"\n[dns]\nservers = [\"192.0.2.53\"]", ""},
+		{"dane that is not", "smtp_tls_security_level = \"dane\"\n[dns]\nservers = [\"192.0.2.53\"]\n[destination.own]\ndomains = [\"own.example\"]\ntls_security_level = \"dane-only\"",
+			"smtp_tls_security_level: no TLSA record is believed, so it is no more than may: " + trustFix + "\n" +
+				"destination.own.tls_security_level: no TLSA record is believed, so no mail is sent: " + trustFix},
 		{"a pause and a rate", "[transport.slow]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"5/s, 10/min\"",
 			"transport.slow.destination_rate: 5/s has no effect: destination_rate_delay, which is 1s, is at least as strict"},
 		{"a pause within a rate", "[transport.slow]\ndestination_rate_delay = \"1s\"\ndestination_rate = \"1/5s\"", ""},
@@ -76,7 +85,7 @@ func TestWarningsHaveLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "a.toml:4: warning: transport.bulk.destination_concurrency_limit: 30 is never reached: process_limit is 10\n" +
-		"a.toml:6: warning: destination.own: it sets no limit, so it has no effect\n"
+		"a.toml:6: warning: destination.own: it sets no limit and no tls_security_level, so it has no effect\n"
 	if got := cfg.Warn("a.toml", nil); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -27,8 +27,9 @@ type Config struct {
 	HostsFile string
 	// TrustAD means that the servers validate by DNSSEC, and that nobody can change
 	// their answers on the way, so that their AD bit is believed. Without it the bit is
-	// believed only if all servers are on loopback addresses (RFC 7672 2.1.1 and RFC 4035
-	// 4.9.3). TLSA records are used only where the bit is believed.
+	// believed only if all servers are on loopback addresses (RFC 7672 2.1, RFC 4035 4.9.3),
+	// or are those of ResolvConf, and that has the option trust-ad. TLSA records are used only
+	// where the bit is believed.
 	TrustAD bool
 	// Timeout is the time one server has to answer. Raise it on a slow
 	// link; 0 means the value of ResolvConf, or 5 s if it has none.
@@ -141,6 +142,13 @@ func (c Config) Validate() error {
 		wrong.Unless(err != nil || n.String() == s, "trusted: nexthop %q: the canonical form is %q", s, n)
 	}
 	return wrong.Join()
+}
+
+// BelievesAD reports whether the AD bit of the name servers is believed, as ResolvConf is now. If
+// not, no host has TLSA records, as far as a Resolver knows.
+func (c Config) BelievesAD() bool {
+	c = c.WithDefaults()
+	return parseSystem(c)(readSome(c.ResolvConf)).trustAD
 }
 
 // dnsPort is the port of name servers.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -218,6 +220,39 @@ func TestTrust(t *testing.T) {
 				t.Errorf("%s: not the same for MX and address records", c.name)
 			}
 		}
+	}
+}
+
+// The option trust-ad of resolv.conf is for the servers of that file, and only on a line of options.
+func TestTrustInResolvConf(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		servers []string
+		want    bool
+	}{
+		{"nameserver 192.0.2.53\noptions trust-ad\n", nil, true},
+		{"options edns0 timeout:2 trust-ad\nnameserver 192.0.2.53", nil, true},
+		{"nameserver 192.0.2.53\noptions trust-ad\n", []string{"192.0.2.54"}, false},
+		{"nameserver 192.0.2.53\noptions trust-ad\n", []string{"127.0.0.1"}, true},
+		{"nameserver 192.0.2.53\n#options trust-ad\n; options trust-ad\n", nil, false},
+		{"nameserver 192.0.2.53\noptions trust-ad:0\nsearch trust-ad\n", nil, false},
+		{"nameserver 192.0.2.53\n", nil, false},
+		{"nameserver 127.0.0.1\nnameserver 192.0.2.53\n", nil, false},
+		{"", nil, true},
+	} {
+		file := filepath.Join(t.TempDir(), "resolv.conf")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		config := Config{Servers: c.servers, ResolvConf: file}
+		r, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.BelievesAD() != c.want || r.Validates() != c.want {
+			t.Errorf("%q, servers %q: %v and %v, want %v", c.text, c.servers, config.BelievesAD(), r.Validates(), c.want)
+		}
+		r.Close()
 	}
 }
 

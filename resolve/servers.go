@@ -37,6 +37,7 @@ func parseSystem(c Config) func(text string) system {
 				s.servers = append(s.servers, ap)
 			}
 		}
+		own := len(s.servers) > 0
 		if conf, err := dns.ClientConfigFromReader(strings.NewReader(text)); err == nil {
 			s.complete(conf)
 		}
@@ -49,9 +50,20 @@ func parseSystem(c Config) func(text string) system {
 		s.servers = s.servers[:min(len(s.servers), serversMax)]
 		s.timeout = cmp.Or(s.timeout, 5*time.Second)
 		s.attempts = cmp.Or(s.attempts, 2)
-		s.trustAD = c.TrustAD || !slices.ContainsFunc(s.servers, isRemote)
+		s.trustAD = c.TrustAD || !slices.ContainsFunc(s.servers, isRemote) || !own && trustsAD(text)
 		return s
 	}
+}
+
+// trustsAD reports whether a resolv.conf has the option trust-ad, by which an operator says of its
+// servers what Config.TrustAD says (resolv.conf(5), glibc 2.31). Package dns does not read it.
+func trustsAD(text string) bool {
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "options" && slices.Contains(words[1:], "trust-ad") {
+			return true
+		}
+	}
+	return false
 }
 
 func isRemote(server netip.AddrPort) bool { return !server.Addr().Unmap().IsLoopback() }

@@ -240,6 +240,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	}
 	routes := cfg.Router()
 	routes.STS = d.sts
+	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config), edits}, nil
 }

@@ -6,8 +6,10 @@ import (
 	"net/netip"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/mtasts"
 )
 
@@ -18,8 +20,9 @@ const policyFile = "mta-sts"
 // which a reload replaces; it is opened when a policy is wanted first, so that a daemon without
 // the level mta-sts has none.
 type stsFinder struct {
-	agents *agents
-	cfg    mtasts.Config
+	agents  *agents
+	cfg     mtasts.Config
+	private atomic.Bool // web servers may have private addresses, as mail hosts may
 
 	mu     sync.Mutex
 	store  *mtasts.Store // nil: not opened yet
@@ -29,8 +32,18 @@ type stsFinder struct {
 func newSTSFinder(cfg *config.Config, o *Options, a *agents) *stsFinder {
 	s := &stsFinder{agents: a, cfg: o.STS}
 	s.cfg.Resolver, s.cfg.Logger = currentResolver{a}, o.Log
+	if s.cfg.Permit == nil {
+		s.cfg.Permit = s.permits
+	}
 	s.cfg.File = filepath.Join(cfg.QueueDirectory, policyFile)
 	return s
+}
+
+// permits reports whether a policy may be fetched from an address. The owner of a domain chooses it,
+// as he does those of the domain's mail hosts.
+func (s *stsFinder) permits(a netip.Addr) bool {
+	class := mail.ClassOf(a)
+	return class == mail.AddrPublic || class == mail.AddrPrivate && s.private.Load()
 }
 
 // Enforced returns the patterns of the hosts that a domain's policy names, if it is to be

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/config"
 	"github.com/posthaste-mta/posthaste/internal/sink"
 	"github.com/posthaste-mta/posthaste/mtasts"
 )
@@ -115,5 +116,20 @@ mta-sts.e.test.  60 IN A 127.0.0.1
 	r.end()
 	if _, err := os.Stat(filepath.Join(r.dir, policyFile)); err != nil {
 		t.Errorf("the policies are not kept: %v", err)
+	}
+}
+
+// Policies are fetched from private addresses if and only if mail may go to such hosts, and never
+// from this machine or its link, where services are that trust whoever reaches them.
+func TestAddressesOfPolicies(t *testing.T) {
+	s := newSTSFinder(&config.Config{}, &Options{}, &agents{})
+	for addr, want := range map[string][2]bool{"192.0.32.10": {true, true}, "10.1.2.3": {false, true}, "fd00::1": {false, true}, "100.64.0.1": {false, true},
+		"127.0.0.1": {}, "::1": {}, "169.254.169.254": {}, "fe80::1": {}, "0.0.0.0": {}, "224.0.0.1": {}, "::ffff:127.0.0.1": {}} {
+		for i, private := range []bool{false, true} {
+			s.private.Store(private)
+			if got := s.cfg.Permit(netip.MustParseAddr(addr)); got != want[i] {
+				t.Errorf("%s, private hosts permitted %v: %v", addr, private, got)
+			}
+		}
 	}
 }
