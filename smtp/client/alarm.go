@@ -16,10 +16,11 @@ func (a *alarm) rings() bool { return a.now && a.run >= 2 }
 
 // listen checks the reply to a pipelined transaction's command. After the second
 // contradiction in a row the session continues at level Group, where replies
-// that are shifted are noticed at DATA.
+// that are shifted are noticed at DATA. Replies to content for one recipient (LMTP) do
+// not count, because Cyrus gives them status 2.1.5.
 func (s *Session) listen(sl slot) {
 	s.alarm.now = false
-	if sl.tx == nil || sl.tx.level < Overlap || s.class() != 2 {
+	if sl.tx == nil || sl.tx.level < Overlap || s.class() != 2 || sl.kind == slotRecipient {
 		return
 	}
 	var fits bool

@@ -44,6 +44,8 @@ func (s *Session) answer() {
 		s.onData(t)
 	case slotFinal, slotChunk:
 		s.onFinal(t)
+	case slotRecipient:
+		s.onRecipient(t, int(sl.recipient))
 	case slotEmptied:
 		s.onEmptied(t)
 	case slotProbe:
@@ -119,7 +121,11 @@ func (s *Session) closed(sl slot) (over bool) {
 		t.dismissed = true
 		return false
 	}
-	if t != nil && t.state == txSent {
+	switch {
+	case sl.kind == slotRecipient && t.state == txSent && t.end <= s.given():
+		// What the server has done for the other recipients is not known.
+		t.settleRecipient(int(sl.recipient), f.Reply)
+	case t != nil && t.state == txSent:
 		t.state = txEnvelope
 	}
 	s.fail(f)
@@ -143,22 +149,28 @@ func (s *Session) onGreeting() {
 // hello introduces the client: at the beginning, and again under TLS.
 func (s *Session) hello() {
 	s.phase = phaseHello
-	s.command(slot{kind: slotEhlo}, "EHLO ", s.cfg.Hello, "\r\n")
+	verb := "EHLO "
+	if s.cfg.LMTP {
+		verb = "LHLO "
+	}
+	s.command(slot{kind: slotEhlo}, verb, s.cfg.Hello, "\r\n")
 }
 
 // onEhlo falls back to HELO only after a 5yz reply (RFC 5321 3.2): a server with
-// a temporary problem will not do better with HELO.
+// a temporary problem will not do better with HELO. A server that refuses LHLO does
+// not speak LMTP; it may speak SMTP, in which case it would answer once for all
+// recipients.
 func (s *Session) onEhlo() {
-	switch s.class() {
-	case 2:
+	switch class := s.class(); {
+	case class == 2:
 		if s.looks() {
 			return
 		}
 		s.caps = smtp.ParseCaps(s.parser.Text())
 		s.greeted()
-	case 5:
+	case class == 5 && !s.cfg.LMTP:
 		s.command(slot{kind: slotHelo}, "HELO ", s.cfg.Hello, "\r\n")
-	case 3:
+	case class == 3:
 		s.garbled(WaitHello, "the reply to EHLO is 3xx")
 	default:
 		s.refused(FailHello, WaitHello)
@@ -176,9 +188,10 @@ func (s *Session) highest() Level {
 	return s.cfg.Level
 }
 
-// streams reports whether the server's extensions permit level Stream.
+// streams reports whether the protocol and the server's extensions permit level
+// Stream. LMTP does not: the number of replies to a content depends on those to RCPT.
 func (s *Session) streams() bool {
-	return s.caps.Pipelining && s.caps.Chunking && !s.caps.Burl
+	return !s.cfg.LMTP && s.caps.Pipelining && s.caps.Chunking && !s.caps.Burl
 }
 
 func (s *Session) onHelo() {

@@ -76,6 +76,16 @@
 // (they leave an envelope whose content was refused open, and answer the next MAIL
 // with 503), so every MAIL is preceded by RSET as a fence.
 //
+// # LMTP
+//
+// LMTP (RFC 2033) differs in this: the client says LHLO, and the server replies to the
+// content once for each recipient that it has accepted, in their order. Each recipient
+// is settled by its own reply. If the session ends before all of them have come, those that
+// are missing are Doubtful; 421 in the place of one settles that one. Replies are counted,
+// so a server that sends too few would have the reply to the next MAIL taken for a
+// delivery. Therefore nothing is written behind a content to several recipients until the
+// server was seen to send all replies to one.
+//
 // # Call-outs
 //
 // A transaction may only ask whether recipients would be accepted (Callout). It

@@ -73,7 +73,7 @@ func (s *Session) End(why Loss) {
 		s.fail(Failure{Kind: FailProtocol, Stage: stage, Reply: s.own(451, mail.Status{Class: 4, Subject: 5}, unaskedText)})
 		return
 	}
-	f := Failure{Stage: stage, Down: s.slots.len() >= 2 && !(len(s.active) > 0 && s.active[0].Stale())}
+	f := Failure{Stage: stage, Down: s.grouped() && !(len(s.active) > 0 && s.active[0].Stale())}
 	switch why {
 	case LossTimeout:
 		f.Kind = FailTimeout
@@ -86,6 +86,12 @@ func (s *Session) End(why Loss) {
 		f.Reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2}, "connection lost while waiting for "+stage.String())
 	}
 	s.fail(f)
+}
+
+// grouped reports whether several commands are unanswered. Replies for several
+// recipients to one content (LMTP) are not.
+func (s *Session) grouped() bool {
+	return s.slots.len() >= 2 && s.slots.last().kind != slotRecipient
 }
 
 // interrupted returns the reply for a transaction that we have given up.
@@ -179,7 +185,7 @@ func (s *Session) fail(f Failure) {
 	oldest := true
 	for _, t := range s.active {
 		if t.state != txDone {
-			held := t.held
+			held := t.held && t.finals == 0
 			s.abandon(t, f, oldest)
 			oldest = oldest && held
 		}
@@ -212,10 +218,12 @@ func (s *Session) unansweredLevel() Level {
 // transaction's message may have caused the failure.
 func (s *Session) abandon(t *Transaction, f Failure, oldest bool) {
 	verdict, reply := Again, f.Reply
+	if t.held && t.end <= s.out.handed {
+		if s.settleHeld(t); t.finals == 0 {
+			return
+		}
+	}
 	switch {
-	case t.held && t.end <= s.out.handed:
-		s.settleFinal(t)
-		return
 	case t.state == txSent && t.end <= s.out.handed && !t.dismissed:
 		verdict = Doubtful
 		reply = s.own(451, mail.Status{Class: 4, Subject: 4, Detail: 2},

@@ -26,9 +26,12 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte(hello+"250 a\r\n250 b\r\n354 c\r\n250 d\r\n250 r\r\n250 2.1.5 a\r\n250 2.1.0 b\r\n250 d\r\n421 r\r\n"),
 		uint8(255), uint8(2), uint8(3))
 	f.Add([]byte(hello+"250 a\r\n250 b\r\n354 c\r\n250 d\r\n250-"), uint8(0), uint8(0), uint8(1))
+	f.Add([]byte(hello+"250 a\r\n250 b\r\n250 b\r\n354 c\r\n250 d\r\n452 e\r\n250 a\r\n250 b\r\n354 c\r\n550 d\r\n"), uint8(4), uint8(1), uint8(6))
+	f.Add([]byte(hello+"250 a\r\n250 b\r\n250 b\r\n354 c\r\n250 d\r\n421 e\r\n"), uint8(4), uint8(1), uint8(5))
 	f.Fuzz(func(t *testing.T, octets []byte, portion, recipients, level uint8) {
-		a := fuzzed(t, octets, len(octets)+1, int(recipients), Level(level%4))
-		b := fuzzed(t, octets, int(portion)+1, int(recipients), Level(level%4))
+		cfg := Config{Hello: "me.example", Level: Level(level % 4), InFlight: int(recipients) % 20, LMTP: level/4%2 == 1}
+		a := fuzzed(t, octets, len(octets)+1, int(recipients), cfg)
+		b := fuzzed(t, octets, int(portion)+1, int(recipients), cfg)
 		if a != b {
 			t.Fatalf("portions of %d octets make a difference:\n%s\n---\n%s", int(portion)+1, a, b)
 		}
@@ -47,8 +50,8 @@ type fuzzHost struct {
 
 // fuzzed feeds one reply line at a time, cut into portions, with the host doing
 // its part after each line, and returns the dialogue.
-func fuzzed(t *testing.T, octets []byte, portion, rcpts int, level Level) string {
-	h := &fuzzHost{t: t, s: New(Config{Hello: "me.example", Level: level, InFlight: rcpts % 20}), rcpts: rcpts}
+func fuzzed(t *testing.T, octets []byte, portion, rcpts int, cfg Config) string {
+	h := &fuzzHost{t: t, s: New(cfg), rcpts: rcpts}
 	for len(octets) > 0 && !h.s.Over() {
 		line := octets
 		if i := slices.Index(octets, '\n'); i >= 0 {
@@ -138,16 +141,17 @@ func (h *fuzzHost) check(t *Transaction) {
 func TestPortionsDoNotMatter(t *testing.T) {
 	const hello = "220 mx\r\n250-mx\r\n250-CHUNKING\r\n250 PIPELINING\r\n"
 	replies := []string{"250 2.0.0 ok\r\n", "250 2.1.0 ok\r\n", "250 2.1.5 ok\r\n", "354 go\r\n", "550 5.1.1 no\r\n", "503 5.5.1 no\r\n", "250-a\r\n250 b\r\n"}
-	for level := LockStep; level <= Stream; level++ {
+	for level := range 2 * Stream {
+		cfg := Config{Hello: "me.example", Level: level % (Stream + 1), InFlight: 1, LMTP: level > Stream}
 		for n := range 200 {
 			text := hello + "250 a\r\n250 b\r\n354 c\r\n250 d\r\n"
 			for k := uint64(n)*2654435761 + 1; k > 0; k /= uint64(len(replies)) {
 				text += replies[k%uint64(len(replies))]
 			}
-			want := fuzzed(t, []byte(text), len(text), 1, level)
+			want := fuzzed(t, []byte(text), len(text), 1, cfg)
 			for portion := 1; portion < 12; portion++ {
-				if got := fuzzed(t, []byte(text), portion, 1, level); got != want {
-					t.Fatalf("%v, %q in portions of %d:\n%s\nwant\n%s", level, text, portion, got, want)
+				if got := fuzzed(t, []byte(text), portion, 1, cfg); got != want {
+					t.Fatalf("%+v, %q in portions of %d:\n%s\nwant\n%s", cfg, text, portion, got, want)
 				}
 			}
 		}

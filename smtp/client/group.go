@@ -51,10 +51,13 @@ func (s *Session) writable() *Transaction {
 // mayOpen reports whether the first command of a transaction may be written,
 // given that all earlier transactions are completely written.
 func (s *Session) mayOpen(t *Transaction) bool {
-	if s.slots.len() == 0 {
+	switch {
+	case s.slots.len() == 0:
 		return true
+	case s.level < Overlap || s.cfg.LMTP && !s.mayFollow(t):
+		return false
 	}
-	return s.level >= Overlap && (!s.streamable(t) || s.fits(t))
+	return !s.streamable(t) || s.fits(t)
 }
 
 // mayWrite reports whether one more command may be sent before the next reply.
@@ -164,7 +167,7 @@ func (s *Session) Supply(piece []byte, last bool) {
 			return
 		}
 		s.out.piece(s.stuffer.End())
-		s.slots.last().end = s.out.queued
+		s.slots.endContent(s.out.queued)
 	}
 	t.state, t.end = txSent, s.out.queued
 	s.content = nil

@@ -36,6 +36,8 @@ type modelServer struct {
 	// nested: as Exim has it, a MAIL within an open envelope gets 503, what
 	// follows is added to that envelope, and a refused content leaves it open.
 	nested bool
+	// lmtp: it answers for each recipient, and takes the message for some of them.
+	lmtp bool
 	// fenceless: RSET is answered and not obeyed.
 	fenceless bool
 	// executes: as go-smtp had it, the octets of a BDAT that is refused are
@@ -147,6 +149,10 @@ func (m *modelServer) chunk(size string, rest []byte) bool {
 }
 
 func (m *modelServer) final(content string) {
+	if m.lmtp {
+		m.finals(content)
+		return
+	}
 	if m.trouble() {
 		return
 	}
@@ -162,6 +168,24 @@ func (m *modelServer) final(content string) {
 	m.gone = m.count == m.mails || m.chance(m.drops)
 }
 
+// finals answers for each recipient. Trouble may come between two.
+func (m *modelServer) finals(content string) {
+	m.open = m.open && m.nested
+	for _, to := range m.rcpts {
+		switch {
+		case m.gone || m.trouble():
+		case m.chance(m.refusals):
+			m.say([]string{"452 4.2.2 full", "550 5.2.1 disabled"}[m.rng.IntN(2)])
+		default:
+			m.taken = append(m.taken, takenMessage{m.sender, to, content})
+			m.open = false
+			m.say("250 2.1.5 taken")
+		}
+	}
+	m.count++
+	m.gone = m.gone || m.count == m.mails || m.chance(m.drops)
+}
+
 func (m *modelServer) command(line string) {
 	verb, arg, _ := strings.Cut(line, " ")
 	if m.trouble() {
@@ -169,7 +193,7 @@ func (m *modelServer) command(line string) {
 		return
 	}
 	switch verb {
-	case "EHLO":
+	case map[bool]string{false: "EHLO", true: "LHLO"}[m.lmtp]:
 		m.say("250-mx\r\n250-PIPELINING\r\n250-CHUNKING\r\n250 SIZE")
 	case "RSET":
 		m.open = m.open && m.fenceless
@@ -219,7 +243,7 @@ func (m *modelServer) rcpt(arg string) {
 
 func (m *modelServer) data() {
 	switch {
-	case !m.open || len(m.rcpts) == 0 && m.chance(0.8):
+	case !m.open || len(m.rcpts) == 0 && (m.lmtp || m.chance(0.8)):
 		m.say("503 5.5.1 no recipients")
 	case m.chance(m.refusals):
 		m.say("451 4.3.0 not now")
@@ -237,6 +261,7 @@ type modelHost struct {
 	session *Session
 	level   Level
 
+	lmtp    bool
 	numbers int // transactions that were made
 	left    int // to be started on the present session
 	running []*Transaction
@@ -283,7 +308,7 @@ func (h *modelHost) transaction() *Transaction {
 
 // run sends some transactions over one connection.
 func (h *modelHost) run() error {
-	h.session = New(Config{Hello: "me", Level: h.level, InFlight: 2 + h.rng.IntN(6)})
+	h.session = New(Config{Hello: "me", Level: h.level, InFlight: 2 + h.rng.IntN(6), LMTP: h.lmtp})
 	h.left, h.written, h.sent, h.coming = 1+h.rng.IntN(12), nil, 0, nil
 	h.given, h.withheld = map[*Transaction]int{}, map[*Transaction]bool{}
 	h.withholds = h.rng.IntN(2) == 0
@@ -424,7 +449,10 @@ func (h *modelHost) collect() error {
 // check compares what became of a message with what the server says.
 func (h *modelHost) check(t *Transaction) error {
 	taken := h.server.find(h.number(t))
-	mixed := len(taken) > 1 || len(taken) == 1 && !h.own(t, taken[0])
+	mixed := len(taken) > 1 && !h.lmtp
+	for i := range taken {
+		mixed = mixed || !h.own(t, taken[i])
+	}
 	if t.Astray() {
 		h.strays++
 		if !mixed {
@@ -437,11 +465,14 @@ func (h *modelHost) check(t *Transaction) error {
 	}
 	for i, r := range t.Results {
 		h.verdicts[r.Verdict]++
-		has := false
+		times := 0
 		for _, m := range taken {
-			has = has || strings.Contains(" "+m.rcpts+" ", " "+string(t.Recipients[i].Address)+" ")
+			times += strings.Count(" "+m.rcpts+" ", " "+string(t.Recipients[i].Address)+" ")
 		}
+		has := times > 0
 		switch {
+		case times > 1:
+			return fmt.Errorf("recipient %d has the message %d times", i, times)
 		case h.withheld[t] && (has || r.Verdict == Delivered || r.Verdict == Doubtful):
 			return fmt.Errorf("recipient %d is %v, but the content was withheld", i, r.Verdict)
 		case r.Verdict == Pending || r.Verdict == Accepted:
@@ -498,37 +529,50 @@ func newModelServer(rng *rand.Rand) *modelServer {
 func TestModelServer(t *testing.T) {
 	seed := testSeed()
 	for level := LockStep; level <= Stream; level++ {
-		verdicts, kinds, overlaps := map[Verdict]int{}, map[FailureKind]int{}, 0
-		for round := range uint64(600) {
-			rng := rand.New(rand.NewPCG(seed, round))
-			server := newModelServer(rng)
-			server.executes = level < Stream // where it must not matter
-			h := newModelHost(rng, level, server)
-			for range 4 {
-				if err := h.run(); err != nil {
-					t.Fatalf("%v, seed %d round %d: %v", level, seed, round, err)
-				}
-			}
-			if h.strays > 0 {
-				t.Fatalf("%v, seed %d round %d: a message went astray though RSET works", level, seed, round)
-			}
-			add(verdicts, h.verdicts)
-			add(kinds, h.kinds)
-			if h.overlaps {
-				overlaps++
-			}
-		}
-		if kinds[FailProtocol] > 0 || kinds[FailFence] > 0 || kinds[FailTimeout] > 0 {
-			t.Errorf("%v: a server that keeps to the protocol was found not to: %v", level, kinds)
-		}
-		for v := Delivered; v <= Doubtful; v++ {
-			if verdicts[v] == 0 {
-				t.Errorf("%v: no recipient was ever %v, so the test shows little", level, v)
+		t.Run(level.String(), func(t *testing.T) { modelRounds(t, seed, level, false) })
+	}
+	for level := LockStep; level <= Overlap; level++ {
+		t.Run("lmtp "+level.String(), func(t *testing.T) { modelRounds(t, seed, level, true) })
+	}
+}
+
+func modelRounds(t *testing.T, seed uint64, level Level, lmtp bool) {
+	verdicts, kinds, overlaps := map[Verdict]int{}, map[FailureKind]int{}, 0
+	rounds := uint64(600)
+	if lmtp {
+		rounds = 250
+	}
+	for round := range rounds {
+		rng := rand.New(rand.NewPCG(seed, round))
+		server := newModelServer(rng)
+		server.executes = level < Stream // where it must not matter
+		server.lmtp = lmtp
+		h := newModelHost(rng, level, server)
+		h.lmtp = lmtp
+		for range 4 {
+			if err := h.run(); err != nil {
+				t.Fatalf("%v, seed %d round %d: %v", level, seed, round, err)
 			}
 		}
-		if (overlaps > 0) != (level >= Overlap) {
-			t.Errorf("%v: transactions were under way together in %d rounds", level, overlaps)
+		if h.strays > 0 {
+			t.Fatalf("%v, seed %d round %d: a message went astray though RSET works", level, seed, round)
 		}
+		add(verdicts, h.verdicts)
+		add(kinds, h.kinds)
+		if h.overlaps {
+			overlaps++
+		}
+	}
+	if kinds[FailProtocol] > 0 || kinds[FailFence] > 0 || kinds[FailTimeout] > 0 {
+		t.Errorf("%v: a server that keeps to the protocol was found not to: %v", level, kinds)
+	}
+	for v := Delivered; v <= Doubtful; v++ {
+		if verdicts[v] == 0 {
+			t.Errorf("%v: no recipient was ever %v, so the test shows little", level, v)
+		}
+	}
+	if (overlaps > 0) != (level >= Overlap) {
+		t.Errorf("%v: transactions were under way together in %d rounds", level, overlaps)
 	}
 }
 

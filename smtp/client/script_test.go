@@ -13,7 +13,8 @@ import (
 //
 //	session level=LEVEL inflight=N self=NAME  a new connection; the level is group
 //	                                          if nothing else is said; with tls=offered or
-//	                                          tls=required it asks for TLS
+//	                                          tls=required it asks for TLS, and with lmtp it
+//	                                          speaks LMTP
 //	secured, unsecured why="…"                TLS was negotiated, or not
 //	server say="250-one|250 two"              lines from the server; raw= is sent as it is
 //	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters
@@ -77,6 +78,7 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 		}
 		cfg.InFlight = l.Int(tb, "inflight", 0)
 		cfg.TLS = map[string]TLSUse{"": TLSNever, "offered": TLSOffered, "required": TLSRequired}[l.Str("tls", "")]
+		cfg.LMTP = has(l, "lmtp")
 		d.s, d.stuck, d.late, d.unsure = New(cfg), false, false, 0
 	case "server":
 		text := strings.ReplaceAll(l.Str("say", ""), "|", "\r\n") + "\r\n"

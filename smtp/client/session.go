@@ -63,6 +63,10 @@ type Config struct {
 	Peer string
 	// Level is the highest level to use. The zero value is LockStep.
 	Level Level
+	// LMTP says whether the server speaks LMTP (RFC 2033): the client introduces itself
+	// with LHLO, and each recipient that the server has accepted gets a reply of its own
+	// to the content. Level is then at most Overlap.
+	LMTP bool
 	// TLS says whether the session is to be secured with STARTTLS.
 	TLS TLSUse
 	// InFlight is the maximum number of unanswered messages at level Stream, and
@@ -119,7 +123,8 @@ type Session struct {
 	done    []*Transaction // finished, not yet taken
 
 	opened       bool  // an accepted MAIL was not followed by the end of its transaction
-	finalRefused bool  // the last reply to a content was a refusal, and no reply to MAIL came since
+	finalRefused bool  // a reply to the last content was a refusal, and no reply to MAIL came since
+	counted      bool  // LMTP: the server has answered for each of several recipients, with nothing else unanswered
 	used         Level // the highest at which anything was written
 	mails        int   // MAIL commands written
 	promised     int   // MAIL commands that transactions in line will need

@@ -106,7 +106,7 @@ type Transaction struct {
 	full     bool  // the server wants no more recipients in this transaction
 	reused   bool  // the session had been used before
 	spoken   bool  // a reply to one of our commands was read
-	held     bool  // its final reply was read while its content was being written
+	held     bool  // its final reply (LMTP: one of them) was read while its content was being written
 	final    bool  // the results come from the final reply
 	fenced   bool  // RSET precedes its MAIL unconditionally
 	strange  bool  // its final reply has the enhanced code of another command
@@ -117,9 +117,11 @@ type Transaction struct {
 	dismissed bool // the last reply to it was 421
 
 	unanswered int // slots
-	accepted   int // recipients that are Accepted
+	accepted   int // recipients that were Accepted
+	finals     int // LMTP: replies to its content that are missing
 	mailReply  mail.Reply
-	finalReply mail.Reply // if held
+	finalReply mail.Reply  // if held
+	kept       []keptReply // LMTP: likewise
 }
 
 // Stale reports, for a transaction that is done, that it was begun on a session

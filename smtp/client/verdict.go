@@ -96,14 +96,16 @@ func (s *Session) onData(t *Transaction) {
 		s.mixedUp(t, WaitDataInit)
 	case class == 3 && s.phase == phaseDrain:
 		s.fail(s.failure) // content can no longer be omitted, but must not be sent
+	case class == 3 && t.accepted == 0 && s.cfg.LMTP:
+		// DATA must be refused (RFC 2033 4.2). A lone dot would get no reply.
+		s.garbled(WaitDataInit, "DATA was accepted without recipients")
 	case class == 3 && t.accepted == 0:
 		t.state = txEmptied
 		s.command(slot{kind: slotEmptied, tx: t}, ".\r\n")
 	case class == 3:
 		s.stuffer.Reset()
 		s.content, t.state, t.begun = t, txContent, s.out.queued
-		s.put(slot{kind: slotFinal, tx: t}, s.out.commands)
-		s.slots.last().end = endUnknown
+		s.expectFinal(t)
 	case t.accepted > 0:
 		reply := s.reply()
 		if s.lostStep(reply) {
@@ -120,7 +122,7 @@ func (s *Session) onFinal(t *Transaction) {
 	class := s.class()
 	switch {
 	case t.state != txSent || t.end > s.given():
-		s.onEarlyFinal(t)
+		s.onEarlyFinal(t, -1)
 	case class == 3:
 		s.desync(WaitFinal, "the reply to the content is 3xx")
 	default:
@@ -142,9 +144,20 @@ func (s *Session) onFinal(t *Transaction) {
 func (s *Session) release() {
 	for len(s.active) > 0 && s.active[0].held && s.active[0].end <= s.out.written {
 		t := s.active[0]
-		s.settleFinal(t)
+		if s.settleHeld(t); t.finals > 0 {
+			return
+		}
 		s.complete(t)
 	}
+}
+
+// settleHeld settles a transaction by what was held back until its content was written.
+func (s *Session) settleHeld(t *Transaction) {
+	if s.cfg.LMTP {
+		t.settleKept()
+		return
+	}
+	s.settleFinal(t)
 }
 
 // settleFinal settles a transaction by its final reply.
@@ -177,14 +190,19 @@ func (s *Session) settleFinal(t *Transaction) {
 // onEarlyFinal handles a reply to content whose end was not sent. A refusal
 // counts, because a server has no other way to stop a client that is sending
 // content; any other reply is an error. Either way the connection is closed,
-// since content cannot be broken off.
-func (s *Session) onEarlyFinal(t *Transaction) {
+// since content cannot be broken off. It is about one recipient, or with i < 0 about all.
+func (s *Session) onEarlyFinal(t *Transaction, i int) {
 	if s.class() < 4 {
 		s.desync(WaitDataBlock, "a positive reply came before the end of the content")
 		return
 	}
 	reply := s.reply()
-	t.settle(Accepted, refusal(reply.Code), reply)
+	if i < 0 {
+		t.settle(Accepted, refusal(reply.Code), reply)
+	} else {
+		t.settleRecipient(i, reply)
+		s.settleOthers(t)
+	}
 	s.fail(Failure{Kind: FailEarly, Stage: WaitDataBlock, Reply: reply})
 }
 

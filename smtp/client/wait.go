@@ -82,11 +82,12 @@ const (
 	slotMail
 	slotRcpt
 	slotData
-	slotFinal   // the end of the content after DATA
-	slotChunk   // BDAT and its content
-	slotEmptied // a lone dot for a message without accepted recipients
-	slotProbe   // a command of a probe
-	slotParting // QUIT after a probe
+	slotFinal     // the end of the content after DATA
+	slotRecipient // likewise, for one recipient (LMTP)
+	slotChunk     // BDAT and its content
+	slotEmptied   // a lone dot for a message without accepted recipients
+	slotProbe     // a command of a probe
+	slotParting   // QUIT after a probe
 	slotQuit
 	slotStartTLS
 )
@@ -95,17 +96,19 @@ const (
 func (k slotKind) wait() WaitKind {
 	return [...]WaitKind{
 		WaitGreeting, WaitHello, WaitHello, WaitReset, WaitMail, WaitRcpt, WaitDataInit,
-		WaitFinal, WaitFinal, WaitFinal, WaitReset, WaitQuit, WaitQuit, WaitStartTLS,
+		WaitFinal, WaitFinal, WaitFinal, WaitFinal, WaitReset, WaitQuit, WaitQuit, WaitStartTLS,
 	}[k]
 }
 
 // content reports whether the reply is to content.
-func (k slotKind) content() bool { return k == slotFinal || k == slotChunk }
+func (k slotKind) content() bool {
+	return k == slotFinal || k == slotRecipient || k == slotChunk
+}
 
 // A slot is an expected reply.
 type slot struct {
 	kind      slotKind
-	recipient int32 // slotRcpt: which of the transaction's recipients; slotProbe: which command
+	recipient int32 // slotRcpt, slotRecipient: which of the transaction's recipients; slotProbe: which command
 	size      int32 // octets of the command, without content
 	tx        *Transaction
 	end       int64 // offset of the end of the command or its content
@@ -115,7 +118,8 @@ type slot struct {
 const endUnknown = math.MaxInt64
 
 // A slots is the list of expected replies in their expected order. It never holds
-// more than fit into GroupMax or belong to InFlightMax streamed messages.
+// more than fit into GroupMax or belong to InFlightMax streamed messages; with LMTP,
+// also one for each recipient of a message.
 type slots struct {
 	list []slot
 	head int
@@ -131,6 +135,13 @@ func (q *slots) push(s slot) {
 
 func (q *slots) first() *slot { return &q.list[q.head] }
 func (q *slots) last() *slot  { return &q.list[len(q.list)-1] }
+
+// endContent sets the end of the content whose replies are the last in the list.
+func (q *slots) endContent(offset int64) {
+	for i := len(q.list) - 1; i >= q.head && q.list[i].end == endUnknown; i-- {
+		q.list[i].end = offset
+	}
+}
 
 func (q *slots) pop() slot {
 	s := q.list[q.head]
