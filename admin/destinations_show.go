@@ -58,7 +58,7 @@ func detailOfDestination(v *qmgr.DestinationView) DestinationDetail {
 func hostStatus(h *conns.HostView) HostStatus {
 	k := &h.Known
 	status := HostStatus{
-		Name: h.Host.Name, Address: h.Host.Addr.String(), Source: h.Source, Security: h.Security, Tier: h.Tier + 1, State: hostState(h), BusyUntil: wallOrNil(h.BusyUntil),
+		Name: h.Host.Name, Address: addressText(h.Host.Addr), Source: h.Source, Security: h.Security, Tier: h.Tier + 1, State: hostState(h), BusyUntil: wallOrNil(h.BusyUntil),
 		Connections: h.Connections, Idle: h.Idle, Limit: h.Limit, Failures: k.Failures, Failure: failureOf(k.Reason, k.FailedAt),
 		Level: h.Level.String(), Configured: h.Configured.String(), RTT: k.RTT.Seconds(), Service: k.Service.Seconds(), Slow: k.Slow,
 		Mails: k.MessagesMax, Offers: offers(k.Caps),
@@ -123,7 +123,18 @@ func connectionStatus(c *conns.ConnView) ConnectionStatus {
 		RTT: c.RTT.Seconds(), Service: c.Service.Seconds()}
 }
 
+// addressText returns an address with its port, or "unix:/path".
+func addressText(a netip.AddrPort) string {
+	if path, ok := mail.SocketPath(a); ok {
+		return mail.SocketPrefix + path
+	}
+	return a.String()
+}
+
 func hostText(h mail.Host) string {
+	if _, ok := mail.SocketPath(h.Addr); ok {
+		return h.Label()
+	}
 	text := "[" + h.Addr.Addr().String() + "]"
 	if h.Addr == (netip.AddrPort{}) {
 		text = ""

@@ -40,7 +40,8 @@ func special(a netip.Addr) bool {
 		first := a.As4()[0]
 		return first == 0 || first >= 240
 	}
-	return false
+	b := a.As16()
+	return b[0] == 0x01 && [7]byte(b[1:8]) == [7]byte{} // 100::/64, RFC 6666; see SocketAddr
 }
 
 func private(a netip.Addr) bool {

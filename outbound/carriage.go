@@ -119,6 +119,9 @@ func (k *Conn) outcome(c *carriage, i int) mail.Outcome {
 		o.Result = mail.Delivered
 		if rcpt.Notify.Success() && !k.line.session.Caps().DSN && c.delivery.Envelope.Sender != "" {
 			o.Report = mail.ReportRelayed
+			if k.line.config.LMTP { // into the mailbox
+				o.Report = mail.ReportDelivered
+			}
 		}
 	case client.Failed:
 		o.Result = mail.Failed

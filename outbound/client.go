@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -89,9 +88,15 @@ func (c *Client) logFailure(host netip.AddrPort, f client.Failure) {
 	c.cfg.Log.Debug("session failed", "host", host, "kind", f.Kind, "stage", f.Stage, "reply", f.Reply.String())
 }
 
-// hostLabel returns "name[address]", fit for replies and logs.
+// hostLabel returns "name[address]" or "unix:/path", fit for replies and logs.
 func hostLabel(h mail.Host) string {
-	return mail.CleanText(strings.ReplaceAll(h.Name, "\n", "?")) + "[" + h.Addr.Addr().String() + "]"
+	return h.Label()
 }
 
-func portSuffix(port uint16) string { return fmt.Sprintf(":%d", port) }
+// hostAddress returns "name[address]:port", or "unix:/path".
+func hostAddress(h mail.Host) string {
+	if _, ok := mail.SocketPath(h.Addr); ok {
+		return h.Label()
+	}
+	return fmt.Sprintf("%s:%d", h.Label(), h.Addr.Port())
+}

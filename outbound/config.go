@@ -49,6 +49,10 @@ type Config struct {
 // of Postfix's smtp_ parameters. 0 means the default. For limits a negative
 // value means no limit; timeouts cannot be disabled.
 type TransportConfig struct {
+	// LMTP makes the transport speak LMTP (RFC 2033) instead of SMTP. Its nexthops
+	// may also be unix sockets, written "unix:" and an absolute path.
+	LMTP bool
+
 	ConnectTimeout  time.Duration // TCP connection to one address (default 30 s)
 	HeloTimeout     time.Duration // greeting; reply to EHLO (default 300 s)
 	MailTimeout     time.Duration // reply to MAIL (default 300 s)

@@ -18,7 +18,7 @@ type Conn struct {
 	client  *Client
 	line    *line
 	host    mail.Host
-	name    string        // "name[address]:port"
+	name    string        // "name[address]:port" or "unix:/path"
 	connect time.Duration // time to connect
 	hello   time.Duration // time to the reply to EHLO
 
@@ -54,8 +54,8 @@ type letter struct {
 
 func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, sock net.Conn, protect *protection) *Conn {
 	label := hostLabel(o.Host)
-	sc := client.Config{Hello: hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight, TLS: protect.use()}
-	if !c.cfg.AllowSelf {
+	sc := client.Config{Hello: hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight, TLS: protect.use(), LMTP: config.LMTP}
+	if !c.cfg.AllowSelf && !config.LMTP { // the mailboxes of a mail server may have its name
 		sc.Self = c.cfg.Self
 	}
 	return &Conn{
@@ -64,7 +64,7 @@ func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, s
 		host:    o.Host,
 		prove:   o.Probe,
 		protect: protect,
-		name:    label + portSuffix(o.Host.Addr.Port()),
+		name:    hostAddress(o.Host),
 	}
 }
 

@@ -114,7 +114,7 @@ func (c *Client) connect(ctx context.Context, config *TransportConfig, from neti
 	if err != nil {
 		c.count.connectFailures.Add(1)
 		c.cfg.Log.Debug("connection failed", "host", h.Addr, "error", err)
-		return nil, dialFailure(ctx, hostLabel(h), h.Addr.Port(), err), err
+		return nil, dialFailure(ctx, hostAddress(h), err), err
 	}
 	c.count.connects.Add(1)
 	return sock, client.Failure{}, nil
@@ -129,7 +129,7 @@ func lacking(e syscall.Errno) bool {
 
 // dialFailure converts an error of the dialer to a failure. Only the system's error
 // text is passed on, not our own addresses.
-func dialFailure(ctx context.Context, label string, port uint16, err error) client.Failure {
+func dialFailure(ctx context.Context, host string, err error) client.Failure {
 	if ctx.Err() != nil {
 		return client.Failure{Kind: client.FailAbandoned}
 	}
@@ -144,11 +144,11 @@ func dialFailure(ctx context.Context, label string, port uint16, err error) clie
 	case errors.As(err, &timeout) && timeout.Timeout():
 		text = "timed out"
 	case errors.As(err, &sys):
-		text = sys.Error()
+		text = sys.Error() + socketHint(host, sys)
 	}
 	return client.Failure{Kind: client.FailLost, Reply: mail.Reply{
 		Code:   451,
 		Status: mail.Status{Class: 4, Subject: 4, Detail: 1},
-		Text:   mail.CleanText("connect to " + label + portSuffix(port) + ": " + text),
+		Text:   mail.CleanText("connect to " + host + ": " + text),
 	}}
 }

@@ -29,6 +29,14 @@
 // quoted-printable. Lines of more than 998 octets are broken. See package
 // smtp/downgrade for details, and for what is not converted.
 //
+// # LMTP
+//
+// A transport may speak LMTP (RFC 2033) instead, for mailboxes: each recipient has an
+// outcome of its own after the content, and those whose reply did not come are Unknown.
+// A unix socket is a host like any other, with mail.SocketAddr for its address: so it has
+// connections that are reused and pipelined, windows, limits and a state. Nothing
+// about it depends on the network.
+//
 // # The goroutine of a connection
 //
 // Run reads, and writes without waiting: usually the system accepts all output into

@@ -282,7 +282,7 @@ func (c *fakeConn) serve() {
 		verb, arg, _ := strings.Cut(line, " ")
 		c.verbs = append(c.verbs, verb)
 		switch verb {
-		case "EHLO":
+		case "EHLO", "LHLO":
 			c.speak("ehlo", "250-mx|250 PIPELINING")
 		case "HELO":
 			c.speak("helo", "250 mx")

@@ -47,6 +47,9 @@ func (c *Client) Hosts(ctx context.Context, transport, nexthop string) (mail.Hos
 
 // hostsOf looks up the hosts of one nexthop.
 func (c *Client) hostsOf(ctx context.Context, config *TransportConfig, nexthop string, trusted bool) (mail.HostSet, mail.Reply) {
+	if path, ok := strings.CutPrefix(nexthop, mail.SocketPrefix); ok && config.LMTP {
+		return socketHost(path), mail.Reply{}
+	}
 	found, reply := c.resolver.Hosts(ctx, nexthop)
 	list, blocked := c.candidates(found, config, trusted)
 	switch {

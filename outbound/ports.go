@@ -46,8 +46,8 @@ type Body interface {
 }
 
 // A Dialer opens a TCP connection, from a given source address unless that is
-// invalid. It must not do lookups: the address dialed is the one that was
-// checked.
+// invalid, or one to a unix socket (mail.SocketPath). It must not do lookups: the
+// address dialed is the one that was checked.
 type Dialer interface {
 	Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error)
 }
@@ -56,6 +56,10 @@ type Dialer interface {
 type netDialer struct{}
 
 func (netDialer) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	if path, ok := mail.SocketPath(to); ok {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
 	d := net.Dialer{KeepAlive: time.Minute, Control: only(to)}
 	if from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))

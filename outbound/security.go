@@ -106,6 +106,9 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 			why.Text += ": " + p.tlsa.Why
 		}
 	}
+	if _, local := mail.SocketPath(o.Host.Addr); local && p.Use == tlspolicy.UseIfOffered {
+		p.Use = tlspolicy.UseNever // nobody is between
+	}
 	if p.Use == tlspolicy.UseIfOffered && c.broken.remembers(o.Host.Addr, time.Now()) {
 		p.Use = tlspolicy.UseNever
 	}

@@ -75,10 +75,13 @@ type origin struct {
 // origin returns where a connection is to come from; false if its source has no address of
 // the host's family, or was removed by a reload.
 func (c *Client) origin(config *TransportConfig, o *mail.Opening) (origin, bool) {
+	s := c.cfg.Sources[o.Source]
+	if _, local := mail.SocketPath(o.Host.Addr); local {
+		return origin{hello: cmp.Or(s.Hello, c.cfg.Hello)}, true
+	}
 	if o.Source == "" {
 		return origin{config.BindAddress, c.cfg.Hello}, true
 	}
-	s := c.cfg.Sources[o.Source]
 	addr := s.address(o.Host.Addr.Addr())
 	return origin{addr, cmp.Or(s.Hello, c.cfg.Hello)}, addr.IsValid()
 }

@@ -65,6 +65,9 @@ func (p *Pool) proved(h *host, proof mail.Proof, now mail.Instant) {
 // is a result only in an outage: looking through all results for each message took
 // two microseconds.
 func (p *Pool) connWorks(c *Conn) {
+	if c.host.isSocket() {
+		return // nor does it say anything about our network
+	}
 	p.worked = p.now
 	if c.finished > 1 && p.outage.Since() == 0 {
 		return

@@ -70,6 +70,12 @@ func (p *Pool) hostOf(sh *siteHost) *host {
 // prove nothing, and waiting for the connection to end by itself takes minutes.
 const provingMessages = 3
 
+// isSocket reports whether it is a unix socket, which our network has nothing to do with.
+func (h *host) isSocket() bool {
+	_, is := mail.SocketPath(h.Addr)
+	return is
+}
+
 // levelFor returns the level at which a new connection to a host begins, at most as
 // given, and whether it is to show that the host handles LevelStream. A server that takes
 // refused content for commands lets the author of a message send others, so that no

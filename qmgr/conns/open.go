@@ -140,7 +140,7 @@ func (p *Pool) openIn(s *Site, v *survey, ask Ask, yielded bool, now mail.Instan
 	if sh == nil {
 		return p.waitForHost(s, v)
 	}
-	if at := p.outage.ProbeAt(); now < at {
+	if at := p.outage.ProbeAt(); now < at && !sh.isSocket() {
 		return p.waitForNetwork(s, at, now)
 	}
 	return Decision{Kind: Dialing, Evict: p.evict(s.group), Conn: p.dial(s, sh, ask.Message, now)}
@@ -213,8 +213,10 @@ func (p *Pool) dial(s *Site, sh *siteHost, message mail.QueueID, now mail.Instan
 	h.connecting++
 	h.count++
 	p.db.Open(h.key, now)
-	p.outage.Tried(now)
-	p.nextProbe()
+	if !h.isSocket() {
+		p.outage.Tried(now)
+		p.nextProbe()
+	}
 	return c
 }
 

@@ -35,6 +35,9 @@ func (p *Pool) Offline() mail.Instant { return p.outage.Since() }
 // isOffline notes that nothing works with the host of a connection, and reports whether
 // that is believed to be due to our network.
 func (p *Pool) isOffline(c *Conn, now mail.Instant) bool {
+	if c.host.isSocket() {
+		return false
+	}
 	if p.isEvidence(c.host, now) {
 		p.networkResult(c.host, c.made, now, false)
 	}
@@ -57,6 +60,9 @@ func (p *Pool) isEvidence(h *host, now mail.Instant) bool {
 // hostAnswered notes that a host has answered, if only with a refusal: so the network
 // works.
 func (p *Pool) hostAnswered(h *host, now mail.Instant) {
+	if h.isSocket() {
+		return
+	}
 	p.worked = now
 	p.networkResult(h, now, now, true)
 }

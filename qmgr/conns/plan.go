@@ -27,6 +27,12 @@ type siteHost struct {
 	inWaiting ilist.Link[siteHost] // on host.waiting
 }
 
+// isSocket reports whether it is a unix socket, which our network has nothing to do with.
+func (sh *siteHost) isSocket() bool {
+	_, is := mail.SocketPath(sh.host.Addr)
+	return is
+}
+
 // keyOf returns the key of a host. Transports have names, addresses and timeouts of their
 // own, and receivers judge by the address that connects, so that what one transport or one
 // source learns of a host, and how many connections it has to it, does not concern another. A

@@ -222,9 +222,13 @@ func number(tb testing.TB, l *golden.Line, i int) int {
 	return n
 }
 
-// hostNamed returns the host of a name such as mx7, which is at 192.0.2.7.
+// hostNamed returns the host of a name such as mx7, which is at 192.0.2.7, or of one such as
+// socket1, which is a unix socket.
 func hostNamed(tb testing.TB, name string) mail.Host {
 	tb.Helper()
+	if strings.HasPrefix(name, "socket") {
+		return mail.Host{Name: name, Addr: mail.SocketAddr("/" + name)}
+	}
 	n, err := strconv.ParseUint(strings.TrimLeft(name, "mx"), 10, 8)
 	if err != nil {
 		tb.Fatalf("%s is not the name of a host", name)

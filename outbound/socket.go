@@ -1,0 +1,30 @@
+package outbound
+
+import (
+	"strings"
+	"syscall"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// socketHost returns the unix socket at a path as the only host of its nexthop.
+func socketHost(path string) mail.HostSet {
+	return mail.HostSet{Tiers: [][]mail.Host{{{Addr: mail.SocketAddr(path)}}}, Until: now().Add(lookupMax)}
+}
+
+// socketHint returns what an operator can do about an error of a connection to a unix
+// socket; "" for other hosts.
+func socketHint(host string, err syscall.Errno) string {
+	if !strings.HasPrefix(host, mail.SocketPrefix) {
+		return ""
+	}
+	switch err {
+	case syscall.ENOENT:
+		return " (the server that makes the socket is not running, or makes it elsewhere)"
+	case syscall.ECONNREFUSED:
+		return " (the server that made the socket has ended)"
+	case syscall.EACCES:
+		return " (posthaste's user needs write permission for the socket, and search permission for its directories)"
+	}
+	return ""
+}
