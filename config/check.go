@@ -32,6 +32,7 @@ func (l *loader) check() {
 	}
 	l.checkSockets()
 	l.checkTransports()
+	l.checkNexthops()
 	l.checkSecurity()
 	l.checkHostname()
 	if !l.src.Wrong() {

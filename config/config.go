@@ -222,12 +222,17 @@ const (
 	TypeDiscard                      // thrown away, and counted as delivered
 	TypeError                        // refused; the built-in transport error
 	TypeRetry                        // deferred; the built-in transport retry
+	TypeLMTP                         // sent to a server that delivers into mailboxes
 )
 
 // String returns the type as written in the file.
 func (t TransportType) String() string {
-	return [...]string{"smtp", "discard", "error", "retry"}[t]
+	return [...]string{"smtp", "discard", "error", "retry", "lmtp"}[t]
 }
+
+// connects reports whether transports of the type make connections, and have the
+// parameters of those.
+func (t TransportType) connects() bool { return t == TypeSMTP || t == TypeLMTP }
 
 // A Transport is a named way to deliver, with its own limits. It holds the
 // configurations of the packages that use them, so a parameter needs no field here.
@@ -240,9 +245,9 @@ type Transport struct {
 	SMTP SMTP
 }
 
-// SMTP is the additional parameters of a transport of type smtp.
+// SMTP is the additional parameters of a transport of type smtp or lmtp.
 type SMTP struct {
-	outbound.TransportConfig // except for FallbackRelays, which is FallbackRelay in canonical form
+	outbound.TransportConfig // except for LMTP, and FallbackRelays, which is FallbackRelay in canonical form
 
 	FallbackRelay string // as written
 	SiteRollup    bool
@@ -297,10 +302,13 @@ const (
 // builtin returns the transports that exist without being configured.
 func builtin() map[string]TransportType {
 	return map[string]TransportType{
-		"smtp": TypeSMTP, "relay": TypeSMTP,
+		"smtp": TypeSMTP, "relay": TypeSMTP, "lmtp": TypeLMTP,
 		route.TransportDiscard: TypeDiscard, route.TransportError: TypeError, route.TransportRetry: TypeRetry,
 	}
 }
+
+// typeMayChange reports whether a file may give a built-in transport another type.
+func typeMayChange(name string) bool { return name == "smtp" || name == "relay" }
 
 // Default returns the configuration of an empty file.
 func Default(env Environment) *Config {

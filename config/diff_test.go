@@ -48,6 +48,7 @@ connect_timeout = "5s"
 		{"transport.bulk.connect_timeout", `"30s"`, `"5s"`, false},
 		{"transport.discard.process_limit", "50", "60", false},
 		{"transport.error.process_limit", "50", "60", false},
+		{"transport.lmtp.process_limit", "50", "60", false},
 		{"transport.new", "", "{}", false},
 		{"transport.old", "{}", "", false},
 		{"transport.relay.process_limit", "50", "60", false},
@@ -264,7 +265,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		if p.Table == tableTransport {
 			old, now := before.Transports["x"], after.Transports["x"]
 			differing(reached, "qmgr", reflect.ValueOf(old.limits()), reflect.ValueOf(now.limits()))
-			differing(reached, "outbound", reflect.ValueOf(old.SMTP.settings()), reflect.ValueOf(now.SMTP.settings()))
+			differing(reached, "outbound", reflect.ValueOf(old.settings()), reflect.ValueOf(now.settings()))
 		}
 		switch {
 		case !reloaded && !started:
@@ -274,7 +275,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		}
 	}
 	for _, without := range []string{
-		"qmgr.Agents",              // follows from the type
+		"qmgr.Agents", "outbound.LMTP", // follow from the type
 		"qmgr.PerRecipientQueues",  // only for the comparison with Postfix
 		"qmgr.Connections.Limit",   // the core sets it to process_limit
 		"qmgr.Connections.NoProbe", // not for operators
@@ -283,7 +284,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 	}
 	all := make(map[string]bool)
 	differing(all, "qmgr", reflect.ValueOf(Transport{}.limits()), reflect.Value{})
-	differing(all, "outbound", reflect.ValueOf(SMTP{}.settings()), reflect.Value{})
+	differing(all, "outbound", reflect.ValueOf(Transport{}.settings()), reflect.Value{})
 	for field := range all {
 		if !reached[field] {
 			t.Errorf("no parameter of a transport sets %s", field)

@@ -66,7 +66,8 @@ const exampleTransport = `
 
 #
 # Transports. Each has its own limits; those that it does not set come from the
-# parameters above. smtp, relay, discard, error and retry always exist.
+# parameters above. smtp, relay, lmtp, discard, error and retry always exist; see
+# docs/transports.md.
 #
 
 #[transport.bulk]

@@ -243,7 +243,7 @@ func (l *loader) setTransport(name string, t *Transport, e *tomlfile.Entry) {
 		if p.name != e.Name {
 			continue
 		}
-		if kind, fixed := builtin()[name]; fixed && p.name == "type" && name != "smtp" && name != "relay" {
+		if kind, fixed := builtin()[name]; fixed && p.name == "type" && !typeMayChange(name) && e.Value.Text != kind.String() {
 			l.src.Complain(e.Value.At, tomlfile.Problem{Key: key, Message: fmt.Sprintf("the type of this built-in transport is always %s", kind), Hint: "remove the type, or choose another name for the transport"})
 			return
 		}
@@ -256,7 +256,7 @@ func (l *loader) setTransport(name string, t *Transport, e *tomlfile.Entry) {
 // refuseSMTP complains about parameters of SMTP in a transport that does not use
 // it.
 func (l *loader) refuseSMTP(name string, t *Transport, from *tomlfile.Table) {
-	if t.Type == TypeSMTP || l.failed[transportTable(name)+".type"] {
+	if t.Type.connects() || l.failed[transportTable(name)+".type"] {
 		return
 	}
 	for _, p := range transportParameters {

@@ -72,7 +72,7 @@ func (c *Config) Driver() driver.Config {
 	}
 	for name, t := range c.Transports {
 		limits := t.limits()
-		if t.Type == TypeSMTP {
+		if t.Type.connects() {
 			limits.Agents = qmgr.AgentsConnections
 		}
 		q.Transports[name] = limits
@@ -116,12 +116,12 @@ func (c *Config) RelayPolicy() inbound.RelayConfig {
 }
 
 // Outbound returns the configuration of package outbound: all transports of
-// type smtp.
+// type smtp and lmtp.
 func (c *Config) Outbound() outbound.Config {
 	all := make(map[string]outbound.TransportConfig)
 	for name, t := range c.Transports {
-		if t.Type == TypeSMTP {
-			all[name] = t.SMTP.settings()
+		if t.Type.connects() {
+			all[name] = t.settings()
 		}
 	}
 	return outbound.Config{
@@ -137,10 +137,17 @@ func (c *Config) helo() string {
 	return c.Hostname
 }
 
-func (s SMTP) settings() outbound.TransportConfig {
-	c := s.TransportConfig
-	c.FallbackRelays = canonicalNexthops(s.FallbackRelay)
+func (t Transport) settings() outbound.TransportConfig {
+	c := t.SMTP.TransportConfig
+	c.LMTP, c.FallbackRelays = t.Type == TypeLMTP, t.fallbackRelays()
 	return c
+}
+
+func (t Transport) fallbackRelays() []string {
+	if t.Type == TypeLMTP {
+		return canonicalNexthops(lmtpNexthops(t.SMTP.FallbackRelay))
+	}
+	return canonicalNexthops(t.SMTP.FallbackRelay)
 }
 
 // canonicalNexthops splits a list of nexthops, which has been validated before.
@@ -184,6 +191,8 @@ func (c *Config) Route() route.Config {
 	}
 	if c.RelayHost == "" {
 		r.DefaultTransport = c.withNexthop(c.DefaultTransport)
+	} else if c.typeOf(c.DefaultTransport) == TypeLMTP {
+		r.Relayhost = lmtpNexthops(c.RelayHost)
 	}
 	for _, one := range c.Routes {
 		r.Rules = append(r.Rules, one.Pattern+" "+c.withNexthop(one.Target))
@@ -191,13 +200,29 @@ func (c *Config) Route() route.Config {
 	return r
 }
 
-// withNexthop adds the transport's own nexthop to a target without one.
+// withNexthop adds the transport's own nexthop to a target without one. The nexthops of
+// LMTP become those of hosts.
 func (c *Config) withNexthop(target string) string {
 	name, nexthop, _ := strings.Cut(target, ":")
-	if t := c.Transports[name]; t.Nexthop != "" && strings.TrimSpace(nexthop) == "" {
-		return name + ":" + t.Nexthop
+	nexthop = strings.TrimSpace(nexthop)
+	if t := c.Transports[name]; t.Nexthop != "" && nexthop == "" {
+		nexthop = t.Nexthop
+		target = name + ":" + nexthop
+	}
+	if nexthop != "" && c.typeOf(target) == TypeLMTP {
+		return name + ":" + lmtpNexthops(nexthop)
 	}
 	return target
+}
+
+// typeOf returns the type of the transport of a target. A target that begins with the
+// colon is one of the default transport.
+func (c *Config) typeOf(target string) TransportType {
+	name, _, _ := strings.Cut(target, ":")
+	if name == "" {
+		name, _, _ = strings.Cut(c.DefaultTransport, ":")
+	}
+	return c.Transports[name].Type
 }
 
 // Resolve returns the configuration of package resolve.
@@ -212,7 +237,7 @@ func (c *Config) Router() resolve.RouterConfig {
 	r := resolve.RouterConfig{Transports: make(map[string]resolve.Lookups), Security: c.securityTable(), VerdictEntries: c.DNS.CacheEntries,
 		VerdictPositive: c.SMTPD.Verify.PositiveTime, VerdictNegative: c.SMTPD.Verify.NegativeTime}
 	for name, t := range c.Transports {
-		if t.Type == TypeSMTP {
+		if t.Type.connects() {
 			r.Transports[name] = resolve.Lookups{Sites: t.SMTP.SiteRollup, Fallback: t.SMTP.FallbackRelay != ""}
 		}
 	}
@@ -227,7 +252,7 @@ func (c *Config) policy() route.Policy {
 		Families: c.InetProtocols, HostsMax: c.DNS.HostLimit,
 	}
 	for _, t := range c.Transports {
-		if t.Type != TypeSMTP {
+		if !t.Type.connects() {
 			continue
 		}
 		if t.SMTP.PermitPrivateHosts {
@@ -257,8 +282,8 @@ func (c *Config) trusted() []string {
 		all = table.Nexthops()
 	}
 	for _, t := range c.Transports {
-		if t.Type == TypeSMTP {
-			all = append(all, canonicalNexthops(t.SMTP.FallbackRelay)...)
+		if t.Type.connects() {
+			all = append(all, t.fallbackRelays()...)
 		}
 	}
 	slices.Sort(all)

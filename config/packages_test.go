@@ -79,7 +79,7 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	}
 	for name, limits := range d.Qmgr.Transports {
 		want := core.DefaultTransport
-		if c.Transports[name].Type == TypeSMTP {
+		if c.Transports[name].Type.connects() {
 			want.Agents = qmgr.AgentsConnections
 		}
 		same(t, "qmgr transport "+name, limits, want)
@@ -99,7 +99,7 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	}
 
 	out := outbound.Config{Hello: testEnvironment.Hostname}.WithDefaults()
-	out.Transports = map[string]outbound.TransportConfig{"smtp": {}, "relay": {}}
+	out.Transports = map[string]outbound.TransportConfig{"smtp": {}, "relay": {}, "lmtp": {LMTP: true}}
 	out = out.WithDefaults()
 	got := c.Outbound().WithDefaults()
 	for name := range got.Transports {
@@ -206,7 +206,7 @@ type = "discard"
 	check("preemption", limits.DefaultTransport.SlotCost, -1)
 
 	out := c.Outbound()
-	check("transports", sortedKeys(out.Transports), []string{"bulk", "relay", "smtp"})
+	check("transports", sortedKeys(out.Transports), []string{"bulk", "lmtp", "relay", "smtp"})
 	check("hello", out.Hello, "OUT.example.com")
 	check("self", out.AllowSelf, true)
 	own := []netip.AddrPort{

@@ -16,7 +16,7 @@ type parameter[O any] struct {
 	change  string // one sentence: when to change it
 	restart bool   // a change needs a restart
 	global  string // the parameter that gives the default: a top-level one for a transport, the transport's for a destination
-	smtp    bool   // only for transports of type smtp
+	smtp    bool   // only for transports that make connections
 	postfix string // Postfix's default, if it differs
 
 	kind, unit, limits, allowed string
@@ -61,7 +61,7 @@ func (p parameter[O]) from(global string) parameter[O] {
 	return p
 }
 
-// forSMTP marks a parameter that only transports of type smtp have.
+// forSMTP marks a parameter that only transports of type smtp and lmtp have.
 func (p parameter[O]) forSMTP() parameter[O] {
 	p.smtp = true
 	return p

@@ -158,7 +158,7 @@ func (l *loader) checkPool(t *tomlfile.Table, p *source.Pool) {
 		name, _, _ := strings.Cut(text, ":")
 		var smtp []string
 		for other, t := range l.c.Transports {
-			if t.Type == TypeSMTP {
+			if t.Type.connects() {
 				smtp = append(smtp, other)
 			}
 		}

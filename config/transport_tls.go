@@ -114,7 +114,7 @@ func digests(written []string) []string {
 func (c *Config) securityTable() *tlspolicy.Table {
 	rules, transports, all := c.securityRules(), make(map[string]tlspolicy.Policy), true
 	for name, t := range c.Transports {
-		if t.Type == TypeSMTP {
+		if t.Type.connects() {
 			transports[name] = t.SMTP.policy()
 			all = all && t.SMTP.Policy.Level == tlspolicy.May
 		}
@@ -133,7 +133,7 @@ func (c *Config) securityTable() *tlspolicy.Table {
 func (l *loader) checkSecurity() {
 	for _, name := range slices.Sorted(maps.Keys(l.c.Transports)) {
 		t := l.c.Transports[name]
-		if err := t.SMTP.policy().Validate(); t.Type == TypeSMTP && err != nil {
+		if err := t.SMTP.policy().Validate(); t.Type.connects() && err != nil {
 			l.complainOfPolicy(transportTable(name), err)
 		}
 	}

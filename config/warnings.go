@@ -197,7 +197,7 @@ func (w *warner) transport(name string, t *Transport) {
 	w.rates(w.of(name, "transport_rate"), t.TransportRate)
 	w.paused(w.of(name, "destination_rate"), t.Rate, "destination_rate_delay", t.RateDelay)
 	w.paused(w.of(name, "transport_rate"), t.TransportRate, "transport_rate_delay", t.TransportRateDelay)
-	if t.Type == TypeSMTP {
+	if t.Type.connects() {
 		w.smtp(name, t, standard)
 	}
 }

@@ -85,6 +85,9 @@ type protection struct {
 // protectionOf returns how a connection is to be secured; a reply that is not zero says why
 // the host must not be used.
 func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *mail.Opening) (*protection, mail.Reply) {
+	if _, local := mail.SocketPath(o.Host.Addr); local {
+		return &protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseNever}}, mail.Reply{} // nobody is between
+	}
 	demand, err := tlspolicy.ParseDemand(o.Security)
 	if err != nil { // of a later version, or damaged
 		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 3, Detail: 5}, Text: mail.CleanText(err.Error())}
@@ -105,9 +108,6 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 		if p.tlsa.Why != "" {
 			why.Text += ": " + p.tlsa.Why
 		}
-	}
-	if _, local := mail.SocketPath(o.Host.Addr); local && p.Use == tlspolicy.UseIfOffered {
-		p.Use = tlspolicy.UseNever // nobody is between
 	}
 	if p.Use == tlspolicy.UseIfOffered && c.broken.remembers(o.Host.Addr, time.Now()) {
 		p.Use = tlspolicy.UseNever

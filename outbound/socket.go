@@ -20,11 +20,11 @@ func socketHint(host string, err syscall.Errno) string {
 	}
 	switch err {
 	case syscall.ENOENT:
-		return " (the server that makes the socket is not running, or makes it elsewhere)"
+		return " (is its server running?)"
 	case syscall.ECONNREFUSED:
-		return " (the server that made the socket has ended)"
+		return " (its server has ended)"
 	case syscall.EACCES:
-		return " (posthaste's user needs write permission for the socket, and search permission for its directories)"
+		return " (posthaste's user must be able to write to it)"
 	}
 	return ""
 }

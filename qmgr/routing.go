@@ -130,7 +130,7 @@ func (q *Qmgr) bind(m *message, b *bound) {
 		q.bindToRetry(m, b, to.Reply, originOf(to))
 		return
 	}
-	nexthop := strings.ToLower(to.Nexthop)
+	nexthop := foldNexthop(to.Nexthop)
 	if to.Reply.Permanent() {
 		to.Transport, nexthop = TransportError, replyText(to.Reply)
 	}
@@ -181,7 +181,16 @@ func originOf(to mail.Route) mail.Origin {
 	if to.Transport == TransportRetry || to.Transport == "" {
 		return mail.Origin{}
 	}
-	return mail.Origin{Transport: to.Transport, Nexthop: strings.ToLower(to.Nexthop)}
+	return mail.Origin{Transport: to.Transport, Nexthop: foldNexthop(to.Nexthop)}
+}
+
+// foldNexthop returns a nexthop in lower case, as names of queues have it, except for the
+// path of a socket.
+func foldNexthop(nexthop string) string {
+	if strings.HasPrefix(nexthop, mail.SocketPrefix) {
+		return nexthop
+	}
+	return strings.ToLower(nexthop)
 }
 
 // queueName is the name of a recipient's queue among those of the transport.

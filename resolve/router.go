@@ -141,6 +141,9 @@ func (r *Router) wantsMX(nexthop string, whom receiver) bool {
 // named completes a route whose nexthop the operator has written: nobody else chooses the
 // host.
 func (r *Router) named(to mail.Route, whom receiver) mail.Route {
+	if strings.HasPrefix(to.Nexthop, mail.SocketPrefix) {
+		return to // nobody is between
+	}
 	return r.secured(to, whom, tlspolicy.Nexthop{Domain: whom.domain, SecureMX: true})
 }
 

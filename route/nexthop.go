@@ -44,6 +44,18 @@ func (n Nexthop) String() string {
 	return s
 }
 
+// AsHost returns the nexthop for a protocol that has no MX records: a domain becomes the
+// host of that name. Without a port it gets the given one.
+func (n Nexthop) AsHost(port uint16) Nexthop {
+	if n.Form == FormDomain {
+		n.Form = FormHost
+	}
+	if n.Port == 0 {
+		n.Port = port
+	}
+	return n
+}
+
 // Tiers yields the hosts of a site, tier by tier.
 func (n Nexthop) Tiers() iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
