@@ -113,7 +113,11 @@ func (k *Conn) greet(ctx context.Context) (client.Failure, bool) {
 			asked = time.Now()
 		}
 		if l.flush(); l.session.Handshake() {
-			k.secure(ctx)
+			// The goroutine that has written STARTTLS may not have said so yet. If that came after the
+			// handshake, the session would not learn it, and would ask for TLS again, under TLS.
+			if l.stop(); !l.down {
+				k.secure(ctx)
+			}
 		} else if !l.down {
 			l.receive()
 		}

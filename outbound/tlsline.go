@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"time"
 
@@ -26,14 +27,27 @@ type wire struct {
 	out       []byte
 }
 
+// wireMax is how many octets a wire keeps: several times what is encrypted at once. More is only kept
+// for a server that has TLS answer it, with new keys (RFC 8446 4.6.3), and does not read the answers.
+const wireMax = 4 * pieceSize
+
+var errWireFull = errors.New("the server does not read what TLS answers")
+
 // Write keeps a record.
 func (w *wire) Write(record []byte) (int, error) {
 	if w.handshake {
 		return w.Conn.Write(record)
 	}
+	if len(w.out)+len(record) > wireMax {
+		return 0, errWireFull
+	}
 	w.out = append(w.out, record...)
 	return len(record), nil
 }
+
+// SetWriteDeadline does nothing. TLS sets one around close_notify, and leaves it in the past: it
+// would keep the line from writing what TLS has written.
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // negotiate has TLS protect the line from now on. Nothing must be under way on it. It takes as
 // long as the limit allows, whatever the server does.

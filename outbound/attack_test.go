@@ -1,0 +1,470 @@
+package outbound
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// A tap is the way to a server that records what the client sends, and cuts the connection after
+// so many octets of what the server sends.
+type tap struct {
+	serve func(net.Conn) // the server's end
+	cut   int            // -1: never
+
+	mu    sync.Mutex
+	sent  [][]byte // by the client, for each connection
+	heard int      // octets that passed to the client on the first connection
+}
+
+func (p *tap) Dial(context.Context, netip.Addr, netip.AddrPort) (net.Conn, error) {
+	ours, near := net.Pipe()
+	far, theirs := net.Pipe()
+	p.mu.Lock()
+	n := len(p.sent)
+	p.sent = append(p.sent, nil)
+	p.mu.Unlock()
+	go p.serve(theirs)
+	go func() {
+		defer far.Close()
+		buf := make([]byte, 4096)
+		for {
+			got, err := near.Read(buf)
+			p.mu.Lock()
+			p.sent[n] = append(p.sent[n], buf[:got]...)
+			p.mu.Unlock()
+			if _, failed := far.Write(buf[:got]); err != nil || failed != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		defer near.Close()
+		defer far.Close()
+		from := io.Reader(far)
+		if p.cut >= 0 && n == 0 {
+			from = io.LimitReader(far, int64(p.cut))
+		}
+		io.Copy(counting{near, func(passed int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if n == 0 {
+				p.heard += passed
+			}
+		}}, from)
+	}()
+	return ours, nil
+}
+
+// counting is a writer of which it is known how much was written.
+type counting struct {
+	io.Writer
+	passed func(int)
+}
+
+func (c counting) Write(data []byte) (int, error) {
+	n, err := c.Writer.Write(data)
+	c.passed(n)
+	return n, err
+}
+
+// clear returns what the client sent on a connection before TLS, which begins with the first
+// octet of a record.
+func (p *tap) clear(n int) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	plain, _, _ := bytes.Cut(p.sent[n], []byte{22, 3, 1})
+	return string(plain)
+}
+
+// attacked returns a client whose connections go through a tap to a server, and an Opening.
+func attacked(t testing.TB, ca *authority, p *tap, security string) (*Client, mail.Opening) {
+	t.Helper()
+	c, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": {TLS: TLSConfig{CAFile: ca.file(t)}}}}, nil,
+		store{1: fakeContent{data: "Subject: secret\r\n\r\nsecret\r\n"}}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, mail.Opening{Transport: "smtp", Nexthop: "example.test", Security: security, Level: mail.LevelOverlap,
+		Host: mail.Host{Name: "mx.test", Addr: netip.MustParseAddrPort("192.0.2.1:25")}}
+}
+
+// deliver sends message 1, and returns its result.
+func deliver(t testing.TB, c *Client, o mail.Opening) (result mail.Result, opened mail.OpenedConnection) {
+	t.Helper()
+	k, opened := c.Dial(t.Context(), o)
+	if k == nil {
+		return mail.Untried, opened
+	}
+	k.Send(1, message(1, "b@example.net"))
+	k.Hangup()
+	k.Run(t.Context(), func(_ uint64, r mail.DeliveryResult) { result = r.Outcomes[0].Result })
+	return result, opened
+}
+
+func serverWith(cert tls.Certificate) *ability {
+	return &ability{offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true}}
+}
+
+// A connection that is cut after any octet of the handshake, or of the session after it, is never
+// continued in plaintext where TLS is demanded; and where it is not, the message goes in plaintext
+// over a new connection if the handshake failed, and never once TLS was there.
+func TestCutAnywhere(t *testing.T) {
+	ca := newAuthority(t)
+	server := serverWith(ca.certificate(t, "mx.test", time.Hour))
+	for _, security := range []string{"verify", ""} {
+		whole := &tap{serve: server.serve, cut: -1}
+		c, o := attacked(t, ca, whole, security)
+		if result, opened := deliver(t, c, o); result != mail.Delivered {
+			t.Fatalf("uncut: %v %+v", result, opened)
+		}
+		whole.mu.Lock()
+		end := whole.heard
+		whole.mu.Unlock()
+		if end < 1000 {
+			t.Fatalf("the server sent %d octets", end)
+		}
+		step := 41
+		if testing.Short() {
+			step = 97
+		}
+		delivered := 0
+		for cut := 0; cut < end; cut += step {
+			p := &tap{serve: server.serve, cut: cut}
+			c, o := attacked(t, ca, p, security)
+			result, opened := deliver(t, c, o)
+			for n := range p.sent {
+				plain := p.clear(n)
+				if security != "" && plain != "" && plain != "EHLO me.test\r\n" && plain != "EHLO me.test\r\nSTARTTLS\r\n" {
+					t.Errorf("%q, cut after %d: in the clear: %q", security, cut, plain)
+				}
+				if n == 0 && strings.Contains(plain, "MAIL") {
+					t.Errorf("%q, cut after %d: the first connection went on in plaintext: %q", security, cut, plain)
+				}
+			}
+			if len(p.sent) > 2 || security != "" && len(p.sent) > 1 {
+				t.Errorf("%q, cut after %d: %d connections", security, cut, len(p.sent))
+			}
+			if result == mail.Failed || opened.Reply.Permanent() {
+				t.Errorf("%q, cut after %d: mail would be returned: %v %+v", security, cut, result, opened)
+			}
+			if result == mail.Delivered {
+				delivered++
+			}
+		}
+		if security == "" && delivered == 0 {
+			t.Error("a handshake that failed was never replaced by plaintext")
+		}
+	}
+}
+
+// Under TLS the end of a session is QUIT and close_notify, as RFC 5321 4.1.1.10 and RFC 8446 6.1
+// demand: without them the server cannot know that the connection was not cut.
+func TestGoodbyeUnderTLS(t *testing.T) {
+	ca := newAuthority(t)
+	cert := ca.certificate(t, "mx.test", time.Hour)
+	lines, end := make(chan string, 100), make(chan error, 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		sock, err := l.Accept()
+		if err != nil {
+			end <- err
+			return
+		}
+		defer sock.Close()
+		in := bufio.NewReader(sock)
+		io.WriteString(sock, "220 mx.test\r\n")
+		in.ReadString('\n')
+		io.WriteString(sock, "250-mx.test\r\n250 STARTTLS\r\n")
+		in.ReadString('\n')
+		io.WriteString(sock, "220 go\r\n")
+		secure := tls.Server(sock, &tls.Config{Certificates: []tls.Certificate{cert}})
+		in = bufio.NewReader(secure)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				end <- err
+				return
+			}
+			lines <- line
+			if strings.HasPrefix(line, "EHLO") {
+				io.WriteString(secure, "250 mx.test\r\n")
+			}
+		}
+	}()
+	c, o := attacked(t, ca, &tap{}, "verify")
+	c.dialer = netDialer{}
+	o.Host.Addr = l.Addr().(*net.TCPAddr).AddrPort()
+	k, opened := c.Dial(t.Context(), o)
+	if k == nil {
+		t.Fatal(opened.Reply)
+	}
+	k.Hangup()
+	k.Run(t.Context(), func(uint64, mail.DeliveryResult) {})
+	if err := <-end; err != io.EOF {
+		t.Errorf("the connection ended with %v, want close_notify", err)
+	}
+	close(lines)
+	var got []string
+	for line := range lines {
+		got = append(got, line)
+	}
+	if want := "EHLO me.test\r\nQUIT\r\n"; strings.Join(got, "") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A keyed connection is the server's end of one under TLS 1.3 on which any record can be sent.
+type keyed struct {
+	net.Conn
+	secret []byte
+	seq    uint64
+	aead   cipher.AEAD
+	iv     []byte
+}
+
+func expand(secret []byte, label string, n int) []byte {
+	info := binary.BigEndian.AppendUint16(nil, uint16(n))
+	info = append(info, byte(len("tls13 ")+len(label)))
+	info = append(info, "tls13 "+label...)
+	out, err := hkdf.Expand(sha256.New, secret, string(append(info, 0)), n)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// key puts a traffic secret into force (RFC 8446 7.3).
+func (k *keyed) key(secret []byte) {
+	block, err := aes.NewCipher(expand(secret, "key", 16))
+	if err == nil {
+		k.aead, err = cipher.NewGCM(block)
+	}
+	if err != nil {
+		panic(err)
+	}
+	k.secret, k.seq, k.iv = secret, 0, expand(secret, "iv", 12)
+}
+
+// record sends one record of a type.
+func (k *keyed) record(kind byte, content []byte) error {
+	nonce := append([]byte(nil), k.iv...)
+	for i := range 8 {
+		nonce[4+i] ^= byte(k.seq >> (8 * (7 - i)))
+	}
+	k.seq++
+	head := []byte{23, 3, 3, 0, 0}
+	binary.BigEndian.PutUint16(head[3:], uint16(len(content)+1+k.aead.Overhead()))
+	_, err := k.Write(k.aead.Seal(head, nonce, append(append([]byte(nil), content...), kind), head))
+	return err
+}
+
+const (
+	recordAlert     = 21
+	recordHandshake = 22
+	recordData      = 23
+)
+
+// update sends KeyUpdate, with a request for one in return (RFC 8446 4.6.3).
+func (k *keyed) update() error {
+	if err := k.record(recordHandshake, []byte{24, 0, 0, 1, 1}); err != nil {
+		return err
+	}
+	k.key(expand(k.secret, "traffic upd", 32))
+	return nil
+}
+
+// keyLog finds the secret of what a server sends.
+type keyLog struct{ secret []byte }
+
+func (l *keyLog) Write(line []byte) (int, error) {
+	if f := strings.Fields(string(line)); len(f) == 3 && f[0] == "SERVER_TRAFFIC_SECRET_0" {
+		l.secret, _ = hex.DecodeString(f[2])
+	}
+	return len(line), nil
+}
+
+// rogue serves one connection up to TLS 1.3, and then does what act says when the first line has
+// come under TLS.
+func rogue(cert tls.Certificate, act func(*keyed)) func(net.Conn) {
+	return func(sock net.Conn) {
+		defer sock.Close()
+		sock.SetDeadline(time.Now().Add(20 * time.Second))
+		in := bufio.NewReader(sock)
+		io.WriteString(sock, "220 mx.test\r\n")
+		in.ReadString('\n')
+		io.WriteString(sock, "250-mx.test\r\n250 STARTTLS\r\n")
+		in.ReadString('\n')
+		io.WriteString(sock, "220 go\r\n")
+		var keys keyLog
+		secure := tls.Server(sock, &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true, KeyLogWriter: &keys, MinVersion: tls.VersionTLS13})
+		if _, err := bufio.NewReader(secure).ReadString('\n'); err != nil {
+			return
+		}
+		k := &keyed{Conn: sock}
+		k.key(keys.secret)
+		go io.Copy(io.Discard, sock)
+		act(k)
+	}
+}
+
+// A lateConn does not return from the write of STARTTLS before somebody sets a deadline after it: the
+// reply has come by then.
+type lateConn struct {
+	net.Conn
+	mu      sync.Mutex
+	release chan struct{}
+}
+
+func (c *lateConn) Write(data []byte) (int, error) {
+	n, err := c.Conn.Write(data)
+	if bytes.Contains(data, []byte("STARTTLS")) {
+		release := make(chan struct{})
+		c.mu.Lock()
+		c.release = release
+		c.mu.Unlock()
+		<-release
+	}
+	return n, err
+}
+
+func (c *lateConn) SetDeadline(at time.Time) error { c.proceed(); return c.Conn.SetDeadline(at) }
+func (c *lateConn) SetWriteDeadline(at time.Time) error {
+	c.proceed()
+	return c.Conn.SetWriteDeadline(at)
+}
+
+func (c *lateConn) proceed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.release != nil {
+		close(c.release)
+		c.release = nil
+	}
+}
+
+type lateDialer struct{ *tap }
+
+func (d lateDialer) Dial(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	c, err := d.tap.Dial(ctx, from, to)
+	return &lateConn{Conn: c}, err
+}
+
+// The reply to STARTTLS may be there before the goroutine that writes it has said that it is written.
+// If that was noticed after the handshake, STARTTLS was sent again under TLS, and its reply taken for
+// that to EHLO.
+func TestReplyBeforeWriteIsKnown(t *testing.T) {
+	ca := newAuthority(t)
+	p := &tap{serve: serverWith(ca.certificate(t, "mx.test", time.Hour)).serve, cut: -1}
+	c, o := attacked(t, ca, p, "verify")
+	c.dialer = lateDialer{p}
+	if result, opened := deliver(t, c, o); result != mail.Delivered || opened.Level != mail.LevelOverlap {
+		t.Errorf("%v %+v", result, opened)
+	}
+}
+
+// What TLS answers is kept until it can be written, and is bounded: a server that asks for new keys
+// all the time, and reads nothing, ends the connection.
+func TestRecordsKeptAreBounded(t *testing.T) {
+	w := &wire{}
+	kept := 0
+	for range 1 << 20 {
+		if _, err := w.Write(make([]byte, 27)); err != nil {
+			break
+		}
+		kept += 27
+	}
+	if kept < pieceSize+pieceSize/10 || kept > 16*pieceSize || len(w.out) != kept {
+		t.Errorf("%d octets are kept, %d were accepted", len(w.out), kept)
+	}
+}
+
+// What a server may send under TLS without an end, and without a reply in it, is no way to occupy
+// a processor or memory: the connection is given up after some of it. Records of one octet are
+// slow, and correct.
+func TestFloodsUnderTLS(t *testing.T) {
+	ca := newAuthority(t)
+	cert := ca.certificate(t, "mx.test", time.Hour)
+	const many = 200_000
+	ticket := append([]byte{4, 0, 4, 13, 0, 0, 0, 60, 0, 0, 0, 0, 0, 4, 0}, make([]byte, 1024+2)...)
+	for _, c := range []struct {
+		name string
+		most int // of records that a flood may need
+		act  func(*keyed) (records int)
+	}{
+		{"key updates", 100, func(k *keyed) int {
+			for n := range many {
+				if k.update() != nil {
+					return n
+				}
+			}
+			return many
+		}},
+		{"tickets", 100, func(k *keyed) int {
+			for n := range many {
+				if k.record(recordHandshake, ticket) != nil {
+					return n
+				}
+			}
+			return many
+		}},
+		{"empty records", 100, func(k *keyed) int {
+			for n := range many {
+				if k.record(recordData, nil) != nil {
+					return n
+				}
+			}
+			return many
+		}},
+		{"warnings", 100, func(k *keyed) int {
+			for n := range many {
+				if k.record(recordAlert, []byte{1, 90}) != nil {
+					return n
+				}
+			}
+			return many
+		}},
+		{"an endless reply, octet by octet", 100_000, func(k *keyed) int {
+			k.record(recordData, []byte("250-"))
+			for n := range many {
+				if k.record(recordData, []byte("x")) != nil {
+					return n
+				}
+			}
+			return many
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			records := make(chan int, 1)
+			p := &tap{cut: -1, serve: rogue(cert, func(k *keyed) { records <- c.act(k) })}
+			client, o := attacked(t, ca, p, "verify")
+			if k, opened := client.Dial(t.Context(), o); k != nil || !opened.Reply.Temporary() {
+				t.Errorf("%v %+v", k, opened)
+			}
+			if n := <-records; n < 10 || n > c.most {
+				t.Errorf("the server sent %d records", n)
+			}
+		})
+	}
+}
