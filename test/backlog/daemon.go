@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/test/daemon"
 	"github.com/posthaste-mta/posthaste/test/measure"
 )
@@ -26,10 +27,10 @@ func (o options) begin(ctx context.Context, dir, settings, routes string) (*daem
 // receiveBulk starts a receiver for each domain of a message's recipients, whose
 // deliveries count in a tally except those of friend, if it is not nil. It returns the
 // routes to them; stop ends them.
-func (o options) receiveBulk(cfg sink.Config, bulk *tally, friend *measure.Stream) (routes string, stop func(), err error) {
+func (o options) receiveBulk(cfg sink.Config, bulk *tally, singles map[mail.Address]*measure.Stream) (routes string, stop func(), err error) {
 	cfg.Taken = func(d sink.Delivery) {
-		if friend != nil && d.Recipients[0].Local() == friend.To.Local() {
-			friend.Arrived(d)
+		if single := singles[d.Recipients[0]]; single != nil {
+			single.Arrived(d)
 			return
 		}
 		for _, to := range d.Recipients {

@@ -22,9 +22,9 @@
 //     to one of these. It runs only if -parts names it: its latencies need a machine
 //     without other work.
 //   - waiting: one sender's messages, many more than there is room for in core, wait for
-//     a destination that takes a second for each; another sender submits single messages
-//     to another destination; again after a kill and a start. It runs only if -parts
-//     names it.
+//     a destination that takes 50 ms for each, 400 a second; another sender submits single
+//     messages to the same destination and to another; again after a kill and a start. It
+//     runs only if -parts names it.
 //
 // Counting is exact: every message and every recipient must arrive once. The
 // table at the end has a line for each figure; a missed budget makes the exit

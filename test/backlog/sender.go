@@ -41,7 +41,7 @@ func senderBeside(ctx context.Context, o options, dir string, f *measure.Figures
 	o.domains = senderDomains
 	fmt.Printf("%s%d recipients\n", what, o.recipients)
 	bulk, single := newTally(o.recipients), &measure.Stream{To: "friend@d0.test", Every: singlesEvery}
-	routes, stopReceiving, err := o.receiveBulk(sink.Config{MessageDelay: receiverPause}, bulk, single)
+	routes, stopReceiving, err := o.receiveBulk(sink.Config{MessageDelay: receiverPause}, bulk, map[mail.Address]*measure.Stream{single.To: single})
 	if err != nil {
 		return err
 	}
