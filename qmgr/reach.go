@@ -83,6 +83,9 @@ func (q *Qmgr) reach(d *queue) (taken bool) {
 		}
 		switch dec := q.conns.Open(s, ask, q.now); dec.Kind {
 		case conns.Waiting:
+			if dec.Evict != nil { // then there will be a place
+				q.hangup(dec.Evict)
+			}
 			return taken
 		case conns.Exhausted:
 			// What an earlier run has found to be dead is tried before mail is put off

@@ -149,6 +149,6 @@ func (p *Pool) rest(c *Conn) {
 	if c.suspect {
 		return
 	}
-	p.wakeHost(c.host)
+	p.wakeAddress(c.host.at)
 	p.wakeSlot()
 }

@@ -2,6 +2,7 @@ package conns
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/internal/ilist"
@@ -17,9 +18,14 @@ func (p *Pool) Check(sites iter.Seq[*Site]) {
 		groups[s.group], own[s] = new(tally), new(tally)
 		lines[s.line]++
 	}
+	demanding := 0
 	for _, h := range p.hosts { //archtest:anyorder one by one
 		hosts[h] = new(tally)
+		if h.key.Security != "" {
+			demanding++
+		}
 	}
+	assert.That(demanding == p.demanding, "of %d hosts a demand is made, counted %d", demanding, p.demanding)
 	var all tally
 	for c := range p.all.All() {
 		assert.That(p.conns[c.ID] == c && c.pool == p, "connection %d is not known", c.ID)
@@ -34,6 +40,9 @@ func (p *Pool) Check(sites iter.Seq[*Site]) {
 	assert.That(all.slots == p.open, "%d connections have a slot, counted %d", all.slots, p.open)
 	for h, n := range hosts { //archtest:anyorder assertions
 		h.check(p, n)
+	}
+	for _, a := range p.addresses { //archtest:anyorder one by one
+		a.check()
 	}
 	for g, n := range groups { //archtest:anyorder assertions
 		g.check(p, n, lines)
@@ -170,10 +179,23 @@ func (h *host) check(p *Pool, n *tally) {
 	assert.That(!h.failing || len(h.cuts) >= cutsAgain, "%v fails after %d cuts", h.key, len(h.cuts))
 	assert.That(len(h.cuts) <= cutsMany && h.turns < turnsMany, "%v has cut %d messages, and turned away %d sessions", h.key, len(h.cuts), h.turns)
 	assert.That(h.accepted+h.noise < oddsMemory && h.odd <= h.inRow, "%v has accepted %d sessions, and refused %d, %d of %d in a row by chance", h.key, h.accepted, h.noise, h.odd, h.inRow)
-	h.waiting.Check()
 	h.idle.Check()
-	for sh := range h.waiting.All() {
-		assert.That(sh.site.waits == WaitHost || sh.site.waits == WaitBusy, "%s is listed at %v and waits for %v", sh.site.name, h.key, sh.site.waits)
+	assert.That(p.addresses[h.at.key] == h.at && slices.Contains(h.at.hosts, h), "%v is not known at its address", h.key)
+}
+
+// check compares an address with its hosts.
+func (a *address) check() {
+	count := 0
+	for _, h := range a.hosts {
+		count += h.count
+		key := h.key
+		key.Security = ""
+		assert.That(h.at == a && key == a.key, "%v is listed at %v", h.key, a.key)
+	}
+	assert.That(count == a.count && len(a.hosts) > 0, "%v has %d hosts with %d connections, counted %d", a.key, len(a.hosts), count, a.count)
+	a.waiting.Check()
+	for sh := range a.waiting.All() {
+		assert.That(sh.site.waits == WaitHost || sh.site.waits == WaitBusy, "%s is listed at %v and waits for %v", sh.site.name, a.key, sh.site.waits)
 	}
 }
 

@@ -26,7 +26,7 @@ var unbound = []string{
 func TestCheckFindsEveryMutation(t *testing.T) {
 	missed := make(map[string]bool)
 	found := make(map[string]bool)
-	for seed := uint64(1); seed <= 8; seed++ {
+	for seed := uint64(1); seed <= 32; seed++ {
 		r := prng.New(seed)
 		w := newTwins(&r, t.Fatalf)
 		for step := range 240 {
@@ -78,6 +78,9 @@ func (w *twins) mutate(found, missed map[string]bool) {
 	}
 	for _, h := range w.p.hosts { //archtest:anyorder each is tried
 		all = append(all, h)
+	}
+	for _, a := range w.p.addresses { //archtest:anyorder each is tried
+		all = append(all, a)
 	}
 	for _, object := range all {
 		v := reflect.ValueOf(object).Elem()

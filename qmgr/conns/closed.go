@@ -154,7 +154,8 @@ func (p *Pool) remove(c *Conn, now mail.Instant) {
 	delete(p.conns, c.ID)
 	p.all.Remove(&c.links.all)
 	h.count--
-	p.wakeHost(h)
+	h.at.count--
+	p.wakeAddress(h.at)
 	if h.count == 0 {
 		p.hostEmptied(h, now)
 	}

@@ -69,7 +69,8 @@ func (p *Pool) isReady(c *Conn, o mail.OpenedConnection, now mail.Instant) (surp
 		p.drainFor(c, DrainHostGone)
 		return []*Conn{c}, feedbackNone
 	}
-	p.wakeSlot() // should the site have no use for it any more
+	p.wakeAddress(h.at) // should the site have no use for it any more
+	p.wakeSlot()
 	surplus = p.inferior(c)
 	if p.isSlow(c, now) {
 		return surplus, FeedbackAlive

@@ -62,6 +62,10 @@
 // (RFC 5321 5.1). When a host of a better tier may be tried again it is, and if it
 // is ready the connections to worse ones end.
 //
+// Hosts that differ only in what is demanded of the security of connections share an
+// address, whose limit on connections holds for all of them: who waits there may have an
+// idle connection of another demand closed.
+//
 // # How slots are shared
 //
 // A transport has a limited number of slots, and no site may take so many that others

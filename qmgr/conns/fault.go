@@ -149,6 +149,6 @@ func (p *Pool) hostJudged(h *host) {
 	failing := h.failing
 	h.trouble = trouble{}
 	if failing {
-		p.wakeHost(h)
+		p.wakeAddress(h.at)
 	}
 }

@@ -13,12 +13,12 @@ import (
 type host struct {
 	mail.Host
 	key     destdb.Key
+	at      *address
 	count   int // all connections, also those that end
 	inquiry inquiry
 	proving bool             // one of them is to show whether the host handles LevelStream
 	idle    ilist.List[Conn] // of all sites, the one used last at the end
-	waiting ilist.List[siteHost]
-	timer   timer // end of refused.full while there are connections, else of the memory of the host
+	timer   timer            // end of refused.full while there are connections, else of the memory of the host
 
 	// At most connecting, ready and carrying of count: the rest is draining and carries
 	// nothing.
@@ -62,6 +62,7 @@ func (p *Pool) hostOf(sh *siteHost) *host {
 	}
 	made := &host{Host: sh.host, key: key}
 	p.hosts[key] = made
+	p.join(sh, made)
 	return made
 }
 
@@ -103,13 +104,14 @@ func (h *host) shut(now mail.Instant) bool {
 	return h.refused == refusedAll && now < h.full && !h.working()
 }
 
-// takes reports whether the host may have one connection more, as far as is known.
-func (h *host) takes(limit int, now mail.Instant) bool {
+// takes reports whether the host may have one connection more, as far as is known, but for
+// the limit.
+func (h *host) takes(now mail.Instant) bool {
 	unclear := h.ready == 0 && h.connecting > 0 && h.inquiry != inquiryNone
 	if h.failing && (h.working() || h.carrying > 0) {
 		return false // these show whether anything works
 	}
-	return !unclear && !h.busy(now) && !h.retrying() && (limit <= 0 || h.count < limit)
+	return !unclear && !h.busy(now) && !h.retrying()
 }
 
 // refuses notes that the host did not take one more connection, which began to be made
@@ -165,6 +167,7 @@ func (p *Pool) hostEmptied(h *host, now mail.Instant) {
 	if now >= h.until() {
 		p.stopTimer(&h.timer)
 		delete(p.hosts, h.key)
+		p.leave(h)
 		return
 	}
 	h.timer.host = h

@@ -309,6 +309,8 @@ type standing struct {
 	opening, open int // connections being opened, and those and the ready ones
 	more          bool
 	busy          bool
+	full          bool // the limit is reached, counting the connections of all demands
+	takes         bool // it would take more but for that
 	shut          bool // has turned a session away, and is asked again at that instant
 }
 
@@ -346,8 +348,9 @@ func (n *naive) standing(sp *siteHost) standing {
 			is.state, is.at, is.shut, is.more = destdb.RetryLater, h.full, true, false
 		}
 	}
-	if limit := sp.limits.Connections; limit > 0 && all >= limit {
-		is.more = false
+	is.takes = is.more
+	if limit := sp.limits.Connections; limit > 0 && n.count(atAddress(key)) >= limit {
+		is.full, is.more = true, false
 	}
 	return is
 }
@@ -361,7 +364,7 @@ func (is standing) alive() bool {
 type verdict struct {
 	kind  DecisionKind
 	wait  Wait
-	hosts []destdb.Key // Dialing: one of these
+	hosts []destdb.Key // Dialing: one of these; Waiting, with evict: where there will be a place
 	adopt ID
 	evict ID
 	until mail.Instant
@@ -436,10 +439,37 @@ func (n *naive) openIn(s *Site, tier []*siteHost, all []standing, ask Ask) verdi
 	if len(v.hosts) > 0 {
 		return v
 	}
+	v.wait, v.kind = WaitHost, Waiting
+	v.evict, v.hosts = n.makePlace(tier, all)
 	if slices.ContainsFunc(all, func(is standing) bool { return is.busy && is.alive() }) {
-		return verdict{wait: WaitBusy}
+		v.wait = WaitBusy
 	}
-	return verdict{wait: WaitHost}
+	return v
+}
+
+// atAddress matches the connections to the address of a host, whatever they are secured by.
+func atAddress(key destdb.Key) func(*naiveConn) bool {
+	return func(c *naiveConn) bool {
+		other := c.host
+		other.Security = key.Security
+		return other == key
+	}
+}
+
+// makePlace returns the connection that makes a place at a host whose limit is reached: the one
+// of another demand that is idle for longest, unless one is ending. It also returns the host.
+func (n *naive) makePlace(tier []*siteHost, all []standing) (ID, []destdb.Key) {
+	for i, sp := range tier {
+		key, is := sp.key(), all[i]
+		at := atAddress(key)
+		if !is.full || !is.takes || !is.alive() || n.count(func(c *naiveConn) bool { return at(c) && c.state == Draining }) > 0 {
+			continue
+		}
+		if c := n.most(func(c *naiveConn) bool { return at(c) && c.host != key && c.idle() }, func(c *naiveConn) int64 { return -int64(c.turn) }); c != nil {
+			return c.id, []destdb.Key{key}
+		}
+	}
+	return 0, nil
 }
 
 // choose returns the hosts of which one must be dialed (steps 6 and 7).

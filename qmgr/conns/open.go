@@ -21,8 +21,8 @@ type Decision struct {
 	Kind DecisionKind
 	Conn *Conn // Adopted: it serves this site now; Dialing: it has to be dialed
 	From *Site // Adopted: the one that it served before
-	// Evict, with Dialing, is a connection that has to be hung up to make room; nil
-	// if there is room.
+	// Evict, with Dialing or Waiting, is a connection that has to be hung up to make room;
+	// nil if there is room, or none can be made.
 	Evict *Conn
 	wait  Wait         // Waiting: for what
 	Until mail.Instant // Exhausted: when the first of the hosts may be tried again
@@ -212,6 +212,7 @@ func (p *Pool) dial(s *Site, sh *siteHost, message mail.QueueID, now mail.Instan
 	}
 	h.connecting++
 	h.count++
+	h.at.count++
 	p.db.Open(h.key, now)
 	if !h.isSocket() {
 		p.outage.Tried(now)

@@ -24,7 +24,7 @@ type siteHost struct {
 	site      *Site
 	tier      int // it is in site.tiers[tier]
 	limits    HostLimits
-	inWaiting ilist.Link[siteHost] // on host.waiting
+	inWaiting ilist.Link[siteHost] // on address.waiting
 }
 
 // isSocket reports whether it is a unix socket, which our network has nothing to do with.

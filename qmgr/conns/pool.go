@@ -36,9 +36,12 @@ type registry struct {
 	last  ID
 	conns map[ID]*Conn
 	hosts map[destdb.Key]*host
-	open  int              // connections that have a slot
-	all   ilist.List[Conn] // the oldest first
-	idle  ilist.List[Conn] // the one unused for longest first
+	// addresses are where the hosts are; by keys without Security.
+	addresses map[destdb.Key]*address
+	demanding int              // hosts of which a demand of security is made
+	open      int              // connections that have a slot
+	all       ilist.List[Conn] // the oldest first
+	idle      ilist.List[Conn] // the one unused for longest first
 }
 
 // Lines are where sites wait, and where they are reported from.
@@ -49,6 +52,7 @@ type lines struct {
 	// which they began to. There may be as many as the message has domains. No list is
 	// empty.
 	sharers map[mail.QueueID]*ilist.List[Site]
+	waking  []*Site          // used again by wakeAll
 	stuck   ilist.List[Site] // have become stuck, and the caller does not know yet
 }
 
@@ -56,7 +60,7 @@ type lines struct {
 // hosts is dialed, and when connections of one age end.
 func New(cfg Config, db *destdb.DB, seed uint64) *Pool {
 	return &Pool{cfg: cfg, db: db, rng: prng.New(seed),
-		registry: registry{conns: make(map[ID]*Conn), hosts: make(map[destdb.Key]*host)},
+		registry: registry{conns: make(map[ID]*Conn), hosts: make(map[destdb.Key]*host), addresses: make(map[destdb.Key]*address)},
 		lines:    lines{sharers: make(map[mail.QueueID]*ilist.List[Site])}}
 }
 

@@ -1,6 +1,7 @@
 package conns
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -306,17 +307,24 @@ func (s *script) open(tb testing.TB, l *golden.Line) {
 		Flow: fair.Path{Class: "normal", Tenant: "t", Flow: l.Str("flow", "")}}, s.now)
 	switch d.Kind {
 	case Waiting:
+		s.hangup(evicted(d))
 		s.printf("wait: %v", d.wait)
 	case Adopted:
 		s.printf("take c%d of %s", d.Conn.ID, d.From.name)
 	case Dialing:
-		if d.Evict != nil {
-			s.printf("hang up c%d", d.Evict.ID)
-		}
+		s.hangup(evicted(d))
 		s.printf("dial c%d to %s", d.Conn.ID, d.Conn.Host().Name)
 	case Exhausted:
 		s.printf("exhausted until %v: %v", d.Until-epoch, d.Reply)
 	}
+}
+
+// evicted are the connections that a decision has hung up.
+func evicted(d Decision) []*Conn {
+	if d.Evict == nil {
+		return nil
+	}
+	return []*Conn{d.Evict}
 }
 
 func (s *script) hangup(surplus []*Conn) {
@@ -480,9 +488,13 @@ func (s *script) show(names []string) {
 	for key := range hosts {
 		keys = append(keys, key)
 	}
-	slices.SortFunc(keys, func(a, b destdb.Key) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(keys, func(a, b destdb.Key) int { return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Security, b.Security)) })
 	for _, key := range keys {
-		s.printf("%s %s", hosts[key].Name, s.describe(key))
+		demand := ""
+		if key.Security != "" {
+			demand = " (" + key.Security + ")"
+		}
+		s.printf("%s%s %s", hosts[key].Name, demand, s.describe(key))
 	}
 }
 

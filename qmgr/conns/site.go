@@ -107,7 +107,7 @@ type waiting struct {
 type wakeup struct {
 	inWake ilist.Link[Site] // on pool.woken
 	cause  cause
-	at     *host        // causeHost: which one; else nil
+	at     *address     // causeHost: which one; else nil
 	eased  mail.QueueID // causeShare: which message; else 0
 }
 

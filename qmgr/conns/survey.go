@@ -44,7 +44,7 @@ func (p *Pool) addOpen(v *survey, s *Site, sh *siteHost, h *host, now mail.Insta
 	if c := p.idleFor(s, sh, h); c != nil && (v.adopt == nil || v.adopt.used < c.used) {
 		v.adopt = c
 	}
-	if h.takes(sh.limits.Connections, now) {
+	if p.takes(sh, h, now) {
 		v.addMore(sh, h.connecting+h.ready)
 		return
 	}
@@ -74,8 +74,8 @@ func (p *Pool) addClosed(v *survey, sh *siteHost, h *host, now mail.Instant) {
 			state = destdb.RetryLater
 		}
 	}
-	if h != nil && state != destdb.RetryLater && !h.takes(sh.limits.Connections, now) {
-		v.alive, v.busy = true, v.busy || h.busy(now)
+	if state != destdb.RetryLater && !p.takes(sh, h, now) {
+		v.alive, v.busy = true, v.busy || h != nil && h.busy(now)
 		v.full = append(v.full, sh)
 		return
 	}

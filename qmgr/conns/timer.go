@@ -104,7 +104,7 @@ func (p *Pool) siteDue(t *timer) {
 
 func (p *Pool) hostDue(h *host, now mail.Instant) {
 	if h.count > 0 {
-		p.wakeHost(h)
+		p.wakeAddress(h.at)
 	} else {
 		p.hostEmptied(h, now)
 	}

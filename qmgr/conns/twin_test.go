@@ -60,8 +60,9 @@ func newTwins(r dice, fail func(string, ...any)) *twins {
 		w.g = append(w.g, NewGroup(fmt.Sprint("g", i), GroupConfig{Limit: 2 + r.IntN(most-2), HostLimit: 1 + r.IntN(most/3), Initial: 1 + r.IntN(4),
 			CountLimit: 3 * r.IntN(2), Level: mail.Level(r.IntN(4)), InFlight: 1 + r.IntN(4), NoProbe: r.IntN(4) == 0}))
 	}
+	secured := demands(r)
 	for i := range 6 {
-		site := NewSite(w.g[min(i/2, 1)], fmt.Sprint("s", i), Way{})
+		site := NewSite(w.g[min(i/2, 1)], fmt.Sprint("s", i), Way{Security: secured[r.IntN(len(secured))]})
 		site.Configure(i == 5, rate.Limits{}, epoch)
 		w.s = append(w.s, &wanting{Site: site, window: 1 + r.IntN(most-4)})
 		w.plan(w.s[i])
@@ -77,6 +78,15 @@ func (w *twins) sites() iter.Seq[*Site] {
 			}
 		}
 	}
+}
+
+// demands draws what the mail of sites may demand of connections: in half of the worlds
+// everything demands the same.
+func demands(r dice) []string {
+	if r.IntN(2) == 0 {
+		return []string{""}
+	}
+	return []string{"", "", "encrypt", "verify"}
 }
 
 func (w *twins) limits(s *wanting) func(mail.Host) HostLimits {
@@ -340,6 +350,9 @@ func (w *twins) reach(s *wanting) {
 		w.agree(s, d, want)
 		switch d.Kind {
 		case Waiting:
+			if d.Evict != nil {
+				w.n.conn(d.Evict.ID).state = Draining
+			}
 			s.suspended = w.n.suspended(s.Site)
 			return
 		case Exhausted:
@@ -365,7 +378,7 @@ func (w *twins) agree(s *wanting, d Decision, want verdict) {
 	switch {
 	case !right:
 	case d.Kind == Waiting:
-		right = d.wait == want.wait
+		right = d.wait == want.wait && (d.Evict == nil) == (want.evict == 0) && (d.Evict == nil || d.Evict.ID == want.evict)
 	case d.Kind == Adopted:
 		right = d.Conn.ID == want.adopt
 	case d.Kind == Exhausted:
@@ -432,7 +445,8 @@ func (w *twins) compare() {
 		above := (s.waits == WaitSlot || s.waits == WaitPart) && w.n.free(s.group) == 0 // the limit was lowered
 		switch {
 		case v.kind == Dialing && !slices.ContainsFunc(v.hosts, s.later),
-			v.kind == Adopted && !soon && !above && !s.later(w.n.conn(v.adopt).host):
+			v.kind == Adopted && !soon && !above && !s.later(w.n.conn(v.adopt).host),
+			v.kind == Waiting && v.evict != 0 && !soon && !above && !slices.ContainsFunc(v.hosts, s.later):
 			w.fail("%s waits for %v and could have: %+v", s.name, s.waits, v)
 		}
 	}

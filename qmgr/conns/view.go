@@ -176,15 +176,15 @@ func (p *Pool) waitingForHost(s *Site, w *WaitView, now mail.Instant) {
 			if !sh.inWaiting.Listed() {
 				continue
 			}
-			h := p.hosts[sh.key()]
+			h, a := p.hosts[sh.key()], p.addresses[sh.addressKey()]
 			if w.Hosts.Full++; w.Hosts.Full == 1 {
 				w.Hosts.inTier(s.tiers, i)
-				w.Hosts.First, w.Hosts.Count = sh.host, h.count
+				w.Hosts.First, w.Hosts.Count = sh.host, a.count
 			}
-			if w.Why == WaitHost && w.Limit == 0 && sh.limits.Connections > 0 && h.count >= sh.limits.Connections {
+			if w.Why == WaitHost && w.Limit == 0 && a.full(sh.limits.Connections) {
 				w.Limit = sh.limits.Connections
 			}
-			if w.Why == WaitBusy && h.busy(now) && (w.Until == 0 || h.full < w.Until) {
+			if w.Why == WaitBusy && h != nil && h.busy(now) && (w.Until == 0 || h.full < w.Until) {
 				w.Until = h.full
 			}
 		}

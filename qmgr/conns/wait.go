@@ -57,19 +57,22 @@ func (p *Pool) list(g *Group) {
 // waitForHost waits until some host of the tier takes one more connection, or one
 // that has failed may be tried again.
 func (p *Pool) waitForHost(s *Site, v *survey) Decision {
+	evict := p.makePlace(v.full)
 	for _, sh := range v.full {
-		h := p.hosts[sh.key()]
-		if s.cause == causeHost && s.at == h {
-			h.waiting.PushFront(&sh.inWaiting, sh) // another site was faster
+		a := p.addresses[sh.addressKey()]
+		if s.cause == causeHost && s.at == a {
+			a.waiting.PushFront(&sh.inWaiting, sh) // another site was faster
 		} else {
-			h.waiting.PushBack(&sh.inWaiting, sh)
+			a.waiting.PushBack(&sh.inWaiting, sh)
 		}
 	}
 	why := WaitHost
 	if v.busy {
 		why = WaitBusy
 	}
-	return p.wait(s, why, v.until)
+	d := p.wait(s, why, v.until)
+	d.Evict = evict
+	return d
 }
 
 // waitForShare waits until a message uses fewer connections, or more are free.
@@ -98,7 +101,7 @@ func (p *Pool) stopWaiting(s *Site) {
 		for _, tier := range s.tiers {
 			for _, sh := range tier {
 				if sh.inWaiting.Listed() {
-					p.hosts[sh.key()].waiting.Remove(&sh.inWaiting)
+					p.addresses[sh.addressKey()].waiting.Remove(&sh.inWaiting)
 				}
 			}
 		}
@@ -140,7 +143,7 @@ func (p *Pool) Reconsider(s *Site) { p.wakeSite(s) }
 // wakeSite has a site asked again, if it waits.
 func (p *Pool) wakeSite(s *Site) { p.wakeFor(s, causeNone, nil) }
 
-func (p *Pool) wakeFor(s *Site, why cause, at *host) {
+func (p *Pool) wakeFor(s *Site, why cause, at *address) {
 	if s.waits == WaitNone {
 		return
 	}
@@ -210,31 +213,11 @@ func (p *Pool) next(g *Group, free int) *Site {
 	return behind
 }
 
-// wakeHost wakes the site that has waited longest for a host which may have one
-// more connection for it, or has one that the site could take over.
-func (p *Pool) wakeHost(h *host) {
-	for range min(h.waiting.Len(), looks) {
-		sh := h.waiting.Front()
-		if h.takes(sh.limits.Connections, p.now) || p.idleFor(sh.site, sh, h) != nil {
-			p.wakeFor(sh.site, causeHost, h)
-			return
-		}
-		h.waiting.MoveToBack(&sh.inWaiting)
-	}
-}
-
-// wakeAll wakes all that wait for a host.
-func (p *Pool) wakeAll(h *host) {
-	for sh := h.waiting.Front(); sh != nil; sh = h.waiting.Front() {
-		p.wakeSite(sh.site)
-	}
-}
-
 // wakeFailing wakes a site that waits for a host at which one transaction after the
 // other was cut, if nothing is left there that would show whether it works.
 func (p *Pool) wakeFailing(h *host) {
 	if h.failing && !h.working() && h.carrying == 0 {
-		p.wakeHost(h)
+		p.wakeAddress(h.at)
 	}
 }
 
@@ -254,8 +237,8 @@ func (p *Pool) PassOn(s *Site) {
 	case causeSlot:
 		p.wakeSlot()
 	case causeHost:
-		if p.hosts[at.key] == at {
-			p.wakeHost(at)
+		if p.addresses[at.key] == at {
+			p.wakeAddress(at)
 		}
 	case causeShare:
 		if s.waits != WaitShare {
