@@ -183,7 +183,8 @@ const ExpiryNotice = 14 * 24 * time.Hour
 func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	set, err := c.LoadCertificates()
 	_, clients := c.ClientCertificates()
-	if err := errors.Join(err, clients); err != nil {
+	_, maps := c.LoadRewriting()
+	if err := errors.Join(err, clients, maps); err != nil {
 		return nil, err
 	}
 	return c.ExpiryWarnings(set, now), nil

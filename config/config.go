@@ -73,6 +73,8 @@ type Config struct {
 	WarmupPlans     []WarmupPlan // in the order of the file; includes the shipped ones
 	WarmupSiteLimit int
 
+	Rewriting Rewriting
+
 	DKIM     DKIM
 	DKIMKeys []DKIMKey // in the order of the file
 

@@ -8,7 +8,9 @@ import (
 	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/shape"
+	"github.com/posthaste-mta/posthaste/rewrite"
 )
 
 // ListenerSubmission is what a listener mends in the mail of programs that are no servers
@@ -16,6 +18,7 @@ import (
 type ListenerSubmission struct {
 	FixHeader      shape.Opt[bool] // unset: by purpose
 	CompleteDomain string
+	Rewrite        shape.Opt[RewriteScope] // unset: by purpose
 }
 
 // A HeaderRule is a table [[header_rule]].
@@ -33,6 +36,7 @@ func submissionParameters() []parameter[Listener] {
 		define("complete_domain", optional(domain(), "for none"), func(l *Listener) *string { return &l.Submission.CompleteDomain }, "",
 			"The domain that is appended to addresses without a domain, and after a dot to domains without a dot, in MAIL, RCPT and the address fields of headers; without it such addresses are refused in MAIL and RCPT and stay as they are in headers.",
 			"Set it to your domain on a listener for programs that leave it out."),
+		rewriteScopeParameter(),
 	}
 }
 
@@ -143,18 +147,25 @@ func (l *loader) checkSubmission(one *Listener, about func(parameter, message, h
 	}
 }
 
-// Edits returns what package inbound does to headers.
-func (c *Config) Edits() (*inbound.Edits, error) {
-	edits := &inbound.Edits{Listeners: make(map[string]*header.Edits)}
+// Edits returns what package inbound does to messages, with rules for addresses.
+func (c *Config) Edits(addresses *rewrite.Rules) (*inbound.Edits, error) {
+	edits := &inbound.Edits{Listeners: make(map[string]inbound.ListenerEdits)}
 	for name, one := range c.headers() {
-		compiled, err := header.Compile(one)
+		if one.scope == RewriteAll && addresses.RewritesHeaders() {
+			one.Rewrite = func(k header.Kind, a mail.Address) mail.Address { return addresses.Header(a, k.OfSenders()) }
+		}
+		compiled, err := header.Compile(one.Config)
 		if err != nil {
 			return nil, err
 		}
+		all := inbound.ListenerEdits{Header: compiled}
+		if one.scope != RewriteNone && !addresses.Idle() {
+			all.Addresses = addresses
+		}
 		if name == otherListeners {
-			edits.Others = compiled
+			edits.Others = all
 		} else {
-			edits.Listeners[name] = compiled
+			edits.Listeners[name] = all
 		}
 	}
 	return edits, nil
@@ -164,11 +175,21 @@ func (c *Config) Edits() (*inbound.Edits, error) {
 // No listener has such a name.
 const otherListeners = "*"
 
-// headers returns the configurations of package header by listener.
-func (c *Config) headers() map[string]header.Config {
-	all := map[string]header.Config{otherListeners: {Rules: c.headerRulesOf(otherListeners)}, "": {Rules: c.headerRulesOf(socketName)}}
+// A headerEdit is what is done to the headers of a listener's mail, without what needs the
+// files of maps.
+type headerEdit struct {
+	header.Config
+	scope RewriteScope
+}
+
+// headers returns what is done to headers by listener.
+func (c *Config) headers() map[string]headerEdit {
+	all := map[string]headerEdit{
+		otherListeners: {header.Config{Rules: c.headerRulesOf(otherListeners)}, RewriteEnvelope},
+		"":             {header.Config{Rules: c.headerRulesOf(socketName)}, RewriteAll},
+	}
 	for _, l := range c.AllListeners() {
-		all[l.Name] = header.Config{Submission: l.fixesHeader(), Domain: l.Submission.CompleteDomain, Rules: c.headerRulesOf(l.Name)}
+		all[l.Name] = headerEdit{header.Config{Submission: l.fixesHeader(), Domain: l.Submission.CompleteDomain, Rules: c.headerRulesOf(l.Name)}, l.rewrites()}
 	}
 	return all
 }

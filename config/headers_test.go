@@ -42,8 +42,12 @@ listener = ["mx", "submission_socket"]
 			t.Errorf("%q: %+v, want %+v", name, got, want)
 		}
 	}
-	edits, err := c.Edits()
-	if err != nil || len(edits.Listeners) != 4 || edits.Others.Idle() {
+	rules, err := c.LoadRewriting()
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits, err := c.Edits(rules)
+	if err != nil || len(edits.Listeners) != 4 || edits.Others.Header.Idle() {
 		t.Errorf("%+v %v", edits, err)
 	}
 }

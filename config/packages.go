@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/driver"
+	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
@@ -317,14 +318,16 @@ func (c *Config) validateAll() []error {
 	}
 	for _, err := range []error{
 		c.Spool().Validate(), c.Driver().WithDefaults().Validate(), c.Inbound().WithDefaults().Validate(), relay,
-		c.Outbound().WithDefaults().Validate(), c.Route().Validate(), c.Resolve().Validate(), c.Flows().WithDefaults().Validate(), c.Report().WithDefaults().Validate(),
+		c.Outbound().WithDefaults().Validate(), c.Route().Validate(), c.Resolve().Validate(), c.Flows().WithDefaults().Validate(), c.Report().WithDefaults().Validate(), c.rewriting().WithDefaults().Validate(),
 	} {
 		if err != nil {
 			all = append(all, err)
 		}
 	}
-	if _, err := c.Edits(); err != nil {
-		all = append(all, err)
+	for _, one := range c.headers() {
+		if _, err := header.Compile(one.Config); err != nil {
+			all = append(all, err)
+		}
 	}
 	return append(all, c.validateKeys()...)
 }

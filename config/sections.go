@@ -52,6 +52,7 @@ func allSections() []section {
 		{"Limits on clients", tableTop, "How many clients are served at once, and for how long.", restarting(connectionParameters())},
 		{"Whose mail it is", tableTop, "Classes, tenants and flows, among which capacity is shared; see docs/flows.md.", flowParameters()},
 		{"Quotas", tableTop, "How much mail each tenant and each flow may have in the queue, and send in some time; see docs/quotas.md.", quotaDefaults()},
+		{"Rewriting of addresses", tableTop, "What is put in place of addresses when mail arrives; see docs/rewriting.md.", rewritingParameters()},
 		{"Signatures", tableTop, "DKIM signatures of the mail of clients that may send anywhere; the keys are in [dkim.NAME], see docs/dkim.md.", dkimParameters()},
 		{"Where mail goes", tableTop, "Routes for single addresses and domains are in [routes].", routingParameters()},
 		{"The queue", tableTop, "Memory limits, retry intervals and lifetimes.", queueParameters()},

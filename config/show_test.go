@@ -281,6 +281,9 @@ func samples(p Parameter) []string {
 	case "list of patterns":
 		return []string{`[".mx.example", "MX*.a.example"]`, `"mx.example"`}
 	case "list of domains":
+		if p.Name == "masquerade_domains" || p.Name == "user_domains" {
+			return []string{`["a.example", "b.example"]`}
+		}
 		return []string{`["a.example", ".b.example"]`}
 	case "list of addresses":
 		if p.Name == "listen" {
@@ -293,9 +296,19 @@ func samples(p Parameter) []string {
 		return []string{`"header:X-Campaign"`, `"none"`, `"sender-domain"`}
 	case "list of header fields":
 		return []string{`["X-Campaign", "Precedence: bulk"]`, `"Feedback-ID: *:x, y"`}
+	case "list of maps":
+		return []string{`["/etc/canonical", "regexp:/etc/expressions"]`, `"/etc/a, /etc/b"`}
+	case "character":
+		return []string{`"-"`, `"+"`}
 	case "list of classes":
+		if p.Name != "class" {
+			return []string{`["header_sender"]`, `"envelope_sender header_recipient"`}
+		}
 		return []string{`["bulk"]`, `"normal bulk"`}
 	case "list of users":
+		if p.Name == "masquerade_exceptions" {
+			return []string{`["root"]`, `"root, jane"`}
+		}
 		return []string{`["jane", "uid:33"]`, `"uid:0 jane"`}
 	case "list of IP addresses":
 		return []string{`["192.0.2.4", "2001:db8::4"]`}

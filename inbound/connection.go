@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
-	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/smtp/server"
@@ -42,13 +41,13 @@ type connection struct {
 	from     netip.Addr // who has connected: the client, or a proxy for it; not valid for a unix socket
 	session  *server.Session
 	input    *input
-	output   *outputBuffer  // nil while there is nothing to write
-	out      []byte         // replies not yet written
-	draft    Draft          // nil while none is open
-	editor   *header.Editor // of the draft's header; nil: it is not edited
-	origin   *flow.Client   // of all messages
-	rules    *flow.Rules    // by which the message is classified; nil: it is not
-	ahead    foreseen       // of the message, for quotas
+	output   *outputBuffer // nil while there is nothing to write
+	out      []byte        // replies not yet written
+	draft    Draft         // nil while none is open
+	edits    editing       // of the draft
+	origin   *flow.Client  // of all messages
+	rules    *flow.Rules   // by which the message is classified; nil: it is not
+	ahead    foreseen      // of the message, for quotas
 
 	patience  patience
 	settled   bool
@@ -158,7 +157,11 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 		return
 	}
 	rules := c.server.flows.Load()
-	if refusal := c.foresee(rules, r.Sender, r.Size); !refusal.IsZero() {
+	if refusal := c.beginEdits(r.Sender); !refusal.IsZero() {
+		c.session.Answer(refusal)
+		return
+	}
+	if refusal := c.foresee(rules, c.edits.sender, r.Size); !refusal.IsZero() {
 		c.session.Answer(refusal)
 		return
 	}
@@ -175,7 +178,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	}
 	now := time.Now()
 	c.draft = draft
-	c.beginEdits(r.Sender, now)
+	c.beginHeader(now)
 	c.rules = rules
 	c.session.Watch(c.rules.Watch())
 	c.patience.beginTransaction(now)
@@ -189,27 +192,30 @@ func (c *connection) addRecipient(ctx context.Context, r *server.Recipient) mail
 	if refusal := c.roomFor(); !refusal.IsZero() {
 		return refusal
 	}
-	if reason := c.verify(ctx, r); !reason.IsZero() {
-		reason.Text = "<" + string(r.Recipient.Address) + ">: " + reason.Text
-		return reason
+	if c.edits.Addresses != nil {
+		return c.addRewritten(ctx, r)
 	}
-	failure := c.failure(ctx, "add recipient", c.draft.AddRecipient(r.Recipient))
-	if failure.IsZero() {
-		c.patience.addRecipient()
-		c.ahead.recipients++
+	if reason := c.verify(ctx, r.Client, r.Recipient.Address); !reason.IsZero() {
+		return about(r.Recipient.Address, reason)
 	}
-	return failure
+	return c.failure(ctx, "add recipient", c.add(r.Recipient))
+}
+
+// about returns the reason why a recipient is refused, for the client.
+func about(recipient mail.Address, reason mail.Reply) mail.Reply {
+	reason.Text = "<" + string(recipient) + ">: " + reason.Text
+	return reason
 }
 
 // verify returns the reason why mail cannot be sent to a recipient. If that takes
 // time, earlier replies are flushed first; otherwise a client that sends many
 // recipients at once would get no reply until the last has been looked up.
-func (c *connection) verify(ctx context.Context, r *server.Recipient) mail.Reply {
+func (c *connection) verify(ctx context.Context, client mail.Client, recipient mail.Address) mail.Reply {
 	v := c.server.cfg.Verifier
 	if v == nil {
 		return mail.Reply{}
 	}
-	reason, known := v.Known(r.Client, r.Recipient.Address)
+	reason, known := v.Known(client, recipient)
 	if known {
 		return reason
 	}
@@ -217,14 +223,16 @@ func (c *connection) verify(ctx context.Context, r *server.Recipient) mail.Reply
 		c.session.Interrupt(mail.Reply{})
 		return mail.Reply{}
 	}
-	return v.Verify(ctx, r.Client, r.Recipient.Address)
+	return v.Verify(ctx, client, recipient)
 }
 
 func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 	draft, e := c.draft, r.Envelope
+	refusal := c.endEdits(ctx, &e)
 	c.draft = nil
+	c.releaseEdits()
 	c.patience.endTransaction()
-	if refusal := c.endEdits(ctx, draft); !refusal.IsZero() {
+	if !refusal.IsZero() {
 		draft.Abort()
 		return refusal
 	}
@@ -281,7 +289,7 @@ func (c *connection) classify(e *mail.Envelope, fields []smtp.Field) mail.Flow {
 func (c *connection) abort() {
 	draft := c.draft
 	c.draft = nil
-	c.releaseEditor()
+	c.releaseEdits()
 	c.patience.endTransaction()
 	draft.Abort()
 }

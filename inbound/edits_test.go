@@ -1,11 +1,13 @@
 package inbound
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/posthaste-mta/posthaste/header"
+	"github.com/posthaste-mta/posthaste/rewrite"
 )
 
 // startEditing runs a server whose listener has a name, with edits for it.
@@ -15,7 +17,7 @@ func startEditing(t *testing.T, name string, cfg header.Config) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts := start(t, Config{Edits: &Edits{Listeners: map[string]*header.Edits{"tested": edits}}}, nil, EarlyLog)
+	ts := start(t, Config{Edits: &Edits{Listeners: map[string]ListenerEdits{"tested": {Header: edits}}}}, nil, EarlyLog)
 	ts.SetListeners(Listener{Listener: ts.listener, Name: name, Domain: cfg.Domain})
 	return ts
 }
@@ -61,7 +63,7 @@ func TestEditsRefuse(t *testing.T) {
 		c.envelope()
 		c.say("From: a@b.example", "Date: d", "Message-ID: m", "", ".")
 		c.hear("250")
-		ts.SetEdits(&Edits{Listeners: map[string]*header.Edits{}})
+		ts.SetEdits(&Edits{Listeners: map[string]ListenerEdits{}})
 		c.envelope()
 		c.say("From: a@b.example", "From: c@d.example", "Bcc: e", "", ".", "QUIT")
 		c.hear("250")
@@ -75,6 +77,83 @@ func TestEditsRefuse(t *testing.T) {
 			if !strings.HasSuffix(string(all[i].content), want) {
 				t.Errorf("message %d:\n%s", i, all[i].content)
 			}
+		}
+	})
+}
+
+// aliases is a map for tests.
+type aliases map[string]string
+
+func (a aliases) Find(key string) (string, bool) { v, ok := a[key]; return v, ok }
+func (aliases) Whole() bool                      { return false }
+
+// startRewriting runs a server that rewrites addresses of envelopes.
+func startRewriting(t *testing.T, cfg Config, rules rewrite.Config) *testServer {
+	t.Helper()
+	rules.Origin = "b.example"
+	r, err := rewrite.New(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Edits = &Edits{Others: ListenerEdits{Addresses: r}}
+	return start(t, cfg, nil, EarlyLog)
+}
+
+// A recipient becomes several, each of whom gets the message once, with what the sender has
+// said of reports, and under the name by which the sender knows the recipient. Copies are not
+// reported on.
+func TestRewriting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := startRewriting(t, Config{}, rewrite.Config{
+			CanonicalSenders: []rewrite.Map{aliases{"a@a.example": "c@c.example"}}, Aliases: []rewrite.Map{aliases{"team@b.example": "x@elsewhere.example y@b.example"}},
+			AlwaysBcc: "archive@b.example", SenderBcc: []rewrite.Map{aliases{"c@c.example": "boss@b.example"}}, RecipientBcc: []rewrite.Map{aliases{"z@b.example": "x@elsewhere.example z2@b.example"}},
+		})
+		c := ts.dial(t, "10.0.0.1")
+		c.hello()
+		c.say("MAIL FROM:<a@a.example>", "RCPT TO:<team@b.example> NOTIFY=FAILURE", "RCPT TO:<y@B.example>", "RCPT TO:<z@b.example> ORCPT=rfc822;old@b.example", "RCPT TO:<x@elsewhere.example>", "DATA")
+		c.hear("250")
+		c.hear("250")
+		c.hear("250")
+		c.hear("250")
+		c.hear("550 5.7.1") // what an alias may, a client may not
+		c.hear("354")
+		c.say("Subject: s", "", ".", "QUIT")
+		c.hear("250")
+		c.hear("221")
+		ts.end(t)
+		m := ts.sink.taken()[0]
+		var got []string
+		for _, r := range m.recipients {
+			got = append(got, string(r.Address)+" "+r.ORcpt+" "+r.Notify.String())
+		}
+		want := []string{"x@elsewhere.example rfc822;team@b.example FAILURE", "y@b.example rfc822;team@b.example FAILURE", "z@b.example rfc822;old@b.example ",
+			"z2@b.example  NEVER", "archive@b.example  NEVER", "boss@b.example  NEVER"}
+		if m.envelope.Sender != "c@c.example" || m.envelope.Recipients != 6 || !slices.Equal(got, want) {
+			t.Errorf("from %s to %d:\n%q\nwant\n%q", m.envelope.Sender, m.envelope.Recipients, got, want)
+		}
+	})
+}
+
+// Maps that lead in a circle are our fault: the client is to try again, and the log says what
+// to mend.
+func TestRewritingEndless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		circle := aliases{"a@a.example": "d@a.example", "d@a.example": "a@a.example", "r@b.example": "s@b.example", "s@b.example": "r@b.example"}
+		ts := startRewriting(t, Config{}, rewrite.Config{Canonical: []rewrite.Map{circle}, CanonicalClasses: rewrite.EnvelopeSender, Aliases: []rewrite.Map{circle}})
+		c := ts.dial(t, "10.0.0.1")
+		c.hello()
+		c.say("MAIL FROM:<a@a.example>", "MAIL FROM:<>", "RCPT TO:<r@b.example>", "RCPT TO:<t@b.example>", "DATA")
+		c.hear("451 4.3.5")
+		c.hear("250")
+		c.hear("451 4.3.5")
+		c.hear("250")
+		c.hear("354")
+		c.say("", ".", "QUIT")
+		c.hear("250")
+		c.hear("221")
+		ts.end(t)
+		if m := ts.sink.taken(); len(m) != 1 || len(m[0].recipients) != 1 || !strings.Contains(ts.log.String(), "the rewriting of the address does not end") {
+			t.Errorf("%d messages\n%s", len(m), ts.log)
 		}
 	})
 }

@@ -26,7 +26,7 @@ type Draft interface {
 	// ID returns the queue ID that the message will have.
 	ID() mail.QueueID
 	// AddRecipient appends a recipient; its Index is set by the draft. Memory
-	// does not grow with their number.
+	// does not grow with their number. After an error, Commit fails, too.
 	AddRecipient(r mail.Recipient) error
 	// Write appends content: lines that end in CRLF, without dot-stuffing. Memory
 	// does not grow with their number.

@@ -212,7 +212,11 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
-	edits, err := cfg.Edits()
+	addresses, err := cfg.LoadRewriting()
+	if err != nil {
+		return nil, err
+	}
+	edits, err := cfg.Edits(addresses)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/posthaste-mta/posthaste/internal/feed"
+	"github.com/posthaste-mta/posthaste/internal/sink"
+)
+
+// Mail of a program goes to an alias: it arrives mended, under its author's outer address, at
+// those whom the map names. A reload with a damaged map says what is wrong, and the maps in
+// force stay; the next one replaces them.
+func TestRewritingOnTheWay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	box := receive(t, sink.Config{})
+	file := filepath.Join(dir, "aliases")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("team@inside.test ann@x.test\n")
+	text := "default_transport = \"smtp:[" + strings.Replace(box.address, ":", "]:", 1) + "\"\nsmtp_permit_private_hosts = true\nmasquerade_domains = \"origin.test\"\nvirtual_alias_maps = \"" + file + "\"\n" +
+		"[[listener]]\naddress = \"127.0.0.1:0\"\npurpose = \"submission\"\ntls = \"none\"\n"
+	r := start(t, dir, text)
+	submit := func(m feed.Message) {
+		t.Helper()
+		c, err := feed.Dial(t.Context(), "tcp", r.d.addresses()[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Send(m); got.Fate != feed.Accepted {
+			t.Fatalf("%+v", got)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	m := letter("one", "team@inside.test")
+	m.Sender = "joe@host.origin.test"
+	m.Content = []byte("From: Joe <joe@host.origin.test>\r\nMessage-ID: one\r\nBcc: secret@x.test\r\n\r\nHello.\r\n")
+	submit(m)
+	r.settled()
+	write("team@inside.test\n")
+	if _, err := r.d.reload(configure(t, dir, text)); err == nil || !strings.Contains(err.Error(), "virtual_alias_maps: "+file+":1: ") {
+		t.Errorf("a damaged map: %v", err)
+	}
+	submit(letter("two", "team@inside.test"))
+	write("team@inside.test bob@x.test\n")
+	if _, err := r.d.reload(configure(t, dir, text)); err != nil {
+		t.Fatal(err)
+	}
+	submit(letter("three", "team@inside.test"))
+	r.settled()
+	box.copies().matches(t, copies{"one ann@x.test": 1, "two ann@x.test": 1, "three bob@x.test": 1})
+	first := box.deliveries()[0]
+	content := string(first.Content)
+	if first.Sender != "joe@origin.test" || !strings.Contains(content, "\r\nFrom: Joe <joe@origin.test>\r\n") || strings.Contains(content, "Bcc") || !strings.Contains(content, "\r\nDate: ") {
+		t.Errorf("from %s:\n%s", first.Sender, content)
+	}
+}
