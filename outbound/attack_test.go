@@ -14,6 +14,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -380,6 +382,43 @@ func TestReplyBeforeWriteIsKnown(t *testing.T) {
 	c.dialer = lateDialer{p}
 	if result, opened := deliver(t, c, o); result != mail.Delivered || opened.Level != mail.LevelOverlap {
 		t.Errorf("%v %+v", result, opened)
+	}
+}
+
+// Transports to the same relay do not resume each other's sessions: the relay would take our mail for
+// that of the certificate that was shown when the session began. Nor are huge sessions kept.
+func TestSessionsAreOfOneTransport(t *testing.T) {
+	ca := newAuthority(t)
+	names := make([]string, 400)
+	for i := range names {
+		names[i] = strings.Repeat("x", 50) + strconv.Itoa(i) + ".test"
+	}
+	for _, c := range []struct {
+		name string
+		cert tls.Certificate
+		want []bool
+	}{
+		{"small", ca.certificate(t, "mx.test", time.Hour), []bool{false, false, true, true}},
+		{"huge", ca.certificate(t, "mx.test", time.Hour, names...), []bool{false, false, false, false}},
+	} {
+		var got []bool
+		a := &ability{offers: true, reply: "220 go ahead", config: &tls.Config{Certificates: []tls.Certificate{c.cert},
+			VerifyConnection: func(s tls.ConnectionState) error { got = append(got, s.DidResume); return nil }}}
+		p := &tap{serve: a.serve, cut: -1}
+		one := TransportConfig{TLS: TLSConfig{CAFile: ca.file(t)}}
+		client, err := New(Config{Hello: "me.test", Transports: map[string]TransportConfig{"smtp": one, "relay": one}}, nil, store{1: fakeContent{data: "x"}}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, transport := range []string{"smtp", "relay", "smtp", "relay"} {
+			o := mail.Opening{Transport: transport, Nexthop: "example.test", Security: "verify", Host: mail.Host{Name: "mx.test", Addr: netip.MustParseAddrPort("192.0.2.1:25")}}
+			if result, opened := deliver(t, client, o); result != mail.Delivered || opened.Security.Trust != mail.TrustVerified {
+				t.Fatalf("%s: %v %+v", c.name, result, opened)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: resumed %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 

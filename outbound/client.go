@@ -19,7 +19,7 @@ type Client struct {
 	resolver Resolver
 	bodies   Bodies
 	dialer   Dialer
-	sessions tls.ClientSessionCache // to resume
+	sessions tls.ClientSessionCache // to resume (resumption)
 	broken   brokenHosts
 
 	transports map[string]*TransportConfig
@@ -31,9 +31,6 @@ type Client struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 }
-
-// sessionsKept is how many TLS sessions can be resumed, each of another host.
-const sessionsKept = 2048
 
 // New returns a Client. A nil dialer dials with the net package.
 func New(cfg Config, resolver Resolver, bodies Bodies, dialer Dialer) (*Client, error) {

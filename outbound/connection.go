@@ -137,7 +137,7 @@ func (k *Conn) greet(ctx context.Context) (client.Failure, bool) {
 // secure negotiates TLS.
 func (k *Conn) secure(ctx context.Context) {
 	l := k.line
-	state, err := l.negotiate(ctx, k.protect.config(k.client.sessions), l.config.TLS.HandshakeTimeout)
+	state, err := l.negotiate(ctx, k.protect.config(resumption{k.client.sessions, k.protect.transport}), l.config.TLS.HandshakeTimeout)
 	switch {
 	case err == nil:
 		k.security = k.protect.described(state)

@@ -75,9 +75,10 @@ func (t *TLSConfig) load() (identity, error) {
 // A protection is how one connection is to be secured, and what has come of it.
 type protection struct {
 	tlspolicy.Requirement
-	host    string // the MX host's name, "" for an address
-	nexthop string
-	tlsa    dane.Answer // CheckTLSA: by what the certificate is judged
+	host      string // the MX host's name, "" for an address
+	nexthop   string
+	transport string
+	tlsa      dane.Answer // CheckTLSA: by what the certificate is judged
 	identity
 	trust mail.Trust
 }
@@ -95,7 +96,7 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 	if !demand.Allows(o.Host.Name) {
 		return nil, mail.Reply{Code: 451, Status: mail.Status{Class: 4, Subject: 7, Detail: 5}, Text: hostLabel(o.Host) + ": the domain's MTA-STS policy does not name this host"}
 	}
-	p := &protection{host: o.Host.Name, nexthop: o.Nexthop, identity: c.identities[o.Transport]}
+	p := &protection{host: o.Host.Name, nexthop: o.Nexthop, transport: o.Transport, identity: c.identities[o.Transport]}
 	records := tlspolicy.RecordsNone
 	if demand.WantsRecords() && c.cfg.TLSA != nil && o.Host.Name != "" {
 		p.tlsa = c.cfg.TLSA.TLSA(ctx, o.Host.Name, o.Host.Addr.Port())

@@ -67,12 +67,12 @@ func (a *authority) signed(t testing.TB, template, parent *x509.Certificate, key
 	return cert
 }
 
-// certificate returns one for a name that ends after so long.
-func (a *authority) certificate(t testing.TB, name string, end time.Duration) tls.Certificate {
+// certificate returns one for some names that ends after so long.
+func (a *authority) certificate(t testing.TB, name string, end time.Duration, more ...string) tls.Certificate {
 	t.Helper()
 	a.serial++
 	key := newKey(t)
-	cert := a.signed(t, &x509.Certificate{SerialNumber: big.NewInt(a.serial + 1), DNSNames: []string{name}, NotBefore: time.Now().Add(-2 * time.Hour),
+	cert := a.signed(t, &x509.Certificate{SerialNumber: big.NewInt(a.serial + 1), DNSNames: append([]string{name}, more...), NotBefore: time.Now().Add(-2 * time.Hour),
 		NotAfter: time.Now().Add(end), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.cert, &key.PublicKey)
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 }
