@@ -122,11 +122,14 @@ func (r *Router) complete(how Lookups, to mail.Route, whom receiver, v verdict, 
 		to.Site = v.site
 	}
 	if sts.enforced && to.Site != "" {
-		if to.Site = route.KeepHosts(to.Site, sts.names); to.Site == "" {
-			to.Reply = notNamed(to.Nexthop)
-			return to
-		}
-		sts.mx = nil // the site has only hosts that it names
+		to.Site = route.KeepHosts(to.Site, sts.names)
+		sts.mx = route.HostsOf(to.Site)
+	} else {
+		sts.mx = sts.few(&v.set)
+	}
+	if sts.enforced && len(sts.mx) == 0 {
+		to.Reply = notNamed(to.Nexthop)
+		return to
 	}
 	return r.secured(to, whom, tlspolicy.Nexthop{Domain: whom.domain, SecureMX: v.secure, Enforced: sts.enforced, MX: sts.mx})
 }

@@ -109,6 +109,29 @@ func (r *Router) policy(ctx context.Context, nexthop string, to receiver) stsPol
 	return p
 }
 
+// patternsMax is how long the patterns of a policy may be, in octets, to be all in a demand, which is
+// part of the name of a queue. A policy may have 64 KiB.
+const patternsMax = 1 << 10
+
+// few returns the patterns of the policy; only those that name one of the hosts, if they are long.
+func (p stsPolicy) few(hosts *mail.HostSet) []string {
+	size := 0
+	for _, pattern := range p.mx {
+		size += len(pattern) + 1
+	}
+	if size <= patternsMax {
+		return p.mx
+	}
+	var few []string
+	for _, h := range slices.Concat(hosts.Tiers...) {
+		i := slices.IndexFunc(p.mx, func(pattern string) bool { return tlspolicy.MatchName(h.Name, pattern) })
+		if i >= 0 && !slices.Contains(few, p.mx[i]) {
+			few = append(few, p.mx[i])
+		}
+	}
+	return few
+}
+
 // notNamed is for mail to a domain whose policy names none of its hosts. It waits: one of the
 // two may be about to change (RFC 8461 5.1).
 func notNamed(domain string) mail.Reply {

@@ -3,6 +3,7 @@ package resolve
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,8 +32,9 @@ func (f *finder) Enforced(ctx context.Context, domain string) ([]string, bool, e
 }
 
 // What routes demand of connections, at first from the cache, and after a lookup. Hosts that an
-// enforced policy does not name are left out of the site; where there is none, the patterns are
-// in the demand.
+// enforced policy does not name are left out of the site, and the demand names the others: mail may
+// also go by the domain, where its limits are those of a destination, or to a fallback relay. Where
+// there is no site, the patterns are in the demand.
 func TestSecurityOfRoutes(t *testing.T) {
 	w := newWorld(t, zone)
 	w.add(t, `
@@ -61,8 +63,8 @@ func TestSecurityOfRoutes(t *testing.T) {
 		want    mail.Route
 		status  string
 	}{
-		{"a@one.example", true, mail.Route{Site: "{mx1.example.com}", Security: "sts"}, ""},
-		{"a@example.com", true, mail.Route{Site: testSite, Security: "sts"}, ""},
+		{"a@one.example", true, mail.Route{Site: "{mx1.example.com}", Security: "sts=mx1.example.com"}, ""},
+		{"a@example.com", true, mail.Route{Site: testSite, Security: "sts=mx1.example.com,mx2.example.com"}, ""},
 		{"a@other.example", true, mail.Route{}, "4.7.5"},
 		{"a@alias.example", true, mail.Route{Site: testSite, Security: "encrypt"}, ""},
 		{"a@single.test", false, mail.Route{Security: "sts=*.example.com"}, ""},
@@ -180,7 +182,7 @@ func TestSpellingOfDomains(t *testing.T) {
 	const secure = "secure=.xn--bcher-kva.example,xn--bcher-kva.example"
 	for address, want := range map[mail.Address]string{
 		"a@bücher.example": secure, "a@BÜCHER.EXAMPLE": secure, "a@xn--bcher-kva.example": secure, "a@XN--BCHER-KVA.Example.": secure,
-		"a@sub.bücher.example": "secure=.sub.xn--bcher-kva.example,sub.xn--bcher-kva.example", "a@EXAMPLE.Com": "sts", "a@example.com.": "sts",
+		"a@sub.bücher.example": "secure=.sub.xn--bcher-kva.example,sub.xn--bcher-kva.example", "a@EXAMPLE.Com": "sts=mx1.example.com,mx2.example.com", "a@example.com.": "sts=mx1.example.com,mx2.example.com",
 		"a@to.test": "secure=.mx.xn--bcher-kva.example,mx.xn--bcher-kva.example", "a@to2.test": secure,
 	} {
 		to := router.Route([]mail.Recipient{{Address: address}})[0]
@@ -192,7 +194,7 @@ func TestSpellingOfDomains(t *testing.T) {
 		}
 	}
 	for _, nexthop := range []string{"Example.com", "example.com.", "Bücher.example", "XN--BCHER-KVA.example"} { // none of which a table yields
-		if to := router.Lookup(t.Context(), "smtp", nexthop); to.Reply.IsZero() && to.Security != "sts" && to.Security != secure {
+		if to := router.Lookup(t.Context(), "smtp", nexthop); to.Reply.IsZero() && !strings.HasPrefix(to.Security, "sts=") && to.Security != secure {
 			t.Errorf("%s: %+v", nexthop, to)
 		}
 	}
@@ -223,8 +225,34 @@ func TestVerdictIsNoWay(t *testing.T) {
 		if !to.NeedsLookup {
 			t.Errorf("%+v", to)
 		}
-		if to = router.Lookup(t.Context(), to.Transport, to.Nexthop); to.Security != "sts" || to.Site != "{mx1.example.com}" {
+		if to = router.Lookup(t.Context(), to.Transport, to.Nexthop); to.Security != "sts=mx1.example.com" || to.Site != "{mx1.example.com}" {
 			t.Errorf("%+v", to)
 		}
 	})
+}
+
+// The patterns of a policy are part of the name of a queue. Of very many, only those are that name
+// the domain's hosts; with none of those, mail waits.
+func TestManyPatterns(t *testing.T) {
+	w := newWorld(t, zone)
+	var many []string
+	for range 5000 {
+		many = append(many, "mx.elsewhere.example")
+	}
+	f := &finder{enforced: map[string][]string{"example.com": append(slices.Clone(many), "*.example.com"), "alias.example": many}}
+	security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: tlspolicy.STS}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := route.NewTable(route.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := NewRouter(table, w.resolver(t, Config{}), RouterConfig{Security: security, STS: f, Transports: map[string]Lookups{"smtp": {}}})
+	if to := router.Lookup(t.Context(), "smtp", "example.com"); to.Security != "sts=*.example.com" || !to.Reply.IsZero() {
+		t.Errorf("%+v", to)
+	}
+	if to := router.Lookup(t.Context(), "smtp", "alias.example"); to.Reply.Status.String() != "4.7.5" {
+		t.Errorf("%+v", to)
+	}
 }

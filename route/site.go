@@ -90,3 +90,16 @@ func KeepHosts(site string, keep func(host string) bool) string {
 	n.Name = strings.Join(tiers, ";")
 	return n.String()
 }
+
+// HostsOf returns the hosts of a site, the best first; nil for what is no site.
+func HostsOf(site string) []string {
+	n, err := ParseNexthop(site)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for tier := range n.Tiers() {
+		all = append(all, tier...)
+	}
+	return all
+}

@@ -15,8 +15,8 @@ type Demand struct {
 	// order; none with Verify means the MX host's name. With Fingerprint they are digests.
 	Names []string
 	// Enforced, with STS, means that the domain's policy demands a valid certificate for the
-	// MX host's name. Names are patterns of the hosts that it names; none if the others have been
-	// left out before.
+	// MX host's name. Names are the hosts that it names, or patterns of them; none if no other
+	// host can come up.
 	Enforced bool
 	// RequireTLS is the demand of a message (RFC 8689): whatever the level, the server must
 	// be authenticated, and must offer REQUIRETLS itself.

@@ -68,8 +68,7 @@ type Nexthop struct {
 	Domain   string // that the mail was routed to; "" for a nexthop without one
 	SecureMX bool   // its MX records, or that it has none, are protected by DNSSEC
 	Enforced bool   // it has an MTA-STS policy that is to be enforced
-	// MX, with Enforced, are the patterns of the hosts that may be used, if hosts that the
-	// policy does not name have not been left out before.
+	// MX, with Enforced, are the hosts that may be used, or patterns of them.
 	MX []string
 }
 
