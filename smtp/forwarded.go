@@ -16,6 +16,7 @@ type Forwarded struct {
 	Proto  string     // "SMTP" or "ESMTP", or "" if it is unknown
 	Ident  string     // the message's ID at the client; "" if it is unknown
 	Source string     // "LOCAL" or "REMOTE"; "" if it is unknown
+	Login  string     // who the client has shown to be; "" if it has not
 }
 
 // Attributes is a set of attributes.
@@ -31,11 +32,12 @@ const (
 	AttrDestPort // as AttrPort
 	AttrIdent
 	AttrSource
+	AttrLogin
 )
 
 // Attributes of the two commands, as EHLO offers them.
 const (
-	XClientAttributes  = AttrName | AttrAddr | AttrPort | AttrProto | AttrHelo | AttrDestAddr | AttrDestPort
+	XClientAttributes  = AttrName | AttrAddr | AttrPort | AttrProto | AttrHelo | AttrLogin | AttrDestAddr | AttrDestPort
 	XForwardAttributes = AttrName | AttrAddr | AttrPort | AttrProto | AttrHelo | AttrIdent | AttrSource
 )
 
@@ -43,7 +45,7 @@ var attributeNames = [...]struct {
 	name string
 	a    Attributes
 }{
-	{"NAME", AttrName}, {"ADDR", AttrAddr}, {"PORT", AttrPort}, {"PROTO", AttrProto}, {"HELO", AttrHelo},
+	{"NAME", AttrName}, {"ADDR", AttrAddr}, {"PORT", AttrPort}, {"PROTO", AttrProto}, {"HELO", AttrHelo}, {"LOGIN", AttrLogin},
 	{"DESTADDR", AttrDestAddr}, {"DESTPORT", AttrDestPort}, {"IDENT", AttrIdent}, {"SOURCE", AttrSource},
 }
 
@@ -138,6 +140,8 @@ func (f *Forwarded) set(a Attributes, xtext string) bool {
 		f.Name, ok = value, strings.IndexByte(value, ' ') < 0
 	case AttrHelo:
 		f.Helo = value
+	case AttrLogin:
+		f.Login, ok = value, strings.IndexByte(value, ' ') < 0
 	case AttrProto:
 		f.Proto = strings.ToUpper(value)
 		ok = f.Proto == "SMTP" || f.Proto == "ESMTP"

@@ -23,7 +23,7 @@ func TestParseForwarded(t *testing.T) {
 		{arg: "IDENT=4F2A SOURCE=local", of: XForwardAttributes, want: Forwarded{Given: AttrIdent | AttrSource, Ident: "4F2A", Source: "LOCAL"}},
 		{arg: "ADDR=IPV6:::ffff:192.0.2.1", of: XClientAttributes, want: Forwarded{Given: AttrAddr, Addr: four}},
 		{of: XClientAttributes, wrong: "no attributes"},
-		{arg: "IDENT=x", of: XClientAttributes, wrong: "IDENT"}, {arg: "LOGIN=x", of: XClientAttributes, wrong: "LOGIN"}, {arg: "DESTADDR=192.0.2.1", of: XForwardAttributes, wrong: "DESTADDR"},
+		{arg: "IDENT=x", of: XClientAttributes, wrong: "IDENT"}, {arg: "LOGIN=x", of: XForwardAttributes, wrong: "LOGIN"}, {arg: "LOGIN=a+20b", of: XClientAttributes, wrong: "LOGIN"}, {arg: "DESTADDR=192.0.2.1", of: XForwardAttributes, wrong: "DESTADDR"},
 		{arg: "ADDR=192.0.2.1 ADDR=192.0.2.2", of: XClientAttributes, wrong: "ADDR"}, {arg: "ADDR", of: XClientAttributes, wrong: "ADDR"}, {arg: "ADDR=", of: XClientAttributes, wrong: "ADDR"},
 		{arg: "ADDR=2001:db8::1", of: XClientAttributes, wrong: "ADDR"}, {arg: "ADDR=IPV6:192.0.2.1", of: XClientAttributes, wrong: "ADDR"}, {arg: "ADDR=0.0.0.0", of: XClientAttributes, wrong: "ADDR"},
 		{arg: "ADDR=IPV6:fe80::1%eth0", of: XClientAttributes, wrong: "ADDR"}, {arg: "ADDR=192.0.2", of: XClientAttributes, wrong: "ADDR"},
@@ -37,7 +37,7 @@ func TestParseForwarded(t *testing.T) {
 			t.Errorf("%q: %+v, wrong %q; want %+v, %q", test.arg, got, wrong, test.want, test.wrong)
 		}
 	}
-	if got := XClientAttributes.String(); got != "NAME ADDR PORT PROTO HELO DESTADDR DESTPORT" {
+	if got := XClientAttributes.String(); got != "NAME ADDR PORT PROTO HELO LOGIN DESTADDR DESTPORT" {
 		t.Error(got)
 	}
 	if got := XForwardAttributes.String(); got != "NAME ADDR PORT PROTO HELO IDENT SOURCE" {

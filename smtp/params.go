@@ -12,6 +12,7 @@ const (
 	envidMax  = 100
 	orcptMax  = 500
 	notifyMax = 28
+	authMax   = 500 // RFC 4954 3
 	sizeMax   = 20
 )
 
@@ -24,6 +25,9 @@ type Mail struct {
 	SMTPUTF8 bool
 	Ret      mail.Ret
 	EnvID    string // still encoded
+	// Auth reports whether AUTH was given (RFC 4954 5). Its value says who submitted the
+	// message to the client; as nothing depends on that, it is checked and forgotten.
+	Auth bool
 }
 
 // A Rcpt is the argument of RCPT.
@@ -86,7 +90,7 @@ func ParseRcpt(arg []byte, rules PathRules, smtputf8 bool) (Rcpt, Fault) {
 }
 
 // A paramSet records the parameters already seen, to reject repetitions.
-type paramSet uint8
+type paramSet uint16
 
 const (
 	paramSize paramSet = 1 << iota
@@ -96,6 +100,7 @@ const (
 	paramEnvID
 	paramNotify
 	paramORcpt
+	paramAuth
 )
 
 func (s *paramSet) add(p paramSet) Fault {
@@ -168,6 +173,12 @@ func (m *Mail) set(p param, seen *paramSet) Fault {
 			return FaultParamValue
 		}
 		return seen.add(paramEnvID)
+	case p.is("AUTH"):
+		m.Auth = true
+		if v := string(p.value); v != "<>" && (len(v) == 0 || len(v) > authMax || !ValidXtext(v)) {
+			return FaultParamValue
+		}
+		return seen.add(paramAuth)
 	}
 	return FaultParamUnknown
 }

@@ -66,8 +66,9 @@ func (s *Session) readCommand(in []byte) (n int, w Waiting, more bool) {
 
 // skip is the progress in dropping the rest of an overlong line.
 type skip struct {
-	octets int
-	cr     bool // the last octet was a CR
+	octets     int
+	cr         bool // the last octet was a CR
+	inExchange bool // of AUTH
 }
 
 func (s *Session) skipLine(in []byte) (n int, more bool) {
@@ -87,7 +88,11 @@ func (s *Session) skipLine(in []byte) (n int, more bool) {
 		n += size
 		if i > 0 && piece[i-1] == '\r' || i == 0 && s.skip.cr {
 			s.state = s.lineState()
-			s.refuse(reply(500, 5, 2, "Error: line too long"))
+			r := reply(500, 5, 2, "Error: line too long")
+			if s.skip.inExchange {
+				r = reply(500, 5, 6, "Error: authentication exchange line is too long") // RFC 4954 6
+			}
+			s.refuse(r)
 			return n, true
 		}
 		s.skip.cr = piece[size-1] == '\r'
@@ -100,6 +105,9 @@ func (s *Session) obey(line []byte, behind bool) {
 	s.command = bytes.TrimRight(line, "\r\n")
 	text, framed := s.frame(line)
 	verb, arg := smtp.ParseCommand(text)
+	if s.conceal(verb) {
+		defer clear(line) // the host's buffer is used again
+	}
 	switch {
 	case !framed && verb == smtp.VerbBDAT:
 		s.lostCount()
@@ -152,8 +160,7 @@ func (s *Session) note(command string) {
 	s.pending.push(&s.slots.early)
 }
 
-// dispatch calls the method for the verb. AUTH will be added here and to the reply in
-// extensions.
+// dispatch calls the method for the verb.
 func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 	switch v {
 	case smtp.VerbMAIL:
@@ -184,7 +191,9 @@ func (s *Session) dispatch(v smtp.Verb, arg []byte) {
 		s.xclient(arg)
 	case smtp.VerbXFORWARD:
 		s.xforward(arg)
-	case smtp.VerbEXPN, smtp.VerbAUTH, smtp.VerbRare:
+	case smtp.VerbAUTH:
+		s.auth(arg)
+	case smtp.VerbEXPN, smtp.VerbRare:
 		s.refuse(reply(502, 5, 1, "Error: command not implemented"))
 	case smtp.VerbForeign:
 		s.refuseAndEnd(reply(521, 5, 2, "Error: this is not the protocol you think"), ReasonProtocol)
@@ -240,6 +249,9 @@ func (s *Session) extensions() {
 	}
 	if s.peer.TLS != TLSNone && !s.security.Encrypted() {
 		s.line250("STARTTLS")
+	}
+	if m := s.usable(); m != 0 {
+		s.line250("AUTH " + m.String())
 	}
 	if s.peer.XClient {
 		s.line250("XCLIENT " + smtp.XClientAttributes.String())

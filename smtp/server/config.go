@@ -166,6 +166,9 @@ type Peer struct {
 	Domain string
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
+	// Mechanisms are those of AUTH that may be offered, none if AUTH is not known. Those that
+	// show the password are offered with TLS only.
+	Mechanisms smtp.Mechanisms
 	// Refusal, if not zero, replaces the greeting; QUIT is then the only command
 	// that is executed (RFC 5321 3.1).
 	Refusal mail.Reply

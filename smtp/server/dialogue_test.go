@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // The dialogues of testdata are what a person would type and see. Their form:
@@ -332,6 +333,11 @@ func (d *dialogue) set(rest string) error {
 		d.peer.XForward = true
 	case "tls":
 		d.peer.TLS = map[string]TLS{"offered": TLSOffered, "required": TLSRequired}[value]
+		return nil
+	case "auth":
+		for name := range strings.FieldsSeq(value) {
+			d.peer.Mechanisms |= smtp.ParseMechanism(name)
+		}
 		return nil
 	case "lenient-paths":
 		d.cfg.LenientPaths = true

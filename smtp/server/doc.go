@@ -20,6 +20,7 @@
 //		case *server.StartTLS:  // is a handshake possible now? Answer
 //		case *server.Handshake: // write out, forget in, TLS; answer with Encrypted or NotEncrypted
 //		case *server.Identify:  // the client is another one; Identified or Answer
+//		case *server.Authenticate: // AUTH; Challenge, Authenticated or Answer
 //		case *server.Rejected:  // a fact for the log
 //		case *server.Early:     // likewise
 //		case *server.Close:     // write out, hang up, stop
@@ -28,7 +29,7 @@
 //
 // Rules for the host:
 //
-//  1. Begin, Recipient, Content, Commit, StartTLS, Handshake and Identify are answered once, before the next
+//  1. Begin, Recipient, Content, Commit, StartTLS, Handshake, Identify and Authenticate are answered once, before the next
 //     Step. A zero reply means success; any other is sent to the client, and
 //     the session changes its state accordingly. A refused Commit leaves no draft.
 //  2. Every draft that was begun ends in exactly one Commit or Abort request.

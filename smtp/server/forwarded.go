@@ -32,7 +32,8 @@ func (s *Session) identified(refusal mail.Reply) {
 		return
 	}
 	s.drop()
-	s.hello, s.user, s.forwarded, s.state = hello{}, "", smtp.Forwarded{}, atGreeting
+	s.hello, s.user, s.forwarded, s.state = hello{}, s.slots.identify.Client.Login, smtp.Forwarded{}, atGreeting
+	s.exchange = exchange{}
 }
 
 // Identified answers Identify: the session goes on with another client.

@@ -39,6 +39,7 @@ type host struct {
 	told     int // events likewise
 	biggest  int // out at its longest
 	contents int // Content requests
+	login    int // messages of the exchange
 }
 
 // testSecurity is what every handshake negotiates.
@@ -169,6 +170,8 @@ func (h *host) transact(request Request) {
 		}
 		h.event("handshake")
 		h.session.Encrypted(testSecurity)
+	case *Authenticate:
+		h.authenticate(r)
 	case *Abort:
 		if h.draft == nil {
 			panic("no draft to abort")

@@ -86,6 +86,16 @@ type Handshake struct{}
 // Answer with Identified, or with a refusal, which ends the session.
 type Identify struct{ Client smtp.Forwarded }
 
+// Authenticate asks the host to go on with an exchange of AUTH, or to begin one. Answer
+// with Challenge, Authenticated, or a refusal, which ends the exchange.
+type Authenticate struct {
+	Begins    bool // the first of the exchange
+	Mechanism smtp.Mechanisms
+	// Response is the client's message, decoded; nil if the exchange begins without one.
+	// It is overwritten after the answer.
+	Response []byte
+}
+
 // Rejected reports that a command or content was refused.
 type Rejected struct {
 	Command string // the command that was refused, made printable and short
@@ -120,20 +130,21 @@ func (r Reason) String() string {
 	return [...]string{"none", "quit", "host", "errors", "early", "protocol", "oversize", "overshoot", "tls"}[r]
 }
 
-func (*Read) request()      {}
-func (*Flush) request()     {}
-func (*Pause) request()     {}
-func (*Begin) request()     {}
-func (*Recipient) request() {}
-func (*Content) request()   {}
-func (*Commit) request()    {}
-func (*Abort) request()     {}
-func (*StartTLS) request()  {}
-func (*Handshake) request() {}
-func (*Identify) request()  {}
-func (*Rejected) request()  {}
-func (*Early) request()     {}
-func (*Close) request()     {}
+func (*Read) request()         {}
+func (*Flush) request()        {}
+func (*Pause) request()        {}
+func (*Begin) request()        {}
+func (*Recipient) request()    {}
+func (*Content) request()      {}
+func (*Commit) request()       {}
+func (*Abort) request()        {}
+func (*StartTLS) request()     {}
+func (*Handshake) request()    {}
+func (*Identify) request()     {}
+func (*Rejected) request()     {}
+func (*Authenticate) request() {}
+func (*Early) request()        {}
+func (*Close) request()        {}
 
 // slots holds one request of each kind, so that a request allocates nothing.
 type slots struct {
@@ -148,6 +159,7 @@ type slots struct {
 	startTLS  StartTLS
 	handshake Handshake
 	identify  Identify
+	auth      Authenticate
 	rejected  Rejected
 	early     Early
 	close     Close

@@ -20,7 +20,8 @@ type Session struct {
 	hello     hello
 	security  Security       // of the connection
 	forwarded smtp.Forwarded // by XFORWARD, of the next message
-	user      string         // who has authenticated; "" nobody, as there is no AUTH yet
+	user      string         // who has authenticated; "" nobody
+	exchange  exchange       // of AUTH
 	tally     tally
 	tx        transaction
 	body      body
@@ -44,6 +45,7 @@ const (
 	atOverlong               // the rest of a command line that is too long
 	atContent                // content after DATA
 	atChunk                  // content after BDAT
+	atExchange               // a line of an exchange of AUTH
 	atHandshake              // none: the host has been asked for a TLS handshake
 	atInterrupt              // none: the host ends the session
 	atEnd                    // none
@@ -61,6 +63,7 @@ const (
 	awaitStartTLS
 	awaitHandshake
 	awaitIdentify
+	awaitAuthenticate
 )
 
 // owed is the request that the host must answer, and its answer once given.
@@ -156,6 +159,8 @@ func (s *Session) next() Request {
 		s.owed.await = awaitHandshake
 	case *Identify:
 		s.owed.await = awaitIdentify
+	case *Authenticate:
+		s.owed.await = awaitAuthenticate
 	}
 	return r
 }
@@ -169,6 +174,8 @@ func (s *Session) advance(in []byte) (n int, w Waiting, more bool) {
 		return 0, 0, true
 	case atCommand, atRefused:
 		return s.readCommand(in)
+	case atExchange:
+		return s.readResponse(in)
 	case atOverlong:
 		n, more = s.skipLine(in)
 		return n, ForLine, more
@@ -245,6 +252,8 @@ func (s *Session) resume() {
 		s.shaken(!answer.IsZero())
 	case awaitIdentify:
 		s.identified(answer)
+	case awaitAuthenticate:
+		s.authenticated(answer)
 	}
 }
 

@@ -192,6 +192,7 @@ var phrases = []string{
 	"EHLO x\r\n", "HELO x\r\n", "MAIL FROM:<a@a.example>\r\n", "MAIL FROM:<> SIZE=9\r\n", "MAIL FROM:<bad\r\n", "RCPT TO:<b@b.example>\r\n",
 	"RCPT TO:<no@b.example>\r\n", "RCPT TO:<c@b.example> NOTIFY=NEVER\r\n", "DATA\r\n", "text\r\n", ".\r\n", "..\r\n", "\r\n", "\r", "\n", "\x00", ".",
 	"BDAT 5 LAST\r\nabcde", "BDAT 5\r\nab\r\nc", "BDAT 0 LAST\r\n", "BDAT 3\r\n\r\n", "RSET\r\n", "NOOP\r\n", "FOO\r\n", "VRFY x\r\n", "Subject: x\r\n", "full\r\n",
+	"AUTH PLAIN\r\n", "AUTH SCRAM-SHA-256 eA==\r\n", "eA==\r\n", "*\r\n",
 	"XCLIENT ADDR=192.0.2.1\r\n", "XFORWARD HELO=x IDENT=+\r\n", "XFORWARD HELO=x ADDR=IPV6:2001:db8::1\r\n",
 }
 

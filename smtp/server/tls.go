@@ -84,6 +84,7 @@ func (s *Session) shaken(failed bool) {
 		return
 	}
 	s.state, s.hello, s.user, s.forwarded = s.lineState(), hello{}, "", smtp.Forwarded{}
+	s.exchange = exchange{}
 }
 
 // mustEncrypt reports whether a verb is refused because TLS is required first. The octets

@@ -56,6 +56,10 @@ func (s *Session) mail(arg []byte) {
 		s.refuse(fault.Reply(smtp.VerbMAIL))
 		return
 	}
+	if m.Auth && s.usable() == 0 && s.user == "" { // not offered
+		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
+		return
+	}
 	if s.cfg.SizeLimit != Unlimited && m.Size > s.cfg.SizeLimit {
 		s.refuse(oversize())
 		return
