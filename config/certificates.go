@@ -184,7 +184,8 @@ func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	set, err := c.LoadCertificates()
 	_, clients := c.ClientCertificates()
 	_, maps := c.LoadRewriting()
-	if err := errors.Join(err, clients, maps); err != nil {
+	_, logins := c.OpenUsers()
+	if err := errors.Join(err, clients, maps, logins); err != nil {
 		return nil, err
 	}
 	return c.ExpiryWarnings(set, now), nil

@@ -58,6 +58,7 @@ type Config struct {
 	RelayDomains     []string
 	RelayClientCerts []string // fingerprints, and paths of files with some
 	Relay            Relay
+	Logins           Logins
 	SMTPD            SMTPD
 
 	FlowKey           flow.Key

@@ -157,6 +157,10 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 		header, usual := "", "" // usual is the parameter before the change, if it has to be set
 		switch p.Table {
 		case tableTop:
+			if p.Name == "users" {
+				const listener = "[[listener]]\naddress = \":587\"\npurpose = \"submission\"\ntls = \"none\"\n"
+				usual, value = "users = \"\"\n"+listener, "\"/etc/posthaste/users\"\n"+listener
+			}
 			if p.Name == "smtp_tls_fingerprints" {
 				context, usual, value = "smtp_tls_security_level = \"fingerprint\"\n", "smtp_tls_fingerprints = \""+strings.Repeat("00", 32)+"\"\n", `"`+strings.Repeat("11", 32)+`"`
 			}
@@ -187,6 +191,11 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 				header, usual, value = "[[listener]]\n", "address = \":587\"\n", `":588"`
 			case "complete_domain":
 				header, value = header+"purpose = \"submission\"\n", `"b.example"`
+			case "auth":
+				context, value = "users = \"/u\"\n", `"optional"`
+			case "auth_mechanisms":
+				context, value = "users = \"/u\"\n", `["PLAIN"]`
+				header += "auth = \"optional\"\n"
 			case "purpose", "tls":
 				value = map[string]string{"purpose": `"submission"`, "tls": `"none"`}[p.Name]
 			case "group":

@@ -23,6 +23,7 @@ type Listener struct {
 	Purpose inbound.Purpose
 	Group   string // of a unix socket
 	TLS     ListenerTLS
+	Auth    ListenerAuth
 	Limits  ListenerLimits
 
 	Forwarders inbound.Forwarders
@@ -79,7 +80,7 @@ func allListenerParameters() []parameter[Listener] {
 		define("group", optional(text("group", "a name or a number", checkGroup), "for none"), func(l *Listener) *string { return &l.Group }, "",
 			"The group, by name or number, whose members may use a unix socket in addition to the owner of the queue.",
 			"Set it to the group of the programs that use the socket."),
-	}, tlsParameters(), submissionParameters(), forwarderParameters(), listenerLimits())
+	}, tlsParameters(), authParameters(), submissionParameters(), forwarderParameters(), listenerLimits())
 }
 
 func forwarderParameters() []parameter[Listener] {
@@ -121,7 +122,9 @@ func listenerLimit[T any](name, global string, k kind[T], field func(*ListenerLi
 }
 
 // StandardListener returns a listener without parameters.
-func StandardListener() Listener { return Listener{TLS: ListenerTLS{Min: 0x0303}} }
+func StandardListener() Listener {
+	return Listener{TLS: ListenerTLS{Min: 0x0303}, Auth: ListenerAuth{Mechanisms: standardMechanisms()}}
+}
 
 // listenerDefault describes the value that applies if a listener does not set a parameter.
 func listenerDefault(p parameter[Listener]) string {
@@ -161,7 +164,7 @@ func (c *Config) AllListeners() []Listener {
 
 // Terms returns the listener for package inbound, without its socket.
 func (c *Config) Terms(l *Listener) inbound.Listener {
-	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Limits: inbound.Limits{
+	t := inbound.Listener{Name: l.Name, Purpose: l.Purpose, Use: c.UseOfTLS(l), Auth: c.UseOfAuth(l), Forwarders: l.Forwarders, Domain: l.Submission.CompleteDomain, Limits: inbound.Limits{
 		Connections:       l.Limits.Connections.Or(0),
 		ClientConnections: optNone(l.Limits.ClientConnections),
 		Recipients:        optNone(l.Limits.Recipients),
@@ -169,6 +172,9 @@ func (c *Config) Terms(l *Listener) inbound.Listener {
 		CommandTimeout:    l.Limits.Timeout.Or(0),
 		GreetPause:        optNone(l.Limits.GreetPause),
 	}}
+	if t.Auth != inbound.AuthOff {
+		t.Mechanisms = l.mechanisms()
+	}
 	// Mail programs that people use do not always wait for replies.
 	standard := c.SMTPD.ForbidEarly && l.Purpose == inbound.PurposeRelay && l.Address.Unix == ""
 	if l.Limits.ForbidEarly.Or(standard) {
@@ -283,6 +289,7 @@ func (l *loader) checkListener(t *tomlfile.Table, one *Listener) {
 		}
 	}
 	l.checkTLS(one, about)
+	l.checkAuth(one, about)
 	l.checkForwarders(one, about)
 	l.checkSubmission(one, about)
 	for _, socket := range []struct{ key, path string }{{"admin_socket", l.c.AdminSocketPath()}, {"submission_socket", l.c.SubmissionSocketPath()}} {

@@ -98,6 +98,7 @@ func (c *Config) Inbound() inbound.Config {
 			TextLineLimit: int(s.LineLengthLimit), HeaderLimit: int(s.HeaderSizeLimit), HopLimit: s.HopcountLimit, OwnHopLimit: s.OwnHopcountLimit,
 			SoftErrorLimit: s.SoftErrorLimit, ErrorDelay: s.ErrorSleepTime, HardErrorLimit: s.HardErrorLimit, JunkLimit: s.JunkCommandLimit,
 			LenientPaths: !s.StrictEnvelopes, Underscores: s.PermitUnderscores, LocalPartLimit: s.LocalPartLimit,
+			ShowUser: c.Logins.ShowUser,
 		},
 		NormalizeNetworks: s.NormalizeNetworks, RefuseNetworks: s.RefuseNetworks,
 		ConnectionLimit: s.ConnectionLimit, ClientConnectionLimit: orNone(s.ClientConnectionLimit),
@@ -105,6 +106,7 @@ func (c *Config) Inbound() inbound.Config {
 		LimitExceptions: s.LimitExceptions,
 		CommandTimeout:  s.Timeout, StressTimeout: s.StressTimeout, DataRate: s.MinDataRate, TransactionTimeout: s.TransactionTime,
 		GreetPause: s.GreetPause, HandshakeTimeout: s.HandshakeTime, HandshakeLimit: s.HandshakeLimit,
+		Auth: c.logins(),
 	}
 }
 
@@ -112,7 +114,7 @@ func (c *Config) Inbound() inbound.Config {
 func (c *Config) RelayPolicy() inbound.RelayConfig {
 	return inbound.RelayConfig{
 		Networks: c.MyNetworks, RelayDomains: c.RelayDomains, AllowLiterals: c.Relay.AddressLiterals,
-		AllowUnqualified: c.Relay.UnqualifiedDomains, AllowRouting: c.Relay.RoutedAddresses,
+		AllowUnqualified: c.Relay.UnqualifiedDomains, AllowRouting: c.Relay.RoutedAddresses, SenderLogins: c.senderLogins(),
 	}
 }
 

@@ -238,6 +238,10 @@ func samples(p Parameter) []string {
 		return []string{`"/run/` + p.Name + `"`, `""`}
 	case "type":
 		return []string{`"smtp"`}
+	case "users":
+		return []string{`"/etc/posthaste/users"`, `"/tmp/x y"`}
+	case "auth":
+		return []string{`"off"`}
 	case "listener":
 		return []string{`":587"`, `["submission_socket", "192.0.2.1:25"]`}
 	case "route":
@@ -305,6 +309,10 @@ func samples(p Parameter) []string {
 			return []string{`["header_sender"]`, `"envelope_sender header_recipient"`}
 		}
 		return []string{`["bulk"]`, `"normal bulk"`}
+	case "list of senders with their users":
+		return []string{`["*@a.example {sender}", "info@a.example jane joe"]`, `[".a.example *"]`}
+	case "list of mechanisms":
+		return []string{`["PLAIN"]`, `["SCRAM-SHA-256", "LOGIN"]`}
 	case "list of users":
 		if p.Name == "masquerade_exceptions" {
 			return []string{`["root"]`, `"root, jane"`}

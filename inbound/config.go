@@ -87,6 +87,8 @@ type Config struct {
 	// network of clients has more than half. Beyond it STARTTLS is answered with 454.
 	// Default 100.
 	HandshakeLimit int
+	// Auth is how clients log in.
+	Auth AuthConfig
 	// GreetPause is the delay before the greeting, during which a client of a
 	// listener with EarlyReject must be silent (postscreen_greet_wait). Default
 	// none.
@@ -176,6 +178,7 @@ func (c Config) WithDefaults() Config {
 	setTime(&c.WriteTimeout, time.Minute)
 	setTime(&c.HandshakeTimeout, 30*time.Second)
 	setInt(&c.HandshakeLimit, 100)
+	c.Auth = c.Auth.WithDefaults()
 	setTime(&c.Grace, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -189,7 +192,7 @@ func loopback() []netip.Prefix {
 
 // Validate returns all errors of a Config with its defaults, joined.
 func (c Config) Validate() error {
-	complaints := []error{c.Session.Validate()}
+	complaints := []error{c.Session.Validate(), c.Auth.Validate()}
 	complain := func(bad bool, format string, args ...any) {
 		if bad {
 			complaints = append(complaints, fmt.Errorf(format, args...))

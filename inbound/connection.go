@@ -40,6 +40,7 @@ type connection struct {
 	client   Client
 	from     netip.Addr // who has connected: the client, or a proxy for it; not valid for a unix socket
 	session  *server.Session
+	login    login
 	input    *input
 	output   *outputBuffer // nil while there is nothing to write
 	out      []byte        // replies not yet written
@@ -131,6 +132,8 @@ func (c *connection) serve(ctx context.Context, request server.Request) (done bo
 		c.startTLS()
 	case *server.Identify:
 		c.identify(&r.Client)
+	case *server.Authenticate:
+		c.authenticate(ctx, r)
 	case *server.Rejected:
 		c.server.counters.rejections.Add(1)
 		c.server.refusals.note(slog.LevelInfo, "rejected", c.name(), kindOf(r.Reply), "command", r.Command, "reply", r.Reply.String())
@@ -154,6 +157,10 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 	if c.server.stopping.Load() {
 		c.session.Answer(c.shutdown())
 		c.session.Interrupt(mail.Reply{})
+		return
+	}
+	if refusal := c.server.policy.Sender(&c.client, r.Sender); !refusal.IsZero() {
+		c.session.Answer(refusal)
 		return
 	}
 	rules := c.server.flows.Load()
@@ -259,7 +266,7 @@ func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {
 		c.server.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "accepted",
 			slog.String("id", e.ID.String()), slog.String("from", string(e.Sender)), slog.String("client", c.name()),
 			slog.String("helo", e.Client.Helo), slog.String("proto", e.Client.Proto), slog.Int64("size", e.Size), slog.Uint64("nrcpt", uint64(e.Recipients)),
-			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), c.secured(), forwarded(&r.Forwarded))
+			slog.String("class", e.Flow.Class), slog.String("tenant", e.Flow.Tenant), slog.String("flow", e.Flow.Flow), slog.String("listener", c.terms.Name), c.loggedIn(), c.secured(), forwarded(&r.Forwarded))
 	}
 	return mail.Reply{}
 }
@@ -418,6 +425,7 @@ func (c *connection) startTLS() {
 		c.session.NotEncrypted()
 		return
 	}
+	c.logOut()
 	c.session.Encrypted(security)
 }
 

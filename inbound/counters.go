@@ -17,6 +17,9 @@ type Counters struct {
 	TLS         int64 // TLS handshakes that succeeded
 	TLSFailed   int64 // those that did not
 	TLSRefused  int64 // those that were not begun, because of the limit
+	Logins      int64 // clients that have logged in
+	LoginFailed int64 // logins that failed
+	LoginLater  int64 // those that were not tried, because of a limit
 	Timeouts    int64 // sessions ended because the client was too slow
 	Failures    int64 // errors of the Sink or the Gate
 	Panics      int64 // connections lost to a bug
@@ -27,6 +30,7 @@ type counters struct {
 	messages, recipients, octets                 atomic.Int64
 	rejections, early, timeouts, failed, panicks atomic.Int64
 	proxyFailed, tls, tlsFailed, tlsRefused      atomic.Int64
+	logins, loginFailed, loginLater              atomic.Int64
 }
 
 // Counters returns the present values. Each is exact, but they are not a consistent
@@ -47,6 +51,9 @@ func (s *Server) Counters() Counters {
 		TLS:         c.tls.Load(),
 		TLSFailed:   c.tlsFailed.Load(),
 		TLSRefused:  c.tlsRefused.Load(),
+		Logins:      c.logins.Load(),
+		LoginFailed: c.loginFailed.Load(),
+		LoginLater:  c.loginLater.Load(),
 		Timeouts:    c.timeouts.Load(),
 		Failures:    c.failed.Load(),
 		Panics:      c.panicks.Load(),

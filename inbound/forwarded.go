@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/posthaste-mta/posthaste/flow"
+	"github.com/posthaste-mta/posthaste/internal/users"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 	"github.com/posthaste-mta/posthaste/smtp/proxy"
@@ -98,7 +100,7 @@ func (c *connection) open() {
 
 // newFlow describes the client to the rules that classify messages.
 func (c *connection) newFlow() *flow.Client {
-	return flow.NewClient(c.client.Addr, flow.Listener{Addr: localAddr(c.socket, c.conn), Name: c.terms.Name}, userOf(c.conn))
+	return flow.NewClient(c.client.Addr, flow.Listener{Addr: localAddr(c.socket, c.conn), Name: c.terms.Name}, cmp.Or(c.client.User, userOf(c.conn)))
 }
 
 // peer returns the rules for the client. What it may say of others depends on who has
@@ -132,7 +134,15 @@ func (c *connection) identify(f *smtp.Forwarded) {
 		return
 	}
 	c.client.Certificates = Client{}.Certificates // it was the proxy's
-	c.origin = c.newFlow()
+	c.logOut()
+	if f.Login != "" {
+		user, err := users.CheckName(f.Login)
+		if err != nil {
+			c.session.Answer(c.goodbye(7, 0, "Error: LOGIN is not the name of a user"))
+			return
+		}
+		c.logIn(user, "XCLIENT")
+	}
 	c.debug("client named by XCLIENT", "by", c.from.String(), "name", f.Name, "helo", f.Helo, "proto", f.Proto)
 	c.session.Identified(c.peer())
 }

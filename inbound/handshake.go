@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/internal/certificate"
@@ -31,44 +30,6 @@ func (u TLSUse) String() string { return [...]string{"none", "may", "require", "
 // session returns what sessions offer.
 func (u TLSUse) session() server.TLS {
 	return [...]server.TLS{server.TLSNone, server.TLSOffered, server.TLSRequired, server.TLSNone}[u]
-}
-
-// handshakes counts the TLS handshakes in progress. One takes 1.5 ms of processor time for
-// both ends together, as much as thirty small messages (BenchmarkHandshake, with an ECDSA
-// key), and a client that is slow keeps its memory.
-type handshakes struct {
-	limit int
-
-	mu       sync.Mutex // guards the fields below
-	all      int
-	byPrefix map[netip.Prefix]int
-}
-
-// begin reports whether there is room for one handshake more. No network that is counted
-// may have more than half of them.
-func (h *handshakes) begin(prefix netip.Prefix) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all >= h.limit || prefix.IsValid() && h.byPrefix[prefix] >= atMostHalf(h.limit, h.limit) {
-		return false
-	}
-	h.all++
-	if prefix.IsValid() {
-		h.byPrefix[prefix]++
-	}
-	return true
-}
-
-func (h *handshakes) end(prefix netip.Prefix) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all--
-	if !prefix.IsValid() {
-		return
-	}
-	if h.byPrefix[prefix]--; h.byPrefix[prefix] == 0 {
-		delete(h.byPrefix, prefix)
-	}
 }
 
 // network returns the network under which the client's handshakes are counted, an invalid

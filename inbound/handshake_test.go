@@ -441,7 +441,7 @@ func greetTLS(t testing.TB, conn net.Conn) {
 
 // The prefix under which handshakes are counted is the network, not the address.
 func TestHandshakesOfNetworks(t *testing.T) {
-	h := handshakes{limit: 6, byPrefix: map[netip.Prefix]int{}}
+	h := places{limit: 6, byPrefix: map[netip.Prefix]int{}}
 	one, other := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24")
 	for i, test := range []struct {
 		of   netip.Prefix

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/posthaste-mta/posthaste/smtp"
 )
 
 // A Purpose is who connects to a listener.
@@ -39,6 +41,9 @@ type Listener struct {
 	// not. Only for submission (RFC 6409 4.2).
 	Domain string
 	Use    TLSUse
+	// Auth is whether clients may, and must, log in, and Mechanisms by what.
+	Auth       AuthUse
+	Mechanisms smtp.Mechanisms
 	// TLS is the server's side of TLS, which chooses the certificate; nil if Use is TLSNone.
 	// With the same Config, clients can resume sessions after a reload.
 	TLS *tls.Config
@@ -110,6 +115,8 @@ func (l *Listener) Validate() error {
 		}
 	}
 	complaints = append(complaints, l.validTLS())
+	complain(l.Auth > AuthRequired, "no such use of AUTH: %d", l.Auth)
+	complain(l.Auth != AuthOff && l.Mechanisms == 0, "AUTH without mechanisms")
 	complain(l.Purpose > PurposeSubmissions, "no such purpose: %d", l.Purpose)
 	complain(l.Limits.Connections < 0, "connection limit %d is negative", l.Limits.Connections)
 	complain(l.Limits.ClientConnections < Unlimited, "client connection limit %d is negative", l.Limits.ClientConnections)

@@ -216,6 +216,8 @@ func (c *client) hearAll() string {
 // policyFunc permits everything, and shows who asks.
 type policyFunc func(*Client)
 
+func (f policyFunc) Sender(*Client, mail.Address) mail.Reply { return mail.Reply{} }
+
 func (f policyFunc) Recipient(c *Client, _, _ mail.Address) mail.Reply {
 	f(c)
 	return mail.Reply{}

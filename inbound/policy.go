@@ -17,6 +17,8 @@ import (
 // A Policy decides who may send where. It is called concurrently from many
 // connections, for every recipient, and must not block: no lookups.
 type Policy interface {
+	// Sender returns the refusal of a sender at MAIL, or a zero reply.
+	Sender(client *Client, sender mail.Address) mail.Reply
 	// Recipient returns the refusal of a recipient, or a zero reply.
 	Recipient(client *Client, sender, recipient mail.Address) mail.Reply
 }
@@ -28,6 +30,11 @@ type Client struct {
 	// Certificates are the fingerprints of its certificate and of the key in it; zero
 	// without one.
 	Certificates [2]certificate.Fingerprint
+	// User is who has logged in, in the form of sasl.PrepareName; "" if none has.
+	User string
+	// MustLogin is whether clients of the listener that may not send anywhere for another
+	// reason must log in.
+	MustLogin bool
 }
 
 // A Verifier finds out whether a recipient that the policy permits can be sent to,
@@ -73,6 +80,9 @@ type RelayConfig struct {
 	// (similar to allow_untrusted_routing). A next hop that trusts us could take
 	// them for routes. Other networks may never use them.
 	AllowRouting bool
+	// SenderLogins are the senders that users who have logged in may give at MAIL
+	// (smtpd_sender_login_maps). Default: any.
+	SenderLogins []SenderLogin
 }
 
 // A RelayPolicy lets some networks send anywhere and all others to some domains
@@ -82,6 +92,7 @@ type RelayConfig struct {
 type RelayPolicy struct {
 	cfg          RelayConfig
 	certificates map[certificate.Fingerprint]bool
+	logins       senderLogins
 	domains      map[string]bool // in lower case, as A-labels; with a leading dot for all subdomains
 }
 
@@ -91,7 +102,7 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 	if cfg.Networks == nil {
 		cfg.Networks = loopback()
 	}
-	p := &RelayPolicy{cfg: cfg, certificates: map[certificate.Fingerprint]bool{}, domains: map[string]bool{}}
+	p := &RelayPolicy{cfg: cfg, certificates: map[certificate.Fingerprint]bool{}, logins: newSenderLogins(cfg.SenderLogins), domains: map[string]bool{}}
 	for _, f := range cfg.ClientCertificates {
 		p.certificates[f] = true
 	}
@@ -119,7 +130,7 @@ func NewRelayPolicy(cfg RelayConfig) (*RelayPolicy, error) {
 // Trusts reports whether a client may send anywhere. What others send is not signed in the
 // name of our domains.
 func (p *RelayPolicy) Trusts(client *Client) bool {
-	if !client.Addr.IsValid() || contains(p.cfg.Networks, client.Addr) {
+	if !client.Addr.IsValid() || client.User != "" || contains(p.cfg.Networks, client.Addr) {
 		return true
 	}
 	for _, f := range client.Certificates {
@@ -128,6 +139,17 @@ func (p *RelayPolicy) Trusts(client *Client) bool {
 		}
 	}
 	return false
+}
+
+// Sender implements Policy. The null sender is that of reports, which each user may send.
+func (p *RelayPolicy) Sender(client *Client, sender mail.Address) mail.Reply {
+	switch {
+	case client.MustLogin && !p.Trusts(client):
+		return mail.Reply{Code: 530, Status: mail.Status{Class: 5, Subject: 7, Detail: 0}, Text: "Authentication required"} // RFC 4954 6
+	case client.User != "" && sender != "" && !p.logins.own(client.User, string(sender)):
+		return mail.Reply{Code: 553, Status: mail.Status{Class: 5, Subject: 7, Detail: 1}, Text: "<" + string(sender) + ">: Sender address rejected: not owned by user " + mail.CleanText(client.User)}
+	}
+	return mail.Reply{}
 }
 
 // Recipient implements Policy.

@@ -32,7 +32,8 @@ type Server struct {
 	edits      atomic.Pointer[Edits]      // nil: messages stay as they are
 	editors    sync.Pool                  // of *header.Editor
 	admission  *admission
-	handshakes handshakes
+	handshakes places
+	logins     logins
 	counters   counters
 	refusals   *logbook
 	inputs     sync.Pool // of *inputBuffer
@@ -67,10 +68,11 @@ func New(cfg Config, sink Sink, policy Policy, gate Gate) (*Server, error) {
 	if sink == nil || policy == nil {
 		return nil, errors.New("inbound: a server needs a sink and a policy")
 	}
-	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), handshakes: handshakes{limit: cfg.HandshakeLimit, byPrefix: map[netip.Prefix]int{}}, refusals: newLogbook(cfg.Logger)}
+	s := &Server{cfg: cfg, sink: sink, policy: policy, gate: gate, admission: newAdmission(&cfg), handshakes: places{limit: cfg.HandshakeLimit, byPrefix: map[netip.Prefix]int{}}, refusals: newLogbook(cfg.Logger)}
 	s.flows.Store(cfg.Flows)
 	s.edits.Store(cfg.Edits)
 	s.editors.New = func() any { return new(header.Editor) }
+	s.logins.init(&cfg.Auth)
 	s.inputs.New = func() any { return new(inputBuffer) }
 	s.outputs.New = func() any { return new(outputBuffer) }
 	return s, nil
@@ -181,7 +183,7 @@ func (s *Server) welcome(work context.Context, k *socket, conn net.Conn) {
 		return
 	}
 	t := k.terms.Load()
-	c := &connection{server: s, socket: k, terms: t, conn: conn, from: addr, client: Client{Addr: addr, Purpose: t.Purpose}, patience: patience{cfg: &t.cfg}}
+	c := &connection{server: s, socket: k, terms: t, conn: conn, from: addr, client: Client{Addr: addr, Purpose: t.Purpose, MustLogin: t.Auth == AuthRequired}, patience: patience{cfg: &t.cfg}}
 	v, evicted := s.admission.enter(c)
 	if evicted != nil {
 		s.counters.shed.Add(1)
@@ -268,6 +270,9 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		RejectEarly: t.EarlyTalkers == EarlyReject,
 		TLS:         t.Use.session(),
 		Domain:      t.Domain,
+	}
+	if t.Auth != AuthOff {
+		p.Mechanisms = t.Mechanisms
 	}
 	if !addr.IsValid() {
 		p.RecipientLimit = t.cfg.LocalRecipientLimit

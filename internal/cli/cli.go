@@ -29,6 +29,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/cli/recording"
 	"github.com/posthaste-mta/posthaste/internal/cli/service"
 	"github.com/posthaste-mta/posthaste/internal/cli/simulation"
+	"github.com/posthaste-mta/posthaste/internal/cli/user"
 	"github.com/posthaste-mta/posthaste/internal/cli/version"
 )
 
@@ -66,6 +67,7 @@ func commands() []*cobra.Command {
 		queue.NewCommand(),
 		postfix.NewSendmailCommand(),
 		dkim.NewCommand(),
+		user.NewCommand(),
 		demo.NewCommand(),
 		receiver.NewCommand(),
 		recording.NewVerifyCommand(),

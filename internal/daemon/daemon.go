@@ -30,6 +30,7 @@ import (
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/internal/daemon/machine"
+	"github.com/posthaste-mta/posthaste/internal/users"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/mtasts"
 	"github.com/posthaste-mta/posthaste/outbound"
@@ -175,6 +176,7 @@ func (d *Daemon) connect(cfg machine.Fitted) (err error) {
 	in := cfg.Inbound()
 	in.Logger, in.Verifier, in.Flows, in.Quotas = d.log, verifier{d.agents, d.driver}, routing.flows, d.quotas
 	in.Edits = routing.edits
+	in.Auth.Users = routing.users
 	d.inbound, err = inbound.New(in, &intake{d.spool, d.signer, d.policy, d.driver.Arrived}, d.policy, d.driver)
 	if err != nil {
 		return err
@@ -192,6 +194,7 @@ type routing struct {
 	agents  *agentSet
 	signing *signing
 	edits   *inbound.Edits
+	users   *users.File // nil: none
 }
 
 // newRouting makes all of it, or nothing.
@@ -205,6 +208,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	relay, err := inbound.NewRelayPolicy(relaying)
+	if err != nil {
+		return nil, err
+	}
+	logins, err := cfg.OpenUsers()
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +253,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	routes.STS = d.sts
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
-	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config), edits}, nil
+	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config), edits, logins}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look
@@ -269,6 +276,7 @@ func (d *Daemon) install(r *routing) {
 	if d.inbound != nil { // after a reload
 		d.inbound.SetFlows(r.flows)
 		d.inbound.SetEdits(r.edits)
+		d.inbound.SetUsers(r.users)
 	}
 }
 
@@ -463,6 +471,10 @@ func (d *Daemon) Close() {
 // policy is the relay policy, which a reload replaces.
 type policy struct {
 	p atomic.Pointer[inbound.RelayPolicy]
+}
+
+func (p *policy) Sender(client *inbound.Client, sender mail.Address) mail.Reply {
+	return p.p.Load().Sender(client, sender)
 }
 
 func (p *policy) Recipient(client *inbound.Client, sender, recipient mail.Address) mail.Reply {

@@ -37,6 +37,13 @@ func Open(path string) (*File, error) {
 // Path returns the name of the file.
 func (f *File) Path() string { return f.path }
 
+// Users returns the users as they were read last.
+func (f *File) Users() *Set {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.set
+}
+
 // Set returns the users. If the file has changed, it is read again; if that fails, the
 // error says so, once for each change, and the users are those from before.
 func (f *File) Set(now time.Time) (*Set, error) {

@@ -65,6 +65,10 @@ type Config struct {
 	// (smtpd_junk_command_limit). Default 100.
 	JunkLimit int
 
+	// ShowUser adds the user who has authenticated to the Received field
+	// (smtpd_sasl_authenticated_header). Every recipient can read it.
+	ShowUser bool
+
 	// LenientPaths accepts MAIL and RCPT without angle brackets
 	// (strict_rfc821_envelopes = no), for submission by old programs.
 	LenientPaths bool

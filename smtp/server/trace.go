@@ -11,7 +11,13 @@ func (s *Session) appendReceived(dst []byte) []byte {
 	dst = appendHelo(dst, client.Helo)
 	dst = append(dst, " ("...)
 	dst = appendOrigin(dst, client.Addr)
-	dst = append(dst, ")\r\n\tby "...)
+	dst = append(dst, ")\r\n\t"...)
+	if s.cfg.ShowUser && s.user != "" {
+		dst = append(dst, "(Authenticated sender: "...)
+		dst = appendUser(dst, s.user)
+		dst = append(dst, ")\r\n\t"...)
+	}
+	dst = append(dst, "by "...)
 	dst = append(dst, s.cfg.Hostname...)
 	dst = append(dst, " (Posthaste) with "...)
 	dst = append(dst, client.Proto...)
@@ -47,6 +53,18 @@ func appendHelo(dst []byte, helo string) []byte {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
 		case c == '.', c == '-', c == '_', c == ':', c == '[', c == ']':
 		default:
+			c = '?'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// appendUser appends a user's name, with everything replaced that cannot be in a comment.
+func appendUser(dst []byte, user string) []byte {
+	for i := 0; i < len(user); i++ {
+		c := user[i]
+		if c <= ' ' || c > '~' || c == '(' || c == ')' || c == '\\' {
 			c = '?'
 		}
 		dst = append(dst, c)

@@ -1,0 +1,260 @@
+// Package user has the commands that change and list the users who may log in. They work on
+// the file alone, so that the daemon need not run; it notices the change by itself.
+package user
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/posthaste-mta/posthaste/internal/cli/command"
+	"github.com/posthaste-mta/posthaste/internal/cli/configuration"
+	"github.com/posthaste-mta/posthaste/internal/cli/exit"
+	"github.com/posthaste-mta/posthaste/internal/users"
+	"github.com/posthaste-mta/posthaste/sasl"
+)
+
+// NewCommand returns the commands about users.
+func NewCommand() *cobra.Command {
+	return command.Group("user", "Add, list and remove the users who may log in", `Change and list the users who may log in on listeners with AUTH. They are in the file that the
+parameter users names. The daemon notices a change within seconds.
+More is in docs/authentication.md.`,
+		newAddCommand(), newPasswdCommand(), newListCommand(), newRemoveCommand())
+}
+
+// place is where the users are.
+type place struct{ config, file string }
+
+func (p *place) flags(f *pflag.FlagSet) {
+	f.StringVarP(&p.config, "config", "c", "", "configuration `file` (TOML) whose parameter users names the file")
+	f.StringVarP(&p.file, "file", "f", "", "`file` of users, instead of that of the configuration")
+}
+
+// path returns the file of users, and the group that has to read a new one, -1 for none.
+func (p *place) path() (path string, readers int, err error) {
+	readers = -1
+	if p.file != "" && p.config == "" {
+		return p.file, readers, nil
+	}
+	cfg, err := configuration.Read(p.config)
+	if err != nil {
+		return "", 0, err
+	}
+	if path = p.file; path == "" {
+		path = cfg.Logins.Users
+	}
+	if path == "" {
+		return "", 0, exit.New(exit.Usage, errors.New("the configuration names no file of users"), "Name the configuration with --config, set users in it, or name the file of users with --file.")
+	}
+	// The daemon is the owner of its queue, and reads what root has made by its group.
+	if info, err := os.Stat(cfg.QueueDirectory); err == nil && os.Geteuid() == 0 {
+		if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Uid != 0 {
+			readers = int(s.Gid)
+		}
+	}
+	return path, readers, nil
+}
+
+// secret is how a password is read, and stored.
+type secret struct {
+	stdin        bool
+	noSCRAM      bool
+	onlySCRAM    bool
+	fromTerminal func(prompt string) (string, error) // nil: the terminal
+}
+
+func (s *secret) flags(f *pflag.FlagSet) {
+	f.BoolVar(&s.stdin, "stdin", false, "read the password from the first line of the standard input, without asking")
+	f.BoolVar(&s.noSCRAM, "no-scram", false, "store no keys for SCRAM: whoever steals the file then has only a hash that is much harder to break")
+	f.BoolVar(&s.onlySCRAM, "only-scram", false, "store no hash for PLAIN and LOGIN")
+}
+
+func (s *secret) kinds() users.Kinds {
+	switch {
+	case s.noSCRAM:
+		return users.KindHash
+	case s.onlySCRAM:
+		return users.KindScram
+	}
+	return users.KindBoth
+}
+
+// read returns the password. It is never an argument: other users of the machine see
+// those.
+func (s *secret) read(cmd *cobra.Command) (string, error) {
+	if s.stdin {
+		return firstLine(cmd.InOrStdin())
+	}
+	ask := s.fromTerminal
+	if ask == nil {
+		in, ok := command.File(cmd.InOrStdin())
+		if !ok || !term.IsTerminal(int(in.Fd())) {
+			return "", exit.New(exit.Usage, errors.New("the standard input is not a terminal"), "Use --stdin to read the password from a pipe.")
+		}
+		ask = func(prompt string) (string, error) {
+			fmt.Fprint(cmd.ErrOrStderr(), prompt)
+			defer fmt.Fprintln(cmd.ErrOrStderr())
+			text, err := term.ReadPassword(int(in.Fd()))
+			return string(text), err
+		}
+	}
+	first, err := ask("Password: ")
+	if err != nil {
+		return "", exit.New(exit.IO, fmt.Errorf("read the password: %w", err), "")
+	}
+	second, err := ask("The same again: ")
+	switch {
+	case err != nil:
+		return "", exit.New(exit.IO, fmt.Errorf("read the password: %w", err), "")
+	case first != second:
+		return "", exit.New(exit.Data, errors.New("the two passwords differ"), "Nothing was changed; try again.")
+	}
+	return first, nil
+}
+
+func firstLine(in io.Reader) (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(in, 2*sasl.PasswordMax)).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return "", exit.New(exit.IO, fmt.Errorf("read the password: %w", err), "")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
+}
+
+func newAddCommand() *cobra.Command {
+	var at place
+	var s secret
+	cmd := &cobra.Command{
+		Use:        "add NAME",
+		SuggestFor: []string{"create", "new", "useradd"},
+		Short:      "Add a user",
+		Long: `Add a user, whose password is asked for twice, or read with --stdin. The file is made if it is
+not there: for its owner alone, or if root makes it for a daemon that is another user, also
+readable by the group of the queue directory.`,
+		Example: `  posthaste user add alice@example.com --config /etc/posthaste/posthaste.toml
+  pwgen 20 1 | posthaste user add shop --stdin --file /etc/posthaste/users`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.Exclusive(cmd, "no-scram", "only-scram"); err != nil {
+				return err
+			}
+			path, readers, err := at.path()
+			if err != nil {
+				return err
+			}
+			if _, err := users.CheckName(args[0]); err != nil { // before a password is asked for
+				return exit.New(exit.Usage, err, "")
+			}
+			password, err := s.read(cmd)
+			if err != nil {
+				return err
+			}
+			return codeOf(users.AddUser(path, args[0], password, s.kinds(), readers), args[0])
+		},
+	}
+	at.flags(cmd.Flags())
+	s.flags(cmd.Flags())
+	return cmd
+}
+
+func newPasswdCommand() *cobra.Command {
+	var at place
+	var s secret
+	cmd := &cobra.Command{
+		Use:        "passwd NAME",
+		SuggestFor: []string{"password", "change", "set"},
+		Short:      "Change the password of a user",
+		Long: `Change the password of a user, which is asked for twice, or read with --stdin. Clients that are
+connected and have logged in stay so until they disconnect.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := command.Exclusive(cmd, "no-scram", "only-scram"); err != nil {
+				return err
+			}
+			path, _, err := at.path()
+			if err != nil {
+				return err
+			}
+			password, err := s.read(cmd)
+			if err != nil {
+				return err
+			}
+			return codeOf(users.SetPassword(path, args[0], password, s.kinds()), args[0])
+		},
+	}
+	at.flags(cmd.Flags())
+	s.flags(cmd.Flags())
+	return cmd
+}
+
+func newRemoveCommand() *cobra.Command {
+	var at place
+	cmd := &cobra.Command{
+		Use:        "remove NAME",
+		SuggestFor: []string{"delete", "del", "rm", "drop"},
+		Short:      "Remove a user",
+		Long:       `Remove a user. Clients that are connected and have logged in stay so until they disconnect.`,
+		Args:       cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, _, err := at.path()
+			if err != nil {
+				return err
+			}
+			return codeOf(users.RemoveUser(path, args[0]), args[0])
+		},
+	}
+	at.flags(cmd.Flags())
+	return cmd
+}
+
+func newListCommand() *cobra.Command {
+	var at place
+	cmd := &cobra.Command{
+		Use:        "list",
+		SuggestFor: []string{"ls", "show"},
+		Short:      "List the users and the mechanisms that they can log in with",
+		Args:       cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, _, err := at.path()
+			if err != nil {
+				return err
+			}
+			f, err := users.Open(path)
+			if err != nil {
+				return codeOf(err, "")
+			}
+			set := f.Users()
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			for _, name := range set.Names() {
+				fmt.Fprintf(out, "%s\t%s\n", name, set.Mechanisms(name))
+			}
+			return out.Flush()
+		},
+	}
+	at.flags(cmd.Flags())
+	return cmd
+}
+
+// codeOf returns an error of the file with the program's exit code.
+func codeOf(err error, name string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, users.ErrExists):
+		return exit.New(exit.Data, fmt.Errorf("%s: %w", name, err), "\"posthaste user passwd\" changes the password.")
+	case errors.Is(err, users.ErrMissing):
+		return exit.New(exit.NoInput, fmt.Errorf("%s: %w", name, err), "\"posthaste user list\" lists them.")
+	case errors.Is(err, os.ErrPermission):
+		return exit.New(exit.NoPerm, err, "Run it as the owner of the file, or as root.")
+	case errors.Is(err, os.ErrNotExist):
+		return exit.New(exit.NoInput, err, "")
+	}
+	return exit.New(exit.Data, err, "")
+}
