@@ -507,3 +507,105 @@ func TestFloodsUnderTLS(t *testing.T) {
 		})
 	}
 }
+
+// A server that breaks TLS once it is there ends the connection. Nothing goes on in plaintext, on this
+// connection or another, even where plaintext would do: TLS was there, so that somebody in between
+// may have done it.
+func TestBrokenUnderTLS(t *testing.T) {
+	ca := newAuthority(t)
+	cert := ca.certificate(t, "mx.test", time.Hour)
+	hello := []byte("250-mx.test\r\n250 PIPELINING\r\n")
+	for name, act := range map[string]func(*keyed){
+		"plaintext":              func(k *keyed) { k.Write(hello) },
+		"the end, and plaintext": func(k *keyed) { k.record(recordAlert, []byte{1, 0}); k.Write(hello) },
+		"a fatal alert":          func(k *keyed) { k.record(recordAlert, []byte{2, 40}) },
+		"a forged record":        func(k *keyed) { k.seq++; k.record(recordData, hello) },
+		"a record of the past":   func(k *keyed) { k.record(recordData, hello[:13]); k.seq--; k.record(recordData, hello[13:]) },
+		"a huge record":          func(k *keyed) { k.Write(append([]byte{23, 3, 3, 0xff, 0xff}, make([]byte, 100)...)) },
+		"half a record":          func(k *keyed) { k.Write([]byte{23, 3, 3, 0, 100, 1, 2, 3}) },
+		"half a reply":           func(k *keyed) { k.record(recordData, hello[:20]) },
+		"a new hello":            func(k *keyed) { k.record(recordHandshake, []byte{0, 0, 0, 0}) },
+		"a question for a certificate": func(k *keyed) {
+			k.record(recordHandshake, []byte{13, 0, 0, 11, 0, 0, 8, 0, 13, 0, 4, 0, 2, 8, 4})
+		},
+		"an unknown message":       func(k *keyed) { k.record(recordHandshake, []byte{99, 0, 0, 0}) },
+		"a message that is no end": func(k *keyed) { k.record(recordHandshake, []byte{4, 0xff, 0xff, 0xff}) },
+		"a key that is not new":    func(k *keyed) { k.record(recordHandshake, []byte{24, 0, 0, 1, 0}); k.record(recordData, hello) },
+	} {
+		for _, security := range []string{"verify", ""} {
+			p := &tap{cut: -1, serve: rogue(cert, act)}
+			c, o := attacked(t, ca, p, security)
+			k, opened := c.Dial(t.Context(), o)
+			if k != nil || !opened.Reply.Temporary() {
+				t.Errorf("%s, %q: %v %+v", name, security, k, opened)
+			}
+			p.mu.Lock()
+			if len(p.sent) != 1 {
+				t.Errorf("%s, %q: %d connections", name, security, len(p.sent))
+			}
+			for _, said := range []string{"MAIL", "RSET", "QUIT", "HELO"} {
+				if bytes.Contains(p.sent[0], []byte(said)) {
+					t.Errorf("%s, %q: %s in the clear", name, security, said)
+				}
+			}
+			p.mu.Unlock()
+		}
+	}
+}
+
+// Replies to commands that were not sent yet, in plaintext before TLS, are not taken for replies under
+// TLS, wherever they come.
+func TestRepliesInjectedBeforeTLS(t *testing.T) {
+	ca := newAuthority(t)
+	config := &tls.Config{Certificates: []tls.Certificate{ca.certificate(t, "mx.test", time.Hour)}}
+	const injected = "250-evil.test\r\n250 PIPELINING\r\n"
+	for name, say := range map[string][3]string{ // the greeting, and the replies to EHLO and STARTTLS
+		"with the greeting":          {"220 mx.test\r\n250-mx.test\r\n250 STARTTLS\r\n", "", "220 go\r\n"},
+		"with EHLO":                  {"220 mx.test\r\n", "250-mx.test\r\n250 STARTTLS\r\n220 go\r\n", ""},
+		"with EHLO, and more":        {"220 mx.test\r\n", "250-mx.test\r\n250 STARTTLS\r\n220 go\r\n" + injected, ""},
+		"with STARTTLS":              {"220 mx.test\r\n", "250-mx.test\r\n250 STARTTLS\r\n", "220 go\r\n" + injected},
+		"part of one with STARTTLS":  {"220 mx.test\r\n", "250-mx.test\r\n250 STARTTLS\r\n", "220 go\r\n2"},
+		"STARTTLS in several pieces": {"220 mx.test\r\n", "250-mx.test\r\n250 STARTTLS\r\n", "220-go\r\n220 on\r\n" + injected},
+	} {
+		p := &tap{cut: -1, serve: func(sock net.Conn) {
+			defer sock.Close()
+			in := bufio.NewReader(sock)
+			for i, text := range say {
+				if i > 0 {
+					in.ReadString('\n')
+				}
+				io.WriteString(sock, text)
+			}
+			secure := tls.Server(sock, config)
+			secure.SetDeadline(time.Now().Add(20 * time.Second))
+			if _, err := bufio.NewReader(secure).ReadString('\n'); err == nil {
+				io.WriteString(secure, "250 mx.test\r\n")
+				io.Copy(io.Discard, secure)
+			}
+		}}
+		c, o := attacked(t, ca, p, "verify")
+		k, opened := c.Dial(t.Context(), o)
+		if k != nil || !opened.Reply.Temporary() {
+			t.Errorf("%s: %+v", name, opened)
+		}
+		if plain := p.clear(0); strings.Contains(plain, "MAIL") || strings.Contains(plain, "HELO") {
+			t.Errorf("%s: %q", name, plain)
+		}
+	}
+}
+
+// A host that the domain's policy does not name is not even connected to, however mail has come to it:
+// by the domain instead of the site, as a fallback relay, or by an answer of the DNS that has changed
+// since.
+func TestHostThatNoPolicyNames(t *testing.T) {
+	ca := newAuthority(t)
+	server := serverWith(ca.certificate(t, "mx.test", time.Hour))
+	for security, want := range map[string]bool{"sts=mx.test": true, "sts=*.test": true, "sts=mx.other.test": false, "sts=*.mx.test": false} {
+		p := &tap{cut: -1, serve: server.serve}
+		c, o := attacked(t, ca, p, security)
+		result, opened := deliver(t, c, o)
+		if (result == mail.Delivered) != want || opened.Insecure == want || !want && len(p.sent) > 0 {
+			t.Errorf("%s: %v %+v, %d connections", security, result, opened, len(p.sent))
+		}
+	}
+}

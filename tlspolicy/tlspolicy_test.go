@@ -155,3 +155,82 @@ func TestTable(t *testing.T) {
 		t.Errorf("no table: %v", p)
 	}
 }
+
+// What a demand comes to for a host, by its TLSA records; "!" if the host must not be used.
+func TestRequirements(t *testing.T) {
+	show := func(r Requirement) string {
+		text := [...]string{"never", "offered", "always"}[r.Use] + " " + [...]string{"nothing", "name", "fingerprint", "tlsa"}[r.Check]
+		if len(r.Names) > 0 {
+			text += "=" + strings.Join(r.Names, ",")
+		}
+		if r.Keyword {
+			text += " keyword"
+		}
+		return text
+	}
+	for _, c := range []struct {
+		demand string
+		want   [recordsStates]string // none, usable, unusable, failed; one for all if the others are empty
+	}{
+		{"none", [...]string{"never nothing", "", "", ""}},
+		{"", [...]string{"offered nothing", "", "", ""}},
+		{"encrypt", [...]string{"always nothing", "", "", ""}},
+		{"verify", [...]string{"always name", "", "", ""}},
+		{"verify=a.test", [...]string{"always name=a.test", "", "", ""}},
+		{"secure=a.test", [...]string{"always name=a.test", "", "", ""}},
+		{"fingerprint=" + digest, [...]string{"always fingerprint=" + digest, "", "", ""}},
+		{"dane", [...]string{"offered nothing", "always tlsa", "always nothing", "!"}},
+		{"dane-only", [...]string{"!", "always tlsa", "!", "!"}},
+		{"mta-sts", [...]string{"offered nothing", "always tlsa", "always nothing", "!"}},
+		{"sts=*.a.test", [...]string{"always name", "always tlsa", "always name", "!"}},
+		{"+requiretls", [...]string{"always name keyword", "", "", ""}},
+		{"none+requiretls", [...]string{"always name keyword", "", "", ""}},
+		{"encrypt+requiretls", [...]string{"always name keyword", "", "", ""}},
+		{"secure=a.test+requiretls", [...]string{"always name=a.test keyword", "", "", ""}},
+		{"dane+requiretls", [...]string{"always name keyword", "always tlsa keyword", "always name keyword", "!"}},
+		{"dane-only+requiretls", [...]string{"!", "always tlsa keyword", "!", "!"}},
+	} {
+		d, err := ParseDemand(c.demand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for records := RecordsNone; records < recordsStates; records++ {
+			want := c.want[records]
+			if c.want[1] == "" {
+				want = c.want[0]
+			}
+			r, why := d.For(records)
+			got := show(r)
+			if !why.IsZero() {
+				got = "!"
+			}
+			if got != want || !why.IsZero() && !why.Temporary() {
+				t.Errorf("%q, records %d: %s %v, want %s", c.demand, records, got, why, want)
+			}
+		}
+		if wants := c.want[1] != ""; d.WantsRecords() != wants {
+			t.Errorf("%q: records matter: %v", c.demand, !wants)
+		}
+	}
+}
+
+// Only an enforced policy names hosts.
+func TestAllows(t *testing.T) {
+	for _, c := range []struct {
+		demand, host string
+		want         bool
+	}{
+		{"", "mx.a.test", true}, {"verify=b.test", "mx.a.test", true}, {"mta-sts", "mx.a.test", true},
+		{"sts=mx.a.test", "mx.a.test", true}, {"sts=mx.a.test", "MX.A.test.", true}, {"sts=mx.a.test", "mx.b.test", false},
+		{"sts=*.a.test,b.test", "mx.a.test", true}, {"sts=*.a.test,b.test", "b.test", true}, {"sts=*.a.test,b.test", "a.test", false},
+		{"sts=*.a.test", "x.mx.a.test", false}, {"sts=mx.a.test", "", false},
+	} {
+		d, err := ParseDemand(c.demand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allows(c.host) != c.want {
+			t.Errorf("%q allows %q: %v", c.demand, c.host, !c.want)
+		}
+	}
+}
