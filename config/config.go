@@ -82,7 +82,8 @@ type Config struct {
 	DefaultTransport string
 	RelayHost        string
 	Postmaster       string
-	Routes           []Route // sorted by pattern
+	Routes           []Route // sorted by pattern, then expressions in the order of the file
+	SenderRoutes     []Route // likewise
 
 	InetProtocols       route.Families
 	HeloName            string // smtp_helo_name

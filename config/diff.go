@@ -38,7 +38,8 @@ func Diff(before, after *Config) []Change {
 	all = append(all, diffListed(tableListener, before.Listeners, after.Listeners, listenerName, listenerParameters)...)
 	all = append(all, diffListed(tableCertificate, before.Certificates, after.Certificates, certificateFile, certificateParameters)...)
 	all = append(all, diffListed(tableHeaderRule, before.HeaderRules, after.HeaderRules, headerRuleNumber, headerRuleParameters)...)
-	return append(all, diffRoutes(before.Routes, after.Routes)...)
+	all = append(all, diffRoutes(tableRoutes, before.Routes, after.Routes)...)
+	return append(all, diffRoutes(tableSenderRoutes, before.SenderRoutes, after.SenderRoutes)...)
 }
 
 // TransportKey returns the full name of a transport's parameter, as in Change.
@@ -72,12 +73,12 @@ func diffTables[O any](of string, before, after map[string]O, parameters []param
 	return all
 }
 
-func diffRoutes(before, after []Route) []Change {
+func diffRoutes(table string, before, after []Route) []Change {
 	old, now := targets(before), targets(after)
 	var all []Change
 	for _, pattern := range bothKeys(old, now) {
 		if old[pattern] != now[pattern] {
-			all = append(all, Change{Key: fullName(tableRoutes, pattern), Old: old[pattern], New: now[pattern]})
+			all = append(all, Change{Key: fullName(table, pattern), Old: old[pattern], New: now[pattern]})
 		}
 	}
 	return all

@@ -148,6 +148,13 @@ const exampleTransport = `
 #"example.com" = "smtp:[mail.example.net]:587"
 #".example.com" = "bulk:"
 #"user@example.org" = "error:5.1.6 this user has moved"
+
+#
+# Routes by sender, for recipients without a route above.
+#
+
+#[sender_routes]
+#"news.example.com" = "bulk:"
 `
 
 // writeComment writes a comment in lines of at most 80 characters.
@@ -474,6 +481,7 @@ routes does not matter: the most specific pattern wins.
 | ` + "`\"user@example.com\"`" + ` | this address |
 | ` + "`\"example.com\"`" + ` | addresses of this domain |
 | ` + "`\".example.com\"`" + ` | addresses of the domains below it; the longest pattern wins |
+| ` + "`\"/^list-.*@/\"`" + ` | addresses in which the regular expression (RE2) is found, in any case; of several, the first in the file |
 | ` + "`\"*\"`" + ` | all others |
 
 | value | where mail goes |
@@ -486,4 +494,16 @@ routes does not matter: the most specific pattern wins.
 | ` + "`\"retry:4.4.1 later\"`" + ` | it is deferred |
 | ` + "`\"discard:\"`" + ` | it is thrown away |
 | ` + "`\":\"`" + ` | where it would go without routes |
+
+## Routes by sender: [sender_routes]
+
+Each key is a pattern for envelope senders, as above; ` + "`\"<>\"`" + ` is the null sender. The values are the same. These routes are for
+recipients for whom [routes] has none, or one that is ` + "`\":\"`" + `, and take the place of default_transport and relayhost: they are
+sender_dependent_relayhost_maps and sender_dependent_default_transport_maps of Postfix.
+
+` + "```toml" + `
+[sender_routes]
+"news.example.com" = "bulk:"
+"/@.*\\.example\\.org$/" = "smtp:[relay.example.org]:587"
+` + "```" + `
 `

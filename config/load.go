@@ -33,7 +33,7 @@ type placedRule struct {
 
 func (l *loader) load(root *tomlfile.Table) {
 	l.broken, l.failed = l.src.Unread() > 0, make(map[string]bool)
-	var transports, destinations, routes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, keys *tomlfile.Entry
+	var transports, destinations, routes, senderRoutes, classes, tenants, sources, pools, warmups, listeners, certificates, headerRules, keys *tomlfile.Entry
 	for _, e := range root.Entries {
 		switch e.Name {
 		case tableTransport:
@@ -42,6 +42,8 @@ func (l *loader) load(root *tomlfile.Table) {
 			destinations = e
 		case tableRoutes:
 			routes = e
+		case tableSenderRoutes:
+			senderRoutes = e
 		case tableClass:
 			classes = e
 		case tableTenant:
@@ -73,7 +75,8 @@ func (l *loader) load(root *tomlfile.Table) {
 	l.headerRules(headerRules)
 	l.transports(transports)
 	l.destinations(destinations)
-	l.routes(routes)
+	l.c.Routes = l.routesIn(tableRoutes, routes, route.ParseRule)
+	l.c.SenderRoutes = l.routesIn(tableSenderRoutes, senderRoutes, route.ParseSenderRule)
 	l.c.Classes = nil // the standard ones are added after those of the file
 	l.flows(classes, tenants)
 	l.checkClassListeners()
@@ -162,7 +165,7 @@ func (l *loader) unknown(key, table string, e *tomlfile.Entry) {
 				hint = "did you mean [[" + guess + "]]?"
 			}
 		} else if hint == "" {
-			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [[listener]], [[certificate]], [[header_rule]], [routes], [dns], [spool] and [log]"
+			hint = "the tables are [transport.NAME], [destination.NAME], [class.NAME], [tenant.NAME], [source.NAME], [pool.NAME], [warmup.NAME], [dkim.NAME], [[listener]], [[certificate]], [[header_rule]], [routes], [sender_routes], [dns], [spool] and [log]"
 		}
 	}
 	if hint == "" {
@@ -270,38 +273,63 @@ func (l *loader) refuseSMTP(name string, t *Transport, from *tomlfile.Table) {
 	}
 }
 
-func (l *loader) routes(all *tomlfile.Entry) {
+// routesIn reads a table of routes: those of recipients, or those of senders.
+func (l *loader) routesIn(table string, all *tomlfile.Entry, parse func(string) (route.Rule, error)) (routes []Route) {
 	if all == nil {
-		return
+		return nil
 	}
-	t := l.asTable(all, tableRoutes)
+	t := l.asTable(all, table)
 	if t == nil {
-		return
+		return nil
 	}
 	lines := make(map[string]int) // by the rules' canonical keys
 	for _, e := range t.Entries {
-		key := fullName(tableRoutes, e.Name)
-		rule, ok := l.rule(key, e)
+		key := fullName(table, e.Name)
+		rule, ok := l.rule(key, table, e, parse)
 		if !ok {
 			continue
 		}
 		line := l.src.Line(e.At)
 		if first, found := lines[rule.Key]; found {
-			l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: fmt.Sprintf("there is a route for the same recipients in line %d", first), Hint: "remove one of them"})
+			l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: fmt.Sprintf("there is a route for the same %s in line %d", routed(table), first), Hint: "remove one of them"})
 			continue
 		}
 		lines[rule.Key] = line
 		l.rules = append(l.rules, placedRule{rule, key, e.Value.At})
 		l.mark(key, e.Value.At)
-		l.c.Routes = append(l.c.Routes, Route{Pattern: e.Name, Target: e.Value.Text})
+		routes = append(routes, Route{Pattern: e.Name, Target: e.Value.Text})
 	}
-	slices.SortFunc(l.c.Routes, func(a, b Route) int { return strings.Compare(a.Pattern, b.Pattern) })
+	slices.SortStableFunc(routes, compareRoutes)
+	return routes
+}
+
+// routed returns what the patterns of a table of routes are.
+func routed(table string) string {
+	if table == tableSenderRoutes {
+		return "senders"
+	}
+	return "recipients"
+}
+
+// compareRoutes sorts by patterns; expressions come last, and stay in the order of the file, in
+// which they are tried.
+func compareRoutes(a, b Route) int {
+	first, second := strings.HasPrefix(a.Pattern, "/"), strings.HasPrefix(b.Pattern, "/")
+	switch {
+	case first && second:
+		return 0
+	case first:
+		return 1
+	case second:
+		return -1
+	}
+	return strings.Compare(a.Pattern, b.Pattern)
 }
 
 const routeForm = `"recipient" = "transport:nexthop", such as "example.com" = "smtp:[mail.example.net]:587"`
 
 // rule reads one route.
-func (l *loader) rule(key string, e *tomlfile.Entry) (route.Rule, bool) {
+func (l *loader) rule(key, table string, e *tomlfile.Entry, parse func(string) (route.Rule, error)) (route.Rule, bool) {
 	fail := func(at tomlfile.Span, message, hint string) (route.Rule, bool) {
 		l.src.Complain(at, tomlfile.Problem{Key: key, Message: message, Allowed: routeForm, Hint: hint})
 		return route.Rule{}, false
@@ -315,19 +343,19 @@ func (l *loader) rule(key string, e *tomlfile.Entry) (route.Rule, bool) {
 	target, f := readText(e.Value, "a text")
 	if f != nil {
 		if slices.ContainsFunc(Parameters(), func(p Parameter) bool { return p.Name == e.Name }) {
-			return fail(e.At, "this is a parameter, not a recipient", suggest(e.Name, tableRoutes))
+			return fail(e.At, "this is a parameter, not a recipient", suggest(e.Name, table))
 		}
 		return fail(e.Value.At, f.message, f.hint)
 	}
 	if e.Name == "" || strings.ContainsAny(e.Name, " \t\r\n") {
 		return fail(e.At, "this is not a recipient: it is empty or contains a space", "")
 	}
-	if _, err := route.ParseRule(e.Name + " :"); err != nil {
+	if _, err := parse(e.Name + " :"); err != nil {
 		message, hint := explainRoute(e.Name+" :", err)
 		return fail(e.At, message, hint)
 	}
 	line := e.Name + " " + target
-	rule, err := route.ParseRule(line)
+	rule, err := parse(line)
 	if err != nil {
 		message, hint := explainRoute(line, err)
 		return fail(e.Value.At, message, hint)

@@ -60,8 +60,9 @@ func (c *Config) Driver() driver.Config {
 		ConnectionLimit: c.SMTPConnectionLimit, LookupLimit: c.Queue.LookupLimit, MessageConcurrency: c.Queue.MessageConcurrency, ConcurrencyScale: orNone(c.Queue.ConcurrencyScale),
 		VerifyLimit: c.SMTPD.Verify.Limit, VerifyNetworkLimit: c.SMTPD.Verify.NetworkLimit, VerifyDeadline: c.SMTPD.Verify.Deadline,
 		VerifySender: mail.Address(c.SMTPD.Verify.Sender), VerifyRejectReason: c.SMTPD.Verify.RejectReason, VerifyDeferReason: c.SMTPD.Verify.DeferReason, Addresses: c.addresses(),
-		FudgeFactor:  max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is always read
-		DoubleBounce: c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
+		FudgeFactor:    max(c.Queue.FudgeFactor, 1), // 0 is the default there; one recipient is always read
+		RoutesBySender: len(c.SenderRoutes) > 0,
+		DoubleBounce:   c.Reports.DoubleBounce, TransportRetryTime: c.Retry.TransportRetry,
 		Backoff: backoff.Config{
 			MinimalBackoffTime: c.Retry.MinimalBackoff, MaximalBackoffTime: c.Retry.MaximalBackoff,
 			JitterPercent:        orNone(c.Retry.JitterPercent),
@@ -199,6 +200,9 @@ func (c *Config) Route() route.Config {
 	}
 	for _, one := range c.Routes {
 		r.Rules = append(r.Rules, one.Pattern+" "+c.withNexthop(one.Target))
+	}
+	for _, one := range c.SenderRoutes {
+		r.SenderRules = append(r.SenderRules, one.Pattern+" "+c.withNexthop(one.Target))
 	}
 	return r
 }

@@ -84,3 +84,26 @@ func TestMapMistakes(t *testing.T) {
 		}
 	}
 }
+
+// Routes by sender get to package route as they are written, and the core learns that routes
+// depend on senders.
+func TestSenderRoutes(t *testing.T) {
+	c := mustParse(t, "[routes]\n\"b.example\" = \"relay:\"\n\"/z/\" = \"relay:\"\n\"/a/\" = \"relay:\"\n[sender_routes]\n\"<>\" = \"relay:[x]\"\n\"/^list-/\" = \"relay:\"\n")
+	r := c.Route()
+	if strings.Join(r.Rules, "; ") != "b.example relay:; /z/ relay:; /a/ relay:" || strings.Join(r.SenderRules, "; ") != "<> relay:[x]; /^list-/ relay:" || !c.Driver().Qmgr.RoutesBySender {
+		t.Errorf("%q %q", r.Rules, r.SenderRules)
+	}
+	if mustParse(t, "[routes]\n\"b.example\" = \"relay:\"\n").Driver().Qmgr.RoutesBySender {
+		t.Error("routes depend on senders without a reason")
+	}
+	for text, want := range map[string]string{
+		"[routes]\n\"<>\" = \"relay:\"\n":                               "x.toml:2:",
+		"[sender_routes]\n\"/(/\" = \"relay:\"\n":                       "missing closing )",
+		"[sender_routes]\n\"a.example\" = \"rely:\"\n":                  `there is no transport "rely"`,
+		"[sender_routes]\n\"a.b\" = \"relay:\"\n\"A.b\" = \"relay:\"\n": "there is a route for the same senders in line 2",
+	} {
+		if _, err := Parse("x.toml", []byte(text), testEnvironment); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}

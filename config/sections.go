@@ -10,22 +10,23 @@ import (
 // The tables of the file. Each transport, destination, class, tenant, source and pool has a
 // table of its own.
 const (
-	tableTop         = ""
-	tableRoutes      = "routes"
-	tableDNS         = "dns"
-	tableSpool       = "spool"
-	tableLog         = "log"
-	tableTransport   = "transport"
-	tableDestination = "destination"
-	tableClass       = "class"
-	tableTenant      = "tenant"
-	tableSource      = "source"
-	tablePool        = "pool"
-	tableWarmup      = "warmup"
-	tableDKIM        = "dkim"
-	tableListener    = "listener"    // a list
-	tableCertificate = "certificate" // a list
-	tableHeaderRule  = "header_rule" // a list
+	tableTop          = ""
+	tableRoutes       = "routes"
+	tableSenderRoutes = "sender_routes"
+	tableDNS          = "dns"
+	tableSpool        = "spool"
+	tableLog          = "log"
+	tableTransport    = "transport"
+	tableDestination  = "destination"
+	tableClass        = "class"
+	tableTenant       = "tenant"
+	tableSource       = "source"
+	tablePool         = "pool"
+	tableWarmup       = "warmup"
+	tableDKIM         = "dkim"
+	tableListener     = "listener"    // a list
+	tableCertificate  = "certificate" // a list
+	tableHeaderRule   = "header_rule" // a list
 )
 
 // nameHostname is the only parameter whose default comes from the environment.

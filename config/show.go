@@ -84,8 +84,10 @@ func (s *shower) tables() []shownTable {
 	all = append(all, s.warmupTables()...)
 	all = append(all, s.sourceTables()...)
 	all = append(all, s.dkimTables()...)
-	if routes := s.routes(); len(routes.lines) > 0 {
-		all = append(all, routes)
+	for _, routes := range []shownTable{showRoutes(tableRoutes, s.c.Routes), showRoutes(tableSenderRoutes, s.c.SenderRoutes)} {
+		if len(routes.lines) > 0 {
+			all = append(all, routes)
+		}
 	}
 	return all
 }
@@ -144,9 +146,9 @@ func (s *shower) destinations() []shownTable {
 	return all
 }
 
-func (s *shower) routes() shownTable {
-	t := shownTable{path: []string{tableRoutes}}
-	for _, r := range s.c.Routes {
+func showRoutes(table string, routes []Route) shownTable {
+	t := shownTable{path: []string{table}}
+	for _, r := range routes {
 		t.lines = append(t.lines, shownLine{name: r.Pattern, value: r.Target})
 	}
 	return t

@@ -188,7 +188,7 @@ func (w *world) Apply(_ context.Context, changes []mail.Change) ([]mail.Changed,
 	return out, nil
 }
 
-func (w *world) Route(recipients []mail.Recipient) []mail.Route {
+func (w *world) Route(_ mail.Address, recipients []mail.Recipient) []mail.Route {
 	routes := make([]mail.Route, len(recipients))
 	for i, r := range recipients {
 		routes[i] = mail.Route{Transport: "smtp", Nexthop: r.Address.Domain(), NeedsLookup: strings.HasPrefix(r.Address.Domain(), "far")}

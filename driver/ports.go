@@ -40,7 +40,7 @@ type Notebook interface {
 // so it must answer from memory: if that does not suffice, the route needs a
 // lookup.
 type Router interface {
-	Route(recipients []mail.Recipient) []mail.Route
+	Route(sender mail.Address, recipients []mail.Recipient) []mail.Route
 }
 
 // A Finder completes routes that need a lookup. It is called on as many goroutines

@@ -222,7 +222,7 @@ func (c *connection) verify(ctx context.Context, client mail.Client, recipient m
 	if v == nil {
 		return mail.Reply{}
 	}
-	reason, known := v.Known(client, recipient)
+	reason, known := v.Known(client, c.edits.sender, recipient)
 	if known {
 		return reason
 	}
@@ -230,7 +230,7 @@ func (c *connection) verify(ctx context.Context, client mail.Client, recipient m
 		c.session.Interrupt(mail.Reply{})
 		return mail.Reply{}
 	}
-	return v.Verify(ctx, client, recipient)
+	return v.Verify(ctx, client, c.edits.sender, recipient)
 }
 
 func (c *connection) commit(ctx context.Context, r *server.Commit) mail.Reply {

@@ -43,11 +43,11 @@ type Client struct {
 type Verifier interface {
 	// Known returns the reason why mail cannot be sent there, or a zero reply if it
 	// can, if that is known without waiting. Otherwise ok is false, and Verify must
-	// be called.
-	Known(client mail.Client, recipient mail.Address) (reason mail.Reply, ok bool)
+	// be called. The way, and so the answer, may depend on the sender.
+	Known(client mail.Client, sender, recipient mail.Address) (reason mail.Reply, ok bool)
 	// Verify finds out the reason, or returns a temporary one if it cannot. It
 	// should take seconds at most: the client waits for its reply to RCPT.
-	Verify(ctx context.Context, client mail.Client, recipient mail.Address) (reason mail.Reply)
+	Verify(ctx context.Context, client mail.Client, sender, recipient mail.Address) (reason mail.Reply)
 }
 
 // A Gate slows intake down when delivery falls behind (Postfix:

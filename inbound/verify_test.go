@@ -15,12 +15,12 @@ type reasons struct {
 	known, found map[mail.Address]mail.Reply
 }
 
-func (r reasons) Known(_ mail.Client, a mail.Address) (mail.Reply, bool) {
+func (r reasons) Known(_ mail.Client, _, a mail.Address) (mail.Reply, bool) {
 	reason, ok := r.known[a]
 	return reason, ok
 }
 
-func (r reasons) Verify(ctx context.Context, _ mail.Client, a mail.Address) mail.Reply {
+func (r reasons) Verify(ctx context.Context, _ mail.Client, _, a mail.Address) mail.Reply {
 	select {
 	case <-time.After(2 * time.Second):
 		return r.found[a]

@@ -38,7 +38,13 @@ type Read struct {
 type Route struct {
 	ID         mail.QueueID
 	Recipients []mail.Recipient
+	// Sender is that of the envelope if Config.RoutesBySender is set, NullSender for the null
+	// sender, and "" if the routes do not depend on it.
+	Sender mail.Address
 }
+
+// NullSender is the Sender of a Route for mail with the null sender.
+const NullSender mail.Address = "<>"
 
 // Lookup asks for the rest of a route that needs a lookup (mail.Route).
 // Answered by LookedUp.

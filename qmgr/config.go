@@ -111,6 +111,10 @@ type Config struct {
 	// cannot be delivered.
 	DoubleBounce DoubleBounce
 
+	// RoutesBySender says that routes depend on the sender, so that Route names it. Leave it
+	// false where they do not.
+	RoutesBySender bool
+
 	// DefaultTransport holds the limits of transports that Transports does not
 	// name.
 	DefaultTransport TransportConfig

@@ -43,7 +43,18 @@ func (q *Qmgr) takeBatch(m *message, b mail.RecipientBatch) {
 	m.Unbound += len(m.unrouted)
 	q.hold(m, len(m.unrouted))
 	m.await(awaitsRoute)
-	q.emit(Route{ID: m.ID, Recipients: append([]mail.Recipient(nil), b.Recipients...)})
+	q.emit(Route{ID: m.ID, Recipients: append([]mail.Recipient(nil), b.Recipients...), Sender: q.routeSender(m)})
+}
+
+// routeSender returns the sender on which the routes of a message depend.
+func (q *Qmgr) routeSender(m *message) mail.Address {
+	switch {
+	case !q.cfg.RoutesBySender:
+		return ""
+	case m.env.Sender == "":
+		return NullSender
+	}
+	return m.env.Sender
 }
 
 // routed binds recipients to their queues.

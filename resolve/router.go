@@ -78,19 +78,23 @@ func NewRouter(t *route.Table, r *Resolver, c RouterConfig) *Router {
 		policies: newStore[string, stsPolicy](c.VerdictEntries)}
 }
 
-// Route returns one route for each recipient from the cache. Routes that are not
-// completely known need a lookup.
-func (r *Router) Route(recipients []mail.Recipient) []mail.Route {
+// Route is RouteFrom without regard to the sender.
+func (r *Router) Route(recipients []mail.Recipient) []mail.Route { return r.RouteFrom("", recipients) }
+
+// RouteFrom returns one route for each recipient of mail of a sender from the cache; "<>" is the
+// null sender, and "" means that no route depends on it. Routes that are not completely known
+// need a lookup.
+func (r *Router) RouteFrom(sender mail.Address, recipients []mail.Recipient) []mail.Route {
 	now := time.Now()
 	routes := make([]mail.Route, len(recipients))
 	for i := range recipients {
-		routes[i] = r.route(recipients[i].Address, now)
+		routes[i] = r.route(sender, recipients[i].Address, now)
 	}
 	return routes
 }
 
-func (r *Router) route(a mail.Address, now time.Time) mail.Route {
-	to := r.table.Route(a)
+func (r *Router) route(sender, a mail.Address, now time.Time) mail.Route {
+	to := r.table.RouteFrom(sender, a)
 	how, looksUp := r.cfg.Transports[to.Transport]
 	if !looksUp || !to.Reply.IsZero() {
 		return to
@@ -185,14 +189,14 @@ func (r *Router) remember(nexthop string, reply mail.Reply) {
 	}
 }
 
-// Verify is like Route, for a caller that only needs to know whether mail can be
+// Verify is like RouteFrom, for a caller that only needs to know whether mail can be
 // sent to an address: if the route needs no lookup, its Reply is the reason why it
 // cannot, or zero. Verify remembers more nexthops than Route, because it does not
 // need their hosts. For that reason the route is no way for mail or a call-out: it may
 // lack Site and Security. Route has them, or asks for a lookup.
-func (r *Router) Verify(a mail.Address) mail.Route {
+func (r *Router) Verify(sender, a mail.Address) mail.Route {
 	now := time.Now()
-	to := r.route(a, now)
+	to := r.route(sender, a, now)
 	if !to.NeedsLookup {
 		return to
 	}

@@ -134,11 +134,11 @@ func TestLookupEnds(t *testing.T) {
 		if took := time.Since(start); routeOf(to) != "smtp example.com  4.4.3" || took != 7*time.Second {
 			t.Errorf("%q after %v", routeOf(to), took)
 		}
-		if v := router.Verify("a@example.com"); v.Reply.Status.String() != "4.4.3" {
+		if v := router.Verify("", "a@example.com"); v.Reply.Status.String() != "4.4.3" {
 			t.Errorf("the failure is not known: %q", routeOf(v))
 		}
 		time.Sleep(time.Minute)
-		if v := router.Verify("a@example.com"); !v.NeedsLookup {
+		if v := router.Verify("", "a@example.com"); !v.NeedsLookup {
 			t.Errorf("the failure is remembered: %q", routeOf(v))
 		}
 	})
@@ -153,7 +153,7 @@ func TestVerdicts(t *testing.T) {
 		defer router.resolver.Close()
 		router.Lookup(t.Context(), "smtp", "example.com")
 		router.Lookup(t.Context(), "smtp", "gone.example")
-		status := func(a mail.Address) string { return routeOf(router.Verify(a)) }
+		status := func(a mail.Address) string { return routeOf(router.Verify("", a)) }
 		start := time.Now()
 		for _, c := range []struct {
 			at         time.Duration

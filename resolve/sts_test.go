@@ -218,7 +218,7 @@ func TestVerdictIsNoWay(t *testing.T) {
 		defer router.resolver.Close()
 		router.Lookup(t.Context(), "smtp", "example.com")
 		time.Sleep(2 * time.Hour)
-		if to := router.Verify("a@example.com"); to.NeedsLookup || !to.Reply.IsZero() {
+		if to := router.Verify("", "a@example.com"); to.NeedsLookup || !to.Reply.IsZero() {
 			t.Errorf("%+v", to)
 		}
 		to := router.Route([]mail.Recipient{{Address: "a@example.com"}})[0]

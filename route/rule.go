@@ -1,6 +1,7 @@
 package route
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -17,10 +18,12 @@ const (
 type Pattern uint8
 
 const (
-	PatternAddress Pattern = iota + 1 // "user@example.com": this address
-	PatternDomain                     // "example.com" or "[192.0.2.1]": addresses of this domain
-	PatternSuffix                     // ".example.com": addresses of any subdomain, not of the domain itself
-	PatternAny                        // "*": every address
+	PatternAddress    Pattern = iota + 1 // "user@example.com": this address
+	PatternDomain                        // "example.com" or "[192.0.2.1]": addresses of this domain
+	PatternSuffix                        // ".example.com": addresses of any subdomain, not of the domain itself
+	PatternAny                           // "*": every address
+	PatternExpression                    // "/^a.*@/": addresses in which the regular expression (RE2) is found; case does not matter
+	PatternNullSender                    // "<>": the null sender; only of senders
 )
 
 // A Rule is one line of the transport table.
@@ -44,6 +47,7 @@ type Rule struct {
 //	down.example      retry:4.4.1 later    deferred with this text
 //	test.example      discard:             accepted and dropped
 //	example.net       :                    as if there were no rules
+//	/^list-.*@/       bulk:                addresses in which the expression is found
 //	*                 smtp:[relay]         everything else
 //
 // Nexthops are those of ParseNexthops, or "unix:" and a path. Errors are
@@ -69,6 +73,12 @@ func ParseRule(line string) (Rule, error) {
 }
 
 func parsePattern(text string) (Rule, *SyntaxError) {
+	if len(text) > 2 && text[0] == '/' && text[len(text)-1] == '/' {
+		if _, err := compile(text); err != nil {
+			return Rule{}, &SyntaxError{Problem: err.Error(), Hint: "expressions are those of RE2"}
+		}
+		return Rule{Pattern: PatternExpression, Key: text}, nil
+	}
 	if text == "*" {
 		return Rule{Pattern: PatternAny, Key: text}, nil
 	}
@@ -91,6 +101,23 @@ func parsePattern(text string) (Rule, *SyntaxError) {
 		return Rule{Pattern: PatternDomain, Key: domain}, nil
 	}
 	return Rule{Pattern: PatternAddress, Key: lower(text[:at]) + "@" + domain}, nil
+}
+
+// compile compiles an expression between slashes.
+func compile(text string) (*regexp.Regexp, error) {
+	return regexp.Compile("(?i)" + text[1:len(text)-1])
+}
+
+// ParseSenderRule is ParseRule for patterns of senders, of which "<>" is the null sender.
+func ParseSenderRule(line string) (Rule, error) {
+	const null = "<>"
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), null)
+	if !ok || rest == "" || rest[0] != ' ' && rest[0] != '\t' {
+		return ParseRule(line)
+	}
+	r, err := ParseRule("*" + rest)
+	r.Pattern, r.Key = PatternNullSender, null
+	return r, err
 }
 
 // parseMailDomain returns what follows the "@" of an address in canonical form,

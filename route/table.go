@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,6 +32,9 @@ type Config struct {
 	Relayhost string
 	// Rules are lines in the form of ParseRule, for recipients that go elsewhere.
 	Rules []string
+	// SenderRules are lines in the form of ParseSenderRule, for senders whose mail goes
+	// elsewhere unless a rule is for the recipient.
+	SenderRules []string
 }
 
 // WithDefaults sets the defaults of all fields that are not set.
@@ -49,23 +53,37 @@ func (c Config) Validate() error {
 
 // A Table maps recipients to routes. It is immutable and safe for concurrent use.
 type Table struct {
-	addresses map[string]mail.Route
-	domains   map[string]mail.Route
-	suffixes  map[string]mail.Route // keys begin with a dot
-	any       *mail.Route
-	fallback  mail.Route // of mail that no rule matches
-	host      string     // domain of addresses that have none; "" if unknown
-	master    mail.Route // of postmaster without a domain
+	recipients patterns
+	senders    patterns
+	fallback   mail.Route   // of mail that no rule matches
+	host       string       // domain of addresses that have none; "" if unknown
+	master     mail.Address // whose route postmaster without a domain takes
+}
+
+// patterns are rules by what they match. The route of a rule that is as if there were none is
+// zero.
+type patterns struct {
+	addresses   map[string]mail.Route
+	domains     map[string]mail.Route
+	suffixes    map[string]mail.Route // keys begin with a dot
+	expressions []expression
+	any         *mail.Route
+}
+
+// An expression is a rule with a regular expression.
+type expression struct {
+	match *regexp.Regexp
+	route mail.Route
+}
+
+func newPatterns() patterns {
+	return patterns{addresses: make(map[string]mail.Route), domains: make(map[string]mail.Route), suffixes: make(map[string]mail.Route)}
 }
 
 // NewTable builds a table. Its error joins all errors of the configuration.
 func NewTable(c Config) (*Table, error) {
 	c = c.WithDefaults()
-	t := &Table{
-		addresses: make(map[string]mail.Route),
-		domains:   make(map[string]mail.Route),
-		suffixes:  make(map[string]mail.Route),
-	}
+	t := &Table{recipients: newPatterns(), senders: newPatterns()}
 	var errs []error
 	complain := func(err error) {
 		if err != nil {
@@ -73,22 +91,32 @@ func NewTable(c Config) (*Table, error) {
 		}
 	}
 	complain(t.setFallback(c.DefaultTransport, c.Relayhost))
-	lines := make(map[string]string, len(c.Rules)) // by key
-	for _, line := range c.Rules {
-		r, err := ParseRule(line)
+	complain(t.addAll(&t.recipients, c.Rules, ParseRule))
+	complain(t.addAll(&t.senders, c.SenderRules, ParseSenderRule))
+	complain(t.setHost(c.Hostname, c.Postmaster))
+	return t, errors.Join(errs...)
+}
+
+// addAll adds the rules of some lines.
+func (t *Table) addAll(p *patterns, rules []string, parse func(string) (Rule, error)) error {
+	var errs []error
+	lines := make(map[string]string, len(rules)) // by key
+	for _, line := range rules {
+		r, err := parse(line)
 		if err != nil {
-			complain(err)
+			errs = append(errs, err)
 			continue
 		}
 		if first, ok := lines[r.Key]; ok {
-			complain(fmt.Errorf("transport rule %q: the same pattern already has the rule %q", line, first))
+			errs = append(errs, fmt.Errorf("transport rule %q: the same pattern already has the rule %q", line, first))
 			continue
 		}
 		lines[r.Key] = line
-		t.add(r)
+		if err := t.add(p, r); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	complain(t.setHost(c.Hostname, c.Postmaster))
-	return t, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func (t *Table) setFallback(transport, relayhost string) error {
@@ -127,47 +155,52 @@ func (t *Table) setHost(hostname string, postmaster mail.Address) error {
 			errs = append(errs, fmt.Errorf("postmaster: %w", flaw))
 		}
 	}
-	t.master = t.lookup(postmaster)
+	if t.master = mail.Address(lower(string(postmaster))); t.master.Domain() == "" && t.host != "" {
+		t.master += mail.Address("@" + t.host)
+	}
 	return errors.Join(errs...)
 }
 
 // add adds a rule with its defaults filled in, except for the recipient's domain as
 // the nexthop.
-func (t *Table) add(r Rule) {
+func (t *Table) add(p *patterns, r Rule) error {
 	route := r.Route
-	switch {
-	case route.Transport == "" && route.Nexthop == "":
-		route = t.fallback
-	case route.Transport == "":
+	if route.Transport == "" && route.Nexthop != "" {
 		route.Transport = t.fallback.Transport
 	}
 	switch r.Pattern {
-	case PatternAddress:
-		t.addresses[r.Key] = route
+	case PatternAddress, PatternNullSender:
+		p.addresses[r.Key] = route
 	case PatternDomain:
-		t.domains[r.Key] = route
+		p.domains[r.Key] = route
 	case PatternSuffix:
-		t.suffixes[r.Key] = route
+		p.suffixes[r.Key] = route
+	case PatternExpression:
+		match, err := compile(r.Key)
+		if err != nil {
+			return err
+		}
+		p.expressions = append(p.expressions, expression{match, route})
 	case PatternAny:
-		t.any = &route
+		p.any = &route
 	}
+	return nil
 }
 
-// Route returns the route of mail for an address. Addresses that cannot be
-// routed have a Reply of status 5.1.3. Mail for our own host name is routed like
-// any other; that it would loop back is detected when its hosts are looked up
-// (RFC 5321 5.1).
+// Route is RouteFrom without regard to the sender.
+func (t *Table) Route(a mail.Address) mail.Route { return t.RouteFrom("", a) }
+
+// RouteFrom returns the route of mail for an address from a sender: "<>" is the null sender, and
+// "" means that no route depends on it. Addresses that cannot be routed have a Reply of status
+// 5.1.3. Mail for our own host name is routed like any other; that it would loop back is detected
+// when its hosts are looked up (RFC 5321 5.1).
 //
-// It allocates nothing for an address in lower case.
-func (t *Table) Route(a mail.Address) mail.Route {
+// It allocates nothing for addresses in lower case.
+func (t *Table) RouteFrom(sender, a mail.Address) mail.Route {
 	const postmaster = "postmaster"
 	if len(a) == len(postmaster) && strings.EqualFold(string(a), postmaster) {
-		return t.master
+		a = t.master
 	}
-	return t.lookup(a)
-}
-
-func (t *Table) lookup(a mail.Address) mail.Route {
 	at := strings.LastIndexByte(string(a), '@')
 	local, domain := string(a), t.host
 	if at >= 0 {
@@ -179,39 +212,64 @@ func (t *Table) lookup(a mail.Address) mail.Route {
 	} else if domain == "" {
 		return unroutable("the address has no domain")
 	}
-	r := t.match(a, local, domain)
+	r, ok := t.recipients.match(a, local, domain)
+	if !ok || r.Transport == "" {
+		r = t.standard(sender)
+	}
 	if r.Nexthop == "" {
 		r.Nexthop = domain
 	}
 	return r
 }
 
-// match returns the route of the most specific rule, unchanged.
-func (t *Table) match(a mail.Address, local, domain string) mail.Route {
-	if len(t.addresses) > 0 {
-		if r, ok := t.addresses[addressKey(a, local, domain)]; ok {
-			return r
-		}
+// standard returns the route of mail that no rule is for, or whose rule is as if there were
+// none.
+func (t *Table) standard(sender mail.Address) mail.Route {
+	if sender == "" {
+		return t.fallback
 	}
-	if r, ok := t.domains[domain]; ok {
+	local, domain := sender.Local(), sender.Domain()
+	if name, flaw := parseMailDomain(domain); flaw == nil {
+		domain = name
+	}
+	if r, ok := t.senders.match(sender, local, domain); ok && r.Transport != "" {
 		return r
 	}
-	if len(t.suffixes) > 0 {
+	return t.fallback
+}
+
+// match returns the route of the most specific rule, unchanged: of the address, of its domain,
+// of those above it from the longest on, of the first expression, of all.
+func (p *patterns) match(a mail.Address, local, domain string) (r mail.Route, ok bool) {
+	if len(p.addresses) > 0 {
+		if r, ok := p.addresses[addressKey(a, local, domain)]; ok {
+			return r, true
+		}
+	}
+	if r, ok := p.domains[domain]; ok {
+		return r, true
+	}
+	if len(p.suffixes) > 0 {
 		for rest := domain; ; {
 			dot := strings.IndexByte(rest, '.')
 			if dot < 0 {
 				break
 			}
-			if r, ok := t.suffixes[rest[dot:]]; ok {
-				return r
+			if r, ok := p.suffixes[rest[dot:]]; ok {
+				return r, true
 			}
 			rest = rest[dot+1:]
 		}
 	}
-	if t.any != nil {
-		return *t.any
+	for i := range p.expressions {
+		if p.expressions[i].match.MatchString(string(a)) {
+			return p.expressions[i].route, true
+		}
 	}
-	return t.fallback
+	if p.any != nil {
+		return *p.any, true
+	}
+	return mail.Route{}, false
 }
 
 // addressKey returns the key of an address's rule, which is usually the address
@@ -250,15 +308,28 @@ func (t *Table) Nexthops() []string {
 // routes yields every route of the table, in no particular order.
 func (t *Table) routes() iter.Seq[mail.Route] {
 	return func(yield func(mail.Route) bool) {
-		if !yield(t.fallback) || t.any != nil && !yield(*t.any) {
-			return
+		if yield(t.fallback) && t.recipients.routes(yield) {
+			t.senders.routes(yield)
 		}
-		for _, byKey := range [...]map[string]mail.Route{t.addresses, t.domains, t.suffixes} {
-			for _, r := range byKey { //archtest:anyorder the callers sort what they gather
-				if !yield(r) {
-					return
-				}
+	}
+}
+
+// routes yields every route, in no particular order, and reports whether to go on.
+func (p *patterns) routes(yield func(mail.Route) bool) bool {
+	if p.any != nil && !yield(*p.any) {
+		return false
+	}
+	for i := range p.expressions {
+		if !yield(p.expressions[i].route) {
+			return false
+		}
+	}
+	for _, byKey := range [...]map[string]mail.Route{p.addresses, p.domains, p.suffixes} {
+		for _, r := range byKey { //archtest:anyorder the callers sort what they gather
+			if !yield(r) {
+				return false
 			}
 		}
 	}
+	return true
 }

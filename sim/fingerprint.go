@@ -77,6 +77,7 @@ func (f *fingerprint) common(a any) bool {
 		f.mix(5)
 		f.mix(uint64(a.ID))
 		f.recipients(a.Recipients)
+		f.unless("sender", string(a.Sender))
 	case qmgr.Deliver:
 		f.mix(6)
 		f.mix(uint64(a.Entry))

@@ -25,6 +25,7 @@ var actionKinds = []kind[qmgr.Action]{
 	kindOf[qmgr.Action]("route", func(c *codec, a *qmgr.Route) {
 		c.id("id", &a.ID)
 		c.recipients(&a.Recipients)
+		c.address("sender", &a.Sender)
 	}),
 	kindOf[qmgr.Action]("lookup", func(c *codec, a *qmgr.Lookup) {
 		c.lookup(&a.Lookup)

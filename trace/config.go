@@ -58,6 +58,7 @@ func (c *codec) config(v *qmgr.Config) {
 	c.duration("delay-warning", &v.Backoff.DelayWarningTime)
 	number(c, "jitter", &v.Backoff.JitterPercent)
 	option(c, "double-bounce", bounceWords, &v.DoubleBounce)
+	c.flag("routes-by-sender", &v.RoutesBySender)
 	number(c, "connections", &v.ConnectionLimit)
 	c.hostsConfig(&v.Hosts)
 	list(c, "destinations", []string{"destination"}, &v.Destinations, func(d *shape.Destination, _ int) { c.destination(d) })

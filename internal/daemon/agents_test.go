@@ -94,7 +94,7 @@ func TestReloadDuringLookup(t *testing.T) {
 			}
 		}))
 		r := router{a}
-		if to := r.Route([]mail.Recipient{{Address: "u@gone.test"}})[0]; !to.NeedsLookup {
+		if to := r.Route("", []mail.Recipient{{Address: "u@gone.test"}})[0]; !to.NeedsLookup {
 			t.Fatalf("the route is known: %+v", to)
 		}
 		done := make(chan mail.Route)

@@ -13,6 +13,7 @@ import (
 	"github.com/posthaste-mta/posthaste/inbound"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/route"
 	"github.com/posthaste-mta/posthaste/spool"
@@ -120,10 +121,10 @@ func reportError(err error) error {
 // began with.
 type router struct{ agents *agents }
 
-func (r router) Route(recipients []mail.Recipient) []mail.Route {
+func (r router) Route(sender mail.Address, recipients []mail.Recipient) []mail.Route {
 	set := r.agents.join()
 	defer set.users.Done()
-	return set.router.Route(recipients)
+	return set.router.RouteFrom(sender, recipients)
 }
 
 func (r router) Lookup(ctx context.Context, transport, nexthop string) mail.Route {
@@ -139,13 +140,13 @@ type verifier struct {
 	driver *driver.Driver
 }
 
-func (v verifier) Known(client mail.Client, recipient mail.Address) (reason mail.Reply, ok bool) {
-	to, callout := v.route(client, recipient)
+func (v verifier) Known(client mail.Client, sender, recipient mail.Address) (reason mail.Reply, ok bool) {
+	to, callout := v.route(client, sender, recipient)
 	return to.Reply, !to.NeedsLookup && !callout
 }
 
-func (v verifier) Verify(ctx context.Context, client mail.Client, recipient mail.Address) (reason mail.Reply) {
-	switch to, callout := v.route(client, recipient); {
+func (v verifier) Verify(ctx context.Context, client mail.Client, sender, recipient mail.Address) (reason mail.Reply) {
+	switch to, callout := v.route(client, sender, recipient); {
 	case callout:
 		return v.driver.CallOut(ctx, client.Addr, recipient, to)
 	case to.NeedsLookup:
@@ -159,23 +160,31 @@ func (v verifier) Verify(ctx context.Context, client mail.Client, recipient mail
 // A recipient that a program on this machine names is accepted: such a program can often
 // do nothing but lose the message, while a report says what is wrong. So is one that the
 // operator wants to keep here (transport retry).
-func (v verifier) route(client mail.Client, recipient mail.Address) (to mail.Route, callout bool) {
+func (v verifier) route(client mail.Client, sender, recipient mail.Address) (to mail.Route, callout bool) {
 	set := v.agents.join()
 	defer set.users.Done()
 	if set.verifies == config.VerifyNothing || !client.Addr.IsValid() {
 		return mail.Route{}, false
 	}
-	to = set.router.Verify(recipient)
+	to = set.router.Verify(bySender(sender), recipient)
 	if to.Transport == route.TransportRetry {
 		return mail.Route{}, false
 	}
 	if set.verifies == config.VerifyCallout && to.Reply.IsZero() {
 		// The same way that mail goes: the verdict on a domain does not say which
 		// site it is.
-		to = set.router.Route([]mail.Recipient{{Address: recipient}})[0]
+		to = set.router.RouteFrom(bySender(sender), []mail.Recipient{{Address: recipient}})[0]
 		return to, to.Reply.IsZero()
 	}
 	return to, false
+}
+
+// bySender returns a sender as routes name it.
+func bySender(a mail.Address) mail.Address {
+	if a == "" {
+		return qmgr.NullSender
+	}
+	return a
 }
 
 // adminStore is the administration's view of the spool.

@@ -12,11 +12,11 @@ import (
 
 // Mail of a program goes to an alias: it arrives mended, under its author's outer address, at
 // those whom the map names. A reload with a damaged map says what is wrong, and the maps in
-// force stay; the next one replaces them.
+// force stay; the next one replaces them. A sender has a way of its own, by the outer address.
 func TestRewritingOnTheWay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	box := receive(t, sink.Config{})
+	box, other := receive(t, sink.Config{}), receive(t, sink.Config{})
 	file := filepath.Join(dir, "aliases")
 	write := func(text string) {
 		t.Helper()
@@ -26,7 +26,8 @@ func TestRewritingOnTheWay(t *testing.T) {
 	}
 	write("team@inside.test ann@x.test\n")
 	text := "default_transport = \"smtp:[" + strings.Replace(box.address, ":", "]:", 1) + "\"\nsmtp_permit_private_hosts = true\nmasquerade_domains = \"origin.test\"\nvirtual_alias_maps = \"" + file + "\"\n" +
-		"[[listener]]\naddress = \"127.0.0.1:0\"\npurpose = \"submission\"\ntls = \"none\"\n"
+		"[[listener]]\naddress = \"127.0.0.1:0\"\npurpose = \"submission\"\ntls = \"none\"\n" +
+		"[sender_routes]\n\"other@origin.test\" = \"smtp:[" + strings.Replace(other.address, ":", "]:", 1) + "\"\n\"<>\" = \"error:5.7.1 no\"\n"
 	r := start(t, dir, text)
 	submit := func(m feed.Message) {
 		t.Helper()
@@ -56,8 +57,12 @@ func TestRewritingOnTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	submit(letter("three", "team@inside.test"))
+	m = letter("four", "team@inside.test")
+	m.Sender = "other@host.origin.test"
+	submit(m)
 	r.settled()
 	box.copies().matches(t, copies{"one ann@x.test": 1, "two ann@x.test": 1, "three bob@x.test": 1})
+	other.copies().matches(t, copies{"four bob@x.test": 1})
 	first := box.deliveries()[0]
 	content := string(first.Content)
 	if first.Sender != "joe@origin.test" || !strings.Contains(content, "\r\nFrom: Joe <joe@origin.test>\r\n") || strings.Contains(content, "Bcc") || !strings.Contains(content, "\r\nDate: ") {
