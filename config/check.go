@@ -33,6 +33,7 @@ func (l *loader) check() {
 	l.checkSockets()
 	l.checkTransports()
 	l.checkNexthops()
+	l.checkPrograms()
 	l.checkSecurity()
 	l.checkHostname()
 	if !l.src.Wrong() {

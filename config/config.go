@@ -16,6 +16,7 @@ import (
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/pipe"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/qmgr/source"
 	"github.com/posthaste-mta/posthaste/quota"
@@ -227,11 +228,12 @@ const (
 	TypeError                        // refused; the built-in transport error
 	TypeRetry                        // deferred; the built-in transport retry
 	TypeLMTP                         // sent to a server that delivers into mailboxes
+	TypePipe                         // given to a program
 )
 
 // String returns the type as written in the file.
 func (t TransportType) String() string {
-	return [...]string{"smtp", "discard", "error", "retry", "lmtp"}[t]
+	return [...]string{"smtp", "discard", "error", "retry", "lmtp", "pipe"}[t]
 }
 
 // connects reports whether transports of the type make connections, and have the
@@ -247,6 +249,7 @@ type Transport struct {
 	qmgr.TransportConfig // except for Agents and Connections.Initial, which follow from the other values
 
 	SMTP SMTP
+	Pipe pipe.TransportConfig // of type pipe; without Delimiter
 }
 
 // SMTP is the additional parameters of a transport of type smtp or lmtp.
@@ -265,6 +268,7 @@ func standardTransport() *Transport {
 		TransportConfig: qmgr.Config{}.WithDefaults().DefaultTransport,
 		SMTP: SMTP{TransportConfig: outbound.TransportConfig{}.WithDefaults(), SiteRollup: true,
 			Policy: tlspolicy.Policy{Level: tlspolicy.May}},
+		Pipe: pipe.TransportConfig{}.WithDefaults(),
 	}
 	t.Connections.Level = mail.LevelOverlap
 	return t

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func at(all []Change, i int) any {
 // match what the program does.
 func effects(c *Config) (reloaded, started []any) {
 	d := c.Driver()
-	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
+	reloaded = []any{d.Qmgr, d.FlowDelay, c.Route(), c.Resolve(), c.Outbound(), c.Pipe(), c.Router(), c.RelayPolicy(), c.Flows(), c.Quotas(), c.SMTPD.Verify.Recipients, c.AllListeners(), terms(c),
 		c.Keyring(), c.DKIM.Unsigned, c.Certificates, c.RelayClientCerts, c.headers(), c.Rewriting, c.rewriting()}
 	started = []any{
 		c.Spool(), c.Inbound(), c.Report(), c.AdminSocketPath(), c.SubmissionSocketPath(), c.AdminGroup, c.SubmissionGroup,
@@ -166,7 +167,23 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			}
 		case tableTransport:
 			header = "[transport.x]\n"
+			if ofPrograms(p.Name) {
+				header += "type = \"pipe\"\ndestination_recipient_limit = 1\n"
+				if p.Name != "command" {
+					header += "command = [\"/bin/a\"]\n"
+				}
+			}
 			switch p.Name {
+			case "command":
+				usual, value = "command = [\"/bin/a\"]\n", `["/bin/b"]`
+			case "command_flags":
+				value = `"DR"`
+			case "command_user":
+				value = `"vmail"`
+			case "command_environment":
+				value = `["A=b"]`
+			case "null_sender":
+				value = `"postmaster"`
 			case "tls_match":
 				header, value = header+"tls_security_level = \"verify\"\n", `"mx.example"`
 			case "tls_fingerprints":
@@ -275,6 +292,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 			old, now := before.Transports["x"], after.Transports["x"]
 			differing(reached, "qmgr", reflect.ValueOf(old.limits()), reflect.ValueOf(now.limits()))
 			differing(reached, "outbound", reflect.ValueOf(old.settings()), reflect.ValueOf(now.settings()))
+			differing(reached, "pipe", reflect.ValueOf(old.Pipe), reflect.ValueOf(now.Pipe))
 		}
 		switch {
 		case !reloaded && !started:
@@ -285,6 +303,7 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 	}
 	for _, without := range []string{
 		"qmgr.Agents", "outbound.LMTP", // follow from the type
+		"pipe.Delimiter",           // a top-level parameter
 		"qmgr.PerRecipientQueues",  // only for the comparison with Postfix
 		"qmgr.Connections.Limit",   // the core sets it to process_limit
 		"qmgr.Connections.NoProbe", // not for operators
@@ -294,11 +313,17 @@ func TestEveryParameterHasItsEffect(t *testing.T) {
 	all := make(map[string]bool)
 	differing(all, "qmgr", reflect.ValueOf(Transport{}.limits()), reflect.Value{})
 	differing(all, "outbound", reflect.ValueOf(Transport{}.settings()), reflect.Value{})
+	differing(all, "pipe", reflect.ValueOf(Transport{}.Pipe), reflect.Value{})
 	for field := range all {
 		if !reached[field] {
 			t.Errorf("no parameter of a transport sets %s", field)
 		}
 	}
+}
+
+// ofPrograms reports whether only transports of type pipe have a parameter.
+func ofPrograms(name string) bool {
+	return slices.ContainsFunc(programs(), func(p parameter[Transport]) bool { return p.name == name })
 }
 
 // differing adds the paths of the fields that differ to a set; without b, those of

@@ -204,7 +204,7 @@ func (l *loader) transports(all *tomlfile.Entry) {
 		for _, e := range tables[name].Entries {
 			l.setTransport(name, &t, e)
 		}
-		l.refuseSMTP(name, &t, tables[name])
+		l.refuseOthers(name, &t, tables[name])
 		l.c.Transports[name] = t
 		l.note(transportTable(name), tables[name].At)
 	}
@@ -256,20 +256,22 @@ func (l *loader) setTransport(name string, t *Transport, e *tomlfile.Entry) {
 	l.unknown(key, tableTransport, e)
 }
 
-// refuseSMTP complains about parameters of SMTP in a transport that does not use
-// it.
-func (l *loader) refuseSMTP(name string, t *Transport, from *tomlfile.Table) {
-	if t.Type.connects() || l.failed[transportTable(name)+".type"] {
+// refuseOthers complains about parameters that transports of this type do not have.
+func (l *loader) refuseOthers(name string, t *Transport, from *tomlfile.Table) {
+	if l.failed[transportTable(name)+".type"] {
 		return
 	}
 	for _, p := range transportParameters {
-		if e := from.Get(p.name); e != nil && p.smtp {
-			l.src.Complain(e.At, tomlfile.Problem{
-				Key:     fullName(transportTable(name), p.name),
-				Message: fmt.Sprintf("a transport of type %s makes no connections, so this has no effect", t.Type),
-				Hint:    "remove it",
-			})
+		e := from.Get(p.name)
+		key := fullName(transportTable(name), p.name)
+		if e == nil || p.concerns(t.Type) || l.failed[key] {
+			continue
 		}
+		message := "a transport of type %s makes no connections, so this has no effect"
+		if p.pipe {
+			message = "a transport of type %s starts no programs, so this has no effect"
+		}
+		l.src.Complain(e.At, tomlfile.Problem{Key: key, Message: fmt.Sprintf(message, t.Type), Hint: "remove it"})
 	}
 }
 

@@ -16,7 +16,8 @@ type parameter[O any] struct {
 	change  string // one sentence: when to change it
 	restart bool   // a change needs a restart
 	global  string // the parameter that gives the default: a top-level one for a transport, the transport's for a destination
-	smtp    bool   // only for transports that make connections
+	smtp    bool   // for transports that make connections; with pipe, for these two alone
+	pipe    bool   // for transports of type pipe
 	postfix string // Postfix's default, if it differs
 
 	kind, unit, limits, allowed string
@@ -65,6 +66,24 @@ func (p parameter[O]) from(global string) parameter[O] {
 func (p parameter[O]) forSMTP() parameter[O] {
 	p.smtp = true
 	return p
+}
+
+// forPipe marks a parameter that only transports of type pipe have, or, with forSMTP, these
+// as well.
+func (p parameter[O]) forPipe() parameter[O] {
+	p.pipe = true
+	return p
+}
+
+// concerns reports whether transports of a type have the parameter.
+func (p parameter[O]) concerns(t TransportType) bool {
+	switch {
+	case !p.smtp && !p.pipe:
+		return true
+	case t == TypePipe:
+		return p.pipe
+	}
+	return p.smtp && t.connects()
 }
 
 // asGlobal returns the top-level parameter that sets the default of a transport's.

@@ -112,7 +112,7 @@ func (s *shower) transports() []shownTable {
 		standard.Type = kind
 		shown := shownTable{path: []string{tableTransport, name}}
 		for _, p := range transportParameters {
-			if p.smtp && !t.Type.connects() || p.name == "type" && always && !typeMayChange(name) {
+			if !p.concerns(t.Type) || p.name == "type" && always && !typeMayChange(name) {
 				continue
 			}
 			note := "from " + p.global

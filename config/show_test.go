@@ -242,6 +242,8 @@ func samples(p Parameter) []string {
 		return []string{`"/etc/posthaste/users"`, `"/tmp/x y"`}
 	case "auth":
 		return []string{`"off"`}
+	case "command_directory":
+		return []string{`"/tmp"`}
 	case "listener":
 		return []string{`":587"`, `["submission_socket", "192.0.2.1:25"]`}
 	case "route":
@@ -318,6 +320,14 @@ func samples(p Parameter) []string {
 			return []string{`["root"]`, `"root, jane"`}
 		}
 		return []string{`["jane", "uid:33"]`, `"uid:0 jane"`}
+	case "list of texts":
+		return []string{`["/bin/cat", "${sender} \"", "$$"]`}
+	case "flags":
+		return []string{`"RF."`, `">qhB"`}
+	case "user":
+		return []string{`"vmail"`, `"vmail:mail"`}
+	case "list of variables":
+		return []string{`["HOME=/x y", "A="]`}
 	case "list of IP addresses":
 		return []string{`["192.0.2.4", "2001:db8::4"]`}
 	}
@@ -343,6 +353,17 @@ func randomFile(rng *rand.Rand) string {
 		switch to {
 		case tableTransport:
 			to = tableTransport + "." + names[rng.IntN(len(names))]
+			if ofPrograms(p.Name) {
+				to = tableTransport + ".program"
+				switch {
+				case tables[to] == nil && p.Name != "command":
+					table(to).WriteString("type = \"pipe\"\ndestination_recipient_limit = 1\ncommand = [\"/bin/cat\"]\n")
+				case tables[to] == nil:
+					table(to).WriteString("type = \"pipe\"\ndestination_recipient_limit = 1\n")
+				case p.Name == "command":
+					continue
+				}
+			}
 		case tableDestination:
 			to = tableDestination + "." + names[rng.IntN(len(names))]
 			if p.Default == "[]" { // a pattern can have one destination only

@@ -12,7 +12,7 @@ import (
 var transportParameters = allTransportParameters()
 
 func allTransportParameters() []parameter[Transport] {
-	return slices.Concat(scheduling(), concurrency(), shaping(), sending())
+	return slices.Concat(scheduling(), concurrency(), shaping(), sending(), programs())
 }
 
 // scheduling returns the parameters of a transport's delivery method and of the
@@ -22,12 +22,12 @@ func scheduling() []parameter[Transport] {
 		return integer(limit[int]{min: least, max: 1_000_000, zero: zero})
 	}
 	return []parameter[Transport]{
-		transportParameter("type", words(word[TransportType]{"smtp", TypeSMTP}, word[TransportType]{"lmtp", TypeLMTP}, word[TransportType]{"discard", TypeDiscard}), func(t *Transport) *TransportType { return &t.Type },
-			"The delivery method: smtp sends the mail to another server, lmtp to one that delivers it into mailboxes, discard throws it away and counts it as delivered.",
+		transportParameter("type", words(word[TransportType]{"smtp", TypeSMTP}, word[TransportType]{"lmtp", TypeLMTP}, word[TransportType]{"pipe", TypePipe}, word[TransportType]{"discard", TypeDiscard}), func(t *Transport) *TransportType { return &t.Type },
+			"The delivery method: smtp sends the mail to another server, lmtp to one that delivers it into mailboxes, pipe to a program on this machine, discard throws it away and counts it as delivered.",
 			"Set it to discard in a test whose mail must not leave the machine.").onRestart(),
 		transportParameter("nexthop", optional(transportNexthop(), "for the recipient's domain"), func(t *Transport) *string { return &t.Nexthop },
 			"The destination of this transport's mail unless a route or relayhost gives another.",
-			"Set it if all of the transport's mail goes to the same server; a transport of type lmtp needs one here or in each of its routes.").forSMTP(),
+			"Set it if all of the transport's mail goes to the same server; a transport of type lmtp needs one here or in each of its routes.").forSMTP().forPipe(),
 		transportParameter("scheduler", schedulers(), func(t *Transport) *qmgr.Scheduler { return &t.Scheduler },
 			"The order of deliveries: preemptive is first come, first served, but small messages may overtake large ones; round-robin lets destinations take turns, as Postfix's oqmgr does; runner finishes one message before the next; a change applies only to transports that have not carried mail yet.",
 			"Leave it as it is: round-robin and runner are for comparison.").from("default_scheduler"),

@@ -87,8 +87,8 @@ func transactions() []parameter[Transport] {
 			"The number of unanswered messages on a connection if pipelining is stream.",
 			"Raise it for distant servers.").from("smtp_pipelining_in_flight"),
 		transportParameter("unknown_outcome", words(word[qmgr.UnknownOutcome]{"resend", qmgr.UnknownResend}, word[qmgr.UnknownOutcome]{"hold", qmgr.UnknownHold}), func(t *Transport) *qmgr.UnknownOutcome { return &t.UnknownOutcome },
-			"The handling of a message whose connection breaks between the end of its content and the reply, so that the server may or may not have it: resend tries again later, perhaps delivering it twice, and hold keeps it until an operator decides.",
-			"Set it to hold for mail that must not arrive twice, and check the queue every day."),
+			"The handling of a message whose connection breaks between the end of its content and the reply, or whose program is killed, so that it may or may not have been delivered: resend tries again later, perhaps delivering it twice, and hold keeps it until an operator decides.",
+			"Set it to hold for mail that must not arrive twice, and check the queue every day.").forPipe(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/driver"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/pipe"
 	"github.com/posthaste-mta/posthaste/resolve"
 )
 
@@ -30,12 +31,14 @@ type agentSet struct {
 	users       sync.WaitGroup      // deliveries and lookups under way
 }
 
-func newAgentSet(cfg *config.Config, client *outbound.Client, resolver *resolve.Resolver, router *resolve.Router) *agentSet {
+func newAgentSet(cfg *config.Config, client *outbound.Client, programs *pipe.Agent, resolver *resolve.Resolver, router *resolve.Router) *agentSet {
 	byTransport := make(outbound.Agents)
 	for name, t := range cfg.Transports {
 		switch t.Type {
 		case config.TypeDiscard:
 			byTransport[name] = outbound.Discard{}
+		case config.TypePipe:
+			byTransport[name] = programs
 		case config.TypeError:
 			byTransport[name] = outbound.Error{}
 		case config.TypeRetry:

@@ -34,6 +34,7 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/mtasts"
 	"github.com/posthaste-mta/posthaste/outbound"
+	"github.com/posthaste-mta/posthaste/pipe"
 	"github.com/posthaste-mta/posthaste/qmgr"
 	"github.com/posthaste-mta/posthaste/report"
 	"github.com/posthaste-mta/posthaste/resolve"
@@ -231,6 +232,12 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
+	run := cfg.Pipe()
+	run.Log = d.log
+	programs, err := pipe.New(run, programBodies{d.spool})
+	if err != nil {
+		return nil, err
+	}
 	look := cfg.Resolve()
 	look.Logger = d.log
 	look.Slow = cfg.SlowLookups
@@ -253,7 +260,7 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	routes.STS = d.sts
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
-	return &routing{relay, flows, newAgentSet(cfg.Config, client, resolver, router), newSigning(keys, cfg.Config), edits, logins}, nil
+	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, resolver, router), newSigning(keys, cfg.Config), edits, logins}, nil
 }
 
 // checkSources returns which addresses of sources are not on this machine. It does not look

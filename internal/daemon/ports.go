@@ -77,6 +77,17 @@ func (b *body) Size() int64   { return b.content.Size }
 func (b *body) Bytes() []byte { return b.content.Bytes }
 func (b *body) Close() error  { return b.content.Close() }
 
+// programBodies gives pipe the content of messages.
+type programBodies struct{ spool *spool.Spool }
+
+func (b programBodies) Open(ctx context.Context, id mail.QueueID) (io.ReadCloser, error) {
+	c, err := b.spool.Content(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &body{content: c, Reader: c.Reader()}, nil
+}
+
 // reportSpool is the reporter's spool.
 type reportSpool struct {
 	*spool.Spool

@@ -1,0 +1,283 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// An Agent delivers to programs. It is safe for concurrent use.
+type Agent struct {
+	cfg      Config
+	bodies   Bodies
+	programs map[string]*program // by transport
+}
+
+// A program is what a transport starts.
+type program struct {
+	TransportConfig
+	arguments   []Argument // behind the path
+	credential  *syscall.Credential
+	environment []string
+}
+
+// filePrefix begins the names of files while they have one.
+const filePrefix = "message-"
+
+// New returns an Agent. Its error says what cannot be on this machine, such as a user that
+// does not exist. A program that is missing is logged.
+func New(cfg Config, bodies Bodies) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	cfg = cfg.WithDefaults()
+	a := &Agent{cfg: cfg, bodies: bodies, programs: make(map[string]*program, len(cfg.Transports))}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(cfg.Transports)) {
+		p, err := newProgram(cfg.Transports[name])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("transport %s: %w", name, err))
+		}
+		a.programs[name] = p
+	}
+	if len(cfg.Transports) > 0 {
+		errs = append(errs, makeDir(cfg.Dir))
+		keepFiles()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.programs)) {
+		a.programs[name].check(name, cfg.Log)
+	}
+	return a, nil
+}
+
+func newProgram(t TransportConfig) (*program, error) {
+	p := &program{TransportConfig: t}
+	for _, text := range t.Command[1:] {
+		argument, err := ParseArgument(text)
+		if err != nil {
+			return nil, err // Validate has checked it
+		}
+		p.arguments = append(p.arguments, argument)
+	}
+	var err error
+	if p.credential, err = credential(t.User); err != nil {
+		return nil, err
+	}
+	p.environment = environment(t.Environment)
+	return p, nil
+}
+
+// check warns of a program that cannot be started now. It may be on a file system that is
+// not mounted yet, and other mail does not need it.
+func (p *program) check(transport string, log *slog.Logger) {
+	path := p.Command[0]
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		log.Warn("the program of a transport is missing; its mail waits", "transport", transport, "command", path, "error", err)
+	case info.IsDir() || info.Mode().Perm()&0o111 == 0:
+		log.Warn("the program of a transport is not executable; its mail waits", "transport", transport, "command", path)
+	}
+}
+
+// environment returns the variables of a program. A variable that is set twice has its
+// last value (os/exec).
+func environment(set []string) []string {
+	all := []string{"PATH=/usr/bin:/bin"}
+	for _, name := range []string{"TZ", "LANG"} {
+		if value, ok := os.LookupEnv(name); ok {
+			all = append(all, name+"="+value)
+		}
+	}
+	return append(all, set...)
+}
+
+// leftAfter is the age of a file with which nobody is busy any more.
+const leftAfter = time.Hour
+
+// makeDir makes the directory of files, and removes those from it that a process that was
+// killed has left with a name.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	left, err := filepath.Glob(filepath.Join(dir, filePrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range left {
+		if info, err := os.Lstat(name); err != nil || time.Since(info.ModTime()) < leftAfter {
+			continue // another agent, which a reload replaces, is about to remove its name
+		}
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deliver runs the transport's program. All recipients have the same outcome.
+func (a *Agent) Deliver(ctx context.Context, d mail.Delivery) mail.DeliveryResult {
+	p := a.programs[d.Transport]
+	if p == nil {
+		return unavailable(d, "mail transport "+d.Transport+" is not configured")
+	}
+	if d.Callout {
+		return result(d, of(mail.Status{Class: 2, Subject: 1, Detail: 5}, "programs are not asked", ""))
+	}
+	v := values{&p.TransportConfig, &d}
+	arguments, ok := v.arguments(p.arguments)
+	if !ok {
+		return result(d, of(mail.Status{Class: 5, Subject: 1, Detail: 3}, "an address begins with a dash, and would be an option of the program", ""))
+	}
+	began := time.Now()
+	message, err := a.prepare(ctx, &p.TransportConfig, &d)
+	if err != nil {
+		return a.unprepared(d, err)
+	}
+	defer message.Close() // it was only read
+	r := a.run(ctx, p, arguments, message, d)
+	r.Send = time.Since(began)
+	p.report(&d, &r)
+	return r
+}
+
+// report has senders told of the delivery who asked for that: no later hop can.
+func (p *program) report(d *mail.Delivery, r *mail.DeliveryResult) {
+	kind := mail.ReportRelayed
+	if p.Flags&FlagFinal != 0 {
+		kind = mail.ReportDelivered
+	}
+	for i := range r.Outcomes {
+		if r.Outcomes[i].Result == mail.Delivered && d.Recipients[i].Notify.Success() && d.Envelope.Sender != "" {
+			r.Outcomes[i].Report = kind
+		}
+	}
+}
+
+// unprepared returns the result of a delivery for which no program was started.
+func (a *Agent) unprepared(d mail.Delivery, err error) mail.DeliveryResult {
+	var loop loopError
+	if errors.As(err, &loop) {
+		return result(d, of(mail.Status{Class: 5, Subject: 4, Detail: 6}, loop.Error(), ""))
+	}
+	a.cfg.Log.Debug("message not prepared for program", "id", d.Envelope.ID, "error", err)
+	var read readError
+	if errors.As(err, &read) {
+		r := result(d, of(mail.Status{Class: 4, Subject: 3}, "the message cannot be read from the queue", ""))
+		r.Crashed = true
+		return r
+	}
+	return unavailable(d, "the message cannot be stored for the program: "+cause(err))
+}
+
+// closeTime is how long other processes may keep the output of a program open that has
+// ended.
+const closeTime = time.Second
+
+// run starts the program and waits for its end.
+func (a *Agent) run(ctx context.Context, p *program, arguments []string, message *os.File, d mail.Delivery) mail.DeliveryResult {
+	limited, cancel := context.WithTimeout(ctx, p.TimeLimit)
+	defer cancel()
+	var said output
+	c := exec.CommandContext(limited, p.Command[0], arguments...)
+	c.Stdin, c.Stdout, c.Stderr = message, &said, &said
+	c.Dir, c.Env = p.Directory, p.environment
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.credential}
+	c.Cancel = func() error { return killGroup(c.Process.Pid) }
+	c.WaitDelay = closeTime
+	if err := c.Start(); err != nil {
+		if ctx.Err() != nil {
+			return interrupted(d, false)
+		}
+		return unavailable(d, "the program cannot be started: "+cause(err))
+	}
+	err := c.Wait()
+	a.cfg.Log.Debug("program ended", "id", d.Envelope.ID, "pid", c.Process.Pid, "command", p.Command[0], "state", c.ProcessState.String(), "error", err)
+	status, ok := c.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		return unavailable(d, "the end of the program is not known")
+	case status.Exited() && (status.ExitStatus() == 0 || limited.Err() == nil):
+		return result(d, judge(status, said.lastLine()))
+	case ctx.Err() != nil:
+		return interrupted(d, true)
+	case limited.Err() != nil:
+		return result(d, outOfTime(p.TimeLimit.String(), said.lastLine()))
+	}
+	return result(d, judge(status, said.lastLine()))
+}
+
+// killGroup kills a process and those that it has started.
+func killGroup(pid int) error {
+	err := syscall.Kill(-pid, syscall.SIGKILL)
+	if err == syscall.ESRCH {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// keepFiles has programs inherit no open file. Those that this process has opened have the
+// mark for that already, but those that it has inherited itself may not.
+func keepFiles() {
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return // a system without it
+	}
+	for _, e := range open {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
+
+// result gives all recipients the same outcome.
+func result(d mail.Delivery, v verdict) mail.DeliveryResult {
+	at := mail.Instant(time.Now().UnixNano())
+	outcomes := make([]mail.Outcome, len(d.Recipients))
+	for i := range outcomes {
+		outcomes[i] = mail.Outcome{Index: d.Recipients[i].Index, Result: v.result, Reply: v.reply, At: at, Unknown: v.unknown}
+	}
+	return mail.DeliveryResult{Outcomes: outcomes}
+}
+
+// unavailable is the result of a delivery that failed for a reason that concerns all mail
+// of the transport.
+func unavailable(d mail.Delivery, text string) mail.DeliveryResult {
+	v := of(mail.Status{Class: 4, Subject: 3, Detail: 5}, text, "")
+	r := result(d, v)
+	r.Crashed, r.Unavailable = true, v.reply
+	return r
+}
+
+// interrupted is the result of a delivery that this process has given up.
+func interrupted(d mail.Delivery, started bool) mail.DeliveryResult {
+	v := of(mail.Status{Class: 4, Subject: 3, Detail: 2}, "delivery interrupted on our side", "")
+	v.unknown = started
+	r := result(d, v)
+	r.Crashed = !started
+	return r
+}
+
+// cause returns the system's error, without the names of our files.
+func cause(err error) string {
+	var sys syscall.Errno
+	if errors.As(err, &sys) {
+		return sys.Error()
+	}
+	return err.Error()
+}
