@@ -78,7 +78,7 @@ bench: ## the benchmarks of all packages
 
 # These need the whole program, and some of them other programs. Each is a
 # script, test/NAME/run, whose first lines say what it does and needs.
-.PHONY: counts crash descriptors tls exhaust interop backlog steps demo
+.PHONY: counts crash descriptors tls authentication exhaust interop backlog steps demo
 crash: ## kill -9 the program at random moments and count every message
 	test/crash/run
 counts: ## kill -9 the program at random moments and recount what quotas count
@@ -87,6 +87,8 @@ descriptors: ## 2,100 clients at once, with few file descriptors
 	test/descriptors/run
 tls: ## probe the listeners with openssl s_client
 	test/tls/run
+authentication: ## log in with swaks, msmtp, curl, smtplib and gsasl
+	test/authentication/run
 exhaust: ## take away all inodes, then all space, of the queue directory under load
 	test/exhaust/run
 interop: ## exchange mail with other mail servers; COUNT=10000 for the full count

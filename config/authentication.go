@@ -57,7 +57,7 @@ func authParameters() []parameter[Listener] {
 		define("auth", opt(words(word[inbound.AuthUse]{"off", inbound.AuthOff}, word[inbound.AuthUse]{"optional", inbound.AuthOptional}, word[inbound.AuthUse]{"required", inbound.AuthRequired})),
 			func(l *Listener) *shape.Opt[inbound.AuthUse] { return &l.Auth.Use }, shape.Opt[inbound.AuthUse]{},
 			"Whether clients may log in with AUTH: not, or so that who has may send anywhere, or so that all must except mynetworks and relay_clientcerts; without it, submission and submissions require it if there are users, and relay does not know it.",
-			"Set it to optional for port 25 only if mail programs cannot be told to use another port."),
+			"Set it to optional for port 25 only if there are mail programs that cannot use another port."),
 		define("auth_mechanisms", list(words(mechanismWords()...), "mechanisms"), func(l *Listener) *[]smtp.Mechanisms { return &l.Auth.Mechanisms }, standardMechanisms(),
 			"The mechanisms of AUTH; PLAIN, LOGIN and SCRAM-SHA-256-PLUS are offered with TLS only, whatever the list says.",
 			"Leave out PLAIN and LOGIN if all mail programs know SCRAM, so that no password ever reaches this host."),

@@ -24,8 +24,8 @@ type AuthUse uint8
 
 const (
 	AuthOff      AuthUse = iota // AUTH is not known
-	AuthOptional                // who logs in may send anywhere
-	AuthRequired                // and nobody else may send, but clients that the Policy trusts
+	AuthOptional                // a client that logs in may send anywhere
+	AuthRequired                // the same, and of other clients only those that the Policy trusts may send
 )
 
 // String returns the word in configurations.
@@ -71,7 +71,7 @@ func (c AuthConfig) Validate() error {
 
 // logins is what all sessions need to find out who their clients are.
 type logins struct {
-	file    atomic.Pointer[users.File] // nil: nobody can log in
+	file    atomic.Pointer[users.File] // nil: no client can log in
 	waiting places
 	slots   chan struct{}
 

@@ -10,11 +10,11 @@
 // github.com/xdg-go/scram, to which this package adds what depends on the connection:
 //
 //   - The mechanism is bound to the connection exactly if its name ends in -PLUS. A client
-//     that could do it, and believes that we cannot, was deceived by somebody who removed
+//     that could do it, and believes that we cannot, was deceived by an attacker who removed
 //     it from our offer (RFC 5802 6), so it fails.
 //   - The type of the binding is the client's choice among those that the connection has
 //     ([Binding]), as RFC 5802 6 leaves it to the client.
-//   - An identity to act as must be that of the user: nobody acts for another.
+//   - An identity to act as must be that of the user: no user acts for another.
 //
 // # Names
 //

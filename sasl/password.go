@@ -20,7 +20,7 @@ var (
 	// ErrOtherIdentity means that the client wants to act as another user.
 	ErrOtherIdentity = errors.New("the user may not act as another one")
 	// ErrBinding means that the client is bound to another connection than this one, that
-	// somebody has changed what we offered to it, or that the connection has no binding of
+	// an attacker has changed what we offered to it, or that the connection has no binding of
 	// the type that the client wants.
 	ErrBinding = errors.New("the channel binding does not fit: the TLS connection does not end at the client, or the client wants a type of binding that it does not have")
 	// ErrNotNow is what a PasswordCheck returns if it cannot be made now. It says nothing

@@ -58,7 +58,7 @@ func (k *Keys) Validate() error {
 	return nil
 }
 
-// A KeyLookup returns the keys of a user, and of one that does not exist keys that nobody
+// A KeyLookup returns the keys of a user, and of one that does not exist keys that no client
 // has, with a salt that is the same each time: a client must not learn from the salt who
 // exists (RFC 5802 9 leaves that to the server).
 type KeyLookup func(user string) Keys

@@ -9,7 +9,7 @@
 // guesses once in Config.Forget. Below that, a reply to a failure is delayed by a second for each.
 //
 // While a name has as many failures, logins under it are tried only from networks from which
-// this user has logged in before ([Table.Succeeded]). So somebody who guesses from
+// this user has logged in before ([Table.Succeeded]). So an attacker who guesses from
 // thousands of networks is limited like one, and keeps out neither users where they usually
 // are, nor for ever those who are elsewhere: one login in Config.Forget is tried from there,
 // whoever it is.
@@ -124,7 +124,7 @@ func (t *Table) Judge(now mail.Instant, network netip.Prefix, user string) Verdi
 	return UserFull
 }
 
-// Failed counts a failure, and returns how long its reply is to be delayed.
+// Failed counts a failure, and returns the delay of its reply.
 func (t *Table) Failed(now mail.Instant, network netip.Prefix, user string) time.Duration {
 	if t.cfg.Limit < 0 {
 		return min(time.Second, t.cfg.DelayMax)

@@ -65,10 +65,9 @@ func (p *place) path() (path string, readers int, err error) {
 
 // secret is how a password is read, and stored.
 type secret struct {
-	stdin        bool
-	noSCRAM      bool
-	onlySCRAM    bool
-	fromTerminal func(prompt string) (string, error) // nil: the terminal
+	stdin     bool
+	noSCRAM   bool
+	onlySCRAM bool
 }
 
 func (s *secret) flags(f *pflag.FlagSet) {
@@ -93,19 +92,20 @@ func (s *secret) read(cmd *cobra.Command) (string, error) {
 	if s.stdin {
 		return firstLine(cmd.InOrStdin())
 	}
-	ask := s.fromTerminal
-	if ask == nil {
-		in, ok := command.File(cmd.InOrStdin())
-		if !ok || !term.IsTerminal(int(in.Fd())) {
-			return "", exit.New(exit.Usage, errors.New("the standard input is not a terminal"), "Use --stdin to read the password from a pipe.")
-		}
-		ask = func(prompt string) (string, error) {
-			fmt.Fprint(cmd.ErrOrStderr(), prompt)
-			defer fmt.Fprintln(cmd.ErrOrStderr())
-			text, err := term.ReadPassword(int(in.Fd()))
-			return string(text), err
-		}
+	in, ok := command.File(cmd.InOrStdin())
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return "", exit.New(exit.Usage, errors.New("the standard input is not a terminal"), "Use --stdin to read the password from a pipe.")
 	}
+	return askTwice(func(prompt string) (string, error) {
+		fmt.Fprint(cmd.ErrOrStderr(), prompt)
+		defer fmt.Fprintln(cmd.ErrOrStderr())
+		text, err := term.ReadPassword(int(in.Fd()))
+		return string(text), err
+	})
+}
+
+// askTwice asks for a new password, which cannot be seen while it is typed.
+func askTwice(ask func(prompt string) (string, error)) (string, error) {
 	first, err := ask("Password: ")
 	if err != nil {
 		return "", exit.New(exit.IO, fmt.Errorf("read the password: %w", err), "")
