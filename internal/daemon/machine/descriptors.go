@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/config"
@@ -46,6 +47,7 @@ const (
 	shareSlowLookups
 	shareTables
 	shareAdmin
+	sharePrograms
 	shareKinds
 )
 
@@ -66,6 +68,38 @@ func sharesOf(cfg *config.Config) [shareKinds]share {
 		shareSlowLookups: {name: "slow lookups", wanted: resolve.SlowFactor * cfg.DNS.Concurrency, least: 4, each: 1, weight: 1},
 		shareTables:      {name: "open table files", wanted: tableFilesWanted, least: tableFilesLeast, each: 1, weight: 2, lasts: true},
 		shareAdmin:       {name: "admin connections", wanted: adminConnectionsWanted, least: 4, each: 2, weight: 1, lasts: true},
+		sharePrograms:    {name: "process_limit of transports of type pipe", wanted: programsOf(cfg), least: 4, each: descriptorsOfProgram, weight: 1},
+	}
+}
+
+// descriptorsOfProgram are those that a program takes while it is started: the message,
+// both ends of its output, and both of a pipe by which the system says that it runs. There are
+// no more while the message is written.
+const descriptorsOfProgram = 5
+
+// programsOf returns how many programs may run at once.
+func programsOf(cfg *config.Config) (n int) {
+	for _, t := range cfg.Transports {
+		if t.Type == config.TypePipe {
+			n += t.ProcessLimit
+		}
+	}
+	return n
+}
+
+// limitPrograms lowers the limits of transports of type pipe in proportion, so that they are
+// at most most together, unless that is fewer than there are transports.
+func (f *Fitted) limitPrograms(most int) {
+	all := programsOf(f.Config)
+	if most >= all {
+		return
+	}
+	f.Transports = maps.Clone(f.Transports)
+	for name, t := range f.Transports {
+		if t.Type == config.TypePipe {
+			t.ProcessLimit = max(t.ProcessLimit*most/all, 1)
+			f.Transports[name] = t
+		}
 	}
 }
 
@@ -154,6 +188,7 @@ func (f *Fitted) fitDescriptors(limit int, started *Fitted, listeners int, log *
 	}
 	f.SMTPD.ConnectionLimit, f.SMTPConnectionLimit, f.DNS.Concurrency = all[shareClients].got, all[shareServers].got, all[shareLookups].got
 	f.SlowLookups, f.TableFiles, f.AdminConnections = all[shareSlowLookups].got, all[shareTables].got, all[shareAdmin].got
+	f.limitPrograms(all[sharePrograms].got)
 	var smaller []string
 	for _, s := range all {
 		if s.got < s.wanted {
