@@ -8,6 +8,7 @@ import (
 
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/internal/tomlfile"
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/qmgr/fair"
 	"github.com/posthaste-mta/posthaste/quota"
 )
@@ -65,6 +66,12 @@ func allClassParameters() []parameter[Class] {
 		define("min_recipients", integer(limit[int]{min: 1, max: 1_000_000, zero: "any number"}), func(c *Class) *int { return &c.Match.MinRecipients }, 0,
 			"The number of recipients from which on a message is of the class.",
 			"Set it to treat messages to many recipients as bulk mail."),
+		define("min_mt_priority", integer(limit[int]{min: 1, max: mail.PriorityMax, zero: "any priority"}), func(c *Class) *int { return &c.Match.MinPriority }, 0,
+			"The priority given by MT-PRIORITY (RFC 6710) from which on a message is of the class; listeners offer it with mt_priority_max.",
+			"Set it, on a class with more weight, if programs say in this way what is urgent."),
+		define("max_mt_priority", integer(limit[int]{min: mail.PriorityMin, max: -1, zero: "any priority"}), func(c *Class) *int { return &c.Match.MaxPriority }, 0,
+			"The priority given by MT-PRIORITY (RFC 6710) up to which a message is of the class.",
+			"Set it, on a class with less weight, if programs say in this way what can wait."),
 	}, quotaParameters(quotaWords{of: "the class", default_: "no limit"}, func(c *Class) *quota.Limits { return &c.Quota })...)
 }
 

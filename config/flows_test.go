@@ -27,6 +27,8 @@ listener = "submission_socket, :587"
 client = "10.0.0.0/8"
 user = "uid:33"
 min_recipients = 2
+min_mt_priority = 4
+max_mt_priority = -2
 weight = 100
 priority = "strict"
 max_share = 30
@@ -51,7 +53,7 @@ func TestFlows(t *testing.T) {
 			{Name: "urgent", Weight: 100, Strict: true, MaxShare: 30, Match: flow.Match{
 				Senders: []string{"otp@*", "<>"}, Tenants: []string{"zoo"}, Headers: []string{"Precedence: bulk mail, mostly"},
 				Listeners: []flow.Listener{{}, {Addr: netip.MustParseAddrPort("[::]:587")}}, Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-				Users: []string{"uid:33"}, MinRecipients: 2}},
+				Users: []string{"uid:33"}, MinRecipients: 2, MinPriority: 4, MaxPriority: -2}},
 			{Name: "bulk", Weight: 1}, {Name: "a", Weight: 4}, {Name: "normal", Weight: 4},
 		},
 	}
@@ -97,6 +99,8 @@ listener = ["submission_socket", "[::]:587"]
 client = ["10.0.0.0/8"]
 user = ["uid:33"]
 min_recipients = 2
+min_mt_priority = 4
+max_mt_priority = -2
 
 [class.bulk]
 

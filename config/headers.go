@@ -19,6 +19,7 @@ type ListenerSubmission struct {
 	FixHeader      shape.Opt[bool] // unset: by purpose
 	CompleteDomain string
 	Rewrite        shape.Opt[RewriteScope] // unset: by purpose
+	Priority       shape.Opt[int]          // unset: MT-PRIORITY is not offered
 }
 
 // A HeaderRule is a table [[header_rule]].
@@ -37,6 +38,9 @@ func submissionParameters() []parameter[Listener] {
 			"The domain that is appended to addresses without a domain, and after a dot to domains without a dot, in MAIL, RCPT and the address fields of headers; without it such addresses are refused in MAIL and RCPT and stay as they are in headers.",
 			"Set it to your domain on a listener for programs that leave it out."),
 		rewriteScopeParameter(),
+		define("mt_priority_max", opt(integer(limit[int]{min: mail.PriorityMin, max: mail.PriorityMax})), func(l *Listener) *shape.Opt[int] { return &l.Submission.Priority }, shape.Opt[int]{},
+			"The highest priority that clients get who ask for one by MT-PRIORITY (RFC 6710), from -9 to 9, where 0 is that of other mail; without it, MT-PRIORITY is not offered; what a priority means is for min_mt_priority and max_mt_priority of the classes to say.",
+			"Set it to 9 on a listener for programs that you trust with the order of all mail, and to 0 where clients may only ask to come later."),
 	}
 }
 

@@ -204,10 +204,13 @@ func outOfRange(p Parameter) (list []mistake) {
 		if _, err := fmt.Sscan(low, &n); err == nil && (n != 1 || !zero) {
 			list = append(list, mistake{what: "too small", value: fmt.Sprint(n - 1)})
 		}
-		if _, err := fmt.Sscan(high, &n); err == nil {
+		if _, err := fmt.Sscan(high, &n); err == nil && (n != -1 || !zero) {
 			list = append(list, mistake{what: "too large", value: fmt.Sprint(n + 1)})
 		}
-		list = append(list, mistake{what: "negative", value: "-1"}, mistake{what: "too large", value: "9223372036854775807"},
+		if !strings.HasPrefix(low, "-") {
+			list = append(list, mistake{what: "negative", value: "-1"})
+		}
+		list = append(list, mistake{what: "too large", value: "9223372036854775807"},
 			mistake{what: "too large", value: "99999999999999999999"}, mistake{what: "in quotes", value: `"7"`})
 	case "time":
 		if d, err := ParseDuration(low, time.Second); err == nil && d > 1 {

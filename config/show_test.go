@@ -194,6 +194,10 @@ func samples(p Parameter) []string {
 		}
 	}
 	switch p.Name {
+	case "mt_priority_max", "min_mt_priority":
+		return []string{"1", "9"}
+	case "max_mt_priority":
+		return []string{"-1", "-9"}
 	case "minimal_backoff_time":
 		return []string{"300", `"1m"`}
 	case "smtpd_soft_error_limit":

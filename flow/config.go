@@ -85,6 +85,9 @@ type Match struct {
 	Listeners []Listener
 	// MinRecipients is a number of recipients; 0 is no condition; only for classes.
 	MinRecipients int
+	// MinPriority is a positive priority from which on mail is meant, MaxPriority a negative one
+	// up to which it is (RFC 6710); 0 is no condition; only for classes.
+	MinPriority, MaxPriority int
 }
 
 // A Listener is a local address, of which an unspecified one stands for all, or a
@@ -96,7 +99,7 @@ type Listener struct {
 
 // given reports whether there is a condition.
 func (m *Match) given() bool {
-	return len(m.Senders)+len(m.Clients)+len(m.Users)+len(m.Tenants)+len(m.Headers)+len(m.Listeners)+m.MinRecipients > 0
+	return len(m.Senders)+len(m.Clients)+len(m.Users)+len(m.Tenants)+len(m.Headers)+len(m.Listeners)+m.MinRecipients > 0 || m.MinPriority != 0 || m.MaxPriority != 0
 }
 
 // A KeyKind is how the flow of a message is found within its tenant.
@@ -208,7 +211,7 @@ func (t *Tenant) validate() error {
 	m := &t.Match
 	wrong.Add(checkName(t.Name, mail.TenantMax), checkWeight(t.Weight), m.validate())
 	wrong.Unless(m.given(), "it has no conditions")
-	wrong.Unless(len(m.Tenants)+len(m.Headers)+len(m.Listeners)+m.MinRecipients == 0, "a tenant is found by sender, client or user only")
+	wrong.Unless(len(m.Tenants)+len(m.Headers)+len(m.Listeners)+m.MinRecipients+m.MinPriority-m.MaxPriority == 0, "a tenant is found by sender, client or user only")
 	return wrong.Join()
 }
 
@@ -223,6 +226,8 @@ func (m *Match) validate() error {
 	for _, p := range m.Clients {
 		wrong.Unless(p.IsValid(), "a network is not valid: %s", p)
 	}
+	wrong.Unless(m.MinPriority >= 0 && m.MinPriority <= mail.PriorityMax, "minimum priority %d is not between 1 and %d", m.MinPriority, mail.PriorityMax)
+	wrong.Unless(m.MaxPriority <= 0 && m.MaxPriority >= mail.PriorityMin, "maximum priority %d is not between %d and -1", m.MaxPriority, mail.PriorityMin)
 	wrong.Unless(m.MinRecipients >= 0, "minimum of recipients %d is negative", m.MinRecipients)
 	return wrong.Join()
 }

@@ -55,7 +55,7 @@ func TestForesee(t *testing.T) {
 		}
 		c := NewClient(addr, Listener{}, "")
 		sender := mail.Address(pick("", "news@a.example", "jane@b.example"))
-		f, known := r.Foresee(c, sender)
+		f, known := r.Foresee(c, sender, 0)
 		for range 10 {
 			m := Message{Client: c, Sender: sender, Recipients: 1 + rng.IntN(200)}
 			for i := range 8 {

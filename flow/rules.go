@@ -51,6 +51,8 @@ type match struct {
 	headers    []headerPattern
 	listeners  []Listener
 	recipients int
+	// Priorities from which on, and up to which, mail is meant; 0 is no condition.
+	above, below int8
 }
 
 type headerPattern struct {
@@ -104,7 +106,8 @@ func NewRules(cfg Config) (*Rules, error) {
 }
 
 func compile(m *Match, watch func(name string) int) match {
-	c := match{senders: glob.NewSenders(m.Senders), clients: m.Clients, users: m.Users, listeners: m.Listeners, recipients: m.MinRecipients}
+	c := match{senders: glob.NewSenders(m.Senders), clients: m.Clients, users: m.Users, listeners: m.Listeners, recipients: m.MinRecipients,
+		above: int8(m.MinPriority), below: int8(m.MaxPriority)}
 	for _, text := range m.Tenants {
 		c.tenants = append(c.tenants, glob.New(text))
 	}
@@ -174,6 +177,7 @@ type Message struct {
 	Client     *Client
 	Sender     mail.Address
 	Recipients int
+	Priority   int8         // RFC 6710
 	Fields     []smtp.Field // found by Rules.Watch
 }
 
@@ -193,8 +197,8 @@ type Known struct{ Class, Tenant, Flow bool }
 
 // Foresee returns the flow of a message as far as it is certain at MAIL, when neither the
 // header nor the number of recipients is known.
-func (r *Rules) Foresee(c *Client, sender mail.Address) (f mail.Flow, known Known) {
-	m := Message{Client: c, Sender: sender}
+func (r *Rules) Foresee(c *Client, sender mail.Address, priority int8) (f mail.Flow, known Known) {
+	m := Message{Client: c, Sender: sender, Priority: priority}
 	known.Flow = r.key.Kind != KeyHeader
 	if known.Flow {
 		f.Flow = r.flow(&m)
@@ -291,6 +295,8 @@ func field(fields []smtp.Field, watched int) []byte {
 // met reports whether a message meets one condition of each kind.
 func (c *match) met(m *Message, tenant string) bool {
 	return m.Recipients >= c.recipients &&
+		(c.above == 0 || m.Priority >= c.above) &&
+		(c.below == 0 || m.Priority <= c.below) &&
 		(c.clients == nil || contains(c.clients, m.Client.addr)) &&
 		(c.users == nil || m.Client.user != "" && slices.Contains(c.users, m.Client.user)) &&
 		(c.listeners == nil || c.listens(m.Client)) &&

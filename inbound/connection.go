@@ -168,7 +168,7 @@ func (c *connection) begin(ctx context.Context, r *server.Begin) {
 		c.session.Answer(refusal)
 		return
 	}
-	if refusal := c.foresee(rules, c.edits.sender, r.Size); !refusal.IsZero() {
+	if refusal := c.foresee(rules, c.edits.sender, r); !refusal.IsZero() {
 		c.session.Answer(refusal)
 		return
 	}
@@ -286,7 +286,7 @@ func (c *connection) classify(e *mail.Envelope, fields []smtp.Field) mail.Flow {
 	if c.rules == nil {
 		return mail.Flow{}
 	}
-	f, unknown := c.rules.Classify(&flow.Message{Client: c.origin, Sender: e.Sender, Recipients: int(e.Recipients), Fields: fields})
+	f, unknown := c.rules.Classify(&flow.Message{Client: c.origin, Sender: e.Sender, Recipients: int(e.Recipients), Priority: e.Priority, Fields: fields})
 	if unknown != "" {
 		c.server.refusals.note(slog.LevelWarn, "no such class", c.name(), unknown, "id", e.ID.String(), "named", unknown, "class", f.Class)
 	}

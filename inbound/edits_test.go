@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/header"
 	"github.com/posthaste-mta/posthaste/rewrite"
 )
@@ -155,5 +156,51 @@ func TestRewritingEndless(t *testing.T) {
 		if m := ts.sink.taken(); len(m) != 1 || len(m[0].recipients) != 1 || !strings.Contains(ts.log.String(), "the rewriting of the address does not end") {
 			t.Errorf("%d messages\n%s", len(m), ts.log)
 		}
+	})
+}
+
+// A program asks for a priority, and gets it as far as its listener allows: by the class, in the
+// envelope, and in the Received field. Where it is not offered it is not known.
+func TestPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules, err := flow.NewRules(flow.Config{Classes: []flow.Class{
+			{Name: "urgent", Weight: 9, Match: flow.Match{MinPriority: 4}}, {Name: "later", Weight: 1, Match: flow.Match{MaxPriority: -1}}}}.WithDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts := start(t, Config{Flows: rules}, nil, EarlyLog)
+		for _, test := range []struct {
+			max                          int8
+			parameter, reply, class, has string
+		}{
+			{4, " MT-PRIORITY=4", "250 2.1.0", "urgent", "\tpriority 4\r\n\tfor <b@b.example>"},
+			{4, " MT-PRIORITY=9", "250 2.3.6 Priority lowered to 4", "urgent", "\tpriority 4\r\n"},
+			{4, " MT-PRIORITY=-5", "250 2.1.0", "later", "\tpriority -5\r\n"},
+			{4, " MT-PRIORITY=3", "250 2.1.0", "normal", "\tpriority 3\r\n"},
+			{4, "", "250 2.1.0", "normal", "Received: "},
+			{-2, " MT-PRIORITY=0", "250 2.3.6 Priority lowered to -2", "later", "\tpriority -2\r\n"},
+		} {
+			ts.SetListeners(Listener{Listener: ts.listener, Priority: true, PriorityMax: test.max})
+			c := ts.dial(t, "127.0.0.1")
+			c.hello()
+			c.say("MAIL FROM:<a@a.example>"+test.parameter, "RCPT TO:<b@b.example>", "DATA")
+			c.hear(test.reply)
+			c.hear("250")
+			c.hear("354")
+			c.say("", ".", "QUIT")
+			c.hear("250")
+			c.hear("221")
+			all := ts.sink.taken()
+			if m := all[len(all)-1]; m.envelope.Flow.Class != test.class || !strings.Contains(string(m.content), test.has) {
+				t.Errorf("%+v: class %s, priority %d\n%s", test, m.envelope.Flow.Class, m.envelope.Priority, m.content)
+			}
+		}
+		ts.SetListeners(Listener{Listener: ts.listener})
+		c := ts.dial(t, "127.0.0.1")
+		c.hello()
+		c.say("MAIL FROM:<a@a.example> MT-PRIORITY=1", "QUIT")
+		c.hear("555 5.5.4")
+		c.hear("221")
+		ts.end(t)
 	})
 }

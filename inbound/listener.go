@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
 
@@ -37,6 +38,10 @@ type Listener struct {
 	EarlyTalkers EarlyTalkers
 	Limits       Limits
 	Forwarders   Forwarders
+	// Priority is whether clients may use MT-PRIORITY (RFC 6710), and PriorityMax the highest
+	// priority that they get.
+	Priority    bool
+	PriorityMax int8
 	// Domain completes addresses of clients that give none, or one without a dot; "" does
 	// not. Only for submission (RFC 6409 4.2).
 	Domain string
@@ -118,6 +123,7 @@ func (l *Listener) Validate() error {
 	complain(l.Auth > AuthRequired, "no such use of AUTH: %d", l.Auth)
 	complain(l.Auth != AuthOff && l.Mechanisms == 0, "AUTH without mechanisms")
 	complain(l.Purpose > PurposeSubmissions, "no such purpose: %d", l.Purpose)
+	complain(l.PriorityMax < mail.PriorityMin || l.PriorityMax > mail.PriorityMax, "priority %d is not between %d and %d", l.PriorityMax, mail.PriorityMin, mail.PriorityMax)
 	complain(l.Limits.Connections < 0, "connection limit %d is negative", l.Limits.Connections)
 	complain(l.Limits.ClientConnections < Unlimited, "client connection limit %d is negative", l.Limits.ClientConnections)
 	complain(l.Limits.Recipients < Unlimited, "recipient limit %d is negative", l.Limits.Recipients)

@@ -8,6 +8,7 @@ import (
 	"github.com/posthaste-mta/posthaste/flow"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/quota"
+	"github.com/posthaste-mta/posthaste/smtp/server"
 )
 
 // Quotas are the limits of classes, tenants and flows, with what was sent under them. All
@@ -144,16 +145,16 @@ type foreseen struct {
 }
 
 // foresee begins the checks of a message, and returns the refusal of MAIL.
-func (c *connection) foresee(rules *flow.Rules, sender mail.Address, size int64) mail.Reply {
+func (c *connection) foresee(rules *flow.Rules, sender mail.Address, r *server.Begin) mail.Reply {
 	c.ahead = foreseen{}
 	q := c.server.cfg.Quotas
 	if rules == nil || !q.active() {
 		return mail.Reply{}
 	}
 	var known flow.Known
-	c.ahead.flow, known = rules.Foresee(c.origin, sender)
+	c.ahead.flow, known = rules.Foresee(c.origin, sender, r.Priority)
 	c.ahead.known = quota.Known(known)
-	return q.check(&quota.Message{Flow: c.ahead.flow, Known: c.ahead.known, Moment: quota.AtMail, Octets: size}, c.server.sink)
+	return q.check(&quota.Message{Flow: c.ahead.flow, Known: c.ahead.known, Moment: quota.AtMail, Octets: r.Size}, c.server.sink)
 }
 
 // roomFor returns the refusal of one recipient more.

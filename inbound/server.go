@@ -270,6 +270,8 @@ func (t *terms) peer(addr netip.Addr) server.Peer {
 		RejectEarly: t.EarlyTalkers == EarlyReject,
 		TLS:         t.Use.session(),
 		Domain:      t.Domain,
+		Priority:    t.Priority,
+		PriorityMax: t.PriorityMax,
 	}
 	if t.Auth != AuthOff {
 		p.Mechanisms = t.Mechanisms

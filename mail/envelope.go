@@ -103,6 +103,12 @@ func (b BodyType) String() string {
 	return "7BIT"
 }
 
+// The lowest and the highest Envelope.Priority (RFC 6710 3).
+const (
+	PriorityMin = -9
+	PriorityMax = 9
+)
+
 // ProtoLocal is the Proto of messages that the program itself has made.
 const ProtoLocal = "LOCAL"
 
@@ -126,6 +132,7 @@ type Envelope struct {
 	Ret        Ret
 	Body       BodyType
 	SMTPUTF8   bool  // MAIL had SMTPUTF8 (RFC 6531)
+	Priority   int8  // MT-PRIORITY (RFC 6710), from PriorityMin to PriorityMax; 0 is that of mail without it
 	Size       int64 // octets of content, CRLF line ends counted
 	Recipients uint32
 	Arrived    Instant // when the content was complete

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
+	"strconv"
 
 	"github.com/posthaste-mta/posthaste/internal/assert"
 	"github.com/posthaste-mta/posthaste/mail"
@@ -127,6 +128,9 @@ func (f *fingerprint) envelope(e *mail.Envelope) {
 	f.mix(uint64(e.Attempts))
 	f.mix(uint64(e.LastAttempt))
 	f.flag(e.Warned)
+	if e.Priority != 0 {
+		f.unless("priority", strconv.Itoa(int(e.Priority)))
+	}
 }
 
 func (f *fingerprint) recipients(list []mail.Recipient) {
@@ -212,6 +216,7 @@ var unlessZero = map[reflect.Type]map[int]string{
 	reflect.TypeFor[mail.OpenedConnection](): fieldsOf[mail.OpenedConnection]("Unbound", "Insecure", "Security"),
 	reflect.TypeFor[qmgr.Feedback]():         fieldsOf[qmgr.Feedback]("Source"),
 	reflect.TypeFor[qmgr.Config]():           fieldsOf[qmgr.Config]("Sources"),
+	reflect.TypeFor[mail.Envelope]():         fieldsOf[mail.Envelope]("Priority"),
 	reflect.TypeFor[mail.Route]():            fieldsOf[mail.Route]("Security"),
 	reflect.TypeFor[qmgr.Verify]():           fieldsOf[qmgr.Verify]("Security"),
 }

@@ -17,6 +17,7 @@ type Caps struct {
 	Burl       bool // RFC 4468; no transaction may be pipelined after a BDAT
 	StartTLS   bool // RFC 3207
 	RequireTLS bool // RFC 8689
+	Priority   bool // RFC 6710
 
 	Size    bool   // RFC 1870
 	SizeMax int64  // octets; 0 if the server names no fixed maximum
@@ -66,6 +67,8 @@ func (c *Caps) set(keyword, params string) {
 		c.Burl = true
 	case "STARTTLS":
 		c.StartTLS = true
+	case "MT-PRIORITY":
+		c.Priority = true
 	case "REQUIRETLS":
 		c.RequireTLS = true
 	case "SIZE":

@@ -28,6 +28,9 @@ type Mail struct {
 	// Auth reports whether AUTH was given (RFC 4954 5). Its value says who submitted the
 	// message to the client; as nothing depends on that, it is checked and forgotten.
 	Auth bool
+	// Priority is MT-PRIORITY (RFC 6710), and Prioritized reports whether it was given.
+	Priority    int8
+	Prioritized bool
 }
 
 // A Rcpt is the argument of RCPT.
@@ -101,6 +104,7 @@ const (
 	paramNotify
 	paramORcpt
 	paramAuth
+	paramPriority
 )
 
 func (s *paramSet) add(p paramSet) Fault {
@@ -179,8 +183,28 @@ func (m *Mail) set(p param, seen *paramSet) Fault {
 			return FaultParamValue
 		}
 		return seen.add(paramAuth)
+	case p.is("MT-PRIORITY"):
+		var ok bool
+		if m.Priority, ok = ParsePriority(p.value); !ok {
+			return FaultParamValue
+		}
+		m.Prioritized = true
+		return seen.add(paramPriority)
 	}
 	return FaultParamUnknown
+}
+
+// ParsePriority parses the value of MT-PRIORITY (RFC 6710 4.1): one digit, with a minus sign for
+// priorities below the usual one.
+func ParsePriority(value []byte) (priority int8, ok bool) {
+	digit, negative := bytes.CutPrefix(value, []byte("-"))
+	if len(digit) != 1 || digit[0] < '0' || digit[0] > '9' || negative && digit[0] == '0' {
+		return 0, false
+	}
+	if priority = int8(digit[0] - '0'); negative {
+		priority = -priority
+	}
+	return priority, true
 }
 
 func (m *Mail) setSize(value []byte) (f Fault) {

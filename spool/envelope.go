@@ -2,6 +2,7 @@ package spool
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -32,7 +33,15 @@ const (
 	flagRet // two bits
 	_
 	flagFlow // the value has version valueFlow or valueHead
-	flagHead // the value has version valueHead
+	flagHead // the value has version valueHead or valueMore
+	flagMore // the value has version valueMore: a set of further fields follows, and then these
+)
+
+// Further fields of an envelope, as bits of a number. Those of a later version, which this one
+// does not know, make the value one that is left alone.
+const (
+	morePriority = 1 << iota
+	moreKnown    = 1<<iota - 1
 )
 
 // appendEnvelope appends everything but the recipient list.
@@ -52,6 +61,10 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	}
 	if e.head != "" {
 		flags |= flagHead
+	}
+	more := e.more()
+	if more != 0 {
+		flags |= flagMore
 	}
 	b = append(b, flags)
 	b = binary.AppendUvarint(b, uint64(e.chunks))
@@ -73,12 +86,26 @@ func appendEnvelope(b []byte, e *envelope) []byte {
 	if flags&flagHead != 0 {
 		b = appendText(b, e.head)
 	}
+	if more != 0 {
+		b = binary.AppendUvarint(b, more)
+	}
+	if more&morePriority != 0 {
+		b = append(b, byte(e.Priority))
+	}
 	return b
 }
 
+// more returns the set of further fields that the envelope has.
+func (e *envelope) more() (set uint64) {
+	if e.Priority != 0 {
+		set |= morePriority
+	}
+	return set
+}
+
 // putEnvelope adds a write of an envelope to the batch, with its recipient list or nil.
-// An envelope without a flow or a head is written as by earlier versions of this program.
-// To these, one with a flow or a head is a value of a later version: they leave the
+// An envelope without a flow, a head or further fields is written as by earlier versions of
+// this program. To these, one with any of them is a value of a later version: they leave the
 // message alone until they are replaced, while as a value of their own version they would
 // take it for damaged.
 func putEnvelope(b *pebble.Batch, e *envelope, list []byte) error {
@@ -89,6 +116,9 @@ func putEnvelope(b *pebble.Batch, e *envelope, list []byte) error {
 	}
 	if e.head != "" {
 		version = valueHead
+	}
+	if e.more() != 0 {
+		version = valueMore
 	}
 	k := messageKey(keyEnvelope, e.ID)
 	return putSealed(b, version, k.bytes(), appendEnvelope(buf[:0], e), list)
@@ -126,6 +156,15 @@ func decodeEnvelope(id mail.QueueID, payload string) (*envelope, error) {
 	}
 	if flags&flagHead != 0 {
 		e.head = d.text()
+	}
+	if flags&flagMore != 0 {
+		more := d.uvarint()
+		if more&^moreKnown != 0 {
+			return nil, fmt.Errorf("spool: envelope with fields %#x, this version knows %#x", more, moreKnown)
+		}
+		if more&morePriority != 0 {
+			e.Priority = int8(d.octet())
+		}
 	}
 	e.recipients = d.rest
 	return e, d.check("envelope")

@@ -18,6 +18,8 @@ const (
 	valueVersion = 1
 	valueFlow    = 2 // an envelope with a flow
 	valueHead    = 3 // an envelope with the beginning of the content, whose rest is a file
+	valueMore    = 4 // an envelope with further fields
+	valueLatest  = valueMore
 )
 
 // sealSize is the overhead of a value over its payload: the version byte in front
@@ -94,8 +96,8 @@ func unseal(k, value []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: value of %d bytes", ErrCorrupt, len(value))
 	case binary.BigEndian.Uint32(value[n:]) != sealSum(k, value[:n]):
 		return nil, fmt.Errorf("%w: checksum mismatch in %d bytes", ErrCorrupt, len(value))
-	case value[0] < valueVersion, value[0] > valueHead:
-		return nil, fmt.Errorf("spool: value of version %d, this version supports %d", value[0], valueHead)
+	case value[0] < valueVersion, value[0] > valueLatest:
+		return nil, fmt.Errorf("spool: value of version %d, this version supports %d", value[0], valueLatest)
 	}
 	return value[1:n], nil
 }

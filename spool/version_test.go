@@ -130,10 +130,11 @@ func describe(t *testing.T, s *Spool) (lines string, held []mail.QueueID) {
 func TestEnvelopeVersions(t *testing.T) {
 	s := open(t, small(vfs.NewMem()))
 	for _, c := range []struct {
-		flow    mail.Flow
-		version byte
-	}{{mail.Flow{}, 1}, {mail.Flow{Class: "normal"}, 2}, {mail.Flow{Flow: "<>"}, 2}} {
-		id := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: c.flow}, addresses(2), text(10)).Envelope.ID
+		flow     mail.Flow
+		priority int8
+		version  byte
+	}{{mail.Flow{}, 0, 1}, {mail.Flow{Class: "normal"}, 0, 2}, {mail.Flow{Flow: "<>"}, 0, 2}, {mail.Flow{}, -9, 4}, {mail.Flow{Class: "normal"}, 9, 4}} {
+		id := accept(t, s, mail.Envelope{Sender: "a@example.com", Flow: c.flow, Priority: c.priority}, addresses(2), text(10)).Envelope.ID
 		k := messageKey(keyEnvelope, id)
 		value, closer, err := s.db.Get(k.bytes())
 		if err != nil {
@@ -150,11 +151,19 @@ func TestEnvelopeVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		apply(t, s, mail.Change{Op: mail.ChangeRecord, ID: id, At: 5, Splits: []mail.Split{{Into: into, Recipients: []uint32{1}, Reason: "why"}}})
-		if m, err := s.Lookup(ctxTest, into); err != nil || m.Envelope.Flow != c.flow {
+		if m, err := s.Lookup(ctxTest, into); err != nil || m.Envelope.Flow != c.flow || m.Envelope.Priority != c.priority {
 			t.Errorf("split off: %+v %v, want %+v", m.Envelope, err, c.flow)
 		}
 	}
-	const later = valueHead + 1
+	if _, err := decodeEnvelope(1, string(appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Priority: 1}}))); err != nil {
+		t.Error(err)
+	}
+	further := appendEnvelope(nil, &envelope{Envelope: mail.Envelope{Priority: 1}})
+	further[len(further)-2] |= 1 << 6 // the set of fields, before the priority
+	if _, err := decodeEnvelope(1, string(further)); err == nil || isDamage(err) {
+		t.Errorf("a field of a later version: %v", err)
+	}
+	const later = valueLatest + 1
 	b := s.db.NewBatch()
 	k := messageKey(keyEnvelope, 77)
 	if err := putSealed(b, later, k.bytes(), nil); err != nil {

@@ -214,7 +214,7 @@ func parsePair[T any](c *codec, key string, parse func(string) (T, error)) (v T,
 func parseInt(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 
 // number is a pair with a whole number.
-func number[T ~int | ~int32 | ~int64 | ~uint16 | ~uint32](c *codec, key string, v *T) {
+func number[T ~int | ~int8 | ~int32 | ~int64 | ~uint16 | ~uint32](c *codec, key string, v *T) {
 	if c.writing {
 		if *v != 0 {
 			c.putNumber(key, int64(*v))

@@ -39,6 +39,7 @@ func (c *codec) envelope(e *mail.Envelope) {
 	option(c, "ret", retWords, &e.Ret)
 	option(c, "body", bodyWords, &e.Body)
 	c.flag("utf8", &e.SMTPUTF8)
+	number(c, "priority", &e.Priority)
 	number(c, "size", &e.Size)
 	number(c, "rcpts", &e.Recipients)
 	c.instant("arrived", &e.Arrived)

@@ -157,6 +157,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetUint(uint64(r.IntN(600)))
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(r.Int64N(2000) - 1000)
+	case reflect.Int8:
+		v.SetInt(r.Int64N(200) - 100)
 	case reflect.Float64:
 		v.SetFloat(r.NormFloat64())
 	default:

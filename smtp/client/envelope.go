@@ -109,6 +109,10 @@ func (s *Session) writeMail(t *Transaction) {
 		b = append(b, " ENVID="...)
 		b = append(b, e.EnvID...)
 	}
+	if s.caps.Priority && e.Priority != 0 {
+		b = append(b, " MT-PRIORITY="...)
+		b = strconv.AppendInt(b, int64(e.Priority), 10)
+	}
 	s.mails++
 	s.promised--
 	s.put(slot{kind: slotMail, tx: t}, append(b, '\r', '\n'))

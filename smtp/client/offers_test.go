@@ -20,7 +20,7 @@ func FuzzOffers(f *testing.F) {
 		"", "PIPELINING\nSIZE 1000\n8BITMIME\nSMTPUTF8\nDSN\nENHANCEDSTATUSCODES", "8bitmime\nsmtputf8\nsize", "8BITMIME \nSMTPUTF8 x\nSIZE 0",
 		"8BITMIME\nSMTPUTF8\nSIZE 1000 \nSIZE -1", "8BITMIME\nSMTPUTF8\nSIZE 999", "8BITMIME=1\nSMTPUTF8", "8BITMIMEX\nSMTPUTF8", "-8BITMIME\nSMTPUTF8", "SMTPUTF8\n8BITMIME\n\nDSN x\nSIZE 01",
 		"8BITMIME\nSMTPUTF8\nLIMITS MAILMAX=0 RCPTMAX=0 RCPTDOMAINMAX=0\nBURL\nCHUNKING\nSTARTTLS", "8BITMIME\nSMTPUTF8\nLIMITS MAILMAX=1 RCPTMAX=1 RCPTDOMAINMAX=1\nPIPELINING", "\x00\xff\n8BITMIME\x00\nSMTPUTF8",
-		"8BITMIME\nSMTPUTF8\nSIZE 99999999999999999999", "8BITMIME\nSMTPUTF8\nAUTH PLAIN\nAUTH=PLAIN\nDSN\nDSN",
+		"8BITMIME\nSMTPUTF8\nSIZE 99999999999999999999", "8BITMIME\nSMTPUTF8\nAUTH PLAIN\nAUTH=PLAIN\nDSN\nDSN", "8BITMIME\nSMTPUTF8\nMT-PRIORITY MIXER",
 	} {
 		f.Add(text, uint16(1000))
 	}
@@ -37,7 +37,7 @@ func FuzzOffers(f *testing.F) {
 			t.Fatalf("%+v", s.Failure())
 		}
 		tx := Transaction{
-			Envelope:   mail.Envelope{Sender: "ä@a.example", Size: int64(octets), Body: mail.Body8BitMIME, SMTPUTF8: true, EnvID: "e", Ret: mail.RetFull},
+			Envelope:   mail.Envelope{Sender: "ä@a.example", Size: int64(octets), Body: mail.Body8BitMIME, SMTPUTF8: true, EnvID: "e", Ret: mail.RetFull, Priority: -3},
 			Recipients: []mail.Recipient{{Address: "ö@b.example", ORcpt: "rfc822;o@b.example"}},
 		}
 		s.Start(&tx)
@@ -66,6 +66,9 @@ func FuzzOffers(f *testing.F) {
 		want += " BODY=8BITMIME SMTPUTF8"
 		if offers["DSN"] {
 			want += " RET=FULL ENVID=e"
+		}
+		if offers["MT-PRIORITY"] {
+			want += " MT-PRIORITY=-3"
 		}
 		if out := take(s); out != want+"\r\n" {
 			t.Fatalf("%q is written, want %q", out, want)

@@ -242,6 +242,9 @@ func (s *Session) extensions() {
 	s.line250("SMTPUTF8")
 	s.line250("DSN")
 	s.line250("ENHANCEDSTATUSCODES")
+	if s.peer.Priority {
+		s.line250("MT-PRIORITY")
+	}
 	if s.peer.RecipientLimit != Unlimited {
 		s.out = append(s.out, "250-LIMITS RCPTMAX="...)
 		s.out = strconv.AppendInt(s.out, int64(s.peer.RecipientLimit), 10)

@@ -168,6 +168,10 @@ type Peer struct {
 	// Domain completes addresses of MAIL and RCPT without a domain, or with one that has no
 	// dot (append_at_myorigin, append_dot_mydomain); "" does not. Only for submission.
 	Domain string
+	// Priority is whether MT-PRIORITY is offered (RFC 6710), and PriorityMax the highest
+	// priority that the client gets.
+	Priority    bool
+	PriorityMax int8
 	// TLS is whether STARTTLS is offered, or required.
 	TLS TLS
 	// Mechanisms are those of AUTH that may be offered, none if AUTH is not known. Those that

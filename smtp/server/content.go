@@ -315,6 +315,7 @@ func (s *Session) endContent(command string) {
 		Ret:        s.tx.mail.Ret,
 		Body:       s.tx.mail.Body,
 		SMTPUTF8:   s.tx.mail.SMTPUTF8,
+		Priority:   s.tx.mail.Priority,
 		Size:       s.body.handed + int64(len(s.body.trace)),
 		Recipients: s.tx.distinct,
 		Client:     s.client(),

@@ -43,6 +43,8 @@ type Begin struct {
 	Client mail.Client
 	Sender mail.Address
 	Size   int64 // as announced; 0 if not
+	// Priority is that of MT-PRIORITY (RFC 6710), as far as the client may have it.
+	Priority int8
 }
 
 // Recipient asks the host to add a recipient to the draft, unless its policy

@@ -1,6 +1,9 @@
 package server
 
-import "net/netip"
+import (
+	"net/netip"
+	"strconv"
+)
 
 // appendReceived appends the Received field that records this hop
 // (RFC 5321 4.4, RFC 3848, RFC 8314 4.3). FOR is given only for a single recipient, because
@@ -23,6 +26,10 @@ func (s *Session) appendReceived(dst []byte) []byte {
 	dst = append(dst, client.Proto...)
 	dst = append(dst, " id "...)
 	dst = append(dst, s.tx.id.String()...)
+	if s.tx.mail.Priority != 0 { // RFC 6710 8
+		dst = append(dst, "\r\n\tpriority "...)
+		dst = strconv.AppendInt(dst, int64(s.tx.mail.Priority), 10)
+	}
 	if s.tx.distinct == 1 {
 		dst = append(dst, "\r\n\tfor <"...)
 		dst = append(dst, s.tx.first.Address...)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/posthaste-mta/posthaste/mail"
@@ -14,6 +15,8 @@ type transaction struct {
 	id    mail.QueueID
 	date  string // when it began, for the Received field
 	mail  smtp.Mail
+	// lowered reports whether the client has asked for a higher priority.
+	lowered bool
 
 	given     int    // recipients accepted, including repetitions
 	distinct  uint32 // recipients in the draft
@@ -60,12 +63,19 @@ func (s *Session) mail(arg []byte) {
 		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
 		return
 	}
+	if m.Prioritized && !s.peer.Priority {
+		s.refuse(smtp.FaultParamUnknown.Reply(smtp.VerbMAIL))
+		return
+	}
 	if s.cfg.SizeLimit != Unlimited && m.Size > s.cfg.SizeLimit {
 		s.refuse(oversize())
 		return
 	}
+	if s.tx.lowered = m.Prioritized && m.Priority > s.peer.PriorityMax; s.tx.lowered {
+		m.Priority = s.peer.PriorityMax
+	}
 	s.tx.mail = m
-	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size}
+	s.slots.begin = Begin{Client: s.client(), Sender: m.Sender, Size: m.Size, Priority: m.Priority}
 	s.pending.push(&s.slots.begin)
 }
 
@@ -82,6 +92,10 @@ func (s *Session) begun(refusal mail.Reply) {
 		return
 	}
 	s.tx.state, s.tx.draft = txEnvelope, true
+	if s.tx.lowered { // RFC 6710 4.1
+		s.say(reply(250, 3, 6, "Priority lowered to "+strconv.Itoa(int(s.tx.mail.Priority))))
+		return
+	}
 	s.ok("2.1.0 Ok")
 }
 
