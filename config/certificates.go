@@ -90,7 +90,7 @@ func (c *Config) UseOfTLS(l *Listener) inbound.TLSUse {
 		return inbound.TLSNone
 	case l.Purpose == inbound.PurposeSubmission:
 		return inbound.TLSRequire
-	case len(c.Certificates) > 0:
+	case c.Certifies():
 		return inbound.TLSMay
 	}
 	return inbound.TLSNone
@@ -105,12 +105,12 @@ func (l *loader) checkTLS(one *Listener, about func(parameter, message, hint str
 		about("tls", "it has no effect on submissions, where TLS comes first", "remove it")
 	case one.Address.Unix != "" && use != inbound.TLSNone:
 		about("tls", "nothing can listen in on a unix socket", "remove it, or set an address and a port")
-	case use != inbound.TLSNone && len(l.c.Certificates) == 0:
+	case use != inbound.TLSNone && !l.c.Certifies():
 		name := "tls"
 		if !one.TLS.Use.Set {
 			name = "purpose"
 		}
-		hint := "add [[certificate]] with cert and key"
+		hint := "add [[certificate]] with cert and key, or acme_names"
 		if use == inbound.TLSRequire && !one.TLS.Use.Set {
 			hint += `, or set tls = "none" if nobody can listen in`
 		}
@@ -118,9 +118,13 @@ func (l *loader) checkTLS(one *Listener, about func(parameter, message, hint str
 	}
 }
 
-// LoadCertificates reads the files of [[certificate]].
+// LoadCertificates reads the files of [[certificate]], and what was obtained by ACME.
 func (c *Config) LoadCertificates() (*certificate.Set, error) {
-	return certificate.Load(c.Certificates)
+	set, err := certificate.Load(c.Certificates)
+	if err != nil {
+		return nil, err
+	}
+	return c.withObtained(set)
 }
 
 // fingerprintsMax is the size of the largest file of fingerprints: ten thousand fit.
@@ -185,7 +189,8 @@ func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	_, clients := c.ClientCertificates()
 	_, maps := c.LoadRewriting()
 	_, logins := c.OpenUsers()
-	if err := errors.Join(err, clients, maps, logins); err != nil {
+	_, _, certification := c.Certification()
+	if err := errors.Join(err, clients, maps, logins, certification); err != nil {
 		return nil, err
 	}
 	return c.ExpiryWarnings(set, now), nil

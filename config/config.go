@@ -53,7 +53,8 @@ type Config struct {
 	Listen           []netip.AddrPort
 	Listeners        []Listener         // in the order of the file
 	Certificates     []certificate.Pair // likewise
-	HeaderRules      []HeaderRule       // likewise
+	ACME             ACME
+	HeaderRules      []HeaderRule // likewise
 	ProxyInterfaces  []netip.Addr
 	MyNetworks       []netip.Prefix
 	RelayDomains     []string

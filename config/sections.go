@@ -49,6 +49,7 @@ func allSections() []section {
 	return []section{
 		{"This host", tableTop, "Its name, its directories and its sockets.", hostParameters()},
 		{"Incoming mail", tableTop, "Where clients connect, and which mail is accepted from them.", inboundParameters()},
+		{"Certificates by ACME", tableTop, "A certificate for listeners that is obtained from an authority and renewed; those in files are in [[certificate]], see docs/tls.md.", acmeParameters()},
 		{"Logins", tableTop, "Who may log in with AUTH, and send anywhere then; see docs/authentication.md.", loginParameters()},
 		{"Limits on messages", tableTop, "What a client may send in one session.", restarting(messageParameters())},
 		{"Limits on clients", tableTop, "How many clients are served at once, and for how long.", restarting(connectionParameters())},

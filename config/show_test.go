@@ -228,6 +228,14 @@ func samples(p Parameter) []string {
 		return []string{"0", "3"}
 	case "default_delivery_slot_cost", "delivery_slot_cost":
 		return []string{"0", "7"}
+	case "acme_names":
+		return []string{`["mail.a.example"]`, `"a.example b.example"`}
+	case "acme_directory":
+		return []string{`"https://acme.a.example/dir"`}
+	case "acme_ca_file":
+		return []string{`""`, `"/etc/ca.pem"`}
+	case "acme_addresses":
+		return []string{`[":80"]`, `"192.0.2.1:443"`}
 	case "sync_interval":
 		return []string{`"250us"`, "0"}
 	case "inline_limit":

@@ -46,18 +46,19 @@ import (
 // uses and closes. A test or a demonstration starts one as well as the serve
 // command does.
 type Daemon struct {
-	log          *slog.Logger
-	options      Options
-	spool        *spool.Spool
-	driver       *driver.Driver
-	inbound      *inbound.Server
-	admin        *admin.Server
-	policy       *policy
-	agents       *agents
-	sts          *stsFinder
-	quotas       *inbound.Quotas
-	certificates certificates
-	signer       *signer
+	log           *slog.Logger
+	options       Options
+	spool         *spool.Spool
+	driver        *driver.Driver
+	inbound       *inbound.Server
+	admin         *admin.Server
+	policy        *policy
+	agents        *agents
+	sts           *stsFinder
+	quotas        *inbound.Quotas
+	certificates  certificates
+	certification *certification
+	signer        *signer
 
 	intake  intakeSockets // of SMTP
 	local   net.Listener  // submission_socket; nil: none
@@ -90,6 +91,7 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 		quotas: inbound.NewQuotas(cfg.Quotas()), signer: newSigner(o.Log, cfg.DKIM.Concurrency)}
 	d.settled.add(cfg)
 	d.sts = newSTSFinder(cfg, &d.options, d.agents)
+	d.certification = newCertification()
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -116,6 +118,11 @@ func New(cfg *config.Config, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	d.certificates.set.Store(set)
+	certification, err := newCertificate(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d.certification.configure(certification)
 	if err := d.listen(cfg); err != nil {
 		return nil, err
 	}
@@ -349,6 +356,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.keepQuotas(taking)
 	})
 	keeping.Go(func() { d.watchCertificates(taking) })
+	keeping.Go(func() { d.keepCertificate(taking) })
 	d.mu.Lock()
 	listeners := d.listeners(d.current)
 	d.mu.Unlock()
@@ -425,6 +433,11 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 		routing.agents.close()
 		return nil, err
 	}
+	certification, err := newCertificate(cfg)
+	if err != nil {
+		routing.agents.close()
+		return nil, err
+	}
 	intake, err := d.intake.open(cfg)
 	if err != nil {
 		routing.agents.close()
@@ -432,6 +445,7 @@ func (d *Daemon) reload(cfg *config.Config) (restart []string, err error) {
 	}
 	d.intake = intake
 	d.certificates.set.Store(set)
+	d.certification.configure(certification)
 	d.inbound.SetListeners(d.listeners(cfg)...)
 	d.settled.add(cfg)
 	d.spool.SetCounts(quotaCounts(cfg))

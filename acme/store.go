@@ -1,0 +1,156 @@
+package acme
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	accountFile     = "account.key"
+	certificateFile = "certificate.pem"
+)
+
+// Path returns the file of the certificate in a directory: its chain and its key.
+func Path(dir string) string { return filepath.Join(dir, certificateFile) }
+
+// A state is what is known of the certificate that there is.
+type state struct {
+	begin, end time.Time // of its life; zero if there is none
+	names      []string
+}
+
+// readState reads the certificate's file. Without one, or with one that is damaged, the state is
+// zero: a new certificate repairs it.
+func readState(path string) state {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return state{}
+	}
+	pair, err := tls.X509KeyPair(content, content)
+	if err != nil {
+		return state{}
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return state{}
+	}
+	return state{begin: leaf.NotBefore, end: leaf.NotAfter, names: leaf.DNSNames}
+}
+
+// due is when a certificate for these names should be renewed: now, if it is not for them.
+func (s state) due(names []string, now time.Time) time.Time {
+	if s.end.IsZero() || !sameNames(s.names, names) {
+		return now
+	}
+	return s.end.Add(-s.end.Sub(s.begin) / 3)
+}
+
+func sameNames(a, b []string) bool {
+	canonical := func(names []string) []string {
+		var all []string
+		for _, name := range names {
+			all = append(all, strings.ToLower(name))
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	return slices.Equal(canonical(a), canonical(b))
+}
+
+// account returns the key of the account, which is made if there is none. A damaged one is an
+// error: without it nobody can show that earlier certificates were ours.
+func account(dir string) (*ecdsa.PrivateKey, error) {
+	path := filepath.Join(dir, accountFile)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		text, err := keyText(key)
+		if err != nil {
+			return nil, err
+		}
+		return key, replace(path, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return nil, fmt.Errorf("%s is not a PEM file; remove it for a new account", path)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; remove it for a new account", path, err)
+	}
+	of, ok := key.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s has a key of type %T, not ECDSA; remove it for a new account", path, key)
+	}
+	return of, nil
+}
+
+// newKey makes a certificate's key.
+func newKey(k KeyType) (crypto.Signer, error) {
+	if k == RSA {
+		return rsa.GenerateKey(rand.Reader, 2048)
+	}
+	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+func keyText(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// pairText is the content of the certificate's file.
+func pairText(chain [][]byte, key crypto.Signer) ([]byte, error) {
+	var b bytes.Buffer
+	for _, der := range chain {
+		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+			return nil, err
+		}
+	}
+	text, err := keyText(key)
+	return append(b.Bytes(), text...), err
+}
+
+// replace puts a file in the place of another, whole and durable, readable by the owner only.
+func replace(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
