@@ -163,7 +163,7 @@ func (l *loader) complainOfPolicy(table string, err error) {
 // does not go. For mta-sts the records are only one of two ways.
 func (w *warner) records() {
 	for _, name := range slices.Sorted(maps.Keys(w.c.Transports)) {
-		if t := w.c.Transports[name]; t.Type == TypeSMTP {
+		if t := w.c.Transports[name]; t.Type.connects() {
 			w.level(w.of(name, "tls_security_level"), t.SMTP.Policy.Level)
 		}
 	}

@@ -19,9 +19,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/posthaste-mta/posthaste/mail"
+	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
 // A tap is the way to a server that records what the client sends, and cuts the connection after
@@ -607,5 +609,120 @@ func TestHostThatNoPolicyNames(t *testing.T) {
 		if (result == mail.Delivered) != want || opened.Insecure == want || !want && len(p.sent) > 0 {
 			t.Errorf("%s: %v %+v, %d connections", security, result, opened, len(p.sent))
 		}
+	}
+}
+
+// Very many certificates cost a bounded time, and more than TLS permits end the handshake. Those of
+// others that have the name of the authority do not hide it.
+func TestManyCertificates(t *testing.T) {
+	ca := newAuthority(t)
+	leaf := ca.certificate(t, "mx.test", time.Hour)
+	for count, want := range map[int]bool{90: true, 1500: false} {
+		other := newAuthority(t) // with the same name
+		chain := tls.Certificate{Certificate: slices.Clone(leaf.Certificate), PrivateKey: leaf.PrivateKey}
+		for range count {
+			chain.Certificate = append(chain.Certificate, other.cert.Raw)
+		}
+		p := &tap{cut: -1, serve: serverWith(chain).serve}
+		c, o := attacked(t, ca, p, "verify")
+		result, opened := deliver(t, c, o)
+		if (result == mail.Delivered) != want || opened.Insecure == want {
+			t.Errorf("%d certificates: %v %+v", count, result, opened)
+		}
+	}
+}
+
+// A dripConn writes an octet in a second once it is slow.
+type dripConn struct {
+	net.Conn
+	slow bool
+}
+
+func (c *dripConn) Write(data []byte) (int, error) {
+	if !c.slow {
+		return c.Conn.Write(data)
+	}
+	for i := range data {
+		time.Sleep(time.Second)
+		if _, err := c.Conn.Write(data[i : i+1]); err != nil {
+			return i, err
+		}
+	}
+	return len(data), nil
+}
+
+// Octets that come one by one extend no deadline: neither that of the handshake, nor under TLS that of
+// a reply.
+func TestDripsUnderTLS(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		handshake bool // drips from there on, or from the first reply under TLS
+		limit     func(*TransportConfig) time.Duration
+	}{
+		{"handshake", true, func(c *TransportConfig) time.Duration { return c.TLS.HandshakeTimeout }},
+		{"reply", false, func(c *TransportConfig) time.Duration { return c.wait(client.WaitHello) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ca := newAuthority(t)
+				config := &tls.Config{Certificates: []tls.Certificate{ca.certificate(t, "mx.test", time.Hour)}}
+				p := &tap{cut: -1, serve: func(sock net.Conn) {
+					defer sock.Close()
+					in := bufio.NewReader(sock)
+					io.WriteString(sock, "220 mx.test\r\n")
+					in.ReadString('\n')
+					io.WriteString(sock, "250-mx.test\r\n250 STARTTLS\r\n")
+					in.ReadString('\n')
+					io.WriteString(sock, "220 go\r\n")
+					slow := &dripConn{sock, c.handshake}
+					secure := tls.Server(slow, config)
+					if _, err := bufio.NewReader(secure).ReadString('\n'); err != nil {
+						return
+					}
+					go io.Copy(io.Discard, sock)
+					slow.slow = true
+					for { // not at once: Write would wait for what the client does not read
+						if _, err := io.WriteString(secure, "250-"+strings.Repeat("x", 20)+"\r\n"); err != nil {
+							return
+						}
+					}
+				}}
+				client, o := attacked(t, ca, p, "verify")
+				began := time.Now()
+				k, opened := client.Dial(t.Context(), o)
+				limit := c.limit(client.transports["smtp"])
+				if took := time.Since(began); k != nil || !opened.Reply.Temporary() || opened.Insecure != c.handshake || took < limit || took > limit+5*time.Second {
+					t.Errorf("%v %+v after %v, want %v", k, opened, took, limit)
+				}
+				time.Sleep(time.Minute) // the server ends
+			})
+		})
+	}
+}
+
+// That no handshake succeeded with a host lately is a reason for plaintext only where plaintext will do.
+// It is remembered for an hour, of a bounded number of hosts.
+func TestBrokenHostIsNoExcuse(t *testing.T) {
+	p := &tap{cut: -1, serve: (&ability{offers: true, reply: "220 go ahead"}).serve}
+	c, o := attacked(t, newAuthority(t), p, "")
+	if result, opened := deliver(t, c, o); result != mail.Delivered || !opened.Security.IsZero() {
+		t.Fatalf("%v %+v", result, opened)
+	}
+	for _, security := range []string{"encrypt", "verify", "sts=mx.test", "secure=mx.test", "+requiretls"} {
+		o.Security = security
+		if result, opened := deliver(t, c, o); result == mail.Delivered || !opened.Insecure {
+			t.Errorf("%q: %v %+v", security, result, opened)
+		}
+	}
+	var b brokenHosts
+	now := time.Now()
+	host := func(i int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}), 25)
+	}
+	for i := range brokenMax + 10 {
+		b.add(host(i), now)
+	}
+	if len(b.until) != brokenMax || !b.remembers(host(brokenMax+9), now.Add(brokenTTL-1)) || b.remembers(host(brokenMax+9), now.Add(brokenTTL)) {
+		t.Errorf("%d hosts are remembered", len(b.until))
 	}
 }

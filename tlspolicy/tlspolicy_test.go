@@ -25,6 +25,7 @@ func TestDemands(t *testing.T) {
 		{Policy{Level: Verify, Match: []string{"nexthop"}}, Nexthop{}, "verify"},
 		{Policy{Level: Secure}, Nexthop{Domain: "a.example"}, "secure=.a.example,a.example"},
 		{Policy{Level: Secure, Match: []string{"hostname", "hostname"}}, Nexthop{Domain: "a.example"}, "secure=hostname"},
+		{Policy{Level: Secure}, Nexthop{Domain: "A.Example."}, "secure=.a.example,a.example"},
 		{Policy{Level: Secure}, Nexthop{}, "! level secure needs a domain"},
 		{Policy{Level: Secure, Match: []string{"mx.example"}}, Nexthop{}, "secure=mx.example"},
 		{Policy{Level: DANE}, Nexthop{Domain: "a.example"}, "dane"},
@@ -143,6 +144,7 @@ func TestTable(t *testing.T) {
 		{"smtp", "a.example", Encrypt}, {"smtp", "x.a.example", Verify}, {"smtp", "b.example", Verify}, {"smtp", "x.b.example", Encrypt},
 		{"smtp", "x.y.b.example", Encrypt}, {"smtp", "x.c.b.example", None}, {"smtp", "c.b.example", Encrypt}, {"smtp", "example", DANE},
 		{"smtp", "a.test", DANE}, {"smtp", "", DANE}, {"relay", "a.test", May}, {"relay", "a.example", Encrypt},
+		{"smtp", "A.Example", Encrypt}, {"smtp", "a.example.", Encrypt}, {"smtp", "X.C.B.Example.", None},
 	} {
 		if got := table.Policy(c.transport, c.domain); got.Level != c.want {
 			t.Errorf("%s %s: %v, want %v", c.transport, c.domain, got.Level, c.want)
