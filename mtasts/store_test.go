@@ -80,6 +80,13 @@ func (w *world) TXT(ctx context.Context, name string) ([]string, error) {
 	return []string{p.record}, nil
 }
 
+// lag sets how long fetches and lookups of records take from now on.
+func (w *world) lag(web, dns time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow, w.slowDNS = web, dns
+}
+
 func (w *world) Addrs(context.Context, string) ([]netip.Addr, error) { return public.addrs, nil }
 
 func (w *world) fetch(ctx context.Context, domain string) (Policy, *Error) {
@@ -461,7 +468,7 @@ func TestSearchOutlivesItsCaller(t *testing.T) {
 	}{{0, 30 * time.Second, "enforce 1"}, {30 * time.Second, 0, "enforce 1"}, {40 * time.Second, 40 * time.Second, "enforce 1"}, {61 * time.Second, 0, "-"}} {
 		in(t, func(t *testing.T, w *world, s *Store) {
 			w.policy("example.com", "1", Enforce, 7*day)
-			w.slow, w.slowDNS = c.web, c.dns
+			w.lag(c.web, c.dns)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if got := showFound(s.Lookup(ctx, "example.com")); got != context.DeadlineExceeded.Error() {
@@ -478,7 +485,7 @@ func TestSearchOutlivesItsCaller(t *testing.T) {
 				t.Errorf("%+v: %s later, want %s", c, got, c.want)
 			}
 			time.Sleep(time.Minute)
-			w.slow, w.slowDNS = 0, 0
+			w.lag(0, 0)
 			if got := look(t, s, "example.com"); got != "enforce 1" {
 				t.Errorf("%+v: %s at the end", c, got)
 			}

@@ -22,8 +22,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/dane"
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp/client"
+	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
 // A tap is the way to a server that records what the client sends, and cuts the connection after
@@ -724,5 +726,32 @@ func TestBrokenHostIsNoExcuse(t *testing.T) {
 	}
 	if len(b.until) != brokenMax || !b.remembers(host(brokenMax+9), now.Add(brokenTTL-1)) || b.remembers(host(brokenMax+9), now.Add(brokenTTL)) {
 		t.Errorf("%d hosts are remembered", len(b.until))
+	}
+}
+
+// What the handshake asks for, and by which names DANE-TA judges: those of the TLSA base domain, the
+// host and the domain (RFC 7672 3.2.2 and 8.1). TLS before 1.2 is only better than plaintext.
+func TestWhatIsAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		p          protection
+		server     string
+		references string
+		version    uint16
+	}{
+		{"alias", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseAlways, Check: tlspolicy.CheckTLSA}, host: "mx.test", nexthop: "a.test", tlsa: dane.Answer{Base: "base.test"}},
+			"base.test", "base.test mx.test a.test", tls.VersionTLS12},
+		{"site", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseAlways, Check: tlspolicy.CheckTLSA}, host: "mx.test", nexthop: "{mx.test}", tlsa: dane.Answer{Base: "mx.test"}},
+			"mx.test", "mx.test mx.test", tls.VersionTLS12},
+		{"host", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseAlways, Check: tlspolicy.CheckName}, host: "mx.test.", nexthop: "[mx.test]"}, "mx.test", " mx.test.", tls.VersionTLS12},
+		{"may", protection{Requirement: tlspolicy.Requirement{Use: tlspolicy.UseIfOffered}, host: "mx.test", nexthop: "[mx.test]"}, "mx.test", " mx.test", tls.VersionTLS10},
+	} {
+		config := c.p.config(nil)
+		if config.ServerName != c.server || config.MinVersion != c.version || config.VerifyConnection == nil {
+			t.Errorf("%s: %q, version %x", c.name, config.ServerName, config.MinVersion)
+		}
+		if got := strings.Join(c.p.references(), " "); got != c.references {
+			t.Errorf("%s: references %q", c.name, got)
+		}
 	}
 }
