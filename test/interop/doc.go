@@ -13,6 +13,8 @@
 //     our receiver, also with limits that make them answer 421 and 452 in the
 //     middle of things, and Postfix's smtp-sink, also without pipelining and
 //     without ESMTP;
+//   - from the daemon into mailboxes: Dovecot by LMTP (dovecot.go), whose mailboxes are
+//     the account;
 //   - contents that such servers may not take as they are, through Postfix and Exim
 //     without 8BITMIME and with other gaps in what they offer (samples.go); Python's
 //     email package decodes what arrives;

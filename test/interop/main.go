@@ -57,6 +57,7 @@ const (
 	progGoSMTP    program = "gosmtp-go"
 	progGoSMTP24  program = "gosmtp-v0.24.0"
 	progGoSMTP21  program = "gosmtp-v0.21.3"
+	progDovecot   program = "dovecot"
 )
 
 func main() {
@@ -139,6 +140,7 @@ func (t *trial) versions(ctx context.Context) error {
 		{progExim, []string{"/usr/sbin/exim4", "-C", "/dev/null", "-bV"}},
 		{progSendmail, []string{"/usr/libexec/sendmail/sendmail"}},
 		{progOpenSMTPD, []string{"/usr/sbin/smtpd"}},
+		{progDovecot, []string{"/usr/sbin/dovecot", "--version"}},
 		{progSwaks, []string{"swaks", "--version"}},
 		{progCurl, []string{"curl", "--version"}},
 		{progPython, []string{"python3", "--version"}},
@@ -175,6 +177,7 @@ func (t *trial) withServers(ctx context.Context, words []string) (err error) {
 		{progGoSMTP, func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, progGoSMTP, gosmtpAddr) }},
 		{progGoSMTP24, func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, progGoSMTP24, gosmtp24Addr) }},
 		{progGoSMTP21, func(ctx context.Context) (*process, error) { return startGoSMTP(ctx, t, progGoSMTP21, gosmtp21Addr) }},
+		{progDovecot, func(ctx context.Context) (*process, error) { return startDovecot(ctx, t.dir) }},
 	} {
 		if t.absent[server.program] {
 			continue

@@ -26,6 +26,7 @@ const (
 	gosmtpAddr        = "127.0.0.1:2660"
 	gosmtp24Addr      = "127.0.0.1:2661"
 	gosmtp21Addr      = "127.0.0.1:2662"
+	dovecotAddr       = "127.0.0.1:2670"
 )
 
 // The domains of recipients, by the way that their mail takes.
@@ -56,6 +57,7 @@ func startPosthaste(ctx context.Context, t *trial) (*process, error) {
 	} {
 		routes[domain] = "smtp:" + bracketed(address)
 	}
+	routes[socketDomain], routes[tcpDomain] = "lmtp:unix:"+dovecotSocket(t.dir), "lmtp:inet:"+bracketed(dovecotAddr)
 	text := fmt.Sprintf(`
 myhostname = "posthaste.test"
 queue_directory = %q
