@@ -392,3 +392,68 @@ func BenchmarkEditor(b *testing.B) {
 		e.End()
 	}
 }
+
+// checkRewritten edits a To field with a list, and checks that those who are named after it are
+// those named before, each rewritten, and that a list that cannot be read stays as it is.
+func checkRewritten(t *testing.T, list string, n int) {
+	t.Helper()
+	field := "To: " + list + "\r\n"
+	var e Editor
+	out, _ := edit(&e, compiled(t, Config{Domain: "example.com", Rewrite: rewriter}), someFacts, field, n)
+	read := func(text string) (all []string, err error) {
+		l := List{Emit: func(m Mailbox) error {
+			a, err := ParsePath(m.Address, "example.com")
+			if err != nil {
+				all = append(all, string(m.Address)) // not an address, which stays
+				return nil
+			}
+			all = append(all, string(rewriter(KindTo, Qualify(a, "example.com"))))
+			return nil
+		}}
+		if err := l.Feed([]byte(text)); err != nil {
+			return nil, err
+		}
+		return all, l.End()
+	}
+	value, ok := strings.CutPrefix(out, "To:")
+	if !ok {
+		t.Fatalf("%q: %q", field, out)
+	}
+	before, err := read(" " + list)
+	if err != nil {
+		if out != field {
+			t.Fatalf("%q: %v, and yet %q", field, err, out)
+		}
+		return
+	}
+	after, err := read(strings.TrimSuffix(value, "\r\n"))
+	if err != nil || !slices.Equal(before, after) {
+		t.Fatalf("%q has %q; %q has %q, %v", field, before, out, after, err)
+	}
+}
+
+// Rewriting changes addresses and nothing else of a list, however it is written.
+func TestRewriteRandomLists(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 3))
+	t.Logf("seed %d", seed)
+	words := []string{"a", "joe", "@", "www", ".example.com", "b.org", ",", ", ", "<", ">", "\"x, y\"", "(c)", "(c (d))", ":", ";", " ", "\r\n\t", ".", "[1.2.3.4]", "\\", "\"", "é", "<@r.org:a@www>", "Jane <jane@www>", "g: a@www;"}
+	for range 2000 {
+		var list strings.Builder
+		for range 1 + random.IntN(10) {
+			list.WriteString(words[random.IntN(len(words))])
+		}
+		checkRewritten(t, list.String()+"x", 1+random.IntN(20))
+	}
+}
+
+// Whatever a list is, rewriting it changes nobody into somebody else.
+func FuzzRewrite(f *testing.F) {
+	f.Add("Jane <jane@www>, (c) joe, g: a@b;", uint8(3))
+	f.Fuzz(func(t *testing.T, list string, n uint8) {
+		if n == 0 || len(list) > FieldMax/2 || strings.ContainsAny(list, "\r\n") {
+			return
+		}
+		checkRewritten(t, list, int(n))
+	})
+}
