@@ -34,6 +34,8 @@ func (s *Session) answer() {
 		s.onHelo()
 	case slotStartTLS:
 		s.onStartTLS()
+	case slotAuth:
+		s.onAuth()
 	case slotReset:
 		s.onReset(t)
 	case slotMail:
@@ -205,7 +207,7 @@ func (s *Session) onHelo() {
 	}
 }
 
-// greeted goes on when the server's extensions are known: with TLS, or with mail.
+// greeted goes on when the server's extensions are known: with TLS, or without.
 func (s *Session) greeted() {
 	switch {
 	case s.secured || s.cfg.TLS == TLSNever:
@@ -214,6 +216,15 @@ func (s *Session) greeted() {
 		return
 	case s.cfg.TLS == TLSRequired:
 		s.insecure("TLS is required, but the server does not offer it")
+		return
+	}
+	s.protected()
+}
+
+// protected goes on when the connection is as secure as it will be: with authentication, or with mail.
+func (s *Session) protected() {
+	if s.cfg.Auth != nil {
+		s.authenticate()
 		return
 	}
 	s.level = s.highest()
@@ -231,8 +242,7 @@ func (s *Session) onStartTLS() {
 	case s.cfg.TLS == TLSRequired:
 		s.insecure("TLS is required, but the server refuses it: " + s.parser.Reply("").String())
 	default:
-		s.level = s.highest()
-		s.phase = phaseReady
+		s.protected()
 	}
 }
 
@@ -255,7 +265,7 @@ func (s *Session) injected() {
 		Reply: s.own(451, mail.Status{Class: 4, Subject: 7}, "octets in plaintext follow the reply to STARTTLS")})
 }
 
-// refused ends a session whose greeting or EHLO was refused, with QUIT.
+// refused ends a session whose greeting, EHLO or AUTH was refused, with QUIT.
 func (s *Session) refused(kind FailureKind, stage WaitKind) {
 	s.fail(Failure{Kind: kind, Stage: stage, Reply: s.reply()})
 	s.out.extend(append(s.out.commands, "QUIT\r\n"...))

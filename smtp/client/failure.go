@@ -20,13 +20,14 @@ const (
 	FailAbandoned             // the host gave up for its own reasons
 	FailQuit                  // QUIT was answered: no failure
 	FailSecurity              // TLS is required and not to be had, or its negotiation failed
+	FailAuth                  // the server does not accept who we are, or we not who it is
 )
 
 // String returns the kind's name.
 func (k FailureKind) String() string {
 	return [...]string{
 		"none", "greeting", "hello", "loop", "closed", "lost", "timeout", "protocol", "step", "fence", "early",
-		"abandoned", "quit", "security",
+		"abandoned", "quit", "security", "authentication",
 	}[k]
 }
 

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,22 @@ import (
 	"github.com/posthaste-mta/posthaste/mail"
 	"github.com/posthaste-mta/posthaste/smtp"
 )
+
+// Whatever a server says as a challenge is decoded as package base64 does it, or refused.
+func FuzzChallenge(f *testing.F) {
+	for _, text := range []string{"", "eA==", " eA== ", "eA", "eA=\n=", "e\rA==", "eB==", "====", strings.Repeat("eHh4", 2000)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		challenge, err := ParseChallenge(text)
+		if err != nil {
+			return
+		}
+		if again := base64.StdEncoding.EncodeToString(challenge); again != strings.Trim(text, " ") {
+			t.Fatalf("%q is taken for %q", text, again)
+		}
+	})
+}
 
 // Arbitrary octets from the server in arbitrary portions, at every level: the
 // session must neither panic, nor lose a transaction, nor call a recipient
@@ -28,6 +46,8 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte(hello+"250 a\r\n250 b\r\n354 c\r\n250 d\r\n250-"), uint8(0), uint8(0), uint8(1))
 	f.Add([]byte(hello+"250 a\r\n250 b\r\n250 b\r\n354 c\r\n250 d\r\n452 e\r\n250 a\r\n250 b\r\n354 c\r\n550 d\r\n"), uint8(4), uint8(1), uint8(6))
 	f.Add([]byte(hello+"250 a\r\n250 b\r\n250 b\r\n354 c\r\n250 d\r\n421 e\r\n"), uint8(4), uint8(1), uint8(5))
+	f.Add([]byte("220 mx\r\n250 AUTH X-TEST\r\n334 eA==\r\n334\r\n235 a\r\n250 a\r\n250 b\r\n354 c\r\n250 d\r\n"), uint8(0), uint8(1), uint8(9))
+	f.Add([]byte("220 mx\r\n250-mx\r\n250 AUTH X-TEST\r\n334 =\r\n334 a\r\n501 b\r\n"), uint8(0), uint8(1), uint8(9))
 	f.Fuzz(func(t *testing.T, octets []byte, portion, recipients, level uint8) {
 		cfg := Config{Hello: "me.example", Level: Level(level % 4), InFlight: int(recipients) % 20, LMTP: level/4%2 == 1}
 		a := fuzzed(t, octets, len(octets)+1, int(recipients), cfg)
@@ -51,6 +71,9 @@ type fuzzHost struct {
 // fuzzed feeds one reply line at a time, cut into portions, with the host doing
 // its part after each line, and returns the dialogue.
 func fuzzed(t *testing.T, octets []byte, portion, rcpts int, cfg Config) string {
+	if bytes.Contains(octets, []byte("AUTH X-TEST")) {
+		cfg.Auth = &scripted{responses: []string{"initial", "response"}, proof: "x"}
+	}
 	h := &fuzzHost{t: t, s: New(cfg), rcpts: rcpts}
 	for len(octets) > 0 && !h.s.Over() {
 		line := octets

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +15,9 @@ import (
 //
 //	session level=LEVEL inflight=N self=NAME  a new connection; the level is group
 //	                                          if nothing else is said; with tls=offered or
-//	                                          tls=required it asks for TLS, and with lmtp it
-//	                                          speaks LMTP
+//	                                          tls=required it asks for TLS, with lmtp it
+//	                                          speaks LMTP, and with auth= it
+//	                                          authenticates, see scripted
 //	secured, unsecured why="…"                TLS was negotiated, or not
 //	server say="250-one|250 two"              lines from the server; raw= is sent as it is
 //	start from=A to=B,C size=N 8bit utf8 …    a transaction; the options are ESMTP parameters
@@ -33,6 +36,40 @@ import (
 // The answer has the octets that the client writes, what it wants, what became
 // of recipients, and what it waits for at the end of the block. Replies and
 // results of a probe are shown as well.
+
+// scripted authenticates with given responses: the first is the initial one, "-" for none, and
+// "!TEXT" an error. With a proof, success is complete once the server's challenge is that.
+type scripted struct {
+	responses []string
+	proof     string
+	complete  bool
+}
+
+func (a *scripted) Begin(offered []string, _ bool) (string, []byte, error) {
+	if !slices.Contains(offered, "X-TEST") {
+		return "", nil, fmt.Errorf("the server offers %q", offered)
+	}
+	if a.responses[0] == "-" {
+		a.responses = a.responses[1:]
+		return "X-TEST", nil, nil
+	}
+	initial, err := a.Answer(nil)
+	return "X-TEST", initial, err
+}
+
+func (a *scripted) Answer(challenge []byte) ([]byte, error) {
+	a.complete = a.complete || string(challenge) == a.proof
+	response := a.responses[0]
+	if len(a.responses) > 1 {
+		a.responses = a.responses[1:]
+	}
+	if why, bad := strings.CutPrefix(response, "!"); bad {
+		return nil, errors.New(why)
+	}
+	return []byte(strings.Repeat(response, 1+499*strings.Count(response, "long"))), nil
+}
+
+func (a *scripted) Complete() bool { return a.proof == "" || a.complete }
 
 // A dialogue runs one script.
 type dialogue struct {
@@ -79,6 +116,9 @@ func (d *dialogue) command(tb testing.TB, l *golden.Line) {
 		cfg.InFlight = l.Int(tb, "inflight", 0)
 		cfg.TLS = map[string]TLSUse{"": TLSNever, "offered": TLSOffered, "required": TLSRequired}[l.Str("tls", "")]
 		cfg.LMTP = has(l, "lmtp")
+		if responses := l.Str("auth", ""); responses != "" {
+			cfg.Auth = &scripted{responses: strings.Split(responses, "|"), proof: l.Str("proof", "")}
+		}
 		d.s, d.stuck, d.late, d.unsure = New(cfg), false, false, 0
 	case "server":
 		text := strings.ReplaceAll(l.Str("say", ""), "|", "\r\n") + "\r\n"

@@ -69,6 +69,8 @@ type Config struct {
 	LMTP bool
 	// TLS says whether the session is to be secured with STARTTLS.
 	TLS TLSUse
+	// Auth, if not nil, authenticates the session before any mail. Without success there is none.
+	Auth Authenticator
 	// InFlight is the maximum number of unanswered messages at level Stream, and
 	// so of Doubtful ones if the connection is lost. The default is
 	// InFlightDefault, the maximum InFlightMax; 1 is treated as 2. A host that
@@ -93,6 +95,7 @@ const (
 	phaseGreeting phase = iota
 	phaseHello
 	phaseHandshake // the host negotiates TLS
+	phaseAuth
 	phaseReady
 	phaseDrain // nothing more is written; the outstanding replies are read
 	phaseProbe
@@ -133,6 +136,7 @@ type Session struct {
 	probe        ProbeResult
 	tally        Tally
 	failure      Failure
+	exchange     exchange
 }
 
 // A Tally counts irregularities that do not end a session.
@@ -236,8 +240,9 @@ func (s *Session) Secured() {
 	s.hello()
 }
 
-// Ready reports whether the server has been greeted, and TLS was negotiated where it must be
-// or could be; Caps then returns the server's extensions.
+// Ready reports whether the server has been greeted, TLS was negotiated where it must be
+// or could be, and the session is authenticated if it is to be; Caps then returns the server's
+// extensions.
 func (s *Session) Ready() bool { return s.phase == phaseReady }
 
 // Caps returns the extensions that the server offers in this session.

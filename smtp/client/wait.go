@@ -26,6 +26,7 @@ const (
 	WaitUnasked
 	WaitStartTLS  // the reply to STARTTLS
 	WaitHandshake // the host, which negotiates TLS; it has a time limit of its own
+	WaitAuth      // the reply to AUTH, or to a response
 )
 
 // String returns words that complete "while waiting for".
@@ -34,7 +35,7 @@ func (k WaitKind) String() string {
 		"nothing", "the greeting", "the reply to EHLO", "the reply to RSET", "the reply to MAIL",
 		"the reply to RCPT", "the reply to DATA", "the content to be taken", "the reply to the content",
 		"the reply to QUIT", "the rest of a reply that belongs to no command",
-		"the reply to STARTTLS", "the end of the TLS handshake",
+		"the reply to STARTTLS", "the end of the TLS handshake", "the reply to AUTH",
 	}[k]
 }
 
@@ -90,13 +91,14 @@ const (
 	slotParting   // QUIT after a probe
 	slotQuit
 	slotStartTLS
+	slotAuth // AUTH, or a response to a challenge
 )
 
 // wait returns what the host waits for while the slot is the oldest.
 func (k slotKind) wait() WaitKind {
 	return [...]WaitKind{
 		WaitGreeting, WaitHello, WaitHello, WaitReset, WaitMail, WaitRcpt, WaitDataInit,
-		WaitFinal, WaitFinal, WaitFinal, WaitFinal, WaitReset, WaitQuit, WaitQuit, WaitStartTLS,
+		WaitFinal, WaitFinal, WaitFinal, WaitFinal, WaitReset, WaitQuit, WaitQuit, WaitStartTLS, WaitAuth,
 	}[k]
 }
 
