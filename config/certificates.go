@@ -190,7 +190,8 @@ func (c *Config) CheckFiles(now time.Time) ([]Warning, error) {
 	_, maps := c.LoadRewriting()
 	_, logins := c.OpenUsers()
 	_, _, certification := c.Certification()
-	if err := errors.Join(err, clients, maps, logins, certification); err != nil {
+	_, credentials := c.LoadCredentials()
+	if err := errors.Join(credentials, err, clients, maps, logins, certification); err != nil {
 		return nil, err
 	}
 	return c.ExpiryWarnings(set, now), nil

@@ -83,6 +83,7 @@ type Config struct {
 
 	DefaultTransport string
 	RelayHost        string
+	Credentials      string // path; see LoadCredentials
 	Postmaster       string
 	Routes           []Route // sorted by pattern, then expressions in the order of the file
 	SenderRoutes     []Route // likewise

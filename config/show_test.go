@@ -210,6 +210,8 @@ func samples(p Parameter) []string {
 		return []string{`"none"`, `"may"`, `"dane"`}
 	case "tls_ca_file", "smtp_tls_ca_file", "tls_cert_file", "smtp_tls_cert_file", "tls_key_file", "smtp_tls_key_file":
 		return []string{`""`, `"/etc/tls/cert.pem"`}
+	case "credentials":
+		return []string{`""`, `"systemd:smtp"`, `"/etc/x y"`}
 	case "smtp_tls_match", "tls_match", "smtp_tls_fingerprints", "tls_fingerprints":
 		return nil // right only together with others
 	case "delay_warning_time", "smtpd_greet_pause", "2bounce_notice_recipient", "max_share", "priority", "address", "sources":

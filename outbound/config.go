@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/posthaste-mta/posthaste/outbound/credential"
 	"github.com/posthaste-mta/posthaste/smtp/client"
 )
 
@@ -35,6 +36,8 @@ type Config struct {
 	Transports map[string]TransportConfig
 	// Sources are our identities that an Opening may name, by name.
 	Sources map[string]SourceConfig
+	// Credentials are those by which we authenticate to servers (default: none).
+	Credentials *credential.Table
 	// TLSA finds TLSA records (default: no host has any).
 	TLSA TLSAFinder
 	// Seed is the seed of the random order of equal hosts. The default is 0; give
@@ -54,7 +57,7 @@ type TransportConfig struct {
 	LMTP bool
 
 	ConnectTimeout  time.Duration // TCP connection to one address (default 30 s)
-	HeloTimeout     time.Duration // greeting; reply to EHLO (default 300 s)
+	HeloTimeout     time.Duration // greeting; reply to EHLO; each reply to AUTH (default 300 s)
 	MailTimeout     time.Duration // reply to MAIL (default 300 s)
 	RcptTimeout     time.Duration // reply to RCPT (default 300 s)
 	DataInitTimeout time.Duration // reply to DATA (default 120 s)
@@ -114,7 +117,7 @@ func (t TransportConfig) WithDefaults() TransportConfig {
 // wait returns the time limit of a wait (RFC 5321 4.5.3.2).
 func (t *TransportConfig) wait(k client.WaitKind) time.Duration {
 	switch k {
-	case client.WaitGreeting, client.WaitHello:
+	case client.WaitGreeting, client.WaitHello, client.WaitAuth:
 		return t.HeloTimeout
 	case client.WaitMail:
 		return t.MailTimeout

@@ -55,6 +55,9 @@ type letter struct {
 func newConn(c *Client, config *TransportConfig, o mail.Opening, hello string, sock net.Conn, protect *protection) *Conn {
 	label := hostLabel(o.Host)
 	sc := client.Config{Hello: hello, Peer: label, Level: sessionLevel(o.Level), InFlight: o.InFlight, TLS: protect.use(), LMTP: config.LMTP}
+	if protect.login != nil {
+		sc.Auth = protect.login.begin()
+	}
 	if !c.cfg.AllowSelf && !config.LMTP { // the mailboxes of a mail server may have its name
 		sc.Self = c.cfg.Self
 	}
@@ -141,6 +144,9 @@ func (k *Conn) secure(ctx context.Context) {
 	switch {
 	case err == nil:
 		k.security = k.protect.described(state)
+		if k.protect.login != nil {
+			k.protect.login.conversation.Secured(state)
+		}
 		l.session.Secured()
 	case ctx.Err() == nil: // else alive ends the session
 		k.client.count.tlsFailures.Add(1)

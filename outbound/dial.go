@@ -14,7 +14,8 @@ import (
 	"github.com/posthaste-mta/posthaste/tlspolicy"
 )
 
-// Dial connects to a host and begins a session: connection, greeting, EHLO, and TLS as the Opening demands.
+// Dial connects to a host and begins a session: connection, greeting, EHLO, TLS and AUTH as the
+// Opening demands.
 // The Conn is not nil if and only if the Reply of the other result is zero. The
 // Reply is permanent and our own (By is "") only if the host turned out to be this one;
 // any other refusal that precedes the envelope is about the host, not the mail, whatever
@@ -33,11 +34,14 @@ func (c *Client) Dial(ctx context.Context, o mail.Opening) (*Conn, mail.OpenedCo
 		return nil, mail.OpenedConnection{Insecure: true, Reply: why}
 	}
 	k, opened := c.open(ctx, config, o, from, protect)
-	if k == nil && opened.Insecure && protect.Use == tlspolicy.UseIfOffered && ctx.Err() == nil {
+	if k == nil && protect.failed && protect.Use == tlspolicy.UseIfOffered && ctx.Err() == nil {
 		// The handshake failed, and mail for which plaintext will do is not to wait for that. A
 		// new connection, because nobody knows what the server makes of this one.
 		c.broken.add(o.Host.Addr, time.Now())
 		protect.Use = tlspolicy.UseNever
+		k, opened = c.open(ctx, config, o, from, protect)
+	}
+	if k == nil && protect.login.renew(ctx) {
 		k, opened = c.open(ctx, config, o, from, protect)
 	}
 	return k, opened
@@ -58,9 +62,11 @@ func (c *Client) open(ctx context.Context, config *TransportConfig, o mail.Openi
 	k := newConn(c, config, o, from.hello, sock, protect)
 	if failure, ok := k.greet(ctx); !ok {
 		c.count.handshakeFails.Add(1)
+		c.unauthenticated(&failure, protect.login, o.Host)
 		c.logFailure(o.Host.Addr, failure)
 		opened.Reply = atTheDoor(failure)
-		opened.Insecure = failure.Kind == client.FailSecurity || failure.Stage == client.WaitHandshake && failure.Kind != client.FailAbandoned
+		protect.failed = failure.Kind == client.FailSecurity || failure.Stage == client.WaitHandshake && failure.Kind != client.FailAbandoned
+		opened.Insecure = protect.failed || failure.Stage == client.WaitAuth && failure.Kind != client.FailAbandoned
 		return nil, opened
 	}
 	if protect.Keyword && !k.line.session.Caps().RequireTLS {

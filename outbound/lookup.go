@@ -33,7 +33,11 @@ func (c *Client) Hosts(ctx context.Context, transport, nexthop string) (mail.Hos
 		return mail.HostSet{Until: now().Add(lookupFailed)}, unconfigured(transport)
 	}
 	set, reply := c.hostsOf(ctx, config, nexthop, c.trustsNexthop(nexthop))
-	for _, relay := range config.FallbackRelays {
+	relays := config.FallbackRelays
+	if c.cfg.Credentials.For(nexthop, c.trusted[nexthop]) != "" {
+		relays = nil // they are other servers than the one that the password is for
+	}
+	for _, relay := range relays {
 		further, why := c.hostsOf(ctx, config, relay, true)
 		reply = soften(why)
 		set.Tiers = addTiers(set.Tiers, further.Tiers)

@@ -80,7 +80,9 @@ type protection struct {
 	transport string
 	tlsa      dane.Answer // CheckTLSA: by what the certificate is judged
 	identity
-	trust mail.Trust
+	trust  mail.Trust
+	login  *login // nil: we do not authenticate
+	failed bool   // TLS could not be negotiated
 }
 
 // protectionOf returns how a connection is to be secured; a reply that is not zero says why
@@ -109,6 +111,9 @@ func (c *Client) protectionOf(ctx context.Context, config *TransportConfig, o *m
 		if p.tlsa.Why != "" {
 			why.Text += ": " + p.tlsa.Why
 		}
+	}
+	if why.IsZero() {
+		p.login, why = c.loginOf(ctx, demand.Credential, p, o.Host)
 	}
 	if p.Use == tlspolicy.UseIfOffered && c.broken.remembers(o.Host.Addr, time.Now()) {
 		p.Use = tlspolicy.UseNever

@@ -9,6 +9,7 @@ type Stats struct {
 	ConnectFailures uint64 // connections that could not be opened
 	HandshakeFails  uint64 // connections on which the session did not begin
 	TLSFailures     uint64 // of these, the ones on which TLS could not be negotiated
+	AuthFailures    uint64 // of these, the ones on which we could not authenticate
 	Reused          uint64 // transactions on a connection that had carried one before
 	Stale           uint64 // idle sessions that turned out to be closed
 	Lost            uint64 // connections lost or timed out during a transaction
@@ -21,8 +22,8 @@ type Stats struct {
 
 // counters hold the Stats while they are counted.
 type counters struct {
-	transactions, connects, connectFailures, handshakeFails, tlsFailures atomic.Uint64
-	reused, stale, lost, protocol, doubtful, emptyTaken, astray, blocked atomic.Uint64
+	transactions, connects, connectFailures, handshakeFails, tlsFailures, authFailures atomic.Uint64
+	reused, stale, lost, protocol, doubtful, emptyTaken, astray, blocked               atomic.Uint64
 }
 
 // Stats returns the current counts. They are read one by one, so they may differ
@@ -34,6 +35,7 @@ func (c *Client) Stats() Stats {
 		ConnectFailures: c.count.connectFailures.Load(),
 		HandshakeFails:  c.count.handshakeFails.Load(),
 		TLSFailures:     c.count.tlsFailures.Load(),
+		AuthFailures:    c.count.authFailures.Load(),
 		Reused:          c.count.reused.Load(),
 		Stale:           c.count.stale.Load(),
 		Lost:            c.count.lost.Load(),

@@ -27,6 +27,10 @@ type RouterConfig struct {
 	// STS finds MTA-STS policies, for transports and domains whose level is mta-sts
 	// (default: no domain has one).
 	STS STSFinder
+	// Credential returns the name of the credential by which we authenticate to the servers of a
+	// nexthop, or "" (default: there is none). Configured means that the operator has written the
+	// nexthop.
+	Credential func(nexthop string, configured bool) string
 	// VerdictEntries is the maximum number of remembered verdicts; 0 means 20000.
 	VerdictEntries int
 }
@@ -122,7 +126,7 @@ func (r *Router) complete(how Lookups, to mail.Route, whom receiver, v verdict, 
 	case !v.reply.IsZero() && !how.Fallback:
 		to.Reply = v.reply
 		return to
-	case how.Sites:
+	case how.Sites && whom.credential == "": // a site's name does not say whom a password is for
 		to.Site = v.site
 	}
 	if sts.enforced && to.Site != "" {
@@ -157,6 +161,7 @@ func (r *Router) named(to mail.Route, whom receiver) mail.Route {
 // secured adds what is demanded of connections for a route.
 func (r *Router) secured(to mail.Route, whom receiver, nexthop tlspolicy.Nexthop) mail.Route {
 	demand, why := whom.policy.For(nexthop)
+	demand.Credential = whom.credential
 	to.Security = demand.String()
 	if !why.IsZero() {
 		to.Reply, to.Site, to.Security = why, "", ""

@@ -15,15 +15,21 @@ import (
 type receiver struct {
 	domain string // that a nexthop names, in canonical form; "" if it names none, or several
 	policy tlspolicy.Policy
+	// credential is the name of that by which we authenticate to its servers, or "".
+	credential string
 }
 
 // receiver returns the receiver of a route.
 func (r *Router) receiver(to *mail.Route) receiver {
+	credential := ""
+	if r.cfg.Credential != nil {
+		credential = r.cfg.Credential(to.Nexthop, r.resolver.trusted[to.Nexthop])
+	}
 	if r.cfg.Security == nil {
-		return receiver{policy: tlspolicy.Policy{Level: tlspolicy.May}} // nobody asks for the domain
+		return receiver{policy: tlspolicy.Policy{Level: tlspolicy.May}, credential: credential} // nobody asks for the domain
 	}
 	domain := domainOf(to.Nexthop)
-	return receiver{domain, r.cfg.Security.Policy(to.Transport, domain)}
+	return receiver{domain, r.cfg.Security.Policy(to.Transport, domain), credential}
 }
 
 // domainOf returns the name in a nexthop: a domain, or a host in brackets. A list, an address and a

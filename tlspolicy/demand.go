@@ -21,11 +21,14 @@ type Demand struct {
 	// RequireTLS is the demand of a message (RFC 8689): whatever the level, the server must
 	// be authenticated, and must offer REQUIRETLS itself.
 	RequireTLS bool
+	// Credential names that by which we authenticate to the server; "" for none.
+	Credential string
 }
 
 const (
 	textEnforced   = "sts"
 	textRequireTLS = "+requiretls"
+	textCredential = "+auth="
 )
 
 // String returns the demand's text; "" is May.
@@ -40,6 +43,9 @@ func (d Demand) String() string {
 	if len(d.Names) > 0 {
 		text += "=" + strings.Join(d.Names, ",")
 	}
+	if d.Credential != "" {
+		text += textCredential + d.Credential
+	}
 	if d.RequireTLS {
 		text += textRequireTLS
 	}
@@ -51,6 +57,7 @@ func ParseDemand(text string) (Demand, error) {
 	var d Demand
 	rest := text
 	rest, d.RequireTLS = strings.CutSuffix(rest, textRequireTLS)
+	rest, d.Credential, _ = strings.Cut(rest, textCredential)
 	level, names, named := strings.Cut(rest, "=")
 	switch level {
 	case "":

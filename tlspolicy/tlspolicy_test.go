@@ -61,7 +61,7 @@ func TestDemands(t *testing.T) {
 // A text that String has not made is refused, whatever it resembles: mail must not go by a
 // weaker demand than its own.
 func TestWrongDemands(t *testing.T) {
-	for _, text := range []string{"may", "None", "encrypt=", "sts+requiretls ", "+requiretls+requiretls", "secure=,", "mta-sts=", "=", "=a", "level 9", "fingerprint", "x"} {
+	for _, text := range []string{"may", "None", "encrypt=", "sts+requiretls ", "+requiretls+requiretls", "secure=,", "mta-sts=", "=", "=a", "level 9", "fingerprint", "x", "+auth=", "may+auth=x", "+requiretls+auth=x", "secure+auth=x"} {
 		d, err := ParseDemand(text)
 		if err == nil {
 			t.Errorf("%q is read as %+v", text, d)
@@ -70,7 +70,7 @@ func TestWrongDemands(t *testing.T) {
 }
 
 func FuzzParseDemand(f *testing.F) {
-	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls"} {
+	for _, text := range []string{"", "none", "sts=*.a,b", "secure=.a.example,a.example+requiretls", "fingerprint=" + digest, "dane-only", "+requiretls", "+auth=a.b-c", "verify=a.example+auth=x+requiretls", "sts+auth=x"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

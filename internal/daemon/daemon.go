@@ -239,6 +239,10 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 	if err != nil {
 		return nil, err
 	}
+	credentials, err := cfg.LoadCredentials()
+	if err != nil {
+		return nil, err
+	}
 	run := cfg.Pipe()
 	run.Log = d.log
 	programs, err := pipe.New(run, programBodies{d.spool})
@@ -258,13 +262,14 @@ func (d *Daemon) newRouting(cfg machine.Fitted) (*routing, error) {
 		return nil, err
 	}
 	send.Log, send.Seed, send.TLSA = d.log, uint64(time.Now().UnixNano()), resolver
+	send.Credentials = credentials
 	client, err := outbound.New(send, resolver, bodies{d.spool}, nil)
 	if err != nil {
 		resolver.Close()
 		return nil, err
 	}
 	routes := cfg.Router()
-	routes.STS = d.sts
+	routes.STS, routes.Credential = d.sts, credentials.For
 	d.sts.private.Store(look.Policy.Reach == route.ReachPrivate)
 	router := resolve.NewRouter(table, resolver, routes)
 	return &routing{relay, flows, newAgentSet(cfg.Config, client, programs, resolver, router), newSigning(keys, cfg.Config), edits, logins}, nil

@@ -1,0 +1,365 @@
+package credential
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/xdg-go/scram"
+
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+const pass = "correct horse"
+
+func password(name string, nexthops ...string) Credential {
+	return Credential{Name: name, For: nexthops, User: "mia", Password: NewSecret(pass)}
+}
+
+// Whatever prints a value with a secret does not print that.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	table, err := NewTable([]Credential{password("office", "*")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := table.Named("office")
+	v, scrammed := NewConversation(h, NewSecret(pass)), NewConversation(h, NewSecret(pass))
+	if _, _, err := v.Begin([]string{Plain}, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := scrammed.Begin([]string{SCRAM}, true); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	for _, value := range []any{h.Password, &h.Password, h.Credential, h, *v, v.said, struct{ s Secret }{h.Password}, map[string]Secret{"x": h.Password}, v.client, *scrammed, scrammed.client} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			fmt.Fprintf(&log, verb, value)
+		}
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "value", value)
+		slog.New(slog.NewTextHandler(&log, nil)).Info("x", "value", value)
+		text, err := json.Marshal(value)
+		fmt.Fprint(&log, string(text), err)
+	}
+	if text := log.String(); strings.Contains(text, pass) || strings.Contains(text, fmt.Sprintf("%x", pass)) {
+		t.Errorf("a secret is printed:\n%s", text)
+	}
+}
+
+// Which credential is for which nexthop, from the narrowest pattern to the widest.
+func TestTable(t *testing.T) {
+	table, err := NewTable([]Credential{
+		password("exact", "[smtp.example.net]:587"), password("port", "smtp.example.net:2525"), password("host", "Smtp.Example.Net", "[192.0.2.1]"),
+		password("below", ".example.net"), password("far", ".sub.example.net"), password("rest", "*"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		nexthop    string
+		configured bool
+		want       string
+	}{
+		{"[smtp.example.net]:587", true, "exact"},
+		{"smtp.example.net:587", true, "host"},
+		{"[smtp.example.net]:2525", true, "port"},
+		{"smtp.example.net:2525", true, "port"},
+		{"[smtp.example.net]", true, "host"},
+		{"smtp.example.net", false, "host"},
+		{"mx.example.net", false, "below"},
+		{"a.sub.example.net", false, "far"},
+		{"sub.example.net", false, "below"},
+		{"example.net", false, ""},
+		{"example.net", true, "rest"},
+		{"badexample.net", false, ""},
+		{"[192.0.2.1]", true, "host"},
+		{"[192.0.2.1]:25", true, "rest"},
+		{"[192.0.2.2]", false, ""},
+		{"{smtp.example.net}", false, ""},
+		{"a.example,b.example", true, "rest"},
+		{"", false, ""},
+	} {
+		if got := table.For(row.nexthop, row.configured); got != row.want {
+			t.Errorf("%s (configured %v): %q, want %q", row.nexthop, row.configured, got, row.want)
+		}
+	}
+	var none *Table
+	if none.For("[smtp.example.net]:587", true) != "" || none.Named("exact") != nil {
+		t.Error("a nil table has a credential")
+	}
+}
+
+// What is wrong with a credential is said without its secret.
+func TestValidate(t *testing.T) {
+	with := func(change func(*Credential)) Credential {
+		c := password("office", "[smtp.example.net]:587")
+		change(&c)
+		return c
+	}
+	for want, c := range map[string]Credential{
+		"cannot be the name":    with(func(c *Credential) { c.Name = "a+b" }),
+		"for no nexthop":        with(func(c *Credential) { c.For = nil }),
+		"for: ":                 with(func(c *Credential) { c.For = []string{"a b"} }),
+		"a dot and a domain":    with(func(c *Credential) { c.For = []string{".example.net:25"} }),
+		"a list of hosts":       with(func(c *Credential) { c.For = []string{"{a.example}"} }),
+		"has no user":           with(func(c *Credential) { c.User = "" }),
+		"control character":     with(func(c *Credential) { c.User = "a\x00b" }),
+		"has a NUL":             with(func(c *Credential) { c.Password = NewSecret(pass + "\x00") }),
+		"no two of them":        with(func(c *Credential) { c.Token.File = "/x" }),
+		"it needs one":          with(func(c *Credential) { c.Password = Secret{} }),
+		"absolute path":         with(func(c *Credential) { c.Password, c.Token.Command = Secret{}, []string{"token"} }),
+		"no effect unless":      with(func(c *Credential) { c.InClear = true }),
+		`"XOAUTH2" is none`:     with(func(c *Credential) { c.Mechanisms = []string{XOAuth2} }),
+		`"PLAIN" is none that`:  with(func(c *Credential) { c.Password, c.Token.File, c.Mechanisms = Secret{}, "/x", []string{Plain} }),
+		"letters, digits, -, _": with(func(c *Credential) { c.Name = strings.Repeat("x", NameMax+1) }),
+	} {
+		_, err := NewTable([]Credential{c})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), pass) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+	if _, err := NewTable([]Credential{password("a", "*"), password("a", "a.example")}); err == nil {
+		t.Error("two credentials have one name")
+	}
+	if _, err := NewTable([]Credential{password("a", "*"), password("b", "*")}); err == nil {
+		t.Error("two credentials have one pattern")
+	}
+}
+
+// The example of RFC 2195 2.
+func TestCRAMVector(t *testing.T) {
+	c := cramMD5{&Credential{User: "tim", Password: NewSecret("tanstaaftanstaaf")}}
+	got, err := c.next([]byte("<1896.697170952@postoffice.reston.mci.net>"))
+	if want := "tim b913a602c7eda7a495b4e6e7334d3890"; err != nil || string(got) != want {
+		t.Errorf("%s, want %s (%v)", got, want, err)
+	}
+	if _, err := c.next(nil); err == nil {
+		t.Error("an empty challenge is answered")
+	}
+}
+
+// The example of RFC 7677 3, and what a hostile server may say in it.
+func TestSCRAM(t *testing.T) {
+	begin := func() *scramClient {
+		c, err := scram.SHA256.NewClient("user", "pencil", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &scramClient{conversation: c.WithNonceGenerator(func() string { return "rOprNGfwEbeRWgbNEkqO" }).NewConversation()}
+		if first, _ := s.start(); string(first) != "n,,n=user,r=rOprNGfwEbeRWgbNEkqO" {
+			t.Fatalf("first message %q", first)
+		}
+		return s
+	}
+	const serverFirst = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+	const serverFinal = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+	s := begin()
+	got, err := s.next([]byte(serverFirst))
+	if want := "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="; err != nil || string(got) != want {
+		t.Fatalf("%s, want %s (%v)", got, want, err)
+	}
+	v := &Conversation{client: s}
+	if v.Complete() {
+		t.Error("complete before the server's proof")
+	}
+	if _, err := s.next([]byte(serverFinal)); err != nil || !v.Complete() {
+		t.Errorf("the server's proof: %v", err)
+	}
+	if _, err := s.next([]byte(serverFinal)); err == nil {
+		t.Error("a message after the last one is answered")
+	}
+	for _, first := range []string{
+		"", "x", "r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", strings.Replace(serverFirst, "4096", "1", 1), strings.Replace(serverFirst, "4096", "2147483647", 1),
+		strings.Replace(serverFirst, "4096", "99999999999999999999", 1), strings.Replace(serverFirst, "4096", "-4096", 1), strings.Replace(serverFirst, "s=W22ZaJ0SNY7soEsUEjb6gQ==", "s=%", 1),
+	} {
+		if _, err := begin().next([]byte(first)); err == nil {
+			t.Errorf("%q is answered", first)
+		}
+	}
+	s = begin()
+	s.next([]byte(serverFirst))
+	for _, final := range []string{"v=AAAA", "e=other-error", "", strings.Replace(serverFinal, "6rri", "7rri", 1)} {
+		s := s
+		if _, err := s.next([]byte(final)); err == nil || s.conversation.Valid() {
+			t.Errorf("%q proves something", final)
+		}
+	}
+}
+
+// What a server says in place of each message never crashes us, and is never a success without
+// its proof.
+func FuzzConversation(f *testing.F) {
+	f.Add(uint8(0), "r=x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "v=AAAA")
+	f.Add(uint8(1), "<1@x>", "")
+	f.Add(uint8(4), "Username:", "Password:")
+	f.Add(uint8(6), `{"status":"401"}`, "")
+	f.Fuzz(func(t *testing.T, which uint8, one, two string) {
+		c := password("office", "*")
+		m := Mechanisms()[int(which)%len(Mechanisms())]
+		if slices.Contains(tokenMechanisms(), m) {
+			c.Password, c.Token.File = Secret{}, "/x"
+		}
+		v := NewConversation(&Held{Credential: c}, NewSecret("token"))
+		if _, _, err := v.Begin([]string{m}, true); err != nil {
+			return // SCRAM-SHA-256-PLUS without TLS
+		}
+		_, err := v.Answer([]byte(one))
+		if err == nil {
+			_, err = v.Answer([]byte(two))
+		}
+		if strings.HasPrefix(m, "SCRAM") && v.Complete() {
+			t.Fatal("a server that does not know the password has proved that it does")
+		}
+		if err != nil && (strings.Contains(err.Error(), pass) || strings.Contains(err.Error(), "token")) {
+			t.Fatalf("an error has a secret: %v", err)
+		}
+	})
+}
+
+// What a command prints is a token, or JSON with one, and nothing else: least of all what would
+// end a response and begin another field.
+func FuzzOutput(f *testing.F) {
+	for _, text := range []string{"abc", "abc\n", " abc\r\nmore", `{"access_token":"abc","expires_in":3600}`, `{"access_token":"a\u0001b"}`, `{"access_token":"abc","expires_in":1e300}`, `{"expires_in":-1}`, "{", "", "a b", "\x01"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		token, lifetime, ok := parseOutput(text, time.Minute)
+		if !ok {
+			return
+		}
+		if s := token.reveal(); s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) || lifetime <= 0 || lifetime > 24*time.Hour {
+			t.Fatalf("%q for %v", s, lifetime)
+		}
+	})
+}
+
+func program(t *testing.T, text string) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no shell")
+	}
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func held(s TokenSource) *Held {
+	h := &Held{Credential: Credential{Name: "office", User: "mia", Token: s}}
+	h.tokens.init(&h.Credential)
+	return h
+}
+
+// A hundred connections that need a token run the command once; its arguments are not
+// interpreted, and its standard input is empty.
+func TestTokenCommandRunsOnce(t *testing.T) {
+	dir := t.TempDir()
+	h := held(TokenSource{Command: []string{program(t, `echo x >>"$1/runs"; cat; echo "{\"access_token\":\"abc\",\"expires_in\":3600}"`), dir, "$(exit 1); `exit 1`"}})
+	var group sync.WaitGroup
+	for range 100 {
+		group.Go(func() {
+			if token, _, err := h.Token(t.Context()); err != nil || token.reveal() != "abc" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	group.Wait()
+	if runs, _ := os.ReadFile(filepath.Join(dir, "runs")); string(runs) != "x\n" {
+		t.Errorf("the command ran %d times", strings.Count(string(runs), "x"))
+	}
+	if _, kept, _ := h.Token(t.Context()); !kept {
+		t.Error("the token is not known to be an old one")
+	}
+	h.Forget(NewSecret("other"))
+	if _, kept, _ := h.Token(t.Context()); !kept {
+		t.Error("the token was forgotten because of another one")
+	}
+	h.Forget(NewSecret("abc"))
+	if _, kept, err := h.Token(t.Context()); kept || err != nil {
+		t.Errorf("the token was kept (%v)", err)
+	}
+}
+
+// A command that fails says so without what it has printed, and is not run again at once; one that
+// hangs is killed with its children.
+func TestTokenCommandFails(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		`echo secret; exit 3`:  "exit status 3",
+		`echo secret and more`: "neither an access token nor JSON",
+		`trap "" PIPE; yes secret 2>/dev/null | head -c 100000; exit 0`: "too much output",
+		`echo secret >&2; sleep 60 & sleep 60`:                          "did not end within",
+	} {
+		h := held(TokenSource{Command: []string{program(t, `echo x >>`+dir+"/$$\n"+text)}, Timeout: 200 * time.Millisecond})
+		if want != "did not end within" {
+			h.tokens.source.Timeout = time.Minute
+		}
+		for range 2 {
+			_, _, err := h.Token(t.Context())
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+	files, _ := filepath.Glob(dir + "/*")
+	for _, f := range files {
+		if runs, _ := os.ReadFile(f); string(runs) != "x\n" {
+			t.Errorf("a command that had failed ran again: %q", runs)
+		}
+	}
+	if _, _, err := held(TokenSource{Command: []string{"/nonexistent/token"}}).Token(t.Context()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A token file is read again each time, and refused if others can read it.
+func TestTokenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	h := held(TokenSource{File: path})
+	write := func(text string, mode os.FileMode) {
+		os.Remove(path)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, row := range []struct {
+		text  string
+		mode  os.FileMode
+		token string
+		want  string
+	}{
+		{"one\n", 0o600, "one", ""}, {"two", 0o400, "two", ""}, {"two", 0o604, "", "all users may use this file"}, {"a b", 0o600, "", "is not an access token"}, {"", 0o600, "", "is not an access token"},
+	} {
+		write(row.text, row.mode)
+		token, kept, err := h.Token(t.Context())
+		if token.reveal() != row.token || kept || (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+}
+
+// Replies are cleaned of what was sent, in any form that was sent.
+func TestClean(t *testing.T) {
+	v := NewConversation(&Held{Credential: password("office", "*")}, Secret{})
+	if _, _, err := v.Begin([]string{Plain}, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"bad password correct horse", "cannot parse AG1pYQBjb3JyZWN0IGhvcnNl", "Y29ycmVjdCBob3JzZQ== is wrong"} {
+		got := v.Clean(mail.Reply{Code: 535, Text: text}).Text
+		if !strings.Contains(got, hidden) || strings.Contains(got, "horse") || strings.Contains(got, "Y29y") || strings.Contains(got, "AG1p") {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
