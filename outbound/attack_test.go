@@ -343,14 +343,15 @@ type lateConn struct {
 }
 
 func (c *lateConn) Write(data []byte) (int, error) {
-	n, err := c.Conn.Write(data)
-	if bytes.Contains(data, []byte("STARTTLS")) {
-		release := make(chan struct{})
-		c.mu.Lock()
-		c.release = release
-		c.mu.Unlock()
-		<-release
+	if !bytes.Contains(data, []byte("STARTTLS")) {
+		return c.Conn.Write(data)
 	}
+	release := make(chan struct{}) // before the write, since the reply may come before that returns
+	c.mu.Lock()
+	c.release = release
+	c.mu.Unlock()
+	n, err := c.Conn.Write(data)
+	<-release
 	return n, err
 }
 
