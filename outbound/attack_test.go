@@ -9,6 +9,7 @@ import (
 	"crypto/hkdf"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
 	"io"
@@ -753,6 +754,21 @@ func TestWhatIsAskedFor(t *testing.T) {
 		}
 		if got := strings.Join(c.p.references(), " "); got != c.references {
 			t.Errorf("%s: references %q", c.name, got)
+		}
+	}
+}
+
+// A fingerprint is that of the certificate or of its key, of the server's own and no other.
+func TestDigests(t *testing.T) {
+	ca := newAuthority(t)
+	leaf, other := ca.certificate(t, "mx.test", time.Hour).Leaf, ca.certificate(t, "mx.test", time.Hour).Leaf
+	for want, octets := range map[bool][][]byte{true: {leaf.Raw, leaf.RawSubjectPublicKeyInfo}, false: {other.Raw, ca.cert.Raw, leaf.RawSubject}} {
+		for _, o := range octets {
+			digest := sha256.Sum256(o)
+			p := protection{Requirement: tlspolicy.Requirement{Check: tlspolicy.CheckFingerprint, Names: []string{hex.EncodeToString(digest[:])}}}
+			if trust, err := p.judge([]*x509.Certificate{leaf, ca.cert}); (err == nil) != want || (trust == mail.TrustVerified) != want {
+				t.Errorf("%x: %v %v, want %v", digest, trust, err, want)
+			}
 		}
 	}
 }

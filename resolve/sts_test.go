@@ -256,3 +256,27 @@ func TestManyPatterns(t *testing.T) {
 		t.Errorf("%+v", to)
 	}
 }
+
+// At level dane-only the MX records count, also of a domain that the operator has written: without a
+// signature anybody could have named the hosts.
+func TestUnsignedRecordsAtDANEOnly(t *testing.T) {
+	w := newWorld(t, zone)
+	security, err := tlspolicy.NewTable(map[string]tlspolicy.Policy{"smtp": {Level: tlspolicy.DANEOnly}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := route.NewTable(route.Config{Rules: []string{"sister.test smtp:sister.example", "host.test smtp:[mx1.example.com]"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := NewRouter(table, w.resolver(t, Config{Trusted: []string{"sister.example"}}), RouterConfig{Security: security, Transports: map[string]Lookups{"smtp": {}}})
+	for address, status := range map[mail.Address]string{"a@example.com": "4.7.5", "a@sister.test": "4.7.5", "a@host.test": ""} {
+		to := router.Route([]mail.Recipient{{Address: address}})[0]
+		if to.NeedsLookup {
+			to = router.Lookup(t.Context(), to.Transport, to.Nexthop)
+		}
+		if to.Reply.Status.String() != status || status == "" && to.Security != "dane-only" {
+			t.Errorf("%s: %+v", address, to)
+		}
+	}
+}
