@@ -41,7 +41,7 @@ func loginParameters() []parameter[Config] {
 			"Whether the Received field of a message names the user who has logged in, which all its recipients can read.",
 			"Set it to true if complaints about mail reach you with nothing but its header.").onRestart(),
 		define("smtpd_auth_concurrency", integer(limit[int]{min: 1, max: 1024, zero: "one fewer than there are processors, but at least one"}), func(c *Config) *int { return &c.Logins.Concurrency }, 0,
-			"The number of passwords of PLAIN and LOGIN that are checked at once; each keeps a processor busy for some 30 ms and takes 19 MiB of memory, or what the hash in the file of users says, up to 64 MiB.",
+			"The number of passwords of PLAIN and LOGIN that are checked at once; each keeps a processor busy for some 25 ms and takes 19 MiB of memory, or what the hash in the file of users says, up to 64 MiB.",
 			"Lower it if memory is short.").onRestart(),
 		define("smtpd_auth_failure_limit", integer(limit[int]{min: 1, max: 10_000, zero: "no limit"}), func(c *Config) *int { return &c.Logins.FailureLimit }, 20,
 			"The number of failed logins, from one IPv4 address or IPv6 network, or under one name, at which no more are tried until one is forgotten; under a name, networks from which it has logged in are not limited.",

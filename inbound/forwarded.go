@@ -143,6 +143,7 @@ func (c *connection) identify(f *smtp.Forwarded) {
 		}
 		c.logIn(user, "XCLIENT")
 	}
+	c.origin = c.newFlow()
 	c.debug("client named by XCLIENT", "by", c.from.String(), "name", f.Name, "helo", f.Helo, "proto", f.Proto)
 	c.session.Identified(c.peer())
 }

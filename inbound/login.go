@@ -44,7 +44,7 @@ type AuthConfig struct {
 }
 
 // waitersMax is the number of passwords that are checked or wait for it, of which one
-// network has at most half, and waitMax the longest wait. With one processor, and 30 ms
+// network has at most half, and waitMax the longest wait. With one processor, and 25 ms
 // for each, the last one waits three seconds.
 const (
 	waitersMax = 100
@@ -148,6 +148,7 @@ func (c *connection) authenticate(ctx context.Context, r *server.Authenticate) {
 		user := l.user
 		c.server.logins.succeeded(c.guesser(), user)
 		c.logIn(user, r.Mechanism.String())
+		c.origin = c.newFlow()
 		c.debug("authenticated", "user", user, "mechanism", r.Mechanism.String())
 		c.session.Authenticated(user)
 	}
@@ -295,13 +296,15 @@ func (c *connection) loginFailed(ctx context.Context, m smtp.Mechanisms, err err
 func (c *connection) logIn(user, how string) {
 	c.client.User = user
 	c.login = login{how: how}
-	c.origin = c.newFlow()
 }
 
 // logOut forgets who the client is.
 func (c *connection) logOut() {
-	c.client.User, c.login = "", login{}
-	c.origin = c.newFlow()
+	c.login = login{}
+	if c.client.User != "" {
+		c.client.User = ""
+		c.origin = c.newFlow()
+	}
 }
 
 // loggedIn returns who the client is for the log, nothing if it has not logged in.
