@@ -11,7 +11,7 @@ import (
 )
 
 // Mail of a program goes to an alias: it arrives mended, under its author's outer address, at
-// those whom the map names. A reload with a damaged map says what is wrong, and the maps in
+// those whom the map names, with a signature of what it has become. A reload with a damaged map says what is wrong, and the maps in
 // force stay; the next one replaces them. A sender has a way of its own, by the outer address.
 func TestRewritingOnTheWay(t *testing.T) {
 	t.Parallel()
@@ -28,6 +28,8 @@ func TestRewritingOnTheWay(t *testing.T) {
 	text := "default_transport = \"smtp:[" + strings.Replace(box.address, ":", "]:", 1) + "\"\nsmtp_permit_private_hosts = true\nmasquerade_domains = \"origin.test\"\nvirtual_alias_maps = \"" + file + "\"\n" +
 		"[[listener]]\naddress = \"127.0.0.1:0\"\npurpose = \"submission\"\ntls = \"none\"\n" +
 		"[sender_routes]\n\"other@origin.test\" = \"smtp:[" + strings.Replace(other.address, ":", "]:", 1) + "\"\n\"<>\" = \"error:5.7.1 no\"\n"
+	zone := records{}
+	text += zone.newKeys(t, dir, [3]string{"one", "ed25519", ""})
 	r := start(t, dir, text)
 	submit := func(m feed.Message) {
 		t.Helper()
@@ -65,6 +67,9 @@ func TestRewritingOnTheWay(t *testing.T) {
 	other.copies().matches(t, copies{"four bob@x.test": 1})
 	first := box.deliveries()[0]
 	content := string(first.Content)
+	if signed := zone.selectors(t, first.Content); len(signed) != 1 {
+		t.Errorf("signatures by %q", signed)
+	}
 	if first.Sender != "joe@origin.test" || !strings.Contains(content, "\r\nFrom: Joe <joe@origin.test>\r\n") || strings.Contains(content, "Bcc") || !strings.Contains(content, "\r\nDate: ") {
 		t.Errorf("from %s:\n%s", first.Sender, content)
 	}
