@@ -109,10 +109,10 @@ func (s *script) command(tb testing.TB, l *golden.Line) {
 	case "ready": // ready CONN [level=NAME] [mails=N] [rtt=TIME] [probes]
 		o := mail.OpenedConnection{Level: s.level(tb, l, mail.LevelLockStep), Mails: l.Int(tb, "mails", 0), RTT: l.Duration(tb, "rtt", 0), Probes: l.Has("probes")}
 		s.dialed(tb, l, o)
-	case "fail": // fail CONN [code=N] [by=HOST] [unavailable]: by is who said so
+	case "fail": // fail CONN [code=N] [by=HOST] [unavailable] [insecure]: by is who said so
 		why := reply(l.Int(tb, "code", 450))
 		why.By = l.Str("by", "")
-		s.dialed(tb, l, mail.OpenedConnection{Reply: why, Unavailable: l.Has("unavailable")})
+		s.dialed(tb, l, mail.OpenedConnection{Reply: why, Unavailable: l.Has("unavailable"), Insecure: l.Has("insecure")})
 	case "assign": // assign SITE [times=N] [message=N] [size=N] [recipients=N]
 		s.assign(tb, l)
 	case "finish": // finish CONN [took=TIME] [untried|broken|ours]: its oldest entry
