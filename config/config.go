@@ -48,6 +48,7 @@ type Config struct {
 	AdminGroup       string
 	SubmissionSocket string // as written; see SubmissionSocketPath
 	SubmissionGroup  string
+	Maildrop         MaildropUsers
 	ShutdownTime     time.Duration
 
 	Listen           []netip.AddrPort
@@ -390,6 +391,18 @@ func Parse(name string, text []byte, env Environment) (*Config, error) {
 	}
 	return l.c, nil
 }
+
+// MaildropUsers are the users who may leave mail for a daemon that is not running.
+type MaildropUsers uint8
+
+const (
+	MaildropGroup MaildropUsers = iota // those of submission_group
+	MaildropAll                        // all users of the machine
+	MaildropOff                        // none
+)
+
+// MaildropPath returns the path of the directory in which mail waits for the daemon.
+func (c *Config) MaildropPath() string { return c.inQueueDirectory("maildrop") }
 
 // AdminSocketPath returns the path of the socket of the administration API.
 func (c *Config) AdminSocketPath() string { return c.inQueueDirectory(c.AdminSocket) }

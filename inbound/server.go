@@ -247,6 +247,9 @@ func localAddr(l net.Listener, conn net.Conn) netip.AddrPort {
 // "uid:33", or "" if that is not known. It is the number, because the name may be with
 // a directory service, for which mail must not wait.
 func userOf(conn net.Conn) string {
+	if known, ok := conn.(interface{ User() uint32 }); ok { // that of a message in the maildrop
+		return "uid:" + strconv.FormatUint(uint64(known.User()), 10)
+	}
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
 		return ""

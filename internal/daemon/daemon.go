@@ -62,6 +62,7 @@ type Daemon struct {
 
 	intake  intakeSockets // of SMTP
 	local   net.Listener  // submission_socket; nil: none
+	drop    *maildrop     // nil: none
 	adminLn net.Listener
 
 	current *config.Config // in force; under mu, as is intake
@@ -149,6 +150,9 @@ func (d *Daemon) listen(cfg *config.Config) error {
 			return fmt.Errorf("submission_socket: %w", err)
 		}
 		d.local = ln
+	}
+	if d.drop, err = openMaildrop(cfg, d.log); err != nil {
+		return fmt.Errorf("maildrop: %w", err)
 	}
 	if path := cfg.AdminSocketPath(); path != "" {
 		ln, err := listenUnix(path, "admin_group", cfg.AdminGroup)
@@ -324,6 +328,9 @@ func (d *Daemon) listeners(cfg *config.Config) []inbound.Listener {
 	if d.local != nil {
 		all = append(all, inbound.Listener{Listener: d.local})
 	}
+	if d.drop != nil {
+		all = append(all, inbound.Listener{Listener: d.drop.sessions})
+	}
 	return all
 }
 
@@ -361,6 +368,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.keepQuotas(taking)
 	})
 	keeping.Go(func() { d.watchCertificates(taking) })
+	if d.drop != nil {
+		keeping.Go(func() {
+			defer d.options.atPanic()
+			d.drop.run(taking)
+		})
+	}
 	keeping.Go(func() { d.keepCertificate(taking) })
 	d.mu.Lock()
 	listeners := d.listeners(d.current)

@@ -20,6 +20,7 @@ import (
 //	db, body, lock   for the owner only
 //	admin.sock       0600, or 0660 with admin_group
 //	submit.sock      0600, or 0660 with submission_group
+//	maildrop         03700, 03730 with submission_group, or 03733 with maildrop = "all"
 
 // secure makes the queue directory and closes what is in it. The lock is made here
 // if it is not there yet: whoever can open it can hold it, and the daemon would not
@@ -52,6 +53,7 @@ func secure(cfg *config.Config, log *slog.Logger) error {
 		log.Warn("queue_directory is open to other users; run chmod go-rw on it", "queue_directory", dir, "mode", strconv.FormatUint(uint64(mode), 8))
 	}
 	inside := groupInside(dir, cfg.AdminSocketPath(), cfg.AdminGroup) || groupInside(dir, cfg.SubmissionSocketPath(), cfg.SubmissionGroup)
+	inside = inside || cfg.Maildrop == config.MaildropAll || cfg.Maildrop == config.MaildropGroup && cfg.SubmissionGroup != ""
 	for _, l := range cfg.Listeners {
 		inside = inside || groupInside(dir, l.Address.Unix, l.Group)
 	}

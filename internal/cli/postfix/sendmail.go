@@ -44,8 +44,8 @@ are accepted and ignored.
 
 An address without a domain gets the domain in /etc/mailname, or the daemon's
 myhostname. Nothing is sent unless all recipients are accepted. The exit codes are
-those of sysexits.h; 75 means that a later attempt may succeed, for example when the
-daemon is not running.`,
+those of sysexits.h; 75 means that a later attempt may succeed. If the daemon is not
+running, the message waits in the maildrop if this user may write there.`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, arg := range args[:min(len(args), 1)] {

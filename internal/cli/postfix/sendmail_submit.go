@@ -24,6 +24,13 @@ import (
 // submit reads the message and submits it.
 func (c *sendmailCall) submit() error {
 	caps, unasked := c.ask()
+	drop := ""
+	if canWait(unasked) {
+		drop = c.maildrop()
+	}
+	if drop != "" {
+		caps, unasked = smtp.Caps{SizeMax: dropSizeMax}, nil
+	}
 	domain := origin(caps.Name)
 	if err := c.addresses(domain); err != nil {
 		return err
@@ -50,14 +57,41 @@ func (c *sendmailCall) submit() error {
 	if m.Recipients() == 0 {
 		return exit.New(exit.Data, errors.New("no recipients: there are none in To, Cc or Bcc, nor in Resent-To, Resent-Cc or Resent-Bcc if the message was resent"), "")
 	}
-	conn, err := c.connect()
-	if err != nil {
+	c.sending.Message, c.sending.Hello = m, hostname()
+	if drop == "" {
+		conn, err := c.connect()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = submit.Send(conn, c.sending)
 		return err
 	}
-	defer conn.Close()
-	c.sending.Message, c.sending.Hello = m, hostname()
-	_, err = submit.Send(conn, c.sending)
-	return err
+	if err := submit.Leave(drop, c.sending); err != nil {
+		return exit.New(exit.TempFail, err, "No daemon accepts the message, and it could not be kept for one.")
+	}
+	return nil
+}
+
+// dropSizeMax is the size of the largest message that waits for the daemon, in octets. What
+// the daemon takes is not known then; this is its default.
+const dropSizeMax = 10_240_000
+
+// canWait reports whether the daemon could not be asked because it is not running, or because
+// this user may not use its socket.
+func canWait(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrPermission)
+}
+
+// maildrop returns the directory in which the message can wait for the daemon; "" if there is
+// none that this user may write to. Only the attempt shows that, as the directory can not be
+// listed.
+func (c *sendmailCall) maildrop() string {
+	dir := c.place.Maildrop()
+	if dir == "" || submit.CanLeave(dir) != nil {
+		return ""
+	}
+	return dir
 }
 
 // ask asks the daemon, before the message is read, for its name and for the largest

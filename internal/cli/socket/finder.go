@@ -61,6 +61,23 @@ func (p *Finder) Submission() (string, error) {
 	return p.path(submitSocket, "submission", "submission_socket", (*config.Config).SubmissionSocketPath)
 }
 
+// Maildrop returns the path of the directory in which mail waits for a daemon that is not
+// running, "" if there is none.
+func (p *Finder) Maildrop() string {
+	const name = "maildrop"
+	switch {
+	case p.Socket != "":
+		return ""
+	case p.Config == "":
+		return filepath.Join(p.queue(), name)
+	}
+	cfg, err := placeConfig(p.Config)
+	if err != nil || cfg.Maildrop == config.MaildropOff {
+		return ""
+	}
+	return cfg.MaildropPath()
+}
+
 // path returns the path of a socket: its name in the queue directory, what it is for,
 // and the parameter that sets it.
 func (p *Finder) path(name, purpose, key string, in func(*config.Config) string) (string, error) {

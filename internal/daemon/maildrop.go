@@ -1,0 +1,296 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/config"
+	"github.com/posthaste-mta/posthaste/internal/submit"
+)
+
+// A maildrop takes in the messages that users of this machine have left while no daemon was
+// running. Users can put files into its directory, and neither list nor read it; the owner of a
+// file, whom nobody can forge, is its sender's user. Each message goes through the same session
+// as one that comes by the submission socket, and its file is removed when it is durable in
+// the spool. If the daemon dies between the two, the message is taken in twice.
+//
+// The directory is open to hostile users: what is no message is left alone, and removed
+// when it is old. No file stops others.
+type maildrop struct {
+	dir      string
+	aside    string // for messages that are refused
+	sizeMax  int64
+	log      *slog.Logger
+	sessions *dropListener
+	scanning sync.Mutex // no file is taken twice at once
+}
+
+const (
+	// dropInterval is how often the directory is looked at.
+	dropInterval = 5 * time.Second
+	// dropRest is how long messages that are refused for now are left alone.
+	dropRest = time.Minute
+	// dropOld is the age of a file with which its writer is not busy any more.
+	dropOld = 24 * time.Hour
+	// dropPage is how many names are read from the directory at once.
+	dropPage = 256
+)
+
+// openMaildrop makes the directory with the permissions that the configuration asks for; nil if
+// there is to be none.
+func openMaildrop(cfg *config.Config, log *slog.Logger) (*maildrop, error) {
+	dir := cfg.MaildropPath()
+	if cfg.Maildrop == config.MaildropOff {
+		if err := os.Chmod(dir, 0o700); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	m := &maildrop{dir: dir, aside: filepath.Join(cfg.QueueDirectory, "maildrop-refused"), sizeMax: cmp.Or(cfg.SMTPD.MessageSizeLimit, math.MaxInt64), log: log, sessions: newDropListener()}
+	for _, path := range []string{m.dir, m.aside} {
+		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+			return nil, errors.Join(err, fmt.Errorf("%s is not a directory", path))
+		}
+	}
+	// Files get the group of the directory, so that they can be read here; only their
+	// owners and the directory's can remove them.
+	group, mode := os.Getegid(), fs.FileMode(0o700)
+	switch {
+	case cfg.Maildrop == config.MaildropAll:
+		mode = 0o733
+	case cfg.SubmissionGroup != "":
+		gid, err := groupID(cfg.SubmissionGroup)
+		if err != nil {
+			return nil, &GroupError{"submission_group", cfg.SubmissionGroup, err}
+		}
+		group, mode = gid, 0o730
+	}
+	if err := os.Chown(dir, -1, group); err != nil {
+		return nil, err
+	}
+	return m, os.Chmod(dir, mode|fs.ModeSetgid|fs.ModeSticky)
+}
+
+// run takes messages in until ctx ends.
+func (m *maildrop) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var seen time.Time // the directory when nothing was left in it
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		timer.Reset(dropInterval)
+		info, err := os.Stat(m.dir)
+		if err == nil && info.ModTime().Equal(seen) {
+			continue
+		}
+		left, scanErr := m.scan(ctx)
+		switch {
+		case errors.Join(err, scanErr) != nil:
+			m.log.Error("the maildrop cannot be read; mail in it waits", "directory", m.dir, "error", errors.Join(err, scanErr))
+			timer.Reset(dropRest)
+		case left > 0:
+			timer.Reset(dropRest)
+		case time.Since(info.ModTime()) > time.Second: // else a later change may have the same time
+			seen = info.ModTime()
+		}
+	}
+}
+
+// scan takes in what is in the directory, and returns how many files it has left there.
+func (m *maildrop) scan(ctx context.Context) (left int, err error) {
+	m.scanning.Lock()
+	defer m.scanning.Unlock()
+	dir, err := os.Open(m.dir)
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	for ctx.Err() == nil {
+		names, err := dir.Readdirnames(dropPage)
+		for _, name := range names {
+			if ctx.Err() == nil && !m.take(filepath.Join(m.dir, name)) {
+				left++
+			}
+		}
+		if err == io.EOF {
+			return left, nil
+		}
+		if err != nil {
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+// take takes one file in, and reports whether it is done with.
+func (m *maildrop) take(path string) bool {
+	user, s, err := m.load(path)
+	if err == nil {
+		defer s.Message.Close()
+		err = m.send(user, s)
+	}
+	var refused *submit.Refusal
+	switch {
+	case errors.Is(err, submit.ErrIncomplete):
+		return m.clean(path)
+	case err == nil:
+		if err := os.Remove(path); err != nil {
+			m.log.Error("a message was taken from the maildrop and cannot be removed from it; it will be taken again", "file", path, "error", err)
+			return false
+		}
+		return true
+	case errors.As(err, &refused) && refused.Reply.Permanent():
+		return m.setAside(path, user, s, refused)
+	}
+	m.log.Warn("a message waits in the maildrop", "file", path, "uid", user, "error", err)
+	return false
+}
+
+// load reads a file.
+func (m *maildrop) load(path string) (user uint32, s submit.Sending, err error) {
+	// A FIFO must not block, and a symbolic link must not lead anywhere.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) { // a symbolic link, a socket
+		err = submit.ErrIncomplete
+	}
+	if err != nil {
+		return 0, s, err
+	}
+	defer f.Close() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return 0, s, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	// With a second name it may be a file of another user, who has not put it here.
+	if !ok || !info.Mode().IsRegular() || stat.Nlink != 1 {
+		return 0, s, submit.ErrIncomplete
+	}
+	s, err = submit.Load(f, m.sizeMax)
+	return stat.Uid, s, err
+}
+
+// clean deals with a file that is no message: it may become one, or is junk.
+func (m *maildrop) clean(path string) bool {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if err != nil || time.Since(info.ModTime()) < dropOld {
+		return false
+	}
+	if err := os.Remove(path); err != nil { // a directory with something in it
+		return false
+	}
+	m.log.Warn("a file that is no message was removed from the maildrop", "file", path)
+	return true
+}
+
+// setAside keeps a message that is refused for good, for the operator: whoever has left it has
+// ended long ago.
+func (m *maildrop) setAside(path string, user uint32, s submit.Sending, why *submit.Refusal) bool {
+	to := filepath.Join(m.aside, filepath.Base(path))
+	if err := os.Rename(path, to); err != nil {
+		m.log.Error("a message in the maildrop is refused, and cannot be set aside", "file", path, "uid", user, "sender", s.Sender, "reply", why.Reply.String(), "error", err)
+		return false
+	}
+	m.log.Error("a message in the maildrop is refused; it was set aside", "file", to, "uid", user, "sender", s.Sender, "recipient", why.Recipient, "reply", why.Reply.String())
+	return true
+}
+
+// send submits a message as its user.
+func (m *maildrop) send(user uint32, s submit.Sending) error {
+	conn, err := m.sessions.dial(user)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s.Hello = "localhost"
+	_, err = submit.Send(conn, s)
+	return err
+}
+
+// A dropListener accepts the sessions of the maildrop.
+type dropListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newDropListener() *dropListener {
+	return &dropListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+// dial begins a session of a user.
+func (l *dropListener) dial(user uint32) (net.Conn, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, err := connOf(fds[0])
+	theirs, otherErr := connOf(fds[1])
+	if err = errors.Join(err, otherErr); err == nil {
+		select {
+		case l.conns <- dropConn{theirs.(*net.UnixConn), user}:
+			return ours, nil
+		case <-l.done:
+			err = net.ErrClosed
+		}
+	}
+	for _, c := range []net.Conn{ours, theirs} {
+		if c != nil {
+			c.Close()
+		}
+	}
+	return nil, err
+}
+
+func connOf(fd int) (net.Conn, error) {
+	f := os.NewFile(uintptr(fd), "maildrop")
+	defer f.Close() // the connection has a descriptor of its own
+	return net.FileConn(f)
+}
+
+func (l *dropListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *dropListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *dropListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: "maildrop"} }
+
+// A dropConn is the session of a user who has left a message.
+type dropConn struct {
+	*net.UnixConn
+	user uint32
+}
+
+// User returns who has left the message.
+func (c dropConn) User() uint32 { return c.user }

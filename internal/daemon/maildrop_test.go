@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/posthaste-mta/posthaste/internal/sink"
+	"github.com/posthaste-mta/posthaste/internal/submit"
+	"github.com/posthaste-mta/posthaste/mail"
+)
+
+// leave puts a message into a maildrop as sendmail does.
+func leave(t *testing.T, dir, key string, to ...mail.Address) {
+	t.Helper()
+	m, err := submit.Compose(strings.NewReader(string(text(key, "Hello.\r\n"))), submit.Options{Recipients: to, Author: "sender@origin.test", Domain: "origin.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := submit.Leave(dir, submit.Sending{Message: m, Sender: "sender@origin.test"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Mail that was left while no daemon ran is taken in when one starts, as that of the user who
+// has left it, whatever else hostile users have put beside it.
+func TestMaildrop(t *testing.T) {
+	t.Parallel()
+	box := receive(t, sink.Config{})
+	dir := t.TempDir()
+	config := "maildrop = \"all\"\nmessage_size_limit = \"64K\"\n" + routes("d.test", box.address) + fmt.Sprintf("[tenant.owner]\nuser = [\"uid:%d\"]\n", os.Getuid())
+	start(t, dir, config).end() // which makes the directory
+	drop := filepath.Join(dir, "maildrop")
+	info, err := os.Stat(drop)
+	if err != nil || info.Mode() != os.ModeDir|os.ModeSetgid|os.ModeSticky|0o733 {
+		t.Fatalf("mode %v, %v", info.Mode(), err)
+	}
+	leave(t, drop, "<1>", "a@d.test", "b@d.test")
+	in := func(name string) string { return filepath.Join(drop, name) }
+	leave(t, t.TempDir(), "<other>", "c@d.test")
+	other := t.TempDir()
+	leave(t, other, "<linked>", "d@d.test")
+	linked, err := filepath.Glob(filepath.Join(other, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * dropOld)
+	if err := errors.Join(
+		os.Symlink(linked[0], in("symlink")), os.Link(linked[0], in("hardlink")), syscall.Mkfifo(in("fifo"), 0o666), os.Mkdir(in("dir"), 0o755),
+		os.WriteFile(in("dir/file"), nil, 0o644), os.WriteFile(in("junk"), []byte("junk"), 0o644), os.WriteFile(in("old"), []byte("posthaste-drop 1\nsender a\n"), 0o644),
+		os.Chtimes(in("old"), long, long), os.WriteFile(in("large"), []byte("posthaste-drop 1\nsender a\nto b\nsize 10000000\n\n"), 0o644),
+	); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, dir, config)
+	r.until("that it is taken in", func() bool { return len(box.deliveries()) > 0 })
+	leave(t, drop, "<2>", "a@d.test")
+	r.d.drop.scan(t.Context()) // sooner than by itself
+	r.until("the second message", func() bool { return len(box.deliveries()) > 1 })
+	r.settled()
+	box.copies().matches(t, copies{"<1> a@d.test": 1, "<1> b@d.test": 1, "<2> a@d.test": 1})
+	if n := r.log.count("msg=accepted", "tenant=owner"); n != 2 {
+		t.Errorf("%d messages were accepted as those of their user", n)
+	}
+	r.end()
+	left, err := os.ReadDir(drop)
+	var names []string
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); err != nil || got != "dir fifo hardlink junk symlink" {
+		t.Errorf("left in the maildrop: %s, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "maildrop-refused", "large")); err != nil {
+		t.Errorf("a message that is too large: %v", err)
+	}
+}
+
+// Without a group, others cannot leave mail, and where it is switched off nobody can.
+func TestMaildropModes(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		text string
+		want os.FileMode
+	}{
+		{"", os.ModeDir | os.ModeSetgid | os.ModeSticky | 0o700},
+		{"submission_group = \"0\"\n", os.ModeDir | os.ModeSetgid | os.ModeSticky | 0o730},
+		{"maildrop = \"off\"\n", os.ModeDir | 0o700},
+	} {
+		if os.Geteuid() != 0 && c.text != "" && strings.HasPrefix(c.text, "submission") {
+			continue // only members of a group can give files to it
+		}
+		cfg := configure(t, dir, c.text)
+		if _, err := openMaildrop(cfg, quiet.Log); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(cfg.MaildropPath()); err != nil || info.Mode()&^os.ModeSetgid&^os.ModeSticky != c.want&^os.ModeSetgid&^os.ModeSticky {
+			t.Errorf("%q: mode %v, %v", c.text, info.Mode(), err)
+		}
+	}
+}
