@@ -384,6 +384,35 @@ func TestSenderLogins(t *testing.T) {
 	}
 }
 
+// A sender that is reserved for a user is so in every spelling of its domain, also if a later
+// pattern is for all: A-labels, capitals, and wide letters and dots, which IDNA makes plain.
+func TestSenderLoginsSpellings(t *testing.T) {
+	p, err := NewRelayPolicy(RelayConfig{SenderLogins: []SenderLogin{
+		{"ceo@b.example", []string{"ceo"}}, {"ceo@bücher.example", []string{"ceo"}}, {"ceo@xn--mnchen-3ya.example", []string{"ceo"}},
+		{"*@öl.example", []string{SameUser}}, {"zürich.example", []string{"ceo"}}, {"*", []string{AnyUser}}, {"*@*", []string{AnyUser}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		user, sender string
+		want         bool
+	}{
+		{"bob", "ceo@ｂ.example", false}, {"ceo", "ceo@ｂ.example", true}, {"bob", "ceo@b。example", false}, {"bob", "Ceo@B.ｅxample", false},
+		{"bob", "ceo@xn--bcher-kva.example", false}, {"bob", "ceo@XN--bcher-KVA.example", false}, {"ceo", "ceo@xn--bcher-kva.example", true},
+		{"bob", "ceo@BÜCHER.example", false}, {"bob", "ceo@bu\u0308cher.example", false},
+		{"bob", "ceo@münchen.example", false}, {"ceo", "ceo@münchen.example", true},
+		{"bob", "ceo@xn--l-0ga.example", false}, {"bob@öl.example", "bob@xn--l-0ga.example", true}, {"bob@xn--l-0ga.example", "bob@öl.example", true},
+		{"bob", "x@xn--zrich-kva.example", false}, {"ceo", "x@xn--zrich-kva.example", true},
+		{"bob", "bob@elsewhere.example", true}, {"bob", "bob@[192.0.2.1]", true},
+	} {
+		r := p.Sender(&Client{Addr: netip.MustParseAddr("192.0.2.1"), User: c.user}, mail.Address(c.sender))
+		if r.IsZero() != c.want {
+			t.Errorf("%s as <%s>: %s", c.user, c.sender, r)
+		}
+	}
+}
+
 // Where clients must log in, those that may send anywhere for another reason need not, as
 // with permit_mynetworks before permit_sasl_authenticated.
 func TestMustLogin(t *testing.T) {

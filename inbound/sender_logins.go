@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/idna"
+
 	"github.com/posthaste-mta/posthaste/internal/glob"
 )
 
@@ -40,7 +42,7 @@ func newSenderLogins(all []SenderLogin) senderLogins {
 	s := senderLogins{any: len(all) == 0, exact: make(map[string][]string)}
 	for _, one := range all {
 		if strings.Contains(one.Sender, "@") && !strings.Contains(one.Sender, "*") {
-			key := strings.ToLower(one.Sender)
+			key := spellings(one.Sender)[0]
 			s.exact[key] = append(s.exact[key], one.Users...)
 			continue
 		}
@@ -49,21 +51,43 @@ func newSenderLogins(all []SenderLogin) senderLogins {
 	return s
 }
 
-// own reports whether a user may use a sender.
+// own reports whether a user may use a sender. Entries hold for all spellings of a domain:
+// otherwise one that is reserved for somebody could be used by others as A-labels, or in
+// wide letters, which become plain ones on the way.
 func (s *senderLogins) own(user, sender string) bool {
 	if s.any {
 		return true
 	}
-	users, found := s.exact[strings.ToLower(sender)]
+	forms := spellings(sender)
+	users, found := s.exact[forms[0]]
 	for i := range s.patterns {
 		if found {
 			break
 		}
-		if found = s.patterns[i].sender.Match(sender); found {
+		if found = slices.ContainsFunc(forms, s.patterns[i].sender.Match); found {
 			users = s.patterns[i].users
 		}
 	}
 	return slices.ContainsFunc(users, func(u string) bool {
-		return u == user || u == AnyUser || u == SameUser && strings.EqualFold(user, sender)
+		return u == user || u == AnyUser || u == SameUser && slices.ContainsFunc(forms, func(f string) bool { return strings.EqualFold(user, f) })
 	})
+}
+
+// spellings returns the forms of an address in which it is compared, in lower case: with
+// A-labels, and with U-labels if that differs. What is no domain name (RFC 5891) is in no
+// other form than its own.
+func spellings(address string) []string {
+	address = strings.ToLower(address)
+	at := strings.LastIndexByte(address, '@') + 1
+	ascii, err := asciiDomain(address[at:])
+	if err != nil {
+		return []string{address}
+	}
+	forms := []string{address[:at] + ascii}
+	if strings.Contains(ascii, "xn--") {
+		if u, err := idna.Lookup.ToUnicode(ascii); err == nil {
+			forms = append(forms, address[:at]+u)
+		}
+	}
+	return forms
 }

@@ -33,6 +33,7 @@ const (
 	lineMax     = 1024
 	mistakesMax = 20
 	secretSize  = 32
+	shownMax    = 20 // octets of a word without @ that is taken for a name, not for a part of a hash
 )
 
 // secretWord begins the line of the secret.
@@ -81,6 +82,33 @@ func (s *Set) take(line string) error {
 		s.secret = secret
 		return nil
 	}
+	if len(fields) == 1 {
+		return errHidden
+	}
+	if err := s.takeUser(fields); err != nil {
+		if !shown(fields) {
+			return errHidden
+		}
+		return err
+	}
+	return nil
+}
+
+// errHidden is the error of a line of which nothing may be quoted.
+var errHidden = errors.New("want the name of a user, and then something to check a password with; what is there is not shown, since it may be secret")
+
+// shown reports whether an error may quote the first word of a line. In a damaged line it may be
+// secret: if the name is missing, or an editor has wrapped the line.
+func shown(fields []string) bool {
+	first := fields[0]
+	switch {
+	case strings.Contains(first, "$"), strings.HasPrefix(strings.ToLower(first), secretWord):
+		return false
+	}
+	return len(first) < shownMax || strings.Contains(first, "@")
+}
+
+func (s *Set) takeUser(fields []string) error {
 	name, err := CheckName(fields[0])
 	switch {
 	case err != nil:
@@ -95,9 +123,6 @@ func (s *Set) take(line string) error {
 		if err := u.take(field); err != nil {
 			return fmt.Errorf("user %q: %w", name, err)
 		}
-	}
-	if u.hash == nil && u.keys == nil {
-		return fmt.Errorf("user %q has nothing to check a password with", name)
 	}
 	s.users[name] = u
 	return nil
